@@ -1,0 +1,225 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// bulk is large asynchronous copies, submitted and waited for.
+func bulk(m *machine, base *baseline) {
+	for _, n := range []uint64{256 << 20, 1 << 30} {
+		up, down, a, b := m.pinned(n), m.pinned(n), m.device(n), m.device(n)
+		s := m.stream()
+		dir := func(dst, src core.Addr, kind abi.MemcpyKind) func() int64 {
+			return func() int64 {
+				return timed(func() {
+					ok(m.t.MemcpyAsync(dst, n, src, n, kind, s))
+					ok(m.t.SynchronizeStream(s))
+				})
+			}
+		}
+		t := inTurn(
+			func() int64 { return base.one(down, up, n) },
+			func() int64 { return base.two(down, up, n) },
+			dir(a, up, abi.MemcpyHostToDevice),
+			dir(down, a, abi.MemcpyDeviceToHost),
+			dir(b, a, abi.MemcpyDeviceToDevice))
+		for i, name := range []string{"H2D", "D2H", "D2D"} {
+			row(fmt.Sprintf("%d MiB %s / memcpy, 1 thread", n>>20, name), n, t[2+i], t[0], "1.9")
+			row(fmt.Sprintf("%d MiB %s / memcpy, 2 threads", n>>20, name), n, t[2+i], t[1], "1.0")
+		}
+		ok(m.t.DestroyStream(s))
+		for _, p := range []core.Addr{a, b} {
+			ok(m.t.Free(p))
+		}
+		for _, p := range []core.Addr{up, down} {
+			ok(m.t.FreeHost(p))
+		}
+	}
+}
+
+// batches is 4096 scattered segments in one call.
+func batches(m *machine, base *baseline) {
+	const count, span = 4096, 512 << 20
+	host, other, dev := m.pinned(span), m.pinned(span), m.device(span)
+	s := m.stream()
+	for _, n := range []uint64{4096, 256} {
+		place := func(base core.Addr) []core.Addr {
+			at := rand.Perm(span / 4096)[:count]
+			list := make([]core.Addr, count)
+			for i := range list {
+				list[i] = base + core.Addr(at[i])*4096
+			}
+			return list
+		}
+		srcs, dsts, others := place(host), place(dev), place(other)
+		sizes, maxs := make([]uint64, count), make([]uint64, count)
+		for i := range sizes {
+			sizes[i], maxs[i] = n, n
+		}
+		up := []abi.MemcpyBatchAttr{{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
+		down := []abi.MemcpyBatchAttr{{SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
+		var zero, at uint64
+		call := func(to, from []core.Addr, attr []abi.MemcpyBatchAttr) func() int64 {
+			return func() int64 {
+				return timed(func() {
+					ok(m.t.MemcpyBatchAsync(&to[0], &maxs[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
+					ok(m.t.SynchronizeStream(s))
+				})
+			}
+		}
+		t := inTurn(
+			func() int64 { return base.loop(&others[0], &srcs[0], n, count) },
+			call(dsts, srcs, up), call(srcs, dsts, down))
+		asked := "2.0"
+		if n == 256 {
+			asked = "1.5"
+		}
+		row(fmt.Sprintf("batch 4096 x %d B H2D / memcpy loop", n), n*count, t[1], t[0], asked)
+		row(fmt.Sprintf("batch 4096 x %d B D2H / memcpy loop", n), n*count, t[2], t[0], asked)
+	}
+	ok(m.t.DestroyStream(s))
+	ok(m.t.Free(dev))
+	ok(m.t.FreeHost(host))
+	ok(m.t.FreeHost(other))
+}
+
+// twoStreams is 64 MiB on each of two streams at once, against both one after the other.
+func twoStreams(m *machine, base *baseline) {
+	const n = 64 << 20
+	var host, dev [2]core.Addr
+	var s [2]core.Handle
+	for i := range s {
+		host[i], dev[i], s[i] = m.pinned(n), m.device(n), m.stream()
+	}
+	t := inTurn(
+		func() int64 { return base.one(host[0], host[1], n) + base.one(host[1], host[0], n) },
+		func() int64 {
+			return timed(func() {
+				for i := range s {
+					ok(m.t.MemcpyAsync(dev[i], n, host[i], n, abi.MemcpyHostToDevice, s[i]))
+				}
+				for i := range s {
+					ok(m.t.SynchronizeStream(s[i]))
+				}
+			})
+		})
+	row("two streams x 64 MiB / memcpy, 1 thread", 2*n, t[1], t[0], "1.8")
+	for i := range s {
+		ok(m.t.DestroyStream(s[i]))
+		ok(m.t.Free(dev[i]))
+		ok(m.t.FreeHost(host[i]))
+	}
+}
+
+// nanos prints a cost per call.
+func nanos(name string, ns float64, note string) {
+	fmt.Printf("%-44s %9.0f ns %12s\n", name, ns, note)
+}
+
+// perCall is the median cost of f, in nanoseconds, of several runs of many calls.
+func perCall(calls int, f func()) float64 {
+	var times []int64
+	for range *rounds {
+		times = append(times, timed(func() {
+			for range calls {
+				f()
+			}
+		}))
+	}
+	return median(times) / float64(calls)
+}
+
+// small is what a copy of 64 bytes costs.
+func small(m *machine, _ *baseline) {
+	host, dev, s := m.pinned(4096), m.device(4096), m.stream()
+	submit := func() { ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) }
+	allocs := testing.AllocsPerRun(1000, submit)
+	nanos("64 B submit, in Go", perCall(20000, submit), fmt.Sprintf("%.0f allocs", allocs))
+	nanos("64 B submit + synchronise, in Go", perCall(20000, func() { submit(); ok(m.t.SynchronizeStream(s)) }), "")
+	nanos("stream create + destroy", perCall(2000, func() { h := m.stream(); ok(m.t.DestroyStream(h)) }), "")
+	ok(m.t.DestroyStream(s))
+	ok(m.t.Free(dev))
+	ok(m.t.FreeHost(host))
+}
+
+// growth is what a copy costs as queue, streams and live allocations grow.
+func growth(m *machine, _ *baseline) {
+	sizes := []int{1, 1000, 100_000}
+	var costs []float64
+	show := func(name string) {
+		fmt.Printf("%-44s", name)
+		for i, c := range costs {
+			fmt.Printf(" %d: %.0f ns", sizes[i], c)
+		}
+		fmt.Printf("   (%.2f x; asked 2.0)\n", costs[len(costs)-1]/costs[0])
+		costs = nil
+	}
+	host, dev := m.pinned(4096), m.device(4096)
+	for _, depth := range sizes {
+		costs = append(costs, queueCost(m, host, dev, depth))
+	}
+	show("64 B submit behind a queue of")
+	for _, n := range sizes {
+		list := make([]core.Handle, n)
+		for i := range list {
+			list[i] = m.stream()
+		}
+		i := 0
+		costs = append(costs, perCall(20000, func() {
+			s := list[i%n]
+			i += 7919
+			ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+			ok(m.t.SynchronizeStream(s))
+		}))
+		for _, s := range list {
+			ok(m.t.DestroyStream(s))
+		}
+	}
+	show("64 B copy + synchronise, streams")
+	s := m.stream()
+	for _, n := range sizes {
+		list := make([]core.Addr, n)
+		for i := range list {
+			ok(m.t.Malloc(&list[i], 512, abi.MemMallocHugeFirst))
+		}
+		i := 0
+		costs = append(costs, perCall(20000, func() {
+			p := list[i%n]
+			i += 7919
+			ok(m.t.MemcpyAsync(p, 512, host, 64, abi.MemcpyHostToDevice, s))
+		}))
+		for _, p := range list {
+			ok(m.t.Free(p))
+		}
+	}
+	show("64 B copy, live allocations")
+	ok(m.t.DestroyStream(s))
+}
+
+// queueCost is what one more submission costs when depth tasks are queued already, and nothing runs.
+func queueCost(m *machine, host, dev core.Addr, depth int) float64 {
+	const calls = 2000
+	var times []int64
+	for range *rounds {
+		s := m.stream()
+		gate := make(chan struct{})
+		ok(m.t.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))
+		for range depth {
+			ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+		}
+		times = append(times, timed(func() {
+			for range calls {
+				ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+			}
+		}))
+		close(gate)
+		ok(m.t.SynchronizeStream(s))
+		ok(m.t.DestroyStream(s))
+	}
+	return median(times) / calls
+}

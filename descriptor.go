@@ -1,0 +1,51 @@
+package ropeway
+
+import "ropeway/internal/abi"
+
+// Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work queued
+// earlier may rewrite it, and one descriptor can be submitted many times.
+type Descriptor struct {
+	mem *Buffer
+}
+
+// NewDescriptor makes a descriptor that says nothing yet.
+func (d *Device) NewDescriptor() (*Descriptor, error) {
+	var n uint64
+	if err := d.t.GetMemcpyDescSize(abi.MemcpyInnerDeviceToDevice, &n); err != nil {
+		return nil, err
+	}
+	mem, err := d.Alloc(int(n))
+	if err != nil {
+		return nil, err
+	}
+	return &Descriptor{mem}, nil
+}
+
+// Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call returns.
+func (c *Descriptor) Set(dst, src Span) error {
+	const api = "aclrtSetMemcpyDesc"
+	if err := usable(api, dst, src); err != nil {
+		return err
+	}
+	if err := usable(api, c.mem.All(), c.mem.All()); err != nil {
+		return err
+	}
+	if src.n > dst.n {
+		return misuse(api, "count", "the source is longer than the destination")
+	}
+	return asError(c.mem.d.t.SetMemcpyDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, src.addr, dst.addr, uint64(src.n), 0))
+}
+
+// Memory is the descriptor itself, for copies that rewrite it.
+func (c *Descriptor) Memory() *Buffer { return c.mem }
+
+// Free gives the descriptor's memory back.
+func (c *Descriptor) Free() error { return c.mem.Free() }
+
+// CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not take it.
+func (s *Stream) CopyDescriptor(c *Descriptor) error {
+	if err := usable("aclrtMemcpyAsyncWithDesc", c.mem.All(), c.mem.All()); err != nil {
+		return err
+	}
+	return asError(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
+}

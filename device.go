@@ -1,0 +1,111 @@
+package ropeway
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Device is a device in use: memory, streams and events are made on it.
+type Device struct {
+	r      *Runtime
+	id     int
+	ctx    core.Handle
+	t      *core.Thread
+	closed atomic.Bool
+}
+
+// ID is the device's number.
+func (d *Device) ID() int { return d.id }
+
+// Close lets go of the device. With the last one its streams, events and memory are gone. Closing twice does nothing.
+func (d *Device) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	return asError(d.r.rt.NewThread(0).ResetDevice(int32(d.id)))
+}
+
+// Alloc allocates n bytes of device memory.
+func (d *Device) Alloc(n int) (*Buffer, error) {
+	var p core.Addr
+	if err := d.t.Malloc(&p, size(n), abi.MemMallocHugeFirst); err != nil {
+		return nil, err
+	}
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true}, nil
+}
+
+// AllocHost allocates n bytes of pinned host memory: copies with it are asynchronous.
+func (d *Device) AllocHost(n int) (*Buffer, error) {
+	var p core.Addr
+	if err := d.t.MallocHost(&p, size(n)); err != nil {
+		return nil, err
+	}
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n)}, nil
+}
+
+// Register makes existing memory usable like pinned memory until the buffer is freed.
+func (d *Device) Register(b []byte) (*Buffer, error) {
+	if err := d.t.HostRegisterV2(addrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
+		return nil, err
+	}
+	return &Buffer{d: d, addr: addrOf(b), n: len(b), free: (*core.Thread).HostUnregister, host: b}, nil
+}
+
+// size is n as the core counts; negative lengths become 0, which is refused.
+func size(n int) uint64 { return uint64(max(n, 0)) }
+
+// MemInfo tells how many bytes are free and how many there are.
+func (d *Device) MemInfo() (free, total uint64, err error) {
+	err = asError(d.t.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+	return free, total, err
+}
+
+// Synchronize waits for everything queued on all streams of the device and returns the first failure. When ctx ends
+// first, its error is returned and the work goes on.
+func (d *Device) Synchronize(ctx context.Context) error {
+	return wait(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
+}
+
+// wait turns a wait that was given up into the context's error.
+func wait(ctx context.Context, err *core.Error) error {
+	if err != nil && ctx.Err() != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout) {
+		return ctx.Err()
+	}
+	return asError(err)
+}
+
+// EnablePeer lets the device reach memory of another, as copies between the two need. It works one way.
+func (d *Device) EnablePeer(peer *Device) error {
+	return asError(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
+}
+
+// DisablePeer undoes EnablePeer.
+func (d *Device) DisablePeer(peer *Device) error {
+	return asError(d.t.DeviceDisablePeerAccess(int32(peer.id)))
+}
+
+// Copy copies src to the beginning of dst and returns when the bytes are there. It waits for no stream.
+func (d *Device) Copy(dst, src Span) error {
+	const api = "aclrtMemcpy"
+	if err := usable(api, dst, src); err != nil {
+		return err
+	}
+	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
+	runtime.KeepAlive(src.keep)
+	runtime.KeepAlive(dst.keep)
+	return asError(err)
+}
+
+// Fill sets every byte of dst and returns when that is done.
+func (d *Device) Fill(dst Span, value byte) error {
+	if err := usable("aclrtMemset", dst, dst); err != nil {
+		return err
+	}
+	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
+	runtime.KeepAlive(dst.keep)
+	return asError(err)
+}

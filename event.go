@@ -1,0 +1,60 @@
+package ropeway
+
+import (
+	"context"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Event marks a point in a stream: other streams and the host can wait for it, and it tells when it was reached.
+type Event struct {
+	d *Device
+	h core.Handle
+}
+
+// NewEvent makes an event. A wait refers to the latest record before it; without one there is nothing to wait for.
+func (d *Device) NewEvent() (*Event, error) {
+	e := &Event{d: d}
+	err := d.t.CreateEventExWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// NewStateEvent makes an event that is a state: a record sets it, [Stream.Reset] clears it, and a wait queued before any
+// record holds its stream until one has run.
+func (d *Device) NewStateEvent() (*Event, error) {
+	e := &Event{d: d}
+	err := d.t.CreateEventWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close ends the event. Work that is queued with it is not disturbed.
+func (e *Event) Close() error { return asError(e.d.t.DestroyEvent(e.h)) }
+
+// Done tells, without waiting, whether the latest record has run.
+func (e *Event) Done() (bool, error) {
+	var st abi.EventRecordedStatus
+	err := e.d.t.QueryEventStatus(e.h, &st)
+	return st == abi.EventRecordedStatusComplete, asError(err)
+}
+
+// Wait waits until the latest record has run. When ctx ends first, its error is returned.
+func (e *Event) Wait(ctx context.Context) error {
+	return wait(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
+}
+
+// Since is the time from start's latest record to e's; both are done.
+func (e *Event) Since(start *Event) (time.Duration, error) {
+	var ms float32
+	if err := e.d.t.EventElapsedTime(&ms, start.h, e.h); err != nil {
+		return 0, err
+	}
+	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
+}

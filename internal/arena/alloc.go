@@ -1,0 +1,216 @@
+package arena
+
+import "fmt"
+
+// Alloc returns the window address of size bytes: 512-byte aligned, 64 KiB over
+// 32 KiB, 2 MiB from 2 MiB on. Up to 64 MiB are backed with pages before it
+// returns. The error wraps ErrNoMemory when the window has no room or the budget
+// or the kernel refuses, and then nothing has changed.
+func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
+	if size == 0 {
+		return 0, fmt.Errorf("arena %s: allocation of 0 bytes", a.name)
+	}
+	if size > a.capacity {
+		return 0, a.noMemory(size, "more than the capacity")
+	}
+	if size <= smallMax && !a.ownPages && o.Huge != Require {
+		return a.allocSmall(size, o.Tag)
+	}
+	n := int32((size + chunkSize - 1) >> chunkShift)
+	aligned := size >= extentSize
+	if o.Huge == Require {
+		n = (n + chunksInExt - 1) &^ (chunksInExt - 1)
+		aligned = true
+	}
+	pages := (size + pageSize - 1) >> pageShift
+	huge := o.Huge == Require || o.Huge == Prefer && size > 1<<20
+	kind := uint64(kindRun)
+	if size > a.populateMax {
+		kind = kindLazy
+	}
+
+	a.mu.Lock()
+	c, err := a.take(n, aligned, size)
+	if err != nil {
+		a.mu.Unlock()
+		return 0, err
+	}
+	if need := a.missing(c, pages); need > 0 {
+		a.mu.Unlock()
+		err = a.back(c, n, pages, need, kind == kindLazy)
+		a.mu.Lock()
+		if err != nil {
+			a.put(c, n, a.residentPages(c, n))
+			a.mu.Unlock()
+			return 0, a.noMemory(size, err.Error())
+		}
+	} else {
+		kind = kindRun // all cached
+	}
+	if kind == kindLazy {
+		a.unready(c, n)
+	}
+	r, i := a.at(c)
+	r.len[i] = -n
+	addr := a.publish(c, n, size, kind, huge, o.Tag)
+	a.mu.Unlock()
+	return addr, nil
+}
+
+func (a *Arena) allocSmall(size uint64, tag uint32) (uintptr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return 0, fmt.Errorf("arena %s: %w", a.name, ErrClosed)
+	}
+	if addr, ok := a.takeSmall(size, tag); ok {
+		return addr, nil
+	}
+	c, err := a.take(1, false, size)
+	if err != nil {
+		return 0, err
+	}
+	// A slab is backed whole: one system call for 128 granules.
+	if need := a.missing(c, pagesInChunk); need > 0 {
+		a.mu.Unlock()
+		err = a.back(c, 1, pagesInChunk, need, false)
+		a.mu.Lock()
+		if err != nil {
+			a.put(c, 1, a.residentPages(c, 1))
+			return 0, a.noMemory(size, err.Error())
+		}
+	}
+	a.addSlab(c)
+	addr, ok := a.takeSmall(size, tag)
+	if !ok {
+		panic("BUG: arena: a new slab has no room")
+	}
+	return addr, nil
+}
+
+// Free ends the allocation that starts at addr. Its pages stay resident for the
+// next one until more than CacheLimit bytes are. The error wraps ErrNotAllocated
+// if no live allocation starts at addr, and then nothing has changed.
+func (a *Arena) Free(addr uintptr) error {
+	off := uint64(addr - a.base)
+	if off >= a.capacity {
+		return a.notAllocated(addr)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return fmt.Errorf("arena %s: %w", a.name, ErrClosed)
+	}
+	_, e := a.lookup(off)
+	switch {
+	case e == kindFree:
+		return a.notAllocated(addr)
+	case e == kindSlab:
+		ok, empty := a.freeSmall(off)
+		if !ok {
+			return a.notAllocated(addr)
+		}
+		if empty {
+			a.retire(int32(off>>chunkShift), 1)
+		}
+		return nil
+	}
+	if e>>firstShift<<chunkShift != off {
+		return a.notAllocated(addr)
+	}
+	c := int32(off >> chunkShift)
+	r, i := a.at(c)
+	n := -r.len[i]
+	r.len[i] = 0
+	a.setEntries(c, n, kindFree)
+	size := e>>lastShift&offsetMask - off + 1
+	a.count--
+	a.live -= size
+	if e&kindMask == kindLazy {
+		a.retireLazy(c, n, (size+pageSize-1)>>pageShift)
+	} else {
+		a.retire(c, n)
+	}
+	return nil
+}
+
+// take takes a run of n chunks out of the bins, waiting for runs that are on
+// their way back if there is none. size is for the message. mu is held.
+func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
+	for {
+		if a.closed {
+			return 0, fmt.Errorf("arena %s: %w", a.name, ErrClosed)
+		}
+		if c, ok := a.takeRun(n, aligned); ok {
+			a.cached -= a.residentPages(c, n) << pageShift
+			return c, nil
+		}
+		if a.limbo == 0 {
+			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough", a.live, a.capacity))
+		}
+		a.idle.Wait()
+	}
+}
+
+// put gives a run back to the bins with its res resident pages. mu is held.
+func (a *Arena) put(c, n int32, res uint64) {
+	a.cached += res << pageShift
+	a.putRun(c, n)
+}
+
+// retire puts back a run that left the index. If too many pages are cached then,
+// it gives back the run's own, when they are many, or a quarter of all: once in a
+// while much, so that small allocations beside a full cache do not each lose
+// their pages and get them again. mu is held, and let go while pages are given back.
+func (a *Arena) retire(c, n int32) {
+	res := a.residentPages(c, n)
+	if over := a.cached+res<<pageShift > a.cacheLimit; over && res<<pageShift > a.cacheLimit/4 {
+		a.away()
+		a.punch(c, n, res)
+		a.returned()
+		a.put(c, n, a.residentPages(c, n))
+	} else if a.put(c, n, res); over {
+		a.shed(a.cached - a.cacheLimit/4*3)
+	}
+}
+
+// retireLazy is retire for a run of which pages pages were promised and the
+// kernel alone knows which came. mu is held, and let go meanwhile.
+func (a *Arena) retireLazy(c, n int32, pages uint64) {
+	charged := a.residentPages(c, n) + a.missing(c, pages)
+	a.away()
+	if pages<<pageShift > a.cacheLimit || !a.askResident(c, n) {
+		a.punch(c, n, charged)
+		a.returned()
+		a.put(c, n, a.residentPages(c, n))
+		return
+	}
+	res := a.residentPages(c, n)
+	if charged > res {
+		a.release(charged - res)
+	}
+	a.returned()
+	a.retire(c, n)
+}
+
+// away lets go of mu for a system call on a run that will come back.
+func (a *Arena) away() {
+	a.limbo++
+	a.mu.Unlock()
+}
+
+// returned ends away.
+func (a *Arena) returned() {
+	a.mu.Lock()
+	if a.limbo--; a.limbo == 0 {
+		a.idle.Broadcast()
+	}
+}
+
+func (a *Arena) noMemory(size uint64, why string) error {
+	return fmt.Errorf("arena %s: %d bytes wanted: %s: %w", a.name, size, why, ErrNoMemory)
+}
+
+func (a *Arena) notAllocated(addr uintptr) error {
+	return fmt.Errorf("arena %s: %#x: %w", a.name, addr, ErrNotAllocated)
+}

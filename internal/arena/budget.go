@@ -1,0 +1,152 @@
+package arena
+
+import (
+	"math"
+	"sync"
+)
+
+const (
+	maxCredit  = 512 << 20
+	minReserve = 64 << 20
+	minFit     = 64 << 20
+)
+
+// A Budget keeps the arenas of a process from using more memory than there is:
+// too much is ErrNoMemory, not a kill by the kernel. It knows what the machine
+// and the containers around the process have left, less what was promised to
+// allocations and not yet touched. Methods are safe for concurrent use.
+type Budget struct {
+	read func() (limit, available uint64, err error) // immutable
+
+	mu       sync.Mutex
+	credit   uint64                // guarded by mu; may be granted without reading again
+	accounts map[*Account]struct{} // guarded by mu
+}
+
+// An Account is one arena's part of a [Budget].
+type Account struct {
+	b        *Budget
+	resident func() uint64 // immutable; called with b.mu held
+	trim     func() uint64 // immutable; called without a lock
+	charged  uint64        // guarded by b.mu; granted and not released
+}
+
+// NewBudget returns the budget of this machine and container. Where neither can
+// be read it refuses nothing.
+func NewBudget() *Budget { return newBudget(func() (uint64, uint64, error) { return readMemory("/") }) }
+
+func newBudget(read func() (limit, available uint64, err error)) *Budget {
+	return &Budget{read: read, accounts: make(map[*Account]struct{})}
+}
+
+// Limit is the memory of the machine or, if less, of the smallest container
+// around the process; the largest uint64 if unknown.
+func (b *Budget) Limit() uint64 {
+	limit, _, err := b.read()
+	if err != nil {
+		return math.MaxUint64
+	}
+	return limit
+}
+
+// Available is how many more bytes would be granted now; the largest uint64 if
+// unknown.
+func (b *Budget) Available() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.available()
+}
+
+// available reads the files. mu is held.
+func (b *Budget) available() uint64 {
+	limit, free, err := b.read()
+	if err != nil {
+		return math.MaxUint64
+	}
+	// What must stay: 2%, at least 64 MiB, but no more than a quarter.
+	keep := min(max(limit/50, minReserve), limit/4)
+	for c := range b.accounts {
+		keep += sub(c.charged, c.resident())
+	}
+	return sub(free, keep)
+}
+
+// Open adds an account. resident says how many of the bytes granted to it are
+// really in memory; it must not block. trim gives back what can be done without
+// and returns how many bytes; it may be nil.
+func (b *Budget) Open(resident, trim func() uint64) *Account {
+	c := &Account{b: b, resident: resident, trim: trim}
+	b.mu.Lock()
+	b.accounts[c] = struct{}{}
+	b.mu.Unlock()
+	return c
+}
+
+// Close ends the account and all it was granted.
+func (c *Account) Close() {
+	c.b.mu.Lock()
+	delete(c.b.accounts, c)
+	c.b.mu.Unlock()
+}
+
+// Reserve asks for n bytes and reports whether they were granted. Before it
+// refuses it has every account give back what it can do without.
+func (c *Account) Reserve(n uint64) bool {
+	return c.grant(n) || c.b.trim() > 0 && c.grant(n)
+}
+
+// Release gives back n bytes that were granted and are no longer resident nor
+// promised.
+func (c *Account) Release(n uint64) {
+	c.b.mu.Lock()
+	c.charged = sub(c.charged, n)
+	c.b.mu.Unlock()
+}
+
+func (c *Account) grant(n uint64) bool {
+	b := c.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.credit < n {
+		free := b.available()
+		if free < n {
+			b.credit = 0
+			return false
+		}
+		b.credit = n + min((free-n)/8, maxCredit)
+	}
+	b.credit -= n
+	c.charged += n
+	return true
+}
+
+func (b *Budget) trim() uint64 {
+	b.mu.Lock()
+	var all []func() uint64
+	for c := range b.accounts {
+		if c.trim != nil {
+			all = append(all, c.trim)
+		}
+	}
+	b.mu.Unlock()
+	var n uint64
+	for _, f := range all {
+		n += f()
+	}
+	return n
+}
+
+// Fit returns the least of want and the limits (such as [Budget.Limit] and
+// [Budget.Available]), but not less than 64 MiB unless want is, as a multiple of
+// 2 MiB: a capacity for [New].
+func Fit(want uint64, limits ...uint64) uint64 {
+	n := want
+	for _, l := range limits {
+		n = min(n, l)
+	}
+	n = min(max(n, minFit), want, MaxCapacity)
+	return max(n&^(extentSize-1), extentSize)
+}
+
+// sub is x - y, 0 if that is negative.
+func sub(x, y uint64) uint64 { return x - min(x, y) }

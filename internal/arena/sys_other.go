@@ -1,0 +1,22 @@
+//go:build !linux
+
+package arena
+
+import "errors"
+
+type pointer = uintptr
+
+var errNoPopulate = errors.New("not supported")
+
+func (a *Arena) mapBoth(int, uintptr) error   { return ErrUnsupported }
+func (a *Arena) unmapBoth() error             { return ErrUnsupported }
+func (a *Arena) engineAt(off uint64) uintptr  { return a.engine + uintptr(off) }
+func (a *Arena) resident() uint64             { return 0 }
+func (a *Arena) Bytes(uintptr, uint64) []byte { return nil }
+func Reserve(uint64) (uintptr, error)         { return 0, ErrUnsupported }
+func Unreserve(uintptr, uint64) error         { return ErrUnsupported }
+func populateWrite(uintptr, uint64) error     { return ErrUnsupported }
+func collapse(uintptr, uint64) error          { return ErrUnsupported }
+func allocate(int, uint64, uint64) error      { return ErrUnsupported }
+func punchHole(int, uint64, uint64) error     { return ErrUnsupported }
+func mincore(uintptr, []byte) error           { return ErrUnsupported }

@@ -1,0 +1,191 @@
+//go:build linux
+
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// pointer is the start of a mapping, which the garbage collector does not own.
+type pointer = unsafe.Pointer
+
+const (
+	madvPopulateWrite = 23 // since Linux 5.14
+	madvCollapse      = 25 // since Linux 6.1
+)
+
+// errNoPopulate is returned by populateWrite on kernels without it.
+var errNoPopulate = errors.New("MADV_POPULATE_WRITE not supported")
+
+// mapBoth makes the memfd and both mappings, and undoes all on error.
+func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
+	a.fd, err = unix.MemfdCreate(a.name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("memfd_create: %w", err)
+	}
+	undo := []func(){func() { unix.Close(a.fd) }}
+	defer func() {
+		for i := len(undo) - 1; err != nil && i >= 0; i-- {
+			undo[i]()
+		}
+	}()
+	if err := unix.Ftruncate(a.fd, int64(a.capacity)); err != nil {
+		return fmt.Errorf("ftruncate to %d bytes: %w", a.capacity, err)
+	}
+	engine, err := a.reserve()
+	if err != nil {
+		return err
+	}
+	undo = append(undo, func() { unix.MunmapPtr(engine, uintptr(a.capacity)) })
+	if err := a.mapAt(engine, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return fmt.Errorf("map the engine's view: %w", err)
+	}
+	window := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // an address the caller reserved
+	if at == 0 {
+		if window, err = a.reserve(); err != nil {
+			return err
+		}
+		undo = append(undo, func() { unix.MunmapPtr(window, uintptr(a.capacity)) })
+	}
+	if err := a.mapAt(window, prot); err != nil {
+		return fmt.Errorf("map the window: %w", err)
+	}
+	a.base, a.engine = uintptr(window), engine
+	a.delta = uintptr(engine) - a.base
+	return nil
+}
+
+func (a *Arena) reserve() (unsafe.Pointer, error) {
+	base, err := Reserve(a.capacity)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&base)), err
+}
+
+// mapAt maps the memfd over reserved address space.
+func (a *Arena) mapAt(at unsafe.Pointer, prot int) error {
+	_, err := unix.MmapPtr(a.fd, 0, at, uintptr(a.capacity), prot, unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	return err
+}
+
+func (a *Arena) unmapBoth() error {
+	err := Unreserve(uintptr(a.engine), a.capacity)
+	if a.reserved {
+		_, _, e := unix.Syscall6(unix.SYS_MMAP, a.base, uintptr(a.capacity), unix.PROT_NONE,
+			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED, ^uintptr(0), 0)
+		if e != 0 {
+			err = errors.Join(err, fmt.Errorf("reserve the window again: %w", e))
+		}
+	} else {
+		err = errors.Join(err, Unreserve(a.base, a.capacity))
+	}
+	return errors.Join(err, unix.Close(a.fd))
+}
+
+// Bytes returns n bytes from window address addr as the engine sees them; nil if
+// they do not lie in the window. The slice is valid until Close.
+func (a *Arena) Bytes(addr uintptr, n uint64) []byte {
+	off := uint64(addr - a.base)
+	if off > a.capacity || n > a.capacity-off {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(a.engine, off)), n)
+}
+
+// engineAt is the engine's address of the byte at off.
+func (a *Arena) engineAt(off uint64) uintptr { return uintptr(a.engine) + uintptr(off) }
+
+// resident returns how many bytes of memory the kernel holds for the memfd.
+func (a *Arena) resident() uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(a.fd, &st) != nil {
+		return 0
+	}
+	return uint64(st.Blocks) * 512
+}
+
+// Reserve reserves n bytes of address space at a 2 MiB boundary, inaccessible and
+// without memory. A refusal (ulimit -v, a sanitizer) wraps the errno; the caller
+// may try again with less.
+func Reserve(n uint64) (base uintptr, err error) {
+	n = (n + extentSize - 1) &^ (extentSize - 1)
+	p, _, e := unix.Syscall6(unix.SYS_MMAP, 0, uintptr(n+extentSize), unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, ^uintptr(0), 0)
+	if e != 0 {
+		return 0, fmt.Errorf("reserve %d bytes of address space: %w", n, e)
+	}
+	base = (p + extentSize - 1) &^ (extentSize - 1)
+	if base > p {
+		err = Unreserve(p, uint64(base-p))
+	}
+	return base, errors.Join(err, Unreserve(base+uintptr(n), uint64(p+extentSize-base)))
+}
+
+// Unreserve gives back n bytes that [Reserve] returned, with whatever is mapped there.
+func Unreserve(base uintptr, n uint64) error {
+	n = (n + pageSize - 1) &^ (pageSize - 1)
+	if n == 0 {
+		return nil
+	}
+	if _, _, e := unix.Syscall(unix.SYS_MUNMAP, base, uintptr(n), 0); e != 0 {
+		return fmt.Errorf("unmap %d bytes: %w", n, e)
+	}
+	return nil
+}
+
+func madvise(addr uintptr, n uint64, advice uintptr) error {
+	for {
+		_, _, e := unix.Syscall(unix.SYS_MADVISE, addr, uintptr(n), advice)
+		switch e {
+		case 0:
+			return nil
+		case unix.EINTR:
+			continue
+		}
+		return e
+	}
+}
+
+// populateWrite backs n bytes at addr with pages.
+func populateWrite(addr uintptr, n uint64) error {
+	for {
+		err := madvise(addr, n, madvPopulateWrite)
+		switch err {
+		case nil:
+			return nil
+		case unix.EAGAIN:
+			continue
+		case unix.EINVAL:
+			return errNoPopulate
+		}
+		return fmt.Errorf("populate %d bytes: %w", n, err)
+	}
+}
+
+// collapse replaces the pages at addr by huge pages.
+func collapse(addr uintptr, n uint64) error { return madvise(addr, n, madvCollapse) }
+
+func allocate(fd int, off, n uint64) error { return fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n) }
+
+func punchHole(fd int, off, n uint64) error {
+	return fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+}
+
+func fallocate(fd int, mode uint32, off, n uint64) error {
+	for {
+		if err := unix.Fallocate(fd, mode, int64(off), int64(n)); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// mincore sets the lowest bit of vec for each page from addr that is resident.
+func mincore(addr uintptr, vec []byte) error {
+	_, _, e := unix.Syscall(unix.SYS_MINCORE, addr, uintptr(len(vec))*pageSize, uintptr(unsafe.Pointer(&vec[0])))
+	if e != 0 {
+		return e
+	}
+	return nil
+}

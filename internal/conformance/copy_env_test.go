@@ -1,0 +1,231 @@
+package conformance
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// The kinds of copies, in the letters of spec/semantics.md.
+const (
+	h2h = abi.MemcpyHostToHost
+	h2d = abi.MemcpyHostToDevice
+	d2h = abi.MemcpyDeviceToHost
+	d2d = abi.MemcpyDeviceToDevice
+	any = abi.MemcpyDefault
+	buf = abi.MemcpyHostToBufToDevice
+	in6 = abi.MemcpyInnerDeviceToDevice
+)
+
+// where is a kind of memory.
+type where string
+
+const (
+	dev   where = "DEV"
+	host  where = "HOST"
+	unreg where = "UNREG"
+)
+
+// memory allocates n bytes somewhere.
+func (e *env) memory(w where, n uint64) core.Addr {
+	e.Helper()
+	switch w {
+	case dev:
+		return e.device(n)
+	case host:
+		return e.pinned(n)
+	}
+	return e.pageable(n)
+}
+
+// noise is n bytes that look like no others.
+func noise(n, seed uint64) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), 1}).Read(b)
+	return b
+}
+
+// write and read move bytes of any memory with the synchronous copy.
+func (e *env) write(p core.Addr, b []byte) {
+	e.Helper()
+	e.ok(e.th.Memcpy(p, uint64(len(b)), sliceAddr(b), uint64(len(b)), any))
+}
+
+func (e *env) read(p core.Addr, n uint64) []byte {
+	e.Helper()
+	b := make([]byte, n)
+	e.ok(e.th.Memcpy(sliceAddr(b), n, p, n, any))
+	return b
+}
+
+// sliceAddr is where a slice's bytes are. Slices made with make live on the heap as long as the caller has them.
+func sliceAddr(b []byte) core.Addr { return core.Addr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// holds checks that memory holds exactly want.
+func (e *env) holds(p core.Addr, want []byte) {
+	e.Helper()
+	got := e.read(p, uint64(len(want)))
+	for i := range want {
+		if got[i] != want[i] {
+			e.Fatalf("byte %d of %d at %#x is %#x, want %#x", i, len(want), p, got[i], want[i])
+		}
+	}
+}
+
+// waits runs call, which has to wait until release is called, and returns how it ended.
+func (e *env) waits(release func(), call func() *core.Error) *core.Error {
+	e.Helper()
+	done := make(chan *core.Error, 1)
+	go func() { done <- call() }()
+	select {
+	case err := <-done:
+		e.Fatalf("it did not wait (%v)", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	release()
+	return <-done
+}
+
+// whileAborting runs call, which must wait for nothing, while device 0 aborts its tasks, and returns its first error.
+func (e *env) whileAborting(call func() *core.Error) *core.Error {
+	e.Helper()
+	_, release := e.blocked() // the host function is running, so the abort lasts until it returns
+	done := make(chan *core.Error, 1)
+	go func() { done <- e.rt.NewThread(8).DeviceTaskAbort(0, 0) }()
+	defer func() {
+		release()
+		e.ok(<-done)
+	}()
+	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freed is memory that was allocated and is not any more.
+func (e *env) freed(w where, n uint64) core.Addr {
+	e.Helper()
+	p := e.memory(w, n)
+	if w == dev {
+		e.ok(e.th.Free(p))
+	} else {
+		e.ok(e.th.FreeHost(p))
+	}
+	return p
+}
+
+// hole is three pages of the program of which the second cannot be touched.
+func (e *env) hole() core.Addr {
+	e.Helper()
+	page := os.Getpagesize()
+	b, err := unix.Mmap(-1, 0, 3*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { unix.Munmap(b) })
+	for i := range b {
+		b[i] = 0x5A
+	}
+	if err := unix.Mprotect(b[page:2*page], unix.PROT_NONE); err != nil {
+		e.Fatal(err)
+	}
+	return sliceAddr(b)
+}
+
+// aroundHole checks that what can be touched around a hole is as hole made it.
+func (e *env) aroundHole(p core.Addr) {
+	e.Helper()
+	page := uint64(os.Getpagesize())
+	want := slices.Repeat([]byte{0x5A}, int(page))
+	e.holds(p, want)
+	e.holds(p+core.Addr(2*page), want)
+}
+
+// unmapped is a page that was the program's and is gone.
+func (e *env) unmapped() core.Addr {
+	e.Helper()
+	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		e.Fatal(err)
+	}
+	p := sliceAddr(b)
+	if err := unix.Munmap(b); err != nil {
+		e.Fatal(err)
+	}
+	return p
+}
+
+// breakers spoil the arguments of a call, one for each rule, so that the rule applies. They do not undo each other.
+type breakers[A any] map[int]func(e *env, a *A)
+
+// from is the proof of rule k: the arguments that good makes, with rule k and all later ones broken. The answer must be
+// k's.
+func (b breakers[A]) from(k int, good func(e *env) *A, call func(e *env, a *A) *core.Error) proof {
+	return func(e *env) *core.Error {
+		a := good(e)
+		b.spoil(e, a, k)
+		return call(e, a)
+	}
+}
+
+// spoil breaks rule k and all later ones, the last first.
+func (b breakers[A]) spoil(e *env, a *A, k int) {
+	last := 0
+	for i := range b {
+		last = max(last, i)
+	}
+	for i := last; i >= k; i-- {
+		if f := b[i]; f != nil {
+			f(e, a)
+		}
+	}
+}
+
+// only is the proof of rule k with nothing else broken.
+func (b breakers[A]) only(k int, good func(e *env) *A, call func(e *env, a *A) *core.Error) proof {
+	return func(e *env) *core.Error {
+		a := good(e)
+		b[k](e, a)
+		return call(e, a)
+	}
+}
+
+// caseOf is a rule of the table.
+func caseOf(t *testing.T, function string, rule int) Case {
+	t.Helper()
+	for _, c := range Cases {
+		if c.Func == function && c.Rule == rule {
+			return c
+		}
+	}
+	t.Fatalf("the table has no rule %d of %s", rule, function)
+	return Case{}
+}
+
+// sameAs proves that a call answers like function, whose rules it shares: each proof makes the call and has to end
+// like the function's rule.
+func (e *env) sameAs(function string, rules map[int]proof) {
+	for rule, p := range rules {
+		c := caseOf(e.T, function, rule)
+		e.Run(ruleID(function, rule), func(t *testing.T) {
+			sub := newEnv(t, machine{})
+			err := p(sub)
+			if c.HasCode {
+				sub.want(err, c.Code)
+			}
+			if err != nil && c.HasCode && err.Quiet != c.Quiet {
+				t.Errorf("quiet is %v, want %v", err.Quiet, c.Quiet)
+			}
+		})
+	}
+}

@@ -1,0 +1,470 @@
+package conformance
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+const (
+	tooBig    = 1 << 40 // bytes, more than any device of an env has
+	smallPage = 4 << 10
+	hugePage  = 2 << 20
+)
+
+// devices without pages of 1 GiB.
+var without1G = []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}}
+
+// alloc is one of the plain allocation calls.
+type alloc func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error
+
+// allocCfg is one of those with attributes.
+type allocCfg func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error
+
+// refusesPolicies makes sure that every machine refuses every policy with 207000 before it looks for memory, and
+// that the pointer is left alone.
+func (e *env) refusesPolicies(call alloc, machines []machine, policies ...abi.MemMallocPolicy) (last *core.Error) {
+	e.Helper()
+	for _, m := range machines {
+		o := e.on(m)
+		for _, policy := range policies {
+			p := core.Addr(7)
+			last = call(o.th, &p, tooBig, policy)
+			o.want(last, abi.ErrRTFeatureNotSupport)
+			if p != 7 {
+				e.Errorf("%v: the pointer was written", last)
+			}
+		}
+	}
+	return last
+}
+
+// peerPolicies are refused in RC form.
+var peerPolicies = []abi.MemMallocPolicy{abi.MemMallocHugeFirstP2P, abi.MemMallocHugeOnlyP2P, abi.MemMallocNormalOnlyP2P}
+
+var rcForms = []machine{{product: "310B", form: "RC"}, {product: "310P", form: "RC"}, {product: "310", form: "RC"}}
+
+// lacks1G proves the rule about 1 GiB policies: products, forms and drivers without such pages.
+func (e *env) lacks1G(call alloc) *core.Error {
+	e.Helper()
+	e.refusesPolicies(call, without1G, abi.MemMallocHuge1GOnly)
+	e.faults.FailAll(faulty.Alloc, driver.ErrUnsupported)
+	var p core.Addr
+	return call(e.th, &p, tooBig, abi.MemMallocHuge1GOnly)
+}
+
+// lacks1GPeer is lacks1G for the calls that know the 1 GiB policy for peers. In RC form they do not: it acts like
+// HUGE_FIRST there.
+func (e *env) lacks1GPeer(call alloc) *core.Error {
+	e.Helper()
+	e.refusesPolicies(call, without1G[:3], abi.MemMallocHuge1GOnlyP2P)
+	for _, m := range rcForms {
+		o := e.on(m)
+		var p core.Addr
+		o.ok(call(o.th, &p, 2<<20, abi.MemMallocHuge1GOnlyP2P))
+		o.ok(o.th.Free(p))
+	}
+	return e.lacks1G(call)
+}
+
+// runsOut proves that memory really ends: with a size nobody has, with a driver that says no, and by taking all there
+// is. The message says how much was wanted and what is left; nothing is lost on the way.
+func (e *env) runsOut(call alloc) *core.Error {
+	e.Helper()
+	p := core.Addr(7)
+	e.faults.FailAll(faulty.Alloc, driver.ErrNoMemory)
+	e.want(call(e.th, &p, 4096, abi.MemMallocNormalOnly), abi.ErrRTMemoryAllocation)
+	e.faults.Heal()
+
+	free, total := e.memInfo(abi.MemAttrHBMMem)
+	err := call(e.th, &p, tooBig, abi.MemMallocHugeFirst)
+	e.want(err, abi.ErrRTMemoryAllocation)
+	if p != 7 {
+		e.Error("the pointer was written")
+	}
+	for _, number := range []uint64{tooBig, free, total} {
+		if s := fmt.Sprint(number); !strings.Contains(err.Text, s[:len(s)-2]) { // wanted is said with its padding
+			e.Errorf("%q does not name %d", err.Text, number)
+		}
+	}
+
+	const block = 16 << 20
+	var taken []core.Addr
+	for {
+		if err = call(e.th, &p, block, abi.MemMallocHugeFirst); err != nil {
+			break
+		}
+		taken = append(taken, p)
+	}
+	if n := uint64(len(taken)); n == 0 || n > total/block {
+		e.Errorf("%d blocks of %d bytes came out of %d", n, block, total)
+	}
+	for _, p := range taken {
+		e.ok(e.th.Free(p))
+	}
+	if now, _ := e.memInfo(abi.MemAttrHBMMem); now != free {
+		e.Errorf("%d bytes are free afterwards, %d were before", now, free)
+	}
+	return err
+}
+
+// memInfo is what aclrtGetMemInfo says.
+func (e *env) memInfo(attr abi.MemAttr) (free, total uint64) {
+	e.Helper()
+	e.ok(e.th.GetMemInfo(attr, &free, &total))
+	return free, total
+}
+
+// costs checks how many bytes of the device a call takes, and that aclrtFree gives them back.
+func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes uint64) {
+	e.Helper()
+	before, _ := e.memInfo(abi.MemAttrMemHuge)
+	n, _ := e.memInfo(abi.MemAttrMemNormal)
+	before += n
+	var p core.Addr
+	e.ok(call(e.th, &p, size, policy))
+	after, _ := e.memInfo(abi.MemAttrMemHuge)
+	n, _ = e.memInfo(abi.MemAttrMemNormal)
+	after += n
+	if before-after != bytes {
+		e.Errorf("%s: %d bytes with %v took %d, want %d", e.rt.Product().Name, size, policy, before-after, bytes)
+	}
+	if p%64 != 0 {
+		e.Errorf("address %#x is not a multiple of 64", p)
+	}
+	e.ok(e.th.Free(p))
+	if h, _ := e.memInfo(abi.MemAttrMemHuge); h+first(e.memInfo(abi.MemAttrMemNormal)) != before {
+		e.Error("freeing did not give all back")
+	}
+}
+
+func first(a, _ uint64) uint64 { return a }
+
+// pages checks the page size that a call's policy leads to.
+func (e *env) pages(call alloc, size uint64, policy abi.MemMallocPolicy, page uint32) {
+	e.Helper()
+	var p core.Addr
+	e.ok(call(e.th, &p, size, policy))
+	if a := e.attributes(p); a.PageSize != page {
+		e.Errorf("%d bytes with %v have pages of %d bytes, want %d", size, policy, a.PageSize, page)
+	}
+	e.ok(e.th.Free(p))
+}
+
+// mallocs checks what the plain calls have in common; padding is what they add.
+func (e *env) mallocs(call alloc, padding uint64) {
+	e.costs(call, 1, abi.MemMallocHugeFirst, 32+padding)
+	e.costs(call, 32, abi.MemMallocNormalOnly, 32+padding)
+	e.costs(call, 33, abi.MemMallocHugeFirst, 64+padding)
+	e.costs(call, 33, abi.MemMallocHuge1GOnly, 64)
+	o := e.on(machine{product: "950"})
+	o.costs(call, 1, abi.MemMallocHugeFirst, 32)
+	o.costs(call, 33, abi.MemMallocHugeFirst, 64)
+
+	e.pages(call, 1<<20+1, abi.MemMallocHugeFirst, hugePage)
+	e.pages(call, 1<<20-32, abi.MemMallocHugeFirst, smallPage)
+	e.pages(call, 4096, abi.MemMallocHugeOnly, hugePage)
+	e.pages(call, 4<<20, abi.MemMallocNormalOnly, smallPage)
+	e.pages(call, 4<<20, 99, hugePage)
+	e.pages(call, 4096, -1, smallPage)
+	e.pages(call, 4<<20, abi.MemMallocHugeOnly|abi.MemTypeHighBandWidth, hugePage)
+
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory) // a second try follows the first
+	var p core.Addr
+	e.ok(call(e.th, &p, 4096, abi.MemMallocHugeFirst))
+	e.ok(e.th.Free(p))
+}
+
+func malloc(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return th.Malloc(p, size, policy)
+}
+
+func mallocAlign32(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return th.MallocAlign32(p, size, policy)
+}
+
+func mallocCached(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return th.MallocCached(p, size, policy)
+}
+
+func init() {
+	prove("aclrtMalloc", 1, func(e *env) *core.Error { return e.stranger().Malloc(nil, 0, 6) })
+	prove("aclrtMalloc", 2, func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), 0, 6) })
+	prove("aclrtMalloc", 3, func(e *env) *core.Error {
+		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
+		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
+		return e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 0)
+	})
+	prove("aclrtMalloc", 4, func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), tooBig, 6) })
+	prove("aclrtMalloc", 5, func(e *env) *core.Error { return e.lacks1GPeer(malloc) })
+	prove("aclrtMalloc", 6, func(e *env) *core.Error { return e.refusesPolicies(malloc, rcForms, peerPolicies...) })
+	prove("aclrtMalloc", 7, func(e *env) *core.Error { return e.runsOut(malloc) })
+	behaves("aclrtMalloc", func(e *env) {
+		e.mallocs(malloc, 32)
+		for _, policy := range peerPolicies {
+			e.pages(malloc, 4<<20, policy, smallPage)
+		}
+	})
+
+	prove("aclrtMallocAlign32", 1, func(e *env) *core.Error { return e.stranger().MallocAlign32(nil, 0, 6) })
+	prove("aclrtMallocAlign32", 2, func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), 0, 6) })
+	prove("aclrtMallocAlign32", 3, func(e *env) *core.Error {
+		e.want(e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
+		return e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-30, 0)
+	})
+	prove("aclrtMallocAlign32", 4, func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), tooBig, 6) })
+	prove("aclrtMallocAlign32", 5, func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
+	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error { return e.refusesPolicies(mallocAlign32, rcForms, peerPolicies...) })
+	prove("aclrtMallocAlign32", 7, func(e *env) *core.Error { return e.runsOut(mallocAlign32) })
+	behaves("aclrtMallocAlign32", func(e *env) {
+		e.mallocs(mallocAlign32, 0)
+		e.pages(mallocAlign32, 1<<20, abi.MemMallocHugeFirst, smallPage) // not more than 1 MiB
+		for _, policy := range peerPolicies {
+			e.pages(mallocAlign32, 4<<20, policy, smallPage)
+		}
+	})
+
+	prove("aclrtMallocCached", 1, func(e *env) *core.Error { return e.stranger().MallocCached(nil, 0, 6) })
+	prove("aclrtMallocCached", 2, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), 0, 6) })
+	prove("aclrtMallocCached", 3, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), math.MaxUint64-62, 0) })
+	prove("aclrtMallocCached", 4, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), tooBig, 6) })
+	prove("aclrtMallocCached", 5, func(e *env) *core.Error { return e.lacks1G(mallocCached) })
+	prove("aclrtMallocCached", 6, func(e *env) *core.Error { return e.runsOut(mallocCached) })
+	behaves("aclrtMallocCached", func(e *env) {
+		e.mallocs(mallocCached, 32)
+		for _, policy := range append(peerPolicies, abi.MemMallocHuge1GOnlyP2P) {
+			e.pages(mallocCached, 4<<20, policy, hugePage) // acts like HUGE_FIRST
+			o := e.on(machine{product: "310B", form: "RC"})
+			o.pages(mallocCached, 4<<20, policy, hugePage)
+		}
+	})
+}
+
+// config is a configuration with a list of attributes.
+func (e *env) config(list ...abi.MallocAttribute) *abi.MallocConfig {
+	if len(list) == 0 {
+		list = make([]abi.MallocAttribute, 1)
+		e.Cleanup(func() { _ = list[0] })
+		return &abi.MallocConfig{Attrs: core.Addr(unsafe.Pointer(&list[0]))}
+	}
+	kept := append([]abi.MallocAttribute{}, list...)
+	e.Cleanup(func() { _ = kept[0] }) // alive as long as the test
+	return &abi.MallocConfig{Attrs: core.Addr(unsafe.Pointer(&kept[0])), NumAttrs: uint64(len(kept))}
+}
+
+func moduleID(id uint16) (a abi.MallocAttribute) {
+	a.Attr = abi.MemAttrModuleId
+	*a.Value.ModuleID() = id
+	return a
+}
+
+func deviceID(id uint32) (a abi.MallocAttribute) {
+	a.Attr = abi.MemAttrDeviceId
+	*a.Value.DeviceID() = id
+	return a
+}
+
+func vaFlag(v uint32) (a abi.MallocAttribute) {
+	a.Attr = abi.MemAttrVaFlag
+	*a.Value.VaFlag() = v
+	return a
+}
+
+// plain leaves the configuration out.
+func (call allocCfg) plain(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return call(th, p, size, policy, nil)
+}
+
+// noAttrs is a configuration that says it has attributes but has none.
+var noAttrs = &abi.MallocConfig{NumAttrs: 1}
+
+// proofs of the two calls with attributes, in the order of the rules.
+func (call allocCfg) badPointer(e *env) *core.Error { return call(e.stranger(), nil, 0, 6, noAttrs) }
+func (call allocCfg) badConfig(e *env) *core.Error {
+	return call(e.stranger(), new(core.Addr), 0, 6, noAttrs)
+}
+func (call allocCfg) badSize(e *env) *core.Error {
+	return call(e.stranger(), new(core.Addr), 0, 6, &abi.MallocConfig{})
+}
+func (call allocCfg) emptyConfig(e *env) *core.Error {
+	return call(e.stranger(), new(core.Addr), tooBig, 6, &abi.MallocConfig{})
+}
+func (call allocCfg) badContext(e *env) *core.Error {
+	return call(e.stranger(), new(core.Addr), tooBig, 6, e.config(vaFlag(1), deviceID(99)))
+}
+
+func (call allocCfg) badAttribute(e *env) *core.Error {
+	o := e.on(machine{product: "310P"})
+	for _, attr := range []abi.MallocAttrType{-1, 4, 99} {
+		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(moduleID(1), abi.MallocAttribute{Attr: attr})), abi.ErrRTParamInvalid)
+	}
+	return call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(99), vaFlag(0)))
+}
+
+func (call allocCfg) badDevice(e *env) *core.Error {
+	o := e.on(machine{product: "310P"})
+	for _, id := range []uint32{1, 4, 64, math.MaxUint32} {
+		o.want(call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(id))), abi.ErrRTParamInvalid)
+	}
+	return call(o.th, new(core.Addr), tooBig, 6, e.config(deviceID(0), deviceID(3))) // the last one counts
+}
+
+func (call allocCfg) bad1G(e *env) *core.Error { return e.lacks1GPeer(call.plain) }
+func (call allocCfg) badPeers(e *env) *core.Error {
+	return e.refusesPolicies(call.plain, rcForms, append([]abi.MemMallocPolicy{
+		abi.MemMallocNormalOnlyP2P | abi.MemTypeHighBandWidth | abi.MemAccessUserSpaceReadonly}, peerPolicies...)...)
+}
+func (call allocCfg) runsOut(e *env) *core.Error {
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory) // there is no second try
+	e.want(call(e.th, new(core.Addr), 4096, 0, nil), abi.ErrRTMemoryAllocation)
+	e.want(call(e.th, new(core.Addr), math.MaxUint64, 0, nil), abi.ErrRTMemoryAllocation) // too many to be rounded
+	return e.runsOut(call.plain)
+}
+
+func (call allocCfg) works(e *env) {
+	e.costs(call.plain, 1, abi.MemMallocHugeFirst, 32)
+	e.costs(call.plain, 33, abi.MemMallocHugeFirst, 64)
+	e.pages(call.plain, 4<<20, abi.MemMallocHugeFirstP2P, hugePage) // huge pages and peers go together here
+	e.pages(call.plain, 4096, abi.MemMallocHugeOnlyP2P, hugePage)
+	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnlyP2P|abi.MemTypeLowBandWidth, smallPage)
+	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly, smallPage)
+	e.ok(e.th.SetDevice(2))
+	for _, cfg := range []*abi.MallocConfig{
+		e.config(), e.config(moduleID(9)), e.config(deviceID(2)), e.config(deviceID(0), deviceID(2), abi.MallocAttribute{}),
+	} {
+		var p core.Addr
+		e.ok(call(e.th, &p, 4096, abi.MemMallocHugeFirst, cfg))
+		if a := e.attributes(p); a.Location != (abi.MemLocation{ID: 2, Type: abi.MemLocationTypeDevice}) {
+			e.Errorf("the memory is at %+v", a.Location)
+		}
+	}
+}
+
+var (
+	withCfg      = allocCfg((*core.Thread).MallocWithCfg)
+	forScheduler = allocCfg((*core.Thread).MallocForTaskScheduler)
+)
+
+func init() {
+	prove("aclrtMallocWithCfg", 1, withCfg.badPointer)
+	prove("aclrtMallocWithCfg", 2, withCfg.badConfig)
+	prove("aclrtMallocWithCfg", 3, withCfg.badSize)
+	prove("aclrtMallocWithCfg", 4, withCfg.emptyConfig)
+	prove("aclrtMallocWithCfg", 5, withCfg.badContext)
+	prove("aclrtMallocWithCfg", 6, withCfg.badAttribute)
+	prove("aclrtMallocWithCfg", 7, withCfg.badDevice)
+	prove("aclrtMallocWithCfg", 8, withCfg.bad1G)
+	prove("aclrtMallocWithCfg", 9, withCfg.badPeers)
+	prove("aclrtMallocWithCfg", 10, withCfg.runsOut)
+	behaves("aclrtMallocWithCfg", withCfg.works)
+
+	prove("aclrtMallocForTaskScheduler", 1, forScheduler.badPointer)
+	prove("aclrtMallocForTaskScheduler", 2, forScheduler.badConfig)
+	prove("aclrtMallocForTaskScheduler", 3, forScheduler.badSize)
+	prove("aclrtMallocForTaskScheduler", 4, forScheduler.emptyConfig)
+	prove("aclrtMallocForTaskScheduler", 5, forScheduler.badContext)
+	prove("aclrtMallocForTaskScheduler", 6, forScheduler.badAttribute)
+	prove("aclrtMallocForTaskScheduler", 7, forScheduler.badDevice)
+	prove("aclrtMallocForTaskScheduler", 8, forScheduler.bad1G)
+	prove("aclrtMallocForTaskScheduler", 9, forScheduler.badPeers)
+	prove("aclrtMallocForTaskScheduler", 10, forScheduler.runsOut)
+	behaves("aclrtMallocForTaskScheduler", forScheduler.works)
+}
+
+// failing queues a task that fails with 507013 and returns its stream.
+func (e *env) failing() core.Handle {
+	e.Helper()
+	s, p := e.stream(), e.device(64)
+	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+	e.ok(e.th.MemsetAsync(p, 64, 0, 64, s))
+	return s
+}
+
+// waitsFor checks that call waits for the work of the device before it does anything to p.
+func (e *env) waitsFor(p core.Addr, call func() *core.Error) {
+	e.Helper()
+	_, release := e.blocked()
+	before, done := e.attributes(p), make(chan *core.Error)
+	go func() { done <- call() }()
+	select {
+	case <-done:
+		e.Fatal("it did not wait for the device")
+	case <-time.After(50 * time.Millisecond):
+	}
+	if e.attributes(p) != before {
+		e.Error("the memory went before the work was done")
+	}
+	release()
+	e.ok(<-done)
+	if a := e.attributes(p); a.Location.Type != abi.MemLocationTypeUnregistered {
+		e.Errorf("the memory is still there: %+v", a)
+	}
+}
+
+func init() {
+	prove("aclrtFree", 1, func(e *env) *core.Error { return e.stranger().Free(0) })
+	prove("aclrtFree", 2, func(e *env) *core.Error {
+		p, q := e.device(4096), e.device(4096)
+		e.want(e.th.Free(p+64), abi.ErrRTParamInvalid)
+		e.want(e.th.Free(e.pageable(64)), abi.ErrRTParamInvalid)
+		e.want(e.th.Free(e.pinned(64)), abi.ErrRTParamInvalid)
+		e.want(e.th.Free(12345), abi.ErrRTParamInvalid)
+		var mapped core.Addr
+		e.ok(e.th.HostRegister(e.pageable(8192), 4096, abi.HostRegisterMapped, &mapped))
+		e.want(e.th.Free(mapped), abi.ErrRTParamInvalid)
+		e.ok(e.th.SetDevice(1))
+		lost := e.device(4096)
+		e.ok(e.th.ResetDevice(1))
+		e.want(e.th.Free(lost), abi.ErrRTParamInvalid)
+		e.ok(e.th.Free(q))
+		e.ok(e.th.Free(p))
+		return e.th.Free(p)
+	})
+	behaves("aclrtFree", func(e *env) {
+		e.ok(e.th.SetDevice(1))
+		p := e.device(1 << 20)
+		free, _ := e.memInfo(abi.MemAttrHBMMem)
+		_, release := e.blocked()
+		e.ok(e.stranger().Free(p)) // no context, and no waiting
+		release()
+		if now, _ := e.memInfo(abi.MemAttrHBMMem); now-free != 1<<20+32 {
+			e.Errorf("%d bytes came back", now-free)
+		}
+		if q := e.device(1 << 20); q != p {
+			e.Logf("the address was not used again: %#x, then %#x", p, q)
+		}
+		o := e.on(machine{product: "310B", form: "RC"})
+		o.ok(o.stranger().Free(o.pinned(4096))) // host and device memory are one
+	})
+
+	prove("aclrtFreeWithDevSync", 1, func(e *env) *core.Error { return e.stranger().FreeWithDevSync(0) })
+	prove("aclrtFreeWithDevSync", 2, func(e *env) *core.Error { return e.stranger().FreeWithDevSync(12345) })
+	prove("aclrtFreeWithDevSync", 3, func(e *env) *core.Error {
+		p := e.device(4096)
+		e.failing()
+		err := e.th.FreeWithDevSync(p)
+		e.want(err, abi.ErrRTSysDma)
+		if e.attributes(p).Location.Type != abi.MemLocationTypeDevice {
+			e.Error("the memory was freed all the same")
+		}
+		e.failing()
+		e.want(e.th.FreeWithDevSync(12345), abi.ErrRTSysDma)
+		e.ok(e.th.FreeWithDevSync(p)) // the failure was told once
+		return err
+	})
+	prove("aclrtFreeWithDevSync", 4, func(e *env) *core.Error {
+		e.want(e.th.FreeWithDevSync(e.pinned(64)), abi.ErrRTParamInvalid)
+		return e.th.FreeWithDevSync(e.pageable(64))
+	})
+	behaves("aclrtFreeWithDevSync", func(e *env) {
+		p := e.device(4096)
+		e.waitsFor(p, func() *core.Error { return e.th.FreeWithDevSync(p) })
+	})
+}

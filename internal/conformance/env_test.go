@@ -1,0 +1,246 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// env is a runtime of its own, on four small software devices, with a thread th that has device 0 set.
+type env struct {
+	*testing.T
+	rt     *core.Runtime
+	th     *core.Thread
+	faults *faulty.Driver
+}
+
+// machine says what an env is like; the zero value is an A2.
+type machine struct {
+	product string  // as in product.Find, e.g. "310P" or "310B"
+	form    string  // "EP" or "RC"
+	visible *string // ASCEND_RT_VISIBLE_DEVICES
+	home    string  // ASCEND_HOME_PATH
+	devices int     // 0: 4
+	bare    bool    // no device is set: th has no context
+}
+
+// newEnv makes an env that is closed when the test ends.
+func newEnv(t *testing.T, m machine) *env {
+	t.Helper()
+	p, err := product.Find(m.product, m.form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.devices == 0 {
+		m.devices = 4
+	}
+	d, err := soft.New(soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, faults: faulty.Wrap(d)}
+	e.rt = core.New(core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home})
+	t.Cleanup(func() {
+		if err := e.rt.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	e.th = e.rt.NewThread(1)
+	if !m.bare {
+		e.ok(e.th.SetDevice(0))
+	}
+	return e
+}
+
+// on is another env: the same test on another machine.
+func (e *env) on(m machine) *env { e.Helper(); return newEnv(e.T, m) }
+
+// bare is another env whose thread has no context.
+func (e *env) bare() *env { e.Helper(); return e.on(machine{bare: true}) }
+
+// stranger is a thread of the same process without a context.
+func (e *env) stranger() *core.Thread { return e.rt.NewThread(2) }
+
+// ok fails the test if a call did.
+func (e *env) ok(err *core.Error) {
+	e.Helper()
+	if err != nil {
+		e.Fatalf("unexpected: %v", err)
+	}
+}
+
+// want fails the test unless a call ended with code.
+func (e *env) want(err *core.Error, code abi.Code) {
+	e.Helper()
+	if got := codeOf(err); got != code {
+		e.Fatalf("got %v (%v), want %v", got, err, code)
+	}
+}
+
+func codeOf(err *core.Error) abi.Code {
+	if err == nil {
+		return abi.Success
+	}
+	return err.Code
+}
+
+// device and pinned allocate n bytes; they are freed with the env.
+func (e *env) device(n uint64) core.Addr {
+	e.Helper()
+	var p core.Addr
+	e.ok(e.th.Malloc(&p, n, abi.MemMallocHugeFirst))
+	return p
+}
+
+func (e *env) pinned(n uint64) core.Addr {
+	e.Helper()
+	var p core.Addr
+	e.ok(e.th.MallocHost(&p, n))
+	return p
+}
+
+// pageable is n bytes of ordinary memory.
+func (e *env) pageable(n uint64) core.Addr {
+	b := make([]byte, n)
+	e.Cleanup(func() { _ = b[0] }) // alive as long as the test
+	return core.Addr(unsafe.Pointer(&b[0]))
+}
+
+// bytes is pinned or pageable memory at p.
+func bytes(p core.Addr, n uint64) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+}
+
+// stream makes a stream.
+func (e *env) stream() core.Handle {
+	e.Helper()
+	var s core.Handle
+	e.ok(e.th.CreateStream(&s))
+	return s
+}
+
+// blocked makes a stream whose work waits until the function returned is called (which is safe to call twice).
+func (e *env) blocked() (core.Handle, func()) {
+	e.Helper()
+	s := e.stream()
+	return s, e.block(s)
+}
+
+// block makes what follows on s wait until the function returned is called.
+func (e *env) block(s core.Handle) func() {
+	e.Helper()
+	gate := make(chan struct{})
+	e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))
+	open := false
+	release := func() {
+		if !open {
+			open = true
+			close(gate)
+		}
+	}
+	e.Cleanup(release)
+	return release
+}
+
+// foreign is a live stream of another context than e.th's.
+func (e *env) foreign() core.Handle {
+	e.Helper()
+	o := e.rt.NewThread(3)
+	var c, s core.Handle
+	e.ok(o.CreateContext(&c, 0))
+	e.ok(o.CreateStream(&s))
+	return s
+}
+
+const garbage = core.Handle(0x123456789)
+
+// proof makes the call that breaks a rule and returns how it ended. The harness compares the code with the table.
+type proof func(e *env) *core.Error
+
+var (
+	proofs     = map[string]proof{}
+	behaviours = map[string]func(e *env){}
+)
+
+// prove registers the proof of a rule. Where possible the call also breaks later rules of the function, so that the
+// order is proven too. The generator reads these calls: both arguments are literals.
+func prove(function string, rule int, p proof) {
+	id := ruleID(function, rule)
+	if proofs[id] != nil {
+		panic("proven twice: " + id)
+	}
+	proofs[id] = p
+}
+
+// behaves registers a test of what a function does when no rule applies.
+func behaves(function string, f func(e *env)) {
+	if behaviours[function] != nil {
+		panic("described twice: " + function)
+	}
+	behaviours[function] = f
+}
+
+func ruleID(function string, rule int) string { return fmt.Sprintf("%s/%02d", function, rule) }
+
+// TestRules runs every proof and compares code, last error and message with the table.
+func TestRules(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range Cases {
+		id := ruleID(c.Func, c.Rule)
+		known[id] = true
+		p := proofs[id]
+		if p == nil {
+			continue // TestNothingMissing sees to it
+		}
+		t.Run(id, func(t *testing.T) {
+			e := newEnv(t, machine{})
+			err := p(e)
+			check(t, c, e, err)
+		})
+	}
+	for id := range proofs {
+		if !known[id] {
+			t.Errorf("%s is proven but not in the table", id)
+		}
+	}
+}
+
+func check(t *testing.T, c Case, e *env, err *core.Error) {
+	t.Helper()
+	if c.HasCode && codeOf(err) != c.Code {
+		t.Fatalf("if %s: got %v, want %d", c.If, err, c.Code)
+	}
+	if err == nil || !c.HasCode {
+		return
+	}
+	if err.API != c.Func {
+		t.Errorf("the message names %s", err.API)
+	}
+	if !strings.HasPrefix(err.Error(), c.Func) || err.Text == "" && err.Err == nil {
+		t.Errorf("the message says too little: %v", err)
+	}
+	recorded := c.Code/1000 == 107 || c.Code/1000 == 207 || c.Code/1000 == 507
+	th := e.rt.NewThread(9)
+	th.Done(err)
+	want := abi.Success
+	if recorded && !c.Quiet {
+		want = c.Code
+	}
+	if got := th.PeekAtLastError(0); got != want {
+		t.Errorf("last error afterwards is %d, want %d", got, want)
+	}
+}
+
+// TestBehaviour runs every description.
+func TestBehaviour(t *testing.T) {
+	for name, f := range behaviours {
+		t.Run(name, func(t *testing.T) { f(newEnv(t, machine{})) })
+	}
+}

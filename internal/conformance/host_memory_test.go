@@ -1,0 +1,436 @@
+package conformance
+
+import (
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// noRegistration are machines that cannot register host memory.
+var noRegistration = []machine{{product: "310B"}, {product: "310P"}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}}
+
+// hostRunsOut proves the end of pinned memory, for real and by a driver that says no.
+func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Error) *core.Error {
+	e.Helper()
+	p := core.Addr(7)
+	e.faults.Fail(faulty.AllocHost, 1, driver.ErrNoMemory)
+	e.want(call(e, &p, 4096), abi.ErrRTMemoryAllocation)
+	e.want(call(e, &p, tooBig), abi.ErrRTMemoryAllocation)
+	e.want(call(e, &p, math.MaxUint64), abi.ErrRTMemoryAllocation) // too many to be rounded
+	o := e.on(machine{product: "310B", form: "RC"})
+	o.want(call(o, &p, tooBig), abi.ErrRTMemoryAllocation)
+	o.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	err := call(o, &p, 4096)
+	if p != 7 {
+		e.Error("the pointer was written")
+	}
+	return err
+}
+
+// isPinned checks that n bytes at p are host memory that can be written.
+func (e *env) isPinned(p core.Addr, n uint64) {
+	e.Helper()
+	e.at(p, abi.MemLocationTypeHost, 0, smallPage)
+	if p%64 != 0 {
+		e.Errorf("address %#x is not a multiple of 64", p)
+	}
+	b := bytes(p, n)
+	b[0], b[n-1] = 1, 2
+}
+
+func init() {
+	prove("aclrtMallocHost", 1, func(e *env) *core.Error { return e.stranger().MallocHost(nil, 0) })
+	prove("aclrtMallocHost", 2, func(e *env) *core.Error { return e.stranger().MallocHost(new(core.Addr), 0) })
+	prove("aclrtMallocHost", 3, func(e *env) *core.Error { return e.stranger().MallocHost(new(core.Addr), tooBig) })
+	prove("aclrtMallocHost", 4, func(e *env) *core.Error {
+		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error { return e.th.MallocHost(p, size) })
+	})
+	behaves("aclrtMallocHost", func(e *env) {
+		p := e.pinned(33)
+		e.isPinned(p, 64)
+		e.ok(e.th.FreeHost(p))
+
+		o := e.on(machine{product: "310B", form: "RC"})
+		o.ok(o.th.SetDevice(1))
+		before, _ := o.memInfo(abi.MemAttrDDRMem)
+		p = o.pinned(33)
+		after, _ := o.memInfo(abi.MemAttrDDRMem)
+		if before-after != 64 {
+			e.Errorf("33 bytes took %d of the device, want 64", before-after)
+		}
+		o.at(p, abi.MemLocationTypeDevice, 1, smallPage)
+		bytes(p, 33)[32] = 1
+		bytes(o.device(64), 64)[63] = 1 // the host reaches all memory there
+	})
+
+	prove("aclrtMallocHostWithCfg", 1, func(e *env) *core.Error {
+		return e.stranger().MallocHostWithCfg(nil, 0, &abi.MallocConfig{})
+	})
+	prove("aclrtMallocHostWithCfg", 2, func(e *env) *core.Error {
+		return e.stranger().MallocHostWithCfg(new(core.Addr), 0, &abi.MallocConfig{})
+	})
+	prove("aclrtMallocHostWithCfg", 3, func(e *env) *core.Error {
+		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, noAttrs), abi.ErrRTParamInvalid)
+		return e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, &abi.MallocConfig{})
+	})
+	prove("aclrtMallocHostWithCfg", 4, func(e *env) *core.Error {
+		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(abi.MallocAttribute{})), abi.ErrRTParamInvalid)
+		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})), abi.ErrRTParamInvalid)
+		return e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
+	})
+	prove("aclrtMallocHostWithCfg", 5, func(e *env) *core.Error {
+		o := e.on(machine{product: "910"})
+		return o.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(vaFlag(1)))
+	})
+	prove("aclrtMallocHostWithCfg", 6, func(e *env) (err *core.Error) {
+		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"}, {product: "310B", form: "RC"}} {
+			o := e.on(m)
+			err = o.th.MallocHostWithCfg(new(core.Addr), tooBig, e.config(vaFlag(0), vaFlag(1)))
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMallocHostWithCfg", 7, func(e *env) *core.Error {
+		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
+			return e.th.MallocHostWithCfg(p, size, e.config(moduleID(3)))
+		})
+	})
+	behaves("aclrtMallocHostWithCfg", func(e *env) {
+		for _, m := range []machine{{}, {product: "A3"}} {
+			o := e.on(m)
+			for _, cfg := range []*abi.MallocConfig{nil, o.config(), o.config(moduleID(1), vaFlag(1)), o.config(vaFlag(2))} {
+				var p core.Addr
+				o.ok(o.th.MallocHostWithCfg(&p, 100, cfg))
+				o.isPinned(p, 128)
+				o.ok(o.th.FreeHost(p))
+			}
+		}
+		o := e.on(machine{product: "950"}) // values of the flag other than 1 do not count
+		var p core.Addr
+		o.ok(o.th.MallocHostWithCfg(&p, 100, e.config(vaFlag(1), vaFlag(7))))
+		o.isPinned(p, 128)
+	})
+
+	prove("aclrtFreeHost", 1, func(e *env) *core.Error { return e.stranger().FreeHost(0) })
+	prove("aclrtFreeHost", 2, func(e *env) *core.Error {
+		p := e.device(4096)
+		err := e.stranger().FreeHost(p)
+		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)
+		return err
+	})
+	prove("aclrtFreeHost", 3, func(e *env) *core.Error {
+		e.want(e.th.FreeHost(e.pageable(64)), abi.ErrRTParamInvalid) // before there is any pinned memory
+		p, registered := e.pinned(4096), e.pageable(8192)
+		e.ok(e.th.HostRegisterV2(registered, 4096, abi.HostRegPinned))
+		e.want(e.th.FreeHost(registered), abi.ErrRTParamInvalid)
+		e.want(e.th.FreeHost(p+64), abi.ErrRTParamInvalid)
+		e.want(e.th.FreeHost(e.pageable(64)), abi.ErrRTParamInvalid)
+		e.want(e.th.FreeHost(12345), abi.ErrRTParamInvalid)
+		e.ok(e.th.FreeHost(p))
+		return e.stranger().FreeHost(p)
+	})
+	behaves("aclrtFreeHost", func(e *env) {
+		p := e.pinned(4096)
+		e.blocked()
+		e.ok(e.stranger().FreeHost(p)) // no context, and no waiting
+		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
+		o := e.on(machine{product: "310P", form: "RC"})
+		o.ok(o.stranger().FreeHost(o.pinned(4096)))
+		o.want(o.stranger().FreeHost(12345), abi.ErrRTParamInvalid)
+	})
+
+	prove("aclrtFreeHostWithDevSync", 1, func(e *env) *core.Error { return e.stranger().FreeHostWithDevSync(0) })
+	prove("aclrtFreeHostWithDevSync", 2, func(e *env) *core.Error { return e.stranger().FreeHostWithDevSync(12345) })
+	prove("aclrtFreeHostWithDevSync", 3, func(e *env) *core.Error {
+		p := e.pinned(4096)
+		e.failing()
+		err := e.th.FreeHostWithDevSync(p)
+		e.want(err, abi.ErrRTSysDma)
+		e.at(p, abi.MemLocationTypeHost, 0, smallPage)
+		e.failing()
+		e.want(e.th.FreeHostWithDevSync(12345), abi.ErrRTSysDma)
+		e.ok(e.th.FreeHostWithDevSync(p))
+		return err
+	})
+	prove("aclrtFreeHostWithDevSync", 4, func(e *env) *core.Error {
+		e.want(e.th.FreeHostWithDevSync(e.device(64)), abi.ErrRTParamInvalid)
+		return e.th.FreeHostWithDevSync(e.pageable(64))
+	})
+	behaves("aclrtFreeHostWithDevSync", func(e *env) {
+		p := e.pinned(4096)
+		e.waitsFor(p, func() *core.Error { return e.th.FreeHostWithDevSync(p) })
+	})
+}
+
+// overlaps registers memory and tries every kind of overlap with it; the last refusal is returned.
+func (e *env) overlaps(call func(p core.Addr, n uint64) *core.Error) *core.Error {
+	e.Helper()
+	p := e.pageable(16384)
+	e.ok(call(p+4096, 8192))
+	e.want(call(p+4096, 8192), abi.ErrHostMemoryAlreadyRegistered)
+	e.want(call(p, 4097), abi.ErrHostMemoryAlreadyRegistered)
+	e.want(call(p+12287, 10), abi.ErrHostMemoryAlreadyRegistered)
+	e.want(call(p, 16384), abi.ErrHostMemoryAlreadyRegistered)
+	e.ok(call(p, 4096)) // neighbours are no overlap
+	e.ok(call(p+12288, 4096))
+	return call(p+8192, 1)
+}
+
+func init() {
+	const mapped = abi.HostRegisterMapped
+	prove("aclrtHostRegister", 1, func(e *env) *core.Error { return e.stranger().HostRegister(0, 0, 1, nil) })
+	prove("aclrtHostRegister", 2, func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, nil) })
+	prove("aclrtHostRegister", 3, func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, new(core.Addr)) })
+	prove("aclrtHostRegister", 4, func(e *env) *core.Error {
+		for _, typ := range []abi.HostRegisterType{1, 2, 0xd, -1} {
+			e.want(e.stranger().HostRegister(12345, 1, typ, new(core.Addr)), abi.ErrRTFeatureNotSupport)
+		}
+		return e.stranger().HostRegister(12345, 1, 0x10000000, new(core.Addr))
+	})
+	prove("aclrtHostRegister", 5, func(e *env) *core.Error {
+		return e.on(noRegistration[0]).stranger().HostRegister(12345, 1, mapped, new(core.Addr))
+	})
+	prove("aclrtHostRegister", 6, func(e *env) (err *core.Error) {
+		for _, m := range noRegistration {
+			o := e.on(m)
+			err = o.th.HostRegister(o.device(64), 64, mapped, new(core.Addr))
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtHostRegister", 7, func(e *env) *core.Error {
+		return e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegister(p, n, mapped, new(core.Addr)) })
+	})
+	prove("aclrtHostRegister", 8, func(e *env) *core.Error {
+		p := core.Addr(7)
+		freed := e.device(64)
+		e.ok(e.th.Free(freed))
+		e.want(e.th.HostRegister(freed, 64, mapped, &p), abi.ErrRTParamInvalid)
+		e.want(e.th.HostRegister(e.pageable(64), math.MaxUint64, mapped, &p), abi.ErrRTParamInvalid)
+		err := e.th.HostRegister(e.device(64), 64, mapped, &p)
+		if p != 7 {
+			e.Error("the pointer was written")
+		}
+		return err
+	})
+	behaves("aclrtHostRegister", func(e *env) {
+		for _, m := range []machine{{}, {product: "A3"}, {product: "950"}, {product: "910"}} {
+			o := e.on(m)
+			p := o.pageable(8192)
+			for _, typ := range []abi.HostRegisterType{mapped, abi.HostRegisterIomemory, abi.HostRegisterReadonly | abi.HostRegisterIomemory} {
+				var dev core.Addr
+				o.ok(o.th.HostRegister(p, 8192, typ, &dev))
+				o.at(p, abi.MemLocationTypeHost, 0, smallPage)
+				o.reaches(p, dev, 8192)
+				o.ok(o.th.HostUnregister(p))
+			}
+		}
+		p := e.pinned(8192) // on old kernels the only memory that can be registered
+		var dev core.Addr
+		e.ok(e.th.HostRegister(p, 8192, mapped, &dev))
+		e.reaches(p, dev, 8192)
+	})
+
+	const all = abi.HostRegMapped | abi.HostRegPinned
+	prove("aclrtHostRegisterV2", 1, func(e *env) *core.Error { return e.stranger().HostRegisterV2(0, 0, 0) })
+	prove("aclrtHostRegisterV2", 2, func(e *env) *core.Error { return e.stranger().HostRegisterV2(12345, 0, 0) })
+	prove("aclrtHostRegisterV2", 3, func(e *env) *core.Error {
+		for _, flag := range []uint32{1, 0x10, 0x20000000, math.MaxUint32, all | 1} {
+			e.want(e.stranger().HostRegisterV2(12345, 1, flag), abi.ErrRTParamInvalid)
+		}
+		return e.stranger().HostRegisterV2(12345, 1, 0)
+	})
+	prove("aclrtHostRegisterV2", 4, func(e *env) *core.Error {
+		return e.on(noRegistration[0]).stranger().HostRegisterV2(12345, 1, all)
+	})
+	prove("aclrtHostRegisterV2", 6, func(e *env) (err *core.Error) {
+		for _, m := range noRegistration {
+			o := e.on(m)
+			for _, flag := range []uint32{abi.HostRegPinned, abi.HostRegMapped, all} {
+				err = o.th.HostRegisterV2(o.device(64), 64, flag)
+				o.want(err, abi.ErrRTFeatureNotSupport)
+			}
+		}
+		return err
+	})
+	prove("aclrtHostRegisterV2", 7, func(e *env) *core.Error {
+		e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegisterV2(p, n, abi.HostRegPinned) })
+		p := e.pinned(4096)
+		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped))
+		return e.th.HostRegisterV2(p, 4096, all)
+	})
+	prove("aclrtHostRegisterV2", 8, func(e *env) *core.Error {
+		e.want(e.th.HostRegisterV2(e.device(64), 64, all), abi.ErrRTParamInvalid)
+		e.want(e.th.HostRegisterV2(e.pageable(64), math.MaxUint64, all), abi.ErrRTParamInvalid)
+		p := e.pinned(4096)
+		e.want(e.th.HostRegisterV2(p, 4096, abi.HostRegPinned), abi.ErrRTParamInvalid)
+		err := e.th.HostRegisterV2(p, 4096, all)
+		e.want(e.th.HostUnregister(p), abi.ErrHostMemoryNotRegistered) // nothing is left of it
+		return err
+	})
+	behaves("aclrtHostRegisterV2", func(e *env) {
+		p := e.pageable(8192)
+		var dev core.Addr
+		e.ok(e.th.HostRegisterV2(p, 8192, abi.HostRegPinned))
+		e.at(p, abi.MemLocationTypeHost, 0, smallPage)
+		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(e.th.HostUnregister(p))
+		for _, flag := range []uint32{abi.HostRegMapped, abi.HostRegIomemory, abi.HostRegReadonly, all} {
+			e.ok(e.th.HostRegisterV2(p, 8192, flag))
+			e.ok(e.th.HostGetDevicePointer(p, &dev, 0))
+			e.reaches(p, dev, 8192)
+			e.ok(e.th.HostUnregister(p))
+		}
+		q := e.pinned(4096) // it cannot be pinned twice, but mapped
+		e.ok(e.th.HostRegisterV2(q, 4096, abi.HostRegMapped))
+		e.ok(e.th.HostUnregister(q))
+		e.ok(e.th.FreeHost(q))
+	})
+}
+
+// reaches checks that dev is another address of the n bytes of host memory at p: copies through it arrive.
+func (e *env) reaches(p, dev core.Addr, n uint64) {
+	e.Helper()
+	if dev == 0 || dev == p {
+		e.Fatalf("device address %#x of %#x", dev, p)
+	}
+	s, d := e.stream(), e.device(n)
+	b := bytes(p, n)
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
+	e.ok(e.th.MemcpyAsync(d, n, dev, n, abi.MemcpyDeviceToDevice, s))
+	e.ok(e.th.SynchronizeStream(s))
+	clear(b)
+	e.ok(e.th.MemcpyAsync(p, n, d, n, abi.MemcpyDeviceToHost, s))
+	e.ok(e.th.SynchronizeStream(s))
+	for i := range b {
+		if b[i] != byte(i*7) {
+			e.Fatalf("byte %d is %d, want %d", i, b[i], byte(i*7))
+		}
+	}
+	e.ok(e.th.MemsetAsync(dev, n, 0xab, n, s))
+	e.ok(e.th.SynchronizeStream(s))
+	if b[0] != 0xab || b[n-1] != 0xab {
+		e.Errorf("a fill through the device address left %#x .. %#x", b[0], b[n-1])
+	}
+}
+
+func init() {
+	prove("aclrtHostGetDevicePointer", 1, func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(0, nil, 1) })
+	prove("aclrtHostGetDevicePointer", 2, func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(12345, nil, 1) })
+	prove("aclrtHostGetDevicePointer", 3, func(e *env) *core.Error {
+		return e.stranger().HostGetDevicePointer(12345, new(core.Addr), 1)
+	})
+	prove("aclrtHostGetDevicePointer", 4, func(e *env) *core.Error {
+		return e.stranger().HostGetDevicePointer(12345, new(core.Addr), 0)
+	})
+	prove("aclrtHostGetDevicePointer", 5, func(e *env) *core.Error {
+		p, dev := e.pageable(8192), core.Addr(7)
+		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
+		e.want(e.th.HostGetDevicePointer(e.pinned(64), &dev, 0), abi.ErrRTParamInvalid)
+		e.want(e.th.HostGetDevicePointer(e.device(64), &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped))
+		e.want(e.th.HostGetDevicePointer(p+4096, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(e.th.HostUnregister(p))
+		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegPinned))
+		err := e.th.HostGetDevicePointer(p, &dev, 0)
+		if dev != 7 {
+			e.Error("the pointer was written")
+		}
+		return err
+	})
+	prove("aclrtHostGetDevicePointer", 6, func(e *env) (err *core.Error) {
+		for _, m := range noRegistration {
+			o := e.on(m)
+			err = o.th.HostGetDevicePointer(12345, new(core.Addr), 0)
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	behaves("aclrtHostGetDevicePointer", func(e *env) {
+		p := e.pageable(8192)
+		var dev, inside core.Addr
+		e.ok(e.th.HostRegisterV2(p, 8192, abi.HostRegMapped))
+		e.ok(e.th.HostGetDevicePointer(p, &dev, 0))
+		e.ok(e.th.HostGetDevicePointer(p+100, &inside, 0))
+		if inside != dev+100 {
+			e.Errorf("100 bytes further is %#x, the start is %#x", inside, dev)
+		}
+		e.ok(e.th.HostUnregister(p))
+		var again core.Addr
+		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
+		e.ok(e.th.HostGetDevicePointer(p, &again, 0))
+		if again != dev {
+			e.Errorf("aclrtHostRegister said %#x, aclrtHostGetDevicePointer %#x", dev, again)
+		}
+	})
+
+	prove("aclrtHostUnregister", 1, func(e *env) *core.Error { return e.stranger().HostUnregister(0) })
+	prove("aclrtHostUnregister", 2, func(e *env) *core.Error { return e.on(noRegistration[0]).stranger().HostUnregister(12345) })
+	prove("aclrtHostUnregister", 3, func(e *env) (err *core.Error) {
+		for _, m := range noRegistration {
+			o := e.on(m)
+			err = o.th.HostUnregister(12345)
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtHostUnregister", 4, func(e *env) *core.Error {
+		p := e.pageable(8192)
+		e.want(e.th.HostUnregister(p), abi.ErrHostMemoryNotRegistered)
+		e.want(e.th.HostUnregister(e.pinned(64)), abi.ErrHostMemoryNotRegistered)
+		e.want(e.th.HostUnregister(e.device(64)), abi.ErrHostMemoryNotRegistered)
+		var dev core.Addr
+		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
+		e.want(e.th.HostUnregister(p+64), abi.ErrHostMemoryNotRegistered)
+		e.want(e.th.HostUnregister(dev), abi.ErrHostMemoryNotRegistered)
+		e.ok(e.th.HostUnregister(p))
+		return e.th.HostUnregister(p)
+	})
+	behaves("aclrtHostUnregister", func(e *env) {
+		p := e.pageable(8192)
+		var dev core.Addr
+		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
+		e.ok(e.th.HostUnregister(p))
+		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
+		e.at(dev, abi.MemLocationTypeUnregistered, 0, smallPage)
+		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev)) // and again
+	})
+
+	prove("aclrtHostMemMapCapabilities", 1, func(e *env) *core.Error { return e.stranger().HostMemMapCapabilities(99, 10, nil) })
+	prove("aclrtHostMemMapCapabilities", 2, func(e *env) *core.Error {
+		var has abi.HostMemMapCapability
+		e.want(e.stranger().HostMemMapCapabilities(4, 10, &has), abi.ErrRTInvalidDeviceid)
+		return e.stranger().HostMemMapCapabilities(math.MaxUint32, 10, &has)
+	})
+	prove("aclrtHostMemMapCapabilities", 3, func(e *env) *core.Error {
+		var has abi.HostMemMapCapability
+		e.want(e.stranger().HostMemMapCapabilities(3, -1, &has), abi.ErrRTParamInvalid)
+		return e.stranger().HostMemMapCapabilities(3, 10, &has)
+	})
+	prove("aclrtHostMemMapCapabilities", 4, func(e *env) *core.Error {
+		var has abi.HostMemMapCapability
+		return e.stranger().HostMemMapCapabilities(3, 9, &has)
+	})
+	behaves("aclrtHostMemMapCapabilities", func(e *env) {
+		for product, most := range map[string]abi.HacType{"A2": 8, "A3": 8, "910": 8, "950": 10, "310B": 0, "310P": 0} {
+			o := e.on(machine{product: product})
+			for hac := abi.HacType(0); hac < 10; hac++ {
+				has := abi.HostMemMapCapability(7)
+				o.ok(o.th.HostMemMapCapabilities(3, hac, &has)) // of a device that is not the current one
+				want := abi.HostMemMapNotSupported
+				if hac < most {
+					want = abi.HostMemMapSupported
+				}
+				if has != want {
+					e.Errorf("%s, %v: %v, want %v", product, hac, has, want)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,237 @@
+package core
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+)
+
+const (
+	abortPatience   = 30 * time.Second
+	maxAbortTimeout = 36 * 60 * 1000 // ms
+)
+
+// SetAbortPatience changes how long aclrtStreamAbort waits for a task that cannot be cut short, such as a host
+// function, before it answers 107019; 0 brings back 30 seconds.
+func (rt *Runtime) SetAbortPatience(d time.Duration) { rt.callbacks.patience.Store(int64(d)) }
+
+// StreamAbort is aclrtStreamAbort. What the stream has not run yet is dropped, failures not yet reported with it;
+// threads that wait for the stream get 107023. It can be used again afterwards.
+func (t *Thread) StreamAbort(stream Handle) *Error {
+	const api = "aclrtStreamAbort"
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	c := t.current()
+	if err := t.noDefault(api, s, c); err != nil {
+		return err
+	}
+	if c == nil {
+		return noContext(api)
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	if !t.rt.prod.Abort {
+		return unsupported(api, "", "%s cannot abort streams", t.rt.prod.Name)
+	}
+	if c.dev.aborting.Load() {
+		return nil
+	}
+	s.aborts.Add(1)
+	s.drop()
+	s.hold()
+	patience := time.Duration(t.rt.callbacks.patience.Load())
+	if patience == 0 {
+		patience = abortPatience
+	}
+	if !s.quiet(patience) {
+		return fail(api, abi.ErrRTWaitTimeout, "stream", "what stream %d is running did not end within %v; the rest of its work was dropped", s.id, patience)
+	}
+	s.failure.Store(nil)
+	return nil
+}
+
+// noDefault refuses the default stream where a product has no such use for it, and where there is none.
+func (t *Thread) noDefault(api string, s *Stream, c *Context) *Error {
+	switch {
+	case s != nil:
+		return nil
+	case !t.rt.prod.Modern:
+		return refused(api, "stream", "is NULL, the default stream, which %s does not allow here", t.rt.prod.Name)
+	case c == nil:
+		return refused(api, "stream", "is NULL, the default stream, but this thread has no current context")
+	}
+	return nil
+}
+
+// quiet waits until nothing of the stream is running. A stream that is held runs nothing.
+func (s *Stream) quiet(timeout time.Duration) bool {
+	return s.flags&abi.StreamPersistent != 0 || s.queue.Wait(timeout, nil)
+}
+
+// StreamStop is aclrtStreamStop: aclrtStreamAbort that does not wait for what is running. Threads that wait for the
+// stream get 107023.
+func (t *Thread) StreamStop(stream Handle) *Error {
+	const api = "aclrtStreamStop"
+	if stream == 0 {
+		return refused(api, "stream", "is NULL; there is no stopping the default stream")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if !t.rt.prod.Abort {
+		return unsupported(api, "", "%s cannot stop streams", t.rt.prod.Name)
+	}
+	s.aborts.Add(1)
+	s.drop()
+	s.hold()
+	return nil
+}
+
+// PersistentTaskClean is aclrtPersistentTaskClean. It is for streams bound to a model, and there are no models.
+func (t *Thread) PersistentTaskClean(stream Handle) *Error {
+	const api = "aclrtPersistentTaskClean"
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		return refused(api, "stream", "is NULL; the default stream is not persistent")
+	}
+	if !t.rt.prod.Modern {
+		return unsupported(api, "", "%s has no persistent tasks", t.rt.prod.Name)
+	}
+	why := "is not bound to a loaded model"
+	if s.flags&abi.StreamPersistent == 0 {
+		why = "was not created with ACL_STREAM_PERSISTENT"
+	}
+	return fail(api, abi.ErrRTInternalError, "stream", "stream %d %s", s.id, why)
+}
+
+// DeviceTaskAbort is aclrtDeviceTaskAbort. Callbacks run before and after; one that fails ends the call with its
+// code. A device has one abort at a time: a second call waits for the first, within its own time.
+func (t *Thread) DeviceTaskAbort(deviceID int32, timeout uint32) *Error {
+	const api = "aclrtDeviceTaskAbort"
+	if !t.rt.prod.Abort {
+		return unsupported(api, "", "%s cannot abort the tasks of a device", t.rt.prod.Name)
+	}
+	if timeout > maxAbortTimeout {
+		return refused(api, "timeout", "%d ms is more than %d ms, 36 minutes", timeout, maxAbortTimeout)
+	}
+	d := t.rt.device(deviceID)
+	if d == nil {
+		return t.noDevice(api, "deviceId", int64(deviceID))
+	}
+	l := deadline(timeout)
+	if !t.rt.callbacks.begin(d, l) {
+		return lateAbort(api, d, timeout)
+	}
+	defer t.rt.callbacks.finish(d)
+	if err := t.tellAbort(api, d, abi.DeviceTaskAbortPre, timeout); err != nil {
+		return err
+	}
+	if !d.abort(l) {
+		return lateAbort(api, d, timeout)
+	}
+	return t.tellAbort(api, d, abi.DeviceTaskAbortPost, timeout)
+}
+
+func lateAbort(api string, d *Device, timeout uint32) *Error {
+	return fail(api, abi.ErrRTWaitTimeout, "timeout", "device %d was still busy after %d ms", d.user, timeout)
+}
+
+// until is a point in time; the zero value never comes.
+type until struct{ time.Time }
+
+// deadline is ms from now, or never for 0.
+func deadline(ms uint32) until {
+	if ms == 0 {
+		return until{}
+	}
+	return until{time.Now().Add(time.Duration(ms) * time.Millisecond)}
+}
+
+// left is how much time there is: 0 for no limit, never less than a nanosecond otherwise.
+func (u until) left() time.Duration {
+	if u.IsZero() {
+		return 0
+	}
+	return max(time.Until(u.Time), time.Nanosecond)
+}
+
+// begin makes the caller the one that aborts d, when nobody else does; false when the time is up first.
+func (s *callbackState) begin(d *Device, l until) bool {
+	for {
+		s.mu.Lock()
+		other := s.aborting[d]
+		if other == nil {
+			if s.aborting == nil {
+				s.aborting = map[*Device]chan struct{}{}
+			}
+			s.aborting[d] = make(chan struct{})
+			s.mu.Unlock()
+			return true
+		}
+		s.mu.Unlock()
+		var up <-chan time.Time
+		if n := l.left(); n > 0 {
+			timer := time.NewTimer(n)
+			defer timer.Stop()
+			up = timer.C
+		}
+		select {
+		case <-other:
+		case <-up:
+			return false
+		}
+	}
+}
+
+// finish ends what begin began.
+func (s *callbackState) finish(d *Device) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.aborting[d])
+	delete(s.aborting, d)
+}
+
+// tellAbort calls the abort callbacks; the first that fails ends it.
+func (t *Thread) tellAbort(api string, d *Device, stage abi.DeviceTaskAbortStage, timeout uint32) *Error {
+	var list registry[TaskAbortFunc]
+	locked(&t.rt.callbacks.mu, func() { list = t.rt.callbacks.aborts })
+	for _, f := range list {
+		if code := f.call(d.user, stage, timeout, f.args); code != 0 {
+			return fail(api, abi.Code(code), "", "the callback %q returned %d at %v", f.name, code, stage)
+		}
+	}
+	return nil
+}
+
+// abort drops the work of every stream on the device and waits until they are quiet; false when the time was up.
+// Meanwhile submissions are refused, and whoever waits for a stream gets 107022, however late it looks: aborting is
+// set before abortions counts, so that a wait sees the one or the other.
+func (d *Device) abort(l until) bool {
+	d.aborting.Store(true)
+	defer d.aborting.Store(false)
+	d.abortions.Add(1)
+	var list []*Stream
+	for _, c := range d.contexts() {
+		list = append(list, c.all()...)
+	}
+	for _, s := range list {
+		s.drop()
+		s.hold()
+	}
+	done := true
+	for _, s := range list {
+		if !s.quiet(l.left()) {
+			done = false
+			continue
+		}
+		s.failure.Store(nil)
+	}
+	return done
+}

@@ -1,0 +1,410 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// noIndex in *failIndex says that no segment is at fault.
+const noIndex = ^uint64(0)
+
+// maxSyncBatch is how many segments a synchronous batch may have.
+const maxSyncBatch = 4096
+
+// batch is the arguments of a batch call.
+type batch struct {
+	api       string
+	dsts      *Addr
+	destMaxs  *uint64
+	srcs      *Addr
+	sizes     *uint64
+	n         uint64
+	attrs     *abi.MemcpyBatchAttr
+	indexes   *uint64
+	numAttrs  uint64
+	failIndex *uint64 // never nil: the V2 calls bring their own
+
+	dst, src     []Addr
+	size         []uint64
+	attr         []abi.MemcpyBatchAttr
+	attrsIndexes []uint64
+}
+
+// MemcpyBatch is aclrtMemcpyBatch: all segments have arrived when it returns.
+func (t *Thread) MemcpyBatch(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) *Error {
+	b := batch{api: "aclrtMemcpyBatch", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
+	if failIndex == nil {
+		return isNull(b.api, "failIndex")
+	}
+	return t.batchNow(&b)
+}
+
+// MemcpyBatchV2 is aclrtMemcpyBatchV2: MemcpyBatch without failIndex.
+func (t *Thread) MemcpyBatchV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *Error {
+	var failIndex uint64
+	return t.batchNow(&batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: &failIndex})
+}
+
+// MemcpyBatchAsync is aclrtMemcpyBatchAsync: it queues the segments, which may run in any order among themselves.
+func (t *Thread) MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream Handle) *Error {
+	b := batch{api: "aclrtMemcpyBatchAsync", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
+	if failIndex == nil {
+		return isNull(b.api, "failIndex")
+	}
+	return t.batchAsync(&b, stream)
+}
+
+// MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: MemcpyBatchAsync without failIndex.
+func (t *Thread) MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream Handle) *Error {
+	var failIndex uint64
+	return t.batchAsync(&batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: &failIndex}, stream)
+}
+
+// check is what the ACL layer looks at, and the product. nothing is true if there is nothing to copy.
+func (b *batch) check(t *Thread) (nothing bool, err *Error) {
+	if b.sizes == nil {
+		return false, isNull(b.api, "sizes")
+	}
+	if b.n == 0 {
+		return false, invalid(b.api, "numBatches", "is 0")
+	}
+	b.size = array(b.sizes, b.n)
+	if allZero(b.size) {
+		*b.failIndex = noIndex
+		return true, nil
+	}
+	switch {
+	case b.dsts == nil:
+		return false, isNull(b.api, "dsts")
+	case b.destMaxs == nil:
+		return false, isNull(b.api, "destMaxs")
+	case b.srcs == nil:
+		return false, isNull(b.api, "srcs")
+	case b.attrs == nil:
+		return false, isNull(b.api, "attrs")
+	case b.indexes == nil:
+		return false, isNull(b.api, "attrsIndexes")
+	}
+	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
+	for i, most := range array(b.destMaxs, b.n) {
+		if most < b.size[i] {
+			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i)
+		}
+	}
+	b.attr, b.attrsIndexes = array(b.attrs, b.numAttrs), array(b.indexes, b.numAttrs)
+	for k := range b.attr {
+		if b.attr[k].Rsv != [16]uint8{} {
+			return false, invalid(b.api, "attrs", "has a reserved byte that is not 0").at(k)
+		}
+	}
+	if !t.rt.prod.Batch || t.rt.open {
+		return false, unsupported(b.api, "", "%s has no batch copies", t.rt.prod.Name)
+	}
+	return false, nil
+}
+
+func allZero(list []uint64) bool {
+	for _, n := range list {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// checkAttrs is what the runtime looks at in the attribute arrays. most bounds numBatches if it is not 0.
+func (b *batch) checkAttrs(most uint64) *Error {
+	*b.failIndex = noIndex
+	switch {
+	case b.numAttrs == 0:
+		return refused(b.api, "numAttrs", "is 0: every segment needs an attribute")
+	case b.numAttrs > b.n:
+		return refused(b.api, "numAttrs", "%d attributes for %d segments", b.numAttrs, b.n)
+	case most != 0 && b.n > most:
+		return refused(b.api, "numBatches", "%d segments are more than %d", b.n, most)
+	case b.attrsIndexes[0] != 0:
+		return refused(b.api, "attrsIndexes", "is %d: the first attribute starts at segment 0", b.attrsIndexes[0]).at(0)
+	}
+	for k, first := range b.attrsIndexes {
+		if k > 0 && first <= b.attrsIndexes[k-1] {
+			return refused(b.api, "attrsIndexes", "is %d, not larger than the one before, %d", first, b.attrsIndexes[k-1]).at(k)
+		}
+		if first >= b.n {
+			return refused(b.api, "attrsIndexes", "is %d, but there are %d segments", first, b.n).at(k)
+		}
+	}
+	return nil
+}
+
+// places remembers the allocation an array's last address was in: the segments of a batch mostly share a few, and
+// comparing is cheaper than looking up.
+type places struct {
+	rt     *Runtime
+	loc    driver.Location
+	lo, hi Addr // addresses known to be in that allocation; hi is its end
+	user   int32
+}
+
+func (p *places) find(addr Addr) driver.Location {
+	if addr >= p.lo && addr < p.hi {
+		l := p.loc
+		l.Room = uint64(p.hi - addr)
+		return l
+	}
+	l := p.rt.drv.Locate(addr)
+	if l.Place == driver.OnDevice || l.Place == driver.Host {
+		hi := addr + Addr(l.Room)
+		if hi == p.hi && addr < p.lo {
+			p.lo = addr // the same allocation, further down
+		} else {
+			p.lo, p.hi = addr, hi
+		}
+		p.loc, p.user = l, -1
+		if l.Place == driver.OnDevice {
+			if d := p.rt.byPhys(l.Device); d != nil {
+				p.user = d.user
+			}
+		}
+	}
+	return l
+}
+
+// matches tells whether a real location is the declared one. Pageable memory counts as host memory.
+func (p *places) matches(want abi.MemLocation, l driver.Location) bool {
+	switch want.Type {
+	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:
+		return l.Place == driver.Host || l.Place == driver.Pageable
+	case abi.MemLocationTypeDevice:
+		return l.Place == driver.OnDevice && uint32(p.user) == want.ID
+	}
+	return false
+}
+
+// segment validates segment i against its attribute. The second result is how to answer if it is at fault.
+func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, src driver.Location, err *Error) {
+	dst = to.find(b.dst[i])
+	switch {
+	case dst.Place == driver.Nowhere:
+		return dst, src, noMemory(b.api, "dsts", b.dst[i])
+	case !to.matches(a.DstLoc, dst):
+		return dst, src, declared(b.api, "dsts", a.DstLoc, b.dst[i], dst, to.user)
+	}
+	src = from.find(b.src[i])
+	switch {
+	case src.Place == driver.Nowhere:
+		return dst, src, noMemory(b.api, "srcs", b.src[i])
+	case !from.matches(a.SrcLoc, src):
+		return dst, src, declared(b.api, "srcs", a.SrcLoc, b.src[i], src, from.user)
+	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice):
+		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place))
+	}
+	return dst, src, nil
+}
+
+func declared(api, arg string, want abi.MemLocation, addr Addr, l driver.Location, user int32) *Error {
+	is := placeName(l.Place)
+	if l.Place == driver.OnDevice {
+		return refused(api, arg, "%#x is %s of device %d, but the attribute says %v %d", addr, is, user, want.Type, want.ID)
+	}
+	return refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type)
+}
+
+// fits refuses a segment that goes past the end of an allocation. It is no attribute's fault, so failIndex stays.
+func (b *batch) fits(i int, dst, src driver.Location) *Error {
+	n := b.size[i]
+	if dst.Place != driver.Pageable && dst.Room < n {
+		return tooShort(b.api, "dsts", b.dst[i], n, dst).at(i)
+	}
+	if src.Place != driver.Pageable && src.Room < n {
+		return tooShort(b.api, "srcs", b.src[i], n, src).at(i)
+	}
+	return nil
+}
+
+// each calls f with every segment and its attribute, in order, until f fails.
+func (b *batch) each(f func(i int, a *abi.MemcpyBatchAttr) *Error) *Error {
+	for k := range b.attr {
+		last := b.n
+		if k+1 < len(b.attrsIndexes) {
+			last = b.attrsIndexes[k+1]
+		}
+		for i := b.attrsIndexes[k]; i < last; i++ {
+			if err := f(int(i), &b.attr[k]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// at says that segment i is at fault.
+func (b *batch) at(i int, err *Error) *Error {
+	*b.failIndex = uint64(i)
+	return err.at(i)
+}
+
+// batchNow copies all segments before it returns; nothing is copied unless all are valid.
+func (t *Thread) batchNow(b *batch) *Error {
+	nothing, err := b.check(t)
+	if err != nil || nothing {
+		return err
+	}
+	if err := b.checkAttrs(maxSyncBatch); err != nil {
+		return err
+	}
+	return t.copySegments(b)
+}
+
+// copySegments validates all segments and then copies them in the calling thread. Segments of size 0 copy nothing.
+func (t *Thread) copySegments(b *batch) *Error {
+	segs := driver.NewSegments()
+	defer segs.Release()
+	to, from := places{rt: t.rt}, places{rt: t.rt}
+	err := b.each(func(i int, a *abi.MemcpyBatchAttr) *Error {
+		if b.dst[i] == 0 || b.src[i] == 0 {
+			return b.at(i, refused(b.api, "dsts", "an address of the segment is NULL"))
+		}
+		dst, src, err := b.segment(i, a, &to, &from)
+		if err != nil {
+			return b.at(i, err)
+		}
+		if err := b.fits(i, dst, src); err != nil {
+			return err
+		}
+		if b.size[i] > 0 {
+			segs.Add(b.dst[i], b.src[i], b.size[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.run(b.api, driver.Op{Kind: driver.OpBatch, Segs: segs})
+}
+
+// batchAsync queues the segments. On A2 and A3 each is validated and submitted in turn, so those before a bad one are
+// queued (and pageable ones copied) when the call fails; on 950 nothing is.
+func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
+	nothing, err := b.check(t)
+	if err != nil || nothing {
+		return err
+	}
+	s, err := t.stream(b.api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if err := b.checkAttrs(0); err != nil {
+		return err
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(b.api)
+	}
+	if s == nil {
+		s = c.def
+	}
+	q := batchQueue{t: t, b: b, c: c, s: s, whole: t.rt.prod.Name == "950"}
+	if q.whole {
+		if _, err := c.on(b.api, s); err != nil {
+			return err
+		}
+	}
+	q.segs = driver.NewSegments()
+	err = q.fill()
+	if q.segs != nil {
+		q.segs.Release()
+	}
+	return err
+}
+
+// batchQueue is an asynchronous batch on its way to a stream.
+type batchQueue struct {
+	t     *Thread
+	b     *batch
+	c     *Context
+	s     *Stream
+	whole bool             // 950: validate all first
+	segs  *driver.Segments // valid and not yet submitted
+}
+
+func (q *batchQueue) fill() *Error {
+	t, b := q.t, q.b
+	to, from := places{rt: t.rt}, places{rt: t.rt}
+	pageable := false
+	err := b.each(func(i int, a *abi.MemcpyBatchAttr) *Error {
+		switch {
+		case b.size[i] == 0:
+			return b.at(i, refused(b.api, "sizes", "is 0"))
+		case b.src[i] == 0:
+			return b.at(i, refused(b.api, "srcs", "is NULL"))
+		case b.dst[i] == 0:
+			return b.at(i, refused(b.api, "dsts", "is NULL"))
+		}
+		dst, src, err := b.segment(i, a, &to, &from)
+		if err != nil {
+			return b.at(i, err)
+		}
+		if dst.Place == driver.Pageable || src.Place == driver.Pageable {
+			pageable = true
+			if !q.whole {
+				return q.now(i, dst, src)
+			}
+		} else if q.s.ctx != q.c {
+			_, err := q.c.on(b.api, q.s)
+			return err
+		}
+		if err := b.fits(i, dst, src); err != nil {
+			return err
+		}
+		q.segs.Add(b.dst[i], b.src[i], b.size[i])
+		return nil
+	})
+	if err != nil {
+		if !q.whole {
+			if e := q.submit(); e != nil {
+				*b.failIndex = noIndex // a segment before that one could not be queued, which is no segment's fault
+				return e
+			}
+		}
+		return err
+	}
+	if q.whole && pageable {
+		return q.together()
+	}
+	return q.submit()
+}
+
+// submit queues what is valid so far.
+func (q *batchQueue) submit() *Error {
+	if len(q.segs.List) == 0 {
+		return nil
+	}
+	if err := q.s.admit(q.b.api); err != nil {
+		return err
+	}
+	segs := q.segs
+	q.segs = driver.NewSegments()
+	q.s.submit(q.t, driver.Op{Kind: driver.OpBatch, Segs: segs})
+	return nil
+}
+
+// now copies pageable segment i in the calling thread, behind everything queued.
+func (q *batchQueue) now(i int, dst, src driver.Location) *Error {
+	b := q.b
+	if err := q.submit(); err != nil {
+		return err
+	}
+	if err := b.fits(i, dst, src); err != nil {
+		return err
+	}
+	return q.t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpCopy, Dst: b.dst[i], Src: b.src[i], N: b.size[i]})
+}
+
+// together copies the whole batch in the calling thread: one pageable segment makes a 950 do so.
+func (q *batchQueue) together() *Error {
+	b := q.b
+	if b.n > maxSyncBatch {
+		return unsupported(b.api, "numBatches", "%d segments with pageable memory among them are more than %d", b.n, maxSyncBatch).quiet()
+	}
+	return q.t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
+}

@@ -1,0 +1,274 @@
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// Context holds the streams of one device that belong together. A device has one primary context, counted by
+// aclrtSetDevice, and any number of explicit ones.
+type Context struct {
+	rt      *Runtime // immutable
+	dev     *Device  // immutable
+	handle  Handle   // immutable
+	primary bool     // immutable
+	def     *Stream  // immutable; what a NULL stream means
+
+	dead    atomic.Bool  // destroyed; stays in the table while it is current in some thread
+	threads atomic.Int32 // threads it is current in
+	failed  atomic.Int32 // code of the failure that stopped it; 0 while it works
+	stops   atomic.Bool  // a stream asked for STOP_ON_FAILURE
+
+	overflow atomic.Uintptr // device address of the overflow flag, 0 until asked for
+
+	calls sync.Mutex // held while a host function of the context runs: there is one thread for them
+
+	mu      sync.Mutex
+	streams map[*Stream]struct{} // guarded by mu
+	params  [3]int64             // guarded by mu; system parameters
+	set     [3]bool              // guarded by mu
+}
+
+// newContext makes a context and its default stream. d.mu is held.
+func (d *Device) newContext(primary bool) (*Context, error) {
+	if err := d.hold(); err != nil {
+		return nil, err
+	}
+	c := &Context{rt: d.rt, dev: d, primary: primary, streams: map[*Stream]struct{}{}}
+	c.def = c.newStream(0, 0)
+	c.handle = d.rt.contexts.add(c)
+	if c.handle == 0 {
+		c.def.end(true)
+		d.release()
+		return nil, driver.ErrNoMemory
+	}
+	return c, nil
+}
+
+// all lists the streams of the context, the default one among them.
+func (c *Context) all() []*Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]*Stream, 0, len(c.streams))
+	for s := range c.streams {
+		list = append(list, s)
+	}
+	return list
+}
+
+// destroy ends the context: what its streams have queued is dropped, they and its memory go. The first caller does
+// it and gets true, others return at once.
+func (c *Context) destroy() bool {
+	if c.dead.Swap(true) {
+		return false
+	}
+	for _, s := range c.all() {
+		s.end(true)
+	}
+	d := c.dev
+	if a := c.overflow.Load(); a != 0 {
+		d.dev.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
+	}
+	locked(&d.mu, d.release)
+	if c.threads.Load() == 0 {
+		c.rt.contexts.remove(c.handle)
+	}
+	return true
+}
+
+// CreateContext is aclrtCreateContext.
+func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {
+	const api = "aclrtCreateContext"
+	if context == nil {
+		return isNull(api, "context")
+	}
+	d := t.rt.device(deviceID)
+	if d == nil {
+		return t.noDevice(api, "deviceId", int64(deviceID))
+	}
+	d.mu.Lock()
+	c, err := d.newContext(false)
+	d.mu.Unlock()
+	if err != nil {
+		return notSetUp(api, deviceID, err)
+	}
+	*context = c.handle
+	t.adopt(c)
+	return nil
+}
+
+// adopt makes an explicit context current, unless the thread is fixed in one.
+func (t *Thread) adopt(c *Context) {
+	if !t.shared {
+		t.use(c, t.primary)
+	}
+}
+
+// DestroyContext is aclrtDestroyContext.
+func (t *Thread) DestroyContext(context Handle) *Error {
+	const api = "aclrtDestroyContext"
+	if context == 0 {
+		return isNull(api, "context")
+	}
+	c := t.rt.contexts.get(context)
+	switch {
+	case c == nil:
+		return fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context))
+	case c.primary:
+		return fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.dev.user)
+	}
+	if !c.destroy() {
+		return fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context))
+	}
+	if t.explicit == c && !t.shared {
+		t.use(nil, nil)
+	}
+	return nil
+}
+
+// SetCurrentContext is aclrtSetCurrentContext.
+func (t *Thread) SetCurrentContext(context Handle) *Error {
+	const api = "aclrtSetCurrentContext"
+	if context == 0 {
+		return isNull(api, "context")
+	}
+	c := t.rt.contexts.get(context)
+	if c == nil || c.dead.Load() {
+		return refused(api, "context", "%#x is no live context", uintptr(context))
+	}
+	t.adopt(c)
+	return nil
+}
+
+// GetCurrentContext is aclrtGetCurrentContext.
+func (t *Thread) GetCurrentContext(context *Handle) *Error {
+	const api = "aclrtGetCurrentContext"
+	if context == nil {
+		return isNull(api, "context")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api).quiet()
+	}
+	*context = c.handle
+	return nil
+}
+
+// CtxGetSysParamOpt is aclrtCtxGetSysParamOpt.
+func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
+	const api = "aclrtCtxGetSysParamOpt"
+	if value == nil {
+		return isNull(api, "value")
+	}
+	if opt < 0 || opt > 2 {
+		return invalid(api, "opt", "%d is not 0 to 2", opt)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.set[opt] {
+		return fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context", opt).quiet()
+	}
+	*value = c.params[opt]
+	return nil
+}
+
+// CtxSetSysParamOpt is aclrtCtxSetSysParamOpt.
+func (t *Thread) CtxSetSysParamOpt(opt abi.SysParamOpt, value int64) *Error {
+	const api = "aclrtCtxSetSysParamOpt"
+	if opt < 0 || opt > 2 {
+		return invalid(api, "opt", "%d is not 0 to 2", opt)
+	}
+	if err := checkSysParam(api, opt, value); err != nil {
+		return err
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	locked(&c.mu, func() { c.params[opt], c.set[opt] = value, true })
+	t.rt.process.params[opt].Store(value)
+	return nil
+}
+
+// CtxGetCurrentDefaultStream is aclrtCtxGetCurrentDefaultStream.
+func (t *Thread) CtxGetCurrentDefaultStream(stream *Handle) *Error {
+	const api = "aclrtCtxGetCurrentDefaultStream"
+	if stream == nil {
+		return isNull(api, "stream")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	*stream = c.def.handle
+	return nil
+}
+
+// GetPrimaryCtxState is aclrtGetPrimaryCtxState.
+func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32) *Error {
+	const api = "aclrtGetPrimaryCtxState"
+	if active == nil {
+		return isNull(api, "active")
+	}
+	if flags != nil {
+		return invalid(api, "flags", "is reserved and must be NULL")
+	}
+	d := t.rt.device(deviceID)
+	if d == nil {
+		return t.noDevice(api, "deviceId", int64(deviceID))
+	}
+	*active = 0
+	locked(&d.mu, func() {
+		if d.primary != nil {
+			*active = 1
+		}
+	})
+	return nil
+}
+
+// CtxGetFloatOverflowAddr is aclrtCtxGetFloatOverflowAddr. The flag is a cell of device memory that is always 0: the
+// runtime has no kernels that could overflow.
+func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
+	const api = "aclrtCtxGetFloatOverflowAddr"
+	if overflowAddr == nil {
+		return refused(api, "overflowAddr", "is NULL")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if c.overflow.Load() == 0 {
+		if err := c.makeOverflowFlag(); err != nil {
+			return fromDriver(api, "", err)
+		}
+	}
+	*overflowAddr = c.overflow.Load()
+	return nil
+}
+
+// makeOverflowFlag takes a cell of device memory for the flag; it goes with the context.
+func (c *Context) makeOverflowFlag() error {
+	d := c.dev.dev.Load()
+	if d == nil {
+		return driver.ErrLost // the context was destroyed meanwhile
+	}
+	a, err := d.Alloc(overflowBytes, driver.PageNormal)
+	if err != nil {
+		return err
+	}
+	err = c.rt.drv.Run(driver.Op{Kind: driver.OpFill, Dst: a, N: overflowBytes, Width: 1})
+	if err != nil || !c.overflow.CompareAndSwap(0, a) {
+		d.Free(a) //nolint:errcheck // it was allocated just now
+	}
+	return err
+}
+
+// overflowBytes is the size of an overflow flag.
+const overflowBytes = 64

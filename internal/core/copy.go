@@ -1,0 +1,251 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
+// itself against no stream.
+func (t *Thread) Memcpy(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind) *Error {
+	const api = "aclrtMemcpy"
+	if count == 0 {
+		return nil
+	}
+	if err := checkCopy(api, dst, src, kind); err != nil {
+		return err
+	}
+	if destMax == 0 {
+		return refused(api, "destMax", "is 0, but %d bytes are to be copied", count)
+	}
+	if count > destMax {
+		return tooMuch(api, count, destMax)
+	}
+	if dst == src {
+		return nil
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if err := c.aborting(api); err != nil {
+		return err
+	}
+	return t.copyNow(api, c.dev, dst, src, count)
+}
+
+// checkCopy is what the ACL layer looks at in a single copy.
+func checkCopy(api string, dst, src Addr, kind abi.MemcpyKind) *Error {
+	if dst == 0 {
+		return isNull(api, "dst")
+	}
+	if src == 0 {
+		return isNull(api, "src")
+	}
+	if kind < 0 || kind > abi.MemcpyHostToBufToDevice {
+		return invalid(api, "kind", "%d is not 0 to 5", kind)
+	}
+	return nil
+}
+
+func tooMuch(api string, count, destMax uint64) *Error {
+	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax)
+}
+
+// aborting refuses work while the device of the context drops its tasks.
+func (c *Context) aborting(api string) *Error {
+	if c.dev.aborting.Load() {
+		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", c.dev.user)
+	}
+	return nil
+}
+
+// copyNow copies in the calling thread, for device d.
+func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64) *Error {
+	to, err := t.rt.locate(api, "dst", dst, n)
+	if err != nil {
+		return err
+	}
+	from, err := t.rt.locate(api, "src", src, n)
+	if err != nil {
+		return err
+	}
+	if err := t.peers(api, d, from, to); err != nil {
+		return err
+	}
+	return t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
+}
+
+// run has the driver carry op out now.
+func (t *Thread) run(api string, op driver.Op) *Error {
+	if err := t.rt.drv.Run(op); err != nil {
+		return fromDriver(api, "", err)
+	}
+	return nil
+}
+
+// MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
+// memory it waits for the stream and copies before it returns.
+func (t *Thread) MemcpyAsync(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
+	return t.memcpyAsync("aclrtMemcpyAsync", dst, destMax, src, count, kind, stream)
+}
+
+// MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition, the older name of MemcpyAsync.
+func (t *Thread) MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
+	return t.memcpyAsync("aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
+}
+
+func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
+	if count == 0 {
+		return nil
+	}
+	if err := checkCopy(api, dst, src, kind); err != nil {
+		return err
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if count > destMax {
+		return tooMuch(api, count, destMax)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if kind == abi.MemcpyHostToBufToDevice && !t.rt.open {
+		return t.copyBuffered(api, c, s, dst, src, count)
+	}
+	from, err := t.rt.locate(api, "src", src, count)
+	if err != nil {
+		return err
+	}
+	to, err := t.rt.locate(api, "dst", dst, count)
+	if err != nil {
+		return err
+	}
+	pageable := false
+	if from.Place == driver.OnDevice && to.Place == driver.Host || from.Place == driver.Host && to.Place == driver.OnDevice {
+		// The usual case needs no table: the real direction replaces kind.
+	} else if t.rt.open {
+		pageable = (from.Place == driver.Pageable || to.Place == driver.Pageable) &&
+			kind != abi.MemcpyHostToHost && kind != abi.MemcpyDeviceToDevice
+	} else {
+		real, ok := correct(kind, from.Place, to.Place)
+		if !ok {
+			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place))
+		}
+		if real == abi.MemcpyHostToHost && !t.rt.prod.LateHostErrors {
+			return unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").quiet()
+		}
+		if dst == src {
+			return nil
+		}
+		pageable = hostIsPageable(real, from.Place, to.Place)
+		if t.rt.prod.LateHostErrors && (pageable || real == abi.MemcpyHostToHost) {
+			return t.failLater(api, c, s, real)
+		}
+	}
+	if dst == src {
+		return nil
+	}
+	if pageable {
+		return t.copyPageable(api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	if err := t.peers(api, c.dev, from, to); err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	s.queue.Copy(dst, src, count, s.task(t))
+	return nil
+}
+
+// peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
+// every device.
+func (t *Thread) peers(api string, d *Device, from, to driver.Location) *Error {
+	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
+		return nil
+	}
+	if err := t.rt.peerDenied(api, "src", d, from); err != nil {
+		return err
+	}
+	return t.rt.peerDenied(api, "dst", d, to)
+}
+
+// copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
+// stream may belong to another context.
+func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *Error {
+	if s == nil {
+		s = c.def
+	}
+	if err := s.wait(api, waiting{}); err != nil {
+		return err
+	}
+	if err := c.aborting(api); err != nil {
+		return err
+	}
+	return t.run(api, op)
+}
+
+// copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them
+// at once, and queues the way from there to the device.
+func (t *Thread) copyBuffered(api string, c *Context, s *Stream, dst, src Addr, n uint64) *Error {
+	if l := t.rt.drv.Locate(src); l.Place == driver.OnDevice {
+		return refused(api, "src", "is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host")
+	}
+	if l := t.rt.drv.Locate(dst); l.Place != driver.OnDevice {
+		return refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device", placeName(l.Place))
+	}
+	if _, err := t.rt.locate(api, "src", src, n); err != nil {
+		return err
+	}
+	if _, err := t.rt.locate(api, "dst", dst, n); err != nil {
+		return err
+	}
+	s, err := c.on(api, s)
+	if err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	buf, e := t.rt.drv.AllocHost(n)
+	if e != nil {
+		return fromDriver(api, "count", e)
+	}
+	drop := func() { t.rt.drv.FreeHost(buf) } //nolint:errcheck // ours, allocated above
+	if err := t.run(api, driver.Op{Kind: driver.OpCopy, Dst: buf, Src: src, N: n}); err != nil {
+		drop()
+		return err
+	}
+	s.submit(t, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop})
+	return nil
+}
+
+// failLater is what the 310 does with copies it cannot make: it takes them, and they fail when they run.
+func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKind) *Error {
+	s, err := c.on(api, s)
+	if err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	why := "its host memory is not pinned"
+	if kind == abi.MemcpyHostToHost {
+		why = "it goes from host to host"
+	}
+	s.submit(t, driver.Op{Kind: driver.OpFail, Err: lateError(why)})
+	return nil
+}
+
+// lateError is why an accepted copy failed.
+type lateError string
+
+func (e lateError) Error() string  { return "the device cannot make this copy: " + string(e) }
+func (e lateError) Code() abi.Code { return abi.ErrRTSysDma }

@@ -1,0 +1,21 @@
+package core
+
+import "unsafe"
+
+// sliceAddr is where a slice's bytes are. The caller keeps it alive. The pointer leaks, which keeps the slice off
+// stacks: those move.
+func sliceAddr(b []byte) Addr {
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if never {
+		sink = p
+	}
+	return Addr(p)
+}
+
+var (
+	sink  unsafe.Pointer
+	never bool
+)
+
+// array is the n elements a C pointer points to.
+func array[T any](p *T, n uint64) []T { return unsafe.Slice(p, n) }

@@ -1,0 +1,115 @@
+package core
+
+import (
+	"strconv"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// correct is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where both are
+// known, they decide; a pageable end allows some kinds (spec/semantics.md, section 12). False if kind is not among them.
+func correct(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) {
+	const (
+		h2h = abi.MemcpyHostToHost
+		h2d = abi.MemcpyHostToDevice
+		d2h = abi.MemcpyDeviceToHost
+		d2d = abi.MemcpyDeviceToDevice
+	)
+	// allowed are the kinds taken as given; the first is what DEFAULT becomes.
+	as := func(allowed ...abi.MemcpyKind) (abi.MemcpyKind, bool) {
+		if kind == abi.MemcpyDefault {
+			return allowed[0], true
+		}
+		for _, k := range allowed {
+			if kind == k {
+				return k, true
+			}
+		}
+		return kind, false
+	}
+	switch [2]driver.Place{src, dst} {
+	case [2]driver.Place{driver.OnDevice, driver.OnDevice}:
+		return d2d, true
+	case [2]driver.Place{driver.OnDevice, driver.Host}:
+		return d2h, true
+	case [2]driver.Place{driver.Host, driver.OnDevice}:
+		return h2d, true
+	case [2]driver.Place{driver.Host, driver.Host}:
+		return h2h, true
+	case [2]driver.Place{driver.Pageable, driver.OnDevice}:
+		return as(h2d, d2d)
+	case [2]driver.Place{driver.OnDevice, driver.Pageable}:
+		return as(d2h, d2d)
+	case [2]driver.Place{driver.Host, driver.Pageable}:
+		return as(h2h, h2d)
+	case [2]driver.Place{driver.Pageable, driver.Host}:
+		return as(h2h, d2h)
+	default:
+		return as(h2h, h2d, d2h, d2d)
+	}
+}
+
+// hostIsPageable tells whether the host end of a copy with its final direction is ordinary memory.
+func hostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
+	switch kind {
+	case abi.MemcpyHostToDevice:
+		return src == driver.Pageable
+	case abi.MemcpyDeviceToHost:
+		return dst == driver.Pageable
+	}
+	return false
+}
+
+// placeName is what people call a place.
+func placeName(p driver.Place) string {
+	switch p {
+	case driver.OnDevice:
+		return "device memory"
+	case driver.Host:
+		return "pinned host memory"
+	case driver.Pageable:
+		return "pageable host memory"
+	}
+	return "no live memory"
+}
+
+// locate finds out what n bytes at addr are, and refuses what is no memory, or too little of it.
+func (rt *Runtime) locate(api, arg string, addr Addr, n uint64) (driver.Location, *Error) {
+	l := rt.drv.Locate(addr)
+	if l.Place == driver.Nowhere {
+		return l, noMemory(api, arg, addr)
+	}
+	if l.Place != driver.Pageable && l.Room < n {
+		return l, tooShort(api, arg, addr, n, l)
+	}
+	return l, nil
+}
+
+func noMemory(api, arg string, addr Addr) *Error {
+	return refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr)
+}
+
+func tooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
+	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room)
+}
+
+// peerDenied refuses a copy that device d carries out with memory of a device it may not reach.
+func (rt *Runtime) peerDenied(api, arg string, d *Device, l driver.Location) *Error {
+	if l.Place != driver.OnDevice || l.Device == d.phys {
+		return nil
+	}
+	o := rt.byPhys(l.Device)
+	if o == nil || !d.reaches(o) {
+		return refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", deviceName(o), d.user)
+	}
+	return nil
+}
+
+// deviceName is a device's user id, for messages.
+func deviceName(d *Device) string {
+	if d == nil {
+		return "(not visible)"
+	}
+	return strconv.Itoa(int(d.user))
+}

@@ -1,0 +1,140 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// Error says why a call was refused, or how queued work failed. The code is what a C caller receives; the rest is
+// for the person who reads it.
+type Error struct {
+	Code  abi.Code
+	API   string // entry point as the header spells it
+	Arg   string // parameter as the header spells it; "" when none is at fault
+	Index int    // element of Arg in a batch; -1 otherwise
+	Text  string // what is wrong, with the value and the limit
+	Err   error  // the driver's own error, or nil
+	Quiet bool   // does not become the thread's last error
+}
+
+// Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.API)
+	if e.Arg != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Arg)
+		if e.Index >= 0 {
+			fmt.Fprintf(&b, "[%d]", e.Index)
+		}
+	}
+	if e.Text != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Text)
+	}
+	if e.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Err.Error())
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Code.Error())
+	return b.String()
+}
+
+// Is makes errors.Is(err, code) true whatever the call and the argument.
+func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok && c == e.Code }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// recorded tells whether the error becomes the thread's last error: answers of the ACL layer never do.
+func (e *Error) recorded() bool {
+	switch e.Code / 1000 {
+	case 107, 207, 507:
+		return !e.Quiet
+	}
+	return false
+}
+
+// quiet marks e as one that does not become the last error.
+func (e *Error) quiet() *Error {
+	if e != nil {
+		e.Quiet = true
+	}
+	return e
+}
+
+// fail makes an Error; format and args say what is wrong.
+func fail(api string, code abi.Code, arg, format string, args ...any) *Error {
+	return &Error{Code: code, API: api, Arg: arg, Index: -1, Text: fmt.Sprintf(format, args...)}
+}
+
+// isNull is the answer to a NULL argument in the ACL layer.
+func isNull(api, arg string) *Error {
+	return fail(api, abi.ErrInvalidParam, arg, "is NULL")
+}
+
+// invalid is the ACL layer's answer to a bad argument.
+func invalid(api, arg, format string, args ...any) *Error {
+	return fail(api, abi.ErrInvalidParam, arg, format, args...)
+}
+
+// refused is the runtime's answer to a bad argument.
+func refused(api, arg, format string, args ...any) *Error {
+	return fail(api, abi.ErrRTParamInvalid, arg, format, args...)
+}
+
+// unsupported is the answer of a product, a form or a driver that lacks a feature.
+func unsupported(api, arg, format string, args ...any) *Error {
+	return fail(api, abi.ErrRTFeatureNotSupport, arg, format, args...)
+}
+
+// at names the element of the argument that is at fault.
+func (e *Error) at(i int) *Error { e.Index = i; return e }
+
+// fromDriver turns a driver's refusal of a call into an Error.
+func fromDriver(api, arg string, err error) *Error {
+	return &Error{Code: callCode(err), API: api, Arg: arg, Index: -1, Err: err}
+}
+
+// coded is an error that brings its own code, as injected faults may.
+type coded interface{ Code() abi.Code }
+
+// callCode is the code for a driver error seen inside a call.
+func callCode(err error) abi.Code {
+	switch {
+	case errors.Is(err, driver.ErrFault), errors.Is(err, driver.ErrNotAllocated):
+		return abi.ErrRTParamInvalid
+	case errors.Is(err, driver.ErrOverlap):
+		return abi.ErrHostMemoryAlreadyRegistered
+	case errors.Is(err, driver.ErrNotRegister):
+		return abi.ErrHostMemoryNotRegistered
+	case errors.Is(err, driver.ErrNoMemory):
+		return abi.ErrRTMemoryAllocation
+	case errors.Is(err, driver.ErrUnsupported):
+		return abi.ErrRTFeatureNotSupport
+	}
+	return taskCode(err)
+}
+
+// taskCode is the code for a driver error of a task that ran.
+func taskCode(err error) abi.Code {
+	var c coded
+	switch {
+	case errors.As(err, &c):
+		return c.Code()
+	case errors.Is(err, driver.ErrFault):
+		return abi.ErrRTSysDma
+	case errors.Is(err, driver.ErrTimeout):
+		return abi.ErrRTTaskTimeout
+	case errors.Is(err, driver.ErrLost):
+		return abi.ErrRTLostHeartbeat
+	case errors.Is(err, driver.ErrNoMemory):
+		return abi.ErrRTMemoryAllocation
+	}
+	return abi.ErrRTDrvInternalError
+}

@@ -1,0 +1,393 @@
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// eventClass is how an event was made; it decides what records, waits and resets mean (spec/semantics.md, section 7).
+type eventClass uint8
+
+const (
+	timedEvent eventClass = iota // aclrtCreateEvent: a wait refers to the latest record
+	stateEvent                   // aclrtCreateEventWithFlag: a wait looks at a state that records set and resets clear
+	exEvent                      // aclrtCreateEventExWithFlag: a wait refers to the latest record at the call
+)
+
+// timedFlags is the inner flag value of aclrtCreateEvent: 4 is an unpublished "can be waited for".
+const (
+	waitable   = 0x4
+	timedFlags = abi.EventCaptureStreamProgress | waitable | abi.EventTimeLine
+)
+
+// Event marks points in streams. Each record is a flag of its own, so that host waits and queries mean the latest one
+// and stream waits queued for an earlier record are not let go by a later one. A state event has one more flag for its
+// whole life, which every record sets too and which stream waits look at.
+type Event struct {
+	rt     *Runtime    // immutable
+	ctx    *Context    // immutable; where it was made: its failures and aborts count
+	handle Handle      // immutable
+	kind   eventClass  // immutable
+	flags  uint32      // immutable; ACL_EVENT_* and waitable
+	state  driver.Flag // immutable; stateEvent only
+
+	waits atomic.Int32 // waits queued and not over
+	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
+
+	waitedFor atomic.Bool // by a stream, with the default flag
+
+	mu     sync.Mutex
+	id     uint32 // guarded by mu; 0: none yet
+	begun  uint64 // guarded by mu; records ever begun: their numbers
+	latest eventRecord // guarded by mu; the latest that is queued
+}
+
+// eventRecord is one record of an event; the zero value is none.
+type eventRecord struct {
+	number uint64      // from 1
+	flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
+	on     *Stream
+	task   uint32 // its number there
+}
+
+func (e *Event) waitableBy() bool {
+	return e.flags&(abi.EventSync|abi.EventExternal|waitable) != 0 || e.flags == abi.EventIpc
+}
+
+func (e *Event) is(flag uint32) bool { return e.flags&flag != 0 }
+
+// event finds the event a handle names.
+func (t *Thread) event(api, arg string, h Handle) (*Event, *Error) {
+	if e := t.rt.events.get(h); e != nil {
+		return e, nil
+	}
+	return nil, noEvent(api, arg, h)
+}
+
+// noEvent is the answer to a handle that names no event.
+func noEvent(api, arg string, h Handle) *Error {
+	return fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h))
+}
+
+func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint32) *Error {
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags}
+	if kind == stateEvent {
+		e.state = t.rt.drv.NewFlag()
+	}
+	if kind != exEvent && !e.number() {
+		return noEvents(api, c.dev)
+	}
+	e.holds.Store(1)
+	if e.handle = t.rt.events.add(e); e.handle == 0 {
+		e.release()
+		return fail(api, abi.ErrRTNoEventResource, "", "the process has as many events as there are handles; destroy some")
+	}
+	*event = e.handle
+	return nil
+}
+
+// number takes an id for the event, if it has none and needs one; false when the device has none left.
+func (e *Event) number() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.id != 0 || !e.waitableBy() {
+		return true
+	}
+	if !take(&e.ctx.dev.events, int32(e.rt.prod.Events)) {
+		return false
+	}
+	e.id = e.rt.eventIDs.Add(1)
+	return true
+}
+
+func noEvents(api string, d *Device) *Error {
+	return fail(api, abi.ErrRTNoEventResource, "", "device %d has its %d events in use; destroy some", d.user, d.rt.prod.Events)
+}
+
+// hold keeps the id until release; false if the event was destroyed and its last task is over.
+func (e *Event) hold() bool {
+	for n := e.holds.Load(); n > 0; n = e.holds.Load() {
+		if e.holds.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// release gives up one hold; with the last one the id goes.
+func (e *Event) release() {
+	if e.holds.Add(-1) > 0 {
+		return
+	}
+	e.mu.Lock()
+	had := e.id != 0
+	e.id = 0
+	e.mu.Unlock()
+	if had {
+		e.ctx.dev.events.Add(-1)
+	}
+}
+
+// CreateEvent is aclrtCreateEvent.
+func (t *Thread) CreateEvent(event *Handle) *Error {
+	const api = "aclrtCreateEvent"
+	if event == nil {
+		return isNull(api, "event")
+	}
+	return t.newEvent(api, event, timedEvent, timedFlags)
+}
+
+// CreateEventWithFlag is aclrtCreateEventWithFlag.
+func (t *Thread) CreateEventWithFlag(event *Handle, flag uint32) *Error {
+	const api = "aclrtCreateEventWithFlag"
+	if event == nil {
+		return isNull(api, "event")
+	}
+	if flag == 0 || flag > 0x3F {
+		return refused(api, "flag", "%#x is not a set of ACL_EVENT_* bits up to 0x3F", flag)
+	}
+	for _, alone := range []uint32{abi.EventExternal, abi.EventDeviceUseOnly} {
+		if flag&alone != 0 && flag != alone {
+			return refused(api, "flag", "%#x: %#x goes with no other bit", flag, alone)
+		}
+	}
+	kind := stateEvent
+	if flag == timedFlags {
+		kind = timedEvent // the inner value decides
+	}
+	return t.newEvent(api, event, kind, flag)
+}
+
+// CreateEventExWithFlag is aclrtCreateEventExWithFlag.
+func (t *Thread) CreateEventExWithFlag(event *Handle, flag uint32) *Error {
+	const api = "aclrtCreateEventExWithFlag"
+	if event == nil {
+		return isNull(api, "event")
+	}
+	const known = abi.EventSync | abi.EventCaptureStreamProgress | waitable | abi.EventTimeLine | abi.EventIpc
+	if flag == 0 || flag&^known != 0 {
+		return refused(api, "flag", "%#x is not a set of ACL_EVENT_SYNC, CAPTURE_STREAM_PROGRESS, TIME_LINE, or IPC", flag)
+	}
+	if flag&abi.EventIpc != 0 && flag != abi.EventIpc {
+		return refused(api, "flag", "%#x: ACL_EVENT_IPC goes with no other bit", flag)
+	}
+	if flag == abi.EventIpc && !t.rt.prod.EventFlags {
+		return unsupported(api, "flag", "%s has no IPC events", t.rt.prod.Name)
+	}
+	return t.newEvent(api, event, exEvent, flag)
+}
+
+// DestroyEvent is aclrtDestroyEvent: it does not wait; queued tasks keep the event's id.
+func (t *Thread) DestroyEvent(event Handle) *Error {
+	const api = "aclrtDestroyEvent"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e := t.rt.events.remove(event)
+	if e == nil {
+		return noEvent(api, "event", event)
+	}
+	e.release()
+	return nil
+}
+
+// RecordEvent is aclrtRecordEvent.
+func (t *Thread) RecordEvent(event, stream Handle) *Error {
+	const api = "aclrtRecordEvent"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, s, err := t.eventAndStream(api, event, stream)
+	if err != nil {
+		return err
+	}
+	if e.is(abi.EventDeviceUseOnly) {
+		return deviceOnly(api)
+	}
+	return t.record(api, e, s)
+}
+
+// eventAndStream looks both handles up, the event first.
+func (t *Thread) eventAndStream(api string, event, stream Handle) (*Event, *Stream, *Error) {
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := t.stream(api, "stream", stream)
+	return e, s, err
+}
+
+func deviceOnly(api string) *Error {
+	return refused(api, "event", "was made with ACL_EVENT_DEVICE_USE_ONLY")
+}
+
+// RecordEventWithFlag is aclrtRecordEventWithFlag. Without captures only the default flag gets to the end.
+func (t *Thread) RecordEventWithFlag(event, stream Handle, flag uint32) *Error {
+	const api = "aclrtRecordEventWithFlag"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	if flag > 1 {
+		return invalid(api, "flag", "%d is not 0 or 1", flag)
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	e, s, err := t.eventAndStream(api, event, stream)
+	if err != nil {
+		return err
+	}
+	if e.is(abi.EventDeviceUseOnly) {
+		return deviceOnly(api)
+	}
+	external := flag == 1
+	if external && !e.onlySync() {
+		return notOnlySync(api)
+	}
+	if external && e.last().number > 0 {
+		return refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
+	}
+	if external {
+		return t.notCapturing(api, s)
+	}
+	return t.record(api, e, s)
+}
+
+func (e *Event) onlySync() bool { return e.kind == exEvent && e.flags == abi.EventSync }
+
+func notOnlySync(api string) *Error {
+	return unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
+}
+
+// notCapturing is how an external record or wait ends where no stream is being captured.
+func (t *Thread) notCapturing(api string, s *Stream) *Error {
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	s, err := c.on(api, s)
+	if err != nil {
+		return err
+	}
+	return fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.id)
+}
+
+// droppedRecord is why a flag will never be set.
+type droppedRecord struct{}
+
+func (droppedRecord) Error() string {
+	return "the record of the event was dropped with its stream's work"
+}
+func (droppedRecord) Code() abi.Code { return abi.ErrRTStreamAbort }
+
+// record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
+func (t *Thread) record(api string, e *Event, s *Stream) *Error {
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	s, err := c.on(api, s)
+	if err != nil {
+		return err
+	}
+	if !e.hold() {
+		return noEvent(api, "event", e.handle)
+	}
+	if !e.number() {
+		e.release()
+		return noEvents(api, e.ctx.dev)
+	}
+	if err := s.admit(api); err != nil {
+		e.release()
+		return err
+	}
+	tag := s.task(t)
+	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: tag.Task}
+	if e.state != nil {
+		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: tag})
+	}
+	s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: droppedRecord{}, Done: e.release, Tag: tag})
+	e.queued(r)
+	return nil
+}
+
+// begin numbers a record.
+func (e *Event) begin() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.begun++
+	return e.begun
+}
+
+// queued makes r the latest record, unless another thread was faster. Only now may waits refer to it: one that another
+// thread had put on the same stream before the record would never end.
+func (e *Event) queued(r eventRecord) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.number > e.latest.number {
+		e.latest = r
+	}
+}
+
+// last is the latest record.
+func (e *Event) last() eventRecord {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.latest
+}
+
+// ResetEvent is aclrtResetEvent: once it has run, the event counts as not recorded.
+func (t *Thread) ResetEvent(event, stream Handle) *Error {
+	const api = "aclrtResetEvent"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, s, err := t.eventAndStream(api, event, stream)
+	if err != nil {
+		return err
+	}
+	if e.is(abi.EventDeviceUseOnly) {
+		return deviceOnly(api)
+	}
+	if e.is(abi.EventIpc) || !e.waitableBy() {
+		return unsupported(api, "event", "has neither ACL_EVENT_SYNC nor ACL_EVENT_EXTERNAL")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if e.kind == exEvent {
+		return unsupported(api, "event", "was made by aclrtCreateEventExWithFlag and needs no reset")
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	if !e.hold() {
+		return noEvent(api, "event", event)
+	}
+	last, tag := e.last().number, s.task(t)
+	if e.state != nil {
+		s.queue.Submit(driver.Op{Kind: driver.OpClear, Flag: e.state, Tag: tag})
+	}
+	s.queue.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag})
+	return nil
+}
+
+// forget makes the event unrecorded, unless it was recorded again after record last, when the reset was queued.
+func (e *Event) forget(last uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.latest.number == last {
+		e.latest.flag = nil
+	}
+}

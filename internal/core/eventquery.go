@@ -1,0 +1,329 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// QueryEvent is aclrtQueryEvent, the old query: an event never recorded counts as complete.
+func (t *Thread) QueryEvent(event Handle, status *abi.EventStatus) *Error {
+	const api = "aclrtQueryEvent"
+	e, err := t.plainEvent(api, event, status == nil)
+	if err != nil {
+		return err
+	}
+	f := e.last().flag
+	if err := dropped(api, f); err != nil {
+		return err
+	}
+	*status = abi.EventStatusComplete
+	if f != nil && !f.IsSet() {
+		*status = abi.EventStatusNotReady
+	}
+	return nil
+}
+
+// dropped is the answer to questions about a record that an abort dropped: it will never be done, and a program that
+// asks until it is would ask for ever.
+func dropped(api string, f driver.Flag) *Error {
+	if f == nil || f.Err() == nil {
+		return nil
+	}
+	e := fail(api, taskCode(f.Err()), "event", "its record never ran")
+	e.Err = f.Err()
+	return e
+}
+
+// plainEvent finds the event of an old query, which does not know the newer kinds.
+func (t *Thread) plainEvent(api string, event Handle, noStatus bool) (*Event, *Error) {
+	if event == 0 {
+		return nil, isNull(api, "event")
+	}
+	if noStatus {
+		return nil, isNull(api, "status")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return nil, err
+	}
+	if e.kind == exEvent || e.is(abi.EventExternal) {
+		return nil, unsupported(api, "event", "Ex, EXTERNAL and IPC events cannot be asked; use aclrtQueryEventStatus")
+	}
+	return e, nil
+}
+
+// QueryEventStatus is aclrtQueryEventStatus. Its numbers are reversed: 1 is complete.
+func (t *Thread) QueryEventStatus(event Handle, status *abi.EventRecordedStatus) *Error {
+	const api = "aclrtQueryEventStatus"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	if status == nil {
+		return isNull(api, "status")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if e.is(abi.EventExternal) {
+		return externalEvent(api)
+	}
+	f := e.last().flag
+	if err := dropped(api, f); err != nil {
+		return err
+	}
+	*status = abi.EventRecordedStatusNotReady
+	switch {
+	case f == nil && e.kind == exEvent, f != nil && f.IsSet():
+		*status = abi.EventRecordedStatusComplete
+	}
+	return nil
+}
+
+func externalEvent(api string) *Error {
+	return unsupported(api, "event", "an EXTERNAL event can neither be asked nor waited for by the host")
+}
+
+// QueryEventWaitStatus is aclrtQueryEventWaitStatus: whether every queued wait for the event is over.
+func (t *Thread) QueryEventWaitStatus(event Handle, status *abi.EventWaitStatus) *Error {
+	e, err := t.plainEvent("aclrtQueryEventWaitStatus", event, status == nil)
+	if err != nil {
+		return err
+	}
+	*status = abi.EventWaitStatusComplete
+	if e.waits.Load() > 0 {
+		*status = abi.EventWaitStatusNotReady
+	}
+	return nil
+}
+
+// SynchronizeEvent is aclrtSynchronizeEvent.
+func (t *Thread) SynchronizeEvent(event Handle) *Error {
+	return t.SynchronizeEventCancel(event, nil)
+}
+
+// SynchronizeEventCancel is aclrtSynchronizeEvent for a caller that may lose patience.
+func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *Error {
+	const api = "aclrtSynchronizeEvent"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	return e.wait(api, waiting{cancel: cancel})
+}
+
+// SynchronizeEventWithTimeout is aclrtSynchronizeEventWithTimeout.
+func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error {
+	const api = "aclrtSynchronizeEventWithTimeout"
+	if timeout < -1 {
+		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
+	}
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if timeout == 0 {
+		return refused(api, "timeout", "0 ms is neither -1 nor positive")
+	}
+	return e.wait(api, waiting{timeout: millis(timeout)})
+}
+
+// wait waits for the latest record and tells of a task before it that failed. The stream still reports that failure
+// itself: only its own synchronisation makes it forget.
+func (e *Event) wait(api string, w waiting) *Error {
+	if e.is(abi.EventExternal) {
+		return externalEvent(api)
+	}
+	r := e.last()
+	if err := e.usable(api); err != nil {
+		return err
+	}
+	if r.flag == nil {
+		return nil
+	}
+	if !r.flag.Wait(w.timeout, w.cancel) {
+		return w.inVain(api)
+	}
+	if err := e.usable(api); err != nil { // before the record: this is what dropped it, if something did
+		return err
+	}
+	if r.flag.Err() != nil {
+		if err := r.on.admit(api); err != nil {
+			return err
+		}
+		return dropped(api, r.flag)
+	}
+	if f := r.on.failure.Load(); f != nil && f.task < r.task {
+		return r.on.failed(api, f)
+	}
+	return nil
+}
+
+// usable is why the event's own context cannot go on, or nil.
+func (e *Event) usable(api string) *Error {
+	if err := e.ctx.def.admit(api); err != nil {
+		return err
+	}
+	d := e.ctx.dev.dev.Load()
+	if d == nil {
+		return nil // the device was reset: no work is left on it
+	}
+	if err := d.Healthy(); err != nil {
+		down := fail(api, taskCode(err), "", "device %d is down", e.ctx.dev.user)
+		down.Err = err
+		return down
+	}
+	return nil
+}
+
+// inVain is the end of a wait for an event that took too long.
+func (w waiting) inVain(api string) *Error {
+	if w.timeout == 0 {
+		return fail(api, abi.ErrRTEventSyncTimeout, "event", "was not done when the caller gave up")
+	}
+	return fail(api, abi.ErrRTEventSyncTimeout, "timeout", "the event was not done after %v; its record is still queued", w.timeout)
+}
+
+// EventElapsedTime is aclrtEventElapsedTime, in milliseconds; negative if endEvent came first.
+func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent Handle) *Error {
+	const api = "aclrtEventElapsedTime"
+	switch {
+	case ms == nil:
+		return isNull(api, "ms")
+	case startEvent == 0:
+		return isNull(api, "startEvent")
+	case endEvent == 0:
+		return isNull(api, "endEvent")
+	}
+	start, err := t.event(api, "startEvent", startEvent)
+	if err != nil {
+		return err
+	}
+	end, err := t.event(api, "endEvent", endEvent)
+	if err != nil {
+		return err
+	}
+	if err := start.untimed(api, "startEvent"); err != nil {
+		return err
+	}
+	if err := end.untimed(api, "endEvent"); err != nil {
+		return err
+	}
+	first, last := start.last().flag, end.last().flag
+	if first == nil {
+		return neverRecorded(api, "startEvent")
+	}
+	if last == nil {
+		return neverRecorded(api, "endEvent")
+	}
+	from, err := start.stamp(api, "startEvent", first)
+	if err != nil {
+		return err
+	}
+	to, err := end.stamp(api, "endEvent", last)
+	if err != nil {
+		return err
+	}
+	*ms = float32(float64(to-from) / 1e6)
+	return nil
+}
+
+// untimed refuses the kinds of events that have no times.
+func (e *Event) untimed(api, arg string) *Error {
+	if e.is(abi.EventExternal) || e.is(abi.EventIpc) {
+		return unsupported(api, arg, "EXTERNAL and IPC events have no time stamps")
+	}
+	return nil
+}
+
+func neverRecorded(api, arg string) *Error {
+	return fail(api, abi.ErrRTInternalError, arg, "was never recorded")
+}
+
+// stamp is the time of a record in nanoseconds.
+func (e *Event) stamp(api, arg string, f driver.Flag) (int64, *Error) {
+	if !e.is(abi.EventTimeLine) {
+		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "was made without ACL_EVENT_TIME_LINE")
+	}
+	at := f.SetAt()
+	switch {
+	case at == 0 && f.Err() != nil:
+		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "has no time stamp: its record was dropped and never ran")
+	case at == 0:
+		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "is not done yet; synchronise it first")
+	}
+	return at, nil
+}
+
+// EventGetTimestamp is aclrtEventGetTimestamp, in microseconds.
+func (t *Thread) EventGetTimestamp(event Handle, timestamp *uint64) *Error {
+	const api = "aclrtEventGetTimestamp"
+	if timestamp == nil {
+		return isNull(api, "timestamp")
+	}
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if err := e.untimed(api, "event"); err != nil {
+		return err
+	}
+	f := e.last().flag
+	if f == nil {
+		return neverRecorded(api, "event")
+	}
+	at, err := e.stamp(api, "event", f)
+	if err != nil {
+		return err
+	}
+	*timestamp = uint64(at) / 1000
+	return nil
+}
+
+// GetEventID is aclrtGetEventId.
+func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
+	const api = "aclrtGetEventId"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	if eventID == nil {
+		return isNull(api, "eventId")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if e.is(abi.EventIpc) {
+		return unsupported(api, "event", "an IPC event has no id")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.id == 0 || e.kind != stateEvent && e.latest.number == 0 {
+		return fail(api, abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
+	}
+	*eventID = e.id
+	return nil
+}
+
+// GetEventAvailNum is aclrtGetEventAvailNum.
+func (t *Thread) GetEventAvailNum(eventCount *uint32) *Error {
+	const api = "aclrtGetEventAvailNum"
+	if eventCount == nil {
+		return isNull(api, "eventCount")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	*eventCount = uint32(max(0, int32(t.rt.prod.Events)-c.dev.events.Load()))
+	return nil
+}

@@ -1,0 +1,168 @@
+package core
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// StreamWaitEvent is aclrtStreamWaitEvent: the stream waits, the host does not.
+func (t *Thread) StreamWaitEvent(stream, event Handle) *Error {
+	const api = "aclrtStreamWaitEvent"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	e, s, err := t.streamAndEvent(api, stream, event)
+	if err != nil {
+		return err
+	}
+	return t.waitEvent(api, e, s, t.rt.opWait())
+}
+
+// streamAndEvent looks both handles up, the stream first.
+func (t *Thread) streamAndEvent(api string, stream, event Handle) (*Event, *Stream, *Error) {
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := t.event(api, "event", event)
+	return e, s, err
+}
+
+// StreamWaitEventWithTimeout is aclrtStreamWaitEventWithTimeout; timeout is in seconds, 0 never ends.
+func (t *Thread) StreamWaitEventWithTimeout(stream, event Handle, timeout int32) *Error {
+	const api = "aclrtStreamWaitEventWithTimeout"
+	if timeout < 0 {
+		return refused(api, "timeout", "%d s is negative", timeout)
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if event == 0 {
+		return refused(api, "event", "is NULL")
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if !t.rt.prod.WaitTimeout {
+		timeout = 0 // these products know only the limit of aclrtSetOpWaitTimeout, and not for this call
+	}
+	return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
+}
+
+// StreamWaitEventWithFlag is aclrtStreamWaitEventWithFlag. Without captures only the default flag gets to the end.
+func (t *Thread) StreamWaitEventWithFlag(stream, event Handle, timeout, flag uint32) *Error {
+	const api = "aclrtStreamWaitEventWithFlag"
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	if flag > 1 {
+		return invalid(api, "flag", "%d is not 0 or 1", flag)
+	}
+	external := flag == 1
+	if external && timeout != 0 {
+		return invalid(api, "timeout", "%d s: an external wait has no time limit", timeout)
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	e, s, err := t.streamAndEvent(api, stream, event)
+	if err != nil {
+		return err
+	}
+	if !external {
+		return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
+	}
+	if err := e.canWait(api); err != nil {
+		return err
+	}
+	if !e.onlySync() {
+		return notOnlySync(api)
+	}
+	if e.waitedFor.Load() {
+		return refused(api, "flag", "the event was waited for before with ACL_EVENT_WAIT_DEFAULT; the two do not mix")
+	}
+	return t.notCapturing(api, s)
+}
+
+// canWait refuses events that streams cannot wait for.
+func (e *Event) canWait(api string) *Error {
+	if e.is(abi.EventDeviceUseOnly) {
+		return deviceOnly(api)
+	}
+	if !e.waitableBy() {
+		return unsupported(api, "event", "was made without ACL_EVENT_SYNC: streams cannot wait for it")
+	}
+	return nil
+}
+
+// waitEvent queues a wait that fails after timeout (0: never).
+func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duration) *Error {
+	if err := e.canWait(api); err != nil {
+		return err
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	s, err := c.on(api, s)
+	if err != nil {
+		return err
+	}
+	f, err := e.toWaitFor(api, s)
+	if err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	e.waitedFor.Store(true)
+	if f == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
+		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
+	}
+	if !e.hold() {
+		return noEvent(api, "event", e.handle)
+	}
+	e.waits.Add(1)
+	s.submit(t, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: timeout, Done: func() {
+		e.waits.Add(-1)
+		e.release()
+	}})
+	return nil
+}
+
+// toWaitFor is the flag a wait queued now on s refers to; nil if there is nothing to wait for.
+func (e *Event) toWaitFor(api string, s *Stream) (driver.Flag, *Error) {
+	if e.kind == stateEvent {
+		return e.state, nil
+	}
+	r := e.last()
+	switch {
+	case e.kind == timedEvent && r.flag == nil:
+		return nil, refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
+	case r.flag == nil, r.flag.IsSet(), e.kind == exEvent && r.on == s:
+		return nil, nil
+	}
+	return r.flag, nil
+}
+
+// SetOpWaitTimeout is aclrtSetOpWaitTimeout: the limit, in seconds, of waits queued later; 0 never ends.
+func (t *Thread) SetOpWaitTimeout(timeout uint32) *Error {
+	const api = "aclrtSetOpWaitTimeout"
+	if t.rt.prod.Name == "310P" && t.current() == nil {
+		return noContext(api) // this product alone asks; then it turns out to lack the function
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	t.rt.opWaitSeconds.Store(timeout)
+	return nil
+}
+
+// opWait is the limit of a wait that brings none of its own.
+func (rt *Runtime) opWait() time.Duration {
+	return time.Duration(rt.opWaitSeconds.Load()) * time.Second
+}

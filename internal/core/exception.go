@@ -1,0 +1,243 @@
+package core
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// ExceptionFunc is a function that is called when a task has failed. info is good for the Get…FromExceptionInfo
+// functions until it returns.
+type ExceptionFunc = func(info Addr)
+
+// exceptionState tells the program of failed tasks. The functions run one after another, in the order of the
+// failures, on a goroutine that lives only while there is something to tell. Streams go on meanwhile, but a
+// synchronisation that returns a failure does so after the functions have been called for it.
+type exceptionState struct {
+	teller atomic.Int64 // thread that runs the functions at the moment; 0 when none does
+
+	mu     sync.Mutex
+	single Func[ExceptionFunc]   // guarded by mu; aclrtSetExceptionInfoCallback
+	list   []Func[ExceptionFunc] // guarded by mu; aclrtExceptionInfoCallbackRegister; replaced, never changed
+	queue  []*exception          // guarded by mu; to be told
+	newest *exception            // guarded by mu; the last that was put there
+	alive  bool                  // guarded by mu; the goroutine runs
+	tokens uintptr               // guarded by mu; tokens given out
+	known  map[Addr]*exception   // guarded by mu; what tokens name, during the calls
+}
+
+// exception is how one task failed. It never changes.
+type exception struct {
+	task, stream, thread, device uint32
+	code                         abi.Code
+	told                         chan struct{} // closed when the functions have been called
+}
+
+// tokenBase keeps tokens apart from handles and addresses.
+const tokenBase = 0xE << 56
+
+// raise tells the program that a task failed. It does not wait: whoever reports the failure does (settle).
+func (rt *Runtime) raise(s *Stream, tag driver.Tag, f *failure) {
+	x := &rt.callbacks.exceptions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.single.Key == 0 && len(x.list) == 0 {
+		return
+	}
+	x.newest = &exception{
+		task: tag.Task, stream: uint32(s.id), thread: tag.Thread, device: uint32(s.ctx.dev.user),
+		code: f.code, told: make(chan struct{}),
+	}
+	x.queue = append(x.queue, x.newest)
+	if !x.alive {
+		x.alive = true
+		go x.tell()
+	}
+}
+
+// tell calls the functions for what is queued. It keeps its thread, so that a function that synchronises the failed
+// stream is recognised and does not wait for itself.
+func (x *exceptionState) tell() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	x.teller.Store(threadNumber())
+	for e, token, calls := x.next(); e != nil; e, token, calls = x.next() {
+		for _, f := range calls {
+			f.Call(token)
+		}
+		locked(&x.mu, func() { delete(x.known, token) })
+		close(e.told)
+	}
+}
+
+// next takes the oldest failure that has not been told, its token and the functions to call; nil if there is none, and
+// then the goroutine is over.
+func (x *exceptionState) next() (*exception, Addr, []Func[ExceptionFunc]) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.queue) == 0 {
+		x.queue, x.alive = nil, false
+		x.teller.Store(0)
+		return nil, 0, nil
+	}
+	e := x.queue[0]
+	x.queue = x.queue[1:]
+	x.tokens++
+	token := Addr(tokenBase + x.tokens)
+	if x.known == nil {
+		x.known = map[Addr]*exception{}
+	}
+	x.known[token] = e
+	calls := x.list
+	if x.single.Key != 0 {
+		calls = add(without(calls, x.single.Key), x.single) // the same pointer counts once
+	}
+	return e, token, calls
+}
+
+// settle returns when the functions have been called for all failures so far. Inside such a function it returns at
+// once.
+func (x *exceptionState) settle() {
+	x.mu.Lock()
+	e := x.newest
+	x.mu.Unlock()
+	if e == nil {
+		return
+	}
+	select {
+	case <-e.told:
+	default:
+		if n := threadNumber(); n == 0 || n != x.teller.Load() {
+			<-e.told
+		}
+	}
+}
+
+// find is what a token names, or nil.
+func (x *exceptionState) find(token Addr) *exception {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.known[token]
+}
+
+// add is a copy of list with f at its end.
+func add(list []Func[ExceptionFunc], f Func[ExceptionFunc]) []Func[ExceptionFunc] {
+	return append(append(make([]Func[ExceptionFunc], 0, len(list)+1), list...), f)
+}
+
+// without is a copy of list without the function that has the key.
+func without(list []Func[ExceptionFunc], key uintptr) []Func[ExceptionFunc] {
+	var kept []Func[ExceptionFunc]
+	for _, f := range list {
+		if f.Key != key {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// SetExceptionInfoCallback is aclrtSetExceptionInfoCallback: the one function of this call; NULL removes it.
+func (t *Thread) SetExceptionInfoCallback(callback Func[ExceptionFunc]) *Error {
+	x := &t.rt.callbacks.exceptions
+	locked(&x.mu, func() { x.single = callback })
+	return nil
+}
+
+// ExceptionInfoCallbackRegister is aclrtExceptionInfoCallbackRegister. Functions are called in the order they were
+// registered in; the same one counts once.
+func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Error {
+	if callback.Key == 0 {
+		return refused("aclrtExceptionInfoCallbackRegister", "callback", "is NULL")
+	}
+	x := &t.rt.callbacks.exceptions
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range x.list {
+		if f.Key == callback.Key {
+			return nil
+		}
+	}
+	x.list = add(x.list, callback)
+	return nil
+}
+
+// ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister. A call that is under way goes on.
+func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
+	if callback.Key == 0 {
+		return refused("aclrtExceptionInfoCallbackUnregister", "callback", "is NULL")
+	}
+	x := &t.rt.callbacks.exceptions
+	locked(&x.mu, func() { x.list = without(x.list, callback.Key) })
+	return nil
+}
+
+// noInfo is the answer about an exception that is NULL or over.
+const noInfo = 0xFFFFFFFF
+
+// ask answers with a field of the exception that info names.
+func (t *Thread) ask(info Addr, field func(*exception) uint32) uint32 {
+	if e := t.rt.callbacks.exceptions.find(info); e != nil {
+		return field(e)
+	}
+	return noInfo
+}
+
+// GetTaskIdFromExceptionInfo is aclrtGetTaskIdFromExceptionInfo.
+func (t *Thread) GetTaskIdFromExceptionInfo(info Addr) uint32 {
+	return t.ask(info, func(e *exception) uint32 { return e.task })
+}
+
+// GetStreamIdFromExceptionInfo is aclrtGetStreamIdFromExceptionInfo: what aclrtStreamGetId says of the stream.
+func (t *Thread) GetStreamIdFromExceptionInfo(info Addr) uint32 {
+	return t.ask(info, func(e *exception) uint32 { return e.stream })
+}
+
+// GetThreadIdFromExceptionInfo is aclrtGetThreadIdFromExceptionInfo: the operating system's number of the thread that
+// submitted the task.
+func (t *Thread) GetThreadIdFromExceptionInfo(info Addr) uint32 {
+	return t.ask(info, func(e *exception) uint32 { return e.thread })
+}
+
+// GetDeviceIdFromExceptionInfo is aclrtGetDeviceIdFromExceptionInfo: the device as the program counts.
+func (t *Thread) GetDeviceIdFromExceptionInfo(info Addr) uint32 {
+	return t.ask(info, func(e *exception) uint32 { return e.device })
+}
+
+// GetErrorCodeFromExceptionInfo is aclrtGetErrorCodeFromExceptionInfo: the code the synchronisation will return.
+func (t *Thread) GetErrorCodeFromExceptionInfo(info Addr) uint32 {
+	return t.ask(info, func(e *exception) uint32 { return uint32(e.code) })
+}
+
+// GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo. There are no kernels, so no task has arguments.
+func (t *Thread) GetArgsFromExceptionInfo(info Addr, devArgsPtr *Addr, devArgsLen *uint32) *Error {
+	const api = "aclrtGetArgsFromExceptionInfo"
+	e := t.rt.callbacks.exceptions.find(info)
+	switch {
+	case e == nil:
+		return fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+	case devArgsPtr == nil:
+		return isNull(api, "devArgsPtr")
+	case devArgsLen == nil:
+		return isNull(api, "devArgsLen")
+	}
+	return fail(api, notAnACLCode, "info", "task %d is no kernel and has no arguments", e.task)
+}
+
+// notAnACLCode is (aclError)0xFFFFFFFF.
+const notAnACLCode abi.Code = -1
+
+// GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo. There are no kernels, so no task has one.
+func (t *Thread) GetFuncHandleFromExceptionInfo(info Addr, function *Handle) *Error {
+	const api = "aclrtGetFuncHandleFromExceptionInfo"
+	e := t.rt.callbacks.exceptions.find(info)
+	switch {
+	case e == nil:
+		return fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+	case function == nil:
+		return isNull(api, "func")
+	}
+	return refused(api, "info", "task %d is no kernel", e.task)
+}

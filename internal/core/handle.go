@@ -1,0 +1,133 @@
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Handle is what a program holds of a context, a stream, an event or a data buffer: opaque, never a pointer. 0 is
+// NULL. A handle is used once: after its object is gone it names nothing for ever, whatever is made later.
+type Handle uintptr
+
+// kind tells handles of different things apart.
+type kind uint8
+
+const (
+	contextKind kind = iota + 1
+	streamKind
+	eventKind
+	bufferKind
+)
+
+// A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.
+const (
+	slotBits  = 24
+	genBits   = 32
+	slotMask  = 1<<slotBits - 1
+	pageSlots = 1 << 10
+	pages     = 1 << (slotBits - 10)
+)
+
+// table turns handles into objects of one kind. Looking up takes no lock.
+type table[T any] struct {
+	kind kind
+	page [pages]atomic.Pointer[[pageSlots]slot[T]]
+
+	mu   sync.Mutex
+	free []uint32 // guarded by mu; slots that can be used again
+	used uint32   // guarded by mu; slots ever used
+}
+
+// slot holds an object and the handle it is known by; the handle is cleared before the object goes.
+type slot[T any] struct {
+	handle atomic.Uintptr
+	object atomic.Pointer[T]
+	gen    uint32 // guarded by table.mu
+}
+
+// add gives object a handle, or 0 when the table is full.
+func (t *table[T]) add(object *T) Handle {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var i uint32
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else if t.used < slotMask {
+		i = t.used
+		t.used++
+	} else {
+		return 0
+	}
+	p := t.page[i/pageSlots].Load()
+	if p == nil {
+		p = new([pageSlots]slot[T])
+		t.page[i/pageSlots].Store(p)
+	}
+	s := &p[i%pageSlots]
+	s.gen++
+	h := Handle(t.kind)<<(genBits+slotBits) | Handle(s.gen)<<slotBits | Handle(i+1)
+	s.object.Store(object)
+	s.handle.Store(uintptr(h))
+	return h
+}
+
+// get is the object that h names, or nil.
+func (t *table[T]) get(h Handle) *T {
+	s := t.slot(h)
+	if s == nil || s.handle.Load() != uintptr(h) {
+		return nil
+	}
+	o := s.object.Load()
+	if s.handle.Load() != uintptr(h) { // the slot was given to another object meanwhile
+		return nil
+	}
+	return o
+}
+
+func (t *table[T]) slot(h Handle) *slot[T] {
+	i := uint32(h&slotMask) - 1
+	if i >= slotMask {
+		return nil
+	}
+	p := t.page[i/pageSlots].Load()
+	if p == nil {
+		return nil
+	}
+	return &p[i%pageSlots]
+}
+
+// remove makes h name nothing and returns what it named. Of several callers one gets it, the others nil.
+func (t *table[T]) remove(h Handle) *T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.slot(h)
+	if s == nil || s.handle.Load() != uintptr(h) {
+		return nil
+	}
+	s.handle.Store(0)
+	o := s.object.Swap(nil)
+	t.free = append(t.free, uint32(h&slotMask)-1)
+	return o
+}
+
+// count is how many objects there are.
+func (t *table[T]) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return int(t.used) - len(t.free)
+}
+
+// each calls f with every object there is at the moment.
+func (t *table[T]) each(f func(*T)) {
+	for i := range t.page {
+		p := t.page[i].Load()
+		if p == nil {
+			return
+		}
+		for j := range p {
+			if o := p[j].object.Load(); o != nil {
+				f(o)
+			}
+		}
+	}
+}

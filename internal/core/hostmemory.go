@@ -1,0 +1,285 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// MallocHost is aclrtMallocHost. In RC form it takes device memory, which is the host's as well.
+func (t *Thread) MallocHost(hostPtr *Addr, size uint64) *Error {
+	const api = "aclrtMallocHost"
+	if hostPtr == nil {
+		return isNull(api, "hostPtr")
+	}
+	if size == 0 {
+		return invalid(api, "size", "is 0")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	return c.allocHost(api, hostPtr, size)
+}
+
+// MallocHostWithCfg is aclrtMallocHostWithCfg.
+func (t *Thread) MallocHostWithCfg(ptr *Addr, size uint64, cfg *abi.MallocConfig) *Error {
+	const api = "aclrtMallocHostWithCfg"
+	if ptr == nil {
+		return isNull(api, "ptr")
+	}
+	if size == 0 {
+		return invalid(api, "size", "is 0")
+	}
+	va, err := hostAttributes(api, cfg)
+	if err != nil {
+		return err
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if va == 1 && !t.rt.prod.Managed {
+		return unsupported(api, "cfg", "va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.rt.prod.Name).quiet()
+	}
+	return c.allocHost(api, ptr, size)
+}
+
+// hostAttributes looks at the attributes of cfg, which must be known, and returns the va flag.
+func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *Error) {
+	if cfg == nil {
+		return 0, nil
+	}
+	if cfg.Attrs == 0 {
+		return 0, refused(api, "cfg", "attrs is NULL; pass NULL for cfg if there are no attributes")
+	}
+	for i := range cfg.NumAttrs {
+		switch a := element[abi.MallocAttribute](cfg.Attrs, i); a.Attr {
+		case abi.MemAttrModuleId:
+		case abi.MemAttrVaFlag:
+			va = *a.Value.VaFlag()
+		default:
+			return 0, refused(api, "cfg", "attribute %d is %v; a module id (1) and a va flag (3) are known here", i, a.Attr)
+		}
+	}
+	return va, nil
+}
+
+// allocHost makes host memory for the context and writes its address to p. Pinned memory has one address for the host
+// and the copies of every device, which is all that a va flag asks for.
+func (c *Context) allocHost(api string, p *Addr, size uint64) *Error {
+	rounded, ok := round(size, 0)
+	if !ok {
+		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes of host memory wanted, more than there are addresses", size)
+	}
+	if c.rt.open {
+		return c.alloc(p, request{api, rounded, c.rt.pageFor(abi.MemMallocHugeFirst, rounded), 1})
+	}
+	a, err := c.rt.drv.AllocHost(rounded)
+	if err != nil {
+		e := fromDriver(api, "size", err)
+		if errors.Is(err, driver.ErrNoMemory) {
+			e.Text = byteCount(rounded) + " of pinned host memory wanted"
+		}
+		return e
+	}
+	*p = a
+	return nil
+}
+
+// FreeHost is aclrtFreeHost.
+func (t *Thread) FreeHost(hostPtr Addr) *Error {
+	const api = "aclrtFreeHost"
+	if hostPtr == 0 {
+		return isNull(api, "hostPtr")
+	}
+	return t.rt.freeHost(api, hostPtr)
+}
+
+// FreeHostWithDevSync is aclrtFreeHostWithDevSync.
+func (t *Thread) FreeHostWithDevSync(hostPtr Addr) *Error {
+	const api = "aclrtFreeHostWithDevSync"
+	if hostPtr == 0 {
+		return isNull(api, "hostPtr")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if err := c.wait(api, waiting{}); err != nil {
+		return err
+	}
+	return t.rt.freeHost(api, hostPtr)
+}
+
+// freeHost gives pinned host memory back.
+func (rt *Runtime) freeHost(api string, p Addr) *Error {
+	const arg = "hostPtr"
+	if rt.open {
+		return rt.free(api, arg, p)
+	}
+	if rt.drv.Locate(p).Place == driver.OnDevice {
+		return refused(api, arg, "%#x is device memory; aclrtFree gives it back", p)
+	}
+	return rt.gaveBack(api, arg, p, rt.drv.FreeHost(p))
+}
+
+// registerFlags are what aclrtHostRegisterV2 knows; all but PINNED make a device address.
+const (
+	mappedFlags   = abi.HostRegMapped | abi.HostRegIomemory | abi.HostRegReadonly
+	registerFlags = mappedFlags | abi.HostRegPinned
+)
+
+// HostRegister is aclrtHostRegister.
+func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, devPtr *Addr) *Error {
+	const api = "aclrtHostRegister"
+	if ptr == 0 {
+		return isNull(api, "ptr")
+	}
+	if devPtr == nil {
+		return isNull(api, "devPtr")
+	}
+	if size == 0 {
+		return invalid(api, "size", "is 0")
+	}
+	if typ&^(abi.HostRegisterIomemory|abi.HostRegisterReadonly) != 0 {
+		return unsupported(api, "type", "%#x is not ACL_HOST_REGISTER_MAPPED (0)", uint32(typ))
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	a, err := c.register(api, ptr, size, abi.HostRegMapped)
+	if err != nil {
+		return err
+	}
+	*devPtr = a
+	return nil
+}
+
+// HostRegisterV2 is aclrtHostRegisterV2.
+func (t *Thread) HostRegisterV2(ptr Addr, size uint64, flag uint32) *Error {
+	const api = "aclrtHostRegisterV2"
+	if ptr == 0 {
+		return isNull(api, "ptr")
+	}
+	if size == 0 {
+		return invalid(api, "size", "is 0")
+	}
+	if flag == 0 || flag&^registerFlags != 0 {
+		return refused(api, "flag", "%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)", flag)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	_, err := c.register(api, ptr, size, flag)
+	return err
+}
+
+// register makes host memory known to the driver and returns its device address, if flag asks for one. Nobody looks
+// whether the memory is there: a copy finds out. A program may register pinned memory to map it, not to pin it again.
+func (c *Context) register(api string, ptr Addr, size uint64, flag uint32) (Addr, *Error) {
+	rt := c.rt
+	if !rt.prod.Register {
+		return 0, unsupported(api, "", "%s cannot register host memory; aclrtMallocHost gives pinned memory", rt.prod.Name)
+	}
+	l := rt.drv.Locate(ptr)
+	if l.Place == driver.OnDevice || l.Place == driver.Nowhere {
+		return 0, refused(api, "ptr", "%#x is device memory or was freed; only host memory can be registered", ptr)
+	}
+	a, err := rt.drv.Register(ptr, size, flag&mappedFlags != 0, int(c.dev.phys))
+	if err != nil {
+		e := fromDriver(api, "ptr", err)
+		e.Text = fmt.Sprintf("%d bytes at %#x cannot be registered", size, ptr)
+		return 0, e
+	}
+	if flag&abi.HostRegPinned != 0 && l.Place == driver.Host {
+		rt.drv.Unregister(ptr) //nolint:errcheck // it was registered a moment ago
+		return 0, refused(api, "ptr", "%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
+	}
+	return a, nil
+}
+
+// HostGetDevicePointer is aclrtHostGetDevicePointer.
+func (t *Thread) HostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) *Error {
+	const api = "aclrtHostGetDevicePointer"
+	if pHost == 0 {
+		return isNull(api, "pHost")
+	}
+	if pDevice == nil {
+		return isNull(api, "pDevice")
+	}
+	if flag != 0 {
+		return invalid(api, "flag", "%#x is reserved and must be 0", flag)
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	if !t.rt.prod.Register {
+		return unsupported(api, "", "%s cannot register host memory", t.rt.prod.Name)
+	}
+	a, err := t.rt.drv.Mapped(pHost)
+	if err != nil {
+		e := fromDriver(api, "pHost", err)
+		if e.Code == abi.ErrHostMemoryNotRegistered {
+			e.Code = abi.ErrRTParamInvalid
+			e.Text = fmt.Sprintf("%#x has no device address: it was not registered with ACL_HOST_REGISTER_MAPPED or ACL_HOST_REG_MAPPED", pHost)
+		}
+		return e
+	}
+	*pDevice = a
+	return nil
+}
+
+// HostUnregister is aclrtHostUnregister.
+func (t *Thread) HostUnregister(ptr Addr) *Error {
+	const api = "aclrtHostUnregister"
+	if ptr == 0 {
+		return isNull(api, "ptr")
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	if !t.rt.prod.Register {
+		return unsupported(api, "", "%s cannot register host memory", t.rt.prod.Name)
+	}
+	if err := t.rt.drv.Unregister(ptr); err != nil {
+		e := fromDriver(api, "ptr", err)
+		e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
+		return e
+	}
+	return nil
+}
+
+// hacTypes is how many kinds of device engine there are.
+const hacTypes = 10
+
+// HostMemMapCapabilities is aclrtHostMemMapCapabilities. All engines of a product that can register host memory reach
+// it; UDMA and CCU are engines of 950 alone.
+func (t *Thread) HostMemMapCapabilities(deviceID uint32, hacType abi.HacType, capabilities *abi.HostMemMapCapability) *Error {
+	const api = "aclrtHostMemMapCapabilities"
+	if capabilities == nil {
+		return isNull(api, "capabilities")
+	}
+	if t.rt.device(int32(deviceID)) == nil {
+		return t.noDevice(api, "deviceId", int64(deviceID))
+	}
+	if uint32(hacType) >= hacTypes {
+		return refused(api, "hacType", "%d is not 0 to %d", uint32(hacType), hacTypes-1)
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	has := t.rt.prod.Register
+	if hacType == abi.HacTypeUdma || hacType == abi.HacTypeCcu {
+		has = has && t.rt.prod.CountNotify
+	}
+	*capabilities = abi.HostMemMapNotSupported
+	if has {
+		*capabilities = abi.HostMemMapSupported
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package core
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"ropeway/internal/abi"
+)
+
+// initConfig is aclInit's configuration: what the file says, and what the checks have made of it. The checks belong
+// in the order of spec/functions.yaml, among the callbacks that [Thread.Init] runs.
+type initConfig struct {
+	api  string
+	file map[string]any // numbers are json.Number
+
+	texts     bool          // error texts per process
+	limits    []configLimit // those the product knows
+	device    int32         // default device; -1: none
+	eventMode int32         // of captured graphs; -1: not given
+}
+
+// configLimit is a size for kernels, as aclrtDeviceSetLimit takes it.
+type configLimit struct {
+	limit abi.DeviceLimit
+	key   string
+	value uint64
+}
+
+// maxNesting is how many objects, and how many arrays, may lie in each other.
+const maxNesting = 10
+
+// parseConfig reads the text of a configuration file; "" is an empty configuration.
+func parseConfig(api, text string) (*initConfig, *Error) {
+	conf := &initConfig{api: api, device: -1, eventMode: -1}
+	if text == "" {
+		return conf, nil
+	}
+	if n := nesting(text); n > maxNesting {
+		return nil, fail(api, abi.ErrParseFile, "configPath", "the file nests %d deep; the limit is %d", n, maxNesting)
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	var root any
+	err := dec.Decode(&root)
+	if err == nil && dec.More() {
+		return nil, fail(api, abi.ErrParseFile, "configPath", "the file goes on after its JSON value ends, at byte %d", dec.InputOffset())
+	}
+	if err != nil {
+		e := fail(api, abi.ErrParseFile, "configPath", "the file is not valid JSON")
+		e.Err = err
+		return nil, e
+	}
+	conf.file, _ = root.(map[string]any) // what is no object has no keys
+	return conf, nil
+}
+
+// nesting is how deep a JSON text nests, objects and arrays counted apart, as the documents do.
+func nesting(text string) int {
+	var depth, most [2]int
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		kind := 0
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+			continue
+		case c == '"':
+			quoted = !quoted
+			continue
+		case quoted:
+			continue
+		case c == '{' || c == '[':
+			if c == '[' {
+				kind = 1
+			}
+			depth[kind]++
+			most[kind] = max(most[kind], depth[kind])
+		case c == '}':
+			depth[0]--
+		case c == ']':
+			depth[1]--
+		}
+	}
+	return max(most[0], most[1])
+}
+
+// bad is the answer to a key with a wrong value.
+func (c *initConfig) bad(code abi.Code, key, format string, args ...any) *Error {
+	return fail(c.api, code, "configPath", key+" "+format, args...)
+}
+
+// section is the object under a key, nil if the key is not there; false if it is something else.
+func (c *initConfig) section(key string) (map[string]any, bool) {
+	v, there := c.file[key]
+	if !there {
+		return nil, true
+	}
+	m, ok := v.(map[string]any)
+	return m, ok
+}
+
+// checkMessages reads err_msg_mode.
+func (c *initConfig) checkMessages() *Error {
+	v, there := c.file["err_msg_mode"]
+	if there && v != "0" && v != "1" {
+		return c.bad(abi.ErrInvalidParam, "err_msg_mode", `is %v; it must be "0" (texts per thread) or "1" (per process)`, v)
+	}
+	c.texts = v == "1"
+	return nil
+}
+
+// checkDump looks at the dump section from outside: dumping is not built.
+func (c *initConfig) checkDump() *Error {
+	if _, ok := c.section("dump"); !ok {
+		return c.bad(abi.ErrInvalidDumpConfig, "dump", "is no object")
+	}
+	return nil
+}
+
+// checkRest reads everything behind the dump section.
+func (c *initConfig) checkRest(t *Thread) *Error {
+	for _, check := range []func(*Thread) *Error{c.checkStacks, c.checkDevice, c.checkPrintf, c.checkGraphs, c.checkProfiler} {
+		if err := check(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStacks reads StackSize. Sizes the product does not know have to be numbers all the same.
+func (c *initConfig) checkStacks(t *Thread) *Error {
+	stacks, ok := c.section("StackSize")
+	if !ok {
+		return c.bad(abi.ErrFailure, "StackSize", "is no object")
+	}
+	for _, l := range []configLimit{
+		{limit: abi.DevLimitSimdStackSize, key: "aicore_stack_size"},
+		{limit: abi.DevLimitSimtStackSize, key: "simt_stack_size"},
+		{limit: abi.DevLimitSimtDvgWarpStackSize, key: "simt_divergence_stack_size"},
+	} {
+		if err := c.size(t, stacks, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size reads one size and keeps it if the product knows it.
+func (c *initConfig) size(t *Thread, from map[string]any, l configLimit) *Error {
+	v, there := from[l.key]
+	if !there {
+		return nil
+	}
+	n, ok := uint32Of(v)
+	if !ok {
+		return c.bad(abi.ErrFailure, l.key, "is %v, not a number of bytes", v)
+	}
+	if l.value = n; t.rt.knows(l.limit) {
+		c.limits = append(c.limits, l)
+	}
+	return nil
+}
+
+// uint32Of is v as a number of 32 bits without sign; false if it is something else.
+func uint32Of(v any) (uint64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	u, err := strconv.ParseUint(n.String(), 10, 32)
+	return u, err == nil
+}
+
+// checkDevice reads defaultDevice.
+func (c *initConfig) checkDevice(t *Thread) *Error {
+	const key = "default_device"
+	section, ok := c.section("defaultDevice")
+	if !ok {
+		return c.bad(abi.ErrFailure, "defaultDevice", "is no object")
+	}
+	v, there := section[key]
+	if !there {
+		return nil
+	}
+	text, ok := v.(string)
+	if !ok || !decimal(text) {
+		return c.bad(abi.ErrFailure, key, "is %v, not a decimal number in quotes", v)
+	}
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		id = math.MaxInt32
+	}
+	if t.rt.device(int32(id)) == nil {
+		return c.bad(abi.ErrRTInvalidDeviceid, key, "%s is no usable device; %s", text, t.rt.deviceRange())
+	}
+	c.device = int32(id)
+	return nil
+}
+
+// decimal tells whether text is a number as people write it: digits, no zero in front.
+func decimal(text string) bool {
+	return text != "" && (text == "0" || text[0] != '0') && strings.Trim(text, "0123456789") == ""
+}
+
+// checkPrintf reads the sizes of the buffers kernels print to.
+func (c *initConfig) checkPrintf(t *Thread) *Error {
+	for _, l := range []configLimit{
+		{limit: abi.DevLimitSimtPrintfFifoSize, key: "simt_printf_fifo_size"},
+		{limit: abi.DevLimitSimdPrintfFifoSizePerCore, key: "simd_printf_fifo_size_per_core"},
+	} {
+		if err := c.size(t, c.file, l); err != nil {
+			return err
+		}
+	}
+	for _, l := range c.limits {
+		if err := checkLimit(c.api, "configPath", l.limit, l.value); err != nil {
+			err.Text = l.key + ": " + err.Text
+			return err
+		}
+	}
+	return nil
+}
+
+// checkGraphs reads acl_graph.event_mode.
+func (c *initConfig) checkGraphs(t *Thread) *Error {
+	const key = "event_mode"
+	graph, ok := c.section("acl_graph")
+	if !ok {
+		return c.bad(abi.ErrInvalidParam, "acl_graph", "is no object")
+	}
+	v, there := graph[key]
+	if !there {
+		return nil
+	}
+	n, ok := uint32Of(v)
+	if !ok || n > 1 {
+		return c.bad(abi.ErrInvalidParam, key, "is %v; it must be 0 or 1", v)
+	}
+	if !t.rt.prod.Modern {
+		return c.bad(abi.ErrRTFeatureNotSupport, key, "cannot be chosen on the %s", t.rt.prod.Name)
+	}
+	set := false
+	locked(&t.rt.init.mu, func() { set = t.rt.init.graphs })
+	if set {
+		return c.bad(abi.ErrRTParamInvalid, key, "was set by an earlier aclInit of this process and cannot be set again")
+	}
+	c.eventMode = int32(n)
+	return nil
+}
+
+// checkProfiler looks at the profiler section from outside: profiling by configuration is not built.
+func (c *initConfig) checkProfiler(*Thread) *Error {
+	if _, ok := c.section("profiler"); !ok {
+		return c.bad(abi.ErrInvalidParam, "profiler", "is no object")
+	}
+	return nil
+}
+
+// configure puts a checked configuration into force.
+func (rt *Runtime) configure(c *initConfig) {
+	rt.process.texts.Store(c.texts)
+	rt.defaultDevice.Store(c.device + 1)
+	for _, l := range c.limits {
+		rt.storeLimit(l.limit, l.value)
+	}
+	if c.eventMode >= 0 {
+		rt.process.eventMode.Store(c.eventMode)
+	}
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestVisibleDevices(t *testing.T) {
+	for _, tt := range []struct {
+		list string
+		want []int
+	}{
+		{"0,1,2,3", []int{0, 1, 2, 3}},
+		{"2", []int{2}},
+		{" 1 , 3 ", []int{1, 3}},
+		{"1,3,2", []int{1, 3}}, // not ascending
+		{"1,1,2", []int{1}},    // twice
+		{"0,4,1", []int{0}},    // no such device
+		{"0,x,1", []int{0}},    // no number
+		{"1,,2", []int{1}},     // nothing
+		{"-1,0", []int{}},      // negative
+		{"", []int{}},          // nobody
+		{"99999999999999999999", []int{}},
+	} {
+		if got := visibleDevices(tt.list, 4); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: got %v, want %v", tt.list, got, tt.want)
+		}
+	}
+}
+
+func TestVersionNumber(t *testing.T) {
+	for text, want := range map[string]int32{
+		"8.5.0":           80500000,
+		"0.0.1":           1000,
+		"9.2.13":          90213000,
+		"8.5.0.alpha1":    80499701,
+		"8.5.0-beta.2":    80499802,
+		"8.5.0rc3":        80499903,
+		"8.5.0.RC1":       80499901,
+		"8.5.0.alpha":     80499700,
+		"214.0.0":         2140000000,
+		"215.0.0":         -1, // no int32
+		"99999999999.0.0": -1,
+		"8.5":             -1,
+		"8.5.0.1":         -1,
+		"8.0.RC1":         -1,
+		"8.5.0.gamma1":    -1,
+		"":                -1,
+		"8.5.0 ":          -1,
+	} {
+		got, ok := versionNumber(text)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestVersionFiles(t *testing.T) {
+	home := t.TempDir()
+	write := func(dir, text string) {
+		t.Helper()
+		dir = filepath.Join(home, dir)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("share/info/runtime", "# comment\ntimestamp=2025\r\nVersion = 8.5.0\r\n")
+	write("runtime", "Version=1.0.0")
+	write("opp", "version=7.0.1")
+	write("empty", "timestamp=2025\n")
+	rt := &Runtime{home: home}
+	for name, want := range map[string]string{
+		"runtime": "8.5.0", "opp": "7.0.1", "empty": "", "nothing": "", "": "", "share/info/runtime": "", "../" + filepath.Base(home): "",
+	} {
+		if got, ok := rt.version(name); got != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %t", name, got, ok)
+		}
+	}
+	if got, _ := rt.version("cann", "runtime"); got != "8.5.0" {
+		t.Errorf("the second name does not step in: %q", got)
+	}
+	if _, ok := (&Runtime{}).version("runtime"); ok {
+		t.Error("there is a version without ASCEND_HOME_PATH")
+	}
+}
+
+func TestCString(t *testing.T) {
+	text := []byte("one\x00two\x00")
+	if got := cString(&text[0]); got != "one" {
+		t.Errorf("got %q", got)
+	}
+	if got := cString(&text[3]); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := cString(nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+	room := []byte("xxxxx")
+	if putString(room, "12345") || string(room) != "xxxxx" {
+		t.Errorf("a text that does not fit was written: %q", room)
+	}
+	if !putString(room, "1234") || string(room) != "1234\x00" {
+		t.Errorf("got %q", room)
+	}
+}
+
+func TestNesting(t *testing.T) {
+	for text, want := range map[string]int{
+		``: 0, `3`: 0, `{}`: 1, `[[]]`: 2, `{"a":[{"b":[]}]}`: 2, `{"{{{":"\"{{"}`: 1, `[{},{}]`: 1,
+		strings.Repeat("[", 11) + strings.Repeat("]", 11): 11,
+	} {
+		if got := nesting(text); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
+	}
+}

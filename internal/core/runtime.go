@@ -1,0 +1,156 @@
+// Package core is what AscendCL promises: contexts, streams, events, memory and copies, with the vendor's checks in the
+// vendor's order and the vendor's codes.
+//
+// A face (the Go API, the C library) makes one [Runtime] and a [Thread] for each thread of the program. Every C
+// function is a method of Thread with the same parameters: void* is Addr, void** is *Addr, size_t is uint64, handles
+// are Handle, output pointers are Go pointers that may be nil. The face hands the *Error to [Thread.Done], which
+// records it the way the vendor does and returns the code.
+//
+// # Who owns what
+//
+// A Device's fields are guarded by Device.mu, a Context's by Context.mu, a Stream's and an Event's by their own mu,
+// unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
+// by [Runtime.ThreadIn]: then it is never written.
+//
+// Lock order: Runtime.mu → Device.mu → Context.mu → Stream.mu → Event.mu → tables. Drivers and callbacks are called
+// with none of them held, except Device.mu around opening and closing a device.
+package core
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/product"
+)
+
+// Addr is an address of the program: host or device.
+type Addr = uintptr
+
+// maxDevices is how many devices a process can see.
+const maxDevices = 64
+
+// Options says what kind of machine a Runtime is.
+type Options struct {
+	Driver  driver.Driver
+	Product *product.Product
+	Visible *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
+	Home    string  // ASCEND_HOME_PATH: where package versions are read
+
+	// Log gets the lines of aclAppLog; nil discards them. It may be called concurrently.
+	Log func(level abi.LogLevel, text string)
+}
+
+// Runtime is the state of a process. Methods may be called concurrently.
+type Runtime struct {
+	drv     driver.Driver              // immutable
+	prod    *product.Product           // immutable
+	devices []*Device                  // immutable; by user id
+	visible bool                       // immutable; ASCEND_RT_VISIBLE_DEVICES is set
+	home    string                     // immutable
+	log     func(abi.LogLevel, string) // immutable; may be nil
+	open    bool                       // immutable; host and device memory are one (RC form)
+
+	contexts table[Context]
+	streams  table[Stream]
+	events   table[Event]
+	buffers  table[dataBuffer]
+
+	defaultDevice atomic.Int32  // user id + 1 from aclInit's configuration; 0: none
+	eventIDs      atomic.Uint32 // event numbers given
+	opWaitSeconds atomic.Uint32 // aclrtSetOpWaitTimeout
+
+	init      initState
+	callbacks callbackState
+	process   processState
+	reports   reportState
+	opTime    opTime
+}
+
+// New makes a runtime over a driver.
+func New(o Options) *Runtime {
+	rt := &Runtime{drv: o.Driver, prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC}
+	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
+	n := min(o.Driver.Devices(), maxDevices)
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = i
+	}
+	if o.Visible != nil {
+		rt.visible = true
+		ids = visibleDevices(*o.Visible, n)
+	}
+	for user, phys := range ids {
+		rt.devices = append(rt.devices, &Device{rt: rt, user: int32(user), phys: int32(phys)})
+	}
+	rt.setUp()
+	return rt
+}
+
+// visibleDevices reads ASCEND_RT_VISIBLE_DEVICES: ascending numbers with commas between them. Reading stops at the
+// first that is none, is not there, or is not larger than the one before; what follows stays hidden.
+func visibleDevices(list string, n int) []int {
+	ids := []int{}
+	last := -1
+	for _, word := range strings.Split(list, ",") {
+		id, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || id <= last || id >= n {
+			break
+		}
+		ids = append(ids, id)
+		last = id
+	}
+	return ids
+}
+
+// Product is what the runtime pretends to be.
+func (rt *Runtime) Product() *product.Product { return rt.prod }
+
+// Driver is what it runs on.
+func (rt *Runtime) Driver() driver.Driver { return rt.drv }
+
+// device is the device with a user id, or nil.
+func (rt *Runtime) device(user int32) *Device {
+	if user < 0 || int(user) >= len(rt.devices) {
+		return nil
+	}
+	return rt.devices[user]
+}
+
+// byPhys is the visible device with a physical number, or nil.
+func (rt *Runtime) byPhys(phys int32) *Device {
+	for _, d := range rt.devices {
+		if d.phys == phys {
+			return d
+		}
+	}
+	return nil
+}
+
+// Close ends all work and gives everything back: contexts, devices, the driver. No call is under way and none may
+// follow.
+func (rt *Runtime) Close() error {
+	for _, d := range rt.devices {
+		d.destroyAll()
+	}
+	rt.reports.close()
+	return rt.drv.Close()
+}
+
+// Live counts what the program has not destroyed, for leak reports.
+type Live struct{ Contexts, Streams, Events, Buffers int }
+
+// Live tells what is left.
+func (rt *Runtime) Live() Live {
+	return Live{rt.contexts.count(), rt.streams.count(), rt.events.count(), rt.buffers.count()}
+}
+
+// locked runs f with mu held.
+func locked(mu *sync.Mutex, f func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	f()
+}

@@ -1,0 +1,93 @@
+package core_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// newRuntime is a runtime on small software devices that is closed when the test ends.
+func newRuntime(t testing.TB, name string) (*core.Runtime, *core.Thread) {
+	t.Helper()
+	p, err := product.Find(name, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.New(soft.Options{Devices: 4, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := core.New(core.Options{Driver: d, Product: p})
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	th := rt.NewThread(1)
+	if err := th.SetDevice(0); err != nil {
+		t.Fatal(err)
+	}
+	return rt, th
+}
+
+// view is pinned memory at p.
+func view(p core.Addr, n uint64) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+}
+
+func must(t testing.TB, err *core.Error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRoundTrip sends bytes of many sizes up, across and down on a stream and compares them.
+func TestRoundTrip(t *testing.T) {
+	_, th := newRuntime(t, "A2")
+	for _, n := range []uint64{1, 63, 64, 4096, 65536, 65537, 1 << 20, 5<<20 + 3, 64 << 20} {
+		var a, b, up, down core.Addr
+		must(t, th.MallocHost(&up, n))
+		must(t, th.MallocHost(&down, n))
+		must(t, th.Malloc(&a, n, abi.MemMallocHugeFirst))
+		must(t, th.Malloc(&b, n, abi.MemMallocHugeFirst))
+		src, dst := view(up, n), view(down, n)
+		for i := range src {
+			src[i] = byte(i*7 + i>>8)
+		}
+		var s core.Handle
+		must(t, th.CreateStream(&s))
+		must(t, th.MemcpyAsync(a, n, up, n, abi.MemcpyHostToDevice, s))
+		must(t, th.MemcpyAsync(b, n, a, n, abi.MemcpyDeviceToDevice, s))
+		must(t, th.MemcpyAsync(down, n, b, n, abi.MemcpyDeviceToHost, s))
+		must(t, th.SynchronizeStream(s))
+		for i := range dst {
+			if dst[i] != src[i] {
+				t.Fatalf("size %d: byte %d is %d, want %d", n, i, dst[i], src[i])
+			}
+		}
+		must(t, th.DestroyStream(s))
+		must(t, th.Free(a))
+		must(t, th.Free(b))
+		must(t, th.FreeHost(up))
+		must(t, th.FreeHost(down))
+	}
+}
+
+func BenchmarkCopy64(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	var host, dev core.Addr
+	must(b, th.MallocHost(&host, 4096))
+	must(b, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	var s core.Handle
+	must(b, th.CreateStream(&s))
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+	}
+	must(b, th.SynchronizeStream(s))
+}

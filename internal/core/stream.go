@@ -1,0 +1,418 @@
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
+// promises: task numbers, the first failure, aborts, failure modes.
+type Stream struct {
+	rt     *Runtime     // immutable
+	ctx    *Context     // immutable
+	handle Handle       // immutable
+	id     int32        // immutable; small number for people
+	flags  uint32       // immutable; ACL_STREAM_*
+	queue  driver.Queue // immutable
+
+	tasks    atomic.Uint32           // tasks ever submitted
+	failure  atomic.Pointer[failure] // first failure since the last synchronisation
+	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
+	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
+	ending   atomic.Bool             // someone destroys it
+	stops    atomic.Bool             // STOP_ON_FAILURE
+	overflow atomic.Uint32           // overflow switch
+	priority atomic.Uint32
+
+	mu           sync.Mutex
+	dead         bool          // guarded by mu; takes no subscription any more
+	subscription *subscription // guarded by mu; who runs aclrtLaunchCallback's functions
+	hostFuncs    bool          // guarded by mu; aclrtLaunchHostFunc was used
+	limits       [2]coreLimit  // guarded by mu
+	tag          uint32        // guarded by mu; user tag
+	cacheInfo    uint32        // guarded by mu
+}
+
+// failure is how a task failed.
+type failure struct {
+	code abi.Code
+	err  error
+	task uint32
+}
+
+// lowestPriority is the largest number, and the least urgent one.
+const lowestPriority = 7
+
+// unwaited are the flags of streams nobody waits for.
+const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuSchedule
+
+// newStream makes a stream of c. The caller has seen to it that the device has one left, except for default streams.
+func (c *Context) newStream(priority, flags uint32) *Stream {
+	s := &Stream{rt: c.rt, ctx: c, flags: flags, id: c.rt.process.streamIDs.Add(1) - 1}
+	priority = min(priority, lowestPriority)
+	s.priority.Store(priority)
+	s.queue = c.dev.dev.Load().NewQueue(driver.QueueOptions{Priority: int(priority), Sink: s})
+	s.handle = c.rt.streams.add(s)
+	s.hold()
+	locked(&c.mu, func() { c.streams[s] = struct{}{} })
+	return s
+}
+
+// hold keeps a PERSISTENT stream from running: its tasks are for models to replay.
+func (s *Stream) hold() {
+	if s.flags&abi.StreamPersistent != 0 {
+		s.queue.Submit(driver.Op{Kind: driver.OpAwait, Flag: s.rt.drv.NewFlag()})
+	}
+}
+
+// drop discards what the stream has not run yet and lets go of what it waits for on the host.
+func (s *Stream) drop() {
+	s.drops.Add(1)
+	s.queue.Drop()
+	s.rt.reports.release(s)
+}
+
+// end takes the stream out of the world; force drops its work, else it is waited for. The first caller does it and
+// the program is told before; others get false.
+func (s *Stream) end(force bool) bool {
+	if s.ending.Swap(true) {
+		return false
+	}
+	if s != s.ctx.def {
+		s.rt.streamState(s, abi.StreamStateDestroyPre)
+	}
+	s.rt.streams.remove(s.handle)
+	if force || s.flags&abi.StreamPersistent != 0 {
+		s.aborts.Add(1)
+		s.drop()
+	}
+	s.queue.Wait(0, nil)
+	s.rt.unsubscribeAll(s)
+	locked(&s.ctx.mu, func() { delete(s.ctx.streams, s) })
+	if s != s.ctx.def {
+		s.ctx.dev.streams.Add(-1)
+	}
+	return true
+}
+
+// TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
+// and a context that stops on failures stops. Callbacks come first: whoever sees the failure can wait for them.
+func (s *Stream) TaskFailed(tag driver.Tag, err error) {
+	f := &failure{code: taskCode(err), err: err, task: tag.Task}
+	s.rt.raise(s, tag, f)
+	s.failure.CompareAndSwap(nil, f)
+	if s.ctx.stops.Load() && s.ctx.failed.CompareAndSwap(0, int32(f.code)) {
+		for _, o := range s.ctx.all() {
+			o.drop()
+		}
+	}
+}
+
+// task numbers a task that t submits.
+func (s *Stream) task(t *Thread) driver.Tag {
+	n := s.tasks.Add(1)
+	if !t.shared {
+		t.lastTask = n
+	}
+	return driver.Tag{Task: n, Thread: t.id}
+}
+
+// admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
+func (s *Stream) admit(api string) *Error {
+	if s.ctx.dev.aborting.Load() {
+		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", s.ctx.dev.user)
+	}
+	if code := s.ctx.failed.Load(); code != 0 {
+		return stopped(api, abi.Code(code))
+	}
+	return nil
+}
+
+// submit puts op on the stream.
+func (s *Stream) submit(t *Thread, op driver.Op) {
+	op.Tag = s.task(t)
+	s.queue.Submit(op)
+}
+
+// waiting bounds a wait: a time (0: none) and a channel (nil: none).
+type waiting struct {
+	timeout time.Duration
+	cancel  <-chan struct{}
+}
+
+// wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams
+// nobody waits for are done at once.
+func (s *Stream) wait(api string, w waiting) *Error {
+	if s.flags&unwaited != 0 {
+		return nil
+	}
+	d := s.ctx.dev
+	aborts, abortions := s.aborts.Load(), d.abortions.Load()
+	done := d.aborting.Load() || s.queue.Wait(w.timeout, w.cancel)
+	switch {
+	case d.aborting.Load() || d.abortions.Load() != abortions: // it may be over by now
+		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d aborted its tasks", d.user)
+	case s.aborts.Load() != aborts:
+		return fail(api, abi.ErrRTStreamAbort, "stream", "stream %d was aborted while it was waited for", s.id)
+	case !done:
+		return fail(api, abi.ErrRTStreamSyncTimeout, "timeout", "stream %d was not done after %v; its work is still queued", s.id, w.timeout)
+	}
+	return s.outcome(api)
+}
+
+// outcome is the failure to report, if any.
+func (s *Stream) outcome(api string) *Error {
+	if code := s.ctx.failed.Load(); code != 0 {
+		if f := s.failure.Load(); f != nil && f.code == abi.Code(code) {
+			return s.failed(api, f)
+		}
+		s.rt.callbacks.settle()
+		return stopped(api, abi.Code(code))
+	}
+	if s.failure.Load() == nil {
+		return nil
+	}
+	if f := s.failure.Swap(nil); f != nil {
+		return s.failed(api, f)
+	}
+	return nil
+}
+
+// failed is the error a synchronisation reports for f. The exception callbacks for f have run when it returns.
+func (s *Stream) failed(api string, f *failure) *Error {
+	s.rt.callbacks.settle()
+	e := fail(api, f.code, "", "task %d of stream %d failed", f.task, s.id)
+	e.Err = f.err
+	switch f.code {
+	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
+		e.Quiet = true // results rather than errors
+	}
+	return e
+}
+
+// stopped is the answer of a context that a failure has stopped.
+func stopped(api string, code abi.Code) *Error {
+	return fail(api, code, "", "a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
+}
+
+// CreateStream is aclrtCreateStream.
+func (t *Thread) CreateStream(stream *Handle) *Error {
+	return t.createStream("aclrtCreateStream", stream, 0, 0)
+}
+
+// CreateStreamWithConfig is aclrtCreateStreamWithConfig.
+func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *Error {
+	const api = "aclrtCreateStreamWithConfig"
+	if stream == nil {
+		return isNull(api, "stream")
+	}
+	if flag&abi.StreamHuge != 0 && !t.rt.prod.Modern {
+		return unsupported(api, "flag", "%s has no ACL_STREAM_HUGE", t.rt.prod.Name)
+	}
+	if flag&abi.StreamDeviceUseOnly != 0 && flag != abi.StreamDeviceUseOnly {
+		return refused(api, "flag", "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
+	}
+	return t.createStream(api, stream, priority, flag)
+}
+
+func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32) *Error {
+	if stream == nil {
+		return isNull(api, "stream")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if !take(&c.dev.streams, int32(t.rt.prod.Streams)) {
+		return fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some", c.dev.user, t.rt.prod.Streams)
+	}
+	s := c.newStream(priority, flag)
+	*stream = s.handle
+	t.rt.streamState(s, abi.StreamStateCreatePost)
+	return nil
+}
+
+// take counts one more of something there are limit of; false when none is left.
+func take(n *atomic.Int32, limit int32) bool {
+	if n.Add(1) > limit {
+		n.Add(-1)
+		return false
+	}
+	return true
+}
+
+// DestroyStream is aclrtDestroyStream.
+func (t *Thread) DestroyStream(stream Handle) *Error {
+	return t.destroyStream("aclrtDestroyStream", stream, false)
+}
+
+// DestroyStreamForce is aclrtDestroyStreamForce.
+func (t *Thread) DestroyStreamForce(stream Handle) *Error {
+	return t.destroyStream("aclrtDestroyStreamForce", stream, true)
+}
+
+func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
+	if stream == 0 {
+		return isNull(api, "stream")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	if s == c.def {
+		return refused(api, "stream", "is the default stream, which lives as long as its context")
+	}
+	if !force {
+		t.unsubscribeOwn(s)
+	}
+	if !s.end(force) {
+		return fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream))
+	}
+	return nil
+}
+
+// SynchronizeStream is aclrtSynchronizeStream.
+func (t *Thread) SynchronizeStream(stream Handle) *Error {
+	return t.SynchronizeStreamCancel(stream, nil)
+}
+
+// SynchronizeStreamCancel is aclrtSynchronizeStream for a caller that may lose patience: when cancel closes first, the
+// answer is that of a timeout.
+func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
+	const api = "aclrtSynchronizeStream"
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	return t.synchronize(api, s, waiting{cancel: cancel})
+}
+
+// SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
+func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Error {
+	const api = "aclrtSynchronizeStreamWithTimeout"
+	if timeout < -1 {
+		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if timeout == 0 {
+		return refused(api, "timeout", "0 ms is neither -1 nor positive")
+	}
+	return t.synchronize(api, s, waiting{timeout: millis(timeout)})
+}
+
+// millis turns an ACL timeout into a duration; -1 is for ever.
+func millis(ms int32) time.Duration {
+	if ms < 0 {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (t *Thread) synchronize(api string, s *Stream, w waiting) *Error {
+	if s != nil && s.flags&unwaited != 0 {
+		return nil
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if s == nil {
+		s = c.def
+	}
+	return s.wait(api, w)
+}
+
+// SynchronizeDevice is aclrtSynchronizeDevice.
+func (t *Thread) SynchronizeDevice() *Error {
+	return t.synchronizeDevice("aclrtSynchronizeDevice", waiting{})
+}
+
+// SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
+func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
+	return t.synchronizeDevice("aclrtSynchronizeDevice", waiting{cancel: cancel})
+}
+
+// SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
+func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) *Error {
+	const api = "aclrtSynchronizeDeviceWithTimeout"
+	if timeout < -1 {
+		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
+	}
+	if timeout == 0 {
+		return refused(api, "timeout", "0 ms is neither -1 nor positive")
+	}
+	return t.synchronizeDevice(api, waiting{timeout: millis(timeout)})
+}
+
+func (t *Thread) synchronizeDevice(api string, w waiting) *Error {
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	return c.wait(api, w)
+}
+
+// wait synchronises every stream of the context that is waited for and returns the first failure.
+func (c *Context) wait(api string, w waiting) *Error {
+	var until time.Time
+	if w.timeout > 0 {
+		until = time.Now().Add(w.timeout)
+	}
+	var first *Error
+	for _, s := range c.all() {
+		if s.flags&unwaited != 0 {
+			continue
+		}
+		if w.timeout > 0 {
+			w.timeout = max(time.Until(until), time.Nanosecond)
+		}
+		if err := s.wait(api, w); err != nil && first == nil {
+			first = err
+			if c.stops.Load() || err.Code == abi.ErrRTStreamSyncTimeout {
+				return first
+			}
+		}
+	}
+	return first
+}
+
+// StreamQuery is aclrtStreamQuery.
+func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
+	const api = "aclrtStreamQuery"
+	if status == nil {
+		return isNull(api, "status")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	*status = abi.StreamStatusComplete
+	if s != nil && s.flags&unwaited != 0 {
+		return nil
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if s == nil {
+		s = c.def
+	}
+	if !s.queue.Idle() {
+		*status = abi.StreamStatusNotReady
+	}
+	return nil
+}

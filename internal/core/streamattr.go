@@ -1,0 +1,266 @@
+package core
+
+import "ropeway/internal/abi"
+
+// must finds the stream for a call that needs a current context: s, or the default stream of the context.
+func (t *Thread) must(api string, s *Stream) (*Stream, *Error) {
+	c := t.current()
+	if c == nil {
+		return nil, noContext(api)
+	}
+	if s == nil {
+		return c.def, nil
+	}
+	return s, nil
+}
+
+// StreamGetPriority is aclrtStreamGetPriority.
+func (t *Thread) StreamGetPriority(stream Handle, priority *uint32) *Error {
+	const api = "aclrtStreamGetPriority"
+	if priority == nil {
+		return isNull(api, "priority")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err == nil {
+		s, err = t.must(api, s)
+	}
+	if err != nil {
+		return err
+	}
+	*priority = s.priority.Load()
+	return nil
+}
+
+// StreamGetFlags is aclrtStreamGetFlags.
+func (t *Thread) StreamGetFlags(stream Handle, flags *uint32) *Error {
+	const api = "aclrtStreamGetFlags"
+	if flags == nil {
+		return isNull(api, "flags")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err == nil {
+		s, err = t.must(api, s)
+	}
+	if err != nil {
+		return err
+	}
+	*flags = s.flags
+	return nil
+}
+
+// StreamGetId is aclrtStreamGetId. Only the default stream needs a context.
+func (t *Thread) StreamGetId(stream Handle, streamID *int32) *Error {
+	const api = "aclrtStreamGetId"
+	if streamID == nil {
+		return isNull(api, "streamId")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err == nil && s == nil {
+		s, err = t.must(api, nil)
+	}
+	if err != nil {
+		return err
+	}
+	*streamID = s.id
+	return nil
+}
+
+// GetStreamAvailableNum is aclrtGetStreamAvailableNum.
+func (t *Thread) GetStreamAvailableNum(streamCount *uint32) *Error {
+	const api = "aclrtGetStreamAvailableNum"
+	if streamCount == nil {
+		return isNull(api, "streamCount")
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	*streamCount = uint32(max(0, int32(t.rt.prod.Streams)-c.dev.streams.Load()))
+	return nil
+}
+
+// SetStreamFailureMode is aclrtSetStreamFailureMode. Of mode only bit 0 counts.
+func (t *Thread) SetStreamFailureMode(stream Handle, mode uint64) *Error {
+	const api = "aclrtSetStreamFailureMode"
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	return t.setFailureMode(api, s, mode)
+}
+
+func (t *Thread) setFailureMode(api string, s *Stream, mode uint64) *Error {
+	if t.rt.prod.Name == "310" {
+		return unsupported(api, "", "%s has no failure modes", t.rt.prod.Name)
+	}
+	c := t.current()
+	if err := t.noDefault(api, s, c); err != nil {
+		return err
+	}
+	if s != nil && s.flags&abi.StreamDeviceUseOnly != 0 {
+		return unsupported(api, "stream", "stream %d is for the device only and has no failure mode", s.id)
+	}
+	if c == nil {
+		return noContext(api)
+	}
+	if s == nil {
+		s = c.def
+	}
+	stop := mode&1 == abi.StopOnFailure
+	switch {
+	case s.stops.Load() == stop:
+		return nil
+	case !stop:
+		return unsupported(api, "mode", "stream %d stops on failure, and that cannot be taken back", s.id)
+	case s.ctx.failed.Load() != 0:
+		return unsupported(api, "stream", "the context of stream %d has stopped after a failure; destroy it", s.id)
+	}
+	if _, err := c.on(api, s); err != nil {
+		return err
+	}
+	s.stops.Store(true)
+	c.stops.Store(true)
+	return nil
+}
+
+// SetStreamOverflowSwitch is aclrtSetStreamOverflowSwitch.
+func (t *Thread) SetStreamOverflowSwitch(stream Handle, flag uint32) *Error {
+	const api = "aclrtSetStreamOverflowSwitch"
+	if err := checkSwitch(api, "flag", flag); err != nil {
+		return err
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if s, err = t.overflow(api, s); err != nil {
+		return err
+	}
+	s.overflow.Store(flag)
+	return nil
+}
+
+func checkSwitch(api, arg string, flag uint32) *Error {
+	if flag > 1 {
+		return invalid(api, arg, "%d is neither 0 (off) nor 1 (on)", flag)
+	}
+	return nil
+}
+
+// GetStreamOverflowSwitch is aclrtGetStreamOverflowSwitch.
+func (t *Thread) GetStreamOverflowSwitch(stream Handle, flag *uint32) *Error {
+	const api = "aclrtGetStreamOverflowSwitch"
+	if flag == nil {
+		return isNull(api, "flag")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if s, err = t.overflow(api, s); err != nil {
+		return err
+	}
+	*flag = s.overflow.Load()
+	return nil
+}
+
+// overflow finds the stream whose overflow switch is meant; it belongs to the current context.
+func (t *Thread) overflow(api string, s *Stream) (*Stream, *Error) {
+	c := t.current()
+	if c == nil {
+		return nil, noContext(api)
+	}
+	s, err := c.on(api, s)
+	if err != nil {
+		return nil, err
+	}
+	if !t.rt.prod.Modern {
+		return nil, unsupported(api, "", "%s has no overflow switch of a stream", t.rt.prod.Name)
+	}
+	return s, nil
+}
+
+// SetStreamAttribute is aclrtSetStreamAttribute. Failure mode and overflow switch have the checks of their own calls.
+// A priority counts for the getters; the queue keeps the one it was made with.
+func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) *Error {
+	const api = "aclrtSetStreamAttribute"
+	s, err := t.attribute(api, stream, stmAttrType, value)
+	if err != nil {
+		return err
+	}
+	switch stmAttrType {
+	case abi.StreamAttrFailureMode:
+		return t.setFailureMode(api, s, *value.FailureMode())
+	case abi.StreamAttrFloatOverflowCheck:
+		flag := *value.OverflowSwitch()
+		if err := checkSwitch(api, "value", flag); err != nil {
+			return err
+		}
+		if s, err = t.overflow(api, s); err == nil {
+			s.overflow.Store(flag)
+		}
+		return err
+	}
+	if s, err = t.must(api, s); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch stmAttrType {
+	case abi.StreamAttrUserCustomTag:
+		s.tag = *value.UserCustomTag()
+	case abi.StreamAttrCacheOpInfo:
+		s.cacheInfo = *value.CacheOpInfoSwitch()
+	case abi.StreamAttrPriority:
+		s.priority.Store(min(*value.StreamPriority(), lowestPriority))
+	}
+	return nil
+}
+
+// attribute makes the checks that reading and setting have in common.
+func (t *Thread) attribute(api string, stream Handle, attr abi.StreamAttr, value *abi.StreamAttrValue) (*Stream, *Error) {
+	if value == nil {
+		return nil, isNull(api, "value")
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return nil, err
+	}
+	if attr < abi.StreamAttrFailureMode || attr > abi.StreamAttrPriority {
+		return nil, refused(api, "stmAttrType", "%d is no attribute; there are 1 to 5", attr)
+	}
+	if attr == abi.StreamAttrPriority && s == nil {
+		return nil, refused(api, "stream", "is NULL, and the default stream has no priority of its own")
+	}
+	return s, nil
+}
+
+// GetStreamAttribute is aclrtGetStreamAttribute.
+func (t *Thread) GetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, value *abi.StreamAttrValue) *Error {
+	const api = "aclrtGetStreamAttribute"
+	s, err := t.attribute(api, stream, stmAttrType, value)
+	if err != nil {
+		return err
+	}
+	if s, err = t.must(api, s); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch stmAttrType {
+	case abi.StreamAttrFailureMode:
+		*value.FailureMode() = abi.ContinueOnFailure
+		if s.stops.Load() {
+			*value.FailureMode() = abi.StopOnFailure
+		}
+	case abi.StreamAttrFloatOverflowCheck:
+		*value.OverflowSwitch() = s.overflow.Load()
+	case abi.StreamAttrUserCustomTag:
+		*value.UserCustomTag() = s.tag
+	case abi.StreamAttrCacheOpInfo:
+		*value.CacheOpInfoSwitch() = s.cacheInfo
+	case abi.StreamAttrPriority:
+		*value.StreamPriority() = s.priority.Load()
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+)
+
+// Thread is one thread of the program: its current context, its last error, its error texts. It belongs to that
+// thread, or, made by ThreadIn, to everybody, and is then never written.
+type Thread struct {
+	rt       *Runtime
+	id       uint32 // operating system's number, 0 if unknown
+	pthread  uint64 // pthread id, 0 if unknown: how aclrtSubscribeReport names it
+	shared   bool   // made by ThreadIn: nothing is remembered
+	explicit *Context
+	primary  *Context // of the last aclrtSetDevice
+	last     abi.Code
+	texts    []text
+	lastTask uint32
+	limits   *Stream // whose core limits the thread uses
+}
+
+// NewThread makes the state of a thread that has no context. id is the operating system's number of it.
+func (rt *Runtime) NewThread(id uint32) *Thread { return &Thread{rt: rt, id: id} }
+
+// ThreadIn makes a thread that is for ever in one context, remembers no errors, and may be used concurrently.
+func (rt *Runtime) ThreadIn(c Handle) *Thread {
+	return &Thread{rt: rt, shared: true, explicit: rt.contexts.get(c)}
+}
+
+// Runtime is what the thread belongs to.
+func (t *Thread) Runtime() *Runtime { return t.rt }
+
+// Close lets go of the thread's context: the thread has ended.
+func (t *Thread) Close() {
+	t.use(nil, nil)
+	t.rt.forgetThread(t)
+}
+
+// Done records how a call ended and returns its code.
+func (t *Thread) Done(err *Error) abi.Code {
+	if err == nil {
+		return abi.Success
+	}
+	if err.recorded() && !t.shared {
+		t.last = err.Code
+	}
+	t.remember(err)
+	return err.Code
+}
+
+// current is the context calls act on, or nil.
+func (t *Thread) current() *Context {
+	c := t.explicit
+	if c == nil {
+		c = t.primary
+	}
+	if c == nil {
+		c = t.fallback()
+	}
+	if c == nil || c.dead.Load() {
+		return nil
+	}
+	return c
+}
+
+// fallback is the primary context of the configured default device, retained when a thread first needs it.
+func (t *Thread) fallback() *Context {
+	id := t.rt.defaultDevice.Load()
+	if id == 0 || t.shared {
+		return nil
+	}
+	c, err := t.rt.device(id - 1).retain()
+	if err != nil {
+		return nil
+	}
+	t.use(nil, c)
+	return c
+}
+
+// use changes the thread's contexts. Contexts count the threads they are current in.
+func (t *Thread) use(explicit, primary *Context) {
+	for _, c := range [...]*Context{explicit, primary} {
+		if c != nil {
+			c.threads.Add(1)
+		}
+	}
+	for _, c := range [...]*Context{t.explicit, t.primary} {
+		if c != nil && c.threads.Add(-1) == 0 && c.dead.Load() {
+			t.rt.contexts.remove(c.handle)
+		}
+	}
+	t.explicit, t.primary = explicit, primary
+}
+
+// noContext is the answer to a thread without a context.
+func noContext(api string) *Error {
+	return fail(api, abi.ErrRTContextNull, "", "this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first")
+}
+
+// stream finds the stream a handle names; NULL gives nil, which means the default stream of whatever context comes out.
+func (t *Thread) stream(api, arg string, h Handle) (*Stream, *Error) {
+	if h == 0 {
+		return nil, nil
+	}
+	if s := t.rt.streams.get(h); s != nil {
+		return s, nil
+	}
+	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed", uintptr(h))
+}
+
+// on returns the stream to submit to: s, or c's default stream. A stream of another context is refused.
+func (c *Context) on(api string, s *Stream) (*Stream, *Error) {
+	if s == nil {
+		return c.def, nil
+	}
+	if s.ctx != c {
+		return nil, fail(api, abi.ErrRTStreamContext, "stream", "stream %d belongs to context %#x, but %#x is current in this thread", s.id, uintptr(s.ctx.handle), uintptr(c.handle))
+	}
+	return s, nil
+}

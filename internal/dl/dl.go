@@ -1,0 +1,38 @@
+// Package dl opens shared libraries and binds their functions, without cgo.
+package dl
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/ebitengine/purego"
+)
+
+// Library is an open shared library. It stays open for the life of the process.
+type Library struct {
+	name   string
+	handle uintptr
+}
+
+// Open loads a library by name or path. The error holds the loader's own text.
+func Open(name string) (*Library, error) {
+	runtime.LockOSThread() // dlerror's text belongs to the thread
+	defer runtime.UnlockOSThread()
+	h, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Library{name, h}, nil
+}
+
+// Bind makes the Go function that fn points to call the C function symbol; a symbol that is missing is an error.
+func (l *Library) Bind(fn any, symbol string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p, err := purego.Dlsym(l.handle, symbol)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", l.name, symbol, err)
+	}
+	purego.RegisterFunc(fn, p)
+	return nil
+}

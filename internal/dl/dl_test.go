@@ -1,0 +1,34 @@
+package dl
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCallsC(t *testing.T) {
+	l, err := Open("libc.so.6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var abs func(int32) int32
+	if err := l.Bind(&abs, "abs"); err != nil {
+		t.Fatal(err)
+	}
+	if got := abs(-7); got != 7 {
+		t.Errorf("abs(-7) = %d", got)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	if _, err := Open("libno-such-library.so"); err == nil || !strings.Contains(err.Error(), "libno-such-library.so") {
+		t.Errorf("opening a library that is not there: %v", err)
+	}
+	l, err := Open("libc.so.6")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f func()
+	if err := l.Bind(&f, "no_such_symbol"); err == nil || !strings.Contains(err.Error(), "no_such_symbol") {
+		t.Errorf("binding a symbol that is not there: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+// Package driver is the border between what AscendCL promises (internal/core) and one kind of device.
+//
+// The core validates every call, once, in the vendor's order; a driver receives only checked work. What a driver
+// still has to judge is what can only be seen when work runs: memory that has disappeared meanwhile, addresses
+// that a descriptor in device memory holds, a device that is lost. It reports those through a queue's [Sink].
+//
+// Every implementation passes drivertest.Run. docs/new-driver.md walks through the simplest one.
+package driver
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors a driver answers with, alone or wrapped with detail. The core turns each into the vendor's code.
+var (
+	ErrNoMemory     = errors.New("out of memory")
+	ErrNotAllocated = errors.New("not the start of a live allocation")
+	ErrFault        = errors.New("address range is not accessible")
+	ErrLost         = errors.New("device lost")
+	ErrTimeout      = errors.New("task timed out")
+	ErrAborted      = errors.New("task dropped")
+	ErrUnsupported  = errors.New("not supported by this driver")
+	ErrOverlap      = errors.New("host range already registered")
+	ErrNotRegister  = errors.New("host range not registered")
+)
+
+// Driver is one kind of device and the host memory it can reach. Methods may be called concurrently.
+type Driver interface {
+	// Name is the lower-case key used in configuration, e.g. "soft".
+	Name() string
+
+	// Devices is how many physical devices there are; it does not change.
+	Devices() int
+
+	// Open starts physical device i. The core opens each device at most once at a time.
+	Open(i int) (Device, error)
+
+	// Locate says what addr is. It neither locks nor allocates: it is on the path of every copy.
+	Locate(addr uintptr) Location
+
+	// Describe is Locate with what a person may want to know; it may be slow.
+	Describe(addr uintptr) Allocation
+
+	// AllocHost hands out n bytes of pinned host memory; FreeHost takes back exactly what AllocHost gave.
+	AllocHost(n uint64) (uintptr, error)
+	FreeHost(addr uintptr) error
+
+	// Register makes n bytes of existing host memory at addr usable like pinned memory. If mapped, device i can
+	// reach it under the address returned, else 0 is returned. ErrOverlap if a byte of it is registered already.
+	Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error)
+
+	// Unregister undoes Register; addr is the start it was given. ErrNotRegister otherwise.
+	Unregister(addr uintptr) error
+
+	// Mapped is the device address of registered host memory addr (which may lie inside the range).
+	Mapped(addr uintptr) (uintptr, error)
+
+	// Run carries op out before it returns, in the calling goroutine or with its help, unordered with any queue.
+	// Only copies and fills are allowed. Pageable addresses are allowed; ErrFault means that nothing was written.
+	Run(op Op) error
+
+	// NewFlag makes a flag that is not set.
+	NewFlag() Flag
+
+	// Close ends everything the driver holds. All queues are quiet by then.
+	Close() error
+}
+
+// Device is an open device. Methods may be called concurrently.
+type Device interface {
+	Alloc(n uint64, page Page) (uintptr, error)
+	Free(addr uintptr) error
+
+	// Memory is how many bytes are free and how many there are in all.
+	Memory() (free, total uint64)
+
+	// NewQueue makes a queue; it costs nothing until work is put on it.
+	NewQueue(o QueueOptions) Queue
+
+	// Healthy is nil, or why the device can no longer be used.
+	Healthy() error
+
+	// Close frees what is still allocated. Its queues are quiet by then. Idempotent.
+	Close() error
+}
+
+// Page is the kind of page an allocation asks for.
+type Page uint8
+
+// Page kinds. PageHugeFirst falls back to normal pages; the Only kinds never do.
+const (
+	PageHugeFirst Page = iota
+	PageHugeOnly
+	PageNormal
+	Page1G
+)
+
+// Place says whose memory an address is.
+type Place uint8
+
+const (
+	Pageable Place = iota // nobody knows it: ordinary host memory, or nothing at all
+	Host                  // pinned or registered host memory
+	OnDevice              // device memory
+	Nowhere               // inside the driver's own ranges but in no live allocation
+)
+
+// Location is what Locate says of an address.
+type Location struct {
+	Place  Place
+	Device int32  // physical device; meaningful for OnDevice
+	Room   uint64 // bytes from the address to the end of its allocation or registration; 0 for Pageable and Nowhere
+}
+
+// Allocation describes the memory around an address.
+type Allocation struct {
+	Location
+	Start    uintptr
+	Size     uint64
+	PageSize uint32
+	ID       uint64 // unique in the process; 0 for Pageable and Nowhere
+}
+
+// Tag names the task an operation belongs to; drivers hand it back and do not look at it.
+type Tag struct {
+	Task   uint32 // number of the task on its stream
+	Thread uint32 // submitting thread
+}
+
+// Queue runs operations in the order they were given. Methods may be called concurrently.
+type Queue interface {
+	// Copy puts a plain copy on the queue. It may run at once, in the caller. It allocates nothing.
+	Copy(dst, src uintptr, n uint64, tag Tag)
+
+	// Submit puts op on the queue; the queue owns what op points to from here on. It blocks while the queue is full.
+	Submit(op Op)
+
+	// Idle tells whether everything submitted has run or been dropped.
+	Idle() bool
+
+	// Wait returns true once everything submitted before the call has run or been dropped, false when the time was
+	// up or cancel was closed first. A timeout of 0 never ends. The waiting goroutine may carry out queued work.
+	Wait(timeout time.Duration, cancel <-chan struct{}) bool
+
+	// Drop discards what has not run yet and cuts short what is running. It does not wait.
+	Drop()
+}
+
+// QueueOptions are fixed when a queue is made.
+type QueueOptions struct {
+	Priority int  // 0 most urgent .. 7
+	Sink     Sink // told of failures; never nil
+}
+
+// Sink is told how queued work fails.
+type Sink interface {
+	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held.
+	TaskFailed(tag Tag, err error)
+}
+
+// Flag is a mark that queues set, clear and wait for. Methods may be called concurrently.
+type Flag interface {
+	// Set sets it from the host, as an OpSet would.
+	Set()
+	// IsSet tells whether it is set, without waiting.
+	IsSet() bool
+	// SetAt is the time it was last set, in nanoseconds of a clock that only moves forward; 0 if it is not set.
+	SetAt() int64
+	// Err is why the flag can never be set again (its OpSet was dropped), or nil.
+	Err() error
+	// Wait waits like Queue.Wait until the flag is set or can never be.
+	Wait(timeout time.Duration, cancel <-chan struct{}) bool
+}

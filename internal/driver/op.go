@@ -1,0 +1,90 @@
+package driver
+
+import (
+	"sync"
+	"time"
+)
+
+// OpKind says what an operation does and which fields of [Op] it uses.
+type OpKind uint8
+
+const (
+	OpCopy   OpKind = iota // N bytes from Src to Dst
+	OpCopy2D               // Height rows of N bytes; row pitches DstPitch, SrcPitch
+	OpBatch                // the segments of Segs, in any order
+	OpFill                 // N elements of Width bytes (1 or 4) at Dst get Value
+	OpDesc                 // the copy that the descriptor at Src describes when the operation runs
+	OpOffset               // N bytes from *Src + SrcPitch to *Dst + DstPitch; the cells are read when it runs
+	OpSet                  // Flag is set
+	OpClear                // Flag is cleared
+	OpAwait                // nothing behind it runs before Flag is set, or Timeout (0: none) has passed: ErrTimeout
+	OpPost                 // Fn is called where the operation runs: short, never blocking, no user code
+	OpCall                 // Fn is called on a goroutine of its own; the queue waits until it returns
+	OpFail                 // fails with Err
+)
+
+// Op is one operation of a queue.
+type Op struct {
+	Kind   OpKind
+	Width  uint8  // OpFill
+	Layout Layout // OpDesc
+	Value  uint32 // OpFill
+	Device int32  // OpDesc, OpOffset: the physical device whose memory the addresses found must be
+	Tag    Tag
+
+	Dst, Src           uintptr
+	N                  uint64
+	Height             uint64
+	DstPitch, SrcPitch uint64
+
+	Segs    *Segments
+	Flag    Flag
+	Timeout time.Duration
+	Fn      func()
+	Err     error
+
+	// Done, if not nil, is called once when the operation has run, failed or been dropped, with no lock held.
+	Done func()
+}
+
+// Layout is where a copy descriptor keeps its fields; all are little endian, the length has 32 bits.
+type Layout struct{ Length, Src, Dst uint8 }
+
+// The two descriptor layouts.
+var (
+	Desc32 = Layout{Length: 12, Src: 16, Dst: 24}
+	Desc64 = Layout{Length: 48, Src: 32, Dst: 40}
+)
+
+// Segment is one copy of a batch.
+type Segment struct {
+	Dst, Src uintptr
+	N        uint64
+}
+
+// Segments is a list of copies that belongs to whoever holds it; drivers release it when the batch is done.
+type Segments struct {
+	List  []Segment
+	Bytes uint64 // sum of N
+}
+
+var segmentPool = sync.Pool{New: func() any { return new(Segments) }}
+
+// NewSegments takes an empty list from the pool.
+func NewSegments() *Segments { return segmentPool.Get().(*Segments) }
+
+// Add appends a segment.
+func (s *Segments) Add(dst, src uintptr, n uint64) {
+	s.List = append(s.List, Segment{dst, src, n})
+	s.Bytes += n
+}
+
+// Release gives the list back to the pool; very large ones are left to the garbage collector.
+func (s *Segments) Release() {
+	const keep = 1 << 16
+	if cap(s.List) > keep {
+		return
+	}
+	s.List, s.Bytes = s.List[:0], 0
+	segmentPool.Put(s)
+}

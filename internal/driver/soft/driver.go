@@ -1,0 +1,242 @@
+// Package soft is the software device: AscendCL memory, queues and copies on any Linux machine, by the CPU.
+//
+// Device memory is a memfd mapped twice (see internal/arena): programs see addresses that fault when the host
+// touches them, the engine works through a second mapping. Pinned host memory is made the same way, but open.
+//
+// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits
+// for a queue. See queue, job and pool; lock order: Driver.mu, then queue.mu → flag.mu → pool.mu.
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+)
+
+// Options says what the software machine is like.
+type Options struct {
+	Devices  int               // how many devices there are; 0: 8
+	Memory   uint64            // bytes of each device, at most; 0: 64 GiB
+	Open     bool              // the host may touch device memory (RC form, where both are one)
+	OwnPages bool              // every pinned allocation has pages of its own
+	Warn     func(text string) // told what the user should know, one line each; may be nil
+}
+
+const (
+	defaultDevices = 8
+	defaultMemory  = 64 << 30
+	leastMemory    = 64 << 20
+	readWrite      = unix.PROT_READ | unix.PROT_WRITE
+	registeredID   = 1 << 63 // allocation ids of registrations have this bit, others never
+)
+
+// Driver implements driver.Driver.
+type Driver struct {
+	pool     *pool
+	budget   *arena.Budget
+	warn     func(string)
+	prot     int // of device windows
+	ownPages bool
+
+	base   uintptr // start of the device windows
+	shift  uint    // log2 of the bytes between two of them
+	memory uint64  // capacity of an arena, at most
+
+	windows []atomic.Pointer[arena.Arena] // by physical device; set once, when it is first opened
+	host    atomic.Pointer[arena.Arena]   // pinned host memory; set once
+	hosts   hostRanges
+
+	mu     sync.Mutex // held while arenas are made and closed
+	opened []bool     // guarded by mu
+	warned bool       // guarded by mu
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New makes a software machine. It reserves addresses; memory is taken as it is used.
+func New(o Options) (*Driver, error) {
+	if o.Devices == 0 {
+		o.Devices = defaultDevices
+	}
+	if o.Memory == 0 {
+		o.Memory = defaultMemory
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	d := &Driver{
+		pool:     newPool(),
+		budget:   arena.NewBudget(),
+		warn:     o.Warn,
+		prot:     unix.PROT_NONE,
+		ownPages: o.OwnPages,
+		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
+		opened:   make([]bool, o.Devices),
+	}
+	if o.Open {
+		d.prot = readWrite
+	}
+	want := max(o.Memory, leastMemory)
+	d.memory = arena.Fit(want, d.budget.Limit(), d.budget.Available())
+	for {
+		d.shift = uint(bits.Len64(d.memory - 1))
+		base, err := arena.Reserve(uint64(o.Devices) << d.shift)
+		if err == nil {
+			d.base = base
+			break
+		}
+		if d.memory/2 < leastMemory {
+			return nil, fmt.Errorf("%w: no address space for %d devices: %v", driver.ErrNoMemory, o.Devices, err)
+		}
+		d.memory = d.memory / 2 &^ (2<<20 - 1)
+	}
+	if d.memory < want && o.Memory != defaultMemory {
+		d.warn(fmt.Sprintf("each device has %d MiB of memory, not the %d MiB asked for: the machine or its limits allow no more", d.memory>>20, want>>20))
+	}
+	return d, nil
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return "soft" }
+
+// Devices implements driver.Driver.
+func (d *Driver) Devices() int { return len(d.windows) }
+
+// newArena makes an arena of d.memory bytes, or of half as often as needed: where a ulimit or a sanitizer leaves
+// little address space, a small device is better than none. d.mu is held.
+func (d *Driver) newArena(name string, prot int, at uintptr) (*arena.Arena, error) {
+	for size := d.memory; ; size = size / 2 &^ (2<<20 - 1) {
+		a, err := arena.New(arena.Options{
+			Name: name, Capacity: size, WindowProt: prot, WindowAt: at, Budget: d.budget,
+			OwnPages: d.ownPages && at == 0,
+		})
+		switch {
+		case err == nil && size < d.memory && !d.warned:
+			d.warned = true
+			d.warn(fmt.Sprintf("%s has %d MiB, not %d MiB: no more address space could be mapped (ulimit -v?)", name, size>>20, d.memory>>20))
+			return a, nil
+		case err == nil:
+			return a, nil
+		case size/2 < leastMemory:
+			return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
+		}
+	}
+}
+
+// Open implements driver.Driver. The memory of a device is mapped once and kept; a device that was closed comes
+// back empty.
+func (d *Driver) Open(i int) (driver.Device, error) {
+	if i < 0 || i >= len(d.windows) {
+		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.windows))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened[i] {
+		return nil, fmt.Errorf("BUG: device %d opened twice", i)
+	}
+	a := d.windows[i].Load()
+	if a == nil {
+		var err error
+		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift); err != nil {
+			return nil, err
+		}
+		d.windows[i].Store(a)
+	}
+	d.opened[i] = true
+	return &device{d: d, number: i, arena: a}, nil
+}
+
+// NewFlag implements driver.Driver.
+func (d *Driver) NewFlag() driver.Flag { return new(flag) }
+
+// isWindow tells whether addr is in the range that device memory has.
+func (d *Driver) isWindow(addr uintptr) bool {
+	return (addr-d.base)>>d.shift < uintptr(len(d.windows))
+}
+
+// arenaOf is the arena addr lies in, or nil.
+func (d *Driver) arenaOf(addr uintptr) *arena.Arena {
+	if i := (addr - d.base) >> d.shift; i < uintptr(len(d.windows)) {
+		return d.windows[i].Load()
+	}
+	if a := d.host.Load(); a != nil && a.Contains(addr) {
+		return a
+	}
+	return nil
+}
+
+// Locate implements driver.Driver.
+func (d *Driver) Locate(addr uintptr) driver.Location {
+	if i := (addr - d.base) >> d.shift; i < uintptr(len(d.windows)) {
+		if a := d.windows[i].Load(); a != nil {
+			if room := a.Room(addr); room > 0 {
+				return driver.Location{Place: driver.OnDevice, Device: int32(i), Room: room}
+			}
+		}
+		return driver.Location{Place: driver.Nowhere}
+	}
+	if a := d.host.Load(); a != nil && a.Contains(addr) {
+		if room := a.Room(addr); room > 0 {
+			return driver.Location{Place: driver.Host, Room: room}
+		}
+		return driver.Location{Place: driver.Nowhere}
+	}
+	if r, ok := d.hosts.find(addr); ok {
+		if uint64(addr-r.start) < r.size {
+			return driver.Location{Place: driver.Host, Room: r.room(addr)}
+		}
+		return driver.Location{Place: driver.OnDevice, Device: r.device, Room: r.room(addr)}
+	}
+	return driver.Location{Place: driver.Pageable}
+}
+
+// Describe implements driver.Driver.
+func (d *Driver) Describe(addr uintptr) driver.Allocation {
+	al := driver.Allocation{Location: d.Locate(addr), PageSize: 4096}
+	if a := d.arenaOf(addr); a != nil {
+		if r, ok := a.Find(addr); ok {
+			al.Start, al.Size, al.PageSize, al.ID = r.Start, r.Size, r.PageSize, r.ID
+		}
+	} else if r, ok := d.hosts.find(addr); ok {
+		al.Start, al.Size, al.ID = r.start, r.size, r.id
+		if al.Place == driver.OnDevice {
+			al.Start = r.alias
+		}
+	}
+	return al
+}
+
+// Close implements driver.Driver.
+func (d *Driver) Close() error {
+	d.pool.close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for i := range d.windows {
+		if a := d.windows[i].Swap(nil); a != nil {
+			errs = append(errs, a.Close())
+		}
+	}
+	if a := d.host.Swap(nil); a != nil {
+		errs = append(errs, a.Close())
+	}
+	if d.base != 0 {
+		errs = append(errs, arena.Unreserve(d.base, uint64(len(d.windows))<<d.shift))
+		d.base = 0
+	}
+	for _, block := range d.hosts.byAlias.load() {
+		for _, s := range block {
+			errs = append(errs, arena.Unreserve(s.start, roundUp(s.reg.size, 4096)))
+		}
+	}
+	d.hosts.byAlias.blocks.Store(nil)
+	d.hosts.byHost.blocks.Store(nil)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,324 @@
+package soft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/memcopy"
+)
+
+// back gives n bytes at addr pages, if they are of a large allocation that has none yet: in 2 MiB steps that is several
+// times faster than faults. resolve does it for what one goroutine moves at a time, chunks do it for themselves.
+func (d *Driver) back(addr uintptr, n uint64) error {
+	if a := d.arenaOf(addr); a != nil {
+		return outOfMemory(a.Prepare(addr, n))
+	}
+	return nil
+}
+
+// lowest is the first address that can be memory: the page below it is never mapped, and the Go runtime takes a fault
+// there for a nil pointer.
+const lowest = 4096
+
+// resolve is where the engine finds n bytes that the program knows as addr. It fails when they are not inside one
+// live allocation or registration; pageable allows ordinary host memory, which nobody can vouch for (in RC form, where
+// host and device memory are one, it is always allowed).
+func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error) {
+	if a := d.arenaOf(addr); a != nil {
+		if a.Room(addr) < n {
+			return 0, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
+		}
+		if n <= chunkBytes {
+			if err := a.Prepare(addr, n); err != nil {
+				return 0, outOfMemory(err)
+			}
+		}
+		return addr + a.Delta(), nil
+	}
+	if d.isWindow(addr) {
+		return 0, fmt.Errorf("%w: %#x belongs to a device that is not open", driver.ErrFault, addr)
+	}
+	if r, ok := d.hosts.find(addr); ok {
+		if r.room(addr) >= n {
+			return r.engine(addr), nil
+		}
+		if !pageable || r.alias != 0 && addr-r.alias < uintptr(r.size) {
+			return 0, fmt.Errorf("%w: %d bytes at %#x go past the registered range", driver.ErrFault, n, addr)
+		}
+	}
+	if (pageable || d.prot == readWrite) && addr >= lowest && addr+uintptr(n) >= addr {
+		return addr, nil
+	}
+	return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+}
+
+// copyNow copies in the calling goroutine, which belongs to the program.
+func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
+	to, err := d.resolve(dst, n, false)
+	if err != nil {
+		return err
+	}
+	from, err := d.resolve(src, n, false)
+	if err != nil {
+		return err
+	}
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	memcopy.Copy(to, from, uintptr(n))
+	return nil
+}
+
+// exec carries out an operation of a queue; a large one is open to helpers through at while it runs.
+func (d *Driver) exec(op *driver.Op, at *atomic.Pointer[job]) error {
+	switch op.Kind {
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
+		return d.move(op, false, at)
+	case driver.OpDesc:
+		return d.indirect(op, at)
+	case driver.OpOffset:
+		return d.offset(op, at)
+	case driver.OpSet:
+		op.Flag.(*flag).Set()
+	case driver.OpClear:
+		op.Flag.(*flag).clear()
+	case driver.OpAwait:
+		return op.Flag.Err()
+	case driver.OpPost:
+		op.Fn()
+	case driver.OpFail:
+		return op.Err
+	}
+	return nil
+}
+
+// move carries out a copy or a fill: here if it is small, in chunks if it is large.
+func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	switch op.Kind {
+	case driver.OpCopy:
+		return d.copy(op, pageable, at)
+	case driver.OpCopy2D:
+		if op.N*op.Height >= parallelBytes && !overlap(op) {
+			return d.parallel(op, 0, 0, pageable, at)
+		}
+		return d.rows(op, 0, op.Height, pageable)
+	case driver.OpBatch:
+		if op.Segs.Bytes >= parallelBytes || len(op.Segs.List) > parallelSegs {
+			return d.parallel(op, 0, 0, pageable, at)
+		}
+		return d.segments(op.Segs.List, pageable, nil)
+	default:
+		n := op.N * uint64(op.Width)
+		dst, err := d.resolve(op.Dst, n, pageable)
+		if err != nil {
+			return err
+		}
+		if n >= parallelBytes {
+			return d.parallel(op, dst, 0, pageable, at)
+		}
+		fill(dst, op, op.N)
+		return nil
+	}
+}
+
+// overlap tells whether the rows of a 2-D copy may touch rows they are copied from.
+func overlap(op *driver.Op) bool {
+	return op.Dst < op.Src+uintptr(op.SrcPitch*op.Height) && op.Src < op.Dst+uintptr(op.DstPitch*op.Height)
+}
+
+func (d *Driver) copy(op *driver.Op, pageable bool, at *atomic.Pointer[job]) error {
+	dst, err := d.resolve(op.Dst, op.N, pageable)
+	if err != nil {
+		return err
+	}
+	src, err := d.resolve(op.Src, op.N, pageable)
+	if err != nil {
+		return err
+	}
+	apart := dst+uintptr(op.N) <= src || src+uintptr(op.N) <= dst
+	if op.N >= parallelBytes && apart {
+		return d.parallel(op, dst, src, pageable, at)
+	}
+	memcopy.Copy(dst, src, uintptr(op.N)) // overlapping ranges end as memmove leaves them
+	return nil
+}
+
+// rows copies the rows first to last of a 2-D copy.
+func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
+	if first >= last {
+		return nil
+	}
+	dst, err := d.resolve(op.Dst+uintptr(first*op.DstPitch), (last-first-1)*op.DstPitch+op.N, pageable)
+	if err != nil {
+		return err
+	}
+	src, err := d.resolve(op.Src+uintptr(first*op.SrcPitch), (last-first-1)*op.SrcPitch+op.N, pageable)
+	if err != nil {
+		return err
+	}
+	for range last - first {
+		memcopy.Copy(dst, src, uintptr(op.N))
+		dst += uintptr(op.DstPitch)
+		src += uintptr(op.SrcPitch)
+	}
+	return nil
+}
+
+// ahead is how many segments before its turn a segment's memory is asked for.
+const ahead = 8
+
+// segments copies a run of a batch, until stop (which may be nil) says otherwise.
+func (d *Driver) segments(list []driver.Segment, pageable bool, stop *atomic.Bool) error {
+	for i := range list {
+		if i+ahead < len(list) {
+			d.prefetch(&list[i+ahead])
+		}
+		s := &list[i]
+		dst, err := d.resolve(s.Dst, s.N, pageable)
+		if err != nil {
+			return err
+		}
+		src, err := d.resolve(s.Src, s.N, pageable)
+		if err != nil {
+			return err
+		}
+		memcopy.Copy(dst, src, uintptr(s.N))
+		if stop != nil && i&63 == 63 && stop.Load() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// prefetch asks for the first lines of what s reads and writes.
+func (d *Driver) prefetch(s *driver.Segment) {
+	if a := d.arenaOf(s.Src); a != nil {
+		memcopy.Prefetch(s.Src + a.Delta())
+	}
+	if a := d.arenaOf(s.Dst); a != nil {
+		memcopy.Prefetch(s.Dst + a.Delta())
+	}
+}
+
+func fill(dst uintptr, op *driver.Op, n uint64) {
+	if op.Width == 1 {
+		memcopy.Fill8(dst, byte(op.Value), uintptr(n))
+	} else {
+		memcopy.Fill32(dst, op.Value, uintptr(n))
+	}
+}
+
+// indirect carries out the copy that a descriptor in device memory describes now.
+func (d *Driver) indirect(op *driver.Op, at *atomic.Pointer[job]) error {
+	desc, err := d.peek(op.Src, op.N)
+	if err != nil {
+		return err
+	}
+	l := op.Layout
+	c := driver.Op{
+		Kind: driver.OpCopy,
+		N:    uint64(binary.LittleEndian.Uint32(desc[l.Length:])),
+		Src:  uintptr(binary.LittleEndian.Uint64(desc[l.Src:])),
+		Dst:  uintptr(binary.LittleEndian.Uint64(desc[l.Dst:])),
+	}
+	return d.onDevice(&c, op.Device, at)
+}
+
+// offset carries out a copy whose bases are read from cells in device memory now.
+func (d *Driver) offset(op *driver.Op, at *atomic.Pointer[job]) error {
+	src, err := d.peek(op.Src, 8)
+	if err != nil {
+		return err
+	}
+	dst, err := d.peek(op.Dst, 8)
+	if err != nil {
+		return err
+	}
+	c := driver.Op{
+		Kind: driver.OpCopy,
+		N:    op.N,
+		Src:  uintptr(binary.LittleEndian.Uint64(src[:]) + op.SrcPitch),
+		Dst:  uintptr(binary.LittleEndian.Uint64(dst[:]) + op.DstPitch),
+	}
+	return d.onDevice(&c, op.Device, at)
+}
+
+// peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
+func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
+	from, err := d.resolve(addr, n, false)
+	if err != nil {
+		return b, err
+	}
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	copy(b[:], bytesAt(from, n))
+	return b, nil
+}
+
+// onDevice carries out a copy whose addresses came from device memory: both must be memory of that device.
+func (d *Driver) onDevice(c *driver.Op, device int32, at *atomic.Pointer[job]) error {
+	for _, addr := range [...]uintptr{c.Src, c.Dst} {
+		l := d.Locate(addr)
+		if l.Place != driver.OnDevice || l.Device != device {
+			return fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr, device)
+		}
+	}
+	return d.move(c, false, at)
+}
+
+// Run carries op out now. Pageable memory is touched first, every page of it, so that a bad range is found before
+// anything is written.
+func (d *Driver) Run(op driver.Op) error {
+	if err := d.probe(&op); err != nil {
+		return err
+	}
+	return d.move(&op, true, nil)
+}
+
+// probe finds out whether op's pageable memory is there.
+func (d *Driver) probe(op *driver.Op) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	switch op.Kind {
+	case driver.OpCopy:
+		return d.probePair(op.Dst, op.Src, op.N)
+	case driver.OpCopy2D:
+		for i := range op.Height {
+			if err := d.probePair(op.Dst+uintptr(i*op.DstPitch), op.Src+uintptr(i*op.SrcPitch), op.N); err != nil {
+				return err
+			}
+		}
+	case driver.OpBatch:
+		for i := range op.Segs.List {
+			s := &op.Segs.List[i]
+			if err := d.probePair(s.Dst, s.Src, s.N); err != nil {
+				return err
+			}
+		}
+	case driver.OpFill:
+		return d.probePair(op.Dst, 0, op.N*uint64(op.Width))
+	}
+	return nil
+}
+
+// probePair touches what will be written at dst and read at src (0: nothing), where the driver cannot vouch for it.
+func (d *Driver) probePair(dst, src uintptr, n uint64) error {
+	to, err := d.resolve(dst, n, true)
+	if err != nil {
+		return err
+	}
+	if d.arenaOf(dst) == nil {
+		memcopy.ProbeWrite(to, uintptr(n))
+	}
+	if src == 0 {
+		return nil
+	}
+	from, err := d.resolve(src, n, true)
+	if err != nil {
+		return err
+	}
+	if d.arenaOf(src) == nil {
+		memcopy.ProbeRead(from, uintptr(n))
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package soft
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"ropeway/internal/driver"
+)
+
+// catchFault, deferred, turns a memory fault into *err. It needs debug.SetPanicOnFault in the goroutine.
+func catchFault(err *error) {
+	if r := recover(); r != nil {
+		*err = asFault(r)
+	}
+}
+
+// guarded, deferred with what debug.SetPanicOnFault(true) returned, is catchFault for goroutines of the program.
+func guarded(old bool, err *error) {
+	debug.SetPanicOnFault(old)
+	if r := recover(); r != nil {
+		*err = asFault(r)
+	}
+}
+
+// asFault is the error for a recovered memory fault; any other panic goes on.
+func asFault(r any) error {
+	if e, ok := r.(interface {
+		runtime.Error
+		Addr() uintptr
+	}); ok {
+		return fmt.Errorf("%w: memory fault at %#x", driver.ErrFault, e.Addr())
+	}
+	panic(r)
+}

@@ -1,0 +1,150 @@
+package soft
+
+import (
+	"fmt"
+	"sync"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+)
+
+// registration is host memory of the program that the device may use.
+type registration struct {
+	start  uintptr
+	size   uint64
+	alias  uintptr // device address, 0 if not mapped
+	device int32   // whose address alias is
+	id     uint64
+}
+
+// room is how many bytes there are from addr, a host or a device address, to the end.
+func (r *registration) room(addr uintptr) uint64 {
+	if off := uint64(addr - r.start); off < r.size {
+		return r.size - off
+	}
+	return r.size - uint64(addr-r.alias)
+}
+
+// engine is where the engine finds addr, a host or a device address of the range.
+func (r *registration) engine(addr uintptr) uintptr {
+	if uint64(addr-r.start) < r.size {
+		return addr
+	}
+	return addr - r.alias + r.start
+}
+
+// hostRanges holds what is registered. A mapped range is known under two addresses: the program's own, and a device
+// address that faults when the host touches it, as it would on hardware.
+type hostRanges struct {
+	byHost, byAlias ranges
+
+	mu     sync.Mutex // held by writers
+	lastID uint64     // guarded by mu
+}
+
+func (h *hostRanges) find(addr uintptr) (*registration, bool) {
+	s := h.byHost.find(addr)
+	if s == nil {
+		s = h.byAlias.find(addr)
+	}
+	if s == nil {
+		return nil, false
+	}
+	return s.reg, true
+}
+
+// Register implements driver.Driver.
+func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
+	h := &d.hosts
+	if addr+uintptr(n) < addr {
+		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clash := h.byHost.find(addr)
+	if clash == nil {
+		if s := h.byHost.after(addr); s != nil && s.start < addr+uintptr(n) {
+			clash = s
+		}
+	}
+	if clash != nil {
+		return 0, fmt.Errorf("%w: %d bytes at %#x", driver.ErrOverlap, clash.reg.size, clash.reg.start)
+	}
+	h.lastID++
+	r := &registration{start: addr, size: n, device: int32(device), id: registeredID | h.lastID}
+	if mapped {
+		alias, err := arena.Reserve(roundUp(n, 4096))
+		if err != nil {
+			return 0, fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err)
+		}
+		r.alias = alias
+		h.byAlias.insert(&span{alias, r})
+	}
+	h.byHost.insert(&span{addr, r})
+	return r.alias, nil
+}
+
+// Unregister implements driver.Driver.
+func (d *Driver) Unregister(addr uintptr) error {
+	h := &d.hosts
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.byHost.find(addr)
+	if s == nil || s.start != addr {
+		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
+	}
+	h.byHost.remove(s)
+	if a := s.reg.alias; a != 0 {
+		h.byAlias.remove(h.byAlias.find(a))
+		return arena.Unreserve(a, roundUp(s.reg.size, 4096))
+	}
+	return nil
+}
+
+// Mapped implements driver.Driver.
+func (d *Driver) Mapped(addr uintptr) (uintptr, error) {
+	s := d.hosts.byHost.find(addr)
+	if s == nil || s.reg.alias == 0 {
+		return 0, fmt.Errorf("%w: %#x is not registered as mapped", driver.ErrNotRegister, addr)
+	}
+	return s.reg.alias + (addr - s.reg.start), nil
+}
+
+// AllocHost implements driver.Driver.
+func (d *Driver) AllocHost(n uint64) (uintptr, error) {
+	a, err := d.hostArena()
+	if err != nil {
+		return 0, err
+	}
+	addr, err := a.Alloc(n, arena.AllocOptions{Huge: arena.Prefer})
+	return addr, outOfMemory(err)
+}
+
+// FreeHost implements driver.Driver.
+func (d *Driver) FreeHost(addr uintptr) error {
+	a := d.host.Load()
+	if a == nil {
+		return fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
+	}
+	return notAllocated(a.Free(addr))
+}
+
+// hostArena is the arena of pinned host memory, made when first asked for.
+func (d *Driver) hostArena() (*arena.Arena, error) {
+	if a := d.host.Load(); a != nil {
+		return a, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.host.Load(); a != nil {
+		return a, nil
+	}
+	a, err := d.newArena("ropeway-pinned", readWrite, 0)
+	if err != nil {
+		return nil, err
+	}
+	d.host.Store(a)
+	return a, nil
+}
+
+func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }

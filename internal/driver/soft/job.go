@@ -1,0 +1,219 @@
+package soft
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/memcopy"
+)
+
+// A job is one large operation cut into chunks. Its owner and any number of helpers claim chunks until none is
+// left, so that a busy or missing core costs its share and no more (a fixed split waits for the slowest).
+type job struct {
+	d        *Driver
+	op       driver.Op // copy, 2-D copy, batch or fill
+	pageable bool      // ordinary host memory is allowed (synchronous operations only)
+	chunks   int64
+	step     uint64  // bytes, rows or elements per chunk
+	cuts     []int32 // batch: chunk i is segments cuts[i] to cuts[i+1]
+	dst, src uintptr // copy and fill: where the engine finds the memory
+
+	claimed atomic.Int64
+	helpers atomic.Int32
+	stop    atomic.Bool // no more chunks: cancelled, or failed
+	failed  atomic.Pointer[error]
+	waiting atomic.Bool   // the owner sleeps on quiet
+	quiet   chan struct{} // capacity 1
+
+	offered bool // guarded by pool.mu
+	link    *job // guarded by pool.mu
+}
+
+var jobPool = sync.Pool{New: func() any { return &job{quiet: make(chan struct{}, 1)} }}
+
+const (
+	// Below this an operation is done by one goroutine: waking another costs more than it brings.
+	parallelBytes = 512 << 10
+	chunkBytes    = 512 << 10
+	minChunkBytes = 64 << 10
+	groupSegments = 512 // most segments of a batch in one chunk
+	parallelSegs  = 256 // fewer segments than this are one chunk unless they are large
+)
+
+// limit bounds how long a helper works: until a time, a channel, or for ever.
+type limit struct {
+	until  time.Time
+	cancel <-chan struct{}
+}
+
+var noLimit limit
+
+func (l limit) none() bool { return l.until.IsZero() && l.cancel == nil }
+
+func (l limit) reached() bool {
+	if l.none() {
+		return false
+	}
+	if !l.until.IsZero() && !time.Now().Before(l.until) {
+		return true
+	}
+	select {
+	case <-l.cancel:
+		return true
+	default:
+		return false
+	}
+}
+
+// chunkFor is how large the chunks of n bytes are: small enough to share, large enough to be worth claiming.
+func chunkFor(n uint64) uint64 {
+	c := n / uint64(4*runtime.GOMAXPROCS(0))
+	c = min(max(c, minChunkBytes), chunkBytes)
+	return c &^ 4095
+}
+
+func (j *job) claimable() bool { return !j.stop.Load() && j.claimed.Load() < j.chunks }
+
+// work claims and does chunks until there are none, or l is reached.
+func (j *job) work(l limit) {
+	for !j.stop.Load() && !l.reached() {
+		i := j.claimed.Add(1) - 1
+		if i >= j.chunks {
+			return
+		}
+		if err := j.chunk(i); err != nil {
+			j.failed.CompareAndSwap(nil, &err)
+			j.stop.Store(true)
+		}
+	}
+}
+
+// leave ends a helper's part.
+func (j *job) leave() {
+	if j.helpers.Add(-1) == 0 && j.waiting.Load() {
+		select {
+		case j.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// waitForHelpers returns when the last helper has left: at most one chunk's time away, so it looks a few times
+// before it sleeps.
+func (j *job) waitForHelpers() {
+	for range 64 {
+		if j.helpers.Load() == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
+	j.waiting.Store(true)
+	for j.helpers.Load() != 0 {
+		<-j.quiet
+	}
+	j.waiting.Store(false)
+}
+
+// chunk does the i-th chunk.
+func (j *job) chunk(i int64) (err error) {
+	defer catchFault(&err)
+	op := &j.op
+	switch op.Kind {
+	case driver.OpCopy:
+		from := uint64(i) * j.step
+		n := min(j.step, op.N-from)
+		if err := j.d.back(op.Dst+uintptr(from), n); err != nil {
+			return err
+		}
+		if err := j.d.back(op.Src+uintptr(from), n); err != nil {
+			return err
+		}
+		memcopy.CopyStream(j.dst+uintptr(from), j.src+uintptr(from), uintptr(n))
+	case driver.OpCopy2D:
+		first := uint64(i) * j.step
+		return j.d.rows(op, first, min(first+j.step, op.Height), j.pageable)
+	case driver.OpBatch:
+		return j.d.segments(op.Segs.List[j.cuts[i]:j.cuts[i+1]], j.pageable, &j.stop)
+	case driver.OpFill:
+		from := uint64(i) * j.step
+		n := min(j.step, op.N-from)
+		if err := j.d.back(op.Dst+uintptr(from*uint64(op.Width)), n*uint64(op.Width)); err != nil {
+			return err
+		}
+		fill(j.dst+uintptr(from*uint64(op.Width)), op, n)
+	}
+	return nil
+}
+
+// cut divides the batch into chunks of about chunkFor bytes.
+func (j *job) cut(s *driver.Segments) {
+	step := chunkFor(s.Bytes)
+	j.cuts = append(j.cuts[:0], 0)
+	var bytes uint64
+	var count int
+	for i := range s.List {
+		bytes += s.List[i].N
+		count++
+		if bytes >= step || count == groupSegments {
+			j.cuts = append(j.cuts, int32(i+1))
+			bytes, count = 0, 0
+		}
+	}
+	if count > 0 {
+		j.cuts = append(j.cuts, int32(len(s.List)))
+	}
+	j.chunks = int64(len(j.cuts) - 1)
+}
+
+// parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. A queue
+// publishes the job through at, so that whoever waits for the queue can help.
+func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *atomic.Pointer[job]) error {
+	j := jobPool.Get().(*job)
+	j.d, j.op, j.dst, j.src, j.pageable = d, *op, dst, src, pageable
+	switch op.Kind {
+	case driver.OpCopy:
+		j.step = chunkFor(op.N)
+		j.chunks = int64((op.N + j.step - 1) / j.step)
+	case driver.OpCopy2D:
+		j.step = max(1, chunkFor(op.N*op.Height)/op.N)
+		j.chunks = int64((op.Height + j.step - 1) / j.step)
+	case driver.OpBatch:
+		j.cut(op.Segs)
+	case driver.OpFill:
+		j.step = chunkFor(op.N*uint64(op.Width)) / uint64(op.Width)
+		j.chunks = int64((op.N + j.step - 1) / j.step)
+	}
+	if at != nil {
+		at.Store(j)
+	}
+	d.pool.offer(j)
+	j.work(noLimit)
+	d.pool.withdraw(j)
+	if at != nil {
+		at.Store(nil)
+	}
+	var err error
+	if e := j.failed.Load(); e != nil {
+		err = *e
+	} else if j.stop.Load() {
+		err = driver.ErrAborted
+	}
+	j.reset()
+	return err
+}
+
+// reset makes j ready for the pool. Nobody else knows it any more.
+func (j *job) reset() {
+	j.d, j.op, j.chunks = nil, driver.Op{}, 0
+	j.claimed.Store(0)
+	j.stop.Store(false)
+	j.failed.Store(nil)
+	select {
+	case <-j.quiet:
+	default:
+	}
+	jobPool.Put(j)
+}

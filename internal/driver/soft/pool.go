@@ -1,0 +1,189 @@
+package soft
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+)
+
+// pool is the driver's executor: as many goroutines as there are processors, started when first needed, asleep
+// while there is nothing to do. A worker takes a queue that has work and runs it, or helps with a job that another
+// goroutine has opened.
+//
+// Lock order: queue.mu → flag.mu → pool.mu; nothing is called with pool.mu held.
+type pool struct {
+	mu      sync.Mutex
+	wake    sync.Cond // on mu
+	ready   [8]queues // guarded by mu; queues to be run, by priority
+	open    *job      // guarded by mu; jobs that want helpers, newest first
+	workers int       // guarded by mu
+	idle    int       // guarded by mu
+	closed  bool      // guarded by mu
+	max     int       // immutable
+	running sync.WaitGroup
+}
+
+// queues is a list of queues linked through themselves.
+type queues struct{ first, last *queue }
+
+func newPool() *pool {
+	p := &pool{max: runtime.GOMAXPROCS(0)}
+	p.wake.L = &p.mu
+	return p
+}
+
+// schedule hands q, which nobody runs but which is owned, to a worker.
+func (p *pool) schedule(q *queue) {
+	p.mu.Lock()
+	if !q.queued {
+		q.queued = true
+		l := &p.ready[q.priority]
+		q.prev, q.next = l.last, nil
+		if l.last != nil {
+			l.last.next = q
+		} else {
+			l.first = q
+		}
+		l.last = q
+		p.rouse(1)
+	}
+	p.mu.Unlock()
+}
+
+// remove takes q out of its list. p.mu is held.
+func (p *pool) remove(q *queue) {
+	l := &p.ready[q.priority]
+	if q.prev != nil {
+		q.prev.next = q.next
+	} else {
+		l.first = q.next
+	}
+	if q.next != nil {
+		q.next.prev = q.prev
+	} else {
+		l.last = q.prev
+	}
+	q.prev, q.next, q.queued = nil, nil, false
+}
+
+// steal takes q back from the workers if none has begun to run it.
+func (p *pool) steal(q *queue) bool {
+	p.mu.Lock()
+	stolen := q.queued
+	if stolen {
+		p.remove(q)
+	}
+	p.mu.Unlock()
+	return stolen
+}
+
+// rouse wakes or starts up to n workers. p.mu is held.
+func (p *pool) rouse(n int) {
+	for ; n > 0 && p.idle > 0; n-- {
+		p.idle-- // counted here, so that two calls in a row do not count on one sleeper
+		p.wake.Signal()
+	}
+	for ; n > 0 && p.workers < p.max && !p.closed; n-- {
+		p.workers++
+		p.running.Add(1)
+		go p.work()
+	}
+}
+
+// offer opens j to helpers.
+func (p *pool) offer(j *job) {
+	p.mu.Lock()
+	j.offered = true
+	j.link, p.open = p.open, j
+	p.rouse(int(min(j.chunks-1, int64(p.max))))
+	p.mu.Unlock()
+}
+
+// withdraw closes j to new helpers and returns when the last one has left.
+func (p *pool) withdraw(j *job) {
+	p.mu.Lock()
+	for at := &p.open; *at != nil; at = &(*at).link {
+		if *at == j {
+			*at = j.link
+			break
+		}
+	}
+	j.link, j.offered = nil, false
+	p.mu.Unlock()
+	j.waitForHelpers()
+}
+
+// join makes the caller a helper of j, if j still takes any. The caller must leave it again.
+func (p *pool) join(j *job) bool {
+	p.mu.Lock()
+	ok := j.offered && j.claimable()
+	if ok {
+		j.helpers.Add(1)
+	}
+	p.mu.Unlock()
+	return ok
+}
+
+// cancel stops what q's owner has open to helpers.
+func (p *pool) cancel(q *queue) {
+	p.mu.Lock()
+	// The job is q's as long as it is offered: the owner withdraws it before it lets go of it.
+	if j := q.job.Load(); j != nil && j.offered {
+		j.stop.Store(true)
+	}
+	p.mu.Unlock()
+}
+
+// next is the most urgent thing to do. p.mu is held.
+func (p *pool) next() (*queue, *job) {
+	for i := range p.ready {
+		if q := p.ready[i].first; q != nil {
+			p.remove(q)
+			return q, nil
+		}
+	}
+	for j := p.open; j != nil; j = j.link {
+		if j.claimable() {
+			j.helpers.Add(1)
+			return nil, j
+		}
+	}
+	return nil, nil
+}
+
+func (p *pool) work() {
+	defer p.running.Done()
+	debug.SetPanicOnFault(true) // memory that has disappeared is an error of the task, not the end of the process
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		q, j := p.next()
+		switch {
+		case q != nil:
+			p.mu.Unlock()
+			q.run(forever, burst)
+			p.mu.Lock()
+		case j != nil:
+			p.mu.Unlock()
+			j.work(noLimit)
+			j.leave()
+			p.mu.Lock()
+		case p.closed:
+			p.workers--
+			return
+		default:
+			p.idle++
+			p.wake.Wait()
+		}
+	}
+}
+
+// close ends the workers. There is no work left by then.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.idle = 0
+	p.wake.Broadcast()
+	p.mu.Unlock()
+	p.running.Wait()
+}

@@ -1,0 +1,439 @@
+package soft
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// A queue's state word says who may run its tasks. 0 is the common state: empty and at rest.
+const (
+	owned   = 1 << iota // someone has the right to run it: a worker, a waiter, a submitter, or a parked head
+	pending             // the ring holds tasks
+	watched             // waiters is not empty: the owner looks at it when it lets go
+	direct              // the owner is a submitter doing its own small operation, past the ring
+)
+
+const (
+	forever = math.MaxUint64 // as an argument of run: until the ring is empty
+	burst   = 64             // tasks a worker runs of one queue before others get a turn
+)
+
+// A queue runs its operations in order. There is no goroutine for it: a small operation on a queue at rest runs in
+// the submitter; otherwise it goes into the ring and the queue to a worker. Whoever waits for the queue takes it
+// from the workers if they have not begun, or helps with the chunks of what is running.
+//
+// The right to run (owned) passes from hand to hand: submitter → ready list → worker → parked head → ready list.
+// It begins with a CAS from 0; the way back to 0 is a CAS by a direct owner or a store under mu.
+type queue struct {
+	d        *Driver     // immutable
+	sink     driver.Sink // immutable
+	priority int         // immutable
+
+	state atomic.Uint32
+	job   atomic.Pointer[job] // what the owner has open to helpers
+
+	mu        sync.Mutex
+	ring      ring       // guarded by mu
+	submitted uint64     // guarded by mu; tasks ever put into the ring
+	completed uint64     // guarded by mu; of these, how many are over
+	dropTo    uint64     // guarded by mu; tasks numbered below are discarded
+	waiters   []*waiter  // guarded by mu
+	space     *sync.Cond // guarded by mu; made by the first submitter that finds the ring full
+	parked    bool       // guarded by mu; the head waits for a flag, a time or a call
+	head      headState  // guarded by mu; what is known of the task at the head of the ring
+
+	queued     bool   // guarded by pool.mu; in a ready list
+	prev, next *queue // guarded by pool.mu
+}
+
+// headState is how far the head of the ring, a wait or a call, has come.
+type headState struct {
+	timer    *time.Timer // running
+	expired  bool        // the timer has fired
+	called   bool        // the call was started
+	returned bool        // and has come back
+}
+
+// waiter is one goroutine that waits for a queue or a flag.
+type waiter struct {
+	target uint64        // queue: tasks that must be over
+	direct bool          // queue: a direct operation was under way when the wait began
+	ch     chan struct{} // capacity 1
+}
+
+var waiterPool = sync.Pool{New: func() any { return &waiter{ch: make(chan struct{}, 1)} }}
+
+// inlineBytes is up to where a copy on a queue at rest runs in its submitter: handing it to another core takes
+// about as long as copying it.
+const inlineBytes = 64 << 10
+
+func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
+	if n <= inlineBytes && q.state.CompareAndSwap(0, owned|direct) {
+		err := q.d.copyNow(dst, src, n)
+		if err != nil {
+			q.sink.TaskFailed(tag, err)
+		}
+		if !q.state.CompareAndSwap(owned|direct, 0) {
+			q.letGo()
+		}
+		return
+	}
+	q.push(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+}
+
+func (q *queue) Submit(op driver.Op) {
+	if op.Kind == driver.OpSet {
+		op.Flag.(*flag).producer.Store(q)
+	}
+	if small(&op) && q.state.CompareAndSwap(0, owned|direct) {
+		q.finish(&op, q.d.exec(&op, nil))
+		if !q.state.CompareAndSwap(owned|direct, 0) {
+			q.letGo()
+		}
+		return
+	}
+	q.push(op)
+}
+
+// small tells whether op can run in its submitter.
+func small(op *driver.Op) bool {
+	switch op.Kind {
+	case driver.OpCopy:
+		return op.N <= inlineBytes
+	case driver.OpFill:
+		return op.N*uint64(op.Width) <= inlineBytes
+	case driver.OpCopy2D:
+		return op.N*op.Height <= inlineBytes // both are bounded far below overflow
+	case driver.OpBatch:
+		return op.Segs.Bytes <= inlineBytes && len(op.Segs.List) <= parallelSegs
+	case driver.OpAwait:
+		return op.Flag.IsSet()
+	case driver.OpCall, driver.OpDesc, driver.OpOffset:
+		return false
+	}
+	return true
+}
+
+// finish reports how op went and gives back what it held. The caller owns q and holds no lock.
+func (q *queue) finish(op *driver.Op, err error) {
+	if err != nil && err != driver.ErrAborted {
+		q.sink.TaskFailed(op.Tag, err)
+	}
+	if op.Segs != nil {
+		op.Segs.Release()
+	}
+	if op.Done != nil {
+		op.Done()
+	}
+}
+
+// discard ends op without running it.
+func (q *queue) discard(op *driver.Op) {
+	if op.Kind == driver.OpSet && op.Err != nil {
+		op.Flag.(*flag).abandon(op.Err)
+	}
+	q.finish(op, nil)
+}
+
+// push puts op into the ring and sees that someone runs it.
+func (q *queue) push(op driver.Op) {
+	q.mu.Lock()
+	for q.ring.full() {
+		if q.space == nil {
+			q.space = sync.NewCond(&q.mu)
+		}
+		q.space.Wait()
+	}
+	q.ring.push(&op)
+	q.submitted++
+	if op.Kind == driver.OpSet {
+		op.Flag.(*flag).task.Store(q.submitted)
+	}
+	idle := q.mark(pending)&owned == 0
+	q.mu.Unlock()
+	if idle {
+		q.d.pool.schedule(q)
+	}
+}
+
+// mark sets bits in the state, and owned with them if nobody owns q, and returns what it was. mu is held.
+func (q *queue) mark(bits uint32) uint32 {
+	for {
+		s := q.state.Load()
+		if q.state.CompareAndSwap(s, s|bits|owned) {
+			return s
+		}
+	}
+}
+
+// letGo ends a direct operation during which somebody else came.
+func (q *queue) letGo() {
+	q.mu.Lock()
+	for _, w := range q.waiters {
+		w.direct = false
+	}
+	q.notify()
+	more := q.ring.n > 0
+	if more {
+		q.state.Store(owned | pending | q.watch())
+	} else {
+		q.state.Store(0)
+	}
+	q.mu.Unlock()
+	if more {
+		q.d.pool.schedule(q)
+	}
+}
+
+// watch is the watched bit, as waiters says. mu is held.
+func (q *queue) watch() uint32 {
+	if len(q.waiters) > 0 {
+		return watched
+	}
+	return 0
+}
+
+// notify wakes the waiters whose tasks are over. mu is held.
+func (q *queue) notify() {
+	kept := q.waiters[:0]
+	for _, w := range q.waiters {
+		if w.direct || q.completed < w.target {
+			kept = append(kept, w)
+			continue
+		}
+		w.ch <- struct{}{}
+	}
+	clear(q.waiters[len(kept):])
+	q.waiters = kept
+}
+
+// run carries out tasks until the ring is empty, completed reaches until or most tasks have run; or it parks q at a
+// head that must wait. The caller owns q and, when run returns, no longer does.
+func (q *queue) run(until uint64, most int) {
+	var op driver.Op
+	q.mu.Lock()
+	for ; q.ring.n > 0 && q.completed < until && most > 0; most-- {
+		drop := q.completed < q.dropTo
+		if !q.headReady(drop) {
+			q.parked = true
+			q.mu.Unlock()
+			return
+		}
+		expired := q.head.expired
+		q.head = headState{}
+		q.ring.pop(&op)
+		if q.space != nil {
+			q.space.Signal()
+		}
+		q.mu.Unlock()
+
+		switch {
+		case drop:
+			q.discard(&op)
+		case op.Kind == driver.OpAwait && expired:
+			q.finish(&op, driver.ErrTimeout)
+		default:
+			q.finish(&op, q.d.exec(&op, &q.job))
+		}
+		op = driver.Op{}
+
+		q.mu.Lock()
+		q.completed++
+		if len(q.waiters) > 0 {
+			q.notify()
+		}
+	}
+	more := q.ring.n > 0
+	if more {
+		q.state.Store(owned | pending | q.watch())
+	} else {
+		q.ring.shrink()
+		q.state.Store(0)
+	}
+	q.mu.Unlock()
+	if more {
+		q.d.pool.schedule(q)
+	}
+}
+
+// headReady tells whether the head of the ring can be taken; if not, something has been arranged that unparks q.
+// mu is held.
+func (q *queue) headReady(drop bool) bool {
+	op := q.ring.head()
+	h := &q.head
+	switch op.Kind {
+	case driver.OpAwait:
+		f := op.Flag.(*flag)
+		if drop || h.expired || f.register(q) {
+			f.forget(q)
+			if h.timer != nil {
+				h.timer.Stop()
+			}
+			return true
+		}
+		if op.Timeout > 0 && h.timer == nil {
+			task := q.completed
+			h.timer = time.AfterFunc(op.Timeout, func() { q.expire(task) })
+		}
+		return false
+	case driver.OpCall:
+		if drop && !h.called {
+			return true
+		}
+		if !h.called {
+			h.called = true
+			go q.call(op.Fn)
+		}
+		return h.returned
+	}
+	return true
+}
+
+// expire is the end of the time a wait, task number task, was given.
+func (q *queue) expire(task uint64) {
+	q.mu.Lock()
+	if q.completed == task && q.head.timer != nil {
+		q.head.expired = true
+	}
+	q.mu.Unlock()
+	q.unpark()
+}
+
+// call runs a host function while q is parked at it.
+func (q *queue) call(fn func()) {
+	fn()
+	q.mu.Lock()
+	q.head.returned = true
+	q.mu.Unlock()
+	q.unpark()
+}
+
+// unpark lets the head be looked at again. It may be called when nothing has changed.
+func (q *queue) unpark() {
+	q.mu.Lock()
+	was := q.parked
+	q.parked = false
+	q.mu.Unlock()
+	if was {
+		q.d.pool.schedule(q)
+	}
+}
+
+func (q *queue) Idle() bool { return q.state.Load() == 0 }
+
+func (q *queue) Drop() {
+	q.mu.Lock()
+	q.dropTo = q.submitted
+	q.d.pool.cancel(q)
+	q.mu.Unlock()
+	q.unpark()
+}
+
+func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	if q.state.Load() == 0 {
+		return true
+	}
+	l := limitOf(timeout, cancel)
+	q.mu.Lock()
+	target := q.submitted
+	s := q.watchIfBusy()
+	if s == 0 || s&direct == 0 && q.completed >= target {
+		q.mu.Unlock()
+		return true
+	}
+	w := waiterPool.Get().(*waiter)
+	w.target, w.direct = target, s&direct != 0
+	q.waiters = append(q.waiters, w)
+	q.mu.Unlock()
+
+	q.assist(l, target)
+	if w.wait(l) {
+		return true
+	}
+	q.mu.Lock()
+	gone := removeWaiter(&q.waiters, w)
+	q.mu.Unlock()
+	return w.giveUp(gone)
+}
+
+// watchIfBusy marks q as watched unless it is at rest, and returns the state it found. mu is held.
+func (q *queue) watchIfBusy() uint32 {
+	for {
+		s := q.state.Load()
+		if s == 0 || q.state.CompareAndSwap(s, s|watched) {
+			return s
+		}
+	}
+}
+
+// assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but
+// wait. A goroutine that may stop waiting must not own the queue, so it only helps with chunks.
+func (q *queue) assist(l limit, target uint64) {
+	if l.none() && q.d.pool.steal(q) {
+		q.run(target, math.MaxInt)
+		return
+	}
+	for j := q.job.Load(); j != nil && !l.reached(); j = q.job.Load() {
+		if !q.d.pool.join(j) {
+			return
+		}
+		j.work(l)
+		j.leave()
+	}
+}
+
+func limitOf(timeout time.Duration, cancel <-chan struct{}) limit {
+	l := limit{cancel: cancel}
+	if timeout > 0 {
+		l.until = time.Now().Add(timeout)
+	}
+	return l
+}
+
+// wait sleeps until w is told or l is reached; true if w was told, and then w is back in the pool.
+func (w *waiter) wait(l limit) bool {
+	if l.none() {
+		<-w.ch
+		waiterPool.Put(w)
+		return true
+	}
+	var up <-chan time.Time
+	if !l.until.IsZero() {
+		t := time.NewTimer(time.Until(l.until))
+		defer t.Stop()
+		up = t.C
+	}
+	select {
+	case <-w.ch:
+		waiterPool.Put(w)
+		return true
+	case <-up:
+	case <-l.cancel:
+	}
+	return false
+}
+
+// giveUp ends a wait in vain: gone tells whether w was still in its list. If it was not, it has been told.
+func (w *waiter) giveUp(gone bool) bool {
+	if !gone {
+		<-w.ch
+	}
+	waiterPool.Put(w)
+	return !gone
+}
+
+func removeWaiter(list *[]*waiter, w *waiter) bool {
+	for i, o := range *list {
+		if o == w {
+			last := len(*list) - 1
+			(*list)[i], (*list)[last] = (*list)[last], nil
+			*list = (*list)[:last]
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,135 @@
+//go:build amd64 && !noasm
+
+package memcopy
+
+import (
+	"math/bits"
+
+	"golang.org/x/sys/cpu"
+)
+
+// kernels are the routines of one instruction set. All but fillTemporal want
+// dst on a line, and n a multiple of what is said here and not 0.
+type kernels struct {
+	name         string
+	copyPages    func(dst, src, n uintptr)            // pagesStep; past the cache
+	copyLinear   func(dst, src, n uintptr)            // linearStep; past the cache
+	copyTemporal func(dst, src, n uintptr)            // temporalStep
+	fillStream   func(dst, n uintptr, pattern uint64) // fillStep; past the cache
+	fillTemporal func(dst, n uintptr, pattern uint64) // at least fillStep
+}
+
+const (
+	lineBytes    = 64
+	pagesStep    = 8 * pageBytes
+	linearStep   = 128
+	temporalStep = 256
+	fillStep     = 256
+)
+
+var (
+	kernelsAVX512 = kernels{"avx512", copyStreamPagesAVX512, copyStreamLinearAVX512,
+		copyTemporalAVX512, fillStreamAVX512, fillTemporalAVX512}
+	kernelsAVX2 = kernels{"avx2", copyStreamPagesAVX2, copyStreamLinearAVX2,
+		copyTemporalAVX2, fillStreamAVX2, fillTemporalAVX2}
+)
+
+// Immutable outside tests, which switch features off and choose again.
+var (
+	hasAVX512 = cpu.X86.HasAVX512F
+	hasAVX2   = cpu.X86.HasAVX2
+	active    = choose() // nil where only the portable code may run
+)
+
+func choose() *kernels {
+	switch {
+	case hasAVX512:
+		return &kernelsAVX512
+	case hasAVX2:
+		return &kernelsAVX2
+	}
+	return nil
+}
+
+// copyLarge is Copy from copyLargeMin on.
+func copyLarge(dst, src, n uintptr) {
+	k := active
+	switch {
+	case k == nil || overlap(dst, src, n):
+		move(dst, src, n)
+	case n < copyStreamMin:
+		dst, src, n = align(dst, src, n)
+		m := n / temporalStep * temporalStep
+		k.copyTemporal(dst, src, m)
+		move(dst+m, src+m, n-m)
+	default:
+		stream(k, dst, src, n)
+	}
+}
+
+// copyStream is CopyStream.
+func copyStream(dst, src, n uintptr) {
+	k := active
+	if k == nil || n < streamMin || overlap(dst, src, n) {
+		move(dst, src, n)
+		return
+	}
+	stream(k, dst, src, n)
+}
+
+// stream copies n bytes, at least streamMin, past the cache. The kernels end
+// in a fence, so the stores are ordered when it returns.
+func stream(k *kernels, dst, src, n uintptr) {
+	dst, src, n = align(dst, src, n)
+	for n >= pagesStep {
+		m := min(n, sliceBytes) / pagesStep * pagesStep
+		k.copyPages(dst, src, m)
+		dst, src, n = dst+m, src+m, n-m
+	}
+	if m := n / linearStep * linearStep; m != 0 {
+		k.copyLinear(dst, src, m)
+		dst, src, n = dst+m, src+m, n-m
+	}
+	move(dst, src, n)
+}
+
+// align copies until dst is on a line, and returns what is left to copy.
+func align(dst, src, n uintptr) (uintptr, uintptr, uintptr) {
+	head := -dst % lineBytes
+	if head != 0 {
+		move(dst, src, head)
+	}
+	return dst + head, src + head, n - head
+}
+
+// fill repeats v over n bytes. n is a multiple of the period of v.
+func fill(dst uintptr, v uint32, n uintptr) {
+	k := active
+	switch {
+	case n < fillStep:
+		fillSmall(dst, v, n)
+	case k == nil:
+		fillGeneric(dst, v, n)
+	case n < fillStreamMin:
+		k.fillTemporal(dst, n, uint64(v)<<32|uint64(v))
+	default:
+		fillStream(k, dst, v, n)
+	}
+}
+
+// fillStream is fill with non-temporal stores, which must be aligned: both ends
+// are stored first, and the lines between them follow in the phase that v has
+// where they begin.
+func fillStream(k *kernels, dst uintptr, v uint32, n uintptr) {
+	pattern := uint64(v)<<32 | uint64(v)
+	k.fillTemporal(dst, fillStep, pattern)
+	k.fillTemporal(dst+n-fillStep, fillStep, pattern)
+	head := -dst % lineBytes
+	pattern = bits.RotateLeft64(pattern, -int(head%4)*8)
+	dst, n = dst+head, n-head
+	for n >= fillStep {
+		m := min(n, sliceBytes) / fillStep * fillStep
+		k.fillStream(dst, m, pattern)
+		dst, n = dst+m, n-m
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !amd64 || noasm
+
+package memcopy
+
+func copyLarge(dst, src, n uintptr) { move(dst, src, n) }
+
+func copyStream(dst, src, n uintptr) { move(dst, src, n) }
+
+func fill(dst uintptr, v uint32, n uintptr) { fillGeneric(dst, v, n) }
+
+// Prefetch asks for the cache line that holds addr. It never faults.
+func Prefetch(addr uintptr) {}

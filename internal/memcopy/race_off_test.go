@@ -1,0 +1,5 @@
+//go:build !race || (amd64 && !noasm)
+
+package memcopy
+
+const raceGeneric = false

@@ -1,0 +1,126 @@
+// Package product says what each Ascend product and form has: features, limits, sizes.
+//
+// The facts are those of spec/semantics.md, sections 4, 6, 9, 12, 20 and 22; what no source gives (core counts, cache
+// sizes) is a typical board of the kind and marked as our choice.
+package product
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Product is one row of the support tables in one form. Values are shared and never change.
+type Product struct {
+	Name string // as in the tables: A2, A3, 950, 310B, 310P, 910, 310
+	Chip string // what aclrtGetSocName answers
+	RC   bool   // the program runs on the device's own CPU
+
+	// Limits per device.
+	Streams, Events, Notifies int
+
+	Batch          bool // batch copies
+	DescSize       int  // bytes of a copy descriptor; 0: no descriptor copies
+	OffsetCopy     bool // copies whose bases are read on the device
+	FillWords      bool // aclrtMemsetD32
+	Register       bool // host registration
+	Managed        bool // managed memory
+	Pools          bool // memory pools
+	CountNotify    bool
+	EventFlags     bool // record and wait flags, IPC events
+	Peer           bool // access between devices
+	PeerEnable     bool // and it has to be enabled first
+	Abort          bool // stream abort, device task abort
+	Modern         bool // 950, A3, A2: NULL streams where others refuse them, waits across devices, 1 GiB pages
+	DDR            bool // memory is DDR: HBM questions get its numbers
+	Padding        uint64
+	LateHostErrors bool // 310: host-to-host and pageable copies are accepted and fail when they run
+	SatModes       []int32
+	DefaultSatMode int32
+	WaitTimeout    bool // a time limit of a single event wait counts
+
+	// Operator time limits, in microseconds.
+	OpInterval, OpDefault uint64
+	OpNever               bool // 0 means never, not the longest
+
+	// Our choice, a typical board.
+	CubeCores, VectorCores, AICPUs int64
+	L2Bytes                        int64
+}
+
+// usPerS is microseconds in a second.
+const usPerS = 1_000_000
+
+var products = []Product{
+	modern(Product{Name: "A2", Chip: "Ascend910B1", Managed: true, Pools: true, DescSize: 32, Padding: 32, PeerEnable: true,
+		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
+	modern(Product{Name: "A3", Chip: "Ascend910_9391", Managed: true, DescSize: 32, Padding: 32,
+		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
+	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, DescSize: 64, PeerEnable: true,
+		Notifies: 65535, SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 32, VectorCores: 64, AICPUs: 6, L2Bytes: 128 << 20}),
+	{Name: "310B", Chip: "Ascend310B1", Streams: 512, Events: 65536, Notifies: 2048, DescSize: 32, Padding: 32, DDR: true,
+		SatModes: []int32{0}, WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
+		CubeCores: 1, VectorCores: 1, AICPUs: 3, L2Bytes: 8 << 20},
+	{Name: "310P", Chip: "Ascend310P3", Streams: 1024, Events: 1023, Notifies: 1024, Padding: 32, DDR: true, Peer: true, PeerEnable: true,
+		SatModes: []int32{0}, OpInterval: 2147483, OpDefault: 547 * usPerS,
+		CubeCores: 8, VectorCores: 7, AICPUs: 7, L2Bytes: 16 << 20},
+	{Name: "910", Chip: "Ascend910A", Streams: 2048, Events: 65535, Notifies: 1024, Padding: 32, Peer: true, PeerEnable: true,
+		OffsetCopy: true, Register: true, SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
+		CubeCores: 32, VectorCores: 32, AICPUs: 14, L2Bytes: 32 << 20},
+	{Name: "310", Chip: "Ascend310", Streams: 1024, Events: 1023, Notifies: 1024, Padding: 32, DDR: true, LateHostErrors: true,
+		SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
+		CubeCores: 2, VectorCores: 2, AICPUs: 4, L2Bytes: 8 << 20},
+}
+
+// modern fills in what 950, A3 and A2 have in common.
+func modern(p Product) Product {
+	p.Modern, p.Batch, p.OffsetCopy, p.FillWords, p.Register = true, true, true, true, true
+	p.EventFlags, p.Peer, p.Abort, p.WaitTimeout = true, true, true, true
+	p.Streams, p.Events = 1984, 65536
+	p.OpInterval, p.OpDefault, p.OpNever = 4295, 1091*usPerS, true
+	return p
+}
+
+// Default is the product used when nothing else is asked for.
+const Default = "A2"
+
+// rcForms are the products that also come in RC form.
+var rcForms = map[string]bool{"310B": true, "310P": true, "310": true}
+
+// Find returns the product called name (case does not matter; "" is the default) in the form "EP", "RC" or "", which
+// is EP. The error names what there is.
+func Find(name, form string) (*Product, error) {
+	if name == "" {
+		name = Default
+	}
+	for _, p := range products {
+		if !strings.EqualFold(p.Name, name) {
+			continue
+		}
+		switch strings.ToUpper(form) {
+		case "", "EP":
+		case "RC":
+			if !rcForms[p.Name] {
+				return nil, fmt.Errorf("product %s has no RC form; 310B, 310P and 310 have one", p.Name)
+			}
+			p.RC = true
+		default:
+			return nil, fmt.Errorf("form %q is neither EP nor RC", form)
+		}
+		return &p, nil
+	}
+	return nil, fmt.Errorf("no product %q; there are %s", name, strings.Join(Names(), ", "))
+}
+
+// Names lists the products.
+func Names() []string {
+	var n []string
+	for _, p := range products {
+		n = append(n, p.Name)
+	}
+	sort.Strings(n)
+	return n
+}
+
+// RCForms lists the products that also come in RC form.
+func RCForms() []string { return []string{"310", "310B", "310P"} }

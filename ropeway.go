@@ -1,0 +1,140 @@
+// Package ropeway runs AscendCL memory copies, streams and events on any Linux machine, for real.
+//
+// [Open] a [Runtime], take a [Device], make a [Stream], allocate [Buffer]s, queue copies, wait:
+//
+//	rt, err := ropeway.Open()
+//	dev, err := rt.Device(0)
+//	host, err := dev.AllocHost(1 << 20)   // pinned host memory
+//	mem, err := dev.Alloc(1 << 20)        // device memory
+//	s, err := dev.NewStream()
+//	err = s.Copy(mem.All(), host.All())   // queued; returns at once
+//	err = s.Synchronize(ctx)              // the bytes are there, or the error is
+//
+// The software device is the default; its memory is real memory, its copies are asynchronous, and the rules and error
+// codes are those of Ascend hardware.
+//
+// # Caveats
+//
+// A copy that is queued owns its source and destination until the stream was synchronised, or an event recorded behind it
+// is done: do not touch or free them before. Copies with pageable memory ([Host]) are the exception: they wait for the stream
+// and are over when the call returns.
+//
+// A [Ptr] is a device address. It faults if the host touches it, as on hardware.
+//
+// There is no state bound to threads: every method says by its receiver where it acts. All methods may be called
+// concurrently. Every error is an [*Error], which carries the code the C API would have returned.
+package ropeway
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// Ptr is an address of device or pinned memory.
+type Ptr = uintptr
+
+// Runtime is an open machine: a product with a number of devices.
+type Runtime struct {
+	rt   *core.Runtime
+	prod *product.Product
+}
+
+// Option changes what [Open] opens.
+type Option func(*options)
+
+type options struct {
+	product, form string
+	soft          soft.Options
+	visible       *string
+	log           io.Writer
+	wrap          func(driver.Driver) driver.Driver
+}
+
+// WithProduct chooses the Ascend product to be, one of [Products], in the form "EP" (a card in a host) or "RC" (the
+// program runs on the device's own CPU). Default is A2 in EP form.
+func WithProduct(name, form string) Option {
+	return func(o *options) { o.product, o.form = name, form }
+}
+
+// WithDevices sets how many devices there are; default is 8.
+func WithDevices(n int) Option { return func(o *options) { o.soft.Devices = n } }
+
+// WithDeviceMemory sets how many bytes each device has, at most; default is 64 GiB. Memory is taken as it is used, and
+// never more than the machine or its container allows.
+func WithDeviceMemory(bytes uint64) Option { return func(o *options) { o.soft.Memory = bytes } }
+
+// WithVisibleDevices hides devices as the environment variable ASCEND_RT_VISIBLE_DEVICES does: a comma list of ascending
+// numbers; reading stops at the first that is not valid.
+func WithVisibleDevices(list string) Option { return func(o *options) { o.visible = &list } }
+
+// WithLog sends warnings somewhere else than to standard error; nil drops them.
+func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
+
+// Products lists what [WithProduct] knows.
+func Products() []string { return product.Names() }
+
+// Open starts the software device. Close gives everything back.
+func Open(opts ...Option) (*Runtime, error) {
+	o := options{log: os.Stderr}
+	for _, f := range opts {
+		f(&o)
+	}
+	p, err := product.Find(o.product, o.form)
+	if err != nil {
+		return nil, fmt.Errorf("ropeway: %w", err)
+	}
+	o.soft.Open = p.RC
+	if o.log != nil {
+		o.soft.Warn = func(text string) { fmt.Fprintln(o.log, "ropeway:", text) }
+	}
+	var d driver.Driver
+	if d, err = soft.New(o.soft); err != nil {
+		return nil, fmt.Errorf("ropeway: %w", err)
+	}
+	if o.wrap != nil {
+		d = o.wrap(d)
+	}
+	return &Runtime{core.New(core.Options{Driver: d, Product: p, Visible: o.visible}), p}, nil
+}
+
+// Close ends all work, drops what is still queued and gives all memory back. Nothing of the runtime may be in use.
+func (r *Runtime) Close() error { return r.rt.Close() }
+
+// Product is the name of the product and whether it is in RC form.
+func (r *Runtime) Product() (name string, rc bool) { return r.prod.Name, r.prod.RC }
+
+// Chip is the name of the chip, as aclrtGetSocName gives it.
+func (r *Runtime) Chip() string { return r.prod.Chip }
+
+// Driver is what the devices run on, for example "soft".
+func (r *Runtime) Driver() string { return r.rt.Driver().Name() }
+
+// DeviceCount is how many devices there are.
+func (r *Runtime) DeviceCount() int {
+	var n uint32
+	if r.rt.NewThread(0).GetDeviceCount(&n) != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// Device takes a device into use. Close it when done; a device taken twice is closed twice.
+func (r *Runtime) Device(i int) (*Device, error) {
+	t := r.rt.NewThread(0)
+	if err := t.SetDevice(int32(i)); err != nil {
+		return nil, err
+	}
+	var c core.Handle
+	if err := t.GetCurrentContext(&c); err != nil {
+		return nil, err
+	}
+	d := &Device{r: r, id: i, ctx: c, t: r.rt.ThreadIn(c)}
+	t.Close()
+	return d, nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+
+	"ropeway/spec/table"
+)
+
+const casesHead = `// Package conformance proves the rules of the API table against the core.
+package conformance
+
+import "ropeway/internal/abi"
+
+// Case is one rule of a core function.
+type Case struct {
+	Func     string
+	Rule     int // from 1, in checking order
+	If       string
+	Code     abi.Code // valid when HasCode; 0 is an early success
+	HasCode  bool     // false when an error is passed on from elsewhere
+	Quiet    bool     // not recorded as last error
+	Mark     string   // "", "shadowed", "needs" or "decided"
+	MarkText string
+	Group    string
+}
+
+// Function is one exported function.
+type Function struct {
+	Name     string
+	Group    string
+	Products []string // nil when the documents do not say
+	Status   string   // "core" or "later"
+}
+
+`
+
+func writeCases(t *table.Table, _ string) ([]byte, error) {
+	n, err := newNames(t)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString(casesHead)
+	b.WriteString("// Functions are all exported functions, in table order.\nvar Functions = []Function{\n")
+	for _, f := range t.Functions {
+		fmt.Fprintf(&b, "\t{%q, %q, %#v, %q},\n", f.Name, f.Group, f.Products, f.Status)
+	}
+	b.WriteString("}\n\n// Cases are the rules of every core function, in table order.\nvar Cases = []Case{\n")
+	for _, f := range t.Functions {
+		if f.Status != table.Core {
+			continue
+		}
+		for i, r := range f.Rules {
+			writeCase(&b, n, f, i, r)
+		}
+	}
+	b.WriteString("}\n")
+	return b.Bytes(), nil
+}
+
+func writeCase(b *bytes.Buffer, n *names, f *table.Function, i int, r table.Rule) {
+	fmt.Fprintf(b, "\t{Func: %q, Rule: %d, If: %q", f.Name, i+1, r.If)
+	if r.Code != nil {
+		code := n.consts[r.Ret]
+		if code == "" { // a raw value such as (aclError)0xFFFFFFFF
+			code = fmt.Sprintf("Code(%d)", *r.Code)
+		}
+		fmt.Fprintf(b, ", Code: abi.%s, HasCode: true", code)
+	}
+	if r.Quiet {
+		b.WriteString(", Quiet: true")
+	}
+	if r.Mark != nil {
+		fmt.Fprintf(b, ", Mark: %q, MarkText: %q", r.Mark.Kind(), r.Mark.Text())
+	}
+	fmt.Fprintf(b, ", Group: %q},\n", f.Group)
+}

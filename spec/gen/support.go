@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+// supportProducts are the products of the support tables that we offer.
+var supportProducts = []string{"950", "A3", "A2", "310B", "310P", "910"}
+
+const supportHead = `package product
+
+import "slices"
+
+// Has tells whether the documents list function for p. The 310 is in none of the lists and counts as a 310P. A
+// function that is in no product's documents at all counts as present: nobody says who lacks it.
+func (p *Product) Has(function string) bool {
+	list, some := onlyOn[function]
+	if !some {
+		return true
+	}
+	name := p.Name
+	if name == "310" {
+		name = "310P"
+	}
+	return slices.Contains(list, name)
+}
+
+// onlyOn are the core functions that some product lacks, with the products that have them.
+var onlyOn = map[string][]string{
+`
+
+// writeSupport writes which products have a core function, for those that not all of them have.
+func writeSupport(t *table.Table, _ string) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(supportHead)
+	for _, f := range t.Functions {
+		have := slices.DeleteFunc(slices.Clone(supportProducts), func(p string) bool { return !slices.Contains(f.Products, p) })
+		if f.Status != table.Core || len(have) == 0 || len(have) == len(supportProducts) {
+			continue
+		}
+		fmt.Fprintf(&b, "\t%q: {\"%s\"},\n", f.Name, strings.Join(have, `", "`))
+	}
+	b.WriteString("}\n")
+	return b.Bytes(), nil
+}

@@ -1,0 +1,95 @@
+package table
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"ropeway/spec"
+)
+
+func TestLoad(t *testing.T) {
+	tab, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, rules := 0, 0
+	for _, f := range tab.Functions {
+		if f.Status == Core {
+			core++
+			rules += len(f.Rules)
+		}
+	}
+	if len(tab.Functions) != 511 || core == 0 || rules == 0 {
+		t.Errorf("%d functions, %d core, %d rules; want 511 and some", len(tab.Functions), core, rules)
+	}
+	if c, ok := tab.CodeByName("ACL_ERROR_RT_PARAM_INVALID"); !ok || c.Number != 107000 {
+		t.Errorf("ACL_ERROR_RT_PARAM_INVALID: %+v, %v", c, ok)
+	}
+	f := tab.Function("aclrtMemcpyBatch")
+	if f == nil || f.C.Params[0].Type.Pointers != 2 {
+		t.Fatalf("aclrtMemcpyBatch: %+v", f)
+	}
+	if m := f.Rules[7].Mark; m.Kind() != "shadowed" || !strings.HasPrefix(m.Text(), "2: ") {
+		t.Errorf("aclrtMemcpyBatch rule 8: mark %+v", m)
+	}
+}
+
+// TestRefuses breaks the real table in one place and looks for the complaint.
+func TestRefuses(t *testing.T) {
+	const rule = "  - {if: dst is NULL, ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n"
+	for _, tt := range []struct {
+		name, file, old, new, want string
+	}{
+		{"unknown field", "functions.yaml", rule, "  - {if: x, ret: y, cod: 1}\n", "field cod not found"},
+		{"unknown code", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_NOPE, code: 100000}\n", `unknown code "ACL_ERROR_NOPE"`},
+		{"wrong number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM, code: 100001}\n", "ACL_ERROR_INVALID_PARAM is 100000, not 100001"},
+		{"no number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM}\n", "without its number"},
+		{"no condition", "functions.yaml", rule, "  - {ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n", "no condition"},
+		{"quiet without note", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, quiet: true}\n", "quiet is true"},
+		{"note without quiet", "functions.yaml", ", quiet: true", "", "quiet is false"},
+		{"two marks", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: a, decided: b}}\n", "exactly one"},
+		{"empty mark", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n", "exactly one"},
+		{"shadow without number", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: twice}}\n", "n: why"},
+		{"shadow by itself", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: '2: why'}}\n", "does not come before"},
+		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n", "aclrtMemcpy: function appears twice"},
+		{"bad status", "functions.yaml", "  status: later\n", "  status: soon\n", `unknown status "soon"`},
+		{"bad product", "functions.yaml", "A3, A2", "A3, A9", `unknown product "A9"`},
+		{"unknown type", "functions.yaml", "aclrtMemcpyKind kind)", "aclrtNope kind)", `unknown type "aclrtNope"`},
+		{"duplicate code", "errors.yaml", "name: ACL_ERROR_UNINITIALIZE,", "name: ACL_ERROR_INVALID_PARAM,", "ACL_ERROR_INVALID_PARAM appears twice"},
+		{"duplicate number", "errors.yaml", "number: 100001,", "number: 100000,", "are both 100000"},
+		{"duplicate enumerator", "types.yaml", "ACL_FLOAT16,", "ACL_FLOAT,", "constant ACL_FLOAT appears twice"},
+		{"duplicate type", "types.yaml", "- name: aclFormat\n", "- name: aclDataType\n", "type aclDataType appears twice"},
+		{"wrong offset", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int32_t, offset: 8, size: 4}", "offset 8, C gives 4"},
+		{"wrong size", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int64_t, offset: 4, size: 4}", "its type gives 8"},
+		{"unknown array bound", "types.yaml", "array: UCE_INFO_RESERVED_SIZE", "array: NOPE", `unknown array bound "NOPE"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse(broken(t, tt.file, tt.old, tt.new))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// broken returns the real files with the first old in file replaced by new.
+func broken(t *testing.T, file, old, new string) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, name := range []string{"functions.yaml", "remaining.yaml", "types.yaml", "errors.yaml"} {
+		data, err := spec.Files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == file {
+			if !strings.Contains(string(data), old) {
+				t.Fatalf("%s has no %q", file, old)
+			}
+			data = []byte(strings.Replace(string(data), old, new, 1))
+		}
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	return files
+}
