@@ -2,6 +2,7 @@ package ropeway
 
 import (
 	"runtime"
+	"sync"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -15,35 +16,46 @@ type Batch struct {
 	maxs       []uint64
 	attrs      []abi.MemcpyBatchAttr
 	starts     []uint64 // first segment of each attribute
-	buffers    []*Buffer
+	buffers    []batchBuffer
 	keep       [][]byte
-	bad        error
+	bad        string // why the batch cannot be used; "": it can
+	badArg     string
+	badAt      int
+}
+
+// batchBuffer is a buffer of a batch and where it was first used.
+type batchBuffer struct {
+	buf *Buffer
+	arg string
+	at  int
 }
 
 // Add appends a copy of src to the beginning of dst.
 func (b *Batch) Add(dst, src Span) {
-	if err := usable("aclrtMemcpyBatchAsync", dst, src); err != nil && b.bad == nil {
-		err.(*Error).Index = len(b.sizes)
-		b.bad = err
+	if (dst.bad || src.bad) && b.bad == "" {
+		b.bad, b.badArg, b.badAt = "the span does not lie in its buffer", "dsts", len(b.sizes)
+		if !dst.bad {
+			b.badArg = "srcs"
+		}
 	}
 	a := abi.MemcpyBatchAttr{DstLoc: dst.location(), SrcLoc: src.location()}
 	if n := len(b.attrs); n == 0 || b.attrs[n-1] != a {
 		b.attrs = append(b.attrs, a)
 		b.starts = append(b.starts, uint64(len(b.sizes)))
 	}
+	b.remember("dsts", dst)
+	b.remember("srcs", src)
 	b.dsts = append(b.dsts, dst.addr)
 	b.srcs = append(b.srcs, src.addr)
 	b.sizes = append(b.sizes, uint64(src.n))
 	b.maxs = append(b.maxs, uint64(dst.n))
-	b.remember(dst)
-	b.remember(src)
 }
 
 // remember keeps what a span needs: that its buffer is not freed, that its memory stays.
-func (b *Batch) remember(s Span) {
+func (b *Batch) remember(arg string, s Span) {
 	if s.buf != nil {
-		if n := len(b.buffers); n < 2 || b.buffers[n-1] != s.buf && b.buffers[n-2] != s.buf {
-			b.buffers = append(b.buffers, s.buf)
+		if n := len(b.buffers); n < 2 || b.buffers[n-1].buf != s.buf && b.buffers[n-2].buf != s.buf {
+			b.buffers = append(b.buffers, batchBuffer{s.buf, arg, len(b.sizes)})
 		}
 	} else {
 		b.keep = append(b.keep, s.keep)
@@ -67,31 +79,37 @@ func (b *Batch) Reset() {
 	b.attrs, b.starts = b.attrs[:0], b.starts[:0]
 	clear(b.buffers)
 	clear(b.keep)
-	b.buffers, b.keep, b.bad = b.buffers[:0], b.keep[:0], nil
+	b.buffers, b.keep, b.bad = b.buffers[:0], b.keep[:0], ""
 }
 
-// check is why the batch cannot be used, or nil.
-func (b *Batch) check(api string) error {
-	if b.bad != nil {
-		return b.bad
+// check is why the batch cannot be used in r, or nil.
+func (b *Batch) check(r *Runtime, api string) error {
+	if b.bad != "" {
+		return &Error{Code: abi.ErrRTParamInvalid, API: api, Arg: b.badArg, Index: b.badAt, Text: b.bad}
 	}
-	for _, buf := range b.buffers {
-		if buf.freed.Load() {
-			return misuse(api, "dsts", "a buffer of the batch was freed")
+	for i := range b.buffers {
+		u := &b.buffers[i]
+		if p := u.buf.problem(r); p != "" {
+			return &Error{Code: abi.ErrRTParamInvalid, API: api, Arg: u.arg, Index: u.at, Text: p}
 		}
 	}
 	return nil
 }
 
+// failIndexes are for the calls to write to. An [Error] says the same, but the core wants a place, and one on the stack
+// would be moved to the heap.
+var failIndexes = sync.Pool{New: func() any { return new(uint64) }}
+
 // CopyBatch queues the batch. An [Error] for a segment has its Index; the segments before it are queued. Segments with
 // ordinary memory make the call wait for the stream.
 func (s *Stream) CopyBatch(b *Batch) error {
-	if err := b.check("aclrtMemcpyBatchAsync"); err != nil {
+	if err := b.check(s.d.r, "aclrtMemcpyBatchAsync"); err != nil {
 		return err
 	}
-	var at uint64
+	at := failIndexes.Get().(*uint64)
+	defer failIndexes.Put(at)
 	err := s.d.t.MemcpyBatchAsync(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
-		first(b.attrs), first(b.starts), uint64(len(b.attrs)), &at, s.h)
+		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at, s.h)
 	runtime.KeepAlive(b)
 	return asError(err)
 }
@@ -99,12 +117,13 @@ func (s *Stream) CopyBatch(b *Batch) error {
 // CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless every
 // segment is valid.
 func (d *Device) CopyBatch(b *Batch) error {
-	if err := b.check("aclrtMemcpyBatch"); err != nil {
+	if err := b.check(d.r, "aclrtMemcpyBatch"); err != nil {
 		return err
 	}
-	var at uint64
+	at := failIndexes.Get().(*uint64)
+	defer failIndexes.Put(at)
 	err := d.t.MemcpyBatch(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
-		first(b.attrs), first(b.starts), uint64(len(b.attrs)), &at)
+		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at)
 	runtime.KeepAlive(b)
 	return asError(err)
 }

@@ -7,13 +7,14 @@ import (
 )
 
 // Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocHost]) or
-// registered memory ([Device.Register]). Using one after Free is an error, never a crash.
+// registered memory ([Device.Register]). Using one after Free, or after its device was closed, is an error, never a crash.
 type Buffer struct {
 	d      *Device
 	addr   Ptr
 	n      int
 	host   []byte // nil for device memory
 	device bool
+	goes   bool // with its device
 	free   func(*core.Thread, core.Addr) *core.Error
 	freed  atomic.Bool
 }
@@ -39,6 +40,9 @@ func (b *Buffer) OnDevice() bool { return b.device }
 func (b *Buffer) Free() error {
 	if b.freed.Swap(true) {
 		return misuse("aclrtFree", "devPtr", "the buffer was freed already")
+	}
+	if b.goes && b.d.gone() {
+		return misuse("aclrtFree", "devPtr", "the buffer went with its device, which was closed")
 	}
 	return asError(b.free(b.d.t, b.addr))
 }
@@ -70,24 +74,48 @@ func Host(b []byte) Span {
 	return Span{addr: addrOf(b), n: len(b), keep: b}
 }
 
-// problem is why the span cannot be used; "" if it can.
-func (s Span) problem() string {
+// otherRuntime is what is wrong with things of another runtime: their addresses and handles mean nothing here.
+const otherRuntime = "belongs to another runtime"
+
+// problem is why the buffer cannot be used in r; "" if it can.
+func (b *Buffer) problem(r *Runtime) string {
 	switch {
-	case s.bad:
-		return "the span does not lie in its buffer"
-	case s.buf != nil && s.buf.freed.Load():
+	case b.freed.Load():
 		return "the buffer was freed"
+	case b.d.r != r:
+		return otherRuntime
+	case b.goes && b.d.gone():
+		return "the buffer went with its device, which was closed"
 	}
 	return ""
 }
 
-// usable refuses spans of freed buffers and spans outside of their buffer.
-func usable(api string, dst, src Span) error {
-	if p := dst.problem(); p != "" {
+// problem is why the span cannot be used in r; "" if it can.
+func (s *Span) problem(r *Runtime) string {
+	switch {
+	case s.bad:
+		return "the span does not lie in its buffer"
+	case s.buf != nil:
+		return s.buf.problem(r)
+	}
+	return ""
+}
+
+// usable refuses spans of buffers that are gone or not r's, and spans outside of their buffer.
+func usable(r *Runtime, api string, dst, src Span) error {
+	if p := dst.problem(r); p != "" {
 		return misuse(api, "dst", p)
 	}
-	if p := src.problem(); p != "" {
+	if p := src.problem(r); p != "" {
 		return misuse(api, "src", p)
+	}
+	return nil
+}
+
+// filled is usable for calls that have one span, called arg.
+func filled(r *Runtime, api, arg string, dst Span) error {
+	if p := dst.problem(r); p != "" {
+		return misuse(api, arg, p)
 	}
 	return nil
 }

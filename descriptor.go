@@ -24,10 +24,11 @@ func (d *Device) NewDescriptor() (*Descriptor, error) {
 // Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call returns.
 func (c *Descriptor) Set(dst, src Span) error {
 	const api = "aclrtSetMemcpyDesc"
-	if err := usable(api, dst, src); err != nil {
+	r := c.mem.d.r
+	if err := usable(r, api, dst, src); err != nil {
 		return err
 	}
-	if err := usable(api, c.mem.All(), c.mem.All()); err != nil {
+	if err := filled(r, api, "desc", c.mem.All()); err != nil {
 		return err
 	}
 	if src.n > dst.n {
@@ -44,7 +45,7 @@ func (c *Descriptor) Free() error { return c.mem.Free() }
 
 // CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not take it.
 func (s *Stream) CopyDescriptor(c *Descriptor) error {
-	if err := usable("aclrtMemcpyAsyncWithDesc", c.mem.All(), c.mem.All()); err != nil {
+	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
 		return err
 	}
 	return asError(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))

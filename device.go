@@ -13,13 +13,18 @@ import (
 type Device struct {
 	r      *Runtime
 	id     int
-	ctx    core.Handle
 	t      *core.Thread
 	closed atomic.Bool
 }
 
 // ID is the device's number.
 func (d *Device) ID() int { return d.id }
+
+// gone tells whether the device was closed, by whoever had it last: its memory is not there any more.
+func (d *Device) gone() bool {
+	var c core.Handle
+	return d.t.GetCurrentContext(&c) != nil
+}
 
 // Close lets go of the device. With the last one its streams, events and memory are gone. Closing twice does nothing.
 func (d *Device) Close() error {
@@ -35,7 +40,7 @@ func (d *Device) Alloc(n int) (*Buffer, error) {
 	if err := d.t.Malloc(&p, size(n), abi.MemMallocHugeFirst); err != nil {
 		return nil, err
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true}, nil
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
 }
 
 // AllocHost allocates n bytes of pinned host memory: copies with it are asynchronous.
@@ -44,15 +49,25 @@ func (d *Device) AllocHost(n int) (*Buffer, error) {
 	if err := d.t.MallocHost(&p, size(n)); err != nil {
 		return nil, err
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n)}, nil
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
 }
 
-// Register makes existing memory usable like pinned memory until the buffer is freed.
+// Register makes existing memory usable like pinned memory until the buffer is freed. Free it before the device is closed.
 func (d *Device) Register(b []byte) (*Buffer, error) {
 	if err := d.t.HostRegisterV2(addrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
 		return nil, err
 	}
-	return &Buffer{d: d, addr: addrOf(b), n: len(b), free: (*core.Thread).HostUnregister, host: b}, nil
+	d.r.registered.Store(addrOf(b), b)
+	return &Buffer{d: d, addr: addrOf(b), n: len(b), free: d.r.unregister, host: b}, nil
+}
+
+// unregister ends a registration; from here on the memory is the garbage collector's again.
+func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
+	if err := t.HostUnregister(p); err != nil {
+		return err
+	}
+	r.registered.Delete(p)
+	return nil
 }
 
 // size is n as the core counts; negative lengths become 0, which is refused.
@@ -80,18 +95,26 @@ func wait(ctx context.Context, err *core.Error) error {
 
 // EnablePeer lets the device reach memory of another, as copies between the two need. It works one way.
 func (d *Device) EnablePeer(peer *Device) error {
+	const api = "aclrtDeviceEnablePeerAccess"
+	if peer.r != d.r {
+		return misuse(api, "peerDeviceId", otherRuntime)
+	}
 	return asError(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
 }
 
 // DisablePeer undoes EnablePeer.
 func (d *Device) DisablePeer(peer *Device) error {
+	const api = "aclrtDeviceDisablePeerAccess"
+	if peer.r != d.r {
+		return misuse(api, "peerDeviceId", otherRuntime)
+	}
 	return asError(d.t.DeviceDisablePeerAccess(int32(peer.id)))
 }
 
 // Copy copies src to the beginning of dst and returns when the bytes are there. It waits for no stream.
 func (d *Device) Copy(dst, src Span) error {
 	const api = "aclrtMemcpy"
-	if err := usable(api, dst, src); err != nil {
+	if err := usable(d.r, api, dst, src); err != nil {
 		return err
 	}
 	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
@@ -102,7 +125,7 @@ func (d *Device) Copy(dst, src Span) error {
 
 // Fill sets every byte of dst and returns when that is done.
 func (d *Device) Fill(dst Span, value byte) error {
-	if err := usable("aclrtMemset", dst, dst); err != nil {
+	if err := filled(d.r, "aclrtMemset", "devPtr", dst); err != nil {
 		return err
 	}
 	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))

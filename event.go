@@ -52,6 +52,9 @@ func (e *Event) Wait(ctx context.Context) error {
 
 // Since is the time from start's latest record to e's; both are done.
 func (e *Event) Since(start *Event) (time.Duration, error) {
+	if start.d.r != e.d.r {
+		return 0, misuse("aclrtEventElapsedTime", "startEvent", otherRuntime)
+	}
 	var ms float32
 	if err := e.d.t.EventElapsedTime(&ms, start.h, e.h); err != nil {
 		return 0, err

@@ -28,7 +28,9 @@ package ropeway
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"sync"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
@@ -43,6 +45,10 @@ type Ptr = uintptr
 type Runtime struct {
 	rt   *core.Runtime
 	prod *product.Product
+
+	// registered is memory that copies may use until it is unregistered, by address: whoever registers it may forget it,
+	// the garbage collector must not.
+	registered sync.Map
 }
 
 // Option changes what [Open] opens.
@@ -89,6 +95,9 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
+	if o.soft.Devices < 0 {
+		return nil, fmt.Errorf("ropeway: %d devices", o.soft.Devices)
+	}
 	o.soft.Open = p.RC
 	if o.log != nil {
 		o.soft.Warn = func(text string) { fmt.Fprintln(o.log, "ropeway:", text) }
@@ -100,7 +109,7 @@ func Open(opts ...Option) (*Runtime, error) {
 	if o.wrap != nil {
 		d = o.wrap(d)
 	}
-	return &Runtime{core.New(core.Options{Driver: d, Product: p, Visible: o.visible}), p}, nil
+	return &Runtime{rt: core.New(core.Options{Driver: d, Product: p, Visible: o.visible}), prod: p}, nil
 }
 
 // Close ends all work, drops what is still queued and gives all memory back. Nothing of the runtime may be in use.
@@ -126,7 +135,11 @@ func (r *Runtime) DeviceCount() int {
 
 // Device takes a device into use. Close it when done; a device taken twice is closed twice.
 func (r *Runtime) Device(i int) (*Device, error) {
+	if i < math.MinInt32 || i > math.MaxInt32 {
+		i = -1
+	}
 	t := r.rt.NewThread(0)
+	defer t.Close()
 	if err := t.SetDevice(int32(i)); err != nil {
 		return nil, err
 	}
@@ -134,7 +147,5 @@ func (r *Runtime) Device(i int) (*Device, error) {
 	if err := t.GetCurrentContext(&c); err != nil {
 		return nil, err
 	}
-	d := &Device{r: r, id: i, ctx: c, t: r.rt.ThreadIn(c)}
-	t.Close()
-	return d, nil
+	return &Device{r: r, id: i, t: r.rt.ThreadIn(c)}, nil
 }

@@ -20,7 +20,7 @@ func (d *Device) NewStream() (*Stream, error) { return d.NewPriorityStream(0) }
 // NewPriorityStream makes a stream with a priority from 0, most urgent, to 7.
 func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
 	s := &Stream{d: d}
-	if err := d.t.CreateStreamWithConfig(&s.h, uint32(max(priority, 0)), 0); err != nil {
+	if err := d.t.CreateStreamWithConfig(&s.h, uint32(min(max(priority, 0), 7)), 0); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -57,7 +57,7 @@ func (s *Stream) StopOnFailure() error {
 // host memory there is no asynchronous copy ([Device.Copy] has it). With ordinary memory the call waits for the stream and
 // the copy is over when it returns.
 func (s *Stream) Copy(dst, src Span) error {
-	if err := usable("aclrtMemcpyAsync", dst, src); err != nil {
+	if err := usable(s.d.r, "aclrtMemcpyAsync", dst, src); err != nil {
 		return err
 	}
 	err := s.d.t.MemcpyAsync(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h)
@@ -72,16 +72,14 @@ func (s *Stream) Copy(dst, src Span) error {
 // Copy2D queues a copy of height rows of width bytes; rows are dpitch and spitch bytes apart.
 func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height int) error {
 	const api = "aclrtMemcpy2dAsync"
-	if err := usable(api, dst, src); err != nil {
+	if err := usable(s.d.r, api, dst, src); err != nil {
 		return err
 	}
-	if height > 0 && width > 0 {
-		if (height-1)*dpitch+width > dst.n {
-			return misuse(api, "dst", "the rows go past the end of the span")
-		}
-		if (height-1)*spitch+width > src.n {
-			return misuse(api, "src", "the rows go past the end of the span")
-		}
+	if !dst.holds(dpitch, width, height) {
+		return misuse(api, "dst", "the rows go past the end of the span")
+	}
+	if !src.holds(spitch, width, height) {
+		return misuse(api, "src", "the rows go past the end of the span")
 	}
 	err := s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
 	runtime.KeepAlive(src.keep)
@@ -89,9 +87,21 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 	return asError(err)
 }
 
+// holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left to the
+// core to refuse.
+func (s *Span) holds(pitch, width, height int) bool {
+	switch {
+	case width <= 0 || height <= 0 || pitch < width:
+		return true
+	case width > s.n:
+		return false
+	}
+	return height-1 <= (s.n-width)/pitch
+}
+
 // Fill queues setting every byte of dst. Host memory is set at once.
 func (s *Stream) Fill(dst Span, value byte) error {
-	if err := usable("aclrtMemsetAsync", dst, dst); err != nil {
+	if err := filled(s.d.r, "aclrtMemsetAsync", "devPtr", dst); err != nil {
 		return err
 	}
 	err := s.d.t.MemsetAsync(dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
@@ -102,7 +112,7 @@ func (s *Stream) Fill(dst Span, value byte) error {
 // Fill32 queues setting every 32-bit word of dst, whose length and address are multiples of 4. Pinned memory is set at once.
 func (s *Stream) Fill32(dst Span, value uint32) error {
 	const api = "aclrtMemsetD32Async"
-	if err := usable(api, dst, dst); err != nil {
+	if err := filled(s.d.r, api, "ptr", dst); err != nil {
 		return err
 	}
 	if dst.n%4 != 0 {
@@ -114,14 +124,33 @@ func (s *Stream) Fill32(dst Span, value uint32) error {
 // Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for the
 // stream.
 func (s *Stream) Call(f func()) error {
+	const api = "aclrtLaunchHostFunc"
+	if f == nil {
+		return misuse(api, "fn", "is nil")
+	}
 	return asError(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
 }
 
 // Record queues a mark: the event is done when everything queued before it is.
-func (s *Stream) Record(e *Event) error { return asError(s.d.t.RecordEvent(e.h, s.h)) }
+func (s *Stream) Record(e *Event) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtRecordEvent", "event", otherRuntime)
+	}
+	return asError(s.d.t.RecordEvent(e.h, s.h))
+}
 
 // Wait makes what is queued from now on wait for the event's latest record. The caller does not wait.
-func (s *Stream) Wait(e *Event) error { return asError(s.d.t.StreamWaitEvent(s.h, e.h)) }
+func (s *Stream) Wait(e *Event) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
+	}
+	return asError(s.d.t.StreamWaitEvent(s.h, e.h))
+}
 
 // Reset queues a reset of an event of [Device.NewStateEvent].
-func (s *Stream) Reset(e *Event) error { return asError(s.d.t.ResetEvent(e.h, s.h)) }
+func (s *Stream) Reset(e *Event) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtResetEvent", "event", otherRuntime)
+	}
+	return asError(s.d.t.ResetEvent(e.h, s.h))
+}

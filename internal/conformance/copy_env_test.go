@@ -16,13 +16,13 @@ import (
 
 // The kinds of copies, in the letters of spec/semantics.md.
 const (
-	h2h = abi.MemcpyHostToHost
-	h2d = abi.MemcpyHostToDevice
-	d2h = abi.MemcpyDeviceToHost
-	d2d = abi.MemcpyDeviceToDevice
-	any = abi.MemcpyDefault
-	buf = abi.MemcpyHostToBufToDevice
-	in6 = abi.MemcpyInnerDeviceToDevice
+	h2h   = abi.MemcpyHostToHost
+	h2d   = abi.MemcpyHostToDevice
+	d2h   = abi.MemcpyDeviceToHost
+	d2d   = abi.MemcpyDeviceToDevice
+	dflt  = abi.MemcpyDefault
+	buf   = abi.MemcpyHostToBufToDevice
+	inner = abi.MemcpyInnerDeviceToDevice
 )
 
 // where is a kind of memory.
@@ -56,13 +56,13 @@ func noise(n, seed uint64) []byte {
 // write and read move bytes of any memory with the synchronous copy.
 func (e *env) write(p core.Addr, b []byte) {
 	e.Helper()
-	e.ok(e.th.Memcpy(p, uint64(len(b)), sliceAddr(b), uint64(len(b)), any))
+	e.ok(e.th.Memcpy(p, uint64(len(b)), sliceAddr(b), uint64(len(b)), dflt))
 }
 
 func (e *env) read(p core.Addr, n uint64) []byte {
 	e.Helper()
 	b := make([]byte, n)
-	e.ok(e.th.Memcpy(sliceAddr(b), n, p, n, any))
+	e.ok(e.th.Memcpy(sliceAddr(b), n, p, n, dflt))
 	return b
 }
 
@@ -97,11 +97,12 @@ func (e *env) waits(release func(), call func() *core.Error) *core.Error {
 // whileAborting runs call, which must wait for nothing, while device 0 aborts its tasks, and returns its first error.
 func (e *env) whileAborting(call func() *core.Error) *core.Error {
 	e.Helper()
-	_, release := e.blocked() // the host function is running, so the abort lasts until it returns
-	done := make(chan *core.Error, 1)
+	running, gate, done := make(chan bool), make(chan bool), make(chan *core.Error, 1)
+	e.ok(e.th.LaunchHostFunc(e.stream(), func(core.Addr) { close(running); <-gate }, 0))
+	<-running // the abort cannot end before the host function does
 	go func() { done <- e.rt.NewThread(8).DeviceTaskAbort(0, 0) }()
 	defer func() {
-		release()
+		close(gate)
 		e.ok(<-done)
 	}()
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {

@@ -11,12 +11,23 @@ func init() {
 	prove("aclrtMemFlush", 1, func(e *env) *core.Error { return e.stranger().MemFlush(0, 0) })
 	prove("aclrtMemFlush", 2, func(e *env) *core.Error { return e.stranger().MemFlush(12345, 0) })
 	prove("aclrtMemFlush", 3, func(e *env) *core.Error { return e.stranger().MemFlush(12345, 1) })
+	prove("aclrtMemFlush", 4, func(e *env) *core.Error {
+		return e.whileAborting(func() *core.Error { return e.th.MemFlush(12345, 1) })
+	})
 	behaves("aclrtMemFlush", func(e *env) { e.untouched(e.th.MemFlush) })
 
 	prove("aclrtMemInvalidate", 1, func(e *env) *core.Error { return e.stranger().MemInvalidate(0, 0) })
 	prove("aclrtMemInvalidate", 2, func(e *env) *core.Error { return e.stranger().MemInvalidate(12345, 0) })
 	prove("aclrtMemInvalidate", 3, func(e *env) *core.Error { return e.stranger().MemInvalidate(12345, 1) })
-	behaves("aclrtMemInvalidate", func(e *env) { e.untouched(e.th.MemInvalidate) })
+	behaves("aclrtMemInvalidate", func(e *env) {
+		e.untouched(e.th.MemInvalidate)
+		err := e.whileAborting(func() *core.Error {
+			err := e.th.MemFlush(12345, 1)
+			e.ok(e.th.MemInvalidate(12345, 1)) // an abort does not matter here
+			return err
+		})
+		e.want(err, abi.ErrRTDeviceTaskAbort)
+	})
 
 	prove("aclrtGetMemInfo", 1, func(e *env) *core.Error { return e.stranger().GetMemInfo(-1, nil, nil) })
 	prove("aclrtGetMemInfo", 2, func(e *env) *core.Error { return e.stranger().GetMemInfo(-1, new(uint64), nil) })

@@ -8,6 +8,9 @@ import (
 // noIndex in *failIndex says that no segment is at fault.
 const noIndex = ^uint64(0)
 
+// batchSlice is how many segments an asynchronous batch collects before they are queued.
+const batchSlice = 1024
+
 // maxSyncBatch is how many segments a synchronous batch may have.
 const maxSyncBatch = 4096
 
@@ -22,7 +25,7 @@ type batch struct {
 	attrs     *abi.MemcpyBatchAttr
 	indexes   *uint64
 	numAttrs  uint64
-	failIndex *uint64 // never nil: the V2 calls bring their own
+	failIndex *uint64 // nil in the V2 calls
 
 	dst, src     []Addr
 	size         []uint64
@@ -41,8 +44,8 @@ func (t *Thread) MemcpyBatch(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *ui
 
 // MemcpyBatchV2 is aclrtMemcpyBatchV2: MemcpyBatch without failIndex.
 func (t *Thread) MemcpyBatchV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *Error {
-	var failIndex uint64
-	return t.batchNow(&batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: &failIndex})
+	b := batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+	return t.batchNow(&b)
 }
 
 // MemcpyBatchAsync is aclrtMemcpyBatchAsync: it queues the segments, which may run in any order among themselves.
@@ -56,8 +59,8 @@ func (t *Thread) MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, size
 
 // MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: MemcpyBatchAsync without failIndex.
 func (t *Thread) MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream Handle) *Error {
-	var failIndex uint64
-	return t.batchAsync(&batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: &failIndex}, stream)
+	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+	return t.batchAsync(&b, stream)
 }
 
 // check is what the ACL layer looks at, and the product. nothing is true if there is nothing to copy.
@@ -70,7 +73,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	}
 	b.size = array(b.sizes, b.n)
 	if allZero(b.size) {
-		*b.failIndex = noIndex
+		b.fault(noIndex)
 		return true, nil
 	}
 	switch {
@@ -114,7 +117,7 @@ func allZero(list []uint64) bool {
 
 // checkAttrs is what the runtime looks at in the attribute arrays. most bounds numBatches if it is not 0.
 func (b *batch) checkAttrs(most uint64) *Error {
-	*b.failIndex = noIndex
+	b.fault(noIndex)
 	switch {
 	case b.numAttrs == 0:
 		return refused(b.api, "numAttrs", "is 0: every segment needs an attribute")
@@ -237,9 +240,16 @@ func (b *batch) each(f func(i int, a *abi.MemcpyBatchAttr) *Error) *Error {
 	return nil
 }
 
+// fault sets *failIndex, where the call has one.
+func (b *batch) fault(i uint64) {
+	if b.failIndex != nil {
+		*b.failIndex = i
+	}
+}
+
 // at says that segment i is at fault.
 func (b *batch) at(i int, err *Error) *Error {
-	*b.failIndex = uint64(i)
+	b.fault(uint64(i))
 	return err.at(i)
 }
 
@@ -303,108 +313,132 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 	if s == nil {
 		s = c.def
 	}
-	q := batchQueue{t: t, b: b, c: c, s: s, whole: t.rt.prod.Name == "950"}
+	q := batchQueue{c: c, s: s, whole: t.rt.prod.Name == "950"}
 	if q.whole {
 		if _, err := c.on(b.api, s); err != nil {
 			return err
 		}
 	}
 	q.segs = driver.NewSegments()
-	err = q.fill()
-	if q.segs != nil {
-		q.segs.Release()
-	}
+	err = t.queueBatch(b, &q)
+	q.segs.Release()
 	return err
 }
 
 // batchQueue is an asynchronous batch on its way to a stream.
 type batchQueue struct {
-	t     *Thread
-	b     *batch
-	c     *Context
-	s     *Stream
-	whole bool             // 950: validate all first
-	segs  *driver.Segments // valid and not yet submitted
+	c        *Context
+	s        *Stream
+	whole    bool             // 950: validate all first
+	pageable bool             // a segment of a whole batch has pageable memory
+	segs     *driver.Segments // valid and not yet submitted
 }
 
-func (q *batchQueue) fill() *Error {
-	t, b := q.t, q.b
+// within is a range of addresses that is known to be right for an attribute.
+type within struct{ lo, hi Addr }
+
+func (w within) has(p Addr, n uint64) bool { return p >= w.lo && p < w.hi && n <= uint64(w.hi-p) }
+
+// queueBatch validates and queues segment by segment. Most segments lie where one before them did: then comparing is all
+// there is to it.
+func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 	to, from := places{rt: t.rt}, places{rt: t.rt}
-	pageable := false
-	err := b.each(func(i int, a *abi.MemcpyBatchAttr) *Error {
-		switch {
-		case b.size[i] == 0:
-			return b.at(i, refused(b.api, "sizes", "is 0"))
-		case b.src[i] == 0:
-			return b.at(i, refused(b.api, "srcs", "is NULL"))
-		case b.dst[i] == 0:
-			return b.at(i, refused(b.api, "dsts", "is NULL"))
+	for k := range b.attr {
+		last := b.n
+		if k+1 < len(b.attrsIndexes) {
+			last = b.attrsIndexes[k+1]
 		}
-		dst, src, err := b.segment(i, a, &to, &from)
-		if err != nil {
-			return b.at(i, err)
-		}
-		if dst.Place == driver.Pageable || src.Place == driver.Pageable {
-			pageable = true
-			if !q.whole {
-				return q.now(i, dst, src)
+		var goodDst, goodSrc within
+		for i := b.attrsIndexes[k]; i < last; i++ {
+			dst, src, n := b.dst[i], b.src[i], b.size[i]
+			if n == 0 || !goodDst.has(dst, n) || !goodSrc.has(src, n) {
+				queue, err := t.queueSegment(b, q, int(i), &b.attr[k], &to, &from)
+				if err != nil {
+					if e := t.submitBatch(b, q); e != nil {
+						b.fault(noIndex) // those before it could not be queued, which is no segment's fault
+						return e
+					}
+					return err
+				}
+				if !queue {
+					continue
+				}
+				if !q.pageable {
+					goodDst, goodSrc = within{to.lo, to.hi}, within{from.lo, from.hi}
+				}
 			}
-		} else if q.s.ctx != q.c {
-			_, err := q.c.on(b.api, q.s)
-			return err
-		}
-		if err := b.fits(i, dst, src); err != nil {
-			return err
-		}
-		q.segs.Add(b.dst[i], b.src[i], b.size[i])
-		return nil
-	})
-	if err != nil {
-		if !q.whole {
-			if e := q.submit(); e != nil {
-				*b.failIndex = noIndex // a segment before that one could not be queued, which is no segment's fault
-				return e
+			q.segs.Add(dst, src, n)
+			if len(q.segs.List) == batchSlice && !q.whole {
+				// What is valid can run while the rest is looked at.
+				if err := t.submitBatch(b, q); err != nil {
+					return err
+				}
 			}
 		}
-		return err
 	}
-	if q.whole && pageable {
-		return q.together()
+	if q.pageable {
+		return t.batchTogether(b, q)
 	}
-	return q.submit()
+	q.whole = false
+	return t.submitBatch(b, q)
 }
 
-// submit queues what is valid so far.
-func (q *batchQueue) submit() *Error {
-	if len(q.segs.List) == 0 {
+// queueSegment validates segment i in full. It tells whether the segment is to be queued; a pageable one has been copied.
+func (t *Thread) queueSegment(b *batch, q *batchQueue, i int, a *abi.MemcpyBatchAttr, to, from *places) (queue bool, err *Error) {
+	switch {
+	case b.size[i] == 0:
+		return false, b.at(i, refused(b.api, "sizes", "is 0"))
+	case b.src[i] == 0:
+		return false, b.at(i, refused(b.api, "srcs", "is NULL"))
+	case b.dst[i] == 0:
+		return false, b.at(i, refused(b.api, "dsts", "is NULL"))
+	}
+	dst, src, err := b.segment(i, a, to, from)
+	if err != nil {
+		return false, b.at(i, err)
+	}
+	if err := b.fits(i, dst, src); err != nil {
+		return false, err
+	}
+	if dst.Place == driver.Pageable || src.Place == driver.Pageable {
+		if q.whole {
+			q.pageable = true
+			return true, nil
+		}
+		return false, t.copySegment(b, q, i)
+	}
+	if _, err := q.c.on(b.api, q.s); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// submitBatch queues what is valid so far, unless the batch is to be queued as a whole.
+func (t *Thread) submitBatch(b *batch, q *batchQueue) *Error {
+	if len(q.segs.List) == 0 || q.whole {
 		return nil
 	}
-	if err := q.s.admit(q.b.api); err != nil {
+	if err := q.s.admit(b.api); err != nil {
 		return err
 	}
 	segs := q.segs
 	q.segs = driver.NewSegments()
-	q.s.submit(q.t, driver.Op{Kind: driver.OpBatch, Segs: segs})
+	q.s.submit(t, driver.Op{Kind: driver.OpBatch, Segs: segs})
 	return nil
 }
 
-// now copies pageable segment i in the calling thread, behind everything queued.
-func (q *batchQueue) now(i int, dst, src driver.Location) *Error {
-	b := q.b
-	if err := q.submit(); err != nil {
+// copySegment copies pageable segment i in the calling thread, behind everything queued.
+func (t *Thread) copySegment(b *batch, q *batchQueue, i int) *Error {
+	if err := t.submitBatch(b, q); err != nil {
 		return err
 	}
-	if err := b.fits(i, dst, src); err != nil {
-		return err
-	}
-	return q.t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpCopy, Dst: b.dst[i], Src: b.src[i], N: b.size[i]})
+	return t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpCopy, Dst: b.dst[i], Src: b.src[i], N: b.size[i]})
 }
 
-// together copies the whole batch in the calling thread: one pageable segment makes a 950 do so.
-func (q *batchQueue) together() *Error {
-	b := q.b
+// batchTogether copies the whole batch in the calling thread: one pageable segment makes a 950 do so.
+func (t *Thread) batchTogether(b *batch, q *batchQueue) *Error {
 	if b.n > maxSyncBatch {
 		return unsupported(b.api, "numBatches", "%d segments with pageable memory among them are more than %d", b.n, maxSyncBatch).quiet()
 	}
-	return q.t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
+	return t.copyPageable(b.api, q.c, q.s, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
 }

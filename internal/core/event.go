@@ -40,8 +40,8 @@ type Event struct {
 	waitedFor atomic.Bool // by a stream, with the default flag
 
 	mu     sync.Mutex
-	id     uint32 // guarded by mu; 0: none yet
-	begun  uint64 // guarded by mu; records ever begun: their numbers
+	id     uint32      // guarded by mu; 0: none yet
+	begun  uint64      // guarded by mu; records ever begun: their numbers
 	latest eventRecord // guarded by mu; the latest that is queued
 }
 
@@ -279,13 +279,22 @@ func (t *Thread) notCapturing(api string, s *Stream) *Error {
 	return fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.id)
 }
 
-// droppedRecord is why a flag will never be set.
-type droppedRecord struct{}
+// droppedRecord is why a flag will never be set: the work of its stream was dropped.
+type droppedRecord struct {
+	dev       *Device
+	abortions uint32 // of dev, when the record was queued
+}
 
 func (droppedRecord) Error() string {
-	return "the record of the event was dropped with its stream's work"
+	return "the record of the event was dropped with the work of its stream"
 }
-func (droppedRecord) Code() abi.Code { return abi.ErrRTStreamAbort }
+
+func (d droppedRecord) Code() abi.Code {
+	if d.dev.abortions.Load() != d.abortions {
+		return abi.ErrRTDeviceTaskAbort
+	}
+	return abi.ErrRTStreamAbort
+}
 
 // record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
@@ -297,6 +306,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	if err != nil {
 		return err
 	}
+	why := droppedRecord{c.dev, c.dev.abortions.Load()} // before admit: an abort that starts later counts
 	if !e.hold() {
 		return noEvent(api, "event", e.handle)
 	}
@@ -313,7 +323,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	if e.state != nil {
 		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: tag})
 	}
-	s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: droppedRecord{}, Done: e.release, Tag: tag})
+	s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag})
 	e.queued(r)
 	return nil
 }

@@ -75,13 +75,13 @@ func (c *Context) allocHost(api string, p *Addr, size uint64) *Error {
 		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes of host memory wanted, more than there are addresses", size)
 	}
 	if c.rt.open {
-		return c.alloc(p, request{api, rounded, c.rt.pageFor(abi.MemMallocHugeFirst, rounded), 1})
+		return c.alloc(p, request{api, size, rounded, c.rt.pageFor(abi.MemMallocHugeFirst, rounded), 1})
 	}
 	a, err := c.rt.drv.AllocHost(rounded)
 	if err != nil {
 		e := fromDriver(api, "size", err)
 		if errors.Is(err, driver.ErrNoMemory) {
-			e.Text = byteCount(rounded) + " of pinned host memory wanted"
+			e.Text = byteCount(size) + " of pinned host memory wanted"
 		}
 		return e
 	}

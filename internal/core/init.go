@@ -53,9 +53,11 @@ func (t *Thread) Init(configPath *byte) *Error {
 	if in.differs(text) {
 		return invalid(api, "configPath", "the configuration differs from that of the first aclInit in this process, which stays in force")
 	}
-	conf, err := parseConfig(api, text)
-	if err != nil {
-		return err
+	conf := noConfig(api)
+	if path != "" {
+		if conf, err = parseConfig(api, text); err != nil {
+			return err
+		}
 	}
 	if err := conf.checkMessages(); err != nil {
 		return err

@@ -31,12 +31,12 @@ type configLimit struct {
 // maxNesting is how many objects, and how many arrays, may lie in each other.
 const maxNesting = 10
 
-// parseConfig reads the text of a configuration file; "" is an empty configuration.
+// noConfig is the configuration without a file.
+func noConfig(api string) *initConfig { return &initConfig{api: api, device: -1, eventMode: -1} }
+
+// parseConfig reads the text of a configuration file.
 func parseConfig(api, text string) (*initConfig, *Error) {
-	conf := &initConfig{api: api, device: -1, eventMode: -1}
-	if text == "" {
-		return conf, nil
-	}
+	conf := noConfig(api)
 	if n := nesting(text); n > maxNesting {
 		return nil, fail(api, abi.ErrParseFile, "configPath", "the file nests %d deep; the limit is %d", n, maxNesting)
 	}

@@ -18,6 +18,7 @@ const (
 // request is device memory that a call of the aclrtMalloc family wants.
 type request struct {
 	api   string
+	asked uint64      // by the program
 	size  uint64      // rounded
 	page  driver.Page // what it is made of
 	tries int         // how often the driver is asked
@@ -70,7 +71,7 @@ func (t *Thread) malloc(api string, devPtr *Addr, size uint64, policy abi.MemMal
 	}
 	// The second try is for memory pools, which are to be trimmed first; until there are any it helps only where
 	// another thread frees something meanwhile.
-	return c.alloc(devPtr, request{api, rounded, page, 2})
+	return c.alloc(devPtr, request{api, size, rounded, page, 2})
 }
 
 // MallocWithCfg is aclrtMallocWithCfg. Bandwidth and access bits of the policy are accepted and change nothing: there
@@ -112,7 +113,7 @@ func (t *Thread) mallocWithCfg(api string, devPtr *Addr, size uint64, policy abi
 	if !ok {
 		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes wanted, more than there are addresses", size)
 	}
-	return c.alloc(devPtr, request{api, rounded, t.rt.pageFor(policy, rounded), 1})
+	return c.alloc(devPtr, request{api, size, rounded, t.rt.pageFor(policy, rounded), 1})
 }
 
 // checkAttributes looks at the attributes of cfg: they must be known, and the last device id that of the context. A
@@ -201,7 +202,7 @@ func (c *Context) alloc(p *Addr, r request) *Error {
 	switch {
 	case errors.Is(err, driver.ErrNoMemory):
 		free, total := dev.Memory()
-		e.Text = fmt.Sprintf("%s wanted, device %d has %s of %s left", byteCount(r.size), c.dev.user, byteCount(free), byteCount(total))
+		e.Text = fmt.Sprintf("%s wanted (%d when rounded up), device %d has %s of %s left", byteCount(r.asked), r.size, c.dev.user, byteCount(free), byteCount(total))
 	case errors.Is(err, driver.ErrUnsupported):
 		e.Arg = "policy"
 	}

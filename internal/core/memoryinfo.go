@@ -136,7 +136,8 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 	return free, total
 }
 
-// GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module: this process.
+// GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module, this process; what it used at most is not counted, so
+// the peak is what it uses now.
 func (t *Thread) GetMemUsageInfo(deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64, outputNum *uint64) *Error {
 	const api = "aclrtGetMemUsageInfo"
 	if memUsageInfo == nil {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"unsafe"
 
@@ -87,7 +88,36 @@ func BenchmarkCopy64(b *testing.B) {
 	must(b, th.CreateStream(&s))
 	b.ReportAllocs()
 	for b.Loop() {
-		must(b, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+		if th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s) != nil {
+			b.Fatal("refused")
+		}
 	}
 	must(b, th.SynchronizeStream(s))
+}
+
+func BenchmarkBatch(b *testing.B) {
+	_, th := newRuntime(b, "A2")
+	const count, n = 4096, 256
+	var host, dev core.Addr
+	must(b, th.MallocHost(&host, 64<<20))
+	must(b, th.Malloc(&dev, 64<<20, abi.MemMallocHugeFirst))
+	var s core.Handle
+	must(b, th.CreateStream(&s))
+	dsts, srcs := make([]core.Addr, count), make([]core.Addr, count)
+	sizes := make([]uint64, count)
+	for i, k := range rand.Perm(64 << 20 / 4096)[:count] {
+		dsts[i], srcs[i], sizes[i] = dev+core.Addr(k)*4096, host+core.Addr(k*7919%(64<<20/4096))*4096, n
+	}
+	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	var zero, at uint64
+	b.ReportAllocs()
+	b.SetBytes(count * n)
+	for b.Loop() {
+		if th.MemcpyBatchAsync(&dsts[0], &sizes[0], &srcs[0], &sizes[0], count, &attr, &zero, 1, &at, s) != nil {
+			b.Fatal("refused")
+		}
+		if th.SynchronizeStream(s) != nil {
+			b.Fatal("failed")
+		}
+	}
 }

@@ -392,13 +392,21 @@ func testIndirectFaults(e *env) {
 		e.Fatal("pinned memory was written")
 	}
 	// The descriptor itself may be gone.
-	if err := e.dev.Free(desc.addr); err != nil {
-		e.Fatal(err)
+	for i, op := range []driver.Op{
+		{Kind: driver.OpDesc, Src: desc.addr, N: 64, Layout: driver.Desc64},
+		{Kind: driver.OpOffset, Dst: desc.addr, Src: desc.addr + 8, N: 500},
+	} {
+		release := q.block()
+		op.Tag = tag(i)
+		q.Submit(op)
+		if i == 0 {
+			if err := e.dev.Free(desc.addr); err != nil {
+				e.Fatal(err)
+			}
+		}
+		release()
+		q.fails("freed descriptor or cells", tag(i), driver.ErrFault)
 	}
-	q.Submit(driver.Op{Kind: driver.OpDesc, Src: desc.addr, N: 64, Layout: driver.Desc64, Tag: tag(3)})
-	q.fails("freed descriptor", tag(3), driver.ErrFault)
-	q.Submit(driver.Op{Kind: driver.OpOffset, Dst: desc.addr, Src: desc.addr + 8, N: 500, Tag: tag(4)})
-	q.fails("freed cells", tag(4), driver.ErrFault)
 }
 
 // A chain in which each operation needs what the one before it wrote.

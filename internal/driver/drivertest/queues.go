@@ -90,10 +90,12 @@ func testPost(e *env) {
 	}
 }
 
-// everyOp returns operations of every kind that can end at once, and some that fail.
+// everyOp returns operations of every kind that can end at once, and some that fail: those whose names begin with bad,
+// through descriptors and cells that hold nonsense, since all else a driver is given has been checked.
 func (e *env) everyOp() map[string]driver.Op {
-	a, b, desc := e.device(2<<20), e.device(2<<20), e.device(128)
+	a, b, desc := e.device(2<<20), e.device(2<<20), e.device(256)
 	e.write(desc.addr, append(descriptor(driver.Desc64, a.addr, b.addr, 100), append(cell(a.addr), cell(b.addr)...)...))
+	e.write(desc.addr+128, descriptor(driver.Desc64, a.addr, 12345, 100))
 	set := e.d.NewFlag()
 	set.Set()
 	batch := func(count, n int) *driver.Segments {
@@ -121,9 +123,8 @@ func (e *env) everyOp() map[string]driver.Op {
 		"post":        {Kind: driver.OpPost, Fn: func() {}},
 		"call":        {Kind: driver.OpCall, Fn: func() {}},
 		"fail":        {Kind: driver.OpFail, Err: errDropped},
-		"bad copy":    {Kind: driver.OpCopy, Dst: a.addr, Src: b.addr, N: 1 << 40},
-		"bad 2-D":     {Kind: driver.OpCopy2D, Dst: a.addr, Src: b.addr, N: 1000, Height: 10_000, DstPitch: 1000, SrcPitch: 1001},
-		"bad fill":    {Kind: driver.OpFill, Dst: 4096, N: 100, Width: 1},
+		"bad desc":    {Kind: driver.OpDesc, Src: desc.addr + 128, N: 64, Layout: driver.Desc64},
+		"bad offset":  {Kind: driver.OpOffset, Dst: desc.addr + 64, Src: desc.addr + 72, N: 100, DstPitch: 1 << 50},
 	}
 }
 
@@ -335,15 +336,20 @@ func testDropRunningCopy(e *env) {
 }
 
 func testFailures(e *env) {
-	m, dev := e.pinned(300), e.device(300)
+	m, dev, desc := e.pinned(300), e.device(300), e.device(64)
+	e.write(desc.addr, descriptor(driver.Desc64, dev.addr, 12345, 10))
 	q := e.queue()
 	for _, queued := range []bool{false, true} {
 		clear(m.host)
-		release := func() {}
+		release, gone := func() {}, memory{}
 		if queued {
-			release = q.block()
+			release, gone = q.block(), e.device(300)
 		}
 		var want []failure
+		fault := func(op driver.Op) {
+			q.submit(op)
+			want = append(want, failure{op.Tag, driver.ErrFault})
+		}
 		for i := range 300 {
 			switch i % 5 {
 			case 0:
@@ -351,19 +357,25 @@ func testFailures(e *env) {
 				q.Submit(driver.Op{Kind: driver.OpFail, Err: err, Tag: tag(i)})
 				want = append(want, failure{tag(i), err})
 			case 1:
-				q.Copy(dev.addr+200, m.addr, 101, tag(i)) // one byte too many
-				want = append(want, failure{tag(i), driver.ErrFault})
+				fault(driver.Op{Kind: driver.OpDesc, Src: desc.addr, N: 64, Layout: driver.Desc64, Tag: tag(i)})
 			case 2:
-				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 301, Width: 1, Value: 5, Tag: tag(i)})
-				want = append(want, failure{tag(i), driver.ErrFault})
+				if queued {
+					fault(driver.Op{Kind: driver.OpCopy, Dst: gone.addr, Src: m.addr, N: 100, Tag: tag(i)})
+				}
 			case 3:
-				segs := driver.NewSegments()
-				segs.Add(dev.addr, m.addr, 10)
-				segs.Add(dev.addr+299, m.addr, 10)
-				q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: tag(i)})
-				want = append(want, failure{tag(i), driver.ErrFault})
+				if queued {
+					segs := driver.NewSegments()
+					segs.Add(dev.addr, m.addr, 10)
+					segs.Add(gone.addr, m.addr, 10)
+					fault(driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: tag(i)})
+				}
 			default:
 				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + uintptr(i), N: 1, Width: 1, Value: 1, Tag: tag(i)})
+			}
+		}
+		if queued {
+			if err := e.dev.Free(gone.addr); err != nil {
+				e.Fatal(err)
 			}
 		}
 		release()

@@ -233,7 +233,7 @@ func (d *Driver) Close() error {
 	}
 	for _, block := range d.hosts.byAlias.load() {
 		for _, s := range block {
-			errs = append(errs, arena.Unreserve(s.start, roundUp(s.reg.size, 4096)))
+			errs = append(errs, arena.Unreserve(s.start, aliasBytes(s.reg.size)))
 		}
 	}
 	d.hosts.byAlias.blocks.Store(nil)

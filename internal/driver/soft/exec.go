@@ -10,6 +10,9 @@ import (
 	"ropeway/internal/memcopy"
 )
 
+// backBytes is from where on it pays to ask whether memory has its pages.
+const backBytes = 4096
+
 // back gives n bytes at addr pages, if they are of a large allocation that has none yet: in 2 MiB steps that is several
 // times faster than faults. resolve does it for what one goroutine moves at a time, chunks do it for themselves.
 func (d *Driver) back(addr uintptr, n uint64) error {
@@ -31,7 +34,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 		if a.Room(addr) < n {
 			return 0, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
 		}
-		if n <= chunkBytes {
+		if n >= backBytes && n <= chunkBytes {
 			if err := a.Prepare(addr, n); err != nil {
 				return 0, outOfMemory(err)
 			}
@@ -55,18 +58,15 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
 }
 
-// copyNow copies in the calling goroutine, which belongs to the program.
+// copyNow copies in the calling goroutine, which belongs to the program. The core has looked at the addresses a moment
+// ago, so arena memory needs no second look: what is freed meanwhile stays mapped.
 func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
-	to, err := d.resolve(dst, n, false)
-	if err != nil {
-		return err
-	}
-	from, err := d.resolve(src, n, false)
-	if err != nil {
-		return err
+	to, from := d.arenaOf(dst), d.arenaOf(src)
+	if to == nil || from == nil || n >= backBytes {
+		return d.move(&driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, false, nil)
 	}
 	defer guarded(debug.SetPanicOnFault(true), &err)
-	memcopy.Copy(to, from, uintptr(n))
+	memcopy.Copy(dst+to.Delta(), src+from.Delta(), uintptr(n))
 	return nil
 }
 
@@ -101,6 +101,9 @@ func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (er
 		return d.copy(op, pageable, at)
 	case driver.OpCopy2D:
 		if op.N*op.Height >= parallelBytes && !overlap(op) {
+			if err := d.whole(op, pageable); err != nil {
+				return err
+			}
 			return d.parallel(op, 0, 0, pageable, at)
 		}
 		return d.rows(op, 0, op.Height, pageable)
@@ -108,7 +111,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (er
 		if op.Segs.Bytes >= parallelBytes || len(op.Segs.List) > parallelSegs {
 			return d.parallel(op, 0, 0, pageable, at)
 		}
-		return d.segments(op.Segs.List, pageable, nil)
+		return d.segments(op.Segs.List, op.Segs.Bytes, pageable, nil)
 	default:
 		n := op.N * uint64(op.Width)
 		dst, err := d.resolve(op.Dst, n, pageable)
@@ -145,6 +148,19 @@ func (d *Driver) copy(op *driver.Op, pageable bool, at *atomic.Pointer[job]) err
 	return nil
 }
 
+// whole fails unless all rows of a 2-D copy, with what lies between them, are inside one range on either side: chunks
+// see their own rows only.
+func (d *Driver) whole(op *driver.Op, pageable bool) error {
+	if op.Height == 0 {
+		return nil
+	}
+	if _, err := d.resolve(op.Dst, (op.Height-1)*op.DstPitch+op.N, pageable); err != nil {
+		return err
+	}
+	_, err := d.resolve(op.Src, (op.Height-1)*op.SrcPitch+op.N, pageable)
+	return err
+}
+
 // rows copies the rows first to last of a 2-D copy.
 func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 	if first >= last {
@@ -166,40 +182,72 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 	return nil
 }
 
-// ahead is how many segments before its turn a segment's memory is asked for.
-const ahead = 8
+const (
+	ahead       = 8       // how many segments before its turn a segment's memory is asked for
+	streamBatch = 4 << 20 // a batch of this many bytes is written past the cache
+)
 
-// segments copies a run of a batch, until stop (which may be nil) says otherwise.
-func (d *Driver) segments(list []driver.Segment, pageable bool, stop *atomic.Bool) error {
+// lens resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and comparing
+// with its bounds is cheaper than looking it up.
+type lens struct {
+	d        *Driver
+	pageable bool
+	lo, hi   uintptr // addresses known to lie in one live arena allocation
+	delta    uintptr // from there to the engine's
+}
+
+func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
+	if addr >= l.lo && addr < l.hi && n <= uint64(l.hi-addr) {
+		return addr + l.delta, nil
+	}
+	at, err := l.d.resolve(addr, n, l.pageable)
+	if err != nil {
+		return 0, err
+	}
+	if a := l.d.arenaOf(addr); a != nil {
+		if hi := addr + uintptr(a.Room(addr)); hi == l.hi {
+			l.lo = min(l.lo, addr)
+		} else {
+			l.lo, l.hi, l.delta = addr, hi, a.Delta()
+		}
+	}
+	return at, nil
+}
+
+// prefetch asks for the first line of what is at addr.
+func (l *lens) prefetch(addr uintptr) {
+	if addr >= l.lo && addr < l.hi {
+		memcopy.Prefetch(addr + l.delta)
+	}
+}
+
+// segments copies a run of a batch of total bytes, until stop (which may be nil) says otherwise.
+func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) error {
+	to, from := lens{d: d, pageable: pageable}, lens{d: d, pageable: pageable}
 	for i := range list {
 		if i+ahead < len(list) {
-			d.prefetch(&list[i+ahead])
+			from.prefetch(list[i+ahead].Src)
+			to.prefetch(list[i+ahead].Dst)
 		}
 		s := &list[i]
-		dst, err := d.resolve(s.Dst, s.N, pageable)
+		dst, err := to.resolve(s.Dst, s.N)
 		if err != nil {
 			return err
 		}
-		src, err := d.resolve(s.Src, s.N, pageable)
+		src, err := from.resolve(s.Src, s.N)
 		if err != nil {
 			return err
 		}
-		memcopy.Copy(dst, src, uintptr(s.N))
+		if total >= streamBatch {
+			memcopy.CopyStream(dst, src, uintptr(s.N))
+		} else {
+			memcopy.Copy(dst, src, uintptr(s.N))
+		}
 		if stop != nil && i&63 == 63 && stop.Load() {
 			return nil
 		}
 	}
 	return nil
-}
-
-// prefetch asks for the first lines of what s reads and writes.
-func (d *Driver) prefetch(s *driver.Segment) {
-	if a := d.arenaOf(s.Src); a != nil {
-		memcopy.Prefetch(s.Src + a.Delta())
-	}
-	if a := d.arenaOf(s.Dst); a != nil {
-		memcopy.Prefetch(s.Dst + a.Delta())
-	}
 }
 
 func fill(dst uintptr, op *driver.Op, n uint64) {
@@ -283,6 +331,9 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 	case driver.OpCopy:
 		return d.probePair(op.Dst, op.Src, op.N)
 	case driver.OpCopy2D:
+		if err := d.whole(op, true); err != nil {
+			return err
+		}
 		for i := range op.Height {
 			if err := d.probePair(op.Dst+uintptr(i*op.DstPitch), op.Src+uintptr(i*op.SrcPitch), op.N); err != nil {
 				return err

@@ -8,14 +8,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// catchFault, deferred, turns a memory fault into *err. It needs debug.SetPanicOnFault in the goroutine.
-func catchFault(err *error) {
-	if r := recover(); r != nil {
-		*err = asFault(r)
-	}
-}
-
-// guarded, deferred with what debug.SetPanicOnFault(true) returned, is catchFault for goroutines of the program.
+// guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
 func guarded(old bool, err *error) {
 	debug.SetPanicOnFault(old)
 	if r := recover(); r != nil {

@@ -21,6 +21,7 @@ type flag struct {
 
 	mu     sync.Mutex
 	queues []*queue  // guarded by mu; parked at this flag
+	sets   uint64    // guarded by mu; how often it was set or abandoned
 	hosts  []*waiter // guarded by mu
 }
 
@@ -47,6 +48,7 @@ func (f *flag) open(at int64, err error) {
 	} else {
 		f.at.Store(at)
 	}
+	f.sets++
 	queues, hosts := f.queues, f.hosts
 	f.queues, f.hosts = nil, nil
 	f.mu.Unlock()
@@ -60,13 +62,16 @@ func (f *flag) open(at int64, err error) {
 
 func (f *flag) decided() bool { return f.IsSet() || f.err.Load() != nil }
 
-// register puts q on the list of queues to unpark, or returns true if there is nothing to wait for. q.mu is held.
-func (f *flag) register(q *queue) bool {
+// register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is set,
+// or was since the wait began (and has been cleared again; a queue must not miss that, it may have been the last time).
+// since is where the wait remembers when it began. q.mu is held.
+func (f *flag) register(q *queue, since *uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.decided() {
+	if f.decided() || *since != 0 && *since != f.sets+1 {
 		return true
 	}
+	*since = f.sets + 1
 	for _, o := range f.queues {
 		if o == q {
 			return false

@@ -73,7 +73,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 	h.lastID++
 	r := &registration{start: addr, size: n, device: int32(device), id: registeredID | h.lastID}
 	if mapped {
-		alias, err := arena.Reserve(roundUp(n, 4096))
+		alias, err := arena.Reserve(aliasBytes(n))
 		if err != nil {
 			return 0, fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err)
 		}
@@ -96,7 +96,7 @@ func (d *Driver) Unregister(addr uintptr) error {
 	h.byHost.remove(s)
 	if a := s.reg.alias; a != 0 {
 		h.byAlias.remove(h.byAlias.find(a))
-		return arena.Unreserve(a, roundUp(s.reg.size, 4096))
+		return arena.Unreserve(a, aliasBytes(s.reg.size))
 	}
 	return nil
 }
@@ -146,5 +146,8 @@ func (d *Driver) hostArena() (*arena.Arena, error) {
 	d.host.Store(a)
 	return a, nil
 }
+
+// aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
+func aliasBytes(n uint64) uint64 { return roundUp(n, 2<<20) }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,8 @@ func (j *job) work(l limit) {
 			return
 		}
 		if err := j.chunk(i); err != nil {
-			j.failed.CompareAndSwap(nil, &err)
+			first := err // a variable of its own, so that success allocates nothing
+			j.failed.CompareAndSwap(nil, &first)
 			j.stop.Store(true)
 		}
 	}
@@ -119,7 +121,7 @@ func (j *job) waitForHelpers() {
 
 // chunk does the i-th chunk.
 func (j *job) chunk(i int64) (err error) {
-	defer catchFault(&err)
+	defer guarded(debug.SetPanicOnFault(true), &err)
 	op := &j.op
 	switch op.Kind {
 	case driver.OpCopy:
@@ -136,7 +138,7 @@ func (j *job) chunk(i int64) (err error) {
 		first := uint64(i) * j.step
 		return j.d.rows(op, first, min(first+j.step, op.Height), j.pageable)
 	case driver.OpBatch:
-		return j.d.segments(op.Segs.List[j.cuts[i]:j.cuts[i+1]], j.pageable, &j.stop)
+		return j.d.segments(op.Segs.List[j.cuts[i]:j.cuts[i+1]], op.Segs.Bytes, j.pageable, &j.stop)
 	case driver.OpFill:
 		from := uint64(i) * j.step
 		n := min(j.step, op.N-from)

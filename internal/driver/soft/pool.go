@@ -2,7 +2,6 @@ package soft
 
 import (
 	"runtime"
-	"runtime/debug"
 	"sync"
 )
 
@@ -153,7 +152,6 @@ func (p *pool) next() (*queue, *job) {
 
 func (p *pool) work() {
 	defer p.running.Done()
-	debug.SetPanicOnFault(true) // memory that has disappeared is an error of the task, not the end of the process
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {

@@ -54,6 +54,7 @@ type queue struct {
 type headState struct {
 	timer    *time.Timer // running
 	expired  bool        // the timer has fired
+	sets     uint64      // how often the flag had been set when the wait began, and 1; 0: not begun
 	called   bool        // the call was started
 	returned bool        // and has come back
 }
@@ -89,14 +90,25 @@ func (q *queue) Submit(op driver.Op) {
 	if op.Kind == driver.OpSet {
 		op.Flag.(*flag).producer.Store(q)
 	}
-	if small(&op) && q.state.CompareAndSwap(0, owned|direct) {
-		q.finish(&op, q.d.exec(&op, nil))
-		if !q.state.CompareAndSwap(owned|direct, 0) {
-			q.letGo()
-		}
-		return
+	if !small(&op) || !q.now(&op) {
+		q.push(op)
 	}
-	q.push(op)
+}
+
+// now runs op in its submitter, if q is at rest.
+func (q *queue) now(op *driver.Op) bool {
+	if !q.state.CompareAndSwap(0, owned|direct) {
+		return false
+	}
+	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
+	ready := op.Kind != driver.OpAwait || op.Flag.IsSet()
+	if ready {
+		q.finish(op, q.d.exec(op, nil))
+	}
+	if !q.state.CompareAndSwap(owned|direct, 0) {
+		q.letGo()
+	}
+	return ready
 }
 
 // small tells whether op can run in its submitter.
@@ -176,25 +188,28 @@ func (q *queue) letGo() {
 	for _, w := range q.waiters {
 		w.direct = false
 	}
-	q.notify()
-	more := q.ring.n > 0
-	if more {
-		q.state.Store(owned | pending | q.watch())
-	} else {
-		q.state.Store(0)
-	}
+	more := q.rest()
 	q.mu.Unlock()
 	if more {
 		q.d.pool.schedule(q)
 	}
 }
 
-// watch is the watched bit, as waiters says. mu is held.
-func (q *queue) watch() uint32 {
-	if len(q.waiters) > 0 {
-		return watched
+// rest sets the state as its owner lets go of q, and returns whether there are tasks left, for which q must be scheduled.
+// Waiters are told after the state says that all is over: who has waited finds q idle. mu is held.
+func (q *queue) rest() (more bool) {
+	if q.ring.n == 0 {
+		q.state.Store(0)
+		q.notify()
+		return false
 	}
-	return 0
+	q.notify()
+	s := uint32(owned | pending)
+	if len(q.waiters) > 0 {
+		s |= watched
+	}
+	q.state.Store(s)
+	return true
 }
 
 // notify wakes the waiters whose tasks are over. mu is held.
@@ -243,16 +258,13 @@ func (q *queue) run(until uint64, most int) {
 
 		q.mu.Lock()
 		q.completed++
-		if len(q.waiters) > 0 {
+		if len(q.waiters) > 0 && q.ring.n > 0 {
 			q.notify()
 		}
 	}
-	more := q.ring.n > 0
-	if more {
-		q.state.Store(owned | pending | q.watch())
-	} else {
+	more := q.rest()
+	if !more {
 		q.ring.shrink()
-		q.state.Store(0)
 	}
 	q.mu.Unlock()
 	if more {
@@ -268,7 +280,11 @@ func (q *queue) headReady(drop bool) bool {
 	switch op.Kind {
 	case driver.OpAwait:
 		f := op.Flag.(*flag)
-		if drop || h.expired || f.register(q) {
+		open := f.register(q, &h.sets)
+		if open {
+			h.expired = false // it was set in time, but nobody had time to look
+		}
+		if drop || open || h.expired {
 			f.forget(q)
 			if h.timer != nil {
 				h.timer.Stop()

@@ -1,0 +1,120 @@
+// Command ropeway shows what the AscendCL runtime in this module does, and on what: info, demo, version.
+//
+// Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 130 and 143 it was interrupted.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"ropeway/internal/ui"
+)
+
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitSignal = 128 // plus the number of the signal
+)
+
+func main() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals) // a second one ends the process at once
+		cancel(interrupted(s.(syscall.Signal)))
+	}()
+	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr, os.Getenv))
+}
+
+// interrupted is the error of a command that a signal ended.
+type interrupted syscall.Signal
+
+func (i interrupted) Error() string {
+	if syscall.Signal(i) == syscall.SIGINT {
+		return "interrupted"
+	}
+	return "ended by a signal: " + syscall.Signal(i).String()
+}
+
+// usageError is a command that was called wrongly; next says what to do.
+type usageError struct {
+	err  error
+	next string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// failure is a command that failed; next says what to do.
+type failure struct {
+	err  error
+	next string
+}
+
+func (e *failure) Error() string { return e.err.Error() }
+func (e *failure) Unwrap() error { return e.err }
+
+// app is what the commands share.
+type app struct {
+	name    string // how to call the program again
+	stdout  io.Writer
+	stderr  io.Writer
+	getenv  func(string) string
+	started bool // the command line was understood
+}
+
+// run is the whole program: args has its name first. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
+	a := &app{name: "ropeway", stdout: stdout, stderr: stderr, getenv: getenv}
+	if strings.Contains(args[0], "/") {
+		a.name = args[0] // it may not be in PATH
+	}
+	root := a.root()
+	root.SetArgs(args[1:])
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	// Whatever a command makes of it, a signal is why it ended.
+	var sig interrupted
+	if ctx.Err() != nil && errors.As(context.Cause(ctx), &sig) {
+		a.report(sig.Error(), "")
+		return exitSignal + int(sig)
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		a.report(usage.Error(), usage.next)
+		return exitUsage
+	}
+	if !a.started {
+		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name, strings.TrimPrefix(cmd.CommandPath(), root.Name())))
+		return exitUsage
+	}
+	var failed *failure
+	next := ""
+	if errors.As(err, &failed) {
+		next = failed.next
+	}
+	a.report(err.Error(), next)
+	return exitFailed
+}
+
+// report tells the user what is wrong and what to do about it.
+func (a *app) report(problem, next string) {
+	o := ui.New(a.stderr, a.getenv)
+	o.Line("%s %s", o.Bad("ropeway:"), problem)
+	if next != "" {
+		o.Line("  %s", next)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// root is the command without a name: it shows what there is.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ropeway",
+		Short: "AscendCL on any Linux machine, for real",
+		Long: `ropeway is the AscendCL runtime in Go, with a software device that behaves like an
+Ascend NPU: the same checks, the same error codes, the same asynchrony.
+
+Start with the demo: it copies in every direction, checks every byte and tells
+how fast it was.`,
+		Example: `  ropeway demo                    copy, verify and measure, in seconds
+  ropeway info --product 310P     what a product has
+  ropeway version --json          for scripts`,
+		Version: buildVersion(),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			next := fmt.Sprintf("see %s --help", a.name)
+			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+				next = fmt.Sprintf("did you mean %s %s?", a.name, strings.Join(like, " or "))
+			}
+			return &usageError{fmt.Errorf("there is no command %q", args[0]), next}
+		},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun:           func(*cobra.Command, []string) { a.started = true },
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetVersionTemplate("ropeway {{.Version}}\n")
+	root.AddCommand(a.version(), a.info(), a.demo())
+	root.SetHelpCommand(a.help(root))
+	return root
+}

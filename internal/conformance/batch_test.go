@@ -1,0 +1,299 @@
+package conformance
+
+import (
+	"errors"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// batchArgs are the arguments of a batch copy.
+type batchArgs struct {
+	th        *core.Thread
+	dsts      []core.Addr
+	destMaxs  []uint64
+	srcs      []core.Addr
+	sizes     []uint64
+	n         uint64
+	attrs     []abi.MemcpyBatchAttr
+	indexes   []uint64
+	numAttrs  uint64
+	failIndex *uint64
+	stream    core.Handle
+
+	data, old [][]byte // what the sources and the destinations hold
+}
+
+type batchCall func(e *env, a *batchArgs) *core.Error
+
+func batchNow(_ *env, a *batchArgs) *core.Error {
+	return a.th.MemcpyBatch(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex)
+}
+
+func batchNowV2(_ *env, a *batchArgs) *core.Error {
+	return a.th.MemcpyBatchV2(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs)
+}
+
+func batchAsync(_ *env, a *batchArgs) *core.Error {
+	return a.th.MemcpyBatchAsync(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex, a.stream)
+}
+
+func batchAsyncV2(_ *env, a *batchArgs) *core.Error {
+	return a.th.MemcpyBatchAsyncV2(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.stream)
+}
+
+// first0 is a C pointer to a list; nil gives NULL.
+func first0[T any](list []T) *T { return unsafe.SliceData(list) }
+
+// What failIndex may be besides the number of a segment.
+const (
+	notWritten = 777 // what it was
+	noSegment  = ^uint64(0)
+)
+
+// newBatch makes a batch of segments, all from one place to another.
+func newBatch(e *env, from, to where, sizes ...uint64) *batchArgs {
+	e.Helper()
+	index := uint64(notWritten)
+	a := &batchArgs{th: e.th, n: uint64(len(sizes)), numAttrs: 1, failIndex: &index, stream: e.stream()}
+	a.attrs = []abi.MemcpyBatchAttr{{DstLoc: location(to), SrcLoc: location(from)}}
+	a.indexes = []uint64{0}
+	for i, n := range sizes {
+		a.add(e, from, to, n, uint64(i))
+	}
+	return a
+}
+
+// add appends a segment to the lists, not to n.
+func (a *batchArgs) add(e *env, from, to where, n, seed uint64) {
+	e.Helper()
+	src, dst := e.memory(from, n+1), e.memory(to, n+1)
+	data, old := noise(n+1, 2*seed), noise(n+1, 2*seed+1)
+	e.write(src, data)
+	e.write(dst, old)
+	a.dsts, a.srcs = append(a.dsts, dst), append(a.srcs, src)
+	a.destMaxs, a.sizes = append(a.destMaxs, n), append(a.sizes, n)
+	a.data, a.old = append(a.data, data), append(a.old, old)
+}
+
+// location is how an attribute declares a place.
+func location(w where) abi.MemLocation {
+	if w == dev {
+		return abi.MemLocation{Type: abi.MemLocationTypeDevice}
+	}
+	return abi.MemLocation{Type: abi.MemLocationTypeHost}
+}
+
+// arrived checks that exactly the segments for which copied is true have been copied.
+func (a *batchArgs) arrived(e *env, copied func(i int) bool) {
+	e.Helper()
+	for i := range a.data {
+		want := append([]byte(nil), a.old[i]...)
+		if copied(i) {
+			copy(want, a.data[i][:len(want)-1])
+		}
+		e.holds(a.dsts[i], want)
+	}
+}
+
+func all(int) bool  { return true }
+func none(int) bool { return false }
+
+// fails checks what a failed batch says.
+func (a *batchArgs) fails(e *env, err *core.Error, code abi.Code, index uint64) {
+	e.Helper()
+	e.want(err, code)
+	if a.failIndex != nil && *a.failIndex != index {
+		e.Errorf("failIndex is %d, want %d", int64(*a.failIndex), int64(index))
+	}
+}
+
+// three is the batch that proofs spoil: three pinned segments to the device, in lists with room for a batch that is too
+// long.
+func three(e *env) *batchArgs {
+	a := newBatch(e, host, dev, 64, 64, 64)
+	a.numAttrs = 3
+	const room = 4099
+	for len(a.sizes) < room {
+		a.dsts, a.srcs = append(a.dsts, a.dsts[0]), append(a.srcs, a.srcs[0])
+		a.destMaxs, a.sizes = append(a.destMaxs, 64), append(a.sizes, 64)
+	}
+	for len(a.attrs) < room {
+		a.attrs = append(a.attrs, a.attrs[0])
+		a.indexes = append(a.indexes, uint64(len(a.indexes)))
+	}
+	return a
+}
+
+// batchBreakers are what both batch calls check first, and under which number; the rest differ.
+func batchBreakers(more breakers[batchArgs]) breakers[batchArgs] {
+	b := breakers[batchArgs]{
+		1:  func(e *env, a *batchArgs) { a.failIndex = nil },
+		2:  func(e *env, a *batchArgs) { a.sizes = nil },
+		3:  func(e *env, a *batchArgs) { a.n = 0 },
+		4:  func(e *env, a *batchArgs) { clear(a.sizes) },
+		5:  func(e *env, a *batchArgs) { a.dsts = nil },
+		6:  func(e *env, a *batchArgs) { a.destMaxs = nil },
+		7:  func(e *env, a *batchArgs) { a.srcs = nil },
+		9:  func(e *env, a *batchArgs) { a.attrs = nil },
+		10: func(e *env, a *batchArgs) { a.indexes = nil },
+		11: func(e *env, a *batchArgs) { a.destMaxs[2] = a.sizes[2] - 1 },
+		12: func(e *env, a *batchArgs) { a.attrs[1].Rsv[15], a.numAttrs = 1, max(2, a.numAttrs) },
+		13: func(e *env, a *batchArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
+	}
+	for rule, f := range more {
+		b[rule] = f
+	}
+	return b
+}
+
+func foreignDst(a *batchArgs, i int) { a.attrs[i].DstLoc.ID = 1 }
+func foreignSrc(a *batchArgs, i int) { a.attrs[i].SrcLoc = abi.MemLocation{Type: abi.MemLocationTypeDevice} }
+func bothHost(e *env, a *batchArgs, i int) {
+	a.dsts[i], a.attrs[i].DstLoc = e.pinned(64), location(host)
+}
+
+var batchNowBreakers = batchBreakers(breakers[batchArgs]{
+	14: func(e *env, a *batchArgs) { a.numAttrs = 0 },
+	15: func(e *env, a *batchArgs) { a.numAttrs = a.n + 1 },
+	16: func(e *env, a *batchArgs) { a.n = 4097 },
+	17: func(e *env, a *batchArgs) { a.indexes[0] = 1 },
+	18: func(e *env, a *batchArgs) { a.indexes[1] = a.indexes[0] },
+	19: func(e *env, a *batchArgs) { a.indexes[2] = a.n },
+	20: func(e *env, a *batchArgs) { a.dsts[1] = e.freed(dev, 64) },
+	21: func(e *env, a *batchArgs) { foreignDst(a, 1) },
+	22: func(e *env, a *batchArgs) { a.srcs[1] = e.freed(host, 64) },
+	23: func(e *env, a *batchArgs) { foreignSrc(a, 1) },
+	24: func(e *env, a *batchArgs) { bothHost(e, a, 1) },
+})
+
+// batchNowProofs are the rules of aclrtMemcpyBatch from the product rule on, which its V2 shares.
+func batchNowProofs(call batchCall) map[int]proof {
+	b := batchNowBreakers
+	// rule is the proof of a rule after which failIndex has a value, and nothing was copied.
+	rule := func(k int, index uint64) proof {
+		return func(e *env) *core.Error {
+			a := three(e)
+			whole := *a
+			b.spoil(e, a, k)
+			err := call(e, a)
+			if c := caseOf(e.T, "aclrtMemcpyBatch", k); c.HasCode {
+				a.fails(e, err, c.Code, index)
+			} else {
+				a.fails(e, err, abi.ErrRTParamInvalid, index)
+			}
+			whole.dsts = append([]core.Addr(nil), whole.dsts...)
+			whole.dsts[1] = whole.dsts[0] // it may be gone
+			whole.old[1] = whole.old[0]
+			whole.arrived(e, none)
+			return err
+		}
+	}
+	proofs := map[int]proof{13: rule(13, notWritten)}
+	for k := 14; k <= 19; k++ {
+		proofs[k] = rule(k, noSegment)
+	}
+	for k := 20; k <= 24; k++ {
+		proofs[k] = rule(k, 1)
+	}
+	proofs[25] = func(e *env) *core.Error {
+		a := three(e)
+		e.faults.Fail(faulty.Run, 1, driver.ErrUnsupported)
+		err := call(e, a)
+		a.fails(e, err, abi.ErrRTFeatureNotSupport, noSegment)
+		a.arrived(e, none)
+		return err
+	}
+	proofs[26] = func(e *env) *core.Error {
+		a := three(e)
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		a.fails(e, call(e, a), abi.ErrRTDrvInternalError, noSegment)
+		a.arrived(e, none)
+		// Ordinary memory that is not there is found when it is touched, before anything is written.
+		a = newBatch(e, unreg, dev, 64, 64, 64)
+		a.srcs[2] = e.hole() + 4096
+		err := call(e, a)
+		a.fails(e, err, abi.ErrRTParamInvalid, noSegment)
+		a.arrived(e, none)
+		return err
+	}
+	return proofs
+}
+
+// batchRule is the proof of a rule of the ACL layer.
+func batchRule(b breakers[batchArgs], k int, index uint64, call batchCall) proof {
+	return func(e *env) *core.Error {
+		a := three(e)
+		b.spoil(e, a, k)
+		err := call(e, a)
+		a.fails(e, err, codeOf(err), index)
+		return err
+	}
+}
+
+func init() {
+	b, call := batchNowBreakers, batchCall(batchNow)
+	rest := batchNowProofs(call)
+	prove("aclrtMemcpyBatch", 1, batchRule(b, 1, 0, call))
+	prove("aclrtMemcpyBatch", 2, batchRule(b, 2, notWritten, call))
+	prove("aclrtMemcpyBatch", 3, batchRule(b, 3, notWritten, call))
+	prove("aclrtMemcpyBatch", 4, batchRule(b, 4, noSegment, call))
+	prove("aclrtMemcpyBatch", 5, batchRule(b, 5, notWritten, call))
+	prove("aclrtMemcpyBatch", 6, batchRule(b, 6, notWritten, call))
+	prove("aclrtMemcpyBatch", 7, batchRule(b, 7, notWritten, call))
+	prove("aclrtMemcpyBatch", 9, batchRule(b, 9, notWritten, call))
+	prove("aclrtMemcpyBatch", 10, batchRule(b, 10, notWritten, call))
+	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, notWritten, call))
+	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, notWritten, call))
+	prove("aclrtMemcpyBatch", 13, func(e *env) *core.Error {
+		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
+			o := e.on(m)
+			a := newBatch(o, host, dev, 64)
+			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, notWritten)
+			a.arrived(o, none)
+		}
+		return rest[13](e)
+	})
+	prove("aclrtMemcpyBatch", 14, rest[14])
+	prove("aclrtMemcpyBatch", 15, rest[15])
+	prove("aclrtMemcpyBatch", 16, rest[16])
+	prove("aclrtMemcpyBatch", 17, rest[17])
+	prove("aclrtMemcpyBatch", 18, rest[18])
+	prove("aclrtMemcpyBatch", 19, rest[19])
+	prove("aclrtMemcpyBatch", 20, rest[20])
+	prove("aclrtMemcpyBatch", 21, rest[21])
+	prove("aclrtMemcpyBatch", 22, rest[22])
+	prove("aclrtMemcpyBatch", 23, rest[23])
+	prove("aclrtMemcpyBatch", 24, rest[24])
+	prove("aclrtMemcpyBatch", 25, rest[25])
+	prove("aclrtMemcpyBatch", 26, rest[26])
+}
+
+func init() {
+	b, call := batchNowBreakers, batchCall(batchNowV2)
+	prove("aclrtMemcpyBatchV2", 1, batchRule(b, 2, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 2, batchRule(b, 3, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 3, batchRule(b, 4, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 4, batchRule(b, 5, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 5, batchRule(b, 6, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 6, batchRule(b, 7, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 8, batchRule(b, 9, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 9, batchRule(b, 10, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 10, batchRule(b, 11, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 11, batchRule(b, 12, notWritten, call))
+	prove("aclrtMemcpyBatchV2", 12, func(e *env) *core.Error {
+		e.sameAs("aclrtMemcpyBatch", batchNowProofs(noIndexCall(call)))
+		return nil
+	})
+}
+
+// noIndexCall makes a V2 call with arguments whose failIndex then says nothing.
+func noIndexCall(call batchCall) batchCall {
+	return func(e *env, a *batchArgs) *core.Error {
+		a.failIndex = nil
+		return call(e, a)
+	}
+}

@@ -1,0 +1,263 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+const (
+	cube   = abi.DevResCubeCore
+	vector = abi.DevResVectorCore
+)
+
+// badCoreTypes are no types of core.
+var badCoreTypes = []int32{2, -1}
+
+// deviceCores, streamCores and threadCores are the limits that the getters tell.
+func (e *env) deviceCores(id int32, kind abi.DevResLimitType) uint32 {
+	e.Helper()
+	v := uint32(777)
+	e.ok(e.stranger().GetDeviceResLimit(id, kind, &v))
+	return v
+}
+
+func (e *env) streamCores(s core.Handle, kind abi.DevResLimitType) uint32 {
+	e.Helper()
+	v := uint32(777)
+	e.ok(e.th.GetStreamResLimit(s, kind, &v))
+	return v
+}
+
+func (e *env) threadCores(th *core.Thread, kind abi.DevResLimitType) uint32 {
+	e.Helper()
+	v := uint32(777)
+	e.ok(th.GetResInCurrentThread(kind, &v))
+	return v
+}
+
+// param is what aclrtGetSysParamOpt says.
+func (e *env) param(opt abi.SysParamOpt) int64 {
+	e.Helper()
+	v := int64(777)
+	e.ok(e.stranger().GetSysParamOpt(opt, &v))
+	return v
+}
+
+func init() {
+	prove("aclrtGetSysParamOpt", 1, func(e *env) *core.Error { return e.stranger().GetSysParamOpt(4, nil) })
+	prove("aclrtGetSysParamOpt", 2, func(e *env) *core.Error {
+		v := int64(7)
+		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 4}, func(o int32) *core.Error { return e.stranger().GetSysParamOpt(abi.SysParamOpt(o), &v) })
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	behaves("aclrtGetSysParamOpt", func(e *env) {
+		for o := range abi.SysParamOpt(4) {
+			is(e, o.String(), e.param(o), 0)
+		}
+	})
+
+	prove("aclrtSetSysParamOpt", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 4}, func(o int32) *core.Error { return e.stranger().SetSysParamOpt(abi.SysParamOpt(o), 99) })
+	})
+	prove("aclrtSetSysParamOpt", 2, func(e *env) *core.Error {
+		for o := range abi.SysParamOpt(4) {
+			e.want(e.stranger().SetSysParamOpt(o, -1), abi.ErrRTParamInvalid)
+			e.want(e.stranger().SetSysParamOpt(o, 4), abi.ErrRTParamInvalid)
+			is(e, o.String(), e.param(o), 0)
+		}
+		return e.stranger().SetSysParamOpt(abi.OptEnableKernelEarlyStart, 2)
+	})
+	behaves("aclrtSetSysParamOpt", func(e *env) {
+		for o, most := range []int64{3, 1, 1, 1} {
+			for _, v := range []int64{1, 0, most} {
+				e.ok(e.stranger().SetSysParamOpt(abi.SysParamOpt(o), v))
+				is(e, abi.SysParamOpt(o).String(), e.param(abi.SysParamOpt(o)), v)
+			}
+		}
+		e.want(e.th.CtxGetSysParamOpt(0, new(int64)), abi.ErrRTSysparamoptNotSet) // contexts are not touched
+	})
+
+	prove("aclrtGetDeviceResLimit", 1, func(e *env) *core.Error { return e.th.GetDeviceResLimit(-1, 2, nil) })
+	prove("aclrtGetDeviceResLimit", 2, func(e *env) *core.Error { return e.th.GetDeviceResLimit(-1, 2, new(uint32)) })
+	prove("aclrtGetDeviceResLimit", 3, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badCoreTypes, func(k int32) *core.Error {
+			return e.th.GetDeviceResLimit(4, abi.DevResLimitType(k), new(uint32))
+		})
+	})
+	prove("aclrtGetDeviceResLimit", 4, func(e *env) *core.Error { return e.th.GetDeviceResLimit(4, cube, new(uint32)) })
+	prove("aclrtGetDeviceResLimit", 5, func(e *env) *core.Error {
+		v := uint32(7)
+		err := e.th.GetDeviceResLimit(1, cube, &v)
+		is(e, "untouched output", v, 7)
+		var c core.Handle
+		e.ok(e.stranger().CreateContext(&c, 1)) // an explicit context sets the device too
+		e.ok(e.th.GetDeviceResLimit(1, cube, &v))
+		return err
+	})
+	behaves("aclrtGetDeviceResLimit", func(e *env) {
+		is(e, "cube cores", e.deviceCores(0, cube), 24)
+		is(e, "vector cores", e.deviceCores(0, vector), 48)
+		is(e, "vector cores of the 310P", e.on(machine{product: "310P"}).deviceCores(0, vector), 7)
+	})
+
+	prove("aclrtSetDeviceResLimit", 1, func(e *env) *core.Error { return e.th.SetDeviceResLimit(-1, 2, 999) })
+	prove("aclrtSetDeviceResLimit", 2, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badCoreTypes, func(k int32) *core.Error {
+			return e.th.SetDeviceResLimit(4, abi.DevResLimitType(k), 999)
+		})
+	})
+	prove("aclrtSetDeviceResLimit", 3, func(e *env) *core.Error { return e.th.SetDeviceResLimit(4, cube, 999) })
+	prove("aclrtSetDeviceResLimit", 4, func(e *env) *core.Error { return e.th.SetDeviceResLimit(1, cube, 999) })
+	prove("aclrtSetDeviceResLimit", 5, func(e *env) *core.Error {
+		e.want(e.th.SetDeviceResLimit(0, vector, 49), abi.ErrRTParamInvalid)
+		err := e.th.SetDeviceResLimit(0, cube, 25)
+		is(e, "limit afterwards", e.deviceCores(0, cube), 24)
+		return err
+	})
+	behaves("aclrtSetDeviceResLimit", func(e *env) {
+		e.ok(e.th.SetDevice(1))
+		e.ok(e.stranger().SetDeviceResLimit(0, cube, 5))
+		is(e, "cube cores", e.deviceCores(0, cube), 5)
+		is(e, "vector cores", e.deviceCores(0, vector), 48)
+		is(e, "another device", e.deviceCores(1, cube), 24)
+		e.ok(e.th.SetDeviceResLimit(0, cube, 0)) // not refused
+		is(e, "no cores", e.deviceCores(0, cube), 0)
+		e.ok(e.th.SetDeviceResLimit(0, vector, 48))
+		is(e, "all cores", e.deviceCores(0, vector), 48)
+		e.ok(e.th.ResetDevice(0)) // the limits go with the device
+		e.ok(e.th.SetDevice(0))
+		is(e, "after the device was closed", e.deviceCores(0, cube), 24)
+	})
+
+	prove("aclrtResetDeviceResLimit", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, e.th.ResetDeviceResLimit)
+	})
+	prove("aclrtResetDeviceResLimit", 2, func(e *env) *core.Error { return e.th.ResetDeviceResLimit(1) })
+	behaves("aclrtResetDeviceResLimit", func(e *env) {
+		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
+		e.ok(e.th.SetDeviceResLimit(0, vector, 6))
+		e.ok(e.stranger().ResetDeviceResLimit(0))
+		is(e, "cube cores", e.deviceCores(0, cube), 24)
+		is(e, "vector cores", e.deviceCores(0, vector), 48)
+	})
+
+	prove("aclrtGetStreamResLimit", 1, func(e *env) *core.Error { return e.stranger().GetStreamResLimit(garbage, 2, nil) })
+	prove("aclrtGetStreamResLimit", 2, func(e *env) *core.Error { return e.stranger().GetStreamResLimit(garbage, 2, new(uint32)) })
+	prove("aclrtGetStreamResLimit", 3, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badCoreTypes, func(k int32) *core.Error {
+			return e.stranger().GetStreamResLimit(0, abi.DevResLimitType(k), new(uint32))
+		})
+	})
+	prove("aclrtGetStreamResLimit", 4, func(e *env) *core.Error { return e.stranger().GetStreamResLimit(0, cube, new(uint32)) })
+	behaves("aclrtGetStreamResLimit", func(e *env) {
+		s := e.stream()
+		is(e, "hardware", e.streamCores(s, cube), 24)
+		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
+		is(e, "device", e.streamCores(s, cube), 5)
+		is(e, "default stream", e.streamCores(0, cube), 5)
+		e.ok(e.th.SetStreamResLimit(s, cube, 7))
+		is(e, "stream", e.streamCores(s, cube), 7)
+		is(e, "other type", e.streamCores(s, vector), 48)
+		v := uint32(777)
+		e.ok(e.stranger().GetStreamResLimit(s, cube, &v)) // no context needed
+		is(e, "without a context", v, 7)
+	})
+
+	prove("aclrtSetStreamResLimit", 1, func(e *env) *core.Error { return e.stranger().SetStreamResLimit(garbage, 2, 999) })
+	prove("aclrtSetStreamResLimit", 2, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badCoreTypes, func(k int32) *core.Error {
+			return e.stranger().SetStreamResLimit(0, abi.DevResLimitType(k), 999)
+		})
+	})
+	prove("aclrtSetStreamResLimit", 3, func(e *env) *core.Error { return e.stranger().SetStreamResLimit(0, cube, 999) })
+	prove("aclrtSetStreamResLimit", 4, func(e *env) *core.Error {
+		e.want(e.th.SetStreamResLimit(0, vector, 49), abi.ErrRTParamInvalid)
+		err := e.th.SetStreamResLimit(e.foreign(), cube, 25)
+		is(e, "limit afterwards", e.streamCores(0, vector), 48)
+		return err
+	})
+	behaves("aclrtSetStreamResLimit", func(e *env) {
+		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
+		e.ok(e.th.SetStreamResLimit(0, cube, 24)) // may exceed the process limit
+		is(e, "default stream", e.streamCores(0, cube), 24)
+		is(e, "another stream", e.streamCores(e.stream(), cube), 5)
+		e.ok(e.th.SetStreamResLimit(0, cube, 0))
+		is(e, "no cores", e.streamCores(0, cube), 0)
+		is(e, "a thread that does not use the stream's", e.threadCores(e.th, cube), 5)
+		f := e.foreign()
+		e.ok(e.th.SetStreamResLimit(f, vector, 3))
+		is(e, "a stream of another context", e.streamCores(f, vector), 3)
+	})
+
+	prove("aclrtResetStreamResLimit", 1, func(e *env) *core.Error { return e.stranger().ResetStreamResLimit(garbage) })
+	prove("aclrtResetStreamResLimit", 2, func(e *env) *core.Error { return e.stranger().ResetStreamResLimit(0) })
+	behaves("aclrtResetStreamResLimit", func(e *env) {
+		s := e.stream()
+		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
+		e.ok(e.th.SetStreamResLimit(s, cube, 7))
+		e.ok(e.th.SetStreamResLimit(s, vector, 7))
+		e.ok(e.stranger().ResetStreamResLimit(s))
+		is(e, "cube cores", e.streamCores(s, cube), 5)
+		is(e, "vector cores", e.streamCores(s, vector), 48)
+	})
+
+	prove("aclrtUseStreamResInCurrentThread", 1, func(e *env) *core.Error { return e.stranger().UseStreamResInCurrentThread(garbage) })
+	prove("aclrtUseStreamResInCurrentThread", 2, func(e *env) *core.Error { return e.stranger().UseStreamResInCurrentThread(0) })
+	behaves("aclrtUseStreamResInCurrentThread", func(e *env) {
+		a, b := e.stream(), e.foreign()
+		e.ok(e.th.SetStreamResLimit(a, cube, 3))
+		e.ok(e.th.SetStreamResLimit(b, cube, 4))
+		e.ok(e.th.UseStreamResInCurrentThread(a))
+		is(e, "this thread", e.threadCores(e.th, cube), 3)
+		e.ok(e.th.UseStreamResInCurrentThread(b)) // the last call wins, also with a stream of another context
+		is(e, "the last call", e.threadCores(e.th, cube), 4)
+		is(e, "a type without a limit", e.threadCores(e.th, vector), 48)
+		o := e.stranger()
+		e.ok(o.UseStreamResInCurrentThread(a))
+		is(e, "a thread without a context", e.threadCores(o, cube), 3)
+		e.ok(e.th.UseStreamResInCurrentThread(0))
+		is(e, "the default stream has none", e.threadCores(e.th, cube), 24)
+	})
+
+	prove("aclrtUnuseStreamResInCurrentThread", 1, func(e *env) *core.Error { return e.stranger().UnuseStreamResInCurrentThread(garbage) })
+	prove("aclrtUnuseStreamResInCurrentThread", 2, func(e *env) *core.Error { return e.stranger().UnuseStreamResInCurrentThread(0) })
+	behaves("aclrtUnuseStreamResInCurrentThread", func(e *env) {
+		a, b := e.stream(), e.stream()
+		e.ok(e.th.SetStreamResLimit(a, cube, 3))
+		e.ok(e.th.UnuseStreamResInCurrentThread(a)) // uses none
+		e.ok(e.th.UseStreamResInCurrentThread(a))
+		e.ok(e.th.UnuseStreamResInCurrentThread(b)) // uses another
+		is(e, "still used", e.threadCores(e.th, cube), 3)
+		e.ok(e.th.UnuseStreamResInCurrentThread(a))
+		is(e, "no longer used", e.threadCores(e.th, cube), 24)
+	})
+
+	prove("aclrtGetResInCurrentThread", 1, func(e *env) *core.Error { return e.stranger().GetResInCurrentThread(2, nil) })
+	prove("aclrtGetResInCurrentThread", 2, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badCoreTypes, func(k int32) *core.Error {
+			return e.stranger().GetResInCurrentThread(abi.DevResLimitType(k), new(uint32))
+		})
+	})
+	prove("aclrtGetResInCurrentThread", 3, func(e *env) *core.Error {
+		o, s := e.stranger(), e.stream()
+		e.ok(e.th.SetStreamResLimit(s, cube, 3))
+		e.ok(o.UseStreamResInCurrentThread(s))
+		v := uint32(7)
+		err := o.GetResInCurrentThread(vector, &v) // a limit of the other type does not help
+		is(e, "untouched output", v, 7)
+		e.want(e.stranger().GetResInCurrentThread(vector, &v), abi.ErrRTContextNull)
+		return err
+	})
+	behaves("aclrtGetResInCurrentThread", func(e *env) {
+		s := e.stream()
+		is(e, "hardware", e.threadCores(e.th, vector), 48)
+		e.ok(e.th.SetDeviceResLimit(0, vector, 5))
+		is(e, "device", e.threadCores(e.th, vector), 5)
+		e.ok(e.th.SetStreamResLimit(s, vector, 3))
+		e.ok(e.th.UseStreamResInCurrentThread(s))
+		is(e, "stream", e.threadCores(e.th, vector), 3)
+		e.ok(e.th.DestroyStream(s))
+		is(e, "a stream that is gone", e.threadCores(e.th, vector), 5)
+	})
+}

@@ -1,0 +1,281 @@
+package conformance
+
+import (
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// context makes an explicit context on device 0, current in th.
+func (e *env) context(th *core.Thread) core.Handle {
+	e.Helper()
+	var c core.Handle
+	e.ok(th.CreateContext(&c, 0))
+	return c
+}
+
+// contextOf is th's current context, 0 without one.
+func (e *env) contextOf(th *core.Thread) core.Handle {
+	e.Helper()
+	var c core.Handle
+	if err := th.GetCurrentContext(&c); err != nil {
+		e.want(err, abi.ErrRTContextNull)
+	}
+	return c
+}
+
+// withDead is a thread whose current context another thread has destroyed, and that context.
+func (e *env) withDead() (*core.Thread, core.Handle) {
+	e.Helper()
+	o := e.stranger()
+	c := e.context(o)
+	e.ok(e.th.DestroyContext(c))
+	return o, c
+}
+
+func init() {
+	prove("aclrtCreateContext", 1, func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost)
+		return e.th.CreateContext(nil, 9)
+	})
+	prove("aclrtCreateContext", 2, func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost)
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.CreateContext(new(core.Handle), id) })
+	})
+	prove("aclrtCreateContext", 3, func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost)
+		was := e.contextOf(e.th)
+		c := garbage
+		err := e.th.CreateContext(&c, 1)
+		is(e, "untouched output", c, garbage)
+		is(e, "current context", e.contextOf(e.th), was)
+		return err
+	})
+	behaves("aclrtCreateContext", func(e *env) {
+		var c, def, own core.Handle
+		primary := e.contextOf(e.th)
+		e.ok(e.th.CtxGetCurrentDefaultStream(&def))
+		e.ok(e.th.CreateContext(&c, 2))
+		is(e, "current context", e.contextOf(e.th), c)
+		is(e, "its device", e.current(e.th), 2)
+		e.ok(e.th.CtxGetCurrentDefaultStream(&own))
+		if c == primary || own == def {
+			e.Error("the context is not one of its own")
+		}
+		var active int32
+		e.ok(e.th.GetPrimaryCtxState(2, nil, &active))
+		is(e, "the primary context is not made", active, 0)
+	})
+
+	prove("aclrtDestroyContext", 1, func(e *env) *core.Error { return e.th.DestroyContext(0) })
+	prove("aclrtDestroyContext", 2, func(e *env) *core.Error {
+		c := e.context(e.th)
+		e.ok(e.th.DestroyContext(c))
+		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // gone, since nobody has it current
+		e.want(e.th.DestroyContext(e.foreign()), abi.ErrRTContextNull)
+		return e.th.DestroyContext(garbage)
+	})
+	prove("aclrtDestroyContext", 3, func(e *env) *core.Error {
+		c := e.contextOf(e.th)
+		err := e.th.DestroyContext(c)
+		is(e, "current context", e.contextOf(e.th), c)
+		e.ok(e.stranger().ResetDevice(0))
+		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // dead and still current here, but primary comes first
+		return err
+	})
+	prove("aclrtDestroyContext", 4, func(e *env) *core.Error {
+		o, c := e.withDead()
+		err := e.th.DestroyContext(c)
+		e.ok(o.SetDevice(0)) // now nobody has it
+		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull)
+		return err
+	})
+	behaves("aclrtDestroyContext", func(e *env) {
+		c := e.context(e.th)
+		s := e.stream()
+		release := e.block(s)
+		p := e.device(64)
+		go release() // what runs is waited for, what is queued is dropped
+		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(e.th.DestroyContext(c))
+		is(e, "no context", e.contextOf(e.th), 0)
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
+		is(e, "memory belongs to the device", e.attributes(p).Location.Type, abi.MemLocationTypeDevice)
+
+		o, dead := e.withDead()
+		is(e, "a dead context", e.contextOf(o), 0)
+		e.want(o.CreateStream(new(core.Handle)), abi.ErrRTContextNull)
+		e.want(e.th.SetCurrentContext(dead), abi.ErrRTParamInvalid)
+
+		for range 20 { // of several at once, one does it
+			c := e.context(e.rt.NewThread(4))
+			var ends [3]*core.Error
+			var all sync.WaitGroup
+			for i := range ends {
+				all.Go(func() { ends[i] = e.rt.NewThread(5).DestroyContext(c) })
+			}
+			all.Wait()
+			done := 0
+			for _, err := range ends {
+				if err == nil {
+					done++
+				} else {
+					e.want(err, abi.ErrRTContextReleaseError)
+				}
+			}
+			is(e, "successes", done, 1)
+		}
+	})
+
+	prove("aclrtSetCurrentContext", 1, func(e *env) *core.Error { return e.stranger().SetCurrentContext(0) })
+	prove("aclrtSetCurrentContext", 2, func(e *env) *core.Error {
+		_, dead := e.withDead()
+		was := e.contextOf(e.th)
+		e.want(e.th.SetCurrentContext(dead), abi.ErrRTParamInvalid)
+		e.want(e.th.SetCurrentContext(e.stream()), abi.ErrRTParamInvalid)
+		err := e.th.SetCurrentContext(garbage)
+		is(e, "current context", e.contextOf(e.th), was)
+		return err
+	})
+	behaves("aclrtSetCurrentContext", func(e *env) {
+		primary := e.contextOf(e.th)
+		c := e.context(e.stranger())
+		o := e.rt.NewThread(4)
+		for _, th := range []*core.Thread{e.th, o} { // several threads share one
+			for _, want := range []core.Handle{c, primary} {
+				e.ok(th.SetCurrentContext(want))
+				is(e, "current context", e.contextOf(th), want)
+			}
+		}
+	})
+
+	prove("aclrtGetCurrentContext", 1, func(e *env) *core.Error { return e.stranger().GetCurrentContext(nil) })
+	prove("aclrtGetCurrentContext", 2, func(e *env) *core.Error {
+		c := garbage
+		err := e.stranger().GetCurrentContext(&c)
+		is(e, "untouched output", c, garbage)
+		return err
+	})
+	behaves("aclrtGetCurrentContext", func(e *env) {
+		primary := e.contextOf(e.th)
+		c := e.context(e.th)
+		if primary == 0 || primary == c {
+			e.Errorf("primary %#x, explicit %#x", primary, c)
+		}
+		is(e, "the explicit one", e.contextOf(e.th), c)
+		e.ok(e.th.SetDevice(0))
+		is(e, "the primary one again", e.contextOf(e.th), primary)
+	})
+
+	prove("aclrtCtxGetSysParamOpt", 1, func(e *env) *core.Error { return e.stranger().CtxGetSysParamOpt(3, nil) })
+	prove("aclrtCtxGetSysParamOpt", 2, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(o int32) *core.Error {
+			return e.stranger().CtxGetSysParamOpt(abi.SysParamOpt(o), new(int64))
+		})
+	})
+	prove("aclrtCtxGetSysParamOpt", 3, func(e *env) *core.Error { return e.stranger().CtxGetSysParamOpt(0, new(int64)) })
+	prove("aclrtCtxGetSysParamOpt", 4, func(e *env) *core.Error {
+		e.ok(e.th.SetSysParamOpt(abi.OptStrongConsistency, 1)) // of the process
+		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 1))  // another option
+		v := int64(7)
+		err := e.th.CtxGetSysParamOpt(abi.OptStrongConsistency, &v)
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	behaves("aclrtCtxGetSysParamOpt", func(e *env) {
+		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 3))
+		e.ok(e.stranger().SetSysParamOpt(abi.OptDeterministic, 2)) // the process does not change the context
+		v := int64(7)
+		e.ok(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v))
+		is(e, "value", v, 3)
+		e.context(e.th)
+		e.want(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v), abi.ErrRTSysparamoptNotSet)
+	})
+
+	prove("aclrtCtxSetSysParamOpt", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(o int32) *core.Error { return e.stranger().CtxSetSysParamOpt(abi.SysParamOpt(o), 9) })
+	})
+	prove("aclrtCtxSetSysParamOpt", 2, func(e *env) *core.Error {
+		for o, most := range []int64{3, 1, 1} {
+			e.want(e.stranger().CtxSetSysParamOpt(abi.SysParamOpt(o), -1), abi.ErrRTParamInvalid)
+			e.want(e.stranger().CtxSetSysParamOpt(abi.SysParamOpt(o), most+1), abi.ErrRTParamInvalid)
+		}
+		return e.stranger().CtxSetSysParamOpt(abi.OptDeterministic, 4)
+	})
+	prove("aclrtCtxSetSysParamOpt", 3, func(e *env) *core.Error {
+		err := e.stranger().CtxSetSysParamOpt(abi.OptDeterministic, 3)
+		is(e, "process value", e.param(abi.OptDeterministic), 0)
+		return err
+	})
+	behaves("aclrtCtxSetSysParamOpt", func(e *env) {
+		for o, most := range []int64{3, 1, 1} {
+			opt := abi.SysParamOpt(o)
+			for _, want := range []int64{0, most} {
+				e.ok(e.th.CtxSetSysParamOpt(opt, want))
+				v := int64(7)
+				e.ok(e.th.CtxGetSysParamOpt(opt, &v))
+				is(e, "context value", v, want)
+				is(e, "process value", e.param(opt), want)
+			}
+		}
+	})
+
+	prove("aclrtCtxGetCurrentDefaultStream", 1, func(e *env) *core.Error { return e.stranger().CtxGetCurrentDefaultStream(nil) })
+	prove("aclrtCtxGetCurrentDefaultStream", 2, func(e *env) *core.Error { return e.stranger().CtxGetCurrentDefaultStream(new(core.Handle)) })
+	behaves("aclrtCtxGetCurrentDefaultStream", func(e *env) {
+		var s core.Handle
+		e.ok(e.th.CtxGetCurrentDefaultStream(&s))
+		release := e.block(0)
+		var status abi.StreamStatus
+		e.ok(e.th.StreamQuery(s, &status)) // it is what NULL means
+		is(e, "status", status, abi.StreamStatusNotReady)
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+	})
+
+	prove("aclrtGetPrimaryCtxState", 1, func(e *env) *core.Error { return e.th.GetPrimaryCtxState(9, new(uint32), nil) })
+	prove("aclrtGetPrimaryCtxState", 2, func(e *env) *core.Error { return e.th.GetPrimaryCtxState(9, new(uint32), new(int32)) })
+	prove("aclrtGetPrimaryCtxState", 3, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.GetPrimaryCtxState(id, nil, new(int32)) })
+	})
+	behaves("aclrtGetPrimaryCtxState", func(e *env) {
+		state := func(id int32) int32 {
+			active := int32(7)
+			e.ok(e.stranger().GetPrimaryCtxState(id, nil, &active))
+			return active
+		}
+		is(e, "set", state(0), 1)
+		is(e, "not set", state(1), 0)
+		is(e, "asking does not set", state(1), 0)
+		e.ok(e.th.ResetDevice(0))
+		is(e, "reset", state(0), 0)
+	})
+
+	prove("aclrtCtxGetFloatOverflowAddr", 1, func(e *env) *core.Error { return e.stranger().CtxGetFloatOverflowAddr(nil) })
+	prove("aclrtCtxGetFloatOverflowAddr", 2, func(e *env) *core.Error { return e.stranger().CtxGetFloatOverflowAddr(new(core.Addr)) })
+	behaves("aclrtCtxGetFloatOverflowAddr", func(e *env) {
+		var p, again, other core.Addr
+		e.ok(e.th.CtxGetFloatOverflowAddr(&p))
+		e.holds(p, make([]byte, 64))
+		e.ok(e.th.CtxGetFloatOverflowAddr(&again))
+		is(e, "the same each time", again, p)
+		c := e.context(e.th)
+		e.ok(e.th.CtxGetFloatOverflowAddr(&other))
+		if other == p {
+			e.Error("two contexts share a flag")
+		}
+		e.ok(e.th.DestroyContext(c))
+		e.ok(e.th.SetDevice(0))
+		is(e, "it goes with its context", e.attributes(other).Location.Type, abi.MemLocationTypeUnregistered)
+
+		e.context(e.th)
+		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+		e.want(e.th.CtxGetFloatOverflowAddr(&p), abi.ErrRTMemoryAllocation)
+		e.faults.Fail(faulty.Run, 1, driver.ErrLost)
+		e.want(e.th.CtxGetFloatOverflowAddr(&p), abi.ErrRTLostHeartbeat)
+		e.ok(e.th.CtxGetFloatOverflowAddr(&p))
+	})
+}

@@ -1,0 +1,365 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+)
+
+// planeArgs are the arguments of a 2-D copy.
+type planeArgs struct {
+	th            *core.Thread
+	dst           core.Addr
+	dpitch        uint64
+	src           core.Addr
+	spitch        uint64
+	width, height uint64
+	kind          abi.MemcpyKind
+	stream        core.Handle
+}
+
+type planeCall func(e *env, a *planeArgs) *core.Error
+
+func plane(_ *env, a *planeArgs) *core.Error {
+	return a.th.Memcpy2d(a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind)
+}
+
+func planeAsync(_ *env, a *planeArgs) *core.Error {
+	return a.th.Memcpy2dAsync(a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind, a.stream)
+}
+
+// smallPlane is four rows of 8 bytes between pinned memory (16 apart) and the device (32 apart).
+func smallPlane(e *env) *planeArgs { return planeFrom(e, host) }
+
+func planeFrom(e *env, from where) *planeArgs {
+	a := &planeArgs{th: e.th, dst: e.device(128), dpitch: 32, src: e.memory(from, 64), spitch: 16, width: 8, height: 4, kind: h2d, stream: e.stream()}
+	e.write(a.src, noise(64, 1))
+	e.write(a.dst, noise(128, 2))
+	return a
+}
+
+// isOld checks that nothing arrived, arrived that exactly the rows did.
+func (a *planeArgs) isOld(e *env) { e.Helper(); e.holds(a.dst, noise(128, 2)) }
+func (a *planeArgs) arrived(e *env) {
+	e.Helper()
+	e.holds(a.dst, rows(noise(128, 2), 32, noise(64, 1), 16, 8, 4))
+}
+
+// rows copies rows the slow way.
+func rows(dst []byte, dpitch uint64, src []byte, spitch, width, height uint64) []byte {
+	for i := range height {
+		copy(dst[i*dpitch:i*dpitch+width], src[i*spitch:])
+	}
+	return dst
+}
+
+const mostRows, widest = 5 << 20, 5_000_000
+
+func planeBreakers(more breakers[planeArgs]) breakers[planeArgs] {
+	b := breakers[planeArgs]{
+		1: func(e *env, a *planeArgs) { a.width = 0 },
+		2: func(e *env, a *planeArgs) { a.dst = 0 },
+		3: func(e *env, a *planeArgs) { a.src = 0 },
+		4: func(e *env, a *planeArgs) { a.spitch = a.width - 1 },
+		5: func(e *env, a *planeArgs) { a.kind = h2h },
+	}
+	for rule, f := range more {
+		b[rule] = f
+	}
+	return b
+}
+
+func tooWide(_ *env, a *planeArgs) { a.width, a.spitch, a.dpitch = widest+1, widest+1, widest+1 }
+func tooHigh(_ *env, a *planeArgs) { a.height = mostRows + 1 }
+
+var nowPlaneBreakers = planeBreakers(breakers[planeArgs]{
+	6:  tooHigh,
+	7:  tooWide,
+	8:  func(e *env, a *planeArgs) { a.kind = d2d },
+	9:  func(e *env, a *planeArgs) { a.th = e.stranger() },
+	10: func(e *env, a *planeArgs) { a.src = e.freed(host, 64) },
+	11: func(e *env, a *planeArgs) { a.dst, a.src = e.pinned(64), e.pinned(64) },
+	13: func(e *env, a *planeArgs) { a.spitch = 1 << 20 },
+})
+
+// nothingToDo is the proof of rule 1 of both calls.
+func nothingToDo(b breakers[planeArgs], call planeCall) proof {
+	return func(e *env) *core.Error {
+		a := smallPlane(e)
+		b.spoil(e, a, 2)
+		a.width, a.height = 8, 0
+		e.ok(call(e, a))
+		return b.from(1, smallPlane, call)(e)
+	}
+}
+
+// tooNarrow is the proof of rule 4.
+func tooNarrow(b breakers[planeArgs], call planeCall) proof {
+	return func(e *env) *core.Error {
+		a := smallPlane(e)
+		a.dpitch = a.width - 1
+		e.want(call(e, a), abi.ErrInvalidParam)
+		a.isOld(e)
+		return b.from(4, smallPlane, call)(e)
+	}
+}
+
+// badKinds is the proof of rule 5.
+func badKinds(b breakers[planeArgs], call planeCall) proof {
+	return func(e *env) *core.Error {
+		for _, kind := range []abi.MemcpyKind{-1, 0, 5, 6, 7, 8, 1<<31 - 1} {
+			a := smallPlane(e)
+			a.kind = kind
+			e.want(call(e, a), abi.ErrInvalidParam)
+			a.isOld(e)
+		}
+		return b.from(5, smallPlane, call)(e)
+	}
+}
+
+// planeMemory checks that 2-D copies are refused where an end is gone or too short, and that nothing is written then.
+func planeMemory(e *env, call planeCall) {
+	e.Helper()
+	for what, change := range map[string]func(a *planeArgs){
+		"freed source":                    func(a *planeArgs) { a.src = e.freed(host, 64) },
+		"freed destination":               func(a *planeArgs) { a.dst = e.freed(dev, 64) },
+		"source too short":                func(a *planeArgs) { a.height = 7 },
+		"destination too short":           func(a *planeArgs) { a.dpitch = 64; a.spitch = 8 },
+		"pitch past the end of memory":    func(a *planeArgs) { a.spitch = 1 << 62 },
+		"pitch too large for 64 bits":     func(a *planeArgs) { a.dpitch = 1<<64 - 1 },
+		"pageable past the end of memory": func(a *planeArgs) { a.src = e.pageable(64); a.spitch = 1 << 62 },
+		"pageable, 64 bits exactly":       func(a *planeArgs) { a.src = e.pageable(64); a.spitch = 1<<64 - 8 },
+		"pageable that is not there":      func(a *planeArgs) { a.src = e.hole(); a.spitch = 4096 },
+		"pageable destination, not there": func(a *planeArgs) {
+			a.kind, a.src, a.dst, a.spitch, a.dpitch = d2h, a.dst, e.hole(), 32, 2048
+		},
+	} {
+		a := smallPlane(e)
+		old := *a
+		change(a)
+		if err := call(e, a); codeOf(err) != abi.ErrRTParamInvalid {
+			e.Errorf("%s: got %v, want 107000", what, err)
+		}
+		e.ok(e.th.SynchronizeStream(old.stream))
+		old.isOld(e)
+		if a.kind == d2h {
+			e.aroundHole(a.dst)
+		}
+	}
+}
+
+func init() {
+	b, call := nowPlaneBreakers, planeCall(plane)
+	prove("aclrtMemcpy2d", 1, nothingToDo(b, call))
+	prove("aclrtMemcpy2d", 2, b.from(2, smallPlane, call))
+	prove("aclrtMemcpy2d", 3, b.from(3, smallPlane, call))
+	prove("aclrtMemcpy2d", 4, tooNarrow(b, call))
+	prove("aclrtMemcpy2d", 5, badKinds(b, call))
+	prove("aclrtMemcpy2d", 6, b.from(6, smallPlane, call))
+	prove("aclrtMemcpy2d", 7, b.from(7, smallPlane, call))
+	prove("aclrtMemcpy2d", 8, b.from(8, smallPlane, call))
+	prove("aclrtMemcpy2d", 9, b.from(9, smallPlane, call))
+	prove("aclrtMemcpy2d", 10, func(e *env) *core.Error {
+		err := b.from(10, smallPlane, call)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		a := smallPlane(e)
+		a.dst = e.freed(dev, 64)
+		e.want(call(e, a), abi.ErrRTParamInvalid)
+		return err
+	})
+	prove("aclrtMemcpy2d", 11, func(e *env) *core.Error {
+		for _, ends := range [][2]where{{host, host}, {dev, dev}, {host, unreg}, {unreg, host}, {unreg, unreg}} {
+			a := smallPlane(e)
+			a.src, a.dst, a.kind = e.memory(ends[0], 128), e.memory(ends[1], 128), dflt
+			e.want(call(e, a), abi.ErrRTParamInvalid)
+		}
+		return b.from(11, smallPlane, call)(e)
+	})
+	prove("aclrtMemcpy2d", 13, func(e *env) *core.Error {
+		planeMemory(e, call)
+		return b.from(13, smallPlane, call)(e)
+	})
+}
+
+var asyncPlaneBreakers = planeBreakers(breakers[planeArgs]{
+	6:  func(e *env, a *planeArgs) { a.stream = garbage },
+	7:  func(e *env, a *planeArgs) { a.stream = 0 },
+	8:  tooHigh,
+	9:  tooWide,
+	10: func(e *env, a *planeArgs) { a.th = e.stranger() },
+	11: func(e *env, a *planeArgs) { a.src = e.freed(host, 64) },
+	12: func(e *env, a *planeArgs) { a.src, a.dst, a.kind = e.pageable(64), e.device(128), d2h },
+	13: func(e *env, a *planeArgs) { a.src, a.dst = e.pinned(64), e.pinned(128) },
+	19: func(e *env, a *planeArgs) { a.stream = e.foreign() },
+})
+
+func init() {
+	b, call := asyncPlaneBreakers, planeCall(planeAsync)
+	// with is the proof of a rule on a stream that exists: rule 7 is not broken.
+	with := func(k int) proof { return b.from(k, smallPlane, call) }
+	prove("aclrtMemcpy2dAsync", 1, nothingToDo(b, call))
+	prove("aclrtMemcpy2dAsync", 2, with(2))
+	prove("aclrtMemcpy2dAsync", 3, with(3))
+	prove("aclrtMemcpy2dAsync", 4, tooNarrow(b, call))
+	prove("aclrtMemcpy2dAsync", 5, badKinds(b, call))
+	prove("aclrtMemcpy2dAsync", 6, with(6))
+	prove("aclrtMemcpy2dAsync", 7, func(e *env) *core.Error {
+		for _, name := range []string{"310B", "310P", "910", "310"} {
+			o := e.on(machine{product: name})
+			a := smallPlane(o)
+			a.stream = 0
+			o.want(call(o, a), abi.ErrRTParamInvalid)
+			a.isOld(o)
+		}
+		return with(7)(e)
+	})
+	prove("aclrtMemcpy2dAsync", 8, with(8))
+	prove("aclrtMemcpy2dAsync", 9, with(9))
+	prove("aclrtMemcpy2dAsync", 10, with(10))
+	prove("aclrtMemcpy2dAsync", 11, func(e *env) *core.Error {
+		planeMemory(e, call)
+		err := with(11)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	})
+	prove("aclrtMemcpy2dAsync", 12, with(12)) // the whole table: TestDirections
+	prove("aclrtMemcpy2dAsync", 13, with(13))
+	prove("aclrtMemcpy2dAsync", 16, func(e *env) *core.Error {
+		a := planeFrom(e, unreg)
+		a.stream = e.failing()
+		err := call(e, a)
+		e.want(err, abi.ErrRTSysDma)
+		if err.API != "aclrtMemcpy2dAsync" {
+			e.Errorf("the error is not the copy's own: %v", err)
+		}
+		a.isOld(e)
+		e.ok(call(e, a)) // the failure was reported
+		a.arrived(e)
+		return err
+	})
+	prove("aclrtMemcpy2dAsync", 18, func(e *env) *core.Error {
+		a := planeFrom(e, unreg)
+		b.spoil(e, a, 19)
+		err := call(e, a)
+		a.arrived(e) // before anything was synchronised
+		return err
+	})
+	prove("aclrtMemcpy2dAsync", 19, func(e *env) *core.Error {
+		a := smallPlane(e)
+		a.src, a.kind = e.device(64), d2d
+		b.spoil(e, a, 19)
+		e.want(call(e, a), abi.ErrRTStreamContext)
+		return with(19)(e)
+	})
+}
+
+// planes checks that exactly the rows are copied, in many shapes.
+func (e *env) planes(call planeCall, ends [][2]where) {
+	e.Helper()
+	s := e.stream()
+	for _, shape := range []struct{ width, height, spitch, dpitch uint64 }{
+		{1, 1, 1, 1}, {1, 9, 1, 5}, {7, 3, 9, 7}, {64, 50, 64, 64}, {100, 33, 128, 101}, {4096, 3, 4096, 5000},
+		{3, 100_000, 4, 3}, {1 << 20, 3, 1 << 20, 1<<20 + 512}, {700, 2000, 701, 1024},
+	} {
+		for _, w := range ends {
+			n, m := shape.spitch*(shape.height-1)+shape.width, shape.dpitch*(shape.height-1)+shape.width
+			src, dst := e.memory(w[0], n), e.memory(w[1], m+8)
+			data, want := noise(n, 1), noise(m+8, 2)
+			e.write(src, data)
+			e.write(dst, want)
+			e.ok(call(e, &planeArgs{th: e.th, dst: dst, dpitch: shape.dpitch, src: src, spitch: shape.spitch, width: shape.width, height: shape.height, kind: dflt, stream: s}))
+			e.ok(e.th.SynchronizeStream(s))
+			e.holds(dst, rows(want, shape.dpitch, data, shape.spitch, shape.width, shape.height))
+			e.release(src, w[0])
+			e.release(dst, w[1])
+		}
+	}
+}
+
+func init() {
+	upDown := [][2]where{{host, dev}, {unreg, dev}, {dev, host}, {dev, unreg}}
+	behaves("aclrtMemcpy2d", func(e *env) {
+		e.planes(plane, upDown)
+		// Kinds are corrected, but what is called host to device by mistake and goes across is refused.
+		a := smallPlane(e)
+		a.kind = d2h
+		e.ok(plane(e, a))
+		a.arrived(e)
+
+		// The limits themselves are allowed.
+		a = &planeArgs{th: e.th, dst: e.device(mostRows), dpitch: 1, src: e.pageable(mostRows), spitch: 1, width: 1, height: mostRows, kind: h2d}
+		e.write(a.src, noise(mostRows, 4))
+		e.ok(plane(e, a))
+		e.holds(a.dst, noise(mostRows, 4))
+		a = &planeArgs{th: e.th, dst: e.device(2 * widest), dpitch: widest, src: e.pageable(2 * widest), spitch: widest, width: widest, height: 2, kind: h2d}
+		e.write(a.src, noise(2*widest, 4))
+		e.ok(plane(e, a))
+		e.holds(a.dst, noise(2*widest, 4))
+
+		// It waits for no stream.
+		a = smallPlane(e)
+		s, release := e.blocked()
+		e.ok(e.th.MemsetAsync(a.dst, 128, 9, 128, s))
+		e.ok(plane(e, a))
+		a.arrived(e)
+		release()
+
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		e.want(plane(e, a), abi.ErrRTDrvInternalError)
+	})
+	behaves("aclrtMemcpy2dAsync", func(e *env) {
+		e.planes(planeAsync, append(upDown, [2]where{dev, dev}))
+
+		// Pinned memory does not wait, pageable memory does; NULL is the default stream here.
+		for _, from := range []where{host, unreg} {
+			for _, s := range []core.Handle{e.stream(), 0} {
+				a := planeFrom(e, from)
+				a.stream = s
+				release := e.block(s)
+				if from == host {
+					e.ok(planeAsync(e, a))
+					a.isOld(e)
+					release()
+					e.ok(e.th.SynchronizeStream(s))
+				} else {
+					e.ok(e.th.MemsetAsync(a.dst, 128, 0, 128, s))
+					e.ok(e.th.MemcpyAsync(a.dst, 128, e.copyOf(noise(128, 2)), 128, h2d, s))
+					e.ok(e.waits(release, func() *core.Error { return planeAsync(e, a) }))
+				}
+				a.arrived(e)
+			}
+		}
+	})
+}
+
+// copyOf is pinned memory that holds b.
+func (e *env) copyOf(b []byte) core.Addr {
+	e.Helper()
+	p := e.pinned(uint64(len(b)))
+	e.write(p, b)
+	return p
+}
+
+// TestNoPlanes checks that 2-D copies do not exist in RC form, and when that is said.
+func TestNoPlanes(t *testing.T) {
+	for _, name := range []string{"310B", "310P", "310"} {
+		for _, call := range []planeCall{plane, planeAsync} {
+			t.Run(fmt.Sprint(name), func(t *testing.T) {
+				e := newEnv(t, machine{product: name, form: "RC"})
+				for kind := h2d; kind <= dflt; kind++ {
+					a := smallPlane(e)
+					a.kind = kind
+					e.want(call(e, a), abi.ErrRTFeatureNotSupport)
+					a.isOld(e)
+				}
+				a := smallPlane(e)
+				a.height = mostRows + 1
+				e.want(call(e, a), abi.ErrRTParamInvalid)
+			})
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package conformance
+
+import (
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// sizes are around the places where a driver may change its way to copy.
+var sizes = []uint64{1, 2, 63, 64, 65, 4095, 4096, 4097, 64 << 10, 64<<10 + 1, 512<<10 - 1, 512 << 10, 1<<20 + 3, 5<<20 + 17}
+
+// moves checks that call copies exactly what it is told, for many sizes and at odd addresses, between all of froms and
+// tos. call may leave the copy on the stream.
+func (e *env) moves(call copyCall, froms, tos []where) {
+	e.Helper()
+	const edge = 37
+	s := e.stream()
+	for _, n := range sizes {
+		for _, from := range froms {
+			for _, to := range tos {
+				if from != dev && to != dev {
+					continue
+				}
+				src, dst := e.memory(from, n+2*edge), e.memory(to, n+2*edge)
+				data, want := noise(n+2*edge, n), noise(n+2*edge, n+1)
+				e.write(src, data)
+				e.write(dst, want)
+				e.ok(call(e, &copyArgs{th: e.th, dst: dst + edge, destMax: n, src: src + 3, count: n, kind: dflt, stream: s}))
+				e.ok(e.th.SynchronizeStream(s))
+				copy(want[edge:], data[3:3+n])
+				e.holds(dst, want)
+				e.release(src, from)
+				e.release(dst, to)
+			}
+		}
+	}
+}
+
+// release gives memory back that a test has used up.
+func (e *env) release(p core.Addr, w where) {
+	e.Helper()
+	switch w {
+	case dev:
+		e.ok(e.th.Free(p))
+	case host:
+		e.ok(e.th.FreeHost(p))
+	}
+}
+
+var everywhere = []where{dev, host, unreg}
+
+func init() {
+	behaves("aclrtMemcpy", func(e *env) {
+		e.moves(memcpy, everywhere, everywhere)
+
+		// Host to host is a plain copy, and overlapping ranges end as memmove leaves them.
+		for _, w := range everywhere {
+			p, b := e.memory(w, 8192), noise(8192, 5)
+			e.write(p, b)
+			e.ok(e.th.Memcpy(p+100, 4096, p, 4096, h2h))
+			copy(b[100:], b[:4096])
+			e.holds(p, b)
+			e.ok(e.th.Memcpy(p, 4096, p+1, 4096, h2h))
+			copy(b, b[1:4097])
+			e.holds(p, b)
+		}
+
+		// It waits for no stream.
+		a := upload(e)
+		s, release := e.blocked()
+		e.ok(e.th.MemsetAsync(a.dst, 64, 9, 64, s))
+		e.ok(memcpy(e, a))
+		a.arrived(e)
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(a.dst, repeat(9, 64))
+
+		// destMax may be larger than what is there.
+		a.destMax = 1 << 60
+		e.ok(memcpy(e, a))
+		a.arrived(e)
+	})
+
+	behaves("aclrtMemcpyAsync", func(e *env) {
+		e.moves(memcpyAsync, everywhere, everywhere)
+		e.pinnedDoesNotWait(memcpyAsync)
+		e.pageableWaits(memcpyAsync)
+		e.bufferedDoesNotWait()
+	})
+
+	behaves("aclrtMemcpyAsyncWithCondition", func(e *env) {
+		e.moves(memcpyAsyncWithCondition, everywhere, everywhere)
+		e.pinnedDoesNotWait(memcpyAsyncWithCondition)
+		e.pageableWaits(memcpyAsyncWithCondition)
+	})
+}
+
+// repeat is n times b.
+func repeat(b byte, n int) []byte {
+	list := make([]byte, n)
+	for i := range list {
+		list[i] = b
+	}
+	return list
+}
+
+// pinnedDoesNotWait checks that copies of pinned and device memory return before the stream comes to them, run in its
+// order, and read their source when they run.
+func (e *env) pinnedDoesNotWait(call copyCall) {
+	e.Helper()
+	up := upload(e)
+	down := &copyArgs{th: e.th, dst: e.pinned(64), destMax: 64, src: e.device(64), count: 64, kind: d2h}
+	across := &copyArgs{th: e.th, dst: down.src, destMax: 64, src: up.dst, count: 64, kind: d2d}
+	e.write(up.src, noise(64, 7))
+	e.write(down.dst, noise(64, 2))
+	for _, s := range []core.Handle{e.stream(), 0} { // NULL is the default stream
+		release := e.block(s)
+		for _, a := range []*copyArgs{up, across, down} {
+			a.stream = s
+			e.ok(call(e, a))
+		}
+		e.holds(down.dst, noise(64, 2))
+		up.isOld(e)
+		e.write(up.src, noise(64, 1)) // a program that reuses the buffer too early
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(down.dst, noise(64, 1))
+		e.write(down.dst, noise(64, 2))
+		e.write(up.dst, noise(64, 2))
+	}
+}
+
+// pageableWaits checks that copies of pageable memory are made when everything queued before has run, and before the
+// call returns.
+func (e *env) pageableWaits(call copyCall) {
+	e.Helper()
+	p, q := e.device(64), e.pageable(64)
+	for _, s := range []core.Handle{e.stream(), 0} {
+		e.write(p, noise(64, 2))
+		release := e.block(s)
+		e.ok(e.th.MemsetAsync(p, 64, 3, 64, s))
+		e.ok(e.waits(release, func() *core.Error { return e.th.MemcpyAsync(q, 64, p, 64, d2h, s) }))
+		e.holds(q, repeat(3, 64))
+
+		release = e.block(s)
+		e.ok(e.th.MemsetAsync(p, 64, 4, 64, s))
+		e.write(q, noise(64, 1))
+		e.ok(e.waits(release, func() *core.Error {
+			return call(e, &copyArgs{th: e.th, dst: p, destMax: 64, src: q, count: 64, kind: dflt, stream: s})
+		}))
+		e.holds(p, noise(64, 1))
+		e.idle(s)
+	}
+}
+
+// idle checks that a stream has nothing left to do.
+func (e *env) idle(s core.Handle) {
+	e.Helper()
+	var status abi.StreamStatus
+	e.ok(e.th.StreamQuery(s, &status))
+	if status != abi.StreamStatusComplete {
+		e.Error("the stream has work left")
+	}
+}
+
+// bufferedDoesNotWait checks that ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE reads its source during the call, whatever the memory
+// is, and writes in the order of the stream.
+func (e *env) bufferedDoesNotWait() {
+	e.Helper()
+	for _, w := range []where{host, unreg} {
+		for _, n := range []uint64{64, 3 << 20} {
+			src, dst := e.memory(w, n), e.device(n)
+			e.write(src, noise(n, 1))
+			e.write(dst, noise(n, 2))
+			s, release := e.blocked()
+			e.ok(e.th.MemcpyAsync(dst, n, src, n, buf, s))
+			e.write(src, noise(n, 3)) // the source is the caller's again
+			e.holds(dst, noise(n, 2))
+			release()
+			e.ok(e.th.SynchronizeStream(s))
+			e.holds(dst, noise(n, 1))
+		}
+	}
+	// It is the caller's also when the copy never runs.
+	s, release := e.blocked()
+	a := upload(e)
+	a.kind, a.stream = buf, s
+	e.ok(memcpyAsync(e, a))
+	release()
+	e.ok(e.th.DestroyStreamForce(s))
+}
+
+// TestUnwaitedStreams checks that a pageable copy does not hang on a stream that never runs.
+func TestUnwaitedStreams(t *testing.T) {
+	for _, flag := range []uint32{abi.StreamPersistent, abi.StreamDeviceUseOnly} {
+		e := newEnv(t, machine{})
+		a := uploadPageable(e)
+		e.ok(e.th.CreateStreamWithConfig(&a.stream, 0, flag))
+		e.ok(memcpyAsync(e, a))
+		a.arrived(e)
+		b := oneSegment(e, unreg, dev)
+		b.stream = a.stream
+		e.ok(batchAsync(e, b))
+		b.arrived(e, all)
+	}
+}
+
+// TestPeers checks that copies between two devices need permission, where the product asks for it, and copies between
+// the host and any device do not.
+func TestPeers(t *testing.T) {
+	for _, tt := range []struct {
+		product       string
+		free, enables bool // no permission is needed; it can be had
+	}{{"A2", false, true}, {"950", false, true}, {"910", false, true}, {"310P", false, true}, {"A3", true, true}, {"310B", false, false}} {
+		t.Run(tt.product, func(t *testing.T) {
+			e := newEnv(t, machine{product: tt.product})
+			o := e.rt.NewThread(4)
+			e.ok(o.SetDevice(1))
+			var far core.Addr
+			e.ok(o.Malloc(&far, 64, abi.MemMallocHugeFirst))
+			near, s := e.device(64), e.stream()
+			calls := map[string]func(dst, src core.Addr) *core.Error{
+				"aclrtMemcpy":      func(dst, src core.Addr) *core.Error { return e.th.Memcpy(dst, 64, src, 64, d2d) },
+				"aclrtMemcpyAsync": func(dst, src core.Addr) *core.Error { return e.th.MemcpyAsync(dst, 64, src, 64, d2d, s) },
+				"aclrtMemcpy2dAsync": func(dst, src core.Addr) *core.Error {
+					return e.th.Memcpy2dAsync(dst, 16, src, 16, 16, 4, d2d, s)
+				},
+			}
+			try := func(want abi.Code) {
+				for name, call := range calls {
+					for _, ends := range [][2]core.Addr{{far, near}, {near, far}} {
+						e.write(near, noise(64, 1))
+						e.ok(o.Memset(far, 64, 5, 64))
+						dst, src := ends[0], ends[1]
+						if err := call(dst, src); codeOf(err) != want {
+							e.Errorf("%s: got %v, want %d", name, err, want)
+						}
+						e.ok(e.th.SynchronizeStream(s))
+						e.holds(near, map[bool][]byte{true: repeat(5, 64), false: noise(64, 1)}[want == 0 && dst == near])
+						e.holds(far, map[bool][]byte{true: noise(64, 1), false: repeat(5, 64)}[want == 0 && dst == far])
+					}
+				}
+			}
+			if tt.free {
+				try(abi.Success)
+			} else {
+				try(abi.ErrRTParamInvalid)
+				e.want(e.th.MemsetAsync(far, 64, 1, 64, s), abi.ErrRTParamInvalid)
+			}
+			// The host reaches every device.
+			for _, w := range []where{host, unreg} {
+				p := e.memory(w, 64)
+				e.write(p, noise(64, 6))
+				e.ok(e.th.MemcpyAsync(far, 64, p, 64, dflt, s))
+				e.ok(e.th.SynchronizeStream(s))
+				e.holds(far, noise(64, 6))
+				e.ok(e.th.Memcpy2d(far, 16, near, 16, 0, 4, h2d))
+				e.ok(e.th.Memcpy2dAsync(far, 16, p, 16, 16, 2, h2d, s))
+				e.ok(e.th.SynchronizeStream(s))
+			}
+			if err := e.th.DeviceEnablePeerAccess(1, 0); tt.enables {
+				e.ok(err)
+				try(abi.Success)
+				e.ok(e.th.MemsetAsync(far, 64, 1, 64, s))
+				e.ok(e.th.SynchronizeStream(s))
+				e.holds(far, repeat(1, 64))
+			} else {
+				e.want(err, abi.ErrRTFeatureNotSupport)
+			}
+		})
+	}
+}

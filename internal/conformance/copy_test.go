@@ -1,0 +1,342 @@
+package conformance
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// copyArgs are the arguments of a single copy.
+type copyArgs struct {
+	th      *core.Thread
+	dst     core.Addr
+	destMax uint64
+	src     core.Addr
+	count   uint64
+	kind    abi.MemcpyKind
+	stream  core.Handle
+}
+
+func memcpy(_ *env, a *copyArgs) *core.Error {
+	return a.th.Memcpy(a.dst, a.destMax, a.src, a.count, a.kind)
+}
+
+// copyCall is a single copy.
+type copyCall func(e *env, a *copyArgs) *core.Error
+
+func memcpyAsync(_ *env, a *copyArgs) *core.Error {
+	return a.th.MemcpyAsync(a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
+}
+
+func memcpyAsyncWithCondition(_ *env, a *copyArgs) *core.Error {
+	return a.th.MemcpyAsyncWithCondition(a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
+}
+
+// upload is a copy of 64 pinned bytes to the device, on a stream.
+func upload(e *env) *copyArgs {
+	a := &copyArgs{th: e.th, dst: e.device(64), destMax: 64, src: e.pinned(64), count: 64, kind: h2d, stream: e.stream()}
+	e.write(a.src, noise(64, 1))
+	e.write(a.dst, noise(64, 2))
+	return a
+}
+
+// uploadPageable is upload from ordinary memory.
+func uploadPageable(e *env) *copyArgs {
+	a := upload(e)
+	a.src = e.pageable(64)
+	e.write(a.src, noise(64, 1))
+	return a
+}
+
+// isOld checks that nothing arrived at an upload's destination, arrived that all did.
+func (a *copyArgs) isOld(e *env)   { e.Helper(); e.holds(a.dst, noise(64, 2)) }
+func (a *copyArgs) arrived(e *env) { e.Helper(); e.holds(a.dst, noise(64, 1)) }
+
+var memcpyBreakers = breakers[copyArgs]{
+	1:  func(e *env, a *copyArgs) { a.count = 0 },
+	2:  func(e *env, a *copyArgs) { a.dst = 0 },
+	3:  func(e *env, a *copyArgs) { a.src = 0 },
+	4:  func(e *env, a *copyArgs) { a.kind = inner },
+	5:  func(e *env, a *copyArgs) { a.destMax = 0 },
+	6:  func(e *env, a *copyArgs) { a.destMax = a.count - 1 },
+	7:  func(e *env, a *copyArgs) { a.dst = a.src },
+	8:  func(e *env, a *copyArgs) { a.th = e.stranger() },
+	11: func(e *env, a *copyArgs) { a.src = e.freed(dev, 64) },
+}
+
+func init() {
+	b := memcpyBreakers
+	prove("aclrtMemcpy", 1, b.from(1, upload, memcpy))
+	prove("aclrtMemcpy", 2, b.from(2, upload, memcpy))
+	prove("aclrtMemcpy", 3, b.from(3, upload, memcpy))
+	prove("aclrtMemcpy", 4, func(e *env) *core.Error {
+		e.kindsRefused(upload(e), memcpy)
+		return b.from(4, upload, memcpy)(e)
+	})
+	prove("aclrtMemcpy", 5, b.from(5, upload, memcpy))
+	prove("aclrtMemcpy", 6, func(e *env) *core.Error {
+		a := upload(e)
+		b.spoil(e, a, 7)
+		a.count, a.destMax = 1<<40, 1<<40-1
+		e.want(memcpy(e, a), abi.ErrRTParamInvalid)
+		return b.from(6, upload, memcpy)(e)
+	})
+	prove("aclrtMemcpy", 7, b.from(7, upload, memcpy))
+	prove("aclrtMemcpy", 8, b.from(8, upload, memcpy))
+	prove("aclrtMemcpy", 9, func(e *env) *core.Error {
+		a := upload(e)
+		b.spoil(e, a, 11)
+		good := upload(e)
+		return e.whileAborting(func() *core.Error {
+			if err := memcpy(e, good); err != nil {
+				e.want(memcpy(e, a), abi.ErrRTDeviceTaskAbort) // before the address is looked at
+				return err
+			}
+			return nil
+		})
+	})
+	prove("aclrtMemcpy", 11, func(e *env) *core.Error {
+		e.refusesMemory(memcpy)
+		return b.from(11, upload, memcpy)(e)
+	})
+	prove("aclrtMemcpy", 12, func(e *env) *core.Error {
+		a := upload(e)
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		err := memcpy(e, a)
+		a.isOld(e)
+		return err
+	})
+}
+
+// kindsRefused checks that a single copy knows the kinds 0 to 5.
+func (e *env) kindsRefused(a *copyArgs, call copyCall) {
+	e.Helper()
+	for _, kind := range []abi.MemcpyKind{-1, -1 << 31, inner, abi.MemcpyInterDeviceToDevice, 8, 1<<31 - 1} {
+		bad := *a
+		bad.kind = kind
+		e.want(call(e, &bad), abi.ErrInvalidParam)
+	}
+	a.isOld(e)
+}
+
+// refusesMemory checks that a copy of 128 bytes is refused where one end is freed, too short, or cannot be touched, and
+// that nothing is written then.
+func (e *env) refusesMemory(call copyCall) {
+	e.Helper()
+	const n = 8192
+	up := func() *copyArgs {
+		a := &copyArgs{th: e.th, dst: e.device(n), destMax: 2 * n, src: e.pageable(n), count: n, kind: dflt, stream: e.stream()}
+		e.write(a.dst, noise(n, 3))
+		return a
+	}
+	refused := func(what string, change func(a *copyArgs)) {
+		e.Helper()
+		a := up()
+		old := a.dst
+		change(a)
+		if err := call(e, a); codeOf(err) != abi.ErrRTParamInvalid {
+			e.Errorf("%s: got %v, want 107000", what, err)
+		}
+		e.ok(e.th.SynchronizeStream(a.stream))
+		e.holds(old, noise(n, 3))
+	}
+	refused("freed device source", func(a *copyArgs) { a.src = e.freed(dev, n) })
+	refused("freed pinned source", func(a *copyArgs) { a.src = e.freed(host, n) })
+	refused("freed device destination", func(a *copyArgs) { a.dst = e.freed(dev, n) })
+	refused("freed pinned destination", func(a *copyArgs) { a.src, a.dst = a.dst, e.freed(host, n) })
+	refused("past the end of the source", func(a *copyArgs) { a.src = e.device(n); a.count = n + 33 })
+	refused("past the end of a pinned source", func(a *copyArgs) { a.src = e.pinned(n) + n - 64; a.count = 65 })
+	refused("past the end of the destination", func(a *copyArgs) { a.dst += n - 64; a.count = 97 })
+	refused("past the end of memory", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
+	refused("a gap in the source", func(a *copyArgs) { a.src = e.hole() })
+	refused("a source that is gone", func(a *copyArgs) { a.src = e.unmapped(); a.count = 64 })
+	refused("no memory", func(a *copyArgs) { a.src = 16; a.count = 64 })
+	refused("no address", func(a *copyArgs) { a.src = 1 << 60; a.count = 64 })
+	var gap core.Addr
+	refused("a gap in the destination", func(a *copyArgs) { gap = e.hole(); a.src, a.dst = a.dst, gap })
+	e.aroundHole(gap)
+}
+
+var asyncBreakers = breakers[copyArgs]{
+	1:  func(e *env, a *copyArgs) { a.count = 0 },
+	2:  func(e *env, a *copyArgs) { a.dst = 0 },
+	3:  func(e *env, a *copyArgs) { a.src = 0 },
+	4:  func(e *env, a *copyArgs) { a.kind = inner },
+	5:  func(e *env, a *copyArgs) { a.stream = garbage },
+	6:  func(e *env, a *copyArgs) { a.destMax = a.count - 1 },
+	8:  func(e *env, a *copyArgs) { a.th = e.stranger() },
+	9:  func(e *env, a *copyArgs) { a.kind, a.src = buf, e.freed(dev, 64); a.dst = e.pinned(64) },
+	10: func(e *env, a *copyArgs) { a.kind, a.src = h2h, e.freed(host, 64) },
+	11: func(e *env, a *copyArgs) { a.kind, a.src = h2h, e.pageable(64) },
+	13: func(e *env, a *copyArgs) { a.src = a.dst },
+	21: func(e *env, a *copyArgs) { a.stream = e.foreign() },
+}
+
+// asyncProofs are the rules of aclrtMemcpyAsync from its context rule on, which aclrtMemcpyAsyncWithCondition shares.
+func asyncProofs(call copyCall) map[int]proof {
+	b := asyncBreakers
+	return map[int]proof{
+		8: b.from(8, upload, call),
+		9: func(e *env) *core.Error {
+			a := upload(e)
+			b.spoil(e, a, 21)
+			a.kind, a.src = buf, e.device(64)
+			e.want(call(e, a), abi.ErrRTParamInvalid)
+			a.src = e.pinned(64)
+			for _, w := range []where{host, unreg} {
+				a.dst = e.memory(w, 64)
+				e.want(call(e, a), abi.ErrRTParamInvalid)
+			}
+			return b.from(9, upload, call)(e)
+		},
+		10: func(e *env) *core.Error {
+			e.refusesMemory(call)
+			return b.from(10, upload, call)(e)
+		},
+		11: func(e *env) *core.Error {
+			a := uploadPageable(e)
+			a.kind = d2h
+			e.want(call(e, a), abi.ErrRTParamInvalid)
+			a.isOld(e)
+			return b.only(11, upload, call)(e) // the whole table: TestDirections
+		},
+		12: func(e *env) *core.Error {
+			a := upload(e)
+			b.spoil(e, a, 21)
+			a.dst = e.pinned(64)
+			a.kind = h2d // corrected
+			err := call(e, a)
+			a.src = a.dst // not even this is a success
+			e.want(call(e, a), abi.ErrRTFeatureNotSupport)
+			return err
+		},
+		13: b.from(13, upload, call),
+		16: func(e *env) *core.Error {
+			a := uploadPageable(e)
+			a.stream = e.failing()
+			err := call(e, a)
+			e.want(err, abi.ErrRTSysDma)
+			if err.API == "aclrtSynchronizeStream" {
+				e.Errorf("the error is not the copy's own: %v", err)
+			}
+			a.isOld(e)
+			e.ok(call(e, a)) // the failure was reported
+			a.arrived(e)
+			return err
+		},
+		17: func(e *env) *core.Error {
+			a := uploadPageable(e)
+			return e.whileAborting(func() *core.Error { return call(e, a) })
+		},
+		19: func(e *env) *core.Error {
+			a := upload(e)
+			a.src, a.count, a.destMax = e.hole(), 8192, 8192
+			a.dst = e.device(8192)
+			err := call(e, a)
+			e.want(err, abi.ErrRTParamInvalid)
+			a.src, a.dst, a.kind = a.dst, e.hole(), d2h
+			e.want(call(e, a), abi.ErrRTParamInvalid)
+			e.aroundHole(a.dst)
+			return err
+		},
+		20: func(e *env) *core.Error {
+			a := uploadPageable(e)
+			b.spoil(e, a, 21)
+			err := call(e, a)
+			a.arrived(e) // before anything was synchronised
+			return err
+		},
+		21: func(e *env) *core.Error {
+			a := upload(e)
+			a.src = e.device(64)
+			b.spoil(e, a, 21)
+			e.want(call(e, a), abi.ErrRTStreamContext)
+			return b.from(21, upload, call)(e)
+		},
+		22: func(e *env) *core.Error {
+			a := upload(e)
+			e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+			e.ok(call(e, a))
+			e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
+			e.ok(e.th.SynchronizeStream(a.stream))
+			e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+			e.ok(call(e, a))
+			a.src = e.pageable(64)
+			return call(e, a) // which has to synchronise, and so reports it
+		},
+	}
+}
+
+func init() {
+	b, call := asyncBreakers, copyCall(memcpyAsync)
+	rest := asyncProofs(call)
+	prove("aclrtMemcpyAsync", 1, b.from(1, upload, call))
+	prove("aclrtMemcpyAsync", 2, b.from(2, upload, call))
+	prove("aclrtMemcpyAsync", 3, b.from(3, upload, call))
+	prove("aclrtMemcpyAsync", 4, func(e *env) *core.Error {
+		e.kindsRefused(upload(e), call)
+		return b.from(4, upload, call)(e)
+	})
+	prove("aclrtMemcpyAsync", 5, func(e *env) *core.Error {
+		e.deadStreams(func(s core.Handle) *core.Error {
+			a := upload(e)
+			b.spoil(e, a, 6)
+			a.stream = s
+			return call(e, a)
+		})
+		return b.from(5, upload, call)(e)
+	})
+	prove("aclrtMemcpyAsync", 6, func(e *env) *core.Error {
+		a := upload(e)
+		a.destMax = 0
+		e.want(call(e, a), abi.ErrRTParamInvalid)
+		return b.from(6, upload, call)(e)
+	})
+	prove("aclrtMemcpyAsync", 8, rest[8])
+	prove("aclrtMemcpyAsync", 9, rest[9])
+	prove("aclrtMemcpyAsync", 10, rest[10])
+	prove("aclrtMemcpyAsync", 11, rest[11])
+	prove("aclrtMemcpyAsync", 12, rest[12])
+	prove("aclrtMemcpyAsync", 13, rest[13])
+	prove("aclrtMemcpyAsync", 16, rest[16])
+	prove("aclrtMemcpyAsync", 17, rest[17])
+	prove("aclrtMemcpyAsync", 19, rest[19])
+	prove("aclrtMemcpyAsync", 20, rest[20])
+	prove("aclrtMemcpyAsync", 21, rest[21])
+	prove("aclrtMemcpyAsync", 22, rest[22])
+}
+
+// deadStreams checks that call gives 107017 for every handle that is no live stream.
+func (e *env) deadStreams(call func(core.Handle) *core.Error) {
+	e.Helper()
+	gone := e.stream()
+	e.ok(e.th.DestroyStream(gone))
+	var ctx core.Handle
+	e.ok(e.th.GetCurrentContext(&ctx))
+	for _, h := range []core.Handle{gone, ctx, garbage, ^core.Handle(0)} {
+		e.want(call(h), abi.ErrRTInvalidHandle)
+	}
+}
+
+func init() {
+	b, call := asyncBreakers, copyCall(memcpyAsyncWithCondition)
+	prove("aclrtMemcpyAsyncWithCondition", 1, b.from(1, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 2, b.from(2, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 3, b.from(3, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 4, func(e *env) *core.Error {
+		e.kindsRefused(upload(e), call)
+		return b.from(4, upload, call)(e)
+	})
+	prove("aclrtMemcpyAsyncWithCondition", 5, b.from(5, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 6, b.from(6, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 8, b.from(8, upload, call))
+	prove("aclrtMemcpyAsyncWithCondition", 10, func(e *env) *core.Error {
+		rest := asyncProofs(call)
+		delete(rest, 8) // a rule of its own
+		e.sameAs("aclrtMemcpyAsync", rest)
+		return nil
+	})
+}

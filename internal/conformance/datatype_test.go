@@ -1,0 +1,86 @@
+package conformance
+
+import (
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+func init() {
+	behaves("aclFloat16ToFloat", func(e *env) { // internal/core goes through all of them
+		for h, want := range map[uint16]float32{
+			0: 0, 0x3c00: 1, 0xc000: -2, 1: 1.0 / (1 << 24), 0x7bff: 65504, 0x7c00: 65536, 0xfc00: -65536, 0x7e00: 98304,
+		} {
+			is(e, "half", e.th.Float16ToFloat(h), want)
+		}
+	})
+	behaves("aclFloatToFloat16", func(e *env) {
+		inf := float32(math.Inf(1))
+		for f, want := range map[float32]uint16{
+			0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 65520: 0x7bff, -1e9: 0xfbff, inf: 0x7bff, -inf: 0xfbff,
+			1.0 / (1 << 24): 1, 1.0 / (1 << 25): 0, 1.5 / (1 << 25): 1, 2049: 0x6800, 2051: 0x6802,
+		} {
+			is(e, "float", e.th.FloatToFloat16(f), want)
+		}
+		nan := float32(math.NaN())
+		is(e, "NaN", e.th.FloatToFloat16(nan), 0x7bff)
+		is(e, "negative NaN", e.th.FloatToFloat16(float32(math.Copysign(float64(nan), -1))), 0xfbff)
+	})
+	behaves("aclDataTypeSize", func(e *env) {
+		for size, types := range map[uint64][]abi.DataType{
+			0: {abi.DataTypeUndefined, abi.DataTypeString},
+			1: {abi.DataTypeInt8, abi.DataTypeUint8, abi.DataTypeBool, abi.DataTypeInt4, abi.DataTypeUint1, abi.DataTypeHifloat8,
+				abi.DataTypeFloat8E5M2, abi.DataTypeFloat8E4M3FN, abi.DataTypeFloat8E8M0},
+			2: {abi.DataTypeFloat16, abi.DataTypeInt16, abi.DataTypeUint16, abi.DataTypeBF16},
+			4: {abi.DataTypeFloat, abi.DataTypeInt32, abi.DataTypeUint32, abi.DataTypeComplex32},
+			8: {abi.DataTypeInt64, abi.DataTypeUint64, abi.DataTypeDouble, abi.DataTypeComplex64, abi.DataTypeFloat6E3M2,
+				abi.DataTypeFloat6E2M3, abi.DataTypeFloat4E2M1, abi.DataTypeFloat4E1M2, 999},
+			16: {abi.DataTypeComplex128},
+		} {
+			for _, d := range types {
+				is(e, d.String(), e.stranger().DataTypeSize(d), size)
+			}
+		}
+	})
+
+	behaves("aclCreateDataBuffer", func(e *env) {
+		a, b := e.stranger().CreateDataBuffer(0x1000, 1<<33+5), e.th.CreateDataBuffer(0, 0)
+		if a == 0 || b == 0 || a == b {
+			e.Fatalf("handles %#x and %#x", a, b)
+		}
+		is(e, "live buffers", e.rt.Live().Buffers, 2)
+		is(e, "address", e.th.GetDataBufferAddr(a), 0x1000)
+		is(e, "size", e.th.GetDataBufferSizeV2(a), 1<<33+5)
+	})
+	prove("aclDestroyDataBuffer", 1, func(e *env) *core.Error { return e.th.DestroyDataBuffer(0) })
+	behaves("aclDestroyDataBuffer", func(e *env) {
+		b := e.th.CreateDataBuffer(e.device(64), 64)
+		e.ok(e.stranger().DestroyDataBuffer(b))
+		is(e, "live buffers", e.rt.Live().Buffers, 0)
+		e.want(e.th.DestroyDataBuffer(b), abi.ErrInvalidParam)
+		e.want(e.th.DestroyDataBuffer(garbage), abi.ErrInvalidParam)
+	})
+	prove("aclUpdateDataBuffer", 1, func(e *env) *core.Error { return e.th.UpdateDataBuffer(0, 0, 0) })
+	behaves("aclUpdateDataBuffer", func(e *env) {
+		b := e.th.CreateDataBuffer(0x1000, 5)
+		e.ok(e.stranger().UpdateDataBuffer(b, 0x2000, 6))
+		is(e, "address", e.th.GetDataBufferAddr(b), 0x2000)
+		is(e, "size", e.th.GetDataBufferSizeV2(b), 6)
+		e.ok(e.th.DestroyDataBuffer(b))
+		e.want(e.th.UpdateDataBuffer(b, 0x3000, 7), abi.ErrInvalidParam)
+	})
+	behaves("aclGetDataBufferAddr", func(e *env) {
+		is(e, "of a buffer", e.stranger().GetDataBufferAddr(e.th.CreateDataBuffer(0x1000, 5)), 0x1000)
+		is(e, "of NULL", e.th.GetDataBufferAddr(0), 0)
+		is(e, "of something else", e.th.GetDataBufferAddr(e.stream()), 0)
+	})
+	behaves("aclGetDataBufferSize", func(e *env) {
+		is(e, "cut to 32 bits", e.th.GetDataBufferSize(e.th.CreateDataBuffer(0x1000, 1<<33+5)), 5)
+		is(e, "of NULL", e.th.GetDataBufferSize(0), 0)
+	})
+	behaves("aclGetDataBufferSizeV2", func(e *env) {
+		is(e, "whole", e.th.GetDataBufferSizeV2(e.th.CreateDataBuffer(0x1000, 1<<33+5)), 1<<33+5)
+		is(e, "of NULL", e.th.GetDataBufferSizeV2(0), 0)
+	})
+}

@@ -1,0 +1,279 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// badDevices are numbers that are no device of an env.
+var badDevices = []int32{-1, 4, 64, 1 << 30, -1 << 31}
+
+// visible is a machine with ASCEND_RT_VISIBLE_DEVICES set to list.
+func visible(list string) machine { return machine{visible: &list} }
+
+// hidden is a machine whose ASCEND_RT_VISIBLE_DEVICES leaves no device.
+func hidden() machine {
+	m := visible("")
+	m.bare = true
+	return m
+}
+
+// lastOf makes a call for each of ids, all of which end with the same code, and returns how the last one ended.
+func lastOf(e *env, code abi.Code, ids []int32, call func(id int32) *core.Error) (err *core.Error) {
+	e.Helper()
+	for _, id := range ids {
+		err = call(id)
+		e.want(err, code)
+	}
+	return err
+}
+
+// current is the device th works on, -1 without a context.
+func (e *env) current(th *core.Thread) int32 {
+	id := int32(-1)
+	if err := th.GetDevice(&id); err != nil {
+		e.want(err, abi.ErrRTContextNull)
+	}
+	return id
+}
+
+// is fails the test unless got is want.
+func is[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func init() {
+	prove("aclrtSetDevice", 1, func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost)
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, e.th.SetDevice)
+	})
+	prove("aclrtSetDevice", 2, func(e *env) *core.Error {
+		e.faults.FailAll(faulty.Open, driver.ErrLost)
+		err := e.th.SetDevice(1)
+		is(e, "current device afterwards", e.current(e.th), 0)
+		return err
+	})
+	behaves("aclrtSetDevice", func(e *env) {
+		var c core.Handle
+		e.ok(e.th.CreateContext(&c, 1))
+		is(e, "after CreateContext", e.current(e.th), 1)
+		e.ok(e.th.SetDevice(2)) // drops the explicit context
+		is(e, "after SetDevice", e.current(e.th), 2)
+		var now, again core.Handle
+		e.ok(e.th.GetCurrentContext(&now))
+		o := e.stranger()
+		is(e, "a new thread has", e.current(o), -1)
+		e.ok(o.SetDevice(2))
+		e.ok(o.GetCurrentContext(&again))
+		is(e, "primary context in another thread", again, now)
+		e.ok(e.th.ResetDevice(2)) // the other thread's call still counts
+		is(e, "after one reset of two", e.current(o), 2)
+
+		v := e.on(visible("1,3"))
+		e.ok(v.th.SetDevice(1))
+		var phys int32
+		e.ok(v.th.GetPhyDevIdByUserDevId(1, &phys))
+		is(e, "physical number of user id 1", phys, 3)
+		v.want(v.th.SetDevice(2), abi.ErrRTInvalidDeviceid)
+	})
+
+	prove("aclrtResetDevice", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, e.th.ResetDevice)
+	})
+	prove("aclrtResetDevice", 2, func(e *env) *core.Error {
+		e.ok(e.th.SetDevice(0))
+		e.ok(e.th.ResetDevice(0))
+		e.ok(e.th.ResetDevice(0))
+		e.want(e.th.ResetDevice(1), abi.ErrRTContextReleaseError)
+		return e.th.ResetDevice(0)
+	})
+	behaves("aclrtResetDevice", func(e *env) {
+		s, p := e.stream(), e.device(64)
+		e.ok(e.th.SetDevice(0))
+		e.ok(e.th.ResetDevice(0))
+		e.ok(e.th.SynchronizeStream(s))
+		e.ok(e.th.ResetDevice(0))
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
+		is(e, "current device", e.current(e.th), -1)
+		e.ok(e.th.SetDevice(0))
+		is(e, "memory of the device", e.attributes(p).Location.Type, abi.MemLocationTypeUnregistered)
+
+		var c core.Handle // an explicit context keeps the memory
+		e.ok(e.th.CreateContext(&c, 0))
+		p = e.device(64)
+		e.ok(e.th.ResetDevice(0))
+		is(e, "memory while a context is left", e.attributes(p).Location.Type, abi.MemLocationTypeDevice)
+		e.ok(e.th.DestroyContext(c))
+	})
+
+	prove("aclrtResetDeviceForce", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, e.th.ResetDeviceForce)
+	})
+	prove("aclrtResetDeviceForce", 2, func(e *env) *core.Error {
+		e.ok(e.th.ResetDeviceForce(0))
+		e.want(e.th.ResetDeviceForce(1), abi.ErrRTContextReleaseError)
+		return e.th.ResetDeviceForce(0)
+	})
+	behaves("aclrtResetDeviceForce", func(e *env) {
+		s := e.stream()
+		o := e.stranger()
+		e.ok(o.SetDevice(0))
+		e.ok(e.th.SetDevice(0))
+		e.ok(e.th.ResetDeviceForce(0))
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
+		is(e, "current device of another thread", e.current(o), -1)
+		e.want(e.th.ResetDevice(0), abi.ErrRTContextReleaseError)
+	})
+
+	prove("aclrtGetDevice", 1, func(e *env) *core.Error { return e.stranger().GetDevice(nil) })
+	prove("aclrtGetDevice", 2, func(e *env) *core.Error {
+		id := int32(7)
+		err := e.stranger().GetDevice(&id)
+		is(e, "untouched output", id, 7)
+		return err
+	})
+	behaves("aclrtGetDevice", func(e *env) {
+		is(e, "after SetDevice", e.current(e.th), 0)
+		e.ok(e.th.Init(e.configFile(`{"defaultDevice": {"default_device": "3"}}`)))
+		o := e.stranger()
+		is(e, "configured default", e.current(o), 3)
+		e.ok(o.SetDevice(1))
+		is(e, "a device of its own", e.current(o), 1)
+		is(e, "a thread that has set one", e.current(e.th), 0)
+		e.ok(o.ResetDevice(1))
+		is(e, "the default steps in again", e.current(o), 3)
+	})
+
+	prove("aclrtGetRunMode", 1, func(e *env) *core.Error { return e.stranger().GetRunMode(nil) })
+	behaves("aclrtGetRunMode", func(e *env) {
+		for m, want := range map[machine]abi.RunMode{
+			{product: "A2"}: abi.RunModeHost, {product: "950"}: abi.RunModeHost, {product: "310B"}: abi.RunModeHost,
+			{product: "310B", form: "RC"}: abi.RunModeDevice, {product: "310P", form: "RC"}: abi.RunModeDevice,
+		} {
+			mode := abi.RunMode(9)
+			e.ok(e.on(m).stranger().GetRunMode(&mode))
+			is(e, m.product+m.form, mode, want)
+		}
+	})
+
+	prove("aclrtSynchronizeDevice", 1, func(e *env) *core.Error { return e.stranger().SynchronizeDevice() })
+	prove("aclrtSynchronizeDevice", 3, func(e *env) *core.Error {
+		return e.failsOnce((*core.Thread).SynchronizeDevice)
+	})
+	behaves("aclrtSynchronizeDevice", func(e *env) {
+		_, release := e.blocked()
+		e.ok(e.waits(release, e.th.SynchronizeDevice))
+		e.ok(e.waits(e.block(0), e.th.SynchronizeDevice)) // the default stream is one of them
+
+		var s core.Handle // streams made for the device only are left out
+		e.ok(e.th.CreateStreamWithConfig(&s, 0, abi.StreamDeviceUseOnly))
+		release = e.block(s)
+		e.ok(e.th.SynchronizeDevice())
+		release()
+
+		o := e.rt.NewThread(3) // and so are those of other contexts
+		var c core.Handle
+		e.ok(o.CreateContext(&c, 0))
+		e.ok(o.CreateStream(&s))
+		gate := make(chan struct{})
+		e.ok(o.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))
+		e.ok(e.th.SynchronizeDevice())
+		close(gate)
+
+		e.failing() // after a failure the rest is waited for
+		_, release = e.blocked()
+		e.want(e.waits(release, e.th.SynchronizeDevice), abi.ErrRTSysDma)
+	})
+
+	prove("aclrtSynchronizeDeviceWithTimeout", 1, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-2, -1 << 31}, e.stranger().SynchronizeDeviceWithTimeout)
+	})
+	prove("aclrtSynchronizeDeviceWithTimeout", 2, func(e *env) *core.Error { return e.stranger().SynchronizeDeviceWithTimeout(0) })
+	prove("aclrtSynchronizeDeviceWithTimeout", 3, func(e *env) *core.Error { return e.stranger().SynchronizeDeviceWithTimeout(-1) })
+	prove("aclrtSynchronizeDeviceWithTimeout", 5, func(e *env) *core.Error {
+		return e.failsOnce(func(th *core.Thread) *core.Error { return th.SynchronizeDeviceWithTimeout(60_000) })
+	})
+	prove("aclrtSynchronizeDeviceWithTimeout", 6, func(e *env) *core.Error {
+		_, release := e.blocked()
+		begin := time.Now()
+		err := e.th.SynchronizeDeviceWithTimeout(30)
+		if took := time.Since(begin); took < 30*time.Millisecond {
+			e.Errorf("gave up after %v", took)
+		}
+		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeDeviceWithTimeout(60_000) })) // the work is still there
+		return err
+	})
+	behaves("aclrtSynchronizeDeviceWithTimeout", func(e *env) {
+		e.ok(e.th.SynchronizeDeviceWithTimeout(1)) // nothing to wait for
+		_, release := e.blocked()
+		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeDeviceWithTimeout(-1) }))
+	})
+
+	prove("aclrtSetTsDevice", 1, func(e *env) *core.Error {
+		th := e.stranger()
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3, 2}, func(id int32) *core.Error { return th.SetTsDevice(abi.TsId(id)) })
+	})
+	behaves("aclrtSetTsDevice", func(e *env) {
+		e.ok(e.stranger().SetTsDevice(abi.TsIdAicore))
+		e.ok(e.stranger().SetTsDevice(abi.TsIdAivector))
+	})
+
+	prove("aclrtGetDeviceCount", 1, func(e *env) *core.Error { return e.on(hidden()).th.GetDeviceCount(nil) })
+	prove("aclrtGetDeviceCount", 2, func(e *env) *core.Error {
+		n := uint32(7)
+		m := visible("x,0") // reading stops at the first that is no number
+		m.bare = true
+		e.want(e.on(m).th.GetDeviceCount(&n), abi.ErrRTNoDevice)
+		err := e.on(hidden()).th.GetDeviceCount(&n)
+		is(e, "untouched output", n, 7)
+		return err
+	})
+	behaves("aclrtGetDeviceCount", func(e *env) {
+		for m, want := range map[string]uint32{"0,1,2,3": 4, "1": 1, "0,2,1": 2, "3,4": 1} {
+			var n uint32
+			e.ok(e.on(visible(m)).stranger().GetDeviceCount(&n))
+			is(e, m, n, want)
+		}
+		var n uint32
+		e.ok(e.on(machine{devices: 70}).th.GetDeviceCount(&n))
+		is(e, "most devices", n, 64)
+	})
+
+	prove("aclrtQueryDeviceStatus", 1, func(e *env) *core.Error { return e.th.QueryDeviceStatus(9, nil) })
+	prove("aclrtQueryDeviceStatus", 2, func(e *env) *core.Error {
+		var s abi.DeviceStatus
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.QueryDeviceStatus(id, &s) })
+	})
+	behaves("aclrtQueryDeviceStatus", func(e *env) {
+		s := abi.DeviceStatusEnd
+		e.ok(e.stranger().QueryDeviceStatus(0, &s))
+		is(e, "set", s, abi.DeviceStatusNormal)
+		e.ok(e.th.QueryDeviceStatus(1, &s))
+		is(e, "not set", s, abi.DeviceStatusNormal)
+		e.faults.Lose(0)
+		e.ok(e.th.QueryDeviceStatus(0, &s))
+		is(e, "lost", s, abi.DeviceStatusAbnormal)
+	})
+}
+
+// failsOnce checks that sync reports a failed task, once, and that it reports an abort that is under way.
+func (e *env) failsOnce(sync func(th *core.Thread) *core.Error) *core.Error {
+	e.Helper()
+	e.failing()
+	err := sync(e.th)
+	e.want(err, abi.ErrRTSysDma)
+	e.ok(sync(e.th))
+	o := e.stranger() // in a context of its own, which has nothing to wait for
+	var c core.Handle
+	e.ok(o.CreateContext(&c, 0))
+	e.want(e.whileAborting(func() *core.Error { return sync(o) }), abi.ErrRTDeviceTaskAbort)
+	return err
+}

@@ -1,0 +1,277 @@
+package conformance
+
+import (
+	"math"
+	"os"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// cText is text as a C program passes it.
+func cText(text string) *byte {
+	b := append([]byte(text), 0)
+	return &b[0]
+}
+
+// goText is what a C string in room holds.
+func goText(room []byte) string {
+	for i, c := range room {
+		if c == 0 {
+			return string(room[:i])
+		}
+	}
+	return string(room)
+}
+
+func init() {
+	prove("aclrtGetDeviceUtilizationRate", 1, func(e *env) *core.Error { return e.th.GetDeviceUtilizationRate(9, nil) })
+	prove("aclrtGetDeviceUtilizationRate", 2, func(e *env) *core.Error {
+		u := abi.UtilizationInfo{CubeUtilization: 5, UtilizationExtend: 1}
+		err := e.th.GetDeviceUtilizationRate(9, &u)
+		is(e, "untouched output", u.CubeUtilization, 5)
+		is(e, "last error", e.th.PeekAtLastError(0), abi.Success)
+		return err
+	})
+	behaves("aclrtGetDeviceUtilizationRate", func(e *env) {
+		nothing := abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1, MemoryUtilization: -1}
+		var u abi.UtilizationInfo
+		th := e.stranger()
+		e.ok(th.GetDeviceUtilizationRate(0, &u))
+		is(e, "a device", u, nothing)
+		is(e, "last error", th.PeekAtLastError(0), abi.Success)
+		u = abi.UtilizationInfo{}
+		e.ok(th.GetDeviceUtilizationRate(9, &u))
+		is(e, "no device", u, nothing)
+		is(e, "last error", th.PeekAtLastError(0), abi.ErrRTInvalidDeviceid)
+	})
+
+	prove("aclrtDeviceGetBareTgid", 1, func(e *env) *core.Error { return e.th.DeviceGetBareTgid(nil) })
+	behaves("aclrtDeviceGetBareTgid", func(e *env) {
+		var pid int32
+		e.ok(e.stranger().DeviceGetBareTgid(&pid))
+		is(e, "pid", int(pid), os.Getpid())
+	})
+
+	behaves("aclrtDeviceGetStreamPriorityRange", func(e *env) {
+		least, greatest := int32(-5), int32(-5)
+		e.ok(e.stranger().DeviceGetStreamPriorityRange(&least, &greatest))
+		is(e, "least", least, 7)
+		is(e, "greatest", greatest, 0)
+		least, greatest = -5, -5
+		e.ok(e.th.DeviceGetStreamPriorityRange(&least, nil))
+		e.ok(e.th.DeviceGetStreamPriorityRange(nil, &greatest))
+		e.ok(e.th.DeviceGetStreamPriorityRange(nil, nil))
+		is(e, "least alone", least, 7)
+		is(e, "greatest alone", greatest, 0)
+	})
+
+	prove("aclrtGetDeviceInfo", 1, func(e *env) *core.Error { return e.th.GetDeviceInfo(9, 9999, nil) })
+	prove("aclrtGetDeviceInfo", 2, func(e *env) *core.Error {
+		var v int64
+		e.want(e.th.GetDeviceInfo(math.MaxUint32, 9999, &v), abi.ErrRTParamInvalid)
+		err := e.th.GetDeviceInfo(4, 9999, &v)
+		is(e, "argument blamed", err.Arg, "deviceId")
+		return err
+	})
+	prove("aclrtGetDeviceInfo", 3, func(e *env) *core.Error {
+		v := int64(7)
+		for _, a := range []abi.DevAttr{0, 2, 103, 213, -1} {
+			e.want(e.th.GetDeviceInfo(0, a, &v), abi.ErrRTParamInvalid)
+		}
+		err := e.th.GetDeviceInfo(0, 9999, &v)
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	prove("aclrtGetDeviceInfo", 4, func(e *env) *core.Error {
+		var v int64
+		return e.on(machine{product: "310"}).th.GetDeviceInfo(0, abi.DevAttrNpuArch, &v)
+	})
+	prove("aclrtGetDeviceInfo", 5, func(e *env) *core.Error {
+		var v int64
+		for product, attrs := range map[string][]abi.DevAttr{
+			"A2":   {abi.DevAttrHdConnectType, abi.DevAttrDeviceFormFactor, abi.DevAttrSuperPodDeviceId, abi.DevAttrSuperPodServerId, abi.DevAttrSuperPodId},
+			"950":  {abi.DevAttrCustOpPrivilege},
+			"310P": {abi.DevAttrHdConnectType, abi.DevAttrSuperPodId},
+		} {
+			for _, a := range attrs {
+				e.want(e.on(machine{product: product}).th.GetDeviceInfo(0, a, &v), abi.ErrRTFeatureNotSupport)
+			}
+		}
+		e.faults.FailAll(faulty.Open, driver.ErrLost) // and a device that cannot be asked
+		err := e.th.GetDeviceInfo(1, abi.DevAttrTotalGlobalMemSize, &v)
+		e.want(err, abi.ErrRTLostHeartbeat)
+		return err
+	})
+	behaves("aclrtGetDeviceInfo", func(e *env) {
+		info := func(product string, id uint32, a abi.DevAttr) int64 {
+			v := int64(-1)
+			e.ok(e.on(machine{product: product}).stranger().GetDeviceInfo(id, a, &v))
+			return v
+		}
+		is(e, "cube cores", info("A2", 0, abi.DevAttrCubeCoreNum), 24)
+		is(e, "AI cores", info("A2", 3, abi.DevAttrAicoreCoreNum), 24)
+		is(e, "vector cores", info("A2", 0, abi.DevAttrVectorCoreNum), 48)
+		is(e, "AI CPUs", info("310B", 0, abi.DevAttrAicpuCoreNum), 3)
+		is(e, "L2 cache", info("A2", 0, abi.DevAttrL2CacheSize), 192<<20)
+		is(e, "physical number", info("A2", 3, abi.DevAttrPhyChipId), 3)
+		is(e, "virtual", info("A2", 0, abi.DevAttrIsVirtual), 0)
+		is(e, "architecture", info("A2", 0, abi.DevAttrNpuArch), 2201)
+		is(e, "architecture of the 950", info("950", 0, abi.DevAttrNpuArch), 3510)
+		is(e, "pod device", info("A3", 2, abi.DevAttrSuperPodDeviceId), 2)
+		is(e, "warp", info("950", 0, abi.DevAttrWarpSize), 32)
+		for a := abi.DevAttrWarpSize; a <= abi.DevAttrMaxBlockDimZ; a++ {
+			is(e, "SIMT attribute elsewhere", info("A2", 0, a), 0)
+			if info("950", 0, a) <= 0 {
+				e.Errorf("the 950 has no attribute %d", a)
+			}
+		}
+		_, total := e.memInfo(abi.HbmMem)
+		v := int64(-1)
+		e.ok(e.th.GetDeviceInfo(1, abi.DevAttrTotalGlobalMemSize, &v)) // not set: opened for the question
+		is(e, "memory", uint64(v), total)
+		e.want(e.th.GetDeviceResLimit(1, 0, new(uint32)), abi.ErrRTDevSetupError) // and closed again
+	})
+
+	prove("aclrtGetDeviceCapability", 1, func(e *env) *core.Error { return e.stranger().GetDeviceCapability(9, 5, nil) })
+	prove("aclrtGetDeviceCapability", 2, func(e *env) *core.Error {
+		var v int32
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{0, 2, -1, 10002, 22}, func(f int32) *core.Error {
+			return e.stranger().GetDeviceCapability(9, abi.DevFeatureType(f), &v)
+		})
+	})
+	prove("aclrtGetDeviceCapability", 3, func(e *env) *core.Error {
+		var v int32
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {
+			e.want(e.stranger().GetDeviceCapability(id, 10001, &v), abi.ErrRTInvalidDeviceid)
+			return e.stranger().GetDeviceCapability(id, 1, &v)
+		})
+	})
+	prove("aclrtGetDeviceCapability", 4, func(e *env) *core.Error {
+		var v int32
+		return e.stranger().GetDeviceCapability(0, abi.FeatureTscpuTaskUpdateSupportAicAiv, &v)
+	})
+	prove("aclrtGetDeviceCapability", 5, func(e *env) *core.Error {
+		v := int32(7)
+		err := e.th.GetDeviceCapability(1, 10001, &v)
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	behaves("aclrtGetDeviceCapability", func(e *env) {
+		for f, want := range map[abi.DevFeatureType]int32{1: 0, 21: 0, 10001: 0, 20001: 32} {
+			v := int32(7)
+			e.ok(e.th.GetDeviceCapability(0, f, &v))
+			is(e, f.String(), v, want)
+		}
+		v := int32(7)
+		e.ok(e.stranger().GetDeviceCapability(1, 21, &v)) // neither context nor device needed
+		is(e, "feature 21", v, 0)
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.GetDeviceCapability(id, 1, &v) })
+	})
+
+	prove("aclrtDeviceGetUuid", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).th.DeviceGetUuid(9, nil) })
+	prove("aclrtDeviceGetUuid", 2, func(e *env) *core.Error {
+		var u abi.Uuid
+		o := e.on(machine{product: "310P"})
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return o.th.DeviceGetUuid(id, &u) })
+	})
+	prove("aclrtDeviceGetUuid", 3, func(e *env) *core.Error {
+		var u abi.Uuid
+		e.want(e.on(machine{product: "910"}).th.DeviceGetUuid(0, &u), abi.ErrRTFeatureNotSupport)
+		return e.on(machine{product: "310P"}).th.DeviceGetUuid(0, &u)
+	})
+	behaves("aclrtDeviceGetUuid", func(e *env) {
+		var a, b, c abi.Uuid
+		e.ok(e.stranger().DeviceGetUuid(1, &a))
+		e.ok(e.stranger().DeviceGetUuid(2, &b))
+		e.ok(e.on(visible("1,2")).th.DeviceGetUuid(1, &c))
+		if a == b || a == (abi.Uuid{}) {
+			e.Errorf("two devices are called %x", a)
+		}
+		is(e, "the same device by another number", c, b)
+	})
+
+	pci := func(e *env, id, n int32) (string, *core.Error) {
+		room := []byte("????????????????")
+		err := e.th.DeviceGetPCIBusId(id, &room[0], n)
+		if err == nil {
+			is(e, "bytes behind the text", string(room[13:]), "???")
+			return goText(room), nil
+		}
+		is(e, "untouched output", string(room), "????????????????")
+		return "", err
+	}
+	prove("aclrtDeviceGetPCIBusId", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).th.DeviceGetPCIBusId(-1, nil, 0) })
+	prove("aclrtDeviceGetPCIBusId", 2, func(e *env) *core.Error {
+		_, err := pci(e.on(machine{product: "310P"}), -1, 0)
+		return err
+	})
+	prove("aclrtDeviceGetPCIBusId", 3, func(e *env) *core.Error {
+		o := e.on(machine{product: "310P"})
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 0, 12}, func(n int32) *core.Error {
+			_, err := pci(o, 9, n)
+			return err
+		})
+	})
+	prove("aclrtDeviceGetPCIBusId", 4, func(e *env) *core.Error {
+		_, err := pci(e.on(machine{product: "310P"}), 4, 13)
+		return err
+	})
+	prove("aclrtDeviceGetPCIBusId", 5, func(e *env) *core.Error {
+		_, err := pci(e.on(machine{product: "310P"}), 0, 13)
+		return err
+	})
+	behaves("aclrtDeviceGetPCIBusId", func(e *env) {
+		for id, want := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0"} {
+			text, err := pci(e, int32(id), 13)
+			e.ok(err)
+			is(e, "address", text, want)
+		}
+		text, err := pci(e.on(visible("2,3")), 0, 16)
+		e.ok(err)
+		is(e, "address of the first visible device", text, "0000:03:00.0")
+	})
+
+	prove("aclrtDeviceGetByPCIBusId", 1, func(e *env) *core.Error { return e.th.DeviceGetByPCIBusId(nil, nil) })
+	prove("aclrtDeviceGetByPCIBusId", 2, func(e *env) *core.Error { return e.th.DeviceGetByPCIBusId(cText("nowhere"), nil) })
+	prove("aclrtDeviceGetByPCIBusId", 3, func(e *env) *core.Error {
+		id := int32(7)
+		v := e.on(visible("0"))
+		for _, text := range []string{"", "0000:05:00.0", "0000:01:00.0 ", "0000:0A:00.0", "01:00.0"} {
+			e.want(v.th.DeviceGetByPCIBusId(cText(text), &id), abi.ErrRTParamInvalid)
+		}
+		e.want(e.on(machine{product: "310P"}).th.DeviceGetByPCIBusId(cText("0000:01:00.0"), &id), abi.ErrRTParamInvalid)
+		big := e.on(machine{devices: 16}) // letters are lower case
+		e.ok(big.th.DeviceGetByPCIBusId(cText("0000:0a:00.0"), &id))
+		is(e, "device", id, 9)
+		return big.th.DeviceGetByPCIBusId(cText("0000:0A:00.0"), &id)
+	})
+	prove("aclrtDeviceGetByPCIBusId", 4, func(e *env) *core.Error {
+		var id int32
+		return e.on(visible("0")).th.DeviceGetByPCIBusId(cText("0000:02:00.0"), &id)
+	})
+	behaves("aclrtDeviceGetByPCIBusId", func(e *env) {
+		id := int32(7)
+		e.ok(e.stranger().DeviceGetByPCIBusId(cText("0000:04:00.0"), &id))
+		is(e, "device", id, 3)
+		e.ok(e.on(visible("1,3")).th.DeviceGetByPCIBusId(cText("0000:04:00.0"), &id))
+		is(e, "user id", id, 1)
+	})
+}
+
+// reliesOnDefault checks that a call about a device retains the configured default device for a thread without a
+// context, and refuses other devices.
+func (e *env) reliesOnDefault(call func(th *core.Thread, id int32) *core.Error) {
+	e.Helper()
+	e.ok(e.stranger().Init(e.configFile(`{"defaultDevice": {"default_device": "2"}}`)))
+	th := e.stranger()
+	e.want(call(th, 1), abi.ErrRTContextNull)
+	active := int32(7)
+	th = e.stranger()
+	e.ok(call(th, 2))
+	e.ok(e.th.GetPrimaryCtxState(2, nil, &active))
+	is(e, "the default device is set", active, 1)
+	e.ok(call(e.th, 1)) // a thread with a context may ask about all
+}

@@ -1,0 +1,308 @@
+package conformance
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of times, ids and numbers of events.
+
+// done is an event that was recorded and is done.
+func (e *env) done(h core.Handle) core.Handle {
+	e.Helper()
+	s := e.stream()
+	e.record(h, s)
+	e.passes(s)
+	e.ok(e.th.DestroyStream(s))
+	return h
+}
+
+// underWay is an event whose record is queued and not done as long as the test runs.
+func (e *env) underWay(h core.Handle) core.Handle {
+	e.Helper()
+	s, open := e.gated()
+	e.record(h, s)
+	e.Cleanup(open)
+	return h
+}
+
+// untimed are the kinds of events that have no times.
+func (e *env) untimed() []core.Handle {
+	e.Helper()
+	return []core.Handle{e.stateEvent(evExternal), e.exEvent(evIPC), e.done(e.stateEvent(evExternal)), e.done(e.exEvent(evIPC))}
+}
+
+// unrecorded are events that were never recorded, or were reset; those without TIME_LINE break a later rule too.
+func (e *env) unrecorded() []core.Handle {
+	e.Helper()
+	list := []core.Handle{e.timedEvent(), e.stateEvent(evAll), e.exEvent(evAll), e.stateEvent(evSync), e.exEvent(evSync)}
+	for _, h := range []core.Handle{e.done(e.timedEvent()), e.done(e.stateEvent(evAll))} {
+		e.ok(e.th.ResetEvent(h, 0))
+		e.passes(0)
+		list = append(list, h)
+	}
+	return list
+}
+
+// unstamped are recorded events without a time stamp.
+func (e *env) unstamped() []core.Handle {
+	e.Helper()
+	return []core.Handle{
+		e.underWay(e.timedEvent()), e.underWay(e.stateEvent(evAll)), e.underWay(e.exEvent(evAll)),
+		e.done(e.stateEvent(evSync | evProgress)), e.done(e.exEvent(evSync | evProgress)),
+	}
+}
+
+// elapsed is the time between two events in milliseconds; a stranger may ask.
+func (e *env) elapsed(from, to core.Handle) float32 {
+	e.Helper()
+	ms := float32(-1e9)
+	e.ok(e.stranger().EventElapsedTime(&ms, from, to))
+	return ms
+}
+
+// timestamp is the time of an event in microseconds; a stranger may ask.
+func (e *env) timestamp(h core.Handle) uint64 {
+	e.Helper()
+	var us uint64
+	e.ok(e.stranger().EventGetTimestamp(h, &us))
+	return us
+}
+
+func init() {
+	const untouched = float32(77)
+	ms := untouched
+	// both asks with the event in either place; the other one is fine, or has the fault of a later rule.
+	both := func(e *env, code abi.Code, events []core.Handle, other core.Handle) *core.Error {
+		e.Helper()
+		e.each(code, events, func(h core.Handle) *core.Error { return e.th.EventElapsedTime(&ms, other, h) })
+		err := e.each(code, events, func(h core.Handle) *core.Error { return e.th.EventElapsedTime(&ms, h, other) })
+		if ms != untouched {
+			e.Errorf("the time was written: %v", ms)
+		}
+		return err
+	}
+	prove("aclrtEventElapsedTime", 1, func(e *env) *core.Error { return e.th.EventElapsedTime(nil, 0, 0) })
+	prove("aclrtEventElapsedTime", 2, func(e *env) *core.Error {
+		err := e.th.EventElapsedTime(&ms, 0, 0)
+		if err == nil || err.Arg != "startEvent" {
+			e.Errorf("%v: startEvent comes first", err)
+		}
+		return err
+	})
+	prove("aclrtEventElapsedTime", 3, func(e *env) *core.Error { return e.th.EventElapsedTime(&ms, garbage, 0) })
+	prove("aclrtEventElapsedTime", 4, func(e *env) *core.Error {
+		return both(e, abi.ErrRTInvalidHandle, e.notEvents(), e.stateEvent(evExternal))
+	})
+	prove("aclrtEventElapsedTime", 6, func(e *env) *core.Error {
+		return both(e, abi.ErrRTFeatureNotSupport, e.untimed(), e.timedEvent())
+	})
+	prove("aclrtEventElapsedTime", 7, func(e *env) *core.Error {
+		return both(e, abi.ErrRTInternalError, e.unrecorded(), e.done(e.exEvent(evSync)))
+	})
+	prove("aclrtEventElapsedTime", 8, func(e *env) *core.Error {
+		return both(e, abi.ErrRTEventTimestampInvalid, e.unstamped(), e.done(e.timedEvent()))
+	})
+	behaves("aclrtEventElapsedTime", func(e *env) {
+		for _, k := range eventKinds {
+			first, last := k.make(e), e.timedEvent()
+			e.done(first)
+			time.Sleep(5 * time.Millisecond)
+			e.done(last)
+			there, back := e.elapsed(first, last), e.elapsed(last, first)
+			if there < 5 || there > 5000 || back != -there {
+				e.Errorf("%s: %v ms there, %v ms back", k.name, there, back)
+			}
+			if ms := e.elapsed(first, first); ms != 0 {
+				e.Errorf("%s: %v ms between an event and itself", k.name, ms)
+			}
+		}
+		// A time is taken when the record runs, not when it is queued.
+		first, last, end := e.timedEvent(), e.timedEvent(), e.timedEvent()
+		s, open := e.gated()
+		e.record(first, 0)
+		e.record(last, s)
+		time.Sleep(5 * time.Millisecond)
+		open()
+		e.passes(s)
+		if ms := e.elapsed(first, last); ms < 5 {
+			e.Errorf("%v ms, but the record was held up for 5", ms)
+		}
+		// One of another device counts on the same clock.
+		o := e.rt.NewThread(5)
+		e.ok(o.SetDevice(1))
+		e.ok(o.RecordEvent(end, 0))
+		e.ok(o.SynchronizeEvent(end))
+		if ms := e.elapsed(last, end); ms < 0 || ms > 5000 {
+			e.Errorf("%v ms to an event of another device", ms)
+		}
+	})
+
+	us := uint64(77)
+	ask := func(e *env, code abi.Code, events []core.Handle) *core.Error {
+		e.Helper()
+		err := e.each(code, events, func(h core.Handle) *core.Error { return e.th.EventGetTimestamp(h, &us) })
+		if us != 77 {
+			e.Errorf("the time was written: %v", us)
+		}
+		return err
+	}
+	prove("aclrtEventGetTimestamp", 1, func(e *env) *core.Error {
+		err := e.th.EventGetTimestamp(0, nil)
+		if err == nil || err.Arg != "timestamp" {
+			e.Errorf("%v: timestamp comes first", err)
+		}
+		return err
+	})
+	prove("aclrtEventGetTimestamp", 2, func(e *env) *core.Error { return e.th.EventGetTimestamp(0, &us) })
+	prove("aclrtEventGetTimestamp", 3, func(e *env) *core.Error { return ask(e, abi.ErrRTInvalidHandle, e.notEvents()) })
+	prove("aclrtEventGetTimestamp", 4, func(e *env) *core.Error { return ask(e, abi.ErrRTFeatureNotSupport, e.untimed()) })
+	prove("aclrtEventGetTimestamp", 6, func(e *env) *core.Error { return ask(e, abi.ErrRTInternalError, e.unrecorded()) })
+	prove("aclrtEventGetTimestamp", 7, func(e *env) *core.Error {
+		return ask(e, abi.ErrRTEventTimestampInvalid, e.unstamped())
+	})
+	behaves("aclrtEventGetTimestamp", func(e *env) {
+		for _, k := range eventKinds {
+			h := e.done(k.make(e))
+			first := e.timestamp(h)
+			time.Sleep(5 * time.Millisecond)
+			e.done(h)
+			if d := e.timestamp(h) - first; first == 0 || d < 5_000 || d > 5_000_000 {
+				e.Errorf("%s: %d, then %d us later", k.name, first, d)
+			}
+			g := e.done(k.make(e))
+			d := int64(e.timestamp(g)-e.timestamp(h)) - int64(e.elapsed(h, g)*1000)
+			if d < -1 || d > 1 {
+				e.Errorf("%s: time stamps and elapsed time differ by %d us", k.name, d)
+			}
+		}
+	})
+
+	var id uint32
+	prove("aclrtGetEventId", 1, func(e *env) *core.Error { return e.th.GetEventID(0, nil) })
+	prove("aclrtGetEventId", 2, func(e *env) *core.Error { return e.th.GetEventID(garbage, nil) })
+	prove("aclrtGetEventId", 3, func(e *env) *core.Error {
+		return e.noEvent(func(h core.Handle) *core.Error { return e.th.GetEventID(h, &id) })
+	})
+	prove("aclrtGetEventId", 4, func(e *env) *core.Error {
+		h := e.exEvent(evIPC)
+		e.want(e.th.GetEventID(h, &id), abi.ErrRTFeatureNotSupport)
+		return e.th.GetEventID(e.done(h), &id)
+	})
+	prove("aclrtGetEventId", 5, func(e *env) *core.Error {
+		list := []core.Handle{
+			e.timedEvent(), e.exEvent(evSync), e.stateEvent(evProgress), e.stateEvent(evDevice),
+			e.done(e.stateEvent(evTime)), e.done(e.exEvent(evTime | evProgress)),
+		}
+		return e.each(abi.ErrRTInternalError, list, func(h core.Handle) *core.Error { return e.th.GetEventID(h, &id) })
+	})
+	behaves("aclrtGetEventId", func(e *env) {
+		seen := map[uint32]bool{}
+		for _, h := range []core.Handle{
+			e.stateEvent(evSync), e.stateEvent(evSync), e.stateEvent(evExternal),
+			e.underWay(e.timedEvent()), e.done(e.timedEvent()), e.underWay(e.exEvent(evSync)), e.done(e.exEvent(evAll)),
+		} {
+			var id, again uint32
+			e.ok(e.stranger().GetEventID(h, &id)) // no context is needed
+			e.ok(e.th.GetEventID(h, &again))
+			if seen[id] || id != again {
+				e.Errorf("id %d, then %d; seen before: %v", id, again, seen[id])
+			}
+			seen[id] = true
+		}
+	})
+
+	prove("aclrtGetEventAvailNum", 1, func(e *env) *core.Error { return e.bare().th.GetEventAvailNum(nil) })
+	prove("aclrtGetEventAvailNum", 2, func(e *env) *core.Error {
+		n := uint32(77)
+		err := e.stranger().GetEventAvailNum(&n)
+		if n != 77 {
+			e.Errorf("the number was written: %d", n)
+		}
+		return err
+	})
+	behaves("aclrtGetEventAvailNum", eventNumbers)
+}
+
+// eventNumbers follows the number of events left through the lives of events.
+func eventNumbers(e *env) {
+	for p, limit := range map[string]uint32{"950": 65536, "A3": 65536, "A2": 65536, "310B": 65536, "310P": 1023, "910": 65535} {
+		if n := e.on(machine{product: p}).availEvents(); n != limit {
+			e.Errorf("%s has %d events, want %d", p, n, limit)
+		}
+	}
+	const limit = 65536
+	left := func(want uint32, when string) {
+		e.Helper()
+		if n := e.availEvents(); n != limit-want {
+			e.Errorf("%s: %d events in use, want %d", when, limit-n, want)
+		}
+	}
+	state, ex := e.stateEvent(evSync), e.exEvent(evSync)
+	left(1, "a state event counts when it is made, an Ex event does not")
+	e.stateEvent(evProgress)
+	e.done(e.exEvent(evProgress))
+	left(1, "nor one that streams cannot wait for")
+	s := e.stream()
+	e.record(ex, s)
+	e.record(ex, s)
+	left(2, "an Ex event counts once it was recorded")
+	e.passes(s)
+	left(2, "and goes on to")
+	e.ok(e.th.DestroyEvent(ex))
+	e.ok(e.th.DestroyEvent(state))
+	left(0, "destroyed")
+
+	// Destroyed events keep their place while tasks need it: a record, a wait, a reset.
+	for _, k := range eventKinds {
+		h, from := k.make(e), e.stream()
+		open := e.block(from) // no event is needed for it
+		e.record(h, from)
+		e.ok(e.th.DestroyEvent(h))
+		left(1, k.name+": a record is queued")
+		open()
+		e.passes(from)
+		left(0, k.name+": and done")
+
+		h = k.make(e)
+		a, b := e.stream(), e.stream()
+		openA := e.block(a)
+		e.record(h, a)
+		e.ok(e.th.StreamWaitEvent(b, h))
+		openB := e.block(b)
+		e.ok(e.th.DestroyEvent(h))
+		left(1, k.name+": a record and a wait are queued")
+		openA()
+		openB()
+		e.passes(b)
+		left(0, k.name+": and done")
+	}
+	for _, k := range []eventKind{timedKind, stateKind} {
+		h, from := k.make(e), e.stream()
+		open := e.block(from)
+		e.ok(e.th.ResetEvent(h, from))
+		e.ok(e.th.DestroyEvent(h))
+		left(1, k.name+": a reset is queued")
+		open()
+		e.passes(from)
+		left(0, k.name+": and done")
+	}
+	h := e.stateEvent(evSync)
+	e.ok(e.th.StreamWaitEvent(s, h))
+	e.ok(e.th.DestroyEvent(h))
+	left(1, "a wait is queued")
+	e.ok(e.th.StreamAbort(s))
+	left(0, "and was dropped")
+
+	// Each device has its own.
+	o := e.rt.NewThread(5)
+	e.ok(o.SetDevice(1))
+	e.ok(o.CreateEvent(&h))
+	left(0, "an event of another device")
+	var n uint32
+	if e.ok(o.GetEventAvailNum(&n)); n != limit-1 {
+		e.Errorf("device 1 has %d events left", n)
+	}
+}

@@ -1,0 +1,419 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// configFile is the path of a file with text in it, as aclInit takes it.
+func (e *env) configFile(text string) *byte {
+	e.Helper()
+	path := filepath.Join(e.TempDir(), "acl.json")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		e.Fatal(err)
+	}
+	return cText(path)
+}
+
+// calls notes which callbacks ran, with what.
+type calls struct {
+	log  []string
+	code map[string]abi.Code // what a callback answers, 0 unless it is here
+}
+
+// onInit and onFinalize are callbacks that note their call as name; different names are different functions.
+func (c *calls) onInit(name string) core.Func[core.InitFunc] {
+	return core.Func[core.InitFunc]{Key: uintptr(name[0]), Call: func(config string, _ core.Addr) abi.Code {
+		c.log = append(c.log, name+config)
+		return c.code[name]
+	}}
+}
+
+func (c *calls) onFinalize(name string) core.Func[core.FinalizeFunc] {
+	return core.Func[core.FinalizeFunc]{Key: uintptr(name[0]), Call: func(core.Addr) abi.Code {
+		c.log = append(c.log, name)
+		return c.code[name]
+	}}
+}
+
+// ran checks which callbacks ran since the last time.
+func (c *calls) ran(e *env, want ...string) {
+	e.Helper()
+	if !slices.Equal(c.log, want) {
+		e.Errorf("callbacks: got %q, want %q", c.log, want)
+	}
+	c.log = nil
+}
+
+// references is the reference count of aclInit, found out by taking one.
+func (e *env) references() uint64 {
+	e.Helper()
+	e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+	n := uint64(777)
+	e.ok(e.th.FinalizeReference(&n))
+	return n
+}
+
+// initFails is aclInit with a configuration that it refuses. The library must not be initialised afterwards, and a
+// good configuration must still be taken.
+func (e *env) initFails(text string, code abi.Code) *core.Error {
+	e.Helper()
+	err := e.th.Init(e.configFile(text))
+	e.want(err, code)
+	e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+	e.ok(e.th.Init(nil))
+	e.ok(e.th.Finalize())
+	return err
+}
+
+// What a configuration has wrong from each rule on; joined they break all of them.
+const (
+	badMessages = `"err_msg_mode": 1`
+	badDump     = `"dump": 1`
+	badStack    = `"StackSize": {"aicore_stack_size": "1"}`
+	badDevice   = `"defaultDevice": {"default_device": 0}`
+	noSuchOne   = `"defaultDevice": {"default_device": "4"}`
+	badPrintf   = `"simd_printf_fifo_size_per_core": "1"`
+	smallPrintf = `"simd_printf_fifo_size_per_core": 1`
+	badEvents   = `"acl_graph": {"event_mode": 2}`
+	events      = `"acl_graph": {"event_mode": 1}`
+	badProfiler = `"profiler": 1`
+)
+
+func object(entries ...string) string { return "{" + strings.Join(entries, ",") + "}" }
+
+func init() {
+	prove("aclInit", 1, func(e *env) *core.Error {
+		e.ok(e.th.Init(nil))
+		err := e.th.Init(cText("/no such file"))
+		is(e, "count", e.references(), 2)
+		return err
+	})
+	prove("aclInit", 2, func(e *env) *core.Error {
+		e.ok(e.th.Init(nil)) // and another content than the first time
+		e.ok(e.th.Finalize())
+		e.want(e.th.Init(cText(e.TempDir())), abi.ErrInvalidFile)
+		return e.th.Init(cText("/no such file"))
+	})
+	prove("aclInit", 3, func(e *env) *core.Error {
+		e.ok(e.th.Init(e.configFile(`{}`)))
+		e.ok(e.th.Finalize())
+		e.want(e.th.Init(nil), abi.ErrInvalidParam)
+		err := e.th.Init(e.configFile(`{ broken`))
+		e.ok(e.th.Init(e.configFile(`{}`)))
+		return err
+	})
+	prove("aclInit", 4, func(e *env) *core.Error {
+		for _, text := range []string{
+			``, `{`, `{"err_msg_mode": 1,}`, object(badMessages) + `x`,
+			strings.Repeat("[", 11) + strings.Repeat("]", 11),
+			strings.Repeat(`{"a":`, 11) + "1" + strings.Repeat("}", 11),
+		} {
+			e.on(machine{}).initFails(text, abi.ErrParseFile)
+		}
+		deep := strings.Repeat(`{"a":[`, 10) + strings.Repeat("]}", 10)
+		e.ok(e.on(machine{}).th.Init(e.configFile(deep)))
+		return e.initFails(`{"err_msg_mode": 1`, abi.ErrParseFile)
+	})
+	prove("aclInit", 5, func(e *env) *core.Error {
+		for _, v := range []string{`"2"`, `""`, `0`, `null`, `{}`} {
+			e.on(machine{}).initFails(`{"err_msg_mode":`+v+`}`, abi.ErrInvalidParam)
+		}
+		return e.initFails(object(badMessages, badDump, badStack, badDevice), abi.ErrInvalidParam)
+	})
+	prove("aclInit", 6, func(e *env) *core.Error {
+		return e.initFails(object(badDump, badStack, badDevice, badPrintf), abi.ErrInvalidDumpConfig)
+	})
+	prove("aclInit", 7, func(e *env) *core.Error {
+		err := e.initFails(object(badStack, badDevice, badPrintf, badEvents), abi.ErrFailure)
+		if !strings.Contains(err.Text, "aicore_stack_size") {
+			e.Errorf("blames something else: %v", err)
+		}
+		return err
+	})
+	prove("aclInit", 8, func(e *env) *core.Error {
+		for _, v := range []string{`0`, `"01"`, `""`, `"-1"`, `"1a"`, `" 1"`} {
+			e.on(machine{}).initFails(`{"defaultDevice": {"default_device": `+v+`}}`, abi.ErrFailure)
+		}
+		err := e.initFails(object(badDevice, badPrintf, badEvents), abi.ErrFailure)
+		if !strings.Contains(err.Text, "default_device") {
+			e.Errorf("blames something else: %v", err)
+		}
+		return err
+	})
+	prove("aclInit", 9, func(e *env) *core.Error {
+		e.on(visible("0")).initFails(`{"defaultDevice": {"default_device": "1"}}`, abi.ErrRTInvalidDeviceid)
+		return e.initFails(object(noSuchOne, badPrintf, badEvents), abi.ErrRTInvalidDeviceid)
+	})
+	prove("aclInit", 10, func(e *env) *core.Error {
+		return e.initFails(object(`"simt_printf_fifo_size": 1`, badPrintf, badEvents), abi.ErrFailure)
+	})
+	prove("aclInit", 11, func(e *env) *core.Error {
+		e.on(machine{product: "950"}).initFails(`{"simt_printf_fifo_size": 67108865}`, abi.ErrRTParamInvalid)
+		err := e.initFails(object(smallPrintf, badEvents), abi.ErrRTParamInvalid)
+		is(e, "limit afterwards", e.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 32<<10)
+		return err
+	})
+	prove("aclInit", 12, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "310P", "910"} {
+			e.on(machine{product: p}).initFails(object(badEvents), abi.ErrInvalidParam)
+		}
+		return e.initFails(object(badEvents, badProfiler), abi.ErrInvalidParam)
+	})
+	prove("aclInit", 13, func(e *env) *core.Error {
+		var last *core.Error
+		for _, p := range []string{"310B", "310P", "910"} {
+			last = e.on(machine{product: p}).initFails(object(events, badProfiler), abi.ErrRTFeatureNotSupport)
+		}
+		return last
+	})
+	prove("aclInit", 14, func(e *env) *core.Error {
+		e.ok(e.th.Init(e.configFile(object(events)))) // so that no other content would be taken either
+		e.ok(e.th.Finalize())
+		return e.th.Init(e.configFile(object(events)))
+	})
+	prove("aclInit", 15, func(e *env) *core.Error {
+		c := &calls{code: map[string]abi.Code{"other": 5}}
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("other"), 0))
+		err := e.th.Init(e.configFile(object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler)))
+		c.ran(e)
+		is(e, "a refused configuration leaves nothing behind", e.current(e.stranger()), -1)
+		return err
+	})
+	prove("aclInit", 17, func(e *env) *core.Error {
+		// MODEL comes before the dump section, OP_EXECUTOR behind it, the others at the end.
+		for kind, config := range map[abi.RegisterCallbackType]string{
+			abi.RegTypeAclModel: object(badDump), abi.RegTypeAclOpExecutor: object(badStack), abi.RegTypeAclDvpp: "{}", abi.RegTypeOther: "{}",
+		} {
+			o := e.on(machine{})
+			c := &calls{code: map[string]abi.Code{"x": 4711}}
+			o.ok(o.th.InitCallbackRegister(kind, c.onInit("x"), 0))
+			o.want(o.th.Init(o.configFile(config)), 4711)
+			o.want(o.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+			delete(c.code, "x")
+			o.ok(o.th.Init(nil)) // it was not initialised, so another configuration will do
+		}
+		c := &calls{code: map[string]abi.Code{"b": 4711}}
+		for _, name := range []string{"a", "b", "c"} {
+			e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit(name), 0))
+		}
+		err := e.th.Init(nil)
+		e.want(err, 4711)
+		c.ran(e, "a", "b") // the rest does not run
+		return err
+	})
+	behaves("aclInit", func(e *env) {
+		c := &calls{}
+		for kind, name := range map[abi.RegisterCallbackType]string{
+			abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclDvpp: "d", abi.RegTypeAclModel: "m", abi.RegTypeAclTdtQueue: "q",
+		} {
+			e.ok(e.th.InitCallbackRegister(kind, c.onInit(name), 0))
+		}
+		e.ok(e.th.Init(nil)) // without a configuration OP_EXECUTOR is left out
+		c.ran(e, "m", "q", "d", "z")
+		is(e, "count", e.references(), 1)
+		e.ok(e.th.Finalize())
+		e.ok(e.th.Init(cText(""))) // the same content
+
+		o := e.on(machine{product: "950"})
+		text := `{"defaultDevice": {"default_device": "2"}, "err_msg_mode": "1", "dump": {}, "profiler": {}, "max_opqueue_num": "5",
+			"StackSize": {"aicore_stack_size": 40000, "simt_stack_size": 100}, "simd_printf_fifo_size_per_core": 2000, ` + events + `}`
+		c = &calls{}
+		for kind, name := range map[abi.RegisterCallbackType]string{abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclModel: "m"} {
+			o.ok(o.th.InitCallbackRegister(kind, c.onInit(name), 0))
+		}
+		o.ok(o.stranger().Init(o.configFile(text)))
+		c.ran(e, "m"+text, "e"+text, "z"+text)
+		is(e, "AI Core stack", o.limitOf(abi.DevLimitSimdStackSize), 48<<10)
+		is(e, "SIMT stack", o.limitOf(abi.DevLimitSimtStackSize), 128*32)
+		is(e, "printf buffer", o.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 2000)
+		is(e, "default device", o.current(o.stranger()), 2)
+		o.ok(o.th.Finalize())
+		is(e, "default device after finalizing", o.current(o.stranger()), -1)
+
+		many := e.on(machine{}) // of several at once, one initialises
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { many.rt.NewThread(4).Init(nil) })
+		}
+		all.Wait()
+		is(e, "count", many.references(), 8)
+	})
+
+	prove("aclFinalize", 1, func(e *env) *core.Error {
+		c := &calls{code: map[string]abi.Code{"x": 4711}}
+		e.ok(e.th.Finalize()) // the first succeeds without aclInit
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
+		err := e.th.Finalize()
+		c.ran(e)
+		return err
+	})
+	prove("aclFinalize", 2, func(e *env) *core.Error {
+		c := &calls{code: map[string]abi.Code{"b": 4711}}
+		for _, name := range []string{"a", "b", "c"} {
+			e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize(name), 0))
+		}
+		e.ok(e.th.Init(nil))
+		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+		err := e.th.Finalize()
+		e.want(err, 4711)
+		c.ran(e, "a", "b")
+		is(e, "count", e.references(), 2)
+		return err
+	})
+	behaves("aclFinalize", func(e *env) {
+		c := &calls{}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		e.ok(e.th.Init(nil))
+		for range 3 {
+			e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+		}
+		e.ok(e.stranger().Finalize()) // whatever the count
+		c.ran(e, "x")
+		e.want(e.th.Finalize(), abi.ErrRepeatFinalize)
+		e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+		e.ok(e.th.Init(nil))
+		is(e, "count", e.references(), 1)
+		e.ok(e.th.SynchronizeDevice()) // devices stay as they are
+	})
+
+	prove("aclFinalizeReference", 1, func(e *env) *core.Error {
+		c := &calls{code: map[string]abi.Code{"x": 4711}}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+		n := uint64(7)
+		err := e.th.FinalizeReference(&n)
+		is(e, "refCount", n, 0)
+		c.ran(e)
+		return err
+	})
+	prove("aclFinalizeReference", 2, func(e *env) *core.Error {
+		c := &calls{code: map[string]abi.Code{"x": 4711}}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.ok(e.th.Init(nil))
+		n := uint64(7)
+		err := e.th.FinalizeReference(&n)
+		e.want(err, 4711)
+		is(e, "refCount", n, 1)
+		c.ran(e, "x")
+		is(e, "count", e.references(), 1)
+		return err
+	})
+	behaves("aclFinalizeReference", func(e *env) {
+		c := &calls{}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.ok(e.th.Init(nil))
+		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+		n := uint64(7)
+		e.ok(e.th.FinalizeReference(&n))
+		is(e, "refCount", n, 2)
+		e.ok(e.stranger().FinalizeReference(nil))
+		c.ran(e) // only counted so far
+		e.ok(e.th.FinalizeReference(&n))
+		is(e, "refCount", n, 0)
+		c.ran(e, "x")
+		e.want(e.th.Finalize(), abi.ErrRepeatFinalize)
+	})
+
+	prove("aclInitCallbackRegister", 1, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		return e.th.InitCallbackRegister(abi.RegTypeAclDvpp, core.Func[core.InitFunc]{}, 0)
+	})
+	prove("aclInitCallbackRegister", 2, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.Init(nil))
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		c.ran(e, "x")
+		err := e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("y"), 0)
+		c.ran(e) // not called either
+		return err
+	})
+	behaves("aclInitCallbackRegister", func(e *env) {
+		c := &calls{code: map[string]abi.Code{"late": 5}}
+		var got core.Addr
+		fn := c.onInit("early")
+		call := fn.Call
+		fn.Call = func(config string, userData core.Addr) abi.Code { got = userData; return call(config, userData) }
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, fn, 0x1234))
+		c.ran(e)
+		e.ok(e.th.Init(e.configFile(`{"a": 1}`)))
+		c.ran(e, `early{"a": 1}`)
+		is(e, "userData", got, 0x1234)
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("late"), 0)) // a second one of OTHER; called at once, the answer is ignored
+		c.ran(e, `late{"a": 1}`)
+	})
+
+	prove("aclInitCallbackUnRegister", 1, func(e *env) *core.Error {
+		return e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, core.Func[core.InitFunc]{})
+	})
+	prove("aclInitCallbackUnRegister", 2, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		e.want(e.th.InitCallbackUnRegister(abi.RegTypeAclModel, c.onInit("x")), abi.ErrInternalError)
+		return e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("y"))
+	})
+	behaves("aclInitCallbackUnRegister", func(e *env) {
+		c := &calls{}
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("y"), 0))
+		e.ok(e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("x")))
+		e.want(e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("x")), abi.ErrInternalError)
+		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("z"), 0)) // the type is free again
+		e.ok(e.th.Init(nil))
+		c.ran(e, "z", "y")
+	})
+
+	prove("aclFinalizeCallbackRegister", 1, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		return e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, core.Func[core.FinalizeFunc]{}, 0)
+	})
+	prove("aclFinalizeCallbackRegister", 2, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		err := e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("y"), 0)
+		e.ok(e.th.Finalize())
+		c.ran(e, "x")
+		return err
+	})
+	behaves("aclFinalizeCallbackRegister", func(e *env) {
+		c := &calls{}
+		var got core.Addr
+		fn := c.onFinalize("x")
+		fn.Call = func(userData core.Addr) abi.Code { got = userData; return 0 }
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, fn, 0x1234))
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("y"), 0))
+		e.ok(e.th.Init(nil))
+		c.ran(e)
+		e.ok(e.th.Finalize())
+		c.ran(e, "y")
+		is(e, "userData", got, 0x1234)
+	})
+
+	prove("aclFinalizeCallbackUnRegister", 1, func(e *env) *core.Error {
+		return e.th.FinalizeCallbackUnRegister(abi.RegTypeAclDvpp, core.Func[core.FinalizeFunc]{})
+	})
+	prove("aclFinalizeCallbackUnRegister", 2, func(e *env) *core.Error {
+		c := &calls{}
+		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		e.want(e.th.FinalizeCallbackUnRegister(abi.RegTypeOther, c.onFinalize("x")), abi.ErrInternalError)
+		return e.th.FinalizeCallbackUnRegister(abi.RegTypeAclDvpp, c.onFinalize("y"))
+	})
+	behaves("aclFinalizeCallbackUnRegister", func(e *env) {
+		c := &calls{}
+		for _, name := range []string{"x", "y"} {
+			e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize(name), 0))
+		}
+		e.ok(e.th.FinalizeCallbackUnRegister(abi.RegTypeOther, c.onFinalize("x")))
+		e.ok(e.th.Finalize())
+		c.ran(e, "y")
+	})
+}

@@ -1,0 +1,225 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// installed is a machine with packages installed: names to version texts. A name with a slash is a path of its own.
+func (e *env) installed(packages map[string]string) machine {
+	e.Helper()
+	home := e.TempDir()
+	for name, version := range packages {
+		dir := filepath.Join(home, "share", "info", name)
+		if strings.Contains(name, "/") {
+			dir = filepath.Join(home, name)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			e.Fatal(err)
+		}
+		text := fmt.Sprintf("timestamp=20250101\n%s\n", version)
+		if err := os.WriteFile(filepath.Join(dir, "version.info"), []byte(text), 0o644); err != nil {
+			e.Fatal(err)
+		}
+	}
+	return machine{home: home, bare: true}
+}
+
+func init() {
+	prove("aclrtGetVersion", 1, func(e *env) *core.Error { return e.th.GetVersion(nil, nil, nil) })
+	prove("aclrtGetVersion", 2, func(e *env) *core.Error {
+		err := e.th.GetVersion(new(int32), nil, nil)
+		is(e, "argument blamed", err.Arg, "minorVersion")
+		return err
+	})
+	prove("aclrtGetVersion", 3, func(e *env) *core.Error { return e.th.GetVersion(new(int32), new(int32), nil) })
+	behaves("aclrtGetVersion", func(e *env) {
+		v := [3]int32{7, 7, 7}
+		e.ok(e.stranger().GetVersion(&v[0], &v[1], &v[2]))
+		is(e, "version", v, [3]int32{1, 17, 0})
+	})
+
+	prove("aclsysGetCANNVersion", 1, func(e *env) *core.Error { return e.th.SysGetCANNVersion(99, nil) })
+	prove("aclsysGetCANNVersion", 2, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 8}, func(n int32) *core.Error {
+			return e.th.SysGetCANNVersion(abi.CANNPackageName(n), new(abi.CANNPackageVersion))
+		})
+	})
+	prove("aclsysGetCANNVersion", 3, func(e *env) *core.Error {
+		v := abi.CANNPackageVersion{Version: [128]byte{7}}
+		e.want(e.th.SysGetCANNVersion(abi.PkgNameRuntime, &v), abi.ErrInvalidFile) // no ASCEND_HOME_PATH
+		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0", "opp": "nothing"}))
+		e.want(o.th.SysGetCANNVersion(abi.PkgNameOpp, &v), abi.ErrInvalidFile) // no version in it
+		err := o.th.SysGetCANNVersion(abi.PkgNameCompiler, &v)
+		is(e, "untouched output", v, abi.CANNPackageVersion{Version: [128]byte{7}})
+		return err
+	})
+	behaves("aclsysGetCANNVersion", func(e *env) {
+		o := e.on(e.installed(map[string]string{
+			"runtime": "Version=8.5.0", "opp/": "Version=7.3.T10.2.B528", "driver": "Version=24.1.rc1", "hccl": "Version=1",
+		}))
+		for name, want := range map[abi.CANNPackageName][5]string{
+			abi.PkgNameRuntime: {"8.5.0", "8", "5", "0", "0"},
+			abi.PkgNameCann:    {"8.5.0", "8", "5", "0", "0"},
+			abi.PkgNameOpp:     {"7.3.T10.2.B528", "7", "3", "T10", "2"},
+			abi.PkgNameDriver:  {"24.1.rc1", "24", "1", "rc1", "0"},
+			abi.PkgNameHccl:    {"1", "1", "0", "0", "0"},
+		} {
+			var v abi.CANNPackageVersion
+			e.ok(o.th.SysGetCANNVersion(name, &v))
+			got := [5]string{goText(v.Version[:]), goText(v.MajorVersion[:]), goText(v.MinorVersion[:]), goText(v.ReleaseVersion[:]), goText(v.PatchVersion[:])}
+			is(e, name.String(), got, want)
+		}
+		long := e.on(e.installed(map[string]string{"runtime": "Version=" + strings.Repeat("9", 64) + ".0.0"}))
+		e.want(long.th.SysGetCANNVersion(abi.PkgNameRuntime, new(abi.CANNPackageVersion)), abi.ErrInternalError)
+	})
+
+	prove("aclsysGetVersionStr", 1, func(e *env) *core.Error { return e.th.SysGetVersionStr(nil, nil) })
+	prove("aclsysGetVersionStr", 2, func(e *env) *core.Error { return e.th.SysGetVersionStr(nil, new([128]byte)) })
+	prove("aclsysGetVersionStr", 3, func(e *env) *core.Error {
+		text := [128]byte{7}
+		e.want(e.th.SysGetVersionStr(cText("runtime"), &text), abi.ErrInvalidFile)
+		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"}))
+		for _, name := range []string{"", "nobody", "../info/runtime", "share/info/runtime"} {
+			e.want(o.th.SysGetVersionStr(cText(name), &text), abi.ErrInvalidFile)
+		}
+		err := o.th.SysGetVersionStr(cText("Runtime"), &text)
+		is(e, "untouched output", text, [128]byte{7})
+		return err
+	})
+	prove("aclsysGetVersionStr", 4, func(e *env) *core.Error {
+		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128), "b": "Version=" + strings.Repeat("1", 127)}))
+		text := [128]byte{7}
+		err := o.th.SysGetVersionStr(cText("a"), &text)
+		is(e, "untouched output", text, [128]byte{7})
+		e.ok(o.th.SysGetVersionStr(cText("b"), &text))
+		is(e, "longest text", goText(text[:]), strings.Repeat("1", 127))
+		return err
+	})
+	behaves("aclsysGetVersionStr", func(e *env) {
+		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0.alpha001", "opp_kernel/": "Version = 7.0 "}))
+		for name, want := range map[string]string{"runtime": "8.5.0.alpha001", "opp_kernel": "7.0"} {
+			var text [128]byte
+			e.ok(o.th.SysGetVersionStr(cText(name), &text))
+			is(e, name, goText(text[:]), want)
+		}
+	})
+
+	prove("aclsysGetVersionNum", 1, func(e *env) *core.Error { return e.th.SysGetVersionNum(nil, nil) })
+	prove("aclsysGetVersionNum", 2, func(e *env) *core.Error { return e.th.SysGetVersionNum(nil, new(int32)) })
+	prove("aclsysGetVersionNum", 3, func(e *env) *core.Error {
+		e.want(e.th.SysGetVersionNum(cText("runtime"), new(int32)), abi.ErrInvalidFile)
+		return e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th.SysGetVersionNum(cText("nobody"), new(int32))
+	})
+	prove("aclsysGetVersionNum", 4, func(e *env) *core.Error {
+		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0", "d": "Version=8.5.0.1"}))
+		n := int32(7)
+		for _, name := range []string{"a", "b", "c"} {
+			e.want(o.th.SysGetVersionNum(cText(name), &n), abi.ErrInternalError)
+		}
+		err := o.th.SysGetVersionNum(cText("d"), &n)
+		is(e, "untouched output", n, 7)
+		return err
+	})
+	behaves("aclsysGetVersionNum", func(e *env) {
+		o := e.on(e.installed(map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2", "beta": "Version=8.5.1-beta.3", "rc": "Version=8.5.1.RC4"}))
+		for name, want := range map[string]int32{"plain": 80501000, "alpha": 80500702, "beta": 80500803, "rc": 80500904} {
+			var n int32
+			e.ok(o.th.SysGetVersionNum(cText(name), &n))
+			is(e, name, n, want)
+		}
+	})
+
+	behaves("aclrtGetSocName", func(e *env) {
+		for p, want := range map[string]string{"A2": "Ascend910B1", "A3": "Ascend910_9391", "950": "Ascend950PR_9599", "310P": "Ascend310P3"} {
+			is(e, p, e.on(machine{product: p}).stranger().GetSocName(), want)
+		}
+	})
+
+	prove("aclGetCannAttributeList", 1, func(e *env) *core.Error { return e.th.GetCannAttributeList(nil, nil) })
+	prove("aclGetCannAttributeList", 2, func(e *env) *core.Error { return e.th.GetCannAttributeList(new(*abi.CannAttr), nil) })
+	behaves("aclGetCannAttributeList", func(e *env) {
+		for p, want := range map[string]string{"A2": "[ACL_CANN_ATTR_INF_NAN ACL_CANN_ATTR_BF16]", "910": "[]"} {
+			th := e.on(machine{product: p}).stranger()
+			var list *abi.CannAttr
+			n := uint64(7)
+			e.ok(th.GetCannAttributeList(&list, &n))
+			is(e, p, fmt.Sprint(unsafe.Slice(list, n)), want)
+			for _, a := range unsafe.Slice(list, n) {
+				var v int32
+				e.ok(th.GetCannAttribute(a, &v))
+				is(e, a.String(), v, 1)
+			}
+		}
+	})
+
+	prove("aclGetCannAttribute", 1, func(e *env) *core.Error { return e.th.GetCannAttribute(99, nil) })
+	prove("aclGetCannAttribute", 3, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(a int32) *core.Error { return e.th.GetCannAttribute(abi.CannAttr(a), new(int32)) })
+	})
+	behaves("aclGetCannAttribute", func(e *env) {
+		for p, want := range map[string][3]int32{"A2": {1, 1, 0}, "A3": {1, 1, 0}, "950": {1, 1, 0}, "910": {0, 0, 0}} {
+			got := [3]int32{7, 7, 7}
+			for a := range got {
+				e.ok(e.on(machine{product: p}).stranger().GetCannAttribute(abi.CannAttr(a), &got[a]))
+			}
+			is(e, p, got, want)
+		}
+	})
+
+	prove("aclGetDeviceCapability", 1, func(e *env) *core.Error { return e.on(hidden()).th.AclGetDeviceCapability(9, 9, nil) })
+	prove("aclGetDeviceCapability", 2, func(e *env) *core.Error {
+		err := e.on(hidden()).th.AclGetDeviceCapability(9, 9, new(int64))
+		e.want(err, abi.ErrRTNoDevice)
+		is(e, "function named", err.API, "aclGetDeviceCapability")
+		return err
+	})
+	prove("aclGetDeviceCapability", 3, func(e *env) *core.Error {
+		e.want(e.th.AclGetDeviceCapability(1<<31, 9, new(int64)), abi.ErrInvalidParam)
+		err := e.th.AclGetDeviceCapability(4, 9, new(int64))
+		is(e, "argument blamed", err.Arg, "deviceId")
+		return err
+	})
+	prove("aclGetDeviceCapability", 4, func(e *env) *core.Error {
+		v := int64(7)
+		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(i int32) *core.Error { return e.th.AclGetDeviceCapability(3, abi.DeviceInfo(i), &v) })
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	behaves("aclGetDeviceCapability", func(e *env) {
+		for p, want := range map[string][3]int64{"A2": {24, 48, 192 << 20}, "310P": {8, 7, 16 << 20}} {
+			var got [3]int64
+			for i := range got {
+				e.ok(e.on(machine{product: p}).stranger().AclGetDeviceCapability(3, abi.DeviceInfo(i), &got[i]))
+			}
+			is(e, p, got, want)
+		}
+	})
+
+	behaves("aclAppLog", func(e *env) {
+		e.th.AppLog(abi.LogLevelError, nil, nil, 0, nil) // without a writer nothing happens
+		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+		if err != nil {
+			e.Fatal(err)
+		}
+		p, _ := product.Find("A2", "")
+		var lines []string
+		rt := core.New(core.Options{Driver: d, Product: p, Log: func(level abi.LogLevel, text string) {
+			lines = append(lines, level.String()+" "+text)
+		}})
+		defer rt.Close()
+		th := rt.NewThread(1)
+		th.AppLog(abi.LogLevelWarning, cText("run"), cText("main.cpp"), 12, cText("one\ntwo 100%\n"))
+		th.AppLog(abi.LogLevelInfo, nil, nil, 0, cText("bare"))
+		want := []string{`ACL_WARNING main.cpp:12 run: one\ntwo 100%`, "ACL_INFO :0 : bare"}
+		is(e, "lines", fmt.Sprintf("%q", lines), fmt.Sprintf("%q", want))
+	})
+}

@@ -1,0 +1,258 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// peerStatus is what aclrtDevicePeerAccessStatus says.
+func (e *env) peerStatus(id, peer int32) int32 {
+	e.Helper()
+	s := int32(7)
+	e.ok(e.stranger().DevicePeerAccessStatus(id, peer, &s))
+	return s
+}
+
+// noPeerProducts are machines whose documents do not list the peer calls, or whose devices have no peers.
+var noPeerProducts = []machine{{product: "310B"}, {product: "310"}, {product: "310B", form: "RC"}}
+
+func init() {
+	prove("aclrtDeviceCanAccessPeer", 1, func(e *env) *core.Error {
+		for _, m := range noPeerProducts {
+			e.want(e.on(m).th.DeviceCanAccessPeer(nil, 99, 99), abi.ErrInvalidParam)
+		}
+		return e.th.DeviceCanAccessPeer(nil, 99, 99)
+	})
+	prove("aclrtDeviceCanAccessPeer", 2, func(e *env) *core.Error {
+		for _, m := range noPeerProducts {
+			e.want(e.on(m).th.DeviceCanAccessPeer(nil, 99, 98), abi.ErrRTFeatureNotSupport)
+		}
+		for _, o := range []*env{e.on(visible("0,1")), e.on(machine{product: "310P", form: "RC"})} {
+			err := o.th.DeviceCanAccessPeer(nil, 99, 4)
+			o.want(err, abi.ErrRTInvalidDeviceid)
+			is(e, "argument blamed", err.Arg, "peerDeviceId")
+		}
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.DeviceCanAccessPeer(nil, 99, id) })
+	})
+	prove("aclrtDeviceCanAccessPeer", 3, func(e *env) *core.Error {
+		o := e.on(visible("0,1"))
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2}, func(id int32) *core.Error { return o.th.DeviceCanAccessPeer(nil, id, 0) })
+	})
+	prove("aclrtDeviceCanAccessPeer", 4, func(e *env) *core.Error {
+		o := e.on(machine{product: "310P", form: "RC"})
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 64}, func(id int32) *core.Error {
+			err := o.th.DeviceCanAccessPeer(nil, id, 0)
+			is(e, "argument blamed", err.Arg, "deviceId")
+			return err
+		})
+	})
+	prove("aclrtDeviceCanAccessPeer", 5, func(e *env) *core.Error {
+		return e.on(machine{product: "310P", form: "RC"}).th.DeviceCanAccessPeer(nil, 4, 0)
+	})
+	prove("aclrtDeviceCanAccessPeer", 7, func(e *env) *core.Error {
+		var can int32
+		return e.on(machine{product: "310P", form: "RC"}).th.DeviceCanAccessPeer(&can, 4, 0)
+	})
+	prove("aclrtDeviceCanAccessPeer", 8, func(e *env) *core.Error {
+		can := int32(7)
+		err := e.th.DeviceCanAccessPeer(&can, 63, 0)
+		is(e, "untouched output", can, 7)
+		return err
+	})
+	behaves("aclrtDeviceCanAccessPeer", func(e *env) {
+		for _, p := range []string{"A2", "A3", "950", "310P", "910"} {
+			can := int32(7)
+			e.ok(e.on(machine{product: p}).stranger().DeviceCanAccessPeer(&can, 3, 1))
+			is(e, p, can, 1)
+		}
+		var can int32
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.DeviceCanAccessPeer(&can, id, 0) })
+	})
+
+	prove("aclrtDeviceEnablePeerAccess", 1, func(e *env) *core.Error { return e.stranger().DeviceEnablePeerAccess(9, 1) })
+	prove("aclrtDeviceEnablePeerAccess", 2, func(e *env) *core.Error { return e.stranger().DeviceEnablePeerAccess(9, 0) })
+	prove("aclrtDeviceEnablePeerAccess", 3, func(e *env) *core.Error {
+		e.want(e.on(machine{product: "310B"}).th.DeviceEnablePeerAccess(0, 0), abi.ErrInvalidParam)
+		return e.th.DeviceEnablePeerAccess(0, 0)
+	})
+	prove("aclrtDeviceEnablePeerAccess", 4, func(e *env) *core.Error {
+		for _, m := range noPeerProducts {
+			e.want(e.on(m).th.DeviceEnablePeerAccess(9, 0), abi.ErrRTFeatureNotSupport)
+		}
+		e.want(e.on(visible("0,1")).th.DeviceEnablePeerAccess(2, 0), abi.ErrRTInvalidDeviceid)
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.DeviceEnablePeerAccess(id, 0) })
+	})
+	behaves("aclrtDeviceEnablePeerAccess", func(e *env) {
+		is(e, "before", e.peerStatus(0, 2), 0)
+		e.ok(e.th.DeviceEnablePeerAccess(2, 0))
+		e.ok(e.th.DeviceEnablePeerAccess(2, 0)) // twice is once
+		is(e, "there", e.peerStatus(0, 2), 1)
+		is(e, "back", e.peerStatus(2, 0), 0)
+		is(e, "elsewhere", e.peerStatus(0, 1), 0)
+		var c core.Handle
+		e.ok(e.th.CreateContext(&c, 0))
+		is(e, "in another context", e.peerStatus(0, 2), 1)
+		e.ok(e.th.DestroyContext(c))
+		e.ok(e.th.ResetDevice(0))
+		e.ok(e.th.SetDevice(0))
+		is(e, "after the device was closed", e.peerStatus(0, 2), 0)
+		e.want(e.on(machine{product: "310P", form: "RC"}).th.DeviceEnablePeerAccess(1, 0), abi.ErrRTFeatureNotSupport)
+	})
+
+	prove("aclrtDeviceDisablePeerAccess", 1, func(e *env) *core.Error { return e.stranger().DeviceDisablePeerAccess(9) })
+	prove("aclrtDeviceDisablePeerAccess", 2, func(e *env) *core.Error {
+		e.want(e.on(machine{product: "310B"}).th.DeviceDisablePeerAccess(0), abi.ErrInvalidParam)
+		return e.th.DeviceDisablePeerAccess(0)
+	})
+	prove("aclrtDeviceDisablePeerAccess", 3, func(e *env) *core.Error {
+		for _, m := range noPeerProducts {
+			e.want(e.on(m).th.DeviceDisablePeerAccess(9), abi.ErrRTFeatureNotSupport)
+		}
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, e.th.DeviceDisablePeerAccess)
+	})
+	behaves("aclrtDeviceDisablePeerAccess", func(e *env) {
+		e.ok(e.th.DeviceEnablePeerAccess(1, 0))
+		e.ok(e.th.DeviceEnablePeerAccess(2, 0))
+		e.ok(e.th.DeviceDisablePeerAccess(1))
+		e.ok(e.th.DeviceDisablePeerAccess(3)) // was never enabled
+		is(e, "disabled", e.peerStatus(0, 1), 0)
+		is(e, "the other", e.peerStatus(0, 2), 1)
+	})
+
+	prove("aclrtDevicePeerAccessStatus", 1, func(e *env) *core.Error { return e.th.DevicePeerAccessStatus(99, 99, nil) })
+	prove("aclrtDevicePeerAccessStatus", 2, func(e *env) *core.Error {
+		var s int32
+		o := e.on(visible("0,1"))
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2}, func(id int32) *core.Error { return o.th.DevicePeerAccessStatus(id, 99, &s) })
+	})
+	prove("aclrtDevicePeerAccessStatus", 3, func(e *env) *core.Error {
+		var s int32
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 64}, func(id int32) *core.Error {
+			err := e.th.DevicePeerAccessStatus(id, 64, &s)
+			is(e, "argument blamed", err.Arg, "deviceId")
+			return err
+		})
+	})
+	prove("aclrtDevicePeerAccessStatus", 4, func(e *env) *core.Error {
+		var s int32
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 64}, func(id int32) *core.Error { return e.th.DevicePeerAccessStatus(63, id, &s) })
+	})
+	prove("aclrtDevicePeerAccessStatus", 5, func(e *env) *core.Error {
+		is(e, "no such device", e.peerStatus(63, 0), 0)
+		is(e, "no such peer", e.peerStatus(0, 63), 0)
+		return nil
+	})
+	behaves("aclrtDevicePeerAccessStatus", func(e *env) {
+		is(e, "itself", e.peerStatus(0, 0), 0)
+		v := e.on(visible("1,2"))
+		v.ok(v.th.DeviceEnablePeerAccess(1, 0)) // physical 1 to physical 2
+		is(e, "peer by physical number", v.peerStatus(0, 2), 1)
+		is(e, "peer by user id", v.peerStatus(0, 1), 0)
+		var s int32
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.DevicePeerAccessStatus(id, 0, &s) })
+	})
+
+	prove("aclrtGetDevicesTopo", 1, func(e *env) *core.Error { return e.th.GetDevicesTopo(9, 9, nil) })
+	prove("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
+		var v uint64
+		for _, o := range []*env{e, e.on(visible("0,1,2,3")), e.on(machine{product: "310P", form: "RC"})} {
+			err := o.th.GetDevicesTopo(4, 1<<31, &v)
+			o.want(err, abi.ErrRTInvalidDeviceid)
+			is(e, "argument blamed", err.Arg, "deviceId")
+		}
+		return e.th.GetDevicesTopo(0, 4, &v)
+	})
+	prove("aclrtGetDevicesTopo", 3, func(e *env) *core.Error {
+		v := uint64(7)
+		err := e.on(machine{product: "310P", form: "RC"}).th.GetDevicesTopo(0, 1, &v)
+		is(e, "untouched output", v, 7)
+		return err
+	})
+	behaves("aclrtGetDevicesTopo", func(e *env) {
+		for product, want := range map[string][2]uint64{
+			"A2":   {abi.DevsTopologyHccs, abi.DevsTopologyHccs},
+			"A3":   {abi.DevsTopologyHccsSw, abi.DevsTopologyHccs},
+			"310P": {abi.DevsTopologyPhb, abi.DevsTopologyPhb},
+		} {
+			var other, same uint64
+			th := e.on(machine{product: product}).stranger()
+			e.ok(th.GetDevicesTopo(0, 1, &other))
+			e.ok(th.GetDevicesTopo(2, 2, &same))
+			is(e, product, [2]uint64{other, same}, want)
+		}
+	})
+
+	var caps [2]uint32
+	add := abi.AtomicOperationIntegerAdd
+	unknown := abi.AtomicOperation(13)
+	prove("aclrtDeviceGetHostAtomicCapabilities", 1, func(e *env) *core.Error { return e.th.DeviceGetHostAtomicCapabilities(nil, nil, 0, 9) })
+	prove("aclrtDeviceGetHostAtomicCapabilities", 2, func(e *env) *core.Error { return e.th.DeviceGetHostAtomicCapabilities(&caps[0], nil, 0, 9) })
+	prove("aclrtDeviceGetHostAtomicCapabilities", 3, func(e *env) *core.Error {
+		err := e.th.DeviceGetHostAtomicCapabilities(&caps[0], &unknown, 0, 9)
+		is(e, "argument blamed", err.Arg, "count")
+		return err
+	})
+	prove("aclrtDeviceGetHostAtomicCapabilities", 4, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {
+			return e.th.DeviceGetHostAtomicCapabilities(&caps[0], &unknown, 1, id)
+		})
+	})
+	prove("aclrtDeviceGetHostAtomicCapabilities", 5, func(e *env) *core.Error {
+		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+			return e.th.DeviceGetHostAtomicCapabilities(caps, ops, n, 0)
+		})
+	})
+	behaves("aclrtDeviceGetHostAtomicCapabilities", func(e *env) {
+		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+			return e.stranger().DeviceGetHostAtomicCapabilities(caps, ops, n, 1)
+		})
+	})
+
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 1, func(e *env) *core.Error { return e.th.DeviceGetP2PAtomicCapabilities(nil, nil, 0, 9, 9) })
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 2, func(e *env) *core.Error { return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], nil, 0, 9, 9) })
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 3, func(e *env) *core.Error { return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 0, 9, 9) })
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 4, func(e *env) *core.Error {
+		e.want(e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &add, 1, 0, 0), abi.ErrRTInvalidDeviceid)
+		return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 9, 9)
+	})
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 5, func(e *env) *core.Error {
+		err := e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 8, 9)
+		is(e, "argument blamed", err.Arg, "srcDeviceId")
+		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {
+			return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 0, id)
+		})
+	})
+	prove("aclrtDeviceGetP2PAtomicCapabilities", 6, func(e *env) *core.Error {
+		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+			return e.th.DeviceGetP2PAtomicCapabilities(caps, ops, n, 0, 1)
+		})
+	})
+	behaves("aclrtDeviceGetP2PAtomicCapabilities", func(e *env) {
+		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
+			return e.stranger().DeviceGetP2PAtomicCapabilities(caps, ops, n, 3, 1)
+		})
+	})
+}
+
+// unknownAtomics checks that a call refuses operations that do not exist, wherever they stand, and writes nothing.
+func (e *env) unknownAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) (err *core.Error) {
+	e.Helper()
+	for _, op := range []abi.AtomicOperation{-1, 13, 29, 33, 39, 45} {
+		caps := [2]uint32{7, 7}
+		ops := [2]abi.AtomicOperation{0, op}
+		err = call(&caps[0], &ops[0], 2)
+		e.want(err, abi.ErrRTParamInvalid)
+		is(e, "element blamed", err.Index, 1)
+		is(e, "untouched output", caps, [2]uint32{7, 7})
+	}
+	return err
+}
+
+// noAtomics checks that a call says 0 of every operation, in the elements asked for.
+func (e *env) noAtomics(call func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error) {
+	e.Helper()
+	caps := [4]uint32{7, 7, 7, 7}
+	ops := [4]abi.AtomicOperation{abi.AtomicOperationFloatMax, abi.AtomicOperationDmaAdd, abi.AtomicOperationSimdScalarExch, 99}
+	e.ok(call(&caps[0], &ops[0], 3))
+	is(e, "capabilities", caps, [4]uint32{0, 0, 0, 7})
+}

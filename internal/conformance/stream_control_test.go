@@ -1,0 +1,396 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+)
+
+const stop, goOn = abi.StopOnFailure, abi.ContinueOnFailure
+
+func init() {
+	proveFailureMode()
+	proveOverflow()
+	proveAbort()
+	proveAttributes()
+	proveStateCallbacks()
+}
+
+func proveFailureMode() {
+	prove("aclrtSetStreamFailureMode", 1, func(e *env) *core.Error {
+		return e.on(machine{product: "310"}).stranger().SetStreamFailureMode(garbage, stop)
+	})
+	prove("aclrtSetStreamFailureMode", 2, func(e *env) *core.Error {
+		return e.on(machine{product: "310"}).stranger().SetStreamFailureMode(0, stop)
+	})
+	prove("aclrtSetStreamFailureMode", 3, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "310P", "910"} {
+			e.want(e.on(machine{product: p}).th.SetStreamFailureMode(0, goOn), abi.ErrRTParamInvalid)
+		}
+		return e.stranger().SetStreamFailureMode(0, goOn)
+	})
+	prove("aclrtSetStreamFailureMode", 4, func(e *env) *core.Error {
+		return e.stranger().SetStreamFailureMode(e.flagged(abi.StreamDeviceUseOnly), goOn)
+	})
+	prove("aclrtSetStreamFailureMode", 5, func(e *env) *core.Error {
+		return e.stranger().SetStreamFailureMode(e.stream(), goOn)
+	})
+	prove("aclrtSetStreamFailureMode", 8, func(e *env) *core.Error {
+		s := e.stream()
+		e.ok(e.th.SetStreamFailureMode(s, stop))
+		e.ok(e.elsewhere().SetStreamFailureMode(s, stop))
+		return e.th.SetStreamFailureMode(e.foreign(), 2) // only bit 0 counts
+	})
+	prove("aclrtSetStreamFailureMode", 9, func(e *env) *core.Error {
+		s := e.stream()
+		e.ok(e.th.SetStreamFailureMode(s, stop))
+		e.failsOn(s, fault)
+		e.want(e.th.SynchronizeStream(s), faultCode)
+		return e.elsewhere().SetStreamFailureMode(s, goOn)
+	})
+	prove("aclrtSetStreamFailureMode", 10, func(e *env) *core.Error {
+		s, other := e.stream(), e.stream()
+		e.ok(e.th.SetStreamFailureMode(s, stop))
+		e.failsOn(s, fault)
+		e.want(e.th.SynchronizeStream(s), faultCode)
+		return e.elsewhere().SetStreamFailureMode(other, stop)
+	})
+	prove("aclrtSetStreamFailureMode", 11, func(e *env) *core.Error { return e.th.SetStreamFailureMode(e.foreign(), stop) })
+	behaves("aclrtSetStreamFailureMode", func(e *env) {
+		// By default what follows a failure runs.
+		s, p := e.stream(), e.device(64)
+		e.write(p, make([]byte, 64))
+		e.failsOn(s, fault)
+		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.want(e.th.SynchronizeStream(s), faultCode)
+		if b := e.read(p, 64); b[0] != 1 {
+			e.Error("the task behind the failed one did not run")
+		}
+		// One stream that stops on failure stops the context: what is behind, in other streams, what comes later.
+		other := e.stream()
+		gate := e.block(other)
+		e.ok(e.th.SetStreamFailureMode(s, stop))
+		e.ok(e.th.LaunchHostFunc(other, func(core.Addr) { e.Error("a task of another stream ran") }, 0))
+		third := e.stream()
+		e.failsOn(third, fault)
+		e.want(e.th.SynchronizeStream(third), faultCode)
+		gate()
+		for _, s := range []core.Handle{0, s, third, other} {
+			e.want(e.th.SynchronizeStream(s), faultCode)
+			e.want(e.th.MemsetAsync(p, 64, 2, 64, s), faultCode)
+		}
+		e.want(e.th.SynchronizeDevice(), faultCode)
+		// Another context of the device works.
+		th := e.elsewhere()
+		e.ok(th.MemsetAsync(p, 64, 3, 64, 0))
+		e.ok(th.SynchronizeStream(0))
+		if b := e.read(p, 64); b[0] != 3 {
+			e.Errorf("the memory holds %d", b[0])
+		}
+	})
+}
+
+func proveOverflow() {
+	small := machine{product: "310P"}
+	prove("aclrtSetStreamOverflowSwitch", 1, func(e *env) *core.Error { return e.on(small).stranger().SetStreamOverflowSwitch(garbage, 2) })
+	prove("aclrtSetStreamOverflowSwitch", 2, func(e *env) *core.Error { return e.on(small).stranger().SetStreamOverflowSwitch(garbage, 1) })
+	prove("aclrtSetStreamOverflowSwitch", 4, func(e *env) *core.Error { return e.on(small).stranger().SetStreamOverflowSwitch(0, 1) })
+	prove("aclrtSetStreamOverflowSwitch", 5, func(e *env) *core.Error {
+		e = e.on(small)
+		return e.th.SetStreamOverflowSwitch(e.foreign(), 1)
+	})
+	prove("aclrtSetStreamOverflowSwitch", 6, func(e *env) *core.Error {
+		e.want(e.on(machine{product: "310B"}).th.SetStreamOverflowSwitch(0, 1), abi.ErrRTFeatureNotSupport)
+		e.want(e.on(machine{product: "910"}).th.SetStreamOverflowSwitch(0, 1), abi.ErrRTFeatureNotSupport)
+		return e.on(small).th.SetStreamOverflowSwitch(0, 1)
+	})
+	behaves("aclrtSetStreamOverflowSwitch", func(e *env) {
+		a, b := e.stream(), e.stream()
+		e.ok(e.th.SetStreamOverflowSwitch(a, 1))
+		if got := []uint32{e.overflow(a), e.overflow(b), e.overflow(0)}; !slices.Equal(got, []uint32{1, 0, 0}) {
+			e.Errorf("switches %v", got)
+		}
+		e.ok(e.th.SetStreamOverflowSwitch(a, 0))
+		e.ok(e.th.SetStreamOverflowSwitch(0, 1))
+		if got := []uint32{e.overflow(a), e.overflow(0)}; !slices.Equal(got, []uint32{0, 1}) {
+			e.Errorf("switches %v", got)
+		}
+	})
+
+	get := func(th *core.Thread, s core.Handle) *core.Error {
+		var v uint32
+		return th.GetStreamOverflowSwitch(s, &v)
+	}
+	prove("aclrtGetStreamOverflowSwitch", 1, func(e *env) *core.Error { return e.on(small).stranger().GetStreamOverflowSwitch(garbage, nil) })
+	prove("aclrtGetStreamOverflowSwitch", 2, func(e *env) *core.Error { return get(e.on(small).stranger(), garbage) })
+	prove("aclrtGetStreamOverflowSwitch", 3, func(e *env) *core.Error { return get(e.on(small).stranger(), 0) })
+	prove("aclrtGetStreamOverflowSwitch", 4, func(e *env) *core.Error { e = e.on(small); return get(e.th, e.foreign()) })
+	prove("aclrtGetStreamOverflowSwitch", 5, func(e *env) *core.Error { return get(e.on(small).th, 0) })
+	behaves("aclrtGetStreamOverflowSwitch", func(e *env) {
+		s := e.stream()
+		if e.overflow(s) != 0 {
+			e.Error("it starts switched on")
+		}
+		e.ok(e.th.SetStreamOverflowSwitch(s, 1))
+		if e.overflow(s) != 1 {
+			e.Error("it was not switched on")
+		}
+	})
+}
+
+// overflow is the overflow switch of a stream.
+func (e *env) overflow(s core.Handle) uint32 {
+	e.Helper()
+	v := uint32(9)
+	e.ok(e.th.GetStreamOverflowSwitch(s, &v))
+	return v
+}
+
+func proveAbort() {
+	small := machine{product: "310P"}
+	prove("aclrtStreamAbort", 1, func(e *env) *core.Error { return e.on(small).stranger().StreamAbort(garbage) })
+	prove("aclrtStreamAbort", 2, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "310P", "910"} {
+			e.want(e.on(machine{product: p}).th.StreamAbort(0), abi.ErrRTParamInvalid)
+		}
+		return e.stranger().StreamAbort(0)
+	})
+	prove("aclrtStreamAbort", 3, func(e *env) *core.Error { e = e.on(small); return e.stranger().StreamAbort(e.stream()) })
+	prove("aclrtStreamAbort", 4, func(e *env) *core.Error { e = e.on(small); return e.th.StreamAbort(e.foreign()) })
+	prove("aclrtStreamAbort", 6, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "910"} {
+			e := e.on(machine{product: p})
+			e.want(e.th.StreamAbort(e.stream()), abi.ErrRTFeatureNotSupport)
+		}
+		e = e.on(small)
+		return e.th.StreamAbort(e.stream())
+	})
+	prove("aclrtStreamAbort", 7, func(e *env) *core.Error {
+		e.rt.SetAbortPatience(time.Millisecond)
+		s, release := e.busy()
+		var err *core.Error
+		e.abortingDevice0(func() { err = e.th.StreamAbort(s); release() }) // 107019 if it did look
+		return err
+	})
+	prove("aclrtStreamAbort", 8, func(e *env) *core.Error {
+		e.rt.SetAbortPatience(5 * time.Millisecond)
+		s, _ := e.busy()
+		return e.th.StreamAbort(s)
+	})
+	behaves("aclrtStreamAbort", func(e *env) {
+		for _, s := range []core.Handle{e.stream(), 0} {
+			p := e.device(64)
+			e.write(p, make([]byte, 64))
+			e.failsOn(s, fault)
+			e.stick(s)
+			e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+			e.want(e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
+			// What was queued is gone, earlier failures with it, and the stream works.
+			e.ok(e.th.SynchronizeStream(s))
+			if b := e.read(p, 64); b[0] != 0 {
+				e.Error("a task that was dropped ran")
+			}
+			e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+			e.ok(e.th.SynchronizeStream(s))
+			if b := e.read(p, 64); b[0] != 2 {
+				e.Error("the stream does not work afterwards")
+			}
+			e.ok(e.th.UnSubscribeReport(nobody, s))
+		}
+		// Other streams are left alone.
+		a, release := e.busy()
+		ran := false
+		e.ok(e.th.LaunchHostFunc(a, func(core.Addr) { ran = true }, 0))
+		e.ok(e.th.StreamAbort(e.stream()))
+		release()
+		e.ok(e.th.SynchronizeStream(a))
+		if !ran {
+			e.Error("a task of another stream was dropped")
+		}
+	})
+
+	prove("aclrtStreamStop", 1, func(e *env) *core.Error { return e.on(small).stranger().StreamStop(0) })
+	prove("aclrtStreamStop", 2, func(e *env) *core.Error { return e.on(small).stranger().StreamStop(garbage) })
+	prove("aclrtStreamStop", 3, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "910"} {
+			e := e.on(machine{product: p})
+			e.want(e.stranger().StreamStop(e.stream()), abi.ErrRTFeatureNotSupport)
+		}
+		e = e.on(small)
+		return e.stranger().StreamStop(e.stream())
+	})
+	behaves("aclrtStreamStop", func(e *env) {
+		s, release := e.busy()
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a task behind the running one ran") }, 0))
+		e.ok(e.within(func() *core.Error { return e.stranger().StreamStop(s) })) // it does not wait
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		ran := false
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { ran = true }, 0))
+		e.ok(e.th.SynchronizeStream(s))
+		if !ran {
+			e.Error("the stream does not work afterwards")
+		}
+		s = e.stuck()
+		e.want(e.waits(func() { e.ok(e.stranger().StreamStop(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
+	})
+
+	prove("aclrtPersistentTaskClean", 1, func(e *env) *core.Error { return e.on(small).stranger().PersistentTaskClean(garbage) })
+	prove("aclrtPersistentTaskClean", 2, func(e *env) *core.Error { return e.on(small).stranger().PersistentTaskClean(0) })
+	prove("aclrtPersistentTaskClean", 3, func(e *env) *core.Error {
+		e = e.on(small)
+		return e.stranger().PersistentTaskClean(e.stream())
+	})
+	prove("aclrtPersistentTaskClean", 4, func(e *env) *core.Error {
+		for _, s := range []core.Handle{e.stream(), e.flagged(abi.StreamCpuSchedule), e.flagged(abi.StreamCpuSchedule | abi.StreamPersistent)} {
+			e.want(e.th.PersistentTaskClean(s), abi.ErrRTInternalError)
+		}
+		return e.th.PersistentTaskClean(e.flagged(abi.StreamPersistent)) // bound to no model
+	})
+}
+
+func proveAttributes() {
+	small := machine{product: "310P"}
+	const unknown, tag, cache, priority = abi.StreamAttr(6), abi.StreamAttrUserCustomTag, abi.StreamAttrCacheOpInfo, abi.StreamAttrPriority
+	prove("aclrtSetStreamAttribute", 1, func(e *env) *core.Error { return e.stranger().SetStreamAttribute(garbage, unknown, nil) })
+	prove("aclrtSetStreamAttribute", 2, func(e *env) *core.Error {
+		return e.stranger().SetStreamAttribute(garbage, unknown, &abi.StreamAttrValue{})
+	})
+	prove("aclrtSetStreamAttribute", 3, func(e *env) *core.Error {
+		e.want(e.stranger().SetStreamAttribute(0, 0, &abi.StreamAttrValue{}), abi.ErrRTParamInvalid)
+		return e.stranger().SetStreamAttribute(0, unknown, &abi.StreamAttrValue{})
+	})
+	prove("aclrtSetStreamAttribute", 4, func(e *env) *core.Error {
+		return e.stranger().SetStreamAttribute(0, priority, &abi.StreamAttrValue{})
+	})
+	prove("aclrtSetStreamAttribute", 5, func(e *env) *core.Error {
+		var v abi.StreamAttrValue
+		// Failure mode, in the order of aclrtSetStreamFailureMode.
+		const mode, overflow = abi.StreamAttrFailureMode, abi.StreamAttrFloatOverflowCheck
+		e.want(e.on(small).th.SetStreamAttribute(0, mode, &v), abi.ErrRTParamInvalid)
+		e.want(e.stranger().SetStreamAttribute(e.flagged(abi.StreamDeviceUseOnly), mode, &v), abi.ErrRTFeatureNotSupport)
+		e.want(e.stranger().SetStreamAttribute(e.stream(), mode, &v), abi.ErrRTContextNull)
+		e.ok(e.th.SetStreamAttribute(e.foreign(), mode, &v))
+		*v.FailureMode() = stop
+		e.want(e.th.SetStreamAttribute(e.foreign(), mode, &v), abi.ErrRTStreamContext)
+		// Overflow switch, in the order of aclrtSetStreamOverflowSwitch.
+		v = abi.StreamAttrValue{}
+		*v.OverflowSwitch() = 2
+		e.want(e.stranger().SetStreamAttribute(0, overflow, &v), abi.ErrInvalidParam)
+		*v.OverflowSwitch() = 1
+		e.want(e.stranger().SetStreamAttribute(0, overflow, &v), abi.ErrRTContextNull)
+		e.want(e.th.SetStreamAttribute(e.foreign(), overflow, &v), abi.ErrRTStreamContext)
+		return e.on(small).th.SetStreamAttribute(0, overflow, &v)
+	})
+	behaves("aclrtSetStreamAttribute", func(e *env) {
+		s := e.stream()
+		for _, a := range []struct {
+			attr      abi.StreamAttr
+			set, want uint32
+		}{{tag, 1234, 1234}, {cache, 1, 1}, {priority, 3, 3}, {priority, 99, 7}, {abi.StreamAttrFloatOverflowCheck, 1, 1}, {abi.StreamAttrFailureMode, stop, stop}} {
+			var v, got abi.StreamAttrValue
+			v.Reserve()[0] = a.set
+			e.ok(e.th.SetStreamAttribute(s, a.attr, &v))
+			e.ok(e.th.GetStreamAttribute(s, a.attr, &got))
+			if got.Reserve()[0] != a.want {
+				e.Errorf("%v set to %d is %d", a.attr, a.set, got.Reserve()[0])
+			}
+		}
+		var p uint32
+		e.ok(e.th.StreamGetPriority(s, &p))
+		if p != 7 || e.overflow(s) != 1 {
+			e.Errorf("priority %d, overflow switch %d", p, e.overflow(s))
+		}
+		// The mode is the real one.
+		e.failsOn(e.stream(), faulty.Code(abi.ErrRTTaskTimeout))
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
+		var v abi.StreamAttrValue
+		e.want(e.stranger().SetStreamAttribute(0, tag, &v), abi.ErrRTContextNull)
+	})
+
+	prove("aclrtGetStreamAttribute", 1, func(e *env) *core.Error { return e.stranger().GetStreamAttribute(garbage, unknown, nil) })
+	prove("aclrtGetStreamAttribute", 2, func(e *env) *core.Error {
+		return e.stranger().GetStreamAttribute(garbage, unknown, &abi.StreamAttrValue{})
+	})
+	prove("aclrtGetStreamAttribute", 3, func(e *env) *core.Error {
+		e.want(e.stranger().GetStreamAttribute(0, 0, &abi.StreamAttrValue{}), abi.ErrRTParamInvalid)
+		return e.stranger().GetStreamAttribute(0, unknown, &abi.StreamAttrValue{})
+	})
+	prove("aclrtGetStreamAttribute", 4, func(e *env) *core.Error {
+		return e.stranger().GetStreamAttribute(0, priority, &abi.StreamAttrValue{})
+	})
+	behaves("aclrtGetStreamAttribute", func(e *env) {
+		for attr := abi.StreamAttrFailureMode; attr < priority; attr++ {
+			v := abi.StreamAttrValue{Raw: [16]byte{9, 9, 9, 9}}
+			e.ok(e.th.GetStreamAttribute(0, attr, &v))
+			if v.Reserve()[0] != 0 {
+				e.Errorf("%v of the default stream starts as %d", attr, v.Reserve()[0])
+			}
+		}
+		var v abi.StreamAttrValue
+		e.want(e.stranger().GetStreamAttribute(0, tag, &v), abi.ErrRTContextNull)
+	})
+}
+
+func proveStateCallbacks() {
+	prove("aclrtRegStreamStateCallback", 1, func(e *env) *core.Error {
+		return e.stranger().RegStreamStateCallback(nil, func(core.Handle, abi.StreamState, core.Addr) {}, 0)
+	})
+	behaves("aclrtRegStreamStateCallback", func(e *env) {
+		var told []string
+		teller := func(who string) core.StreamStateFunc {
+			return func(s core.Handle, st abi.StreamState, args core.Addr) {
+				var id int32
+				e.ok(e.th.StreamGetId(s, &id)) // it is alive both times
+				told = append(told, fmt.Sprintf("%s %v %d", who, st, args))
+			}
+		}
+		e.ok(e.th.RegStreamStateCallback(cstr("a"), teller("a"), 1))
+		e.ok(e.th.RegStreamStateCallback(cstr("b"), teller("b"), 2))
+		e.ok(e.th.DestroyStream(e.stream()))
+		e.ok(e.th.RegStreamStateCallback(cstr("a"), teller("c"), 3)) // replaces it
+		e.ok(e.th.RegStreamStateCallback(cstr("b"), nil, 0))
+		e.ok(e.th.RegStreamStateCallback(cstr("unknown"), nil, 0))
+		e.ok(e.th.DestroyStreamForce(e.flagged(0)))
+		e.ok(e.th.RegStreamStateCallback(cstr("a"), nil, 0))
+		e.stream()
+		const made, gone = "ACL_RT_STREAM_STATE_CREATE_POST", "ACL_RT_STREAM_STATE_DESTROY_PRE"
+		want := []string{"a " + made + " 1", "b " + made + " 2", "a " + gone + " 1", "b " + gone + " 2", "c " + made + " 3", "c " + gone + " 3"}
+		if !slices.Equal(told, want) {
+			e.Errorf("told %q", told)
+		}
+	})
+
+	state := func(int32, abi.DeviceState, core.Addr) {}
+	prove("aclrtRegDeviceStateCallback", 1, func(e *env) *core.Error { return e.stranger().RegDeviceStateCallback(nil, state, 0) })
+	prove("aclrtRegDeviceStateCallback", 2, func(e *env) *core.Error {
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), state, 0))
+		return e.stranger().RegDeviceStateCallback(cstr("a"), state, 0)
+	})
+	behaves("aclrtRegDeviceStateCallback", func(e *env) {
+		var told []string
+		teller := func(d int32, st abi.DeviceState, args core.Addr) { told = append(told, fmt.Sprint(d, " ", st, " ", args)) }
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), teller, 5))
+		e.ok(e.th.SetDevice(2))
+		e.ok(e.th.ResetDevice(2))
+		e.ok(e.th.SetDevice(1))
+		e.ok(e.th.ResetDeviceForce(1))
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), nil, 0))
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), nil, 0)) // unknown by now
+		e.ok(e.th.SetDevice(3))
+		var want []string
+		for _, d := range []string{"2", "1"} {
+			for _, st := range []string{"SET_PRE", "SET_POST", "RESET_PRE", "RESET_POST"} {
+				want = append(want, d+" ACL_RT_DEVICE_STATE_"+st+" 5")
+			}
+		}
+		if !slices.Equal(told, want) {
+			e.Errorf("told %q", told)
+		}
+		e.ok(e.th.RegDeviceStateCallback(cstr("a"), teller, 5)) // the name is free again
+	})
+}

@@ -1,0 +1,108 @@
+package conformance
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// cstr is a C string.
+func cstr(s string) *byte { return &append([]byte(s), 0)[0] }
+
+// flagged makes a stream with flags.
+func (e *env) flagged(flags uint32) core.Handle {
+	e.Helper()
+	var s core.Handle
+	e.ok(e.th.CreateStreamWithConfig(&s, 0, flags))
+	return s
+}
+
+// nobody is the pthread id of a thread that never calls aclrtProcessReport.
+const nobody = 0xDEAD
+
+// stuck makes a stream that waits for a thread that never comes. Only dropping its work helps.
+func (e *env) stuck() core.Handle {
+	e.Helper()
+	s := e.stream()
+	e.stick(s)
+	return s
+}
+
+// stick makes what follows on s wait for a thread that never comes.
+func (e *env) stick(s core.Handle) {
+	e.Helper()
+	e.ok(e.th.SubscribeReport(nobody, s))
+	e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("nobody ran it") }, 0, abi.CallbackBlock, s))
+}
+
+// busy makes a stream on which a host function is running at this moment, until the function returned is called.
+func (e *env) busy() (core.Handle, func()) {
+	e.Helper()
+	s := e.stream()
+	running, gate := make(chan struct{}), make(chan struct{})
+	e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { close(running); <-gate }, 0))
+	<-running
+	open := false
+	release := func() {
+		if !open {
+			open = true
+			close(gate)
+		}
+	}
+	e.Cleanup(release)
+	return s, release
+}
+
+// failsOn queues a task on s that fails with err when it runs.
+func (e *env) failsOn(s core.Handle, err error) {
+	e.Helper()
+	p := e.device(64)
+	e.faults.Fail(faulty.Task, 1, err)
+	e.ok(e.th.MemsetAsync(p, 64, 0, 64, s))
+}
+
+// fault is what such tasks fail with, and faultCode what a synchronisation makes of it.
+var fault = driver.ErrFault
+
+const faultCode = abi.ErrRTSysDma
+
+// within fails the test if f takes long.
+func (e *env) within(f func() *core.Error) *core.Error {
+	e.Helper()
+	done := make(chan *core.Error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(20 * time.Second):
+		e.Fatal("it hangs")
+		return nil
+	}
+}
+
+// elsewhere is a thread whose current context is another one than e.th's, on the same device.
+func (e *env) elsewhere() *core.Thread {
+	e.Helper()
+	th := e.rt.NewThread(4)
+	var c core.Handle
+	e.ok(th.CreateContext(&c, 0))
+	return th
+}
+
+// abortingDevice0 runs f while device 0 aborts its tasks.
+func (e *env) abortingDevice0(f func()) {
+	e.Helper()
+	_, release := e.busy() // the abort lasts until it is released
+	probe := e.stream()
+	done := make(chan *core.Error, 1)
+	go func() { done <- e.rt.NewThread(8).DeviceTaskAbort(0, 0) }()
+	for e.th.LaunchHostFunc(probe, func(core.Addr) {}, 0) == nil { // until submissions are refused
+		time.Sleep(time.Millisecond)
+	}
+	f()
+	release()
+	e.ok(<-done)
+}

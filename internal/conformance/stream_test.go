@@ -1,0 +1,450 @@
+package conformance
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+)
+
+func init() {
+	prove("aclrtCreateStream", 1, func(e *env) *core.Error { return e.stranger().CreateStream(nil) })
+	prove("aclrtCreateStream", 2, func(e *env) *core.Error {
+		var s core.Handle
+		return e.stranger().CreateStream(&s)
+	})
+	prove("aclrtCreateStream", 3, func(e *env) *core.Error {
+		e = e.on(machine{product: "310B"})
+		var s core.Handle
+		for range 512 {
+			e.ok(e.th.CreateStream(&s))
+		}
+		return e.th.CreateStream(&s)
+	})
+	behaves("aclrtCreateStream", func(e *env) {
+		a, b := e.stream(), e.stream()
+		if a == 0 || a == b {
+			e.Fatalf("handles %#x and %#x", a, b)
+		}
+		// Tasks of one stream run in order, streams do not wait for each other.
+		_, release := e.blocked()
+		defer release()
+		var order []int
+		for i := range 100 {
+			e.ok(e.th.LaunchHostFunc(b, func(core.Addr) { order = append(order, i) }, 0))
+		}
+		release()
+		e.ok(e.th.SynchronizeStream(b))
+		if len(order) != 100 || !slices.IsSorted(order) {
+			e.Errorf("ran as %v", order)
+		}
+	})
+
+	prove("aclrtCreateStreamWithConfig", 1, func(e *env) *core.Error {
+		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(nil, 0, abi.StreamHuge|abi.StreamDeviceUseOnly)
+	})
+	prove("aclrtCreateStreamWithConfig", 2, func(e *env) *core.Error {
+		var s core.Handle
+		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(&s, 0, abi.StreamHuge|abi.StreamDeviceUseOnly)
+	})
+	prove("aclrtCreateStreamWithConfig", 3, func(e *env) *core.Error {
+		var s core.Handle
+		return e.stranger().CreateStreamWithConfig(&s, 0, abi.StreamFastLaunch|abi.StreamDeviceUseOnly)
+	})
+	prove("aclrtCreateStreamWithConfig", 4, func(e *env) *core.Error {
+		var s core.Handle
+		return e.stranger().CreateStreamWithConfig(&s, 0, abi.StreamFastLaunch)
+	})
+	prove("aclrtCreateStreamWithConfig", 5, func(e *env) *core.Error {
+		e = e.on(machine{product: "310B"})
+		var s core.Handle
+		for range 512 {
+			e.ok(e.th.CreateStreamWithConfig(&s, 7, 0))
+		}
+		return e.th.CreateStreamWithConfig(&s, 7, 0)
+	})
+	behaves("aclrtCreateStreamWithConfig", func(e *env) {
+		var s core.Handle
+		var priority, flags uint32
+		e.ok(e.th.CreateStreamWithConfig(&s, 99, abi.StreamFastLaunch|abi.StreamHuge|1<<20))
+		e.ok(e.th.StreamGetPriority(s, &priority))
+		e.ok(e.th.StreamGetFlags(s, &flags))
+		if priority != 7 || flags != abi.StreamFastLaunch|abi.StreamHuge|1<<20 {
+			e.Errorf("priority %d, flags %#x", priority, flags)
+		}
+		// A persistent stream keeps its tasks for a model and never runs them.
+		p := e.pinned(4)
+		d := e.device(4)
+		e.write(d, []byte{1, 2, 3, 4})
+		s = e.flagged(abi.StreamPersistent)
+		e.ok(e.th.MemcpyAsync(p, 4, d, 4, abi.MemcpyDeviceToHost, s))
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a persistent stream ran") }, 0))
+		e.ok(e.th.SynchronizeStream(s))
+		time.Sleep(5 * time.Millisecond)
+		if b := bytes(p, 4); slices.Equal(b, []byte{1, 2, 3, 4}) {
+			e.Error("a persistent stream copied")
+		}
+		e.ok(e.within(func() *core.Error { return e.th.DeviceTaskAbort(0, 0) }))
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a persistent stream ran after an abort") }, 0))
+		e.ok(e.within(func() *core.Error { return e.th.DestroyStream(s) }))
+	})
+
+	proveDestroy()
+	proveSynchronize()
+	proveQueries()
+}
+
+func proveDestroy() {
+	prove("aclrtDestroyStream", 1, func(e *env) *core.Error { return e.stranger().DestroyStream(0) })
+	prove("aclrtDestroyStream", 2, func(e *env) *core.Error {
+		s := e.stream()
+		e.ok(e.th.DestroyStream(s))
+		e.want(e.stranger().DestroyStream(s), abi.ErrRTInvalidHandle)
+		return e.stranger().DestroyStream(garbage)
+	})
+	prove("aclrtDestroyStream", 4, func(e *env) *core.Error { return e.stranger().DestroyStream(e.foreign()) })
+	prove("aclrtDestroyStream", 5, func(e *env) *core.Error { return e.th.DestroyStream(e.foreign()) })
+	behaves("aclrtDestroyStream", func(e *env) {
+		s, release := e.busy()
+		ran := false
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { ran = true }, 0))
+		e.ok(e.waits(release, func() *core.Error { return e.th.DestroyStream(s) }))
+		if !ran {
+			e.Error("it did not wait for the stream's tasks")
+		}
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
+		var def core.Handle
+		e.ok(e.th.CtxGetCurrentDefaultStream(&def))
+		e.want(e.th.DestroyStream(def), abi.ErrRTParamInvalid)
+		// What only the destroying thread itself could run is dropped.
+		s = e.stream()
+		e.th.SetPthread(7)
+		e.ok(e.th.SubscribeReport(7, s))
+		e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("ran") }, 0, abi.CallbackBlock, s))
+		e.ok(e.within(func() *core.Error { return e.th.DestroyStream(s) }))
+		// Of two threads that destroy a stream, one does.
+		for range 20 {
+			s = e.stream()
+			codes := make(chan abi.Code, 2)
+			var all sync.WaitGroup
+			for range 2 {
+				th := e.rt.NewThread(5)
+				e.ok(th.SetDevice(0))
+				all.Go(func() { codes <- codeOf(th.DestroyStream(s)) })
+			}
+			all.Wait()
+			if a, b := <-codes, <-codes; a+b != abi.ErrRTInvalidHandle {
+				e.Fatalf("two threads destroyed a stream: %d and %d", a, b)
+			}
+		}
+	})
+
+	prove("aclrtDestroyStreamForce", 1, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(0) })
+	prove("aclrtDestroyStreamForce", 2, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(garbage) })
+	prove("aclrtDestroyStreamForce", 4, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(e.foreign()) })
+	prove("aclrtDestroyStreamForce", 5, func(e *env) *core.Error { return e.th.DestroyStreamForce(e.foreign()) })
+	behaves("aclrtDestroyStreamForce", func(e *env) {
+		s := e.stuck()
+		p := e.device(64)
+		e.ok(e.th.Memset(p, 64, 1, 64))
+		e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) }, func() *core.Error {
+			return e.rt.ThreadIn(e.context()).SynchronizeStream(s)
+		})
+		e.want(err, abi.ErrRTStreamAbort)
+		if b := e.read(p, 64); b[0] != 1 {
+			e.Error("it ran what was queued")
+		}
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
+	})
+}
+
+// context is e.th's current context.
+func (e *env) context() core.Handle {
+	e.Helper()
+	var c core.Handle
+	e.ok(e.th.GetCurrentContext(&c))
+	return c
+}
+
+func proveSynchronize() {
+	prove("aclrtSynchronizeStream", 1, func(e *env) *core.Error { return e.stranger().SynchronizeStream(garbage) })
+	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
+		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
+			s := e.flagged(flags)
+			e.failsOn(s, fault)
+			e.stick(s)
+			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStream(s) }))
+		}
+		return nil
+	})
+	prove("aclrtSynchronizeStream", 4, func(e *env) *core.Error {
+		s := e.stream()
+		e.failsOn(s, fault)
+		return e.stranger().SynchronizeStream(s)
+	})
+	prove("aclrtSynchronizeStream", 5, func(e *env) *core.Error {
+		s := e.stream()
+		e.failsOn(s, fault)
+		e.failsOn(s, faulty.Code(abi.ErrRTTaskTimeout))
+		err := e.th.SynchronizeStream(s)
+		e.want(err, faultCode)
+		// It is told once, and only about its own stream.
+		e.ok(e.th.SynchronizeStream(s))
+		e.ok(e.th.SynchronizeStream(0))
+		return err
+	})
+	prove("aclrtSynchronizeStream", 6, func(e *env) *core.Error {
+		s := e.stuck()
+		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) })
+	})
+	behaves("aclrtSynchronizeStream", func(e *env) {
+		s, release := e.busy()
+		ran := false
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { ran = true }, 0))
+		e.ok(e.th.SynchronizeStream(0)) // the default stream waits for no other
+		// A thread in another context may wait, too.
+		th := e.elsewhere()
+		e.ok(e.waits(release, func() *core.Error { return th.SynchronizeStream(s) }))
+		if !ran {
+			e.Error("it did not wait")
+		}
+		// Overflow is a result, not a last error.
+		for _, code := range []abi.Code{abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose} {
+			e.failsOn(0, faulty.Code(code))
+			err := e.th.SynchronizeStream(0)
+			e.want(err, code)
+			if e.th.Done(err); e.th.PeekAtLastError(0) != 0 {
+				e.Errorf("%d became the last error", code)
+			}
+		}
+		// Cancelling is a timeout.
+		s = e.stuck()
+		cancel := make(chan struct{})
+		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeStreamCancel(s, cancel) }), abi.ErrRTStreamSyncTimeout)
+	})
+
+	prove("aclrtSynchronizeStreamWithTimeout", 1, func(e *env) *core.Error { return e.stranger().SynchronizeStreamWithTimeout(garbage, -2) })
+	prove("aclrtSynchronizeStreamWithTimeout", 2, func(e *env) *core.Error { return e.stranger().SynchronizeStreamWithTimeout(garbage, 0) })
+	prove("aclrtSynchronizeStreamWithTimeout", 3, func(e *env) *core.Error {
+		return e.stranger().SynchronizeStreamWithTimeout(e.flagged(abi.StreamDeviceUseOnly), 0)
+	})
+	prove("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
+		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
+			s := e.flagged(flags)
+			e.failsOn(s, fault)
+			e.stick(s)
+			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStreamWithTimeout(s, -1) }))
+		}
+		return nil
+	})
+	prove("aclrtSynchronizeStreamWithTimeout", 6, func(e *env) *core.Error {
+		return e.stranger().SynchronizeStreamWithTimeout(e.stuck(), 1)
+	})
+	prove("aclrtSynchronizeStreamWithTimeout", 7, func(e *env) *core.Error {
+		s := e.stream()
+		e.failsOn(s, fault)
+		e.stick(s)
+		return e.th.SynchronizeStreamWithTimeout(s, 5)
+	})
+	prove("aclrtSynchronizeStreamWithTimeout", 8, func(e *env) *core.Error {
+		s := e.stream()
+		e.failsOn(s, fault)
+		err := e.th.SynchronizeStreamWithTimeout(s, -1)
+		e.want(err, faultCode)
+		return err
+	})
+	behaves("aclrtSynchronizeStreamWithTimeout", func(e *env) {
+		s, release := e.busy()
+		e.want(e.th.SynchronizeStreamWithTimeout(s, 5), abi.ErrRTStreamSyncTimeout)
+		// The work is still queued; another call goes on waiting.
+		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeStreamWithTimeout(s, -1) }))
+		e.ok(e.th.SynchronizeStreamWithTimeout(s, 1))
+	})
+}
+
+// sibling is another thread in e.th's context.
+func (e *env) sibling() *core.Thread {
+	e.Helper()
+	th := e.rt.NewThread(6)
+	e.ok(th.SetCurrentContext(e.context()))
+	return th
+}
+
+func proveQueries() {
+	prove("aclrtStreamQuery", 1, func(e *env) *core.Error { return e.stranger().StreamQuery(garbage, nil) })
+	prove("aclrtStreamQuery", 2, func(e *env) *core.Error {
+		var st abi.StreamStatus
+		return e.stranger().StreamQuery(garbage, &st)
+	})
+	prove("aclrtStreamQuery", 4, func(e *env) *core.Error {
+		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
+			s := e.flagged(flags)
+			e.stick(s)
+			st := abi.StreamStatusNotReady
+			e.ok(e.stranger().StreamQuery(s, &st))
+			if st != abi.StreamStatusComplete {
+				e.Errorf("flags %#x: %v", flags, st)
+			}
+		}
+		return nil
+	})
+	prove("aclrtStreamQuery", 5, func(e *env) *core.Error {
+		var st abi.StreamStatus
+		e.want(e.stranger().StreamQuery(0, &st), abi.ErrRTContextNull)
+		return e.stranger().StreamQuery(e.stream(), &st)
+	})
+	behaves("aclrtStreamQuery", func(e *env) {
+		s, release := e.busy()
+		var st abi.StreamStatus
+		e.ok(e.th.StreamQuery(s, &st))
+		if st != abi.StreamStatusNotReady {
+			e.Errorf("busy: %v", st)
+		}
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		e.ok(e.th.StreamQuery(s, &st))
+		if st != abi.StreamStatusComplete {
+			e.Errorf("done: %v", st)
+		}
+		// It does not tell of failures, so they are still there.
+		e.failsOn(s, fault)
+		for st = abi.StreamStatusNotReady; st != abi.StreamStatusComplete; {
+			e.ok(e.elsewhere().StreamQuery(s, &st))
+		}
+		e.want(e.th.SynchronizeStream(s), faultCode)
+	})
+
+	prove("aclrtStreamGetPriority", 1, func(e *env) *core.Error { return e.stranger().StreamGetPriority(garbage, nil) })
+	prove("aclrtStreamGetPriority", 2, func(e *env) *core.Error {
+		var v uint32
+		return e.stranger().StreamGetPriority(garbage, &v)
+	})
+	prove("aclrtStreamGetPriority", 3, func(e *env) *core.Error {
+		var v uint32
+		e.want(e.stranger().StreamGetPriority(0, &v), abi.ErrRTContextNull)
+		return e.stranger().StreamGetPriority(e.stream(), &v)
+	})
+	behaves("aclrtStreamGetPriority", func(e *env) {
+		for _, p := range []uint32{0, 3, 7, 8} {
+			var s core.Handle
+			var v uint32
+			e.ok(e.th.CreateStreamWithConfig(&s, p, 0))
+			e.ok(e.elsewhere().StreamGetPriority(s, &v))
+			if v != min(p, 7) {
+				e.Errorf("priority %d became %d", p, v)
+			}
+		}
+		v := uint32(9)
+		e.ok(e.th.StreamGetPriority(0, &v))
+		if v != 0 {
+			e.Errorf("the default stream has priority %d", v)
+		}
+	})
+
+	prove("aclrtStreamGetFlags", 1, func(e *env) *core.Error { return e.stranger().StreamGetFlags(garbage, nil) })
+	prove("aclrtStreamGetFlags", 2, func(e *env) *core.Error {
+		var v uint32
+		return e.stranger().StreamGetFlags(garbage, &v)
+	})
+	prove("aclrtStreamGetFlags", 3, func(e *env) *core.Error {
+		var v uint32
+		e.want(e.stranger().StreamGetFlags(0, &v), abi.ErrRTContextNull)
+		return e.stranger().StreamGetFlags(e.stream(), &v)
+	})
+	behaves("aclrtStreamGetFlags", func(e *env) {
+		for _, f := range []uint32{0, abi.StreamFastLaunch | abi.StreamFastSync, abi.StreamDeviceUseOnly} {
+			var v uint32
+			e.ok(e.th.StreamGetFlags(e.flagged(f), &v))
+			if v != f {
+				e.Errorf("flags %#x became %#x", f, v)
+			}
+		}
+		v := uint32(9)
+		e.ok(e.th.StreamGetFlags(0, &v))
+		if v != 0 {
+			e.Errorf("the default stream has flags %#x", v)
+		}
+	})
+
+	prove("aclrtStreamGetId", 1, func(e *env) *core.Error { return e.stranger().StreamGetId(garbage, nil) })
+	prove("aclrtStreamGetId", 2, func(e *env) *core.Error {
+		var id int32
+		return e.stranger().StreamGetId(garbage, &id)
+	})
+	prove("aclrtStreamGetId", 3, func(e *env) *core.Error {
+		var id int32
+		e.ok(e.stranger().StreamGetId(e.stream(), &id)) // only the default stream needs a context
+		return e.stranger().StreamGetId(0, &id)
+	})
+	behaves("aclrtStreamGetId", func(e *env) {
+		var def core.Handle
+		e.ok(e.th.CtxGetCurrentDefaultStream(&def))
+		seen := map[int32]bool{}
+		for _, s := range []core.Handle{0, e.stream(), e.stream(), e.foreign()} {
+			id := int32(-1)
+			e.ok(e.th.StreamGetId(s, &id))
+			if id < 0 || seen[id] {
+				e.Errorf("id %d, seen %v", id, seen)
+			}
+			seen[id] = true
+		}
+		var a, b int32
+		e.ok(e.th.StreamGetId(0, &a))
+		e.ok(e.th.StreamGetId(def, &b))
+		if a != b {
+			e.Errorf("the default stream is %d and %d", a, b)
+		}
+	})
+
+	prove("aclrtGetStreamAvailableNum", 1, func(e *env) *core.Error { return e.stranger().GetStreamAvailableNum(nil) })
+	prove("aclrtGetStreamAvailableNum", 2, func(e *env) *core.Error {
+		var n uint32
+		return e.stranger().GetStreamAvailableNum(&n)
+	})
+	behaves("aclrtGetStreamAvailableNum", func(e *env) {
+		for _, m := range []struct {
+			product string
+			streams uint32
+		}{{"A2", 1984}, {"A3", 1984}, {"950", 1984}, {"310B", 512}, {"310P", 1024}, {"910", 2048}} {
+			e := e.on(machine{product: m.product})
+			count := func() (n uint32) { e.ok(e.th.GetStreamAvailableNum(&n)); return n }
+			if n := count(); n != m.streams {
+				e.Errorf("%s has %d streams", m.product, n)
+			}
+			s := e.stream()
+			e.foreign()
+			if n := count(); n != m.streams-2 {
+				e.Errorf("%s has %d streams left", m.product, n)
+			}
+			e.ok(e.th.DestroyStream(s))
+			if n := count(); n != m.streams-1 {
+				e.Errorf("%s has %d streams left after one was destroyed", m.product, n)
+			}
+		}
+	})
+}
+
+// TestDestroyContextReleasesStreams shows that streams that go with their context are told of and counted.
+func TestDestroyContextReleasesStreams(t *testing.T) {
+	e := newEnv(t, machine{})
+	var told []abi.StreamState
+	e.ok(e.th.RegStreamStateCallback(cstr("x"), func(_ core.Handle, st abi.StreamState, _ core.Addr) { told = append(told, st) }, 0))
+	th := e.elsewhere()
+	var s, c core.Handle
+	e.ok(th.CreateStream(&s))
+	e.ok(th.GetCurrentContext(&c))
+	e.ok(th.DestroyContext(c))
+	if !slices.Equal(told, []abi.StreamState{abi.StreamStateCreatePost, abi.StreamStateDestroyPre}) {
+		t.Errorf("told %v", told)
+	}
+	var n uint32
+	e.ok(e.th.GetStreamAvailableNum(&n))
+	if n != 1984 {
+		t.Errorf("%d streams left", n)
+	}
+}

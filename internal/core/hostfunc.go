@@ -1,0 +1,62 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// LaunchHostFunc is aclrtLaunchHostFunc. Host functions of one context run one at a time, on a goroutine of their
+// own; the stream waits until fn has returned.
+func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error {
+	const api = "aclrtLaunchHostFunc"
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if fn == nil {
+		return refused(api, "fn", "is NULL")
+	}
+	c := t.current()
+	if s == nil && c != nil {
+		s = c.def
+	}
+	if sub, _ := s.callbacks(); sub != nil {
+		return subscribed(api, s)
+	}
+	if c == nil {
+		return noContext(api)
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	if err = s.admit(api); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	raced := s.subscription != nil
+	s.hostFuncs = s.hostFuncs || !raced
+	s.mu.Unlock()
+	if raced {
+		return subscribed(api, s)
+	}
+	s.submit(t, driver.Op{Kind: driver.OpCall, Fn: func() {
+		c.calls.Lock()
+		defer c.calls.Unlock()
+		fn(args)
+	}})
+	return nil
+}
+
+func subscribed(api string, s *Stream) *Error {
+	return fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has a subscriber and takes functions of aclrtLaunchCallback only", s.id)
+}
+
+// GetThreadLastTaskId is aclrtGetThreadLastTaskId: the number, on its stream, of the task this thread submitted last;
+// 0 if it never did.
+func (t *Thread) GetThreadLastTaskId(taskID *uint32) *Error {
+	if taskID == nil {
+		return isNull("aclrtGetThreadLastTaskId", "taskId")
+	}
+	*taskID = t.lastTask
+	return nil
+}

@@ -1,0 +1,540 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// many lets more goroutines run at a time than there are processors, so that the kernel interrupts them anywhere.
+func many(t *testing.T) {
+	old := runtime.GOMAXPROCS(6)
+	t.Cleanup(func() { runtime.GOMAXPROCS(old) })
+}
+
+// ground is a device for hammer tests.
+type ground struct {
+	*testing.T
+	d   *Driver
+	dev driver.Device
+}
+
+func newGround(t *testing.T) *ground {
+	many(t)
+	drivertest.Watch(t, 2*time.Minute)
+	g := &ground{T: t, d: open(t, Options{Devices: 1, Memory: 256 << 20})}
+	var err error
+	if g.dev, err = g.d.Open(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.dev.Close()
+		g.d.Close()
+	})
+	return g
+}
+
+// counter is a Sink that counts.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) TaskFailed(driver.Tag, error) { c.n.Add(1) }
+
+func (g *ground) queue() (*queue, *counter) {
+	c := new(counter)
+	return g.dev.NewQueue(driver.QueueOptions{Sink: c, Priority: rand.IntN(8)}).(*queue), c
+}
+
+// rounds is n, or less of it in short runs.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
+// dawdle lets others go first, for a random while.
+func dawdle(rnd *rand.Rand) {
+	switch rnd.IntN(6) {
+	case 0:
+		runtime.Gosched()
+	case 1:
+		for range rnd.IntN(300) {
+			runtime.KeepAlive(rnd)
+		}
+	case 2:
+		time.Sleep(time.Duration(rnd.IntN(30)) * time.Microsecond)
+	}
+}
+
+// crowd runs fn in n goroutines, released together, and waits for them.
+func crowd(n int, fn func(i int, rnd *rand.Rand)) {
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			fn(i, rand.New(rand.NewPCG(uint64(i), rand.Uint64())))
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// atRest fails the test unless nothing is left of q's work.
+func (g *ground) atRest(q *queue) {
+	g.Helper()
+	q.Wait(0, nil)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g.d.pool.mu.Lock()
+	defer g.d.pool.mu.Unlock()
+	if q.state.Load() != 0 || q.parked || q.queued || q.ring.n != 0 || len(q.waiters) != 0 || q.submitted != q.completed {
+		g.Fatalf("not at rest: state %04b parked %v queued %v, %d tasks, %d waiters, %d of %d over",
+			q.state.Load(), q.parked, q.queued, q.ring.n, len(q.waiters), q.completed, q.submitted)
+	}
+}
+
+// Many goroutines submit to one queue and wait for it in every way. Each sees its own work done when Wait says so.
+func TestHammerSubmitAndWait(t *testing.T) {
+	g := newGround(t)
+	q, failed := g.queue()
+	mem, err := g.d.AllocHost(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inside atomic.Int32
+	var ran atomic.Int64
+	const crowdSize = 12
+	crowd(crowdSize, func(i int, rnd *rand.Rand) {
+		at := mem + uintptr(i)*4096
+		for n := range rounds(3000) {
+			var mine atomic.Bool
+			q.Submit(post(func() {
+				if inside.Add(1) != 1 {
+					t.Error("two tasks of a queue run at a time")
+				}
+				mine.Store(true)
+				ran.Add(1)
+				inside.Add(-1)
+			}))
+			if rnd.IntN(3) == 0 {
+				q.Copy(at, at+2048, 100, driver.Tag{})
+			}
+			if rnd.IntN(40) == 0 {
+				q.Submit(driver.Op{Kind: driver.OpFail, Err: driver.ErrLost})
+				failed.n.Add(-1)
+			}
+			if rnd.IntN(20) == 0 {
+				q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { inside.Add(1); inside.Add(-1) }})
+			}
+			dawdle(rnd)
+			switch rnd.IntN(5) {
+			case 0:
+				if !q.Wait(0, nil) || !mine.Load() {
+					t.Errorf("goroutine %d, round %d: Wait returned too early", i, n)
+				}
+			case 1:
+				if q.Wait(time.Duration(rnd.IntN(50))*time.Microsecond+1, nil) && !mine.Load() {
+					t.Errorf("goroutine %d, round %d: Wait returned true too early", i, n)
+				}
+			case 2:
+				cancel := make(chan struct{})
+				go close(cancel)
+				if q.Wait(0, cancel) && !mine.Load() {
+					t.Errorf("goroutine %d, round %d: Wait returned true too early", i, n)
+				}
+			case 3:
+				if q.Idle() && !mine.Load() {
+					t.Errorf("goroutine %d, round %d: idle too early", i, n)
+				}
+			}
+		}
+	})
+	g.atRest(q)
+	if want := int64(crowdSize * rounds(3000)); ran.Load() != want || failed.n.Load() != 0 {
+		t.Fatalf("%d of %d ran, %d more failed than should", ran.Load(), want, failed.n.Load())
+	}
+}
+
+// Tasks of one submitter run in its order, whatever others do and however they get to run.
+func TestHammerOrder(t *testing.T) {
+	g := newGround(t)
+	q, _ := g.queue()
+	const crowdSize = 8
+	var last [crowdSize]int
+	crowd(crowdSize, func(i int, rnd *rand.Rand) {
+		for n := range rounds(5000) {
+			op := post(func() {
+				if last[i] != n {
+					t.Errorf("submitter %d: task %d after %d", i, n, last[i]-1)
+				}
+				last[i] = n + 1
+			})
+			if rnd.IntN(10) == 0 {
+				op.Kind = driver.OpCall
+			}
+			q.Submit(op)
+			dawdle(rnd)
+			if rnd.IntN(50) == 0 {
+				q.Wait(0, nil)
+			}
+		}
+	})
+	g.atRest(q)
+}
+
+// Drop races with submitters, waiters, flags, calls and large copies; every task ends once, and the queue goes on.
+func TestHammerDrop(t *testing.T) {
+	g := newGround(t)
+	a, err := g.dev.Alloc(4<<20, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := g.dev.Alloc(4<<20, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("gone")
+	for range rounds(20) {
+		q, _ := g.queue()
+		other, _ := g.queue()
+		var submitted, done atomic.Int64
+		var stop atomic.Bool
+		var dropper sync.WaitGroup
+		dropper.Go(func() {
+			rnd := rand.New(rand.NewPCG(1, rand.Uint64()))
+			for !stop.Load() {
+				q.Drop()
+				time.Sleep(time.Duration(rnd.IntN(100)) * time.Microsecond)
+			}
+		})
+		submit := func(o *queue, op driver.Op) {
+			submitted.Add(1)
+			var once atomic.Int32
+			op.Done = func() {
+				if once.Add(1) != 1 {
+					t.Error("Done called twice")
+				}
+				done.Add(1)
+			}
+			o.Submit(op)
+		}
+		crowd(6, func(i int, rnd *rand.Rand) {
+			for range 150 {
+				f := g.d.NewFlag()
+				switch rnd.IntN(8) {
+				case 0:
+					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f})
+					dawdle(rnd)
+					f.Set()
+				case 1:
+					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
+				case 2:
+					submit(q, driver.Op{Kind: driver.OpCall, Fn: func() { dawdle(rand.New(rand.NewPCG(2, rand.Uint64()))) }})
+				case 3:
+					submit(q, driver.Op{Kind: driver.OpCopy, Dst: a, Src: b, N: 4 << 20})
+				case 4: // set here or abandoned, waited for there
+					submit(q, driver.Op{Kind: driver.OpSet, Flag: f, Err: gone})
+					submit(other, driver.Op{Kind: driver.OpAwait, Flag: f})
+					if rnd.IntN(2) == 0 {
+						if !f.Wait(0, nil) || !f.IsSet() && f.Err() != gone {
+							t.Error("flag neither set nor abandoned")
+						}
+					}
+				case 5:
+					segs := driver.NewSegments()
+					for j := range 300 {
+						segs.Add(a+uintptr(j*100), b+uintptr(j*100), 100)
+					}
+					submit(q, driver.Op{Kind: driver.OpBatch, Segs: segs})
+				case 6:
+					q.Wait(time.Duration(rnd.IntN(200))*time.Microsecond+1, nil)
+				default:
+					submit(q, post(func() {}))
+				}
+				dawdle(rnd)
+				if rnd.IntN(20) == 0 {
+					q.Wait(0, nil)
+				}
+			}
+		})
+		stop.Store(true)
+		dropper.Wait()
+		g.atRest(q)
+		g.atRest(other)
+		if submitted.Load() != done.Load() {
+			t.Fatalf("%d submitted, %d over", submitted.Load(), done.Load())
+		}
+		ok := false
+		q.push(post(func() { ok = true }))
+		g.atRest(q)
+		if !ok {
+			t.Fatal("the queue does not go on after Drop")
+		}
+	}
+}
+
+// Flags are set by the host while queues park at them: no wake-up is lost.
+func TestHammerPark(t *testing.T) {
+	g := newGround(t)
+	crowd(4, func(i int, rnd *rand.Rand) {
+		q, failed := g.queue()
+		timeouts := int64(0)
+		for n := range rounds(8000) {
+			f := g.d.NewFlag()
+			ran := false
+			op := await(f)
+			switch rnd.IntN(4) {
+			case 0:
+				op.Timeout = time.Hour
+			case 1:
+				op.Timeout = time.Duration(rnd.IntN(40)+1) * time.Microsecond // it may be too late
+			}
+			wait := make(chan bool, 2)
+			q.Submit(op)
+			dawdle(rnd)
+			q.Submit(post(func() { ran = true }))
+			set := func() {
+				dawdle(rand.New(rand.NewPCG(uint64(n), uint64(i))))
+				f.Set()
+			}
+			if rnd.IntN(2) == 0 {
+				go set()
+			} else {
+				time.AfterFunc(time.Duration(rnd.IntN(20))*time.Microsecond, set)
+			}
+			go func() { wait <- f.Wait(0, nil) }()
+			if rnd.IntN(2) == 0 {
+				for !q.Wait(time.Duration(rnd.IntN(30)+1)*time.Microsecond, nil) {
+				}
+			} else {
+				q.Wait(0, nil)
+			}
+			if !ran {
+				t.Error("Wait returned before the task ran")
+				return
+			}
+			if !<-wait {
+				t.Error("Flag.Wait gave up")
+			}
+			if op.Timeout == 0 || op.Timeout == time.Hour {
+				if failed.n.Load() != timeouts {
+					t.Error("a wait timed out that could not")
+					return
+				}
+			}
+			timeouts = failed.n.Load()
+		}
+		g.atRest(q)
+	})
+}
+
+// Queues hand a token round by flags that they set, wait for and clear; all flags are used again and again.
+func TestHammerRing(t *testing.T) {
+	g := newGround(t)
+	const queues = 5
+	laps := rounds(2000)
+	var q [queues]*queue
+	var full, taken [queues]driver.Flag // of queue i: its token is there; its successor has it
+	for i := range q {
+		q[i], _ = g.queue()
+		full[i], taken[i] = g.d.NewFlag(), g.d.NewFlag()
+		taken[i].Set()
+	}
+	token, want := 0, 0
+	crowd(queues, func(i int, rnd *rand.Rand) {
+		before := (i + queues - 1) % queues
+		for lap := range laps {
+			if i > 0 || lap > 0 {
+				q[i].Submit(await(full[before]))
+				q[i].Submit(driver.Op{Kind: driver.OpClear, Flag: full[before]})
+				q[i].Submit(driver.Op{Kind: driver.OpSet, Flag: taken[before]})
+			}
+			q[i].Submit(await(taken[i]))
+			q[i].Submit(driver.Op{Kind: driver.OpClear, Flag: taken[i]})
+			q[i].Submit(post(func() {
+				if token != lap*queues+i {
+					t.Errorf("queue %d, lap %d: token is %d", i, lap, token)
+				}
+				token++
+			}))
+			q[i].Submit(driver.Op{Kind: driver.OpSet, Flag: full[i]})
+			dawdle(rnd)
+			if rnd.IntN(100) == 0 {
+				q[i].Wait(time.Microsecond, nil)
+			}
+		}
+	})
+	want = queues * laps
+	for i := range q {
+		g.atRest(q[i])
+	}
+	if token != want {
+		t.Fatalf("token is %d, want %d", token, want)
+	}
+}
+
+// The pool's books balance after a storm of queues and jobs: all workers idle, and each of them can still be woken.
+func TestHammerPool(t *testing.T) {
+	g := newGround(t)
+	a, err := g.dev.Alloc(2<<20, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := g.dev.Alloc(2<<20, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range rounds(40) {
+		crowd(8, func(i int, rnd *rand.Rand) {
+			q, _ := g.queue()
+			for range 60 {
+				switch rnd.IntN(3) {
+				case 0:
+					q.push(post(func() {}))
+				case 1:
+					q.Copy(a, b, 600<<10, driver.Tag{})
+				default:
+					if err := g.d.Run(driver.Op{Kind: driver.OpCopy, Dst: a, Src: b, N: 2 << 20}); err != nil {
+						t.Error(err)
+					}
+				}
+				dawdle(rnd)
+			}
+			q.Wait(0, nil)
+		})
+		p := g.d.pool
+		idle := func() (n, workers int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.idle, p.workers
+		}
+		deadline := time.Now().Add(5 * time.Second)
+		for n, w := idle(); n != w; n, w = idle() {
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: %d of %d workers idle, and nothing to do", round, n, w)
+			}
+			time.Sleep(50 * time.Microsecond)
+		}
+		// As many tasks that need one another as there are workers.
+		var there sync.WaitGroup
+		there.Add(p.max)
+		var all []*queue
+		for range p.max {
+			q, _ := g.queue()
+			q.push(post(func() { there.Done(); there.Wait() }))
+			all = append(all, q)
+		}
+		for _, q := range all {
+			for !q.Wait(time.Second, nil) { // no help from us
+			}
+		}
+	}
+}
+
+// Waits that end by time, by cancel and by success at the same moment leave nothing behind.
+func TestHammerGiveUp(t *testing.T) {
+	g := newGround(t)
+	q, _ := g.queue()
+	for range rounds(3000) {
+		f := g.d.NewFlag()
+		q.Submit(await(f))
+		d := time.Duration(rand.IntN(60)+1) * time.Microsecond
+		time.AfterFunc(d, f.Set)
+		cancel := make(chan struct{})
+		time.AfterFunc(d, func() { close(cancel) })
+		crowd(4, func(i int, rnd *rand.Rand) {
+			switch i {
+			case 0:
+				q.Wait(d, nil)
+			case 1:
+				q.Wait(0, cancel)
+			case 2:
+				f.Wait(d, nil)
+			case 3:
+				f.Wait(d, cancel)
+			}
+		})
+		q.Wait(0, nil)
+		ff := f.(*flag)
+		ff.mu.Lock()
+		if len(ff.hosts) != 0 || len(ff.queues) != 0 {
+			t.Fatal(fmt.Sprintf("%d waiters and %d queues left at a flag", len(ff.hosts), len(ff.queues)))
+		}
+		ff.mu.Unlock()
+	}
+	g.atRest(q)
+	// Waiters are used again: none comes with news for someone else.
+	for range 100 {
+		w := waiterPool.Get().(*waiter)
+		if len(w.ch) != 0 {
+			t.Fatal("a waiter in the pool has been told already")
+		}
+	}
+}
+
+// Memory comes and goes while queues use it: tasks fail or work, nothing else happens.
+func TestHammerMemory(t *testing.T) {
+	g := newGround(t)
+	crowd(4, func(i int, rnd *rand.Rand) {
+		q, _ := g.queue()
+		for range rounds(600) {
+			n := uint64(1) << rnd.IntN(21)
+			a, err := g.dev.Alloc(n, driver.PageNormal)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			b, err := g.d.AllocHost(n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			q.Copy(a, b, n, driver.Tag{})
+			q.Copy(b, a, n, driver.Tag{})
+			dawdle(rnd)
+			if err := g.dev.Free(a); err != nil {
+				t.Error(err)
+			}
+			if err := g.d.FreeHost(b); err != nil {
+				t.Error(err)
+			}
+			if rnd.IntN(4) == 0 {
+				q.Wait(0, nil)
+			}
+		}
+		q.Wait(0, nil)
+	})
+}
+
+// Who has waited for a queue finds it idle.
+func TestHammerIdleAfterWait(t *testing.T) {
+	g := newGround(t)
+	q, _ := g.queue()
+	for i := range rounds(5000) {
+		f := g.d.NewFlag()
+		q.push(await(f))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if q.Wait(time.Duration(i%2)*time.Minute, nil); !q.Idle() {
+					t.Errorf("round %d: not idle after Wait", i)
+				}
+			})
+		}
+		time.Sleep(10 * time.Microsecond)
+		f.Set()
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+}

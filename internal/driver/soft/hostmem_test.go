@@ -1,0 +1,138 @@
+package soft
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/driver"
+)
+
+// virtual is how many bytes of address space the process has.
+func virtual(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(b))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// Registering and unregistering, again and again, uses up nothing.
+func TestRegisterGivesBack(t *testing.T) {
+	d := open(t, Options{Devices: 1, Memory: 256 << 20})
+	b, err := unix.Mmap(-1, 0, 1<<20, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	round := func() {
+		if _, err := d.Register(addressOf(b), 5000, true, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Unregister(addressOf(b)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	round()
+	before := virtual(t)
+	for range 200 {
+		round()
+	}
+	if grown := virtual(t) - before; grown > 64<<20 {
+		t.Errorf("200 mapped registrations cost %d MiB of address space", grown>>20)
+	}
+	if _, err := d.Register(addressOf(b), 5000, true, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Close gives all address space back.
+func TestCloseGivesBack(t *testing.T) {
+	var before int
+	for i := range 10 {
+		d := open(t, Options{Devices: 4, Memory: 1 << 30})
+		dev, err := d.Open(i % 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.AllocHost(1 << 20); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dev.Alloc(1<<20, driver.PageNormal); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		if _, err := d.Register(addressOf(b), 100, true, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			before = virtual(t)
+		}
+	}
+	if grown := virtual(t) - before; grown > 64<<20 {
+		t.Errorf("9 drivers left %d MiB of address space behind", grown>>20)
+	}
+}
+
+// A 2-D copy whose rows reach from one allocation into the next is refused whole, large or small.
+func TestCopy2DOverTwoAllocations(t *testing.T) {
+	d := open(t, Options{Devices: 1, Memory: 256 << 20})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	const n = 1<<20 - 100
+	first, err := dev.Alloc(n, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := dev.Alloc(n, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second != first+1<<20 {
+		t.Skip("the second allocation is elsewhere")
+	}
+	host, err := d.AllocHost(2 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(bytesAt(host, 2<<20))
+	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: first, N: n, Width: 1, Value: 7}); err != nil {
+		t.Fatal(err)
+	}
+	for _, height := range []uint64{5, 511} {
+		op := driver.Op{
+			Kind: driver.OpCopy2D, Src: host, Dst: first, N: 1100, Height: height,
+			DstPitch: 2 << 20 / (height + 1), SrcPitch: 2048,
+		}
+		if err := d.Run(op); err == nil {
+			t.Errorf("%d rows: no error", height)
+		}
+		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: host, Src: first, N: n}); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range bytesAt(host, n) {
+			if v != 7 {
+				t.Fatalf("%d rows: byte %d was written, with an error", height, i)
+			}
+		}
+		clear(bytesAt(host, n))
+	}
+}

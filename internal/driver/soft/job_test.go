@@ -1,0 +1,169 @@
+package soft
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// The chunks of a job are the whole of it, once.
+func TestJobCuts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s driver.Segments
+		for range rapid.IntRange(0, 3000).Draw(t, "count") {
+			s.Add(0, 0, 1)
+		}
+		big := rapid.SliceOfN(rapid.Uint64Range(0, 3<<20), 0, 20).Draw(t, "big")
+		for i, n := range big {
+			if len(s.List) > 0 {
+				j := i * 37 % len(s.List)
+				s.Bytes += n - s.List[j].N
+				s.List[j].N = n
+			}
+		}
+		var j job
+		j.cut(&s)
+		if j.cuts[0] != 0 || j.cuts[len(j.cuts)-1] != int32(len(s.List)) || j.chunks != int64(len(j.cuts)-1) {
+			t.Fatalf("%d chunks from %d to %d of %d", j.chunks, j.cuts[0], j.cuts[len(j.cuts)-1], len(s.List))
+		}
+		for i := range j.cuts[1:] {
+			if n := j.cuts[i+1] - j.cuts[i]; n < 1 || n > groupSegments {
+				t.Fatalf("a chunk of %d segments", n)
+			}
+		}
+	})
+}
+
+func TestChunkFor(t *testing.T) {
+	for _, n := range []uint64{0, 1, parallelBytes, 1<<20 + 1, 5 << 30, 1 << 60} {
+		if c := chunkFor(n); c < minChunkBytes || c > chunkBytes || c%4096 != 0 {
+			t.Errorf("chunkFor(%d) is %d", n, c)
+		}
+	}
+}
+
+// Many jobs at a time, helped by workers and by waiters of all kinds, each whole when its owner says so. Jobs are
+// reused all the while.
+func TestJobHammer(t *testing.T) {
+	many(t)
+	drivertest.Watch(t, 2*time.Minute)
+	d := open(t, Options{Devices: 1, Memory: 1 << 30})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	const n = 1<<20 + 12345
+	rounds := 150
+	if testing.Short() {
+		rounds = 30
+	}
+	var wg sync.WaitGroup
+	for g := range 6 {
+		dst, err := d.AllocHost(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := dev.Alloc(n, driver.PageNormal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(g), 0))
+			sink := &log{make(chan error, 1)}
+			q := dev.NewQueue(driver.QueueOptions{Sink: sink, Priority: g})
+			for i := range rounds {
+				v := byte(i*7 + g)
+				size := n - uint64(rnd.IntN(400_000))
+				if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: src, N: size, Width: 1, Value: uint32(v)}); err != nil {
+					t.Error(err)
+					return
+				}
+				switch rnd.IntN(3) {
+				case 0:
+					q.Copy(dst, src, size, driver.Tag{})
+				case 1:
+					q.Submit(driver.Op{Kind: driver.OpCopy2D, Dst: dst, Src: src, N: 1000, Height: size / 1000, DstPitch: 1000, SrcPitch: 1000})
+					size = size / 1000 * 1000
+				case 2:
+					segs := driver.NewSegments()
+					for at := uint64(0); at < size; at += 1000 {
+						segs.Add(dst+uintptr(at), src+uintptr(at), min(1000, size-at))
+					}
+					q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+				}
+				for !q.Wait(time.Duration(rnd.IntN(3))*50*time.Microsecond, nil) {
+				}
+				if got := bytesAt(dst, size); got[0] != v || got[size-1] != v || bytes.Count(got, []byte{v}) != int(size) {
+					t.Errorf("goroutine %d, round %d: not whole", g, i)
+					return
+				}
+			}
+			select {
+			case err := <-sink.failed:
+				t.Error(err)
+			default:
+			}
+		})
+	}
+	wg.Wait()
+	d.pool.mu.Lock()
+	defer d.pool.mu.Unlock()
+	if d.pool.open != nil || d.pool.idle > d.pool.workers {
+		t.Fatalf("a job is left open: %v; %d of %d workers idle", d.pool.open != nil, d.pool.idle, d.pool.workers)
+	}
+}
+
+// A waiter that helps may be the one to find that memory is gone: that is the task's failure, not the end of the
+// process.
+func TestHelperFault(t *testing.T) {
+	drivertest.Watch(t, time.Minute)
+	d := open(t, Options{Devices: 1, Memory: 1 << 30})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	const n = 16 << 20
+	dst, err := dev.Alloc(n, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := unix.Mmap(-1, 0, n, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	src := addressOf(b)
+	if _, err := d.Register(src, n, false, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mprotect(b[n-n/4:], unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	sink := &log{make(chan error, 1)}
+	q := dev.NewQueue(driver.QueueOptions{Sink: sink}).(*queue)
+	for range 30 {
+		q.Copy(dst, src, n, driver.Tag{})
+		for q.job.Load() == nil && !q.Idle() {
+			runtime.Gosched()
+		}
+		for !q.Wait(time.Second, nil) {
+		}
+		if err := <-sink.failed; !errors.Is(err, driver.ErrFault) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// log is a Sink that remembers.
+type log struct{ failed chan error }
+
+func (l *log) TaskFailed(_ driver.Tag, err error) { l.failed <- err }
+
+// bench is a device whose pool has no workers: a queue that is ready stays so until a waiter takes it.
+type bench struct {
+	*testing.T
+	d   *Driver
+	dev driver.Device
+	log log
+}
+
+func newBench(t *testing.T) *bench {
+	drivertest.Watch(t, time.Minute)
+	b := &bench{T: t, d: open(t, Options{Devices: 1, Memory: 256 << 20}), log: log{make(chan error, 100)}}
+	b.d.pool.max = 0
+	var err error
+	if b.dev, err = b.d.Open(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.dev.Close()
+		b.d.Close()
+	})
+	return b
+}
+
+func (b *bench) queue() *queue {
+	return b.dev.NewQueue(driver.QueueOptions{Sink: &b.log}).(*queue)
+}
+
+func (b *bench) is(q *queue, what string, state uint32, queued, parked bool) {
+	b.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b.d.pool.mu.Lock()
+	defer b.d.pool.mu.Unlock()
+	if q.state.Load() != state || q.queued != queued || q.parked != parked {
+		b.Fatalf("%s: state %04b queued %v parked %v, want %04b %v %v", what, q.state.Load(), q.queued, q.parked, state, queued, parked)
+	}
+}
+
+// failures returns how many tasks have failed since it was last asked.
+func (b *bench) failures() (all []error) {
+	for {
+		select {
+		case err := <-b.log.failed:
+			all = append(all, err)
+		default:
+			return all
+		}
+	}
+}
+
+func post(fn func()) driver.Op { return driver.Op{Kind: driver.OpPost, Fn: fn} }
+
+func await(f driver.Flag) driver.Op { return driver.Op{Kind: driver.OpAwait, Flag: f} }
+
+// ready makes worker's work of q: until it is parked or empty.
+func (b *bench) drain(q *queue) {
+	for b.d.pool.steal(q) {
+		q.run(forever, burst)
+	}
+}
+
+func TestQueueStates(t *testing.T) {
+	b := newBench(t)
+	q := b.queue()
+	b.is(q, "new", 0, false, false)
+	q.Submit(post(func() { b.is(q, "direct", owned|direct, false, false) }))
+	b.is(q, "after direct", 0, false, false)
+
+	q.Submit(post(func() {
+		q.Submit(post(func() {}))
+		b.is(q, "submitted to while direct", owned|direct|pending, false, false)
+	}))
+	b.is(q, "let go with a task", owned|pending, true, false)
+	q.Submit(post(func() {}))
+	b.is(q, "ready", owned|pending, true, false)
+	if q.Wait(time.Millisecond, nil) {
+		t.Fatal("a waiter that may give up ran a queue")
+	}
+	b.is(q, "after a wait in vain", owned|pending|watched, true, false)
+	if !q.Wait(0, nil) {
+		t.Fatal("Wait gave up")
+	}
+	b.is(q, "taken and run by a waiter", 0, false, false)
+
+	f := b.d.NewFlag().(*flag)
+	q.Submit(await(f))
+	q.Submit(post(func() {}))
+	b.is(q, "wait queued", owned|pending, true, false)
+	b.drain(q)
+	b.is(q, "parked", owned|pending, false, true)
+	q.unpark()
+	q.unpark()
+	b.is(q, "unparked for nothing", owned|pending, true, false)
+	b.drain(q)
+	b.is(q, "parked again", owned|pending, false, true)
+	if len(f.queues) != 1 {
+		t.Fatalf("%d queues at the flag", len(f.queues))
+	}
+	f.Set()
+	b.is(q, "flag set", owned|pending, true, false)
+	f.Set()
+	b.drain(q)
+	b.is(q, "run", 0, false, false)
+	if len(f.queues) != 0 {
+		t.Fatal("the flag still knows the queue")
+	}
+	q.Submit(await(f))
+	b.is(q, "wait for a flag that is set", 0, false, false)
+}
+
+// Waiters during a direct operation are told when it ends, with and without tasks behind it.
+func TestQueueDirectWait(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		b := newBench(t)
+		q := b.queue()
+		waited := make(chan bool)
+		f := b.d.NewFlag()
+		q.Submit(post(func() {
+			for range 2 {
+				go func() { waited <- q.Wait(0, nil) }()
+				go func() { waited <- q.Wait(time.Minute, nil) }()
+			}
+			for waiting := 0; waiting < 4; {
+				time.Sleep(time.Millisecond)
+				q.mu.Lock()
+				waiting = len(q.waiters)
+				q.mu.Unlock()
+			}
+			if behind { // not theirs to wait for
+				q.Submit(await(f))
+			}
+		}))
+		for range 4 {
+			if !<-waited {
+				t.Fatal("Wait gave up")
+			}
+		}
+		f.Set()
+		q.Wait(0, nil)
+	}
+}
+
+// A worker gives others a turn after burst tasks.
+func TestQueueBurst(t *testing.T) {
+	b := newBench(t)
+	p, q := b.queue(), b.queue()
+	var order []string
+	for _, o := range []*queue{p, q} {
+		name := map[*queue]string{p: "p", q: "q"}[o]
+		f := b.d.NewFlag()
+		o.Submit(await(f))
+		for range 100 {
+			o.Submit(post(func() { order = append(order, name) }))
+		}
+		f.Set()
+	}
+	for {
+		b.d.pool.mu.Lock()
+		o, _ := b.d.pool.next()
+		b.d.pool.mu.Unlock()
+		if o == nil {
+			break
+		}
+		o.run(forever, burst)
+	}
+	first := 0
+	for first < len(order) && order[first] == "p" {
+		first++
+	}
+	if len(order) != 200 || first > burst || order[199] != "q" || order[198] != "q" {
+		t.Fatalf("%d ran, p had its turn until %d", len(order), first)
+	}
+}
+
+// More urgent queues come first; equal ones in turn.
+func TestQueuePriority(t *testing.T) {
+	b := newBench(t)
+	var order []int
+	for i, p := range []int{7, 3, 0, 3, -5, 99} {
+		q := b.dev.NewQueue(driver.QueueOptions{Sink: &b.log, Priority: p}).(*queue)
+		q.push(post(func() { order = append(order, i) }))
+	}
+	for {
+		b.d.pool.mu.Lock()
+		o, _ := b.d.pool.next()
+		b.d.pool.mu.Unlock()
+		if o == nil {
+			break
+		}
+		o.run(forever, burst)
+	}
+	if fmt.Sprint(order) != "[2 4 1 3 0 5]" {
+		t.Fatalf("ran as %v", order)
+	}
+}
+
+// A wait whose flag was set in time does not fail because no worker was free until its time was up.
+func TestAwaitSetInTimeRunLate(t *testing.T) {
+	b := newBench(t)
+	q := b.queue()
+	f := b.d.NewFlag()
+	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: 20 * time.Millisecond})
+	b.drain(q)
+	f.Set()
+	time.Sleep(50 * time.Millisecond)
+	b.drain(q)
+	b.is(q, "run", 0, false, false)
+	if failed := b.failures(); failed != nil {
+		t.Fatalf("set at once, looked at after the time was up: %v", failed)
+	}
+}
+
+// A queue that waits when a flag is set goes on, even if the flag is cleared before a worker looks at the queue: nobody
+// may ever set it again.
+func TestAwaitPulse(t *testing.T) {
+	b := newBench(t)
+	q := b.queue()
+	f := b.d.NewFlag().(*flag)
+	q.Submit(await(f))
+	b.drain(q)
+	f.Set()
+	f.clear()
+	b.drain(q)
+	b.is(q, "set and cleared while it waited", 0, false, false)
+	// Only a set that came while it waited counts.
+	q.Submit(await(f))
+	b.drain(q)
+	b.is(q, "waits for the next one", owned|pending, false, true)
+	q.unpark()
+	b.drain(q)
+	b.is(q, "waits for the next one, looked at twice", owned|pending, false, true)
+	f.Set()
+	b.drain(q)
+	b.is(q, "set", 0, false, false)
+}
+
+// slowFlag is a flag whose IsSet takes its time: before lets things happen between the look and the answer.
+type slowFlag struct {
+	*flag
+	before func()
+}
+
+func (f slowFlag) IsSet() bool {
+	set := f.flag.IsSet()
+	f.before()
+	return set
+}
+
+// A flag that a task of the queue clears is looked at after that, not before.
+func TestAwaitAfterClear(t *testing.T) {
+	b := newBench(t)
+	q := b.queue()
+	f := b.d.NewFlag().(*flag)
+	f.Set()
+	q.push(driver.Op{Kind: driver.OpClear, Flag: f})
+	// The submitter finds the flag set; then the queue clears it and comes to rest.
+	q.Submit(await(slowFlag{f, func() { b.drain(q) }}))
+	b.is(q, "wait for a flag that was cleared before", owned|pending, true, false)
+}
+
+// The same by chance.
+func TestAwaitAfterClearHammer(t *testing.T) {
+	drivertest.Watch(t, time.Minute)
+	d := open(t, Options{Devices: 1, Memory: 256 << 20})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}}).(*queue)
+	rounds := 30_000
+	if testing.Short() {
+		rounds = 3000
+	}
+	for i := range rounds {
+		f := d.NewFlag().(*flag)
+		f.Set()
+		var ran atomic.Bool
+		q.push(post(func() {}))
+		q.push(driver.Op{Kind: driver.OpClear, Flag: f})
+		for range i % 50 { // so that the queue comes to rest about now
+			f.IsSet()
+		}
+		q.Submit(await(f))
+		q.Submit(post(func() { ran.Store(true) }))
+		if i%50 == 0 {
+			time.Sleep(10 * time.Microsecond)
+		}
+		for f.IsSet() { // the clearing is still to come
+			runtime.Gosched()
+		}
+		if ran.Load() || q.Idle() {
+			t.Fatalf("round %d: passed a flag that was cleared before", i)
+		}
+		f.Set()
+		q.Wait(0, nil)
+	}
+}
+
+// Submitters wait while the ring is full, and Drop makes room.
+func TestQueueFull(t *testing.T) {
+	b := newBench(t)
+	b.d.pool.max = 2
+	q := b.queue()
+	f := b.d.NewFlag()
+	var ran atomic.Int64
+	done := make(chan struct{})
+	const each, submitters = maxDepth/4 + 1000, 4
+	q.Submit(await(f))
+	for range submitters {
+		go func() {
+			for range each {
+				q.Submit(post(func() { ran.Add(1) }))
+			}
+			done <- struct{}{}
+		}()
+	}
+	for {
+		q.mu.Lock()
+		full, n := q.ring.full(), q.ring.n
+		q.mu.Unlock()
+		if n > maxDepth {
+			t.Fatalf("%d tasks in the ring", n)
+		}
+		if full {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond)
+	if q.Wait(time.Millisecond, nil) {
+		t.Fatal("not full any more")
+	}
+	f.Set()
+	for range submitters {
+		<-done
+	}
+	q.Wait(0, nil)
+	if ran.Load() != each*submitters {
+		t.Fatalf("%d of %d ran", ran.Load(), each*submitters)
+	}
+	if len(q.ring.ops) > keepDepth {
+		t.Fatalf("the ring keeps %d places", len(q.ring.ops))
+	}
+
+	// The same with Drop: what was in the ring goes, who waited for room gets in.
+	ran.Store(0)
+	var dones atomic.Int64
+	g := b.d.NewFlag()
+	q.Submit(await(g))
+	for range submitters {
+		go func() {
+			for range each {
+				q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }, Done: func() { dones.Add(1) }})
+			}
+			done <- struct{}{}
+		}()
+	}
+	for full := false; !full; {
+		q.mu.Lock()
+		full = q.ring.full()
+		q.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	q.Drop()
+	for range submitters {
+		<-done
+	}
+	q.Wait(0, nil)
+	if dones.Load() != each*submitters || ran.Load() >= each*submitters || ran.Load() == 0 {
+		t.Fatalf("%d of %d over, %d ran", dones.Load(), each*submitters, ran.Load())
+	}
+}
+
+// A flag that is set and abandoned by turns lets each waiter go with what it is at that time.
+func TestFlagWaiters(t *testing.T) {
+	b := newBench(t)
+	f := b.d.NewFlag().(*flag)
+	if f.Wait(time.Millisecond, nil) || len(f.hosts) != 0 {
+		t.Fatalf("%d waiters left after one gave up", len(f.hosts))
+	}
+	gone := errors.New("gone")
+	f.abandon(gone)
+	if !f.Wait(0, nil) || f.Err() != gone || f.IsSet() {
+		t.Fatal("abandoned flag")
+	}
+	q := b.queue()
+	q.Submit(await(f))
+	b.drain(q)
+	if failed := b.failures(); len(failed) != 1 || failed[0] != gone {
+		t.Fatalf("failed: %v", failed)
+	}
+}

@@ -1,0 +1,120 @@
+package soft
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestRangesModel compares ranges with a map over a small address space, in which ranges crowd.
+func TestRangesModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const space = 4000
+		var r ranges
+		owner := make([]*span, space) // by address
+		var live []*span
+		insert := func(start, size int) {
+			for a := start; a < start+size; a++ {
+				if owner[a] != nil {
+					return
+				}
+			}
+			s := &span{uintptr(start), &registration{start: uintptr(start), size: uint64(size)}}
+			r.insert(s)
+			live = append(live, s)
+			for a := start; a < start+size; a++ {
+				owner[a] = s
+			}
+		}
+		remove := func(i int) {
+			s := live[i]
+			r.remove(s)
+			live[i] = live[len(live)-1]
+			live = live[:len(live)-1]
+			for a := s.start; a < s.start+uintptr(s.reg.size); a++ {
+				owner[a] = nil
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"insert": func(t *rapid.T) {
+				size := rapid.IntRange(1, 9).Draw(t, "size")
+				insert(rapid.IntRange(0, space-size).Draw(t, "start"), size)
+			},
+			"crowd": func(t *rapid.T) { // enough to split blocks
+				from := rapid.IntRange(0, space-1200).Draw(t, "from")
+				down := rapid.Bool().Draw(t, "down")
+				for i := range 400 {
+					if down {
+						i = 399 - i
+					}
+					insert(from+3*i, 2)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				if len(live) > 0 {
+					remove(rapid.IntRange(0, len(live)-1).Draw(t, "which"))
+				}
+			},
+			"thin out": func(t *rapid.T) {
+				for n := len(live) / 2; n > 0; n-- {
+					remove(n % len(live))
+				}
+			},
+			"": func(t *rapid.T) {
+				var after *span
+				for a := space - 1; a >= 0; a-- {
+					if got := r.find(uintptr(a)); got != owner[a] {
+						t.Fatalf("find(%d) is %v, want %v", a, got, owner[a])
+					}
+					if s := owner[a]; s != nil && s.start == uintptr(a) {
+						after = s
+					}
+					if got := r.after(uintptr(a)); got != after {
+						t.Fatalf("after(%d) is %v, want %v", a, got, after)
+					}
+				}
+				n := 0
+				for _, b := range r.load() {
+					if len(b) == 0 || len(b) > blockSpans {
+						t.Fatalf("a block of %d", len(b))
+					}
+					n += len(b)
+				}
+				if n != len(live) {
+					t.Fatalf("%d ranges, want %d", n, len(live))
+				}
+			},
+		})
+	})
+}
+
+// Readers see every range that stays, while others come and go.
+func TestRangesHammer(t *testing.T) {
+	var r ranges
+	for i := range 1000 {
+		r.insert(&span{uintptr(i * 100), &registration{size: 10}})
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				i := rand.IntN(1000)
+				if s := r.find(uintptr(i*100 + 5)); s == nil || s.start != uintptr(i*100) {
+					t.Errorf("range %d is %v", i, s)
+					return
+				}
+			}
+		})
+	}
+	for range 20_000 {
+		s := &span{uintptr(rand.IntN(1000)*100 + 50), &registration{size: 10}}
+		r.insert(s)
+		r.remove(s)
+	}
+	stop.Store(true)
+	wg.Wait()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package ropeway_test
+
+const raced = false
