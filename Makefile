@@ -14,6 +14,7 @@ GO    ?= go
 
 FUZZTIME  ?= 60s
 SOAK      ?= 10m
+ROUNDS    ?= 15
 BENCH     ?= .
 BENCHTIME ?= 1s
 COUNT     ?= 1
@@ -27,10 +28,10 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/internal/(abi|borders|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz soak clean
+.PHONY: help demo test check bench microbench fuzz soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: ## build bin/ropeway and run its demo
 	$(needgo)
@@ -46,7 +47,12 @@ test: ## run all tests, then the concurrent packages under the race detector
 
 check: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 
-bench: ## run the benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
+bench: ## compare the software device with glibc's memcpy, as ratios in one run (ROUNDS=15)
+	$(needgo)
+	$(needgcc)
+	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+
+microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -p 1 ./...
 

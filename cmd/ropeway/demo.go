@@ -39,9 +39,10 @@ func (a *app) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Copy in every direction, verify every byte, measure",
-		Long: `Run the main jobs of the runtime for real on the software device: copies in every
-direction with pageable and pinned memory, scattered batches, 2-D and descriptor
-copies, two streams ordered by an event, and a mistake with the error it gets.
+		Long: `Run the main jobs of the runtime for real on the software device: copies in
+every direction with pageable and pinned memory, scattered batches, 2-D and
+descriptor copies, two streams ordered by an event, and a mistake with the error
+it gets.
 
 Every byte is compared. Times are medians after a warm-up; VS COPY() is how many
 times faster that is than Go's copy() of the same bytes on one thread.
@@ -51,7 +52,7 @@ The demo uses six times --size of memory, and less if there is not enough.`,
   ropeway demo --quick
   ropeway demo --product 310P --size 64MiB
   ropeway demo --json > demo.json`,
-		Args:              cobra.NoArgs,
+		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := demoConfig{devices: devices, size: normalSize, reps: 5}
@@ -64,7 +65,7 @@ The demo uses six times --size of memory, and less if there is not enough.`,
 			}
 			if cmd.Flags().Changed("size") {
 				if c.size, err = ui.ParseBytes(size); err != nil {
-					return &usageError{fmt.Errorf("--size: %w", err), ""}
+					return &usageError{fmt.Errorf("--size: %w", err), "see " + a.name + " demo --help"}
 				}
 			}
 			if c.size < leastSize {
@@ -76,8 +77,8 @@ The demo uses six times --size of memory, and less if there is not enough.`,
 			return a.runDemo(cmd.Context(), c, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&size, "size", "256MiB", "bytes of a plain copy; 16MiB with --quick")
-	cmd.Flags().IntVar(&devices, "devices", 2, "how many devices there are")
+	cmd.Flags().StringVar(&size, "size", "256MiB", "`bytes` of a copy; 16MiB with --quick")
+	cmd.Flags().IntVar(&devices, "devices", 2, "how `many` devices there are")
 	cmd.Flags().BoolVar(&quick, "quick", false, "smaller copies, fewer repetitions")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON, and nothing before it")
 	productFlag(cmd, &name)
@@ -87,44 +88,47 @@ The demo uses six times --size of memory, and less if there is not enough.`,
 }
 
 // runDemo does it all and reports as it goes, or at the end as JSON.
-func (a *app) runDemo(ctx context.Context, c demoConfig, asJSON bool) (err error) {
+func (a *app) runDemo(ctx context.Context, c demoConfig, asJSON bool) error {
 	start := time.Now()
 	out := ui.New(a.stdout, a.getenv)
 	if asJSON {
 		out = &ui.Output{W: io.Discard}
 	}
 	d := &demo{ctx: ctx, demoConfig: c, out: out, log: a.stderr}
-	if err := d.open(); err != nil {
-		return d.explain(err)
+	if err := d.run(); err != nil {
+		return d.explain(errors.Join(err, d.close()))
 	}
-	defer func() {
-		d.progress.Close()
-		err = errors.Join(err, d.close())
-	}()
-
-	ops := d.operations()
-	d.begin(ops)
-	for _, op := range ops {
-		r, err := d.perform(op)
-		if err != nil {
-			return d.explain(fmt.Errorf("%s: %w", op.name, err))
-		}
-		d.report.Copies = append(d.report.Copies, *r)
-		d.writeCopy(r)
+	if err := d.close(); err != nil {
+		return err
 	}
-	if err := d.showOrder(); err != nil {
-		return d.explain(fmt.Errorf("two streams: %w", err))
-	}
-	if err := d.showMistake(); err != nil {
-		return d.explain(err)
-	}
-	d.progress.Close()
 	d.report.Seconds = time.Since(start).Seconds()
 	if asJSON {
 		return a.writeJSON(d.report)
 	}
 	d.end(a.name)
 	return nil
+}
+
+// run does everything but close.
+func (d *demo) run() error {
+	if err := d.open(); err != nil {
+		return err
+	}
+	ops := d.operations()
+	d.begin(ops)
+	defer d.progress.Close()
+	for _, op := range ops {
+		r, err := d.perform(op)
+		if err != nil {
+			return fmt.Errorf("%s: %w", op.name, err)
+		}
+		d.report.Copies = append(d.report.Copies, *r)
+		d.writeCopy(r)
+	}
+	if err := d.showOrder(); err != nil {
+		return fmt.Errorf("two streams: %w", err)
+	}
+	return d.showMistake()
 }
 
 // explain adds what to do about an error.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
@@ -77,11 +76,6 @@ func (d *demo) open() (err error) {
 	if d.rt, err = ropeway.Open(options...); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, d.rt.Close())
-		}
-	}()
 	if d.dev0, err = d.rt.Device(0); err != nil {
 		return err
 	}
@@ -93,26 +87,34 @@ func (d *demo) open() (err error) {
 	if d.stream, err = d.dev0.NewStream(); err != nil {
 		return err
 	}
-	for {
-		err := d.allocate()
-		if !errors.Is(err, ropeway.ErrRTMemoryAllocation) {
-			return err
-		}
-		if d.size <= scatterBytes {
-			return fmt.Errorf("there is not even room for copies of %s: %w", ui.Bytes(uint64(d.size)), err)
-		}
-		text := fmt.Sprintf("no room for copies of %s (207001): trying half", ui.Bytes(uint64(d.size)))
+	return d.allocateWhatFits()
+}
+
+// allocateWhatFits makes all buffers, of half the size as often as needed.
+func (d *demo) allocateWhatFits() error {
+	asked := d.size
+	err := d.allocate()
+	for errors.Is(err, ropeway.ErrRTMemoryAllocation) && d.size > scatterBytes {
+		d.size = d.size / 2 &^ 7
+		err = d.allocate()
+	}
+	if err != nil {
+		return fmt.Errorf("no room for copies of %s: %w", ui.Bytes(uint64(d.size)), err)
+	}
+	if d.size != asked {
+		text := fmt.Sprintf("no room for copies of %s (%d), %s instead", ui.Bytes(uint64(asked)), ropeway.ErrRTMemoryAllocation, ui.Bytes(uint64(d.size)))
 		d.out.Line("%s", text)
 		d.report.Notes = append(d.report.Notes, text)
-		d.size = d.size / 2 &^ 7
 	}
+	return nil
 }
 
 // allocate makes all buffers, or none.
 func (d *demo) allocate() (err error) {
+	// Leave some to others. Go's own memory, a third of all, is never refused, the kernel kills instead: ask first.
 	n := max(d.size, scatterBytes)
-	if d.size > math.MaxInt/8 { // too much to add up
-		return ropeway.ErrRTMemoryAllocation
+	if left := arena.NewBudget().Available() / 4 * 3; uint64(n) > left/6 {
+		return fmt.Errorf("six times %s wanted, %s left: %w", ui.Bytes(uint64(n)), ui.Bytes(left), ropeway.ErrRTMemoryAllocation)
 	}
 	var made []*ropeway.Buffer
 	defer func() {
@@ -141,24 +143,16 @@ func (d *demo) allocate() (err error) {
 	if err != nil {
 		return err
 	}
-	// Go's own memory is never refused, the kernel kills instead: ask first.
-	if left := arena.NewBudget().Available(); left < 2*uint64(n) {
-		return fmt.Errorf("%s of pageable memory: %s left: %w", ui.Bytes(2*uint64(n)), ui.Bytes(left), ropeway.ErrRTMemoryAllocation)
-	}
 	d.page, d.staged = make([]byte, n), make([]byte, n)
 	return nil
 }
 
-// close ends the devices. Work that a signal cut short is dropped with them.
+// close ends all work and gives all memory back.
 func (d *demo) close() error {
-	if d.ctx.Err() != nil {
-		return d.rt.Close()
+	if d.rt == nil {
+		return nil
 	}
-	err := errors.Join(d.stream.Close(), d.dev0.Close())
-	if d.dev1 != nil {
-		err = errors.Join(err, d.dev1.Close())
-	}
-	return errors.Join(err, d.rt.Close())
+	return d.rt.Close()
 }
 
 // pattern puts a new pattern into the first n bytes of p.

@@ -52,6 +52,7 @@ func (d *demo) showOrder() error {
 		Bytes: n, ProducedSeconds: with.produced.Seconds(), ConsumedSeconds: with.consumed.Seconds(),
 		Verified: !with.stale, StaleWithoutEvent: without.stale,
 	}
+	d.progress.Step("two streams and an event", 1)
 	d.writeOrder()
 	return nil
 }

@@ -28,6 +28,7 @@ func (a *app) help(root *cobra.Command) *cobra.Command {
 				return &usageError{fmt.Errorf("there is no command %q", strings.Join(args, " ")), "see " + a.name + " --help"}
 			}
 			cmd.InitDefaultHelpFlag()
+			cmd.InitDefaultVersionFlag()
 			return cmd.Help()
 		},
 	}

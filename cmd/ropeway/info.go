@@ -54,13 +54,13 @@ func (a *app) info() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show the product, its devices and what it has",
-		Long: `Show what programs find here: product, chip, devices with their memory, and which
-features the product has. A feature that is missing answers 207000.`,
+		Long: `Show what programs find here: product, chip, devices with their memory, and
+which features the product has. A feature that is missing answers 207000.`,
 		Example: `  ropeway info
   ropeway info --product 310P
   ropeway info --product 310B --form RC
   ropeway info --json`,
-		Args:              cobra.NoArgs,
+		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := a.findProduct("info", name, form)
@@ -79,7 +79,7 @@ features the product has. A feature that is missing answers 207000.`,
 		},
 	}
 	productFlag(cmd, &name)
-	cmd.Flags().StringVar(&form, "form", "EP", "EP, a card in a host, or RC, where programs run on the device's CPU")
+	cmd.Flags().StringVar(&form, "form", "EP", "`form`: EP, a card, or RC, stand-alone")
 	complete(cmd, "form", "EP", "RC")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -87,7 +87,7 @@ features the product has. A feature that is missing answers 207000.`,
 
 // productFlag adds --product.
 func productFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "product", product.Default, "be this product: "+strings.Join(product.Names(), ", "))
+	cmd.Flags().StringVar(name, "product", product.Default, "`name`: "+strings.Join(product.Names(), ", "))
 	complete(cmd, "product", product.Names()...)
 }
 

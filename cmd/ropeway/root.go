@@ -12,8 +12,8 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ropeway",
 		Short: "AscendCL on any Linux machine, for real",
-		Long: `ropeway is the AscendCL runtime in Go, with a software device that behaves like an
-Ascend NPU: the same checks, the same error codes, the same asynchrony.
+		Long: `ropeway is the AscendCL runtime in Go, with a software device that behaves like
+an Ascend NPU: the same checks, the same error codes, the same asynchrony.
 
 Start with the demo: it copies in every direction, checks every byte and tells
 how fast it was.`,
@@ -37,8 +37,39 @@ how fast it was.`,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetOut(a.stdout) // before completion, which keeps it
+	root.SetErr(a.stderr)
 	root.SetVersionTemplate("ropeway {{.Version}}\n")
 	root.AddCommand(a.version(), a.info(), a.demo())
 	root.SetHelpCommand(a.help(root))
+	a.completion(root)
 	return root
+}
+
+// noArgs refuses arguments.
+func (a *app) noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &usageError{fmt.Errorf("%s takes no argument, but there is %q", cmd.Name(), args[0]), fmt.Sprintf("see %s %s --help", a.name, cmd.Name())}
+}
+
+// completion makes cobra's own command complain about shells that it does not know.
+func (a *app) completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.Short = "Write the completion script for a shell"
+		c.Example = `  source <(ropeway completion bash)
+  ropeway completion zsh > "${fpath[1]}/_ropeway"`
+		c.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return &usageError{fmt.Errorf("there is no completion for %q", args[0]), "there is one for bash, fish, powershell and zsh"}
+		}
+		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 }

@@ -58,7 +58,7 @@ func (a *app) version() *cobra.Command {
 		Short: "Show the version of ropeway, of the API and of Go",
 		Example: `  ropeway version
   ropeway version --json`,
-		Args:              cobra.NoArgs,
+		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			r := readVersion()

@@ -151,7 +151,9 @@ func batchBreakers(more breakers[batchArgs]) breakers[batchArgs] {
 }
 
 func foreignDst(a *batchArgs, i int) { a.attrs[i].DstLoc.ID = 1 }
-func foreignSrc(a *batchArgs, i int) { a.attrs[i].SrcLoc = abi.MemLocation{Type: abi.MemLocationTypeDevice} }
+func foreignSrc(a *batchArgs, i int) {
+	a.attrs[i].SrcLoc = abi.MemLocation{Type: abi.MemLocationTypeDevice}
+}
 func bothHost(e *env, a *batchArgs, i int) {
 	a.dsts[i], a.attrs[i].DstLoc = e.pinned(64), location(host)
 }

@@ -5,6 +5,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
 )
 
 // sizes are around the places where a driver may change its way to copy.
@@ -182,13 +184,56 @@ func (e *env) bufferedDoesNotWait() {
 			e.holds(dst, noise(n, 1))
 		}
 	}
-	// It is the caller's also when the copy never runs.
-	s, release := e.blocked()
+	// The buffers are given back, also of copies that fail or never run: there is room for 256 MiB.
+	src, dst := e.pageable(1<<20), e.device(1<<20)
+	for i := range 300 {
+		s, ends := e.stream(), func(s core.Handle) *core.Error { return e.th.DestroyStream(s) }
+		switch i % 3 {
+		case 1:
+			e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+		case 2:
+			release := e.block(s)
+			ends = func(s core.Handle) *core.Error { release(); return e.th.DestroyStreamForce(s) }
+		}
+		e.ok(e.th.MemcpyAsync(dst, 1<<20, src, 1<<20, buf, s))
+		e.ok(ends(s))
+	}
 	a := upload(e)
-	a.kind, a.stream = buf, s
-	e.ok(memcpyAsync(e, a))
-	release()
-	e.ok(e.th.DestroyStreamForce(s))
+	a.kind = buf
+	e.faults.Fail(faulty.AllocHost, 1, driver.ErrNoMemory)
+	e.want(memcpyAsync(e, a), abi.ErrRTMemoryAllocation)
+	e.ok(e.th.SynchronizeStream(a.stream))
+	a.isOld(e)
+}
+
+// TestStoppedContext checks that nothing is copied in a context that stopped at a failure, but by the calls that use no
+// stream.
+func TestStoppedContext(t *testing.T) {
+	e := newEnv(t, machine{})
+	up, page, flat, desc, fill := upload(e), uploadPageable(e), smallPlane(e), acrossSet(e), fill64(e)
+	a := newBatch(e, host, dev, 64)
+	s := e.stream()
+	e.ok(e.th.SetStreamFailureMode(s, abi.StopOnFailure))
+	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+	e.ok(e.th.MemsetAsync(e.device(64), 64, 0, 64, s))
+	e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
+	for _, err := range []*core.Error{
+		memcpyAsync(e, up), memcpyAsync(e, page), planeAsync(e, flat), withDesc(e, desc), withOffset(e, behind(e)),
+		memsetAsync(e, fill), batchAsync(e, a), e.th.MemcpyAsync(up.dst, 64, page.src, 64, buf, up.stream),
+	} {
+		e.want(err, abi.ErrRTSysDma)
+	}
+	up.isOld(e)
+	page.isOld(e)
+	flat.isOld(e)
+	desc.isOld(e)
+	fill.isOld(e)
+	a.arrived(e, none)
+	if *a.failIndex != noSegment {
+		t.Errorf("failIndex is %d", *a.failIndex)
+	}
+	e.ok(memcpy(e, up))
+	up.arrived(e)
 }
 
 // TestUnwaitedStreams checks that a pageable copy does not hang on a stream that never runs.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func noise(n, seed uint64) []byte {
 func (e *env) write(p core.Addr, b []byte) {
 	e.Helper()
 	e.ok(e.th.Memcpy(p, uint64(len(b)), sliceAddr(b), uint64(len(b)), dflt))
+	runtime.KeepAlive(b)
 }
 
 func (e *env) read(p core.Addr, n uint64) []byte {
@@ -66,8 +68,20 @@ func (e *env) read(p core.Addr, n uint64) []byte {
 	return b
 }
 
-// sliceAddr is where a slice's bytes are. Slices made with make live on the heap as long as the caller has them.
-func sliceAddr(b []byte) core.Addr { return core.Addr(unsafe.Pointer(unsafe.SliceData(b))) }
+// sliceAddr is where a slice's bytes are, as long as the caller keeps it. The pointer leaks, which keeps the bytes off
+// stacks: those move.
+func sliceAddr(b []byte) core.Addr {
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if neverTrue {
+		leaked = p
+	}
+	return core.Addr(p)
+}
+
+var (
+	leaked    unsafe.Pointer
+	neverTrue bool
+)
 
 // holds checks that memory holds exactly want.
 func (e *env) holds(p core.Addr, want []byte) {

@@ -28,6 +28,19 @@ type alloc func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMalloc
 // allocCfg is one of those with attributes.
 type allocCfg func(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error
 
+// blames is a proof that also looks at the argument the message is about: where two rules in a row have the same code,
+// that tells them apart.
+func blames(arg string, p proof) proof {
+	return func(e *env) *core.Error {
+		e.Helper()
+		err := p(e)
+		if err == nil || err.Arg != arg {
+			e.Errorf("%v: want it to be about %s", err, arg)
+		}
+		return err
+	}
+}
+
 // refusesPolicies makes sure that every machine refuses every policy with 207000 before it looks for memory, and
 // that the pointer is left alone.
 func (e *env) refusesPolicies(call alloc, machines []machine, policies ...abi.MemMallocPolicy) (last *core.Error) {
@@ -67,9 +80,8 @@ func (e *env) lacks1GPeer(call alloc) *core.Error {
 	e.refusesPolicies(call, without1G[:3], abi.MemMallocHuge1GOnlyP2P)
 	for _, m := range rcForms {
 		o := e.on(m)
-		var p core.Addr
-		o.ok(call(o.th, &p, 2<<20, abi.MemMallocHuge1GOnlyP2P))
-		o.ok(o.th.Free(p))
+		o.pages(call, 2<<20, abi.MemMallocHuge1GOnlyP2P, hugePage)
+		o.pages(call, 4096, abi.MemMallocHuge1GOnlyP2P, smallPage)
 	}
 	return e.lacks1G(call)
 }
@@ -165,6 +177,7 @@ func (e *env) mallocs(call alloc, padding uint64) {
 	e.pages(call, 1<<20+1, abi.MemMallocHugeFirst, hugePage)
 	e.pages(call, 1<<20-32, abi.MemMallocHugeFirst, smallPage)
 	e.pages(call, 4096, abi.MemMallocHugeOnly, hugePage)
+	e.pages(call, 4096, abi.MemMallocHuge1GOnly, hugePage) // the largest that a software device has
 	e.pages(call, 4<<20, abi.MemMallocNormalOnly, smallPage)
 	e.pages(call, 4<<20, 99, hugePage)
 	e.pages(call, 4096, -1, smallPage)
@@ -189,13 +202,13 @@ func mallocCached(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMall
 }
 
 func init() {
-	prove("aclrtMalloc", 1, func(e *env) *core.Error { return e.stranger().Malloc(nil, 0, 6) })
-	prove("aclrtMalloc", 2, func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), 0, 6) })
-	prove("aclrtMalloc", 3, func(e *env) *core.Error {
+	prove("aclrtMalloc", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().Malloc(nil, 0, 6) }))
+	prove("aclrtMalloc", 2, blames("size", func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), 0, 6) }))
+	prove("aclrtMalloc", 3, blames("size", func(e *env) *core.Error {
 		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
 		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
 		return e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 0)
-	})
+	}))
 	prove("aclrtMalloc", 4, func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), tooBig, 6) })
 	prove("aclrtMalloc", 5, func(e *env) *core.Error { return e.lacks1GPeer(malloc) })
 	prove("aclrtMalloc", 6, func(e *env) *core.Error { return e.refusesPolicies(malloc, rcForms, peerPolicies...) })
@@ -207,12 +220,12 @@ func init() {
 		}
 	})
 
-	prove("aclrtMallocAlign32", 1, func(e *env) *core.Error { return e.stranger().MallocAlign32(nil, 0, 6) })
-	prove("aclrtMallocAlign32", 2, func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), 0, 6) })
-	prove("aclrtMallocAlign32", 3, func(e *env) *core.Error {
+	prove("aclrtMallocAlign32", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().MallocAlign32(nil, 0, 6) }))
+	prove("aclrtMallocAlign32", 2, blames("size", func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), 0, 6) }))
+	prove("aclrtMallocAlign32", 3, blames("size", func(e *env) *core.Error {
 		e.want(e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
 		return e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-30, 0)
-	})
+	}))
 	prove("aclrtMallocAlign32", 4, func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), tooBig, 6) })
 	prove("aclrtMallocAlign32", 5, func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
 	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error { return e.refusesPolicies(mallocAlign32, rcForms, peerPolicies...) })
@@ -225,9 +238,9 @@ func init() {
 		}
 	})
 
-	prove("aclrtMallocCached", 1, func(e *env) *core.Error { return e.stranger().MallocCached(nil, 0, 6) })
-	prove("aclrtMallocCached", 2, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), 0, 6) })
-	prove("aclrtMallocCached", 3, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), math.MaxUint64-62, 0) })
+	prove("aclrtMallocCached", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().MallocCached(nil, 0, 6) }))
+	prove("aclrtMallocCached", 2, blames("size", func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), 0, 6) }))
+	prove("aclrtMallocCached", 3, blames("size", func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), math.MaxUint64-62, 0) }))
 	prove("aclrtMallocCached", 4, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), tooBig, 6) })
 	prove("aclrtMallocCached", 5, func(e *env) *core.Error { return e.lacks1G(mallocCached) })
 	prove("aclrtMallocCached", 6, func(e *env) *core.Error { return e.runsOut(mallocCached) })
@@ -322,6 +335,7 @@ func (call allocCfg) works(e *env) {
 	e.costs(call.plain, 33, abi.MemMallocHugeFirst, 64)
 	e.pages(call.plain, 4<<20, abi.MemMallocHugeFirstP2P, hugePage) // huge pages and peers go together here
 	e.pages(call.plain, 4096, abi.MemMallocHugeOnlyP2P, hugePage)
+	e.pages(call.plain, 4096, abi.MemMallocHuge1GOnlyP2P, hugePage)
 	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnlyP2P|abi.MemTypeLowBandWidth, smallPage)
 	e.pages(call.plain, 4<<20, abi.MemMallocNormalOnly|abi.MemTypeHighBandWidth|abi.MemAccessUserSpaceReadonly, smallPage)
 	e.ok(e.th.SetDevice(2))
@@ -342,10 +356,10 @@ var (
 )
 
 func init() {
-	prove("aclrtMallocWithCfg", 1, withCfg.badPointer)
-	prove("aclrtMallocWithCfg", 2, withCfg.badConfig)
-	prove("aclrtMallocWithCfg", 3, withCfg.badSize)
-	prove("aclrtMallocWithCfg", 4, withCfg.emptyConfig)
+	prove("aclrtMallocWithCfg", 1, blames("devPtr", withCfg.badPointer))
+	prove("aclrtMallocWithCfg", 2, blames("cfg", withCfg.badConfig))
+	prove("aclrtMallocWithCfg", 3, blames("size", withCfg.badSize))
+	prove("aclrtMallocWithCfg", 4, blames("cfg", withCfg.emptyConfig))
 	prove("aclrtMallocWithCfg", 5, withCfg.badContext)
 	prove("aclrtMallocWithCfg", 6, withCfg.badAttribute)
 	prove("aclrtMallocWithCfg", 7, withCfg.badDevice)
@@ -354,10 +368,10 @@ func init() {
 	prove("aclrtMallocWithCfg", 10, withCfg.runsOut)
 	behaves("aclrtMallocWithCfg", withCfg.works)
 
-	prove("aclrtMallocForTaskScheduler", 1, forScheduler.badPointer)
-	prove("aclrtMallocForTaskScheduler", 2, forScheduler.badConfig)
-	prove("aclrtMallocForTaskScheduler", 3, forScheduler.badSize)
-	prove("aclrtMallocForTaskScheduler", 4, forScheduler.emptyConfig)
+	prove("aclrtMallocForTaskScheduler", 1, blames("devPtr", forScheduler.badPointer))
+	prove("aclrtMallocForTaskScheduler", 2, blames("cfg", forScheduler.badConfig))
+	prove("aclrtMallocForTaskScheduler", 3, blames("size", forScheduler.badSize))
+	prove("aclrtMallocForTaskScheduler", 4, blames("cfg", forScheduler.emptyConfig))
 	prove("aclrtMallocForTaskScheduler", 5, forScheduler.badContext)
 	prove("aclrtMallocForTaskScheduler", 6, forScheduler.badAttribute)
 	prove("aclrtMallocForTaskScheduler", 7, forScheduler.badDevice)

@@ -128,7 +128,7 @@ func init() {
 				e.Errorf("the 950 has no attribute %d", a)
 			}
 		}
-		_, total := e.memInfo(abi.HbmMem)
+		_, total := e.memInfo(abi.MemAttrHBMMem)
 		v := int64(-1)
 		e.ok(e.th.GetDeviceInfo(1, abi.DevAttrTotalGlobalMemSize, &v)) // not set: opened for the question
 		is(e, "memory", uint64(v), total)

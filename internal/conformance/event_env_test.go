@@ -91,6 +91,15 @@ func (e *env) each(code abi.Code, events []core.Handle, f func(h core.Handle) *c
 	return err
 }
 
+// blames checks which argument an answer names, where codes alone do not tell rules apart.
+func (e *env) blames(arg string, err *core.Error) *core.Error {
+	e.Helper()
+	if err == nil || err.Arg != arg {
+		e.Errorf("%v: want it to blame %s", err, arg)
+	}
+	return err
+}
+
 // takeEvents uses up all but left of the events of device 0.
 func (e *env) takeEvents(left uint32) {
 	e.Helper()

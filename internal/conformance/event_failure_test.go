@@ -15,7 +15,7 @@ type limitedWait struct {
 	over  bool
 }
 
-// limitedWaits lists them for a product where aclrtSetOpWaitTimeout said one second.
+// limitedWaits lists them for a product. After the first of them aclrtSetOpWaitTimeout says one second.
 func limitedWaits(product string) []limitedWait {
 	limit := func(n int32) func(*core.Thread, core.Handle, core.Handle) *core.Error {
 		return func(th *core.Thread, s, h core.Handle) *core.Error { return th.StreamWaitEventWithTimeout(s, h, n) }
@@ -25,6 +25,7 @@ func limitedWaits(product string) []limitedWait {
 	}
 	own := product == "A2" || product == "310B" // the others do not know a limit of a single wait
 	list := []limitedWait{
+		{"aclrtStreamWaitEvent, before aclrtSetOpWaitTimeout", waitPlain, false},
 		{"aclrtStreamWaitEvent", waitPlain, product != "310P" && product != "310"},
 		{"aclrtStreamWaitEventWithTimeout 1", limit(1), own},
 		{"aclrtStreamWaitEventWithTimeout 0", limit(0), false}, // it has a limit of its own: none
@@ -52,14 +53,16 @@ func TestEventWaitTimeout(t *testing.T) {
 	start := time.Now()
 	for _, product := range []string{"A2", "310B", "910", "310P", "310"} {
 		e := newEnv(t, machine{product: product})
-		if err := e.th.SetOpWaitTimeout(1); err != nil && product != "310P" && product != "310" {
-			t.Fatal(err)
-		}
 		from, release := e.blocked()
 		open = append(open, release)
 		ones := e.pinned(64)
 		bytes(ones, 64)[5] = 1
-		for _, w := range limitedWaits(product) {
+		for i, w := range limitedWaits(product) {
+			if i == 1 { // the first wait was queued before, and has no limit
+				if err := e.th.SetOpWaitTimeout(1); err != nil && product != "310P" && product != "310" {
+					t.Fatal(err)
+				}
+			}
 			for _, k := range eventKinds {
 				h := held{e, w, product + ": " + w.what + ", " + k.name, k.make(e), e.stream(), e.device(64)}
 				e.ok(e.th.Memset(h.copied, 64, 0, 64))
@@ -73,7 +76,7 @@ func TestEventWaitTimeout(t *testing.T) {
 	queued := time.Since(start)
 	if time.Sleep(time.Second/2 - queued); queued < time.Second/2 {
 		for _, h := range list {
-			if !h.busy(h.s) {
+			if !h.unfinished(h.s) {
 				t.Errorf("%s: over too early", h.what)
 			}
 		}
@@ -81,7 +84,7 @@ func TestEventWaitTimeout(t *testing.T) {
 	time.Sleep(time.Second * 3 / 4)
 	for _, h := range list {
 		if !h.over {
-			if !h.busy(h.s) {
+			if !h.unfinished(h.s) {
 				t.Errorf("%s: over, but there is no limit", h.what)
 			}
 			continue
@@ -103,8 +106,8 @@ func TestEventWaitTimeout(t *testing.T) {
 	}
 }
 
-// busy asks whether the stream has something left to do.
-func (e *env) busy(s core.Handle) bool {
+// unfinished asks whether the stream has something left to do.
+func (e *env) unfinished(s core.Handle) bool {
 	e.Helper()
 	var status abi.StreamStatus
 	e.ok(e.th.StreamQuery(s, &status))

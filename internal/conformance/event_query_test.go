@@ -16,7 +16,7 @@ func (e *env) oldRefuses() []core.Handle {
 
 func init() {
 	var status abi.EventStatus
-	prove("aclrtQueryEvent", 1, func(e *env) *core.Error { return e.th.QueryEvent(0, nil) })
+	prove("aclrtQueryEvent", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEvent(0, nil)) })
 	prove("aclrtQueryEvent", 2, func(e *env) *core.Error { return e.th.QueryEvent(garbage, nil) })
 	prove("aclrtQueryEvent", 3, func(e *env) *core.Error {
 		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEvent(h, &status) })
@@ -56,7 +56,7 @@ func init() {
 	})
 
 	var recorded abi.EventRecordedStatus
-	prove("aclrtQueryEventStatus", 1, func(e *env) *core.Error { return e.th.QueryEventStatus(0, nil) })
+	prove("aclrtQueryEventStatus", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEventStatus(0, nil)) })
 	prove("aclrtQueryEventStatus", 2, func(e *env) *core.Error { return e.th.QueryEventStatus(garbage, nil) })
 	prove("aclrtQueryEventStatus", 3, func(e *env) *core.Error {
 		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEventStatus(h, &recorded) })
@@ -85,7 +85,7 @@ func init() {
 	})
 
 	var waits abi.EventWaitStatus
-	prove("aclrtQueryEventWaitStatus", 1, func(e *env) *core.Error { return e.th.QueryEventWaitStatus(0, nil) })
+	prove("aclrtQueryEventWaitStatus", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEventWaitStatus(0, nil)) })
 	prove("aclrtQueryEventWaitStatus", 2, func(e *env) *core.Error { return e.th.QueryEventWaitStatus(garbage, nil) })
 	prove("aclrtQueryEventWaitStatus", 3, func(e *env) *core.Error {
 		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEventWaitStatus(h, &waits) })
@@ -228,7 +228,20 @@ func init() {
 		e.record(h, s)
 		return e.th.SynchronizeEvent(h)
 	})
-	behaves("aclrtSynchronizeEvent", syncCall(syncPlain).waits)
+	behaves("aclrtSynchronizeEvent", func(e *env) {
+		syncCall(syncPlain).waits(e)
+		const n = 24 << 20 // a copy for all hands
+		src, dst, back := e.pinned(n), e.device(n), e.pinned(n)
+		bytes(src, n)[n-1] = 7
+		h, s := e.timedEvent(), e.stream()
+		e.ok(e.th.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToDevice, s))
+		e.ok(e.th.MemcpyAsync(back, n, dst, n, abi.MemcpyDeviceToHost, s))
+		e.record(h, s)
+		e.ok(e.th.SynchronizeEvent(h))
+		if bytes(back, n)[n-1] != 7 {
+			e.Error("what is queued before the record has not arrived")
+		}
+	})
 
 	prove("aclrtSynchronizeEventWithTimeout", 1, func(e *env) *core.Error {
 		e.want(e.th.SynchronizeEventWithTimeout(e.timedEvent(), -2147483648), abi.ErrRTParamInvalid)

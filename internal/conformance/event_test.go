@@ -46,7 +46,7 @@ func init() {
 		e.ok(e.th.EventGetTimestamp(h, &us))
 	})
 
-	prove("aclrtCreateEventWithFlag", 1, func(e *env) *core.Error { return e.bare().th.CreateEventWithFlag(nil, 0) })
+	prove("aclrtCreateEventWithFlag", 1, func(e *env) *core.Error { return e.blames("event", e.bare().th.CreateEventWithFlag(nil, 0)) })
 	prove("aclrtCreateEventWithFlag", 2, func(e *env) (err *core.Error) {
 		o := e.bare()
 		for _, flag := range []uint32{evIPC, 0x80, evIPC | evSync, 0xFFFFFFFF, 1 << 31, 0} {
@@ -158,7 +158,7 @@ func init() {
 	prove("aclrtRecordEvent", 1, func(e *env) *core.Error { return e.stranger().RecordEvent(0, garbage) })
 	prove("aclrtRecordEvent", 2, func(e *env) *core.Error {
 		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return th.RecordEvent(h, garbage) })
+		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.RecordEvent(h, garbage)) })
 	})
 	prove("aclrtRecordEvent", 3, func(e *env) *core.Error {
 		h := e.stateEvent(evDevice)
@@ -219,14 +219,14 @@ func init() {
 	})
 
 	prove("aclrtRecordEventWithFlag", 1, func(e *env) *core.Error {
-		return e.on(machine{product: "310P", bare: true}).th.RecordEventWithFlag(0, garbage, 2)
+		return e.blames("event", e.on(machine{product: "310P", bare: true}).th.RecordEventWithFlag(0, garbage, 2))
 	})
 	prove("aclrtRecordEventWithFlag", 2, func(e *env) *core.Error {
 		return e.on(machine{product: "310P", bare: true}).th.RecordEventWithFlag(garbage, garbage, 2)
 	})
 	prove("aclrtRecordEventWithFlag", 3, func(e *env) *core.Error {
 		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return th.RecordEventWithFlag(h, garbage, 1) })
+		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.RecordEventWithFlag(h, garbage, 1)) })
 	})
 	prove("aclrtRecordEventWithFlag", 4, func(e *env) *core.Error {
 		return e.stranger().RecordEventWithFlag(e.stateEvent(evDevice), garbage, 1)
@@ -296,7 +296,7 @@ func init() {
 	prove("aclrtResetEvent", 1, func(e *env) *core.Error { return e.stranger().ResetEvent(0, garbage) })
 	prove("aclrtResetEvent", 2, func(e *env) *core.Error {
 		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return th.ResetEvent(h, garbage) })
+		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.ResetEvent(h, garbage)) })
 	})
 	prove("aclrtResetEvent", 3, func(e *env) *core.Error {
 		return e.stranger().ResetEvent(e.stateEvent(evDevice), garbage)

@@ -84,13 +84,9 @@ func init() {
 		}
 		return err
 	}
-	prove("aclrtEventElapsedTime", 1, func(e *env) *core.Error { return e.th.EventElapsedTime(nil, 0, 0) })
+	prove("aclrtEventElapsedTime", 1, func(e *env) *core.Error { return e.blames("ms", e.th.EventElapsedTime(nil, 0, 0)) })
 	prove("aclrtEventElapsedTime", 2, func(e *env) *core.Error {
-		err := e.th.EventElapsedTime(&ms, 0, 0)
-		if err == nil || err.Arg != "startEvent" {
-			e.Errorf("%v: startEvent comes first", err)
-		}
-		return err
+		return e.blames("startEvent", e.th.EventElapsedTime(&ms, 0, 0))
 	})
 	prove("aclrtEventElapsedTime", 3, func(e *env) *core.Error { return e.th.EventElapsedTime(&ms, garbage, 0) })
 	prove("aclrtEventElapsedTime", 4, func(e *env) *core.Error {
@@ -150,11 +146,7 @@ func init() {
 		return err
 	}
 	prove("aclrtEventGetTimestamp", 1, func(e *env) *core.Error {
-		err := e.th.EventGetTimestamp(0, nil)
-		if err == nil || err.Arg != "timestamp" {
-			e.Errorf("%v: timestamp comes first", err)
-		}
-		return err
+		return e.blames("timestamp", e.th.EventGetTimestamp(0, nil))
 	})
 	prove("aclrtEventGetTimestamp", 2, func(e *env) *core.Error { return e.th.EventGetTimestamp(0, &us) })
 	prove("aclrtEventGetTimestamp", 3, func(e *env) *core.Error { return ask(e, abi.ErrRTInvalidHandle, e.notEvents()) })
@@ -181,7 +173,7 @@ func init() {
 	})
 
 	var id uint32
-	prove("aclrtGetEventId", 1, func(e *env) *core.Error { return e.th.GetEventID(0, nil) })
+	prove("aclrtGetEventId", 1, func(e *env) *core.Error { return e.blames("event", e.th.GetEventID(0, nil)) })
 	prove("aclrtGetEventId", 2, func(e *env) *core.Error { return e.th.GetEventID(garbage, nil) })
 	prove("aclrtGetEventId", 3, func(e *env) *core.Error {
 		return e.noEvent(func(h core.Handle) *core.Error { return e.th.GetEventID(h, &id) })

@@ -42,8 +42,8 @@ func (e *env) isPinned(p core.Addr, n uint64) {
 }
 
 func init() {
-	prove("aclrtMallocHost", 1, func(e *env) *core.Error { return e.stranger().MallocHost(nil, 0) })
-	prove("aclrtMallocHost", 2, func(e *env) *core.Error { return e.stranger().MallocHost(new(core.Addr), 0) })
+	prove("aclrtMallocHost", 1, blames("hostPtr", func(e *env) *core.Error { return e.stranger().MallocHost(nil, 0) }))
+	prove("aclrtMallocHost", 2, blames("size", func(e *env) *core.Error { return e.stranger().MallocHost(new(core.Addr), 0) }))
 	prove("aclrtMallocHost", 3, func(e *env) *core.Error { return e.stranger().MallocHost(new(core.Addr), tooBig) })
 	prove("aclrtMallocHost", 4, func(e *env) *core.Error {
 		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error { return e.th.MallocHost(p, size) })
@@ -66,12 +66,12 @@ func init() {
 		bytes(o.device(64), 64)[63] = 1 // the host reaches all memory there
 	})
 
-	prove("aclrtMallocHostWithCfg", 1, func(e *env) *core.Error {
+	prove("aclrtMallocHostWithCfg", 1, blames("ptr", func(e *env) *core.Error {
 		return e.stranger().MallocHostWithCfg(nil, 0, &abi.MallocConfig{})
-	})
-	prove("aclrtMallocHostWithCfg", 2, func(e *env) *core.Error {
+	}))
+	prove("aclrtMallocHostWithCfg", 2, blames("size", func(e *env) *core.Error {
 		return e.stranger().MallocHostWithCfg(new(core.Addr), 0, &abi.MallocConfig{})
-	})
+	}))
 	prove("aclrtMallocHostWithCfg", 3, func(e *env) *core.Error {
 		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, noAttrs), abi.ErrRTParamInvalid)
 		return e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, &abi.MallocConfig{})
@@ -181,9 +181,9 @@ func (e *env) overlaps(call func(p core.Addr, n uint64) *core.Error) *core.Error
 
 func init() {
 	const mapped = abi.HostRegisterMapped
-	prove("aclrtHostRegister", 1, func(e *env) *core.Error { return e.stranger().HostRegister(0, 0, 1, nil) })
-	prove("aclrtHostRegister", 2, func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, nil) })
-	prove("aclrtHostRegister", 3, func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, new(core.Addr)) })
+	prove("aclrtHostRegister", 1, blames("ptr", func(e *env) *core.Error { return e.stranger().HostRegister(0, 0, 1, nil) }))
+	prove("aclrtHostRegister", 2, blames("devPtr", func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, nil) }))
+	prove("aclrtHostRegister", 3, blames("size", func(e *env) *core.Error { return e.stranger().HostRegister(12345, 0, 1, new(core.Addr)) }))
 	prove("aclrtHostRegister", 4, func(e *env) *core.Error {
 		for _, typ := range []abi.HostRegisterType{1, 2, 0xd, -1} {
 			e.want(e.stranger().HostRegister(12345, 1, typ, new(core.Addr)), abi.ErrRTFeatureNotSupport)
@@ -235,8 +235,8 @@ func init() {
 	})
 
 	const all = abi.HostRegMapped | abi.HostRegPinned
-	prove("aclrtHostRegisterV2", 1, func(e *env) *core.Error { return e.stranger().HostRegisterV2(0, 0, 0) })
-	prove("aclrtHostRegisterV2", 2, func(e *env) *core.Error { return e.stranger().HostRegisterV2(12345, 0, 0) })
+	prove("aclrtHostRegisterV2", 1, blames("ptr", func(e *env) *core.Error { return e.stranger().HostRegisterV2(0, 0, 0) }))
+	prove("aclrtHostRegisterV2", 2, blames("size", func(e *env) *core.Error { return e.stranger().HostRegisterV2(12345, 0, 0) }))
 	prove("aclrtHostRegisterV2", 3, func(e *env) *core.Error {
 		for _, flag := range []uint32{1, 0x10, 0x20000000, math.MaxUint32, all | 1} {
 			e.want(e.stranger().HostRegisterV2(12345, 1, flag), abi.ErrRTParamInvalid)
@@ -320,11 +320,11 @@ func (e *env) reaches(p, dev core.Addr, n uint64) {
 }
 
 func init() {
-	prove("aclrtHostGetDevicePointer", 1, func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(0, nil, 1) })
-	prove("aclrtHostGetDevicePointer", 2, func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(12345, nil, 1) })
-	prove("aclrtHostGetDevicePointer", 3, func(e *env) *core.Error {
+	prove("aclrtHostGetDevicePointer", 1, blames("pHost", func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(0, nil, 1) }))
+	prove("aclrtHostGetDevicePointer", 2, blames("pDevice", func(e *env) *core.Error { return e.stranger().HostGetDevicePointer(12345, nil, 1) }))
+	prove("aclrtHostGetDevicePointer", 3, blames("flag", func(e *env) *core.Error {
 		return e.stranger().HostGetDevicePointer(12345, new(core.Addr), 1)
-	})
+	}))
 	prove("aclrtHostGetDevicePointer", 4, func(e *env) *core.Error {
 		return e.stranger().HostGetDevicePointer(12345, new(core.Addr), 0)
 	})

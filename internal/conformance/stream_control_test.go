@@ -171,9 +171,8 @@ func proveAbort() {
 	})
 	prove("aclrtStreamAbort", 7, func(e *env) *core.Error {
 		e.rt.SetAbortPatience(time.Millisecond)
-		s, release := e.busy()
 		var err *core.Error
-		e.abortingDevice0(func() { err = e.th.StreamAbort(s); release() }) // 107019 if it did look
+		e.abortingDevice0(func(busy core.Handle) { err = e.th.StreamAbort(busy) }) // 107019 if it did look
 		return err
 	})
 	prove("aclrtStreamAbort", 8, func(e *env) *core.Error {
@@ -373,7 +372,9 @@ func proveStateCallbacks() {
 	})
 	behaves("aclrtRegDeviceStateCallback", func(e *env) {
 		var told []string
-		teller := func(d int32, st abi.DeviceState, args core.Addr) { told = append(told, fmt.Sprint(d, " ", st, " ", args)) }
+		teller := func(d int32, st abi.DeviceState, args core.Addr) {
+			told = append(told, fmt.Sprint(d, " ", st, " ", args))
+		}
 		e.ok(e.th.RegDeviceStateCallback(cstr("a"), teller, 5))
 		e.ok(e.th.SetDevice(2))
 		e.ok(e.th.ResetDevice(2))

@@ -38,7 +38,8 @@ func (e *env) stick(s core.Handle) {
 	e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("nobody ran it") }, 0, abi.CallbackBlock, s))
 }
 
-// busy makes a stream on which a host function is running at this moment, until the function returned is called.
+// busy makes a stream on which a host function is running at this moment, until the function returned is called. A
+// context runs one host function at a time.
 func (e *env) busy() (core.Handle, func()) {
 	e.Helper()
 	s := e.stream()
@@ -92,17 +93,17 @@ func (e *env) elsewhere() *core.Thread {
 	return th
 }
 
-// abortingDevice0 runs f while device 0 aborts its tasks.
-func (e *env) abortingDevice0(f func()) {
+// abortingDevice0 runs f while device 0 aborts its tasks. On the stream f gets a host function is running.
+func (e *env) abortingDevice0(f func(core.Handle)) {
 	e.Helper()
-	_, release := e.busy() // the abort lasts until it is released
+	s, release := e.busy() // the abort lasts until it is released
 	probe := e.stream()
 	done := make(chan *core.Error, 1)
 	go func() { done <- e.rt.NewThread(8).DeviceTaskAbort(0, 0) }()
 	for e.th.LaunchHostFunc(probe, func(core.Addr) {}, 0) == nil { // until submissions are refused
 		time.Sleep(time.Millisecond)
 	}
-	f()
+	f(s)
 	release()
 	e.ok(<-done)
 }

@@ -153,7 +153,7 @@ func proveDestroy() {
 		e.ok(e.th.Memset(p, 64, 1, 64))
 		e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
 		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) }, func() *core.Error {
-			return e.rt.ThreadIn(e.context()).SynchronizeStream(s)
+			return e.rt.ThreadIn(e.here()).SynchronizeStream(s)
 		})
 		e.want(err, abi.ErrRTStreamAbort)
 		if b := e.read(p, 64); b[0] != 1 {
@@ -163,8 +163,8 @@ func proveDestroy() {
 	})
 }
 
-// context is e.th's current context.
-func (e *env) context() core.Handle {
+// here is e.th's current context.
+func (e *env) here() core.Handle {
 	e.Helper()
 	var c core.Handle
 	e.ok(e.th.GetCurrentContext(&c))
@@ -271,7 +271,7 @@ func proveSynchronize() {
 func (e *env) sibling() *core.Thread {
 	e.Helper()
 	th := e.rt.NewThread(6)
-	e.ok(th.SetCurrentContext(e.context()))
+	e.ok(th.SetCurrentContext(e.here()))
 	return th
 }
 

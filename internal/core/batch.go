@@ -397,18 +397,21 @@ func (t *Thread) queueSegment(b *batch, q *batchQueue, i int, a *abi.MemcpyBatch
 	if err != nil {
 		return false, b.at(i, err)
 	}
+	pageable := dst.Place == driver.Pageable || src.Place == driver.Pageable
+	if !pageable {
+		if _, err := q.c.on(b.api, q.s); err != nil {
+			return false, err
+		}
+	}
 	if err := b.fits(i, dst, src); err != nil {
 		return false, err
 	}
-	if dst.Place == driver.Pageable || src.Place == driver.Pageable {
-		if q.whole {
-			q.pageable = true
-			return true, nil
-		}
-		return false, t.copySegment(b, q, i)
+	if pageable && q.whole {
+		q.pageable = true
+		return true, nil
 	}
-	if _, err := q.c.on(b.api, q.s); err != nil {
-		return false, err
+	if pageable {
+		return false, t.copySegment(b, q, i)
 	}
 	return true, nil
 }

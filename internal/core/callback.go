@@ -16,8 +16,7 @@ type (
 
 // callbackState is what the program wants to be told, and what it has been told of errors.
 type callbackState struct {
-	errMsgPerProcess atomic.Bool  // error texts belong to the process, not to the thread
-	patience         atomic.Int64 // how long an abort waits for a stream, in nanoseconds; 0: abortPatience
+	patience atomic.Int64 // how long an abort waits for a stream, in nanoseconds; 0: abortPatience
 
 	mu       sync.Mutex
 	devices  registry[DeviceStateFunc] // guarded by mu

@@ -366,7 +366,10 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	if e.is(abi.EventDeviceUseOnly) {
 		return deviceOnly(api)
 	}
-	if e.is(abi.EventIpc) || !e.waitableBy() {
+	if e.is(abi.EventIpc) {
+		return unsupported(api, "event", "an IPC event needs no reset")
+	}
+	if !e.waitableBy() {
 		return unsupported(api, "event", "has neither ACL_EVENT_SYNC nor ACL_EVENT_EXTERNAL")
 	}
 	c := t.current()

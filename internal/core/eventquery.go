@@ -47,7 +47,7 @@ func (t *Thread) plainEvent(api string, event Handle, noStatus bool) (*Event, *E
 		return nil, err
 	}
 	if e.kind == exEvent || e.is(abi.EventExternal) {
-		return nil, unsupported(api, "event", "Ex, EXTERNAL and IPC events cannot be asked; use aclrtQueryEventStatus")
+		return nil, unsupported(api, "event", "this call does not know Ex, EXTERNAL and IPC events; aclrtQueryEventStatus answers for Ex and IPC")
 	}
 	return e, nil
 }

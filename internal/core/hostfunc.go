@@ -39,10 +39,13 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if raced {
 		return subscribed(api, s)
 	}
+	drops := s.drops.Load()
 	s.submit(t, driver.Op{Kind: driver.OpCall, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
-		fn(args)
+		if s.drops.Load() == drops { // else it was dropped while another function ran
+			fn(args)
+		}
 	}})
 	return nil
 }

@@ -41,7 +41,7 @@ func (t *Thread) MallocHostWithCfg(ptr *Addr, size uint64, cfg *abi.MallocConfig
 	if c == nil {
 		return noContext(api)
 	}
-	if va == 1 && !t.rt.prod.Managed {
+	if va == 1 && !t.rt.prod.Managed { // A2 and A3 have both
 		return unsupported(api, "cfg", "va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.rt.prod.Name).quiet()
 	}
 	return c.allocHost(api, ptr, size)
@@ -275,7 +275,7 @@ func (t *Thread) HostMemMapCapabilities(deviceID uint32, hacType abi.HacType, ca
 	}
 	has := t.rt.prod.Register
 	if hacType == abi.HacTypeUdma || hacType == abi.HacTypeCcu {
-		has = has && t.rt.prod.CountNotify
+		has = has && t.rt.prod.Name == "950"
 	}
 	*capabilities = abi.HostMemMapNotSupported
 	if has {

@@ -18,9 +18,6 @@ type text struct {
 // maxTexts is how many errors are remembered; older ones are forgotten.
 const maxTexts = 32
 
-// setErrMsgMode says whose errors aclGetRecentErrMsg tells: those of the calling thread or of the process.
-func (rt *Runtime) setErrMsgMode(process bool) { rt.callbacks.errMsgPerProcess.Store(process) }
-
 // remember keeps err for aclGetRecentErrMsg.
 func (t *Thread) remember(err *Error) {
 	if t.shared {
@@ -28,7 +25,7 @@ func (t *Thread) remember(err *Error) {
 	}
 	x := text{time.Now(), err}
 	s := &t.rt.callbacks
-	if !s.errMsgPerProcess.Load() {
+	if !t.rt.process.texts.Load() {
 		t.texts = keep(t.texts, x)
 		return
 	}
@@ -58,7 +55,7 @@ func (t *Thread) GetRecentErrMsg() string {
 	}
 	s := &t.rt.callbacks
 	var list []text
-	if s.errMsgPerProcess.Load() {
+	if t.rt.process.texts.Load() {
 		locked(&s.mu, func() { list, s.texts = s.texts, nil })
 	} else {
 		list, t.texts = t.texts, nil

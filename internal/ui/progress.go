@@ -49,16 +49,20 @@ func (p *Progress) Close() {
 	}
 }
 
+// echo is room for the "^C" that a terminal shows behind the bar; it goes with it.
+const echo = 2
+
 func (p *Progress) draw() {
-	width := p.o.width() - 1 // the last column would wrap on some terminals
+	width := max(1, p.o.width()-1-echo) // the last column would wrap on some terminals
 	text := p.bar.SetWidth(width).String()
-	p.drawn = min(width, max(0, pb.CellCount(text)))
+	p.drawn = pb.CellCount(text) + echo
 	io.WriteString(p.o.W, "\r"+p.o.Dim(text))
 }
 
 func (p *Progress) clear() {
 	if p.drawn > 0 {
-		io.WriteString(p.o.W, "\r"+strings.Repeat(" ", min(p.drawn, p.o.width()-1))+"\r")
+		blank := max(0, min(p.drawn, p.o.width()-1)) // the terminal may have become narrower
+		io.WriteString(p.o.W, "\r"+strings.Repeat(" ", blank)+"\r")
 		p.drawn = 0
 	}
 }

@@ -36,11 +36,11 @@ func ParseBytes(text string) (int, error) {
 	end := strings.LastIndexAny(s, "0123456789.") + 1
 	unit, known := suffixes[s[end:]]
 	v, err := strconv.ParseFloat(s[:end], 64)
-	if !known || err != nil || math.IsNaN(v) {
+	if !known || err != nil || math.IsNaN(v) || v < 0 {
 		return 0, fmt.Errorf("%q is no size; write it like 64MiB, 1GiB or 1048576", text)
 	}
 	v *= unit
-	if v < 0 || v >= math.MaxInt64 {
+	if v >= math.MaxInt64 {
 		return 0, fmt.Errorf("%q is out of range", text)
 	}
 	return int(v), nil

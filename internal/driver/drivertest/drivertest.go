@@ -65,17 +65,18 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"Drop", testDrop},
 		{"DropRunningCopy", testDropRunningCopy},
 		{"Failures", testFailures},
+		{"Reentrant", testReentrant},
 		{"MemoryGone", testMemoryGone},
 		{"ManyQueues", testManyQueues},
 		{"CopyAllocatesNothing", testCopyAllocs},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			Watch(t, time.Minute)
+			Watch(t, 3*time.Minute)
 			tt.test(setup(t, open))
 		})
 	}
 	t.Run("NoLeak", func(t *testing.T) {
-		Watch(t, time.Minute)
+		Watch(t, 3*time.Minute)
 		testNoLeak(t, open)
 	})
 }
@@ -317,14 +318,19 @@ func (q *queue) block() (release func()) {
 	return f.Set
 }
 
+// loop is noise without end: its length is no multiple of anything that an engine cuts memory into.
+var loop = sync.OnceValue(func() []byte {
+	b := make([]byte, 4<<20+12347)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+})
+
 // noise returns n bytes that differ with seed.
 func noise(seed uint64, n int) []byte {
-	var key [32]byte
-	for i := range 8 {
-		key[i] = byte(seed >> (8 * i))
+	b := make([]byte, 0, n)
+	for at := int(seed * 1_000_003 % uint64(len(loop()))); len(b) < n; at = 0 {
+		b = append(b, loop()[at:min(len(loop()), at+n-len(b))]...)
 	}
-	b := make([]byte, n)
-	rand.NewChaCha8(key).Read(b)
 	return b
 }
 
@@ -336,17 +342,6 @@ const canary = 0xA5
 // tag makes the i-th of many different tags.
 func tag(i int) driver.Tag { return driver.Tag{Task: uint32(i), Thread: uint32(1000 + i)} }
 
-// soon returns whether cond becomes true; for what no call tells.
-func soon(cond func() bool) bool {
-	for range 5000 {
-		if cond() {
-			return true
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return false
-}
-
 func testName(e *env) {
 	name := e.d.Name()
 	if name == "" || name != string(bytes.ToLower([]byte(name))) {
@@ -354,9 +349,6 @@ func testName(e *env) {
 	}
 	if err := e.dev.Healthy(); err != nil {
 		e.Fatal(err)
-	}
-	if n := e.d.Devices(); n != e.d.Devices() {
-		e.Fatal("the number of devices changes")
 	}
 	for _, i := range []int{-1, e.d.Devices()} {
 		if _, err := e.d.Open(i); err == nil {

@@ -253,88 +253,6 @@ func testWaitLargeCopy(e *env) {
 	}
 }
 
-func testDrop(e *env) {
-	q := e.queue()
-	q.Drop() // nothing there
-	q.finish()
-	m := e.pinned(2)
-	var dones atomic.Int32
-	for round := range 3 {
-		q.block()
-		for i := range 500 {
-			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i), Done: func() { dones.Add(1) }})
-			q.Copy(m.addr, m.addr+1, 1, tag(i))
-		}
-		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
-		waited := make(chan bool)
-		go func() { waited <- q.Wait(0, nil) }()
-		q.Drop()
-		if !<-waited {
-			e.Fatal("Wait gave up")
-		}
-		if !q.Idle() || dones.Load() != int32(500*(round+1)) || m.host[0] != 0 {
-			e.Fatalf("after Drop: idle %v, %d tasks over, byte %d", q.Idle(), dones.Load(), m.host[0])
-		}
-		q.finish() // and nothing was said to have failed
-		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: 1})
-		q.finish()
-		if m.host[1] != 1 {
-			e.Fatal("the queue does not go on after Drop")
-		}
-		m.host[1] = 0
-	}
-	// What comes after Drop runs, even if what was dropped is not gone yet.
-	in, out := make(chan struct{}), make(chan struct{})
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { close(in); <-out }})
-	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
-	<-in
-	q.Drop()
-	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: 2})
-	if q.Wait(brief, nil) {
-		e.Fatal("a call that runs cannot be dropped")
-	}
-	close(out)
-	q.finish()
-	if got := fmt.Sprint(m.host); got != "[0 2]" {
-		e.Fatalf("dropped, kept: %s", got)
-	}
-	// A call that has not begun is never made.
-	q.block()
-	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { e.Error("a dropped call was made") }})
-	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.Error("a dropped post was made") }})
-	q.Drop()
-	q.finish()
-	// A wait with a time limit is dropped without a word.
-	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Timeout: brief})
-	q.Drop()
-	q.finish()
-	time.Sleep(2 * brief)
-	q.finish()
-}
-
-// A large copy is cut short or finished, silently, and its Done is called once.
-func testDropRunningCopy(e *env) {
-	const n = 32 << 20
-	a, b := e.device(n), e.device(n)
-	q := e.queue()
-	for i := range 20 {
-		var dones atomic.Int32
-		for range 4 {
-			q.Submit(driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: a.addr, N: n, Done: func() { dones.Add(1) }})
-		}
-		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
-		q.Drop()
-		q.finish()
-		if dones.Load() != 4 {
-			e.Fatalf("%d of 4 copies are over", dones.Load())
-		}
-	}
-	e.write(a.addr, noise(1, n))
-	q.Copy(b.addr, a.addr, n, tag(1))
-	q.finish()
-	e.holds("copy after Drop", b.addr, noise(1, n))
-}
-
 func testFailures(e *env) {
 	m, dev, desc := e.pinned(300), e.device(300), e.device(64)
 	e.write(desc.addr, descriptor(driver.Desc64, dev.addr, 12345, 10))
@@ -449,11 +367,17 @@ func testManyQueues(e *env) {
 
 func testCopyAllocs(e *env) {
 	a, b := e.device(1<<20), e.device(1<<20)
+	host, alias := e.registered(64 << 10)
+	pinned := e.pinned(64 << 10)
 	q := e.queue()
-	if n := testing.AllocsPerRun(1000, func() { q.Copy(a.addr, b.addr, 100, tag(1)) }); n != 0 {
-		e.Errorf("a copy on an idle queue allocates %v times", n)
+	for _, n := range []uint64{0, 100, 5000, 64 << 10} {
+		for _, src := range []uintptr{b.addr, pinned.addr, host.addr, alias.addr} {
+			if n := testing.AllocsPerRun(100, func() { q.Copy(a.addr, src, n, tag(1)) }); n != 0 {
+				e.Errorf("a copy on an idle queue allocates %v times", n)
+			}
+			q.finish()
+		}
 	}
-	q.finish()
 	const depth = 900
 	for _, grown := range []bool{false, true} {
 		release := q.block()

@@ -204,7 +204,7 @@ func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
 	if err != nil {
 		return 0, err
 	}
-	if a := l.d.arenaOf(addr); a != nil {
+	if a := l.d.arenaOf(addr); a != nil && n > 0 { // where 0 bytes lie there may be no allocation, or the end of two arenas
 		if hi := addr + uintptr(a.Room(addr)); hi == l.hi {
 			l.lo = min(l.lo, addr)
 		} else {

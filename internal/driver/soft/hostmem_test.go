@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -135,4 +136,49 @@ func TestCopy2DOverTwoAllocations(t *testing.T) {
 		}
 		clear(bytesAt(host, n))
 	}
+}
+
+// Registrations come and go beside copies and lookups of others.
+func TestHammerRegister(t *testing.T) {
+	g := newGround(t)
+	dev, err := g.dev.Alloc(1<<20, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 1 << 20
+	all, err := unix.Mmap(-1, 0, 8*each, readWrite, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(all)
+	crowd(8, func(i int, rnd *rand.Rand) {
+		q, failed := g.queue()
+		mine := all[i*each : (i+1)*each]
+		for n := range rounds(500) {
+			at := addressOf(mine) + uintptr(rnd.IntN(1000))
+			size := uint64(rnd.IntN(each-2000) + 1)
+			alias, err := g.d.Register(at, size, n%2 == 0, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if l := g.d.Locate(at + uintptr(size) - 1); l.Place != driver.Host || l.Room != 1 {
+				t.Errorf("the last byte is %+v", l)
+			}
+			q.Copy(at, dev, size, driver.Tag{})
+			if alias != 0 {
+				q.Copy(alias, dev, size, driver.Tag{})
+			}
+			q.Wait(0, nil)
+			if err := g.d.Unregister(at); err != nil {
+				t.Error(err)
+			}
+			if l := g.d.Locate(at); l.Place != driver.Pageable {
+				t.Errorf("unregistered is %+v", l)
+			}
+		}
+		if failed.n.Load() != 0 {
+			t.Errorf("%d copies failed", failed.n.Load())
+		}
+	})
 }

@@ -109,7 +109,7 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 		w := &p.want[q]
 		size := rapid.OneOf(rapid.IntRange(0, 300), rapid.IntRange(0, 300), rapid.IntRange(64<<10-2, 64<<10+2), rapid.IntRange(500<<10, 600<<10))
 		n := size.Draw(t, "n")
-		at := func(name string, n int) int { return rapid.IntRange(0, ownBytes-n).Draw(t, name) }
+		at := func(name string, n int) int { return rapid.IntRange(0, ownBytes-n-1).Draw(t, name) }
 		id++
 		tag := driver.Tag{Task: uint32(id)}
 		add := func(q int, op driver.Op) {
@@ -141,7 +141,7 @@ func (m *machine) draw(t *rapid.T, gone uintptr) *program {
 			each := rapid.IntRange(0, half/count).Draw(t, "each")
 			segs := driver.NewSegments()
 			for i := range count {
-				src, dst := (i*7919)%(half-each), half+(count-1-i)*(half/count)
+				src, dst := (i*7919)%(half-each+1), half+(count-1-i)*(half/count)
 				copy(w.mem[dst:dst+each], w.mem[src:])
 				segs.Add(m.own[q]+uintptr(dst), m.own[q]+uintptr(src), uint64(each))
 			}

@@ -319,13 +319,16 @@ func (q *queue) expire(task uint64) {
 	q.unpark()
 }
 
-// call runs a host function while q is parked at it.
+// call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
+// a Go test fails); the queue goes on all the same.
 func (q *queue) call(fn func()) {
+	defer func() {
+		q.mu.Lock()
+		q.head.returned = true
+		q.mu.Unlock()
+		q.unpark()
+	}()
 	fn()
-	q.mu.Lock()
-	q.head.returned = true
-	q.mu.Unlock()
-	q.unpark()
 }
 
 // unpark lets the head be looked at again. It may be called when nothing has changed.

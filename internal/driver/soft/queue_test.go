@@ -359,9 +359,11 @@ func TestQueueFull(t *testing.T) {
 	if ran.Load() != each*submitters {
 		t.Fatalf("%d of %d ran", ran.Load(), each*submitters)
 	}
+	q.mu.Lock()
 	if len(q.ring.ops) > keepDepth {
 		t.Fatalf("the ring keeps %d places", len(q.ring.ops))
 	}
+	q.mu.Unlock()
 
 	// The same with Drop: what was in the ring goes, who waited for room gets in.
 	ran.Store(0)
@@ -409,5 +411,19 @@ func TestFlagWaiters(t *testing.T) {
 	b.drain(q)
 	if failed := b.failures(); len(failed) != 1 || failed[0] != gone {
 		t.Fatalf("failed: %v", failed)
+	}
+}
+
+// A call that ends its goroutine, as t.FailNow does, does not stop the queue.
+func TestCallGoexit(t *testing.T) {
+	b := newBench(t)
+	b.d.pool.max = 2
+	q := b.queue()
+	ran := false
+	q.Submit(driver.Op{Kind: driver.OpCall, Fn: runtime.Goexit})
+	q.Submit(post(func() { ran = true }))
+	q.Wait(0, nil)
+	if !ran {
+		t.Fatal("the queue stopped")
 	}
 }

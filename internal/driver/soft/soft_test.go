@@ -1,7 +1,12 @@
 package soft
 
 import (
+	"bytes"
+	"errors"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
@@ -24,6 +29,9 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceOwnPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		return open(t, Options{Devices: 1, Memory: 1 << 30, OwnPages: true})
 	})
@@ -33,4 +41,86 @@ func TestConformanceFaulty(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		return faulty.Wrap(open(t, Options{Devices: 2, Memory: 1 << 30}))
 	})
+}
+
+// In RC form host and device memory are one: the host may touch device memory, and queues reach all of the host's.
+func TestOpenWindow(t *testing.T) {
+	d := open(t, Options{Devices: 1, Memory: 256 << 20, Open: true})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	const n = 1 << 20
+	addr, err := dev.Alloc(n, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := &log{make(chan error, 10)}
+	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	heap := bytes.Repeat([]byte{7}, n)
+	for _, n := range []uint64{100, 5000, n} {
+		clear(bytesAt(addr, n))
+		q.Copy(addr, addressOf(heap), n, driver.Tag{})
+		q.Wait(0, nil)
+		if got := bytesAt(addr, n); bytes.Count(got, []byte{7}) != int(n) {
+			t.Fatalf("%d bytes of ordinary memory: not all there", n)
+		}
+	}
+	// Nothing vouches for ordinary memory, so a copy may find it missing: here, in a worker, in a helper.
+	b, err := unix.Mmap(-1, 0, 2*n, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(b)
+	for i, bad := range []uintptr{addressOf(b), 8, 1 << 63} {
+		for _, n := range []uint64{100, 5000, n} {
+			q.Copy(addr, bad, n, driver.Tag{})
+			q.Wait(time.Minute, nil)
+			q.Copy(bad, addr, n, driver.Tag{})
+			q.Wait(time.Minute, nil)
+			for range 2 {
+				if err := <-sink.failed; !errors.Is(err, driver.ErrFault) {
+					t.Fatalf("bad address %d: %v", i, err)
+				}
+			}
+		}
+	}
+}
+
+// Neighbours in a batch may be of different devices, whose windows touch, and nothing may lie between.
+func TestLens(t *testing.T) {
+	d := open(t, Options{Devices: 2, Memory: leastMemory})
+	defer d.Close()
+	var addr [2]uintptr
+	for i := range addr {
+		dev, err := d.Open(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Close()
+		if i == 0 {
+			if addr[0], err = dev.Alloc(leastMemory, driver.PageNormal); err != nil {
+				t.Skip(err)
+			}
+		}
+		addr[1] = addr[0] + leastMemory
+	}
+	if a := d.arenaOf(addr[1]); a == nil || a == d.arenaOf(addr[0]) {
+		t.Skip("the windows do not touch")
+	}
+	l := lens{d: d}
+	for _, s := range []struct {
+		addr uintptr
+		n    uint64
+	}{{addr[1], 0}, {addr[0], 16}, {addr[1], 0}, {addr[1] - 16, 16}, {addr[0] + 5, 0}} {
+		got, err := l.resolve(s.addr, s.n)
+		if err != nil || got != s.addr+d.arenaOf(s.addr).Delta() {
+			t.Errorf("%d bytes at %#x: %#x, %v, want %#x", s.n, s.addr, got, err, s.addr+d.arenaOf(s.addr).Delta())
+		}
+	}
+	if _, err := l.resolve(addr[1]-16, 17); !errors.Is(err, driver.ErrFault) {
+		t.Errorf("past the end: %v", err)
+	}
 }

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ropeway/internal/product"
+)
+
+// call runs the program and returns what it writes and its exit code.
+func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return callIn(t.Context(), args...)
+}
+
+func callIn(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	var out, errs bytes.Buffer
+	env := func(name string) string { return map[string]string{"TERM": "xterm-256color"}[name] }
+	code = run(ctx, append([]string{"ropeway"}, args...), &out, &errs, env)
+	return out.String(), errs.String(), code
+}
+
+// good is call for what must work.
+func good(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := call(t, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("ropeway %s: exit code %d, stderr %q", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// parse reads JSON strictly.
+func parse(t *testing.T, text string, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	if d.More() {
+		t.Fatalf("more than one value in %q", text)
+	}
+}
+
+// plain fails on anything but lines that every terminal and file can take.
+func plain(t *testing.T, text string) {
+	t.Helper()
+	for i, line := range strings.Split(text, "\n") {
+		if len(line) > 80 {
+			t.Errorf("line %d has %d columns: %q", i+1, len(line), line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Errorf("line %d is not plain: %q", i+1, line)
+		}
+		if strings.TrimRight(line, " ") != line {
+			t.Errorf("line %d ends in blanks: %q", i+1, line)
+		}
+	}
+}
+
+func contains(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, w := range wanted {
+		if !strings.Contains(text, w) {
+			t.Errorf("no %q in:\n%s", w, text)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	text := good(t, "version")
+	plain(t, text)
+	contains(t, text, "ropeway", "AscendCL runtime 1.17.0", "go1.")
+
+	var r versionReport
+	parse(t, good(t, "version", "--json"), &r)
+	if r.Version == "" || r.API != "1.17.0" || !strings.HasPrefix(r.Go, "go1.") || !strings.Contains(r.System, "/") {
+		t.Errorf("%+v", r)
+	}
+
+	defer func(old string) { version = old }(version)
+	version = "v1.2.3"
+	contains(t, good(t, "version"), "v1.2.3")
+	if got := good(t, "--version"); got != "ropeway v1.2.3\n" {
+		t.Errorf("--version gives %q", got)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	forms := map[string]string{}
+	for _, name := range product.Names() {
+		forms[name] = "EP"
+	}
+	check := func(name, form string) {
+		t.Run(name+" "+form, func(t *testing.T) {
+			p, err := product.Find(name, form)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := good(t, "info", "--product", name, "--form", form)
+			plain(t, text)
+			contains(t, text, name+" ("+p.Chip+"), form "+form, "driver      soft", "0 to 7", "batch copies", "memory pools")
+
+			var r infoReport
+			parse(t, good(t, "info", "--product", name, "--form", form, "--json"), &r)
+			if r.Product != name || r.Form != form || r.Chip != p.Chip || len(r.Devices) != 8 || r.CPUs < 1 {
+				t.Errorf("%+v", r)
+			}
+			for i, d := range r.Devices {
+				if d.ID != i || d.Total == 0 || d.Free > d.Total {
+					t.Errorf("device %d: %+v", i, d)
+				}
+			}
+			for _, f := range r.Features {
+				if f.Name == "batch copies" && f.Has != p.Batch {
+					t.Errorf("%+v", f)
+				}
+			}
+		})
+	}
+	for name, form := range forms {
+		check(name, form)
+	}
+	for _, name := range product.RCForms() {
+		check(name, "RC")
+	}
+	contains(t, good(t, "info"), product.Default+" (")
+}
+
+// TestUsage proves that wrong calls end with 2 and say what to do, on stderr alone.
+func TestUsage(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"nosuch", `there is no command "nosuch"`},
+		{"nosuch", "see ropeway --help"},
+		{"dmo", "did you mean ropeway demo?"},
+		{"--nosuch", "unknown flag: --nosuch"},
+		{"info extra", `info takes no argument, but there is "extra"`},
+		{"version extra", "see ropeway version --help"},
+		{"demo extra", "see ropeway demo --help"},
+		{"info --nosuch", "see ropeway info --help"},
+		{"info --product X", `no product "X"; there are 310, 310B, 310P, 910, 950, A2, A3`},
+		{"demo --product X", `no product "X"; there are 310, 310B, 310P, 910, 950, A2, A3`},
+		{"info --form XX", `form "XX" is neither EP nor RC`},
+		{"info --form RC", "product A2 has no RC form; 310B, 310P and 310 have one"},
+		{"demo --size 3x", `--size: "3x" is no size; write it like 64MiB`},
+		{"demo --size -1", "is no size"},
+		{"demo --size 1", "use 4KiB or more"},
+		{"demo --devices 0", "--devices: 0 is not 1 to 64"},
+		{"demo --devices 65", "--devices: 65 is not 1 to 64"},
+		{"demo --devices x", `invalid argument "x"`},
+		{"help nosuch", `there is no command "nosuch"`},
+		{"help demo nosuch", `there is no command "demo nosuch"`},
+		{"completion nosuch", "bash, fish, powershell and zsh"},
+		{"completion bash extra", "see ropeway completion bash --help"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			stdout, stderr, code := call(t, strings.Fields(tt.args)...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d, stdout %q", code, stdout)
+			}
+			contains(t, stderr, tt.want)
+			if !strings.HasPrefix(stderr, "ropeway: ") || strings.Count(stderr, "\n") != 2 {
+				t.Errorf("not a problem and what to do about it: %q", stderr)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	root := good(t)
+	contains(t, root, "demo", "info", "version", "completion", "Examples:")
+	if root != good(t, "--help") || root != good(t, "help") {
+		t.Error("ropeway, ropeway --help and ropeway help differ")
+	}
+	for _, name := range []string{"demo", "info", "version", "help", "completion"} {
+		text := good(t, name, "--help")
+		plain(t, text)
+		contains(t, text, "Examples:", "ropeway "+name)
+		if text != good(t, "help", name) {
+			t.Errorf("%s --help and help %s differ", name, name)
+		}
+	}
+	plain(t, root)
+	contains(t, good(t, "completion", "bash"), "bash completion")
+	for _, tt := range []struct{ args, want string }{
+		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"},
+	} {
+		stdout, _, _ := call(t, append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")...)
+		contains(t, stdout, tt.want)
+	}
+}
+
+// TestName proves that advice can be pasted where ropeway is not in PATH.
+func TestName(t *testing.T) {
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"bin/ropeway", "nosuch"}, &out, &errs, func(string) string { return "" })
+	if code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	contains(t, errs.String(), "see bin/ropeway --help")
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, tt := range []struct {
+		signal syscall.Signal
+		code   int
+		text   string
+	}{
+		{syscall.SIGINT, 130, "ropeway: interrupted\n"},
+		{syscall.SIGTERM, 143, "ropeway: ended by a signal: terminated\n"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(interrupted(tt.signal))
+		_, stderr, code := callIn(ctx, "demo", "--quick")
+		if code != tt.code || stderr != tt.text {
+			t.Errorf("%v: exit code %d, stderr %q", tt.signal, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,346 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+func init() {
+	without := func(e *env, name string) *core.Thread { return e.on(machine{product: name, bare: true}).th }
+	prove("aclrtGetMemcpyDescSize", 1, func(e *env) *core.Error { return without(e, "310P").GetMemcpyDescSize(8, nil) })
+	prove("aclrtGetMemcpyDescSize", 2, func(e *env) *core.Error {
+		n := uint64(7)
+		e.want(e.th.GetMemcpyDescSize(-1, &n), abi.ErrInvalidParam)
+		err := without(e, "310P").GetMemcpyDescSize(8, &n)
+		if n != 7 {
+			e.Error("descSize was written")
+		}
+		return err
+	})
+	prove("aclrtGetMemcpyDescSize", 3, func(e *env) *core.Error {
+		n := uint64(7)
+		e.want(without(e, "910").GetMemcpyDescSize(inner, &n), abi.ErrRTFeatureNotSupport)
+		e.want(without(e, "310").GetMemcpyDescSize(inner, &n), abi.ErrRTFeatureNotSupport)
+		return without(e, "310P").GetMemcpyDescSize(h2d, &n)
+	})
+	prove("aclrtGetMemcpyDescSize", 4, func(e *env) *core.Error {
+		n := uint64(7)
+		for kind := abi.MemcpyKind(0); kind < 8; kind++ {
+			if kind != inner {
+				e.want(e.th.GetMemcpyDescSize(kind, &n), abi.ErrRTFeatureNotSupport)
+			}
+		}
+		return e.stranger().GetMemcpyDescSize(abi.MemcpyInterDeviceToDevice, &n)
+	})
+	behaves("aclrtGetMemcpyDescSize", func(e *env) {
+		for name, want := range map[string]uint64{"A2": 32, "A3": 32, "310B": 32, "950": 64} {
+			var n uint64
+			e.ok(without(e, name).GetMemcpyDescSize(inner, &n)) // no context is needed
+			if n != want {
+				e.Errorf("%s: %d bytes, want %d", name, n, want)
+			}
+		}
+	})
+}
+
+// descArgs are the arguments of aclrtSetMemcpyDesc and aclrtMemcpyAsyncWithDesc.
+type descArgs struct {
+	th       *core.Thread
+	desc     core.Addr
+	kind     abi.MemcpyKind
+	src, dst core.Addr
+	count    uint64
+	config   core.Addr
+	stream   core.Handle
+}
+
+func setDesc(_ *env, a *descArgs) *core.Error {
+	return a.th.SetMemcpyDesc(a.desc, a.kind, a.src, a.dst, a.count, a.config)
+}
+
+func withDesc(_ *env, a *descArgs) *core.Error {
+	return a.th.MemcpyAsyncWithDesc(a.desc, a.kind, a.stream)
+}
+
+// across is a descriptor copy of 64 bytes, not yet set.
+func across(e *env) *descArgs {
+	a := &descArgs{th: e.th, desc: e.device(64), kind: inner, src: e.device(64), dst: e.device(64), count: 64, stream: e.stream()}
+	e.write(a.src, noise(64, 1))
+	e.write(a.dst, noise(64, 2))
+	e.write(a.desc, noise(64, 3))
+	return a
+}
+
+// acrossSet is one that is set.
+func acrossSet(e *env) *descArgs {
+	a := across(e)
+	e.ok(setDesc(e, a))
+	return a
+}
+
+func (a *descArgs) isOld(e *env)   { e.Helper(); e.holds(a.dst, noise(64, 2)) }
+func (a *descArgs) arrived(e *env) { e.Helper(); e.holds(a.dst, noise(64, 1)) }
+
+// far is 64 bytes on device 1.
+func (e *env) far() core.Addr {
+	e.Helper()
+	o := e.rt.NewThread(4)
+	e.ok(o.SetDevice(1))
+	var p core.Addr
+	e.ok(o.Malloc(&p, 64, abi.MemMallocHugeFirst))
+	return p
+}
+
+var setDescBreakers = breakers[descArgs]{
+	1:  func(e *env, a *descArgs) { a.desc = 0 },
+	2:  func(e *env, a *descArgs) { a.kind = 8 },
+	3:  func(e *env, a *descArgs) { a.src = 0 },
+	4:  func(e *env, a *descArgs) { a.dst = 0 },
+	5:  func(e *env, a *descArgs) { a.count = 0 },
+	6:  func(e *env, a *descArgs) { a.config = 64 },
+	7:  func(e *env, a *descArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
+	8:  func(e *env, a *descArgs) { a.kind = d2d },
+	9:  func(e *env, a *descArgs) { a.count = 4<<30 + 1 },
+	10: func(e *env, a *descArgs) { a.desc += 32 },
+	11: func(e *env, a *descArgs) { a.dst = e.freed(dev, 64) },
+	12: func(e *env, a *descArgs) { a.desc = e.pinned(64) },
+	13: func(e *env, a *descArgs) { a.src = e.pinned(64) },
+	14: func(e *env, a *descArgs) { a.th = e.stranger() },
+}
+
+func init() {
+	b := setDescBreakers
+	// rule is a proof after which the descriptor is as it was.
+	rule := func(k int) proof {
+		return func(e *env) *core.Error {
+			a := across(e)
+			desc := a.desc
+			b.spoil(e, a, k)
+			err := setDesc(e, a)
+			e.holds(desc, noise(64, 3))
+			return err
+		}
+	}
+	prove("aclrtSetMemcpyDesc", 1, rule(1))
+	prove("aclrtSetMemcpyDesc", 2, rule(2))
+	prove("aclrtSetMemcpyDesc", 3, rule(3))
+	prove("aclrtSetMemcpyDesc", 4, rule(4))
+	prove("aclrtSetMemcpyDesc", 5, rule(5))
+	prove("aclrtSetMemcpyDesc", 6, rule(6))
+	prove("aclrtSetMemcpyDesc", 7, rule(7))
+	prove("aclrtSetMemcpyDesc", 8, rule(8))
+	prove("aclrtSetMemcpyDesc", 9, rule(9))
+	prove("aclrtSetMemcpyDesc", 10, rule(10))
+	prove("aclrtSetMemcpyDesc", 11, func(e *env) *core.Error {
+		for what, change := range map[string]func(a *descArgs){
+			"descriptor freed":      func(a *descArgs) { a.desc = e.freed(dev, 64) },
+			"source freed":          func(a *descArgs) { a.src = e.freed(dev, 64) },
+			"source too short":      func(a *descArgs) { a.dst = e.device(4096); a.count = 1024 },
+			"destination too short": func(a *descArgs) { a.src = e.device(4096); a.count = 1024 },
+		} {
+			a := across(e)
+			old := a.desc
+			change(a)
+			if err := setDesc(e, a); codeOf(err) != abi.ErrRTParamInvalid {
+				e.Errorf("%s: got %v, want 107000", what, err)
+			}
+			e.holds(old, noise(64, 3))
+		}
+		err := rule(11)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	})
+	prove("aclrtSetMemcpyDesc", 12, func(e *env) *core.Error {
+		a := across(e)
+		a.desc = e.aligned(128)
+		e.want(setDesc(e, a), abi.ErrRTParamInvalid)
+		return rule(12)(e)
+	})
+	prove("aclrtSetMemcpyDesc", 13, func(e *env) *core.Error {
+		for _, change := range []func(a *descArgs){
+			func(a *descArgs) { a.src = e.pageable(64) },
+			func(a *descArgs) { a.dst = e.pinned(64) },
+			func(a *descArgs) { a.dst = e.pageable(64) },
+			func(a *descArgs) { a.dst = e.far() },
+			func(a *descArgs) { a.src = e.far() },
+		} {
+			a := across(e)
+			change(a)
+			e.want(setDesc(e, a), abi.ErrRTParamInvalid)
+			e.holds(a.desc, noise(64, 3))
+		}
+		return rule(13)(e)
+	})
+	prove("aclrtSetMemcpyDesc", 14, rule(14))
+	behaves("aclrtSetMemcpyDesc", func(e *env) {
+		a := acrossSet(e)
+		e.holds(a.desc, append(desc32(64, a.src, a.dst), noise(64, 3)[32:]...))
+		// It acts at once, whatever the streams do, and again if it is set again.
+		s, release := e.blocked()
+		a.stream = s
+		e.ok(withDesc(e, a))
+		a.count = 17
+		e.ok(setDesc(e, a))
+		e.holds(a.desc, append(desc32(17, a.src, a.dst), noise(64, 3)[32:]...))
+		release()
+
+		for name, want := range map[string]func(n uint32, src, dst core.Addr) []byte{"A3": desc32, "310B": desc32, "950": desc64} {
+			o := e.on(machine{product: name})
+			a := acrossSet(o)
+			d := want(64, a.src, a.dst)
+			o.holds(a.desc, append(d, noise(64, 3)[len(d):]...))
+		}
+	})
+}
+
+// aligned is ordinary memory at a multiple of 64.
+func (e *env) aligned(n uint64) core.Addr { return (e.pageable(n+64) + 63) &^ 63 }
+
+// desc32 and desc64 are the two layouts of a descriptor.
+func desc32(n uint32, src, dst core.Addr) []byte {
+	b := make([]byte, 32)
+	binary.LittleEndian.PutUint32(b[12:], n)
+	binary.LittleEndian.PutUint64(b[16:], uint64(src))
+	binary.LittleEndian.PutUint64(b[24:], uint64(dst))
+	return b
+}
+
+func desc64(n uint32, src, dst core.Addr) []byte {
+	b := make([]byte, 64)
+	binary.LittleEndian.PutUint64(b[32:], uint64(src))
+	binary.LittleEndian.PutUint64(b[40:], uint64(dst))
+	binary.LittleEndian.PutUint32(b[48:], n)
+	return b
+}
+
+var withDescBreakers = breakers[descArgs]{
+	1:  func(e *env, a *descArgs) { a.desc = 0 },
+	2:  func(e *env, a *descArgs) { a.kind = 8 },
+	3:  func(e *env, a *descArgs) { a.stream = 0 },
+	4:  func(e *env, a *descArgs) { a.th = e.on(machine{product: "910", bare: true}).th },
+	5:  func(e *env, a *descArgs) { a.stream = garbage },
+	6:  func(e *env, a *descArgs) { a.kind = abi.MemcpyInterDeviceToDevice },
+	7:  func(e *env, a *descArgs) { a.desc = e.pinned(128) + 32 },
+	8:  func(e *env, a *descArgs) { a.desc += 32 },
+	9:  func(e *env, a *descArgs) { a.th = e.stranger() },
+	10: func(e *env, a *descArgs) { a.stream = e.foreign() },
+}
+
+func init() {
+	b := withDescBreakers
+	rule := func(k int) proof { return b.from(k, acrossSet, withDesc) }
+	prove("aclrtMemcpyAsyncWithDesc", 1, rule(1))
+	prove("aclrtMemcpyAsyncWithDesc", 2, rule(2))
+	prove("aclrtMemcpyAsyncWithDesc", 3, rule(3))
+	prove("aclrtMemcpyAsyncWithDesc", 4, rule(4))
+	prove("aclrtMemcpyAsyncWithDesc", 5, rule(5))
+	prove("aclrtMemcpyAsyncWithDesc", 6, rule(6))
+	prove("aclrtMemcpyAsyncWithDesc", 7, func(e *env) *core.Error {
+		a := acrossSet(e)
+		for _, desc := range []core.Addr{e.freed(dev, 64), e.aligned(64), e.pinned(64), e.far()} {
+			a.desc = desc
+			e.want(withDesc(e, a), abi.ErrRTParamInvalid)
+		}
+		return rule(7)(e)
+	})
+	prove("aclrtMemcpyAsyncWithDesc", 8, rule(8))
+	prove("aclrtMemcpyAsyncWithDesc", 9, rule(9))
+	prove("aclrtMemcpyAsyncWithDesc", 10, func(e *env) *core.Error {
+		a := acrossSet(e)
+		b.spoil(e, a, 10)
+		err := withDesc(e, a)
+		e.holds(a.desc, append(desc32(64, a.src, a.dst), noise(64, 3)[32:]...)) // no control bits
+		return err
+	})
+	behaves("aclrtMemcpyAsyncWithDesc", func(e *env) {
+		// The call writes control bits at once, and the copy waits for its turn.
+		a := acrossSet(e)
+		s, release := e.blocked()
+		a.stream = s
+		e.ok(withDesc(e, a))
+		bits := desc32(64, a.src, a.dst)
+		bits[0] = 1
+		e.holds(a.desc, append(bits, noise(64, 3)[32:]...))
+		a.isOld(e)
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		a.arrived(e)
+
+		// What an earlier task of the stream wrote into the descriptor is what counts.
+		a = acrossSet(e)
+		s, release = e.blocked()
+		a.stream = s
+		other := e.device(64)
+		e.ok(e.th.MemcpyAsync(a.desc, 32, e.copyOf(desc32(40, a.src, other)), 32, h2d, s))
+		e.ok(withDesc(e, a))
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		a.isOld(e)
+		e.holds(other, noise(64, 1)[:40])
+
+		// One descriptor, many submissions, between changes of the source.
+		a = acrossSet(e)
+		history := e.device(64 * 100)
+		for i := range 100 {
+			e.ok(e.th.MemsetAsync(a.src, 64, int32(i), 64, a.stream))
+			e.ok(withDesc(e, a))
+			e.ok(e.th.MemcpyAsync(history+core.Addr(64*i), 64, a.dst, 64, d2d, a.stream))
+		}
+		e.ok(e.th.SynchronizeStream(a.stream))
+		for i := range 100 {
+			e.holds(history+core.Addr(64*i), repeat(byte(i), 64))
+		}
+	})
+}
+
+// TestWildDescriptors checks that a copy whose descriptor is nonsense when it runs fails there, and harms nothing.
+func TestWildDescriptors(t *testing.T) {
+	for _, name := range []string{"A2", "950"} {
+		layout := map[string]func(uint32, core.Addr, core.Addr) []byte{"A2": desc32, "950": desc64}[name]
+		e := newEnv(t, machine{product: name})
+		good := acrossSet(e)
+		for what, desc := range map[string]func() []byte{
+			"wild source":      func() []byte { return layout(64, 0x1234567812345678, good.dst) },
+			"wild destination": func() []byte { return layout(64, good.src, 0xFFFFFFFFFFFFFFF0) },
+			"NULL":             func() []byte { return layout(64, 0, 0) },
+			"freed source":     func() []byte { return layout(64, e.freed(dev, 64), good.dst) },
+			"pinned source":    func() []byte { return layout(64, e.pinned(64), good.dst) },
+			"pageable":         func() []byte { return layout(64, good.src, e.pageable(64)) },
+			"other device":     func() []byte { return layout(64, good.src, e.far()) },
+			"too long":         func() []byte { return layout(1<<32-1, good.src, good.dst) },
+			"random":           func() []byte { return noise(64, 77) },
+		} {
+			a := acrossSet(e)
+			s, release := e.blocked()
+			a.stream = s
+			e.ok(withDesc(e, a))
+			e.write(a.desc, desc())
+			release()
+			if err := e.th.SynchronizeStream(s); codeOf(err) != abi.ErrRTSysDma {
+				e.Errorf("%s, %s: got %v, want 507013", name, what, err)
+			}
+			good.isOld(e)
+			e.ok(setDesc(e, a)) // the stream goes on
+			e.ok(withDesc(e, a))
+			e.ok(e.th.SynchronizeStream(s))
+			a.arrived(e)
+		}
+		// A length of 0, which is also what 4 GiB becomes, copies nothing.
+		e.write(good.desc, layout(0, good.src, good.dst))
+		e.ok(withDesc(e, good))
+		e.ok(e.th.SynchronizeStream(good.stream))
+		good.isOld(e)
+		// The descriptor is freed before its turn.
+		a := acrossSet(e)
+		s, release := e.blocked()
+		a.stream = s
+		e.ok(withDesc(e, a))
+		e.ok(e.th.Free(a.desc))
+		release()
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
+		a.isOld(e)
+	}
+}

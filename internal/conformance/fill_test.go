@@ -1,0 +1,326 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+)
+
+// fillArgs are the arguments of a fill; count is in words for the D32 calls, room in bytes.
+type fillArgs struct {
+	th     *core.Thread
+	p      core.Addr
+	room   uint64
+	value  uint32
+	count  uint64
+	stream core.Handle
+}
+
+type fillCall func(e *env, a *fillArgs) *core.Error
+
+func memset(_ *env, a *fillArgs) *core.Error {
+	return a.th.Memset(a.p, a.room, int32(a.value), a.count)
+}
+func memsetAsync(_ *env, a *fillArgs) *core.Error {
+	return a.th.MemsetAsync(a.p, a.room, int32(a.value), a.count, a.stream)
+}
+func memsetD32(_ *env, a *fillArgs) *core.Error { return a.th.MemsetD32(a.p, a.room, a.value, a.count) }
+func memsetD32Async(_ *env, a *fillArgs) *core.Error {
+	return a.th.MemsetD32Async(a.p, a.room, a.value, a.count, a.stream)
+}
+
+// fill64 fills 64 bytes of device memory, or 64 words: there is room for both.
+func fill64(e *env) *fillArgs { return fillOf(e, dev) }
+
+func fillOf(e *env, w where) *fillArgs {
+	a := &fillArgs{th: e.th, p: e.memory(w, 256), room: 256, value: 0x12345678, count: 64, stream: e.stream()}
+	e.write(a.p, noise(256, 2))
+	return a
+}
+
+func (a *fillArgs) isOld(e *env) { e.Helper(); e.holds(a.p, noise(256, 2)) }
+
+// filled is what n bytes look like with the first of them filled.
+func filled(n, value, first uint64) []byte {
+	b := noise(n, 2)
+	copy(b, repeat(byte(value), int(first)))
+	return b
+}
+
+// words is what n bytes look like with the first words filled.
+func words(n uint64, value uint32, first uint64) []byte {
+	b := noise(n, 2)
+	for i := range first {
+		binary.LittleEndian.PutUint32(b[4*i:], value)
+	}
+	return b
+}
+
+// fillMemory checks that a fill is refused where its memory is gone or too short, and that nothing is written then.
+func fillMemory(e *env, call fillCall, places ...where) {
+	e.Helper()
+	for _, w := range places {
+		a := fillOf(e, w)
+		a.p = e.freed(w, 4096)
+		e.want(call(e, a), abi.ErrRTParamInvalid)
+		a = fillOf(e, w)
+		a.room, a.count = 1<<20, 1<<10
+		e.want(call(e, a), abi.ErrRTParamInvalid)
+		e.ok(e.th.SynchronizeStream(a.stream))
+		a.isOld(e)
+	}
+}
+
+var memsetBreakers = breakers[fillArgs]{
+	1: func(e *env, a *fillArgs) { a.count = 0 },
+	2: func(e *env, a *fillArgs) { a.p = 0 },
+	3: func(e *env, a *fillArgs) { a.th = e.stranger() },
+	6: func(e *env, a *fillArgs) { a.room = a.count - 1 },
+}
+
+func init() {
+	b := memsetBreakers
+	prove("aclrtMemset", 1, b.from(1, fill64, memset))
+	prove("aclrtMemset", 2, b.from(2, fill64, memset))
+	prove("aclrtMemset", 3, b.from(3, fill64, memset))
+	prove("aclrtMemset", 4, func(e *env) *core.Error {
+		a, bad := fill64(e), fill64(e)
+		b.spoil(e, bad, 6)
+		err := e.whileAborting(func() *core.Error { return memset(e, a) })
+		e.want(e.whileAborting(func() *core.Error {
+			if err := memset(e, bad); codeOf(err) != abi.ErrRTParamInvalid { // until the abort begins
+				return err
+			}
+			return nil
+		}), abi.ErrRTDeviceTaskAbort)
+		return err
+	})
+	prove("aclrtMemset", 6, func(e *env) *core.Error {
+		fillMemory(e, memset, dev, host)
+		a := fill64(e)
+		a.p, a.room, a.count = e.hole(), 8192, 8192
+		e.want(memset(e, a), abi.ErrRTParamInvalid)
+		e.aroundHole(a.p)
+		return b.from(6, fill64, memset)(e)
+	})
+	behaves("aclrtMemset", func(e *env) {
+		for _, w := range everywhere {
+			e.fills(w, memset, 1)
+			// At once, whatever the streams do.
+			a := fillOf(e, w)
+			s, release := e.blocked()
+			if w == dev {
+				e.ok(e.th.MemsetAsync(a.p, 256, 9, 256, s))
+			}
+			e.ok(memset(e, a))
+			e.holds(a.p, filled(256, 0x78, 64))
+			release()
+			e.ok(e.th.SynchronizeStream(s))
+		}
+		a := fill64(e)
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		e.want(memset(e, a), abi.ErrRTDrvInternalError)
+	})
+}
+
+// fills checks that exactly what is asked for is filled, in many sizes and at odd addresses.
+func (e *env) fills(w where, call fillCall, width uint64) {
+	e.Helper()
+	const value = uint32(0xA1B2C3D4)
+	s := e.stream()
+	for _, n := range sizes {
+		p, want := e.memory(w, n*width+24), noise(n*width+24, 2)
+		e.write(p, want)
+		at := uint64(5)
+		if width == 4 {
+			at = 12
+		}
+		for i := range n * width {
+			want[at+i] = byte(value >> (8 * (i % width)))
+		}
+		e.ok(call(e, &fillArgs{th: e.th, p: p + core.Addr(at), room: n * width, value: value, count: n, stream: s}))
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(p, want)
+		e.release(p, w)
+	}
+}
+
+var memsetAsyncBreakers = breakers[fillArgs]{
+	1: func(e *env, a *fillArgs) { a.count = 0 },
+	2: func(e *env, a *fillArgs) { a.p = 0 },
+	3: func(e *env, a *fillArgs) { a.stream = garbage },
+	4: func(e *env, a *fillArgs) { a.room = a.count - 1 },
+	5: func(e *env, a *fillArgs) { a.th = e.stranger() },
+	6: func(e *env, a *fillArgs) { a.stream = e.foreign() },
+	7: func(e *env, a *fillArgs) { a.p = e.freed(dev, 64) },
+}
+
+func init() {
+	b := memsetAsyncBreakers
+	prove("aclrtMemsetAsync", 1, b.from(1, fill64, memsetAsync))
+	prove("aclrtMemsetAsync", 2, b.from(2, fill64, memsetAsync))
+	prove("aclrtMemsetAsync", 3, b.from(3, fill64, memsetAsync))
+	prove("aclrtMemsetAsync", 4, b.from(4, fill64, memsetAsync))
+	prove("aclrtMemsetAsync", 5, b.from(5, fill64, memsetAsync))
+	prove("aclrtMemsetAsync", 6, func(e *env) *core.Error {
+		for _, w := range []where{host, unreg} { // the stream counts although nothing is put on it
+			a := fillOf(e, w)
+			b.spoil(e, a, 6)
+			old := *a
+			err := memsetAsync(e, a)
+			e.want(err, abi.ErrRTStreamContext)
+			if w == host {
+				e.want(memsetAsync(e, &old), abi.ErrRTStreamContext)
+			}
+		}
+		return b.from(6, fill64, memsetAsync)(e)
+	})
+	prove("aclrtMemsetAsync", 7, func(e *env) *core.Error {
+		fillMemory(e, memsetAsync, dev, host)
+		a := fill64(e)
+		a.p, a.room, a.count = e.hole(), 8192, 8192
+		e.want(memsetAsync(e, a), abi.ErrRTParamInvalid)
+		e.aroundHole(a.p)
+		err := b.from(7, fill64, memsetAsync)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	})
+	behaves("aclrtMemsetAsync", func(e *env) {
+		for _, w := range everywhere {
+			e.fills(w, memsetAsync, 1)
+		}
+		e.fillOrder(memsetAsync, filled(256, 0x78, 64), everywhere...)
+	})
+}
+
+// fillOrder checks that device memory is filled when the stream comes to it, and host memory at once, on the default
+// stream too.
+func (e *env) fillOrder(call fillCall, want []byte, places ...where) {
+	e.Helper()
+	for _, w := range places {
+		for _, s := range []core.Handle{e.stream(), 0} {
+			a := fillOf(e, w)
+			a.stream = s
+			release := e.block(s)
+			e.ok(call(e, a))
+			if w == dev {
+				a.isOld(e)
+			} else {
+				e.holds(a.p, want)
+			}
+			release()
+			e.ok(e.th.SynchronizeStream(s))
+			e.holds(a.p, want)
+		}
+	}
+	e.faults.Fail(faulty.Task, 1, errors.New("a cosmic ray"))
+	a := fill64(e)
+	e.ok(call(e, a))
+	e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTDrvInternalError)
+	a.isOld(e)
+	e.want(e.whileAborting(func() *core.Error { return call(e, a) }), abi.ErrRTDeviceTaskAbort)
+}
+
+var memsetD32Breakers = breakers[fillArgs]{
+	1: func(e *env, a *fillArgs) { a.count = 0 },
+	2: func(e *env, a *fillArgs) { a.p = 0 },
+	3: func(e *env, a *fillArgs) { a.p += 2 },
+	4: func(e *env, a *fillArgs) { a.room = 4*a.count - 1 },
+	5: func(e *env, a *fillArgs) { a.p = e.freed(dev, 256) },
+	6: func(e *env, a *fillArgs) { a.p = (e.pageable(260) + 3) &^ 3 },
+	7: func(e *env, a *fillArgs) { a.th = e.stranger() },
+}
+
+// wordRoom is the proof of the rule about memSize, which must not overflow either.
+func wordRoom(b breakers[fillArgs], call fillCall) proof {
+	return func(e *env) *core.Error {
+		a := fill64(e)
+		a.count = 1<<62 + 1
+		e.want(call(e, a), abi.ErrInvalidParam)
+		a.count = 1<<64 - 1
+		e.want(call(e, a), abi.ErrInvalidParam)
+		a.isOld(e)
+		return b.from(4, fill64, call)(e)
+	}
+}
+
+// wordMemory is the proof of the rule about the lookup of ptr.
+func wordMemory(b breakers[fillArgs], call fillCall) proof {
+	return func(e *env) *core.Error {
+		fillMemory(e, call, dev, host)
+		err := b.from(5, fill64, call)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	}
+}
+
+func init() {
+	b := memsetD32Breakers
+	prove("aclrtMemsetD32", 1, b.from(1, fill64, memsetD32))
+	prove("aclrtMemsetD32", 2, b.from(2, fill64, memsetD32))
+	prove("aclrtMemsetD32", 3, b.from(3, fill64, memsetD32))
+	prove("aclrtMemsetD32", 4, wordRoom(b, memsetD32))
+	prove("aclrtMemsetD32", 5, wordMemory(b, memsetD32))
+	prove("aclrtMemsetD32", 6, b.from(6, fill64, memsetD32))
+	prove("aclrtMemsetD32", 7, b.from(7, fill64, memsetD32))
+	prove("aclrtMemsetD32", 8, func(e *env) *core.Error {
+		a := fill64(e)
+		return e.whileAborting(func() *core.Error { return memsetD32(e, a) })
+	})
+	behaves("aclrtMemsetD32", func(e *env) {
+		e.fills(dev, memsetD32, 4)
+		e.fills(host, memsetD32, 4)
+		a := fill64(e)
+		a.count = 63
+		s, release := e.blocked()
+		e.ok(e.th.MemsetAsync(a.p, 256, 9, 256, s))
+		e.ok(memsetD32(e, a))
+		e.holds(a.p, words(256, a.value, 63))
+		release()
+		e.noWords(memsetD32)
+	})
+
+	b2 := breakers[fillArgs]{
+		1: b[1], 2: b[2], 3: b[3], 4: b[4], 5: b[5], 6: b[6],
+		7: func(e *env, a *fillArgs) { a.stream = garbage },
+		8: func(e *env, a *fillArgs) { a.th = e.stranger() },
+		9: func(e *env, a *fillArgs) { a.stream = e.foreign() },
+	}
+	prove("aclrtMemsetD32Async", 1, b2.from(1, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 2, b2.from(2, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 3, b2.from(3, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 4, wordRoom(b2, memsetD32Async))
+	prove("aclrtMemsetD32Async", 5, wordMemory(b2, memsetD32Async))
+	prove("aclrtMemsetD32Async", 6, b2.from(6, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 7, b2.from(7, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 8, b2.from(8, fill64, memsetD32Async))
+	prove("aclrtMemsetD32Async", 9, func(e *env) *core.Error {
+		a := fillOf(e, host) // host memory is filled, whosever the stream is
+		b2.spoil(e, a, 9)
+		e.ok(memsetD32Async(e, a))
+		e.holds(a.p, words(256, a.value, 64))
+		return b2.from(9, fill64, memsetD32Async)(e)
+	})
+	behaves("aclrtMemsetD32Async", func(e *env) {
+		e.fills(dev, memsetD32Async, 4)
+		e.fills(host, memsetD32Async, 4)
+		e.fillOrder(memsetD32Async, words(256, 0x12345678, 64), dev, host)
+		e.noWords(memsetD32Async)
+	})
+}
+
+// noWords checks that products without word fills say so, after the checks of the ACL layer, and do not claim success.
+func (e *env) noWords(call fillCall) {
+	e.Helper()
+	for _, m := range []machine{{product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}} {
+		o := e.on(m)
+		a := fill64(o)
+		o.want(call(o, a), abi.ErrRTFeatureNotSupport)
+		a.isOld(o)
+		a.room = 255
+		o.want(call(o, a), abi.ErrInvalidParam)
+	}
+}

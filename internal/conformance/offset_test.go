@@ -1,0 +1,184 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// offsetArgs are the arguments of aclrtMemcpyAsyncWithOffset.
+type offsetArgs struct {
+	th             *core.Thread
+	dst            core.Addr
+	destMax        uint64
+	dstOff         uint64
+	src            core.Addr
+	count          uint64
+	srcOff         uint64
+	kind           abi.MemcpyKind
+	stream         core.Handle
+	toBase, toFrom core.Addr // what the cells hold
+}
+
+func withOffset(_ *env, a *offsetArgs) *core.Error {
+	return a.th.MemcpyAsyncWithOffset(a.dst, a.destMax, a.dstOff, a.src, a.count, a.srcOff, a.kind, a.stream)
+}
+
+// behind is a copy of 64 bytes, 16 behind one base to 32 behind another.
+func behind(e *env) *offsetArgs {
+	a := &offsetArgs{th: e.th, dst: e.device(8), destMax: 128, dstOff: 32, src: e.device(8), count: 64, srcOff: 16, kind: inner, stream: e.stream()}
+	a.toBase, a.toFrom = e.device(128), e.device(128)
+	e.write(a.toFrom, noise(128, 1))
+	e.write(a.toBase, noise(128, 2))
+	e.write(a.dst, cell(a.toBase))
+	e.write(a.src, cell(a.toFrom))
+	return a
+}
+
+// cell is what a cell in device memory holds.
+func cell(p core.Addr) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(p)) }
+
+func (a *offsetArgs) isOld(e *env) { e.Helper(); e.holds(a.toBase, noise(128, 2)) }
+func (a *offsetArgs) arrived(e *env) {
+	e.Helper()
+	want := noise(128, 2)
+	copy(want[32:], noise(128, 1)[16:80])
+	e.holds(a.toBase, want)
+}
+
+var offsetBreakers = breakers[offsetArgs]{
+	1:  func(e *env, a *offsetArgs) { a.count = 0 },
+	2:  func(e *env, a *offsetArgs) { a.kind = d2d },
+	3:  func(e *env, a *offsetArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
+	4:  func(e *env, a *offsetArgs) { a.stream = garbage },
+	5:  func(e *env, a *offsetArgs) { a.dst = 0 },
+	6:  func(e *env, a *offsetArgs) { a.src = 0 },
+	7:  func(e *env, a *offsetArgs) { a.destMax = a.count - 1 },
+	8:  func(e *env, a *offsetArgs) { a.count, a.destMax = 4<<30+1, 1<<62 },
+	9:  func(e *env, a *offsetArgs) { a.srcOff = 1 << 48 },
+	10: func(e *env, a *offsetArgs) { a.dstOff, a.destMax = 1<<48, 1<<62 },
+	11: func(e *env, a *offsetArgs) { a.dstOff = a.destMax },
+	12: func(e *env, a *offsetArgs) { a.dstOff = a.destMax - a.count + 1 },
+	13: func(e *env, a *offsetArgs) { a.th = e.stranger() },
+	14: func(e *env, a *offsetArgs) { a.src = e.freed(dev, 64) },
+	15: func(e *env, a *offsetArgs) { a.stream = e.foreign() },
+}
+
+func init() {
+	b := offsetBreakers
+	// rule is a proof that also sees what the message blames: nearly all the codes are the same.
+	rule := func(k int, arg string) proof {
+		return func(e *env) *core.Error {
+			a := behind(e)
+			b.spoil(e, a, k)
+			err := withOffset(e, a)
+			if err != nil && err.Arg != arg {
+				e.Errorf("it blames %q, want %q: %v", err.Arg, arg, err)
+			}
+			a.isOld(e)
+			return err
+		}
+	}
+	prove("aclrtMemcpyAsyncWithOffset", 1, rule(1, ""))
+	prove("aclrtMemcpyAsyncWithOffset", 2, func(e *env) *core.Error {
+		for _, kind := range []abi.MemcpyKind{-1, h2h, h2d, d2h, dflt, buf, abi.MemcpyInterDeviceToDevice, 8} {
+			a := behind(e)
+			a.kind = kind
+			e.want(withOffset(e, a), abi.ErrRTParamInvalid)
+		}
+		return rule(2, "kind")(e)
+	})
+	prove("aclrtMemcpyAsyncWithOffset", 3, func(e *env) *core.Error {
+		for _, name := range []string{"310B", "310P", "310"} {
+			o := e.on(machine{product: name})
+			o.want(withOffset(o, behind(o)), abi.ErrRTFeatureNotSupport)
+		}
+		return rule(3, "")(e)
+	})
+	prove("aclrtMemcpyAsyncWithOffset", 4, rule(4, "stream"))
+	prove("aclrtMemcpyAsyncWithOffset", 5, rule(5, "dst"))
+	prove("aclrtMemcpyAsyncWithOffset", 6, rule(6, "src"))
+	prove("aclrtMemcpyAsyncWithOffset", 7, rule(7, "count"))
+	prove("aclrtMemcpyAsyncWithOffset", 8, rule(8, "count"))
+	prove("aclrtMemcpyAsyncWithOffset", 9, rule(9, "srcDataOffset"))
+	prove("aclrtMemcpyAsyncWithOffset", 10, rule(10, "dstDataOffset"))
+	prove("aclrtMemcpyAsyncWithOffset", 11, rule(11, "dstDataOffset"))
+	prove("aclrtMemcpyAsyncWithOffset", 12, rule(12, "count"))
+	prove("aclrtMemcpyAsyncWithOffset", 13, rule(13, ""))
+	prove("aclrtMemcpyAsyncWithOffset", 14, func(e *env) *core.Error {
+		a := behind(e)
+		a.dst = e.freed(dev, 64)
+		e.want(withOffset(e, a), abi.ErrRTParamInvalid)
+		err := rule(14, "src")(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	})
+	prove("aclrtMemcpyAsyncWithOffset", 15, rule(15, "stream"))
+	behaves("aclrtMemcpyAsyncWithOffset", func(e *env) {
+		for _, name := range []string{"A2", "A3", "950", "910"} {
+			o := e.on(machine{product: name})
+			a := behind(o)
+			o.ok(withOffset(o, a))
+			o.ok(o.th.SynchronizeStream(a.stream))
+			a.arrived(o)
+			a.stream = 0 // the default stream
+			o.write(a.toBase, noise(128, 2))
+			o.ok(withOffset(o, a))
+			o.ok(o.th.SynchronizeStream(0))
+			a.arrived(o)
+		}
+		// The cells are read when the copy runs.
+		a := behind(e)
+		e.write(a.dst, cell(0))
+		e.write(a.src, cell(1<<63))
+		s, release := e.blocked()
+		a.stream = s
+		e.ok(e.th.MemcpyAsync(a.dst, 8, e.copyOf(cell(a.toBase)), 8, h2d, s))
+		e.ok(e.th.MemcpyAsync(a.src, 8, e.copyOf(cell(a.toFrom)), 8, h2d, s))
+		e.ok(withOffset(e, a))
+		e.ok(e.th.MemcpyAsync(a.src, 8, e.copyOf(cell(0)), 8, h2d, s)) // after it
+		a.isOld(e)
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		a.arrived(e)
+	})
+}
+
+// TestWildOffsets checks that a copy whose cells are nonsense when it runs fails there, and harms nothing.
+func TestWildOffsets(t *testing.T) {
+	e := newEnv(t, machine{})
+	for what, change := range map[string]func(a *offsetArgs){
+		"NULL":                    func(a *offsetArgs) { e.write(a.dst, cell(0)) },
+		"wild":                    func(a *offsetArgs) { e.write(a.src, cell(0x1234567812345678)) },
+		"wraps":                   func(a *offsetArgs) { e.write(a.src, cell(^core.Addr(0))) },
+		"freed":                   func(a *offsetArgs) { e.write(a.src, cell(e.freed(dev, 128))) },
+		"pinned":                  func(a *offsetArgs) { e.write(a.src, cell(e.pinned(128))) },
+		"pageable":                func(a *offsetArgs) { e.write(a.dst, cell(e.pageable(128))) },
+		"other device":            func(a *offsetArgs) { e.write(a.dst, cell(e.far())) },
+		"past the end":            func(a *offsetArgs) { a.srcOff = 128 },
+		"far past the end":        func(a *offsetArgs) { a.srcOff = 1<<48 - 1 },
+		"destination too short":   func(a *offsetArgs) { a.destMax, a.dstOff = 1<<40, 1<<30 },
+		"pageable cell":           func(a *offsetArgs) { a.src = e.pageable(8); e.write(a.src, cell(a.toFrom)) },
+		"cell freed before it is": func(a *offsetArgs) { e.ok(e.th.Free(a.src)) },
+	} {
+		a := behind(e)
+		s, release := e.blocked()
+		late := *a
+		late.stream = s
+		if what == "cell freed before it is" {
+			e.ok(withOffset(e, &late))
+			change(&late)
+		} else {
+			change(&late)
+			e.ok(withOffset(e, &late))
+		}
+		release()
+		if err := e.th.SynchronizeStream(s); codeOf(err) != abi.ErrRTSysDma {
+			e.Errorf("%s: got %v, want 507013", what, err)
+		}
+		a.isOld(e)
+		e.ok(e.th.SynchronizeStream(s))
+	}
+}

@@ -1,0 +1,199 @@
+package core_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// newFaulty is newRuntime on a driver that fails on demand.
+func newFaulty(t *testing.T) (*core.Runtime, *core.Thread, *faulty.Driver) {
+	t.Helper()
+	p, err := product.Find("A2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.New(soft.Options{Devices: 2, Memory: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := faulty.Wrap(d)
+	rt := core.New(core.Options{Driver: f, Product: p})
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt, in(t, rt, 1), f
+}
+
+// oneOf fails the test unless a call ended with one of the codes.
+func oneOf(t *testing.T, err *core.Error, codes ...abi.Code) {
+	t.Helper()
+	code := abi.Success
+	if err != nil {
+		code = err.Code
+	}
+	if !slices.Contains(codes, code) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAbortHammer aborts streams and the device while threads submit and synchronise. Nobody hangs, every answer is
+// one that the documents allow, and afterwards the streams work.
+func TestAbortHammer(t *testing.T) {
+	noLeaks(t)
+	rt, th := newRuntime(t, "A2")
+	const n = 1 << 20
+	var host, device core.Addr
+	fine(t, th.MallocHost(&host, n))
+	fine(t, th.Malloc(&device, n, abi.MemMallocHugeFirst))
+	streams := make([]core.Handle, 2)
+	for i := range streams {
+		fine(t, th.CreateStream(&streams[i]))
+		fine(t, th.SubscribeReport(1+uint64(i), streams[i]))
+	}
+	stop := servers(rt, 1) // the second stream has nobody to serve it
+	var done atomic.Bool
+	var all sync.WaitGroup
+	allowed := []abi.Code{abi.Success, abi.ErrRTDeviceTaskAbort, abi.ErrRTStreamAbort}
+	for i := range 4 {
+		th, s := in(t, rt, uint32(2+i)), streams[i%2]
+		all.Go(func() {
+			for !done.Load() {
+				oneOf(t, th.MemcpyAsync(device, n, host, n, abi.MemcpyHostToDevice, s), allowed...)
+				oneOf(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s), allowed...)
+				oneOf(t, th.SynchronizeStream(s), allowed...)
+			}
+		})
+	}
+	all.Go(func() {
+		th := in(t, rt, 20)
+		for i := 0; !done.Load(); i++ {
+			fine(t, th.StreamAbort(streams[i%2]))
+			time.Sleep(200 * time.Microsecond)
+		}
+	})
+	for i := range 2 {
+		th := rt.NewThread(uint32(30 + i))
+		all.Go(func() {
+			for !done.Load() {
+				fine(t, th.DeviceTaskAbort(0, 10000))
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond)
+	done.Store(true)
+	// The unserved stream may be held by a callback that came after the last abort.
+	finished := make(chan struct{})
+	go func() { all.Wait(); close(finished) }()
+	for waiting := true; waiting; {
+		select {
+		case <-finished:
+			waiting = false
+		case <-time.After(time.Millisecond):
+			fine(t, th.StreamAbort(streams[1]))
+		}
+	}
+	stop()
+	for i, s := range streams {
+		fine(t, th.UnSubscribeReport(1+uint64(i), s))
+		fine(t, th.StreamAbort(s))
+		b := view(host, n)
+		for j := range b {
+			b[j] = byte(i + 1)
+		}
+		fine(t, th.MemcpyAsync(device, n, host, n, abi.MemcpyHostToDevice, s))
+		fine(t, th.MemsetAsync(device, 16, 9, 16, s))
+		fine(t, th.MemcpyAsync(host, n, device, n, abi.MemcpyDeviceToHost, s))
+		fine(t, th.SynchronizeStream(s))
+		if b[0] != 9 || b[16] != byte(i+1) || b[n-1] != byte(i+1) {
+			t.Errorf("stream %d does not work after the aborts: %d %d %d", i, b[0], b[16], b[n-1])
+		}
+	}
+}
+
+// TestExceptionHammer makes tasks fail on many streams. Every failure is told exactly once, before any thread gets it
+// from a synchronisation, also while callbacks come and go, and a callback may synchronise the stream it is told of.
+func TestExceptionHammer(t *testing.T) {
+	noLeaks(t)
+	rt, _, faults := newFaulty(t)
+	faults.FailAll(faulty.Task, driver.ErrFault)
+	type task struct{ stream, task uint32 }
+	var mu sync.Mutex
+	told := map[task]int{}
+	handles := map[uint32]core.Handle{}
+	teller := rt.NewThread(50)
+	tell := func(info core.Addr) {
+		id := task{teller.GetStreamIdFromExceptionInfo(info), teller.GetTaskIdFromExceptionInfo(info)}
+		mu.Lock()
+		told[id]++
+		s := handles[id.stream]
+		mu.Unlock()
+		th := rt.NewThread(51)
+		fine(t, th.SetDevice(0))
+		oneOf(t, th.SynchronizeStreamWithTimeout(s, -1), abi.Success, abi.ErrRTSysDma, abi.ErrRTInvalidHandle)
+		th.Close()
+	}
+	fine(t, teller.ExceptionInfoCallbackRegister(core.Func[core.ExceptionFunc]{Key: 1, Call: tell}))
+	var all sync.WaitGroup
+	var done atomic.Bool
+	all.Go(func() {
+		th := rt.NewThread(60)
+		for i := uintptr(0); !done.Load(); i++ {
+			f := core.Func[core.ExceptionFunc]{Key: 2 + i%3, Call: func(core.Addr) {}}
+			fine(t, th.ExceptionInfoCallbackRegister(f))
+			fine(t, th.SetExceptionInfoCallback(f))
+			fine(t, th.ExceptionInfoCallbackUnregister(f))
+			time.Sleep(10 * time.Microsecond)
+		}
+	})
+	const rounds = 100
+	for i := range 4 {
+		th := in(t, rt, uint32(2+i))
+		all.Go(func() {
+			if i == 0 {
+				defer done.Store(true)
+			}
+			var s core.Handle
+			var device core.Addr
+			var id int32
+			fine(t, th.CreateStream(&s))
+			fine(t, th.Malloc(&device, 64, abi.MemMallocHugeFirst))
+			fine(t, th.StreamGetId(s, &id))
+			mu.Lock()
+			handles[uint32(id)] = s
+			mu.Unlock()
+			for range rounds {
+				fine(t, th.MemsetAsync(device, 64, 1, 64, s))
+				var last uint32
+				fine(t, th.GetThreadLastTaskId(&last))
+				err := th.SynchronizeStream(s)
+				oneOf(t, err, abi.Success, abi.ErrRTSysDma) // the callback may have got it first
+				mu.Lock()
+				if n := told[task{uint32(id), last}]; err != nil && n != 1 {
+					t.Errorf("task %d was told %d times before its failure was returned", last, n)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	for id, n := range told {
+		if n != 1 {
+			t.Errorf("%v was told %d times", id, n)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package drivertest
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+func testDrop(e *env) {
+	q := e.queue()
+	q.Drop() // nothing there
+	q.finish()
+	m := e.pinned(2)
+	var dones atomic.Int32
+	for round := range 3 {
+		q.block()
+		for i := range 500 {
+			q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Tag: tag(i), Done: func() { dones.Add(1) }})
+			q.Copy(m.addr, m.addr+1, 1, tag(i))
+		}
+		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
+		waited := make(chan bool)
+		go func() { waited <- q.Wait(0, nil) }()
+		q.Drop()
+		if !<-waited {
+			e.Fatal("Wait gave up")
+		}
+		if !q.Idle() || dones.Load() != int32(500*(round+1)) || m.host[0] != 0 {
+			e.Fatalf("after Drop: idle %v, %d tasks over, byte %d", q.Idle(), dones.Load(), m.host[0])
+		}
+		q.finish() // and nothing was said to have failed
+		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: 1})
+		q.finish()
+		if m.host[1] != 1 {
+			e.Fatal("the queue does not go on after Drop")
+		}
+		m.host[1] = 0
+	}
+	// What comes after Drop runs, even if what was dropped is not gone yet.
+	in, out := make(chan struct{}), make(chan struct{})
+	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { close(in); <-out }})
+	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1})
+	<-in
+	q.Drop()
+	q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: 2})
+	if q.Wait(brief, nil) {
+		e.Fatal("a call that runs cannot be dropped")
+	}
+	close(out)
+	q.finish()
+	if got := fmt.Sprint(m.host); got != "[0 2]" {
+		e.Fatalf("dropped, kept: %s", got)
+	}
+	// A call that has not begun is never made.
+	q.block()
+	q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { e.Error("a dropped call was made") }})
+	q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.Error("a dropped post was made") }})
+	q.Drop()
+	q.finish()
+	// A wait with a time limit is dropped without a word.
+	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Timeout: brief})
+	q.Drop()
+	q.finish()
+	time.Sleep(2 * brief)
+	q.finish()
+}
+
+// A large copy is cut short or finished, silently, and its Done is called once.
+func testDropRunningCopy(e *env) {
+	const n = 32 << 20
+	a, b := e.device(n), e.device(n)
+	q := e.queue()
+	for i := range 20 {
+		var dones atomic.Int32
+		for range 4 {
+			q.Submit(driver.Op{Kind: driver.OpCopy, Dst: b.addr, Src: a.addr, N: n, Done: func() { dones.Add(1) }})
+		}
+		time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+		q.Drop()
+		q.finish()
+		if dones.Load() != 4 {
+			e.Fatalf("%d of 4 copies are over", dones.Load())
+		}
+	}
+	e.write(a.addr, noise(1, n))
+	q.Copy(b.addr, a.addr, n, tag(1))
+	q.finish()
+	e.holds("copy after Drop", b.addr, noise(1, n))
+}
+
+// dropper is a Sink that drops the rest of its queue at the first failure.
+type dropper struct {
+	q     driver.Queue
+	after driver.Op
+	told  atomic.Int32
+}
+
+func (d *dropper) TaskFailed(driver.Tag, error) {
+	if d.told.Add(1) == 1 {
+		d.q.Drop()
+		d.q.Submit(d.after)
+	}
+}
+
+// What a queue calls may use that queue, except wait for it.
+func testReentrant(e *env) {
+	m := e.pinned(2)
+	for round := range 100 {
+		clear(m.host)
+		d := &dropper{after: driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1}}
+		q := e.dev.NewQueue(driver.QueueOptions{Sink: d})
+		d.q = q
+		f := e.d.NewFlag()
+		if round%2 == 0 {
+			q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+		}
+		q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
+		if round%2 == 0 {
+			for range 10 {
+				q.Submit(driver.Op{Kind: driver.OpFail, Err: errDropped})
+			}
+		}
+		f.Set()
+		if !q.Wait(0, nil) || !q.Wait(0, nil) { // the second for what the Sink has submitted
+			e.Fatal("Wait gave up")
+		}
+		if d.told.Load() != 1 || m.host[0] != 1 {
+			e.Fatalf("round %d: %d failures after Drop in the Sink, byte %d", round, d.told.Load(), m.host[0])
+		}
+		// A chain of tasks, each submitted by the end of the one before.
+		left := 50
+		var again func()
+		again = func() {
+			if left--; left > 0 {
+				q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr + 1, N: 1, Width: 1, Value: uint32(left), Done: again})
+			} else {
+				q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
+			}
+		}
+		f = e.d.NewFlag()
+		q.Submit(driver.Op{Kind: driver.OpPost, Fn: func() {}, Done: again})
+		f.Wait(0, nil)
+		q.Wait(0, nil)
+		if m.host[1] != 1 {
+			e.Fatalf("the chain ended at %d", m.host[1])
+		}
+	}
+}

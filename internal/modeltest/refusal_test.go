@@ -1,0 +1,204 @@
+package modeltest
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// far is more than any allocation has behind its end.
+const far = 8 << 20
+
+// refusals are calls that must be answered with a code and change nothing. None may wait: streams may be held.
+func (w *world) refusals() map[string]func(*rapid.T) {
+	type call struct {
+		what string
+		code abi.Code
+		f    func() *core.Error
+	}
+	dead := func(t *rapid.T) *buffer { // freed, and not given to somebody else since
+		b := pick(t, w.freed, "freed buffer")
+		if b.kind == pinned && w.staged {
+			t.Skip("perhaps the runtime has it")
+		}
+		for _, o := range w.buffers {
+			if b.addr < o.addr+core.Addr(len(o.want))+64 && o.addr < b.addr+core.Addr(len(b.want)) {
+				t.Skip("used again")
+			}
+		}
+		return b
+	}
+	host, dev := func(t *rapid.T) *buffer { return pick(t, w.some(pinned, registered), "host buffer") },
+		func(t *rapid.T) *buffer { return pick(t, w.some(onDevice), "device buffer") }
+	try := func(what string, f func(*rapid.T) (abi.Code, *core.Error)) func(*rapid.T) {
+		return func(t *rapid.T) {
+			t.Logf("refused: %s", what)
+			code, err := f(t)
+			expect(t, err, code, what)
+		}
+	}
+	const (
+		param   = abi.ErrRTParamInvalid
+		invalid = abi.ErrInvalidParam
+		missing = abi.ErrRTFeatureNotSupport
+		def     = abi.MemcpyDefault
+	)
+	return map[string]func(*rapid.T){
+		"refuse copy": func(t *rapid.T) {
+			s, h, d := pick(t, w.streams, "stream"), host(t), dev(t)
+			n := uint64(min(len(h.want), len(d.want)))
+			if d.dev != s.ctx.dev {
+				t.Skip("other device")
+			}
+			calls := []call{
+				{"NULL destination", invalid, func() *core.Error { return s.ctx.MemcpyAsync(0, n, h.addr, n, def, s.h) }},
+				{"NULL source", invalid, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n, 0, n, def, s.h) }},
+				{"NULL, synchronous", invalid, func() *core.Error { return s.ctx.Memcpy(0, n, h.addr, n, def) }},
+				{"unknown kind", invalid, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n, h.addr, n, 6, s.h) }},
+				{"destMax", param, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n-1, h.addr, n, def, s.h) }},
+				{"destMax, synchronous", param, func() *core.Error { return s.ctx.Memcpy(d.addr, n-1, h.addr, n, def) }},
+				{"past the end", param, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, far, h.addr, far, def, s.h) }},
+				{"past the end, down", param, func() *core.Error { return s.ctx.MemcpyAsync(h.addr, far, d.addr, far, def, s.h) }},
+				{"past the end, synchronous", param, func() *core.Error { return s.ctx.Memcpy(d.addr, far, h.addr, far, def) }},
+				{"fill past the end", param, func() *core.Error { return s.ctx.MemsetAsync(d.addr, far, 1, far, s.h) }},
+				{"fill over maxCount", param, func() *core.Error { return s.ctx.Memset(d.addr, n-1, 1, n) }},
+				{"words over memSize", invalid, func() *core.Error { return s.ctx.MemsetD32Async(d.addr, 7, 1, 2, s.h) }},
+				{"words not aligned", invalid, func() *core.Error { return s.ctx.MemsetD32Async(d.addr+1, 4, 1, 1, s.h) }},
+				{"host to host", missing, func() *core.Error { return s.ctx.MemcpyAsync(h.addr, n, h.addr, n, def, s.h) }},
+				{"2-D pitch", invalid, func() *core.Error { return s.ctx.Memcpy2dAsync(d.addr, 1, h.addr, 2, 2, 1, def, s.h) }},
+				{"2-D past the end", param, func() *core.Error { return s.ctx.Memcpy2dAsync(d.addr, far, h.addr, far, 1, 2, def, s.h) }},
+				{"2-D host to host", param, func() *core.Error { return s.ctx.Memcpy2dAsync(h.addr, 1, h.addr, 1, 1, 1, def, s.h) }},
+				{"descriptor, kind", missing, func() *core.Error { return s.ctx.MemcpyAsyncWithDesc(d.addr, abi.MemcpyHostToDevice, s.h) }},
+				{"free host", param, func() *core.Error { return s.ctx.FreeHost(d.addr) }},
+				{"free inside", param, func() *core.Error { return s.ctx.Free(d.addr + 1) }},
+				{"register device memory", param, func() *core.Error { return s.ctx.HostRegisterV2(d.addr, 1, abi.HostRegPinned) }},
+				{"unregister", abi.ErrHostMemoryNotRegistered, func() *core.Error { return s.ctx.HostUnregister(d.addr) }},
+				{"no bytes", invalid, func() *core.Error { var p core.Addr; return s.ctx.Malloc(&p, 0, 0) }},
+			}
+			if s.h == 0 {
+				calls = slices.DeleteFunc(calls, func(c call) bool { return c.what == "descriptor, kind" })
+			}
+			c := calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")]
+			t.Logf("refused: %s", c.what)
+			expect(t, c.f(), c.code, c.what)
+		},
+		"refuse freed memory": try("freed memory", func(t *rapid.T) (abi.Code, *core.Error) {
+			s, b, h, d := pick(t, w.streams, "stream"), dead(t), host(t), dev(t)
+			switch rapid.IntRange(0, 5).Draw(t, "call") {
+			case 0:
+				return param, s.ctx.MemcpyAsync(b.addr, 1, h.addr, 1, def, s.h)
+			case 1:
+				return param, s.ctx.MemcpyAsync(d.addr, 1, b.addr, 1, def, s.h)
+			case 2:
+				return param, s.ctx.Memcpy(b.addr, 1, h.addr, 1, def)
+			case 3:
+				return param, s.ctx.MemsetAsync(b.addr, 1, 1, 1, s.h)
+			case 4:
+				return param, s.ctx.Free(b.addr)
+			}
+			n, at := uint64(1), uint64(7)
+			a := abi.MemcpyBatchAttr{DstLoc: location(b), SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeHost}}
+			zero := uint64(0)
+			err := s.ctx.MemcpyBatchAsync(&b.addr, &n, &h.addr, &n, 1, &a, &zero, 1, &at, s.h)
+			if at != 0 {
+				t.Fatalf("failIndex is %d", at)
+			}
+			return param, err
+		}),
+		"refuse foreign context": try("foreign context", func(t *rapid.T) (abi.Code, *core.Error) {
+			s, ctx, h, d := pick(t, w.streams, "stream"), pick(t, w.ctxs, "context"), host(t), dev(t)
+			if s.ctx == ctx || s.h == 0 {
+				t.Skip("no")
+			}
+			w.reach(t, ctx, d)
+			const foreign = abi.ErrRTStreamContext
+			switch rapid.IntRange(0, 4).Draw(t, "call") {
+			case 0:
+				return foreign, ctx.MemcpyAsync(d.addr, 1, h.addr, 1, def, s.h)
+			case 1:
+				return foreign, ctx.MemsetAsync(d.addr, 1, 1, 1, s.h)
+			case 2:
+				return foreign, ctx.Memcpy2dAsync(d.addr, 1, h.addr, 1, 1, 1, def, s.h)
+			case 3:
+				return foreign, ctx.DestroyStream(s.h)
+			}
+			if len(w.events) == 0 {
+				t.Skip("no event")
+			}
+			return foreign, ctx.RecordEvent(w.events[0].h, s.h)
+		}),
+		"refuse dead stream": try("dead stream", func(t *rapid.T) (abi.Code, *core.Error) {
+			s, ctx, h, d := pick(t, w.gone, "dead stream"), pick(t, w.ctxs, "context"), host(t), dev(t)
+			if rapid.Bool().Draw(t, "synchronise") {
+				return abi.ErrRTInvalidHandle, ctx.SynchronizeStream(s)
+			}
+			return abi.ErrRTInvalidHandle, ctx.MemcpyAsync(d.addr, 1, h.addr, 1, def, s)
+		}),
+		"refuse without context": try("no context", func(t *rapid.T) (abi.Code, *core.Error) {
+			th, s, h, d := w.rt.NewThread(2), pick(t, w.streams, "stream"), host(t), dev(t)
+			if rapid.Bool().Draw(t, "synchronous") {
+				return abi.ErrRTContextNull, th.Memcpy(d.addr, 1, h.addr, 1, def)
+			}
+			return abi.ErrRTContextNull, th.MemcpyAsync(d.addr, 1, h.addr, 1, def, s.h)
+		}),
+		"refuse peer": try("peer not enabled", func(t *rapid.T) (abi.Code, *core.Error) {
+			s, a, b := pick(t, w.streams, "stream"), dev(t), dev(t)
+			if a.addr == b.addr || !w.prod.PeerEnable || a.dev == s.ctx.dev || w.peers[s.ctx.dev][a.dev] {
+				t.Skip("allowed")
+			}
+			return param, s.ctx.MemcpyAsync(a.addr, 1, b.addr, 1, def, s.h)
+		}),
+		"refuse batch": func(t *rapid.T) {
+			s, h, d := pick(t, w.streams, "stream"), host(t), dev(t)
+			if d.dev != s.ctx.dev {
+				t.Skip("other device")
+			}
+			dsts, srcs := []core.Addr{d.addr, d.addr}, []core.Addr{h.addr, h.addr}
+			sizes, maxs, starts := []uint64{1, 1}, []uint64{1, 1}, []uint64{0}
+			attrs := []abi.MemcpyBatchAttr{{DstLoc: location(d), SrcLoc: location(h)}}
+			const untouched, none = uint64(7), ^uint64(0)
+			code, want := param, uint64(0)
+			switch rapid.IntRange(0, 8).Draw(t, "fault") {
+			case 0:
+				code, want, maxs[1] = invalid, untouched, 0
+			case 1:
+				sizes[0] = 0
+			case 2:
+				dsts[0] = 0
+			case 3:
+				attrs[0].DstLoc.ID++
+			case 4:
+				attrs[0].SrcLoc.Type = 2
+			case 5:
+				starts[0], want = 1, none
+			case 6:
+				attrs[0].Rsv[3], code, want = 1, invalid, untouched
+			case 7:
+				sizes[0], maxs[0], want = far, far, none
+			case 8:
+				srcs[0], attrs[0].SrcLoc = d.addr, attrs[0].DstLoc
+			}
+			t.Logf("refused: batch %d", want)
+			at := untouched
+			expect(t, s.ctx.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
+			if at != want {
+				t.Fatalf("failIndex is %d, want %d", int64(at), int64(want))
+			}
+		},
+		"refuse registration": try("registered twice", func(t *rapid.T) (abi.Code, *core.Error) {
+			b := pick(t, w.some(registered), "registered buffer")
+			return abi.ErrHostMemoryAlreadyRegistered, w.ctxs[0].HostRegisterV2(b.at(len(b.want)-1), 5, abi.HostRegPinned)
+		}),
+		"refuse old query": try("old query", func(t *rapid.T) (abi.Code, *core.Error) {
+			e := pick(t, w.events, "event")
+			if e.kind != exEvent {
+				t.Skip("allowed")
+			}
+			var st abi.EventStatus
+			return missing, e.ctx.QueryEvent(e.h, &st)
+		}),
+	}
+}
