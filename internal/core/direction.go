@@ -100,10 +100,14 @@ func (rt *Runtime) peerDenied(api, arg string, d *Device, l driver.Location) *Er
 		return nil
 	}
 	o := rt.byPhys(l.Device)
-	if o == nil || !d.reaches(o) {
+	switch {
+	case o != nil && d.reaches(o):
+		return nil
+	case !rt.prod.Peer:
+		return refused(api, arg, "is memory of device %s, and %s has no copies between devices", deviceName(o), rt.prod.Name)
+	default:
 		return refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", deviceName(o), d.user)
 	}
-	return nil
 }
 
 // deviceName is a device's user id, for messages.
