@@ -155,7 +155,8 @@ type QueueOptions struct {
 
 // Sink is told how queued work fails.
 type Sink interface {
-	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held.
+	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held. It
+	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
 	TaskFailed(tag Tag, err error)
 }
 

@@ -9,15 +9,15 @@ import (
 type OpKind uint8
 
 const (
-	OpCopy   OpKind = iota // N bytes from Src to Dst
+	OpCopy   OpKind = iota // N bytes from Src to Dst; overlapping ranges end as memmove leaves them
 	OpCopy2D               // Height rows of N bytes; row pitches DstPitch, SrcPitch
 	OpBatch                // the segments of Segs, in any order
 	OpFill                 // N elements of Width bytes (1 or 4) at Dst get Value
 	OpDesc                 // the copy that the descriptor at Src describes when the operation runs
 	OpOffset               // N bytes from *Src + SrcPitch to *Dst + DstPitch; the cells are read when it runs
-	OpSet                  // Flag is set
+	OpSet                  // Flag is set; if dropped and Err is not nil, Flag can never be set, for that reason
 	OpClear                // Flag is cleared
-	OpAwait                // nothing behind it runs before Flag is set, or Timeout (0: none) has passed: ErrTimeout
+	OpAwait                // nothing behind it runs before Flag is set; ErrTimeout after Timeout (0: none), counted from its turn
 	OpPost                 // Fn is called where the operation runs: short, never blocking, no user code
 	OpCall                 // Fn is called on a goroutine of its own; the queue waits until it returns
 	OpFail                 // fails with Err
@@ -62,7 +62,8 @@ type Segment struct {
 	N        uint64
 }
 
-// Segments is a list of copies that belongs to whoever holds it; drivers release it when the batch is done.
+// Segments is a list of copies that belongs to whoever holds it. A queue releases it when the batch is over; Driver.Run
+// may change it and leaves releasing it to the caller.
 type Segments struct {
 	List  []Segment
 	Bytes uint64 // sum of N

@@ -150,8 +150,15 @@ func (j *job) chunk(i int64) (err error) {
 	return nil
 }
 
-// cut divides the batch into chunks of about chunkFor bytes.
+// cut divides the batch into chunks of about chunkFor bytes. Segments that are larger are split first; the order of the
+// list means nothing, so the rest of one goes to its end.
 func (j *job) cut(s *driver.Segments) {
+	for i := 0; i < len(s.List); i++ {
+		if g := s.List[i]; g.N > chunkBytes {
+			s.List[i].N = chunkBytes
+			s.List = append(s.List, driver.Segment{Dst: g.Dst + chunkBytes, Src: g.Src + chunkBytes, N: g.N - chunkBytes})
+		}
+	}
 	step := chunkFor(s.Bytes)
 	j.cuts = append(j.cuts[:0], 0)
 	var bytes uint64
