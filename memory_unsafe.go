@@ -1,12 +1,16 @@
 package ropeway
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // addrOf is where b is. The pointer leaks, so that b is not on a stack: stacks move while a copy is under way.
 func addrOf(b []byte) Ptr {
 	p := unsafe.Pointer(unsafe.SliceData(b))
 	if never {
 		sink = p
+		runtime.KeepAlive(sink)
 	}
 	return Ptr(p)
 }

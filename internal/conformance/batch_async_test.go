@@ -39,6 +39,7 @@ func batchAsyncProofs(call batchCall) map[int]proof {
 			a.fails(e, err, caseOf(e.T, "aclrtMemcpyBatchAsync", k).Code, index)
 			e.ok(e.th.SynchronizeStream(whole.stream))
 			whole.arrived(e, func(i int) bool { return index == 1 && i == 0 })
+			e.sameAnswer(b.only(k, three, call)(e), err)
 			return err
 		}
 	}

@@ -150,7 +150,9 @@ func batchBreakers(more breakers[batchArgs]) breakers[batchArgs] {
 	return b
 }
 
-func foreignDst(a *batchArgs, i int) { a.attrs[i].DstLoc.ID = 1 }
+func foreignDst(a *batchArgs, i int) {
+	a.attrs[i].DstLoc = abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}
+}
 func foreignSrc(a *batchArgs, i int) {
 	a.attrs[i].SrcLoc = abi.MemLocation{Type: abi.MemLocationTypeDevice}
 }
@@ -191,6 +193,7 @@ func batchNowProofs(call batchCall) map[int]proof {
 			whole.dsts[1] = whole.dsts[0] // it may be gone
 			whole.old[1] = whole.old[0]
 			whole.arrived(e, none)
+			e.sameAnswer(b.only(k, three, call)(e), err)
 			return err
 		}
 	}
@@ -232,6 +235,7 @@ func batchRule(b breakers[batchArgs], k int, index uint64, call batchCall) proof
 		b.spoil(e, a, k)
 		err := call(e, a)
 		a.fails(e, err, codeOf(err), index)
+		e.sameAnswer(b.only(k, three, call)(e), err)
 		return err
 	}
 }

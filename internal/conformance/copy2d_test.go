@@ -82,8 +82,8 @@ var nowPlaneBreakers = planeBreakers(breakers[planeArgs]{
 	8:  func(e *env, a *planeArgs) { a.kind = d2d },
 	9:  func(e *env, a *planeArgs) { a.th = e.stranger() },
 	10: func(e *env, a *planeArgs) { a.src = e.freed(host, 64) },
-	11: func(e *env, a *planeArgs) { a.dst, a.src = e.pinned(64), e.pinned(64) },
-	13: func(e *env, a *planeArgs) { a.spitch = 1 << 20 },
+	11: func(e *env, a *planeArgs) { a.dst, a.src = e.pinned(128), e.pinned(64) },
+	13: func(e *env, a *planeArgs) { a.src = e.hole() + 4096 },
 })
 
 // nothingToDo is the proof of rule 1 of both calls.
@@ -187,7 +187,7 @@ func init() {
 
 var asyncPlaneBreakers = planeBreakers(breakers[planeArgs]{
 	6:  func(e *env, a *planeArgs) { a.stream = garbage },
-	7:  func(e *env, a *planeArgs) { a.stream = 0 },
+	7:  func(e *env, a *planeArgs) { a.stream, a.th = 0, e.stranger() },
 	8:  tooHigh,
 	9:  tooWide,
 	10: func(e *env, a *planeArgs) { a.th = e.stranger() },

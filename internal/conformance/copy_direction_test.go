@@ -164,6 +164,34 @@ func memcpy2dAsync(_ *env, a *copyArgs) *core.Error {
 	return a.th.Memcpy2dAsync(a.dst, 16, a.src, 16, 16, 4, a.kind, a.stream)
 }
 
+// TestToItself checks that a copy onto itself is a success, once the direction is allowed.
+func TestToItself(t *testing.T) {
+	for _, tt := range []struct {
+		product, form string
+		w             where
+		kind          abi.MemcpyKind
+		want          abi.Code
+	}{
+		{"A2", "EP", dev, d2d, abi.Success}, {"A2", "EP", dev, h2h, abi.Success}, {"A2", "EP", host, dflt, abi.ErrRTFeatureNotSupport},
+		{"A2", "EP", unreg, h2d, abi.Success}, {"A2", "EP", unreg, d2d, abi.Success}, {"A2", "EP", unreg, dflt, abi.ErrRTFeatureNotSupport},
+		{"310", "EP", host, dflt, abi.Success}, {"310", "EP", unreg, h2d, abi.Success},
+		{"310B", "RC", dev, h2d, abi.Success}, {"310B", "RC", unreg, h2d, abi.Success}, {"310B", "RC", unreg, d2d, abi.Success},
+	} {
+		e := newEnv(t, machine{product: tt.product, form: tt.form})
+		p := e.memory(tt.w, 64)
+		e.write(p, noise(64, 1))
+		e.faults.FailAll(faulty.Task, errors.New("something was queued"))
+		e.faults.FailAll(faulty.Run, errors.New("something was copied"))
+		s := e.foreign() // not looked at
+		if err := e.th.MemcpyAsync(p, 64, p, 64, tt.kind, s); codeOf(err) != tt.want {
+			t.Errorf("%s %s, %s, %v: got %v, want %d", tt.product, tt.form, tt.w, tt.kind, err, tt.want)
+		}
+		e.faults.Heal()
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(p, noise(64, 1))
+	}
+}
+
 // TestSynchronousDirections checks that aclrtMemcpy follows the addresses, whatever kind says, in every form.
 func TestSynchronousDirections(t *testing.T) {
 	for _, m := range []machine{{}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {

@@ -184,12 +184,23 @@ func (e *env) unmapped() core.Addr {
 type breakers[A any] map[int]func(e *env, a *A)
 
 // from is the proof of rule k: the arguments that good makes, with rule k and all later ones broken. The answer must be
-// k's.
+// k's: the same, down to the argument it blames, as with nothing else broken.
 func (b breakers[A]) from(k int, good func(e *env) *A, call func(e *env, a *A) *core.Error) proof {
 	return func(e *env) *core.Error {
+		alone := b.only(k, good, call)(e)
 		a := good(e)
 		b.spoil(e, a, k)
-		return call(e, a)
+		err := call(e, a)
+		e.sameAnswer(alone, err)
+		return err
+	}
+}
+
+// sameAnswer checks that two calls ended alike.
+func (e *env) sameAnswer(alone, err *core.Error) {
+	e.Helper()
+	if codeOf(alone) != codeOf(err) || alone != nil && alone.Arg != err.Arg {
+		e.Errorf("alone: %v\nwith later rules broken: %v", alone, err)
 	}
 }
 

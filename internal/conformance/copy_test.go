@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -137,8 +138,11 @@ func (e *env) refusesMemory(call copyCall) {
 		a := up()
 		old := a.dst
 		change(a)
-		if err := call(e, a); codeOf(err) != abi.ErrRTParamInvalid {
+		err := call(e, a)
+		if codeOf(err) != abi.ErrRTParamInvalid {
 			e.Errorf("%s: got %v, want 107000", what, err)
+		} else if !strings.HasSuffix(what, map[string]string{"src": "source", "dst": "destination"}[err.Arg]) {
+			e.Errorf("%s: it blames %s: %v", what, err.Arg, err)
 		}
 		e.ok(e.th.SynchronizeStream(a.stream))
 		e.holds(old, noise(n, 3))
@@ -147,10 +151,10 @@ func (e *env) refusesMemory(call copyCall) {
 	refused("freed pinned source", func(a *copyArgs) { a.src = e.freed(host, n) })
 	refused("freed device destination", func(a *copyArgs) { a.dst = e.freed(dev, n) })
 	refused("freed pinned destination", func(a *copyArgs) { a.src, a.dst = a.dst, e.freed(host, n) })
-	refused("past the end of the source", func(a *copyArgs) { a.src = e.device(n); a.count = n + 33 })
+	refused("past the end of the source", func(a *copyArgs) { a.src, a.dst, a.count = e.device(n), e.device(2*n), n+33 })
 	refused("past the end of a pinned source", func(a *copyArgs) { a.src = e.pinned(n) + n - 64; a.count = 65 })
 	refused("past the end of the destination", func(a *copyArgs) { a.dst += n - 64; a.count = 97 })
-	refused("past the end of memory", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
+	refused("as long as memory, destination", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
 	refused("a gap in the source", func(a *copyArgs) { a.src = e.hole() })
 	refused("a source that is gone", func(a *copyArgs) { a.src = e.unmapped(); a.count = 64 })
 	refused("no memory", func(a *copyArgs) { a.src = 16; a.count = 64 })
@@ -194,6 +198,19 @@ func asyncProofs(call copyCall) map[int]proof {
 		},
 		10: func(e *env) *core.Error {
 			e.refusesMemory(call)
+			for arg, change := range map[string]func(a *copyArgs){
+				"src": func(a *copyArgs) { a.src = e.freed(host, 64) },
+				"dst": func(a *copyArgs) { a.dst, a.src, a.count, a.destMax = a.dst+32, e.pinned(96), 96, 96 },
+			} {
+				a := upload(e)
+				a.kind = buf
+				change(a)
+				err := call(e, a)
+				e.want(err, abi.ErrRTParamInvalid)
+				if err.Arg != arg {
+					e.Errorf("it blames %q, want %q: %v", err.Arg, arg, err)
+				}
+			}
 			return b.from(10, upload, call)(e)
 		},
 		11: func(e *env) *core.Error {
@@ -228,7 +245,12 @@ func asyncProofs(call copyCall) map[int]proof {
 			return err
 		},
 		17: func(e *env) *core.Error {
-			a := uploadPageable(e)
+			// Also on a stream of another device: it is the current one that counts.
+			o, a := e.rt.NewThread(4), uploadPageable(e)
+			e.ok(o.SetDevice(1))
+			e.ok(o.CreateStream(&a.stream))
+			e.want(e.whileAborting(func() *core.Error { return call(e, a) }), abi.ErrRTDeviceTaskAbort)
+			a.stream = e.stream()
 			return e.whileAborting(func() *core.Error { return call(e, a) })
 		},
 		19: func(e *env) *core.Error {

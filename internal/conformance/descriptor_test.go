@@ -121,6 +121,7 @@ func init() {
 			b.spoil(e, a, k)
 			err := setDesc(e, a)
 			e.holds(desc, noise(64, 3))
+			e.sameAnswer(b.only(k, across, setDesc)(e), err)
 			return err
 		}
 	}

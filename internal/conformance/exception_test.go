@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -268,6 +270,19 @@ func proveFaults() {
 		}
 		e.faults.Lose(0)
 		e.want(e.th.GetMemUceInfo(0, &uce[0], 1, &n), abi.ErrRTLostHeartbeat)
+		// A thread without a context takes that of a configured default device, and asks about that one only.
+		e = e.bare()
+		file := filepath.Join(e.TempDir(), "acl.json")
+		if err := os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600); err != nil {
+			e.Fatal(err)
+		}
+		e.ok(e.th.Init(cstr(file)))
+		for range 2 {
+			e.want(e.th.GetMemUceInfo(0, &uce[0], 1, &n), abi.ErrRTContextNull)
+			e.want(e.th.MemUceRepair(0, &uce[0], 1), abi.ErrRTContextNull)
+		}
+		e.ok(e.th.GetMemUceInfo(1, &uce[0], 1, &n))
+		e.ok(e.stranger().MemUceRepair(1, &uce[0], 1))
 	})
 
 	prove("aclrtMemUceRepair", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).stranger().MemUceRepair(-1, nil, 21) })

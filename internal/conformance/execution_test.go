@@ -121,6 +121,7 @@ func proveSubscribe() {
 		// A subscription made again does not bring back what the first had.
 		s = e.own()
 		e.ok(e.th.LaunchCallback(fail, 0, noHold, s))
+		e.ok(e.th.SynchronizeStream(s)) // now it is pending
 		e.ok(e.th.UnSubscribeReport(me, s))
 		e.ok(e.th.SubscribeReport(me, s))
 		e.want(e.th.ProcessReport(5), abi.ErrRTReportTimeout)
@@ -243,6 +244,7 @@ func proveProcess() {
 		e.ok(e.waits(func() { release(); e.ok(other.LaunchCallback(count, 0, hold, a)) }, func() *core.Error { return e.th.ProcessReport(-1) }))
 		// What was aborted does not run.
 		e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("an aborted callback ran") }, 0, noHold, a))
+		e.ok(e.th.SynchronizeStream(a)) // now it is pending
 		e.ok(e.th.LaunchCallback(func(core.Addr) { e.Error("an aborted callback ran") }, 0, hold, a))
 		e.ok(e.th.StreamAbort(a))
 		e.want(e.th.ProcessReport(5), abi.ErrRTReportTimeout)

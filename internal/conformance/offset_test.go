@@ -78,6 +78,7 @@ func init() {
 				e.Errorf("it blames %q, want %q: %v", err.Arg, arg, err)
 			}
 			a.isOld(e)
+			e.sameAnswer(b.only(k, behind, withOffset)(e), err)
 			return err
 		}
 	}

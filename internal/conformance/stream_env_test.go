@@ -84,6 +84,22 @@ func (e *env) within(f func() *core.Error) *core.Error {
 	}
 }
 
+// here is e.th's current context.
+func (e *env) here() core.Handle {
+	e.Helper()
+	var c core.Handle
+	e.ok(e.th.GetCurrentContext(&c))
+	return c
+}
+
+// sibling is another thread in e.th's context.
+func (e *env) sibling() *core.Thread {
+	e.Helper()
+	th := e.rt.NewThread(6)
+	e.ok(th.SetCurrentContext(e.here()))
+	return th
+}
+
 // elsewhere is a thread whose current context is another one than e.th's, on the same device.
 func (e *env) elsewhere() *core.Thread {
 	e.Helper()

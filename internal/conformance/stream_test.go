@@ -163,14 +163,6 @@ func proveDestroy() {
 	})
 }
 
-// here is e.th's current context.
-func (e *env) here() core.Handle {
-	e.Helper()
-	var c core.Handle
-	e.ok(e.th.GetCurrentContext(&c))
-	return c
-}
-
 func proveSynchronize() {
 	prove("aclrtSynchronizeStream", 1, func(e *env) *core.Error { return e.stranger().SynchronizeStream(garbage) })
 	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
@@ -265,14 +257,6 @@ func proveSynchronize() {
 		e.ok(e.waits(release, func() *core.Error { return e.th.SynchronizeStreamWithTimeout(s, -1) }))
 		e.ok(e.th.SynchronizeStreamWithTimeout(s, 1))
 	})
-}
-
-// sibling is another thread in e.th's context.
-func (e *env) sibling() *core.Thread {
-	e.Helper()
-	th := e.rt.NewThread(6)
-	e.ok(th.SetCurrentContext(e.here()))
-	return th
 }
 
 func proveQueries() {

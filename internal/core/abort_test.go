@@ -123,6 +123,92 @@ func TestAbortHammer(t *testing.T) {
 	}
 }
 
+// tardyDriver is a driver whose queues tell a waiter that can be cancelled later than others that they are done.
+type tardyDriver struct {
+	driver.Driver
+	slow chan struct{} // closed when such waiters may go on
+}
+
+func (d tardyDriver) Open(i int) (driver.Device, error) {
+	dev, err := d.Driver.Open(i)
+	return tardyDevice{dev, d.slow}, err
+}
+
+type tardyDevice struct {
+	driver.Device
+	slow chan struct{}
+}
+
+func (d tardyDevice) NewQueue(o driver.QueueOptions) driver.Queue {
+	return tardyQueue{d.Device.NewQueue(o), d.slow}
+}
+
+type tardyQueue struct {
+	driver.Queue
+	slow chan struct{}
+}
+
+func (q tardyQueue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	done := q.Queue.Wait(timeout, cancel)
+	if cancel != nil {
+		<-q.slow
+	}
+	return done
+}
+
+// TestAbortSeenLate shows that whoever waited during an abort is told, even if it looks when the abort is long over.
+func TestAbortSeenLate(t *testing.T) {
+	for code, abort := range map[abi.Code]func(th *core.Thread, s core.Handle) *core.Error{
+		abi.ErrRTStreamAbort:     (*core.Thread).StreamAbort,
+		abi.ErrRTDeviceTaskAbort: func(th *core.Thread, _ core.Handle) *core.Error { return th.DeviceTaskAbort(0, 0) },
+	} {
+		d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := product.Find("A2", "")
+		slow := make(chan struct{})
+		rt := core.New(core.Options{Driver: tardyDriver{d, slow}, Product: p})
+		th, waiter := in(t, rt, 1), in(t, rt, 2)
+		var s core.Handle
+		must(t, th.CreateStream(&s))
+		must(t, th.SubscribeReport(7, s)) // who never comes
+		must(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s))
+		got := make(chan *core.Error)
+		go func() { got <- waiter.SynchronizeStreamCancel(s, make(chan struct{})) }()
+		time.Sleep(20 * time.Millisecond)
+		must(t, abort(th, s))
+		close(slow)
+		oneOf(t, <-got, code)
+		must(t, th.SynchronizeStream(s))
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestExceptionCallbackMaySynchronize shows that a callback does not wait for itself.
+func TestExceptionCallbackMaySynchronize(t *testing.T) {
+	noLeaks(t)
+	rt, th, faults := newFaulty(t)
+	var s core.Handle
+	var device core.Addr
+	fine(t, th.CreateStream(&s))
+	fine(t, th.Malloc(&device, 64, abi.MemMallocHugeFirst))
+	inside := in(t, rt, 2)
+	got := make(chan *core.Error, 1)
+	fine(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1, Call: func(core.Addr) { got <- inside.SynchronizeStream(s) }}))
+	faults.Fail(faulty.Task, 1, driver.ErrFault)
+	fine(t, th.MemsetAsync(device, 64, 1, 64, s))
+	select {
+	case err := <-got:
+		oneOf(t, err, abi.ErrRTSysDma)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for itself")
+	}
+	fine(t, th.SynchronizeStream(s))
+}
+
 // TestExceptionHammer makes tasks fail on many streams. Every failure is told exactly once, before any thread gets it
 // from a synchronisation, also while callbacks come and go, and a callback may synchronise the stream it is told of.
 func TestExceptionHammer(t *testing.T) {

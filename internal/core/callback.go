@@ -14,7 +14,8 @@ type (
 	TaskAbortFunc   = func(deviceID int32, stage abi.DeviceTaskAbortStage, timeout uint32, args Addr) int32
 )
 
-// callbackState is what the program wants to be told, and what it has been told of errors.
+// callbackState is what the program wants to be told, and what it has been told of errors. Nothing is called and no
+// other lock is taken while its locks are held.
 type callbackState struct {
 	patience atomic.Int64 // how long an abort waits for a stream, in nanoseconds; 0: abortPatience
 

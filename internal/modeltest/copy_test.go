@@ -51,14 +51,14 @@ func (w *world) alloc(t *rapid.T, kind place, ctx *settings, n int) *buffer {
 		}
 	}
 	copy(b.mem, b.want)
-	t.Logf("new %v at %#x", b, b.addr)
+	w.logf(t, "new %v at %#x", b, b.addr)
 	w.buffers = append(w.buffers, b)
 	return b
 }
 
 func (w *world) free(t *rapid.T, b *buffer) {
 	w.orderHost(t, writes(b, 0, len(b.want)))
-	t.Logf("free %v", b)
+	w.logf(t, "free %v", b)
 	switch b.kind {
 	case onDevice:
 		must(t, w.ctxs[0].Free(b.addr)) // any context will do
@@ -102,7 +102,7 @@ func (w *world) inject(t *rapid.T) abi.Code {
 		{faulty.Code(abi.ErrRTAicoreException), abi.ErrRTAicoreException},
 	}).Draw(t, "failure")
 	w.drv.Fail(faulty.Task, 1, f.err)
-	t.Logf("the next task fails with %d", f.code)
+	w.logf(t, "the next task fails with %d", f.code)
 	return f.code
 }
 
@@ -167,14 +167,14 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 		"free": func(t *rapid.T) { w.free(t, pick(t, w.buffers, "buffer")) },
 		"register": func(t *rapid.T) {
 			b := pick(t, w.some(pageable), "pageable buffer")
-			t.Logf("register %v", b)
+			w.logf(t, "register %v", b)
 			must(t, w.ctxs[0].HostRegisterV2(b.addr, uint64(len(b.want)), abi.HostRegPinned))
 			b.kind = registered
 		},
 		"unregister": func(t *rapid.T) {
 			b := pick(t, w.some(registered), "registered buffer")
 			w.orderHost(t, writes(b, 0, len(b.want)))
-			t.Logf("unregister %v", b)
+			w.logf(t, "unregister %v", b)
 			must(t, w.ctxs[0].HostUnregister(b.addr))
 			b.kind = pageable
 		},
@@ -183,7 +183,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			off, n := part(t, b, len(b.want), "bytes")
 			w.orderHost(t, writes(b, off, n))
 			v := rapid.Byte().Draw(t, "value")
-			t.Logf("host writes %v [%d,%d)", b, off, off+n)
+			w.logf(t, "host writes %v [%d,%d)", b, off, off+n)
 			for i := off; i < off+n; i++ {
 				b.mem[i] = v + byte(i)
 				b.want[i] = v + byte(i)
@@ -193,7 +193,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			b := pick(t, w.some(pinned, registered, pageable), "host buffer")
 			off, n := part(t, b, len(b.want), "bytes")
 			w.orderHost(t, reads(b, off, n))
-			t.Logf("host reads %v [%d,%d)", b, off, off+n)
+			w.logf(t, "host reads %v [%d,%d)", b, off, off+n)
 			compare(t, b, off, b.mem[off:off+n])
 		},
 		"copy": func(t *rapid.T) {
@@ -201,7 +201,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			dst, to, src, from, n := w.ends(t, true)
 			w.reach(t, ctx, dst, src)
 			w.orderHost(t, writes(dst, to, n), reads(src, from, n))
-			t.Logf("copy %v+%d <- %v+%d, %d bytes", dst, to, src, from, n)
+			w.logf(t, "copy %v+%d <- %v+%d, %d bytes", dst, to, src, from, n)
 			must(t, ctx.Memcpy(dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), rapid.SampledFrom(anyKind).Draw(t, "kind")))
 			move(dst, to, src, from, n)()
 		},
@@ -217,7 +217,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			w.orderHost(t, reads(src, 0, n))
 			w.order(t, s, writes(dst, to, n))
 			w.staged = true
-			t.Logf("copy buffered %v+%d <- %v, %d bytes, on %v", dst, to, src, n, s)
+			w.logf(t, "copy buffered %v+%d <- %v, %d bytes, on %v", dst, to, src, n, s)
 			must(t, s.ctx.MemcpyAsync(dst.at(to), uint64(n), src.at(0), uint64(n), abi.MemcpyHostToBufToDevice, s.h))
 			w.queued(s, 0, move(dst, to, src, 0, n), writes(dst, to, n))
 		},
@@ -247,7 +247,7 @@ func (w *world) copyAsync(t *rapid.T) {
 	kind := kindFor(t, dst, src)
 	waits := n > 0 && (dst.kind == pageable || src.kind == pageable)
 	call := func() *core.Error {
-		t.Logf("copy async %v+%d <- %v+%d, %d bytes, kind %d, on %v", dst, to, src, from, n, kind, s)
+		w.logf(t, "copy async %v+%d <- %v+%d, %d bytes, kind %d, on %v", dst, to, src, from, n, kind, s)
 		return s.ctx.MemcpyAsync(dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind, s.h)
 	}
 	if waits {
@@ -307,7 +307,7 @@ func (w *world) copy2D(t *rapid.T) {
 	if kind == abi.MemcpyHostToHost || kind == abi.MemcpyDeviceToDevice && !async { // refused by name
 		kind = abi.MemcpyDefault
 	}
-	t.Logf("copy 2D %v+%d <- %v+%d, %dx%d bytes, pitches %d %d, kind %d, async %t on %v", dst, to, src, from, width, height, dpitch, spitch, kind, async, s)
+	w.logf(t, "copy 2D %v+%d <- %v+%d, %dx%d bytes, pitches %d %d, kind %d, async %t on %v", dst, to, src, from, width, height, dpitch, spitch, kind, async, s)
 	uses := []use{writes(dst, to, dspan), reads(src, from, sspan)}
 	waits := dst.kind == pageable || src.kind == pageable
 	call := func() *core.Error {
@@ -360,7 +360,7 @@ func (w *world) fill(t *rapid.T) {
 	}
 	w.reach(t, s.ctx, b)
 	most := uint64(len(b.want) - off)
-	t.Logf("fill %v [%d,%d) with %#x, words %t, async %t on %v", b, off, off+n, value, words, async, s)
+	w.logf(t, "fill %v [%d,%d) with %#x, words %t, async %t on %v", b, off, off+n, value, words, async, s)
 	call := func() *core.Error {
 		switch {
 		case words && async:
@@ -432,7 +432,7 @@ func (w *world) batch(t *rapid.T) {
 		if i == 0 || attrs[len(attrs)-1] != a || rapid.Bool().Draw(t, "new attribute") {
 			attrs, starts = append(attrs, a), append(starts, uint64(i))
 		}
-		t.Logf("segment %d: %v+%d <- %v+%d, %d bytes", i, g.dst, g.to, g.src, g.from, g.n)
+		w.logf(t, "segment %d: %v+%d <- %v+%d, %d bytes", i, g.dst, g.to, g.src, g.from, g.n)
 	}
 	effect := func() {
 		for _, g := range segs {
@@ -446,7 +446,7 @@ func (w *world) batch(t *rapid.T) {
 		}
 		return err
 	}
-	t.Logf("batch, async %t on %v", async, s)
+	w.logf(t, "batch, async %t on %v", async, s)
 	if !async {
 		w.orderHost(t, uses...)
 		must(t, done(s.ctx.MemcpyBatch(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at)))
@@ -489,7 +489,7 @@ func (w *world) setCell(t *rapid.T) {
 	off := rapid.IntRange(0, (len(b.want)-8)/8).Draw(t, "cell") * 8
 	w.orderHost(t, writes(b, off, 8))
 	word := binary.LittleEndian.AppendUint64(nil, uint64(target.addr))
-	t.Logf("cell %v+%d = address of %v", b, off, target)
+	w.logf(t, "cell %v+%d = address of %v", b, off, target)
 	must(t, w.ctxs[b.dev].Memcpy(b.at(off), 8, addrOf(word), 8, abi.MemcpyHostToDevice))
 	runtime.KeepAlive(word)
 	copy(b.want[off:], word)
@@ -507,7 +507,7 @@ func (w *world) copyOffset(t *rapid.T) {
 	uses := []use{reads(dc.b, dc.off, 8), reads(sc.b, sc.off, 8)}
 	base := func(c cell) core.Addr { return core.Addr(binary.LittleEndian.Uint64(c.b.want[c.off:])) }
 	call := func() *core.Error {
-		t.Logf("copy with offset: cells %v+%d, %v+%d, offsets %d, %d, %d bytes, on %v", dc.b, dc.off, sc.b, sc.off, do, so, n, s)
+		w.logf(t, "copy with offset: cells %v+%d, %v+%d, offsets %d, %d, %d bytes, on %v", dc.b, dc.off, sc.b, sc.off, do, so, n, s)
 		return s.ctx.MemcpyAsyncWithOffset(dc.b.at(dc.off), uint64(do+n), uint64(do), sc.b.at(sc.off), uint64(n), uint64(so), abi.MemcpyInnerDeviceToDevice, s.h)
 	}
 	w.indirect(t, s, call, base(dc)+core.Addr(do), base(sc)+core.Addr(so), n, uses)
@@ -569,7 +569,7 @@ func (w *world) setDescriptor(t *rapid.T) {
 		t.Skip("nothing")
 	}
 	w.orderHost(t, writes(d, 0, len(d.want)))
-	t.Logf("descriptor %v = %v+%d <- %v+%d, %d bytes", d, dst, to, src, from, n)
+	w.logf(t, "descriptor %v = %v+%d <- %v+%d, %d bytes", d, dst, to, src, from, n)
 	must(t, w.ctxs[d.dev].SetMemcpyDesc(d.addr, abi.MemcpyInnerDeviceToDevice, src.at(from), dst.at(to), uint64(n), 0))
 	l := w.layout()
 	clear(d.want)
@@ -593,7 +593,7 @@ func (w *world) copyDescriptor(t *rapid.T) {
 		control = 12 // bytes that the call itself rewrites, at once
 	}
 	call := func() *core.Error {
-		t.Logf("copy by descriptor %v: %#x <- %#x, %d bytes, on %v", d, to, from, n, s)
+		w.logf(t, "copy by descriptor %v: %#x <- %#x, %d bytes, on %v", d, to, from, n, s)
 		err := s.ctx.MemcpyAsyncWithDesc(d.addr, abi.MemcpyInnerDeviceToDevice, s.h)
 		if err == nil && control > 0 {
 			clear(d.want[:control])

@@ -50,13 +50,13 @@ func (w *world) newEvent(t *rapid.T, ctx *settings, kind eventKind) *event {
 	case exEvent:
 		must(t, ctx.CreateEventExWithFlag(&e.h, flags))
 	}
-	t.Logf("new %v", e)
+	w.logf(t, "new %v", e)
 	w.events = append(w.events, e)
 	return e
 }
 
 func (w *world) destroyEvent(t *rapid.T, e *event) {
-	t.Logf("destroy %v", e)
+	w.logf(t, "destroy %v", e)
 	must(t, e.ctx.DestroyEvent(e.h))
 	w.events = slices.DeleteFunc(w.events, func(o *event) bool { return o == e })
 }
@@ -66,7 +66,7 @@ func (e *event) canRecord() bool { return e.kind != stateEvent || !e.set }
 
 // record queues a record. The caller has ordered the state.
 func (w *world) record(t *rapid.T, e *event, s *stream) {
-	t.Logf("record %v on %v", e, s)
+	w.logf(t, "record %v on %v", e, s)
 	must(t, s.ctx.RecordEvent(e.h, s.h))
 	w.submitted(s)
 	if e.kind == stateEvent {
@@ -77,7 +77,7 @@ func (w *world) record(t *rapid.T, e *event, s *stream) {
 
 // await queues a wait for the latest record.
 func (w *world) await(t *rapid.T, e *event, s *stream) {
-	t.Logf("%v waits for %v", s, e)
+	w.logf(t, "%v waits for %v", s, e)
 	must(t, s.ctx.StreamWaitEvent(s.h, e.h))
 	if e.recorded {
 		s.clock = join(s.clock, e.clock)
@@ -111,7 +111,7 @@ func (w *world) forgotten(e *event) (yes, known bool) {
 func (w *world) syncEvent(t *rapid.T, e *event) {
 	w.openGates()
 	forgotten, known := w.forgotten(e)
-	t.Logf("sync %v", e)
+	w.logf(t, "sync %v", e)
 	err := e.ctx.SynchronizeEvent(e.h)
 	var code abi.Code
 	if e.recorded && !forgotten && e.on.failed != nil && e.on.failed.task < e.task {
@@ -207,7 +207,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			}
 			w.order(t, by, writes(e.state, 0, 1))
 			w.order(t, s, reads(e.state, 0, 1))
-			t.Logf("%v waits for %v, which is not set", s, e)
+			w.logf(t, "%v waits for %v, which is not set", s, e)
 			must(t, s.ctx.StreamWaitEvent(s.h, e.h))
 			w.record(t, e, by)
 			s.clock = join(s.clock, e.clock)
@@ -227,7 +227,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			if join(s.clock, w.host).at(e.on.index) < e.task { // a timed event's record has to be over too
 				w.sync(t, e.on)
 			}
-			t.Logf("reset %v on %v", e, s)
+			w.logf(t, "reset %v on %v", e, s)
 			must(t, s.ctx.ResetEvent(e.h, s.h))
 			w.submitted(s)
 			if e.kind == stateEvent {
@@ -247,7 +247,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			if s.gate != nil {
 				t.Skip("held already")
 			}
-			t.Logf("hold %v", s)
+			w.logf(t, "hold %v", s)
 			gate := make(chan struct{})
 			must(t, s.ctx.LaunchHostFunc(s.h, func(core.Addr) { <-gate }, 0))
 			w.submitted(s)
@@ -261,7 +261,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			ctx := pick(t, w.ctxs, "context")
 			var h core.Handle
 			must(t, ctx.CreateStreamWithConfig(&h, rapid.Uint32Range(0, 8).Draw(t, "priority"), 0))
-			t.Logf("new %v", w.addStream(ctx, h))
+			w.logf(t, "new %v", w.addStream(ctx, h))
 		},
 		"destroy stream": func(t *rapid.T) {
 			s := pick(t, w.streams, "stream")
@@ -269,7 +269,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 				t.Skip("default stream")
 			}
 			w.openGates()
-			t.Logf("destroy %v", s)
+			w.logf(t, "destroy %v", s)
 			must(t, s.ctx.DestroyStream(s.h))
 			w.learn(s.clock)
 			w.gone = append(w.gone, s.h)

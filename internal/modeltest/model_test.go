@@ -1,14 +1,18 @@
 package modeltest
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"runtime/pprof"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"ropeway/internal/abi"
 	"ropeway/internal/core"
 )
 
@@ -19,19 +23,30 @@ const patience = 2 * time.Minute
 // uses too, the generator puts a synchronisation or an event. So there is one right answer for every byte, and the model
 // has it.
 func TestPrograms(t *testing.T) {
+	var first sync.Once
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() {
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) //nolint:errcheck // the end is near
 			panic("a program hangs")
 		})
 		defer dog.Stop()
-		program(t)
+		program(t, &first)
 	})
 }
 
-func program(t *rapid.T) {
+// program is one random program. If it fails, the first to do so prints its steps: a failure that depends on timing may
+// not show up again when rapid looks for a smaller one.
+func program(t *rapid.T, first *sync.Once) {
 	w := newWorld(t, rapid.SampledFrom([]string{"A2", "A3", "950"}).Draw(t, "product"))
 	defer w.close() //nolint:errcheck // the good end is below
+	good := false
+	defer func() {
+		if !good && t.Failed() {
+			first.Do(func() {
+				fmt.Fprintf(os.Stderr, "the program that failed first:\n  %s\n", strings.Join(w.trace, "\n  "))
+			})
+		}
+	}()
 	for _, ctx := range w.ctxs[:3] {
 		var h core.Handle
 		must(t, ctx.CreateStream(&h))
@@ -57,6 +72,7 @@ func program(t *rapid.T) {
 		w.destroyEvent(t, w.events[0])
 	}
 	w.tearDown(t)
+	good = true
 }
 
 // tearDown ends what the program has not, and looks at what is left.
@@ -74,4 +90,10 @@ func (w *world) tearDown(t *rapid.T) {
 	if l := w.rt.Live(); l != (core.Live{}) {
 		t.Fatalf("left after Close: %+v", l)
 	}
+}
+
+// memory is how much of the context's device is free.
+func memory(ctx *settings) (free, total uint64, err *core.Error) {
+	err = ctx.GetMemInfo(abi.MemAttrHBMMem, &free, &total)
+	return
 }

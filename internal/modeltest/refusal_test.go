@@ -35,7 +35,7 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 		func(t *rapid.T) *buffer { return pick(t, w.some(onDevice), "device buffer") }
 	try := func(what string, f func(*rapid.T) (abi.Code, *core.Error)) func(*rapid.T) {
 		return func(t *rapid.T) {
-			t.Logf("refused: %s", what)
+			w.logf(t, "refused: %s", what)
 			code, err := f(t)
 			expect(t, err, code, what)
 		}
@@ -82,7 +82,7 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 				calls = slices.DeleteFunc(calls, func(c call) bool { return c.what == "descriptor, kind" })
 			}
 			c := calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")]
-			t.Logf("refused: %s", c.what)
+			w.logf(t, "refused: %s", c.what)
 			expect(t, c.f(), c.code, c.what)
 		},
 		"refuse freed memory": try("freed memory", func(t *rapid.T) (abi.Code, *core.Error) {
@@ -181,7 +181,7 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			case 8:
 				srcs[0], attrs[0].SrcLoc = d.addr, attrs[0].DstLoc
 			}
-			t.Logf("refused: batch %d", want)
+			w.logf(t, "refused: batch %d", want)
 			at := untouched
 			expect(t, s.ctx.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
 			if at != want {

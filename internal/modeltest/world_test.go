@@ -91,7 +91,8 @@ type world struct {
 	ids     int
 	indexes int
 	peers   [devices][devices]bool
-	staged  bool // there was a copy for which the runtime itself takes pinned memory
+	trace   []string // what the program did
+	staged  bool     // there was a copy for which the runtime itself takes pinned memory
 }
 
 // newWorld opens a product with a context on each device, and one more on the first.
@@ -132,6 +133,12 @@ func (w *world) addStream(ctx *settings, h core.Handle) *stream {
 	w.indexes++
 	w.streams = append(w.streams, s)
 	return s
+}
+
+// logf notes a step of the program.
+func (w *world) logf(t *rapid.T, format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, args...))
+	t.Log(w.trace[len(w.trace)-1])
 }
 
 // close ends everything, whatever state it is in.
@@ -193,7 +200,7 @@ func (s *stream) report() abi.Code {
 // sync synchronises s.
 func (w *world) sync(t *rapid.T, s *stream) {
 	w.openGates()
-	t.Logf("sync %v", s)
+	w.logf(t, "sync %v", s)
 	expect(t, s.ctx.SynchronizeStream(s.h), s.report(), "SynchronizeStream")
 	s.synced = true
 	w.learn(s.clock)
@@ -202,7 +209,7 @@ func (w *world) sync(t *rapid.T, s *stream) {
 // syncContext synchronises all streams of a context; of several failures any may be told.
 func (w *world) syncContext(t *rapid.T, ctx *settings) {
 	w.openGates()
-	t.Logf("sync %s", ctx.name)
+	w.logf(t, "sync %s", ctx.name)
 	codes := []abi.Code{}
 	for _, s := range w.streams {
 		if s.ctx == ctx {
@@ -314,7 +321,7 @@ func part(t *rapid.T, b *buffer, most int, label string) (off, n int) {
 func (w *world) reach(t *rapid.T, ctx *settings, list ...*buffer) {
 	for _, b := range list {
 		if b.kind == onDevice && b.dev != ctx.dev && w.prod.PeerEnable && !w.peers[ctx.dev][b.dev] {
-			t.Logf("peer %d -> %d", ctx.dev, b.dev)
+			w.logf(t, "peer %d -> %d", ctx.dev, b.dev)
 			must(t, ctx.DeviceEnablePeerAccess(int32(b.dev), 0))
 			w.peers[ctx.dev][b.dev] = true
 		}
