@@ -24,10 +24,7 @@ func TestFreedInFlight(t *testing.T) {
 	for _, n := range []uint64{64, 8 << 20} {
 		for _, blocked := range []bool{true, false} {
 			e := newEnv(t, machine{})
-			type work struct {
-				p, q core.Addr // device and pinned memory it uses
-				put  func(w *work, s core.Handle) *core.Error
-			}
+			type work struct{ p, q core.Addr } // device and pinned memory it uses
 			for what, put := range map[string]func(w *work, s core.Handle) *core.Error{
 				"up":   func(w *work, s core.Handle) *core.Error { return e.th.MemcpyAsync(w.p, n, w.q, n, h2d, s) },
 				"down": func(w *work, s core.Handle) *core.Error { return e.th.MemcpyAsync(w.q, n, w.p, n, d2h, s) },
@@ -148,9 +145,14 @@ func TestDestroyedInFlight(t *testing.T) {
 func TestWildInRC(t *testing.T) {
 	e := newEnv(t, machine{product: "310B", form: "RC"})
 	for _, n := range []uint64{8192, 1 << 20} {
+		closed, err := unix.Mmap(-1, 0, int(n), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Cleanup(func() { unix.Munmap(closed) })
 		d, s := e.device(n), e.stream()
 		for _, kind := range []abi.MemcpyKind{h2h, d2d} {
-			for _, wild := range []core.Addr{e.hole(), 16, 1 << 60, ^core.Addr(0) - 4096} {
+			for _, wild := range []core.Addr{sliceAddr(closed), 16, 1 << 60, ^core.Addr(0) - 4096} {
 				e.ok(e.th.MemcpyAsync(d, n, wild, n, kind, s))
 				e.gone(s, true)
 				e.ok(e.th.MemcpyAsync(wild, n, d, n, kind, s))
@@ -158,7 +160,7 @@ func TestWildInRC(t *testing.T) {
 			}
 		}
 		p := e.hole()
-		e.want(e.th.MemcpyAsync(p, n, d, n, d2h, s), abi.ErrRTParamInvalid)
+		e.want(e.th.MemcpyAsync(p, 8192, d, 8192, d2h, s), abi.ErrRTParamInvalid)
 		e.aroundHole(p)
 	}
 }

@@ -193,6 +193,42 @@ func TestEventDroppedByStop(t *testing.T) {
 	}
 }
 
+// TestEventRefused: records, resets and waits are refused while the device aborts and after a failure stopped the
+// context, and leave nothing behind.
+func TestEventRefused(t *testing.T) {
+	calls := map[string]func(e *env, h core.Handle) *core.Error{
+		"aclrtRecordEvent":     func(e *env, h core.Handle) *core.Error { return e.th.RecordEvent(h, 0) },
+		"aclrtResetEvent":      func(e *env, h core.Handle) *core.Error { return e.th.ResetEvent(h, 0) },
+		"aclrtStreamWaitEvent": func(e *env, h core.Handle) *core.Error { return e.th.StreamWaitEvent(0, h) },
+	}
+	for name, call := range calls {
+		for _, k := range eventKinds {
+			if k.name == exKind.name && name == "aclrtResetEvent" {
+				continue
+			}
+			t.Run(name+"/"+k.name, func(t *testing.T) {
+				e := newEnv(t, machine{})
+				all := e.availEvents()
+				h := e.done(k.make(e))
+				if k.name == timedKind.name && name == "aclrtResetEvent" {
+					h = k.make(e)
+				}
+				e.want(e.whileAborting(func() *core.Error { return call(e, h) }), abi.ErrRTDeviceTaskAbort)
+				e.done(h)
+				s := e.stream()
+				e.ok(e.th.SetStreamFailureMode(s, 1))
+				e.failTask(s)
+				e.want(e.th.SynchronizeStream(s), injected)
+				e.want(call(e, h), injected)
+				e.ok(e.th.DestroyEvent(h))
+				if n := e.availEvents(); n != all {
+					t.Errorf("%d of %d events are left", n, all)
+				}
+			})
+		}
+	}
+}
+
 // TestEventGone: after aclrtDestroyEvent every call answers 107017, whatever is still queued.
 func TestEventGone(t *testing.T) {
 	e := newEnv(t, machine{})

@@ -181,7 +181,7 @@ func init() {
 	})
 	prove("aclrtRecordEvent", 12, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
-		h, s := o.exEvent(evSync), o.stream()
+		h, s, last := o.exEvent(evSync), o.stream(), o.timedEvent()
 		o.takeEvents(0)
 		o.record(o.exEvent(evProgress|evTime), s) // without SYNC it needs no id
 		err := o.th.RecordEvent(h, s)
@@ -190,6 +190,13 @@ func init() {
 		}
 		var id uint32
 		o.want(o.th.GetEventID(h, &id), abi.ErrRTInternalError)
+		o.ok(o.th.DestroyEvent(last)) // and then there is room
+		o.record(h, s)
+		o.passes(s)
+		o.ok(o.th.DestroyEvent(h))
+		if n := o.availEvents(); n != 1 {
+			e.Errorf("%d events are left, want 1", n)
+		}
 		return err
 	})
 	behaves("aclrtRecordEvent", func(e *env) {

@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -18,12 +20,16 @@ func (e *env) hostRunsOut(call func(e *env, p *core.Addr, size uint64) *core.Err
 	p := core.Addr(7)
 	e.faults.Fail(faulty.AllocHost, 1, driver.ErrNoMemory)
 	e.want(call(e, &p, 4096), abi.ErrRTMemoryAllocation)
-	e.want(call(e, &p, tooBig), abi.ErrRTMemoryAllocation)
+	err := call(e, &p, tooBig)
+	e.want(err, abi.ErrRTMemoryAllocation)
+	if !strings.Contains(err.Text, fmt.Sprint(tooBig, " bytes")) {
+		e.Errorf("%q does not say how much was wanted", err.Text)
+	}
 	e.want(call(e, &p, math.MaxUint64), abi.ErrRTMemoryAllocation) // too many to be rounded
 	o := e.on(machine{product: "310B", form: "RC"})
 	o.want(call(o, &p, tooBig), abi.ErrRTMemoryAllocation)
 	o.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
-	err := call(o, &p, 4096)
+	err = call(o, &p, 4096)
 	if p != 7 {
 		e.Error("the pointer was written")
 	}
@@ -118,6 +124,9 @@ func init() {
 	prove("aclrtFreeHost", 2, func(e *env) *core.Error {
 		p := e.device(4096)
 		err := e.stranger().FreeHost(p)
+		if !strings.Contains(err.Error(), "aclrtFree gives it back") {
+			e.Errorf("%v does not say what to call", err)
+		}
 		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)
 		return err
 	})

@@ -1,6 +1,9 @@
 package core
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // sliceAddr is where a slice's bytes are. The caller keeps it alive. The pointer leaks, which keeps the slice off
 // stacks: those move.
@@ -8,6 +11,7 @@ func sliceAddr(b []byte) Addr {
 	p := unsafe.Pointer(unsafe.SliceData(b))
 	if never {
 		sink = p
+		runtime.KeepAlive(sink)
 	}
 	return Addr(p)
 }
