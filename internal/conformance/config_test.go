@@ -44,7 +44,7 @@ func (e *env) param(opt abi.SysParamOpt) int64 {
 }
 
 func init() {
-	prove("aclrtGetSysParamOpt", 1, func(e *env) *core.Error { return e.stranger().GetSysParamOpt(4, nil) })
+	prove("aclrtGetSysParamOpt", 1, func(e *env) *core.Error { return blamed(e, "value", e.stranger().GetSysParamOpt(4, nil)) })
 	prove("aclrtGetSysParamOpt", 2, func(e *env) *core.Error {
 		v := int64(7)
 		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 4}, func(o int32) *core.Error { return e.stranger().GetSysParamOpt(abi.SysParamOpt(o), &v) })

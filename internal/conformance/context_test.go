@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"sync"
 
 	"ropeway/internal/abi"
@@ -75,6 +76,11 @@ func init() {
 		c := e.context(e.th)
 		e.ok(e.th.DestroyContext(c))
 		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull) // gone, since nobody has it current
+		o := e.stranger()
+		c = e.context(o)
+		e.ok(o.SetDevice(0)) // nobody has it current before it goes
+		e.ok(e.th.DestroyContext(c))
+		e.want(e.th.DestroyContext(c), abi.ErrRTContextNull)
 		e.want(e.th.DestroyContext(e.foreign()), abi.ErrRTContextNull)
 		return e.th.DestroyContext(garbage)
 	})
@@ -96,14 +102,18 @@ func init() {
 	behaves("aclrtDestroyContext", func(e *env) {
 		c := e.context(e.th)
 		s := e.stream()
-		release := e.block(s)
+		started, gate := make(chan struct{}), make(chan struct{})
+		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { close(started); <-gate }, 0))
+		<-started
 		p := e.device(64)
-		go release() // what runs is waited for, what is queued is dropped
-		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
-		e.ok(e.th.DestroyContext(c))
+		e.ok(e.th.Memset(p, 64, 1, 64))
+		e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+		e.ok(e.waits(func() { close(gate) }, func() *core.Error { return e.th.DestroyContext(c) })) // what runs is waited for
 		is(e, "no context", e.contextOf(e.th), 0)
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
 		is(e, "memory belongs to the device", e.attributes(p).Location.Type, abi.MemLocationTypeDevice)
+		e.ok(e.th.SetDevice(0))
+		e.holds(p, slices.Repeat([]byte{1}, 64)) // and what is queued is dropped
 
 		o, dead := e.withDead()
 		is(e, "a dead context", e.contextOf(o), 0)
@@ -170,7 +180,7 @@ func init() {
 		is(e, "the primary one again", e.contextOf(e.th), primary)
 	})
 
-	prove("aclrtCtxGetSysParamOpt", 1, func(e *env) *core.Error { return e.stranger().CtxGetSysParamOpt(3, nil) })
+	prove("aclrtCtxGetSysParamOpt", 1, func(e *env) *core.Error { return blamed(e, "value", e.stranger().CtxGetSysParamOpt(3, nil)) })
 	prove("aclrtCtxGetSysParamOpt", 2, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(o int32) *core.Error {
 			return e.stranger().CtxGetSysParamOpt(abi.SysParamOpt(o), new(int64))
@@ -236,7 +246,7 @@ func init() {
 		e.ok(e.th.SynchronizeStream(s))
 	})
 
-	prove("aclrtGetPrimaryCtxState", 1, func(e *env) *core.Error { return e.th.GetPrimaryCtxState(9, new(uint32), nil) })
+	prove("aclrtGetPrimaryCtxState", 1, func(e *env) *core.Error { return blamed(e, "active", e.th.GetPrimaryCtxState(9, new(uint32), nil)) })
 	prove("aclrtGetPrimaryCtxState", 2, func(e *env) *core.Error { return e.th.GetPrimaryCtxState(9, new(uint32), new(int32)) })
 	prove("aclrtGetPrimaryCtxState", 3, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error { return e.th.GetPrimaryCtxState(id, nil, new(int32)) })

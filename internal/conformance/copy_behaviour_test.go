@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"testing"
 
 	"ropeway/internal/abi"
@@ -234,6 +235,32 @@ func TestStoppedContext(t *testing.T) {
 	}
 	e.ok(memcpy(e, up))
 	up.arrived(e)
+}
+
+// TestLateErrors checks what the 310 does with copies that it cannot make: they are tasks like others, on streams like
+// others.
+func TestLateErrors(t *testing.T) {
+	e := newEnv(t, machine{product: "310"})
+	hosts := upload(e)
+	hosts.dst = e.pinned(64)
+	page, flat := uploadPageable(e), planeFrom(e, unreg)
+	for why, call := range map[string]func(s core.Handle) *core.Error{
+		"host to host": func(s core.Handle) *core.Error { a := *hosts; a.stream = s; return memcpyAsync(e, &a) },
+		"not pinned":   func(s core.Handle) *core.Error { a := *page; a.stream = s; return memcpyAsync(e, &a) },
+		"pinned":       func(s core.Handle) *core.Error { a := *flat; a.stream = s; return planeAsync(e, &a) },
+	} {
+		e.want(call(e.foreign()), abi.ErrRTStreamContext)
+		s, release := e.blocked()
+		e.ok(call(s)) // it does not wait
+		release()
+		err := e.th.SynchronizeStream(s)
+		e.want(err, abi.ErrRTSysDma)
+		if !strings.Contains(err.Error(), why) {
+			t.Errorf("the message does not say %q: %v", why, err)
+		}
+	}
+	page.isOld(e)
+	flat.isOld(e)
 }
 
 // TestUnwaitedStreams checks that a pageable copy does not hang on a stream that never runs.

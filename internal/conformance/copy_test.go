@@ -77,7 +77,13 @@ func init() {
 		e.kindsRefused(upload(e), memcpy)
 		return b.from(4, upload, memcpy)(e)
 	})
-	prove("aclrtMemcpy", 5, b.from(5, upload, memcpy))
+	prove("aclrtMemcpy", 5, func(e *env) *core.Error {
+		err := b.from(5, upload, memcpy)(e)
+		if err.Arg != "destMax" {
+			e.Errorf("it blames %s: %v", err.Arg, err)
+		}
+		return err
+	})
 	prove("aclrtMemcpy", 6, func(e *env) *core.Error {
 		a := upload(e)
 		b.spoil(e, a, 7)
@@ -141,8 +147,8 @@ func (e *env) refusesMemory(call copyCall) {
 		err := call(e, a)
 		if codeOf(err) != abi.ErrRTParamInvalid {
 			e.Errorf("%s: got %v, want 107000", what, err)
-		} else if !strings.HasSuffix(what, map[string]string{"src": "source", "dst": "destination"}[err.Arg]) {
-			e.Errorf("%s: it blames %s: %v", what, err.Arg, err)
+		} else if end := map[string]string{"src": "source", "dst": "destination", "": "touched"}[err.Arg]; !strings.HasSuffix(what, end) {
+			e.Errorf("%s: it blames %q: %v", what, err.Arg, err)
 		}
 		e.ok(e.th.SynchronizeStream(a.stream))
 		e.holds(old, noise(n, 3))
@@ -155,12 +161,12 @@ func (e *env) refusesMemory(call copyCall) {
 	refused("past the end of a pinned source", func(a *copyArgs) { a.src = e.pinned(n) + n - 64; a.count = 65 })
 	refused("past the end of the destination", func(a *copyArgs) { a.dst += n - 64; a.count = 97 })
 	refused("as long as memory, destination", func(a *copyArgs) { a.count, a.destMax = 1<<63, 1<<63 })
-	refused("a gap in the source", func(a *copyArgs) { a.src = e.hole() })
-	refused("a source that is gone", func(a *copyArgs) { a.src = e.unmapped(); a.count = 64 })
-	refused("no memory", func(a *copyArgs) { a.src = 16; a.count = 64 })
-	refused("no address", func(a *copyArgs) { a.src = 1 << 60; a.count = 64 })
+	refused("a gap, found when the source is touched", func(a *copyArgs) { a.src = e.hole() })
+	refused("a source that is gone, found when touched", func(a *copyArgs) { a.src = e.unmapped(); a.count = 64 })
+	refused("no memory, found when touched", func(a *copyArgs) { a.src = 16; a.count = 64 })
+	refused("no address, found when touched", func(a *copyArgs) { a.src = 1 << 60; a.count = 64 })
 	var gap core.Addr
-	refused("a gap in the destination", func(a *copyArgs) { gap = e.hole(); a.src, a.dst = a.dst, gap })
+	refused("a gap, found when the destination is touched", func(a *copyArgs) { gap = e.hole(); a.src, a.dst = a.dst, gap })
 	e.aroundHole(gap)
 }
 
@@ -275,6 +281,8 @@ func asyncProofs(call copyCall) map[int]proof {
 			a := upload(e)
 			a.src = e.device(64)
 			b.spoil(e, a, 21)
+			e.want(call(e, a), abi.ErrRTStreamContext)
+			a.kind, a.src = buf, e.pageable(64) // its second half is queued
 			e.want(call(e, a), abi.ErrRTStreamContext)
 			return b.from(21, upload, call)(e)
 		},

@@ -33,6 +33,16 @@ func lastOf(e *env, code abi.Code, ids []int32, call func(id int32) *core.Error)
 	return err
 }
 
+// blamed checks which argument an error names: the code alone does not tell NULL checks apart.
+func blamed(e *env, arg string, err *core.Error) *core.Error {
+	e.Helper()
+	if err == nil {
+		e.Fatalf("it was accepted; %s is wrong", arg)
+	}
+	is(e, "argument blamed", err.Arg, arg)
+	return err
+}
+
 // current is the device th works on, -1 without a context.
 func (e *env) current(th *core.Thread) int32 {
 	id := int32(-1)

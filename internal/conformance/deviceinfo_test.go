@@ -72,9 +72,7 @@ func init() {
 	prove("aclrtGetDeviceInfo", 2, func(e *env) *core.Error {
 		var v int64
 		e.want(e.th.GetDeviceInfo(math.MaxUint32, 9999, &v), abi.ErrRTParamInvalid)
-		err := e.th.GetDeviceInfo(4, 9999, &v)
-		is(e, "argument blamed", err.Arg, "deviceId")
-		return err
+		return blamed(e, "deviceId", e.th.GetDeviceInfo(4, 9999, &v))
 	})
 	prove("aclrtGetDeviceInfo", 3, func(e *env) *core.Error {
 		v := int64(7)
@@ -234,7 +232,7 @@ func init() {
 		is(e, "address of the first visible device", text, "0000:03:00.0")
 	})
 
-	prove("aclrtDeviceGetByPCIBusId", 1, func(e *env) *core.Error { return e.th.DeviceGetByPCIBusId(nil, nil) })
+	prove("aclrtDeviceGetByPCIBusId", 1, func(e *env) *core.Error { return blamed(e, "pciBusId", e.th.DeviceGetByPCIBusId(nil, nil)) })
 	prove("aclrtDeviceGetByPCIBusId", 2, func(e *env) *core.Error { return e.th.DeviceGetByPCIBusId(cText("nowhere"), nil) })
 	prove("aclrtDeviceGetByPCIBusId", 3, func(e *env) *core.Error {
 		id := int32(7)

@@ -210,9 +210,6 @@ func TestEventRefused(t *testing.T) {
 				e := newEnv(t, machine{})
 				all := e.availEvents()
 				h := e.done(k.make(e))
-				if k.name == timedKind.name && name == "aclrtResetEvent" {
-					h = k.make(e)
-				}
 				e.want(e.whileAborting(func() *core.Error { return call(e, h) }), abi.ErrRTDeviceTaskAbort)
 				e.done(h)
 				s := e.stream()

@@ -36,9 +36,7 @@ func (e *env) installed(packages map[string]string) machine {
 func init() {
 	prove("aclrtGetVersion", 1, func(e *env) *core.Error { return e.th.GetVersion(nil, nil, nil) })
 	prove("aclrtGetVersion", 2, func(e *env) *core.Error {
-		err := e.th.GetVersion(new(int32), nil, nil)
-		is(e, "argument blamed", err.Arg, "minorVersion")
-		return err
+		return blamed(e, "minorVersion", e.th.GetVersion(new(int32), nil, nil))
 	})
 	prove("aclrtGetVersion", 3, func(e *env) *core.Error { return e.th.GetVersion(new(int32), new(int32), nil) })
 	behaves("aclrtGetVersion", func(e *env) {
@@ -47,7 +45,7 @@ func init() {
 		is(e, "version", v, [3]int32{1, 17, 0})
 	})
 
-	prove("aclsysGetCANNVersion", 1, func(e *env) *core.Error { return e.th.SysGetCANNVersion(99, nil) })
+	prove("aclsysGetCANNVersion", 1, func(e *env) *core.Error { return blamed(e, "version", e.th.SysGetCANNVersion(99, nil)) })
 	prove("aclsysGetCANNVersion", 2, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 8}, func(n int32) *core.Error {
 			return e.th.SysGetCANNVersion(abi.CANNPackageName(n), new(abi.CANNPackageVersion))
@@ -82,7 +80,7 @@ func init() {
 		e.want(long.th.SysGetCANNVersion(abi.PkgNameRuntime, new(abi.CANNPackageVersion)), abi.ErrInternalError)
 	})
 
-	prove("aclsysGetVersionStr", 1, func(e *env) *core.Error { return e.th.SysGetVersionStr(nil, nil) })
+	prove("aclsysGetVersionStr", 1, func(e *env) *core.Error { return blamed(e, "versionStr", e.th.SysGetVersionStr(nil, nil)) })
 	prove("aclsysGetVersionStr", 2, func(e *env) *core.Error { return e.th.SysGetVersionStr(nil, new([128]byte)) })
 	prove("aclsysGetVersionStr", 3, func(e *env) *core.Error {
 		text := [128]byte{7}
@@ -113,7 +111,7 @@ func init() {
 		}
 	})
 
-	prove("aclsysGetVersionNum", 1, func(e *env) *core.Error { return e.th.SysGetVersionNum(nil, nil) })
+	prove("aclsysGetVersionNum", 1, func(e *env) *core.Error { return blamed(e, "versionNum", e.th.SysGetVersionNum(nil, nil)) })
 	prove("aclsysGetVersionNum", 2, func(e *env) *core.Error { return e.th.SysGetVersionNum(nil, new(int32)) })
 	prove("aclsysGetVersionNum", 3, func(e *env) *core.Error {
 		e.want(e.th.SysGetVersionNum(cText("runtime"), new(int32)), abi.ErrInvalidFile)
@@ -144,7 +142,7 @@ func init() {
 		}
 	})
 
-	prove("aclGetCannAttributeList", 1, func(e *env) *core.Error { return e.th.GetCannAttributeList(nil, nil) })
+	prove("aclGetCannAttributeList", 1, func(e *env) *core.Error { return blamed(e, "cannAttrList", e.th.GetCannAttributeList(nil, nil)) })
 	prove("aclGetCannAttributeList", 2, func(e *env) *core.Error { return e.th.GetCannAttributeList(new(*abi.CannAttr), nil) })
 	behaves("aclGetCannAttributeList", func(e *env) {
 		for p, want := range map[string]string{"A2": "[ACL_CANN_ATTR_INF_NAN ACL_CANN_ATTR_BF16]", "910": "[]"} {
@@ -161,7 +159,7 @@ func init() {
 		}
 	})
 
-	prove("aclGetCannAttribute", 1, func(e *env) *core.Error { return e.th.GetCannAttribute(99, nil) })
+	prove("aclGetCannAttribute", 1, func(e *env) *core.Error { return blamed(e, "value", e.th.GetCannAttribute(99, nil)) })
 	prove("aclGetCannAttribute", 3, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(a int32) *core.Error { return e.th.GetCannAttribute(abi.CannAttr(a), new(int32)) })
 	})
@@ -184,9 +182,7 @@ func init() {
 	})
 	prove("aclGetDeviceCapability", 3, func(e *env) *core.Error {
 		e.want(e.th.AclGetDeviceCapability(1<<31, 9, new(int64)), abi.ErrInvalidParam)
-		err := e.th.AclGetDeviceCapability(4, 9, new(int64))
-		is(e, "argument blamed", err.Arg, "deviceId")
-		return err
+		return blamed(e, "deviceId", e.th.AclGetDeviceCapability(4, 9, new(int64)))
 	})
 	prove("aclGetDeviceCapability", 4, func(e *env) *core.Error {
 		v := int64(7)

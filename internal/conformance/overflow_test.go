@@ -71,9 +71,7 @@ func init() {
 			e.want(e.on(m).th.DeviceSetLimit(5, math.MaxUint64), abi.ErrInvalidParam)
 		}
 		e.want(e.th.DeviceSetLimit(-1, 1<<20), abi.ErrInvalidParam)
-		err := e.th.DeviceSetLimit(5, math.MaxUint64)
-		is(e, "argument blamed", err.Arg, "limit")
-		return err
+		return blamed(e, "limit", e.th.DeviceSetLimit(5, math.MaxUint64))
 	})
 	prove("aclrtDeviceSetLimit", 2, func(e *env) *core.Error {
 		e.want(e.on(machine{product: "310P"}).th.DeviceSetLimit(abi.DevLimitSimtStackSize, 1<<32), abi.ErrInvalidParam)
@@ -139,7 +137,7 @@ func init() {
 		e.want(e.on(hidden()).th.DeviceSetLimit(abi.DevLimitSimdStackSize, 64<<10), abi.ErrRTInvalidDeviceid)
 	})
 
-	prove("aclrtDeviceGetLimit", 1, func(e *env) *core.Error { return e.th.DeviceGetLimit(9, nil) })
+	prove("aclrtDeviceGetLimit", 1, func(e *env) *core.Error { return blamed(e, "value", e.th.DeviceGetLimit(9, nil)) })
 	prove("aclrtDeviceGetLimit", 2, func(e *env) *core.Error {
 		var v uint64
 		e.want(e.on(machine{product: "310P"}).th.DeviceGetLimit(-1, &v), abi.ErrInvalidParam)

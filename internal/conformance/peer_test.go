@@ -41,9 +41,7 @@ func init() {
 	prove("aclrtDeviceCanAccessPeer", 4, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P", form: "RC"})
 		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 64}, func(id int32) *core.Error {
-			err := o.th.DeviceCanAccessPeer(nil, id, 0)
-			is(e, "argument blamed", err.Arg, "deviceId")
-			return err
+			return blamed(e, "deviceId", o.th.DeviceCanAccessPeer(nil, id, 0))
 		})
 	})
 	prove("aclrtDeviceCanAccessPeer", 5, func(e *env) *core.Error {
@@ -128,9 +126,7 @@ func init() {
 	prove("aclrtDevicePeerAccessStatus", 3, func(e *env) *core.Error {
 		var s int32
 		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 64}, func(id int32) *core.Error {
-			err := e.th.DevicePeerAccessStatus(id, 64, &s)
-			is(e, "argument blamed", err.Arg, "deviceId")
-			return err
+			return blamed(e, "deviceId", e.th.DevicePeerAccessStatus(id, 64, &s))
 		})
 	})
 	prove("aclrtDevicePeerAccessStatus", 4, func(e *env) *core.Error {
@@ -188,9 +184,7 @@ func init() {
 	prove("aclrtDeviceGetHostAtomicCapabilities", 1, func(e *env) *core.Error { return e.th.DeviceGetHostAtomicCapabilities(nil, nil, 0, 9) })
 	prove("aclrtDeviceGetHostAtomicCapabilities", 2, func(e *env) *core.Error { return e.th.DeviceGetHostAtomicCapabilities(&caps[0], nil, 0, 9) })
 	prove("aclrtDeviceGetHostAtomicCapabilities", 3, func(e *env) *core.Error {
-		err := e.th.DeviceGetHostAtomicCapabilities(&caps[0], &unknown, 0, 9)
-		is(e, "argument blamed", err.Arg, "count")
-		return err
+		return blamed(e, "count", e.th.DeviceGetHostAtomicCapabilities(&caps[0], &unknown, 0, 9))
 	})
 	prove("aclrtDeviceGetHostAtomicCapabilities", 4, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {

@@ -123,6 +123,51 @@ func TestAbortHammer(t *testing.T) {
 	}
 }
 
+// TestDestroyHammer destroys contexts while other threads make, abort and destroy streams in them, persistent ones
+// among them. Nobody hangs, and nothing is left.
+func TestDestroyHammer(t *testing.T) {
+	noLeaks(t)
+	rt, _ := newRuntime(t, "A2")
+	owner := rt.NewThread(2)
+	for round := range 60 {
+		var c core.Handle
+		fine(t, owner.CreateContext(&c, 1))
+		var all sync.WaitGroup
+		for i := range 3 {
+			th := rt.NewThread(uint32(3 + i))
+			fine(t, th.SetCurrentContext(c))
+			all.Go(func() {
+				defer th.Close()
+				for range 20 {
+					var s core.Handle
+					flag := uint32(0)
+					if i == 0 {
+						flag = abi.StreamPersistent
+					}
+					if th.CreateStreamWithConfig(&s, 0, flag) != nil {
+						return // the context is gone
+					}
+					if i == 1 {
+						th.SubscribeReport(7, s)
+						th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s)
+						th.DestroyStream(s) // waits until the context goes
+					} else {
+						th.StreamAbort(s)
+						th.DestroyStream(s)
+					}
+				}
+			})
+		}
+		all.Go(func() { fine(t, rt.NewThread(9).DeviceTaskAbort(1, 0)) })
+		time.Sleep(time.Duration(round%5) * 100 * time.Microsecond)
+		fine(t, owner.DestroyContext(c))
+		all.Wait()
+	}
+	if n := rt.Live(); n.Streams != 1 || n.Contexts != 1 {
+		t.Errorf("left: %+v", n)
+	}
+}
+
 // tardyDriver is a driver whose queues tell a waiter that can be cancelled later than others that they are done.
 type tardyDriver struct {
 	driver.Driver

@@ -16,13 +16,8 @@ func (t *Thread) lacks(api string) *Error {
 	return unsupported(api, "", "%s does not have this function", t.rt.prod.Name)
 }
 
-// byNumber is the device with an unsigned user id, or nil.
-func (rt *Runtime) byNumber(id uint32) *Device {
-	if id >= maxDevices {
-		return nil
-	}
-	return rt.device(int32(id))
-}
+// byNumber is the device with an unsigned user id, or nil. Enormous ones turn negative, which no device is.
+func (rt *Runtime) byNumber(id uint32) *Device { return rt.device(int32(id)) }
 
 // GetDeviceCount is aclrtGetDeviceCount.
 func (t *Thread) GetDeviceCount(count *uint32) *Error {

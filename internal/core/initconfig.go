@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
 
@@ -165,10 +164,7 @@ func (c *initConfig) size(t *Thread, from map[string]any, l configLimit) *Error 
 
 // uint32Of is v as a number of 32 bits without sign; false if it is something else.
 func uint32Of(v any) (uint64, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
+	n, _ := v.(json.Number)
 	u, err := strconv.ParseUint(n.String(), 10, 32)
 	return u, err == nil
 }
@@ -188,10 +184,7 @@ func (c *initConfig) checkDevice(t *Thread) *Error {
 	if !ok || !decimal(text) {
 		return c.bad(abi.ErrFailure, key, "is %v, not a decimal number in quotes", v)
 	}
-	id, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		id = math.MaxInt32
-	}
+	id, _ := strconv.ParseInt(text, 10, 32) // what is too large becomes the largest
 	if t.rt.device(int32(id)) == nil {
 		return c.bad(abi.ErrRTInvalidDeviceid, key, "%s is no usable device; %s", text, t.rt.deviceRange())
 	}

@@ -70,6 +70,8 @@ func TestConfig(t *testing.T) {
 		{"stack is a fraction", "A2", `{"StackSize": {"aicore_stack_size": 1.5}}`, abi.ErrFailure, 0, 0, false, nil},
 		{"stack is negative", "A2", `{"StackSize": {"aicore_stack_size": -1}}`, abi.ErrFailure, 0, 0, false, nil},
 		{"unknown stack is text", "A2", `{"StackSize": {"simt_stack_size": ""}}`, abi.ErrFailure, 0, 0, false, nil},
+		{"defaultDevice is text", "A2", `{"defaultDevice": "1"}`, abi.ErrFailure, 0, 0, false, nil},
+		{"acl_graph is a list", "A2", `{"acl_graph": []}`, abi.ErrInvalidParam, 0, 0, false, nil},
 		{"device is a number", "A2", `{"defaultDevice": {"default_device": 0}}`, abi.ErrFailure, 0, 0, false, nil},
 		{"device is no number", "A2", `{"defaultDevice": {"default_device": "01"}}`, abi.ErrFailure, 0, 0, false, nil},
 		{"device is empty", "A2", `{"defaultDevice": {"default_device": ""}}`, abi.ErrFailure, 0, 0, false, nil},

@@ -15,9 +15,6 @@ func (d *Device) reaches(o *Device) bool {
 
 // noPeers is the answer of a product whose devices cannot reach each other at all, or nil.
 func (t *Thread) noPeers(api string) *Error {
-	if err := t.lacks(api); err != nil {
-		return err
-	}
 	if !t.rt.prod.Peer {
 		return unsupported(api, "", "devices of the %s cannot reach each other's memory", t.rt.prod.Name)
 	}

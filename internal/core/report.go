@@ -157,11 +157,11 @@ func (s *reportState) close() {
 	}
 }
 
-// unsubscribeAll ends the subscription of a stream that goes; it takes no other one.
+// unsubscribeAll ends the subscription of a stream that goes.
 func (rt *Runtime) unsubscribeAll(s *Stream) {
 	s.mu.Lock()
 	sub := s.subscription
-	s.subscription, s.dead = nil, true
+	s.subscription = nil
 	s.mu.Unlock()
 	if sub != nil {
 		locked(&rt.reports.mu, func() { rt.reports.end(sub) })

@@ -12,8 +12,9 @@
 // unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
 // by [Runtime.ThreadIn]: then it is never written.
 //
-// Lock order: Runtime.mu → Device.mu → Context.mu → Stream.mu → Event.mu → tables. Drivers and callbacks are called
-// with none of them held, except Device.mu around opening and closing a device.
+// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables. Drivers and callbacks are called with
+// none of them held, with three exceptions, none of which can call back: opening and closing a device (Device.mu), making
+// a queue (Context.mu), and putting the task on a queue that holds a persistent stream (Stream.mu).
 package core
 
 import (

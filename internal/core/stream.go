@@ -24,12 +24,13 @@ type Stream struct {
 	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
 	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
 	ending   atomic.Bool             // someone destroys it
+	ended    chan struct{}           // immutable; closed when it is destroyed
 	stops    atomic.Bool             // STOP_ON_FAILURE
 	overflow atomic.Uint32           // overflow switch
 	priority atomic.Uint32
 
 	mu           sync.Mutex
-	dead         bool          // guarded by mu; takes no subscription any more
+	dead         bool          // guarded by mu; it goes, and takes no subscription any more
 	subscription *subscription // guarded by mu; who runs aclrtLaunchCallback's functions
 	hostFuncs    bool          // guarded by mu; aclrtLaunchHostFunc was used
 	limits       [2]coreLimit  // guarded by mu
@@ -50,21 +51,34 @@ const lowestPriority = 7
 // unwaited are the flags of streams nobody waits for.
 const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuSchedule
 
-// newStream makes a stream of c. The caller has seen to it that the device has one left, except for default streams.
+// newStream makes a stream of c, or nil if c was destroyed meanwhile. The caller has seen to it that the device has one
+// left, except for default streams.
 func (c *Context) newStream(priority, flags uint32) *Stream {
-	s := &Stream{rt: c.rt, ctx: c, flags: flags, id: c.rt.process.streamIDs.Add(1) - 1}
+	s := &Stream{rt: c.rt, ctx: c, flags: flags, id: c.rt.process.streamIDs.Add(1) - 1, ended: make(chan struct{})}
 	priority = min(priority, lowestPriority)
 	s.priority.Store(priority)
+	// The lock is held around the driver's call, so that the device stays open: destroy takes it after setting dead.
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead.Load() {
+		return nil
+	}
 	s.queue = c.dev.dev.Load().NewQueue(driver.QueueOptions{Priority: int(priority), Sink: s})
 	s.handle = c.rt.streams.add(s)
 	s.hold()
-	locked(&c.mu, func() { c.streams[s] = struct{}{} })
+	c.streams[s] = struct{}{}
 	return s
 }
 
-// hold keeps a PERSISTENT stream from running: its tasks are for models to replay.
+// hold keeps a PERSISTENT stream from running: its tasks are for models to replay. One that goes is not held: its
+// work has to end.
 func (s *Stream) hold() {
-	if s.flags&abi.StreamPersistent != 0 {
+	if s.flags&abi.StreamPersistent == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dead {
 		s.queue.Submit(driver.Op{Kind: driver.OpAwait, Flag: s.rt.drv.NewFlag()})
 	}
 }
@@ -77,15 +91,22 @@ func (s *Stream) drop() {
 }
 
 // end takes the stream out of the world; force drops its work, else it is waited for. The first caller does it and
-// the program is told before; others get false.
+// the program is told before; others get false, and if they force it, it is over when they return.
 func (s *Stream) end(force bool) bool {
 	if s.ending.Swap(true) {
+		if force {
+			s.aborts.Add(1)
+			s.drop()
+			<-s.ended
+		}
 		return false
 	}
+	defer close(s.ended)
 	if s != s.ctx.def {
 		s.rt.streamState(s, abi.StreamStateDestroyPre)
 	}
 	s.rt.streams.remove(s.handle)
+	locked(&s.mu, func() { s.dead = true })
 	if force || s.flags&abi.StreamPersistent != 0 {
 		s.aborts.Add(1)
 		s.drop()
@@ -231,6 +252,10 @@ func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32)
 		return fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some", c.dev.user, t.rt.prod.Streams)
 	}
 	s := c.newStream(priority, flag)
+	if s == nil {
+		c.dev.streams.Add(-1)
+		return noContext(api)
+	}
 	*stream = s.handle
 	t.rt.streamState(s, abi.StreamStateCreatePost)
 	return nil

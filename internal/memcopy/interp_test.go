@@ -372,8 +372,12 @@ func (p *program) run(mem *memory, args ...uint64) (err error) {
 	}
 	pc := 0
 	defer func() {
-		if f, ok := recover().(fault); ok {
-			err = fmt.Errorf("%s: %q: %s", p.name, p.line[pc], f)
+		switch r := recover().(type) {
+		case nil:
+		case fault:
+			err = fmt.Errorf("%s: %q: %s", p.name, p.line[pc], r)
+		default:
+			panic(r)
 		}
 	}()
 	budget := 1000
