@@ -32,6 +32,9 @@ func (t *Thread) Runtime() *Runtime { return t.rt }
 
 // Close lets go of the thread's context: the thread has ended.
 func (t *Thread) Close() {
+	if t.shared {
+		return
+	}
 	t.use(nil, nil)
 	t.rt.forgetThread(t)
 }

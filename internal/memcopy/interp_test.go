@@ -1,4 +1,4 @@
-//go:build amd64 && !noasm
+//go:build amd64 && !noasm && !race
 
 package memcopy
 
@@ -15,6 +15,7 @@ import (
 
 // This file runs memcopy_amd64.s from its text, so that kernels can be tested
 // that the CPU cannot run. What it does not know is an error, never a guess.
+// The race detector would make it ten times as slow, and has nothing to find.
 
 //go:embed memcopy_amd64.s
 var asmText string
