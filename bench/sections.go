@@ -42,45 +42,61 @@ func bulk(m *machine, base *baseline) {
 	}
 }
 
-// batches is 4096 scattered segments in one call.
+// batches is 4096 scattered segments in one call: drawn anew each time from 512 MiB, so that they are not in the cache, and
+// the same again and again, so that (the small ones) they are.
 func batches(m *machine, base *baseline) {
 	const count, span = 4096, 512 << 20
 	host, other, dev := m.pinned(span), m.pinned(span), m.device(span)
 	s := m.stream()
+	draw := func(list []core.Addr, base core.Addr) {
+		for i, at := range rand.Perm(span / 4096)[:count] {
+			list[i] = base + core.Addr(at)*4096
+		}
+	}
+	up := []abi.MemcpyBatchAttr{{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
+	down := []abi.MemcpyBatchAttr{{SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
+	hosts, others, devs := make([]core.Addr, count), make([]core.Addr, count), make([]core.Addr, count)
+	sizes := make([]uint64, count)
+	var zero, at uint64
 	for _, n := range []uint64{4096, 256} {
-		place := func(base core.Addr) []core.Addr {
-			at := rand.Perm(span / 4096)[:count]
-			list := make([]core.Addr, count)
-			for i := range list {
-				list[i] = base + core.Addr(at[i])*4096
-			}
-			return list
-		}
-		srcs, dsts, others := place(host), place(dev), place(other)
-		sizes, maxs := make([]uint64, count), make([]uint64, count)
 		for i := range sizes {
-			sizes[i], maxs[i] = n, n
+			sizes[i] = n
 		}
-		up := []abi.MemcpyBatchAttr{{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
-		down := []abi.MemcpyBatchAttr{{SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}}
-		var zero, at uint64
-		call := func(to, from []core.Addr, attr []abi.MemcpyBatchAttr) func() int64 {
-			return func() int64 {
-				return timed(func() {
-					ok(m.t.MemcpyBatchAsync(&to[0], &maxs[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
-					ok(m.t.SynchronizeStream(s))
-				})
+		for _, fresh := range []bool{true, false} {
+			draw(hosts, host)
+			draw(others, other)
+			draw(devs, dev)
+			call := func(to, from []core.Addr, attr []abi.MemcpyBatchAttr) func() int64 {
+				return func() int64 {
+					if fresh {
+						draw(hosts, host)
+						draw(devs, dev)
+					}
+					return timed(func() {
+						ok(m.t.MemcpyBatchAsync(&to[0], &sizes[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
+						ok(m.t.SynchronizeStream(s))
+					})
+				}
 			}
+			t := inTurn(
+				func() int64 {
+					if fresh {
+						draw(hosts, host)
+						draw(others, other)
+					}
+					return base.loop(&others[0], &hosts[0], n, count)
+				},
+				call(devs, hosts, up), call(hosts, devs, down))
+			asked, name := "2.0", "cold"
+			if n == 256 {
+				asked = "1.5"
+			}
+			if !fresh {
+				name = "again"
+			}
+			row(fmt.Sprintf("batch 4096 x %d B, %s, H2D / memcpy loop", n, name), n*count, t[1], t[0], asked)
+			row(fmt.Sprintf("batch 4096 x %d B, %s, D2H / memcpy loop", n, name), n*count, t[2], t[0], asked)
 		}
-		t := inTurn(
-			func() int64 { return base.loop(&others[0], &srcs[0], n, count) },
-			call(dsts, srcs, up), call(srcs, dsts, down))
-		asked := "2.0"
-		if n == 256 {
-			asked = "1.5"
-		}
-		row(fmt.Sprintf("batch 4096 x %d B H2D / memcpy loop", n), n*count, t[1], t[0], asked)
-		row(fmt.Sprintf("batch 4096 x %d B D2H / memcpy loop", n), n*count, t[2], t[0], asked)
 	}
 	ok(m.t.DestroyStream(s))
 	ok(m.t.Free(dev))

@@ -17,8 +17,9 @@
 //
 // Arena.mu guards the free runs, the slabs and the counters; no system call is
 // made under it. A run taken out of the free bins belongs to the call that took
-// it until that call publishes it, or puts it back, under mu. Budget.mu is never
-// taken with Arena.mu held, and neither is held while the other side is called.
+// it until that call publishes it, or puts it back, under mu. The locks of
+// Arena.preparing come before mu. Budget.mu is never taken with Arena.mu held,
+// and neither is held while the other side is called.
 //
 // # Caveats
 //
@@ -143,6 +144,8 @@ type Arena struct {
 	acct        *Account // nil without a budget
 
 	skipHuge atomic.Int32 // how many times not to try huge pages, after a try failed
+
+	preparing [16]sync.Mutex // held, by extent number, while an extent of a lazy allocation gets its pages
 
 	mu       sync.Mutex
 	idle     sync.Cond // on mu; signalled when limbo falls to 0

@@ -212,6 +212,33 @@ func (a *Arena) unready(c, n int32) {
 	}
 }
 
+// Ready tells whether the allocation addr belongs to has all its pages (but for a
+// rest of less than 2 MiB at its end), so that Prepare is not worth calling for any
+// of it. It may say no for a very large one that has them: looking would take too
+// long.
+func (a *Arena) Ready(addr uintptr) bool {
+	const tooLarge = 4 << 30
+	off := uint64(addr - a.base)
+	if off >= a.capacity {
+		return false
+	}
+	_, e := a.lookup(off)
+	if e&kindMask != kindLazy {
+		return true
+	}
+	r, ok := a.Find(addr)
+	if !ok || r.Size > tooLarge {
+		return false
+	}
+	first := uint64(r.Start - a.base)
+	for x := first; x+extentSize <= first+r.Size; x += extentSize {
+		if a.dir[x>>regionShift].Load().ready.Load()&(1<<(x>>extentShift%extsInReg)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Prepare backs n bytes from addr with pages if they belong to an allocation
 // whose pages come later, as the engine should before it copies to or from it:
 // 2 MiB at a time, with huge pages where the kernel gives them, is several times
@@ -235,13 +262,28 @@ func (a *Arena) Prepare(addr uintptr, n uint64) error {
 		if r.ready.Load()&bit != 0 {
 			continue
 		}
-		if x+extentSize > end || !a.collapse(int32(x>>chunkShift), chunksInExt) {
-			if err := a.populateSpan(x, min(extentSize, end-x)); err != nil {
-				return a.noMemory(n, err.Error())
-			}
+		if err := a.prepareExtent(x, end, r, bit); err != nil {
+			return a.noMemory(n, err.Error())
 		}
-		r.ready.Or(bit)
 	}
+	return nil
+}
+
+// prepareExtent backs the extent at offset x of an allocation that ends at end. Callers that want the same extent wait
+// for the first: a collapse fails when somebody touches the pages meanwhile.
+func (a *Arena) prepareExtent(x, end uint64, r *region, bit uint32) error {
+	mu := &a.preparing[x>>extentShift%uint64(len(a.preparing))]
+	mu.Lock()
+	defer mu.Unlock()
+	if r.ready.Load()&bit != 0 {
+		return nil
+	}
+	if x+extentSize > end || !a.collapse(int32(x>>chunkShift), chunksInExt) {
+		if err := a.populateSpan(x, min(extentSize, end-x)); err != nil {
+			return err
+		}
+	}
+	r.ready.Or(bit)
 	return nil
 }
 

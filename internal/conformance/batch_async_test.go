@@ -50,6 +50,23 @@ func batchAsyncProofs(call batchCall) map[int]proof {
 	for k := 23; k <= 28; k++ {
 		proofs[k] = rule(k, 1)
 	}
+	late := proofs[17]
+	proofs[17] = func(e *env) *core.Error {
+		firstAttribute(e, call)
+		return late(e)
+	}
+	proofs[24] = func(e *env) *core.Error {
+		a := newBatch(e, unreg, dev, 64, 64) // NULL would be pageable memory
+		a.srcs[1] = 0
+		a.fails(e, call(e, a), abi.ErrRTParamInvalid, 1)
+		return rule(24, 1)(e)
+	}
+	proofs[25] = func(e *env) *core.Error {
+		a := newBatch(e, dev, unreg, 64, 64)
+		a.dsts[1] = 0
+		a.fails(e, call(e, a), abi.ErrRTParamInvalid, 1)
+		return rule(25, 1)(e)
+	}
 	proofs[26] = func(e *env) *core.Error {
 		a := three(e)
 		a.dsts[2] = e.freed(dev, 64)

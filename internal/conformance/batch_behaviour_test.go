@@ -194,6 +194,10 @@ func init() {
 		a.srcs[1] = 0
 		a.fails(e, batchNow(e, a), abi.ErrRTParamInvalid, 1)
 		a.arrived(e, none)
+		a = newBatch(e, dev, unreg, 64, 64)
+		a.dsts[1] = 0
+		a.fails(e, batchNow(e, a), abi.ErrRTParamInvalid, 1)
+		e.holds(a.dsts[0], a.old[0])
 
 		// It needs no context and no stream.
 		a = newBatch(e, unreg, dev, 64, 64)

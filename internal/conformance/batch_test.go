@@ -204,6 +204,11 @@ func batchNowProofs(call batchCall) map[int]proof {
 	for k := 20; k <= 24; k++ {
 		proofs[k] = rule(k, 1)
 	}
+	late := proofs[17]
+	proofs[17] = func(e *env) *core.Error {
+		firstAttribute(e, call)
+		return late(e)
+	}
 	proofs[25] = func(e *env) *core.Error {
 		a := three(e)
 		e.faults.Fail(faulty.Run, 1, driver.ErrUnsupported)
@@ -226,6 +231,16 @@ func batchNowProofs(call batchCall) map[int]proof {
 		return err
 	}
 	return proofs
+}
+
+// firstAttribute checks that the first attribute cannot start late, also when it is the only one.
+func firstAttribute(e *env, call batchCall) {
+	e.Helper()
+	a := newBatch(e, host, dev, 64, 64)
+	a.indexes[0] = 1
+	a.fails(e, call(e, a), abi.ErrRTParamInvalid, noSegment)
+	e.ok(e.th.SynchronizeStream(a.stream))
+	a.arrived(e, none)
 }
 
 // batchRule is the proof of a rule of the ACL layer.

@@ -164,11 +164,18 @@ func init() {
 	prove("aclrtMemcpy2d", 8, b.from(8, smallPlane, call))
 	prove("aclrtMemcpy2d", 9, b.from(9, smallPlane, call))
 	prove("aclrtMemcpy2d", 10, func(e *env) *core.Error {
-		err := b.from(10, smallPlane, call)(e)
-		e.want(err, abi.ErrRTParamInvalid)
 		a := smallPlane(e)
 		a.dst = e.freed(dev, 64)
-		e.want(call(e, a), abi.ErrRTParamInvalid)
+		err := call(e, a)
+		e.want(err, abi.ErrRTParamInvalid)
+		if err.Arg != "dst" {
+			e.Errorf("it blames %q: %v", err.Arg, err)
+		}
+		err = b.from(10, smallPlane, call)(e)
+		e.want(err, abi.ErrRTParamInvalid)
+		if err.Arg != "src" {
+			e.Errorf("it blames %q: %v", err.Arg, err)
+		}
 		return err
 	})
 	prove("aclrtMemcpy2d", 11, func(e *env) *core.Error {

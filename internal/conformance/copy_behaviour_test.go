@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -318,7 +319,12 @@ func TestPeers(t *testing.T) {
 				try(abi.Success)
 			} else {
 				try(abi.ErrRTParamInvalid)
+				e.want(e.th.Memset(far, 64, 1, 64), abi.ErrRTParamInvalid)
 				e.want(e.th.MemsetAsync(far, 64, 1, 64, s), abi.ErrRTParamInvalid)
+				if slices.Contains(modern, tt.product) {
+					e.want(e.th.MemsetD32(far, 64, 1, 16), abi.ErrRTParamInvalid)
+					e.want(e.th.MemsetD32Async(far, 64, 1, 16, s), abi.ErrRTParamInvalid)
+				}
 			}
 			// The host reaches every device.
 			for _, w := range []where{host, unreg} {

@@ -2,15 +2,20 @@ package conformance
 
 import (
 	"encoding/binary"
+	"errors"
 	"testing"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
 )
 
 func init() {
 	without := func(e *env, name string) *core.Thread { return e.on(machine{product: name, bare: true}).th }
-	prove("aclrtGetMemcpyDescSize", 1, func(e *env) *core.Error { return without(e, "310P").GetMemcpyDescSize(8, nil) })
+	prove("aclrtGetMemcpyDescSize", 1, func(e *env) *core.Error {
+		e.want(e.th.GetMemcpyDescSize(inner, nil), abi.ErrInvalidParam)
+		return without(e, "310P").GetMemcpyDescSize(8, nil)
+	})
 	prove("aclrtGetMemcpyDescSize", 2, func(e *env) *core.Error {
 		n := uint64(7)
 		e.want(e.th.GetMemcpyDescSize(-1, &n), abi.ErrInvalidParam)
@@ -269,6 +274,13 @@ func init() {
 		release()
 		e.ok(e.th.SynchronizeStream(s))
 		a.arrived(e)
+
+		// If that fails, so does the call, and nothing is queued.
+		a = acrossSet(e)
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		e.want(withDesc(e, a), abi.ErrRTDrvInternalError)
+		e.ok(e.th.SynchronizeStream(a.stream))
+		a.isOld(e)
 
 		// What an earlier task of the stream wrote into the descriptor is what counts.
 		a = acrossSet(e)

@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"time"
-
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 )
@@ -205,14 +203,4 @@ func (e *env) queues(s core.Handle, call func() *core.Error) bool {
 	e.ok(e.th.GetThreadLastTaskId(&after))
 	e.ok(e.th.DestroyEvent(mark))
 	return after-before > 1
-}
-
-// eventually fails the test unless f becomes true within seconds.
-func (e *env) eventually(what string, f func() bool) {
-	e.Helper()
-	for until := time.Now().Add(10 * time.Second); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			e.Fatalf("%s: never", what)
-		}
-	}
 }

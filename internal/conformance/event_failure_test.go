@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -151,7 +152,11 @@ func TestEventDropped(t *testing.T) {
 					e.want(e.th.QueryEvent(h, &old), d.code)
 				}
 				var us uint64
-				e.want(e.th.EventGetTimestamp(h, &us), abi.ErrRTEventTimestampInvalid)
+				err := e.th.EventGetTimestamp(h, &us)
+				e.want(err, abi.ErrRTEventTimestampInvalid)
+				if !strings.Contains(err.Text, "dropped") {
+					t.Errorf("%v: it does not say why", err)
+				}
 
 				if k.name == stateKind.name { // a state can still be set by another record
 					o.held(there)
@@ -273,6 +278,15 @@ func TestEventAfterContext(t *testing.T) {
 		e.ok(e.th.SynchronizeEvent(queued))
 		e.ok(e.th.DestroyEvent(queued))
 		e.ok(e.th.DestroyEvent(done))
+
+		o = &env{T: t, rt: e.rt, th: e.rt.NewThread(6)} // and even its device
+		o.ok(o.th.SetDevice(1))
+		done = o.done(k.make(o))
+		o.ok(o.th.ResetDevice(1))
+		e.ok(e.th.SynchronizeEvent(done))
+		e.timestamp(done)
+		e.done(done)
+		e.ok(e.th.DestroyEvent(done))
 	}
 }
 
@@ -284,7 +298,8 @@ func TestEventCancel(t *testing.T) {
 		s, open := e.gated()
 		e.record(h, s)
 		cancel := make(chan struct{})
-		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeEventCancel(h, cancel) }), abi.ErrRTEventSyncTimeout)
+		err := e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeEventCancel(h, cancel) })
+		e.want(e.blames("event", err), abi.ErrRTEventSyncTimeout) // not a timeout, which was not given
 		open()
 		e.ok(e.th.SynchronizeEventCancel(h, nil))
 		e.ok(e.th.SynchronizeEventCancel(h, cancel)) // done is done

@@ -8,8 +8,8 @@ import (
 // noIndex in *failIndex says that no segment is at fault.
 const noIndex = ^uint64(0)
 
-// batchSlice is how many segments an asynchronous batch collects before they are queued.
-const batchSlice = 1024
+// batchSlice is how many bytes an asynchronous batch collects before they are queued.
+const batchSlice = 4 << 20
 
 // maxSyncBatch is how many segments a synchronous batch may have.
 const maxSyncBatch = 4096
@@ -368,7 +368,7 @@ func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 				}
 			}
 			q.segs.Add(dst, src, n)
-			if len(q.segs.List) == batchSlice && !q.whole {
+			if q.segs.Bytes >= batchSlice && !q.whole {
 				// What is valid can run while the rest is looked at.
 				if err := t.submitBatch(b, q); err != nil {
 					return err

@@ -18,7 +18,7 @@ func newRuntime(t testing.TB, name string) (*core.Runtime, *core.Thread) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := soft.New(soft.Options{Devices: 4, Memory: 1 << 30})
+	d, err := soft.New(soft.Options{Devices: 4, Memory: 2 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (er
 		}
 		return d.rows(op, 0, op.Height, pageable)
 	case driver.OpBatch:
-		if op.Segs.Bytes >= parallelBytes || len(op.Segs.List) > parallelSegs {
+		if op.Segs.Bytes > inlineBatch {
 			return d.parallel(op, 0, 0, pageable, at)
 		}
 		return d.segments(op.Segs.List, op.Segs.Bytes, pageable, nil)
@@ -183,7 +183,7 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 }
 
 const (
-	ahead       = 8       // how many segments before its turn a segment's memory is asked for
+	ahead       = 16      // how many segments before its turn a segment's memory is asked for
 	streamBatch = 4 << 20 // a batch of this many bytes is written past the cache
 )
 
@@ -192,51 +192,65 @@ const (
 type lens struct {
 	d        *Driver
 	pageable bool
-	lo, hi   uintptr // addresses known to lie in one live arena allocation
+	lo, size uintptr // addresses known to lie in one live arena allocation
 	delta    uintptr // from there to the engine's
+	lazy     bool    // the allocation may lack pages: every range is asked for
 }
 
+// known is where the engine finds n bytes at addr if that is known already, else 0.
+func (l *lens) known(addr uintptr, n uint64) uintptr {
+	if off := addr - l.lo; off < l.size && n <= uint64(l.size-off) {
+		return addr + l.delta
+	}
+	return 0
+}
+
+// resolve is where the engine finds n bytes at addr, and remembers the allocation they are in.
 func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
-	if addr >= l.lo && addr < l.hi && n <= uint64(l.hi-addr) {
-		return addr + l.delta, nil
+	if at := l.known(addr, n); at != 0 {
+		if l.lazy {
+			return at, l.d.back(addr, n)
+		}
+		return at, nil
 	}
 	at, err := l.d.resolve(addr, n, l.pageable)
 	if err != nil {
 		return 0, err
 	}
 	if a := l.d.arenaOf(addr); a != nil && n > 0 { // where 0 bytes lie there may be no allocation, or the end of two arenas
-		if hi := addr + uintptr(a.Room(addr)); hi == l.hi {
-			l.lo = min(l.lo, addr)
-		} else {
-			l.lo, l.hi, l.delta = addr, hi, a.Delta()
+		lo, hi := addr, addr+uintptr(a.Room(addr))
+		if hi == l.lo+l.size {
+			lo = min(l.lo, addr) // the same allocation, further down
 		}
+		l.lo, l.size, l.delta, l.lazy = lo, hi-lo, a.Delta(), !a.Ready(addr)
 	}
 	return at, nil
 }
 
-// prefetch asks for the first line of what is at addr.
-func (l *lens) prefetch(addr uintptr) {
-	if addr >= l.lo && addr < l.hi {
-		memcopy.Prefetch(addr + l.delta)
-	}
-}
-
 // segments copies a run of a batch of total bytes, until stop (which may be nil) says otherwise.
-func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) error {
+func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) (err error) {
 	to, from := lens{d: d, pageable: pageable}, lens{d: d, pageable: pageable}
 	for i := range list {
 		if i+ahead < len(list) {
-			from.prefetch(list[i+ahead].Src)
-			to.prefetch(list[i+ahead].Dst)
+			next := &list[i+ahead]
+			if at := from.known(next.Src, 1); at != 0 {
+				memcopy.Prefetch(at)
+			}
+			if at := to.known(next.Dst, 1); at != 0 {
+				memcopy.Prefetch(at)
+			}
 		}
 		s := &list[i]
-		dst, err := to.resolve(s.Dst, s.N)
-		if err != nil {
-			return err
+		dst, src := to.known(s.Dst, s.N), from.known(s.Src, s.N)
+		if dst == 0 || to.lazy {
+			if dst, err = to.resolve(s.Dst, s.N); err != nil {
+				return err
+			}
 		}
-		src, err := from.resolve(s.Src, s.N)
-		if err != nil {
-			return err
+		if src == 0 || from.lazy {
+			if src, err = from.resolve(s.Src, s.N); err != nil {
+				return err
+			}
 		}
 		if total >= streamBatch {
 			memcopy.CopyStream(dst, src, uintptr(s.N))

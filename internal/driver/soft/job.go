@@ -41,7 +41,6 @@ const (
 	chunkBytes    = 512 << 10
 	minChunkBytes = 64 << 10
 	groupSegments = 512 // most segments of a batch in one chunk
-	parallelSegs  = 256 // fewer segments than this are one chunk unless they are large
 )
 
 // limit bounds how long a helper works: until a time, a channel, or for ever.
