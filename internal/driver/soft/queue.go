@@ -2,6 +2,7 @@ package soft
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -373,7 +374,12 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	q.waiters = append(q.waiters, w)
 	q.mu.Unlock()
 
-	q.assist(l, target)
+	for i := 0; i < lingers && len(w.ch) == 0; i++ {
+		if q.assist(l, target) {
+			i = 0
+		}
+		runtime.Gosched()
+	}
 	if w.wait(l) {
 		return true
 	}
@@ -394,19 +400,19 @@ func (q *queue) watchIfBusy() uint32 {
 }
 
 // assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but
-// wait. A goroutine that may stop waiting must not own the queue, so it only helps with chunks.
-func (q *queue) assist(l limit, target uint64) {
+// wait; it tells whether it did anything. A goroutine that may stop waiting must not own the queue, so it only helps with
+// chunks.
+func (q *queue) assist(l limit, target uint64) (did bool) {
 	if l.none() && q.d.pool.steal(q) {
 		q.run(target, math.MaxInt)
-		return
+		return true
 	}
-	for j := q.job.Load(); j != nil && !l.reached(); j = q.job.Load() {
-		if !q.d.pool.join(j) {
-			return
-		}
+	for j := q.job.Load(); j != nil && !l.reached() && q.d.pool.join(j); j = q.job.Load() {
 		j.work(l)
 		j.leave()
+		did = true
 	}
+	return did
 }
 
 func limitOf(timeout time.Duration, cancel <-chan struct{}) limit {
