@@ -27,6 +27,7 @@ type batch struct {
 	numAttrs  uint64
 	failIndex *uint64 // nil in the V2 calls
 
+	epoch        uint64 // of the driver, when the call began
 	dst, src     []Addr
 	size         []uint64
 	attr         []abi.MemcpyBatchAttr
@@ -71,6 +72,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	if b.n == 0 {
 		return false, invalid(b.api, "numBatches", "is 0")
 	}
+	b.epoch = t.rt.drv.Epoch()
 	b.size = array(b.sizes, b.n)
 	if allZero(b.size) {
 		b.fault(noIndex)
@@ -139,75 +141,31 @@ func (b *batch) checkAttrs(most uint64) *Error {
 	return nil
 }
 
-// places remembers the allocation an array's last address was in: the segments of a batch mostly share a few, and
-// comparing is cheaper than looking up.
-type places struct {
-	rt     *Runtime
-	loc    driver.Location
-	lo, hi Addr // addresses known to be in that allocation; hi is its end
-	user   int32
-}
-
-func (p *places) find(addr Addr) driver.Location {
-	if addr >= p.lo && addr < p.hi {
-		l := p.loc
-		l.Room = uint64(p.hi - addr)
-		return l
-	}
-	l := p.rt.drv.Locate(addr)
-	if l.Place == driver.OnDevice || l.Place == driver.Host {
-		hi := addr + Addr(l.Room)
-		if hi == p.hi && addr < p.lo {
-			p.lo = addr // the same allocation, further down
-		} else {
-			p.lo, p.hi = addr, hi
-		}
-		p.loc, p.user = l, -1
-		if l.Place == driver.OnDevice {
-			if d := p.rt.byPhys(l.Device); d != nil {
-				p.user = d.user
-			}
-		}
-	}
-	return l
-}
-
-// matches tells whether a real location is the declared one. Pageable memory counts as host memory.
-func (p *places) matches(want abi.MemLocation, l driver.Location) bool {
-	switch want.Type {
-	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:
-		return l.Place == driver.Host || l.Place == driver.Pageable
-	case abi.MemLocationTypeDevice:
-		return l.Place == driver.OnDevice && uint32(p.user) == want.ID
-	}
-	return false
-}
-
 // segment validates segment i against its attribute. The second result is how to answer if it is at fault.
 func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, src driver.Location, err *Error) {
-	dst = to.find(b.dst[i])
+	dst = to.find(b.dst[i], b.epoch)
 	switch {
 	case dst.Place == driver.Nowhere:
 		return dst, src, noMemory(b.api, "dsts", b.dst[i])
-	case !to.matches(a.DstLoc, dst):
-		return dst, src, declared(b.api, "dsts", a.DstLoc, b.dst[i], dst, to.user)
+	case !to.rt.matches(a.DstLoc, dst):
+		return dst, src, to.rt.declared(b.api, "dsts", a.DstLoc, b.dst[i], dst)
 	}
-	src = from.find(b.src[i])
+	src = from.find(b.src[i], b.epoch)
 	switch {
 	case src.Place == driver.Nowhere:
 		return dst, src, noMemory(b.api, "srcs", b.src[i])
-	case !from.matches(a.SrcLoc, src):
-		return dst, src, declared(b.api, "srcs", a.SrcLoc, b.src[i], src, from.user)
+	case !from.rt.matches(a.SrcLoc, src):
+		return dst, src, from.rt.declared(b.api, "srcs", a.SrcLoc, b.src[i], src)
 	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice):
 		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place))
 	}
 	return dst, src, nil
 }
 
-func declared(api, arg string, want abi.MemLocation, addr Addr, l driver.Location, user int32) *Error {
+func (rt *Runtime) declared(api, arg string, want abi.MemLocation, addr Addr, l driver.Location) *Error {
 	is := placeName(l.Place)
 	if l.Place == driver.OnDevice {
-		return refused(api, arg, "%#x is %s of device %d, but the attribute says %v %d", addr, is, user, want.Type, want.ID)
+		return refused(api, arg, "%#x is %s of device %s, but the attribute says %v %d", addr, is, deviceName(rt.byPhys(l.Device)), want.Type, want.ID)
 	}
 	return refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type)
 }

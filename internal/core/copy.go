@@ -116,11 +116,12 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if kind == abi.MemcpyHostToBufToDevice && !t.rt.open {
 		return t.copyBuffered(api, c, s, dst, src, count)
 	}
-	from, err := t.rt.locate(api, "src", src, count)
+	epoch := t.rt.drv.Epoch()
+	from, err := t.locate(api, "src", &t.nearSrc, epoch, src, count)
 	if err != nil {
 		return err
 	}
-	to, err := t.rt.locate(api, "dst", dst, count)
+	to, err := t.locate(api, "dst", &t.nearDst, epoch, dst, count)
 	if err != nil {
 		return err
 	}

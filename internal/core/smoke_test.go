@@ -121,3 +121,26 @@ func BenchmarkBatch(b *testing.B) {
 		}
 	}
 }
+
+// TestCopyForgetsFreedMemory: a thread remembers where its last copy went, but not beyond the end of that memory.
+func TestCopyForgetsFreedMemory(t *testing.T) {
+	_, th := newRuntime(t, "A2")
+	var host, dev core.Addr
+	must(t, th.MallocHost(&host, 4096))
+	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	send := func() *core.Error {
+		return th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)
+	}
+	must(t, send())
+	must(t, send())
+	must(t, th.Free(dev))
+	if err := send(); err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "dst" {
+		t.Errorf("copy to freed device memory: %v", err)
+	}
+	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(t, send())
+	must(t, th.FreeHost(host))
+	if err := send(); err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "src" {
+		t.Errorf("copy from freed pinned memory: %v", err)
+	}
+}

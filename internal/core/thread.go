@@ -16,6 +16,8 @@ type Thread struct {
 	last     abi.Code
 	texts    []text
 	lastTask uint32
+	nearSrc  places  // where the last asynchronous copy read
+	nearDst  places  // and wrote
 	limits   *Stream // whose core limits the thread uses
 }
 

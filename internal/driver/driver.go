@@ -39,6 +39,10 @@ type Driver interface {
 	// Locate says what addr is. It neither locks nor allocates: it is on the path of every copy.
 	Locate(addr uintptr) Location
 
+	// Epoch is a number that has changed by the time a call returns that made memory go (Free, FreeHost, Unregister,
+	// closing a device). As long as it is the same, what Locate said of live memory holds.
+	Epoch() uint64
+
 	// Describe is Locate with what a person may want to know; it may be slow.
 	Describe(addr uintptr) Allocation
 

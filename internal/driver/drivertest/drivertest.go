@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"DevicesApart", testDevicesApart},
 		{"DeviceClose", testDeviceClose},
 		{"LocateAllocatesNothing", testLocateAllocs},
+		{"Epoch", testEpoch},
 
 		{"Copy", testCopy},
 		{"CopyOverlap", testCopyOverlap},

@@ -269,3 +269,26 @@ func testLocateAllocs(e *env) {
 		e.Fatalf("Locate allocates %v times", n)
 	}
 }
+
+// testEpoch: the epoch changes whenever memory goes, so that nobody goes on believing in it.
+func testEpoch(e *env) {
+	dev, pin := e.device(4096), e.pinned(4096)
+	host, _ := e.registered(4096)
+	for _, gone := range []struct {
+		what string
+		make func() error
+	}{
+		{"Free", func() error { return e.dev.Free(dev.addr) }},
+		{"FreeHost", func() error { return e.d.FreeHost(pin.addr) }},
+		{"Unregister", func() error { return e.d.Unregister(host.addr) }},
+		{"closing the device", func() error { e.device(4096); return e.dev.Close() }},
+	} {
+		before := e.d.Epoch()
+		if err := gone.make(); err != nil {
+			e.Fatalf("%s: %v", gone.what, err)
+		}
+		if e.d.Epoch() == before {
+			e.Errorf("%s left the epoch as it was", gone.what)
+		}
+	}
+}

@@ -31,7 +31,10 @@ func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	return addr, outOfMemory(err)
 }
 
-func (v *device) Free(addr uintptr) error { return notAllocated(v.arena.Free(addr)) }
+func (v *device) Free(addr uintptr) error {
+	defer v.d.epoch.Add(1)
+	return notAllocated(v.arena.Free(addr))
+}
 
 func (v *device) Memory() (free, total uint64) {
 	total = v.arena.Capacity()
@@ -58,6 +61,7 @@ func (v *device) Close() error {
 		for _, addr := range left {
 			v.arena.Free(addr) //nolint:errcheck // freed by the program meanwhile
 		}
+		v.d.epoch.Add(1)
 		v.arena.Trim()
 		v.d.mu.Lock()
 		v.d.opened[v.number] = false

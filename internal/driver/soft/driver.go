@@ -52,6 +52,7 @@ type Driver struct {
 	windows []atomic.Pointer[arena.Arena] // by physical device; set once, when it is first opened
 	host    atomic.Pointer[arena.Arena]   // pinned host memory; set once
 	hosts   hostRanges
+	epoch   atomic.Uint64 // see driver.Driver
 
 	mu     sync.Mutex // held while arenas are made and closed
 	opened []bool     // guarded by mu
@@ -152,6 +153,9 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	d.opened[i] = true
 	return &device{d: d, number: i, arena: a}, nil
 }
+
+// Epoch implements driver.Driver.
+func (d *Driver) Epoch() uint64 { return d.epoch.Load() }
 
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return new(flag) }

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// epoch is where the clock of flags begins; the monotonic clock only moves forward.
-var epoch = time.Now()
+// start is where the clock of flags begins; the monotonic clock only moves forward.
+var start = time.Now()
 
-// now is nanoseconds since epoch, never 0.
-func now() int64 { return int64(time.Since(epoch)) + 1 }
+// now is nanoseconds since start, never 0.
+func now() int64 { return int64(time.Since(start)) + 1 }
 
 // flag is the driver's Flag. Queues parked at it and goroutines waiting for it are told when it is set.
 type flag struct {

@@ -89,6 +89,7 @@ func (d *Driver) Unregister(addr uintptr) error {
 	h := &d.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer d.epoch.Add(1)
 	s := h.byHost.find(addr)
 	if s == nil || s.start != addr {
 		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
@@ -126,6 +127,7 @@ func (d *Driver) FreeHost(addr uintptr) error {
 	if a == nil {
 		return fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
 	}
+	defer d.epoch.Add(1)
 	return notAllocated(a.Free(addr))
 }
 

@@ -1,0 +1,62 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// places remembers the allocation that the last address was in. The copies of a program, and the segments of a batch,
+// mostly stay in a few, and comparing is cheaper than looking up. It belongs to one goroutine.
+type places struct {
+	rt     *Runtime
+	epoch  uint64 // of the driver, when it was looked up
+	loc    driver.Location
+	lo, hi Addr // addresses known to be in that allocation; hi is its end
+}
+
+// find is Locate for a moment at which the driver's epoch was the one given, or later.
+func (p *places) find(addr Addr, epoch uint64) driver.Location {
+	if addr >= p.lo && addr < p.hi && p.epoch == epoch {
+		l := p.loc
+		l.Room = uint64(p.hi - addr)
+		return l
+	}
+	l := p.rt.drv.Locate(addr)
+	if l.Place == driver.OnDevice || l.Place == driver.Host {
+		hi := addr + Addr(l.Room)
+		if hi == p.hi && addr < p.lo && p.epoch == epoch {
+			p.lo = addr // the same allocation, further down
+		} else {
+			p.lo, p.hi, p.epoch = addr, hi, epoch
+		}
+		p.loc = l
+	}
+	return l
+}
+
+// matches tells whether a real location is the declared one. Pageable memory counts as host memory.
+func (rt *Runtime) matches(want abi.MemLocation, l driver.Location) bool {
+	switch want.Type {
+	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:
+		return l.Place == driver.Host || l.Place == driver.Pageable
+	case abi.MemLocationTypeDevice:
+		if l.Place == driver.OnDevice {
+			d := rt.byPhys(l.Device)
+			return d != nil && uint32(d.user) == want.ID
+		}
+	}
+	return false
+}
+
+// locate is Runtime.locate for an end of a copy of this thread, which remembers where the last one was.
+func (t *Thread) locate(api, arg string, near *places, epoch uint64, addr Addr, n uint64) (driver.Location, *Error) {
+	if t.shared {
+		return t.rt.locate(api, arg, addr, n)
+	}
+	near.rt = t.rt
+	l := near.find(addr, epoch)
+	if l.Room < n && l.Place != driver.Pageable {
+		return t.rt.locate(api, arg, addr, n) // refuses it, or it has come to be meanwhile
+	}
+	return l, nil
+}
