@@ -71,7 +71,7 @@ func (s Span) Len() int { return s.n }
 
 // Host is ordinary, pageable memory. Copies with it wait for the stream and are over when they return.
 func Host(b []byte) Span {
-	return Span{addr: addrOf(b), n: len(b), keep: b}
+	return Span{addr: core.AddrOf(b), n: len(b), keep: b}
 }
 
 // otherRuntime is what is wrong with things of another runtime: their addresses and handles mean nothing here.

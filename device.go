@@ -54,11 +54,11 @@ func (d *Device) AllocHost(n int) (*Buffer, error) {
 
 // Register makes existing memory usable like pinned memory until the buffer is freed. Free it before the device is closed.
 func (d *Device) Register(b []byte) (*Buffer, error) {
-	if err := d.t.HostRegisterV2(addrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
+	if err := d.t.HostRegisterV2(core.AddrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
 		return nil, err
 	}
-	d.r.registered.Store(addrOf(b), b)
-	return &Buffer{d: d, addr: addrOf(b), n: len(b), free: d.r.unregister, host: b}, nil
+	d.r.registered.Store(core.AddrOf(b), b)
+	return &Buffer{d: d, addr: core.AddrOf(b), n: len(b), free: d.r.unregister, host: b}, nil
 }
 
 // unregister ends a registration; from here on the memory is the garbage collector's again.

@@ -83,6 +83,12 @@ func init() {
 		e.usage(1, 96)
 		e.ok(e.th.Free(p))
 		e.usage(0, 0)
+		var info abi.MemUsageInfo
+		var n uint64
+		e.ok(e.th.GetMemUsageInfo(0, &info, 1, &n))
+		if info.MemPeakSize != 1<<20+32 {
+			e.Errorf("the peak is %d after %d bytes were in use", info.MemPeakSize, 1<<20+32)
+		}
 	})
 
 	prove("aclrtCheckMemType", 1, blames("addrList", func(e *env) *core.Error { return e.stranger().CheckMemType(nil, 0, 1, nil, 1) }))

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// sliceAddr is where a slice's bytes are. The caller keeps it alive. The pointer leaks, which keeps the slice off
+// AddrOf is where a slice's bytes are. The caller keeps it alive. The pointer leaks, which keeps the slice off
 // stacks: those move.
-func sliceAddr(b []byte) Addr {
+func AddrOf(b []byte) Addr {
 	p := unsafe.Pointer(unsafe.SliceData(b))
 	if never {
 		sink = p

@@ -132,7 +132,7 @@ func (t *Thread) SetMemcpyDesc(desc Addr, kind abi.MemcpyKind, srcAddr, dstAddr 
 
 // poke writes b into device memory now.
 func (t *Thread) poke(api string, dst Addr, b []byte) *Error {
-	err := t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: sliceAddr(b), N: uint64(len(b))})
+	err := t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: AddrOf(b), N: uint64(len(b))})
 	runtime.KeepAlive(b)
 	return err
 }

@@ -136,8 +136,7 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 	return free, total
 }
 
-// GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module, this process; what it used at most is not counted, so
-// the peak is what it uses now.
+// GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module, this process.
 func (t *Thread) GetMemUsageInfo(deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64, outputNum *uint64) *Error {
 	const api = "aclrtGetMemUsageInfo"
 	if memUsageInfo == nil {
@@ -160,12 +159,11 @@ func (t *Thread) GetMemUsageInfo(deviceID int32, memUsageInfo *abi.MemUsageInfo,
 	if !t.rt.prod.Has(api) {
 		return unsupported(api, "", "%s does not tell who uses memory", t.rt.prod.Name).quiet()
 	}
-	var used uint64
+	*memUsageInfo = abi.MemUsageInfo{}
 	if dev := d.dev.Load(); dev != nil {
 		free, total := dev.Memory()
-		used = total - free
+		memUsageInfo.CurMemSize, memUsageInfo.MemPeakSize = total-free, dev.Peak()
 	}
-	*memUsageInfo = abi.MemUsageInfo{CurMemSize: used, MemPeakSize: used}
 	copy(memUsageInfo.Name[:], "ropeway")
 	*outputNum = 1
 	return nil

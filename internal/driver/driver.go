@@ -79,6 +79,9 @@ type Device interface {
 	// Memory is how many bytes are free and how many there are in all.
 	Memory() (free, total uint64)
 
+	// Peak is the most bytes that were allocated at one time.
+	Peak() uint64
+
 	// NewQueue makes a queue; it costs nothing until work is put on it.
 	NewQueue(o QueueOptions) Queue
 

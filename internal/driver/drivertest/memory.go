@@ -95,6 +95,9 @@ func testDeviceMemory(e *env) {
 	if now, _ := e.dev.Memory(); now <= free {
 		e.Fatalf("%d bytes free after everything was freed, %d before", now, free)
 	}
+	if peak := e.dev.Peak(); peak < total-free {
+		e.Fatalf("the peak is %d bytes, but %d were in use", peak, total-free)
+	}
 	if _, err := e.dev.Alloc(total+1<<30, driver.PageHugeFirst); !errors.Is(err, driver.ErrNoMemory) {
 		e.Fatalf("more than all memory: %v", err)
 	}

@@ -44,6 +44,8 @@ func (v *device) Memory() (free, total uint64) {
 	return free, total
 }
 
+func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
+
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	return &queue{d: v.d, sink: o.Sink, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
 }
