@@ -77,3 +77,19 @@ func checkIsland(t testing.TB, r region, off int, want []byte, margin int) {
 		}
 	}
 }
+
+// guardedList is a list of n segments that ends at an inaccessible page.
+func guardedList(t testing.TB, n int) []Segment {
+	t.Helper()
+	if n == 0 {
+		return nil
+	}
+	bytes := n * int(unsafe.Sizeof(Segment{}))
+	r := newRegion(t, bytes)
+	return unsafe.Slice((*Segment)(unsafe.Pointer(&r.data[len(r.data)-bytes])), n)
+}
+
+// bytesOf is memory that belongs to the test, as bytes.
+func bytesOf(first *uintptr, n uintptr) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(first)), n)
+}

@@ -158,7 +158,7 @@ func newArena(t *testing.T, dst, src region) *arena {
 	old := active
 	t.Cleanup(func() { active = old })
 	active = &kernels{"interpreted", copying(k.copyPages), copying(k.copyLinear), copying(k.copyTemporal),
-		filling(k.fillStream), filling(k.fillTemporal)}
+		filling(k.fillStream), filling(k.fillTemporal), nil}
 	return a
 }
 
@@ -401,7 +401,7 @@ func TestKernelChoice(t *testing.T) {
 	}
 	for suffix, k := range map[string]*kernels{"AVX512": &kernelsAVX512, "AVX2": &kernelsAVX2} {
 		for want, f := range map[string]any{"copyStreamPages": k.copyPages, "copyStreamLinear": k.copyLinear,
-			"copyTemporal": k.copyTemporal, "fillStream": k.fillStream, "fillTemporal": k.fillTemporal} {
+			"copyTemporal": k.copyTemporal, "fillStream": k.fillStream, "fillTemporal": k.fillTemporal, "copySegments": k.copySegments} {
 			if got := routineName(f); got != want+suffix {
 				t.Errorf("%s: %s in place of %s", k.name, got, want+suffix)
 			}

@@ -129,6 +129,8 @@ var vexOps = map[vex]struct {
 }{
 	{false, 1, 0, 0, 0, 0x77}: {opZeroUpper, 0},
 	{false, 1, 1, 1, 0, 0x6E}: {opMoveQ, 16},
+	{false, 1, 2, 0, 0, 0x6F}: {opLoad, 16},
+	{false, 1, 2, 0, 0, 0x7F}: {opStore, 16},
 	{false, 1, 2, 0, 1, 0x6F}: {opLoad, 32},
 	{false, 1, 2, 0, 1, 0x7F}: {opStore, 32},
 	{false, 1, 1, 0, 1, 0xE7}: {opStoreStream, 32},
@@ -199,10 +201,11 @@ func (r *reader) vector(first byte) (in inst, evex bool, err error) {
 }
 
 var (
-	jumpOps  = map[byte]op{0x4: opJE, 0x5: opJNE, 0x7: opJA, 0x3: opJAE}
+	jumpOps  = map[byte]op{0x4: opJE, 0x5: opJNE, 0x7: opJA, 0x3: opJAE, 0x2: opJB, 0x6: opJBE}
 	immOps   = map[int]op{0: opAddImm, 4: opAndImm, 5: opSubImm, 7: opCmpImm}
 	immOpsAX = map[byte]op{0x05: opAddImm, 0x25: opAndImm, 0x2D: opSubImm, 0x3D: opCmpImm}
-	regOps   = map[byte]op{0x89: opMovReg, 0x01: opAddReg, 0x29: opSubReg}
+	regOps   = map[byte]op{0x89: opMovReg, 0x01: opAddReg, 0x29: opSubReg, 0x39: opCmpReg}
+	argOps   = map[byte]op{0x8B: opArg, 0x03: opAddArg, 0x2B: opSubArg, 0x3B: opCmpArg, 0x89: opResult}
 )
 
 // next decodes one instruction. The target of a jump is left as an offset.
@@ -212,9 +215,29 @@ func (r *reader) next() (in inst, evex bool, err error) {
 		return inst{op: opRet}, false, nil
 	case 0xF0:
 		return inst{op: opLock}, false, nil
-	case 0x73, 0x74, 0x75, 0x77:
+	case 0x72, 0x73, 0x74, 0x75, 0x76, 0x77:
 		off := r.int8()
 		return inst{op: jumpOps[b&0xF], target: r.at + int(off)}, false, nil
+	case 0xEB:
+		off := r.int8()
+		return inst{op: opJump, target: r.at + int(off)}, false, nil
+	case 0xE9:
+		off := r.int32()
+		return inst{op: opJump, target: r.at + int(off)}, false, nil
+	case 0x88:
+		in, err = r.integer(opStoreInt, 1)
+		return in, false, err
+	case 0x89:
+		in, err = r.integer(opStoreInt, 4)
+		return in, false, err
+	case 0x8B:
+		in, err = r.integer(opLoadInt, 4)
+		return in, false, err
+	case 0x66:
+		if r.byte() == 0x89 {
+			in, err = r.integer(opStoreInt, 2)
+			return in, false, err
+		}
 	case 0xC4, 0xC5, 0x62:
 		return r.vector(b)
 	case 0x80: // OR byte
@@ -225,8 +248,8 @@ func (r *reader) next() (in inst, evex bool, err error) {
 		return inst{op: opOrByte, base: rm, disp: disp, imm: int64(r.byte())}, false, err
 	case 0x0F:
 		return r.twoByte()
-	case 0x48:
-		in, err := r.wide()
+	case 0x48, 0x49, 0x4C, 0x4D:
+		in, err := r.wide(b)
 		return in, false, err
 	}
 	return in, false, errCode
@@ -234,7 +257,7 @@ func (r *reader) next() (in inst, evex bool, err error) {
 
 func (r *reader) twoByte() (in inst, evex bool, err error) {
 	switch b := r.byte(); b {
-	case 0x83, 0x84, 0x85, 0x87:
+	case 0x82, 0x83, 0x84, 0x85, 0x86, 0x87:
 		off := r.int32()
 		return inst{op: jumpOps[b&0xF], target: r.at + int(off)}, false, nil
 	case 0xAE:
@@ -245,6 +268,9 @@ func (r *reader) twoByte() (in inst, evex bool, err error) {
 		if reg, rm, disp, mem, err := r.operands(1); err == nil && reg == 1 && mem && rm != stackPointer {
 			return inst{op: opPrefetch, base: rm, disp: disp}, false, nil
 		}
+	case 0xB7:
+		in, err = r.integer(opLoadInt, 2)
+		return in, false, err
 	case 0xB6:
 		if reg, rm, disp, mem, err := r.operands(1); err == nil && mem && rm != stackPointer {
 			return inst{op: opLoadByte, dst: reg, base: rm, disp: disp}, false, nil
@@ -253,22 +279,56 @@ func (r *reader) twoByte() (in inst, evex bool, err error) {
 	return in, false, errCode
 }
 
-// wide decodes what follows the prefix for 64 bits.
-func (r *reader) wide() (in inst, err error) {
+// integer decodes the operands of a load or store of width bytes.
+func (r *reader) integer(o op, width int) (in inst, err error) {
+	reg, rm, disp, mem, err := r.operands(1)
+	if err == nil && (!mem || rm == stackPointer) {
+		err = errCode
+	}
+	if in = (inst{op: o, width: width, base: rm, disp: disp}); o == opLoadInt {
+		in.dst = reg
+	} else {
+		in.src = reg
+	}
+	return in, err
+}
+
+// wide decodes what follows the prefix for 64 bits, which can have bits for the
+// upper eight registers.
+func (r *reader) wide(prefix byte) (in inst, err error) {
 	b := r.byte()
-	if o, ok := immOpsAX[b]; ok {
+	if o, ok := immOpsAX[b]; ok && prefix == 0x48 {
 		return inst{op: o, imm: r.int32()}, nil // dst, or src to compare, is AX, which is 0
 	}
 	reg, rm, disp, mem, err := r.operands(1)
+	reg += int(prefix & 4 * 2)
+	if mem && prefix&1 != 0 { // no routine has a base among the upper eight
+		err = errCode
+	}
 	if err != nil {
 		return in, err
 	}
+	rm += int(prefix & 1 * 8)
 	if o, ok := regOps[b]; ok && !mem {
+		if o == opCmpReg {
+			return inst{op: o, dst: reg, src: rm}, nil
+		}
 		return inst{op: o, dst: rm, src: reg}, nil
 	}
+	if o, ok := argOps[b]; ok && mem && rm == stackPointer {
+		in = inst{op: o, dst: reg, disp: disp - 8}
+		if o == opCmpArg || o == opResult {
+			in.dst, in.src = 0, reg
+		}
+		return in, nil
+	}
 	switch {
-	case b == 0x8B && mem && rm == stackPointer:
-		return inst{op: opArg, dst: reg, disp: disp - 8}, nil
+	case b == 0x8B && mem:
+		return inst{op: opLoadInt, width: 8, dst: reg, base: rm, disp: disp}, nil
+	case b == 0x89 && mem:
+		return inst{op: opStoreInt, width: 8, src: reg, base: rm, disp: disp}, nil
+	case b == 0xF7 && reg == 3 && !mem:
+		return inst{op: opNeg, dst: rm}, nil
 	case b == 0xC7 && reg == 0 && !mem:
 		return inst{op: opMovImm, dst: rm, imm: r.int32()}, nil
 	case b == 0xFF && reg == 1 && !mem:

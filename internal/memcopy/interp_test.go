@@ -4,7 +4,6 @@ package memcopy
 
 import (
 	_ "embed"
-	"encoding/binary"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -33,7 +32,15 @@ const (
 	opAndImm
 	opCmpImm // flags of src-imm
 	opDec
+	opAddArg
+	opSubArg
+	opCmpReg // flags of src-dst
+	opCmpArg
+	opNeg
 	opLoadByte
+	opLoadInt  // width bytes, the rest is 0
+	opStoreInt // the low width bytes
+	opResult   // the result disp bytes in = src
 	opLock
 	opOrByte // of memory, after a LOCK
 	opPrefetch
@@ -50,6 +57,9 @@ const (
 	opJNE
 	opJA
 	opJAE
+	opJB
+	opJBE
+	opJump
 	opRet
 )
 
@@ -57,7 +67,7 @@ const (
 // beyond the first amd64 that it needs.
 type form struct {
 	op    op
-	width int // of a vector, in bytes
+	width int // of a vector or integer in memory, in bytes
 	needs string
 }
 
@@ -76,6 +86,19 @@ var forms = map[string]form{
 	"ANDQ i,r":         {opAndImm, 0, ""},
 	"CMPQ r,i":         {opCmpImm, 0, ""},
 	"DECQ r":           {opDec, 0, ""},
+	"ADDQ a,r":         {opAddArg, 0, ""},
+	"SUBQ a,r":         {opSubArg, 0, ""},
+	"CMPQ r,r":         {opCmpReg, 0, ""},
+	"CMPQ r,a":         {opCmpArg, 0, ""},
+	"NEGQ r":           {opNeg, 0, ""},
+	"MOVQ r,a":         {opResult, 0, ""},
+	"MOVQ m,r":         {opLoadInt, 8, ""},
+	"MOVQ r,m":         {opStoreInt, 8, ""},
+	"MOVL m,r":         {opLoadInt, 4, ""},
+	"MOVL r,m":         {opStoreInt, 4, ""},
+	"MOVWLZX m,r":      {opLoadInt, 2, ""},
+	"MOVW r,m":         {opStoreInt, 2, ""},
+	"MOVB r,m":         {opStoreInt, 1, ""},
 	"MOVBLZX m,r":      {opLoadByte, 0, ""},
 	"LOCK":             {opLock, 0, ""},
 	"ORB i,m":          {opOrByte, 0, ""},
@@ -85,9 +108,14 @@ var forms = map[string]form{
 	"JNE l":            {opJNE, 0, ""},
 	"JA l":             {opJA, 0, ""},
 	"JAE l":            {opJAE, 0, ""},
+	"JB l":             {opJB, 0, ""},
+	"JBE l":            {opJBE, 0, ""},
+	"JMP l":            {opJump, 0, ""},
 	"RET":              {opRet, 0, ""},
 	"VMOVDQU m,y":      {opLoad, 32, "AVX"},
 	"VMOVDQU y,m":      {opStore, 32, "AVX"},
+	"VMOVDQU m,x":      {opLoad, 16, "AVX"},
+	"VMOVDQU x,m":      {opStore, 16, "AVX"},
 	"VMOVDQA m,y":      {opLoadAligned, 32, "AVX"},
 	"VMOVDQA y,m":      {opStoreAligned, 32, "AVX"},
 	"VMOVNTDQ y,m":     {opStoreStream, 32, "AVX"},
@@ -106,7 +134,7 @@ var forms = map[string]form{
 
 // registers that a routine may use, by their number in machine code. Not SP and
 // BP, which the caller gets back as they were, nor R14 and R15, which Go uses.
-var registers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7,
+var registers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "CL": 1, "SI": 6, "DI": 7,
 	"R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12, "R13": 13}
 
 // inst is comparable: two that do the same are equal. What op does not use is 0.
@@ -267,222 +295,4 @@ func parseInst(line string) (in inst, key, label string, err error) {
 		return in, "", "", fmt.Errorf("immediate %#x out of range", in.imm)
 	}
 	return in, key, label, nil
-}
-
-// span is memory that a routine may use, from address lo on.
-type span struct {
-	lo          uint64
-	data        []byte
-	read, write bool
-}
-
-// memory is all that exists: an access that is not wholly inside one span, with
-// the right to it, is a fault.
-type memory struct {
-	spans  []span
-	traced bool
-	trace  []uint64 // addresses in the order of access, if traced
-}
-
-type fault string
-
-func faultf(format string, args ...any) fault { return fault(fmt.Sprintf(format, args...)) }
-
-func (m *memory) at(addr, n uint64, read, write bool) []byte {
-	if m.traced {
-		m.trace = append(m.trace, addr)
-	}
-	for i := range m.spans {
-		s := &m.spans[i]
-		off, size := addr-s.lo, uint64(len(s.data))
-		if off < size && n <= size-off && (s.read || !read) && (s.write || !write) {
-			return s.data[off : off+n : off+n]
-		}
-	}
-	panic(faultf("access to %d bytes at %#x (read %v, write %v) outside the allowed ranges", n, addr, read, write))
-}
-
-// machine holds what a routine can see. Nothing is defined when it begins.
-type machine struct {
-	gp             [16]uint64
-	gpSet          [16]bool
-	vec            [16][64]byte
-	vecSet         [16]bool
-	zf, cf         bool
-	zfSet, cfSet   bool
-	upper          bool // some vector register may have more than its low 16 bytes set
-	unfenced, lock bool
-}
-
-func (m *machine) reg(r int) uint64 {
-	if !m.gpSet[r] {
-		panic(faultf("general register %d is undefined", r))
-	}
-	return m.gp[r]
-}
-
-func (m *machine) set(r int, v uint64) { m.gp[r], m.gpSet[r] = v, true }
-
-// setVec writes a vector register; all above b becomes 0.
-func (m *machine) setVec(r int, b []byte) {
-	if len(b) < 64 {
-		m.vec[r] = [64]byte{}
-	}
-	copy(m.vec[r][:], b)
-	m.vecSet[r] = true
-	m.upper = m.upper || len(b) > 16
-}
-
-func (m *machine) getVec(r, width int) []byte {
-	if !m.vecSet[r] {
-		panic(faultf("vector register %d is undefined", r))
-	}
-	return m.vec[r][:width]
-}
-
-func (m *machine) flags(zf, cf bool) { m.zf, m.cf, m.zfSet, m.cfSet = zf, cf, true, true }
-
-func (m *machine) cond(o op) bool {
-	if o != opJAE && !m.zfSet || (o == opJA || o == opJAE) && !m.cfSet {
-		panic(faultf("flags are undefined"))
-	}
-	switch o {
-	case opJE:
-		return m.zf
-	case opJNE:
-		return !m.zf
-	case opJA:
-		return !m.zf && !m.cf
-	}
-	return !m.cf
-}
-
-func (m *machine) address(in *inst, aligned bool) uint64 {
-	addr := m.reg(in.base) + uint64(in.disp)
-	if aligned && addr%uint64(in.width) != 0 {
-		panic(faultf("address %#x is not aligned to %d", addr, in.width))
-	}
-	return addr
-}
-
-// run calls p with args. It returns what went wrong: a fault, a use of
-// something undefined, no end, or a return that leaves the CPU as it must not.
-func (p *program) run(mem *memory, args ...uint64) (err error) {
-	if p.args != 8*len(args) {
-		return fmt.Errorf("%s takes %d bytes of arguments, not %d", p.name, p.args, 8*len(args))
-	}
-	pc := 0
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case fault:
-			err = fmt.Errorf("%s: %q: %s", p.name, p.line[pc], r)
-		default:
-			panic(r)
-		}
-	}()
-	budget := 1000
-	for _, s := range mem.spans {
-		budget += len(s.data)
-	}
-	var m machine
-	for ; ; pc++ {
-		if pc == len(p.code) {
-			return fmt.Errorf("%s runs past its end", p.name)
-		}
-		if budget--; budget < 0 {
-			return fmt.Errorf("%s does not end", p.name)
-		}
-		in := &p.code[pc]
-		if m.lock && in.op != opOrByte {
-			panic(faultf("LOCK before it"))
-		}
-		switch in.op {
-		case opArg:
-			if in.disp%8 != 0 || in.disp/8 >= int64(len(args)) {
-				panic(faultf("no such argument"))
-			}
-			m.set(in.dst, args[in.disp/8])
-		case opMovImm:
-			m.set(in.dst, uint64(in.imm))
-		case opMovReg:
-			m.set(in.dst, m.reg(in.src))
-		case opAddImm, opAddReg:
-			a, b := m.reg(in.dst), uint64(in.imm)
-			if in.op == opAddReg {
-				b = m.reg(in.src)
-			}
-			m.set(in.dst, a+b)
-			m.flags(a+b == 0, a+b < a)
-		case opSubImm, opSubReg:
-			a, b := m.reg(in.dst), uint64(in.imm)
-			if in.op == opSubReg {
-				b = m.reg(in.src)
-			}
-			m.set(in.dst, a-b)
-			m.flags(a == b, a < b)
-		case opAndImm:
-			v := m.reg(in.dst) & uint64(in.imm)
-			m.set(in.dst, v)
-			m.flags(v == 0, false)
-		case opCmpImm:
-			a, b := m.reg(in.src), uint64(in.imm)
-			m.flags(a == b, a < b)
-		case opDec: // leaves CF
-			v := m.reg(in.dst) - 1
-			m.set(in.dst, v)
-			m.zf, m.zfSet = v == 0, true
-		case opLoadByte:
-			m.set(in.dst, uint64(mem.at(m.address(in, false), 1, true, false)[0]))
-		case opLock:
-			m.lock = true
-		case opOrByte: // the probes run beside writers, so it must be atomic
-			if !m.lock {
-				panic(faultf("no LOCK before it"))
-			}
-			m.lock = false
-			b := mem.at(m.address(in, false), 1, true, true)
-			b[0] |= byte(in.imm)
-			m.flags(b[0] == 0, false)
-		case opPrefetch:
-			m.address(in, false)
-		case opLoad, opLoadAligned:
-			addr := m.address(in, in.op == opLoadAligned)
-			m.setVec(in.dst, mem.at(addr, uint64(in.width), true, false))
-		case opStore, opStoreAligned, opStoreStream:
-			addr := m.address(in, in.op != opStore)
-			v := m.getVec(in.src, in.width)
-			copy(mem.at(addr, uint64(in.width), false, true), v)
-			m.unfenced = m.unfenced || in.op == opStoreStream
-		case opMoveQ:
-			m.setVec(in.dst, binary.LittleEndian.AppendUint64(nil, m.reg(in.src)))
-		case opBroadcast:
-			v := [64]byte{}
-			for i := 0; i < in.width; i += 8 {
-				copy(v[i:], m.getVec(in.src, 8))
-			}
-			m.setVec(in.dst, v[:in.width])
-		case opFence:
-			m.unfenced = false
-		case opZeroUpper:
-			for r := range m.vec {
-				clear(m.vec[r][16:])
-			}
-			m.upper = false
-		case opJE, opJNE, opJA, opJAE:
-			if m.cond(in.op) {
-				pc = in.target - 1
-			}
-		case opRet:
-			if m.unfenced {
-				panic(faultf("no fence since a non-temporal store"))
-			}
-			if m.upper {
-				panic(faultf("no VZEROUPPER since the use of wide registers"))
-			}
-			return nil
-		default:
-			panic(faultf("cannot run op %d", in.op))
-		}
-	}
 }

@@ -17,6 +17,7 @@ type kernels struct {
 	copyTemporal func(dst, src, n uintptr)            // temporalStep
 	fillStream   func(dst, n uintptr, pattern uint64) // fillStep; past the cache
 	fillTemporal func(dst, n uintptr, pattern uint64) // at least fillStep
+	copySegments func(list *uintptr, bytes, toLo, toSize, toBy, fromLo, fromSize, fromBy, streamMin uintptr) uintptr
 }
 
 const (
@@ -29,9 +30,9 @@ const (
 
 var (
 	kernelsAVX512 = kernels{"avx512", copyStreamPagesAVX512, copyStreamLinearAVX512,
-		copyTemporalAVX512, fillStreamAVX512, fillTemporalAVX512}
+		copyTemporalAVX512, fillStreamAVX512, fillTemporalAVX512, copySegmentsAVX512}
 	kernelsAVX2 = kernels{"avx2", copyStreamPagesAVX2, copyStreamLinearAVX2,
-		copyTemporalAVX2, fillStreamAVX2, fillTemporalAVX2}
+		copyTemporalAVX2, fillStreamAVX2, fillTemporalAVX2, copySegmentsAVX2}
 )
 
 // Immutable outside tests, which switch features off and choose again.

@@ -176,6 +176,308 @@ last:
 	VZEROUPPER
 	RET
 
+// func copySegmentsAVX2(list *uintptr, bytes uintptr, toLo uintptr, toSize uintptr, toBy uintptr, fromLo uintptr, fromSize uintptr, fromBy uintptr, streamMin uintptr) uintptr
+// Requires: AVX, MMX+
+TEXT ·copySegmentsAVX2(SB), NOSPLIT, $0-80
+	MOVQ toBy+32(FP), R11
+	MOVQ fromBy+56(FP), R12
+	MOVQ list+0(FP), SI
+	MOVQ SI, R8
+	ADDQ bytes+8(FP), R8
+	MOVQ toLo+16(FP), R9
+	MOVQ fromLo+40(FP), R10
+	MOVQ $0x00040000, R13
+
+check:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	MOVQ 16(SI), CX
+	CMPQ CX, $0x00010000
+	JA   checked
+	MOVQ AX, DX
+	ADDQ R11, DX
+	SUBQ BX, DX
+	SUBQ R12, DX
+	CMPQ DX, CX
+	JB   checked
+	NEGQ DX
+	CMPQ DX, CX
+	JB   checked
+	SUBQ R9, AX
+	MOVQ toSize+24(FP), DX
+	SUBQ AX, DX
+	JBE  checked
+	CMPQ CX, DX
+	JA   checked
+	SUBQ R10, BX
+	MOVQ fromSize+48(FP), DX
+	SUBQ BX, DX
+	JBE  checked
+	CMPQ CX, DX
+	JA   checked
+	SUBQ CX, R13
+	JB   checked
+	ADDQ $0x18, SI
+	CMPQ SI, R8
+	JB   check
+
+checked:
+	MOVQ SI, R8
+	MOVQ list+0(FP), SI
+	CMPQ SI, R8
+	JEQ  done
+	MOVQ R8, R9
+	SUBQ $0x00000030, R9
+
+segment:
+	CMPQ       SI, R9
+	JAE        copy
+	MOVQ       48(SI), AX
+	MOVQ       56(SI), BX
+	MOVQ       64(SI), CX
+	ADDQ       R11, AX
+	ADDQ       R12, BX
+	PREFETCHT0 (BX)
+	CMPQ       CX, streamMin+64(FP)
+	JAE        source
+	PREFETCHT0 (AX)
+	CMPQ       CX, $0x00000040
+	JBE        copy
+	PREFETCHT0 64(BX)
+	PREFETCHT0 64(AX)
+	CMPQ       CX, $0x000000c0
+	JBE        copy
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	JMP        copy
+
+source:
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+
+copy:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	MOVQ 16(SI), CX
+	ADDQ R11, AX
+	ADDQ R12, BX
+	MOVQ AX, DX
+	ADDQ CX, DX
+	MOVQ BX, DI
+	ADDQ CX, DI
+	CMPQ CX, streamMin+64(FP)
+	JAE  stream
+	CMPQ CX, $0x00000100
+	JA   large
+	CMPQ CX, $0x00000080
+	JAE  from128
+	CMPQ CX, $0x00000040
+	JAE  from64
+	CMPQ CX, $0x00000020
+	JAE  from32
+	CMPQ CX, $0x00000010
+	JAE  from16
+	CMPQ CX, $0x00000008
+	JAE  from8
+	CMPQ CX, $0x00000004
+	JAE  from4
+	CMPQ CX, $0x00000002
+	JAE  from2
+	CMPQ CX, $0x00000001
+	JAE  from1
+
+next:
+	ADDQ $0x18, SI
+	CMPQ SI, R8
+	JB   segment
+
+done:
+	SUBQ list+0(FP), SI
+	MOVQ SI, ret+72(FP)
+	MOVQ streamMin+64(FP), DX
+	CMPQ DX, $0x00010000
+	JA   unfenced
+	SFENCE
+
+unfenced:
+	VZEROUPPER
+	RET
+
+from128:
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	VMOVDQU 64(BX), Y2
+	VMOVDQU 96(BX), Y3
+	VMOVDQU -128(DI), Y4
+	VMOVDQU -96(DI), Y5
+	VMOVDQU -64(DI), Y6
+	VMOVDQU -32(DI), Y7
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y4, -128(DX)
+	VMOVDQU Y5, -96(DX)
+	VMOVDQU Y6, -64(DX)
+	VMOVDQU Y7, -32(DX)
+	JMP     next
+
+from64:
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	VMOVDQU -64(DI), Y2
+	VMOVDQU -32(DI), Y3
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y2, -64(DX)
+	VMOVDQU Y3, -32(DX)
+	JMP     next
+
+from32:
+	VMOVDQU (BX), Y0
+	VMOVDQU -32(DI), Y1
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, -32(DX)
+	JMP     next
+
+from16:
+	VMOVDQU (BX), X0
+	VMOVDQU -16(DI), X1
+	VMOVDQU X0, (AX)
+	VMOVDQU X1, -16(DX)
+	JMP     next
+
+from8:
+	MOVQ (BX), CX
+	MOVQ -8(DI), BX
+	MOVQ CX, (AX)
+	MOVQ BX, -8(DX)
+	JMP  next
+
+from4:
+	MOVL (BX), CX
+	MOVL -4(DI), BX
+	MOVL CX, (AX)
+	MOVL BX, -4(DX)
+	JMP  next
+
+from2:
+	MOVWLZX (BX), CX
+	MOVWLZX -2(DI), BX
+	MOVW    CX, (AX)
+	MOVW    BX, -2(DX)
+	JMP     next
+
+from1:
+	MOVBLZX (BX), CX
+	MOVB    CL, (AX)
+	JMP     next
+
+large:
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	VMOVDQU 64(BX), Y2
+	VMOVDQU 96(BX), Y3
+	VMOVDQU 128(BX), Y4
+	VMOVDQU 160(BX), Y5
+	VMOVDQU 192(BX), Y6
+	VMOVDQU 224(BX), Y7
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	VMOVDQU Y2, 64(AX)
+	VMOVDQU Y3, 96(AX)
+	VMOVDQU Y4, 128(AX)
+	VMOVDQU Y5, 160(AX)
+	VMOVDQU Y6, 192(AX)
+	VMOVDQU Y7, 224(AX)
+	ADDQ    $0x00000100, BX
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000100, CX
+	CMPQ    CX, $0x00000100
+	JA      large
+	VMOVDQU -256(DI), Y0
+	VMOVDQU -224(DI), Y1
+	VMOVDQU -192(DI), Y2
+	VMOVDQU -160(DI), Y3
+	VMOVDQU -128(DI), Y4
+	VMOVDQU -96(DI), Y5
+	VMOVDQU -64(DI), Y6
+	VMOVDQU -32(DI), Y7
+	VMOVDQU Y0, -256(DX)
+	VMOVDQU Y1, -224(DX)
+	VMOVDQU Y2, -192(DX)
+	VMOVDQU Y3, -160(DX)
+	VMOVDQU Y4, -128(DX)
+	VMOVDQU Y5, -96(DX)
+	VMOVDQU Y6, -64(DX)
+	VMOVDQU Y7, -32(DX)
+	JMP     next
+
+stream:
+	MOVQ    AX, R13
+	NEGQ    R13
+	ANDQ    $0x3f, R13
+	MOVQ    CX, R10
+	ANDQ    $0xff, R10
+	ADDQ    R13, R10
+	JEQ     lines
+	CMPQ    CX, $0x00002000
+	JB      large
+	VMOVDQU (BX), Y0
+	VMOVDQU 32(BX), Y1
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, 32(AX)
+	ADDQ    R13, AX
+	ADDQ    R13, BX
+	SUBQ    R13, CX
+
+lines:
+	SUBQ $0x00000100, CX
+
+turn:
+	VMOVDQU  (BX), Y0
+	VMOVDQU  32(BX), Y1
+	VMOVDQU  64(BX), Y2
+	VMOVDQU  96(BX), Y3
+	VMOVDQU  128(BX), Y4
+	VMOVDQU  160(BX), Y5
+	VMOVDQU  192(BX), Y6
+	VMOVDQU  224(BX), Y7
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+	VMOVNTDQ Y2, 64(AX)
+	VMOVNTDQ Y3, 96(AX)
+	VMOVNTDQ Y4, 128(AX)
+	VMOVNTDQ Y5, 160(AX)
+	VMOVNTDQ Y6, 192(AX)
+	VMOVNTDQ Y7, 224(AX)
+	ADDQ     $0x00000100, BX
+	ADDQ     $0x00000100, AX
+	SUBQ     $0x00000100, CX
+	JAE      turn
+	ADDQ     $0x00000100, CX
+	JEQ      next
+	VMOVDQU  -256(DI), Y0
+	VMOVDQU  -224(DI), Y1
+	VMOVDQU  -192(DI), Y2
+	VMOVDQU  -160(DI), Y3
+	VMOVDQU  -128(DI), Y4
+	VMOVDQU  -96(DI), Y5
+	VMOVDQU  -64(DI), Y6
+	VMOVDQU  -32(DI), Y7
+	VMOVDQU  Y0, -256(DX)
+	VMOVDQU  Y1, -224(DX)
+	VMOVDQU  Y2, -192(DX)
+	VMOVDQU  Y3, -160(DX)
+	VMOVDQU  Y4, -128(DX)
+	VMOVDQU  Y5, -96(DX)
+	VMOVDQU  Y6, -64(DX)
+	VMOVDQU  Y7, -32(DX)
+	JMP      next
+
 // func copyStreamPagesAVX512(dst uintptr, src uintptr, n uintptr)
 // Requires: AVX, AVX512F, MMX+
 TEXT ·copyStreamPagesAVX512(SB), NOSPLIT, $0-24
@@ -323,6 +625,262 @@ last:
 	VMOVDQU64 Z0, 192(AX)
 	VZEROUPPER
 	RET
+
+// func copySegmentsAVX512(list *uintptr, bytes uintptr, toLo uintptr, toSize uintptr, toBy uintptr, fromLo uintptr, fromSize uintptr, fromBy uintptr, streamMin uintptr) uintptr
+// Requires: AVX, AVX512F, MMX+
+TEXT ·copySegmentsAVX512(SB), NOSPLIT, $0-80
+	MOVQ toBy+32(FP), R11
+	MOVQ fromBy+56(FP), R12
+	MOVQ list+0(FP), SI
+	MOVQ SI, R8
+	ADDQ bytes+8(FP), R8
+	MOVQ toLo+16(FP), R9
+	MOVQ fromLo+40(FP), R10
+	MOVQ $0x00040000, R13
+
+check:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	MOVQ 16(SI), CX
+	CMPQ CX, $0x00010000
+	JA   checked
+	MOVQ AX, DX
+	ADDQ R11, DX
+	SUBQ BX, DX
+	SUBQ R12, DX
+	CMPQ DX, CX
+	JB   checked
+	NEGQ DX
+	CMPQ DX, CX
+	JB   checked
+	SUBQ R9, AX
+	MOVQ toSize+24(FP), DX
+	SUBQ AX, DX
+	JBE  checked
+	CMPQ CX, DX
+	JA   checked
+	SUBQ R10, BX
+	MOVQ fromSize+48(FP), DX
+	SUBQ BX, DX
+	JBE  checked
+	CMPQ CX, DX
+	JA   checked
+	SUBQ CX, R13
+	JB   checked
+	ADDQ $0x18, SI
+	CMPQ SI, R8
+	JB   check
+
+checked:
+	MOVQ SI, R8
+	MOVQ list+0(FP), SI
+	CMPQ SI, R8
+	JEQ  done
+	MOVQ R8, R9
+	SUBQ $0x00000030, R9
+
+segment:
+	CMPQ       SI, R9
+	JAE        copy
+	MOVQ       48(SI), AX
+	MOVQ       56(SI), BX
+	MOVQ       64(SI), CX
+	ADDQ       R11, AX
+	ADDQ       R12, BX
+	PREFETCHT0 (BX)
+	CMPQ       CX, streamMin+64(FP)
+	JAE        source
+	PREFETCHT0 (AX)
+	CMPQ       CX, $0x00000040
+	JBE        copy
+	PREFETCHT0 64(BX)
+	PREFETCHT0 64(AX)
+	CMPQ       CX, $0x000000c0
+	JBE        copy
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+	PREFETCHT0 128(AX)
+	PREFETCHT0 192(AX)
+	JMP        copy
+
+source:
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	PREFETCHT0 192(BX)
+
+copy:
+	MOVQ (SI), AX
+	MOVQ 8(SI), BX
+	MOVQ 16(SI), CX
+	ADDQ R11, AX
+	ADDQ R12, BX
+	MOVQ AX, DX
+	ADDQ CX, DX
+	MOVQ BX, DI
+	ADDQ CX, DI
+	CMPQ CX, streamMin+64(FP)
+	JAE  stream
+	CMPQ CX, $0x00000100
+	JA   large
+	CMPQ CX, $0x00000080
+	JAE  from128
+	CMPQ CX, $0x00000040
+	JAE  from64
+	CMPQ CX, $0x00000020
+	JAE  from32
+	CMPQ CX, $0x00000010
+	JAE  from16
+	CMPQ CX, $0x00000008
+	JAE  from8
+	CMPQ CX, $0x00000004
+	JAE  from4
+	CMPQ CX, $0x00000002
+	JAE  from2
+	CMPQ CX, $0x00000001
+	JAE  from1
+
+next:
+	ADDQ $0x18, SI
+	CMPQ SI, R8
+	JB   segment
+
+done:
+	SUBQ list+0(FP), SI
+	MOVQ SI, ret+72(FP)
+	MOVQ streamMin+64(FP), DX
+	CMPQ DX, $0x00010000
+	JA   unfenced
+	SFENCE
+
+unfenced:
+	VZEROUPPER
+	RET
+
+from128:
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 64(BX), Z1
+	VMOVDQU64 -128(DI), Z2
+	VMOVDQU64 -64(DI), Z3
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	VMOVDQU64 Z2, -128(DX)
+	VMOVDQU64 Z3, -64(DX)
+	JMP       next
+
+from64:
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 -64(DI), Z1
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, -64(DX)
+	JMP       next
+
+from32:
+	VMOVDQU (BX), Y0
+	VMOVDQU -32(DI), Y1
+	VMOVDQU Y0, (AX)
+	VMOVDQU Y1, -32(DX)
+	JMP     next
+
+from16:
+	VMOVDQU (BX), X0
+	VMOVDQU -16(DI), X1
+	VMOVDQU X0, (AX)
+	VMOVDQU X1, -16(DX)
+	JMP     next
+
+from8:
+	MOVQ (BX), CX
+	MOVQ -8(DI), BX
+	MOVQ CX, (AX)
+	MOVQ BX, -8(DX)
+	JMP  next
+
+from4:
+	MOVL (BX), CX
+	MOVL -4(DI), BX
+	MOVL CX, (AX)
+	MOVL BX, -4(DX)
+	JMP  next
+
+from2:
+	MOVWLZX (BX), CX
+	MOVWLZX -2(DI), BX
+	MOVW    CX, (AX)
+	MOVW    BX, -2(DX)
+	JMP     next
+
+from1:
+	MOVBLZX (BX), CX
+	MOVB    CL, (AX)
+	JMP     next
+
+large:
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 64(BX), Z1
+	VMOVDQU64 128(BX), Z2
+	VMOVDQU64 192(BX), Z3
+	VMOVDQU64 Z0, (AX)
+	VMOVDQU64 Z1, 64(AX)
+	VMOVDQU64 Z2, 128(AX)
+	VMOVDQU64 Z3, 192(AX)
+	ADDQ      $0x00000100, BX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000100, CX
+	CMPQ      CX, $0x00000100
+	JA        large
+	VMOVDQU64 -256(DI), Z0
+	VMOVDQU64 -192(DI), Z1
+	VMOVDQU64 -128(DI), Z2
+	VMOVDQU64 -64(DI), Z3
+	VMOVDQU64 Z0, -256(DX)
+	VMOVDQU64 Z1, -192(DX)
+	VMOVDQU64 Z2, -128(DX)
+	VMOVDQU64 Z3, -64(DX)
+	JMP       next
+
+stream:
+	MOVQ      AX, R13
+	NEGQ      R13
+	ANDQ      $0x3f, R13
+	MOVQ      CX, R10
+	ANDQ      $0xff, R10
+	ADDQ      R13, R10
+	JEQ       lines
+	CMPQ      CX, $0x00002000
+	JB        large
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 Z0, (AX)
+	ADDQ      R13, AX
+	ADDQ      R13, BX
+	SUBQ      R13, CX
+
+lines:
+	SUBQ $0x00000100, CX
+
+turn:
+	VMOVDQU64 (BX), Z0
+	VMOVDQU64 64(BX), Z1
+	VMOVDQU64 128(BX), Z2
+	VMOVDQU64 192(BX), Z3
+	VMOVNTDQ  Z0, (AX)
+	VMOVNTDQ  Z1, 64(AX)
+	VMOVNTDQ  Z2, 128(AX)
+	VMOVNTDQ  Z3, 192(AX)
+	ADDQ      $0x00000100, BX
+	ADDQ      $0x00000100, AX
+	SUBQ      $0x00000100, CX
+	JAE       turn
+	ADDQ      $0x00000100, CX
+	JEQ       next
+	VMOVDQU64 -256(DI), Z0
+	VMOVDQU64 -192(DI), Z1
+	VMOVDQU64 -128(DI), Z2
+	VMOVDQU64 -64(DI), Z3
+	VMOVDQU64 Z0, -256(DX)
+	VMOVDQU64 Z1, -192(DX)
+	VMOVDQU64 Z2, -128(DX)
+	VMOVDQU64 Z3, -64(DX)
+	JMP       next
 
 // func Prefetch(addr uintptr)
 // Requires: MMX+

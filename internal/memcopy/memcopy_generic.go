@@ -6,6 +6,10 @@ func copyLarge(dst, src, n uintptr) { move(dst, src, n) }
 
 func copyStream(dst, src, n uintptr) { move(dst, src, n) }
 
+func copySegments(list []Segment, to, from Frame, _ bool) int {
+	return copySegmentsGeneric(list, to, from)
+}
+
 func fill(dst uintptr, v uint32, n uintptr) { fillGeneric(dst, v, n) }
 
 // Prefetch asks for the cache line that holds addr. It never faults.

@@ -33,6 +33,14 @@ func fillStreamAVX2(dst uintptr, n uintptr, pattern uint64)
 //go:noescape
 func fillTemporalAVX2(dst uintptr, n uintptr, pattern uint64)
 
+// copySegmentsAVX2 copies the segments of bytes of list, at least one, and returns how many bytes of the list
+// it has done. It stops before a segment that is not inside the frames, that has more than
+// 65536 bytes or brings the sum above 262144, or that has ranges which overlap.
+// Segments from streamMin on, at least 512, are written with non-temporal stores where that pays.
+//
+//go:noescape
+func copySegmentsAVX2(list *uintptr, bytes uintptr, toLo uintptr, toSize uintptr, toBy uintptr, fromLo uintptr, fromSize uintptr, fromBy uintptr, streamMin uintptr) uintptr
+
 // copyStreamPagesAVX512 copies n bytes with non-temporal stores, 128 in turn from each of 8 pages.
 // dst is a multiple of 64, n of 32768 and not 0.
 //
@@ -61,6 +69,14 @@ func fillStreamAVX512(dst uintptr, n uintptr, pattern uint64)
 //
 //go:noescape
 func fillTemporalAVX512(dst uintptr, n uintptr, pattern uint64)
+
+// copySegmentsAVX512 copies the segments of bytes of list, at least one, and returns how many bytes of the list
+// it has done. It stops before a segment that is not inside the frames, that has more than
+// 65536 bytes or brings the sum above 262144, or that has ranges which overlap.
+// Segments from streamMin on, at least 512, are written with non-temporal stores where that pays.
+//
+//go:noescape
+func copySegmentsAVX512(list *uintptr, bytes uintptr, toLo uintptr, toSize uintptr, toBy uintptr, fromLo uintptr, fromSize uintptr, fromBy uintptr, streamMin uintptr) uintptr
 
 // Prefetch asks for the cache line that holds addr. It never faults.
 //

@@ -1,9 +1,27 @@
 package soft
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/memcopy"
+)
 
 // bytesAt is the n bytes at an engine address. Such memory is mapped, never Go's own, so the garbage collector does
 // not care about it; going through &addr says so to vet.
 func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
+
+// asSegments is the list as memcopy knows it; the two types have one layout.
+func asSegments(list []driver.Segment) []memcopy.Segment {
+	return unsafe.Slice((*memcopy.Segment)(unsafe.SliceData(list)), len(list))
+}
+
+// The layouts are the same: neither array has a negative length.
+var (
+	_ [unsafe.Sizeof(driver.Segment{}) - unsafe.Sizeof(memcopy.Segment{})]byte
+	_ [unsafe.Sizeof(memcopy.Segment{}) - unsafe.Sizeof(driver.Segment{})]byte
+	_ [unsafe.Offsetof(driver.Segment{}.N) - unsafe.Offsetof(memcopy.Segment{}.N)]byte
+	_ [unsafe.Offsetof(driver.Segment{}.Src) - unsafe.Offsetof(memcopy.Segment{}.Src)]byte
+)

@@ -182,84 +182,62 @@ func (d *Driver) rows(op *driver.Op, first, last uint64, pageable bool) error {
 	return nil
 }
 
-const (
-	ahead       = 16      // how many segments before its turn a segment's memory is asked for
-	streamBatch = 4 << 20 // a batch of this many bytes is written past the cache
-)
+// streamBatch is from how many bytes on a batch is written past the cache.
+const streamBatch = 4 << 20
 
 // lens resolves the addresses of one end of a batch. Neighbours in the list mostly share an allocation, and comparing
 // with its bounds is cheaper than looking it up.
 type lens struct {
 	d        *Driver
 	pageable bool
-	lo, size uintptr // addresses known to lie in one live arena allocation
-	delta    uintptr // from there to the engine's
-	lazy     bool    // the allocation may lack pages: every range is asked for
-}
-
-// known is where the engine finds n bytes at addr if that is known already, else 0.
-func (l *lens) known(addr uintptr, n uint64) uintptr {
-	if off := addr - l.lo; off < l.size && n <= uint64(l.size-off) {
-		return addr + l.delta
-	}
-	return 0
+	frame    memcopy.Frame // addresses known to lie in one live arena allocation that has its pages
 }
 
 // resolve is where the engine finds n bytes at addr, and remembers the allocation they are in.
 func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
-	if at := l.known(addr, n); at != 0 {
-		if l.lazy {
-			return at, l.d.back(addr, n)
-		}
-		return at, nil
-	}
 	at, err := l.d.resolve(addr, n, l.pageable)
 	if err != nil {
 		return 0, err
 	}
-	if a := l.d.arenaOf(addr); a != nil && n > 0 { // where 0 bytes lie there may be no allocation, or the end of two arenas
-		lo, hi := addr, addr+uintptr(a.Room(addr))
-		if hi == l.lo+l.size {
-			lo = min(l.lo, addr) // the same allocation, further down
-		}
-		l.lo, l.size, l.delta, l.lazy = lo, hi-lo, a.Delta(), !a.Ready(addr)
+	a := l.d.arenaOf(addr)
+	if a == nil || n == 0 || !a.Ready(addr) { // where 0 bytes lie there may be no allocation, or the end of two arenas
+		return at, nil
 	}
+	f, hi := &l.frame, addr+uintptr(a.Room(addr))
+	if lo := f.Lo; hi == lo+f.Size && lo < addr {
+		return at, nil
+	}
+	*f = memcopy.Frame{Lo: addr, Size: hi - addr, Delta: a.Delta()}
 	return at, nil
 }
 
 // segments copies a run of a batch of total bytes, until stop (which may be nil) says otherwise.
-func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) (err error) {
+func (d *Driver) segments(list []driver.Segment, total uint64, pageable bool, stop *atomic.Bool) error {
+	const turn = 256 // segments between two looks at stop
 	to, from := lens{d: d, pageable: pageable}, lens{d: d, pageable: pageable}
-	for i := range list {
-		if i+ahead < len(list) {
-			next := &list[i+ahead]
-			if at := from.known(next.Src, 1); at != 0 {
-				memcopy.Prefetch(at)
-			}
-			if at := to.known(next.Dst, 1); at != 0 {
-				memcopy.Prefetch(at)
-			}
+	stream := total >= streamBatch
+	for len(list) > 0 && (stop == nil || !stop.Load()) {
+		// What lies in known allocations is copied in one go; what does not is looked up, and is then known.
+		n := memcopy.CopySegments(asSegments(list[:min(turn, len(list))]), to.frame, from.frame, stream)
+		list = list[n:]
+		if n == turn || len(list) == 0 {
+			continue
 		}
-		s := &list[i]
-		dst, src := to.known(s.Dst, s.N), from.known(s.Src, s.N)
-		if dst == 0 || to.lazy {
-			if dst, err = to.resolve(s.Dst, s.N); err != nil {
-				return err
-			}
+		s := &list[0]
+		dst, err := to.resolve(s.Dst, s.N)
+		if err != nil {
+			return err
 		}
-		if src == 0 || from.lazy {
-			if src, err = from.resolve(s.Src, s.N); err != nil {
-				return err
-			}
+		src, err := from.resolve(s.Src, s.N)
+		if err != nil {
+			return err
 		}
-		if total >= streamBatch {
+		if stream {
 			memcopy.CopyStream(dst, src, uintptr(s.N))
 		} else {
 			memcopy.Copy(dst, src, uintptr(s.N))
 		}
-		if stop != nil && i&63 == 63 && stop.Load() {
-			return nil
-		}
+		list = list[1:]
 	}
 	return nil
 }

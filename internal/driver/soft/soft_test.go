@@ -119,6 +119,14 @@ func TestLens(t *testing.T) {
 		if err != nil || got != s.addr+d.arenaOf(s.addr).Delta() {
 			t.Errorf("%d bytes at %#x: %#x, %v, want %#x", s.n, s.addr, got, err, s.addr+d.arenaOf(s.addr).Delta())
 		}
+		if f := l.frame; f.Size > 0 {
+			if a := d.arenaOf(f.Lo); a.Room(f.Lo) != uint64(f.Size) || f.Delta != a.Delta() {
+				t.Errorf("after %d bytes at %#x the frame %+v is no rest of an allocation", s.n, s.addr, f)
+			}
+		}
+	}
+	if l.frame.Lo != addr[0] {
+		t.Errorf("the frame %+v does not begin at the lowest address seen, %#x", l.frame, addr[0])
 	}
 	if _, err := l.resolve(addr[1]-16, 17); !errors.Is(err, driver.ErrFault) {
 		t.Errorf("past the end: %v", err)

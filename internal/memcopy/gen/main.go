@@ -50,6 +50,7 @@ func main() {
 		copyLinear(v, "copyTemporal"+v.name, 256, v.store, func() {}, "through the cache")
 		fill(v, "fillStream"+v.name, true)
 		fill(v, "fillTemporal"+v.name, false)
+		copySegments(v)
 	}
 	prefetch()
 	probe("probeRead", false)
