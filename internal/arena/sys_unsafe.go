@@ -110,6 +110,10 @@ func (a *Arena) resident() uint64 {
 // without memory. A refusal (ulimit -v, a sanitizer) wraps the errno; the caller
 // may try again with less.
 func Reserve(n uint64) (base uintptr, err error) {
+	const most = 1 << 47
+	if n == 0 || n > most {
+		return 0, fmt.Errorf("reserve %d bytes of address space: not 1 to %d", n, uint64(most))
+	}
 	n = (n + extentSize - 1) &^ (extentSize - 1)
 	p, _, e := unix.Syscall6(unix.SYS_MMAP, 0, uintptr(n+extentSize), unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE, ^uintptr(0), 0)

@@ -40,8 +40,8 @@ func (t *Thread) StreamAbort(stream Handle) *Error {
 		return nil
 	}
 	s.aborts.Add(1)
-	s.drop()
-	s.hold()
+	s.shut()
+	defer s.reopen()
 	patience := time.Duration(t.rt.callbacks.patience.Load())
 	if patience == 0 {
 		patience = abortPatience
@@ -66,9 +66,20 @@ func (t *Thread) noDefault(api string, s *Stream, c *Context) *Error {
 	return nil
 }
 
-// quiet waits until nothing of the stream is running. A stream that is held runs nothing.
-func (s *Stream) quiet(timeout time.Duration) bool {
-	return s.flags&abi.StreamPersistent != 0 || s.queue.Wait(timeout, nil)
+// quiet waits until nothing of a stream that is shut is running.
+func (s *Stream) quiet(timeout time.Duration) bool { return s.queue.Wait(timeout, nil) }
+
+// reopen lets an aborted stream take work again, unless it has gone or its context has stopped.
+func (s *Stream) reopen() {
+	s.mu.Lock()
+	if !s.dead { // said before the stream is shut for good, so that does not come undone here
+		s.queue.Open()
+	}
+	s.mu.Unlock()
+	s.hold()
+	if s.ctx.failed.Load() != 0 {
+		s.shut()
+	}
 }
 
 // StreamStop is aclrtStreamStop: aclrtStreamAbort that does not wait for what is running. Threads that wait for the
@@ -222,8 +233,8 @@ func (d *Device) abort(l until) bool {
 		list = append(list, c.all()...)
 	}
 	for _, s := range list {
-		s.drop()
-		s.hold()
+		s.shut()
+		defer s.reopen()
 	}
 	done := true
 	for _, s := range list {

@@ -90,13 +90,20 @@ func (s *Stream) drop() {
 	s.rt.reports.release(s)
 }
 
+// shut is drop, and what is submitted later is dropped too.
+func (s *Stream) shut() {
+	s.drops.Add(1)
+	s.queue.Shut()
+	s.rt.reports.release(s)
+}
+
 // end takes the stream out of the world; force drops its work, else it is waited for. The first caller does it and
 // the program is told before; others get false, and if they force it, it is over when they return.
 func (s *Stream) end(force bool) bool {
 	if s.ending.Swap(true) {
 		if force {
 			s.aborts.Add(1)
-			s.drop()
+			s.shut()
 			<-s.ended
 		}
 		return false
@@ -109,9 +116,10 @@ func (s *Stream) end(force bool) bool {
 	locked(&s.mu, func() { s.dead = true })
 	if force || s.flags&abi.StreamPersistent != 0 {
 		s.aborts.Add(1)
-		s.drop()
+		s.shut()
 	}
 	s.queue.Wait(0, nil)
+	s.queue.Shut() // a thread that found the stream before it went may still submit
 	s.rt.unsubscribeAll(s)
 	locked(&s.ctx.mu, func() { delete(s.ctx.streams, s) })
 	if s != s.ctx.def {
@@ -128,7 +136,7 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	s.failure.CompareAndSwap(nil, f)
 	if s.ctx.stops.Load() && s.ctx.failed.CompareAndSwap(0, int32(f.code)) {
 		for _, o := range s.ctx.all() {
-			o.drop()
+			o.shut() // for good: the context takes no more work
 		}
 	}
 }

@@ -18,6 +18,7 @@ var (
 	ErrNotAllocated = errors.New("not the start of a live allocation")
 	ErrFault        = errors.New("address range is not accessible")
 	ErrLost         = errors.New("device lost")
+	ErrClosed       = errors.New("device closed")
 	ErrTimeout      = errors.New("task timed out")
 	ErrAborted      = errors.New("task dropped")
 	ErrUnsupported  = errors.New("not supported by this driver")
@@ -152,6 +153,11 @@ type Queue interface {
 
 	// Drop discards what has not run yet and cuts short what is running. It does not wait.
 	Drop()
+
+	// Shut is Drop, and whatever is submitted from now on is discarded too, until Open: who waits for a queue that is
+	// shut does not wait for work that comes in meanwhile.
+	Shut()
+	Open()
 }
 
 // QueueOptions are fixed when a queue is made.

@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"DeviceClose", testDeviceClose},
 		{"LocateAllocatesNothing", testLocateAllocs},
 		{"Epoch", testEpoch},
+		{"Shut", testShut},
 
 		{"Copy", testCopy},
 		{"CopyOverlap", testCopyOverlap},

@@ -148,3 +148,43 @@ func testReentrant(e *env) {
 		}
 	}
 }
+
+// testShut: a queue that is shut discards what it has and what comes, so that waiting for it ends, and works again once it
+// is open.
+func testShut(e *env) {
+	q := e.queue()
+	m := e.pinned(2)
+	var dones atomic.Int32
+	fill := func(value uint32) {
+		q.Submit(driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: value, Done: func() { dones.Add(1) }})
+	}
+	never := e.d.NewFlag()
+	await := func() {
+		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: never, Done: func() { dones.Add(1) }})
+	}
+	for round := range 3 {
+		await()
+		fill(1)
+		q.Shut()
+		q.sync()
+		for range 100 { // on a queue at rest, too
+			await()
+			fill(1)
+			q.Copy(m.addr, m.addr+1, 1, tag(1))
+		}
+		q.sync()
+		if q.Shut(); !q.Wait(0, nil) || m.host[0] != 0 {
+			e.Fatalf("a queue that is shut has run something: %v", m.host)
+		}
+		if got := dones.Load(); got != int32(202*(round+1)+round) {
+			e.Fatalf("%d tasks are over", got)
+		}
+		q.Open()
+		fill(7)
+		q.finish()
+		if m.host[0] != 7 {
+			e.Fatal("a queue does not work after it was opened again")
+		}
+		m.host[0] = 0
+	}
+}

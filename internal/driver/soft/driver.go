@@ -31,6 +31,7 @@ type Options struct {
 
 const (
 	defaultDevices = 8
+	mostDevices    = 1 << 10
 	defaultMemory  = 64 << 30
 	leastMemory    = 64 << 20
 	readWrite      = unix.PROT_READ | unix.PROT_WRITE
@@ -65,6 +66,9 @@ var _ driver.Driver = (*Driver)(nil)
 func New(o Options) (*Driver, error) {
 	if o.Devices == 0 {
 		o.Devices = defaultDevices
+	}
+	if o.Devices < 0 || o.Devices > mostDevices {
+		return nil, fmt.Errorf("%w: %d devices; there can be 1 to %d", driver.ErrUnsupported, o.Devices, mostDevices)
 	}
 	if o.Memory == 0 {
 		o.Memory = defaultMemory

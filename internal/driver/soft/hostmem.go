@@ -56,7 +56,7 @@ func (h *hostRanges) find(addr uintptr) (*registration, bool) {
 // Register implements driver.Driver.
 func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	h := &d.hosts
-	if addr+uintptr(n) < addr {
+	if addr+uintptr(n) < addr || n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
 	}
 	h.mu.Lock()
@@ -89,6 +89,7 @@ func (d *Driver) Unregister(addr uintptr) error {
 	h := &d.hosts
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
 	s := h.byHost.find(addr)
 	if s == nil || s.start != addr {
@@ -127,6 +128,7 @@ func (d *Driver) FreeHost(addr uintptr) error {
 	if a == nil {
 		return fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
 	}
+	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
 	return notAllocated(a.Free(addr))
 }
@@ -148,6 +150,9 @@ func (d *Driver) hostArena() (*arena.Arena, error) {
 	d.host.Store(a)
 	return a, nil
 }
+
+// mostHost is more than a process can have.
+const mostHost = 1 << 47
 
 // aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
 func aliasBytes(n uint64) uint64 { return roundUp(n, 2<<20) }

@@ -3,7 +3,6 @@ package soft
 import (
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +31,6 @@ type job struct {
 	offered bool // guarded by pool.mu
 	link    *job // guarded by pool.mu
 }
-
-var jobPool = sync.Pool{New: func() any { return &job{quiet: make(chan struct{}, 1)} }}
 
 const (
 	// Below this an operation is done by one goroutine: waking another costs more than it brings.
@@ -179,7 +176,7 @@ func (j *job) cut(s *driver.Segments) {
 // parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. A queue
 // publishes the job through at, so that whoever waits for the queue can help.
 func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *atomic.Pointer[job]) error {
-	j := jobPool.Get().(*job)
+	j := d.pool.jobs.Get().(*job)
 	j.d, j.op, j.dst, j.src, j.pageable = d, *op, dst, src, pageable
 	switch op.Kind {
 	case driver.OpCopy:
@@ -210,6 +207,7 @@ func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *at
 		err = driver.ErrAborted
 	}
 	j.reset()
+	d.pool.jobs.Put(j)
 	return err
 }
 
@@ -223,5 +221,4 @@ func (j *job) reset() {
 	case <-j.quiet:
 	default:
 	}
-	jobPool.Put(j)
 }

@@ -21,6 +21,7 @@ type pool struct {
 	closed  bool          // guarded by mu
 	max     int           // immutable
 	news    atomic.Uint32 // changes when there is something new to do
+	jobs    sync.Pool     // of this pool alone: p.mu guards fields of a job
 	running sync.WaitGroup
 }
 
@@ -29,6 +30,7 @@ type queues struct{ first, last *queue }
 
 func newPool() *pool {
 	p := &pool{max: runtime.GOMAXPROCS(0)}
+	p.jobs.New = func() any { return &job{quiet: make(chan struct{}, 1)} }
 	p.wake.L = &p.mu
 	return p
 }
@@ -156,8 +158,7 @@ func (p *pool) next() (*queue, *job) {
 
 func (p *pool) work() {
 	defer p.running.Done()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.mu.Lock()   // not deferred: a panic comes out of a queue or a job with p.mu let go
 	fresh := true // has worked since it last lingered
 	for {
 		q, j := p.next()
@@ -175,6 +176,7 @@ func (p *pool) work() {
 			fresh = true
 		case p.closed:
 			p.workers--
+			p.mu.Unlock()
 			return
 		case fresh:
 			fresh = false

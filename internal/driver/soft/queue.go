@@ -16,6 +16,7 @@ const (
 	pending             // the ring holds tasks
 	watched             // waiters is not empty: the owner looks at it when it lets go
 	direct              // the owner is a submitter doing its own small operation, past the ring
+	shut                // what is submitted is discarded; alone, it is a queue at rest too
 )
 
 const (
@@ -42,6 +43,7 @@ type queue struct {
 	submitted uint64     // guarded by mu; tasks ever put into the ring
 	completed uint64     // guarded by mu; of these, how many are over
 	dropTo    uint64     // guarded by mu; tasks numbered below are discarded
+	closed    bool       // guarded by mu; the shut bit, and dropTo is past all tasks
 	waiters   []*waiter  // guarded by mu
 	space     *sync.Cond // guarded by mu; made by the first submitter that finds the ring full
 	parked    bool       // guarded by mu; the head waits for a flag, a time or a call
@@ -203,13 +205,17 @@ func (q *queue) letGo() {
 // rest sets the state as its owner lets go of q, and returns whether there are tasks left, for which q must be scheduled.
 // Waiters are told after the state says that all is over: who has waited finds q idle. mu is held.
 func (q *queue) rest() (more bool) {
+	var s uint32
+	if q.closed {
+		s = shut
+	}
 	if q.ring.n == 0 {
-		q.state.Store(0)
+		q.state.Store(s)
 		q.notify()
 		return false
 	}
 	q.notify()
-	s := uint32(owned | pending)
+	s |= owned | pending
 	if len(q.waiters) > 0 {
 		s |= watched
 	}
@@ -347,18 +353,37 @@ func (q *queue) unpark() {
 	}
 }
 
-func (q *queue) Idle() bool { return q.state.Load() == 0 }
+func (q *queue) Idle() bool { return q.state.Load()&^shut == 0 }
 
 func (q *queue) Drop() {
 	q.mu.Lock()
-	q.dropTo = q.submitted
+	q.dropTo = max(q.dropTo, q.submitted)
 	q.d.pool.cancel(q)
 	q.mu.Unlock()
 	q.unpark()
 }
 
+// Shut takes the direct path away, so that everything goes through the ring, where it is discarded.
+func (q *queue) Shut() {
+	q.mu.Lock()
+	q.dropTo, q.closed = forever, true
+	for s := q.state.Load(); !q.state.CompareAndSwap(s, s|shut); s = q.state.Load() {
+	}
+	q.d.pool.cancel(q)
+	q.mu.Unlock()
+	q.unpark()
+}
+
+func (q *queue) Open() {
+	q.mu.Lock()
+	q.dropTo, q.closed = q.submitted, false
+	for s := q.state.Load(); !q.state.CompareAndSwap(s, s&^shut); s = q.state.Load() {
+	}
+	q.mu.Unlock()
+}
+
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	if q.state.Load() == 0 {
+	if q.Idle() {
 		return true
 	}
 	l := limitOf(timeout, cancel)
@@ -393,7 +418,10 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 func (q *queue) watchIfBusy() uint32 {
 	for {
 		s := q.state.Load()
-		if s == 0 || q.state.CompareAndSwap(s, s|watched) {
+		if s&^shut == 0 {
+			return 0
+		}
+		if q.state.CompareAndSwap(s, s|watched) {
 			return s
 		}
 	}
