@@ -1,6 +1,10 @@
 package ropeway
 
-import "ropeway/internal/abi"
+import (
+	"math"
+
+	"ropeway/internal/abi"
+)
 
 // Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work queued
 // earlier may rewrite it, and one descriptor can be submitted many times.
@@ -33,6 +37,9 @@ func (c *Descriptor) Set(dst, src Span) error {
 	}
 	if src.n > dst.n {
 		return misuse(api, "count", "the source is longer than the destination")
+	}
+	if src.n > math.MaxUint32 {
+		return misuse(api, "count", "a descriptor's length has 32 bits")
 	}
 	return asError(c.mem.d.t.SetMemcpyDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, src.addr, dst.addr, uint64(src.n), 0))
 }

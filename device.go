@@ -52,7 +52,7 @@ func (d *Device) AllocHost(n int) (*Buffer, error) {
 	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
 }
 
-// Register makes existing memory usable like pinned memory until the buffer is freed. Free it before the device is closed.
+// Register makes existing memory usable like pinned memory until the buffer is freed.
 func (d *Device) Register(b []byte) (*Buffer, error) {
 	if err := d.t.HostRegisterV2(core.AddrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
 		return nil, err
@@ -63,7 +63,11 @@ func (d *Device) Register(b []byte) (*Buffer, error) {
 
 // unregister ends a registration; from here on the memory is the garbage collector's again.
 func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
-	if err := t.HostUnregister(p); err != nil {
+	err := t.HostUnregister(p)
+	if err != nil && err.Code == abi.ErrRTContextNull && r.rt.Driver().Unregister(p) == nil {
+		err = nil // the device was closed, and the registration outlived it
+	}
+	if err != nil {
 		return err
 	}
 	r.registered.Delete(p)

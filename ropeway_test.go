@@ -91,6 +91,7 @@ func TestOpen(t *testing.T) {
 		{"product", ropeway.WithProduct("A1", ""), "A1"},
 		{"form", ropeway.WithProduct("A2", "RC"), "RC"},
 		{"devices", ropeway.WithDevices(-1), "-1 devices"},
+		{"too many devices", ropeway.WithDevices(1 << 31), "2147483648 devices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rt, err := ropeway.Open(tt.opt)

@@ -48,7 +48,8 @@ func (s *Stream) Idle() (bool, error) {
 // Abort drops what has not run yet. Whoever waits for the stream gets an error; the stream can be used again.
 func (s *Stream) Abort() error { return asError(s.d.t.StreamAbort(s.h)) }
 
-// StopOnFailure makes the first failure stop all work of the device instead of only being reported. It cannot be undone.
+// StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It cannot be
+// undone.
 func (s *Stream) StopOnFailure() error {
 	return asError(s.d.t.SetStreamFailureMode(s.h, 1))
 }

@@ -96,7 +96,8 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i)
 		}
 	}
-	b.attr, b.attrsIndexes = array(b.attrs, b.numAttrs), array(b.indexes, b.numAttrs)
+	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
+	b.attr, b.attrsIndexes = array(b.attrs, k), array(b.indexes, k)
 	for k := range b.attr {
 		if b.attr[k].Rsv != [16]uint8{} {
 			return false, invalid(b.api, "attrs", "has a reserved byte that is not 0").at(k)
@@ -141,7 +142,7 @@ func (b *batch) checkAttrs(most uint64) *Error {
 	return nil
 }
 
-// segment validates segment i against its attribute. The second result is how to answer if it is at fault.
+// segment validates segment i against its attribute.
 func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, src driver.Location, err *Error) {
 	dst = to.find(b.dst[i], b.epoch)
 	switch {

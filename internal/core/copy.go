@@ -133,6 +133,9 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 			kind != abi.MemcpyHostToHost && kind != abi.MemcpyDeviceToDevice
 	} else {
 		real, ok := correct(kind, from.Place, to.Place)
+		if t.rt.prod.LateHostErrors && kind == abi.MemcpyHostToHost && !ok {
+			return t.failLater(api, c, s, kind)
+		}
 		if !ok {
 			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place))
 		}

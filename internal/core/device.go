@@ -15,12 +15,12 @@ type Device struct {
 	user int32    // immutable; as the program counts
 	phys int32    // immutable; as the driver counts
 
-	peers     atomic.Uint64 // physical numbers of devices whose memory this one may reach
-	aborting  atomic.Bool   // a device task abort is under way
-	abortions atomic.Uint32 // how many there were, wrapping; counted once aborting is set
-	streams   atomic.Int32  // streams in use
-	events    atomic.Int32  // event ids in use
-	overflow  atomic.Int32  // floating-point overflow mode + 1; 0: never set
+	peers     atomic.Uint64                // physical numbers of devices whose memory this one may reach
+	aborting  atomic.Bool                  // a device task abort is under way
+	abortions atomic.Uint32                // how many there were, wrapping; counted once aborting is set
+	streams   atomic.Int32                 // streams in use
+	events    atomic.Pointer[atomic.Int32] // event ids in use; another counter each time the device is closed
+	overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
 
 	dev atomic.Pointer[openDevice] // set while the device is open
 
@@ -78,7 +78,8 @@ func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
 		dev := d.dev.Swap(nil)
-		dev.Close() //nolint:errcheck // nothing a program could do about it
+		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
+		dev.Close()                       //nolint:errcheck // nothing a program could do about it
 		d.limits = [2]coreLimit{}
 		d.peers.Store(0)
 	}

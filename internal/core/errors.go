@@ -109,6 +109,8 @@ func callCode(err error) abi.Code {
 	switch {
 	case errors.Is(err, driver.ErrFault), errors.Is(err, driver.ErrNotAllocated):
 		return abi.ErrRTParamInvalid
+	case errors.Is(err, driver.ErrClosed):
+		return abi.ErrRTContextNull
 	case errors.Is(err, driver.ErrOverlap):
 		return abi.ErrHostMemoryAlreadyRegistered
 	case errors.Is(err, driver.ErrNotRegister):

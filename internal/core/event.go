@@ -40,9 +40,10 @@ type Event struct {
 	waitedFor atomic.Bool // by a stream, with the default flag
 
 	mu     sync.Mutex
-	id     uint32      // guarded by mu; 0: none yet
-	begun  uint64      // guarded by mu; records ever begun: their numbers
-	latest eventRecord // guarded by mu; the latest that is queued
+	id     uint32        // guarded by mu; 0: none yet
+	used   *atomic.Int32 // guarded by mu; the counter of ids it is in; nil while it has none
+	begun  uint64        // guarded by mu; records ever begun: their numbers
+	latest eventRecord   // guarded by mu; the latest that is queued
 }
 
 // eventRecord is one record of an event; the zero value is none.
@@ -100,10 +101,11 @@ func (e *Event) number() bool {
 	if e.id != 0 || !e.waitableBy() {
 		return true
 	}
-	if !take(&e.ctx.dev.events, int32(e.rt.prod.Events)) {
+	used := e.ctx.dev.events.Load()
+	if !take(used, int32(e.rt.prod.Events)) {
 		return false
 	}
-	e.id = e.rt.eventIDs.Add(1)
+	e.id, e.used = e.rt.eventIDs.Add(1), used
 	return true
 }
 
@@ -127,11 +129,11 @@ func (e *Event) release() {
 		return
 	}
 	e.mu.Lock()
-	had := e.id != 0
-	e.id = 0
+	used := e.used
+	e.id, e.used = 0, nil
 	e.mu.Unlock()
-	if had {
-		e.ctx.dev.events.Add(-1)
+	if used != nil {
+		used.Add(-1)
 	}
 }
 

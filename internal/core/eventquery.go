@@ -324,6 +324,6 @@ func (t *Thread) GetEventAvailNum(eventCount *uint32) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	*eventCount = uint32(max(0, int32(t.rt.prod.Events)-c.dev.events.Load()))
+	*eventCount = uint32(max(0, int32(t.rt.prod.Events)-c.dev.events.Load().Load()))
 	return nil
 }

@@ -64,13 +64,30 @@ func (x *exceptionState) tell() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	x.teller.Store(threadNumber())
-	for e, token, calls := x.next(); e != nil; e, token, calls = x.next() {
-		for _, f := range calls {
-			f.Call(token)
-		}
+	for x.tellOne() {
+	}
+}
+
+// tellOne calls the functions for the oldest failure; false if there is none. A function that ends its goroutine ends
+// this one, and another goes on.
+func (x *exceptionState) tellOne() bool {
+	e, token, calls := x.next()
+	if e == nil {
+		return false
+	}
+	returned := false
+	defer func() {
 		locked(&x.mu, func() { delete(x.known, token) })
 		close(e.told)
+		if !returned {
+			go x.tell()
+		}
+	}()
+	for _, f := range calls {
+		f.Call(token)
 	}
+	returned = true
+	return true
 }
 
 // next takes the oldest failure that has not been told, its token and the functions to call; nil if there is none, and

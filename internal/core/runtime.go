@@ -14,7 +14,7 @@
 //
 // Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables. Drivers and callbacks are called with
 // none of them held, with three exceptions, none of which can call back: opening and closing a device (Device.mu), making
-// a queue (Context.mu), and putting the task on a queue that holds a persistent stream (Stream.mu).
+// a queue (Context.mu), opening one again and putting the task on it that holds a persistent stream (Stream.mu).
 package core
 
 import (
@@ -85,7 +85,9 @@ func New(o Options) *Runtime {
 		ids = visibleDevices(*o.Visible, n)
 	}
 	for user, phys := range ids {
-		rt.devices = append(rt.devices, &Device{rt: rt, user: int32(user), phys: int32(phys)})
+		d := &Device{rt: rt, user: int32(user), phys: int32(phys)}
+		d.events.Store(new(atomic.Int32))
+		rt.devices = append(rt.devices, d)
 	}
 	rt.setUp()
 	return rt
