@@ -90,22 +90,41 @@ func New(o Options) (*Driver, error) {
 	}
 	want := max(o.Memory, leastMemory)
 	d.memory = arena.Fit(want, d.budget.Limit(), d.budget.Available())
+	asked := o.Memory != defaultMemory // less than the default is no news
 	for {
-		d.shift = uint(bits.Len64(d.memory - 1))
-		base, err := arena.Reserve(uint64(o.Devices) << d.shift)
+		err := d.reserve(o.Devices)
 		if err == nil {
-			d.base = base
 			break
 		}
 		if d.memory/2 < leastMemory {
-			return nil, fmt.Errorf("%w: no address space for %d devices: %v", driver.ErrNoMemory, o.Devices, err)
+			return nil, fmt.Errorf("%w: no address space for %d devices; raise ulimit -v or have fewer: %v", driver.ErrNoMemory, o.Devices, err)
 		}
 		d.memory = d.memory / 2 &^ (2<<20 - 1)
+		asked = true
 	}
-	if d.memory < want && o.Memory != defaultMemory {
-		d.warn(fmt.Sprintf("each device has %d MiB of memory, not the %d MiB asked for: the machine or its limits allow no more", d.memory>>20, want>>20))
+	if d.memory < want && asked {
+		d.warned = true
+		d.warn(fmt.Sprintf("each device has %d MiB of memory, not %d MiB: the machine or its limits (ulimit -v?) allow no more", d.memory>>20, want>>20))
 	}
 	return d, nil
+}
+
+// reserve takes addresses for the windows of all devices, if there is also room for what will be mapped beside them: the
+// engine's views, pinned memory (twice), and something for the program.
+func (d *Driver) reserve(devices int) error {
+	const others = 256 << 20
+	d.shift = uint(bits.Len64(d.memory - 1))
+	base, err := arena.Reserve(uint64(devices) << d.shift)
+	if err != nil {
+		return err
+	}
+	beside := uint64(devices+2)*d.memory + others
+	room, err := arena.Reserve(beside)
+	if err != nil {
+		return errors.Join(err, arena.Unreserve(base, uint64(devices)<<d.shift))
+	}
+	d.base = base
+	return arena.Unreserve(room, beside)
 }
 
 // Name implements driver.Driver.
