@@ -111,7 +111,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 // report tells the user what is wrong and what to do about it.
 func (a *app) report(problem, next string) {
 	o := ui.New(a.stderr, a.getenv)
-	o.Line("%s %s", o.Bad("ropeway:"), problem)
+	o.Line("%s %s", o.Bad("ropeway:"), strings.TrimPrefix(problem, "ropeway: "))
 	if next != "" {
 		o.Line("  %s", next)
 	}
