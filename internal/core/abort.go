@@ -53,19 +53,6 @@ func (t *Thread) StreamAbort(stream Handle) *Error {
 	return nil
 }
 
-// noDefault refuses the default stream where a product has no such use for it, and where there is none.
-func (t *Thread) noDefault(api string, s *Stream, c *Context) *Error {
-	switch {
-	case s != nil:
-		return nil
-	case !t.rt.prod.Modern:
-		return refused(api, "stream", "is NULL, the default stream, which %s does not allow here", t.rt.prod.Name)
-	case c == nil:
-		return refused(api, "stream", "is NULL, the default stream, but this thread has no current context")
-	}
-	return nil
-}
-
 // quiet waits until nothing of a stream that is shut is running.
 func (s *Stream) quiet(timeout time.Duration) bool { return s.queue.Wait(timeout, nil) }
 

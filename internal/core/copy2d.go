@@ -132,8 +132,8 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 		return err
 	}
 	c := t.current()
-	if s == nil && (!t.rt.prod.Modern || c == nil) {
-		return t.noNullStream(api)
+	if err := t.noDefault(api, s, c); err != nil {
+		return err
 	}
 	if err := p.limits(api); err != nil {
 		return err
@@ -172,12 +172,4 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	}
 	s.submit(t, p.op())
 	return nil
-}
-
-// noNullStream is the answer of calls that take no default stream here.
-func (t *Thread) noNullStream(api string) *Error {
-	if !t.rt.prod.Modern {
-		return refused(api, "stream", "is NULL, but %s takes no default stream here", t.rt.prod.Name)
-	}
-	return refused(api, "stream", "is NULL, and this thread has no current context whose default stream that could be")
 }

@@ -123,3 +123,16 @@ func (c *Context) on(api string, s *Stream) (*Stream, *Error) {
 	}
 	return s, nil
 }
+
+// noDefault refuses the default stream where a product has no such use for it, and where there is none.
+func (t *Thread) noDefault(api string, s *Stream, c *Context) *Error {
+	switch {
+	case s != nil:
+		return nil
+	case !t.rt.prod.Modern:
+		return refused(api, "stream", "is NULL, the default stream, which %s does not allow here", t.rt.prod.Name)
+	case c == nil:
+		return refused(api, "stream", "is NULL, the default stream, but this thread has no current context")
+	}
+	return nil
+}
