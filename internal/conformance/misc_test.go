@@ -62,11 +62,11 @@ func init() {
 	})
 	behaves("aclsysGetCANNVersion", func(e *env) {
 		o := e.on(e.installed(map[string]string{
-			"runtime": "Version=8.5.0", "opp/": "Version=7.3.T10.2.B528", "driver": "Version=24.1.rc1", "hccl": "Version=1",
+			"runtime": "Version=8.5.0", "cann": "Version=8.6.0", "opp/": "Version=7.3.T10.2.B528", "driver": "Version=24.1.rc1", "hccl": "Version=1",
 		}))
 		for name, want := range map[abi.CANNPackageName][5]string{
 			abi.PkgNameRuntime: {"8.5.0", "8", "5", "0", "0"},
-			abi.PkgNameCann:    {"8.5.0", "8", "5", "0", "0"},
+			abi.PkgNameCann:    {"8.6.0", "8", "6", "0", "0"},
 			abi.PkgNameOpp:     {"7.3.T10.2.B528", "7", "3", "T10", "2"},
 			abi.PkgNameDriver:  {"24.1.rc1", "24", "1", "rc1", "0"},
 			abi.PkgNameHccl:    {"1", "1", "0", "0", "0"},

@@ -47,34 +47,31 @@ func (t *Thread) GetVersion(majorVersion, minorVersion, patchVersion *int32) *Er
 	return nil
 }
 
-// packages are the directories that hold the version of a package, best first. CANN as a whole has the version of its
-// runtime, unless it has one of its own (our choice).
-var packages = [...][]string{
-	abi.PkgNameCann:      {"cann", "runtime"},
-	abi.PkgNameRuntime:   {"runtime"},
-	abi.PkgNameCompiler:  {"compiler"},
-	abi.PkgNameHccl:      {"hccl"},
-	abi.PkgNameToolkit:   {"toolkit"},
-	abi.PkgNameOpp:       {"opp"},
-	abi.PkgNameOppKernel: {"opp_kernel"},
-	abi.PkgNameDriver:    {"driver"},
+// packages are the directories that hold the version of a package (our choice).
+var packages = [...]string{
+	abi.PkgNameCann:      "cann",
+	abi.PkgNameRuntime:   "runtime",
+	abi.PkgNameCompiler:  "compiler",
+	abi.PkgNameHccl:      "hccl",
+	abi.PkgNameToolkit:   "toolkit",
+	abi.PkgNameOpp:       "opp",
+	abi.PkgNameOppKernel: "opp_kernel",
+	abi.PkgNameDriver:    "driver",
 }
 
 // version is the version text of an installed package: the Version line of its version.info, below share/info of
 // the installation or in a directory of its own.
-func (rt *Runtime) version(names ...string) (string, bool) {
-	for _, name := range names {
-		if rt.home == "" || name == "" || strings.ContainsRune(name, filepath.Separator) {
+func (rt *Runtime) version(name string) (string, bool) {
+	if rt.home == "" || name == "" || strings.ContainsRune(name, filepath.Separator) {
+		return "", false
+	}
+	for _, dir := range []string{filepath.Join("share", "info", name), name} {
+		data, err := os.ReadFile(filepath.Join(rt.home, dir, "version.info"))
+		if err != nil {
 			continue
 		}
-		for _, dir := range []string{filepath.Join("share", "info", name), name} {
-			data, err := os.ReadFile(filepath.Join(rt.home, dir, "version.info"))
-			if err != nil {
-				continue
-			}
-			if v := versionLine(string(data)); v != "" {
-				return v, true
-			}
+		if v := versionLine(string(data)); v != "" {
+			return v, true
 		}
 	}
 	return "", false
@@ -107,9 +104,9 @@ func (t *Thread) SysGetCANNVersion(name abi.CANNPackageName, version *abi.CANNPa
 	if name < 0 || int(name) >= len(packages) {
 		return invalid(api, "name", "%d is no aclCANNPackageName", name)
 	}
-	text, ok := t.rt.version(packages[name]...)
+	text, ok := t.rt.version(packages[name])
 	if !ok {
-		return t.rt.noVersion(api, "name", packages[name][0])
+		return t.rt.noVersion(api, "name", packages[name])
 	}
 	var v abi.CANNPackageVersion
 	parts := append(strings.Split(text, "."), "0", "0", "0")
