@@ -235,10 +235,6 @@ func (a *Arena) Capacity() uint64 { return a.capacity }
 // Delta is what to add, wrapping, to a window address to get the engine's.
 func (a *Arena) Delta() uintptr { return a.delta }
 
-// FD is the memfd, for sharing with other mappings and processes. It belongs to
-// the arena and is closed by Close. The offset of addr in it is addr - Base().
-func (a *Arena) FD() int { return a.fd }
-
 // Contains reports whether addr lies in the window, allocated or not.
 func (a *Arena) Contains(addr uintptr) bool { return uint64(addr-a.base) < a.capacity }
 

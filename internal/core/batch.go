@@ -183,13 +183,18 @@ func (b *batch) fits(i int, dst, src driver.Location) *Error {
 	return nil
 }
 
+// end is where the segments of attribute k end.
+func (b *batch) end(k int) uint64 {
+	if k+1 < len(b.attrsIndexes) {
+		return b.attrsIndexes[k+1]
+	}
+	return b.n
+}
+
 // each calls f with every segment and its attribute, in order, until f fails.
 func (b *batch) each(f func(i int, a *abi.MemcpyBatchAttr) *Error) *Error {
 	for k := range b.attr {
-		last := b.n
-		if k+1 < len(b.attrsIndexes) {
-			last = b.attrsIndexes[k+1]
-		}
+		last := b.end(k)
 		for i := b.attrsIndexes[k]; i < last; i++ {
 			if err := f(int(i), &b.attr[k]); err != nil {
 				return err
@@ -272,7 +277,7 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 	if s == nil {
 		s = c.def
 	}
-	q := batchQueue{c: c, s: s, whole: t.rt.prod.Name == "950"}
+	q := batchQueue{c: c, s: s, whole: t.rt.prod.UB}
 	if q.whole {
 		if _, err := c.on(b.api, s); err != nil {
 			return err
@@ -288,7 +293,7 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 type batchQueue struct {
 	c        *Context
 	s        *Stream
-	whole    bool             // 950: validate all first
+	whole    bool             // over UB: validate all first
 	pageable bool             // a segment of a whole batch has pageable memory
 	segs     *driver.Segments // valid and not yet submitted
 }
@@ -303,10 +308,7 @@ func (w within) has(p Addr, n uint64) bool { return p >= w.lo && p < w.hi && n <
 func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 	to, from := places{rt: t.rt}, places{rt: t.rt}
 	for k := range b.attr {
-		last := b.n
-		if k+1 < len(b.attrsIndexes) {
-			last = b.attrsIndexes[k+1]
-		}
+		last := b.end(k)
 		var goodDst, goodSrc within
 		for i := b.attrsIndexes[k]; i < last; i++ {
 			dst, src, n := b.dst[i], b.src[i], b.size[i]

@@ -266,8 +266,8 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	const api = "aclrtUnSubscribeReport"
 	s, err := t.stream(api, "stream", stream)
-	if err == nil && s == nil {
-		s, err = t.must(api, nil)
+	if err == nil {
+		s, err = t.named(api, s)
 	}
 	if err != nil {
 		return err

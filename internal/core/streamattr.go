@@ -55,8 +55,8 @@ func (t *Thread) StreamGetId(stream Handle, streamID *int32) *Error {
 		return isNull(api, "streamId")
 	}
 	s, err := t.stream(api, "stream", stream)
-	if err == nil && s == nil {
-		s, err = t.must(api, nil)
+	if err == nil {
+		s, err = t.named(api, s)
 	}
 	if err != nil {
 		return err

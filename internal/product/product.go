@@ -6,6 +6,7 @@ package product
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -20,6 +21,7 @@ type Product struct {
 	Streams, Events, Notifies int
 
 	Batch          bool // batch copies
+	UB             bool // connected over UB: a batch is validated and queued as a whole
 	DescSize       int  // bytes of a copy descriptor; 0: no descriptor copies
 	OffsetCopy     bool // copies whose bases are read on the device
 	FillWords      bool // aclrtMemsetD32
@@ -56,7 +58,7 @@ var products = []Product{
 		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
 	modern(Product{Name: "A3", Chip: "Ascend910_9391", Managed: true, DescSize: 32, Padding: 32,
 		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
-	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, DescSize: 64, PeerEnable: true,
+	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, UB: true, DescSize: 64, PeerEnable: true,
 		Notifies: 65535, SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 32, VectorCores: 64, AICPUs: 6, L2Bytes: 128 << 20}),
 	{Name: "310B", Chip: "Ascend310B1", Streams: 512, Events: 65536, Notifies: 2048, DescSize: 32, Padding: 32, DDR: true,
 		SatModes: []int32{0}, WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
@@ -85,7 +87,7 @@ func modern(p Product) Product {
 const Default = "A2"
 
 // rcForms are the products that also come in RC form.
-var rcForms = map[string]bool{"310B": true, "310P": true, "310": true}
+var rcForms = []string{"310", "310B", "310P"}
 
 // Find returns the product called name (case does not matter; "" is the default) in the form "EP", "RC" or "", which
 // is EP. The error names what there is.
@@ -100,7 +102,7 @@ func Find(name, form string) (*Product, error) {
 		switch strings.ToUpper(form) {
 		case "", "EP":
 		case "RC":
-			if !rcForms[p.Name] {
+			if !slices.Contains(rcForms, p.Name) {
 				return nil, fmt.Errorf("product %s has no RC form; 310B, 310P and 310 have one", p.Name)
 			}
 			p.RC = true
@@ -123,4 +125,4 @@ func Names() []string {
 }
 
 // RCForms lists the products that also come in RC form.
-func RCForms() []string { return []string{"310", "310B", "310P"} }
+func RCForms() []string { return slices.Clone(rcForms) }
