@@ -39,6 +39,29 @@ var outputs = []output{
 	{"internal/conformance/cases.go", writeCases},
 	{"internal/product/functions.go", writeSupport},
 	{"docs/coverage.md", writeCoverage},
+	{"capi/include/acl/acl.h", headerFile("acl.h")},
+	{"capi/include/acl/acl_base.h", headerFile("acl_base.h")},
+	{"capi/include/acl/acl_base_rt.h", headerFile("acl_base_rt.h")},
+	{"capi/include/acl/acl_base_mdl.h", headerFile("acl_base_mdl.h")},
+	{"capi/include/acl/acl_op.h", headerFile("acl_op.h")},
+	{"capi/include/acl/acl_mdl.h", headerFile("acl_mdl.h")},
+	{"capi/include/acl/acl_rt.h", headerFile("acl_rt.h")},
+	{"capi/include/acl/acl_rt_allocator.h", headerFile("acl_rt_allocator.h")},
+	{"capi/include/acl/acl_rt_memory_soma.h", headerFile("acl_rt_memory_soma.h")},
+	{"capi/include/acl/acl_tdt.h", headerFile("acl_tdt.h")},
+	{"capi/include/acl/acl_tdt_queue.h", headerFile("acl_tdt_queue.h")},
+	{"capi/include/acl/acl_prof.h", headerFile("acl_prof.h")},
+	{"capi/include/acl/acl_dump.h", headerFile("acl_dump.h")},
+	{"capi/include/acl/acl_platform.h", headerFile("acl_platform.h")},
+	{"capi/include/acl/error_codes/rt_error_codes.h", headerFile("error_codes/rt_error_codes.h")},
+	{"capi/include/acl/error_codes/ge_error_codes.h", headerFile("error_codes/ge_error_codes.h")},
+	{"capi/include/acl/acl_rt_api.h", writeRtAPI},
+	{"capi/test/testdata/layout.h", writeLayoutProof},
+	{"capi/test/testdata/names.h", writeNamesProof},
+	{"capi/shim/numbers.h", writeShimNumbers},
+	{"capi/shim/names.c", writeShimNames},
+	{"capi/shim/functions.c", writeShimFunctions},
+	{"capi/functions.go", writeDoors},
 }
 
 func main() {
@@ -92,10 +115,16 @@ func run(check bool) error {
 
 func generate(o output, t *table.Table, root string) ([]byte, error) {
 	data, err := o.write(t, root)
-	if err != nil || !strings.HasSuffix(o.path, ".go") {
-		return data, err
+	if err != nil {
+		return nil, err
 	}
-	return format.Source(append([]byte(header), data...))
+	switch filepath.Ext(o.path) {
+	case ".go":
+		return format.Source(append([]byte(header), data...))
+	case ".h", ".c":
+		return append([]byte(cHeader), data...), nil
+	}
+	return data, nil
 }
 
 // moduleRoot returns the nearest parent directory that holds go.mod.

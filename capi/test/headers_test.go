@@ -1,0 +1,219 @@
+package capitest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"ropeway/internal/testenv"
+)
+
+const headerDir = "../include"
+
+// strict are the flags a program may build with and see no warning from the headers.
+var strict = []string{"-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I" + headerDir, "-Itestdata"}
+
+// dialect is a compiler with a language standard.
+type dialect struct{ cc, lang, std string }
+
+var dialects = []dialect{
+	{"gcc", "c", "c99"}, {"gcc", "c", "c11"}, {"gcc", "c", "c17"}, {"gcc", "c", "c2x"},
+	{"g++", "c++", "c++11"}, {"g++", "c++", "c++14"}, {"g++", "c++", "c++17"}, {"g++", "c++", "c++20"}, {"g++", "c++", "c++2b"},
+}
+
+// check compiles files without output and returns what the compiler says.
+func (d dialect) check(t *testing.T, files []string, flags ...string) (string, error) {
+	t.Helper()
+	testenv.Need(t, d.cc)
+	args := slices.Concat(strict, flags, []string{"-std=" + d.std, "-fsyntax-only", "-x", d.lang}, files)
+	out, err := exec.Command(d.cc, args...).CombinedOutput()
+	return string(out), err
+}
+
+// eachDialect runs a test once for every language standard.
+func eachDialect(t *testing.T, test func(t *testing.T, d dialect)) {
+	t.Helper()
+	for _, d := range dialects {
+		t.Run(d.std, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
+
+// headers returns the names of all headers as programs include them.
+func headers(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, pattern := range []string{"acl/*.h", "acl/error_codes/*.h"} {
+		found, err := filepath.Glob(filepath.Join(headerDir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			rel, err := filepath.Rel(headerDir, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, rel)
+		}
+	}
+	if len(names) < 17 {
+		t.Fatalf("only %d headers: %v", len(names), names)
+	}
+	return names
+}
+
+// unit writes a translation unit that includes headers in order. The declaration at its end keeps it from being empty,
+// which C does not allow.
+func unit(t *testing.T, name string, include ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, h := range include {
+		fmt.Fprintf(&b, "#include \"%s\"\n", h)
+	}
+	b.WriteString("extern int not_empty;\n")
+	return file(t, name, b.String())
+}
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestHeadersInAnyOrder proves that each header compiles alone, twice, and together with all others in any order, in every
+// standard without a warning.
+func TestHeadersInAnyOrder(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d dialect) {
+		all := headers(t)
+		var units []string
+		for _, h := range all {
+			units = append(units, unit(t, "alone_"+filepath.Base(h), h, h))
+		}
+		backwards := slices.Clone(all)
+		slices.Reverse(backwards)
+		units = append(units, unit(t, "forwards.h", all...), unit(t, "backwards.h", backwards...))
+		random := rand.New(rand.NewPCG(1, uint64(len(d.std))))
+		for i := range 6 {
+			order := slices.Clone(all)
+			random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+			units = append(units, unit(t, fmt.Sprintf("order%d.c", i), order...))
+		}
+		if out, err := d.check(t, units); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// TestHeadersByFolder proves that a program which names the folder itself, -I include/acl, finds everything too.
+func TestHeadersByFolder(t *testing.T) {
+	for _, d := range dialects[:1] {
+		u := unit(t, "folder.c", "acl.h", "acl_rt_memory_soma.h", "acl_prof.h")
+		if out, err := d.check(t, []string{u}, "-I"+headerDir+"/acl"); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestHeaderLayoutAndNames proves size, alignment and offsets of every struct, and value or type of every name of the
+// table.
+func TestHeaderLayoutAndNames(t *testing.T) {
+	if runtime.GOARCH != "amd64" && runtime.GOARCH != "arm64" {
+		t.Skip("the table holds the layout of 64-bit machines")
+	}
+	eachDialect(t, func(t *testing.T, d dialect) {
+		if out, err := d.check(t, []string{"testdata/layout.h", "testdata/names.h", unit(t, "both.c", "layout.h", "names.h")}); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// TestHeaderProofsFail proves that the assertions are able to fail: what is wrong does not compile.
+func TestHeaderProofsFail(t *testing.T) {
+	for _, tt := range []struct{ name, text, says string }{
+		{"size", "ROPEWAY_ASSERT(sizeof(aclrtMemLocation) == 9, size_is_wrong);", "size_is_wrong"},
+		{"offset", "ROPEWAY_ASSERT(offsetof(aclrtMemLocation, type) == 0, offset_is_wrong);", "offset_is_wrong"},
+		{"alignment", "ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(aclrtMemcpyBatchAttr) == 8, alignment_is_wrong);", "alignment_is_wrong"},
+		{"value", "ROPEWAY_ASSERT(ACL_ERROR_RT_PARAM_INVALID == 100000, value_is_wrong);", "value_is_wrong"},
+		{"type", "extern uint64_t type_aclrtStream;", "type_aclrtStream"},
+		{"prototype", "int aclrtMallocHost(void** hostPtr);", "aclrtMallocHost"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			wrong := "#include \"layout.h\"\n#include \"names.h\"\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n" +
+				tt.text + "\n#ifdef __cplusplus\n}\n#endif\n"
+			for _, d := range []dialect{dialects[0], dialects[1], dialects[4]} {
+				out, err := d.check(t, []string{file(t, "wrong.c", wrong)})
+				if err == nil || !strings.Contains(out, tt.says) {
+					t.Errorf("%s: compiled, or failed for another reason: %v\n%s", d.std, err, out)
+				}
+			}
+		})
+	}
+}
+
+// TestHeaderUse proves what programs rely on: codes in case labels and static initialisers, the log macro with and without
+// arguments, both names of the tensor type, deprecated functions under -Werror.
+func TestHeaderUse(t *testing.T) {
+	eachDialect(t, func(t *testing.T, d dialect) {
+		if out, err := d.check(t, []string{"testdata/headers_use.c"}); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// TestHeaderDeprecation proves that warnings of deprecated functions are there for those who ask for them.
+func TestHeaderDeprecation(t *testing.T) {
+	for _, d := range []dialect{dialects[1], dialects[5]} {
+		out, err := d.check(t, []string{"testdata/headers_use.c"}, "-DROPEWAY_WARN_DEPRECATED")
+		if err == nil || !strings.Contains(out, "use aclrtQueryEventStatus") {
+			t.Errorf("%s: no warning that names the function to use: %v\n%s", d.std, err, out)
+		}
+		if out, err := d.check(t, []string{unit(t, "include.c", headers(t)...)}, "-DROPEWAY_WARN_DEPRECATED"); err != nil {
+			t.Errorf("%s: including alone warns: %v\n%s", d.std, err, out)
+		}
+	}
+}
+
+// TestHeaderOverloads proves that the overloads of acl_rt_api.h call the C functions they stand for, and that calls which
+// fit a C function still go there.
+func TestHeaderOverloads(t *testing.T) {
+	testenv.Need(t, "g++")
+	for _, std := range []string{"c++11", "c++20"} {
+		t.Run(std, func(t *testing.T) {
+			t.Parallel()
+			program := filepath.Join(t.TempDir(), "overloads")
+			args := slices.Concat(strict, []string{"-std=" + std, "-O2", "testdata/headers_api.cpp", "-o", program})
+			if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if out, err := exec.Command(program).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// TestHeaderBatchIsTrial proves that the headers say of every batch copy that the vendor marks it a trial feature.
+func TestHeaderBatchIsTrial(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(headerDir, "acl/acl_rt.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"aclrtMemcpyBatch", "aclrtMemcpyBatchV2", "aclrtMemcpyBatchAsync", "aclrtMemcpyBatchAsyncV2"} {
+		before, _, found := strings.Cut(string(data), "aclError "+name+"(")
+		comment := before[max(0, strings.LastIndex(before, "/*")):]
+		if !found || !strings.Contains(comment, "trial feature") {
+			t.Errorf("%s: no word of the trial in %q", name, comment)
+		}
+	}
+}

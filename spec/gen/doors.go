@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"path/filepath"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+// writeDoors writes what the core does for each function number. How a slot becomes a parameter follows from the
+// parameter's type in package core, which is read from its source.
+func writeDoors(t *table.Table, root string) ([]byte, error) {
+	methods, err := coreMethods(filepath.Join(root, "internal/core"))
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("//go:build cgo\n\npackage main\n\nimport (\n\t\"ropeway/internal/abi\"\n\t\"ropeway/internal/core\"\n)\n\n")
+	fmt.Fprintf(&b, "// fingerprint is ROPEWAY_TABLE of the shim that goes with this core.\nconst fingerprint = 0x%08x\n\n", fingerprint(t))
+	b.WriteString("// functionNames are the functions by their numbers.\nvar functionNames = [...]string{\n")
+	for _, f := range t.Functions {
+		fmt.Fprintf(&b, "%q,\n", f.Name)
+	}
+	b.WriteString("}\n\n// returnsCode tells which functions return an aclError.\nvar returnsCode = [len(functionNames)]bool{\n")
+	for i, f := range t.Functions {
+		if returnsCode(f) {
+			fmt.Fprintf(&b, "%d: true,\n", i)
+		}
+	}
+	b.WriteString("}\n\n// functions carry calls out, by their numbers; nil where a function is not built yet.\n")
+	b.WriteString("var functions = [len(functionNames)]func(*thread, *slots) uint64{\n")
+	for i, f := range t.Functions {
+		if f.Status == table.Core {
+			fmt.Fprintf(&b, "%d: %s,\n", i, f.Name)
+		}
+	}
+	b.WriteString("}\n")
+	for _, f := range t.Functions {
+		if f.Status != table.Core {
+			continue
+		}
+		m := methods[f.Name]
+		if m == nil {
+			return nil, fmt.Errorf("%s: package core has no method for it", f.Name)
+		}
+		if err := writeDoor(&b, f, m); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// method is a method of core.Thread.
+type method struct {
+	name   string
+	params []string // types as the source spells them
+	result string
+}
+
+// coreMethods finds the method for each C function: it has the function's name without acl or aclrt (or, where that is
+// taken, with it), and its comment begins "Method is function".
+func coreMethods(dir string) (map[string]*method, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	spell := func(e ast.Expr) string {
+		var b bytes.Buffer
+		printer.Fprint(&b, fset, e) //nolint:errcheck // to memory
+		return b.String()
+	}
+	methods := map[string]*method{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil || spell(fn.Recv.List[0].Type) != "*Thread" || !fn.Name.IsExported() {
+				continue
+			}
+			words := strings.Fields(fn.Doc.Text())
+			if len(words) < 3 || words[1] != "is" {
+				continue
+			}
+			api := strings.TrimRight(words[2], ".,:;")
+			if bare := strings.TrimPrefix(strings.TrimPrefix(api, "acl"), "rt"); !strings.EqualFold(bare, fn.Name.Name) && !strings.EqualFold(api, fn.Name.Name) {
+				continue
+			}
+			m := &method{name: fn.Name.Name}
+			for _, p := range fn.Type.Params.List {
+				for range p.Names {
+					m.params = append(m.params, spell(p.Type))
+				}
+			}
+			if fn.Type.Results != nil {
+				m.result = spell(fn.Type.Results.List[0].Type)
+			}
+			methods[api] = m
+		}
+	}
+	return methods, nil
+}
+
+func writeDoor(b *bytes.Buffer, f *table.Function, m *method) error {
+	if len(m.params) != len(f.C.Params) {
+		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
+	}
+	var args []string
+	for i, p := range m.params {
+		a, err := parameter(p, i)
+		if err != nil {
+			return err
+		}
+		args = append(args, a)
+	}
+	slots := "a"
+	if len(args) == 0 {
+		slots = "_"
+	}
+	call := fmt.Sprintf("t.%s(%s)", m.name, strings.Join(args, ", "))
+	result, err := result(m.result, call, f.Name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b, "\nfunc %s(t *thread, %s *slots) uint64 {\n%s\n}\n", f.Name, slots, result)
+	return nil
+}
+
+// parameter spells slot i as a parameter of package core.
+func parameter(typ string, i int) (string, error) {
+	switch typ {
+	case "uint64":
+		return fmt.Sprintf("a[%d]", i), nil
+	case "uint32", "int32", "int64", "uint16":
+		return fmt.Sprintf("%s(a[%d])", typ, i), nil
+	case "Addr":
+		return fmt.Sprintf("core.Addr(a[%d])", i), nil
+	case "Handle":
+		return fmt.Sprintf("core.Handle(a[%d])", i), nil
+	case "float32":
+		return fmt.Sprintf("a.float(%d)", i), nil
+	case "func(Addr)":
+		return fmt.Sprintf("hostFunc(a[%d])", i), nil
+	}
+	if elem, ok := strings.CutPrefix(typ, "*"); ok {
+		return fmt.Sprintf("pointer[%s](a[%d])", qualified(elem), i), nil
+	}
+	if name, ok := strings.CutPrefix(typ, "abi."); ok {
+		return fmt.Sprintf("abi.%s(a[%d])", name, i), nil
+	}
+	if name, ok := strings.CutPrefix(typ, "Func["); ok {
+		typ = strings.TrimSuffix(name, "]")
+	}
+	if strings.HasSuffix(typ, "Func") { // callbacks.go has one function for each
+		return fmt.Sprintf("%s(a[%d])", lowerFirst(typ), i), nil
+	}
+	return "", fmt.Errorf("no way to make a %s of a slot", typ)
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// qualified spells a type of package core outside of it.
+func qualified(typ string) string {
+	switch typ {
+	case "Addr", "Handle":
+		return "core." + typ
+	}
+	return typ
+}
+
+// lasting are the functions whose text stays good for ever; other texts do until the thread's next one.
+var lasting = map[string]bool{"aclrtGetSocName": true}
+
+// result spells the result of a call as a slot.
+func result(typ, call, api string) (string, error) {
+	switch typ {
+	case "*Error":
+		return fmt.Sprintf("return uint64(t.Done(%s))", call), nil
+	case "abi.Code", "uint16", "uint32", "uint64", "Addr", "Handle":
+		return fmt.Sprintf("return uint64(%s)", call), nil
+	case "float32":
+		return fmt.Sprintf("return floatSlot(%s)", call), nil
+	case "string":
+		if lasting[api] {
+			return fmt.Sprintf("return lastingText(%s)", call), nil
+		}
+		return fmt.Sprintf("return t.text(%s)", call), nil
+	case "":
+		return call + "\nreturn 0", nil
+	}
+	return "", fmt.Errorf("no way to return a %s", typ)
+}
