@@ -147,6 +147,10 @@ type Queue interface {
 	// Idle tells whether everything submitted has run or been dropped.
 	Idle() bool
 
+	// Stalled tells whether the queue cannot go on by itself: what is next waits for a flag, a time or a host function.
+	// A driver that cannot tell says false.
+	Stalled() bool
+
 	// Wait returns true once everything submitted before the call has run or been dropped, false when the time was
 	// up or cancel was closed first. A timeout of 0 never ends. The waiting goroutine may carry out queued work.
 	Wait(timeout time.Duration, cancel <-chan struct{}) bool

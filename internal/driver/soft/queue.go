@@ -355,6 +355,12 @@ func (q *queue) unpark() {
 
 func (q *queue) Idle() bool { return q.state.Load()&^shut == 0 }
 
+func (q *queue) Stalled() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.parked
+}
+
 func (q *queue) Drop() {
 	q.mu.Lock()
 	q.dropTo = max(q.dropTo, q.submitted)

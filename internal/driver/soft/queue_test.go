@@ -427,3 +427,30 @@ func TestCallGoexit(t *testing.T) {
 		t.Fatal("the queue stopped")
 	}
 }
+
+// A queue is stalled while its head waits for a flag or a call, and only then.
+func TestStalled(t *testing.T) {
+	b := newBench(t)
+	b.d.pool.max = 2
+	f := b.d.NewFlag()
+	q := b.queue()
+	if q.Stalled() {
+		t.Error("a queue at rest is stalled")
+	}
+	q.Submit(await(f))
+	for !q.Stalled() { // until a worker has looked at it
+		runtime.Gosched()
+	}
+	in, out := make(chan bool), make(chan bool)
+	q.Submit(post(func() { in <- true; <-out }))
+	f.Set()
+	<-in
+	if q.Stalled() {
+		t.Error("a queue that runs something is stalled")
+	}
+	out <- true
+	b.drain(q)
+	if q.Stalled() {
+		t.Error("a queue that is done is stalled")
+	}
+}
