@@ -26,16 +26,18 @@
 package ropeway
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"sync"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/setup"
 )
 
 // Ptr is an address of device or pinned memory.
@@ -55,29 +57,70 @@ type Runtime struct {
 type Option func(*options)
 
 type options struct {
-	product, form string
-	soft          soft.Options
-	visible       *string
-	log           io.Writer
-	wrap          func(driver.Driver) driver.Driver
+	changes []func(*setup.Settings) error // to what the environment says
+	given   []string                      // variables that do not count, because an option says it
+	log     io.Writer
+	wrap    func(driver.Driver) driver.Driver
+}
+
+// instead makes an option that counts instead of variables.
+func instead(change func(*setup.Settings) error, variables ...string) Option {
+	return func(o *options) {
+		o.changes = append(o.changes, change)
+		o.given = append(o.given, variables...)
+	}
+}
+
+// fromEnvironment are the variables Open reads.
+var fromEnvironment = []string{
+	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking,
+}
+
+// lookup reads a variable, if no option says the same.
+func (o *options) lookup(name string) (string, bool) {
+	if !slices.Contains(fromEnvironment, name) || slices.Contains(o.given, name) {
+		return "", false
+	}
+	return os.LookupEnv(name)
 }
 
 // WithProduct chooses the Ascend product to be, one of [Products], in the form "EP" (a card in a host) or "RC" (the
-// program runs on the device's own CPU). Default is A2 in EP form.
+// program runs on the device's own CPU). Default is ROPEWAY_PRODUCT in the form ROPEWAY_FORM, else A2 in EP form.
 func WithProduct(name, form string) Option {
-	return func(o *options) { o.product, o.form = name, form }
+	return instead(func(s *setup.Settings) (err error) {
+		s.Product, err = product.Find(name, form)
+		return err
+	}, setup.EnvProduct, setup.EnvForm)
 }
 
-// WithDevices sets how many devices there are; default is 8.
-func WithDevices(n int) Option { return func(o *options) { o.soft.Devices = n } }
+// WithDevices sets how many devices there are. Default, which 0 means too, is 8; without the option ROPEWAY_DEVICES counts.
+func WithDevices(n int) Option {
+	return instead(func(s *setup.Settings) error {
+		if n < 0 {
+			return fmt.Errorf("%d devices", n)
+		}
+		s.Devices = cmp.Or(n, setup.DefaultDevices)
+		return nil
+	}, setup.EnvDevices)
+}
 
-// WithDeviceMemory sets how many bytes each device has, at most; default is 64 GiB. Memory is taken as it is used, and
-// never more than the machine or its container allows.
-func WithDeviceMemory(bytes uint64) Option { return func(o *options) { o.soft.Memory = bytes } }
+// WithDeviceMemory sets how many bytes each device has, at most; default is ROPEWAY_DEVICE_MEMORY, else 64 GiB. Memory is
+// taken as it is used, and never more than the machine or its container allows.
+func WithDeviceMemory(bytes uint64) Option {
+	return instead(func(s *setup.Settings) error { s.DeviceMemory = bytes; return nil }, setup.EnvDeviceMemory)
+}
 
-// WithVisibleDevices hides devices as the environment variable ASCEND_RT_VISIBLE_DEVICES does: a comma list of ascending
-// numbers; reading stops at the first that is not valid.
-func WithVisibleDevices(list string) Option { return func(o *options) { o.visible = &list } }
+// WithVisibleDevices hides devices, instead of the environment variable ASCEND_RT_VISIBLE_DEVICES: a comma list of
+// ascending numbers; reading stops at the first that is not valid.
+func WithVisibleDevices(list string) Option {
+	return instead(func(s *setup.Settings) error { s.Visible = &list; return nil }, setup.EnvVisible)
+}
+
+// WithLaunchBlocking says whether copies and fills return only when they are done, with their own error, which helps to find
+// the call that fails; default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them until it is recorded.
+func WithLaunchBlocking(on bool) Option {
+	return instead(func(s *setup.Settings) error { s.Blocking = on; return nil }, setup.EnvBlocking)
+}
 
 // WithLog sends warnings somewhere else than to standard error; nil drops them.
 func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
@@ -85,31 +128,27 @@ func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
 // Products lists what [WithProduct] knows.
 func Products() []string { return product.Names() }
 
-// Open starts the software device. Close gives everything back.
+// Open starts the software device. What no option says the environment does (docs/environment.md); a variable with a bad
+// value is an error that names it. Close gives everything back.
 func Open(opts ...Option) (*Runtime, error) {
 	o := options{log: os.Stderr}
 	for _, f := range opts {
 		f(&o)
 	}
-	p, err := product.Find(o.product, o.form)
+	s, err := setup.Read(o.lookup)
 	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
-	if o.soft.Devices < 0 {
-		return nil, fmt.Errorf("ropeway: %d devices", o.soft.Devices)
+	for _, change := range o.changes {
+		if err := change(&s); err != nil {
+			return nil, fmt.Errorf("ropeway: %w", err)
+		}
 	}
-	o.soft.Open = p.RC
-	if o.log != nil {
-		o.soft.Warn = func(text string) { fmt.Fprintln(o.log, "ropeway:", text) }
-	}
-	var d driver.Driver
-	if d, err = soft.New(o.soft); err != nil {
+	rt, err := s.OpenThrough(o.log, o.wrap)
+	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
-	if o.wrap != nil {
-		d = o.wrap(d)
-	}
-	return &Runtime{rt: core.New(core.Options{Driver: d, Product: p, Visible: o.visible}), prod: p}, nil
+	return &Runtime{rt: rt, prod: s.Product}, nil
 }
 
 // Close ends all work, drops what is still queued and gives all memory back. Nothing of the runtime may be in use.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,15 +208,20 @@ func init() {
 			e.Fatal(err)
 		}
 		p, _ := product.Find("A2", "")
-		var lines []string
-		rt := core.New(core.Options{Driver: d, Product: p, Log: func(level abi.LogLevel, text string) {
-			lines = append(lines, level.String()+" "+text)
-		}})
+		var lines strings.Builder
+		timeless := func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{ReplaceAttr: timeless}))
+		rt := core.New(core.Options{Driver: d, Product: p, Log: log})
 		defer rt.Close()
 		th := rt.NewThread(1)
 		th.AppLog(abi.LogLevelWarning, cText("run"), cText("main.cpp"), 12, cText("one\ntwo 100%\n"))
 		th.AppLog(abi.LogLevelInfo, nil, nil, 0, cText("bare"))
-		want := []string{`ACL_WARNING main.cpp:12 run: one\ntwo 100%`, "ACL_INFO :0 : bare"}
-		is(e, "lines", fmt.Sprintf("%q", lines), fmt.Sprintf("%q", want))
+		th.AppLog(abi.LogLevelDebug, nil, nil, 0, cText("below the level"))
+		is(e, "lines", lines.String(), `level=WARN msg="main.cpp:12 run: one\ntwo 100%" tid=1`+"\n"+`level=INFO msg=":0 : bare" tid=1`+"\n")
 	})
 }

@@ -96,6 +96,9 @@ func (t *Thread) MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, co
 }
 
 func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
+	if t.copyAgain(dst, destMax, src, count, kind, stream) {
+		return nil
+	}
 	if count == 0 {
 		return nil
 	}
@@ -166,7 +169,8 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 		return err
 	}
 	s.queue.Copy(dst, src, count, s.task(t))
-	return nil
+	t.passed(c, s, stream, from, to)
+	return s.settle(api)
 }
 
 // peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
@@ -227,8 +231,7 @@ func (t *Thread) copyBuffered(api string, c *Context, s *Stream, dst, src Addr, 
 		drop()
 		return err
 	}
-	s.submit(t, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop})
-	return nil
+	return s.launch(api, t, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop})
 }
 
 // failLater is what the 310 does with copies it cannot make: it takes them, and they fail when they run.
@@ -244,8 +247,7 @@ func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKin
 	if kind == abi.MemcpyHostToHost {
 		why = "it goes from host to host"
 	}
-	s.submit(t, driver.Op{Kind: driver.OpFail, Err: lateError(why)})
-	return nil
+	return s.launch(api, t, driver.Op{Kind: driver.OpFail, Err: lateError(why)})
 }
 
 // lateError is why an accepted copy failed.

@@ -170,6 +170,5 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	s.submit(t, p.op())
-	return nil
+	return s.launch(api, t, p.op())
 }

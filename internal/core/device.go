@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -48,8 +49,10 @@ func (t *Thread) noDevice(api, arg string, id int64) *Error {
 // deviceRange says which device numbers there are.
 func (rt *Runtime) deviceRange() string {
 	switch n := len(rt.devices); {
-	case n == 0:
+	case n == 0 && rt.visible:
 		return "there is none (see ASCEND_RT_VISIBLE_DEVICES)"
+	case n == 0:
+		return "there is none"
 	case rt.visible:
 		return fmt.Sprintf("ASCEND_RT_VISIBLE_DEVICES leaves 0 to %d", n-1)
 	default:
@@ -158,6 +161,7 @@ func (t *Thread) SetDevice(deviceID int32) *Error {
 		t.use(nil, c)
 	}
 	t.rt.deviceState(d.user, abi.DeviceStateSetPost)
+	t.logInfo(api, "device is set", slog.Int("device", int(deviceID)))
 	return nil
 }
 
@@ -190,6 +194,7 @@ func (t *Thread) reset(api string, deviceID int32, all bool) *Error {
 		t.use(t.explicit, nil) // nothing is left of it here; a default device may step in
 	}
 	t.rt.deviceState(d.user, abi.DeviceStateResetPost)
+	t.logInfo(api, "device is reset", slog.Int("device", int(deviceID)))
 	return nil
 }
 

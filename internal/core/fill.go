@@ -79,8 +79,7 @@ func (t *Thread) fill(api string, s *Stream, arg string, l driver.Location, op d
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	s.submit(t, op)
-	return nil
+	return s.launch(api, t, op)
 }
 
 // MemsetD32 is aclrtMemsetD32: count words of 32 bits get value.

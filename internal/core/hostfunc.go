@@ -40,14 +40,13 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 		return subscribed(api, s)
 	}
 	drops := s.drops.Load()
-	s.submit(t, driver.Op{Kind: driver.OpCall, Fn: func() {
+	return s.launch(api, t, driver.Op{Kind: driver.OpCall, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		if s.drops.Load() == drops { // else it was dropped while another function ran
 			fn(args)
 		}
 	}})
-	return nil
 }
 
 func subscribed(api string, s *Stream) *Error {

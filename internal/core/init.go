@@ -1,6 +1,7 @@
 package core
 
 import (
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -81,6 +82,7 @@ func (t *Thread) Init(configPath *byte) *Error {
 		return err
 	}
 	in.done(text, conf)
+	t.logInfo(api, "the library is initialised", slog.String("config", path))
 	return nil
 }
 
@@ -214,6 +216,7 @@ func (t *Thread) finalize(api string) *Error {
 	t.rt.defaultDevice.Store(0)
 	t.rt.process.texts.Store(false)
 	locked(&in.mu, func() { in.count, in.finalized = 0, true })
+	t.logInfo(api, "the library is finalised")
 	return nil
 }
 

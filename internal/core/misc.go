@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -259,13 +258,4 @@ func (t *Thread) AclGetDeviceCapability(deviceID uint32, deviceInfo abi.DeviceIn
 		return invalid(api, "deviceInfo", "%d is no aclDeviceInfo", deviceInfo)
 	}
 	return nil
-}
-
-// AppLog is aclAppLog. text is what the format and its arguments gave. The line goes to [Options.Log].
-func (t *Thread) AppLog(logLevel abi.LogLevel, function, file *byte, line uint32, text *byte) {
-	if t.rt.log == nil {
-		return
-	}
-	said := strings.ReplaceAll(strings.TrimRight(cString(text), "\n"), "\n", `\n`)
-	t.rt.log(logLevel, fmt.Sprintf("%s:%d %s: %s", cString(file), line, cString(function), said))
 }

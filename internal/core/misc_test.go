@@ -25,7 +25,7 @@ func TestVisibleDevices(t *testing.T) {
 		{"", []int{}},          // nobody
 		{"99999999999999999999", []int{}},
 	} {
-		if got := visibleDevices(tt.list, 4); !slices.Equal(got, tt.want) {
+		if got := VisibleDevices(tt.list, 4); !slices.Equal(got, tt.want) {
 			t.Errorf("%q: got %v, want %v", tt.list, got, tt.want)
 		}
 	}

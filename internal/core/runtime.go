@@ -18,12 +18,12 @@
 package core
 
 import (
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
 )
@@ -41,19 +41,23 @@ type Options struct {
 	Visible *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Home    string  // ASCEND_HOME_PATH: where package versions are read
 
-	// Log gets the lines of aclAppLog; nil discards them. It may be called concurrently.
-	Log func(level abi.LogLevel, text string)
+	// Blocking is ASCEND_LAUNCH_BLOCKING: copies, fills and host functions return when they are done, with their error.
+	Blocking bool
+
+	// Log gets aclAppLog's lines, the errors the program is given, and what becomes of devices; nil discards them.
+	Log *slog.Logger
 }
 
 // Runtime is the state of a process. Methods may be called concurrently.
 type Runtime struct {
-	drv     driver.Driver              // immutable
-	prod    *product.Product           // immutable
-	devices []*Device                  // immutable; by user id
-	visible bool                       // immutable; ASCEND_RT_VISIBLE_DEVICES is set
-	home    string                     // immutable
-	log     func(abi.LogLevel, string) // immutable; may be nil
-	open    bool                       // immutable; host and device memory are one (RC form)
+	drv      driver.Driver    // immutable
+	prod     *product.Product // immutable
+	devices  []*Device        // immutable; by user id
+	visible  bool             // immutable; ASCEND_RT_VISIBLE_DEVICES is set
+	home     string           // immutable
+	log      *slog.Logger     // immutable; may be nil
+	open     bool             // immutable; host and device memory are one (RC form)
+	blocking bool             // immutable; see Options.Blocking
 
 	contexts table[Context]
 	streams  table[Stream]
@@ -73,7 +77,7 @@ type Runtime struct {
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC}
+	rt := &Runtime{drv: o.Driver, prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
@@ -82,7 +86,7 @@ func New(o Options) *Runtime {
 	}
 	if o.Visible != nil {
 		rt.visible = true
-		ids = visibleDevices(*o.Visible, n)
+		ids = VisibleDevices(*o.Visible, n)
 	}
 	for user, phys := range ids {
 		d := &Device{rt: rt, user: int32(user), phys: int32(phys)}
@@ -93,9 +97,9 @@ func New(o Options) *Runtime {
 	return rt
 }
 
-// visibleDevices reads ASCEND_RT_VISIBLE_DEVICES: ascending numbers with commas between them. Reading stops at the
-// first that is none, is not there, or is not larger than the one before; what follows stays hidden.
-func visibleDevices(list string, n int) []int {
+// VisibleDevices reads ASCEND_RT_VISIBLE_DEVICES where there are n devices: ascending numbers with commas between them.
+// Reading stops at the first that is none, is not there, or is not larger than the one before; what follows stays hidden.
+func VisibleDevices(list string, n int) []int {
 	ids := []int{}
 	last := -1
 	for _, word := range strings.Split(list, ",") {

@@ -18,6 +18,7 @@ type Thread struct {
 	lastTask uint32
 	nearSrc  places  // where the last asynchronous copy read
 	nearDst  places  // and wrote
+	pass     pass    // what its checks have shown
 	limits   *Stream // whose core limits the thread uses
 }
 
@@ -50,6 +51,7 @@ func (t *Thread) Done(err *Error) abi.Code {
 		t.last = err.Code
 	}
 	t.remember(err)
+	t.logError(err)
 	return err.Code
 }
 

@@ -1,0 +1,22 @@
+package core
+
+import "ropeway/internal/driver"
+
+// Launch blocking (ASCEND_LAUNCH_BLOCKING) finds out which call made a task that fails: every copy, fill and host
+// function waits for its stream before it returns, as if a synchronisation followed it, and returns what that would.
+// Event records, event waits and functions for report threads do not: a program may well submit them before what lets
+// them go on.
+
+// launch puts op on the stream and, under launch blocking, waits for it.
+func (s *Stream) launch(api string, t *Thread, op driver.Op) *Error {
+	s.submit(t, op)
+	return s.settle(api)
+}
+
+// settle ends the submission of a task: under launch blocking the stream is waited for.
+func (s *Stream) settle(api string) *Error {
+	if s.rt.blocking {
+		return s.wait(api, waiting{})
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"ropeway/internal/abi"
+)
+
+// The log tells what happened to a person who reads it later: errors the program was given, aclAppLog's lines, and (at
+// info) when the library and its devices came and went. Calls that succeed are not logged. Where a level is off nothing
+// is put together for it.
+
+// logLevel is the level of a line of aclAppLog; what is out of range counts as the nearest.
+func logLevel(l abi.LogLevel) slog.Level {
+	l = min(max(l, abi.LogLevelDebug), abi.LogLevelError)
+	return slog.LevelDebug + slog.Level(l)*(slog.LevelInfo-slog.LevelDebug)
+}
+
+// Logs tells whether lines of aclAppLog at a level are written anywhere. A face asks before it formats one.
+func (rt *Runtime) Logs(level abi.LogLevel) bool { return rt.logs(logLevel(level)) }
+
+func (rt *Runtime) logs(level slog.Level) bool {
+	return rt.log != nil && rt.log.Enabled(context.Background(), level)
+}
+
+// AppLog is aclAppLog. text is what the format and its arguments gave. The line goes to [Options.Log].
+func (t *Thread) AppLog(level abi.LogLevel, function, file *byte, line uint32, text *byte) {
+	if !t.rt.Logs(level) {
+		return
+	}
+	from := cString(file) + ":" + strconv.FormatUint(uint64(line), 10) + " " + cString(function)
+	t.write(logLevel(level), from+": "+strings.TrimRight(cString(text), "\n"))
+}
+
+// logError logs an error that the program is given.
+func (t *Thread) logError(err *Error) {
+	if !t.rt.logs(slog.LevelError) {
+		return
+	}
+	said := strings.TrimPrefix(err.message(), err.API+": ")
+	t.write(slog.LevelError, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
+}
+
+// logInfo logs something that a call did, such as to set a device.
+func (t *Thread) logInfo(api, text string, attrs ...slog.Attr) {
+	if t.rt.logs(slog.LevelInfo) {
+		t.write(slog.LevelInfo, text, append(attrs, slog.String("function", api))...)
+	}
+}
+
+// write logs a line of this thread.
+func (t *Thread) write(level slog.Level, text string, attrs ...slog.Attr) {
+	t.rt.log.LogAttrs(context.Background(), level, text, append(attrs, slog.Uint64("tid", uint64(t.id)))...)
+}

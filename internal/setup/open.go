@@ -1,0 +1,103 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+)
+
+// softDriver is the name of the software device.
+const softDriver = "soft"
+
+// Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
+// that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The error is
+// an [*Error].
+func (s Settings) Open(warn io.Writer) (*core.Runtime, error) { return s.OpenThrough(warn, nil) }
+
+// OpenThrough is Open with something between the core and the driver; wrap may be nil.
+func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Driver) (*core.Runtime, error) {
+	if warn == nil {
+		warn = io.Discard
+	}
+	log := s.Log.logger(warn)
+	say := func(text string) {
+		fmt.Fprintln(warn, "ropeway:", text)
+		if log != nil {
+			log.Warn(text)
+		}
+	}
+	for _, note := range s.Notes {
+		say(note)
+	}
+	d, err := s.openDriver(say)
+	if err != nil {
+		return nil, openError(s.Driver, err)
+	}
+	if s.Visible != nil {
+		if text := cutShort(*s.Visible, d.Devices()); text != "" {
+			say(text)
+		}
+	}
+	if wrap != nil {
+		d = wrap(d)
+	}
+	return core.New(core.Options{
+		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Log: log,
+	}), nil
+}
+
+func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
+	if s.Driver != softDriver {
+		return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
+	}
+	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say}
+	if s.Devices != 0 {
+		return soft.New(o)
+	}
+	o.Devices, o.Memory = 1, leastMemory
+	d, err := soft.New(o)
+	return noDevices{d}, err
+}
+
+// noDevices is a driver all of whose devices are gone. Pinned memory is still to be had.
+type noDevices struct{ driver.Driver }
+
+func (noDevices) Devices() int { return 0 }
+
+// openError says why a driver did not open, and what the user can turn.
+func openError(name string, err error) *Error {
+	code := abi.ErrRTDrvInternalError
+	switch {
+	case errors.Is(err, driver.ErrNoMemory):
+		code = abi.ErrRTMemoryAllocation
+	case errors.Is(err, driver.ErrUnsupported):
+		code = abi.ErrRTFeatureNotSupport
+	}
+	line := fmt.Sprintf("the driver %q cannot be opened: %v (see %s, %s and %s)", name, err, EnvDriver, EnvDevices, EnvDeviceMemory)
+	return &Error{Code: code, Lines: []string{strings.ReplaceAll(line, "\n", "; ")}, Err: err}
+}
+
+// cutShort says at which word the reading of a list of visible devices stopped; "" if it was read to its end. An empty
+// list is no mistake: it hides every device.
+func cutShort(list string, devices int) string {
+	words := strings.Split(list, ",")
+	seen := core.VisibleDevices(list, devices)
+	if strings.TrimSpace(list) == "" || len(seen) == len(words) {
+		return ""
+	}
+	left := "no device is visible"
+	if len(seen) > 0 {
+		left = "visible are " + strings.TrimSpace(strings.Join(words[:len(seen)], ","))
+	}
+	takes := "there are no devices"
+	if devices > 0 {
+		takes = fmt.Sprintf("it takes ascending numbers from 0 to %d with commas between them", devices-1)
+	}
+	return fmt.Sprintf("%s=%q is read up to %q: %s; %s", EnvVisible, list, words[len(seen)], takes, left)
+}
