@@ -28,7 +28,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/internal/(abi|borders|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench microbench fuzz soak clean
+.PHONY: help demo dist test check bench microbench fuzz soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,26 @@ demo: ## build bin/ropeway and run its demo
 	$(needgo)
 	CGO_ENABLED=0 $(GO) build -o bin/ropeway ./cmd/ropeway
 	bin/ropeway demo
+
+# The toolkit, in the vendor's layout. DIST says where.
+DIST     ?= dist
+CFLAGS   ?= -O2
+SHIM     := $(wildcard capi/shim/*.c)
+SHIMCC   := -std=gnu11 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-deprecated-declarations -Icapi/include
+# nodelete: dlclose must not lose the fork handler. defs and now: a missing symbol shows when it is linked or loaded.
+SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro
+
+dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
+	$(needgo)
+	$(needgcc)
+	mkdir -p $(DIST)/lib64 $(DIST)/bin
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o $(DIST)/lib64/libropeway_core.so ./capi
+	rm -f $(DIST)/lib64/libropeway_core.h
+	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o $(DIST)/lib64/libascendcl.so $(SHIM) $(SHIMLD)
+	ln -sf libascendcl.so $(DIST)/lib64/libacl_rt.so
+	ln -sf libascendcl.so $(DIST)/lib64/libruntime.so
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(DIST)/bin/ropeway ./cmd/ropeway
+	rm -rf $(DIST)/include && cp -R capi/include $(DIST)/include
 
 test: ## run all tests, then the concurrent packages under the race detector
 	$(needgo)

@@ -1,0 +1,99 @@
+//go:build cgo
+
+package main
+
+// #include <stdint.h>
+// #include "shim/door.h"
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// ropeway_core_call is the door: see shim/door.h.
+//
+//export ropeway_core_call
+func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) C.uint64_t {
+	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
+}
+
+// call carries a call out. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
+// It is a function of its own because a deferred call costs twice as much in one that C calls.
+//
+//go:noinline
+func call(function uint32, t *thread, a *slots) (result uint64) {
+	defer catch(function, t, &result)
+	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one
+	if function >= uint32(len(functions)) {
+		return ask(function, t, a)
+	}
+	if t == nil {
+		return opening.refuse(function)
+	}
+	f := functions[function]
+	if f == nil {
+		return notBuilt(function, t)
+	}
+	return f(t, a)
+}
+
+// ask answers what the shim itself wants of the core.
+func ask(function uint32, t *thread, a *slots) uint64 {
+	switch function {
+	case C.ROPEWAY_TABLE_OF_CORE:
+		return fingerprint
+	case C.ROPEWAY_ENTER:
+		return uint64(uintptr(unsafe.Pointer(enter(a[0], uint32(a[1])))))
+	case C.ROPEWAY_LEAVE:
+		t.leave()
+	case C.ROPEWAY_QUIET:
+		opening.quiet()
+	case C.ROPEWAY_EMPTY:
+	}
+	return 0
+}
+
+// catch makes an error of a panic in a call.
+func catch(function uint32, t *thread, result *uint64) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	*result = 0
+	if function >= uint32(len(functions)) {
+		fmt.Fprintf(os.Stderr, "ropeway: BUG: %v\n%s", p, debug.Stack())
+		return
+	}
+	err := &core.Error{API: functionNames[function], Index: -1}
+	if fault, ok := p.(interface{ Addr() uintptr }); ok {
+		err.Code, err.Text = abi.ErrInvalidParam, fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
+	} else {
+		err.Code, err.Text = abi.ErrInternalError, fmt.Sprintf("BUG: %v", p)
+		fmt.Fprintf(os.Stderr, "ropeway: %v\n%s", err, debug.Stack())
+	}
+	if code := t.Done(err); returnsCode[function] {
+		*result = uint64(code)
+	}
+}
+
+// said are the functions that have said that they are not built.
+var said [len(functionNames)]atomic.Bool
+
+// notBuilt answers for a function that does not exist yet.
+func notBuilt(function uint32, t *thread) uint64 {
+	api := functionNames[function]
+	if said[function].CompareAndSwap(false, true) {
+		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; it answers ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
+	}
+	if code := t.Done(&core.Error{API: api, Index: -1, Code: abi.ErrRTFeatureNotSupport, Text: "is not built yet"}); returnsCode[function] {
+		return uint64(code)
+	}
+	return 0
+}

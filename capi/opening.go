@@ -1,0 +1,69 @@
+//go:build cgo
+
+package main
+
+// #include <stdlib.h>
+// #include "shim/door.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/setup"
+)
+
+// quietLimit bounds how long a process that ends waits for its copies.
+const quietLimit = 10 * time.Second
+
+// opening is the runtime of the process, opened by the first thread that calls.
+var opening process
+
+type process struct {
+	once sync.Once
+	rt   *core.Runtime // nil if it could not be opened
+	code abi.Code      // what every call answers then
+	why  *C.char       // and what aclGetRecentErrMsg says
+}
+
+// runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
+func (p *process) runtime() *core.Runtime {
+	p.once.Do(func() {
+		s, err := setup.Read(os.LookupEnv)
+		if err == nil {
+			p.rt, err = s.Open(os.Stderr)
+		}
+		var bad *setup.Error
+		if errors.As(err, &bad) {
+			p.code, p.why = bad.Code, C.CString(bad.Error())
+			for _, line := range bad.Lines {
+				fmt.Fprintln(os.Stderr, "ropeway:", line)
+			}
+		}
+	})
+	return p.rt
+}
+
+// refuse answers a call when there is no runtime.
+func (p *process) refuse(function uint32) uint64 {
+	switch {
+	case function == C.ROPEWAY_aclGetRecentErrMsg:
+		return uint64(uintptr(unsafe.Pointer(p.why)))
+	case returnsCode[function]:
+		return uint64(p.code)
+	}
+	return 0
+}
+
+// quiet returns when nothing copies any more: the process ends.
+func (p *process) quiet() {
+	if rt := p.runtime(); rt != nil {
+		rt.Quiet(quietLimit)
+	}
+}

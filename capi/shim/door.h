@@ -1,0 +1,38 @@
+/*
+ * The border between the shim (libascendcl.so, C) and the core (libropeway_core.so, Go).
+ *
+ * The core exports one function, the door. Functions are numbered (numbers.h), arguments are slots of 64 bits in the
+ * order of the prototype: pointers and handles as addresses, integers extended by their sign, a float by its bits, a
+ * struct by its address. The result is a slot too. So neither side knows how the other lays out its types.
+ */
+#ifndef ROPEWAY_DOOR_H
+#define ROPEWAY_DOOR_H
+
+#include <stdint.h>
+
+#include "numbers.h"
+
+#define ROPEWAY_CORE "libropeway_core.so"
+#define ROPEWAY_DOOR "ropeway_core_call"
+
+/* A thread of the program, as the core knows it. NULL where the core could not be opened. */
+typedef void *ropeway_thread;
+
+typedef uint64_t (*ropeway_door)(uint32_t function, ropeway_thread thread, uint64_t *slots);
+
+/* What the shim itself asks of the core. */
+enum {
+	/* () -> ROPEWAY_TABLE of the core. Asked first. */
+	ROPEWAY_TABLE_OF_CORE = ROPEWAY_FUNCTIONS,
+	/* (pthread id, thread id of the system) -> ropeway_thread. Asked by each thread before its first call. */
+	ROPEWAY_ENTER,
+	/* () -> 0. The thread ends. */
+	ROPEWAY_LEAVE,
+	/* () -> 0, once no copy is running. Asked when the process ends. */
+	ROPEWAY_QUIET,
+	/* () -> 0. Does nothing: what a call into the core costs. */
+	ROPEWAY_EMPTY,
+	ROPEWAY_NUMBERS
+};
+
+#endif

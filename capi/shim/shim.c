@@ -1,0 +1,192 @@
+/*
+ * libascendcl.so: every function of the API, in front of a core that is loaded when it is first needed.
+ *
+ * The core is a Go program, and a Go runtime neither survives fork without exec nor can be unloaded. So this library
+ * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
+ *
+ * Who owns what. ropeway_way_in is written once by whoever holds `loading`, and once more in a forked child, which has
+ * one thread. ropeway_self and ending belong to their thread. `started` is set before `loading` is taken, so a child that
+ * inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+
+_Atomic(ropeway_door) ropeway_way_in;
+_Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool started;      /* the core is in this process, or may be about to be */
+static char core_path[PATH_MAX]; /* where the core lies: beside this library */
+static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
+static _Thread_local int ending; /* the thread is running its destructors */
+
+/*
+ * Refusing: what every function answers when there is no way into the core. The reason is told once on stderr, and is
+ * what aclGetRecentErrMsg returns.
+ */
+static char reason[PATH_MAX + 512];
+static atomic_bool told;
+
+static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	(void)thread;
+	(void)slots;
+	if (function >= ROPEWAY_FUNCTIONS)
+		return 0;
+	const char *name = ropeway_names[function].name;
+	if (!atomic_exchange(&told, 1)) {
+		struct iovec line[] = {
+			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {reason, strlen(reason)}, {"\n", 1},
+		};
+		if (writev(STDERR_FILENO, line, 5) < 0)
+			atomic_store(&told, 0);
+	}
+	if (function == ROPEWAY_aclGetRecentErrMsg)
+		return (uintptr_t)reason;
+	return ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+}
+
+/* Runs in the child of a fork. The core's threads stayed in the parent. */
+static void in_child(void)
+{
+	if (!atomic_load(&started))
+		return;
+	strcpy(reason, "this process was forked from one that had already used AscendCL, so it has no runtime. "
+		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
+		       "multiprocessing with \"spawn\")");
+	atomic_store(&told, 0);
+	atomic_store(&ropeway_way_in, refuse);
+}
+
+/* At the end of the process: returns once no copy is running, so that the program can free what it copied. */
+static void quiet(void)
+{
+	ropeway_door in = atomic_load(&ropeway_way_in);
+	if (in)
+		in(ROPEWAY_QUIET, ropeway_self, NULL);
+}
+
+/* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */
+extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *dso);
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static void quiet_first(void *unused)
+{
+	(void)unused;
+	quiet();
+}
+
+/* Loads the core. Runs once, with `loading` held. */
+static ropeway_door load(void)
+{
+	void *core = dlopen(core_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!core) {
+		snprintf(reason, sizeof reason, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
+		return refuse;
+	}
+	ropeway_door door = (ropeway_door)(uintptr_t)dlsym(core, ROPEWAY_DOOR);
+	if (!door || door(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE) {
+		snprintf(reason, sizeof reason, "%s is of another version than libascendcl.so; install both again", core_path);
+		return refuse;
+	}
+	atexit(quiet);
+	return door;
+}
+
+static ropeway_door way_in(void)
+{
+	ropeway_door in = atomic_load(&ropeway_way_in);
+	if (in)
+		return in;
+	atomic_store(&started, 1);
+	pthread_mutex_lock(&loading);
+	in = atomic_load(&ropeway_way_in);
+	if (!in) {
+		in = load();
+		atomic_store(&ropeway_way_in, in);
+	}
+	pthread_mutex_unlock(&loading);
+	return in;
+}
+
+uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
+{
+	ropeway_door in = way_in();
+	if (in == refuse)
+		return refuse(function, NULL, slots);
+	long tid = syscall(SYS_gettid);
+	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid};
+	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
+	if (ropeway_self) {
+		pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
+		if (tid == getpid())
+			__cxa_thread_atexit_impl(quiet_first, NULL, &__dso_handle);
+	}
+	return in(function, ropeway_self, slots);
+}
+
+/*
+ * The destructor of thread_key. Destructors of other keys may still want their context: the first round only asks for a
+ * second one, and what they do after that round lasts for a call at a time.
+ */
+static void leave(void *round)
+{
+	if (round != &ending) {
+		ending = 1;
+		pthread_setspecific(thread_key, &ending);
+		return;
+	}
+	ropeway_door in = atomic_load(&ropeway_way_in);
+	if (ropeway_self)
+		in(ROPEWAY_LEAVE, ropeway_self, NULL);
+	ropeway_self = NULL;
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+	char library[PATH_MAX];
+	Dl_info info;
+
+	pthread_key_create(&thread_key, leave);
+	pthread_atfork(NULL, NULL, in_child);
+	/* Now, because a relative path loses its meaning when the program changes its directory. */
+	if (!dladdr((void *)(uintptr_t)prepare, &info) || !realpath(info.dli_fname, library))
+		library[0] = 0;
+	char *slash = strrchr(library, '/');
+	snprintf(core_path, sizeof core_path, "%.*s%s", slash ? (int)(slash - library + 1) : 0, library, ROPEWAY_CORE);
+}
+
+/* The only function with a variable number of arguments: the text is made here. */
+EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...)
+{
+	char *text = NULL;
+	if (fmt) {
+		va_list args;
+		va_start(args, fmt);
+		if (vasprintf(&text, fmt, args) < 0)
+			text = NULL;
+		va_end(args);
+	}
+	uint64_t a[] = {(uint64_t)logLevel, (uintptr_t)func, (uintptr_t)file, line, (uintptr_t)text};
+	call(ROPEWAY_aclAppLog, a);
+	free(text);
+}
+
+/* Does nothing in the core. For benchmarks: what a call costs at least. */
+EXPORT void ropeway_empty_call(void);
+void ropeway_empty_call(void)
+{
+	call(ROPEWAY_EMPTY, NULL);
+}

@@ -1,0 +1,56 @@
+/* What the generated functions of the shim use. */
+#ifndef ROPEWAY_SHIM_H
+#define ROPEWAY_SHIM_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "door.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define WEAK __attribute__((weak))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* By number: what a function is called, and whether it returns an aclError. */
+struct ropeway_name {
+	const char *name;
+	int returns_code;
+};
+extern const struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS];
+
+/* The way into the core: NULL before the first call, then the core's door, or a function that refuses (shim.c). */
+extern _Atomic(ropeway_door) ropeway_way_in;
+
+/* What the calling thread is to the core: NULL before its first call. */
+extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
+
+/* The first call of a thread: loads the core if nobody has, and makes the thread known to it. */
+uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
+
+/* Every function of the API goes through here. */
+static inline uint64_t call(uint32_t function, uint64_t *slots)
+{
+	if (LIKELY(ropeway_self)) {
+		ropeway_door in = atomic_load_explicit(&ropeway_way_in, memory_order_acquire);
+		return in(function, ropeway_self, slots);
+	}
+	return ropeway_first_call(function, slots);
+}
+
+static inline uint64_t float_bits(float f)
+{
+	uint32_t u;
+	memcpy(&u, &f, sizeof u);
+	return u;
+}
+
+static inline float bits_float(uint32_t u)
+{
+	float f;
+	memcpy(&f, &u, sizeof f);
+	return f;
+}
+
+#endif

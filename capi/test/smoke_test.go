@@ -1,0 +1,7 @@
+package capitest
+
+import "testing"
+
+func TestSmoke(t *testing.T) {
+	passes(t, nil, compile(t, []string{"smoke.c"}))
+}

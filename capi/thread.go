@@ -1,0 +1,81 @@
+//go:build cgo
+
+package main
+
+// #include <stdlib.h>
+import "C"
+
+import (
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"ropeway/internal/core"
+)
+
+// thread is a thread of the program. The shim holds its address for as long as the thread lives, so it is pinned and
+// known here.
+type thread struct {
+	*core.Thread
+	pin     runtime.Pinner
+	message *C.char // what aclGetRecentErrMsg returned last
+}
+
+// threads are all threads of the program: the shim's pointers do not keep them alive.
+var threads struct {
+	mu   sync.Mutex
+	live map[*thread]struct{}
+}
+
+// enter makes a thread known, or returns nil when the runtime cannot be opened.
+func enter(pthread uint64, id uint32) *thread {
+	rt := opening.runtime()
+	if rt == nil {
+		return nil
+	}
+	t := &thread{Thread: rt.NewThread(id)}
+	t.SetPthread(pthread)
+	t.pin.Pin(t)
+	threads.mu.Lock()
+	defer threads.mu.Unlock()
+	if threads.live == nil {
+		threads.live = map[*thread]struct{}{}
+	}
+	threads.live[t] = struct{}{}
+	return t
+}
+
+// leave forgets a thread that ends.
+func (t *thread) leave() {
+	t.Close()
+	C.free(unsafe.Pointer(t.message))
+	threads.mu.Lock()
+	delete(threads.live, t)
+	threads.mu.Unlock()
+	t.pin.Unpin()
+}
+
+// text hands a string to the program: it stays good until the thread asks for the next one. "" is NULL.
+func (t *thread) text(s string) uint64 {
+	C.free(unsafe.Pointer(t.message))
+	t.message = nil
+	if s != "" {
+		t.message = C.CString(s)
+	}
+	return uint64(uintptr(unsafe.Pointer(t.message)))
+}
+
+// lastingTexts are the strings that were handed to the program for good: a *C.char by its Go string. There are few.
+var lastingTexts sync.Map
+
+// lastingText hands a string to the program for good.
+func lastingText(s string) uint64 {
+	p, ok := lastingTexts.Load(s)
+	if !ok {
+		fresh := C.CString(s)
+		if p, ok = lastingTexts.LoadOrStore(s, fresh); ok {
+			C.free(unsafe.Pointer(fresh))
+		}
+	}
+	return uint64(uintptr(unsafe.Pointer(p.(*C.char))))
+}
