@@ -1909,7 +1909,7 @@ func aclrtGetSocName(t *thread, _ *slots) uint64 {
 }
 
 func aclGetCannAttributeList(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetCannAttributeList(pointer[*abi.CannAttr](a[0]), pointer[uint64](a[1]))))
+	return uint64(t.Done(t.GetCannAttributeList(pointer[core.Addr](a[0]), pointer[uint64](a[1]))))
 }
 
 func aclGetCannAttribute(t *thread, a *slots) uint64 {

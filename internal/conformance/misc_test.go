@@ -144,15 +144,16 @@ func init() {
 	})
 
 	prove("aclGetCannAttributeList", 1, func(e *env) *core.Error { return blamed(e, "cannAttrList", e.th.GetCannAttributeList(nil, nil)) })
-	prove("aclGetCannAttributeList", 2, func(e *env) *core.Error { return e.th.GetCannAttributeList(new(*abi.CannAttr), nil) })
+	prove("aclGetCannAttributeList", 2, func(e *env) *core.Error { return e.th.GetCannAttributeList(new(core.Addr), nil) })
 	behaves("aclGetCannAttributeList", func(e *env) {
 		for p, want := range map[string]string{"A2": "[ACL_CANN_ATTR_INF_NAN ACL_CANN_ATTR_BF16]", "910": "[]"} {
 			th := e.on(machine{product: p}).stranger()
-			var list *abi.CannAttr
+			var at core.Addr
 			n := uint64(7)
-			e.ok(th.GetCannAttributeList(&list, &n))
-			is(e, p, fmt.Sprint(unsafe.Slice(list, n)), want)
-			for _, a := range unsafe.Slice(list, n) {
+			e.ok(th.GetCannAttributeList(&at, &n))
+			list := unsafe.Slice((*abi.CannAttr)(*(*unsafe.Pointer)(unsafe.Pointer(&at))), n)
+			is(e, p, fmt.Sprint(list), want)
+			for _, a := range list {
 				var v int32
 				e.ok(th.GetCannAttribute(a, &v))
 				is(e, a.String(), v, 1)

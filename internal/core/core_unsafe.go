@@ -21,6 +21,9 @@ var (
 	never bool
 )
 
+// addressOf is where a package's variable lies: it neither moves nor goes.
+func addressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
+
 // array is the n elements a C pointer points to.
 func array[T any](p *T, n uint64) []T { return unsafe.Slice(p, n) }
 

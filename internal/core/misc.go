@@ -200,7 +200,7 @@ func (t *Thread) GetSocName() string { return t.rt.prod.Chip }
 var cannAttrs = [...]abi.CannAttr{abi.CannAttrInfNan, abi.CannAttrBF16}
 
 // GetCannAttributeList is aclGetCannAttributeList. The list is not to be written to.
-func (t *Thread) GetCannAttributeList(cannAttrList **abi.CannAttr, num *uint64) *Error {
+func (t *Thread) GetCannAttributeList(cannAttrList *Addr, num *uint64) *Error {
 	const api = "aclGetCannAttributeList"
 	if cannAttrList == nil {
 		return isNull(api, "cannAttrList")
@@ -208,7 +208,7 @@ func (t *Thread) GetCannAttributeList(cannAttrList **abi.CannAttr, num *uint64) 
 	if num == nil {
 		return isNull(api, "num")
 	}
-	*cannAttrList, *num = &cannAttrs[0], 0
+	*cannAttrList, *num = addressOf(&cannAttrs), 0
 	if t.rt.prod.Modern {
 		*num = uint64(len(cannAttrs))
 	}

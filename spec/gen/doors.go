@@ -155,6 +155,9 @@ func parameter(typ string, i int) (string, error) {
 		return fmt.Sprintf("hostFunc(a[%d])", i), nil
 	}
 	if elem, ok := strings.CutPrefix(typ, "*"); ok {
+		if strings.HasPrefix(elem, "*") {
+			return "", fmt.Errorf("%s: a Go pointer must not be stored in C memory; make it *Addr", typ)
+		}
 		return fmt.Sprintf("pointer[%s](a[%d])", qualified(elem), i), nil
 	}
 	if name, ok := strings.CutPrefix(typ, "abi."); ok {
