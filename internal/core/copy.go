@@ -87,6 +87,9 @@ func (t *Thread) run(api string, op driver.Op) *Error {
 // MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
 // memory it waits for the stream and copies before it returns.
 func (t *Thread) MemcpyAsync(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
+	if t.copyAgain(dst, destMax, src, count, kind, stream) {
+		return nil
+	}
 	return t.memcpyAsync("aclrtMemcpyAsync", dst, destMax, src, count, kind, stream)
 }
 
@@ -96,9 +99,6 @@ func (t *Thread) MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, co
 }
 
 func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
-	if t.copyAgain(dst, destMax, src, count, kind, stream) {
-		return nil
-	}
 	if count == 0 {
 		return nil
 	}

@@ -180,6 +180,9 @@ func (s *Stream) wait(api string, w waiting) *Error {
 		return nil
 	}
 	d := s.ctx.dev
+	if s.queue.Idle() && !d.aborting.Load() {
+		return s.outcome(api)
+	}
 	aborts, abortions := s.aborts.Load(), d.abortions.Load()
 	done := d.aborting.Load() || s.queue.Wait(w.timeout, w.cancel)
 	switch {

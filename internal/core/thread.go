@@ -109,6 +109,9 @@ func (t *Thread) stream(api, arg string, h Handle) (*Stream, *Error) {
 	if h == 0 {
 		return nil, nil
 	}
+	if p := &t.pass; h == p.stream && p.slot.handle.Load() == uintptr(h) {
+		return p.s, nil
+	}
 	if s := t.rt.streams.get(h); s != nil {
 		return s, nil
 	}

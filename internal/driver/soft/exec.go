@@ -60,13 +60,25 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 
 // copyNow copies in the calling goroutine, which belongs to the program. The core has looked at the addresses a moment
 // ago, so arena memory needs no second look: what is freed meanwhile stays mapped.
-func (d *Driver) copyNow(dst, src uintptr, n uint64) (err error) {
+func (d *Driver) copyNow(dst, src uintptr, n uint64) error {
 	to, from := d.arenaOf(dst), d.arenaOf(src)
 	if to == nil || from == nil || n >= backBytes {
-		return d.move(&driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, false, nil)
+		return d.moveNow(dst, src, n)
 	}
+	return tryCopy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+}
+
+// moveNow is apart from copyNow, whose frame it would make large.
+//
+//go:noinline
+func (d *Driver) moveNow(dst, src uintptr, n uint64) error {
+	return d.move(&driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, false, nil)
+}
+
+// tryCopy copies memory that may have lost its pages.
+func tryCopy(dst, src, n uintptr) (err error) {
 	defer guarded(debug.SetPanicOnFault(true), &err)
-	memcopy.Copy(dst+to.Delta(), src+from.Delta(), uintptr(n))
+	memcopy.Copy(dst, src, n)
 	return nil
 }
 

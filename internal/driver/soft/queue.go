@@ -80,16 +80,22 @@ const inlineBytes = 64 << 10
 const inlineBatch = 1 << 20
 
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
-	if n <= inlineBytes && q.state.CompareAndSwap(0, owned|direct) {
-		err := q.d.copyNow(dst, src, n)
-		if err != nil {
-			q.sink.TaskFailed(tag, err)
-		}
-		if !q.state.CompareAndSwap(owned|direct, 0) {
-			q.letGo()
-		}
+	if n > inlineBytes || !q.state.CompareAndSwap(0, owned|direct) {
+		q.pushCopy(dst, src, n, tag)
 		return
 	}
+	if err := q.d.copyNow(dst, src, n); err != nil {
+		q.sink.TaskFailed(tag, err)
+	}
+	if !q.state.CompareAndSwap(owned|direct, 0) {
+		q.letGo()
+	}
+}
+
+// pushCopy is apart from Copy, whose frame it would make large.
+//
+//go:noinline
+func (q *queue) pushCopy(dst, src uintptr, n uint64, tag driver.Tag) {
 	q.push(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
 }
 
