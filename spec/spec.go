@@ -3,7 +3,7 @@ package spec
 
 import "embed"
 
-// Files holds the YAML files of the table. Only generators and tests read it.
+// Files holds the YAML files of the table. Generators and tests read it, and internal/explain.
 //
-//go:embed functions.yaml remaining.yaml types.yaml errors.yaml
+//go:embed functions.yaml remaining.yaml types.yaml errors.yaml advice.yaml
 var Files embed.FS

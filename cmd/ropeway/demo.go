@@ -138,9 +138,9 @@ func (d *demo) explain(err error) error {
 	case d.ctx.Err() != nil:
 		return err
 	case errors.As(err, &m):
-		return &failure{err, "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."}
+		return &failure{err: err, next: "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."}
 	case errors.Is(err, ropeway.ErrRTMemoryAllocation):
-		return &failure{err, "Free some memory, raise the container's limit, or use a smaller --size."}
+		return &failure{err: err, next: "Free some memory, raise the container's limit, or use a smaller --size."}
 	}
 	return err
 }

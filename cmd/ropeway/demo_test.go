@@ -111,7 +111,7 @@ func direct(t *testing.T, ctx context.Context, out, errs *bytes.Buffer, change f
 	}
 	c := demoConfig{product: p, devices: 2, size: 1 << 20, reps: 1}
 	change(&c)
-	a := &app{name: "ropeway", stdout: out, stderr: errs, getenv: func(string) string { return "" }}
+	a := &app{name: "ropeway", stdout: out, stderr: errs, lookup: env(nil)}
 	return a.runDemo(ctx, c, false)
 }
 

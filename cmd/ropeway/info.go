@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -8,22 +9,31 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ropeway"
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
 	"ropeway/internal/product"
+	"ropeway/internal/setup"
 	"ropeway/internal/ui"
 )
 
+// infoReport is what --json writes.
 type infoReport struct {
-	Product   string        `json:"product"`
-	Form      string        `json:"form"`
-	Chip      string        `json:"chip"`
-	Driver    string        `json:"driver"`
-	API       string        `json:"api"`
-	CPUs      int           `json:"cpus"`
-	HugePages *hugePages    `json:"huge_pages,omitempty"`
-	Devices   []deviceInfo  `json:"devices"`
-	Features  []featureInfo `json:"features"`
-	Limits    []limitInfo   `json:"limits"`
+	Product     string         `json:"product"`
+	Form        string         `json:"form"`
+	Chip        string         `json:"chip"`
+	Driver      string         `json:"driver"`
+	Drivers     []driverInfo   `json:"drivers"`
+	API         string         `json:"api"`
+	Versions    hostVersions   `json:"versions"`
+	CPUs        int            `json:"cpus"`
+	HugePages   *hugePages     `json:"huge_pages,omitempty"`
+	Toolkit     *toolkit       `json:"toolkit"` // null: there is none
+	Devices     []deviceInfo   `json:"devices"`
+	Features    []featureInfo  `json:"features"`
+	Limits      []limitInfo    `json:"limits"`
+	Environment []variableInfo `json:"environment"`
+
+	noToolkit string // why there is none
 }
 
 // hugePages is how the kernel gives transparent huge pages: always, madvise, never and so on.
@@ -49,40 +59,74 @@ type limitInfo struct {
 }
 
 func (a *app) info() *cobra.Command {
-	var name, form string
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "info",
-		Short: "Show the product, its devices and what it has",
-		Long: `Show what programs find here: product, chip, devices with their memory, and
-which features the product has. A feature that is missing answers 207000.`,
+		Short: "Show products, devices, versions and the environment",
+		Long: `Show what programs find here: product, chip, devices with their memory, which
+features the product has, versions, drivers, where the toolkit is, and the
+environment variables that count. A feature that is missing answers 207000.
+
+Product and form are those of the environment unless flags say otherwise.`,
 		Example: `  ropeway info
-  ropeway info --product 310P
+  ropeway info --products
   ropeway info --product 310B --form RC
+  ROPEWAY_DEVICES=2 ropeway info
   ropeway info --json`,
 		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			p, err := a.findProduct("info", name, form)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all && (cmd.Flags().Changed("product") || cmd.Flags().Changed("form")) {
+				return &usageError{errors.New("--products shows all of them, so --product and --form mean nothing"), "leave either out"}
+			}
+			if all {
+				return a.products(asJSON)
+			}
+			settings, err := a.readSettings(cmd)
 			if err != nil {
 				return err
 			}
-			r, err := a.readInfo(p)
+			r, err := a.readInfo(settings)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return a.writeJSON(r)
 			}
-			writeInfo(ui.New(a.stdout, a.getenv), r)
+			writeInfo(newPage(ui.New(a.stdout, a.getenv)), r)
 			return nil
 		},
 	}
-	productFlag(cmd, &name)
-	cmd.Flags().StringVar(&form, "form", "EP", "`form`: EP, a card, or RC, stand-alone")
+	productFlag(cmd, new(string))
+	cmd.Flags().String("form", "EP", "`form`: EP, a card, or RC, stand-alone")
 	complete(cmd, "form", "EP", "RC")
+	cmd.Flags().BoolVar(&all, "products", false, "compare all products instead")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// readSettings reads the environment as the library does, with the flags over it.
+func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
+	var changed []variable
+	for flag, name := range map[string]string{"product": setup.EnvProduct, "form": setup.EnvForm} {
+		if f := cmd.Flags().Lookup(flag); f.Changed {
+			changed = append(changed, variable{name, f.Value.String()})
+		}
+	}
+	if len(changed) > 0 {
+		look := overlay(a.lookup, changed)
+		name, _ := look(setup.EnvProduct)
+		form, _ := look(setup.EnvForm)
+		if _, err := a.findProduct("info", name, form); err != nil {
+			return setup.Settings{}, err
+		}
+	}
+	settings, err := setup.Read(overlay(a.lookup, changed))
+	if err != nil {
+		return settings, &failure{err: err, next: "correct the variable, or unset it; every command that opens devices reads it"}
+	}
+	settings.Log = setup.LogSettings{} // this is no program of the user
+	return settings, nil
 }
 
 // productFlag adds --product.
@@ -115,20 +159,34 @@ func formName(rc bool) string {
 	return "EP"
 }
 
-func (a *app) readInfo(p *product.Product) (*infoReport, error) {
-	rt, err := ropeway.Open(ropeway.WithProduct(p.Name, formName(p.RC)), ropeway.WithLog(a.stderr))
+func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
+	rt, err := settings.Open(a.stderr)
 	if err != nil {
 		return nil, err
 	}
 	defer rt.Close()
+	p := settings.Product
 	r := &infoReport{
-		Product: p.Name, Form: formName(p.RC), Chip: rt.Chip(), Driver: rt.Driver(), API: apiVersion,
-		CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p), Devices: []deviceInfo{},
-		Limits: []limitInfo{{"streams", p.Streams}, {"events", p.Events}, {"notifies", p.Notifies}},
+		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver().Name(), Drivers: drivers(), API: apiVersion,
+		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p), Devices: []deviceInfo{},
+		Limits:      limits(p),
+		Environment: a.readVariables(),
 	}
-	for i := range rt.DeviceCount() {
+	if r.Toolkit, err = a.toolkit(); err != nil {
+		r.noToolkit = "run make dist, or set " + homeVariable
+		if a.getenv(homeVariable) != "" {
+			r.noToolkit = err.Error()
+		}
+	}
+	th := rt.NewThread(0)
+	defer th.Close()
+	var n uint32
+	if err := th.GetDeviceCount(&n); err != nil && err.Code != abi.ErrRTNoDevice {
+		return nil, err
+	}
+	for i := range int(n) {
 		d := deviceInfo{ID: i}
-		if d.Free, d.Total, err = memoryOf(rt, i); err != nil {
+		if d.Free, d.Total, err = memoryOf(th, int32(i)); err != nil {
 			return nil, err
 		}
 		r.Devices = append(r.Devices, d)
@@ -136,13 +194,22 @@ func (a *app) readInfo(p *product.Product) (*infoReport, error) {
 	return r, nil
 }
 
-func memoryOf(rt *ropeway.Runtime, i int) (free, total uint64, err error) {
-	d, err := rt.Device(i)
-	if err != nil {
+// memoryOf is how much memory a device has; it is closed again.
+func memoryOf(th *core.Thread, id int32) (free, total uint64, err error) {
+	if err := th.SetDevice(id); err != nil {
 		return 0, 0, err
 	}
-	defer d.Close()
-	return d.MemInfo()
+	if err := th.GetMemInfo(abi.MemAttrHBMMem, &free, &total); err != nil {
+		return 0, 0, err
+	}
+	if err := th.ResetDevice(id); err != nil {
+		return 0, 0, err
+	}
+	return free, total, nil
+}
+
+func limits(p *product.Product) []limitInfo {
+	return []limitInfo{{"streams", p.Streams}, {"events", p.Events}, {"notifies", p.Notifies}}
 }
 
 func features(p *product.Product) []featureInfo {
@@ -182,24 +249,41 @@ func chosen(setting string) string {
 	return word
 }
 
-func writeInfo(o *ui.Output, r *infoReport) {
-	c := ui.Columns{12, 0}
-	o.Line("%s", c.Row("product", fmt.Sprintf("%s (%s), form %s", r.Product, r.Chip, r.Form)))
-	o.Line("%s", c.Row("driver", r.Driver))
-	o.Line("%s", c.Row("API", "AscendCL runtime "+r.API))
-	o.Line("%s", c.Row("CPUs", fmt.Sprint(r.CPUs)))
-	if r.HugePages != nil {
-		o.Line("%s", c.Row("huge pages", fmt.Sprintf("%s; shared memory %s (the kernel's setting)", r.HugePages.Private, r.HugePages.Shared)))
-	}
+func writeInfo(p *page, r *infoReport) {
+	p.item("product", fmt.Sprintf("%s (%s), form %s", r.Product, r.Chip, r.Form))
 	var limits []string
 	for _, l := range r.Limits {
 		limits = append(limits, fmt.Sprintf("%d %s", l.Max, l.Name))
 	}
-	o.Line("%s", c.Row("limits", strings.Join(limits, ", ")+", each device"))
+	p.item("limits", strings.Join(limits, ", ")+", each device")
+	p.item("driver", r.Driver)
+	p.item("API", "AscendCL runtime "+r.API)
+	p.item("ropeway", r.Versions.Ropeway+", "+r.Versions.Go)
+	system := fmt.Sprintf("Linux %s, %d CPUs", r.Versions.Kernel, r.CPUs)
+	if r.Versions.Glibc != "" {
+		system += ", glibc " + r.Versions.Glibc
+	}
+	p.item("system", system)
+	if r.HugePages != nil {
+		p.item("huge pages", fmt.Sprintf("%s; shared memory %s (the kernel's setting)", r.HugePages.Private, r.HugePages.Shared))
+	}
+	if r.Toolkit != nil {
+		p.item("toolkit", r.Toolkit.Root+" ("+r.Toolkit.How+")")
+	} else {
+		p.item("toolkit", "none for ropeway run: "+r.noToolkit)
+	}
+	writeDevices(p, r)
+	writeFeatures(p, r.Features)
+	p.head(ui.Columns{10, 5, 0}.Row("DRIVER", "", "WHAT IT IS"))
+	for _, d := range r.Drivers {
+		p.beside(fmt.Sprintf("%-10s%-5s", d.Name, yesNo(d.Available)), d.About)
+	}
+	writeVariables(p, r.Environment)
+}
 
-	o.Line("")
-	d := ui.Columns{10, -11, -11}
-	o.Line("%s", o.Bold(d.Row("DEVICE", "FREE", "TOTAL")))
+func writeDevices(p *page, r *infoReport) {
+	c := ui.Columns{10, -11, -11}
+	p.head(c.Row("DEVICE", "FREE", "TOTAL"))
 	for i := 0; i < len(r.Devices); {
 		// Devices that read alike share a line.
 		free, total := ui.Bytes(r.Devices[i].Free), ui.Bytes(r.Devices[i].Total)
@@ -211,24 +295,28 @@ func writeInfo(o *ui.Output, r *infoReport) {
 		if j > i+1 {
 			ids += fmt.Sprintf(" to %d", r.Devices[j-1].ID)
 		}
-		o.Line("%s", d.Row(ids, free, total))
+		p.Line("%s", c.Row(ids, free, total))
 		i = j
 	}
-	if len(r.Devices) > 1 && r.Driver == "soft" {
-		o.Line("%s", o.Dim("Software devices share the machine's memory."))
+	switch {
+	case len(r.Devices) == 0:
+		p.Line("none      %s", p.Dim("see ROPEWAY_DEVICES and ASCEND_RT_VISIBLE_DEVICES"))
+	case len(r.Devices) > 1 && r.Driver == "soft":
+		p.Line("%s", p.Dim("Software devices share the machine's memory."))
 	}
+}
 
-	o.Line("")
-	f := ui.Columns{32, 6, 32, 0}
-	o.Line("%s", o.Bold(f.Row("FEATURE", "", "FEATURE")))
-	half := (len(r.Features) + 1) / 2
+func writeFeatures(p *page, list []featureInfo) {
+	c := ui.Columns{32, 6, 32, 0}
+	p.head(c.Row("FEATURE", "", "FEATURE"))
+	half := (len(list) + 1) / 2
 	for i := range half {
-		left := f[:2].Row(r.Features[i].Name, yesNo(r.Features[i].Has))
-		if i+half < len(r.Features) {
-			right := r.Features[i+half]
+		left := c[:2].Row(list[i].Name, yesNo(list[i].Has))
+		if i+half < len(list) {
+			right := list[i+half]
 			left = ui.Columns{38, 32, 0}.Row(left, right.Name, yesNo(right.Has))
 		}
-		o.Line("%s", left)
+		p.Line("%s", left)
 	}
 }
 

@@ -1,6 +1,8 @@
-// Command ropeway shows what the AscendCL runtime in this module does, and on what: info, demo, version.
+// Command ropeway runs programs with the AscendCL runtime of this module, and shows what it does and on what: run, info,
+// explain, demo, version.
 //
-// Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 130 and 143 it was interrupted.
+// Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 126 and 127 a program cannot be run, 130 and 143 it was
+// interrupted. "ropeway run" becomes the program, so all others are the program's.
 package main
 
 import (
@@ -26,13 +28,17 @@ const (
 func main() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) { // what nohup or a shell's "&" ignores stays so, also for what "run" runs
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		s := <-signals
 		signal.Stop(signals) // a second one ends the process at once
 		cancel(interrupted(s.(syscall.Signal)))
 	}()
-	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr, os.Getenv))
+	os.Exit(run(ctx, os.Args, os.Stdout, os.Stderr, os.LookupEnv))
 }
 
 // interrupted is the error of a command that a signal ended.
@@ -58,6 +64,7 @@ func (e *usageError) Unwrap() error { return e.err }
 type failure struct {
 	err  error
 	next string
+	code int // exit code; 0 is exitFailed
 }
 
 func (e *failure) Error() string { return e.err.Error() }
@@ -68,13 +75,13 @@ type app struct {
 	name    string // how to call the program again
 	stdout  io.Writer
 	stderr  io.Writer
-	getenv  func(string) string
-	started bool // the command line was understood
+	lookup  func(string) (string, bool) // the environment
+	started bool                        // the command line was understood
 }
 
 // run is the whole program: args has its name first. It returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
-	a := &app{name: "ropeway", stdout: stdout, stderr: stderr, getenv: getenv}
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
+	a := &app{name: "ropeway", stdout: stdout, stderr: stderr, lookup: lookup}
 	if strings.Contains(args[0], "/") {
 		a.name = args[0] // it may not be in PATH
 	}
@@ -100,12 +107,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 		return exitUsage
 	}
 	var failed *failure
-	next := ""
+	next, code := "", exitFailed
 	if errors.As(err, &failed) {
 		next = failed.next
+		if failed.code != 0 {
+			code = failed.code
+		}
 	}
 	a.report(err.Error(), next)
-	return exitFailed
+	return code
+}
+
+// getenv is the value of a variable, "" if it is not set.
+func (a *app) getenv(name string) string {
+	value, _ := a.lookup(name)
+	return value
 }
 
 // report tells the user what is wrong and what to do about it.

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"syscall"
 	"testing"
-
-	"ropeway/internal/product"
 )
 
 // call runs the program and returns what it writes and its exit code.
@@ -18,10 +17,24 @@ func call(t *testing.T, args ...string) (stdout, stderr string, code int) {
 }
 
 func callIn(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	return callWith(ctx, nil, args...)
+}
+
+// callWith has more variables in the environment.
+func callWith(ctx context.Context, variables map[string]string, args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
-	env := func(name string) string { return map[string]string{"TERM": "xterm-256color"}[name] }
-	code = run(ctx, append([]string{"ropeway"}, args...), &out, &errs, env)
+	all := map[string]string{"TERM": "xterm-256color"}
+	maps.Copy(all, variables)
+	code = run(ctx, append([]string{"ropeway"}, args...), &out, &errs, env(all))
 	return out.String(), errs.String(), code
+}
+
+// env is an environment of these variables alone.
+func env(variables map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, set := variables[name]
+		return value, set
+	}
 }
 
 // good is call for what must work.
@@ -91,47 +104,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestInfo(t *testing.T) {
-	forms := map[string]string{}
-	for _, name := range product.Names() {
-		forms[name] = "EP"
-	}
-	check := func(name, form string) {
-		t.Run(name+" "+form, func(t *testing.T) {
-			p, err := product.Find(name, form)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := good(t, "info", "--product", name, "--form", form)
-			plain(t, text)
-			contains(t, text, name+" ("+p.Chip+"), form "+form, "driver      soft", "0 to 7", "batch copies", "memory pools")
-
-			var r infoReport
-			parse(t, good(t, "info", "--product", name, "--form", form, "--json"), &r)
-			if r.Product != name || r.Form != form || r.Chip != p.Chip || len(r.Devices) != 8 || r.CPUs < 1 {
-				t.Errorf("%+v", r)
-			}
-			for i, d := range r.Devices {
-				if d.ID != i || d.Total == 0 || d.Free > d.Total {
-					t.Errorf("device %d: %+v", i, d)
-				}
-			}
-			for _, f := range r.Features {
-				if f.Name == "batch copies" && f.Has != p.Batch {
-					t.Errorf("%+v", f)
-				}
-			}
-		})
-	}
-	for name, form := range forms {
-		check(name, form)
-	}
-	for _, name := range product.RCForms() {
-		check(name, "RC")
-	}
-	contains(t, good(t, "info"), product.Default+" (")
-}
-
 // TestUsage proves that wrong calls end with 2 and say what to do, on stderr alone.
 func TestUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
@@ -153,6 +125,25 @@ func TestUsage(t *testing.T) {
 		{"demo --devices 0", "--devices: 0 is not 1 to 64"},
 		{"demo --devices 65", "--devices: 65 is not 1 to 64"},
 		{"demo --devices x", `invalid argument "x"`},
+		{"info --products --product A2", "leave either out"},
+		{"run", "run needs a program"},
+		{"run --devices 2", "for example: ropeway run ./my_program"},
+		{"run --nosuch", "see ropeway run --help"},
+		{"run --product X env", `--product="X" is refused: no product "X"; there are 310, 310B, 310P, 910, 950, A2, A3`},
+		{"run --form XX env", `--form="XX" is refused: form "XX" is neither EP nor RC`},
+		{"run --form RC env", "product A2 has no RC form; 310B, 310P and 310 have one"},
+		{"run --devices 65 env", `--devices="65" is refused: it takes a whole number from 0 to 64`},
+		{"run --devices x env", `--devices="x" is refused`},
+		{"run --device-memory 8XB env", `--device-memory="8XB" is refused: size "8XB": unit "XB"`},
+		{"run --device-memory 1K env", "a device has at least 64M"},
+		{"run --driver cuda env", `--driver="cuda" is refused: this driver is not built yet`},
+		{"run --driver x env", "there is no such driver"},
+		{"run --visible 2,1 env", `--visible="2,1" is refused: it takes ascending numbers from 0 to 7`},
+		{"run --devices 2 --visible 2 env", "from 0 to 1 with commas"},
+		{"run --devices 0 --visible 0 env", "there are no devices"},
+		{"run --blocking=x env", "see ropeway run --help"},
+		{"explain", "explain needs a code or a name"},
+		{"explain 1 2", `explain takes one name, but there is also "2"`},
 		{"help nosuch", `there is no command "nosuch"`},
 		{"help demo nosuch", `there is no command "demo nosuch"`},
 		{"completion nosuch", "bash, fish, powershell and zsh"},
@@ -173,11 +164,11 @@ func TestUsage(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	root := good(t)
-	contains(t, root, "demo", "info", "version", "completion", "Examples:")
+	contains(t, root, "run", "explain", "demo", "info", "version", "completion", "Examples:")
 	if root != good(t, "--help") || root != good(t, "help") {
 		t.Error("ropeway, ropeway --help and ropeway help differ")
 	}
-	for _, name := range []string{"demo", "info", "version", "help", "completion"} {
+	for _, name := range []string{"run", "explain", "demo", "info", "version", "help", "completion"} {
 		text := good(t, name, "--help")
 		plain(t, text)
 		contains(t, text, "Examples:", "ropeway "+name)
@@ -189,6 +180,7 @@ func TestHelp(t *testing.T) {
 	contains(t, good(t, "completion", "bash"), "bash completion")
 	for _, tt := range []struct{ args, want string }{
 		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"},
+		{"run --product", "310P\n"}, {"run --form", "RC\n"}, {"run --driver", "soft\n"}, {"explain", "aclrtMemcpyAsync\n"},
 	} {
 		stdout, _, _ := call(t, append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")...)
 		contains(t, stdout, tt.want)
@@ -198,7 +190,7 @@ func TestHelp(t *testing.T) {
 // TestName proves that advice can be pasted where ropeway is not in PATH.
 func TestName(t *testing.T) {
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"bin/ropeway", "nosuch"}, &out, &errs, func(string) string { return "" })
+	code := run(t.Context(), []string{"bin/ropeway", "nosuch"}, &out, &errs, env(nil))
 	if code != exitUsage {
 		t.Errorf("exit code %d", code)
 	}

@@ -18,7 +18,9 @@ an Ascend NPU: the same checks, the same error codes, the same asynchrony.
 Start with the demo: it copies in every direction, checks every byte and tells
 how fast it was.`,
 		Example: `  ropeway demo                    copy, verify and measure, in seconds
-  ropeway info --product 310P     what a product has
+  ropeway run ./my_program        run a C, C++ or Python program of yours
+  ropeway explain 107002          what an error code means, and what to do
+  ropeway info --products         what each product has
   ropeway version --json          for scripts`,
 		Version: buildVersion(),
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +42,7 @@ how fast it was.`,
 	root.SetOut(a.stdout) // before completion, which keeps it
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("ropeway {{.Version}}\n")
-	root.AddCommand(a.version(), a.info(), a.demo())
+	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.explain())
 	root.SetHelpCommand(a.help(root))
 	a.completion(root)
 	return root

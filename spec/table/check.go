@@ -74,6 +74,7 @@ func (c *checker) errorf(format string, args ...any) {
 func (t *Table) check() error {
 	c := &checker{Table: t}
 	c.checkErrors()
+	c.checkAdvice()
 	c.checkTypes()
 	c.checkFunctions()
 	return errors.Join(c.errs...)

@@ -13,8 +13,8 @@ import (
 // Load reads and checks the table embedded in package spec.
 func Load() (*Table, error) { return Parse(spec.Files) }
 
-// Parse reads functions.yaml, remaining.yaml, types.yaml and errors.yaml from
-// fsys and checks them. The error names every mistake found.
+// Parse reads functions.yaml, remaining.yaml, types.yaml, errors.yaml and advice.yaml
+// from fsys and checks them. The error names every mistake found.
 func Parse(fsys fs.FS) (*Table, error) {
 	var core, rest struct {
 		Functions []*Function `yaml:"functions"`
@@ -28,6 +28,7 @@ func Parse(fsys fs.FS) (*Table, error) {
 		{"remaining.yaml", &rest},
 		{"types.yaml", &t.Types},
 		{"errors.yaml", &t.Errors},
+		{"advice.yaml", &t.Advice},
 	} {
 		data, err := fs.ReadFile(fsys, f.name)
 		if err != nil {

@@ -27,6 +27,17 @@ func TestLoad(t *testing.T) {
 	if c, ok := tab.CodeByName("ACL_ERROR_RT_PARAM_INVALID"); !ok || c.Number != 107000 {
 		t.Errorf("ACL_ERROR_RT_PARAM_INVALID: %+v, %v", c, ok)
 	}
+	for _, c := range tab.Codes() {
+		if tab.AdviceFor(c.Name) == "" {
+			t.Errorf("%s: nothing to do about it", c.Name)
+		}
+	}
+	if own, group := tab.AdviceFor("ACL_ERROR_RT_PARAM_INVALID"), tab.AdviceFor("ACL_ERROR_RT_FILE_OPEN"); own == group {
+		t.Errorf("a code's own advice does not replace that of its group: %q", own)
+	}
+	if text := tab.AdviceFor("ACL_ERROR_NOPE"); text != "" {
+		t.Errorf("advice on a code that does not exist: %q", text)
+	}
 	f := tab.Function("aclrtMemcpyBatch")
 	if f == nil || f.C.Params[0].Type.Pointers != 2 {
 		t.Fatalf("aclrtMemcpyBatch: %+v", f)
@@ -63,6 +74,10 @@ func TestRefuses(t *testing.T) {
 		{"duplicate type", "types.yaml", "- name: aclFormat\n", "- name: aclDataType\n", "type aclDataType appears twice"},
 		{"wrong offset", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int32_t, offset: 8, size: 4}", "offset 8, C gives 4"},
 		{"wrong size", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int64_t, offset: 4, size: 4}", "its type gives 8"},
+		{"advice on an unknown code", "advice.yaml", "  ACL_ERROR_UNINITIALIZE:", "  ACL_ERROR_NOPE:", `unknown code "ACL_ERROR_NOPE"`},
+		{"advice on an unknown group", "advice.yaml", "  ge_param:", "  ge_nope:", `unknown group "ge_nope"`},
+		{"group without advice", "advice.yaml", "  success: Nothing to do.\n", "", "group success: no text"},
+		{"empty advice", "advice.yaml", "  ACL_ERROR_RT_DEV_SETUP_ERROR: ", "  ACL_ERROR_RT_DEV_SETUP_ERROR: # ", "ACL_ERROR_RT_DEV_SETUP_ERROR: no text"},
 		{"unknown array bound", "types.yaml", "array: UCE_INFO_RESERVED_SIZE", "array: NOPE", `unknown array bound "NOPE"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,7 +93,7 @@ func TestRefuses(t *testing.T) {
 func broken(t *testing.T, file, old, new string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for _, name := range []string{"functions.yaml", "remaining.yaml", "types.yaml", "errors.yaml"} {
+	for _, name := range []string{"functions.yaml", "remaining.yaml", "types.yaml", "errors.yaml", "advice.yaml"} {
 		data, err := spec.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ type Table struct {
 	Functions []*Function // functions.yaml in order, then remaining.yaml in order
 	Types     Types
 	Errors    Errors
+	Advice    Advice
 
 	codes map[string]Code // by C name
 	kinds map[string]Kind // named C types

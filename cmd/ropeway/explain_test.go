@@ -1,0 +1,110 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"ropeway/internal/explain"
+	"ropeway/internal/ui"
+)
+
+// TestExplain proves that the text has what is to be known, for each kind of name.
+func TestExplain(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want []string
+	}{
+		{"107002", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL  0x1A1FA", "layer       Runtime: caller errors (107xxx)", "what to do  Call aclrtSetDevice", "threads inherit nothing",
+			"ANSWERED BY", "  aclrtMemcpy\n     8  the calling thread has no current context", "--all shows them"}},
+		{"0x1A1FA", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL"}},
+		{"rt_context_null --all", []string{"  aclrtSynchronizeStream\n"}},
+		{"207000", []string{"that are not built yet"}},
+		{"0", []string{"0 ACL_SUCCESS", "also        ACL_ERROR_NONE, ACL_RT_SUCCESS"}},
+		{"507910", []string{"ANSWERED BY 2 FUNCTIONS"}},
+		{"545000", []string{"Graph engine: internal errors", "No function of this runtime answers it"}},
+		{"aclrtMemcpyAsync", []string{"aclError aclrtMemcpyAsync(\n      void* dst,\n", "      aclrtStream stream);", "acl/acl_rt.h", "built       yes",
+			"Python      acl.rt.memcpy_async(", "   2  100000  dst is NULL", "CODES", "107017  ACL_ERROR_RT_INVALID_HANDLE", "NOTES", "[not here yet: needs models]", "[ropeway: "}},
+		{"aclrtMemcpyBatch", []string{"yes: 950 A2 A3; no: 310 310B 310P 910", "[never reached: rule 2: "}},
+		{"aclrtMemcpyAsyncWithCondition", []string{"yes, and deprecated", "instead     aclrtMemcpyAsync"}},
+		{"aclopStopDumpArgs", []string{"  aclError aclopStopDumpArgs(uint32_t dumpType);", "not yet: it answers 207000", "not offered by pyACL"}},
+		{"ACL_MEMCPY_HOST_TO_DEVICE", []string{"aclrtMemcpyKind", "enum, 4 bytes", "> ACL_MEMCPY_HOST_TO_DEVICE", "  ACL_MEMCPY_DEVICE_TO_HOST", "USED BY", "aclrtMemcpy"}},
+		{"aclrtMemLocation", []string{"struct, 8 bytes", "OFFSET", "        4      4  aclrtMemLocationType type"}},
+		{"aclrtStream", []string{"handle, 8 bytes", "declared", "USED BY"}},
+		{"ACL_EVENT_TIME_LINE", []string{"macro", "acl/acl_rt.h"}},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			text := good(t, append([]string{"explain"}, strings.Fields(tt.args)...)...)
+			plain(t, text)
+			contains(t, text, tt.want...)
+		})
+	}
+	if short, long := good(t, "explain", "107002"), good(t, "explain", "107002", "--all"); strings.Contains(long, "--all") || len(long) <= len(short) {
+		t.Error("--all leaves something out")
+	}
+}
+
+// TestExplainUnknown proves that what comes near is suggested, with exit code 1.
+func TestExplainUnknown(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"aclrtMemcpyAsinc", "did you mean aclrtMemcpyAsync"},
+		{"107999", "there is no code 107999; its range is Runtime: caller errors (107xxx)"},
+		{"xyzzy", "see ropeway explain --help"},
+	} {
+		stdout, stderr, code := call(t, "explain", tt.name)
+		if code != exitFailed || stdout != "" || strings.Count(stderr, "\n") != 2 {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", tt.name, code, stdout, stderr)
+		}
+		contains(t, stderr, tt.want)
+	}
+}
+
+func TestExplainJSON(t *testing.T) {
+	var a explain.Answer
+	parse(t, good(t, "explain", "--json", "107002"), &a)
+	if a.Code == nil || a.Code.Number != 107002 || a.Code.Do == "" || len(a.Code.Answers) <= fewFunctions || a.Function != nil || a.Type != nil {
+		t.Errorf("%+v", a)
+	}
+	a = explain.Answer{}
+	parse(t, good(t, "explain", "--json", "acl.rt.memcpy_async"), &a)
+	if a.Function == nil || a.Function.Name != "aclrtMemcpyAsync" || len(a.Function.Rules) != 22 || len(a.Function.Products) != 7 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestExplainEverything writes every answer there is and wants lines that fit.
+func TestExplainEverything(t *testing.T) {
+	book, err := explain.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range book.Names() {
+		answer, err := book.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		w := &explanation{newPage(&ui.Output{W: &b}), true}
+		w.answer(answer)
+		plain(t, b.String())
+		if t.Failed() {
+			t.Fatalf("%s:\n%s", name, b.String())
+		}
+	}
+}
+
+// TestPage proves that text follows the width of the terminal, within reason.
+func TestPage(t *testing.T) {
+	text := strings.Repeat("word ", 60)
+	for _, tt := range []struct{ terminal, least, most int }{{10, 30, 40}, {60, 50, 60}, {80, 70, 80}, {300, 90, 100}} {
+		var b strings.Builder
+		p := newPage(&ui.Output{W: &b, Width: func() int { return tt.terminal }})
+		p.item("label", text)
+		longest := 0
+		for _, line := range strings.Split(b.String(), "\n") {
+			longest = max(longest, len(line))
+		}
+		if longest < tt.least || longest > tt.most {
+			t.Errorf("%d columns: the longest line has %d", tt.terminal, longest)
+		}
+	}
+}

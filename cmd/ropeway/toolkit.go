@@ -1,0 +1,68 @@
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// homeVariable names a toolkit where the program itself is in none.
+const homeVariable = "ROPEWAY_HOME"
+
+// library is what programs load, below the root of a toolkit.
+const library = "lib64/libascendcl.so"
+
+// toolkit is a directory in the layout of the vendor's.
+type toolkit struct {
+	Root string `json:"root"`
+	How  string `json:"how"` // how it was found
+}
+
+// findToolkit looks where the executable exe is, then where ROPEWAY_HOME says (home), then where "make dist" puts it.
+func findToolkit(exe, home string) (*toolkit, error) {
+	above := filepath.Dir(filepath.Dir(exe))
+	if isToolkit(above) {
+		return &toolkit{above, "this program is in it"}, nil
+	}
+	if home != "" {
+		root, err := filepath.Abs(home)
+		if err != nil {
+			return nil, err
+		}
+		if !isToolkit(root) {
+			return nil, &failure{err: fmt.Errorf("%s=%s has no %s", homeVariable, home, library),
+				next: "unset it, or name a directory that make dist or make install wrote"}
+		}
+		return &toolkit{root, homeVariable}, nil
+	}
+	if dist := filepath.Join(above, "dist"); isToolkit(dist) {
+		return &toolkit{dist, "built by make dist"}, nil
+	}
+	return nil, &failure{err: fmt.Errorf("there is no %s near %s", library, exe),
+		next: "run make dist first, or set " + homeVariable + " to a directory that it wrote"}
+}
+
+func isToolkit(root string) bool {
+	info, err := os.Stat(filepath.Join(root, library))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// toolkit finds the toolkit that this program belongs to.
+func (a *app) toolkit() (*toolkit, error) {
+	exe, err := os.Executable() // with symbolic links resolved, by the kernel
+	if err != nil {
+		return nil, err
+	}
+	return findToolkit(exe, a.getenv(homeVariable))
+}
+
+// machine is what processor the library is for.
+func (t *toolkit) machine() elf.Machine {
+	if f, err := elf.Open(filepath.Join(t.Root, library)); err == nil {
+		defer f.Close()
+		return f.Machine
+	}
+	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+}
