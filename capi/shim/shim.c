@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,22 @@ static void quiet_first(void *unused)
 	quiet();
 }
 
+/*
+ * The Go runtime has handlers that were set before it run on an alternate stack, as its own small stacks need, but
+ * forgets those of job control.
+ */
+static void finish_handlers(void)
+{
+	static const int forgotten[] = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
+	for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++) {
+		struct sigaction action;
+		if (sigaction(forgotten[i], NULL, &action) || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
+			continue;
+		action.sa_flags |= SA_ONSTACK;
+		sigaction(forgotten[i], &action, NULL);
+	}
+}
+
 /* Loads the core. Runs once, with `loading` held. */
 static ropeway_door load(void)
 {
@@ -101,6 +118,7 @@ static ropeway_door load(void)
 		snprintf(reason, sizeof reason, "%s is of another version than libascendcl.so; install both again", core_path);
 		return refuse;
 	}
+	finish_handlers();
 	atexit(quiet);
 	return door;
 }
@@ -121,14 +139,29 @@ static ropeway_door way_in(void)
 	return in;
 }
 
+/*
+ * The Go runtime unblocks signals in a thread that enters it, for as long as the thread lives. All but those it cannot
+ * do without are blocked again if they were: a program that waits for SIGCHLD with sigwait blocks it on purpose.
+ */
+static void restore_mask(sigset_t *was)
+{
+	static const int wanted[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		sigdelset(was, wanted[i]);
+	pthread_sigmask(SIG_SETMASK, was, NULL);
+}
+
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 {
+	sigset_t mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	ropeway_door in = way_in();
 	if (in == refuse)
 		return refuse(function, NULL, slots);
 	long tid = syscall(SYS_gettid);
 	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid};
 	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
+	restore_mask(&mask);
 	if (ropeway_self) {
 		pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
 		if (tid == getpid())
@@ -139,7 +172,7 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 
 /*
  * The destructor of thread_key. Destructors of other keys may still want their context: the first round only asks for a
- * second one, and what they do after that round lasts for a call at a time.
+ * second one. Who calls after that is let in again until the next round; the system makes four.
  */
 static void leave(void *round)
 {
