@@ -12,6 +12,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -62,8 +63,8 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
 static void in_child(void)
 {
-	if (!atomic_load(&started))
-		return;
+	if (!atomic_load(&started) || atomic_load(&ropeway_way_in) == refuse)
+		return; /* it can still load the core, or knows already why it cannot */
 	strcpy(reason, "this process was forked from one that had already used AscendCL, so it has no runtime. "
 		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
 		       "multiprocessing with \"spawn\")");
@@ -120,6 +121,7 @@ static ropeway_door load(void)
 	}
 	finish_handlers();
 	atexit(quiet);
+	at_quick_exit(quiet);
 	return door;
 }
 
@@ -151,23 +153,34 @@ static void restore_mask(sigset_t *was)
 	pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
-uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
+/* Makes the calling thread known to the core. */
+static void enter(ropeway_door in)
 {
-	sigset_t mask;
-	pthread_sigmask(SIG_BLOCK, NULL, &mask);
-	ropeway_door in = way_in();
-	if (in == refuse)
-		return refuse(function, NULL, slots);
 	long tid = syscall(SYS_gettid);
 	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid};
 	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
-	restore_mask(&mask);
-	if (ropeway_self) {
-		pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
-		if (tid == getpid())
-			__cxa_thread_atexit_impl(quiet_first, NULL, &__dso_handle);
+	if (!ropeway_self)
+		return;
+	pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
+	if (tid == getpid())
+		__cxa_thread_atexit_impl(quiet_first, NULL, &__dso_handle);
+}
+
+uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
+{
+	int error = errno;
+	sigset_t mask;
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	ropeway_floats program = floats_enter(); /* the core's threads inherit what is set now */
+	ropeway_door in = way_in();
+	if (in != refuse) {
+		enter(in);
+		restore_mask(&mask);
 	}
-	return in(function, ropeway_self, slots);
+	uint64_t result = in(function, ropeway_self, slots);
+	floats_leave(program);
+	errno = error;
+	return result;
 }
 
 /*

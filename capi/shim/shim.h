@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "door.h"
+#include "floats.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define WEAK __attribute__((weak))
@@ -34,7 +35,10 @@ static inline uint64_t call(uint32_t function, uint64_t *slots)
 {
 	if (LIKELY(ropeway_self)) {
 		ropeway_door in = atomic_load_explicit(&ropeway_way_in, memory_order_acquire);
-		return in(function, ropeway_self, slots);
+		ropeway_floats program = floats_enter();
+		uint64_t result = in(function, ropeway_self, slots);
+		floats_leave(program);
+		return result;
 	}
 	return ropeway_first_call(function, slots);
 }
