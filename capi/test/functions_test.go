@@ -1,0 +1,87 @@
+package capitest
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ropeway/spec/table"
+)
+
+// parts are the runs of the functions program: the argument, and what is added to functionsEnv.
+var parts = []struct {
+	name string
+	env  []string
+}{
+	{"init", nil},
+	{"core", nil},
+	{"310P", []string{"ROPEWAY_PRODUCT=310P"}},
+}
+
+// TestFunctions proves of every core function outside the copy family that it does something and refuses something.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	program := functionsProgram(t)
+	proven := map[string]bool{}
+	for _, p := range parts {
+		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {
+			if name, ok := strings.CutPrefix(line, "function "); ok {
+				proven[name] = true
+			}
+		}
+	}
+	wanted := map[string]bool{}
+	for _, f := range loadTable(t).Functions {
+		if f.Status == table.Core && !slices.Contains(copyFamily, f.Group) {
+			wanted[f.Name] = true
+		}
+	}
+	if len(wanted) < 150 {
+		t.Fatalf("the table has only %d functions", len(wanted))
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if !proven[name] {
+			t.Errorf("%s: not proven", name)
+		}
+	}
+	for name := range proven {
+		if !wanted[name] {
+			t.Errorf("%s: proven, and it is no core function or a copy", name)
+		}
+	}
+}
+
+// functionsProgram builds the program that proves the functions; see parts for how to run it.
+func functionsProgram(t *testing.T, flags ...string) string {
+	t.Helper()
+	return proofProgram(t, "functions_*.c", flags...)
+}
+
+// functionsEnv is the machine the functions program expects: four small devices, a log, and an installed package.
+func functionsEnv(t *testing.T) []string {
+	t.Helper()
+	home := t.TempDir()
+	info := filepath.Join(home, "share", "info", "runtime")
+	if err := os.MkdirAll(info, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M", "ASCEND_HOME_PATH=" + home, "ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}
+}
+
+// TestClasses proves that the library fits C++: classes, exceptions, std::thread, the overloads of acl_rt_api.h.
+func TestClasses(t *testing.T) {
+	t.Parallel()
+	passes(t, nil, classesProgram(t))
+}
+
+// classesProgram builds the C++ program.
+func classesProgram(t *testing.T, flags ...string) string {
+	t.Helper()
+	return compile(t, []string{"functions_classes.cpp"}, append([]string{"-O0", "-Itestdata"}, flags...)...)
+}

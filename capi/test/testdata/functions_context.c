@@ -1,0 +1,97 @@
+/* Group context. */
+#include "proof.h"
+
+void functions_context(void);
+
+static aclrtContext current(void)
+{
+	aclrtContext c = NULL;
+	OK(aclrtGetCurrentContext(&c));
+	return c;
+}
+
+static void living(void)
+{
+	aclrtContext c = NULL, got;
+	int32_t active = 9;
+	FUNCTION("aclrtCreateContext") {
+		OK(aclrtCreateContext(&c, 1));
+		EFFECT(c != NULL && current() == c);
+		REFUSES(1, aclrtCreateContext(NULL, 1));
+		REFUSES(2, aclrtCreateContext(&got, 99));
+	}
+	FUNCTION("aclrtSetCurrentContext") {
+		OK(aclrtSetCurrentContext(scene.home));
+		EFFECT(current() == scene.home);
+		REFUSES(1, aclrtSetCurrentContext(NULL));
+		REFUSES(2, aclrtSetCurrentContext(GARBAGE));
+	}
+	FUNCTION("aclrtDestroyContext") {
+		OK(aclrtDestroyContext(c));
+		EFFECT(aclrtSetCurrentContext(c) == ACL_ERROR_RT_PARAM_INVALID && current() == scene.home);
+		REFUSES(2, aclrtDestroyContext(c));
+		REFUSES(3, aclrtDestroyContext(scene.home));
+	}
+	FUNCTION("aclrtGetCurrentContext") {
+		EFFECT(current() == scene.home);
+		NO_CONTEXT
+			REFUSES(2, aclrtGetCurrentContext(&got));
+		REFUSES(1, aclrtGetCurrentContext(NULL));
+	}
+	FUNCTION("aclrtGetPrimaryCtxState") {
+		uint32_t flags;
+		OK(aclrtGetPrimaryCtxState(0, NULL, &active));
+		EFFECT(active == 1);
+		OK(aclrtGetPrimaryCtxState(3, NULL, &active));
+		EFFECT(active == 0);
+		REFUSES(2, aclrtGetPrimaryCtxState(0, &flags, &active));
+		REFUSES(3, aclrtGetPrimaryCtxState(99, NULL, &active));
+	}
+}
+
+static void holding(void)
+{
+	aclrtStream s = NULL;
+	int32_t id = -1, same = -2;
+	void *p = NULL;
+	int64_t value = 9;
+	FUNCTION("aclrtCtxGetCurrentDefaultStream") {
+		OK(aclrtCtxGetCurrentDefaultStream(&s));
+		OK(aclrtStreamGetId(s, &id));
+		OK(aclrtStreamGetId(NULL, &same));
+		EFFECT(s != NULL && id == same);
+		NO_CONTEXT
+			REFUSES(2, aclrtCtxGetCurrentDefaultStream(&s));
+	}
+	FUNCTION("aclrtCtxGetFloatOverflowAddr") {
+		uint64_t words[8];
+		OK(aclrtCtxGetFloatOverflowAddr(&p));
+		OK(aclrtMemcpy(words, sizeof words, p, sizeof words, ACL_MEMCPY_DEVICE_TO_HOST));
+		for (int i = 0; i < 8; i++)
+			EFFECT(words[i] == 0);
+		REFUSES(1, aclrtCtxGetFloatOverflowAddr(NULL));
+	}
+	FUNCTION("aclrtCtxSetSysParamOpt") {
+		OK(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3));
+		OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+		EFFECT(value == 3);
+		OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+		EFFECT(value == 3); /* of the process too */
+		REFUSES(2, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
+		REFUSES(1, aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 0));
+	}
+	FUNCTION("aclrtCtxGetSysParamOpt") {
+		OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+		EFFECT(value == 3);
+		REFUSES(4, aclrtCtxGetSysParamOpt(ACL_OPT_STRONG_CONSISTENCY, &value));
+		OK(aclrtSetCurrentContext(scene.other));
+		REFUSES(4, aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value)); /* each context has its own */
+		OK(aclrtSetCurrentContext(scene.home));
+	}
+}
+
+void functions_context(void)
+{
+	living();
+	holding();
+}

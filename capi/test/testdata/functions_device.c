@@ -1,0 +1,329 @@
+/* Group device. */
+#include "proof.h"
+
+void functions_device(void);
+
+static int32_t current(void)
+{
+	int32_t id = -1;
+	OK(aclrtGetDevice(&id));
+	return id;
+}
+
+/* Whether a device has a primary context. */
+static bool is_active(int32_t id)
+{
+	int32_t active = 9;
+	OK(aclrtGetPrimaryCtxState(id, NULL, &active));
+	return active == 1;
+}
+
+/* On a thread of its own: setting and resetting change what is current. */
+static void setting(void *unused)
+{
+	(void)unused;
+	FUNCTION("aclrtSetDevice") {
+		OK(aclrtSetDevice(2));
+		EFFECT(current() == 2 && is_active(2));
+		REFUSES(1, aclrtSetDevice(99));
+		REFUSES(1, aclrtSetDevice(-1));
+	}
+	FUNCTION("aclrtResetDevice") {
+		OK(aclrtResetDevice(2));
+		EFFECT(!is_active(2));
+		REFUSES(2, aclrtResetDevice(2));
+		REFUSES(1, aclrtResetDevice(99));
+	}
+	FUNCTION("aclrtResetDeviceForce") {
+		OK(aclrtSetDevice(2));
+		OK(aclrtSetDevice(2));
+		OK(aclrtResetDeviceForce(2));
+		EFFECT(!is_active(2));
+		REFUSES(2, aclrtResetDeviceForce(2));
+	}
+}
+
+static atomic_int states[4], other;
+
+static void on_state(int32_t id, aclrtDeviceState state, void *args)
+{
+	if (id == 3 && args == states && (int)state >= 0 && (int)state < 4)
+		atomic_fetch_add(&states[state], 1);
+	else
+		atomic_fetch_add(&other, 1);
+}
+
+static void telling(void *unused)
+{
+	(void)unused;
+	FUNCTION("aclrtRegDeviceStateCallback") {
+		OK(aclrtRegDeviceStateCallback("test", on_state, states));
+		OK(aclrtSetDevice(3));
+		EFFECT(states[ACL_RT_DEVICE_STATE_SET_PRE] == 1 && states[ACL_RT_DEVICE_STATE_SET_POST] == 1);
+		OK(aclrtResetDevice(3));
+		EFFECT(states[ACL_RT_DEVICE_STATE_RESET_PRE] == 1 && states[ACL_RT_DEVICE_STATE_RESET_POST] == 1);
+		REFUSES(2, aclrtRegDeviceStateCallback("test", on_state, NULL));
+		REFUSES(1, aclrtRegDeviceStateCallback(NULL, on_state, NULL));
+		OK(aclrtRegDeviceStateCallback("test", NULL, NULL));
+		OK(aclrtSetDevice(3));
+		OK(aclrtResetDevice(3));
+		EFFECT(states[0] == 1 && other == 0);
+	}
+}
+
+static void waiting(void)
+{
+	struct gate gate;
+	FUNCTION("aclrtSynchronizeDevice") {
+		fill(scene.dev[0], OLD);
+		OK(aclrtMemcpyAsync(scene.dev[0], ROOM, scene.dev[1], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE, scene.stream));
+		OK(aclrtSynchronizeDevice());
+		aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+		OK(aclrtStreamQuery(scene.stream, &status));
+		EFFECT(status == ACL_STREAM_STATUS_COMPLETE);
+		NO_CONTEXT
+			REFUSES(1, aclrtSynchronizeDevice());
+	}
+	FUNCTION("aclrtSynchronizeDeviceWithTimeout") {
+		block(&gate, scene.stream);
+		REFUSES(6, aclrtSynchronizeDeviceWithTimeout(1));
+		gate_open(&gate);
+		EFFECT(aclrtSynchronizeDeviceWithTimeout(-1) == ACL_SUCCESS);
+		gate_drop(&gate);
+		REFUSES(1, aclrtSynchronizeDeviceWithTimeout(-2));
+		REFUSES(2, aclrtSynchronizeDeviceWithTimeout(0));
+	}
+}
+
+static void peers(void)
+{
+	int32_t can = 9;
+	fill(scene.dev[0], NEW);
+	FUNCTION("aclrtDeviceCanAccessPeer") {
+		OK(aclrtDeviceCanAccessPeer(&can, 0, 1));
+		EFFECT(can == 1);
+		REFUSES(1, aclrtDeviceCanAccessPeer(&can, 1, 1));
+		REFUSES(2, aclrtDeviceCanAccessPeer(&can, 0, 99));
+	}
+	FUNCTION("aclrtDeviceEnablePeerAccess") {
+		OK(aclrtDeviceEnablePeerAccess(1, 0));
+		OK(aclrtMemcpy(scene.far, ROOM, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE));
+		EFFECT(holds(scene.far, ROOM, NEW));
+		REFUSES(1, aclrtDeviceEnablePeerAccess(1, 1));
+		REFUSES(3, aclrtDeviceEnablePeerAccess(0, 0));
+	}
+	FUNCTION("aclrtDevicePeerAccessStatus") {
+		OK(aclrtDevicePeerAccessStatus(0, 1, &can));
+		EFFECT(can == 1);
+		OK(aclrtDevicePeerAccessStatus(1, 0, &can));
+		EFFECT(can == 0); /* one direction only */
+		REFUSES(3, aclrtDevicePeerAccessStatus(-1, 0, &can));
+	}
+	FUNCTION("aclrtDeviceDisablePeerAccess") {
+		OK(aclrtDeviceDisablePeerAccess(1));
+		EFFECT(aclrtMemcpy(scene.far, ROOM, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE) == ACL_ERROR_RT_PARAM_INVALID);
+		REFUSES(2, aclrtDeviceDisablePeerAccess(0));
+		REFUSES(3, aclrtDeviceDisablePeerAccess(99));
+	}
+	FUNCTION("aclrtGetDevicesTopo") {
+		uint64_t topo = 0;
+		OK(aclrtGetDevicesTopo(0, 1, &topo));
+		EFFECT(topo == ACL_RT_DEVS_TOPOLOGY_HCCS);
+		REFUSES(2, aclrtGetDevicesTopo(0, 99, &topo));
+	}
+}
+
+static void overflow(void)
+{
+	struct gate gate;
+	aclrtFloatOverflowMode mode = ACL_RT_OVERFLOW_MODE_UNDEF;
+	aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+	FUNCTION("aclrtGetDeviceSatMode") {
+		OK(aclrtGetDeviceSatMode(&mode));
+		EFFECT(mode == ACL_RT_OVERFLOW_MODE_INFNAN);
+		REFUSES(1, aclrtGetDeviceSatMode(NULL));
+	}
+	FUNCTION("aclrtSetDeviceSatMode") {
+		OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION));
+		OK(aclrtGetDeviceSatMode(&mode));
+		EFFECT(mode == ACL_RT_OVERFLOW_MODE_SATURATION);
+		REFUSES(3, aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_UNDEF));
+		OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
+	}
+	FUNCTION("aclrtGetOverflowStatus") {
+		unsigned char words[64];
+		fill(scene.dev[0], NEW);
+		OK(aclrtGetOverflowStatus(scene.dev[0], 64, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemcpy(words, 64, scene.dev[0], 64, ACL_MEMCPY_DEVICE_TO_HOST));
+		for (int i = 0; i < 64; i++)
+			EFFECT(words[i] == 0);
+		EFFECT(holds_from(scene.dev[0], 64, 64, NEW, 64));
+		REFUSES(3, aclrtGetOverflowStatus(scene.dev[0], 63, scene.stream));
+		REFUSES(6, aclrtGetOverflowStatus(scene.dev[0], 64, scene.foreign));
+	}
+	FUNCTION("aclrtResetOverflowStatus") {
+		block(&gate, scene.stream);
+		OK(aclrtResetOverflowStatus(scene.stream));
+		OK(aclrtStreamQuery(scene.stream, &status));
+		EFFECT(status == ACL_STREAM_STATUS_NOT_READY);
+		OK(unblock(&gate, scene.stream));
+		REFUSES(1, aclrtResetOverflowStatus(GARBAGE));
+	}
+}
+
+static void describing(void)
+{
+	aclrtRunMode mode = ACL_DEVICE;
+	uint32_t count = 0;
+	int64_t value = 0;
+	int32_t id = 9, least = 9, greatest = 9;
+	FUNCTION("aclrtGetDevice") {
+		EFFECT(current() == 0);
+		NO_CONTEXT
+			REFUSES(2, aclrtGetDevice(&id));
+	}
+	FUNCTION("aclrtGetRunMode") {
+		OK(aclrtGetRunMode(&mode));
+		EFFECT(mode == ACL_HOST);
+		REFUSES(1, aclrtGetRunMode(NULL));
+	}
+	FUNCTION("aclrtSetTsDevice") {
+		OK(aclrtSetTsDevice(ACL_TS_ID_AIVECTOR));
+		EFFECT(current() == 0);
+		REFUSES(1, aclrtSetTsDevice(ACL_TS_ID_RESERVED));
+	}
+	FUNCTION("aclrtGetDeviceCount") {
+		OK(aclrtGetDeviceCount(&count));
+		EFFECT(count == 4); /* ROPEWAY_DEVICES */
+		REFUSES(1, aclrtGetDeviceCount(NULL));
+	}
+	FUNCTION("aclrtGetDeviceUtilizationRate") {
+		aclrtUtilizationInfo info = {.memoryUtilization = 9};
+		OK(aclrtGetDeviceUtilizationRate(0, &info));
+		EFFECT(info.memoryUtilization == -1 && info.cubeUtilization == -1);
+		info.utilizationExtend = (void *)&info;
+		REFUSES(2, aclrtGetDeviceUtilizationRate(0, &info));
+	}
+	FUNCTION("aclrtQueryDeviceStatus") {
+		aclrtDeviceStatus status = ACL_RT_DEVICE_STATUS_END;
+		OK(aclrtQueryDeviceStatus(0, &status));
+		EFFECT(status == ACL_RT_DEVICE_STATUS_NORMAL);
+		REFUSES(2, aclrtQueryDeviceStatus(99, &status));
+	}
+	FUNCTION("aclrtDeviceGetBareTgid") {
+		OK(aclrtDeviceGetBareTgid(&id));
+		EFFECT(id == getpid());
+		REFUSES(1, aclrtDeviceGetBareTgid(NULL));
+	}
+	FUNCTION("aclrtGetDeviceInfo") {
+		OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &value));
+		EFFECT(value == (int64_t)256 << 20); /* ROPEWAY_DEVICE_MEMORY */
+		REFUSES(2, aclrtGetDeviceInfo(99, ACL_DEV_ATTR_CUBE_CORE_NUM, &value));
+		REFUSES(3, aclrtGetDeviceInfo(0, (aclrtDevAttr)9999, &value));
+	}
+	FUNCTION("aclrtDeviceGetStreamPriorityRange") {
+		OK(aclrtDeviceGetStreamPriorityRange(&least, &greatest));
+		EFFECT(least == 7 && greatest == 0);
+		EDGE(aclrtDeviceGetStreamPriorityRange(NULL, NULL) == ACL_SUCCESS);
+	}
+	FUNCTION("aclrtGetDeviceCapability") {
+		int32_t has = 9;
+		OK(aclrtGetDeviceCapability(0, ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV, &has));
+		EFFECT(has == ACL_DEV_FEATURE_NOT_SUPPORT);
+		REFUSES(2, aclrtGetDeviceCapability(0, (aclrtDevFeatureType)2, &has));
+	}
+	FUNCTION("aclrtDeviceL2CacheFlush") {
+		EFFECT(aclrtDeviceL2CacheFlush(NULL) == ACL_ERROR_RT_FEATURE_NOT_SUPPORT); /* no driver has such a cache */
+		REFUSES(1, aclrtDeviceL2CacheFlush(&value));
+		REFUSES(3, aclrtDeviceL2CacheFlush(NULL));
+	}
+}
+
+static void naming(void)
+{
+	char text[32] = "";
+	int32_t id = 9;
+	FUNCTION("aclrtDeviceGetUuid") {
+		aclrtUuid a, b, again;
+		OK(aclrtDeviceGetUuid(0, &a));
+		OK(aclrtDeviceGetUuid(1, &b));
+		OK(aclrtDeviceGetUuid(0, &again));
+		EFFECT(memcmp(&a, &b, sizeof a) != 0 && memcmp(&a, &again, sizeof a) == 0);
+		REFUSES(2, aclrtDeviceGetUuid(99, &a));
+	}
+	FUNCTION("aclrtDeviceGetPCIBusId") {
+		OK(aclrtDeviceGetPCIBusId(2, text, sizeof text));
+		EFFECT(strlen(text) == 12 && text[4] == ':' && text[10] == '.');
+		REFUSES(3, aclrtDeviceGetPCIBusId(2, text, 12));
+		REFUSES(4, aclrtDeviceGetPCIBusId(99, text, sizeof text));
+	}
+	FUNCTION("aclrtDeviceGetByPCIBusId") {
+		OK(aclrtDeviceGetByPCIBusId(text, &id));
+		EFFECT(id == 2);
+		REFUSES(3, aclrtDeviceGetByPCIBusId("nowhere", &id));
+	}
+	static const struct {
+		const char *name;
+		aclError (*ask)(const int32_t, int32_t *const);
+	} ids[] = {
+		{"aclrtGetLogicDevIdByUserDevId", aclrtGetLogicDevIdByUserDevId},
+		{"aclrtGetUserDevIdByLogicDevId", aclrtGetUserDevIdByLogicDevId},
+		{"aclrtGetLogicDevIdByPhyDevId", aclrtGetLogicDevIdByPhyDevId},
+		{"aclrtGetPhyDevIdByLogicDevId", aclrtGetPhyDevIdByLogicDevId},
+		{"aclrtGetUserDevIdByPhyDevId", aclrtGetUserDevIdByPhyDevId},
+		{"aclrtGetPhyDevIdByUserDevId", aclrtGetPhyDevIdByUserDevId},
+	};
+	for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+		FUNCTION(ids[i].name) {
+			id = 9;
+			OK(ids[i].ask(3, &id));
+			EFFECT(id == 3); /* ASCEND_RT_VISIBLE_DEVICES renumbers nothing here */
+			REFUSES(1, ids[i].ask(3, NULL));
+			REFUSES(2, ids[i].ask(-1, &id));
+			REFUSES(3, ids[i].ask(99, &id));
+		}
+}
+
+static void limits(void)
+{
+	size_t value = 0;
+	FUNCTION("aclrtDeviceSetLimit") {
+		OK(aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, 32 * 1024 + 1));
+		OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &value));
+		EFFECT(value == 48 * 1024); /* rounded up */
+		REFUSES(1, aclrtDeviceSetLimit((aclrtDeviceLimit)5, 1024));
+		REFUSES(3, aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, 1024));
+		REFUSES(4, aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE, 1023));
+	}
+	FUNCTION("aclrtDeviceGetLimit") {
+		OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &value));
+		EFFECT(value == 48 * 1024);
+		REFUSES(3, aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, &value));
+	}
+	aclrtAtomicOperation ops[] = {ACL_RT_ATOMIC_OPERATION_INTEGER_ADD, ACL_RT_ATOMIC_OPERATION_CAS};
+	uint32_t caps[2] = {9, 9};
+	FUNCTION("aclrtDeviceGetHostAtomicCapabilities") {
+		OK(aclrtDeviceGetHostAtomicCapabilities(caps, ops, 2, 0));
+		EFFECT(caps[0] == 0 && caps[1] == 0);
+		REFUSES(3, aclrtDeviceGetHostAtomicCapabilities(caps, ops, 0, 0));
+	}
+	FUNCTION("aclrtDeviceGetP2PAtomicCapabilities") {
+		caps[0] = caps[1] = 9;
+		OK(aclrtDeviceGetP2PAtomicCapabilities(caps, ops, 2, 0, 1));
+		EFFECT(caps[0] == 0 && caps[1] == 0);
+		REFUSES(4, aclrtDeviceGetP2PAtomicCapabilities(caps, ops, 2, 1, 1));
+	}
+}
+
+void functions_device(void)
+{
+	on_stranger(setting, NULL);
+	on_stranger(telling, NULL);
+	waiting();
+	peers();
+	overflow();
+	describing();
+	naming();
+	limits();
+}

@@ -1,0 +1,228 @@
+/* Group exception: what the program learns of errors. */
+#include <sys/syscall.h>
+#include "proof.h"
+
+void functions_exception(void);
+
+static void texts(void)
+{
+	FUNCTION("aclrtGetLastError") {
+		proof_forget();
+		IS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(GARBAGE));
+		EFFECT(aclrtGetLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_INVALID_HANDLE);
+		EFFECT(aclrtGetLastError(ACL_RT_THREAD_LEVEL) == 0);
+		EDGE(aclrtGetLastError((aclrtLastErrLevel)1) == rule_of(proof.function, 1)->code);
+	}
+	FUNCTION("aclrtPeekAtLastError") {
+		IS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(GARBAGE));
+		EFFECT(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_INVALID_HANDLE);
+		OK(aclrtSynchronizeStream(scene.stream)); /* success does not clear it */
+		EFFECT(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_INVALID_HANDLE);
+		EDGE(aclrtPeekAtLastError((aclrtLastErrLevel)1) == rule_of(proof.function, 1)->code);
+	}
+	FUNCTION("aclGetRecentErrMsg") {
+		proof_forget();
+		IS(ACL_ERROR_RT_INVALID_HANDLE, aclrtSynchronizeStream(GARBAGE));
+		const char *text = aclGetRecentErrMsg();
+		EFFECT(text != NULL && strstr(text, "aclrtSynchronizeStream") != NULL);
+		EDGE(aclGetRecentErrMsg() == NULL); /* reading clears it */
+	}
+}
+
+/* What the exception callbacks were told, written by a thread of the library. */
+static struct {
+	int calls, second;
+	uint32_t task, stream, thread, device, code;
+	int args, handle;
+} told;
+
+static void on_exception(aclrtExceptionInfo *info)
+{
+	void *args;
+	uint32_t n;
+	aclrtFuncHandle func;
+	meet();
+	told.calls++;
+	told.task = aclrtGetTaskIdFromExceptionInfo(info);
+	told.stream = aclrtGetStreamIdFromExceptionInfo(info);
+	told.thread = aclrtGetThreadIdFromExceptionInfo(info);
+	told.device = aclrtGetDeviceIdFromExceptionInfo(info);
+	told.code = aclrtGetErrorCodeFromExceptionInfo(info);
+	told.args = aclrtGetArgsFromExceptionInfo(info, &args, &n);
+	told.handle = aclrtGetFuncHandleFromExceptionInfo(info, &func);
+	meet();
+}
+
+static void on_second(aclrtExceptionInfo *info)
+{
+	meet();
+	told.second += info != NULL;
+	meet();
+}
+
+/* Let a task fail: the callbacks have run when the failure is returned. */
+static void fail(void)
+{
+	meet();
+	fail_on(scene.stream);
+	IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(scene.stream));
+	meet();
+}
+
+static void callbacks(void)
+{
+	FUNCTION("aclrtExceptionInfoCallbackRegister") {
+		OK(aclrtExceptionInfoCallbackRegister(on_exception));
+		OK(aclrtExceptionInfoCallbackRegister(on_exception)); /* counts once */
+		fail();
+		EFFECT(told.calls == 1);
+		REFUSES(1, aclrtExceptionInfoCallbackRegister(NULL));
+	}
+	FUNCTION("aclrtSetExceptionInfoCallback") {
+		OK(aclrtSetExceptionInfoCallback(on_second));
+		fail();
+		EFFECT(told.calls == 2 && told.second == 1);
+		EDGE(aclrtSetExceptionInfoCallback(NULL) == ACL_SUCCESS); /* removes it */
+		fail();
+		EFFECT(told.calls == 3 && told.second == 1);
+	}
+	FUNCTION("aclrtExceptionInfoCallbackUnregister") {
+		OK(aclrtExceptionInfoCallbackUnregister(on_exception));
+		fail();
+		EFFECT(told.calls == 3);
+		REFUSES(1, aclrtExceptionInfoCallbackUnregister(NULL));
+	}
+}
+
+/* What the callback was told of a copy of this thread on the scene's stream. */
+static void exceptions(void)
+{
+	uint32_t task = 0, n;
+	int32_t stream = -1;
+	void *args;
+	OK(aclrtExceptionInfoCallbackRegister(on_exception));
+	meet();
+	fail_on(scene.stream);
+	OK(aclrtGetThreadLastTaskId(&task));
+	IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(scene.stream));
+	meet();
+	OK(aclrtExceptionInfoCallbackUnregister(on_exception));
+	OK(aclrtStreamGetId(scene.stream, &stream));
+	FUNCTION("aclrtGetTaskIdFromExceptionInfo") {
+		EFFECT(told.task == task);
+		EDGE(aclrtGetTaskIdFromExceptionInfo(NULL) == UINT32_MAX);
+	}
+	FUNCTION("aclrtGetStreamIdFromExceptionInfo") {
+		EFFECT(told.stream == (uint32_t)stream);
+		EDGE(aclrtGetStreamIdFromExceptionInfo(NULL) == UINT32_MAX);
+	}
+	FUNCTION("aclrtGetThreadIdFromExceptionInfo") {
+		EFFECT(told.thread == (uint32_t)syscall(SYS_gettid));
+		EDGE(aclrtGetThreadIdFromExceptionInfo(NULL) == UINT32_MAX);
+	}
+	FUNCTION("aclrtGetDeviceIdFromExceptionInfo") {
+		EFFECT(told.device == 0);
+		EDGE(aclrtGetDeviceIdFromExceptionInfo(NULL) == UINT32_MAX);
+	}
+	FUNCTION("aclrtGetErrorCodeFromExceptionInfo") {
+		EFFECT(told.code == ACL_ERROR_RT_SYS_DMA);
+		EDGE(aclrtGetErrorCodeFromExceptionInfo(NULL) == UINT32_MAX);
+	}
+	FUNCTION("aclrtGetArgsFromExceptionInfo") {
+		EFFECT(told.args == rule_of(proof.function, 4)->code); /* a copy has none */
+		REFUSES(1, aclrtGetArgsFromExceptionInfo(NULL, &args, &n));
+	}
+	FUNCTION("aclrtGetFuncHandleFromExceptionInfo") {
+		EFFECT(told.handle == rule_of(proof.function, 3)->code); /* a copy is no kernel */
+		REFUSES(1, aclrtGetFuncHandleFromExceptionInfo(NULL, &args));
+	}
+}
+
+static void faults(void)
+{
+	static aclrtMemUceInfo ranges[21];
+	static aclrtErrorInfo info;
+	size_t n = 99;
+	FUNCTION("aclrtGetMemUceInfo") {
+		OK(aclrtGetMemUceInfo(0, ranges, 20, &n));
+		EFFECT(n == 0);
+		REFUSES(1, aclrtGetMemUceInfo(0, NULL, 20, &n));
+		REFUSES(4, aclrtGetMemUceInfo(99, ranges, 20, &n));
+	}
+	FUNCTION("aclrtMemUceRepair") {
+		EFFECT(aclrtMemUceRepair(0, ranges, 20) == ACL_SUCCESS);
+		REFUSES(2, aclrtMemUceRepair(0, ranges, 21));
+		ranges[1].reserved[0] = 1;
+		REFUSES(3, aclrtMemUceRepair(0, ranges, 2));
+	}
+	FUNCTION("aclrtGetErrorVerbose") {
+		info.errorType = ACL_RT_ERROR_OTHERS;
+		info.tryRepair = 1;
+		OK(aclrtGetErrorVerbose(0, &info));
+		EFFECT(info.errorType == ACL_RT_NO_ERROR && info.tryRepair == 0);
+		REFUSES(3, aclrtGetErrorVerbose(99, &info));
+	}
+	FUNCTION("aclrtRepairError") {
+		REFUSES(3, aclrtRepairError(0, &info));
+		info.tryRepair = 1;
+		info.errorType = ACL_RT_ERROR_MEMORY;
+		EFFECT(aclrtRepairError(0, &info) == ACL_SUCCESS);
+		REFUSES(5, aclrtRepairError(3, &info));
+		info.errorType = ACL_RT_ERROR_L2;
+		REFUSES(6, aclrtRepairError(0, &info));
+	}
+}
+
+static atomic_int stages[2];
+
+static int32_t on_abort(int32_t id, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args)
+{
+	if (id == 0 && timeout == 60000 && args == stages)
+		atomic_fetch_add(&stages[stage == ACL_RT_DEVICE_TASK_ABORT_POST], 1);
+	return 0;
+}
+
+static int32_t on_abort_refuse(int32_t id, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args)
+{
+	(void)id, (void)stage, (void)timeout, (void)args;
+	return 77;
+}
+
+static void aborts(void)
+{
+	aclrtEvent event;
+	FUNCTION("aclrtSetDeviceTaskAbortCallback") {
+		OK(aclrtSetDeviceTaskAbortCallback("test", on_abort, stages));
+		OK(aclrtDeviceTaskAbort(0, 60000));
+		EFFECT(stages[0] == 1 && stages[1] == 1);
+		REFUSES(2, aclrtSetDeviceTaskAbortCallback("test", on_abort, NULL));
+		REFUSES(1, aclrtSetDeviceTaskAbortCallback(NULL, on_abort, NULL));
+		OK(aclrtSetDeviceTaskAbortCallback("test", NULL, NULL));
+	}
+	FUNCTION("aclrtDeviceTaskAbort") {
+		fill(scene.dev[0], OLD);
+		OK(aclrtCreateEventWithFlag(&event, ACL_EVENT_SYNC));
+		OK(aclrtStreamWaitEvent(scene.stream, event)); /* nobody records it */
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
+		OK(aclrtDeviceTaskAbort(0, 0));
+		OK(aclrtSynchronizeStream(scene.stream));
+		EFFECT(holds(scene.dev[0], ROOM, OLD));
+		OK(aclrtDestroyEvent(event));
+		REFUSES(2, aclrtDeviceTaskAbort(0, 2160001));
+		REFUSES(3, aclrtDeviceTaskAbort(99, 0));
+		OK(aclrtSetDeviceTaskAbortCallback("test", on_abort_refuse, NULL));
+		like(proof.function, 5);
+		passed_on(77);
+		EXPECT(aclrtDeviceTaskAbort(0, 0));
+		OK(aclrtSetDeviceTaskAbortCallback("test", NULL, NULL));
+	}
+}
+
+void functions_exception(void)
+{
+	texts();
+	callbacks();
+	exceptions();
+	faults();
+	aborts();
+}

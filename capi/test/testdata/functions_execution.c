@@ -1,0 +1,141 @@
+/* Group execution: callbacks on the program's own thread, host functions, time limits of operators. */
+#include <pthread.h>
+#include "proof.h"
+
+void functions_execution(void);
+
+/* What the callbacks saw; read after a synchronisation or on the thread that runs them. */
+static struct {
+	int count, order[8];
+	pthread_t thread[8];
+} ran;
+
+static void note(void *data)
+{
+	meet();
+	ran.order[ran.count] = *(int *)data;
+	ran.thread[ran.count++] = pthread_self();
+	meet();
+}
+
+static int numbers[] = {0, 1, 2, 3};
+
+/* Callbacks of a stream run on the thread that subscribed, inside aclrtProcessReport and nowhere else. */
+static void reports(void)
+{
+	aclrtStream s, unserved;
+	uint64_t me = (uint64_t)pthread_self();
+	OK(aclrtCreateStream(&s));
+	OK(aclrtCreateStream(&unserved));
+	FUNCTION("aclrtSubscribeReport") {
+		OK(aclrtSubscribeReport(me, s));
+		EFFECT(aclrtLaunchHostFunc(s, note, numbers) == ACL_ERROR_RT_STREAM_SUBSCRIBE);
+		REFUSES(4, aclrtSubscribeReport(me, s));
+		REFUSES(1, aclrtSubscribeReport(me, GARBAGE));
+	}
+	FUNCTION("aclrtLaunchCallback") {
+		meet();
+		OK(aclrtLaunchCallback(note, &numbers[1], ACL_CALLBACK_NO_BLOCK, s));
+		OK(aclrtLaunchCallback(note, &numbers[2], ACL_CALLBACK_BLOCK, s));
+		EFFECT(ran.count == 0); /* not in this call */
+		EFFECT(aclrtSynchronizeStreamWithTimeout(s, 1) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); /* the second holds the stream */
+		REFUSES(1, aclrtLaunchCallback(note, NULL, (aclrtCallbackBlockType)2, s));
+		REFUSES(3, aclrtLaunchCallback(NULL, NULL, ACL_CALLBACK_BLOCK, s));
+		REFUSES(7, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, unserved));
+		REFUSES(4, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, scene.stream)); /* which runs host functions */
+	}
+	FUNCTION("aclrtProcessReport") {
+		while (ran.count < 2)
+			OK(aclrtProcessReport(-1));
+		for (int i = 0; i < 2; i++)
+			EFFECT(ran.order[i] == i + 1 && pthread_equal(ran.thread[i], pthread_self()));
+		OK(aclrtSynchronizeStream(s));
+		REFUSES(4, aclrtProcessReport(1));
+		REFUSES(1, aclrtProcessReport(0));
+	}
+	FUNCTION("aclrtUnSubscribeReport") {
+		REFUSES(5, aclrtUnSubscribeReport(me + 1, s));
+		OK(aclrtUnSubscribeReport(me, s));
+		EFFECT(aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, s) == ACL_ERROR_RT_STREAM_NO_CB_REG);
+		EFFECT(aclrtProcessReport(1) == ACL_ERROR_RT_THREAD_SUBSCRIBE);
+		REFUSES(4, aclrtUnSubscribeReport(me, s));
+	}
+	OK(aclrtDestroyStream(unserved));
+	OK(aclrtDestroyStream(s));
+}
+
+static void functions_of_the_host(void)
+{
+	FUNCTION("aclrtLaunchHostFunc") {
+		memset(&ran, 0, sizeof ran);
+		fill(scene.dev[0], OLD);
+		for (int i = 0; i < 4; i++) {
+			meet();
+			OK(aclrtLaunchHostFunc(scene.stream, note, &numbers[i]));
+		}
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		meet();
+		EFFECT(ran.count == 4 && !holds(scene.dev[0], 64, OLD));
+		for (int i = 0; i < 4; i++)
+			EFFECT(ran.order[i] == i && !pthread_equal(ran.thread[i], pthread_self()));
+		REFUSES(2, aclrtLaunchHostFunc(scene.stream, NULL, NULL));
+		REFUSES(5, aclrtLaunchHostFunc(scene.foreign, note, numbers));
+	}
+	FUNCTION("aclrtGetThreadLastTaskId") {
+		uint32_t first = 0, second = 0;
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
+		OK(aclrtGetThreadLastTaskId(&first));
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
+		OK(aclrtGetThreadLastTaskId(&second));
+		EFFECT(second == first + 1);
+		OK(aclrtSynchronizeStream(scene.stream));
+		REFUSES(1, aclrtGetThreadLastTaskId(NULL));
+	}
+}
+
+static uint32_t limit(void)
+{
+	uint32_t ms = 0;
+	OK(aclrtGetOpExecuteTimeout(&ms));
+	return ms;
+}
+
+/* Limits are multiples of a step; nothing is refused but missing outputs. */
+static void limits(void)
+{
+	uint64_t step = 0, actual = 0;
+	FUNCTION("aclrtGetOpExecuteTimeout") {
+		EFFECT(limit() == 1091000);
+		REFUSES(1, aclrtGetOpExecuteTimeout(NULL));
+	}
+	FUNCTION("aclrtGetOpTimeOutInterval") {
+		OK(aclrtGetOpTimeOutInterval(&step));
+		EFFECT(step == 4295);
+		NO_CONTEXT
+			REFUSES(2, aclrtGetOpTimeOutInterval(&step));
+	}
+	FUNCTION("aclrtSetOpExecuteTimeOutV2") {
+		OK(aclrtSetOpExecuteTimeOutV2(step + 1, &actual));
+		EFFECT(actual == 2 * step && limit() == 9);
+		REFUSES(1, aclrtSetOpExecuteTimeOutV2(1, NULL));
+	}
+	FUNCTION("aclrtSetOpExecuteTimeOutWithMs") {
+		OK(aclrtSetOpExecuteTimeOutWithMs(20));
+		EFFECT(limit() >= 20 && limit() <= 25);
+		EDGE(aclrtSetOpExecuteTimeOutWithMs(0) == ACL_SUCCESS && limit() == UINT32_MAX); /* never */
+	}
+	FUNCTION("aclrtSetOpExecuteTimeOut") {
+		OK(aclrtSetOpExecuteTimeOut(1));
+		EFFECT(limit() >= 1000 && limit() <= 1005);
+		NO_CONTEXT
+			EDGE(aclrtSetOpExecuteTimeOut(0) == ACL_SUCCESS && limit() == UINT32_MAX);
+	}
+}
+
+void functions_execution(void)
+{
+	reports();
+	functions_of_the_host();
+	limits();
+}

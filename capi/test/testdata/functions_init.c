@@ -1,0 +1,86 @@
+/* Group init, in a process that has called nothing yet. */
+#include "proof.h"
+
+void functions_init(void);
+
+/* How often the callbacks ran, and what they answer. */
+static int begun, ended;
+static aclError answer = ACL_SUCCESS;
+
+static aclError on_init(const char *config, size_t len, void *data)
+{
+	(void)config, (void)len;
+	begun += *(int *)data;
+	return ACL_SUCCESS;
+}
+
+static aclError on_finalize(void *data)
+{
+	ended += *(int *)data;
+	return answer;
+}
+
+void functions_init(void)
+{
+	int one = 1;
+	uint64_t left = 9;
+	FUNCTION("aclInitCallbackRegister") {
+		OK(aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, on_init, &one));
+		CHECK(begun == 0);
+		REFUSES(1, aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, NULL, NULL));
+		REFUSES(2, aclInitCallbackRegister(ACL_REG_TYPE_ACL_DVPP, on_init, &one));
+		OK(aclInit(NULL));
+		EFFECT(begun == 1);
+	}
+	FUNCTION("aclInit") {
+		REFUSES(1, aclInit(NULL)); /* which raises the count all the same */
+		OK(aclFinalizeReference(&left));
+		EFFECT(left == 1);
+		OK(aclFinalize());
+		REFUSES(2, aclInit("/nowhere/acl.json"));
+		OK(aclInit(NULL));
+		EFFECT(begun == 2);
+	}
+	FUNCTION("aclFinalizeCallbackRegister") {
+		OK(aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, on_finalize, &one));
+		REFUSES(1, aclFinalizeCallbackRegister(ACL_REG_TYPE_OTHER, NULL, NULL));
+		OK(aclFinalize());
+		EFFECT(ended == 1);
+	}
+	FUNCTION("aclFinalize") {
+		REFUSES(1, aclFinalize());
+		OK(aclInit(NULL));
+		answer = 42; /* a callback that fails: the library stays as it is */
+		IS(42, aclFinalize());
+		answer = ACL_SUCCESS;
+		OK(aclFinalize());
+		EFFECT(ended == 3);
+	}
+	FUNCTION("aclFinalizeReference") {
+		OK(aclInit(NULL));
+		IS(ACL_ERROR_REPEAT_INITIALIZE, aclInit(NULL));
+		OK(aclFinalizeReference(&left));
+		EFFECT(left == 1 && ended == 3);
+		OK(aclFinalizeReference(&left));
+		EFFECT(left == 0 && ended == 4);
+		left = 9;
+		REFUSES(1, aclFinalizeReference(&left));
+		CHECK(left == 0);
+	}
+	FUNCTION("aclInitCallbackUnRegister") {
+		OK(aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_DVPP, on_init));
+		int before = begun;
+		OK(aclInit(NULL));
+		EFFECT(begun == before);
+		REFUSES(2, aclInitCallbackUnRegister(ACL_REG_TYPE_ACL_DVPP, on_init));
+	}
+	FUNCTION("aclFinalizeCallbackUnRegister") {
+		OK(aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
+		OK(aclFinalize());
+		EFFECT(ended == 4);
+		REFUSES(2, aclFinalizeCallbackUnRegister(ACL_REG_TYPE_OTHER, on_finalize));
+	}
+	OK(aclrtSetDevice(0)); /* works without aclInit; and without a context there would always be a text */
+	drop_message();
+	OK(aclrtResetDevice(0));
+}

@@ -1,0 +1,49 @@
+/*
+ * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest.
+ */
+#include "proof.h"
+
+struct proof proof;
+struct scene scene;
+atomic_int meetings;
+
+void functions_init(void);
+void functions_memory(void);
+void functions_device(void);
+void functions_context(void);
+void functions_config(void);
+void functions_stream(void);
+void functions_event(void);
+void functions_execution(void);
+void functions_exception(void);
+void functions_misc(void);
+void functions_threads(void);
+void functions_older(void);
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2);
+	if (strcmp(argv[1], "init") == 0) {
+		functions_init();
+		return 0;
+	}
+	scene_make();
+	if (strcmp(argv[1], "310P") == 0) {
+		functions_older();
+		scene_drop();
+		return 0;
+	}
+	functions_memory();
+	functions_device();
+	functions_context();
+	functions_config();
+	functions_stream();
+	functions_event();
+	functions_execution();
+	functions_exception();
+	functions_misc();
+	functions_threads();
+	scene_drop();
+	return 0;
+}

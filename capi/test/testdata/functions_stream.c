@@ -1,0 +1,234 @@
+/* Group stream. */
+#include "proof.h"
+
+void functions_stream(void);
+
+static aclrtStreamStatus status_of(aclrtStream s)
+{
+	aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
+	OK(aclrtStreamQuery(s, &status));
+	return status;
+}
+
+/* A stream that waits for an event nobody records, with a fill of dev[0] behind it. */
+static void stick(aclrtStream s, aclrtEvent *event)
+{
+	fill(scene.dev[0], OLD);
+	OK(aclrtCreateEventWithFlag(event, ACL_EVENT_SYNC));
+	OK(aclrtStreamWaitEvent(s, *event));
+	OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, s));
+	CHECK(status_of(s) == ACL_STREAM_STATUS_NOT_READY);
+}
+
+static bool was_dropped(void) { return holds(scene.dev[0], ROOM, OLD); }
+
+/* Whether a stream takes work and does it. */
+static bool works(aclrtStream s)
+{
+	fill(scene.dev[1], NEW);
+	OK(aclrtMemcpyAsync(scene.dev[0], ROOM, scene.dev[1], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE, s));
+	OK(aclrtSynchronizeStream(s));
+	return holds(scene.dev[0], ROOM, NEW);
+}
+
+static void living(void)
+{
+	aclrtStream s;
+	aclrtEvent event;
+	uint32_t flags = 9, priority = 9;
+	FUNCTION("aclrtCreateStream") {
+		OK(aclrtCreateStream(&s));
+		EFFECT(works(s));
+		REFUSES(1, aclrtCreateStream(NULL));
+		NO_CONTEXT
+			REFUSES(2, aclrtCreateStream(&s));
+	}
+	FUNCTION("aclrtDestroyStream") {
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, s));
+		OK(aclrtDestroyStream(s));
+		EFFECT(aclrtSynchronizeStream(s) == ACL_ERROR_RT_INVALID_HANDLE && !was_dropped());
+		REFUSES(2, aclrtDestroyStream(s));
+		REFUSES(1, aclrtDestroyStream(NULL));
+		REFUSES(5, aclrtDestroyStream(scene.foreign));
+	}
+	FUNCTION("aclrtDestroyStreamForce") {
+		OK(aclrtCreateStream(&s));
+		stick(s, &event);
+		OK(aclrtDestroyStreamForce(s));
+		EFFECT(was_dropped());
+		OK(aclrtDestroyEvent(event));
+		REFUSES(2, aclrtDestroyStreamForce(s));
+	}
+	FUNCTION("aclrtCreateStreamWithConfig") {
+		OK(aclrtCreateStreamWithConfig(&s, 3, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+		EFFECT(works(s));
+		REFUSES(3, aclrtCreateStreamWithConfig(&s, 0, ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_FAST_SYNC));
+	}
+	FUNCTION("aclrtStreamGetPriority") {
+		OK(aclrtStreamGetPriority(s, &priority));
+		EFFECT(priority == 3);
+		REFUSES(2, aclrtStreamGetPriority(GARBAGE, &priority));
+	}
+	FUNCTION("aclrtStreamGetFlags") {
+		OK(aclrtStreamGetFlags(s, &flags));
+		EFFECT(flags == (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+		REFUSES(1, aclrtStreamGetFlags(s, NULL));
+	}
+	FUNCTION("aclrtStreamGetId") {
+		int32_t a = -1, b = -1;
+		OK(aclrtStreamGetId(s, &a));
+		OK(aclrtStreamGetId(scene.stream, &b));
+		EFFECT(a >= 0 && b >= 0 && a != b);
+		NO_CONTEXT
+			REFUSES(3, aclrtStreamGetId(NULL, &a));
+	}
+	FUNCTION("aclrtGetStreamAvailableNum") {
+		uint32_t before = 0, after = 0;
+		OK(aclrtGetStreamAvailableNum(&before));
+		OK(aclrtDestroyStream(s));
+		OK(aclrtGetStreamAvailableNum(&after));
+		EFFECT(after == before + 1);
+		REFUSES(1, aclrtGetStreamAvailableNum(NULL));
+	}
+}
+
+static void waiting(void)
+{
+	struct gate gate;
+	FUNCTION("aclrtSynchronizeStream") {
+		EFFECT(works(scene.stream));
+		REFUSES(1, aclrtSynchronizeStream(scene.gone));
+		fail_on(scene.stream);
+		like(proof.function, 5);
+		passed_on(ACL_ERROR_RT_SYS_DMA);
+		EXPECT(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream)); /* it is said once */
+		NO_CONTEXT
+			REFUSES(4, aclrtSynchronizeStream(scene.stream));
+	}
+	FUNCTION("aclrtSynchronizeStreamWithTimeout") {
+		block(&gate, scene.stream);
+		REFUSES(7, aclrtSynchronizeStreamWithTimeout(scene.stream, 1));
+		gate_open(&gate);
+		EFFECT(aclrtSynchronizeStreamWithTimeout(scene.stream, -1) == ACL_SUCCESS);
+		gate_drop(&gate);
+		REFUSES(1, aclrtSynchronizeStreamWithTimeout(scene.stream, -2));
+		REFUSES(3, aclrtSynchronizeStreamWithTimeout(scene.stream, 0));
+	}
+	FUNCTION("aclrtStreamQuery") {
+		block(&gate, scene.stream);
+		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_NOT_READY);
+		OK(unblock(&gate, scene.stream));
+		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_COMPLETE);
+		REFUSES(1, aclrtStreamQuery(scene.stream, NULL));
+	}
+}
+
+static void stopping(void)
+{
+	aclrtEvent event;
+	aclrtStream s;
+	struct gate gate;
+	FUNCTION("aclrtStreamAbort") {
+		stick(scene.stream, &event);
+		OK(aclrtStreamAbort(scene.stream));
+		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_COMPLETE && was_dropped() && works(scene.stream));
+		OK(aclrtDestroyEvent(event));
+		REFUSES(1, aclrtStreamAbort(GARBAGE));
+		REFUSES(4, aclrtStreamAbort(scene.foreign));
+	}
+	FUNCTION("aclrtStreamStop") {
+		fill(scene.dev[0], OLD);
+		block(&gate, scene.stream);
+		gate_reached(&gate); /* the running task ends, what is behind it does not begin */
+		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
+		OK(aclrtStreamStop(scene.stream));
+		OK(unblock(&gate, scene.stream));
+		EFFECT(was_dropped() && works(scene.stream));
+		REFUSES(1, aclrtStreamStop(NULL));
+		REFUSES(2, aclrtStreamStop(scene.gone));
+	}
+	FUNCTION("aclrtPersistentTaskClean") { /* streams of models only, and there are none yet */
+		OK(aclrtCreateStreamWithConfig(&s, 0, ACL_STREAM_PERSISTENT));
+		EFFECT(aclrtPersistentTaskClean(s) == ACL_ERROR_RT_INTERNAL_ERROR);
+		OK(aclrtDestroyStream(s));
+		REFUSES(4, aclrtPersistentTaskClean(scene.stream));
+		REFUSES(2, aclrtPersistentTaskClean(NULL));
+	}
+	FUNCTION("aclrtSetStreamFailureMode") { /* it stops the whole context, so one of its own */
+		aclrtContext c;
+		OK(aclrtCreateContext(&c, 0));
+		OK(aclrtCreateStream(&s));
+		OK(aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
+		REFUSES(9, aclrtSetStreamFailureMode(s, ACL_CONTINUE_ON_FAILURE));
+		fail_on(s);
+		IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(s));
+		EFFECT(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, s) == ACL_ERROR_RT_SYS_DMA);
+		OK(aclrtDestroyContext(c));
+		OK(aclrtSetCurrentContext(scene.home));
+		REFUSES(1, aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
+		REFUSES(11, aclrtSetStreamFailureMode(scene.foreign, ACL_STOP_ON_FAILURE));
+	}
+}
+
+static atomic_int created, destroyed;
+
+static void on_state(aclrtStream s, aclrtStreamState state, void *args)
+{
+	if (s != NULL && args == &created)
+		atomic_fetch_add(state == ACL_RT_STREAM_STATE_CREATE_POST ? &created : &destroyed, 1);
+}
+
+static void describing(void)
+{
+	uint32_t flag = 9;
+	aclrtStreamAttrValue value;
+	aclrtStream s;
+	FUNCTION("aclrtSetStreamOverflowSwitch") {
+		OK(aclrtSetStreamOverflowSwitch(scene.stream, 1));
+		OK(aclrtGetStreamOverflowSwitch(scene.stream, &flag));
+		EFFECT(flag == 1);
+		REFUSES(1, aclrtSetStreamOverflowSwitch(scene.stream, 2));
+	}
+	FUNCTION("aclrtGetStreamOverflowSwitch") {
+		OK(aclrtSetStreamOverflowSwitch(scene.stream, 0));
+		OK(aclrtGetStreamOverflowSwitch(scene.stream, &flag));
+		EFFECT(flag == 0);
+		REFUSES(4, aclrtGetStreamOverflowSwitch(scene.foreign, &flag));
+	}
+	FUNCTION("aclrtSetStreamAttribute") {
+		memset(&value, 0, sizeof value);
+		value.userCustomTag = 77;
+		OK(aclrtSetStreamAttribute(scene.stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value));
+		value.userCustomTag = 0;
+		OK(aclrtGetStreamAttribute(scene.stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value));
+		EFFECT(value.userCustomTag == 77);
+		REFUSES(3, aclrtSetStreamAttribute(scene.stream, (aclrtStreamAttr)9, &value));
+	}
+	FUNCTION("aclrtGetStreamAttribute") {
+		memset(&value, 9, sizeof value);
+		OK(aclrtGetStreamAttribute(scene.stream, ACL_STREAM_ATTR_FAILURE_MODE, &value));
+		EFFECT(value.failureMode == ACL_CONTINUE_ON_FAILURE);
+		REFUSES(4, aclrtGetStreamAttribute(NULL, ACL_STREAM_ATTR_PRIORITY, &value));
+	}
+	FUNCTION("aclrtRegStreamStateCallback") {
+		OK(aclrtRegStreamStateCallback("test", on_state, &created));
+		OK(aclrtCreateStream(&s));
+		EFFECT(created == 1 && destroyed == 0);
+		OK(aclrtDestroyStream(s));
+		EFFECT(created == 1 && destroyed == 1);
+		OK(aclrtRegStreamStateCallback("test", NULL, NULL));
+		OK(aclrtCreateStream(&s));
+		OK(aclrtDestroyStream(s));
+		EFFECT(created == 1 && destroyed == 1);
+		REFUSES(1, aclrtRegStreamStateCallback(NULL, on_state, NULL));
+	}
+}
+
+void functions_stream(void)
+{
+	living();
+	waiting();
+	stopping();
+	describing();
+}

@@ -1,0 +1,235 @@
+/* Rules of aclrtMemcpyAsync and aclrtMemcpyAsyncWithCondition, which share most of them. */
+#include "proof.h"
+
+void rules_async(const char *machine);
+
+/* The arguments of the next call. */
+static struct {
+	void *dst;
+	size_t destMax;
+	const void *src;
+	size_t count;
+	aclrtMemcpyKind kind;
+	aclrtStream stream;
+} a;
+
+/* A copy of 64 pinned bytes to the device. */
+static void good(void)
+{
+	fill(scene.dev[0], OLD);
+	fill(scene.pin[0], NEW);
+	fill(scene.page[0], NEW);
+	a.dst = scene.dev[0];
+	a.destMax = a.count = 64;
+	a.src = scene.pin[0];
+	a.kind = ACL_MEMCPY_HOST_TO_DEVICE;
+	a.stream = scene.stream;
+}
+
+static int plain(void) { return aclrtMemcpyAsync(a.dst, a.destMax, a.src, a.count, a.kind, a.stream); }
+static int condition(void) { return aclrtMemcpyAsyncWithCondition(a.dst, a.destMax, a.src, a.count, a.kind, a.stream); }
+
+static void spoil(int rule)
+{
+	switch (rule) {
+	case 1: a.count = 0; break;
+	case 2: a.dst = NULL; break;
+	case 3: a.src = NULL; break;
+	case 4: a.kind = ACL_MEMCPY_INNER_DEVICE_TO_DEVICE; break;
+	case 5: a.stream = GARBAGE; break;
+	case 6: a.destMax = a.count - 1; break;
+	case 8: proof.stranger = true; break;
+	case 9: a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, a.src = freed_device(), a.dst = scene.pin[1]; break;
+	case 10: a.kind = ACL_MEMCPY_HOST_TO_HOST, a.src = freed_pinned(); break;
+	case 11: a.kind = ACL_MEMCPY_HOST_TO_HOST, a.src = scene.page[0]; break;
+	case 13: a.src = a.dst; break;
+	case 21: a.stream = scene.foreign; break;
+	}
+}
+
+static const struct family f = {"aclrtMemcpyAsync", 21, good, spoil, plain};
+static const struct family g = {"aclrtMemcpyAsyncWithCondition", 21, good, spoil, condition};
+
+static bool arrived(void) { return holds(scene.dev[0], 64, NEW); }
+static bool is_old(void) { return holds(scene.dev[0], ROOM, OLD); }
+
+/* Refused at the call, with nothing written. */
+static void refused(const struct family *f, void *dst, const void *src, size_t count, aclrtMemcpyKind kind)
+{
+	good();
+	a.dst = dst;
+	a.destMax = a.count = count;
+	a.src = src;
+	a.kind = kind;
+	expect(f);
+	OK(aclrtSynchronizeStream(scene.stream));
+	CHECK(is_old());
+}
+
+/* Pageable memory: the call waits, reports what failed before, and copies. */
+static void pageable(const struct family *f, int rule)
+{
+	struct abort abort;
+	good();
+	a.src = scene.page[0];
+	switch (rule) {
+	case 16:
+		if (!proof.known)
+			passed_on(507013);
+		fail_on(a.stream);
+		expect(f);
+		CHECK(is_old());
+		OK(f->call()); /* the failure was reported */
+		CHECK(arrived());
+		break;
+	case 17:
+		abort_begin(&abort);
+		expect(f);
+		abort_end(&abort);
+		CHECK(is_old());
+		break;
+	case 19:
+		refused(f, scene.dev[0], scene.hole, ROOM, ACL_MEMCPY_HOST_TO_DEVICE);
+		refused(f, scene.hole, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_HOST);
+		CHECK(hole_is_whole());
+		break;
+	case 20:
+		a.stream = scene.foreign; /* not compared */
+		expect(f);
+		CHECK(arrived()); /* before anything was synchronised */
+		break;
+	}
+}
+
+/* A copy that fails while it runs is reported by the next synchronisation, once. */
+static void late(const struct family *f)
+{
+	struct gate gate;
+	void *gone;
+	good();
+	OK(aclrtMalloc(&gone, ROOM, ACL_MEM_MALLOC_HUGE_FIRST));
+	block(&gate, a.stream);
+	a.src = gone;
+	OK(f->call());
+	OK(aclrtFree(gone)); /* too early */
+	gate_open(&gate);
+	proof_forget();
+	int code = aclrtSynchronizeStream(a.stream), last = aclrtGetLastError(ACL_RT_THREAD_LEVEL);
+	gate_drop(&gate);
+	CHECK(code == proof.code && last == proof.code);
+	proof.seen++;
+	OK(aclrtSynchronizeStream(a.stream));
+	CHECK(is_old());
+
+	fail_on(a.stream);
+	a.src = scene.page[0];
+	expect(f); /* which has to synchronise, and so reports it */
+}
+
+/* The rules from the context on, which both calls share. */
+static void shared(const struct family *f, int rule)
+{
+	switch (rule) {
+	case 8:
+	case 13:
+		breaks(f, rule);
+		break;
+	case 9:
+		breaks(f, 9);
+		refused(f, scene.dev[0], scene.dev[1], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+		refused(f, scene.pin[1], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+		break;
+	case 10:
+		breaks(f, 10);
+		refused(f, scene.dev[0], freed_device(), 64, ACL_MEMCPY_DEFAULT);
+		refused(f, freed_device(), scene.pin[0], 64, ACL_MEMCPY_DEFAULT);
+		refused(f, scene.dev[0], scene.pin[0], 1 << 20, ACL_MEMCPY_DEFAULT);
+		refused(f, scene.dev[0], scene.far, 64, ACL_MEMCPY_DEFAULT);
+		break;
+	case 11:
+		refused(f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+		refused(f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_DEVICE_TO_HOST);
+		refused(f, scene.page[1], scene.dev[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
+		break;
+	case 12:
+		refused(f, scene.pin[1], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
+		refused(f, scene.pin[0], scene.pin[0], 64, ACL_MEMCPY_DEFAULT); /* not even this is a success */
+		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+		break;
+	case 21:
+		breaks(f, 21);
+		good();
+		a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+		a.src = scene.page[0]; /* its second half is queued */
+		a.stream = scene.foreign;
+		expect(f);
+		break;
+	case 22:
+		late(f);
+		break;
+	default:
+		pageable(f, rule);
+	}
+}
+
+static const int sharedRules[] = {8, 9, 10, 11, 12, 13, 16, 17, 19, 20, 21, 22};
+
+/* The first rules, which each call has for itself. */
+static void own(const struct family *f)
+{
+	for (int rule = 1; rule <= 6; rule++)
+		RULE(f->function, rule) {
+			breaks(f, rule);
+			if (rule == 4) {
+				good();
+				a.kind = (aclrtMemcpyKind)-1;
+				expect(f);
+			} else if (rule == 5) {
+				good();
+				a.stream = scene.gone;
+				expect(f);
+				a.stream = scene.home; /* a handle of another kind */
+				expect(f);
+			} else if (rule == 6) {
+				good();
+				a.destMax = 0;
+				expect(f);
+			}
+			CHECK(is_old());
+		}
+}
+
+/* The 310 accepts what it cannot do, and fails it when it runs. */
+static void late_on_310(void)
+{
+	void *ends[][2] = {{scene.pin[0], scene.pin[1]}, {scene.page[0], scene.pin[1]}, {scene.page[0], scene.dev[0]}};
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		good();
+		a.src = ends[i][0], a.dst = ends[i][1];
+		a.kind = ACL_MEMCPY_DEFAULT;
+		OK(plain());
+		IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(a.stream));
+		CHECK(is_old());
+	}
+}
+
+void rules_async(const char *machine)
+{
+	if (strcmp(machine, "310") == 0)
+		late_on_310();
+	if (strcmp(machine, "A2") != 0)
+		return;
+	own(&f);
+	for (size_t i = 0; i < sizeof sharedRules / sizeof sharedRules[0]; i++)
+		RULE("aclrtMemcpyAsync", sharedRules[i])
+			shared(&f, sharedRules[i]);
+	own(&g);
+	RULE("aclrtMemcpyAsyncWithCondition", 8)
+		shared(&g, 8);
+	RULE("aclrtMemcpyAsyncWithCondition", 10)
+		for (size_t i = 1; i < sizeof sharedRules / sizeof sharedRules[0]; i++) {
+			like("aclrtMemcpyAsync", sharedRules[i]);
+			shared(&g, sharedRules[i]);
+		}
+}
