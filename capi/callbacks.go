@@ -12,23 +12,57 @@ package main
 // typedef int (*ropeway_call_init)(const char *text, size_t n, void *data);
 // typedef int (*ropeway_call_finalize)(void *data);
 //
-// static void call_data(uintptr_t f, uintptr_t data) { ((ropeway_call_data)f)((void *)data); }
+// // Of the thread sanitizer, if the program has it: see shim/order.c.
+// extern void __tsan_acquire(void *object) __attribute__((weak));
+// extern void __tsan_release(void *object) __attribute__((weak));
+// extern char ropeway_order;
+//
+// static void before(void)
+// {
+// 	if (__tsan_acquire)
+// 		__tsan_acquire(&ropeway_order);
+// }
+//
+// static void after(void)
+// {
+// 	if (__tsan_release)
+// 		__tsan_release(&ropeway_order);
+// }
+//
+// static void call_data(uintptr_t f, uintptr_t data)
+// {
+// 	before();
+// 	((ropeway_call_data)f)((void *)data);
+// 	after();
+// }
+//
 // static void call_device(uintptr_t f, int32_t device, int32_t state, uintptr_t args)
 // {
+// 	before();
 // 	((ropeway_call_device)f)(device, state, (void *)args);
+// 	after();
 // }
+//
 // static void call_stream(uintptr_t f, uintptr_t stream, int32_t state, uintptr_t args)
 // {
+// 	before();
 // 	((ropeway_call_stream)f)((void *)stream, state, (void *)args);
+// 	after();
 // }
+//
 // static int32_t call_abort(uintptr_t f, int32_t device, int32_t stage, uint32_t timeout, uintptr_t args)
 // {
-// 	return ((ropeway_call_abort)f)(device, stage, timeout, (void *)args);
+// 	before();
+// 	int32_t result = ((ropeway_call_abort)f)(device, stage, timeout, (void *)args);
+// 	after();
+// 	return result;
 // }
+//
 // static int call_init(uintptr_t f, const char *text, size_t n, uintptr_t data)
 // {
 // 	return ((ropeway_call_init)f)(text, n, (void *)data);
 // }
+//
 // static int call_finalize(uintptr_t f, uintptr_t data) { return ((ropeway_call_finalize)f)((void *)data); }
 import "C"
 

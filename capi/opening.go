@@ -41,7 +41,7 @@ func (p *process) runtime() *core.Runtime {
 		}
 		var bad *setup.Error
 		if errors.As(err, &bad) {
-			p.code, p.why = bad.Code, C.CString(bad.Error())
+			p.code, p.why = bad.Code, cString(bad.Error())
 			for _, line := range bad.Lines {
 				fmt.Fprintln(os.Stderr, "ropeway:", line)
 			}

@@ -14,6 +14,7 @@
 
 #define ROPEWAY_CORE "libropeway_core.so"
 #define ROPEWAY_DOOR "ropeway_core_call"
+#define ROPEWAY_ORDER "ropeway_order"
 
 /* A thread of the program, as the core knows it. NULL where the core could not be opened. */
 typedef void *ropeway_thread;

@@ -122,7 +122,7 @@ static ropeway_door load(void)
 	finish_handlers();
 	atexit(quiet);
 	at_quick_exit(quiet);
-	return door;
+	return ropeway_ordered(door, dlsym(core, ROPEWAY_ORDER));
 }
 
 static ropeway_door way_in(void)

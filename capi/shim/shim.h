@@ -30,6 +30,9 @@ extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initi
 /* The first call of a thread: loads the core if nobody has, and makes the thread known to it. */
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 
+/* The core's door, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
+ropeway_door ropeway_ordered(ropeway_door door, void *object);
+
 /* Every function of the API goes through here. */
 static inline uint64_t call(uint32_t function, uint64_t *slots)
 {

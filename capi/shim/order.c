@@ -1,0 +1,60 @@
+/*
+ * Order, for programs that run under ThreadSanitizer. It sees the program's threads but not what happens in the core: that a
+ * host function runs after the call that launched it and before the synchronisation that waited for it, or that pinned
+ * memory is freed before it is given out again. So it is told: every call publishes what its thread did before, and
+ * callbacks, waits and allocations take it over. Programs without the sanitizer pay nothing.
+ */
+#include "shim.h"
+
+extern void __tsan_acquire(void *object) WEAK;
+extern void __tsan_release(void *object) WEAK;
+
+static ropeway_door core;
+static void *order; /* the core names the same object around its callbacks (capi/callbacks.go) */
+
+/* Whether what others did is visible after the call. */
+static int takes_over(uint32_t function)
+{
+	switch (function) {
+	case ROPEWAY_aclrtSynchronizeStream:
+	case ROPEWAY_aclrtSynchronizeStreamWithTimeout:
+	case ROPEWAY_aclrtSynchronizeDevice:
+	case ROPEWAY_aclrtSynchronizeDeviceWithTimeout:
+	case ROPEWAY_aclrtSynchronizeEvent:
+	case ROPEWAY_aclrtSynchronizeEventWithTimeout:
+	case ROPEWAY_aclrtStreamQuery:
+	case ROPEWAY_aclrtQueryEvent:
+	case ROPEWAY_aclrtQueryEventStatus:
+	case ROPEWAY_aclrtProcessReport:
+	case ROPEWAY_aclrtDestroyStream:
+	case ROPEWAY_aclrtDestroyStreamForce:
+	case ROPEWAY_aclrtStreamAbort:
+	case ROPEWAY_aclrtDeviceTaskAbort:
+	case ROPEWAY_aclrtDestroyContext:
+	case ROPEWAY_aclrtResetDevice:
+	case ROPEWAY_aclrtResetDeviceForce:
+	case ROPEWAY_aclrtMallocHost:
+	case ROPEWAY_aclrtMallocHostWithCfg:
+	case ROPEWAY_aclFinalize:
+		return 1;
+	}
+	return 0;
+}
+
+static uint64_t ordered(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	__tsan_release(order);
+	uint64_t result = core(function, thread, slots);
+	if (takes_over(function))
+		__tsan_acquire(order);
+	return result;
+}
+
+ropeway_door ropeway_ordered(ropeway_door door, void *object)
+{
+	if (!__tsan_acquire || !__tsan_release || !object)
+		return door;
+	core = door;
+	order = object;
+	return ordered;
+}

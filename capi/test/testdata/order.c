@@ -1,0 +1,85 @@
+/*
+ * What the thread sanitizer is told of the library: "ordered" does what is ordered by AscendCL alone, "race" what nothing
+ * orders.
+ */
+#include <acl/acl.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "check.h"
+
+static int given, made;
+static char *host;
+
+static void add(void *args)
+{
+	made = given + *(int *)args;
+	host[3] = 9;
+}
+
+/* Gets the memory that the main thread has written and freed. */
+static void *again(void *args)
+{
+	char *mine;
+	(void)args;
+	OK(aclrtSetDevice(0));
+	OK(aclrtMallocHost((void **)&mine, 64));
+	memset(mine, 1, 64);
+	OK(aclrtFreeHost(mine));
+	OK(aclrtResetDevice(0));
+	return NULL;
+}
+
+static void *write_given(void *args)
+{
+	(void)args;
+	OK(aclrtSetDevice(0));
+	given = 2;
+	OK(aclrtResetDevice(0));
+	return NULL;
+}
+
+static void ordered(void)
+{
+	aclrtStream s;
+	int more = 0;
+	OK(aclrtCreateStream(&s));
+	OK(aclrtMallocHost((void **)&host, 64));
+	for (int i = 0; i < 100; i++) {
+		memset(host, 0, 64);
+		given = i;
+		more = 2 * i;
+		OK(aclrtLaunchHostFunc(s, add, &more));
+		OK(aclrtSynchronizeStream(s));
+		CHECK(made == 3 * i && host[3] == 9);
+	}
+	OK(aclrtDestroyStream(s));
+	OK(aclrtFreeHost(host));
+	pthread_t t;
+	CHECK(pthread_create(&t, NULL, again, NULL) == 0);
+	CHECK(pthread_join(t, NULL) == 0);
+}
+
+static void race(void)
+{
+	pthread_t t;
+	int32_t device;
+	CHECK(pthread_create(&t, NULL, write_given, NULL) == 0);
+	given = 1;
+	OK(aclrtGetDevice(&device));
+	CHECK(pthread_join(t, NULL) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	CHECK(argc == 2);
+	OK(aclInit(NULL));
+	OK(aclrtSetDevice(0));
+	if (strcmp(argv[1], "race") == 0)
+		race();
+	else
+		ordered();
+	OK(aclrtResetDevice(0));
+	OK(aclFinalize());
+	return 0;
+}
