@@ -55,6 +55,11 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 		t.leave()
 	case C.ROPEWAY_QUIET:
 		opening.quiet()
+	case C.ROPEWAY_WAIT:
+		if t == nil {
+			return uint64(opening.code)
+		}
+		return wait(t, a)
 	case C.ROPEWAY_EMPTY:
 	}
 	return 0

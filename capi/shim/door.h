@@ -31,9 +31,14 @@ enum {
 	ROPEWAY_LEAVE,
 	/* () -> 0, once no copy is running. Asked when the process ends. */
 	ROPEWAY_QUIET,
+	/* (what, handle, milliseconds, int32_t *over) -> aclError. Waits for a while; time that ran out is no error. */
+	ROPEWAY_WAIT,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
 	ROPEWAY_NUMBERS
 };
+
+/* What ROPEWAY_WAIT waits for: what the function without a timeout would. */
+enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT };
 
 #endif

@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +44,9 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 {
 	(void)thread;
 	(void)slots;
-	if (function >= ROPEWAY_FUNCTIONS)
+	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
 		return 0;
-	const char *name = ropeway_names[function].name;
+	const char *name = function == ROPEWAY_WAIT ? "a wait" : ropeway_names[function].name;
 	if (!atomic_exchange(&told, 1)) {
 		struct iovec line[] = {
 			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {reason, strlen(reason)}, {"\n", 1},
@@ -57,7 +56,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)reason;
-	return ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+	return function == ROPEWAY_WAIT || ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
@@ -90,25 +89,10 @@ static void quiet_first(void *unused)
 	quiet();
 }
 
-/*
- * The Go runtime has handlers that were set before it run on an alternate stack, as its own small stacks need, but
- * forgets those of job control.
- */
-static void finish_handlers(void)
-{
-	static const int forgotten[] = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
-	for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++) {
-		struct sigaction action;
-		if (sigaction(forgotten[i], NULL, &action) || action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
-			continue;
-		action.sa_flags |= SA_ONSTACK;
-		sigaction(forgotten[i], &action, NULL);
-	}
-}
-
 /* Loads the core. Runs once, with `loading` held. */
 static ropeway_door load(void)
 {
+	ropeway_before_load();
 	void *core = dlopen(core_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!core) {
 		snprintf(reason, sizeof reason, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
@@ -119,7 +103,7 @@ static ropeway_door load(void)
 		snprintf(reason, sizeof reason, "%s is of another version than libascendcl.so; install both again", core_path);
 		return refuse;
 	}
-	finish_handlers();
+	ropeway_after_load();
 	atexit(quiet);
 	at_quick_exit(quiet);
 	return ropeway_ordered(door, dlsym(core, ROPEWAY_ORDER));
@@ -139,18 +123,6 @@ static ropeway_door way_in(void)
 	}
 	pthread_mutex_unlock(&loading);
 	return in;
-}
-
-/*
- * The Go runtime unblocks signals in a thread that enters it, for as long as the thread lives. All but those it cannot
- * do without are blocked again if they were: a program that waits for SIGCHLD with sigwait blocks it on purpose.
- */
-static void restore_mask(sigset_t *was)
-{
-	static const int wanted[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
-	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-		sigdelset(was, wanted[i]);
-	pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
 /* Makes the calling thread known to the core. */
@@ -175,7 +147,7 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	ropeway_door in = way_in();
 	if (in != refuse) {
 		enter(in);
-		restore_mask(&mask);
+		ropeway_restore_mask(&mask);
 	}
 	uint64_t result = in(function, ropeway_self, slots);
 	floats_leave(program);
@@ -235,4 +207,17 @@ EXPORT void ropeway_empty_call(void);
 void ropeway_empty_call(void)
 {
 	call(ROPEWAY_EMPTY, NULL);
+}
+
+/*
+ * aclrtSynchronizeStream, Event, Device or aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
+ * milliseconds: *over tells whether the wait is over, and then the result is that of the function. For callers that must
+ * look up in between; time that ran out is no error and leaves no trace.
+ */
+EXPORT aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);
+aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over)
+{
+	*over = 1;
+	uint64_t a[] = {(uint64_t)what, (uintptr_t)handle, (uint64_t)milliseconds, (uintptr_t)over};
+	return (aclError)call(ROPEWAY_WAIT, a);
 }

@@ -2,6 +2,7 @@
 #ifndef ROPEWAY_SHIM_H
 #define ROPEWAY_SHIM_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,17 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 
 /* The core's door, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
 ropeway_door ropeway_ordered(ropeway_door door, void *object);
+
+/* Around the loading of the core: the program's handlers stay in force (signals.c). */
+void ropeway_before_load(void);
+void ropeway_after_load(void);
+
+/*
+ * After a thread's first call: the Go runtime unblocks signals in a thread that enters it, for as long as the thread
+ * lives. All but those it cannot do without are blocked again if they were: a program that waits for SIGCHLD with sigwait
+ * blocks it on purpose.
+ */
+void ropeway_restore_mask(sigset_t *was);
 
 /* Every function of the API goes through here. */
 static inline uint64_t call(uint32_t function, uint64_t *slots)

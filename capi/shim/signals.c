@@ -1,0 +1,62 @@
+/*
+ * Signals. Loading the Go runtime changes handlers and masks of the program; what it need not have is put back. What it
+ * does need is listed in docs/c.md.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <unistd.h>
+
+static int is_function(const struct sigaction *action)
+{
+	return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/*
+ * SIGURG is how the Go runtime interrupts its own threads, with tgkill. It keeps the signal to itself, so a handler that
+ * the program had is called from here, for every SIGURG that comes from elsewhere.
+ */
+static struct sigaction program_urgent, core_urgent;
+
+static void urgent(int signal, siginfo_t *info, void *context)
+{
+	core_urgent.sa_sigaction(signal, info, context);
+	if (info->si_code == SI_TKILL && info->si_pid == getpid())
+		return;
+	if (program_urgent.sa_flags & SA_SIGINFO)
+		program_urgent.sa_sigaction(signal, info, context);
+	else
+		program_urgent.sa_handler(signal);
+}
+
+void ropeway_before_load(void)
+{
+	sigaction(SIGURG, NULL, &program_urgent);
+}
+
+void ropeway_after_load(void)
+{
+	/* The runtime has handlers that were there before run on an alternate stack, as its own small stacks need, but
+	 * forgets those of job control. */
+	static const int forgotten[] = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
+	for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++) {
+		struct sigaction action;
+		if (sigaction(forgotten[i], NULL, &action) || !is_function(&action))
+			continue;
+		action.sa_flags |= SA_ONSTACK;
+		sigaction(forgotten[i], &action, NULL);
+	}
+	if (is_function(&program_urgent) && !sigaction(SIGURG, NULL, &core_urgent) && core_urgent.sa_flags & SA_SIGINFO) {
+		struct sigaction both = core_urgent;
+		both.sa_sigaction = urgent;
+		sigaction(SIGURG, &both, NULL);
+	}
+}
+
+void ropeway_restore_mask(sigset_t *was)
+{
+	static const int wanted[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGURG};
+	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+		sigdelset(was, wanted[i]);
+	pthread_sigmask(SIG_SETMASK, was, NULL);
+}

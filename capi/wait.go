@@ -1,0 +1,46 @@
+//go:build cgo
+
+package main
+
+// #include "shim/door.h"
+import "C"
+
+import (
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// wait waits for a while, for a face that has to look up in between (Python: Ctrl-C). Slots: what for, its handle, for how
+// many milliseconds, where to say that it is not over. Time that ran out is no error: it is not recorded.
+func wait(t *thread, a *slots) uint64 {
+	up := make(chan struct{})
+	timer := time.AfterFunc(time.Duration(int32(a[2]))*time.Millisecond, func() { close(up) })
+	defer timer.Stop()
+	var err *core.Error
+	switch a[0] {
+	case C.ROPEWAY_WAIT_STREAM:
+		err = t.SynchronizeStreamCancel(core.Handle(a[1]), up)
+	case C.ROPEWAY_WAIT_EVENT:
+		err = t.SynchronizeEventCancel(core.Handle(a[1]), up)
+	case C.ROPEWAY_WAIT_DEVICE:
+		err = t.SynchronizeDeviceCancel(up)
+	case C.ROPEWAY_WAIT_REPORT:
+		err = t.ProcessReportCancel(-1, up)
+	}
+	if err != nil && timedOut(err.Code) {
+		*pointer[int32](a[3]) = 0
+		return 0
+	}
+	return uint64(t.Done(err))
+}
+
+// timedOut tells whether a wait ended because its time was up.
+func timedOut(code abi.Code) bool {
+	switch code {
+	case abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout:
+		return true
+	}
+	return false
+}
