@@ -1431,7 +1431,7 @@ var Cases = []Case{
 	{Func: "aclrtGetVersion", Rule: 3, If: "patchVersion is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "misc"},
 	{Func: "aclsysGetCANNVersion", Rule: 1, If: "version is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "misc"},
 	{Func: "aclsysGetCANNVersion", Rule: 2, If: "name unknown", Code: abi.ErrInvalidParam, HasCode: true, Group: "misc"},
-	{Func: "aclsysGetCANNVersion", Rule: 3, If: "ASCEND_HOME_PATH not set or package file missing", Code: abi.ErrInvalidFile, HasCode: true, Mark: "decided", MarkText: "looked for: share/info/PACKAGE/version.info, then PACKAGE/version.info, with a line Version=; CANN may take the version of runtime", Group: "misc"},
+	{Func: "aclsysGetCANNVersion", Rule: 3, If: "ASCEND_HOME_PATH not set or package file missing", Code: abi.ErrInvalidFile, HasCode: true, Mark: "decided", MarkText: "looked for: share/info/PACKAGE/version.info, then PACKAGE/version.info, with a line Version=", Group: "misc"},
 	{Func: "aclsysGetVersionStr", Rule: 1, If: "versionStr is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "misc"},
 	{Func: "aclsysGetVersionStr", Rule: 2, If: "pkgName is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "misc"},
 	{Func: "aclsysGetVersionStr", Rule: 3, If: "ASCEND_HOME_PATH not set or package file missing", Code: abi.ErrInvalidFile, HasCode: true, Mark: "decided", MarkText: "looked for: share/info/PACKAGE/version.info, then PACKAGE/version.info, with a line Version=", Group: "misc"},

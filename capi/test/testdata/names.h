@@ -7,6 +7,8 @@
 #include "acl/acl_base_rt.h"
 #include "acl/acl_base_mdl.h"
 #include "acl/acl_op.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/ops/acl_dvpp.h"
 #include "acl/acl_mdl.h"
 #include "acl/acl_rt.h"
 #include "acl/acl_rt_allocator.h"
