@@ -22,9 +22,13 @@ func (d *Driver) back(addr uintptr, n uint64) error {
 	return nil
 }
 
-// lowest is the first address that can be memory: the page below it is never mapped, and the Go runtime takes a fault
-// there for a nil pointer.
-const lowest = 4096
+// Addresses that can be memory of the program. The page below lowest is never mapped, and the Go runtime takes a fault
+// there for a nil pointer. No process has memory above highest, but an arm64 processor ignores the top byte, and would
+// find other memory there.
+const (
+	lowest  = 4096
+	highest = 1<<56 - 1
+)
 
 // resolve is where the engine finds n bytes that the program knows as addr. It fails when they are not inside one
 // live allocation or registration; pageable allows ordinary host memory, which nobody can vouch for (in RC form, where
@@ -52,7 +56,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 			return 0, fmt.Errorf("%w: %d bytes at %#x go past the registered range", driver.ErrFault, n, addr)
 		}
 	}
-	if (pageable || d.prot == readWrite) && addr >= lowest && addr+uintptr(n) >= addr {
+	if (pageable || d.prot == readWrite) && addr >= lowest && addr <= highest && n <= highest-uint64(addr) {
 		return addr, nil
 	}
 	return 0, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
@@ -351,22 +355,15 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 			}
 		}
 	case driver.OpFill:
-		return d.probePair(op.Dst, 0, op.N*uint64(op.Width))
+		return d.probeTo(op.Dst, op.N*uint64(op.Width))
 	}
 	return nil
 }
 
-// probePair touches what will be written at dst and read at src (0: nothing), where the driver cannot vouch for it.
+// probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.
 func (d *Driver) probePair(dst, src uintptr, n uint64) error {
-	to, err := d.resolve(dst, n, true)
-	if err != nil {
+	if err := d.probeTo(dst, n); err != nil {
 		return err
-	}
-	if d.arenaOf(dst) == nil {
-		memcopy.ProbeWrite(to, uintptr(n))
-	}
-	if src == 0 {
-		return nil
 	}
 	from, err := d.resolve(src, n, true)
 	if err != nil {
@@ -374,6 +371,18 @@ func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 	}
 	if d.arenaOf(src) == nil {
 		memcopy.ProbeRead(from, uintptr(n))
+	}
+	return nil
+}
+
+// probeTo is the half of probePair that is written.
+func (d *Driver) probeTo(dst uintptr, n uint64) error {
+	to, err := d.resolve(dst, n, true)
+	if err != nil {
+		return err
+	}
+	if d.arenaOf(dst) == nil {
+		memcopy.ProbeWrite(to, uintptr(n))
 	}
 	return nil
 }
