@@ -25,13 +25,13 @@ needgo = $(call need,$(GO),Go 1.26 or later from https://go.dev/dl/,golang-go)
 needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc libc6-dev)
 
 # Packages with nothing concurrent in them; the race detector runs on all others.
-SEQUENTIAL := /spec($$|/)|/internal/(abi|borders|product|testenv)$$
+SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist test check bench microbench fuzz soak clean
+.PHONY: help demo dist dist-arm64 install test test-arm64 check bench bench-c microbench fuzz soak clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: ## build bin/ropeway and run its demo
 	$(needgo)
@@ -44,19 +44,41 @@ CFLAGS   ?= -O2
 SHIM     := $(wildcard capi/shim/*.c)
 SHIMCC   := -std=gnu11 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-deprecated-declarations -Icapi/include
 # nodelete: dlclose must not lose the fork handler. defs and now: a missing symbol shows when it is linked or loaded.
-SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro
+# pthread and dl are part of libc from glibc 2.34 on, and libraries of their own before.
+SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
+
+# Everything is built to one side, then put in place file by file, so that the toolkit can be in use meanwhile.
+NEW = $(DIST)/.new
 
 dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	$(needgo)
 	$(needgcc)
-	mkdir -p $(DIST)/lib64 $(DIST)/bin
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o $(DIST)/lib64/libropeway_core.so ./capi
-	rm -f $(DIST)/lib64/libropeway_core.h
-	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o $(DIST)/lib64/libascendcl.so $(SHIM) $(SHIMLD)
-	ln -sf libascendcl.so $(DIST)/lib64/libacl_rt.so
-	ln -sf libascendcl.so $(DIST)/lib64/libruntime.so
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(DIST)/bin/ropeway ./cmd/ropeway
-	rm -rf $(DIST)/include && cp -R capi/include $(DIST)/include
+	@rm -rf "$(NEW)"
+	@mkdir -p "$(NEW)/lib64/pkgconfig" "$(NEW)/bin"
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o "$(NEW)/lib64/libropeway_core.so" ./capi
+	@rm -f "$(NEW)/lib64/libropeway_core.h"
+	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
+	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
+	@cp -R capi/include "$(NEW)/include"
+	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
+	@cp packaging/set_env.sh "$(NEW)"
+	@ln -s libascendcl.so "$(NEW)/lib64/libacl_rt.so"
+	@ln -s libascendcl.so "$(NEW)/lib64/libruntime.so"
+	@case $$($(GO) env GOARCH) in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; *) exit ;; esac; \
+	mkdir "$(NEW)/$$cpu-linux"; ln -s ../include ../lib64 ../devlib "$(NEW)/$$cpu-linux"
+	@ln -s lib64 "$(NEW)/devlib"; ln -s . "$(NEW)/acllib"; ln -s . "$(NEW)/runtime"; ln -s . "$(NEW)/lib64/stub"
+	packaging/copy.sh "$(NEW)" "$(DIST)"
+	@rm -rf "$(NEW)"
+
+dist-arm64: DIST = dist-arm64
+dist-arm64: ## the same for arm64, by a cross compiler, to dist-arm64/
+	$(call need,aarch64-linux-gnu-gcc,a cross compiler,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+	GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(MAKE) --no-print-directory dist DIST="$(DIST)"
+
+install: ## put the toolkit elsewhere; it may be moved later (PREFIX=directory)
+	@test -n "$(PREFIX)" || { echo "make install: say where to, like PREFIX=/opt/ropeway" >&2; exit 1; }
+	@$(MAKE) --no-print-directory dist
+	packaging/copy.sh "$(DIST)" "$(DESTDIR)$(PREFIX)"
 
 test: ## run all tests, then the concurrent packages under the race detector
 	$(needgo)
@@ -65,12 +87,25 @@ test: ## run all tests, then the concurrent packages under the race detector
 	$(GO) test ./...
 	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short
 
+ARM64 := memcopy arena core driver/soft conformance modeltest
+
+test-arm64: ## run the tests of the core and the software device for arm64, in qemu
+	$(needgo)
+	$(call need,qemu-aarch64,qemu,qemu-user)
+	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
+
 check: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 
 bench: ## compare the software device with glibc's memcpy, as ratios in one run (ROUNDS=15)
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+
+bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
+	@mkdir -p bin
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-c bench/capi/bench.c bench/baseline/baseline.c \
+		-L"$(DIST)/lib64" -lascendcl -lpthread -Wl,-rpath,"$(abspath $(DIST))/lib64"
+	bin/bench-c $(ROUNDS)
 
 microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)
@@ -92,7 +127,7 @@ soak: ## run the soak tests, each for SOAK=10m
 	SOAK=$(SOAK) $(GO) test -v -count 1 -p 1 -timeout 0 -run '^TestSoak' $$dirs
 
 clean: ## delete what was built
-	rm -rf bin dist
+	rm -rf bin dist dist-arm64
 
 # The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails.
 .PHONY: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy
