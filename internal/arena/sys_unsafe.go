@@ -23,7 +23,7 @@ var errNoPopulate = errors.New("MADV_POPULATE_WRITE not supported")
 
 // mapBoth makes the memfd and both mappings, and undoes all on error.
 func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
-	a.fd, err = unix.MemfdCreate(a.name, unix.MFD_CLOEXEC)
+	a.fd, err = memfd(a.name)
 	if err != nil {
 		return fmt.Errorf("memfd_create: %w", err)
 	}
@@ -192,4 +192,15 @@ func mincore(addr uintptr, vec []byte) error {
 		return e
 	}
 	return nil
+}
+
+// memfd makes an anonymous file. In a process without standard streams it must not become one of them: what is written to
+// standard error would go into the memory of a device.
+func memfd(name string) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil || fd > 2 {
+		return fd, err
+	}
+	defer unix.Close(fd)
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 }
