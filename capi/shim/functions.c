@@ -608,7 +608,7 @@ EXPORT aclError aclrtAllocatorUnregister(aclrtStream stream)
 EXPORT aclError aclInit(const char* configPath)
 {
 	uint64_t a[] = {(uintptr_t)configPath};
-	return (aclError)call(ROPEWAY_aclInit, a);
+	return (aclError)call_setup(ROPEWAY_aclInit, a);
 }
 
 EXPORT aclError aclFinalize(void)
@@ -715,7 +715,7 @@ EXPORT aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t* 
 EXPORT aclError aclrtSetDevice(int32_t deviceId)
 {
 	uint64_t a[] = {(uint64_t)deviceId};
-	return (aclError)call(ROPEWAY_aclrtSetDevice, a);
+	return (aclError)call_setup(ROPEWAY_aclrtSetDevice, a);
 }
 
 EXPORT aclError aclrtResetDevice(int32_t deviceId)

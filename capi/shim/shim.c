@@ -18,6 +18,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -89,9 +91,27 @@ static void quiet_first(void *unused)
 	quiet();
 }
 
+/* Whether the Go runtime can be loaded: it ends the process if it cannot have the addresses it wants. */
+static int has_room(void)
+{
+	struct rlimit limit;
+	const size_t wanted = (size_t)1 << 30;
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return 1;
+	void *room = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return 0;
+	munmap(room, wanted);
+	return 1;
+}
+
 /* Loads the core. Runs once, with `loading` held. */
 static ropeway_door load(void)
 {
+	if (!has_room()) {
+		strcpy(reason, "too little address space is left for the core: raise the limit (ulimit -v)");
+		return refuse;
+	}
 	ropeway_before_load();
 	void *core = dlopen(core_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!core) {
@@ -141,13 +161,17 @@ static void enter(ropeway_door in)
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 {
 	int error = errno;
-	sigset_t mask;
-	pthread_sigmask(SIG_BLOCK, NULL, &mask);
-	ropeway_floats program = floats_enter(); /* the core's threads inherit what is set now */
+	sigset_t all, mask;
+	/* The core's threads inherit what is set now: no signals, which are the program's, and the default for floats. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask);
+	ropeway_floats program = floats_enter();
 	ropeway_door in = way_in();
 	if (in != refuse) {
 		enter(in);
 		ropeway_restore_mask(&mask);
+	} else {
+		pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	}
 	uint64_t result = in(function, ropeway_self, slots);
 	floats_leave(program);

@@ -39,6 +39,13 @@ void ropeway_before_load(void);
 void ropeway_after_load(void);
 
 /*
+ * Handlers that run while a thread is in the core need an alternate stack: the core's own stacks are small. The runtime
+ * sees to those that are there when it is loaded, except for job control; this does for all, and again when the program sets
+ * itself up.
+ */
+void ropeway_mend_handlers(void);
+
+/*
  * After a thread's first call: the Go runtime unblocks signals in a thread that enters it, for as long as the thread
  * lives. All but those it cannot do without are blocked again if they were: a program that waits for SIGCHLD with sigwait
  * blocks it on purpose.
@@ -56,6 +63,14 @@ static inline uint64_t call(uint32_t function, uint64_t *slots)
 		return result;
 	}
 	return ropeway_first_call(function, slots);
+}
+
+/* A call with which a program sets itself up, and before which it may have set handlers. */
+static inline uint64_t call_setup(uint32_t function, uint64_t *slots)
+{
+	if (ropeway_self)
+		ropeway_mend_handlers();
+	return call(function, slots);
 }
 
 static inline uint64_t float_bits(float f)

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 static int is_function(const struct sigaction *action)
@@ -36,21 +37,25 @@ void ropeway_before_load(void)
 
 void ropeway_after_load(void)
 {
-	/* The runtime has handlers that were there before run on an alternate stack, as its own small stacks need, but
-	 * forgets those of job control. */
-	static const int forgotten[] = {SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
-	for (size_t i = 0; i < sizeof forgotten / sizeof *forgotten; i++) {
-		struct sigaction action;
-		if (sigaction(forgotten[i], NULL, &action) || !is_function(&action))
-			continue;
-		action.sa_flags |= SA_ONSTACK;
-		sigaction(forgotten[i], &action, NULL);
-	}
 	if (is_function(&program_urgent) && !sigaction(SIGURG, NULL, &core_urgent) && core_urgent.sa_flags & SA_SIGINFO) {
 		struct sigaction both = core_urgent;
 		both.sa_sigaction = urgent;
 		sigaction(SIGURG, &both, NULL);
 	}
+	ropeway_mend_handlers();
+}
+
+void ropeway_mend_handlers(void)
+{
+	int error = errno; /* two signals are not for programs to ask about */
+	for (int signal = 1; signal < NSIG; signal++) {
+		struct sigaction action;
+		if (sigaction(signal, NULL, &action) || !is_function(&action) || action.sa_flags & SA_ONSTACK)
+			continue;
+		action.sa_flags |= SA_ONSTACK;
+		sigaction(signal, &action, NULL);
+	}
+	errno = error;
 }
 
 void ropeway_restore_mask(sigset_t *was)

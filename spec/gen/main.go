@@ -44,6 +44,8 @@ var outputs = []output{
 	{"capi/include/acl/acl_base_rt.h", headerFile("acl_base_rt.h")},
 	{"capi/include/acl/acl_base_mdl.h", headerFile("acl_base_mdl.h")},
 	{"capi/include/acl/acl_op.h", headerFile("acl_op.h")},
+	{"capi/include/acl/acl_op_compiler.h", headerFile("acl_op_compiler.h")},
+	{"capi/include/acl/ops/acl_dvpp.h", headerFile("ops/acl_dvpp.h")},
 	{"capi/include/acl/acl_mdl.h", headerFile("acl_mdl.h")},
 	{"capi/include/acl/acl_rt.h", headerFile("acl_rt.h")},
 	{"capi/include/acl/acl_rt_allocator.h", headerFile("acl_rt_allocator.h")},
@@ -61,6 +63,8 @@ var outputs = []output{
 	{"capi/shim/numbers.h", writeShimNumbers},
 	{"capi/shim/names.c", writeShimNames},
 	{"capi/shim/functions.c", writeShimFunctions},
+	{"capi/shim/fake/slots.h", writeFakeSlots},
+	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeDoors},
 }
 

@@ -82,6 +82,9 @@ func functionHeaders(t *table.Table) []string {
 	return hs
 }
 
+// setup are the calls with which a program begins.
+var setup = map[string]bool{"aclInit": true, "aclrtSetDevice": true}
+
 func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 	proto := strings.TrimSuffix(strings.TrimSpace(f.Proto), ";")
 	if len(f.C.Params) == 0 {
@@ -105,7 +108,11 @@ func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 		fmt.Fprintf(b, "\tuint64_t a[] = {%s};\n", strings.Join(args, ", "))
 		slots = "a"
 	}
-	ret, err := fromSlot(t, f.C.Return, fmt.Sprintf("call(ROPEWAY_%s, %s)", f.Name, slots))
+	call := "call"
+	if setup[f.Name] {
+		call = "call_setup"
+	}
+	ret, err := fromSlot(t, f.C.Return, fmt.Sprintf("%s(ROPEWAY_%s, %s)", call, f.Name, slots))
 	if err != nil {
 		return err
 	}

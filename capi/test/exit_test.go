@@ -1,0 +1,56 @@
+package capitest
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestExit proves that a program may end in any way while copies are queued: they are done before its own handlers free
+// what they copy, nothing crashes, nothing hangs.
+func TestExit(t *testing.T) {
+	program := compile(t, []string{"exit.c"})
+	for _, tt := range []struct {
+		mode  string
+		times int
+		end   os.Signal
+	}{
+		{"handler_before", 40, nil}, {"handler_after", 40, nil},
+		{"thread_before", 20, nil}, {"thread_after", 10, nil}, {"stranger", 10, nil},
+		{"main_never_called", 10, nil}, {"quick", 10, nil}, {"quick_after", 10, nil},
+		{"calls_before", 10, nil}, {"calls_after", 10, nil}, {"first_call_at_exit", 5, nil},
+		{"sleeping_callback", 5, nil}, {"busy", 20, nil}, {"main_leaves", 5, nil},
+		{"plain_exit", 10, nil}, {"plain_underscore", 10, nil}, {"plain_abort", 5, syscall.SIGABRT},
+		{"from_callback", 10, nil},
+	} {
+		t.Run(tt.mode, func(t *testing.T) {
+			for range tt.times {
+				if r := run(t, nil, program, tt.mode); r.signal != tt.end || tt.end == nil && r.code != 0 {
+					t.Fatalf("exit code %d, signal %v\n%s%s", r.code, r.signal, r.stdout, r.stderr)
+				}
+			}
+		})
+	}
+	t.Run("statics", func(t *testing.T) {
+		statics := compile(t, []string{"exit_statics.cpp"})
+		for range 5 {
+			passes(t, nil, statics)
+		}
+	})
+}
+
+// TestExitOfStuckStream proves that a stream which waits for an event nobody records does not hold a process back: the
+// limit is far above what an exit takes and far below how long the library waits for copies that do run.
+func TestExitOfStuckStream(t *testing.T) {
+	program := compile(t, []string{"exit.c"})
+	best := hang
+	for range 3 { // a busy machine may delay one of them
+		start := time.Now()
+		passes(t, nil, program, "stuck")
+		best = min(best, time.Since(start))
+	}
+	if best > 8*time.Second {
+		t.Errorf("the fastest of three exits took %v", best)
+	}
+}

@@ -1,0 +1,35 @@
+package capitest
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFork proves that a child forked before the first call works, that one forked after it is refused at once and told
+// why, and that nothing hangs in between.
+func TestFork(t *testing.T) {
+	program := compile(t, []string{"fork.c"})
+	for _, tt := range []struct {
+		mode string
+		told int // children that are refused; -1: depends on the race
+	}{
+		{"before", 0},
+		{"after", 20},
+		{"thread", 1},
+		{"callback", 1},
+		{"race", -1},
+		{"spawned", 0},
+	} {
+		t.Run(tt.mode, func(t *testing.T) {
+			r := run(t, nil, program, tt.mode)
+			if r.code != 0 {
+				t.Fatalf("exit code %d, signal %v\n%s%s", r.code, r.signal, r.stdout, r.stderr)
+			}
+			t.Log(r.stdout)
+			lines := strings.Count(r.stderr, "\n")
+			if told := strings.Count(r.stderr, "this process was forked from one that had already used AscendCL"); told != lines || tt.told >= 0 && told != tt.told {
+				t.Errorf("%d of %d lines say why a child is refused, want %d\n%s", told, lines, tt.told, r.stderr)
+			}
+		})
+	}
+}

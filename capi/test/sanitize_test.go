@@ -1,0 +1,144 @@
+package capitest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"ropeway/internal/testenv"
+)
+
+// sanitizerOptions are what the sanitizers need to be told. TSan sleeps a second at exit for stragglers; the Go runtime's
+// threads never end, so there is nothing to wait for.
+var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1", "ASAN_OPTIONS=detect_stack_use_after_return=1"}
+
+// sanitizedRun runs a program built with a sanitizer. TSan knows where in memory things may lie; where the kernel moves
+// them further than that, the program runs without address randomisation.
+func sanitizedRun(t *testing.T, env []string, program string, args ...string) result {
+	t.Helper()
+	env = append(slices.Clone(sanitizerOptions), env...)
+	if bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits"); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(bits))); err == nil && n > 28 {
+			testenv.Need(t, "setarch")
+			program, args = "setarch", append([]string{"-R", program}, args...)
+		}
+	}
+	return run(t, env, program, args...)
+}
+
+// sanitizedPasses runs a program in which the sanitizer must find nothing.
+func sanitizedPasses(t *testing.T, env []string, program string, args ...string) {
+	t.Helper()
+	if r := sanitizedRun(t, env, program, args...); r.code != 0 {
+		t.Fatalf("%s %v: exit code %d, signal %v\n%s%s", program, args, r.code, r.signal, r.stdout, r.stderr)
+	}
+}
+
+// sanitizer is one of the compiler's sanitizers, with the shim compiled for it.
+type sanitizer struct {
+	name string
+	cc   []string // flags of the compiler
+
+	mu  sync.Mutex
+	dir string // guarded by mu; "" until the shim is there
+}
+
+var (
+	addresses  = &sanitizer{name: "address", cc: []string{"-fsanitize=address"}}
+	undefineds = &sanitizer{name: "undefined", cc: []string{"-fsanitize=undefined", "-fno-sanitize-recover=all"}}
+	races      = &sanitizer{name: "thread", cc: []string{"-fsanitize=thread"}}
+)
+
+// libraries is a directory with the shim compiled for the sanitizer, and the ordinary core beside it.
+func (s *sanitizer) libraries(t *testing.T) string {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir != "" {
+		return s.dir
+	}
+	dir := filepath.Join(toolkit(t), s.name) // goes when the toolkit goes
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	buildShim(t, dir, s.cc...)
+	if err := os.Symlink("../lib64/libropeway_core.so", dir+"/libropeway_core.so"); err != nil {
+		t.Fatal(err)
+	}
+	s.dir = dir
+	return dir
+}
+
+// flags make compile build a program with the sanitizer, against those libraries.
+func (s *sanitizer) flags(t *testing.T) []string {
+	t.Helper()
+	dir := s.libraries(t)
+	return slices.Concat(s.cc, []string{"-L" + dir, "-Wl,-rpath," + dir})
+}
+
+// sanitizedModes are programs that must be clean under the sanitizers, by source, with the modes to run. Forks of processes
+// with threads are left out: the sanitizers do not support them.
+var sanitizedModes = map[string][]string{
+	"smoke.c":            {""},
+	"threads.c":          {"errors", "contexts", "cancel", "crowd", "some"},
+	"threads_locals.cpp": {""},
+	"state.c":            {"callbacks", "process"},
+	"exit.c":             {"handler_before", "handler_after", "thread_before", "main_never_called", "calls_after", "stuck"},
+	"exit_statics.cpp":   {""},
+}
+
+// TestSanitized proves that programs which use the real core are clean under ASan, with its leak check, and under TSan:
+// those that try threads, callbacks and exits, and all that prove rules and functions.
+func TestSanitized(t *testing.T) {
+	for _, s := range []*sanitizer{addresses, races} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			flags := s.flags(t)
+			for source, modes := range sanitizedModes {
+				program := compile(t, []string{source}, append(flags, "-Wl,--no-as-needed,-lm")...)
+				for _, mode := range modes {
+					t.Run(source+" "+mode, func(t *testing.T) { sanitizedPasses(t, nil, program, strings.Fields(mode)...) })
+				}
+			}
+			rules := rulesProgram(t, flags...)
+			for _, m := range machines {
+				t.Run("rules "+m.name, func(t *testing.T) { sanitizedPasses(t, m.env, rules, m.name) })
+			}
+			functions := functionsProgram(t, flags...)
+			for _, p := range parts {
+				t.Run("functions "+p.name, func(t *testing.T) {
+					sanitizedPasses(t, append(functionsEnv(t), p.env...), functions, p.name)
+				})
+			}
+			t.Run("classes", func(t *testing.T) { sanitizedPasses(t, nil, classesProgram(t, flags...)) })
+		})
+	}
+}
+
+// TestSanitizersFind proves that the sanitizers are awake beside the library: what is wrong in a program is found.
+func TestSanitizersFind(t *testing.T) {
+	for _, tt := range []struct {
+		sanitizer  *sanitizer
+		mode, says string
+	}{
+		{addresses, "freed", "heap-use-after-free"},
+		{addresses, "leaked", "1234 byte(s) leaked"},
+		{races, "raced", "data race"},
+	} {
+		program := compile(t, []string{"sanitize.c"}, append(tt.sanitizer.flags(t), "-Wno-use-after-free")...)
+		if r := sanitizedRun(t, nil, program, tt.mode); r.code == 0 || !strings.Contains(r.stderr, tt.says) {
+			t.Errorf("%s: exit code %d, and it does not say %q:\n%s", tt.mode, r.code, tt.says, r.stderr)
+		}
+	}
+}
+
+// TestValgrindStarts proves that a program with the real core runs to its end under valgrind, which needs a small device. It
+// cannot be clean there: valgrind does not understand the stacks of a Go runtime.
+func TestValgrindStarts(t *testing.T) {
+	testenv.Need(t, "valgrind")
+	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=256M"}, "valgrind", "--quiet", "--log-file=/dev/null", compile(t, []string{"smoke.c"}))
+}
