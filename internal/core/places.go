@@ -25,7 +25,11 @@ func (p *places) find(addr Addr, epoch uint64) driver.Location {
 	if l.Place == driver.OnDevice || l.Place == driver.Host {
 		hi := addr + Addr(l.Room)
 		if hi == p.hi && addr < p.lo && p.epoch == epoch {
-			p.lo = addr // the same allocation, further down
+			// The same allocation, further down: who goes through it backwards is not to be asked about every step.
+			p.lo = addr
+			if a := p.rt.drv.Describe(addr); a.Start+Addr(a.Size) == hi {
+				p.lo = a.Start
+			}
 		} else {
 			p.lo, p.hi, p.epoch = addr, hi, epoch
 		}

@@ -219,11 +219,17 @@ func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
 	if a == nil || n == 0 || !a.Ready(addr) { // where 0 bytes lie there may be no allocation, or the end of two arenas
 		return at, nil
 	}
-	f, hi := &l.frame, addr+uintptr(a.Room(addr))
-	if lo := f.Lo; hi == lo+f.Size && lo < addr {
-		return at, nil
+	f, lo, hi := &l.frame, addr, addr+uintptr(a.Room(addr))
+	if hi == f.Lo+f.Size {
+		if f.Lo < addr {
+			return at, nil
+		}
+		// The same allocation, further down: a list may go through it backwards.
+		if r, ok := a.Find(addr); ok && r.Start+uintptr(r.Size) == hi {
+			lo = r.Start
+		}
 	}
-	*f = memcopy.Frame{Lo: addr, Size: hi - addr, Delta: a.Delta()}
+	*f = memcopy.Frame{Lo: lo, Size: hi - lo, Delta: a.Delta()}
 	return at, nil
 }
 
