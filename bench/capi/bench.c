@@ -135,7 +135,18 @@ static void bulk(size_t n)
 	}
 }
 
-/* Segments scattered over memory far larger than the caches, a new place for each round. */
+/* Draws places for segments of n bytes, scattered over 16 times their size. */
+static void scatter(void **dsts, char *to, void **srcs, char *from, size_t n)
+{
+	static uint64_t seed = 88172645463325252ULL;
+	for (int i = 0; i < SEGMENTS; i++) {
+		seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+		srcs[i] = from + (size_t)i * 16 * n + seed % 16 * n;
+		dsts[i] = to + (size_t)(SEGMENTS - 1 - i) * 16 * n + seed / 16 % 16 * n;
+	}
+}
+
+/* A batch against a loop of memcpy, each with places of its own, so that neither finds what the other has just read. */
 static void batch(size_t n, const char *asked)
 {
 	size_t span = (size_t)SEGMENTS * 16 * n;
@@ -147,7 +158,7 @@ static void batch(size_t n, const char *asked)
 	NEED(aclrtMemcpy(host, span, dev, span, ACL_MEMCPY_DEVICE_TO_HOST));
 	NEED(aclrtMemcpy(other, span, dev, span, ACL_MEMCPY_DEVICE_TO_HOST));
 
-	static void *dsts[SEGMENTS], *srcs[SEGMENTS], *plain[SEGMENTS];
+	static void *dsts[SEGMENTS], *srcs[SEGMENTS];
 	static size_t sizes[SEGMENTS];
 	static double ours[MOST_ROUNDS], base[MOST_ROUNDS];
 	aclrtMemcpyBatchAttr attr;
@@ -156,18 +167,16 @@ static void batch(size_t n, const char *asked)
 	attr.dstLoc.id = 0;
 	attr.srcLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
 	size_t first = 0, failed;
-	uint64_t seed = 88172645463325252ULL;
+	for (int i = 0; i < SEGMENTS; i++)
+		sizes[i] = n;
 	for (int r = -1; r < rounds; r++) {
-		for (int i = 0; i < SEGMENTS; i++) {
-			seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-			size_t from = (size_t)i * 16 * n + seed % 16 * n, to = (size_t)(SEGMENTS - 1 - i) * 16 * n + seed / 16 % 16 * n;
-			srcs[i] = host + from, dsts[i] = dev + to, plain[i] = other + to, sizes[i] = n;
-		}
+		scatter(dsts, dev, srcs, host, n);
 		int64_t t = now();
 		NEED(aclrtMemcpyBatchAsync(dsts, sizes, srcs, sizes, SEGMENTS, &attr, &first, 1, &failed, stream));
 		NEED(aclrtSynchronizeStream(stream));
 		t = now() - t;
-		int64_t tb = copy_loop(plain, srcs, n, SEGMENTS);
+		scatter(dsts, other, srcs, host, n);
+		int64_t tb = copy_loop(dsts, srcs, n, SEGMENTS);
 		if (r < 0)
 			continue;
 		ours[r] = (double)SEGMENTS * n / t;
