@@ -7,9 +7,12 @@ package main
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -77,8 +80,11 @@ func catch(function uint32, t *thread, result *uint64) {
 		return
 	}
 	err := &core.Error{API: functionNames[function], Index: -1}
-	if fault, ok := p.(interface{ Addr() uintptr }); ok {
+	var fault interface{ Addr() uintptr }
+	if e, ok := p.(error); ok && errors.As(e, &fault) {
 		err.Code, err.Text = abi.ErrInvalidParam, fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
+	} else if isNil(p) {
+		err.Code, err.Text = abi.ErrInvalidParam, "an argument leads to memory that is not there"
 	} else {
 		err.Code, err.Text = abi.ErrInternalError, fmt.Sprintf("BUG: %v", p)
 		fmt.Fprintf(os.Stderr, "ropeway: %v\n%s", err, debug.Stack())
@@ -86,6 +92,13 @@ func catch(function uint32, t *thread, result *uint64) {
 	if code := t.Done(err); returnsCode[function] {
 		*result = uint64(code)
 	}
+}
+
+// isNil tells whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside
+// its structures can lead there; the others are looked at before.
+func isNil(p any) bool {
+	e, ok := p.(runtime.Error)
+	return ok && strings.Contains(e.Error(), "nil pointer dereference")
 }
 
 // said are the functions that have said that they are not built.

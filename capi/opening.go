@@ -35,16 +35,22 @@ type process struct {
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
 func (p *process) runtime() *core.Runtime {
 	p.once.Do(func() {
-		s, err := setup.Read(os.LookupEnv)
+		p.code = abi.ErrInternalError // if what follows does not return
+		s, err := setup.Read(environment)
 		if err == nil {
 			p.rt, err = s.Open(os.Stderr)
 		}
+		if err == nil {
+			return
+		}
+		lines := []string{err.Error()}
 		var bad *setup.Error
 		if errors.As(err, &bad) {
-			p.code, p.why = bad.Code, cString(bad.Error())
-			for _, line := range bad.Lines {
-				fmt.Fprintln(os.Stderr, "ropeway:", line)
-			}
+			p.code, lines = bad.Code, bad.Lines
+		}
+		p.why = cString(err.Error())
+		for _, line := range lines {
+			fmt.Fprintln(os.Stderr, "ropeway:", line)
 		}
 	})
 	return p.rt
@@ -66,4 +72,12 @@ func (p *process) quiet() {
 	if rt := p.runtime(); rt != nil {
 		rt.Quiet(quietLimit)
 	}
+}
+
+// environment looks a variable up where C does: what the program has set since it began is not in Go's copy.
+func environment(name string) (string, bool) {
+	n := C.CString(name)
+	defer C.free(unsafe.Pointer(n))
+	v := C.getenv(n)
+	return C.GoString(v), v != nil
 }

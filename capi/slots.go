@@ -5,6 +5,8 @@ package main
 import (
 	"math"
 	"unsafe"
+
+	"ropeway/internal/core"
 )
 
 // slots are the arguments of a call, as many as its function has.
@@ -19,15 +21,10 @@ func floatSlot(f float32) uint64 { return uint64(math.Float32bits(f)) }
 // lowest is the first address that can be memory. The Go runtime takes a fault below it for a nil pointer of its own.
 const lowest = 4096
 
-// wildPointer is the fault that a pointer of the program would be.
-type wildPointer uintptr
-
-func (p wildPointer) Addr() uintptr { return uintptr(p) }
-
 // pointer is a pointer of the program. What it points to is C memory; going through &slot says so to vet.
 func pointer[T any](slot uint64) *T {
 	if slot != 0 && slot < lowest {
-		panic(wildPointer(slot))
+		panic(core.Wild(slot))
 	}
 	return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&slot)))
 }

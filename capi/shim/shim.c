@@ -6,7 +6,8 @@
  *
  * Who owns what. ropeway_way_in is written once by whoever holds `loading`, and once more in a forked child, which has
  * one thread. ropeway_self and ending belong to their thread. `started` is set before `loading` is taken, so a child that
- * inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock.
+ * inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
+ * nothing of the core is called with `loading` held.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -33,6 +34,7 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
 static char core_path[PATH_MAX]; /* where the core lies: beside this library */
 static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
+static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
 static _Thread_local int ending; /* the thread is running its destructors */
 
 /*
@@ -105,40 +107,66 @@ static int has_room(void)
 	return 1;
 }
 
-/* Loads the core. Runs once, with `loading` held. */
-static ropeway_door load(void)
+/* What is found of the core on disk. */
+struct found {
+	ropeway_door door;
+	void *order;
+	char why[sizeof reason]; /* it cannot be used; "" if it can */
+};
+
+/* Loads the core. Several threads may do so at once: the system's loader has a lock, and whoever is in it (a plug-in whose
+ * constructor calls us) must not wait for one that we hold while we wait for it. */
+static void find_core(struct found *f)
 {
+	memset(f, 0, sizeof *f);
 	if (!has_room()) {
-		strcpy(reason, "too little address space is left for the core: raise the limit (ulimit -v)");
-		return refuse;
+		strcpy(f->why, "too little address space is left for the core: raise the limit (ulimit -v)");
+		return;
 	}
-	ropeway_before_load();
 	void *core = dlopen(core_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!core) {
-		snprintf(reason, sizeof reason, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
-		return refuse;
+		snprintf(f->why, sizeof f->why, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
+		return;
 	}
-	ropeway_door door = (ropeway_door)(uintptr_t)dlsym(core, ROPEWAY_DOOR);
-	if (!door || door(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE) {
-		snprintf(reason, sizeof reason, "%s is of another version than libascendcl.so; install both again", core_path);
+	f->door = (ropeway_door)(uintptr_t)dlsym(core, ROPEWAY_DOOR);
+	f->order = dlsym(core, ROPEWAY_ORDER);
+	if (!f->door || f->door(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE)
+		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", core_path);
+}
+
+/* Takes the core into use, or the reason not to. Runs once, with `loading` held. */
+static ropeway_door take_core(const struct found *f)
+{
+	if (*f->why) {
+		strcpy(reason, f->why);
 		return refuse;
 	}
 	ropeway_after_load();
 	atexit(quiet);
 	at_quick_exit(quiet);
-	return ropeway_ordered(door, dlsym(core, ROPEWAY_ORDER));
+	return ropeway_ordered(f->door, f->order);
 }
 
 static ropeway_door way_in(void)
 {
+	static int prepared; /* guarded by loading */
 	ropeway_door in = atomic_load(&ropeway_way_in);
 	if (in)
 		return in;
 	atomic_store(&started, 1);
 	pthread_mutex_lock(&loading);
+	if (!prepared)
+		ropeway_before_load();
+	prepared = 1;
+	pthread_mutex_unlock(&loading);
+
+	struct found core;
+	find_core(&core);
+
+	pthread_mutex_lock(&loading);
 	in = atomic_load(&ropeway_way_in);
 	if (!in) {
-		in = load();
+		in = take_core(&core);
 		atomic_store(&ropeway_way_in, in);
 	}
 	pthread_mutex_unlock(&loading);
@@ -153,15 +181,17 @@ static void enter(ropeway_door in)
 	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
 	if (!ropeway_self)
 		return;
-	pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
+	if (have_key)
+		pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
 	if (tid == getpid())
 		__cxa_thread_atexit_impl(quiet_first, NULL, &__dso_handle);
 }
 
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 {
-	int error = errno;
+	int error = errno, cancel;
 	sigset_t all, mask;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not while a lock is held */
 	/* The core's threads inherit what is set now: no signals, which are the program's, and the default for floats. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
@@ -173,6 +203,7 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	} else {
 		pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	}
+	pthread_setcancelstate(cancel, NULL);
 	uint64_t result = in(function, ropeway_self, slots);
 	floats_leave(program);
 	errno = error;
@@ -201,7 +232,7 @@ __attribute__((constructor)) static void prepare(void)
 	char library[PATH_MAX];
 	Dl_info info;
 
-	pthread_key_create(&thread_key, leave);
+	have_key = pthread_key_create(&thread_key, leave) == 0;
 	pthread_atfork(NULL, NULL, in_child);
 	/* Now, because a relative path loses its meaning when the program changes its directory. */
 	if (!dladdr((void *)(uintptr_t)prepare, &info) || !realpath(info.dli_fname, library))

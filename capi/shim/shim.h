@@ -40,8 +40,8 @@ void ropeway_after_load(void);
 
 /*
  * Handlers that run while a thread is in the core need an alternate stack: the core's own stacks are small. The runtime
- * sees to those that are there when it is loaded, except for job control; this does for all, and again when the program sets
- * itself up.
+ * sees to those that are there when it is loaded, except for job control; this does for all, and once more when a thread
+ * sets itself up.
  */
 void ropeway_mend_handlers(void);
 
@@ -66,10 +66,13 @@ static inline uint64_t call(uint32_t function, uint64_t *slots)
 }
 
 /* A call with which a program sets itself up, and before which it may have set handlers. */
-static inline uint64_t call_setup(uint32_t function, uint64_t *slots)
+__attribute__((unused)) static uint64_t call_setup(uint32_t function, uint64_t *slots)
 {
-	if (ropeway_self)
+	static _Thread_local int mended __attribute__((tls_model("initial-exec")));
+	if (ropeway_self && !mended) {
+		mended = 1;
 		ropeway_mend_handlers();
+	}
 	return call(function, slots);
 }
 

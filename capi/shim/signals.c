@@ -30,8 +30,27 @@ static void urgent(int signal, siginfo_t *info, void *context)
 		program_urgent.sa_handler(signal);
 }
 
+/*
+ * A crash of the program ends it with its own signal, also inside a callback: the Go runtime passes faults in C code on to
+ * the handler it found, but takes them for its own where there was none.
+ */
+static void crash(int signal, siginfo_t *info, void *context)
+{
+	struct sigaction plain = {.sa_handler = SIG_DFL};
+	(void)context;
+	sigaction(signal, &plain, NULL);
+	if (info->si_code <= 0) /* sent, not met: it does not come again by itself */
+		raise(signal);
+}
+
 void ropeway_before_load(void)
 {
+	static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE};
+	for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+		struct sigaction was, ours = {.sa_sigaction = crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+		if (!sigaction(crashes[i], NULL, &was) && was.sa_handler == SIG_DFL)
+			sigaction(crashes[i], &ours, NULL);
+	}
 	sigaction(SIGURG, NULL, &program_urgent);
 }
 

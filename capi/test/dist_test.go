@@ -91,12 +91,29 @@ func wantLayout(t *testing.T, dir, arch string) {
 		"lib64/pkgconfig": "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
 		// where older builds look
-		"acllib": ".", "runtime": ".", "devlib": "lib64", "lib64/stub": ".", cpu + "/devlib": "../devlib",
+		"acllib": "drwxr-xr-x", "acllib/include": "../include", "acllib/lib64": "../lib64", "devlib": "lib64",
+		"runtime": "drwxr-xr-x", "runtime/include": "../include", "runtime/lib64": "../lib64",
+		"lib64/stub": "drwxr-xr-x", "lib64/stub/libascendcl.so": "../libascendcl.so",
+		"lib64/stub/libacl_rt.so": "../libascendcl.so", "lib64/stub/libruntime.so": "../libascendcl.so",
 	}
 	for name, e := range tree(t, headerDir) {
 		want["include/"+name] = map[bool]string{true: "drwxr-xr-x", false: "-rw-r--r--"}[e.mode.IsDir()]
 	}
+	const packages = "python/site-packages"
+	want["python"], want[packages] = "drwxr-xr-x", "drwxr-xr-x"
+	want[packages+"/acl"] = "drwxr-xr-x"
+	for name := range tree(t, root+"/python/acl") {
+		if ext := filepath.Ext(name); ext == ".py" || ext == ".pyi" || ext == ".typed" {
+			want[packages+"/acl/"+name] = "-rw-r--r--"
+		}
+	}
 	found := tree(t, dir)
+	const extension = packages + "/acl/_fast.abi3.so"
+	if arch == runtime.GOARCH {
+		want[extension] = "-rwxr-xr-x"
+	} else {
+		delete(found, extension) // there if the cross compiler finds a Python.h that fits
+	}
 	for name, is := range want {
 		e, ok := found[name]
 		if got := e.mode.String(); !ok || got != is && e.target != is {

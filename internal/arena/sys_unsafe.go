@@ -33,6 +33,9 @@ func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
 			undo[i]()
 		}
 	}()
+	if err := fileMayHave(a.capacity); err != nil {
+		return err
+	}
 	if err := unix.Ftruncate(a.fd, int64(a.capacity)); err != nil {
 		return fmt.Errorf("ftruncate to %d bytes: %w", a.capacity, err)
 	}
@@ -203,4 +206,13 @@ func memfd(name string) (int, error) {
 	}
 	defer unix.Close(fd)
 	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+}
+
+// fileMayHave refuses what the limit on file sizes does not allow: to try would end the process.
+func fileMayHave(size uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil || size <= limit.Cur {
+		return nil
+	}
+	return fmt.Errorf("%d bytes are more than a file may have here, %d; raise ulimit -f", size, limit.Cur)
 }

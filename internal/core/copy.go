@@ -119,6 +119,9 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if kind == abi.MemcpyHostToBufToDevice && !t.rt.open {
 		return t.copyBuffered(api, c, s, dst, src, count)
 	}
+	if !t.shared {
+		t.pass = pass{} // what nearSrc and nearDst say is about this copy from here on
+	}
 	epoch := t.rt.drv.Epoch()
 	from, err := t.locate(api, "src", &t.nearSrc, epoch, src, count)
 	if err != nil {

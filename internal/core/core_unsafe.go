@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 )
@@ -24,8 +25,24 @@ var (
 // addressOf is where a package's variable lies: it neither moves nor goes.
 func addressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
 
+// Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A face
+// makes an error of it, as of a fault.
+type Wild uintptr
+
+// Addr is the pointer.
+func (w Wild) Addr() uintptr { return uintptr(w) }
+
+// Error says so.
+func (w Wild) Error() string { return fmt.Sprintf("no such memory at %#x", uintptr(w)) }
+
 // array is the n elements a C pointer points to.
-func array[T any](p *T, n uint64) []T { return unsafe.Slice(p, n) }
+func array[T any](p *T, n uint64) []T {
+	var zero T
+	if at := uint64(Addr(unsafe.Pointer(p))); n > (1<<56-at)/uint64(unsafe.Sizeof(zero)) {
+		panic(Wild(at))
+	}
+	return unsafe.Slice(p, n)
+}
 
 // pointer is a C pointer that came as a number. What it points to is the program's and outlives the call; going
 // through &p says so to vet.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -102,13 +103,29 @@ func readConfig(api, path string) (string, *Error) {
 	if path == "" {
 		return "", nil
 	}
-	data, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil {
 		e := fail(api, abi.ErrInvalidFile, "configPath", "cannot be read")
 		e.Err = err
 		return "", e
 	}
-	return string(data), nil
+	return text, nil
+}
+
+// readFile reads a file that a person has written: not a device, and not without end.
+func readFile(path string) (string, error) {
+	const most = 16 << 20
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file", path)
+	case info.Size() > most:
+		return "", fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), most)
+	}
+	data, err := os.ReadFile(path)
+	return string(data), err
 }
 
 // again counts an aclInit of a library that is initialised; false if it is not.

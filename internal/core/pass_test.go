@@ -49,6 +49,19 @@ func TestPassIsNoFreePass(t *testing.T) {
 		{"host to host", func(w *world) abi.Code {
 			return copies(w, w.host+64, w.host, 64, 64, abi.MemcpyHostToHost, w.s)
 		}, abi.ErrRTFeatureNotSupport},
+		{"host to host, twice", func(w *world) abi.Code {
+			copies(w, w.host+64, w.host, 64, 64, abi.MemcpyHostToHost, w.s)
+			return copies(w, w.host+64, w.host, 64, 64, abi.MemcpyHostToHost, w.s)
+		}, abi.ErrRTFeatureNotSupport},
+		{"to another device, twice", func(w *world) abi.Code {
+			var there core.Addr
+			must(w, w.th.SetDevice(1))
+			must(w, w.th.Malloc(&there, n, abi.MemMallocHugeFirst))
+			must(w, w.th.SetDevice(0))
+			must(w, w.th.MemcpyAsync(w.dev, n, w.dev2, n, abi.MemcpyDeviceToDevice, w.s))
+			copies(w, there, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)
+			return copies(w, there, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)
+		}, abi.ErrRTParamInvalid},
 		{"to itself", func(w *world) abi.Code {
 			must(w, w.th.MemcpyAsync(w.dev, n, w.dev+64, 64, abi.MemcpyDeviceToDevice, w.s))
 			return copies(w, w.dev, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)

@@ -2,25 +2,52 @@ package core
 
 import "time"
 
-// Quiet returns when no stream runs anything or is about to: each is idle, or cannot go on by itself. It gives up after
-// limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable.
+// Quiet returns when what the streams had to do has been done, except where a stream cannot go on by itself. It gives up
+// after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and what
+// other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
-	for end := time.Now().Add(limit); rt.awaitBusy(end) && time.Now().Before(end); {
+	end := time.Now().Add(limit)
+	var streams []*Stream
+	for _, d := range rt.devices {
+		for _, c := range d.contexts() {
+			streams = append(streams, c.all()...)
+		}
+	}
+	// A stream that is done may let others go on, and they others: at most as often as there are streams.
+	for range streams {
+		waited := false
+		for _, s := range streams {
+			waited = s.comeToRest(end) || waited
+		}
+		if !waited {
+			return
+		}
 	}
 }
 
-// awaitBusy waits until end for the streams that run something, one after the other, and tells whether there were any:
-// they may have let others go on.
-func (rt *Runtime) awaitBusy(end time.Time) (any bool) {
-	for _, d := range rt.devices {
-		for _, c := range d.contexts() {
-			for _, s := range c.all() {
-				for !s.queue.Idle() && !s.queue.Stalled() && time.Now().Before(end) {
-					any = true
-					s.queue.Wait(time.Millisecond, nil)
+// comeToRest waits for what the stream has to do now, until it cannot go on by itself or it is time. It tells whether it waited.
+func (s *Stream) comeToRest(end time.Time) bool {
+	left := time.Until(end)
+	if s.queue.Idle() || s.queue.Stalled() || left <= 0 {
+		return false
+	}
+	over, stuck := make(chan struct{}), make(chan struct{})
+	go func() {
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-look.C:
+				if s.queue.Stalled() {
+					close(stuck)
+					return
 				}
 			}
 		}
-	}
-	return any
+	}()
+	s.queue.Wait(left, stuck)
+	close(over)
+	return true
 }
