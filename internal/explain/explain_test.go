@@ -100,8 +100,8 @@ func TestAll(t *testing.T) {
 		if err != nil || a.Function == nil || a.Function.Name != f.Name || a.Function.Built != (f.Status == table.Core) || len(a.Function.Rules) != len(f.Rules) {
 			t.Errorf("%s: %v, %v", f.Name, a, err)
 		}
-		if f.Python != nil {
-			name, _, _ := strings.Cut(*f.Python, "(")
+		if f.Form != nil {
+			name := f.Form.Module + "." + f.Form.Name
 			if a, err := b.Find(name); err != nil || a.Function == nil {
 				t.Errorf("%s: %v, %v", name, a, err)
 			}

@@ -43,9 +43,8 @@ func Open() (*Book, error) {
 	for _, f := range t.Functions {
 		answer := func() *Answer { return &Answer{Function: function(f)} }
 		b.add(f.Name, answer)
-		if f.Python != nil {
-			name, _, _ := strings.Cut(*f.Python, "(")
-			b.add(name, answer)
+		if f.Form != nil {
+			b.add(f.Form.Module+"."+f.Form.Name, answer)
 		}
 	}
 	b.addTypes()

@@ -66,6 +66,12 @@ var outputs = []output{
 	{"capi/shim/fake/slots.h", writeFakeSlots},
 	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeDoors},
+	{"python/acl/_forms.py", writePyForms},
+	{"python/acl/_constants.py", writePyConstants},
+	{"python/acl/_fast.c", writePyFast},
+	{"python/acl/__init__.pyi", pyStub("acl")},
+	{"python/acl/rt.pyi", pyStub("acl.rt")},
+	{"python/tests/_rules.py", writePyRules},
 }
 
 func main() {
@@ -127,6 +133,8 @@ func generate(o output, t *table.Table, root string) ([]byte, error) {
 		return format.Source(append([]byte(header), data...))
 	case ".h", ".c":
 		return append([]byte(cHeader), data...), nil
+	case ".py", ".pyi":
+		return append([]byte(pyHeader), data...), nil
 	}
 	return data, nil
 }

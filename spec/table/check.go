@@ -257,7 +257,7 @@ func (c *checker) checkPlainField(where string, f *Field) {
 }
 
 func (c *checker) checkFunctions() {
-	seen := map[string]bool{}
+	seen, python := map[string]bool{}, map[string]string{}
 	for _, f := range c.Functions {
 		if seen[f.Name] {
 			c.errorf("%s: function appears twice", f.Name)
@@ -283,6 +283,7 @@ func (c *checker) checkFunctions() {
 			c.errorf("%s: prototype of %s", f.Name, f.C.Name)
 		}
 		c.checkProto(f.Name, f.C)
+		c.checkPython(f, python)
 		for i := range f.Rules {
 			c.checkRule(f, i)
 		}

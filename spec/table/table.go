@@ -23,7 +23,8 @@ type Function struct {
 	Proto           string   `yaml:"proto"`
 	Products        []string `yaml:"products"` // nil when the documents do not say
 	Deprecated      bool     `yaml:"deprecated"`
-	Python          *string  `yaml:"python"` // nil when pyACL does not offer it
+	Python          *string  `yaml:"python"`       // nil when pyACL does not offer it
+	PythonExtra     string   `yaml:"python_extra"` // our form, where pyACL has none
 	Does            string   `yaml:"does"`
 	Status          Status   `yaml:"status"` // never "" after loading
 	Rules           []Rule   `yaml:"rules"`
@@ -32,7 +33,8 @@ type Function struct {
 	Weak            bool     `yaml:"weak"`
 	VisibilityMacro string   `yaml:"visibility_macro"`
 
-	C Prototype `yaml:"-"` // Proto, parsed
+	C    Prototype   `yaml:"-"` // Proto, parsed
+	Form *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
 }
 
 // Status says whether a function is built now.

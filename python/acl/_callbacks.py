@@ -1,0 +1,384 @@
+"""Python functions that the runtime calls.
+
+One C function serves all launches: it gets a number and finds what to call under it. So a launch leaves nothing behind, and
+C never holds an address of something that Python may free.
+
+A launch is forgotten when it has run. One that never will (its stream was aborted or destroyed, its thread unsubscribed) is
+forgotten when a later launch of the same stream runs, because a stream keeps the order; and, since a stream that is gone
+runs nothing more, by a look at the streams whenever the number of launches has doubled. A thread that the first launch
+starts does that.
+
+When the interpreter ends, launched functions get a moment to run. What is still there then is dropped together with its
+stream's other work: nothing may call into an interpreter that is gone.
+"""
+
+import _thread
+import atexit
+import contextlib
+import itertools
+import os
+import sys
+import threading
+import time
+import traceback
+import types
+from ctypes import CFUNCTYPE, POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
+
+from ._arguments import Bad, address, callable_, form, i32
+from ._library import library
+
+_INTERNAL_ERROR = 500000  # ACL_ERROR_INTERNAL_ERROR
+_INVALID_HANDLE = 107017  # ACL_ERROR_RT_INVALID_HANDLE
+
+_HOST_FUNC = "acl.rt.launch_host_func"
+_DATA_FUNCTION = CFUNCTYPE(None, c_void_p)
+
+
+def _c(name, *argtypes):
+    function = library[name]
+    function.argtypes, function.restype = argtypes, c_int
+    return function
+
+
+_aclrtLaunchCallback = _c("aclrtLaunchCallback", _DATA_FUNCTION, c_void_p, c_int, c_void_p)
+_aclrtLaunchHostFunc = _c("aclrtLaunchHostFunc", c_void_p, _DATA_FUNCTION, c_void_p)
+_aclrtSetExceptionInfoCallback = _c("aclrtSetExceptionInfoCallback", _DATA_FUNCTION)
+_aclrtCtxGetCurrentDefaultStream = _c("aclrtCtxGetCurrentDefaultStream", POINTER(c_void_p))
+_aclrtGetCurrentContext = _c("aclrtGetCurrentContext", POINTER(c_void_p))
+_aclrtSetCurrentContext = _c("aclrtSetCurrentContext", c_void_p)
+_aclrtStreamQuery = _c("aclrtStreamQuery", c_void_p, POINTER(c_int))
+_aclrtStreamAbort = _c("aclrtStreamAbort", c_void_p)
+_aclrtDestroyStreamForce = _c("aclrtDestroyStreamForce", c_void_p)
+
+
+class _Launch:
+    """A function that is given to a stream."""
+
+    __slots__ = ("number", "path", "function", "data", "stream", "context", "begun", "accepted")
+
+    def __init__(self, path, function, data):
+        self.path, self.function, self.data = path, function, data
+        self.accepted = None  # when the runtime had it, in ticks; stream and context are known from then on
+
+
+class _Launches:
+    """The launches that have not run. Methods may be called from any thread.
+
+    User code runs in none of them: what they take out, they return, so that it is freed with no lock held.
+    """
+
+    LEAST = 64  # so many are kept without a look at their streams
+
+    def __init__(self):
+        self.lock = threading.RLock()  # a signal handler may launch something, too
+        self.ticks = itertools.count(1)
+        self.by_number = {}
+        self.by_stream = {}  # stream: {number: launch}; those the runtime has, oldest first
+        self.look_at = self.LEAST  # look at the streams when there are so many
+        self.running = 0
+        self.closed = False  # nothing is launched any more
+        self.giving_up = False  # what is there is to be dropped
+        self.given_up = threading.Event()
+        self.wake = threading.Event()  # for the attendant: there is something to do
+        self.attendant = None
+
+    def add(self, launch):
+        """Takes a launch in, before the runtime has it. False when the interpreter is about to end."""
+        with self.lock:
+            if self.closed:
+                return False
+            launch.number = launch.begun = next(self.ticks)
+            self.by_number[launch.number] = launch
+            if self.attendant is None:
+                self.attendant = threading.Thread(target=self.attend, name="acl-launches", daemon=True)
+                with contextlib.suppress(RuntimeError):  # the interpreter is about to end, and starts no more threads
+                    self.attendant.start()
+            if len(self.by_number) >= self.look_at:
+                self.look_at = sys.maxsize  # until the look is over
+                self.wake.set()
+            return True
+
+    def accept(self, launch, stream, context):
+        """The runtime has the launch; it may even have run. Returns what is forgotten."""
+        with self.lock:
+            launch.stream, launch.context, launch.accepted = stream, context, next(self.ticks)
+            if launch.number not in self.by_number:
+                return self._take_older(launch)
+            self.by_stream.setdefault(stream, {})[launch.number] = launch
+            return []
+
+    def begin(self, number):
+        """Takes out the launch that is to run now, None if it was dropped, and what is forgotten with it."""
+        with self.lock:
+            launch = self.by_number.get(number)
+            if launch is None:
+                return None, []
+            self.running += 1
+            self.drop(launch)
+            return launch, self._take_older(launch)
+
+    def drop(self, launch):
+        """Takes a launch out."""
+        with self.lock:
+            self.by_number.pop(launch.number, None)
+            if launch.accepted is None:
+                return
+            siblings = self.by_stream.get(launch.stream, {})
+            siblings.pop(launch.number, None)
+            if not siblings:
+                self.by_stream.pop(launch.stream, None)
+
+    def _take_older(self, launch):
+        """Takes out those the stream had before this one was begun: they have run or never will."""
+        if launch.accepted is None:
+            return []
+        siblings = self.by_stream.get(launch.stream, {}).values()
+        older = list(itertools.takewhile(lambda other: other.accepted < launch.begun, siblings))
+        for other in older:
+            self.drop(other)
+        return older
+
+    def end(self):
+        with self.lock:
+            self.running -= 1
+
+    def attend(self):
+        """Runs in a thread of its own: there the errors of questions are nobody's, and an abort may take its time."""
+        while not self.giving_up:
+            self.wake.wait()
+            self.wake.clear()
+            self.look()
+        for stream, context in {launch.stream: launch.context for launch in self.left()}.items():
+            if _aclrtSetCurrentContext(context) == 0 and _aclrtStreamAbort(stream) != 0:
+                _aclrtDestroyStreamForce(stream)
+        self.given_up.set()
+
+    def look(self):
+        """Forgets the launches of streams that are gone."""
+        with self.lock:
+            streams = list(self.by_stream)
+        gone = [stream for stream in streams if _aclrtStreamQuery(stream, byref(c_int())) == _INVALID_HANDLE]
+        with self.lock:
+            forgotten = [launch for stream in gone for launch in self.by_stream.get(stream, {}).values()]
+            for launch in forgotten:
+                self.drop(launch)
+            self.look_at = max(self.LEAST, 2 * len(self.by_number))
+
+    def left(self):
+        """Those that the runtime has."""
+        with self.lock:
+            return [launch for launch in self.by_number.values() if launch.accepted is not None]
+
+
+_launches = _Launches()
+
+
+def _after_fork():
+    """A child of a fork has no runtime. Its parent's launches are not its own, nor are the locks."""
+    global _launches
+    _launches = _Launches()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@_DATA_FUNCTION
+def _run(number):
+    """What the runtime calls for every launch, with its number."""
+    launches = _launches
+    launch, older = launches.begin(number)
+    if launch is None:
+        return
+    del older
+    try:
+        _call(launch.path, launch.function, launch.data)
+    finally:
+        launches.end()
+
+
+def _call(path, function, *arguments):
+    """Calls a function of the program. What it raises is told and not passed on: there is nobody to catch it."""
+    try:
+        return function(*arguments)
+    except KeyboardInterrupt as error:
+        if threading.get_ident() != threading.main_thread().ident:
+            _tell(path, function, error)
+            return None
+        # Ctrl-C came while the function ran inside a call of the main thread: it is for the program, once the call returns.
+        _thread.start_new_thread(_thread.interrupt_main, ())
+    except BaseException as error:
+        _tell(path, function, error)
+    return None
+
+
+def _tell(path, function, error):
+    """Gives an exception that nobody can catch to sys.unraisablehook."""
+    told = types.SimpleNamespace(
+        exc_type=type(error),
+        exc_value=error,
+        exc_traceback=error.__traceback__,
+        err_msg=f"Exception ignored in function of {path}",
+        object=function,
+    )
+    hook = sys.unraisablehook
+    try:
+        if hook is not sys.__unraisablehook__:
+            hook(told)
+        elif sys.stderr is not None:  # the interpreter's own hook takes only what the interpreter made
+            text = "".join(traceback.format_exception(told.exc_type, error, told.exc_traceback))
+            sys.stderr.write(f"{told.err_msg}: {function!r}\n{text}")
+            sys.stderr.flush()
+    except BaseException:  # a hook that fails, too, has nobody to catch it
+        pass
+
+
+def _launch(path, function, data, stream, submit):
+    """Gives a function to a stream. submit does so in C, with its number."""
+    launch = _Launch(path, function, data)
+    if not _launches.add(launch):
+        return _INTERNAL_ERROR
+    ret = submit(launch.number)
+    if ret:
+        _launches.drop(launch)
+        return ret
+    context, actual = c_void_p(), c_void_p(stream)
+    _aclrtGetCurrentContext(byref(context))
+    if not stream:
+        _aclrtCtxGetCurrentDefaultStream(byref(actual))
+    _launches.accept(launch, actual.value, context.value)
+    return 0
+
+
+def _anything(value):
+    return value
+
+
+@form(callable_, _anything, i32, address)
+def rt_launch_callback(fn, user_data, block_type, stream, /):
+    """fn(user_data) runs in the subscribed thread, inside process_report. What it raises goes to sys.unraisablehook."""
+    return _launch(
+        "acl.rt.launch_callback", fn, user_data, stream,
+        lambda number: _aclrtLaunchCallback(_run, number, block_type, stream),
+    )  # fmt: skip
+
+
+@form(address, callable_, _anything)
+def rt_launch_host_func(stream, fn, args, /):
+    """What fn raises goes to sys.unraisablehook, and the stream goes on. fn must not call functions of acl."""
+    return _launch(_HOST_FUNC, fn, args, stream, lambda number: _aclrtLaunchHostFunc(stream, _run, number))
+
+
+# The exception callback
+
+_on_exception = None  # the function of the program
+
+
+@_DATA_FUNCTION
+def _run_on_exception(info):
+    function = _on_exception
+    if function is not None:
+        _call("acl.rt.set_exception_info_callback", function, info or 0)
+
+
+def _callable_or_none(value):
+    return None if value is None else callable_(value)
+
+
+@form(_callable_or_none)
+def rt_set_exception_info_callback(fn, /):
+    """fn(info) runs in a thread of the runtime. info is good for get_*_from_exception_info until fn returns."""
+    global _on_exception
+    if fn is None:
+        ret = _aclrtSetExceptionInfoCallback(_DATA_FUNCTION())
+        _on_exception = None
+        return ret
+    before, _on_exception = _on_exception, fn
+    ret = _aclrtSetExceptionInfoCallback(_run_on_exception)
+    if ret:
+        _on_exception = before
+    return ret
+
+
+# Allocators. A descriptor keeps its functions; they stay for as long as it may be used, which is not known: for good.
+
+_ALLOC = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
+_FREE = CFUNCTYPE(None, c_void_p, c_void_p)
+_ALLOC_ADVISE = CFUNCTYPE(c_void_p, c_void_p, c_size_t, c_void_p)
+_GET_ADDR = CFUNCTYPE(c_void_p, c_void_p)
+
+_allocator_functions = {}  # (descriptor, C function): what C holds the address of
+
+
+def _allocator_form(name, c_name, kind, gives_address):
+    """The form that sets a function of an allocator. Its arguments are integers, and so is its result."""
+    c_function = _c(c_name, c_void_p, kind)
+    path = f"acl.rt.{name}"
+
+    def set_function(desc, func, /):
+        def called(*arguments):
+            result = _call(path, func, *[argument or 0 for argument in arguments])
+            return _address_or_null(path, func, result) if gives_address else None
+
+        made = kind(called)
+        ret = c_function(desc, made)
+        if ret == 0:
+            _allocator_functions[desc, c_name] = made
+        return ret
+
+    set_function.__name__ = f"rt_{name}"
+    return form(address, callable_)(set_function)
+
+
+def _address_or_null(path, func, result):
+    if result is None:
+        return None
+    try:
+        return c_uint64(address(result)).value
+    except Bad as bad:
+        _tell(path, func, bad.kind(f"{path}: the result of the function {bad.what}"))
+        return None
+
+
+rt_allocator_set_alloc_func_to_desc = _allocator_form(
+    "allocator_set_alloc_func_to_desc", "aclrtAllocatorSetAllocFuncToDesc", _ALLOC, True
+)
+rt_allocator_set_free_func_to_desc = _allocator_form(
+    "allocator_set_free_func_to_desc", "aclrtAllocatorSetFreeFuncToDesc", _FREE, False
+)
+rt_allocator_set_alloc_advise_func_to_desc = _allocator_form(
+    "allocator_set_alloc_advise_func_to_desc", "aclrtAllocatorSetAllocAdviseFuncToDesc", _ALLOC_ADVISE, True
+)
+rt_allocator_set_get_addr_from_block_func_to_desc = _allocator_form(
+    "allocator_set_get_addr_from_block_func_to_desc", "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", _GET_ADDR, True
+)
+
+
+# The end of the interpreter
+
+_GRACE = 1.0  # seconds without progress after which launches are dropped
+
+
+@atexit.register
+def _close():
+    """Lets no function of the runtime call Python any more."""
+    launches = _launches
+    with launches.lock:
+        launches.closed = True
+    if _on_exception is not None:
+        _aclrtSetExceptionInfoCallback(_DATA_FUNCTION())
+    _wait_for_progress(lambda: launches.running + sum(launch.path == _HOST_FUNC for launch in launches.left()))
+    if launches.left():
+        launches.giving_up = True
+        launches.wake.set()
+        # An abort drops what has not begun and then waits for what runs, perhaps for ever. Nobody waits for that here.
+        launches.given_up.wait(_GRACE)
+
+
+def _wait_for_progress(remaining):
+    """Waits until nothing remains, or the number has not changed for a while."""
+    before, since = remaining(), time.monotonic()
+    while before and time.monotonic() - since < _GRACE:
+        time.sleep(0.001)
+        now = remaining()
+        if now != before:
+            before, since = now, time.monotonic()

@@ -1,0 +1,77 @@
+"""Finds libascendcl.so, and puts together the functions of a module.
+
+The library is opened by its path before the extension is loaded: the extension then finds it by its name, so there is one
+library in the process whatever LD_LIBRARY_PATH says.
+"""
+
+import ctypes
+import importlib
+import os
+
+from . import _forms
+
+NAME = "libascendcl.so"
+
+_here = os.path.dirname(os.path.abspath(__file__))
+
+# Where the library may lie: inside the package (a wheel), or in the toolkit that the package is part of.
+PLACES = (os.path.join(_here, "lib"), os.path.normpath(os.path.join(_here, "..", "..", "..", "lib64")))
+
+
+def _find():
+    for place in PLACES:
+        path = os.path.join(place, NAME)
+        if os.path.exists(path):
+            return _open(path, path)
+    return _open(NAME, f"not in {PLACES[0]}, not in {PLACES[1]}, and by its name")
+
+
+def _open(path, where):
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"acl cannot load {NAME} ({where}: {error}). Build the toolkit with 'make dist' and use the package in "
+            "dist/python/site-packages: source dist/set_env.sh, or start the program with 'dist/bin/ropeway run'",
+            name="acl",
+            path=path,
+        ) from None
+
+
+def _choose():
+    """The name spaces with the plain functions, by module, and which implementation they are."""
+    wish = os.environ.get("ROPEWAY_PYTHON", "")
+    if wish not in ("", "extension", "ctypes"):
+        raise ImportError(f"ROPEWAY_PYTHON is {wish!r}; it may be 'extension', 'ctypes' or empty", name="acl")
+    if wish != "ctypes":
+        try:
+            _fast = importlib.import_module("._fast", __package__)
+        except ModuleNotFoundError as error:
+            if wish:
+                raise ImportError(f"ROPEWAY_PYTHON is 'extension', but there is none: {error}", name="acl") from None
+        else:
+            if _fast.TABLE != _forms.TABLE:
+                raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
+            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}
+    from . import _ctypes
+
+    return "ctypes", _ctypes.functions(library)
+
+
+library = _find()  # for ctypes; the interpreter lock is released during every call
+implementation, _plain = _choose()
+
+
+def functions(module):
+    """The functions of a module by name."""
+    from . import _special
+
+    found = {}
+    for form in _forms.FORMS:
+        if form.module != module:
+            continue
+        if form.kind == "plain":
+            found[form.name] = _plain[module][form.name]
+        elif hasattr(_special, form.id):
+            found[form.name] = getattr(_special, form.id)
+    return found

@@ -1,0 +1,280 @@
+"""Bytes and NumPy arrays as addresses and back, and threads for callbacks.
+
+NumPy is imported when it is first needed; without it the functions that need it raise ImportError.
+"""
+
+import ctypes
+import os
+import threading
+import warnings
+from ctypes import POINTER, byref, c_ssize_t, c_ulong, c_void_p
+from typing import Any, Callable, Sequence, SupportsIndex, Tuple
+
+from ._arguments import Bad, address, callable_, u64
+
+__all__ = [
+    "bytes_to_ptr",
+    "numpy_contiguous_to_ptr",
+    "numpy_to_ptr",
+    "ptr_to_bytes",
+    "ptr_to_numpy",
+    "start_thread",
+    "stop_thread",
+]
+
+_INVALID_PARAM = 100000  # ACL_ERROR_INVALID_PARAM
+
+_PyBytes_AsString = ctypes.pythonapi.PyBytes_AsString
+_PyBytes_AsString.argtypes, _PyBytes_AsString.restype = [ctypes.py_object], c_void_p
+_PyBytes_FromStringAndSize = ctypes.pythonapi.PyBytes_FromStringAndSize
+_PyBytes_FromStringAndSize.argtypes, _PyBytes_FromStringAndSize.restype = [c_void_p, c_ssize_t], ctypes.py_object
+
+
+def _checked(function, position, name, kind, value):
+    try:
+        return kind(value)
+    except Bad as bad:
+        raise bad.kind(f"acl.util.{function}: argument {position} ({name}) {bad.what}") from None
+
+
+# Bytes
+
+
+def bytes_to_ptr(b: bytes, /) -> int:
+    """acl.util.bytes_to_ptr(b) -> int
+
+    The address of the data of a bytes object. It is good for as long as the object lives. Nothing is copied: who lets a
+    copy write there changes the object.
+    """
+    if not isinstance(b, bytes):
+        raise ValueError(f"acl.util.bytes_to_ptr: argument 1 (b) must be bytes, not {type(b).__name__}")
+    return _PyBytes_AsString(b)
+
+
+def ptr_to_bytes(ptr: SupportsIndex, size: SupportsIndex, /) -> bytes:
+    """acl.util.ptr_to_bytes(ptr, size) -> bytes
+
+    A copy of size bytes of host memory. An address that cannot be read raises ValueError.
+    """
+    ptr = _checked("ptr_to_bytes", 1, "ptr", address, ptr)
+    size = _size("ptr_to_bytes", 2, "size", size)
+    if size > _MOST_UNSEEN and not _readable(ptr + size - 1):
+        raise ValueError(f"acl.util.ptr_to_bytes: {_why_unreadable(ptr, size, 0)}")
+    made = _PyBytes_FromStringAndSize(None, size)
+    read = _read(ptr, size, _PyBytes_AsString(made))
+    if read < size:
+        raise ValueError(f"acl.util.ptr_to_bytes: {_why_unreadable(ptr, size, read)}")
+    return made
+
+
+_MOST_UNSEEN = 1 << 20  # above that, the end of the memory is looked for before room is made for a copy
+
+
+def _size(function, position, name, value):
+    size = _checked(function, position, name, u64, value)
+    if size >> 63:
+        raise ValueError(f"acl.util.{function}: argument {position} ({name}) is no size: {value}")
+    return size
+
+
+# Reading memory that may not be there: the system does it, and says so instead of ending the process.
+
+
+class _Span(ctypes.Structure):
+    _fields_ = [("base", c_void_p), ("length", ctypes.c_size_t)]
+
+
+_process_vm_readv = ctypes.CDLL(None, use_errno=True).process_vm_readv
+_process_vm_readv.argtypes = [ctypes.c_int, POINTER(_Span), c_ulong, POINTER(_Span), c_ulong, c_ulong]
+_process_vm_readv.restype = c_ssize_t
+
+_MOST_AT_ONCE = 1 << 30  # the system reads less than 2 GiB in one call
+_EFAULT = 14
+
+
+def _read(source, size, target):
+    """Copies memory, as much of it as can be read: returns how much that was."""
+    done = 0
+    while done < size:
+        length = min(size - done, _MOST_AT_ONCE)
+        to, from_ = _Span(target + done, length), _Span(source + done, length)
+        n = _process_vm_readv(os.getpid(), byref(to), 1, byref(from_), 1, 0)
+        if n < 0 and ctypes.get_errno() != _EFAULT:
+            return _read_unprotected(source, size, target)
+        if n <= 0:
+            break
+        done += n
+    return done
+
+
+def _readable(ptr):
+    byte = ctypes.create_string_buffer(1)
+    return _read(ptr, 1, ctypes.addressof(byte)) == 1
+
+
+def _read_unprotected(source, size, target):
+    """Where the system forbids the question (some containers), memory that the runtime knows as a device's is refused."""
+    if _place(source) == _DEVICE:
+        return 0
+    ctypes.memmove(target, source, size)
+    return size
+
+
+_DEVICE = 1  # ACL_MEM_LOCATION_TYPE_DEVICE
+
+
+def _place(ptr):
+    """Where the runtime says that an address lives; None if it cannot tell."""
+    from ._special import rt_pointer_get_attributes
+
+    attributes, ret = rt_pointer_get_attributes(ptr)
+    return None if ret else attributes["location"]["type"]
+
+
+def _why_unreadable(ptr, size, read):
+    if ptr == 0:
+        return f"cannot read {size} bytes at 0: it is NULL"
+    if _place(ptr) == _DEVICE:
+        return (
+            f"{ptr:#x} is device memory, which the host cannot read; copy it to the host first "
+            "(acl.rt.memcpy with ACL_MEMCPY_DEVICE_TO_HOST)"
+        )
+    if read:
+        return f"cannot read {size} bytes at {ptr:#x}: only the first {read} are there"
+    return f"cannot read {size} bytes at {ptr:#x}: no memory is there, or not so much"
+
+
+# NumPy
+
+
+def _numpy(function):
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            f"acl.util.{function} needs NumPy ({error}). Install it: apt-get install python3-numpy (Debian), or pip "
+            "install numpy",
+            name="numpy",
+        ) from None
+    return numpy
+
+
+def _array(function, numpy, a):
+    if not isinstance(a, numpy.ndarray):
+        raise TypeError(f"acl.util.{function}: argument 1 (a) must be numpy.ndarray, not {type(a).__name__}")
+    return a
+
+
+def numpy_to_ptr(a: Any, /) -> int:
+    """acl.util.numpy_to_ptr(a) -> int
+
+    The address of an array's data. Deprecated: an array that is not contiguous is not what the address suggests; use
+    numpy_contiguous_to_ptr.
+    """
+    _array("numpy_to_ptr", _numpy("numpy_to_ptr"), a)
+    told = "acl.util.numpy_to_ptr is deprecated; use acl.util.numpy_contiguous_to_ptr"
+    warnings.warn(told, DeprecationWarning, stacklevel=2)
+    if not a.flags.c_contiguous:
+        warnings.warn("acl.util.numpy_to_ptr: the array is not contiguous in memory", RuntimeWarning, stacklevel=2)
+    return a.ctypes.data
+
+
+def numpy_contiguous_to_ptr(a: Any, /) -> Tuple[int, Any]:
+    """acl.util.numpy_contiguous_to_ptr(a) -> (int, array)
+
+    The address of an array's data and the array it belongs to: a itself, or a copy if a is not contiguous. The address is
+    good for as long as that array lives.
+    """
+    numpy = _numpy("numpy_contiguous_to_ptr")
+    if not _array("numpy_contiguous_to_ptr", numpy, a).flags.c_contiguous:
+        a = numpy.ascontiguousarray(a)
+    return a.ctypes.data, a
+
+
+# NumPy's type codes by its type numbers. Objects and texts are left out: any bytes at all must make an element.
+_CODES = {**dict(enumerate("?bBhHiIlLqQfdgFDG")), 23: "e"}
+
+
+def ptr_to_numpy(ptr: SupportsIndex, shape: Sequence[SupportsIndex], npy_type: SupportsIndex, /) -> Any:
+    """acl.util.ptr_to_numpy(ptr, shape, npy_type) -> array
+
+    Host memory as an array: nothing is copied, writes go to the memory, and the array does not own it. shape is a tuple,
+    npy_type NumPy's type number (11 is float32). An address that cannot be read raises ValueError.
+    """
+    numpy = _numpy("ptr_to_numpy")
+    ptr = _checked("ptr_to_numpy", 1, "ptr", address, ptr)
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"acl.util.ptr_to_numpy: argument 2 (shape) must be tuple, not {type(shape).__name__}")
+    shape = tuple(_size("ptr_to_numpy", 2, f"shape[{i}]", length) for i, length in enumerate(shape))
+    code = _CODES.get(_checked("ptr_to_numpy", 3, "npy_type", u64, npy_type))
+    if code is None:
+        raise ValueError(f"acl.util.ptr_to_numpy: argument 3 (npy_type) is no type number of NumPy's numbers: {npy_type}")
+    dtype = numpy.dtype(code)
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if size == 0:
+        return numpy.empty(shape, dtype)
+    if ptr + size > 1 << 64:
+        raise ValueError(f"acl.util.ptr_to_numpy: there is no room for {size} bytes at {ptr:#x}")
+    if not (_readable(ptr) and _readable(ptr + size - 1)):
+        raise ValueError(f"acl.util.ptr_to_numpy: {_why_unreadable(ptr, size, 0)}")
+    return numpy.ndarray(shape, dtype, buffer=(ctypes.c_char * size).from_address(ptr))
+
+
+# Threads
+
+
+class _Worker(threading.Thread):
+    """A thread that keeps what its function raised. It does not keep the process alive, as in pyACL."""
+
+    def __init__(self, function, argument):
+        super().__init__(name="acl.util.start_thread", daemon=True)
+        self.function, self.argument, self.error = function, argument, None
+
+    def run(self):
+        try:
+            self.function(self.argument)
+        except BaseException as error:
+            self.error = error
+        finally:
+            del self.function, self.argument
+
+
+# By thread id, those that stop_thread has not been called for. The system gives the id of a thread that has ended to another
+# one, so there may be several, oldest first.
+_workers = {}
+
+
+def start_thread(fn: Callable[[Any], Any], arg: Any, /) -> Tuple[int, int]:
+    """acl.util.start_thread(fn, arg) -> (tid, ret)
+
+    Starts a thread that calls fn(arg). tid is its pthread id, as subscribe_report takes it.
+    """
+    worker = _Worker(_checked("start_thread", 1, "fn", callable_, fn), arg)
+    worker.start()
+    _workers.setdefault(worker.ident, []).append(worker)
+    return worker.ident, 0
+
+
+def stop_thread(tid: SupportsIndex, /) -> int:
+    """acl.util.stop_thread(tid) -> ret
+
+    Waits until the function of a thread has returned. Raises RuntimeError if it raised something; returns 100000 for a
+    thread that start_thread has not started, or that has been stopped before.
+    """
+    tid = _checked("stop_thread", 1, "tid", u64, tid)
+    waiting = _workers.get(tid)
+    if not waiting:
+        return _INVALID_PARAM
+    worker = waiting[0]
+    worker.join()
+    try:
+        waiting.remove(worker)
+    except ValueError:
+        return _INVALID_PARAM  # another thread has stopped it meanwhile
+    if not waiting:
+        _workers.pop(tid, None)
+    if worker.error is not None:
+        raise RuntimeError(f"acl.util.stop_thread: the function of the thread raised {worker.error!r}") from worker.error
+    return 0
