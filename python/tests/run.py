@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--quick].
+
+They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with the extension and
+over ctypes, with NumPy, where it has it, and without. --quick: the newest with both, the others with the extension only, and
+the tests of SLOW in one run only.
+
+One line for each run, and all the output of those that fail. In CI, where CI is set, one run must have had the extension and
+NumPy; that run also fails if it misses a tool.
+"""
+
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple, Tuple
+
+OLDEST = (3, 9)  # that the package supports
+SLOW = ("test_examples", "test_page", "test_wheel")  # they prove little more on another Python
+HANG = 900  # seconds after which a run hangs
+TESTS = os.path.dirname(os.path.abspath(__file__))
+ASK = """import importlib.util, json, sys
+print(json.dumps([sys.version_info[:3], importlib.util.find_spec("numpy") is not None]))"""
+
+
+class Python(NamedTuple):
+    version: Tuple[int, ...]
+    path: str
+    numpy: bool
+
+
+class Run(NamedTuple):
+    python: Python
+    implementation: str
+    numpy: bool
+
+    def __str__(self):
+        version = ".".join(map(str, self.python.version))
+        return f"Python {version:7} {self.implementation:9} {'NumPy' if self.numpy else 'no NumPy'}"
+
+
+def candidates():
+    """Every file that may be a Python: in PATH, and in pyenv, whose shims stand for the chosen version only."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    if shutil.which("pyenv"):
+        root = subprocess.run(["pyenv", "root"], stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
+        folders = [folder for folder in folders if folder != os.path.join(root, "shims")]
+        folders += glob.glob(os.path.join(root, "versions", "*", "bin"))
+    files = set()
+    for folder in folders:
+        files.update(map(os.path.realpath, glob.glob(os.path.join(folder, "python3*"))))
+    files = {file for file in files if re.fullmatch(r"python3(\.\d+)?", os.path.basename(file))}
+    environment = sys.prefix != sys.base_prefix  # which is lost when its links are followed
+    files.add(sys.executable if environment else os.path.realpath(sys.executable))
+    return files
+
+
+def ask(path):
+    """What a candidate is, None if it is no Python that we support, or does not run."""
+    try:
+        done = subprocess.run([path, "-c", ASK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+        version, numpy = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return Python(tuple(version), path, numpy) if tuple(version[:2]) >= OLDEST else None
+
+
+def installed():
+    """The Pythons that really run, oldest first."""
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return sorted(filter(None, pool.map(ask, candidates())))
+
+
+def plan(pythons, quick):
+    """The runs: see above. The one that has most comes first."""
+    with_numpy = [python for python in pythons if python.numpy]
+    chosen = dict.fromkeys([pythons[-1], pythons[0], *with_numpy[-1:]])
+    runs = []
+    for python in chosen:
+        for implementation in ("extension", "ctypes"):
+            if quick and implementation == "ctypes" and python is not pythons[-1]:
+                continue
+            runs.append(Run(python, implementation, python.numpy))
+            if python.numpy and not quick:
+                runs.append(Run(python, implementation, False))
+    return sorted(runs, key=lambda run: run.numpy and run.implementation == "extension", reverse=True)
+
+
+def perform(run, modules, toolkit, hidden):
+    """Runs the tests of modules; returns whether they passed, what to say of it, and the output."""
+    path = [os.path.join(toolkit, "python", "site-packages")]
+    environment = {**os.environ, "ROPEWAY_PYTHON": run.implementation, "PYTHONDONTWRITEBYTECODE": "1"}
+    if not run.numpy:
+        path.insert(0, hidden)
+        environment.pop("CI", None)  # tests may miss NumPy here
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [run.python.path, "-m", "unittest", *modules],
+        cwd=TESTS,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=HANG)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output = process.communicate()[0] + f"\nkilled after {HANG} s\n"
+    ran = re.search(r"^Ran (\d+) tests? in", output, re.MULTILINE)
+    skipped = re.search(r"skipped=(\d+)", output)
+    passed = process.returncode == 0 and ran is not None and int(ran.group(1)) > 0
+    told = f"{'ok  ' if passed else 'FAIL'} {run}: {ran.group(1) if ran else 'no'} tests"
+    if skipped:
+        told += f", {skipped.group(1)} skipped"
+    return passed, f"{told}, {time.monotonic() - start:.1f} s", output
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the tests of the Python package.")
+    parser.add_argument("--toolkit", required=True, help="what 'make dist' wrote")
+    parser.add_argument("--quick", action="store_true", help="fewer combinations")
+    parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (default 4: they wait a lot)")
+    given = parser.parse_args()
+    toolkit = os.path.abspath(given.toolkit)
+    if not os.path.isdir(os.path.join(toolkit, "python", "site-packages", "acl")):
+        sys.exit(f"run.py: {toolkit} has no Python package; run 'make dist'")
+    pythons = installed()
+    if not pythons:
+        sys.exit("run.py: there is no Python of version %d.%d or later" % OLDEST)
+    runs = plan(pythons, given.quick)
+    if not os.path.exists(os.path.join(toolkit, "python", "site-packages", "acl", "_fast.abi3.so")):
+        print("the toolkit has no extension: ctypes only", flush=True)
+        runs = [run._replace(implementation="ctypes") for run in runs if run.implementation == "ctypes" or given.quick]
+        runs = list(dict.fromkeys(runs))
+    complete = failed = False
+    with tempfile.TemporaryDirectory() as hidden, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        with open(os.path.join(hidden, "numpy.py"), "w") as file:
+            file.write("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
+        modules = sorted(name[:-3] for name in os.listdir(TESTS) if re.fullmatch(r"test_\w+\.py", name))
+        most = [name for name in modules if name not in SLOW or not given.quick]
+        futures = [pool.submit(perform, run, most if i else modules, toolkit, hidden) for i, run in enumerate(runs)]
+        for run, future in zip(runs, futures):
+            passed, told, output = future.result()
+            print(told, flush=True)
+            if not passed:
+                print(output, flush=True)
+            failed = failed or not passed
+            complete = complete or (passed and run.numpy and run.implementation == "extension")
+    if os.environ.get("CI") and not complete:
+        print("FAIL no run had the extension and NumPy (Debian: apt-get install python3-dev python3-numpy)", flush=True)
+        failed = True
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

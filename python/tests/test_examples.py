@@ -1,0 +1,113 @@
+"""The programs of examples/python: what they print, and that they notice when bytes do not arrive."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import acl
+from support import HANG, need_numpy
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python")
+
+PRINTED = {
+    "async_copy": [
+        "Two rides are booked: 1048576 bytes up to the device, and down again.",
+        "Meanwhile the host added up what is in the cars: 133693440.",
+        "Every byte came back.",
+    ],
+    "batch": [
+        "16 pages of 4096 bytes went up with one call, each to a place of its own.",
+        "On the device they lie in this order: ahofmdkbipgnelcj",
+        "A page that is not where the attribute says is refused by its number: 5.",
+    ],
+    "descriptor": [
+        "The ticket said red, and 4096 bytes of target are red.",
+        "The stream changed the ticket on the way, and the same ride brought blue.",
+    ],
+    "callback_thread": ["The clerk looked at all 5 rounds, byte by byte, in its own thread."],
+    "numpy_round_trip": [
+        "640 x 480 numbers went up, across and down again; none is different.",
+        "Written through the array, they went up from pinned memory, asynchronously, and came back negative.",
+    ],
+}
+
+# A copy that does nothing and says it did, like a mock, and the programs that use it.
+IDLE = {
+    "memcpy_async": ("0", ["async_copy", "batch", "descriptor", "callback_thread", "numpy_round_trip"]),
+    "memcpy_batch_async": ("(2**64 - 1, 0)", ["batch"]),
+    "memcpy_async_with_desc": ("0", ["descriptor"]),
+    "memset_async": ("0", ["callback_thread"]),
+    "launch_callback": ("0", ["callback_thread"]),
+    "memcpy": ("0", ["async_copy", "numpy_round_trip"]),
+}
+
+
+def run(*command, **environment):
+    """Runs Python with this acl."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(acl.__file__)))
+    return subprocess.run(
+        [sys.executable, "-B", *command],
+        env={**os.environ, "PYTHONPATH": package, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=HANG,
+    )
+
+
+def example(name):
+    if name == "numpy_round_trip":
+        need_numpy()
+    return os.path.join(EXAMPLES, name + ".py")
+
+
+class TestExamples(unittest.TestCase):
+    def test_what_they_print(self):
+        """With and without the extension, and with launch blocking, which must change nothing that a program can see."""
+        for name, lines in PRINTED.items():
+            for environment in ({}, {"ROPEWAY_PYTHON": "ctypes"}, {"ASCEND_LAUNCH_BLOCKING": "1"}):
+                with self.subTest(name, **environment):
+                    done = run(example(name), **environment)
+                    self.assertEqual((0, "", lines), (done.returncode, done.stderr, done.stdout.splitlines()))
+
+    def test_all_are_tested(self):
+        programs = {name[:-3] for name in os.listdir(EXAMPLES) if name.endswith(".py")}
+        self.assertEqual(programs, {*PRINTED, "check"})
+
+    def test_the_document_on_every_product(self):
+        for product in ("A2", "A3", "950", "310B", "310P", "310", "910"):
+            with self.subTest(product):
+                done = run(example("async_copy"), ROPEWAY_PRODUCT=product)
+                self.assertEqual((0, PRINTED["async_copy"]), (done.returncode, done.stdout.splitlines()), done.stderr)
+
+    def test_a_call_that_fails(self):
+        """The program ends with 1 and says where, with which code and why."""
+        done = run(example("batch"), ROPEWAY_PRODUCT="310P")
+        self.assertEqual(1, done.returncode)
+        for part in ("batch.py", "memcpy_batch_async", "error 207000", "310P has no batch copies"):
+            self.assertIn(part, done.stderr)
+
+    def test_bytes_that_do_not_arrive(self):
+        program = "import runpy, sys, acl; sys.path.insert(0, {!r}); acl.rt.{} = lambda *_: {}; runpy.run_path({!r}, run_name='__main__')"
+        for function, (result, names) in IDLE.items():
+            for name in names:
+                with self.subTest(name, idle=function):
+                    done = run("-c", program.format(EXAMPLES, function, result, example(name)))
+                    self.assertEqual(1, done.returncode, done.stdout)
+                    self.assertRegex(done.stderr, "^wrong: ")
+
+    def test_their_constants(self):
+        """The numbers they write down are those of the headers."""
+        found = 0
+        for name in PRINTED:
+            with open(os.path.join(EXAMPLES, name + ".py"), encoding="utf-8") as file:
+                for constant, number in re.findall(r"^(ACL_\w+) = (\d+)", file.read(), re.MULTILINE):
+                    found += 1
+                    self.assertEqual(getattr(acl, constant), int(number), f"{constant} in {name}")
+        self.assertGreater(found, 15)
+
+
+if __name__ == "__main__":
+    unittest.main()
