@@ -1,0 +1,149 @@
+"""Makes a wheel of a toolkit that "make dist" has written. Nothing is needed but Python: no network, no setuptools.
+
+    python3 python/backend.py wheel --toolkit dist --out dist
+    pip install ./python                     # takes the toolkit in ROPEWAY_DIST, or else in dist of the repository
+
+The wheel has the package acl with the two libraries inside, in acl/lib, where it looks first. Its tag tells what the libraries
+need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
+"""
+
+import argparse
+import ast
+import base64
+import hashlib
+import os
+import re
+import struct
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DIST = os.path.join(HERE, "..", "dist")
+LIBRARIES = ("libascendcl.so", "libropeway_core.so")
+EXTENSION = "_fast.abi3.so"
+PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the number in an ELF header
+
+
+class UnsupportedOperation(Exception):
+    """What installers expect where a backend has no source distribution."""
+
+
+# What installers call (PEP 517)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Writes the wheel and returns its file name."""
+    return write_wheel(os.environ.get("ROPEWAY_DIST") or DIST, wheel_directory)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise UnsupportedOperation("ropeway has no source distribution: the libraries are built from a clone, by 'make dist'")
+
+
+# The wheel
+
+
+def write_wheel(toolkit, directory):
+    """Writes the wheel of a toolkit into a directory, and returns the file's name. The same toolkit makes the same bytes."""
+    about = project()
+    files = package(toolkit)
+    tag = tag_of(files)
+    stem = f"{about['name']}-{about['version']}"
+    info = f"{stem}.dist-info"
+    files[f"{info}/LICENSE"] = read(HERE, "..", "LICENSE")
+    files[f"{info}/METADATA"] = metadata(about).encode()
+    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: ropeway backend\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    files[f"{info}/RECORD"] = record(files, f"{info}/RECORD").encode()
+
+    name = f"{stem}-{tag}.whl"
+    os.makedirs(directory, exist_ok=True)
+    unfinished = os.path.join(directory, f".{name}.{os.getpid()}")
+    try:
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as wheel:
+            for path, content in files.items():
+                entry = zipfile.ZipInfo(path)  # dated 1980, so that no clock gets into the file
+                entry.external_attr = (0o100755 if path.endswith(".so") else 0o100644) << 16
+                wheel.writestr(entry, content, zipfile.ZIP_DEFLATED)
+        os.replace(unfinished, os.path.join(directory, name))
+    finally:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
+    return name
+
+
+def package(toolkit):
+    """The files of the package by their paths in the wheel."""
+    acl = os.path.join(toolkit, "python", "site-packages", "acl")
+    needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES] + [os.path.join(acl, "__init__.py")]
+    for path in needed:
+        if not os.path.isfile(path):
+            path = os.path.normpath(path)
+            raise SystemExit(f"no {path}: write the toolkit with 'make dist' first, or say where it is (ROPEWAY_DIST)")
+    files = {}
+    for name in sorted(os.listdir(acl)):
+        if name.endswith((".py", ".pyi")) or name in ("py.typed", EXTENSION):
+            files[f"acl/{name}"] = read(acl, name)
+    for name in LIBRARIES:
+        files[f"acl/lib/{name}"] = read(toolkit, "lib64", name)
+    return files
+
+
+def tag_of(files):
+    """Python, ABI and platform. Without the extension, any Python 3 will do: acl then works over ctypes."""
+    python = "cp39-abi3" if f"acl/{EXTENSION}" in files else "py3-none"
+    binaries = [content for path, content in files.items() if path.endswith(".so")]
+    numbers = {struct.unpack_from("<H", content, 18)[0] for content in binaries if content[:4] == b"\x7fELF"}
+    if len(numbers) != 1 or not numbers <= set(PROCESSORS):
+        raise SystemExit("the libraries of the toolkit are not all for x86-64, or all for arm64")
+    processor = PROCESSORS[numbers.pop()]
+    # The versions of glibc's symbols that a library uses stand in its string table.
+    versions = [int(version) for content in binaries for version in re.findall(rb"GLIBC_2\.(\d+)", content)]
+    return f"{python}-{f'manylinux_2_{max(versions)}' if versions else 'linux'}_{processor}"
+
+
+def project():
+    """The table [project] of pyproject.toml."""
+    text = read(HERE, "pyproject.toml").decode()
+    lines = text.partition("[project]\n")[2].partition("\n[")[0].splitlines()
+    return {key: ast.literal_eval(value) for key, value in (line.split(" = ", 1) for line in lines if line)}
+
+
+def metadata(about):
+    fields = [
+        ("Metadata-Version", "2.1"),
+        ("Name", about["name"]),
+        ("Version", about["version"]),
+        ("Summary", about["description"]),
+        ("License", about["license"]),
+        ("Keywords", ",".join(about["keywords"])),
+        *[("Classifier", classifier) for classifier in about["classifiers"]],
+        ("Requires-Python", about["requires-python"]),
+        ("Description-Content-Type", "text/markdown"),
+    ]
+    return "".join(f"{name}: {value}\n" for name, value in fields) + "\n" + read(HERE, about["readme"]).decode()
+
+
+def record(files, itself):
+    """The list of all files with their hashes and sizes; it cannot tell its own."""
+    lines = []
+    for path, content in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(content)}\n")
+    return "".join(lines) + f"{itself},,\n"
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="backend.py", description="Makes a wheel of a toolkit.")
+    wheel = parser.add_subparsers(dest="command", required=True).add_parser("wheel", help="write the wheel and print its path")
+    wheel.add_argument("--toolkit", default=DIST, help="what 'make dist' wrote (dist of the repository)")
+    wheel.add_argument("--out", default=".", help="where to write it (the current directory)")
+    arguments = parser.parse_args()
+    print(os.path.join(arguments.out, write_wheel(arguments.toolkit, arguments.out)))
+
+
+if __name__ == "__main__":
+    main()
