@@ -11,6 +11,7 @@ else
 
 SHELL := /bin/sh
 GO    ?= go
+PYTHON ?= python3
 
 FUZZTIME  ?= 60s
 SOAK      ?= 10m
@@ -28,7 +29,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install test test-arm64 check bench bench-c microbench fuzz soak clean
+.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-python check bench bench-c bench-python microbench fuzz soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +59,7 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o "$(NEW)/lib64/libropeway_core.so" ./capi
 	@rm -f "$(NEW)/lib64/libropeway_core.h"
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
+	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
 	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"
 	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
@@ -65,8 +67,9 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	@ln -s libascendcl.so "$(NEW)/lib64/libacl_rt.so"
 	@ln -s libascendcl.so "$(NEW)/lib64/libruntime.so"
 	@case $$($(GO) env GOARCH) in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; *) exit ;; esac; \
-	mkdir "$(NEW)/$$cpu-linux"; ln -s ../include ../lib64 ../devlib "$(NEW)/$$cpu-linux"
-	@ln -s lib64 "$(NEW)/devlib"; ln -s . "$(NEW)/acllib"; ln -s . "$(NEW)/runtime"; ln -s . "$(NEW)/lib64/stub"
+	for dir in $$cpu-linux acllib runtime; do mkdir "$(NEW)/$$dir"; ln -s ../include ../lib64 "$(NEW)/$$dir"; done
+	@ln -s lib64 "$(NEW)/devlib"; mkdir "$(NEW)/lib64/stub"; for lib in ascendcl acl_rt runtime; do \
+	ln -s ../libascendcl.so "$(NEW)/lib64/stub/lib$$lib.so"; done
 	packaging/copy.sh "$(NEW)" "$(DIST)"
 	@rm -rf "$(NEW)"
 
@@ -80,12 +83,20 @@ install: ## put the toolkit elsewhere; it may be moved later (PREFIX=directory)
 	@$(MAKE) --no-print-directory dist
 	packaging/copy.sh "$(DIST)" "$(DESTDIR)$(PREFIX)"
 
-test: ## run all tests, then the concurrent packages under the race detector
+wheel: dist ## write a Python wheel, with the libraries inside, to dist/
+	$(call need,$(PYTHON),Python 3.9 or later,python3)
+	@rm -f "$(DIST)"/ropeway-*.whl
+	$(PYTHON) python/backend.py wheel --toolkit "$(DIST)" --out "$(DIST)"
+
+test: ## run all tests, the concurrent packages under the race detector too
 	$(needgo)
 	$(needgcc)
+	$(call need,$(PYTHON),Python 3.9 or later,python3)
 	$(GO) vet ./...
 	$(GO) test ./...
 	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) --no-print-directory dist DIST="$$tmp" >/dev/null && \
+	$(PYTHON) python/tests/run.py --toolkit "$$tmp" --quick
 
 ARM64 := memcopy arena core driver/soft conformance modeltest
 
@@ -100,6 +111,9 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+
+bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
+	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)
 
 bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin

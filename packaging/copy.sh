@@ -19,6 +19,7 @@ mode() {
 }
 
 find . -type d ! -name . | sort | while IFS= read -r dir; do
+	if [ -L "$to/$dir" ]; then rm -- "$to/$dir"; fi # from an older toolkit
 	[ -d "$to/$dir" ] || mkdir -m 755 -- "$to/$dir"
 done
 
