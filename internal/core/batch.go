@@ -72,7 +72,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	if b.n == 0 {
 		return false, invalid(b.api, "numBatches", "is 0")
 	}
-	b.epoch = t.rt.drv.Epoch()
+	b.epoch = t.rt.epoch.Load()
 	b.size = array(b.sizes, b.n)
 	if allZero(b.size) {
 		b.fault(noIndex)

@@ -122,7 +122,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if !t.shared {
 		t.pass = pass{} // what nearSrc and nearDst say is about this copy from here on
 	}
-	epoch := t.rt.drv.Epoch()
+	epoch := t.rt.epoch.Load()
 	from, err := t.locate(api, "src", &t.nearSrc, epoch, src, count)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func (t *Thread) copyAgain(dst Addr, destMax uint64, src Addr, count uint64, kin
 	if slot := t.pass.slot; slot != nil && slot.handle.Load() != uintptr(stream) {
 		return false
 	}
-	epoch := t.rt.drv.Epoch()
+	epoch := t.rt.epoch.Load()
 	if !t.nearSrc.holds(src, count, epoch) || !t.nearDst.holds(dst, count, epoch) {
 		return false
 	}

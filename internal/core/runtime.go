@@ -51,6 +51,7 @@ type Options struct {
 // Runtime is the state of a process. Methods may be called concurrently.
 type Runtime struct {
 	drv      driver.Driver    // immutable
+	epoch    *atomic.Uint64   // immutable; the driver's, which writes it
 	prod     *product.Product // immutable
 	devices  []*Device        // immutable; by user id
 	visible  bool             // immutable; ASCEND_RT_VISIBLE_DEVICES is set
@@ -77,7 +78,7 @@ type Runtime struct {
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking}
+	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)

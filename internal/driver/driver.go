@@ -9,6 +9,7 @@ package driver
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,8 +42,9 @@ type Driver interface {
 	Locate(addr uintptr) Location
 
 	// Epoch is a number that has changed by the time a call returns that made memory go (Free, FreeHost, Unregister,
-	// closing a device). As long as it is the same, what Locate said of live memory holds.
-	Epoch() uint64
+	// closing a device). As long as it is the same, what Locate said of live memory holds. Only the driver writes it; it
+	// is always the same variable, because it is read on the path of every copy.
+	Epoch() *atomic.Uint64
 
 	// Describe is Locate with what a person may want to know; it may be slow.
 	Describe(addr uintptr) Allocation

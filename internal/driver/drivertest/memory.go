@@ -286,11 +286,11 @@ func testEpoch(e *env) {
 		{"Unregister", func() error { return e.d.Unregister(host.addr) }},
 		{"closing the device", func() error { e.device(4096); return e.dev.Close() }},
 	} {
-		before := e.d.Epoch()
+		before := e.d.Epoch().Load()
 		if err := gone.make(); err != nil {
 			e.Fatalf("%s: %v", gone.what, err)
 		}
-		if e.d.Epoch() == before {
+		if e.d.Epoch().Load() == before {
 			e.Errorf("%s left the epoch as it was", gone.what)
 		}
 	}

@@ -178,7 +178,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 }
 
 // Epoch implements driver.Driver.
-func (d *Driver) Epoch() uint64 { return d.epoch.Load() }
+func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return new(flag) }

@@ -10,7 +10,9 @@ import (
 
 // guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
 func guarded(old bool, err *error) {
-	debug.SetPanicOnFault(old)
+	if !old {
+		debug.SetPanicOnFault(false)
+	}
 	if r := recover(); r != nil {
 		*err = asFault(r)
 	}
