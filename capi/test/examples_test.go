@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -326,16 +325,4 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: exit code %d, and %q is not in\n%s", tt.flag, r.code, tt.want, r.stderr)
 		}
 	}
-}
-
-// settled is what to put in front of a program under ThreadSanitizer where the kernel moves memory further than that knows:
-// setarch -R, as the page says.
-func settled(t *testing.T) []string {
-	t.Helper()
-	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
-	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
-		return nil
-	}
-	testenv.Need(t, "setarch")
-	return []string{"setarch", "-R"}
 }

@@ -8,10 +8,10 @@ import (
 // TestOrder: the thread sanitizer knows what AscendCL orders, and nothing more.
 func TestOrder(t *testing.T) {
 	program := compile(t, []string{"order.c"}, "-fsanitize=thread")
-	if out := run(t, nil, program, "ordered"); out.code != 0 {
+	if out := sanitizedRun(t, nil, program, "ordered"); out.code != 0 {
 		t.Errorf("what is ordered: exit code %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
-	if out := run(t, nil, program, "race"); out.code == 0 || !strings.Contains(out.stderr, "data race") {
+	if out := sanitizedRun(t, nil, program, "race"); out.code == 0 || !strings.Contains(out.stderr, "data race") {
 		t.Errorf("what is not ordered: exit code %d\n%s%s", out.code, out.stdout, out.stderr)
 	}
 }

@@ -16,18 +16,23 @@ import (
 // threads never end, so there is nothing to wait for.
 var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1", "ASAN_OPTIONS=detect_stack_use_after_return=1"}
 
-// sanitizedRun runs a program built with a sanitizer. TSan knows where in memory things may lie; where the kernel moves
-// them further than that, the program runs without address randomisation.
+// sanitizedRun runs a program built with a sanitizer.
 func sanitizedRun(t *testing.T, env []string, program string, args ...string) result {
 	t.Helper()
-	env = append(slices.Clone(sanitizerOptions), env...)
-	if bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits"); err == nil {
-		if n, err := strconv.Atoi(strings.TrimSpace(string(bits))); err == nil && n > 28 {
-			testenv.Need(t, "setarch")
-			program, args = "setarch", append([]string{"-R", program}, args...)
-		}
+	line := append(append(settled(t), program), args...)
+	return run(t, append(slices.Clone(sanitizerOptions), env...), line[0], line[1:]...)
+}
+
+// settled is what to put in front of a program under ThreadSanitizer, which knows where in memory things may lie: where the
+// kernel moves them further than that, the program runs without address randomisation.
+func settled(t *testing.T) []string {
+	t.Helper()
+	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
+	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
+		return nil
 	}
-	return run(t, env, program, args...)
+	testenv.Need(t, "setarch")
+	return []string{"setarch", "-R"}
 }
 
 // sanitizedPasses runs a program in which the sanitizer must find nothing.
