@@ -79,8 +79,14 @@ static void in_child(void)
 static void quiet(void)
 {
 	ropeway_door in = atomic_load(&ropeway_way_in);
-	if (in)
-		in(ROPEWAY_QUIET, ropeway_self, NULL);
+	if (!in)
+		return;
+	/* The Go runtime needs an alternate stack. A program that clears up may have taken its own away (Python's does). */
+	static char stack[1 << 16];
+	stack_t now, ours = {.ss_sp = stack, .ss_size = sizeof stack};
+	if (sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_DISABLE)
+		sigaltstack(&ours, NULL);
+	in(ROPEWAY_QUIET, ropeway_self, NULL);
 }
 
 /* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */
