@@ -113,9 +113,10 @@ class _Launches:
             launch = self.by_number.get(number)
             if launch is None:
                 return None, []
-            self.running += 1
             self.drop(launch)
-            return launch, self._take_older(launch)
+            older = self._take_older(launch)
+            self.running += 1
+            return launch, older
 
     def drop(self, launch):
         """Takes a launch out."""
@@ -132,7 +133,7 @@ class _Launches:
         """Takes out those the stream had before this one was begun: they have run or never will."""
         if launch.accepted is None:
             return []
-        siblings = self.by_stream.get(launch.stream, {}).values()
+        siblings = list(self.by_stream.get(launch.stream, {}).values())  # a signal handler may launch something meanwhile
         older = list(itertools.takewhile(lambda other: other.accepted < launch.begun, siblings))
         for other in older:
             self.drop(other)

@@ -1,7 +1,7 @@
 """Finds libascendcl.so, and puts together the functions of a module.
 
-The library is opened by its path before the extension is loaded: the extension then finds it by its name, so there is one
-library in the process whatever LD_LIBRARY_PATH says.
+The library is opened by its path before the extension is loaded, unless the process has one already: the extension then finds
+it by its name, so there is one library in the process whatever LD_LIBRARY_PATH says.
 """
 
 import ctypes
@@ -19,11 +19,23 @@ PLACES = (os.path.join(_here, "lib"), os.path.normpath(os.path.join(_here, "..",
 
 
 def _find():
+    loaded = _already_loaded()
+    if loaded is not None:
+        return loaded
     for place in PLACES:
         path = os.path.join(place, NAME)
         if os.path.exists(path):
             return _open(path, path)
     return _open(NAME, f"not in {PLACES[0]}, not in {PLACES[1]}, and by its name")
+
+
+def _already_loaded():
+    """The library of ours that the process has, if it has one: the extension would find that by its name, whatever its path."""
+    try:
+        library = ctypes.CDLL(NAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+    return library if hasattr(library, "ropeway_wait") else None
 
 
 def _open(path, where):

@@ -91,6 +91,8 @@ def plan(pythons, quick):
             runs.append(Run(python, implementation, python.numpy))
             if python.numpy and not quick:
                 runs.append(Run(python, implementation, False))
+    if all(run.numpy for run in runs):
+        runs.append(Run(pythons[-1], "extension", False))
     return sorted(runs, key=lambda run: run.numpy and run.implementation == "extension", reverse=True)
 
 

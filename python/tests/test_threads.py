@@ -239,6 +239,17 @@ class TestProcesses(unittest.TestCase):
         )
         self.assertEqual((0, "0 0\n0 0\n", ""), (done.returncode, done.stdout, done.stderr))
 
+    def test_exit_with_faulthandler(self):
+        """It takes the alternate signal stack of the main thread away before the library is quiet."""
+        for _ in range(12):
+            done = run_program(
+                "import acl\n"
+                "acl.init(), acl.rt.set_device(0)\n"
+                "for i in range(20): acl.rt.memset(acl.rt.malloc(1 << 20, 0)[0], 1 << 20, 1, 1 << 20)",
+                PYTHONFAULTHANDLER="1",
+            )
+            self.assertEqual((0, ""), (done.returncode, done.stderr))
+
 
 if __name__ == "__main__":
     unittest.main()
