@@ -177,6 +177,49 @@ static PyObject *pack(int count, ...)
 	return tuple;
 }
 
+/*
+ * What the runtime calls for functions of the program, with their number. Signals are looked at here, where what their
+ * handlers raise can be kept for the call that the main thread is in: inside the function it would take its place.
+ */
+static PyObject *runner;			/* takes a number and calls the function; of acl._callbacks */
+static PyObject *kept_type, *kept, *kept_trace; /* what a handler raised; guarded by the interpreter lock */
+
+static void run_function(void *number)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	if (PyErr_CheckSignals() < 0) {
+		if (kept_type)
+			PyErr_Clear(); /* one is enough */
+		else
+			PyErr_Fetch(&kept_type, &kept, &kept_trace);
+	}
+	PyObject *result = PyObject_CallFunction(runner, "K", (unsigned long long)(uintptr_t)number);
+	if (!result)
+		PyErr_WriteUnraisable(runner);
+	Py_XDECREF(result);
+	PyGILState_Release(state);
+}
+
+/* Raises what was kept during a call. Returns 0, or -1 with the exception set. Only the main thread keeps anything. */
+static int raise_kept(void)
+{
+	if (!kept_type)
+		return 0;
+	PyErr_Restore(kept_type, kept, kept_trace);
+	kept_type = kept = kept_trace = NULL;
+	return -1;
+}
+
+/* set_runner(function) -> int: the address of run_function, which calls it from now on. */
+static PyObject *set_runner(PyObject *self, PyObject *function)
+{
+	(void)self;
+	Py_INCREF(function);
+	Py_XDECREF(runner);
+	runner = function;
+	return PyLong_FromVoidPtr((void *)(uintptr_t)run_function);
+}
+
 /* Waits one slice. Returns 1 when the wait is over, 0 when it is not, -1 when a signal handler raised. */
 static int wait_slice(int32_t what, void *handle, aclError *ret)
 {
@@ -184,6 +227,8 @@ static int wait_slice(int32_t what, void *handle, aclError *ret)
 	Py_BEGIN_ALLOW_THREADS
 	*ret = ropeway_wait(what, handle, SLICE, &over);
 	Py_END_ALLOW_THREADS
+	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
+		return -1;
 	if (over)
 		return 1;
 	return PyErr_CheckSignals();
@@ -233,6 +278,8 @@ static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclErro
 	Py_BEGIN_ALLOW_THREADS
 	ret = real(a, (int32_t)left);
 	Py_END_ALLOW_THREADS
+	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
+		return NULL;
 	return PyLong_FromLong(ret);
 }
 
@@ -252,8 +299,13 @@ static int add_functions(PyObject *module, const char *attribute, const char *na
 /* The extension: acl and rt hold the functions of those modules, TABLE says from which table it was made. */
 static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, unsigned long table)
 {
+	static PyMethodDef own[] = {
+		{"set_runner", set_runner, METH_O, "Says what runs functions that were given to streams."},
+		{NULL, NULL, 0, NULL},
+	};
 	static PyModuleDef definition = {
-		PyModuleDef_HEAD_INIT, .m_name = "acl._fast", .m_doc = "The plain functions of acl and acl.rt.", .m_size = -1};
+		PyModuleDef_HEAD_INIT, .m_name = "acl._fast", .m_doc = "The plain functions of acl and acl.rt.", .m_size = -1,
+		.m_methods = own};
 	PyObject *module = PyModule_Create(&definition);
 	if (!module)
 		return NULL;

@@ -51,7 +51,7 @@ def _open(path, where):
 
 
 def _choose():
-    """The name spaces with the plain functions, by module, and which implementation they are."""
+    """Which implementation it is, its plain functions by module, and how it is told what runs functions of the program."""
     wish = os.environ.get("ROPEWAY_PYTHON", "")
     if wish not in ("", "extension", "ctypes"):
         raise ImportError(f"ROPEWAY_PYTHON is {wish!r}; it may be 'extension', 'ctypes' or empty", name="acl")
@@ -64,14 +64,14 @@ def _choose():
         else:
             if _fast.TABLE != _forms.TABLE:
                 raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
-            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}
+            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}, _fast.set_runner
     from . import _ctypes
 
-    return "ctypes", _ctypes.functions(library)
+    return "ctypes", _ctypes.functions(library), None
 
 
 library = _find()  # for ctypes; the interpreter lock is released during every call
-implementation, _plain = _choose()
+implementation, _plain, set_runner = _choose()
 
 
 def functions(module):
