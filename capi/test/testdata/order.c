@@ -5,6 +5,7 @@
 #include <acl/acl.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -30,10 +31,28 @@ static void *again(void *args)
 	return NULL;
 }
 
+/* Steps of race, told without any order: relaxed atomics are none. */
+static int steps;
+
+static void reach(int step)
+{
+	__atomic_store_n(&steps, step, __ATOMIC_RELAXED);
+}
+
+static void await(int step)
+{
+	while (__atomic_load_n(&steps, __ATOMIC_RELAXED) < step)
+		usleep(100);
+}
+
 static void *write_given(void *args)
 {
+	int32_t device;
 	(void)args;
 	OK(aclrtSetDevice(0));
+	reach(1);
+	await(2);
+	OK(aclrtGetDevice(&device));
 	given = 2;
 	OK(aclrtResetDevice(0));
 	return NULL;
@@ -60,13 +79,16 @@ static void ordered(void)
 	CHECK(pthread_join(t, NULL) == 0);
 }
 
+/* Both threads call the library between their writes, and that orders nothing. */
 static void race(void)
 {
 	pthread_t t;
 	int32_t device;
 	CHECK(pthread_create(&t, NULL, write_given, NULL) == 0);
+	await(1);
 	given = 1;
 	OK(aclrtGetDevice(&device));
+	reach(2);
 	CHECK(pthread_join(t, NULL) == 0);
 }
 
