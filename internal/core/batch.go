@@ -93,7 +93,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
 	for i, most := range array(b.destMaxs, b.n) {
 		if most < b.size[i] {
-			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i)
+			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i).because(OutOfBounds, 0)
 		}
 	}
 	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
@@ -158,7 +158,7 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, s
 	case !from.rt.matches(a.SrcLoc, src):
 		return dst, src, from.rt.declared(b.api, "srcs", a.SrcLoc, b.src[i], src)
 	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice):
-		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place))
+		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place)).because(sameSides(dst.Place), b.dst[i])
 	}
 	return dst, src, nil
 }
@@ -166,9 +166,9 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, s
 func (rt *Runtime) declared(api, arg string, want abi.MemLocation, addr Addr, l driver.Location) *Error {
 	is := placeName(l.Place)
 	if l.Place == driver.OnDevice {
-		return refused(api, arg, "%#x is %s of device %s, but the attribute says %v %d", addr, is, deviceName(rt.byPhys(l.Device)), want.Type, want.ID)
+		return refused(api, arg, "%#x is %s of device %s, but the attribute says %v %d", addr, is, deviceName(rt.byPhys(l.Device)), want.Type, want.ID).because(WrongDirection, addr)
 	}
-	return refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type)
+	return refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type).because(WrongDirection, addr)
 }
 
 // fits refuses a segment that goes past the end of an allocation. It is no attribute's fault, so failIndex stays.
@@ -282,6 +282,9 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 		if _, err := c.on(b.api, s); err != nil {
 			return err
 		}
+	}
+	if t.rt.watch != nil {
+		t.doubtMixed(b)
 	}
 	q.segs = driver.NewSegments()
 	err = t.queueBatch(b, &q)

@@ -60,13 +60,13 @@ func (c *Context) all() []*Stream {
 }
 
 // destroy ends the context: what its streams have queued is dropped, they and its memory go. The first caller does
-// it and gets true, others return at once.
-func (c *Context) destroy() bool {
+// it and gets true, others return at once. t is who does it, nil if the process ends.
+func (c *Context) destroy(t *Thread) bool {
 	if c.dead.Swap(true) {
 		return false
 	}
 	for _, s := range c.all() {
-		s.end(true)
+		s.goWith(t)
 	}
 	d := c.dev
 	if a := c.overflow.Load(); a != 0 {
@@ -120,7 +120,7 @@ func (t *Thread) DestroyContext(context Handle) *Error {
 	case c.primary:
 		return fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.dev.user)
 	}
-	if !c.destroy() {
+	if !c.destroy(t) {
 		return fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context))
 	}
 	if t.explicit == c && !t.shared {

@@ -31,7 +31,7 @@ func (t *Thread) Memcpy(dst Addr, destMax uint64, src Addr, count uint64, kind a
 	if err := c.aborting(api); err != nil {
 		return err
 	}
-	return t.copyNow(api, c.dev, dst, src, count)
+	return t.copyNow(api, c.dev, dst, src, count, kind)
 }
 
 // checkCopy is what the ACL layer looks at in a single copy.
@@ -49,7 +49,7 @@ func checkCopy(api string, dst, src Addr, kind abi.MemcpyKind) *Error {
 }
 
 func tooMuch(api string, count, destMax uint64) *Error {
-	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax)
+	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).because(OutOfBounds, 0)
 }
 
 // aborting refuses work while the device of the context drops its tasks.
@@ -61,7 +61,7 @@ func (c *Context) aborting(api string) *Error {
 }
 
 // copyNow copies in the calling thread, for device d.
-func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64) *Error {
+func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64, kind abi.MemcpyKind) *Error {
 	to, err := t.rt.locate(api, "dst", dst, n)
 	if err != nil {
 		return err
@@ -73,11 +73,15 @@ func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64) *Error 
 	if err := t.peers(api, d, from, to); err != nil {
 		return err
 	}
+	t.compare(kind, from, to, src, n)
 	return t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
 }
 
 // run has the driver carry op out now.
 func (t *Thread) run(api string, op driver.Op) *Error {
+	if t.rt.watch != nil {
+		t.tellNow(op)
+	}
 	if err := t.rt.drv.Run(op); err != nil {
 		return fromDriver(api, "", err)
 	}
@@ -143,10 +147,10 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 			return t.failLater(api, c, s, kind)
 		}
 		if !ok {
-			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place))
+			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 		}
 		if real == abi.MemcpyHostToHost && !t.rt.prod.LateHostErrors {
-			return unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").quiet()
+			return unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").quiet().because(HostToHost, 0)
 		}
 		if dst == src {
 			return nil
@@ -159,6 +163,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if dst == src {
 		return nil
 	}
+	t.compare(kind, from, to, src, count)
 	if pageable {
 		return t.copyPageable(api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
 	}
@@ -194,6 +199,7 @@ func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *
 	if s == nil {
 		s = c.def
 	}
+	t.doubtPageable(op)
 	if err := s.wait(api, waiting{}); err != nil {
 		return err
 	}
@@ -207,10 +213,10 @@ func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *
 // at once, and queues the way from there to the device.
 func (t *Thread) copyBuffered(api string, c *Context, s *Stream, dst, src Addr, n uint64) *Error {
 	if l := t.rt.drv.Locate(src); l.Place == driver.OnDevice {
-		return refused(api, "src", "is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host")
+		return refused(api, "src", "is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").because(WrongDirection, 0)
 	}
 	if l := t.rt.drv.Locate(dst); l.Place != driver.OnDevice {
-		return refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device", placeName(l.Place))
+		return refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device", placeName(l.Place)).because(WrongDirection, 0)
 	}
 	if _, err := t.rt.locate(api, "src", src, n); err != nil {
 		return err
@@ -247,7 +253,10 @@ func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKin
 		return err
 	}
 	why := "its host memory is not pinned"
-	if kind == abi.MemcpyHostToHost {
+	if kind != abi.MemcpyHostToHost {
+		t.doubt(Pageable, 0, 0, "the device cannot reach it: the copy will fail when it runs")
+	} else {
+		t.doubt(HostToHostAsync, 0, 0, "the copy will fail when it runs")
 		why = "it goes from host to host"
 	}
 	return s.launch(api, t, driver.Op{Kind: driver.OpFail, Err: lateError(why)})

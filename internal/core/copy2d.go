@@ -29,7 +29,7 @@ func (p *plane) check(api string, kind abi.MemcpyKind) *Error {
 	case p.src == 0:
 		return isNull(api, "src")
 	case p.width > p.spitch || p.width > p.dpitch:
-		return invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", p.width, p.spitch, p.dpitch)
+		return invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", p.width, p.spitch, p.dpitch).because(OutOfBounds, 0)
 	case kind < abi.MemcpyHostToDevice || kind > abi.MemcpyDefault:
 		return invalid(api, "kind", "%d is not 1 to 4", kind)
 	}
@@ -73,10 +73,10 @@ func (p *plane) op() driver.Op {
 // wraps refuses rows whose addresses do not fit in 64 bits, which only pageable memory can have here.
 func (p *plane) wraps(api string) *Error {
 	if n := p.span(p.spitch); p.src+Addr(n) < p.src {
-		return refused(api, "spitch", "%d rows of %d bytes go past the end of memory", p.height, p.spitch)
+		return refused(api, "spitch", "%d rows of %d bytes go past the end of memory", p.height, p.spitch).because(OutOfBounds, p.src)
 	}
 	if n := p.span(p.dpitch); p.dst+Addr(n) < p.dst {
-		return refused(api, "dpitch", "%d rows of %d bytes go past the end of memory", p.height, p.dpitch)
+		return refused(api, "dpitch", "%d rows of %d bytes go past the end of memory", p.height, p.dpitch).because(OutOfBounds, p.dst)
 	}
 	return nil
 }
@@ -109,11 +109,12 @@ func (t *Thread) Memcpy2d(dst Addr, dpitch uint64, src Addr, spitch, width, heig
 	}
 	real, ok := correct(kind, from.Place, to.Place)
 	if !ok || real != abi.MemcpyHostToDevice && real != abi.MemcpyDeviceToHost {
-		return refused(api, "kind", "a copy from %s to %s is neither host to device nor device to host", placeName(from.Place), placeName(to.Place))
+		return refused(api, "kind", "a copy from %s to %s is neither host to device nor device to host", placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 	}
 	if err := p.wraps(api); err != nil {
 		return err
 	}
+	t.compare(kind, from, to, p.src, p.span(p.spitch))
 	return t.run(api, p.op())
 }
 
@@ -150,11 +151,12 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	}
 	real, ok := correct(kind, from.Place, to.Place)
 	if !ok || real == abi.MemcpyHostToHost {
-		return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place))
+		return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 	}
 	if err := p.wraps(api); err != nil {
 		return err
 	}
+	t.compare(kind, from, to, p.src, p.span(p.spitch))
 	if hostIsPageable(real, from.Place, to.Place) {
 		if t.rt.prod.LateHostErrors {
 			return t.failLater(api, c, s, real)

@@ -104,8 +104,8 @@ func (d *Device) retain() (*Context, error) {
 }
 
 // drop takes one reference (or, forced, all) from the primary context and destroys it with the last one. False if
-// there was none.
-func (d *Device) drop(all bool) bool {
+// there was none. t is who does it, nil if the process ends.
+func (d *Device) drop(t *Thread, all bool) bool {
 	d.mu.Lock()
 	if d.retains == 0 {
 		d.mu.Unlock()
@@ -121,16 +121,16 @@ func (d *Device) drop(all bool) bool {
 	}
 	d.mu.Unlock()
 	if c != nil {
-		c.destroy()
+		c.destroy(t)
 	}
 	return true
 }
 
 // destroyAll ends every context on the device.
 func (d *Device) destroyAll() {
-	d.drop(true)
+	d.drop(nil, true)
 	for _, c := range d.contexts() {
-		c.destroy()
+		c.destroy(nil)
 	}
 }
 
@@ -187,7 +187,7 @@ func (t *Thread) reset(api string, deviceID int32, all bool) *Error {
 		return t.noDevice(api, "deviceId", int64(deviceID))
 	}
 	t.rt.deviceState(d.user, abi.DeviceStateResetPre)
-	if !d.drop(all) {
+	if !d.drop(t, all) {
 		return fail(api, abi.ErrRTContextReleaseError, "deviceId", "device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
 	}
 	if c := t.primary; c != nil && c.dead.Load() && !t.shared {

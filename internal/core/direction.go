@@ -87,11 +87,11 @@ func (rt *Runtime) locate(api, arg string, addr Addr, n uint64) (driver.Location
 }
 
 func noMemory(api, arg string, addr Addr) *Error {
-	return refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr)
+	return refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr).because(Gone, addr)
 }
 
 func tooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
-	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room)
+	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(OutOfBounds, addr)
 }
 
 // peerDenied refuses a copy that device d carries out with memory of a device it may not reach.

@@ -19,6 +19,9 @@ type Error struct {
 	Text  string // what is wrong, with the value and the limit
 	Err   error  // the driver's own error, or nil
 	Quiet bool   // does not become the thread's last error
+
+	Mistake Mistake // what kind of mistake it shows, if that is clear
+	Value   uintptr // Gone: the address or handle
 }
 
 // Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).

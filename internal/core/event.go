@@ -70,7 +70,7 @@ func (t *Thread) event(api, arg string, h Handle) (*Event, *Error) {
 
 // noEvent is the answer to a handle that names no event.
 func noEvent(api, arg string, h Handle) *Error {
-	return fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h))
+	return fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
 }
 
 func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint32) *Error {
@@ -91,6 +91,7 @@ func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint
 		return fail(api, abi.ErrRTNoEventResource, "", "the process has as many events as there are handles; destroy some")
 	}
 	*event = e.handle
+	t.given(e.resource())
 	return nil
 }
 
@@ -192,12 +193,17 @@ func (t *Thread) DestroyEvent(event Handle) *Error {
 	if event == 0 {
 		return isNull(api, "event")
 	}
-	e := t.rt.events.remove(event)
-	if e == nil {
-		return noEvent(api, "event", event)
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
 	}
-	e.release()
-	return nil
+	return t.gives(e.resource(), func() *Error {
+		if t.rt.events.remove(event) == nil {
+			return noEvent(api, "event", event)
+		}
+		e.release()
+		return nil
+	})
 }
 
 // RecordEvent is aclrtRecordEvent.

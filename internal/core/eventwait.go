@@ -143,7 +143,7 @@ func (e *Event) toWaitFor(api string, s *Stream) (driver.Flag, *Error) {
 	switch {
 	case e.kind == timedEvent && r.flag == nil:
 		return nil, refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
-	case r.flag == nil, r.flag.IsSet(), e.kind == exEvent && r.on == s:
+	case r.flag == nil, e.rt.watch == nil && r.flag.IsSet(), e.kind == exEvent && r.on == s: // who watches wants every wait
 		return nil, nil
 	}
 	return r.flag, nil

@@ -21,7 +21,7 @@ func (t *Thread) MallocHost(hostPtr *Addr, size uint64) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	return c.allocHost(api, hostPtr, size)
+	return t.allocHost(api, c, hostPtr, size)
 }
 
 // MallocHostWithCfg is aclrtMallocHostWithCfg.
@@ -44,7 +44,7 @@ func (t *Thread) MallocHostWithCfg(ptr *Addr, size uint64, cfg *abi.MallocConfig
 	if va == 1 && !t.rt.prod.Managed { // A2 and A3 have both
 		return unsupported(api, "cfg", "va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.rt.prod.Name).quiet()
 	}
-	return c.allocHost(api, ptr, size)
+	return t.allocHost(api, c, ptr, size)
 }
 
 // hostAttributes looks at the attributes of cfg, which must be known, and returns the va flag.
@@ -69,13 +69,13 @@ func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *Error) {
 
 // allocHost makes host memory for the context and writes its address to p. Pinned memory has one address for the host
 // and the copies of every device, which is all that a va flag asks for.
-func (c *Context) allocHost(api string, p *Addr, size uint64) *Error {
+func (t *Thread) allocHost(api string, c *Context, p *Addr, size uint64) *Error {
 	rounded, ok := round(size, 0)
 	if !ok {
 		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes of host memory wanted, more than there are addresses", size)
 	}
 	if c.rt.open {
-		return c.alloc(p, request{api, size, rounded, c.rt.pageFor(abi.MemMallocHugeFirst, rounded), 1})
+		return t.alloc(c, p, request{api, size, rounded, c.rt.pageFor(abi.MemMallocHugeFirst, rounded), 1})
 	}
 	a, err := c.rt.drv.AllocHost(rounded)
 	if err != nil {
@@ -86,6 +86,7 @@ func (c *Context) allocHost(api string, p *Addr, size uint64) *Error {
 		return e
 	}
 	*p = a
+	t.given(Resource{Kind: PinnedMemory, Name: a, Size: size, Device: c.dev.user})
 	return nil
 }
 
@@ -95,7 +96,7 @@ func (t *Thread) FreeHost(hostPtr Addr) *Error {
 	if hostPtr == 0 {
 		return isNull(api, "hostPtr")
 	}
-	return t.rt.freeHost(api, hostPtr)
+	return t.freeHost(api, hostPtr)
 }
 
 // FreeHostWithDevSync is aclrtFreeHostWithDevSync.
@@ -111,19 +112,20 @@ func (t *Thread) FreeHostWithDevSync(hostPtr Addr) *Error {
 	if err := c.wait(api, waiting{}); err != nil {
 		return err
 	}
-	return t.rt.freeHost(api, hostPtr)
+	return t.freeHost(api, hostPtr)
 }
 
 // freeHost gives pinned host memory back.
-func (rt *Runtime) freeHost(api string, p Addr) *Error {
+func (t *Thread) freeHost(api string, p Addr) *Error {
 	const arg = "hostPtr"
+	rt := t.rt
 	if rt.open {
-		return rt.free(api, arg, p)
+		return t.free(api, arg, p)
 	}
 	if rt.drv.Locate(p).Place == driver.OnDevice {
 		return refused(api, arg, "%#x is device memory; aclrtFree gives it back", p)
 	}
-	return rt.gaveBack(api, arg, p, rt.drv.FreeHost(p))
+	return t.gives(Resource{Kind: PinnedMemory, Name: p}, func() *Error { return rt.gaveBack(api, arg, p, rt.drv.FreeHost(p)) })
 }
 
 // registerFlags are what aclrtHostRegisterV2 knows; all but PINNED make a device address.
@@ -156,6 +158,7 @@ func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, d
 		return err
 	}
 	*devPtr = a
+	t.given(Resource{Kind: RegisteredMemory, Name: ptr, Size: size, Device: c.dev.user})
 	return nil
 }
 
@@ -175,8 +178,11 @@ func (t *Thread) HostRegisterV2(ptr Addr, size uint64, flag uint32) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	_, err := c.register(api, ptr, size, flag)
-	return err
+	if _, err := c.register(api, ptr, size, flag); err != nil {
+		return err
+	}
+	t.given(Resource{Kind: RegisteredMemory, Name: ptr, Size: size, Device: c.dev.user})
+	return nil
 }
 
 // register makes host memory known to the driver and returns its device address, if flag asks for one. Nobody looks
@@ -246,12 +252,14 @@ func (t *Thread) HostUnregister(ptr Addr) *Error {
 	if !t.rt.prod.Register {
 		return unsupported(api, "", "%s cannot register host memory", t.rt.prod.Name)
 	}
-	if err := t.rt.drv.Unregister(ptr); err != nil {
-		e := fromDriver(api, "ptr", err)
-		e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
-		return e
-	}
-	return nil
+	return t.gives(Resource{Kind: RegisteredMemory, Name: ptr}, func() *Error {
+		if err := t.rt.drv.Unregister(ptr); err != nil {
+			e := fromDriver(api, "ptr", err)
+			e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
+			return e.because(Gone, ptr)
+		}
+		return nil
+	})
 }
 
 // hacTypes is how many kinds of device engine there are.

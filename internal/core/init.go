@@ -222,6 +222,9 @@ func finalizedAlready(api string) *Error {
 // finalize runs the finalize callbacks, in order of registration, and takes aclInit's settings back. If a callback
 // fails nothing has changed. in.calls is held.
 func (t *Thread) finalize(api string) *Error {
+	if w := t.rt.watch; w != nil {
+		w.Ending(t)
+	}
 	in := &t.rt.init
 	var hooks []hook[FinalizeFunc]
 	locked(&in.mu, func() { hooks = slices.Clone(in.finalizes) })

@@ -71,7 +71,7 @@ func (t *Thread) malloc(api string, devPtr *Addr, size uint64, policy abi.MemMal
 	}
 	// The second try is for memory pools, which are to be trimmed first; until there are any it helps only where
 	// another thread frees something meanwhile.
-	return c.alloc(devPtr, request{api, size, rounded, page, 2})
+	return t.alloc(c, devPtr, request{api, size, rounded, page, 2})
 }
 
 // MallocWithCfg is aclrtMallocWithCfg. Bandwidth and access bits of the policy are accepted and change nothing: there
@@ -113,7 +113,7 @@ func (t *Thread) mallocWithCfg(api string, devPtr *Addr, size uint64, policy abi
 	if !ok {
 		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes wanted, more than there are addresses", size)
 	}
-	return c.alloc(devPtr, request{api, size, rounded, t.rt.pageFor(policy, rounded), 1})
+	return t.alloc(c, devPtr, request{api, size, rounded, t.rt.pageFor(policy, rounded), 1})
 }
 
 // checkAttributes looks at the attributes of cfg: they must be known, and the last device id that of the context. A
@@ -185,7 +185,7 @@ func (rt *Runtime) pageFor(p abi.MemMallocPolicy, size uint64) driver.Page {
 }
 
 // alloc makes the allocation on the context's device and writes its address to p.
-func (c *Context) alloc(p *Addr, r request) *Error {
+func (t *Thread) alloc(c *Context, p *Addr, r request) *Error {
 	dev := c.dev.dev.Load()
 	if dev == nil { // the device was reset meanwhile
 		return noContext(r.api)
@@ -195,6 +195,7 @@ func (c *Context) alloc(p *Addr, r request) *Error {
 		var a Addr
 		if a, err = dev.Alloc(r.size, r.page); err == nil {
 			*p = a
+			t.given(Resource{Kind: DeviceMemory, Name: a, Size: r.asked, Device: c.dev.user})
 			return nil
 		}
 	}
@@ -223,7 +224,7 @@ func (t *Thread) Free(devPtr Addr) *Error {
 	if devPtr == 0 {
 		return isNull(api, "devPtr")
 	}
-	return t.rt.free(api, "devPtr", devPtr)
+	return t.free(api, "devPtr", devPtr)
 }
 
 // FreeWithDevSync is aclrtFreeWithDevSync.
@@ -239,11 +240,12 @@ func (t *Thread) FreeWithDevSync(devPtr Addr) *Error {
 	if err := c.wait(api, waiting{}); err != nil {
 		return err
 	}
-	return t.rt.free(api, "devPtr", devPtr)
+	return t.free(api, "devPtr", devPtr)
 }
 
 // free gives device memory back to the device it is on, which need not be the current one.
-func (rt *Runtime) free(api, arg string, p Addr) *Error {
+func (t *Thread) free(api, arg string, p Addr) *Error {
+	rt := t.rt
 	l := rt.drv.Locate(p)
 	switch l.Place {
 	case driver.Host:
@@ -251,7 +253,7 @@ func (rt *Runtime) free(api, arg string, p Addr) *Error {
 	case driver.Pageable:
 		return refused(api, arg, "%#x is no device memory", p)
 	case driver.Nowhere:
-		return refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p)
+		return refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p).because(Gone, p)
 	}
 	d := rt.byPhys(l.Device)
 	if d == nil {
@@ -261,7 +263,7 @@ func (rt *Runtime) free(api, arg string, p Addr) *Error {
 	if dev == nil {
 		return refused(api, arg, "%#x went with device %d, which was reset", p, d.user)
 	}
-	return rt.gaveBack(api, arg, p, dev.Free(p))
+	return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: d.user}, func() *Error { return rt.gaveBack(api, arg, p, dev.Free(p)) })
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.
@@ -275,5 +277,5 @@ func (rt *Runtime) gaveBack(api, arg string, p Addr, err error) *Error {
 	} else {
 		e.Text = fmt.Sprintf("%#x cannot be given back here", p)
 	}
-	return e
+	return e.because(Gone, p)
 }

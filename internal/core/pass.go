@@ -16,7 +16,7 @@ type pass struct {
 
 // passed notes that a copy between two places in context c went through.
 func (t *Thread) passed(c *Context, s *Stream, stream Handle, from, to driver.Location) {
-	if t.shared || t.rt.blocking || from.Place == driver.Pageable || to.Place == driver.Pageable {
+	if t.shared || t.rt.blocking || t.rt.watch != nil || from.Place == driver.Pageable || to.Place == driver.Pageable {
 		return
 	}
 	if from.Place == to.Place && (from.Device != c.dev.phys || to.Device != c.dev.phys) {

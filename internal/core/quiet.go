@@ -6,6 +6,7 @@ import "time"
 // after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and what
 // other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
+	rt.ending()
 	end := time.Now().Add(limit)
 	var streams []*Stream
 	for _, d := range rt.devices {

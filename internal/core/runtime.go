@@ -46,6 +46,9 @@ type Options struct {
 
 	// Log gets aclAppLog's lines, the errors the program is given, and what becomes of devices; nil discards them.
 	Log *slog.Logger
+
+	// Watch is told what the program does; nil if nobody watches.
+	Watch Watcher
 }
 
 // Runtime is the state of a process. Methods may be called concurrently.
@@ -59,6 +62,7 @@ type Runtime struct {
 	log      *slog.Logger     // immutable; may be nil
 	open     bool             // immutable; host and device memory are one (RC form)
 	blocking bool             // immutable; see Options.Blocking
+	watch    Watcher          // immutable; may be nil
 
 	contexts table[Context]
 	streams  table[Stream]
@@ -78,7 +82,7 @@ type Runtime struct {
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking}
+	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, watch: o.Watch}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
@@ -141,6 +145,7 @@ func (rt *Runtime) byPhys(phys int32) *Device {
 // Close ends all work and gives everything back: contexts, devices, the driver. No call is under way and none may
 // follow.
 func (rt *Runtime) Close() error {
+	rt.ending()
 	for _, d := range rt.devices {
 		d.destroyAll()
 	}

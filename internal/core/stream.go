@@ -63,7 +63,7 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	if c.dead.Load() {
 		return nil
 	}
-	s.queue = c.dev.dev.Load().NewQueue(driver.QueueOptions{Priority: int(priority), Sink: s})
+	s.queue = c.dev.dev.Load().NewQueue(driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.id})
 	s.handle = c.rt.streams.add(s)
 	s.hold()
 	c.streams[s] = struct{}{}
@@ -147,7 +147,11 @@ func (s *Stream) task(t *Thread) driver.Tag {
 	if !t.shared {
 		t.lastTask = n
 	}
-	return driver.Tag{Task: n, Thread: t.id}
+	tag := driver.Tag{Task: n, Thread: t.id}
+	if w := s.rt.watch; w != nil {
+		tag.Site = w.Site(t)
+	}
+	return tag
 }
 
 // admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
@@ -268,6 +272,7 @@ func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32)
 		return noContext(api)
 	}
 	*stream = s.handle
+	t.given(s.resource(false))
 	t.rt.streamState(s, abi.StreamStateCreatePost)
 	return nil
 }
@@ -309,13 +314,15 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 	if s == c.def {
 		return refused(api, "stream", "is the default stream, which lives as long as its context")
 	}
-	if !force {
-		t.unsubscribeOwn(s)
-	}
-	if !s.end(force) {
-		return fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream))
-	}
-	return nil
+	return t.gives(s.resource(force), func() *Error {
+		if !force {
+			t.unsubscribeOwn(s)
+		}
+		if !s.end(force) {
+			return fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream)).because(Gone, uintptr(stream))
+		}
+		return nil
+	})
 }
 
 // SynchronizeStream is aclrtSynchronizeStream.

@@ -20,6 +20,7 @@ type Thread struct {
 	nearDst  places  // and wrote
 	pass     pass    // what its checks have shown
 	limits   *Stream // whose core limits the thread uses
+	caller   Caller  // knows what the thread is doing; nil unless somebody watches
 }
 
 // NewThread makes the state of a thread that has no context. id is the operating system's number of it.
@@ -49,6 +50,9 @@ func (t *Thread) Done(err *Error) abi.Code {
 	}
 	if err.recorded() && !t.shared {
 		t.last = err.Code
+	}
+	if w := t.rt.watch; w != nil {
+		w.Refused(t, err)
 	}
 	t.remember(err)
 	t.logError(err)
@@ -101,7 +105,7 @@ func (t *Thread) use(explicit, primary *Context) {
 
 // noContext is the answer to a thread without a context.
 func noContext(api string) *Error {
-	return fail(api, abi.ErrRTContextNull, "", "this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first")
+	return fail(api, abi.ErrRTContextNull, "", "this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").because(NoContext, 0)
 }
 
 // stream finds the stream a handle names; NULL gives nil, which means the default stream of whatever context comes out.
@@ -115,7 +119,7 @@ func (t *Thread) stream(api, arg string, h Handle) (*Stream, *Error) {
 	if s := t.rt.streams.get(h); s != nil {
 		return s, nil
 	}
-	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed", uintptr(h))
+	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
 }
 
 // on returns the stream to submit to: s, or c's default stream. A stream of another context is refused.
@@ -124,7 +128,7 @@ func (c *Context) on(api string, s *Stream) (*Stream, *Error) {
 		return c.def, nil
 	}
 	if s.ctx != c {
-		return nil, fail(api, abi.ErrRTStreamContext, "stream", "stream %d belongs to context %#x, but %#x is current in this thread", s.id, uintptr(s.ctx.handle), uintptr(c.handle))
+		return nil, fail(api, abi.ErrRTStreamContext, "stream", "stream %d belongs to context %#x, but %#x is current in this thread", s.id, uintptr(s.ctx.handle), uintptr(c.handle)).because(OtherContext, 0)
 	}
 	return s, nil
 }

@@ -136,6 +136,7 @@ type Allocation struct {
 type Tag struct {
 	Task   uint32 // number of the task on its stream
 	Thread uint32 // submitting thread
+	Site   uint32 // where in the program it was submitted, for who watches; else 0
 }
 
 // Queue runs operations in the order they were given. Methods may be called concurrently.
@@ -168,8 +169,9 @@ type Queue interface {
 
 // QueueOptions are fixed when a queue is made.
 type QueueOptions struct {
-	Priority int  // 0 most urgent .. 7
-	Sink     Sink // told of failures; never nil
+	Priority int   // 0 most urgent .. 7
+	Sink     Sink  // told of failures; never nil
+	Number   int32 // of the stream it is for; drivers only hand it on
 }
 
 // Sink is told how queued work fails.

@@ -1,0 +1,251 @@
+package core
+
+import (
+	"fmt"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+)
+
+// Watcher is told what a program does: the checker. What a driver sees (queues, flags, waits) it learns by standing
+// between the core and the driver; a Watcher learns the rest: which thread does it, in which call, and what the core
+// refuses or silently puts right. Methods may be called concurrently, with no lock of the core held.
+type Watcher interface {
+	// Site names the call t is in. The number comes back in the tag of the task that the call submits.
+	Site(t *Thread) uint32
+
+	// Now is called before t carries op out itself.
+	Now(t *Thread, op *driver.Op)
+
+	// Given tells that the program has r from now on.
+	Given(t *Thread, r Resource)
+
+	// Taking tells that r is about to go, before anything is waited for or dropped; Taken that it has gone. Refusals of
+	// the core come before Taking; a driver may still refuse, and then there is no Taken.
+	Taking(t *Thread, r Resource)
+	Taken(t *Thread, r Resource)
+
+	// Refused tells that a call is answered with err.
+	Refused(t *Thread, err *Error)
+
+	// Doubted tells that a call did what it should hardly do.
+	Doubted(t *Thread, d Doubt)
+
+	// Ending tells that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited for.
+	Ending(t *Thread)
+}
+
+// ResourceKind is what kind of thing a program gets and gives back.
+type ResourceKind uint8
+
+const (
+	DeviceMemory ResourceKind = iota
+	PinnedMemory
+	RegisteredMemory
+	StreamHandle
+	EventHandle
+	ContextHandle
+)
+
+// Resource is something a program has to give back.
+type Resource struct {
+	Kind   ResourceKind
+	Name   uintptr // address or handle
+	Size   uint64  // of memory, as the program asked for it
+	Number int32   // of a stream or an event, for people
+	Device int32   // user id
+	Forced bool    // Taking, Taken: what it has to do is dropped rather than waited for
+	Swept  bool    // Taking, Taken: it goes with its context, the program did not destroy it
+}
+
+// Mistake is what kind of mistake of the program an [Error] shows, where that is clear.
+type Mistake uint8
+
+const (
+	NoMistake      Mistake = iota
+	OutOfBounds            // past destMax, an allocation, a pitch
+	Gone                   // memory or a handle that is no longer alive, or never was; Error.Value says which
+	WrongDirection         // kind or attribute does not fit the memory
+	HostToHost             // asynchronous copy from host to host
+	NoContext              // the thread has none
+	OtherContext           // the stream belongs to another one
+)
+
+// because marks e as a mistake of a kind.
+func (e *Error) because(m Mistake, value uintptr) *Error {
+	e.Mistake, e.Value = m, value
+	return e
+}
+
+// Doubt is something a call did although it can hardly be meant.
+type Doubt struct {
+	Kind   DoubtKind
+	Text   string // what it is about
+	Addr   Addr   // the memory in question, or 0
+	Length uint64
+}
+
+// DoubtKind says what is doubtful.
+type DoubtKind uint8
+
+const (
+	WrongKind       DoubtKind = iota // the real direction of a copy is not the declared one
+	Pageable                         // an asynchronous copy waited, because of pageable memory
+	HostToHostAsync                  // an asynchronous copy from host to host was taken
+	MixedDirections                  // a batch with both directions
+	LostCallbacks                    // functions launched on a stream will never run: their thread unsubscribed
+)
+
+// Caller tells a watcher from where a thread calls. Faces that know give one to [Thread.SetCaller].
+type Caller interface {
+	// Calling is the number of the API function the thread is in and its arguments, which are good until it returns;
+	// false if it is in none.
+	Calling() (function uint32, arguments []uint64, in bool)
+
+	// Stack writes the return addresses of the program's functions into pcs, innermost first.
+	Stack(pcs []uintptr) int
+
+	// Frames writes what an interpreter says of its functions, innermost first: pairs of a name's number and a line.
+	Frames(named [][2]uint32) int
+}
+
+// SetCaller says who knows what the thread is doing.
+func (t *Thread) SetCaller(c Caller) { t.caller = c }
+
+// Caller is who knows what the thread is doing, or nil.
+func (t *Thread) Caller() Caller { return t.caller }
+
+// ID is the system's number of the thread, 0 if it is not known.
+func (t *Thread) ID() uint32 { return t.id }
+
+// Watch is who watches the runtime, or nil.
+func (rt *Runtime) Watch() Watcher { return rt.watch }
+
+// given tells a watcher that the program has r.
+func (t *Thread) given(r Resource) {
+	if w := t.rt.watch; w != nil {
+		w.Given(t, r)
+	}
+}
+
+// gives tells a watcher that r goes, around f, which makes it go.
+func (t *Thread) gives(r Resource, f func() *Error) *Error {
+	w := t.rt.watch
+	if w == nil {
+		return f()
+	}
+	w.Taking(t, r)
+	err := f()
+	if err == nil {
+		w.Taken(t, r)
+	}
+	return err
+}
+
+// tellNow tells a watcher that t is about to carry op out. Nobody else is to pay for the copy of op on the heap.
+//
+//go:noinline
+func (t *Thread) tellNow(op driver.Op) { t.rt.watch.Now(t, &op) }
+
+// doubt tells a watcher of something that can hardly be meant.
+func (t *Thread) doubt(kind DoubtKind, addr Addr, n uint64, format string, args ...any) {
+	if w := t.rt.watch; w != nil {
+		w.Doubted(t, Doubt{kind, fmt.Sprintf(format, args...), addr, n})
+	}
+}
+
+// compare tells a watcher when kind is not the direction between two places, although the call goes on.
+func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Location, src Addr, n uint64) {
+	if t.rt.watch == nil || t.rt.open {
+		return
+	}
+	var real abi.MemcpyKind
+	switch device := driver.OnDevice; {
+	case from.Place == device && to.Place == device:
+		real = abi.MemcpyDeviceToDevice
+	case from.Place == device:
+		real = abi.MemcpyDeviceToHost
+	case to.Place == device:
+		real = abi.MemcpyHostToDevice
+	default:
+		real = abi.MemcpyHostToHost
+	}
+	switch kind {
+	case real, abi.MemcpyDefault:
+	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice: // looked at where they are known
+	default:
+		t.doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, placeName(from.Place), placeName(to.Place))
+	}
+}
+
+// streamResource is s as a watcher knows it.
+func (s *Stream) resource(force bool) Resource {
+	return Resource{Kind: StreamHandle, Name: uintptr(s.handle), Number: s.id, Device: s.ctx.dev.user, Forced: force}
+}
+
+// resource is e as a watcher knows it.
+func (e *Event) resource() Resource {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Resource{Kind: EventHandle, Name: uintptr(e.handle), Number: int32(e.id), Device: e.ctx.dev.user}
+}
+
+// goWith ends a stream with its context.
+func (s *Stream) goWith(t *Thread) {
+	w := s.rt.watch
+	if w == nil {
+		s.end(true)
+		return
+	}
+	r := s.resource(true)
+	r.Swept = true
+	w.Taking(t, r)
+	s.end(true)
+	w.Taken(t, r)
+}
+
+// ending tells a watcher that the process ends, or the runtime does.
+func (rt *Runtime) ending() {
+	if rt.watch != nil {
+		rt.watch.Ending(nil)
+	}
+}
+
+// doubtPageable tells a watcher that an asynchronous copy is one of pageable memory.
+func (t *Thread) doubtPageable(op driver.Op) {
+	if t.rt.watch == nil {
+		return
+	}
+	for _, a := range [...]Addr{op.Src, op.Dst} {
+		if a != 0 && t.rt.drv.Locate(a).Place == driver.Pageable {
+			t.doubt(Pageable, a, op.N, "%#x is ordinary host memory", a)
+			return
+		}
+	}
+	t.doubt(Pageable, 0, 0, "a segment is ordinary host memory")
+}
+
+// doubtMixed tells a watcher of a batch that goes both ways.
+func (t *Thread) doubtMixed(b *batch) {
+	in, out := -1, -1
+	for i := range b.dst {
+		switch to, from := t.rt.drv.Locate(b.dst[i]).Place, t.rt.drv.Locate(b.src[i]).Place; {
+		case to == driver.OnDevice && from != driver.OnDevice:
+			in = i
+		case from == driver.OnDevice && to != driver.OnDevice:
+			out = i
+		}
+		if in >= 0 && out >= 0 {
+			t.doubt(MixedDirections, b.dst[i], b.size[i], "segment %d goes to a device, segment %d comes from one", in, out)
+			return
+		}
+	}
+}
+
+// sameSides is the mistake of a copy whose ends are both at p.
+func sameSides(p driver.Place) Mistake {
+	if p == driver.OnDevice {
+		return WrongDirection
+	}
+	return HostToHost
+}

@@ -1,0 +1,61 @@
+package finding
+
+// Rule is one kind of mistake. Names are stable: suppressions and scripts use them.
+type Rule struct {
+	Name     string
+	Severity Severity
+	Catches  string // what it finds, in one line
+	Advice   string // what to do
+}
+
+// Rules are all rules, in the order people read them.
+var Rules = []Rule{
+	{"host-read-in-flight", Error, "the host reads a destination before the copy into it is known to be complete",
+		"Synchronise the stream (aclrtSynchronizeStream), or wait for an event recorded behind the copy, before reading."},
+	{"host-write-in-flight", Error, "the host writes a source, or a destination, of a pending copy",
+		"Leave the buffer alone until the copy is known to be complete: synchronise first, or use a second buffer."},
+	{"stream-race", Error, "two tasks on different streams touch the same bytes, one writes, nothing orders them",
+		"Record an event behind the first task and let the other stream wait for it (aclrtStreamWaitEvent), or synchronise between them."},
+	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending",
+		"Synchronise before giving it back."},
+	{"unsynchronised-exit", Error, "the program ends with work that was never synchronised",
+		"Synchronise every stream (aclrtSynchronizeDevice) before aclFinalize and before the process ends."},
+	{"use-after-free", Error, "memory, a stream or an event is used after it was given back",
+		"Give it back after its last use, and forget its address."},
+	{"double-free", Error, "memory, a stream or an event is given back twice",
+		"Give it back once, in one place that owns it."},
+	{"leak", Error, "memory, a stream or an event is never given back",
+		"Free memory and destroy streams and events before aclrtResetDevice and aclFinalize."},
+	{"out-of-bounds", Error, "a copy or fill goes past destMax, past the end of its allocation, or its pitch runs out",
+		"Correct the size, or allocate as much as is copied."},
+	{"batch-overlap", Error, "segments of one unordered batch overlap where one is written",
+		"Segments of a batch run in any order: make them disjoint, or use two batches on one stream."},
+	{"wrong-direction", Error, "kind, or a batch attribute, disagrees with where the memory is",
+		"Give the direction the memory has. On some products the call fails, on others it copies the other way."},
+	{"pageable-async", Warning, "an asynchronous copy blocked because its host memory is not pinned",
+		"Allocate the host buffer with aclrtMallocHost, or register it with aclrtHostRegister."},
+	{"misaligned", Warning, "an asynchronous copy with an address that is not a multiple of 64",
+		"Align both addresses to 64 bytes; the documents of aclrtMemcpyAsync ask for it."},
+	{"host-to-host-async", Error, "an asynchronous copy from host to host",
+		"Use memcpy or aclrtMemcpy; products differ in what they make of it."},
+	{"mixed-directions", Error, "a batch with both directions",
+		"Make one batch for each direction."},
+	{"unset-descriptor", Error, "a descriptor copy whose descriptor was never set, or whose addresses are no longer alive",
+		"Set the descriptor (aclrtSetMemcpyDesc) before the copy runs, and keep its memory until it has run."},
+	{"uninitialised-read", Warning, "a copy out of device memory that nobody wrote",
+		"Write the memory first, or fill it with aclrtMemset."},
+	{"wrong-context", Error, "a stream of another context, or a thread that has none",
+		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context the stream was made in."},
+	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",
+		"Fork before the first acl call, or start the child with exec (Python: multiprocessing with \"spawn\")."},
+}
+
+// ByName is the rule with a name, or nil.
+func ByName(name string) *Rule {
+	for i := range Rules {
+		if Rules[i].Name == name {
+			return &Rules[i]
+		}
+	}
+	return nil
+}
