@@ -74,6 +74,7 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 // fromEnvironment are the variables Open reads.
 var fromEnvironment = []string{
 	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking,
+	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject,
 }
 
 // lookup reads a variable, if no option says the same.

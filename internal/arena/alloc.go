@@ -10,7 +10,7 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	if size == 0 {
 		return 0, fmt.Errorf("arena %s: allocation of 0 bytes", a.name)
 	}
-	if size > a.capacity {
+	if size > a.limit {
 		return 0, a.noMemory(size, "more than the capacity")
 	}
 	if size <= smallMax && !a.ownPages && o.Huge != Require {
@@ -35,9 +35,14 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 		a.mu.Unlock()
 		return 0, err
 	}
-	if need := a.missing(c, pages); need > 0 {
+	if need := a.missing(c, pages); need > 0 || a.fresh {
 		a.mu.Unlock()
-		err = a.back(c, n, pages, need, kind == kindLazy)
+		if err = a.open(c, n); err == nil {
+			err = a.back(c, n, pages, need, kind == kindLazy)
+		}
+		if err != nil {
+			a.shut(c, n)
+		}
 		a.mu.Lock()
 		if err != nil {
 			a.put(c, n, a.residentPages(c, n))
@@ -126,9 +131,12 @@ func (a *Arena) Free(addr uintptr) error {
 	size := e>>lastShift&offsetMask - off + 1
 	a.count--
 	a.live -= size
-	if e&kindMask == kindLazy {
+	switch {
+	case a.fresh:
+		a.setAside(c, n, (size+pageSize-1)>>pageShift, e&kindMask == kindLazy)
+	case e&kindMask == kindLazy:
 		a.retireLazy(c, n, (size+pageSize-1)>>pageShift)
-	} else {
+	default:
 		a.retire(c, n)
 	}
 	return nil
@@ -141,9 +149,15 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 		if a.closed {
 			return 0, fmt.Errorf("arena %s: %w", a.name, ErrClosed)
 		}
+		if a.live+size > a.limit {
+			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use", a.live, a.limit))
+		}
 		if c, ok := a.takeRun(n, aligned); ok {
 			a.cached -= a.residentPages(c, n) << pageShift
 			return c, nil
+		}
+		if a.recall() {
+			continue
 		}
 		if a.limbo == 0 {
 			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough", a.live, a.capacity))

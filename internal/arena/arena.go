@@ -80,6 +80,8 @@ type Options struct {
 	WindowProt int     // unix.PROT_NONE or unix.PROT_READ|unix.PROT_WRITE
 	WindowAt   uintptr // 0, or a 2 MiB aligned address inside a reservation ([Reserve])
 	OwnPages   bool    // no two allocations share a page (they take whole chunks)
+	Fresh      bool    // freed addresses are set aside and closed (see aside.go); implies OwnPages
+	Limit      uint64  // bytes that may be live at one time; 0: Capacity
 	Budget     *Budget // shared by all arenas of the process; nil for no limit
 	CacheLimit uint64  // free bytes kept resident before holes are punched; 0: 256 MiB
 
@@ -139,6 +141,9 @@ type Arena struct {
 	fd          int      // the memfd; owned by the arena
 	reserved    bool     // the window lies in a caller's reservation
 	ownPages    bool     //
+	fresh       bool     //
+	prot        int      // of the window where it is open
+	limit       uint64   // of live bytes
 	cacheLimit  uint64   //
 	populateMax uint64   //
 	acct        *Account // nil without a budget
@@ -153,6 +158,7 @@ type Arena struct {
 	limbo    int       // guarded by mu; runs out of the bins that will come back
 	nextID   uint64    // guarded by mu
 	runs     runBins   // guarded by mu
+	aside    []run     // guarded by mu; freed runs that are not in the bins, oldest first; see aside.go
 	slabs    slabBins  // guarded by mu
 	live     uint64    // guarded by mu; as Stats
 	count    uint64    // guarded by mu; as Stats
@@ -182,9 +188,18 @@ func New(o Options) (*Arena, error) {
 		ext:         make([]atomic.Uint64, o.Capacity>>extentShift),
 		name:        o.Name,
 		reserved:    o.WindowAt != 0,
-		ownPages:    o.OwnPages,
+		ownPages:    o.OwnPages || o.Fresh,
+		fresh:       o.Fresh,
+		prot:        o.WindowProt,
+		limit:       min(o.Limit, o.Capacity),
 		cacheLimit:  o.CacheLimit,
 		populateMax: o.populateMax,
+	}
+	if a.limit == 0 {
+		a.limit = a.capacity
+	}
+	if a.fresh {
+		o.WindowProt = 0 // PROT_NONE; Alloc opens it
 	}
 	a.idle.L = &a.mu
 	if err := a.mapBoth(o.WindowProt, o.WindowAt); err != nil {
@@ -231,6 +246,9 @@ func (a *Arena) Base() uintptr { return a.base }
 
 // Capacity is the size of the window in bytes.
 func (a *Arena) Capacity() uint64 { return a.capacity }
+
+// Limit is how many bytes may be live at one time.
+func (a *Arena) Limit() uint64 { return a.limit }
 
 // Delta is what to add, wrapping, to a window address to get the engine's.
 func (a *Arena) Delta() uintptr { return a.delta }

@@ -13,14 +13,20 @@ import (
 
 // Goroutines allocate, free and look up at once. Each tags its allocations with
 // a function of their size, so a lookup that mixes two of them shows.
-func TestHammer(t *testing.T) {
+func TestHammer(t *testing.T) { hammer(t, Options{}) }
+
+// The same with addresses that are set aside, and closed, when they are freed.
+func TestHammerFresh(t *testing.T) { hammer(t, Options{Fresh: true, WindowProt: rw}) }
+
+func hammer(t *testing.T, o Options) {
 	const workers = 8
 	loops := 20000
-	if testing.Short() {
+	if testing.Short() || o.Fresh { // which takes several system calls each
 		loops = 2000
 	}
 	b := newBudget(func() (uint64, uint64, error) { return 8 * gib, 4 * gib, nil })
-	a := open(t, Options{Capacity: 64 << 20, CacheLimit: 4 << 20, Budget: b, populateMax: 4 << 20})
+	o.Capacity, o.CacheLimit, o.Budget, o.populateMax = 64<<20, 4<<20, b, 4<<20
+	a := open(t, o)
 	tag := func(size uint64) uint32 { return uint32(size*2654435761) ^ 0x5a5a }
 	var shared [64]atomic.Uintptr // addresses that may be freed at any moment
 	start := make(chan struct{})

@@ -139,6 +139,10 @@ func (a *Arena) invariants() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	total := int32(a.capacity >> chunkShift)
+	aside := map[int32]int32{}
+	for _, r := range a.aside {
+		aside[r.c] = r.n
+	}
 	var freeRuns, inBins int
 	var cached uint64
 	for c := int32(0); c < total; {
@@ -161,6 +165,10 @@ func (a *Arena) invariants() error {
 			n = -n
 			if e&isRun == 0 || e>>firstShift != uint64(c) {
 				return fmt.Errorf("run %d+%d has entry %#x", c, n, e)
+			}
+		case aside[c] > 0:
+			if n = aside[c]; e != 0 || a.residentPages(c, n) != 0 {
+				return fmt.Errorf("run %d+%d that was set aside has entry %#x and %d pages", c, n, e, a.residentPages(c, n))
 			}
 		default:
 			if n = 1; e != kindSlab {
@@ -196,6 +204,8 @@ func TestModel(t *testing.T) {
 			Name:        "model",
 			Capacity:    uint64(rapid.IntRange(1, 6).Draw(t, "extents")) * extentSize,
 			OwnPages:    rapid.Bool().Draw(t, "own pages"),
+			Fresh:       rapid.Bool().Draw(t, "fresh"),
+			WindowProt:  rapid.SampledFrom([]int{0, rw}).Draw(t, "protection"),
 			CacheLimit:  uint64(rapid.IntRange(1, 4).Draw(t, "cache")) << 20,
 			populateMax: 4 << 20,
 		})

@@ -23,9 +23,9 @@ var errNoPopulate = errors.New("MADV_POPULATE_WRITE not supported")
 
 // mapBoth makes the memfd and both mappings, and undoes all on error.
 func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
-	a.fd, err = memfd(a.name)
+	a.fd, err = Memfd(a.name, a.capacity)
 	if err != nil {
-		return fmt.Errorf("memfd_create: %w", err)
+		return err
 	}
 	undo := []func(){func() { unix.Close(a.fd) }}
 	defer func() {
@@ -33,12 +33,6 @@ func (a *Arena) mapBoth(prot int, at uintptr) (err error) {
 			undo[i]()
 		}
 	}()
-	if err := fileMayHave(a.capacity); err != nil {
-		return err
-	}
-	if err := unix.Ftruncate(a.fd, int64(a.capacity)); err != nil {
-		return fmt.Errorf("ftruncate to %d bytes: %w", a.capacity, err)
-	}
 	engine, err := a.reserve()
 	if err != nil {
 		return err
@@ -130,6 +124,19 @@ func Reserve(n uint64) (base uintptr, err error) {
 	return base, errors.Join(err, Unreserve(base+uintptr(n), uint64(p+extentSize-base)))
 }
 
+// ReserveAt is Reserve for n bytes, a multiple of 2 MiB, at this address, if nothing is there.
+func ReserveAt(base uintptr, n uint64) error {
+	p, _, e := unix.Syscall6(unix.SYS_MMAP, base, uintptr(n), unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED_NOREPLACE, ^uintptr(0), 0)
+	switch {
+	case e != 0:
+		return fmt.Errorf("reserve %d bytes of address space at %#x: %w", n, base, e)
+	case p != base: // a kernel before 4.17 takes the address for a wish
+		return errors.Join(fmt.Errorf("reserve %d bytes of address space at %#x: taken", n, base), Unreserve(p, n))
+	}
+	return nil
+}
+
 // Unreserve gives back n bytes that [Reserve] returned, with whatever is mapped there.
 func Unreserve(base uintptr, n uint64) error {
 	n = (n + pageSize - 1) &^ (pageSize - 1)
@@ -138,6 +145,14 @@ func Unreserve(base uintptr, n uint64) error {
 	}
 	if _, _, e := unix.Syscall(unix.SYS_MUNMAP, base, uintptr(n), 0); e != 0 {
 		return fmt.Errorf("unmap %d bytes: %w", n, e)
+	}
+	return nil
+}
+
+// protect changes the protection of whole pages.
+func protect(addr uintptr, n uint64, prot int) error {
+	if _, _, e := unix.Syscall(unix.SYS_MPROTECT, addr, uintptr(n), uintptr(prot)); e != 0 {
+		return e
 	}
 	return nil
 }
@@ -195,6 +210,22 @@ func mincore(addr uintptr, vec []byte) error {
 		return e
 	}
 	return nil
+}
+
+// Memfd makes an anonymous file of size bytes, all holes.
+func Memfd(name string, size uint64) (int, error) {
+	if err := fileMayHave(size); err != nil {
+		return -1, err
+	}
+	fd, err := memfd(name)
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("ftruncate to %d bytes: %w", size, err)
+	}
+	return fd, nil
 }
 
 // memfd makes an anonymous file. In a process without standard streams it must not become one of them: what is written to

@@ -332,7 +332,7 @@ func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 				}
 			}
 			q.segs.Add(dst, src, n)
-			if q.segs.Bytes >= batchSlice && !q.whole {
+			if q.segs.Bytes >= batchSlice && !q.whole && t.rt.watch == nil {
 				// What is valid can run while the rest is looked at.
 				if err := t.submitBatch(b, q); err != nil {
 					return err

@@ -153,6 +153,7 @@ func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, d
 	if c == nil {
 		return noContext(api)
 	}
+	t.giving(Resource{Kind: RegisteredMemory, Name: ptr, Size: size})
 	a, err := c.register(api, ptr, size, abi.HostRegMapped)
 	if err != nil {
 		return err
@@ -178,6 +179,7 @@ func (t *Thread) HostRegisterV2(ptr Addr, size uint64, flag uint32) *Error {
 	if c == nil {
 		return noContext(api)
 	}
+	t.giving(Resource{Kind: RegisteredMemory, Name: ptr, Size: size})
 	if _, err := c.register(api, ptr, size, flag); err != nil {
 		return err
 	}

@@ -397,7 +397,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 	case <-cancel:
 		return late()
 	}
-	for !s.runPending(by) {
+	for !t.runPending(s, by) {
 		select {
 		case <-by.more:
 		case <-by.ended:
@@ -412,7 +412,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 }
 
 // runPending runs what there is to be run at the moment; false if that was nothing.
-func (s *reportState) runPending(by *subscriber) bool {
+func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 	var n int
 	locked(&s.mu, func() { n = len(by.reports) })
 	ran := false
@@ -421,10 +421,18 @@ func (s *reportState) runPending(by *subscriber) bool {
 		if r == nil {
 			break
 		}
-		s.run(r)
+		t.serve(s, r)
 		ran = true
 	}
 	return ran
+}
+
+// serve runs a function; a watcher is told if its stream waits for it.
+func (t *Thread) serve(s *reportState, r *report) {
+	if w := t.rt.watch; w != nil && r.done != nil {
+		defer w.Serving(t, r.stream.id)()
+	}
+	s.run(r)
 }
 
 func notSubscribed(api string) *Error {

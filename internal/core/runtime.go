@@ -145,7 +145,7 @@ func (rt *Runtime) byPhys(phys int32) *Device {
 // Close ends all work and gives everything back: contexts, devices, the driver. No call is under way and none may
 // follow.
 func (rt *Runtime) Close() error {
-	rt.ending()
+	rt.Ending()
 	for _, d := range rt.devices {
 		d.destroyAll()
 	}

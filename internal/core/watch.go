@@ -17,7 +17,8 @@ type Watcher interface {
 	// Now is called before t carries op out itself.
 	Now(t *Thread, op *driver.Op)
 
-	// Given tells that the program has r from now on.
+	// Giving tells that host memory is about to be registered; Given that the program has r from now on.
+	Giving(t *Thread, r Resource)
 	Given(t *Thread, r Resource)
 
 	// Taking tells that r is about to go, before anything is waited for or dropped; Taken that it has gone. Refusals of
@@ -25,11 +26,17 @@ type Watcher interface {
 	Taking(t *Thread, r Resource)
 	Taken(t *Thread, r Resource)
 
+	// Serving tells that t runs a function for which a stream waits; the result is called when it has returned.
+	Serving(t *Thread, stream int32) (end func())
+
 	// Refused tells that a call is answered with err.
 	Refused(t *Thread, err *Error)
 
 	// Doubted tells that a call did what it should hardly do.
 	Doubted(t *Thread, d Doubt)
+
+	// Quiet runs what is queued and can run: the process is about to end. It does not count as a synchronisation.
+	Quiet()
 
 	// Ending tells that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited for.
 	Ending(t *Thread)
@@ -121,6 +128,13 @@ func (t *Thread) ID() uint32 { return t.id }
 // Watch is who watches the runtime, or nil.
 func (rt *Runtime) Watch() Watcher { return rt.watch }
 
+// giving tells a watcher that the program is about to have r.
+func (t *Thread) giving(r Resource) {
+	if w := t.rt.watch; w != nil {
+		w.Giving(t, r)
+	}
+}
+
 // given tells a watcher that the program has r.
 func (t *Thread) given(r Resource) {
 	if w := t.rt.watch; w != nil {
@@ -204,8 +218,8 @@ func (s *Stream) goWith(t *Thread) {
 	w.Taken(t, r)
 }
 
-// ending tells a watcher that the process ends, or the runtime does.
-func (rt *Runtime) ending() {
+// Ending tells a watcher that the process ends, or the runtime does: nothing of the program runs any more.
+func (rt *Runtime) Ending() {
 	if rt.watch != nil {
 		rt.watch.Ending(nil)
 	}

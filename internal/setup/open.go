@@ -47,16 +47,21 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 	if wrap != nil {
 		d = wrap(d)
 	}
-	return core.New(core.Options{
+	o := core.Options{
 		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Log: log,
-	}), nil
+	}
+	if s.Check != nil {
+		c := s.Check.open(d, warn, say)
+		o.Driver, o.Watch = c.Driver(), c
+	}
+	return core.New(o), nil
 }
 
 func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 	if s.Driver != softDriver {
 		return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
 	}
-	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say}
+	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil}
 	if s.Devices != 0 {
 		return soft.New(o)
 	}

@@ -23,6 +23,9 @@ const (
 	EnvLogStdout    = "ASCEND_LOG_PRINT_TO_STDOUT"
 	EnvLogPath      = "ASCEND_PROCESS_LOG_PATH"
 	EnvHome         = "ASCEND_HOME_PATH"
+	EnvCheck        = "ROPEWAY_CHECK"
+	EnvCheckReport  = "ROPEWAY_CHECK_REPORT"
+	EnvInject       = "ROPEWAY_INJECT"
 )
 
 // DefaultDevices is how many devices there are when nobody says.
@@ -42,7 +45,8 @@ type Settings struct {
 	Visible      *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
 	Log          LogSettings
-	Home         string // ASCEND_HOME_PATH: where package versions are read
+	Home         string         // ASCEND_HOME_PATH: where package versions are read
+	Check        *CheckSettings // nil: the program is not checked
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
 	Notes []string
@@ -77,6 +81,7 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		Blocking:     r.blocking(),
 		Log:          r.log(),
 		Home:         r.value(EnvHome),
+		Check:        r.check(),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,8 +21,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Run puts a driver to the test. open makes a fresh one each time; the suite closes what it opened.
-func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
+// Run puts a driver to the test. open makes a fresh one each time; the suite closes what it opened. What
+// the driver does not promise is named in except.
+func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) {
 	for _, tt := range []struct {
 		name string
 		test func(*env)
@@ -72,6 +74,9 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver) {
 		{"ManyQueues", testManyQueues},
 		{"CopyAllocatesNothing", testCopyAllocs},
 	} {
+		if slices.Contains(except, tt.name) {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			Watch(t, 3*time.Minute)
 			tt.test(setup(t, open))

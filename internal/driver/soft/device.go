@@ -45,7 +45,7 @@ func (v *device) Free(addr uintptr) error {
 }
 
 func (v *device) Memory() (free, total uint64) {
-	total = v.arena.Capacity()
+	total = v.arena.Limit()
 	if live := v.arena.Stats().Live; live < total {
 		free = total - live
 	}

@@ -10,6 +10,7 @@ package soft
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Options struct {
 	Memory   uint64            // bytes of each device, at most; 0: 64 GiB
 	Open     bool              // the host may touch device memory (RC form, where both are one)
 	OwnPages bool              // every pinned allocation has pages of its own
+	Guard    bool              // made for the checker: see guard.go; implies OwnPages
 	Warn     func(text string) // told what the user should know, one line each; may be nil
 }
 
@@ -45,10 +47,13 @@ type Driver struct {
 	warn     func(string)
 	prot     int // of device windows
 	ownPages bool
+	guard    bool
+	seed     maphash.Seed // of Sum
 
 	base   uintptr // start of the device windows
 	shift  uint    // log2 of the bytes between two of them
-	memory uint64  // capacity of an arena, at most
+	memory uint64  // bytes of memory of a device, at most
+	window uint64  // bytes of addresses of an arena, at most: memory, or more to guard
 
 	windows []atomic.Pointer[arena.Arena] // by physical device; set once, when it is first opened
 	host    atomic.Pointer[arena.Arena]   // pinned host memory; set once
@@ -58,6 +63,7 @@ type Driver struct {
 	mu     sync.Mutex // held while arenas are made and closed
 	opened []bool     // guarded by mu
 	warned bool       // guarded by mu
+	pinned uintptr    // guarded by mu; start of the addresses reserved for pinned memory, to guard; else 0
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -82,6 +88,8 @@ func New(o Options) (*Driver, error) {
 		warn:     o.Warn,
 		prot:     unix.PROT_NONE,
 		ownPages: o.OwnPages,
+		guard:    o.Guard,
+		seed:     maphash.MakeSeed(),
 		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
 		opened:   make([]bool, o.Devices),
 	}
@@ -90,21 +98,34 @@ func New(o Options) (*Driver, error) {
 	}
 	want := max(o.Memory, leastMemory)
 	d.memory = arena.Fit(want, d.budget.Limit(), d.budget.Available())
+	d.window = d.memory
+	if d.guard {
+		d.window = max(d.memory, guardWindow)
+	}
 	asked := o.Memory != defaultMemory // less than the default is no news
 	for {
 		err := d.reserve(o.Devices)
 		if err == nil {
 			break
 		}
+		if d.window /= 2; d.window >= d.memory {
+			continue
+		}
 		if d.memory/2 < leastMemory {
 			return nil, fmt.Errorf("%w: no address space for %d devices; raise ulimit -v or have fewer: %v", driver.ErrNoMemory, o.Devices, err)
 		}
 		d.memory = d.memory / 2 &^ (2<<20 - 1)
+		d.window = d.memory
 		asked = true
 	}
 	if d.memory < want && asked {
 		d.warned = true
 		d.warn(fmt.Sprintf("each device has %d MiB of memory, not %d MiB: the machine or its limits (ulimit -v?) allow no more", d.memory>>20, want>>20))
+	}
+	if d.guard { // the span of pinned memory is asked for before there is any
+		if _, err := d.hostArena(); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
 	return d, nil
 }
@@ -113,12 +134,12 @@ func New(o Options) (*Driver, error) {
 // engine's views, pinned memory (twice), and something for the program.
 func (d *Driver) reserve(devices int) error {
 	const others = 256 << 20
-	d.shift = uint(bits.Len64(d.memory - 1))
+	d.shift = uint(bits.Len64(d.window - 1))
 	base, err := arena.Reserve(uint64(devices) << d.shift)
 	if err != nil {
 		return err
 	}
-	beside := uint64(devices+2)*d.memory + others
+	beside := uint64(devices+2)*d.window + others
 	room, err := arena.Reserve(beside)
 	if err != nil {
 		return errors.Join(err, arena.Unreserve(base, uint64(devices)<<d.shift))
@@ -133,13 +154,13 @@ func (d *Driver) Name() string { return "soft" }
 // Devices implements driver.Driver.
 func (d *Driver) Devices() int { return len(d.windows) }
 
-// newArena makes an arena of d.memory bytes, or of half as often as needed: where a ulimit or a sanitizer leaves
+// newArena makes an arena of window bytes, or of half as often as needed: where a ulimit or a sanitizer leaves
 // little address space, a small device is better than none. d.mu is held.
-func (d *Driver) newArena(name string, prot int, at uintptr) (*arena.Arena, error) {
-	for size := d.memory; ; size = size / 2 &^ (2<<20 - 1) {
+func (d *Driver) newArena(name string, prot int, at uintptr, window uint64) (*arena.Arena, error) {
+	for size := window; ; size = size / 2 &^ (2<<20 - 1) {
 		a, err := arena.New(arena.Options{
 			Name: name, Capacity: size, WindowProt: prot, WindowAt: at, Budget: d.budget,
-			OwnPages: d.ownPages && at == 0,
+			OwnPages: d.ownPages && at == 0, Fresh: d.guard, Limit: d.memory,
 		})
 		switch {
 		case err == nil && size < d.memory && !d.warned:
@@ -168,7 +189,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	a := d.windows[i].Load()
 	if a == nil {
 		var err error
-		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift); err != nil {
+		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift, d.window); err != nil {
 			return nil, err
 		}
 		d.windows[i].Store(a)
@@ -254,9 +275,18 @@ func (d *Driver) Close() error {
 	if a := d.host.Swap(nil); a != nil {
 		errs = append(errs, a.Close())
 	}
+	if d.pinned != 0 {
+		errs = append(errs, arena.Unreserve(d.pinned, d.pinnedWindow()))
+		d.pinned = 0
+	}
 	if d.base != 0 {
 		errs = append(errs, arena.Unreserve(d.base, uint64(len(d.windows))<<d.shift))
 		d.base = 0
+	}
+	for _, block := range d.hosts.byHost.load() {
+		for _, s := range block {
+			errs = append(errs, s.reg.giveBack())
+		}
 	}
 	for _, block := range d.hosts.byAlias.load() {
 		for _, s := range block {

@@ -50,6 +50,9 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	}
 	if r, ok := d.hosts.find(addr); ok {
 		if r.room(addr) >= n {
+			if r.second != nil && !mapped(r.host(addr), n) {
+				return 0, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n, addr)
+			}
 			return r.engine(addr), nil
 		}
 		if !pageable || r.alias != 0 && addr-r.alias < uintptr(r.size) {
@@ -112,6 +115,11 @@ func (d *Driver) exec(op *driver.Op, at *atomic.Pointer[job]) error {
 // move carries out a copy or a fill: here if it is small, in chunks if it is large.
 func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (err error) {
 	defer guarded(debug.SetPanicOnFault(true), &err)
+	if d.guard {
+		if done, err := d.inPieces(op, pageable, at); done {
+			return err
+		}
+	}
 	switch op.Kind {
 	case driver.OpCopy:
 		return d.copy(op, pageable, at)
@@ -314,6 +322,14 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 		return b, err
 	}
 	defer guarded(debug.SetPanicOnFault(true), &err)
+	if d.guard {
+		part := b[:0]
+		err = d.each(addr, n, func(at uintptr, n uint64) error {
+			part = append(part, bytesAt(at, n)...)
+			return nil
+		})
+		return b, err
+	}
 	copy(b[:], bytesAt(from, n))
 	return b, nil
 }
@@ -375,7 +391,11 @@ func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if d.arenaOf(src) == nil {
+	switch {
+	case d.arenaOf(src) != nil:
+	case d.guard:
+		return d.each(src, n, func(at uintptr, n uint64) error { memcopy.ProbeRead(at, uintptr(n)); return nil })
+	default:
 		memcopy.ProbeRead(from, uintptr(n))
 	}
 	return nil
@@ -387,7 +407,11 @@ func (d *Driver) probeTo(dst uintptr, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if d.arenaOf(dst) == nil {
+	switch {
+	case d.arenaOf(dst) != nil:
+	case d.guard:
+		return d.each(dst, n, func(at uintptr, n uint64) error { memcopy.ProbeWrite(at, uintptr(n)); return nil })
+	default:
 		memcopy.ProbeWrite(to, uintptr(n))
 	}
 	return nil

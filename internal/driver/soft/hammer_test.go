@@ -29,10 +29,13 @@ type ground struct {
 	dev driver.Device
 }
 
-func newGround(t *testing.T) *ground {
+func newGround(t *testing.T) *ground { return newGroundWith(t, Options{}) }
+
+func newGroundWith(t *testing.T, o Options) *ground {
 	many(t)
 	drivertest.Watch(t, 2*time.Minute)
-	g := &ground{T: t, d: open(t, Options{Devices: 1, Memory: 256 << 20})}
+	o.Devices, o.Memory = 1, 256<<20
+	g := &ground{T: t, d: open(t, o)}
 	var err error
 	if g.dev, err = g.d.Open(0); err != nil {
 		t.Fatal(err)

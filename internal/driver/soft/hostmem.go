@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -15,6 +16,15 @@ type registration struct {
 	alias  uintptr // device address, 0 if not mapped
 	device int32   // whose address alias is
 	id     uint64
+	second *second // what the engine sees elsewhere; nil without Guard or if there is nothing
+}
+
+// host is the program's address of addr, a host or a device address of the range.
+func (r *registration) host(addr uintptr) uintptr {
+	if uint64(addr-r.start) < r.size {
+		return addr
+	}
+	return addr - r.alias + r.start
 }
 
 // room is how many bytes there are from addr, a host or a device address, to the end.
@@ -27,10 +37,11 @@ func (r *registration) room(addr uintptr) uint64 {
 
 // engine is where the engine finds addr, a host or a device address of the range.
 func (r *registration) engine(addr uintptr) uintptr {
-	if uint64(addr-r.start) < r.size {
-		return addr
+	addr = r.host(addr)
+	if r.second != nil {
+		return r.second.engine(addr)
 	}
-	return addr - r.alias + r.start
+	return addr
 }
 
 // hostRanges holds what is registered. A mapped range is known under two addresses: the program's own, and a device
@@ -78,7 +89,12 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 			return 0, fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err)
 		}
 		r.alias = alias
-		h.byAlias.insert(&span{alias, r})
+	}
+	if d.guard && d.arenaOf(addr) == nil {
+		r.second = double(addr, addr+uintptr(n))
+	}
+	if mapped {
+		h.byAlias.insert(&span{r.alias, r})
 	}
 	h.byHost.insert(&span{addr, r})
 	return r.alias, nil
@@ -96,11 +112,12 @@ func (d *Driver) Unregister(addr uintptr) error {
 		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
 	}
 	h.byHost.remove(s)
+	var err error
 	if a := s.reg.alias; a != 0 {
 		h.byAlias.remove(h.byAlias.find(a))
-		return arena.Unreserve(a, aliasBytes(s.reg.size))
+		err = arena.Unreserve(a, aliasBytes(s.reg.size))
 	}
-	return nil
+	return errors.Join(err, s.reg.giveBack())
 }
 
 // Mapped implements driver.Driver.
@@ -143,7 +160,15 @@ func (d *Driver) hostArena() (*arena.Arena, error) {
 	if a := d.host.Load(); a != nil {
 		return a, nil
 	}
-	a, err := d.newArena("ropeway-pinned", readWrite, 0)
+	at := uintptr(0)
+	if d.guard {
+		var err error
+		if at, err = reservePinned(d.pinnedWindow()); err != nil {
+			return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
+		}
+		d.pinned = at
+	}
+	a, err := d.newArena("ropeway-pinned", readWrite, at, d.pinnedWindow())
 	if err != nil {
 		return nil, err
 	}

@@ -139,8 +139,14 @@ func TestCopy2DOverTwoAllocations(t *testing.T) {
 }
 
 // Registrations come and go beside copies and lookups of others.
-func TestHammerRegister(t *testing.T) {
-	g := newGround(t)
+func TestHammerRegister(t *testing.T) { hammerRegister(t, newGround(t), 500) }
+
+// With Guard each of them moves memory there and back, beside that of others.
+func TestHammerRegisterGuard(t *testing.T) {
+	hammerRegister(t, newGroundWith(t, Options{Guard: true}), 50)
+}
+
+func hammerRegister(t *testing.T, g *ground, times int) {
 	dev, err := g.dev.Alloc(1<<20, driver.PageNormal)
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +160,7 @@ func TestHammerRegister(t *testing.T) {
 	crowd(8, func(i int, rnd *rand.Rand) {
 		q, failed := g.queue()
 		mine := all[i*each : (i+1)*each]
-		for n := range rounds(500) {
+		for n := range rounds(times) {
 			at := addressOf(mine) + uintptr(rnd.IntN(1000))
 			size := uint64(rnd.IntN(each-2000) + 1)
 			alias, err := g.d.Register(at, size, n%2 == 0, 0)

@@ -37,6 +37,12 @@ func TestConformanceOwnPages(t *testing.T) {
 	})
 }
 
+func TestConformanceGuard(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T) driver.Driver {
+		return open(t, Options{Devices: 2, Memory: 1 << 30, Guard: true})
+	})
+}
+
 func TestConformanceFaulty(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		return faulty.Wrap(open(t, Options{Devices: 2, Memory: 1 << 30}))

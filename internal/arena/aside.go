@@ -1,0 +1,71 @@
+package arena
+
+import "fmt"
+
+// An arena whose addresses are fresh hands out what was freed only when nothing else is left: an address that the
+// program kept for too long then belongs to nobody for as long as possible, and a use of it is recognised. Freed runs
+// stay out of the bins, in the order they were freed, closed in the window and without pages. When the bins
+// have no room, the older half of them comes back, and so on until there is room.
+
+// run is n chunks from c.
+type run struct{ c, n int32 }
+
+// setAside takes a run that left the index out of use. pages is how many its allocation had, lazy whether they came
+// as they were touched. mu is held, and let go meanwhile.
+func (a *Arena) setAside(c, n int32, pages uint64, lazy bool) {
+	charged := a.residentPages(c, n)
+	if lazy {
+		charged += a.missing(c, pages)
+	}
+	a.away()
+	a.shut(c, n)
+	a.punch(c, n, charged)
+	a.returned()
+	a.aside = append(a.aside, run{c, n})
+}
+
+// recall puts the older half of what was set aside into the bins and reports whether there was any. mu is held.
+func (a *Arena) recall() bool {
+	k := (len(a.aside) + 1) / 2
+	for _, r := range a.aside[:k] {
+		a.put(r.c, r.n, a.residentPages(r.c, r.n))
+	}
+	if a.aside = a.aside[k:]; len(a.aside) == 0 {
+		a.aside = nil
+	}
+	return k > 0
+}
+
+// open makes a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not held.
+func (a *Arena) open(c, n int32) error {
+	if !a.fresh || a.prot == 0 {
+		return nil
+	}
+	if err := protect(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, a.prot); err != nil {
+		return fmt.Errorf("open %d bytes: %w", uint64(n)<<chunkShift, err)
+	}
+	return nil
+}
+
+// shut undoes open. A window that cannot be closed (the kernel has a limit of mappings) stays open: nothing but a
+// finding is lost. mu is not held.
+func (a *Arena) shut(c, n int32) {
+	if a.fresh && a.prot != 0 {
+		protect(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, 0) //nolint:errcheck // see above
+	}
+}
+
+// Protect changes what the program may do with whole pages of the window; what the engine may do stays the same. prot
+// is a combination of PROT_READ and PROT_WRITE. The caller keeps the allocations alive that the pages belong to.
+func (a *Arena) Protect(lo, hi uintptr, prot int) error {
+	if lo%pageSize != 0 || hi%pageSize != 0 || lo > hi || lo < a.base || uint64(hi-a.base) > a.capacity {
+		return fmt.Errorf("arena %s: %#x to %#x are not whole pages of the window", a.name, lo, hi)
+	}
+	if lo == hi {
+		return nil
+	}
+	if err := protect(lo, uint64(hi-lo), prot); err != nil {
+		return fmt.Errorf("arena %s: protect %#x to %#x: %w", a.name, lo, hi, err)
+	}
+	return nil
+}

@@ -1,0 +1,240 @@
+//go:build linux
+
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// history is what is to be known about which chunks of a fresh arena were handed out.
+type history struct {
+	m     *model
+	used  []bool    // by chunk: handed out, and not recalled since
+	freed []uintptr // single chunks that are set aside, oldest first
+}
+
+// chunks are those of size bytes at addr.
+func (h *history) chunks(addr uintptr, size uint64) []bool {
+	c := uint64(addr-h.m.a.base) >> chunkShift
+	return h.used[c : c+(size+chunkSize-1)>>chunkShift]
+}
+
+// room tells whether n chunks in a row, at an extent if aligned, are good.
+func (h *history) room(size uint64, good func(c int) bool) bool {
+	n, run := int((size+chunkSize-1)>>chunkShift), 0
+	for c := range h.used {
+		if !good(c) {
+			run = 0
+		} else if run > 0 || size < extentSize || c%chunksInExt == 0 {
+			run++
+		}
+		if run == n {
+			return true
+		}
+	}
+	return false
+}
+
+// recalled makes chunks new that came back because there was no room elsewhere.
+func (h *history) recalled() {
+	clear(h.used)
+	for _, r := range h.m.live {
+		for i := range h.chunks(r.Start, r.Size) {
+			h.chunks(r.Start, r.Size)[i] = true
+		}
+	}
+	h.freed = nil
+	for _, r := range h.m.a.aside {
+		if r.n == 1 {
+			h.freed = append(h.freed, h.m.a.base+uintptr(r.c)<<chunkShift)
+		}
+		for c := r.c; c < r.c+r.n; c++ {
+			h.used[c] = true
+		}
+	}
+}
+
+func (h *history) alloc(size uint64) error {
+	unused := h.room(size, func(c int) bool { return !h.used[c] })
+	if err := h.m.alloc(size, AllocOptions{}); err != nil {
+		return err
+	}
+	if !unused {
+		defer h.recalled()
+	}
+	var got Range
+	for _, r := range h.m.live {
+		if r.ID == h.m.a.nextID {
+			got = r
+		}
+	}
+	if got.ID == 0 || got.Size != size { // out of memory
+		return nil
+	}
+	again := false
+	for i, c := range h.chunks(got.Start, size) {
+		again = again || c
+		h.chunks(got.Start, size)[i] = true
+	}
+	if again && unused {
+		return fmt.Errorf("%d bytes were handed out again at %#x, though there are addresses never used", size, got.Start)
+	}
+	// What was freed last is the last to come back.
+	if k := len(h.freed); again && k > 1 && h.freed[k-1] == got.Start && size <= chunkSize {
+		return fmt.Errorf("the address freed last, %#x, is handed out before %d others", got.Start, k-1)
+	}
+	return nil
+}
+
+// TestFreshModel: an address is handed out again only when every other one has been.
+func TestFreshModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, err := New(Options{
+			Name: "fresh", Capacity: uint64(rapid.IntRange(1, 3).Draw(t, "extents")) * extentSize, Fresh: true, WindowProt: rw,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		h := &history{m: &model{a: a, seen: map[uint64]bool{}}, used: make([]bool, a.capacity>>chunkShift)}
+		size := rapid.OneOf(rapid.Just[uint64](100), rapid.SampledFrom(modelSizes))
+		t.Repeat(map[string]func(*rapid.T){
+			"alloc": func(t *rapid.T) {
+				if err := h.alloc(size.Draw(t, "size")); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"free": func(t *rapid.T) {
+				if len(h.m.live) == 0 {
+					t.Skip("nothing to free")
+				}
+				i := rapid.IntRange(0, len(h.m.live)-1).Draw(t, "which")
+				if r := h.m.live[i]; r.Size <= chunkSize {
+					h.freed = append(h.freed, r.Start)
+				}
+				if err := h.m.free(i); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"": func(t *rapid.T) {
+				if err := h.m.check(); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
+}
+
+// In a window of n chunks the same address comes back after n allocations, not before.
+func TestFreshGoesRound(t *testing.T) {
+	a := open(t, Options{Capacity: 4 << 20, Fresh: true, WindowProt: rw})
+	n := int(a.capacity >> chunkShift)
+	seen := map[uintptr]bool{}
+	for i := range n {
+		p := alloc(t, a, 100)
+		if seen[p] {
+			t.Fatalf("allocation %d of %d: %#x again", i, n, p)
+		}
+		seen[p] = true
+		free(t, a, p)
+	}
+	if p := alloc(t, a, 100); !seen[p] {
+		t.Errorf("%#x is no chunk of the window", p)
+	}
+}
+
+// Freed memory faults, is given back to the kernel, and is open and empty when it is handed out again.
+func TestFreshClosesWhatIsFreed(t *testing.T) {
+	a := open(t, Options{Capacity: 8 << 20, Fresh: true, WindowProt: rw, populateMax: 2 << 20})
+	for _, size := range []uint64{100, 64 << 10, 1 << 20, 3 << 20} {
+		for range 5 {
+			p := alloc(t, a, size)
+			last := p + uintptr(size-1)
+			if faults(p) || faults(last) {
+				t.Fatalf("%d bytes: live memory faults", size)
+			}
+			if b := a.Bytes(p, size); b[0] != 0 || b[size-1] != 0 {
+				t.Errorf("%d bytes: not empty", size)
+			}
+			a.Bytes(p, size)[0], a.Bytes(p, size)[size-1] = 7, 7
+			free(t, a, p)
+			if !faults(p) || !faults(last) {
+				t.Errorf("%d bytes: freed memory does not fault", size)
+			}
+			if s := a.Stats(); s.Resident != 0 || s.Cached != 0 {
+				t.Errorf("%d bytes freed: %+v", size, s)
+			}
+		}
+	}
+	if p := alloc(t, a, 8<<20); faults(p) || faults(p+8<<20-1) {
+		t.Error("the whole window, handed out again, faults")
+	}
+}
+
+func TestProtect(t *testing.T) {
+	a := open(t, Options{Capacity: 8 << 20, Fresh: true, WindowProt: rw})
+	p := alloc(t, a, 3*pageSize)
+	if err := a.Protect(p+pageSize, p+2*pageSize, 0); err != nil {
+		t.Fatal(err)
+	}
+	if faults(p) || !faults(p+pageSize) || faults(p+2*pageSize) {
+		t.Error("not the second page alone is closed")
+	}
+	a.Bytes(p, 3*pageSize)[pageSize] = 9
+	if err := a.Protect(p+pageSize, p+2*pageSize, rw); err != nil {
+		t.Fatal(err)
+	}
+	if peek(p+pageSize) != 9 {
+		t.Error("what the engine wrote is not there")
+	}
+	for _, r := range [][2]uintptr{{p + 1, p + pageSize}, {p, p + 1}, {a.base - pageSize, a.base}, {p + pageSize, p}, {p, p + 16<<20}} {
+		if err := a.Protect(r[0], r[1], 0); err == nil {
+			t.Errorf("%#x to %#x: no error", r[0], r[1])
+		}
+	}
+	if err := a.Protect(p, p, 0); err != nil || faults(p) {
+		t.Errorf("nothing at all: %v", err)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	a := open(t, Options{Capacity: 8 << 20, Fresh: true, Limit: 3 << 20})
+	if a.Limit() != 3<<20 {
+		t.Fatal(a.Limit())
+	}
+	p := alloc(t, a, 2<<20)
+	for _, size := range []uint64{1<<20 + 1, 4 << 20} {
+		if _, err := a.Alloc(size, AllocOptions{}); !errors.Is(err, ErrNoMemory) {
+			t.Errorf("%d bytes more: %v", size, err)
+		}
+	}
+	alloc(t, a, 1<<20)
+	free(t, a, p)
+	alloc(t, a, 2<<20)
+	if s := a.Stats(); s.Live != 3<<20 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestReserveAt(t *testing.T) {
+	base, err := Reserve(8 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ReserveAt(base, 2<<20); err == nil {
+		t.Fatal("what is taken was reserved again")
+	}
+	if err := Unreserve(base, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReserveAt(base, 2<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := Unreserve(base, 2<<20); err != nil {
+		t.Fatal(err)
+	}
+}

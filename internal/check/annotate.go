@@ -1,0 +1,71 @@
+package check
+
+import (
+	"encoding/json"
+
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+)
+
+// What a program may tell the checker, or ask it: capi/include/ropeway/check.h.
+
+// InFlight tells whether a copy that is not known to be complete touches n bytes at addr.
+func (c *Checker) InFlight(addr uintptr, n uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, found := c.inFlight(addr, addr+uintptr(n), true)
+	return found
+}
+
+// Complete says that the program knows by its own means that the work on n bytes at addr that has run is complete.
+func (c *Checker) Complete(addr uintptr, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.known.clone()
+	c.shadow.each(addr, addr+uintptr(n), func(s *cell) {
+		if s.write != nil {
+			k.raise(s.write.line, s.write.n)
+		}
+		for _, r := range s.reads {
+			k.raise(r.line, r.n)
+		}
+	})
+	c.known = &k
+}
+
+// Findings is how many different findings there were so far.
+func (c *Checker) Findings() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.counts)
+}
+
+// Report is the findings so far as a JSON array.
+func (c *Checker) Report() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.kept
+	if list == nil {
+		list = []*finding.Finding{}
+	}
+	b, err := json.Marshal(list)
+	if err != nil {
+		return []byte("[]")
+	}
+	return b
+}
+
+// Judge looks at an access of the host to n bytes at addr that t tells of: no fault does, in a Go program.
+func (c *Checker) Judge(t *core.Thread, addr uintptr, n uint64, write bool) {
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.judgeAccess(c.whoIs(t), addr, addr+uintptr(n), write)
+}
+
+// Note tells who reads the report what could not be done.
+func (c *Checker) Note(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(text)
+}

@@ -1,0 +1,217 @@
+// Package check is the checker: it stands between the core and a driver, holds work back as long as the rules allow, and
+// judges every access to memory by what orders it.
+//
+// # How it judges
+//
+// Every queue is a line of numbered tasks. A clock says how far each line has come. A queue's clock is what happened before
+// its next task: its own tasks, what the host knew when the task was submitted, and what the flags it waited for knew. The
+// host has one clock for the whole process, known: what has been synchronised, or was found complete by a query, or came
+// before a callback. It is one for all threads: a thread that synchronised may have told others in ways nobody sees.
+//
+// A task is in flight from its submission until the host knows it to be complete, whether it has run or not. So what is
+// found does not depend on when things run, and findings come again when the program is run again.
+//
+// # Who owns what
+//
+// Checker.mu guards everything, unless it is immutable or said otherwise. Work of the driver, functions of the program and of
+// the core run with it released; a queue that is running something is marked so, and nobody else runs it.
+package check
+
+import (
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/finding"
+	"ropeway/internal/symbol"
+)
+
+// Options say what to check and where findings go.
+type Options struct {
+	Driver driver.Driver
+	Seed   uint64          // order of unordered work; 0 runs everything as late as possible
+	Depth  int             // how many tasks a stream may hold back; 0: 2048
+	Off    map[string]bool // rules that are not looked at
+	Inject []Injection
+	Sink   Sink // gets the findings; nil drops them
+}
+
+// Sink takes findings. The checker calls it with its lock held, one call at a time.
+type Sink interface {
+	Start(s finding.Start)
+	Finding(f *finding.Finding)
+	Note(text string)
+	End(e finding.End)
+}
+
+// Face is what the checker asks of who is between it and the program.
+type Face interface {
+	// Describe is a call for people: the function's name and its arguments.
+	Describe(function uint32, arguments []uint64) (name, text string)
+	// FrameName is what an interpreter called a frame: its file and its function.
+	FrameName(id uint32) (file, function string)
+	// SetSpans says which addresses to catch faults at: pairs of first address and end, sorted and disjoint. It takes no
+	// lock that calls are made with.
+	SetSpans(pairs []uint64)
+}
+
+// DefaultDepth is how far a program may run ahead of a device.
+const DefaultDepth = 2048
+
+// patience is how long work waits for the next call of the program before it runs by itself.
+const patience = 50 * time.Millisecond
+
+// Checker implements core.Watcher; [Checker.Driver] is what the core is to use.
+type Checker struct {
+	under  driver.Driver // immutable
+	guard  driver.Guard  // immutable; nil if host memory cannot be closed
+	seed   uint64        // immutable
+	depth  int           // immutable
+	off    map[string]bool
+	start  time.Time // immutable
+	drv    *watched  // immutable
+	calls  atomic.Uint64
+	ticker atomic.Bool // a goroutine looks after work that nobody forces
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	face     Face // nil: a Go program
+	closing  bool // the program's view of pinned memory is closed while copies are pending
+	queues   []*queue
+	byStream map[int32]*queue
+	lines    []uint64 // tasks given on each line so far
+	free     []uint32 // lines nobody uses
+	pending  int      // tasks submitted and not run
+	tasks    uint64
+	waiters  []chan struct{}
+	pool     []*task
+
+	known   *clock // what the host knows to be complete; replaced, never changed
+	shadow  shadow
+	sites   siteTable
+	stacks  stackTable
+	scratch scratch
+
+	memory  btree.Map[uintptr, *allocation] // live allocations by address
+	gone    btree.Map[uintptr, *allocation] // freed ones, until the address is used again
+	handles map[uintptr]*handle
+	runs    int    // borders between pages of different protection
+	born    uint64 // allocations and handles so far
+
+	serving   map[uint32]serving // functions of the program that run in the order of a stream, by thread
+	functions uint64             // how many have begun
+
+	inject  []*Injection
+	symbols *symbol.Table
+	kept    []*finding.Finding
+	sink    Sink
+	folded  map[foldKey]int
+	counts  []int
+	noted   map[string]bool
+	ended   bool
+}
+
+// New makes a checker around a driver.
+func New(o Options) *Checker {
+	if o.Depth <= 0 {
+		o.Depth = DefaultDepth
+	}
+	if o.Sink == nil {
+		o.Sink = drop{}
+	}
+	c := &Checker{
+		under: o.Driver, seed: o.Seed, depth: o.Depth, off: o.Off, start: time.Now(),
+		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
+		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{},
+		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, noted: map[string]bool{},
+	}
+	for i := range o.Inject {
+		c.inject = append(c.inject, &o.Inject[i])
+	}
+	c.guard, _ = o.Driver.(driver.Guard)
+	c.drv = &watched{Driver: o.Driver, c: c}
+	o.Sink.Start(finding.Start{Process: os.Getpid(), Command: os.Args, Seed: o.Seed, Depth: o.Depth})
+	return c
+}
+
+// Driver is the driver that the core is to use.
+func (c *Checker) Driver() driver.Driver { return c.drv }
+
+var _ core.Watcher = (*Checker)(nil)
+
+// SetFace says who knows the calls of the program.
+func (c *Checker) SetFace(f Face) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.face = f
+}
+
+// CloseMemory makes the checker close the program's view of pinned memory while copies are pending: somebody catches the
+// faults and asks Touch. Without it sources are compared with a snapshot.
+func (c *Checker) CloseMemory() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closing = c.guard != nil
+	c.tellSpans(span{})
+}
+
+// watched is the driver between the core and the one below.
+type watched struct {
+	driver.Driver
+	c *Checker
+}
+
+func (w *watched) Open(i int) (driver.Device, error) {
+	d, err := w.Driver.Open(i)
+	if err != nil {
+		return nil, err
+	}
+	return &device{Device: d, c: w.c, number: int32(i)}, nil
+}
+
+func (w *watched) NewFlag() driver.Flag { return &flag{c: w.c} }
+
+// Close ends the report: nothing happens any more.
+func (w *watched) Close() error {
+	w.c.end()
+	return w.Driver.Close()
+}
+
+// device makes queues that hold work back.
+type device struct {
+	driver.Device
+	c      *Checker
+	number int32
+}
+
+func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
+	c := d.c
+	q := &queue{c: c, sink: o.Sink, stream: o.Number, device: d.number}
+	o.Sink = q
+	q.inner = d.Device.NewQueue(o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.free); n > 0 {
+		q.line = c.free[n-1]
+		c.free = c.free[:n-1]
+	} else {
+		q.line = uint32(len(c.lines))
+		c.lines = append(c.lines, 0)
+	}
+	q.submitted = c.lines[q.line]
+	c.queues = append(c.queues, q)
+	c.byStream[q.stream] = q
+	return q
+}
+
+// Close takes the device's memory with it.
+func (d *device) Close() error {
+	d.c.sweep(d.number)
+	return d.Device.Close()
+}

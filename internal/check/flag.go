@@ -1,0 +1,97 @@
+package check
+
+import (
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// flag implements driver.Flag. Its clock is what had happened when it was last set.
+type flag struct {
+	c       *Checker
+	set     bool
+	at      int64
+	clock   clock
+	err     error    // it can never be set
+	setters []*queue // queues that will set it, by submission
+}
+
+var _ driver.Flag = (*flag)(nil)
+
+func (f *flag) ready() bool { return f.set || f.err != nil }
+
+// raise sets the flag at the end of what happened according to by. mu is held.
+func (f *flag) raise(by clock) {
+	f.set, f.err = true, nil
+	f.at = max(int64(time.Since(f.c.start)), f.at+1)
+	f.clock = by.clone()
+}
+
+// forget drops q from the queues that will set f. mu is held.
+func (f *flag) forget(q *queue) {
+	for i, s := range f.setters {
+		if s == q {
+			f.setters = append(f.setters[:i:i], f.setters[i+1:]...)
+			return
+		}
+	}
+}
+
+// Set implements driver.Flag: the host sets it, and knows what it knows.
+func (f *flag) Set() {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	f.raise(*f.c.known)
+	f.c.changed()
+}
+
+// IsSet implements driver.Flag: who asks lets one task go on.
+func (f *flag) IsSet() bool {
+	c := f.c
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !f.set {
+		if len(f.setters) > 0 {
+			c.advance(f.setters[0])
+		}
+		return false
+	}
+	c.learn(f.clock)
+	return true
+}
+
+// SetAt implements driver.Flag.
+func (f *flag) SetAt() int64 {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if !f.set {
+		return 0
+	}
+	return f.at
+}
+
+// Err implements driver.Flag.
+func (f *flag) Err() error {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	return f.err
+}
+
+// Wait implements driver.Flag.
+func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	c := f.c
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ok := c.until(timeout, cancel, f.ready, func() *queue {
+		if len(f.setters) == 0 {
+			return nil
+		}
+		return f.setters[0]
+	})
+	if ok && f.set {
+		c.learn(f.clock)
+	}
+	return ok
+}

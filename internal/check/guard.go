@@ -1,0 +1,373 @@
+package check
+
+import (
+	"fmt"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+const (
+	pageBytes = 4096
+	mostRuns  = 16384 // borders between pages of different protection: the kernel has room for so many, and for the rest
+	patienceN = 64    // mistakes on one page until it is left open
+)
+
+// How far a page is closed to the program.
+const (
+	open     uint8 = iota
+	readOnly       // a pending copy reads it
+	closed         // a pending copy writes it
+)
+
+// pageRun is pages of one allocation that can be closed.
+type pageRun struct {
+	lo, hi   uintptr
+	state    []uint8           // of each page
+	mistakes map[uintptr]uint8 // by page
+}
+
+func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes) }
+
+// runsOf is what can be closed of an allocation. mu is held.
+func (c *Checker) runsOf(a *allocation) []*pageRun {
+	if a.asked {
+		return a.runs
+	}
+	a.asked = true
+	if !c.closing || a.what == core.DeviceMemory {
+		return nil
+	}
+	for at := a.start; at < a.end(); {
+		lo, hi := c.guard.Closable(at, uint64(a.end()-at))
+		if lo >= hi {
+			break
+		}
+		a.runs = append(a.runs, &pageRun{lo: lo, hi: hi, state: make([]uint8, (hi-lo)/pageBytes)})
+		at = hi
+	}
+	return a.runs
+}
+
+// shut closes the host memory that a task will read or write, and takes a snapshot of what cannot be closed. mu is held.
+func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
+	if c.guard == nil || lo >= hi {
+		return
+	}
+	a := c.find(lo)
+	if a == nil || a.what == core.DeviceMemory {
+		return
+	}
+	want, rule := readOnly, "host-write-in-flight"
+	if write {
+		want = closed
+	}
+	if !c.on(rule) && !c.on("host-read-in-flight") {
+		return
+	}
+	left := lo
+	for _, r := range c.runsOf(a) {
+		if r.lo > left || r.hi <= left || left >= hi {
+			continue
+		}
+		if !c.close(r, left, min(hi, r.hi), want) {
+			break
+		}
+		left = min(hi, r.hi)
+	}
+	if left < hi && c.on("host-write-in-flight") {
+		t.sums = append(t.sums, sum{left, uint64(hi - left), c.guard.Sum(left, uint64(hi-left)), write})
+	}
+}
+
+// close makes the pages of [lo, hi) at least as closed as want; false if there are too many runs. mu is held.
+func (c *Checker) close(r *pageRun, lo, hi uintptr, want uint8) bool {
+	first, last := r.page(lo), r.page(hi-1)
+	for i := first; i <= last; {
+		if r.state[i] >= want {
+			i++
+			continue
+		}
+		j := i
+		for j <= last && r.state[j] < want {
+			j++
+		}
+		if c.runs >= mostRuns {
+			c.note(fmt.Sprintf("more than %d runs of pages would have to be closed: the sources of further copies are compared with a snapshot instead", mostRuns))
+			return false
+		}
+		if !c.protect(r, i, j, want) {
+			return false
+		}
+		i = j
+	}
+	return true
+}
+
+// protect gives pages i to j a state, and counts the borders. mu is held.
+func (c *Checker) protect(r *pageRun, i, j int, state uint8) bool {
+	access := driver.ReadWrite
+	switch state {
+	case readOnly:
+		access = driver.ReadOnly
+	case closed:
+		access = driver.NoAccess
+	}
+	lo, hi := r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes
+	if err := c.guard.Protect(lo, hi, access); err != nil {
+		c.note(fmt.Sprintf("pages of host memory cannot be closed (%v): sources of copies are compared with a snapshot instead", err))
+		return false
+	}
+	c.runs -= r.borders(i, j)
+	for k := i; k < j; k++ {
+		r.state[k] = state
+	}
+	c.runs += r.borders(i, j)
+	return true
+}
+
+// borders counts where protection changes between page i-1 and page j.
+func (r *pageRun) borders(i, j int) int {
+	n := 0
+	for k := max(i, 1); k <= min(j, len(r.state)-1); k++ {
+		if r.state[k] != r.state[k-1] {
+			n++
+		}
+	}
+	return n
+}
+
+// dropPages forgets the pages of an allocation that goes. mu is held.
+func (c *Checker) dropPages(a *allocation) {
+	for _, r := range a.runs {
+		c.runs -= r.borders(0, len(r.state))
+	}
+	a.runs, a.asked = nil, true
+}
+
+// compare looks whether the host memory of a task is what it was when it was submitted, where that is all one can do. mu
+// is held.
+func (c *Checker) compare(t *task) {
+	if t.calls != c.functions {
+		return // a function of the program may have written it in its turn
+	}
+	for _, s := range t.sums {
+		if c.guard.Sum(s.lo, s.n) == s.value {
+			continue
+		}
+		what := "the source"
+		if s.write {
+			what = "the destination"
+		}
+		if f, found := c.others(t, s); found && f.write {
+			continue // a copy wrote it; that is another rule
+		}
+		c.report(draft{
+			rule: "host-write-in-flight", role: "found", offence: t.who, others: []other{{"submitted", t.who}},
+			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),
+			summary: fmt.Sprintf("%s of %s was written while the copy was pending", what, c.task(t.who)),
+			advice:  "Between the submission and the synchronisation somebody wrote these bytes: leave the buffer alone, or use a second one.",
+		})
+	}
+}
+
+// others finds a task besides t that wrote the bytes of s since t was submitted.
+func (c *Checker) others(t *task, s sum) (f flight, found bool) {
+	p, wrote, lo, hi := c.shadow.pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
+	if p == nil {
+		return f, false
+	}
+	return flight{p.who, wrote, lo, hi}, true
+}
+
+// What to do about an access of the host.
+const (
+	notOurs  = iota // it is the program's own fault
+	goOn            // it is open now
+	stepOnce        // it is open for this instruction or system call; then Stepped is called
+)
+
+// Touch is what to do about an access of the host, and with which pages: see ropeway_touch in capi/shim/door.h.
+type Touch = struct {
+	What   uint32
+	Prot   uint32
+	Page   uintptr
+	Length uint64
+	Delta  uintptr // where the engine sees the pages: so much further
+}
+
+// Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where only the
+// instruction at pc says; pc is 0 for a system call. by knows the stack.
+func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch {
+	length := uintptr(n)
+	if length == 0 {
+		length = accessLength(pc)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
+	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	who := origin{thread: thread, site: &site{thread: thread, stack: stack, ignored: ignored(by)}}
+	a, r := c.runAt(addr)
+	if r == nil {
+		if gone := c.findGone(addr); gone != nil {
+			c.report(draft{
+				rule: "use-after-free", role: done(write), offence: who, lo: addr, hi: addr + length, memory: gone,
+				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
+			})
+			return Touch{What: notOurs}
+		}
+		if c.accessible(addr, write) {
+			return Touch{What: goOn}
+		}
+		return Touch{What: notOurs}
+	}
+	return c.judgeTouch(addr, addr+length, write, who, a, r)
+}
+
+// accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed for a
+// moment. mu is held, and released meanwhile.
+func (c *Checker) accessible(addr uintptr, write bool) bool {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return c.guard.Accessible(addr, write)
+}
+
+// judgeTouch is Touch for pages that are known. mu is held.
+func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocation, r *pageRun) Touch {
+	first := r.page(lo)
+	last := r.page(min(hi, r.hi) - 1)
+	most := readOnly // what the access can do with
+	if write {
+		most = open
+	}
+	mistake := c.judgeAccess(who, lo, min(hi, max(a.end(), lo+1)), write)
+	step := false
+	for i := first; i <= last; i++ {
+		if r.state[i] <= most {
+			continue // somebody else has opened it
+		}
+		page := r.lo + uintptr(i)*pageBytes
+		level := c.level(page, page+pageBytes)
+		if level > most && mistake && r.gaveUp(page) {
+			level = open
+		}
+		if level > most {
+			step = true
+			level = most
+		}
+		if level == open && !step && c.openAll(r) {
+			break
+		}
+		if !c.protect(r, i, i+1, level) {
+			return Touch{What: notOurs}
+		}
+	}
+	answer := Touch{What: goOn, Page: r.lo + uintptr(first)*pageBytes, Length: uint64(last+1-first) * pageBytes}
+	if step {
+		answer.What = stepOnce
+	}
+	if at, ok := c.guard.EngineView(answer.Page); ok {
+		answer.Delta = at - answer.Page
+	}
+	return answer
+}
+
+// gaveUp counts mistakes on a page; true when there were so many that it is left open.
+func (r *pageRun) gaveUp(page uintptr) bool {
+	if r.mistakes == nil {
+		r.mistakes = map[uintptr]uint8{}
+	}
+	if r.mistakes[page] < patienceN {
+		r.mistakes[page]++
+	}
+	return r.mistakes[page] >= patienceN
+}
+
+// openAll opens a whole run if nothing of it is in flight. mu is held.
+func (c *Checker) openAll(r *pageRun) bool {
+	if _, busy := c.inFlight(r.lo, r.hi, true); busy {
+		return false
+	}
+	return c.protect(r, 0, len(r.state), open)
+}
+
+// level is how far what is in flight closes [lo, hi). mu is held.
+func (c *Checker) level(lo, hi uintptr) uint8 {
+	if _, found := c.inFlight(lo, hi, false); found {
+		return closed
+	}
+	if _, found := c.inFlight(lo, hi, true); found {
+		return readOnly
+	}
+	return open
+}
+
+// runAt is the allocation and the pages that addr is in, or nil.
+func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
+	a := c.find(addr)
+	if a == nil { // behind the last byte there is still the rest of its page
+		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
+			if addr < (b.end()+pageBytes-1)&^(pageBytes-1) {
+				a = b
+			}
+			return false
+		})
+	}
+	if a == nil {
+		return nil, nil
+	}
+	for _, r := range a.runs {
+		if addr >= r.lo && addr < r.hi {
+			return a, r
+		}
+	}
+	return nil, nil
+}
+
+// Stepped closes again what Touch opened for one step.
+func (c *Checker) Stepped(t Touch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := t.Page; at < t.Page+uintptr(t.Length); at += pageBytes {
+		if _, r := c.runAt(at); r != nil {
+			i := r.page(at)
+			if level := c.level(at, at+pageBytes); r.state[i] < level {
+				c.protect(r, i, i+1, level)
+			}
+		}
+	}
+}
+
+// Window is where pinned memory lies.
+func (c *Checker) Window() (low, high uintptr) {
+	if c.guard == nil {
+		return 0, 0
+	}
+	return c.guard.Span()
+}
+
+// tellSpans tells the face where faults are ours: pinned memory, registered memory, and more. mu is held.
+func (c *Checker) tellSpans(more span) {
+	if c.face == nil || !c.closing {
+		return
+	}
+	var all spans
+	if lo, hi := c.guard.Span(); lo < hi {
+		all.add(lo, hi)
+	}
+	if more.lo < more.hi {
+		all.add(more.lo, more.hi)
+	}
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		if a.what == core.RegisteredMemory {
+			all.add(a.start, a.end())
+		}
+		return true
+	})
+	pairs := make([]uint64, 0, 2*len(all))
+	for _, s := range all {
+		pairs = append(pairs, uint64(s.lo), uint64(s.hi))
+	}
+	c.face.SetSpans(pairs)
+}

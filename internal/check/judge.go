@@ -1,0 +1,345 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// flight is an access that is in flight.
+type flight struct {
+	who    origin
+	write  bool
+	lo, hi uintptr // the bytes it shares with what was asked
+}
+
+// inFlight finds an access to [lo, hi) that the host does not know to be complete and that its own access, a write or a
+// read, collides with. mu is held.
+func (c *Checker) inFlight(lo, hi uintptr, write bool) (f flight, found bool) {
+	for _, q := range c.queues {
+		for _, t := range q.waiting {
+			if f, found = t.collides(lo, hi, write); found {
+				return f, true
+			}
+		}
+	}
+	if p, wrote, at, end := c.shadow.pending(*c.known, write, lo, hi); p != nil {
+		return flight{p.who, wrote, at, end}, true
+	}
+	return flight{}, false
+}
+
+// collides tells whether a task that has not run touches [lo, hi) and one of both writes.
+func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
+	for _, l := range t.led {
+		if l.lo < hi && lo < l.hi && (l.write || write) {
+			return flight{t.who, l.write, max(l.lo, lo), min(l.hi, hi)}, true
+		}
+	}
+	if hi <= t.lo || lo >= t.hi || !moves(t.op.Kind) {
+		return
+	}
+	touches(&t.op, func(l, h uintptr, w bool) bool {
+		if l < hi && lo < h && (w || write) {
+			f, found = flight{t.who, w, max(l, lo), min(h, hi)}, true
+		}
+		return !found
+	})
+	return f, found
+}
+
+// what a task does to memory, for people.
+func does(write bool) string {
+	if write {
+		return "writes"
+	}
+	return "reads"
+}
+
+// task names a task for people.
+func (c *Checker) task(who origin) string {
+	name := "a task"
+	if who.site != nil {
+		if n := c.name(who.site); n != "" {
+			name = n
+		}
+	}
+	return fmt.Sprintf("%s (task %d of stream %d)", name, who.task, who.stream)
+}
+
+// name is the function of a site, "" if it is not known.
+func (c *Checker) name(s *site) string {
+	switch {
+	case s.api != "":
+		return s.api
+	case s.inCall && c.face != nil:
+		name, _ := c.face.Describe(s.function, nil)
+		return name
+	}
+	return ""
+}
+
+// judgeSubmit looks at a task that is submitted. mu is held.
+func (c *Checker) judgeSubmit(t *task) {
+	t.lo, t.hi = ^uintptr(0), 0
+	touches(&t.op, func(lo, hi uintptr, write bool) bool {
+		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
+		c.judgeBounds(t.who, lo, hi, write)
+		c.shut(t, lo, hi, write)
+		return true
+	})
+	op := &t.op
+	if op.Kind == driver.OpCopy && (op.Dst|op.Src)%alignment != 0 && c.on("misaligned") {
+		c.judgeAlignment(t)
+	}
+	if op.Kind == driver.OpBatch && c.on("batch-overlap") {
+		if a, b, lo, hi, found := overlap(op.Segs.List); found {
+			c.report(draft{
+				rule: "batch-overlap", role: "submitted", offence: t.who, lo: lo, hi: hi, memory: c.find(lo),
+				summary: fmt.Sprintf("segments %d and %d of one batch share %d bytes, of which one writes", a, b, hi-lo),
+			})
+		}
+	}
+	c.foresee(t)
+	c.arm(t)
+}
+
+// alignment is what the documents of aclrtMemcpyAsync ask of addresses.
+const alignment = 64
+
+func (c *Checker) judgeAlignment(t *task) {
+	name, at := "dst", t.op.Dst
+	if at%alignment == 0 {
+		name, at = "src", t.op.Src
+	}
+	a := c.find(at)
+	if a == nil && c.find(t.op.Src) == nil {
+		return // a buffer of our own
+	}
+	c.report(draft{
+		rule: "misaligned", role: "submitted", offence: t.who, lo: at, hi: at + uintptr(t.op.N), memory: a,
+		summary: fmt.Sprintf("%s of an asynchronous copy is %#x, which is not a multiple of %d", name, at, alignment),
+	})
+}
+
+// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own.
+func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
+	a := c.find(lo)
+	if a == nil || hi <= a.end() {
+		return
+	}
+	c.report(draft{
+		rule: "out-of-bounds", role: "submitted", offence: who, lo: a.end(), hi: hi, memory: a,
+		summary: fmt.Sprintf("%d bytes behind the end of %d bytes of %s memory are %s", hi-a.end(), a.size, a.kind(), done(write)),
+	})
+}
+
+func done(write bool) string {
+	if write {
+		return "written"
+	}
+	return "read"
+}
+
+// judgeRun looks at a task that is about to run. mu is held.
+func (c *Checker) judgeRun(q *queue, t *task) {
+	p := &past{line: q.line, n: t.n, who: t.who}
+	c.compare(t)
+	touches(&t.op, func(lo, hi uintptr, write bool) bool {
+		c.enter(q, p, lo, hi, write)
+		return true
+	})
+	switch t.op.Kind {
+	case driver.OpDesc:
+		c.follow(q, p, &t.op)
+	case driver.OpOffset:
+		if bases, ok := c.peek(t.op.Src, 8); ok {
+			c.reach(q, p, uintptr(binary.LittleEndian.Uint64(bases)+t.op.SrcPitch), t.op.N, false)
+		}
+		if bases, ok := c.peek(t.op.Dst, 8); ok {
+			c.reach(q, p, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
+		}
+	}
+}
+
+// enter judges one access of a task against those before it. mu is held.
+func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
+	a := c.find(lo)
+	if a == nil || lo >= hi {
+		return
+	}
+	report := func(before *past, wrote bool, lo, hi uintptr) { c.race(p.who, write, before, wrote, lo, hi, a) }
+	if !write {
+		c.judgeWritten(p.who, a, lo, hi)
+		c.shadow.read(p, q.clock, lo, hi, report)
+		return
+	}
+	if a.what == core.DeviceMemory {
+		a.written.add(lo, hi)
+	}
+	c.shadow.wrote(p, q.clock, lo, hi, report)
+}
+
+func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+	if before.host {
+		c.collision(before.who, wrote, flight{who, write, lo, hi})
+		return
+	}
+	c.report(draft{
+		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo, hi: hi, memory: a,
+		summary: fmt.Sprintf("%s %s %d bytes that %s %s, and nothing orders the two", c.task(who), does(write), hi-lo, c.task(before.who), does(wrote)),
+	})
+}
+
+// judgeWritten looks whether device memory that is read was ever written.
+func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
+	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
+		return
+	}
+	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
+		c.report(draft{
+			rule: "uninitialised-read", role: "submitted", offence: who, lo: lo, hi: hi, memory: a,
+			summary: fmt.Sprintf("%d bytes of device memory are copied that nobody wrote", hi-lo),
+		})
+		a.written.add(lo, hi) // once is enough
+	}
+}
+
+// follow judges the copy that a descriptor describes now. mu is held.
+func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
+	a := c.find(op.Src)
+	l := op.Layout
+	for _, field := range [...]span{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
+		lo := op.Src + field.lo
+		if a == nil {
+			break
+		}
+		if at, end := a.written.missing(lo, lo+field.hi); at < end {
+			c.report(draft{
+				rule: "unset-descriptor", role: "submitted", offence: p.who, lo: op.Src, hi: op.Src + uintptr(op.N), memory: a,
+				summary: "a copy uses a descriptor that was never set",
+			})
+			return
+		}
+	}
+	b, ok := c.peek(op.Src, op.N)
+	if !ok {
+		return
+	}
+	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
+	c.reach(q, p, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false)
+	c.reach(q, p, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
+}
+
+// reach judges an access to an address that was found in device memory. mu is held.
+func (c *Checker) reach(q *queue, p *past, at uintptr, n uint64, write bool) {
+	if c.find(at) == nil && n > 0 {
+		gone := c.findGone(at)
+		what := "is no memory of the device"
+		if gone != nil {
+			what = "was freed before the copy ran"
+		}
+		c.report(draft{
+			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: at, hi: at + uintptr(n), memory: gone,
+			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
+		})
+		return
+	}
+	c.judgeBounds(p.who, at, at+uintptr(n), write)
+	c.enter(q, p, at, at+uintptr(n), write)
+}
+
+// peek reads device memory as it is now.
+func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
+	b := make([]byte, n)
+	err := c.under.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: at, N: n})
+	return b, err == nil
+}
+
+// foresee notes where a task will be led by device memory, if nothing that is pending writes that first. mu is held.
+func (c *Checker) foresee(t *task) {
+	op := &t.op
+	look := func(at uintptr, n uint64) []byte {
+		if _, pending := c.inFlight(at, at+uintptr(n), false); pending {
+			return nil
+		}
+		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
+			if lo, hi := a.written.missing(at, at+uintptr(n)); lo < hi && op.Kind == driver.OpOffset {
+				return nil
+			}
+		}
+		b, _ := c.peek(at, n)
+		return b
+	}
+	lead := func(at, n uint64, write bool) {
+		if n > 0 {
+			t.led = append(t.led, led{uintptr(at), uintptr(at + n), write})
+		}
+	}
+	switch op.Kind {
+	case driver.OpDesc:
+		if b := look(op.Src, op.N); b != nil {
+			n := uint64(binary.LittleEndian.Uint32(b[op.Layout.Length:]))
+			lead(binary.LittleEndian.Uint64(b[op.Layout.Src:]), n, false)
+			lead(binary.LittleEndian.Uint64(b[op.Layout.Dst:]), n, true)
+		}
+	case driver.OpOffset:
+		if b := look(op.Src, 8); b != nil {
+			lead(binary.LittleEndian.Uint64(b)+op.SrcPitch, op.N, false)
+		}
+		if b := look(op.Dst, 8); b != nil {
+			lead(binary.LittleEndian.Uint64(b)+op.DstPitch, op.N, true)
+		}
+	}
+}
+
+// judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a function
+// that runs in the order of a stream is judged like one of the task that calls it. mu is held.
+func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake bool) {
+	s, ok := c.serving[who.thread]
+	if !ok || who.thread == 0 {
+		return c.judgeHost(who, lo, hi, write)
+	}
+	p := &past{line: s.q.line, n: s.n, who: who, host: true}
+	report := func(before *past, wrote bool, lo, hi uintptr) {
+		mistake = true
+		c.collision(who, write, flight{before.who, wrote, lo, hi})
+	}
+	if write {
+		c.shadow.wrote(p, s.q.clock, lo, hi, report)
+	} else {
+		c.shadow.read(p, s.q.clock, lo, hi, report)
+	}
+	return mistake
+}
+
+// judgeHost looks at an access of the host that no stream orders. mu is held.
+func (c *Checker) judgeHost(who origin, lo, hi uintptr, write bool) bool {
+	f, found := c.inFlight(lo, hi, write)
+	if !found {
+		return false
+	}
+	c.collision(who, write, f)
+	return true
+}
+
+// collision reports an access of the host to what is in flight. mu is held.
+func (c *Checker) collision(who origin, write bool, f flight) {
+	rule, verb := "host-read-in-flight", "reads"
+	if write {
+		rule, verb = "host-write-in-flight", "writes"
+	}
+	subject := "the host"
+	if who.site != nil {
+		if n := c.name(who.site); n != "" {
+			subject = n
+		}
+	}
+	c.report(draft{
+		rule: rule, role: done(write), offence: who, others: []other{{"submitted", f.who}},
+		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
+		summary: fmt.Sprintf("%s %s %d bytes that %s %s and that is not known to be complete", subject, verb, f.hi-f.lo, c.task(f.who), does(f.write)),
+	})
+}

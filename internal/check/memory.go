@@ -1,0 +1,168 @@
+package check
+
+import (
+	"slices"
+
+	"ropeway/internal/core"
+)
+
+// allocation is memory that the program got from the API.
+type allocation struct {
+	what    core.ResourceKind
+	start   uintptr
+	size    uint64 // as the program asked for it
+	device  int32  // user id
+	phys    int32  // device memory: the driver's number
+	by      origin
+	born    uint64 // order of allocation
+	freed   bool
+	freedBy origin
+	leaked  bool  // it has been reported
+	written spans // device memory: what somebody wrote
+
+	runs  []*pageRun // host memory: pages that can be closed
+	asked bool       // runs is what there is
+}
+
+func (a *allocation) end() uintptr { return a.start + uintptr(a.size) }
+
+func (a *allocation) kind() string {
+	switch a.what {
+	case core.DeviceMemory:
+		return "device"
+	case core.PinnedMemory:
+		return "pinned"
+	}
+	return "registered"
+}
+
+// handle is a stream or an event.
+type handle struct {
+	r       core.Resource
+	by      origin
+	born    uint64
+	freed   bool
+	freedBy origin
+	leaked  bool
+}
+
+func (h *handle) kind() string {
+	if h.r.Kind == core.StreamHandle {
+		return "stream"
+	}
+	return "event"
+}
+
+// find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong to it,
+// up to the next one: a copy that goes too far starts in it.
+func (c *Checker) find(addr uintptr) *allocation {
+	var found *allocation
+	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
+		if addr < a.end() {
+			found = a
+		}
+		return false
+	})
+	return found
+}
+
+// findGone is the freed allocation that addr was in, nil if there is none.
+func (c *Checker) findGone(addr uintptr) *allocation {
+	var found *allocation
+	c.gone.Descend(addr, func(_ uintptr, a *allocation) bool {
+		if addr < a.end() {
+			found = a
+		}
+		return false
+	})
+	return found
+}
+
+// mostGone is how many freed allocations and handles are remembered.
+const mostGone = 100_000
+
+// remember enters a new allocation. mu is held.
+func (c *Checker) remember(a *allocation) {
+	for {
+		old := c.findGone(a.start)
+		if old == nil {
+			break
+		}
+		c.gone.Delete(old.start)
+	}
+	var within []uintptr
+	c.gone.Ascend(a.start, func(at uintptr, _ *allocation) bool {
+		if at >= a.end() {
+			return false
+		}
+		within = append(within, at)
+		return true
+	})
+	for _, at := range within {
+		c.gone.Delete(at)
+	}
+	c.memory.Set(a.start, a)
+}
+
+// forget takes an allocation out of the world. mu is held.
+func (c *Checker) forget(a *allocation, by origin) {
+	a.freed, a.freedBy = true, by
+	c.memory.Delete(a.start)
+	c.dropPages(a)
+	if a.what == core.RegisteredMemory {
+		return // its addresses are the program's own, and good for anything
+	}
+	c.shadow.forget(a.start, a.end())
+	if c.gone.Len() >= mostGone {
+		c.gone.PopMin()
+	}
+	c.gone.Set(a.start, a)
+}
+
+// span is a range of addresses.
+type span struct{ lo, hi uintptr }
+
+// spans are disjoint ranges, ascending, with a gap between any two.
+type spans []span
+
+// add makes [lo, hi) part of the set.
+func (s *spans) add(lo, hi uintptr) {
+	l := *s
+	i, _ := slices.BinarySearchFunc(l, lo, func(x span, lo uintptr) int {
+		if x.hi < lo {
+			return -1
+		}
+		return 1
+	})
+	j := i
+	for j < len(l) && l[j].lo <= hi {
+		lo, hi = min(lo, l[j].lo), max(hi, l[j].hi)
+		j++
+	}
+	if j == i+1 { // the usual case: no other element moves
+		l[i] = span{lo, hi}
+		return
+	}
+	*s = slices.Replace(l, i, j, span{lo, hi})
+}
+
+// missing is the first part of [lo, hi) that is not in the set; empty if all is.
+func (s spans) missing(lo, hi uintptr) (uintptr, uintptr) {
+	i, _ := slices.BinarySearchFunc(s, lo, func(x span, lo uintptr) int {
+		if x.hi <= lo {
+			return -1
+		}
+		return 1
+	})
+	if i < len(s) && s[i].lo <= lo {
+		lo = s[i].hi
+		i++
+	}
+	if lo >= hi {
+		return hi, hi
+	}
+	if i < len(s) {
+		hi = min(hi, s[i].lo)
+	}
+	return lo, hi
+}

@@ -1,0 +1,249 @@
+package check
+
+import (
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below, through
+// which it carries out what touches memory.
+type queue struct {
+	c      *Checker
+	sink   driver.Sink  // immutable
+	inner  driver.Queue // immutable
+	stream int32        // immutable; number of the stream
+	device int32        // immutable; physical number
+	line   uint32       // immutable
+
+	waiting   []*task // submitted and not begun
+	submitted uint64  // number of the last task on the line
+	running   uint64  // number of the task that somebody is carrying out; 0: none
+	calling   bool    // and that is a function of the program
+	closed    bool    // what is submitted is discarded
+	clock     clock   // what happened before the next task
+
+	timer   *time.Timer // runs while the head is a wait with a limit
+	expired bool        // it has fired
+
+	work     uint64 // number of the last task that moves memory or calls the program; 0: none
+	workBy   origin // where that was submitted
+	reported uint64 // work that has been reported as never synchronised
+	current  *task  // what is running
+	failure  error  // of the task that is running; written by the queue below, which has ended when it is read
+}
+
+// task is something queued.
+type task struct {
+	op    driver.Op
+	q     *queue
+	n     uint64 // on its line
+	known *clock // what the host knew when it was submitted
+	who   origin
+	sums  []sum   // what its host memory held then
+	lo    uintptr // everything it touches, as far as the operation says, is in [lo, hi)
+	hi    uintptr
+	led   []led  // where a descriptor will lead it, by what it holds now
+	calls uint64 // functions of the program that had begun when it was submitted
+	fails error  // injected: it fails with this when it runs
+}
+
+// led is a range that a task reaches through device memory.
+type led struct {
+	lo, hi uintptr
+	write  bool
+}
+
+// sum is a snapshot of host memory.
+type sum struct {
+	lo    uintptr
+	n     uint64
+	value uint64
+	write bool // it is a destination
+}
+
+var (
+	_ driver.Queue = (*queue)(nil)
+	_ driver.Sink  = (*queue)(nil)
+)
+
+// TaskFailed implements driver.Sink for the queue below.
+func (q *queue) TaskFailed(_ driver.Tag, err error) { q.failure = err }
+
+// Copy implements driver.Queue.
+func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
+	q.Submit(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+}
+
+// Submit implements driver.Queue: op runs when somebody wants it.
+func (q *queue) Submit(op driver.Op) {
+	c := q.c
+	c.called()
+	c.mu.Lock()
+	for len(q.waiting) >= c.depth && !q.closed {
+		if !c.advance(q) {
+			c.sleep(time.Time{}, nil)
+		}
+	}
+	t := c.newTask(q, op)
+	if q.closed {
+		c.mu.Unlock()
+		q.discard(t)
+		return
+	}
+	c.pending++
+	if op.Kind == driver.OpSet {
+		f := op.Flag.(*flag)
+		f.setters = append(f.setters, q)
+	}
+	if moves(op.Kind) {
+		c.tasks++
+		c.judgeSubmit(t)
+	}
+	if moves(op.Kind) || op.Kind == driver.OpCall {
+		q.work, q.workBy = t.n, t.who
+	}
+	q.waiting = append(q.waiting, t)
+	c.changed()
+	c.mu.Unlock()
+	c.lookAfter()
+}
+
+// newTask numbers a task. mu is held.
+func (c *Checker) newTask(q *queue, op driver.Op) *task {
+	var t *task
+	if n := len(c.pool); n > 0 {
+		t = c.pool[n-1]
+		c.pool = c.pool[:n-1]
+	} else {
+		t = new(task)
+	}
+	q.submitted++
+	c.lines[q.line] = q.submitted
+	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions}
+	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
+	return t
+}
+
+// recycle takes a task back that nobody looks at any more. mu is held.
+func (c *Checker) recycle(t *task) {
+	if len(c.pool) < 4096 {
+		*t = task{sums: t.sums, led: t.led}
+		c.pool = append(c.pool, t)
+	}
+}
+
+// discard ends a task without running it. mu is not held.
+func (q *queue) discard(t *task) {
+	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet {
+		q.c.mu.Lock()
+		f.forget(q)
+		if t.op.Err != nil && !f.set {
+			f.err = t.op.Err
+		}
+		q.c.changed()
+		q.c.mu.Unlock()
+	}
+	if t.op.Segs != nil {
+		t.op.Segs.Release()
+	}
+	if t.op.Done != nil {
+		t.op.Done()
+	}
+}
+
+// idle tells whether everything submitted is over. mu is held.
+func (q *queue) idle() bool { return len(q.waiting) == 0 && q.running == 0 }
+
+// over is the number of the last task that is over, and so are all before it. mu is held.
+func (q *queue) over() uint64 {
+	switch {
+	case q.running != 0:
+		return q.running - 1
+	case len(q.waiting) > 0:
+		return q.waiting[0].n - 1
+	}
+	return q.submitted
+}
+
+// Idle implements driver.Queue: a query lets one task go on.
+func (q *queue) Idle() bool {
+	c := q.c
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q.idle() {
+		c.learnOf(q, q.submitted)
+		return true
+	}
+	c.advance(q)
+	return false
+}
+
+// Stalled implements driver.Queue.
+func (q *queue) Stalled() bool {
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	if q.running != 0 {
+		return q.calling
+	}
+	return len(q.waiting) > 0 && q.c.needed(q) == nil
+}
+
+// Wait implements driver.Queue.
+func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	c := q.c
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	target := q.submitted
+	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
+	if ok {
+		c.learnOf(q, target)
+	}
+	return ok
+}
+
+// Drop implements driver.Queue.
+func (q *queue) Drop() {
+	c := q.c
+	c.mu.Lock()
+	list := q.take()
+	c.mu.Unlock()
+	q.inner.Drop()
+	for _, t := range list {
+		q.discard(t)
+	}
+}
+
+// take empties the queue. mu is held.
+func (q *queue) take() []*task {
+	list := q.waiting
+	q.waiting = nil
+	q.c.pending -= len(list)
+	q.stopTimer()
+	q.c.changed()
+	return list
+}
+
+// Shut implements driver.Queue.
+func (q *queue) Shut() {
+	q.c.mu.Lock()
+	q.closed = true
+	q.c.mu.Unlock()
+	q.Drop()
+}
+
+// Open implements driver.Queue.
+func (q *queue) Open() {
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	q.closed = false
+}
+
+func (q *queue) stopTimer() {
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	q.timer, q.expired = nil, false
+}

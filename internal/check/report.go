@@ -1,0 +1,131 @@
+package check
+
+import (
+	"os"
+
+	"ropeway/internal/finding"
+)
+
+// mostKept is how many findings are kept for who asks for them.
+const mostKept = 10_000
+
+// drop is a sink that keeps nothing.
+type drop struct{}
+
+func (drop) Start(finding.Start)      {}
+func (drop) Finding(*finding.Finding) {}
+func (drop) Note(string)              {}
+func (drop) End(finding.End)          {}
+
+// foldKey is what two findings have in common that are one for people.
+type foldKey struct {
+	rule   string
+	here   *stack
+	there  *stack
+	detail string
+}
+
+// draft is a finding before it has names: folding needs none, and most of a folded one is never written.
+type draft struct {
+	rule    string
+	summary string
+	role    string // what happened at the offence
+	offence origin
+	others  []other
+	lo, hi  uintptr // the bytes; lo == hi: none
+	memory  *allocation
+	advice  string // instead of the rule's
+	detail  string // tells findings apart that have the same stacks
+}
+
+type other struct {
+	role string
+	who  origin
+}
+
+// on tells whether a rule is looked at.
+func (c *Checker) on(rule string) bool { return !c.off[rule] }
+
+// report hands a finding out, or counts it if the same was there before. mu is held.
+func (c *Checker) report(d draft) {
+	rule := finding.ByName(d.rule)
+	if c.ended || c.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
+		return
+	}
+	key := foldKey{rule: d.rule, here: stackOf(d.offence), detail: d.detail}
+	if len(d.others) > 0 {
+		key.there = stackOf(d.others[0].who)
+	}
+	if i, ok := c.folded[key]; ok {
+		c.counts[i]++
+		if i < len(c.kept) {
+			c.kept[i].Count++
+		}
+		return
+	}
+	c.folded[key] = len(c.counts)
+	c.counts = append(c.counts, 1)
+	f := &finding.Finding{
+		Rule: d.rule, Severity: rule.Severity, Summary: d.summary, Advice: rule.Advice,
+		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1,
+	}
+	if d.advice != "" {
+		f.Advice = d.advice
+	}
+	for _, o := range d.others {
+		f.Others = append(f.Others, c.at(o.role, o.who))
+	}
+	if a := d.memory; a != nil {
+		f.Others = append(f.Others, c.at("allocated", a.by))
+		if a.freed {
+			f.Others = append(f.Others, c.at("freed", a.freedBy))
+		}
+	}
+	if d.hi > d.lo {
+		f.Bytes = c.bytes(d.lo, d.hi, d.memory)
+	}
+	if len(c.kept) < mostKept {
+		c.kept = append(c.kept, f)
+	}
+	c.sink.Finding(f)
+}
+
+// bytes describes a range of memory.
+func (c *Checker) bytes(lo, hi uintptr, a *allocation) *finding.Bytes {
+	b := &finding.Bytes{Address: uint64(lo), Length: uint64(hi - lo)}
+	if a != nil {
+		b.Offset = uint64(lo - a.start)
+		b.Allocation = &finding.Allocation{Kind: a.kind(), Device: a.device, Start: uint64(a.start), Size: a.size, Freed: a.freed}
+	}
+	return b
+}
+
+func stackOf(o origin) *stack {
+	if o.site == nil {
+		return nil
+	}
+	return o.site.stack
+}
+
+// note says what the checker cannot do, once. mu is held.
+func (c *Checker) note(text string) {
+	if !c.noted[text] {
+		c.noted[text] = true
+		c.sink.Note(text)
+	}
+}
+
+// end sums up, once.
+func (c *Checker) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
+	c.ended = true
+	e := finding.End{Counts: c.counts, Tasks: c.tasks, Calls: c.calls.Load()}
+	for _, i := range c.inject {
+		e.Injected = append(e.Injected, finding.Shot{What: i.What, Times: i.fired})
+	}
+	c.sink.End(e)
+}

@@ -1,0 +1,319 @@
+package check
+
+import (
+	"runtime"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// called notes that the program does something: work goes on waiting for it.
+func (c *Checker) called() { c.calls.Add(1) }
+
+// changed wakes who waits for something to happen. mu is held.
+func (c *Checker) changed() {
+	for i, w := range c.waiters {
+		select {
+		case w <- struct{}{}:
+		default:
+		}
+		c.waiters[i] = nil
+	}
+	c.waiters = c.waiters[:0]
+}
+
+// sleep waits until something has changed; false when it is time, or cancel was closed. mu is held, and released
+// meanwhile.
+func (c *Checker) sleep(end time.Time, cancel <-chan struct{}) bool {
+	w := make(chan struct{}, 1)
+	c.waiters = append(c.waiters, w)
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	var up <-chan time.Time
+	if !end.IsZero() {
+		t := time.NewTimer(time.Until(end))
+		defer t.Stop()
+		up = t.C
+	}
+	select {
+	case <-w:
+		return true
+	case <-up:
+	case <-cancel:
+	}
+	return false
+}
+
+// until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on, nil if
+// on none. mu is held.
+func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
+	var end time.Time
+	if timeout > 0 {
+		end = time.Now().Add(timeout)
+	}
+	for !done() {
+		if q := from(); q != nil && c.advance(q) {
+			continue
+		}
+		if done() {
+			break
+		}
+		if !c.sleep(end, cancel) {
+			return done()
+		}
+	}
+	return true
+}
+
+// needed is the queue whose head has to run so that q goes on: q, or one that sets the flag that q waits for. nil if
+// nothing can run: it waits for the host, or for something that runs already. mu is held.
+func (c *Checker) needed(q *queue) *queue {
+	for range c.queues {
+		if q.running != 0 || len(q.waiting) == 0 {
+			return nil
+		}
+		f := q.blockedBy()
+		if f == nil {
+			return q
+		}
+		if len(f.setters) == 0 {
+			return nil
+		}
+		q = f.setters[0]
+	}
+	return nil // they wait for each other
+}
+
+// blockedBy is the flag that the head of q waits for; nil if it can run. mu is held.
+func (q *queue) blockedBy() *flag {
+	t := q.waiting[0]
+	if t.op.Kind != driver.OpAwait {
+		return nil
+	}
+	f := t.op.Flag.(*flag)
+	if f.ready() || q.expired {
+		return nil
+	}
+	if t.op.Timeout > 0 && q.timer == nil {
+		n := t.n
+		q.timer = time.AfterFunc(t.op.Timeout, func() { q.expire(n) })
+	}
+	return f
+}
+
+// expire is the end of the time that task n, a wait, was given.
+func (q *queue) expire(n uint64) {
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	if q.running == 0 && len(q.waiting) > 0 && q.waiting[0].n == n && q.timer != nil {
+		q.expired = true
+		q.c.changed()
+	}
+}
+
+// advance runs one task: the one that q needs or, in an order drawn from the seed, one that nothing orders with it. False if
+// there is none. mu is held, and released meanwhile.
+func (c *Checker) advance(q *queue) bool {
+	n := c.needed(q)
+	if n == nil {
+		return false
+	}
+	if c.seed != 0 && c.rng.IntN(2) == 0 {
+		n = c.any()
+	}
+	c.step(n)
+	return true
+}
+
+// any is a queue that can run, drawn from the seed; there is one. mu is held.
+func (c *Checker) any() *queue {
+	var ready []*queue
+	for _, q := range c.queues {
+		if q.running == 0 && len(q.waiting) > 0 && q.blockedBy() == nil {
+			ready = append(ready, q)
+		}
+	}
+	return ready[c.rng.IntN(len(ready))]
+}
+
+// step runs the head of q, which can run. A function of the program is started only. mu is held, and released meanwhile.
+func (c *Checker) step(q *queue) {
+	t := q.waiting[0]
+	q.waiting[0] = nil
+	q.waiting = q.waiting[1:]
+	c.pending--
+	q.running, q.current = t.n, t
+	q.clock.join(*t.known)
+	expired := q.expired
+	q.stopTimer()
+	if t.op.Kind == driver.OpCall {
+		q.calling = true
+		c.functions++
+		c.learnOf(q, t.n-1) // the function may use what came before it
+		go q.call(t)
+		return
+	}
+	q.finish(t, c.exec(q, t, expired))
+}
+
+// call runs a function of the program. It may end its goroutine; the queue goes on all the same.
+func (q *queue) call(t *task) {
+	defer func() {
+		q.c.mu.Lock()
+		defer q.c.mu.Unlock()
+		q.finish(t, nil)
+	}()
+	if t.fails != nil {
+		return
+	}
+	// Faults are told by thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer q.c.serve(threadNumber(), serving{q, t.n})()
+	t.op.Fn()
+}
+
+// exec carries t out. mu is held, and released while memory moves.
+func (c *Checker) exec(q *queue, t *task, expired bool) error {
+	switch t.op.Kind {
+	case driver.OpSet:
+		q.clock.raise(q.line, t.n)
+		f := t.op.Flag.(*flag)
+		f.forget(q)
+		f.raise(q.clock)
+	case driver.OpClear:
+		f := t.op.Flag.(*flag)
+		f.set, f.clock = false, nil
+	case driver.OpAwait:
+		f := t.op.Flag.(*flag)
+		switch {
+		case f.set:
+			q.clock.join(f.clock)
+		case f.err != nil:
+			return f.err
+		case expired:
+			return driver.ErrTimeout
+		}
+	case driver.OpPost:
+		c.mu.Unlock()
+		t.op.Fn()
+		c.mu.Lock()
+	case driver.OpFail:
+		return t.op.Err
+	default:
+		return c.move(q, t)
+	}
+	return t.fails
+}
+
+// move carries out what touches memory, after it was judged. mu is held, and released while memory moves.
+func (c *Checker) move(q *queue, t *task) error {
+	if t.fails != nil {
+		if t.op.Segs != nil {
+			t.op.Segs.Release()
+			t.op.Segs = nil
+		}
+		return t.fails
+	}
+	c.judgeRun(q, t)
+	op := t.op
+	op.Done = nil
+	if op.Kind == driver.OpBatch {
+		if c.seed != 0 {
+			c.rng.Shuffle(len(op.Segs.List), func(i, j int) {
+				op.Segs.List[i], op.Segs.List[j] = op.Segs.List[j], op.Segs.List[i]
+			})
+		}
+		t.op.Segs = nil // the queue below releases it
+	}
+	q.failure = nil
+	c.mu.Unlock()
+	q.inner.Submit(op)
+	q.inner.Wait(0, nil)
+	c.mu.Lock()
+	return q.failure
+}
+
+// finish ends t: its failure is told before anything behind it runs. mu is held, and released meanwhile.
+func (q *queue) finish(t *task, err error) {
+	c := q.c
+	if (err != nil && err != driver.ErrAborted) || t.op.Segs != nil || t.op.Done != nil {
+		c.mu.Unlock()
+		if err != nil && err != driver.ErrAborted {
+			q.sink.TaskFailed(t.op.Tag, err)
+		}
+		if t.op.Segs != nil {
+			t.op.Segs.Release()
+		}
+		if t.op.Done != nil {
+			t.op.Done()
+		}
+		c.mu.Lock()
+	}
+	q.clock.raise(q.line, t.n)
+	q.running, q.current, q.calling = 0, nil, false
+	c.recycle(t)
+	c.changed()
+}
+
+// lookAfter sees to it that work runs that nobody forces: when the program has not called for a while.
+func (c *Checker) lookAfter() {
+	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		for last := c.calls.Load(); ; {
+			time.Sleep(patience)
+			c.mu.Lock()
+			if now := c.calls.Load(); now == last {
+				c.runAll()
+			} else {
+				last = now
+			}
+			over := c.pending == 0
+			if over {
+				c.ticker.Store(false)
+			}
+			c.mu.Unlock()
+			if over {
+				return
+			}
+		}
+	}()
+}
+
+// runAll runs what can run, in an order drawn from the seed. mu is held, and released meanwhile.
+func (c *Checker) runAll() {
+	for ran := true; ran && c.pending > 0; {
+		ran = false
+		for _, q := range append([]*queue(nil), c.queues...) {
+			ran = c.advance(q) || ran
+		}
+	}
+}
+
+// learn makes known to the host what has happened according to by. mu is held.
+func (c *Checker) learn(by clock) {
+	if c.known.covers(by) {
+		return
+	}
+	k := c.known.clone()
+	k.join(by)
+	c.known = &k
+}
+
+// learnOf makes known that the first n tasks of q's line are complete, and what came before them. mu is held.
+func (c *Checker) learnOf(q *queue, n uint64) {
+	if c.known.has(q.line, n) {
+		return
+	}
+	k := c.known.clone()
+	own := q.clock
+	for i, m := range own {
+		if uint32(i) != q.line {
+			k.raise(uint32(i), m)
+		}
+	}
+	k.raise(q.line, n)
+	c.known = &k
+}

@@ -1,0 +1,171 @@
+package check
+
+import "github.com/tidwall/btree"
+
+// past is an access that has been made: what a finding needs to know of it.
+type past struct {
+	line uint32 // of the queue
+	n    uint64 // number of the task on its line
+	who  origin
+	host bool // a function of the program did it, in the order of the stream
+}
+
+// shadow knows, for every byte that tasks have touched, who wrote it last and who has read it since. Cells do not overlap.
+type shadow struct {
+	cells btree.Map[uintptr, *cell]
+}
+
+// cell is a range of bytes with one history.
+type cell struct {
+	lo, hi uintptr
+	write  *past   // nil: not written by a task
+	reads  []*past // since then; of reads that are ordered only the last
+}
+
+// clash is told of an access that is not ordered with the new one, and of the bytes they share.
+type clash func(before *past, wrote bool, lo, hi uintptr)
+
+// floor is the cell that holds addr or, if none does, the first behind it; nil if there is none.
+func (s *shadow) floor(addr uintptr) *cell {
+	var found *cell
+	s.cells.Descend(addr, func(_ uintptr, c *cell) bool {
+		if c.hi > addr {
+			found = c
+		}
+		return false
+	})
+	if found == nil {
+		s.cells.Ascend(addr, func(_ uintptr, c *cell) bool {
+			found = c
+			return false
+		})
+	}
+	return found
+}
+
+// each calls f with every cell that has bytes in [lo, hi). f must not change the cells.
+func (s *shadow) each(lo, hi uintptr, f func(*cell)) {
+	first := s.floor(lo)
+	if first == nil || first.lo >= hi {
+		return
+	}
+	s.cells.Ascend(first.lo, func(_ uintptr, c *cell) bool {
+		if c.lo >= hi {
+			return false
+		}
+		f(c)
+		return true
+	})
+}
+
+// split makes addr the border of two cells, if it lies inside one.
+func (s *shadow) split(addr uintptr) {
+	c := s.floor(addr)
+	if c == nil || c.lo >= addr {
+		return
+	}
+	right := &cell{lo: addr, hi: c.hi, write: c.write, reads: append([]*past(nil), c.reads...)}
+	c.hi = addr
+	s.cells.Set(addr, right)
+}
+
+// forget drops what is known of [lo, hi).
+func (s *shadow) forget(lo, hi uintptr) {
+	s.split(lo)
+	s.split(hi)
+	var gone []uintptr
+	s.each(lo, hi, func(c *cell) { gone = append(gone, c.lo) })
+	for _, at := range gone {
+		s.cells.Delete(at)
+	}
+}
+
+// wrote enters a write of [lo, hi) by p, which happened after everything in before.
+func (s *shadow) wrote(p *past, before clock, lo, hi uintptr, f clash) {
+	if c, ok := s.cells.Get(lo); ok && c.hi == hi { // most copies go where one went before
+		c.judge(p, before, true, lo, hi, f)
+		c.write, c.reads = p, c.reads[:0]
+		return
+	}
+	s.each(lo, hi, func(c *cell) { c.judge(p, before, true, max(lo, c.lo), min(hi, c.hi), f) })
+	s.forget(lo, hi)
+	s.cells.Set(lo, &cell{lo: lo, hi: hi, write: p})
+}
+
+// read enters a read of [lo, hi) by p, which happened after everything in before.
+func (s *shadow) read(p *past, before clock, lo, hi uintptr, f clash) {
+	if c, ok := s.cells.Get(lo); ok && c.hi == hi {
+		c.judge(p, before, false, lo, hi, f)
+		c.addRead(p, before)
+		return
+	}
+	s.split(lo)
+	s.split(hi)
+	at := lo
+	var holes []cell
+	s.each(lo, hi, func(c *cell) {
+		if at < c.lo {
+			holes = append(holes, cell{lo: at, hi: c.lo})
+		}
+		c.judge(p, before, false, c.lo, c.hi, f)
+		c.addRead(p, before)
+		at = c.hi
+	})
+	if at < hi {
+		holes = append(holes, cell{lo: at, hi: hi})
+	}
+	for _, h := range holes {
+		h.reads = []*past{p}
+		s.cells.Set(h.lo, &h)
+	}
+}
+
+// judge calls f for what is in c and not ordered before p.
+func (c *cell) judge(p *past, before clock, write bool, lo, hi uintptr, f clash) {
+	if w := c.write; w != nil && w.line != p.line && !before.has(w.line, w.n) {
+		f(w, true, lo, hi)
+	}
+	if !write {
+		return
+	}
+	for _, r := range c.reads {
+		if r.line != p.line && !before.has(r.line, r.n) {
+			f(r, false, lo, hi)
+		}
+	}
+}
+
+// addRead adds a reader. Those before it need no mention: who is ordered after p is ordered after them.
+func (c *cell) addRead(p *past, before clock) {
+	kept := c.reads[:0]
+	for _, r := range c.reads {
+		if r.line != p.line && !before.has(r.line, r.n) {
+			kept = append(kept, r)
+		}
+	}
+	c.reads = append(kept, p)
+}
+
+// pending returns an access to [lo, hi) that the host does not know to be complete: a write or, if the host writes, a
+// read too. nil if there is none.
+func (s *shadow) pending(known clock, write bool, lo, hi uintptr) (found *past, wrote bool, at, end uintptr) {
+	s.each(lo, hi, func(c *cell) {
+		if found != nil {
+			return
+		}
+		if w := c.write; w != nil && !known.has(w.line, w.n) {
+			found, wrote = w, true
+		} else if write {
+			for _, r := range c.reads {
+				if !known.has(r.line, r.n) {
+					found = r
+					break
+				}
+			}
+		}
+		if found != nil {
+			at, end = max(lo, c.lo), min(hi, c.hi)
+		}
+	})
+	return found, wrote, at, end
+}

@@ -1,0 +1,66 @@
+package check
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+
+	"ropeway/internal/finding"
+)
+
+// Connect is a sink that sends records to who listens at a Unix socket. What cannot be sent is lost: the program goes on.
+func Connect(path string) (Sink, error) {
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("nobody takes the report: %w", err)
+	}
+	return &socketSink{w: bufio.NewWriter(c), c: c}, nil
+}
+
+type socketSink struct {
+	w *bufio.Writer
+	c net.Conn
+}
+
+// send writes a record and sees that it is on its way: the process may end at any moment.
+func (s *socketSink) send(r finding.Record) {
+	if s.w == nil {
+		return
+	}
+	line, err := json.Marshal(r)
+	if err == nil {
+		s.w.Write(line) //nolint:errcheck // Flush tells
+		s.w.WriteByte('\n')
+		err = s.w.Flush()
+	}
+	if err != nil {
+		s.w = nil
+	}
+}
+
+func (s *socketSink) Start(x finding.Start)      { s.send(finding.Record{Start: &x}) }
+func (s *socketSink) Finding(f *finding.Finding) { s.send(finding.Record{Finding: f}) }
+func (s *socketSink) Note(text string)           { s.send(finding.Record{Note: text}) }
+func (s *socketSink) End(e finding.End)          { s.send(finding.Record{End: &e}) }
+
+// Print is a sink that writes findings for people, as they happen, and their number at the end.
+func Print(w io.Writer) Sink { return &textSink{w: w} }
+
+type textSink struct {
+	w io.Writer
+	n int
+}
+
+func (s *textSink) Start(finding.Start) {}
+func (s *textSink) Finding(f *finding.Finding) {
+	s.n++
+	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is nobody else to tell
+}
+func (s *textSink) Note(text string) { fmt.Fprintln(s.w, "ropeway: check:", text) }
+func (s *textSink) End(finding.End) {
+	if s.n > 0 {
+		fmt.Fprintf(s.w, "ropeway: check: %d findings\n", s.n)
+	}
+}

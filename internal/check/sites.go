@@ -1,0 +1,231 @@
+package check
+
+import (
+	"hash/maphash"
+	"runtime"
+	"strings"
+
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+)
+
+// origin is who did something: a task of a stream, or a call of a thread.
+type origin struct {
+	site   *site
+	stream int32
+	task   uint32
+	thread uint32
+}
+
+// site is a call of the program. Stacks are kept once, however many calls come from the same place.
+type site struct {
+	function  uint32
+	arguments []uint64
+	inCall    bool // function and arguments say which
+	stack     *stack
+	thread    uint32
+	api       string // of a Go program: the method
+	ignored   bool   // the program asked not to be judged here
+}
+
+// stack is where a call comes from.
+type stack struct {
+	pcs   []uintptr
+	named [][2]uint32 // frames of an interpreter
+	goPCs bool
+}
+
+// deepest is how many functions of a stack are kept.
+const deepest = 32
+
+// stackTable holds every stack once.
+type stackTable struct {
+	seed  maphash.Seed
+	known map[uint64]*stack
+}
+
+// find is the stack with these frames.
+func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
+	if t.known == nil {
+		t.seed, t.known = maphash.MakeSeed(), map[uint64]*stack{}
+	}
+	h := hashOf(pcs, named)
+	if s, ok := t.known[h]; ok {
+		return s
+	}
+	s := &stack{append([]uintptr(nil), pcs...), append([][2]uint32(nil), named...), goPCs}
+	t.known[h] = s
+	return s
+}
+
+// hashOf mixes the frames of a stack; 64 bits are enough never to meet two with the same.
+func hashOf(pcs []uintptr, named [][2]uint32) uint64 {
+	h := uint64(14695981039346656037)
+	mix := func(v uint64) {
+		h = (h ^ v) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	for _, pc := range pcs {
+		mix(uint64(pc))
+	}
+	for _, f := range named {
+		mix(uint64(f[0])<<32 | uint64(f[1]) | 1<<63)
+	}
+	return h
+}
+
+// scratch is room for one stack, so that the heap is not asked for it at every call.
+type scratch struct {
+	pcs   [deepest]uintptr
+	named [deepest][2]uint32
+}
+
+// siteTable holds the sites between the call that names them and the task that takes them.
+type siteTable struct {
+	list []*site
+	free []uint32
+}
+
+// put keeps s until somebody takes it, and returns its number, which is not 0.
+func (t *siteTable) put(s *site) uint32 {
+	if n := len(t.free); n > 0 {
+		i := t.free[n-1]
+		t.free = t.free[:n-1]
+		t.list[i] = s
+		return i + 1
+	}
+	t.list = append(t.list, s)
+	return uint32(len(t.list))
+}
+
+// take is the site with a number; nil if it was taken already.
+func (t *siteTable) take(number uint32) *site {
+	if number == 0 || int(number) > len(t.list) || t.list[number-1] == nil {
+		return nil
+	}
+	s := t.list[number-1]
+	t.list[number-1] = nil
+	t.free = append(t.free, number-1)
+	return s
+}
+
+// manyCells is from where on the arguments of calls are no longer kept: there are too many accesses to remember.
+const manyCells = 200_000
+
+// here is the call that t is in. t may be nil. mu is held.
+func (c *Checker) here(t *core.Thread) *site {
+	s := &site{}
+	if t == nil {
+		return s
+	}
+	s.thread = t.ID()
+	by := t.Caller()
+	if by == nil {
+		c.hereInGo(s)
+		return s
+	}
+	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
+	s.stack = c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	s.ignored = ignored(by)
+	function, arguments, in := by.Calling()
+	s.function, s.inCall = function, in
+	if in && c.shadow.cells.Len() < manyCells {
+		s.arguments = append([]uint64(nil), arguments...)
+	}
+	return s
+}
+
+// ignored tells whether a thread asked not to be judged just now (ropeway/check.h).
+func ignored(by core.Caller) bool {
+	i, ok := by.(interface{ Ignored() bool })
+	return ok && i.Ignored()
+}
+
+// goPackage is how the functions of our own Go packages begin.
+const goPackage = "ropeway"
+
+// hereInGo is the call that a Go program is in.
+func (c *Checker) hereInGo(s *site) {
+	var pcs [deepest + 8]uintptr
+	n := runtime.Callers(3, pcs[:])
+	frames := runtime.CallersFrames(pcs[:n])
+	first := 0
+	for more := true; more; first++ {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if f.Function == "" || !ours(f.Function) {
+			break
+		}
+		if name, ok := strings.CutPrefix(f.Function, goPackage+".(*"); ok {
+			s.api = strings.Replace(name, ")", "", 1)
+		}
+	}
+	s.stack = c.stacks.find(pcs[min(first, n):n], nil, true)
+}
+
+// ours tells whether a Go function is part of the product, and not of the program that uses it.
+func ours(function string) bool {
+	rest, ok := strings.CutPrefix(function, goPackage)
+	return ok && (strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".Test") ||
+		strings.HasPrefix(rest, "/internal/core.") || strings.HasPrefix(rest, "/internal/check.(*"))
+}
+
+// frames gives a stack its names. Interpreted frames stand for what the interpreter does below them.
+func (c *Checker) frames(s *stack) []finding.Frame {
+	if s == nil {
+		return nil
+	}
+	var list []finding.Frame
+	switch {
+	case len(s.named) > 0 && c.face != nil:
+		for _, n := range s.named {
+			file, function := c.face.FrameName(n[0])
+			list = append(list, finding.Frame{Function: function, File: file, Line: int(n[1])})
+		}
+	case s.goPCs:
+		frames := runtime.CallersFrames(s.pcs)
+		for more := len(s.pcs) > 0; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if strings.HasPrefix(f.Function, "runtime.") {
+				continue // how Go starts
+			}
+			list = append(list, finding.Frame{Function: f.Function, File: f.File, Line: f.Line, Address: uint64(f.PC)})
+		}
+	default:
+		for _, pc := range s.pcs {
+			list = append(list, c.symbols.Frames(pc)...)
+		}
+	}
+	return list
+}
+
+// call writes the call of a site for people.
+func (c *Checker) call(s *site) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.api != "":
+		return s.api
+	case !s.inCall || c.face == nil:
+		return ""
+	}
+	name, text := c.face.Describe(s.function, s.arguments)
+	return name + "(" + text + ")"
+}
+
+// at writes where something happened.
+func (c *Checker) at(role string, who origin) finding.Site {
+	f := finding.Site{Role: role, Thread: who.thread}
+	if who.task != 0 {
+		number := who.stream
+		f.Stream, f.Task = &number, who.task
+	}
+	if s := who.site; s != nil {
+		f.Call, f.Stack = c.call(s), c.frames(s.stack)
+		if f.Thread == 0 {
+			f.Thread = s.thread
+		}
+	}
+	return f
+}

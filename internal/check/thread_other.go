@@ -1,0 +1,6 @@
+//go:build !linux
+
+package check
+
+// threadNumber is the system's number of the calling thread, which is not known here.
+func threadNumber() uint32 { return 0 }

@@ -1,0 +1,405 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// Site implements core.Watcher.
+func (c *Checker) Site(t *core.Thread) uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sites.put(c.here(t))
+}
+
+// whoIs is a call of a thread as an origin. mu is held.
+func (c *Checker) whoIs(t *core.Thread) origin {
+	s := c.here(t)
+	return origin{site: s, thread: s.thread}
+}
+
+// Now implements core.Watcher: a synchronous copy or fill is an access of the host.
+func (c *Checker) Now(t *core.Thread, op *driver.Op) {
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.whoIs(t)
+	touches(op, func(lo, hi uintptr, write bool) bool {
+		a := c.find(lo)
+		if a == nil || lo >= hi {
+			return true
+		}
+		c.judgeBounds(who, lo, hi, write)
+		c.judgeAccess(who, lo, hi, write)
+		if write && a.what == core.DeviceMemory {
+			a.written.add(lo, hi)
+		}
+		if !write {
+			c.judgeWritten(who, a, lo, hi)
+		}
+		return true
+	})
+}
+
+// Giving implements core.Watcher.
+func (c *Checker) Giving(_ *core.Thread, r core.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tellSpans(span{r.Name, r.Name + uintptr(r.Size)})
+}
+
+// serving is a function of the program that runs as a task of a stream.
+type serving struct {
+	q *queue
+	n uint64
+}
+
+// serve notes that a thread runs a function; the result ends it.
+func (c *Checker) serve(thread uint32, s serving) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, was := c.serving[thread]
+	c.serving[thread] = s
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.serving, thread)
+		if was {
+			c.serving[thread] = before
+		}
+	}
+}
+
+// Serving implements core.Watcher: t runs a function of aclrtLaunchCallback, for which the stream waits.
+func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
+	c.mu.Lock()
+	q := c.byStream[stream]
+	var n uint64
+	if q != nil {
+		n = q.running
+	}
+	c.mu.Unlock()
+	if n == 0 {
+		return func() {}
+	}
+	return c.serve(t.ID(), serving{q, n})
+}
+
+// Given implements core.Watcher.
+func (c *Checker) Given(t *core.Thread, r core.Resource) {
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.born++
+	by := c.whoIs(t)
+	switch r.Kind {
+	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
+		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born}
+		a.phys = c.under.Locate(r.Name).Device
+		c.remember(a)
+		if r.Kind == core.RegisteredMemory {
+			c.tellSpans(span{})
+		}
+	default:
+		c.handles[r.Name] = &handle{r: r, by: by, born: c.born}
+		c.trimHandles()
+	}
+}
+
+// trimHandles forgets handles that are gone when there are too many of them. mu is held.
+func (c *Checker) trimHandles() {
+	if len(c.handles) < mostGone {
+		return
+	}
+	for name, h := range c.handles {
+		if h.freed {
+			delete(c.handles, name)
+		}
+	}
+}
+
+// Taking implements core.Watcher.
+func (c *Checker) Taking(t *core.Thread, r core.Resource) {
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.whoIs(t)
+	switch r.Kind {
+	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
+		if a, ok := c.memory.Get(r.Name); ok {
+			c.judgeFree(who, a)
+		}
+	case core.StreamHandle:
+		if q := c.byStream[r.Number]; q != nil && q.unknown() {
+			how := "is destroyed"
+			if r.Swept {
+				how = "goes with its context"
+			}
+			c.report(draft{
+				rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", q.workBy}},
+				summary: fmt.Sprintf("stream %d %s, and %s is not known to be complete", r.Number, how, c.task(q.workBy)),
+			})
+		}
+	}
+}
+
+// judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu is
+// held.
+func (c *Checker) judgeFree(who origin, a *allocation) {
+	f, found := c.inFlight(a.start, a.end(), true)
+	if !found {
+		return
+	}
+	verb := "is freed"
+	if a.what == core.RegisteredMemory {
+		verb = "is unregistered"
+	}
+	c.report(draft{
+		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
+		summary: fmt.Sprintf("%s memory %s that %s %s and that is not known to be complete", a.kind(), verb, c.task(f.who), does(f.write)),
+	})
+	for _, q := range append([]*queue(nil), c.queues...) {
+		for q.uses(a) && c.advance(q) {
+		}
+		for q.current != nil && !q.calling && q.current.uses(a) {
+			c.sleep(time.Time{}, nil)
+		}
+	}
+}
+
+// uses tells whether a task that has not run uses an allocation.
+func (q *queue) uses(a *allocation) bool {
+	return slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) })
+}
+
+func (t *task) uses(a *allocation) bool {
+	_, found := t.collides(a.start, a.end(), true)
+	return found
+}
+
+// unknown tells whether q has work that the host does not know to be complete.
+func (q *queue) unknown() bool { return q.work != 0 && !q.c.known.has(q.line, q.work) }
+
+// Taken implements core.Watcher.
+func (c *Checker) Taken(t *core.Thread, r core.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	who := c.whoIs(t)
+	switch r.Kind {
+	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
+		if a, ok := c.memory.Get(r.Name); ok {
+			c.forget(a, who)
+			if r.Kind == core.RegisteredMemory {
+				c.tellSpans(span{})
+			}
+		}
+		return
+	case core.StreamHandle:
+		c.endQueue(r.Number)
+	}
+	if h := c.handles[r.Name]; h != nil {
+		if r.Swept {
+			c.leak(h)
+		}
+		h.freed, h.freedBy = true, who
+	}
+}
+
+// endQueue gives the line of a stream that is gone to the next one. Its tasks are over, or never will be. mu is held.
+func (c *Checker) endQueue(stream int32) {
+	q := c.byStream[stream]
+	if q == nil {
+		return
+	}
+	k := c.known.clone()
+	k.join(q.clock)
+	k.raise(q.line, q.submitted)
+	c.known = &k
+	delete(c.byStream, stream)
+	c.queues = slices.DeleteFunc(c.queues, func(o *queue) bool { return o == q })
+	if q.idle() {
+		c.free = append(c.free, q.line)
+	}
+}
+
+// Refused implements core.Watcher.
+func (c *Checker) Refused(t *core.Thread, err *core.Error) {
+	if err.Mistake == core.NoMistake || err.Mistake == core.NoContext && err.Quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := draft{role: "called", offence: c.whoIs(t), summary: err.API + ": " + err.Text, detail: err.API}
+	switch err.Mistake {
+	case core.OutOfBounds:
+		d.rule = "out-of-bounds"
+	case core.WrongDirection:
+		d.rule = "wrong-direction"
+	case core.HostToHost:
+		d.rule = "host-to-host-async"
+	case core.NoContext, core.OtherContext:
+		d.rule = "wrong-context"
+	case core.Gone:
+		if !c.isGone(&d, err) {
+			return
+		}
+	}
+	if err.Arg != "" && err.Mistake != core.Gone {
+		d.summary = err.API + ": " + err.Arg + ": " + err.Text
+	}
+	if a := c.find(err.Value); a != nil && err.Value != 0 {
+		d.memory, d.lo, d.hi = a, err.Value, a.end()
+	}
+	c.report(d)
+}
+
+// isGone makes a finding of the use of something that was given back; false if it never was there. mu is held.
+func (c *Checker) isGone(d *draft, err *core.Error) bool {
+	again := false
+	for _, word := range []string{"Free", "Destroy", "Unregister"} {
+		again = again || strings.Contains(err.API, word)
+	}
+	d.rule = "use-after-free"
+	how := "is used"
+	if again {
+		d.rule, how = "double-free", "is given back again"
+	}
+	if h := c.handles[err.Value]; h != nil && h.freed {
+		d.summary = fmt.Sprintf("%s %d %s after it was destroyed", h.kind(), h.r.Number, how)
+		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
+		return true
+	}
+	a := c.findGone(err.Value)
+	if a == nil || again && a.start != err.Value {
+		return false
+	}
+	d.summary = fmt.Sprintf("%s memory %s after it was freed", a.kind(), how)
+	d.memory, d.lo, d.hi = a, err.Value, a.end()
+	return true
+}
+
+// Doubted implements core.Watcher.
+func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := draft{role: "called", offence: c.whoIs(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: c.find(d.Addr)}
+	name := "the call"
+	if n := c.name(f.offence.site); n != "" {
+		name = n
+	}
+	switch d.Kind {
+	case core.WrongKind:
+		f.rule, f.summary = "wrong-direction", name+": "+d.Text
+	case core.Pageable:
+		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
+	case core.HostToHostAsync:
+		f.rule, f.summary = "host-to-host-async", name+" copies from host to host: "+d.Text
+	case core.MixedDirections:
+		f.rule, f.summary = "mixed-directions", name+" copies both ways: "+d.Text
+	default:
+		return
+	}
+	c.report(f)
+}
+
+// Ending implements core.Watcher: what was never synchronised, and what was never given back.
+func (c *Checker) Ending(t *core.Thread) {
+	c.mu.Lock()
+	for _, q := range c.queues {
+		if !q.unknown() || q.reported == q.work {
+			continue
+		}
+		q.reported = q.work
+		where := "the process ends"
+		who := origin{}
+		if t != nil {
+			where, who = "aclFinalize is called", c.whoIs(t)
+		}
+		c.report(draft{
+			rule: "unsynchronised-exit", role: "ended", offence: who, others: []other{{"submitted", q.workBy}},
+			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.task(q.workBy)),
+			detail:  fmt.Sprint(q.stream),
+		})
+	}
+	c.leaks()
+	c.mu.Unlock()
+	if t == nil {
+		c.end()
+	}
+}
+
+// Quiet implements core.Watcher: what is queued runs, but nobody learns that it is complete.
+func (c *Checker) Quiet() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runAll()
+}
+
+// leaks reports what is still there, oldest first. mu is held.
+func (c *Checker) leaks() {
+	var memory []*allocation
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		memory = append(memory, a)
+		return true
+	})
+	slices.SortFunc(memory, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
+	for _, a := range memory {
+		c.leakMemory(a)
+	}
+	var handles []*handle
+	for _, h := range c.handles {
+		if !h.freed {
+			handles = append(handles, h)
+		}
+	}
+	slices.SortFunc(handles, func(a, b *handle) int { return cmp.Compare(a.born, b.born) })
+	for _, h := range handles {
+		c.leak(h)
+	}
+}
+
+func (c *Checker) leakMemory(a *allocation) {
+	if a.leaked {
+		return
+	}
+	a.leaked = true
+	c.report(draft{
+		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("%d bytes of %s memory are never given back", a.size, a.kind()),
+	})
+}
+
+func (c *Checker) leak(h *handle) {
+	if h.leaked {
+		return
+	}
+	h.leaked = true
+	c.report(draft{
+		rule: "leak", role: "made", offence: h.by, detail: h.kind(),
+		summary: fmt.Sprintf("%s %d is never destroyed", h.kind(), h.r.Number),
+	})
+}
+
+// sweep is the end of a device: what is left of its memory goes with it.
+func (c *Checker) sweep(phys int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []*allocation
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		if a.what == core.DeviceMemory && a.phys == phys {
+			list = append(list, a)
+		}
+		return true
+	})
+	slices.SortFunc(list, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
+	for _, a := range list {
+		c.leakMemory(a)
+		c.forget(a, origin{})
+	}
+}

@@ -1,0 +1,41 @@
+package driver
+
+// Access is what the program may do with memory.
+type Access uint8
+
+// Kinds of access. ReadWrite is whatever the program itself may do: registered memory that it may only read stays so.
+const (
+	NoAccess Access = iota
+	ReadOnly
+	ReadWrite
+)
+
+// Guard is a driver that can close host memory to the program while its engine goes on using it. The checker asks for it
+// by type assertion. Addresses are those of the program. Methods may be called concurrently, and while work runs; the
+// caller sees to it that memory is not freed or unregistered meanwhile.
+type Guard interface {
+	// Span is the range of addresses that pinned memory has, now and later. It is empty if the driver was not made to
+	// guard; then nothing can be closed.
+	Span() (lo, hi uintptr)
+
+	// Closable is the first run of whole pages that overlaps the n bytes at addr, lies in the same allocation or
+	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes. In
+	// registered memory there may be none, or more runs, which are found by asking again from hi on.
+	Closable(addr uintptr, n uint64) (lo, hi uintptr)
+
+	// Protect says what the program may do with pages of one run that Closable found. What the engine does is not
+	// affected. Freeing and unregistering need no Protect before: the first closes the pages, the second opens them.
+	Protect(lo, hi uintptr, access Access) error
+
+	// EngineView is where the engine sees addr; false if that is no memory of the driver or has no second view.
+	EngineView(addr uintptr) (uintptr, bool)
+
+	// Sum is a hash of the n bytes at addr as the engine sees them: equal for equal bytes, for as long as the driver
+	// lives. Memory that is not there has the sum 0.
+	Sum(addr uintptr, n uint64) uint64
+
+	// Accessible tells whether the program may read or write the byte at addr at this moment, as the kernel sees it. If
+	// Register or Unregister is moving memory it waits for them first: an access that faulted meanwhile can be tried
+	// again when the answer is yes. It is slow.
+	Accessible(addr uintptr, write bool) bool
+}

@@ -1,0 +1,160 @@
+package soft
+
+import (
+	"fmt"
+	"hash/maphash"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+)
+
+// A driver with Guard is made for the checker, which closes host memory to the program while a copy is pending. It differs
+// from others in this:
+//
+//   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
+//     of the window has been, so that a stale address is known as such. The windows are larger than the memory, for that.
+//   - Freed pinned memory is closed to the program.
+//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start.
+//   - Registered memory gets a second view, so that it can be closed too (see second).
+
+var _ driver.Guard = (*Driver)(nil)
+
+const (
+	guardWindow = 64 << 30  // addresses of an arena, if that is more than its memory
+	mostPinned  = 256 << 30 // addresses of pinned memory; what fits at pinnedAt
+	pageSize    = 4096
+)
+
+// reservePinned takes n bytes of addresses, where nobody else has any if that can be.
+func reservePinned(n uint64) (uintptr, error) {
+	for _, at := range pinnedAt {
+		if arena.ReserveAt(at, n) == nil {
+			return at, nil
+		}
+	}
+	return arena.Reserve(n)
+}
+
+// pinnedWindow is how many addresses pinned memory has.
+func (d *Driver) pinnedWindow() uint64 {
+	if d.guard {
+		return min(d.window, mostPinned)
+	}
+	return d.window
+}
+
+// Span implements driver.Guard.
+func (d *Driver) Span() (lo, hi uintptr) {
+	if a := d.host.Load(); d.guard && a != nil {
+		return a.Base(), a.Base() + uintptr(a.Capacity())
+	}
+	return 0, 0
+}
+
+// Closable implements driver.Guard.
+func (d *Driver) Closable(addr uintptr, n uint64) (lo, hi uintptr) {
+	if !d.guard || n == 0 {
+		return addr, addr
+	}
+	if a := d.host.Load(); a != nil && a.Contains(addr) {
+		if room := a.Room(addr); room > 0 {
+			return floor(addr), ceil(addr + uintptr(min(room, n)))
+		}
+		return addr, addr
+	}
+	s := d.hosts.byHost.find(addr)
+	if s == nil || s.reg.second == nil {
+		return addr, addr
+	}
+	p := s.reg.second.next(addr)
+	if p == nil || p.lo > addr && uint64(p.lo-addr) >= n {
+		return addr, addr
+	}
+	end := addr + uintptr(min(n, s.reg.room(addr)))
+	return max(p.lo, floor(addr)), min(p.hi, ceil(end))
+}
+
+// Protect implements driver.Guard.
+func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
+	mask := unix.PROT_NONE
+	switch access {
+	case driver.ReadOnly:
+		mask = unix.PROT_READ | unix.PROT_EXEC
+	case driver.ReadWrite:
+		mask = ^0
+	}
+	if a := d.host.Load(); a != nil && a.Contains(lo) {
+		r, ok := a.Find(lo)
+		if !ok || !d.guard || hi > ceil(r.Start+uintptr(r.Size)) {
+			return fmt.Errorf("%w: %#x to %#x are not pages of one pinned allocation", driver.ErrNotAllocated, lo, hi)
+		}
+		return a.Protect(lo, hi, readWrite&mask)
+	}
+	s := d.hosts.byHost.find(lo)
+	if s == nil || s.reg.second == nil || lo%pageSize != 0 || hi%pageSize != 0 {
+		return fmt.Errorf("%w: %#x to %#x cannot be closed", driver.ErrNotRegister, lo, hi)
+	}
+	p := s.reg.second.next(lo)
+	if p == nil || lo < p.lo || hi > p.hi {
+		return fmt.Errorf("%w: %#x to %#x have no second view", driver.ErrNotRegister, lo, hi)
+	}
+	return protect(lo, hi, p.prot&mask)
+}
+
+// EngineView implements driver.Guard.
+func (d *Driver) EngineView(addr uintptr) (uintptr, bool) {
+	if a := d.arenaOf(addr); a != nil {
+		return addr + a.Delta(), true
+	}
+	if r, ok := d.hosts.find(addr); ok {
+		host, at := r.host(addr), r.engine(addr)
+		return at, at != host
+	}
+	return 0, false
+}
+
+// Sum implements driver.Guard.
+func (d *Driver) Sum(addr uintptr, n uint64) uint64 {
+	sum, err := d.sum(addr, n)
+	if err != nil {
+		return 0
+	}
+	return sum
+}
+
+func (d *Driver) sum(addr uintptr, n uint64) (sum uint64, err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	var h maphash.Hash // the same as maphash.Bytes of the whole, which is faster where there is but one part
+	h.SetSeed(d.seed)
+	err = d.each(addr, n, func(at uintptr, part uint64) error {
+		if part == n {
+			sum = maphash.Bytes(d.seed, bytesAt(at, n))
+			return nil
+		}
+		h.Write(bytesAt(at, part))
+		sum = h.Sum64()
+		return nil
+	})
+	return sum, err
+}
+
+// Accessible implements driver.Guard.
+func (d *Driver) Accessible(addr uintptr, write bool) bool {
+	d.hosts.mu.Lock()
+	defer d.hosts.mu.Unlock()
+	list, err := mappings(addr, addr+1)
+	if err != nil || len(list) == 0 {
+		return false
+	}
+	want := unix.PROT_READ
+	if write {
+		want = unix.PROT_WRITE
+	}
+	return list[0].prot&want != 0
+}
+
+func floor(addr uintptr) uintptr { return addr &^ (pageSize - 1) }
+func ceil(addr uintptr) uintptr  { return floor(addr + pageSize - 1) }

@@ -1,0 +1,284 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/memcopy"
+)
+
+// A second is a second view of registered memory: the engine works through it while the program's own is closed. Only
+// whole pages have one; what lies on the first and last page beside the range is not the device's business.
+//
+// Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes their
+// place at the same address, and moves back when the range is unregistered. Other threads may use the memory meanwhile.
+// So it moves in steps of moveStep bytes, each of them read-only to the program while it is copied (half a millisecond)
+// and replaced at once, so that reading always works and no write is lost: one that comes in between faults. The
+// checker's handler asks Accessible and has it tried again, which is why it watches the range before Register is
+// called. A system call that writes there in that moment fails with EFAULT.
+//
+// While memory is moved, a child of fork shares it with its parent. What the program said about the pages with madvise or
+// mlock is lost.
+//
+// Everything else (stacks, private files, devices, memory of the Go runtime, huge pages of hugetlbfs) is used where it is
+// and cannot be closed.
+type second struct {
+	lo, hi uintptr // whole pages of the range
+	view   uintptr // where the engine sees lo
+	pieces []piece // what it really sees there, in address order
+}
+
+// piece is a part of one mapping of the program.
+type piece struct {
+	lo, hi uintptr
+	prot   int    // the program's
+	inode  uint64 // of the file that is there while it is registered
+	moved  bool   // private memory that has to move back
+}
+
+const moveStep = 1 << 20
+
+// next is the first piece that ends after addr, or nil.
+func (s *second) next(addr uintptr) *piece {
+	for i := range s.pieces {
+		if addr < s.pieces[i].hi {
+			return &s.pieces[i]
+		}
+	}
+	return nil
+}
+
+// engine is where the engine finds addr, an address of the program.
+func (s *second) engine(addr uintptr) uintptr {
+	if p := s.next(addr); p != nil && addr >= p.lo {
+		return addr - s.lo + s.view
+	}
+	return addr
+}
+
+// double makes a second view of what can have one between start and end; nil if nothing can.
+func double(start, end uintptr) *second {
+	s := &second{lo: ceil(start), hi: floor(end)}
+	if s.lo >= s.hi {
+		return nil
+	}
+	list, err := mappings(s.lo, s.hi)
+	if err != nil {
+		return nil
+	}
+	if s.view, err = arena.Reserve(uint64(s.hi - s.lo)); err != nil {
+		return nil
+	}
+	var file memfile
+	defer file.close()
+	for _, m := range list {
+		p := piece{lo: max(m.lo, s.lo), hi: min(m.hi, s.hi), prot: m.prot, inode: m.inode}
+		switch {
+		case m.sharable():
+			if s.share(p) == nil {
+				s.pieces = append(s.pieces, p)
+			}
+		case m.movable():
+			p.hi = s.move(p, &file)
+			if p.moved, p.inode = true, file.inode; p.hi > p.lo {
+				s.pieces = append(s.pieces, p)
+			}
+		}
+	}
+	if len(s.pieces) == 0 {
+		arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))) //nolint:errcheck // address space, and nothing in it
+		return nil
+	}
+	return s
+}
+
+// share maps memory that is shared already.
+func (s *second) share(p piece) error {
+	// Huge pages of hugetlbfs cannot be closed one small page at a time; the kernel says so here.
+	if err := protect(p.lo, p.lo+pageSize, p.prot); err != nil {
+		return err
+	}
+	return remap(p.lo, 0, p.lo-s.lo+s.view, uint64(p.hi-p.lo))
+}
+
+// move puts private memory into the file and tells up to where that was possible.
+func (s *second) move(p piece, file *memfile) uintptr {
+	if file.open(uint64(s.hi-s.lo)) != nil {
+		return p.lo
+	}
+	view := p.lo - s.lo + s.view
+	if file.mapAt(view, uint64(p.hi-p.lo), readWrite, p.lo-s.lo) != nil {
+		return p.lo
+	}
+	at := p.lo
+	for at < p.hi {
+		n := min(p.hi-at, moveStep)
+		if s.step(p, at, n, file) != nil {
+			break
+		}
+		at += n
+	}
+	if p.prot&readWrite != readWrite {
+		protect(view, view+(at-p.lo), p.prot) //nolint:errcheck // the engine may then write what the program may not
+	}
+	return at
+}
+
+// step moves n bytes at addr.
+func (s *second) step(p piece, addr, n uintptr, file *memfile) error {
+	err := protect(addr, addr+n, p.prot&^unix.PROT_WRITE)
+	if err == nil {
+		err = copyPages(addr-s.lo+s.view, addr, n)
+	}
+	if err == nil {
+		err = file.mapAt(addr, uint64(n), p.prot, addr-s.lo)
+	}
+	if err != nil {
+		return errors.Join(err, protect(addr, addr+n, p.prot))
+	}
+	return nil
+}
+
+// giveBack ends the second view, if there is one, and makes the program's what it was.
+func (r *registration) giveBack() error {
+	s := r.second
+	if s == nil {
+		return nil
+	}
+	list, err := mappings(s.lo, s.hi)
+	for _, p := range s.pieces {
+		for _, m := range join(list, p) {
+			if p.moved {
+				err = errors.Join(err, s.moveBack(p, m))
+			} else {
+				err = errors.Join(err, protect(m.lo, m.hi, p.prot))
+			}
+		}
+	}
+	return errors.Join(err, arena.Unreserve(s.view, aliasBytes(uint64(s.hi-s.lo))))
+}
+
+// join returns the parts of p where its file still is, as few as possible: the program may have unmapped some of it
+// and have other memory there now.
+func join(list []mapping, p piece) (still []mapping) {
+	for _, m := range list {
+		m.lo, m.hi = max(m.lo, p.lo), min(m.hi, p.hi)
+		if m.lo >= m.hi || m.inode != p.inode {
+			continue
+		}
+		if k := len(still); k > 0 && still[k-1].hi == m.lo {
+			still[k-1].hi = m.hi
+		} else {
+			still = append(still, m)
+		}
+	}
+	return still
+}
+
+// moveBack makes memory private again: a private copy takes its place, step by step.
+func (s *second) moveBack(p piece, m mapping) error {
+	size := uint64(m.hi - m.lo)
+	stage, err := arena.Reserve(size)
+	if err != nil {
+		return err
+	}
+	for at := m.lo; at < m.hi && err == nil; at += moveStep {
+		n, to := min(m.hi-at, moveStep), stage+(at-m.lo)
+		err = errors.Join(protect(at, at+n, p.prot&^unix.PROT_WRITE), protect(to, to+n, readWrite))
+		if err == nil {
+			err = copyPages(to, at-s.lo+s.view, n)
+		}
+		if err == nil {
+			err = protect(to, to+n, p.prot)
+		}
+		if err == nil {
+			err = remap(to, n, at, uint64(n))
+		}
+		if err != nil {
+			err = errors.Join(err, protect(at, m.hi, p.prot))
+		}
+	}
+	return errors.Join(err, arena.Unreserve(stage, aliasBytes(size)))
+}
+
+// copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from, and
+// need none where they go, which is new.
+func copyPages(dst, src, n uintptr) (err error) {
+	defer guarded(debug.SetPanicOnFault(true), &err)
+	for ; n > 0; n -= pageSize {
+		if [pageSize]byte(bytesAt(src, pageSize)) != [pageSize]byte{} {
+			memcopy.Copy(dst, src, pageSize)
+		}
+		dst += pageSize
+		src += pageSize
+	}
+	return nil
+}
+
+// memfile is a memfd, made when it is first needed. The mappings keep it alive.
+type memfile struct {
+	fd    int // 0: not made
+	inode uint64
+}
+
+func (f *memfile) open(size uint64) error {
+	if f.fd != 0 {
+		return nil
+	}
+	fd, err := arena.Memfd("ropeway-registered", size)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	f.fd, f.inode = fd, st.Ino
+	return nil
+}
+
+func (f *memfile) close() {
+	if f.fd != 0 {
+		unix.Close(f.fd)
+	}
+}
+
+// mapAt maps n bytes of the file from off on at addr, in place of what is there.
+func (f *memfile) mapAt(addr uintptr, n uint64, prot int, off uintptr) error {
+	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), uintptr(prot), unix.MAP_SHARED|unix.MAP_FIXED, uintptr(f.fd), off)
+	if e != 0 {
+		return fmt.Errorf("map %d bytes at %#x: %w", n, addr, e)
+	}
+	return nil
+}
+
+// remap moves the mapping of old bytes at from to an address, in place of what is there. With old 0 a shared mapping
+// stays and is mapped a second time.
+func remap(from, old, to uintptr, n uint64) error {
+	_, _, e := unix.Syscall6(unix.SYS_MREMAP, from, old, uintptr(n), unix.MREMAP_MAYMOVE|unix.MREMAP_FIXED, to, 0)
+	if e != 0 {
+		return fmt.Errorf("remap %d bytes from %#x to %#x: %w", n, from, to, e)
+	}
+	return nil
+}
+
+// mapped tells whether the program still has memory at all of the n bytes at addr: the second view alone would not show
+// that it has gone.
+func mapped(addr uintptr, n uint64) bool {
+	lo := floor(addr)
+	_, _, e := unix.RawSyscall(unix.SYS_MSYNC, lo, ceil(addr+uintptr(n))-lo, unix.MS_ASYNC) // looks, and does nothing
+	return e != unix.ENOMEM
+}
+
+// protect changes the protection of whole pages.
+func protect(lo, hi uintptr, prot int) error {
+	if _, _, e := unix.Syscall(unix.SYS_MPROTECT, lo, hi-lo, uintptr(prot)); e != 0 {
+		return fmt.Errorf("protect %#x to %#x: %w", lo, hi, e)
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+package finding
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// WriteJSON writes the report as one JSON value.
+func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+
+// ReadJSON reads what [Report.WriteJSON] wrote.
+func ReadJSON(from io.Reader) (*Report, error) {
+	var r Report
+	if err := json.NewDecoder(from).Decode(&r); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

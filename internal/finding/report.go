@@ -1,0 +1,128 @@
+package finding
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// AtLeast tells whether s is as bad as least, or worse. Nothing reaches the empty severity.
+func (s Severity) AtLeast(least Severity) bool {
+	return least != "" && (s == Error || s == least)
+}
+
+// Report is what the check of a program found, over all its runs and processes.
+type Report struct {
+	Version  string    `json:"version"`           // of ropeway
+	Command  []string  `json:"command"`           // the program and its arguments
+	Started  time.Time `json:"started"`           //
+	Seconds  float64   `json:"seconds"`           // all runs together
+	Rules    []string  `json:"rules"`             // what was looked for
+	FailOn   Severity  `json:"fail_on,omitempty"` // least severity that fails the check; "" none
+	ExitCode int       `json:"exit_code"`         // of the check
+
+	Runs     []*Run   `json:"runs"`
+	Findings []*Entry `json:"findings"`         // each once, in the order they came
+	Hidden   int      `json:"hidden,omitempty"` // further findings that are not in the list
+
+	Notes    []Note   `json:"notes,omitempty"`               // what the checker could not do
+	Injected []Shot   `json:"injected,omitempty"`            // every fault that was asked for, fired or not
+	Unused   []string `json:"unused_suppressions,omitempty"` // name and place
+	Replay   string   `json:"replay,omitempty"`              // the command that runs the first order with findings again
+}
+
+// Run is one time that the program ran.
+type Run struct {
+	Seed      uint64     `json:"seed"`
+	ExitCode  int        `json:"exit_code"`        // of the program; 128 and its number for a signal
+	Signal    string     `json:"signal,omitempty"` // that ended the program
+	Findings  int        `json:"findings"`         // different ones that are not suppressed
+	Processes []*Process `json:"processes"`        // that reported
+}
+
+// Process is one that reported.
+type Process struct {
+	ID      int      `json:"process"`
+	Command []string `json:"command,omitempty"`
+	Tasks   uint64   `json:"tasks"`
+	Calls   uint64   `json:"calls"`
+	Ended   bool     `json:"ended"` // it said so; else it was killed, or still runs
+}
+
+// Note is something the checker could not do, and how often it was told.
+type Note struct {
+	Text  string `json:"text"`
+	Times int    `json:"times"`
+}
+
+// Entry is a finding of a report. Its Count is that of all runs and processes.
+type Entry struct {
+	Finding
+	Fingerprint string   `json:"fingerprint"`             // the same in every run and machine, see [Finding.Fingerprint]
+	Seeds       []uint64 `json:"seeds"`                   // of the runs that had it, in order
+	Suppressed  string   `json:"suppressed_by,omitempty"` // name of what suppresses it
+}
+
+// Fold brings identical findings together.
+type Fold struct {
+	Entries []*Entry // in the order they came
+	byKey   map[string]*Entry
+}
+
+// Add takes a finding of the run with this seed. It returns its entry, and whether that is new.
+func (c *Fold) Add(f *Finding, seed uint64) (e *Entry, isNew bool) {
+	f.complete(seed)
+	key := f.Key()
+	if e = c.byKey[key]; e == nil {
+		e, isNew = &Entry{Finding: *f, Fingerprint: f.Fingerprint()}, true
+		if c.byKey == nil {
+			c.byKey = map[string]*Entry{}
+		}
+		c.byKey[key] = e
+		c.Entries = append(c.Entries, e)
+	} else {
+		e.Count += f.Count
+	}
+	if !slices.Contains(e.Seeds, seed) {
+		e.Seeds = append(e.Seeds, seed)
+	}
+	return e, isNew
+}
+
+// complete fills in what a sender may leave out.
+func (f *Finding) complete(seed uint64) {
+	f.Seed, f.Count = seed, max(f.Count, 1)
+	rule := ByName(f.Rule)
+	if f.Severity != Error && f.Severity != Warning {
+		f.Severity = Error
+		if rule != nil {
+			f.Severity = rule.Severity
+		}
+	}
+	if rule != nil {
+		if f.Advice == "" {
+			f.Advice = rule.Advice
+		}
+		if f.Summary == "" {
+			f.Summary = rule.Catches
+		}
+	}
+}
+
+// Fails are the entries that make a check fail.
+func (r *Report) Fails() (list []*Entry) {
+	for _, e := range r.Findings {
+		if e.Suppressed == "" && e.Severity.AtLeast(r.FailOn) {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// Plural writes a number and its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
