@@ -40,6 +40,9 @@ type Options struct {
 	Off    map[string]bool // rules that are not looked at
 	Inject []Injection
 	Sink   Sink // gets the findings; nil drops them
+
+	// Patience is how long work waits for the next call of the program before it runs by itself; 0: DefaultPatience.
+	Patience time.Duration
 }
 
 // Sink takes findings. The checker calls it with its lock held, one call at a time.
@@ -64,20 +67,21 @@ type Face interface {
 // DefaultDepth is how far a program may run ahead of a device.
 const DefaultDepth = 2048
 
-// patience is how long work waits for the next call of the program before it runs by itself.
-const patience = 50 * time.Millisecond
+// DefaultPatience is long for a program that goes on, and short for one that waits for its work without asking.
+const DefaultPatience = 50 * time.Millisecond
 
 // Checker implements core.Watcher; [Checker.Driver] is what the core is to use.
 type Checker struct {
-	under  driver.Driver // immutable
-	guard  driver.Guard  // immutable; nil if host memory cannot be closed
-	seed   uint64        // immutable
-	depth  int           // immutable
-	off    map[string]bool
-	start  time.Time // immutable
-	drv    *watched  // immutable
-	calls  atomic.Uint64
-	ticker atomic.Bool // a goroutine looks after work that nobody forces
+	under    driver.Driver // immutable
+	guard    driver.Guard  // immutable; nil if host memory cannot be closed
+	seed     uint64        // immutable
+	depth    int           // immutable
+	patience time.Duration // immutable
+	off      map[string]bool
+	start    time.Time // immutable
+	drv      *watched  // immutable
+	calls    atomic.Uint64
+	ticker   atomic.Bool // a goroutine looks after work that nobody forces
 
 	mu       sync.Mutex
 	rng      *rand.Rand
@@ -98,11 +102,12 @@ type Checker struct {
 	stacks  stackTable
 	scratch scratch
 
-	memory  btree.Map[uintptr, *allocation] // live allocations by address
-	gone    btree.Map[uintptr, *allocation] // freed ones, until the address is used again
-	handles map[uintptr]*handle
-	runs    int    // borders between pages of different protection
-	born    uint64 // allocations and handles so far
+	memory       btree.Map[uintptr, *allocation] // live allocations by address
+	gone         btree.Map[uintptr, *allocation] // freed ones, until the address is used again
+	handles      map[uintptr]*handle
+	unregistered map[uintptr]*allocation // by their start
+	runs         int                     // borders between pages of different protection
+	born         uint64                  // allocations and handles so far
 
 	serving   map[uint32]serving // functions of the program that run in the order of a stream, by thread
 	functions uint64             // how many have begun
@@ -112,6 +117,7 @@ type Checker struct {
 	kept    []*finding.Finding
 	sink    Sink
 	folded  map[foldKey]int
+	alike   map[string]int // by finding.Key
 	counts  []int
 	noted   map[string]bool
 	ended   bool
@@ -122,14 +128,17 @@ func New(o Options) *Checker {
 	if o.Depth <= 0 {
 		o.Depth = DefaultDepth
 	}
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
 	if o.Sink == nil {
 		o.Sink = drop{}
 	}
 	c := &Checker{
-		under: o.Driver, seed: o.Seed, depth: o.Depth, off: o.Off, start: time.Now(),
+		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{},
-		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, noted: map[string]bool{},
+		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{}, unregistered: map[uintptr]*allocation{},
+		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{}, noted: map[string]bool{},
 	}
 	for i := range o.Inject {
 		c.inject = append(c.inject, &o.Inject[i])

@@ -22,8 +22,11 @@ func (f *flag) ready() bool { return f.set || f.err != nil }
 
 // raise sets the flag at the end of what happened according to by. mu is held.
 func (f *flag) raise(by clock) {
-	f.set, f.err = true, nil
 	f.at = max(int64(time.Since(f.c.start)), f.at+1)
+	if f.set {
+		return // who waits for it need not have waited for this
+	}
+	f.set, f.err = true, nil
 	f.clock = by.clone()
 }
 

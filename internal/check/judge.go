@@ -94,16 +94,39 @@ func (c *Checker) judgeSubmit(t *task) {
 	if op.Kind == driver.OpCopy && (op.Dst|op.Src)%alignment != 0 && c.on("misaligned") {
 		c.judgeAlignment(t)
 	}
-	if op.Kind == driver.OpBatch && c.on("batch-overlap") {
-		if a, b, lo, hi, found := overlap(op.Segs.List); found {
-			c.report(draft{
-				rule: "batch-overlap", role: "submitted", offence: t.who, lo: lo, hi: hi, memory: c.find(lo),
-				summary: fmt.Sprintf("segments %d and %d of one batch share %d bytes, of which one writes", a, b, hi-lo),
-			})
-		}
+	if op.Kind == driver.OpBatch {
+		c.judgeBatch(t.who, op)
 	}
 	c.foresee(t)
 	c.arm(t)
+}
+
+// judgeBatch looks whether the segments of a batch, which run in any order, are independent.
+func (c *Checker) judgeBatch(who origin, op *driver.Op) {
+	if c.on("batch-overlap") {
+		if a, b, lo, hi, found := overlap(op.Segs.List); found {
+			c.report(draft{
+				rule: "batch-overlap", role: how(who), offence: who, lo: lo, hi: hi, memory: c.find(lo),
+				summary: fmt.Sprintf("segments %d and %d of one batch share %s, and at least one writes there", a, b, count(hi-lo)),
+			})
+		}
+	}
+}
+
+// how names what an origin did: it submitted a task, or called.
+func how(who origin) string {
+	if who.task == 0 {
+		return "called"
+	}
+	return "submitted"
+}
+
+// count writes a number of bytes.
+func count(n uintptr) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
 
 // alignment is what the documents of aclrtMemcpyAsync ask of addresses.
@@ -131,8 +154,8 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 		return
 	}
 	c.report(draft{
-		rule: "out-of-bounds", role: "submitted", offence: who, lo: a.end(), hi: hi, memory: a,
-		summary: fmt.Sprintf("%d bytes behind the end of %d bytes of %s memory are %s", hi-a.end(), a.size, a.kind(), done(write)),
+		rule: "out-of-bounds", role: how(who), offence: who, lo: a.end(), hi: hi, memory: a,
+		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-a.end()), a.size, a.kind(), done(write)),
 	})
 }
 
@@ -148,6 +171,9 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	p := &past{line: q.line, n: t.n, who: t.who}
 	c.compare(t)
 	touches(&t.op, func(lo, hi uintptr, write bool) bool {
+		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc {
+			c.judgeWritten(t.who, a, lo, hi)
+		}
 		c.enter(q, p, lo, hi, write)
 		return true
 	})
@@ -172,7 +198,6 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 	}
 	report := func(before *past, wrote bool, lo, hi uintptr) { c.race(p.who, write, before, wrote, lo, hi, a) }
 	if !write {
-		c.judgeWritten(p.who, a, lo, hi)
 		c.shadow.read(p, q.clock, lo, hi, report)
 		return
 	}
@@ -189,7 +214,7 @@ func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi 
 	}
 	c.report(draft{
 		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("%s %s %d bytes that %s %s, and nothing orders the two", c.task(who), does(write), hi-lo, c.task(before.who), does(wrote)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write), count(hi-lo), c.task(before.who), does(wrote)),
 	})
 }
 
@@ -200,8 +225,8 @@ func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
 	}
 	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
 		c.report(draft{
-			rule: "uninitialised-read", role: "submitted", offence: who, lo: lo, hi: hi, memory: a,
-			summary: fmt.Sprintf("%d bytes of device memory are copied that nobody wrote", hi-lo),
+			rule: "uninitialised-read", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+			summary: fmt.Sprintf("%s of device memory are copied that nobody wrote", count(hi-lo)),
 		})
 		a.written.add(lo, hi) // once is enough
 	}
@@ -235,19 +260,22 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 
 // reach judges an access to an address that was found in device memory. mu is held.
 func (c *Checker) reach(q *queue, p *past, at uintptr, n uint64, write bool) {
-	if c.find(at) == nil && n > 0 {
+	if c.find(at) == nil {
 		gone := c.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
 			what = "was freed before the copy ran"
 		}
 		c.report(draft{
-			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: at, hi: at + uintptr(n), memory: gone,
+			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: at, hi: at + uintptr(max(n, 1)), memory: gone,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})
 		return
 	}
 	c.judgeBounds(p.who, at, at+uintptr(n), write)
+	if a := c.find(at); a != nil && !write {
+		c.judgeWritten(p.who, a, at, at+uintptr(n))
+	}
 	c.enter(q, p, at, at+uintptr(n), write)
 }
 
@@ -340,6 +368,6 @@ func (c *Checker) collision(who origin, write bool, f flight) {
 	c.report(draft{
 		rule: rule, role: done(write), offence: who, others: []other{{"submitted", f.who}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
-		summary: fmt.Sprintf("%s %s %d bytes that %s %s and that is not known to be complete", subject, verb, f.hi-f.lo, c.task(f.who), does(f.write)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb, count(f.hi-f.lo), c.task(f.who), does(f.write)),
 	})
 }

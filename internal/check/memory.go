@@ -101,6 +101,7 @@ func (c *Checker) remember(a *allocation) {
 	for _, at := range within {
 		c.gone.Delete(at)
 	}
+	delete(c.unregistered, a.start)
 	c.memory.Set(a.start, a)
 }
 
@@ -110,6 +111,10 @@ func (c *Checker) forget(a *allocation, by origin) {
 	c.memory.Delete(a.start)
 	c.dropPages(a)
 	if a.what == core.RegisteredMemory {
+		if len(c.unregistered) >= mostGone {
+			clear(c.unregistered)
+		}
+		c.unregistered[a.start] = a
 		return // its addresses are the program's own, and good for anything
 	}
 	c.shadow.forget(a.start, a.end())

@@ -57,14 +57,9 @@ func (c *Checker) report(d draft) {
 		key.there = stackOf(d.others[0].who)
 	}
 	if i, ok := c.folded[key]; ok {
-		c.counts[i]++
-		if i < len(c.kept) {
-			c.kept[i].Count++
-		}
+		c.again(i)
 		return
 	}
-	c.folded[key] = len(c.counts)
-	c.counts = append(c.counts, 1)
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: d.summary, Advice: rule.Advice,
 		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1,
@@ -76,7 +71,9 @@ func (c *Checker) report(d draft) {
 		f.Others = append(f.Others, c.at(o.role, o.who))
 	}
 	if a := d.memory; a != nil {
-		f.Others = append(f.Others, c.at("allocated", a.by))
+		if d.role != "allocated" {
+			f.Others = append(f.Others, c.at("allocated", a.by))
+		}
 		if a.freed {
 			f.Others = append(f.Others, c.at("freed", a.freedBy))
 		}
@@ -84,10 +81,27 @@ func (c *Checker) report(d draft) {
 	if d.hi > d.lo {
 		f.Bytes = c.bytes(d.lo, d.hi, d.memory)
 	}
+	// Stacks may differ and still read alike: the instructions of one memcpy.
+	same := f.Key() + d.detail
+	if i, ok := c.alike[same]; ok {
+		c.folded[key] = i
+		c.again(i)
+		return
+	}
+	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
+	c.counts = append(c.counts, 1)
 	if len(c.kept) < mostKept {
 		c.kept = append(c.kept, f)
 	}
 	c.sink.Finding(f)
+}
+
+// again counts a finding that was there before. mu is held.
+func (c *Checker) again(i int) {
+	c.counts[i]++
+	if i < len(c.kept) {
+		c.kept[i].Count++
+	}
 }
 
 // bytes describes a range of memory.

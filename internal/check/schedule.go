@@ -151,6 +151,9 @@ func (c *Checker) step(q *queue) {
 		c.functions++
 		c.learnOf(q, t.n-1) // the function may use what came before it
 		go q.call(t)
+		// What it touches is judged in its turn, not beside what comes next; one that waits for the program is left alone.
+		n := t.n
+		c.until(c.patience, nil, func() bool { return q.running != n }, func() *queue { return nil })
 		return
 	}
 	q.finish(t, c.exec(q, t, expired))
@@ -263,7 +266,7 @@ func (c *Checker) lookAfter() {
 	}
 	go func() {
 		for last := c.calls.Load(); ; {
-			time.Sleep(patience)
+			time.Sleep(c.patience)
 			c.mu.Lock()
 			if now := c.calls.Load(); now == last {
 				c.runAll()

@@ -49,6 +49,9 @@ func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
 	if t.known == nil {
 		t.seed, t.known = maphash.MakeSeed(), map[uint64]*stack{}
 	}
+	if len(named) > 0 {
+		pcs = nil // what the interpreter does below is nobody's concern
+	}
 	h := hashOf(pcs, named)
 	if s, ok := t.known[h]; ok {
 		return s

@@ -30,6 +30,9 @@ func (c *Checker) Now(t *core.Thread, op *driver.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.whoIs(t)
+	if op.Kind == driver.OpBatch {
+		c.judgeBatch(who, op)
+	}
 	touches(op, func(lo, hi uintptr, write bool) bool {
 		a := c.find(lo)
 		if a == nil || lo >= hi {
@@ -162,7 +165,7 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 	}
 	c.report(draft{
 		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory %s that %s %s and that is not known to be complete", a.kind(), verb, c.task(f.who), does(f.write)),
+		summary: fmt.Sprintf("%s memory %s that %s %s, which is not known to be complete", a.kind(), verb, c.task(f.who), does(f.write)),
 	})
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
@@ -253,8 +256,8 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	if err.Arg != "" && err.Mistake != core.Gone {
 		d.summary = err.API + ": " + err.Arg + ": " + err.Text
 	}
-	if a := c.find(err.Value); a != nil && err.Value != 0 {
-		d.memory, d.lo, d.hi = a, err.Value, a.end()
+	if a := c.find(err.Value); a != nil && err.Length > 0 {
+		d.memory, d.lo, d.hi = a, err.Value, err.Value+uintptr(err.Length)
 	}
 	c.report(d)
 }
@@ -276,10 +279,17 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 		return true
 	}
 	a := c.findGone(err.Value)
+	if r := c.unregistered[err.Value]; a == nil && again {
+		a = r
+	}
 	if a == nil || again && a.start != err.Value {
 		return false
 	}
-	d.summary = fmt.Sprintf("%s memory %s after it was freed", a.kind(), how)
+	verb := "freed"
+	if a.what == core.RegisteredMemory {
+		verb = "unregistered"
+	}
+	d.summary = fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, verb)
 	d.memory, d.lo, d.hi = a, err.Value, a.end()
 	return true
 }

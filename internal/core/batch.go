@@ -93,7 +93,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
 	for i, most := range array(b.destMaxs, b.n) {
 		if most < b.size[i] {
-			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i).because(OutOfBounds, 0)
+			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i).because(OutOfBounds, 0).of(b.dst[i], b.size[i])
 		}
 	}
 	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
@@ -231,6 +231,9 @@ func (t *Thread) batchNow(b *batch) *Error {
 
 // copySegments validates all segments and then copies them in the calling thread. Segments of size 0 copy nothing.
 func (t *Thread) copySegments(b *batch) *Error {
+	if t.rt.watch != nil {
+		t.doubtMixed(b)
+	}
 	segs := driver.NewSegments()
 	defer segs.Release()
 	to, from := places{rt: t.rt}, places{rt: t.rt}

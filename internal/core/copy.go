@@ -19,7 +19,7 @@ func (t *Thread) Memcpy(dst Addr, destMax uint64, src Addr, count uint64, kind a
 		return refused(api, "destMax", "is 0, but %d bytes are to be copied", count)
 	}
 	if count > destMax {
-		return tooMuch(api, count, destMax)
+		return tooMuch(api, dst, count, destMax)
 	}
 	if dst == src {
 		return nil
@@ -48,8 +48,8 @@ func checkCopy(api string, dst, src Addr, kind abi.MemcpyKind) *Error {
 	return nil
 }
 
-func tooMuch(api string, count, destMax uint64) *Error {
-	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).because(OutOfBounds, 0)
+func tooMuch(api string, dst Addr, count, destMax uint64) *Error {
+	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).because(OutOfBounds, 0).of(dst, count)
 }
 
 // aborting refuses work while the device of the context drops its tasks.
@@ -114,7 +114,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 		return err
 	}
 	if count > destMax {
-		return tooMuch(api, count, destMax)
+		return tooMuch(api, dst, count, destMax)
 	}
 	c := t.current()
 	if c == nil {

@@ -223,7 +223,7 @@ func (t *Thread) MemcpyAsyncWithOffset(dst Addr, destMax, dstDataOffset uint64, 
 	case src == 0:
 		return refused(api, "src", "is NULL")
 	case count > destMax:
-		return tooMuch(api, count, destMax)
+		return tooMuch(api, 0, count, destMax)
 	case count > maxDescCopy:
 		return refused(api, "count", "%d bytes are more than 4 GiB", count)
 	case srcDataOffset > maxDataOffset:

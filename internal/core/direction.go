@@ -91,7 +91,7 @@ func noMemory(api, arg string, addr Addr) *Error {
 }
 
 func tooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
-	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(OutOfBounds, addr)
+	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(OutOfBounds, 0).of(addr, n)
 }
 
 // peerDenied refuses a copy that device d carries out with memory of a device it may not reach.

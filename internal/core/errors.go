@@ -21,7 +21,8 @@ type Error struct {
 	Quiet bool   // does not become the thread's last error
 
 	Mistake Mistake // what kind of mistake it shows, if that is clear
-	Value   uintptr // Gone: the address or handle
+	Value   uintptr // the address or handle it is about, 0 if that is not clear
+	Length  uint64  // bytes at that address, 0 if that is not clear
 }
 
 // Error reads like: aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (…).

@@ -22,7 +22,7 @@ func (t *Thread) Memset(devPtr Addr, maxCount uint64, value int32, count uint64)
 		return err
 	}
 	if count > maxCount {
-		return overfull(api, count, maxCount)
+		return overfull(api, devPtr, count, maxCount)
 	}
 	l, err := t.rt.locate(api, "devPtr", devPtr, count)
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *Thread) MemsetAsync(devPtr Addr, maxCount uint64, value int32, count ui
 		return err
 	}
 	if count > maxCount {
-		return overfull(api, count, maxCount)
+		return overfull(api, devPtr, count, maxCount)
 	}
 	c := t.current()
 	if c == nil {
@@ -68,8 +68,8 @@ func (t *Thread) MemsetAsync(devPtr Addr, maxCount uint64, value int32, count ui
 	return t.fill(api, s, "devPtr", l, fillBytes(devPtr, value, count))
 }
 
-func overfull(api string, count, maxCount uint64) *Error {
-	return refused(api, "count", "%d bytes do not fit into maxCount, %d", count, maxCount).because(OutOfBounds, 0)
+func overfull(api string, p Addr, count, maxCount uint64) *Error {
+	return refused(api, "count", "%d bytes do not fit into maxCount, %d", count, maxCount).because(OutOfBounds, 0).of(p, count)
 }
 
 // fill queues a fill of device memory, and carries out one of host memory now.
@@ -148,7 +148,7 @@ func (t *Thread) checkWords(api string, ptr Addr, memSize, count uint64) (l driv
 	case ptr%4 != 0:
 		return l, invalid(api, "ptr", "%#x is not a multiple of 4", ptr)
 	case memSize/4 < count:
-		return l, invalid(api, "N", "%d words of 4 bytes do not fit into memSize, %d", count, memSize).because(OutOfBounds, 0)
+		return l, invalid(api, "N", "%d words of 4 bytes do not fit into memSize, %d", count, memSize).because(OutOfBounds, 0).of(ptr, count*4)
 	case !t.rt.prod.FillWords:
 		return l, unsupported(api, "", "%s has no 32-bit fills", t.rt.prod.Name)
 	}

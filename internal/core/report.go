@@ -49,6 +49,7 @@ type report struct {
 	drops  uint32        // immutable; Stream.drops when it was launched: later it has been dropped
 	fn     func(Addr)    // immutable
 	data   Addr          // immutable
+	behind driver.Flag   // immutable; set when its turn came, for who watches; nil if nobody does or the stream waits
 	done   chan struct{} // immutable; nil unless the stream waits: closed when the function has returned or never will run
 }
 
@@ -324,6 +325,10 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 	}
 	r := &report{sub: sub, stream: s, drops: s.drops.Load(), fn: fn, data: userData}
 	if blockType == abi.CallbackNoBlock {
+		if t.rt.watch != nil {
+			r.behind = t.rt.drv.NewFlag()
+			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.behind})
+		}
 		s.submit(t, driver.Op{Kind: driver.OpPost, Fn: func() { t.rt.reports.post(r) }})
 		return nil
 	}
@@ -431,6 +436,9 @@ func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 func (t *Thread) serve(s *reportState, r *report) {
 	if w := t.rt.watch; w != nil && r.done != nil {
 		defer w.Serving(t, r.stream.id)()
+	}
+	if r.behind != nil {
+		r.behind.IsSet() // the program learns by the call that its turn has come
 	}
 	s.run(r)
 }

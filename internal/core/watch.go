@@ -84,6 +84,12 @@ func (e *Error) because(m Mistake, value uintptr) *Error {
 	return e
 }
 
+// of says which memory e is about.
+func (e *Error) of(addr Addr, n uint64) *Error {
+	e.Value, e.Length = addr, n
+	return e
+}
+
 // Doubt is something a call did although it can hardly be meant.
 type Doubt struct {
 	Kind   DoubtKind
