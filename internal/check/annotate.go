@@ -30,7 +30,7 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 			k.raise(r.line, r.n)
 		}
 	})
-	c.known = &k
+	c.know(k)
 }
 
 // Findings is how many different findings there were so far.

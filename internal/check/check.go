@@ -90,6 +90,7 @@ type Checker struct {
 	queues   []*queue
 	byStream map[int32]*queue
 	lines    []uint64 // tasks given on each line so far
+	marks    []uint64 // how often somebody took note of how far each line was
 	free     []uint32 // lines nobody uses
 	pending  int      // tasks submitted and not run
 	tasks    uint64
@@ -103,6 +104,8 @@ type Checker struct {
 	scratch scratch
 
 	memory       btree.Map[uintptr, *allocation] // live allocations by address
+	near         [4]*allocation                  // where addresses were found last
+	nearest      int
 	gone         btree.Map[uintptr, *allocation] // freed ones, until the address is used again
 	handles      map[uintptr]*handle
 	unregistered map[uintptr]*allocation // by their start
@@ -212,6 +215,7 @@ func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	} else {
 		q.line = uint32(len(c.lines))
 		c.lines = append(c.lines, 0)
+		c.marks = append(c.marks, 0)
 	}
 	q.submitted = c.lines[q.line]
 	c.queues = append(c.queues, q)

@@ -196,13 +196,10 @@ type Touch = struct {
 	Delta  uintptr // where the engine sees the pages: so much further
 }
 
-// Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where only the
-// instruction at pc says; pc is 0 for a system call. by knows the stack.
-func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch {
-	length := uintptr(n)
-	if length == 0 {
-		length = accessLength(pc)
-	}
+// Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where
+// that is not known; then it counts as one byte. by knows the stack.
+func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.Caller, thread uint32) Touch {
+	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
@@ -256,8 +253,8 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocati
 			step = true
 			level = most
 		}
-		if level == open && !step && c.openAll(r) {
-			break
+		if level == open && !step && c.openAround(r, i) {
+			continue
 		}
 		if !c.protect(r, i, i+1, level) {
 			return Touch{What: notOurs}
@@ -284,12 +281,20 @@ func (r *pageRun) gaveUp(page uintptr) bool {
 	return r.mistakes[page] >= patienceN
 }
 
-// openAll opens a whole run if nothing of it is in flight. mu is held.
-func (c *Checker) openAll(r *pageRun) bool {
-	if _, busy := c.inFlight(r.lo, r.hi, true); busy {
+// openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop at
+// one. mu is held.
+func (c *Checker) openAround(r *pageRun, i int) bool {
+	first, last := i, i+1
+	for first > 0 && r.state[first-1] != open {
+		first--
+	}
+	for last < len(r.state) && r.state[last] != open {
+		last++
+	}
+	if _, busy := c.inFlight(r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes, true); busy {
 		return false
 	}
-	return c.protect(r, 0, len(r.state), open)
+	return c.protect(r, first, last, open)
 }
 
 // level is how far what is in flight closes [lo, hi). mu is held.

@@ -168,7 +168,15 @@ func done(write bool) string {
 
 // judgeRun looks at a task that is about to run. mu is held.
 func (c *Checker) judgeRun(q *queue, t *task) {
-	p := &past{line: q.line, n: t.n, who: t.who}
+	p := new(past)
+	if s := t.who.site; s != nil && !s.shared {
+		p = &s.past
+	}
+	*p = past{line: q.line, n: t.n, mark: c.marks[q.line], who: t.who}
+	if c.shadow.cells.Len() > mostCells {
+		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
+		c.shadow = shadow{}
+	}
 	c.compare(t)
 	touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc {
@@ -330,7 +338,8 @@ func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake b
 	if !ok || who.thread == 0 {
 		return c.judgeHost(who, lo, hi, write)
 	}
-	p := &past{line: s.q.line, n: s.n, who: who, host: true}
+	who.stream, who.task = s.q.stream, s.task
+	p := &past{line: s.q.line, n: s.n, mark: c.marks[s.q.line], who: who, host: true}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
 		c.collision(who, write, flight{before.who, wrote, lo, hi})

@@ -56,6 +56,11 @@ func (h *handle) kind() string {
 // find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong to it,
 // up to the next one: a copy that goes too far starts in it.
 func (c *Checker) find(addr uintptr) *allocation {
+	for _, a := range c.near {
+		if a != nil && addr-a.start < uintptr(a.size) {
+			return a
+		}
+	}
 	var found *allocation
 	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
 		if addr < a.end() {
@@ -63,6 +68,9 @@ func (c *Checker) find(addr uintptr) *allocation {
 		}
 		return false
 	})
+	if found != nil {
+		c.near[c.nearest], c.nearest = found, (c.nearest+1)%len(c.near)
+	}
 	return found
 }
 
@@ -102,6 +110,7 @@ func (c *Checker) remember(a *allocation) {
 		c.gone.Delete(at)
 	}
 	delete(c.unregistered, a.start)
+	c.near = [4]*allocation{} // registered memory may lie inside pinned memory
 	c.memory.Set(a.start, a)
 }
 
@@ -109,6 +118,7 @@ func (c *Checker) remember(a *allocation) {
 func (c *Checker) forget(a *allocation, by origin) {
 	a.freed, a.freedBy = true, by
 	c.memory.Delete(a.start)
+	c.near = [4]*allocation{}
 	c.dropPages(a)
 	if a.what == core.RegisteredMemory {
 		if len(c.unregistered) >= mostGone {

@@ -172,7 +172,7 @@ func (q *queue) call(t *task) {
 	// Faults are told by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(threadNumber(), serving{q, t.n})()
+	defer q.c.serve(threadNumber(), serving{q, t.n, t.who.task})()
 	t.op.Fn()
 }
 
@@ -181,6 +181,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
 		q.clock.raise(q.line, t.n)
+		c.marks[q.line]++
 		f := t.op.Flag.(*flag)
 		f.forget(q)
 		f.raise(q.clock)
@@ -302,6 +303,16 @@ func (c *Checker) learn(by clock) {
 	}
 	k := c.known.clone()
 	k.join(by)
+	c.know(k)
+}
+
+// know replaces what the host knows. Of lines about which it has learnt something, somebody has taken note. mu is held.
+func (c *Checker) know(k clock) {
+	for i, n := range k {
+		if n > 0 && !c.known.has(uint32(i), n) {
+			c.marks[i]++
+		}
+	}
 	c.known = &k
 }
 
@@ -318,5 +329,5 @@ func (c *Checker) learnOf(q *queue, n uint64) {
 		}
 	}
 	k.raise(q.line, n)
-	c.known = &k
+	c.know(k)
 }

@@ -6,6 +6,7 @@ import "github.com/tidwall/btree"
 type past struct {
 	line uint32 // of the queue
 	n    uint64 // number of the task on its line
+	mark uint64 // how often somebody had taken note of how far the line was
 	who  origin
 	host bool // a function of the program did it, in the order of the stream
 }
@@ -89,7 +90,40 @@ func (s *shadow) wrote(p *past, before clock, lo, hi uintptr, f clash) {
 	}
 	s.each(lo, hi, func(c *cell) { c.judge(p, before, true, max(lo, c.lo), min(hi, c.hi), f) })
 	s.forget(lo, hi)
-	s.cells.Set(lo, &cell{lo: lo, hi: hi, write: p})
+	s.add(&cell{lo: lo, hi: hi, write: p})
+}
+
+// add enters a cell where there is none. When there are many, it becomes one with a neighbour that nothing can tell from it.
+func (s *shadow) add(c *cell) {
+	if s.cells.Len() >= manyCells && c.lo > 0 {
+		if left := s.floor(c.lo - 1); left != nil && left.hi == c.lo && left.alike(c) {
+			left.hi, left.write, left.reads = c.hi, c.write, append(left.reads[:0], c.reads...)
+			return
+		}
+	}
+	s.cells.Set(c.lo, c)
+}
+
+// alike tells whether two cells have the same history for every task that is still to come: their accesses come from one
+// place in the program and one line, and since the first of them nobody has taken note of how far the line was. So every
+// clock, now and later, has both or neither.
+func (c *cell) alike(o *cell) bool {
+	if !same(c.write, o.write) || len(c.reads) != len(o.reads) {
+		return false
+	}
+	for i := range c.reads {
+		if !same(c.reads[i], o.reads[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func same(a, b *past) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	return a.line == b.line && a.mark == b.mark && a.host == b.host && stackOf(a.who) == stackOf(b.who)
 }
 
 // read enters a read of [lo, hi) by p, which happened after everything in before.
@@ -116,7 +150,7 @@ func (s *shadow) read(p *past, before clock, lo, hi uintptr, f clash) {
 	}
 	for _, h := range holes {
 		h.reads = []*past{p}
-		s.cells.Set(h.lo, &h)
+		s.add(&h)
 	}
 }
 

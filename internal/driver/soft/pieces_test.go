@@ -161,3 +161,33 @@ func TestPiecesLarge(t *testing.T) {
 		t.Error("the bytes are not those that were sent")
 	}
 }
+
+// A descriptor may lie on the border of two views.
+func TestPiecesDescriptor(t *testing.T) {
+	d := guardian(t)
+	dev, err := d.Open(0)
+	must(t, err)
+	defer dev.Close()
+	far, err := dev.Alloc(200, driver.PageNormal)
+	must(t, err)
+	must(t, d.Run(driver.Op{Kind: driver.OpFill, Dst: far, N: 100, Width: 1, Value: 7}))
+	mem := mmap(t, -1, 16384, readWrite, unix.MAP_PRIVATE)
+	const at = 4096 - 20
+	alias, err := d.Register(addressOf(mem)+10, 16000, true, 0)
+	must(t, err)
+	binary.LittleEndian.PutUint32(mem[at+int(driver.Desc32.Length):], 100)
+	binary.LittleEndian.PutUint64(mem[at+int(driver.Desc32.Src):], uint64(far))
+	binary.LittleEndian.PutUint64(mem[at+int(driver.Desc32.Dst):], uint64(far+100))
+	failed := &log{make(chan error, 10)}
+	q := dev.NewQueue(driver.QueueOptions{Sink: failed})
+	q.Submit(driver.Op{Kind: driver.OpDesc, Src: alias + at - 10, N: 64, Layout: driver.Desc32})
+	q.Wait(0, nil)
+	select {
+	case err := <-failed.failed:
+		t.Fatal(err)
+	default:
+	}
+	if d.Sum(far, 100) != d.Sum(far+100, 100) {
+		t.Error("the copy was not made")
+	}
+}

@@ -24,8 +24,9 @@ import (
 // While memory is moved, a child of fork shares it with its parent. What the program said about the pages with madvise or
 // mlock is lost.
 //
-// Everything else (stacks, private files, devices, memory of the Go runtime, huge pages of hugetlbfs) is used where it is
-// and cannot be closed.
+// Everything else (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) is used where it is and cannot be
+// closed. So is a range that is not mapped from end to end: the program is wrong about it, and what else lies there must
+// not be moved.
 type second struct {
 	lo, hi uintptr // whole pages of the range
 	view   uintptr // where the engine sees lo
@@ -67,9 +68,10 @@ func double(start, end uintptr) *second {
 		return nil
 	}
 	list, err := mappings(s.lo, s.hi)
-	if err != nil {
+	if err != nil || !gapless(list, s.lo, s.hi) {
 		return nil
 	}
+	heap := heapAddress()
 	if s.view, err = arena.Reserve(uint64(s.hi - s.lo)); err != nil {
 		return nil
 	}
@@ -82,7 +84,7 @@ func double(start, end uintptr) *second {
 			if s.share(p) == nil {
 				s.pieces = append(s.pieces, p)
 			}
-		case m.movable():
+		case m.movable() && (heap < m.lo || heap >= m.hi):
 			p.hi = s.move(p, &file)
 			if p.moved, p.inode = true, file.inode; p.hi > p.lo {
 				s.pieces = append(s.pieces, p)

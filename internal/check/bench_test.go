@@ -1,0 +1,65 @@
+package check_test
+
+import (
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/check"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// still is a caller that always stands in one place.
+type still struct{ arguments [6]uint64 }
+
+func (s *still) Calling() (uint32, []uint64, bool) { return 1, s.arguments[:], true }
+func (s *still) Stack(pcs []uintptr) int {
+	for i := range 8 {
+		pcs[i] = uintptr(0x1000 * (i + 1))
+	}
+	return 8
+}
+func (s *still) Frames([][2]uint32) int { return 0 }
+
+// BenchmarkCopy is what a small copy costs from its submission to its end, with the checker and without.
+func BenchmarkCopy(b *testing.B) {
+	for _, checked := range []bool{false, true} {
+		name := map[bool]string{false: "plain", true: "checked"}[checked]
+		b.Run(name, func(b *testing.B) {
+			d, err := soft.New(soft.Options{Devices: 1, Memory: 1 << 30, Guard: checked})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := product.Find("A2", "EP")
+			if err != nil {
+				b.Fatal(err)
+			}
+			o := core.Options{Driver: driver.Driver(d), Product: p}
+			if checked {
+				c := check.New(check.Options{Driver: d})
+				c.CloseMemory()
+				o.Driver, o.Watch = c.Driver(), c
+			}
+			rt := core.New(o)
+			defer rt.Close() //nolint:errcheck // a benchmark
+			t := rt.NewThread(1)
+			t.SetCaller(&still{})
+			var s core.Handle
+			var host, dev core.Addr
+			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || t.MallocHost(&host, 1<<20) != nil || t.Malloc(&dev, 1<<20, 0) != nil {
+				b.Fatal("cannot set up")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := t.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := t.SynchronizeStream(s); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
