@@ -111,7 +111,7 @@ func (s *Stream) CopyBatch(b *Batch) error {
 	err := s.d.t.MemcpyBatchAsync(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at, s.h)
 	runtime.KeepAlive(b)
-	return asError(err)
+	return s.d.answer(err)
 }
 
 // CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless every
@@ -125,5 +125,5 @@ func (d *Device) CopyBatch(b *Batch) error {
 	err := d.t.MemcpyBatch(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at)
 	runtime.KeepAlive(b)
-	return asError(err)
+	return d.answer(err)
 }

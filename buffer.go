@@ -3,6 +3,7 @@ package ropeway
 import (
 	"sync/atomic"
 
+	"ropeway/internal/check"
 	"ropeway/internal/core"
 )
 
@@ -30,6 +31,9 @@ func (b *Buffer) Bytes() []byte {
 	if b.freed.Load() {
 		return nil
 	}
+	if c, ok := b.d.r.rt.Watch().(*check.Checker); ok && b.host != nil {
+		c.Judge(b.d.t, b.addr, uint64(b.n), false)
+	}
 	return b.host
 }
 
@@ -39,12 +43,12 @@ func (b *Buffer) OnDevice() bool { return b.device }
 // Free gives the memory back. It does not wait for copies that still use it. Freeing twice is an error.
 func (b *Buffer) Free() error {
 	if b.freed.Swap(true) {
-		return misuse("aclrtFree", "devPtr", "the buffer was freed already")
+		return b.d.r.refuse("aclrtFree", "devPtr", "the buffer was freed already", core.Gone, b.addr)
 	}
 	if b.goes && b.d.gone() {
 		return misuse("aclrtFree", "devPtr", "the buffer went with its device, which was closed")
 	}
-	return asError(b.free(b.d.t, b.addr))
+	return b.d.answer(b.free(b.d.t, b.addr))
 }
 
 // All is the whole buffer.
@@ -103,19 +107,22 @@ func (s *Span) problem(r *Runtime) string {
 
 // usable refuses spans of buffers that are gone or not r's, and spans outside of their buffer.
 func usable(r *Runtime, api string, dst, src Span) error {
-	if p := dst.problem(r); p != "" {
-		return misuse(api, "dst", p)
+	if err := filled(r, api, "dst", dst); err != nil {
+		return err
 	}
-	if p := src.problem(r); p != "" {
-		return misuse(api, "src", p)
-	}
-	return nil
+	return filled(r, api, "src", src)
 }
 
 // filled is usable for calls that have one span, called arg.
 func filled(r *Runtime, api, arg string, dst Span) error {
-	if p := dst.problem(r); p != "" {
-		return misuse(api, arg, p)
+	p := dst.problem(r)
+	switch {
+	case p == "":
+		return nil
+	case dst.bad:
+		return r.refuse(api, arg, p, core.OutOfBounds, 0)
+	case dst.buf.freed.Load():
+		return r.refuse(api, arg, p, core.Gone, dst.addr)
 	}
-	return nil
+	return misuse(api, arg, p)
 }

@@ -41,7 +41,7 @@ func (c *Descriptor) Set(dst, src Span) error {
 	if src.n > math.MaxUint32 {
 		return misuse(api, "count", "a descriptor's length has 32 bits")
 	}
-	return asError(c.mem.d.t.SetMemcpyDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, src.addr, dst.addr, uint64(src.n), 0))
+	return c.mem.d.answer(c.mem.d.t.SetMemcpyDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, src.addr, dst.addr, uint64(src.n), 0))
 }
 
 // Memory is the descriptor itself, for copies that rewrite it.
@@ -55,5 +55,5 @@ func (s *Stream) CopyDescriptor(c *Descriptor) error {
 	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
 		return err
 	}
-	return asError(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
+	return s.d.answer(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
 }

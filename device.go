@@ -31,7 +31,7 @@ func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
-	return asError(d.r.rt.NewThread(0).ResetDevice(int32(d.id)))
+	return d.answer(d.r.rt.NewThread(0).ResetDevice(int32(d.id)))
 }
 
 // Alloc allocates n bytes of device memory.
@@ -79,22 +79,22 @@ func size(n int) uint64 { return uint64(max(n, 0)) }
 
 // MemInfo tells how many bytes are free and how many there are.
 func (d *Device) MemInfo() (free, total uint64, err error) {
-	err = asError(d.t.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+	err = d.answer(d.t.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
 	return free, total, err
 }
 
 // Synchronize waits for everything queued on all streams of the device and returns the first failure. When ctx ends
 // first, its error is returned and the work goes on.
 func (d *Device) Synchronize(ctx context.Context) error {
-	return wait(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
+	return d.wait(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
 }
 
 // wait turns a wait that was given up into the context's error.
-func wait(ctx context.Context, err *core.Error) error {
+func (d *Device) wait(ctx context.Context, err *core.Error) error {
 	if err != nil && ctx.Err() != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout) {
 		return ctx.Err()
 	}
-	return asError(err)
+	return d.answer(err)
 }
 
 // EnablePeer lets the device reach memory of another, as copies between the two need. It works one way.
@@ -103,7 +103,7 @@ func (d *Device) EnablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return asError(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
+	return d.answer(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
 }
 
 // DisablePeer undoes EnablePeer.
@@ -112,7 +112,7 @@ func (d *Device) DisablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return asError(d.t.DeviceDisablePeerAccess(int32(peer.id)))
+	return d.answer(d.t.DeviceDisablePeerAccess(int32(peer.id)))
 }
 
 // Copy copies src to the beginning of dst and returns when the bytes are there. It waits for no stream.
@@ -124,7 +124,7 @@ func (d *Device) Copy(dst, src Span) error {
 	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
-	return asError(err)
+	return d.answer(err)
 }
 
 // Fill sets every byte of dst and returns when that is done.
@@ -134,5 +134,5 @@ func (d *Device) Fill(dst Span, value byte) error {
 	}
 	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
 	runtime.KeepAlive(dst.keep)
-	return asError(err)
+	return d.answer(err)
 }

@@ -12,11 +12,27 @@ type Code = abi.Code
 // in a batch (-1 elsewhere), what is wrong with it, and the cause.
 type Error = core.Error
 
-// asError keeps a nil *Error from becoming an error that is not nil.
-func asError(e *core.Error) error {
+// answer keeps a nil *Error from becoming an error that is not nil. A checker is told of the others.
+func (d *Device) answer(e *core.Error) error {
 	if e == nil {
 		return nil
 	}
+	d.r.tell(e)
+	return e
+}
+
+// tell tells a checker, if there is one, that a call is answered with e.
+func (r *Runtime) tell(e *core.Error) {
+	if w := r.rt.Watch(); w != nil {
+		w.Refused(r.t, e)
+	}
+}
+
+// refuse is misuse that shows what kind of mistake it is, of memory at addr.
+func (r *Runtime) refuse(api, arg, text string, m core.Mistake, addr Ptr) error {
+	e := misuse(api, arg, text).(*Error)
+	e.Mistake, e.Value = m, addr
+	r.tell(e)
 	return e
 }
 

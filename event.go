@@ -36,18 +36,18 @@ func (d *Device) NewStateEvent() (*Event, error) {
 }
 
 // Close ends the event. Work that is queued with it is not disturbed.
-func (e *Event) Close() error { return asError(e.d.t.DestroyEvent(e.h)) }
+func (e *Event) Close() error { return e.d.answer(e.d.t.DestroyEvent(e.h)) }
 
 // Done tells, without waiting, whether the latest record has run.
 func (e *Event) Done() (bool, error) {
 	var st abi.EventRecordedStatus
 	err := e.d.t.QueryEventStatus(e.h, &st)
-	return st == abi.EventRecordedStatusComplete, asError(err)
+	return st == abi.EventRecordedStatusComplete, e.d.answer(err)
 }
 
 // Wait waits until the latest record has run. When ctx ends first, its error is returned.
 func (e *Event) Wait(ctx context.Context) error {
-	return wait(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
+	return e.d.wait(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
 }
 
 // Since is the time from start's latest record to e's; both are done.

@@ -34,6 +34,7 @@ import (
 	"slices"
 	"sync"
 
+	"ropeway/internal/check"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
@@ -47,6 +48,7 @@ type Ptr = uintptr
 type Runtime struct {
 	rt   *core.Runtime
 	prod *product.Product
+	t    *core.Thread // for what no device is asked
 
 	// registered is memory that copies may use until it is unregistered, by address: whoever registers it may forget it,
 	// the garbage collector must not.
@@ -123,6 +125,27 @@ func WithLaunchBlocking(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Blocking = on; return nil }, setup.EnvBlocking)
 }
 
+// WithCheck says how the program is checked, instead of ROPEWAY_CHECK: "1" for all rules, or like seed=7,depth=64,no=leak;
+// "" does not check. Findings go to each, as JSON, when they are made; if each is nil they are printed to where warnings go.
+// Checked programs run late on purpose and are slower; see docs/check.md.
+func WithCheck(how string, each func(finding []byte)) Option {
+	return instead(func(s *setup.Settings) error {
+		s.Check = nil
+		if how == "" {
+			return nil
+		}
+		c, err := check.ParseSettings(how)
+		if err != nil {
+			return err
+		}
+		s.Check = &setup.CheckSettings{Settings: c}
+		if each != nil {
+			s.Check.Sink = check.JSON(each)
+		}
+		return nil
+	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject)
+}
+
 // WithLog sends warnings somewhere else than to standard error; nil drops them.
 func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
 
@@ -149,7 +172,7 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
-	return &Runtime{rt: rt, prod: s.Product}, nil
+	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0)}, nil
 }
 
 // Close ends all work, drops what is still queued and gives all memory back. Nothing of the runtime may be in use.

@@ -30,28 +30,28 @@ func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
 func (d *Device) DefaultStream() *Stream { return &Stream{d: d} }
 
 // Close waits for the stream's work and ends it. Afterwards every method fails.
-func (s *Stream) Close() error { return asError(s.d.t.DestroyStream(s.h)) }
+func (s *Stream) Close() error { return s.d.answer(s.d.t.DestroyStream(s.h)) }
 
 // Synchronize waits until everything queued so far is done and returns the first failure since the last time. When ctx
 // ends first, its error is returned and the work goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	return wait(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
+	return s.d.wait(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
 }
 
 // Idle tells, without waiting, whether everything queued is done.
 func (s *Stream) Idle() (bool, error) {
 	var st abi.StreamStatus
 	err := s.d.t.StreamQuery(s.h, &st)
-	return st == abi.StreamStatusComplete, asError(err)
+	return st == abi.StreamStatusComplete, s.d.answer(err)
 }
 
 // Abort drops what has not run yet. Whoever waits for the stream gets an error; the stream can be used again.
-func (s *Stream) Abort() error { return asError(s.d.t.StreamAbort(s.h)) }
+func (s *Stream) Abort() error { return s.d.answer(s.d.t.StreamAbort(s.h)) }
 
 // StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It cannot be
 // undone.
 func (s *Stream) StopOnFailure() error {
-	return asError(s.d.t.SetStreamFailureMode(s.h, 1))
+	return s.d.answer(s.d.t.SetStreamFailureMode(s.h, 1))
 }
 
 // Copy queues a copy of src to the beginning of dst. The direction is found from the memory; between ordinary or pinned
@@ -85,7 +85,7 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 	err := s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
-	return asError(err)
+	return s.d.answer(err)
 }
 
 // holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left to the
@@ -107,7 +107,7 @@ func (s *Stream) Fill(dst Span, value byte) error {
 	}
 	err := s.d.t.MemsetAsync(dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
 	runtime.KeepAlive(dst.keep)
-	return asError(err)
+	return s.d.answer(err)
 }
 
 // Fill32 queues setting every 32-bit word of dst, whose length and address are multiples of 4. Pinned memory is set at once.
@@ -119,7 +119,7 @@ func (s *Stream) Fill32(dst Span, value uint32) error {
 	if dst.n%4 != 0 {
 		return misuse(api, "memSize", "the span's length is not a multiple of 4")
 	}
-	return asError(s.d.t.MemsetD32Async(dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
+	return s.d.answer(s.d.t.MemsetD32Async(dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
 }
 
 // Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for the
@@ -129,7 +129,7 @@ func (s *Stream) Call(f func()) error {
 	if f == nil {
 		return misuse(api, "fn", "is nil")
 	}
-	return asError(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
+	return s.d.answer(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
 }
 
 // Record queues a mark: the event is done when everything queued before it is.
@@ -137,7 +137,7 @@ func (s *Stream) Record(e *Event) error {
 	if e.d.r != s.d.r {
 		return misuse("aclrtRecordEvent", "event", otherRuntime)
 	}
-	return asError(s.d.t.RecordEvent(e.h, s.h))
+	return s.d.answer(s.d.t.RecordEvent(e.h, s.h))
 }
 
 // Wait makes what is queued from now on wait for the event's latest record. The caller does not wait.
@@ -145,7 +145,7 @@ func (s *Stream) Wait(e *Event) error {
 	if e.d.r != s.d.r {
 		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
 	}
-	return asError(s.d.t.StreamWaitEvent(s.h, e.h))
+	return s.d.answer(s.d.t.StreamWaitEvent(s.h, e.h))
 }
 
 // Reset queues a reset of an event of [Device.NewStateEvent].
@@ -153,5 +153,5 @@ func (s *Stream) Reset(e *Event) error {
 	if e.d.r != s.d.r {
 		return misuse("aclrtResetEvent", "event", otherRuntime)
 	}
-	return asError(s.d.t.ResetEvent(e.h, s.h))
+	return s.d.answer(s.d.t.ResetEvent(e.h, s.h))
 }

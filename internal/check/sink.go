@@ -64,3 +64,17 @@ func (s *textSink) End(finding.End) {
 		fmt.Fprintf(s.w, "ropeway: check: %d findings\n", s.n)
 	}
 }
+
+// JSON is a sink that hands each finding to f as JSON.
+func JSON(f func([]byte)) Sink { return jsonSink{f: f} }
+
+type jsonSink struct {
+	drop
+	f func([]byte)
+}
+
+func (s jsonSink) Finding(f *finding.Finding) {
+	if b, err := json.Marshal(f); err == nil {
+		s.f(b)
+	}
+}
