@@ -13,7 +13,7 @@ import (
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, found := c.inFlight(addr, addr+uintptr(n), true)
+	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
 	return found
 }
 

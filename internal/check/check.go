@@ -81,7 +81,8 @@ type Checker struct {
 	start    time.Time // immutable
 	drv      *watched  // immutable
 	calls    atomic.Uint64
-	ticker   atomic.Bool // a goroutine looks after work that nobody forces
+	wanted   atomic.Int32 // threads that wait for functions of streams
+	ticker   atomic.Bool  // a goroutine looks after work that nobody forces
 
 	mu       sync.Mutex
 	rng      *rand.Rand

@@ -291,7 +291,7 @@ func (c *Checker) openAround(r *pageRun, i int) bool {
 	for last < len(r.state) && r.state[last] != open {
 		last++
 	}
-	if _, busy := c.inFlight(r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes, true); busy {
+	if _, busy := c.inFlight(*c.known, r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes, true); busy {
 		return false
 	}
 	return c.protect(r, first, last, open)
@@ -299,10 +299,10 @@ func (c *Checker) openAround(r *pageRun, i int) bool {
 
 // level is how far what is in flight closes [lo, hi). mu is held.
 func (c *Checker) level(lo, hi uintptr) uint8 {
-	if _, found := c.inFlight(lo, hi, false); found {
+	if _, found := c.inFlight(*c.known, lo, hi, false); found {
 		return closed
 	}
-	if _, found := c.inFlight(lo, hi, true); found {
+	if _, found := c.inFlight(*c.known, lo, hi, true); found {
 		return readOnly
 	}
 	return open

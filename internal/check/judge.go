@@ -15,9 +15,9 @@ type flight struct {
 	lo, hi uintptr // the bytes it shares with what was asked
 }
 
-// inFlight finds an access to [lo, hi) that the host does not know to be complete and that its own access, a write or a
+// inFlight finds an access to [lo, hi) that is not known to be complete and that its own access, a write or a
 // read, collides with. mu is held.
-func (c *Checker) inFlight(lo, hi uintptr, write bool) (f flight, found bool) {
+func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
 			if f, found = t.collides(lo, hi, write); found {
@@ -25,10 +25,22 @@ func (c *Checker) inFlight(lo, hi uintptr, write bool) (f flight, found bool) {
 			}
 		}
 	}
-	if p, wrote, at, end := c.shadow.pending(*c.known, write, lo, hi); p != nil {
+	if p, wrote, at, end := c.shadow.pending(known, write, lo, hi); p != nil {
 		return flight{p.who, wrote, at, end}, true
 	}
 	return flight{}, false
+}
+
+// knownTo is what is known to be complete where who is: a function that runs in the order of a stream knows more. mu is held.
+func (c *Checker) knownTo(who origin) clock {
+	s, ok := c.serving[who.thread]
+	if !ok || who.thread == 0 {
+		return *c.known
+	}
+	k := c.known.clone()
+	k.join(s.q.clock)
+	k.raise(s.q.line, s.n)
+	return k
 }
 
 // collides tells whether a task that has not run touches [lo, hi) and one of both writes.
@@ -190,10 +202,10 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 		c.follow(q, p, &t.op)
 	case driver.OpOffset:
 		if bases, ok := c.peek(t.op.Src, 8); ok {
-			c.reach(q, p, uintptr(binary.LittleEndian.Uint64(bases)+t.op.SrcPitch), t.op.N, false)
+			c.reach(q, p, t.op.Src, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.SrcPitch), t.op.N, false)
 		}
 		if bases, ok := c.peek(t.op.Dst, 8); ok {
-			c.reach(q, p, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
+			c.reach(q, p, t.op.Dst, 8, uintptr(binary.LittleEndian.Uint64(bases)+t.op.DstPitch), t.op.N, true)
 		}
 	}
 }
@@ -262,29 +274,35 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 		return
 	}
 	n := uint64(binary.LittleEndian.Uint32(b[l.Length:]))
-	c.reach(q, p, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false)
-	c.reach(q, p, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
+	_ = c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Src:])), n, false) &&
+		c.reach(q, p, op.Src, op.N, uintptr(binary.LittleEndian.Uint64(b[l.Dst:])), n, true)
 }
 
-// reach judges an access to an address that was found in device memory. mu is held.
-func (c *Checker) reach(q *queue, p *past, at uintptr, n uint64, write bool) {
+// reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no address.
+// mu is held.
+func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
 	if c.find(at) == nil {
 		gone := c.findGone(at)
 		what := "is no memory of the device"
 		if gone != nil {
 			what = "was freed before the copy ran"
 		}
+		lo, hi, memory := at, at+uintptr(n), gone
+		if gone == nil {
+			lo, hi, memory = cell, cell+uintptr(size), c.find(cell)
+		}
 		c.report(draft{
-			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: at, hi: at + uintptr(max(n, 1)), memory: gone,
+			rule: "unset-descriptor", role: "submitted", offence: p.who, lo: lo, hi: hi, memory: memory,
 			summary: fmt.Sprintf("a copy takes the address %#x from device memory, which %s", at, what),
 		})
-		return
+		return false
 	}
 	c.judgeBounds(p.who, at, at+uintptr(n), write)
 	if a := c.find(at); a != nil && !write {
 		c.judgeWritten(p.who, a, at, at+uintptr(n))
 	}
 	c.enter(q, p, at, at+uintptr(n), write)
+	return true
 }
 
 // peek reads device memory as it is now.
@@ -298,7 +316,7 @@ func (c *Checker) peek(at uintptr, n uint64) ([]byte, bool) {
 func (c *Checker) foresee(t *task) {
 	op := &t.op
 	look := func(at uintptr, n uint64) []byte {
-		if _, pending := c.inFlight(at, at+uintptr(n), false); pending {
+		if _, pending := c.inFlight(*c.known, at, at+uintptr(n), false); pending {
 			return nil
 		}
 		if a := c.find(at); a != nil && a.what == core.DeviceMemory {
@@ -354,7 +372,7 @@ func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake b
 
 // judgeHost looks at an access of the host that no stream orders. mu is held.
 func (c *Checker) judgeHost(who origin, lo, hi uintptr, write bool) bool {
-	f, found := c.inFlight(lo, hi, write)
+	f, found := c.inFlight(*c.known, lo, hi, write)
 	if !found {
 		return false
 	}

@@ -260,19 +260,23 @@ func (q *queue) finish(t *task, err error) {
 	c.changed()
 }
 
+// ticks is how many times work is looked at before patience ends. A thread that waits for functions need not be patient.
+const ticks = 25
+
 // lookAfter sees to it that work runs that nobody forces: when the program has not called for a while.
 func (c *Checker) lookAfter() {
 	if c.ticker.Load() || !c.ticker.CompareAndSwap(false, true) {
 		return
 	}
 	go func() {
+		quiet := 0 // ticks without a call
 		for last := c.calls.Load(); ; {
-			time.Sleep(c.patience)
+			time.Sleep(c.patience / ticks)
 			c.mu.Lock()
-			if now := c.calls.Load(); now == last {
+			if now := c.calls.Load(); now != last {
+				last, quiet = now, 0
+			} else if quiet++; quiet >= ticks || c.wanted.Load() > 0 {
 				c.runAll()
-			} else {
-				last = now
 			}
 			over := c.pending == 0
 			if over {

@@ -80,6 +80,12 @@ func (c *Checker) serve(thread uint32, s serving) (end func()) {
 	}
 }
 
+// Wanting implements core.Watcher: work that nobody forces is not held back as long.
+func (c *Checker) Wanting() (end func()) {
+	c.wanted.Add(1)
+	return func() { c.wanted.Add(-1) }
+}
+
 // Serving implements core.Watcher: t runs a function of aclrtLaunchCallback, for which the stream waits.
 func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
@@ -156,7 +162,7 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 // judgeFree looks whether memory that goes is in flight, and lets what uses it run: afterwards it could only fail. mu is
 // held.
 func (c *Checker) judgeFree(who origin, a *allocation) {
-	f, found := c.inFlight(a.start, a.end(), true)
+	f, found := c.inFlight(c.knownTo(who), a.start, a.end(), true)
 	if !found {
 		return
 	}

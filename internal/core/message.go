@@ -51,7 +51,7 @@ func (t *Thread) GetRecentErrMsg() string {
 		return ""
 	}
 	if t.current() == nil {
-		t.Done(noContext("aclGetRecentErrMsg"))
+		t.Done(noContext("aclGetRecentErrMsg").because(NoMistake, 0)) // who asks what went wrong makes no mistake
 	}
 	s := &t.rt.callbacks
 	var list []text

@@ -402,6 +402,9 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 	case <-cancel:
 		return late()
 	}
+	if w := t.rt.watch; w != nil {
+		defer w.Wanting()()
+	}
 	for !t.runPending(s, by) {
 		select {
 		case <-by.more:

@@ -26,6 +26,9 @@ type Watcher interface {
 	Taking(t *Thread, r Resource)
 	Taken(t *Thread, r Resource)
 
+	// Wanting tells that a thread waits for functions launched on streams; the result is called when it no longer does.
+	Wanting() (end func())
+
 	// Serving tells that t runs a function for which a stream waits; the result is called when it has returned.
 	Serving(t *Thread, stream int32) (end func())
 
