@@ -3,8 +3,8 @@
     python3 python/backend.py wheel --toolkit dist --out dist
     pip install ./python                     # takes the toolkit in ROPEWAY_DIST, or else in dist of the repository
 
-The wheel has the package acl with the two libraries inside, in acl/lib, where it looks first. Its tag tells what the libraries
-need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
+The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, and the pytest plugin. Its tag tells
+what the libraries need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIST = os.path.join(HERE, "..", "dist")
-LIBRARIES = ("libascendcl.so", "libropeway_core.so")
+LIBRARIES = ("libascendcl.so", "libropeway_core.so", "libropeway_check.so")
+PLUGIN = "ropeway_pytest"
 EXTENSION = "_fast.abi3.so"
 PROCESSORS = {62: "x86_64", 183: "aarch64"}  # by the number in an ELF header
 
@@ -52,6 +53,7 @@ def write_wheel(toolkit, directory):
     files[f"{info}/LICENSE"] = read(HERE, "..", "LICENSE")
     files[f"{info}/METADATA"] = metadata(about).encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: ropeway backend\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    files[f"{info}/entry_points.txt"] = f"[pytest11]\nropeway = {PLUGIN}\n".encode()
     files[f"{info}/RECORD"] = record(files, f"{info}/RECORD").encode()
 
     name = f"{stem}-{tag}.whl"
@@ -72,13 +74,14 @@ def write_wheel(toolkit, directory):
 
 def package(toolkit):
     """The files of the package by their paths in the wheel."""
-    acl = os.path.join(toolkit, "python", "site-packages", "acl")
+    packages = os.path.join(toolkit, "python", "site-packages")
+    acl = os.path.join(packages, "acl")
     needed = [os.path.join(toolkit, "lib64", name) for name in LIBRARIES] + [os.path.join(acl, "__init__.py")]
     for path in needed:
         if not os.path.isfile(path):
             path = os.path.normpath(path)
             raise SystemExit(f"no {path}: write the toolkit with 'make dist' first, or say where it is (ROPEWAY_DIST)")
-    files = {}
+    files = {f"{PLUGIN}.py": read(packages, f"{PLUGIN}.py")}
     for name in sorted(os.listdir(acl)):
         if name.endswith((".py", ".pyi")) or name in ("py.typed", EXTENSION):
             files[f"acl/{name}"] = read(acl, name)

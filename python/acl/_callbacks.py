@@ -24,6 +24,7 @@ import traceback
 import types
 from ctypes import CFUNCTYPE, POINTER, byref, c_int, c_size_t, c_uint64, c_void_p
 
+from . import _checking
 from ._arguments import Bad, address, callable_, form, i32
 from ._library import library, set_runner
 
@@ -149,16 +150,18 @@ class _Launches:
             self.wake.wait()
             self.wake.clear()
             self.look()
-        for stream, context in {launch.stream: launch.context for launch in self.left()}.items():
-            if _aclrtSetCurrentContext(context) == 0 and _aclrtStreamAbort(stream) != 0:
-                _aclrtDestroyStreamForce(stream)
+        with _checking.unjudged():
+            for stream, context in {launch.stream: launch.context for launch in self.left()}.items():
+                if _aclrtSetCurrentContext(context) == 0 and _aclrtStreamAbort(stream) != 0:
+                    _aclrtDestroyStreamForce(stream)
         self.given_up.set()
 
     def look(self):
         """Forgets the launches of streams that are gone."""
         with self.lock:
             streams = list(self.by_stream)
-        gone = [stream for stream in streams if _aclrtStreamQuery(stream, byref(c_int())) == _INVALID_HANDLE]
+        with _checking.unjudged():
+            gone = [stream for stream in streams if _aclrtStreamQuery(stream, byref(c_int())) == _INVALID_HANDLE]
         with self.lock:
             forgotten = [launch for stream in gone for launch in self.by_stream.get(stream, {}).values()]
             for launch in forgotten:

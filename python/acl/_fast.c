@@ -11,9 +11,9 @@ static PyObject *rt_memcpy(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy", params, 5, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpy((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (aclrtMemcpyKind)a[4]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -26,9 +26,9 @@ static PyObject *rt_memcpy_async(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy_async", params, 6, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpyAsync((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (aclrtMemcpyKind)a[4], (aclrtStream)a[5]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -41,9 +41,9 @@ static PyObject *rt_memcpy_async_with_condition(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy_async_with_condition", params, 6, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpyAsyncWithCondition((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (aclrtMemcpyKind)a[4], (aclrtStream)a[5]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -56,9 +56,9 @@ static PyObject *rt_memcpy2d(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy2d", params, 7, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpy2d((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (size_t)a[4], (size_t)a[5], (aclrtMemcpyKind)a[6]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -71,9 +71,9 @@ static PyObject *rt_memcpy2d_async(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy2d_async", params, 8, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpy2dAsync((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (size_t)a[4], (size_t)a[5], (aclrtMemcpyKind)a[6], (aclrtStream)a[7]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -87,9 +87,9 @@ static PyObject *rt_get_memcpy_desc_size(PyObject *self, PyObject *args)
 		return NULL;
 	size_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetMemcpyDescSize((aclrtMemcpyKind)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -102,9 +102,9 @@ static PyObject *rt_set_memcpy_desc(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_memcpy_desc", params, 6, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetMemcpyDesc((void*)a[0], (aclrtMemcpyKind)a[1], (void*)a[2], (void*)a[3], (size_t)a[4], (void*)a[5]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)a[0]), PyLong_FromLong(ret));
 }
 
@@ -117,9 +117,9 @@ static PyObject *rt_memcpy_async_with_desc(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy_async_with_desc", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpyAsyncWithDesc((void*)a[0], (aclrtMemcpyKind)a[1], (aclrtStream)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -132,9 +132,9 @@ static PyObject *rt_memcpy_async_with_offset(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memcpy_async_with_offset", params, 8, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemcpyAsyncWithOffset((void**)a[0], (size_t)a[1], (size_t)a[2], (const void**)a[3], (size_t)a[4], (size_t)a[5], (aclrtMemcpyKind)a[6], (aclrtStream)a[7]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -147,9 +147,9 @@ static PyObject *rt_memset(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memset", params, 4, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemset((void*)a[0], (size_t)a[1], (int32_t)a[2], (size_t)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -162,9 +162,9 @@ static PyObject *rt_memset_async(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memset_async", params, 5, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemsetAsync((void*)a[0], (size_t)a[1], (int32_t)a[2], (size_t)a[3], (aclrtStream)a[4]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -177,9 +177,9 @@ static PyObject *rt_memset_d32(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memset_d32", params, 4, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemsetD32((void*)a[0], (size_t)a[1], (uint32_t)a[2], (size_t)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -192,9 +192,9 @@ static PyObject *rt_memset_d32_async(PyObject *self, PyObject *args)
 	if (!take("acl.rt.memset_d32_async", params, 5, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemsetD32Async((void*)a[0], (size_t)a[1], (uint32_t)a[2], (size_t)a[3], (aclrtStream)a[4]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -208,9 +208,9 @@ static PyObject *rt_malloc(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMalloc(&r0, (size_t)a[0], (aclrtMemMallocPolicy)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -224,9 +224,9 @@ static PyObject *rt_malloc_align32(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMallocAlign32(&r0, (size_t)a[0], (aclrtMemMallocPolicy)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -240,9 +240,9 @@ static PyObject *rt_malloc_cached(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMallocCached(&r0, (size_t)a[0], (aclrtMemMallocPolicy)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -255,9 +255,9 @@ static PyObject *rt_mem_flush(PyObject *self, PyObject *args)
 	if (!take("acl.rt.mem_flush", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemFlush((void*)a[0], (size_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -270,9 +270,9 @@ static PyObject *rt_mem_invalidate(PyObject *self, PyObject *args)
 	if (!take("acl.rt.mem_invalidate", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemInvalidate((void*)a[0], (size_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -285,9 +285,9 @@ static PyObject *rt_free(PyObject *self, PyObject *args)
 	if (!take("acl.rt.free", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtFree((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -300,9 +300,9 @@ static PyObject *rt_free_with_dev_sync(PyObject *self, PyObject *args)
 	if (!take("acl.rt.free_with_dev_sync", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtFreeWithDevSync((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -317,9 +317,9 @@ static PyObject *rt_get_mem_info(PyObject *self, PyObject *args)
 	size_t r0 = 0;
 	size_t r1 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetMemInfo((aclrtMemAttr)a[0], &r0, &r1);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(3, PyLong_FromUnsignedLongLong(r0), PyLong_FromUnsignedLongLong(r1), PyLong_FromLong(ret));
 }
 
@@ -333,9 +333,9 @@ static PyObject *rt_malloc_host(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMallocHost(&r0, (size_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -348,9 +348,9 @@ static PyObject *rt_free_host(PyObject *self, PyObject *args)
 	if (!take("acl.rt.free_host", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtFreeHost((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -363,9 +363,9 @@ static PyObject *rt_free_host_with_dev_sync(PyObject *self, PyObject *args)
 	if (!take("acl.rt.free_host_with_dev_sync", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtFreeHostWithDevSync((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -379,9 +379,9 @@ static PyObject *rt_host_register(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtHostRegister((void*)a[0], (uint64_t)a[1], (aclrtHostRegisterType)a[2], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -394,9 +394,9 @@ static PyObject *rt_host_register_v2(PyObject *self, PyObject *args)
 	if (!take("acl.rt.host_register_v2", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtHostRegisterV2((void*)a[0], (uint64_t)a[1], (uint32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -410,9 +410,9 @@ static PyObject *rt_host_get_device_pointer(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtHostGetDevicePointer((void*)a[0], &r0, (uint32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -425,9 +425,9 @@ static PyObject *rt_host_unregister(PyObject *self, PyObject *args)
 	if (!take("acl.rt.host_unregister", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtHostUnregister((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -441,9 +441,9 @@ static PyObject *rt_host_mem_map_capabilities(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtHostMemMapCapability r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtHostMemMapCapabilities((uint32_t)a[0], (aclrtHacType)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -456,9 +456,9 @@ static PyObject *rt_value_write(PyObject *self, PyObject *args)
 	if (!take("acl.rt.value_write", params, 4, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtValueWrite((void*)a[0], (uint64_t)a[1], (uint32_t)a[2], (aclrtStream)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -471,9 +471,9 @@ static PyObject *rt_value_wait(PyObject *self, PyObject *args)
 	if (!take("acl.rt.value_wait", params, 4, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtValueWait((void*)a[0], (uint64_t)a[1], (uint32_t)a[2], (aclrtStream)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -487,9 +487,9 @@ static PyObject *rt_reserve_mem_address(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtReserveMemAddress(&r0, (size_t)a[0], (size_t)a[1], (void*)a[2], (uint64_t)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -502,9 +502,9 @@ static PyObject *rt_release_mem_address(PyObject *self, PyObject *args)
 	if (!take("acl.rt.release_mem_address", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtReleaseMemAddress((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -517,9 +517,9 @@ static PyObject *rt_free_physical(PyObject *self, PyObject *args)
 	if (!take("acl.rt.free_physical", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtFreePhysical((aclrtDrvMemHandle)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -532,9 +532,9 @@ static PyObject *rt_map_mem(PyObject *self, PyObject *args)
 	if (!take("acl.rt.map_mem", params, 5, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMapMem((void*)a[0], (size_t)a[1], (size_t)a[2], (aclrtDrvMemHandle)a[3], (uint64_t)a[4]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -547,9 +547,9 @@ static PyObject *rt_unmap_mem(PyObject *self, PyObject *args)
 	if (!take("acl.rt.unmap_mem", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtUnmapMem((void*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -563,9 +563,9 @@ static PyObject *rt_mem_export_to_shareable_handle(PyObject *self, PyObject *arg
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemExportToShareableHandle((aclrtDrvMemHandle)a[0], (aclrtMemHandleType)a[1], (uint64_t)a[2], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -579,9 +579,9 @@ static PyObject *rt_mem_import_from_shareable_handle(PyObject *self, PyObject *a
 		return NULL;
 	aclrtDrvMemHandle r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtMemImportFromShareableHandle((uint64_t)a[0], (int32_t)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -592,9 +592,9 @@ static PyObject *rt_allocator_create_desc(PyObject *self, PyObject *args)
 	if (!take("acl.rt.allocator_create_desc", NULL, 0, args, NULL))
 		return NULL;
 	aclrtAllocatorDesc ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtAllocatorCreateDesc();
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
 }
 
@@ -607,9 +607,9 @@ static PyObject *rt_allocator_destroy_desc(PyObject *self, PyObject *args)
 	if (!take("acl.rt.allocator_destroy_desc", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtAllocatorDestroyDesc((aclrtAllocatorDesc)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -622,9 +622,9 @@ static PyObject *rt_allocator_set_obj_to_desc(PyObject *self, PyObject *args)
 	if (!take("acl.rt.allocator_set_obj_to_desc", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtAllocatorSetObjToDesc((aclrtAllocatorDesc)a[0], (aclrtAllocator)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -637,9 +637,9 @@ static PyObject *rt_allocator_register(PyObject *self, PyObject *args)
 	if (!take("acl.rt.allocator_register", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtAllocatorRegister((aclrtStream)a[0], (aclrtAllocatorDesc)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -652,9 +652,9 @@ static PyObject *rt_allocator_unregister(PyObject *self, PyObject *args)
 	if (!take("acl.rt.allocator_unregister", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtAllocatorUnregister((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -665,9 +665,9 @@ static PyObject *acl_finalize(PyObject *self, PyObject *args)
 	if (!take("acl.finalize", NULL, 0, args, NULL))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclFinalize();
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -679,9 +679,9 @@ static PyObject *acl_finalize_reference(PyObject *self, PyObject *args)
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclFinalizeReference(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -695,9 +695,9 @@ static PyObject *rt_get_sys_param_opt(PyObject *self, PyObject *args)
 		return NULL;
 	int64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetSysParamOpt((aclSysParamOpt)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -710,9 +710,9 @@ static PyObject *rt_set_sys_param_opt(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_sys_param_opt", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetSysParamOpt((aclSysParamOpt)a[0], (int64_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -726,9 +726,9 @@ static PyObject *rt_get_device_res_limit(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceResLimit((int32_t)a[0], (aclrtDevResLimitType)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -741,9 +741,9 @@ static PyObject *rt_set_device_res_limit(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_device_res_limit", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetDeviceResLimit((int32_t)a[0], (aclrtDevResLimitType)a[1], (uint32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -756,9 +756,9 @@ static PyObject *rt_reset_device_res_limit(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_device_res_limit", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetDeviceResLimit((int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -772,9 +772,9 @@ static PyObject *rt_get_stream_res_limit(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetStreamResLimit((aclrtStream)a[0], (aclrtDevResLimitType)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -787,9 +787,9 @@ static PyObject *rt_set_stream_res_limit(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_stream_res_limit", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetStreamResLimit((aclrtStream)a[0], (aclrtDevResLimitType)a[1], (uint32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -802,9 +802,9 @@ static PyObject *rt_reset_stream_res_limit(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_stream_res_limit", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetStreamResLimit((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -817,9 +817,9 @@ static PyObject *rt_use_stream_res_in_current_thread(PyObject *self, PyObject *a
 	if (!take("acl.rt.use_stream_res_in_current_thread", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtUseStreamResInCurrentThread((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -832,9 +832,9 @@ static PyObject *rt_unuse_stream_res_in_current_thread(PyObject *self, PyObject 
 	if (!take("acl.rt.unuse_stream_res_in_current_thread", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtUnuseStreamResInCurrentThread((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -848,9 +848,9 @@ static PyObject *rt_get_res_in_current_thread(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetResInCurrentThread((aclrtDevResLimitType)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -863,9 +863,9 @@ static PyObject *rt_set_device(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_device", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetDevice((int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -878,9 +878,9 @@ static PyObject *rt_reset_device(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_device", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetDevice((int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -893,9 +893,9 @@ static PyObject *rt_reset_device_force(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_device_force", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetDeviceForce((int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -907,9 +907,9 @@ static PyObject *rt_get_device(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDevice(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -921,9 +921,9 @@ static PyObject *rt_get_run_mode(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtRunMode r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetRunMode(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -962,9 +962,9 @@ static PyObject *rt_set_ts_device(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_ts_device", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetTsDevice((aclrtTsId)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -976,9 +976,9 @@ static PyObject *rt_get_device_count(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceCount(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -992,9 +992,9 @@ static PyObject *rt_device_can_access_peer(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceCanAccessPeer(&r0, (int32_t)a[0], (int32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1007,9 +1007,9 @@ static PyObject *rt_device_enable_peer_access(PyObject *self, PyObject *args)
 	if (!take("acl.rt.device_enable_peer_access", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceEnablePeerAccess((int32_t)a[0], (uint32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1022,9 +1022,9 @@ static PyObject *rt_device_disable_peer_access(PyObject *self, PyObject *args)
 	if (!take("acl.rt.device_disable_peer_access", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceDisablePeerAccess((int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1038,9 +1038,9 @@ static PyObject *rt_device_peer_access_status(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDevicePeerAccessStatus((int32_t)a[0], (int32_t)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1053,9 +1053,9 @@ static PyObject *rt_set_device_sat_mode(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_device_sat_mode", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetDeviceSatMode((aclrtFloatOverflowMode)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1067,9 +1067,9 @@ static PyObject *rt_get_device_sat_mode(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtFloatOverflowMode r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceSatMode(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1082,9 +1082,9 @@ static PyObject *rt_get_overflow_status(PyObject *self, PyObject *args)
 	if (!take("acl.rt.get_overflow_status", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetOverflowStatus((void*)a[0], (size_t)a[1], (aclrtStream)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1097,9 +1097,9 @@ static PyObject *rt_reset_overflow_status(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_overflow_status", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetOverflowStatus((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1113,9 +1113,9 @@ static PyObject *rt_query_device_status(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtDeviceStatus r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtQueryDeviceStatus((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1127,9 +1127,9 @@ static PyObject *rt_device_get_bare_tgid(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceGetBareTgid(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1143,9 +1143,9 @@ static PyObject *rt_get_device_info(PyObject *self, PyObject *args)
 		return NULL;
 	int64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceInfo((uint32_t)a[0], (aclrtDevAttr)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1158,9 +1158,9 @@ static PyObject *rt_device_get_stream_priority_range(PyObject *self, PyObject *a
 	int32_t r0 = 0;
 	int32_t r1 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceGetStreamPriorityRange(&r0, &r1);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromLongLong(r1), PyLong_FromLong(ret));
 }
 
@@ -1174,9 +1174,9 @@ static PyObject *rt_get_device_capability(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceCapability((int32_t)a[0], (aclrtDevFeatureType)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1189,9 +1189,9 @@ static PyObject *rt_device_set_limit(PyObject *self, PyObject *args)
 	if (!take("acl.rt.device_set_limit", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceSetLimit((aclrtDeviceLimit)a[0], (size_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1205,9 +1205,9 @@ static PyObject *rt_device_get_limit(PyObject *self, PyObject *args)
 		return NULL;
 	size_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceGetLimit((aclrtDeviceLimit)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1221,9 +1221,9 @@ static PyObject *rt_get_devices_topo(PyObject *self, PyObject *args)
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDevicesTopo((uint32_t)a[0], (uint32_t)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1237,9 +1237,9 @@ static PyObject *rt_get_logic_dev_id_by_user_dev_id(PyObject *self, PyObject *ar
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetLogicDevIdByUserDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1253,9 +1253,9 @@ static PyObject *rt_get_user_dev_id_by_logic_dev_id(PyObject *self, PyObject *ar
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetUserDevIdByLogicDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1269,9 +1269,9 @@ static PyObject *rt_get_logic_dev_id_by_phy_dev_id(PyObject *self, PyObject *arg
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetLogicDevIdByPhyDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1285,9 +1285,9 @@ static PyObject *rt_get_phy_dev_id_by_logic_dev_id(PyObject *self, PyObject *arg
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetPhyDevIdByLogicDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1301,9 +1301,9 @@ static PyObject *rt_get_user_dev_id_by_phy_dev_id(PyObject *self, PyObject *args
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetUserDevIdByPhyDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1317,9 +1317,9 @@ static PyObject *rt_get_phy_dev_id_by_user_dev_id(PyObject *self, PyObject *args
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetPhyDevIdByUserDevId((int32_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1333,9 +1333,9 @@ static PyObject *rt_create_context(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtContext r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateContext(&r0, (int32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1348,9 +1348,9 @@ static PyObject *rt_destroy_context(PyObject *self, PyObject *args)
 	if (!take("acl.rt.destroy_context", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDestroyContext((aclrtContext)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1363,9 +1363,9 @@ static PyObject *rt_set_context(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_context", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetCurrentContext((aclrtContext)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1377,9 +1377,9 @@ static PyObject *rt_get_context(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtContext r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetCurrentContext(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1393,9 +1393,9 @@ static PyObject *rt_ctx_get_sys_param_opt(PyObject *self, PyObject *args)
 		return NULL;
 	int64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCtxGetSysParamOpt((aclSysParamOpt)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1408,9 +1408,9 @@ static PyObject *rt_ctx_set_sys_param_opt(PyObject *self, PyObject *args)
 	if (!take("acl.rt.ctx_set_sys_param_opt", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCtxSetSysParamOpt((aclSysParamOpt)a[0], (int64_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1422,9 +1422,9 @@ static PyObject *rt_ctx_get_current_default_stream(PyObject *self, PyObject *arg
 		return NULL;
 	aclrtStream r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCtxGetCurrentDefaultStream(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1438,9 +1438,9 @@ static PyObject *rt_get_primary_ctx_state(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetPrimaryCtxState((int32_t)a[0], NULL, &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong(0), PyLong_FromLong(ret));
 }
 
@@ -1452,9 +1452,9 @@ static PyObject *rt_ctx_get_float_overflow_addr(PyObject *self, PyObject *args)
 		return NULL;
 	void * r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCtxGetFloatOverflowAddr(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1466,9 +1466,9 @@ static PyObject *rt_create_stream(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtStream r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateStream(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1482,9 +1482,9 @@ static PyObject *rt_create_stream_with_config(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtStream r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateStreamWithConfig(&r0, (uint32_t)a[0], (uint32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1497,9 +1497,9 @@ static PyObject *rt_destroy_stream(PyObject *self, PyObject *args)
 	if (!take("acl.rt.destroy_stream", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDestroyStream((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1512,9 +1512,9 @@ static PyObject *rt_destroy_stream_force(PyObject *self, PyObject *args)
 	if (!take("acl.rt.destroy_stream_force", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDestroyStreamForce((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1555,9 +1555,9 @@ static PyObject *rt_stream_query(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtStreamStatus r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamQuery((aclrtStream)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1571,9 +1571,9 @@ static PyObject *rt_stream_get_priority(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamGetPriority((aclrtStream)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1587,9 +1587,9 @@ static PyObject *rt_stream_get_flags(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamGetFlags((aclrtStream)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1603,9 +1603,9 @@ static PyObject *rt_stream_get_id(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamGetId((aclrtStream)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1618,9 +1618,9 @@ static PyObject *rt_set_stream_failure_mode(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_stream_failure_mode", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetStreamFailureMode((aclrtStream)a[0], (uint64_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1633,9 +1633,9 @@ static PyObject *rt_set_stream_overflow_switch(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_stream_overflow_switch", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetStreamOverflowSwitch((aclrtStream)a[0], (uint32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1649,9 +1649,9 @@ static PyObject *rt_get_stream_overflow_switch(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetStreamOverflowSwitch((aclrtStream)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1664,9 +1664,9 @@ static PyObject *rt_stream_abort(PyObject *self, PyObject *args)
 	if (!take("acl.rt.stream_abort", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamAbort((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1679,9 +1679,9 @@ static PyObject *rt_stream_stop(PyObject *self, PyObject *args)
 	if (!take("acl.rt.stream_stop", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamStop((aclrtStream)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1693,9 +1693,9 @@ static PyObject *rt_get_stream_available_num(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetStreamAvailableNum(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1707,9 +1707,9 @@ static PyObject *rt_create_event(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEvent r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateEvent(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1723,9 +1723,9 @@ static PyObject *rt_create_event_with_flag(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEvent r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateEventWithFlag(&r0, (uint32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1739,9 +1739,9 @@ static PyObject *rt_create_event_ex_with_flag(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEvent r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateEventExWithFlag(&r0, (uint32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -1754,9 +1754,9 @@ static PyObject *rt_destroy_event(PyObject *self, PyObject *args)
 	if (!take("acl.rt.destroy_event", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDestroyEvent((aclrtEvent)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1769,9 +1769,9 @@ static PyObject *rt_record_event(PyObject *self, PyObject *args)
 	if (!take("acl.rt.record_event", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtRecordEvent((aclrtEvent)a[0], (aclrtStream)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1784,9 +1784,9 @@ static PyObject *rt_record_event_with_flag(PyObject *self, PyObject *args)
 	if (!take("acl.rt.record_event_with_flag", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtRecordEventWithFlag((aclrtEvent)a[0], (aclrtStream)a[1], (uint32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1799,9 +1799,9 @@ static PyObject *rt_reset_event(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reset_event", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtResetEvent((aclrtEvent)a[0], (aclrtStream)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1815,9 +1815,9 @@ static PyObject *rt_query_event(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEventStatus r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtQueryEvent((aclrtEvent)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1831,9 +1831,9 @@ static PyObject *rt_query_event_status(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEventRecordedStatus r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtQueryEventStatus((aclrtEvent)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1847,9 +1847,9 @@ static PyObject *rt_query_event_wait_status(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtEventWaitStatus r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtQueryEventWaitStatus((aclrtEvent)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1890,9 +1890,9 @@ static PyObject *rt_event_elapsed_time(PyObject *self, PyObject *args)
 		return NULL;
 	float r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtEventElapsedTime(&r0, (aclrtEvent)a[0], (aclrtEvent)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyFloat_FromDouble(r0), PyLong_FromLong(ret));
 }
 
@@ -1906,9 +1906,9 @@ static PyObject *rt_event_get_timestamp(PyObject *self, PyObject *args)
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtEventGetTimestamp((aclrtEvent)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1921,9 +1921,9 @@ static PyObject *rt_stream_wait_event(PyObject *self, PyObject *args)
 	if (!take("acl.rt.stream_wait_event", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamWaitEvent((aclrtStream)a[0], (aclrtEvent)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1936,9 +1936,9 @@ static PyObject *rt_stream_wait_event_with_timeout(PyObject *self, PyObject *arg
 	if (!take("acl.rt.stream_wait_event_with_timeout", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamWaitEventWithTimeout((aclrtStream)a[0], (aclrtEvent)a[1], (int32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1951,9 +1951,9 @@ static PyObject *rt_stream_wait_event_with_flag(PyObject *self, PyObject *args)
 	if (!take("acl.rt.stream_wait_event_with_flag", params, 4, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtStreamWaitEventWithFlag((aclrtStream)a[0], (aclrtEvent)a[1], (uint32_t)a[2], (uint32_t)a[3]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1966,9 +1966,9 @@ static PyObject *rt_set_op_wait_timeout(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_op_wait_timeout", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetOpWaitTimeout((uint32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -1982,9 +1982,9 @@ static PyObject *rt_get_event_id(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetEventId((aclrtEvent)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -1996,9 +1996,9 @@ static PyObject *rt_get_event_avail_num(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetEventAvailNum(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2012,9 +2012,9 @@ static PyObject *rt_create_notify(PyObject *self, PyObject *args)
 		return NULL;
 	aclrtNotify r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtCreateNotify(&r0, (uint64_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
 
@@ -2027,9 +2027,9 @@ static PyObject *rt_destroy_notify(PyObject *self, PyObject *args)
 	if (!take("acl.rt.destroy_notify", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDestroyNotify((aclrtNotify)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2042,9 +2042,9 @@ static PyObject *rt_record_notify(PyObject *self, PyObject *args)
 	if (!take("acl.rt.record_notify", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtRecordNotify((aclrtNotify)a[0], (aclrtStream)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2057,9 +2057,9 @@ static PyObject *rt_wait_and_reset_notify(PyObject *self, PyObject *args)
 	if (!take("acl.rt.wait_and_reset_notify", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtWaitAndResetNotify((aclrtNotify)a[0], (aclrtStream)a[1], (uint32_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2073,9 +2073,9 @@ static PyObject *rt_get_notify_id(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetNotifyId((aclrtNotify)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2088,9 +2088,9 @@ static PyObject *rt_subscribe_report(PyObject *self, PyObject *args)
 	if (!take("acl.rt.subscribe_report", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSubscribeReport((uint64_t)a[0], (aclrtStream)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2120,9 +2120,9 @@ static PyObject *rt_unsubscribe_report(PyObject *self, PyObject *args)
 	if (!take("acl.rt.unsubscribe_report", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtUnSubscribeReport((uint64_t)a[0], (aclrtStream)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2134,9 +2134,9 @@ static PyObject *rt_get_thread_last_task_id(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetThreadLastTaskId(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2149,9 +2149,9 @@ static PyObject *rt_set_op_execute_time_out(PyObject *self, PyObject *args)
 	if (!take("acl.rt.set_op_execute_time_out", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetOpExecuteTimeOut((uint32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2164,9 +2164,9 @@ static PyObject *rt_set_op_execute_time_out_with_ms(PyObject *self, PyObject *ar
 	if (!take("acl.rt.set_op_execute_time_out_with_ms", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetOpExecuteTimeOutWithMs((uint32_t)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2180,9 +2180,9 @@ static PyObject *rt_set_op_execute_timeout_v2(PyObject *self, PyObject *args)
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtSetOpExecuteTimeOutV2((uint64_t)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2194,9 +2194,9 @@ static PyObject *rt_get_op_timeout_interval(PyObject *self, PyObject *args)
 		return NULL;
 	uint64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetOpTimeOutInterval(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2208,9 +2208,9 @@ static PyObject *rt_get_op_execute_timeout(PyObject *self, PyObject *args)
 		return NULL;
 	uint32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetOpExecuteTimeout(&r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2223,9 +2223,9 @@ static PyObject *rt_reduce_async(PyObject *self, PyObject *args)
 	if (!take("acl.rt.reduce_async", params, 7, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtReduceAsync((void*)a[0], (const void*)a[1], (uint64_t)a[2], (aclrtReduceKind)a[3], (aclDataType)a[4], (aclrtStream)a[5], (void*)a[6]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2238,9 +2238,9 @@ static PyObject *rt_peek_at_last_error(PyObject *self, PyObject *args)
 	if (!take("acl.rt.peek_at_last_error", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtPeekAtLastError((aclrtLastErrLevel)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2253,9 +2253,9 @@ static PyObject *rt_get_last_error(PyObject *self, PyObject *args)
 	if (!take("acl.rt.get_last_error", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetLastError((aclrtLastErrLevel)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2268,9 +2268,9 @@ static PyObject *rt_get_task_id_from_exception_info(PyObject *self, PyObject *ar
 	if (!take("acl.rt.get_task_id_from_exception_info", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetTaskIdFromExceptionInfo((const aclrtExceptionInfo*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2283,9 +2283,9 @@ static PyObject *rt_get_stream_id_from_exception_info(PyObject *self, PyObject *
 	if (!take("acl.rt.get_stream_id_from_exception_info", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetStreamIdFromExceptionInfo((const aclrtExceptionInfo*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2298,9 +2298,9 @@ static PyObject *rt_get_thread_id_from_exception_info(PyObject *self, PyObject *
 	if (!take("acl.rt.get_thread_id_from_exception_info", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetThreadIdFromExceptionInfo((const aclrtExceptionInfo*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2313,9 +2313,9 @@ static PyObject *rt_get_device_id_from_exception_info(PyObject *self, PyObject *
 	if (!take("acl.rt.get_device_id_from_exception_info", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetDeviceIdFromExceptionInfo((const aclrtExceptionInfo*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2328,9 +2328,9 @@ static PyObject *rt_get_error_code_from_exception_info(PyObject *self, PyObject 
 	if (!take("acl.rt.get_error_code_from_exception_info", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetErrorCodeFromExceptionInfo((const aclrtExceptionInfo*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2343,9 +2343,9 @@ static PyObject *rt_device_task_abort(PyObject *self, PyObject *args)
 	if (!take("acl.rt.device_task_abort", params, 2, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtDeviceTaskAbort((int32_t)a[0], (uint32_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2359,9 +2359,9 @@ static PyObject *acl_get_version(PyObject *self, PyObject *args)
 	int32_t r1 = 0;
 	int32_t r2 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclrtGetVersion(&r0, &r1, &r2);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(4, PyLong_FromLongLong(r0), PyLong_FromLongLong(r1), PyLong_FromLongLong(r2), PyLong_FromLong(ret));
 }
 
@@ -2375,9 +2375,9 @@ static PyObject *acl_get_cann_attribute(PyObject *self, PyObject *args)
 		return NULL;
 	int32_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclGetCannAttribute((aclCannAttr)a[0], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2391,9 +2391,9 @@ static PyObject *acl_get_device_capability(PyObject *self, PyObject *args)
 		return NULL;
 	int64_t r0 = 0;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclGetDeviceCapability((uint32_t)a[0], (aclDeviceInfo)a[1], &r0);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
@@ -2406,9 +2406,9 @@ static PyObject *acl_float16_to_float(PyObject *self, PyObject *args)
 	if (!take("acl.float16_to_float", params, 1, args, a))
 		return NULL;
 	float ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclFloat16ToFloat((aclFloat16)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyFloat_FromDouble(ret);
 }
 
@@ -2421,9 +2421,9 @@ static PyObject *acl_float_to_float16(PyObject *self, PyObject *args)
 	if (!take("acl.float_to_float16", params, 1, args, a))
 		return NULL;
 	aclFloat16 ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclFloatToFloat16(float_of(a[0]));
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2436,9 +2436,9 @@ static PyObject *acl_data_type_size(PyObject *self, PyObject *args)
 	if (!take("acl.data_type_size", params, 1, args, a))
 		return NULL;
 	size_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclDataTypeSize((aclDataType)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2451,9 +2451,9 @@ static PyObject *acl_create_data_buffer(PyObject *self, PyObject *args)
 	if (!take("acl.create_data_buffer", params, 2, args, a))
 		return NULL;
 	aclDataBuffer * ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclCreateDataBuffer((void*)a[0], (size_t)a[1]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
 }
 
@@ -2466,9 +2466,9 @@ static PyObject *acl_destroy_data_buffer(PyObject *self, PyObject *args)
 	if (!take("acl.destroy_data_buffer", params, 1, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclDestroyDataBuffer((const aclDataBuffer*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2481,9 +2481,9 @@ static PyObject *acl_update_data_buffer(PyObject *self, PyObject *args)
 	if (!take("acl.update_data_buffer", params, 3, args, a))
 		return NULL;
 	aclError ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclUpdateDataBuffer((aclDataBuffer*)a[0], (void*)a[1], (size_t)a[2]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromLong(ret);
 }
 
@@ -2496,9 +2496,9 @@ static PyObject *acl_get_data_buffer_addr(PyObject *self, PyObject *args)
 	if (!take("acl.get_data_buffer_addr", params, 1, args, a))
 		return NULL;
 	void * ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclGetDataBufferAddr((const aclDataBuffer*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
 }
 
@@ -2511,9 +2511,9 @@ static PyObject *acl_get_data_buffer_size(PyObject *self, PyObject *args)
 	if (!take("acl.get_data_buffer_size", params, 1, args, a))
 		return NULL;
 	uint32_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclGetDataBufferSize((const aclDataBuffer*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
@@ -2526,9 +2526,9 @@ static PyObject *acl_get_data_buffer_size_v2(PyObject *self, PyObject *args)
 	if (!take("acl.get_data_buffer_size_v2", params, 1, args, a))
 		return NULL;
 	size_t ret;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = aclGetDataBufferSizeV2((const aclDataBuffer*)a[0]);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	return PyLong_FromUnsignedLongLong(ret);
 }
 

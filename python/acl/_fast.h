@@ -19,6 +19,8 @@
 #include "acl/acl.h"
 #include "door.h"
 
+#include "_frames.h"
+
 /* libascendcl.so; see capi/shim/shim.c. */
 extern aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);
 
@@ -224,9 +226,9 @@ static PyObject *set_runner(PyObject *self, PyObject *function)
 static int wait_slice(int32_t what, void *handle, aclError *ret)
 {
 	int32_t over;
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	*ret = ropeway_wait(what, handle, SLICE, &over);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
 		return -1;
 	if (over)
@@ -275,9 +277,9 @@ static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclErro
 		if (over)
 			return over < 0 ? NULL : PyLong_FromLong(ret);
 	}
-	Py_BEGIN_ALLOW_THREADS
+	BEGIN_CALL
 	ret = real(a, (int32_t)left);
-	Py_END_ALLOW_THREADS
+	END_CALL
 	if (what == ROPEWAY_WAIT_REPORT && raise_kept() < 0)
 		return NULL;
 	return PyLong_FromLong(ret);
@@ -301,6 +303,9 @@ static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, unsigned l
 {
 	static PyMethodDef own[] = {
 		{"set_runner", set_runner, METH_O, "Says what runs functions that were given to streams."},
+		{"watch_frames", watch_frames, METH_VARARGS, "Begins to tell the checker where the program is."},
+		{"note_frames", note_frames_now, METH_NOARGS, "Tells the checker where the program is, before a call."},
+		{"forget_frames", forget_frames_now, METH_NOARGS, "After the call."},
 		{NULL, NULL, 0, NULL},
 	};
 	static PyModuleDef definition = {

@@ -8,7 +8,7 @@ import ctypes
 import importlib
 import os
 
-from . import _forms
+from . import _checking, _forms
 
 NAME = "libascendcl.so"
 
@@ -64,9 +64,11 @@ def _choose():
         else:
             if _fast.TABLE != _forms.TABLE:
                 raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
+            _checking.start(library, PLACES, _fast)
             return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}, _fast.set_runner
     from . import _ctypes
 
+    _checking.start(library, PLACES, None)
     return "ctypes", _ctypes.functions(library), None
 
 

@@ -82,7 +82,7 @@ class TestWheel(WheelCase):
             os.path.basename(self.wheel), rf"^ropeway-[0-9.]+(\.dev\d+)?-{tag}-manylinux_2_\d+_{os.uname().machine}\.whl$"
         )
         needed = 0
-        for name in ("libascendcl.so", "libropeway_core.so"):
+        for name in ("libascendcl.so", "libropeway_core.so", "libropeway_check.so"):
             with open(os.path.join(TOOLKIT, "lib64", name), "rb") as file:
                 needed = max([needed, *map(int, re.findall(rb"GLIBC_2\.(\d+)", file.read()))])
         self.assertIn(f"-manylinux_2_{needed}_", self.wheel)
@@ -108,7 +108,10 @@ class TestWheel(WheelCase):
             inside = {name[4:] for name in names if name.startswith("acl/") and not name.startswith("acl/lib/")}
             package = {name for name in os.listdir(PACKAGE) if name not in ("__pycache__", "lib")}
             self.assertEqual(package, inside)
-            self.assertLessEqual({"acl/lib/libascendcl.so", "acl/lib/libropeway_core.so"}, names)
+            libraries = {"acl/lib/libascendcl.so", "acl/lib/libropeway_core.so", "acl/lib/libropeway_check.so"}
+            self.assertLessEqual({*libraries, "ropeway_pytest.py"}, names)
+            (path,) = [name for name in names if name.endswith("/entry_points.txt")]
+            self.assertEqual("[pytest11]\nropeway = ropeway_pytest\n", wheel.read(path).decode())
             (path,) = [name for name in names if name.endswith("/METADATA")]
             metadata = wheel.read(path).decode()
         for line in ("Name: ropeway", "Requires-Python: >=3.9", "License: Apache-2.0"):

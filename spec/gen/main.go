@@ -66,6 +66,7 @@ var outputs = []output{
 	{"capi/shim/fake/slots.h", writeFakeSlots},
 	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeDoors},
+	{"capi/parameters.go", writeParameters},
 	{"python/acl/_forms.py", writePyForms},
 	{"python/acl/_constants.py", writePyConstants},
 	{"python/acl/_fast.c", writePyFast},

@@ -99,7 +99,7 @@ func (f *pyForm) extension(b *bytes.Buffer, t *table.Table) {
 		fmt.Fprintf(b, "\t%s%s ret;\n", ret.Base, strings.Repeat(" *", ret.Pointers))
 		call = "ret = " + call
 	}
-	fmt.Fprintf(b, "\tPy_BEGIN_ALLOW_THREADS\n\t%s;\n\tPy_END_ALLOW_THREADS\n", call)
+	fmt.Fprintf(b, "\tBEGIN_CALL\n\t%s;\n\tEND_CALL\n", call)
 	fmt.Fprintf(b, "\treturn %s;\n}\n", f.cResult())
 }
 

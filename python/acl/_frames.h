@@ -1,0 +1,222 @@
+/*
+ * Where a Python program is, for the checker (libropeway_check.so). Before each call, and when the checker asks because the
+ * program touches memory, the frames of the calling thread are written to its record: a number for each function, which is
+ * given once for each code object, and the line.
+ *
+ * All of this runs with the interpreter lock held, which guards what is here. With checking off it is one branch.
+ */
+#include <dlfcn.h>
+
+/* What of a checker and of the interpreter is used. Not all of the interpreter's is in its stable ABI: it is looked up. */
+static struct {
+	ropeway_call *(*record)(void); /* NULL: checking is off */
+	uint32_t (*name)(const char *file, const char *function);
+	PyObject *(*code)(PyFrameObject *);      /* PyFrame_GetCode */
+	PyFrameObject *(*back)(PyFrameObject *); /* PyFrame_GetBack */
+	int (*line)(PyFrameObject *);            /* PyFrame_GetLineNumber */
+	int (*lasti)(PyFrameObject *);           /* PyFrame_GetLasti; NULL before Python 3.11 */
+} watch;
+
+/* What is to be done with the frames of a function: they have a number, or one of these. */
+enum { LEFT_OUT = 0, OUTERMOST = UINT32_MAX };
+
+static PyObject *codes;     /* what is to be done with a function, and its code object, by the address of that */
+static PyObject *left_out;  /* parts of file names: bytes */
+static PyObject *outermost; /* functions in those files behind which a stack is of no interest: bytes */
+
+enum { MOST_CODES = 1 << 16, MOST_STEPS = 256, PLACES = 1 << 10 };
+
+/* Places that were met before. The code objects are kept by `codes`. */
+static struct place {
+	PyObject *code;
+	int lasti;
+	uint32_t what, line;
+} places[PLACES];
+
+/* An attribute with a text, as bytes for C. NULL, and no exception, if there is none. */
+static PyObject *text_of(PyObject *object, const char *attribute)
+{
+	PyObject *text = PyObject_GetAttrString(object, attribute);
+	PyObject *bytes = text && PyUnicode_Check(text) ? PyUnicode_EncodeFSDefault(text) : NULL;
+	Py_XDECREF(text);
+	if (!bytes)
+		PyErr_Clear();
+	return bytes;
+}
+
+static const char *item_of(PyObject *tuple, Py_ssize_t i)
+{
+	return PyBytes_AsString(PyTuple_GetItem(tuple, i));
+}
+
+/* Decides what is to be done with a function that was not met before. */
+static uint32_t judge_code(PyObject *code)
+{
+	PyObject *file = text_of(code, "co_filename");
+	PyObject *name = text_of(code, "co_name");
+	PyObject *whole = text_of(code, "co_qualname"); /* from Python 3.11 on */
+	uint32_t what = LEFT_OUT;
+	if (file && name) {
+		int out = 0;
+		for (Py_ssize_t i = 0; i < PyTuple_Size(left_out); i++)
+			out = out || strstr(PyBytes_AsString(file), item_of(left_out, i));
+		if (!out)
+			what = watch.name(PyBytes_AsString(file), PyBytes_AsString(whole ? whole : name));
+		for (Py_ssize_t i = 0; out && i < PyTuple_Size(outermost); i++)
+			if (strcmp(PyBytes_AsString(name), item_of(outermost, i)) == 0)
+				what = OUTERMOST;
+	}
+	Py_XDECREF(file);
+	Py_XDECREF(name);
+	Py_XDECREF(whole);
+	return what;
+}
+
+/* The same for any function, and whether its code object is kept. */
+static uint32_t what_of(PyObject *code, int *kept)
+{
+	uint32_t what = LEFT_OUT;
+	*kept = 0;
+	PyObject *key = PyLong_FromVoidPtr(code);
+	PyObject *known = key ? PyDict_GetItemWithError(codes, key) : NULL;
+	if (known) {
+		what = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GetItem(known, 0));
+		*kept = 1;
+	} else if (key && PyDict_Size(codes) < MOST_CODES) {
+		what = judge_code(code);
+		PyObject *made = Py_BuildValue("(kO)", (unsigned long)what, code);
+		*kept = made && PyDict_SetItem(codes, key, made) == 0;
+		Py_XDECREF(made);
+	}
+	Py_XDECREF(key);
+	PyErr_Clear();
+	return what;
+}
+
+/* Finds out where a frame is. */
+static struct place place_of(PyFrameObject *frame)
+{
+	struct place here = {.code = watch.code(frame), .lasti = watch.lasti ? watch.lasti(frame) : -1};
+	size_t slot = ((uintptr_t)here.code / 16 + (size_t)here.lasti * 31) % PLACES;
+	if (watch.lasti && places[slot].code == here.code && places[slot].lasti == here.lasti) {
+		Py_DECREF(here.code);
+		return places[slot];
+	}
+	int kept, line = watch.line(frame);
+	here.what = what_of(here.code, &kept);
+	here.line = line > 0 ? (uint32_t)line : 0;
+	if (kept)
+		places[slot] = here;
+	Py_DECREF(here.code);
+	return here;
+}
+
+/* Writes the frames of the calling thread, innermost first. No exception may be set, and none is left. */
+static void write_frames(ropeway_call *call)
+{
+	uint32_t n = 0;
+	PyFrameObject *frame = PyEval_GetFrame();
+	Py_XINCREF(frame);
+	for (int steps = 0; frame && n < ROPEWAY_DEPTH && steps < MOST_STEPS; steps++) {
+		struct place here = place_of(frame);
+		if (here.what == OUTERMOST)
+			break;
+		if (here.what != LEFT_OUT) {
+			call->names[n].name = here.what;
+			call->names[n].line = here.line;
+			n++;
+		}
+		PyFrameObject *outer = watch.back(frame);
+		Py_DECREF(frame);
+		frame = outer;
+	}
+	Py_XDECREF(frame);
+	call->named = n;
+}
+
+static inline void note_frames(void)
+{
+	if (__builtin_expect(watch.record != NULL, 0))
+		write_frames(watch.record());
+}
+
+/* After a call. What the thread calls next may come from elsewhere. */
+static inline void forget_frames(void)
+{
+	if (__builtin_expect(watch.record != NULL, 0))
+		watch.record()->named = 0;
+}
+
+/* Around a call of the C library. */
+#define BEGIN_CALL   \
+	note_frames(); \
+	Py_BEGIN_ALLOW_THREADS
+#define END_CALL             \
+	Py_END_ALLOW_THREADS \
+	forget_frames();
+
+/*
+ * What the checker calls when the program touches memory: somewhere in C, with the interpreter lock or without, perhaps with
+ * an exception set, perhaps in a thread that has never heard of Python. Without the lock it waits for it: whoever keeps that
+ * while waiting for this thread waits for ever.
+ */
+static void provide_frames(ropeway_call *call)
+{
+	call->named = 0;
+	if (!PyGILState_GetThisThreadState())
+		return;
+	PyGILState_STATE state = PyGILState_Ensure();
+	PyObject *type, *value, *trace;
+	PyErr_Fetch(&type, &value, &trace);
+	write_frames(call);
+	PyErr_Restore(type, value, trace);
+	PyGILState_Release(state);
+}
+
+/* watch_frames(left_out, outermost) -> bool: begins to tell the checker where the program is. False if it cannot. */
+static PyObject *watch_frames(PyObject *self, PyObject *args)
+{
+	(void)self;
+	PyObject *out, *outer;
+	if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &out, &PyTuple_Type, &outer))
+		return NULL;
+	void *checker = dlopen("libropeway_check.so", RTLD_NOLOAD | RTLD_LAZY);
+	if (!checker)
+		Py_RETURN_FALSE;
+	ropeway_call *(*record)(void) = (ropeway_call * (*)(void))(uintptr_t)dlsym(checker, "ropeway_check_record");
+	void (*frames_by)(void (*)(ropeway_call *)) =
+		(void (*)(void (*)(ropeway_call *)))(uintptr_t)dlsym(checker, "ropeway_check_frames_by");
+	watch.name = (uint32_t(*)(const char *, const char *))(uintptr_t)dlsym(checker, "ropeway_check_name_frame");
+	watch.code = (PyObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetCode");
+	watch.back = (PyFrameObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
+	watch.line = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLineNumber");
+	watch.lasti = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
+	if (!record || !frames_by || !watch.name || !watch.code || !watch.back || !watch.line)
+		Py_RETURN_FALSE;
+	if (!codes && !(codes = PyDict_New()))
+		return NULL;
+	Py_INCREF(out);
+	Py_INCREF(outer);
+	left_out = out;
+	outermost = outer;
+	watch.record = record;
+	frames_by(provide_frames);
+	Py_RETURN_TRUE;
+}
+
+/* For calls that are made elsewhere: note_frames() before one, forget_frames() after it. */
+static PyObject *note_frames_now(PyObject *self, PyObject *none)
+{
+	(void)self;
+	(void)none;
+	note_frames();
+	Py_RETURN_NONE;
+}
+
+static PyObject *forget_frames_now(PyObject *self, PyObject *none)
+{
+	(void)self;
+	(void)none;
+	forget_frames();
+	Py_RETURN_NONE;
+}
