@@ -87,6 +87,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 	want := map[string]string{ // mode, or the link's target
 		"bin": "drwxr-xr-x", "bin/ropeway": "-rwxr-xr-x", "include": "drwxr-xr-x", "lib64": "drwxr-xr-x",
 		"lib64/libascendcl.so": "-rwxr-xr-x", "lib64/libropeway_core.so": "-rwxr-xr-x",
+		"lib64/libropeway_check.so": "-rwxr-xr-x",
 		"lib64/libacl_rt.so": "libascendcl.so", "lib64/libruntime.so": "libascendcl.so",
 		"lib64/pkgconfig": "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
@@ -102,6 +103,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 	const packages = "python/site-packages"
 	want["python"], want[packages] = "drwxr-xr-x", "drwxr-xr-x"
 	want[packages+"/acl"] = "drwxr-xr-x"
+	want[packages+"/ropeway_pytest.py"] = "-rw-r--r--"
 	for name := range tree(t, root+"/python/acl") {
 		if ext := filepath.Ext(name); ext == ".py" || ext == ".pyi" || ext == ".typed" {
 			want[packages+"/acl/"+name] = "-rw-r--r--"
@@ -127,7 +129,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 	if _, err := os.Stat(filepath.Join(dir, cpu, "lib64/libacl_rt.so")); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"bin/ropeway", "lib64/libascendcl.so", "lib64/libropeway_core.so"} {
+	for _, name := range []string{"bin/ropeway", "lib64/libascendcl.so", "lib64/libropeway_core.so", "lib64/libropeway_check.so"} {
 		f, err := elf.Open(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
@@ -341,7 +343,8 @@ func wantGlibc(t *testing.T, dir string) {
 		t.Fatalf("README.md says %d times which glibc is needed, want once", len(said))
 	}
 	want, _ := strconv.Atoi(string(said[0][1]))
-	got := max(oldestGlibc(t, dir+"/lib64/libascendcl.so"), oldestGlibc(t, dir+"/lib64/libropeway_core.so"))
+	got := max(oldestGlibc(t, dir+"/lib64/libascendcl.so"), oldestGlibc(t, dir+"/lib64/libropeway_core.so"),
+		oldestGlibc(t, dir+"/lib64/libropeway_check.so"))
 	if got > want || got < want && testenv.CI() {
 		t.Errorf("the libraries need glibc 2.%d, README.md says 2.%d", got, want)
 	}

@@ -58,25 +58,32 @@ func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 	if a == nil || a.what == core.DeviceMemory {
 		return
 	}
-	want, rule := readOnly, "host-write-in-flight"
+	want := readOnly
 	if write {
 		want = closed
 	}
-	if !c.on(rule) && !c.on("host-read-in-flight") {
+	if !c.on("host-write-in-flight") && !c.on("host-read-in-flight") {
 		return
 	}
-	left := lo
+	left := lo // so far everything is closed or summed
 	for _, r := range c.runsOf(a) {
-		if r.lo > left || r.hi <= left || left >= hi {
+		if r.hi <= left || r.lo >= hi {
 			continue
 		}
-		if !c.close(r, left, min(hi, r.hi), want) {
+		first, end := max(left, r.lo), min(hi, r.hi)
+		if !c.close(r, first, end, want) {
 			break
 		}
-		left = min(hi, r.hi)
+		c.sum(t, left, first, write)
+		left = end
 	}
-	if left < hi && c.on("host-write-in-flight") {
-		t.sums = append(t.sums, sum{left, uint64(hi - left), c.guard.Sum(left, uint64(hi-left)), write})
+	c.sum(t, left, hi, write)
+}
+
+// sum takes a snapshot of host memory that cannot be closed. mu is held.
+func (c *Checker) sum(t *task, lo, hi uintptr, write bool) {
+	if lo < hi && c.on("host-write-in-flight") {
+		t.sums = append(t.sums, sum{lo, uint64(hi - lo), c.guard.Sum(lo, uint64(hi-lo)), write})
 	}
 }
 

@@ -177,7 +177,7 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
 		}
-		for q.current != nil && !q.calling && q.current.uses(a) {
+		for q.current != nil && !q.calling && q.current.lo < a.end() && a.start < q.current.hi {
 			c.sleep(time.Time{}, nil)
 		}
 	}

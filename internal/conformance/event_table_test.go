@@ -72,6 +72,7 @@ func TestEventTable(t *testing.T) {
 	for _, r := range eventRows {
 		for i, f := range []func(*env, core.Handle){r.timed, r.state, r.ex} {
 			t.Run(r.row+"/"+eventKinds[i].name, func(t *testing.T) {
+				notLate(t)
 				e := newEnv(t, machine{})
 				f(e, eventKinds[i].make(e))
 			})

@@ -109,16 +109,6 @@ func (f *Finding) complete(seed uint64) {
 	}
 }
 
-// Fails are the entries that make a check fail.
-func (r *Report) Fails() (list []*Entry) {
-	for _, e := range r.Findings {
-		if e.Suppressed == "" && e.Severity.AtLeast(r.FailOn) {
-			list = append(list, e)
-		}
-	}
-	return list
-}
-
 // Plural writes a number and its noun.
 func Plural(n int, noun string) string {
 	if n == 1 {

@@ -106,9 +106,9 @@ func (p *FramePattern) fits(f *Frame) bool {
 		(p.Module == "" || matchesPath(p.Module, f.Module))
 }
 
-// matchesPath compares the end of a path, from a slash on.
+// matchesPath compares a path, its last part, and its end from any slash on.
 func matchesPath(pattern, path string) bool {
-	return matches(pattern, path) || !filepath.IsAbs(pattern) && matches("*/"+pattern, path)
+	return matches(pattern, path) || path != "" && matches(pattern, filepath.Base(path)) || !filepath.IsAbs(pattern) && matches("*/"+pattern, path)
 }
 
 // matches compares text with a pattern in which * stands for any text.
