@@ -38,9 +38,9 @@ type machine struct {
 // checked makes all tests run under the checker: programs behave there as they do without it.
 var checked = os.Getenv("ROPEWAY_TEST_CHECK") != ""
 
-// late are tests that count on work that runs although nobody waits for it, or on the order in which the driver below is
+// countsOnHaste are tests that count on work that runs although nobody waits for it, or on the order in which the driver below is
 // asked: the checker holds work back, and lets it run before memory goes that it uses.
-var late = []string{
+var countsOnHaste = []string{
 	"TestRules/aclrtSynchronizeStream/05", "TestBehaviour/aclrtEventElapsedTime", "TestBehaviour/aclrtExceptionInfoCallbackRegister",
 	"TestBehaviour/aclrtDeviceTaskAbort", "TestBehaviour/aclrtSetStreamAttribute", "TestBehaviour/aclrtGetTaskIdFromExceptionInfo",
 	"TestClosedInFlight",
@@ -51,7 +51,7 @@ var late = []string{
 // notLate skips a test that cannot be run under the checker.
 func notLate(t *testing.T) {
 	t.Helper()
-	if checked && slices.Contains(late, t.Name()) {
+	if checked && slices.Contains(countsOnHaste, t.Name()) {
 		t.Skip("it counts on work that runs although nobody waits for it")
 	}
 }
