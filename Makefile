@@ -48,6 +48,10 @@ SHIMCC   := -std=gnu11 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-deprecated-d
 # pthread and dl are part of libc from glibc 2.34 on, and libraries of their own before.
 SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
 
+CHECK    := $(wildcard capi/check/*.c)
+# Frame pointers: where there is no unwinder, stacks are followed by them, through our own functions first.
+CHECKLD  := -shared -Wl,-soname,libropeway_check.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
+
 # Everything is built to one side, then put in place file by file, so that the toolkit can be in use meanwhile.
 NEW = $(DIST)/.new
 
@@ -59,6 +63,7 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o "$(NEW)/lib64/libropeway_core.so" ./capi
 	@rm -f "$(NEW)/lib64/libropeway_core.h"
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
+	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -fno-omit-frame-pointer -o "$(NEW)/lib64/libropeway_check.so" $(CHECK) $(CHECKLD)
 	CC="$$($(GO) env CC)" python/build.sh "$(NEW)"
 	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"

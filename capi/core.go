@@ -44,6 +44,11 @@ func call(function uint32, t *thread, a *slots) (result uint64) {
 	if f == nil {
 		return notBuilt(function, t)
 	}
+	if opening.check != nil {
+		if code := opening.injected(function, t, a); code != 0 {
+			return code
+		}
+	}
 	return f(t, a)
 }
 
@@ -64,6 +69,8 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 		}
 		return wait(t, a)
 	case C.ROPEWAY_EMPTY:
+	default:
+		return askChecking(function, t, a)
 	}
 	return 0
 }

@@ -15,6 +15,7 @@ import (
 	"unsafe"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/check"
 	"ropeway/internal/core"
 	"ropeway/internal/setup"
 )
@@ -30,6 +31,8 @@ type process struct {
 	rt   *core.Runtime // nil if it could not be opened
 	code abi.Code      // what every call answers then
 	why  *C.char       // and what aclGetRecentErrMsg says
+
+	check *check.Checker // nil unless the program is checked
 }
 
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
@@ -39,6 +42,7 @@ func (p *process) runtime() *core.Runtime {
 		s, err := setup.Read(environment)
 		if err == nil {
 			p.rt, err = s.Open(os.Stderr)
+			p.startChecking()
 		}
 		if err == nil {
 			return

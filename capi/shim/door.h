@@ -8,6 +8,7 @@
 #ifndef ROPEWAY_DOOR_H
 #define ROPEWAY_DOOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "numbers.h"
@@ -35,10 +36,98 @@ enum {
 	ROPEWAY_WAIT,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
+
+	/* What the checker asks (libropeway_check.so); with checking off nobody does. */
+
+	/* (const ropeway_checker *) -> 0. Asked before the first thread enters; what it points to stays good. */
+	ROPEWAY_CHECKER,
+	/* (const ropeway_call *) -> 0. The record of the calling thread, asked right after ROPEWAY_ENTER. */
+	ROPEWAY_WATCH,
+	/*
+	 * (address, length, write, instruction, const ropeway_call *, ropeway_touch *answer) -> 0. The host is about to touch
+	 * memory that is closed. length: 0 where it is not known; instruction: its address, 0 for a system call. The record
+	 * is of this access: it is in no function. The thread may be NULL.
+	 */
+	ROPEWAY_TOUCH,
+	/* (const ropeway_touch *) -> 0. The instruction or system call is over: what was opened for it is closed. */
+	ROPEWAY_STEPPED,
+	/* (uint64_t window[2]) -> 0. Where pinned memory can lie, [0] to before [1]. */
+	ROPEWAY_SPANS,
+	/* (const char *text) -> 0. What the checker cannot do here. */
+	ROPEWAY_NOTE,
+	/* (address, length) -> 1 if work on these bytes is in flight. */
+	ROPEWAY_IN_FLIGHT,
+	/* (address, length) -> 0. What has run on these bytes is known to be complete. */
+	ROPEWAY_COMPLETE,
+	/* (1 or -1) -> 0. What this thread does is not judged from now on, or is again. The checker answers it itself. */
+	ROPEWAY_IGNORE,
+	/* () -> number of findings so far. */
+	ROPEWAY_FINDINGS,
+	/* () -> the findings so far as a JSON array, for free(). */
+	ROPEWAY_REPORT,
+	/* () -> 0. Nothing of the program runs any more: what is left is judged, and the report ends. */
+	ROPEWAY_END,
 	ROPEWAY_NUMBERS
 };
 
 /* What ROPEWAY_WAIT waits for: what the function without a timeout would. */
 enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT };
+
+/*
+ * Checking. When ROPEWAY_CHECK is set (not to "" or "0"), libropeway_check.so stands before the core's door. It is preloaded
+ * by `ropeway check`, or loaded from beside libascendcl.so.
+ */
+#define ROPEWAY_CHECK_LIBRARY "libropeway_check.so"
+#define ROPEWAY_CHECK_PREPARE "ropeway_check_prepare"
+#define ROPEWAY_CHECK_ATTACH "ropeway_check_attach"
+#define ROPEWAY_CHECK_FORKED "ropeway_check_forked"
+
+/* Loads what the checker needs. Several threads may call it at once. */
+typedef void (*ropeway_prepare)(void);
+
+/* Puts itself before the core's door. Called once, after preparing; loads nothing. */
+typedef ropeway_door (*ropeway_attach)(ropeway_door core);
+
+/* Reports that a forked child called a function. Called in that child, from within the function. */
+typedef void (*ropeway_forked)(const char *function);
+
+enum { ROPEWAY_DEPTH = 32, ROPEWAY_NO_CALL = ROPEWAY_NUMBERS };
+
+/* What a thread is doing. Written by its own thread only. */
+typedef struct ropeway_call {
+	uint32_t function;             /* the API function it is in; ROPEWAY_NO_CALL: none */
+	uint32_t depth;                /* addresses in stack */
+	uint64_t *slots;               /* arguments of the function */
+	uint64_t stack[ROPEWAY_DEPTH]; /* return addresses, innermost first: of the program, not ours. Of an access, the first
+					* is one past the beginning of the instruction, so that all are used alike. */
+	uint32_t named;                /* frames of an interpreter in names, innermost first */
+	struct {
+		uint32_t name, line; /* name: from ropeway_check_name_frame */
+	} names[ROPEWAY_DEPTH];
+	uint32_t ignored; /* not 0: the program asked that what this thread does is not judged */
+	uint32_t thread;  /* the system's number of the thread */
+} ropeway_call;
+
+/* What to do about a touch. */
+enum {
+	ROPEWAY_NOT_OURS, /* the program's own fault */
+	ROPEWAY_OPEN,     /* the memory is open now */
+	ROPEWAY_STEP      /* it is open for one instruction or system call; then ask ROPEWAY_STEPPED */
+};
+
+typedef struct ropeway_touch {
+	uint32_t what, prot;
+	uint64_t page, length; /* what was opened */
+	uint64_t delta;        /* where the engine sees it: address + delta; 0 if nowhere */
+} ropeway_touch;
+
+/* What the core may call of the checker, from any thread. */
+typedef struct ropeway_checker {
+	/* The memory whose faults are brought to ROPEWAY_TOUCH: pairs of first address and end, sorted and disjoint. */
+	void (*spans)(const uint64_t *pairs, size_t n);
+	/* The texts of a name in ropeway_call.names. NULL if there is no such name. */
+	const char *(*file)(uint32_t name);
+	const char *(*name)(uint32_t name);
+} ropeway_checker;
 
 #endif

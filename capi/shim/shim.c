@@ -33,9 +33,11 @@ _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
 static char core_path[PATH_MAX]; /* where the core lies: beside this library */
+static char check_path[PATH_MAX]; /* and the checker */
 static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
 static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
 static _Thread_local int ending; /* the thread is running its destructors */
+static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
  * Refusing: what every function answers when there is no way into the core. The reason is told once on stderr, and is
@@ -43,14 +45,20 @@ static _Thread_local int ending; /* the thread is running its destructors */
  */
 static char reason[PATH_MAX + 512];
 static atomic_bool told;
+static int refused_fork; /* the reason is a fork */
 
 static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
+	static const uint32_t waits[] = {ROPEWAY_aclrtSynchronizeStream, ROPEWAY_aclrtSynchronizeEvent,
+					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport};
 	(void)thread;
-	(void)slots;
-	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
+	if (function == ROPEWAY_WAIT && slots[0] < sizeof waits / sizeof *waits)
+		function = waits[slots[0]];
+	if (function >= ROPEWAY_FUNCTIONS)
 		return 0;
-	const char *name = function == ROPEWAY_WAIT ? "a wait" : ropeway_names[function].name;
+	const char *name = ropeway_names[function].name;
+	if (forked && refused_fork)
+		forked(name);
 	if (!atomic_exchange(&told, 1)) {
 		struct iovec line[] = {
 			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {reason, strlen(reason)}, {"\n", 1},
@@ -60,7 +68,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)reason;
-	return function == ROPEWAY_WAIT || ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+	return ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
@@ -71,6 +79,7 @@ static void in_child(void)
 	strcpy(reason, "this process was forked from one that had already used AscendCL, so it has no runtime. "
 		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
 		       "multiprocessing with \"spawn\")");
+	refused_fork = 1;
 	atomic_store(&told, 0);
 	atomic_store(&ropeway_way_in, refuse);
 }
@@ -117,8 +126,28 @@ static int has_room(void)
 struct found {
 	ropeway_door door;
 	void *order;
+	ropeway_attach attach; /* NULL with checking off */
+	ropeway_forked forked;
 	char why[sizeof reason]; /* it cannot be used; "" if it can */
 };
+
+/* Finds the checker: preloaded, or beside this library. */
+static void find_checker(struct found *f)
+{
+	int preloaded = dlsym(RTLD_DEFAULT, ROPEWAY_CHECK_ATTACH) != NULL;
+	void *library = dlopen(preloaded ? NULL : check_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!library) {
+		snprintf(f->why, sizeof f->why, "ROPEWAY_CHECK is set, but the checker cannot be loaded: %s", dlerror());
+		return;
+	}
+	ropeway_prepare prepare = (ropeway_prepare)(uintptr_t)dlsym(library, ROPEWAY_CHECK_PREPARE);
+	f->attach = (ropeway_attach)(uintptr_t)dlsym(library, ROPEWAY_CHECK_ATTACH);
+	f->forked = (ropeway_forked)(uintptr_t)dlsym(library, ROPEWAY_CHECK_FORKED);
+	if (prepare && f->attach && f->forked)
+		prepare();
+	else
+		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", check_path);
+}
 
 /* Loads the core. Several threads may do so at once: the system's loader has a lock, and whoever is in it (a plug-in whose
  * constructor calls us) must not wait for one that we hold while we wait for it. */
@@ -138,6 +167,8 @@ static void find_core(struct found *f)
 	f->order = dlsym(core, ROPEWAY_ORDER);
 	if (!f->door || f->door(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE)
 		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", core_path);
+	else if (ropeway_checking_enabled())
+		find_checker(f);
 }
 
 /* Takes the core into use, or the reason not to. Runs once, with `loading` held. */
@@ -150,7 +181,8 @@ static ropeway_door take_core(const struct found *f)
 	ropeway_after_load();
 	atexit(quiet);
 	at_quick_exit(quiet);
-	return ropeway_ordered(f->door, f->order);
+	forked = f->forked;
+	return ropeway_ordered(f->attach ? f->attach(f->door) : f->door, f->order);
 }
 
 static ropeway_door way_in(void)
@@ -244,7 +276,9 @@ __attribute__((constructor)) static void prepare(void)
 	if (!dladdr((void *)(uintptr_t)prepare, &info) || !realpath(info.dli_fname, library))
 		library[0] = 0;
 	char *slash = strrchr(library, '/');
-	snprintf(core_path, sizeof core_path, "%.*s%s", slash ? (int)(slash - library + 1) : 0, library, ROPEWAY_CORE);
+	int directory = slash ? (int)(slash - library + 1) : 0;
+	snprintf(core_path, sizeof core_path, "%.*s%s", directory, library, ROPEWAY_CORE);
+	snprintf(check_path, sizeof check_path, "%.*s%s", directory, library, ROPEWAY_CHECK_LIBRARY);
 }
 
 /* The only function with a variable number of arguments: the text is made here. */

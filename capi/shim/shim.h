@@ -28,6 +28,9 @@ extern _Atomic(ropeway_door) ropeway_way_in;
 /* What the calling thread is to the core: NULL before its first call. */
 extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
 
+/* Whether the program is to be checked (checking.c). */
+int ropeway_checking_enabled(void);
+
 /* The first call of a thread: loads the core if nobody has, and makes the thread known to it. */
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 

@@ -88,7 +88,7 @@ func wantLayout(t *testing.T, dir, arch string) {
 		"bin": "drwxr-xr-x", "bin/ropeway": "-rwxr-xr-x", "include": "drwxr-xr-x", "lib64": "drwxr-xr-x",
 		"lib64/libascendcl.so": "-rwxr-xr-x", "lib64/libropeway_core.so": "-rwxr-xr-x",
 		"lib64/libropeway_check.so": "-rwxr-xr-x",
-		"lib64/libacl_rt.so": "libascendcl.so", "lib64/libruntime.so": "libascendcl.so",
+		"lib64/libacl_rt.so":        "libascendcl.so", "lib64/libruntime.so": "libascendcl.so",
 		"lib64/pkgconfig": "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
 		// where older builds look

@@ -1,8 +1,8 @@
-// Command ropeway runs programs with the AscendCL runtime of this module, and shows what it does and on what: run, info,
-// explain, demo, version.
+// Command ropeway runs programs with the AscendCL runtime of this module, checks them, and shows what it does and on what: run,
+// check, info, explain, demo, version.
 //
 // Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 126 and 127 a program cannot be run, 130 and 143 it was
-// interrupted. "ropeway run" becomes the program, so all others are the program's.
+// interrupted. "ropeway run" becomes the program, so all others are the program's; "ropeway check" has 86 for findings.
 package main
 
 import (
@@ -70,6 +70,11 @@ type failure struct {
 func (e *failure) Error() string { return e.err.Error() }
 func (e *failure) Unwrap() error { return e.err }
 
+// exitCode is a command that has said all there is to say, and how it ends.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
 // app is what the commands share.
 type app struct {
 	name    string // how to call the program again
@@ -91,6 +96,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 	if err == nil {
 		return exitOK
 	}
+	var code exitCode
+	if errors.As(err, &code) {
+		return int(code)
+	}
 	// Whatever a command makes of it, a signal is why it ended.
 	var sig interrupted
 	if ctx.Err() != nil && errors.As(context.Cause(ctx), &sig) {
@@ -107,15 +116,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 		return exitUsage
 	}
 	var failed *failure
-	next, code := "", exitFailed
+	next, status := "", exitFailed
 	if errors.As(err, &failed) {
 		next = failed.next
 		if failed.code != 0 {
-			code = failed.code
+			status = failed.code
 		}
 	}
 	a.report(err.Error(), next)
-	return code
+	return status
 }
 
 // getenv is the value of a variable, "" if it is not set.

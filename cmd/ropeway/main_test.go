@@ -142,6 +142,41 @@ func TestUsage(t *testing.T) {
 		{"run --devices 2 --visible 2 env", "from 0 to 1 with commas"},
 		{"run --devices 0 --visible 0 env", "there are no devices"},
 		{"run --blocking=x env", "see ropeway run --help"},
+		{"check", "check needs a program"},
+		{"check --seed 2", "for example: ropeway check ./my_program"},
+		{"check --nosuch", "see ropeway check --help"},
+		{"check --product X env", `--product="X" is refused: no product "X"`},
+		{"check --devices x env", "see ropeway check --help"},
+		{"check --seed -1 env", `invalid argument "-1"`},
+		{"check --schedules 0 env", "--schedules: 0 is not 1 to"},
+		{"check --seed 18446744073709551615 --schedules 2 env", "there are not 2 seeds from"},
+		{"check --depth 0 env", "--depth: 0 is not 1 to"},
+		{"check --max-findings -1 env", "--max-findings: -1"},
+		{"check --error-exitcode 0 env", "--fail-on never"},
+		{"check --error-exitcode 256 env", "--error-exitcode: 256 is not 1 to 255"},
+		{"check --fail-on all env", `--fail-on: "all" is not error, warning or never`},
+		{"check --format xml env", `--format: "xml" is not text, json, junit or sarif`},
+		{"check --format junit env", "--output check.xml, or --output -"},
+		{"check --output x --write-suppressions x env", "the same file"},
+		{"check --rules stream-races env", "did you mean stream-race?"},
+		{"check --rules leak,unsynchronized-exit env", "did you mean unsynchronised-exit?"},
+		{"check --no-rule leek env", "did you mean leak?"},
+		{"check --no-rule qqq env", "see ropeway check --list-rules"},
+		{"check --rules leak --no-rule leak env", "leave no rule to check"},
+		{"check --inject aclrtMalloc env", "write it like aclrtMalloc:3=207001"},
+		{"check --inject aclrtMalloc:0=207001 env", `"0" is no number of a call`},
+		{"check --inject aclrtMalloc:x=207001 env", "from 1, or * for every call"},
+		{"check --inject aclrtMaloc:1=207001 env", "did you mean aclrtMalloc"},
+		{"check --inject aclrtMemcpyKind:1=207001 env", `there is no function "aclrtMemcpyKind"`},
+		{"check --inject aclrtMalloc:1=207999 env", "did you mean 207"},
+		{"check --inject aclrtMalloc:1=0 env", "0 is no fault"},
+		{"check --inject aclrtMalloc:1= env", `there is no code ""`},
+		{"check --inject aclrtMalloc@stream1:1=207001 env", "aclrtMalloc takes no stream"},
+		{"check --inject aclrtCreateStream@stream1:1=207001 env", "aclrtCreateStream takes no stream"},
+		{"check --inject aclrtMalloc:1=207001/run env", "queues nothing that could run later"},
+		{"check --inject aclrtMemcpyAsync@stream99999999999:1=507013 env", "@stream99999999999 is no stream"},
+		{"check --inject aclrtMemcpyAsync:1=507013/later env", "write /run, /submit or nothing"},
+		{"check --inject aclrtGetSocName:1=507013 env", "returns no code"},
 		{"explain", "explain needs a code or a name"},
 		{"explain 1 2", `explain takes one name, but there is also "2"`},
 		{"help nosuch", `there is no command "nosuch"`},
@@ -164,11 +199,11 @@ func TestUsage(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	root := good(t)
-	contains(t, root, "run", "explain", "demo", "info", "version", "completion", "Examples:")
+	contains(t, root, "run", "check", "explain", "demo", "info", "version", "completion", "Examples:")
 	if root != good(t, "--help") || root != good(t, "help") {
 		t.Error("ropeway, ropeway --help and ropeway help differ")
 	}
-	for _, name := range []string{"run", "explain", "demo", "info", "version", "help", "completion"} {
+	for _, name := range []string{"run", "check", "explain", "demo", "info", "version", "help", "completion"} {
 		text := good(t, name, "--help")
 		plain(t, text)
 		contains(t, text, "Examples:", "ropeway "+name)
@@ -181,6 +216,8 @@ func TestHelp(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"},
 		{"run --product", "310P\n"}, {"run --form", "RC\n"}, {"run --driver", "soft\n"}, {"explain", "aclrtMemcpyAsync\n"},
+		{"check --product", "310P\n"}, {"check --format", "sarif\n"}, {"check --fail-on", "never\n"}, {"check --rules", "stream-race\ttwo tasks"},
+		{"check --no-rule", "leak\t"}, {"check --inject", "aclrtMemcpyAsync:\n"},
 	} {
 		stdout, _, _ := call(t, append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")...)
 		contains(t, stdout, tt.want)

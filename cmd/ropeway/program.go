@@ -69,34 +69,42 @@ func checkFile(file string) error {
 	return nil
 }
 
-// inspect looks into a program that findProgram found. It tells whether the loader would prefer a library of the
-// program's own choice to ours, so that ours has to be preloaded; the error says why ours could not be put in front.
-func (a *app) inspect(file string, ours elf.Machine, path string) (preload bool, err error) {
+// linkage is how a program gets its libraries.
+type linkage struct {
+	preload bool // the loader would prefer a library of the program's own choice, so that ours has to be preloaded
+	static  bool // there is no loader: no library of ours gets into it
+}
+
+// inspect looks into a program that findProgram found; the error says why our library could not be put in front.
+func (a *app) inspect(file string, ours elf.Machine, path string) (linkage, error) {
 	if gainsRights(file) {
-		return false, cannotRun("run a copy without these rights: cp "+file+" . and name the copy",
+		return linkage{}, cannotRun("run a copy without these rights: cp "+file+" . and name the copy",
 			"%s runs with the rights of another user (setuid, setgid or capabilities), so the loader ignores our library", file)
 	}
 	interpreter, argument, err := scriptOf(file)
 	if err != nil {
-		return false, cannotRun("make it readable: chmod +r "+file, "%v", err)
+		return linkage{}, cannotRun("make it readable: chmod +r "+file, "%v", err)
 	}
 	if interpreter != "" {
-		return inspectScript(file, interpreter, argument, path)
+		preload, err := inspectScript(file, interpreter, argument, path)
+		return linkage{preload: preload}, err
 	}
 	f, err := elf.Open(file)
 	if err != nil {
-		return false, cannotRun("a script begins with a line like #!/bin/sh; a program has to be one for Linux", "%s is neither a program nor a script", file)
+		return linkage{}, cannotRun("a script begins with a line like #!/bin/sh; a program has to be one for Linux", "%s is neither a program nor a script", file)
 	}
 	defer f.Close()
 	if f.Machine != ours {
-		return false, cannotRun("build it for this machine, or use a toolkit that was built for "+machineName(f.Machine),
+		return linkage{}, cannotRun("build it for this machine, or use a toolkit that was built for "+machineName(f.Machine),
 			"%s is a program for %s, and the toolkit is for %s", file, machineName(f.Machine), machineName(ours))
 	}
-	if loaderOf(f) == "" {
-		return false, cannotRun(`build it without -static; if it only starts other programs: eval "$(`+a.name+` run --print-env)"`,
-			"%s is statically linked, so no library of ours gets into it", file)
-	}
-	return prefersOwn(f), nil
+	return linkage{preload: prefersOwn(f), static: loaderOf(f) == ""}, nil
+}
+
+// staticallyLinked is the refusal of a program without a loader.
+func (a *app) staticallyLinked(file string) error {
+	return cannotRun(`build it without -static; if it only starts other programs: eval "$(`+a.name+` run --print-env)"`,
+		"%s is statically linked, so no library of ours gets into it", file)
 }
 
 // machineName is for example x86_64.

@@ -19,6 +19,7 @@ Start with the demo: it copies in every direction, checks every byte and tells
 how fast it was.`,
 		Example: `  ropeway demo                    copy, verify and measure, in seconds
   ropeway run ./my_program        run a C, C++ or Python program of yours
+  ropeway check ./my_program      and be told what it does wrong
   ropeway explain 107002          what an error code means, and what to do
   ropeway info --products         what each product has
   ropeway version --json          for scripts`,
@@ -42,7 +43,7 @@ how fast it was.`,
 	root.SetOut(a.stdout) // before completion, which keeps it
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("ropeway {{.Version}}\n")
-	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.explain())
+	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.check(), a.explain())
 	root.SetHelpCommand(a.help(root))
 	a.completion(root)
 	return root

@@ -4,8 +4,10 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,13 +29,13 @@ var runFlags = []struct {
 	{"product", setup.EnvProduct, "`name`: " + strings.Join(product.Names(), ", "), product.Names()},
 	{"form", setup.EnvForm, "`form`: EP, a card, or RC, stand-alone", []string{"EP", "RC"}},
 	{"devices", setup.EnvDevices, "how `many` devices there are", nil},
-	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB, 512M or plain bytes", []string{"1GiB", "8GiB", "64GiB"}},
+	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M", []string{"1GiB", "8GiB", "64GiB"}},
 	{"driver", setup.EnvDriver, "`driver`: soft", []string{"soft"}},
 	{"visible", setup.EnvVisible, "`list` of the devices the program sees, like 0,2", nil},
 }
 
 func (a *app) run() *cobra.Command {
-	var blocking, printEnv bool
+	var printEnv bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARGS]",
 		Short: "Run a program with this library in front of any other",
@@ -61,17 +63,30 @@ sets stays as the environment has it: see ropeway info.`,
 			if err != nil {
 				return err
 			}
-			return a.start(kit, wanted, args, printEnv)
+			p, err := a.prepare(kit, wanted, args, false)
+			if err != nil {
+				return err
+			}
+			if printEnv {
+				p.print(a.stdout)
+				return nil
+			}
+			return becomeError(p.file, syscall.Exec(p.file, args, p.environment()))
 		},
 	}
+	addRunFlags(cmd)
+	cmd.Flags().BoolVar(&printEnv, "print-env", false, "write the variables for a shell, run nothing")
+	return cmd
+}
+
+// addRunFlags gives a command that runs a program the flags that say on what.
+func addRunFlags(cmd *cobra.Command) {
 	cmd.Flags().SetInterspersed(false) // what follows the program is the program's
 	for _, f := range runFlags {
 		cmd.Flags().String(f.flag, "", f.help)
 		complete(cmd, f.flag, f.values...)
 	}
-	cmd.Flags().BoolVar(&blocking, "blocking", false, "asynchronous calls wait for their work")
-	cmd.Flags().BoolVar(&printEnv, "print-env", false, "write the variables for a shell, run nothing")
-	return cmd
+	cmd.Flags().Bool("blocking", false, "asynchronous calls wait for their work")
 }
 
 // wantedVariables are those that flags set. They are checked as the library will check them.
@@ -91,7 +106,7 @@ func (a *app) wantedVariables(cmd *cobra.Command) ([]variable, error) {
 		}
 		wanted = append(wanted, variable{setup.EnvBlocking, value})
 	}
-	help := fmt.Sprintf("see %s run --help", a.name)
+	help := fmt.Sprintf("see %s %s --help", a.name, cmd.Name())
 	settings, err := setup.Read(overlay(a.lookup, wanted))
 	if err != nil {
 		return nil, &usageError{errors.New(strings.NewReplacer(names...).Replace(err.Error())), help}
@@ -120,56 +135,77 @@ func overlay(lookup func(string) (string, bool), changed []variable) func(string
 	}
 }
 
-// start becomes the program args, or writes what it would get.
-func (a *app) start(kit *toolkit, wanted []variable, args []string, printEnv bool) error {
-	if strings.Contains(kit.Root, ":") {
-		return &failure{err: fmt.Errorf("the toolkit's path has a colon in it: %s", kit.Root), next: "move it: the loader's path lists are separated by colons"}
-	}
-	path := a.inFront(filepath.Join(kit.Root, "bin"), "PATH")
-	vars := []variable{
-		{setup.EnvHome, kit.Root},
-		{"ASCEND_TOOLKIT_HOME", kit.Root},
-		a.inFront(filepath.Join(kit.Root, "lib64"), "LD_LIBRARY_PATH"),
-		a.inFront(filepath.Join(kit.Root, "python/site-packages"), "PYTHONPATH"),
-		path,
-	}
-	vars = append(vars, wanted...)
-	file := ""
-	if len(args) > 0 {
-		var err error
-		if file, err = findProgram(args[0], path.value); err != nil {
-			return err
-		}
-		preload, err := a.inspect(file, kit.machine(), path.value)
-		if err != nil {
-			return err
-		}
-		if preload {
-			if strings.Contains(kit.Root, " ") {
-				return &failure{err: fmt.Errorf("%s has a DT_RPATH and needs LD_PRELOAD, which cannot hold the blank in %s", file, kit.Root), next: "move the toolkit"}
-			}
-			vars = append(vars, a.inFront(filepath.Join(kit.Root, library), "LD_PRELOAD"))
-		}
-	}
-	if printEnv {
-		for _, v := range vars {
-			fmt.Fprintf(a.stdout, "export %s='%s'\n", v.name, strings.ReplaceAll(v.value, "'", `'\''`))
-		}
-		return nil
-	}
-	return becomeError(file, syscall.Exec(file, args, environment(os.Environ(), vars)))
+// launch is a program that is ready to run.
+type launch struct {
+	file string // "" if there is none
+	args []string
+	vars []variable // that it gets besides our own
 }
 
-// inFront is a list variable that begins with entry; what else it holds stays.
-func (a *app) inFront(entry, name string) variable {
-	old, set := a.lookup(name)
-	if !set || old == "" {
-		return variable{name, entry} // an empty element would mean the current directory
+func (l *launch) environment() []string { return environment(os.Environ(), l.vars) }
+
+// print writes the variables for a shell.
+func (l *launch) print(w io.Writer) {
+	for _, v := range l.vars {
+		fmt.Fprintf(w, "export %s='%s'\n", v.name, strings.ReplaceAll(v.value, "'", `'\''`))
 	}
-	list := []string{entry}
-	for _, e := range strings.Split(old, ":") {
-		if e != entry {
-			list = append(list, e)
+}
+
+// prepare finds the program args, if there is one, proves that it can be run and says what variables it gets. Libraries in
+// preload, below the root of the toolkit, are loaded before any other. Statically linked programs are refused unless static.
+func (a *app) prepare(kit *toolkit, wanted []variable, args []string, static bool, preload ...string) (*launch, error) {
+	if strings.Contains(kit.Root, ":") {
+		return nil, &failure{err: fmt.Errorf("the toolkit's path has a colon in it: %s", kit.Root), next: "move it: the loader's path lists are separated by colons"}
+	}
+	path := a.inFront("PATH", filepath.Join(kit.Root, "bin"))
+	l := &launch{args: args, vars: []variable{
+		{setup.EnvHome, kit.Root},
+		{"ASCEND_TOOLKIT_HOME", kit.Root},
+		a.inFront("LD_LIBRARY_PATH", filepath.Join(kit.Root, "lib64")),
+		a.inFront("PYTHONPATH", filepath.Join(kit.Root, "python/site-packages")),
+		path,
+	}}
+	l.vars = append(l.vars, wanted...)
+	why := "the checker"
+	if len(args) > 0 {
+		var err error
+		if l.file, err = findProgram(args[0], path.value); err != nil {
+			return nil, err
+		}
+		found, err := a.inspect(l.file, kit.machine(), path.value)
+		if err != nil {
+			return nil, err
+		}
+		if found.static && !static {
+			return nil, a.staticallyLinked(l.file)
+		}
+		if found.preload {
+			why = l.file + ", which has a DT_RPATH,"
+			preload = append(preload, library)
+		}
+	}
+	if len(preload) == 0 {
+		return l, nil
+	}
+	if strings.Contains(kit.Root, " ") {
+		return nil, &failure{err: fmt.Errorf("%s needs LD_PRELOAD, which cannot hold the blank in %s", why, kit.Root), next: "move the toolkit"}
+	}
+	var files []string
+	for _, p := range preload {
+		files = append(files, filepath.Join(kit.Root, p))
+	}
+	l.vars = append(l.vars, a.inFront("LD_PRELOAD", files...))
+	return l, nil
+}
+
+// inFront is a list variable that begins with these entries; what else it holds stays.
+func (a *app) inFront(name string, entries ...string) variable {
+	list := slices.Clone(entries)
+	if old := a.getenv(name); old != "" { // an empty element would mean the current directory
+		for _, e := range strings.Split(old, ":") {
+			if !slices.Contains(entries, e) {
+				list = append(list, e)
+			}
 		}
 	}
 	return variable{name, strings.Join(list, ":")}

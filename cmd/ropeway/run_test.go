@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(asProgram)
 		main()
 	}
+	if os.Getenv(asFake) != "" {
+		fakeMain(os.Args[1:])
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

@@ -41,7 +41,7 @@ func (a *Arena) open(c, n int32) error {
 	if !a.fresh || a.prot == 0 {
 		return nil
 	}
-	if err := protect(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, a.prot); err != nil {
+	if err := ProtectPages(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, a.prot); err != nil {
 		return fmt.Errorf("open %d bytes: %w", uint64(n)<<chunkShift, err)
 	}
 	return nil
@@ -51,7 +51,7 @@ func (a *Arena) open(c, n int32) error {
 // finding is lost. mu is not held.
 func (a *Arena) shut(c, n int32) {
 	if a.fresh && a.prot != 0 {
-		protect(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, 0) //nolint:errcheck // see above
+		ProtectPages(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, 0) //nolint:errcheck // see above
 	}
 }
 
@@ -64,7 +64,7 @@ func (a *Arena) Protect(lo, hi uintptr, prot int) error {
 	if lo == hi {
 		return nil
 	}
-	if err := protect(lo, uint64(hi-lo), prot); err != nil {
+	if err := ProtectPages(lo, uint64(hi-lo), prot); err != nil {
 		return fmt.Errorf("arena %s: protect %#x to %#x: %w", a.name, lo, hi, err)
 	}
 	return nil

@@ -16,7 +16,7 @@ func (a *Arena) Bytes(uintptr, uint64) []byte { return nil }
 func Reserve(uint64) (uintptr, error)         { return 0, ErrUnsupported }
 func Memfd(string, uint64) (int, error)       { return -1, ErrUnsupported }
 func ReserveAt(uintptr, uint64) error         { return ErrUnsupported }
-func protect(uintptr, uint64, int) error      { return ErrUnsupported }
+func ProtectPages(uintptr, uint64, int) error { return ErrUnsupported }
 func Unreserve(uintptr, uint64) error         { return ErrUnsupported }
 func populateWrite(uintptr, uint64) error     { return ErrUnsupported }
 func collapse(uintptr, uint64) error          { return ErrUnsupported }

@@ -149,9 +149,17 @@ func Unreserve(base uintptr, n uint64) error {
 	return nil
 }
 
-// protect changes the protection of whole pages.
-func protect(addr uintptr, n uint64, prot int) error {
-	if _, _, e := unix.Syscall(unix.SYS_MPROTECT, addr, uintptr(n), uintptr(prot)); e != 0 {
+// shortCall is up to where the system changes the protection of memory so fast that telling the scheduler of the call would
+// take longer.
+const shortCall = 256 << 10
+
+// ProtectPages changes the protection of whole pages.
+func ProtectPages(addr uintptr, n uint64, prot int) error {
+	call := unix.Syscall
+	if n <= shortCall {
+		call = unix.RawSyscall
+	}
+	if _, _, e := call(unix.SYS_MPROTECT, addr, uintptr(n), uintptr(prot)); e != 0 {
 		return e
 	}
 	return nil

@@ -279,8 +279,8 @@ func mapped(addr uintptr, n uint64) bool {
 
 // protect changes the protection of whole pages.
 func protect(lo, hi uintptr, prot int) error {
-	if _, _, e := unix.Syscall(unix.SYS_MPROTECT, lo, hi-lo, uintptr(prot)); e != 0 {
-		return fmt.Errorf("protect %#x to %#x: %w", lo, hi, e)
+	if err := arena.ProtectPages(lo, uint64(hi-lo), prot); err != nil {
+		return fmt.Errorf("protect %#x to %#x: %w", lo, hi, err)
 	}
 	return nil
 }

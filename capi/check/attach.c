@@ -1,0 +1,304 @@
+/*
+ * The door, and what is known of threads.
+ *
+ * Who owns what. check_core, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
+ * anybody in. A struct self belongs to its thread; when the thread ends it waits in `unused` for the next one and is never
+ * unmapped, because the core may still look at it.
+ */
+#define _GNU_SOURCE
+#include "checker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+ropeway_door check_core;
+pid_t check_home;
+struct span check_core_text, check_shim_text, check_own_text, check_libc_text;
+
+static _Thread_local struct self *self __attribute__((tls_model("initial-exec")));
+static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER; /* guards unused */
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;  /* guards the writing of names */
+static struct self *unused;
+static pthread_key_t key; /* tells when a thread ends */
+static int have_key;
+static pthread_once_t introduced = PTHREAD_ONCE_INIT;
+
+int check_forked(void)
+{
+	return getpid() != check_home;
+}
+
+struct self *check_self(void)
+{
+	if (LIKELY(self != NULL))
+		return self;
+	/* Not from `unused`: this may be a signal handler. */
+	struct self *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s == MAP_FAILED)
+		abort();
+	s->call.function = ROPEWAY_NO_CALL;
+	s->call.thread = (uint32_t)syscall(SYS_gettid);
+	return self = s;
+}
+
+/* The calling thread, outside of signal handlers. */
+static struct self *known(void)
+{
+	if (LIKELY(self && self->known))
+		return self;
+	if (!self) {
+		pthread_mutex_lock(&threads);
+		struct self *s = unused;
+		if (s)
+			unused = s->next;
+		pthread_mutex_unlock(&threads);
+		if (s) {
+			void *spare = s->spare, *lent = s->lent;
+			memset(s, 0, sizeof *s);
+			s->spare = spare;
+			s->lent = lent;
+			s->call.function = ROPEWAY_NO_CALL;
+			s->call.thread = (uint32_t)syscall(SYS_gettid);
+			self = s;
+		}
+	}
+	struct self *s = check_self();
+	s->known = 1;
+	if (have_key)
+		pthread_setspecific(key, s);
+	return s;
+}
+
+/* The destructor of key. Other destructors may call the API or touch memory, and the shim leaves in its second round. */
+static void ends(void *object)
+{
+	struct self *s = object;
+	if (++s->rounds < 4) {
+		pthread_setspecific(key, s);
+		return;
+	}
+	self = NULL;
+	pthread_mutex_lock(&threads);
+	s->next = unused;
+	unused = s;
+	pthread_mutex_unlock(&threads);
+}
+
+static const ropeway_checker checker_calls;
+
+static void introduce(void)
+{
+	uint64_t a[] = {(uintptr_t)&checker_calls};
+	check_core(ROPEWAY_CHECKER, NULL, a);
+}
+
+static uint64_t enter(ropeway_thread thread, uint64_t *slots)
+{
+	pthread_once(&introduced, introduce);
+	uint64_t entered = check_core(ROPEWAY_ENTER, thread, slots);
+	if (entered) {
+		uint64_t a[] = {(uintptr_t)&known()->call};
+		check_core(ROPEWAY_WATCH, (ropeway_thread)(uintptr_t)entered, a);
+	}
+	return entered;
+}
+
+/* What the shim itself wants. */
+static uint64_t asked(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	switch (function) {
+	case ROPEWAY_ENTER:
+		return enter(thread, slots);
+	case ROPEWAY_IGNORE:
+		known()->call.ignored += (uint32_t)slots[0];
+		return 0;
+	}
+	return check_core(function, thread, slots);
+}
+
+/* The door that stands before the core's. */
+static uint64_t watched(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
+		return asked(function, thread, slots);
+	int error = errno;
+	struct self *me = known();
+	me->judged = 0; /* the program may have jumped out of a system call, or of a step */
+	if (UNLIKELY(me->steps))
+		check_close_steps(me);
+	ropeway_call *c = &me->call, outer;
+	int nested = c->function != ROPEWAY_NO_CALL; /* in a callback */
+	if (UNLIKELY(nested))
+		outer = *c;
+	c->slots = slots;
+	c->depth = check_stack(c->stack, ROPEWAY_DEPTH);
+	c->function = function;
+	errno = error;
+	uint64_t result = check_core(function, thread, slots);
+	if (UNLIKELY(nested)) {
+		outer.ignored = c->ignored;
+		*c = outer;
+	} else {
+		c->function = ROPEWAY_NO_CALL;
+		c->slots = NULL;
+	}
+	if (UNLIKELY(!atomic_load_explicit(&check_filtered, memory_order_relaxed)) && check_any_spans())
+		check_watch_system_calls();
+	return result;
+}
+
+EXPORT void ropeway_check_prepare(void);
+void ropeway_check_prepare(void)
+{
+	check_stack_prepare();
+	check_signals_prepare();
+}
+
+/* In the child of a fork: locks that a thread of the parent may have held. */
+static void in_child(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+	threads = fresh;
+	naming = fresh;
+	check_signals_in_child();
+}
+
+EXPORT ropeway_door ropeway_check_attach(ropeway_door core);
+ropeway_door ropeway_check_attach(ropeway_door core)
+{
+	check_shim_text = check_text_of(__builtin_return_address(0));
+	check_core_text = check_text_of((void *)(uintptr_t)core);
+	check_own_text = check_text_of((void *)(uintptr_t)watched);
+	check_home = getpid();
+	check_core = core;
+	have_key = pthread_key_create(&key, ends) == 0;
+	pthread_atfork(NULL, NULL, in_child);
+	check_take_signals();
+	return watched;
+}
+
+/*
+ * The end of the process, after the program's own destructors: what it left undone is told now. The Go runtime needs an
+ * alternate stack, which a program that clears up may have taken away.
+ */
+__attribute__((destructor)) static void ends_now(void)
+{
+	static char stack[1 << 16];
+	stack_t now, ours = {.ss_sp = stack, .ss_size = sizeof stack};
+	if (!check_core || check_forked())
+		return;
+	if (sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_DISABLE)
+		sigaltstack(&ours, NULL);
+	check_core(ROPEWAY_END, NULL, NULL);
+}
+
+void check_note(const char *text)
+{
+	uint64_t a[] = {(uintptr_t)text};
+	check_core(ROPEWAY_NOTE, NULL, a);
+}
+
+/*
+ * Frames of an interpreter. It names its functions once, then says with numbers where a thread is: before each call in the
+ * thread's record, and for an access when it is asked.
+ */
+struct name {
+	char *file, *function;
+};
+
+enum { BLOCK = 1024, BLOCKS = 4096 };
+
+static struct name *_Atomic names[BLOCKS]; /* written with `naming` held, like named */
+static _Atomic uint32_t named;             /* names 1 to named are there */
+static _Atomic(void (*)(ropeway_call *)) provider;
+
+EXPORT int ropeway_check_on(void);
+int ropeway_check_on(void)
+{
+	const char *wanted = getenv("ROPEWAY_CHECK");
+	return wanted && *wanted && strcmp(wanted, "0") != 0;
+}
+
+EXPORT ropeway_call *ropeway_check_record(void);
+ropeway_call *ropeway_check_record(void)
+{
+	return &known()->call;
+}
+
+EXPORT void ropeway_check_frames_by(void (*frames)(ropeway_call *));
+void ropeway_check_frames_by(void (*frames)(ropeway_call *))
+{
+	atomic_store(&provider, frames);
+}
+
+void check_frames(ropeway_call *call)
+{
+	void (*ask)(ropeway_call *) = atomic_load(&provider);
+	if (ask)
+		ask(call);
+}
+
+/* The number of a function of an interpreted program; 0 if there is no room for it. */
+EXPORT uint32_t ropeway_check_name_frame(const char *file, const char *function);
+uint32_t ropeway_check_name_frame(const char *file, const char *function)
+{
+	uint32_t number = 0;
+	pthread_mutex_lock(&naming);
+	uint32_t i = atomic_load(&named) + 1;
+	if (i / BLOCK < BLOCKS && !names[i / BLOCK])
+		atomic_store(&names[i / BLOCK], calloc(BLOCK, sizeof(struct name)));
+	if (i / BLOCK < BLOCKS && names[i / BLOCK]) {
+		struct name *n = &names[i / BLOCK][i % BLOCK];
+		n->file = strdup(file ? file : "");
+		n->function = strdup(function ? function : "");
+		if (n->file && n->function)
+			atomic_store(&named, number = i);
+	}
+	pthread_mutex_unlock(&naming);
+	return number;
+}
+
+static const struct name *named_frame(uint32_t number)
+{
+	if (number == 0 || number > atomic_load(&named))
+		return NULL;
+	return &names[number / BLOCK][number % BLOCK];
+}
+
+const char *check_frame_file(uint32_t number)
+{
+	const struct name *n = named_frame(number);
+	return n ? n->file : NULL;
+}
+
+const char *check_frame_function(uint32_t number)
+{
+	const struct name *n = named_frame(number);
+	return n ? n->function : NULL;
+}
+
+/* The findings so far, a JSON array of finding.Finding; NULL if there is no core. */
+EXPORT const char *ropeway_check_report(void);
+const char *ropeway_check_report(void)
+{
+	if (!check_core || check_forked())
+		return NULL;
+	return (const char *)(uintptr_t)check_core(ROPEWAY_REPORT, NULL, NULL);
+}
+
+EXPORT void ropeway_check_free(const char *report);
+void ropeway_check_free(const char *report)
+{
+	free((void *)(uintptr_t)report);
+}
+
+static const ropeway_checker checker_calls = {
+	.spans = check_set_spans,
+	.file = check_frame_file,
+	.name = check_frame_function,
+};

@@ -1,0 +1,264 @@
+/*
+ * An access to closed memory. The handler decides in a few lines whose fault it is; a fault that may be ours becomes a
+ * question to the core, asked by the interrupted thread itself, outside of the signal (redirect.c).
+ *
+ * The core opens the memory, for good or for one instruction. In the second case the thread goes on with the trap flag set,
+ * and the trap after that instruction closes the memory again. Where there is no such flag (arm64) the memory stays open until
+ * the thread's next call: accesses up to then are not seen.
+ *
+ * Three are not asked about: accesses of the core itself, which follows pointers of the program (the page is opened); a forked
+ * child, which has no core (likewise); and faults elsewhere, which are the program's or the Go runtime's.
+ */
+#define _GNU_SOURCE
+#include "checker.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+#if defined(__x86_64__)
+
+enum { TRAP = 0x100, WRITES = 2 };
+
+static uintptr_t instruction_of(const ucontext_t *c)
+{
+	return (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
+}
+
+static int is_write(const ucontext_t *c)
+{
+	return (c->uc_mcontext.gregs[REG_ERR] & WRITES) != 0;
+}
+
+/* Whether the thread can be stopped after one instruction; then it will be. */
+static int stop_after_one(ucontext_t *c)
+{
+	c->uc_mcontext.gregs[REG_EFL] |= TRAP;
+	return 1;
+}
+
+static void go_on(ucontext_t *c)
+{
+	c->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP;
+}
+
+#elif defined(__aarch64__)
+
+enum { ESR = 0x45535201, WRITES = 1 << 6, CACHE = 1 << 8 };
+
+static uintptr_t instruction_of(const ucontext_t *c)
+{
+	return c->uc_mcontext.pc;
+}
+
+/* By the instruction itself: loads and stores tell which they are. Atomic ones do both. */
+static int stores(const ucontext_t *c)
+{
+	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
+	if ((i & 0x0a000000) != 0x08000000)
+		return 1;
+	if ((i & 0x3b200c00) == 0x38200000)
+		return 1; /* a load that adds, swaps or the like */
+	if ((i & 0x3a000000) == 0x38000000 && i & 0x00800000)
+		return (i & 0x04c00000) == 0x04800000; /* signed numbers are only loaded, vectors of 16 bytes are both */
+	return !(i & 0x00400000);
+}
+
+/* The kernel hands the syndrome of the fault on, among the records behind the registers; emulators do not always. */
+static int is_write(const ucontext_t *c)
+{
+	const unsigned char *p = (const unsigned char *)c->uc_mcontext.__reserved;
+	const unsigned char *end = p + sizeof c->uc_mcontext.__reserved;
+	while (p + 16 <= end) {
+		uint32_t magic, size;
+		uint64_t syndrome;
+		memcpy(&magic, p, 4);
+		memcpy(&size, p + 4, 4);
+		if (!magic || size < 8)
+			break;
+		memcpy(&syndrome, p + 8, 8);
+		if (magic == ESR)
+			return (syndrome & WRITES) && !(syndrome & CACHE);
+		p += size;
+	}
+	return stores(c);
+}
+
+static int stop_after_one(ucontext_t *c)
+{
+	(void)c;
+	return 0;
+}
+
+static void go_on(ucontext_t *c)
+{
+	(void)c;
+}
+
+#endif
+
+int check_open_here(uintptr_t address, size_t length)
+{
+	uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+	int error = errno;
+	int ok = mprotect((void *)page, (address - page + (length ? length : 1) + PAGE - 1) & ~(size_t)(PAGE - 1),
+			  PROT_READ | PROT_WRITE) == 0;
+	errno = error;
+	return ok;
+}
+
+void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer)
+{
+	ropeway_call access = {.function = ROPEWAY_NO_CALL};
+	const ropeway_call *me = &check_self()->call;
+	access.thread = me->thread;
+	access.ignored = me->ignored;
+	access.depth = check_stack(access.stack, ROPEWAY_DEPTH);
+	if (instruction && !check_ours(instruction)) {
+		if (!access.depth || access.stack[0] != instruction) { /* frame pointers know of callers only */
+			access.depth += access.depth < ROPEWAY_DEPTH;
+			memmove(access.stack + 1, access.stack, (access.depth - 1) * sizeof access.stack[0]);
+		}
+		access.stack[0] = instruction + 1;
+	}
+	check_frames(&access);
+	memset(answer, 0, sizeof *answer);
+	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)answer};
+	check_core(ROPEWAY_TOUCH, NULL, a);
+}
+
+void check_stepped(const ropeway_touch *answer)
+{
+	uint64_t a[] = {(uintptr_t)answer};
+	check_core(ROPEWAY_STEPPED, NULL, a);
+}
+
+int check_open(uintptr_t address, size_t length, int write, struct opened *o)
+{
+	uintptr_t end = address + length < address ? UINTPTR_MAX : address + length;
+	int any = 0;
+	if (check_forked())
+		return check_open_here(address, length);
+	while (address < end && o->n < STEPS) {
+		ropeway_touch answer;
+		check_touch(address, end - address, write, 0, &answer);
+		if (answer.what == ROPEWAY_NOT_OURS)
+			break;
+		any = 1;
+		if (answer.what == ROPEWAY_STEP)
+			o->part[o->n++] = answer;
+		if (answer.page + answer.length <= address)
+			break;
+		address = answer.page + answer.length;
+	}
+	return any;
+}
+
+void check_close(struct opened *o)
+{
+	while (o->n)
+		check_stepped(&o->part[--o->n]);
+}
+
+void check_close_steps(struct self *me)
+{
+	while (me->steps)
+		check_stepped(&me->step[--me->steps]);
+}
+
+/*
+ * How far an access goes; 0 where that is not known. libc compares and searches by whole vectors and looks at bytes behind
+ * what it was given, if they lie on the same page: of its vectors only the first byte counts.
+ */
+static size_t size_of(const ucontext_t *c, uintptr_t address, const struct repeat *r)
+{
+	if (r->size)
+		return r->size * r->left;
+	size_t size = check_access_size(c, address);
+	return size >= 16 && !is_write(c) && check_in(check_libc_text, instruction_of(c)) ? 0 : size;
+}
+
+/* A thread that met closed memory, on its own stack again. */
+static void touched(int signal, siginfo_t *info, void *context)
+{
+	ucontext_t *c = context;
+	struct self *me = check_self();
+	uintptr_t address = (uintptr_t)info->si_addr;
+	struct repeat r = check_repeat(c);
+	ropeway_touch answer;
+	(void)signal;
+	check_touch(address, size_of(c, address, &r), is_write(c), instruction_of(c), &answer);
+	switch (answer.what) {
+	case ROPEWAY_OPEN:
+		return;
+	case ROPEWAY_STEP:
+		if (r.size) {
+			check_repeat_part(&r, address, &answer, c);
+			check_stepped(&answer);
+			return;
+		}
+		if (me->steps == STEPS)
+			check_close_steps(me);
+		me->step[me->steps++] = answer;
+		if (stop_after_one(c))
+			me->traced = 1;
+		return;
+	}
+	me->passed = address; /* it faults again, and then the program's handler sees a signal as the kernel makes it */
+}
+
+/*
+ * The core writes where the program told it to. Memory that is being registered is closed to writes for less than a
+ * millisecond, and must not be opened by force meanwhile: the first time, the core waits and tries again.
+ */
+static int waits(struct self *me, uintptr_t address, const ucontext_t *c)
+{
+	struct timespec a_while = {0, 2000000};
+	if (check_forked() || !is_write(c) || me->waited == address)
+		return 0;
+	me->waited = address;
+	syscall(SYS_nanosleep, &a_while, NULL);
+	return 1;
+}
+
+void check_on_fault(int signal, siginfo_t *info, void *context)
+{
+	uintptr_t address = (uintptr_t)info->si_addr;
+	int error = errno;
+	if (info->si_code == SEGV_ACCERR && check_watched(address)) {
+		struct self *me = check_self();
+		uintptr_t passed = me->passed, instruction = instruction_of(context);
+		me->passed = 0;
+		if (check_forked() || check_in(check_core_text, instruction)) {
+			int again = waits(me, address, context) || check_open_here(address, 1);
+			errno = error;
+			if (again)
+				return;
+		} else if (passed != address) {
+			check_redirect(signal, info, context, touched);
+		}
+	}
+	check_to_program(signal, info, context);
+}
+
+/* A thread that made its one instruction. */
+static void stepped(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)info;
+	if (!check_forked())
+		check_close_steps(check_self());
+	go_on(context);
+}
+
+void check_on_trap(int signal, siginfo_t *info, void *context)
+{
+	if (info->si_code == TRAP_TRACE && check_self()->traced)
+		check_redirect(signal, info, context, stepped);
+	check_to_program(signal, info, context);
+}

@@ -1,0 +1,74 @@
+/*
+ * Which addresses are watched. The core writes, one thread at a time; handlers read at any moment. An array that readers may
+ * still be in is never freed: arrays double, so all of them together are no larger than the last.
+ */
+#define _GNU_SOURCE
+#include "checker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct spans {
+	size_t n, room;
+	struct span span[];
+};
+
+static _Atomic(struct spans *) now;
+static atomic_uint changes; /* odd while the array is being written */
+
+/* The first span that ends behind address, in an array that may change meanwhile. */
+static int overlaps(const struct spans *s, uintptr_t low, uintptr_t high)
+{
+	size_t first = 0, end = s->n <= s->room ? s->n : s->room;
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+		if (s->span[middle].high > low)
+			end = middle;
+		else
+			first = middle + 1;
+	}
+	return first < s->n && first < s->room && s->span[first].low < high;
+}
+
+int check_watched_range(uintptr_t address, size_t length)
+{
+	uintptr_t end = address + length < address ? UINTPTR_MAX : address + length;
+	for (;;) {
+		unsigned before = atomic_load_explicit(&changes, memory_order_acquire);
+		struct spans *s = atomic_load_explicit(&now, memory_order_acquire);
+		int answer = s ? overlaps(s, address, end) : 0;
+		atomic_thread_fence(memory_order_acquire);
+		if (!(before & 1) && atomic_load_explicit(&changes, memory_order_relaxed) == before)
+			return answer;
+	}
+}
+
+int check_watched(uintptr_t address)
+{
+	return check_watched_range(address, 1);
+}
+
+void check_set_spans(const uint64_t *pairs, size_t n)
+{
+	struct spans *s = atomic_load(&now);
+	if (!s || s->room < n) {
+		size_t room = n < 64 ? 64 : 2 * n;
+		s = malloc(sizeof *s + room * sizeof s->span[0]);
+		if (!s)
+			return;
+		s->n = 0;
+		s->room = room;
+	}
+	atomic_fetch_add(&changes, 1);
+	for (size_t i = 0; i < n; i++)
+		s->span[i] = (struct span){pairs[2 * i], pairs[2 * i + 1]};
+	s->n = n;
+	atomic_store_explicit(&now, s, memory_order_release);
+	atomic_fetch_add(&changes, 1);
+}
+
+int check_any_spans(void)
+{
+	struct spans *s = atomic_load_explicit(&now, memory_order_acquire);
+	return s && s->n;
+}

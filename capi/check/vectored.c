@@ -1,0 +1,178 @@
+/*
+ * System calls with several buffers, and those on registered memory, which no filter sees (system.c). These functions stand
+ * before libc's: pieces that are watched are brought to the core first. Memory can be closed again before the kernel comes
+ * to it, so a call that fails with EFAULT is made again a few times.
+ */
+#define _GNU_SOURCE
+#include "checker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { TRIES = 4 };
+
+/* Whether one of the pieces is watched. */
+static int any(const struct iovec *v, int n)
+{
+	for (int i = 0; v && i < n; i++)
+		if (v[i].iov_len && check_watched_range((uintptr_t)v[i].iov_base, v[i].iov_len))
+			return 1;
+	return 0;
+}
+
+static int open_all(const struct iovec *v, int n, int write, struct opened *o)
+{
+	int opened = 0;
+	for (int i = 0; i < n; i++)
+		if (v[i].iov_len && check_watched_range((uintptr_t)v[i].iov_base, v[i].iov_len))
+			opened |= check_open((uintptr_t)v[i].iov_base, v[i].iov_len, write, o);
+	return opened;
+}
+
+/* libc's function of that name, looked up once. */
+#define NEXT(name) \
+	static _Atomic(__typeof__(&name)) next; \
+	if (!next) \
+	next = (__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)
+
+/* Makes the call, with the pieces of v open, and returns what it returns. */
+#define WATCHED(v, n, writes, call) \
+	do { \
+		const struct iovec *pieces = (v); \
+		int number = (n); \
+		if (LIKELY(!check_core || !any(pieces, number))) \
+			return call; \
+		struct self *me = check_self(); \
+		struct opened o = {0}; \
+		ssize_t result; \
+		int tries = 0, error = errno; \
+		open_all(pieces, number, writes, &o); \
+		me->judged++; /* the filter need not ask again */ \
+		do { \
+			errno = error; \
+			result = call; \
+		} while (result < 0 && errno == EFAULT && ++tries < TRIES && open_all(pieces, number, writes, &o)); \
+		me->judged--; \
+		error = errno; \
+		check_close(&o); \
+		errno = error; \
+		return result; \
+	} while (0)
+
+#define ONE(pointer, length) (&(struct iovec){(void *)(uintptr_t)(pointer), length})
+
+EXPORT ssize_t read(int fd, void *buffer, size_t length)
+{
+	NEXT(read);
+	WATCHED(ONE(buffer, length), 1, 1, next(fd, buffer, length));
+}
+
+EXPORT ssize_t write(int fd, const void *buffer, size_t length)
+{
+	NEXT(write);
+	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length));
+}
+
+EXPORT ssize_t pread(int fd, void *buffer, size_t length, off_t at)
+{
+	NEXT(pread);
+	WATCHED(ONE(buffer, length), 1, 1, next(fd, buffer, length, at));
+}
+
+EXPORT ssize_t pread64(int fd, void *buffer, size_t length, off64_t at)
+{
+	NEXT(pread64);
+	WATCHED(ONE(buffer, length), 1, 1, next(fd, buffer, length, at));
+}
+
+EXPORT ssize_t pwrite(int fd, const void *buffer, size_t length, off_t at)
+{
+	NEXT(pwrite);
+	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length, at));
+}
+
+EXPORT ssize_t pwrite64(int fd, const void *buffer, size_t length, off64_t at)
+{
+	NEXT(pwrite64);
+	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length, at));
+}
+
+EXPORT ssize_t recv(int fd, void *buffer, size_t length, int flags)
+{
+	NEXT(recv);
+	WATCHED(ONE(buffer, length), 1, 1, next(fd, buffer, length, flags));
+}
+
+EXPORT ssize_t send(int fd, const void *buffer, size_t length, int flags)
+{
+	NEXT(send);
+	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length, flags));
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *v, int n)
+{
+	NEXT(readv);
+	WATCHED(v, n, 1, next(fd, v, n));
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
+{
+	NEXT(writev);
+	WATCHED(v, n, 0, next(fd, v, n));
+}
+
+EXPORT ssize_t preadv(int fd, const struct iovec *v, int n, off_t at)
+{
+	NEXT(preadv);
+	WATCHED(v, n, 1, next(fd, v, n, at));
+}
+
+EXPORT ssize_t preadv64(int fd, const struct iovec *v, int n, off64_t at)
+{
+	NEXT(preadv64);
+	WATCHED(v, n, 1, next(fd, v, n, at));
+}
+
+EXPORT ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at)
+{
+	NEXT(pwritev);
+	WATCHED(v, n, 0, next(fd, v, n, at));
+}
+
+EXPORT ssize_t pwritev64(int fd, const struct iovec *v, int n, off64_t at)
+{
+	NEXT(pwritev64);
+	WATCHED(v, n, 0, next(fd, v, n, at));
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	NEXT(recvmsg);
+	WATCHED(message ? message->msg_iov : NULL, message ? (int)message->msg_iovlen : 0, 1, next(fd, message, flags));
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	NEXT(sendmsg);
+	WATCHED(message ? message->msg_iov : NULL, message ? (int)message->msg_iovlen : 0, 0, next(fd, message, flags));
+}
+
+/* Between processes: of the pieces here. Those there are another process's, or ours by their addresses. */
+EXPORT ssize_t process_vm_readv(pid_t process, const struct iovec *here, unsigned long n, const struct iovec *there,
+				unsigned long m, unsigned long flags)
+{
+	NEXT(process_vm_readv);
+	WATCHED(here, (int)n, 1, next(process, here, n, there, m, flags));
+}
+
+EXPORT ssize_t process_vm_writev(pid_t process, const struct iovec *here, unsigned long n, const struct iovec *there,
+				 unsigned long m, unsigned long flags)
+{
+	NEXT(process_vm_writev);
+	WATCHED(here, (int)n, 0, next(process, here, n, there, m, flags));
+}

@@ -1,0 +1,231 @@
+//go:build cgo
+
+package main
+
+// #include <stdlib.h>
+// #include "shim/door.h"
+//
+// static void set_spans(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->spans(pairs, n); }
+// static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
+// static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"ropeway/internal/check"
+	"ropeway/internal/core"
+)
+
+// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses are
+// those of the program. Methods are called with no lock of ours held, by any thread.
+type checker interface {
+	// Touch tells that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc is the
+	// instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no function.
+	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
+	// Stepped tells that what Touch opened for one instruction is to be closed.
+	Stepped(t Touch)
+	// Window is where pinned memory can lie.
+	Window() (low, high uintptr)
+	// Note tells people what the checker cannot do.
+	Note(text string)
+	// InFlight tells whether work on some of the bytes is not known to be complete.
+	InFlight(addr uintptr, n uint64) bool
+	// Complete makes what has run on the bytes known to be complete.
+	Complete(addr uintptr, n uint64)
+	// Findings is how many there are so far; Report is all of them as a JSON array.
+	Findings() int
+	Report() []byte
+}
+
+// Touch is what to do about an access: see ropeway_touch in shim/door.h.
+type Touch = struct {
+	What   uint32 // 0: the program's own fault, 1: it is open, 2: it is open for one instruction
+	Prot   uint32
+	Page   uintptr
+	Length uint64
+	Delta  uintptr
+}
+
+// waitedFor is, by what is waited for, the function that waits for it.
+var waitedFor = [...]uint32{
+	C.ROPEWAY_WAIT_STREAM: C.ROPEWAY_aclrtSynchronizeStream,
+	C.ROPEWAY_WAIT_EVENT:  C.ROPEWAY_aclrtSynchronizeEvent,
+	C.ROPEWAY_WAIT_DEVICE: C.ROPEWAY_aclrtSynchronizeDevice,
+	C.ROPEWAY_WAIT_REPORT: C.ROPEWAY_aclrtProcessReport,
+}
+
+// caller tells the checker what a thread is doing: core.Caller over the record that the C side keeps.
+type caller C.ropeway_call
+
+func (c *caller) Calling() (function uint32, arguments []uint64, in bool) {
+	f := uint32(c.function)
+	if f == C.ROPEWAY_WAIT { // in slices what a function of the API does at once
+		a := unsafe.Slice((*uint64)(c.slots), 2)
+		if a[0] >= uint64(len(waitedFor)) {
+			return f, nil, false
+		}
+		f = waitedFor[a[0]]
+		return f, a[1 : 1+min(1, len(parameters[f]))], true
+	}
+	if f >= uint32(len(parameters)) {
+		return f, nil, false
+	}
+	return f, unsafe.Slice((*uint64)(c.slots), len(parameters[f])), true
+}
+
+func (c *caller) Stack(pcs []uintptr) int {
+	n := min(len(pcs), int(c.depth), len(c.stack))
+	for i := range n {
+		pcs[i] = uintptr(c.stack[i])
+	}
+	return n
+}
+
+func (c *caller) Frames(named [][2]uint32) int {
+	n := min(len(named), int(c.named), len(c.names))
+	for i := range n {
+		named[i] = [2]uint32{uint32(c.names[i].name), uint32(c.names[i].line)}
+	}
+	return n
+}
+
+// Ignored tells whether the program asked not to be judged just now (ropeway/check.h).
+func (c *caller) Ignored() bool { return c.ignored != 0 }
+
+// ID is the system's number of the thread.
+func (c *caller) ID() uint32 { return uint32(c.thread) }
+
+// checkerC is what may be called of the C side; nil with checking off.
+var checkerC atomic.Pointer[C.ropeway_checker]
+
+// face is what the checker knows of the C face: check.Face.
+type face struct{}
+
+// Describe writes a call for people: its name, and its arguments with theirs.
+func (face) Describe(function uint32, arguments []uint64) (name, text string) {
+	if function >= uint32(len(functionNames)) {
+		return "", ""
+	}
+	var b strings.Builder
+	for i, p := range parameters[function] {
+		if i >= len(arguments) {
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(p.name)
+		b.WriteByte('=')
+		b.WriteString(p.text(arguments[i]))
+	}
+	return functionNames[function], b.String()
+}
+
+// FrameName is what an interpreter called a frame.
+func (face) FrameName(id uint32) (file, function string) {
+	c := checkerC.Load()
+	if c == nil {
+		return "", ""
+	}
+	return C.GoString(C.frame_file(c, C.uint32_t(id))), C.GoString(C.frame_name(c, C.uint32_t(id)))
+}
+
+// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call at a time.
+func (face) SetSpans(pairs []uint64) {
+	c := checkerC.Load()
+	if c == nil {
+		return
+	}
+	C.set_spans(c, (*C.uint64_t)(unsafe.SliceData(pairs)), C.size_t(len(pairs)/2))
+}
+
+// checking is the checker of the process, or nil.
+func (p *process) checking() checker {
+	if p.runtime() == nil || p.check == nil {
+		return nil
+	}
+	return p.check
+}
+
+// startChecking makes a checker that watches the runtime known to the C side.
+func (p *process) startChecking() {
+	if p.rt == nil {
+		return
+	}
+	if p.check, _ = p.rt.Watch().(*check.Checker); p.check != nil {
+		p.check.SetFace(face{})
+		if checkerC.Load() != nil {
+			p.check.CloseMemory()
+		}
+	}
+}
+
+// injected answers a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
+func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
+	if !returnsCode[function] {
+		return 0
+	}
+	var stream core.Handle
+	for i, q := range parameters[function] {
+		if q.name == "stream" {
+			stream = core.Handle(a[i])
+		}
+	}
+	err := p.check.Before(functionNames[function], stream)
+	if err == nil {
+		return 0
+	}
+	return uint64(t.Done(err))
+}
+
+// askChecking answers what the C side of the checker asks.
+func askChecking(function uint32, t *thread, a *slots) uint64 {
+	if function == C.ROPEWAY_CHECKER {
+		checkerC.Store(pointer[C.ropeway_checker](a[0]))
+		return 0
+	}
+	c := opening.checking()
+	if c == nil {
+		if function == C.ROPEWAY_NOTE {
+			fmt.Fprintln(os.Stderr, "ropeway:", C.GoString(pointer[C.char](a[0])))
+		}
+		return 0
+	}
+	switch function {
+	case C.ROPEWAY_WATCH:
+		t.SetCaller(pointer[caller](a[0]))
+	case C.ROPEWAY_TOUCH:
+		by := pointer[caller](a[4])
+		answer := c.Touch(uintptr(a[0]), a[1], a[2] != 0, uintptr(a[3]), by, by.ID())
+		*pointer[C.ropeway_touch](a[5]) = C.ropeway_touch{
+			what: C.uint32_t(answer.What), prot: C.uint32_t(answer.Prot),
+			page: C.uint64_t(answer.Page), length: C.uint64_t(answer.Length), delta: C.uint64_t(answer.Delta),
+		}
+	case C.ROPEWAY_STEPPED:
+		s := pointer[C.ropeway_touch](a[0])
+		c.Stepped(Touch{uint32(s.what), uint32(s.prot), uintptr(s.page), uint64(s.length), uintptr(s.delta)})
+	case C.ROPEWAY_END:
+		opening.rt.Ending()
+	case C.ROPEWAY_SPANS:
+		low, high := c.Window()
+		*pointer[[2]uint64](a[0]) = [2]uint64{uint64(low), uint64(high)}
+	case C.ROPEWAY_NOTE:
+		c.Note(C.GoString(pointer[C.char](a[0])))
+	case C.ROPEWAY_IN_FLIGHT:
+		if c.InFlight(uintptr(a[0]), a[1]) {
+			return 1
+		}
+	case C.ROPEWAY_COMPLETE:
+		c.Complete(uintptr(a[0]), a[1])
+	case C.ROPEWAY_FINDINGS:
+		return uint64(c.Findings())
+	case C.ROPEWAY_REPORT:
+		return uint64(uintptr(unsafe.Pointer(C.CString(string(c.Report())))))
+	}
+	return 0
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ropeway/internal/finding"
+)
+
+// finish makes the report complete and writes the summary.
+func (s *checkSession) finish() {
+	r := s.report
+	shown := 0
+	for _, e := range s.fold.Entries {
+		if e.Suppressed == "" {
+			if shown++; s.o.most > 0 && shown > s.o.most {
+				r.Hidden++
+				continue
+			}
+		}
+		r.Findings = append(r.Findings, e)
+	}
+	for _, e := range s.counted() {
+		for _, run := range r.Runs {
+			if slices.Contains(e.Seeds, run.Seed) {
+				run.Findings++
+			}
+		}
+	}
+	for _, by := range s.suppressions {
+		if by.Used == 0 {
+			r.Unused = append(r.Unused, fmt.Sprintf("[%s] %s", by.Name, by.From))
+		}
+	}
+	first := slices.IndexFunc(r.Runs, func(run *finding.Run) bool { return run.Findings > 0 })
+	if s.o.schedules > 1 && first >= 0 {
+		r.Replay = s.replay(r.Runs[first].Seed)
+	}
+	r.ExitCode = s.exitCode()
+	s.write(strings.Join(s.summary(), "\n") + "\n")
+}
+
+// counted are the findings that are not suppressed, shown or not.
+func (s *checkSession) counted() (list []*finding.Entry) {
+	for _, e := range s.fold.Entries {
+		if e.Suppressed == "" {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// exitCode is that of the check: findings win over what the program says, unless somebody ended it.
+func (s *checkSession) exitCode() int {
+	if interrupts(s.last.signal) {
+		return s.last.code
+	}
+	for _, e := range s.counted() {
+		if e.Severity.AtLeast(s.report.FailOn) {
+			return s.o.errorCode
+		}
+	}
+	return s.last.code
+}
+
+// summary is what stands at the end, as lines.
+func (s *checkSession) summary() (lines []string) {
+	say := func(format string, args ...any) {
+		lines = append(lines, "  "+finding.Printable(fmt.Sprintf(format, args...)))
+	}
+	head := "no findings"
+	if n := len(s.counted()); n > 0 {
+		head = s.out.Bad(finding.Plural(n, "finding"))
+	}
+	lines = append(lines, s.out.Bold("ropeway check:")+" "+head+" in "+finding.Printable(s.extent()))
+	lines = append(lines, s.byRule()...)
+	if n := s.report.Hidden; n > 0 {
+		say("not shown: %s beyond --max-findings %d", finding.Plural(n, "finding"), s.o.most)
+	}
+	if n := len(s.fold.Entries) - len(s.counted()); n > 0 {
+		say("suppressed: %s", finding.Plural(n, "finding"))
+	}
+	for _, u := range s.report.Unused {
+		say("unused suppression: %s", u)
+	}
+	for _, shot := range s.report.Injected {
+		switch shot.Times {
+		case 0:
+			say("injected: %s never fired: the program did not make this call", shot.What)
+		default:
+			say("injected: %s fired %s", shot.What, times(shot.Times))
+		}
+	}
+	for _, n := range s.report.Notes {
+		text := n.Text
+		if n.Times > 1 {
+			text += " (" + times(n.Times) + ")"
+		}
+		say("note: %s", text)
+	}
+	s.programLines(say)
+	return lines
+}
+
+// extent says what was run.
+func (s *checkSession) extent() string {
+	r := s.report
+	processes, tasks := 0, uint64(0)
+	for _, run := range r.Runs {
+		processes += len(run.Processes)
+		for _, p := range run.Processes {
+			tasks += p.Tasks
+		}
+	}
+	runs := fmt.Sprintf("seed %d", r.Runs[0].Seed)
+	if len(r.Runs) > 1 {
+		runs = fmt.Sprintf("%d runs, seeds %d to %d", len(r.Runs), r.Runs[0].Seed, r.Runs[len(r.Runs)-1].Seed)
+	}
+	what := "processes"
+	if processes == 1 {
+		what = "process"
+	}
+	return fmt.Sprintf("%s (%d %s, %s, %s)", r.Command[0], processes, what, finding.Plural(int(tasks), "task"), runs)
+}
+
+// byRule counts findings, the worst severity first and rules in their order.
+func (s *checkSession) byRule() (lines []string) {
+	type sum struct{ findings, times int }
+	sums := map[string]*sum{}
+	severity := map[string]finding.Severity{}
+	names := finding.RuleNames()
+	for _, e := range s.counted() {
+		if sums[e.Rule] == nil {
+			sums[e.Rule], severity[e.Rule] = &sum{}, e.Severity
+			if !slices.Contains(names, e.Rule) {
+				names = append(names, e.Rule)
+			}
+		}
+		sums[e.Rule].findings++
+		sums[e.Rule].times += e.Count
+	}
+	for _, level := range []finding.Severity{finding.Error, finding.Warning} {
+		for _, name := range names {
+			if of := sums[name]; of != nil && severity[name] == level {
+				lines = append(lines, finding.Printable(fmt.Sprintf("  %-8s %-22s %s, %s", level, name, finding.Plural(of.findings, "finding"), times(of.times))))
+			}
+		}
+	}
+	return lines
+}
+
+// times is for example "3 times".
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+// programLines tell how the program ended, as far as its user has to know, and how to go on.
+func (s *checkSession) programLines(say func(format string, args ...any)) {
+	r := s.report
+	if !slices.ContainsFunc(r.Runs, func(run *finding.Run) bool { return len(run.Processes) > 0 }) {
+		say("note: no process reported, so nothing was checked: the program made no call of AscendCL, or is a statically linked C program")
+	}
+	if s.last.signal != 0 {
+		say("the program was ended by %s", s.last)
+	} else if s.last.code != 0 && (s.exitCode() != s.last.code || len(r.Runs) > 1) {
+		say("the program's own exit code is %d", s.last.code)
+	}
+	if s.o.schedules == 1 {
+		return
+	}
+	if len(r.Runs) < s.o.schedules {
+		say("schedules: %d of %d were run, because the program failed or was interrupted", len(r.Runs), s.o.schedules)
+	}
+	var seeds []string
+	for _, run := range r.Runs {
+		if run.Findings > 0 {
+			seeds = append(seeds, strconv.FormatUint(run.Seed, 10))
+		}
+	}
+	if n := len(seeds); n > 0 {
+		list := strings.Join(seeds[:min(n, mostSeeds)], ", ")
+		if n > mostSeeds {
+			list += ", ..."
+		}
+		say("schedules with findings: %d of %d, seeds %s", n, len(r.Runs), list)
+		say("replay the first: %s", r.Replay)
+	}
+}
+
+// mostSeeds is how many seeds are named; the report has all.
+const mostSeeds = 20
+
+// outputs are the files that a check writes, open before the program runs so that a wrong path is told at once.
+type outputs struct{ report, suppressions *os.File }
+
+func openOutputs(o *checkOptions) (*outputs, error) {
+	f := &outputs{}
+	for _, file := range []struct {
+		flag, path string
+		to         **os.File
+	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions}} {
+		switch file.path {
+		case "":
+		case "-":
+			*file.to = os.Stdout
+		default:
+			opened, err := os.Create(file.path)
+			if err != nil {
+				f.close()
+				return nil, &failure{err: fmt.Errorf("%s: %w", file.flag, err), next: "name a file in a directory that exists and can be written"}
+			}
+			*file.to = opened
+		}
+	}
+	return f, nil
+}
+
+// close lets go of files that are not written.
+func (f *outputs) close() {
+	for _, file := range []*os.File{f.report, f.suppressions} {
+		if file != nil && file != os.Stdout {
+			file.Close()
+		}
+	}
+}
+
+// write writes what was asked for. Both files are tried.
+func (f *outputs) write(s *checkSession) error {
+	return errors.Join(
+		writeFile(f.report, s.writeReport),
+		writeFile(f.suppressions, func(w io.Writer) error { return finding.WriteSuppressions(w, s.fold.Entries) }))
+}
+
+// writeFile writes a file, if there is one, and closes it: some file systems tell only then that there was no room.
+func writeFile(file *os.File, write func(io.Writer) error) error {
+	if file == nil {
+		return nil
+	}
+	if err := write(file); err != nil || file == os.Stdout {
+		return err
+	}
+	return file.Close()
+}
+
+// writeReport writes the report in its form.
+func (s *checkSession) writeReport(w io.Writer) error {
+	plain := finding.Layout{Dir: s.layout.Dir}
+	switch s.o.format {
+	case "json":
+		return s.report.WriteJSON(w)
+	case "junit":
+		return s.report.WriteJUnit(w, plain)
+	case "sarif":
+		return s.report.WriteSARIF(w, plain.Dir)
+	}
+	for _, e := range s.report.Findings {
+		text := plain.Text(&e.Finding)
+		if e.Suppressed != "" {
+			text = "suppressed by [" + e.Suppressed + "]\n" + text
+		}
+		if _, err := io.WriteString(w, text+"\n"); err != nil {
+			return err
+		}
+	}
+	color := s.out.Color
+	s.out.Color = false
+	defer func() { s.out.Color = color }()
+	_, err := io.WriteString(w, strings.Join(s.summary(), "\n")+"\n")
+	return err
+}
