@@ -73,6 +73,10 @@ var rules = []struct {
 		func(s *source, i string) bool {
 			return !s.test() && s.under("internal/core") && strings.HasPrefix(i, module+"internal/driver/")
 		}},
+	{"watch", "the core does not know who watches it",
+		func(s *source, i string) bool {
+			return !s.test() && s.under("internal/core") && (in(i, module+"internal/check") || in(i, module+"internal/finding"))
+		}},
 	{"driver", "a driver gets checked work and knows nothing of who checked it",
 		func(s *source, i string) bool { return s.under("internal/driver") && in(i, module+"internal/core") }},
 	{"unsafe", "unsafe is confined to files named *_unsafe.go",

@@ -85,12 +85,13 @@ func (q *queue) Submit(op driver.Op) {
 			c.sleep(time.Time{}, nil)
 		}
 	}
-	t := c.newTask(q, op)
 	if q.closed {
+		c.sites.take(op.Tag.Site)
 		c.mu.Unlock()
-		q.discard(t)
+		q.discard(&task{op: op, q: q}) // without a number: the line may be another queue's by now
 		return
 	}
+	t := c.newTask(q, op)
 	c.pending++
 	if op.Kind == driver.OpSet {
 		f := op.Flag.(*flag)

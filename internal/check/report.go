@@ -1,12 +1,13 @@
 package check
 
 import (
+	"fmt"
 	"os"
 
 	"ropeway/internal/finding"
 )
 
-// mostKept is how many findings are kept for who asks for them.
+// mostKept is how many different findings there are at most.
 const mostKept = 10_000
 
 // drop is a sink that keeps nothing.
@@ -60,6 +61,10 @@ func (c *Checker) report(d draft) {
 		c.again(i)
 		return
 	}
+	if len(c.counts) >= mostKept {
+		c.note(fmt.Sprintf("there are more than %d different findings; the others are not reported", mostKept))
+		return
+	}
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: d.summary, Advice: rule.Advice,
 		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1,
@@ -90,18 +95,14 @@ func (c *Checker) report(d draft) {
 	}
 	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
 	c.counts = append(c.counts, 1)
-	if len(c.kept) < mostKept {
-		c.kept = append(c.kept, f)
-	}
+	c.kept = append(c.kept, f)
 	c.sink.Finding(f)
 }
 
 // again counts a finding that was there before. mu is held.
 func (c *Checker) again(i int) {
 	c.counts[i]++
-	if i < len(c.kept) {
-		c.kept[i].Count++
-	}
+	c.kept[i].Count++
 }
 
 // bytes describes a range of memory.
