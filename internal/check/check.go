@@ -110,6 +110,7 @@ type Checker struct {
 	gone         btree.Map[uintptr, *allocation] // freed ones, until the address is used again
 	handles      map[uintptr]*handle
 	unregistered map[uintptr]*allocation // by their start
+	inner        map[uintptr]*allocation // registrations of pinned memory, by their start
 	runs         int                     // borders between pages of different protection
 	born         uint64                  // allocations and handles so far
 
@@ -141,7 +142,7 @@ func New(o Options) *Checker {
 	c := &Checker{
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{}, unregistered: map[uintptr]*allocation{},
+		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{}, unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{}, noted: map[string]bool{},
 	}
 	for i := range o.Inject {

@@ -9,9 +9,12 @@ import (
 
 const (
 	pageBytes = 4096
-	mostRuns  = 16384 // borders between pages of different protection: the kernel has room for so many, and for the rest
-	patienceN = 64    // mistakes on one page until it is left open
+	patienceN = 64 // mistakes on one page until it is left open
 )
+
+// mostRuns is how many borders between pages of different protection there may be: the kernel has room for so many, and for
+// the rest. Changed by tests alone.
+var mostRuns = 16384
 
 // How far a page is closed to the program.
 const (

@@ -110,13 +110,31 @@ func (c *Checker) remember(a *allocation) {
 		c.gone.Delete(at)
 	}
 	delete(c.unregistered, a.start)
-	c.near = [4]*allocation{} // registered memory may lie inside pinned memory
+	if a.what == core.RegisteredMemory && c.find(a.start) != nil {
+		c.inner[a.start] = a // it is pinned memory as well, and judged as that
+		return
+	}
+	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
+}
+
+// live is the allocation or registration that starts at addr, nil if there is none. mu is held.
+func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
+	if a := c.inner[addr]; a != nil && kind == core.RegisteredMemory {
+		return a
+	}
+	a, _ := c.memory.Get(addr)
+	return a
 }
 
 // forget takes an allocation out of the world. mu is held.
 func (c *Checker) forget(a *allocation, by origin) {
 	a.freed, a.freedBy = true, by
+	if c.inner[a.start] == a {
+		delete(c.inner, a.start)
+		c.unregistered[a.start] = a
+		return
+	}
 	c.memory.Delete(a.start)
 	c.near = [4]*allocation{}
 	c.dropPages(a)

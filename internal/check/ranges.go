@@ -86,16 +86,22 @@ func overlap(list []driver.Segment) (a, b int, lo, hi uintptr, found bool) {
 		}
 		return 0
 	})
-	// The write that reaches furthest and the read that does are all that a later part can meet first.
-	var write, any part
+	// The write that reaches furthest, the part that does, and the one of another segment that does, are all that a later part
+	// can meet first.
+	var write, any, next part
 	for _, p := range parts {
-		for _, q := range [...]part{write, any} {
+		for _, q := range [...]part{write, any, next} {
 			if q.hi > p.lo && q.i != p.i && (q.write || p.write) && p.hi > p.lo {
 				return min(q.i, p.i), max(q.i, p.i), p.lo, min(p.hi, q.hi), true
 			}
 		}
-		if p.hi > any.hi {
+		switch {
+		case p.hi > any.hi && p.i == any.i:
 			any = p
+		case p.hi > any.hi:
+			any, next = p, any
+		case p.hi > next.hi && p.i != any.i:
+			next = p
 		}
 		if p.write && p.hi > write.hi {
 			write = p

@@ -118,10 +118,9 @@ func (t *siteTable) take(number uint32) *site {
 
 // There may be a million tasks in flight. From manyCells ranges on, the arguments of calls are no longer kept, and ranges are
 // joined; beyond mostCells the past is dropped.
-const (
-	manyCells = 50_000
-	mostCells = 1_500_000
-)
+var manyCells = 50_000 // changed by tests alone
+
+const mostCells = 1_500_000
 
 // here is the call that t is in. t may be nil. mu is held.
 func (c *Checker) here(t *core.Thread) *site {

@@ -142,7 +142,7 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 	who := c.whoIs(t)
 	switch r.Kind {
 	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
-		if a, ok := c.memory.Get(r.Name); ok {
+		if a := c.live(r.Kind, r.Name); a != nil {
 			c.judgeFree(who, a)
 		}
 	case core.StreamHandle:
@@ -203,7 +203,7 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 	who := c.whoIs(t)
 	switch r.Kind {
 	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
-		if a, ok := c.memory.Get(r.Name); ok {
+		if a := c.live(r.Kind, r.Name); a != nil {
 			c.forget(a, who)
 			if r.Kind == core.RegisteredMemory {
 				c.tellSpans(span{})
@@ -365,6 +365,9 @@ func (c *Checker) leaks() {
 		memory = append(memory, a)
 		return true
 	})
+	for _, a := range c.inner {
+		memory = append(memory, a)
+	}
 	slices.SortFunc(memory, func(a, b *allocation) int { return cmp.Compare(a.born, b.born) })
 	for _, a := range memory {
 		c.leakMemory(a)

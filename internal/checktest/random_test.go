@@ -72,7 +72,8 @@ func checked(p *program, how mode, want map[seen][]byte) (*run, []*finding.Findi
 		panic(err)
 	}
 	var l list
-	c := check.New(check.Options{Driver: d, Seed: how.seed, Depth: how.depth, Sink: &l})
+	// Patient: on a busy machine a program may well not call for 50 ms, and then the order is no longer the seed's.
+	c := check.New(check.Options{Driver: d, Seed: how.seed, Depth: how.depth, Sink: &l, Patience: 10 * time.Second})
 	c.SetFace(steps{p})
 	if how.closing {
 		c.CloseMemory()
