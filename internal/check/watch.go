@@ -34,11 +34,11 @@ func (c *Checker) Now(t *core.Thread, op *driver.Op) {
 		c.judgeBatch(who, op)
 	}
 	touches(op, func(lo, hi uintptr, write bool) bool {
+		c.judgeBounds(who, lo, hi, write)
 		a := c.find(lo)
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.judgeBounds(who, lo, hi, write)
 		c.judgeAccess(who, lo, hi, write)
 		if write && a.what == core.DeviceMemory {
 			a.written.add(lo, hi)
@@ -356,7 +356,13 @@ func (c *Checker) Quiet() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runAll()
+	c.until(quietLimit, nil, func() bool {
+		return !slices.ContainsFunc(c.queues, func(q *queue) bool { return q.running != 0 && !q.calling })
+	}, func() *queue { return nil })
 }
+
+// quietLimit bounds how long a process that ends waits for a copy that another thread is making.
+const quietLimit = 10 * time.Second
 
 // leaks reports what is still there, oldest first. mu is held.
 func (c *Checker) leaks() {

@@ -188,6 +188,7 @@ func (s *second) moveBack(p piece, m mapping) error {
 	if err != nil {
 		return err
 	}
+	var moved uintptr // of the stage; others may have memory there by now
 	for at := m.lo; at < m.hi && err == nil; at += moveStep {
 		n, to := min(m.hi-at, moveStep), stage+(at-m.lo)
 		err = errors.Join(protect(at, at+n, p.prot&^unix.PROT_WRITE), protect(to, to+n, readWrite))
@@ -200,11 +201,16 @@ func (s *second) moveBack(p piece, m mapping) error {
 		if err == nil {
 			err = remap(to, n, at, uint64(n))
 		}
-		if err != nil {
+		if err == nil {
+			moved += n
+		} else {
 			err = errors.Join(err, protect(at, m.hi, p.prot))
 		}
 	}
-	return errors.Join(err, arena.Unreserve(stage, aliasBytes(size)))
+	if left := aliasBytes(size) - uint64(moved); left > 0 {
+		err = errors.Join(err, arena.Unreserve(stage+moved, left))
+	}
+	return err
 }
 
 // copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from, and
