@@ -58,10 +58,11 @@ static struct self *known(void)
 			unused = s->next;
 		pthread_mutex_unlock(&threads);
 		if (s) {
-			void *spare = s->spare, *lent = s->lent;
+			struct self was = *s;
 			memset(s, 0, sizeof *s);
-			s->spare = spare;
-			s->lent = lent;
+			s->spare = was.spare;
+			s->lent = was.lent;
+			s->slot = was.slot;
 			s->call.function = ROPEWAY_NO_CALL;
 			s->call.thread = (uint32_t)syscall(SYS_gettid);
 			self = s;

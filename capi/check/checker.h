@@ -48,6 +48,8 @@ struct self {
 	uintptr_t waited;    /* where the core met closed memory last */
 	int judged;          /* in a system call whose buffers the core has been asked about */
 	int traced;          /* it was stepped at least once */
+	uint32_t *slot;      /* arm64: where it makes single instructions; NULL before it is needed */
+	uintptr_t left;      /* and where that instruction really is */
 	uint32_t steps;      /* what is open for one instruction */
 	ropeway_touch step[STEPS];
 };
@@ -141,6 +143,5 @@ void check_signals_prepare(void);
 void check_signals_in_child(void); /* of a fork */
 void check_take_signals(void);
 void check_to_program(int signal, siginfo_t *info, void *context);
-int check_real_mask(int how, const sigset_t *set, sigset_t *old);
 
 #endif

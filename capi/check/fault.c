@@ -3,8 +3,7 @@
  * question to the core, asked by the interrupted thread itself, outside of the signal (redirect.c).
  *
  * The core opens the memory, for good or for one instruction. In the second case the thread goes on with the trap flag set,
- * and the trap after that instruction closes the memory again. Where there is no such flag (arm64) the memory stays open until
- * the thread's next call: accesses up to then are not seen.
+ * and the trap after that instruction closes the memory again; arm64 has no such flag and does it otherwise.
  *
  * Three are not asked about: accesses of the core itself, which follows pointers of the program (the page is opened); a forked
  * child, which has no core (likewise); and faults elsewhere, which are the program's or the Go runtime's.
@@ -35,16 +34,29 @@ static int is_write(const ucontext_t *c)
 	return (c->uc_mcontext.gregs[REG_ERR] & WRITES) != 0;
 }
 
-/* Whether the thread can be stopped after one instruction; then it will be. */
-static int stop_after_one(ucontext_t *c)
+/* Stops the thread after one instruction, if it can; whether it has stopped; and lets it go on. */
+static void stop_after_one(struct self *me, ucontext_t *c)
 {
+	me->traced = 1;
 	c->uc_mcontext.gregs[REG_EFL] |= TRAP;
-	return 1;
 }
 
-static void go_on(ucontext_t *c)
+static int has_stopped(const struct self *me, const siginfo_t *info, const ucontext_t *c)
 {
+	(void)c;
+	return info->si_code == TRAP_TRACE && me->traced;
+}
+
+static void go_on(struct self *me, ucontext_t *c)
+{
+	(void)me;
 	c->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)TRAP;
+}
+
+static void come_back(struct self *me, ucontext_t *c)
+{
+	(void)me;
+	(void)c;
 }
 
 #elif defined(__aarch64__)
@@ -89,15 +101,49 @@ static int is_write(const ucontext_t *c)
 	return stores(c);
 }
 
-static int stop_after_one(ucontext_t *c)
+/*
+ * There is no trap flag, but instructions have one length and those that load and store are the same anywhere: a copy is
+ * made in a place of the thread's own, with a trap behind it. Not of two: what is loaded from beside the code, and exclusive
+ * accesses, which a trap undoes. Then the memory stays open until the thread's next call.
+ */
+enum { BREAK = 0xd4200000 | 0x5277 << 5 };
+
+static void stop_after_one(struct self *me, ucontext_t *c)
 {
-	(void)c;
-	return 0;
+	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
+	int load_or_store = (i & 0x0a000000) == 0x08000000;
+	int exclusive = (i & 0x3f000000) == 0x08000000, beside = (i & 0x3b000000) == 0x18000000;
+	if (!load_or_store || exclusive || beside)
+		return;
+	if (!me->slot) {
+		void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (page == MAP_FAILED)
+			return;
+		me->slot = page;
+	}
+	me->slot[0] = i;
+	me->slot[1] = BREAK;
+	__builtin___clear_cache((char *)me->slot, (char *)(me->slot + 2));
+	me->left = c->uc_mcontext.pc;
+	c->uc_mcontext.pc = (uintptr_t)me->slot;
 }
 
-static void go_on(ucontext_t *c)
+static int has_stopped(const struct self *me, const siginfo_t *info, const ucontext_t *c)
 {
-	(void)c;
+	(void)info;
+	return me->slot && c->uc_mcontext.pc == (uintptr_t)(me->slot + 1);
+}
+
+static void go_on(struct self *me, ucontext_t *c)
+{
+	c->uc_mcontext.pc = me->left + 4;
+}
+
+/* A thread that met more closed memory in its own place is where the instruction really is. */
+static void come_back(struct self *me, ucontext_t *c)
+{
+	if (me->slot && c->uc_mcontext.pc == (uintptr_t)me->slot)
+		c->uc_mcontext.pc = me->left;
 }
 
 #endif
@@ -192,6 +238,7 @@ static void touched(int signal, siginfo_t *info, void *context)
 	struct repeat r = check_repeat(c);
 	ropeway_touch answer;
 	(void)signal;
+	come_back(me, c);
 	check_touch(address, size_of(c, address, &r), is_write(c), instruction_of(c), &answer);
 	switch (answer.what) {
 	case ROPEWAY_OPEN:
@@ -205,8 +252,7 @@ static void touched(int signal, siginfo_t *info, void *context)
 		if (me->steps == STEPS)
 			check_close_steps(me);
 		me->step[me->steps++] = answer;
-		if (stop_after_one(c))
-			me->traced = 1;
+		stop_after_one(me, c);
 		return;
 	}
 	me->passed = address; /* it faults again, and then the program's handler sees a signal as the kernel makes it */
@@ -251,14 +297,15 @@ static void stepped(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
 	(void)info;
+	struct self *me = check_self();
 	if (!check_forked())
-		check_close_steps(check_self());
-	go_on(context);
+		check_close_steps(me);
+	go_on(me, context);
 }
 
 void check_on_trap(int signal, siginfo_t *info, void *context)
 {
-	if (info->si_code == TRAP_TRACE && check_self()->traced)
+	if (has_stopped(check_self(), info, context))
 		check_redirect(signal, info, context, stepped);
 	check_to_program(signal, info, context);
 }

@@ -87,12 +87,6 @@ static int real_sigaction(int signal, const struct sigaction *action, struct sig
 	return libc_action(signal, action, old);
 }
 
-int check_real_mask(int how, const sigset_t *set, sigset_t *old)
-{
-	if (old)
-		memset(old, 0, sizeof *old);
-	return (int)syscall(SYS_rt_sigprocmask, how, set, old, 8);
-}
 
 void check_take_signals(void)
 {
@@ -148,7 +142,7 @@ void check_to_program(int signal, siginfo_t *info, void *context)
 	}
 	for (int j = 0; j < TAKEN; j++)
 		sigdelset(&a.sa_mask, taken[j].signal);
-	check_real_mask(SIG_BLOCK, &a.sa_mask, NULL); /* the kernel takes it back when the handler returns */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &a.sa_mask, NULL, 8); /* the kernel takes it back when the handler returns */
 	if (a.sa_flags & SA_SIGINFO)
 		a.sa_sigaction(signal, info, context);
 	else

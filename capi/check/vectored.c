@@ -8,7 +8,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>

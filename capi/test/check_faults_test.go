@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // checkedFaults builds one of the programs check_faults*.c beside the toolkit's libraries and the small core in C that they
@@ -34,14 +36,17 @@ func checkedFaults(t *testing.T, source string) (program string, env []string) {
 	return program, []string{"ROPEWAY_CHECK=1", "LD_PRELOAD=" + dir + "/libropeway_check.so"}
 }
 
+// faultModes are what check_faults.c can show.
+var faultModes = []string{
+	"reads", "writes", "outside", "partly", "straddles", "registers", "repeats", "sizes", "copies",
+	"threads", "hammer", "interrupted", "small_stack", "little_stack", "callbacks", "header",
+}
+
 // TestCheckFaults proves that an access to closed memory is brought to the core once, with its address, size, direction and
 // stack, whoever makes it, and goes on with every register as it was.
 func TestCheckFaults(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
-	for _, mode := range []string{
-		"reads", "writes", "outside", "partly", "straddles", "registers", "repeats", "copies",
-		"threads", "hammer", "interrupted", "small_stack", "little_stack", "callbacks", "header",
-	} {
+	for _, mode := range faultModes {
 		t.Run(mode, func(t *testing.T) { passes(t, env, program, mode) })
 	}
 	t.Run("not preloaded", func(t *testing.T) { passes(t, env[:1], program, "outside") })
@@ -146,6 +151,31 @@ func TestCheckFork(t *testing.T) {
 	})
 }
 
+// TestCheckHeader: with ropeway/check.h a program runs where AscendCL is not ropeway's, as C and as C++ of any standard.
+func TestCheckHeader(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "alone.c")
+	text := `#include "ropeway/check.h"
+int main(void)
+{
+	ropeway_check_ignore_begin();
+	ropeway_check_complete("text", 1);
+	ropeway_check_ignore_end();
+	return ropeway_check_enabled() + ropeway_check_in_flight("text", 1) + (int)ropeway_check_findings();
+}
+`
+	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	eachDialect(t, func(t *testing.T, d dialect) {
+		if out, err := d.check(t, []string{source}); err != nil {
+			t.Error(out)
+		}
+	})
+	program := filepath.Join(t.TempDir(), "alone")
+	buildC(t, "gcc", program, []string{source})
+	passes(t, []string{"ROPEWAY_CHECK=1"}, program)
+}
+
 // TestCheckMissing: a program that is to be checked, and cannot be, is told so rather than run unchecked.
 func TestCheckMissing(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
@@ -155,5 +185,34 @@ func TestCheckMissing(t *testing.T) {
 	r := run(t, env[:1], program, "reads")
 	if r.code == 0 || !strings.Contains(r.stderr, "ROPEWAY_CHECK is set, but the checker cannot be loaded") {
 		t.Errorf("exit code %d, says\n%s", r.code, r.stderr)
+	}
+}
+
+// TestCheckArm64 is TestCheckFaults for arm64, in qemu, where threads are stepped in another way. qemu has no seccomp, so
+// system calls are left out.
+func TestCheckArm64(t *testing.T) {
+	if runtime.GOARCH == "arm64" {
+		t.Skip("TestCheckFaults shows it")
+	}
+	const cc = "aarch64-linux-gnu-gcc"
+	testenv.Need(t, "qemu-aarch64")
+	dir := t.TempDir()
+	for library, pattern := range map[string]string{
+		"libascendcl.so": shimDir + "/*.c", "libropeway_check.so": root + "/capi/check/*.c", "libropeway_core.so": "testdata/check_core.c",
+	} {
+		sources, err := filepath.Glob(pattern)
+		if err != nil || len(sources) == 0 {
+			t.Fatalf("no sources of %s: %v", library, err)
+		}
+		buildC(t, cc, filepath.Join(dir, library), sources, "-fPIC", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wno-deprecated-declarations",
+			"-shared", "-Wl,-soname,"+library, "-Wl,-z,nodelete,-z,now", "-lpthread", "-ldl")
+	}
+	program := filepath.Join(dir, "program")
+	buildC(t, cc, program, []string{"testdata/check_faults.c"}, "-L"+dir, "-lascendcl", "-lpthread", "-ldl", "-lm", "-Wl,-rpath,"+dir)
+	for _, mode := range faultModes {
+		t.Run(mode, func(t *testing.T) {
+			passes(t, nil, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", "ROPEWAY_CHECK=1",
+				"-E", "LD_PRELOAD="+dir+"/libropeway_check.so", program, mode)
+		})
 	}
 }

@@ -204,10 +204,70 @@ static void repeats(void)
 	free(q);
 }
 
+/* How far an instruction reaches is known. Each is stepped: the page is partly in flight, elsewhere. */
+static void sizes(void)
+{
+	unsigned char *p = pinned(1);
+	int wide = __builtin_cpu_supports("avx2");
+	destination(p + 2048, 64);
+#define REACHES(size, instruction) \
+	do { \
+		__asm__ volatile(instruction \
+				 : \
+				 : "D"(p + 256), "S"((uint64_t)16) \
+				 : "rax", "rbx", "rcx", "rdx", "r12", "xmm3", "xmm4", "xmm5", "xmm12", "cc", "memory"); \
+		if (seen()->length != (size)) { \
+			fprintf(stderr, "%s: %llu bytes\n", instruction, (unsigned long long)seen()->length); \
+			exit(1); \
+		} \
+	} while (0)
+	REACHES(1, "movb (%%rdi), %%al");
+	REACHES(1, "movzbl 5(%%rdi,%%rsi), %%eax");
+	REACHES(1, "sete (%%rdi)");
+	REACHES(1, "cmpb $3, 1000(%%rdi)");
+	REACHES(2, "movw %%ax, (%%rdi)");
+	REACHES(2, "movswl (%%rdi,%%rsi,4), %%eax");
+	REACHES(2, "pinsrw $1, (%%rdi), %%xmm3");
+	REACHES(4, "addl $1, (%%rdi)");
+	REACHES(4, "movl 4(%%rdi), %%r12d");
+	REACHES(4, "movslq (%%rdi), %%rax");
+	REACHES(4, "movss (%%rdi), %%xmm4");
+	REACHES(4, "movd %%xmm4, (%%rdi)");
+	REACHES(4, "cvtsi2sdl (%%rdi), %%xmm4");
+	REACHES(4, "flds (%%rdi)\n\tfstp %%st(0)");
+	REACHES(8, "lock xaddq %%rax, (%%rdi)");
+	REACHES(8, "movq (%%rdi), %%r12");
+	REACHES(8, "movq %%xmm12, 8(%%rdi)");
+	REACHES(8, "movsd (%%rdi), %%xmm5");
+	REACHES(8, "movhps (%%rdi), %%xmm5");
+	REACHES(8, "imulq (%%rdi), %%rax");
+	REACHES(8, "pushq (%%rdi)\n\tpopq %%rax");
+	REACHES(10, "fldt (%%rdi)\n\tfstp %%st(0)");
+	REACHES(16, "movups (%%rdi), %%xmm3");
+	REACHES(16, "movdqa %%xmm3, (%%rdi)");
+	REACHES(16, "paddd (%%rdi), %%xmm3");
+	REACHES(16, "mulps 16(%%rdi), %%xmm3");
+	REACHES(16, "movntps %%xmm3, (%%rdi)");
+	if (wide) {
+		REACHES(4, "vbroadcastss (%%rdi), %%ymm3");
+		REACHES(8, "vmovsd (%%rdi), %%xmm3");
+		REACHES(8, "vpmovzxbw (%%rdi), %%xmm3");
+		REACHES(16, "vmovdqu (%%rdi), %%xmm12");
+		REACHES(16, "vinserti128 $1, (%%rdi), %%ymm3, %%ymm4");
+		REACHES(32, "vmovdqu (%%rdi,%%rsi,2), %%ymm12");
+		REACHES(32, "vmovups %%ymm3, (%%rdi)");
+		REACHES(32, "vpcmpeqb (%%rdi), %%ymm3, %%ymm4");
+		REACHES(32, "vpshufb (%%rdi), %%ymm3, %%ymm4");
+		REACHES(0, "vpcmpeqd %%ymm3, %%ymm3, %%ymm3\n\tvpmaskmovd (%%rdi), %%ymm3, %%ymm4"); /* a mask says how far */
+	}
+	CHECK(seen()->findings == 0);
+}
+
 #else
 
 static void registers(void) {}
 static void repeats(void) {}
+static void sizes(void) {}
 
 #endif
 
@@ -386,7 +446,7 @@ static void header(void)
 int main(int argc, char **argv)
 {
 	static const struct mode modes[] = {
-		MODE(reads), MODE(writes), MODE(outside), MODE(partly), MODE(straddles), MODE(registers), MODE(repeats), MODE(copies),
+		MODE(reads), MODE(writes), MODE(outside), MODE(partly), MODE(straddles), MODE(registers), MODE(repeats), MODE(sizes), MODE(copies),
 		MODE(threads), MODE(hammer), MODE(interrupted), MODE(small_stack), MODE(little_stack), MODE(callbacks), MODE(header),
 	};
 	return run_mode(modes, sizeof modes / sizeof *modes, argc, argv);
