@@ -29,7 +29,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-python check bench bench-c bench-python microbench fuzz soak clean
+.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-check test-python check bench bench-c bench-check bench-python microbench fuzz soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -99,9 +99,19 @@ test: ## run all tests, the concurrent packages under the race detector too
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
 	$(GO) vet ./...
 	$(GO) test ./...
+	ROPEWAY_TEST_CHECK=1 $(GO) test -run 'TestRules|TestBehaviour|TestEventTable' ./internal/conformance
 	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) --no-print-directory dist DIST="$$tmp" >/dev/null && \
 	$(PYTHON) python/tests/run.py --toolkit "$$tmp" --quick
+
+REPEAT ?= 100
+RANDOM ?= 10000
+
+test-check: ## the long tests of the checker: each wrong and right program 100 times, 10,000 random programs (REPEAT=, RANDOM=)
+	$(needgo)
+	$(needgcc)
+	CHECK_RANDOM=$(RANDOM) $(GO) test -count=1 -timeout 60m -v ./internal/checktest
+	ROPEWAY_CHECK_REPEAT=$(REPEAT) $(GO) test -count=1 -timeout 180m -run TestCheckPrograms ./capi/test
 
 ARM64 := memcopy arena core driver/soft conformance modeltest
 
@@ -119,6 +129,11 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 
 bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
 	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)
+
+bench-check: dist ## measure what the checker costs, as ratios in one run
+	@mkdir -p bin
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
+	$(PYTHON) bench/check/ratio.py "$(abspath $(DIST))" bin/bench-check
 
 bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin
