@@ -194,7 +194,8 @@ func (a *app) prepare(kit *toolkit, wanted []variable, args []string, static boo
 	for _, p := range preload {
 		files = append(files, filepath.Join(kit.Root, p))
 	}
-	l.vars = append(l.vars, a.inFront("LD_PRELOAD", files...))
+	// AddressSanitizer wants to be the first library; it works behind ours too.
+	l.vars = append(l.vars, a.inFront("LD_PRELOAD", files...), a.inFront("ASAN_OPTIONS", "verify_asan_link_order=0"))
 	return l, nil
 }
 

@@ -395,9 +395,13 @@ func (c *Checker) leakMemory(a *allocation) {
 		return
 	}
 	a.leaked = true
+	verb := "are"
+	if a.size == 1 {
+		verb = "is"
+	}
 	c.report(draft{
 		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("%d bytes of %s memory are never given back", a.size, a.kind()),
+		summary: fmt.Sprintf("%s of %s memory %s never given back", count(uintptr(a.size)), a.kind(), verb),
 	})
 }
 
