@@ -64,10 +64,7 @@ func (s *Stream) Copy(dst, src Span) error {
 	err := s.d.t.MemcpyAsync(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
-	if err != nil {
-		return err
-	}
-	return nil
+	return s.d.answer(err)
 }
 
 // Copy2D queues a copy of height rows of width bytes; rows are dpitch and spitch bytes apart.
@@ -77,10 +74,10 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 		return err
 	}
 	if !dst.holds(dpitch, width, height) {
-		return misuse(api, "dst", "the rows go past the end of the span")
+		return s.d.r.refuse(api, "dst", "the rows go past the end of the span", core.OutOfBounds, 0)
 	}
 	if !src.holds(spitch, width, height) {
-		return misuse(api, "src", "the rows go past the end of the span")
+		return s.d.r.refuse(api, "src", "the rows go past the end of the span", core.OutOfBounds, 0)
 	}
 	err := s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
 	runtime.KeepAlive(src.keep)

@@ -158,6 +158,7 @@ void ropeway_check_prepare(void)
 {
 	check_stack_prepare();
 	check_signals_prepare();
+	check_libc_prepare();
 }
 
 /* In the child of a fork: locks that a thread of the parent may have held. */

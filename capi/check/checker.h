@@ -46,6 +46,7 @@ struct self {
 	uintptr_t low, high; /* the part of its stack that was found to be there */
 	uintptr_t passed;    /* the next fault, at this address, is the program's own; 0 for none */
 	uintptr_t waited;    /* where the core met closed memory last */
+	uintptr_t scanned[2]; /* where a function of libc that looks for something met it first in its block; 0 for nowhere */
 	int judged;          /* in a system call whose buffers the core has been asked about */
 	int traced;          /* it was stepped at least once */
 	uint32_t *slot;      /* arm64: where it makes single instructions; NULL before it is needed */
@@ -98,6 +99,7 @@ int check_readable(uintptr_t page); /* whether a page is there */
 void check_redirect(int signal, siginfo_t *info, void *context, handler function);
 
 /* fault.c */
+void check_libc_prepare(void); /* finds the functions of libc that are judged otherwise */
 void check_on_fault(int signal, siginfo_t *info, void *context);
 void check_on_trap(int signal, siginfo_t *info, void *context);
 

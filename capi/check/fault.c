@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "checker.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -218,15 +219,57 @@ void check_close_steps(struct self *me)
 }
 
 /*
- * How far an access goes; 0 where that is not known. libc compares and searches by whole vectors and looks at bytes behind
- * what it was given, if they lie on the same page: of its vectors only the first byte counts.
+ * libc's functions that work by whole vectors. memcpy and its like touch just what they were given. The others look for
+ * something and read on in their block of four vectors, which lies on one page, when it has been found.
  */
-static size_t size_of(const ucontext_t *c, uintptr_t address, const struct repeat *r)
+static const char *const vectored[] = {
+	"memcpy", "memmove", "mempcpy", /* exact; the rest is not */
+	"memset", "memcmp", "bcmp", "memchr", "memrchr", "rawmemchr", "strlen", "strnlen", "strchr", "strchrnul", "strrchr", "strcmp", "strncmp",
+	"strcasecmp", "strncasecmp", "strcpy", "stpcpy", "strncpy", "stpncpy", "strcat", "strncat", "strspn", "strcspn", "strpbrk", "strstr",
+	"wcslen", "wcsnlen", "wcschr", "wcsrchr", "wcscmp", "wcsncmp", "wmemchr", "wmemcmp", "wmemset",
+};
+enum { EXACT = 3, VECTORED = sizeof vectored / sizeof *vectored, BLOCK = 256 };
+enum { FIRST = 64 }; /* a function's first access is made this near to its beginning, and those of its loops are not */
+static _Atomic uintptr_t starts[VECTORED]; /* where they begin on this machine */
+
+/* Threads that prepare at once write the same. Sanitizers have such functions of their own, so libc itself is asked. */
+void check_libc_prepare(void)
 {
-	if (r->size)
-		return r->size * r->left;
-	size_t size = check_access_size(c, address);
-	return size >= 16 && !is_write(c) && check_in(check_libc_text, instruction_of(c)) ? 0 : size;
+	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	for (int i = 0; i < VECTORED; i++)
+		starts[i] = (uintptr_t)dlsym(libc ? libc : RTLD_DEFAULT, vectored[i]);
+}
+
+/* The function of libc that an instruction belongs to: of those that begin before it, the nearest. */
+static int function_at(uintptr_t instruction)
+{
+	int nearest = 0;
+	for (int i = 0; i < VECTORED; i++)
+		if (starts[i] <= instruction && (starts[i] > starts[nearest] || starts[nearest] > instruction))
+			nearest = i;
+	return nearest;
+}
+
+/*
+ * What an access is judged by: its address and how far it goes, 0 where that is not known. One of a function that looks for
+ * something is judged by its first byte or, if the function came here from earlier bytes of the block, by the first of those.
+ */
+static uintptr_t judged_at(struct self *me, const ucontext_t *c, uintptr_t address, const struct repeat *r, size_t *size)
+{
+	uintptr_t instruction = instruction_of(c);
+	*size = r->size ? r->size * r->left : check_access_size(c, address);
+	int whole = *size < 16 || is_write(c) || !check_in(check_libc_text, instruction);
+	int function = whole ? 0 : function_at(instruction);
+	if (whole || function < EXACT)
+		return address;
+	*size = 0;
+	if (instruction - starts[function] < FIRST)
+		memset(me->scanned, 0, sizeof me->scanned);
+	for (int i = 0; i < 2; i++) /* some look at two places in turn */
+		if (me->scanned[i] && me->scanned[i] <= address && me->scanned[i] / BLOCK == address / BLOCK)
+			return me->scanned[i];
+	me->scanned[1] = me->scanned[0];
+	return me->scanned[0] = address;
 }
 
 /* A thread that met closed memory, on its own stack again. */
@@ -237,9 +280,11 @@ static void touched(int signal, siginfo_t *info, void *context)
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct repeat r = check_repeat(c);
 	ropeway_touch answer;
+	size_t size;
 	(void)signal;
 	come_back(me, c);
-	check_touch(address, size_of(c, address, &r), is_write(c), instruction_of(c), &answer);
+	uintptr_t at = judged_at(me, c, address, &r, &size);
+	check_touch(at, size, is_write(c), instruction_of(c), &answer);
 	switch (answer.what) {
 	case ROPEWAY_OPEN:
 		return;

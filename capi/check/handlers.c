@@ -102,11 +102,14 @@ void check_take_signals(void)
 EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
 	int i = atomic_load(&attached) ? index_of(signal) : -1;
-	if (i < 0)
-		return real_sigaction(signal, action, old);
 	struct sigaction in, out;
 	if (action)
 		in = *action;
+	if (i < 0) { /* handlers of other signals touch closed memory too */
+		for (int j = 0; action && j < TAKEN; j++)
+			sigdelset(&in.sa_mask, taken[j].signal);
+		return real_sigaction(signal, action ? &in : NULL, old);
+	}
 	uint64_t mask = hold();
 	out = program[i];
 	if (action)

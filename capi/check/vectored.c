@@ -8,10 +8,16 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#undef fread_unlocked /* libc's headers make macros of them */
+#undef fwrite_unlocked
 
 enum { TRIES = 4 };
 
@@ -113,6 +119,24 @@ EXPORT ssize_t send(int fd, const void *buffer, size_t length, int flags)
 	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length, flags));
 }
 
+EXPORT ssize_t recvfrom(int fd, void *restrict buffer, size_t length, int flags, struct sockaddr *restrict from, socklen_t *restrict size)
+{
+	NEXT(recvfrom);
+	WATCHED(ONE(buffer, length), 1, 1, next(fd, buffer, length, flags, from, size));
+}
+
+EXPORT ssize_t sendto(int fd, const void *buffer, size_t length, int flags, const struct sockaddr *to, socklen_t size)
+{
+	NEXT(sendto);
+	WATCHED(ONE(buffer, length), 1, 0, next(fd, buffer, length, flags, to, size));
+}
+
+EXPORT ssize_t getrandom(void *buffer, size_t length, unsigned flags)
+{
+	NEXT(getrandom);
+	WATCHED(ONE(buffer, length), 1, 1, next(buffer, length, flags));
+}
+
 EXPORT ssize_t readv(int fd, const struct iovec *v, int n)
 {
 	NEXT(readv);
@@ -174,4 +198,50 @@ EXPORT ssize_t process_vm_writev(pid_t process, const struct iovec *here, unsign
 {
 	NEXT(process_vm_writev);
 	WATCHED(here, (int)n, 0, next(process, here, n, there, m, flags));
+}
+
+/*
+ * Buffers of stdio: libc makes the system call inside itself, right on the program's memory. What was transferred before a
+ * failure is not known then, so these are not tried again.
+ */
+static size_t bytes(size_t size, size_t n)
+{
+	return size && n > SIZE_MAX / size ? SIZE_MAX : size * n;
+}
+
+#define STREAMED(name, pointer, writes) \
+	NEXT(name); \
+	if (LIKELY(!check_core || !any(ONE(pointer, bytes(size, n)), 1))) \
+		return next(pointer, size, n, file); \
+	struct self *me = check_self(); \
+	struct opened o = {0}; \
+	int error = errno; \
+	open_all(ONE(pointer, bytes(size, n)), 1, writes, &o); \
+	me->judged++; \
+	errno = error; \
+	size_t result = next(pointer, size, n, file); \
+	me->judged--; \
+	error = errno; \
+	check_close(&o); \
+	errno = error; \
+	return result
+
+EXPORT size_t fread(void *restrict buffer, size_t size, size_t n, FILE *restrict file)
+{
+	STREAMED(fread, buffer, 1);
+}
+
+EXPORT size_t fread_unlocked(void *restrict buffer, size_t size, size_t n, FILE *restrict file)
+{
+	STREAMED(fread_unlocked, buffer, 1);
+}
+
+EXPORT size_t fwrite(const void *restrict buffer, size_t size, size_t n, FILE *restrict file)
+{
+	STREAMED(fwrite, buffer, 0);
+}
+
+EXPORT size_t fwrite_unlocked(const void *restrict buffer, size_t size, size_t n, FILE *restrict file)
+{
+	STREAMED(fwrite_unlocked, buffer, 0);
 }

@@ -104,18 +104,19 @@ type Checker struct {
 	stacks  stackTable
 	scratch scratch
 
-	memory       btree.Map[uintptr, *allocation] // live allocations by address
-	near         [4]*allocation                  // where addresses were found last
-	nearest      int
-	gone         btree.Map[uintptr, *allocation] // freed ones, until the address is used again
-	handles      map[uintptr]*handle
-	unregistered map[uintptr]*allocation // by their start
-	inner        map[uintptr]*allocation // registrations of pinned memory, by their start
-	runs         int                     // borders between pages of different protection
-	born         uint64                  // allocations and handles so far
+	memory         btree.Map[uintptr, *allocation] // live allocations by address
+	near           [4]*allocation                  // where addresses were found last
+	nearest        int
+	gone           btree.Map[uintptr, *allocation] // freed ones, until the address is used again
+	handles        map[uintptr]*handle
+	unregistered   map[uintptr]*allocation // by their start
+	inner          map[uintptr]*allocation // registrations of pinned memory, by their start
+	runs           int                     // borders between pages of different protection
+	shutRegistered map[*allocation]bool    // registered memory of which pages may be closed
+	born           uint64                  // allocations and handles so far
 
-	serving   map[uint32]serving // functions of the program that run in the order of a stream, by thread
-	functions uint64             // how many have begun
+	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
+	functions uint64              // how many have begun
 
 	inject  []*Injection
 	symbols *symbol.Table
@@ -126,6 +127,8 @@ type Checker struct {
 	counts  []int
 	noted   map[string]bool
 	ended   bool
+
+	tiring bool // what was reported last has been reported often
 }
 
 // New makes a checker around a driver.
@@ -142,7 +145,7 @@ func New(o Options) *Checker {
 	c := &Checker{
 		under: o.Driver, seed: o.Seed, depth: o.Depth, patience: o.Patience, off: o.Off, start: time.Now(),
 		rng:      rand.New(rand.NewPCG(o.Seed, 0x9e3779b97f4a7c15)),
-		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]serving{}, unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
+		byStream: map[int32]*queue{}, known: new(clock), handles: map[uintptr]*handle{}, serving: map[uint32]*serving{}, shutRegistered: map[*allocation]bool{}, unregistered: map[uintptr]*allocation{}, inner: map[uintptr]*allocation{},
 		symbols: symbol.New(), sink: o.Sink, folded: map[foldKey]int{}, alike: map[string]int{}, noted: map[string]bool{},
 	}
 	for i := range o.Inject {

@@ -74,6 +74,9 @@ func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 			continue
 		}
 		first, end := max(left, r.lo), min(hi, r.hi)
+		if a.what == core.RegisteredMemory {
+			c.shutRegistered[a] = true
+		}
 		if !c.close(r, first, end, want) {
 			break
 		}
@@ -153,6 +156,7 @@ func (c *Checker) dropPages(a *allocation) {
 		c.runs -= r.borders(0, len(r.state))
 	}
 	a.runs, a.asked = nil, true
+	delete(c.shutRegistered, a)
 }
 
 // compare looks whether the host memory of a task is what it was when it was submitted, where that is all one can do. mu
@@ -225,11 +229,31 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 			return Touch{What: notOurs}
 		}
 		if c.accessible(addr, write) {
-			return Touch{What: goOn}
+			page := addr &^ (pageBytes - 1)
+			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
 		}
 		return Touch{What: notOurs}
 	}
 	return c.judgeTouch(addr, addr+length, write, who, a, r)
+}
+
+// nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there are none
+// before. It is the border of a page. mu is held.
+func (c *Checker) nextRun(addr, hi uintptr) uintptr {
+	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
+	from := addr
+	if a := c.find(addr); a != nil {
+		from = a.start
+	}
+	c.memory.Ascend(from, func(start uintptr, a *allocation) bool {
+		for _, r := range a.runs {
+			if r.lo > addr {
+				next = min(next, r.lo)
+			}
+		}
+		return start < next
+	})
+	return next
 }
 
 // accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed for a
@@ -255,8 +279,8 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocati
 			continue // somebody else has opened it
 		}
 		page := r.lo + uintptr(i)*pageBytes
-		level := c.level(page, page+pageBytes)
-		if level > most && mistake && r.gaveUp(page) {
+		level := c.level(c.knownTo(who), page, page+pageBytes)
+		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(who, page, most)) {
 			level = open
 		}
 		if level > most {
@@ -307,15 +331,91 @@ func (c *Checker) openAround(r *pageRun, i int) bool {
 	return c.protect(r, first, last, open)
 }
 
-// level is how far what is in flight closes [lo, hi). mu is held.
-func (c *Checker) level(lo, hi uintptr) uint8 {
-	if _, found := c.inFlight(*c.known, lo, hi, false); found {
+// level is how far what is in flight closes [lo, hi) to somebody who knows what known says. mu is held.
+func (c *Checker) level(known clock, lo, hi uintptr) uint8 {
+	if _, found := c.inFlight(known, lo, hi, false); found {
 		return closed
 	}
-	if _, found := c.inFlight(*c.known, lo, hi, true); found {
+	if _, found := c.inFlight(known, lo, hi, true); found {
 		return readOnly
 	}
 	return open
+}
+
+// opensFor tells whether a page is to stay open until a function of the program ends: it is closed only because of tasks
+// behind the function, and the function has been stepped through it often enough. mu is held.
+func (c *Checker) opensFor(who origin, page uintptr, most uint8) bool {
+	s := c.serving[who.thread]
+	if s == nil || who.thread == 0 {
+		return false
+	}
+	if s.steps[page]++; s.steps[page] < patienceN {
+		return false
+	}
+	behind := s.q.waiting
+	s.q.waiting = nil // they are ordered behind it
+	level := c.level(c.knownTo(who), page, page+pageBytes)
+	s.q.waiting = behind
+	return level <= most
+}
+
+// reclose closes what was opened for a function that has ended. mu is held.
+func (c *Checker) reclose(s *serving) {
+	for page := range s.steps {
+		c.closeAgain(page)
+	}
+}
+
+// closeAgain makes a page as closed as what is in flight wants it. mu is held.
+func (c *Checker) closeAgain(page uintptr) {
+	if _, r := c.runAt(page); r != nil {
+		i := r.page(page)
+		if level := c.level(*c.known, page, page+pageBytes); r.state[i] < level {
+			c.protect(r, i, i+1, level)
+		}
+	}
+}
+
+// openRegistered opens registered memory that is known to be complete: system calls on it are seen only where the C library
+// makes them. mu is held.
+func (c *Checker) openRegistered() {
+	for a := range c.shutRegistered {
+		left := false
+		for _, r := range a.runs {
+			left = !c.openKnown(r) || left
+		}
+		if !left {
+			delete(c.shutRegistered, a)
+		}
+	}
+}
+
+// openKnown opens the closed pages of a run of which nothing is in flight, as far as that is quickly seen; false if some stay
+// closed. mu is held.
+func (c *Checker) openKnown(r *pageRun) bool {
+	const few = 64
+	all := true
+	for i := 0; i < len(r.state); {
+		j := i
+		for j < len(r.state) && r.state[j] != open {
+			j++
+		}
+		if j == i {
+			i++
+			continue
+		}
+		step := j - i
+		if _, busy := c.inFlight(*c.known, r.lo+uintptr(i)*pageBytes, r.lo+uintptr(j)*pageBytes, true); busy && step <= few {
+			step = 1
+		}
+		for ; i < j; i += step {
+			lo := r.lo + uintptr(i)*pageBytes
+			if c.level(*c.known, lo, lo+uintptr(step)*pageBytes) != open || !c.protect(r, i, i+step, open) {
+				all = false
+			}
+		}
+	}
+	return all
 }
 
 // runAt is the allocation and the pages that addr is in, or nil.
@@ -345,12 +445,7 @@ func (c *Checker) Stepped(t Touch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := t.Page; at < t.Page+uintptr(t.Length); at += pageBytes {
-		if _, r := c.runAt(at); r != nil {
-			i := r.page(at)
-			if level := c.level(at, at+pageBytes); r.state[i] < level {
-				c.protect(r, i, i+1, level)
-			}
-		}
+		c.closeAgain(at)
 	}
 }
 

@@ -33,8 +33,8 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 
 // knownTo is what is known to be complete where who is: a function that runs in the order of a stream knows more. mu is held.
 func (c *Checker) knownTo(who origin) clock {
-	s, ok := c.serving[who.thread]
-	if !ok || who.thread == 0 {
+	s := c.serving[who.thread]
+	if s == nil || who.thread == 0 {
 		return *c.known
 	}
 	k := c.known.clone()
@@ -110,7 +110,6 @@ func (c *Checker) judgeSubmit(t *task) {
 		c.judgeBatch(t.who, op)
 	}
 	c.foresee(t)
-	c.arm(t)
 }
 
 // judgeBatch looks whether the segments of a batch, which run in any order, are independent.
@@ -162,12 +161,21 @@ func (c *Checker) judgeAlignment(t *task) {
 // judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own.
 func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
-	if a == nil || hi <= a.end() {
+	if a == nil { // it may begin in what is rounded up
+		c.memory.Descend(lo, func(_ uintptr, b *allocation) bool {
+			if b.what != core.RegisteredMemory && lo < b.end()+alignment {
+				a = b
+			}
+			return false
+		})
+	}
+	if a == nil || hi <= a.end() || lo >= hi {
 		return
 	}
+	lo = max(lo, a.end())
 	c.report(draft{
-		rule: "out-of-bounds", role: how(who), offence: who, lo: a.end(), hi: hi, memory: a,
-		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-a.end()), a.size, a.kind(), done(write)),
+		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),
 	})
 }
 
@@ -352,8 +360,8 @@ func (c *Checker) foresee(t *task) {
 // judgeAccess looks at an access of the host, by a call or by an instruction; true if it is a mistake. One by a function
 // that runs in the order of a stream is judged like one of the task that calls it. mu is held.
 func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake bool) {
-	s, ok := c.serving[who.thread]
-	if !ok || who.thread == 0 {
+	s := c.serving[who.thread]
+	if s == nil || who.thread == 0 {
 		return c.judgeHost(who, lo, hi, write)
 	}
 	who.stream, who.task = s.q.stream, s.task

@@ -104,6 +104,7 @@ func (q *queue) Submit(op driver.Op) {
 	if moves(op.Kind) || op.Kind == driver.OpCall {
 		q.work, q.workBy = t.n, t.who
 	}
+	c.arm(t)
 	q.waiting = append(q.waiting, t)
 	c.changed()
 	c.mu.Unlock()

@@ -96,6 +96,7 @@ func (c *Checker) report(d draft) {
 	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
 	c.counts = append(c.counts, 1)
 	c.kept = append(c.kept, f)
+	c.tiring = false
 	c.sink.Finding(f)
 }
 
@@ -103,7 +104,11 @@ func (c *Checker) report(d draft) {
 func (c *Checker) again(i int) {
 	c.counts[i]++
 	c.kept[i].Count++
+	c.tiring = c.counts[i] >= often
 }
+
+// often is how many times a mistake is found before pages are left open because of it: a loop has to get on.
+const often = 256
 
 // bytes describes a range of memory.
 func (c *Checker) bytes(lo, hi uintptr, a *allocation) *finding.Bytes {

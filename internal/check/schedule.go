@@ -164,7 +164,7 @@ func (q *queue) call(t *task) {
 	defer func() {
 		q.c.mu.Lock()
 		defer q.c.mu.Unlock()
-		q.finish(t, nil)
+		q.finish(t, t.fails)
 	}()
 	if t.fails != nil {
 		return
@@ -172,7 +172,7 @@ func (q *queue) call(t *task) {
 	// Faults are told by thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer q.c.serve(threadNumber(), serving{q, t.n, t.who.task})()
+	defer q.c.serve(threadNumber(), &serving{q: q, n: t.n, task: t.who.task})()
 	t.op.Fn()
 }
 
@@ -318,6 +318,9 @@ func (c *Checker) know(k clock) {
 		}
 	}
 	c.known = &k
+	if len(c.shutRegistered) > 0 {
+		c.openRegistered()
+	}
 }
 
 // learnOf makes known that the first n tasks of q's line are complete, and what came before them. mu is held.

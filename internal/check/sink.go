@@ -43,7 +43,13 @@ func (s *socketSink) send(r finding.Record) {
 func (s *socketSink) Start(x finding.Start)      { s.send(finding.Record{Start: &x}) }
 func (s *socketSink) Finding(f *finding.Finding) { s.send(finding.Record{Finding: f}) }
 func (s *socketSink) Note(text string)           { s.send(finding.Record{Note: text}) }
-func (s *socketSink) End(e finding.End)          { s.send(finding.Record{End: &e}) }
+
+// End is the last record: who listens need not wait for the end of the process.
+func (s *socketSink) End(e finding.End) {
+	s.send(finding.Record{End: &e})
+	s.w = nil
+	s.c.Close() //nolint:errcheck // everything was sent
+}
 
 // Print is a sink that writes findings for people, as they happen, and their number at the end.
 func Print(w io.Writer) Sink { return &textSink{w: w} }

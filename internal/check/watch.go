@@ -21,6 +21,11 @@ func (c *Checker) Site(t *core.Thread) uint32 {
 // whoIs is a call of a thread as an origin. mu is held.
 func (c *Checker) whoIs(t *core.Thread) origin {
 	s := c.here(t)
+	if s.thread == 0 && len(c.serving) > 0 { // a Go program: its functions are known by the thread they are locked to
+		if n := threadNumber(); c.serving[n] != nil {
+			s.thread = n
+		}
+	}
 	return origin{site: s, thread: s.thread}
 }
 
@@ -62,19 +67,23 @@ type serving struct {
 	q    *queue
 	n    uint64 // on its line
 	task uint32 // on its stream
+
+	steps map[uintptr]uint8 // accesses by page to memory that tasks behind it will use
 }
 
 // serve notes that a thread runs a function; the result ends it.
-func (c *Checker) serve(thread uint32, s serving) (end func()) {
+func (c *Checker) serve(thread uint32, s *serving) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before, was := c.serving[thread]
+	s.steps = map[uintptr]uint8{}
+	before := c.serving[thread]
 	c.serving[thread] = s
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.serving, thread)
-		if was {
+		c.reclose(s)
+		if before != nil {
 			c.serving[thread] = before
 		}
 	}
@@ -90,12 +99,12 @@ func (c *Checker) Wanting() (end func()) {
 func (c *Checker) Serving(t *core.Thread, stream int32) (end func()) {
 	c.mu.Lock()
 	q := c.byStream[stream]
-	var s serving
+	var s *serving
 	if q != nil && q.current != nil {
-		s = serving{q, q.running, q.current.who.task}
+		s = &serving{q: q, n: q.running, task: q.current.who.task}
 	}
 	c.mu.Unlock()
-	if s.q == nil {
+	if s == nil {
 		return func() {}
 	}
 	return c.serve(t.ID(), s)

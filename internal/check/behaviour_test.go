@@ -1,0 +1,591 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/finding"
+)
+
+// names is a face that knows calls by their names.
+type names struct {
+	list  []string
+	spans [][]uint64
+}
+
+func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
+	return n.list[function], fmt.Sprint(arguments)
+}
+func (n *names) FrameName(id uint32) (file, function string) {
+	return fmt.Sprintf("file%d.py", id), fmt.Sprintf("f%d", id)
+}
+func (n *names) SetSpans(pairs []uint64) { n.spans = append(n.spans, pairs) }
+
+// caller is a thread of which a face knows what it does.
+type caller struct {
+	face    *names
+	now     uint32
+	line    uint32
+	ignored bool
+}
+
+func (c *caller) Calling() (uint32, []uint64, bool) { return c.now, []uint64{1, 2}, c.now != 0 }
+func (c *caller) Stack(pcs []uintptr) int           { pcs[0] = 0x1234; return 1 }
+func (c *caller) Frames(named [][2]uint32) int      { named[0] = [2]uint32{1, c.line}; return 1 }
+func (c *caller) Ignored() bool                     { return c.ignored }
+
+// in says which function the thread is in, and where.
+func (c *caller) in(function string, line uint32) {
+	i := slices.Index(c.face.list, function)
+	if i < 0 {
+		i = len(c.face.list)
+		c.face.list = append(c.face.list, function)
+	}
+	c.now, c.line = uint32(i), line
+}
+
+// withFace makes the program one of which a face knows the calls.
+func (p *program) withFace() *caller {
+	by := &caller{face: &names{list: []string{""}}}
+	p.c.SetFace(by.face)
+	p.SetCaller(by)
+	return by
+}
+
+func (p *program) pending() int {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	return p.c.pending
+}
+
+// TestLate proves that nothing runs that nobody forces, that a query lets one task go on, and that waiting for one stream
+// leaves another alone.
+func TestLate(t *testing.T) {
+	p := begin(t)
+	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+	for i := range core.Addr(3) {
+		p.up(dev+64*i, host+64*i, 64, a)
+		p.up(dev+2048+64*i, host+2048+64*i, 64, b)
+	}
+	for left := 6; left > 3; left-- {
+		if n := p.pending(); n != left {
+			t.Errorf("%d tasks are pending, want %d", n, left)
+		}
+		if p.streamComplete(a) {
+			t.Error("a query says complete while tasks are pending")
+		}
+	}
+	if !p.streamComplete(a) || p.pending() != 3 {
+		t.Errorf("%d tasks are pending, want those of the other stream", p.pending())
+	}
+	p.ok(p.SynchronizeStream(b))
+	if p.pending() != 0 {
+		t.Errorf("%d tasks are pending behind a synchronisation", p.pending())
+	}
+	p.finish()
+	p.silent()
+	if p.kept.end.Tasks != 6 {
+		t.Errorf("%d tasks were counted", p.kept.end.Tasks)
+	}
+}
+
+// TestDepth proves that a stream that holds back as much as it may lets tasks run, and that this makes nothing known.
+func TestDepth(t *testing.T) {
+	p := begin(t, func(o *Options) { o.Depth = 4 })
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	for i := range core.Addr(20) {
+		p.down(host+64*i, dev, 64, s)
+		if n := p.pending(); n > 4 {
+			t.Fatalf("%d tasks are held back", n)
+		}
+	}
+	p.reads(host, 64)
+	p.only("host-read-in-flight")
+	if p.kept.start.Depth != 4 {
+		t.Errorf("told a depth of %d", p.kept.start.Depth)
+	}
+}
+
+// TestPatience proves that work runs by itself when the program is quiet, and that this makes nothing known.
+func TestPatience(t *testing.T) {
+	for _, patience := range []time.Duration{0, time.Millisecond} { // 0: the usual one
+		p := begin(t, func(o *Options) { o.Patience = patience })
+		s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+		p.down(host, dev, 64, s)
+		eventually(t, "the copy", func() bool { return p.pending() == 0 })
+		p.reads(host, 64)
+		p.only("host-read-in-flight")
+	}
+}
+
+// TestFolding proves that what happens again in one place is counted, and what happens in another is a finding of its own.
+func TestFolding(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.down(host, dev, 64, s)
+	for i := range core.Addr(5) {
+		p.reads(host+i, 1)
+	}
+	p.reads(host, 1)
+	if p.c.Findings() != 2 {
+		t.Errorf("%d findings", p.c.Findings())
+	}
+	var list []finding.Finding
+	if err := json.Unmarshal(p.c.Report(), &list); err != nil || len(list) != 2 || list[0].Count != 5 || list[1].Count != 1 {
+		t.Errorf("%v, %s", err, p.c.Report())
+	}
+	p.finish()
+	if got := p.kept.end.Counts; !slices.Equal(got, []int{5, 1}) {
+		t.Errorf("counts %v", got)
+	}
+	if string(begin(t).c.Report()) != "[]" {
+		t.Error("no findings are not an empty list")
+	}
+}
+
+// TestIgnored proves that a thread that asked not to be judged is not.
+func TestIgnored(t *testing.T) {
+	p := begin(t)
+	by := p.withFace()
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.down(host, dev, 64, s)
+	by.ignored = true
+	p.reads(host, 64)
+	p.silent()
+	by.ignored = false
+	p.reads(host, 64)
+	p.only("host-read-in-flight")
+}
+
+// TestFaceNames proves that calls, arguments and frames of an interpreter are those that the face knows.
+func TestFaceNames(t *testing.T) {
+	p := begin(t)
+	by := p.withFace()
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	by.in("aclrtMemcpyAsync", 7)
+	p.down(host, dev, 64, s)
+	by.in("aclrtMemcpy", 8)
+	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
+	f := p.only("host-read-in-flight")
+	want := []finding.Frame{{Function: "f1", File: "file1.py", Line: 8}}
+	if f.Offence.Call != "aclrtMemcpy([1 2])" || !slices.Equal(f.Offence.Stack, want) {
+		t.Errorf("the offence is %+v", f.Offence)
+	}
+	want[0].Line = 7
+	if f.Others[0].Call != "aclrtMemcpyAsync([1 2])" || !slices.Equal(f.Others[0].Stack, want) {
+		t.Errorf("the other is %+v", f.Others[0])
+	}
+	if !strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that aclrtMemcpyAsync (task 1 of ") {
+		t.Errorf("summary %q", f.Summary)
+	}
+}
+
+// TestSeeds proves that a seed gives the same findings again, in the same order, and that 0 runs everything as late as
+// possible.
+func TestSeeds(t *testing.T) {
+	run := func(t *testing.T, seed uint64) (text string, order string) {
+		p := begin(t, func(o *Options) { o.Seed = seed })
+		src, dst, host := p.dev(4096), p.dev(4096), p.pinned(4096)
+		for i := range core.Addr(8) {
+			p.ok(p.Memset(src+64*i, 64, int32(i+1), 64))
+		}
+		var streams []core.Handle
+		for i := range core.Addr(8) {
+			s := p.stream()
+			p.across(dst, src+64*i, 64, s)
+			p.across(dst+64*(i%3), src+64*i, 64, s)
+			streams = append(streams, s)
+		}
+		p.ok(p.SynchronizeStream(streams[5]))
+		p.ok(p.SynchronizeDevice())
+		p.ok(p.Memcpy(host, 192, dst, 192, abi.MemcpyDeviceToHost))
+		p.finish()
+		for _, f := range p.findings() {
+			text += fmt.Sprintf("%s: %s, %d times, seed %d\n", f.Rule, f.Summary, f.Count, f.Seed)
+			order += f.Summary
+		}
+		if text == "" {
+			t.Error("no race was found")
+		}
+		return text, order
+	}
+	orders := map[string]bool{}
+	for seed := range uint64(10) {
+		first, order := run(t, seed)
+		if second, _ := run(t, seed); second != first {
+			t.Errorf("seed %d:\n%s\nagain:\n%s", seed, first, second)
+		}
+		orders[order] = true
+	}
+	if len(orders) < 3 {
+		t.Errorf("10 seeds have %d orders", len(orders))
+	}
+}
+
+// TestFunctions proves how accesses of a function that runs in the order of a stream are judged: like those of a task.
+func TestFunctions(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		rule string // "": correct
+		run  func(p *program, s, other core.Handle, host, dev core.Addr)
+	}{
+		{"it uses what came before it and fills what comes behind", "", func(p *program, s, _ core.Handle, host, dev core.Addr) {
+			p.down(host, dev, 64, s)
+			p.function(s, func(t *core.Thread) {
+				p.c.Judge(t, host, 64, false)
+				p.c.Judge(t, host, 64, true)
+			})
+			p.up(dev, host, 64, s)
+		}},
+		{"it allocates, fills and frees", "", func(p *program, s, _ core.Handle, _, _ core.Addr) {
+			p.function(s, func(t *core.Thread) {
+				var a core.Addr
+				p.ok(t.SetDevice(0))
+				p.ok(t.Malloc(&a, 64, abi.MemMallocHugeFirst))
+				p.ok(t.Memset(a, 64, 0, 64))
+				p.ok(t.Free(a))
+			})
+		}},
+		{"it writes what another stream reads", "host-write-in-flight", func(p *program, s, other core.Handle, host, dev core.Addr) {
+			p.up(dev, host, 64, other)
+			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
+		}},
+		{"it reads what another stream writes", "host-read-in-flight", func(p *program, s, other core.Handle, host, dev core.Addr) {
+			p.down(host, dev, 64, other)
+			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, false) })
+		}},
+		{"another stream waits for it", "", func(p *program, s, other core.Handle, host, dev core.Addr) {
+			e := p.event(latest)
+			p.function(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
+			p.ok(p.RecordEvent(e, s))
+			p.ok(p.StreamWaitEvent(other, e))
+			p.up(dev, host, 64, other)
+		}},
+		{"the host uses what it writes", "host-read-in-flight", func(p *program, s, _ core.Handle, host, _ core.Addr) {
+			p.call(s, func(t *core.Thread) { p.c.Judge(t, host, 64, true) })
+			p.reads(host, 64)
+		}},
+	} {
+		for _, seed := range []uint64{0, 1, 2} {
+			t.Run(tt.name, func(t *testing.T) {
+				p := begin(t, func(o *Options) { o.Seed = seed })
+				s, other, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+				tt.run(p, s, other, host, dev)
+				p.ok(p.SynchronizeStream(other))
+				p.ok(p.SynchronizeStream(s))
+				p.finish()
+				if tt.rule == "" {
+					p.silent()
+					return
+				}
+				p.only(tt.rule)
+			})
+		}
+	}
+}
+
+// function launches a host function.
+func (p *program) function(s core.Handle, f func(*core.Thread)) {
+	p.ok(p.LaunchHostFunc(s, func(core.Addr) { f(p.rt.NewThread(uint32(unix.Gettid()))) }, 0))
+}
+
+// slow is a driver whose queues begin to work only when they may.
+type slow struct {
+	*soft.Driver
+	begun chan driver.OpKind
+	may   chan struct{}
+}
+
+func (d *slow) Open(i int) (driver.Device, error) {
+	dev, err := d.Driver.Open(i)
+	return &slowDevice{dev, d}, err
+}
+
+type slowDevice struct {
+	driver.Device
+	d *slow
+}
+
+func (d *slowDevice) NewQueue(o driver.QueueOptions) driver.Queue {
+	return &slowQueue{d.Device.NewQueue(o), d.d}
+}
+
+type slowQueue struct {
+	driver.Queue
+	d *slow
+}
+
+func (q *slowQueue) Submit(op driver.Op) {
+	q.d.begun <- op.Kind
+	<-q.d.may
+	q.Queue.Submit(op)
+}
+
+// TestFreedWhileRunning frees memory in the middle of the task that uses it, a copy or a batch: it is found, and the memory
+// stays until the task is over.
+func TestFreedWhileRunning(t *testing.T) {
+	for _, kind := range []driver.OpKind{driver.OpCopy, driver.OpBatch} {
+		d := &slow{begun: make(chan driver.OpKind), may: make(chan struct{})}
+		p := begin(t, func(o *Options) {
+			d.Driver = o.Driver.(*soft.Driver)
+			o.Driver = d
+		})
+		s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+		if kind == driver.OpCopy {
+			p.down(host, dev, 64, s)
+		} else {
+			p.ok(p.batch(false, s, []core.Addr{host, host + 64}, []core.Addr{dev, dev + 64}, []uint64{64, 64}, hostSide, deviceSide))
+		}
+		synced, freed := make(chan *core.Error, 1), make(chan *core.Error, 1)
+		other, third := p.thread(2), p.thread(3)
+		go func() { synced <- other.SynchronizeStream(s) }()
+		if got := <-d.begun; got != kind {
+			t.Fatalf("%v begins, want %v", got, kind)
+		}
+		p.gone(host)
+		go func() { freed <- third.FreeHost(host) }()
+		eventually(t, "the finding", func() bool { return len(p.findings()) == 1 })
+		select {
+		case <-freed:
+			t.Error("the memory is freed in the middle of the task")
+		default:
+		}
+		close(d.may)
+		p.ok(<-synced)
+		p.ok(<-freed)
+		p.only("free-in-flight")
+		go func() {
+			for range d.begun {
+			}
+		}()
+		p.finish()
+		close(d.begun)
+	}
+}
+
+// TestInjectAtTheCall proves that calls fail as asked, by number and stream, and are counted.
+func TestInjectAtTheCall(t *testing.T) {
+	p := begin(t, func(o *Options) {
+		var err error
+		if o.Inject, err = ParseInjections("aclrtMalloc:2=207001;aclrtMemcpyAsync@stream1:*=107000;aclrtFree:9=1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	a, b := p.stream(), p.stream()
+	if n := p.number(a); n != 1 {
+		t.Fatalf("the first stream is number %d", n)
+	}
+	for i, want := range []abi.Code{0, 207001, 0} {
+		err := p.c.Before("aclrtMalloc", 0)
+		if (err == nil) != (want == 0) || err != nil && (err.Code != want || err.API != "aclrtMalloc" || !strings.Contains(err.Text, "aclrtMalloc:2=207001")) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	if err := p.c.Before("aclrtMemcpyAsync", a); err == nil || err.Code != 107000 {
+		t.Errorf("on the stream: %v", err)
+	}
+	if err := p.c.Before("aclrtMemcpyAsync", b); err != nil {
+		t.Errorf("on another stream: %v", err)
+	}
+	p.finish()
+	p.silent()
+	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1}, {What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}, {What: "aclrtFree:9=1", Times: 0}}
+	if got := p.kept.end.Injected; !slices.Equal(got, want) {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestInjectAtRun proves that a task fails when it runs, with the code asked for, told by the synchronisation; its memory is
+// left alone.
+func TestInjectAtRun(t *testing.T) {
+	p := begin(t, func(o *Options) {
+		var err error
+		if o.Inject, err = ParseInjections("aclrtMemcpyAsync@stream2:2=507013"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	by := p.withFace()
+	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+	by.in("aclrtMemcpyAsync", 1)
+	for i := range core.Addr(3) {
+		p.up(dev+64*i, host, 64, a)
+	}
+	p.ok(p.SynchronizeStream(a))
+	p.up(dev, host, 64, b)
+	p.ok(p.SynchronizeStream(b))
+	p.up(dev, host, 64, b)
+	if err := p.SynchronizeStream(b); err == nil || err.Code != 507013 || !errors.Is(err, abi.Code(507013)) {
+		t.Errorf("the synchronisation gives %v", err)
+	}
+	p.finish()
+	p.silent()
+	if got := p.kept.end.Injected; len(got) != 1 || got[0].Times != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestInjectFunctions proves that the launch of a function can be made to fail when it runs: the function is not called.
+func TestInjectFunctions(t *testing.T) {
+	p := begin(t, func(o *Options) {
+		var err error
+		if o.Inject, err = ParseInjections("aclrtLaunchHostFunc:1=507013"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	by := p.withFace()
+	s := p.stream()
+	by.in("aclrtLaunchHostFunc", 1)
+	ran := false
+	p.ok(p.LaunchHostFunc(s, func(core.Addr) { ran = true }, 0))
+	if err := p.SynchronizeStream(s); err == nil || err.Code != 507013 || ran {
+		t.Errorf("the synchronisation gives %v; the function ran: %v", err, ran)
+	}
+	p.finish()
+	if got := p.kept.end.Injected; len(got) != 1 || got[0].Times != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestAnnotations proves what a program can ask and tell: whether a range is in flight, and that what has run is complete.
+func TestAnnotations(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	if p.c.InFlight(host, 4096) {
+		t.Error("in flight before anything was queued")
+	}
+	p.down(host, dev, 64, s)
+	if !p.c.InFlight(host, 1) || !p.c.InFlight(dev, 64) || p.c.InFlight(host+64, 64) {
+		t.Error("what is queued, and nothing else, is in flight")
+	}
+	p.c.Complete(host, 64) // nothing has run
+	if !p.c.InFlight(host, 64) {
+		t.Error("what has not run cannot be complete")
+	}
+	p.streamComplete(s)
+	if p.pending() != 0 || !p.c.InFlight(host, 64) {
+		t.Error("it has run, and is not known to be complete")
+	}
+	p.c.Complete(host, 64)
+	if p.c.InFlight(host, 64) {
+		t.Error("still in flight when the program says it is complete")
+	}
+	p.reads(host, 64)
+	p.finish()
+	p.silent()
+}
+
+// TestNotes are told once.
+func TestNotes(t *testing.T) {
+	p := begin(t)
+	for range 3 {
+		p.c.Note("cannot see")
+	}
+	p.c.Note("cannot hear")
+	if !slices.Equal(p.kept.notes, []string{"cannot see", "cannot hear"}) {
+		t.Errorf("notes %q", p.kept.notes)
+	}
+}
+
+// TestSnapshot proves that a source that is written while its copy is pending is found without anybody judging the access, and
+// that one that a copy writes in its turn is not.
+func TestSnapshot(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.down(host, dev, 64, s)
+	p.up(dev+64, host, 64, s)
+	p.ok(p.SynchronizeStream(s))
+	p.silent()
+	p.here("submitted")
+	p.up(dev, host, 128, s)
+	view(host, 128)[100]++
+	p.ok(p.SynchronizeStream(s))
+	f := p.only("host-write-in-flight")
+	p.has(f, f.Offence, "found", "submitted")
+	if f.Bytes.Address != uint64(host) || f.Bytes.Length != 128 {
+		t.Errorf("bytes %v", f.Bytes)
+	}
+}
+
+// TestNothingAfterTheEnd proves that the report ends once, and has nothing behind its end.
+func TestNothingAfterTheEnd(t *testing.T) {
+	p := begin(t)
+	p.finish()
+	end := p.kept.end
+	if end == nil {
+		t.Fatal("no end")
+	}
+	p.c.mu.Lock()
+	p.c.report(draft{rule: "leak", role: "made", summary: "too late"})
+	p.c.mu.Unlock()
+	p.c.end()
+	if p.kept.end != end {
+		t.Error("it ends twice")
+	}
+	p.silent()
+}
+
+// TestSnapshotBehindFunction proves that a source that a function of the stream fills in its turn is not taken for one that was
+// written too early.
+func TestSnapshotBehindFunction(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.function(s, func(th *core.Thread) {
+		p.c.Judge(th, host, 64, true)
+		view(host, 64)[0]++
+	})
+	p.up(dev, host, 64, s)
+	p.ok(p.SynchronizeStream(s))
+	p.finish()
+	p.silent()
+}
+
+// TestEndingTwice proves that what was never synchronised, or given back, is told once, however often the program ends.
+func TestEndingTwice(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.up(dev, host, 64, s)
+	p.c.Ending(p.Thread)
+	first := len(p.findings()) // the work, two allocations and a stream
+	p.c.Ending(p.Thread)
+	p.c.Ending(nil)
+	if again := len(p.findings()); first != 4 || again != 4 {
+		t.Errorf("%d findings, then %d", first, again)
+	}
+	for i, n := range p.kept.end.Counts {
+		if n != 1 {
+			t.Errorf("%s is counted %d times", p.findings()[i].Rule, n)
+		}
+	}
+}
+
+// TestDestroyedStream proves that the work of a stream that is gone is over, and that the stream that takes its place does not
+// inherit it.
+func TestDestroyedStream(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.down(host, dev, 64, s)
+	p.gone(uintptr(s))
+	p.ok(p.DestroyStream(s))
+	p.only("free-in-flight")
+	p.reads(host, 64)
+	other := p.stream()
+	p.reads(host, 64)
+	p.down(host+64, dev, 64, other)
+	p.reads(host, 64)
+	p.only("free-in-flight")
+	p.reads(host+64, 64)
+	if list := p.findings(); len(list) != 2 || list[1].Rule != "host-read-in-flight" || *list[1].Others[0].Stream != p.number(other) {
+		t.Errorf("%d findings", len(list))
+	}
+}

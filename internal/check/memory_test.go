@@ -1,0 +1,161 @@
+package check
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ropeway/internal/core"
+)
+
+// TestSpans compares a set of ranges with one bit for each byte.
+func TestSpans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s spans
+		var bits [room]bool
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				lo, hi := drawRange(t)
+				s.add(lo, hi)
+				for i := lo; i < hi; i++ {
+					bits[i] = true
+				}
+			},
+			"": func(t *rapid.T) {
+				var got [room]bool
+				for i, x := range s {
+					if x.lo >= x.hi || i > 0 && x.lo <= s[i-1].hi {
+						t.Fatalf("%v: %v is empty, or there is no gap before it", s, x)
+					}
+					for k := x.lo; k < x.hi; k++ {
+						got[k] = true
+					}
+				}
+				if got != bits {
+					t.Fatalf("%v, want %v", got, bits)
+				}
+				lo, hi := drawRange(t)
+				first, end := hi, hi
+				for i := hi; i > lo; i-- {
+					switch {
+					case bits[i-1]:
+					case first == i:
+						first = i - 1
+					default:
+						first, end = i-1, i
+					}
+				}
+				if a, b := s.missing(lo, hi); a != first || b != end {
+					t.Fatalf("%v: [%d, %d) misses [%d, %d), want [%d, %d)", s, lo, hi, a, b, first, end)
+				}
+			},
+		})
+	})
+}
+
+// place is memory for a checker that has no driver.
+func place(c *Checker, what core.ResourceKind, start uintptr, size uint64) *allocation {
+	c.born++
+	a := &allocation{what: what, start: start, size: size, born: c.born}
+	c.remember(a)
+	return a
+}
+
+// newBare is a checker of nothing.
+func newBare() *Checker { return New(Options{}) }
+
+// TestFind compares what addresses belong to with a list of all memory, as it is allocated, freed and allocated again.
+func TestFind(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newBare()
+		var live, gone [room]*allocation // by address
+		var list []*allocation
+		t.Repeat(map[string]func(*rapid.T){
+			"allocate": func(t *rapid.T) {
+				lo, hi := drawRange(t)
+				for i := lo; i < hi; i++ {
+					if live[i] != nil {
+						t.Skip("taken")
+					}
+				}
+				what := rapid.SampledFrom([]core.ResourceKind{core.DeviceMemory, core.PinnedMemory}).Draw(t, "what")
+				a := place(c, what, lo, uint64(hi-lo))
+				list = append(list, a)
+				for i := range gone { // what shares a byte with new memory is forgotten as a whole
+					if g := gone[i]; g != nil && g.start < hi && lo < g.end() {
+						gone[i] = nil
+					}
+				}
+				for i := lo; i < hi; i++ {
+					live[i] = a
+				}
+			},
+			"free": func(t *rapid.T) {
+				if len(list) == 0 {
+					t.Skip("nothing there")
+				}
+				i := rapid.IntRange(0, len(list)-1).Draw(t, "which")
+				a := list[i]
+				list = append(list[:i:i], list[i+1:]...)
+				c.forget(a, origin{thread: 7})
+				if !a.freed || a.freedBy.thread != 7 {
+					t.Fatal("nobody knows who freed it")
+				}
+				for i := a.start; i < a.end(); i++ {
+					live[i], gone[i] = nil, a
+				}
+			},
+			"": func(t *rapid.T) {
+				for range 8 { // in any order: the last places are remembered
+					i := uintptr(rapid.IntRange(0, room-1).Draw(t, "at"))
+					if got := c.find(i); got != live[i] {
+						t.Fatalf("at %d there is %v, want %v", i, got, live[i])
+					}
+					if got := c.findGone(i); got != gone[i] {
+						t.Fatalf("at %d there was %v, want %v", i, got, gone[i])
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestFindRegisteredInsidePinned proves that pinned memory that is registered, wholly or in part, so that a device can map it,
+// is still found before, in and behind that part, and again when it is unregistered.
+func TestFindRegisteredInsidePinned(t *testing.T) {
+	for _, part := range []span{{0x1000, 0x3000}, {0x1000, 0x2000}, {0x1800, 0x2000}, {0x2000, 0x3000}} {
+		c := newBare()
+		pinned := place(c, core.PinnedMemory, 0x1000, 0x2000)
+		inner := place(c, core.RegisteredMemory, part.lo, uint64(part.hi-part.lo))
+		for at := uintptr(0x1000); at < 0x3000; at += 0x800 {
+			c.near = [4]*allocation{}
+			if c.find(at) == nil {
+				t.Errorf("registered [%#x, %#x): nothing is found at %#x", part.lo, part.hi, at)
+			}
+		}
+		c.forget(inner, origin{})
+		for at := uintptr(0x1000); at < 0x3000; at += 0x800 {
+			if got := c.find(at); got != pinned {
+				t.Errorf("[%#x, %#x) is unregistered: at %#x there is %v", part.lo, part.hi, at, got)
+			}
+		}
+	}
+}
+
+// TestUnregisteredIsNotGone proves that memory that was only registered is the program's own again, for all but the
+// question whether it was unregistered before.
+func TestUnregisteredIsNotGone(t *testing.T) {
+	c := newBare()
+	a := place(c, core.RegisteredMemory, 0x1000, 64)
+	c.forget(a, origin{})
+	if c.find(0x1000) != nil || c.findGone(0x1000) != nil {
+		t.Error("the memory is still known")
+	}
+	if c.unregistered[0x1000] != a {
+		t.Error("nobody knows that it was unregistered")
+	}
+	place(c, core.RegisteredMemory, 0x1000, 32)
+	if c.unregistered[0x1000] != nil {
+		t.Error("it is registered again, and still taken for unregistered")
+	}
+}

@@ -1,0 +1,307 @@
+package check
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/finding"
+	"ropeway/internal/product"
+)
+
+// Who looks after work that nobody forces ends with his next look, which programs with much patience do not wait for.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("ropeway/internal/check.(*Checker).lookAfter.func1"))
+}
+
+// keeper is a sink that keeps everything.
+type keeper struct {
+	mu    sync.Mutex
+	start finding.Start
+	list  []*finding.Finding
+	notes []string
+	end   *finding.End
+}
+
+func (k *keeper) with(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
+func (k *keeper) Start(s finding.Start)      { k.with(func() { k.start = s }) }
+func (k *keeper) Finding(f *finding.Finding) { k.with(func() { k.list = append(k.list, f) }) }
+func (k *keeper) Note(text string)           { k.with(func() { k.notes = append(k.notes, text) }) }
+func (k *keeper) End(e finding.End)          { k.with(func() { k.end = &e }) }
+
+// program is a checked program in the making. Its helpers count as part of the product: stacks begin with who calls them.
+type program struct {
+	*core.Thread
+	t     testing.TB
+	c     *Checker
+	rt    *core.Runtime
+	guard driver.Guard
+	kept  *keeper
+	fixed bool           // the mistake is not made
+	lines map[string]int // of this file's callers, by what happens there
+	undo  []undo
+	ended bool
+}
+
+type undo struct {
+	name uintptr
+	f    func() *core.Error
+}
+
+// hang is when a test gives up: much later than anything takes.
+const hang = time.Minute
+
+// begin starts a program on a small machine. Nothing runs by itself, unless an option says so.
+func begin(t testing.TB, options ...func(*Options)) *program {
+	t.Helper()
+	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20, Guard: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prod, err := product.Find("A2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, kept: &keeper{}, lines: map[string]int{}}
+	o := Options{Driver: d, Sink: p.kept, Patience: hang}
+	for _, f := range options {
+		f(&o)
+	}
+	p.c = New(o)
+	p.guard = o.Driver.(driver.Guard)
+	p.rt = core.New(core.Options{Driver: p.c.Driver(), Product: prod, Watch: p.c})
+	p.Thread = p.thread(1)
+	t.Cleanup(p.finish)
+	return p
+}
+
+// thread is another thread of the program.
+func (p *program) thread(id uint32) *core.Thread {
+	t := p.rt.NewThread(id)
+	p.ok(t.SetDevice(0))
+	return t
+}
+
+// finish gives back what is left, after it was synchronised.
+func (p *program) finish() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	p.SynchronizeDevice() //nolint:errcheck // some programs have nothing left to wait for
+	for _, u := range slices.Backward(p.undo) {
+		p.ok(u.f())
+	}
+	if err := p.rt.Close(); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *program) ok(err *core.Error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// refused wants a call to fail, and tells the checker of it as a face would.
+func (p *program) refused(err *core.Error) {
+	p.t.Helper()
+	if err == nil {
+		p.t.Fatal("the call is taken")
+	}
+	p.Done(err)
+}
+
+// here notes that something happens in the line that follows.
+func (p *program) here(what string) {
+	_, _, line, _ := runtime.Caller(1)
+	p.lines[what] = line + 1
+}
+
+// gone tells that the program gives something back by itself.
+func (p *program) gone(name uintptr) uintptr {
+	p.undo = slices.DeleteFunc(p.undo, func(u undo) bool { return u.name == name })
+	return name
+}
+
+func (p *program) later(name uintptr, f func() *core.Error) { p.undo = append(p.undo, undo{name, f}) }
+
+func (p *program) stream() (s core.Handle) {
+	p.ok(p.CreateStream(&s))
+	p.later(uintptr(s), func() *core.Error { return p.DestroyStream(s) })
+	return s
+}
+
+// number is what findings call a stream.
+func (p *program) number(s core.Handle) (n int32) {
+	p.ok(p.StreamGetId(s, &n))
+	return n
+}
+
+// Kinds of events.
+const (
+	timed  = iota // aclrtCreateEvent
+	state         // aclrtCreateEventWithFlag
+	latest        // aclrtCreateEventExWithFlag
+)
+
+var eventKinds = map[string]int{"aclrtCreateEvent": timed, "aclrtCreateEventWithFlag": state, "aclrtCreateEventExWithFlag": latest}
+
+func (p *program) event(kind int) (e core.Handle) {
+	const flags = abi.EventSync | abi.EventCaptureStreamProgress | abi.EventTimeLine
+	switch kind {
+	case timed:
+		p.ok(p.CreateEvent(&e))
+	case state:
+		p.ok(p.CreateEventWithFlag(&e, flags))
+	default:
+		p.ok(p.CreateEventExWithFlag(&e, flags))
+	}
+	p.later(uintptr(e), func() *core.Error { return p.DestroyEvent(e) })
+	return e
+}
+
+// raw is device memory that nobody has written.
+func (p *program) raw(n uint64) (a core.Addr) {
+	p.ok(p.Malloc(&a, n, abi.MemMallocHugeFirst))
+	p.later(a, func() *core.Error { return p.Free(a) })
+	return a
+}
+
+// dev is device memory that has been written.
+func (p *program) dev(n uint64) core.Addr {
+	a := p.raw(n)
+	p.ok(p.Memset(a, n, 1, n))
+	return a
+}
+
+func (p *program) pinned(n uint64) (a core.Addr) {
+	p.ok(p.MallocHost(&a, n))
+	p.later(a, func() *core.Error { return p.FreeHost(a) })
+	return a
+}
+
+// mapped is ordinary memory on pages of its own.
+func (p *program) mapped(n int) core.Addr {
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { unix.Munmap(b) }) //nolint:errcheck // made above
+	return core.AddrOf(b)
+}
+
+func (p *program) registered(n int) core.Addr {
+	a := p.mapped(n)
+	p.ok(p.HostRegisterV2(a, uint64(n), abi.HostRegPinned))
+	p.later(a, func() *core.Error { return p.HostUnregister(a) })
+	return a
+}
+
+// up, down and across queue copies of n bytes.
+func (p *program) up(dst, src core.Addr, n uint64, s core.Handle) {
+	p.t.Helper()
+	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToDevice, s))
+}
+
+func (p *program) down(dst, src core.Addr, n uint64, s core.Handle) {
+	p.t.Helper()
+	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyDeviceToHost, s))
+}
+
+func (p *program) across(dst, src core.Addr, n uint64, s core.Handle) {
+	p.t.Helper()
+	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyDeviceToDevice, s))
+}
+
+// sync synchronises a stream where the mistake is not made.
+func (p *program) sync(s core.Handle) {
+	if p.fixed {
+		p.ok(p.SynchronizeStream(s))
+	}
+}
+
+// reads and writes are accesses of the host.
+func (p *program) reads(addr core.Addr, n uint64)  { p.c.Judge(p.Thread, addr, n, false) }
+func (p *program) writes(addr core.Addr, n uint64) { p.c.Judge(p.Thread, addr, n, true) }
+
+// findings are what was found so far.
+func (p *program) findings() []*finding.Finding {
+	p.kept.mu.Lock()
+	defer p.kept.mu.Unlock()
+	return slices.Clone(p.kept.list)
+}
+
+// silent wants no finding.
+func (p *program) silent() {
+	p.t.Helper()
+	for _, f := range p.findings() {
+		p.t.Errorf("found %s", show(f))
+	}
+}
+
+// only wants one finding, of a rule.
+func (p *program) only(rule string) *finding.Finding {
+	p.t.Helper()
+	list := p.findings()
+	if len(list) != 1 || list[0].Rule != rule {
+		p.t.Errorf("%d findings, want one of %s", len(list), rule)
+		for _, f := range list {
+			p.t.Logf("found %s", show(f))
+		}
+		p.t.FailNow()
+	}
+	return list[0]
+}
+
+// show is a finding for people.
+func show(f *finding.Finding) string { return finding.Layout{}.Text(f) }
+
+// at is what a site says of its task, and the line of this package's tests it is in.
+func at(s finding.Site) (task string, line int) {
+	if s.Stream != nil {
+		task = fmt.Sprintf("%d of %d", s.Task, *s.Stream)
+	}
+	for _, f := range s.Stack {
+		if strings.HasSuffix(f.File, "_test.go") {
+			return task, f.Line
+		}
+	}
+	return task, 0
+}
+
+// has wants a site to be where the program noted it, with the role given.
+func (p *program) has(f *finding.Finding, s finding.Site, role, where string) {
+	p.t.Helper()
+	_, line := at(s)
+	if s.Role != role || line != p.lines[where] {
+		p.t.Errorf("%q in line %d, want %q in line %d: %s", s.Role, line, role, p.lines[where], show(f))
+	}
+}
+
+// eventually waits for something that happens by itself.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(hang); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not happen", what)
+		}
+	}
+}

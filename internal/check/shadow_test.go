@@ -1,0 +1,333 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// room is how many bytes the models below have.
+const room = 48
+
+// deed is an access that was made, to every byte of [lo, hi).
+type deed struct {
+	p      *past
+	before clock
+	write  bool
+}
+
+// after tells whether d happened after o.
+func (d *deed) after(o *past) bool { return d.p.line == o.line || d.before.has(o.line, o.n) }
+
+// world is lines that do tasks and tell each other how far they are, as streams and events do.
+type world struct {
+	clocks []clock // what each line knows, itself included
+	marks  []uint64
+	stacks [2]*stack
+	known  clock // the host's
+}
+
+func newWorld(lines int) *world {
+	return &world{clocks: make([]clock, lines), marks: make([]uint64, lines), stacks: [2]*stack{{}, {}}}
+}
+
+// do is the next task of a line, and what happened before it.
+func (w *world) do(line, place int) (*past, clock) {
+	before := w.clocks[line].clone()
+	n := uint64(1)
+	if line < len(before) {
+		n = before[line] + 1
+	}
+	w.clocks[line].raise(uint32(line), n)
+	return &past{line: uint32(line), n: n, mark: w.marks[line], who: origin{site: &site{stack: w.stacks[place]}}}, before
+}
+
+// tell makes a line know what another one knows.
+func (w *world) tell(from, to int) {
+	if from == to {
+		return
+	}
+	w.marks[from]++
+	w.clocks[to].join(w.clocks[from])
+}
+
+// learn makes the host know what a line knows.
+func (w *world) learn(line int) {
+	w.marks[line]++
+	w.known.join(w.clocks[line])
+}
+
+// submit makes a line know what the host knows.
+func (w *world) submit(line int) { w.clocks[line].join(w.known) }
+
+// bytewise is a shadow that keeps a history for every byte.
+type bytewise struct {
+	write [room]*past
+	reads [room][]*past
+	all   [room][]deed // everything since it was last forgotten
+}
+
+// meeting is one byte of two accesses that are not ordered.
+type meeting struct {
+	at      uintptr
+	line    uint32
+	n       uint64
+	written bool
+}
+
+// access enters an access and returns what it clashes with.
+func (b *bytewise) access(d deed, lo, hi uintptr) map[meeting]bool {
+	found := map[meeting]bool{}
+	for i := lo; i < hi; i++ {
+		if w := b.write[i]; w != nil && !d.after(w) {
+			found[meeting{i, w.line, w.n, true}] = true
+		}
+		var kept []*past
+		for _, r := range b.reads[i] {
+			if !d.after(r) {
+				kept = append(kept, r)
+				if d.write {
+					found[meeting{i, r.line, r.n, false}] = true
+				}
+			}
+		}
+		if d.write {
+			b.write[i], b.reads[i] = d.p, nil
+		} else {
+			b.reads[i] = append(kept, d.p)
+		}
+	}
+	return found
+}
+
+// raced tells whether d is in a race with anything that ever touched byte i, and remembers d.
+func (b *bytewise) raced(d deed, i uintptr) bool {
+	yes := slices.ContainsFunc(b.all[i], func(o deed) bool { return (o.write || d.write) && !d.after(o.p) })
+	b.all[i] = append(b.all[i], d)
+	return yes
+}
+
+func (b *bytewise) forget(lo, hi uintptr) {
+	for i := lo; i < hi; i++ {
+		b.write[i], b.reads[i], b.all[i] = nil, nil, nil
+	}
+}
+
+// pending tells of each byte of [lo, hi) whether something that touched it is not known.
+func (b *bytewise) pending(known clock, write bool, i uintptr) bool {
+	if w := b.write[i]; w != nil && !known.has(w.line, w.n) {
+		return true
+	}
+	return write && slices.ContainsFunc(b.reads[i], func(r *past) bool { return !known.has(r.line, r.n) })
+}
+
+// enter makes an access to a shadow and returns the bytes of its clashes.
+func enter(s *shadow, d deed, lo, hi uintptr) map[meeting]bool {
+	found := map[meeting]bool{}
+	note := func(before *past, wrote bool, lo, hi uintptr) {
+		for i := lo; i < hi; i++ {
+			found[meeting{i, before.line, before.n, wrote}] = true
+		}
+	}
+	if d.write {
+		s.wrote(d.p, d.before, lo, hi, note)
+	} else {
+		s.read(d.p, d.before, lo, hi, note)
+	}
+	return found
+}
+
+// sound tells what is wrong with the cells of a shadow: they are sorted, disjoint, never empty and never without an access.
+func sound(s *shadow) error {
+	end := uintptr(0)
+	var err error
+	s.cells.Scan(func(at uintptr, c *cell) bool {
+		switch {
+		case at != c.lo:
+			err = fmt.Errorf("the cell [%d, %d) is filed under %d", c.lo, c.hi, at)
+		case c.lo >= c.hi:
+			err = fmt.Errorf("the cell [%d, %d) is empty", c.lo, c.hi)
+		case c.lo < end:
+			err = fmt.Errorf("the cell [%d, %d) overlaps one that ends at %d", c.lo, c.hi, end)
+		case c.write == nil && len(c.reads) == 0:
+			err = fmt.Errorf("nobody has touched the cell [%d, %d)", c.lo, c.hi)
+		}
+		end = c.hi
+		return err == nil
+	})
+	return err
+}
+
+func drawRange(t *rapid.T) (lo, hi uintptr) {
+	lo = uintptr(rapid.IntRange(0, room-1).Draw(t, "lo"))
+	hi = uintptr(rapid.IntRange(int(lo)+1, room).Draw(t, "hi"))
+	return lo, hi
+}
+
+func sorted(set map[meeting]bool) []meeting {
+	return slices.SortedFunc(maps.Keys(set), func(a, b meeting) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.line, b.line), cmp.Compare(a.n, b.n))
+	})
+}
+
+// TestShadow compares a shadow with one that keeps every byte by itself: the same clashes at the same bytes, the same bytes
+// pending. It also proves, against everything that ever happened, that the first race of a byte is found and none is made up.
+func TestShadow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const lines = 4
+		w, s, model := newWorld(lines), new(shadow), new(bytewise)
+		var spoilt [room]bool // there was a race already
+		line := rapid.IntRange(0, lines-1)
+		t.Repeat(map[string]func(*rapid.T){
+			"access": func(t *rapid.T) {
+				p, before := w.do(line.Draw(t, "line"), 0)
+				d := deed{p, before, rapid.Bool().Draw(t, "write")}
+				lo, hi := drawRange(t)
+				got, want := enter(s, d, lo, hi), model.access(d, lo, hi)
+				if !maps.Equal(got, want) {
+					t.Fatalf("clashes %v, want %v", sorted(got), sorted(want))
+				}
+				for i := lo; i < hi; i++ {
+					found := slices.ContainsFunc(sorted(got), func(m meeting) bool { return m.at == i })
+					if raced := model.raced(d, i); raced != found && !spoilt[i] {
+						t.Fatalf("byte %d: found %v, by everything that happened %v", i, found, raced)
+					} else if raced {
+						spoilt[i] = true
+					}
+				}
+			},
+			"tell":   func(t *rapid.T) { w.tell(line.Draw(t, "from"), line.Draw(t, "to")) },
+			"learn":  func(t *rapid.T) { w.learn(line.Draw(t, "line")) },
+			"submit": func(t *rapid.T) { w.submit(line.Draw(t, "line")) },
+			"forget": func(t *rapid.T) {
+				lo, hi := drawRange(t)
+				s.forget(lo, hi)
+				model.forget(lo, hi)
+				for i := lo; i < hi; i++ {
+					spoilt[i] = false
+				}
+				s.each(lo, hi, func(c *cell) { t.Fatalf("[%d, %d) is still there", c.lo, c.hi) })
+			},
+			"": func(t *rapid.T) {
+				if err := sound(s); err != nil {
+					t.Fatal(err)
+				}
+				for _, write := range []bool{false, true} {
+					lo, hi := drawRange(t)
+					p, wrote, at, end := s.pending(w.known, write, lo, hi)
+					for i := lo; i < hi; i++ {
+						inside := p != nil && at <= i && i < end
+						if pending := model.pending(w.known, write, i); pending != inside && (p == nil || i < end) {
+							t.Fatalf("byte %d of [%d, %d), host writes %v: pending %v, found [%d, %d)", i, lo, hi, write, pending, at, end)
+						}
+					}
+					if p != nil && (at < lo || end > hi || at >= end || wrote && model.write[at] != p || w.known.has(p.line, p.n)) {
+						t.Fatalf("[%d, %d): found [%d, %d), written %v by %d of line %d", lo, hi, at, end, wrote, p.n, p.line)
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestShadowSplit proves that a border that is asked for is there afterwards, and nothing else has changed.
+func TestShadowSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, w := new(shadow), newWorld(2)
+		for range rapid.IntRange(0, 6).Draw(t, "accesses") {
+			p, before := w.do(rapid.IntRange(0, 1).Draw(t, "line"), 0)
+			lo, hi := drawRange(t)
+			enter(s, deed{p, before, rapid.Bool().Draw(t, "write")}, lo, hi)
+		}
+		type history struct {
+			write *past
+			reads string
+		}
+		look := func() (all [room]history) {
+			s.each(0, room, func(c *cell) {
+				for i := c.lo; i < c.hi; i++ {
+					all[i] = history{c.write, fmt.Sprint(c.reads)}
+				}
+			})
+			return all
+		}
+		before, at := look(), uintptr(rapid.IntRange(0, room).Draw(t, "at"))
+		s.split(at)
+		if err := sound(s); err != nil {
+			t.Fatal(err)
+		}
+		if look() != before {
+			t.Fatal("a split changes what is known")
+		}
+		s.each(0, room, func(c *cell) {
+			if c.lo < at && at < c.hi {
+				t.Fatalf("[%d, %d) goes over the border at %d", c.lo, c.hi, at)
+			}
+		})
+	})
+}
+
+// TestShadowJoins proves that a shadow that joins cells finds a race, or work that is pending, where one finds it that
+// joins none: only which of several tasks of one place it names may differ.
+func TestShadowJoins(t *testing.T) {
+	defer func(n int) { manyCells = n }(manyCells)
+	joined := false
+	rapid.Check(t, func(t *rapid.T) {
+		const lines = 3
+		w, plain, joining := newWorld(lines), new(shadow), new(shadow)
+		line := rapid.IntRange(0, lines-1)
+		// where is bytes, lines and whether it was a write: all that must not change.
+		where := func(set map[meeting]bool) map[meeting]bool {
+			short := map[meeting]bool{}
+			for m := range set {
+				m.n = 0
+				short[m] = true
+			}
+			return short
+		}
+		next := uintptr(0) // neighbours are what is joined
+		t.Repeat(map[string]func(*rapid.T){
+			"access": func(t *rapid.T) {
+				p, before := w.do(line.Draw(t, "line"), rapid.IntRange(0, 1).Draw(t, "place"))
+				d := deed{p, before, rapid.Bool().Draw(t, "write")}
+				lo, hi := drawRange(t)
+				if rapid.Bool().Draw(t, "behind") && next < room {
+					lo, hi = next, min(next+uintptr(rapid.IntRange(1, 4).Draw(t, "n")), room)
+				}
+				next = hi
+				manyCells = 1 << 30
+				a := enter(plain, d, lo, hi)
+				manyCells = 1
+				b := enter(joining, d, lo, hi)
+				if !maps.Equal(where(a), where(b)) {
+					t.Fatalf("clashes %v, joined %v", sorted(a), sorted(b))
+				}
+				if err := sound(joining); err != nil {
+					t.Fatal(err)
+				}
+				joined = joined || joining.cells.Len() < plain.cells.Len()
+			},
+			"tell":   func(t *rapid.T) { w.tell(line.Draw(t, "from"), line.Draw(t, "to")) },
+			"learn":  func(t *rapid.T) { w.learn(line.Draw(t, "line")) },
+			"submit": func(t *rapid.T) { w.submit(line.Draw(t, "line")) },
+			"": func(t *rapid.T) {
+				for i := uintptr(0); i < room; i++ {
+					for _, write := range []bool{false, true} {
+						p, _, _, _ := plain.pending(w.known, write, i, i+1)
+						q, _, _, _ := joining.pending(w.known, write, i, i+1)
+						if (p != nil) != (q != nil) {
+							t.Fatalf("byte %d, host writes %v: pending %v, joined %v", i, write, p, q)
+						}
+					}
+				}
+			},
+		})
+	})
+	if !joined {
+		t.Error("nothing was ever joined: the test proves nothing")
+	}
+}
