@@ -192,7 +192,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: c.marks[q.line], who: t.who}
+	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow = shadow{}
@@ -365,7 +365,7 @@ func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake b
 		return c.judgeHost(who, lo, hi, write)
 	}
 	who.stream, who.task = s.q.stream, s.task
-	p := &past{line: s.q.line, n: s.n, mark: c.marks[s.q.line], who: who, host: true}
+	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, who: who, host: true}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
 		c.collision(who, write, flight{before.who, wrote, lo, hi})

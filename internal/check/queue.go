@@ -38,6 +38,7 @@ type task struct {
 	op    driver.Op
 	q     *queue
 	n     uint64 // on its line
+	mark  uint64 // how often somebody had taken note of how far the line was
 	known *clock // what the host knew when it was submitted
 	who   origin
 	sums  []sum   // what its host memory held then
@@ -94,6 +95,7 @@ func (q *queue) Submit(op driver.Op) {
 	t := c.newTask(q, op)
 	c.pending++
 	if op.Kind == driver.OpSet {
+		c.marks[q.line]++ // the flag tells what came before it from what comes now
 		f := op.Flag.(*flag)
 		f.setters = append(f.setters, q)
 	}
@@ -122,7 +124,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	}
 	q.submitted++
 	c.lines[q.line] = q.submitted
-	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions}
+	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line]}
 	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
 	return t
 }
@@ -199,6 +201,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	target := q.submitted
+	c.marks[q.line]++ // what is submitted from here on is not waited for
 	ok := c.until(timeout, cancel, func() bool { return q.over() >= target }, func() *queue { return q })
 	if ok {
 		c.learnOf(q, target)

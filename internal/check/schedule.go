@@ -181,7 +181,6 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
 		q.clock.raise(q.line, t.n)
-		c.marks[q.line]++
 		f := t.op.Flag.(*flag)
 		f.forget(q)
 		f.raise(q.clock)

@@ -1,0 +1,216 @@
+package check
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// flightMistakes are about what is in flight.
+var flightMistakes = []mistake{
+	{rule: "host-read-in-flight", name: "aclrtMemcpy of what is still coming", role: "read", other: "submitted", memory: "pinned", n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.down(host, dev, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.Memcpy(dev+1024, 1024, host, 1024, abi.MemcpyHostToDevice))
+		}},
+	{rule: "host-read-in-flight", name: "of device memory that is being filled", role: "read", other: "submitted", memory: "device", from: 128, n: 128,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.ok(p.MemsetAsync(dev, 256, 1, 256, s))
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.Memcpy(host, 256, dev+128, 256, abi.MemcpyDeviceToHost))
+		}},
+	{rule: "host-write-in-flight", name: "of a source", role: "written", other: "submitted", memory: "pinned", from: 100, n: 1,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 4096, s)
+			p.sync(s)
+			p.here("offence")
+			p.writes(host+100, 1)
+		}},
+	{rule: "host-write-in-flight", name: "of a destination", role: "written", other: "submitted", memory: "registered", n: 8,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.registered(8192), p.dev(4096)
+			p.here("other")
+			p.down(host, dev, 4096, s)
+			p.sync(s)
+			p.here("offence")
+			p.writes(host, 8)
+		}},
+	{rule: "host-write-in-flight", name: "by aclrtMemset", role: "written", other: "submitted", memory: "device", from: 64, n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.down(host, dev, 128, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.Memset(dev+64, 64, 0, 64))
+		}},
+	{rule: "host-write-in-flight", name: "reading a source is fine", // so the twin is the mistake's neighbour
+		role: "written", other: "submitted", memory: "pinned", n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.reads(host, 4096)
+			p.writes(host+64, 64) // not what is copied
+			if !p.fixed {
+				p.here("offence")
+				p.writes(host, 4096)
+			}
+		}},
+	{rule: "stream-race", name: "two writers", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, a)
+			p.sync(a)
+			p.here("offence")
+			p.up(dev, host, 4096, b)
+			p.ok(p.SynchronizeStream(a))
+			p.ok(p.SynchronizeStream(b))
+		}},
+	{rule: "stream-race", name: "rows of one 2-D copy", role: "submitted", other: "submitted", memory: "device", from: 256, n: 64, task: true,
+		run: func(p *program) {
+			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+			p.ok(p.SynchronizeDevice())
+			p.here("other")
+			p.ok(p.Memcpy2dAsync(dev, 256, host, 64, 64, 4, abi.MemcpyHostToDevice, a))
+			p.ok(p.SynchronizeStream(b))
+			row := dev + 256
+			if p.fixed {
+				row += 64 // between two rows
+			}
+			p.here("offence")
+			p.across(dev+2048, row, 64, b)
+			p.ok(p.SynchronizeStream(a))
+			p.ok(p.SynchronizeStream(b))
+		}},
+	{rule: "free-in-flight", name: "device memory", role: "freed", other: "submitted", memory: "device", n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.down(host, dev, 64, s)
+			p.sync(s)
+			p.gone(dev)
+			p.here("offence")
+			p.ok(p.Free(dev))
+		}},
+	{rule: "free-in-flight", name: "pinned memory", role: "freed", other: "submitted", memory: "pinned", from: 64, n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host+64, 64, s)
+			p.sync(s)
+			p.gone(host)
+			p.here("offence")
+			p.ok(p.FreeHost(host))
+		}},
+	{rule: "free-in-flight", name: "registered memory", role: "freed", other: "submitted", memory: "registered", n: 64,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.registered(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.gone(host)
+			p.here("offence")
+			p.ok(p.HostUnregister(host))
+		}},
+	{rule: "free-in-flight", name: "what a descriptor leads to", role: "freed", other: "submitted", memory: "device", n: 64,
+		run: func(p *program) {
+			s, desc, src, dst := p.stream(), p.dev(4096), p.dev(4096), p.dev(4096)
+			p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+			p.here("other")
+			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.sync(s)
+			p.gone(src)
+			p.here("offence")
+			p.ok(p.Free(src))
+		}},
+	{rule: "free-in-flight", name: "a stream", role: "freed", other: "submitted",
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.gone(uintptr(s))
+			p.here("offence")
+			p.ok(p.DestroyStream(s))
+		}},
+	{rule: "free-in-flight", name: "a stream, by force", role: "freed", other: "submitted",
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.gone(uintptr(s))
+			p.here("offence")
+			p.ok(p.DestroyStreamForce(s))
+		}},
+	{rule: "free-in-flight", name: "pinned memory that is registered", role: "freed", other: "submitted", memory: "pinned", from: 4096, n: 64,
+		run: func(p *program) {
+			var mapped core.Addr
+			s, host, dev := p.stream(), p.pinned(8192), p.dev(4096)
+			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &mapped))
+			p.here("other")
+			p.up(dev, host+4096, 64, s)
+			p.sync(s)
+			p.ok(p.HostUnregister(host))
+			p.gone(host)
+			p.here("offence")
+			p.ok(p.FreeHost(host))
+		}},
+	{rule: "free-in-flight", name: "a context", role: "freed", other: "submitted", without: "leak",
+		run: func(p *program) {
+			var mine, other, s core.Handle
+			host, dev := p.pinned(4096), p.dev(4096)
+			p.ok(p.GetCurrentContext(&mine))
+			p.ok(p.CreateContext(&other, 0))
+			p.ok(p.CreateStream(&s))
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.DestroyContext(other))
+			p.ok(p.SetCurrentContext(mine))
+		}},
+	{rule: "free-in-flight", name: "a reset", role: "freed", other: "submitted", without: "leak",
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.undo = nil
+			p.here("offence")
+			p.ok(p.ResetDevice(0))
+		}},
+	{rule: "unsynchronised-exit", name: "finalize", role: "ended", other: "submitted", without: "leak",
+		run: func(p *program) {
+			p.ok(p.Init(nil))
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.undo = nil
+			p.here("offence")
+			p.ok(p.Finalize())
+		}},
+	{rule: "unsynchronised-exit", name: "the process ends", role: "ended", other: "submitted", without: "leak",
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			p.lines["offence"] = 0 // it is in no line
+			p.here("other")
+			p.up(dev, host, 64, s)
+			p.sync(s)
+			p.undo, p.ended = nil, true
+			if err := p.rt.Close(); err != nil {
+				p.t.Error(err)
+			}
+		}},
+}
