@@ -1,0 +1,198 @@
+package capitest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
+)
+
+// checkPage is the page about the checker.
+const checkPage = "docs/check.md"
+
+var (
+	checkFence = regexp.MustCompile("(?ms)^```([a-z]+)(?: ([\\w.]+))?\n(.*?)^```$")
+	number     = regexp.MustCompile(`0x[0-9a-f]+`)
+)
+
+// TestCheckPage: what the page shows of a program is in the program, and the reports are what the checker says of it.
+// With ROPEWAY_UPDATE=1 the reports of the page are written anew.
+func TestCheckPage(t *testing.T) {
+	path := filepath.Join(root, checkPage)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	update := os.Getenv("ROPEWAY_UPDATE") != ""
+	fresh := checkFence.ReplaceAllStringFunc(string(text), func(whole string) string {
+		m := checkFence.FindStringSubmatch(whole)
+		language, name, body := m[1], m[2], m[3]
+		if !slices.Contains(checkPrograms(t), name) {
+			return whole
+		}
+		w := readWanted(t, name)
+		if language != "text" {
+			if err := w.excerpt(body); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return whole
+		}
+		shown[w.rule] = true
+		got := w.reportText(t)
+		if got != body && !update {
+			t.Errorf("%s: the page says\n%s\nand the checker\n%s", name, body, got)
+		}
+		return "```text " + name + "\n" + got + "```"
+	})
+	for _, r := range finding.Rules {
+		if !shown[r.Name] || !strings.Contains(string(text), "\n### "+r.Name+"\n") {
+			t.Errorf("the page has no section, or no report, of %s", r.Name)
+		}
+	}
+	if update && !t.Failed() && fresh != string(text) {
+		if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// excerpt tells whether lines stand together in the program, indented alike.
+func (w *wanted) excerpt(body string) error {
+	text, err := os.ReadFile(filepath.Join(checkDir, w.name))
+	if err != nil {
+		return err
+	}
+	all := strings.Split(string(text), "\n")
+	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+	for i := range len(all) - len(lines) + 1 {
+		if sameText(all[i:i+len(lines)], lines) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the page shows lines that are not in the program:\n%s", body)
+}
+
+// sameText compares lines, whose indentation may differ, but by the same for all. Directives of the preprocessor have none.
+func sameText(full, shown []string) bool {
+	indent := ""
+	for i, line := range full {
+		if !strings.HasPrefix(line, "#") && strings.TrimSpace(line) != "" {
+			indent = strings.TrimSuffix(line, strings.TrimLeft(shown[i], " \t"))
+			indent = strings.TrimSuffix(indent, shown[i][:len(shown[i])-len(strings.TrimLeft(shown[i], " \t"))])
+			break
+		}
+	}
+	for i, line := range full {
+		if line != shown[i] && line != indent+shown[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// reportText is what the checker says of the wrong program, without what is another each time and on each machine.
+func (w *wanted) reportText(t *testing.T) string {
+	t.Helper()
+	w.need(t)
+	r, report := check(t, w.options, w.build(t, false)...)
+	if err := w.compare(report); err != nil {
+		t.Fatalf("%s: %v\n%s", w.name, err, r.stderr)
+	}
+	f := report.Findings[0].Finding
+	f.Process, f.Count = 0, w.count
+	tidy(&f.Offence)
+	for i := range f.Others {
+		tidy(&f.Others[i])
+	}
+	text := number.ReplaceAllString(finding.Layout{Width: 110}.Text(&f), "0x…")
+	if w.bytes != nil && w.bytes.length == 0 {
+		text = strings.ReplaceAll(text, fmt.Sprintf(" %d bytes", f.Bytes.Length), " … bytes")
+	}
+	return text
+}
+
+// tidy keeps of a site what is the same everywhere: frames of the programs themselves.
+func tidy(s *finding.Site) {
+	s.Thread = 0
+	s.Stack = slices.DeleteFunc(s.Stack, func(f finding.Frame) bool {
+		return filepath.Base(filepath.Dir(f.File)) != filepath.Base(checkDir)
+	})
+	for i := range s.Stack {
+		s.Stack[i].File, s.Stack[i].Module, s.Stack[i].Inlined = filepath.Base(s.Stack[i].File), "", false
+	}
+}
+
+// TestCheckPageCommands runs the sh blocks of the page in one shell, in their order. Blocks with a file name that is none of the
+// programs are that file, and the lines of a text block without one must have been printed.
+func TestCheckPageCommands(t *testing.T) {
+	testenv.Need(t, "gcc")
+	text, err := os.ReadFile(filepath.Join(root, checkPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Abs(checkDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	w := wanted{name: checkPage, needs: "pytest"}
+	for name, to := range map[string]string{"dist": toolkit(t), "programs": programs, "python3": w.python(t)} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := "set -eu\nexport PYTHONDONTWRITEBYTECODE=1\nmake() { :; }\nPATH=$PWD:$PATH\n"
+	var want []string
+	for _, m := range checkFence.FindAllStringSubmatch(string(text), -1) {
+		switch language, name, body := m[1], m[2], m[3]; {
+		case name != "" && !slices.Contains(checkPrograms(t), name):
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		case language == "sh":
+			script += body
+		case language == "text" && name == "":
+			want = append(want, strings.Split(strings.TrimSpace(body), "\n")...)
+		}
+	}
+	all := command(t, dir, nil, "sh", "-c", script)
+	out := all
+	for _, line := range want {
+		_, after, found := strings.Cut(out, line)
+		if !found {
+			t.Errorf("the commands do not print %q there:\n%s", line, all)
+		}
+		out = after
+	}
+}
+
+// TestCheckPageOptions: the page has all options of the command, and no others.
+func TestCheckPageOptions(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, checkPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit := toolkit(t)
+	help := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "check", "--help")
+	run := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "run", "--help")
+	option := regexp.MustCompile(`--[a-z][a-z-]+`)
+	for _, name := range option.FindAllString(help, -1) {
+		if name != "--help" && !strings.Contains(run, name) && !strings.Contains(string(text), name) && name != "--its-own-flag" {
+			t.Errorf("the page does not tell of %s", name)
+		}
+	}
+	start := strings.Index(string(text), "\n## Options\n")
+	section, _, _ := strings.Cut(string(text)[start+1:], "\n## ")
+	for _, name := range option.FindAllString(section, -1) {
+		if !strings.Contains(help, name) {
+			t.Errorf("the page tells of %s, and there is no such option", name)
+		}
+	}
+}
