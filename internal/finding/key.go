@@ -32,7 +32,7 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	function, _, _ := strings.Cut(s.Call, "(") // arguments are addresses
 	b.WriteString("\n" + s.Role + "\x00" + function)
 	for _, f := range s.Stack {
-		if systemLibrary(f.Module) {
+		if SystemLibrary(f.Module) {
 			// A loop in memcpy is one place, whichever of its instructions met the mistake.
 			b.WriteString("\n\t" + f.Function + "\x00" + filepath.Base(f.Module))
 			continue
@@ -51,8 +51,8 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	}
 }
 
-// systemLibrary tells whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
-func systemLibrary(module string) bool {
+// SystemLibrary tells whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
+func SystemLibrary(module string) bool {
 	for _, name := range [...]string{"libc.so", "libc-", "libstdc++.so", "libm.so", "libgcc_s.so", "ld-linux", "libpthread"} {
 		if strings.HasPrefix(filepath.Base(module), name) {
 			return true
