@@ -31,6 +31,8 @@ type checker interface {
 	Stepped(t Touch)
 	// Window is where pinned memory can lie.
 	Window() (low, high uintptr)
+	// OpenKnown opens all memory that is known to be complete.
+	OpenKnown()
 	// Note tells people what the checker cannot do.
 	Note(text string)
 	// InFlight tells whether work on some of the bytes is not known to be complete.
@@ -209,6 +211,8 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 	case C.ROPEWAY_STEPPED:
 		s := pointer[C.ropeway_touch](a[0])
 		c.Stepped(Touch{uint32(s.what), uint32(s.prot), uintptr(s.page), uint64(s.length), uintptr(s.delta)})
+	case C.ROPEWAY_OPEN_KNOWN:
+		c.OpenKnown()
 	case C.ROPEWAY_END:
 		opening.rt.Ending()
 	case C.ROPEWAY_SPANS:

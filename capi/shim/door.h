@@ -65,6 +65,8 @@ enum {
 	ROPEWAY_FINDINGS,
 	/* () -> the findings so far as a JSON array, for free(). */
 	ROPEWAY_REPORT,
+	/* () -> 0. Opens all memory that is known to be complete: a system call is made whose memory cannot be seen. */
+	ROPEWAY_OPEN_KNOWN,
 	/* () -> 0. Nothing of the program runs any more: what is left is judged, and the report ends. */
 	ROPEWAY_END,
 	ROPEWAY_NUMBERS

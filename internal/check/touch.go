@@ -1,0 +1,226 @@
+package check
+
+import (
+	"fmt"
+
+	"ropeway/internal/core"
+)
+
+// What to do about an access of the host.
+const (
+	notOurs  = iota // it is the program's own fault
+	goOn            // it is open now
+	stepOnce        // it is open for this instruction or system call; then Stepped is called
+)
+
+// Touch is what to do about an access of the host, and with which pages: see ropeway_touch in capi/shim/door.h.
+type Touch = struct {
+	What   uint32
+	Prot   uint32
+	Page   uintptr
+	Length uint64
+	Delta  uintptr // where the engine sees the pages: so much further
+}
+
+// Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where
+// that is not known; then it counts as one byte. by knows the stack.
+func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.Caller, thread uint32) Touch {
+	length := uintptr(max(n, 1))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
+	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	who := origin{thread: thread, site: &site{thread: thread, stack: stack, ignored: ignored(by)}}
+	a, r := c.runAt(addr)
+	if r == nil {
+		if gone := c.findGone(addr); gone != nil {
+			c.report(draft{
+				rule: "use-after-free", role: done(write), offence: who, lo: addr, hi: addr + length, memory: gone,
+				summary: fmt.Sprintf("the host %s %s memory that was freed", does(write), gone.kind()),
+			})
+			return Touch{What: notOurs}
+		}
+		if c.accessible(addr, write) {
+			page := addr &^ (pageBytes - 1)
+			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
+		}
+		return Touch{What: notOurs}
+	}
+	return c.judgeTouch(addr, addr+length, write, who, a, r)
+}
+
+// nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there are none
+// before. It is the border of a page. mu is held.
+func (c *Checker) nextRun(addr, hi uintptr) uintptr {
+	next := (max(hi, addr+1) + pageBytes - 1) &^ (pageBytes - 1)
+	from := addr
+	if a := c.find(addr); a != nil {
+		from = a.start
+	}
+	c.memory.Ascend(from, func(start uintptr, a *allocation) bool {
+		for _, r := range a.runs {
+			if r.lo > addr {
+				next = min(next, r.lo)
+			}
+		}
+		return start < next
+	})
+	return next
+}
+
+// accessible tells whether an access can be tried again: memory that is being registered or unregistered is closed for a
+// moment. mu is held, and released meanwhile.
+func (c *Checker) accessible(addr uintptr, write bool) bool {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return c.guard.Accessible(addr, write)
+}
+
+// judgeTouch is Touch for pages that are known. mu is held.
+func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocation, r *pageRun) Touch {
+	first := r.page(lo)
+	last := r.page(min(hi, r.hi) - 1)
+	most := readOnly // what the access can do with
+	if write {
+		most = open
+	}
+	mistake := c.judgeAccess(who, lo, min(hi, max(a.end(), lo+1)), write)
+	step := false
+	for i := first; i <= last; i++ {
+		if r.state[i] <= most {
+			continue // somebody else has opened it
+		}
+		page := r.lo + uintptr(i)*pageBytes
+		level := c.level(c.knownTo(who), page, page+pageBytes)
+		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(who, page, most)) {
+			level = open
+		}
+		if level > most {
+			step = true
+			level = most
+		}
+		if level == open && !step && c.openAround(r, i) {
+			continue
+		}
+		if !c.protect(r, i, i+1, level) {
+			return Touch{What: notOurs}
+		}
+	}
+	answer := Touch{What: goOn, Page: r.lo + uintptr(first)*pageBytes, Length: uint64(last+1-first) * pageBytes}
+	if step {
+		answer.What = stepOnce
+	}
+	if at, ok := c.guard.EngineView(answer.Page); ok {
+		answer.Delta = at - answer.Page
+	}
+	return answer
+}
+
+// gaveUp counts mistakes on a page; true when there were so many that it is left open.
+func (r *pageRun) gaveUp(page uintptr) bool {
+	if r.mistakes == nil {
+		r.mistakes = map[uintptr]uint8{}
+	}
+	if r.mistakes[page] < patienceN {
+		r.mistakes[page]++
+	}
+	return r.mistakes[page] >= patienceN
+}
+
+// opensFor tells whether a page is to stay open until a function of the program ends: it is closed only because of tasks
+// behind the function, and the function has been stepped through it often enough. mu is held.
+func (c *Checker) opensFor(who origin, page uintptr, most uint8) bool {
+	s := c.serving[who.thread]
+	if s == nil || who.thread == 0 {
+		return false
+	}
+	if s.steps[page]++; s.steps[page] < patienceN {
+		return false
+	}
+	behind := s.q.waiting
+	s.q.waiting = nil // they are ordered behind it
+	level := c.level(c.knownTo(who), page, page+pageBytes)
+	s.q.waiting = behind
+	return level <= most
+}
+
+// reclose closes what was opened for a function that has ended. mu is held.
+func (c *Checker) reclose(s *serving) {
+	for page := range s.steps {
+		c.closeAgain(page)
+	}
+}
+
+// closeAgain makes a page as closed as what is in flight wants it. mu is held.
+func (c *Checker) closeAgain(page uintptr) {
+	if _, r := c.runAt(page); r != nil {
+		i := r.page(page)
+		if level := c.level(*c.known, page, page+pageBytes); r.state[i] < level {
+			c.protect(r, i, i+1, level)
+		}
+	}
+}
+
+// runAt is the allocation and the pages that addr is in, or nil.
+func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
+	a := c.find(addr)
+	if a == nil { // behind the last byte there is still the rest of its page
+		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
+			if addr < (b.end()+pageBytes-1)&^(pageBytes-1) {
+				a = b
+			}
+			return false
+		})
+	}
+	if a == nil {
+		return nil, nil
+	}
+	for _, r := range a.runs {
+		if addr >= r.lo && addr < r.hi {
+			return a, r
+		}
+	}
+	return nil, nil
+}
+
+// Stepped closes again what Touch opened for one step.
+func (c *Checker) Stepped(t Touch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := t.Page; at < t.Page+uintptr(t.Length); at += pageBytes {
+		c.closeAgain(at)
+	}
+}
+
+// Window is where pinned memory lies.
+func (c *Checker) Window() (low, high uintptr) {
+	if c.guard == nil {
+		return 0, 0
+	}
+	return c.guard.Span()
+}
+
+// tellSpans tells the face where faults are ours: pinned memory, registered memory, and more. mu is held.
+func (c *Checker) tellSpans(more span) {
+	if c.face == nil || !c.closing {
+		return
+	}
+	var all spans
+	if lo, hi := c.guard.Span(); lo < hi {
+		all.add(lo, hi)
+	}
+	if more.lo < more.hi {
+		all.add(more.lo, more.hi)
+	}
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		if a.what == core.RegisteredMemory {
+			all.add(a.start, a.end())
+		}
+		return true
+	})
+	pairs := make([]uint64, 0, 2*len(all))
+	for _, s := range all {
+		pairs = append(pairs, uint64(s.lo), uint64(s.hi))
+	}
+	c.face.SetSpans(pairs)
+}
