@@ -8,8 +8,10 @@
 #define _GNU_SOURCE
 #include "checker.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +28,7 @@ static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;  /* guards the writin
 static struct self *unused;
 static pthread_key_t key; /* tells when a thread ends */
 static int have_key;
-static pthread_once_t introduced = PTHREAD_ONCE_INIT;
+static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
 
 int check_forked(void)
 {
@@ -46,8 +48,7 @@ struct self *check_self(void)
 	return self = s;
 }
 
-/* The calling thread, outside of signal handlers. */
-static struct self *known(void)
+struct self *check_known(void)
 {
 	if (LIKELY(self && self->known))
 		return self;
@@ -63,6 +64,7 @@ static struct self *known(void)
 			s->spare = was.spare;
 			s->lent = was.lent;
 			s->slot = was.slot;
+			s->entered = 1; /* as its last owner had, of whom the core may still know */
 			s->call.function = ROPEWAY_NO_CALL;
 			s->call.thread = (uint32_t)syscall(SYS_gettid);
 			self = s;
@@ -84,6 +86,12 @@ static void ends(void *object)
 		return;
 	}
 	self = NULL;
+	if (!s->entered) { /* nobody else knows it */
+		if (s->spare)
+			munmap(s->spare, CHECK_SPARE);
+		munmap(s, sizeof *s); /* but not a signal stack: it is in force */
+		return;
+	}
 	pthread_mutex_lock(&threads);
 	s->next = unused;
 	unused = s;
@@ -92,10 +100,24 @@ static void ends(void *object)
 
 static const ropeway_checker checker_calls;
 
+static const char *other_tool; /* which handles signals in its own way; NULL for none. Set by preparing */
+
+/* A core that knows nothing of us closes no memory. */
 static void introduce(void)
 {
 	uint64_t a[] = {(uintptr_t)&checker_calls};
-	check_core(ROPEWAY_CHECKER, NULL, a);
+	if (!other_tool)
+		check_core(ROPEWAY_CHECKER, NULL, a);
+}
+
+static void excuse(void)
+{
+	char text[200];
+	if (!other_tool)
+		return;
+	snprintf(text, sizeof text, "the program runs under %s: accesses of the host cannot be watched, and the sources of copies are compared with a snapshot instead",
+		 other_tool);
+	check_note(text);
 }
 
 static uint64_t enter(ropeway_thread thread, uint64_t *slots)
@@ -103,8 +125,11 @@ static uint64_t enter(ropeway_thread thread, uint64_t *slots)
 	pthread_once(&introduced, introduce);
 	uint64_t entered = check_core(ROPEWAY_ENTER, thread, slots);
 	if (entered) {
-		uint64_t a[] = {(uintptr_t)&known()->call};
+		struct self *me = check_known();
+		uint64_t a[] = {(uintptr_t)&me->call};
+		me->entered = 1;
 		check_core(ROPEWAY_WATCH, (ropeway_thread)(uintptr_t)entered, a);
+		pthread_once(&excused, excuse);
 	}
 	return entered;
 }
@@ -116,7 +141,7 @@ static uint64_t asked(uint32_t function, ropeway_thread thread, uint64_t *slots)
 	case ROPEWAY_ENTER:
 		return enter(thread, slots);
 	case ROPEWAY_IGNORE:
-		known()->call.ignored += (uint32_t)slots[0];
+		check_known()->call.ignored += (uint32_t)slots[0];
 		return 0;
 	}
 	return check_core(function, thread, slots);
@@ -128,8 +153,9 @@ static uint64_t watched(uint32_t function, ropeway_thread thread, uint64_t *slot
 	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
 		return asked(function, thread, slots);
 	int error = errno;
-	struct self *me = known();
-	me->judged = 0; /* the program may have jumped out of a system call, or of a step */
+	struct self *me = check_known();
+	me->entered = 1;
+	me->judged = me->asking = 0; /* the program may have jumped out of a system call, or of a step */
 	if (UNLIKELY(me->steps))
 		check_close_steps(me);
 	ropeway_call *c = &me->call, outer;
@@ -159,6 +185,11 @@ void ropeway_check_prepare(void)
 	check_stack_prepare();
 	check_signals_prepare();
 	check_libc_prepare();
+	const char *preloaded = getenv("LD_PRELOAD");
+	if (dlsym(RTLD_DEFAULT, "__tsan_init"))
+		other_tool = "ThreadSanitizer";
+	else if (preloaded && strstr(preloaded, "/vgpreload"))
+		other_tool = "valgrind";
 }
 
 /* In the child of a fork: locks that a thread of the parent may have held. */
@@ -180,7 +211,8 @@ ropeway_door ropeway_check_attach(ropeway_door core)
 	check_core = core;
 	have_key = pthread_key_create(&key, ends) == 0;
 	pthread_atfork(NULL, NULL, in_child);
-	check_take_signals();
+	if (!other_tool)
+		check_take_signals();
 	return watched;
 }
 
@@ -229,7 +261,7 @@ int ropeway_check_on(void)
 EXPORT ropeway_call *ropeway_check_record(void);
 ropeway_call *ropeway_check_record(void)
 {
-	return &known()->call;
+	return &check_known()->call;
 }
 
 EXPORT void ropeway_check_frames_by(void (*frames)(ropeway_call *));

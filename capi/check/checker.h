@@ -14,6 +14,7 @@
  *	strings.c    rep movs and rep stos, which would trap for every element (x86-64)
  *	system.c     system calls on closed memory
  *	vectored.c   those that take several pieces
+ *	submitted.c  those after which the kernel touches memory by itself
  *	handlers.c   the program's own handlers and masks
  *	fork.c       a child that uses the API after a fork
  */
@@ -35,11 +36,14 @@
 /* A gather of 16 elements, each on the border of two pages, opens this many for one instruction. */
 enum { STEPS = 32 };
 
+enum { CHECK_SPARE = 256 << 10 }; /* size of a spare stack */
+
 /* A thread of the program. Only the thread itself touches it, but the core reads call while the thread is inside. */
 struct self {
 	ropeway_call call;
 	struct self *next;   /* of those that wait for a new thread */
 	int known;           /* pthread will tell when the thread ends */
+	int entered;         /* it has called the API */
 	int rounds;          /* of destructors that the ending thread has gone through */
 	void *spare;         /* a stack for when the thread's own has no room; NULL before it is needed */
 	void *lent;          /* an alternate stack, after the program took its own away; likewise */
@@ -48,6 +52,7 @@ struct self {
 	uintptr_t waited;    /* where the core met closed memory last */
 	uintptr_t scanned[2]; /* where a function of libc that looks for something met it first in its block; 0 for nowhere */
 	int judged;          /* in a system call whose buffers the core has been asked about */
+	int asking;          /* it is in the core, about an access */
 	int traced;          /* it was stepped at least once */
 	uint32_t *slot;      /* arm64: where it makes single instructions; NULL before it is needed */
 	uintptr_t left;      /* and where that instruction really is */
@@ -57,6 +62,7 @@ struct self {
 
 /* The record of the calling thread, made at its first call. Safe in a signal handler. Never NULL. */
 struct self *check_self(void);
+struct self *check_known(void); /* the same outside of signal handlers: it is given back when the thread ends */
 
 /* attach.c. The core's door; NULL before it is attached. home is the process it is in: a forked child has none. */
 extern ropeway_door check_core;
@@ -96,6 +102,7 @@ int check_ours(uintptr_t address); /* whether a return address is in one of our 
  */
 typedef void (*handler)(int signal, siginfo_t *info, void *context);
 int check_readable(uintptr_t page); /* whether a page is there */
+int check_on_stack(const stack_t *stack, uintptr_t address); /* whether an address is on an alternate stack */
 void check_redirect(int signal, siginfo_t *info, void *context, handler function);
 
 /* fault.c */

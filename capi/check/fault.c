@@ -5,8 +5,9 @@
  * The core opens the memory, for good or for one instruction. In the second case the thread goes on with the trap flag set,
  * and the trap after that instruction closes the memory again; arm64 has no such flag and does it otherwise.
  *
- * Three are not asked about: accesses of the core itself, which follows pointers of the program (the page is opened); a forked
- * child, which has no core (likewise); and faults elsewhere, which are the program's or the Go runtime's.
+ * Not asked about are: accesses of the core itself, which follows pointers of the program (the page is opened); those of a
+ * forked child, which has no core, and of a handler that interrupted the core (likewise); and faults elsewhere, which are
+ * the program's or the Go runtime's.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -28,6 +29,11 @@ enum { TRAP = 0x100, WRITES = 2 };
 static uintptr_t instruction_of(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
+}
+
+static uintptr_t stack_of(const ucontext_t *c)
+{
+	return (uintptr_t)c->uc_mcontext.gregs[REG_RSP];
 }
 
 static int is_write(const ucontext_t *c)
@@ -67,6 +73,11 @@ enum { ESR = 0x45535201, WRITES = 1 << 6, CACHE = 1 << 8 };
 static uintptr_t instruction_of(const ucontext_t *c)
 {
 	return c->uc_mcontext.pc;
+}
+
+static uintptr_t stack_of(const ucontext_t *c)
+{
+	return c->uc_mcontext.sp;
 }
 
 /* By the instruction itself: loads and stores tell which they are. Atomic ones do both. */
@@ -176,13 +187,19 @@ void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruct
 	check_frames(&access);
 	memset(answer, 0, sizeof *answer);
 	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)answer};
+	struct self *asker = check_self();
+	asker->asking++;
 	check_core(ROPEWAY_TOUCH, NULL, a);
+	asker->asking--;
 }
 
 void check_stepped(const ropeway_touch *answer)
 {
 	uint64_t a[] = {(uintptr_t)answer};
+	struct self *me = check_self();
+	me->asking++;
 	check_core(ROPEWAY_STEPPED, NULL, a);
+	me->asking--;
 }
 
 int check_open(uintptr_t address, size_t length, int write, struct opened *o)
@@ -276,7 +293,7 @@ static uintptr_t judged_at(struct self *me, const ucontext_t *c, uintptr_t addre
 static void touched(int signal, siginfo_t *info, void *context)
 {
 	ucontext_t *c = context;
-	struct self *me = check_self();
+	struct self *me = check_known();
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct repeat r = check_repeat(c);
 	ropeway_touch answer;
@@ -317,6 +334,17 @@ static int waits(struct self *me, uintptr_t address, const ucontext_t *c)
 	return 1;
 }
 
+/*
+ * Whether the core cannot be asked: the thread was in it when a signal came, and a handler of the program runs, on the
+ * alternate stack that threads in the core have. Functions that the core calls in order run on the thread's own.
+ */
+static int interrupts_core(const struct self *me, const ucontext_t *c)
+{
+	if (me->asking)
+		return 1;
+	return (me->call.function != ROPEWAY_NO_CALL || !me->entered) && check_on_stack(&c->uc_stack, stack_of(c));
+}
+
 void check_on_fault(int signal, siginfo_t *info, void *context)
 {
 	uintptr_t address = (uintptr_t)info->si_addr;
@@ -325,7 +353,7 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 		struct self *me = check_self();
 		uintptr_t passed = me->passed, instruction = instruction_of(context);
 		me->passed = 0;
-		if (check_forked() || check_in(check_core_text, instruction)) {
+		if (check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context)) {
 			int again = waits(me, address, context) || check_open_here(address, 1);
 			errno = error;
 			if (again)

@@ -105,9 +105,11 @@ EXPORT int sigaction(int signal, const struct sigaction *action, struct sigactio
 	struct sigaction in, out;
 	if (action)
 		in = *action;
-	if (i < 0) { /* handlers of other signals touch closed memory too */
+	if (i < 0) { /* handlers of other signals touch closed memory too, also where they interrupt the core */
 		for (int j = 0; action && j < TAKEN; j++)
 			sigdelset(&in.sa_mask, taken[j].signal);
+		if (action && atomic_load(&attached))
+			in.sa_flags |= SA_ONSTACK;
 		return real_sigaction(signal, action ? &in : NULL, old);
 	}
 	uint64_t mask = hold();
@@ -166,7 +168,11 @@ static sighandler_t set(int signal, sighandler_t function, int flags)
 static sighandler_t libc(const char *name, int signal, sighandler_t function)
 {
 	sighandler_t (*next)(int, sighandler_t) = (sighandler_t(*)(int, sighandler_t))(uintptr_t)dlsym(RTLD_NEXT, name);
-	return next(signal, function);
+	sighandler_t old = next(signal, function);
+	struct sigaction now;
+	if (old != SIG_ERR && atomic_load(&attached) && real_sigaction(signal, NULL, &now) == 0)
+		sigaction(signal, &now, NULL); /* with what it needs here */
+	return old;
 }
 
 #define SETTER(name, flags) \

@@ -21,7 +21,7 @@
 
 enum {
 	ROOM = 64 << 10,   /* what a call into the core needs of the stack, and what an interpreter may */
-	SPARE = 256 << 10, /* size of a spare stack */
+	SPARE = CHECK_SPARE,
 	PAGE = 4096,
 };
 
@@ -63,7 +63,7 @@ static uintptr_t spare(struct self *me)
 	return (uintptr_t)me->spare + SPARE;
 }
 
-static int on(const stack_t *stack, uintptr_t address)
+int check_on_stack(const stack_t *stack, uintptr_t address)
 {
 	return !(stack->ss_flags & SS_DISABLE) && address - (uintptr_t)stack->ss_sp < stack->ss_size;
 }
@@ -75,9 +75,9 @@ static uintptr_t base_for(const ucontext_t *context, uintptr_t sp)
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0), base;
 	if (me->spare && sp - (uintptr_t)me->spare < SPARE)
 		return sp - 128; /* interrupted on the spare stack itself */
-	if (!on(&context->uc_stack, here))
+	if (!check_on_stack(&context->uc_stack, here))
 		base = here - PAGE; /* the kernel's frame and ours lie on the interrupted stack, above */
-	else if (on(&context->uc_stack, sp))
+	else if (check_on_stack(&context->uc_stack, sp))
 		return spare(me);
 	else
 		base = sp - 128; /* what a function may use below its stack pointer */

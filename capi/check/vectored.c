@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -183,6 +184,65 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	NEXT(sendmsg);
 	WATCHED(message ? message->msg_iov : NULL, message ? (int)message->msg_iovlen : 0, 0, next(fd, message, flags));
+}
+
+EXPORT ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags)
+{
+	NEXT(preadv2);
+	WATCHED(v, n, 1, next(fd, v, n, at, flags));
+}
+
+EXPORT ssize_t preadv64v2(int fd, const struct iovec *v, int n, off64_t at, int flags)
+{
+	NEXT(preadv64v2);
+	WATCHED(v, n, 1, next(fd, v, n, at, flags));
+}
+
+EXPORT ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags)
+{
+	NEXT(pwritev2);
+	WATCHED(v, n, 0, next(fd, v, n, at, flags));
+}
+
+EXPORT ssize_t pwritev64v2(int fd, const struct iovec *v, int n, off64_t at, int flags)
+{
+	NEXT(pwritev64v2);
+	WATCHED(v, n, 0, next(fd, v, n, at, flags));
+}
+
+EXPORT ssize_t vmsplice(int fd, const struct iovec *v, size_t n, unsigned flags)
+{
+	NEXT(vmsplice);
+	WATCHED(v, (int)n, 0, next(fd, v, n, flags));
+}
+
+/* Several messages: the pieces of each are opened, as far as there is room to remember them. */
+#define MESSAGES(name, writes, call) \
+	NEXT(name); \
+	struct opened o = {0}; \
+	int watched = 0, error = errno; \
+	for (unsigned i = 0; check_core && messages && i < n; i++) { \
+		const struct msghdr *m = &messages[i].msg_hdr; \
+		if (any(m->msg_iov, (int)m->msg_iovlen)) \
+			watched |= open_all(m->msg_iov, (int)m->msg_iovlen, writes, &o); \
+	} \
+	errno = error; \
+	int result = call; \
+	if (watched) { \
+		error = errno; \
+		check_close(&o); \
+		errno = error; \
+	} \
+	return result
+
+EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags, struct timespec *limit)
+{
+	MESSAGES(recvmmsg, 1, next(fd, messages, n, flags, limit));
+}
+
+EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
+{
+	MESSAGES(sendmmsg, 0, next(fd, messages, n, flags));
 }
 
 /* Between processes: of the pieces here. Those there are another process's, or ours by their addresses. */
