@@ -29,7 +29,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-check test-python check bench bench-c bench-check bench-python microbench fuzz soak clean
+.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-python microbench fuzz ptx soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -119,6 +119,20 @@ test-arm64: ## run the tests of the core and the software device for arm64, in q
 	$(needgo)
 	$(call need,qemu-aarch64,qemu,qemu-user)
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
+
+test-gpu: ## build bin/gpu/cuda.test, the tests and benchmarks of the cuda driver for a machine with a GPU and no Go
+	$(needgo)
+	@mkdir -p bin/gpu
+	CGO_ENABLED=0 $(GO) test -c -o bin/gpu/cuda.test ./internal/driver/cuda
+	@echo "there: bin/gpu/cuda.test -test.v -test.run 'TestConformance|TestBatches'; -test.run XXX -test.bench . measures"
+
+ptx: ## make the GPU kernels' PTX again, where nvcc is
+	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
+	internal/driver/cuda/kernels/ptx.sh
+
+bench-cuda: ## verify and measure the GPU kernels against CUDA itself (needs nvcc and a GPU)
+	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
+	bench/cuda/run.sh
 
 check: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 

@@ -25,7 +25,7 @@ func TestEnvironment(t *testing.T) {
 		{"two bad values", []string{"ROPEWAY_DEVICES=many", "ROPEWAY_DEVICE_MEMORY=-1"}, []string{"set 100000"},
 			[]string{"ROPEWAY_DEVICES=", "ROPEWAY_DEVICE_MEMORY="}, ""},
 		{"bad launch blocking", []string{"ASCEND_LAUNCH_BLOCKING=yes"}, []string{"set 100000"}, []string{"ASCEND_LAUNCH_BLOCKING="}, ""},
-		{"a driver that is not built", []string{"ROPEWAY_DRIVER=cuda"}, []string{"set 207000"}, []string{"ROPEWAY_DRIVER="}, ""},
+		{"a driver that is not built", []string{"ROPEWAY_DRIVER=ascend"}, []string{"set 207000"}, []string{"ROPEWAY_DRIVER="}, ""},
 		{"no devices", []string{"ROPEWAY_DEVICES=0"}, []string{"init 0", "count 207004"}, nil, "refused: "},
 		{"devices and memory", []string{"ROPEWAY_DEVICES=3", "ROPEWAY_DEVICE_MEMORY=1G"}, []string{"count 0 3", "at most 1 GiB: 1"}, nil, ""},
 		{"visible devices", []string{"ASCEND_RT_VISIBLE_DEVICES=2,5,x,6"}, []string{"count 0 2"}, []string{"ASCEND_RT_VISIBLE_DEVICES"}, ""},

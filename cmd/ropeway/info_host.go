@@ -65,9 +65,13 @@ type driverInfo struct {
 }
 
 func drivers() []driverInfo {
+	gpus, err := setup.GPUs()
+	if err != nil {
+		gpus = err.Error()
+	}
 	return []driverInfo{
 		{"soft", true, "software devices in the memory of this machine"},
-		{"cuda", false, "NVIDIA GPUs: not built yet"},
+		{"cuda", err == nil, "NVIDIA GPUs: " + gpus},
 		{"ascend", false, "Ascend NPUs: not built yet"},
 	}
 }
@@ -85,7 +89,7 @@ var variables = []struct{ name, about string }{
 	{setup.EnvForm, "EP, a card, or RC, stand-alone (EP)"},
 	{setup.EnvDevices, "how many devices there are, 0 to 64 (8)"},
 	{setup.EnvDeviceMemory, "size of each device, like 8GiB (64GiB)"},
-	{setup.EnvDriver, "what devices run on (soft)"},
+	{setup.EnvDriver, "what devices run on: soft or cuda (soft)"},
 	{homeVariable, "toolkit of ropeway run, where it is in none itself"},
 	{setup.EnvVisible, "devices that a program sees, like 0,2 (all)"},
 	{setup.EnvBlocking, "1: asynchronous calls wait for their work (0)"},

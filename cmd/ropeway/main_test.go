@@ -136,7 +136,7 @@ func TestUsage(t *testing.T) {
 		{"run --devices x env", `--devices="x" is refused`},
 		{"run --device-memory 8XB env", `--device-memory="8XB" is refused: size "8XB": unit "XB"`},
 		{"run --device-memory 1K env", "a device has at least 64M"},
-		{"run --driver cuda env", `--driver="cuda" is refused: this driver is not built yet`},
+		{"run --driver ascend env", `--driver="ascend" is refused: this driver is not built yet`},
 		{"run --driver x env", "there is no such driver"},
 		{"run --visible 2,1 env", `--visible="2,1" is refused: it takes ascending numbers from 0 to 7`},
 		{"run --devices 2 --visible 2 env", "from 0 to 1 with commas"},

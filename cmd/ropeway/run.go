@@ -30,7 +30,7 @@ var runFlags = []struct {
 	{"form", setup.EnvForm, "`form`: EP, a card, or RC, stand-alone", []string{"EP", "RC"}},
 	{"devices", setup.EnvDevices, "how `many` devices there are", nil},
 	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M", []string{"1GiB", "8GiB", "64GiB"}},
-	{"driver", setup.EnvDriver, "`driver`: soft", []string{"soft"}},
+	{"driver", setup.EnvDriver, "`driver`: soft or cuda", []string{"soft", "cuda"}},
 	{"visible", setup.EnvVisible, "`list` of the devices the program sees, like 0,2", nil},
 }
 

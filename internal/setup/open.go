@@ -9,11 +9,15 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda"
 	"ropeway/internal/driver/soft"
 )
 
-// softDriver is the name of the software device.
-const softDriver = "soft"
+// The names of drivers.
+const (
+	softDriver = "soft" // the software device
+	cudaDriver = "cuda" // NVIDIA GPUs
+)
 
 // Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
 // that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The error is
@@ -58,9 +62,40 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 }
 
 func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
-	if s.Driver != softDriver {
-		return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
+	switch s.Driver {
+	case softDriver:
+		return s.openSoft(say)
+	case cudaDriver:
+		return s.openCUDA(say)
 	}
+	return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
+}
+
+// openCUDA opens the GPUs of the machine, or the first of them if fewer are wanted.
+func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
+	if s.Product.RC {
+		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
+	}
+	d, err := cuda.New(cuda.Options{Devices: s.Devices, Warn: say})
+	if err != nil {
+		return nil, err
+	}
+	if s.Devices > d.Devices() && s.Devices != DefaultDevices {
+		say(fmt.Sprintf("%d devices were asked for, and there are GPUs for no more than %d", s.Devices, d.Devices()))
+	}
+	if s.DeviceMemory != 0 {
+		say(EnvDeviceMemory + " is ignored: a GPU has the memory it has")
+	}
+	if s.Devices == 0 {
+		return noDevices{d}, nil
+	}
+	return d, nil
+}
+
+// GPUs says in one line which GPUs the driver cuda finds, or why it finds none.
+func GPUs() (string, error) { return cuda.About() }
+
+func (s Settings) openSoft(say func(string)) (driver.Driver, error) {
 	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil}
 	if s.Devices != 0 {
 		return soft.New(o)

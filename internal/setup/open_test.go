@@ -188,7 +188,7 @@ func TestOpenErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Driver = "cuda"
+	s.Driver = "ascend"
 	if _, err := s.Open(nil); !errors.Is(err, abi.ErrRTFeatureNotSupport) {
 		t.Errorf("got %v", err)
 	}

@@ -39,9 +39,9 @@ const (
 // Settings say what to open. Read makes them; whoever opens may change them before.
 type Settings struct {
 	Product      *product.Product
-	Devices      int     // 0 is a machine without devices
+	Devices      int     // 0 is a machine without devices; GPUs there are no more than there are
 	DeviceMemory uint64  // bytes of each device; 0 is the driver's default
-	Driver       string  // "soft" is the only one so far
+	Driver       string  // "soft" or "cuda"
 	Visible      *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
 	Log          LogSettings
@@ -164,10 +164,12 @@ func (r *reader) driver() string {
 	switch name := strings.ToLower(v); name {
 	case "", softDriver:
 		return softDriver
-	case "cuda", "ascend":
-		r.refuse(abi.ErrRTFeatureNotSupport, EnvDriver, v, "this driver is not built yet; it takes soft")
+	case cudaDriver:
+		return cudaDriver
+	case "ascend":
+		r.refuse(abi.ErrRTFeatureNotSupport, EnvDriver, v, "this driver is not built yet; it takes soft or cuda")
 	default:
-		r.refuse(abi.ErrInvalidParam, EnvDriver, v, "there is no such driver; it takes soft")
+		r.refuse(abi.ErrInvalidParam, EnvDriver, v, "there is no such driver; it takes soft or cuda")
 	}
 	return ""
 }

@@ -56,6 +56,7 @@ func TestReadGoodValues(t *testing.T) {
 		{"ROPEWAY_DEVICE_MEMORY=2gib", func(s Settings) any { return s.DeviceMemory }, uint64(2 << 30)},
 		{"ROPEWAY_DRIVER=soft", func(s Settings) any { return s.Driver }, "soft"},
 		{"ROPEWAY_DRIVER=Soft", func(s Settings) any { return s.Driver }, "soft"},
+		{"ROPEWAY_DRIVER=CUDA", func(s Settings) any { return s.Driver }, "cuda"},
 		{"ASCEND_RT_VISIBLE_DEVICES=1,3", func(s Settings) any { return *s.Visible }, "1,3"},
 		{"ASCEND_RT_VISIBLE_DEVICES=", func(s Settings) any { return *s.Visible }, ""},
 		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"}, // judged when the devices are known
@@ -108,7 +109,6 @@ func TestReadRefuses(t *testing.T) {
 		{"ROPEWAY_DEVICE_MEMORY=0", "at least 64M", abi.ErrInvalidParam},
 		{"ROPEWAY_DEVICE_MEMORY=67108863", "at least 64M", abi.ErrInvalidParam},
 		{"ROPEWAY_DRIVER=hard", "takes soft", abi.ErrInvalidParam},
-		{"ROPEWAY_DRIVER=cuda", "not built yet", abi.ErrRTFeatureNotSupport},
 		{"ROPEWAY_DRIVER=ascend", "not built yet", abi.ErrRTFeatureNotSupport},
 		{"ASCEND_LAUNCH_BLOCKING=2", "0 or 1", abi.ErrInvalidParam},
 		{"ASCEND_LAUNCH_BLOCKING=true", "0 or 1", abi.ErrInvalidParam},
@@ -160,7 +160,7 @@ func TestReadNotes(t *testing.T) {
 // TestReadTellsEverything: all bad values are in one error, a line each, and the first decides on the code.
 func TestReadTellsEverything(t *testing.T) {
 	_, err := Read(environment("ROPEWAY_PRODUCT=A9", "ROPEWAY_FORM=XP", "ROPEWAY_DEVICES=x", "ROPEWAY_DEVICE_MEMORY=x",
-		"ROPEWAY_DRIVER=cuda", "ASCEND_LAUNCH_BLOCKING=x", "ASCEND_GLOBAL_LOG_LEVEL=x"))
+		"ROPEWAY_DRIVER=ascend", "ASCEND_LAUNCH_BLOCKING=x", "ASCEND_GLOBAL_LOG_LEVEL=x"))
 	var e *Error
 	if !errors.As(err, &e) || e.Code != abi.ErrInvalidParam {
 		t.Fatalf("got %v", err)

@@ -283,17 +283,13 @@ func (d *Driver) Close() error {
 		errs = append(errs, arena.Unreserve(d.base, uint64(len(d.windows))<<d.shift))
 		d.base = 0
 	}
-	for _, block := range d.hosts.byHost.load() {
-		for _, s := range block {
-			errs = append(errs, s.reg.giveBack())
-		}
+	for s := range d.hosts.byHost.All() {
+		errs = append(errs, s.Of.giveBack())
 	}
-	for _, block := range d.hosts.byAlias.load() {
-		for _, s := range block {
-			errs = append(errs, arena.Unreserve(s.start, aliasBytes(s.reg.size)))
-		}
+	for s := range d.hosts.byAlias.All() {
+		errs = append(errs, arena.Unreserve(s.Start, aliasBytes(s.Size)))
 	}
-	d.hosts.byAlias.blocks.Store(nil)
-	d.hosts.byHost.blocks.Store(nil)
+	d.hosts.byAlias.Clear()
+	d.hosts.byHost.Clear()
 	return errors.Join(errs...)
 }

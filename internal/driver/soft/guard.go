@@ -94,11 +94,11 @@ func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
 		}
 		return a.Protect(lo, hi, readWrite&mask)
 	}
-	s := d.hosts.byHost.find(lo)
-	if s == nil || s.reg.second == nil || lo%pageSize != 0 || hi%pageSize != 0 {
+	s := d.hosts.byHost.Find(lo)
+	if s == nil || s.Of.second == nil || lo%pageSize != 0 || hi%pageSize != 0 {
 		return fmt.Errorf("%w: %#x to %#x cannot be closed", driver.ErrNotRegister, lo, hi)
 	}
-	p := s.reg.second.next(lo)
+	p := s.Of.second.next(lo)
 	if p == nil || lo < p.lo || hi > p.hi {
 		return fmt.Errorf("%w: %#x to %#x have no second view", driver.ErrNotRegister, lo, hi)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
 )
 
 // registration is host memory of the program that the device may use.
@@ -46,21 +47,21 @@ func (r *registration) engine(addr uintptr) uintptr {
 // hostRanges holds what is registered. A mapped range is known under two addresses: the program's own, and a device
 // address that faults when the host touches it, as it would on hardware.
 type hostRanges struct {
-	byHost, byAlias ranges
+	byHost, byAlias ranges.Set[*registration]
 
 	mu     sync.Mutex // held by writers
 	lastID uint64     // guarded by mu
 }
 
 func (h *hostRanges) find(addr uintptr) (*registration, bool) {
-	s := h.byHost.find(addr)
+	s := h.byHost.Find(addr)
 	if s == nil {
-		s = h.byAlias.find(addr)
+		s = h.byAlias.Find(addr)
 	}
 	if s == nil {
 		return nil, false
 	}
-	return s.reg, true
+	return s.Of, true
 }
 
 // Register implements driver.Driver.
@@ -71,14 +72,8 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clash := h.byHost.find(addr)
-	if clash == nil {
-		if s := h.byHost.after(addr); s != nil && s.start < addr+uintptr(n) {
-			clash = s
-		}
-	}
-	if clash != nil {
-		return 0, fmt.Errorf("%w: %d bytes at %#x", driver.ErrOverlap, clash.reg.size, clash.reg.start)
+	if clash := h.byHost.Overlap(addr, n); clash != nil {
+		return 0, fmt.Errorf("%w: %d bytes at %#x", driver.ErrOverlap, clash.Size, clash.Start)
 	}
 	h.lastID++
 	r := &registration{start: addr, size: n, device: int32(device), id: registeredID | h.lastID}
@@ -93,9 +88,9 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 		r.second = double(addr, addr+uintptr(n))
 	}
 	if mapped {
-		h.byAlias.insert(&span{r.alias, r})
+		h.byAlias.Insert(&ranges.Span[*registration]{Start: r.alias, Size: n, Of: r})
 	}
-	h.byHost.insert(&span{addr, r})
+	h.byHost.Insert(&ranges.Span[*registration]{Start: addr, Size: n, Of: r})
 	return r.alias, nil
 }
 
@@ -106,29 +101,29 @@ func (d *Driver) Unregister(addr uintptr) error {
 	defer h.mu.Unlock()
 	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
-	s := h.byHost.find(addr)
-	if s == nil || s.start != addr {
+	s := h.byHost.Find(addr)
+	if s == nil || s.Start != addr {
 		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
 	}
-	h.byHost.remove(s)
+	h.byHost.Remove(s)
 	var err error
-	if a := s.reg.alias; a != 0 {
-		h.byAlias.remove(h.byAlias.find(a))
-		err = arena.Unreserve(a, aliasBytes(s.reg.size))
+	if a := s.Of.alias; a != 0 {
+		h.byAlias.Remove(h.byAlias.Find(a))
+		err = arena.Unreserve(a, aliasBytes(s.Of.size))
 	}
-	if err := s.reg.giveBack(); err != nil { // the bytes are there, and that is all the program asks for
-		d.warn(fmt.Sprintf("%d registered bytes at %#x stay shared with child processes: %v", s.reg.size, addr, err))
+	if err := s.Of.giveBack(); err != nil { // the bytes are there, and that is all the program asks for
+		d.warn(fmt.Sprintf("%d registered bytes at %#x stay shared with child processes: %v", s.Of.size, addr, err))
 	}
 	return err
 }
 
 // Mapped implements driver.Driver.
 func (d *Driver) Mapped(addr uintptr) (uintptr, error) {
-	s := d.hosts.byHost.find(addr)
-	if s == nil || s.reg.alias == 0 {
+	s := d.hosts.byHost.Find(addr)
+	if s == nil || s.Of.alias == 0 {
 		return 0, fmt.Errorf("%w: %#x is not registered as mapped", driver.ErrNotRegister, addr)
 	}
-	return s.reg.alias + (addr - s.reg.start), nil
+	return s.Of.alias + (addr - s.Of.start), nil
 }
 
 // AllocHost implements driver.Driver.

@@ -30,8 +30,8 @@ func (d *Driver) stretch(addr uintptr, n uint64) uint64 {
 		}
 		return min(n, uint64(p.hi-host))
 	}
-	if s := d.hosts.byHost.after(addr); s != nil {
-		return min(n, uint64(s.start-addr))
+	if s := d.hosts.byHost.After(addr); s != nil {
+		return min(n, uint64(s.Start-addr))
 	}
 	return n
 }

@@ -47,7 +47,7 @@ func TestPiecesModel(t *testing.T) {
 			if onDevice {
 				return far + uintptr(off), b
 			}
-			if r := d.hosts.byHost.find(base + start); off >= uint64(start) && off+n <= uint64(start)+r.reg.size && rapid.Bool().Draw(t, "alias") {
+			if r := d.hosts.byHost.Find(base + start); off >= uint64(start) && off+n <= uint64(start)+r.Size && rapid.Bool().Draw(t, "alias") {
 				return alias + uintptr(off) - start, b
 			}
 			return base + uintptr(off), b

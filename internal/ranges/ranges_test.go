@@ -1,4 +1,4 @@
-package soft
+package ranges
 
 import (
 	"math/rand/v2"
@@ -13,17 +13,17 @@ import (
 func TestRangesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const space = 4000
-		var r ranges
-		owner := make([]*span, space) // by address
-		var live []*span
+		var r Set[int]
+		owner := make([]*Span[int], space) // by address
+		var live []*Span[int]
 		insert := func(start, size int) {
 			for a := start; a < start+size; a++ {
 				if owner[a] != nil {
 					return
 				}
 			}
-			s := &span{uintptr(start), &registration{start: uintptr(start), size: uint64(size)}}
-			r.insert(s)
+			s := &Span[int]{Start: uintptr(start), Size: uint64(size)}
+			r.Insert(s)
 			live = append(live, s)
 			for a := start; a < start+size; a++ {
 				owner[a] = s
@@ -31,10 +31,10 @@ func TestRangesModel(t *testing.T) {
 		}
 		remove := func(i int) {
 			s := live[i]
-			r.remove(s)
+			r.Remove(s)
 			live[i] = live[len(live)-1]
 			live = live[:len(live)-1]
-			for a := s.start; a < s.start+uintptr(s.reg.size); a++ {
+			for a := s.Start; a < s.Start+uintptr(s.Size); a++ {
 				owner[a] = nil
 			}
 		}
@@ -64,15 +64,15 @@ func TestRangesModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				var after *span
+				var after *Span[int]
 				for a := space - 1; a >= 0; a-- {
-					if got := r.find(uintptr(a)); got != owner[a] {
+					if got := r.Find(uintptr(a)); got != owner[a] {
 						t.Fatalf("find(%d) is %v, want %v", a, got, owner[a])
 					}
-					if s := owner[a]; s != nil && s.start == uintptr(a) {
+					if s := owner[a]; s != nil && s.Start == uintptr(a) {
 						after = s
 					}
-					if got := r.after(uintptr(a)); got != after {
+					if got := r.After(uintptr(a)); got != after {
 						t.Fatalf("after(%d) is %v, want %v", a, got, after)
 					}
 				}
@@ -93,9 +93,9 @@ func TestRangesModel(t *testing.T) {
 
 // Readers see every range that stays, while others come and go.
 func TestRangesHammer(t *testing.T) {
-	var r ranges
+	var r Set[int]
 	for i := range 1000 {
-		r.insert(&span{uintptr(i * 100), &registration{size: 10}})
+		r.Insert(&Span[int]{Start: uintptr(i * 100), Size: 10})
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -103,7 +103,7 @@ func TestRangesHammer(t *testing.T) {
 		wg.Go(func() {
 			for !stop.Load() {
 				i := rand.IntN(1000)
-				if s := r.find(uintptr(i*100 + 5)); s == nil || s.start != uintptr(i*100) {
+				if s := r.Find(uintptr(i*100 + 5)); s == nil || s.Start != uintptr(i*100) {
 					t.Errorf("range %d is %v", i, s)
 					return
 				}
@@ -111,9 +111,9 @@ func TestRangesHammer(t *testing.T) {
 		})
 	}
 	for range 20_000 {
-		s := &span{uintptr(rand.IntN(1000)*100 + 50), &registration{size: 10}}
-		r.insert(s)
-		r.remove(s)
+		s := &Span[int]{Start: uintptr(rand.IntN(1000)*100 + 50), Size: 10}
+		r.Insert(s)
+		r.Remove(s)
 	}
 	stop.Store(true)
 	wg.Wait()

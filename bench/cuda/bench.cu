@@ -1,0 +1,371 @@
+// Measures what CUDA itself offers for copies, and the kernels of internal/driver/cuda/kernels beside it. Every measured run
+// is verified: the destination is overwritten before, compared with the model after, with the bytes around each segment.
+//
+//   bench PTX            the tables of docs/gpu.md
+//   bench PTX sweep      grid sizes and pieces, to set the planner by
+#include "common.cuh"
+
+namespace {
+
+constexpr size_t count = 4096;
+constexpr size_t gap = 128;        // between two segments, and before the first
+constexpr size_t slack = 64 << 20;
+
+// paint and fill_pattern write whole 16 bytes: n is a multiple.
+__global__ void paint(uint8_t *at, size_t n, uint8_t value) {
+    uint32_t v = value * 0x01010101u;
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x)
+        reinterpret_cast<uint4 *>(at)[i] = make_uint4(v, v, v, v);
+}
+
+__global__ void fill_pattern(uint8_t *at, size_t n, uint32_t seed) {
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x) {
+        uint8_t v[16];
+        for (int k = 0; k < 16; k++) v[k] = pattern(i * 16 + k, seed);
+        uint32_t w[4];
+        for (int k = 0; k < 4; k++) w[k] = v[4 * k] | v[4 * k + 1] << 8 | v[4 * k + 2] << 16 | uint32_t(v[4 * k + 3]) << 24;
+        reinterpret_cast<uint4 *>(at)[i] = make_uint4(w[0], w[1], w[2], w[3]);
+    }
+}
+
+// read_all fills the cache with something else.
+__global__ void read_all(const uint8_t *at, size_t n, unsigned long long *sink) {
+    uint32_t all = 0;
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x) {
+        uint4 v = reinterpret_cast<const uint4 *>(at)[i];
+        all |= v.x | v.y | v.z | v.w;
+    }
+    if (all == 0xdeadbeef) *sink = 1;
+}
+
+// compare counts the bytes that are not as the model says: those of the segments, which have moved so far, and
+// 16 on either side.
+__global__ void compare(const Segment *list, size_t n, int64_t moved, uint64_t source, uint32_t seed, unsigned long long *wrong) {
+    for (size_t s = blockIdx.x; s < n; s += gridDim.x) {
+        const uint8_t *dst = reinterpret_cast<const uint8_t *>(list[s].dst + moved);
+        uint64_t from = list[s].src - source, bytes = list[s].bytes, bad = 0;
+        for (uint64_t i = threadIdx.x; i < bytes + 32; i += blockDim.x) {
+            uint8_t is = dst[int64_t(i) - 16];
+            bad += is != (i < 16 || i >= bytes + 16 ? poison : pattern(from + i - 16, seed));
+        }
+        if (bad) atomicAdd(wrong, (unsigned long long)bad);
+    }
+}
+
+// Bench holds the memory that everything is measured in.
+struct Bench {
+    Kernels kernels;
+    cudaDeviceProp gpu;
+    cudaStream_t stream;
+    size_t room;
+    uint8_t *host, *one, *two, *flush;
+    unsigned long long *wrong;
+    Segment *listed;  // on the device, for compare
+    Piece *table;     // pinned
+    std::mt19937_64 random{20260101};
+    uint32_t seed = 1;
+
+    Bench(const char *ptx, cudaDeviceProp gpu) : kernels(ptx), gpu(gpu) {
+        OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        room = (size_t(1) << 30) + slack;
+        host = pinned<uint8_t>(room), one = on_device<uint8_t>(room), two = on_device<uint8_t>(room);
+        flush = on_device<uint8_t>(256 << 20);
+        OK(cudaMemset(flush, 0, 256 << 20));
+        wrong = pinned<unsigned long long>(1);
+        listed = on_device<Segment>(count);
+        table = pinned<Piece>(1 << 20);
+    }
+
+    uint8_t *source(Direction d) { return d == h2d ? host : one; }
+    uint8_t *target(Direction d) { return d == d2h ? host : two; }
+
+    // segments lays n of them out at random; odd ones have any alignment and up to 15 bytes less.
+    std::vector<Segment> segments(Direction d, size_t n, size_t bytes, bool odd) {
+        size_t slot = (bytes + 127) / 128 * 128 + gap;
+        if (n * slot + gap > room) std::abort();
+        std::vector<size_t> from(n), to(n);
+        for (size_t i = 0; i < n; i++) from[i] = to[i] = gap + i * slot;
+        std::shuffle(from.begin(), from.end(), random);
+        std::shuffle(to.begin(), to.end(), random);
+        std::vector<Segment> list(n);
+        for (size_t i = 0; i < n; i++) {
+            uint64_t a = odd ? random() % 16 : 0, b = odd ? random() % 16 : 0, less = odd ? random() % 16 : 0;
+            list[i] = {uint64_t(target(d)) + to[i] + a, uint64_t(source(d)) + from[i] + b, bytes - less};
+        }
+        return list;
+    }
+
+    // time is the median of verified runs of f, from the first call to the end of the copies, in seconds.
+    template <class F>
+    double time(Direction d, const std::vector<Segment> &list, int rounds, F f, bool flushed = true) {
+        size_t used = 0;
+        for (const Segment &s : list) used = std::max<size_t>(used, s.dst + s.bytes - uint64_t(target(d)) + gap);
+        used = std::min((used + gap) / 16 * 16, room);
+        seed++;
+        fill_pattern<<<1024, 256, 0, stream>>>(source(d), used, seed);
+        OK(cudaMemcpyAsync(listed, list.data(), list.size() * sizeof(Segment), cudaMemcpyHostToDevice, stream));
+        std::vector<double> times;
+        for (int i = -1; i < rounds; i++) {  // the first is to warm up
+            paint<<<1024, 256, 0, stream>>>(target(d), used, poison);
+            if (flushed) read_all<<<1024, 256, 0, stream>>>(flush, 256 << 20, wrong);
+            *wrong = 0;
+            OK(cudaStreamSynchronize(stream));
+            double start = now();
+            f();
+            OK(cudaStreamSynchronize(stream));
+            double took = now() - start;
+            int64_t moved = 0;  // host memory is brought to the device to be compared
+            if (d == d2h) {
+                OK(cudaMemcpyAsync(two, host, used, cudaMemcpyHostToDevice, stream));
+                moved = two - host;
+            }
+            compare<<<2048, 256, 0, stream>>>(listed, list.size(), moved, uint64_t(source(d)), seed, wrong);
+            OK(cudaStreamSynchronize(stream));
+            if (*wrong) {
+                std::printf("WRONG: %llu bytes, %s, %zu segments of about %llu bytes\n", *wrong, name(d), list.size(),
+                            (unsigned long long)list[0].bytes);
+                std::exit(1);
+            }
+            if (i >= 0) times.push_back(took);
+        }
+        return median(times);
+    }
+
+    void by_kernel(const Plan &p, const std::vector<Segment> &list) {
+        size_t n = p.fill(table, list);
+        kernels.batch(p, table, n, stream);
+    }
+
+    void by_loop(const std::vector<Segment> &list) {
+        for (const Segment &s : list) OK(cudaMemcpyAsync((void *)s.dst, (void *)s.src, s.bytes, cudaMemcpyDefault, stream));
+    }
+
+    Plan plan(Direction d, const std::vector<Segment> &list) {
+        uint64_t bytes = 0;
+        for (const Segment &s : list) bytes += s.bytes;
+        return Plan(d, bytes, unsigned(gpu.multiProcessorCount));
+    }
+};
+
+// Lists are the arrays that cudaMemcpyBatchAsync takes, made before the clock starts.
+struct Lists {
+    std::vector<const void *> dsts, srcs;
+    std::vector<size_t> sizes;
+    cudaMemcpyAttributes attributes{};
+    size_t first = 0;
+
+    explicit Lists(const std::vector<Segment> &list) {
+        for (const Segment &s : list) {
+            dsts.push_back((void *)s.dst), srcs.push_back((void *)s.src), sizes.push_back(s.bytes);
+        }
+        attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    }
+};
+
+// by_batch calls the batch copy with what this toolkit's version of it takes.
+template <class L>
+void by_batch(L &l, cudaStream_t stream) {
+    size_t n = l.sizes.size(), failed = 0;
+    auto d = l.dsts.data();
+    auto s = l.srcs.data();
+    auto vd = (void **)d;
+    auto vs = (void **)s;
+    if constexpr (requires { cudaMemcpyBatchAsync(d, s, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), stream); })
+        OK(cudaMemcpyBatchAsync(d, s, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), stream));
+    else if constexpr (requires { cudaMemcpyBatchAsync(vd, vs, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), stream); })
+        OK(cudaMemcpyBatchAsync(vd, vs, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), stream));
+    else
+        OK(cudaMemcpyBatchAsync(vd, vs, l.sizes.data(), n, &l.attributes, &l.first, size_t(1), &failed, stream));
+}
+
+double rate(const std::vector<Segment> &list, double seconds) {
+    uint64_t bytes = 0;
+    for (const Segment &s : list) bytes += s.bytes;
+    return double(bytes) / seconds / 1e9;
+}
+
+std::string size_name(size_t n) {
+    if (n >= 1 << 20) return std::to_string(n >> 20) + " MiB";
+    if (n >= 1 << 10) return std::to_string(n >> 10) + " KiB";
+    return std::to_string(n) + " B";
+}
+
+void bulk(Bench &b) {
+    std::printf("\nOne copy, cudaMemcpyAsync and a wait, GB/s\n%-10s %8s %8s %8s\n", "bytes", "H2D", "D2H", "D2D");
+    for (size_t n = 4 << 10; n <= 1 << 30; n *= 4) {
+        std::printf("%-10s", size_name(n).c_str());
+        for (Direction d : {h2d, d2h, d2d}) {
+            auto list = b.segments(d, 1, n, false);
+            std::printf(" %8.2f", rate(list, b.time(d, list, 9, [&] { b.by_loop(list); })));
+        }
+        std::printf("\n");
+    }
+}
+
+void calls(Bench &b) {
+    std::printf("\nCalls, microseconds\n%-34s %8s %8s %8s\n", "", "H2D", "D2H", "D2D");
+    auto row = [&](const char *title, auto f) {
+        std::printf("%-34s", title);
+        for (Direction d : {h2d, d2h, d2d}) std::printf(" %8.2f", f(d) * 1e6);
+        std::printf("\n");
+    };
+    auto submit = [&](auto f) {
+        std::vector<double> times;
+        for (int r = 0; r < 21; r++) {
+            OK(cudaStreamSynchronize(b.stream));
+            double start = now();
+            for (int i = 0; i < 256; i++) f();
+            times.push_back((now() - start) / 256);
+        }
+        OK(cudaStreamSynchronize(b.stream));
+        return median(times);
+    };
+    row("64 B copy, submit", [&](Direction d) {
+        auto list = b.segments(d, 1, 64, false);
+        return submit([&] { b.by_loop(list); });
+    });
+    row("64 B copy, round trip", [&](Direction d) {
+        auto list = b.segments(d, 1, 64, false);
+        return b.time(d, list, 301, [&] { b.by_loop(list); }, false);
+    });
+    row("kernel, 16 x 64 B, submit", [&](Direction d) {
+        auto list = b.segments(d, 16, 64, false);
+        Plan p = b.plan(d, list);
+        p.fill(b.table, list);
+        return submit([&] { b.kernels.batch(p, b.table, 16, b.stream); });
+    });
+    for (size_t bytes : {size_t(4 << 10), size_t(64 << 10)})
+        for (size_t n : {1, 2, 3, 4, 16, 64, 256}) {
+            std::string title = std::to_string(n) + " x " + size_name(bytes);
+            row((title + ", round trip, loop").c_str(), [&](Direction d) {
+                auto list = b.segments(d, n, bytes, false);
+                return b.time(d, list, 51, [&] { b.by_loop(list); }, false);
+            });
+            row((title + ", round trip, kernel").c_str(), [&](Direction d) {
+                auto list = b.segments(d, n, bytes, false);
+                Plan p = b.plan(d, list);
+                return b.time(d, list, 51, [&] { b.by_kernel(p, list); }, false);
+            });
+        }
+}
+
+void batches(Bench &b) {
+    std::printf("\nBatches, GB/s: a loop of cudaMemcpyAsync, cudaMemcpyBatchAsync, one kernel (table filled in the timed part),\n"
+                "the kernel with odd sizes and alignments, and the kernel over the better of the two. fill: microseconds of\n"
+                "it for the table\n");
+    std::printf("%-4s %14s %8s %8s %8s %8s %9s %9s %6s\n", "", "segments", "loop", "batch", "kernel", "odd", "x batch",
+                "x better", "fill");
+    for (Direction d : {h2d, d2h, d2d})
+        for (size_t bytes : {64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20,
+                             16 << 20, 64 << 20}) {
+            size_t n = std::min(count, (size_t(1) << 30) / bytes);
+            int few = bytes >= 64 << 10 ? 3 : 9, many = bytes >= 64 << 10 ? 5 : 21;
+            auto list = b.segments(d, n, bytes, false), odd = b.segments(d, n, bytes, true);
+            Lists arrays(list);
+            double loop = rate(list, b.time(d, list, few, [&] { b.by_loop(list); }));
+            double batch = rate(list, b.time(d, list, few, [&] { by_batch(arrays, b.stream); }));
+            Plan p = b.plan(d, list);
+            double kernel = rate(list, b.time(d, list, many, [&] { b.by_kernel(p, list); }));
+            double odds = rate(odd, b.time(d, odd, many, [&] { b.by_kernel(p, odd); }));
+            std::vector<double> fills;
+            for (int i = 0; i < 21; i++) {
+                double start = now();
+                p.fill(b.table, list);
+                fills.push_back(now() - start);
+            }
+            std::printf("%-4s %5zu x %-7s %8.2f %8.2f %8.2f %8.2f %8.1fx %8.2fx %6.1f\n", name(d), n, size_name(bytes).c_str(), loop,
+                        batch, kernel, odds, kernel / batch, kernel / std::max(loop, batch), median(fills) * 1e6);
+        }
+}
+
+// rows_of_batches measures batches that follow each other on one stream, each with a table of its own, and one wait at the end.
+void rows_of_batches(Bench &b) {
+    const int row = 8;
+    std::printf("\nEight batches in a row and one wait, GB/s\n%-4s %14s %8s %8s %9s\n", "", "segments", "batch", "kernel", "x batch");
+    for (Direction d : {h2d, d2h, d2d})
+        for (size_t bytes : {256, 1 << 10, 4 << 10, 16 << 10}) {
+            auto list = b.segments(d, count, bytes, false);
+            Lists arrays(list);
+            double batch = row * rate(list, b.time(d, list, 5, [&] {
+                for (int i = 0; i < row; i++) by_batch(arrays, b.stream);
+            }));
+            Plan p = b.plan(d, list);
+            double kernel = row * rate(list, b.time(d, list, 21, [&] {
+                for (int i = 0; i < row; i++) {
+                    Piece *table = b.table + i * 2 * count;
+                    b.kernels.batch(p, table, p.fill(table, list), b.stream);
+                }
+            }));
+            std::printf("%-4s %5zu x %-7s %8.2f %8.2f %8.1fx\n", name(d), count, size_name(bytes).c_str(), batch, kernel,
+                        kernel / batch);
+        }
+}
+
+// descriptors measures copies whose addresses the GPU reads when they run: one kernel reads and judges, one moves.
+void descriptors(Bench &b) {
+    std::printf("\nDescriptor copy and a wait, D2D\n%-10s %12s %8s\n", "bytes", "microseconds", "GB/s");
+    uint64_t *live = pinned<uint64_t>(8), *current = pinned<uint64_t>(1), found = uint64_t(on_device<uint8_t>(32));
+    uint64_t lower = std::min(uint64_t(b.one), uint64_t(b.two)), upper = std::max(uint64_t(b.one), uint64_t(b.two));
+    uint64_t ranges[] = {2, lower, lower + b.room, upper, upper + b.room};
+    std::copy(std::begin(ranges), std::end(ranges), live);
+    *current = uint64_t(live);
+    uint32_t *report = pinned<uint32_t>(1);
+    uint8_t *descriptor = on_device<uint8_t>(64);
+    for (size_t n : {4 << 10, 1 << 20, 64 << 20, 1 << 30}) {
+        auto list = b.segments(d2d, 1, n, false);
+        uint32_t length = uint32_t(n), at[] = {48, 32, 40};
+        OK(cudaMemcpy(descriptor + at[0], &length, 4, cudaMemcpyHostToDevice));
+        OK(cudaMemcpy(descriptor + at[1], &list[0].src, 8, cudaMemcpyHostToDevice));
+        OK(cudaMemcpy(descriptor + at[2], &list[0].dst, 8, cudaMemcpyHostToDevice));
+        double took = b.time(d2d, list, 9, [&] {
+            void *read[] = {&descriptor, &at[0], &at[1], &at[2], &current, &found, &report}, *move[] = {&found};
+            OK(cuLaunchKernel(b.kernels.descriptor, 1, 1, 1, 32, 1, 1, 0, b.stream, read, nullptr));
+            OK(cuLaunchKernel(b.kernels.move, 2 * b.gpu.multiProcessorCount, 1, 1, threads, 1, 1, 0, b.stream, move, nullptr));
+        });
+        if (*report) std::abort();
+        std::printf("%-10s %12.1f %8.1f\n", size_name(n).c_str(), took * 1e6, rate(list, took));
+    }
+}
+
+void sweep(Bench &b) {
+    for (Direction d : {h2d, d2h, d2d})
+        for (size_t bytes : {64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10}) {
+            if (d != d2d && bytes > 64 << 10) continue;
+            auto list = b.segments(d, count, bytes, false), odd = b.segments(d, count, bytes, true);
+            for (unsigned blocks : {8, 16, 32, 64, 132, 264, 396})
+                for (unsigned run : {0, 1, 16})
+                    for (size_t piece : {16 << 10, 64 << 10, 256 << 10}) {
+                        if (piece > bytes && piece > 16 << 10) continue;
+                        if (d == d2d ? blocks < 132 || run > 1 : blocks > 132 || piece > 64 << 10) continue;
+                        Plan p(blocks, run, piece);
+                        int rounds = bytes >= 64 << 10 ? 3 : 9;
+                        double even = rate(list, b.time(d, list, rounds, [&] { b.by_kernel(p, list); }));
+                        double odds = rate(odd, b.time(d, odd, rounds, [&] { b.by_kernel(p, odd); }));
+                        std::printf("%s %8zu B  blocks %4u run %2u piece %3zu KiB  %8.2f odd %8.2f\n", name(d), bytes, blocks, run,
+                                    piece >> 10, even, odds);
+                    }
+        }
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        std::fprintf(stderr, "usage: bench copy.ptx [sweep]\n");
+        return 2;
+    }
+    setvbuf(stdout, nullptr, _IOLBF, 0);
+    OK(cudaSetDevice(0));
+    OK(cudaFree(nullptr));
+    cudaDeviceProp gpu = describe();
+    Bench b(argv[1], gpu);
+    if (argc > 2) {
+        sweep(b);
+        return 0;
+    }
+    bulk(b);
+    calls(b);
+    descriptors(b);
+    batches(b);
+    rows_of_batches(b);
+}

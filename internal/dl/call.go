@@ -1,0 +1,35 @@
+package dl
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/ebitengine/purego"
+)
+
+// Symbol is the address of a C function, for [Call]; one that is missing is an error.
+func (l *Library) Symbol(name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p, err := purego.Dlsym(l.handle, name)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %s: %w", l.name, name, err)
+	}
+	return p, nil
+}
+
+// mostArgs is how many arguments Call takes.
+const mostArgs = 11
+
+var callArgs = sync.Pool{New: func() any { return new([mostArgs]uintptr) }}
+
+// Call calls the C function at fn with up to 11 words and returns the word it returned. Unlike a function that Bind made it
+// allocates nothing. What an argument points to must not be on a stack, and the caller keeps it alive.
+func Call(fn uintptr, args ...uintptr) uintptr {
+	a := callArgs.Get().(*[mostArgs]uintptr)
+	n := copy(a[:], args)
+	r, _, _ := purego.SyscallN(fn, a[:n]...)
+	callArgs.Put(a)
+	return r
+}

@@ -1,0 +1,122 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"ropeway/internal/driver"
+)
+
+// api is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work on
+// the context that is current on the calling thread; see card.enter.
+type api interface {
+	version() (int, result)
+	devices() (int, result)
+	deviceName(device int) (string, result)
+	retain(device int) (context uintptr, r result)
+	release(device int) result
+	setContext(context uintptr) result
+	enablePeer(of uintptr) result // lets the current context reach the device of another
+	settle() result               // waits for everything on the current context
+
+	memInfo() (free, total uint64, r result)
+	alloc(n uint64) (uintptr, result)
+	free(addr uintptr) result
+	allocHost(n uint64) (uintptr, result)
+	freeHost(addr uintptr) result
+	register(addr uintptr, n uint64) (onDevice uintptr, r result)
+	unregister(addr uintptr) result
+
+	newStream(priority int) (uintptr, result) // 0 most urgent .. 7
+	destroyStream(stream uintptr) result
+	queryStream(stream uintptr) result
+	waitEvent(stream, event uintptr) result
+	newEvent() (uintptr, result)
+	destroyEvent(event uintptr) result
+	record(event, stream uintptr) result
+	queryEvent(event uintptr) result
+	syncEvent(event uintptr) result
+
+	copyAsync(dst, src uintptr, n uint64, stream uintptr) result
+	copy2DAsync(c *copy2D, stream uintptr) result
+	fill8(dst uintptr, value byte, n uint64, stream uintptr) result
+	fill32(dst uintptr, value uint32, n uint64, stream uintptr) result
+
+	multiprocessors(device int) (int, result)
+	loadKernels(ptx string) (module uintptr, r result) // belongs to the current context
+	unloadKernels(module uintptr) result
+	kernel(module uintptr, name string) (uintptr, result)
+	launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result
+
+	describe(r result) (name, text string)
+}
+
+// copy2D says what a 2-D copy does.
+type copy2D struct {
+	dst, src           uintptr
+	dstPitch, srcPitch uint64
+	width, height      uint64
+}
+
+// result is what a function of libcuda returns.
+type result int32
+
+// The results that mean something to the driver.
+const (
+	success           result = 0
+	outOfMemory       result = 2
+	notInitialized    result = 3
+	deinitialized     result = 4
+	noDevice          result = 100
+	invalidDevice     result = 101
+	eccUncorrectable  result = 214
+	nvlinkError       result = 220
+	notReady          result = 600
+	illegalAddress    result = 700
+	launchTimeout     result = 702
+	peerEnabled       result = 704
+	contextDestroyed  result = 709
+	deviceAssert      result = 710
+	alreadyRegistered result = 712
+	hardwareStack     result = 714
+	launchFailed      result = 719
+	notSupported      result = 801
+	unknownError      result = 999
+)
+
+// sticky tells whether a context is of no use after r: everything that comes later fails in the same way.
+func (r result) sticky() bool {
+	switch r {
+	case eccUncorrectable, nvlinkError, illegalAddress, launchTimeout, contextDestroyed, deviceAssert, launchFailed, unknownError:
+		return true
+	}
+	return r >= hardwareStack && r < launchFailed // kinds of faults of a kernel
+}
+
+// kind is the driver's error that r amounts to.
+func (r result) kind() error {
+	switch r {
+	case outOfMemory:
+		return driver.ErrNoMemory
+	case notInitialized, deinitialized:
+		return driver.ErrClosed
+	case noDevice, invalidDevice, notSupported:
+		return driver.ErrUnsupported
+	}
+	if r.sticky() {
+		return driver.ErrLost
+	}
+	return errCUDA
+}
+
+// errCUDA is a refusal that no program should see: the driver asked for what it must not.
+var errCUDA = errors.New("CUDA refused a call")
+
+// failed is the error for a call that answered r, nil if that is success.
+func failed(a api, call string, r result) error {
+	if r == success {
+		return nil
+	}
+	name, text := a.describe(r)
+	return fmt.Errorf("%w: %s: %s: %s", r.kind(), call, name, text)
+}

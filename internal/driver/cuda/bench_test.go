@@ -1,0 +1,132 @@
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+// ground is a GPU with memory on both sides.
+type ground struct {
+	d            *Driver
+	q            driver.Queue
+	device, host uintptr // groundBytes each; the device has twice as many
+}
+
+const groundBytes = 1 << 30
+
+func newGround(b *testing.B) *ground {
+	b.Helper()
+	g := &ground{d: openGPU(b)}
+	b.Cleanup(func() { g.d.Close() })
+	v, err := g.d.Open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if g.device, err = v.Alloc(2*groundBytes, driver.PageHugeFirst); err != nil {
+		b.Fatal(err)
+	}
+	if g.host, err = g.d.AllocHost(groundBytes); err != nil {
+		b.Fatal(err)
+	}
+	g.q = v.NewQueue(driver.QueueOptions{Sink: failing{b}})
+	return g
+}
+
+// failing is a Sink that fails the benchmark.
+type failing struct{ testing.TB }
+
+func (f failing) TaskFailed(_ driver.Tag, err error) { f.Error(err) }
+
+// ends are the two addresses of a copy in a direction.
+func (g *ground) ends(way string) (dst, src uintptr) {
+	switch way {
+	case "h2d":
+		return g.device, g.host
+	case "d2h":
+		return g.host, g.device
+	}
+	return g.device, g.device + groundBytes
+}
+
+var waysToGo = []string{"h2d", "d2h", "d2d"}
+
+func BenchmarkSubmit(b *testing.B) {
+	g := newGround(b)
+	for i := 0; b.Loop(); i++ {
+		g.q.Copy(g.device, g.host, 64, driver.Tag{})
+		if i%512 == 511 { // a stream that is full makes its submitter wait
+			b.StopTimer()
+			g.q.Wait(0, nil)
+			b.StartTimer()
+		}
+	}
+	g.q.Wait(0, nil)
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	g := newGround(b)
+	for b.Loop() {
+		g.q.Copy(g.device, g.host, 64, driver.Tag{})
+		g.q.Wait(0, nil)
+	}
+}
+
+func BenchmarkBulk(b *testing.B) {
+	g := newGround(b)
+	for _, way := range waysToGo {
+		for _, n := range []int64{1 << 20, 64 << 20, groundBytes} {
+			b.Run(fmt.Sprintf("way=%s/size=%d", way, n), func(b *testing.B) {
+				dst, src := g.ends(way)
+				b.SetBytes(n)
+				for b.Loop() {
+					g.q.Copy(dst, src, uint64(n), driver.Tag{})
+					g.q.Wait(0, nil)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	g := newGround(b)
+	const count = 4096
+	for _, way := range waysToGo {
+		for _, n := range []int{256, 4096, 65536} {
+			b.Run(fmt.Sprintf("way=%s/segments=%d/size=%d", way, count, n), func(b *testing.B) {
+				dst, src := g.ends(way)
+				to, from := rand.Perm(groundBytes/n), rand.Perm(groundBytes/n)
+				b.SetBytes(int64(count * n))
+				for b.Loop() {
+					segs := driver.NewSegments()
+					for i := range count {
+						segs.Add(dst+uintptr(to[i]*n), src+uintptr(from[i]*n), uint64(n))
+					}
+					g.q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+					g.q.Wait(0, nil)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkPageable(b *testing.B) {
+	g := newGround(b)
+	heap := make([]byte, 256<<20)
+	for name, op := range map[string]driver.Op{
+		"h2d": {Kind: driver.OpCopy, Dst: g.device, Src: startOf(heap), N: uint64(len(heap))},
+		"d2h": {Kind: driver.OpCopy, Src: g.device, Dst: startOf(heap), N: uint64(len(heap))},
+	} {
+		b.Run("way="+name, func(b *testing.B) {
+			b.SetBytes(int64(len(heap)))
+			for b.Loop() {
+				if err := g.d.Run(op); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	heap[0]++
+}

@@ -1,0 +1,74 @@
+package cuda
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// openFake opens a driver on GPUs that are made up.
+func openFake(t testing.TB, gpus int) (*Driver, *fake) {
+	t.Helper()
+	f := newFake(gpus)
+	d, err := start(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, f
+}
+
+// closing is a driver that fails the test if it leaves something behind.
+type closing struct {
+	*Driver
+	f *fake
+}
+
+func (c closing) Close() error { return errors.Join(c.Driver.Close(), c.f.close()) }
+
+func TestConformanceFake(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T) driver.Driver {
+		d, f := openFake(t, 2)
+		return closing{d, f}
+	})
+}
+
+// openGPU opens the driver on the GPUs of this machine; where there is none the test is skipped, with the reason.
+func openGPU(t testing.TB) *Driver {
+	t.Helper()
+	d, err := New(Options{})
+	if errors.Is(err, driver.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestConformance(t *testing.T) {
+	openGPU(t).Close()
+	drivertest.Run(t, func(t *testing.T) driver.Driver { return openGPU(t) })
+}
+
+// TestReason proves that a machine without a GPU gets one line that says so.
+func TestReason(t *testing.T) {
+	d, err := New(Options{})
+	if err == nil {
+		d.Close()
+		t.Skip("there is a GPU")
+	}
+	if !errors.Is(err, driver.ErrUnsupported) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%q", err)
+	}
+	if _, err := start(newFake(0), Options{}); !errors.Is(err, driver.ErrUnsupported) {
+		t.Errorf("no GPU: %v", err)
+	}
+	for asked, want := range map[int]int{0: 2, 1: 1, 3: 2} {
+		if d, err := start(newFake(2), Options{Devices: asked}); err != nil || d.Devices() != want {
+			t.Errorf("%d of two GPUs: %v", asked, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// device is one open GPU.
+type device struct {
+	d    *Driver // immutable
+	card *card   // immutable
+
+	mu     sync.RWMutex // held for reading while memory is allocated
+	closed bool         // guarded by mu
+
+	use sync.Mutex
+	mem struct { // guarded by use
+		start uint64 // what was free when the device was opened: all that programs can have
+		live  uint64 // bytes allocated
+		peak  uint64 // and the most at one time
+	}
+}
+
+var _ driver.Device = (*device)(nil)
+
+// Alloc takes memory of the GPU. Its pages are CUDA's business, and large in any case; what was wanted is only remembered.
+func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.closed {
+		return 0, fmt.Errorf("%w: device %d", driver.ErrClosed, v.card.number)
+	}
+	v.card.enter()
+	addr, r := v.d.lib.alloc(max(n, 1))
+	v.card.leave()
+	if err := v.card.check("cuMemAlloc", r); err != nil {
+		return 0, err
+	}
+	huge := page == driver.PageHugeOnly || page == driver.Page1G || page == driver.PageHugeFirst && n > 1<<20
+	v.d.insert(addr, 0, &block{kind: deviceBlock, size: n, huge: huge, device: int32(v.card.number)})
+	v.use.Lock()
+	defer v.use.Unlock()
+	v.mem.live += n
+	v.mem.peak = max(v.mem.peak, v.mem.live)
+	return addr, nil
+}
+
+func (v *device) Free(addr uintptr) error {
+	s, err := v.d.remove(addr, deviceBlock, int32(v.card.number))
+	if err != nil {
+		return err
+	}
+	v.use.Lock()
+	v.mem.live -= s.Of.size
+	v.use.Unlock()
+	return v.d.giveBack(s)
+}
+
+// othersTake is by how much less may be free than what the program has not allocated, for the pages that CUDA rounds up to;
+// if more is missing, other programs have it.
+const othersTake = 256 << 20
+
+// Memory leaves out what was in use when the device was opened.
+func (v *device) Memory() (free, total uint64) {
+	v.card.enter()
+	actual, _, r := v.d.lib.memInfo()
+	v.card.leave()
+	v.use.Lock()
+	defer v.use.Unlock()
+	total = v.mem.start
+	free = total - min(total, v.mem.live)
+	if v.card.check("cuMemGetInfo", r) == nil && actual+othersTake < free {
+		free = actual
+		v.mem.peak = max(v.mem.peak, total-free)
+	}
+	return free, total
+}
+
+func (v *device) Peak() uint64 {
+	v.use.Lock()
+	defer v.use.Unlock()
+	return v.mem.peak
+}
+
+func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
+	return &queue{v: v, sink: o.Sink, priority: min(max(o.Priority, 0), priorities-1)}
+}
+
+func (v *device) Healthy() error { return v.card.healthy() }
+
+// Close frees what is left; the context stays, because pinned memory may belong to it.
+func (v *device) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return nil
+	}
+	v.closed = true
+	d := v.d
+	d.mu.Lock()
+	var left []*ranges.Span[*block]
+	for s := range d.own.All() {
+		if s.Of.kind == deviceBlock && s.Of.device == int32(v.card.number) {
+			left = append(left, s)
+		}
+	}
+	d.gone.Lock()
+	for _, s := range left {
+		d.own.Remove(s)
+		d.forget(s)
+	}
+	d.gone.Unlock()
+	d.opened[v.card.number] = false
+	d.mu.Unlock()
+	d.epoch.Add(1)
+	for _, s := range left {
+		if err := d.giveBack(s); err != nil && v.card.healthy() == nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+// Package cuda runs AscendCL on NVIDIA GPUs. It loads libcuda by name; neither cgo nor a CUDA toolkit is needed.
+//
+// Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue is a
+// CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions, copies
+// between host memory, descriptors that are read when their turn comes, is done on the host when everything before it is
+// over: see Driver.carry.
+//
+// Lock order: Driver.mu, then queue.mu → flag.mu → Driver.gone → card.mu. No lock is held while code outside is called.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// Options says how GPUs are used.
+type Options struct {
+	Devices int               // how many of the GPUs are used, at most; 0: all there are
+	Share   bool              // there are as many devices as Devices says; where GPUs are fewer, some are the same GPU
+	Warn    func(text string) // told what the user should know, one line each; may be nil
+}
+
+// Driver implements driver.Driver.
+type Driver struct {
+	lib   api
+	cards []*card // by physical device; immutable
+	warn  func(string)
+
+	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
+	hosts ranges.Set[*registration] // registered memory
+	past  ranges.Set[struct{}]      // what was in own once
+	epoch atomic.Uint64             // see driver.Driver
+
+	waiting atomic.Int32 // goroutines that wait for a queue or a flag
+
+	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
+	// writing while memory goes. Freeing waits for the work by itself.
+	gone sync.RWMutex
+
+	mu     sync.Mutex // held while own and hosts change
+	lastID uint64     // guarded by mu
+	opened []bool     // guarded by mu
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// absent is why there are no GPUs to use, in one line. It is a driver.ErrUnsupported.
+type absent string
+
+func (a absent) Error() string { return string(a) }
+func (a absent) Unwrap() error { return driver.ErrUnsupported }
+
+// oldest is the first version of CUDA that has all that is called: 11.0.
+const oldest = 11000
+
+// New starts libcuda. Where there is no GPU the error wraps driver.ErrUnsupported and says in one line why.
+func New(o Options) (*Driver, error) {
+	lib, err := load()
+	if err != nil {
+		return nil, err
+	}
+	return start(lib, o)
+}
+
+func start(lib api, o Options) (*Driver, error) {
+	if v, r := lib.version(); r == success && v < oldest {
+		return nil, absent(fmt.Sprintf("the NVIDIA driver is for CUDA %d.%d, and 11.0 is needed", v/1000, v%1000/10))
+	}
+	n, r := lib.devices()
+	if err := failed(lib, "cuDeviceGetCount", r); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, absent("there is no NVIDIA GPU")
+	}
+	gpus := n
+	if o.Devices > 0 {
+		n = min(n, o.Devices)
+		if o.Share {
+			n = o.Devices
+		}
+	}
+	d := &Driver{lib: lib, warn: o.Warn, opened: make([]bool, n)}
+	if d.warn == nil {
+		d.warn = func(string) {}
+	}
+	for i := range n {
+		d.cards = append(d.cards, &card{d: d, number: i, gpu: i % gpus})
+	}
+	return d, nil
+}
+
+// About says in one line which GPUs there are, or why there are none. It does not use them.
+func About() (string, error) {
+	d, err := New(Options{})
+	if err != nil {
+		return "", err
+	}
+	version, _ := d.lib.version()
+	var names []string
+	for i := range d.cards {
+		name, r := d.lib.deviceName(d.cards[i].gpu)
+		if r != success {
+			name = "unnamed"
+		}
+		names = append(names, name)
+	}
+	return fmt.Sprintf("%s (CUDA %d.%d)", strings.Join(names, ", "), version/1000, version%1000/10), nil
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return "cuda" }
+
+// Devices implements driver.Driver.
+func (d *Driver) Devices() int { return len(d.cards) }
+
+// Epoch implements driver.Driver.
+func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
+
+// NewFlag implements driver.Driver.
+func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
+
+// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one.
+func (d *Driver) Open(i int) (driver.Device, error) {
+	if i < 0 || i >= len(d.cards) {
+		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.cards))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.opened[i] {
+		return nil, fmt.Errorf("BUG: device %d opened twice", i)
+	}
+	c := d.cards[i]
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	for _, other := range d.cards {
+		if other.gpu != c.gpu && other.context.Load() != 0 {
+			c.befriend(other)
+			other.befriend(c)
+		}
+	}
+	c.enter()
+	free, _, r := d.lib.memInfo()
+	c.leave()
+	if err := c.check("cuMemGetInfo", r); err != nil {
+		return nil, err
+	}
+	d.opened[i] = true
+	v := &device{d: d, card: c}
+	v.mem.start = free
+	return v, nil
+}
+
+// home is a card whose context pinned memory is made in: one that is in use anyway, or the first.
+func (d *Driver) home() (*card, error) {
+	for _, c := range d.cards {
+		if c.context.Load() != 0 && c.healthy() == nil {
+			return c, nil
+		}
+	}
+	return d.cards[0], d.cards[0].start()
+}
+
+// Locate implements driver.Driver.
+func (d *Driver) Locate(addr uintptr) driver.Location {
+	if s := d.own.Find(addr); s != nil {
+		room := s.Of.room(addr - s.Start)
+		switch {
+		case room == 0:
+			return driver.Location{Place: driver.Nowhere}
+		case s.Of.kind == pinnedBlock:
+			return driver.Location{Place: driver.Host, Room: room}
+		}
+		return driver.Location{Place: driver.OnDevice, Device: s.Of.device, Room: room}
+	}
+	if s := d.hosts.Find(addr); s != nil {
+		return driver.Location{Place: driver.Host, Room: s.Size - uint64(addr-s.Start)}
+	}
+	if d.past.Find(addr) != nil && !readable(addr) {
+		return driver.Location{Place: driver.Nowhere}
+	}
+	return driver.Location{Place: driver.Pageable}
+}
+
+// Page sizes as Describe tells them: what was asked for, since CUDA does as it likes.
+const (
+	hugePage = 2 << 20
+	hostPage = 4096
+)
+
+// Describe implements driver.Driver.
+func (d *Driver) Describe(addr uintptr) driver.Allocation {
+	al := driver.Allocation{Location: d.Locate(addr), PageSize: hostPage}
+	if al.Place == driver.Nowhere {
+		return al
+	}
+	if s := d.own.Find(addr); s != nil {
+		al.Start, al.Size, al.ID = s.Start, s.Of.size, s.Of.id
+		if s.Of.huge {
+			al.PageSize = hugePage
+		}
+	} else if s := d.hosts.Find(addr); s != nil {
+		al.Start, al.Size, al.ID = s.Start, s.Size, s.Of.id
+	}
+	return al
+}
+
+// Close implements driver.Driver.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone.Lock()
+	defer d.gone.Unlock()
+	d.epoch.Add(1)
+	var errs []error
+	for s := range d.hosts.All() {
+		errs = append(errs, d.unpin(s.Of))
+	}
+	for s := range d.own.All() {
+		if s.Of.kind == aliasBlock {
+			errs = append(errs, arena.Unreserve(s.Start, aliasBytes(s.Size)))
+		} else {
+			errs = append(errs, d.giveBack(s))
+		}
+	}
+	d.own.Clear()
+	d.hosts.Clear()
+	d.past.Clear()
+	for _, c := range d.cards {
+		errs = append(errs, c.stop())
+	}
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, driver.ErrLost) })...)
+}

@@ -1,0 +1,180 @@
+package cuda
+
+import (
+	"math/bits"
+	"runtime"
+
+	"ropeway/internal/driver"
+)
+
+// hand gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
+// is wrong with the others. mu is held; if it returns true, op counts as taken, and its Segs are released.
+func (q *queue) hand(op *driver.Op) bool {
+	switch op.Kind {
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpSet, driver.OpAwait:
+	default:
+		return false
+	}
+	if !q.enter() {
+		return false
+	}
+	defer q.v.card.leave()
+	switch op.Kind {
+	case driver.OpAwait:
+		f := op.Flag.(*flag)
+		if !f.IsSet() && (op.Timeout > 0 || !f.follow(q, q.stream)) {
+			return false
+		}
+	case driver.OpSet:
+	default:
+		if !q.move(op) {
+			return false
+		}
+	}
+	if op.Done != nil || op.Kind == driver.OpSet {
+		m := mark{upto: q.taken + 1, tag: op.Tag, done: op.Done}
+		if !q.record(&m) {
+			return false // what was handed over runs twice, which leaves the same bytes; the device is broken anyway
+		}
+		if op.Kind == driver.OpSet {
+			m.flag = op.Flag.(*flag)
+			m.flag.promise(q, m.event)
+		}
+		q.marks.push(&m)
+	}
+	q.taken++
+	q.latest = op.Tag
+	if op.Segs != nil {
+		op.Segs.Release()
+	}
+	return true
+}
+
+// handCopy is hand for a plain copy.
+func (q *queue) handCopy(dst, src uintptr, n uint64) bool {
+	if !q.enter() {
+		return false
+	}
+	defer q.v.card.leave()
+	return q.moveCopy(dst, src, n)
+}
+
+// enter enters the card, with a stream for q, unless the card is lost. mu is held.
+func (q *queue) enter() bool {
+	c := q.v.card
+	if c.lost.Load() != nil || c.enter() != success {
+		return false
+	}
+	if q.stream == 0 {
+		s, r := c.stream(q.priority)
+		if c.check("cuStreamCreate", r) != nil {
+			c.leave()
+			return false
+		}
+		q.stream = s
+		runtime.AddCleanup(q, ownStream.giveBack, ownStream{c, s, c.context.Load(), q.priority})
+	}
+	return true
+}
+
+// move gives a copy or a fill to the stream.
+func (q *queue) move(op *driver.Op) bool {
+	switch op.Kind {
+	case driver.OpCopy:
+		return q.moveCopy(op.Dst, op.Src, op.N)
+	case driver.OpCopy2D:
+		return q.move2D(op)
+	case driver.OpBatch:
+		return q.v.card.putBatch(op.Segs.List, q.stream)
+	}
+	return q.moveFill(op)
+}
+
+// pair finds both ends of a copy that a stream can do.
+func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from side, ok bool) {
+	to, err := d.resolve(dst, dstBytes, false)
+	if err != nil {
+		return to, from, false
+	}
+	from, err = d.resolve(src, srcBytes, false)
+	if err != nil || to.kind == byHost || from.kind == byHost {
+		return to, from, false
+	}
+	// CUDA makes the caller wait while it copies between host memory.
+	return to, from, to.kind == onCard || from.kind == onCard
+}
+
+func (q *queue) moveCopy(dst, src uintptr, n uint64) bool {
+	if n == 0 {
+		return true
+	}
+	d := q.v.d
+	d.gone.RLock()
+	defer d.gone.RUnlock()
+	to, from, ok := d.pair(dst, src, n, n)
+	return ok && !overlap(to.addr, from.addr, n) && d.lib.copyAsync(to.addr, from.addr, n, q.stream) == success
+}
+
+// overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
+func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
+
+func (q *queue) move2D(op *driver.Op) bool {
+	if op.N == 0 || op.Height == 0 {
+		return true
+	}
+	d := q.v.d
+	d.gone.RLock()
+	defer d.gone.RUnlock()
+	c, ok := d.plan2D(op)
+	return ok && d.lib.copy2DAsync(&c, q.stream) == success
+}
+
+// plan2D finds both ends of a 2-D copy that a stream can do.
+func (d *Driver) plan2D(op *driver.Op) (c copy2D, ok bool) {
+	to, from, ok := d.pair(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N)
+	c = copy2D{to.addr, from.addr, op.DstPitch, op.SrcPitch, op.N, op.Height}
+	if op.Height == 1 { // then pitches mean nothing, and CUDA would look at them
+		c.dstPitch, c.srcPitch = op.N, op.N
+	}
+	return c, ok && c.dstPitch >= c.width && c.srcPitch >= c.width
+}
+
+func (q *queue) moveFill(op *driver.Op) bool {
+	n := op.N * uint64(op.Width)
+	if n == 0 {
+		return true
+	}
+	d := q.v.d
+	d.gone.RLock()
+	defer d.gone.RUnlock()
+	to, err := d.resolve(op.Dst, n, false)
+	return err == nil && to.kind != byHost && d.fill(to.addr, op, q.stream) == success
+}
+
+// fill puts a fill on a stream. CUDA wants words at addresses that are multiples of their size: where they are not, the words
+// in between are filled with the value turned round, and the ends byte by byte.
+func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) result {
+	if op.Width == 1 {
+		return d.lib.fill8(at, byte(op.Value), op.N, stream)
+	}
+	off := int(at & 3)
+	if off == 0 {
+		return d.lib.fill32(at, op.Value, op.N, stream)
+	}
+	lead := 4 - off // bytes to the first whole word, and off bytes follow the last
+	if op.N > 1 {
+		if r := d.lib.fill32(at+uintptr(lead), bits.RotateLeft32(op.Value, -8*lead), op.N-1, stream); r != success {
+			return r
+		}
+	}
+	for i := range 4 {
+		to := at + uintptr(i)
+		if i >= lead {
+			to = at + uintptr(op.N)*4 - 4 + uintptr(i)
+		}
+		if r := d.lib.fill8(to, byte(op.Value>>(8*i)), 1, stream); r != success {
+			return r
+		}
+	}
+	return success
+}

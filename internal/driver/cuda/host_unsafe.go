@@ -1,0 +1,32 @@
+package cuda
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/driver/cuda/kernels"
+)
+
+// readable tells whether the host can read the byte at addr. It allocates nothing.
+func readable(addr uintptr) bool {
+	var b byte
+	local := unix.Iovec{Base: &b, Len: 1}
+	remote := unix.RemoteIovec{Base: addr, Len: 1}
+	n, _, _ := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(unix.Getpid()),
+		uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+	return n == 1
+}
+
+// entryBytes is the size of an entry.
+const entryBytes = uint64(unsafe.Sizeof(kernels.Entry{}))
+
+// entriesAt is n entries of a table at addr, which is pinned memory.
+func entriesAt(addr uintptr, n int) []kernels.Entry {
+	return unsafe.Slice((*kernels.Entry)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
+}
+
+// bytesAt is n bytes of host memory at addr, which is mapped and not Go's own.
+func bytesAt(addr uintptr, n uint64) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
+}

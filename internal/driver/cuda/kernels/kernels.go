@@ -1,0 +1,108 @@
+// Package kernels holds the copies that run on the GPU itself, as PTX, and says how to launch them.
+//
+// The copy engines take several microseconds a copy, whatever its size. A batch of small segments is therefore carried out by
+// one kernel that reads a table of pieces, from pinned host memory in place or from device memory, and moves the bytes with ordinary
+// loads and stores, over the link too. Copies whose addresses stand in device memory are carried out by two: one reads
+// and judges them, one moves. copy.cu is the source, ptx.sh makes copy.ptx from it.
+package kernels
+
+import (
+	_ "embed"
+
+	"ropeway/internal/driver"
+)
+
+// PTX is the text of the kernels, for cuModuleLoadData. It needs a GPU of compute capability 7.0 and a driver of CUDA 11.0, or
+// later ones.
+//
+//go:embed copy.ptx
+var PTX string
+
+// Names of the kernels in PTX.
+const (
+	Gather     = "ropeway_gather"     // GatherParams; Threads a block; grid from Plan.Launch
+	Descriptor = "ropeway_descriptor" // DescriptorParams; one block of ReadThreads
+	Offset     = "ropeway_offset"     // OffsetParams; one block of ReadThreads
+	Move       = "ropeway_move"       // MoveParams; Threads a block; grid from MoveBlocks
+)
+
+// Threads of a block.
+const (
+	Threads     = 256
+	ReadThreads = 32
+)
+
+// The parameters of the kernels, laid out as a launch takes them in one buffer. Addresses are those the device uses.
+
+// GatherParams are for Gather, which copies Count entries of a table. Entries run in any order; overlap between them is not
+// defined. The table belongs to the kernel until it has run.
+type GatherParams struct {
+	Table      uint64 // of Entry; a multiple of 16
+	Count, Run uint32
+}
+
+// DescriptorParams are for Descriptor, which reads a copy descriptor and leaves the copy in Found for Move.
+type DescriptorParams struct {
+	Descriptor       uint64
+	Length, Src, Dst uint32 // where its fields are: driver.Layout
+	_                uint32
+	Current          uint64 // address of a word with the address of the Live table to judge by, both read when it runs
+	Found            uint64 // device memory of the queue, for a Found
+	Report           uint64 // pinned word that gets the Status
+}
+
+// OffsetParams are for Offset, which reads the two cells of an offset copy and leaves the copy in Found for Move.
+type OffsetParams struct {
+	DstCell, SrcCell       uint64
+	DstOffset, SrcOffset   uint64
+	Bytes                  uint64
+	Current, Found, Report uint64 // as in DescriptorParams
+}
+
+// MoveParams are for Move, which carries out what was found, or nothing if it was not good. Overlapping ranges end as memmove
+// leaves them; one block does those, at a few GB/s. A copy onto its own descriptor is no problem: it has been read by then.
+type MoveParams struct {
+	Found uint64
+}
+
+// Found is a copy whose addresses were read when it ran.
+type Found struct {
+	Dst, Src, Bytes uint64
+	Status          Status
+	_               uint32
+}
+
+// Status is what became of reading a copy.
+type Status uint32
+
+const (
+	Good           Status = iota
+	BadSource             // not inside one live range
+	BadDestination        // likewise
+)
+
+// Range is device memory that is there: Start to before End. A Live table is the number of ranges, as 64 bits, and the ranges,
+// sorted, in pinned or device memory. A table that a kernel may be reading must not change: write a new one, then its address
+// to the word that Current points to, and keep the old one until what was launched before is over.
+type Range struct{ Start, End uint64 }
+
+// Entry is a piece of a batch in the table: 48 bits of each address, and the length in what is left of the two words.
+type Entry struct{ To, From uint64 }
+
+// Pack makes an entry. Reachable must be true of both ends, and n below 4 GiB.
+func Pack(dst, src uintptr, n uint64) Entry {
+	return Entry{uint64(dst) | n<<48, uint64(src) | n>>16<<48}
+}
+
+// Unpack is what was packed.
+func (e Entry) Unpack() (dst, src uintptr, n uint64) {
+	const low = 1<<48 - 1
+	return uintptr(e.To & low), uintptr(e.From & low), e.To>>48 | e.From>>48<<16
+}
+
+// Reachable tells whether an entry can name both ends of a segment. Linux hands out higher addresses only to who asks for them;
+// such a segment goes to the copy engines.
+func Reachable(s driver.Segment) bool {
+	const top = 1 << 48
+	return s.N <= top && uint64(s.Dst) <= top-s.N && uint64(s.Src) <= top-s.N
+}

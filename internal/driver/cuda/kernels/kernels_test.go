@@ -1,0 +1,95 @@
+package kernels
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The structs have the parameters that the PTX declares, at the offsets a launch expects: each at a multiple of its size.
+func TestParameters(t *testing.T) {
+	entry := regexp.MustCompile(`(?s)\.visible \.entry (\w+)\((.*?)\)`)
+	param := regexp.MustCompile(`\.param \.([us])(32|64)`)
+	declared := map[string][]uintptr{}
+	for _, e := range entry.FindAllStringSubmatch(PTX, -1) {
+		at := uintptr(0)
+		for _, p := range param.FindAllStringSubmatch(e[2], -1) {
+			size := uintptr(4)
+			if p[2] == "64" {
+				size = 8
+			}
+			at = (at + size - 1) &^ (size - 1)
+			declared[e[1]] = append(declared[e[1]], at)
+			at += size
+		}
+	}
+	for name, params := range map[string]any{
+		Gather: GatherParams{}, Descriptor: DescriptorParams{}, Offset: OffsetParams{}, Move: MoveParams{},
+	} {
+		var offsets []uintptr
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(params)) {
+			if f.Name != "_" {
+				offsets = append(offsets, f.Offset)
+			}
+		}
+		if !reflect.DeepEqual(offsets, declared[name]) {
+			t.Errorf("%s: fields at %v, the kernel has parameters at %v", name, offsets, declared[name])
+		}
+		delete(declared, name)
+	}
+	if len(declared) > 0 {
+		t.Errorf("kernels that nobody knows: %v", declared)
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	for _, tt := range []struct {
+		value any
+		want  uintptr
+	}{{Entry{}, 16}, {Found{}, 32}, {Range{}, 16}} {
+		if got := reflect.TypeOf(tt.value).Size(); got != tt.want {
+			t.Errorf("%T has %d bytes, copy.cu says %d", tt.value, got, tt.want)
+		}
+	}
+}
+
+// The PTX asks for no more than package documentation promises.
+func TestPTXIsForOldDrivers(t *testing.T) {
+	for _, line := range []string{".version 7.0\n", ".target sm_70\n", ".address_size 64\n"} {
+		if !strings.Contains(PTX, line) {
+			t.Errorf("copy.ptx has no line %q", line)
+		}
+	}
+}
+
+// copy.ptx is what nvcc makes of copy.cu. Few machines have nvcc, those that build for CI do not, so this one may skip in CI. Another
+// release of nvcc makes other PTX of the same source; only the one that made copy.ptx can tell.
+func TestPTXIsUpToDate(t *testing.T) {
+	nvcc, err := exec.LookPath("nvcc")
+	if err != nil {
+		t.Skip("nvcc is not installed")
+	}
+	version, err := exec.Command(nvcc, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := regexp.MustCompile(`release [\d.]+, V[\d.]+`)
+	if here, made := release.FindString(string(version)), release.FindString(PTX); here != made {
+		t.Skipf("nvcc is %q, copy.ptx was made by %q", here, made)
+	}
+	out := filepath.Join(t.TempDir(), "copy.ptx")
+	if text, err := exec.Command("./ptx.sh", out).CombinedOutput(); err != nil {
+		t.Fatalf("ptx.sh: %v\n%s", err, text)
+	}
+	fresh, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(fresh) != PTX {
+		t.Error("copy.ptx is not what ptx.sh makes of copy.cu; run make ptx")
+	}
+}

@@ -1,0 +1,404 @@
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"ropeway/internal/dl"
+)
+
+// libraryName is where NVIDIA's driver package puts its library.
+const libraryName = "libcuda.so.1"
+
+// Flags of libcuda.
+const (
+	portable      = 1 // pinned memory: of all contexts
+	deviceMap     = 2 // pinned memory: devices can reach it
+	nonBlocking   = 1 // streams: do not wait for the default stream
+	blockingSync  = 1 // events: who waits sleeps
+	disableTiming = 2
+	unified       = 4 // memory type: the address says whose memory it is
+
+	multiprocessorCount = 16 // attribute of a device
+	paramBuffer         = 1  // of a launch: what follows is the address of the parameters
+	paramSize           = 2  // and of their size
+)
+
+// library is libcuda. Each field is the address of the function named in symbols; 0 if this version has none.
+type library struct {
+	init, driverGetVersion, getErrorName, getErrorString          uintptr
+	deviceGetCount, deviceGet, deviceGetName                      uintptr
+	primaryRetain, primaryRelease, ctxSetCurrent, ctxEnablePeer   uintptr
+	ctxSynchronize, ctxPriorityRange                              uintptr
+	memGetInfo, memAlloc, memFree, memHostAlloc, memFreeHost      uintptr
+	memHostRegister, memHostUnregister, memHostGetDevicePointer   uintptr
+	streamCreate, streamDestroy, streamQuery, streamWait          uintptr
+	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
+	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
+	moduleGetFunction, launchKernel                               uintptr
+	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
+}
+
+// symbols lists what is looked up; what is optional may be missing in an old library.
+func (l *library) symbols() []struct {
+	at       *uintptr
+	name     string
+	optional bool
+} {
+	return []struct {
+		at       *uintptr
+		name     string
+		optional bool
+	}{
+		{&l.init, "cuInit", false},
+		{&l.driverGetVersion, "cuDriverGetVersion", false},
+		{&l.getErrorName, "cuGetErrorName", true},
+		{&l.getErrorString, "cuGetErrorString", true},
+		{&l.deviceGetCount, "cuDeviceGetCount", false},
+		{&l.deviceGet, "cuDeviceGet", false},
+		{&l.deviceGetName, "cuDeviceGetName", true},
+		{&l.primaryRetain, "cuDevicePrimaryCtxRetain", false},
+		{&l.primaryRelease, "cuDevicePrimaryCtxRelease_v2", false},
+		{&l.ctxSetCurrent, "cuCtxSetCurrent", false},
+		{&l.ctxSynchronize, "cuCtxSynchronize", false},
+		{&l.ctxEnablePeer, "cuCtxEnablePeerAccess", true},
+		{&l.ctxPriorityRange, "cuCtxGetStreamPriorityRange", true},
+		{&l.memGetInfo, "cuMemGetInfo_v2", false},
+		{&l.memAlloc, "cuMemAlloc_v2", false},
+		{&l.memFree, "cuMemFree_v2", false},
+		{&l.memHostAlloc, "cuMemHostAlloc", false},
+		{&l.memFreeHost, "cuMemFreeHost", false},
+		{&l.memHostRegister, "cuMemHostRegister_v2", true},
+		{&l.memHostUnregister, "cuMemHostUnregister", true},
+		{&l.memHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", true},
+		{&l.streamCreate, "cuStreamCreateWithPriority", false},
+		{&l.streamDestroy, "cuStreamDestroy_v2", false},
+		{&l.streamQuery, "cuStreamQuery", false},
+		{&l.streamWait, "cuStreamWaitEvent", false},
+		{&l.eventCreate, "cuEventCreate", false},
+		{&l.eventDestroy, "cuEventDestroy_v2", false},
+		{&l.eventRecord, "cuEventRecord", false},
+		{&l.eventQuery, "cuEventQuery", false},
+		{&l.eventSync, "cuEventSynchronize", false},
+		{&l.deviceGetAttribute, "cuDeviceGetAttribute", true},
+		{&l.moduleLoadData, "cuModuleLoadData", true},
+		{&l.moduleUnload, "cuModuleUnload", true},
+		{&l.moduleGetFunction, "cuModuleGetFunction", true},
+		{&l.launchKernel, "cuLaunchKernel", true},
+		{&l.memcpyAsync, "cuMemcpyAsync", false},
+		{&l.memcpy2DAsync, "cuMemcpy2DAsync_v2", false},
+		{&l.memsetD8Async, "cuMemsetD8Async", false},
+		{&l.memsetD32Async, "cuMemsetD32Async", false},
+	}
+}
+
+// load opens libcuda and starts it. The error is one line and an [absent].
+func load() (api, error) {
+	lib, err := dl.Open(libraryName)
+	if err != nil {
+		if cause := errors.Unwrap(err); cause != nil {
+			err = cause // it names the library itself
+		}
+		return nil, absent(fmt.Sprintf("no NVIDIA driver is installed (%v)", err))
+	}
+	l := new(library)
+	for _, s := range l.symbols() {
+		at, err := lib.Symbol(s.name)
+		if err != nil && !s.optional {
+			return nil, absent("the NVIDIA driver is too old: it has no " + s.name)
+		}
+		*s.at = at
+	}
+	if err := failed(l, "cuInit", l.call(l.init, 0)); err != nil {
+		return nil, absent(err.Error())
+	}
+	return l, nil
+}
+
+// call calls a function that returns a result.
+func (l *library) call(fn uintptr, args ...uintptr) result {
+	if fn == 0 {
+		return notSupported
+	}
+	return result(int32(dl.Call(fn, args...)))
+}
+
+// outs is where functions put what they return beside the result. It comes from a pool, so it is on the heap and stays where
+// it is while C writes to it.
+type outs struct {
+	word [2]uint64
+	text [128]byte
+	copy memcpy2D
+
+	launch struct {
+		params [mostParams]byte
+		size   uint64
+		extra  [5]uintptr
+	}
+}
+
+// mostParams is how many bytes of parameters a kernel may have.
+const mostParams = 128
+
+var outsPool = sync.Pool{New: func() any { return new(outs) }}
+
+func take() *outs {
+	o := outsPool.Get().(*outs)
+	o.word = [2]uint64{}
+	return o
+}
+
+func (o *outs) done()             { outsPool.Put(o) }
+func (o *outs) at(i int) uintptr  { return uintptr(unsafe.Pointer(&o.word[i])) }
+func (o *outs) address() uintptr  { return uintptr(o.word[0]) }
+func (o *outs) int32(i int) int32 { return int32(o.word[i]) } // C wrote the low half
+func (l *library) version() (int, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.driverGetVersion, o.at(0))
+	return int(o.int32(0)), r
+}
+
+func (l *library) devices() (int, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.deviceGetCount, o.at(0))
+	return int(o.int32(0)), r
+}
+
+// handle is the CUdevice of a number.
+func (l *library) handle(o *outs, device int) (uintptr, result) {
+	r := l.call(l.deviceGet, o.at(0), uintptr(device))
+	return uintptr(o.int32(0)), r
+}
+
+func (l *library) deviceName(device int) (string, result) {
+	o := take()
+	defer o.done()
+	h, r := l.handle(o, device)
+	if r == success {
+		r = l.call(l.deviceGetName, uintptr(unsafe.Pointer(&o.text)), uintptr(len(o.text)), h)
+	}
+	if r != success {
+		return "", r
+	}
+	name, _, _ := bytes.Cut(o.text[:], []byte{0})
+	return string(name), success
+}
+
+func (l *library) retain(device int) (uintptr, result) {
+	o := take()
+	defer o.done()
+	h, r := l.handle(o, device)
+	if r != success {
+		return 0, r
+	}
+	o.word[0] = 0
+	r = l.call(l.primaryRetain, o.at(0), h)
+	return o.address(), r
+}
+
+func (l *library) release(device int) result {
+	o := take()
+	defer o.done()
+	h, r := l.handle(o, device)
+	if r != success {
+		return r
+	}
+	return l.call(l.primaryRelease, h)
+}
+
+func (l *library) setContext(context uintptr) result { return l.call(l.ctxSetCurrent, context) }
+
+func (l *library) enablePeer(of uintptr) result {
+	r := l.call(l.ctxEnablePeer, of, 0)
+	if r == peerEnabled {
+		return success
+	}
+	return r
+}
+
+func (l *library) settle() result { return l.call(l.ctxSynchronize) }
+
+func (l *library) memInfo() (free, total uint64, r result) {
+	o := take()
+	defer o.done()
+	r = l.call(l.memGetInfo, o.at(0), o.at(1))
+	return o.word[0], o.word[1], r
+}
+
+func (l *library) alloc(n uint64) (uintptr, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.memAlloc, o.at(0), uintptr(n))
+	return o.address(), r
+}
+
+func (l *library) free(addr uintptr) result { return l.call(l.memFree, addr) }
+
+func (l *library) allocHost(n uint64) (uintptr, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.memHostAlloc, o.at(0), uintptr(n), portable|deviceMap)
+	return o.address(), r
+}
+
+func (l *library) freeHost(addr uintptr) result { return l.call(l.memFreeHost, addr) }
+
+func (l *library) register(addr uintptr, n uint64) (uintptr, result) {
+	if r := l.call(l.memHostRegister, addr, uintptr(n), portable|deviceMap); r != success {
+		return 0, r
+	}
+	o := take()
+	defer o.done()
+	r := l.call(l.memHostGetDevicePointer, o.at(0), addr, 0)
+	return o.address(), r
+}
+
+func (l *library) unregister(addr uintptr) result { return l.call(l.memHostUnregister, addr) }
+
+func (l *library) newStream(priority int) (uintptr, result) {
+	o := take()
+	defer o.done()
+	var level int32
+	if r := l.call(l.ctxPriorityRange, o.at(0), o.at(1)); r == success {
+		least, greatest := o.int32(0), o.int32(1) // 0 and, say, -5: lower is more urgent
+		level = greatest + (least-greatest)*int32(priority)/7
+	}
+	o.word[0] = 0
+	r := l.call(l.streamCreate, o.at(0), nonBlocking, uintptr(uint32(level)))
+	return o.address(), r
+}
+
+func (l *library) destroyStream(stream uintptr) result { return l.call(l.streamDestroy, stream) }
+func (l *library) queryStream(stream uintptr) result   { return l.call(l.streamQuery, stream) }
+func (l *library) waitEvent(stream, event uintptr) result {
+	return l.call(l.streamWait, stream, event, 0)
+}
+
+func (l *library) newEvent() (uintptr, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.eventCreate, o.at(0), blockingSync|disableTiming)
+	return o.address(), r
+}
+
+func (l *library) destroyEvent(event uintptr) result   { return l.call(l.eventDestroy, event) }
+func (l *library) record(event, stream uintptr) result { return l.call(l.eventRecord, event, stream) }
+func (l *library) queryEvent(event uintptr) result     { return l.call(l.eventQuery, event) }
+func (l *library) syncEvent(event uintptr) result      { return l.call(l.eventSync, event) }
+
+func (l *library) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+	return l.call(l.memcpyAsync, dst, src, uintptr(n), stream)
+}
+
+// memcpy2D is the C structure that describes a 2-D copy.
+type memcpy2D struct {
+	srcX, srcY uint64
+	srcType    uint32
+	_          uint32
+	srcHost    uintptr
+	srcDevice  uintptr
+	srcArray   uintptr
+	srcPitch   uint64
+
+	dstX, dstY uint64
+	dstType    uint32
+	_          uint32
+	dstHost    uintptr
+	dstDevice  uintptr
+	dstArray   uintptr
+	dstPitch   uint64
+
+	width, height uint64
+}
+
+func (l *library) copy2DAsync(c *copy2D, stream uintptr) result {
+	o := take()
+	defer o.done()
+	o.copy = memcpy2D{
+		srcType: unified, srcDevice: c.src, srcPitch: c.srcPitch,
+		dstType: unified, dstDevice: c.dst, dstPitch: c.dstPitch, width: c.width, height: c.height,
+	}
+	return l.call(l.memcpy2DAsync, uintptr(unsafe.Pointer(&o.copy)), stream)
+}
+
+func (l *library) fill8(dst uintptr, value byte, n uint64, stream uintptr) result {
+	return l.call(l.memsetD8Async, dst, uintptr(value), uintptr(n), stream)
+}
+
+func (l *library) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
+	return l.call(l.memsetD32Async, dst, uintptr(value), uintptr(n), stream)
+}
+
+func (l *library) multiprocessors(device int) (int, result) {
+	o := take()
+	defer o.done()
+	h, r := l.handle(o, device)
+	if r != success {
+		return 0, r
+	}
+	o.word[0] = 0
+	r = l.call(l.deviceGetAttribute, o.at(0), multiprocessorCount, h)
+	return int(o.int32(0)), r
+}
+
+func (l *library) loadKernels(ptx string) (uintptr, result) {
+	o := take()
+	defer o.done()
+	text := append([]byte(ptx), 0)
+	keep.Store(&text)
+	r := l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+	keep.Store(nil)
+	return o.address(), r
+}
+
+// keep holds what C reads; so it is on the heap.
+var keep atomic.Pointer[[]byte]
+
+func (l *library) unloadKernels(module uintptr) result { return l.call(l.moduleUnload, module) }
+
+func (l *library) kernel(module uintptr, name string) (uintptr, result) {
+	o := take()
+	defer o.done()
+	o.text[copy(o.text[:len(o.text)-1], name)] = 0
+	r := l.call(l.moduleGetFunction, o.at(0), module, uintptr(unsafe.Pointer(&o.text)))
+	return o.address(), r
+}
+
+func (l *library) launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result {
+	o := take()
+	defer o.done()
+	w := &o.launch
+	w.size = uint64(copy(w.params[:], params))
+	w.extra = [5]uintptr{paramBuffer, uintptr(unsafe.Pointer(&w.params)), paramSize, uintptr(unsafe.Pointer(&w.size)), 0}
+	return l.call(l.launchKernel, kernel, uintptr(blocks), 1, 1, uintptr(threads), 1, 1, 0, stream, 0, uintptr(unsafe.Pointer(&w.extra)))
+}
+
+func (l *library) describe(r result) (name, text string) {
+	o := take()
+	defer o.done()
+	name, text = fmt.Sprintf("CUDA error %d", int32(r)), "no description"
+	if l.call(l.getErrorName, uintptr(r), o.at(0)) == success && o.word[0] != 0 {
+		name = cString(o.address())
+	}
+	o.word[0] = 0
+	if l.call(l.getErrorString, uintptr(r), o.at(0)) == success && o.word[0] != 0 {
+		text = cString(o.address())
+	}
+	return name, text
+}
+
+// cString is the text at addr, which ends with a zero and is not Go's own.
+func cString(addr uintptr) string {
+	p := (*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr)))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}

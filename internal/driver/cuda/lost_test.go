@@ -1,0 +1,98 @@
+package cuda
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// failures is a Sink that remembers.
+type failures chan failure
+
+type failure struct {
+	tag driver.Tag
+	err error
+}
+
+func (f failures) TaskFailed(tag driver.Tag, err error) { f <- failure{tag, err} }
+
+// next is the failure that is told next.
+func (f failures) next(t *testing.T) failure {
+	t.Helper()
+	select {
+	case x := <-f:
+		return x
+	case <-time.After(time.Minute):
+		t.Fatal("nothing is said to have failed")
+		panic("unreachable")
+	}
+}
+
+// TestLost proves that after a fault of the GPU the task that meets it fails with it, later ones find the device lost, nobody
+// waits for ever, and closing works.
+func TestLost(t *testing.T) {
+	for _, inFlight := range []bool{false, true} {
+		d, f := openFake(t, 1)
+		v, err := d.Open(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := v.Alloc(100, driver.PageNormal)
+		b, err := d.AllocHost(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sink := make(failures, 10)
+		q := v.NewQueue(driver.QueueOptions{Sink: sink})
+		q.Copy(a, b, 100, driver.Tag{Task: 1})
+		if !inFlight {
+			q.Wait(0, nil)
+		}
+		f.mu.Lock()
+		f.broken = illegalAddress
+		f.mu.Unlock()
+		want := uint32(1)
+		if !inFlight {
+			want = 2
+			q.Copy(a, b, 100, driver.Tag{Task: 2})
+		}
+		q.Wait(0, nil)
+		if got := sink.next(t); got.tag.Task != want || !errors.Is(got.err, driver.ErrFault) {
+			t.Errorf("in flight %v: task %d failed with %v, want %d with a fault", inFlight, got.tag.Task, got.err, want)
+		}
+		q.Copy(a, b, 100, driver.Tag{Task: 3})
+		q.Wait(0, nil)
+		if got := sink.next(t); got.tag.Task != 3 || !errors.Is(got.err, driver.ErrLost) {
+			t.Errorf("in flight %v: task %d failed with %v, want 3 with a lost device", inFlight, got.tag.Task, got.err)
+		}
+		if err := v.Healthy(); !errors.Is(err, driver.ErrLost) {
+			t.Errorf("the device is said to be healthy: %v", err)
+		}
+		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: a, Src: b, N: 10}); !errors.Is(err, driver.ErrLost) {
+			t.Errorf("Run on a lost device: %v", err)
+		}
+		flag := d.NewFlag()
+		q.Submit(driver.Op{Kind: driver.OpSet, Flag: flag})
+		if !flag.Wait(time.Minute, nil) {
+			t.Error("a flag of a lost device is waited for")
+		}
+		if err := errors.Join(v.Close(), d.Close()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// TestResults proves that each result of CUDA is the error of a driver that fits.
+func TestResults(t *testing.T) {
+	f := newFake(1)
+	for r, want := range map[result]error{
+		success: nil, outOfMemory: driver.ErrNoMemory, deinitialized: driver.ErrClosed, noDevice: driver.ErrUnsupported,
+		illegalAddress: driver.ErrLost, eccUncorrectable: driver.ErrLost, 716: driver.ErrLost, 1: errCUDA, notReady: errCUDA,
+	} {
+		if err := failed(f, "cuCall", r); !errors.Is(err, want) {
+			t.Errorf("%d is %v, want %v", r, err, want)
+		}
+	}
+}

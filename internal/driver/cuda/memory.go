@@ -1,0 +1,325 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// block is what a range of addresses is that the driver has given out.
+type block struct {
+	kind   blockKind
+	size   uint64 // the range may be longer, by a margin that is nobody's memory
+	device int32
+	id     uint64
+	huge   bool          // deviceBlock: large pages were wanted
+	reg    *registration // aliasBlock
+}
+
+// room is how many bytes there are from off on.
+func (b *block) room(off uintptr) uint64 { return b.size - min(b.size, uint64(off)) }
+
+type blockKind uint8
+
+const (
+	deviceBlock blockKind = iota // memory of a GPU
+	pinnedBlock                  // host memory of CUDA
+	aliasBlock                   // the device address of registered memory: addresses only, translated when they are used
+)
+
+// registration is host memory of the program that GPUs may use.
+type registration struct {
+	start  uintptr
+	size   uint64
+	alias  uintptr // device address, 0 if not mapped
+	id     uint64
+	pinned bool  // CUDA has taken it; else the host copies
+	locker *card // which has to be told when it goes, or nil
+}
+
+// insert puts a block at addr, with a margin behind it, into own.
+func (d *Driver) insert(addr uintptr, margin uint64, b *block) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.insertLocked(addr, margin, b)
+}
+
+// insertLocked is insert with d.mu held.
+func (d *Driver) insertLocked(addr uintptr, margin uint64, b *block) {
+	d.lastID++
+	b.id = d.lastID
+	d.own.Insert(&ranges.Span[*block]{Start: addr, Size: b.size + margin, Of: b})
+}
+
+// remove takes the block of that kind that starts at addr out of own.
+func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span[*block], error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.own.Find(addr)
+	if s == nil || s.Start != addr || s.Of.kind != kind || kind == deviceBlock && s.Of.device != device {
+		return nil, fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
+	}
+	d.gone.Lock()
+	d.own.Remove(s)
+	d.forget(s)
+	d.gone.Unlock()
+	d.epoch.Add(1)
+	return s, nil
+}
+
+// forget remembers that s was memory: until something else comes to lie there, addresses in it are known to be bad, and are not
+// taken for ordinary memory. d.mu is held.
+func (d *Driver) forget(s *ranges.Span[*block]) {
+	lo, hi := s.Start, s.Start+uintptr(s.Size)
+	for o := d.past.Overlap(lo, uint64(hi-lo)); o != nil; o = d.past.Overlap(lo, uint64(hi-lo)) {
+		lo, hi = min(lo, o.Start), max(hi, o.Start+uintptr(o.Size))
+		d.past.Remove(o)
+	}
+	d.past.Insert(&ranges.Span[struct{}]{Start: lo, Size: uint64(hi - lo)})
+}
+
+// settle waits for all that is on streams: host memory that goes may be in use by any GPU.
+func (d *Driver) settle() {
+	for _, c := range d.cards {
+		if c.context.Load() != 0 {
+			c.enter()
+			d.lib.settle()
+			c.leave()
+		}
+	}
+}
+
+// giveBack frees the memory of a block that nobody can find any more. For device memory CUDA waits for work that uses it.
+func (d *Driver) giveBack(s *ranges.Span[*block]) error {
+	c := d.cards[s.Of.device]
+	if s.Of.kind == pinnedBlock {
+		d.settle()
+		return c.freePinned(s.Start, s.Of.size)
+	}
+	c.enter()
+	defer c.leave()
+	return c.check("cuMemFree", d.lib.free(s.Start))
+}
+
+// Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was freed, side by
+// side with other allocations, and nobody could tell the one from the other. A page that cannot be touched follows.
+
+// pinnedPages is how many bytes of pages n bytes of pinned memory have.
+func pinnedPages(n uint64) uint64 { return (max(n, 1) + hostPage - 1) &^ (hostPage - 1) }
+
+// allocPinned takes pinned memory in the context of c.
+func (c *card) allocPinned(n uint64) (uintptr, error) {
+	pages := pinnedPages(n)
+	addr, err := arena.Reserve(pages + hostPage)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
+	}
+	if err = arena.ProtectPages(addr, pages, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), arena.Unreserve(addr, aliasBytes(pages+hostPage)))
+	}
+	if pages >= hugePage {
+		unix.Madvise(bytesAt(addr, pages), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
+	}
+	c.enter()
+	at, r := c.d.lib.register(addr, pages)
+	c.leave()
+	if r == success && at != addr {
+		r = notSupported
+	}
+	if err := c.check("cuMemHostRegister", r); err != nil {
+		return 0, errors.Join(err, arena.Unreserve(addr, aliasBytes(pages+hostPage)))
+	}
+	return addr, nil
+}
+
+// freePinned undoes allocPinned.
+func (c *card) freePinned(addr uintptr, n uint64) error {
+	c.enter()
+	err := c.check("cuMemHostUnregister", c.d.lib.unregister(addr))
+	c.leave()
+	return errors.Join(err, arena.Unreserve(addr, aliasBytes(pinnedPages(n)+hostPage)))
+}
+
+// AllocHost implements driver.Driver.
+func (d *Driver) AllocHost(n uint64) (uintptr, error) {
+	if n > mostHost {
+		return 0, fmt.Errorf("%w: %d bytes of pinned memory", driver.ErrNoMemory, n)
+	}
+	c, err := d.home()
+	if err != nil {
+		return 0, err
+	}
+	addr, err := c.allocPinned(n)
+	if err != nil {
+		return 0, err
+	}
+	d.insert(addr, pinnedPages(n)+hostPage-n, &block{kind: pinnedBlock, size: n, device: int32(c.number)})
+	return addr, nil
+}
+
+// FreeHost implements driver.Driver.
+func (d *Driver) FreeHost(addr uintptr) error {
+	s, err := d.remove(addr, pinnedBlock, 0)
+	if err != nil {
+		return err
+	}
+	return d.giveBack(s)
+}
+
+// mostHost is more than a process can have.
+const mostHost = 1 << 47
+
+// aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
+func aliasBytes(n uint64) uint64 { return (n + 2<<20 - 1) &^ (2<<20 - 1) }
+
+// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one that
+// tells the two ways apart; so that one is addresses alone, and work on it goes to the memory itself. Memory that CUDA does
+// not take (pages that belong to another registration already, or that may only be read) is registered all the same, and
+// the host copies it.
+func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
+	if addr+uintptr(n) < addr || n > mostHost {
+		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
+	}
+	c, err := d.home()
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if clash := d.hosts.Overlap(addr, n); clash != nil {
+		return 0, fmt.Errorf("%w: %d bytes at %#x", driver.ErrOverlap, clash.Size, clash.Start)
+	}
+	r := &registration{start: addr, size: n}
+	if s := d.own.Find(addr); s != nil {
+		r.pinned = s.Of.kind == pinnedBlock && s.Of.room(addr-s.Start) >= n
+	} else {
+		c.enter()
+		at, res := d.lib.register(addr, n)
+		c.leave()
+		if res == success {
+			r.locker, r.pinned = c, at == addr
+		}
+		if err := c.check("cuMemHostRegister", res); err != nil && errors.Is(err, driver.ErrLost) {
+			return 0, err
+		}
+	}
+	if mapped {
+		if r.alias, err = arena.Reserve(aliasBytes(n)); err != nil {
+			return 0, errors.Join(fmt.Errorf("%w: no room for a device address: %v", driver.ErrNoMemory, err), d.unpin(r))
+		}
+		d.insertLocked(r.alias, 0, &block{kind: aliasBlock, size: n, device: int32(device), reg: r})
+	}
+	d.lastID++
+	r.id = d.lastID
+	d.hosts.Insert(&ranges.Span[*registration]{Start: addr, Size: n, Of: r})
+	return r.alias, nil
+}
+
+// unpin tells CUDA that registered memory goes.
+func (d *Driver) unpin(r *registration) error {
+	c := r.locker
+	if c == nil {
+		return nil
+	}
+	d.settle()
+	c.enter()
+	defer c.leave()
+	return c.check("cuMemHostUnregister", d.lib.unregister(r.start))
+}
+
+// Unregister implements driver.Driver.
+func (d *Driver) Unregister(addr uintptr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.hosts.Find(addr)
+	if s == nil || s.Start != addr {
+		return fmt.Errorf("%w: no registration starts at %#x", driver.ErrNotRegister, addr)
+	}
+	d.gone.Lock()
+	d.hosts.Remove(s)
+	if s.Of.alias != 0 {
+		alias := d.own.Find(s.Of.alias)
+		d.own.Remove(alias)
+		d.forget(alias)
+	}
+	d.gone.Unlock()
+	d.epoch.Add(1)
+	err := d.unpin(s.Of)
+	if s.Of.alias != 0 {
+		err = errors.Join(err, arena.Unreserve(s.Of.alias, aliasBytes(s.Size)))
+	}
+	return err
+}
+
+// Mapped implements driver.Driver.
+func (d *Driver) Mapped(addr uintptr) (uintptr, error) {
+	s := d.hosts.Find(addr)
+	if s == nil || s.Of.alias == 0 {
+		return 0, fmt.Errorf("%w: %#x is not registered as mapped", driver.ErrNotRegister, addr)
+	}
+	return s.Of.alias + (addr - s.Start), nil
+}
+
+// Addresses that can be memory of the program. The page below lowest is never mapped, and the Go runtime takes a fault
+// there for a nil pointer. No process has memory above highest.
+const (
+	lowest  = 4096
+	highest = 1<<56 - 1
+)
+
+// side is one end of a copy as it is carried out.
+type side struct {
+	addr uintptr // where it is, for CUDA or for the host
+	kind sideKind
+	card int32 // onCard
+}
+
+type sideKind uint8
+
+const (
+	onCard sideKind = iota // memory of a GPU
+	pinned                 // host memory that GPUs reach
+	byHost                 // host memory that only the host reaches
+)
+
+// resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable allows
+// ordinary host memory too, which nobody can vouch for.
+func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
+	if s := d.own.Find(addr); s != nil {
+		off := uint64(addr - s.Start)
+		switch {
+		case s.Of.room(addr-s.Start) < n:
+			return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
+		case s.Of.kind == deviceBlock:
+			return side{addr, onCard, s.Of.device}, nil
+		case s.Of.kind == pinnedBlock:
+			return side{addr: addr, kind: pinned}, nil
+		}
+		return s.Of.reg.side(s.Of.reg.start+uintptr(off), n)
+	}
+	if s := d.hosts.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
+		return s.Of.side(addr, n)
+	}
+	if pageable && addr >= lowest && addr <= highest && n <= highest-uint64(addr) {
+		return side{addr: addr, kind: byHost}, nil
+	}
+	return side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+}
+
+// side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on using
+// pages that nobody else sees.
+func (r *registration) side(addr uintptr, n uint64) (side, error) {
+	lo := addr &^ (hostPage - 1)
+	if _, _, e := unix.Syscall(unix.SYS_MSYNC, lo, addr+uintptr(n)-lo, unix.MS_ASYNC); e != 0 { // has no other effect
+		return side{}, fmt.Errorf("%w: not all of the %d registered bytes at %#x are mapped", driver.ErrFault, n, addr)
+	}
+	if r.pinned {
+		return side{addr: addr, kind: pinned}, nil
+	}
+	return side{addr: addr, kind: byHost}, nil
+}
