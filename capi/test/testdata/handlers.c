@@ -22,7 +22,7 @@ int main(void)
 	CHECK(sigaction(SIGINT, NULL, &action) == 0);
 	CHECK(action.sa_handler == handler && action.sa_flags & SA_ONSTACK && action.sa_flags & SA_RESTART);
 	CHECK(sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == SIG_IGN);
-	CHECK(sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_DFL && !(action.sa_flags & SA_ONSTACK));
+	CHECK(sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == SIG_DFL && !(action.sa_flags & SA_ONSTACK));
 	OK(aclrtResetDevice(0));
 	OK(aclFinalize());
 	return 0;
