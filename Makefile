@@ -98,9 +98,9 @@ test: ## run all tests, the concurrent packages under the race detector too
 	$(needgcc)
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 	ROPEWAY_TEST_CHECK=1 $(GO) test -run 'TestRules|TestBehaviour|TestEventTable' ./internal/conformance
-	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short
+	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short -timeout 30m
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) --no-print-directory dist DIST="$$tmp" >/dev/null && \
 	$(PYTHON) python/tests/run.py --toolkit "$$tmp" --quick
 

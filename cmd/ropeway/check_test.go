@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -361,6 +362,10 @@ func TestCheckSignals(t *testing.T) {
 		{syscall.SIGINT, "forever", 128 + int(syscall.SIGINT)},
 	} {
 		t.Run(tt.signal.String()+" "+tt.verb, func(t *testing.T) {
+			// Who runs the tests may ignore it (nohup does), and programs inherit that; a handler they do not inherit.
+			heard := make(chan os.Signal, 1)
+			signal.Notify(heard, tt.signal)
+			defer signal.Stop(heard)
 			cmd := checkCommand(t, nil, "--schedules 2", "print=listening", "start", tt.verb)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
 			var errs bytes.Buffer
