@@ -378,7 +378,7 @@ func TestArm64(t *testing.T) {
 	}
 	// qemu keeps account of every page of address space, so a small device starts sooner.
 	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=1GiB"}, qemu, "-L", "/usr/aarch64-linux-gnu", program)
-	if got := passes(t, nil, qemu, filepath.Join(dir, "bin/ropeway"), "version"); !strings.Contains(got, "linux/arm64") {
+	if got := passes(t, nil, qemu, "-L", "/usr/aarch64-linux-gnu", filepath.Join(dir, "bin/ropeway"), "version"); !strings.Contains(got, "linux/arm64") {
 		t.Errorf("ropeway version: %s", got)
 	}
 }
