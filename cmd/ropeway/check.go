@@ -11,14 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/setup"
 	"ropeway/internal/ui"
-)
-
-// Variables that a checked process reads.
-const (
-	envCheck  = "ROPEWAY_CHECK"        // that it is checked, and how
-	envReport = "ROPEWAY_CHECK_REPORT" // socket for its records
-	envInject = "ROPEWAY_INJECT"       // faults to inject
 )
 
 // checkLibrary watches the host side of a program, below the root of a toolkit.
@@ -223,9 +217,9 @@ func (o *checkOptions) variables(seed uint64, socket string) []variable {
 	if len(o.without) > 0 {
 		text += ",no=" + strings.Join(o.without, "+")
 	}
-	vars := []variable{{envCheck, text}, {envReport, socket}}
+	vars := []variable{{setup.EnvCheck, text}, {setup.EnvCheckReport, socket}}
 	if len(o.inject) > 0 {
-		vars = append(vars, variable{envInject, strings.Join(o.inject, ";")})
+		vars = append(vars, variable{setup.EnvInject, strings.Join(o.inject, ";")})
 	}
 	return vars
 }

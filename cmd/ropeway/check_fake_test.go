@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/setup"
 )
 
 // asFake makes this test binary a program that reports what its arguments say, as a checked program would.
@@ -31,7 +32,7 @@ type fake struct {
 // fakeMain does what each argument says, in order.
 func fakeMain(args []string) {
 	f := &fake{}
-	text, _, _ := strings.Cut(os.Getenv(envCheck), ",")
+	text, _, _ := strings.Cut(os.Getenv(setup.EnvCheck), ",")
 	f.seed, _ = strconv.ParseUint(strings.TrimPrefix(text, "seed="), 10, 64)
 	for _, arg := range args {
 		verb, value, _ := strings.Cut(arg, "=")
@@ -122,7 +123,7 @@ func must(err error) {
 
 func (f *fake) raw(b []byte) {
 	if f.c == nil {
-		c, err := net.Dial("unix", os.Getenv(envReport))
+		c, err := net.Dial("unix", os.Getenv(setup.EnvCheckReport))
 		must(err)
 		f.c = c
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ropeway/internal/check"
 	"ropeway/internal/explain"
 	"ropeway/internal/finding"
 )
@@ -85,9 +86,6 @@ func (a *app) chosenRules(o *checkOptions) ([]string, error) {
 // faultForm is FUNCTION[@streamN]:NTH=CODE[/run|/submit].
 var faultForm = regexp.MustCompile(`^([A-Za-z_][\w.]*)(@stream\d+)?:([^=]*)=([^/]*)(/\w+)?$`)
 
-// deviceCodes is where codes begin that are given when a task runs, unless a fault says otherwise.
-const deviceCodes = 507000
-
 // takesStream fits prototypes with a stream that is given, not returned.
 var takesStream = regexp.MustCompile(`\baclrtStream \w`)
 
@@ -137,7 +135,7 @@ func (a *app) fault(text string) (string, error) {
 	if answer.Code.Number == 0 {
 		return wrong("see "+a.name+" explain "+f.Name+" for the codes it answers", "0 is no fault")
 	}
-	if when == "" && !async && answer.Code.Number >= deviceCodes {
+	if when == "" && !async && answer.Code.Number >= check.DeviceCodes {
 		when = "/submit" // there is no task that could fail when it runs
 	}
 	return fmt.Sprintf("%s%s:%s=%d%s", f.Name, stream, nth, answer.Code.Number, when), nil

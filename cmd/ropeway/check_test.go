@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/setup"
 )
 
 // TestCheckExitCodes proves which of program and findings decides, for each severity and each way to end.
@@ -87,8 +88,8 @@ func TestCheckVariables(t *testing.T) {
 		}
 		contains(t, stdout, tt.want)
 	}
-	stdout, _, _ := checked(t, "", "env=LD_PRELOAD", "env="+envReport)
-	contains(t, stdout, checkLibrary+"\n", envReport+"=/")
+	stdout, _, _ := checked(t, "", "env=LD_PRELOAD", "env="+setup.EnvCheckReport)
+	contains(t, stdout, checkLibrary+"\n", setup.EnvCheckReport+"=/")
 }
 
 // TestCheckFolds proves that a finding is shown once, whatever process, time and seed it comes from, and counted in full.

@@ -21,8 +21,8 @@ type Injection struct {
 	seen, fired int // guarded by Checker.mu
 }
 
-// deviceCodes is where the codes of devices begin: what has one of them goes wrong when a task runs.
-const deviceCodes = 507000
+// DeviceCodes is where the codes of devices begin: what has one of them goes wrong when a task runs.
+const DeviceCodes = 507000
 
 // ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes from
 // 507000 on are given when the task runs, others by the call, unless the end says otherwise.
@@ -62,7 +62,7 @@ func ParseInjection(text string) (Injection, error) {
 	if err != nil || n == 0 {
 		return bad("CODE is an error code")
 	}
-	i.Code, i.Run = abi.Code(n), n >= deviceCodes
+	i.Code, i.Run = abi.Code(n), n >= DeviceCodes
 	switch {
 	case !said:
 	case when == "run":

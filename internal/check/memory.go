@@ -3,6 +3,8 @@ package check
 import (
 	"slices"
 
+	"github.com/tidwall/btree"
+
 	"ropeway/internal/core"
 )
 
@@ -61,13 +63,7 @@ func (c *Checker) find(addr uintptr) *allocation {
 			return a
 		}
 	}
-	var found *allocation
-	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
-		if addr < a.end() {
-			found = a
-		}
-		return false
-	})
+	found := holding(&c.memory, addr)
 	if found != nil {
 		c.near[c.nearest], c.nearest = found, (c.nearest+1)%len(c.near)
 	}
@@ -76,8 +72,12 @@ func (c *Checker) find(addr uintptr) *allocation {
 
 // findGone is the freed allocation that addr was in, nil if there is none.
 func (c *Checker) findGone(addr uintptr) *allocation {
-	var found *allocation
-	c.gone.Descend(addr, func(_ uintptr, a *allocation) bool {
+	return holding(&c.gone, addr)
+}
+
+// holding is the allocation of a list that addr is in, nil if none is.
+func holding(list *btree.Map[uintptr, *allocation], addr uintptr) (found *allocation) {
+	list.Descend(addr, func(_ uintptr, a *allocation) bool {
 		if addr < a.end() {
 			found = a
 		}

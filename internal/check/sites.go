@@ -1,7 +1,6 @@
 package check
 
 import (
-	"hash/maphash"
 	"runtime"
 	"strings"
 
@@ -44,14 +43,13 @@ const deepest = 32
 
 // stackTable holds every stack once.
 type stackTable struct {
-	seed  maphash.Seed
 	known map[uint64]*stack
 }
 
 // find is the stack with these frames.
 func (t *stackTable) find(pcs []uintptr, named [][2]uint32, goPCs bool) *stack {
 	if t.known == nil {
-		t.seed, t.known = maphash.MakeSeed(), map[uint64]*stack{}
+		t.known = map[uint64]*stack{}
 	}
 	if len(named) > 0 {
 		pcs = nil // what the interpreter does below is nobody's concern
