@@ -69,17 +69,25 @@ func TestCheckPrograms(t *testing.T) {
 	}
 }
 
+// otherProcessors make glibc's memory functions those of processors without fast string instructions, and without wide registers.
+var otherProcessors = []string{"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM,-AVX2,-AVX512F"}
+
 // environments are what to put in front of a program: Python is checked over ctypes and, if the toolkit has it, with the
-// extension.
+// extension; what leaves the access to the C library, as on other processors too.
 func (w *wanted) environments(t *testing.T) [][]string {
 	t.Helper()
-	if filepath.Ext(w.name) != ".py" {
-		return [][]string{nil}
+	list := [][]string{nil}
+	if filepath.Ext(w.name) == ".py" {
+		list = [][]string{{"env", "ROPEWAY_PYTHON=ctypes"}}
+		_, err := os.Stat(filepath.Join(toolkit(t), "python/site-packages/acl/_fast.abi3.so"))
+		if err == nil || testenv.CI() {
+			list = append(list, []string{"env", "ROPEWAY_PYTHON=extension"})
+		}
 	}
-	list := [][]string{{"env", "ROPEWAY_PYTHON=ctypes"}}
-	_, err := os.Stat(filepath.Join(toolkit(t), "python/site-packages/acl/_fast.abi3.so"))
-	if err == nil || testenv.CI() {
-		list = append(list, []string{"env", "ROPEWAY_PYTHON=extension"})
+	if w.bytes != nil && w.bytes.anywhere {
+		for _, p := range otherProcessors {
+			list = append(list, []string{"env", p})
+		}
 	}
 	return list
 }

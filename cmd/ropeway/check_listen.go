@@ -105,11 +105,13 @@ func (l *listener) accept() {
 		l.mu.Unlock()
 		l.talking.Add(1)
 		l.reading.Go(func() {
-			l.read(c, s, sync.OnceFunc(l.talking.Done))
-			c.Close()
+			said := sync.OnceFunc(l.talking.Done)
+			l.read(c, s, said)
 			l.mu.Lock()
-			delete(l.open, c)
+			delete(l.open, c) // before said: whoever waits for that takes what is open for alive
 			l.mu.Unlock()
+			c.Close()
+			said()
 		})
 	}
 }
@@ -128,10 +130,9 @@ func peer(c *net.UnixConn) (pid int) {
 	return pid
 }
 
-// read takes records until the process ends. It calls said when nothing more is to be expected: a process that has said its
-// last word may live on, or leave the connection to a forked child, and closing it would be a signal to them.
+// read takes records until the process ends. It calls said at the last word: a process that has said it may live on, or leave
+// the connection to a forked child, and closing it would be a signal to them.
 func (l *listener) read(c io.Reader, s *sender, said func()) {
-	defer said()
 	in := bufio.NewReaderSize(c, 64<<10)
 	for {
 		line, tooLong, err := readLine(in)

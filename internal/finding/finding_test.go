@@ -218,3 +218,30 @@ func TestSeverity(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyOfLibraries proves that a mistake that the C library carries out is one, wherever in it that happens, and that the
+// program's own lines make the difference.
+func TestKeyOfLibraries(t *testing.T) {
+	libc := func(function string) Frame { return Frame{Function: function, Module: "/lib/libc.so.6"} }
+	app := func(line int) Frame { return Frame{Function: "load", File: "/src/app.c", Line: line, Module: "app"} }
+	key := func(stack ...Frame) string {
+		f := Finding{Rule: "host-read-in-flight", Offence: Site{Role: "read", Stack: stack}}
+		return f.Key()
+	}
+	one := key(libc("__memcpy_avx_unaligned"), app(3))
+	for _, tt := range []struct {
+		name  string
+		stack []Frame
+		same  bool
+	}{
+		{"another variant", []Frame{libc("__memcpy_avx_unaligned_erms"), app(3)}, true},
+		{"deeper in the library", []Frame{libc("msort"), libc("qsort"), app(3)}, true},
+		{"another line", []Frame{libc("__memcpy_avx_unaligned"), app(4)}, false},
+		{"no library", []Frame{app(3)}, false},
+		{"called back by the library", []Frame{libc("memcpy"), app(9), libc("qsort"), app(3)}, false},
+	} {
+		if got := key(tt.stack...) == one; got != tt.same {
+			t.Errorf("%s: the same is %t", tt.name, got)
+		}
+	}
+}

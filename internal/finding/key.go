@@ -31,12 +31,17 @@ func (f *Finding) identity(exact bool) string {
 func (s *Site) identity(b *strings.Builder, exact bool) {
 	function, _, _ := strings.Cut(s.Call, "(") // arguments are addresses
 	b.WriteString("\n" + s.Role + "\x00" + function)
+	library := ""
 	for _, f := range s.Stack {
 		if SystemLibrary(f.Module) {
-			// A loop in memcpy is one place, whichever of its instructions met the mistake.
-			b.WriteString("\n\t" + f.Function + "\x00" + filepath.Base(f.Module))
+			// What memcpy does is one mistake, whichever of its instructions met it; variants of it share code, under either's name.
+			if base := filepath.Base(f.Module); base != library {
+				library = base
+				b.WriteString("\n\t" + base)
+			}
 			continue
 		}
+		library = ""
 		file := f.File
 		if !exact {
 			file = filepath.Base(file)

@@ -4,7 +4,7 @@ finds: host-write-in-flight (error)
 offence: written in put at OFFENCE
 other: submitted aclrtMemcpyAsync in put at SUBMIT on stream 1, task 1
 other: allocated aclrtMallocHost in main at ALLOCATED
-bytes: 0+? of pinned 4096
+bytes: ?+? of pinned 4096
 """
 
 import ctypes

@@ -6,7 +6,7 @@
  * offence: written in clear at OFFENCE
  * other: submitted aclrtMemcpyAsync in main at SUBMIT on stream 1, task 1
  * other: allocated aclrtMallocHost in main at ALLOCATED
- * bytes: 0+? of pinned 4096
+ * bytes: ?+? of pinned 4096
  */
 #include "program.h"
 

@@ -5,7 +5,7 @@
  * offence: read in take at OFFENCE
  * other: submitted aclrtMemcpyAsync in main at SUBMIT on stream 1, task 1
  * other: allocated aclrtMallocHost in main at ALLOCATED
- * bytes: 0+? of pinned 20000
+ * bytes: ?+? of pinned 20000
  */
 #include <vector>
 

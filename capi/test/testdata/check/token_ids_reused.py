@@ -5,7 +5,7 @@ finds: host-write-in-flight (error)
 offence: written in step at OFFENCE
 other: submitted aclrtMemcpyAsync in step at SUBMIT on stream 1, task 1
 other: allocated aclrtMallocHost in main at ALLOCATED
-bytes: 0+? of pinned 8192
+bytes: ?+? of pinned 8192
 needs: numpy
 """
 
