@@ -154,12 +154,19 @@ func (p *process) checking() checker {
 	return p.check
 }
 
+// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the heap is
+// small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no memory.
+var ballast []byte
+
+const ballastSize = 32 << 20
+
 // startChecking makes a checker that watches the runtime known to the C side.
 func (p *process) startChecking() {
 	if p.rt == nil {
 		return
 	}
 	if p.check, _ = p.rt.Watch().(*check.Checker); p.check != nil {
+		ballast = make([]byte, ballastSize)
 		p.check.SetFace(face{})
 		if checkerC.Load() != nil {
 			p.check.CloseMemory()
@@ -169,7 +176,7 @@ func (p *process) startChecking() {
 
 // injected answers a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
 func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
-	if !returnsCode[function] {
+	if !p.check.Injecting() || !returnsCode[function] {
 		return 0
 	}
 	var stream core.Handle

@@ -88,7 +88,7 @@ int main(void)
 	must(aclrtMalloc(&device, size, ACL_MEM_MALLOC_HUGE_FIRST), "device memory");
 	memset(host, 1, size);
 	for (int round = -1; round < 7; round++) {
-		double b = bulk(size), u = untouched(20000), t = touched(2000);
+		double b = bulk(size), u = untouched(100000), t = touched(5000);
 		if (round >= 0)
 			printf("bulk %.9f\nuntouched %.9f\ntouched %.9f\n", b, u, t);
 	}

@@ -122,10 +122,13 @@ func (c *Checker) arm(t *task) {
 	}
 }
 
+// Injecting tells whether faults are injected at all.
+func (c *Checker) Injecting() bool { return len(c.inject) > 0 }
+
 // Before is asked by a face before it carries a call out; the error, if there is one, is the answer instead. stream is the
 // handle that the call is given, 0 if it takes none.
 func (c *Checker) Before(function string, stream core.Handle) *core.Error {
-	if len(c.inject) == 0 {
+	if !c.Injecting() {
 		return nil
 	}
 	c.mu.Lock()

@@ -73,7 +73,7 @@ func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64, kind ab
 	if err := t.peers(api, d, from, to); err != nil {
 		return err
 	}
-	t.compare(kind, from, to, src, n)
+	t.compare(kind, from.Place, to.Place, src, n)
 	return t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
 }
 
@@ -163,7 +163,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if dst == src {
 		return nil
 	}
-	t.compare(kind, from, to, src, count)
+	t.compare(kind, from.Place, to.Place, src, count)
 	if pageable {
 		return t.copyPageable(api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
 	}

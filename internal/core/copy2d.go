@@ -114,7 +114,7 @@ func (t *Thread) Memcpy2d(dst Addr, dpitch uint64, src Addr, spitch, width, heig
 	if err := p.wraps(api); err != nil {
 		return err
 	}
-	t.compare(kind, from, to, p.src, p.span(p.spitch))
+	t.compare(kind, from.Place, to.Place, p.src, p.span(p.spitch))
 	return t.run(api, p.op())
 }
 
@@ -156,7 +156,7 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if err := p.wraps(api); err != nil {
 		return err
 	}
-	t.compare(kind, from, to, p.src, p.span(p.spitch))
+	t.compare(kind, from.Place, to.Place, p.src, p.span(p.spitch))
 	if hostIsPageable(real, from.Place, to.Place) {
 		if t.rt.prod.LateHostErrors {
 			return t.failLater(api, c, s, real)

@@ -178,17 +178,21 @@ func (t *Thread) doubt(kind DoubtKind, addr Addr, n uint64, format string, args 
 }
 
 // compare tells a watcher when kind is not the direction between two places, although the call goes on.
-func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Location, src Addr, n uint64) {
-	if t.rt.watch == nil || t.rt.open {
-		return
+func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) {
+	if t.rt.watch != nil && !t.rt.open {
+		t.compareWatched(kind, from, to, src, n)
 	}
+}
+
+// compareWatched is apart, so that compare costs a copy that nobody watches one comparison.
+func (t *Thread) compareWatched(kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) {
 	var real abi.MemcpyKind
 	switch device := driver.OnDevice; {
-	case from.Place == device && to.Place == device:
+	case from == device && to == device:
 		real = abi.MemcpyDeviceToDevice
-	case from.Place == device:
+	case from == device:
 		real = abi.MemcpyDeviceToHost
-	case to.Place == device:
+	case to == device:
 		real = abi.MemcpyHostToDevice
 	default:
 		real = abi.MemcpyHostToHost
@@ -197,7 +201,7 @@ func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Location, src Addr
 	case real, abi.MemcpyDefault:
 	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice: // looked at where they are known
 	default:
-		t.doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, placeName(from.Place), placeName(to.Place))
+		t.doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, placeName(from), placeName(to))
 	}
 }
 
