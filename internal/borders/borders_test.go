@@ -42,7 +42,7 @@ func (s *source) test() bool            { return strings.HasSuffix(s.file, "_tes
 func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"/") }
 
 // forTests are packages that only tests import: they and the test files may use what the product may not.
-var forTests = []string{"internal/testenv", "internal/driver/drivertest", "internal/conformance", "internal/borders"}
+var forTests = []string{"internal/testenv", "internal/driver/drivertest", "internal/driver/cuda/imitation", "internal/conformance", "internal/borders"}
 
 // product tells whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
@@ -76,6 +76,13 @@ var rules = []struct {
 	{"watch", "the core does not know who watches it",
 		func(s *source, i string) bool {
 			return !s.test() && s.under("internal/core") && (in(i, module+"internal/check") || in(i, module+"internal/finding"))
+		}},
+	{"observe", "the core and the drivers do not know who observes them, and programs carry no reports",
+		func(s *source, i string) bool {
+			told := s.under("internal/core") || s.under("internal/driver") || s.under("internal/observe")
+			shows := in(i, module+"internal/trace") || in(i, module+"internal/timeline") || in(i, module+"internal/report")
+			runs := told || s.under("internal/recorder") || s.under("internal/setup") || s.under("internal/check") || s.under("capi") || !strings.Contains(s.file, "/")
+			return !s.test() && (told && in(i, module+"internal/recorder") || runs && shows)
 		}},
 	{"driver", "a driver gets checked work and knows nothing of who checked it",
 		func(s *source, i string) bool { return s.under("internal/driver") && in(i, module+"internal/core") }},
@@ -203,6 +210,16 @@ func TestRules(t *testing.T) {
 		{"internal/driver/x.go", "", "ropeway/internal/core", "driver"},
 		{"internal/driver/soft/x_test.go", "", "ropeway/internal/core", "driver"},
 		{"internal/driver/soft/x.go", "", "ropeway/internal/abi", ""},
+		{"internal/core/x.go", "", "ropeway/internal/observe", ""},
+		{"internal/core/x.go", "", "ropeway/internal/recorder", "observe"},
+		{"internal/driver/soft/x.go", "", "ropeway/internal/recorder", "observe"},
+		{"internal/setup/x.go", "", "ropeway/internal/recorder", ""},
+		{"internal/setup/x.go", "", "ropeway/internal/timeline", "observe"},
+		{"internal/recorder/x.go", "", "ropeway/internal/trace", "observe"},
+		{"capi/x.go", "", "ropeway/internal/report", "observe"},
+		{"capi/test/x_test.go", "", "ropeway/internal/trace", ""},
+		{"x.go", "", "ropeway/internal/timeline/stats", "observe"},
+		{"cmd/ropeway/x.go", "", "ropeway/internal/trace", ""},
 		{"internal/arena/x.go", "", "unsafe", "unsafe"},
 		{"internal/arena/x_unsafe.go", "", "unsafe", ""},
 		{"internal/arena/x_test.go", "", "unsafe", ""},

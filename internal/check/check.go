@@ -209,8 +209,8 @@ type device struct {
 
 func (d *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	c := d.c
-	q := &queue{c: c, sink: o.Sink, stream: o.Number, device: d.number}
-	o.Sink = q
+	q := &queue{c: c, sink: o.Sink, ran: o.Observer, stream: o.Number, device: d.number}
+	o.Sink, o.Observer = q, nil // what is late is told by who made it late
 	q.inner = d.Device.NewQueue(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,11 +10,12 @@ import (
 // which it carries out what touches memory.
 type queue struct {
 	c      *Checker
-	sink   driver.Sink  // immutable
-	inner  driver.Queue // immutable
-	stream int32        // immutable; number of the stream
-	device int32        // immutable; physical number
-	line   uint32       // immutable
+	sink   driver.Sink     // immutable
+	ran    driver.Observer // immutable; may be nil
+	inner  driver.Queue    // immutable
+	stream int32           // immutable; number of the stream
+	device int32           // immutable; physical number
+	line   uint32          // immutable
 
 	waiting   []*task // submitted and not begun
 	submitted uint64  // number of the last task on the line
@@ -31,6 +32,7 @@ type queue struct {
 	reported uint64 // work that has been reported as never synchronised
 	current  *task  // what is running
 	failure  error  // of the task that is running; written by the queue below, which has ended when it is read
+	began    int64  // when that began, if somebody observes the queue
 }
 
 // task is something queued.
@@ -148,11 +150,19 @@ func (q *queue) discard(t *task) {
 		q.c.changed()
 		q.c.mu.Unlock()
 	}
+	q.tell(t, 0, driver.ErrAborted)
 	if t.op.Segs != nil {
 		t.op.Segs.Release()
 	}
 	if t.op.Done != nil {
 		t.op.Done()
+	}
+}
+
+// tell tells the observer, if there is one, how t went. mu need not be held.
+func (q *queue) tell(t *task, began int64, err error) {
+	if q.ran != nil {
+		q.ran.Ran(t.op.Tag, began, q.ran.Now(), err)
 	}
 }
 

@@ -146,6 +146,9 @@ func (c *Checker) step(q *queue) {
 	q.clock.join(*t.known)
 	expired := q.expired
 	q.stopTimer()
+	if q.ran != nil {
+		q.began = q.ran.Now()
+	}
 	if t.op.Kind == driver.OpCall {
 		q.calling = true
 		c.functions++
@@ -240,6 +243,7 @@ func (c *Checker) move(q *queue, t *task) error {
 // finish ends t: its failure is told before anything behind it runs. mu is held, and released meanwhile.
 func (q *queue) finish(t *task, err error) {
 	c := q.c
+	q.tell(t, q.began, err)
 	if (err != nil && err != driver.ErrAborted) || t.op.Segs != nil || t.op.Done != nil {
 		c.mu.Unlock()
 		if err != nil && err != driver.ErrAborted {

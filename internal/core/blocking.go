@@ -9,14 +9,14 @@ import "ropeway/internal/driver"
 
 // launch puts op on the stream and, under launch blocking, waits for it.
 func (s *Stream) launch(api string, t *Thread, op driver.Op) *Error {
-	s.submit(t, op)
-	return s.settle(api)
+	s.submit(api, t, op)
+	return s.settle(api, t)
 }
 
 // settle ends the submission of a task: under launch blocking the stream is waited for.
-func (s *Stream) settle(api string) *Error {
+func (s *Stream) settle(api string, t *Thread) *Error {
 	if s.rt.blocking {
-		return s.wait(api, waiting{})
+		return t.waits(api, s, func(int64) *Error { return s.wait(api, waiting{}) })
 	}
 	return nil
 }

@@ -79,13 +79,28 @@ func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64, kind ab
 
 // run has the driver carry op out now.
 func (t *Thread) run(api string, op driver.Op) *Error {
+	began, ended, err := t.carryOut(api, op, t.call.start)
+	if t.rt.observer != nil {
+		t.ranNow(api, began, ended, err)
+	}
+	return err
+}
+
+// carryOut is run as a part of a call that its caller accounts for, and that began at a time, if anybody wants to know.
+func (t *Thread) carryOut(api string, op driver.Op, call int64) (began, ended int64, err *Error) {
 	if t.rt.watch != nil {
 		t.tellNow(op)
 	}
-	if err := t.rt.drv.Run(op); err != nil {
-		return fromDriver(api, "", err)
+	var e error
+	if t.rt.observer == nil {
+		e = t.rt.drv.Run(op)
+	} else {
+		began, ended, e = t.runObserved(op, call)
 	}
-	return nil
+	if e != nil {
+		err = fromDriver(api, "", e)
+	}
+	return began, ended, err
 }
 
 // MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
@@ -176,9 +191,13 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	s.queue.Copy(dst, src, count, s.task(t))
+	if t.rt.observer != nil {
+		t.queueObserved(api, s, dst, src, count, from, to)
+	} else {
+		s.queue.Copy(dst, src, count, s.task(t))
+	}
 	t.passed(c, s, stream, from, to)
-	return s.settle(api)
+	return s.settle(api, t)
 }
 
 // peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
@@ -200,13 +219,16 @@ func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *
 		s = c.def
 	}
 	t.doubtPageable(op)
-	if err := s.wait(api, waiting{}); err != nil {
+	return t.waits(api, s, func(began int64) *Error {
+		if err := s.wait(api, waiting{}); err != nil {
+			return err
+		}
+		if err := c.aborting(api); err != nil {
+			return err
+		}
+		_, _, err := t.carryOut(api, op, began)
 		return err
-	}
-	if err := c.aborting(api); err != nil {
-		return err
-	}
-	return t.run(api, op)
+	})
 }
 
 // copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them

@@ -71,6 +71,9 @@ func (d *Device) hold() error {
 			return err
 		}
 		d.dev.Store(&openDevice{dev})
+		if o := d.rt.observer; o != nil {
+			o.Device(d.user, d.rt.prod.Chip)
+		}
 	}
 	d.opens++
 	return nil

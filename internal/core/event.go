@@ -329,11 +329,17 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	tag := s.task(t)
 	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: tag.Task}
 	if e.state != nil {
-		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: tag})
+		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: partly(tag)})
 	}
-	s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag})
+	s.submitEvent(api, t, driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag}, e, eventRecord{})
 	e.queued(r)
 	return nil
+}
+
+// partly is the tag of an operation that others of its task follow.
+func partly(tag driver.Tag) driver.Tag {
+	tag.More = true
+	return tag
 }
 
 // begin numbers a record.
@@ -398,9 +404,9 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	}
 	last, tag := e.last().number, s.task(t)
 	if e.state != nil {
-		s.queue.Submit(driver.Op{Kind: driver.OpClear, Flag: e.state, Tag: tag})
+		s.queue.Submit(driver.Op{Kind: driver.OpClear, Flag: e.state, Tag: partly(tag)})
 	}
-	s.queue.Submit(driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag})
+	s.submitEvent(api, t, driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag}, e, eventRecord{})
 	return nil
 }
 

@@ -112,7 +112,7 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 	if err != nil {
 		return err
 	}
-	f, err := e.toWaitFor(api, s)
+	r, err := e.toWaitFor(api, s)
 	if err != nil {
 		return err
 	}
@@ -120,33 +120,35 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		return err
 	}
 	e.waitedFor.Store(true)
-	if f == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
+	if r.flag == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}
 	if !e.hold() {
 		return noEvent(api, "event", e.handle)
 	}
 	e.waits.Add(1)
-	s.submit(t, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: timeout, Done: func() {
+	s.submitEvent(api, t, driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Tag: s.task(t), Done: func() {
 		e.waits.Add(-1)
 		e.release()
-	}})
+	}}, e, r)
 	return nil
 }
 
-// toWaitFor is the flag a wait queued now on s refers to; nil if there is nothing to wait for.
-func (e *Event) toWaitFor(api string, s *Stream) (driver.Flag, *Error) {
+// toWaitFor is the record a wait queued now on s refers to: its flag is nil if there is nothing to wait for. Any record of a
+// state event will do.
+func (e *Event) toWaitFor(api string, s *Stream) (eventRecord, *Error) {
 	if e.kind == stateEvent {
-		return e.state, nil
+		return eventRecord{flag: e.state}, nil
 	}
 	r := e.last()
+	heard := e.rt.watch != nil || e.rt.observer != nil // who watches or observes wants every wait
 	switch {
 	case e.kind == timedEvent && r.flag == nil:
-		return nil, refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
-	case r.flag == nil, e.rt.watch == nil && r.flag.IsSet(), e.kind == exEvent && r.on == s: // who watches wants every wait
-		return nil, nil
+		return r, refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
+	case r.flag == nil, !heard && r.flag.IsSet(), e.kind == exEvent && r.on == s:
+		return eventRecord{}, nil
 	}
-	return r.flag, nil
+	return r, nil
 }
 
 // SetOpWaitTimeout is aclrtSetOpWaitTimeout: the limit, in seconds, of waits queued later; 0 never ends.

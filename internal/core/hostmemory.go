@@ -109,7 +109,7 @@ func (t *Thread) FreeHostWithDevSync(hostPtr Addr) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	if err := c.wait(api, waiting{}); err != nil {
+	if err := t.waits(api, nil, func(int64) *Error { return c.wait(api, waiting{}) }); err != nil {
 		return err
 	}
 	return t.freeHost(api, hostPtr)
@@ -208,6 +208,7 @@ func (c *Context) register(api string, ptr Addr, size uint64, flag uint32) (Addr
 		rt.drv.Unregister(ptr) //nolint:errcheck // it was registered a moment ago
 		return 0, refused(api, "ptr", "%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
 	}
+	rt.registers(ptr, size)
 	return a, nil
 }
 
@@ -260,6 +261,7 @@ func (t *Thread) HostUnregister(ptr Addr) *Error {
 			e.Text = fmt.Sprintf("%#x is not the start of registered memory", ptr)
 			return e.because(Gone, ptr)
 		}
+		t.rt.unregisters(ptr)
 		return nil
 	})
 }

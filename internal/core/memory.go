@@ -237,7 +237,7 @@ func (t *Thread) FreeWithDevSync(devPtr Addr) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	if err := c.wait(api, waiting{}); err != nil {
+	if err := t.waits(api, nil, func(int64) *Error { return c.wait(api, waiting{}) }); err != nil {
 		return err
 	}
 	return t.free(api, "devPtr", devPtr)

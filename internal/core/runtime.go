@@ -18,6 +18,7 @@
 package core
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/observe"
 	"ropeway/internal/product"
 )
 
@@ -49,6 +51,9 @@ type Options struct {
 
 	// Watch is told what the program does; nil if nobody watches.
 	Watch Watcher
+
+	// Observe is told what runs when; nil if nobody wants to know. The runtime closes it.
+	Observe observe.Observer
 }
 
 // Runtime is the state of a process. Methods may be called concurrently.
@@ -63,6 +68,7 @@ type Runtime struct {
 	open     bool             // immutable; host and device memory are one (RC form)
 	blocking bool             // immutable; see Options.Blocking
 	watch    Watcher          // immutable; may be nil
+	observer observe.Observer // immutable; may be nil
 
 	contexts table[Context]
 	streams  table[Stream]
@@ -78,11 +84,12 @@ type Runtime struct {
 	process   processState
 	reports   reportState
 	opTime    opTime
+	observing observing
 }
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, watch: o.Watch}
+	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, watch: o.Watch, observer: o.Observe}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
@@ -150,7 +157,11 @@ func (rt *Runtime) Close() error {
 		d.destroyAll()
 	}
 	rt.reports.close()
-	return rt.drv.Close()
+	err := rt.drv.Close()
+	if rt.observer != nil {
+		err = errors.Join(err, rt.observer.Close())
+	}
+	return err
 }
 
 // Live counts what the program has not destroyed, for leak reports.

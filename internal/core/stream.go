@@ -63,7 +63,12 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	if c.dead.Load() {
 		return nil
 	}
-	s.queue = c.dev.dev.Load().NewQueue(driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.id})
+	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.id}
+	if c.rt.observer != nil {
+		o.Observer = s
+		c.rt.observer.Stream(s.id, c.dev.user, c.def == nil)
+	}
+	s.queue = c.dev.dev.Load().NewQueue(o)
 	s.handle = c.rt.streams.add(s)
 	s.hold()
 	c.streams[s] = struct{}{}
@@ -141,6 +146,9 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 	}
 }
 
+// StopsOnFailure implements driver.Strict.
+func (s *Stream) StopsOnFailure() bool { return s.ctx.stops.Load() }
+
 // task numbers a task that t submits.
 func (s *Stream) task(t *Thread) driver.Tag {
 	n := s.tasks.Add(1)
@@ -166,9 +174,18 @@ func (s *Stream) admit(api string) *Error {
 }
 
 // submit puts op on the stream.
-func (s *Stream) submit(t *Thread, op driver.Op) {
+func (s *Stream) submit(api string, t *Thread, op driver.Op) {
 	op.Tag = s.task(t)
-	s.queue.Submit(op)
+	s.submitEvent(api, t, op, nil, eventRecord{})
+}
+
+// submitEvent puts op, which has its tag, on the stream. It is about e, if that is not nil, and waits for r, if there is one.
+func (s *Stream) submitEvent(api string, t *Thread, op driver.Op, e *Event, r eventRecord) {
+	if s.rt.observer == nil {
+		s.queue.Submit(op)
+		return
+	}
+	s.submitObserved(api, t, op, e, r)
 }
 
 // waiting bounds a wait: a time (0: none) and a channel (nil: none).
@@ -376,7 +393,7 @@ func (t *Thread) synchronize(api string, s *Stream, w waiting) *Error {
 	if s == nil {
 		s = c.def
 	}
-	return s.wait(api, w)
+	return t.waits(api, s, func(int64) *Error { return s.wait(api, w) })
 }
 
 // SynchronizeDevice is aclrtSynchronizeDevice.
@@ -406,7 +423,7 @@ func (t *Thread) synchronizeDevice(api string, w waiting) *Error {
 	if c == nil {
 		return noContext(api)
 	}
-	return c.wait(api, w)
+	return t.waits(api, nil, func(int64) *Error { return c.wait(api, w) })
 }
 
 // wait synchronises every stream of the context that is waited for and returns the first failure.

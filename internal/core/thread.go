@@ -16,11 +16,12 @@ type Thread struct {
 	last     abi.Code
 	texts    []text
 	lastTask uint32
-	nearSrc  places  // where the last asynchronous copy read
-	nearDst  places  // and wrote
-	pass     pass    // what its checks have shown
-	limits   *Stream // whose core limits the thread uses
-	caller   Caller  // knows what the thread is doing; nil unless somebody watches
+	nearSrc  places      // where the last asynchronous copy read
+	nearDst  places      // and wrote
+	pass     pass        // what its checks have shown
+	limits   *Stream     // whose core limits the thread uses
+	caller   Caller      // knows what the thread is doing; nil unless somebody watches
+	call     OngoingCall // for who observes
 }
 
 // NewThread makes the state of a thread that has no context. id is the operating system's number of it.
@@ -114,9 +115,11 @@ func (t *Thread) stream(api, arg string, h Handle) (*Stream, *Error) {
 		return nil, nil
 	}
 	if p := &t.pass; h == p.stream && p.slot.handle.Load() == uintptr(h) {
+		t.about(p.s)
 		return p.s, nil
 	}
 	if s := t.rt.streams.get(h); s != nil {
+		t.about(s)
 		return s, nil
 	}
 	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))

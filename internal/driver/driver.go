@@ -137,6 +137,7 @@ type Tag struct {
 	Task   uint32 // number of the task on its stream
 	Thread uint32 // submitting thread
 	Site   uint32 // where in the program it was submitted, for who watches; else 0
+	More   bool   // another operation of the same task follows
 }
 
 // Queue runs operations in the order they were given. Methods may be called concurrently.
@@ -172,13 +173,35 @@ type QueueOptions struct {
 	Priority int   // 0 most urgent .. 7
 	Sink     Sink  // told of failures; never nil
 	Number   int32 // of the stream it is for; drivers only hand it on
+
+	Observer Observer // told when its operations run; may be nil
+}
+
+// Observer is told when operations of a queue run: whoever records a program. Nothing is allocated for it.
+type Observer interface {
+	// Now is the time in nanoseconds, on a clock of the observer's.
+	Now() int64
+
+	// Ran tells that an operation has run, or failed with err, between two times; began is 0 if it ran at once, in its
+	// submitter. One that was dropped is told with ErrAborted. It is called before Sink and Done are, with no driver lock
+	// held, and must not wait.
+	Ran(tag Tag, began, ended int64, err error)
 }
 
 // Sink is told how queued work fails.
 type Sink interface {
 	// TaskFailed is called once for each operation that failed, before later ones run, with no driver lock held. It
 	// holds up the queue: it must neither wait nor run code of the program. Dropped operations are not reported.
+	//
+	// Copies that are behind a descriptor or offset copy may have run by the time its failure is told, where a device reads
+	// addresses by itself; unless the Sink is Strict.
 	TaskFailed(tag Tag, err error)
+}
+
+// Strict is a Sink that may want nothing to run behind a failure. Sinks need not be one.
+type Strict interface {
+	// StopsOnFailure tells whether it does at the moment. It takes no lock.
+	StopsOnFailure() bool
 }
 
 // Flag is a mark that queues set, clear and wait for. Methods may be called concurrently.

@@ -63,9 +63,21 @@ func (r *Set[T]) Overlap(addr uintptr, n uint64) *Span[T] {
 	return nil
 }
 
+// Snapshot is what a set held at one time. Two of one set are equal (==) if it did not change in between.
+type Snapshot[T any] struct{ blocks *[][]*Span[T] }
+
+// Snapshot is what the set holds now.
+func (r *Set[T]) Snapshot() Snapshot[T] { return Snapshot[T]{r.blocks.Load()} }
+
 // All goes through the spans as they were when it began, in order.
-func (r *Set[T]) All() iter.Seq[*Span[T]] {
-	blocks := r.load()
+func (r *Set[T]) All() iter.Seq[*Span[T]] { return r.Snapshot().All() }
+
+// All goes through the spans, in order.
+func (s Snapshot[T]) All() iter.Seq[*Span[T]] {
+	var blocks [][]*Span[T]
+	if s.blocks != nil {
+		blocks = *s.blocks
+	}
 	return func(yield func(*Span[T]) bool) {
 		for _, block := range blocks {
 			for _, s := range block {

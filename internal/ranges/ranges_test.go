@@ -118,3 +118,33 @@ func TestRangesHammer(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 }
+
+// TestSnapshot proves that a snapshot stays as it is, and that two are equal only if nothing happened in between.
+func TestSnapshot(t *testing.T) {
+	var r Set[int]
+	empty := r.Snapshot()
+	s := &Span[int]{Start: 10, Size: 5, Of: 1}
+	r.Insert(s)
+	one := r.Snapshot()
+	if one == empty || one != r.Snapshot() {
+		t.Error("an insertion is not seen, or something is that did not happen")
+	}
+	r.Remove(s)
+	r.Insert(s)
+	if one == r.Snapshot() {
+		t.Error("what was removed and came back is not seen")
+	}
+	r.Remove(s)
+	n := 0
+	for range empty.All() {
+		t.Error("something in a set that was empty")
+	}
+	for x := range one.All() {
+		if n++; x != s {
+			t.Errorf("found %v", x)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d spans", n)
+	}
+}

@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) 
 		{"MemoryGone", testMemoryGone},
 		{"ManyQueues", testManyQueues},
 		{"CopyAllocatesNothing", testCopyAllocs},
+		{"Observer", testObserver},
 	} {
 		if slices.Contains(except, tt.name) {
 			continue

@@ -55,7 +55,7 @@ func (v *device) Memory() (free, total uint64) {
 func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	return &queue{d: v.d, sink: o.Sink, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
+	return &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
 }
 
 func (v *device) Healthy() error { return nil }

@@ -1,12 +1,12 @@
 package soft
 
 import (
-	"encoding/binary"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 	"ropeway/internal/memcopy"
 )
 
@@ -84,7 +84,7 @@ func (d *Driver) moveNow(dst, src uintptr, n uint64) error {
 
 // tryCopy copies memory that may have lost its pages.
 func tryCopy(dst, src, n uintptr) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(dst, src, n)
 	return nil
 }
@@ -94,27 +94,15 @@ func (d *Driver) exec(op *driver.Op, at *atomic.Pointer[job]) error {
 	switch op.Kind {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
 		return d.move(op, false, at)
-	case driver.OpDesc:
+	case driver.OpDesc, driver.OpOffset:
 		return d.indirect(op, at)
-	case driver.OpOffset:
-		return d.offset(op, at)
-	case driver.OpSet:
-		op.Flag.(*flag).Set()
-	case driver.OpClear:
-		op.Flag.(*flag).clear()
-	case driver.OpAwait:
-		return op.Flag.Err()
-	case driver.OpPost:
-		op.Fn()
-	case driver.OpFail:
-		return op.Err
 	}
-	return nil
+	return parts.Do(op)
 }
 
 // move carries out a copy or a fill: here if it is small, in chunks if it is large.
 func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
 		if done, err := d.inPieces(op, pageable, at); done {
 			return err
@@ -280,39 +268,13 @@ func fill(dst uintptr, op *driver.Op, n uint64) {
 	}
 }
 
-// indirect carries out the copy that a descriptor in device memory describes now.
+// indirect carries out the copy that a descriptor or cells in device memory describe now.
 func (d *Driver) indirect(op *driver.Op, at *atomic.Pointer[job]) error {
-	desc, err := d.peek(op.Src, op.N)
+	c, err := parts.Indirect(op, d, d.peek)
 	if err != nil {
 		return err
 	}
-	l := op.Layout
-	c := driver.Op{
-		Kind: driver.OpCopy,
-		N:    uint64(binary.LittleEndian.Uint32(desc[l.Length:])),
-		Src:  uintptr(binary.LittleEndian.Uint64(desc[l.Src:])),
-		Dst:  uintptr(binary.LittleEndian.Uint64(desc[l.Dst:])),
-	}
-	return d.onDevice(&c, op.Device, at)
-}
-
-// offset carries out a copy whose bases are read from cells in device memory now.
-func (d *Driver) offset(op *driver.Op, at *atomic.Pointer[job]) error {
-	src, err := d.peek(op.Src, 8)
-	if err != nil {
-		return err
-	}
-	dst, err := d.peek(op.Dst, 8)
-	if err != nil {
-		return err
-	}
-	c := driver.Op{
-		Kind: driver.OpCopy,
-		N:    op.N,
-		Src:  uintptr(binary.LittleEndian.Uint64(src[:]) + op.SrcPitch),
-		Dst:  uintptr(binary.LittleEndian.Uint64(dst[:]) + op.DstPitch),
-	}
-	return d.onDevice(&c, op.Device, at)
+	return d.move(&c, false, at)
 }
 
 // peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
@@ -321,7 +283,7 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	if err != nil {
 		return b, err
 	}
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
 		part := b[:0]
 		err = d.each(addr, n, func(at uintptr, n uint64) error {
@@ -332,17 +294,6 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	}
 	copy(b[:], bytesAt(from, n))
 	return b, nil
-}
-
-// onDevice carries out a copy whose addresses came from device memory: both must be memory of that device.
-func (d *Driver) onDevice(c *driver.Op, device int32, at *atomic.Pointer[job]) error {
-	for _, addr := range [...]uintptr{c.Src, c.Dst} {
-		l := d.Locate(addr)
-		if l.Place != driver.OnDevice || l.Device != device {
-			return fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr, device)
-		}
-	}
-	return d.move(c, false, at)
 }
 
 // Run carries op out now. Pageable memory is touched first, every page of it, so that a bad range is found before
@@ -356,30 +307,16 @@ func (d *Driver) Run(op driver.Op) error {
 
 // probe finds out whether op's pageable memory is there.
 func (d *Driver) probe(op *driver.Op) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	switch op.Kind {
-	case driver.OpCopy:
-		return d.probePair(op.Dst, op.Src, op.N)
 	case driver.OpCopy2D:
 		if err := d.whole(op, true); err != nil {
 			return err
 		}
-		for i := range op.Height {
-			if err := d.probePair(op.Dst+uintptr(i*op.DstPitch), op.Src+uintptr(i*op.SrcPitch), op.N); err != nil {
-				return err
-			}
-		}
-	case driver.OpBatch:
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if err := d.probePair(s.Dst, s.Src, s.N); err != nil {
-				return err
-			}
-		}
 	case driver.OpFill:
 		return d.probeTo(op.Dst, op.N*uint64(op.Width))
 	}
-	return nil
+	return parts.EachCopy(op, d.probePair)
 }
 
 // probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.

@@ -101,9 +101,9 @@ func (g *ground) atRest(q *queue) {
 	defer q.mu.Unlock()
 	g.d.pool.mu.Lock()
 	defer g.d.pool.mu.Unlock()
-	if q.state.Load() != 0 || q.parked || q.queued || q.ring.n != 0 || len(q.waiters) != 0 || q.submitted != q.completed {
+	if q.state.Load() != 0 || q.parked || q.queued || q.ring.Len() != 0 || len(q.waiters) != 0 || q.submitted != q.completed {
 		g.Fatalf("not at rest: state %04b parked %v queued %v, %d tasks, %d waiters, %d of %d over",
-			q.state.Load(), q.parked, q.queued, q.ring.n, len(q.waiters), q.completed, q.submitted)
+			q.state.Load(), q.parked, q.queued, q.ring.Len(), len(q.waiters), q.completed, q.submitted)
 	}
 }
 

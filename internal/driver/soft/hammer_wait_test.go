@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ropeway/internal/driver/parts"
 )
 
 // Flags are set by the host while queues park at them: no wake-up is lost.
@@ -86,18 +88,14 @@ func TestHammerGiveUp(t *testing.T) {
 			}
 		})
 		q.Wait(0, nil)
-		ff := f.(*flag)
-		ff.mu.Lock()
-		if len(ff.hosts) != 0 || len(ff.queues) != 0 {
-			t.Fatalf("%d waiters and %d queues left at a flag", len(ff.hosts), len(ff.queues))
+		if queues, hosts := f.(*flag).Waiting(); hosts != 0 || queues != 0 {
+			t.Fatalf("%d waiters and %d queues left at a flag", hosts, queues)
 		}
-		ff.mu.Unlock()
 	}
 	g.atRest(q)
 	// Waiters are used again: none comes with news for someone else.
 	for range 100 {
-		w := waiterPool.Get().(*waiter)
-		if len(w.ch) != 0 {
+		if w := new(parts.Waiters).Add(); w.Told() {
 			t.Fatal("a waiter in the pool has been told already")
 		}
 	}

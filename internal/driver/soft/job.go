@@ -4,9 +4,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 	"ropeway/internal/memcopy"
 )
 
@@ -40,31 +40,6 @@ const (
 	groupSegments = 512 // most segments of a batch in one chunk
 )
 
-// limit bounds how long a helper works: until a time, a channel, or for ever.
-type limit struct {
-	until  time.Time
-	cancel <-chan struct{}
-}
-
-var noLimit limit
-
-func (l limit) none() bool { return l.until.IsZero() && l.cancel == nil }
-
-func (l limit) reached() bool {
-	if l.none() {
-		return false
-	}
-	if !l.until.IsZero() && !time.Now().Before(l.until) {
-		return true
-	}
-	select {
-	case <-l.cancel:
-		return true
-	default:
-		return false
-	}
-}
-
 // chunkFor is how large the chunks of n bytes are: small enough to share, large enough to be worth claiming.
 func chunkFor(n uint64) uint64 {
 	c := n / uint64(4*runtime.GOMAXPROCS(0))
@@ -75,8 +50,8 @@ func chunkFor(n uint64) uint64 {
 func (j *job) claimable() bool { return !j.stop.Load() && j.claimed.Load() < j.chunks }
 
 // work claims and does chunks until there are none, or l is reached.
-func (j *job) work(l limit) {
-	for !j.stop.Load() && !l.reached() {
+func (j *job) work(l parts.Limit) {
+	for !j.stop.Load() && !l.Reached() {
 		i := j.claimed.Add(1) - 1
 		if i >= j.chunks {
 			return
@@ -117,7 +92,7 @@ func (j *job) waitForHelpers() {
 
 // chunk does the i-th chunk.
 func (j *job) chunk(i int64) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	op := &j.op
 	switch op.Kind {
 	case driver.OpCopy:
@@ -195,7 +170,7 @@ func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *at
 		at.Store(j)
 	}
 	d.pool.offer(j)
-	j.work(noLimit)
+	j.work(parts.Limit{})
 	d.pool.withdraw(j)
 	if at != nil {
 		at.Store(nil)

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"ropeway/internal/driver/parts"
 )
 
 // pool is the driver's executor: as many goroutines as there are processors, started when first needed, asleep
@@ -170,7 +172,7 @@ func (p *pool) work() {
 			fresh = true
 		case j != nil:
 			p.mu.Unlock()
-			j.work(noLimit)
+			j.work(parts.Limit{})
 			j.leave()
 			p.mu.Lock()
 			fresh = true

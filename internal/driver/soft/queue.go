@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 )
 
 // A queue's state word says who may run its tasks. 0 is the common state: empty and at rest.
@@ -31,45 +32,29 @@ const (
 // The right to run (owned) passes from hand to hand: submitter → ready list → worker → parked head → ready list.
 // It begins with a CAS from 0; the way back to 0 is a CAS by a direct owner or a store under mu.
 type queue struct {
-	d        *Driver     // immutable
-	sink     driver.Sink // immutable
-	priority int         // immutable
+	d        *Driver         // immutable
+	sink     driver.Sink     // immutable
+	observer driver.Observer // immutable; may be nil
+	priority int             // immutable
 
 	state atomic.Uint32
 	job   atomic.Pointer[job] // what the owner has open to helpers
 
 	mu        sync.Mutex
-	ring      ring       // guarded by mu
-	submitted uint64     // guarded by mu; tasks ever put into the ring
-	completed uint64     // guarded by mu; of these, how many are over
-	dropTo    uint64     // guarded by mu; tasks numbered below are discarded
-	closed    bool       // guarded by mu; the shut bit, and dropTo is past all tasks
-	waiters   []*waiter  // guarded by mu
-	space     *sync.Cond // guarded by mu; made by the first submitter that finds the ring full
-	parked    bool       // guarded by mu; the head waits for a flag, a time or a call
-	head      headState  // guarded by mu; what is known of the task at the head of the ring
+	ring      parts.Ring[driver.Op] // guarded by mu
+	submitted uint64                // guarded by mu; tasks ever put into the ring
+	completed uint64                // guarded by mu; of these, how many are over
+	dropTo    uint64                // guarded by mu; tasks numbered below are discarded
+	closed    bool                  // guarded by mu; the shut bit, and dropTo is past all tasks
+	waiters   parts.Waiters         // guarded by mu
+	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the ring full
+	parked    bool                  // guarded by mu; the head waits for a flag, a time or a call
+	head      parts.Head            // guarded by mu; what is known of the task at the head of the ring
+	began     int64                 // guarded by mu; when its turn came, if somebody observes the queue; 0: not yet
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
 }
-
-// headState is how far the head of the ring, a wait or a call, has come.
-type headState struct {
-	timer    *time.Timer // running
-	expired  bool        // the timer has fired
-	sets     uint64      // how often the flag had been set when the wait began, and 1; 0: not begun
-	called   bool        // the call was started
-	returned bool        // and has come back
-}
-
-// waiter is one goroutine that waits for a queue or a flag.
-type waiter struct {
-	target uint64        // queue: tasks that must be over
-	direct bool          // queue: a direct operation was under way when the wait began
-	ch     chan struct{} // capacity 1
-}
-
-var waiterPool = sync.Pool{New: func() any { return &waiter{ch: make(chan struct{}, 1)} }}
 
 // inlineBytes is up to where a copy on a queue at rest runs in its submitter: handing it to another core takes
 // about as long as copying it.
@@ -84,7 +69,11 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		q.pushCopy(dst, src, n, tag)
 		return
 	}
-	if err := q.d.copyNow(dst, src, n); err != nil {
+	err := q.d.copyNow(dst, src, n)
+	if q.observer != nil {
+		q.observer.Ran(tag, 0, q.observer.Now(), err)
+	}
+	if err != nil {
 		q.sink.TaskFailed(tag, err)
 	}
 	if !q.state.CompareAndSwap(owned|direct, 0) {
@@ -116,7 +105,7 @@ func (q *queue) now(op *driver.Op) bool {
 	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
 	ready := op.Kind != driver.OpAwait || op.Flag.IsSet()
 	if ready {
-		q.finish(op, q.d.exec(op, nil))
+		q.finish(op, 0, q.d.exec(op, nil))
 	}
 	if !q.state.CompareAndSwap(owned|direct, 0) {
 		q.letGo()
@@ -143,8 +132,12 @@ func small(op *driver.Op) bool {
 	return true
 }
 
-// finish reports how op went and gives back what it held. The caller owns q and holds no lock.
-func (q *queue) finish(op *driver.Op, err error) {
+// finish reports how op went, which began at a time (0: when it was submitted), and gives back what it held. The caller owns q
+// and holds no lock.
+func (q *queue) finish(op *driver.Op, began int64, err error) {
+	if q.observer != nil {
+		q.observer.Ran(op.Tag, began, q.observer.Now(), err)
+	}
 	if err != nil && err != driver.ErrAborted {
 		q.sink.TaskFailed(op.Tag, err)
 	}
@@ -159,21 +152,21 @@ func (q *queue) finish(op *driver.Op, err error) {
 // discard ends op without running it.
 func (q *queue) discard(op *driver.Op) {
 	if op.Kind == driver.OpSet && op.Err != nil {
-		op.Flag.(*flag).abandon(op.Err)
+		op.Flag.(*flag).Abandon(op.Err)
 	}
-	q.finish(op, nil)
+	q.finish(op, 0, driver.ErrAborted)
 }
 
 // push puts op into the ring and sees that someone runs it.
 func (q *queue) push(op driver.Op) {
 	q.mu.Lock()
-	for q.ring.full() {
+	for q.ring.Full() {
 		if q.space == nil {
 			q.space = sync.NewCond(&q.mu)
 		}
 		q.space.Wait()
 	}
-	q.ring.push(&op)
+	q.ring.Push(&op)
 	q.submitted++
 	if op.Kind == driver.OpSet {
 		op.Flag.(*flag).task.Store(q.submitted)
@@ -199,7 +192,7 @@ func (q *queue) mark(bits uint32) uint32 {
 func (q *queue) letGo() {
 	q.mu.Lock()
 	for _, w := range q.waiters {
-		w.direct = false
+		w.Held = false
 	}
 	more := q.rest()
 	q.mu.Unlock()
@@ -215,12 +208,12 @@ func (q *queue) rest() (more bool) {
 	if q.closed {
 		s = shut
 	}
-	if q.ring.n == 0 {
+	if q.ring.Len() == 0 {
 		q.state.Store(s)
-		q.notify()
+		q.waiters.Notify(q.completed)
 		return false
 	}
-	q.notify()
+	q.waiters.Notify(q.completed)
 	s |= owned | pending
 	if len(q.waiters) > 0 {
 		s |= watched
@@ -229,35 +222,24 @@ func (q *queue) rest() (more bool) {
 	return true
 }
 
-// notify wakes the waiters whose tasks are over. mu is held.
-func (q *queue) notify() {
-	kept := q.waiters[:0]
-	for _, w := range q.waiters {
-		if w.direct || q.completed < w.target {
-			kept = append(kept, w)
-			continue
-		}
-		w.ch <- struct{}{}
-	}
-	clear(q.waiters[len(kept):])
-	q.waiters = kept
-}
-
 // run carries out tasks until the ring is empty, completed reaches until or most tasks have run; or it parks q at a
 // head that must wait. The caller owns q and, when run returns, no longer does.
 func (q *queue) run(until uint64, most int) {
 	var op driver.Op
 	q.mu.Lock()
-	for ; q.ring.n > 0 && q.completed < until && most > 0; most-- {
+	for ; q.ring.Len() > 0 && q.completed < until && most > 0; most-- {
 		drop := q.completed < q.dropTo
-		if !q.headReady(drop) {
+		if q.observer != nil && q.began == 0 {
+			q.began = q.observer.Now()
+		}
+		if !q.head.Ready(q.ring.Head(), drop, &q.mu, q) {
 			q.parked = true
 			q.mu.Unlock()
 			return
 		}
-		expired := q.head.expired
-		q.head = headState{}
-		q.ring.pop(&op)
+		expired, began := q.head.Leave(q.ring.Head(), q), q.began
+		q.began = 0
+		q.ring.Pop(&op)
 		if q.space != nil {
 			q.space.Signal()
 		}
@@ -267,21 +249,21 @@ func (q *queue) run(until uint64, most int) {
 		case drop:
 			q.discard(&op)
 		case op.Kind == driver.OpAwait && expired:
-			q.finish(&op, driver.ErrTimeout)
+			q.finish(&op, began, driver.ErrTimeout)
 		default:
-			q.finish(&op, q.d.exec(&op, &q.job))
+			q.finish(&op, began, q.d.exec(&op, &q.job))
 		}
 		op = driver.Op{}
 
 		q.mu.Lock()
 		q.completed++
-		if len(q.waiters) > 0 && q.ring.n > 0 {
-			q.notify()
+		if len(q.waiters) > 0 && q.ring.Len() > 0 {
+			q.waiters.Notify(q.completed)
 		}
 	}
 	more := q.rest()
 	if !more {
-		q.ring.shrink()
+		q.ring.Shrink()
 	}
 	q.mu.Unlock()
 	if more {
@@ -289,67 +271,8 @@ func (q *queue) run(until uint64, most int) {
 	}
 }
 
-// headReady tells whether the head of the ring can be taken; if not, something has been arranged that unparks q.
-// mu is held.
-func (q *queue) headReady(drop bool) bool {
-	op := q.ring.head()
-	h := &q.head
-	switch op.Kind {
-	case driver.OpAwait:
-		f := op.Flag.(*flag)
-		open := f.register(q, &h.sets)
-		if open {
-			h.expired = false // it was set in time, but nobody had time to look
-		}
-		if drop || open || h.expired {
-			f.forget(q)
-			if h.timer != nil {
-				h.timer.Stop()
-			}
-			return true
-		}
-		if op.Timeout > 0 && h.timer == nil {
-			task := q.completed
-			h.timer = time.AfterFunc(op.Timeout, func() { q.expire(task) })
-		}
-		return false
-	case driver.OpCall:
-		if drop && !h.called {
-			return true
-		}
-		if !h.called {
-			h.called = true
-			go q.call(op.Fn)
-		}
-		return h.returned
-	}
-	return true
-}
-
-// expire is the end of the time a wait, task number task, was given.
-func (q *queue) expire(task uint64) {
-	q.mu.Lock()
-	if q.completed == task && q.head.timer != nil {
-		q.head.expired = true
-	}
-	q.mu.Unlock()
-	q.unpark()
-}
-
-// call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
-// a Go test fails); the queue goes on all the same.
-func (q *queue) call(fn func()) {
-	defer func() {
-		q.mu.Lock()
-		q.head.returned = true
-		q.mu.Unlock()
-		q.unpark()
-	}()
-	fn()
-}
-
-// unpark lets the head be looked at again. It may be called when nothing has changed.
-func (q *queue) unpark() {
+// Unpark lets the head be looked at again. It may be called when nothing has changed.
+func (q *queue) Unpark() {
 	q.mu.Lock()
 	was := q.parked
 	q.parked = false
@@ -372,7 +295,7 @@ func (q *queue) Drop() {
 	q.dropTo = max(q.dropTo, q.submitted)
 	q.d.pool.cancel(q)
 	q.mu.Unlock()
-	q.unpark()
+	q.Unpark()
 }
 
 // Shut takes the direct path away, so that everything goes through the ring, where it is discarded.
@@ -383,7 +306,7 @@ func (q *queue) Shut() {
 	}
 	q.d.pool.cancel(q)
 	q.mu.Unlock()
-	q.unpark()
+	q.Unpark()
 }
 
 func (q *queue) Open() {
@@ -398,7 +321,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	if q.Idle() {
 		return true
 	}
-	l := limitOf(timeout, cancel)
+	l := parts.LimitOf(timeout, cancel)
 	q.mu.Lock()
 	target := q.submitted
 	s := q.watchIfBusy()
@@ -406,24 +329,17 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 		q.mu.Unlock()
 		return true
 	}
-	w := waiterPool.Get().(*waiter)
-	w.target, w.direct = target, s&direct != 0
-	q.waiters = append(q.waiters, w)
+	w := q.waiters.Add()
+	w.Target, w.Held = target, s&direct != 0 // a direct operation is no task
 	q.mu.Unlock()
 
-	for i := 0; i < lingers && len(w.ch) == 0; i++ {
+	for i := 0; i < lingers && !w.Told(); i++ {
 		if q.assist(l, target) {
 			i = 0
 		}
 		runtime.Gosched()
 	}
-	if w.wait(l) {
-		return true
-	}
-	q.mu.Lock()
-	gone := removeWaiter(&q.waiters, w)
-	q.mu.Unlock()
-	return w.giveUp(gone)
+	return w.Sleep(l, &q.mu, &q.waiters)
 }
 
 // watchIfBusy marks q as watched unless it is at rest, and returns the state it found. mu is held.
@@ -442,67 +358,15 @@ func (q *queue) watchIfBusy() uint32 {
 // assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but
 // wait; it tells whether it did anything. A goroutine that may stop waiting must not own the queue, so it only helps with
 // chunks.
-func (q *queue) assist(l limit, target uint64) (did bool) {
-	if l.none() && q.d.pool.steal(q) {
+func (q *queue) assist(l parts.Limit, target uint64) (did bool) {
+	if l.None() && q.d.pool.steal(q) {
 		q.run(target, math.MaxInt)
 		return true
 	}
-	for j := q.job.Load(); j != nil && !l.reached() && q.d.pool.join(j); j = q.job.Load() {
+	for j := q.job.Load(); j != nil && !l.Reached() && q.d.pool.join(j); j = q.job.Load() {
 		j.work(l)
 		j.leave()
 		did = true
 	}
 	return did
-}
-
-func limitOf(timeout time.Duration, cancel <-chan struct{}) limit {
-	l := limit{cancel: cancel}
-	if timeout > 0 {
-		l.until = time.Now().Add(timeout)
-	}
-	return l
-}
-
-// wait sleeps until w is told or l is reached; true if w was told, and then w is back in the pool.
-func (w *waiter) wait(l limit) bool {
-	if l.none() {
-		<-w.ch
-		waiterPool.Put(w)
-		return true
-	}
-	var up <-chan time.Time
-	if !l.until.IsZero() {
-		t := time.NewTimer(time.Until(l.until))
-		defer t.Stop()
-		up = t.C
-	}
-	select {
-	case <-w.ch:
-		waiterPool.Put(w)
-		return true
-	case <-up:
-	case <-l.cancel:
-	}
-	return false
-}
-
-// giveUp ends a wait in vain: gone tells whether w was still in its list. If it was not, it has been told.
-func (w *waiter) giveUp(gone bool) bool {
-	if !gone {
-		<-w.ch
-	}
-	waiterPool.Put(w)
-	return !gone
-}
-
-func removeWaiter(list *[]*waiter, w *waiter) bool {
-	for i, o := range *list {
-		if o == w {
-			last := len(*list) - 1
-			(*list)[i], (*list)[last] = (*list)[last], nil
-			*list = (*list)[:last]
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/driver/parts"
 )
 
 // log is a Sink that remembers.
@@ -107,20 +108,20 @@ func TestQueueStates(t *testing.T) {
 	b.is(q, "wait queued", owned|pending, true, false)
 	b.drain(q)
 	b.is(q, "parked", owned|pending, false, true)
-	q.unpark()
-	q.unpark()
+	q.Unpark()
+	q.Unpark()
 	b.is(q, "unparked for nothing", owned|pending, true, false)
 	b.drain(q)
 	b.is(q, "parked again", owned|pending, false, true)
-	if len(f.queues) != 1 {
-		t.Fatalf("%d queues at the flag", len(f.queues))
+	if queues, _ := f.Waiting(); queues != 1 {
+		t.Fatalf("%d queues at the flag", queues)
 	}
 	f.Set()
 	b.is(q, "flag set", owned|pending, true, false)
 	f.Set()
 	b.drain(q)
 	b.is(q, "run", 0, false, false)
-	if len(f.queues) != 0 {
+	if queues, _ := f.Waiting(); queues != 0 {
 		t.Fatal("the flag still knows the queue")
 	}
 	q.Submit(await(f))
@@ -238,14 +239,14 @@ func TestAwaitPulse(t *testing.T) {
 	q.Submit(await(f))
 	b.drain(q)
 	f.Set()
-	f.clear()
+	f.Clear()
 	b.drain(q)
 	b.is(q, "set and cleared while it waited", 0, false, false)
 	// Only a set that came while it waited counts.
 	q.Submit(await(f))
 	b.drain(q)
 	b.is(q, "waits for the next one", owned|pending, false, true)
-	q.unpark()
+	q.Unpark()
 	b.drain(q)
 	b.is(q, "waits for the next one, looked at twice", owned|pending, false, true)
 	f.Set()
@@ -325,7 +326,7 @@ func TestQueueFull(t *testing.T) {
 	f := b.d.NewFlag()
 	var ran atomic.Int64
 	done := make(chan struct{})
-	const each, submitters = maxDepth/4 + 1000, 4
+	const each, submitters = parts.MaxDepth/4 + 1000, 4
 	q.Submit(await(f))
 	for range submitters {
 		go func() {
@@ -337,9 +338,9 @@ func TestQueueFull(t *testing.T) {
 	}
 	for {
 		q.mu.Lock()
-		full, n := q.ring.full(), q.ring.n
+		full, n := q.ring.Full(), q.ring.Len()
 		q.mu.Unlock()
-		if n > maxDepth {
+		if n > parts.MaxDepth {
 			t.Fatalf("%d tasks in the ring", n)
 		}
 		if full {
@@ -359,11 +360,6 @@ func TestQueueFull(t *testing.T) {
 	if ran.Load() != each*submitters {
 		t.Fatalf("%d of %d ran", ran.Load(), each*submitters)
 	}
-	q.mu.Lock()
-	if len(q.ring.ops) > keepDepth {
-		t.Fatalf("the ring keeps %d places", len(q.ring.ops))
-	}
-	q.mu.Unlock()
 
 	// The same with Drop: what was in the ring goes, who waited for room gets in.
 	ran.Store(0)
@@ -380,7 +376,7 @@ func TestQueueFull(t *testing.T) {
 	}
 	for full := false; !full; {
 		q.mu.Lock()
-		full = q.ring.full()
+		full = q.ring.Full()
 		q.mu.Unlock()
 		time.Sleep(time.Millisecond)
 	}
@@ -398,11 +394,12 @@ func TestQueueFull(t *testing.T) {
 func TestFlagWaiters(t *testing.T) {
 	b := newBench(t)
 	f := b.d.NewFlag().(*flag)
-	if f.Wait(time.Millisecond, nil) || len(f.hosts) != 0 {
-		t.Fatalf("%d waiters left after one gave up", len(f.hosts))
+	waited := f.Wait(time.Millisecond, nil)
+	if _, hosts := f.Waiting(); waited || hosts != 0 {
+		t.Fatalf("%d waiters left after one gave up", hosts)
 	}
 	gone := errors.New("gone")
-	f.abandon(gone)
+	f.Abandon(gone)
 	if !f.Wait(0, nil) || f.Err() != gone || f.IsSet() {
 		t.Fatal("abandoned flag")
 	}

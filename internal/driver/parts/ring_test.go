@@ -1,4 +1,4 @@
-package soft
+package parts
 
 import (
 	"testing"
@@ -8,25 +8,29 @@ import (
 	"ropeway/internal/driver"
 )
 
+// TestRingModel compares a ring with a slice.
 func TestRingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r ring
+		var r Ring[driver.Op]
 		var model []uint64
 		next := uint64(0)
 		push := func(t *rapid.T, n int) {
 			for range n {
-				r.push(&driver.Op{N: next, Fn: func() {}})
+				r.Push(&driver.Op{N: next, Fn: func() {}})
 				model = append(model, next)
 				next++
 			}
 		}
 		pop := func(t *rapid.T, n int) {
 			for range min(n, len(model)) {
-				if got := r.head().N; got != model[0] {
+				if got := r.Head().N; got != model[0] {
 					t.Fatalf("head is %d, want %d", got, model[0])
 				}
+				if last := r.Last().N; last != model[len(model)-1] {
+					t.Fatalf("the last is %d, want %d", last, model[len(model)-1])
+				}
 				var op driver.Op
-				r.pop(&op)
+				r.Pop(&op)
 				if op.N != model[0] {
 					t.Fatalf("popped %d, want %d", op.N, model[0])
 				}
@@ -39,21 +43,21 @@ func TestRingModel(t *testing.T) {
 			"pop":  func(t *rapid.T) { pop(t, rapid.IntRange(1, 60).Draw(t, "n")) },
 			"drain": func(t *rapid.T) {
 				pop(t, len(model))
-				r.shrink()
-				if len(r.ops) > keepDepth {
-					t.Fatalf("an empty ring keeps %d places", len(r.ops))
+				r.Shrink()
+				if len(r.items) > keepDepth {
+					t.Fatalf("an empty ring keeps %d places", len(r.items))
 				}
 			},
 			"": func(t *rapid.T) {
-				if r.n != len(model) || r.full() != (len(model) >= maxDepth) {
-					t.Fatalf("%d tasks, full %v, want %d", r.n, r.full(), len(model))
+				if r.Len() != len(model) || r.Full() != (len(model) >= MaxDepth) {
+					t.Fatalf("%d tasks, full %v, want %d", r.n, r.Full(), len(model))
 				}
-				if len(r.ops)&(len(r.ops)-1) != 0 {
-					t.Fatalf("%d places", len(r.ops))
+				if len(r.items)&(len(r.items)-1) != 0 {
+					t.Fatalf("%d places", len(r.items))
 				}
 				// What was popped is forgotten, so that it can be collected.
-				for i := r.n; i < len(r.ops); i++ {
-					if r.ops[(r.first+i)&(len(r.ops)-1)].Fn != nil {
+				for i := r.n; i < len(r.items); i++ {
+					if r.items[(r.first+i)&(len(r.items)-1)].Fn != nil {
 						t.Fatal("a place that is empty holds on to something")
 					}
 				}

@@ -1,0 +1,313 @@
+package core
+
+import (
+	"cmp"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+	"ropeway/internal/ranges"
+)
+
+// What an observer is told comes from here. A program that nobody observes pays one comparison in each place.
+//
+// A face that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go API, the
+// core knows the calls that submit or wait.
+
+// observing is what the core keeps for its observer.
+type observing struct {
+	now        atomic.Uint32 // tasks that were in no stream: their numbers
+	mu         sync.Mutex    // held to change registered
+	registered ranges.Set[struct{}]
+}
+
+// OngoingCall is a call that a thread is in; the zero value is none.
+type OngoingCall struct {
+	start    int64
+	blocked  int64
+	function uint16
+	stream   int32
+}
+
+// Observer is who observes the runtime, or nil.
+func (rt *Runtime) Observer() observe.Observer { return rt.observer }
+
+// Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that this
+// one is inside of, is for End. There is an observer.
+func (t *Thread) Begin(function uint16) (outer OngoingCall) {
+	outer = t.call
+	t.call = OngoingCall{start: t.rt.observer.Now(), function: function, stream: observe.None}
+	return outer
+}
+
+// End tells that the thread's call has ended.
+func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
+	o := t.rt.observer
+	o.Called(observe.Call{
+		State: state, Function: t.call.function, Thread: t.id, Stream: t.call.stream, Code: int32(code),
+		Start: t.call.start, End: o.Now(), Blocked: t.call.blocked,
+	})
+	t.call = outer
+}
+
+// began is when the work of a call begins: with the call, if that is known.
+func (t *Thread) began() int64 {
+	if t.call.start != 0 {
+		return t.call.start
+	}
+	return t.rt.observer.Now()
+}
+
+// about notes which stream the thread's call is about.
+func (t *Thread) about(s *Stream) {
+	if t.call.start != 0 {
+		t.call.stream = s.id
+	}
+}
+
+// submitted ends a call of a face that does not tell its calls: it did nothing but submit.
+func (t *Thread) submitted(api string, s *Stream, began int64) {
+	if t.call.start == 0 {
+		o := t.rt.observer
+		o.Called(observe.Call{Function: o.Function(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()})
+	}
+}
+
+// waits tells the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the call
+// began. Waits are not inside of others.
+func (t *Thread) waits(api string, s *Stream, f func(began int64) *Error) *Error {
+	if t.rt.observer == nil {
+		return f(0)
+	}
+	return t.waitsObserved(api, s, f)
+}
+
+func (t *Thread) waitsObserved(api string, s *Stream, f func(began int64) *Error) *Error {
+	o := t.rt.observer
+	c := observe.Call{Function: t.call.function, Thread: t.id, Stream: observe.None, Start: t.call.start}
+	known := t.call.start != 0
+	began := o.Now()
+	if !known {
+		c.Function, c.Start = o.Function(api), began
+	}
+	if s != nil {
+		c.Stream = s.id
+	}
+	c.State = observe.Waiting // it may never return
+	o.Called(c)
+	err := f(c.Start)
+	c.End = o.Now()
+	c.Blocked = c.End - began
+	if known {
+		t.call.blocked += c.Blocked
+		if s != nil {
+			t.call.stream = s.id
+		}
+		return err
+	}
+	c.State = observe.Returned
+	if err != nil {
+		c.Code = int32(err.Code)
+	}
+	o.Called(c)
+	return err
+}
+
+// queueObserved puts a copy on s, told.
+func (t *Thread) queueObserved(api string, s *Stream, dst, src Addr, n uint64, from, to driver.Location) {
+	tag := s.task(t)
+	began := t.began()
+	w := observe.Task{Stream: s.id, Number: tag.Task, Thread: t.id, Device: s.ctx.dev.user, Bytes: n, Submit: began, Call: began}
+	w.Direction, w.Memory = t.rt.way(dst, src, from, to)
+	t.about(s)
+	t.rt.observer.Submitted(w)
+	s.queue.Copy(dst, src, n, tag)
+	t.submitted(api, s, began)
+}
+
+// submitObserved is submitEvent, told.
+func (s *Stream) submitObserved(api string, t *Thread, op driver.Op, e *Event, r eventRecord) {
+	o := t.rt.observer
+	began := t.began()
+	w := t.rt.work(&op)
+	w.Stream, w.Number, w.Thread, w.Device = s.id, op.Tag.Task, t.id, s.ctx.dev.user
+	w.Submit, w.Call = began, began
+	if op.Kind == driver.OpBatch {
+		w.Submit = o.Now() // the call has looked at every segment before
+	}
+	if e != nil {
+		w.Event = uint64(e.handle)
+		if op.Kind == driver.OpPost {
+			w.Kind = observe.Other // a reset
+		}
+	}
+	if r.on != nil {
+		w.After = observe.At{Stream: r.on.id, Number: r.task}
+	}
+	t.about(s)
+	o.Submitted(w)
+	s.queue.Submit(op)
+	t.submitted(api, s, began)
+}
+
+// runObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
+func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
+	o := t.rt.observer
+	w := t.rt.work(&op)
+	w.Stream, w.Number, w.Thread = observe.None, t.rt.observing.now.Add(1), t.id
+	if c := t.current(); c != nil {
+		w.Device = c.dev.user
+	}
+	w.Submit = o.Now()
+	w.Call = cmp.Or(call, w.Submit)
+	o.Submitted(w)
+	err = t.rt.drv.Run(op)
+	ended = o.Now()
+	o.Ran(observe.None, w.Number, 0, ended, resultOf(err))
+	return w.Submit, ended, err
+}
+
+// ranNow accounts for what the call of api has done itself.
+func (t *Thread) ranNow(api string, began, ended int64, err *Error) {
+	if t.call.start != 0 {
+		t.call.blocked += ended - began
+		return
+	}
+	o := t.rt.observer
+	c := observe.Call{Function: o.Function(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
+	if err != nil {
+		c.Code = int32(err.Code)
+	}
+	o.Called(c)
+}
+
+// Now implements driver.Observer.
+func (s *Stream) Now() int64 { return s.rt.observer.Now() }
+
+// Ran implements driver.Observer.
+func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
+	if tag.Task != 0 && !tag.More {
+		s.rt.observer.Ran(s.id, tag.Task, began, ended, resultOf(err))
+	}
+}
+
+func resultOf(err error) observe.Result {
+	switch err {
+	case nil:
+		return observe.Result{}
+	case driver.ErrAborted:
+		return observe.Result{Dropped: true}
+	}
+	return observe.Result{Code: int32(taskCode(err))}
+}
+
+// work is what there is to say of op by itself.
+func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
+	switch op.Kind {
+	case driver.OpCopy, driver.OpCopy2D:
+		w.Bytes = op.N
+		if op.Kind == driver.OpCopy2D {
+			w.Kind, w.Bytes = observe.Copy2D, op.N*op.Height
+		}
+		w.Direction, w.Memory = rt.way(op.Dst, op.Src, rt.drv.Locate(op.Src), rt.drv.Locate(op.Dst))
+	case driver.OpBatch:
+		w.Kind, w.Bytes, w.Segments = observe.Batch, op.Segs.Bytes, uint32(len(op.Segs.List))
+		w.Direction, w.Memory = rt.ways(op.Segs.List)
+	case driver.OpDesc, driver.OpOffset:
+		w.Kind, w.Direction = observe.Descriptor, observe.DeviceToDevice
+		if op.Kind == driver.OpOffset {
+			w.Bytes = op.N
+		}
+	case driver.OpFill:
+		w.Kind, w.Bytes = observe.Fill, op.N*uint64(op.Width)
+		if rt.drv.Locate(op.Dst).Place != driver.OnDevice {
+			w.Memory = rt.memory(op.Dst, rt.drv.Locate(op.Dst))
+		}
+	case driver.OpSet:
+		w.Kind = observe.Record
+	case driver.OpAwait:
+		w.Kind = observe.Wait
+	case driver.OpCall, driver.OpPost:
+		w.Kind = observe.Function
+	case driver.OpFail: // a copy that the device cannot make
+	default:
+		w.Kind = observe.Other
+	}
+	return w
+}
+
+// way is where a copy goes, and what host memory it needs.
+func (rt *Runtime) way(dst, src Addr, from, to driver.Location) (observe.Direction, observe.Memory) {
+	const device = driver.OnDevice
+	switch {
+	case from.Place == device && to.Place == device && from.Device == to.Device:
+		return observe.DeviceToDevice, observe.NoHostMemory
+	case from.Place == device && to.Place == device:
+		return observe.Peer, observe.NoHostMemory
+	case to.Place == device:
+		return observe.HostToDevice, rt.memory(src, from)
+	case from.Place == device:
+		return observe.DeviceToHost, rt.memory(dst, to)
+	}
+	a, b := rt.memory(src, from), rt.memory(dst, to)
+	return observe.HostToHost, max(a, b) // pageable memory decides
+}
+
+// ways is way for a batch. Of a long one some segments, evenly spread, speak for all.
+func (rt *Runtime) ways(list []driver.Segment) (d observe.Direction, m observe.Memory) {
+	const most = 32
+	step := max(1, len(list)/most)
+	for i := 0; i < len(list); i += step {
+		s := &list[i]
+		d2, m2 := rt.way(s.Dst, s.Src, rt.drv.Locate(s.Src), rt.drv.Locate(s.Dst))
+		if i == 0 {
+			d, m = d2, m2
+		}
+		if d2 != d {
+			d = observe.Both
+		}
+		if m2 != m {
+			m = observe.Mixed
+		}
+	}
+	return d, m
+}
+
+// memory is what kind of host memory addr is.
+func (rt *Runtime) memory(addr Addr, l driver.Location) observe.Memory {
+	switch {
+	case l.Place != driver.Host:
+		return observe.Pageable
+	case rt.observing.registered.Find(addr) != nil:
+		return observe.Registered
+	}
+	return observe.Pinned
+}
+
+// registers notes that host memory was registered.
+func (rt *Runtime) registers(addr Addr, n uint64) {
+	if rt.observer == nil || n == 0 {
+		return
+	}
+	o := &rt.observing
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.registered.Overlap(addr, n) == nil {
+		o.registered.Insert(&ranges.Span[struct{}]{Start: addr, Size: n})
+	}
+}
+
+// unregisters notes that host memory is no longer registered.
+func (rt *Runtime) unregisters(addr Addr) {
+	if rt.observer == nil {
+		return
+	}
+	o := &rt.observing
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.registered.Find(addr); s != nil {
+		o.registered.Remove(s)
+	}
+}

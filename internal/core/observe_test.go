@@ -1,0 +1,203 @@
+package core_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/observe"
+	"ropeway/internal/product"
+)
+
+// counted is an observer that counts.
+type counted struct {
+	mu       sync.Mutex
+	tasks    map[observe.At]int // told as submitted, less told as ended
+	ended    map[observe.At]int
+	calls    []observe.Call
+	closed   atomic.Int32
+	quiet    bool // nothing is kept
+	dropped  int
+	tooEarly int // ends before submissions
+}
+
+func (c *counted) Now() int64 { return time.Now().UnixNano() }
+
+func (c *counted) Submitted(t observe.Task) {
+	if c.quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks[observe.At{Stream: t.Stream, Number: t.Number}]++
+}
+
+func (c *counted) Ran(stream int32, number uint32, _, _ int64, how observe.Result) {
+	if c.quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := observe.At{Stream: stream, Number: number}
+	c.ended[at]++
+	if c.tasks[at] == 0 {
+		c.tooEarly++
+	}
+	if how.Dropped {
+		c.dropped++
+	}
+}
+
+func (c *counted) Called(call observe.Call) {
+	if c.quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+}
+
+func (c *counted) Function(string) uint16    { return 5 }
+func (c *counted) Device(int32, string)      {}
+func (c *counted) Stream(int32, int32, bool) {}
+func (c *counted) Thread(uint32)             {}
+func (c *counted) Left(uint32)               {}
+func (c *counted) Ended()                    {}
+func (c *counted) Close() error              { c.closed.Add(1); return nil }
+
+func newObserved(t *testing.T) (*core.Runtime, *counted) {
+	t.Helper()
+	p, err := product.Find("A2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counted{tasks: map[observe.At]int{}, ended: map[observe.At]int{}}
+	return core.New(core.Options{Driver: d, Product: p, Observe: c}), c
+}
+
+// TestObservedOnce: each task is told once as submitted and once as ended, in this order, whatever becomes of it, while
+// threads submit, wait and abort at random.
+func TestObservedOnce(t *testing.T) {
+	rt, c := newObserved(t)
+	main := rt.NewThread(1)
+	must(t, main.SetDevice(0))
+	var streams [3]core.Handle
+	var events [2]core.Handle
+	for i := range streams {
+		must(t, main.CreateStream(&streams[i]))
+	}
+	must(t, main.CreateEventWithFlag(&events[0], abi.EventSync))
+	must(t, main.CreateEvent(&events[1]))
+	must(t, main.RecordEvent(events[1], streams[0]))
+	var host, dev core.Addr
+	must(t, main.MallocHost(&host, 1<<20))
+	must(t, main.Malloc(&dev, 1<<20, abi.MemMallocHugeFirst))
+	var wg sync.WaitGroup
+	for id := range uint32(4) {
+		wg.Go(func() {
+			th := rt.NewThread(10 + id)
+			defer th.Close()
+			th.SetDevice(0)
+			r := rand.New(rand.NewPCG(uint64(id), 7))
+			for range 400 {
+				s, e := streams[r.IntN(3)], events[r.IntN(2)]
+				switch r.IntN(9) {
+				case 0, 1, 2:
+					th.MemcpyAsync(dev, 1<<20, host, 1+r.Uint64N(1<<20), abi.MemcpyHostToDevice, s)
+				case 3:
+					th.MemsetAsync(dev, 100, 1, 100, s)
+				case 4:
+					th.RecordEvent(e, s)
+				case 5:
+					th.StreamWaitEvent(s, e)
+				case 6:
+					th.ResetEvent(e, s)
+				case 7:
+					th.SynchronizeStreamWithTimeout(s, 1)
+				case 8:
+					th.StreamAbort(s)
+				}
+				th.Memcpy(dev, 100, host, 100, abi.MemcpyHostToDevice)
+			}
+		})
+	}
+	wg.Wait()
+	if err := rt.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.tasks) < 1000 || c.dropped == 0 || c.tooEarly != 0 || c.closed.Load() != 1 {
+		t.Errorf("%d tasks, %d dropped, %d ended before they were submitted, closed %d times", len(c.tasks), c.dropped, c.tooEarly, c.closed.Load())
+	}
+	for at, n := range c.tasks {
+		if n != 1 || c.ended[at] != 1 {
+			t.Fatalf("task %+v: submitted %d times, ended %d times", at, n, c.ended[at])
+		}
+	}
+	if len(c.ended) != len(c.tasks) {
+		t.Errorf("%d tasks submitted, %d ended", len(c.tasks), len(c.ended))
+	}
+}
+
+// TestObservedCalls: a call that a face tells of is told with its function, its stream, and how long it waited, with what
+// is inside of it.
+func TestObservedCalls(t *testing.T) {
+	rt, c := newObserved(t)
+	defer rt.Close()
+	th := rt.NewThread(7)
+	must(t, th.SetDevice(0))
+	var s core.Handle
+	must(t, th.CreateStream(&s))
+	outer := th.Begin(20)
+	inner := th.Begin(21)
+	must(t, th.SynchronizeStream(s))
+	th.End(inner, 0, observe.Returned)
+	th.End(outer, 9, observe.Returned)
+	if len(c.calls) != 3 {
+		t.Fatalf("%+v", c.calls)
+	}
+	waits, in, out := c.calls[0], c.calls[1], c.calls[2]
+	if waits.State != observe.Waiting || waits.Function != 21 || waits.Start != in.Start || waits.Stream != 1 {
+		t.Errorf("%+v", waits)
+	}
+	if in.Function != 21 || in.Thread != 7 || in.Stream != 1 || in.Code != 0 || in.Blocked <= 0 || in.Blocked > in.End-in.Start {
+		t.Errorf("%+v", in)
+	}
+	if out.Function != 20 || out.Stream != observe.None || out.Code != 9 || out.Blocked != 0 || out.Start > in.Start || out.End < in.End {
+		t.Errorf("%+v", out)
+	}
+}
+
+// TestObservedAllocatesNothing: copies cost no memory, observed or not.
+func TestObservedAllocatesNothing(t *testing.T) {
+	rt, c := newObserved(t)
+	defer rt.Close()
+	c.quiet = true
+	th := rt.NewThread(7)
+	must(t, th.SetDevice(0))
+	var host, dev core.Addr
+	must(t, th.MallocHost(&host, 4096))
+	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	for name, call := range map[string]func() *core.Error{
+		"a copy":          func() *core.Error { return th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, 0) },
+		"a copy now":      func() *core.Error { return th.Memcpy(dev, 4096, host, 64, abi.MemcpyHostToDevice) },
+		"a fill":          func() *core.Error { return th.MemsetAsync(dev, 4096, 1, 64, 0) },
+		"a synchronising": func() *core.Error { return th.SynchronizeStream(0) },
+	} {
+		if n := testing.AllocsPerRun(1000, func() {
+			outer := th.Begin(3)
+			must(t, call())
+			th.End(outer, 0, observe.Returned)
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

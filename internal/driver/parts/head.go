@@ -1,0 +1,106 @@
+package parts
+
+import (
+	"sync"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// Head is how far the task at the head of a queue, a wait or a call, has come. The lock of the queue guards it.
+type Head struct {
+	turn     uint64      // heads there were before
+	timer    *time.Timer // running
+	expired  bool        // the timer has fired
+	sets     uint64      // when the wait began, as Flag.Register knows it; 0: not begun
+	called   bool        // the call was started
+	returned bool        // and has come back
+}
+
+// awaited is a flag that has a Flag.
+type awaited interface {
+	Register(q Parked, since *uint64) bool
+	Forget(q Parked)
+}
+
+// Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says that op is
+// to be discarded. mu is the lock of q, and held.
+func (h *Head) Ready(op *driver.Op, drop bool, mu *sync.Mutex, q Parked) bool {
+	switch op.Kind {
+	case driver.OpAwait:
+		open := op.Flag.(awaited).Register(q, &h.sets)
+		if open {
+			h.expired = false // it was set in time, but nobody had time to look
+		}
+		if drop || open || h.expired {
+			return true
+		}
+		if op.Timeout > 0 && h.timer == nil {
+			turn := h.turn
+			h.timer = time.AfterFunc(op.Timeout, func() { h.expire(turn, mu, q) })
+		}
+		return false
+	case driver.OpCall:
+		if drop && !h.called {
+			return true
+		}
+		if !h.called {
+			h.called = true
+			go h.call(op.Fn, mu, q)
+		}
+		return h.returned
+	}
+	return true
+}
+
+// Leave ends what Ready has arranged for op, which is taken, and tells whether its time was up. The lock of q is held.
+func (h *Head) Leave(op *driver.Op, q Parked) (expired bool) {
+	if h.sets != 0 {
+		op.Flag.(awaited).Forget(q)
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	expired = h.expired
+	*h = Head{turn: h.turn + 1}
+	return expired
+}
+
+// expire is the end of the time that the head was given whose turn it was.
+func (h *Head) expire(turn uint64, mu *sync.Mutex, q Parked) {
+	mu.Lock()
+	if h.turn == turn {
+		h.expired = true
+	}
+	mu.Unlock()
+	q.Unpark()
+}
+
+// call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
+// a Go test fails); the queue goes on all the same.
+func (h *Head) call(fn func(), mu *sync.Mutex, q Parked) {
+	defer func() {
+		mu.Lock()
+		h.returned = true
+		mu.Unlock()
+		q.Unpark()
+	}()
+	fn()
+}
+
+// Do does a task that is the host's, and does nothing for others: a call has run while the queue was parked.
+func Do(op *driver.Op) error {
+	switch op.Kind {
+	case driver.OpSet:
+		op.Flag.Set()
+	case driver.OpClear:
+		op.Flag.(interface{ Clear() }).Clear()
+	case driver.OpAwait:
+		return op.Flag.Err()
+	case driver.OpPost:
+		op.Fn()
+	case driver.OpFail:
+		return op.Err
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package parts
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// parkable is a queue of which only the parking counts.
+type parkable struct {
+	mu   sync.Mutex
+	head Head
+	told chan struct{}
+}
+
+func newParkable() *parkable { return &parkable{told: make(chan struct{}, 10)} }
+func (p *parkable) Unpark()  { p.told <- struct{}{} }
+func (p *parkable) ready(op *driver.Op, drop bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.head.Ready(op, drop, &p.mu, p)
+}
+
+func (p *parkable) leave(op *driver.Op) (expired bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.head.Leave(op, p)
+}
+
+// testFlag is the smallest flag there can be.
+type testFlag struct{ Flag }
+
+func (f *testFlag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	return f.Await(LimitOf(timeout, cancel))
+}
+
+// TestLimit proves when a limit is reached.
+func TestLimit(t *testing.T) {
+	never, over := make(chan struct{}), make(chan struct{})
+	close(over)
+	for _, tt := range []struct {
+		what          string
+		l             Limit
+		none, reached bool
+	}{
+		{"nothing", LimitOf(0, nil), true, false},
+		{"a channel", LimitOf(0, never), false, false},
+		{"a closed channel", LimitOf(time.Hour, over), false, true},
+		{"a time to come", LimitOf(time.Hour, never), false, false},
+		{"a time that is over", Limit{until: time.Now().Add(-1)}, false, true},
+	} {
+		if tt.l.None() != tt.none || tt.l.Reached() != tt.reached {
+			t.Errorf("%s: none %v, reached %v", tt.what, tt.l.None(), tt.l.Reached())
+		}
+	}
+}
+
+// TestWaiters proves that those are woken whose tasks are over and who are not held, and that who gives up is forgotten.
+func TestWaiters(t *testing.T) {
+	var mu sync.Mutex
+	var list Waiters
+	all := []*Waiter{list.Add(), list.Add(), list.Add(), list.Add()}
+	for i, w := range all {
+		w.Target = uint64(i)
+	}
+	all[0].Held = true
+	list.Notify(2)
+	if told := []bool{all[0].Told(), all[1].Told(), all[2].Told(), all[3].Told()}; !slices.Equal(told, []bool{false, true, true, false}) {
+		t.Fatalf("told: %v", told)
+	}
+	if len(list) != 2 {
+		t.Fatalf("%d in the list", len(list))
+	}
+	if !all[1].Sleep(Limit{}, &mu, &list) || !all[2].Sleep(LimitOf(time.Hour, nil), &mu, &list) {
+		t.Error("who was told waits")
+	}
+	over := make(chan struct{})
+	close(over)
+	if all[3].Sleep(LimitOf(0, over), &mu, &list) || len(list) != 1 || list[0] != all[0] {
+		t.Errorf("gave up; %d are left", len(list))
+	}
+	w := all[0]
+	list[0].Held = false
+	list.Notify(0)
+	if !w.Sleep(LimitOf(0, over), &mu, &list) && w.Told() {
+		t.Error("back in the pool with news for somebody else")
+	}
+}
+
+// TestHeadWait proves when a wait at the head of a queue is over: when its flag is set, though it be cleared at once, when it is
+// abandoned, when its time is up; and not when another is.
+func TestHeadWait(t *testing.T) {
+	for _, how := range []string{"set", "pulse", "abandoned", "expired", "dropped", "expired and set"} {
+		p, f := newParkable(), new(testFlag)
+		op := &driver.Op{Kind: driver.OpAwait, Flag: f}
+		if how == "expired" || how == "expired and set" {
+			op.Timeout = 1
+		}
+		if p.ready(op, false) || op.Timeout == 0 && p.ready(op, false) {
+			t.Fatalf("%s: does not wait", how)
+		}
+		if queues, _ := f.Waiting(); queues != 1 {
+			t.Errorf("%s: the flag knows %d queues", how, queues)
+		}
+		switch how {
+		case "set":
+			f.Set()
+		case "pulse":
+			f.Set()
+			f.Clear()
+		case "abandoned":
+			f.Abandon(errors.New("gone"))
+		case "expired and set":
+			<-p.told
+			f.Set()
+		}
+		if how != "dropped" {
+			<-p.told
+		}
+		if !p.ready(op, how == "dropped") {
+			t.Errorf("%s: still waits", how)
+		}
+		if expired := p.leave(op); expired != (how == "expired") {
+			t.Errorf("%s: expired %v", how, expired)
+		}
+		if queues, _ := f.Waiting(); queues != 0 {
+			t.Errorf("%s: the flag still knows the queue", how)
+		}
+	}
+	// The time of one head is not that of the next.
+	p := newParkable()
+	first, second := &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag), Timeout: time.Hour}, &driver.Op{Kind: driver.OpAwait, Flag: new(testFlag)}
+	p.ready(first, false)
+	turn := p.head.turn
+	p.leave(first)
+	p.ready(second, false)
+	p.head.expire(turn, &p.mu, p)
+	if p.ready(second, false) || p.leave(second) {
+		t.Error("the time of the head before counts")
+	}
+}
+
+// TestHeadCall proves that a function is called once, and not at all if it is dropped before.
+func TestHeadCall(t *testing.T) {
+	p, calls := newParkable(), 0
+	op := &driver.Op{Kind: driver.OpCall, Fn: func() { calls++ }}
+	if !p.ready(op, true) || p.ready(op, false) || p.ready(op, false) && calls == 0 {
+		t.Error("dropped before it began, or over before it began")
+	}
+	<-p.told
+	if !p.ready(op, true) || calls != 1 {
+		t.Errorf("called %d times", calls)
+	}
+}
+
+// TestEachCopy proves which copies an operation has, and that the first failure ends it.
+func TestEachCopy(t *testing.T) {
+	segs := &driver.Segments{List: []driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 4, Src: 5, N: 6}}}
+	bad := errors.New("bad")
+	for _, tt := range []struct {
+		op   driver.Op
+		want []driver.Segment
+	}{
+		{driver.Op{Kind: driver.OpCopy, Dst: 1, Src: 2, N: 3}, []driver.Segment{{Dst: 1, Src: 2, N: 3}}},
+		{driver.Op{Kind: driver.OpCopy2D, Dst: 1, Src: 2, N: 3, Height: 2, DstPitch: 10, SrcPitch: 20}, []driver.Segment{{Dst: 1, Src: 2, N: 3}, {Dst: 11, Src: 22, N: 3}}},
+		{driver.Op{Kind: driver.OpBatch, Segs: segs}, segs.List},
+		{driver.Op{Kind: driver.OpFill, Dst: 1, N: 3}, nil},
+	} {
+		var got []driver.Segment
+		if err := EachCopy(&tt.op, func(dst, src uintptr, n uint64) error {
+			got = append(got, driver.Segment{Dst: dst, Src: src, N: n})
+			return nil
+		}); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%d: %v, %v", tt.op.Kind, got, err)
+		}
+		calls := 0
+		err := EachCopy(&tt.op, func(uintptr, uintptr, uint64) error { calls++; return bad })
+		if calls != min(1, len(tt.want)) || calls == 1 && err != bad {
+			t.Errorf("%d: %d calls, %v", tt.op.Kind, calls, err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package parts
+
+const (
+	// MaxDepth is how many tasks a queue holds before submitters wait.
+	MaxDepth = 1 << 17
+
+	keepDepth = 1 << 10 // larger rings are given back when they have run empty
+)
+
+// Ring is a first-in first-out list that grows as needed.
+type Ring[T any] struct {
+	items []T // length a power of two, or 0
+	first int
+	n     int
+}
+
+// Len is how many items there are.
+func (r *Ring[T]) Len() int { return r.n }
+
+// Full tells whether submitters have to wait.
+func (r *Ring[T]) Full() bool { return r.n >= MaxDepth }
+
+// Push puts an item at the end.
+func (r *Ring[T]) Push(item *T) {
+	if r.n == len(r.items) {
+		r.grow()
+	}
+	r.items[(r.first+r.n)&(len(r.items)-1)] = *item
+	r.n++
+}
+
+func (r *Ring[T]) grow() {
+	grown := make([]T, max(16, 2*len(r.items)))
+	k := copy(grown, r.items[r.first:])
+	copy(grown[k:], r.items[:r.first])
+	r.items, r.first = grown, 0
+}
+
+// Head and Last are the first and the last item, of which there is at least one.
+func (r *Ring[T]) Head() *T { return &r.items[r.first] }
+func (r *Ring[T]) Last() *T { return &r.items[(r.first+r.n-1)&(len(r.items)-1)] }
+
+// Pop moves the head into item and forgets what it pointed to.
+func (r *Ring[T]) Pop(item *T) {
+	h := &r.items[r.first]
+	*item = *h
+	var none T
+	*h = none
+	r.first = (r.first + 1) & (len(r.items) - 1)
+	r.n--
+}
+
+// Shrink gives a large ring's memory back. The ring is empty.
+func (r *Ring[T]) Shrink() {
+	if len(r.items) > keepDepth {
+		*r = Ring[T]{}
+	}
+}

@@ -1,0 +1,128 @@
+// Package parts is what drivers that carry out queues on the host are made of: waiting, flags, lists of tasks, the task at
+// the head of a queue that cannot be done yet, and memory faults as errors.
+package parts
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limit is how long a goroutine waits or helps: until a time, until a channel is closed, or for ever, which is the zero value.
+type Limit struct {
+	until  time.Time
+	cancel <-chan struct{}
+}
+
+// LimitOf is the limit of a driver's Wait; a timeout of 0 never ends.
+func LimitOf(timeout time.Duration, cancel <-chan struct{}) Limit {
+	l := Limit{cancel: cancel}
+	if timeout > 0 {
+		l.until = time.Now().Add(timeout)
+	}
+	return l
+}
+
+// None tells whether there is no limit.
+func (l Limit) None() bool { return l.until.IsZero() && l.cancel == nil }
+
+// Reached tells whether the limit is reached.
+func (l Limit) Reached() bool {
+	if l.None() {
+		return false
+	}
+	if !l.until.IsZero() && !time.Now().Before(l.until) {
+		return true
+	}
+	select {
+	case <-l.cancel:
+		return true
+	default:
+		return false
+	}
+}
+
+// Waiter is one goroutine that waits for a queue or a flag.
+type Waiter struct {
+	Target uint64        // queue: tasks that must be over
+	Held   bool          // queue: it waits for something else, too; see Waiters.Notify
+	ch     chan struct{} // capacity 1
+}
+
+var waiterPool = sync.Pool{New: func() any { return &Waiter{ch: make(chan struct{}, 1)} }}
+
+// Told tells whether w need wait no longer. Sleep must follow all the same.
+func (w *Waiter) Told() bool { return len(w.ch) > 0 }
+
+// Waiters are the goroutines that wait for the same thing. The lock of that thing guards them.
+type Waiters []*Waiter
+
+// Add puts a waiter into the list. Once the lock is released, Waiter.Sleep must follow.
+func (l *Waiters) Add() *Waiter {
+	w := waiterPool.Get().(*Waiter)
+	w.Target, w.Held = 0, false
+	*l = append(*l, w)
+	return w
+}
+
+// Notify wakes the waiters whose tasks are over, except those that are held.
+func (l *Waiters) Notify(completed uint64) {
+	kept := (*l)[:0]
+	for _, w := range *l {
+		if w.Held || completed < w.Target {
+			kept = append(kept, w)
+			continue
+		}
+		w.ch <- struct{}{}
+	}
+	clear((*l)[len(kept):])
+	*l = kept
+}
+
+// Wake wakes all of them. They are in no list any more that others can see.
+func (l Waiters) Wake() {
+	for _, w := range l {
+		w.ch <- struct{}{}
+	}
+}
+
+// Sleep waits until w, which is in list, is told, and returns true, or until the limit is reached, and returns false. mu guards the
+// list and is not held. Afterwards w belongs to somebody else.
+func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
+	if w.wait(limit) {
+		waiterPool.Put(w)
+		return true
+	}
+	mu.Lock()
+	i := slices.Index(*list, w)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
+	}
+	mu.Unlock()
+	if i < 0 { // told in the meantime
+		<-w.ch
+	}
+	waiterPool.Put(w)
+	return i < 0
+}
+
+// wait tells whether w was told before the limit was reached.
+func (w *Waiter) wait(limit Limit) bool {
+	if limit.None() {
+		<-w.ch
+		return true
+	}
+	var up <-chan time.Time
+	if !limit.until.IsZero() {
+		t := time.NewTimer(time.Until(limit.until))
+		defer t.Stop()
+		up = t.C
+	}
+	select {
+	case <-w.ch:
+		return true
+	case <-up:
+	case <-limit.cancel:
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+// Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core and the
+// drivers tell an [Observer]; a recorder and metrics are some.
+package observe
+
+// Observer is told what a program does, as it does it. Methods are called concurrently, from the paths of every call and
+// task: they must not wait, and should not allocate.
+type Observer interface {
+	// Now is the time in nanoseconds, on a clock of the observer's own. All times are of it, if only nearly.
+	Now() int64
+
+	// Submitted tells that a task is about to be given to its stream, or to be carried out by its caller.
+	Submitted(t Task)
+
+	// Ran tells how a task that was submitted ended, once for each. began is 0 if it ran as soon as it was submitted.
+	Ran(stream int32, number uint32, began, ended int64, how Result)
+
+	// Called tells of a call that has returned, or that begins to wait.
+	Called(c Call)
+
+	// Function is a number for a function, by which calls name it.
+	Function(name string) uint16
+
+	// Device and Stream tell of what calls and tasks name by number. Thread tells that a thread of the program calls for the
+	// first time, Left that it ends; both have the system's number.
+	Device(device int32, name string)
+	Stream(stream, device int32, isDefault bool)
+	Thread(id uint32)
+	Left(id uint32)
+
+	// Ended tells that the process is about to end; something may still follow. Close ends the observer: nothing follows.
+	Ended()
+	Close() error
+}
+
+// Kind is what a task does. The numbers of this and of what follows are in files: they stay what they are.
+type Kind uint8
+
+// Kinds of tasks.
+const (
+	Copy       Kind = iota // one range
+	Copy2D                 // rows
+	Batch                  // many ranges
+	Descriptor             // a copy whose ranges are in device memory when it runs
+	Fill
+	Record // an event
+	Wait   // for an event
+	Function
+	Other // resets an event, or does nothing
+)
+
+// Direction is where bytes go.
+type Direction uint8
+
+// Directions. Both is a batch that goes both ways.
+const (
+	NoDirection Direction = iota
+	HostToDevice
+	DeviceToHost
+	DeviceToDevice
+	HostToHost
+	Peer // to another device
+	Both
+)
+
+// Memory is the host memory of a copy.
+type Memory uint8
+
+// Kinds of host memory. Mixed is a batch with several.
+const (
+	NoHostMemory Memory = iota
+	Pinned
+	Registered
+	Pageable
+	Mixed
+)
+
+// None is no stream.
+const None = -1
+
+// Task is something that is submitted.
+type Task struct {
+	Kind      Kind
+	Direction Direction
+	Memory    Memory
+	Stream    int32  // None: its caller carries it out
+	Number    uint32 // on its stream
+	Thread    uint32 // that submits it; 0: nobody knows
+	Device    int32
+	Segments  uint32 // of a batch
+	Bytes     uint64
+	Submit    int64
+	Call      int64  // when the call began that submits it
+	Event     uint64 // that it records or waits for
+	After     At     // Wait: the record that it waits for; zero: any of the event
+}
+
+// At names a task.
+type At struct {
+	Stream int32
+	Number uint32
+}
+
+// Result is how a task ended.
+type Result struct {
+	Code    int32 // 0, or what it failed with
+	Dropped bool  // it never ran
+}
+
+// State is how far a call is.
+type State uint8
+
+// States of calls.
+const (
+	Returned  State = iota
+	Waiting         // it begins to wait, and will be told of again when it returns
+	Continued       // the face left it to look up; the next call of the thread goes on with it
+)
+
+// Call is a call of a function.
+type Call struct {
+	State      State
+	Function   uint16
+	Thread     uint32 // 0: nobody knows, as in Go
+	Stream     int32  // that it is about, or None
+	Code       int32
+	Start, End int64
+	Blocked    int64 // how much of it was spent waiting for work, or doing it
+}

@@ -1,0 +1,68 @@
+package observe
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// notes is an observer that notes what it is told; first is the number of its first function.
+type notes struct {
+	first uint16
+	names []string
+	told  []string
+	clock func() int64
+}
+
+func (n *notes) note(format string, args ...any) {
+	n.told = append(n.told, fmt.Sprintf(format, args...))
+}
+
+func (n *notes) Now() int64                { return int64(n.first) }
+func (n *notes) Follow(clock func() int64) { n.clock = clock }
+func (n *notes) Submitted(t Task)          { n.note("submitted %d", t.Number) }
+func (n *notes) Ran(stream int32, number uint32, began, ended int64, how Result) {
+	n.note("ran %d %d %d %d %v", stream, number, began, ended, how)
+}
+func (n *notes) Called(c Call) { n.note("called %s", n.names[c.Function-n.first]) }
+func (n *notes) Function(name string) uint16 {
+	n.names = append(n.names, name)
+	return n.first + uint16(len(n.names)) - 1
+}
+func (n *notes) Device(device int32, name string) { n.note("device %d %s", device, name) }
+func (n *notes) Stream(stream, device int32, isDefault bool) {
+	n.note("stream %d %d %v", stream, device, isDefault)
+}
+func (n *notes) Thread(id uint32) { n.note("thread %d", id) }
+func (n *notes) Left(id uint32)   { n.note("left %d", id) }
+func (n *notes) Ended()           { n.note("ended") }
+func (n *notes) Close() error     { n.note("close"); return nil }
+
+// TestTee: both are told everything, in the same order, each with its own numbers of functions and the first one's times.
+func TestTee(t *testing.T) {
+	a, b := &notes{first: 7}, &notes{first: 100}
+	both := Tee(a, b)
+	if b.clock == nil || b.clock() != 7 || both.Now() != 7 {
+		t.Error("times are not the first one's")
+	}
+	x, y := both.Function("x"), both.Function("y")
+	if x == y || both.Function("x") != x {
+		t.Errorf("x is %d, y is %d", x, y)
+	}
+	both.Device(1, "d")
+	both.Stream(2, 1, true)
+	both.Thread(3)
+	both.Submitted(Task{Number: 4})
+	both.Ran(2, 4, 5, 6, Result{Code: 9})
+	both.Called(Call{Function: y})
+	both.Called(Call{Function: x})
+	both.Left(3)
+	both.Ended()
+	if err := both.Close(); err != nil {
+		t.Error(err)
+	}
+	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "left 3", "ended", "close"}
+	if !slices.Equal(a.told, want) || !slices.Equal(b.told, want) {
+		t.Errorf("told\n%q and\n%q, not\n%q", a.told, b.told, want)
+	}
+}
