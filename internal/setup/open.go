@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda"
 	"ropeway/internal/driver/soft"
+	"ropeway/internal/observe"
 )
 
 // The names of drivers.
@@ -58,6 +59,13 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 		c := s.Check.open(d, warn, say)
 		o.Driver, o.Watch = c.Driver(), c
 	}
+	o.Observe = s.record(d.Name(), say)
+	switch {
+	case s.Observe != nil && o.Observe != nil:
+		o.Observe = observe.Tee(o.Observe, s.Observe)
+	case s.Observe != nil:
+		o.Observe = s.Observe
+	}
 	return core.New(o), nil
 }
 
@@ -71,17 +79,14 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 	return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
 }
 
-// openCUDA opens the GPUs of the machine, or the first of them if fewer are wanted.
+// openCUDA opens the GPUs of the machine, or as many devices as are wanted: where GPUs are fewer, several are one GPU.
 func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
 	if s.Product.RC {
 		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
 	}
-	d, err := cuda.New(cuda.Options{Devices: s.Devices, Warn: say})
+	d, err := cuda.New(cuda.Options{Devices: s.Devices, Share: s.Counted, Multiprocessors: s.CUDAShare, Warn: say})
 	if err != nil {
 		return nil, err
-	}
-	if s.Devices > d.Devices() && s.Devices != DefaultDevices {
-		say(fmt.Sprintf("%d devices were asked for, and there are GPUs for no more than %d", s.Devices, d.Devices()))
 	}
 	if s.DeviceMemory != 0 {
 		say(EnvDeviceMemory + " is ignored: a GPU has the memory it has")

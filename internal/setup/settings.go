@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/observe"
 	"ropeway/internal/product"
 )
 
@@ -26,6 +27,8 @@ const (
 	EnvCheck        = "ROPEWAY_CHECK"
 	EnvCheckReport  = "ROPEWAY_CHECK_REPORT"
 	EnvInject       = "ROPEWAY_INJECT"
+	EnvTrace        = "ROPEWAY_TRACE"
+	EnvCUDAShare    = "ROPEWAY_CUDA_SHARE"
 )
 
 // DefaultDevices is how many devices there are when nobody says.
@@ -39,14 +42,19 @@ const (
 // Settings say what to open. Read makes them; whoever opens may change them before.
 type Settings struct {
 	Product      *product.Product
-	Devices      int     // 0 is a machine without devices; GPUs there are no more than there are
+	Devices      int     // 0 is a machine without devices
+	Counted      bool    // somebody said how many; else no more GPUs are used than there are
 	DeviceMemory uint64  // bytes of each device; 0 is the driver's default
 	Driver       string  // "soft" or "cuda"
+	CUDAShare    int     // percent of a GPU's multiprocessors that copies may take; 0 is the driver's default
 	Visible      *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
 	Log          LogSettings
 	Home         string         // ASCEND_HOME_PATH: where package versions are read
 	Check        *CheckSettings // nil: the program is not checked
+	Trace        string         // directory for what is recorded; "": nothing is
+
+	Observe observe.Follower // is told what runs when, besides whoever records it; may be nil
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
 	Notes []string
@@ -76,12 +84,15 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	s := Settings{
 		Product:      r.product(),
 		Devices:      r.devices(),
+		Counted:      r.value(EnvDevices) != "",
 		DeviceMemory: r.deviceMemory(),
 		Driver:       r.driver(),
+		CUDAShare:    r.cudaShare(),
 		Blocking:     r.blocking(),
 		Log:          r.log(),
 		Home:         r.value(EnvHome),
 		Check:        r.check(),
+		Trace:        r.value(EnvTrace),
 	}
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list
@@ -172,6 +183,18 @@ func (r *reader) driver() string {
 		r.refuse(abi.ErrInvalidParam, EnvDriver, v, "there is no such driver; it takes soft or cuda")
 	}
 	return ""
+}
+
+func (r *reader) cudaShare() int {
+	v := r.value(EnvCUDAShare)
+	if v == "" {
+		return 0
+	}
+	n, err := strconv.ParseUint(v, 10, 8)
+	if err != nil || n < 1 || n > 100 {
+		r.refuse(abi.ErrInvalidParam, EnvCUDAShare, v, "it takes a percentage from 1 to 100, without the sign")
+	}
+	return int(n)
 }
 
 // onOff are the values of a switch.

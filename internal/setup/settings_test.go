@@ -50,6 +50,8 @@ func TestReadGoodValues(t *testing.T) {
 		{"ROPEWAY_DEVICES=0", func(s Settings) any { return s.Devices }, 0},
 		{"ROPEWAY_DEVICES=1", func(s Settings) any { return s.Devices }, 1},
 		{"ROPEWAY_DEVICES=64", func(s Settings) any { return s.Devices }, 64},
+		{"ROPEWAY_DEVICES=8", func(s Settings) any { return s.Counted }, true},
+		{"ROPEWAY_DEVICES=", func(s Settings) any { return s.Counted }, false},
 		{"ROPEWAY_DEVICES=", func(s Settings) any { return s.Devices }, 8},
 		{"ROPEWAY_DEVICE_MEMORY=64M", func(s Settings) any { return s.DeviceMemory }, uint64(64 << 20)},
 		{"ROPEWAY_DEVICE_MEMORY=67108864", func(s Settings) any { return s.DeviceMemory }, uint64(64 << 20)},
@@ -57,6 +59,8 @@ func TestReadGoodValues(t *testing.T) {
 		{"ROPEWAY_DRIVER=soft", func(s Settings) any { return s.Driver }, "soft"},
 		{"ROPEWAY_DRIVER=Soft", func(s Settings) any { return s.Driver }, "soft"},
 		{"ROPEWAY_DRIVER=CUDA", func(s Settings) any { return s.Driver }, "cuda"},
+		{"ROPEWAY_CUDA_SHARE=25", func(s Settings) any { return s.CUDAShare }, 25},
+		{"ROPEWAY_CUDA_SHARE=", func(s Settings) any { return s.CUDAShare }, 0},
 		{"ASCEND_RT_VISIBLE_DEVICES=1,3", func(s Settings) any { return *s.Visible }, "1,3"},
 		{"ASCEND_RT_VISIBLE_DEVICES=", func(s Settings) any { return *s.Visible }, ""},
 		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"}, // judged when the devices are known
@@ -110,6 +114,9 @@ func TestReadRefuses(t *testing.T) {
 		{"ROPEWAY_DEVICE_MEMORY=67108863", "at least 64M", abi.ErrInvalidParam},
 		{"ROPEWAY_DRIVER=hard", "takes soft", abi.ErrInvalidParam},
 		{"ROPEWAY_DRIVER=ascend", "not built yet", abi.ErrRTFeatureNotSupport},
+		{"ROPEWAY_CUDA_SHARE=0", "1 to 100", abi.ErrInvalidParam},
+		{"ROPEWAY_CUDA_SHARE=101", "1 to 100", abi.ErrInvalidParam},
+		{"ROPEWAY_CUDA_SHARE=10%", "1 to 100", abi.ErrInvalidParam},
 		{"ASCEND_LAUNCH_BLOCKING=2", "0 or 1", abi.ErrInvalidParam},
 		{"ASCEND_LAUNCH_BLOCKING=true", "0 or 1", abi.ErrInvalidParam},
 	} {

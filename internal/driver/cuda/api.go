@@ -15,6 +15,7 @@ type api interface {
 	deviceName(device int) (string, result)
 	retain(device int) (context uintptr, r result)
 	release(device int) result
+	reset(device int) result // destroys the context, whoever retains it
 	setContext(context uintptr) result
 	enablePeer(of uintptr) result // lets the current context reach the device of another
 	settle() result               // waits for everything on the current context
@@ -31,13 +32,16 @@ type api interface {
 	destroyStream(stream uintptr) result
 	queryStream(stream uintptr) result
 	waitEvent(stream, event uintptr) result
-	newEvent() (uintptr, result)
+	newEvent(timed bool) (uintptr, result)
 	destroyEvent(event uintptr) result
 	record(event, stream uintptr) result
 	queryEvent(event uintptr) result
 	syncEvent(event uintptr) result
+	elapsed(from, to uintptr) (ms float32, r result) // between two timed events that have happened; negative if to came first
 
-	copyAsync(dst, src uintptr, n uint64, stream uintptr) result
+	copyAsync(dst, src uintptr, n uint64, stream uintptr) result // any context may be current
+	hasCopyBatch() bool
+	copyBatch(list []driver.Segment, stream uintptr) result // in any order; what it answers is of no segment in particular
 	copy2DAsync(c *copy2D, stream uintptr) result
 	fill8(dst uintptr, value byte, n uint64, stream uintptr) result
 	fill32(dst uintptr, value uint32, n uint64, stream uintptr) result
@@ -69,6 +73,7 @@ const (
 	deinitialized     result = 4
 	noDevice          result = 100
 	invalidDevice     result = 101
+	invalidContext    result = 201
 	eccUncorrectable  result = 214
 	nvlinkError       result = 220
 	notReady          result = 600

@@ -2,8 +2,11 @@ package cuda
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -14,11 +17,13 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// field is memory of four kinds, and what it should hold.
+// field is memory of five kinds, and what it should hold.
 type field struct {
-	addr  [4]uintptr // twice device memory, pinned, registered
-	model [4][]byte
+	addr  [5]uintptr // twice device memory, pinned, registered, ordinary
+	model [5][]byte
 }
+
+const ordinary = 4 // memory that only Run can be asked to copy
 
 const fieldBytes = 2 << 20
 
@@ -33,11 +38,9 @@ func newField(t testing.TB, d *Driver, v driver.Device) *field {
 			f.addr[i], err = v.Alloc(fieldBytes, driver.PageHugeFirst)
 		case 2:
 			f.addr[i], err = d.AllocHost(fieldBytes)
-		case 3:
-			var b []byte
-			if b, err = unix.Mmap(-1, 0, fieldBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err == nil {
-				t.Cleanup(func() { unix.Munmap(b) })
-				f.addr[i] = startOf(b)
+		case 3, ordinary:
+			f.addr[i] = startOf(mapped(t, fieldBytes))
+			if i != ordinary {
 				_, err = d.Register(f.addr[i], fieldBytes, false, 0)
 			}
 		}
@@ -48,11 +51,22 @@ func newField(t testing.TB, d *Driver, v driver.Device) *field {
 	return f
 }
 
-// batch makes up copies between two of the kinds, of any size and alignment, and makes them in the model.
-func (f *field) batch(r *rand.Rand) *driver.Segments {
-	to, from := r.IntN(4), r.IntN(4)
+// mapped is n bytes of ordinary memory, until the test is over.
+func mapped(t testing.TB, n int) []byte {
+	t.Helper()
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(b) })
+	return b
+}
+
+// batch makes up copies between two of the kinds, the first so many of all, of any size and alignment, and makes them in the model.
+func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
+	to, from := r.IntN(kinds), r.IntN(kinds)
 	for to == from || to >= 2 && from >= 2 { // between host memory batches are not asked for
-		to, from = r.IntN(4), r.IntN(4)
+		to, from = r.IntN(kinds), r.IntN(kinds)
 	}
 	segs := driver.NewSegments()
 	most := 1 << (1 + r.IntN(20))
@@ -94,7 +108,8 @@ func (f *field) check(t *testing.T, d *Driver) {
 	}
 }
 
-// testBatches proves that random batches in flight on eight queues, many on each, leave what the model says.
+// testBatches proves that random batches in flight on eight queues, many on each, leave what the model says: segments of 1 byte to
+// 1 MiB at any alignment, in all directions.
 func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 	v, err := d.Open(0)
 	if err != nil {
@@ -117,16 +132,16 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 		wg.Go(func() {
 			for first := true; (first || time.Now().Before(until)) && !t.Failed(); first = false {
 				for range 12 {
-					segs := f.batch(r)
 					if r.IntN(8) == 0 {
 						q.Wait(0, nil)
+						segs := f.batch(r, ordinary+1)
 						if err := d.Run(driver.Op{Kind: driver.OpBatch, Segs: segs}); err != nil {
 							t.Error(err)
 						}
 						segs.Release()
 						continue
 					}
-					q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+					q.Submit(driver.Op{Kind: driver.OpBatch, Segs: f.batch(r, ordinary)})
 				}
 				q.Wait(0, nil)
 				f.check(t, d)
@@ -137,9 +152,186 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 }
 
 func TestBatchesFake(t *testing.T) {
-	d, _ := openFake(t, 1)
+	for _, old := range []bool{false, true} {
+		d, f := openFake(t, 1)
+		f.noCopyBatch.Store(old)
+		testBatches(t, d, time.Now(), 1)
+		if err := errors.Join(d.Close(), f.close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestBatchWays proves that each batch goes the way that is fastest for it, and in as few calls as that takes.
+func TestBatchWays(t *testing.T) {
+	f := &counting{fake: newFake(1)}
+	d, err := start(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer d.Close()
-	testBatches(t, d, time.Now(), 1)
+	v, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	const bytes = 64 << 20
+	device, err1 := v.Alloc(bytes, driver.PageHugeFirst)
+	host, err2 := d.AllocHost(bytes)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	q := v.NewQueue(driver.QueueOptions{Sink: failing{t}})
+	for _, tt := range []struct {
+		name                     string
+		small, large             int // segments of 4 KiB, of 2 MiB
+		old                      bool
+		launches, loops, batches int32
+	}{
+		{name: "one small", small: 1, loops: 1},
+		{name: "two small", small: 2, loops: 2},
+		{name: "ten small", small: 10, launches: 1},
+		{name: "many small", small: 4096, launches: 1},
+		{name: "one large", large: 1, loops: 1},
+		{name: "many large", large: 20, batches: 1},
+		{name: "many large, old CUDA", large: 20, old: true, loops: 20},
+		{name: "many small and one large", small: 100, large: 1, launches: 1},
+		{name: "many small and many large", small: 100, large: 20, launches: 1, batches: 1},
+		{name: "nothing"},
+	} {
+		f.noCopyBatch.Store(tt.old)
+		f.launches.Store(0)
+		f.loops.Store(0)
+		f.batches.Store(0)
+		segs := driver.NewSegments()
+		segs.Add(device, host, 0)
+		var at uintptr
+		for i := range tt.small + tt.large {
+			n := uint64(4 << 10)
+			if i >= tt.small {
+				n = 2 << 20
+			}
+			segs.Add(device+at, host+at, n)
+			at += uintptr(n)
+		}
+		q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+		q.Wait(0, nil)
+		if f.launches.Load() != tt.launches || f.loops.Load() != tt.loops || f.batches.Load() != tt.batches {
+			t.Errorf("%s: %d launches, %d single copies, %d batch calls; want %d, %d, %d", tt.name,
+				f.launches.Load(), f.loops.Load(), f.batches.Load(), tt.launches, tt.loops, tt.batches)
+		}
+	}
+}
+
+// TestBatchOfManyAllocations proves that segments find their memory however often the allocation changes, under device addresses of
+// registered memory too, and that one bad segment among them keeps all others from being copied.
+func TestBatchOfManyAllocations(t *testing.T) {
+	d, f := openFake(t, 1)
+	v, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each, count = 3000, 50
+	host := mapped(t, each*count)
+	rand.NewChaCha8([32]byte{1}).Read(host)
+	alias, err := d.Register(startOf(host), uint64(len(host)), true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var device [count]uintptr
+	for i := range device {
+		if device[i], err = v.Alloc(each, driver.PageNormal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := make(failures, 1)
+	q := v.NewQueue(driver.QueueOptions{Sink: fails})
+	batch := func(up bool, list ...driver.Segment) {
+		segs := driver.NewSegments()
+		for i := range each * count / 100 {
+			k := i * 7919 % (each * count / 100) * 100 // neighbours are in different allocations
+			dst, src := device[k/each]+uintptr(k%each), startOf(host)+uintptr(k)
+			if i%2 == 0 {
+				src = alias + uintptr(k)
+			}
+			if !up {
+				dst, src = src, dst
+			}
+			segs.Add(dst, src, 100)
+		}
+		for _, s := range list {
+			segs.Add(s.Dst, s.Src, s.N)
+		}
+		q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+		q.Wait(0, nil)
+	}
+	batch(true)
+	want := bytes.Clone(host)
+	clear(host)
+	batch(false)
+	if !bytes.Equal(host, want) {
+		t.Error("what came back is not what was sent")
+	}
+	clear(host)
+	for _, bad := range []driver.Segment{
+		{Dst: device[0] + each - 9, Src: startOf(host), N: 10},
+		{Dst: device[0], Src: alias + each*count - 9, N: 10},
+		{Dst: startOf(host), Src: 4096, N: 1},
+	} {
+		batch(true, bad)
+		if got := fails.next(t); !errors.Is(got.err, driver.ErrFault) {
+			t.Errorf("%+v: %v", bad, got.err)
+		}
+	}
+	batch(false)
+	if !bytes.Equal(host, want) {
+		t.Error("a batch with a bad segment has copied others")
+	}
+	if err := errors.Join(d.Unregister(startOf(host)), v.Close(), d.Close(), f.close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCopyFromAnyThread proves that a copy arrives from a thread that has no context, another device's, or one that is gone.
+func TestCopyFromAnyThread(t *testing.T) {
+	d, f := openFake(t, 3)
+	defer d.Close()
+	var devices [2]driver.Device
+	for i := range devices {
+		v, err := d.Open(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		devices[i] = v
+	}
+	device, err := devices[0].Alloc(8, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := d.AllocHost(24)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := devices[0].NewQueue(driver.QueueOptions{Sink: failing{t}})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for i, context := range []uintptr{1, 0, 2, 3} {
+		copy(bytesAt(host, 8), fmt.Sprintf("thread %d", i))
+		for range 2 { // the first may make the stream
+			f.setContext(context)
+			q.Copy(device, host, 8, driver.Tag{})
+		}
+		f.setContext(context)
+		q.Copy(host+8, device, 8, driver.Tag{})
+		q.Wait(0, nil)
+		if got := string(bytesAt(host+8, 8)); got != fmt.Sprintf("thread %d", i) {
+			t.Errorf("context %d: got %q", context, got)
+		}
+	}
+	if err := devices[0].Healthy(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestBatches(t *testing.T) {

@@ -112,6 +112,57 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
+// idle is a GPU that does nothing: what remains is the driver's own work.
+type idle struct{ *fake }
+
+func (idle) launch(uintptr, int, int, []byte, uintptr) result { return success }
+func (idle) record(event, stream uintptr) result              { return success }
+
+// BenchmarkBatchHost is what a batch costs the host: 4,096 segments judged, planned and written to the table. It needs no GPU.
+func BenchmarkBatchHost(b *testing.B) {
+	const count, size = 4096, 4096
+	for _, name := range []string{"one", "many"} {
+		b.Run("allocations="+name, func(b *testing.B) {
+			d, err := start(idle{newFake(1)}, Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			v, err := d.Open(0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer v.Close()
+			host, err := d.AllocHost(count * size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var blocks [16]uintptr
+			for i := range blocks {
+				if blocks[i], err = v.Alloc(count*size, driver.PageHugeFirst); err != nil {
+					b.Fatal(err)
+				}
+			}
+			q := v.NewQueue(driver.QueueOptions{Sink: failing{b}}).(*queue)
+			segs := driver.NewSegments()
+			for i, k := range rand.Perm(count) {
+				block := blocks[0]
+				if name == "many" {
+					block = blocks[i%len(blocks)]
+				}
+				segs.Add(block+uintptr(k*size), host+uintptr(i*size), size)
+			}
+			q.Submit(driver.Op{Kind: driver.OpBatch, Segs: driver.NewSegments()}) // makes the stream
+			for b.Loop() {
+				if !q.v.card.putBatch(segs, q.stream) {
+					b.Fatal("the host is asked")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/count, "ns/segment")
+		})
+	}
+}
+
 func BenchmarkPageable(b *testing.B) {
 	g := newGround(b)
 	heap := make([]byte, 256<<20)

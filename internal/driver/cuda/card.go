@@ -8,7 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
 )
 
 // card is one GPU: its context, and what is kept there for reuse.
@@ -18,16 +22,33 @@ type card struct {
 	gpu    int     // immutable; CUDA's number
 
 	context atomic.Uintptr        // the primary context; 0 until it is used
+	life    atomic.Uint64         // contexts there were before
 	lost    atomic.Pointer[error] // why the GPU can no longer be used
+	told    atomic.Bool           // a task has failed because of that
+	sms     int                   // its multiprocessors; immutable while there is a context
+	clock   clock
+
+	gate gate // passed by who uses the context without having a device open
 
 	mu        sync.Mutex
-	events    []uintptr                           // guarded by mu; not in use
+	events    [2][]uintptr                        // guarded by mu; not in use; the second kind has the GPU's time
 	streams   [priorities][]uintptr               // guarded by mu; not in use
 	tables    []*table                            // guarded by mu; not being written
 	program   *program                            // guarded by mu; nil until needed
 	noProgram bool                                // guarded by mu; there is none, or it is there
 	lanes     []*lane                             // guarded by mu; not in use
 	made      struct{ events, streams []uintptr } // guarded by mu; all there are
+	stranded  []stranded                          // guarded by mu
+
+	// For copies that the device judges, see indirect.go. All guarded by mu.
+	reads                    *readers            // nil until needed
+	noReads                  bool                // there are none, or they are there
+	live                     *liveTable          // the latest
+	spareLives               []*liveTable        // that no kernel reads
+	words                    []uintptr           // not in use
+	founds                   map[uintptr]uintptr // by stream
+	spareFounds              []uintptr
+	hostBlocks, deviceBlocks []uintptr // what these are cut from
 }
 
 // priorities is how many a queue can have.
@@ -44,12 +65,26 @@ func (c *card) start() error {
 	if err := failed(c.d.lib, "cuDevicePrimaryCtxRetain", r); err != nil {
 		return fmt.Errorf("GPU %d: %w", c.gpu, err)
 	}
+	if c.sms, r = c.d.lib.multiprocessors(c.gpu); r != success {
+		c.sms = 0
+	}
 	c.context.Store(context)
 	return nil
 }
 
+// limit is how many blocks a kernel may have that copies that way; 0 leaves it to the planner. It is the share of the
+// multiprocessors that the user allows: blocks go to different ones as long as there are any.
+func (c *card) limit(way kernels.Direction) int {
+	percent := c.d.percent
+	if percent == 0 || percent == 100 && way == kernels.OnDevice {
+		return 0
+	}
+	return max(1, c.sms*percent/100)
+}
+
 // stop gives back all that the card has. Nothing uses it any more.
 func (c *card) stop() error {
+	c.clock.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.context.Load() == 0 {
@@ -64,10 +99,15 @@ func (c *card) stop() error {
 	for _, t := range c.tables {
 		note("cuMemFreeHost", c.d.lib.freeHost(t.addr))
 	}
+	for _, b := range c.hostBlocks {
+		note("cuMemFreeHost", c.d.lib.freeHost(b))
+	}
+	for _, b := range c.deviceBlocks {
+		note("cuMemFree", c.d.lib.free(b))
+	}
 	if c.program != nil {
 		note("cuModuleUnload", c.d.lib.unloadKernels(c.program.module))
 	}
-	c.tables, c.program, c.noProgram = nil, nil, false
 	for _, s := range c.made.streams {
 		note("cuStreamDestroy", c.d.lib.destroyStream(s))
 	}
@@ -77,13 +117,93 @@ func (c *card) stop() error {
 	c.d.lib.setContext(0)
 	c.leave()
 	note("cuDevicePrimaryCtxRelease", c.d.lib.release(c.gpu))
-	c.context.Store(0)
-	c.events, c.lanes, c.streams = nil, nil, [priorities][]uintptr{}
-	c.made.events, c.made.streams = nil, nil
+	c.forgetAll()
 	if c.lost.Load() != nil {
 		return nil // what is broken cannot be tidied up
 	}
 	return errors.Join(errs...)
+}
+
+// stranded is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing else may
+// come to lie there.
+type stranded struct {
+	addr  uintptr
+	bytes uint64 // as arena.Reserve took them
+}
+
+// strand keeps host memory until the context of c, which is lost, is gone.
+func (c *card) strand(addr uintptr, bytes uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stranded = append(c.stranded, stranded{addr, bytes})
+	return arena.ProtectPages(addr, bytes, unix.PROT_NONE)
+}
+
+// forgetAll forgets the context and all that was in it but the clock, which was stopped. mu is held.
+func (c *card) forgetAll() {
+	c.context.Store(0)
+	c.life.Add(1)
+	c.tables, c.lanes, c.program, c.noProgram = nil, nil, nil, false
+	c.events, c.streams = [2][]uintptr{}, [priorities][]uintptr{}
+	c.made.events, c.made.streams = nil, nil
+	c.reads, c.noReads, c.live, c.spareLives, c.words = nil, false, nil, nil, nil
+	c.founds, c.spareFounds, c.hostBlocks, c.deviceBlocks = nil, nil, nil, nil
+	for _, s := range c.stranded {
+		if err := arena.Unreserve(s.addr, s.bytes); err != nil {
+			c.d.warn(fmt.Sprintf("%d bytes of addresses are lost: %v", s.bytes, err))
+		}
+	}
+	c.stranded = nil
+}
+
+// hold keeps the context from being replaced until letGo.
+func (c *card) hold()  { c.gate.enter() }
+func (c *card) letGo() { c.gate.leave() }
+
+// gate lets any number in, and who shuts it waits until all are out. Who is in may enter once more.
+type gate struct {
+	mu      sync.Mutex
+	changed sync.Cond // on mu, from the first wait on
+	in      int       // guarded by mu
+	closed  bool      // guarded by mu
+}
+
+func (g *gate) enter() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.closed {
+		g.wait()
+	}
+	g.in++
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.in--
+	g.changed.Broadcast()
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.in > 0 {
+		g.wait()
+	}
+	g.closed = true
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
+	g.changed.Broadcast()
+}
+
+// wait waits for a change. mu is held, but not meanwhile.
+func (g *gate) wait() {
+	g.changed.L = &g.mu
+	g.changed.Wait()
 }
 
 // enter makes the card's context the calling thread's, which the goroutine keeps until leave.
@@ -101,26 +221,36 @@ func (c *card) befriend(other *card) {
 	c.d.lib.enablePeer(other.context.Load())
 }
 
-// event takes an event that is not in use. The card is entered.
-func (c *card) event() (uintptr, result) {
+// event takes an event that is not in use; timed if it is to tell the time. The card is entered.
+func (c *card) event(timed bool) (uintptr, result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(c.events); n > 0 {
-		e := c.events[n-1]
-		c.events = c.events[:n-1]
+	free := c.eventsOf(timed)
+	if n := len(*free); n > 0 {
+		e := (*free)[n-1]
+		*free = (*free)[:n-1]
 		return e, success
 	}
-	e, r := c.d.lib.newEvent()
+	e, r := c.d.lib.newEvent(timed)
 	if r == success {
 		c.made.events = append(c.made.events, e)
 	}
 	return e, r
 }
 
-func (c *card) giveEvent(e uintptr) {
+func (c *card) giveEvent(e uintptr, timed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events = append(c.events, e)
+	free := c.eventsOf(timed)
+	*free = append(*free, e)
+}
+
+// eventsOf are the events of one kind that are not in use. mu is held.
+func (c *card) eventsOf(timed bool) *[]uintptr {
+	if timed {
+		return &c.events[1]
+	}
+	return &c.events[0]
 }
 
 // stream takes a stream that is not in use. The card is entered.
@@ -144,7 +274,7 @@ func (c *card) stream(priority int) (uintptr, result) {
 type ownStream struct {
 	c        *card
 	stream   uintptr
-	context  uintptr
+	life     uint64 // of the card
 	priority int
 }
 
@@ -152,7 +282,7 @@ type ownStream struct {
 func (o ownStream) giveBack() {
 	o.c.mu.Lock()
 	defer o.c.mu.Unlock()
-	if o.c.context.Load() == o.context {
+	if o.c.life.Load() == o.life {
 		o.c.streams[o.priority] = append(o.c.streams[o.priority], o.stream)
 	}
 }
@@ -203,20 +333,24 @@ func (c *card) healthy() error {
 	return nil
 }
 
-// check is the error for a call on this card. After some results nothing works there any more: the task that meets one first
-// has a fault, everything later finds the device lost.
+// check is the error for a call that a task has made on this card. After some results nothing works there any more: the task that
+// meets one first has a fault, everything later finds the device lost.
 func (c *card) check(call string, r result) error {
-	if r == success {
-		return nil
+	err := c.note(call, r)
+	if r.sticky() && r != contextDestroyed && !c.told.Swap(true) {
+		name, text := c.d.lib.describe(r)
+		return fmt.Errorf("%w: GPU %d: %s: %s: %s", driver.ErrFault, c.gpu, call, name, text)
 	}
+	return err
+}
+
+// note is check for a call that no task has made: the fault is left to one.
+func (c *card) note(call string, r result) error {
 	err := failed(c.d.lib, call, r)
 	if !r.sticky() {
 		return err
 	}
 	lost := fmt.Errorf("GPU %d: %w", c.gpu, err)
-	if c.lost.CompareAndSwap(nil, &lost) && r != contextDestroyed {
-		name, text := c.d.lib.describe(r)
-		return fmt.Errorf("%w: GPU %d: %s: %s: %s", driver.ErrFault, c.gpu, call, name, text)
-	}
+	c.lost.CompareAndSwap(nil, &lost)
 	return c.healthy()
 }

@@ -36,7 +36,7 @@ func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	v.card.enter()
 	addr, r := v.d.lib.alloc(max(n, 1))
 	v.card.leave()
-	if err := v.card.check("cuMemAlloc", r); err != nil {
+	if err := v.card.note("cuMemAlloc", r); err != nil {
 		return 0, err
 	}
 	huge := page == driver.PageHugeOnly || page == driver.Page1G || page == driver.PageHugeFirst && n > 1<<20
@@ -72,7 +72,7 @@ func (v *device) Memory() (free, total uint64) {
 	defer v.use.Unlock()
 	total = v.mem.start
 	free = total - min(total, v.mem.live)
-	if v.card.check("cuMemGetInfo", r) == nil && actual+othersTake < free {
+	if v.card.note("cuMemGetInfo", r) == nil && actual+othersTake < free {
 		free = actual
 		v.mem.peak = max(v.mem.peak, total-free)
 	}
@@ -86,7 +86,8 @@ func (v *device) Peak() uint64 {
 }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	return &queue{v: v, sink: o.Sink, priority: min(max(o.Priority, 0), priorities-1)}
+	strict, _ := o.Sink.(driver.Strict)
+	return &queue{v: v, sink: o.Sink, strict: strict, observer: o.Observer, priority: min(max(o.Priority, 0), priorities-1)}
 }
 
 func (v *device) Healthy() error { return v.card.healthy() }
@@ -113,9 +114,13 @@ func (v *device) Close() error {
 		d.forget(s)
 	}
 	d.gone.Unlock()
+	lost := v.card.healthy() != nil
 	d.opened[v.card.number] = false
 	d.mu.Unlock()
 	d.epoch.Add(1)
+	if lost {
+		return nil // it goes with the context
+	}
 	for _, s := range left {
 		if err := d.giveBack(s); err != nil && v.card.healthy() == nil {
 			return err

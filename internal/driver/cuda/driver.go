@@ -1,11 +1,11 @@
 // Package cuda runs AscendCL on NVIDIA GPUs. It loads libcuda by name; neither cgo nor a CUDA toolkit is needed.
 //
 // Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue is a
-// CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions, copies
-// between host memory, descriptors that are read when their turn comes, is done on the host when everything before it is
-// over: see Driver.carry.
+// CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
+// between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.mu, then queue.mu → flag.mu → Driver.gone → card.mu. No lock is held while code outside is called.
+// Lock order: Driver.pins → Driver.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu. No lock is
+// held while code outside is called.
 package cuda
 
 import (
@@ -26,13 +26,19 @@ type Options struct {
 	Devices int               // how many of the GPUs are used, at most; 0: all there are
 	Share   bool              // there are as many devices as Devices says; where GPUs are fewer, some are the same GPU
 	Warn    func(text string) // told what the user should know, one line each; may be nil
+
+	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as batches of small
+	// segments. 0 is modest for copies between host and device, a few blocks that keep the link busy, and all for those
+	// on the device.
+	Multiprocessors int
 }
 
 // Driver implements driver.Driver.
 type Driver struct {
-	lib   api
-	cards []*card // by physical device; immutable
-	warn  func(string)
+	lib     api
+	cards   []*card // by physical device; immutable
+	warn    func(string)
+	percent int // Options.Multiprocessors
 
 	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
 	hosts ranges.Set[*registration] // registered memory
@@ -44,6 +50,9 @@ type Driver struct {
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
 	gone sync.RWMutex
+
+	// pins is held for reading while pinned memory comes or goes, and for writing while it is taken over into another context.
+	pins sync.RWMutex
 
 	mu     sync.Mutex // held while own and hosts change
 	lastID uint64     // guarded by mu
@@ -88,7 +97,7 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), opened: make([]bool, n)}
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}
@@ -128,20 +137,32 @@ func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 
-// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one.
+// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. Only if
+// the GPU was lost there is a new one.
 func (d *Driver) Open(i int) (driver.Device, error) {
 	if i < 0 || i >= len(d.cards) {
 		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.cards))
+	}
+	c := d.cards[i]
+	lost := c.healthy() != nil
+	if lost {
+		d.pins.Lock()
+		defer d.pins.Unlock()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.opened[i] {
 		return nil, fmt.Errorf("BUG: device %d opened twice", i)
 	}
-	c := d.cards[i]
+	if lost {
+		if err := d.revive(c); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.start(); err != nil {
 		return nil, err
 	}
+	c.startClock()
 	for _, other := range d.cards {
 		if other.gpu != c.gpu && other.context.Load() != 0 {
 			c.befriend(other)
@@ -151,7 +172,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	c.enter()
 	free, _, r := d.lib.memInfo()
 	c.leave()
-	if err := c.check("cuMemGetInfo", r); err != nil {
+	if err := c.note("cuMemGetInfo", r); err != nil {
 		return nil, err
 	}
 	d.opened[i] = true

@@ -1,14 +1,11 @@
 package cuda
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"ropeway/internal/memcopy"
 )
 
 // fake is libcuda of ordinary memory: each stream is a goroutine, and what is on it happens later. What the real one refuses,
@@ -17,29 +14,51 @@ type fake struct {
 	gpus  int
 	total uint64
 
-	mu      sync.Mutex
-	memory  map[uintptr]fakeMemory // guarded by mu; live
-	spent   []fakeMemory           // guarded by mu; freed: nothing comes to lie there
-	pages   map[uintptr]bool       // guarded by mu; registered
-	ranges  map[uintptr]uint64     // guarded by mu; registered
-	streams map[uintptr]*fakeStream
-	events  map[uintptr]*fakeEvent
-	last    uintptr // guarded by mu; handle
-	live    uint64  // guarded by mu; bytes of device memory
-	users   int     // guarded by mu; contexts that are retained
-	broken  result  // guarded by mu; what every call answers from now on
+	mu       sync.Mutex
+	threads  map[int]int            // guarded by mu; by thread the GPU whose context is current, and 1; 0 is none
+	gpu      []fakeGPU              // guarded by mu
+	memory   map[uintptr]fakeMemory // guarded by mu; live
+	spent    []fakeMemory           // guarded by mu; freed: nothing comes to lie there
+	pages    map[uintptr]bool       // guarded by mu; registered
+	ranges   map[uintptr]fakeRange  // guarded by mu; registered
+	streams  map[uintptr]*fakeStream
+	events   map[uintptr]*fakeEvent
+	last     uintptr        // guarded by mu; handle
+	resets   int            // guarded by mu
+	blocks   map[string]int // guarded by mu; the most that a kernel was launched with
+	noClock  bool           // it is a libcuda without cuEventElapsedTime
+	noKernel string         // a kernel that is missing
+	refuse   uintptr        // what cannot be registered
+	careful  bool           // what kernels reach for is looked at; set before anything runs
+
+	fakeBatch
 }
 
 type fakeMemory struct {
 	bytes []byte
 	n     uint64
+	gpu   int
 	host  bool
+}
+
+type fakeRange struct {
+	n   uint64
+	gpu int
+}
+
+// fakeGPU is one of the GPUs.
+type fakeGPU struct {
+	live     uint64  // bytes of memory in use
+	users    int     // how often its context is retained
+	broken   result  // what every call answers from now on, until there is a new context
+	hopeless string  // where it shows that there is no new context: retain, reset or use; or nothing
+	ahead    float64 // by how much its clock runs faster than the host's
 }
 
 func newFake(gpus int) *fake {
 	return &fake{
-		gpus: gpus, total: 8 << 30, memory: map[uintptr]fakeMemory{}, pages: map[uintptr]bool{}, ranges: map[uintptr]uint64{},
-		streams: map[uintptr]*fakeStream{}, events: map[uintptr]*fakeEvent{},
+		gpus: gpus, total: 8 << 30, threads: map[int]int{}, gpu: make([]fakeGPU, gpus),
+		memory: map[uintptr]fakeMemory{}, pages: map[uintptr]bool{}, ranges: map[uintptr]fakeRange{}, streams: map[uintptr]*fakeStream{}, events: map[uintptr]*fakeEvent{},
 	}
 }
 
@@ -54,9 +73,13 @@ func (f *fake) close() error {
 		unix.Munmap(m.bytes)
 	}
 	f.spent = nil
-	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + f.users; n > 0 {
+	users := 0
+	for i := range f.gpu {
+		users += f.gpu[i].users
+	}
+	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + users; n > 0 {
 		return fmt.Errorf("left behind: %d allocations, %d registrations, %d streams, %d events, %d contexts",
-			len(f.memory), len(f.ranges), len(f.streams), len(f.events), f.users)
+			len(f.memory), len(f.ranges), len(f.streams), len(f.events), users)
 	}
 	return nil
 }
@@ -64,36 +87,105 @@ func (f *fake) close() error {
 func (f *fake) version() (int, result)                { return 13000, success }
 func (f *fake) devices() (int, result)                { return f.gpus, success }
 func (f *fake) deviceName(int) (string, result)       { return "fake", success }
-func (f *fake) setContext(uintptr) result             { return success }
 func (f *fake) enablePeer(uintptr) result             { return success }
 func (f *fake) describe(r result) (name, text string) { return fmt.Sprintf("FAKE_%d", r), "made up" }
 
-func (f *fake) settle() result { f.drain(); return success }
+// breakGPU lets every call on a GPU fail from now on.
+func (f *fake) breakGPU(gpu int, r result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gpu[gpu].broken = r
+}
+
+func (f *fake) setContext(context uintptr) result {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.threads[unix.Gettid()] = int(context)
+	return success
+}
+
+// here is the GPU whose context is current, and what calls there answer. Without one the driver has a bug. mu is held.
+func (f *fake) here() (int, result) {
+	gpu := f.threads[unix.Gettid()] - 1
+	if gpu < 0 || f.gpu[gpu].users == 0 {
+		panic("BUG: no context is current")
+	}
+	return gpu, f.gpu[gpu].broken
+}
+
+func (f *fake) settle() result {
+	f.mu.Lock()
+	_, r := f.here()
+	f.mu.Unlock()
+	f.drain()
+	return r
+}
 
 func (f *fake) retain(device int) (uintptr, result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.users++
+	if f.gpu[device].hopeless == "retain" && f.gpu[device].broken != success {
+		return 0, f.gpu[device].broken
+	}
+	f.gpu[device].users++
 	return uintptr(device + 1), success
 }
 
-func (f *fake) release(int) result {
+func (f *fake) release(device int) result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.users--
+	if f.gpu[device].users--; f.gpu[device].users == 0 {
+		f.destroy(device)
+	}
 	return success
+}
+
+func (f *fake) reset(device int) result {
+	f.drain()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resets++
+	if g := &f.gpu[device]; g.hopeless == "reset" {
+		return g.broken
+	}
+	f.destroy(device)
+	return success
+}
+
+// destroy ends the context of a GPU, with all that is in it. mu is held.
+func (f *fake) destroy(gpu int) {
+	maps.DeleteFunc(f.streams, func(_ uintptr, s *fakeStream) bool { return s.gpu == gpu })
+	maps.DeleteFunc(f.events, func(_ uintptr, e *fakeEvent) bool { return e.gpu == gpu })
+	for addr, m := range f.memory {
+		if m.gpu == gpu {
+			f.spend(addr, m)
+		}
+	}
+	for addr, r := range f.ranges {
+		if r.gpu == gpu {
+			f.unpin(addr, r)
+		}
+	}
+	if f.gpu[gpu].hopeless == "" {
+		f.gpu[gpu].broken = success
+	}
 }
 
 func (f *fake) memInfo() (free, total uint64, r result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.total - f.live - fakeInUse, f.total, success
+	gpu, r := f.here()
+	return f.total - f.gpu[gpu].live - fakeInUse, f.total, r
 }
 
 func (f *fake) take(n uint64, host bool) (uintptr, result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !host && n > f.total-f.live-fakeInUse || n > 16<<30 {
+	gpu, r := f.here()
+	if r != success {
+		return 0, r
+	}
+	if !host && n > f.total-f.gpu[gpu].live-fakeInUse || n > 16<<30 {
 		return 0, outOfMemory
 	}
 	b, err := unix.Mmap(-1, 0, int(n+2*4096-1)&^4095, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -102,10 +194,10 @@ func (f *fake) take(n uint64, host bool) (uintptr, result) {
 	}
 	unix.Mprotect(b[len(b)-4096:], unix.PROT_NONE) // allocations do not touch
 	if !host {
-		f.live += n
+		f.gpu[gpu].live += n
 	}
 	addr := startOf(b)
-	f.memory[addr] = fakeMemory{b, n, host}
+	f.memory[addr] = fakeMemory{b, n, gpu, host}
 	return addr, success
 }
 
@@ -113,18 +205,26 @@ func (f *fake) drop(addr uintptr, host bool) result {
 	f.drain()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, r := f.here(); r != success {
+		return r
+	}
 	m, ok := f.memory[addr]
 	if !ok || m.host != host {
 		return 1
 	}
+	f.spend(addr, m)
+	return success
+}
+
+// spend takes memory away. mu is held.
+func (f *fake) spend(addr uintptr, m fakeMemory) {
 	delete(f.memory, addr)
-	if !host {
-		f.live -= m.n
+	if !m.host {
+		f.gpu[m.gpu].live -= m.n
 	}
 	unix.Madvise(m.bytes, unix.MADV_DONTNEED)
 	unix.Mprotect(m.bytes, unix.PROT_NONE)
 	f.spent = append(f.spent, m)
-	return success
 }
 
 // drain waits for all streams, as freeing does.
@@ -148,6 +248,13 @@ func (f *fake) register(addr uintptr, n uint64) (uintptr, result) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	gpu, r := f.here()
+	if r != success {
+		return 0, r
+	}
+	if addr == f.refuse {
+		return 0, 1
+	}
 	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
 		if f.pages[p] {
 			return 0, alreadyRegistered
@@ -156,7 +263,7 @@ func (f *fake) register(addr uintptr, n uint64) (uintptr, result) {
 	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
 		f.pages[p] = true
 	}
-	f.ranges[addr] = n
+	f.ranges[addr] = fakeRange{n, gpu}
 	return addr, success
 }
 
@@ -164,272 +271,21 @@ func (f *fake) unregister(addr uintptr) result {
 	f.drain()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n, ok := f.ranges[addr]
+	if _, r := f.here(); r != success {
+		return r
+	}
+	r, ok := f.ranges[addr]
 	if !ok {
 		return 713
 	}
+	f.unpin(addr, r)
+	return success
+}
+
+// unpin ends a registration. mu is held.
+func (f *fake) unpin(addr uintptr, r fakeRange) {
 	delete(f.ranges, addr)
-	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
+	for p := addr &^ 4095; p < addr+uintptr(r.n); p += 4096 {
 		delete(f.pages, p)
 	}
-	return success
-}
-
-// fakeStream is a stream: commands that a goroutine carries out. It is there while there are any.
-type fakeStream struct {
-	mu       sync.Mutex
-	changed  *sync.Cond      // on mu
-	commands ring[fakeOrder] // guarded by mu
-	working  bool            // guarded by mu
-}
-
-// fakeOrder is one command.
-type fakeOrder struct {
-	kind     byte // 'c'opy, '2'-D, fill '1', fill '4', 'e'vent, 'w'ait, 'g'ather
-	dst, src uintptr
-	n        uint64
-	value    uint32
-	copy     copy2D
-	event    *fakeEvent
-	number   uint64
-}
-
-// fakeEvent is an event; each time it is recorded has a number.
-type fakeEvent struct {
-	mu       sync.Mutex
-	changed  *sync.Cond // on mu
-	recorded uint64     // guarded by mu
-	happened uint64     // guarded by mu
-}
-
-func (e *fakeEvent) wait(number uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for e.happened < number {
-		e.changed.Wait()
-	}
-}
-
-func (s *fakeStream) put(o fakeOrder) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands.push(&o)
-	if !s.working {
-		s.working = true
-		go s.work()
-	}
-}
-
-func (s *fakeStream) work() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.commands.n > 0 {
-		o := s.commands.pop()
-		s.mu.Unlock()
-		o.do()
-		s.mu.Lock()
-	}
-	s.working = false
-	s.changed.Broadcast()
-}
-
-func (s *fakeStream) wait() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.working {
-		s.changed.Wait()
-	}
-}
-
-func (o *fakeOrder) do() {
-	switch o.kind {
-	case 'c':
-		memcopy.Copy(o.dst, o.src, uintptr(o.n))
-	case '2':
-		for i := range o.copy.height {
-			memcopy.Copy(o.copy.dst+uintptr(i*o.copy.dstPitch), o.copy.src+uintptr(i*o.copy.srcPitch), uintptr(o.copy.width))
-		}
-	case '1':
-		memcopy.Fill8(o.dst, byte(o.value), uintptr(o.n))
-	case '4':
-		memcopy.Fill32(o.dst, o.value, uintptr(o.n))
-	case 'e':
-		o.event.mu.Lock()
-		o.event.happened = o.number
-		o.event.changed.Broadcast()
-		o.event.mu.Unlock()
-	case 'w':
-		o.event.wait(o.number)
-	case 'g':
-		for _, e := range entriesAt(o.src, int(o.n)) {
-			dst, src, n := e.Unpack()
-			memcopy.Copy(dst, src, uintptr(n))
-		}
-	}
-}
-
-// stream finds a stream; a handle that is not one is a bug of the driver.
-func (f *fake) stream(h uintptr) (*fakeStream, result) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, ok := f.streams[h]
-	if !ok {
-		panic(fmt.Sprintf("BUG: %d is no stream", h))
-	}
-	return s, f.broken
-}
-
-func (f *fake) event(h uintptr) (*fakeEvent, result) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	e, ok := f.events[h]
-	if !ok {
-		panic(fmt.Sprintf("BUG: %d is no event", h))
-	}
-	return e, f.broken
-}
-
-func (f *fake) newStream(int) (uintptr, result) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last++
-	s := new(fakeStream)
-	s.changed = sync.NewCond(&s.mu)
-	f.streams[f.last] = s
-	return f.last, success
-}
-
-func (f *fake) destroyStream(h uintptr) result {
-	s, _ := f.stream(h)
-	s.wait()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.streams, h)
-	return success
-}
-
-func (f *fake) queryStream(h uintptr) result {
-	s, r := f.stream(h)
-	if r != success {
-		return r
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.working {
-		return notReady
-	}
-	return success
-}
-
-func (f *fake) newEvent() (uintptr, result) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last++
-	e := new(fakeEvent)
-	e.changed = sync.NewCond(&e.mu)
-	f.events[f.last] = e
-	return f.last, success
-}
-
-func (f *fake) destroyEvent(h uintptr) result {
-	f.event(h)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.events, h)
-	return success
-}
-
-func (f *fake) record(event, stream uintptr) result {
-	e, _ := f.event(event)
-	s, r := f.stream(stream)
-	if r != success {
-		return r
-	}
-	e.mu.Lock()
-	e.recorded++
-	n := e.recorded
-	e.mu.Unlock()
-	s.put(fakeOrder{kind: 'e', event: e, number: n})
-	return success
-}
-
-func (f *fake) waitEvent(stream, event uintptr) result {
-	e, _ := f.event(event)
-	s, r := f.stream(stream)
-	if r != success {
-		return r
-	}
-	e.mu.Lock()
-	n := e.recorded
-	e.mu.Unlock()
-	s.put(fakeOrder{kind: 'w', event: e, number: n})
-	return success
-}
-
-func (f *fake) queryEvent(h uintptr) result {
-	e, r := f.event(h)
-	if r != success {
-		return r
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.happened < e.recorded {
-		return notReady
-	}
-	return success
-}
-
-func (f *fake) syncEvent(h uintptr) result {
-	e, r := f.event(h)
-	if r != success {
-		return r
-	}
-	e.mu.Lock()
-	n := e.recorded
-	e.mu.Unlock()
-	e.wait(n)
-	return success
-}
-
-func (f *fake) multiprocessors(int) (int, result)        { return 4, success }
-func (f *fake) loadKernels(string) (uintptr, result)     { return 1, success }
-func (f *fake) unloadKernels(uintptr) result             { return success }
-func (f *fake) kernel(uintptr, string) (uintptr, result) { return 1, success }
-
-func (f *fake) launch(_ uintptr, _, _ int, params []byte, stream uintptr) result {
-	table, count := binary.LittleEndian.Uint64(params), binary.LittleEndian.Uint32(params[8:])
-	return f.put(stream, fakeOrder{kind: 'g', src: uintptr(table), n: uint64(count)})
-}
-
-func (f *fake) put(stream uintptr, o fakeOrder) result {
-	s, r := f.stream(stream)
-	if r == success {
-		s.put(o)
-	}
-	return r
-}
-
-func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
-	if overlap(dst, src, n) {
-		panic("BUG: a copy that overlaps was given to CUDA")
-	}
-	return f.put(stream, fakeOrder{kind: 'c', dst: dst, src: src, n: n})
-}
-
-func (f *fake) copy2DAsync(c *copy2D, stream uintptr) result {
-	if c.width > c.dstPitch || c.width > c.srcPitch {
-		return 1
-	}
-	return f.put(stream, fakeOrder{kind: '2', copy: *c})
-}
-
-func (f *fake) fill8(dst uintptr, value byte, n uint64, stream uintptr) result {
-	return f.put(stream, fakeOrder{kind: '1', dst: dst, value: uint32(value), n: n})
-}
-
-func (f *fake) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
-	if dst%4 != 0 {
-		return 1
-	}
-	return f.put(stream, fakeOrder{kind: '4', dst: dst, value: value, n: n})
 }

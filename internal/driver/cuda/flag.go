@@ -3,59 +3,36 @@ package cuda
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"ropeway/internal/driver/parts"
 )
 
-// begin is where the clock of flags starts; the monotonic clock only moves forward.
-var begin = time.Now()
-
-// now is nanoseconds since begin, never 0.
-func now() int64 { return int64(time.Since(begin)) + 1 }
-
 // flag is the driver's Flag. Its OpSet is an event on the stream of its queue: from then on the flag is promised, and other
-// streams wait for the event without the host. Once the event is seen to have happened, the flag is set.
+// streams wait for the event without the host. Once the event is seen to have happened, the flag is set: by the runner of the
+// queue, or by who asks before the runner has come to it, because a stream that has waited for the event may be further.
 type flag struct {
-	d   *Driver               // immutable
-	at  atomic.Int64          // when it was set; 0 while it is not
-	err atomic.Pointer[error] // why it never will be
+	parts.Flag
+	d *Driver // immutable
 
+	order    sync.Mutex // held while a promise is kept or the flag is cleared, so that neither comes in between; before any queue.mu
 	mu       sync.Mutex
 	promises []promise // guarded by mu; the OpSets that are on streams
-	queues   []*queue  // guarded by mu; parked at this flag
-	sets     uint64    // guarded by mu; how often it was set or abandoned
-	hosts    []*waiter // guarded by mu
 }
 
 // promise is an OpSet on a stream.
 type promise struct {
 	by    *queue
 	event uintptr
+	asked int64 // see mark
 }
 
-func (f *flag) IsSet() bool   { return f.at.Load() != 0 }
-func (f *flag) SetAt() int64  { return f.at.Load() }
-func (f *flag) Set()          { f.open(now(), nil, 0) }
-func (f *flag) clear()        { f.at.Store(0) }
-func (f *flag) decided() bool { return f.IsSet() || f.err.Load() != nil }
-
-func (f *flag) Err() error {
-	if e := f.err.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
-// promise says that event will set the flag, and lets the queues that are parked look again.
-func (f *flag) promise(by *queue, event uintptr) {
+// promise says that an event will set the flag, and lets the queues that are parked look again.
+func (f *flag) promise(p promise) {
 	f.mu.Lock()
-	f.promises = append(f.promises, promise{by, event})
-	queues := f.queues
-	f.queues = nil
+	f.promises = append(f.promises, p)
 	f.mu.Unlock()
-	for _, q := range queues {
-		go q.unpark() // the caller holds its queue's lock
-	}
+	f.LookAgain()
 }
 
 // follow makes the stream of q, whose card is entered, wait for the flag without the host; false if nobody knows yet when it
@@ -63,83 +40,86 @@ func (f *flag) promise(by *queue, event uintptr) {
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.IsSet() {
+	if f.Flag.IsSet() {
 		return true
 	}
-	if f.err.Load() != nil || len(f.promises) == 0 {
+	if f.Err() != nil || len(f.promises) == 0 {
 		return false
 	}
 	first := f.promises[0]
 	return first.by == q || q.v.d.lib.waitEvent(stream, first.event) == success
 }
 
-// open sets the flag at a time, or abandons it for a reason, and wakes all that wait for it. event is the promise that is kept
-// thereby, or 0.
-func (f *flag) open(at int64, err error, event uintptr) {
+// keep sets the flag at a time, or abandons it for a reason, as event has promised, unless that was done before.
+func (f *flag) keep(event uintptr, at int64, err error) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	f.keepLocked(event, at, err)
+}
+
+// keepLocked is keep with order held.
+func (f *flag) keepLocked(event uintptr, at int64, err error) {
 	f.mu.Lock()
-	if err != nil {
-		f.err.Store(&err)
-	} else {
-		f.at.Store(at)
+	i := slices.IndexFunc(f.promises, func(p promise) bool { return p.event == event })
+	if i >= 0 {
+		f.promises = slices.Delete(f.promises, i, i+1)
 	}
-	f.promises = slices.DeleteFunc(f.promises, func(p promise) bool { return p.event == event })
-	f.sets++
-	queues, hosts := f.queues, f.hosts
-	f.queues, f.hosts = nil, nil
 	f.mu.Unlock()
-	for _, q := range queues {
-		q.unpark()
-	}
-	for _, w := range hosts {
-		w.ch <- struct{}{}
+	switch {
+	case i < 0:
+	case err != nil:
+		f.Abandon(err)
+	default:
+		f.SetTo(at)
 	}
 }
 
-// register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is set,
-// or was since the wait began (and has been cleared again; a queue must not miss that, it may have been the last time).
-// since is where the wait remembers when it began. q.mu is held.
-func (f *flag) register(q *queue, since *uint64) bool {
+// catchUp keeps the promises whose events have happened. order is held.
+func (f *flag) catchUp() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.decided() || *since != 0 && *since != f.sets+1 {
-		return true
+	promises := slices.Clone(f.promises)
+	f.mu.Unlock()
+	for _, p := range promises { // their events are not used again while order is held
+		if c := p.by.v.card; c.query(p.event) == success {
+			f.keepLocked(p.event, c.timeOf(p.event, p.asked), nil)
+		}
 	}
-	*since = f.sets + 1
-	if !slices.Contains(f.queues, q) {
-		f.queues = append(f.queues, q)
-	}
-	return false
 }
 
-// forget undoes register.
-func (f *flag) forget(q *queue) {
+// promised tells whether catchUp has something to look at.
+func (f *flag) promised() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i := slices.Index(f.queues, q); i >= 0 {
-		f.queues = slices.Delete(f.queues, i, i+1)
+	return len(f.promises) > 0
+}
+
+// IsSet implements driver.Flag. No queue.mu is held; who holds one asks the embedded Flag.
+func (f *flag) IsSet() bool { return f.SetAt() != 0 }
+
+// SetAt implements driver.Flag.
+func (f *flag) SetAt() int64 {
+	if at := f.Flag.SetAt(); at != 0 || !f.promised() {
+		return at
 	}
+	f.order.Lock()
+	defer f.order.Unlock()
+	f.catchUp()
+	return f.Flag.SetAt()
+}
+
+// Clear does what an OpClear does. What has set the flag before counts as before.
+func (f *flag) Clear() {
+	f.order.Lock()
+	defer f.order.Unlock()
+	f.catchUp()
+	f.Flag.Clear()
 }
 
 func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	if f.decided() {
+	if f.Decided() {
 		return true
 	}
 	f.d.waiting.Add(1)
 	defer f.d.waiting.Add(-1)
-	l := limitOf(timeout, cancel)
-	f.mu.Lock()
-	if f.decided() {
-		f.mu.Unlock()
-		return true
-	}
-	w := waiterPool.Get().(*waiter)
-	f.hosts = append(f.hosts, w)
-	f.mu.Unlock()
-	if w.wait(l) {
-		return true
-	}
-	f.mu.Lock()
-	gone := removeWaiter(&f.hosts, w)
-	f.mu.Unlock()
-	return w.giveUp(gone)
+	return f.Await(parts.LimitOf(timeout, cancel))
 }

@@ -5,13 +5,14 @@ import (
 	"runtime"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 )
 
 // hand gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
 // is wrong with the others. mu is held; if it returns true, op counts as taken, and its Segs are released.
 func (q *queue) hand(op *driver.Op) bool {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpSet, driver.OpAwait:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait:
 	default:
 		return false
 	}
@@ -19,28 +20,35 @@ func (q *queue) hand(op *driver.Op) bool {
 		return false
 	}
 	defer q.v.card.leave()
+	m := mark{op: true, upto: q.taken + 1, tag: op.Tag, done: op.Done}
+	if q.observer != nil {
+		m.since = parts.Now()
+	}
 	switch op.Kind {
 	case driver.OpAwait:
 		f := op.Flag.(*flag)
-		if !f.IsSet() && (op.Timeout > 0 || !f.follow(q, q.stream)) {
+		if !f.Flag.IsSet() && (op.Timeout > 0 || !f.follow(q, q.stream)) {
 			return false
 		}
 	case driver.OpSet:
+		m.flag = op.Flag.(*flag)
+	case driver.OpDesc, driver.OpOffset:
+		if m.read = q.read(op); m.read == nil {
+			return false
+		}
 	default:
 		if !q.move(op) {
 			return false
 		}
 	}
-	if op.Done != nil || op.Kind == driver.OpSet {
-		m := mark{upto: q.taken + 1, tag: op.Tag, done: op.Done}
+	if m.done != nil || m.flag != nil || m.read != nil || q.observer != nil {
 		if !q.record(&m) {
 			return false // what was handed over runs twice, which leaves the same bytes; the device is broken anyway
 		}
-		if op.Kind == driver.OpSet {
-			m.flag = op.Flag.(*flag)
-			m.flag.promise(q, m.event)
+		if m.flag != nil {
+			m.flag.promise(promise{q, m.event, m.asked})
 		}
-		q.marks.push(&m)
+		q.marks.Push(&m)
 	}
 	q.taken++
 	q.latest = op.Tag
@@ -50,13 +58,19 @@ func (q *queue) hand(op *driver.Op) bool {
 	return true
 }
 
-// handCopy is hand for a plain copy.
+// handCopy is hand for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first try is without
+// entering the card, which would take half as long again.
 func (q *queue) handCopy(dst, src uintptr, n uint64) bool {
+	if q.stream != 0 && q.v.card.lost.Load() == nil {
+		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
+			return r == success
+		}
+	}
 	if !q.enter() {
 		return false
 	}
 	defer q.v.card.leave()
-	return q.moveCopy(dst, src, n)
+	return q.moveCopy(dst, src, n) == success
 }
 
 // enter enters the card, with a stream for q, unless the card is lost. mu is held.
@@ -67,12 +81,12 @@ func (q *queue) enter() bool {
 	}
 	if q.stream == 0 {
 		s, r := c.stream(q.priority)
-		if c.check("cuStreamCreate", r) != nil {
+		if c.note("cuStreamCreate", r) != nil {
 			c.leave()
 			return false
 		}
 		q.stream = s
-		runtime.AddCleanup(q, ownStream.giveBack, ownStream{c, s, c.context.Load(), q.priority})
+		runtime.AddCleanup(q, ownStream.giveBack, ownStream{c, s, c.life.Load(), q.priority})
 	}
 	return true
 }
@@ -81,11 +95,11 @@ func (q *queue) enter() bool {
 func (q *queue) move(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy:
-		return q.moveCopy(op.Dst, op.Src, op.N)
+		return q.moveCopy(op.Dst, op.Src, op.N) == success
 	case driver.OpCopy2D:
 		return q.move2D(op)
 	case driver.OpBatch:
-		return q.v.card.putBatch(op.Segs.List, q.stream)
+		return q.v.card.putBatch(op.Segs, q.stream)
 	}
 	return q.moveFill(op)
 }
@@ -104,15 +118,19 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from sid
 	return to, from, to.kind == onCard || from.kind == onCard
 }
 
-func (q *queue) moveCopy(dst, src uintptr, n uint64) bool {
+// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it.
+func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	if n == 0 {
-		return true
+		return success
 	}
 	d := q.v.d
 	d.gone.RLock()
 	defer d.gone.RUnlock()
 	to, from, ok := d.pair(dst, src, n, n)
-	return ok && !overlap(to.addr, from.addr, n) && d.lib.copyAsync(to.addr, from.addr, n, q.stream) == success
+	if !ok || overlap(to.addr, from.addr, n) {
+		return notSupported
+	}
+	return d.lib.copyAsync(to.addr, from.addr, n, q.stream)
 }
 
 // overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.

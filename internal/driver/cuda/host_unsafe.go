@@ -18,6 +18,13 @@ func readable(addr uintptr) bool {
 	return n == 1
 }
 
+// fresh tells whether the page at addr has never been used, or is not in memory for another reason.
+func fresh(addr uintptr) bool {
+	var in byte
+	_, _, e := unix.RawSyscall(unix.SYS_MINCORE, addr&^(hostPage-1), 1, uintptr(unsafe.Pointer(&in)))
+	return e == 0 && in&1 == 0
+}
+
 // entryBytes is the size of an entry.
 const entryBytes = uint64(unsafe.Sizeof(kernels.Entry{}))
 

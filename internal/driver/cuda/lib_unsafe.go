@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -38,9 +39,11 @@ type library struct {
 	memHostRegister, memHostUnregister, memHostGetDevicePointer   uintptr
 	streamCreate, streamDestroy, streamQuery, streamWait          uintptr
 	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
+	eventElapsed, primaryReset                                    uintptr
 	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
 	moduleGetFunction, launchKernel                               uintptr
 	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
+	memcpyBatch, memcpyBatchOld                                   uintptr
 }
 
 // symbols lists what is looked up; what is optional may be missing in an old library.
@@ -84,6 +87,8 @@ func (l *library) symbols() []struct {
 		{&l.eventRecord, "cuEventRecord", false},
 		{&l.eventQuery, "cuEventQuery", false},
 		{&l.eventSync, "cuEventSynchronize", false},
+		{&l.eventElapsed, "cuEventElapsedTime", true},
+		{&l.primaryReset, "cuDevicePrimaryCtxReset_v2", true},
 		{&l.deviceGetAttribute, "cuDeviceGetAttribute", true},
 		{&l.moduleLoadData, "cuModuleLoadData", true},
 		{&l.moduleUnload, "cuModuleUnload", true},
@@ -91,6 +96,8 @@ func (l *library) symbols() []struct {
 		{&l.launchKernel, "cuLaunchKernel", true},
 		{&l.memcpyAsync, "cuMemcpyAsync", false},
 		{&l.memcpy2DAsync, "cuMemcpy2DAsync_v2", false},
+		{&l.memcpyBatch, "cuMemcpyBatchAsync_v2", true}, // CUDA 13.0
+		{&l.memcpyBatchOld, "cuMemcpyBatchAsync", true}, // CUDA 12.8: one more parameter
 		{&l.memsetD8Async, "cuMemsetD8Async", false},
 		{&l.memsetD32Async, "cuMemsetD32Async", false},
 	}
@@ -202,14 +209,18 @@ func (l *library) retain(device int) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) release(device int) result {
+func (l *library) release(device int) result { return l.onDevice(l.primaryRelease, device) }
+func (l *library) reset(device int) result   { return l.onDevice(l.primaryReset, device) }
+
+// onDevice calls a function whose only argument is a device.
+func (l *library) onDevice(fn uintptr, device int) result {
 	o := take()
 	defer o.done()
 	h, r := l.handle(o, device)
 	if r != success {
 		return r
 	}
-	return l.call(l.primaryRelease, h)
+	return l.call(fn, h)
 }
 
 func (l *library) setContext(context uintptr) result { return l.call(l.ctxSetCurrent, context) }
@@ -280,11 +291,22 @@ func (l *library) waitEvent(stream, event uintptr) result {
 	return l.call(l.streamWait, stream, event, 0)
 }
 
-func (l *library) newEvent() (uintptr, result) {
+func (l *library) newEvent(timed bool) (uintptr, result) {
 	o := take()
 	defer o.done()
-	r := l.call(l.eventCreate, o.at(0), blockingSync|disableTiming)
+	flags := uintptr(blockingSync | disableTiming)
+	if timed {
+		flags = blockingSync
+	}
+	r := l.call(l.eventCreate, o.at(0), flags)
 	return o.address(), r
+}
+
+func (l *library) elapsed(from, to uintptr) (float32, result) {
+	o := take()
+	defer o.done()
+	r := l.call(l.eventElapsed, o.at(0), from, to)
+	return math.Float32frombits(uint32(o.word[0])), r
 }
 
 func (l *library) destroyEvent(event uintptr) result   { return l.call(l.eventDestroy, event) }

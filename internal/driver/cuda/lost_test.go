@@ -50,9 +50,7 @@ func TestLost(t *testing.T) {
 		if !inFlight {
 			q.Wait(0, nil)
 		}
-		f.mu.Lock()
-		f.broken = illegalAddress
-		f.mu.Unlock()
+		f.breakGPU(0, illegalAddress)
 		want := uint32(1)
 		if !inFlight {
 			want = 2

@@ -103,7 +103,7 @@ func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 	}
 	c.enter()
 	defer c.leave()
-	return c.check("cuMemFree", d.lib.free(s.Start))
+	return c.note("cuMemFree", d.lib.free(s.Start))
 }
 
 // Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was freed, side by
@@ -131,7 +131,7 @@ func (c *card) allocPinned(n uint64) (uintptr, error) {
 	if r == success && at != addr {
 		r = notSupported
 	}
-	if err := c.check("cuMemHostRegister", r); err != nil {
+	if err := c.note("cuMemHostRegister", r); err != nil {
 		return 0, errors.Join(err, arena.Unreserve(addr, aliasBytes(pages+hostPage)))
 	}
 	return addr, nil
@@ -139,10 +139,18 @@ func (c *card) allocPinned(n uint64) (uintptr, error) {
 
 // freePinned undoes allocPinned.
 func (c *card) freePinned(addr uintptr, n uint64) error {
+	bytes := aliasBytes(pinnedPages(n) + hostPage)
+	if c.context.Load() == 0 { // it was lost for good
+		return arena.Unreserve(addr, bytes)
+	}
 	c.enter()
-	err := c.check("cuMemHostUnregister", c.d.lib.unregister(addr))
+	r := c.d.lib.unregister(addr)
 	c.leave()
-	return errors.Join(err, arena.Unreserve(addr, aliasBytes(pinnedPages(n)+hostPage)))
+	err := c.note("cuMemHostUnregister", r)
+	if r.sticky() {
+		return c.strand(addr, bytes)
+	}
+	return errors.Join(err, arena.Unreserve(addr, bytes))
 }
 
 // AllocHost implements driver.Driver.
@@ -150,6 +158,8 @@ func (d *Driver) AllocHost(n uint64) (uintptr, error) {
 	if n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes of pinned memory", driver.ErrNoMemory, n)
 	}
+	d.pins.RLock()
+	defer d.pins.RUnlock()
 	c, err := d.home()
 	if err != nil {
 		return 0, err
@@ -164,6 +174,8 @@ func (d *Driver) AllocHost(n uint64) (uintptr, error) {
 
 // FreeHost implements driver.Driver.
 func (d *Driver) FreeHost(addr uintptr) error {
+	d.pins.RLock()
+	defer d.pins.RUnlock()
 	s, err := d.remove(addr, pinnedBlock, 0)
 	if err != nil {
 		return err
@@ -204,7 +216,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 		if res == success {
 			r.locker, r.pinned = c, at == addr
 		}
-		if err := c.check("cuMemHostRegister", res); err != nil && errors.Is(err, driver.ErrLost) {
+		if err := c.note("cuMemHostRegister", res); err != nil && errors.Is(err, driver.ErrLost) {
 			return 0, err
 		}
 	}
@@ -223,13 +235,13 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 // unpin tells CUDA that registered memory goes.
 func (d *Driver) unpin(r *registration) error {
 	c := r.locker
-	if c == nil {
+	if c == nil || c.context.Load() == 0 {
 		return nil
 	}
 	d.settle()
 	c.enter()
 	defer c.leave()
-	return c.check("cuMemHostUnregister", d.lib.unregister(r.start))
+	return c.note("cuMemHostUnregister", d.lib.unregister(r.start))
 }
 
 // Unregister implements driver.Driver.
@@ -272,6 +284,11 @@ const (
 	highest = 1<<56 - 1
 )
 
+// possible tells whether the n bytes at addr can be memory of the program.
+func possible(addr uintptr, n uint64) bool {
+	return addr >= lowest && addr <= highest && n <= highest-uint64(addr)
+}
+
 // side is one end of a copy as it is carried out.
 type side struct {
 	addr uintptr // where it is, for CUDA or for the host
@@ -291,24 +308,29 @@ const (
 // ordinary host memory too, which nobody can vouch for.
 func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 	if s := d.own.Find(addr); s != nil {
-		off := uint64(addr - s.Start)
-		switch {
-		case s.Of.room(addr-s.Start) < n:
-			return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
-		case s.Of.kind == deviceBlock:
-			return side{addr, onCard, s.Of.device}, nil
-		case s.Of.kind == pinnedBlock:
-			return side{addr: addr, kind: pinned}, nil
-		}
-		return s.Of.reg.side(s.Of.reg.start+uintptr(off), n)
+		return s.Of.side(s.Start, addr, n)
 	}
 	if s := d.hosts.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
 		return s.Of.side(addr, n)
 	}
-	if pageable && addr >= lowest && addr <= highest && n <= highest-uint64(addr) {
+	if pageable && possible(addr, n) {
 		return side{addr: addr, kind: byHost}, nil
 	}
 	return side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
+}
+
+// side is n bytes at addr of a block that begins at start.
+func (b *block) side(start, addr uintptr, n uint64) (side, error) {
+	off := addr - start
+	switch {
+	case b.room(off) < n:
+		return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
+	case b.kind == deviceBlock:
+		return side{addr, onCard, b.device}, nil
+	case b.kind == pinnedBlock:
+		return side{addr: addr, kind: pinned}, nil
+	}
+	return b.reg.side(b.reg.start+off, n)
 }
 
 // side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on using

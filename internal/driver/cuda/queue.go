@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 )
 
 const forever = math.MaxUint64
@@ -21,26 +22,31 @@ const forever = math.MaxUint64
 // The host's part is done by one goroutine, the runner. It is there while there is something for it: marks, or a list whose
 // head need not wait for a flag, a time or a call. A queue with copies alone has none.
 type queue struct {
-	v        *device     // immutable
-	sink     driver.Sink // immutable
-	priority int         // immutable
+	v        *device         // immutable
+	sink     driver.Sink     // immutable
+	strict   driver.Strict   // immutable; the sink, or nil
+	observer driver.Observer // immutable; may be nil
+	priority int             // immutable
 
 	mu        sync.Mutex
-	stream    uintptr         // guarded by mu; 0 until first used
-	list      ring[driver.Op] // guarded by mu; not handed over
-	marks     ring[mark]      // guarded by mu; handed over, and to be dealt with when they are over
-	submitted uint64          // guarded by mu; tasks there ever were
-	taken     uint64          // guarded by mu; of these, how many were handed over or taken from the list
-	completed uint64          // guarded by mu; of these, how many are known to be over
-	latest    driver.Tag      // guarded by mu; of what was handed over last
-	dropTo    uint64          // guarded by mu; tasks numbered below are discarded if they are in the list
-	waiters   []*waiter       // guarded by mu
-	space     *sync.Cond      // guarded by mu; made by the first submitter that finds the list full
-	running   bool            // guarded by mu; the runner is there
-	busy      bool            // guarded by mu; it, or a submitter, does a task
-	reaping   bool            // guarded by mu; the runner tells others of a mark
-	parked    bool            // guarded by mu; the head of the list waits for a flag, a time or a call
-	head      headState       // guarded by mu; what is known of the head of the list
+	stream    uintptr               // guarded by mu; 0 until first used
+	found     uintptr               // guarded by mu; of the stream, see card.foundFor; 0 until first used
+	list      parts.Ring[driver.Op] // guarded by mu; not handed over
+	marks     parts.Ring[mark]      // guarded by mu; handed over, and to be dealt with when they are over
+	submitted uint64                // guarded by mu; tasks there ever were
+	taken     uint64                // guarded by mu; of these, how many were handed over or taken from the list
+	completed uint64                // guarded by mu; of these, how many are known to be over
+	latest    driver.Tag            // guarded by mu; of what was handed over last
+	dropTo    uint64                // guarded by mu; tasks numbered below are discarded if they are in the list
+	waiters   parts.Waiters         // guarded by mu
+	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the list full
+	running   bool                  // guarded by mu; the runner is there
+	busy      bool                  // guarded by mu; it, or a submitter, does a task
+	reaping   bool                  // guarded by mu; the runner tells others of a mark
+	parked    bool                  // guarded by mu; the head of the list waits for a flag, a time or a call
+	head      parts.Head            // guarded by mu; what is known of the head of the list
+	began     int64                 // guarded by mu; when its turn came, by the observer's clock; 0: it has not
+	ended     int64                 // of the runner; when the last mark happened, for the observer, by the clock of flags
 }
 
 // mark is a task that is on the stream, with an event behind it.
@@ -49,20 +55,20 @@ type mark struct {
 	made  result // how putting the event there went; if badly, the device is lost, and there is none
 	upto  uint64 // tasks that are over when it happens
 	tag   driver.Tag
-	flag  *flag // to be set, or nil
+	flag  *flag   // to be set, or nil
+	since int64   // when its task was put on the stream, for the observer, by the clock of flags
+	asked int64   // and when the event was
+	op    bool    // it is of one task, not of all up to there
+	timed bool    // the event tells the time
+	read  *judged // a copy that the device judges, or nil
 	done  func()
 }
 
-// headState is how far the head of the list, a wait or a call, has come.
-type headState struct {
-	timer    *time.Timer // running
-	expired  bool        // the timer has fired
-	sets     uint64      // how often the flag had been set when the wait began, and 1; 0: not begun
-	called   bool        // the call was started
-	returned bool        // and has come back
-}
-
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
+	if q.observer != nil {
+		q.Submit(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n, Tag: tag})
+		return
+	}
 	q.mu.Lock()
 	if q.open() && q.handCopy(dst, src, n) {
 		q.latest = tag
@@ -76,46 +82,49 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 func (q *queue) Submit(op driver.Op) {
 	q.mu.Lock()
-	if q.open() && q.marks.n == 0 && short(op.Kind) && q.rest() {
+	if q.open() && q.marks.Len() == 0 && q.short(op.Kind) && q.rest() {
 		q.submitted++
 		q.do(&op, false, false)
-		q.wakeIf(q.list.n > 0)
+		q.wakeIf(q.list.Len() > 0)
 		q.mu.Unlock()
 		return
 	}
 	if q.open() && q.hand(&op) {
 		q.submitted++
-		q.wakeIf(q.marks.n > 0)
+		q.wakeIf(q.marks.Len() > 0)
 		q.mu.Unlock()
 		return
 	}
 	q.push(&op)
 }
 
-// short tells whether a task of that kind can be done by its submitter, if the queue is at rest.
-func short(kind driver.OpKind) bool {
+// short tells whether a task of that kind can be done by its submitter, if the queue is at rest. Setting a flag goes to the
+// stream all the same if the GPU tells when it was.
+func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
-	case driver.OpSet, driver.OpClear, driver.OpPost, driver.OpFail:
+	case driver.OpSet:
+		return !q.v.card.clock.runs()
+	case driver.OpClear, driver.OpPost, driver.OpFail:
 		return true
 	}
 	return false
 }
 
 // open tells whether the next task may go to the stream at once. mu is held.
-func (q *queue) open() bool { return q.list.n == 0 && !q.busy && q.submitted >= q.dropTo }
+func (q *queue) open() bool { return q.list.Len() == 0 && !q.busy && q.submitted >= q.dropTo }
 
 // push puts op into the list. mu is held, and released.
 func (q *queue) push(op *driver.Op) {
-	for q.list.n >= maxDepth {
+	for q.list.Full() {
 		if q.space == nil {
 			q.space = sync.NewCond(&q.mu)
 		}
 		q.space.Wait()
 	}
-	q.list.push(op)
+	q.list.Push(op)
 	q.submitted++
-	if q.list.n == 1 && op.Kind == driver.OpAwait && !q.running && q.taken >= q.dropTo && q.rest() {
-		q.parked = !q.headReady(false) // as the runner would find out
+	if q.list.Len() == 1 && op.Kind == driver.OpAwait && !q.running && q.taken >= q.dropTo && q.rest() {
+		q.parked = !q.head.Ready(q.list.Head(), false, &q.mu, q) // as the runner would find out
 	}
 	q.wakeIf(!q.parked)
 	q.mu.Unlock()
@@ -143,8 +152,8 @@ func (q *queue) step() bool {
 	if q.busy {
 		return false // a submitter does its own task, and sees to the rest
 	}
-	if q.marks.n > 0 {
-		m := q.marks.head()
+	if q.marks.Len() > 0 {
+		m := q.marks.Head()
 		r := m.made
 		if r == success {
 			r = q.v.card.query(m.event)
@@ -154,25 +163,26 @@ func (q *queue) step() bool {
 			return true
 		}
 	}
-	ready := q.list.n > 0 && !q.parked
+	ready := q.list.Len() > 0 && !q.parked
 	if ready {
 		drop := q.taken < q.dropTo
 		switch {
-		case !drop && q.hand(q.list.head()):
-			q.unwait()
+		case !drop && q.hand(q.list.Head()):
+			q.head.Leave(q.list.Head(), q)
 			q.pop()
+			q.began = 0
 			return true
 		case q.rest():
-			return q.turn(drop) || q.marks.n > 0
+			return q.turn(drop) || q.marks.Len() > 0
 		}
 	}
 	if ready || len(q.waiters) > 0 {
 		q.markTail()
 	}
-	if q.marks.n == 0 {
+	if q.marks.Len() == 0 {
 		return false
 	}
-	event := q.marks.head().event
+	event := q.marks.Head().event
 	q.mu.Unlock()
 	q.v.card.await(event)
 	q.mu.Lock()
@@ -181,7 +191,7 @@ func (q *queue) step() bool {
 
 // rest tells whether everything taken is over. mu is held.
 func (q *queue) rest() bool {
-	if q.completed < q.taken && q.marks.n == 0 && !q.busy && !q.reaping {
+	if q.completed < q.taken && q.marks.Len() == 0 && !q.busy && !q.reaping {
 		q.v.card.enter()
 		r := q.v.d.lib.queryStream(q.stream)
 		q.v.card.leave()
@@ -194,22 +204,24 @@ func (q *queue) rest() bool {
 
 // markTail sees to it that there is a mark behind all that has been handed over. mu is held.
 func (q *queue) markTail() {
-	if q.completed < q.taken && !q.busy && (q.marks.n == 0 || q.marks.last().upto < q.taken) {
+	if q.completed < q.taken && !q.busy && (q.marks.Len() == 0 || q.marks.Last().upto < q.taken) {
 		q.v.card.enter()
 		defer q.v.card.leave()
 		m := mark{upto: q.taken, tag: q.latest}
 		q.record(&m)
-		q.marks.push(&m)
+		q.marks.Push(&m)
 	}
 }
 
 // record puts an event for m behind what is on the stream. The card is entered, mu is held.
 func (q *queue) record(m *mark) bool {
-	if m.event, m.made = q.v.card.event(); m.made != success {
+	m.timed = m.flag != nil || m.op && q.observer != nil
+	if m.event, m.made = q.v.card.event(m.timed); m.made != success {
 		return false
 	}
+	m.asked = parts.Now()
 	if m.made = q.v.d.lib.record(m.event, q.stream); m.made != success {
-		q.v.card.giveEvent(m.event)
+		q.v.card.giveEvent(m.event, m.timed)
 		return false
 	}
 	return true
@@ -218,18 +230,33 @@ func (q *queue) record(m *mark) bool {
 // reap ends the tasks up to the first mark, whose event answered r. Only the runner does it. mu is held, and not while others
 // are told.
 func (q *queue) reap(r result) {
-	m := q.marks.pop()
+	var m mark
+	q.marks.Pop(&m)
+	if q.marks.Len() == 0 {
+		q.marks.Shrink()
+	}
 	q.reaping = true
 	q.mu.Unlock()
-	err := q.v.card.check("asynchronous work", r)
+	c := q.v.card
+	err := c.check("asynchronous work", r)
+	if m.read != nil {
+		err = c.endJudged(m.read, err)
+	}
+	at := int64(0)
+	if m.timed && err == nil {
+		at = c.timeOf(m.event, m.asked)
+	}
+	if m.op && q.observer != nil {
+		q.tell(&m, at, err)
+	}
 	if err != nil {
 		q.sink.TaskFailed(m.tag, err)
 	}
 	if m.flag != nil {
-		m.flag.open(now(), err, m.event)
+		m.flag.keep(m.event, at, err)
 	}
 	if m.made == success {
-		q.v.card.giveEvent(m.event)
+		c.giveEvent(m.event, m.timed)
 	}
 	if m.done != nil {
 		m.done()
@@ -237,7 +264,18 @@ func (q *queue) reap(r result) {
 	q.mu.Lock()
 	q.reaping = false
 	q.completed = max(q.completed, m.upto)
-	q.notify()
+	q.waiters.Notify(q.completed)
+}
+
+// tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put there.
+// Only the runner does it.
+func (q *queue) tell(m *mark, ended int64, err error) {
+	ahead := q.observer.Now() - parts.Now()
+	if ended == 0 {
+		ended = parts.Now()
+	}
+	q.observer.Ran(m.tag, min(max(q.ended, m.since), ended)+ahead, ended+ahead, err)
+	q.ended = ended
 }
 
 // pop takes the head out of the list. mu is held.
@@ -245,18 +283,25 @@ func (q *queue) pop() driver.Op {
 	if q.space != nil {
 		q.space.Signal()
 	}
-	return q.list.pop()
+	var op driver.Op
+	q.list.Pop(&op)
+	if q.list.Len() == 0 {
+		q.list.Shrink()
+	}
+	return op
 }
 
 // turn does the head of the list, whose turn has come: everything before it is over. It returns false, with q parked, if the
 // head has to wait for something that is not on the stream. mu is held, but not while it runs.
 func (q *queue) turn(drop bool) bool {
-	if !q.headReady(drop) {
+	if q.observer != nil && q.began == 0 {
+		q.began = q.observer.Now()
+	}
+	if !q.head.Ready(q.list.Head(), drop, &q.mu, q) {
 		q.parked = true
 		return false
 	}
-	expired := q.head.expired
-	q.unwait()
+	expired := q.head.Leave(q.list.Head(), q)
 	op := q.pop()
 	q.do(&op, drop, expired)
 	return true
@@ -266,17 +311,26 @@ func (q *queue) turn(drop bool) bool {
 func (q *queue) do(op *driver.Op, drop, expired bool) {
 	q.taken++
 	q.busy = true
+	began := q.began
+	q.began = 0
 	q.mu.Unlock()
+	var err error
 	switch {
-	case drop && op.Kind == driver.OpSet && op.Err != nil:
-		op.Flag.(*flag).open(0, op.Err, 0)
 	case drop:
-	case expired:
-		q.sink.TaskFailed(op.Tag, driver.ErrTimeout)
-	default:
-		if err := q.exec(op); err != nil {
-			q.sink.TaskFailed(op.Tag, err)
+		err = driver.ErrAborted
+		if op.Kind == driver.OpSet && op.Err != nil {
+			op.Flag.(*flag).Abandon(op.Err)
 		}
+	case expired:
+		err = driver.ErrTimeout
+	default:
+		err = q.exec(op)
+	}
+	if q.observer != nil {
+		q.observer.Ran(op.Tag, began, q.observer.Now(), err)
+	}
+	if err != nil && !drop {
+		q.sink.TaskFailed(op.Tag, err)
 	}
 	if op.Segs != nil {
 		op.Segs.Release()
@@ -287,99 +341,22 @@ func (q *queue) do(op *driver.Op, drop, expired bool) {
 	q.mu.Lock()
 	q.busy = false
 	q.completed++
-	q.notify()
+	q.waiters.Notify(q.completed)
 }
 
 // exec does a task on the host.
 func (q *queue) exec(op *driver.Op) error {
 	switch op.Kind {
-	case driver.OpSet:
-		op.Flag.Set()
-	case driver.OpClear:
-		op.Flag.(*flag).clear()
-	case driver.OpAwait:
-		return op.Flag.Err()
-	case driver.OpPost:
-		op.Fn()
-	case driver.OpFail:
-		return op.Err
-	case driver.OpCall: // has run while the queue was parked
 	case driver.OpDesc, driver.OpOffset:
 		return q.v.d.indirect(op)
-	default:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
 		return q.v.d.carry(op, false)
 	}
-	return nil
+	return parts.Do(op)
 }
 
-// headReady tells whether the head of the list can be taken; if not, something has been arranged that unparks q.
-// mu is held.
-func (q *queue) headReady(drop bool) bool {
-	op := q.list.head()
-	h := &q.head
-	switch op.Kind {
-	case driver.OpAwait:
-		f := op.Flag.(*flag)
-		open := f.register(q, &h.sets)
-		if open {
-			h.expired = false // it was set in time, but nobody had time to look
-		}
-		if drop || open || h.expired {
-			return true
-		}
-		if op.Timeout > 0 && h.timer == nil {
-			task := q.taken
-			h.timer = time.AfterFunc(op.Timeout, func() { q.expire(task) })
-		}
-		return false
-	case driver.OpCall:
-		if drop && !h.called {
-			return true
-		}
-		if !h.called {
-			h.called = true
-			go q.call(op.Fn)
-		}
-		return h.returned
-	}
-	return true
-}
-
-// unwait ends what headReady has arranged. mu is held.
-func (q *queue) unwait() {
-	if op := q.list.head(); op.Kind == driver.OpAwait && q.head.sets != 0 {
-		op.Flag.(*flag).forget(q)
-	}
-	if q.head.timer != nil {
-		q.head.timer.Stop()
-	}
-	q.head = headState{}
-}
-
-// expire is the end of the time a wait, task number task, was given.
-func (q *queue) expire(task uint64) {
-	q.mu.Lock()
-	if q.taken == task && q.head.timer != nil {
-		q.head.expired = true
-	}
-	q.mu.Unlock()
-	q.unpark()
-}
-
-// call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
-// a Go test fails); the queue goes on all the same.
-func (q *queue) call(fn func()) {
-	defer func() {
-		q.mu.Lock()
-		q.head.returned = true
-		q.mu.Unlock()
-		q.unpark()
-	}()
-	fn()
-}
-
-// unpark lets the head be looked at again. It may be called when nothing has changed.
-func (q *queue) unpark() {
+// Unpark lets the head be looked at again. It may be called when nothing has changed.
+func (q *queue) Unpark() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.parked {
@@ -388,24 +365,10 @@ func (q *queue) unpark() {
 	}
 }
 
-// notify wakes the waiters whose tasks are over. mu is held.
-func (q *queue) notify() {
-	kept := q.waiters[:0]
-	for _, w := range q.waiters {
-		if q.completed < w.target {
-			kept = append(kept, w)
-			continue
-		}
-		w.ch <- struct{}{}
-	}
-	clear(q.waiters[len(kept):])
-	q.waiters = kept
-}
-
 func (q *queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.list.n == 0 && q.rest()
+	return q.list.Len() == 0 && q.rest()
 }
 
 func (q *queue) Stalled() bool {
@@ -418,14 +381,14 @@ func (q *queue) Drop() {
 	q.mu.Lock()
 	q.dropTo = max(q.dropTo, q.submitted)
 	q.mu.Unlock()
-	q.unpark()
+	q.Unpark()
 }
 
 func (q *queue) Shut() {
 	q.mu.Lock()
 	q.dropTo = forever
 	q.mu.Unlock()
-	q.unpark()
+	q.Unpark()
 }
 
 func (q *queue) Open() {
@@ -438,13 +401,13 @@ func (q *queue) Open() {
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	q.v.d.waiting.Add(1)
 	defer q.v.d.waiting.Add(-1)
-	l := limitOf(timeout, cancel)
+	l := parts.LimitOf(timeout, cancel)
 	begin := time.Now()
 	q.mu.Lock()
 	target := q.submitted
-	for q.completed < target && !(q.list.n == 0 && q.rest()) {
+	for q.completed < target && !(q.list.Len() == 0 && q.rest()) {
 		switch {
-		case l.reached():
+		case l.Reached():
 			q.mu.Unlock()
 			return false
 		case !q.parked && time.Since(begin) < q.v.d.spin():
@@ -454,18 +417,11 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 			continue
 		}
 		q.markTail()
-		q.wakeIf(q.marks.n > 0)
-		w := waiterPool.Get().(*waiter)
-		w.target = target
-		q.waiters = append(q.waiters, w)
+		q.wakeIf(q.marks.Len() > 0)
+		w := q.waiters.Add()
+		w.Target = target
 		q.mu.Unlock()
-		if w.wait(l) {
-			return true
-		}
-		q.mu.Lock()
-		gone := removeWaiter(&q.waiters, w)
-		q.mu.Unlock()
-		return w.giveUp(gone)
+		return w.Sleep(l, &q.mu, &q.waiters)
 	}
 	q.mu.Unlock()
 	return true

@@ -1,74 +1,61 @@
 package cuda
 
 import (
-	"encoding/binary"
-	"fmt"
-	"runtime"
 	"runtime/debug"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
 	"ropeway/internal/memcopy"
 )
 
 // Run carries op out now. Memory that nobody can vouch for is touched first, every page of it, so that a bad range is found
 // before anything is written.
 func (d *Driver) Run(op driver.Op) error {
-	if err := d.probe(&op); err != nil {
+	if op.Kind == driver.OpBatch {
+		if done, err := d.runBatch(op.Segs); done || err != nil {
+			return err
+		}
+	} else if err := d.probe(&op); err != nil {
 		return err
 	}
 	return d.carry(&op, true)
+}
+
+// runBatch does all of a batch in one go, if one card and no ordinary memory has to do with it.
+func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
+	card := int32(-1)
+	for i := range segs.List {
+		if s := &segs.List[i]; s.N > 0 {
+			if to, err := d.resolve(s.Dst, s.N, false); err == nil && to.kind == onCard {
+				card = to.card
+			} else if from, err := d.resolve(s.Src, s.N, false); err == nil && from.kind == onCard {
+				card = from.card
+			}
+			break
+		}
+	}
+	if card < 0 {
+		return false, nil
+	}
+	m := mover{d: d}
+	defer m.end(&err)
+	return m.put(card, segs)
 }
 
 // carry does a copy or a fill before it returns. The host moves what is host memory on both sides; the rest goes to a lane.
 func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	m := mover{d: d, pageable: pageable}
 	defer m.end(&err)
-	defer guarded(debug.SetPanicOnFault(true), &err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	switch op.Kind {
 	case driver.OpCopy:
 		return m.segment(op.Dst, op.Src, op.N)
 	case driver.OpCopy2D:
 		return m.rows(op)
 	case driver.OpBatch:
-		if done, err := m.batch(op.Segs.List); done || err != nil {
-			return err
-		}
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if _, _, err := m.ends(s.Dst, s.Src, s.N, s.N); err != nil {
-				return err
-			}
-		}
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if err := m.segment(s.Dst, s.Src, s.N); err != nil {
-				return err
-			}
-		}
-		return nil
+		return m.batch(op.Segs.List)
 	}
 	return m.fill(op)
-}
-
-// guarded, deferred with what debug.SetPanicOnFault(true) returned, turns a memory fault into *err.
-func guarded(old bool, err *error) {
-	if !old {
-		debug.SetPanicOnFault(false)
-	}
-	if r := recover(); r != nil {
-		*err = asFault(r)
-	}
-}
-
-// asFault is the error for a recovered memory fault; any other panic goes on.
-func asFault(r any) error {
-	if e, ok := r.(interface {
-		runtime.Error
-		Addr() uintptr
-	}); ok {
-		return fmt.Errorf("%w: memory fault at %#x", driver.ErrFault, e.Addr())
-	}
-	panic(r)
 }
 
 // mover carries out the parts of one operation, with a lane of each card that is needed, one after the other.
@@ -85,9 +72,6 @@ func (m *mover) end(err *error) {
 	}
 	c := m.lane.card
 	e := c.check("copy", m.lane.finish())
-	if m.lane.fault != nil && e == nil {
-		e = m.lane.fault
-	}
 	c.giveLane(m.lane)
 	m.lane = nil
 	if *err == nil {
@@ -109,6 +93,18 @@ func (m *mover) on(card int32) (*lane, error) {
 		return nil, err
 	}
 	return m.lane, nil
+}
+
+// put gives a batch to the lane of a card; false if the host has to look at it.
+func (m *mover) put(card int32, segs *driver.Segments) (done bool, err error) {
+	l, err := m.on(card)
+	if err != nil {
+		return false, err
+	}
+	l.card.enter()
+	defer l.card.leave()
+	l.used = true
+	return l.card.putBatch(segs, l.stream), nil
 }
 
 // ends finds both ends of a copy; of no bytes there are none.
@@ -133,61 +129,40 @@ func (m *mover) segment(dst, src uintptr, n uint64) error {
 	return m.move(to, from, n)
 }
 
-// batch does all of a list in one go, if one card and no ordinary memory has to do with it.
-func (m *mover) batch(list []driver.Segment) (done bool, err error) {
-	card := int32(-1)
-	for i := range list {
-		if s := &list[i]; s.N > 0 {
-			to, from, err := m.ends(s.Dst, s.Src, s.N, s.N)
-			switch {
-			case err != nil:
-				return false, err
-			case to.kind == onCard:
-				card = to.card
-			case from.kind == onCard:
-				card = from.card
-			}
-			break
-		}
-	}
-	if card < 0 {
-		return false, nil
-	}
-	l, err := m.on(card)
-	if err != nil {
-		return false, err
-	}
-	l.card.enter()
-	defer l.card.leave()
-	return l.card.putBatch(list, l.stream), nil
-}
-
 // move copies n bytes between two ends that are there.
 func (m *mover) move(to, from side, n uint64) error {
 	switch {
 	case to.kind != onCard && from.kind != onCard:
-		memcopy.Copy(to.addr, from.addr, uintptr(n)) // overlapping ranges end as memmove leaves them
-		return nil
-	case to.kind == onCard:
-		l, err := m.on(to.card)
-		switch {
-		case err != nil:
-			return err
-		case from.kind == byHost:
-			return l.up(to.addr, from.addr, n)
-		case overlap(to.addr, from.addr, n):
-			return l.shift(to.addr, from.addr, n)
-		}
-		return l.copy(to.addr, from.addr, n)
+		return copyHost(to.addr, from.addr, n)
+	case to.kind == byHost || from.kind == byHost:
+		return m.haul(to, from, cursor{rows: rows{dst: to.addr, src: from.addr, n: n, height: 1}}, n)
 	}
-	l, err := m.on(from.card)
-	switch {
-	case err != nil:
+	card := to.card
+	if to.kind != onCard {
+		card = from.card
+	}
+	l, err := m.on(card)
+	if err != nil {
 		return err
-	case to.kind == byHost:
-		return l.down(to.addr, from.addr, n)
+	}
+	if overlap(to.addr, from.addr, n) {
+		return l.shift(to.addr, from.addr, n)
 	}
 	return l.copy(to.addr, from.addr, n)
+}
+
+// haul moves the n bytes of c through the slots of lanes. One of the ends is on a card, the other out of its reach.
+func (m *mover) haul(to, from side, c cursor, n uint64) error {
+	card := to.card
+	if to.kind != onCard {
+		card = from.card
+	}
+	l, err := m.on(card)
+	if err != nil {
+		return err
+	}
+	h := haul{card: l.card, up: to.kind == onCard, rest: c}
+	return h.do(l, n)
 }
 
 // rows does a 2-D copy: in one piece where CUDA can, else row by row.
@@ -198,6 +173,10 @@ func (m *mover) rows(op *driver.Op) error {
 	to, from, err := m.ends(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N)
 	if err != nil {
 		return err
+	}
+	if to.kind == onCard && from.kind == byHost || to.kind == byHost && from.kind == onCard {
+		r := rows{to.addr, from.addr, op.N, op.Height, op.DstPitch, op.SrcPitch}
+		return m.haul(to, from, cursor{rows: r}, op.N*op.Height)
 	}
 	if c, ok := m.d.plan2D(op); ok {
 		card := to.card
@@ -245,12 +224,9 @@ func (m *mover) fill(op *driver.Op) error {
 	return nil
 }
 
-// probe finds out whether op's host memory is there.
-func (d *Driver) probe(op *driver.Op) (err error) {
-	defer guarded(debug.SetPanicOnFault(true), &err)
+// probe finds out whether the host memory of op, which is no batch, is there.
+func (d *Driver) probe(op *driver.Op) error {
 	switch op.Kind {
-	case driver.OpCopy:
-		return d.probePair(op.Dst, op.Src, op.N)
 	case driver.OpCopy2D:
 		if op.N == 0 || op.Height == 0 {
 			return nil
@@ -259,92 +235,25 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 		if _, _, err := m.ends(op.Dst, op.Src, (op.Height-1)*op.DstPitch+op.N, (op.Height-1)*op.SrcPitch+op.N); err != nil {
 			return err
 		}
-		for i := range op.Height {
-			if err := d.probePair(op.Dst+uintptr(i*op.DstPitch), op.Src+uintptr(i*op.SrcPitch), op.N); err != nil {
-				return err
-			}
-		}
-	case driver.OpBatch:
-		for i := range op.Segs.List {
-			s := &op.Segs.List[i]
-			if err := d.probePair(s.Dst, s.Src, s.N); err != nil {
-				return err
-			}
-		}
 	case driver.OpFill:
-		return d.probeOne(op.Dst, op.N*uint64(op.Width), memcopy.ProbeWrite)
+		return d.probeOne(op.Dst, op.N*uint64(op.Width), writing)
 	}
-	return nil
+	return parts.EachCopy(op, func(dst, src uintptr, n uint64) error {
+		if err := d.probeOne(dst, n, writing); err != nil {
+			return err
+		}
+		return d.probeOne(src, n, reading)
+	})
 }
 
-// probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.
-func (d *Driver) probePair(dst, src uintptr, n uint64) error {
-	if err := d.probeOne(dst, n, memcopy.ProbeWrite); err != nil {
-		return err
-	}
-	return d.probeOne(src, n, memcopy.ProbeRead)
-}
-
-func (d *Driver) probeOne(addr uintptr, n uint64, touch func(addr, n uintptr)) error {
+// probeOne touches n bytes at addr, if the driver cannot vouch for them.
+func (d *Driver) probeOne(addr uintptr, n uint64, a access) error {
 	if n == 0 {
 		return nil
 	}
 	s, err := d.resolve(addr, n, true)
 	if err == nil && s.kind == byHost {
-		touch(s.addr, uintptr(n))
+		return a.probe(s.addr, n)
 	}
 	return err
-}
-
-// indirect does a copy whose addresses are in device memory, as they are now: everything before it is over.
-func (d *Driver) indirect(op *driver.Op) error {
-	c := driver.Op{Kind: driver.OpCopy, N: op.N}
-	if op.Kind == driver.OpDesc {
-		desc, err := d.peek(op.Src, op.N)
-		if err != nil {
-			return err
-		}
-		l := op.Layout
-		c.N = uint64(binary.LittleEndian.Uint32(desc[l.Length:]))
-		c.Src = uintptr(binary.LittleEndian.Uint64(desc[l.Src:]))
-		c.Dst = uintptr(binary.LittleEndian.Uint64(desc[l.Dst:]))
-	} else {
-		src, err := d.peek(op.Src, 8)
-		if err != nil {
-			return err
-		}
-		dst, err := d.peek(op.Dst, 8)
-		if err != nil {
-			return err
-		}
-		c.Src = uintptr(binary.LittleEndian.Uint64(src[:]) + op.SrcPitch)
-		c.Dst = uintptr(binary.LittleEndian.Uint64(dst[:]) + op.DstPitch)
-	}
-	for _, addr := range [...]uintptr{c.Src, c.Dst} {
-		l := d.Locate(addr)
-		if l.Place != driver.OnDevice || l.Device != op.Device {
-			return fmt.Errorf("%w: %#x, read when the copy ran, is no memory of device %d", driver.ErrFault, addr, op.Device)
-		}
-	}
-	return d.carry(&c, false)
-}
-
-// peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
-func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
-	from, err := d.resolve(addr, n, false)
-	if err != nil {
-		return b, err
-	}
-	m := mover{d: d}
-	defer m.end(&err)
-	defer guarded(debug.SetPanicOnFault(true), &err)
-	if from.kind != onCard {
-		copy(b[:], bytesAt(from.addr, n))
-		return b, nil
-	}
-	l, err := m.on(from.card)
-	if err != nil {
-		return b, err
-	}
-	return b, l.read(b[:n], from.addr)
 }

@@ -6,11 +6,7 @@
 // and judges them, one moves. copy.cu is the source, ptx.sh makes copy.ptx from it.
 package kernels
 
-import (
-	_ "embed"
-
-	"ropeway/internal/driver"
-)
+import _ "embed"
 
 // PTX is the text of the kernels, for cuModuleLoadData. It needs a GPU of compute capability 7.0 and a driver of CUDA 11.0, or
 // later ones.
@@ -89,7 +85,7 @@ type Range struct{ Start, End uint64 }
 // Entry is a piece of a batch in the table: 48 bits of each address, and the length in what is left of the two words.
 type Entry struct{ To, From uint64 }
 
-// Pack makes an entry. Reachable must be true of both ends, and n below 4 GiB.
+// Pack makes an entry. Both ends are below 1<<48 (see [Window.Reachable]), and n is below 4 GiB.
 func Pack(dst, src uintptr, n uint64) Entry {
 	return Entry{uint64(dst) | n<<48, uint64(src) | n>>16<<48}
 }
@@ -98,11 +94,4 @@ func Pack(dst, src uintptr, n uint64) Entry {
 func (e Entry) Unpack() (dst, src uintptr, n uint64) {
 	const low = 1<<48 - 1
 	return uintptr(e.To & low), uintptr(e.From & low), e.To>>48 | e.From>>48<<16
-}
-
-// Reachable tells whether an entry can name both ends of a segment. Linux hands out higher addresses only to who asks for them;
-// such a segment goes to the copy engines.
-func Reachable(s driver.Segment) bool {
-	const top = 1 << 48
-	return s.N <= top && uint64(s.Dst) <= top-s.N && uint64(s.Src) <= top-s.N
 }

@@ -31,34 +31,6 @@ const (
 	line = 128 // later pieces of a segment begin at a multiple
 )
 
-// Engine tells whether a segment of n bytes is better copied by a copy engine than by the kernel: the engines move large
-// segments 3 to 8% faster, and leave the multiprocessors alone. batched says that the driver has cuMemcpyBatchAsync, which
-// takes less time for each segment than calls of cuMemcpyAsync.
-func Engine(d Direction, n uint64, batched bool) bool {
-	switch {
-	case d == OnDevice:
-		return n >= 64<<20
-	case !batched:
-		return n >= 4<<20
-	case d == ToDevice:
-		return n >= 512<<10
-	default:
-		return n >= 1<<20
-	}
-}
-
-// Few tells whether a batch has so few segments that calls of cuMemcpyAsync end sooner than a kernel.
-func Few(d Direction, segments int) bool {
-	switch d {
-	case ToDevice:
-		return segments <= 2
-	case FromDevice:
-		return segments <= 3
-	default:
-		return segments <= 1
-	}
-}
-
 // Plan says how the kernel's share of a batch runs.
 type Plan struct {
 	Blocks int    // at most
@@ -83,26 +55,92 @@ func New(d Direction, bytes uint64, sms, limit int) Plan {
 	return p
 }
 
-// Room is how many entries a batch has at most.
+// Room is how many entries a batch has at most. bytes is exact.
 func (p Plan) Room(segments int, bytes uint64) int { return 2*segments + int(bytes/p.Piece) }
 
-// Fill writes the entries of list into table, which has Room for them, and returns how many there are. Empty segments have none.
-func (p Plan) Fill(table []Entry, list []driver.Segment) int {
-	n, whole := 0, p.Piece
-	for i := range list {
-		s := &list[i]
-		if s.N-1 < whole { // neither empty nor to be cut
-			table[n] = Pack(s.Dst, s.Src, s.N)
-			n++
-			continue
-		}
-		n += p.cut(table[n:], *s)
-	}
-	return n
+// Window is a range of addresses that is known to be memory of one kind. The device sees it Delta higher.
+type Window struct {
+	Lo    uintptr
+	Size  uint64
+	Delta uintptr
 }
 
-// cut writes the entries of a segment that needs more than one.
-func (p Plan) cut(table []Entry, s driver.Segment) int {
+// Has tells whether the n bytes at addr are in the window.
+func (w *Window) Has(addr uintptr, n uint64) bool {
+	off := uint64(addr - w.Lo)
+	return off <= w.Size && n <= w.Size-off
+}
+
+// Reachable tells whether entries can name the device's addresses of the window. Linux hands out higher ones only to who asks for
+// them; copy engines do those.
+func (w *Window) Reachable() bool {
+	const top = 1 << 48
+	return w.Size <= top && uint64(w.Lo+w.Delta) <= top-w.Size
+}
+
+// apart tells whether w and o share no memory, as the device sees them.
+func (w *Window) apart(o *Window) bool {
+	a, b := uint64(w.Lo+w.Delta), uint64(o.Lo+o.Delta)
+	return a+w.Size <= b || b+o.Size <= a
+}
+
+// Everywhere is a window for segments that were looked at before.
+var Everywhere = Window{Size: 1 << 48}
+
+// Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It stops before the first segment that
+// is not inside both windows, overlaps itself or has large bytes or more, and returns how many entries it has written and how many
+// segments it has dealt with. Empty segments have no entries. This is most of what a batch costs the host; see pack.
+func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large uint64) (entries, segments int) {
+	short := min(p.Piece, large-1, to.Size, from.Size)
+	plain := to.Delta == 0 && from.Delta == 0 && to.apart(&from)
+	n := 0
+	for i := 0; i < len(list); i++ {
+		if plain {
+			k := pack(table[n:], list[i:], to.Lo, uintptr(to.Size-short), from.Lo, uintptr(from.Size-short), short)
+			n, i = n+k, i+k
+			if i == len(list) {
+				break
+			}
+		}
+		s := list[i]
+		inside := to.Has(s.Dst, s.N) && from.Has(s.Src, s.N)
+		s.Dst, s.Src = s.Dst+to.Delta, s.Src+from.Delta
+		switch {
+		case s.N == 0:
+		case s.N >= large || !inside || overlap(s.Dst, s.Src, s.N):
+			return n, i
+		case s.N <= p.Piece:
+			table[n] = Pack(s.Dst, s.Src, s.N)
+			n++
+		default:
+			n += p.Cut(table[n:], s)
+		}
+	}
+	return n, len(list)
+}
+
+// pack writes an entry for each segment, up to the first that does not have 1 to short bytes or begins more than toRoom behind to, or
+// fromRoom behind from, and returns how many. It is a function of its own so that all its variables are in
+// registers.
+//
+//go:noinline
+func pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRoom uintptr, short uint64) int {
+	table = table[:len(list)]
+	for i := range list {
+		s := &list[i]
+		if s.Dst-to > toRoom || s.Src-from > fromRoom || s.N-1 >= short {
+			return i
+		}
+		table[i] = Pack(s.Dst, s.Src, s.N)
+	}
+	return len(list)
+}
+
+// overlap tells whether the n bytes at a and at b share any.
+func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
+
+// Cut writes the entries of one segment and returns how many there are.
+func (p Plan) Cut(table []Entry, s driver.Segment) int {
 	n := 0
 	for ; s.N > 0; n++ {
 		size := s.N

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"testing"
@@ -26,7 +27,11 @@ func TestFillCoversSegments(t *testing.T) {
 		}
 		p := New(Direction(random.IntN(3)), bytes, h200, random.IntN(3)*7)
 		table := make([]Entry, p.Room(len(list), bytes))
-		table = table[:p.Fill(table, list)]
+		n, k := p.Fill(table, list, Everywhere, Everywhere, math.MaxUint64)
+		if k != len(list) {
+			t.Fatalf("%d of %d segments", k, len(list))
+		}
+		table = table[:n]
 		for _, s := range list {
 			for left := s; left.N > 0; {
 				if len(table) == 0 {
@@ -65,18 +70,20 @@ func TestPackKeepsEverything(t *testing.T) {
 
 func TestReachable(t *testing.T) {
 	for _, tt := range []struct {
-		s    driver.Segment
+		w    Window
 		want bool
 	}{
-		{driver.Segment{Dst: 4096, Src: 1<<48 - 16, N: 16}, true},
-		{driver.Segment{Dst: 4096, Src: 1<<48 - 16, N: 17}, false},
-		{driver.Segment{Dst: 1<<48 - 16, Src: 4096, N: 17}, false},
-		{driver.Segment{Dst: 1 << 50, Src: 4096, N: 1}, false},
-		{driver.Segment{Dst: ^uintptr(0), Src: 4096, N: 10}, false},
-		{driver.Segment{Dst: 0, Src: 0, N: ^uint64(0)}, false},
+		{Window{Lo: 4096, Size: 1<<48 - 4096}, true},
+		{Window{Lo: 4096, Size: 1<<48 - 4095}, false},
+		{Window{Lo: 1 << 50, Size: 1}, false},
+		{Window{Lo: 1 << 50, Size: 1, Delta: ^uintptr(0) - 1<<50 + 1}, true},
+		{Window{Lo: 4096, Size: 1, Delta: 1 << 50}, false},
+		{Window{Lo: ^uintptr(0), Size: 10}, false},
+		{Window{Size: ^uint64(0)}, false},
+		{Everywhere, true},
 	} {
-		if got := Reachable(tt.s); got != tt.want {
-			t.Errorf("%+v: %v, want %v", tt.s, got, tt.want)
+		if got := tt.w.Reachable(); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.w, got, tt.want)
 		}
 	}
 }
@@ -112,7 +119,7 @@ func TestPlan(t *testing.T) {
 			}
 			bytes := uint64(tt.segments) * tt.each
 			p := New(tt.d, bytes, tt.sms, tt.limit)
-			n := p.Fill(make([]Entry, p.Room(tt.segments, bytes)), list)
+			n, _ := p.Fill(make([]Entry, p.Room(tt.segments, bytes)), list, Everywhere, Everywhere, math.MaxUint64)
 			blocks, run := p.Launch(n)
 			if p.Piece != tt.piece || blocks != tt.blocks || run != tt.run {
 				t.Errorf("pieces of %d, %d entries, %d blocks, run %d; want pieces of %d, %d blocks, run %d",
@@ -138,30 +145,80 @@ func TestLaunchIsPossible(t *testing.T) {
 	}
 }
 
-func TestEngineAndFew(t *testing.T) {
+// Fill stops where somebody has to look: outside the windows, at what overlaps itself, at what is large; and it writes the
+// addresses that the device uses.
+func TestFillStops(t *testing.T) {
+	to, from := Window{Lo: 1000, Size: 5000, Delta: 1 << 30}, Window{Lo: 1 << 20, Size: 1 << 20}
+	p := New(ToDevice, 100, h200, 0)
 	for _, tt := range []struct {
-		d       Direction
-		n       uint64
-		batched bool
-		want    bool
+		name string
+		s    driver.Segment
+		stop bool
 	}{
-		{ToDevice, 512<<10 - 1, true, false},
-		{ToDevice, 512 << 10, true, true},
-		{FromDevice, 512 << 10, true, false},
-		{FromDevice, 1 << 20, true, true},
-		{FromDevice, 1 << 20, false, false},
-		{FromDevice, 4 << 20, false, true},
-		{OnDevice, 16 << 20, true, false},
-		{OnDevice, 64 << 20, false, true},
+		{"all of a window", driver.Segment{Dst: 1000, Src: 1 << 20, N: 5000}, false},
+		{"empty, anywhere", driver.Segment{Dst: 1, Src: 1}, false},
+		{"destination too low", driver.Segment{Dst: 999, Src: 1 << 20, N: 10}, true},
+		{"destination too long", driver.Segment{Dst: 5991, Src: 1 << 20, N: 10}, true},
+		{"source too low", driver.Segment{Dst: 1000, Src: 1<<20 - 1, N: 10}, true},
+		{"source too long", driver.Segment{Dst: 1000, Src: 2<<20 - 9, N: 10}, true},
+		{"past the end of memory", driver.Segment{Dst: ^uintptr(0), Src: 1 << 20, N: 10}, true},
+		{"longer than everything", driver.Segment{Dst: 1000, Src: 1 << 20, N: ^uint64(0)}, true},
+		{"large", driver.Segment{Dst: 1000, Src: 1 << 20, N: 5001}, true},
 	} {
-		if got := Engine(tt.d, tt.n, tt.batched); got != tt.want {
-			t.Errorf("direction %d, %d bytes, batched %v: engine %v", tt.d, tt.n, tt.batched, got)
+		table := make([]Entry, 10)
+		list := []driver.Segment{{Dst: 2000, Src: 1<<20 + 5, N: 7}, tt.s, {Dst: 3000, Src: 1<<20 + 6, N: 8}}
+		n, k := p.Fill(table, list, to, from, 5001)
+		if want := map[bool]int{false: 3, true: 1}[tt.stop]; k != want {
+			t.Errorf("%s: %d segments, want %d", tt.name, k, want)
+		}
+		if table[0] != Pack(2000+1<<30, 1<<20+5, 7) || !tt.stop && table[n-1] != Pack(3000+1<<30, 1<<20+6, 8) {
+			t.Errorf("%s: %v", tt.name, table[:n])
 		}
 	}
-	for d, most := range map[Direction]int{ToDevice: 2, FromDevice: 3, OnDevice: 1} {
-		if !Few(d, most) || Few(d, most+1) {
-			t.Errorf("direction %d: few are not up to %d segments", d, most)
+	same := Window{Size: 1 << 20}
+	for at, stop := range map[uintptr]bool{90: false, 91: true, 100: true, 109: true, 110: false} {
+		if _, k := p.Fill(make([]Entry, 10), []driver.Segment{{Dst: 100, Src: at, N: 10}}, same, same, 1<<20); (k == 0) != stop {
+			t.Errorf("10 bytes from %d to 100: overlap is %v", at, k == 0)
 		}
+	}
+}
+
+// What is chosen is what was fastest on an H200, with few segments and with many.
+func TestBest(t *testing.T) {
+	for _, tt := range []struct {
+		d               Direction
+		segments        int
+		each            uint64
+		kernel, batched bool
+		want            Way
+	}{
+		{ToDevice, 1, 64, true, true, ByLoop},
+		{ToDevice, 2, 4 << 10, true, true, ByLoop},
+		{ToDevice, 4, 4 << 10, true, true, ByKernel},
+		{ToDevice, 4096, 256 << 10, true, true, ByKernel},
+		{ToDevice, 2048, 512 << 10, true, true, ByBatch},
+		{ToDevice, 2048, 512 << 10, true, false, ByKernel},
+		{ToDevice, 1024, 1 << 20, true, false, ByKernel},
+		{ToDevice, 256, 4 << 20, true, false, ByLoop},
+		{ToDevice, 4096, 4 << 10, false, true, ByBatch},
+		{ToDevice, 4096, 4 << 10, false, false, ByLoop},
+		{FromDevice, 3, 4 << 10, true, true, ByLoop},
+		{FromDevice, 4, 4 << 10, true, true, ByKernel},
+		{FromDevice, 2048, 512 << 10, true, true, ByKernel},
+		{FromDevice, 1024, 1 << 20, true, true, ByBatch},
+		{OnDevice, 1, 4 << 10, true, true, ByLoop},
+		{OnDevice, 2, 4 << 10, true, true, ByKernel},
+		{OnDevice, 64, 16 << 20, true, true, ByKernel},
+		{OnDevice, 16, 64 << 20, true, true, ByLoop},
+	} {
+		s := Share{tt.segments, uint64(tt.segments) * tt.each}
+		if got := Best(tt.d, s, false, tt.kernel, tt.batched); got != tt.want {
+			t.Errorf("direction %d, %d x %d bytes, kernel %v, batch call %v: way %d, want %d", tt.d, tt.segments, tt.each, tt.kernel,
+				tt.batched, got, tt.want)
+		}
+	}
+	if Best(ToDevice, Share{1, 1 << 20}, true, true, true) != ByKernel || Best(ToDevice, Share{4, 64 << 20}, true, true, true) != ByBatch {
+		t.Error("beside a launch a few large segments should go along, and many megabytes to the engines")
 	}
 }
 
@@ -172,19 +229,21 @@ func TestFillAllocatesNothing(t *testing.T) {
 	}
 	p := New(OnDevice, 500_000, h200, 0)
 	table := make([]Entry, p.Room(len(list), 500_000))
-	if n := testing.AllocsPerRun(10, func() { p.Fill(table, list) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { p.Fill(table, list, Everywhere, Everywhere, math.MaxUint64) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
+// BenchmarkFill has 4096 segments a round.
 func BenchmarkFill(b *testing.B) {
 	list := make([]driver.Segment, 4096)
 	for i := range list {
-		list[i] = driver.Segment{Dst: uintptr(i) << 12, Src: uintptr(i) << 13, N: 4096}
+		list[i] = driver.Segment{Dst: uintptr(i) << 12, Src: 1<<30 + uintptr(i)<<13, N: 4096}
 	}
 	p := New(OnDevice, 4096*4096, h200, 0)
 	table := make([]Entry, p.Room(len(list), 4096*4096))
 	for b.Loop() {
-		p.Fill(table, list)
+		p.Fill(table, list, Window{Size: 1 << 30}, Window{Lo: 1 << 30, Size: 1 << 30}, math.MaxUint64)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/4096, "ns/segment")
 }

@@ -1,0 +1,124 @@
+package cuda
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// bed is a driver with all devices open and some memory.
+type bed struct {
+	*testing.T
+	d      *Driver
+	f      *fake // nil on a GPU
+	devs   []driver.Device
+	dev    []uintptr // bedBytes of each device
+	pinned uintptr   // bedBytes
+	sink   failures
+}
+
+const bedBytes = 64 << 10
+
+func newBed(t *testing.T, gpus int) *bed { return newBedOn(t, newFake(gpus), Options{}) }
+
+func newBedOn(t *testing.T, f *fake, o Options) *bed {
+	t.Helper()
+	f.careful = true
+	d, err := start(f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBedOf(t, d, f)
+}
+
+// newBedOf is a bed with a driver; f is nil on a GPU.
+func newBedOf(t *testing.T, d *Driver, f *fake) *bed {
+	t.Helper()
+	var err error
+	b := &bed{T: t, d: d, f: f, sink: make(failures, 1000)}
+	for i := range d.Devices() {
+		b.devs = append(b.devs, nil)
+		b.dev = append(b.dev, 0)
+		b.open(i)
+	}
+	if b.pinned, err = d.AllocHost(bedBytes); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, v := range b.devs {
+			if err := v.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if f != nil {
+			if err := f.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return b
+}
+
+// open opens device i, which is closed, and gives it memory.
+func (b *bed) open(i int) {
+	b.Helper()
+	var err error
+	if b.devs[i], err = b.d.Open(i); err != nil {
+		b.Fatal(err)
+	}
+	b.dev[i] = b.alloc(i, bedBytes)
+}
+
+func (b *bed) alloc(i int, n uint64) uintptr {
+	b.Helper()
+	addr, err := b.devs[i].Alloc(n, driver.PageNormal)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return addr
+}
+
+func (b *bed) queue(device int) *queue {
+	return b.devs[device].NewQueue(driver.QueueOptions{Sink: b.sink}).(*queue)
+}
+
+// write and read move bytes between Go's memory and the device.
+func (b *bed) write(to uintptr, data []byte) {
+	b.Helper()
+	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: to, Src: startOf(data), N: uint64(len(data))}); err != nil {
+		b.Fatal(err)
+	}
+	runtime.KeepAlive(data)
+}
+
+func (b *bed) read(from uintptr, n int) []byte {
+	b.Helper()
+	data := make([]byte, n)
+	if err := b.d.Run(driver.Op{Kind: driver.OpCopy, Dst: startOf(data), Src: from, N: uint64(n)}); err != nil {
+		b.Fatal(err)
+	}
+	return data
+}
+
+// sync waits for q, and fails if that takes for ever.
+func (b *bed) sync(q *queue) {
+	b.Helper()
+	if !q.Wait(time.Minute, nil) {
+		b.Fatal("the queue does not come to rest")
+	}
+}
+
+// quiet fails if a task has failed.
+func (b *bed) quiet() {
+	b.Helper()
+	select {
+	case f := <-b.sink:
+		b.Fatalf("task %d failed: %v", f.tag.Task, f.err)
+	default:
+	}
+}

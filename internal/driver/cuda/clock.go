@@ -1,0 +1,164 @@
+package cuda
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/driver/parts"
+)
+
+// A clock tells by the clock of flags when an event of a GPU happened, from the time the GPU itself says has gone by since a
+// base event. Two events are as far apart as the GPU says, within one part in thousands; how both clocks go together is found
+// out again and again, as long as somebody asks, and put right by letting this one run a little faster or slower, not by a
+// jump.
+type clock struct {
+	running atomic.Bool // there is a base
+
+	mu     sync.Mutex
+	stream uintptr    // guarded by mu; for the base alone
+	events [2]uintptr // guarded by mu; the base, and the next one
+	at     int64      // guarded by mu; when the base happened
+	tuned  int64      // guarded by mu; when that was found out; 0: never
+	next   int64      // guarded by mu; when it is to be found out again
+	rate   float64    // guarded by mu; nanoseconds of ours in one of the GPU's, behind the base
+	before float64    // guarded by mu; and before it
+	skew   float64    // guarded by mu; what the rate is above 1 in the long run
+}
+
+const (
+	tuneEvery  = int64(time.Second)      // a base is not used longer: the GPU gives milliseconds as 32 bits
+	tuneWait   = 2 * time.Millisecond    // a base that takes longer is no good
+	tuneLazily = 2 * int64(time.Second)  // bases that are farther apart are not compared
+	tuneTries  = 4                       // to find a moment in which the host is not held up
+	tuneGood   = 20 * time.Microsecond   // and a base that good needs no other try
+	tuneSlack  = int64(time.Millisecond) // an event that is off by more, before it was asked for or after it was seen, was then
+	mostSkew   = 1e-3
+)
+
+func (k *clock) runs() bool { return k.running.Load() }
+
+// startClock makes the card's clock go, where the GPU has one.
+func (c *card) startClock() {
+	k := &c.clock
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.running.Load() {
+		return
+	}
+	c.enter()
+	defer c.leave()
+	var r result
+	if k.stream == 0 {
+		if k.stream, r = c.stream(0); r != success {
+			k.stream = 0
+			return
+		}
+		for i := range k.events {
+			if k.events[i], r = c.event(true); r != success {
+				return
+			}
+		}
+	}
+	k.rate, k.before, k.skew, k.tuned = 1, 1, 0, 0
+	ok := k.tune(c, parts.Now())
+	if ok {
+		_, r = c.d.lib.elapsed(k.events[0], k.events[0])
+	}
+	k.running.Store(ok && r == success)
+}
+
+// stop forgets everything. Nobody uses the clock any more.
+func (k *clock) stop() {
+	k.running.Store(false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stream, k.events, k.at, k.tuned, k.next = 0, [2]uintptr{}, 0, 0, 0
+}
+
+// tune makes a new base, and compares it with the old one; false if that did not succeed. The card is entered, mu is held.
+func (k *clock) tune(c *card, now int64) bool {
+	lib, next := c.d.lib, k.events[1]
+	var middle int64
+	for try := 0; ; try++ {
+		asked := parts.Now()
+		if lib.record(next, k.stream) != success {
+			return false
+		}
+		seen, ok := poll(lib, next)
+		if !ok {
+			return false
+		}
+		middle = asked + (seen-asked)/2
+		if seen-asked <= int64(tuneGood) || try == tuneTries {
+			break
+		}
+	}
+	at, rate := middle, 1+k.skew
+	if k.tuned != 0 && now-k.tuned <= tuneLazily {
+		ms, r := lib.elapsed(k.events[0], next)
+		if r != success {
+			return false
+		}
+		at, rate = k.steer(middle, ms)
+	}
+	k.events[0], k.events[1] = next, k.events[0]
+	k.at, k.tuned, k.next, k.before, k.rate = at, now, now+tuneEvery, k.rate, rate
+	return true
+}
+
+// steer is when a new base happened, ms behind the old one, and the rate from there on. middle is when the host thinks it did:
+// half of the difference is made good until the next time, and what lasts ends up in the skew. mu is held.
+func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
+	at = k.at + int64(float64(ms)*1e6*k.rate)
+	off := bounded(float64(middle-at)/float64(tuneEvery), mostSkew)
+	k.skew = bounded(k.skew+off/4, mostSkew)
+	return at, 1 + k.skew + off/2
+}
+
+func bounded(v, most float64) float64 { return min(max(v, -most), most) }
+
+// poll looks at an event until it has happened, and tells when that was.
+func poll(lib api, event uintptr) (seen int64, ok bool) {
+	for begin := time.Now(); ; runtime.Gosched() {
+		switch r := lib.queryEvent(event); {
+		case r == success:
+			return parts.Now(), true
+		case r != notReady || time.Since(begin) > tuneWait:
+			return 0, false
+		}
+	}
+}
+
+// timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time asked.
+func (c *card) timeOf(event uintptr, asked int64) int64 {
+	seen := parts.Now()
+	k := &c.clock
+	if !k.runs() {
+		return seen
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c.enter()
+	defer c.leave()
+	if seen > k.next && !k.tune(c, seen) {
+		k.next = seen + tuneEvery/10
+	}
+	ms, r := c.d.lib.elapsed(k.events[0], event)
+	if r != success {
+		return seen
+	}
+	rate := k.rate
+	if ms < 0 {
+		rate = k.before
+	}
+	at := k.at + int64(float64(ms)*1e6*rate)
+	if at < asked-tuneSlack {
+		at = asked
+	}
+	if at > seen+tuneSlack {
+		at = seen
+	}
+	return max(at, 1)
+}

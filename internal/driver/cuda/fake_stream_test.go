@@ -1,0 +1,322 @@
+package cuda
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/driver/parts"
+	"ropeway/internal/memcopy"
+)
+
+// fakeStream is a stream: commands that a goroutine carries out. It is there while there are any.
+type fakeStream struct {
+	gpu      int // immutable
+	mu       sync.Mutex
+	changed  *sync.Cond            // on mu
+	commands parts.Ring[fakeOrder] // guarded by mu
+	working  bool                  // guarded by mu
+}
+
+// fakeOrder is one command.
+type fakeOrder struct {
+	kind     byte // 'c'opy, '2'-D, fill '1', fill '4', 'e'vent, 'w'ait, 'k'ernel
+	dst, src uintptr
+	n        uint64
+	value    uint32
+	copy     copy2D
+	event    *fakeEvent
+	number   uint64
+	kernel   func()
+}
+
+// fakeEvent is an event; each time it is recorded has a number.
+type fakeEvent struct {
+	gpu      int  // immutable
+	timed    bool // immutable
+	mu       sync.Mutex
+	changed  *sync.Cond // on mu
+	recorded uint64     // guarded by mu
+	happened uint64     // guarded by mu
+	at       time.Time  // guarded by mu; when it last did
+}
+
+func (e *fakeEvent) wait(number uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.happened < number {
+		e.changed.Wait()
+	}
+}
+
+func (s *fakeStream) put(o fakeOrder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands.Push(&o)
+	if !s.working {
+		s.working = true
+		go s.work()
+	}
+}
+
+func (s *fakeStream) work() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.commands.Len() > 0 {
+		var o fakeOrder
+		s.commands.Pop(&o)
+		s.mu.Unlock()
+		o.do()
+		s.mu.Lock()
+	}
+	s.working = false
+	s.changed.Broadcast()
+}
+
+func (s *fakeStream) wait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.working {
+		s.changed.Wait()
+	}
+}
+
+func (o *fakeOrder) do() {
+	switch o.kind {
+	case 'c':
+		memcopy.Copy(o.dst, o.src, uintptr(o.n))
+	case '2':
+		for i := range o.copy.height {
+			memcopy.Copy(o.copy.dst+uintptr(i*o.copy.dstPitch), o.copy.src+uintptr(i*o.copy.srcPitch), uintptr(o.copy.width))
+		}
+	case '1':
+		memcopy.Fill8(o.dst, byte(o.value), uintptr(o.n))
+	case '4':
+		memcopy.Fill32(o.dst, o.value, uintptr(o.n))
+	case 'e':
+		o.event.mu.Lock()
+		o.event.happened, o.event.at = o.number, time.Now()
+		o.event.changed.Broadcast()
+		o.event.mu.Unlock()
+	case 'w':
+		o.event.wait(o.number)
+	case 'k':
+		o.kernel()
+	}
+}
+
+// stream finds a stream; a handle that is not one is a bug of the driver.
+func (f *fake) stream(h uintptr) (*fakeStream, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, ok := f.streams[h]
+	if !ok {
+		panic(fmt.Sprintf("BUG: %d is no stream", h))
+	}
+	return s, f.gpu[s.gpu].broken
+}
+
+func (f *fake) event(h uintptr) (*fakeEvent, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e, ok := f.events[h]
+	if !ok {
+		panic(fmt.Sprintf("BUG: %d is no event", h))
+	}
+	return e, f.gpu[e.gpu].broken
+}
+
+func (f *fake) newStream(int) (uintptr, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gpu, r := f.here()
+	if r != success {
+		return 0, r
+	}
+	f.last++
+	s := &fakeStream{gpu: gpu}
+	s.changed = sync.NewCond(&s.mu)
+	f.streams[f.last] = s
+	return f.last, success
+}
+
+func (f *fake) destroyStream(h uintptr) result {
+	s, _ := f.stream(h)
+	s.wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.streams, h)
+	return success
+}
+
+func (f *fake) queryStream(h uintptr) result {
+	s, r := f.stream(h)
+	if r != success {
+		return r
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.working {
+		return notReady
+	}
+	return success
+}
+
+func (f *fake) newEvent(timed bool) (uintptr, result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gpu, r := f.here()
+	if r != success {
+		return 0, r
+	}
+	f.last++
+	e := &fakeEvent{gpu: gpu, timed: timed}
+	e.changed = sync.NewCond(&e.mu)
+	f.events[f.last] = e
+	return f.last, success
+}
+
+func (f *fake) destroyEvent(h uintptr) result {
+	f.event(h)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.events, h)
+	return success
+}
+
+func (f *fake) record(event, stream uintptr) result {
+	e, _ := f.event(event)
+	s, r := f.stream(stream)
+	if r != success {
+		return r
+	}
+	if s.gpu != e.gpu {
+		panic("BUG: an event is recorded on a stream of another context")
+	}
+	e.mu.Lock()
+	e.recorded++
+	n := e.recorded
+	e.mu.Unlock()
+	s.put(fakeOrder{kind: 'e', event: e, number: n})
+	return success
+}
+
+func (f *fake) waitEvent(stream, event uintptr) result {
+	e, _ := f.event(event)
+	s, r := f.stream(stream)
+	if r != success {
+		return r
+	}
+	e.mu.Lock()
+	n := e.recorded
+	e.mu.Unlock()
+	s.put(fakeOrder{kind: 'w', event: e, number: n})
+	return success
+}
+
+func (f *fake) queryEvent(h uintptr) result {
+	e, r := f.event(h)
+	if r != success {
+		return r
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.happened < e.recorded {
+		return notReady
+	}
+	return success
+}
+
+func (f *fake) syncEvent(h uintptr) result {
+	e, r := f.event(h)
+	if r != success {
+		return r
+	}
+	e.mu.Lock()
+	n := e.recorded
+	e.mu.Unlock()
+	e.wait(n)
+	return success
+}
+
+func (f *fake) elapsed(from, to uintptr) (float32, result) {
+	if f.noClock {
+		return 0, notSupported
+	}
+	var at [2]time.Time
+	var gpu int
+	for i, h := range [...]uintptr{from, to} {
+		e, r := f.event(h)
+		if r != success {
+			return 0, r
+		}
+		e.mu.Lock()
+		gpu, at[i] = e.gpu, e.at
+		pending := e.happened < e.recorded
+		e.mu.Unlock()
+		if !e.timed || at[i].IsZero() {
+			return 0, 400
+		}
+		if pending {
+			return 0, notReady
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return float32(at[1].Sub(at[0]).Seconds() * 1e3 * (1 + f.gpu[gpu].ahead)), success
+}
+
+func (f *fake) put(stream uintptr, o fakeOrder) result {
+	s, r := f.stream(stream)
+	f.mu.Lock()
+	if here, _ := f.here(); here != s.gpu {
+		panic("BUG: the context is not that of the stream")
+	}
+	f.mu.Unlock()
+	if r == success {
+		s.put(o)
+	}
+	return r
+}
+
+// copyAsync takes a copy whichever context is current, but not without one.
+func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+	if overlap(dst, src, n) {
+		panic("BUG: a copy that overlaps was given to CUDA")
+	}
+	f.mu.Lock()
+	current := f.threads[unix.Gettid()]
+	gone := current > 0 && f.gpu[current-1].users == 0
+	f.mu.Unlock()
+	if current == 0 {
+		return invalidContext
+	}
+	if gone {
+		return contextDestroyed
+	}
+	s, r := f.stream(stream)
+	if r == success {
+		s.put(fakeOrder{kind: 'c', dst: dst, src: src, n: n})
+	}
+	return r
+}
+
+func (f *fake) copy2DAsync(c *copy2D, stream uintptr) result {
+	if c.width > c.dstPitch || c.width > c.srcPitch {
+		return 1
+	}
+	return f.put(stream, fakeOrder{kind: '2', copy: *c})
+}
+
+func (f *fake) fill8(dst uintptr, value byte, n uint64, stream uintptr) result {
+	return f.put(stream, fakeOrder{kind: '1', dst: dst, value: uint32(value), n: n})
+}
+
+func (f *fake) fill32(dst uintptr, value uint32, n uint64, stream uintptr) result {
+	if dst%4 != 0 {
+		return 1
+	}
+	return f.put(stream, fakeOrder{kind: '4', dst: dst, value: value, n: n})
+}

@@ -1,0 +1,306 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/parts"
+	"ropeway/internal/ranges"
+)
+
+// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and judges them by a
+// table of the memory there is, the other moves. Nobody waits for them; what was found is told when the stream has come by.
+// The host does the rest: where the GPU has no kernels, where addresses have to be translated, and for a queue behind
+// whose failures nothing may run.
+
+// readers are the kernels, as a card has them.
+type readers struct {
+	descriptor, offset, move uintptr
+	blocks                   int // of move
+}
+
+// judged is a copy on a stream that the device judges.
+type judged struct {
+	report uintptr // pinned word that gets the status
+	live   *liveTable
+}
+
+// liveTable is the device memory of a card at one time, in pinned memory: a word with the address of what follows, the number
+// of ranges, and the ranges. It does not change while a kernel may read it.
+type liveTable struct {
+	of      ranges.Snapshot[*block] // what it was made from
+	aliases bool                    // there are addresses of registered memory, which only the host can translate; then it is not filled
+	addr    uintptr                 // 0 for a table of no use
+	room    int                     // ranges
+	users   int                     // guarded by card.mu; copies that are judged by it
+}
+
+// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, mu is held.
+func (q *queue) read(op *driver.Op) *judged {
+	c := q.v.card
+	if int(op.Device) != c.number || q.strict != nil && q.strict.StopsOnFailure() {
+		return nil
+	}
+	k := c.readers()
+	if k == nil {
+		return nil
+	}
+	c.d.gone.RLock() // memory that goes from here on waits for the stream
+	defer c.d.gone.RUnlock()
+	if op.Kind == driver.OpDesc && !c.readable(op.Src, op.N) || op.Kind == driver.OpOffset && !(c.readable(op.Src, 8) && c.readable(op.Dst, 8)) {
+		return nil
+	}
+	if q.found == 0 {
+		if q.found = c.foundFor(q.stream); q.found == 0 {
+			return nil
+		}
+	}
+	r := c.startJudged()
+	if r == nil {
+		return nil
+	}
+	var buf [64]byte
+	kernel, params := k.descriptor, buf[:0]
+	word := func(v uint64) { params = binary.LittleEndian.AppendUint64(params, v) }
+	if op.Kind == driver.OpDesc {
+		l := op.Layout
+		word(uint64(op.Src))
+		word(uint64(l.Length) | uint64(l.Src)<<32)
+		word(uint64(l.Dst))
+	} else {
+		kernel = k.offset
+		word(uint64(op.Dst))
+		word(uint64(op.Src))
+		word(op.DstPitch)
+		word(op.SrcPitch)
+		word(op.N)
+	}
+	word(uint64(r.live.addr))
+	word(uint64(q.found))
+	word(uint64(r.report))
+	if c.d.lib.launch(kernel, 1, kernels.ReadThreads, params, q.stream) != success {
+		c.endJudged(r, nil) //nolint:errcheck // nothing was read
+		return nil
+	}
+	params = params[:0]
+	word(uint64(q.found))
+	if c.d.lib.launch(k.move, k.blocks, kernels.Threads, params, q.stream) != success {
+		return nil // the first kernel goes on using r, which is therefore left alone
+	}
+	return r
+}
+
+// readable tells whether a kernel of c can read what is at addr: n bytes of a descriptor (all of it), or of a cell.
+func (c *card) readable(addr uintptr, n uint64) bool {
+	s, err := c.d.resolve(addr, n, false)
+	return err == nil && s.addr == addr && (s.kind == pinned || s.kind == onCard && s.card == int32(c.number))
+}
+
+// readers finds the kernels when they are first needed; nil if the GPU cannot run them. The card is entered.
+func (c *card) readers() *readers {
+	p := c.kernels()
+	if p == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reads != nil || c.noReads {
+		return c.reads
+	}
+	c.noReads = true
+	k := &readers{blocks: kernels.MoveBlocks(p.multiprocessors)}
+	if most := c.limit(kernels.OnDevice); most > 0 {
+		k.blocks = min(k.blocks, most)
+	}
+	for name, at := range map[string]*uintptr{kernels.Descriptor: &k.descriptor, kernels.Offset: &k.offset, kernels.Move: &k.move} {
+		var r result
+		if *at, r = c.d.lib.kernel(p.module, name); r != success {
+			c.d.warn("descriptor copies are slow: " + failed(c.d.lib, "cuModuleGetFunction", r).Error())
+			return nil
+		}
+	}
+	c.reads = k
+	return k
+}
+
+// Small pieces of memory are cut from blocks, which stay until the card stops.
+const (
+	wordBlock  = 4 << 10
+	foundBlock = 64 << 10
+	foundBytes = 32
+)
+
+// foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to be had.
+// The card is entered.
+func (c *card) foundFor(stream uintptr) uintptr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, ok := c.founds[stream]; ok {
+		return at
+	}
+	if len(c.spareFounds) == 0 {
+		block, r := c.d.lib.alloc(foundBlock)
+		if r != success {
+			return 0
+		}
+		c.deviceBlocks = append(c.deviceBlocks, block)
+		for at := uintptr(0); at < foundBlock; at += foundBytes {
+			c.spareFounds = append(c.spareFounds, block+at)
+		}
+	}
+	last := len(c.spareFounds) - 1
+	at := c.spareFounds[last]
+	c.spareFounds = c.spareFounds[:last]
+	if c.founds == nil {
+		c.founds = map[uintptr]uintptr{}
+	}
+	c.founds[stream] = at
+	return at
+}
+
+// startJudged takes a word for the report and the table to judge by; nil if there is none. The card is entered, Driver.gone is
+// held for reading: memory comes meanwhile, but does not go.
+func (c *card) startJudged() *judged {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.freshLive()
+	if live.addr == 0 {
+		return nil
+	}
+	if len(c.words) == 0 {
+		block, r := c.d.lib.allocHost(wordBlock)
+		if r != success {
+			return nil
+		}
+		c.hostBlocks = append(c.hostBlocks, block)
+		for at := uintptr(0); at < wordBlock; at += 4 {
+			c.words = append(c.words, block+at)
+		}
+	}
+	last := len(c.words) - 1
+	r := &judged{report: c.words[last], live: live}
+	c.words = c.words[:last]
+	live.users++
+	wordAt(r.report).Store(uint32(kernels.Good))
+	return r
+}
+
+// endJudged is how a copy went that the device judges, err or what the device reports, once its kernels have run.
+func (c *card) endJudged(r *judged, err error) error {
+	status := kernels.Status(wordAt(r.report).Load())
+	c.mu.Lock()
+	c.words = append(c.words, r.report)
+	r.live.users--
+	c.spareLive(r.live)
+	c.mu.Unlock()
+	if err != nil || status == kernels.Good {
+		return err
+	}
+	end := "source"
+	if status == kernels.BadDestination {
+		end = "destination"
+	}
+	return fmt.Errorf("%w: the %s of a copy, read when it ran, is not inside live memory of device %d", driver.ErrFault, end, c.number)
+}
+
+// freshLive is the table of the memory there is now. c.mu is held, the card is entered.
+func (c *card) freshLive() *liveTable {
+	of := c.d.own.Snapshot()
+	if c.live != nil && c.live.of == of {
+		return c.live
+	}
+	count, aliases := 0, false
+	for s := range of.All() {
+		if s.Of.device == int32(c.number) {
+			switch s.Of.kind {
+			case deviceBlock:
+				count++
+			case aliasBlock:
+				aliases = true
+			}
+		}
+	}
+	t := &liveTable{of: of, aliases: aliases}
+	if !aliases {
+		t = c.roomFor(count)
+		t.of = of
+	}
+	old := c.live
+	c.live = t
+	if old != nil {
+		c.spareLive(old)
+	}
+	if t.addr == 0 {
+		return t
+	}
+	list := rangesAt(t.addr+16, t.room)[:0]
+	for s := range of.All() {
+		if s.Of.kind == deviceBlock && s.Of.device == int32(c.number) {
+			list = append(list, kernels.Range{Start: uint64(s.Start), End: uint64(s.Start) + s.Of.size})
+		}
+	}
+	head := bytesAt(t.addr, 16)
+	binary.LittleEndian.PutUint64(head, uint64(t.addr)+8)
+	binary.LittleEndian.PutUint64(head[8:], uint64(count))
+	return t
+}
+
+// roomFor is a table for so many ranges that no kernel reads; without memory if there is none. c.mu is held.
+func (c *card) roomFor(count int) *liveTable {
+	for i, t := range c.spareLives {
+		if t.room >= count {
+			c.spareLives = append(c.spareLives[:i], c.spareLives[i+1:]...)
+			return t
+		}
+	}
+	t := &liveTable{room: 255}
+	for t.room < count {
+		t.room = 2*t.room + 1
+	}
+	addr, r := c.d.lib.allocHost(uint64(t.room+1) * rangeBytes)
+	if r != success {
+		return t
+	}
+	c.hostBlocks = append(c.hostBlocks, addr)
+	t.addr = addr
+	return t
+}
+
+// spareLive lets a table be written anew that is not the current one and not read any more. c.mu is held.
+func (c *card) spareLive(t *liveTable) {
+	if t != c.live && t.users == 0 && t.addr != 0 {
+		c.spareLives = append(c.spareLives, t)
+	}
+}
+
+// indirect does such a copy on the host, as the addresses are now: everything before it is over.
+func (d *Driver) indirect(op *driver.Op) error {
+	c, err := parts.Indirect(op, d, d.peek)
+	if err != nil {
+		return err
+	}
+	return d.carry(&c, false)
+}
+
+// peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.
+func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
+	from, err := d.resolve(addr, n, false)
+	if err != nil {
+		return b, err
+	}
+	m := mover{d: d}
+	defer m.end(&err)
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	if from.kind != onCard {
+		copy(b[:], bytesAt(from.addr, n))
+		return b, nil
+	}
+	l, err := m.on(from.card)
+	if err != nil {
+		return b, err
+	}
+	return b, l.read(b[:n], from.addr)
+}

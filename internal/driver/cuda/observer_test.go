@@ -1,0 +1,92 @@
+package cuda
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// watcher is an observer with a clock of its own.
+type watcher struct {
+	start time.Time
+	mu    sync.Mutex
+	ran   []ranTask // guarded by mu
+}
+
+type ranTask struct {
+	task         uint32
+	began, ended int64
+	err          error
+}
+
+func (w *watcher) Now() int64 { return 1e15 + int64(time.Since(w.start)) }
+
+func (w *watcher) Ran(tag driver.Tag, began, ended int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ran = append(w.ran, ranTask{tag.Task, began, ended, err})
+}
+
+// TestObserver proves that an observer is told of each task once, in order, before the Sink and Done are, when it ran, by its
+// own clock, and how it went: on the stream, on the host, failed and dropped.
+func TestObserver(t *testing.T) {
+	b := newBed(t, 1)
+	w := &watcher{start: time.Now()}
+	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: w})
+	submitted := w.Now()
+	meta := b.alloc(0, 64)
+	b.write(meta, descriptor(b.dev[0], 12345, 10))
+	var late atomic.Int32
+	ops := []driver.Op{
+		{Kind: driver.OpPost, Fn: func() {}},
+		{Kind: driver.OpCopy, Dst: b.dev[0], Src: b.pinned, N: 1000},
+		{Kind: driver.OpFill, Dst: b.dev[0], N: 10, Width: 1},
+		batchOf(b.dev[0], b.pinned),
+		{Kind: driver.OpCall, Fn: func() {}},
+		descCopy(meta, 0),
+		{Kind: driver.OpSet, Flag: b.d.NewFlag()},
+		{Kind: driver.OpAwait, Flag: b.d.NewFlag(), Timeout: time.Millisecond},
+		{Kind: driver.OpAwait, Flag: b.d.NewFlag()},
+		{Kind: driver.OpCopy, Dst: b.dev[0], Src: b.pinned, N: 1000},
+	}
+	for i, op := range ops {
+		op.Tag.Task = uint32(i)
+		op.Done = func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if len(w.ran) == 0 || w.ran[len(w.ran)-1].task != op.Tag.Task {
+				late.Add(1)
+			}
+		}
+		if op.Kind == driver.OpCopy {
+			q.Copy(op.Dst, op.Src, op.N, op.Tag)
+		} else {
+			q.Submit(op)
+		}
+	}
+	for !q.Stalled() || len(b.sink) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	q.Drop()
+	if !q.Wait(time.Minute, nil) {
+		t.Fatal("does not end")
+	}
+	want := map[int]error{5: driver.ErrFault, 7: driver.ErrTimeout, 8: driver.ErrAborted, 9: driver.ErrAborted}
+	if len(w.ran) != len(ops) || late.Load() != 0 {
+		t.Fatalf("%d of %d tasks are told of, %d of them after Done", len(w.ran), len(ops), late.Load())
+	}
+	last := submitted
+	for i, r := range w.ran {
+		if r.task != uint32(i) || !errors.Is(r.err, want[i]) || (r.err == nil) != (want[i] == nil) {
+			t.Errorf("task %d is told as %d with %v", i, r.task, r.err)
+		}
+		if r.began != 0 && r.began < submitted-tuneSlack || r.ended < r.began || r.ended < last-tuneSlack || r.ended > w.Now()+tuneSlack {
+			t.Errorf("task %d ran from %d to %d, the one before until %d", i, r.began-submitted, r.ended-submitted, last-submitted)
+		}
+		last = r.ended
+	}
+}

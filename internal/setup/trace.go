@@ -1,0 +1,21 @@
+package setup
+
+import (
+	"os"
+
+	"ropeway/internal/observe"
+	"ropeway/internal/recorder"
+)
+
+// record begins to record the process, if somebody wants it. That it cannot is no reason not to run.
+func (s Settings) record(driver string, say func(string)) observe.Observer {
+	if s.Trace == "" {
+		return nil
+	}
+	r, err := recorder.Open(recorder.Options{Dir: s.Trace, Driver: driver, Program: os.Args, Checked: s.Check != nil})
+	if err != nil {
+		say(EnvTrace + ": nothing is recorded: " + err.Error())
+		return nil
+	}
+	return r
+}
