@@ -19,6 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -171,6 +172,19 @@ static void find_core(struct found *f)
 		find_checker(f);
 }
 
+/* The software device is all Go, in which no thread can be cancelled. Another driver calls its vendor's library on the program's
+ * own threads, where one that is cancelled would leave locks behind, and Go's stack in the middle. */
+static ropeway_door cancellable; /* immutable after loading */
+
+static uint64_t uncancelled(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	int before;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	uint64_t result = cancellable(function, thread, slots);
+	pthread_setcancelstate(before, NULL);
+	return result;
+}
+
 /* Takes the core into use, or the reason not to. Runs once, with `loading` held. */
 static ropeway_door take_core(const struct found *f)
 {
@@ -182,7 +196,12 @@ static ropeway_door take_core(const struct found *f)
 	atexit(quiet);
 	at_quick_exit(quiet);
 	forked = f->forked;
-	return ropeway_ordered(f->attach ? f->attach(f->door) : f->door, f->order);
+	ropeway_door in = ropeway_ordered(f->attach ? f->attach(f->door) : f->door, f->order);
+	const char *driver = getenv("ROPEWAY_DRIVER");
+	if (!driver || !*driver || !strcasecmp(driver, "soft"))
+		return in;
+	cancellable = in;
+	return uncancelled;
 }
 
 static ropeway_door way_in(void)

@@ -1,11 +1,14 @@
 // Package capitest proves libascendcl.so: it builds the toolkit as users do, compiles C and C++ programs against it, and
-// runs them.
+// runs them. ROPEWAY_TEST_TOOLKIT names a toolkit that is there already, for machines without Go, and ROPEWAY_TEST_DRIVER the
+// driver that the programs use.
 package capitest
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +33,10 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := leaveOut(); err != nil {
+		log.Fatal(err)
+	}
 	code := m.Run()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
@@ -40,8 +47,15 @@ func TestMain(m *testing.M) {
 // toolkit is the directory of a toolkit made by make dist; all tests share it.
 func toolkit(t *testing.T) string {
 	t.Helper()
-	testenv.Need(t, "make")
 	testenv.Need(t, "gcc")
+	if given := os.Getenv("ROPEWAY_TEST_TOOLKIT"); given != "" {
+		dir, err := filepath.Abs(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	testenv.Need(t, "make")
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "ropeway-toolkit"); built.err != nil {
 			return
@@ -108,13 +122,16 @@ func run(t *testing.T, env []string, program string, args ...string) result {
 	return r
 }
 
-// cleanEnv is the environment without the variables that ropeway reads.
+// cleanEnv is the environment without the variables that ropeway reads, but for the driver that is to be used.
 func cleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "ROPEWAY_") && !strings.HasPrefix(v, "ASCEND_") {
 			env = append(env, v)
 		}
+	}
+	if testDriver != "" {
+		env = append(env, "ROPEWAY_DRIVER="+testDriver, "ROPEWAY_DEVICES=8") // as many as without it
 	}
 	return env
 }

@@ -177,18 +177,20 @@ func TestToItself(t *testing.T) {
 		{"310", "EP", host, dflt, abi.Success}, {"310", "EP", unreg, h2d, abi.Success},
 		{"310B", "RC", dev, h2d, abi.Success}, {"310B", "RC", unreg, h2d, abi.Success}, {"310B", "RC", unreg, d2d, abi.Success},
 	} {
-		e := newEnv(t, machine{product: tt.product, form: tt.form})
-		p := e.memory(tt.w, 64)
-		e.write(p, noise(64, 1))
-		e.faults.FailAll(faulty.Task, errors.New("something was queued"))
-		e.faults.FailAll(faulty.Run, errors.New("something was copied"))
-		s := e.foreign() // not looked at
-		if err := e.th.MemcpyAsync(p, 64, p, 64, tt.kind, s); codeOf(err) != tt.want {
-			t.Errorf("%s %s, %s, %v: got %v, want %d", tt.product, tt.form, tt.w, tt.kind, err, tt.want)
-		}
-		e.faults.Heal()
-		e.ok(e.th.SynchronizeStream(s))
-		e.holds(p, noise(64, 1))
+		t.Run(fmt.Sprintf("%s/%s/%s/%v", tt.product, tt.form, tt.w, tt.kind), func(t *testing.T) {
+			e := newEnv(t, machine{product: tt.product, form: tt.form})
+			p := e.memory(tt.w, 64)
+			e.write(p, noise(64, 1))
+			e.faults.FailAll(faulty.Task, errors.New("something was queued"))
+			e.faults.FailAll(faulty.Run, errors.New("something was copied"))
+			s := e.foreign() // not looked at
+			if err := e.th.MemcpyAsync(p, 64, p, 64, tt.kind, s); codeOf(err) != tt.want {
+				t.Errorf("got %v, want %d", err, tt.want)
+			}
+			e.faults.Heal()
+			e.ok(e.th.SynchronizeStream(s))
+			e.holds(p, noise(64, 1))
+		})
 	}
 }
 

@@ -28,18 +28,14 @@ func memAvailable() (kib uint64) {
 	return 0
 }
 
-// large is an env with one device of 6 GiB.
+// large is an env with one device of at least 6 GiB.
 func large(t *testing.T) *env {
 	t.Helper()
 	p, err := product.Find("A2", "EP")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := soft.New(soft.Options{Devices: 1, Memory: 6 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &env{T: t, faults: faulty.Wrap(d)}
+	e := &env{T: t, faults: faulty.Wrap(openDriver(t, soft.Options{Devices: 1, Memory: 6 << 30}))}
 	e.rt = core.New(core.Options{Driver: e.faults, Product: p})
 	t.Cleanup(func() {
 		if err := e.rt.Close(); err != nil {

@@ -88,27 +88,29 @@ func TestEveryProduct(t *testing.T) {
 			forms = append(forms, "RC")
 		}
 		for _, form := range forms {
-			e := newEnv(t, machine{product: name, form: form})
-			for _, f := range family {
-				t.Run(name+"/"+form+"/"+f.name, func(t *testing.T) {
-					e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
-					a := upload(e)
-					err := f.does(e, a)
-					if f.have != nil && !slices.Contains(f.have, name) || form == "RC" && !f.inRC {
-						e.want(err, abi.ErrRTFeatureNotSupport)
+			t.Run(name+"/"+form, func(t *testing.T) {
+				e := newEnv(t, machine{product: name, form: form})
+				for _, f := range family {
+					t.Run(f.name, func(t *testing.T) {
+						e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
+						a := upload(e)
+						err := f.does(e, a)
+						if f.have != nil && !slices.Contains(f.have, name) || form == "RC" && !f.inRC {
+							e.want(err, abi.ErrRTFeatureNotSupport)
+							e.ok(e.th.SynchronizeStream(a.stream))
+							a.isOld(e)
+							return
+						}
+						e.ok(err)
 						e.ok(e.th.SynchronizeStream(a.stream))
-						a.isOld(e)
-						return
-					}
-					e.ok(err)
-					e.ok(e.th.SynchronizeStream(a.stream))
-					if f.fill != nil {
-						e.holds(a.dst, f.fill)
-					} else {
-						a.arrived(e)
-					}
-				})
-			}
+						if f.fill != nil {
+							e.holds(a.dst, f.fill)
+						} else {
+							a.arrived(e)
+						}
+					})
+				}
+			})
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"ropeway/internal/product"
 )
 
-// env is a runtime of its own, on four small software devices, with a thread th that has device 0 set.
+// env is a runtime of its own, on four small software devices or on GPUs, with a thread th that has device 0 set.
 type env struct {
 	*testing.T
 	rt     *core.Runtime
@@ -56,8 +56,17 @@ func notLate(t *testing.T) {
 	}
 }
 
-// newEnv makes an env that is closed when the test ends.
+// newEnv makes an env that is closed when the test ends; where GPUs cannot be that machine, the test is skipped.
 func newEnv(t *testing.T, m machine) *env {
+	t.Helper()
+	onlySoft(t)
+	if onGPU && m.form == "RC" {
+		t.Skip("not on a GPU: in form RC host and device share their memory, and a GPU has its own")
+	}
+	return makeEnv(t, m)
+}
+
+func makeEnv(t *testing.T, m machine) *env {
 	t.Helper()
 	p, err := product.Find(m.product, m.form)
 	if err != nil {
@@ -66,11 +75,11 @@ func newEnv(t *testing.T, m machine) *env {
 	if m.devices == 0 {
 		m.devices = 4
 	}
-	d, err := soft.New(soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked})
-	if err != nil {
-		t.Fatal(err)
+	open := openDriver
+	if p.RC {
+		open = openSoft
 	}
-	e := &env{T: t, faults: faulty.Wrap(d)}
+	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked}))}
 	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
@@ -89,8 +98,8 @@ func newEnv(t *testing.T, m machine) *env {
 	return e
 }
 
-// on is another env: the same test on another machine.
-func (e *env) on(m machine) *env { e.Helper(); return newEnv(e.T, m) }
+// on is another env: the same test on another machine. Beside GPUs, what is said of form RC is proven on software devices.
+func (e *env) on(m machine) *env { e.Helper(); return makeEnv(e.T, m) }
 
 // bare is another env whose thread has no context.
 func (e *env) bare() *env { e.Helper(); return e.on(machine{bare: true}) }

@@ -172,8 +172,8 @@ func (e *env) hbmAddsUp() {
 		}
 		if name != "910" {
 			for _, attr := range []abi.MemAttr{10, 11, 14, 17} {
-				if f, n := e.memInfo(attr); f != 0 || n != 0 {
-					e.Errorf("%s: %v: %d of %d, but the device is smaller than such a page", name, attr, f, n)
+				if f, n := e.memInfo(attr); f > n || n > total || n%(1<<30) != 0 {
+					e.Errorf("%s: %v: %d of %d, which are no pages of 1 GiB of a device of %d", name, attr, f, n, total)
 				}
 			}
 		}

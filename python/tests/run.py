@@ -3,7 +3,7 @@
 
 They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with the extension and
 over ctypes, with NumPy, where it has it, and without. --quick: the newest with both, the others with the extension only, and
-the tests of SLOW in one run only.
+the tests of SLOW in one run only. --driver: on another driver than the software device, without the tests of ONLY_SOFT.
 
 One line for each run, and all the output of those that fail. In CI, where CI is set, one run must have had the extension and
 NumPy; that run also fails if it misses a tool.
@@ -25,6 +25,13 @@ from typing import NamedTuple, Tuple
 
 OLDEST = (3, 9)  # that the package supports
 SLOW = ("test_examples", "test_page", "test_wheel")  # they prove little more on another Python
+ONLY_SOFT = {
+    "test_check": "the checker watches pages of the software device",
+    "test_check_frames": "the checker watches pages of the software device",
+    "test_check_pytest": "the checker watches pages of the software device",
+    "test_wheel": "it builds a wheel and uses hardly a device",
+    "test_page": "it does what test_examples does, and the checker's part",
+}
 HANG = 900  # seconds after which a run hangs
 TESTS = os.path.dirname(os.path.abspath(__file__))
 ASK = """import importlib.util, json, sys
@@ -134,6 +141,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the tests of the Python package.")
     parser.add_argument("--toolkit", required=True, help="what 'make dist' wrote")
     parser.add_argument("--quick", action="store_true", help="fewer combinations")
+    parser.add_argument("--driver", help="on which the tests run (default: the software device)")
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (default 4: they wait a lot)")
     given = parser.parse_args()
     toolkit = os.path.abspath(given.toolkit)
@@ -152,6 +160,11 @@ def main():
         with open(os.path.join(hidden, "numpy.py"), "w") as file:
             file.write("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
         modules = sorted(name[:-3] for name in os.listdir(TESTS) if re.fullmatch(r"test_\w+\.py", name))
+        if given.driver:
+            os.environ.update(ROPEWAY_DRIVER=given.driver, ROPEWAY_DEVICES="8")  # as many as without it
+            modules = [name for name in modules if name not in ONLY_SOFT]
+            for name, why in ONLY_SOFT.items():
+                print(f"left out {name}: {why}", flush=True)
         most = [name for name in modules if name not in SLOW or not given.quick]
         futures = [pool.submit(perform, run, most if i else modules, toolkit, hidden) for i, run in enumerate(runs)]
         for run, future in zip(runs, futures):

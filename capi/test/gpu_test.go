@@ -1,0 +1,46 @@
+package capitest
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+)
+
+// testDriver is the driver that programs use, "" for the software device.
+var testDriver = os.Getenv("ROPEWAY_TEST_DRIVER")
+
+// Reasons not to run a test on another driver than the software device.
+const (
+	noDevice = "it proves headers, files or scripts of the toolkit, and none of them depends on the driver"
+	needsGo  = "it makes the toolkit, which needs Go"
+	checker  = "the checker watches pages of the software device"
+	tools    = "sanitizers and valgrind know the memory of the C library, not that of a GPU's driver"
+	limited  = "it limits what the software device takes; a GPU has the memory it has"
+)
+
+// onlySoft are the tests, as patterns of -test.skip, that run on the software device only, and why.
+var onlySoft = map[string]string{
+	"^TestCheck":  checker,
+	"^TestHeader": noDevice, "^TestSetEnv": noDevice, "^TestSymbols$": noDevice, "^TestCoreMissing$": noDevice, "^TestFake$": noDevice,
+	"^TestPageCI$": noDevice, "^TestPageMissing$": noDevice, "^TestPkgConfig$": noDevice,
+	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo, "^TestArm64$": needsGo,
+	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
+	"^TestOnImitation$":        "it needs no GPU",
+	"^TestLittleAddressSpace$": limited, "^TestEnvironment$/^devices_and_memory$": limited,
+	"^TestEnvironment$/^product_and_form$": "in form RC host and device share their memory, and a GPU has its own",
+}
+
+// leaveOut leaves out the tests of onlySoft, and says so, where another driver is tested.
+func leaveOut() error {
+	if testDriver == "" {
+		return nil
+	}
+	patterns := slices.Sorted(maps.Keys(onlySoft))
+	for _, p := range patterns {
+		fmt.Fprintf(os.Stderr, "left out %s: %s\n", strings.NewReplacer("^", "", "$", "").Replace(p), onlySoft[p])
+	}
+	return flag.Set("test.skip", strings.Join(patterns, "|"))
+}
