@@ -1,0 +1,244 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"ropeway/internal/timeline"
+	"ropeway/internal/timeline/advice"
+	"ropeway/internal/timeline/stats"
+)
+
+// version is that of the data's form; web/report reads this one.
+const version = 1
+
+// mostTasks and mostCalls are how many the page shows: browsers stay quick with them. The first ones are kept.
+const (
+	mostTasks = 500_000
+	mostCalls = 500_000
+)
+
+// data is a run as the page reads it. Calls, tasks and edges are columns, which are small and quick to read. Indexes point
+// into the lists, -1 is nothing, and truth in columns is 0 or 1.
+type data struct {
+	Version   int                 `json:"version"`
+	Program   []string            `json:"program"`
+	Started   string              `json:"started"` // RFC 3339
+	Duration  int64               `json:"duration"`
+	Driver    string              `json:"driver"`
+	Checked   bool                `json:"checked"`
+	Processes []process           `json:"processes"`
+	Devices   []device            `json:"devices"`
+	Threads   []thread            `json:"threads"`
+	Streams   []stream            `json:"streams"`
+	Functions []string            `json:"functions"`
+	Calls     calls               `json:"calls"`
+	Tasks     tasks               `json:"tasks"`
+	Edges     edges               `json:"edges"`
+	Findings  []finding           `json:"findings"`
+	Notes     []string            `json:"notes"`
+	Stats     []stats.Function    `json:"stats"`
+	Advice    []advice.Advice     `json:"advice"`
+	Strings   map[string][]string `json:"strings"`
+}
+
+type process struct {
+	ID      int      `json:"id"`
+	Command []string `json:"command"`
+	Ended   bool     `json:"ended"`
+}
+
+type device struct {
+	Process int    `json:"process"`
+	ID      int32  `json:"id"`
+	Name    string `json:"name"`
+}
+
+type thread struct {
+	Process int    `json:"process"`
+	ID      uint32 `json:"id"`
+	Name    string `json:"name"`
+}
+
+type stream struct {
+	Process int   `json:"process"`
+	ID      int32 `json:"id"`
+	Device  int   `json:"device"`
+	Default bool  `json:"default"`
+}
+
+type calls struct {
+	Thread   []int   `json:"thread"`
+	Function []int   `json:"function"`
+	Start    []int64 `json:"start"`
+	End      []int64 `json:"end"`
+	Code     []int32 `json:"code"`
+	Blocked  []int64 `json:"blocked"`
+	Stream   []int   `json:"stream"`
+}
+
+type tasks struct {
+	Kind      []int    `json:"kind"`
+	Direction []int    `json:"direction"`
+	Memory    []int    `json:"memory"`
+	Failed    []int    `json:"failed"`
+	Stream    []int    `json:"stream"`
+	Device    []int    `json:"device"`
+	Number    []uint32 `json:"number"`
+	Thread    []int    `json:"thread"`
+	Call      []int    `json:"call"`
+	Segments  []uint32 `json:"segments"`
+	Bytes     []uint64 `json:"bytes"`
+	Submit    []int64  `json:"submit"`
+	Start     []int64  `json:"start"`
+	End       []int64  `json:"end"`
+	Code      []int32  `json:"code"`
+}
+
+type edges struct {
+	From []int `json:"from"`
+	To   []int `json:"to"`
+}
+
+type finding struct {
+	Rule     string `json:"rule"`
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Time     int64  `json:"time"`
+	Tasks    []int  `json:"tasks"`
+	Thread   int    `json:"thread"`
+	Report   string `json:"report"`
+}
+
+// limits say how much of a run is kept.
+type limits struct{ tasks, calls int }
+
+func dataOf(run *timeline.Run) *data {
+	return cut(run, limits{mostTasks, mostCalls})
+}
+
+// cut makes the data of the first tasks and calls of a run. Statistics and advice are of all of it.
+func cut(run *timeline.Run, most limits) *data {
+	c := cutter{tasks: min(len(run.Tasks), most.tasks), calls: min(len(run.Calls), most.calls)}
+	d := &data{
+		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano), Duration: run.Duration,
+		Driver: run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
+		Stats: list(stats.Of(run)), Advice: []advice.Advice{}, Findings: []finding{},
+		Strings: map[string][]string{"kinds": timeline.Kinds, "directions": timeline.Directions, "memories": timeline.Memories},
+	}
+	d.Processes = convert(run.Processes, func(p timeline.Process) process { return process{p.ID, list(p.Command), p.Ended} })
+	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })
+	d.Threads = convert(run.Threads, func(t timeline.Thread) thread { return thread(t) })
+	d.Streams = convert(run.Streams, func(s timeline.Stream) stream { return stream(s) })
+	d.Calls = callColumns(run.Calls[:c.calls])
+	d.Tasks = c.taskColumns(run.Tasks[:c.tasks])
+	d.Edges = c.edgeColumns(run.Edges)
+	for _, f := range run.Findings {
+		d.Findings = append(d.Findings, finding{f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, f.Report})
+	}
+	for _, a := range advice.Of(run) {
+		a.Tasks, a.Calls, a.Numbers = below(a.Tasks, c.tasks), below(a.Calls, c.calls), list(a.Numbers)
+		d.Advice = append(d.Advice, a)
+	}
+	d.Notes = append(d.Notes, c.notes(run)...)
+	return d
+}
+
+// cutter knows how many of each are kept.
+type cutter struct{ tasks, calls int }
+
+// notes tell what is not shown.
+func (c *cutter) notes(run *timeline.Run) (notes []string) {
+	for _, kind := range []struct {
+		name      string
+		kept, all int
+	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}} {
+		if kind.kept < kind.all {
+			notes = append(notes, fmt.Sprintf("The timeline shows the first %d of %d %s. Statistics and advice are of all of them; a trace for Perfetto has them all.",
+				kind.kept, kind.all, kind.name))
+		}
+	}
+	return notes
+}
+
+func callColumns(from []timeline.Call) calls {
+	return calls{
+		Thread:   convert(from, func(c timeline.Call) int { return c.Thread }),
+		Function: convert(from, func(c timeline.Call) int { return c.Function }),
+		Start:    convert(from, func(c timeline.Call) int64 { return c.Start }),
+		End:      convert(from, func(c timeline.Call) int64 { return c.End }),
+		Code:     convert(from, func(c timeline.Call) int32 { return c.Code }),
+		Blocked:  convert(from, func(c timeline.Call) int64 { return c.Blocked }),
+		Stream:   convert(from, func(c timeline.Call) int { return c.Stream }),
+	}
+}
+
+func (c *cutter) taskColumns(from []timeline.Task) tasks {
+	return tasks{
+		Kind:      convert(from, func(t timeline.Task) int { return int(t.Kind) }),
+		Direction: convert(from, func(t timeline.Task) int { return int(t.Direction) }),
+		Memory:    convert(from, func(t timeline.Task) int { return int(t.Memory) }),
+		Failed:    convert(from, func(t timeline.Task) int { return truth(t.Failed) }),
+		Stream:    convert(from, func(t timeline.Task) int { return t.Stream }),
+		Device:    convert(from, func(t timeline.Task) int { return t.Device }),
+		Number:    convert(from, func(t timeline.Task) uint32 { return t.Number }),
+		Thread:    convert(from, func(t timeline.Task) int { return t.Thread }),
+		Call: convert(from, func(t timeline.Task) int {
+			if t.Call >= c.calls {
+				return timeline.None
+			}
+			return t.Call
+		}),
+		Segments: convert(from, func(t timeline.Task) uint32 { return t.Segments }),
+		Bytes:    convert(from, func(t timeline.Task) uint64 { return t.Bytes }),
+		Submit:   convert(from, func(t timeline.Task) int64 { return t.Submit }),
+		Start:    convert(from, func(t timeline.Task) int64 { return t.Start }),
+		End:      convert(from, func(t timeline.Task) int64 { return t.End }),
+		Code:     convert(from, func(t timeline.Task) int32 { return t.Code }),
+	}
+}
+
+// edgeColumns keeps edges between tasks that are kept.
+func (c *cutter) edgeColumns(from []timeline.Edge) edges {
+	e := edges{From: []int{}, To: []int{}}
+	for _, edge := range from {
+		if edge.From < c.tasks && edge.To < c.tasks {
+			e.From, e.To = append(e.From, edge.From), append(e.To, edge.To)
+		}
+	}
+	return e
+}
+
+// below keeps indexes below a limit.
+func below(indexes []int, limit int) []int {
+	kept := []int{}
+	for _, i := range indexes {
+		if i < limit {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// list is never null in JSON.
+func list[T any](from []T) []T {
+	if from == nil {
+		return []T{}
+	}
+	return from
+}
+
+func convert[T, To any](from []T, to func(T) To) []To {
+	column := make([]To, len(from))
+	for i := range from {
+		column[i] = to(from[i])
+	}
+	return column
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

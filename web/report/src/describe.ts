@@ -1,0 +1,98 @@
+// A task, a call or a finding in words.
+
+import { Kind, NONE } from "./data.ts";
+import * as format from "./format.ts";
+import { Category, callEnd, categoryNames, streamName, taskEnd, threadName, type Model } from "./model.ts";
+import type { Thing } from "./state.ts";
+
+export interface Description {
+  title: string;
+  key: number; // category, for its colour
+  trouble: string; // what went wrong, or ""
+  fields: [string, string][];
+  short: number; // how many of the fields are enough beside the pointer
+  links: { label: string; thing: Thing }[];
+}
+
+export function describe(m: Model, thing: Thing): Description {
+  if (thing.of === "task") return task(m, thing.index);
+  if (thing.of === "call") return call(m, thing.index);
+  const f = m.data.findings[thing.index];
+  return {
+    title: f.rule, key: -1, trouble: f.text, short: 1,
+    fields: [["at", at(f.time)], ...(f.thread === NONE ? [] : [["thread", threadName(m, f.thread)] as [string, string]])],
+    links: f.tasks.map((t) => ({ label: name(m, t), thing: { of: "task", index: t } as Thing })),
+  };
+}
+
+/** name says which task it is, the way the checker does. */
+export function name(m: Model, i: number): string {
+  const t = m.tasks;
+  const kind = m.data.strings.kinds[t.kind[i]] ?? "task";
+  const where = t.stream[i] === NONE ? "in the call" : `#${t.number[i]} on ${streamName(m, t.stream[i])}`;
+  return `${kind} ${where}`;
+}
+
+function at(t: number): string {
+  return format.moment(t, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(t, 1)) - 5)));
+}
+
+function task(m: Model, i: number): Description {
+  const t = m.tasks;
+  const ran = t.start[i] !== NONE;
+  const over = ran && t.end[i] !== NONE;
+  const took = taskEnd(m, i) - t.start[i];
+  const fields: [string, string][] = [];
+  const copy = t.category[i] <= Category.Both;
+  if (copy) fields.push(["direction", categoryNames[t.category[i]]]);
+  if (copy || t.kind[i] === Kind.Fill) {
+    fields.push(["size", format.bytes(t.bytes[i]) + (t.bytes[i] >= 1024 ? ` (${format.count(t.bytes[i])} B)` : "")]);
+    if (t.segments[i] > 1) {
+      fields.push(["segments", `${format.count(t.segments[i])}, ${format.bytes(t.bytes[i] / t.segments[i])} each on average`]);
+    }
+  }
+  fields.push([t.kind[i] === Kind.Wait ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
+  if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
+  if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);
+  if (ran) fields.push(["in the queue", format.time(Math.max(0, t.start[i] - t.submit[i]))]);
+  const short = fields.length;
+  fields.push(["submitted", at(t.submit[i])]);
+  if (ran) fields.push(["started", at(t.start[i])]);
+  if (over) fields.push(["ended", at(t.end[i])]);
+  fields.push(["stream", streamName(m, t.stream[i])]);
+  const device = m.data.devices[t.device[i]];
+  if (device) fields.push(["device", `${device.id} ${device.name}`.trim()]);
+  if (t.thread[i] !== NONE) fields.push(["thread", threadName(m, t.thread[i])]);
+
+  const links: Description["links"] = [];
+  if (t.call[i] !== NONE) {
+    links.push({ label: `submitted by ${m.data.functions[m.calls.function[t.call[i]]]}`, thing: { of: "call", index: t.call[i] } });
+  }
+  for (const b of m.before.get(i) ?? []) links.push({ label: `waited for ${name(m, b)}`, thing: { of: "task", index: b } });
+  for (const a of m.after.get(i) ?? []) links.push({ label: `let go ${name(m, a)}`, thing: { of: "task", index: a } });
+  m.data.findings.forEach((f, n) => {
+    if (f.tasks.includes(i)) links.push({ label: `finding: ${f.rule}`, thing: { of: "finding", index: n } });
+  });
+  return { title: name(m, i), key: t.category[i], trouble: t.failed[i] ? `failed with code ${t.code[i]}` : "", fields, short, links };
+}
+
+const mostLinks = 20;
+
+function call(m: Model, i: number): Description {
+  const c = m.calls;
+  const took = callEnd(m, i) - c.start[i];
+  const fields: [string, string][] = [["took", format.time(took) + (c.end[i] === NONE ? ", had not returned when the run ended" : "")]];
+  if (c.blocked[i] > 0) {
+    fields.push(["waited for work", `${format.time(c.blocked[i])} (${Math.round((100 * c.blocked[i]) / Math.max(took, 1))}%)`]);
+  }
+  if (c.stream[i] !== NONE) fields.push(["stream", streamName(m, c.stream[i])]);
+  const tasks = m.tasksOfCall.get(i) ?? [];
+  if (tasks.length > 0) fields.push(["submitted", format.plural(tasks.length, "task")]);
+  const short = fields.length;
+  fields.push(["began", at(c.start[i])], ["thread", threadName(m, c.thread[i])]);
+  const links: Description["links"] = tasks.slice(0, mostLinks).map((t) => ({ label: name(m, t), thing: { of: "task", index: t } }));
+  return {
+    title: m.data.functions[c.function[i]] ?? "call", key: Category.Call,
+    trouble: c.code[i] !== 0 ? `returned ${c.code[i]}` : "", fields, short, links,
+  };
+}

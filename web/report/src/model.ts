@@ -1,0 +1,278 @@
+// The run, laid out: typed columns, and the rows of the timeline with what is in each.
+
+import { Direction, Kind, NONE, type Data } from "./data.ts";
+
+/** What a bar is about: it gives the colour, the legend and the first filter. */
+export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Other, Call }
+export const categoryNames = [
+  "host to device", "device to host", "device to device", "host to host", "to another device", "both ways",
+  "fill", "event", "function", "other", "call",
+];
+export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Other", "Call"];
+export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "other", "call"];
+
+export interface Tasks {
+  count: number;
+  kind: Uint8Array;
+  direction: Uint8Array;
+  memory: Uint8Array;
+  category: Uint8Array;
+  failed: Uint8Array;
+  stream: Int32Array;
+  device: Int32Array;
+  number: Float64Array;
+  thread: Int32Array;
+  call: Int32Array;
+  segments: Float64Array;
+  bytes: Float64Array;
+  submit: Float64Array;
+  start: Float64Array; // NONE: it has not run
+  end: Float64Array; // NONE: it was not over
+  code: Int32Array;
+}
+
+export interface Calls {
+  count: number;
+  thread: Int32Array;
+  function: Int32Array;
+  start: Float64Array;
+  end: Float64Array; // NONE: it had not returned
+  code: Int32Array;
+  blocked: Float64Array;
+  stream: Int32Array;
+}
+
+/** Lane is a line of bars, by start. reach[i] is the latest end of bars 0 to i, so that the first visible one is found fast. */
+export interface Lane {
+  items: Int32Array;
+  start: Float64Array;
+  end: Float64Array;
+  reach: Float64Array;
+}
+
+export interface Row {
+  kind: "group" | "findings" | "thread" | "stream" | "engine";
+  name: string;
+  note: string; // beside the name, quieter
+  of: "task" | "call" | "finding" | "none";
+  lanes: Lane[];
+  index: number; // of the thread or stream; NONE for others
+}
+
+export interface Model {
+  data: Data;
+  duration: number;
+  tasks: Tasks;
+  calls: Calls;
+  rows: Row[];
+  categories: Category[]; // those that are there
+  rowOfStream: Map<number, number>; // stream, or -2-device for its synchronous copies -> row
+  rowOfThread: Map<number, number>;
+  before: Map<number, number[]>; // task -> tasks that it waited for
+  after: Map<number, number[]>;
+  tasksOfCall: Map<number, number[]>;
+  laneOfTask: Uint8Array; // in the row of its stream
+  laneOfCall: Uint8Array;
+}
+
+export function build(data: Data): Model {
+  const tasks = taskColumns(data);
+  const calls = callColumns(data);
+  let duration = Math.max(data.duration, 1);
+  for (let i = 0; i < tasks.count; i++) duration = Math.max(duration, tasks.end[i], tasks.submit[i]);
+  for (let i = 0; i < calls.count; i++) duration = Math.max(duration, calls.end[i], calls.start[i]);
+
+  const model: Model = {
+    data, duration, tasks, calls, rows: [],
+    categories: [...new Set(tasks.category)].sort((a, b) => a - b),
+    rowOfStream: new Map(), rowOfThread: new Map(),
+    before: new Map(), after: new Map(), tasksOfCall: new Map(),
+    laneOfTask: new Uint8Array(tasks.count), laneOfCall: new Uint8Array(calls.count),
+  };
+  for (let i = 0; i < data.edges.from.length; i++) {
+    push(model.before, data.edges.to[i], data.edges.from[i]);
+    push(model.after, data.edges.from[i], data.edges.to[i]);
+  }
+  for (let i = 0; i < tasks.count; i++) if (tasks.call[i] !== NONE) push(model.tasksOfCall, tasks.call[i], i);
+  layRows(model);
+  for (const row of model.rows) {
+    if (row.kind !== "thread" && row.kind !== "stream") continue;
+    const laneOf = row.of === "call" ? model.laneOfCall : model.laneOfTask;
+    row.lanes.forEach((lane, l) => lane.items.forEach((i) => (laneOf[i] = l)));
+  }
+  return model;
+}
+
+function taskColumns(data: Data): Tasks {
+  const t = data.tasks;
+  const tasks: Tasks = {
+    count: t.submit.length,
+    kind: new Uint8Array(t.kind), direction: new Uint8Array(t.direction), memory: new Uint8Array(t.memory),
+    category: new Uint8Array(t.submit.length), failed: new Uint8Array(t.failed as number[]),
+    stream: new Int32Array(t.stream), device: new Int32Array(t.device), number: new Float64Array(t.number),
+    thread: new Int32Array(t.thread), call: new Int32Array(t.call), segments: new Float64Array(t.segments),
+    bytes: new Float64Array(t.bytes), submit: new Float64Array(t.submit), start: new Float64Array(t.start),
+    end: new Float64Array(t.end), code: new Int32Array(t.code),
+  };
+  for (let i = 0; i < tasks.count; i++) tasks.category[i] = category(tasks.kind[i], tasks.direction[i]);
+  return tasks;
+}
+
+function callColumns(data: Data): Calls {
+  const c = data.calls;
+  return {
+    count: c.start.length,
+    thread: new Int32Array(c.thread), function: new Int32Array(c.function), start: new Float64Array(c.start),
+    end: new Float64Array(c.end), code: new Int32Array(c.code), blocked: new Float64Array(c.blocked),
+    stream: new Int32Array(c.stream),
+  };
+}
+
+function category(kind: number, direction: number): Category {
+  if (kind === Kind.Fill) return Category.Fill;
+  if (kind === Kind.Record || kind === Kind.Wait) return Category.Event;
+  if (kind === Kind.Function) return Category.Function;
+  if (kind > Kind.Function) return Category.Other;
+  return direction === Direction.None ? Category.Both : direction - 1;
+}
+
+function push(map: Map<number, number[]>, key: number, value: number): void {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}
+
+// Bars
+
+export function taskStart(m: Model, i: number): number {
+  return m.tasks.start[i] === NONE ? m.tasks.submit[i] : m.tasks.start[i];
+}
+
+/** taskEnd is where the bar ends: a task that runs when the run ends reaches to there, one that never ran is a mark. */
+export function taskEnd(m: Model, i: number): number {
+  if (m.tasks.start[i] === NONE) return m.tasks.submit[i];
+  return m.tasks.end[i] === NONE ? m.duration : m.tasks.end[i];
+}
+
+export function callEnd(m: Model, i: number): number {
+  return m.calls.end[i] === NONE ? m.duration : m.calls.end[i];
+}
+
+const mostLanes = 6;
+
+/** lanes puts bars that overlap into lines of their own, as few as it takes; what does not fit shares the last one. */
+function lanes(items: number[], start: (i: number) => number, end: (i: number) => number): Lane[] {
+  items.sort((a, b) => start(a) - start(b) || end(b) - end(a));
+  const lists: number[][] = [];
+  const ends: number[] = [];
+  for (const i of items) {
+    let lane = ends.findIndex((e) => e <= start(i));
+    if (lane < 0) lane = lists.length < mostLanes ? lists.push([]) - 1 : mostLanes - 1;
+    lists[lane].push(i);
+    ends[lane] = Math.max(ends[lane] ?? 0, end(i));
+  }
+  return lists.map((list) => {
+    const lane: Lane = {
+      items: Int32Array.from(list), start: Float64Array.from(list, start), end: Float64Array.from(list, end),
+      reach: new Float64Array(list.length),
+    };
+    let reach = 0;
+    for (let k = 0; k < list.length; k++) lane.reach[k] = reach = Math.max(reach, lane.end[k]);
+    return lane;
+  });
+}
+
+/** firstVisible is the first bar of the lane that may reach time t. */
+export function firstVisible(lane: Lane, t: number): number {
+  let low = 0;
+  let high = lane.reach.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (lane.reach[middle] < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Rows: findings, then for each process its threads, then for each device its streams and its copy engines.
+
+function layRows(m: Model): void {
+  const { data, tasks, calls, rows } = m;
+  const callsOf = new Map<number, number[]>();
+  for (let i = 0; i < calls.count; i++) push(callsOf, calls.thread[i], i);
+  const tasksOf = new Map<number, number[]>();
+  const engineOf = new Map<number, number[]>(); // device * 16 + category
+  for (let i = 0; i < tasks.count; i++) {
+    push(tasksOf, queueOf(tasks, i), i);
+    if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) {
+      push(engineOf, Math.max(0, tasks.device[i]) * 16 + tasks.category[i], i);
+    }
+  }
+  const several = data.processes.length > 1;
+  const taskLanes = (items: number[]) => lanes(items, (i) => taskStart(m, i), (i) => taskEnd(m, i));
+  const add = (row: Row) => rows.push(row) - 1;
+  const group = (name: string, note: string) => add({ kind: "group", name, note, of: "none", lanes: [], index: NONE });
+
+  if (data.findings.length > 0) {
+    add({ kind: "findings", name: "Findings", note: "", of: "finding", lanes: [], index: NONE });
+  }
+  const processes = data.processes.length > 0 ? data.processes : [{ id: 0, command: data.program, ended: true }];
+  processes.forEach((process, p) => {
+    const of = several ? `process ${process.id}` : "";
+    const threads = data.threads.flatMap((t, i) => (t.process === p && callsOf.has(i) ? [i] : []));
+    if (threads.length > 0) group("Host threads", of);
+    for (const i of threads) {
+      const t = data.threads[i];
+      const items = callsOf.get(i)!;
+      m.rowOfThread.set(i, add({
+        kind: "thread", name: t.name || "thread", note: String(t.id), of: "call", index: i,
+        lanes: lanes(items, (c) => calls.start[c], (c) => callEnd(m, c)),
+      }));
+    }
+    data.devices.forEach((device, d) => {
+      if (device.process !== p) return;
+      const streams = data.streams.flatMap((s, i) => (s.device === d && tasksOf.has(i) ? [i] : []));
+      const at = (several ? of + " · " : "") + (device.name || "");
+      if (streams.length > 0 || tasksOf.has(-2 - d)) group(`Device ${device.id}: streams`, at);
+      for (const i of streams) {
+        const s = data.streams[i];
+        m.rowOfStream.set(i, add({
+          kind: "stream", name: `Stream ${s.id}`, note: s.default ? "default" : "", of: "task", index: i,
+          lanes: taskLanes(tasksOf.get(i)!),
+        }));
+      }
+      if (tasksOf.has(-2 - d)) {
+        m.rowOfStream.set(-2 - d, add({
+          kind: "stream", name: "No stream", note: "in the call", of: "task", index: NONE, lanes: taskLanes(tasksOf.get(-2 - d)!),
+        }));
+      }
+      const engines = [...engineOf.keys()].filter((k) => k >> 4 === d).sort((a, b) => a - b);
+      if (engines.length > 0) group(`Device ${device.id}: copy engines`, at);
+      for (const key of engines) {
+        const c = key & 15;
+        add({ kind: "engine", name: shortNames[c], note: categoryNames[c], of: "task", index: NONE, lanes: taskLanes(engineOf.get(key)!) });
+      }
+    });
+  });
+}
+
+/** queueOf is the task's stream, or -2-device: synchronous copies are in none, and have a row for each device. */
+function queueOf(tasks: Tasks, i: number): number {
+  return tasks.stream[i] === NONE ? -2 - Math.max(0, tasks.device[i]) : tasks.stream[i];
+}
+
+/** rowOfTask is the row of the task's stream. */
+export function rowOfTask(m: Model, i: number): number {
+  return m.rowOfStream.get(queueOf(m.tasks, i)) ?? NONE;
+}
+
+export function streamName(m: Model, stream: number): string {
+  if (stream === NONE) return "no stream (in the call)";
+  const s = m.data.streams[stream];
+  return `stream ${s.id}` + (s.default ? " (default)" : "");
+}
+
+export function threadName(m: Model, thread: number): string {
+  const t = m.data.threads[thread];
+  return t ? `${t.name || "thread"} ${t.id}` : "unknown";
+}

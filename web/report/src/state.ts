@@ -1,0 +1,146 @@
+// What the page shows now: the time range, the filter, what is selected. Parts of the page change it and listen to it.
+
+import { match, noFilter, type Filter, type Matches } from "./filter.ts";
+import { callEnd, taskEnd, taskStart, type Model } from "./model.ts";
+
+export interface Thing {
+  of: "task" | "call" | "finding";
+  index: number;
+}
+
+export type Change = "view" | "filter" | "selection" | "theme" | "hover";
+
+export class State {
+  from: number;
+  to: number;
+  filter: Filter = noFilter();
+  matches: Matches;
+  selected: Thing | null = null;
+  hoverTime: number | null = null;
+  arrows = true;
+  private readonly listeners: ((change: Change) => void)[] = [];
+
+  constructor(readonly model: Model) {
+    this.matches = match(model, this.filter);
+    this.from = 0;
+    this.to = model.duration;
+    this.fit(false);
+  }
+
+  listen(f: (change: Change) => void): void {
+    this.listeners.push(f);
+  }
+
+  tell(change: Change): void {
+    for (const f of this.listeners) f(change);
+  }
+
+  // View
+
+  /** look shows a range of time. The run stays in sight, and a range is never shorter than 20 ns. */
+  look(from: number, to: number, tell = true): void {
+    const all = this.model.duration;
+    const margin = all * 0.02;
+    const span = Math.min(Math.max(to - from, 20), all + 2 * margin);
+    const middle = (from + to) / 2;
+    from = Math.min(Math.max(middle - span / 2, -margin), all + margin - span);
+    this.from = from;
+    this.to = from + span;
+    if (tell) this.tell("view");
+  }
+
+  fit(tell = true): void {
+    this.look(-this.model.duration * 0.01, this.model.duration * 1.01, tell);
+  }
+
+  /** zoom makes the range factor times as long and keeps time at where it is on the screen. */
+  zoom(factor: number, at = (this.from + this.to) / 2): void {
+    const span = Math.max(this.to - this.from, 20);
+    const next = Math.max(span * factor, 20);
+    const from = at - ((at - this.from) / span) * next;
+    this.look(from, from + next);
+  }
+
+  /** pan moves by a share of the range. */
+  pan(share: number): void {
+    const by = (this.to - this.from) * share;
+    this.look(this.from + by, this.to + by);
+  }
+
+  /** bring makes [from, to] visible, at the scale of now if it fits. */
+  bring(from: number, to: number): void {
+    const span = this.to - this.from;
+    if (from >= this.from && to <= this.to) return;
+    if (to - from < span * 0.8) this.look((from + to) / 2 - span / 2, (from + to) / 2 + span / 2);
+    else this.frame(from, to);
+  }
+
+  /** frame fills the screen with [from, to]. */
+  frame(from: number, to: number): void {
+    const margin = Math.max((to - from) * 0.08, 200);
+    this.look(from - margin, to + margin);
+  }
+
+  // Filter
+
+  refine(change: Partial<Filter>): void {
+    this.filter = { ...this.filter, ...change };
+    this.matches = match(this.model, this.filter);
+    this.tell("filter");
+  }
+
+  clearFilter(): void {
+    this.refine(noFilter());
+  }
+
+  /** show leaves only what an advice or a finding is about in colour, and looks at it. */
+  show(title: string, tasks: number[], calls: number[]): void {
+    this.refine({ ...noFilter(), only: { title, tasks: new Set(tasks), calls: new Set(calls) } });
+    let from = Infinity;
+    let to = -Infinity;
+    for (const i of tasks) {
+      from = Math.min(from, taskStart(this.model, i));
+      to = Math.max(to, taskEnd(this.model, i));
+    }
+    for (const i of calls) {
+      from = Math.min(from, this.model.calls.start[i]);
+      to = Math.max(to, callEnd(this.model, i));
+    }
+    if (from <= to) this.frame(from, to);
+  }
+
+  // Selection
+
+  select(thing: Thing | null): void {
+    this.selected = thing;
+    this.tell("selection");
+  }
+
+  /** go selects a thing and makes it visible. */
+  go(thing: Thing): void {
+    const [from, to] = this.span(thing);
+    this.bring(from, to);
+    this.select(thing);
+  }
+
+  span(thing: Thing): [number, number] {
+    const { model } = this;
+    if (thing.of === "task") return [taskStart(model, thing.index), taskEnd(model, thing.index)];
+    if (thing.of === "call") return [model.calls.start[thing.index], callEnd(model, thing.index)];
+    const t = model.data.findings[thing.index].time;
+    return [t, t];
+  }
+
+  /** next selects the next task that matches, or the one before; calls if no task does. */
+  next(step: 1 | -1): void {
+    const { matches, selected, model } = this;
+    const of = matches.tasks > 0 ? "task" : "call";
+    const hits = of === "task" ? matches.task : matches.call;
+    if ((of === "task" ? matches.tasks : matches.calls) === 0) return;
+    const n = of === "task" ? model.tasks.count : model.calls.count;
+    let i = selected?.of === of ? selected.index : step > 0 ? -1 : n;
+    do i = (i + step + n) % n;
+    while (!hits[i]);
+    this.go({ of, index: i });
+  }
+}

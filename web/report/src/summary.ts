@@ -1,0 +1,71 @@
+// The top of the page: what ran, and the run in a few numbers.
+
+import { h } from "./dom.ts";
+import { NONE } from "./data.ts";
+import * as format from "./format.ts";
+import { Category, categoryKeys, shortNames, type Model } from "./model.ts";
+
+export function summary(m: Model): HTMLElement {
+  const { tasks, calls, data } = m;
+  const moved = new Float64Array(Category.Both + 1);
+  let copies = 0;
+  let failed = 0;
+  let unfinished = 0;
+  for (let i = 0; i < tasks.count; i++) {
+    failed += tasks.failed[i];
+    if (tasks.end[i] === NONE) unfinished++;
+    if (tasks.category[i] > Category.Both) continue;
+    copies++;
+    if (tasks.end[i] !== NONE && !tasks.failed[i]) moved[tasks.category[i]] += tasks.bytes[i];
+  }
+  const waited = calls.blocked.reduce((sum, b) => sum + Math.max(0, b), 0);
+  const total = moved.reduce((sum, b) => sum + b, 0);
+  const busy = copying(m);
+  const tile = (label: string, value: string, note: (Node | string)[] = [], bad = false) =>
+    h("div", { className: "tile" + (bad ? " bad" : "") }, h("dt", {}, label), h("dd", {}, value), h("dd", { className: "quiet" }, ...note));
+  const directions = [...moved].flatMap((b, c) =>
+    b > 0 ? [h("span", { className: "item" }, h("i", { className: categoryKeys[c] }), `${shortNames[c]} ${format.bytes(b)}`)] : []);
+  return h("dl", { className: "summary" },
+    tile("Took", format.time(tasks.count + calls.count > 0 ? m.duration : data.duration), [`on ${data.driver || "an unknown driver"}, ` + format.plural(data.devices.length, "device")]),
+    tile("Moved", format.bytes(total), directions),
+    tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream).size, "stream")}`]),
+    tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the time, ${format.rate(total / busy)} then` : "of the time"]),
+    tile("Host waited", format.time(waited), [calls.count > 0 ? `in ${format.plural(calls.blocked.filter((b) => b > 0).length, "call")}` : ""]),
+    failed + unfinished > 0
+      ? tile("Failed", format.plural(failed, "task"), [unfinished > 0 ? `${format.count(unfinished)} not over at the end` : ""], failed > 0)
+      : tile("Failed", "none", ["every task was over at the end"]));
+}
+
+/** copying is how long at least one copy ran. */
+function copying(m: Model): number {
+  const { tasks } = m;
+  const list: number[] = [];
+  for (let i = 0; i < tasks.count; i++) if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) list.push(i);
+  list.sort((a, b) => tasks.start[a] - tasks.start[b]);
+  let total = 0;
+  let reach = 0;
+  for (const i of list) {
+    const end = tasks.end[i] === NONE ? m.duration : tasks.end[i];
+    if (end > reach) total += end - Math.max(reach, tasks.start[i]);
+    reach = Math.max(reach, end);
+  }
+  return total;
+}
+
+function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "< 1%" : Math.round(100 * share) + "%";
+}
+
+export function command(words: string[]): string {
+  return words.map((w) => (/^[\w@%+=:,./-]+$/.test(w) ? w : `'${w.replaceAll("'", `'\\''`)}'`)).join(" ");
+}
+
+/** notes is what is missing or cut, and what to know when reading times. */
+export function notes(m: Model): HTMLElement | null {
+  const list = [...m.data.notes];
+  for (const p of m.data.processes) {
+    if (!p.ended) list.push(`Process ${p.id} (${command(p.command ?? [])}) did not end by itself: what it did last may be missing.`);
+  }
+  if (list.length === 0) return null;
+  return h("section", { className: "card", id: "notes" }, h("h2", {}, "Notes"), h("ul", {}, ...list.map((n) => h("li", {}, n))));
+}

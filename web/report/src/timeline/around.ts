@@ -1,0 +1,130 @@
+// What is around the bars: stripes and lines behind them, the axis, the names of rows.
+
+import { ticks } from "d3-array";
+import * as format from "../format.ts";
+import { colours } from "../theme.ts";
+import { axisHeight, type Layout } from "./layout.ts";
+
+const family = `system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif`;
+export const barFont = `11px ${family}`;
+const axisFont = `11px ${family}`;
+const smallFont = `10.5px ${family}`;
+const nameFont = `12px ${family}`;
+const groupFont = `600 11.5px ${family}`;
+
+/** cut shortens text to about width pixels; nothing is left of what would not be readable. */
+export function cut(text: string, width: number, perLetter: number): string {
+  const letters = Math.floor(width / perLetter);
+  if (text.length <= letters) return text;
+  return letters < 3 ? "" : text.slice(0, letters - 1) + "…";
+}
+
+/** grid is what is behind the bars. */
+export function grid(ctx: CanvasRenderingContext2D, layout: Layout): void {
+  const { rows } = layout.state.model;
+  const c = colours();
+  let odd = false;
+  for (let r = 0; r < rows.length; r++) {
+    const y = layout.top(r);
+    odd = rows[r].kind === "group" ? false : !odd;
+    if (odd) {
+      ctx.fillStyle = c.stripe;
+      ctx.fillRect(0, y, layout.width, layout.rowHeight(rows[r]));
+    }
+  }
+  ctx.fillStyle = c.line;
+  for (const t of steps(layout)) ctx.fillRect(Math.round(layout.x(t)), axisHeight, 1, layout.height);
+  // Outside of the run there is nothing.
+  ctx.fillStyle = c.stripe;
+  const [x0, x1] = [layout.x(0), layout.x(layout.state.model.duration)];
+  if (x0 > layout.gutter) ctx.fillRect(layout.gutter, axisHeight, x0 - layout.gutter, layout.height);
+  if (x1 < layout.width) ctx.fillRect(x1, axisHeight, layout.width - x1, layout.height);
+}
+
+function steps(layout: Layout): number[] {
+  return ticks(layout.state.from, layout.state.to, Math.max(2, Math.floor((layout.width - layout.gutter) / 110))).filter((t) => t >= 0);
+}
+
+/** axis is the line of times, above everything that scrolls. */
+export function axis(ctx: CanvasRenderingContext2D, layout: Layout): void {
+  const c = colours();
+  ctx.fillStyle = c.card;
+  ctx.fillRect(0, 0, layout.width, axisHeight);
+  ctx.fillStyle = c.line;
+  ctx.fillRect(0, axisHeight - 1, layout.width, 1);
+  const list = steps(layout);
+  const step = list.length > 1 ? list[1] - list[0] : layout.state.to - layout.state.from;
+  ctx.font = axisFont;
+  ctx.textBaseline = "middle";
+  for (const t of list) {
+    const x = layout.x(t);
+    if (x < layout.gutter || x > layout.width) continue;
+    ctx.fillStyle = c.line;
+    ctx.fillRect(Math.round(x), axisHeight - 6, 1, 6);
+    const text = t === 0 ? "0" : format.moment(t, step);
+    const half = ctx.measureText(text).width / 2;
+    ctx.fillStyle = c.muted;
+    ctx.textAlign = "left";
+    ctx.fillText(text, Math.min(Math.max(x - half, layout.gutter + 2), layout.width - 2 * half - 2), 12);
+  }
+  const now = layout.state.hoverTime;
+  if (now === null) return;
+  const text = format.moment(now, 2 / layout.scale);
+  ctx.font = axisFont;
+  const w = ctx.measureText(text).width + 10;
+  const x = Math.min(Math.max(layout.x(now) - w / 2, layout.gutter), layout.width - w);
+  ctx.fillStyle = c.text;
+  ctx.beginPath();
+  ctx.roundRect(x, 3, w, 18, 4);
+  ctx.fill();
+  ctx.fillStyle = c.card;
+  ctx.fillText(text, x + 5, 12.5);
+}
+
+/** names are those of the rows: in the gutter, or above the bars where there is none. */
+export function names(ctx: CanvasRenderingContext2D, layout: Layout): void {
+  const { rows } = layout.state.model;
+  const c = colours();
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "left";
+  if (layout.gutter > 0) {
+    ctx.fillStyle = c.line;
+    ctx.fillRect(layout.gutter - 1, axisHeight, 1, layout.height);
+  }
+  for (let r = 0; r < rows.length; r++) {
+    const row = rows[r];
+    const y = layout.top(r);
+    const height = layout.rowHeight(row);
+    if (y > layout.height || y + height < axisHeight) continue;
+    if (row.kind === "group") {
+      ctx.fillStyle = c.line;
+      ctx.fillRect(0, y, layout.width, 1);
+      ctx.font = groupFont;
+      const w = ctx.measureText(row.name).width;
+      ctx.font = axisFont;
+      ctx.globalAlpha = 0.85; // arrows pass behind the words
+      ctx.fillStyle = c.card;
+      ctx.fillRect(4, y + 3, w + 18 + ctx.measureText(row.note).width, height - 4);
+      ctx.globalAlpha = 1;
+      ctx.font = groupFont;
+      ctx.fillStyle = c.text;
+      ctx.fillText(row.name, 10, y + height / 2 + 2);
+      ctx.font = axisFont;
+      ctx.fillStyle = c.muted;
+      ctx.fillText(row.note, 10 + w + 8, y + height / 2 + 2);
+      continue;
+    }
+    const narrow = layout.gutter === 0;
+    const middle = narrow ? y + 8 : y + height / 2;
+    ctx.font = nameFont;
+    ctx.fillStyle = c.text;
+    const x = narrow ? 6 : 18;
+    const name = cut(row.name, (narrow ? layout.width : layout.gutter) - x - 8, 6.3);
+    ctx.fillText(name, x, middle);
+    const w = ctx.measureText(name).width + 6;
+    const room = (narrow ? layout.width : layout.gutter) - x - w - 8;
+    ctx.font = smallFont;
+    ctx.fillStyle = c.muted;
+    ctx.fillText(cut(row.note, room, 5.6), x + w, middle);
+  }
+}

@@ -1,0 +1,207 @@
+// Where things are on the timeline's canvas.
+
+import { Kind, NONE } from "../data.ts";
+import { firstVisible, rowOfTask, taskEnd, taskStart, type Row } from "../model.ts";
+import type { State, Thing } from "../state.ts";
+
+export const axisHeight = 26;
+const laneHeight = 18;
+const padding = 4;
+const groupHeight = 24;
+const findingsHeight = 24;
+
+export class Layout {
+  width = 0; // of the canvas
+  height = 0;
+  gutter = 0; // left of the bars, for names; 0 on a phone, where names are above the bars
+  labelHeight = 0; // above the bars, for names
+  scroll = 0;
+  tops: number[] = [];
+  total = 0;
+
+  constructor(readonly state: State) {}
+
+  /** measure places the rows. */
+  measure(width: number, height: number): void {
+    this.width = width;
+    this.height = height;
+    const narrow = width < 560;
+    this.gutter = narrow ? 0 : 150;
+    this.labelHeight = narrow ? 13 : 0;
+    this.tops = [];
+    let y = axisHeight;
+    for (const row of this.state.model.rows) {
+      this.tops.push(y);
+      y += this.rowHeight(row);
+    }
+    this.total = y + 6;
+  }
+
+  rowHeight(row: Row): number {
+    if (row.kind === "group") return groupHeight;
+    if (row.kind === "findings") return findingsHeight + this.labelHeight;
+    return Math.max(1, row.lanes.length) * laneHeight + padding + this.labelHeight;
+  }
+
+  /** top of a row on the canvas, as it is scrolled now. */
+  top(row: number): number {
+    return this.tops[row] - this.scroll;
+  }
+
+  laneTop(row: number, lane: number): number {
+    return this.top(row) + this.labelHeight + padding / 2 + lane * laneHeight;
+  }
+
+  readonly barHeight = laneHeight - 3;
+
+  /** scale is pixels a nanosecond. */
+  get scale(): number {
+    return (this.width - this.gutter) / (this.state.to - this.state.from);
+  }
+
+  x(time: number): number {
+    return this.gutter + (time - this.state.from) * this.scale;
+  }
+
+  time(x: number): number {
+    return this.state.from + (x - this.gutter) / this.scale;
+  }
+
+  rowAt(y: number): number {
+    if (y < axisHeight) return NONE;
+    const at = y + this.scroll;
+    for (let r = 0; r < this.tops.length; r++) {
+      if (at >= this.tops[r] && at < this.tops[r] + this.rowHeight(this.state.model.rows[r])) return r;
+    }
+    return NONE;
+  }
+
+  /** at is what is drawn at a point: the bar under it or within reach of a finger, and how many bars share its pixel. */
+  at(x: number, y: number, reach = 3): { thing: Thing; more: number; row: number } | null {
+    const { model } = this.state;
+    const r = this.rowAt(y);
+    if (r === NONE || x < this.gutter) return null;
+    const row = model.rows[r];
+    if (row.of === "finding") {
+      const best = closest(model.data.findings.map((f) => Math.abs(this.x(f.time) - x)));
+      return best.distance <= reach + 6 ? { thing: { of: "finding", index: best.index }, more: 0, row: r } : null;
+    }
+    if (row.of === "none") return null;
+    const l = Math.floor((y - this.laneTop(r, 0)) / laneHeight);
+    const lane = row.lanes[Math.min(Math.max(l, 0), row.lanes.length - 1)];
+    const t = this.time(x);
+    const slack = reach / this.scale;
+    let best = NONE;
+    let nearest = Infinity;
+    let shared = 0;
+    for (let i = firstVisible(lane, t - slack); i < lane.items.length && lane.start[i] <= t + slack; i++) {
+      const away = Math.max(lane.start[i] - t, t - lane.end[i], 0) * this.scale;
+      if (away <= 0.5) shared++;
+      if (away > reach || away > nearest) continue;
+      nearest = away;
+      best = i;
+      if (shared > 9999) break;
+    }
+    return best === NONE ? null : { thing: { of: row.of, index: lane.items[best] }, more: Math.max(0, shared - 1), row: r };
+  }
+
+  rowOf(thing: Thing): number {
+    const { model } = this.state;
+    if (thing.of === "task") return rowOfTask(model, thing.index);
+    if (thing.of === "call") return model.rowOfThread.get(model.calls.thread[thing.index]) ?? NONE;
+    return model.rows.findIndex((row) => row.of === "finding");
+  }
+
+  laneOf(thing: Thing): number {
+    if (thing.of === "finding") return 0;
+    return (thing.of === "task" ? this.state.model.laneOfTask : this.state.model.laneOfCall)[thing.index];
+  }
+}
+
+function closest(distances: number[]): { index: number; distance: number } {
+  let index = NONE;
+  let distance = Infinity;
+  distances.forEach((d, i) => {
+    if (d < distance) [index, distance] = [i, d];
+  });
+  return { index, distance };
+}
+
+// Arrows
+
+export interface Arrow {
+  kind: "submit" | "event";
+  from: number; // a call, or the task that recorded
+  to: number; // a task
+  strong: boolean; // of what is selected or under the pointer
+}
+
+const mostArrows = 250;
+
+/** arrows are those of the selected thing and, as long as they can be told apart, all that are in sight. */
+export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; left: boolean } {
+  const { state } = layout;
+  const { model, from, to } = state;
+  const { tasks } = model;
+  const list: Arrow[] = [];
+  const seen = new Set<string>();
+  const add = (kind: Arrow["kind"], a: number, b: number, strong: boolean) => {
+    const key = kind[0] + a + ":" + b;
+    if (seen.has(key)) return;
+    seen.add(key);
+    list.push({ kind, from: a, to: b, strong });
+  };
+  const submit = (task: number, strong: boolean) => {
+    if (tasks.call[task] !== NONE) add("submit", tasks.call[task], task, strong);
+  };
+  const strong = (thing: Thing | null) => {
+    if (thing?.of === "call") for (const t of (model.tasksOfCall.get(thing.index) ?? []).slice(0, mostArrows)) submit(t, true);
+    if (thing?.of !== "task") return;
+    submit(thing.index, true);
+    for (const t of model.before.get(thing.index) ?? []) add("event", t, thing.index, true);
+    for (const t of model.after.get(thing.index) ?? []) add("event", thing.index, t, true);
+  };
+  strong(state.selected);
+  strong(hovered);
+  if (!state.arrows) return { list, left: false };
+
+  // All that are in sight, or none: some of them would say that the others are not there.
+  const { task: hit } = state.matches;
+  const { edges } = model.data;
+  const events: number[] = [];
+  for (let e = 0; e < edges.from.length && events.length <= mostArrows; e++) {
+    const [a, b] = [taskEnd(model, edges.from[e]), taskEnd(model, edges.to[e])];
+    if (a <= to && b >= from && (a >= from || b <= to) && (hit[edges.from[e]] || hit[edges.to[e]])) events.push(e);
+  }
+  if (events.length <= mostArrows) for (const e of events) add("event", edges.from[e], edges.to[e], false);
+  const submits: number[] = [];
+  for (let i = 0; i < tasks.count && tasks.submit[i] <= to && submits.length <= mostArrows; i++) {
+    const start = taskStart(model, i);
+    if (start >= from && hit[i] && tasks.call[i] !== NONE && (tasks.submit[i] >= from || start <= to)) submits.push(i);
+  }
+  if (submits.length <= mostArrows) for (const i of submits) submit(i, false);
+  return { list, left: Math.max(events.length, submits.length) > mostArrows };
+}
+
+/** ends are the two points of an arrow. */
+export function ends(layout: Layout, arrow: Arrow): [number, number, number, number] | null {
+  const { model } = layout.state;
+  const bar = layout.barHeight;
+  const toRow = rowOfTask(model, arrow.to);
+  if (toRow === NONE) return null;
+  const y1 = layout.laneTop(toRow, model.laneOfTask[arrow.to]);
+  if (arrow.kind === "submit") {
+    const row = model.rowOfThread.get(model.calls.thread[arrow.from]);
+    if (row === undefined) return null;
+    const y0 = layout.laneTop(row, model.laneOfCall[arrow.from]) + bar;
+    return [layout.x(model.tasks.submit[arrow.to]), y0, layout.x(taskStart(model, arrow.to)), y0 < y1 ? y1 : y1 + bar];
+  }
+  const fromRow = rowOfTask(model, arrow.from);
+  if (fromRow === NONE) return null;
+  const y0 = layout.laneTop(fromRow, model.laneOfTask[arrow.from]);
+  const done = taskEnd(model, arrow.from);
+  // A wait that was there first went on when the event came; a later one found it there.
+  const arrives = model.tasks.kind[arrow.to] === Kind.Wait ? Math.max(done, taskStart(model, arrow.to)) : taskStart(model, arrow.to);
+  const down = y0 < y1;
+  return [layout.x(done), down ? y0 + bar : y0, layout.x(arrives), down ? y1 : y1 + bar];
+}

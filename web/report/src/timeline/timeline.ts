@@ -1,0 +1,319 @@
+// The timeline: a canvas that is panned, zoomed, pointed at and walked with the keyboard.
+
+import { NONE } from "../data.ts";
+import { describe } from "../describe.ts";
+import { h, say } from "../dom.ts";
+import * as format from "../format.ts";
+import { firstVisible } from "../model.ts";
+import type { State, Thing } from "../state.ts";
+import { categoryKeys } from "../model.ts";
+import { axisHeight, Layout } from "./layout.ts";
+import { Painter, type Frame } from "./paint.ts";
+
+export class Timeline {
+  readonly element: HTMLElement;
+  readonly layout: Layout;
+  private readonly canvas = h("canvas", { "aria-hidden": "true" });
+  private readonly spacer = h("div", { className: "spacer" }, this.canvas);
+  private readonly scroller: HTMLElement;
+  private readonly tip = h("div", { className: "tip", hidden: true });
+  private readonly hint = h("p", { className: "hint" });
+  private readonly band = h("div", { className: "band", hidden: true });
+  private readonly painter: Painter;
+  private readonly ctx: CanvasRenderingContext2D;
+  private hovered: { thing: Thing; more: number; row: number } | null = null;
+  private readonly pointers = new Map<number, { x: number; y: number }>();
+  private drag: { x: number; y: number; from: number; to: number; moved: boolean; range: boolean; pinch: number } | null = null;
+  private waiting = false;
+  frames = 0; // drawn, for measuring
+
+  constructor(private readonly state: State) {
+    this.layout = new Layout(state);
+    this.painter = new Painter(this.layout);
+    this.ctx = this.canvas.getContext("2d")!;
+    this.scroller = h("div", {
+      className: "scroller", tabIndex: 0, role: "application", "aria-roledescription": "timeline",
+      "aria-label": `Timeline of ${format.plural(state.model.calls.count, "call")} and ${format.plural(state.model.tasks.count, "task")}`,
+      "aria-describedby": "timeline-keys",
+    }, this.spacer);
+    this.element = h("div", { className: "timeline" }, this.scroller, this.band, this.tip, this.hint,
+      h("p", { className: "unseen", id: "timeline-keys" },
+        "Left and right pan, plus and minus zoom, 0 shows all. Period and comma go to the next and the previous bar of a row, up and down to another row. Enter pins the details, F fills the screen with the bar."));
+    this.listen();
+    new ResizeObserver(() => this.resize()).observe(this.scroller);
+    state.listen((change) => {
+      if (change === "theme") this.painter.recolour();
+      if (change === "selection") this.reveal();
+      this.draw();
+    });
+  }
+
+  private resize(): void {
+    const width = this.scroller.clientWidth;
+    if (width === 0) return;
+    this.layout.measure(width, 0);
+    const height = Math.min(this.layout.total, this.most());
+    this.scroller.style.height = height + "px";
+    this.spacer.style.height = this.layout.total + "px";
+    this.layout.measure(this.scroller.clientWidth, height);
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(this.layout.width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = this.layout.width + "px";
+    this.canvas.style.height = height + "px";
+    this.ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.paint();
+  }
+
+  private most(): number {
+    return matchMedia("print").matches ? 2000 : Math.max(260, innerHeight * 0.62);
+  }
+
+  /** draw paints at the next frame, once however often it is asked. */
+  draw(): void {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.paint();
+    });
+  }
+
+  private paint(): void {
+    if (this.layout.width === 0) return;
+    this.layout.scroll = this.scroller.scrollTop;
+    const frame = this.painter.paint(this.ctx, this.hovered?.thing ?? null);
+    this.frames++;
+    this.hint.textContent = frame.arrowsLeft ? "Zoom in or filter to see arrows" : "";
+  }
+
+  /** look tells what the timeline shows now. */
+  look(): Frame {
+    this.layout.scroll = this.scroller.scrollTop;
+    return this.painter.paint(this.ctx, this.hovered?.thing ?? null, true);
+  }
+
+  focus(): void {
+    this.scroller.focus();
+  }
+
+  /** reveal scrolls to the row of what is selected. */
+  private reveal(): void {
+    const thing = this.state.selected;
+    const row = thing ? this.layout.rowOf(thing) : NONE;
+    if (row === NONE) return;
+    const top = this.layout.tops[row];
+    const bottom = top + this.layout.rowHeight(this.state.model.rows[row]);
+    if (top - axisHeight < this.scroller.scrollTop) this.scroller.scrollTop = top - axisHeight;
+    else if (bottom > this.scroller.scrollTop + this.layout.height) this.scroller.scrollTop = bottom - this.layout.height + 4;
+  }
+
+  // Pointer
+
+  private listen(): void {
+    const c = this.canvas;
+    c.addEventListener("pointerdown", (e) => this.down(e));
+    c.addEventListener("pointermove", (e) => this.move(e));
+    c.addEventListener("pointerup", (e) => this.up(e));
+    c.addEventListener("pointercancel", (e) => this.up(e, true));
+    c.addEventListener("pointerleave", () => this.hover(null, null));
+    c.addEventListener("dblclick", (e) => this.state.zoom(0.4, this.layout.time(this.point(e).x)));
+    this.scroller.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+    this.scroller.addEventListener("scroll", () => this.draw());
+    this.scroller.addEventListener("keydown", (e) => this.key(e));
+    addEventListener("resize", () => this.resize());
+    addEventListener("beforeprint", () => this.resize());
+    addEventListener("afterprint", () => this.resize());
+  }
+
+  private point(e: { clientX: number; clientY: number }): { x: number; y: number } {
+    const box = this.canvas.getBoundingClientRect();
+    return { x: e.clientX - box.left, y: e.clientY - box.top };
+  }
+
+  private down(e: PointerEvent): void {
+    if (e.button !== 0) return;
+    this.canvas.setPointerCapture(e.pointerId);
+    this.scroller.focus({ preventScroll: true });
+    this.pointers.set(e.pointerId, this.point(e));
+    this.begin(e.shiftKey);
+  }
+
+  /** begin starts a drag from where the pointers are now. */
+  private begin(range: boolean): void {
+    const points = [...this.pointers.values()];
+    if (points.length === 0) {
+      this.drag = null;
+      return;
+    }
+    const moved = this.drag?.moved ?? false;
+    const { x, y } = middle(points);
+    this.drag = { x, y, from: this.state.from, to: this.state.to, moved, range, pinch: distance(points) };
+  }
+
+  private move(e: PointerEvent): void {
+    const p = this.point(e);
+    if (!this.pointers.has(e.pointerId) || !this.drag) {
+      if (e.pointerType !== "touch") this.hover(p.x, p.y);
+      return;
+    }
+    this.pointers.set(e.pointerId, p);
+    const points = [...this.pointers.values()];
+    const { x } = middle(points);
+    const d = this.drag;
+    if (!d.moved && Math.abs(x - d.x) < 4 && points.length === 1) return;
+    d.moved = true;
+    this.hover(null, null);
+    if (d.range) {
+      const [a, b] = [Math.min(d.x, x), Math.max(d.x, x)];
+      Object.assign(this.band.style, { left: a + "px", width: b - a + "px" });
+      this.band.hidden = false;
+      return;
+    }
+    // The time that was under the fingers stays under them.
+    const room = this.layout.width - this.layout.gutter;
+    const span = (d.to - d.from) * (points.length > 1 ? d.pinch / Math.max(distance(points), 10) : 1);
+    const held = d.from + ((d.x - this.layout.gutter) / room) * (d.to - d.from);
+    const from = held - ((x - this.layout.gutter) / room) * span;
+    this.canvas.classList.add("held");
+    this.state.look(from, from + span);
+  }
+
+  private up(e: PointerEvent, cancelled = false): void {
+    if (!this.pointers.delete(e.pointerId)) return;
+    const d = this.drag;
+    const p = this.point(e);
+    this.canvas.classList.remove("held");
+    this.band.hidden = true;
+    if (this.pointers.size > 0) {
+      this.begin(false);
+      return;
+    }
+    this.drag = null;
+    if (!d || cancelled) return;
+    if (d.range && d.moved) {
+      this.state.look(this.layout.time(Math.min(d.x, p.x)), this.layout.time(Math.max(d.x, p.x)));
+    } else if (!d.moved) {
+      const hit = this.layout.at(p.x, p.y, e.pointerType === "touch" ? 14 : 4);
+      this.state.select(hit?.thing ?? null);
+    }
+  }
+
+  private wheel(e: WheelEvent): void {
+    const along = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
+    if (e.ctrlKey || e.metaKey) {
+      e.preventDefault();
+      const step = e.deltaMode === 1 ? 0.05 : 0.0022;
+      this.state.zoom(Math.exp(e.deltaY * step), this.layout.time(this.point(e).x));
+    } else if (along !== 0) {
+      e.preventDefault();
+      this.state.pan(along / (this.layout.width - this.layout.gutter));
+    }
+  }
+
+  private hover(x: number | null, y: number | null): void {
+    const before = this.hovered?.thing;
+    this.hovered = x === null || y === null ? null : this.layout.at(x, y);
+    this.state.hoverTime = x === null || x < this.layout.gutter ? null : this.layout.time(x);
+    this.canvas.classList.toggle("over", this.hovered !== null);
+    this.tip.hidden = this.hovered === null;
+    if (this.hovered && x !== null && y !== null) {
+      const thing = this.hovered.thing;
+      if (before?.index !== thing.index || before.of !== thing.of || this.tip.childElementCount === 0) this.fillTip();
+      const width = this.tip.offsetWidth;
+      const left = x + 14 + width > this.layout.width ? Math.max(0, x - width - 14) : x + 14;
+      Object.assign(this.tip.style, { left: left + "px", top: y + 16 + "px" });
+    }
+    this.state.tell("hover");
+  }
+
+  private fillTip(): void {
+    const { thing, more } = this.hovered!;
+    const d = describe(this.state.model, thing);
+    this.tip.replaceChildren(h("div", {},
+      h("strong", { className: d.key < 0 ? "" : "key " + categoryKeys[d.key] }, d.title),
+      d.trouble && h("p", { className: "trouble" }, d.trouble),
+      h("dl", {}, ...d.fields.slice(0, d.short).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
+      more > 0 && h("p", { className: "quiet" }, `and ${format.count(more)} more here: zoom in`)));
+  }
+
+  // Keyboard
+
+  private key(e: KeyboardEvent): void {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const { state } = this;
+    const far = e.shiftKey ? 0.9 : 0.2;
+    const keys: Record<string, () => void> = {
+      ArrowLeft: () => state.pan(-far),
+      ArrowRight: () => state.pan(far),
+      "+": () => state.zoom(0.6),
+      "=": () => state.zoom(0.6),
+      "-": () => state.zoom(1 / 0.6),
+      "0": () => state.fit(),
+      Home: () => state.look(0, state.to - state.from),
+      End: () => state.look(state.model.duration - (state.to - state.from), state.model.duration),
+      ".": () => this.step(1),
+      ",": () => this.step(-1),
+      ArrowDown: () => this.climb(1),
+      ArrowUp: () => this.climb(-1),
+      f: () => state.selected && state.frame(...state.span(state.selected)),
+      Enter: () => state.selected && document.getElementById("tab-details")?.click(),
+      Escape: () => state.select(null),
+    };
+    const act = keys[e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+  }
+
+  /** step goes to the next bar of the row. */
+  private step(by: 1 | -1): void {
+    const { state, layout } = this;
+    const { selected } = state;
+    if (!selected || selected.of === "finding") return this.enter(selected ? layout.rowOf(selected) : NONE, by);
+    const lane = state.model.rows[layout.rowOf(selected)]?.lanes[layout.laneOf(selected)];
+    if (!lane) return;
+    const next = lane.items[lane.items.indexOf(selected.index) + by];
+    if (next !== undefined) this.walk({ of: selected.of, index: next });
+    else say(by > 0 ? "last of the row" : "first of the row");
+  }
+
+  /** climb goes to the row below or above, to the bar nearest in time. */
+  private climb(by: 1 | -1): void {
+    const { selected } = this.state;
+    this.enter(selected ? this.layout.rowOf(selected) : by > 0 ? -1 : this.state.model.rows.length, by);
+  }
+
+  private enter(row: number, by: 1 | -1): void {
+    const { state } = this;
+    const { rows, data } = state.model;
+    const t = state.selected ? state.span(state.selected)[0] : state.from;
+    for (let r = row + by; r >= 0 && r < rows.length; r += by) {
+      if (rows[r].of === "finding") {
+        const after = data.findings.findIndex((f) => f.time >= t);
+        return this.walk({ of: "finding", index: after < 0 ? data.findings.length - 1 : after });
+      }
+      if ((rows[r].kind !== "thread" && rows[r].kind !== "stream") || rows[r].lanes.length === 0) continue;
+      const lane = rows[r].lanes[0];
+      const index = lane.items[Math.min(firstVisible(lane, t), lane.items.length - 1)];
+      return this.walk({ of: rows[r].of as "task" | "call", index });
+    }
+  }
+
+  private walk(thing: Thing): void {
+    this.state.go(thing);
+    const d = describe(this.state.model, thing);
+    say([d.title, d.trouble, ...d.fields.slice(0, d.short).map(([k, v]) => `${k} ${v}`)].filter(Boolean).join(", "));
+  }
+}
+
+function middle(points: { x: number; y: number }[]): { x: number; y: number } {
+  return {
+    x: points.reduce((sum, p) => sum + p.x, 0) / points.length,
+    y: points.reduce((sum, p) => sum + p.y, 0) / points.length,
+  };
+}
+
+function distance(points: { x: number; y: number }[]): number {
+  return points.length < 2 ? 1 : Math.max(10, Math.abs(points[0].x - points[1].x));
+}

@@ -1,0 +1,359 @@
+// The page, used the way people do, with a run in which every bar is known.
+
+import assert from "node:assert/strict";
+import { after, afterEach, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { launch, matches, open, row, selected, stop, visible, where, write, type Opened } from "./browser.ts";
+import { known } from "./sample.ts";
+
+let browser: Browser;
+let file: string;
+let opened: Opened | null = null;
+
+before(async () => {
+  browser = await launch();
+  file = write("known", known());
+});
+after(() => stop(browser));
+afterEach(async () => {
+  if (!opened) return;
+  assert.deepEqual(opened.errors, [], "errors in the page");
+  assert.deepEqual(opened.requests, [], "the page asked for something from elsewhere");
+  await opened.page.context().close();
+  opened = null;
+});
+
+async function show(options = {}, path = file): Promise<Page> {
+  opened = await open(browser, path, options);
+  return opened.page;
+}
+
+const indexes = (bars: { index: number }[]) => bars.map((b) => b.index);
+
+test("rows and bars are those of the run", async () => {
+  const page = await show();
+  const v = await visible(page);
+  assert.deepEqual(v.rows.map((r) => r.name), [
+    "Findings", "Host threads", "two", "Device 0: streams", "Stream 1", "Stream 2", "No stream", "Device 0: copy engines", "H2D", "D2H",
+  ]);
+  assert.deepEqual(indexes(await row(page, "two")), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+  assert.deepEqual((await row(page, "Stream 1")).map((b) => [b.index, b.category]), [[0, "h2d"], [1, "event"], [4, "h2d"]]);
+  assert.deepEqual((await row(page, "Stream 2")).map((b) => [b.index, b.category]), [[2, "event"], [3, "d2h"], [5, "d2h"]]);
+  assert.deepEqual(indexes(await row(page, "No stream")), [6]);
+  assert.deepEqual(indexes(await row(page, "H2D")), [0, 4, 6]);
+  assert.deepEqual(indexes(await row(page, "D2H")), [3, 5]);
+  const [copy, , pageable] = await row(page, "Stream 1"); // 300 µs from 30 µs on, and 185 µs from 510 µs on
+  assert.ok(Math.abs(copy.width / pageable.width - 300 / 185) < 0.01);
+  assert.ok(Math.abs((pageable.x - copy.x) / copy.width - 480 / 300) < 0.01);
+});
+
+test("arrows go from the call to the task, and from the record to the wait", async () => {
+  const page = await show();
+  const { arrows } = await visible(page);
+  assert.deepEqual(arrows.filter((a) => a.kind === "event").map((a) => [a.from, a.to]), [[1, 2]]);
+  assert.deepEqual(arrows.filter((a) => a.kind === "submit").map((a) => [a.from, a.to]), [[0, 0], [1, 1], [2, 2], [3, 3], [5, 4], [6, 5], [8, 6]]);
+  await page.click("text=Arrows");
+  assert.equal((await visible(page)).arrows.length, 0);
+  const at = await where(page, "task", 2);
+  await page.mouse.click(at.x, at.y);
+  assert.deepEqual((await visible(page)).arrows.map((a) => [a.kind, a.from, a.to]), [["submit", 2, 2], ["event", 1, 2]]);
+});
+
+test("zoom keeps the time under the pointer, and Fit shows everything again", async () => {
+  const page = await show();
+  const at = await where(page, "task", 3);
+  await page.mouse.move(at.x, at.y);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -600);
+  await page.keyboard.up("Control");
+  await page.waitForFunction(() => window.ropeway.visible().to - window.ropeway.visible().from < 500_000);
+  const still = await where(page, "task", 3);
+  assert.ok(Math.abs(still.x - at.x) < 1.5, `${still.x} is not ${at.x}`);
+  assert.deepEqual(indexes(await row(page, "No stream")), []);
+  await page.click("text=Fit");
+  const v = await visible(page);
+  assert.ok(v.from <= 0 && v.to >= v.duration);
+});
+
+test("a drag pans, a drag with Shift zooms into its range", async () => {
+  const page = await show();
+  await page.focus(".scroller");
+  for (let i = 0; i < 3; i++) await page.keyboard.press("+");
+  const before = await visible(page);
+  const box = (await page.locator(".scroller").boundingBox())!;
+  const drag = async () => {
+    await page.mouse.move(box.x + 600, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 500, box.y + 60, { steps: 5 });
+    await page.mouse.up();
+  };
+  await drag();
+  const after = await visible(page);
+  assert.ok(after.from > before.from);
+  assert.ok(Math.abs(after.to - after.from - (before.to - before.from)) < 1);
+  await page.keyboard.down("Shift");
+  await drag();
+  await page.keyboard.up("Shift");
+  const range = await visible(page);
+  assert.ok(range.from > after.from && range.to < after.to);
+});
+
+test("the pointer shows what is under it, a click pins it", async () => {
+  const page = await show();
+  const at = await where(page, "task", 4);
+  await page.mouse.move(at.x, at.y);
+  const tip = await page.innerText(".tip");
+  for (const text of ["copy #5 on stream 1", "host to device", "1 MiB", "185 µs", "pageable", "5.67 GB/s"]) assert.ok(tip.includes(text), `${text} is not in ${tip}`);
+  await page.mouse.click(at.x, at.y);
+  await page.mouse.move(2, 2);
+  assert.ok(await page.locator(".tip").isHidden());
+  assert.deepEqual(await selected(page), { of: "task", index: 4 });
+  const details = await page.innerText("#panel-details");
+  for (const text of ["copy #5 on stream 1", "submitted by aclrtMemcpyAsync", "in the queue", "5 µs"]) assert.ok(details.includes(text), `${text} is not in ${details}`);
+  await page.click("text=submitted by aclrtMemcpyAsync");
+  assert.deepEqual(await selected(page), { of: "call", index: 5 });
+  assert.ok((await page.innerText("#panel-details")).includes("190 µs (95%)"));
+});
+
+test("a failed task says so", async () => {
+  const page = await show();
+  const at = await where(page, "task", 5);
+  await page.mouse.click(at.x, at.y);
+  assert.ok((await page.innerText("#panel-details")).includes("failed with code 507015"));
+});
+
+test("the search finds by kind, direction, memory, function, stream, thread and number", async () => {
+  const page = await show();
+  for (const [words, tasks] of [
+    ["h2d", 3], ['"device to host"', 2], ["pageable", 2], ["pageable stream1", 1], ["wait", 1], ["#4", 1], ["memcpyasync d2h", 2], ["failed", 1],
+    ["two", 7], ["nothing like it", 0],
+  ] as const) {
+    await page.fill("#search", words);
+    assert.equal((await matches(page)).tasks, tasks, words);
+  }
+  await page.fill("#search", "synchronize");
+  assert.deepEqual(await matches(page), { tasks: 0, calls: 2, all: false });
+  await page.fill("#search", "d2h");
+  await page.press("#search", "Enter");
+  assert.deepEqual(await selected(page), { of: "task", index: 3 });
+  await page.press("#search", "Enter");
+  assert.deepEqual(await selected(page), { of: "task", index: 5 });
+  await page.press("#search", "Shift+Enter");
+  assert.deepEqual(await selected(page), { of: "task", index: 3 });
+  assert.deepEqual((await row(page, "Stream 1")).map((b) => b.matches), [false, false, false]);
+  assert.deepEqual((await row(page, "Stream 2")).map((b) => b.matches), [false, true, true]);
+});
+
+test("filters by function, stream, size, duration, failure and direction", async () => {
+  const page = await show();
+  await page.click("text=Filters");
+  const clear = () => page.click("text=Clear");
+  const expect = async (tasks: number, what: string) => {
+    assert.equal((await matches(page)).tasks, tasks, what);
+    await clear();
+    assert.ok((await matches(page)).all);
+  };
+  await page.selectOption("[name=function]", { label: "aclrtMemcpy" });
+  await expect(1, "function");
+  await page.selectOption("[name=stream]", { label: "stream 2" });
+  await expect(3, "stream");
+  await page.selectOption("[name=stream]", { label: "no stream (in the call)" });
+  await expect(1, "no stream");
+  await page.fill("[name=minBytes]", "64K");
+  await page.fill("[name=maxBytes]", "1 MiB");
+  await expect(3, "size");
+  await page.fill("[name=minTime]", "150us");
+  await page.fill("[name=maxTime]", "0.3 ms");
+  await expect(2, "duration");
+  await page.check("[name=failed]");
+  await expect(1, "failed");
+  await page.click("[data-category=h2d]");
+  assert.equal(await page.getAttribute("[data-category=h2d]", "aria-pressed"), "false");
+  await expect(4, "direction");
+  await page.fill("[name=minBytes]", "many");
+  assert.equal(await page.getAttribute("[name=minBytes]", "aria-invalid"), "true");
+});
+
+test("advice has its numbers, and shows its tasks", async () => {
+  const page = await show();
+  await page.click("#tab-advice");
+  const text = await page.innerText("[data-rule=pageable]");
+  for (const part of ["A copy waited because its memory is pageable", "saves up to 190 µs", "blocked", "190 µs"]) assert.ok(text.includes(part), part);
+  await page.click("text=Show 1 task on the timeline");
+  assert.deepEqual((await row(page, "Stream 1")).filter((b) => b.matches).map((b) => b.index), [4]);
+  const v = await visible(page);
+  assert.ok(v.from < 510_000 && v.from > 400_000 && v.to > 695_000 && v.to < 800_000);
+  assert.equal(await page.getAttribute("[data-rule=pageable] button", "aria-pressed"), "true");
+  await page.click("text=Clear");
+  assert.ok((await matches(page)).all);
+});
+
+test("a finding is a mark with its text, and shows its tasks", async () => {
+  const page = await show();
+  assert.equal((await visible(page)).findings, 1);
+  const at = await where(page, "finding", 0);
+  await page.mouse.move(at.x, at.y);
+  assert.ok((await page.innerText(".tip")).includes("two tasks write the same bytes"));
+  await page.mouse.click(at.x, at.y);
+  assert.deepEqual(await selected(page), { of: "finding", index: 0 });
+  const panel = page.locator("#panel-findings");
+  assert.ok((await panel.innerText()).includes("nothing orders them"));
+  await panel.locator("summary").click();
+  assert.ok((await panel.innerText()).includes("two.c:17 in main"));
+  await panel.locator("button").click();
+  assert.equal((await matches(page)).tasks, 2);
+});
+
+test("notes are shown", async () => {
+  const page = await show();
+  assert.ok((await page.innerText("#notes")).includes("the disk was full"));
+});
+
+test("calls are counted, and sorted by any column", async () => {
+  const page = await show();
+  const names = () => page.locator("#calls tbody th").allInnerTexts();
+  assert.deepEqual(await names(), ["aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclrtMemcpy", "aclrtRecordEvent", "aclrtStreamWaitEvent"]);
+  await page.click("#calls thead >> text=Calls");
+  assert.equal((await names())[0], "aclrtMemcpyAsync");
+  await page.click("#calls thead >> text=Calls");
+  assert.equal((await names()).at(-1), "aclrtMemcpyAsync");
+  assert.equal(await page.getAttribute("#calls th:has-text('Calls')", "aria-sort"), "ascending");
+  const cells = await page.locator("#calls tr:has-text('aclrtSynchronizeStream') td").allInnerTexts();
+  assert.deepEqual(cells, ["2", "440 µs", "220 µs", "390 µs", "390 µs", "390 µs", "390 µs", "1"]);
+  await page.click("#calls >> text=aclrtMemcpyAsync");
+  assert.equal((await matches(page)).calls, 4);
+});
+
+test("sizes are counted, and a column is a filter", async () => {
+  const page = await show();
+  const labels = await page.locator(".column:not(:disabled)").evaluateAll((all) => all.map((e) => e.getAttribute("aria-label")));
+  assert.deepEqual(labels, [
+    "4 KiB to 8 KiB: 1 copy, 4 KiB, device to host", "64 KiB to 128 KiB: 1 copy, 64 KiB, host to device",
+    "1 MiB to 2 MiB: 2 copies, 2 MiB (H2D 1, D2H 1)", "4 MiB to 8 MiB: 1 copy, 4 MiB, host to device",
+  ]);
+  await page.click(".column >> text=1M");
+  assert.equal((await matches(page)).tasks, 2);
+});
+
+test("plots say how fast each direction was and how far the host ran ahead", async () => {
+  const page = await show();
+  const [speed, ahead] = await page.locator(".chart .legend").allInnerTexts();
+  assert.match(speed, /H2D up to 1[34][\d.]* GB\/s/); // 4 MiB in 300 µs
+  assert.match(speed, /D2H up to 10[\d.]* GB\/s/); // 1 MiB in 100 µs
+  assert.match(ahead, /tasks up to 4/);
+});
+
+test("the keyboard reaches everything", async () => {
+  const page = await show();
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "search");
+  await page.keyboard.type("d"); // a letter, not the key for dark
+  assert.equal(await page.inputValue("#search"), "d");
+  await page.fill("#search", "");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("?");
+  assert.ok(await page.locator("dialog").isVisible());
+  await page.keyboard.press("Escape");
+  assert.ok(await page.locator("dialog").isHidden());
+
+  await page.focus(".scroller");
+  const span = async () => { const v = await visible(page); return [v.from, v.to]; };
+  const all = await span();
+  await page.keyboard.press("+");
+  const near = await span();
+  assert.ok(near[1] - near[0] < all[1] - all[0]);
+  await page.keyboard.press("ArrowRight");
+  assert.ok((await span())[0] > near[0]);
+  await page.keyboard.press("ArrowLeft");
+  assert.ok(Math.abs((await span())[0] - near[0]) < 1);
+  await page.keyboard.press("-");
+  await page.keyboard.press("0");
+  assert.ok((await span())[0] <= 0);
+  await page.keyboard.press("ArrowDown");
+  assert.deepEqual(await selected(page), { of: "finding", index: 0 });
+  await page.keyboard.press("ArrowDown");
+  assert.equal((await selected(page))?.of, "call");
+  await page.keyboard.press("ArrowDown");
+  const first = await selected(page);
+  assert.equal(first?.of, "task");
+  await page.keyboard.press(".");
+  assert.notDeepEqual(await selected(page), first);
+  await page.keyboard.press(",");
+  assert.deepEqual(await selected(page), first);
+  assert.ok((await page.locator("[role=status]").innerText()).includes("on stream 1"));
+  await page.keyboard.press("f");
+  assert.ok((await span())[1] - (await span())[0] < 500_000);
+  await page.keyboard.press("Escape");
+  assert.equal(await selected(page), null);
+
+  // Tab comes to the timeline, the panel and the table, and shows where it is.
+  const stops = new Set<string>();
+  await page.evaluate(() => { (document.activeElement as HTMLElement).blur(); scrollTo(0, 0); });
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press("Tab");
+    stops.add(await page.evaluate(() => { const e = document.activeElement!; return e.id || e.className || e.textContent!; }));
+  }
+  for (const stop of ["search", "scroller", "tab-details", "column", "theme"]) assert.ok(stops.has(stop), `${stop} is not among ${[...stops].join(", ")}`);
+});
+
+test("dark and light: the system's, and the other one", async () => {
+  const page = await show({ colorScheme: "dark" });
+  const back = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const bars = () => page.evaluate(() => {
+    const c = document.querySelector<HTMLCanvasElement>(".scroller canvas")!;
+    const at = window.ropeway.where("task", 0);
+    const box = c.getBoundingClientRect();
+    const k = c.width / box.width;
+    return [...c.getContext("2d")!.getImageData((at.x - box.left) * k, (at.y - box.top - 5) * k, 1, 1).data].slice(0, 3).join();
+  });
+  assert.equal(await back(), "rgb(16, 20, 26)");
+  assert.equal(await bars(), "60,155,224");
+  await page.click("#theme");
+  assert.equal(await back(), "rgb(245, 246, 248)");
+  await page.waitForTimeout(100);
+  assert.equal(await bars(), "0,114,178");
+  await page.focus(".scroller");
+  await page.keyboard.press("d");
+  assert.equal(await back(), "rgb(16, 20, 26)");
+});
+
+test("at the width of a phone nothing is cut, and a finger pans, pinches and chooses", async () => {
+  const page = await show({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+  const small = await page.locator("button:visible").evaluateAll((all) => all.map((e) => e.getBoundingClientRect()).filter((b) => b.height < 24).length);
+  assert.equal(small, 0, "buttons too small for a finger");
+  await page.locator(".scroller").scrollIntoViewIfNeeded();
+  const at = await where(page, "task", 4);
+  await page.touchscreen.tap(at.x, at.y);
+  assert.deepEqual(await selected(page), { of: "task", index: 4 });
+  const pinch = await page.context().newCDPSession(page);
+  const touch = (type: string, ...xs: number[]) =>
+    pinch.send("Input.dispatchTouchEvent", { type: type as "touchStart", touchPoints: xs.map((x, id) => ({ x, y: at.y, id })) });
+  await touch("touchStart", 150, 210);
+  for (let d = 0; d <= 60; d += 20) await touch("touchMove", 150 - d, 210 + d);
+  await touch("touchEnd");
+  const v = await visible(page);
+  assert.ok(v.to - v.from < 0.6 * v.duration, "a pinch zooms in");
+});
+
+test("large data comes compressed", async () => {
+  const page = await show({}, write("packed", known(), true));
+  assert.equal((await row(page, "Stream 1")).length, 3);
+});
+
+test("markup in a run stays text", async () => {
+  const data = known();
+  data.program = ["</script><img src=x onerror=alert(1)>"];
+  data.findings[0].text = "<b>bold</b>";
+  const page = await show({}, write("markup", data));
+  assert.equal(await page.innerText("h1"), "'</script><img src=x onerror=alert(1)>'");
+  assert.ok((await page.innerText("#panel-findings")).includes("<b>bold</b>"));
+});
+
+test("an empty run is a page too", async () => {
+  const data = known();
+  for (const table of [data.calls, data.tasks, data.edges] as unknown as Record<string, unknown[]>[]) for (const key of Object.keys(table)) table[key] = [];
+  Object.assign(data, { findings: [], advice: [], stats: null, notes: null, processes: [], threads: [], streams: [], devices: [], duration: 0 });
+  const page = await show({}, write("empty", data));
+  assert.ok((await page.innerText("#calls")).includes("No call was recorded"));
+});
