@@ -27,6 +27,7 @@ type checkOptions struct {
 	errorCode int
 	format    string
 	output    string
+	page      string // file for the page with the timeline
 	suppress  []string
 	write     string // file for suppressions
 	rules     []string
@@ -71,6 +72,9 @@ OUTPUT
   (2.1.0). A form other than text needs --output, because the program writes to
   standard error too; --output - is standard output, behind what the program
   wrote there.
+  --report FILE gets a page that shows the run on a timeline, its calls, copies
+  and events, with the findings where they happened. Open it in a browser. Of
+  several runs it shows the first with findings.
 
 EXIT CODE
   86           there are findings that count and are not suppressed. --fail-on
@@ -110,6 +114,7 @@ LIMITS
   ropeway check --seed 7 --product 310P ./my_program
   ropeway check --format sarif --output check.sarif ./my_program
   ropeway check --format junit --output check.xml ctest
+  ropeway check --report check.html ./my_program
   ropeway check --write-suppressions known.txt ./my_program
   ropeway check --suppress known.txt --fail-on error ./my_program
   ropeway check --inject 'aclrtMalloc:3=207001' ./my_program
@@ -129,6 +134,7 @@ LIMITS
 	f.IntVar(&o.errorCode, "error-exitcode", exitFindings, "exit `code` if findings count")
 	f.StringVar(&o.format, "format", "text", "`form` of the report")
 	f.StringVarP(&o.output, "output", "o", "", "`file` for the report; - is standard output")
+	f.StringVar(&o.page, "report", "", "`file` for a page with the timeline")
 	f.StringArrayVar(&o.suppress, "suppress", nil, "`file` of findings to suppress; repeatable")
 	f.StringVar(&o.write, "write-suppressions", "", "`file` for suppressions of every finding")
 	f.StringSliceVar(&o.rules, "rules", nil, "check these `rules` only, like leak,stream-race")
@@ -190,6 +196,10 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 	defer files.close()
 	s := newCheckSession(a, o, rules, suppressions)
 	s.replay = func(seed uint64) string { return replayCommand(a.name, cmd, args, seed) }
+	if o.page != "" {
+		s.page = &pageRecorder{}
+		defer s.page.close()
+	}
 	if err := s.runAll(program); err != nil {
 		return err
 	}

@@ -38,6 +38,8 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 		return nil, wrong("--format: %q is not text, json, junit or sarif", o.format)
 	case o.output != "" && o.output == o.write:
 		return nil, wrong("--output and --write-suppressions are the same file")
+	case o.page != "" && (o.page == o.output || o.page == o.write):
+		return nil, wrong("--report names the file of another report")
 	case o.format != "text" && o.output == "":
 		return nil, &usageError{fmt.Errorf("--format %s needs --output: the program writes to standard error too", o.format),
 			"for example: --output check." + map[string]string{"json": "json", "junit": "xml", "sarif": "sarif"}[o.format] + ", or --output - for standard output"}
@@ -168,7 +170,7 @@ func readSuppressions(files []string) (all []*finding.Suppression, err error) {
 }
 
 // notReplayed are flags that a replay does without.
-var notReplayed = []string{"seed", "schedules", "output", "format", "write-suppressions"}
+var notReplayed = []string{"seed", "schedules", "output", "format", "write-suppressions", "report"}
 
 // replayCommand is the command that runs the program again the same way, with one seed.
 func replayCommand(name string, cmd *cobra.Command, args []string, seed uint64) string {

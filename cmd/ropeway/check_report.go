@@ -199,14 +199,14 @@ func (s *checkSession) programLines(say func(format string, args ...any)) {
 const mostSeeds = 20
 
 // outputs are the files that a check writes, open before the program runs so that a wrong path is told at once.
-type outputs struct{ report, suppressions *os.File }
+type outputs struct{ report, suppressions, page *os.File }
 
 func openOutputs(o *checkOptions) (*outputs, error) {
 	f := &outputs{}
 	for _, file := range []struct {
 		flag, path string
 		to         **os.File
-	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions}} {
+	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions}, {"--report", o.page, &f.page}} {
 		switch file.path {
 		case "":
 		case "-":
@@ -225,18 +225,19 @@ func openOutputs(o *checkOptions) (*outputs, error) {
 
 // close lets go of files that are not written.
 func (f *outputs) close() {
-	for _, file := range []*os.File{f.report, f.suppressions} {
+	for _, file := range []*os.File{f.report, f.suppressions, f.page} {
 		if file != nil && file != os.Stdout {
 			file.Close()
 		}
 	}
 }
 
-// write writes what was asked for. Both files are tried.
+// write writes what was asked for. All files are tried.
 func (f *outputs) write(s *checkSession) error {
 	return errors.Join(
 		writeFile(f.report, s.writeReport),
-		writeFile(f.suppressions, func(w io.Writer) error { return finding.WriteSuppressions(w, s.fold.Entries) }))
+		writeFile(f.suppressions, func(w io.Writer) error { return finding.WriteSuppressions(w, s.fold.Entries) }),
+		writeFile(f.page, s.writePage))
 }
 
 // writeFile writes a file, if there is one, and closes it: some file systems tell only then that there was no room.

@@ -26,6 +26,7 @@ type checkSession struct {
 	suppressions []*finding.Suppression
 	last         ending                   // of the program's last run
 	replay       func(seed uint64) string // the command for one seed
+	page         *pageRecorder            // nil without --report
 
 	mu     sync.Mutex
 	report *finding.Report
@@ -82,12 +83,17 @@ func (s *checkSession) runAll(program *launch) error {
 func (s *checkSession) runOnce(program *launch, socket string, seed uint64, signals chan os.Signal) error {
 	s.run = &finding.Run{Seed: seed, Processes: []*finding.Process{}}
 	s.report.Runs = append(s.report.Runs, s.run)
+	more, err := s.page.begin(seed)
+	if err != nil {
+		return err
+	}
 	l, err := listen(socket, s)
 	if err != nil {
 		return &failure{err: fmt.Errorf("no socket for the reports: %w", err), next: "set TMPDIR to a directory on a local file system"}
 	}
-	s.last, err = runChild(program, s.o.variables(seed, socket), signals)
+	s.last, err = runChild(program, append(s.o.variables(seed, socket), more...), signals)
 	alive := l.close()
+	s.page.end()
 	if err != nil {
 		return err
 	}
@@ -174,6 +180,7 @@ func (s *checkSession) finding(from *sender, f *finding.Finding) {
 			e.Suppressed = by.Name
 		}
 	}
+	s.page.take(e)
 	if !isNew || e.Suppressed != "" || s.o.most > 0 && s.shown == s.o.most {
 		return
 	}

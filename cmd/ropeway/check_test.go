@@ -250,7 +250,7 @@ func readReport(t *testing.T, form string, text []byte) {
 
 // TestCheckOutputErrors proves that a file that cannot be written is told before the program runs, and one that is full after.
 func TestCheckOutputErrors(t *testing.T) {
-	for _, flag := range []string{"--output", "--write-suppressions"} {
+	for _, flag := range []string{"--output", "--write-suppressions", "--report"} {
 		stdout, stderr, code := checked(t, flag+" /no/such/dir/file", "print=ran")
 		if code != exitFailed || stdout != "" {
 			t.Errorf("%s: exit code %d, %q", flag, code, stdout)

@@ -1,8 +1,8 @@
-// Command ropeway runs programs with the AscendCL runtime of this module, checks them, and shows what it does and on what: run,
-// check, info, explain, demo, version.
+// Command ropeway runs programs with the AscendCL runtime of this module, checks them, shows what they did and when, and measures:
+// run, check, trace, bench, info, explain, demo, version, completion. docs/cli.md is its manual.
 //
-// Exit codes: 0 it worked, 1 it failed, 2 it was called wrongly, 126 and 127 a program cannot be run, 130 and 143 it was
-// interrupted. "ropeway run" becomes the program, so all others are the program's; "ropeway check" has 86 for findings.
+// Exit codes are a table in exit.go, from which help and manual are made. "ropeway run" becomes the program, so its exit code is
+// the program's.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"ropeway/internal/ui"
 )
 
+// Exit codes that all commands have; exitMeanings says what they mean.
 const (
 	exitOK     = 0
 	exitFailed = 1

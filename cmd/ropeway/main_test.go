@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // call runs the program and returns what it writes and its exit code.
@@ -182,7 +184,8 @@ func TestUsage(t *testing.T) {
 		{"help nosuch", `there is no command "nosuch"`},
 		{"help demo nosuch", `there is no command "demo nosuch"`},
 		{"completion nosuch", "bash, fish, powershell and zsh"},
-		{"completion bash extra", "see ropeway completion bash --help"},
+		{"completion", "bash, fish, powershell and zsh"},
+		{"completion bash extra", "see ropeway completion --help"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			stdout, stderr, code := call(t, strings.Fields(tt.args)...)
@@ -197,24 +200,36 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestHelp: every command explains itself, with examples, in lines that fit, the same way however it is asked.
 func TestHelp(t *testing.T) {
 	root := good(t)
-	contains(t, root, "run", "check", "explain", "demo", "info", "version", "completion", "Examples:")
+	plain(t, root)
+	contains(t, root, "Examples:")
 	if root != good(t, "--help") || root != good(t, "help") {
 		t.Error("ropeway, ropeway --help and ropeway help differ")
 	}
-	for _, name := range []string{"run", "check", "explain", "demo", "info", "version", "help", "completion"} {
-		text := good(t, name, "--help")
-		plain(t, text)
-		contains(t, text, "Examples:", "ropeway "+name)
-		if text != good(t, "help", name) {
-			t.Errorf("%s --help and help %s differ", name, name)
+	visit(tree(), func(c *cobra.Command) {
+		if !c.HasParent() {
+			return
 		}
-	}
-	plain(t, root)
-	contains(t, good(t, "completion", "bash"), "bash completion")
+		path := strings.Fields(c.CommandPath())[1:]
+		contains(t, root, " "+path[0]+" ")
+		text := good(t, append(path, "--help")...)
+		plain(t, text)
+		if text != good(t, append([]string{"help"}, path...)...) {
+			t.Errorf("%[1]s --help and help %[1]s differ", strings.Join(path, " "))
+		}
+		if c.Runnable() {
+			contains(t, text, "Usage:\n  ropeway "+c.Name(), "Examples:\n")
+			contains(t, c.Example, "ropeway "+c.Name())
+		}
+	})
+}
+
+// TestCompletion: flags, values, names and codes complete.
+func TestCompletion(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"},
+		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"}, {"completion", "zsh\n"},
 		{"run --product", "310P\n"}, {"run --form", "RC\n"}, {"run --driver", "soft\n"}, {"explain", "aclrtMemcpyAsync\n"},
 		{"check --product", "310P\n"}, {"check --format", "sarif\n"}, {"check --fail-on", "never\n"}, {"check --rules", "stream-race\ttwo tasks"},
 		{"check --no-rule", "leak\t"}, {"check --inject", "aclrtMemcpyAsync:\n"},

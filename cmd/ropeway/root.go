@@ -20,6 +20,7 @@ how fast it was.`,
 		Example: `  ropeway demo                    copy, verify and measure, in seconds
   ropeway run ./my_program        run a C, C++ or Python program of yours
   ropeway check ./my_program      and be told what it does wrong
+  ropeway trace ./my_program      and see what it did when
   ropeway explain 107002          what an error code means, and what to do
   ropeway info --products         what each product has
   ropeway version --json          for scripts`,
@@ -40,12 +41,14 @@ how fast it was.`,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetOut(a.stdout) // before completion, which keeps it
+	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("ropeway {{.Version}}\n")
-	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.check(), a.explain())
+	root.AddCommand(a.version(), a.info(), a.demo(), a.run(), a.check(), a.trace(), a.explain(), a.bench())
 	root.SetHelpCommand(a.help(root))
-	a.completion(root)
+	root.CompletionOptions.DisableDefaultCmd = true // ours refuses shells that it does not know
+	root.AddCommand(a.completion(root), a.exitCodes())
+	a.completePrograms(root)
 	return root
 }
 
@@ -55,24 +58,4 @@ func (a *app) noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return &usageError{fmt.Errorf("%s takes no argument, but there is %q", cmd.Name(), args[0]), fmt.Sprintf("see %s %s --help", a.name, cmd.Name())}
-}
-
-// completion makes cobra's own command complain about shells that it does not know.
-func (a *app) completion(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() != "completion" {
-			continue
-		}
-		c.Short = "Write the completion script for a shell"
-		c.Example = `  source <(ropeway completion bash)
-  ropeway completion zsh > "${fpath[1]}/_ropeway"`
-		c.Args = func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return &usageError{fmt.Errorf("there is no completion for %q", args[0]), "there is one for bash, fish, powershell and zsh"}
-		}
-		c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	}
 }

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ropeway"
+	"ropeway/internal/bench"
+	"ropeway/internal/ui"
+)
+
+// benchRun measures.
+func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
+	cases, err := a.benchPlan(f)
+	if err != nil {
+		return err
+	}
+	variables, err := a.benchVariables(f)
+	if err != nil {
+		return err
+	}
+	o := bench.Options{Cases: cases, Rounds: f.rounds, Time: bench.QuickTime, Version: buildVersion()}
+	if f.full {
+		o.Time = bench.FullTime
+		if !cmd.Flags().Changed("rounds") {
+			o.Rounds = bench.FullRounds
+		}
+	}
+	if o.Rounds < 1 || o.Rounds > 1000 {
+		return &usageError{fmt.Errorf("--rounds: %d is not 1 to 1000", o.Rounds), "use 8 or more for results to be compared"}
+	}
+	if o.Slowdown, err = parsePercent(f.slowdown); err != nil {
+		return &usageError{fmt.Errorf("--slowdown: %w", err), "see " + a.name + " bench --help"}
+	}
+	files, err := openBenchFiles(f)
+	if err != nil {
+		return err
+	}
+	defer files.discard()
+	out := ui.New(a.stderr, a.getenv) // standard output may be a file
+	bar := out.Progress(o.Rounds * len(cases))
+	defer bar.Close()
+	start, before := time.Now(), 0
+	o.Progress = func(done, total int) {
+		bar.Step(timeLeft(time.Since(start), done, total), done-before)
+		before = done
+	}
+	first := true
+	o.Round = func(ctx context.Context, spec bench.Spec, each func(bench.Event) error) error {
+		warnings, err := benchProcess(ctx, variables, spec, each)
+		if text := strings.TrimSpace(warnings); first && text != "" {
+			out.To(a.stderr, "%s", text)
+		}
+		first = false
+		return err
+	}
+	r, err := bench.Run(cmd.Context(), o)
+	bar.Close()
+	if err != nil {
+		return benchError(err)
+	}
+	return a.benchWrite(f, r, files)
+}
+
+// timeLeft says how long it will take.
+func timeLeft(passed time.Duration, done, total int) string {
+	if done == 0 {
+		return "measuring"
+	}
+	left := time.Duration(float64(passed) / float64(done) * float64(total-done))
+	return fmt.Sprintf("measuring, %v left", left.Round(time.Second))
+}
+
+// benchProcess does a round in a process of its own, and returns what that wrote to standard error.
+func benchProcess(ctx context.Context, variables []variable, spec bench.Spec, each func(bench.Event) error) (warnings string, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var errs bytes.Buffer
+	p := exec.CommandContext(ctx, exe, "bench", "--round")
+	p.Stdin, p.Stderr, p.Env = bytes.NewReader(text), &errs, os.Environ()
+	for _, v := range variables {
+		p.Env = append(p.Env, v.name+"="+v.value)
+	}
+	pipe, err := p.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := p.Start(); err != nil {
+		return "", err
+	}
+	err = readEvents(pipe, each)
+	if err != nil {
+		cancel()
+	}
+	ended := p.Wait()
+	switch {
+	case context.Cause(ctx) != nil && err == nil:
+		err = context.Cause(ctx)
+	case err == nil && ended != nil:
+		err = fmt.Errorf("the process that measures ended early (%w): %s", ended, strings.TrimSpace(errs.String()))
+	}
+	return errs.String(), err
+}
+
+// readEvents passes on what a round tells.
+func readEvents(r io.Reader, each func(bench.Event) error) error {
+	d := json.NewDecoder(r)
+	for {
+		var e bench.Event
+		switch err := d.Decode(&e); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("the process that measures said something else: %w", err)
+		case e.Failed != nil:
+			return &bench.Advice{Err: errors.New(e.Failed.Text), Next: e.Failed.Next}
+		}
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+}
+
+// benchRound is the process that measures.
+func (a *app) benchRound(cmd *cobra.Command) error {
+	var spec bench.Spec
+	if err := json.NewDecoder(cmd.InOrStdin()).Decode(&spec); err != nil {
+		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err), "use ropeway bench without it"}
+	}
+	e := json.NewEncoder(a.stdout)
+	tell := func(event bench.Event) error { return e.Encode(event) }
+	err := a.measureRound(cmd.Context(), spec, tell)
+	if err == nil {
+		return nil
+	}
+	failed := &bench.Failed{Text: strings.TrimPrefix(err.Error(), "ropeway: ")}
+	var advice *bench.Advice
+	var wrong *bench.Mismatch
+	switch {
+	case errors.As(err, &advice):
+		failed.Next = advice.Next
+	case errors.As(err, &wrong):
+		failed.Next = "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."
+	case errors.Is(err, ropeway.ErrRTMemoryAllocation):
+		failed.Next = "free some memory, raise the container's limit, or leave large --sizes out"
+	default:
+		failed.Next = "ropeway info shows drivers, devices and variables"
+	}
+	return errors.Join(tell(bench.Event{Failed: failed}), exitCode(exitFailed))
+}
+
+func (a *app) measureRound(ctx context.Context, spec bench.Spec, tell func(bench.Event) error) error {
+	rt, err := ropeway.Open(ropeway.WithLog(a.stderr))
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.Round(ctx, rt, spec, tell), rt.Close())
+}
+
+// benchError keeps what to do beside an error.
+func benchError(err error) error {
+	var advice *bench.Advice
+	if errors.As(err, &advice) {
+		return &failure{err: err, next: advice.Next}
+	}
+	return err
+}
+
+// benchFrom shows a result that was measured before.
+func (a *app) benchFrom(f *benchFlags) error {
+	r, err := bench.Read(f.from)
+	if err != nil {
+		return benchError(err)
+	}
+	files, err := openBenchFiles(f)
+	if err != nil {
+		return err
+	}
+	defer files.discard()
+	return a.benchWrite(f, r, files)
+}
+
+// benchWrite writes a result in all forms that were asked for; the table is left out where standard output is taken.
+func (a *app) benchWrite(f *benchFlags, r *bench.Result, files benchFiles) error {
+	table := true
+	for _, form := range []struct {
+		file  string
+		write func(io.Writer) error
+	}{{f.json, r.WriteJSON}, {f.csv, r.WriteCSV}, {f.html, r.WriteHTML}} {
+		var err error
+		switch form.file {
+		case "":
+		case stdoutName:
+			table = false
+			err = form.write(a.stdout)
+		default:
+			err = files.write(form.file, form.write)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if table {
+		r.WriteTable(ui.New(a.stdout, a.getenv))
+	}
+	return nil
+}
+
+// benchCompare says what changed between two results.
+func (a *app) benchCompare(f *benchFlags, args []string) error {
+	help := "see " + a.name + " bench --help"
+	threshold, err := parsePercent(f.threshold)
+	if err != nil {
+		return &usageError{fmt.Errorf("--threshold: %w", err), help}
+	}
+	if f.by != "" {
+		if _, err := oneOf([]string{bench.ByMemcpy, bench.BySpeed})(f.by); err != nil {
+			return &usageError{fmt.Errorf("--by: %w", err), help}
+		}
+	}
+	before, err := bench.Read(args[0])
+	if err != nil {
+		return benchError(err)
+	}
+	after, err := bench.Read(args[1])
+	if err != nil {
+		return benchError(err)
+	}
+	c, err := bench.Compare(before, after, threshold, f.by)
+	if err != nil {
+		return benchError(err)
+	}
+	files, err := openBenchFiles(f)
+	if err != nil {
+		return err
+	}
+	defer files.discard()
+	switch f.json {
+	case stdoutName:
+		err = a.writeJSON(c)
+	case "":
+		c.WriteTable(ui.New(a.stdout, a.getenv), f.all)
+	default:
+		c.WriteTable(ui.New(a.stdout, a.getenv), f.all)
+		err = files.write(f.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(c) })
+	}
+	if err == nil && c.Verdict == bench.Slower {
+		err = exitCode(exitSlower)
+	}
+	return err
+}

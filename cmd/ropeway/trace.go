@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ropeway/internal/setup"
+)
+
+// traceOptions are the flags of "ropeway trace".
+type traceOptions struct {
+	output []string
+	from   string
+	keep   string
+}
+
+func (a *app) trace() *cobra.Command {
+	var o traceOptions
+	cmd := &cobra.Command{
+		Use:   "trace [flags] [--] PROGRAM [ARGS]",
+		Short: "Record a program and show what it did when",
+		Long: `Run a program that uses AscendCL, unchanged, record every call and task, and
+show where its copies went, what waited for what, and what to change.
+
+The program runs as with ropeway run, on the same devices, and hardly slower.
+What it does goes into files as it happens, so a run may be of any length, and
+one that crashes or is stopped by Ctrl-C is recorded up to then. Child processes
+are recorded too.
+
+OUTPUT
+  Without --output two files are written when the program has ended, named after
+  it:
+    NAME.html            a page to look at: it needs no network, and opens in
+                         any browser
+    NAME.trace.json.gz   for ui.perfetto.dev and other tools
+  --output says which, by the ending of its name: .html, .json or .json.gz. It
+  may be given several times. Where they are is said on standard error; standard
+  output and standard input are the program's.
+
+EXIT CODE
+  The program's own, 128+N if signal N ended it. 1 if it went well but there is
+  nothing to show, or a file cannot be written.
+
+LATER
+  A program that sets ROPEWAY_TRACE=DIR, or uses ropeway.WithTrace, is recorded
+  without this command; --from DIR shows what is there. --keep DIR leaves such
+  files behind.`,
+		Example: `  ropeway trace ./my_program --its-own-flag
+  ropeway trace -o run.html -- python3 serve.py
+  ropeway trace -o run.html -o run.json.gz ./my_program
+  ropeway trace --keep recorded ./my_program
+  ropeway trace --from recorded -o run.html`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.from != "" {
+				return a.traceFrom(cmd, &o, args)
+			}
+			return a.runTrace(cmd, &o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&o.output, "output", "o", nil, "`file` to write: .html, .json or .json.gz; repeatable")
+	f.StringVar(&o.from, "from", "", "show what is recorded in `dir`, run nothing")
+	f.StringVar(&o.keep, "keep", "", "`dir` for what is recorded, which stays")
+	addRunFlags(cmd)
+	return cmd
+}
+
+// runTrace does what the flags say. Everything that can be wrong before the program runs is found before it runs.
+func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error {
+	wanted, err := a.wantedVariables(cmd)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		return &usageError{errors.New("trace needs a program"), "for example: " + a.name + " trace ./my_program"}
+	}
+	files, err := a.traceFiles(o, args[0])
+	if err != nil {
+		return err
+	}
+	kit, err := a.toolkit()
+	if err != nil {
+		return err
+	}
+	program, err := a.prepare(kit, wanted, args, true)
+	if err != nil {
+		return err
+	}
+	dir, done, err := recordIn(o.keep)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := files.prove(); err != nil {
+		return err
+	}
+	signals := catchSignals()
+	end, err := runChild(program, []variable{{setup.EnvTrace, dir}}, signals)
+	signal.Reset(passedOn[:4]...) // whoever interrupts again does not want to wait for the report
+	if err != nil {
+		files.discard()
+		return err
+	}
+	if end.signal != 0 && !end.interrupted {
+		a.report(fmt.Sprintf("%s was ended by %s", args[0], end), "")
+	}
+	err = a.show(dir, args, files)
+	code := end.code
+	if err != nil {
+		files.discard()
+		if code == exitOK {
+			return err
+		}
+		a.report(err.Error(), "")
+	}
+	if code == exitOK {
+		return nil
+	}
+	return exitCode(code)
+}
+
+// traceFrom shows what was recorded before.
+func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) error {
+	if len(args) > 0 || o.keep != "" {
+		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " + cmd.Name() + " --help"}
+	}
+	files, err := a.traceFiles(o, o.from)
+	if err != nil {
+		return err
+	}
+	if err := files.prove(); err != nil {
+		return err
+	}
+	if err := a.show(o.from, nil, files); err != nil {
+		files.discard()
+		return err
+	}
+	return nil
+}
+
+// recordIn makes the directory that processes record in, and says how to end it.
+func recordIn(keep string) (dir string, done func(), err error) {
+	if keep == "" {
+		dir, err = os.MkdirTemp("", "ropeway-trace-")
+		done = func() { os.RemoveAll(dir) }
+	} else if dir, err = filepath.Abs(keep); err == nil {
+		err = os.MkdirAll(dir, 0o777)
+		done = func() {}
+		if old, _ := filepath.Glob(filepath.Join(dir, "*.ropeway")); len(old) > 0 {
+			err = fmt.Errorf("--keep: there are recordings in %s already", keep)
+		}
+	}
+	if err != nil {
+		err = &failure{err: err, next: "choose another directory; TMPDIR says where the usual one is"}
+	}
+	return dir, done, err
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ropeway/internal/report"
+	"ropeway/internal/timeline"
+	"ropeway/internal/timeline/advice"
+	"ropeway/internal/timeline/perfetto"
+	"ropeway/internal/trace"
+	"ropeway/internal/ui"
+)
+
+// traceFile is a file to be written, in the form that its name says.
+type traceFile struct {
+	name  string
+	made  bool // it was not there before
+	write func(name string, run *timeline.Run) error
+	about string
+}
+
+type traceFiles []traceFile
+
+// traceFiles are those that are wanted, or two that are named after the program.
+func (a *app) traceFiles(o *traceOptions, program string) (files traceFiles, err error) {
+	names := o.output
+	if len(names) == 0 {
+		base := filepath.Base(filepath.Clean(program))
+		names = []string{base + ".html", base + ".trace.json.gz"}
+	}
+	for _, name := range names {
+		f := traceFile{name: name}
+		switch {
+		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".htm"):
+			f.write, f.about = writeReport, "open it in a browser"
+		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".json.gz"):
+			f.write, f.about = perfetto.WriteFile, "open it in ui.perfetto.dev"
+		default:
+			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name), "end it in .html for a report, or in .json or .json.gz for Perfetto"}
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// prove finds out whether the files can be written: nobody wants to know after a long run.
+func (files traceFiles) prove() error {
+	for i := range files {
+		f := &files[i]
+		_, err := os.Stat(f.name)
+		f.made = os.IsNotExist(err)
+		file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			files.discard()
+			return &failure{err: err, next: "choose another file: --output FILE"}
+		}
+		file.Close()
+	}
+	return nil
+}
+
+// discard removes files that were made for nothing.
+func (files traceFiles) discard() {
+	for _, f := range files {
+		if info, err := os.Stat(f.name); f.made && err == nil && info.Size() == 0 {
+			os.Remove(f.name)
+		}
+	}
+}
+
+// writeReport writes the page.
+func writeReport(name string, run *timeline.Run) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return report.Write(f, run)
+}
+
+// show writes the files and says what they hold.
+func (a *app) show(dir string, program []string, files traceFiles) error {
+	run, err := trace.Read(dir)
+	if errors.Is(err, trace.ErrNothing) {
+		return &failure{err: err, next: "it has to call AscendCL; statically linked C programs and ones that change LD_LIBRARY_PATH get another library"}
+	}
+	if err != nil {
+		return err
+	}
+	if program != nil {
+		run.Program = program
+	}
+	out := ui.New(a.stderr, a.getenv)
+	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
+	for _, note := range run.Notes {
+		out.Line("  %s", note)
+	}
+	for i, d := range advice.Of(run) {
+		if i == mostAdvice {
+			break
+		}
+		out.Line("  %s", d.Title)
+	}
+	for _, f := range files {
+		if err := f.write(f.name, run); err != nil {
+			return &failure{err: err, next: "the program has run; with --keep DIR what is recorded stays"}
+		}
+		out.Line("  %s  %s", out.Good(f.name), out.Dim(f.about))
+	}
+	return nil
+}
+
+// mostAdvice is how much advice the terminal shows; the report has all of it.
+const mostAdvice = 3
+
+// traceSummary says in one line what a run was.
+func traceSummary(run *timeline.Run) string {
+	var bytes uint64
+	for i := range run.Tasks {
+		if run.Tasks[i].Kind.Copies() {
+			bytes += run.Tasks[i].Bytes
+		}
+	}
+	text := fmt.Sprintf("%d calls, %d tasks, %s copied in %s", len(run.Calls), len(run.Tasks), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
+	if n := len(run.Processes); n > 1 {
+		text += fmt.Sprintf(", by %d processes", n)
+	}
+	return text
+}
