@@ -37,6 +37,7 @@ import (
 	"ropeway/internal/check"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/meter"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 )
@@ -49,6 +50,8 @@ type Runtime struct {
 	rt   *core.Runtime
 	prod *product.Product
 	t    *core.Thread // for what no device is asked
+
+	meter *meter.Meter // nil without WithMetrics
 
 	// registered is memory that copies may use until it is unregistered, by address: whoever registers it may forget it,
 	// the garbage collector must not.
@@ -76,7 +79,7 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 // fromEnvironment are the variables Open reads.
 var fromEnvironment = []string{
 	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking,
-	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject,
+	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
 }
 
 // lookup reads a variable, if no option says the same.
@@ -102,7 +105,7 @@ func WithDevices(n int) Option {
 		if n < 0 {
 			return fmt.Errorf("%d devices", n)
 		}
-		s.Devices = cmp.Or(n, setup.DefaultDevices)
+		s.Devices, s.Counted = cmp.Or(n, setup.DefaultDevices), n != 0
 		return nil
 	}, setup.EnvDevices)
 }
@@ -146,6 +149,12 @@ func WithCheck(how string, each func(finding []byte)) Option {
 	}, setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject)
 }
 
+// WithTrace records what the program does into a file of its own in dir, instead of ROPEWAY_TRACE; "" records nothing. The
+// file is complete at any moment, and ropeway trace --from dir makes a report of it.
+func WithTrace(dir string) Option {
+	return instead(func(s *setup.Settings) error { s.Trace = dir; return nil }, setup.EnvTrace)
+}
+
 // WithLog sends warnings somewhere else than to standard error; nil drops them.
 func WithLog(w io.Writer) Option { return func(o *options) { o.log = w } }
 
@@ -172,7 +181,8 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
-	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0)}, nil
+	counted, _ := s.Observe.(*meter.Meter)
+	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0), meter: counted}, nil
 }
 
 // Close ends all work, drops what is still queued and gives all memory back. Nothing of the runtime may be in use.

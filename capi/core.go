@@ -27,11 +27,19 @@ func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) 
 	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
 }
 
-// call carries a call out. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
-// It is a function of its own because a deferred call costs twice as much in one that C calls.
+// call carries a call out, and tells who observes. It is a function of its own because a deferred call costs twice as much
+// in one that C calls.
 //
 //go:noinline
-func call(function uint32, t *thread, a *slots) (result uint64) {
+func call(function uint32, t *thread, a *slots) uint64 {
+	if t == nil || opening.observer == nil {
+		return answer(function, t, a)
+	}
+	return observed(function, t, a)
+}
+
+// answer carries a call out. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
+func answer(function uint32, t *thread, a *slots) (result uint64) {
 	defer catch(function, t, &result)
 	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one
 	if function >= uint32(len(functions)) {

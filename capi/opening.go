@@ -17,6 +17,7 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/check"
 	"ropeway/internal/core"
+	"ropeway/internal/observe"
 	"ropeway/internal/setup"
 )
 
@@ -32,7 +33,8 @@ type process struct {
 	code abi.Code      // what every call answers then
 	why  *C.char       // and what aclGetRecentErrMsg says
 
-	check *check.Checker // nil unless the program is checked
+	check    *check.Checker   // nil unless the program is checked
+	observer observe.Observer // nil unless the program is recorded
 }
 
 // runtime is the runtime of the process; nil if it cannot be opened, which is said once on standard error.
@@ -43,6 +45,7 @@ func (p *process) runtime() *core.Runtime {
 		if err == nil {
 			p.rt, err = s.Open(os.Stderr)
 			p.startChecking()
+			p.startObserving()
 		}
 		if err == nil {
 			return
@@ -75,6 +78,9 @@ func (p *process) refuse(function uint32) uint64 {
 func (p *process) quiet() {
 	if rt := p.runtime(); rt != nil {
 		rt.Quiet(quietLimit)
+		if p.observer != nil {
+			p.observer.Ended()
+		}
 	}
 }
 

@@ -44,6 +44,9 @@ func enter(pthread uint64, id uint32) *thread {
 	}
 	t := &thread{Thread: rt.NewThread(id)}
 	t.SetPthread(pthread)
+	if opening.observer != nil {
+		opening.observer.Thread(id)
+	}
 	t.pin.Pin(t)
 	threads.mu.Lock()
 	defer threads.mu.Unlock()
@@ -57,6 +60,9 @@ func enter(pthread uint64, id uint32) *thread {
 // leave forgets a thread that ends.
 func (t *thread) leave() {
 	t.Close()
+	if opening.observer != nil {
+		opening.observer.Left(t.ID())
+	}
 	C.free(unsafe.Pointer(t.message))
 	threads.mu.Lock()
 	delete(threads.live, t)

@@ -100,6 +100,10 @@ func wantLayout(t *testing.T, dir, arch string) {
 	for name, e := range tree(t, headerDir) {
 		want["include/"+name] = map[bool]string{true: "drwxr-xr-x", false: "-rw-r--r--"}[e.mode.IsDir()]
 	}
+	want["share"], want["share/man"] = "drwxr-xr-x", "drwxr-xr-x"
+	for name, e := range tree(t, root+"/packaging/man") {
+		want["share/man/"+name] = map[bool]string{true: "drwxr-xr-x", false: "-rw-r--r--"}[e.mode.IsDir()]
+	}
 	const packages = "python/site-packages"
 	want["python"], want[packages] = "drwxr-xr-x", "drwxr-xr-x"
 	want[packages+"/acl"] = "drwxr-xr-x"

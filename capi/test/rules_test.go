@@ -25,7 +25,7 @@ var machines = []struct {
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"310P", []string{"ROPEWAY_PRODUCT=310P"}},
 	{"310", []string{"ROPEWAY_PRODUCT=310"}},
-	{"RC", []string{"ROPEWAY_PRODUCT=310B", "ROPEWAY_FORM=RC"}},
+	{"RC", []string{"ROPEWAY_PRODUCT=310B", "ROPEWAY_FORM=RC", "ROPEWAY_DRIVER=soft"}}, // no other driver has this form
 }
 
 // notFromC are the rules that no program can provoke, and why. internal/conformance proves them with a driver that fails

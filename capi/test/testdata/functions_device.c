@@ -218,7 +218,8 @@ static void describing(void)
 	}
 	FUNCTION("aclrtGetDeviceInfo") {
 		OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &value));
-		EFFECT(value == (int64_t)256 << 20); /* ROPEWAY_DEVICE_MEMORY */
+		const char *driver = getenv("ROPEWAY_DRIVER");
+		EFFECT(driver ? value > 0 : value == (int64_t)256 << 20); /* ROPEWAY_DEVICE_MEMORY; a GPU has what it has */
 		REFUSES(2, aclrtGetDeviceInfo(99, ACL_DEV_ATTR_CUBE_CORE_NUM, &value));
 		REFUSES(3, aclrtGetDeviceInfo(0, (aclrtDevAttr)9999, &value));
 	}

@@ -1,0 +1,50 @@
+//go:build cgo
+
+package main
+
+// #include "shim/door.h"
+import "C"
+
+import (
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/observe"
+)
+
+// observedAs is what the observer calls each function, and 1; 0 as long as it was not asked.
+var observedAs [len(functionNames)]atomic.Uint32
+
+// startObserving finds out whether somebody observes the runtime.
+func (p *process) startObserving() {
+	if p.rt != nil {
+		p.observer = p.rt.Observer()
+	}
+}
+
+// observed carries out a call of a thread and tells the observer.
+func observed(function uint32, t *thread, a *slots) uint64 {
+	f := function
+	if function == C.ROPEWAY_WAIT && a[0] < uint64(len(waitedFor)) {
+		f = waitedFor[a[0]] // in slices what a function of the API does at once
+	}
+	if f >= uint32(len(functionNames)) {
+		return answer(function, t, a)
+	}
+	number := observedAs[f].Load()
+	if number == 0 {
+		number = 1 + uint32(opening.observer.Function(functionNames[f]))
+		observedAs[f].Store(number)
+	}
+	outer := t.Begin(uint16(number - 1))
+	result := answer(function, t, a)
+	code, state := abi.Success, observe.Returned
+	if returnsCode[f] {
+		code = abi.Code(int32(result))
+	}
+	if function == C.ROPEWAY_WAIT && *pointer[int32](a[3]) == 0 {
+		state = observe.Continued
+	}
+	t.End(outer, code, state)
+	return result
+}

@@ -1,0 +1,67 @@
+package meter
+
+import "sync/atomic"
+
+// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no room for,
+// the end is counted, and nothing else.
+type flight struct{ slots [slots]slot }
+
+const (
+	slots = 1 << 15 // a power of two
+	near  = 8       // slots in which a task can be
+)
+
+type slot struct {
+	key   atomic.Uint64 // 0: free
+	value atomic.Uint64
+}
+
+// flying is what is known of a task: its work, and the lower bits of the time at which it was submitted.
+type flying uint64
+
+const workBits = 4
+
+func entry(w Work, submit int64) flying { return flying(uint64(submit)<<workBits | uint64(w)) }
+
+func (e flying) work() Work { return Work(e & (1<<workBits - 1)) }
+
+// submit is when the task was submitted; after is a time behind that.
+func (e flying) submit(after int64) int64 {
+	ago := (uint64(after)<<workBits - uint64(e&^(1<<workBits-1))) >> workBits
+	if ago > 1<<(63-workBits) {
+		return after // clocks of several processors may disagree by a little
+	}
+	return after - int64(ago)
+}
+
+// keyOf is never 0. Tasks of a stream are neighbours, and streams are apart.
+func keyOf(stream int32, number uint32) (key uint64, home uint32) {
+	return uint64(uint32(stream)+2)<<32 | uint64(number), uint32(stream)*2654435769 + number
+}
+
+// put tells whether there was room. Whoever takes the task comes after put has returned.
+func (f *flight) put(stream int32, number uint32, e flying) bool {
+	key, home := keyOf(stream, number)
+	for i := range uint32(near) {
+		s := &f.slots[(home+i)&(slots-1)]
+		if s.key.Load() == 0 && s.key.CompareAndSwap(0, key) {
+			s.value.Store(uint64(e))
+			return true
+		}
+	}
+	return false
+}
+
+// take forgets the task.
+func (f *flight) take(stream int32, number uint32) (flying, bool) {
+	key, home := keyOf(stream, number)
+	for i := range uint32(near) {
+		s := &f.slots[(home+i)&(slots-1)]
+		if s.key.Load() == key {
+			e := flying(s.value.Load())
+			s.key.Store(0)
+			return e, true
+		}
+	}
+	return 0, false
+}

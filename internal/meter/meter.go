@@ -1,0 +1,199 @@
+// Package meter counts what a runtime does, for services that watch themselves: bytes, copies, waits. Counting takes no lock and
+// allocates nothing, and reading disturbs nobody.
+//
+// Counters are spread over shards, so that streams that are used at the same time do not share cache lines. A snapshot adds
+// them up; it is not of one moment, but each counter in it only ever grows, and no more has ended than has begun.
+package meter
+
+import (
+	"math/bits"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/observe"
+)
+
+// Work is a kind of tasks that is counted apart: copies by [observe.Direction], then fills, then all others.
+type Work uint8
+
+// Works that are no copies, and how many works there are.
+const (
+	Fill Work = Work(observe.Both) + 1 + iota
+	Other
+	works
+)
+
+// Wait is what the host waited for.
+type Wait uint16
+
+// Waits. A call that was not made for waiting waits for pageable memory or copies itself.
+const (
+	WaitOther Wait = iota
+	WaitStream
+	WaitEvent
+	WaitDevice
+	waits
+)
+
+// Buckets of a histogram: the k-th holds what is at most its unit times 4 to the power of k, the last one the rest.
+const Buckets = 16
+
+// Units of histograms: the bound of the first bucket.
+const (
+	SizeUnit = 64   // bytes: to 16 GiB, and more
+	TimeUnit = 1000 // nanoseconds: to 268 seconds, and more
+)
+
+const shards = 16 // a power of two
+
+// Meter counts for one runtime. It is an [observe.Observer].
+type Meter struct {
+	base   time.Time // immutable
+	rate   float64   // nanoseconds of a tick of the times that are told
+	shards [shards]shard
+	flight flight
+}
+
+var _ observe.Observer = (*Meter)(nil)
+
+// New makes a meter.
+func New() *Meter { return &Meter{base: time.Now(), rate: 1} }
+
+// shard is a part of the counters, on cache lines of its own.
+type shard struct {
+	_     [64]byte
+	works [works]tasks
+	lost  struct{ begun, ended atomic.Uint64 } // tasks of which the table had no room for more
+	waits [waits]histogram
+	_     [64]byte
+}
+
+// tasks are those of one work. How many there were is the count of sizes; how many have run is the count of ran.
+type tasks struct {
+	sizes    histogram // bytes
+	queued   histogram // from submission to start
+	ran      histogram // from start to end
+	batches  atomic.Uint64
+	segments atomic.Uint64
+	failed   atomic.Uint64
+	dropped  atomic.Uint64
+	lost     atomic.Uint64 // went to lost
+}
+
+type histogram struct {
+	counts [Buckets]atomic.Uint64
+	sum    atomic.Uint64
+}
+
+// add counts v, in units.
+func (h *histogram) add(v, unit uint64) {
+	h.counts[bucket(v, unit)].Add(1)
+	h.sum.Add(v)
+}
+
+// bucket is the first whose bound is v or more.
+func bucket(v, unit uint64) int {
+	if v <= unit {
+		return 0
+	}
+	steps := (v - 1) / unit // v <= unit * 4^k exactly if steps < 4^k
+	return min((bits.Len64(steps)+1)/2, Buckets-1)
+}
+
+func (m *Meter) shard(number uint32) *shard { return &m.shards[number&(shards-1)] }
+
+// Now implements observe.Observer: nanoseconds since the meter was made.
+func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
+
+// Follow makes m understand times of another clock. It is called before anything is counted, and takes a moment.
+func (m *Meter) Follow(clock func() int64) {
+	const moment = 200 * time.Microsecond
+	ticks, ns := clock(), m.Now()
+	for m.Now()-ns < int64(moment) {
+	}
+	if passed := clock() - ticks; passed > 0 {
+		m.rate = float64(m.Now()-ns) / float64(passed)
+	}
+}
+
+// span is the time between two moments, in nanoseconds; clocks of several processors may disagree by a little.
+func (m *Meter) span(from, to int64) uint64 { return uint64(float64(max(0, to-from)) * m.rate) }
+
+// workOf is what a task counts as.
+func workOf(t *observe.Task) Work {
+	switch {
+	case t.Kind <= observe.Descriptor && t.Direction <= observe.Both:
+		return Work(t.Direction)
+	case t.Kind == observe.Fill:
+		return Fill
+	}
+	return Other
+}
+
+// Submitted implements observe.Observer.
+func (m *Meter) Submitted(t observe.Task) {
+	w := workOf(&t)
+	s := m.shard(uint32(t.Stream))
+	c := &s.works[w]
+	c.sizes.add(t.Bytes, SizeUnit)
+	if t.Kind == observe.Batch {
+		c.batches.Add(1)
+		c.segments.Add(uint64(t.Segments))
+	}
+	if !m.flight.put(t.Stream, t.Number, entry(w, t.Submit)) {
+		c.lost.Add(1)
+		s.lost.begun.Add(1)
+	}
+}
+
+// Ran implements observe.Observer.
+func (m *Meter) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
+	s := m.shard(uint32(stream))
+	e, found := m.flight.take(stream, number)
+	if !found {
+		s.lost.ended.Add(1)
+		return
+	}
+	c := &s.works[e.work()]
+	if how.Dropped {
+		c.dropped.Add(1)
+		return
+	}
+	if began == 0 {
+		began = e.submit(ended)
+	}
+	c.queued.add(m.span(e.submit(began), began), TimeUnit)
+	if how.Code != 0 {
+		c.failed.Add(1)
+	}
+	c.ran.add(m.span(began, ended), TimeUnit)
+}
+
+// Function implements observe.Observer: what a function waits for.
+func (m *Meter) Function(name string) uint16 {
+	switch {
+	case strings.Contains(name, "SynchronizeStream"):
+		return uint16(WaitStream)
+	case strings.Contains(name, "SynchronizeEvent"):
+		return uint16(WaitEvent)
+	case strings.Contains(name, "SynchronizeDevice"):
+		return uint16(WaitDevice)
+	}
+	return uint16(WaitOther)
+}
+
+// Called implements observe.Observer.
+func (m *Meter) Called(c observe.Call) {
+	if c.Blocked > 0 && c.State == observe.Returned && c.Function < uint16(waits) {
+		m.shard(uint32(c.Stream)).waits[c.Function].add(m.span(0, c.Blocked), TimeUnit)
+	}
+}
+
+// Device, Stream, Thread, Left, Ended and Close implement observe.Observer: there is nothing to count.
+func (m *Meter) Device(int32, string)      {}
+func (m *Meter) Stream(int32, int32, bool) {}
+func (m *Meter) Thread(uint32)             {}
+func (m *Meter) Left(uint32)               {}
+func (m *Meter) Ended()                    {}
+func (m *Meter) Close() error              { return nil }

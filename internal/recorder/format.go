@@ -1,0 +1,128 @@
+// Package recorder writes what a process does into a file, as it happens: calls, tasks, and when they ran.
+//
+// # The file
+//
+// It is a header, a number of slots, and windows; all of the size of a slot but the header. Slots are mapped memory. Records go
+// into one until it is full; then it is written behind the others as the next window, and emptied. The header says which
+// window each slot is about to become. So whatever ends the process, what was recorded is there, and a long run takes no more
+// memory than a short one. internal/trace reads it.
+//
+// A record is four little-endian words. Its type is the low byte of the first, which is written last: type 0 is an empty
+// record, or one that was being written when the process was killed. Records are in no order.
+//
+// Times are ticks of [Recorder.Now], which are nanoseconds of CLOCK_MONOTONIC, nearly. Clock records say what they are exactly.
+// All processes of a machine share that clock.
+package recorder
+
+// Suffix is how names of recorded files end.
+const Suffix = ".ropeway"
+
+// Sizes of the file's parts.
+const (
+	HeaderBytes = 4096
+	RecordBytes = 32
+	SlotBytes   = 256 << 10
+	Slots       = 8
+	recordWords = RecordBytes / 8
+	textBytes   = RecordBytes - 8 // of a text that one record holds
+)
+
+// Magic begins a file: a name, and the version of the format.
+const Magic = 0x3130_7961_7765_706f // "opeway01"
+
+// Words of the header.
+const (
+	HeadMagic   = iota
+	HeadProcess // number of the process
+	HeadWall    // nanoseconds since 1970 when the file was begun
+	HeadStart   // and ticks then
+	HeadFlags   // see below
+	HeadLost    // records that found no room
+	HeadSlots   // and on: which window, from 1, a slot will become; 0: it is empty
+)
+
+// Flags of the header.
+const (
+	FlagEnded   = 1 << iota // the process came to its end
+	FlagFull                // there was no room on the disk, and nothing is recorded from then on
+	FlagChecked             // the checker held work back
+)
+
+// Type is the type of a record.
+type Type uint8
+
+// Types of records, with their words. "a | b<<32" is two halves of a word; streams are int32, -1 is none.
+const (
+	Empty Type = iota
+
+	// TaskType is a task that was submitted.
+	//	0: type | kind<<8 | direction<<16 | memory<<24 | stream<<32
+	//	1: number on the stream | thread<<32
+	//	2: when it was submitted
+	//	3: bytes | device<<48
+	TaskType
+
+	// MoreType is more of a task, where there is more to say: else it has no segments, and its call began when it was submitted.
+	//	0: type | stream<<32
+	//	1: number | segments<<32
+	//	2: when the call began that submitted it
+	MoreType
+
+	// EventType is what a task has to do with an event.
+	//	0: type | stream<<32
+	//	1: number | number of the record that it waits for<<32; 0: any of the event
+	//	2: the event
+	//	3: stream of that record
+	EventType
+
+	// RanType is how a task went.
+	//	0: type | result<<8 | stream<<32
+	//	1: number | code<<32
+	//	2: when it began; 0: when it was submitted
+	//	3: when it ended
+	RanType
+
+	// CallType is a call.
+	//	0: type | state<<8 | function<<16 | stream<<32
+	//	1: thread | code<<32
+	//	2: when it began
+	//	3: when it ended
+	CallType
+
+	// BlockedType is how long a call waited for work.
+	//	1: thread
+	//	2: when it began
+	//	3: ticks
+	BlockedType
+
+	// TextType names something. Long texts are in several parts, all full but the last.
+	//	0: type | what<<8 | bytes in this part<<16 | part<<24 | number of what is named<<32
+	//	1 to 3: text
+	TextType
+
+	// StreamType is a stream that was made.
+	//	0: type | 1<<8 for a default stream | stream<<32
+	//	1: device
+	StreamType
+
+	// ClockType says what time it is.
+	//	1: ticks
+	//	2: nanoseconds of CLOCK_MONOTONIC at that moment
+	ClockType
+)
+
+// Results of tasks.
+const (
+	Done uint8 = iota
+	Failed
+	Dropped
+)
+
+// What texts name.
+const (
+	TextArgument uint8 = iota // of the program, by position
+	TextFunction
+	TextThread
+	TextDevice
+	TextDriver
+)

@@ -1,0 +1,307 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say what to record.
+type Options struct {
+	Dir     string // gets the file
+	Driver  string
+	Program []string
+	Checked bool
+}
+
+// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and when
+// the disk is slower than the program.
+type Recorder struct {
+	clock  clock    // immutable
+	file   *os.File // immutable
+	memory []byte   // immutable; header and slots, mapped until Close
+	header []uint64 // immutable; part of memory
+	names  names
+	stop   chan struct{} // immutable; closed by Close
+	over   sync.WaitGroup
+	lanes  [lanes]lane
+
+	mu       sync.Mutex
+	changed  *sync.Cond   // guarded by mu; a slot is free, or nothing is
+	slots    [Slots]*slot // guarded by mu; those that were used
+	current  *slot        // guarded by mu; hands out blocks; nil: none is left
+	flushing int          // guarded by mu; slots that are being written to the file
+	windows  uint64       // guarded by mu; slots that were begun: they become windows with these numbers
+	why      error        // guarded by mu; that nothing is recorded any more
+	closed   bool         // guarded by mu
+}
+
+// A slot is handed out in blocks, one to a lane. Fields are guarded by Recorder.mu, memory by lanes.
+type slot struct {
+	number int
+	memory []byte
+	window uint64 // that it becomes; 0: it is free
+	taken  int    // blocks handed out
+	done   int    // of these, how many are full
+}
+
+// lane is where a thread or a stream puts its records. Whoever finds it taken takes another one.
+type lane struct {
+	taken atomic.Bool
+	slot  *slot
+	block []uint64 // what is left of it
+	_     [88]byte // lanes do not share lines of the cache
+}
+
+const (
+	lanes      = 32 // records that can be written at one time
+	blockBytes = 4096
+	blocks     = SlotBytes / blockBytes
+)
+
+// line is a record.
+type line [recordWords]uint64
+
+// errClosed is why nothing is recorded after Close.
+var errClosed = errors.New("closed")
+
+// Open begins a file.
+func Open(o Options) (*Recorder, error) {
+	f, err := create(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mapped(f, HeaderBytes+Slots*SlotBytes)
+	if err == nil {
+		err = populate(m[:HeaderBytes])
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	r := &Recorder{clock: newClock(), file: f, memory: m, header: wordsOf(m[:HeaderBytes]), stop: make(chan struct{})}
+	r.changed = sync.NewCond(&r.mu)
+	r.names.init()
+	h := r.header
+	h[HeadProcess] = uint64(os.Getpid())
+	h[HeadWall] = uint64(time.Now().UnixNano())
+	h[HeadStart] = uint64(r.Now())
+	if o.Checked {
+		h[HeadFlags] = FlagChecked
+	}
+	atomic.StoreUint64(&h[HeadMagic], Magic)
+	r.tick()
+	for i, arg := range o.Program {
+		r.text(TextArgument, uint32(i), arg)
+	}
+	r.text(TextDriver, 0, o.Driver)
+	r.over.Go(r.keepTime)
+	return r, nil
+}
+
+// Now implements observe.Observer: the time in ticks.
+func (r *Recorder) Now() int64 { return r.clock.now() }
+
+// tick records what the time is.
+func (r *Recorder) tick() {
+	ticks, ns := r.clock.pair()
+	r.put(0, &line{uint64(ClockType), uint64(ticks), uint64(ns)})
+}
+
+// keepTime records the time now and then: the system's clock is adjusted, ticks are not.
+func (r *Recorder) keepTime() {
+	for pause := time.Millisecond; ; pause = min(10*pause, time.Second) {
+		select {
+		case <-r.stop:
+			return
+		case <-time.After(pause):
+			r.tick()
+		}
+	}
+}
+
+// put writes a record. who is a thread or a stream: those that differ seldom meet.
+func (r *Recorder) put(who uint32, l *line) {
+	for i := who; ; i++ {
+		n := &r.lanes[i%lanes]
+		if n.taken.Load() || !n.taken.CompareAndSwap(false, true) {
+			if i-who >= lanes {
+				runtime.Gosched()
+			}
+			continue
+		}
+		if len(n.block) >= recordWords || r.refill(n) {
+			to := lineOf(n.block)
+			to[1], to[2], to[3] = l[1], l[2], l[3]
+			atomic.StoreUint64(&to[0], l[0])
+			n.block = n.block[recordWords:]
+		}
+		n.taken.Store(false)
+		return
+	}
+}
+
+// refill gives a lane, which the caller has taken, a new block; false if nothing can be recorded any more. It waits while all
+// slots are being written to the file.
+func (r *Recorder) refill(n *lane) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retire(n)
+	for r.why == nil && (r.current == nil || r.current.taken == blocks) {
+		r.current = nil
+		r.retireAll()
+		if r.begin() {
+			break
+		}
+		if r.flushing > 0 {
+			r.changed.Wait()
+			continue
+		}
+		r.mu.Unlock() // the lanes that have the blocks are just being used
+		runtime.Gosched()
+		r.mu.Lock()
+	}
+	if r.why != nil {
+		if !r.closed {
+			atomic.AddUint64(&r.header[HeadLost], 1)
+		}
+		return false
+	}
+	s := r.current
+	at := s.taken * blockBytes
+	s.taken++
+	n.slot, n.block = s, wordsOf(s.memory[at:at+blockBytes])
+	return true
+}
+
+// retire takes a lane's block away, which may have room left; the caller has taken the lane. A slot all of whose blocks were
+// handed out and came back is written to the file. mu is held.
+func (r *Recorder) retire(n *lane) {
+	s := n.slot
+	n.slot, n.block = nil, nil
+	if s == nil {
+		return
+	}
+	if s.done++; s.done == blocks && r.why == nil {
+		r.flushing++
+		r.over.Go(func() { r.flush(s) })
+	}
+}
+
+// retireAll takes the blocks away that idle lanes have: what they hold must not wait for what they do next. mu is held.
+func (r *Recorder) retireAll() {
+	for i := range r.lanes {
+		if n := &r.lanes[i]; n.taken.CompareAndSwap(false, true) {
+			r.retire(n)
+			n.taken.Store(false)
+		}
+	}
+}
+
+// begin makes a free slot the current one; false if there is none. mu is held.
+func (r *Recorder) begin() bool {
+	for i, s := range r.slots {
+		if s == nil {
+			at := HeaderBytes + i*SlotBytes
+			s = &slot{number: i, memory: r.memory[at : at+SlotBytes]}
+			if err := populate(s.memory); err != nil {
+				r.fail(err)
+				return true
+			}
+			r.slots[i] = s
+		}
+		if s.window == 0 {
+			r.windows++
+			*s = slot{number: i, memory: s.memory, window: r.windows}
+			atomic.StoreUint64(&r.header[HeadSlots+i], s.window)
+			r.current = s
+			return true
+		}
+	}
+	return false
+}
+
+// flush writes a full slot to the file, and frees it.
+func (r *Recorder) flush(s *slot) {
+	at := int64(HeaderBytes) + Slots*SlotBytes + int64(s.window-1)*SlotBytes
+	err := allowed(at + SlotBytes)
+	if err == nil {
+		_, err = r.file.WriteAt(s.memory, at)
+	}
+	if err == nil {
+		atomic.StoreUint64(&r.header[HeadSlots+s.number], 0)
+		clear(s.memory)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushing--
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	s.window = 0
+	r.changed.Broadcast()
+}
+
+// fail ends recording: there is no room. mu is held.
+func (r *Recorder) fail(err error) {
+	if r.why == nil {
+		r.why = err
+		atomic.StoreUint64(&r.header[HeadFlags], r.header[HeadFlags]|FlagFull)
+	}
+	r.changed.Broadcast()
+}
+
+// Ended implements observe.Observer.
+func (r *Recorder) Ended() {
+	r.tick()
+	r.renameThreads()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		atomic.StoreUint64(&r.header[HeadFlags], r.header[HeadFlags]|FlagEnded)
+	}
+}
+
+// Close implements observe.Observer. What comes later is lost. The error says that something is missing.
+func (r *Recorder) Close() error {
+	r.Ended()
+	close(r.stop)
+	r.mu.Lock()
+	err := r.why
+	if err != nil {
+		err = fmt.Errorf("%s is not complete: %w", r.file.Name(), err)
+	} else {
+		r.why = errClosed
+	}
+	r.closed = true
+	r.changed.Broadcast()
+	r.mu.Unlock()
+	for i := range r.lanes {
+		n := &r.lanes[i]
+		for !n.taken.CompareAndSwap(false, true) {
+			runtime.Gosched()
+		}
+		n.slot, n.block = nil, nil
+		n.taken.Store(false)
+	}
+	r.over.Wait()
+	return errors.Join(err, r.shrink(), unix.Munmap(r.memory), r.file.Close())
+}
+
+// shrink gives back slots that were never used, if no window follows them.
+func (r *Recorder) shrink() error {
+	used := 0
+	for used < Slots && r.slots[used] != nil {
+		used++
+	}
+	if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(r.memory)) {
+		return err
+	}
+	return r.file.Truncate(HeaderBytes + int64(used)*SlotBytes)
+}

@@ -1,0 +1,165 @@
+package recorder
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/observe"
+)
+
+var _ observe.Observer = (*Recorder)(nil)
+
+// Submitted implements observe.Observer.
+func (r *Recorder) Submitted(t observe.Task) {
+	of := half(t.Stream)
+	r.put(t.Thread, &line{
+		uint64(TaskType) | uint64(t.Kind)<<8 | uint64(t.Direction)<<16 | uint64(t.Memory)<<24 | of,
+		uint64(t.Number) | uint64(t.Thread)<<32,
+		uint64(t.Submit),
+		t.Bytes&(1<<48-1) | uint64(t.Device)<<48,
+	})
+	if t.Segments != 0 || t.Call != t.Submit {
+		r.put(t.Thread, &line{uint64(MoreType) | of, uint64(t.Number) | uint64(t.Segments)<<32, uint64(t.Call)})
+	}
+	if t.Event != 0 {
+		r.put(t.Thread, &line{uint64(EventType) | of, uint64(t.Number) | uint64(t.After.Number)<<32, t.Event, uint64(uint32(t.After.Stream))})
+	}
+}
+
+// Ran implements observe.Observer. Streams and threads begin at different lanes.
+func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
+	result := Done
+	switch {
+	case how.Dropped:
+		result = Dropped
+	case how.Code != 0:
+		result = Failed
+	}
+	r.put(uint32(stream)+lanes/2, &line{
+		uint64(RanType) | uint64(result)<<8 | half(stream),
+		uint64(number) | half(how.Code),
+		uint64(began),
+		uint64(ended),
+	})
+}
+
+// Called implements observe.Observer.
+func (r *Recorder) Called(c observe.Call) {
+	r.put(c.Thread, &line{
+		uint64(CallType) | uint64(c.State)<<8 | uint64(c.Function)<<16 | half(c.Stream),
+		uint64(c.Thread) | half(c.Code),
+		uint64(c.Start),
+		uint64(c.End),
+	})
+	if c.Blocked != 0 {
+		r.put(c.Thread, &line{uint64(BlockedType), uint64(c.Thread), uint64(c.Start), uint64(c.Blocked)})
+	}
+}
+
+// Stream implements observe.Observer.
+func (r *Recorder) Stream(stream, device int32, isDefault bool) {
+	var d uint64
+	if isDefault {
+		d = 1
+	}
+	r.put(uint32(stream), &line{uint64(StreamType) | d<<8 | half(stream), uint64(uint32(device))})
+}
+
+// Device implements observe.Observer.
+func (r *Recorder) Device(device int32, name string) { r.text(TextDevice, uint32(device), name) }
+
+// half is a number in the upper half of a word.
+func half(n int32) uint64 { return uint64(uint32(n)) << 32 }
+
+// text records a text, in as many parts as it takes, up to a length that no name has.
+func (r *Recorder) text(what uint8, number uint32, s string) {
+	for part := uint64(0); part < 256; part++ {
+		n := min(len(s), textBytes)
+		l := line{uint64(TextType) | uint64(what)<<8 | uint64(n)<<16 | part<<24 | uint64(number)<<32}
+		for i := range n {
+			l[1+i/8] |= uint64(s[i]) << (i % 8 * 8)
+		}
+		r.put(number, &l)
+		if s = s[n:]; n < textBytes {
+			return
+		}
+	}
+}
+
+// names are what has been named so far.
+type names struct {
+	functions atomic.Pointer[map[string]uint16] // replaced, never changed
+
+	mu      sync.Mutex
+	threads map[uint32]string // guarded by mu
+}
+
+func (n *names) init() {
+	n.functions.Store(&map[string]uint16{})
+	n.threads = map[uint32]string{}
+}
+
+// Function implements observe.Observer. A new name takes a lock.
+func (r *Recorder) Function(name string) uint16 {
+	if n, ok := (*r.names.functions.Load())[name]; ok {
+		return n
+	}
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	old := *r.names.functions.Load()
+	if n, ok := old[name]; ok {
+		return n
+	}
+	n := uint16(len(old))
+	more := make(map[string]uint16, len(old)+1)
+	for k, v := range old {
+		more[k] = v
+	}
+	more[name] = n
+	r.text(TextFunction, uint32(n), name)
+	r.names.functions.Store(&more)
+	return n
+}
+
+// Thread implements observe.Observer: it records the system's name of the thread, which takes reading a file.
+func (r *Recorder) Thread(id uint32) {
+	if id == 0 {
+		return
+	}
+	b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(int(id)) + "/comm")
+	if err != nil {
+		return
+	}
+	name := strings.TrimSpace(string(b))
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	if old, ok := r.names.threads[id]; ok && old == name {
+		return
+	}
+	r.names.threads[id] = name
+	r.text(TextThread, id, name)
+}
+
+// Left implements observe.Observer.
+func (r *Recorder) Left(id uint32) {
+	r.Thread(id)
+	r.names.mu.Lock()
+	defer r.names.mu.Unlock()
+	delete(r.names.threads, id)
+}
+
+// renameThreads records the names of threads that have changed.
+func (r *Recorder) renameThreads() {
+	r.names.mu.Lock()
+	ids := make([]uint32, 0, len(r.names.threads))
+	for id := range r.names.threads {
+		ids = append(ids, id)
+	}
+	r.names.mu.Unlock()
+	for _, id := range ids {
+		r.Thread(id)
+	}
+}

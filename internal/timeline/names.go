@@ -1,0 +1,26 @@
+package timeline
+
+// Kinds, Directions and Memories name the values of their types, in order.
+var (
+	Kinds      = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other"}
+	Directions = []string{"", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"}
+	Memories   = []string{"", "pinned", "registered", "pageable", "mixed"}
+)
+
+func (k Kind) String() string      { return name(Kinds, int(k)) }
+func (d Direction) String() string { return name(Directions, int(d)) }
+func (m Memory) String() string    { return name(Memories, int(m)) }
+
+// name is a value's, or "unknown": files of a newer recorder may have more.
+func name(of []string, value int) string {
+	if value < len(of) {
+		return of[value]
+	}
+	return "unknown"
+}
+
+// Copies tells whether tasks of this kind move bytes between memories.
+func (k Kind) Copies() bool { return k <= Descriptor }
+
+// Ran tells whether the task has begun and ended.
+func (t *Task) Ran() bool { return t.Start != None && t.End != None }

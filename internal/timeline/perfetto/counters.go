@@ -1,0 +1,107 @@
+package perfetto
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"ropeway/internal/timeline"
+)
+
+// bins is how many steps the counter of a bandwidth has at most.
+const bins = 2000
+
+// byStart is the order in which tasks began, without those that did not.
+func byStart(tasks []timeline.Task) []int {
+	order := make([]int, 0, len(tasks))
+	for i := range tasks {
+		if tasks[i].Start != timeline.None {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(tasks[a].Start, tasks[b].Start) })
+	return order
+}
+
+// bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy are spread
+// evenly over its time.
+func (t *trace) bandwidth() {
+	step := max(1, (t.run.Duration+bins-1)/bins)
+	moved := map[engine][]float64{}
+	var order []engine
+	for i := range t.run.Tasks {
+		task := &t.run.Tasks[i]
+		if !task.Ran() || task.Direction == timeline.NoDirection || task.Bytes == 0 {
+			continue
+		}
+		key := engine{task.Device, task.Direction}
+		if moved[key] == nil {
+			moved[key] = make([]float64, bins+1)
+			order = append(order, key)
+		}
+		start := min(max(task.Start, 0), t.run.Duration)
+		spread(moved[key], step, start, min(max(task.End, start+1), t.run.Duration+1), float64(task.Bytes))
+	}
+	for _, key := range order {
+		at := track{t.device(key.device), t.device(key.device)}
+		name, last := quoted("bandwidth, "+key.direction.String()), "0"
+		for i, bytes := range moved[key] {
+			if value := decimal(bytes / float64(step)); value != last || i == 0 {
+				t.start('C', name, `"bandwidth"`, at).micros(`,"ts":`, int64(i)*step).text(`,"args":{"GB/s":`, value).write("}")
+				last = value
+			}
+		}
+	}
+}
+
+// spread adds an amount to the steps that a time from start to end touches.
+func spread(steps []float64, step, start, end int64, amount float64) {
+	for at := start; at < end; {
+		i := at / step
+		until := min(end, (i+1)*step)
+		steps[min(int(i), len(steps)-1)] += amount * float64(until-at) / float64(end-start)
+		at = until
+	}
+}
+
+// depth writes, for each stream, how many tasks it had that were submitted and not over.
+func (t *trace) depth() {
+	type change struct {
+		at int64
+		by int
+	}
+	changes := make([][]change, len(t.run.Streams))
+	for i := range t.run.Tasks {
+		task := &t.run.Tasks[i]
+		if task.Stream < 0 || task.Stream >= len(changes) {
+			continue
+		}
+		changes[task.Stream] = append(changes[task.Stream], change{task.Submit, 1})
+		if task.End != timeline.None {
+			changes[task.Stream] = append(changes[task.Stream], change{max(task.End, task.Submit), -1})
+		}
+	}
+	for i, list := range changes {
+		slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+		at := track{t.streams[i].pid, t.streams[i].pid}
+		name, depth := quoted("queue depth, "+streamName(t.run.Streams[i])), 0
+		for j, c := range list {
+			depth += c.by
+			if j+1 == len(list) || list[j+1].at > c.at {
+				t.start('C', name, `"depth"`, at).micros(`,"ts":`, c.at).number(`,"args":{"tasks":`, int64(depth)).write("}")
+			}
+		}
+	}
+}
+
+// decimal writes a number with three decimals at most.
+func decimal(value float64) string {
+	text := strconv.FormatFloat(value, 'f', 3, 64)
+	for text[len(text)-1] == '0' {
+		text = text[:len(text)-1]
+	}
+	if text[len(text)-1] == '.' {
+		text = text[:len(text)-1]
+	}
+	return text
+}

@@ -1,0 +1,198 @@
+package perfetto
+
+import (
+	"bufio"
+	"strconv"
+	"time"
+
+	"ropeway/internal/timeline"
+)
+
+// trace is one in the making.
+type trace struct {
+	run *timeline.Run
+	event
+	numbers numbers
+
+	processes, devices []int // numbers, by index
+	threads, streams   []*group
+	unknown            *group // calls of Go programs, where nobody knows the thread
+	engines            map[engine]*group
+
+	functions []string // names, as JSON
+	sliceAt   []spot   // by task: its slice, where it has one
+	callAt    []spot   // by call: its slice
+	arrows    int64
+}
+
+// spot is a slice that arrows can go to.
+type spot struct {
+	at         track
+	start, end int64
+}
+
+func newTrace(out *bufio.Writer, run *timeline.Run) *trace {
+	t := &trace{run: run, event: event{out: out}, sliceAt: make([]spot, len(run.Tasks)), callAt: make([]spot, len(run.Calls))}
+	for _, f := range run.Functions {
+		t.functions = append(t.functions, quoted(f))
+	}
+	return t
+}
+
+func (t *trace) begin() {
+	t.out.WriteString(`{"displayTimeUnit":"ns","otherData":{"program":` + quoted(command(t.run.Program)) + //nolint:errcheck
+		`,"driver":` + quoted(t.run.Driver) + `,"started":` + quoted(t.run.Started.Format(time.RFC3339Nano)) + "},\n" + `"traceEvents":[` + "\n")
+	t.layTracks()
+}
+
+func (t *trace) end() { t.out.WriteString("\n]}\n") } //nolint:errcheck
+
+// name and sort write what the format calls metadata.
+func (t *trace) name(what string, at track, name string) {
+	t.start('M', quoted(what), "", at).text(`,"args":{"name":`, quoted(name)).write("}")
+}
+
+func (t *trace) sort(what string, at track, rank int) {
+	t.start('M', quoted(what), "", at).number(`,"args":{"sort_index":`, int64(rank)).write("}")
+}
+
+// slice begins one; its arguments follow.
+func (t *trace) slice(name, category string, s spot) *event {
+	return t.start('X', name, category, s.at).micros(`,"ts":`, s.start).micros(`,"dur":`, s.end-s.start)
+}
+
+// until is when something ended; what had not ended lasts until the run's end.
+func (t *trace) until(start, end int64) int64 {
+	if end == timeline.None {
+		return max(t.run.Duration, start)
+	}
+	return end
+}
+
+func (t *trace) calls() {
+	for i := range t.run.Calls {
+		c := &t.run.Calls[i]
+		g := t.unknown
+		if c.Thread >= 0 && c.Thread < len(t.threads) {
+			g = t.threads[c.Thread]
+		}
+		name := `"call"`
+		if c.Function >= 0 && c.Function < len(t.functions) {
+			name = t.functions[c.Function]
+		}
+		s := t.place(g, c.Start, t.until(c.Start, c.End))
+		t.callAt[i] = s
+		e := t.slice(name, `"call"`, s).number(`,"args":{"code":`, int64(c.Code))
+		if c.Blocked > 0 {
+			e.number(`,"blocked_ns":`, c.Blocked)
+		}
+		if c.Stream >= 0 && c.Stream < len(t.run.Streams) {
+			e.number(`,"stream":`, int64(t.run.Streams[c.Stream].ID))
+		}
+		if c.End == timeline.None {
+			e.text(`,"unfinished":`, "true")
+		}
+		e.write("}")
+	}
+}
+
+// tasks writes every task that has begun: on its stream's track, and on its engine's.
+func (t *trace) tasks() {
+	for _, i := range byStart(t.run.Tasks) {
+		task := &t.run.Tasks[i]
+		inStream := task.Stream >= 0 && task.Stream < len(t.streams)
+		if inStream {
+			t.task(i, t.streams[task.Stream], true)
+		}
+		if g := t.engine(task); g != nil {
+			t.task(i, g, !inStream)
+		}
+	}
+}
+
+// task writes a task on a track. Arrows go to its main one.
+func (t *trace) task(i int, g *group, main bool) {
+	task := &t.run.Tasks[i]
+	s := t.place(g, task.Start, t.until(task.Start, task.End))
+	name := task.Kind.String()
+	if task.Direction != timeline.NoDirection {
+		name += ", " + task.Direction.String()
+	}
+	e := t.slice(quoted(name), `"task"`, s).number(`,"args":{"number":`, int64(task.Number))
+	if task.Stream >= 0 && task.Stream < len(t.run.Streams) {
+		e.number(`,"stream":`, int64(t.run.Streams[task.Stream].ID))
+	}
+	if task.Kind.Copies() || task.Kind == timeline.Fill {
+		e.text(`,"bytes":`, strconv.FormatUint(task.Bytes, 10))
+		if length := s.end - s.start; task.Ran() {
+			e.text(`,"GB/s":`, decimal(float64(task.Bytes)/float64(length)))
+		}
+	}
+	if task.Memory != timeline.NoHostMemory {
+		e.text(`,"memory":`, quoted(task.Memory.String()))
+	}
+	if task.Segments > 0 {
+		e.number(`,"segments":`, int64(task.Segments))
+	}
+	e.number(`,"queued_ns":`, max(0, task.Start-task.Submit))
+	if task.Failed || task.Code != 0 {
+		e.number(`,"failed":`, int64(task.Code))
+	}
+	if task.End == timeline.None {
+		e.text(`,"unfinished":`, "true")
+	}
+	e.write("}")
+	if main {
+		t.sliceAt[i] = s
+		if task.Call >= 0 && task.Call < len(t.callAt) {
+			t.arrow(`"submit"`, t.callAt[task.Call], task.Submit, s)
+		}
+	}
+}
+
+func (t *trace) edges() {
+	for _, e := range t.run.Edges {
+		if e.From >= 0 && e.From < len(t.sliceAt) && e.To >= 0 && e.To < len(t.sliceAt) {
+			from := t.sliceAt[e.From]
+			t.arrow(`"event"`, from, from.end, t.sliceAt[e.To])
+		}
+	}
+}
+
+// arrow goes from one slice, where it leaves at a time, to another, which may have begun before that: a wait does. Where the second
+// was over by then there is nothing that an arrow could show.
+func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
+	if from.at == (track{}) || to.at == (track{}) {
+		return
+	}
+	leaves = from.inside(min(leaves, to.end-1))
+	arrives := max(leaves, to.inside(to.start))
+	if arrives >= to.end {
+		return
+	}
+	t.arrows++
+	t.start('s', kind, kind, from.at).number(`,"id":`, t.arrows).micros(`,"ts":`, leaves).write("")
+	t.start('f', kind, kind, to.at).number(`,"id":`, t.arrows).micros(`,"ts":`, arrives).text(`,"bp":`, `"e"`).write("")
+}
+
+// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or behind.
+func (s spot) inside(time int64) int64 {
+	if s.end-s.start < 2 {
+		return s.start
+	}
+	return min(max(time, s.start+1), s.end-1)
+}
+
+// findings are instants, on the track of the thread that did it where one is known.
+func (t *trace) findings() {
+	for i := range t.run.Findings {
+		f := &t.run.Findings[i]
+		at, scope := track{t.process(0), t.process(0)}, `"g"`
+		if f.Thread >= 0 && f.Thread < len(t.threads) && len(t.threads[f.Thread].lanes) > 0 {
+			g := t.threads[f.Thread]
+			at, scope = track{g.pid, g.lanes[0].tid}, `"t"`
+		}
+		t.start('i', quoted(f.Rule), `"finding"`, at).micros(`,"ts":`, f.Time).text(`,"s":`, scope).
+			text(`,"args":{"severity":`, quoted(f.Severity)).text(`,"text":`, quoted(f.Text)).write("}")
+	}
+}

@@ -1,0 +1,194 @@
+package perfetto
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"ropeway/internal/timeline"
+)
+
+// track is where slices go: what the format calls a thread.
+type track struct{ pid, tid int }
+
+// group is a track and those beside it that take what overlaps.
+type group struct {
+	pid   int
+	name  string
+	nests bool // slices may be inside others, as calls are
+	first int  // number of its first track, or 0 to choose one
+	rank  int  // where it is shown in its process
+	lanes []lane
+}
+
+type lane struct {
+	tid  int
+	open []int64 // ends of the slices that are not over, the innermost last
+	last int64   // end of the last slice
+}
+
+// numbers gives out numbers of processes and threads that nobody else has.
+type numbers struct {
+	used map[int]bool
+	next int
+}
+
+func (n *numbers) take() int {
+	for n.next++; n.used[n.next]; n.next++ {
+	}
+	n.used[n.next] = true
+	return n.next
+}
+
+// claim takes a number that somebody has, or another one if two have it.
+func (n *numbers) claim(wanted int) int {
+	if wanted <= 0 || n.used[wanted] {
+		return n.take()
+	}
+	n.used[wanted] = true
+	return wanted
+}
+
+// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so one that
+// follows something shorter is moved by that much.
+func (t *trace) place(g *group, start, end int64) spot {
+	for i := range g.lanes {
+		l := &g.lanes[i]
+		from := start
+		if from == l.last-1 && !g.nests {
+			from = l.last
+		}
+		until := max(end, from+1)
+		for len(l.open) > 0 && l.open[len(l.open)-1] <= from {
+			l.open = l.open[:len(l.open)-1]
+		}
+		if len(l.open) > 0 && (!g.nests || l.open[len(l.open)-1] < until) {
+			continue
+		}
+		l.open, l.last = append(l.open, until), until
+		return spot{track{g.pid, l.tid}, from, until}
+	}
+	at, until := t.newLane(g), max(end, start+1)
+	l := &g.lanes[len(g.lanes)-1]
+	l.open, l.last = append(l.open, until), until
+	return spot{at, start, until}
+}
+
+// newLane adds a track to a group.
+func (t *trace) newLane(g *group) track {
+	name, tid := g.name, g.first
+	if n := len(g.lanes); n > 0 {
+		name, tid = fmt.Sprintf("%s (%d)", g.name, n+1), 0
+	}
+	if tid == 0 {
+		tid = t.numbers.take()
+	}
+	g.lanes = append(g.lanes, lane{tid: tid})
+	at := track{g.pid, tid}
+	t.name("thread_name", at, name)
+	t.sort("thread_sort_index", at, g.rank)
+	return at
+}
+
+// engine is a copy engine: a device and a direction.
+type engine struct {
+	device    int
+	direction timeline.Direction
+}
+
+// layTracks names the processes and devices. Tracks get their names when they get their first slice.
+func (t *trace) layTracks() {
+	run := t.run
+	t.numbers.used = map[int]bool{}
+	for _, p := range run.Processes {
+		t.processes = append(t.processes, t.numbers.claim(p.ID))
+	}
+	for i, h := range run.Threads {
+		tid := int(h.ID)
+		if !t.isProcess(tid) { // the first thread has the number of its process
+			tid = t.numbers.claim(tid)
+		}
+		g := &group{pid: t.process(h.Process), name: threadName(h), nests: true, first: tid, rank: i}
+		t.threads = append(t.threads, g)
+	}
+	t.unknown = &group{pid: t.process(0), name: "calls", rank: len(run.Threads)}
+	for i, p := range run.Processes {
+		at := track{t.processes[i], t.processes[i]}
+		t.name("process_name", at, command(p.Command))
+		t.sort("process_sort_index", at, i)
+	}
+	for i, d := range run.Devices {
+		pid := t.numbers.take()
+		t.devices = append(t.devices, pid)
+		name := fmt.Sprintf("device %d", d.ID)
+		if d.Name != "" {
+			name += ": " + d.Name
+		}
+		if len(run.Processes) > 1 {
+			name += fmt.Sprintf(", of process %d", t.process(d.Process))
+		}
+		t.name("process_name", track{pid, pid}, name)
+		t.sort("process_sort_index", track{pid, pid}, len(run.Processes)+i)
+	}
+	for i, s := range run.Streams {
+		t.streams = append(t.streams, &group{pid: t.device(s.Device), name: streamName(s), rank: i})
+	}
+	t.engines = map[engine]*group{}
+}
+
+// isProcess tells whether a number is that of a process of the run.
+func (t *trace) isProcess(id int) bool {
+	for _, pid := range t.processes {
+		if pid == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *trace) process(index int) int { return at(t.processes, index) }
+func (t *trace) device(index int) int  { return at(t.devices, index) }
+
+// at is an element, or 0 if there is none: damaged recordings have such.
+func at(list []int, index int) int {
+	if index < 0 || index >= len(list) {
+		return 0
+	}
+	return list[index]
+}
+
+// engine is the group of a task's copy engine, or nil if it uses none.
+func (t *trace) engine(task *timeline.Task) *group {
+	if task.Direction == timeline.NoDirection {
+		return nil
+	}
+	key := engine{task.Device, task.Direction}
+	if t.engines[key] == nil {
+		t.engines[key] = &group{pid: t.device(task.Device), name: "engine, " + task.Direction.String(),
+			rank: len(t.run.Streams) + int(task.Direction)}
+	}
+	return t.engines[key]
+}
+
+func threadName(h timeline.Thread) string {
+	if h.Name == "" {
+		return "thread"
+	}
+	return h.Name
+}
+
+func streamName(s timeline.Stream) string {
+	name := fmt.Sprintf("stream %d", s.ID)
+	if s.Default {
+		name += " (default)"
+	}
+	return name
+}
+
+// command is a process in a few words.
+func command(words []string) string {
+	if len(words) == 0 {
+		return "process"
+	}
+	return strings.Join(append([]string{filepath.Base(words[0])}, words[1:]...), " ")
+}

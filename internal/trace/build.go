@@ -1,0 +1,388 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"ropeway/internal/observe"
+	"ropeway/internal/recorder"
+	"ropeway/internal/timeline"
+)
+
+// builder puts processes together into a run.
+type builder struct {
+	run       *timeline.Run
+	zero      int64 // nanoseconds at which the run began
+	functions map[string]int
+	dropped   int
+}
+
+// part is a process on its way into the run: what its numbers are there.
+type part struct {
+	*builder
+	p       *process
+	index   int
+	devices map[int32]int
+	streams map[int32]int
+	threads map[uint32]int
+}
+
+// add takes a process in. Its times become nanoseconds of the run, its numbers indexes.
+func (b *builder) add(p *process) {
+	if p.flags&recorder.FlagChecked != 0 {
+		b.run.Checked = true
+	}
+	b.notes(p)
+	t := part{b, p, len(b.run.Processes), map[int32]int{}, map[int32]int{}, map[uint32]int{}}
+	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
+	t.things()
+	calls := t.calls()
+	t.tasks(calls)
+}
+
+func (b *builder) notes(p *process) {
+	say := func(format string, args ...any) { b.run.Notes = append(b.run.Notes, fmt.Sprintf(format, args...)) }
+	if p.flags&recorder.FlagFull != 0 {
+		say("process %d: there was no room for more; %d records are missing from the end of the run", p.id, p.lost)
+	}
+	if p.flags&recorder.FlagEnded == 0 {
+		say("process %d did not end by itself: what it was doing last has no end", p.id)
+	}
+}
+
+// time is when ticks were, in the run.
+func (t *part) time(ticks int64) int64 { return max(t.p.clock.nanoseconds(ticks)-t.zero, 0) }
+
+// things are devices and streams, in the order of their numbers.
+func (t *part) things() {
+	var devices, streams []int32
+	for k := range t.p.texts {
+		if k.what == recorder.TextDevice {
+			devices = append(devices, int32(k.number))
+		}
+	}
+	for id := range t.p.streams {
+		streams = append(streams, id)
+	}
+	slices.Sort(devices)
+	slices.Sort(streams)
+	for _, id := range devices {
+		t.device(id)
+	}
+	for _, id := range streams {
+		t.stream(id, 0)
+	}
+}
+
+// device is the index of a device, which is new if it has not been named.
+func (t *part) device(id int32) int {
+	i, ok := t.devices[id]
+	if !ok {
+		i = len(t.run.Devices)
+		t.devices[id] = i
+		t.run.Devices = append(t.run.Devices, timeline.Device{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextDevice, uint32(id)}]})
+	}
+	return i
+}
+
+// stream is the index of a stream; of one that nobody told of, a task says the device.
+func (t *part) stream(id, device int32) int {
+	if id == observe.None {
+		return timeline.None
+	}
+	i, ok := t.streams[id]
+	if !ok {
+		s, told := t.p.streams[id]
+		if !told {
+			s.device = device
+		}
+		i = len(t.run.Streams)
+		t.streams[id] = i
+		t.run.Streams = append(t.run.Streams, timeline.Stream{Process: t.index, ID: id, Device: t.device(s.device), Default: s.isDefault})
+	}
+	return i
+}
+
+// thread is the index of a thread of the system.
+func (t *part) thread(id uint32) int {
+	i, ok := t.threads[id]
+	if !ok {
+		i = len(t.run.Threads)
+		t.threads[id] = i
+		t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextThread, id}]})
+	}
+	return i
+}
+
+// function is the index of a function.
+func (t *part) function(number uint16) int {
+	name, ok := t.p.texts[textKey{recorder.TextFunction, uint32(number)}]
+	if !ok {
+		name = fmt.Sprintf("function %d", number)
+	}
+	i, ok := t.functions[name]
+	if !ok {
+		i = len(t.run.Functions)
+		t.functions[name] = i
+		t.run.Functions = append(t.run.Functions, name)
+	}
+	return i
+}
+
+// calls adds the calls, and returns their indexes.
+func (t *part) calls() map[callKey]int {
+	list := t.together()
+	index := make(map[callKey]int, len(list))
+	var lanes []int64 // of calls whose threads nobody knows: when each is free
+	for i := range list {
+		c := &list[i]
+		out := c.Call
+		out.Start = t.time(c.Start)
+		if c.End != timeline.None {
+			out.End = max(t.time(c.End), out.Start)
+		}
+		out.Blocked = t.p.clock.duration(c.Blocked)
+		if out.End != timeline.None {
+			out.Blocked = min(out.Blocked, out.End-out.Start)
+		}
+		out.Function, out.Stream = t.function(c.function), t.stream(c.stream, 0)
+		if c.thread != 0 {
+			out.Thread = t.thread(c.thread)
+		} else {
+			out.Thread = t.lane(&lanes, out)
+		}
+		if _, ok := index[callKey{c.thread, c.Start}]; !ok {
+			index[callKey{c.thread, c.Start}] = len(t.run.Calls)
+		}
+		t.run.Calls = append(t.run.Calls, out)
+	}
+	return index
+}
+
+// lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their beginnings.
+func (t *part) lane(free *[]int64, c timeline.Call) int {
+	end := c.End
+	if end == timeline.None {
+		end = math.MaxInt64
+	}
+	for i, at := range *free {
+		if at <= c.Start {
+			(*free)[i] = end
+			return t.threads[lowest+uint32(i)]
+		}
+	}
+	i := len(*free)
+	*free = append(*free, end)
+	t.threads[lowest+uint32(i)] = len(t.run.Threads)
+	t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: uint32(i), Name: "goroutine"})
+	return len(t.run.Threads) - 1
+}
+
+// lowest is where numbers of threads begin that are no thread's.
+const lowest = 1 << 31
+
+// together are the calls, sorted by their beginnings: with those that have not returned, and slices of one call joined.
+func (t *part) together() []call {
+	open := make(map[callKey]call, len(t.p.waiting))
+	for _, c := range t.p.waiting {
+		open[callKey{c.thread, c.Start}] = c
+	}
+	for i := range t.p.calls {
+		delete(open, callKey{t.p.calls[i].thread, t.p.calls[i].Start})
+	}
+	list := t.p.calls
+	for i := range list {
+		list[i].Blocked = t.p.blocked[callKey{list[i].thread, list[i].Start}]
+	}
+	for _, c := range open {
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b call) int { return cmp.Compare(a.Start, b.Start) })
+	last := map[uint32]int{} // by thread, of calls that go on: where they are
+	kept := list[:0]
+	for _, c := range list {
+		if i, ok := last[c.thread]; ok && kept[i].function == c.function {
+			kept[i].End, kept[i].Code = c.End, c.Code
+			kept[i].Blocked += c.Blocked
+			if !c.continued {
+				delete(last, c.thread)
+			}
+			continue
+		}
+		delete(last, c.thread)
+		if c.continued {
+			last[c.thread] = len(kept)
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// tasks adds the tasks and what ordered them.
+func (t *part) tasks(calls map[callKey]int) {
+	list := t.p.tasks
+	slices.SortStableFunc(list, func(a, b task) int { return cmp.Compare(a.Submit, b.Submit) })
+	base := len(t.run.Tasks)
+	index := make(map[taskKey]int, len(list))
+	for i := range list {
+		r := &list[i]
+		out := r.Task
+		out.Submit = t.time(r.Submit)
+		out.Device, out.Stream = t.device(r.device), t.stream(r.stream, r.device)
+		out.Call, out.Thread = timeline.None, timeline.None
+		began := r.Submit
+		if m, ok := t.p.more[taskKey{r.stream, r.Number}]; ok {
+			out.Segments = m.segments
+			began = cmp.Or(m.call, began)
+		}
+		if c, ok := calls[callKey{r.thread, began}]; ok {
+			out.Call, out.Thread = c, t.run.Calls[c].Thread
+		} else if r.thread != 0 {
+			out.Thread = t.thread(r.thread)
+		}
+		index[taskKey{r.stream, r.Number}] = base + i
+		t.run.Tasks = append(t.run.Tasks, out)
+	}
+	t.ran(index)
+	t.inTurn(base)
+	t.edges(list, base, index)
+}
+
+// ran says when tasks ran.
+func (t *part) ran(index map[taskKey]int) {
+	for i := range t.p.rans {
+		r := &t.p.rans[i]
+		at, ok := index[r.taskKey]
+		if !ok {
+			continue // its submission was not recorded
+		}
+		out := &t.run.Tasks[at]
+		if r.result == recorder.Dropped {
+			t.dropped++
+			continue
+		}
+		out.Start = out.Submit
+		if r.began != 0 {
+			out.Start = max(t.time(r.began), out.Submit)
+		}
+		out.End = max(t.time(r.ended), out.Start)
+		out.Failed, out.Code = r.result == recorder.Failed, r.code
+	}
+}
+
+// inTurn lets tasks of a stream, from base on, begin where the one before has ended. One that its submitter ran says only when
+// it was submitted, and may have waited for another submitter.
+func (t *part) inTurn(base int) {
+	var order []int
+	for i := base; i < len(t.run.Tasks); i++ {
+		if k := &t.run.Tasks[i]; k.End != timeline.None && k.Stream != timeline.None {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := &t.run.Tasks[a], &t.run.Tasks[b]
+		return cmp.Or(cmp.Compare(x.Stream, y.Stream), cmp.Compare(x.End, y.End), cmp.Compare(x.Number, y.Number))
+	})
+	for i := 1; i < len(order); i++ {
+		before, k := &t.run.Tasks[order[i-1]], &t.run.Tasks[order[i]]
+		if before.Stream == k.Stream {
+			k.Start = min(max(k.Start, before.End), k.End)
+		}
+	}
+}
+
+// edges finds the record that each wait waited for.
+func (t *part) edges(list []task, base int, index map[taskKey]int) {
+	records := map[uint64][]int{} // by event, those that ran, by when
+	for i := range list {
+		if r := &list[i]; r.Kind == timeline.Record && t.run.Tasks[base+i].Ran() {
+			event := t.p.more[taskKey{r.stream, r.Number}].event
+			records[event] = append(records[event], base+i)
+		}
+	}
+	for _, r := range records {
+		slices.SortFunc(r, func(a, b int) int { return cmp.Compare(t.run.Tasks[a].Start, t.run.Tasks[b].Start) })
+	}
+	for i := range list {
+		r := &list[i]
+		if r.Kind != timeline.Wait {
+			continue
+		}
+		to := &t.run.Tasks[base+i]
+		m := t.p.more[taskKey{r.stream, r.Number}]
+		from, ok := index[m.after]
+		if m.after.number == 0 {
+			from, ok = t.latest(records[m.event], to)
+		}
+		if !ok {
+			continue
+		}
+		t.run.Edges = append(t.run.Edges, timeline.Edge{From: from, To: base + i})
+		if f := &t.run.Tasks[from]; f.Ran() && to.Ran() && f.End > to.End {
+			f.End = max(f.Start, to.End) // the wait was over before the record's end was noted
+		}
+	}
+}
+
+// latest is the last of some records that had begun when a wait was over: any record of such an event ends the wait.
+func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
+	if !wait.Ran() {
+		return 0, false
+	}
+	n := sort.Search(len(records), func(i int) bool { return t.run.Tasks[records[i]].Start > wait.End })
+	if n == 0 {
+		return 0, false
+	}
+	return records[n-1], true
+}
+
+// finish brings calls and tasks of all processes into order.
+func (b *builder) finish() {
+	run := b.run
+	if b.dropped > 0 {
+		run.Notes = append(run.Notes, fmt.Sprintf("%d tasks were dropped before they ran", b.dropped))
+	}
+	if len(run.Processes) > 1 {
+		b.sort()
+	}
+	for i := range run.Calls {
+		run.Duration = max(run.Duration, run.Calls[i].Start, run.Calls[i].End)
+	}
+	for i := range run.Tasks {
+		run.Duration = max(run.Duration, run.Tasks[i].Submit, run.Tasks[i].End)
+	}
+}
+
+// sort sorts what several processes have added one behind the other.
+func (b *builder) sort() {
+	run := b.run
+	calls := sorted(run.Calls, func(c *timeline.Call) int64 { return c.Start })
+	tasks := sorted(run.Tasks, func(t *timeline.Task) int64 { return t.Submit })
+	for i := range run.Tasks {
+		if t := &run.Tasks[i]; t.Call != timeline.None {
+			t.Call = calls[t.Call]
+		}
+	}
+	for i, e := range run.Edges {
+		run.Edges[i] = timeline.Edge{From: tasks[e.From], To: tasks[e.To]}
+	}
+}
+
+// sorted sorts a list by a time and returns, by the index that each element had, the one it has now.
+func sorted[T any](list []T, at func(*T) int64) []int {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at(&list[a]), at(&list[b])) })
+	old := slices.Clone(list)
+	now := make([]int, len(list))
+	for i, from := range order {
+		list[i] = old[from]
+		now[from] = i
+	}
+	return now
+}

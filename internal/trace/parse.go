@@ -1,0 +1,131 @@
+package trace
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+
+	"ropeway/internal/observe"
+	"ropeway/internal/recorder"
+	"ropeway/internal/timeline"
+)
+
+// read reads a file. One that was cut short, by whatever ended its process, is read as far as it goes.
+func read(r io.Reader) (*process, error) {
+	b := make([]byte, max(recorder.SlotBytes, recorder.HeaderBytes))
+	if _, err := io.ReadFull(r, b[:recorder.HeaderBytes]); err != nil {
+		return nil, errors.New("it has no header")
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	switch word(recorder.HeadMagic) {
+	case recorder.Magic:
+	case 0:
+		return nil, errors.New("its process ended before it did anything")
+	default:
+		return nil, errors.New("it is no recording, or one of another version")
+	}
+	p := &process{
+		id: int(word(recorder.HeadProcess)), wall: int64(word(recorder.HeadWall)), began: int64(word(recorder.HeadStart)),
+		flags: word(recorder.HeadFlags), lost: word(recorder.HeadLost),
+		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
+		more: map[taskKey]more{}, blocked: map[callKey]int64{},
+	}
+	var slots [recorder.Slots]uint64 // the windows that are still in slots
+	for i := range slots {
+		slots[i] = word(recorder.HeadSlots + i)
+	}
+	for part := 0; ; part++ {
+		n, err := io.ReadFull(r, b)
+		there := part < len(slots) && slots[part] != 0
+		if part >= len(slots) { // a window that is in a slot too may have been written in part
+			there = !slices.Contains(slots[:], uint64(part-len(slots)+1))
+		}
+		for at := 0; there && at+recorder.RecordBytes <= n; at += recorder.RecordBytes {
+			p.record((*[recorder.RecordBytes]byte)(b[at:]))
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	p.clock.sort()
+	p.joinTexts()
+	return p, nil
+}
+
+// record takes a record in.
+func (p *process) record(b *[recorder.RecordBytes]byte) {
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	low := func(i int) uint32 { return binary.LittleEndian.Uint32(b[8*i:]) }
+	high := func(i int) uint32 { return binary.LittleEndian.Uint32(b[8*i+4:]) }
+	stream := int32(high(0))
+	switch recorder.Type(b[0]) {
+	case recorder.TaskType:
+		p.tasks = append(p.tasks, task{
+			Task: timeline.Task{
+				Kind: timeline.Kind(b[1]), Direction: timeline.Direction(b[2]), Memory: timeline.Memory(b[3]),
+				Number: low(1), Submit: int64(word(2)), Bytes: word(3) & (1<<48 - 1),
+				Start: timeline.None, End: timeline.None,
+			},
+			stream: stream, thread: high(1), device: int32(int16(word(3) >> 48)),
+		})
+	case recorder.MoreType:
+		k := taskKey{stream, low(1)}
+		m := p.more[k]
+		m.segments, m.call = high(1), int64(word(2))
+		p.more[k] = m
+	case recorder.EventType:
+		k := taskKey{stream, low(1)}
+		m := p.more[k]
+		m.event, m.after = word(2), taskKey{int32(low(3)), high(1)}
+		p.more[k] = m
+	case recorder.RanType:
+		p.rans = append(p.rans, ran{
+			taskKey: taskKey{stream, low(1)}, result: b[1], code: int32(high(1)),
+			began: int64(word(2)), ended: int64(word(3)),
+		})
+	case recorder.CallType:
+		state := observe.State(b[1])
+		c := call{
+			Call:   timeline.Call{Start: int64(word(2)), End: int64(word(3)), Code: int32(high(1))},
+			thread: low(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream, continued: state == observe.Continued,
+		}
+		if state == observe.Waiting {
+			c.End = timeline.None
+			p.waiting = append(p.waiting, c)
+		} else {
+			p.calls = append(p.calls, c)
+		}
+	case recorder.BlockedType:
+		p.blocked[callKey{low(1), int64(word(2))}] = int64(word(3))
+	case recorder.TextType:
+		k := textKey{b[1], high(0)}
+		if p.parts[k] == nil {
+			p.parts[k] = map[uint8]string{}
+		}
+		p.parts[k][b[3]] = string(b[8 : 8+min(int(b[2]), recorder.RecordBytes-8)])
+	case recorder.StreamType:
+		p.streams[stream] = madeStream{device: int32(low(1)), isDefault: b[1] == 1}
+	case recorder.ClockType:
+		p.clock = append(p.clock, moment{int64(word(1)), int64(word(2))})
+	}
+}
+
+// joinTexts puts the parts of texts together.
+func (p *process) joinTexts() {
+	for k, parts := range p.parts {
+		text := ""
+		for i := range 256 {
+			part, ok := parts[uint8(i)]
+			text += part
+			if !ok || len(part) < recorder.RecordBytes-8 {
+				break
+			}
+		}
+		p.texts[k] = text
+	}
+	p.parts = nil
+}

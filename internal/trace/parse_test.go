@@ -1,0 +1,100 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ropeway/internal/observe"
+	"ropeway/internal/recorder"
+)
+
+// recording is the bytes of a small file.
+func recording(t testing.TB) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program", "argument"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Device(0, "a chip with a name that does not fit into one record")
+	r.Stream(1, 0, false)
+	start := r.Now()
+	r.Submitted(observe.Task{Kind: observe.Record, Stream: 1, Number: 1, Thread: 7, Submit: start, Call: start, Event: 9})
+	r.Ran(1, 1, 0, r.Now(), observe.Result{Code: 507})
+	r.Submitted(observe.Task{Kind: observe.Wait, Stream: 1, Number: 2, Thread: 7, Submit: r.Now(), Call: start, Event: 9, After: observe.At{Stream: 1, Number: 1}})
+	r.Called(observe.Call{Function: r.Function("aclrtRecordEvent"), Thread: 7, Stream: 1, Start: start, End: r.Now(), Blocked: 1})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestTexts: names longer than a record are whole, and what is in a file is what was put there.
+func TestTexts(t *testing.T) {
+	p, err := read(bytes.NewReader(recording(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := p.texts[textKey{recorder.TextDevice, 0}]; name != "a chip with a name that does not fit into one record" {
+		t.Errorf("named %q", name)
+	}
+	if c := p.command(); len(c) != 2 || c[0] != "program" || c[1] != "argument" || p.driver() != "soft" {
+		t.Errorf("%q on %q", c, p.driver())
+	}
+	if len(p.tasks) != 2 || len(p.rans) != 1 || p.rans[0].code != 507 || len(p.calls) != 1 || len(p.more) != 2 || len(p.blocked) != 1 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestWindowInSlot: a window that is still in its slot is not read twice, however much of it was written.
+func TestWindowInSlot(t *testing.T) {
+	b := recording(t)
+	slot := b[recorder.HeaderBytes : recorder.HeaderBytes+recorder.SlotBytes]
+	whole := make([]byte, recorder.HeaderBytes+recorder.Slots*recorder.SlotBytes)
+	copy(whole, b)
+	whole = append(whole, slot[:recorder.SlotBytes/2]...)
+	p, err := read(bytes.NewReader(whole))
+	if err != nil || len(p.tasks) != 2 {
+		t.Errorf("in its slot: %d tasks, %v", len(p.tasks), err)
+	}
+	binary.LittleEndian.PutUint64(whole[8*recorder.HeadSlots:], 0) // it was written, and the slot is being emptied
+	if p, err = read(bytes.NewReader(whole)); err != nil || len(p.tasks) != 2 {
+		t.Errorf("in the file: %d tasks, %v", len(p.tasks), err)
+	}
+}
+
+// FuzzRead: no file, however broken, makes the reader fail in any other way than by an error.
+func FuzzRead(f *testing.F) {
+	b := recording(f)
+	f.Add(b[:recorder.HeaderBytes+4096])
+	f.Add(b[:recorder.HeaderBytes])
+	f.Add([]byte("nothing"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "1"+recorder.Suffix), b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		run, err := Read(dir)
+		if err != nil {
+			return
+		}
+		for _, k := range run.Tasks {
+			if k.Stream >= len(run.Streams) || k.Device >= len(run.Devices) || k.Call >= len(run.Calls) || k.Thread >= len(run.Threads) {
+				t.Fatalf("%+v", k)
+			}
+		}
+		for _, e := range run.Edges {
+			if e.From >= len(run.Tasks) || e.To >= len(run.Tasks) {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+}

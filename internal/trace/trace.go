@@ -1,0 +1,210 @@
+// Package trace makes a timeline of what processes recorded (internal/recorder).
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"time"
+
+	"ropeway/internal/recorder"
+	"ropeway/internal/timeline"
+)
+
+// ErrNothing is that no process recorded anything.
+var ErrNothing = errors.New("nothing was recorded")
+
+// Read is the run that was recorded in dir. Of processes that are still running something may be missing.
+func Read(dir string) (*timeline.Run, error) {
+	names, err := filepath.Glob(filepath.Join(escape(dir), "*"+recorder.Suffix))
+	if err != nil {
+		return nil, err
+	}
+	run := new(timeline.Run)
+	var all []*process
+	for _, name := range names {
+		p, err := readFile(name)
+		if err != nil {
+			run.Notes = append(run.Notes, fmt.Sprintf("%s is left out: %v", filepath.Base(name), err))
+			continue
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(append([]error{ErrNothing}, asErrors(run.Notes)...)...)
+	}
+	slices.SortStableFunc(all, func(a, b *process) int { return compare(a.start(), b.start()) })
+	b := builder{run: run, zero: all[0].start(), functions: map[string]int{}}
+	run.Program, run.Driver, run.Started = all[0].command(), all[0].driver(), time.Unix(0, all[0].wall)
+	for _, p := range all {
+		b.add(p)
+	}
+	b.finish()
+	return run, nil
+}
+
+// escape takes the meaning from characters that Glob knows.
+func escape(dir string) string {
+	var out []rune
+	for _, r := range dir {
+		if r == '*' || r == '?' || r == '[' || r == '\\' {
+			out = append(out, '\\')
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
+
+func asErrors(texts []string) (errs []error) {
+	for _, text := range texts {
+		errs = append(errs, errors.New(text))
+	}
+	return errs
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// process is what a file holds; times are ticks.
+type process struct {
+	id      int
+	wall    int64
+	began   int64
+	flags   uint64
+	lost    uint64
+	clock   scale
+	texts   map[textKey]string
+	parts   map[textKey]map[uint8]string
+	streams map[int32]madeStream
+	tasks   []task
+	more    map[taskKey]more
+	rans    []ran
+	calls   []call
+	waiting []call // that began to wait
+	blocked map[callKey]int64
+}
+
+type textKey struct {
+	what   uint8
+	number uint32
+}
+
+type madeStream struct {
+	device    int32
+	isDefault bool
+}
+
+type task struct {
+	timeline.Task
+	stream, device int32
+	thread         uint32
+}
+
+// more is what few tasks have.
+type more struct {
+	segments uint32
+	call     int64 // when it began; 0: when the task was submitted
+	event    uint64
+	after    taskKey
+}
+
+// callKey names a call in its process.
+type callKey struct {
+	thread uint32
+	start  int64 // ticks
+}
+
+// taskKey names a task in its process.
+type taskKey struct {
+	stream int32
+	number uint32
+}
+
+type ran struct {
+	taskKey
+	began, ended int64
+	result       uint8
+	code         int32
+}
+
+type call struct {
+	timeline.Call
+	thread    uint32
+	function  uint16
+	stream    int32
+	continued bool
+}
+
+func (p *process) start() int64 { return p.clock.nanoseconds(p.began) }
+
+func (p *process) driver() string { return p.texts[textKey{recorder.TextDriver, 0}] }
+
+func (p *process) command() (words []string) {
+	for i := uint32(0); ; i++ {
+		word, ok := p.texts[textKey{recorder.TextArgument, i}]
+		if !ok {
+			return words
+		}
+		words = append(words, word)
+	}
+}
+
+// scale turns ticks into nanoseconds: it knows some moments on both clocks, and others lie between them.
+type scale []moment
+
+type moment struct{ ticks, ns int64 }
+
+func (s scale) sort() {
+	slices.SortFunc(s, func(a, b moment) int { return compare(a.ticks, b.ticks) })
+}
+
+func (s scale) nanoseconds(ticks int64) int64 {
+	if len(s) == 0 {
+		return ticks
+	}
+	i := sort.Search(len(s), func(i int) bool { return s[i].ticks > ticks })
+	a, b := s[0], s[len(s)-1]
+	from := a
+	switch {
+	case i == len(s):
+		from = b
+	case i > 0:
+		a, b, from = s[i-1], s[i], s[i-1]
+	}
+	if b.ticks <= a.ticks {
+		return from.ns + ticks - from.ticks
+	}
+	return from.ns + int64(float64(ticks-from.ticks)*(float64(b.ns-a.ns)/float64(b.ticks-a.ticks)))
+}
+
+// duration turns a number of ticks into nanoseconds.
+func (s scale) duration(ticks int64) int64 {
+	if len(s) < 2 {
+		return ticks
+	}
+	a, b := s[0], s[len(s)-1]
+	if b.ticks <= a.ticks {
+		return ticks
+	}
+	return int64(float64(ticks) * (float64(b.ns-a.ns) / float64(b.ticks-a.ticks)))
+}
+
+// readFile reads one file.
+func readFile(name string) (*process, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(f)
+}
