@@ -1,8 +1,10 @@
 // Measures what CUDA itself offers for copies, and the kernels of internal/driver/cuda/kernels beside it. Every measured run
 // is verified: the destination is overwritten before, compared with the model after, with the bytes around each segment.
 //
-//   bench PTX            the tables of docs/gpu.md
+//   bench PTX            tables of what the kernels do by themselves
 //   bench PTX sweep      grid sizes and pieces, to set the planner by
+//   bench PTX serve MIB  answers requests, as driver/main.go explains them, with so much memory on either side; beside loop and batch
+//                        there is kernel, the kernel without the driver around it
 #include "common.cuh"
 
 namespace {
@@ -56,8 +58,8 @@ __global__ void compare(const Segment *list, size_t n, int64_t moved, uint64_t s
 struct Bench {
     Kernels kernels;
     cudaDeviceProp gpu;
-    cudaStream_t stream;
     size_t room;
+    cudaStream_t stream;
     uint8_t *host, *one, *two, *flush;
     unsigned long long *wrong;
     Segment *listed;  // on the device, for compare
@@ -65,9 +67,8 @@ struct Bench {
     std::mt19937_64 random{20260101};
     uint32_t seed = 1;
 
-    Bench(const char *ptx, cudaDeviceProp gpu) : kernels(ptx), gpu(gpu) {
+    Bench(const char *ptx, cudaDeviceProp gpu, size_t room) : kernels(ptx), gpu(gpu), room(room) {
         OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-        room = (size_t(1) << 30) + slack;
         host = pinned<uint8_t>(room), one = on_device<uint8_t>(room), two = on_device<uint8_t>(room);
         flush = on_device<uint8_t>(256 << 20);
         OK(cudaMemset(flush, 0, 256 << 20));
@@ -95,16 +96,23 @@ struct Bench {
         return list;
     }
 
-    // time is the median of verified runs of f, from the first call to the end of the copies, in seconds.
+    // time is the median of verified runs of f, in seconds.
     template <class F>
     double time(Direction d, const std::vector<Segment> &list, int rounds, F f, bool flushed = true) {
+        return median(times(d, list, rounds, f, flushed, [] {}));
+    }
+
+    // times are those of verified runs of f, from the first call to the end of the copies. after is called behind each, before it is
+    // verified.
+    template <class F, class G>
+    std::vector<double> times(Direction d, const std::vector<Segment> &list, int rounds, F f, bool flushed, G after) {
         size_t used = 0;
         for (const Segment &s : list) used = std::max<size_t>(used, s.dst + s.bytes - uint64_t(target(d)) + gap);
         used = std::min((used + gap) / 16 * 16, room);
         seed++;
         fill_pattern<<<1024, 256, 0, stream>>>(source(d), used, seed);
         OK(cudaMemcpyAsync(listed, list.data(), list.size() * sizeof(Segment), cudaMemcpyHostToDevice, stream));
-        std::vector<double> times;
+        std::vector<double> result;
         for (int i = -1; i < rounds; i++) {  // the first is to warm up
             paint<<<1024, 256, 0, stream>>>(target(d), used, poison);
             if (flushed) read_all<<<1024, 256, 0, stream>>>(flush, 256 << 20, wrong);
@@ -114,6 +122,7 @@ struct Bench {
             f();
             OK(cudaStreamSynchronize(stream));
             double took = now() - start;
+            after();
             int64_t moved = 0;  // host memory is brought to the device to be compared
             if (d == d2h) {
                 OK(cudaMemcpyAsync(two, host, used, cudaMemcpyHostToDevice, stream));
@@ -126,9 +135,9 @@ struct Bench {
                             (unsigned long long)list[0].bytes);
                 std::exit(1);
             }
-            if (i >= 0) times.push_back(took);
+            if (i >= 0) result.push_back(took);
         }
-        return median(times);
+        return result;
     }
 
     void by_kernel(const Plan &p, const std::vector<Segment> &list) {
@@ -202,6 +211,20 @@ void bulk(Bench &b) {
     }
 }
 
+// submits are how long a call of f takes, on average of many, that nobody waits for.
+template <class F>
+std::vector<double> submits(Bench &b, int rounds, F f) {
+    std::vector<double> result;
+    for (int r = -1; r < rounds; r++) {
+        OK(cudaStreamSynchronize(b.stream));
+        double start = now();
+        for (int i = 0; i < 256; i++) f();
+        if (r >= 0) result.push_back((now() - start) / 256);
+    }
+    OK(cudaStreamSynchronize(b.stream));
+    return result;
+}
+
 void calls(Bench &b) {
     std::printf("\nCalls, microseconds\n%-34s %8s %8s %8s\n", "", "H2D", "D2H", "D2D");
     auto row = [&](const char *title, auto f) {
@@ -209,17 +232,7 @@ void calls(Bench &b) {
         for (Direction d : {h2d, d2h, d2d}) std::printf(" %8.2f", f(d) * 1e6);
         std::printf("\n");
     };
-    auto submit = [&](auto f) {
-        std::vector<double> times;
-        for (int r = 0; r < 21; r++) {
-            OK(cudaStreamSynchronize(b.stream));
-            double start = now();
-            for (int i = 0; i < 256; i++) f();
-            times.push_back((now() - start) / 256);
-        }
-        OK(cudaStreamSynchronize(b.stream));
-        return median(times);
-    };
+    auto submit = [&](auto f) { return median(submits(b, 21, f)); };
     row("64 B copy, submit", [&](Direction d) {
         auto list = b.segments(d, 1, 64, false);
         return submit([&] { b.by_loop(list); });
@@ -347,18 +360,71 @@ void sweep(Bench &b) {
         }
 }
 
+// by_ordinary measures cudaMemcpy with ordinary memory, used before, in place of the host's end of a copy.
+std::vector<double> by_ordinary(Bench &b, Direction d, const std::vector<Segment> &list, int rounds) {
+    size_t n = list[0].bytes;
+    std::vector<uint8_t> mine(n);
+    bool first = true;
+    auto copy = [&] {
+        if (first && d == h2d) std::memcpy(mine.data(), (void *)list[0].src, n);  // this run is not measured
+        first = false;
+        if (d == h2d) OK(cudaMemcpy((void *)list[0].dst, mine.data(), n, cudaMemcpyHostToDevice));
+        else OK(cudaMemcpy(mine.data(), (void *)list[0].src, n, cudaMemcpyDeviceToHost));
+    };
+    return b.times(d, list, rounds, copy, true, [&] {
+        if (d == d2h) std::memcpy((void *)list[0].dst, mine.data(), n);
+    });
+}
+
+void serve(Bench &b) {
+    std::printf("ready\n");
+    std::string what, way;
+    size_t n, bytes;
+    int odd, rounds;
+    while (std::cin >> what >> way >> n >> bytes >> odd >> rounds) {
+        Direction d = way == "h2d" ? h2d : way == "d2h" ? d2h : d2d;
+        if (n == 0 || n > count || n * ((bytes + 127) / 128 * 128 + gap) + 2 * gap > b.room) {
+            std::printf("error no room for %zu segments of %zu bytes\n", n, bytes);
+            continue;
+        }
+        auto list = b.segments(d, n, bytes, odd != 0);
+        Lists arrays(list);
+        Plan plan = b.plan(d, list);
+        auto none = [] {};
+        std::vector<double> took;
+        if (what == "loop") took = b.times(d, list, rounds, [&] { b.by_loop(list); }, true, none);
+        if (what == "batch") took = b.times(d, list, rounds, [&] { by_batch(arrays, b.stream); }, true, none);
+        if (what == "kernel") took = b.times(d, list, rounds, [&] { b.by_kernel(plan, list); }, true, none);
+        if (what == "submit") took = submits(b, rounds, [&] { b.by_loop(list); });
+        if (what == "ordinary" && d != d2d) took = by_ordinary(b, d, list, rounds);
+        if (took.empty()) {
+            std::printf("error no such request: %s %s\n", what.c_str(), way.c_str());
+            continue;
+        }
+        for (size_t i = 0; i < took.size(); i++) std::printf("%s%.3f", i ? " " : "", took[i] * 1e6);
+        std::printf("\n");
+    }
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     if (argc < 2) {
-        std::fprintf(stderr, "usage: bench copy.ptx [sweep]\n");
+        std::fprintf(stderr, "usage: bench copy.ptx [sweep | serve MiB]\n");
         return 2;
     }
     setvbuf(stdout, nullptr, _IOLBF, 0);
     OK(cudaSetDevice(0));
     OK(cudaFree(nullptr));
+    if (argc > 3 && std::strcmp(argv[2], "serve") == 0) {
+        cudaDeviceProp gpu;
+        OK(cudaGetDeviceProperties(&gpu, 0));
+        Bench b(argv[1], gpu, size_t(std::atoi(argv[3])) << 20);
+        serve(b);
+        return 0;
+    }
     cudaDeviceProp gpu = describe();
-    Bench b(argv[1], gpu);
+    Bench b(argv[1], gpu, (size_t(1) << 30) + slack);
     if (argc > 2) {
         sweep(b);
         return 0;

@@ -1,0 +1,19 @@
+#!/bin/bash
+# Measures what "make bench-gpu" built against CUDA itself, where nvcc and a GPU are, and prints one table:
+# gpu.sh [--short] [--seconds N] [--out FOLDER]. table.py explains it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+built=bin/gpu/bench
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+room=1100 # MiB
+for word in "$@"; do
+	[ "$word" != --short ] || room=300
+done
+${NVCC:-nvcc} -std=c++20 -O2 -arch=native -o "$build/bench" bench/cuda/bench.cu -lcuda
+gpu=$(nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.current,pcie.link.width.current --format=csv,noheader | head -1)
+cuda=$(${NVCC:-nvcc} --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+export ROPEWAY_DRIVER=cuda
+python3 bench/cuda/table.py \
+	--cuda "$build/bench internal/driver/cuda/kernels/copy.ptx serve $room" --driver "$built/driver -room $room" --acl "$built/acl $room" \
+	--about "$(date -u +%Y-%m-%d), commit $(cat $built/commit). GPU, driver, PCIe generation and lanes: $gpu; CUDA $cuda; $(nproc) CPUs." "$@"

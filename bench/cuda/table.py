@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Measures the cuda driver against CUDA itself, in one run, and prints one table.
+
+Three programs answer requests, which driver/main.go explains: bench.cu is CUDA, driver/ the driver, acl/ a C program that uses
+libascendcl.so. They are asked in turn, so that a slow moment hits all of them; each figure is the median over all turns. All
+of them verify every run.
+
+    table.py --cuda COMMAND --driver COMMAND --acl COMMAND [--short] [--seconds N] [--out FOLDER] [--about TEXT]...
+"""
+import argparse
+import json
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+
+KIB, MIB = 1 << 10, 1 << 20
+WAYS = ("h2d", "d2h", "d2d")
+
+# What is asked: batches of 4,096 against one cudaMemcpyBatchAsync.
+TIMES_BATCH = {
+    (256, "h2d"): 100, (256, "d2h"): 50, (256, "d2d"): 1000,
+    (4 * KIB, "h2d"): 22, (4 * KIB, "d2h"): 7, (4 * KIB, "d2d"): 700,
+}
+
+
+class Program:
+    """One of the programs. It is told what to do on its standard input."""
+
+    def __init__(self, name, command):
+        self.name = name
+        self.process = subprocess.Popen(shlex.split(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"table.py: {self.name} has ended")
+        return line.strip()
+
+    def start(self):
+        if (line := self.line()) != "ready":
+            raise SystemExit(f"table.py: {self.name}: {line}")
+
+    def ask(self, what, way, segments, size, odd, rounds):
+        print(what, way, segments, size, int(odd), rounds, file=self.process.stdin, flush=True)
+        line = self.line()
+        try:
+            return [float(word) for word in line.split()]
+        except ValueError:
+            raise SystemExit(f"table.py: {self.name}: {what} {way} {segments} x {size}: {line}") from None
+
+
+class Row:
+    """One row of the table: the medians, in microseconds, of those who take part, by name."""
+
+    def __init__(self, kind, way, segments, size, names):
+        self.kind, self.way, self.segments, self.size, self.names = kind, way, segments, size, names
+        self.us = {}
+
+    @property
+    def total(self):
+        return self.segments * self.size
+
+    def rate(self, name):
+        """GB/s, or None."""
+        return self.total / self.us[name] / 1e3 if name in self.us else None
+
+    def measure(self, programs, turns):
+        rounds = 1 if self.total >= 64 * MIB else 3 if self.total >= MIB else 9
+        times = {name: [] for name in self.names}
+        for turn in range(turns):
+            order = self.names if turn % 2 == 0 else self.names[::-1]
+            for name in order:
+                program, what = name.split(".")
+                odd = what == "odd"
+                times[name] += programs[program].ask("batch" if odd else what, self.way, self.segments, self.size, odd, rounds)
+        self.us = {name: statistics.median(t) for name, t in times.items()}
+
+
+def rows(short):
+    """The rows, the most wanted first."""
+    for way in WAYS:
+        yield Row("submit", way, 1, 64, ["cuda.submit", "driver.submit", "acl.submit"])
+    for way in WAYS:
+        yield Row("round trip", way, 1, 64, ["cuda.loop", "driver.loop", "acl.loop"])
+    for size in (256, 4 * KIB, 64 * KIB) if short else (256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB):
+        for way in WAYS:
+            names = ["cuda.loop", "cuda.batch", "cuda.kernel", "driver.batch", "driver.odd"]
+            if way != "d2d":
+                names += ["acl.batch"]
+            yield Row("batch", way, 4096, size, names)
+    sizes = [4 * KIB << 2 * i for i in range(10)]
+    for size in (sizes[2], sizes[4], sizes[6], sizes[8]) if short else sizes:
+        for way in WAYS:
+            yield Row("bulk", way, 1, size, ["cuda.loop", "driver.loop", "acl.loop"])
+    for size in (64 * KIB, MIB) if short else (4 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB):
+        for segments in (2, 8) if short else (1, 2, 3, 4, 8, 16, 64):
+            for way in WAYS:
+                yield Row("few", way, segments, size, ["cuda.loop", "cuda.batch", "cuda.kernel", "driver.batch"])
+    for size in (64 * MIB,) if short else (64 * KIB, MIB, 16 * MIB, 256 * MIB):
+        for way in ("h2d", "d2h"):
+            yield Row("ordinary memory", way, 1, size, ["cuda.ordinary", "driver.ordinary", "driver.fresh", "acl.ordinary"])
+
+
+def judged(row, link):
+    """What is asked of a row: (what, ratio, the least or most there should be, whether it is met)."""
+    us = row.us
+    if row.kind == "submit":
+        ratio = us["acl.submit"] / us["cuda.submit"]
+        return [("C API / CUDA", ratio, "<= 1.1", ratio <= 1.1)]
+    if row.kind == "round trip":
+        ratio = us["driver.loop"] / us["cuda.loop"]
+        return [("driver / CUDA", ratio, "", True)]
+    if row.kind == "bulk":
+        ratio = us["cuda.loop"] / us["driver.loop"]
+        return [("of CUDA", ratio, ">= 0.99", ratio >= 0.99)]
+    if row.kind == "ordinary memory":
+        ratio = row.rate("driver.ordinary") / link[row.way] if row.way in link else 0
+        return [("of the link", ratio, "", True)]
+    better = min(us["cuda.loop"], us["cuda.batch"]) / us["driver.batch"]
+    result = [("x better way", better, ">= 1", better >= 1)]
+    if row.kind == "batch":
+        times, asked = us["cuda.batch"] / us["driver.batch"], TIMES_BATCH.get((row.size, row.way))
+        result.append(("x batch call", times, f">= {asked}" if asked else "", not asked or times >= asked))
+        odd = us["driver.batch"] / us["driver.odd"]
+        result.append(("odd / aligned", odd, ">= 0.5", odd >= 0.5))
+        if row.size == 4 * KIB and row.way in link:
+            part = row.rate("driver.batch") / link[row.way]
+            result.append(("of the link", part, ">= 0.85", part >= 0.85))
+    return result
+
+
+def size_name(n):
+    for unit, name in ((1 << 30, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if n >= unit:
+            return f"{n // unit} {name}"
+    return f"{n} B"
+
+
+COLUMNS = (
+    ("CUDA loop", ("cuda.loop", "cuda.submit", "cuda.ordinary")), ("CUDA batch", ("cuda.batch",)), ("kernel alone", ("cuda.kernel",)),
+    ("driver", ("driver.batch", "driver.loop", "driver.submit", "driver.ordinary")), ("driver, odd or fresh", ("driver.odd", "driver.fresh")),
+    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")),
+)
+
+
+def markdown(done, link):
+    """The table. Rows of calls are in microseconds, all others in GB/s."""
+    yield "| | | copies | unit | " + " | ".join(title for title, _ in COLUMNS) + " | ratios, and what is asked |"
+    yield "|" + "---|" * (len(COLUMNS) + 5)
+    for row in done:
+        timed = row.kind in ("submit", "round trip")
+        cells = []
+        for _, names in COLUMNS:
+            value = next((row.us[n] if timed else row.rate(n) for n in names if n in row.us), None)
+            cells.append("" if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}")
+        ratios = []
+        for what, ratio, asked, met in judged(row, link):
+            number = f"{ratio:.2f}" if ratio < 20 else f"{ratio:.0f}"
+            ratios.append(f"{number if met else f'**{number}**'} {what}" + (f" ({asked})" if asked else ""))
+        copies = f"{row.segments:,} x {size_name(row.size)}"
+        yield "| " + " | ".join([row.kind, row.way.upper(), copies, "µs" if timed else "GB/s", *cells, "; ".join(ratios)]) + " |"
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("cuda", "driver", "acl"):
+        parse.add_argument(f"--{name}", required=True, help="command that starts the program")
+    parse.add_argument("--short", action="store_true", help="fewer sizes and turns")
+    parse.add_argument("--seconds", type=float, default=1e9, help="leave out what has not begun by then")
+    parse.add_argument("--out", type=pathlib.Path, help="folder for gpu.md and gpu.json")
+    parse.add_argument("--about", action="append", default=[], help="line for the top of the results")
+    args = parse.parse_args()
+
+    begin = time.monotonic()
+    programs = {name: Program(name, getattr(args, name)) for name in ("cuda", "driver", "acl")}
+    for program in programs.values():
+        program.start()
+    done, left = [], []
+    for row in rows(args.short):
+        if time.monotonic() - begin > args.seconds:
+            left.append(row)
+            continue
+        row.measure(programs, 2 if args.short else 3)
+        done.append(row)
+        print(f"{time.monotonic() - begin:5.0f} s {row.kind} {row.way} {row.segments} x {size_name(row.size)}", file=sys.stderr, flush=True)
+    for program in programs.values():
+        program.process.stdin.close()
+        program.process.wait()
+
+    link = {}
+    for row in done:
+        if row.kind == "bulk":
+            link[row.way] = max(link.get(row.way, 0), row.rate("cuda.loop"))
+    text = [*args.about, "", *markdown(done, link), ""]
+    missed = [f"{r.kind} {r.way} {r.segments} x {size_name(r.size)}: {ratio:.2f} {what}, asked {asked}"
+              for r in done for what, ratio, asked, met in judged(r, link) if not met]
+    text += [f"{sum(len(judged(r, link)) for r in done)} ratios, {len(missed)} of them short of what is asked; every run was verified."]
+    text += [f"- {m}" for m in missed]
+    if left:
+        text += ["", f"No time was left for {len(left)} rows, from {left[0].kind} {left[0].way} {size_name(left[0].size)} on."]
+    print("\n".join(text))
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "gpu.md").write_text("\n".join(text) + "\n")
+        result = {"about": args.about, "rows": [
+            {"kind": r.kind, "way": r.way, "segments": r.segments, "bytes": r.size, "microseconds": r.us,
+             "ratios": [{"what": w, "ratio": x, "asked": a, "met": m} for w, x, a, m in judged(r, link)]} for r in done]}
+        (args.out / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
