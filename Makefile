@@ -26,10 +26,10 @@ needgo = $(call need,$(GO),Go 1.26 or later from https://go.dev/dl/,golang-go)
 needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc libc6-dev)
 
 # Packages with nothing concurrent in them; the race detector runs on all others.
-SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|explain|product|testenv)$$
+SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|doctest|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-python microbench fuzz ptx soak clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz ptx soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,7 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	@cp -R capi/include "$(NEW)/include"
 	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
 	@cp packaging/set_env.sh "$(NEW)"
+	@mkdir -p "$(NEW)/share" && cp -R packaging/man "$(NEW)/share/man"
 	@ln -s libascendcl.so "$(NEW)/lib64/libacl_rt.so"
 	@ln -s libascendcl.so "$(NEW)/lib64/libruntime.so"
 	@case $$($(GO) env GOARCH) in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; *) exit ;; esac; \
@@ -87,6 +88,10 @@ install: ## put the toolkit elsewhere; it may be moved later (PREFIX=directory)
 	@test -n "$(PREFIX)" || { echo "make install: say where to, like PREFIX=/opt/ropeway" >&2; exit 1; }
 	@$(MAKE) --no-print-directory dist
 	packaging/copy.sh "$(DIST)" "$(DESTDIR)$(PREFIX)"
+
+man: ## write the manual pages and docs/cli.md anew, from what the commands say of themselves
+	$(needgo)
+	ROPEWAY_UPDATE=1 $(GO) test -count 1 -run '^TestManual$$' ./cmd/ropeway
 
 wheel: dist ## write a Python wheel, with the libraries inside, to dist/
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
@@ -120,11 +125,19 @@ test-arm64: ## run the tests of the core and the software device for arm64, in q
 	$(call need,qemu-aarch64,qemu,qemu-user)
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
 
-test-gpu: ## build bin/gpu/cuda.test, the tests and benchmarks of the cuda driver for a machine with a GPU and no Go
+GPUTESTS := cuda:internal/driver/cuda kernels:internal/driver/cuda/kernels conformance:internal/conformance capi:capi/test
+
+test-gpu: ## build into bin/gpu all that bin/gpu/run.sh runs on a machine with a GPU and no Go
 	$(needgo)
-	@mkdir -p bin/gpu
-	CGO_ENABLED=0 $(GO) test -c -o bin/gpu/cuda.test ./internal/driver/cuda
-	@echo "there: bin/gpu/cuda.test -test.v -test.run 'TestConformance|TestBatches'; -test.run XXX -test.bench . measures"
+	$(needgcc)
+	@mkdir -p bin/gpu && find bin/gpu -maxdepth 1 -type f -delete
+	set -e; for test in $(GPUTESTS); do \
+	CGO_ENABLED=0 $(GO) test -c -trimpath -ldflags '-s -w' -o bin/gpu/$${test%:*}.test ./$${test#*:}; done
+	@$(MAKE) --no-print-directory dist DIST=bin/gpu/dist
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/gpu/dist/bin/ropeway ./cmd/ropeway
+	cp packaging/test-gpu.sh bin/gpu/run.sh
+	@echo "$$(git rev-parse --short HEAD)$$(git diff --quiet HEAD || echo ' with changes')" >bin/gpu/commit
+	@du -sh bin/gpu; echo "there: bin/gpu/run.sh; bin/gpu/cuda.test -test.run XXX -test.bench . measures"
 
 ptx: ## make the GPU kernels' PTX again, where nvcc is
 	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
@@ -133,6 +146,15 @@ ptx: ## make the GPU kernels' PTX again, where nvcc is
 bench-cuda: ## verify and measure the GPU kernels against CUDA itself (needs nvcc and a GPU)
 	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
 	bench/cuda/run.sh
+
+bench-gpu: dist ## build into bin/gpu/bench what bench/cuda/gpu.sh measures against CUDA where a GPU and nvcc are
+	@mkdir -p bin/gpu/bench/lib64
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/gpu/bench/driver ./bench/cuda/driver
+	cp "$(DIST)/lib64/libascendcl.so" "$(DIST)/lib64/libropeway_core.so" bin/gpu/bench/lib64
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/gpu/bench/acl bench/cuda/acl/bench.c \
+		-Lbin/gpu/bench/lib64 -lascendcl -Wl,-rpath,'$$ORIGIN/lib64'
+	@echo "$$(git rev-parse --short HEAD)$$(git diff --quiet HEAD || echo ' with changes')" >bin/gpu/bench/commit
+	@du -sh bin/gpu/bench; echo "there: bench/cuda/gpu.sh [--short]"
 
 check: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 
@@ -148,6 +170,11 @@ bench-check: dist ## measure what the checker costs, as ratios in one run
 	@mkdir -p bin
 	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
 	$(PYTHON) bench/check/ratio.py "$(abspath $(DIST))" bin/bench-check
+
+bench-trace: dist ## measure what recording costs, as ratios in one run
+	@mkdir -p bin
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
+	$(PYTHON) bench/trace/ratio.py "$(abspath $(DIST))" bin/bench-check
 
 bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin

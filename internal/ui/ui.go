@@ -15,16 +15,18 @@ import (
 type Output struct {
 	W     io.Writer
 	Live  bool       // a terminal: a line can be drawn again
-	Color bool       // and it may be coloured
-	UTF8  bool       // and it shows more than ASCII
+	Color bool       // it may be coloured
+	UTF8  bool       // a terminal that shows more than ASCII
 	Width func() int // columns now; nil: 80
 
 	bar *Progress // shown at the bottom, or nil
 }
 
-// New looks at w and the environment: a terminal is one unless TERM is empty or dumb, and NO_COLOR keeps it plain.
+// New looks at w and the environment: a terminal is one unless TERM is empty or dumb. Terminals are coloured, unless NO_COLOR
+// or CLICOLOR=0 keeps them plain; CLICOLOR_FORCE=1 has colours everywhere, but not against NO_COLOR.
 func New(w io.Writer, getenv func(string) string) *Output {
 	o := &Output{W: w}
+	o.Color = colours(false, getenv)
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return o
@@ -33,7 +35,7 @@ func New(w io.Writer, getenv func(string) string) *Output {
 		return o
 	}
 	o.Live = true
-	o.Color = getenv("NO_COLOR") == ""
+	o.Color = colours(true, getenv)
 	o.UTF8 = isUTF8(getenv)
 	o.Width = func() int {
 		n, _, err := term.GetSize(int(f.Fd()))
@@ -43,6 +45,18 @@ func New(w io.Writer, getenv func(string) string) *Output {
 		return n
 	}
 	return o
+}
+
+// colours tells whether to use them.
+func colours(terminal bool, getenv func(string) string) bool {
+	force := getenv("CLICOLOR_FORCE")
+	switch {
+	case getenv("NO_COLOR") != "":
+		return false
+	case force != "" && force != "0":
+		return true
+	}
+	return terminal && getenv("CLICOLOR") != "0"
 }
 
 const defaultWidth = 80

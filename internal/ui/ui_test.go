@@ -15,12 +15,38 @@ func TestNew(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	env := func(string) string { return "xterm" }
+	env := func(name string) string { return map[string]string{"TERM": "xterm"}[name] }
 	if o := New(w, env); o.Live || o.Color || o.UTF8 {
 		t.Errorf("a pipe is no terminal: %+v", o)
 	}
 	if o := New(&bytes.Buffer{}, env); o.Live || o.Color || o.UTF8 {
 		t.Errorf("a buffer is no terminal: %+v", o)
+	}
+}
+
+// TestColours: terminals have colours and nothing else has, unless a variable says otherwise; NO_COLOR wins.
+func TestColours(t *testing.T) {
+	for _, tt := range []struct {
+		no, cli, force string
+		terminal, file bool
+	}{
+		{"", "", "", true, false},
+		{"1", "", "", false, false},
+		{"", "0", "", false, false},
+		{"", "1", "", true, false},
+		{"", "", "1", true, true},
+		{"", "", "0", true, false},
+		{"", "0", "1", true, true},
+		{"1", "1", "1", false, false},
+	} {
+		env := map[string]string{"NO_COLOR": tt.no, "CLICOLOR": tt.cli, "CLICOLOR_FORCE": tt.force}
+		get := func(name string) string { return env[name] }
+		if terminal, file := colours(true, get), colours(false, get); terminal != tt.terminal || file != tt.file {
+			t.Errorf("%v: a terminal %v, a file %v", env, terminal, file)
+		}
+		if o := New(&bytes.Buffer{}, get); o.Color != tt.file || o.Live {
+			t.Errorf("%v: %+v", env, o)
+		}
 	}
 }
 

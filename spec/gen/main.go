@@ -39,6 +39,7 @@ var outputs = []output{
 	{"internal/conformance/cases.go", writeCases},
 	{"internal/product/functions.go", writeSupport},
 	{"docs/coverage.md", writeCoverage},
+	{"docs/reference.md", writeReference},
 	{"capi/include/acl/acl.h", headerFile("acl.h")},
 	{"capi/include/acl/acl_base.h", headerFile("acl_base.h")},
 	{"capi/include/acl/acl_base_rt.h", headerFile("acl_base_rt.h")},

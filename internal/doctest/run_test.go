@@ -1,0 +1,221 @@
+package doctest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ropeway/internal/testenv"
+)
+
+// hang is when a page is taken to hang. Nothing that works comes near it, however busy the machine is.
+const hang = 10 * time.Minute
+
+// prelude stands in for what was done before a page is read: the clone is there, and the toolkit is built. What else make
+// and git are asked to do they do.
+const prelude = `set -eu
+export PYTHONDONTWRITEBYTECODE=1
+PATH=$CLONE/dist/bin:$PATH
+make() {
+	case " $* " in
+	*" dist "*) ;;
+	" install PREFIX="*) "$CLONE/packaging/copy.sh" "$CLONE/dist/" "${2#PREFIX=}" ;;
+	*) command make "$@" ;;
+	esac
+}
+git() { case $1 in clone) ln -sfn "$CLONE" "$PWD/ropeway" ;; *) command git "$@" ;; esac; }
+`
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// toolkit is one that was built from this repository: for these tests, or before (ROPEWAY_TEST_TOOLKIT).
+func toolkit(t *testing.T) string {
+	t.Helper()
+	for _, tool := range []string{"make", "gcc"} {
+		testenv.Need(t, tool)
+	}
+	if given := os.Getenv("ROPEWAY_TEST_TOOLKIT"); given != "" {
+		dir, err := filepath.Abs(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "ropeway-toolkit"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("make", "-C", root, "--no-print-directory", "dist", "DIST="+built.dir).CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("make dist: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.dir
+}
+
+// clone is a directory that looks like the repository after "make dist", as far as pages go.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	above, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := map[string]string{"dist": toolkit(t), "Makefile": filepath.Join(above, "Makefile"), "packaging": filepath.Join(above, "packaging")}
+	for name, to := range links {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// python is a directory with a python3 in it that has pytest, if that is wanted. Where the first one in PATH has it not, the
+// system's may.
+func python(t *testing.T, pytest bool) string {
+	t.Helper()
+	testenv.Need(t, "python3")
+	first, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{first, "/usr/bin/python3"} {
+		if pytest && exec.Command(name, "-c", "import pytest").Run() != nil {
+			continue
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\nexec "+name+" \"$@\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	if testenv.CI() {
+		t.Fatal("there is no pytest; with CI=true there has to be one")
+	}
+	t.Skip("there is no pytest")
+	return ""
+}
+
+// step is a part of a page's script, and what it must print.
+type step struct {
+	line   int
+	script string
+	prints []string
+}
+
+var runLine = regexp.MustCompile(`(?m)^ *- run: (.*)$`)
+
+// steps are what a page does, and the files it has.
+func (p *page) steps() (steps []step, files map[string]string) {
+	files = map[string]string{}
+	for _, b := range p.blocks {
+		switch {
+		case b.skipped != "" || b.tested != nil:
+		case b.file != "":
+			files[b.file] = b.text
+		case b.language == "sh":
+			steps = append(steps, step{b.line, b.text, nil})
+		case b.language == "console":
+			s := step{line: b.line}
+			for line := range strings.Lines(b.text) {
+				if command, ok := strings.CutPrefix(line, "$ "); ok {
+					s.script += command
+				} else if line = strings.TrimSpace(line); line != "" {
+					s.prints = append(s.prints, line)
+				}
+			}
+			steps = append(steps, s)
+		case b.language == "yaml":
+			s := step{line: b.line}
+			for _, m := range runLine.FindAllStringSubmatch(b.text, -1) {
+				s.script += m[1] + "\n"
+			}
+			steps = append(steps, s)
+		case b.language == "text" && len(steps) > 0:
+			last := &steps[len(steps)-1]
+			last.prints = append(last.prints, strings.Split(strings.TrimSpace(b.text), "\n")...)
+		}
+	}
+	return steps, files
+}
+
+// TestPages does what the pages tell.
+func TestPages(t *testing.T) {
+	for _, p := range pages(t) {
+		if steps, files := p.steps(); p.tested == nil && len(steps) > 0 {
+			t.Run(filepath.Base(p.name), func(t *testing.T) { runPage(t, steps, files) })
+		}
+	}
+}
+
+func runPage(t *testing.T, steps []step, files map[string]string) {
+	dir := clone(t)
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script := prelude
+	for i, s := range steps {
+		script += fmt.Sprintf("echo '### step %d'\n%s\n", i, s.script)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	cmd.Dir = dir
+	cmd.WaitDelay = time.Minute
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "ROPEWAY_") && !strings.HasPrefix(v, "ASCEND_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "CLONE="+dir, "ROPEWAY_REPOSITORY="+dir)
+	if strings.Contains(script, "python3") {
+		cmd.Env = append(cmd.Env, "PATH="+python(t, strings.Contains(script, "pytest"))+":"+os.Getenv("PATH"))
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i, s := range steps {
+		_, part, _ := strings.Cut(string(out), fmt.Sprintf("### step %d\n", i))
+		part, _, _ = strings.Cut(part, "### step")
+		rest := part
+		for _, line := range s.prints {
+			_, after, found := strings.Cut(rest, line)
+			if !found {
+				t.Errorf("line %d: the commands do not print %q there, but\n%s", s.line, line, part)
+				break
+			}
+			rest = after
+		}
+	}
+}
