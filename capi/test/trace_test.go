@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
 )
@@ -61,18 +62,18 @@ func TestTraceTwoStreams(t *testing.T) {
 	if tasks["copy"] != 2*cars || tasks["record"] != 2*cars || tasks["wait"] != 2*cars-2 || len(r.Edges) != 2*cars-2 {
 		t.Errorf("%v, %d edges", tasks, len(r.Edges))
 	}
-	ways := map[timeline.Direction]uint64{}
+	ways := map[observe.Direction]uint64{}
 	for i, k := range r.Tasks {
 		ways[k.Direction] += k.Bytes
 		c := r.Calls[k.Call]
 		if !k.Ran() || k.Failed || c.Stream != k.Stream || c.Thread != k.Thread || k.Submit < c.Start || k.Start < k.Submit || k.End < k.Start {
 			t.Errorf("task %d: %+v of %+v", i, k, c)
 		}
-		if k.Kind == timeline.Copy && (k.Bytes != car || k.Memory != timeline.Pinned) {
+		if k.Kind == observe.Copy && (k.Bytes != car || k.Memory != observe.Pinned) {
 			t.Errorf("task %d: %+v", i, k)
 		}
 	}
-	if ways[timeline.HostToDevice] != cars*car || ways[timeline.DeviceToHost] != cars*car {
+	if ways[observe.HostToDevice] != cars*car || ways[observe.DeviceToHost] != cars*car {
 		t.Errorf("bytes %v", ways)
 	}
 	for _, e := range r.Edges {
@@ -96,7 +97,7 @@ func TestTraceTwoStreams(t *testing.T) {
 // ofStream are the copies of a stream, by its number.
 func ofStream(r *timeline.Run, id int32) (list []timeline.Task) {
 	for _, k := range r.Tasks {
-		if k.Stream != timeline.None && r.Streams[k.Stream].ID == id && k.Kind == timeline.Copy {
+		if k.Stream != timeline.None && r.Streams[k.Stream].ID == id && k.Kind == observe.Copy {
 			list = append(list, k)
 		}
 	}
@@ -129,7 +130,7 @@ func tenCopies(t *testing.T, r *timeline.Run, times int) {
 	t.Helper()
 	var sizes []uint64
 	for _, k := range r.Tasks {
-		if k.Kind == timeline.Copy && k.Bytes >= 100 {
+		if k.Kind == observe.Copy && k.Bytes >= 100 {
 			sizes = append(sizes, k.Bytes)
 			if !k.Ran() {
 				t.Errorf("%+v has not run", k)
@@ -190,7 +191,7 @@ func TestTraceKilled(t *testing.T) {
 				t.Errorf("%+v, notes %q", r.Processes, r.Notes)
 			}
 			if how == "stuck" {
-				if open(r) != 1 || len(r.Tasks) != 11 || r.Tasks[10].Kind != timeline.Wait || r.Tasks[10].Ran() {
+				if open(r) != 1 || len(r.Tasks) != 11 || r.Tasks[10].Kind != observe.Wait || r.Tasks[10].Ran() {
 					t.Errorf("%d calls have no end; the last task is %+v", open(r), r.Tasks[len(r.Tasks)-1])
 				}
 				return

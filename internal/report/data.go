@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
 	"ropeway/internal/timeline/stats"
@@ -124,7 +125,7 @@ func cut(run *timeline.Run, most limits) *data {
 		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano), Duration: run.Duration,
 		Driver: run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
 		Stats: list(stats.Of(run)), Advice: []advice.Advice{}, Findings: []finding{},
-		Strings: map[string][]string{"kinds": timeline.Kinds, "directions": timeline.Directions, "memories": timeline.Memories},
+		Strings: map[string][]string{"kinds": observe.Kinds, "directions": observe.Directions, "memories": observe.Memories},
 	}
 	d.Processes = convert(run.Processes, func(p timeline.Process) process { return process{p.ID, list(p.Command), p.Ended} })
 	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/sample"
 )
@@ -181,7 +182,7 @@ func TestColumnsAreTheRun(t *testing.T) {
 	d := dataOf(run)
 	for i, want := range run.Tasks {
 		c := &d.Tasks
-		got := timeline.Task{Kind: timeline.Kind(c.Kind[i]), Direction: timeline.Direction(c.Direction[i]), Memory: timeline.Memory(c.Memory[i]),
+		got := timeline.Task{Kind: observe.Kind(c.Kind[i]), Direction: observe.Direction(c.Direction[i]), Memory: observe.Memory(c.Memory[i]),
 			Failed: c.Failed[i] == 1, Stream: c.Stream[i], Device: c.Device[i], Number: c.Number[i], Thread: c.Thread[i], Call: c.Call[i],
 			Segments: c.Segments[i], Bytes: c.Bytes[i], Submit: c.Submit[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i]}
 		if got != want {

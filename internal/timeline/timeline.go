@@ -4,7 +4,11 @@
 // Times are nanoseconds since the run began, the same clock for all processes of it.
 package timeline
 
-import "time"
+import (
+	"time"
+
+	"ropeway/internal/observe"
+)
 
 // Run is one run of a program.
 type Run struct {
@@ -70,53 +74,11 @@ type Call struct {
 	Stream   int   // index of the stream that it is about, or None
 }
 
-// Kind is what a task does.
-type Kind uint8
-
-// Kinds of tasks.
-const (
-	Copy       Kind = iota // one range
-	Copy2D                 // rows
-	Batch                  // many ranges
-	Descriptor             // a copy whose ranges are in device memory when it runs
-	Fill
-	Record // an event
-	Wait   // for an event
-	Function
-	Other // resets an event, or does nothing
-)
-
-// Direction is where bytes go, from the device's point of view.
-type Direction uint8
-
-// Directions. Both is a batch that goes both ways.
-const (
-	NoDirection Direction = iota
-	HostToDevice
-	DeviceToHost
-	DeviceToDevice
-	HostToHost
-	Peer // to another device
-	Both
-)
-
-// Memory is the host memory of a copy.
-type Memory uint8
-
-// Kinds of host memory. Mixed is a batch with several.
-const (
-	NoHostMemory Memory = iota
-	Pinned
-	Registered
-	Pageable
-	Mixed
-)
-
 // Task is one piece of work.
 type Task struct {
-	Kind      Kind
-	Direction Direction
-	Memory    Memory
+	Kind      observe.Kind
+	Direction observe.Direction
+	Memory    observe.Memory
 	Failed    bool
 	Stream    int    // index; None: a synchronous copy, which is in no stream
 	Device    int    // index
@@ -142,3 +104,6 @@ type Finding struct {
 	Thread               int   // index of the thread that did it, or None
 	Report               string
 }
+
+// Ran tells whether the task has begun and ended.
+func (t *Task) Ran() bool { return t.Start != None && t.End != None }

@@ -66,7 +66,7 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 	case recorder.TaskType:
 		p.tasks = append(p.tasks, task{
 			Task: timeline.Task{
-				Kind: timeline.Kind(b[1]), Direction: timeline.Direction(b[2]), Memory: timeline.Memory(b[3]),
+				Kind: observe.Kind(b[1]), Direction: observe.Direction(b[2]), Memory: observe.Memory(b[3]),
 				Number: low(1), Submit: int64(word(2)), Bytes: word(3) & (1<<48 - 1),
 				Start: timeline.None, End: timeline.None,
 			},

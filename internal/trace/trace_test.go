@@ -96,7 +96,7 @@ func whole(t *testing.T, r *timeline.Run) {
 		in("task", e.From, len(r.Tasks))
 		in("task", e.To, len(r.Tasks))
 		from, to := r.Tasks[e.From], r.Tasks[e.To]
-		if from.Kind != timeline.Record || to.Kind != timeline.Wait || from.Ran() && to.Ran() && to.End < from.End {
+		if from.Kind != observe.Record || to.Kind != observe.Wait || from.Ran() && to.Ran() && to.End < from.End {
 			t.Errorf("edge from %+v to %+v", from, to)
 		}
 	}
@@ -130,13 +130,13 @@ func TestGoProgram(t *testing.T) {
 		check(t, d.Copy(mem.At(0, 100), pinned.At(0, 100)))
 	})
 	want := []timeline.Task{
-		{Kind: timeline.Copy, Direction: timeline.HostToDevice, Memory: timeline.Pinned, Stream: 1, Number: 1, Bytes: n},
-		{Kind: timeline.Record, Stream: 1, Number: 2},
-		{Kind: timeline.Wait, Stream: 2, Number: 1},
-		{Kind: timeline.Copy, Direction: timeline.DeviceToHost, Memory: timeline.Registered, Stream: 2, Number: 2, Bytes: n},
-		{Kind: timeline.Fill, Stream: 2, Number: 3, Bytes: 100},
-		{Kind: timeline.Copy, Direction: timeline.DeviceToHost, Memory: timeline.Pageable, Stream: timeline.None, Number: 1, Bytes: 10},
-		{Kind: timeline.Copy, Direction: timeline.HostToDevice, Memory: timeline.Pinned, Stream: timeline.None, Number: 2, Bytes: 100},
+		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 1, Number: 1, Bytes: n},
+		{Kind: observe.Record, Stream: 1, Number: 2},
+		{Kind: observe.Wait, Stream: 2, Number: 1},
+		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 2, Number: 2, Bytes: n},
+		{Kind: observe.Fill, Stream: 2, Number: 3, Bytes: 100},
+		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pageable, Stream: timeline.None, Number: 1, Bytes: 10},
+		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: timeline.None, Number: 2, Bytes: 100},
 	}
 	if len(r.Tasks) != len(want) {
 		t.Fatalf("%d tasks: %+v", len(r.Tasks), r.Tasks)
@@ -182,7 +182,7 @@ func TestBatch(t *testing.T) {
 		check(t, s.CopyBatch(&b))
 		check(t, s.Synchronize(context.Background()))
 	})
-	if k := r.Tasks[0]; len(r.Tasks) != 1 || k.Kind != timeline.Batch || k.Segments != 10 || k.Bytes != 500 || k.Direction != timeline.HostToDevice || k.Memory != timeline.Pinned {
+	if k := r.Tasks[0]; len(r.Tasks) != 1 || k.Kind != observe.Batch || k.Segments != 10 || k.Bytes != 500 || k.Direction != observe.HostToDevice || k.Memory != observe.Pinned {
 		t.Errorf("%+v", r.Tasks)
 	}
 }
@@ -237,7 +237,7 @@ func TestChecked(t *testing.T) {
 		check(t, s.Synchronize(context.Background()))
 		check(t, errors.Join(mem.Free(), host.Free(), s.Close()))
 	}, ropeway.WithCheck("1", func([]byte) {}))
-	if !r.Checked || len(r.Tasks) != 2 || !r.Tasks[0].Ran() || !r.Tasks[1].Ran() || r.Tasks[1].Kind != timeline.Function {
+	if !r.Checked || len(r.Tasks) != 2 || !r.Tasks[0].Ran() || !r.Tasks[1].Ran() || r.Tasks[1].Kind != observe.Function {
 		t.Fatalf("checked %v, %+v", r.Checked, r.Tasks)
 	}
 	if c := r.Calls[len(r.Calls)-1]; r.Functions[c.Function] != "aclrtSynchronizeStream" || r.Tasks[0].Start < c.Start {
@@ -287,7 +287,7 @@ func TestGoroutines(t *testing.T) {
 
 // TestNumbers: the numbers in files are those of timelines.
 func TestNumbers(t *testing.T) {
-	if uint8(observe.Other) != uint8(timeline.Other) || uint8(observe.Both) != uint8(timeline.Both) || uint8(observe.Mixed) != uint8(timeline.Mixed) {
+	if uint8(observe.Other) != uint8(observe.Other) || uint8(observe.Both) != uint8(observe.Both) || uint8(observe.Mixed) != uint8(observe.Mixed) {
 		t.Error("they differ")
 	}
 }

@@ -5,15 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
 	"ropeway/internal/timeline/sample"
 )
 
 const (
-	up     = timeline.HostToDevice
-	down   = timeline.DeviceToHost
-	pinned = timeline.Pinned
+	up     = observe.HostToDevice
+	down   = observe.DeviceToHost
+	pinned = observe.Pinned
 	mib    = 1 << 20
 )
 
@@ -78,7 +79,7 @@ func TestPageableCopiesThatBlocked(t *testing.T) {
 	b.Sync(thread, stream)
 	blocked := int64(0)
 	for range 3 {
-		b.Copy(thread, stream, up, timeline.Pageable, 6*mib)
+		b.Copy(thread, stream, up, observe.Pageable, 6*mib)
 	}
 	b.Sync(thread, stream)
 	run := b.Run()
@@ -103,8 +104,8 @@ func TestPageableCopiesThatBlocked(t *testing.T) {
 func TestPageableSavesNoMoreThanOneThreadLost(t *testing.T) {
 	b, one, stream, second := program()
 	two := b.Thread("other")
-	b.Copy(one, stream, up, timeline.Pageable, 6*mib)
-	b.Copy(two, second, down, timeline.Pageable, 6*mib)
+	b.Copy(one, stream, up, observe.Pageable, 6*mib)
+	b.Copy(two, second, down, observe.Pageable, 6*mib)
 	run := b.Run()
 	a := speaks(t, run, advice.Pageable)
 	if longest := max(run.Calls[0].Blocked, run.Calls[1].Blocked); a.Saves != longest {
@@ -117,7 +118,7 @@ func TestPageableSavesNoMoreThanOneThreadLost(t *testing.T) {
 
 func TestPageableIsSilent(t *testing.T) {
 	b, thread, stream, _ := program()
-	b.Copy(thread, stream, up, timeline.Pageable, 4096)
+	b.Copy(thread, stream, up, observe.Pageable, 4096)
 	for range 20 {
 		b.Copy(thread, stream, up, pinned, 12*mib)
 	}
@@ -125,7 +126,7 @@ func TestPageableIsSilent(t *testing.T) {
 	silent(t, b.Run(), advice.Pageable) // a small part of the run
 
 	b, thread, _, _ = program()
-	b.CopyNow(thread, 0, up, timeline.Pageable, 12*mib)
+	b.CopyNow(thread, 0, up, observe.Pageable, 12*mib)
 	silent(t, b.Run(), advice.Pageable) // a synchronous copy waits in any case
 }
 
@@ -134,7 +135,7 @@ func TestOftenIsNotMuch(t *testing.T) {
 	build := func(setUp int64) *timeline.Run {
 		b, thread, stream, _ := program()
 		b.Call("aclrtSetDevice", thread, setUp)
-		b.Copy(thread, stream, up, timeline.Pageable, 60*1024) // takes 11 µs
+		b.Copy(thread, stream, up, observe.Pageable, 60*1024) // takes 11 µs
 		return b.Run()
 	}
 	speaks(t, build(1_000_000), advice.Pageable)
@@ -169,7 +170,7 @@ func TestSmallCopiesThatCouldBeOneBatch(t *testing.T) {
 func TestSmallSynchronousCopies(t *testing.T) {
 	b, thread, _, _ := program()
 	for range 10 {
-		b.CopyNow(thread, 0, down, timeline.Pageable, 2048)
+		b.CopyNow(thread, 0, down, observe.Pageable, 2048)
 	}
 	a := speaks(t, b.Run(), advice.Small)
 	if a.Saves != 9*700 || !strings.Contains(a.Text, "aclrtMemcpyBatch ") {
@@ -209,7 +210,7 @@ func TestSmallIsSilent(t *testing.T) {
 func deviceCopies(n int) *timeline.Run {
 	b, thread, stream, _ := program()
 	for range n {
-		b.Copy(thread, stream, timeline.DeviceToDevice, timeline.NoHostMemory, 1024)
+		b.Copy(thread, stream, observe.DeviceToDevice, observe.NoHostMemory, 1024)
 	}
 	return b.Run()
 }
@@ -225,7 +226,7 @@ func batches(n int) *timeline.Run {
 func pageableSmall(n int) *timeline.Run {
 	b, thread, stream, _ := program()
 	for range n {
-		b.Copy(thread, stream, up, timeline.Pageable, 1024)
+		b.Copy(thread, stream, up, observe.Pageable, 1024)
 	}
 	return b.Run()
 }
@@ -349,7 +350,7 @@ func TestEachCopyIsSilent(t *testing.T) {
 			b.Sync(thread, stream)
 		}),
 		"pageable has to wait": build(10, func(b *sample.Builder, thread, _ int) {
-			b.CopyNow(thread, 0, up, timeline.Pageable, mib)
+			b.CopyNow(thread, 0, up, observe.Pageable, mib)
 			b.Work(thread, 50_000)
 		}),
 		"functions are not copies": build(10, func(b *sample.Builder, thread, stream int) {
@@ -423,7 +424,7 @@ func TestEmptyAndCheckedRuns(t *testing.T) {
 		t.Errorf("%+v of an empty run", all)
 	}
 	b, thread, stream, _ := program()
-	b.Find("leak", "error", "x", timeline.None, b.Copy(thread, stream, up, timeline.Pageable, 48*mib))
+	b.Find("leak", "error", "x", timeline.None, b.Copy(thread, stream, up, observe.Pageable, 48*mib))
 	if all := advice.Of(b.Run()); len(all) != 1 || all[0].Rule != advice.Nothing || !strings.Contains(all[0].Text, "ropeway trace") {
 		t.Errorf("%+v of a checked run, whose times mean nothing", all)
 	}

@@ -3,7 +3,7 @@ package advice_test
 import (
 	"fmt"
 
-	"ropeway/internal/timeline"
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline/advice"
 	"ropeway/internal/timeline/sample"
 )
@@ -13,7 +13,7 @@ func ExampleOf() {
 	b := sample.New()
 	thread, stream := b.Thread("main"), b.Stream(0)
 	for range 4 {
-		b.Copy(thread, stream, timeline.HostToDevice, timeline.Pageable, 6<<20)
+		b.Copy(thread, stream, observe.HostToDevice, observe.Pageable, 6<<20)
 	}
 	for _, a := range advice.Of(b.Run()) {
 		fmt.Println(a.Title)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -25,7 +26,7 @@ func oneStream(v *view) *Advice {
 		previous, left := timeline.None, int64(0) // the copy before, and how much of its time nothing overlaps yet
 		for _, i := range queues[stream] {
 			t := &v.run.Tasks[i]
-			if t.Kind == timeline.Record {
+			if t.Kind == observe.Record {
 				continue // the next one does not wait for it
 			}
 			if !t.Kind.Copies() || !engined(t) {
@@ -68,12 +69,12 @@ func oneStream(v *view) *Advice {
 // engine is a copy engine.
 type engine struct {
 	device    int
-	direction timeline.Direction
+	direction observe.Direction
 }
 
 // engined tells whether a task is one of the engines between host and device.
 func engined(t *timeline.Task) bool {
-	return t.Direction == timeline.HostToDevice || t.Direction == timeline.DeviceToHost
+	return t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost
 }
 
 // busy is when each engine was.

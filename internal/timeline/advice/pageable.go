@@ -3,7 +3,7 @@ package advice
 import (
 	"fmt"
 
-	"ropeway/internal/timeline"
+	"ropeway/internal/observe"
 )
 
 // pageable speaks of asynchronous calls that made their copy themselves because the host memory is pageable, if a thread was
@@ -13,11 +13,11 @@ func pageable(v *view) *Advice {
 	var bytes uint64
 	var blocked, running int64
 	byThread := map[int]int64{}
-	directions := map[timeline.Direction]bool{}
+	directions := map[observe.Direction]bool{}
 	seen := map[int]bool{}
 	for i := range v.run.Tasks {
 		t := &v.run.Tasks[i]
-		if !t.Kind.Copies() || (t.Memory != timeline.Pageable && t.Memory != timeline.Mixed) || !v.called(t.Call) {
+		if !t.Kind.Copies() || (t.Memory != observe.Pageable && t.Memory != observe.Mixed) || !v.called(t.Call) {
 			continue
 		}
 		c := &v.run.Calls[t.Call]
@@ -61,12 +61,12 @@ func pageable(v *view) *Advice {
 
 // pinned is the bandwidth that copies of pinned memory reached in these directions, by those that are not small; 0 if there
 // are none.
-func (v *view) pinned(directions map[timeline.Direction]bool) float64 {
+func (v *view) pinned(directions map[observe.Direction]bool) float64 {
 	var bytes uint64
 	var running int64
 	for i := range v.run.Tasks {
 		t := &v.run.Tasks[i]
-		if t.Kind.Copies() && t.Ran() && (t.Memory == timeline.Pinned || t.Memory == timeline.Registered) && directions[t.Direction] && t.Bytes > smallCopy {
+		if t.Kind.Copies() && t.Ran() && (t.Memory == observe.Pinned || t.Memory == observe.Registered) && directions[t.Direction] && t.Bytes > smallCopy {
 			bytes += t.Bytes
 			running += t.End - t.Start
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ropeway/internal/timeline"
+	"ropeway/internal/observe"
 )
 
 // small speaks of copies of 64 KiB or less, eight or more in a row from one thread to one stream in one direction, that could be
@@ -60,7 +60,7 @@ type smallCopies struct {
 // smallKey is what the copies of a group have in common.
 type smallKey struct {
 	function, stream int
-	direction        timeline.Direction
+	direction        observe.Direction
 }
 
 // call takes the next one of a thread.
@@ -90,8 +90,8 @@ func (s *smallCopies) fits(i int) (smallKey, bool) {
 		return smallKey{}, false
 	}
 	t := &s.run.Tasks[tasks[0]]
-	hostSide := t.Direction == timeline.HostToDevice || t.Direction == timeline.DeviceToHost
-	return smallKey{c.Function, t.Stream, t.Direction}, t.Kind == timeline.Copy && hostSide && t.Bytes <= smallCopy
+	hostSide := t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost
+	return smallKey{c.Function, t.Stream, t.Direction}, t.Kind == observe.Copy && hostSide && t.Bytes <= smallCopy
 }
 
 // endGroup counts the group if it is long enough, and begins a new one.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -62,9 +63,9 @@ func (w *waits) call(i int) {
 	now := timeline.None // a copy that the call made and waited for
 	for _, task := range w.tasksOf(i) {
 		switch t := &w.run.Tasks[task]; {
-		case t.Kind == timeline.Record:
+		case t.Kind == observe.Record:
 		case t.Stream == timeline.None:
-			if !w.is(c).async && t.Kind.Copies() && (t.Memory == timeline.Pinned || t.Memory == timeline.Registered) {
+			if !w.is(c).async && t.Kind.Copies() && (t.Memory == observe.Pinned || t.Memory == observe.Registered) {
 				now = task
 			}
 		default:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -31,7 +32,7 @@ func (t *trace) bandwidth() {
 	var order []engine
 	for i := range t.run.Tasks {
 		task := &t.run.Tasks[i]
-		if !task.Ran() || task.Direction == timeline.NoDirection || task.Bytes == 0 {
+		if !task.Ran() || task.Direction == observe.NoDirection || task.Bytes == 0 {
 			continue
 		}
 		key := engine{task.Device, task.Direction}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/perfetto"
@@ -130,7 +131,7 @@ func expected(run *timeline.Run) (list []seen, flows []seenFlow) {
 	list = append(list, calls...)
 	for i, task := range run.Tasks {
 		name := task.Kind.String()
-		if task.Direction != timeline.NoDirection {
+		if task.Direction != observe.NoDirection {
 			name += ", " + task.Direction.String()
 			list = append(list, seen{"device 0: Ascend910B4/engine, " + task.Direction.String(), name, task.Start, task.End - task.Start})
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/perfetto"
 	"ropeway/internal/timeline/sample"
@@ -104,10 +105,10 @@ func twoStreams() *timeline.Run {
 			{Function: 3, Start: 1800, End: 9000, Blocked: 7100, Stream: 1},
 		},
 		Tasks: []timeline.Task{
-			{Kind: timeline.Copy, Direction: timeline.HostToDevice, Memory: timeline.Pinned, Stream: 0, Number: 1, Call: 0, Bytes: 4000, Submit: 1050, Start: 1100, End: 5100},
-			{Kind: timeline.Record, Stream: 0, Number: 2, Call: 1, Submit: 1250, Start: 5100, End: 5200},
-			{Kind: timeline.Wait, Stream: 1, Number: 1, Call: 2, Submit: 1450, Start: 1460, End: 5250},
-			{Kind: timeline.Copy, Direction: timeline.DeviceToHost, Memory: timeline.Pinned, Stream: 1, Number: 2, Call: 3, Bytes: 3000, Submit: 1650, Start: 5300, End: 8300},
+			{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 0, Number: 1, Call: 0, Bytes: 4000, Submit: 1050, Start: 1100, End: 5100},
+			{Kind: observe.Record, Stream: 0, Number: 2, Call: 1, Submit: 1250, Start: 5100, End: 5200},
+			{Kind: observe.Wait, Stream: 1, Number: 1, Call: 2, Submit: 1450, Start: 1460, End: 5250},
+			{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pinned, Stream: 1, Number: 2, Call: 3, Bytes: 3000, Submit: 1650, Start: 5300, End: 8300},
 		},
 		Edges: []timeline.Edge{{From: 1, To: 2}},
 	}
@@ -186,9 +187,9 @@ func TestOverlappingSlicesGetTracksOfTheirOwn(t *testing.T) {
 	run := twoStreams()
 	run.Streams = append(run.Streams, timeline.Stream{ID: 3})
 	run.Tasks = []timeline.Task{
-		{Direction: timeline.HostToDevice, Stream: 0, Call: timeline.None, Start: 100, End: 300},
-		{Direction: timeline.HostToDevice, Stream: 1, Call: timeline.None, Start: 200, End: 400},
-		{Direction: timeline.HostToDevice, Stream: 2, Call: timeline.None, Start: 300, End: 500},
+		{Direction: observe.HostToDevice, Stream: 0, Call: timeline.None, Start: 100, End: 300},
+		{Direction: observe.HostToDevice, Stream: 1, Call: timeline.None, Start: 200, End: 400},
+		{Direction: observe.HostToDevice, Stream: 2, Call: timeline.None, Start: 300, End: 500},
 	}
 	run.Edges = nil
 	var got []string
@@ -240,7 +241,7 @@ func TestWhatHadNotEndedLastsUntilTheEnd(t *testing.T) {
 func TestTasksWithoutLengthAreVisibleAndInOrder(t *testing.T) {
 	run := twoStreams()
 	run.Edges = nil
-	run.Tasks = []timeline.Task{{Kind: timeline.Record, Call: timeline.None, Start: 100, End: 100}, {Kind: timeline.Wait, Call: timeline.None, Start: 100, End: 150}}
+	run.Tasks = []timeline.Task{{Kind: observe.Record, Call: timeline.None, Start: 100, End: 100}, {Kind: observe.Wait, Call: timeline.None, Start: 100, End: 150}}
 	var got []string
 	for _, s := range slicesOf(t, read(t, run)) {
 		if strings.Contains(s, "stream 1") {
@@ -255,7 +256,7 @@ func TestTasksWithoutLengthAreVisibleAndInOrder(t *testing.T) {
 
 func TestSynchronousCopyIsOnItsEngineWithAnArrow(t *testing.T) {
 	b := sample.New()
-	b.CopyNow(b.Thread("main"), 0, timeline.HostToDevice, timeline.Pageable, 1<<20)
+	b.CopyNow(b.Thread("main"), 0, observe.HostToDevice, observe.Pageable, 1<<20)
 	events := read(t, b.Run())
 	if got := arrows(t, events); len(got) != 1 {
 		t.Errorf("arrows %q, want one", got)

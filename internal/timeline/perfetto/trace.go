@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -115,20 +116,20 @@ func (t *trace) task(i int, g *group, main bool) {
 	task := &t.run.Tasks[i]
 	s := t.place(g, task.Start, t.until(task.Start, task.End))
 	name := task.Kind.String()
-	if task.Direction != timeline.NoDirection {
+	if task.Direction != observe.NoDirection {
 		name += ", " + task.Direction.String()
 	}
 	e := t.slice(quoted(name), `"task"`, s).number(`,"args":{"number":`, int64(task.Number))
 	if task.Stream >= 0 && task.Stream < len(t.run.Streams) {
 		e.number(`,"stream":`, int64(t.run.Streams[task.Stream].ID))
 	}
-	if task.Kind.Copies() || task.Kind == timeline.Fill {
+	if task.Kind.Copies() || task.Kind == observe.Fill {
 		e.text(`,"bytes":`, strconv.FormatUint(task.Bytes, 10))
 		if length := s.end - s.start; task.Ran() {
 			e.text(`,"GB/s":`, decimal(float64(task.Bytes)/float64(length)))
 		}
 	}
-	if task.Memory != timeline.NoHostMemory {
+	if task.Memory != observe.NoHostMemory {
 		e.text(`,"memory":`, quoted(task.Memory.String()))
 	}
 	if task.Segments > 0 {

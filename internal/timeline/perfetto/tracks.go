@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -93,7 +94,7 @@ func (t *trace) newLane(g *group) track {
 // engine is a copy engine: a device and a direction.
 type engine struct {
 	device    int
-	direction timeline.Direction
+	direction observe.Direction
 }
 
 // layTracks names the processes and devices. Tracks get their names when they get their first slice.
@@ -159,7 +160,7 @@ func at(list []int, index int) int {
 
 // engine is the group of a task's copy engine, or nil if it uses none.
 func (t *trace) engine(task *timeline.Task) *group {
-	if task.Direction == timeline.NoDirection {
+	if task.Direction == observe.NoDirection {
 		return nil
 	}
 	key := engine{task.Device, task.Direction}

@@ -5,6 +5,7 @@ package sample
 import (
 	"time"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -33,7 +34,7 @@ type Builder struct {
 
 type engine struct {
 	device    int
-	direction timeline.Direction
+	direction observe.Direction
 }
 
 // New is a run of one process with one device.
@@ -77,35 +78,35 @@ func (b *Builder) Work(thread int, nanoseconds int64) { b.now[thread] += nanosec
 func (b *Builder) Now(thread int) int64 { return b.now[thread] }
 
 // Copy queues a copy. With pageable memory the call waits for the stream and makes the copy itself.
-func (b *Builder) Copy(thread, stream int, direction timeline.Direction, memory timeline.Memory, bytes uint64) int {
-	return b.Submit("aclrtMemcpyAsync", thread, stream, timeline.Task{Kind: timeline.Copy, Direction: direction, Memory: memory, Bytes: bytes})
+func (b *Builder) Copy(thread, stream int, direction observe.Direction, memory observe.Memory, bytes uint64) int {
+	return b.Submit("aclrtMemcpyAsync", thread, stream, timeline.Task{Kind: observe.Copy, Direction: direction, Memory: memory, Bytes: bytes})
 }
 
 // Batch queues a batch of segments.
-func (b *Builder) Batch(thread, stream int, direction timeline.Direction, segments int, bytes uint64) int {
-	return b.Submit("aclrtMemcpyBatchAsync", thread, stream, timeline.Task{Kind: timeline.Batch, Direction: direction, Memory: timeline.Pinned,
+func (b *Builder) Batch(thread, stream int, direction observe.Direction, segments int, bytes uint64) int {
+	return b.Submit("aclrtMemcpyBatchAsync", thread, stream, timeline.Task{Kind: observe.Batch, Direction: direction, Memory: observe.Pinned,
 		Segments: uint32(segments), Bytes: bytes})
 }
 
 // Fill queues a fill of device memory.
 func (b *Builder) Fill(thread, stream int, bytes uint64) int {
-	return b.Submit("aclrtMemsetAsync", thread, stream, timeline.Task{Kind: timeline.Fill, Bytes: bytes})
+	return b.Submit("aclrtMemsetAsync", thread, stream, timeline.Task{Kind: observe.Fill, Bytes: bytes})
 }
 
 // Function queues a function of the host.
 func (b *Builder) Function(thread, stream int) int {
-	return b.Submit("aclrtLaunchCallback", thread, stream, timeline.Task{Kind: timeline.Function})
+	return b.Submit("aclrtLaunchCallback", thread, stream, timeline.Task{Kind: observe.Function})
 }
 
 // Record queues the record of an event.
 func (b *Builder) Record(thread, stream int) int {
-	return b.Submit("aclrtRecordEvent", thread, stream, timeline.Task{Kind: timeline.Record})
+	return b.Submit("aclrtRecordEvent", thread, stream, timeline.Task{Kind: observe.Record})
 }
 
 // Wait lets a stream wait for a record.
 func (b *Builder) Wait(thread, stream, record int) int {
 	b.waits[stream] = max(b.waits[stream], b.run.Tasks[record].End)
-	n := b.Submit("aclrtStreamWaitEvent", thread, stream, timeline.Task{Kind: timeline.Wait})
+	n := b.Submit("aclrtStreamWaitEvent", thread, stream, timeline.Task{Kind: observe.Wait})
 	b.run.Edges = append(b.run.Edges, timeline.Edge{From: record, To: n})
 	return n
 }
@@ -118,7 +119,7 @@ func (b *Builder) Submit(function string, thread, stream int, t timeline.Task) i
 	t.Number = uint32(len(b.run.Tasks) + 1)
 	b.place(&t, max(t.Submit, b.last[stream], b.waits[stream]))
 	b.last[stream] = t.End
-	if t.Kind.Copies() && t.Memory == timeline.Pageable {
+	if t.Kind.Copies() && t.Memory == observe.Pageable {
 		b.finish(call, t.End)
 	} else {
 		b.run.Calls[call].End = b.now[thread] + submitTime
@@ -128,9 +129,9 @@ func (b *Builder) Submit(function string, thread, stream int, t timeline.Task) i
 }
 
 // CopyNow makes a synchronous copy, which is in no stream.
-func (b *Builder) CopyNow(thread, device int, direction timeline.Direction, memory timeline.Memory, bytes uint64) int {
+func (b *Builder) CopyNow(thread, device int, direction observe.Direction, memory observe.Memory, bytes uint64) int {
 	call := b.call("aclrtMemcpy", thread, timeline.None)
-	t := timeline.Task{Kind: timeline.Copy, Direction: direction, Memory: memory, Bytes: bytes,
+	t := timeline.Task{Kind: observe.Copy, Direction: direction, Memory: memory, Bytes: bytes,
 		Stream: timeline.None, Device: device, Thread: thread, Call: call, Submit: b.now[thread] + submitTime/2}
 	b.place(&t, t.Submit)
 	b.finish(call, t.End)
@@ -197,13 +198,13 @@ func (b *Builder) finish(call int, end int64) {
 func (b *Builder) place(t *timeline.Task, earliest int64) {
 	length := int64(eventTime)
 	switch {
-	case t.Kind == timeline.Function:
+	case t.Kind == observe.Function:
 		length = functionTime
-	case t.Kind.Copies() || t.Kind == timeline.Fill:
+	case t.Kind.Copies() || t.Kind == observe.Fill:
 		speed := deviceSpeed
-		if t.Direction == timeline.HostToDevice || t.Direction == timeline.DeviceToHost || t.Direction == timeline.Both {
+		if t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost || t.Direction == observe.Both {
 			speed = pinnedSpeed
-			if t.Memory == timeline.Pageable {
+			if t.Memory == observe.Pageable {
 				speed = pageableSpeed
 			}
 			e := engine{t.Device, t.Direction}

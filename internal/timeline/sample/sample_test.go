@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/sample"
 )
@@ -22,7 +23,7 @@ func TestServingIsARun(t *testing.T) {
 	}
 	type engine struct {
 		device    int
-		direction timeline.Direction
+		direction observe.Direction
 	}
 	streams, numbers, engines := map[int]int64{}, map[int]uint32{}, map[engine]int64{}
 	for i, task := range run.Tasks {
@@ -41,7 +42,7 @@ func TestServingIsARun(t *testing.T) {
 	byStart := slices.Clone(run.Tasks)
 	slices.SortStableFunc(byStart, func(a, b timeline.Task) int { return int(a.Start - b.Start) })
 	for _, task := range byStart {
-		if task.Direction == timeline.HostToDevice || task.Direction == timeline.DeviceToHost {
+		if task.Direction == observe.HostToDevice || task.Direction == observe.DeviceToHost {
 			e := engine{task.Device, task.Direction}
 			if task.Start < engines[e] {
 				t.Fatalf("%+v begins while its engine is busy", task)
@@ -50,7 +51,7 @@ func TestServingIsARun(t *testing.T) {
 		}
 	}
 	for _, e := range run.Edges {
-		if from, to := run.Tasks[e.From], run.Tasks[e.To]; from.Kind != timeline.Record || to.Kind != timeline.Wait || to.End < from.End {
+		if from, to := run.Tasks[e.From], run.Tasks[e.To]; from.Kind != observe.Record || to.Kind != observe.Wait || to.End < from.End {
 			t.Fatalf("edge from %+v to %+v", from, to)
 		}
 	}

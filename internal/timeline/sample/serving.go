@@ -3,6 +3,7 @@ package sample
 import (
 	"math/rand/v2"
 
+	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 )
 
@@ -33,20 +34,20 @@ func Serving(n int, seed uint64) *timeline.Run {
 		t := threads[i]
 		switch random.IntN(8) {
 		case 0:
-			b.Batch(t, up[i], timeline.HostToDevice, 1+random.IntN(64), size()*8)
+			b.Batch(t, up[i], observe.HostToDevice, 1+random.IntN(64), size()*8)
 		case 1:
-			b.Copy(t, up[i], timeline.HostToDevice, timeline.Pageable, size())
+			b.Copy(t, up[i], observe.HostToDevice, observe.Pageable, size())
 		default:
 			for range 1 + random.IntN(4) {
-				b.Copy(t, up[i], timeline.HostToDevice, timeline.Pinned, size())
+				b.Copy(t, up[i], observe.HostToDevice, observe.Pinned, size())
 			}
 		}
 		b.Wait(t, down[i], b.Record(t, up[i]))
 		if random.IntN(6) == 0 {
 			b.Fill(t, down[i], size())
 		}
-		b.Copy(t, down[i], timeline.DeviceToDevice, timeline.NoHostMemory, size()*4)
-		b.Copy(t, down[i], timeline.DeviceToHost, timeline.Pinned, size())
+		b.Copy(t, down[i], observe.DeviceToDevice, observe.NoHostMemory, size()*4)
+		b.Copy(t, down[i], observe.DeviceToHost, observe.Pinned, size())
 		if random.IntN(12) == 0 {
 			b.Function(t, down[i])
 		}
@@ -54,7 +55,7 @@ func Serving(n int, seed uint64) *timeline.Run {
 			b.Sync(t, down[i])
 		}
 		if random.IntN(200) == 0 {
-			failed := &b.run.Tasks[b.Copy(t, down[i], timeline.DeviceToHost, timeline.Pinned, 64)]
+			failed := &b.run.Tasks[b.Copy(t, down[i], observe.DeviceToHost, observe.Pinned, 64)]
 			failed.Failed, failed.Code = true, 507013
 			b.run.Calls[b.Sync(t, down[i])].Code = 507013
 		}

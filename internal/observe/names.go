@@ -1,4 +1,4 @@
-package timeline
+package observe
 
 // Kinds, Directions and Memories name the values of their types, in order.
 var (
@@ -21,6 +21,3 @@ func name(of []string, value int) string {
 
 // Copies tells whether tasks of this kind move bytes between memories.
 func (k Kind) Copies() bool { return k <= Descriptor }
-
-// Ran tells whether the task has begun and ended.
-func (t *Task) Ran() bool { return t.Start != None && t.End != None }
