@@ -29,7 +29,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|doctest|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz ptx soak clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -181,6 +181,13 @@ bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-c bench/capi/bench.c bench/baseline/baseline.c \
 		-L"$(DIST)/lib64" -lascendcl -lpthread -Wl,-rpath,"$(abspath $(DIST))/lib64"
 	bin/bench-c $(ROUNDS)
+
+page: ## build the report page anew, from web/report
+	$(call need,npm,Node.js 20,npm)
+	cd web/report && npm ci --no-audit --no-fund && npm run build
+
+pictures: page ## take the pictures of the docs anew
+	cd web/report && npm run pictures
 
 microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)
