@@ -245,3 +245,11 @@ func TestKeyOfLibraries(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONWithoutFindings proves that a report without findings has an empty list of them.
+func TestJSONWithoutFindings(t *testing.T) {
+	var b strings.Builder
+	if err := (&Report{}).WriteJSON(&b); err != nil || !strings.Contains(b.String(), `"findings": []`) {
+		t.Error(err, b.String())
+	}
+}

@@ -6,7 +6,13 @@ import (
 )
 
 // WriteJSON writes the report as one JSON value.
-func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+func (r *Report) WriteJSON(w io.Writer) error {
+	with := *r
+	if with.Findings == nil {
+		with.Findings = []*Entry{} // a list, for those who count it
+	}
+	return writeJSON(w, &with)
+}
 
 // ReadJSON reads what [Report.WriteJSON] wrote.
 func ReadJSON(from io.Reader) (*Report, error) {
