@@ -186,8 +186,9 @@ page: ## build the report page anew, from web/report
 	$(call need,npm,Node.js 20,npm)
 	cd web/report && npm ci --no-audit --no-fund && npm run build
 
-pictures: page ## take the pictures of the docs anew
-	cd web/report && npm run pictures
+pictures: page dist ## take the pictures of the docs anew, in Chromium
+	$(call need,chromium,Chromium,chromium)
+	cd web/report && npm run pictures && TOOLKIT="$(abspath $(DIST))" npm run pictures-tutorial
 
 microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUNT=1)
 	$(needgo)

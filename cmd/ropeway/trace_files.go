@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"ropeway/internal/finding"
 	"ropeway/internal/report"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
@@ -125,7 +126,7 @@ func traceSummary(run *timeline.Run) string {
 			bytes += run.Tasks[i].Bytes
 		}
 	}
-	text := fmt.Sprintf("%d calls, %d tasks, %s copied in %s", len(run.Calls), len(run.Tasks), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
+	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"), finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
 	if n := len(run.Processes); n > 1 {
 		text += fmt.Sprintf(", by %d processes", n)
 	}

@@ -29,6 +29,7 @@ type OngoingCall struct {
 	blocked  int64
 	function uint16
 	stream   int32
+	copied   bool // it made Thread.copied, which nobody was told of yet
 }
 
 // Observer is who observes the runtime, or nil.
@@ -37,6 +38,7 @@ func (rt *Runtime) Observer() observe.Observer { return rt.observer }
 // Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that this
 // one is inside of, is for End. There is an observer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
+	t.tellCopied()
 	outer = t.call
 	t.call = OngoingCall{start: t.rt.observer.Now(), function: function, stream: observe.None}
 	return outer
@@ -45,11 +47,27 @@ func (t *Thread) Begin(function uint16) (outer OngoingCall) {
 // End tells that the thread's call has ended.
 func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
 	o := t.rt.observer
-	o.Called(observe.Call{
+	c := observe.Call{
 		State: state, Function: t.call.function, Thread: t.id, Stream: t.call.stream, Code: int32(code),
 		Start: t.call.start, End: o.Now(), Blocked: t.call.blocked,
-	})
+	}
+	if t.call.copied && c.Blocked == 0 && code == abi.Success && state == observe.Returned {
+		o.Copied(c, t.copied)
+	} else {
+		t.tellCopied()
+		o.Called(c)
+	}
 	t.call = outer
+}
+
+// tellCopied tells of the copy that the thread's call has made, if it is not to be told with the call.
+func (t *Thread) tellCopied() {
+	if t.call.copied {
+		t.call.copied = false
+		o := t.rt.observer
+		o.Submitted(t.copied)
+		o.Ran(t.copied.Stream, t.copied.Number, 0, o.Now(), observe.Result{})
+	}
 }
 
 // began is when the work of a call begins: with the call, if that is known.
@@ -85,6 +103,7 @@ func (t *Thread) waits(api string, s *Stream, f func(began int64) *Error) *Error
 }
 
 func (t *Thread) waitsObserved(api string, s *Stream, f func(began int64) *Error) *Error {
+	t.tellCopied() // this may never end
 	o := t.rt.observer
 	c := observe.Call{Function: t.call.function, Thread: t.id, Stream: observe.None, Start: t.call.start}
 	known := t.call.start != 0
@@ -122,9 +141,18 @@ func (t *Thread) queueObserved(api string, s *Stream, dst, src Addr, n uint64, f
 	w := observe.Task{Stream: s.id, Number: tag.Task, Thread: t.id, Device: s.ctx.dev.user, Bytes: n, Submit: began, Call: began}
 	w.Direction, w.Memory = t.rt.way(dst, src, from, to)
 	t.about(s)
-	t.rt.observer.Submitted(w)
-	s.queue.Copy(dst, src, n, tag)
-	t.submitted(api, s, began)
+	o := t.rt.observer
+	switch {
+	case s.prompt == nil || !s.prompt.CopyNow(dst, src, n):
+		o.Submitted(w)
+		s.queue.Copy(dst, src, n, tag)
+		t.submitted(api, s, began)
+	case t.call.start == 0:
+		o.Copied(observe.Call{Function: o.Function(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()}, w)
+	default:
+		t.tellCopied()
+		t.call.copied, t.copied = true, w
+	}
 }
 
 // submitObserved is submitEvent, told.

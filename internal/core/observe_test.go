@@ -24,6 +24,13 @@ type counted struct {
 	quiet    bool // nothing is kept
 	dropped  int
 	tooEarly int // ends before submissions
+	copied   []copied
+}
+
+// copied is a call that made one copy.
+type copied struct {
+	call observe.Call
+	task observe.Task
 }
 
 func (c *counted) Now() int64 { return time.Now().UnixNano() }
@@ -60,6 +67,17 @@ func (c *counted) Called(call observe.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
+}
+
+func (c *counted) Copied(call observe.Call, t observe.Task) {
+	c.Submitted(t)
+	c.Ran(t.Stream, t.Number, 0, call.End, observe.Result{})
+	if c.quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.copied = append(c.copied, copied{call, t})
 }
 
 func (c *counted) Function(string) uint16    { return 5 }
@@ -173,6 +191,55 @@ func TestObservedCalls(t *testing.T) {
 	}
 	if out.Function != 20 || out.Stream != observe.None || out.Code != 9 || out.Blocked != 0 || out.Start > in.Start || out.End < in.End {
 		t.Errorf("%+v", out)
+	}
+}
+
+// TestObservedCopy: a call that makes a copy at once is told in one piece; where it waits, fails, or the copy is queued, in three.
+func TestObservedCopy(t *testing.T) {
+	rt, c := newObserved(t)
+	defer rt.Close()
+	th := rt.NewThread(7)
+	must(t, th.SetDevice(0))
+	var s core.Handle
+	var host, dev core.Addr
+	must(t, th.CreateStream(&s))
+	must(t, th.MallocHost(&host, 4096))
+	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	put := func(code abi.Code) {
+		outer := th.Begin(30)
+		must(t, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+		th.End(outer, code, observe.Returned)
+	}
+	put(0)
+	if len(c.calls) != 0 || len(c.copied) != 1 {
+		t.Fatalf("%+v, %+v", c.calls, c.copied)
+	}
+	call, task := c.copied[0].call, c.copied[0].task
+	if call.Function != 30 || call.Thread != 7 || call.Stream != 1 || call.End <= call.Start || task.Submit != call.Start {
+		t.Errorf("%+v", call)
+	}
+	if task.Stream != 1 || task.Number != 1 || task.Bytes != 64 || task.Direction != observe.HostToDevice || task.Memory != observe.Pinned {
+		t.Errorf("%+v", task)
+	}
+	put(9) // as if the face had found something
+	if len(c.calls) != 1 || len(c.copied) != 1 || c.calls[0].Code != 9 || len(c.ended) != 2 {
+		t.Errorf("with a code: %+v, %+v", c.calls, c.copied)
+	}
+	hold := make(chan struct{})
+	must(t, th.LaunchHostFunc(s, func(core.Addr) { <-hold }, 0))
+	c.calls = nil
+	put(0)
+	if len(c.copied) != 1 || len(c.calls) != 1 || c.tasks[observe.At{Stream: 1, Number: 4}] != 1 || c.ended[observe.At{Stream: 1, Number: 4}] != 0 {
+		t.Errorf("behind something: %+v, %+v, %v", c.calls, c.copied, c.tasks)
+	}
+	close(hold)
+	must(t, th.SynchronizeStream(s))
+	if c.ended[observe.At{Stream: 1, Number: 4}] != 1 {
+		t.Error("it has not ended")
+	}
+	must(t, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face tells of
+	if n := len(c.copied); n != 2 || c.copied[n-1].call.Function != 5 || c.copied[n-1].task.Number != 5 {
+		t.Errorf("from Go: %+v", c.copied)
 	}
 }
 

@@ -12,12 +12,13 @@ import (
 // Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
 // promises: task numbers, the first failure, aborts, failure modes.
 type Stream struct {
-	rt     *Runtime     // immutable
-	ctx    *Context     // immutable
-	handle Handle       // immutable
-	id     int32        // immutable; small number for people
-	flags  uint32       // immutable; ACL_STREAM_*
-	queue  driver.Queue // immutable
+	rt     *Runtime      // immutable
+	ctx    *Context      // immutable
+	handle Handle        // immutable
+	id     int32         // immutable; small number for people
+	flags  uint32        // immutable; ACL_STREAM_*
+	queue  driver.Queue  // immutable
+	prompt driver.Prompt // immutable; the queue, if somebody observes it and it is one
 
 	tasks    atomic.Uint32           // tasks ever submitted
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
@@ -69,6 +70,9 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 		c.rt.observer.Stream(s.id, c.dev.user, c.def == nil)
 	}
 	s.queue = c.dev.dev.Load().NewQueue(o)
+	if c.rt.observer != nil {
+		s.prompt, _ = s.queue.(driver.Prompt)
+	}
 	s.handle = c.rt.streams.add(s)
 	s.hold()
 	c.streams[s] = struct{}{}

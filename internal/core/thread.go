@@ -2,6 +2,7 @@ package core
 
 import (
 	"ropeway/internal/abi"
+	"ropeway/internal/observe"
 )
 
 // Thread is one thread of the program: its current context, its last error, its error texts. It belongs to that
@@ -16,12 +17,13 @@ type Thread struct {
 	last     abi.Code
 	texts    []text
 	lastTask uint32
-	nearSrc  places      // where the last asynchronous copy read
-	nearDst  places      // and wrote
-	pass     pass        // what its checks have shown
-	limits   *Stream     // whose core limits the thread uses
-	caller   Caller      // knows what the thread is doing; nil unless somebody watches
-	call     OngoingCall // for who observes
+	nearSrc  places       // where the last asynchronous copy read
+	nearDst  places       // and wrote
+	pass     pass         // what its checks have shown
+	limits   *Stream      // whose core limits the thread uses
+	caller   Caller       // knows what the thread is doing; nil unless somebody watches
+	call     OngoingCall  // for who observes
+	copied   observe.Task // that the call made, if it says so
 }
 
 // NewThread makes the state of a thread that has no context. id is the operating system's number of it.

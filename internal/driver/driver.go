@@ -177,6 +177,13 @@ type QueueOptions struct {
 	Observer Observer // told when its operations run; may be nil
 }
 
+// Prompt is a queue that runs small copies in their submitter. Queues need not be one.
+type Prompt interface {
+	// CopyNow makes a plain copy before it returns, if everything before it is over and it takes no longer than to queue it; the
+	// Observer is not told. Where it returns false nothing was promised: Copy is to follow.
+	CopyNow(dst, src uintptr, n uint64) bool
+}
+
 // Observer is told when operations of a queue run: whoever records a program. Nothing is allocated for it.
 type Observer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's.

@@ -170,6 +170,14 @@ func (m *Meter) Ran(stream int32, number uint32, began, ended int64, how observe
 	c.ran.add(m.span(began, ended), TimeUnit)
 }
 
+// Copied implements observe.Observer.
+func (m *Meter) Copied(c observe.Call, t observe.Task) {
+	w := &m.shard(uint32(t.Stream)).works[workOf(&t)]
+	w.sizes.add(t.Bytes, SizeUnit)
+	w.queued.add(0, TimeUnit)
+	w.ran.add(m.span(t.Submit, c.End), TimeUnit)
+}
+
 // Function implements observe.Observer: what a function waits for.
 func (m *Meter) Function(name string) uint16 {
 	switch {

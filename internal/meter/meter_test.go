@@ -78,6 +78,16 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestCopied: a copy that was made in its call counts like one that was queued, and was never in flight.
+func TestCopied(t *testing.T) {
+	m := New()
+	m.Copied(observe.Call{Start: 1000, End: 1700}, task(1, 1, observe.DeviceToHost, 64, 1000))
+	s := m.Read()
+	if w := s.Works[down]; w.Sizes.Count != 1 || w.Sizes.Sum != 64 || w.Ran.Count != 1 || w.Ran.Sum != 700 || w.Queued.Count != 1 || w.Queued.Sum != 0 || s.InFlight != 0 {
+		t.Errorf("%+v", w)
+	}
+}
+
 // TestMany: when more is in flight than can be told apart, all of it is counted all the same, and in flight no more at the end.
 func TestMany(t *testing.T) {
 	const many = slots + 1000

@@ -17,6 +17,10 @@ type Observer interface {
 	// Called tells of a call that has returned, or that begins to wait.
 	Called(c Call)
 
+	// Copied tells of a call that did nothing but make one copy, and returned when that had ended: in place of Submitted,
+	// Ran and Called. Most calls of many programs are such.
+	Copied(c Call, t Task)
+
 	// Function is a number for a function, by which calls name it.
 	Function(name string) uint16
 

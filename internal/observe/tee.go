@@ -43,11 +43,23 @@ func (t *tee) Ran(stream int32, number uint32, began, ended int64, how Result) {
 }
 
 func (t *tee) Called(c Call) {
+	first, second := t.split(c)
+	t.first.Called(first)
+	t.second.Called(second)
+}
+
+func (t *tee) Copied(c Call, task Task) {
+	first, second := t.split(c)
+	t.first.Copied(first, task)
+	t.second.Copied(second, task)
+}
+
+// split is a call with the number that each has for its function.
+func (t *tee) split(c Call) (first, second Call) {
 	both := t.functions[c.Function%functions]
-	c.Function = both[0]
-	t.first.Called(c)
-	c.Function = both[1]
-	t.second.Called(c)
+	first, second = c, c
+	first.Function, second.Function = both[0], both[1]
+	return first, second
 }
 
 // Function gives a name one number that stands for those of both. An entry is written once, before anybody has its number.

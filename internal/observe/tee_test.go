@@ -25,6 +25,9 @@ func (n *notes) Ran(stream int32, number uint32, began, ended int64, how Result)
 	n.note("ran %d %d %d %d %v", stream, number, began, ended, how)
 }
 func (n *notes) Called(c Call) { n.note("called %s", n.names[c.Function-n.first]) }
+func (n *notes) Copied(c Call, t Task) {
+	n.note("copied %s %d", n.names[c.Function-n.first], t.Number)
+}
 func (n *notes) Function(name string) uint16 {
 	n.names = append(n.names, name)
 	return n.first + uint16(len(n.names)) - 1
@@ -56,12 +59,13 @@ func TestTee(t *testing.T) {
 	both.Ran(2, 4, 5, 6, Result{Code: 9})
 	both.Called(Call{Function: y})
 	both.Called(Call{Function: x})
+	both.Copied(Call{Function: x}, Task{Number: 5})
 	both.Left(3)
 	both.Ended()
 	if err := both.Close(); err != nil {
 		t.Error(err)
 	}
-	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "left 3", "ended", "close"}
+	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "left 3", "ended", "close"}
 	if !slices.Equal(a.told, want) || !slices.Equal(b.told, want) {
 		t.Errorf("told\n%q and\n%q, not\n%q", a.told, b.told, want)
 	}

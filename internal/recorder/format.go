@@ -109,6 +109,14 @@ const (
 	//	1: ticks
 	//	2: nanoseconds of CLOCK_MONOTONIC at that moment
 	ClockType
+
+	// CopiedType is a call that made one copy and returned when that had ended: a task, how it went, and the call. Its device is
+	// that of its stream.
+	//	0: type | direction<<8 | memory<<12 | function<<16 | stream<<32
+	//	1: number on the stream | thread<<32
+	//	2: when the call began
+	//	3: bytes | ticks that it took<<32
+	CopiedType
 )
 
 // Results of tasks.

@@ -59,6 +59,24 @@ func (r *Recorder) Called(c observe.Call) {
 	}
 }
 
+// Copied implements observe.Observer: it is one record, if all of it fits.
+func (r *Recorder) Copied(c observe.Call, t observe.Task) {
+	ticks := c.End - c.Start
+	if t.Bytes >= 1<<32 || ticks < 0 || ticks >= 1<<32 || t.Submit != c.Start || t.Thread != c.Thread || t.Stream != c.Stream ||
+		t.Kind != observe.Copy || c.Code != 0 || c.Blocked != 0 || c.State != observe.Returned {
+		r.Submitted(t)
+		r.Ran(t.Stream, t.Number, 0, c.End, observe.Result{})
+		r.Called(c)
+		return
+	}
+	r.put(t.Thread, &line{
+		uint64(CopiedType) | uint64(t.Direction&0xf)<<8 | uint64(t.Memory)<<12 | uint64(c.Function)<<16 | half(t.Stream),
+		uint64(t.Number) | uint64(t.Thread)<<32,
+		uint64(c.Start),
+		t.Bytes | uint64(ticks)<<32,
+	})
+}
+
 // Stream implements observe.Observer.
 func (r *Recorder) Stream(stream, device int32, isDefault bool) {
 	var d uint64

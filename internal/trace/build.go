@@ -231,7 +231,11 @@ func (t *part) tasks(calls map[callKey]int) {
 		r := &list[i]
 		out := r.Task
 		out.Submit = t.time(r.Submit)
-		out.Device, out.Stream = t.device(r.device), t.stream(r.stream, r.device)
+		device := r.device
+		if device == ofStream {
+			device = t.p.streams[r.stream].device
+		}
+		out.Device, out.Stream = t.device(device), t.stream(r.stream, device)
 		out.Call, out.Thread = timeline.None, timeline.None
 		began := r.Submit
 		if m, ok := t.p.more[taskKey{r.stream, r.Number}]; ok {

@@ -99,6 +99,20 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		} else {
 			p.calls = append(p.calls, c)
 		}
+	case recorder.CopiedType:
+		began := int64(word(2))
+		ended := began + int64(high(3))
+		p.tasks = append(p.tasks, task{
+			Task: timeline.Task{
+				Direction: observe.Direction(b[1] & 0xf), Memory: observe.Memory(b[1] >> 4),
+				Number: low(1), Submit: began, Bytes: uint64(low(3)), Start: timeline.None, End: timeline.None,
+			},
+			stream: stream, thread: high(1), device: ofStream,
+		})
+		p.rans = append(p.rans, ran{taskKey: taskKey{stream, low(1)}, ended: ended})
+		p.calls = append(p.calls, call{
+			Call: timeline.Call{Start: began, End: ended}, thread: high(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream,
+		})
 	case recorder.BlockedType:
 		p.blocked[callKey{low(1), int64(word(2))}] = int64(word(3))
 	case recorder.TextType:

@@ -54,6 +54,40 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// TestCopied: a call that made one copy is a task, its end and a call, whether it fitted into one record or not.
+func TestCopied(t *testing.T) {
+	dir := t.TempDir()
+	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Device(3, "chip")
+	r.Stream(1, 3, false)
+	f := r.Function("aclrtMemcpyAsync")
+	start := r.Now()
+	for n, bytes := range []uint64{64, 5 << 30} {
+		c := observe.Call{Function: f, Thread: 7, Stream: 1, Start: start + int64(n)*1000, End: start + int64(n)*1000 + 700}
+		r.Copied(c, observe.Task{Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 1, Number: uint32(n + 1), Thread: 7, Device: 3, Bytes: bytes, Submit: c.Start, Call: c.Start})
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run, err := Read(dir)
+	if err != nil || len(run.Tasks) != 2 || len(run.Calls) != 2 || len(run.Devices) != 1 {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	for i, bytes := range []uint64{64, 5 << 30} {
+		k, c := run.Tasks[i], run.Calls[i]
+		if k.Bytes != bytes || k.Kind != observe.Copy || k.Direction != observe.DeviceToHost || k.Memory != observe.Registered || k.Call != i || k.Device != 0 ||
+			run.Streams[k.Stream].Device != 0 || k.Number != uint32(i+1) || !k.Ran() || k.Start != c.Start || k.End != c.End || k.End <= k.Start {
+			t.Errorf("%d bytes: %+v in %+v", bytes, k, c)
+		}
+		if run.Functions[c.Function] != "aclrtMemcpyAsync" || run.Threads[c.Thread].ID != 7 || c.Stream != k.Stream || c.Code != 0 {
+			t.Errorf("%d bytes: %+v", bytes, c)
+		}
+	}
+}
+
 // TestWindowInSlot: a window that is still in its slot is not read twice, however much of it was written.
 func TestWindowInSlot(t *testing.T) {
 	b := recording(t)

@@ -4,6 +4,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,6 +110,9 @@ type task struct {
 	stream, device int32
 	thread         uint32
 }
+
+// ofStream in place of a task's device says that it is its stream's.
+const ofStream = math.MinInt32
 
 // more is what few tasks have.
 type more struct {

@@ -81,6 +81,18 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	}
 }
 
+// CopyNow implements driver.Prompt. A copy that fails is made again by Copy, which tells whom it concerns.
+func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
+	if n > inlineBytes || !q.state.CompareAndSwap(0, owned|direct) {
+		return false
+	}
+	err := q.d.copyNow(dst, src, n)
+	if !q.state.CompareAndSwap(owned|direct, 0) {
+		q.letGo()
+	}
+	return err == nil
+}
+
 // pushCopy is apart from Copy, whose frame it would make large.
 //
 //go:noinline

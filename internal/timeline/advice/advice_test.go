@@ -324,6 +324,25 @@ func TestSynchronousCopiesOfPinnedMemoryAreWaitsToo(t *testing.T) {
 	}
 }
 
+// ring is a run in which buffers take turns, each with an event: the host waits for the last copy from a buffer before it fills it
+// again.
+func ring(buffers int) *timeline.Run {
+	b, thread, stream, _ := program()
+	records := make([]int, 20)
+	for i := range records {
+		if i >= buffers {
+			b.SyncEvent(thread, records[i-buffers])
+		}
+		b.Work(thread, 50_000)
+		b.Copy(thread, stream, up, pinned, 2*mib)
+		records[i] = b.Record(thread, stream)
+	}
+	return b.Run()
+}
+
+// TestOneBufferIsWaitedFor: with an event too, one buffer makes copying and filling take turns.
+func TestOneBufferIsWaitedFor(t *testing.T) { speaks(t, ring(1), advice.EachCopy) }
+
 func TestEachCopyIsSilent(t *testing.T) {
 	build := func(n int, round func(b *sample.Builder, thread, stream int)) *timeline.Run {
 		b, thread, stream, _ := program()
@@ -358,6 +377,7 @@ func TestEachCopyIsSilent(t *testing.T) {
 			b.Sync(thread, stream)
 			b.Work(thread, 5_000)
 		}),
+		"two buffers take turns": ring(2),
 	} {
 		t.Run(name, func(t *testing.T) { silent(t, run, advice.EachCopy) })
 	}

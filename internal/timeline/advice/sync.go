@@ -50,7 +50,7 @@ type waits struct {
 	queued                   int // tasks since the last wait, without records of events
 	copied                   int // the last copy among them
 	chain, chainTasks        []int
-	last                     int64 // when the last wait returned
+	last                     int64 // when the last wait had returned and its copy was over
 	chainBlocked, chainHosts int64
 
 	calls, tasks            []int
@@ -80,8 +80,12 @@ func (w *waits) call(i int) {
 	} else if !w.is(c).waits {
 		return
 	}
+	over := w.ended(c)
 	if w.queued != 1 || w.copied == timeline.None || c.Blocked == 0 {
 		w.endChain()
+	} else if end := w.run.Tasks[w.copied].End; end > over { // it waited for an older one: two buffers take turns
+		w.endChain()
+		over = end
 	} else {
 		if len(w.chain) > 0 {
 			w.chainHosts += max(0, c.Start-w.last)
@@ -89,7 +93,7 @@ func (w *waits) call(i int) {
 		w.chain, w.chainTasks = append(w.chain, i), append(w.chainTasks, w.copied)
 		w.chainBlocked += c.Blocked
 	}
-	w.queued, w.copied, w.last = 0, timeline.None, w.ended(c)
+	w.queued, w.copied, w.last = 0, timeline.None, over
 }
 
 // endChain counts the chain if it is long enough, and begins a new one. With the copies running behind the host's back the chain

@@ -42,7 +42,11 @@ export class Timeline {
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.scroller);
     state.listen((change) => {
-      if (change === "theme") this.painter.recolour();
+      if (change === "theme") {
+        this.painter.recolour();
+        this.paint(); // at once: a page that is printed gets no other frame
+        return;
+      }
       if (change === "selection") this.reveal();
       this.draw();
     });
