@@ -90,6 +90,7 @@ const (
 	CallType
 
 	// BlockedType is how long a call waited for work.
+	//	0: type | stream<<32
 	//	1: thread
 	//	2: when it began
 	//	3: ticks

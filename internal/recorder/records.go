@@ -55,7 +55,7 @@ func (r *Recorder) Called(c observe.Call) {
 		uint64(c.End),
 	})
 	if c.Blocked != 0 {
-		r.put(c.Thread, &line{uint64(BlockedType), uint64(c.Thread), uint64(c.Start), uint64(c.Blocked)})
+		r.put(c.Thread, &line{uint64(BlockedType) | half(c.Stream), uint64(c.Thread), uint64(c.Start), uint64(c.Blocked)})
 	}
 }
 

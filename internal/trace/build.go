@@ -53,8 +53,13 @@ func (b *builder) notes(p *process) {
 	}
 }
 
-// time is when ticks were, in the run.
-func (t *part) time(ticks int64) int64 { return max(t.p.clock.nanoseconds(ticks)-t.zero, 0) }
+// time is when ticks were, in the run. A damaged file may say anything; what is made of a run need not count so far.
+func (t *part) time(ticks int64) int64 {
+	return min(max(t.p.clock.nanoseconds(ticks)-t.zero, 0), longest)
+}
+
+// longest is more than a run takes: some 146 years.
+const longest = 1 << 62
 
 // things are devices and streams, in the order of their numbers.
 func (t *part) things() {
@@ -124,6 +129,10 @@ func (t *part) function(number uint16) int {
 		name = fmt.Sprintf("function %d", number)
 	}
 	i, ok := t.functions[name]
+	if !ok && len(t.functions) >= mostFunctions {
+		name = "other functions"
+		i, ok = t.functions[name]
+	}
 	if !ok {
 		i = len(t.run.Functions)
 		t.functions[name] = i
@@ -131,6 +140,12 @@ func (t *part) function(number uint16) int {
 	}
 	return i
 }
+
+// mostFunctions is more than the API has. A damaged file may name any number, and for each there are statistics.
+const mostFunctions = 2048
+
+// anyStream in a key stands for the stream of the first call that it fits.
+const anyStream = math.MinInt32
 
 // calls adds the calls, and returns their indexes.
 func (t *part) calls() map[callKey]int {
@@ -154,8 +169,10 @@ func (t *part) calls() map[callKey]int {
 		} else {
 			out.Thread = t.lane(&lanes, out)
 		}
-		if _, ok := index[callKey{c.thread, c.Start}]; !ok {
-			index[callKey{c.thread, c.Start}] = len(t.run.Calls)
+		for _, k := range []callKey{c.key(), keyOf(c.thread, c.Start, anyStream)} {
+			if _, ok := index[k]; !ok {
+				index[k] = len(t.run.Calls)
+			}
 		}
 		t.run.Calls = append(t.run.Calls, out)
 	}
@@ -188,14 +205,14 @@ const lowest = 1 << 31
 func (t *part) together() []call {
 	open := make(map[callKey]call, len(t.p.waiting))
 	for _, c := range t.p.waiting {
-		open[callKey{c.thread, c.Start}] = c
+		open[c.key()] = c
 	}
 	for i := range t.p.calls {
-		delete(open, callKey{t.p.calls[i].thread, t.p.calls[i].Start})
+		delete(open, t.p.calls[i].key())
 	}
 	list := t.p.calls
 	for i := range list {
-		list[i].Blocked = t.p.blocked[callKey{list[i].thread, list[i].Start}]
+		list[i].Blocked = t.p.blocked[list[i].key()]
 	}
 	for _, c := range open {
 		list = append(list, c)
@@ -242,7 +259,11 @@ func (t *part) tasks(calls map[callKey]int) {
 			out.Segments = m.segments
 			began = cmp.Or(m.call, began)
 		}
-		if c, ok := calls[callKey{r.thread, began}]; ok {
+		c, ok := calls[keyOf(r.thread, began, r.stream)]
+		if !ok {
+			c, ok = calls[keyOf(r.thread, began, anyStream)] // a copy that its call made is on no stream
+		}
+		if ok {
 			out.Call, out.Thread = c, t.run.Calls[c].Thread
 		} else if r.thread != 0 {
 			out.Thread = t.thread(r.thread)

@@ -35,14 +35,16 @@ func read(r io.Reader) (*process, error) {
 	for i := range slots {
 		slots[i] = word(recorder.HeadSlots + i)
 	}
+	var latest []byte // what slots hold is newer than what is in windows, and said last
 	for part := 0; ; part++ {
 		n, err := io.ReadFull(r, b)
-		there := part < len(slots) && slots[part] != 0
-		if part >= len(slots) { // a window that is in a slot too may have been written in part
-			there = !slices.Contains(slots[:], uint64(part-len(slots)+1))
-		}
-		for at := 0; there && at+recorder.RecordBytes <= n; at += recorder.RecordBytes {
-			p.record((*[recorder.RecordBytes]byte)(b[at:]))
+		switch {
+		case part < len(slots):
+			if slots[part] != 0 {
+				latest = append(latest, b[:n-n%recorder.RecordBytes]...)
+			}
+		case !slices.Contains(slots[:], uint64(part-len(slots)+1)): // one that is in a slot too may have been written in part
+			p.records(b[:n])
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			break
@@ -51,9 +53,17 @@ func read(r io.Reader) (*process, error) {
 			return nil, err
 		}
 	}
+	p.records(latest)
 	p.clock.sort()
 	p.joinTexts()
 	return p, nil
+}
+
+// records takes the records in b in.
+func (p *process) records(b []byte) {
+	for ; len(b) >= recorder.RecordBytes; b = b[recorder.RecordBytes:] {
+		p.record((*[recorder.RecordBytes]byte)(b))
+	}
 }
 
 // record takes a record in.
@@ -114,7 +124,7 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 			Call: timeline.Call{Start: began, End: ended}, thread: high(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream,
 		})
 	case recorder.BlockedType:
-		p.blocked[callKey{low(1), int64(word(2))}] = int64(word(3))
+		p.blocked[keyOf(low(1), int64(word(2)), stream)] = int64(word(3))
 	case recorder.TextType:
 		k := textKey{b[1], high(0)}
 		if p.parts[k] == nil {

@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,6 +86,51 @@ func TestCopied(t *testing.T) {
 		if run.Functions[c.Function] != "aclrtMemcpyAsync" || run.Threads[c.Thread].ID != 7 || c.Stream != k.Stream || c.Code != 0 {
 			t.Errorf("%d bytes: %+v", bytes, c)
 		}
+	}
+}
+
+// TestLatestName: of a thread that was renamed in a long run the last name counts.
+func TestLatestName(t *testing.T) {
+	b := recording(t)
+	text := func(name string) []byte {
+		r := make([]byte, recorder.RecordBytes)
+		r[0], r[1], r[2] = byte(recorder.TextType), recorder.TextThread, byte(len(name))
+		binary.LittleEndian.PutUint32(r[4:], 7)
+		copy(r[8:], name)
+		return r
+	}
+	file := make([]byte, recorder.HeaderBytes+(recorder.Slots+1)*recorder.SlotBytes)
+	copy(file, b[:recorder.HeaderBytes])
+	binary.LittleEndian.PutUint64(file[8*recorder.HeadSlots:], 2) // the first slot will be the second window
+	copy(file[recorder.HeaderBytes:], text("new"))
+	copy(file[recorder.HeaderBytes+recorder.Slots*recorder.SlotBytes:], text("old"))
+	p, err := read(bytes.NewReader(file))
+	if err != nil || p.texts[textKey{recorder.TextThread, 7}] != "new" {
+		t.Errorf("%q, %v", p.texts[textKey{recorder.TextThread, 7}], err)
+	}
+}
+
+// TestDamaged: times beyond reason and functions without number do not make a run that nobody can show.
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	r, err := recorder.Open(recorder.Options{Dir: dir, Driver: "soft", Program: []string{"program"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := r.Now()
+	for i := range int64(mostFunctions + 100) {
+		r.Called(observe.Call{Function: uint16(i), Thread: 7, Stream: observe.None, Start: start + i, End: math.MaxInt64 - i})
+	}
+	r.Called(observe.Call{Function: 0, Thread: 7, Stream: observe.None, Start: start + mostFunctions + 200, End: start + mostFunctions + 201})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run, err := Read(dir)
+	if err != nil || len(run.Functions) != mostFunctions+1 || run.Duration > longest {
+		t.Fatalf("%d functions, %d ns, %v", len(run.Functions), run.Duration, err)
+	}
+	if f := run.Functions[run.Calls[len(run.Calls)-1].Function]; f != "function 0" {
+		t.Errorf("the last call is one of %s", f)
 	}
 }
 

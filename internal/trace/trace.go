@@ -122,11 +122,22 @@ type more struct {
 	after    taskKey
 }
 
-// callKey names a call in its process.
+// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are told apart by
+// the stream that the call is about.
 type callKey struct {
 	thread uint32
-	start  int64 // ticks
+	start  int64
+	stream int32
 }
+
+func keyOf(thread uint32, start int64, stream int32) callKey {
+	if thread != 0 {
+		stream = 0
+	}
+	return callKey{thread, start, stream}
+}
+
+func (c *call) key() callKey { return keyOf(c.thread, c.Start, c.stream) }
 
 // taskKey names a task in its process.
 type taskKey struct {
