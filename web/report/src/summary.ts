@@ -28,7 +28,7 @@ export function summary(m: Model): HTMLElement {
   return h("dl", { className: "summary" },
     tile("Took", format.time(tasks.count + calls.count > 0 ? m.duration : data.duration), [`on ${data.driver || "an unknown driver"}, ` + format.plural(data.devices.length, "device")]),
     tile("Moved", format.bytes(total), directions),
-    tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream).size, "stream")}`]),
+    tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream.filter((s) => s !== NONE)).size, "stream")}`]),
     tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the time, ${format.rate(total / busy)} then` : "of the time"]),
     tile("Host waited", format.time(waited), [calls.count > 0 ? `in ${format.plural(calls.blocked.filter((b) => b > 0).length, "call")}` : ""]),
     failed + unfinished > 0
