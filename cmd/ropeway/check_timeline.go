@@ -18,6 +18,7 @@ import (
 
 // pageRecorder records the run that the page of --report shows: the first one with findings, or the last one.
 type pageRecorder struct {
+	above string // is to be removed
 	dir   string // of the run that is recorded, or was the last to be
 	seed  uint64
 	found bool // it has findings, so nothing more is recorded
@@ -35,11 +36,11 @@ func (p *pageRecorder) begin(seed uint64) ([]variable, error) {
 		return nil, nil
 	}
 	p.close()
-	dir, err := os.MkdirTemp("", "ropeway-report-")
+	above, dir, err := recordingDir("ropeway-report-")
 	if err != nil {
 		return nil, &failure{err: err, next: "set TMPDIR to a directory that can be written"}
 	}
-	p.dir, p.seed, p.came = dir, seed, map[*finding.Entry]time.Time{}
+	p.above, p.dir, p.seed, p.came = above, dir, seed, map[*finding.Entry]time.Time{}
 	return []variable{{setup.EnvTrace, dir}}, nil
 }
 
@@ -62,8 +63,8 @@ func (p *pageRecorder) end() {
 
 // close removes what was recorded.
 func (p *pageRecorder) close() {
-	if p != nil && p.dir != "" {
-		os.RemoveAll(p.dir)
+	if p != nil && p.above != "" {
+		os.RemoveAll(p.above)
 	}
 }
 

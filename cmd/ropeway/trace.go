@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +102,7 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 	}
 	signals := catchSignals()
 	end, err := runChild(program, []variable{{setup.EnvTrace, dir}}, signals)
-	signal.Reset(passedOn[:4]...) // whoever interrupts again does not want to wait for the report
+	defer hurry(signals, func() { files.discard(); done() })()
 	if err != nil {
 		files.discard()
 		return err
@@ -129,6 +130,9 @@ func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) erro
 	if len(args) > 0 || o.keep != "" {
 		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " + cmd.Name() + " --help"}
 	}
+	if info, err := os.Stat(o.from); err != nil || !info.IsDir() {
+		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from), next: "name the one that --keep or ROPEWAY_TRACE named"}
+	}
 	files, err := a.traceFiles(o, o.from)
 	if err != nil {
 		return err
@@ -146,8 +150,9 @@ func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) erro
 // recordIn makes the directory that processes record in, and says how to end it.
 func recordIn(keep string) (dir string, done func(), err error) {
 	if keep == "" {
-		dir, err = os.MkdirTemp("", "ropeway-trace-")
-		done = func() { os.RemoveAll(dir) }
+		var above string
+		above, dir, err = recordingDir("ropeway-trace-")
+		done = func() { os.RemoveAll(above) }
 	} else if dir, err = filepath.Abs(keep); err == nil {
 		err = os.MkdirAll(dir, 0o777)
 		done = func() {}
@@ -159,4 +164,38 @@ func recordIn(keep string) (dir string, done func(), err error) {
 		err = &failure{err: err, next: "choose another directory; TMPDIR says where the usual one is"}
 	}
 	return dir, done, err
+}
+
+// recordingDir makes a temporary directory, above, and names one in it for recordings, which the first process makes: one that
+// outlives us makes none.
+func recordingDir(prefix string) (above, dir string, err error) {
+	if above, err = os.MkdirTemp("", prefix); err != nil {
+		return "", "", err
+	}
+	if above, err = filepath.Abs(above); err != nil { // the program may go elsewhere
+		return "", "", err
+	}
+	return above, filepath.Join(above, "recorded"), nil
+}
+
+// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: whoever interrupts again does
+// not want to wait for the report. An interrupt that the program has got as well may arrive late.
+func hurry(signals <-chan os.Signal, tidy func()) (over func()) {
+	const late = 200 * time.Millisecond
+	since := time.Now()
+	end := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if n, ok := s.(syscall.Signal); ok && interrupts(s) && time.Since(since) > late {
+					tidy()
+					os.Exit(exitSignal + int(n))
+				}
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(end) }
 }

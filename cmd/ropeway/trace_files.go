@@ -52,7 +52,10 @@ func (a *app) traceFiles(o *traceOptions, program string) (files traceFiles, err
 func (files traceFiles) prove() error {
 	for i := range files {
 		f := &files[i]
-		_, err := os.Stat(f.name)
+		info, err := os.Stat(f.name)
+		if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+			continue // opening a pipe would wait for who reads it
+		}
 		f.made = os.IsNotExist(err)
 		file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
 		if err != nil {
@@ -71,6 +74,26 @@ func (files traceFiles) discard() {
 			os.Remove(f.name)
 		}
 	}
+}
+
+// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays until then.
+func whole(name string, write func(name string) error) error {
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		name = to
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return write(name)
+	}
+	dir, base := filepath.Split(name)
+	part := filepath.Join(dir, fmt.Sprintf(".%d-%s", os.Getpid(), base))
+	err := write(part)
+	if err == nil {
+		err = os.Rename(part, name)
+	}
+	if err != nil {
+		os.Remove(part)
+	}
+	return err
 }
 
 // writeReport writes the page.
@@ -107,7 +130,7 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		out.Line("  %s", d.Title)
 	}
 	for _, f := range files {
-		if err := f.write(f.name, run); err != nil {
+		if err := whole(f.name, func(name string) error { return f.write(name, run) }); err != nil {
 			return &failure{err: err, next: "the program has run; with --keep DIR what is recorded stays"}
 		}
 		out.Line("  %s  %s", out.Good(f.name), out.Dim(f.about))

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create makes the file of this process. A process that runs another program keeps its number, so there may be one already.
+// create makes the file of this process. A process that runs another program keeps its number, so there may be one already. The
+// directory is made where its parent is: whoever wanted the recording may have gone, and taken that along.
 func create(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	name := strconv.Itoa(os.Getpid())
@@ -23,6 +24,33 @@ func create(dir string) (*os.File, error) {
 		}
 		name = strconv.Itoa(os.Getpid()) + "-" + strconv.Itoa(i)
 	}
+}
+
+// outOfTheWay gives a file a high descriptor: programs close low ones that they do not know, and open others in their place.
+func outOfTheWay(f *os.File) *os.File {
+	const high = 500
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, high)
+	if err != nil {
+		return f // so many are not allowed
+	}
+	name := f.Name()
+	f.Close()
+	return os.NewFile(uintptr(fd), name)
+}
+
+// identity is which file a descriptor is of.
+type identity struct{ device, inode uint64 }
+
+// identityOf is that of an open file that has a name.
+func identityOf(f *os.File) (identity, error) {
+	var s unix.Stat_t
+	if err := ignoringEINTR(func() error { return unix.Fstat(int(f.Fd()), &s) }); err != nil {
+		return identity{}, err
+	}
+	if s.Nlink == 0 {
+		return identity{}, errors.New("somebody has removed it")
+	}
+	return identity{uint64(s.Dev), s.Ino}, nil
 }
 
 // mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill who touches it.

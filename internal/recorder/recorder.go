@@ -25,6 +25,7 @@ type Options struct {
 type Recorder struct {
 	clock  clock    // immutable
 	file   *os.File // immutable
+	which  identity // immutable; of the file
 	memory []byte   // immutable; header and slots, mapped until Close
 	header []uint64 // immutable; part of memory
 	names  names
@@ -77,14 +78,17 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
+	f = outOfTheWay(f)
 	m, err := mapped(f, HeaderBytes+Slots*SlotBytes)
 	if err == nil {
 		err = populate(m[:HeaderBytes])
 	}
+	which, wrong := identityOf(f)
+	err = errors.Join(err, wrong)
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	r := &Recorder{clock: newClock(), file: f, memory: m, header: wordsOf(m[:HeaderBytes]), stop: make(chan struct{})}
+	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]), stop: make(chan struct{})}
 	r.changed = sync.NewCond(&r.mu)
 	r.names.init()
 	h := r.header
@@ -229,7 +233,7 @@ func (r *Recorder) begin() bool {
 // flush writes a full slot to the file, and frees it.
 func (r *Recorder) flush(s *slot) {
 	at := int64(HeaderBytes) + Slots*SlotBytes + int64(s.window-1)*SlotBytes
-	err := allowed(at + SlotBytes)
+	err := errors.Join(allowed(at+SlotBytes), r.ours())
 	if err == nil {
 		_, err = r.file.WriteAt(s.memory, at)
 	}
@@ -246,6 +250,15 @@ func (r *Recorder) flush(s *slot) {
 	}
 	s.window = 0
 	r.changed.Broadcast()
+}
+
+// ours tells whether the descriptor is still that of the file: a program may close any.
+func (r *Recorder) ours() error {
+	which, err := identityOf(r.file)
+	if err == nil && which != r.which {
+		err = errors.New("the program has closed its descriptor")
+	}
+	return err
 }
 
 // fail ends recording: there is no room. mu is held.
@@ -271,8 +284,12 @@ func (r *Recorder) Ended() {
 // Close implements observe.Observer. What comes later is lost. The error says that something is missing.
 func (r *Recorder) Close() error {
 	r.Ended()
-	close(r.stop)
 	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	close(r.stop)
 	err := r.why
 	if err != nil {
 		err = fmt.Errorf("%s is not complete: %w", r.file.Name(), err)
@@ -291,11 +308,28 @@ func (r *Recorder) Close() error {
 		n.taken.Store(false)
 	}
 	r.over.Wait()
-	return errors.Join(err, r.shrink(), unix.Munmap(r.memory), r.file.Close())
+	err = errors.Join(err, r.shrink(), unix.Munmap(r.memory))
+	if r.ours() == nil {
+		return errors.Join(err, r.file.Close())
+	}
+	others.Lock()
+	defer others.Unlock()
+	others.files = append(others.files, r.file)
+	return err
+}
+
+// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that nobody keeps is
+// closed, and with it what the program has there now.
+var others struct {
+	sync.Mutex
+	files []*os.File // guarded by Mutex
 }
 
 // shrink gives back slots that were never used, if no window follows them.
 func (r *Recorder) shrink() error {
+	if r.ours() != nil {
+		return nil
+	}
 	used := 0
 	for used < Slots && r.slots[used] != nil {
 		used++

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestWhole: a file is replaced when the new one is complete, and stays as it is when that fails; links stay links.
+func TestWhole(t *testing.T) {
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "run.html"), filepath.Join(dir, "link.html")
+	put := func(text string, err error) func(string) error {
+		return func(name string) error {
+			if filepath.Ext(name) != ".html" {
+				t.Errorf("%s has another ending", name)
+			}
+			return errors.Join(os.WriteFile(name, []byte(text), 0o666), err)
+		}
+	}
+	is := func(want string) {
+		t.Helper()
+		b, err := os.ReadFile(name)
+		if err != nil || string(b) != want {
+			t.Errorf("%q, %v", b, err)
+		}
+		if list, _ := os.ReadDir(dir); len(list) > 2 {
+			t.Errorf("left behind: %v", list)
+		}
+	}
+	if err := whole(name, put("first", nil)); err != nil {
+		t.Error(err)
+	}
+	is("first")
+	if err := whole(name, put("half", errors.New("no room"))); err == nil {
+		t.Error("no error")
+	}
+	is("first")
+	if err := os.Symlink("run.html", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := whole(link, put("second", nil)); err != nil {
+		t.Error(err)
+	}
+	is("second")
+	if to, err := os.Readlink(link); to != "run.html" {
+		t.Error(to, err)
+	}
+}
+
+// TestTracePipe: a pipe as output is not opened before there is something to write.
+func TestTracePipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe.html")
+	if err := syscall.Mkfifo(name, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	files := traceFiles{{name: name}}
+	if err := files.prove(); err != nil {
+		t.Error(err)
+	}
+	files.discard()
+	if _, err := os.Stat(name); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTraceFromNowhere: a directory that is not there is told as such.
+func TestTraceFromNowhere(t *testing.T) {
+	_, stderr, code := call(t, "trace", "--from", filepath.Join(t.TempDir(), "nowhere"))
+	if code != 1 || !strings.Contains(stderr, "there is no directory") {
+		t.Errorf("%d: %s", code, stderr)
+	}
+}
