@@ -8,7 +8,8 @@ type flight struct{ slots [slots]slot }
 
 const (
 	slots = 1 << 15 // a power of two
-	near  = 8       // slots in which a task can be
+	near  = 8       // slots in which a task can be, at home
+	far   = 8       // and elsewhere; a power of two
 )
 
 type slot struct {
@@ -34,16 +35,25 @@ func (e flying) submit(after int64) int64 {
 	return after - int64(ago)
 }
 
-// keyOf is never 0. Tasks of a stream are neighbours, and streams are apart.
+// keyOf is never 0. Homes of a stream's tasks are neighbours, and streams are apart.
 func keyOf(stream int32, number uint32) (key uint64, home uint32) {
 	return uint64(uint32(stream)+2)<<32 | uint64(number), uint32(stream)*2654435769 + number
+}
+
+// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table is free:
+// then come slots all over it.
+func (f *flight) place(key uint64, home, i uint32) *slot {
+	if i >= near {
+		home, i = uint32(key*0x9E3779B97F4A7C15>>49), i*(slots/far)
+	}
+	return &f.slots[(home+i)&(slots-1)]
 }
 
 // put tells whether there was room. Whoever takes the task comes after put has returned.
 func (f *flight) put(stream int32, number uint32, e flying) bool {
 	key, home := keyOf(stream, number)
-	for i := range uint32(near) {
-		s := &f.slots[(home+i)&(slots-1)]
+	for i := range uint32(near + far) {
+		s := f.place(key, home, i)
 		if s.key.Load() == 0 && s.key.CompareAndSwap(0, key) {
 			s.value.Store(uint64(e))
 			return true
@@ -55,8 +65,8 @@ func (f *flight) put(stream int32, number uint32, e flying) bool {
 // take forgets the task.
 func (f *flight) take(stream int32, number uint32) (flying, bool) {
 	key, home := keyOf(stream, number)
-	for i := range uint32(near) {
-		s := &f.slots[(home+i)&(slots-1)]
+	for i := range uint32(near + far) {
+		s := f.place(key, home, i)
 		if s.key.Load() == key {
 			e := flying(s.value.Load())
 			s.key.Store(0)

@@ -50,7 +50,6 @@ const shards = 16 // a power of two
 // Meter counts for one runtime. It is an [observe.Observer].
 type Meter struct {
 	base   time.Time // immutable
-	rate   float64   // nanoseconds of a tick of the times that are told
 	shards [shards]shard
 	flight flight
 }
@@ -58,7 +57,7 @@ type Meter struct {
 var _ observe.Observer = (*Meter)(nil)
 
 // New makes a meter.
-func New() *Meter { return &Meter{base: time.Now(), rate: 1} }
+func New() *Meter { return &Meter{base: time.Now()} }
 
 // shard is a part of the counters, on cache lines of its own.
 type shard struct {
@@ -106,19 +105,8 @@ func (m *Meter) shard(number uint32) *shard { return &m.shards[number&(shards-1)
 // Now implements observe.Observer: nanoseconds since the meter was made.
 func (m *Meter) Now() int64 { return int64(time.Since(m.base)) }
 
-// Follow makes m understand times of another clock. It is called before anything is counted, and takes a moment.
-func (m *Meter) Follow(clock func() int64) {
-	const moment = 200 * time.Microsecond
-	ticks, ns := clock(), m.Now()
-	for m.Now()-ns < int64(moment) {
-	}
-	if passed := clock() - ticks; passed > 0 {
-		m.rate = float64(m.Now()-ns) / float64(passed)
-	}
-}
-
-// span is the time between two moments, in nanoseconds; clocks of several processors may disagree by a little.
-func (m *Meter) span(from, to int64) uint64 { return uint64(float64(max(0, to-from)) * m.rate) }
+// span is the time between two moments; clocks of several processors may disagree by a little.
+func span(from, to int64) uint64 { return uint64(max(0, to-from)) }
 
 // workOf is what a task counts as.
 func workOf(t *observe.Task) Work {
@@ -163,11 +151,11 @@ func (m *Meter) Ran(stream int32, number uint32, began, ended int64, how observe
 	if began == 0 {
 		began = e.submit(ended)
 	}
-	c.queued.add(m.span(e.submit(began), began), TimeUnit)
+	c.queued.add(span(e.submit(began), began), TimeUnit)
 	if how.Code != 0 {
 		c.failed.Add(1)
 	}
-	c.ran.add(m.span(began, ended), TimeUnit)
+	c.ran.add(span(began, ended), TimeUnit)
 }
 
 // Copied implements observe.Observer.
@@ -175,7 +163,7 @@ func (m *Meter) Copied(c observe.Call, t observe.Task) {
 	w := &m.shard(uint32(t.Stream)).works[workOf(&t)]
 	w.sizes.add(t.Bytes, SizeUnit)
 	w.queued.add(0, TimeUnit)
-	w.ran.add(m.span(t.Submit, c.End), TimeUnit)
+	w.ran.add(span(t.Submit, c.End), TimeUnit)
 }
 
 // Function implements observe.Observer: what a function waits for.
@@ -194,7 +182,7 @@ func (m *Meter) Function(name string) uint16 {
 // Called implements observe.Observer.
 func (m *Meter) Called(c observe.Call) {
 	if c.Blocked > 0 && c.State == observe.Returned && c.Function < uint16(waits) {
-		m.shard(uint32(c.Stream)).waits[c.Function].add(m.span(0, c.Blocked), TimeUnit)
+		m.shard(uint32(c.Stream)).waits[c.Function].add(span(0, c.Blocked), TimeUnit)
 	}
 }
 

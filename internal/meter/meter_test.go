@@ -3,7 +3,6 @@ package meter
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"ropeway/internal/observe"
 )
@@ -106,15 +105,22 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// TestFollow: times of another clock are understood.
-func TestFollow(t *testing.T) {
+// TestStreamsMeet: no task is lost where streams meet in a table that is nearly empty.
+func TestStreamsMeet(t *testing.T) {
+	const streams, each = 3 * near, 100
 	m := New()
-	start := time.Now()
-	m.Follow(func() int64 { return 3 * int64(time.Since(start)) })
-	m.Submitted(task(1, 1, observe.HostToDevice, 1, 0))
-	m.Ran(1, 1, 3_000_000, 6_000_000, observe.Result{})
-	if w := m.Read().Works[up]; w.Ran.Sum < 500_000 || w.Ran.Sum > 2_000_000 {
-		t.Errorf("%d ns, not a million", w.Ran.Sum)
+	for n := range uint32(each) {
+		for i := range int32(streams) {
+			m.Submitted(task(i*slots, n, observe.HostToDevice, 1, 0)) // all these streams have one home
+		}
+	}
+	for n := range uint32(each) {
+		for i := range int32(streams) {
+			m.Ran(i*slots, n, 1, 2, observe.Result{Code: 507013})
+		}
+	}
+	if w := m.Read().Works[up]; w.Failed != streams*each || w.Ran.Count != streams*each {
+		t.Errorf("%d of %d tasks failed, and %d ran", w.Failed, streams*each, w.Ran.Count)
 	}
 }
 

@@ -5,17 +5,8 @@ import (
 	"sync"
 )
 
-// Follower is an observer that can do with the times of another one.
-type Follower interface {
-	Observer
-
-	// Follow is called before anything is observed: times are those of the clock from then on.
-	Follow(clock func() int64)
-}
-
-// Tee tells both of everything. Times are the first one's.
-func Tee(first Observer, second Follower) Observer {
-	second.Follow(first.Now)
+// Tee tells both of everything. Times are the first one's: the second has to do with nanoseconds of a clock that is not its own.
+func Tee(first, second Observer) Observer {
 	return &tee{first: first, second: second, numbers: map[string]uint16{}}
 }
 

@@ -54,7 +54,7 @@ type Settings struct {
 	Check        *CheckSettings // nil: the program is not checked
 	Trace        string         // directory for what is recorded; "": nothing is
 
-	Observe observe.Follower // is told what runs when, besides whoever records it; may be nil
+	Observe observe.Observer // is told what runs when, besides whoever records it; may be nil
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
 	Notes []string

@@ -27,7 +27,8 @@ func byStart(tasks []timeline.Task) []int {
 // bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy are spread
 // evenly over its time.
 func (t *trace) bandwidth() {
-	step := max(1, (t.run.Duration+bins-1)/bins)
+	duration := min(t.run.Duration, 1<<62) // of damaged recordings it may be any; no sum below overflows so
+	step := max(1, duration/bins+1)
 	moved := map[engine][]float64{}
 	var order []engine
 	for i := range t.run.Tasks {
@@ -40,8 +41,8 @@ func (t *trace) bandwidth() {
 			moved[key] = make([]float64, bins+1)
 			order = append(order, key)
 		}
-		start := min(max(task.Start, 0), t.run.Duration)
-		spread(moved[key], step, start, min(max(task.End, start+1), t.run.Duration+1), float64(task.Bytes))
+		start := min(max(task.Start, 0), duration)
+		spread(moved[key], step, start, min(max(task.End, start+1), duration+1), float64(task.Bytes))
 	}
 	for _, key := range order {
 		at := track{t.device(key.device), t.device(key.device)}

@@ -290,6 +290,22 @@ func TestNumbersOfThreadsAreUnique(t *testing.T) {
 	}
 }
 
+func TestNumbersOfThreadsAreUniqueAfterExec(t *testing.T) {
+	run := twoStreams()
+	run.Processes = append(run.Processes, run.Processes[0]) // exec keeps the number
+	run.Threads = append(run.Threads, timeline.Thread{Process: 1, ID: 77, Name: "next"})
+	run.Calls, run.Tasks, run.Edges = []timeline.Call{{Thread: 0, End: 1}, {Thread: 1, Start: 2, End: 3}}, nil, nil
+	of := map[int]int{}
+	for _, e := range read(t, run) {
+		if e.Phase == "X" {
+			of[e.TID] = e.PID
+		}
+	}
+	if len(of) != 2 || of[77] != 77 {
+		t.Errorf("threads, and their processes: %v; want two, and 77 of 77", of)
+	}
+}
+
 func TestCallsWithoutAThreadHaveTracksTogether(t *testing.T) {
 	run := twoStreams()
 	for i := range run.Calls {
@@ -377,6 +393,22 @@ func TestDamagedRunsDoNotPanic(t *testing.T) {
 	run.Findings = []timeline.Finding{{Thread: 5}}
 	read(t, run)
 	read(t, &timeline.Run{})
+}
+
+func TestDamagedRunsOfAnyLengthAreWritten(t *testing.T) {
+	for _, last := range []int64{1 << 62, math.MaxInt64 - 1000, math.MaxInt64 - 1} {
+		run := twoStreams()
+		run.Duration, run.Tasks[0].End, run.Tasks[3].Start, run.Tasks[3].End = last, last, last-1, last
+		some := 0
+		for _, e := range read(t, run) {
+			if e.Category == "bandwidth" {
+				some++
+			}
+		}
+		if some == 0 || some > 2*(2000+1) {
+			t.Errorf("%d steps of a run that lasts %d", some, last)
+		}
+	}
 }
 
 // TestArrowsAsPerfettoBindsThem: Perfetto takes events by time, those of one time as they stand in the file, and gives the end of an

@@ -106,7 +106,7 @@ func (t *trace) layTracks() {
 	}
 	for i, h := range run.Threads {
 		tid := int(h.ID)
-		if !t.isProcess(tid) { // the first thread has the number of its process
+		if tid != t.process(h.Process) { // the first thread has the number of its process
 			tid = t.numbers.claim(tid)
 		}
 		g := &group{pid: t.process(h.Process), name: threadName(h), nests: true, first: tid, rank: i}
@@ -135,16 +135,6 @@ func (t *trace) layTracks() {
 		t.streams = append(t.streams, &group{pid: t.device(s.Device), name: streamName(s), rank: i})
 	}
 	t.engines = map[engine]*group{}
-}
-
-// isProcess tells whether a number is that of a process of the run.
-func (t *trace) isProcess(id int) bool {
-	for _, pid := range t.processes {
-		if pid == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (t *trace) process(index int) int { return at(t.processes, index) }
