@@ -36,8 +36,8 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 			o.Rounds = bench.FullRounds
 		}
 	}
-	if o.Rounds < 1 || o.Rounds > 1000 {
-		return &usageError{fmt.Errorf("--rounds: %d is not 1 to 1000", o.Rounds), "use 8 or more for results to be compared"}
+	if o.Rounds < 1 || o.Rounds > bench.MostRounds {
+		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds), "use 8 or more for results to be compared"}
 	}
 	if o.Slowdown, err = parsePercent(f.slowdown); err != nil {
 		return &usageError{fmt.Errorf("--slowdown: %w", err), "see " + a.name + " bench --help"}

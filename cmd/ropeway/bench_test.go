@@ -141,6 +141,23 @@ func TestBenchCompare(t *testing.T) {
 	}
 }
 
+// TestBenchHostile proves that a file that somebody else wrote cannot write to the terminal as it likes.
+func TestBenchHostile(t *testing.T) {
+	const bad = "\x1b[2J"
+	file := benchFile(t, func(r *bench.Result) {
+		r.Machine.CPU, r.Driver, r.Product, r.Chip = bad, bad, bad, bad
+		r.Points[0].Direction, r.Points[0].Case.Memory = bad, bad
+		r.Points = append(r.Points, bench.Point{Case: r.Points[1].Case, Skipped: bad})
+	})
+	no := benchFile(t, func(r *bench.Result) { r.Points[0].Direction, r.Points[0].Size = bad, 0 })
+	for _, args := range [][]string{{"--from", file}, {"--compare", "--all", file, file}, {"--compare", benchFile(t, nil), file}, {"--from", no}} {
+		stdout, stderr, _ := call(t, append([]string{"bench"}, args...)...)
+		if text := stdout + stderr; !strings.Contains(text, "?[2J") || strings.Contains(text, "\x1b") {
+			t.Errorf("%q: %q", args, text)
+		}
+	}
+}
+
 // TestBenchUsage proves that wrong calls end with 2 and say what to do, before anything is measured.
 func TestBenchUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
@@ -194,12 +211,19 @@ func TestBenchFails(t *testing.T) {
 			p.Seconds, p.Memcpy, p.MemcpyAll = p.Seconds[:3], p.Memcpy[:3], p.MemcpyAll[:3]
 		}
 	})
+	none := benchFile(t, func(r *bench.Result) {
+		r.Rounds = 0
+		for i := range r.Points {
+			r.Points[i] = bench.Point{Case: r.Points[i].Case}
+		}
+	})
 	text := write(t, filepath.Join(t.TempDir(), "text"), "text", 0o600)
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"--compare", few, few}, "measure both with --rounds "},
+		{[]string{"--compare", none, none}, "it has 0 rounds, not 1 to 1000"},
 		{[]string{"--compare", few, few + "x"}, "ropeway bench --json="},
 		{[]string{"--compare", text, few}, "is no result of ropeway bench"},
 		{[]string{"--from", text}, "is no result of ropeway bench"},

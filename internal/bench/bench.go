@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"ropeway/internal/finding"
 	"ropeway/internal/ui"
 )
 
@@ -131,22 +132,44 @@ type Result struct {
 // formatVersion is [Result.Version].
 const formatVersion = 1
 
+// A time that was measured lies between these, in seconds: ratios of such times are numbers that can be shown.
+const (
+	leastTime = 1e-12
+	mostTime  = 1e6
+)
+
+// clean makes every text of a result that was read fit for a terminal: anybody may have written the file.
+func (r *Result) clean() {
+	texts := []*string{&r.Ropeway, &r.Machine.CPU, &r.Machine.Kernel, &r.Machine.Go, &r.Driver, &r.Product, &r.Chip, &r.Memcpy}
+	for i := range r.Points {
+		p := &r.Points[i]
+		texts = append(texts, &p.Direction, &p.Case.Memory, &p.Skipped)
+	}
+	for _, text := range texts {
+		*text = finding.Printable(*text)
+	}
+}
+
 // check says why a result that was read cannot be used.
 func (r *Result) check() error {
 	if r.Version != formatVersion {
 		return fmt.Errorf("it has version %d of the format, and this ropeway reads version %d", r.Version, formatVersion)
 	}
+	if r.Rounds < 1 || r.Rounds > MostRounds {
+		return fmt.Errorf("it has %d rounds, not 1 to %d", r.Rounds, MostRounds)
+	}
+	inside := func(v, low, high int) bool { return low <= v && v <= high }
 	for i := range r.Points {
 		p := &r.Points[i]
-		if p.Size < 1 || p.Segment < 0 || p.Streams < 1 || p.Devices < 1 {
+		if !inside(p.Size, 1, 1<<40) || !inside(p.Segment, 0, 1<<40) || !inside(p.Streams, 1, 1<<10) || !inside(p.Devices, 1, 1<<10) {
 			return fmt.Errorf("%s is no case", p)
 		}
 		if p.Skipped != "" {
 			continue
 		}
 		for _, list := range [][]float64{p.Seconds, p.Memcpy, p.MemcpyAll} {
-			if len(list) != r.Rounds || slices.ContainsFunc(list, func(v float64) bool { return !(v > 0) }) {
-				return fmt.Errorf("%s does not have %d times above 0", p, r.Rounds)
+			if len(list) != r.Rounds || slices.ContainsFunc(list, func(v float64) bool { return !(v > leastTime && v < mostTime) }) {
+				return fmt.Errorf("%s does not have %d times between %g and %g seconds", p, r.Rounds, leastTime, mostTime)
 			}
 		}
 	}

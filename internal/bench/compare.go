@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/aclements/go-moremath/stats"
@@ -56,7 +57,7 @@ type Comparison struct {
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// Compare looks for changes of more than threshold (0.05 for 5%). by is [ByMemcpy], [BySpeed], or "" for what fits the driver.
+// Compare looks for changes of more than threshold (0.05 for 5%). by is [ByMemcpy], [BySpeed], or "" for what fits the drivers.
 //
 // Each case, each series (its median) and all together are tested: Mann-Whitney's U test of the rounds, against the hypothesis that
 // the change is within the threshold, corrected for testing many. Intervals are Hodges and Lehmann's.
@@ -64,7 +65,7 @@ func Compare(before, after *Result, threshold float64, by string) (*Comparison, 
 	c := &Comparison{By: by, Threshold: threshold, Verdict: Same}
 	if by == "" {
 		c.By = ByMemcpy
-		if before.Driver != "soft" { // what memcpy reaches says little about another device
+		if before.Driver != "soft" || after.Driver != "soft" { // what memcpy reaches says little about another device
 			c.By = BySpeed
 		}
 	}
@@ -325,20 +326,45 @@ func leastP(n, m int) float64 {
 // shiftOf is by how much values went up from before to after, with a 95% confidence interval: Hodges and Lehmann's
 // estimate, the median of all differences, and the interval that belongs to the U test.
 func shiftOf(before, after []float64) (mid, low, high float64) {
-	var all []float64
-	for _, a := range after {
-		for _, b := range before {
-			all = append(all, a-b)
+	before, after = slices.Sorted(slices.Values(before)), slices.Sorted(slices.Values(after))
+	n := len(before) * len(after)
+	k := intervalEnd(len(before), len(after))
+	at := func(k int) float64 { return difference(before, after, k) }
+	return (at((n+1)/2) + at(n/2+1)) / 2, at(k), at(n + 1 - k)
+}
+
+// difference is the k-th smallest of all differences between a value of after and one of before, both sorted; the first is 1. It
+// narrows down the number and counts: a list of all would be long.
+func difference(before, after []float64, k int) float64 {
+	last := len(before) - 1
+	low := math.Nextafter(after[0]-before[last], math.Inf(-1)) // less than any
+	high := after[len(after)-1] - before[0]                    // as large as any
+	for {
+		mid := low + (high-low)/2
+		if !(low < mid && mid < high) {
+			return high
+		}
+		upTo, b := 0, 0 // before[b:] are those that give mid or less
+		for _, a := range after {
+			for b <= last && a-before[b] > mid {
+				b++
+			}
+			upTo += len(before) - b
+		}
+		if upTo < k {
+			low = mid
+		} else {
+			high = mid
 		}
 	}
-	slices.Sort(all)
-	n := len(all)
-	k := intervalEnd(len(before), len(after))
-	return (all[(n-1)/2] + all[n/2]) / 2, all[k-1], all[n-k]
 }
 
 // intervalEnds remembers [intervalEnd], which takes long.
 var intervalEnds sync.Map
+
+// mostExact is the most pairs of rounds for which [intervalEnd] is exact: beyond it that takes seconds, then hours, and the U test
+// is not exact either.
+const mostExact = 50 * 50
 
 // intervalEnd is which of the sorted differences, from either end, bounds the interval; the first is 1.
 func intervalEnd(n, m int) int {
@@ -346,14 +372,22 @@ func intervalEnd(n, m int) int {
 	if k, ok := intervalEnds.Load(key); ok {
 		return k.(int)
 	}
-	u := stats.UDist{N1: n, N2: m}
 	k := 0
-	for k < n*m/2 && u.CDF(float64(k)) <= (1-0.95)/2 {
-		k++
+	if n*m <= mostExact {
+		u := stats.UDist{N1: n, N2: m}
+		k = sort.Search(n*m/2, func(k int) bool { return u.CDF(float64(k)) > (1-0.95)/2 })
+	} else {
+		k = normalEnd(n, m)
 	}
 	k = max(k, 1) // with too few rounds the interval is not as sure as it should be
 	intervalEnds.Store(key, k)
 	return k
+}
+
+// normalEnd is [intervalEnd] as the normal distribution that U comes close to has it.
+func normalEnd(n, m int) int {
+	pairs := float64(n * m)
+	return int(pairs/2 - 1.96*math.Sqrt(pairs*float64(n+m+1)/12))
 }
 
 // Speed is bytes a second, over the rounds.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // noise is how a machine disturbs a run. Each number is a standard deviation, as a part of the speed.
@@ -226,7 +228,7 @@ func TestNotes(t *testing.T) {
 	after.Machine.CPU, after.Driver, after.Memcpy = "another", "cuda", "another"
 	after.Points[0].Skipped = "needs two devices"
 	after.Points[1].Size = 12345
-	c, err := Compare(before, after, DefaultThreshold, "")
+	c, err := Compare(before, after, DefaultThreshold, ByMemcpy)
 	if err != nil || c.By != BySpeed {
 		t.Fatal(c, err)
 	}
@@ -234,6 +236,93 @@ func TestNotes(t *testing.T) {
 	for _, want := range []string{"CPU differs", "driver differs: soft and cuda", "different memcpys", "2 cases of the old run", "1 cases of the new run"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in %q", want, notes)
+		}
+	}
+}
+
+// TestBy proves that without being told, speeds are compared as soon as one of the runs is of another driver than soft, whichever.
+func TestBy(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 2))
+	soft := synthetic(random, noises["quiet"], 10, never)
+	cuda := synthetic(random, noises["quiet"], 10, never)
+	cuda.Driver = "cuda"
+	for _, tt := range []struct {
+		before, after *Result
+		want          string
+	}{{soft, soft, ByMemcpy}, {soft, cuda, BySpeed}, {cuda, soft, BySpeed}, {cuda, cuda, BySpeed}} {
+		c, err := Compare(tt.before, tt.after, DefaultThreshold, "")
+		if err != nil || c.By != tt.want {
+			t.Errorf("%s and %s: %+v, %v", tt.before.Driver, tt.after.Driver, c, err)
+		}
+	}
+}
+
+// TestManyRounds proves that runs of as many rounds as there may be can be compared: the time limit is for what never ends.
+func TestManyRounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 3))
+	before := synthetic(random, noises["quiet"], MostRounds, never)
+	after := synthetic(random, noises["quiet"], MostRounds, func(Case) float64 { return 0.1 })
+	before.Points = before.Points[:2]
+	verdict := make(chan string)
+	go func() {
+		c, err := Compare(before, after, DefaultThreshold, "")
+		if err != nil {
+			verdict <- err.Error()
+			return
+		}
+		verdict <- c.Verdict
+	}()
+	select {
+	case got := <-verdict:
+		if got != Slower {
+			t.Error(got)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("still comparing after a minute")
+	}
+}
+
+// TestIntervalEnd checks against the table of the U test, and that what many rounds use instead comes close to it.
+func TestIntervalEnd(t *testing.T) {
+	for n, want := range map[int]int{4: 1, 5: 3, 8: 14, 10: 24, 20: 128} { // one more than the critical value
+		if got := intervalEnd(n, n); got != want {
+			t.Errorf("%d: %d, want %d", n, got, want)
+		}
+	}
+	for _, n := range []int{20, 30, 50} {
+		if exact, near := intervalEnd(n, n), normalEnd(n, n); exact < near-1 || exact > near+1 {
+			t.Errorf("%d: %d, nearly %d", n, exact, near)
+		}
+	}
+}
+
+// TestDifference checks against a list of all differences, with and without ties.
+func TestDifference(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		list := func(n int) (values []float64) {
+			for range n {
+				v := random.NormFloat64()
+				if seed%2 == 0 {
+					v = math.Round(2*v) / 10
+				}
+				values = append(values, v)
+			}
+			slices.Sort(values)
+			return values
+		}
+		before, after := list(1+random.IntN(9)), list(1+random.IntN(9))
+		var all []float64
+		for _, a := range after {
+			for _, b := range before {
+				all = append(all, a-b)
+			}
+		}
+		slices.Sort(all)
+		for i, want := range all {
+			if got := difference(before, after, i+1); got != want {
+				t.Fatalf("%d of %v and %v: %v, want %v", i+1, before, after, got, want)
+			}
 		}
 	}
 }

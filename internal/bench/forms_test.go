@@ -155,6 +155,24 @@ func TestJSON(t *testing.T) {
 		"no times": func(f map[string]any) {
 			f["points"].([]any)[0].(map[string]any)["seconds"] = []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		},
+		"no rounds": func(f map[string]any) {
+			f["rounds"] = 0
+			for _, p := range f["points"].([]any) {
+				for _, list := range []string{"seconds", "memcpy", "memcpy_all"} {
+					delete(p.(map[string]any), list)
+				}
+			}
+		},
+		"short times": func(f map[string]any) {
+			f["points"].([]any)[0].(map[string]any)["seconds"] = slices.Repeat([]float64{1e-320}, 10)
+		},
+		"long times": func(f map[string]any) {
+			f["points"].([]any)[0].(map[string]any)["memcpy"] = slices.Repeat([]float64{1e308}, 10)
+		},
+		"too many bytes": func(f map[string]any) {
+			p := f["points"].([]any)[0].(map[string]any)
+			p["size"], p["streams"] = 1<<40, 1<<40
+		},
 		"no size": func(f map[string]any) { f["points"].([]any)[0].(map[string]any)["size"] = 0 },
 	} {
 		err := write(change)

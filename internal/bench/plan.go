@@ -37,6 +37,7 @@ func Quick() Axes {
 const (
 	QuickRounds = 10
 	FullRounds  = 20
+	MostRounds  = 1000
 	QuickTime   = 10 * time.Millisecond
 	FullTime    = 40 * time.Millisecond
 )

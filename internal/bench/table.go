@@ -138,6 +138,7 @@ func Read(file string) (*Result, error) {
 	r := new(Result)
 	err = json.Unmarshal(text, r)
 	if err == nil {
+		r.clean()
 		err = r.check()
 	}
 	if err == nil && len(r.Points) == 0 {
