@@ -28,6 +28,10 @@ type card struct {
 	sms     int                   // its multiprocessors; immutable while there is a context
 	clock   clock
 
+	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has gone: closing waits
+	// for that, because events and streams go then.
+	runners sync.WaitGroup
+
 	gate gate // passed by who uses the context without having a device open
 
 	mu        sync.Mutex

@@ -94,6 +94,7 @@ func (v *device) Healthy() error { return v.card.healthy() }
 
 // Close frees what is left; the context stays, because pinned memory may belong to it.
 func (v *device) Close() error {
+	v.card.runners.Wait()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {

@@ -237,6 +237,9 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
+	for _, c := range d.cards {
+		c.runners.Wait()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone.Lock()

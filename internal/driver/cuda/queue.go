@@ -134,12 +134,14 @@ func (q *queue) push(op *driver.Op) {
 func (q *queue) wakeIf(needed bool) {
 	if needed && !q.running {
 		q.running = true
+		q.v.card.runners.Add(1)
 		go q.run()
 	}
 }
 
 // run is the runner.
 func (q *queue) run() {
+	defer q.v.card.runners.Done()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.step() {
