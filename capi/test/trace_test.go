@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
 )
@@ -361,6 +362,9 @@ func TestTraceChecked(t *testing.T) {
 func TestTracePython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
+		if testenv.CI() {
+			t.Fatal("there is no Python; with CI=true there has to be one")
+		}
 		t.Skip("there is no Python")
 	}
 	script := filepath.Join(t.TempDir(), "copy.py")

@@ -189,16 +189,7 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --slowdown 2", "--slowdown:"},
 		{"bench --nosuch", "see ropeway bench --help"},
 	} {
-		t.Run(tt.args, func(t *testing.T) {
-			stdout, stderr, code := call(t, strings.Fields(tt.args)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, stdout %q", code, stdout)
-			}
-			contains(t, stderr, tt.want)
-			if !strings.HasPrefix(stderr, "ropeway: ") || strings.Count(stderr, "\n") != 2 {
-				t.Errorf("not a problem and what to do about it: %q", stderr)
-			}
-		})
+		t.Run(tt.args, func(t *testing.T) { misused(t, tt.args, tt.want) })
 	}
 }
 

@@ -187,16 +187,20 @@ func TestUsage(t *testing.T) {
 		{"completion", "bash, fish, powershell and zsh"},
 		{"completion bash extra", "see ropeway completion --help"},
 	} {
-		t.Run(tt.args, func(t *testing.T) {
-			stdout, stderr, code := call(t, strings.Fields(tt.args)...)
-			if code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, stdout %q", code, stdout)
-			}
-			contains(t, stderr, tt.want)
-			if !strings.HasPrefix(stderr, "ropeway: ") || strings.Count(stderr, "\n") != 2 {
-				t.Errorf("not a problem and what to do about it: %q", stderr)
-			}
-		})
+		t.Run(tt.args, func(t *testing.T) { misused(t, tt.args, tt.want) })
+	}
+}
+
+// misused proves that a command line is refused, with a problem that has the words wanted, and what to do about it.
+func misused(t *testing.T, args, want string) {
+	t.Helper()
+	stdout, stderr, code := call(t, strings.Fields(args)...)
+	if code != exitUsage || stdout != "" {
+		t.Errorf("exit code %d, stdout %q", code, stdout)
+	}
+	contains(t, stderr, want)
+	if !strings.HasPrefix(stderr, "ropeway: ") || strings.Count(stderr, "\n") != 2 {
+		t.Errorf("not a problem and what to do about it: %q", stderr)
 	}
 }
 

@@ -137,11 +137,7 @@ func (m *mover) move(to, from side, n uint64) error {
 	case to.kind == byHost || from.kind == byHost:
 		return m.haul(to, from, cursor{rows: rows{dst: to.addr, src: from.addr, n: n, height: 1}}, n)
 	}
-	card := to.card
-	if to.kind != onCard {
-		card = from.card
-	}
-	l, err := m.on(card)
+	l, err := m.between(to, from)
 	if err != nil {
 		return err
 	}
@@ -151,13 +147,17 @@ func (m *mover) move(to, from side, n uint64) error {
 	return l.copy(to.addr, from.addr, n)
 }
 
+// between is a lane of the card that a copy goes to or, if it goes to none, comes from.
+func (m *mover) between(to, from side) (*lane, error) {
+	if to.kind == onCard {
+		return m.on(to.card)
+	}
+	return m.on(from.card)
+}
+
 // haul moves the n bytes of c through the slots of lanes. One of the ends is on a card, the other out of its reach.
 func (m *mover) haul(to, from side, c cursor, n uint64) error {
-	card := to.card
-	if to.kind != onCard {
-		card = from.card
-	}
-	l, err := m.on(card)
+	l, err := m.between(to, from)
 	if err != nil {
 		return err
 	}
