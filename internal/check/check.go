@@ -184,6 +184,9 @@ type watched struct {
 	c *Checker
 }
 
+// Unwrap is for driver.As: what the checker does not look at, it leaves to the driver below.
+func (w *watched) Unwrap() driver.Driver { return w.Driver }
+
 func (w *watched) Open(i int) (driver.Device, error) {
 	d, err := w.Driver.Open(i)
 	if err != nil {

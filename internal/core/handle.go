@@ -17,6 +17,11 @@ const (
 	streamKind
 	eventKind
 	bufferKind
+	notifyKind
+	cntNotifyKind
+	memoryKind
+	poolKind
+	allocatorKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

@@ -25,6 +25,7 @@ var (
 	ErrUnsupported  = errors.New("not supported by this driver")
 	ErrOverlap      = errors.New("host range already registered")
 	ErrNotRegister  = errors.New("host range not registered")
+	ErrBusy         = errors.New("range is in use")
 )
 
 // Driver is one kind of device and the host memory it can reach. Methods may be called concurrently.
@@ -114,12 +115,13 @@ const (
 	Host                  // pinned or registered host memory
 	OnDevice              // device memory
 	Nowhere               // inside the driver's own ranges but in no live allocation
+	Managed               // one address for the host and all devices
 )
 
 // Location is what Locate says of an address.
 type Location struct {
 	Place  Place
-	Device int32  // physical device; meaningful for OnDevice
+	Device int32  // physical device; meaningful for OnDevice and Managed
 	Room   uint64 // bytes from the address to the end of its allocation or registration; 0 for Pageable and Nowhere
 }
 

@@ -21,6 +21,8 @@ const (
 	OpPost                 // Fn is called where the operation runs: short, never blocking, no user code
 	OpCall                 // Fn is called on a goroutine of its own; the queue waits until it returns
 	OpFail                 // fails with Err
+	OpWork                 // Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they are not 0
+	OpGate                 // nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
 )
 
 // Op is one operation of a queue.
@@ -41,6 +43,9 @@ type Op struct {
 	Flag    Flag
 	Timeout time.Duration
 	Fn      func()
+	Work    func() error
+	Gate    Gate
+	Order   *Order // OpPost, OpWork, OpGate: see Order; may be nil
 	Err     error
 
 	// Done, if not nil, is called once when the operation has run, failed or been dropped, with no lock held.

@@ -105,6 +105,9 @@ func (l *library) symbols() []struct {
 
 // load opens libcuda and starts it. The error is one line and an [absent].
 func load() (api, error) {
+	if !keysLeft() {
+		return nil, absent("the process has no pthread key left, and the NVIDIA driver needs some")
+	}
 	lib, err := dl.Open(libraryName)
 	if err != nil {
 		if cause := errors.Unwrap(err); cause != nil {
@@ -132,6 +135,16 @@ func (l *library) call(fn uintptr, args ...uintptr) result {
 		return notSupported
 	}
 	return result(int32(dl.Call(fn, args...)))
+}
+
+// drop calls a function that gives something back. When the process exits CUDA ends before the program's last handlers run, and has
+// given back everything itself.
+func (l *library) drop(fn uintptr, args ...uintptr) result {
+	r := l.call(fn, args...)
+	if r == deinitialized {
+		return success
+	}
+	return r
 }
 
 // outs is where functions put what they return beside the result. It comes from a pool, so it is on the heap and stays where
@@ -205,7 +218,7 @@ func (l *library) retain(device int) (uintptr, result) {
 		return 0, r
 	}
 	o.word[0] = 0
-	r = l.call(l.primaryRetain, o.at(0), h)
+	r = unsignalled(func() result { return l.call(l.primaryRetain, o.at(0), h) })
 	return o.address(), r
 }
 
@@ -220,7 +233,7 @@ func (l *library) onDevice(fn uintptr, device int) result {
 	if r != success {
 		return r
 	}
-	return l.call(fn, h)
+	return l.drop(fn, h)
 }
 
 func (l *library) setContext(context uintptr) result { return l.call(l.ctxSetCurrent, context) }
@@ -249,7 +262,7 @@ func (l *library) alloc(n uint64) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) free(addr uintptr) result { return l.call(l.memFree, addr) }
+func (l *library) free(addr uintptr) result { return l.drop(l.memFree, addr) }
 
 func (l *library) allocHost(n uint64) (uintptr, result) {
 	o := take()
@@ -258,7 +271,7 @@ func (l *library) allocHost(n uint64) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) freeHost(addr uintptr) result { return l.call(l.memFreeHost, addr) }
+func (l *library) freeHost(addr uintptr) result { return l.drop(l.memFreeHost, addr) }
 
 func (l *library) register(addr uintptr, n uint64) (uintptr, result) {
 	if r := l.call(l.memHostRegister, addr, uintptr(n), portable|deviceMap); r != success {
@@ -270,7 +283,7 @@ func (l *library) register(addr uintptr, n uint64) (uintptr, result) {
 	return o.address(), r
 }
 
-func (l *library) unregister(addr uintptr) result { return l.call(l.memHostUnregister, addr) }
+func (l *library) unregister(addr uintptr) result { return l.drop(l.memHostUnregister, addr) }
 
 func (l *library) newStream(priority int) (uintptr, result) {
 	o := take()
@@ -281,11 +294,11 @@ func (l *library) newStream(priority int) (uintptr, result) {
 		level = greatest + (least-greatest)*int32(priority)/7
 	}
 	o.word[0] = 0
-	r := l.call(l.streamCreate, o.at(0), nonBlocking, uintptr(uint32(level)))
+	r := unsignalled(func() result { return l.call(l.streamCreate, o.at(0), nonBlocking, uintptr(uint32(level))) })
 	return o.address(), r
 }
 
-func (l *library) destroyStream(stream uintptr) result { return l.call(l.streamDestroy, stream) }
+func (l *library) destroyStream(stream uintptr) result { return l.drop(l.streamDestroy, stream) }
 func (l *library) queryStream(stream uintptr) result   { return l.call(l.streamQuery, stream) }
 func (l *library) waitEvent(stream, event uintptr) result {
 	return l.call(l.streamWait, stream, event, 0)
@@ -309,7 +322,7 @@ func (l *library) elapsed(from, to uintptr) (float32, result) {
 	return math.Float32frombits(uint32(o.word[0])), r
 }
 
-func (l *library) destroyEvent(event uintptr) result   { return l.call(l.eventDestroy, event) }
+func (l *library) destroyEvent(event uintptr) result   { return l.drop(l.eventDestroy, event) }
 func (l *library) record(event, stream uintptr) result { return l.call(l.eventRecord, event, stream) }
 func (l *library) queryEvent(event uintptr) result     { return l.call(l.eventQuery, event) }
 func (l *library) syncEvent(event uintptr) result      { return l.call(l.eventSync, event) }
@@ -374,7 +387,7 @@ func (l *library) loadKernels(ptx string) (uintptr, result) {
 	defer o.done()
 	text := append([]byte(ptx), 0)
 	keep.Store(&text)
-	r := l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+	r := unsignalled(func() result { return l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text)))) })
 	keep.Store(nil)
 	return o.address(), r
 }
@@ -382,7 +395,7 @@ func (l *library) loadKernels(ptx string) (uintptr, result) {
 // keep holds what C reads; so it is on the heap.
 var keep atomic.Pointer[[]byte]
 
-func (l *library) unloadKernels(module uintptr) result { return l.call(l.moduleUnload, module) }
+func (l *library) unloadKernels(module uintptr) result { return l.drop(l.moduleUnload, module) }
 
 func (l *library) kernel(module uintptr, name string) (uintptr, result) {
 	o := take()

@@ -43,6 +43,9 @@ type plan struct {
 // Wrap makes d fail on demand.
 func Wrap(d driver.Driver) *Driver { return &Driver{Driver: d, lost: map[int]error{}} }
 
+// Unwrap is the driver that is made to fail; see driver.As.
+func (d *Driver) Unwrap() driver.Driver { return d.Driver }
+
 // Fail makes the n-th call at a point from now on (1 is the next one) fail with err, once.
 func (d *Driver) Fail(at Point, n int, err error) { d.set(at, plan{n - 1, 1, err}) }
 

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Head is how far the task at the head of a queue, a wait or a call, has come. The lock of the queue guards it.
+// Head is how far the task at the head of a queue, a wait, a gate or a call, has come. The lock of the queue guards it.
 type Head struct {
 	turn     uint64      // heads there were before
 	timer    *time.Timer // running
@@ -15,6 +15,7 @@ type Head struct {
 	sets     uint64      // when the wait began, as Flag.Register knows it; 0: not begun
 	called   bool        // the call was started
 	returned bool        // and has come back
+	passed   bool        // the gate is open
 }
 
 // awaited is a flag that has a Flag.
@@ -35,10 +36,16 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *sync.Mutex, q Parked) bool {
 		if drop || open || h.expired {
 			return true
 		}
-		if op.Timeout > 0 && h.timer == nil {
-			turn := h.turn
-			h.timer = time.AfterFunc(op.Timeout, func() { h.expire(turn, mu, q) })
+		h.limit(op.Timeout, mu, q)
+		return false
+	case driver.OpGate:
+		if !drop && op.Gate.Pass(q.Unpark) {
+			h.passed, h.expired = true, false // as above
 		}
+		if drop || h.passed || h.expired {
+			return true
+		}
+		h.limit(op.Timeout, mu, q)
 		return false
 	case driver.OpCall:
 		if drop && !h.called {
@@ -58,12 +65,23 @@ func (h *Head) Leave(op *driver.Op, q Parked) (expired bool) {
 	if h.sets != 0 {
 		op.Flag.(awaited).Forget(q)
 	}
+	if op.Kind == driver.OpGate && !h.passed {
+		op.Gate.Leave()
+	}
 	if h.timer != nil {
 		h.timer.Stop()
 	}
 	expired = h.expired
 	*h = Head{turn: h.turn + 1}
 	return expired
+}
+
+// limit lets the head wait for a time at most, if it is not 0, counted from the first call.
+func (h *Head) limit(timeout time.Duration, mu *sync.Mutex, q Parked) {
+	if timeout > 0 && h.timer == nil {
+		turn := h.turn
+		h.timer = time.AfterFunc(timeout, func() { h.expire(turn, mu, q) })
+	}
 }
 
 // expire is the end of the time that the head was given whose turn it was.
@@ -99,6 +117,8 @@ func Do(op *driver.Op) error {
 		return op.Flag.Err()
 	case driver.OpPost:
 		op.Fn()
+	case driver.OpWork:
+		return op.Work()
 	case driver.OpFail:
 		return op.Err
 	}

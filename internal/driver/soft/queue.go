@@ -115,7 +115,13 @@ func (q *queue) now(op *driver.Op) bool {
 		return false
 	}
 	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
-	ready := op.Kind != driver.OpAwait || op.Flag.IsSet()
+	ready := true
+	switch op.Kind {
+	case driver.OpAwait:
+		ready = op.Flag.IsSet()
+	case driver.OpGate:
+		ready = op.Gate.Pass(q.Unpark)
+	}
 	if ready {
 		q.finish(op, 0, q.d.exec(op, nil))
 	}
@@ -138,6 +144,8 @@ func small(op *driver.Op) bool {
 		return op.Segs.Bytes <= inlineBatch
 	case driver.OpAwait:
 		return op.Flag.IsSet()
+	case driver.OpWork:
+		return op.N <= inlineBytes
 	case driver.OpCall, driver.OpDesc, driver.OpOffset:
 		return false
 	}
@@ -260,7 +268,7 @@ func (q *queue) run(until uint64, most int) {
 		switch {
 		case drop:
 			q.discard(&op)
-		case op.Kind == driver.OpAwait && expired:
+		case expired:
 			q.finish(&op, began, driver.ErrTimeout)
 		default:
 			q.finish(&op, began, q.d.exec(&op, &q.job))

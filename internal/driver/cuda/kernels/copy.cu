@@ -143,9 +143,28 @@ __device__ __forceinline__ void copy_pieces(const Piece &mine, u32 run) {
         walk<false>(mine, end, total, run);
 }
 
-__device__ __forceinline__ Piece unpack(uint4 e) {
-    u64 to = u64(e.y) << 32 | e.x, from = u64(e.w) << 32 | e.z;
-    return {to & low48, from & low48, u32(to >> 48) | u32(from >> 48) << 16};
+// copy_part copies part number of a longer copy that is cut into parts at multiples of size, which is one of 128.
+__device__ __forceinline__ void copy_part(u64 dst, u64 src, u64 bytes, u64 number, u64 size) {
+    u64 at = (dst & ~127ull) + number * size;
+    u64 from = max(at, dst), to = min(at + size, dst + bytes);
+    copy_pieces({from, src + (from - dst), u32(to - from)}, 1);
+}
+
+// Entry is a piece in the table: 48 bits of an address, 10 of the length and 6 of a tag in each word.
+struct Entry {
+    u64 to, from;
+
+    __device__ __forceinline__ bool has(u32 tag) const { return u32(to >> 58) == tag && u32(from >> 58) == tag; }
+    __device__ __forceinline__ Piece piece() const {
+        return {to & low48, from & low48, (u32(to >> 48) & 1023) | (u32(from >> 48) & 1023) << 10};
+    }
+};
+
+// look reads an entry as it is now; the host may be writing it.
+__device__ __forceinline__ Entry look(const Entry *at) {
+    Entry e;
+    asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];" : "=l"(e.to), "=l"(e.from) : "l"(at) : "memory");
+    return e;
 }
 
 // Found is a copy whose addresses were read when it ran.
@@ -224,22 +243,46 @@ __device__ void slide(u64 dst, u64 src, u64 bytes) {
 }  // namespace
 
 // ropeway_gather copies count pieces. A block takes run pieces for each of its warps at a time, reads them from the table in
-// one go, and the next ones while it copies.
-extern "C" __global__ void __launch_bounds__(256) ropeway_gather(const uint4 *table, u32 count, u32 run) {
-    __shared__ uint4 turn[2][warps * lanes];
+// one go, and the next ones while it copies. It may start before the host has written the table: an entry is there when both words have
+// the tag, and is waited for.
+extern "C" __global__ void __launch_bounds__(256) ropeway_gather(const Entry *table, u32 count, u32 run, u32 tag) {
+    __shared__ Entry turn[2][warps * lanes];
     u32 thread = threadIdx.x, taken = run * warps, stride = gridDim.x * taken;
     bool reader = thread < taken;
     u32 start = blockIdx.x * taken;
-    uint4 next = {};
-    if (reader && start + thread < count) next = table[start + thread];
+    Entry next = {};
+    if (reader && start + thread < count) next = look(table + start + thread);
     for (u32 side = 0; start < count; start += stride, side ^= 1) {
-        if (reader) turn[side][thread] = next;
+        if (reader) {
+            if (start + thread < count)
+                while (!next.has(tag)) next = look(table + start + thread);
+            turn[side][thread] = next;
+        }
         __syncthreads();
         next = {};
-        if (reader && start + stride + thread < count) next = table[start + stride + thread];
+        if (reader && start + stride + thread < count) next = look(table + start + stride + thread);
         Piece mine = {};
-        if (lane_number() < run) mine = unpack(turn[side][thread / lanes * run + lane_number()]);
+        if (lane_number() < run) mine = turn[side][thread / lanes * run + lane_number()].piece();
         copy_pieces(mine, run);
+    }
+}
+
+// Few is a batch that goes along with the launch. Segments are cut into parts of size bytes; begin counts the parts before each.
+constexpr u32 most_few = 160;
+struct Few {
+    u32 count, size;
+    u64 dst[most_few], src[most_few];
+    u32 bytes[most_few], begin[most_few + 1];
+};
+
+// ropeway_few copies a batch of few segments, a part for each warp at a time.
+extern "C" __global__ void __launch_bounds__(256) ropeway_few(const Few few) {
+    u32 parts = few.begin[few.count];
+    for (u32 number = blockIdx.x * warps + threadIdx.x / lanes; number < parts; number += gridDim.x * warps) {
+        u32 at = 0;  // the segment with this part: the last that does not begin behind it
+        for (u32 step = 128; step; step /= 2)
+            if (at + step < few.count && few.begin[at + step] <= number) at += step;
+        copy_part(few.dst[at], few.src[at], few.bytes[at], number - few.begin[at], few.size);
     }
 }
 
@@ -268,11 +311,7 @@ extern "C" __global__ void __launch_bounds__(256) ropeway_move(const Found *foun
         if (blockIdx.x == 0) slide(c.dst, c.src, c.bytes);
         return;
     }
-    u64 base = c.dst & ~127ull, end = c.dst + c.bytes;
-    u64 warp = u64(blockIdx.x) * warps + threadIdx.x / lanes;
-    for (u64 at = base + warp * chunk; at < end; at += u64(gridDim.x) * warps * chunk) {
-        u64 from = max(at, c.dst), to = min(at + chunk, end);
-        Piece mine = {from, c.src + (from - c.dst), u32(to - from)};
-        copy_pieces(mine, 1);
-    }
+    u64 parts = ((c.dst & 127) + c.bytes + chunk - 1) / chunk;
+    for (u64 number = u64(blockIdx.x) * warps + threadIdx.x / lanes; number < parts; number += u64(gridDim.x) * warps)
+        copy_part(c.dst, c.src, c.bytes, number, chunk);
 }

@@ -1,0 +1,50 @@
+package cuda
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/dl"
+)
+
+// ownFaults are the signals that say what a thread itself did wrong, as bits of a mask.
+const ownFaults = 1<<(unix.SIGILL-1) | 1<<(unix.SIGTRAP-1) | 1<<(unix.SIGBUS-1) | 1<<(unix.SIGFPE-1) | 1<<(unix.SIGSEGV-1)
+
+// unsignalled calls a function of libcuda that may start threads. They inherit the mask of the caller, which may be a thread of a C
+// program: signals that the program blocks later, to wait for them, would be delivered there and end it.
+func unsignalled(call func() result) result {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before unix.Sigset_t
+	all := unix.Sigset_t{Val: [len(before.Val)]uint64{^uint64(ownFaults)}}
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &all, &before) == nil {
+		defer unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) //nolint:errcheck // it was so before
+	}
+	return call()
+}
+
+// keysNeeded is how many pthread keys there must be left, more than libcuda is likely to take.
+const keysNeeded = 16
+
+// keysLeft tells whether the process can have that many. libcuda crashes where it gets none.
+func keysLeft() bool {
+	process := dl.Process()
+	create, err := process.Symbol("pthread_key_create")
+	if err != nil {
+		return true // nobody can say
+	}
+	remove, err := process.Symbol("pthread_key_delete")
+	if err != nil {
+		return true
+	}
+	o := take()
+	defer o.done()
+	for range keysNeeded {
+		if int32(dl.Call(create, o.at(0), 0)) != 0 {
+			return false
+		}
+		defer dl.Call(remove, uintptr(o.int32(0)))
+	}
+	return true
+}

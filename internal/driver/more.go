@@ -1,0 +1,113 @@
+package driver
+
+import "os"
+
+// What follows is what a driver may offer beyond Driver. The core asks for it with As, and answers 207000 where it is
+// missing.
+
+// As finds T in d, or in the driver that d stands in front of.
+func As[T any](d Driver) (T, bool) {
+	for {
+		if t, ok := d.(T); ok {
+			return t, true
+		}
+		w, ok := d.(interface{ Unwrap() Driver })
+		if !ok {
+			var none T
+			return none, false
+		}
+		d = w.Unwrap()
+	}
+}
+
+// OnHost is where memory is that belongs to no device.
+const OnHost = -1
+
+// Mapper is a driver whose memory can be had apart from its addresses.
+//
+// Addresses are reserved, memory is created, and a mapping puts memory behind addresses. Mappings of one reservation that touch, are on
+// one device and have one kind are one range: Locate's room goes to the end of the last, so that a copy may go across. Memory on the host is
+// seen by the program under its addresses; memory of a device is not, as always.
+type Mapper interface {
+	// Granularity is what sizes of memory, and places in a reservation, are multiples of. The device is a physical one or OnHost.
+	Granularity(device int, page Page) uint64
+
+	// Reserve takes n bytes of addresses, a multiple of 2 MiB, at a place of the caller's choice if at is not 0; ErrFault if they are not free
+	// there. Release gives them back, ErrNotAllocated if no reservation starts there, ErrBusy if something is still mapped.
+	Reserve(n uint64, at uintptr) (uintptr, error)
+	Release(addr uintptr) error
+
+	// Create makes memory on an open device, or on the host.
+	Create(device int, n uint64, page Page) (Memory, error)
+
+	// Map puts all of m behind addr. ErrFault if that is not inside one reservation, ErrBusy if something is mapped there. Unmap
+	// takes the mapping away that starts at addr (ErrNotAllocated if none does); it does not wait for work that uses it.
+	Map(addr uintptr, m Memory) error
+	Unmap(addr uintptr) error
+}
+
+// Memory is memory without an address. Methods may be called concurrently.
+type Memory interface {
+	Size() uint64
+	Device() int // physical, or OnHost
+	Page() Page
+
+	// Free gives the memory back; its bytes go when it is mapped nowhere any more, in this process or another.
+	Free() error
+}
+
+// Sharer is a driver whose memory other processes can have, without a copy.
+type Sharer interface {
+	// Share makes memory, and ShareAt the allocation that starts at addr, something that Import of another process takes. Work may be running on it.
+	// Asking again gives the same. It stays shared until it is given back; the file is the caller's to close.
+	Share(m Memory) (*Shared, error)
+	ShareAt(addr uintptr) (*Shared, error)
+
+	// Import makes memory of what another process shared; what is not as it says is refused (ErrFault). The file stays the caller's.
+	Import(s *Shared) (Memory, error)
+}
+
+// Shared is what one process tells another about memory.
+type Shared struct {
+	File   *os.File // nil where the driver needs none
+	Note   []byte   // what else the driver wants to know
+	Offset uint64   // where in the imported memory what was shared begins
+	Size   uint64   // of what was shared
+	Device int      // physical, or OnHost
+	Page   Page
+}
+
+// Manager is a driver with memory that has one address for the host and all devices; Locate calls it Managed.
+type Manager interface {
+	AllocManaged(n uint64, device int) (uintptr, error) // n is a multiple of 2 MiB
+	FreeManaged(addr uintptr) error                     // ErrNotAllocated if none starts there
+}
+
+// Words is a driver that reads and writes single aligned words of device memory, atomically.
+type Words interface {
+	Load(addr uintptr) (uint64, error)
+	Store(addr uintptr, value uint64) error
+}
+
+// Viewer is a driver whose device memory the host can compute on.
+type Viewer interface {
+	// View is the n bytes at addr, in one allocation, as the engine sees them. ErrFault if they are not there; who uses them is to expect that they go
+	// while it does (parts.Guarded).
+	View(addr uintptr, n uint64) ([]byte, error)
+}
+
+// Gate holds a queue up: OpGate. Methods are called by who runs the queue, one at a time, possibly with a lock of it held: they must not wait,
+// and must not call the queue.
+type Gate interface {
+	// Pass tells whether the queue may go on. If so, what the wait takes is taken (a notify is cleared); it is not asked again. If
+	// not, wake is called, from anywhere but inside Pass, when it is worth asking again; calling it too often does no harm.
+	Pass(wake func()) bool
+
+	// Leave tells that the queue goes on without having passed: time was up, or the operation was dropped. Nothing is taken, wake is
+	// not called any more once Leave has returned, other than by a call that had begun.
+	Leave()
+}
+
+// Order is handed from operation to operation: what comes before an OpPost or OpWork with an Order comes before what is behind an
+// OpGate with it that passes later. Who judges orders implements it; drivers hand it on.
+type Order any
