@@ -1,0 +1,113 @@
+package share
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	patience  = 3 * time.Second      // with the exporter
+	fullPause = 2 * time.Millisecond // when too many want to connect
+	maxAgain  = 10                   // times an exporter is asked again that hangs up
+)
+
+// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes three seconds at most. ErrUnknown,
+// ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
+func (b *Broker) Import(k Key, kind Kind) (Item, error) { return Import(k, kind) }
+
+// Import is [Broker.Import]; importing needs no broker.
+func Import(k Key, kind Kind) (Item, error) {
+	until := time.Now().Add(patience)
+	for again := maxAgain; ; again-- {
+		it, err := importUntil(k, kind, until)
+		// A connection that ends without an answer: the exporter ended, or had to let one go of too many. Asking again tells.
+		if errors.Is(err, io.EOF) && again > 0 {
+			time.Sleep(fullPause)
+			continue
+		}
+		return it, err
+	}
+}
+
+func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
+	c, err := connect(k, until)
+	if err != nil {
+		return Item{}, err
+	}
+	defer c.Close()
+	c.SetDeadline(until) //nolint:errcheck // a connection that is closed fails below
+	q := ask(k, kind)
+	if _, err := c.Write(q.encode()); err != nil {
+		return Item{}, ended(c, err)
+	}
+	text, files, err := receive(c)
+	it := Item{Kind: kind, Files: files}
+	if err != nil {
+		it.Close()
+		return Item{}, ended(c, err)
+	}
+	a, ok := decodeAnswer(text, k, q.nonce)
+	if !ok || a.files != len(files) || a.status != granted && len(files) > 0 {
+		it.Close()
+		return Item{}, fmt.Errorf("%w: %s answers for it with something else; get a new key", ErrGarbage, name(c))
+	}
+	it.Note = a.note
+	switch a.status {
+	case granted:
+		return it, nil
+	case notNamed:
+		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed, name(c), a.value)
+	case otherUser:
+		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrNotAllowed, name(c), a.value, os.Getpid())
+	}
+	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
+}
+
+// connect reaches the process with the key's tag. One that is stopped accepts until its backlog is full; then connecting fails at once and is tried again.
+func connect(k Key, until time.Time) (*net.UnixConn, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	for {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "unixpacket", socketName(k.tag).Name)
+		switch {
+		case err == nil:
+			return c.(*net.UnixConn), nil
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return nil, fmt.Errorf("%w, or it has closed the key", ErrGone)
+		case errors.Is(err, syscall.EAGAIN) && time.Now().Before(until):
+			time.Sleep(fullPause)
+		case errors.Is(err, syscall.EAGAIN) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
+			return nil, fmt.Errorf("%w within %v: too many processes ask it, or it is stopped", ErrSilent, patience)
+		default:
+			return nil, fmt.Errorf("share: cannot reach the exporting process: %w", err)
+		}
+	}
+}
+
+// ended says why there was no answer.
+func ended(c *net.UnixConn, err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w within %v: %s is stopped or very busy", ErrSilent, patience, name(c))
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("%w before it answered (%w)", ErrGone, io.EOF)
+	case errors.Is(err, ErrGarbage):
+		return fmt.Errorf("%w: %s sends too much; get a new key", ErrGarbage, name(c))
+	}
+	return fmt.Errorf("share: %s: %w", name(c), err)
+}
+
+// name is the process at the other end, for people.
+func name(c *net.UnixConn) string {
+	if p, err := peerOf(c); err == nil && p.pid > 0 {
+		return fmt.Sprintf("process %d", p.pid)
+	}
+	return "the exporting process"
+}

@@ -1,0 +1,123 @@
+package share
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be compared.
+type Key struct {
+	tag    uint32 // 20 bits
+	short  bool   // the secret has 44 bits, in its first bytes
+	secret [24]byte
+}
+
+const (
+	tagBits   = 20
+	shortBits = 64 - tagBits
+
+	textPrefix = "rw-"
+	textLen    = len(textPrefix) + 5 + 1 + 48
+
+	blockMagic = "RWKEY1\x00\x00" // of a key in a block of bytes; tag, secret and a checksum follow
+	blockLen   = len(blockMagic) + 4 + 24 + 4
+)
+
+// newKey draws a key.
+func newKey(tag uint32, short bool) Key {
+	k := Key{tag: tag, short: short}
+	rand.Read(k.secret[:]) //nolint:errcheck // it never fails
+	if short {
+		n := binary.LittleEndian.Uint64(k.secret[:]) >> tagBits
+		k.secret = [24]byte{}
+		binary.LittleEndian.PutUint64(k.secret[:], n)
+	}
+	return k
+}
+
+// Text is the key as text without blanks: 57 letters, digits and dashes.
+func (k Key) Text() string {
+	return fmt.Sprintf("%s%05x-%s", textPrefix, k.tag, hex.EncodeToString(k.secret[:]))
+}
+
+// ParseText reads what Text wrote; false if it did not.
+func ParseText(s string) (Key, bool) {
+	tag, rest, ok := strings.Cut(strings.TrimPrefix(s, textPrefix), "-")
+	if !ok || len(s) != textLen || !strings.HasPrefix(s, textPrefix) || len(tag) != 5 {
+		return Key{}, false
+	}
+	var k Key
+	t, err := hex.DecodeString("000" + tag)
+	if err != nil {
+		return Key{}, false
+	}
+	k.tag = binary.BigEndian.Uint32(t)
+	if _, err := hex.Decode(k.secret[:], []byte(rest)); err != nil || k.Text() != s {
+		return Key{}, false
+	}
+	return k, true
+}
+
+// Number is a short key as a number; it is never 0.
+func (k Key) Number() uint64 {
+	return uint64(k.tag)<<shortBits | binary.LittleEndian.Uint64(k.secret[:])
+}
+
+// FromNumber is the key of a number.
+func FromNumber(n uint64) Key {
+	k := Key{tag: uint32(n >> shortBits), short: true}
+	binary.LittleEndian.PutUint64(k.secret[:], n&(1<<shortBits-1))
+	return k
+}
+
+// Block writes the key to a block of at least 40 bytes; what is behind it becomes 0.
+func (k Key) Block(b []byte) {
+	clear(b)
+	n := copy(b, blockMagic)
+	binary.LittleEndian.PutUint32(b[n:], k.tag)
+	copy(b[n+4:], k.secret[:])
+	binary.LittleEndian.PutUint32(b[blockLen-4:], crc32.ChecksumIEEE(b[:blockLen-4]))
+}
+
+// FromBlock reads what Block wrote; false if it did not.
+func FromBlock(b []byte) (Key, bool) {
+	if len(b) < blockLen || string(b[:len(blockMagic)]) != blockMagic ||
+		binary.LittleEndian.Uint32(b[blockLen-4:]) != crc32.ChecksumIEEE(b[:blockLen-4]) {
+		return Key{}, false
+	}
+	k := Key{tag: binary.LittleEndian.Uint32(b[len(blockMagic):])}
+	copy(k.secret[:], b[len(blockMagic)+4:])
+	return k, k.tag < 1<<tagBits
+}
+
+// String leaves the secret out: keys may get into logs.
+func (k Key) String() string { return fmt.Sprintf("%s%05x-…", textPrefix, k.tag) }
+
+// id is what an importer shows: who knows it knows the key, but the secret cannot be had from it.
+func (k Key) id(kind Kind) [32]byte {
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write([]byte{'i', 'd', byte(kind), bit(k.short)})
+	return [32]byte(m.Sum(nil))
+}
+
+// proof shows that who gives an answer knows the key, and gives it to the question with a nonce.
+func (k Key) proof(nonce [16]byte, answer []byte) [32]byte {
+	m := hmac.New(sha256.New, k.secret[:])
+	m.Write([]byte{'a', 'n', bit(k.short)})
+	m.Write(nonce[:])
+	m.Write(answer)
+	return [32]byte(m.Sum(nil))
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}

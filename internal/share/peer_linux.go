@@ -1,0 +1,159 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is who is at the other end of a connection.
+type peer struct {
+	pid int32 // 0 if it is in another pid namespace
+	uid uint32
+}
+
+// peerOf asks the kernel who connected.
+func peerOf(c *net.UnixConn) (peer, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return peer{}, err
+	}
+	var u *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { u, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return peer{}, err
+	}
+	if failed != nil {
+		return peer{}, failed
+	}
+	return peer{u.Pid, u.Uid}, nil
+}
+
+// send writes one packet with files. A file that is closed meanwhile makes it say nothing: its export was withdrawn.
+func send(c *net.UnixConn, text []byte, files []*os.File) {
+	var fds []int
+	var write func(rest []*os.File)
+	write = func(rest []*os.File) {
+		if len(rest) > 0 {
+			if raw, err := rest[0].SyscallConn(); err == nil {
+				raw.Control(func(fd uintptr) { // it stays open until the packet is written
+					fds = append(fds, int(fd))
+					write(rest[1:])
+				})
+			}
+			return
+		}
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // who has gone does not want it
+	}
+	write(files)
+}
+
+// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large.
+func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
+	text := make([]byte, maxAnswer)
+	rights := make([]byte, unix.CmsgSpace(4*MaxFiles))
+	n, m, flags, _, err := c.ReadMsgUnix(text, rights)
+	var files []*os.File
+	if messages, err := unix.ParseSocketControlMessage(rights[:m]); err == nil {
+		for i := range messages {
+			fds, err := unix.ParseUnixRights(&messages[i])
+			if err != nil {
+				continue
+			}
+			for _, fd := range fds {
+				files = append(files, os.NewFile(uintptr(fd), "shared"))
+			}
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, files, err
+	case n == 0:
+		return nil, files, io.EOF
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		return nil, files, ErrGarbage
+	}
+	return text[:n], files, nil
+}
+
+// process is a process on white lists.
+type process struct {
+	pid   int32
+	fd    int    // a pidfd, which stays with this process; -1 where there are none
+	began string // without a pidfd: when it began, in the kernel's words
+	lists int    // how many white lists it is on
+}
+
+// openProcess gets hold of a running process. ErrNoProcess.
+func openProcess(pid int32) (*process, error) {
+	if pid <= 0 {
+		return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+	}
+	fd, err := unix.PidfdOpen(int(pid), 0)
+	switch {
+	case err == nil:
+		p := &process{pid: pid, fd: fd}
+		if !p.alive() {
+			p.close()
+			return nil, fmt.Errorf("%w: %d has ended", ErrNoProcess, pid)
+		}
+		return p, nil
+	case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EPERM): // an old kernel, or a sandbox
+		began, err := began(pid)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+		}
+		return &process{pid: pid, fd: -1, began: began}, nil
+	case errors.Is(err, syscall.ESRCH):
+		return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
+	case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOENT):
+		return nil, fmt.Errorf("%w: %d is a thread, not a process", ErrNoProcess, pid)
+	}
+	return nil, fmt.Errorf("share: process %d: %w", pid, err)
+}
+
+// alive tells whether the process has not ended.
+func (p *process) alive() bool {
+	if p.fd < 0 {
+		now, err := began(p.pid)
+		return err == nil && now == p.began
+	}
+	for {
+		fds := []unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}} // readable once it has ended
+		n, err := unix.Poll(fds, 0)
+		if err != unix.EINTR {
+			return err == nil && n == 0
+		}
+	}
+}
+
+func (p *process) close() {
+	if p.fd >= 0 {
+		unix.Close(p.fd) //nolint:errcheck // nothing was written
+	}
+}
+
+// began is when a process began: with its number that names it for ever.
+func began(pid int32) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", err
+	}
+	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
+	words := strings.Fields(rest)
+	const state, start = 0, 19 // fields 3 and 22 of the whole line
+	if len(words) <= start || words[state] == "Z" || words[state] == "X" {
+		return "", syscall.ESRCH
+	}
+	return words[start], nil
+}

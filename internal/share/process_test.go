@@ -1,0 +1,314 @@
+package share
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary is also the other process: SHARE_ROLE says what it is to do. It says on its standard output what it did and ends with its
+// standard input.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SHARE_ROLE") {
+	case "export":
+		var b Broker
+		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{}, "from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
+		fmt.Println(k.Text(), err)
+	case "import":
+		in := bufio.NewReader(os.Stdin)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				os.Exit(0)
+			}
+			k, _ := ParseText(strings.TrimSpace(line))
+			it, err := Import(k, Allocation)
+			if err != nil {
+				fmt.Println("refused:", err)
+				continue
+			}
+			fmt.Println("got", content(&testing.T{}, it.Files[0]))
+			it.Close()
+		}
+	case "sleep":
+		fmt.Println("here")
+	case "":
+		goleak.VerifyTestMain(m)
+		return
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// child is another process in a role.
+type child struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func spawn(t testing.TB, role string, uid uint32, env ...string) *child {
+	t.Helper()
+	c := &child{Cmd: exec.Command("/proc/self/exe")}
+	c.Env = append(append(os.Environ(), "SHARE_ROLE="+role), env...)
+	c.Stderr = os.Stderr
+	if uid != 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	var err error
+	if c.in, err = c.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.out = bufio.NewReader(out)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.kill)
+	return c
+}
+
+func (c *child) kill() {
+	c.Process.Kill()
+	c.in.Close()
+	c.Wait()
+}
+
+// line is the next thing the child says.
+func (c *child) line(t testing.TB) string {
+	t.Helper()
+	s, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(s)
+}
+
+// imports has the child import a key and is what came of it.
+func (c *child) imports(t testing.TB, k Key) string {
+	t.Helper()
+	if _, err := io.WriteString(c.in, k.Text()+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	return c.line(t)
+}
+
+// exported is the key that an exporting child made.
+func (c *child) exported(t testing.TB) Key {
+	t.Helper()
+	text, _, _ := strings.Cut(c.line(t), " ")
+	k, ok := ParseText(text)
+	if !ok {
+		t.Fatalf("%q is no key", text)
+	}
+	return k
+}
+
+func wantText(t testing.TB, got string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(got, w) {
+			t.Errorf("%q does not say %q", got, w)
+		}
+	}
+}
+
+func TestOtherProcess(t *testing.T) {
+	b := broker(t)
+	k := mustExport(t, b, "shared", Options{})
+	c, d := spawn(t, "import", 0), spawn(t, "import", 0)
+	wantText(t, c.imports(t, k), "refused: not allowed", fmt.Sprint("process ", os.Getpid(), " has"), fmt.Sprint("process ", c.Process.Pid, ","))
+	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, c.imports(t, k), "got shared")
+	wantText(t, d.imports(t, k), "refused: not allowed")
+	if err := b.Open(k); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, d.imports(t, k), "got shared")
+	b.Withdraw(k)
+	wantText(t, c.imports(t, k), "refused: the exporting process has ended, or it has closed the key")
+}
+
+// Another user's process gets nothing but what was shared with it by name.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	b := broker(t)
+	k := mustExport(t, b, "of root", Options{Open: true})
+	c := spawn(t, "import", 65534)
+	wantText(t, c.imports(t, k), "refused: not allowed", "another user than this one, 65534")
+	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, c.imports(t, k), "got of root")
+
+	e := spawn(t, "export", 65534, "SHARE_OPEN=1") // root may have anything
+	it, err := b.Import(e.exported(t), Allocation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it.Close()
+	f := spawn(t, "import", 65533)
+	wantText(t, f.imports(t, k), "refused: not allowed")
+}
+
+// A process that has ended is not on the list any more, whoever has its number.
+func TestNumberOfAnotherProcess(t *testing.T) {
+	b := broker(t)
+	k := mustExport(t, b, "for one process", Options{})
+	first := spawn(t, "sleep", 0)
+	first.line(t)
+	pid := first.Process.Pid
+	if err := b.Allow(k, []int32{int32(pid)}); err != nil {
+		t.Fatal(err)
+	}
+	named := b.named[int32(pid)]
+	if !named.alive() {
+		t.Fatal("a process that runs counts as ended")
+	}
+	first.kill()
+	if named.alive() {
+		t.Fatal("a process that has ended counts as running")
+	}
+	wantError(t, b.Allow(k, []int32{int32(pid)}), ErrNoProcess)
+	second := again(t, pid)
+	if second == nil {
+		return
+	}
+	wantText(t, second.imports(t, k), "refused: not allowed")
+	if err := b.Allow(k, []int32{int32(pid)}); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, second.imports(t, k), "got for one process")
+}
+
+// again is a process that has the number of one that ended, or nil where that cannot be had.
+func again(t *testing.T, pid int) *child {
+	for range 50 {
+		if os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0) != nil {
+			t.Log("the kernel does not let us choose a process's number; the rest is not tried")
+			return nil
+		}
+		if c := spawn(t, "import", 0); c.Process.Pid == pid {
+			return c
+		} else {
+			c.kill()
+		}
+	}
+	t.Log("the number was always taken; the rest is not tried")
+	return nil
+}
+
+func TestWithoutPidfd(t *testing.T) {
+	c := spawn(t, "sleep", 0)
+	c.line(t)
+	at, err := began(int32(c.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{pid: int32(c.Process.Pid), fd: -1, began: at}
+	if !p.alive() {
+		t.Error("a process that runs counts as ended")
+	}
+	c.kill()
+	if p.alive() {
+		t.Error("a process that has ended counts as running")
+	}
+	p.close()
+}
+
+func TestExporterEnds(t *testing.T) {
+	b := broker(t)
+	c := spawn(t, "export", 0, "SHARE_OPEN=1")
+	k := c.exported(t)
+	it, err := b.Import(k, Allocation)
+	if err != nil || string(it.Note) != "from afar" {
+		t.Fatalf("%q, %v", it.Note, err)
+	}
+	c.kill()
+	if content(t, it.Files[0]) != "from afar" {
+		t.Error("what was imported went with the exporter")
+	}
+	it.Close()
+	_, err = b.Import(k, Allocation)
+	wantError(t, err, ErrGone)
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil || strings.Contains(string(text), socketName(k.tag).Name+"\n") {
+		t.Errorf("the socket of a killed process is still there (%v)", err)
+	}
+}
+
+// Somebody who takes the name of an exporter that has ended cannot pass anything off.
+func TestNameTaken(t *testing.T) {
+	c := spawn(t, "export", 0, "SHARE_OPEN=1")
+	k := c.exported(t)
+	c.kill()
+	f := fakeAt(t, k, func(q question) ([]byte, []*os.File) {
+		a := answer{status: granted, files: 1, note: []byte("of somebody else")}
+		other := newKey(k.tag, false)
+		return a.encode(&other, q.nonce), []*os.File{file(t, "of somebody else")}
+	})
+	_, err := Import(k, Allocation)
+	wantError(t, err, ErrGarbage, "get a new key")
+	f()
+}
+
+func TestStoppedExporter(t *testing.T) {
+	c := spawn(t, "export", 0, "SHARE_OPEN=1")
+	k := c.exported(t)
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for { // until it has stopped
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(b), ") T ") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	_, err := Import(k, Allocation)
+	wantError(t, err, ErrSilent, fmt.Sprint("process ", c.Process.Pid), "stopped")
+	if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	it, err := Import(k, Allocation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it.Close()
+}
+
+func TestExporterEndsMeanwhile(t *testing.T) {
+	for range 20 {
+		c := spawn(t, "export", 0, "SHARE_OPEN=1")
+		k := c.exported(t)
+		done := make(chan error)
+		go func() {
+			it, err := Import(k, Allocation)
+			it.Close()
+			done <- err
+		}()
+		c.kill()
+		if err := <-done; err != nil && !errors.Is(err, ErrGone) {
+			t.Fatal(err)
+		}
+	}
+}

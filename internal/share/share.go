@@ -1,0 +1,271 @@
+// Package share hands files from one process to another that knows a key.
+//
+// An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name ends
+// with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it ends, the kernel
+// takes the socket and the files back. A [Key] is the tag and a secret. A process that imports connects, asks, and gets
+// one answer with a note and up to four files (SCM_RIGHTS).
+//
+// # Who gets what
+//
+//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's nonce that it made the
+//     key: who takes the name of a process that has ended learns nothing and can pass nothing off.
+//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same answer, after a short delay.
+//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process is held by a pidfd, so
+//     that a later one with the same number is refused.
+//   - Without one, processes of the exporter's user get it, and root's.
+//
+// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports. Processes
+// reach each other if they are in one network namespace.
+//
+// # Peers that misbehave
+//
+// An answer is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one more comes, the one that
+// has waited longest without getting anything has to go.
+package share
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+)
+
+// Kind is what is shared. A key is good for one kind.
+type Kind uint8
+
+// Kinds.
+const (
+	Allocation Kind = iota + 1 // device memory with an address: aclrtIpcMem…
+	Physical                   // memory without one: shareable handles
+	Notify
+	Event
+)
+
+// Limits of an item.
+const (
+	MaxNote  = 1024
+	MaxFiles = 4
+)
+
+// Item is what one process hands another.
+type Item struct {
+	Kind  Kind
+	Note  []byte     // what the importer has to know; at most MaxNote bytes
+	Files []*os.File // at most MaxFiles
+}
+
+// Close closes the files.
+func (it *Item) Close() {
+	for _, f := range it.Files {
+		f.Close() //nolint:errcheck // nothing was written
+	}
+	it.Files = nil
+}
+
+// Options of an export.
+type Options struct {
+	Open  bool // no white list: any process of the same user may import, and root
+	Short bool // the key is to fit 64 bits
+}
+
+// Errors. Those of Import say in their text what to do next.
+var (
+	ErrUnknown    = errors.New("unknown key")
+	ErrGone       = errors.New("the exporting process has ended")
+	ErrNotAllowed = errors.New("not allowed")
+	ErrSilent     = errors.New("the exporting process does not answer")
+	ErrGarbage    = errors.New("who answers is not the exporting process")
+	ErrNoProcess  = errors.New("no such process")
+	ErrClosed     = errors.New("closed")
+)
+
+// Broker is the exports of a process. The zero value is ready. Methods may be called concurrently.
+type Broker struct {
+	mu      sync.Mutex
+	exports map[[32]byte]*export // guarded by mu; by what an importer asks for
+	door    *door                // guarded by mu; nil while nothing is exported
+	named   map[int32]*process   // guarded by mu; processes on white lists
+	closed  bool                 // guarded by mu
+	serving sync.WaitGroup       // goroutines of doors
+}
+
+// export is an item that others may have.
+type export struct {
+	key     Key
+	item    Item
+	open    bool       // guarded by Broker.mu
+	allowed []*process // guarded by Broker.mu; the white list
+}
+
+// Export makes an item something that others can import, and owns its files from here on, also when it fails.
+func (b *Broker) Export(it Item, o Options) (Key, error) {
+	k, err := b.export(it, o)
+	if err != nil {
+		it.Close()
+	}
+	return k, err
+}
+
+func (b *Broker) export(it Item, o Options) (Key, error) {
+	if len(it.Note) > MaxNote || len(it.Files) > MaxFiles {
+		return Key{}, fmt.Errorf("share: a note of %d bytes and %d files; %d and %d are possible", len(it.Note), len(it.Files), MaxNote, MaxFiles)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return Key{}, ErrClosed
+	}
+	if b.door == nil {
+		d, err := b.open()
+		if err != nil {
+			return Key{}, err
+		}
+		b.door = d
+	}
+	if b.exports == nil {
+		b.exports = map[[32]byte]*export{}
+	}
+	for {
+		k := newKey(b.door.tag, o.Short)
+		id := k.id(it.Kind)
+		if b.exports[id] != nil { // 44 bits may be drawn twice
+			continue
+		}
+		it.Note = slices.Clone(it.Note)
+		b.exports[id] = &export{key: k, item: it, open: o.Open}
+		return k, nil
+	}
+}
+
+// find is the export of a key and its name in the map, or nil. b.mu is held.
+func (b *Broker) find(k Key) (*export, [32]byte) {
+	for kind := Allocation; kind <= Event; kind++ {
+		id := k.id(kind)
+		if x := b.exports[id]; x != nil {
+			return x, id
+		}
+	}
+	return nil, [32]byte{}
+}
+
+// Owns tells whether this process exports the key.
+func (b *Broker) Owns(k Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, _ := b.find(k)
+	return x != nil
+}
+
+// Allow names processes that may import the key: all of them or, with an error, none. ErrUnknown, ErrNoProcess.
+func (b *Broker) Allow(k Key, pids []int32) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, _ := b.find(k)
+	if x == nil {
+		return fmt.Errorf("%w: this process does not export it, or no longer", ErrUnknown)
+	}
+	var named []*process
+	for _, pid := range pids {
+		p, err := b.hold(pid)
+		if err != nil {
+			b.letGo(named)
+			return err
+		}
+		named = append(named, p)
+	}
+	for _, p := range named {
+		if slices.Contains(x.allowed, p) {
+			b.letGo([]*process{p}) // it is on the list already
+		} else {
+			x.allowed = append(x.allowed, p)
+		}
+	}
+	return nil
+}
+
+// Open switches the white list of a key off.
+func (b *Broker) Open(k Key) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, _ := b.find(k)
+	if x == nil {
+		return fmt.Errorf("%w: this process does not export it, or no longer", ErrUnknown)
+	}
+	x.open = true
+	return nil
+}
+
+// Withdraw ends an export and closes its files; who has imported keeps what it has. False if this process does not export the key.
+func (b *Broker) Withdraw(k Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	x, id := b.find(k)
+	if x == nil {
+		return false
+	}
+	b.end(x, id)
+	if len(b.exports) == 0 {
+		b.door.close()
+		b.door = nil
+	}
+	return true
+}
+
+// end takes an export out. b.mu is held.
+func (b *Broker) end(x *export, id [32]byte) {
+	delete(b.exports, id)
+	b.letGo(x.allowed)
+	x.item.Close()
+}
+
+// Close withdraws everything and returns when nobody is served any more. Exports that follow are refused.
+func (b *Broker) Close() {
+	b.mu.Lock()
+	b.closed = true
+	for id, x := range b.exports {
+		b.end(x, id)
+	}
+	if b.door != nil {
+		b.door.close()
+		b.door = nil
+	}
+	b.mu.Unlock()
+	b.serving.Wait()
+}
+
+// Count is how many exports there are.
+func (b *Broker) Count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.exports)
+}
+
+// hold is the process with a number, for one more white list. b.mu is held.
+func (b *Broker) hold(pid int32) (*process, error) {
+	p := b.named[pid]
+	if p == nil || !p.alive() {
+		var err error
+		if p, err = openProcess(pid); err != nil {
+			return nil, err
+		}
+		if b.named == nil {
+			b.named = map[int32]*process{}
+		}
+		b.named[pid] = p // lists that have its predecessor keep that
+	}
+	p.lists++
+	return p, nil
+}
+
+// letGo takes processes off a white list. b.mu is held.
+func (b *Broker) letGo(list []*process) {
+	for _, p := range list {
+		if p.lists--; p.lists == 0 {
+			p.close()
+			if b.named[p.pid] == p {
+				delete(b.named, p.pid)
+			}
+		}
+	}
+}
