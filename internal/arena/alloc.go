@@ -16,38 +16,48 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	if size <= smallMax && !a.ownPages && o.Huge != Require {
 		return a.allocSmall(size, o.Tag)
 	}
-	n := int32((size + chunkSize - 1) >> chunkShift)
+	huge := o.Huge == Require || o.Huge == Prefer && size > 1<<20
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, n, kind, err := a.obtain(size, o.Huge, a.fresh)
+	if err != nil {
+		return 0, err
+	}
+	return a.publish(c, n, size, kind, huge, o.Tag), nil
+}
+
+// obtain takes a run of n chunks for size bytes out of the bins, with pages or the leave to have them later, as kind says; open is
+// whether the program is to reach them. mu is held, and let go meanwhile.
+func (a *Arena) obtain(size uint64, huge HugePolicy, open bool) (c, n int32, kind uint64, err error) {
+	n = int32((size + chunkSize - 1) >> chunkShift)
 	aligned := size >= extentSize
-	if o.Huge == Require {
+	if huge == Require {
 		n = (n + chunksInExt - 1) &^ (chunksInExt - 1)
 		aligned = true
 	}
 	pages := (size + pageSize - 1) >> pageShift
-	huge := o.Huge == Require || o.Huge == Prefer && size > 1<<20
-	kind := uint64(kindRun)
+	kind = kindRun
 	if size > a.populateMax {
 		kind = kindLazy
 	}
-
-	a.mu.Lock()
-	c, err := a.take(n, aligned, size)
-	if err != nil {
-		a.mu.Unlock()
-		return 0, err
+	if c, err = a.take(n, aligned, size); err != nil {
+		return 0, 0, 0, err
 	}
-	if need := a.missing(c, pages); need > 0 || a.fresh {
+	if need := a.missing(c, pages); need > 0 || open {
 		a.mu.Unlock()
-		if err = a.open(c, n); err == nil {
+		if open {
+			err = a.open(c, n)
+		}
+		if err == nil {
 			err = a.back(c, n, pages, need, kind == kindLazy)
 		}
-		if err != nil {
+		if err != nil && open {
 			a.shut(c, n)
 		}
 		a.mu.Lock()
 		if err != nil {
 			a.put(c, n, a.residentPages(c, n))
-			a.mu.Unlock()
-			return 0, a.noMemory(size, err.Error())
+			return 0, 0, 0, a.noMemory(size, err.Error())
 		}
 	} else {
 		kind = kindRun // all cached
@@ -57,9 +67,7 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	}
 	r, i := a.at(c)
 	r.len[i] = -n
-	addr := a.publish(c, n, size, kind, huge, o.Tag)
-	a.mu.Unlock()
-	return addr, nil
+	return c, n, kind, nil
 }
 
 func (a *Arena) allocSmall(size uint64, tag uint32) (uintptr, error) {
@@ -106,32 +114,33 @@ func (a *Arena) Free(addr uintptr) error {
 	if a.closed {
 		return fmt.Errorf("arena %s: %w", a.name, ErrClosed)
 	}
-	_, e := a.lookup(off)
+	e := a.settled(off)
+	c := int32(off >> chunkShift)
 	switch {
 	case e == kindFree:
 		return a.notAllocated(addr)
 	case e == kindSlab:
 		ok, empty := a.freeSmall(off)
-		if !ok {
+		switch {
+		case !ok:
 			return a.notAllocated(addr)
-		}
-		if empty {
-			a.retire(int32(off>>chunkShift), 1)
+		case empty && a.apart[c] != nil:
+			a.rejoin(c, 1)
+		case empty:
+			a.retire(c, 1)
 		}
 		return nil
 	}
 	if e>>firstShift<<chunkShift != off {
 		return a.notAllocated(addr)
 	}
-	c := int32(off >> chunkShift)
-	r, i := a.at(c)
-	n := -r.len[i]
-	r.len[i] = 0
+	n := a.unrun(c)
 	a.setEntries(c, n, kindFree)
 	size := e>>lastShift&offsetMask - off + 1
-	a.count--
-	a.live -= size
+	a.shrank(size)
 	switch {
+	case a.apart[c] != nil:
+		a.rejoin(c, n)
 	case a.fresh:
 		a.setAside(c, n, (size+pageSize-1)>>pageShift, e&kindMask == kindLazy)
 	case e&kindMask == kindLazy:
@@ -140,6 +149,29 @@ func (a *Arena) Free(addr uintptr) error {
 		a.retire(c, n)
 	}
 	return nil
+}
+
+// settled is the entry for off once its bytes are not on the move to a file of their own. mu is held, and let go meanwhile.
+func (a *Arena) settled(off uint64) uint64 {
+	for {
+		_, e := a.lookup(off)
+		first := int32(off >> chunkShift)
+		if e&isRun != 0 {
+			first = int32(e >> firstShift)
+		}
+		if e == kindFree || a.moving == nil || a.moving.c != first {
+			return e
+		}
+		a.idle.Wait()
+	}
+}
+
+// unrun takes the mark of a run in use off the chunks from c and returns how many they are. mu is held.
+func (a *Arena) unrun(c int32) (n int32) {
+	r, i := a.at(c)
+	n = -r.len[i]
+	r.len[i] = 0
+	return n
 }
 
 // take takes a run of n chunks out of the bins, waiting for runs that are on

@@ -18,8 +18,15 @@
 // Arena.mu guards the free runs, the slabs and the counters; no system call is
 // made under it. A run taken out of the free bins belongs to the call that took
 // it until that call publishes it, or puts it back, under mu. The locks of
-// Arena.preparing come before mu. Budget.mu is never taken with Arena.mu held,
-// and neither is held while the other side is called.
+// Arena.preparing and Arena.movers come before mu. Budget.mu is never taken with
+// Arena.mu held, and neither is held while the other side is called.
+//
+// # Files of their own
+//
+// What other processes are to see is moved out of the arena's memfd: an allocation
+// ([Arena.Separate]), a chunk of small ones, or a [Block], memory that has no place
+// in the window. Such a [File] is mapped where the bytes were. When it is freed the
+// place is mapped back before anybody else gets it.
 //
 // # Caveats
 //
@@ -152,19 +159,23 @@ type Arena struct {
 
 	preparing [16]sync.Mutex // held, by extent number, while an extent of a lazy allocation gets its pages
 
+	movers sync.Mutex // held while bytes move to a file of their own
+
 	mu       sync.Mutex
-	idle     sync.Cond // on mu; signalled when limbo falls to 0
-	closed   bool      // guarded by mu
-	limbo    int       // guarded by mu; runs out of the bins that will come back
-	nextID   uint64    // guarded by mu
-	runs     runBins   // guarded by mu
-	aside    []run     // guarded by mu; freed runs that are not in the bins, oldest first; see aside.go
-	slabs    slabBins  // guarded by mu
-	live     uint64    // guarded by mu; as Stats
-	count    uint64    // guarded by mu; as Stats
-	peak     uint64    // guarded by mu; as Stats
-	cached   uint64    // guarded by mu; as Stats
-	hugeExts uint64    // guarded by mu; extents known to be huge
+	idle     sync.Cond       // on mu; signalled when limbo falls to 0, and when moving ends
+	closed   bool            // guarded by mu
+	limbo    int             // guarded by mu; runs out of the bins that will come back
+	nextID   uint64          // guarded by mu
+	runs     runBins         // guarded by mu
+	aside    []run           // guarded by mu; freed runs that are not in the bins, oldest first; see aside.go
+	moving   *run            // guarded by mu; what is on the move to a file of its own; see apart.go
+	apart    map[int32]*File // guarded by mu; the files of runs that have one, by their first chunk
+	slabs    slabBins        // guarded by mu
+	live     uint64          // guarded by mu; as Stats
+	count    uint64          // guarded by mu; as Stats
+	peak     uint64          // guarded by mu; as Stats
+	cached   uint64          // guarded by mu; as Stats
+	hugeExts uint64          // guarded by mu; extents known to be huge
 }
 
 // New makes an arena. A mapping that does not fit (ulimit -v, a sanitizer) is an
@@ -234,6 +245,9 @@ func (a *Arena) Close() error {
 	}
 	for i := range a.ext {
 		a.ext[i].Store(kindFree)
+	}
+	for _, f := range a.apart {
+		f.Close() //nolint:errcheck // the mappings go below
 	}
 	if a.acct != nil {
 		a.acct.Close()

@@ -103,6 +103,14 @@ func (c *Account) Release(n uint64) {
 	c.b.mu.Unlock()
 }
 
+// move makes n bytes that were granted to c another account's of the same budget.
+func (c *Account) move(n uint64, to *Account) {
+	c.b.mu.Lock()
+	c.charged = sub(c.charged, n)
+	to.charged += n
+	c.b.mu.Unlock()
+}
+
 func (c *Account) grant(n uint64) bool {
 	b := c.b
 	b.mu.Lock()

@@ -253,3 +253,9 @@ func (a *Arena) grew(size uint64) {
 	a.live += size
 	a.peak = max(a.peak, a.live)
 }
+
+// shrank counts an allocation that has gone. mu is held.
+func (a *Arena) shrank(size uint64) {
+	a.count--
+	a.live -= size
+}

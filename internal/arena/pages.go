@@ -152,7 +152,7 @@ func (a *Arena) populate(c int32, pages uint64) error {
 
 func (a *Arena) populateSpan(off, size uint64) error {
 	err := populateWrite(a.engineAt(off), size)
-	if errors.Is(err, errNoPopulate) {
+	if errors.Is(err, errNoPopulate) && !a.isApart(off) {
 		err = allocate(a.fd, off, size) // fails where a touch would be a signal
 	}
 	return err
@@ -164,6 +164,12 @@ func (a *Arena) punch(c, n int32, charged uint64) {
 	if err := punchHole(a.fd, uint64(c)<<chunkShift, uint64(n)<<chunkShift); err != nil {
 		return // still resident, still charged
 	}
+	a.emptied(c, n)
+	a.release(charged)
+}
+
+// emptied forgets what is known about the pages of a run, which are gone. mu is not held.
+func (a *Arena) emptied(c, n int32) {
 	a.mu.Lock()
 	for end := c + n; c < end; {
 		r, i := a.at(c)
@@ -178,7 +184,6 @@ func (a *Arena) punch(c, n int32, charged uint64) {
 		c += k
 	}
 	a.mu.Unlock()
-	a.release(charged)
 }
 
 func (a *Arena) release(pages uint64) {

@@ -205,12 +205,11 @@ func (a *Arena) freeSmall(off uint64) (ok, empty bool) {
 	m := span(g, int((size+1<<granShift-1)>>granShift))
 	s.free.lo |= m.lo
 	s.free.hi |= m.hi
-	a.count--
-	a.live -= size
+	a.shrank(size)
 	empty = s.free.lo&s.free.hi == ^uint64(0)
 	if empty {
 		r.chunk[i].Store(kindFree)
 	}
-	a.rebin(c, s, empty)
+	a.rebin(c, s, empty || a.apart[c] != nil) // who imports the chunk is not to see what comes later
 	return true, empty
 }

@@ -23,3 +23,17 @@ func collapse(uintptr, uint64) error          { return ErrUnsupported }
 func allocate(int, uint64, uint64) error      { return ErrUnsupported }
 func punchHole(int, uint64, uint64) error     { return ErrUnsupported }
 func mincore(uintptr, []byte) error           { return ErrUnsupported }
+
+const protReadWrite = 3
+
+func sealedMemfd(string, uint64) (int, error)            { return -1, ErrUnsupported }
+func looksShared(int) (size, resident uint64, err error) { return 0, 0, ErrUnsupported }
+func residentBytes(int) uint64                           { return 0 }
+func duplicate(int) (int, error)                         { return -1, ErrUnsupported }
+func closeFile(int) error                                { return ErrUnsupported }
+func dataIn(int, uint64, uint64) []part                  { return nil }
+func writeFile(int, []byte, uint64) error                { return ErrUnsupported }
+func makeHuge(uintptr, uint64) bool                      { return false }
+func Back(uintptr, uint64, bool) error                   { return ErrUnsupported }
+func MapFile(uintptr, uint64, int, int, uint64) error    { return ErrUnsupported }
+func Vacate(uintptr, uint64) error                       { return ErrUnsupported }

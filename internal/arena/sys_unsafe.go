@@ -95,13 +95,7 @@ func (a *Arena) Bytes(addr uintptr, n uint64) []byte {
 func (a *Arena) engineAt(off uint64) uintptr { return uintptr(a.engine) + uintptr(off) }
 
 // resident returns how many bytes of memory the kernel holds for the memfd.
-func (a *Arena) resident() uint64 {
-	var st unix.Stat_t
-	if unix.Fstat(a.fd, &st) != nil {
-		return 0
-	}
-	return uint64(st.Blocks) * 512
-}
+func (a *Arena) resident() uint64 { return residentBytes(a.fd) }
 
 // Reserve reserves n bytes of address space at a 2 MiB boundary, inaccessible and
 // without memory. A refusal (ulimit -v, a sanitizer) wraps the errno; the caller
@@ -225,7 +219,11 @@ func Memfd(name string, size uint64) (int, error) {
 	if err := fileMayHave(size); err != nil {
 		return -1, err
 	}
-	fd, err := memfd(name)
+	return memfdOf(name, size, unix.MFD_CLOEXEC)
+}
+
+func memfdOf(name string, size uint64, flags int) (int, error) {
+	fd, err := memfd(name, flags)
 	if err != nil {
 		return -1, fmt.Errorf("memfd_create: %w", err)
 	}
@@ -238,13 +236,13 @@ func Memfd(name string, size uint64) (int, error) {
 
 // memfd makes an anonymous file. In a process without standard streams it must not become one of them: what is written to
 // standard error would go into the memory of a device.
-func memfd(name string) (int, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+func memfd(name string, flags int) (int, error) {
+	fd, err := unix.MemfdCreate(name, flags)
 	if err != nil || fd > 2 {
 		return fd, err
 	}
 	defer unix.Close(fd)
-	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	return duplicate(fd)
 }
 
 // fileMayHave refuses what the limit on file sizes does not allow: to try would end the process.

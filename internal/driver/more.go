@@ -97,7 +97,7 @@ type Viewer interface {
 }
 
 // Gate holds a queue up: OpGate. Methods are called by who runs the queue, one at a time, possibly with a lock of it held: they must not wait,
-// and must not call the queue.
+// and must not call the queue. One that has Err() error too is asked for it once it has passed: that is how the operation ends.
 type Gate interface {
 	// Pass tells whether the queue may go on. If so, what the wait takes is taken (a notify is cleared); it is not asked again. If
 	// not, wake is called, from anywhere but inside Pass, when it is worth asking again; calling it too often does no harm.

@@ -100,11 +100,29 @@ func (r *Set[T]) load() [][]*Span[T] {
 }
 
 // Insert adds s, which overlaps nothing. The caller is the only writer.
-func (r *Set[T]) Insert(s *Span[T]) {
-	old := r.load()
+func (r *Set[T]) Insert(s *Span[T]) { r.store(with(r.load(), s)) }
+
+// Remove takes s, which is in the set, out. The caller is the only writer.
+func (r *Set[T]) Remove(s *Span[T]) { r.store(without(r.load(), s)) }
+
+// Replace takes spans out and puts others in: who looks sees all of it or nothing. The caller is the only writer.
+func (r *Set[T]) Replace(out, in []*Span[T]) {
+	blocks := r.load()
+	for _, s := range out {
+		blocks = without(blocks, s)
+	}
+	for _, s := range in {
+		blocks = with(blocks, s)
+	}
+	r.store(blocks)
+}
+
+func (r *Set[T]) store(blocks [][]*Span[T]) { r.blocks.Store(&blocks) }
+
+// with is the list with s in it.
+func with[T any](old [][]*Span[T], s *Span[T]) [][]*Span[T] {
 	if len(old) == 0 {
-		r.blocks.Store(&[][]*Span[T]{{s}})
-		return
+		return [][]*Span[T]{{s}}
 	}
 	b := max(0, sort.Search(len(old), func(i int) bool { return old[i][0].Start > s.Start })-1)
 	i := sort.Search(len(old[b]), func(i int) bool { return old[b][i].Start > s.Start })
@@ -118,13 +136,11 @@ func (r *Set[T]) Insert(s *Span[T]) {
 	} else {
 		blocks = append(blocks, block)
 	}
-	blocks = append(blocks, old[b+1:]...)
-	r.blocks.Store(&blocks)
+	return append(blocks, old[b+1:]...)
 }
 
-// Remove takes s, which is in the set, out. The caller is the only writer.
-func (r *Set[T]) Remove(s *Span[T]) {
-	old := r.load()
+// without is the list without s, which is in it.
+func without[T any](old [][]*Span[T], s *Span[T]) [][]*Span[T] {
 	b := sort.Search(len(old), func(i int) bool { return old[i][0].Start > s.Start }) - 1
 	i := sort.Search(len(old[b]), func(i int) bool { return old[b][i].Start >= s.Start })
 	blocks := make([][]*Span[T], 0, len(old))
@@ -133,6 +149,5 @@ func (r *Set[T]) Remove(s *Span[T]) {
 		block := make([]*Span[T], 0, len(old[b])-1)
 		blocks = append(blocks, append(append(block, old[b][:i]...), old[b][i+1:]...))
 	}
-	blocks = append(blocks, old[b+1:]...)
-	r.blocks.Store(&blocks)
+	return append(blocks, old[b+1:]...)
 }

@@ -119,6 +119,10 @@ func Do(op *driver.Op) error {
 		op.Fn()
 	case driver.OpWork:
 		return op.Work()
+	case driver.OpGate:
+		if g, ok := op.Gate.(interface{ Err() error }); ok {
+			return g.Err()
+		}
 	case driver.OpFail:
 		return op.Err
 	}

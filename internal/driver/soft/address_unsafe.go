@@ -14,6 +14,15 @@ func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
 
+// loadWord and storeWord read and write the aligned word at an engine address at once.
+func loadWord(addr uintptr) uint64 {
+	return atomic.LoadUint64((*uint64)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))))
+}
+
+func storeWord(addr uintptr, value uint64) {
+	atomic.StoreUint64((*uint64)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), value)
+}
+
 // heapAddress is an address in Go's heap, which is mostly one mapping.
 func heapAddress() uintptr {
 	object := new([16]byte)

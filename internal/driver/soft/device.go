@@ -22,20 +22,23 @@ type device struct {
 var _ driver.Device = (*device)(nil)
 
 func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
-	huge := arena.Prefer
-	switch page {
-	case driver.PageNormal:
-		huge = arena.Normal
-	case driver.PageHugeOnly, driver.Page1G:
-		huge = arena.Require
-	}
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if v.closed {
 		return 0, fmt.Errorf("%w: device %d", driver.ErrClosed, v.number)
 	}
-	addr, err := v.arena.Alloc(n, arena.AllocOptions{Huge: huge})
+	addr, err := v.arena.Alloc(n, arena.AllocOptions{Huge: policy(page)})
 	return addr, outOfMemory(err)
+}
+
+func policy(page driver.Page) arena.HugePolicy {
+	switch page {
+	case driver.PageNormal:
+		return arena.Normal
+	case driver.PageHugeOnly, driver.Page1G:
+		return arena.Require
+	}
+	return arena.Prefer
 }
 
 func (v *device) Free(addr uintptr) error {
@@ -55,7 +58,9 @@ func (v *device) Memory() (free, total uint64) {
 func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	return &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
+	q := &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
+	v.d.still.add(q)
+	return q
 }
 
 func (v *device) Healthy() error { return nil }
@@ -68,6 +73,7 @@ func (v *device) Close() error {
 		return nil
 	}
 	v.closed = true
+	err := v.d.virtual.lose(int32(v.number))
 	var left []uintptr
 	v.arena.Each(func(r arena.Range) bool {
 		left = append(left, r.Start)
@@ -79,9 +85,9 @@ func (v *device) Close() error {
 	v.d.epoch.Add(1)
 	v.arena.Trim()
 	v.d.mu.Lock()
-	v.d.opened[v.number] = false
+	v.d.opened[v.number] = nil
 	v.d.mu.Unlock()
-	return nil
+	return err
 }
 
 func outOfMemory(err error) error {

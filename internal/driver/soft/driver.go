@@ -3,8 +3,11 @@
 // Device memory is a memfd mapped twice (see internal/arena): programs see addresses that fault when the host
 // touches them, the engine works through a second mapping. Pinned host memory is made the same way, but open.
 //
+// Memory can also be had apart from its addresses (virtual), shared with other processes (share) and managed.
+//
 // Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits
-// for a queue. See queue, job and pool; lock order: Driver.mu, then queue.mu → flag.mu → pool.mu.
+// for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then still.gate → virtual.mu, then queue.mu →
+// flag.mu → pool.mu.
 package soft
 
 import (
@@ -44,6 +47,7 @@ const (
 type Driver struct {
 	pool     *pool
 	budget   *arena.Budget
+	files    *arena.Files // what is in no arena
 	warn     func(string)
 	prot     int // of device windows
 	ownPages bool
@@ -58,10 +62,12 @@ type Driver struct {
 	windows []atomic.Pointer[arena.Arena] // by physical device; set once, when it is first opened
 	host    atomic.Pointer[arena.Arena]   // pinned host memory; set once
 	hosts   hostRanges
+	virtual virtual
 	epoch   atomic.Uint64 // see driver.Driver
+	still   still
 
 	mu     sync.Mutex // held while arenas are made and closed
-	opened []bool     // guarded by mu
+	opened []*device  // guarded by mu; nil where none is open
 	warned bool       // guarded by mu
 	pinned uintptr    // guarded by mu; start of the addresses reserved for pinned memory, to guard; else 0
 }
@@ -91,8 +97,9 @@ func New(o Options) (*Driver, error) {
 		guard:    o.Guard,
 		seed:     maphash.MakeSeed(),
 		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
-		opened:   make([]bool, o.Devices),
+		opened:   make([]*device, o.Devices),
 	}
+	d.files = arena.NewFiles(d.budget)
 	if o.Open {
 		d.prot = readWrite
 	}
@@ -183,7 +190,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.opened[i] {
+	if d.opened[i] != nil {
 		return nil, fmt.Errorf("BUG: device %d opened twice", i)
 	}
 	a := d.windows[i].Load()
@@ -194,8 +201,8 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 		}
 		d.windows[i].Store(a)
 	}
-	d.opened[i] = true
-	return &device{d: d, number: i, arena: a}, nil
+	d.opened[i] = &device{d: d, number: i, arena: a}
+	return d.opened[i], nil
 }
 
 // Epoch implements driver.Driver.
@@ -236,6 +243,12 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 		}
 		return driver.Location{Place: driver.Nowhere}
 	}
+	if s := d.virtual.tracts.Find(addr); s != nil {
+		return driver.Location{Place: s.Of.place, Device: s.Of.device, Room: roomIn(s, addr)}
+	}
+	if d.virtual.reserved.Find(addr) != nil {
+		return driver.Location{Place: driver.Nowhere}
+	}
 	if r, ok := d.hosts.find(addr); ok {
 		if uint64(addr-r.start) < r.size {
 			return driver.Location{Place: driver.Host, Room: r.room(addr)}
@@ -252,7 +265,9 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 		if r, ok := a.Find(addr); ok {
 			al.Start, al.Size, al.PageSize, al.ID = r.Start, r.Size, r.PageSize, r.ID
 		}
-	} else if r, ok := d.hosts.find(addr); ok {
+	} else if s := d.virtual.tracts.Find(addr); s != nil {
+		al.Start, al.Size, al.PageSize, al.ID = s.Start, s.Size, s.Of.page, s.Of.id
+	} else if r, ok := d.hosts.find(addr); ok && al.Place != driver.Nowhere {
 		al.Start, al.Size, al.ID = r.start, r.size, r.id
 		if al.Place == driver.OnDevice {
 			al.Start = r.alias
@@ -264,9 +279,9 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.pool.close()
+	errs := []error{d.virtual.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var errs []error
 	for i := range d.windows {
 		if a := d.windows[i].Swap(nil); a != nil {
 			errs = append(errs, a.Close())
@@ -291,5 +306,6 @@ func (d *Driver) Close() error {
 	}
 	d.hosts.byAlias.Clear()
 	d.hosts.byHost.Clear()
+	d.files.Close()
 	return errors.Join(errs...)
 }

@@ -19,6 +19,9 @@ func (d *Driver) back(addr uintptr, n uint64) error {
 	if a := d.arenaOf(addr); a != nil {
 		return outOfMemory(a.Prepare(addr, n))
 	}
+	if s := d.virtual.tracts.Find(addr); s != nil {
+		return s.Of.prepare(addr, min(n, roomIn(s, addr)))
+	}
 	return nil
 }
 
@@ -47,6 +50,23 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 	}
 	if d.isWindow(addr) {
 		return 0, fmt.Errorf("%w: %#x belongs to a device that is not open", driver.ErrFault, addr)
+	}
+	if s := d.virtual.tracts.Find(addr); s != nil {
+		if roomIn(s, addr) < n {
+			return 0, fmt.Errorf("%w: %d bytes at %#x go past what is mapped there", driver.ErrFault, n, addr)
+		}
+		if n >= backBytes && n <= chunkBytes {
+			if err := s.Of.prepare(addr, n); err != nil {
+				return 0, err
+			}
+		}
+		return addr + s.Of.delta, nil
+	}
+	if s := d.virtual.reserved.Find(addr); s != nil {
+		if n == 0 {
+			return addr + s.Of.delta, nil
+		}
+		return 0, fmt.Errorf("%w: nothing is mapped at %#x, which is reserved", driver.ErrFault, addr)
 	}
 	if r, ok := d.hosts.find(addr); ok {
 		if r.room(addr) >= n {
@@ -212,7 +232,13 @@ func (l *lens) resolve(addr uintptr, n uint64) (uintptr, error) {
 		return 0, err
 	}
 	a := l.d.arenaOf(addr)
-	if a == nil || n == 0 || !a.Ready(addr) { // where 0 bytes lie there may be no allocation, or the end of two arenas
+	if a == nil {
+		if s := l.d.virtual.tracts.Find(addr); s != nil && s.Of.allReady(s) {
+			l.frame = memcopy.Frame{Lo: s.Start, Size: uintptr(s.Size), Delta: s.Of.delta}
+		}
+		return at, nil
+	}
+	if n == 0 || !a.Ready(addr) { // where 0 bytes lie there may be no allocation, or the end of two arenas
 		return at, nil
 	}
 	f, lo, hi := &l.frame, addr, addr+uintptr(a.Room(addr))
@@ -299,6 +325,7 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 // Run carries op out now. Pageable memory is touched first, every page of it, so that a bad range is found before
 // anything is written.
 func (d *Driver) Run(op driver.Op) error {
+	defer d.still.enter().Add(-1)
 	if err := d.probe(&op); err != nil {
 		return err
 	}
@@ -319,6 +346,11 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 	return parts.EachCopy(op, d.probePair)
 }
 
+// vouches tells whether memory that resolve has found at addr is there without a look.
+func (d *Driver) vouches(addr uintptr) bool {
+	return d.arenaOf(addr) != nil || d.virtual.tracts.Find(addr) != nil
+}
+
 // probePair touches what will be written at dst and read at src, where the driver cannot vouch for it.
 func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 	if err := d.probeTo(dst, n); err != nil {
@@ -329,7 +361,7 @@ func (d *Driver) probePair(dst, src uintptr, n uint64) error {
 		return err
 	}
 	switch {
-	case d.arenaOf(src) != nil:
+	case d.vouches(src):
 	case d.guard:
 		return d.each(src, n, func(at uintptr, n uint64) error { memcopy.ProbeRead(at, uintptr(n)); return nil })
 	default:
@@ -345,7 +377,7 @@ func (d *Driver) probeTo(dst uintptr, n uint64) error {
 		return err
 	}
 	switch {
-	case d.arenaOf(dst) != nil:
+	case d.vouches(dst):
 	case d.guard:
 		return d.each(dst, n, func(at uintptr, n uint64) error { memcopy.ProbeWrite(at, uintptr(n)); return nil })
 	default:

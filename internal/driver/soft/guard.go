@@ -20,6 +20,8 @@ import (
 //   - Freed pinned memory is closed to the program.
 //   - Pinned memory lies at an address of its own (see pinnedAt), known from the start.
 //   - Registered memory gets a second view, so that it can be closed too (see second).
+//
+// Memory that is mapped into reservations, imported or managed cannot be closed: Closable finds nothing there.
 
 var _ driver.Guard = (*Driver)(nil)
 
@@ -110,6 +112,9 @@ func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
 func (d *Driver) EngineView(addr uintptr) (uintptr, bool) {
 	if a := d.arenaOf(addr); a != nil {
 		return addr + a.Delta(), true
+	}
+	if s := d.virtual.tracts.Find(addr); s != nil {
+		return addr + s.Of.delta, s.Of.delta != 0
 	}
 	if r, ok := d.hosts.find(addr); ok {
 		host, at := r.host(addr), r.engine(addr)

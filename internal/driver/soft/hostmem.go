@@ -84,7 +84,7 @@ func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uint
 		}
 		r.alias = alias
 	}
-	if d.guard && d.arenaOf(addr) == nil {
+	if d.guard && !d.vouches(addr) {
 		r.second = double(addr, addr+uintptr(n))
 	}
 	if mapped {

@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// virtual is how many bytes of address space the process has.
-func virtual(t *testing.T) int {
+// virtualBytes is how many bytes of address space the process has.
+func virtualBytes(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -47,11 +47,11 @@ func TestRegisterGivesBack(t *testing.T) {
 		}
 	}
 	round()
-	before := virtual(t)
+	before := virtualBytes(t)
 	for range 2000 { // 2 MiB each
 		round()
 	}
-	if grown := virtual(t) - before; grown > forThreads {
+	if grown := virtualBytes(t) - before; grown > forThreads {
 		t.Errorf("2,000 mapped registrations cost %d MiB of address space", grown>>20)
 	}
 	if _, err := d.Register(addressOf(b), 5000, true, 0); err != nil {
@@ -85,10 +85,10 @@ func TestCloseGivesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			before = virtual(t)
+			before = virtualBytes(t)
 		}
 	}
-	if grown := virtual(t) - before; grown > forThreads { // one window of each is 9 GiB
+	if grown := virtualBytes(t) - before; grown > forThreads { // one window of each is 9 GiB
 		t.Errorf("9 drivers left %d MiB of address space behind", grown>>20)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // stretch is how many of the n bytes at addr the engine finds in one piece.
 func (d *Driver) stretch(addr uintptr, n uint64) uint64 {
-	if d.arenaOf(addr) != nil || d.isWindow(addr) {
+	if d.vouches(addr) || d.isWindow(addr) {
 		return n
 	}
 	if r, ok := d.hosts.find(addr); ok {

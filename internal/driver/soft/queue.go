@@ -38,6 +38,7 @@ type queue struct {
 	priority int             // immutable
 
 	state atomic.Uint32
+	held  atomic.Bool         // a direct owner waits for the end of a standstill: see still
 	job   atomic.Pointer[job] // what the owner has open to helpers
 
 	mu        sync.Mutex
@@ -51,6 +52,7 @@ type queue struct {
 	parked    bool                  // guarded by mu; the head waits for a flag, a time or a call
 	head      parts.Head            // guarded by mu; what is known of the task at the head of the ring
 	began     int64                 // guarded by mu; when its turn came, if somebody observes the queue; 0: not yet
+	using     bool                  // guarded by mu; whoever runs it may be using memory: see still
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
@@ -69,6 +71,9 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		q.pushCopy(dst, src, n, tag)
 		return
 	}
+	if q.d.still.phase.Load() != moving {
+		q.standStill()
+	}
 	err := q.d.copyNow(dst, src, n)
 	if q.observer != nil {
 		q.observer.Ran(tag, 0, q.observer.Now(), err)
@@ -85,6 +90,9 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	if n > inlineBytes || !q.state.CompareAndSwap(0, owned|direct) {
 		return false
+	}
+	if q.d.still.phase.Load() != moving {
+		q.standStill()
 	}
 	err := q.d.copyNow(dst, src, n)
 	if !q.state.CompareAndSwap(owned|direct, 0) {
@@ -113,6 +121,9 @@ func (q *queue) Submit(op driver.Op) {
 func (q *queue) now(op *driver.Op) bool {
 	if !q.state.CompareAndSwap(0, owned|direct) {
 		return false
+	}
+	if q.d.still.phase.Load() != moving {
+		q.standStill()
 	}
 	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
 	ready := true
@@ -248,6 +259,11 @@ func (q *queue) run(until uint64, most int) {
 	var op driver.Op
 	q.mu.Lock()
 	for ; q.ring.Len() > 0 && q.completed < until && most > 0; most-- {
+		for q.d.still.phase.Load() != moving {
+			q.mu.Unlock()
+			q.d.still.wait()
+			q.mu.Lock()
+		}
 		drop := q.completed < q.dropTo
 		if q.observer != nil && q.began == 0 {
 			q.began = q.observer.Now()
@@ -263,6 +279,7 @@ func (q *queue) run(until uint64, most int) {
 		if q.space != nil {
 			q.space.Signal()
 		}
+		q.using = true
 		q.mu.Unlock()
 
 		switch {
@@ -276,6 +293,7 @@ func (q *queue) run(until uint64, most int) {
 		op = driver.Op{}
 
 		q.mu.Lock()
+		q.using = false
 		q.completed++
 		if len(q.waiters) > 0 && q.ring.Len() > 0 {
 			q.waiters.Notify(q.completed)

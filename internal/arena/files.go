@@ -1,0 +1,156 @@
+package arena
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: what is behind it could go while it is
+// mapped, and an access would end the process.
+var ErrForeign = errors.New("arena: not a file that can be shared")
+
+// Files is memory in files of their own, accounted to a budget: what is shared with other processes, and what came from
+// them. Methods are safe for concurrent use.
+type Files struct {
+	acct *Account // nil without a budget
+
+	mu  sync.Mutex         // taken with Budget.mu held
+	all map[*File]struct{} // guarded by mu
+}
+
+// NewFiles returns an empty set; b may be nil.
+func NewFiles(b *Budget) *Files {
+	s := &Files{all: map[*File]struct{}{}}
+	if b != nil {
+		s.acct = b.Open(s.resident, nil)
+	}
+	return s
+}
+
+// Close ends the account. The files are closed by then.
+func (s *Files) Close() {
+	if s.acct != nil {
+		s.acct.Close()
+	}
+}
+
+// A File is a memfd whose size is sealed: nobody can take its bytes away while somebody has them mapped.
+type File struct {
+	in     *Files // immutable
+	size   uint64 // immutable
+	before uint64 // immutable; resident bytes that were there when it was imported: others have them on their account
+
+	mu      sync.Mutex // taken with Files.mu held
+	fd      int        // guarded by mu; -1 once closed
+	charged uint64     // guarded by mu
+}
+
+// Create makes a file of size bytes, whole pages, all of which may be used.
+func (s *Files) Create(name string, size uint64) (*File, error) { return s.create(name, size, size) }
+
+// create is Create with another number of bytes that the budget is asked for.
+func (s *Files) create(name string, size, charge uint64) (*File, error) {
+	if s.acct != nil && !s.acct.Reserve(charge) {
+		return nil, fmt.Errorf("arena %s: %d bytes wanted: %v: %w", name, size, errBudget, ErrNoMemory)
+	}
+	fd, err := sealedMemfd(name, size)
+	if err != nil {
+		s.release(charge)
+		return nil, fmt.Errorf("arena %s: %d bytes wanted: %v: %w", name, size, err, ErrNoMemory)
+	}
+	return s.add(&File{in: s, size: size, fd: fd, charged: charge}), nil
+}
+
+// Import makes a file of one that another process has made, which stays the caller's. What it has no pages for yet is
+// accounted here: who imports it may be the one who touches it first.
+func (s *Files) Import(fd int) (*File, error) {
+	size, resident, err := looksShared(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrForeign, err)
+	}
+	missing := sub(size, resident)
+	if s.acct != nil && !s.acct.Reserve(missing) {
+		return nil, fmt.Errorf("arena: import of %d bytes: %v: %w", size, errBudget, ErrNoMemory)
+	}
+	own, err := duplicate(fd)
+	if err != nil {
+		s.release(missing)
+		return nil, fmt.Errorf("arena: import of %d bytes: %w", size, err)
+	}
+	return s.add(&File{in: s, size: size, before: resident, fd: own, charged: missing}), nil
+}
+
+func (s *Files) add(f *File) *File {
+	s.mu.Lock()
+	s.all[f] = struct{}{}
+	s.mu.Unlock()
+	return f
+}
+
+func (s *Files) release(n uint64) {
+	if s.acct != nil {
+		s.acct.Release(n)
+	}
+}
+
+// resident is how many bytes of what was granted are in memory.
+func (s *Files) resident() (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.all {
+		f.mu.Lock()
+		if f.fd >= 0 {
+			n += min(sub(residentBytes(f.fd), f.before), f.charged)
+		}
+		f.mu.Unlock()
+	}
+	return n
+}
+
+// Size is how many bytes the file has.
+func (f *File) Size() uint64 { return f.size }
+
+// FD is the file's number, good until Close.
+func (f *File) FD() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fd
+}
+
+// Duplicate is another number for the file, which is the caller's to close. ErrClosed after Close.
+func (f *File) Duplicate() (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fd < 0 {
+		return -1, ErrClosed
+	}
+	return duplicate(f.fd)
+}
+
+// Close gives the file back; its bytes go when nobody has them mapped any more. Idempotent.
+func (f *File) Close() error {
+	f.in.mu.Lock()
+	delete(f.in.all, f)
+	f.in.mu.Unlock()
+	f.mu.Lock()
+	fd, charged := f.fd, f.charged
+	f.fd, f.charged = -1, 0
+	f.mu.Unlock()
+	if fd < 0 {
+		return nil
+	}
+	err := closeFile(fd)
+	f.in.release(charged)
+	return err
+}
+
+// takeOver makes n bytes that were granted to from the file's.
+func (f *File) takeOver(from *Account, n uint64) {
+	f.mu.Lock()
+	f.charged += n
+	f.mu.Unlock()
+	if from != nil && f.in.acct != nil {
+		from.move(n, f.in.acct)
+	}
+}

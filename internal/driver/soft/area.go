@@ -1,0 +1,94 @@
+package soft
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/ranges"
+)
+
+// area is addresses that belong together.
+type area struct {
+	start uintptr
+	size  uint64
+	delta uintptr // what to add to get the engine's address
+
+	// By extent: whether it has pages and page tables, and whether it had no pages when it was mapped. Either may be wrong, when a
+	// mapping goes while it is being prepared; then the kernel does it when it is touched.
+	ready, bare []atomic.Uint32
+
+	preparing [8]sync.Mutex // held, by extent, while it gets its pages
+}
+
+// newArea is an area with nothing in it.
+func newArea(start uintptr, size uint64, delta uintptr) area {
+	words := (size/extent + 31) / 32
+	return area{start: start, size: size, delta: delta, ready: make([]atomic.Uint32, words), bare: make([]atomic.Uint32, words)}
+}
+
+// mark says of n bytes at addr that they are not ready, and whether they are bare.
+func (r *area) mark(addr uintptr, n uint64, bare bool) {
+	for x := uint64(addr-r.start) / extent; x <= (uint64(addr-r.start)+n-1)/extent; x++ {
+		bit := uint32(1) << (x % 32)
+		if bare {
+			r.bare[x/32].Or(bit)
+		} else {
+			r.bare[x/32].And(^bit)
+		}
+		r.ready[x/32].And(^bit)
+	}
+}
+
+// prepare gives n bytes at addr, which are mapped, pages and page tables: a few calls are faster than many faults.
+func (r *area) prepare(addr uintptr, n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	off := uint64(addr - r.start)
+	for x := off / extent; x <= (off+n-1)/extent; x++ {
+		if bit := uint32(1) << (x % 32); r.ready[x/32].Load()&bit == 0 {
+			if err := r.prepareExtent(x, bit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *area) prepareExtent(x uint64, bit uint32) error {
+	mu := &r.preparing[x%uint64(len(r.preparing))]
+	mu.Lock()
+	defer mu.Unlock()
+	if r.ready[x/32].Load()&bit != 0 {
+		return nil
+	}
+	// Where memory ends inside the extent, the rest of it fails, which is all the same.
+	if err := arena.Back(r.start+uintptr(x*extent)+r.delta, extent, r.bare[x/32].Load()&bit != 0); err != nil {
+		return outOfMemory(err)
+	}
+	r.ready[x/32].Or(bit)
+	return nil
+}
+
+// allReady tells whether every extent of a tract is ready. It may say no for a very large one: looking would take too long.
+func (t *tract) allReady(s *ranges.Span[*tract]) bool {
+	const tooLarge = 4 << 30
+	if s.Size > tooLarge {
+		return false
+	}
+	first, last := uint64(s.Start-t.start)/extent, (uint64(s.Start-t.start)+s.Size-1)/extent
+	for x := first; x <= last; x++ {
+		if x%32 == 0 && x+32 <= last+1 && t.ready[x/32].Load() == ^uint32(0) {
+			x += 31
+			continue
+		}
+		if t.ready[x/32].Load()&(1<<(x%32)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// roomIn is how many bytes there are from addr to the end of the tract it is in.
+func roomIn(s *ranges.Span[*tract], addr uintptr) uint64 { return s.Size - uint64(addr-s.Start) }

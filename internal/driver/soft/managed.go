@@ -1,0 +1,98 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+var _ driver.Manager = (*Driver)(nil)
+
+// Where managed memory lies, if nobody else has the addresses.
+const (
+	managedAt    = 0x900_0000_0000
+	managedBytes = 3 << 40 // and how much of it there can be
+)
+
+// managed is one allocation of managed memory: a file that is mapped once, for the program and the engine alike.
+type managed struct {
+	area
+	file *arena.File
+}
+
+func (m *managed) end() error { return errors.Join(arena.Unreserve(m.start, m.size), m.file.Close()) }
+
+// AllocManaged implements driver.Manager.
+func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
+	if n == 0 || n%extent != 0 || n > managedBytes {
+		return 0, fmt.Errorf("%w: %d bytes of managed memory", driver.ErrNoMemory, n)
+	}
+	f, err := d.files.Create("ropeway-managed", n)
+	if err != nil {
+		return 0, outOfMemory(err)
+	}
+	v := &d.virtual
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	addr, err := v.managedPlace(n)
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), f.Close())
+	}
+	m := &managed{area: newArea(addr, n, 0), file: f}
+	m.mark(addr, n, true)
+	err = arena.MapFile(addr, n, readWrite, f.FD(), 0)
+	if err == nil && n <= backMapped {
+		err = m.prepare(addr, n)
+	}
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), m.end())
+	}
+	if v.managed == nil {
+		v.managed = map[uintptr]*managed{}
+	}
+	v.managed[addr] = m
+	t := &tract{area: &m.area, place: driver.Managed, device: int32(device), page: extent, id: v.newID()}
+	v.tracts.Insert(&ranges.Span[*tract]{Start: addr, Size: n, Of: t})
+	return addr, nil
+}
+
+// managedPlace reserves n bytes, at the lowest place that managed memory has free. mu is held.
+func (v *virtual) managedPlace(n uint64) (uintptr, error) {
+	const tries = 16 // where others have the addresses: a sanitizer, the program
+	at := uintptr(managedAt)
+	for range tries {
+		for s := v.tracts.Overlap(at, n); s != nil; s = v.tracts.Overlap(at, n) {
+			at = s.Start + uintptr(s.Size)
+		}
+		if at+uintptr(n) > managedAt+managedBytes {
+			break
+		}
+		if arena.ReserveAt(at, n) == nil {
+			return at, nil
+		}
+		at += max(uintptr(n), giant)
+	}
+	return arena.Reserve(n)
+}
+
+// FreeManaged implements driver.Manager.
+func (d *Driver) FreeManaged(addr uintptr) error {
+	v := &d.virtual
+	v.mu.Lock()
+	m := v.managed[addr]
+	if m == nil {
+		v.mu.Unlock()
+		return fmt.Errorf("%w: no managed memory starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	d.epoch.Add(1) // see device.Free
+	defer d.epoch.Add(1)
+	v.tracts.Remove(v.tracts.Find(addr))
+	delete(v.managed, addr)
+	v.mu.Unlock()
+	resume := d.still.hold() // see Release
+	defer resume()
+	return m.end()
+}

@@ -1,0 +1,453 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a twin of it a constant distance
+// away, through which the engine works. Mapping memory puts the file it is in into the twin; memory on the host goes into the window,
+// too. No byte is copied.
+//
+// Memory of a device is a block of its arena. Memory on the host, managed memory and what was imported are files of their own: the program
+// may be writing to them at any time, so they could not be moved when they are shared.
+
+var _ driver.Mapper = (*Driver)(nil)
+
+const (
+	extent   = 2 << 20 // what places and sizes are multiples of
+	giant    = 1 << 30 // the same for pages of that size
+	mappedID = 1 << 62 // allocation ids of mapped and managed memory have this bit, others never
+
+	backMapped = 64 << 20 // up to where memory in a file of its own gets its pages at once, as in an arena
+)
+
+// virtual is what is reserved and mapped. Lookups take no lock.
+type virtual struct {
+	tracts   ranges.Set[*tract]       // where memory is
+	reserved ranges.Set[*reservation] // where memory may be
+
+	mu       sync.Mutex           // held by writers of the sets
+	memories map[*memory]struct{} // guarded by mu; not freed, or still mapped
+	managed  map[uintptr]*managed // guarded by mu; by address
+	lastID   uint64               // guarded by mu
+}
+
+// tract is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of one
+// kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes its place.
+type tract struct {
+	*area
+	place  driver.Place
+	device int32
+	page   uint32
+	id     uint64
+}
+
+// reservation is what Reserve gave.
+type reservation struct {
+	area
+	mappings map[uintptr]*mount // guarded by virtual.mu; by address
+}
+
+// mount is one mapping.
+type mount struct {
+	in    *reservation // immutable
+	start uintptr      // immutable
+	of    *memory      // immutable
+	gone  bool         // guarded by virtual.mu; the device was closed, and nothing is there any more
+}
+
+// memory implements driver.Memory. It is a block or a file.
+type memory struct {
+	d      *Driver
+	device int
+	page   driver.Page
+	size   uint64
+	block  *arena.Block
+	file   *arena.File
+
+	at    []*mount // guarded by virtual.mu; where it is mapped
+	freed bool     // guarded by virtual.mu
+	gone  bool     // guarded by virtual.mu; its device was closed
+}
+
+func (m *memory) Size() uint64      { return m.size }
+func (m *memory) Device() int       { return m.device }
+func (m *memory) Page() driver.Page { return m.page }
+
+// where is the file that the memory is in.
+func (m *memory) where() (fd int, off uint64) {
+	if m.block != nil {
+		return m.block.File()
+	}
+	return m.file.FD(), 0
+}
+
+// end gives the bytes back. virtual.mu is not held: a block that is being shared has to be waited for, and that needs it.
+func (m *memory) end() error {
+	if m.block != nil {
+		return m.block.Free()
+	}
+	return m.file.Close()
+}
+
+// Granularity implements driver.Mapper.
+func (d *Driver) Granularity(_ int, page driver.Page) uint64 {
+	if page == driver.Page1G {
+		return giant
+	}
+	return extent
+}
+
+// Reserve implements driver.Mapper.
+func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
+	if n == 0 || n%extent != 0 || at%extent != 0 {
+		return 0, fmt.Errorf("%w: %d bytes at %#x are not multiples of 2 MiB", driver.ErrFault, n, at)
+	}
+	twin, err := arena.Reserve(n)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
+	}
+	addr := at
+	if at == 0 {
+		addr, err = arena.Reserve(n)
+	} else {
+		err = arena.ReserveAt(at, n)
+	}
+	if err != nil {
+		kind := driver.ErrNoMemory
+		if at != 0 {
+			kind = driver.ErrFault
+		}
+		return 0, errors.Join(fmt.Errorf("%w: %v", kind, err), arena.Unreserve(twin, n))
+	}
+	r := &reservation{area: newArea(addr, n, twin-addr), mappings: map[uintptr]*mount{}}
+	v := &d.virtual
+	v.mu.Lock()
+	v.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n, Of: r})
+	v.mu.Unlock()
+	return addr, nil
+}
+
+// Release implements driver.Mapper.
+func (d *Driver) Release(addr uintptr) error {
+	r, err := d.virtual.unreserve(addr)
+	if err != nil {
+		return err
+	}
+	d.epoch.Add(1)
+	// Work that began while something was mapped here must not find what comes to these addresses next.
+	resume := d.still.hold()
+	defer resume()
+	return r.unreserve()
+}
+
+// unreserve takes the reservation that starts at addr out of the set.
+func (v *virtual) unreserve(addr uintptr) (*reservation, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.reserved.Find(addr)
+	if s == nil || s.Start != addr {
+		return nil, fmt.Errorf("%w: no reservation starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	for at, m := range s.Of.mappings {
+		if !m.gone {
+			return nil, fmt.Errorf("%w: something is mapped at %#x", driver.ErrBusy, at)
+		}
+	}
+	v.reserved.Remove(s)
+	return s.Of, nil
+}
+
+func (r *reservation) unreserve() error {
+	return errors.Join(arena.Unreserve(r.start, r.size), arena.Unreserve(r.start+r.delta, r.size))
+}
+
+// Create implements driver.Mapper.
+func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
+	if g := d.Granularity(device, page); n == 0 || n%g != 0 {
+		return nil, fmt.Errorf("%w: %d bytes are no multiple of %d", driver.ErrUnsupported, n, g)
+	}
+	m := &memory{d: d, device: device, page: page, size: n}
+	if device == driver.OnHost {
+		f, err := d.files.Create("ropeway-host", n)
+		if err != nil {
+			return nil, outOfMemory(err)
+		}
+		m.file = f
+		d.virtual.add(m)
+		return m, nil
+	}
+	if device < 0 || device >= len(d.windows) {
+		return nil, fmt.Errorf("%w: no device %d", driver.ErrUnsupported, device)
+	}
+	d.mu.Lock()
+	v := d.opened[device]
+	d.mu.Unlock()
+	if v == nil {
+		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.closed {
+		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
+	}
+	b, err := v.arena.Take(n, policy(page))
+	if err != nil {
+		return nil, outOfMemory(err)
+	}
+	m.block = b
+	d.virtual.add(m)
+	return m, nil
+}
+
+// add makes m known.
+func (v *virtual) add(m *memory) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.memories == nil {
+		v.memories = map[*memory]struct{}{}
+	}
+	v.memories[m] = struct{}{}
+}
+
+// Free implements driver.Memory.
+func (m *memory) Free() error {
+	v := &m.d.virtual
+	v.mu.Lock()
+	twice, over := m.freed, !m.freed && !m.gone && len(m.at) == 0
+	m.freed = true
+	if over {
+		delete(v.memories, m)
+	}
+	v.mu.Unlock()
+	switch {
+	case twice:
+		return fmt.Errorf("%w: memory that was freed before", driver.ErrNotAllocated)
+	case over:
+		return m.end()
+	}
+	return nil
+}
+
+// Map implements driver.Mapper.
+func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
+	m, ok := mem.(*memory)
+	if !ok || m.d != d {
+		return fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
+	}
+	v := &d.virtual
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.reserved.Find(addr)
+	switch {
+	case m.freed:
+		return fmt.Errorf("%w: memory that was freed", driver.ErrNotAllocated)
+	case m.gone:
+		return fmt.Errorf("%w: memory of a device that was closed", driver.ErrClosed)
+	case s == nil || m.size > s.Size-uint64(addr-s.Start) || addr%extent != 0:
+		return fmt.Errorf("%w: %d bytes at %#x are not inside one reservation", driver.ErrFault, m.size, addr)
+	}
+	if busy := v.tracts.Overlap(addr, m.size); busy != nil {
+		return fmt.Errorf("%w: %d bytes are mapped at %#x", driver.ErrBusy, busy.Size, busy.Start)
+	}
+	r := s.Of
+	for at, old := range r.mappings {
+		if old.gone && at < addr+uintptr(m.size) && addr < at+uintptr(old.of.size) {
+			delete(r.mappings, at)
+		}
+	}
+	to := &mount{in: r, start: addr, of: m}
+	if err := to.show(); err != nil {
+		return errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), to.hide())
+	}
+	r.mappings[addr] = to
+	m.at = append(m.at, to)
+	v.appear(to)
+	return nil
+}
+
+// opens tells whether the program sees the memory, too.
+func (m *memory) opens() bool { return m.device == driver.OnHost || m.d.prot == readWrite }
+
+// show maps the memory where m says. virtual.mu is held.
+func (m *mount) show() error {
+	fd, off := m.of.where()
+	if err := arena.MapFile(m.start+m.in.delta, m.of.size, readWrite, fd, off); err != nil {
+		return err
+	}
+	if m.of.opens() {
+		if err := arena.MapFile(m.start, m.of.size, readWrite, fd, off); err != nil {
+			return err
+		}
+	}
+	bare := m.of.file != nil || m.of.block.Lazy()
+	m.in.mark(m.start, m.of.size, bare)
+	if m.of.file != nil && m.of.size <= backMapped && m.of.opens() { // the program does not ask for pages
+		return m.in.prepare(m.start, m.of.size)
+	}
+	return nil
+}
+
+// hide undoes show, also where it failed half way. virtual.mu is held.
+func (m *mount) hide() error {
+	err := arena.Vacate(m.start+m.in.delta, m.of.size)
+	if m.of.opens() {
+		err = errors.Join(err, arena.Vacate(m.start, m.of.size))
+	}
+	return err
+}
+
+// Unmap implements driver.Mapper.
+func (d *Driver) Unmap(addr uintptr) error {
+	last, err := d.virtual.unmap(addr, &d.epoch)
+	if last == nil {
+		return err
+	}
+	return errors.Join(err, last.end())
+}
+
+// unmap takes the mapping away that starts at addr, and returns its memory if that is to be given back now.
+func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.reserved.Find(addr)
+	var m *mount
+	if s != nil {
+		m = s.Of.mappings[addr]
+	}
+	if m == nil {
+		return nil, fmt.Errorf("%w: no mapping starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	if m.gone {
+		delete(s.Of.mappings, addr)
+		return nil, nil
+	}
+	epoch.Add(1) // see device.Free
+	defer epoch.Add(1)
+	v.disappear(m)
+	if err := m.hide(); err != nil { // the kernel has a limit of mappings; the memory must not be given to others
+		v.appear(m)
+		return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, errors.Join(err, m.show()))
+	}
+	delete(s.Of.mappings, addr)
+	o := m.of
+	for i := range o.at {
+		if o.at[i] == m {
+			o.at = append(o.at[:i], o.at[i+1:]...)
+			break
+		}
+	}
+	if !o.freed || len(o.at) > 0 {
+		return nil, nil
+	}
+	delete(v.memories, o)
+	return o, nil
+}
+
+// appear puts a mapping into the set, joined with what touches it. mu is held.
+func (v *virtual) appear(m *mount) {
+	t := tract{area: &m.in.area, place: driver.OnDevice, device: int32(m.of.device), page: extent}
+	if m.of.device == driver.OnHost {
+		t.place, t.device = driver.Host, 0
+	}
+	if m.of.page == driver.PageNormal {
+		t.page = pageSize
+	}
+	lo, hi := m.start, m.start+uintptr(m.of.size)
+	var out []*ranges.Span[*tract]
+	like := func(s *ranges.Span[*tract]) bool {
+		ok := s != nil && s.Of.area == t.area && s.Of.place == t.place && s.Of.device == t.device
+		if ok {
+			out = append(out, s)
+		}
+		return ok
+	}
+	if s := v.tracts.Find(lo - 1); like(s) {
+		lo, t.id, t.page = s.Start, s.Of.id, s.Of.page
+	}
+	if s := v.tracts.Find(hi); like(s) {
+		hi = s.Start + uintptr(s.Size)
+	}
+	if t.id == 0 {
+		t.id = v.newID()
+	}
+	v.tracts.Replace(out, []*ranges.Span[*tract]{{Start: lo, Size: uint64(hi - lo), Of: &t}})
+}
+
+// disappear takes a mapping out of the set. mu is held.
+func (v *virtual) disappear(m *mount) {
+	s := v.tracts.Find(m.start)
+	var in []*ranges.Span[*tract]
+	if s.Start < m.start {
+		in = append(in, &ranges.Span[*tract]{Start: s.Start, Size: uint64(m.start - s.Start), Of: s.Of})
+	}
+	if end, hi := m.start+uintptr(m.of.size), s.Start+uintptr(s.Size); end < hi {
+		t := *s.Of
+		t.id = v.newID()
+		in = append(in, &ranges.Span[*tract]{Start: end, Size: uint64(hi - end), Of: &t})
+	}
+	v.tracts.Replace([]*ranges.Span[*tract]{s}, in)
+}
+
+func (v *virtual) newID() uint64 {
+	v.lastID++
+	return mappedID | v.lastID
+}
+
+// lose gives back the memory of a device that is being closed: where it was mapped there is nothing any more.
+func (v *virtual) lose(device int32) error {
+	v.mu.Lock()
+	var errs []error
+	var over []*memory
+	for m := range v.memories {
+		if m.device != int(device) {
+			continue
+		}
+		var err error
+		for _, at := range m.at {
+			v.disappear(at)
+			at.gone = true
+			err = errors.Join(err, at.hide())
+		}
+		m.at, m.gone = nil, true
+		delete(v.memories, m)
+		if errs = append(errs, err); err == nil { // else it stays behind its addresses, and nobody else gets it
+			over = append(over, m)
+		}
+	}
+	v.mu.Unlock()
+	for _, m := range over {
+		errs = append(errs, m.end())
+	}
+	return errors.Join(errs...)
+}
+
+// close gives back everything. Nobody uses it any more.
+func (v *virtual) close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var errs []error
+	for s := range v.reserved.All() {
+		errs = append(errs, s.Of.unreserve())
+	}
+	for _, m := range v.managed {
+		errs = append(errs, m.end())
+	}
+	for m := range v.memories {
+		if m.file != nil {
+			errs = append(errs, m.file.Close())
+		}
+		m.gone = true
+	}
+	v.reserved.Clear()
+	v.tracts.Clear()
+	v.managed, v.memories = nil, nil
+	return errors.Join(errs...)
+}

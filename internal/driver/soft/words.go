@@ -1,0 +1,56 @@
+package soft
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
+)
+
+var (
+	_ driver.Words  = (*Driver)(nil)
+	_ driver.Viewer = (*Driver)(nil)
+)
+
+// word is where the engine finds the word at addr.
+func (d *Driver) word(addr uintptr) (uintptr, error) {
+	if addr%8 != 0 {
+		return 0, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+	}
+	return d.resolve(addr, 8, false)
+}
+
+// Load implements driver.Words.
+func (d *Driver) Load(addr uintptr) (value uint64, err error) {
+	at, err := d.word(addr)
+	if err != nil {
+		return 0, err
+	}
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	return loadWord(at), nil
+}
+
+// Store implements driver.Words.
+func (d *Driver) Store(addr uintptr, value uint64) (err error) {
+	defer d.still.enter().Add(-1)
+	at, err := d.word(addr)
+	if err != nil {
+		return err
+	}
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	storeWord(at, value)
+	return nil
+}
+
+// View implements driver.Viewer.
+func (d *Driver) View(addr uintptr, n uint64) ([]byte, error) {
+	at, err := d.resolve(addr, n, false)
+	if err == nil {
+		err = d.back(addr, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytesAt(at, n), nil
+}
