@@ -10,7 +10,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x642e43dd
+const fingerprint = 0xa82434e9
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1010,6 +1010,12 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	14:  aclrtMemsetAsync,
 	15:  aclrtMemsetD32,
 	16:  aclrtMemsetD32Async,
+	17:  aclrtGetSymbolAddress,
+	18:  aclrtGetSymbolSize,
+	19:  aclrtMemcpyFromSymbol,
+	20:  aclrtMemcpyFromSymbolAsync,
+	21:  aclrtMemcpyToSymbol,
+	22:  aclrtMemcpyToSymbolAsync,
 	23:  aclrtMalloc,
 	24:  aclrtMallocAlign32,
 	25:  aclrtMallocCached,
@@ -1032,6 +1038,37 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	42:  aclrtHostUnregister,
 	43:  aclrtHostMemMapCapabilities,
 	44:  aclrtPointerGetAttributes,
+	45:  aclrtMemAllocManaged,
+	46:  aclrtMemManagedAdvise,
+	47:  aclrtMemManagedGetAttr,
+	48:  aclrtMemManagedGetAttrs,
+	49:  aclrtMemManagedPrefetchAsync,
+	50:  aclrtMemManagedPrefetchBatchAsync,
+	52:  aclrtIpcMemGetExportKey,
+	53:  aclrtIpcMemSetImportPid,
+	54:  aclrtIpcMemImportByKey,
+	55:  aclrtIpcMemClose,
+	56:  aclrtIpcMemSetAttr,
+	57:  aclrtIpcMemImportPidInterServer,
+	58:  aclrtValueWrite,
+	59:  aclrtValueWait,
+	60:  aclrtMemPoolCreate,
+	61:  aclrtMemPoolDestroy,
+	62:  aclrtMemPoolSetAttr,
+	63:  aclrtMemPoolGetAttr,
+	64:  aclrtMemPoolMallocAsync,
+	65:  aclrtMemPoolFreeAsync,
+	66:  aclrtMemPoolTrimTo,
+	89:  aclrtAllocatorCreateDesc,
+	90:  aclrtAllocatorDestroyDesc,
+	91:  aclrtAllocatorSetObjToDesc,
+	92:  aclrtAllocatorSetAllocFuncToDesc,
+	93:  aclrtAllocatorSetFreeFuncToDesc,
+	94:  aclrtAllocatorSetAllocAdviseFuncToDesc,
+	95:  aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+	96:  aclrtAllocatorRegister,
+	97:  aclrtAllocatorGetByStream,
+	98:  aclrtAllocatorUnregister,
 	99:  aclInit,
 	100: aclFinalize,
 	101: aclFinalizeReference,
@@ -1138,6 +1175,24 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	208: aclrtSetOpWaitTimeout,
 	209: aclrtGetEventId,
 	210: aclrtGetEventAvailNum,
+	211: aclrtIpcGetEventHandle,
+	212: aclrtIpcOpenEventHandle,
+	213: aclrtCreateNotify,
+	214: aclrtDestroyNotify,
+	215: aclrtRecordNotify,
+	216: aclrtWaitAndResetNotify,
+	217: aclrtGetNotifyId,
+	218: aclrtNotifyBatchReset,
+	219: aclrtNotifyGetExportKey,
+	220: aclrtNotifySetImportPid,
+	221: aclrtNotifyImportByKey,
+	222: aclrtNotifySetImportPidInterServer,
+	223: aclrtCntNotifyCreate,
+	224: aclrtCntNotifyDestroy,
+	225: aclrtCntNotifyRecord,
+	226: aclrtCntNotifyWaitWithTimeout,
+	227: aclrtCntNotifyReset,
+	228: aclrtCntNotifyGetId,
 	229: aclrtSubscribeReport,
 	230: aclrtLaunchCallback,
 	231: aclrtProcessReport,
@@ -1149,6 +1204,8 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	240: aclrtSetOpExecuteTimeOutV2,
 	241: aclrtGetOpTimeOutInterval,
 	242: aclrtGetOpExecuteTimeout,
+	243: aclrtReduceAsync,
+	244: aclrtRandomNumAsync,
 	246: aclGetRecentErrMsg,
 	247: aclrtPeekAtLastError,
 	248: aclrtGetLastError,
@@ -1256,6 +1313,30 @@ func aclrtMemsetD32Async(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MemsetD32Async(core.Addr(a[0]), a[1], uint32(a[2]), a[3], core.Handle(a[4]))))
 }
 
+func aclrtGetSymbolAddress(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetSymbolAddress(core.Addr(a[0]), pointer[core.Addr](a[1]))))
+}
+
+func aclrtGetSymbolSize(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetSymbolSize(core.Addr(a[0]), pointer[uint64](a[1]))))
+}
+
+func aclrtMemcpyFromSymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemcpyFromSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))))
+}
+
+func aclrtMemcpyFromSymbolAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemcpyFromSymbolAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))))
+}
+
+func aclrtMemcpyToSymbol(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemcpyToSymbol(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))))
+}
+
+func aclrtMemcpyToSymbolAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemcpyToSymbolAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
+}
+
 func aclrtMalloc(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.Malloc(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
 }
@@ -1342,6 +1423,130 @@ func aclrtHostMemMapCapabilities(t *thread, a *slots) uint64 {
 
 func aclrtPointerGetAttributes(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.PointerGetAttributes(core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))))
+}
+
+func aclrtMemAllocManaged(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemAllocManaged(pointer[core.Addr](a[0]), a[1], uint32(a[2]))))
+}
+
+func aclrtMemManagedAdvise(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemManagedAdvise(core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))))
+}
+
+func aclrtMemManagedGetAttr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemManagedGetAttr(abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])))
+}
+
+func aclrtMemManagedGetAttrs(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemManagedGetAttrs(pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))))
+}
+
+func aclrtMemManagedPrefetchAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemManagedPrefetchAsync(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))))
+}
+
+func aclrtMemManagedPrefetchBatchAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemManagedPrefetchBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))))
+}
+
+func aclrtIpcMemGetExportKey(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemGetExportKey(core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])))
+}
+
+func aclrtIpcMemSetImportPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemSetImportPid(pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
+}
+
+func aclrtIpcMemImportByKey(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemImportByKey(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])))
+}
+
+func aclrtIpcMemClose(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemClose(pointer[byte](a[0]))))
+}
+
+func aclrtIpcMemSetAttr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemSetAttr(pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])))
+}
+
+func aclrtIpcMemImportPidInterServer(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcMemImportPidInterServer(pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])))
+}
+
+func aclrtValueWrite(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ValueWrite(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtValueWait(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ValueWait(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtMemPoolCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolCreate(pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))))
+}
+
+func aclrtMemPoolDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolDestroy(core.Handle(a[0]))))
+}
+
+func aclrtMemPoolSetAttr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolSetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
+}
+
+func aclrtMemPoolGetAttr(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolGetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
+}
+
+func aclrtMemPoolMallocAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolMallocAsync(pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))))
+}
+
+func aclrtMemPoolFreeAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolFreeAsync(core.Addr(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtMemPoolTrimTo(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemPoolTrimTo(core.Handle(a[0]), a[1])))
+}
+
+func aclrtAllocatorCreateDesc(t *thread, _ *slots) uint64 {
+	return uint64(t.AllocatorCreateDesc())
+}
+
+func aclrtAllocatorDestroyDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorDestroyDesc(core.Handle(a[0]))))
+}
+
+func aclrtAllocatorSetObjToDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorSetObjToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+}
+
+func aclrtAllocatorSetAllocFuncToDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorSetAllocFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+}
+
+func aclrtAllocatorSetFreeFuncToDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorSetFreeFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+}
+
+func aclrtAllocatorSetAllocAdviseFuncToDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorSetAllocAdviseFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+}
+
+func aclrtAllocatorSetGetAddrFromBlockFuncToDesc(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorSetGetAddrFromBlockFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+}
+
+func aclrtAllocatorRegister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorRegister(core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtAllocatorGetByStream(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorGetByStream(core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))))
+}
+
+func aclrtAllocatorUnregister(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.AllocatorUnregister(core.Handle(a[0]))))
 }
 
 func aclInit(t *thread, a *slots) uint64 {
@@ -1768,6 +1973,78 @@ func aclrtGetEventAvailNum(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.GetEventAvailNum(pointer[uint32](a[0]))))
 }
 
+func aclrtIpcGetEventHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcGetEventHandle(core.Handle(a[0]), pointer[abi.IpcEventHandle](a[1]))))
+}
+
+func aclrtIpcOpenEventHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.IpcOpenEventHandle(*pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtCreateNotify(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CreateNotify(pointer[core.Handle](a[0]), a[1])))
+}
+
+func aclrtDestroyNotify(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.DestroyNotify(core.Handle(a[0]))))
+}
+
+func aclrtRecordNotify(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.RecordNotify(core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtWaitAndResetNotify(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.WaitAndResetNotify(core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))))
+}
+
+func aclrtGetNotifyId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.GetNotifyId(core.Handle(a[0]), pointer[uint32](a[1]))))
+}
+
+func aclrtNotifyBatchReset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.NotifyBatchReset(pointer[core.Handle](a[0]), a[1])))
+}
+
+func aclrtNotifyGetExportKey(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.NotifyGetExportKey(core.Handle(a[0]), pointer[byte](a[1]), a[2], a[3])))
+}
+
+func aclrtNotifySetImportPid(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.NotifySetImportPid(core.Handle(a[0]), pointer[int32](a[1]), a[2])))
+}
+
+func aclrtNotifyImportByKey(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.NotifyImportByKey(pointer[core.Handle](a[0]), pointer[byte](a[1]), a[2])))
+}
+
+func aclrtNotifySetImportPidInterServer(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.NotifySetImportPidInterServer(core.Handle(a[0]), pointer[abi.ServerPid](a[1]), a[2])))
+}
+
+func aclrtCntNotifyCreate(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyCreate(pointer[core.Handle](a[0]), a[1])))
+}
+
+func aclrtCntNotifyDestroy(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyDestroy(core.Handle(a[0]))))
+}
+
+func aclrtCntNotifyRecord(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyRecord(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyRecordInfo](a[2]))))
+}
+
+func aclrtCntNotifyWaitWithTimeout(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyWaitWithTimeout(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyWaitInfo](a[2]))))
+}
+
+func aclrtCntNotifyReset(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyReset(core.Handle(a[0]), core.Handle(a[1]))))
+}
+
+func aclrtCntNotifyGetId(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.CntNotifyGetId(core.Handle(a[0]), pointer[uint32](a[1]))))
+}
+
 func aclrtSubscribeReport(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.SubscribeReport(a[0], core.Handle(a[1]))))
 }
@@ -1810,6 +2087,14 @@ func aclrtGetOpTimeOutInterval(t *thread, a *slots) uint64 {
 
 func aclrtGetOpExecuteTimeout(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.GetOpExecuteTimeout(pointer[uint32](a[0]))))
+}
+
+func aclrtReduceAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ReduceAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], abi.ReduceKind(a[3]), abi.DataType(a[4]), core.Handle(a[5]), core.Addr(a[6]))))
+}
+
+func aclrtRandomNumAsync(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.RandomNumAsync(pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))))
 }
 
 func aclGetRecentErrMsg(t *thread, _ *slots) uint64 {

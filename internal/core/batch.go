@@ -1,6 +1,9 @@
 package core
 
 import (
+	"math"
+	"slices"
+
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 )
@@ -8,8 +11,12 @@ import (
 // noIndex in *failIndex says that no segment is at fault.
 const noIndex = ^uint64(0)
 
-// batchSlice is how many bytes an asynchronous batch collects before they are queued.
-const batchSlice = 4 << 20
+// An asynchronous batch is queued in slices: firstSlice bytes, so that they run while the rest is looked at, then twice as many each time, up
+// to lastSlice, because every slice costs a driver something.
+const (
+	firstSlice = 4 << 20
+	lastSlice  = 64 << 20
+)
 
 // maxSyncBatch is how many segments a synchronous batch may have.
 const maxSyncBatch = 4096
@@ -91,8 +98,9 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 		return false, isNull(b.api, "attrsIndexes")
 	}
 	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
-	for i, most := range array(b.destMaxs, b.n) {
-		if most < b.size[i] {
+	size := b.size
+	for i, most := range array(b.destMaxs, b.n)[:len(size)] {
+		if most < size[i] {
 			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i).because(OutOfBounds, 0).of(b.dst[i], b.size[i])
 		}
 	}
@@ -157,7 +165,7 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, s
 		return dst, src, noMemory(b.api, "srcs", b.src[i])
 	case !from.rt.matches(a.SrcLoc, src):
 		return dst, src, from.rt.declared(b.api, "srcs", a.SrcLoc, b.src[i], src)
-	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice):
+	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice) && (dst.Place == driver.Managed) == (src.Place == driver.Managed):
 		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place)).because(sameSides(dst.Place), b.dst[i])
 	}
 	return dst, src, nil
@@ -280,7 +288,10 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 	if s == nil {
 		s = c.def
 	}
-	q := batchQueue{c: c, s: s, whole: t.rt.prod.UB}
+	q := batchQueue{c: c, s: s, whole: t.rt.prod.UB, slice: firstSlice}
+	if q.whole || t.rt.watch != nil {
+		q.slice = math.MaxUint64
+	}
 	if q.whole {
 		if _, err := c.on(b.api, s); err != nil {
 			return err
@@ -302,45 +313,83 @@ type batchQueue struct {
 	whole    bool             // over UB: validate all first
 	pageable bool             // a segment of a whole batch has pageable memory
 	segs     *driver.Segments // valid and not yet submitted
+	slice    uint64           // bytes of segs that are submitted before there are more
 }
 
 // within is a range of addresses that is known to be right for an attribute.
-type within struct{ lo, hi Addr }
+type within struct {
+	lo   Addr
+	size uint64
+}
 
-func (w within) has(p Addr, n uint64) bool { return p >= w.lo && p < w.hi && n <= uint64(w.hi-p) }
+// add takes segments from the front of the lists, up to the first that is not inside both ranges or has no bytes, or until a slice is full, and
+// returns how many. Most segments lie where one before them did: then comparing is all there is to it.
+func (q *batchQueue) add(dsts, srcs []Addr, sizes []uint64, to, from within) uint64 {
+	const most = 4096 // at a time
+	n := min(len(dsts), most)
+	if to.size == 0 || q.segs.Bytes >= q.slice {
+		return 0
+	}
+	list := slices.Grow(q.segs.List, n)
+	k, bytes := addRun(list[len(list):len(list)+n], dsts[:n], srcs, sizes, to, from, q.slice-q.segs.Bytes)
+	q.segs.List = list[:len(list)+k]
+	q.segs.Bytes += bytes
+	return uint64(k)
+}
 
-// queueBatch validates and queues segment by segment. Most segments lie where one before them did: then comparing is all
-// there is to it.
+// addRun writes segments into list for as long as they are inside both ranges and fewer than most bytes have come together. It is a function of
+// its own so that all its variables are in registers.
+//
+//go:noinline
+func addRun(list []driver.Segment, dsts, srcs []Addr, sizes []uint64, to, from within, most uint64) (n int, bytes uint64) {
+	list, srcs, sizes = list[:len(dsts)], srcs[:len(dsts)], sizes[:len(dsts)]
+	for i, dst := range dsts {
+		src, n := srcs[i], sizes[i]
+		a, b := uint64(dst-to.lo), uint64(src-from.lo)
+		if n == 0 || a > to.size || b > from.size || n > to.size-a || n > from.size-b {
+			return i, bytes
+		}
+		list[i] = driver.Segment{Dst: dst, Src: src, N: n}
+		if bytes += n; bytes >= most {
+			return i + 1, bytes
+		}
+	}
+	return len(dsts), bytes
+}
+
+// queueBatch validates and queues segment by segment.
 func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 	to, from := places{rt: t.rt}, places{rt: t.rt}
 	for k := range b.attr {
 		last := b.end(k)
 		var goodDst, goodSrc within
-		for i := b.attrsIndexes[k]; i < last; i++ {
-			dst, src, n := b.dst[i], b.src[i], b.size[i]
-			if n == 0 || !goodDst.has(dst, n) || !goodSrc.has(src, n) {
-				queue, err := t.queueSegment(b, q, int(i), &b.attr[k], &to, &from)
-				if err != nil {
-					if e := t.submitBatch(b, q); e != nil {
-						b.fault(noIndex) // those before it could not be queued, which is no segment's fault
-						return e
-					}
-					return err
-				}
-				if !queue {
-					continue
-				}
-				if !q.pageable {
-					goodDst, goodSrc = within{to.lo, to.hi}, within{from.lo, from.hi}
-				}
+		for i := b.attrsIndexes[k]; i < last; {
+			if n := q.add(b.dst[i:last], b.src[i:last], b.size[i:last], goodDst, goodSrc); n > 0 {
+				i += n
+				continue
 			}
-			q.segs.Add(dst, src, n)
-			if q.segs.Bytes >= batchSlice && !q.whole && t.rt.watch == nil {
-				// What is valid can run while the rest is looked at.
+			if q.segs.Bytes >= q.slice { // what is valid can run while the rest is looked at
 				if err := t.submitBatch(b, q); err != nil {
 					return err
 				}
+				q.slice = min(2*q.slice, lastSlice)
+				continue
 			}
+			queue, err := t.queueSegment(b, q, int(i), &b.attr[k], &to, &from)
+			if err != nil {
+				if e := t.submitBatch(b, q); e != nil {
+					b.fault(noIndex) // those before it could not be queued, which is no segment's fault
+					return e
+				}
+				return err
+			}
+			if queue {
+				q.segs.Add(b.dst[i], b.src[i], b.size[i])
+			}
+			if queue && !q.pageable {
+				goodDst, goodSrc = within{to.lo, uint64(to.hi - to.lo)}, within{from.lo, uint64(from.hi - from.lo)}
+			}
+			i++
 		}
 	}
 	if q.pageable {

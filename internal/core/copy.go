@@ -8,7 +8,10 @@ import (
 // Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
 // itself against no stream.
 func (t *Thread) Memcpy(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind) *Error {
-	const api = "aclrtMemcpy"
+	return t.memcpy("aclrtMemcpy", dst, destMax, src, count, kind)
+}
+
+func (t *Thread) memcpy(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind) *Error {
 	if count == 0 {
 		return nil
 	}
@@ -170,7 +173,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 		if dst == src {
 			return nil
 		}
-		pageable = hostIsPageable(real, from.Place, to.Place)
+		pageable = hostIsPageable(real, from.Place, to.Place) || toPageable(from.Place, to.Place)
 		if t.rt.prod.LateHostErrors && (pageable || real == abi.MemcpyHostToHost) {
 			return t.failLater(api, c, s, real)
 		}
@@ -187,6 +190,9 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	}
 	if err := t.peers(api, c.dev, from, to); err != nil {
 		return err
+	}
+	if from.Place == driver.Managed || to.Place == driver.Managed {
+		return t.launchManaged(api, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
 	}
 	if err := s.admit(api); err != nil {
 		return err

@@ -150,14 +150,14 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 		return err
 	}
 	real, ok := correct(kind, from.Place, to.Place)
-	if !ok || real == abi.MemcpyHostToHost {
+	if !ok || real == abi.MemcpyHostToHost || real == abi.MemcpyDefault {
 		return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 	}
 	if err := p.wraps(api); err != nil {
 		return err
 	}
 	t.compare(kind, from.Place, to.Place, p.src, p.span(p.spitch))
-	if hostIsPageable(real, from.Place, to.Place) {
+	if hostIsPageable(real, from.Place, to.Place) || toPageable(from.Place, to.Place) {
 		if t.rt.prod.LateHostErrors {
 			return t.failLater(api, c, s, real)
 		}
@@ -168,6 +168,9 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	}
 	if err := t.peers(api, c.dev, from, to); err != nil {
 		return err
+	}
+	if from.Place == driver.Managed || to.Place == driver.Managed {
+		return t.launchManaged(api, s, p.op())
 	}
 	if err := s.admit(api); err != nil {
 		return err

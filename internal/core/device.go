@@ -21,6 +21,7 @@ type Device struct {
 	abortions atomic.Uint32                // how many there were, wrapping; counted once aborting is set
 	streams   atomic.Int32                 // streams in use
 	events    atomic.Pointer[atomic.Int32] // event ids in use; another counter each time the device is closed
+	notifies  atomic.Pointer[atomic.Int32] // ids of notifies and count notifies in use; as events
 	overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
 
 	dev atomic.Pointer[openDevice] // set while the device is open
@@ -84,8 +85,12 @@ func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
 		dev := d.dev.Swap(nil)
+		d.rt.pools.closed(d)
+		d.rt.vmm.closed(d)
 		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
-		dev.Close()                       //nolint:errcheck // nothing a program could do about it
+		d.notifies.Store(new(atomic.Int32))
+		dev.Close() //nolint:errcheck // nothing a program could do about it
+		d.rt.ipc.closed(d.rt, d)
 		d.limits = [2]coreLimit{}
 		d.peers.Store(0)
 	}

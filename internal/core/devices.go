@@ -163,7 +163,7 @@ func (t *Thread) physToUser(api string, id int32, outArg string, out *int32) *Er
 	return nil
 }
 
-// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; nothing here computes with floats.
+// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; of what computes with floats, sums of aclrtReduceAsync follow it.
 func (t *Thread) SetDeviceSatMode(mode abi.FloatOverflowMode) *Error {
 	const api = "aclrtSetDeviceSatMode"
 	p := t.rt.prod

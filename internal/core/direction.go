@@ -45,9 +45,11 @@ func correct(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) 
 		return as(h2h, h2d)
 	case [2]driver.Place{driver.Pageable, driver.Host}:
 		return as(h2h, d2h)
-	default:
-		return as(h2h, h2d, d2h, d2d)
 	}
+	if src == driver.Managed || dst == driver.Managed {
+		return kind, true
+	}
+	return as(h2h, h2d, d2h, d2d)
 }
 
 // hostIsPageable tells whether the host end of a copy with its final direction is ordinary memory.
@@ -61,6 +63,12 @@ func hostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
+// toPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later, so it is made at once, whatever
+// the declared direction.
+func toPageable(src, dst driver.Place) bool {
+	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable
+}
+
 // placeName is what people call a place.
 func placeName(p driver.Place) string {
 	switch p {
@@ -70,6 +78,8 @@ func placeName(p driver.Place) string {
 		return "pinned host memory"
 	case driver.Pageable:
 		return "pageable host memory"
+	case driver.Managed:
+		return "managed memory"
 	}
 	return "no live memory"
 }
@@ -101,7 +111,7 @@ func (rt *Runtime) peerDenied(api, arg string, d *Device, l driver.Location) *Er
 	}
 	o := rt.byPhys(l.Device)
 	switch {
-	case o != nil && d.reaches(o):
+	case o != nil && d.reaches(o), d.peers.Load()&(1<<l.Device) != 0: // what was imported may be on a device that is not visible
 		return nil
 	case !rt.prod.Peer:
 		return refused(api, arg, "is memory of device %s, and %s has no copies between devices", deviceName(o), rt.prod.Name)

@@ -33,6 +33,7 @@ type Event struct {
 	kind   eventClass  // immutable
 	flags  uint32      // immutable; ACL_EVENT_* and waitable
 	state  driver.Flag // immutable; stateEvent only
+	ipc    *ipcEvent   // immutable; ACL_EVENT_IPC only: what other processes have of it
 
 	waits atomic.Int32 // waits queued and not over
 	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
@@ -51,7 +52,8 @@ type eventRecord struct {
 	number uint64      // from 1
 	flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
 	on     *Stream
-	task   uint32 // its number there
+	task   uint32      // its number there
+	frees  freesBefore // of memory of pools, that come before it
 }
 
 func (e *Event) waitableBy() bool {
@@ -74,11 +76,25 @@ func noEvent(api, arg string, h Handle) *Error {
 }
 
 func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint32) *Error {
-	c := t.current()
-	if c == nil {
+	if t.current() == nil {
 		return noContext(api)
 	}
-	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags}
+	var ipc *ipcEvent
+	if flags == abi.EventIpc && kind == exEvent {
+		var err error
+		if ipc, err = newIPCEvent(); err != nil {
+			e := fail(api, abi.ErrRTNoEventResource, "", "no page that other processes can have")
+			e.Err = err
+			return e
+		}
+	}
+	return t.addEvent(api, event, kind, flags, ipc)
+}
+
+// addEvent makes an event; ipc goes with it, also when it fails.
+func (t *Thread) addEvent(api string, event *Handle, kind eventClass, flags uint32, ipc *ipcEvent) *Error {
+	c := t.current()
+	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags, ipc: ipc}
 	if kind == stateEvent {
 		e.state = t.rt.drv.NewFlag()
 	}
@@ -135,6 +151,9 @@ func (e *Event) release() {
 	e.mu.Unlock()
 	if used != nil {
 		used.Add(-1)
+	}
+	if e.ipc != nil {
+		e.ipc.cell.release()
 	}
 }
 
@@ -200,6 +219,9 @@ func (t *Thread) DestroyEvent(event Handle) *Error {
 	return t.gives(e.resource(), func() *Error {
 		if t.rt.events.remove(event) == nil {
 			return noEvent(api, "event", event)
+		}
+		if e.ipc != nil {
+			e.withdraw()
 		}
 		e.release()
 		return nil
@@ -326,8 +348,11 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		e.release()
 		return err
 	}
+	if e.ipc != nil {
+		return t.recordIPC(api, e, s)
+	}
 	tag := s.task(t)
-	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: tag.Task}
+	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: tag.Task, frees: s.freesNow()}
 	if e.state != nil {
 		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: partly(tag)})
 	}
@@ -362,6 +387,9 @@ func (e *Event) queued(r eventRecord) {
 
 // last is the latest record.
 func (e *Event) last() eventRecord {
+	if e.ipc != nil {
+		return e.lastIPC()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.latest

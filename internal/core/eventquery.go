@@ -154,10 +154,16 @@ func (e *Event) wait(api string, w waiting) *Error {
 		return err
 	}
 	if r.flag.Err() != nil {
+		if r.on == nil {
+			return dropped(api, r.flag)
+		}
 		if err := r.on.admit(api); err != nil {
 			return err
 		}
 		return dropped(api, r.flag)
+	}
+	if r.on == nil {
+		return nil // another process's record: its failures are that process's
 	}
 	if f := r.on.failure.Load(); f != nil && f.task < r.task {
 		return r.on.failed(api, f)

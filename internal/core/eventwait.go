@@ -120,6 +120,9 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		return err
 	}
 	e.waitedFor.Store(true)
+	if timeout == 0 { // else it may go on without having waited
+		defer s.frees.follow(r.frees)
+	}
 	if r.flag == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}
@@ -127,11 +130,18 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		return noEvent(api, "event", e.handle)
 	}
 	e.waits.Add(1)
-	s.submitEvent(api, t, driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Tag: s.task(t), Done: func() {
-		e.waits.Add(-1)
-		e.release()
-	}}, e, r)
+	if e.ipc != nil {
+		t.waitIPC(api, e, s, r, timeout)
+		return nil
+	}
+	s.submitEvent(api, t, driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Tag: s.task(t), Done: e.waitOver}, e, r)
 	return nil
+}
+
+// waitOver ends the task of a wait.
+func (e *Event) waitOver() {
+	e.waits.Add(-1)
+	e.release()
 }
 
 // toWaitFor is the record a wait queued now on s refers to: its flag is nil if there is nothing to wait for. Any record of a
@@ -146,7 +156,10 @@ func (e *Event) toWaitFor(api string, s *Stream) (eventRecord, *Error) {
 	case e.kind == timedEvent && r.flag == nil:
 		return r, refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
 	case r.flag == nil, !heard && r.flag.IsSet(), e.kind == exEvent && r.on == s:
-		return eventRecord{}, nil
+		if r.flag == nil {
+			r.frees = nil // it was reset
+		}
+		return eventRecord{frees: r.frees}, nil
 	}
 	return r, nil
 }

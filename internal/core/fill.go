@@ -38,7 +38,7 @@ func fillBytes(p Addr, value int32, n uint64) driver.Op {
 	return driver.Op{Kind: driver.OpFill, Dst: p, N: n, Width: 1, Value: uint32(uint8(value))}
 }
 
-// MemsetAsync is aclrtMemsetAsync. Device memory is filled in the order of the stream, host memory at once.
+// MemsetAsync is aclrtMemsetAsync. Device and managed memory is filled in the order of the stream, host memory at once.
 func (t *Thread) MemsetAsync(devPtr Addr, maxCount uint64, value int32, count uint64, stream Handle) *Error {
 	const api = "aclrtMemsetAsync"
 	if count == 0 {
@@ -72,8 +72,11 @@ func overfull(api string, p Addr, count, maxCount uint64) *Error {
 	return refused(api, "count", "%d bytes do not fit into maxCount, %d", count, maxCount).because(OutOfBounds, 0).of(p, count)
 }
 
-// fill queues a fill of device memory, and carries out one of host memory now.
+// fill queues a fill of device or managed memory, and carries out one of host memory now.
 func (t *Thread) fill(api string, s *Stream, arg string, l driver.Location, op driver.Op) *Error {
+	if l.Place == driver.Managed {
+		return t.launchManaged(api, s, op)
+	}
 	if l.Place != driver.OnDevice {
 		return t.run(api, op)
 	}
@@ -131,7 +134,7 @@ func (t *Thread) MemsetD32Async(ptr Addr, memSize uint64, value uint32, count ui
 	if c == nil {
 		return noContext(api)
 	}
-	if l.Place != driver.OnDevice {
+	if l.Place != driver.OnDevice && l.Place != driver.Managed {
 		return t.run(api, fillWords(ptr, value, count))
 	}
 	if s, err = c.on(api, s); err != nil {

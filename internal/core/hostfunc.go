@@ -32,12 +32,8 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if err = s.admit(api); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	raced := s.subscription != nil
-	s.hostFuncs = s.hostFuncs || !raced
-	s.mu.Unlock()
-	if raced {
-		return subscribed(api, s)
+	if err = s.takesFunctions(api); err != nil {
+		return err
 	}
 	drops := s.drops.Load()
 	return s.launch(api, t, driver.Op{Kind: driver.OpCall, Fn: func() {
@@ -47,6 +43,17 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 			fn(args)
 		}
 	}})
+}
+
+// takesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a thread has subscribed to it.
+func (s *Stream) takesFunctions(api string) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subscription != nil {
+		return subscribed(api, s)
+	}
+	s.hostFuncs = true
+	return nil
 }
 
 func subscribed(api string, s *Stream) *Error {

@@ -122,8 +122,8 @@ func (t *Thread) freeHost(api string, p Addr) *Error {
 	if rt.open {
 		return t.free(api, arg, p)
 	}
-	if rt.drv.Locate(p).Place == driver.OnDevice {
-		return refused(api, arg, "%#x is device memory; aclrtFree gives it back", p)
+	if place := rt.drv.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {
+		return refused(api, arg, "%#x is %s; aclrtFree gives it back", p, placeName(place))
 	}
 	return t.gives(Resource{Kind: PinnedMemory, Name: p}, func() *Error { return rt.gaveBack(api, arg, p, rt.drv.FreeHost(p)) })
 }
@@ -195,8 +195,8 @@ func (c *Context) register(api string, ptr Addr, size uint64, flag uint32) (Addr
 		return 0, unsupported(api, "", "%s cannot register host memory; aclrtMallocHost gives pinned memory", rt.prod.Name)
 	}
 	l := rt.drv.Locate(ptr)
-	if l.Place == driver.OnDevice || l.Place == driver.Nowhere {
-		return 0, refused(api, "ptr", "%#x is device memory or was freed; only host memory can be registered", ptr)
+	if l.Place == driver.OnDevice || l.Place == driver.Managed || l.Place == driver.Nowhere {
+		return 0, refused(api, "ptr", "%#x is device or managed memory or was freed; only host memory can be registered", ptr)
 	}
 	a, err := rt.drv.Register(ptr, size, flag&mappedFlags != 0, int(c.dev.phys))
 	if err != nil {

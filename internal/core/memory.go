@@ -69,8 +69,7 @@ func (t *Thread) malloc(api string, devPtr *Addr, size uint64, policy abi.MemMal
 	if isP2P(policy) {
 		page = driver.PageNormal // here, unlike in aclrtMallocWithCfg, whatever the policy says of pages
 	}
-	// The second try is for memory pools, which are to be trimmed first; until there are any it helps only where
-	// another thread frees something meanwhile.
+	// The second try is for memory pools, which are emptied first.
 	return t.alloc(c, devPtr, request{api, size, rounded, page, 2})
 }
 
@@ -191,8 +190,11 @@ func (t *Thread) alloc(c *Context, p *Addr, r request) *Error {
 		return noContext(r.api)
 	}
 	var err error
-	for range r.tries {
+	for try := range r.tries {
 		var a Addr
+		if try > 0 {
+			t.rt.pools.emptyAll(c.dev)
+		}
 		if a, err = dev.Alloc(r.size, r.page); err == nil {
 			*p = a
 			t.given(Resource{Kind: DeviceMemory, Name: a, Size: r.asked, Device: c.dev.user})
@@ -246,6 +248,9 @@ func (t *Thread) FreeWithDevSync(devPtr Addr) *Error {
 // free gives device memory back to the device it is on, which need not be the current one.
 func (t *Thread) free(api, arg string, p Addr) *Error {
 	rt := t.rt
+	if b := rt.pools.find(p); b != nil {
+		return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: b.pool.dev.user}, func() *Error { return b.free(api, arg, p) })
+	}
 	l := rt.drv.Locate(p)
 	switch l.Place {
 	case driver.Host:
@@ -254,6 +259,11 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 		return refused(api, arg, "%#x is no device memory", p)
 	case driver.Nowhere:
 		return refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p).because(Gone, p)
+	case driver.Managed:
+		return t.freeManaged(api, arg, p, l)
+	}
+	if rt.ipc.imported(p) {
+		return refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p)
 	}
 	d := rt.byPhys(l.Device)
 	if d == nil {
@@ -263,7 +273,13 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 	if dev == nil {
 		return refused(api, arg, "%#x went with device %d, which was reset", p, d.user)
 	}
-	return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: d.user}, func() *Error { return rt.gaveBack(api, arg, p, dev.Free(p)) })
+	return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: d.user}, func() *Error {
+		err := rt.gaveBack(api, arg, p, dev.Free(p))
+		if err == nil {
+			rt.ipc.freed(rt, p)
+		}
+		return err
+	})
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.

@@ -157,14 +157,7 @@ func (t *Thread) queueObserved(api string, s *Stream, dst, src Addr, n uint64, f
 
 // submitObserved is submitEvent, told.
 func (s *Stream) submitObserved(api string, t *Thread, op driver.Op, e *Event, r eventRecord) {
-	o := t.rt.observer
-	began := t.began()
 	w := t.rt.work(&op)
-	w.Stream, w.Number, w.Thread, w.Device = s.id, op.Tag.Task, t.id, s.ctx.dev.user
-	w.Submit, w.Call = began, began
-	if op.Kind == driver.OpBatch {
-		w.Submit = o.Now() // the call has looked at every segment before
-	}
 	if e != nil {
 		w.Event = uint64(e.handle)
 		if op.Kind == driver.OpPost {
@@ -173,6 +166,38 @@ func (s *Stream) submitObserved(api string, t *Thread, op driver.Op, e *Event, r
 	}
 	if r.on != nil {
 		w.After = observe.At{Stream: r.on.id, Number: r.task}
+	}
+	s.submitTold(api, t, op, w)
+}
+
+// submitAs puts op on the stream, told as a task of a kind. about is the handle or the address that records and waits have in common, or 0.
+func (s *Stream) submitAs(api string, t *Thread, op driver.Op, kind observe.Kind, about uint64) {
+	op.Tag = s.task(t)
+	s.submitTagged(api, t, op, kind, about, eventRecord{})
+}
+
+// submitTagged is submitAs for op with its tag; it waits for r, if there is one.
+func (s *Stream) submitTagged(api string, t *Thread, op driver.Op, kind observe.Kind, about uint64, r eventRecord) {
+	if s.rt.observer == nil {
+		s.queue.Submit(op)
+		return
+	}
+	w := t.rt.work(&op)
+	w.Kind, w.Event = kind, about
+	if r.on != nil {
+		w.After = observe.At{Stream: r.on.id, Number: r.task}
+	}
+	s.submitTold(api, t, op, w)
+}
+
+// submitTold puts op on the stream and tells the observer of it; w is what there is to say of op by itself.
+func (s *Stream) submitTold(api string, t *Thread, op driver.Op, w observe.Task) {
+	o := t.rt.observer
+	began := t.began()
+	w.Stream, w.Number, w.Thread, w.Device = s.id, op.Tag.Task, t.id, s.ctx.dev.user
+	w.Submit, w.Call = began, began
+	if op.Kind == driver.OpBatch {
+		w.Submit = o.Now() // the call has looked at every segment before
 	}
 	t.about(s)
 	o.Submitted(w)
@@ -255,10 +280,12 @@ func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
 		}
 	case driver.OpSet:
 		w.Kind = observe.Record
-	case driver.OpAwait:
+	case driver.OpAwait, driver.OpGate:
 		w.Kind = observe.Wait
 	case driver.OpCall, driver.OpPost:
 		w.Kind = observe.Function
+	case driver.OpWork:
+		w.Kind, w.Bytes = observe.Other, op.N
 	case driver.OpFail: // a copy that the device cannot make
 	default:
 		w.Kind = observe.Other
@@ -306,6 +333,8 @@ func (rt *Runtime) ways(list []driver.Segment) (d observe.Direction, m observe.M
 // memory is what kind of host memory addr is.
 func (rt *Runtime) memory(addr Addr, l driver.Location) observe.Memory {
 	switch {
+	case l.Place == driver.Managed:
+		return observe.Managed
 	case l.Place != driver.Host:
 		return observe.Pageable
 	case rt.observing.registered.Find(addr) != nil:

@@ -43,6 +43,8 @@ func (rt *Runtime) matches(want abi.MemLocation, l driver.Location) bool {
 	switch want.Type {
 	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:
 		return l.Place == driver.Host || l.Place == driver.Pageable
+	case abi.MemLocationTypeManaged:
+		return l.Place == driver.Managed
 	case abi.MemLocationTypeDevice:
 		if l.Place == driver.OnDevice {
 			d := rt.byPhys(l.Device)

@@ -19,8 +19,11 @@ func (t *Thread) PointerGetAttributes(ptr Addr, attributes *abi.PtrAttributes) *
 	switch al.Place {
 	case driver.Host:
 		l.Type = abi.MemLocationTypeHost
-	case driver.OnDevice:
+	case driver.OnDevice, driver.Managed:
 		l.Type = abi.MemLocationTypeDevice
+		if al.Place == driver.Managed {
+			l.Type = abi.MemLocationTypeManaged
+		}
 		if d := t.rt.byPhys(al.Device); d != nil {
 			l.ID = uint32(d.user)
 		}

@@ -28,6 +28,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/share"
 )
 
 // Addr is an address of the program: host or device.
@@ -75,8 +76,17 @@ type Runtime struct {
 	events   table[Event]
 	buffers  table[dataBuffer]
 
+	notifies    table[Notify]
+	cntNotifies table[cntNotify]
+
+	allocatorDescs table[allocatorDesc]
+	allocators     allocators
+	symbols        symbols
+	managed        managedState
+
 	defaultDevice atomic.Int32  // user id + 1 from aclInit's configuration; 0: none
 	eventIDs      atomic.Uint32 // event numbers given
+	notifyIDs     atomic.Uint32 // numbers of notifies and count notifies given
 	opWaitSeconds atomic.Uint32 // aclrtSetOpWaitTimeout
 
 	init      initState
@@ -85,12 +95,20 @@ type Runtime struct {
 	reports   reportState
 	opTime    opTime
 	observing observing
+	pools     poolState
+	vmm       vmm
+	values    values
+	broker    share.Broker // what other processes may have
+	ipc       ipcState
 }
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
 	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, watch: o.Watch, observer: o.Observe}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
+	rt.notifies.kind, rt.cntNotifies.kind = notifyKind, cntNotifyKind
+	rt.pools.table.kind, rt.vmm.memories.kind = poolKind, memoryKind
+	rt.allocatorDescs.kind = allocatorKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
 	for i := range ids {
@@ -103,6 +121,7 @@ func New(o Options) *Runtime {
 	for user, phys := range ids {
 		d := &Device{rt: rt, user: int32(user), phys: int32(phys)}
 		d.events.Store(new(atomic.Int32))
+		d.notifies.Store(new(atomic.Int32))
 		rt.devices = append(rt.devices, d)
 	}
 	rt.setUp()
@@ -156,6 +175,8 @@ func (rt *Runtime) Close() error {
 	for _, d := range rt.devices {
 		d.destroyAll()
 	}
+	rt.ipc.closed(rt, nil)
+	rt.broker.Close()
 	rt.reports.close()
 	err := rt.drv.Close()
 	if rt.observer != nil {

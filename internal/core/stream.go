@@ -29,6 +29,7 @@ type Stream struct {
 	stops    atomic.Bool             // STOP_ON_FAILURE
 	overflow atomic.Uint32           // overflow switch
 	priority atomic.Uint32
+	frees    streamFrees // of memory of pools
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
@@ -96,6 +97,7 @@ func (s *Stream) hold() {
 func (s *Stream) drop() {
 	s.drops.Add(1)
 	s.queue.Drop()
+	s.frees.unordered()
 	s.rt.reports.release(s)
 }
 
@@ -103,6 +105,7 @@ func (s *Stream) drop() {
 func (s *Stream) shut() {
 	s.drops.Add(1)
 	s.queue.Shut()
+	s.frees.unordered()
 	s.rt.reports.release(s)
 }
 
@@ -128,6 +131,7 @@ func (s *Stream) end(force bool) bool {
 		s.shut()
 	}
 	s.queue.Wait(0, nil)
+	s.frees.done(ended)
 	s.queue.Shut() // a thread that found the stream before it went may still submit
 	s.rt.unsubscribeAll(s)
 	locked(&s.ctx.mu, func() { delete(s.ctx.streams, s) })
@@ -205,8 +209,9 @@ func (s *Stream) wait(api string, w waiting) *Error {
 		return nil
 	}
 	d := s.ctx.dev
+	n := s.frees.begun.Add(1)
 	if s.queue.Idle() && !d.aborting.Load() {
-		return s.outcome(api)
+		return s.synchronized(api, n)
 	}
 	aborts, abortions := s.aborts.Load(), d.abortions.Load()
 	done := d.aborting.Load() || s.queue.Wait(w.timeout, w.cancel)
@@ -218,6 +223,13 @@ func (s *Stream) wait(api string, w waiting) *Error {
 	case !done:
 		return fail(api, abi.ErrRTStreamSyncTimeout, "timeout", "stream %d was not done after %v; its work is still queued", s.id, w.timeout)
 	}
+	return s.synchronized(api, n)
+}
+
+// synchronized ends the n-th synchronisation of the stream, which was successful.
+func (s *Stream) synchronized(api string, n uint64) *Error {
+	s.frees.done(n)
+	s.rt.pools.synchronized()
 	return s.outcome(api)
 }
 

@@ -55,6 +55,11 @@ const (
 	StreamHandle
 	EventHandle
 	ContextHandle
+	ImportedMemory // device memory of another process
+	PhysicalMemory // without an address; its name is a handle
+	MappedMemory   // what is mapped to an address; on device -1 if it is the host's
+	AddressRange   // addresses, with nothing behind them
+	ManagedMemory
 )
 
 // Resource is something a program has to give back.
@@ -64,8 +69,10 @@ type Resource struct {
 	Size   uint64  // of memory, as the program asked for it
 	Number int32   // of a stream or an event, for people
 	Device int32   // user id
-	Forced bool    // Taking, Taken: what it has to do is dropped rather than waited for
-	Swept  bool    // Taking, Taken: it goes with its context, the program did not destroy it
+	Pooled bool    // memory of a pool, that comes or goes in the order of stream Number: behind its task Task, or at it
+	Task   uint32
+	Forced bool // Taking, Taken: what it has to do is dropped rather than waited for
+	Swept  bool // Taking, Taken: it goes with its context, the program did not destroy it
 }
 
 // Mistake is what kind of mistake of the program an [Error] shows, where that is clear.
@@ -186,6 +193,9 @@ func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Place, src Addr, n
 
 // compareWatched is apart, so that compare costs a copy that nobody watches one comparison.
 func (t *Thread) compareWatched(kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) {
+	if from == driver.Managed || to == driver.Managed {
+		return // it is what the program says
+	}
 	var real abi.MemcpyKind
 	switch device := driver.OnDevice; {
 	case from == device && to == device:

@@ -2,9 +2,10 @@ package observe
 
 // Kinds, Directions and Memories name the values of their types, in order.
 var (
-	Kinds      = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other"}
+	Kinds = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other",
+		"notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch"}
 	Directions = []string{"", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"}
-	Memories   = []string{"", "pinned", "registered", "pageable", "mixed"}
+	Memories   = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}
 )
 
 func (k Kind) String() string      { return name(Kinds, int(k)) }
@@ -18,6 +19,12 @@ func name(of []string, value int) string {
 	}
 	return "unknown"
 }
+
+// Records tells whether tasks of this kind signal what Waits of others wait for; both have the same Event.
+func (k Kind) Records() bool { return k == Record || k == NotifyRecord || k == ValueWrite }
+
+// Waits tells whether tasks of this kind hold their stream up until another one has recorded.
+func (k Kind) Waits() bool { return k == Wait || k == NotifyWait || k == ValueWait }
 
 // Copies tells whether tasks of this kind move bytes between memories.
 func (k Kind) Copies() bool { return k <= Descriptor }

@@ -49,7 +49,14 @@ const (
 	Record // an event
 	Wait   // for an event
 	Function
-	Other // resets an event, or does nothing
+	Other        // resets an event, or does nothing
+	NotifyRecord // changes a notify
+	NotifyWait   // for a notify
+	ValueWrite   // of a word in device memory
+	ValueWait    // for a word in device memory
+	Reduce       // a copy that computes
+	Random       // numbers are drawn
+	Prefetch     // managed memory is moved
 )
 
 // Direction is where bytes go.
@@ -76,6 +83,7 @@ const (
 	Registered
 	Pageable
 	Mixed
+	Managed
 )
 
 // None is no stream.
@@ -94,7 +102,7 @@ type Task struct {
 	Bytes     uint64
 	Submit    int64
 	Call      int64  // when the call began that submits it
-	Event     uint64 // that it records or waits for
+	Event     uint64 // that it records or waits for: a handle, or the address of a word
 	After     At     // Wait: the record that it waits for; zero: any of the event
 }
 

@@ -1,6 +1,6 @@
 // Package product says what each Ascend product and form has: features, limits, sizes.
 //
-// The facts are those of spec/semantics.md, sections 4, 6, 9, 12, 20 and 22; what no source gives (core counts, cache
+// The facts are those of spec/semantics.md, sections 4, 6, 8, 9, 12, 20 and 22; what no source gives (core counts, cache
 // sizes) is a typical board of the kind and marked as our choice.
 package product
 
@@ -28,13 +28,20 @@ type Product struct {
 	Register       bool // host registration
 	Managed        bool // managed memory
 	Pools          bool // memory pools
+	IPCMemory      bool // device memory that other processes can have
 	CountNotify    bool
-	EventFlags     bool // record and wait flags, IPC events
-	Peer           bool // access between devices
-	PeerEnable     bool // and it has to be enabled first
-	Abort          bool // stream abort, device task abort
-	Modern         bool // 950, A3, A2: NULL streams where others refuse them, waits across devices, 1 GiB pages
-	DDR            bool // memory is DDR: HBM questions get its numbers
+	NotifyShared   bool    // notifies that other processes can have
+	NotifyDevice   bool    // notifies for the device alone
+	NotifyReset    bool    // notifies can be cleared outside streams
+	EventFlags     bool    // record and wait flags, IPC events
+	Peer           bool    // access between devices
+	PeerEnable     bool    // and it has to be enabled first
+	Abort          bool    // stream abort, device task abort
+	Random         bool    // random numbers
+	ReduceKinds    bool    // reductions other than sums
+	ReduceTypes    []int32 // types (aclDataType) that can be reduced
+	Modern         bool    // 950, A3, A2: NULL streams where others refuse them, waits across devices, 1 GiB pages
+	DDR            bool    // memory is DDR: HBM questions get its numbers
 	Padding        uint64
 	LateHostErrors bool // 310: host-to-host and pageable copies are accepted and fail when they run
 	SatModes       []int32
@@ -53,32 +60,48 @@ type Product struct {
 // usPerS is microseconds in a second.
 const usPerS = 1_000_000
 
+// Types that reductions know, by their number in the C API.
+const (
+	float   = 0
+	float16 = 1
+	int8s   = 2
+	int32s  = 3
+	int16s  = 6
+	uint32s = 8
+	bf16    = 27
+)
+
 var products = []Product{
-	modern(Product{Name: "A2", Chip: "Ascend910B1", Managed: true, Pools: true, DescSize: 32, Padding: 32, PeerEnable: true,
+	modern(Product{Name: "A2", Chip: "Ascend910B1", Managed: true, Pools: true, Random: true, DescSize: 32, Padding: 32, PeerEnable: true,
 		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
-	modern(Product{Name: "A3", Chip: "Ascend910_9391", Managed: true, DescSize: 32, Padding: 32,
+	modern(Product{Name: "A3", Chip: "Ascend910_9391", Managed: true, Random: true, DescSize: 32, Padding: 32,
 		Notifies: 8192, SatModes: []int32{0, 1}, DefaultSatMode: 1, CubeCores: 24, VectorCores: 48, AICPUs: 6, L2Bytes: 192 << 20}),
 	modern(Product{Name: "950", Chip: "Ascend950PR_9599", CountNotify: true, UB: true, DescSize: 64, PeerEnable: true,
-		Notifies: 65535, SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 32, VectorCores: 64, AICPUs: 6, L2Bytes: 128 << 20}),
+		Notifies: 65535, ReduceTypes: []int32{int8s, int16s, int32s, uint32s, float16, float, bf16}, SatModes: []int32{1}, DefaultSatMode: 1, CubeCores: 32, VectorCores: 64, AICPUs: 6, L2Bytes: 128 << 20}),
 	{Name: "310B", Chip: "Ascend310B1", Streams: 512, Events: 65536, Notifies: 2048, DescSize: 32, Padding: 32, DDR: true,
-		SatModes: []int32{0}, WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
+		ReduceKinds: true, ReduceTypes: []int32{int8s, int16s, int32s, float16, float}, SatModes: []int32{0}, WaitTimeout: true, OpInterval: 4294967, OpDefault: 1091 * usPerS,
 		CubeCores: 1, VectorCores: 1, AICPUs: 3, L2Bytes: 8 << 20},
-	{Name: "310P", Chip: "Ascend310P3", Streams: 1024, Events: 1023, Notifies: 1024, Padding: 32, DDR: true, Peer: true, PeerEnable: true,
-		SatModes: []int32{0}, OpInterval: 2147483, OpDefault: 547 * usPerS,
+	{Name: "310P", Chip: "Ascend310P3", Streams: 1024, Events: 1023, Notifies: 1024, NotifyShared: true, NotifyDevice: true, IPCMemory: true, Padding: 32, DDR: true, Peer: true, PeerEnable: true,
+		ReduceTypes: []int32{float, float16, int16s}, SatModes: []int32{0}, OpInterval: 2147483, OpDefault: 547 * usPerS,
 		CubeCores: 8, VectorCores: 7, AICPUs: 7, L2Bytes: 16 << 20},
-	{Name: "910", Chip: "Ascend910A", Streams: 2048, Events: 65535, Notifies: 1024, Padding: 32, Peer: true, PeerEnable: true,
-		OffsetCopy: true, Register: true, SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
+	{Name: "910", Chip: "Ascend910A", Streams: 2048, Events: 65535, Notifies: 1024, NotifyShared: true, IPCMemory: true, Padding: 32, Peer: true, PeerEnable: true,
+		OffsetCopy: true, Register: true, ReduceTypes: []int32{float}, SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
 		CubeCores: 32, VectorCores: 32, AICPUs: 14, L2Bytes: 32 << 20},
-	{Name: "310", Chip: "Ascend310", Streams: 1024, Events: 1023, Notifies: 1024, Padding: 32, DDR: true, LateHostErrors: true,
-		SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
+	{Name: "310", Chip: "Ascend310", Streams: 1024, Events: 1023, Notifies: 1024, NotifyShared: true, NotifyDevice: true, Padding: 32, DDR: true, LateHostErrors: true,
+		ReduceTypes: []int32{float, float16, int16s}, SatModes: []int32{0}, OpInterval: 68719476, OpDefault: 68 * usPerS,
 		CubeCores: 2, VectorCores: 2, AICPUs: 4, L2Bytes: 8 << 20},
 }
 
 // modern fills in what 950, A3 and A2 have in common.
 func modern(p Product) Product {
 	p.Modern, p.Batch, p.OffsetCopy, p.FillWords, p.Register = true, true, true, true, true
-	p.EventFlags, p.Peer, p.Abort, p.WaitTimeout = true, true, true, true
+	p.IPCMemory, p.EventFlags, p.Peer, p.Abort, p.WaitTimeout = true, true, true, true, true
+	p.NotifyShared, p.NotifyDevice, p.NotifyReset = true, true, true
 	p.Streams, p.Events = 1984, 65536
+	p.ReduceKinds = true
+	if p.ReduceTypes == nil {
+		p.ReduceTypes = []int32{int8s, int16s, int32s, float16, float, bf16}
+	}
 	p.OpInterval, p.OpDefault, p.OpNever = 4295, 1091*usPerS, true
 	return p
 }

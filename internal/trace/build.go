@@ -323,7 +323,7 @@ func (t *part) inTurn(base int) {
 func (t *part) edges(list []task, base int, index map[taskKey]int) {
 	records := map[uint64][]int{} // by event, those that ran, by when
 	for i := range list {
-		if r := &list[i]; r.Kind == observe.Record && t.run.Tasks[base+i].Ran() {
+		if r := &list[i]; r.Kind.Records() && t.run.Tasks[base+i].Ran() {
 			event := t.p.more[taskKey{r.stream, r.Number}].event
 			records[event] = append(records[event], base+i)
 		}
@@ -333,7 +333,7 @@ func (t *part) edges(list []task, base int, index map[taskKey]int) {
 	}
 	for i := range list {
 		r := &list[i]
-		if r.Kind != observe.Wait {
+		if !r.Kind.Waits() {
 			continue
 		}
 		to := &t.run.Tasks[base+i]

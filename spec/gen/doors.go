@@ -49,7 +49,7 @@ func writeDoors(t *table.Table, root string) ([]byte, error) {
 		if m == nil {
 			return nil, fmt.Errorf("%s: package core has no method for it", f.Name)
 		}
-		if err := writeDoor(&b, f, m); err != nil {
+		if err := writeDoor(&b, t, f, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
@@ -113,15 +113,19 @@ func coreMethods(dir string) (map[string]*method, error) {
 	return methods, nil
 }
 
-func writeDoor(b *bytes.Buffer, f *table.Function, m *method) error {
+func writeDoor(b *bytes.Buffer, t *table.Table, f *table.Function, m *method) error {
 	if len(m.params) != len(f.C.Params) {
 		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
 	}
 	var args []string
 	for i, p := range m.params {
-		a, err := parameter(p, i)
+		spell := parameter
+		if byAddress(t, f.C.Params[i].Type) {
+			spell = structure
+		}
+		a, err := spell(p, i)
 		if err != nil {
-			return err
+			return fmt.Errorf("core.Thread.%s: %w", m.name, err)
 		}
 		args = append(args, a)
 	}
@@ -170,6 +174,16 @@ func parameter(typ string, i int) (string, error) {
 		return fmt.Sprintf("%s(a[%d])", lowerFirst(typ), i), nil
 	}
 	return "", fmt.Errorf("no way to make a %s of a slot", typ)
+}
+
+// structure spells slot i, which leads to a struct that the program passed by value. It is there for as long as the call
+// is, so package core may take it by value or by its address.
+func structure(typ string, i int) (string, error) {
+	if strings.HasPrefix(typ, "*") {
+		return parameter(typ, i)
+	}
+	a, err := parameter("*"+typ, i)
+	return "*" + a, err
 }
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

@@ -15,7 +15,7 @@ import (
 type pyForm struct {
 	*table.PythonForm
 	fn      *table.Function
-	special bool      // written by hand in _special.py: dictionaries, lists, texts, callbacks
+	special bool      // written by hand: dictionaries, lists, texts, callbacks
 	params  []pyValue // in the order of Python
 	results []pyValue // in the order of Python, without ret
 	args    []int     // in the order of C: a parameter's index, -1 minus a result's index, or pyNull
@@ -88,6 +88,9 @@ func isSpecial(t *table.Table, f *table.Function) bool {
 		if !plainName.MatchString(s) || s == "dict" || s == "list" || strings.HasSuffix(s, "_dict") {
 			return true
 		}
+	}
+	if pyByValue[f.Name] {
+		return true
 	}
 	types := []table.Type{f.C.Return}
 	for _, p := range f.C.Params {

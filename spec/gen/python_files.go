@@ -22,7 +22,7 @@ class Form(NamedTuple):
     module: str  # "acl" or "acl.rt"
     name: str
     c: str  # the C function
-    kind: str  # "plain": numbers only; "special": written by hand in _special.py
+    kind: str  # "plain": numbers only; "special": written by hand, _special.py and others
     params: Tuple[Tuple[str, str], ...]  # (name, type), in the order of Python
     results: Tuple[Tuple[str, str], ...]  # the same, without ret; one that C does not fill is the parameter of its name, or 0
     args: Tuple[Optional[int], ...]  # plain: in the order of C, a parameter's index, -1 minus a result's index, or NULL
@@ -222,7 +222,7 @@ func pyStub(module string) func(*table.Table, string) ([]byte, error) {
 		}
 		head := "from typing import "
 		var names []string
-		for _, n := range []string{"Any", "Callable", "Mapping", "Optional", "Sequence", "SupportsIndex"} {
+		for _, n := range []string{"Any", "Callable", "Mapping", "Optional", "Sequence", "SupportsIndex", "Union"} {
 			if strings.Contains(b.String(), n) {
 				names = append(names, n)
 			}

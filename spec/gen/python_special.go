@@ -19,6 +19,9 @@ var pyHints = map[string]pyHint{
 	"dict":             {"Mapping[str, Any]", "dict[str, Any]"},
 	"list":             {"Sequence[SupportsIndex]", "list[int]"},
 	"list of dict":     {"Sequence[Mapping[str, Any]]", "list[dict[str, Any]]"},
+	"list of list":     {"", "list[list[int]]"},
+	"bytes":            {"bytes", "bytes"},
+	"int or bytes":     {"Union[SupportsIndex, bytes]", "Union[int, bytes]"},
 	"callable":         {"Callable[..., Any]", ""},
 	"callable or None": {"Optional[Callable[..., Any]]", ""},
 	"object":           {"Any", ""},
@@ -29,7 +32,15 @@ var pyNamed = map[string]string{
 	"[config_path]": "optional str", "fn or None": "callable or None", "fn": "callable", "func": "callable",
 	"user_data": "object", "args": "object",
 	"key": "str", "pkg_name": "str", "msg": "str", "text": "str",
-	"[attrs]": "list of dict", "dict": "dict",
+	"dict": "dict", "[[data]]": "list of list",
+	"ipc_handle": "bytes", "shareable_handle": "int or bytes",
+}
+
+// pyByValue are the functions with a void* that leads to a value; Python gives and gets the value itself.
+var pyByValue = map[string]bool{
+	"aclrtMemPoolSetAttr": true, "aclrtMemPoolGetAttr": true,
+	"aclrtMemExportToShareableHandleV2": true, "aclrtMemSetPidToShareableHandleV2": true,
+	"aclrtMemImportFromShareableHandleV2": true,
 }
 
 // hints finds the types of a special form. The functions are written by hand; the types are for stubs and readers.
@@ -77,14 +88,12 @@ func (f *pyForm) hint(t *table.Table, text string) (pyValue, error) {
 		return pyValue{"dict", "dict"}, nil
 	case strings.HasSuffix(text, "_dict"):
 		return pyValue{name, "dict"}, nil
-	case text == "list": // of structs or of numbers, as C has it
+	case text == "list", strings.HasPrefix(text, "["): // of structs or of numbers, as C has it
 		for _, p := range f.C().Params {
-			if k, _ := t.KindOf(p.Type.Base); k == table.StructType {
+			if k, _ := t.KindOf(p.Type.Base); k == table.StructType && (text == "list" || snake(p.Name) == name) {
 				return pyValue{name, "list of dict"}, nil
 			}
 		}
-		return pyValue{name, "list"}, nil
-	case strings.HasPrefix(text, "["):
 		return pyValue{name, "list"}, nil
 	case !plainName.MatchString(text):
 		return pyValue{}, fmt.Errorf("no type for %q", text)

@@ -1288,45 +1288,41 @@ ACL_FUNC_VISIBILITY aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint
 /* ==== symbol ==== */
 
 /*
- * Gives the device address of a device global variable on the current device. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Gives the device address of a device global variable on the current device.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolAddress(const void* symbol, void** devPtr);
 
 /*
- * Gives the size in bytes of a device global variable. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Gives the size in bytes of a device global variable.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetSymbolSize(const void* symbol, size_t* size);
 
 /*
- * Copies count bytes starting at offset inside a device variable to host memory and waits. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Copies count bytes starting at offset inside a device variable to host memory and waits.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, 500001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyFromSymbol(void* dst, size_t dstMax, const void* symbol, size_t count,
     size_t offset, aclrtMemcpyKind kind);
 
 /*
- * Stream-ordered aclrtMemcpyFromSymbol. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Stream-ordered aclrtMemcpyFromSymbol.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, 500001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyFromSymbolAsync(void* dst, size_t dstMax, const void* symbol,
     size_t count, size_t offset, aclrtMemcpyKind kind, aclrtStream stream);
 
 /*
- * Copies count bytes from host memory into a device variable at offset and waits. Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Copies count bytes from host memory into a device variable at offset and waits.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, 500001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyToSymbol(const void* symbol, const void* src, size_t count,
     size_t offset, aclrtMemcpyKind kind);
 
 /*
- * Stream-ordered aclrtMemcpyToSymbol. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
+ * Stream-ordered aclrtMemcpyToSymbol.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 107002, 107043, 500001, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyToSymbolAsync(const void* symbol, const void* src, size_t count,
     size_t offset, aclrtMemcpyKind kind, aclrtStream stream);
@@ -1488,47 +1484,43 @@ ACL_FUNC_VISIBILITY aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclr
 ACL_FUNC_VISIBILITY aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attributes);
 
 /*
- * Allocates memory usable with one address from host and device; pages migrate. Free with aclrtFree. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Allocates memory usable with one address from host and device; pages migrate. Free with aclrtFree.
+ * Products: A3, A2. Errors: 100000, 107000, 107002, 207000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemAllocManaged(void** ptr, uint64_t size, uint32_t flag);
 
 /*
  * Gives the driver a hint about use of a managed range (read mostly, preferred location, accessed by, and
- * their undo). Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * their undo).
+ * Products: A3, A2. Errors: 100000, 107000, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedAdvise(const void* const ptr, uint64_t size,
     aclrtMemManagedAdviseType advise, aclrtMemManagedLocation location);
 
 /*
- * Reads one attribute of a managed range into data. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Reads one attribute of a managed range into data.
+ * Products: A3, A2. Errors: 100000, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute, const void* ptr,
     size_t size, void* data, size_t dataSize);
 
 /*
- * Reads several attributes at once. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Reads several attributes at once.
+ * Products: A3, A2. Errors: 100000, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute* attributes,
     size_t numAttributes, const void* ptr, size_t size, void** data, size_t* dataSizes);
 
 /*
- * Queues migration of a managed range to a location. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Queues migration of a managed range to a location.
+ * Products: A3, A2. Errors: 100000, 107017, 507000, 107000, 207000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchAsync(const void* ptr, size_t size,
     aclrtMemManagedLocation location, uint32_t flags, aclrtStream stream);
 
 /*
- * Queues migration of several managed ranges; prefetchLocs[k] applies from range prefetchLocIdxs[k] on. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Queues migration of several managed ranges; prefetchLocs[k] applies from range prefetchLocIdxs[k] on.
+ * Products: A3, A2. Errors: 100000, 107017, 107000, 507000, 207000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs, size_t* sizes, size_t count,
     aclrtMemManagedLocation* prefetchLocs, size_t* prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags,
@@ -1545,44 +1537,39 @@ ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void* devPtr, size_t size, int32_t d
 
 /*
  * Makes a device allocation shareable and writes its name (text, at most 65 bytes with terminator) to key.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, char* key, size_t len,
     uint64_t flags);
 
 /*
  * Adds processes to the white list of an exported key. Use the number from aclrtDeviceGetBareTgid of the
- * importing process. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * importing process.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num);
 
 /*
- * Maps the exported memory into this process and returns its address. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Maps the exported memory into this process and returns its address.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000, 207006, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags);
 
 /*
  * Importer - unmaps the memory. Exporter - destroys the key. Importers must close before the exporter does.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107002, 107000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemClose(const char* key);
 
 /*
- * Chooses the interconnect link used for an exported key (A3). Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3.
+ * Chooses the interconnect link used for an exported key (A3).
+ * Products: A3. Errors: 107000, 107002, 207000, 207021.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttrType type, uint64_t attr);
 
 /*
- * White list across servers of a super node - server id plus pid list (A3). Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3.
+ * White list across servers of a super node - server id plus pid list (A3).
+ * Products: A3. Errors: 107000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids,
     size_t num);
@@ -1590,16 +1577,15 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char* key, ac
 /* ==== stream memory ==== */
 
 /*
- * Queues a 64-bit store of value to devAddr. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Queues a 64-bit store of value to devAddr.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000, 107002, 107003, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWrite(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 
 /*
  * Holds the stream until the 64-bit word at devAddr satisfies the condition. Later tasks of the stream wait;
- * other streams go on. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * other streams go on.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000, 107002, 107003, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 
@@ -2515,85 +2501,77 @@ ACL_FUNC_VISIBILITY aclError aclrtGetEventId(aclrtEvent event, uint32_t* eventId
 ACL_FUNC_VISIBILITY aclError aclrtGetEventAvailNum(uint32_t* eventCount);
 
 /*
- * Fills a 64-byte handle another process can open. The event must carry ACL_EVENT_IPC. Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Fills a 64-byte handle another process can open. The event must carry ACL_EVENT_IPC.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle);
 
 /*
- * Opens the event in this process; destroy it with aclrtDestroyEvent. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Opens the event in this process; destroy it with aclrtDestroyEvent.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107002, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event);
 
 /* ==== notify ==== */
 
 /*
- * Creates a notify on the current device - a counter-less signal between streams, devices or processes. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Creates a notify on the current device - a counter-less signal between streams, devices or processes.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207000, 207009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag);
 
 /*
- * Destroys a notify. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Destroys a notify.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyNotify(aclrtNotify notify);
 
 /*
- * Queues setting the notify. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Queues setting the notify.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
 
 /*
- * Makes the stream wait until the notify is set and clears it. timeout in seconds, 0 never ends. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Makes the stream wait until the notify is set and clears it. timeout in seconds, 0 never ends.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002, 107003, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout);
 
 /*
- * Hardware id of a notify. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Hardware id of a notify.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107002.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId);
 
 /*
- * Clears several notifies at once, outside any stream. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * Clears several notifies at once, outside any stream.
+ * Products: 950, A3, A2. Errors: 100000, 107000, 207000, 107017, 107002, 507009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num);
 
 /*
- * Makes a notify shareable; key must have at least 65 bytes. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Makes a notify shareable; key must have at least 65 bytes.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107017, 107000, 207000, 507000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len,
     uint64_t flags);
 
 /*
- * White-lists importing processes. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * White-lists importing processes.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107017, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num);
 
 /*
- * Opens a notify exported by another process. flags 2 enables peer access when it is on another device. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Opens a notify exported by another process. flags 2 enables peer access when it is on another device.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 207000, 107000, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifyImportByKey(aclrtNotify* notify, const char* key, uint64_t flags);
 
 /*
- * White list across servers of a super node (A3). Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3.
+ * White list across servers of a super node (A3).
+ * Products: A3. Errors: 107000, 107017, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify notify,
     aclrtServerPid* serverPids, size_t num);
@@ -2601,44 +2579,41 @@ ACL_FUNC_VISIBILITY aclError aclrtNotifySetImportPidInterServer(aclrtNotify noti
 /* ==== cntnotify ==== */
 
 /*
- * Creates a notify with a 32-bit value (950). Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * Creates a notify with a 32-bit value (950).
+ * Products: 950. Errors: 107000, 107002, 207000, 207009.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyCreate(aclrtCntNotify* cntNotify, uint64_t flag);
 
 /*
- * Destroys it. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * Destroys it.
+ * Products: 950. Errors: 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyDestroy(aclrtCntNotify cntNotify);
 
 /*
- * Queues a change of the value - set 0, add 1, bit-or 2, bit-and 4. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * Queues a change of the value - set 0, add 1, bit-or 2, bit-and 4.
+ * Products: 950. Errors: 100000, 107017, 107000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyRecord(aclrtCntNotify cntNotify, aclrtStream stream,
     aclrtCntNotifyRecordInfo* info);
 
 /*
  * Makes the stream wait until the value satisfies mode - 0 less, 1 equal, 2 greater, 3 greater or equal, 4
- * (value & given) == given - and optionally clears it. timeout in seconds, 0 never ends. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * (value & given) == given - and optionally clears it. timeout in seconds, 0 never ends.
+ * Products: 950. Errors: 100000, 107017, 107000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyWaitWithTimeout(aclrtCntNotify cntNotify, aclrtStream stream,
     aclrtCntNotifyWaitInfo* info);
 
 /*
- * Queues setting the value to 0. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * Queues setting the value to 0.
+ * Products: 950. Errors: 107017, 107000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyReset(aclrtCntNotify cntNotify, aclrtStream stream);
 
 /*
- * Hardware id. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950.
+ * Hardware id.
+ * Products: 950. Errors: 107017, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCntNotifyGetId(aclrtCntNotify cntNotify, uint32_t* notifyId);
 
@@ -2739,16 +2714,15 @@ ACL_FUNC_VISIBILITY aclError aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs)
 
 /*
  * Queues dst = dst (op) src element by element on the device; count is in bytes, kind is SUM 10, MAX 11, MIN
- * 12, EQUAL 13. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * 12, EQUAL 13.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107017, 107000, 107002, 107003, 207000, 107008.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count,
     aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve);
 
 /*
- * Queues generation of random numbers (dropout mask, uniform, normal, truncated normal) on the device. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
+ * Queues generation of random numbers (dropout mask, uniform, normal, truncated normal) on the device.
+ * Products: A3, A2. Errors: 100000, 207000, 107017, 107000, 107002, 107003.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo,
     const aclrtStream stream, void* reserve);

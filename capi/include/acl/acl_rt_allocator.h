@@ -28,75 +28,69 @@ typedef void* (*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 /* ==== allocator ==== */
 
 /*
- * Creates an empty allocator description; NULL when out of memory. Not yet built, returns NULL.
+ * Creates an empty allocator description; NULL when out of memory.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclrtAllocatorDesc aclrtAllocatorCreateDesc(void);
 
 /*
- * Destroys a description. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Destroys a description.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
 
 /*
- * Stores the user object passed back to the callbacks. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stores the user object passed back to the callbacks.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc,
     aclrtAllocator allocator);
 
 /*
- * Stores the allocate callback. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stores the allocate callback.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc,
     aclrtAllocatorAllocFunc func);
 
 /*
- * Stores the free callback. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stores the free callback.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc,
     aclrtAllocatorFreeFunc func);
 
 /*
- * Stores the optional allocate-at-address callback. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stores the optional allocate-at-address callback.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
     aclrtAllocatorAllocAdviseFunc func);
 
 /*
- * Stores the callback that turns a block into an address. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Stores the callback that turns a block into an address.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
     aclrtAllocatorGetAddrFromBlockFunc func);
 
 /*
  * Makes the described allocator serve operator workspace of a stream. The last registration of a stream wins.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
 
 /*
- * Returns what was registered for a stream. Outputs may be NULL except allocatorDesc. Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Returns what was registered for a stream. Outputs may be NULL except allocatorDesc.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc,
     aclrtAllocator* allocator, aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc,
     aclrtAllocatorAllocAdviseFunc* allocAdviseFunc, aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc);
 
 /*
- * Removes the registration; unknown streams are fine. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Removes the registration; unknown streams are fine.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocatorUnregister(aclrtStream stream);
 

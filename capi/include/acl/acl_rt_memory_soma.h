@@ -37,51 +37,47 @@ typedef struct {
 /* ==== mem pool ==== */
 
 /*
- * Creates a pool for stream-ordered allocation on the device in poolProps. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * Creates a pool for stream-ordered allocation on the device in poolProps.
+ * Products: A2. Errors: 100000, 107001, 207000, 107000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps);
 
 /*
- * Destroys a pool. Give its memory back first. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * Destroys a pool. Give its memory back first.
+ * Products: A2. Errors: 100000, 507000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolDestroy(const aclrtMemPool memPool);
 
 /*
  * Sets a pool attribute (1 to 3 reuse switches as uint32, 4 release threshold as uint64, 6 and 8 reset of a
- * high-water mark as uint64 0). Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * high-water mark as uint64 0).
+ * Products: A2. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value);
 
 /*
- * Reads a pool attribute. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * Reads a pool attribute.
+ * Products: A2. Errors: 100000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value);
 
 /*
  * Stream-ordered allocation from a pool. The address is valid at once for work queued later on the same
- * stream. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * stream.
+ * Products: A2. Errors: 100000, 107017, 107003, 107000, 507000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool,
     aclrtStream stream);
 
 /*
- * Stream-ordered free. Memory can be reused when the stream reaches this point. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * Stream-ordered free. Memory can be reused when the stream reaches this point.
+ * Products: A2. Errors: 100000, 107017, 507000, 107003, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream);
 
 /*
- * Gives unused pool memory back to the device, keeping at least minBytesToKeep. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A2.
+ * Gives unused pool memory back to the device, keeping at least minBytesToKeep.
+ * Products: A2. Errors: 100000, 507000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep);
 

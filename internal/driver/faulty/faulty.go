@@ -20,7 +20,7 @@ const (
 	AllocHost              // pinned host memory
 	Register               // host registration
 	Run                    // a synchronous copy or fill
-	Task                   // a queued copy or fill, when it runs
+	Task                   // a queued copy, fill or computation, when it runs
 	points
 )
 
@@ -178,7 +178,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 func (q *queue) Submit(op driver.Op) {
 	switch op.Kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork:
 		if err := q.fault(); err != nil {
 			if op.Segs != nil {
 				op.Segs.Release()

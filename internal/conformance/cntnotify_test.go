@@ -1,0 +1,283 @@
+package conformance
+
+import (
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of count notifies. Only the 950 has them.
+
+// counting is an env of a 950.
+func (e *env) counting() *env { e.Helper(); return e.on(machine{product: "950"}) }
+
+func (e *env) count() core.Handle {
+	e.Helper()
+	var n core.Handle
+	e.ok(e.th.CntNotifyCreate(&n, 0))
+	return n
+}
+
+// change records a count notify on the default stream, and await makes s wait for it.
+func (e *env) change(n core.Handle, mode abi.CntNotifyRecordMode, value uint32) {
+	e.Helper()
+	e.ok(e.th.CntNotifyRecord(n, 0, &abi.CntNotifyRecordInfo{Mode: mode, Value: value}))
+}
+
+func (e *env) await(n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, clears bool) {
+	e.Helper()
+	info := abi.CntNotifyWaitInfo{Mode: mode, Value: value}
+	if clears {
+		info.IsClear = 1
+	}
+	e.ok(e.th.CntNotifyWaitWithTimeout(n, s, &info))
+}
+
+// counts fails the test unless a count notify has a value.
+func (e *env) counts(n core.Handle, value uint32) {
+	e.Helper()
+	s := e.stream()
+	e.await(n, s, abi.CntNotifyWaitEqualMode, value, false)
+	e.passes(s)
+	e.ok(e.th.DestroyStream(s))
+}
+
+// noCount calls f with handles that name no count notify.
+func (e *env) noCount(f func(n core.Handle) *core.Error) *core.Error {
+	e.Helper()
+	gone := e.count()
+	e.ok(e.th.CntNotifyDestroy(gone))
+	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, gone, e.notify(), e.stream()}, f)
+}
+
+func init() {
+	proveCountLife()
+	proveCountRecord()
+	proveCountWait()
+}
+
+func proveCountLife() {
+	prove("aclrtCntNotifyCreate", 1, func(e *env) *core.Error {
+		e.want(e.bare().th.CntNotifyCreate(nil, 1<<32), abi.ErrRTParamInvalid)
+		return e.blames("flag", e.bare().th.CntNotifyCreate(nil, 1))
+	})
+	prove("aclrtCntNotifyCreate", 2, func(e *env) *core.Error { return e.bare().th.CntNotifyCreate(nil, 0) })
+	prove("aclrtCntNotifyCreate", 3, func(e *env) *core.Error { return e.th.CntNotifyCreate(nil, 0) })
+	prove("aclrtCntNotifyCreate", 4, func(e *env) (err *core.Error) {
+		for _, p := range []string{"A2", "A3", "310B", "310P", "910"} {
+			n := garbage
+			err = e.on(machine{product: p}).th.CntNotifyCreate(&n, 0)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+			if n != garbage {
+				e.Error("the handle was written")
+			}
+		}
+		return err
+	})
+	prove("aclrtCntNotifyCreate", 5, func(e *env) *core.Error {
+		o := e.counting()
+		last := o.count()
+		for range o.rt.Product().Notifies - 1 {
+			last = o.count()
+		}
+		var n core.Handle
+		err := o.th.CntNotifyCreate(&n, 0)
+		o.ok(o.th.CntNotifyDestroy(last))
+		o.count()
+		return err
+	})
+	behaves("aclrtCntNotifyCreate", func(e *env) { o := e.counting(); o.counts(o.count(), 0) })
+
+	prove("aclrtCntNotifyDestroy", 1, func(e *env) *core.Error {
+		o := e.counting()
+		return o.noCount(o.stranger().CntNotifyDestroy)
+	})
+	prove("aclrtCntNotifyDestroy", 2, func(e *env) *core.Error { return e.stranger().CntNotifyDestroy(0) })
+	behaves("aclrtCntNotifyDestroy", func(e *env) {
+		o := e.counting()
+		n, s := o.count(), o.stream()
+		a, open := o.gated()
+		o.await(n, s, abi.CntNotifyWaitEqualMode, 3, false)
+		o.ok(o.th.CntNotifyRecord(n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode, Value: 3}))
+		o.ok(o.stranger().CntNotifyDestroy(n)) // without a context; what is queued goes on
+		o.held(s)
+		open()
+		o.passes(s)
+	})
+
+	var id uint32
+	prove("aclrtCntNotifyGetId", 1, func(e *env) *core.Error {
+		o := e.counting()
+		return o.noCount(func(n core.Handle) *core.Error { return o.stranger().CntNotifyGetId(n, nil) })
+	})
+	prove("aclrtCntNotifyGetId", 2, func(e *env) *core.Error { return e.blames("cntNotify", e.stranger().CntNotifyGetId(0, nil)) })
+	prove("aclrtCntNotifyGetId", 3, func(e *env) *core.Error {
+		o := e.counting()
+		return o.blames("notifyId", o.stranger().CntNotifyGetId(o.count(), nil))
+	})
+	behaves("aclrtCntNotifyGetId", func(e *env) {
+		o := e.counting()
+		seen := map[uint32]bool{}
+		for range 50 {
+			o.ok(o.stranger().CntNotifyGetId(o.count(), &id))
+			if seen[id] {
+				e.Fatalf("id %d twice", id)
+			}
+			seen[id] = true
+		}
+	})
+}
+
+// countCall is a call about a count notify and a stream, with what it needs besides.
+type countCall func(th *core.Thread, n, s core.Handle) *core.Error
+
+func (f countCall) gone(e *env) *core.Error {
+	o := e.counting()
+	return o.blames("cntNotify", o.noCount(func(n core.Handle) *core.Error { return f(o.stranger(), n, garbage) }))
+}
+func (f countCall) noStream(e *env) *core.Error {
+	o := e.counting()
+	o.want(f(o.stranger(), 0, garbage), abi.ErrRTInvalidHandle)
+	return o.blames("stream", f(o.stranger(), o.count(), garbage))
+}
+func (f countCall) null(e *env) *core.Error {
+	return e.blames("cntNotify", f(e.stranger(), 0, e.foreign()))
+}
+func (f countCall) noContext(e *env) *core.Error {
+	o := e.counting()
+	n := o.count()
+	o.want(f(o.stranger(), n, 0), abi.ErrRTContextNull)
+	return f(o.stranger(), n, o.foreign())
+}
+func (f countCall) otherContext(e *env) *core.Error {
+	o := e.counting()
+	return f(o.th, o.count(), o.foreign())
+}
+
+func proveCountRecord() {
+	recordAs := func(mode abi.CntNotifyRecordMode) countCall {
+		return func(th *core.Thread, n, s core.Handle) *core.Error {
+			return th.CntNotifyRecord(n, s, &abi.CntNotifyRecordInfo{Mode: mode, Value: 1})
+		}
+	}
+	prove("aclrtCntNotifyRecord", 1, func(e *env) *core.Error { return e.stranger().CntNotifyRecord(garbage, garbage, nil) })
+	prove("aclrtCntNotifyRecord", 2, recordAs(3).gone)
+	prove("aclrtCntNotifyRecord", 3, recordAs(3).noStream)
+	prove("aclrtCntNotifyRecord", 4, recordAs(3).null)
+	prove("aclrtCntNotifyRecord", 5, func(e *env) (err *core.Error) {
+		o := e.counting()
+		n, s := o.count(), o.foreign()
+		for _, mode := range []abi.CntNotifyRecordMode{3, 5, -1, math.MaxInt32} {
+			err = recordAs(mode)(o.stranger(), n, s)
+			o.want(err, abi.ErrRTParamInvalid)
+		}
+		return err
+	})
+	prove("aclrtCntNotifyRecord", 6, recordAs(1).noContext)
+	prove("aclrtCntNotifyRecord", 7, recordAs(1).otherContext)
+	behaves("aclrtCntNotifyRecord", func(e *env) {
+		o := e.counting()
+		n := o.count()
+		const set, add, or, and = abi.CntNotifyRecordSetValueMode, abi.CntNotifyRecordAddMode, abi.CntNotifyRecordBitOrMode, abi.CntNotifyRecordBitAndMode
+		for _, step := range []struct {
+			mode        abi.CntNotifyRecordMode
+			value, then uint32
+		}{
+			{set, 7, 7}, {add, 5, 12}, {add, math.MaxUint32, 11}, {or, 0xF0, 0xFB}, {and, 0x3C, 0x38}, {or, 0, 0x38}, {and, 0, 0}, {set, math.MaxUint32, math.MaxUint32}, {add, 1, 0},
+		} {
+			o.change(n, step.mode, step.value)
+			o.counts(n, step.then)
+		}
+		a, open := o.gated() // in the order of its stream
+		o.ok(o.th.CntNotifyRecord(n, a, &abi.CntNotifyRecordInfo{Value: 9}))
+		o.counts(n, 0)
+		open()
+		o.counts(n, 9)
+	})
+
+	resetCall := countCall(func(th *core.Thread, n, s core.Handle) *core.Error { return th.CntNotifyReset(n, s) })
+	prove("aclrtCntNotifyReset", 1, resetCall.gone)
+	prove("aclrtCntNotifyReset", 2, resetCall.noStream)
+	prove("aclrtCntNotifyReset", 3, resetCall.null)
+	prove("aclrtCntNotifyReset", 4, resetCall.noContext)
+	prove("aclrtCntNotifyReset", 5, resetCall.otherContext)
+	behaves("aclrtCntNotifyReset", func(e *env) {
+		o := e.counting()
+		n := o.count()
+		o.change(n, abi.CntNotifyRecordSetValueMode, 77)
+		o.counts(n, 77)
+		s := o.stream()
+		o.await(n, s, abi.CntNotifyWaitLessMode, 1, false)
+		o.held(s)
+		o.ok(o.th.CntNotifyReset(n, 0))
+		o.passes(s)
+		o.counts(n, 0)
+	})
+}
+
+func proveCountWait() {
+	waitAs := func(mode abi.CntNotifyWaitMode) countCall {
+		return func(th *core.Thread, n, s core.Handle) *core.Error {
+			return th.CntNotifyWaitWithTimeout(n, s, &abi.CntNotifyWaitInfo{Mode: mode})
+		}
+	}
+	prove("aclrtCntNotifyWaitWithTimeout", 1, func(e *env) *core.Error {
+		return e.stranger().CntNotifyWaitWithTimeout(garbage, garbage, nil)
+	})
+	prove("aclrtCntNotifyWaitWithTimeout", 2, waitAs(5).gone)
+	prove("aclrtCntNotifyWaitWithTimeout", 3, waitAs(5).noStream)
+	prove("aclrtCntNotifyWaitWithTimeout", 4, waitAs(5).null)
+	prove("aclrtCntNotifyWaitWithTimeout", 5, func(e *env) (err *core.Error) {
+		o := e.counting()
+		n, s := o.count(), o.foreign()
+		for _, mode := range []abi.CntNotifyWaitMode{5, 100, -1} {
+			err = waitAs(mode)(o.stranger(), n, s)
+			o.want(err, abi.ErrRTParamInvalid)
+		}
+		return err
+	})
+	prove("aclrtCntNotifyWaitWithTimeout", 6, waitAs(4).noContext)
+	prove("aclrtCntNotifyWaitWithTimeout", 7, waitAs(4).otherContext)
+	behaves("aclrtCntNotifyWaitWithTimeout", func(e *env) {
+		o := e.counting()
+		const less, equal, more, atLeast, bits = abi.CntNotifyWaitLessMode, abi.CntNotifyWaitEqualMode, abi.CntNotifyWaitBiggerMode, abi.CntNotifyWaitBiggerOrEqualMode, abi.CntNotifyWaitEqualWithBitmaskMode
+		for _, c := range []struct {
+			mode           abi.CntNotifyWaitMode
+			given, no, yes uint32
+		}{
+			{less, 5, 5, 4}, {less, 1 << 31, 1<<31 + 1, 0}, {equal, 9, 8, 9}, {more, 5, 5, 6}, {more, 1<<31 - 1, 3, 1 << 31},
+			{atLeast, 5, 4, 5}, {bits, 0b101, 0b1001, 0b1101}, {bits, 0, 1, 1},
+		} {
+			for _, clears := range []bool{false, true} {
+				n, s := o.count(), o.stream()
+				o.change(n, abi.CntNotifyRecordSetValueMode, c.no)
+				o.counts(n, c.no)
+				o.await(n, s, c.mode, c.given, clears)
+				if c.no != c.yes {
+					o.held(s)
+				}
+				o.change(n, abi.CntNotifyRecordSetValueMode, c.yes)
+				o.passes(s)
+				then := c.yes
+				if clears && c.no != c.yes {
+					then = 0
+				}
+				if clears && c.no == c.yes {
+					then = c.yes // it was met, and cleared, before the second record
+				}
+				o.counts(n, then)
+				o.ok(o.th.DestroyStream(s))
+			}
+		}
+		// A value that was there for a moment is not missed.
+		n, s := o.count(), o.stream()
+		o.await(n, s, equal, 2, false)
+		for v := range uint32(4) {
+			o.change(n, abi.CntNotifyRecordSetValueMode, v+1)
+		}
+		o.passes(s)
+		o.ok(o.th.CntNotifyWaitWithTimeout(n, s, &abi.CntNotifyWaitInfo{Mode: equal, Value: 99, Timeout: 1}))
+		o.want(o.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
+	})
+}

@@ -1,0 +1,164 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of events that processes share. Here one process is both.
+
+func init() {
+	var h abi.IpcEventHandle
+	prove("aclrtIpcGetEventHandle", 1, func(e *env) *core.Error {
+		return e.blames("handle", e.on(machine{product: "310P", bare: true}).th.IpcGetEventHandle(0, nil))
+	})
+	prove("aclrtIpcGetEventHandle", 2, func(e *env) *core.Error {
+		return e.blames("event", e.on(machine{product: "310P", bare: true}).th.IpcGetEventHandle(0, &h))
+	})
+	prove("aclrtIpcGetEventHandle", 3, func(e *env) (err *core.Error) {
+		for _, p := range []string{"310B", "310P", "910"} {
+			err = e.on(machine{product: p}).th.IpcGetEventHandle(garbage, &h)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtIpcGetEventHandle", 4, func(e *env) *core.Error {
+		return e.noEvent(func(event core.Handle) *core.Error { return e.stranger().IpcGetEventHandle(event, &h) })
+	})
+	prove("aclrtIpcGetEventHandle", 5, func(e *env) *core.Error {
+		return e.each(abi.ErrRTParamInvalid, []core.Handle{e.timedEvent(), e.stateEvent(evSync), e.exEvent(evSync)}, func(event core.Handle) *core.Error {
+			return e.stranger().IpcGetEventHandle(event, &h)
+		})
+	})
+	behaves("aclrtIpcGetEventHandle", func(e *env) {
+		var first, again, other abi.IpcEventHandle
+		event := e.exEvent(evIPC)
+		e.ok(e.stranger().IpcGetEventHandle(event, &first)) // without a context
+		e.ok(e.th.IpcGetEventHandle(event, &again))
+		e.ok(e.th.IpcGetEventHandle(e.exEvent(evIPC), &other))
+		if first != again || first == other {
+			e.Errorf("the same event: %v, another one: %v", first == again, first == other)
+		}
+	})
+
+	prove("aclrtIpcOpenEventHandle", 1, func(e *env) *core.Error {
+		return e.on(machine{product: "310P", bare: true}).th.IpcOpenEventHandle(abi.IpcEventHandle{}, nil)
+	})
+	prove("aclrtIpcOpenEventHandle", 2, func(e *env) (err *core.Error) {
+		for _, p := range []string{"310B", "310P", "910"} {
+			var event core.Handle
+			err = e.on(machine{product: p, bare: true}).th.IpcOpenEventHandle(abi.IpcEventHandle{}, &event)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtIpcOpenEventHandle", 3, func(e *env) *core.Error {
+		var event core.Handle
+		return e.stranger().IpcOpenEventHandle(abi.IpcEventHandle{}, &event)
+	})
+	prove("aclrtIpcOpenEventHandle", 4, func(e *env) *core.Error {
+		event, good := e.exEvent(evIPC), abi.IpcEventHandle{}
+		e.ok(e.th.IpcGetEventHandle(event, &good))
+		guessed, o := good, garbage
+		for i := range guessed.Reserved[:20] {
+			guessed.Reserved[i] ^= 0x55
+		}
+		e.want(e.th.IpcOpenEventHandle(guessed, &o), abi.ErrRTParamInvalid)
+		e.ok(e.th.DestroyEvent(event))
+		e.want(e.th.IpcOpenEventHandle(good, &o), abi.ErrRTParamInvalid) // it went with the event
+		err := e.th.IpcOpenEventHandle(abi.IpcEventHandle{}, &o)
+		if o != garbage {
+			e.Error("the handle was written")
+		}
+		return err
+	})
+	behaves("aclrtIpcOpenEventHandle", openedEvents)
+}
+
+// open is another handle of an IPC event.
+func (e *env) open(event core.Handle) (o core.Handle) {
+	e.Helper()
+	var h abi.IpcEventHandle
+	e.ok(e.th.IpcGetEventHandle(event, &h))
+	e.ok(e.th.IpcOpenEventHandle(h, &o))
+	return o
+}
+
+// openedEvents is what an opened event does: whoever records it, everybody's waits mean the latest record.
+func openedEvents(e *env) {
+	made := e.exEvent(evIPC)
+	opened := e.open(made)
+	if !e.complete(opened) || !e.complete(made) {
+		e.Error("never recorded, but not complete")
+	}
+	e.ok(e.th.SynchronizeEvent(opened))
+	for _, pair := range [][2]core.Handle{{made, opened}, {opened, made}, {opened, opened}} {
+		record, wait := pair[0], pair[1]
+		a, open := e.gated()
+		b := e.stream()
+		e.record(record, a)
+		e.ok(e.th.StreamWaitEvent(b, wait))
+		e.held(b)
+		if e.complete(wait) || e.complete(record) {
+			e.Error("complete before its stream came there")
+		}
+		e.want(e.th.SynchronizeEventWithTimeout(wait, 15), abi.ErrRTEventSyncTimeout)
+		// A wait that is queued for an earlier record is not held up by a later one, and a later one does not let it go.
+		late, openLate := e.gated()
+		e.record(wait, late)
+		c := e.stream()
+		e.ok(e.th.StreamWaitEvent(c, record))
+		open()
+		e.passes(b)
+		e.held(c)
+		openLate()
+		e.passes(c)
+		e.ok(e.th.SynchronizeEvent(wait))
+		if !e.complete(wait) || !e.complete(record) {
+			e.Error("not complete")
+		}
+	}
+
+	a, open := e.gated() // a record that overtakes another one lets the wait for the other one wait
+	b, c := e.stream(), e.stream()
+	e.record(made, a)
+	e.ok(e.th.StreamWaitEvent(b, opened))
+	e.record(opened, c)
+	e.passes(c)
+	e.held(b)
+	if !e.complete(made) {
+		e.Error("the latest record is done")
+	}
+	open()
+	e.passes(b)
+
+	a, _ = e.gated() // a record that is dropped lets waits go, and is told
+	e.record(made, a)
+	e.ok(e.th.StreamWaitEvent(b, opened))
+	e.held(b)
+	e.ok(e.th.StreamAbort(a))
+	e.passes(b)
+	var status abi.EventRecordedStatus
+	e.want(e.th.QueryEventStatus(opened, &status), abi.ErrRTStreamAbort)
+	e.want(e.th.SynchronizeEvent(opened), abi.ErrRTStreamAbort)
+
+	a, open = e.gated() // the event outlives the exporter's handle, and tasks outlive both
+	e.record(made, a)
+	e.ok(e.th.StreamWaitEvent(b, opened))
+	e.ok(e.th.DestroyEvent(made))
+	e.held(b)
+	e.ok(e.th.DestroyEvent(opened))
+	open()
+	e.passes(b)
+
+	made = e.exEvent(evIPC) // there is room for so many records that are not over
+	a, open = e.gated()
+	for range 128 {
+		e.record(made, a)
+	}
+	e.want(e.th.RecordEvent(made, a), abi.ErrRTNoEventResource)
+	open()
+	e.passes(a)
+	e.record(made, a)
+	e.ok(e.th.SynchronizeEvent(made))
+}

@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"os"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+func init() {
+	var key [keyLen]byte
+	k := &key[0]
+	prove("aclrtIpcMemSetAttr", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(nil, 1, 4) }))
+	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 1, 4) }))
+	prove("aclrtIpcMemSetAttr", 3, blames("attr", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 0, 4) }))
+	prove("aclrtIpcMemSetAttr", 4, func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 0, 1) })
+	prove("aclrtIpcMemSetAttr", 5, func(e *env) *core.Error {
+		machines := append([]machine{{product: "A2"}, {product: "310P"}, {product: "910"}}, noIPC...)
+		return e.onAll(machines, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetAttr(k, 0, 1) })
+	})
+	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error { return e.unshared("950").th.IpcMemSetAttr(k, 0, 1) })
+	prove("aclrtIpcMemSetAttr", 7, func(e *env) *core.Error {
+		e = e.on(machine{product: "950"})
+		e.want(e.th.IpcMemSetAttr(k, 0, 0), abi.ErrRTLinkTypeNotSupported)
+		return e.th.IpcMemSetAttr(k, 0, 1)
+	})
+	prove("aclrtIpcMemSetAttr", 8, func(e *env) *core.Error {
+		for _, name := range []string{"950", "A3"} {
+			o := e.on(machine{product: name})
+			for _, bad := range noKey[:2] {
+				o.want(o.th.IpcMemSetAttr(cstr(bad), 0, 3), abi.ErrRTParamInvalid)
+			}
+		}
+		a := e.on(machine{product: "A3"})
+		key, _ := a.openKey(64)
+		for _, ub := range []uint64{2, 3} {
+			a.want(a.th.IpcMemSetAttr(key, 0, ub), abi.ErrRTParamInvalid)
+		}
+		return blamed(e, "key", e.on(machine{product: "A3"}).th.IpcMemSetAttr(key, 0, 1)) // the exporter chooses
+	})
+	behaves("aclrtIpcMemSetAttr", func(e *env) {
+		a := e.on(machine{product: "A3"})
+		key, _ := a.openKey(64)
+		a.ok(a.th.IpcMemSetAttr(key, 0, 1))
+		a.ok(a.th.IpcMemSetAttr(key, 0, 0))
+		a.ok(a.th.IpcMemClose(key)) // the attribute does not keep the key
+		a.want(a.th.IpcMemSetAttr(key, 0, 0), abi.ErrRTParamInvalid)
+
+		// A 950 keeps it in the importing process until the last import is closed.
+		n := e.on(machine{product: "950"})
+		key, _ = n.openKey(64)
+		o := e.on(machine{product: "950"})
+		o.ok(o.th.IpcMemSetAttr(key, 0, 3))
+		o.imported(key, 0)
+		o.imported(key, 0)
+		for range 2 {
+			o.ok(o.th.IpcMemClose(key))
+		}
+		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+	})
+
+	pids := []int32{int32(os.Getpid()), 1}
+	list := func(sdid uint32, pid *int32, n uint64) abi.ServerPid {
+		return abi.ServerPid{Sdid: sdid, Pid: uintptr(unsafe.Pointer(pid)), Num: n}
+	}
+	prove("aclrtIpcMemImportPidInterServer", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemImportPidInterServer(nil, nil, 0) }))
+	prove("aclrtIpcMemImportPidInterServer", 2, blames("serverPids", func(e *env) *core.Error { return e.stranger().IpcMemImportPidInterServer(k, nil, 0) }))
+	prove("aclrtIpcMemImportPidInterServer", 3, blames("num", func(e *env) *core.Error {
+		return e.stranger().IpcMemImportPidInterServer(k, &abi.ServerPid{}, 0)
+	}))
+	prove("aclrtIpcMemImportPidInterServer", 4, blames("serverPids", func(e *env) *core.Error {
+		return e.unshared("A3").stranger().IpcMemImportPidInterServer(k, &abi.ServerPid{}, 1)
+	}))
+	prove("aclrtIpcMemImportPidInterServer", 5, func(e *env) *core.Error {
+		s := list(0, &pids[0], 2)
+		return e.unshared("A3").stranger().IpcMemImportPidInterServer(k, &s, 1)
+	})
+	prove("aclrtIpcMemImportPidInterServer", 6, func(e *env) *core.Error {
+		key := e.exported(e.device(64), 64, 0)
+		o := e.on(machine{})
+		good, far, none := list(3, &pids[0], 2), list(4, &pids[0], 2), list(0, &pids[0], 0)
+		wrong := list(0, &[]int32{1 << 30}[0], 1)
+		e.want(e.th.IpcMemImportPidInterServer(cstr("no key"), &good, 1), abi.ErrRTParamInvalid)
+		o.want(o.th.IpcMemImportPidInterServer(key, &good, 1), abi.ErrRTParamInvalid)
+		for _, s := range []abi.ServerPid{far, none, wrong} {
+			err := e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{s, good}[0], 2)
+			e.want(blamed(e, "serverPids", err), abi.ErrRTParamInvalid)
+			is(e, "index", err.Index, 0)
+		}
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
+		err := e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{good, far}[0], 2)
+		e.want(err, abi.ErrRTParamInvalid)
+		o.imported(key, 0) // entries before the one that failed stay
+		return err
+	})
+	behaves("aclrtIpcMemImportPidInterServer", func(e *env) {
+		for _, name := range []string{"A3", "950", "A2"} { // no product is checked
+			a := e.on(machine{product: name})
+			key := a.exported(a.device(64), 64, 0)
+			s := list(0, &pids[1], 1)
+			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
+			o := e.on(machine{product: name})
+			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
+			s = list(0, &pids[0], 2)
+			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
+			o.imported(key, 0)
+		}
+	})
+}

@@ -1,0 +1,395 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/product"
+)
+
+// Two runtimes in this process are two processes to the API: each has a driver and a broker of its own. That they have one pid is what white lists see
+// of them. Real processes are in ipcprocess_test.go.
+
+const keyLen = 65
+
+// noIPC are machines without IPC memory.
+var noIPC = []machine{{product: "310B"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}, {product: "310"}}
+
+// onAll makes sure that a call ends with code on every machine, and is how it ended on the last.
+func (e *env) onAll(machines []machine, code abi.Code, call func(e *env) *core.Error) (err *core.Error) {
+	e.Helper()
+	for _, m := range machines {
+		err = call(e.on(m))
+		e.want(err, code)
+	}
+	return err
+}
+
+// exported is a key of n bytes at p.
+func (e *env) exported(p core.Addr, n, flags uint64) *byte {
+	e.Helper()
+	key := make([]byte, keyLen)
+	e.ok(e.th.IpcMemGetExportKey(p, n, &key[0], keyLen, flags))
+	return &key[0]
+}
+
+// openKey is a key of new memory that everybody may import, and the memory.
+func (e *env) openKey(n uint64) (*byte, core.Addr) {
+	e.Helper()
+	p := e.device(n)
+	return e.exported(p, n, 1), p
+}
+
+// imported is where a key was imported.
+func (e *env) imported(key *byte, flags uint64) core.Addr {
+	e.Helper()
+	var p core.Addr
+	e.ok(e.th.IpcMemImportByKey(&p, key, flags))
+	return p
+}
+
+// sets and has write and compare device memory through a synchronous copy.
+func (e *env) sets(p core.Addr, n uint64, value byte) {
+	e.Helper()
+	e.ok(e.th.Memset(p, n, int32(value), n))
+}
+
+func (e *env) has(p core.Addr, n uint64, value byte) {
+	e.Helper()
+	b := make([]byte, n)
+	e.ok(e.th.Memcpy(core.AddrOf(b), n, p, n, abi.MemcpyDeviceToHost))
+	for i, got := range b {
+		if got != value {
+			e.Fatalf("byte %d is %d, want %d", i, got, value)
+		}
+	}
+}
+
+// unshared is a runtime over a driver that can do nothing but what every driver can.
+func (e *env) unshared(name string) *env {
+	e.Helper()
+	p, err := product.Find(name, "")
+	if err != nil {
+		e.Fatal(err)
+	}
+	o := e.on(machine{product: name, bare: true})
+	o.rt = core.New(core.Options{Driver: struct{ driver.Driver }{o.faults}, Product: p}) // o's first runtime is closed with the test
+	e.Cleanup(func() { o.th.ResetDevice(0) })
+	o.th = o.rt.NewThread(1)
+	o.ok(o.th.SetDevice(0))
+	return o
+}
+
+// noKey is text that is no key, or one of nobody.
+var noKey = []string{"", "rw-", "rw-12345-" + strings.Repeat("0", 48), strings.Repeat("k", 64), strings.Repeat("k", 200)}
+
+func init() {
+	var key [keyLen]byte
+	k := &key[0]
+	prove("aclrtIpcMemGetExportKey", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(0, 0, nil, 0, 2) }))
+	prove("aclrtIpcMemGetExportKey", 2, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 0, nil, 0, 2) }))
+	prove("aclrtIpcMemGetExportKey", 3, blames("size", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 0, k, 0, 2) }))
+	prove("aclrtIpcMemGetExportKey", 4, blames("len", func(e *env) *core.Error {
+		e.want(e.stranger().IpcMemGetExportKey(8, 8, k, 1<<32, 2), abi.ErrRTParamInvalid)
+		return e.stranger().IpcMemGetExportKey(8, 8, k, 0, 2)
+	}))
+	prove("aclrtIpcMemGetExportKey", 5, blames("flags", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 8, k, keyLen, 2) }))
+	prove("aclrtIpcMemGetExportKey", 6, func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 8, k, keyLen, 1) })
+	prove("aclrtIpcMemGetExportKey", 7, func(e *env) *core.Error {
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemGetExportKey(8, 8, k, keyLen, 0) })
+	})
+	prove("aclrtIpcMemGetExportKey", 8, func(e *env) *core.Error {
+		p := e.device(8192)
+		gone := e.device(4096)
+		e.ok(e.th.Free(gone))
+		for name, at := range map[string]core.Addr{"pinned": e.pinned(4096), "pageable": e.pageable(4096), "freed": gone, "inside a page": p + 64} {
+			if err := e.th.IpcMemGetExportKey(at, 64, k, keyLen, 1); codeOf(err) != abi.ErrRTParamInvalid || err.Arg != "devPtr" {
+				e.Errorf("%s: %v", name, err)
+			}
+		}
+		shared, _ := e.openKey(4096)
+		o := e.on(machine{})
+		o.want(o.th.IpcMemGetExportKey(o.imported(shared, 0), 64, k, keyLen, 1), abi.ErrRTParamInvalid)
+		e.want(e.th.IpcMemGetExportKey(p, 1<<40, k, keyLen, 1), abi.ErrRTParamInvalid)
+		key[20] = 7
+		err := e.th.IpcMemGetExportKey(p, 8192, k, 20, 1)
+		if key[20] != 7 {
+			e.Error("a key was written past its end")
+		}
+		return blamed(e, "len", err)
+	})
+	prove("aclrtIpcMemGetExportKey", 9, func(e *env) *core.Error {
+		o := e.unshared("A2")
+		return o.th.IpcMemGetExportKey(o.device(64), 64, k, keyLen, 1)
+	})
+	behaves("aclrtIpcMemGetExportKey", func(e *env) {
+		const n = 3 << 20
+		p := e.device(n)
+		e.sets(p, n, 1)
+		a, b := e.exported(p, n, 1), e.exported(p, n, 0) // one for everybody, one with a list
+		if text(a) == text(b) || len(text(a)) >= keyLen {
+			e.Errorf("keys %q and %q", text(a), text(b))
+		}
+		o := e.on(machine{})
+		q := o.imported(a, 0)
+		o.has(q, n, 1)
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), b, 0), abi.ErrRTNoPermission)
+
+		inner := e.exported(p+8192, 4096, 1) // inside an allocation, from a page on
+		e.sets(p+8192, 1, 9)
+		r := o.imported(inner, 0)
+		o.has(r, 1, 9)
+		o.has(r+1, 100, 1)
+
+		small := e.device(100)
+		e.sets(small, 100, 4)
+		o.has(o.imported(e.exported(small, 100, 1), 0), 100, 4)
+
+		// A key goes with the memory.
+		e.ok(e.th.Free(p))
+		for _, key := range []*byte{a, b, inner} {
+			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTParamInvalid)
+			e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		}
+		o.has(q+4096, 100, 1) // what was imported stays
+		fresh := e.device(n)
+		e.sets(fresh, n, 8)
+		o.has(q+4096, 100, 1) // and is not what comes to its place
+	})
+
+	pid := int32(os.Getpid())
+	prove("aclrtIpcMemSetImportPid", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(nil, nil, 0) }))
+	prove("aclrtIpcMemSetImportPid", 2, blames("pid", func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(k, nil, 0) }))
+	prove("aclrtIpcMemSetImportPid", 3, blames("num", func(e *env) *core.Error {
+		for _, n := range []uint64{1 << 31, 1 << 32, 1<<64 - 1} {
+			e.want(e.stranger().IpcMemSetImportPid(k, &pid, n), abi.ErrRTParamInvalid)
+		}
+		return e.stranger().IpcMemSetImportPid(k, &pid, 0)
+	}))
+	prove("aclrtIpcMemSetImportPid", 4, func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(k, &pid, 1) })
+	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetImportPid(k, &pid, 1) })
+	})
+	prove("aclrtIpcMemSetImportPid", 6, func(e *env) *core.Error {
+		for _, key := range noKey {
+			e.want(e.th.IpcMemSetImportPid(cstr(key), &pid, 1), abi.ErrRTParamInvalid)
+		}
+		key, _ := e.openKey(64)
+		o := e.on(machine{})
+		o.want(o.th.IpcMemSetImportPid(key, &pid, 1), abi.ErrRTParamInvalid) // it is not o's
+		err := e.th.IpcMemSetImportPid(key, &[]int32{pid, 1 << 30}[0], 2)
+		if err == nil || !strings.Contains(err.Error(), "aclrtDeviceGetBareTgid") {
+			e.Errorf("%v does not say where the number comes from", err)
+		}
+		return blamed(e, "pid", err)
+	})
+	behaves("aclrtIpcMemSetImportPid", func(e *env) {
+		key := e.exported(e.device(64), 64, 0)
+		o := e.on(machine{})
+		err := o.th.IpcMemImportByKey(new(core.Addr), key, 0)
+		e.want(err, abi.ErrRTNoPermission)
+		for _, word := range []string{fmt.Sprint("process ", os.Getpid()), "aclrtIpcMemSetImportPid"} {
+			if !strings.Contains(err.Error(), word) {
+				e.Errorf("%v does not say %q", err, word)
+			}
+		}
+		pids := []int32{1, pid, pid}
+		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1))
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
+		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1<<32+3))
+		o.imported(key, 0)
+	})
+
+	prove("aclrtIpcMemImportByKey", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(nil, nil, 2) }))
+	prove("aclrtIpcMemImportByKey", 2, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), nil, 2) }))
+	prove("aclrtIpcMemImportByKey", 3, blames("flags", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), k, 2) }))
+	prove("aclrtIpcMemImportByKey", 4, func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), k, 1) })
+	prove("aclrtIpcMemImportByKey", 5, func(e *env) *core.Error {
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemImportByKey(new(core.Addr), k, 1) })
+	})
+	prove("aclrtIpcMemImportByKey", 6, func(e *env) *core.Error {
+		return e.unshared("A2").th.IpcMemImportByKey(new(core.Addr), k, 1)
+	})
+	prove("aclrtIpcMemImportByKey", 8, func(e *env) *core.Error {
+		p := core.Addr(7)
+		for _, key := range noKey {
+			e.want(e.th.IpcMemImportByKey(&p, cstr(key), 1), abi.ErrRTParamInvalid)
+		}
+		key, _ := e.openKey(64)
+		guess := text(key)[:56] + "0"
+		if guess == text(key) {
+			guess = guess[:56] + "1"
+		}
+		e.want(e.th.IpcMemImportByKey(&p, cstr(guess), 1), abi.ErrRTParamInvalid)
+		e.ok(e.th.IpcMemClose(key))
+		err := e.on(machine{}).th.IpcMemImportByKey(&p, key, 0)
+		is(e, "untouched output", p, 7)
+		return err
+	})
+	prove("aclrtIpcMemImportByKey", 9, func(e *env) *core.Error {
+		p := core.Addr(7)
+		err := e.on(machine{}).th.IpcMemImportByKey(&p, e.exported(e.device(64), 64, 0), 0)
+		is(e, "untouched output", p, 7)
+		return err
+	})
+	behaves("aclrtIpcMemImportByKey", importBehaviour)
+
+	prove("aclrtIpcMemClose", 1, blames("key", func(e *env) *core.Error { return e.on(machine{product: "310B"}).stranger().IpcMemClose(nil) }))
+	prove("aclrtIpcMemClose", 2, func(e *env) *core.Error {
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.stranger().IpcMemClose(k) })
+	})
+	prove("aclrtIpcMemClose", 3, func(e *env) *core.Error { return e.stranger().IpcMemClose(k) })
+	prove("aclrtIpcMemClose", 4, func(e *env) *core.Error {
+		e = e.on(machine{product: "950"})
+		key, _ := e.openKey(64)
+		o := e.on(machine{product: "950"})
+		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		o.ok(o.th.IpcMemSetAttr(key, 0, 2))
+		err := o.th.IpcMemClose(key)
+		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid) // it is forgotten
+		o.imported(key, 0)                                   // and the export is untouched
+		return err
+	})
+	prove("aclrtIpcMemClose", 5, func(e *env) *core.Error {
+		key, _ := e.openKey(4096)
+		o := e.on(machine{})
+		first, second := o.imported(key, 0), o.imported(key, 0)
+		err := o.th.IpcMemClose(key)
+		o.at(first, abi.MemLocationTypeUnregistered, 0, smallPage)
+		o.has(second, 64, 0)
+		return err
+	})
+	prove("aclrtIpcMemClose", 6, func(e *env) *core.Error {
+		for _, key := range noKey {
+			e.want(e.th.IpcMemClose(cstr(key)), abi.ErrRTParamInvalid)
+		}
+		key, _ := e.openKey(64)
+		return e.on(machine{}).th.IpcMemClose(key)
+	})
+	behaves("aclrtIpcMemClose", func(e *env) {
+		key, p := e.openKey(4096)
+		e.sets(p, 4096, 6)
+		o := e.on(machine{})
+		list := []core.Addr{o.imported(key, 0), o.imported(key, 0), o.imported(key, 0)}
+		for i := range list { // the oldest first
+			o.ok(o.th.IpcMemClose(key))
+			for j, q := range list {
+				if j <= i {
+					o.want(o.th.Memset(q, 64, 1, 64), abi.ErrRTParamInvalid)
+				} else {
+					o.has(q, 64, 6)
+				}
+			}
+		}
+		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+
+		// A process that exports and imports closes the imports first, then the export.
+		q := e.imported(key, 0)
+		e.ok(e.th.IpcMemClose(key))
+		e.want(e.th.Memset(q, 64, 1, 64), abi.ErrRTParamInvalid)
+		q = o.imported(key, 0)
+		e.ok(e.th.IpcMemClose(key))
+		o.want(o.th.IpcMemImportByKey(&q, key, 0), abi.ErrRTParamInvalid)
+		o.has(q, 64, 6) // importers should have closed before; what they have stays
+		e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		e.has(p, 64, 6) // the memory itself stays
+	})
+}
+
+func importBehaviour(e *env) {
+	const n = 4 << 20
+	key, p := e.openKey(n)
+	o := e.on(machine{})
+	q, r := o.imported(key, 0), o.imported(key, 0)
+	if q == r {
+		e.Error("two imports have one address")
+	}
+	// No copy: each sees what the other writes.
+	e.sets(p, n, 1)
+	o.has(q, n, 1)
+	o.sets(q, n/2, 2)
+	e.has(p, n/2, 2)
+	o.has(r, n/2, 2)
+	o.at(q, abi.MemLocationTypeDevice, 0, hugePage)
+
+	// It is device memory: asynchronous copies, batches, within bounds.
+	s := o.stream()
+	h := o.pinned(64)
+	bytes(h, 64)[0] = 77
+	o.ok(o.th.MemcpyAsync(q+100, 64, h, 64, abi.MemcpyHostToDevice, s))
+	o.ok(o.th.MemsetAsync(q+200, 64, 5, 64, s))
+	o.ok(o.th.SynchronizeStream(s))
+	e.has(p+100, 1, 77)
+	e.has(p+200, 64, 5)
+	o.want(o.th.MemsetAsync(q, 2*n, 5, 2*n, s), abi.ErrRTParamInvalid) // it ends with the pages of what was exported
+	err := o.th.Free(q)
+	o.want(err, abi.ErrRTParamInvalid)
+	if !strings.Contains(err.Error(), "aclrtIpcMemClose") {
+		e.Errorf("%v does not say how to give it back", err)
+	}
+
+	// Memory of another device is a peer's.
+	e.ok(e.th.SetDevice(2))
+	far, fp := e.openKey(4096)
+	e.sets(fp, 4096, 3)
+	q = o.imported(far, 0)
+	o.at(q, abi.MemLocationTypeDevice, 2, smallPage)
+	here := o.device(4096)
+	o.want(o.th.MemcpyAsync(here, 64, q, 64, abi.MemcpyDeviceToDevice, s), abi.ErrRTParamInvalid)
+	q = o.imported(far, 1)
+	is(e, "peer access", o.peerStatus(0, 2), 1)
+	o.ok(o.th.MemcpyAsync(here, 4096, q, 4096, abi.MemcpyDeviceToDevice, s))
+	o.ok(o.th.SynchronizeStream(s))
+	o.has(here, 4096, 3)
+
+	// Also if the other device is not visible.
+	v := e.on(visible("0,1"))
+	q = v.imported(far, 1)
+	there := v.device(64)
+	t := v.stream()
+	v.ok(v.th.MemcpyAsync(there, 64, q, 64, abi.MemcpyDeviceToDevice, t))
+	v.ok(v.th.SynchronizeStream(t))
+	v.has(there, 64, 3)
+
+	// A machine with fewer devices does not have it.
+	few := e.on(machine{devices: 1})
+	few.want(few.th.IpcMemImportByKey(&q, far, 0), abi.ErrRTParamInvalid)
+}
+
+// TestImportsEnd proves that imports go with the device they were made on, exports with theirs, and both with aclFinalize.
+func TestImportsEnd(t *testing.T) {
+	e := newEnv(t, machine{})
+	key, p := e.openKey(4096)
+	o := e.on(machine{})
+	q := o.imported(key, 0)
+	o.ok(o.th.ResetDevice(0))
+	o.ok(o.th.SetDevice(0))
+	o.at(q, abi.MemLocationTypeUnregistered, 0, smallPage)
+	o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+
+	q = o.imported(key, 0)
+	e.sets(p, 4096, 5)
+	e.ok(e.th.ResetDevice(0))
+	e.ok(e.th.SetDevice(0))
+	o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTParamInvalid)
+	o.has(q, 4096, 5)
+
+	o.ok(o.th.Init(nil))
+	mine, _ := o.openKey(64)
+	o.ok(o.th.Finalize())
+	o.at(q, abi.MemLocationTypeUnregistered, 0, smallPage)
+	e.want(e.th.IpcMemImportByKey(&q, mine, 0), abi.ErrRTParamInvalid)
+	o.want(o.th.IpcMemClose(mine), abi.ErrRTParamInvalid)
+}
+
+// text is a key as a Go string.
+func text(key *byte) string {
+	s := string(bytes(core.Addr(pointerOf(key)), keyLen))
+	s, _, _ = strings.Cut(s, "\x00")
+	return s
+}

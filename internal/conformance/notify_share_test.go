@@ -1,0 +1,273 @@
+package conformance
+
+import (
+	"math"
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of notifies that processes share. Here one process is both; capi/test has several.
+
+const openToAll = abi.NotifyExportFlagDisablePidValidation
+
+// withoutSharing runs f for products whose notifies stay in their process.
+func (e *env) withoutSharing(f func(o *env) *core.Error) *core.Error {
+	e.Helper()
+	return f(e.on(machine{product: "310B"}))
+}
+
+func init() {
+	proveExport()
+	proveWhiteList()
+	proveImport()
+	proveServers()
+}
+
+func proveExport() {
+	var k key
+	prove("aclrtNotifyGetExportKey", 1, func(e *env) *core.Error {
+		return e.blames("notify", e.bare().th.NotifyGetExportKey(0, nil, 0, 7))
+	})
+	prove("aclrtNotifyGetExportKey", 2, func(e *env) *core.Error {
+		return e.blames("key", e.bare().th.NotifyGetExportKey(garbage, nil, 0, 7))
+	})
+	prove("aclrtNotifyGetExportKey", 3, func(e *env) *core.Error {
+		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().NotifyGetExportKey(n, &k[0], 0, 7) })
+	})
+	prove("aclrtNotifyGetExportKey", 4, func(e *env) *core.Error {
+		return e.withoutSharing(func(o *env) *core.Error {
+			e.want(o.th.NotifyGetExportKey(o.notify(), &k[0], 5<<32, 7), abi.ErrRTParamInvalid)
+			return o.blames("len", o.th.NotifyGetExportKey(o.notify(), &k[0], 0, 7))
+		})
+	})
+	prove("aclrtNotifyGetExportKey", 5, func(e *env) *core.Error {
+		return e.withoutSharing(func(o *env) *core.Error { return o.th.NotifyGetExportKey(o.notify(), &k[0], 1, 7) })
+	})
+	prove("aclrtNotifyGetExportKey", 6, func(e *env) (err *core.Error) {
+		n := e.notify()
+		e.export(n, openToAll)
+		for _, flags := range []uint64{1, 3, 4, 1 << 32, math.MaxUint64} {
+			err = e.blames("flags", e.th.NotifyGetExportKey(n, &k[0], 1, flags))
+			e.want(err, abi.ErrRTParamInvalid)
+		}
+		return err
+	})
+	prove("aclrtNotifyGetExportKey", 7, func(e *env) *core.Error {
+		n := e.notify()
+		imported := e.imports(e.export(n, openToAll))
+		e.want(e.th.NotifyGetExportKey(imported, &k[0], 65, openToAll), abi.ErrRTInternalError)
+		return e.th.NotifyGetExportKey(n, &k[0], 1, openToAll)
+	})
+	prove("aclrtNotifyGetExportKey", 8, func(e *env) (err *core.Error) {
+		n := e.notify()
+		for _, length := range []uint64{1, 16, 64, 1<<32 + 64} {
+			err = e.th.NotifyGetExportKey(n, &k[0], length, 0)
+			e.want(err, abi.ErrRTParamInvalid)
+		}
+		e.export(n, 0) // it was not exported
+		return err
+	})
+	behaves("aclrtNotifyGetExportKey", func(e *env) {
+		n := e.notify()
+		var wide [100]byte
+		e.ok(e.stranger().NotifyGetExportKey(n, &wide[0], uint64(len(wide)), openToAll)) // without a context
+		if text, rest, _ := strings.Cut(string(wide[:]), "\x00"); len(text) > 64 || strings.Trim(rest, "\x00") != "" {
+			e.Errorf("the key is %q", wide)
+		}
+		other := e.export(e.notify(), openToAll)
+		if other == key(wide[:65]) {
+			e.Error("two notifies have one key")
+		}
+	})
+}
+
+func proveWhiteList() {
+	pid := func() *int32 { p := self; return &p }
+	prove("aclrtNotifySetImportPid", 1, func(e *env) *core.Error {
+		return e.blames("notify", e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(0, nil, 0))
+	})
+	prove("aclrtNotifySetImportPid", 2, func(e *env) *core.Error {
+		return e.blames("pid", e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(garbage, nil, 0))
+	})
+	prove("aclrtNotifySetImportPid", 3, func(e *env) *core.Error {
+		return e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(garbage, pid(), 0)
+	})
+	prove("aclrtNotifySetImportPid", 4, func(e *env) *core.Error {
+		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().NotifySetImportPid(n, pid(), 0) })
+	})
+	prove("aclrtNotifySetImportPid", 5, func(e *env) (err *core.Error) {
+		n := e.notify()
+		for _, num := range []uint64{0, 1 << 32, 1 << 31, math.MaxUint64} {
+			err = e.stranger().NotifySetImportPid(n, pid(), num)
+			e.want(err, abi.ErrRTParamInvalid)
+		}
+		return err
+	})
+	prove("aclrtNotifySetImportPid", 6, func(e *env) *core.Error { return e.stranger().NotifySetImportPid(e.notify(), pid(), 1) })
+	prove("aclrtNotifySetImportPid", 7, func(e *env) *core.Error {
+		n := e.notify()
+		e.want(e.blames("notify", e.th.NotifySetImportPid(n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
+		imported := e.imports(e.export(n, openToAll))
+		e.want(e.blames("notify", e.th.NotifySetImportPid(imported, pid(), 1)), abi.ErrRTParamInvalid)
+		nobody := []int32{self, math.MaxInt32}
+		err := e.blames("pid", e.th.NotifySetImportPid(n, &nobody[0], 2))
+		e.want(err, abi.ErrRTParamInvalid)
+		return err
+	})
+	behaves("aclrtNotifySetImportPid", func(e *env) {
+		n := e.notify()
+		k := e.export(n, abi.NotifyExportFlagDefault)
+		var h core.Handle
+		e.want(e.th.NotifyImportByKey(&h, &k[0], 0), abi.ErrRTNoPermission)
+		e.ok(e.th.NotifySetImportPid(n, pid(), 1))
+		e.set(e.imports(k), 0)
+		e.waitFor(n, 0)
+		e.passes(0)
+	})
+}
+
+func proveImport() {
+	text := func(s string) *byte { return &append([]byte(s), 0)[0] }
+	prove("aclrtNotifyImportByKey", 1, func(e *env) *core.Error {
+		return e.blames("notify", e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(nil, nil, 9))
+	})
+	prove("aclrtNotifyImportByKey", 2, func(e *env) *core.Error {
+		var n core.Handle
+		return e.blames("key", e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(&n, nil, 9))
+	})
+	prove("aclrtNotifyImportByKey", 3, func(e *env) *core.Error {
+		var n core.Handle
+		return e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(&n, text("x"), 9)
+	})
+	prove("aclrtNotifyImportByKey", 4, func(e *env) *core.Error {
+		var n core.Handle
+		o := e.on(machine{product: "910", bare: true})
+		e.want(o.th.NotifyImportByKey(&n, text("x"), math.MaxUint64), abi.ErrRTParamInvalid)
+		return o.th.NotifyImportByKey(&n, text("x"), 4)
+	})
+	prove("aclrtNotifyImportByKey", 5, func(e *env) *core.Error {
+		var n core.Handle
+		o := e.on(machine{product: "910", bare: true})
+		e.want(o.th.NotifyImportByKey(&n, text("x"), 1<<32), abi.ErrRTContextNull) // higher bits are ignored
+		return o.th.NotifyImportByKey(&n, text("x"), 3)
+	})
+	prove("aclrtNotifyImportByKey", 6, func(e *env) *core.Error {
+		var n core.Handle
+		return e.on(machine{product: "910"}).th.NotifyImportByKey(&n, text("x"), 1)
+	})
+	prove("aclrtNotifyImportByKey", 7, func(e *env) *core.Error {
+		n := e.notify()
+		k := e.export(n, openToAll)
+		h := garbage
+		guessed := k
+		guessed[20] ^= 1
+		for _, bad := range []string{"", "x", strings.Repeat("k", 64), strings.Repeat("k", 500), string(guessed[:])} {
+			e.want(e.th.NotifyImportByKey(&h, text(bad), 0), abi.ErrRTParamInvalid)
+		}
+		closed := e.export(e.notify(), 0)
+		e.want(e.th.NotifyImportByKey(&h, &closed[0], 0), abi.ErrRTNoPermission) // not on the white list
+		e.ok(e.th.DestroyNotify(n))
+		err := e.th.NotifyImportByKey(&h, &k[0], 0) // the key went with the notify
+		e.want(err, abi.ErrRTParamInvalid)
+		if h != garbage {
+			e.Error("the handle was written")
+		}
+		return err
+	})
+	behaves("aclrtNotifyImportByKey", importedNotify)
+}
+
+// importedNotify is what an imported notify does: it is the exporter's, under another handle.
+func importedNotify(e *env) {
+	n := e.notify()
+	e.set(n, 0) // what was recorded before the export counts
+	e.ok(e.th.SynchronizeStream(0))
+	k := e.export(n, openToAll)
+	a, b := e.imports(k), e.imports(k)
+	e.waitFor(a, 0)
+	e.passes(0)
+	s := e.stream()
+	for _, pair := range [][2]core.Handle{{n, a}, {a, n}, {a, b}} {
+		e.waitFor(pair[0], s)
+		e.held(s)
+		e.set(pair[1], 0)
+		e.passes(s)
+	}
+	var id, same uint32
+	e.ok(e.th.GetNotifyId(n, &id))
+	e.ok(e.th.GetNotifyId(a, &same))
+	if id != same {
+		e.Errorf("ids %d and %d", id, same)
+	}
+	e.waitFor(a, s)
+	e.ok(e.th.DestroyNotify(n)) // importers keep it
+	e.held(s)
+	e.set(b, 0)
+	e.passes(s)
+	e.ok(e.th.DestroyNotify(a))
+	e.set(b, 0)
+	e.waitFor(b, s)
+	e.passes(s)
+
+	th, _ := e.onDevice(1) // flag 2 enables access between the devices
+	k = e.export(e.notify(), openToAll)
+	var h core.Handle
+	var status int32
+	e.ok(th.NotifyImportByKey(&h, &k[0], abi.NotifyImportFlagDefault))
+	e.ok(th.DevicePeerAccessStatus(1, 0, &status))
+	if status != 0 {
+		e.Error("access was enabled without the flag")
+	}
+	e.ok(th.NotifyImportByKey(&h, &k[0], abi.NotifyImportFlagEnablePeerAccess))
+	e.ok(th.DevicePeerAccessStatus(1, 0, &status))
+	if status != 1 {
+		e.Error("access was not enabled")
+	}
+}
+
+func proveServers() {
+	one := func() *abi.ServerPid { return &abi.ServerPid{Pid: 0x1000, Num: 1} } // the list is not read
+	call := func(o *env, n core.Handle, list *abi.ServerPid, num uint64) *core.Error {
+		return o.stranger().NotifySetImportPidInterServer(n, list, num)
+	}
+	prove("aclrtNotifySetImportPidInterServer", 1, func(e *env) *core.Error { return e.blames("notify", call(e, 0, nil, 0)) })
+	prove("aclrtNotifySetImportPidInterServer", 2, func(e *env) *core.Error { return e.blames("serverPids", call(e, garbage, nil, 0)) })
+	prove("aclrtNotifySetImportPidInterServer", 3, func(e *env) *core.Error { return e.blames("num", call(e, garbage, one(), 0)) })
+	prove("aclrtNotifySetImportPidInterServer", 4, func(e *env) *core.Error {
+		bad := one()
+		bad.Num = 2
+		return e.noNotify(func(n core.Handle) *core.Error { return call(e, n, bad, 1) })
+	})
+	prove("aclrtNotifySetImportPidInterServer", 5, func(e *env) *core.Error {
+		list := []abi.ServerPid{*one(), {Num: 2}, {}}
+		err := call(e, e.notify(), &list[0], 3)
+		if err.Index != 1 {
+			e.Errorf("element %d is blamed", err.Index)
+		}
+		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), &list[1], 1) })
+	})
+	prove("aclrtNotifySetImportPidInterServer", 6, func(e *env) *core.Error {
+		bad := one()
+		bad.Num = 2
+		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), bad, 1) })
+	})
+	prove("aclrtNotifySetImportPidInterServer", 7, func(e *env) *core.Error {
+		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), one(), 1) })
+	})
+	prove("aclrtNotifySetImportPidInterServer", 8, func(e *env) *core.Error {
+		o := e.on(machine{product: "A3"})
+		n := o.notify()
+		o.export(n, 0)
+		e.want(call(o, n, one(), 1), abi.ErrRTFeatureNotSupport)
+		return call(e, e.notify(), one(), 1)
+	})
+	behaves("aclrtNotifySetImportPidInterServer", func(e *env) {
+		n := e.notify() // it is refused, and changes nothing
+		k := e.export(n, 0)
+		e.want(call(e, n, one(), 1), abi.ErrRTFeatureNotSupport)
+		var h core.Handle
+		e.want(e.th.NotifyImportByKey(&h, &k[0], 0), abi.ErrRTNoPermission)
+	})
+}

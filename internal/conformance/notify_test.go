@@ -1,0 +1,394 @@
+package conformance
+
+import (
+	"math"
+	"os"
+	"slices"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of notifies within a process.
+
+// notify makes a notify on device 0.
+func (e *env) notify() core.Handle {
+	e.Helper()
+	var n core.Handle
+	e.ok(e.th.CreateNotify(&n, abi.NotifyDefault))
+	return n
+}
+
+// goneNotify is the handle of a notify that was destroyed.
+func (e *env) goneNotify() core.Handle {
+	e.Helper()
+	n := e.notify()
+	e.ok(e.th.DestroyNotify(n))
+	return n
+}
+
+// noNotify calls f with handles that name no notify.
+func (e *env) noNotify(f func(n core.Handle) *core.Error) (err *core.Error) {
+	e.Helper()
+	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, e.goneNotify(), e.stream(), e.timedEvent()}, f)
+}
+
+// set and wait record a notify and wait for it, for ever.
+func (e *env) set(n, s core.Handle)     { e.Helper(); e.ok(e.th.RecordNotify(n, s)) }
+func (e *env) waitFor(n, s core.Handle) { e.Helper(); e.ok(e.th.WaitAndResetNotify(n, s, 0)) }
+
+// isSet tells whether a notify is set, and leaves it so.
+func (e *env) isSet(n core.Handle) bool {
+	e.Helper()
+	s := e.stream()
+	e.waitFor(n, s)
+	err := e.th.SynchronizeStreamWithTimeout(s, 20)
+	e.ok(e.th.DestroyStreamForce(s))
+	if err == nil {
+		e.set(n, 0)
+		e.ok(e.th.SynchronizeStream(0))
+	}
+	return err == nil
+}
+
+// onDevice is a thread with another device current, and a stream there.
+func (e *env) onDevice(d int32) (*core.Thread, core.Handle) {
+	e.Helper()
+	th := e.rt.NewThread(uint32(20 + d))
+	e.ok(th.SetDevice(d))
+	var s core.Handle
+	e.ok(th.CreateStream(&s))
+	return th, s
+}
+
+func init() {
+	proveNotifyLife()
+	proveNotifySignals()
+	proveNotifyReset()
+}
+
+func proveNotifyLife() {
+	prove("aclrtCreateNotify", 1, func(e *env) *core.Error { return e.bare().th.CreateNotify(nil, 7) })
+	prove("aclrtCreateNotify", 2, func(e *env) (err *core.Error) {
+		o := e.on(machine{product: "910", bare: true})
+		for _, flag := range []uint64{2, 3, 1 << 32, math.MaxUint64} {
+			n := garbage
+			err = o.th.CreateNotify(&n, flag)
+			e.want(err, abi.ErrRTParamInvalid)
+			if n != garbage {
+				e.Errorf("flag %#x: the handle was written", flag)
+			}
+		}
+		return err
+	})
+	prove("aclrtCreateNotify", 3, func(e *env) *core.Error {
+		var n core.Handle
+		return e.on(machine{product: "910", bare: true}).th.CreateNotify(&n, abi.NotifyDeviceUseOnly)
+	})
+	prove("aclrtCreateNotify", 4, func(e *env) (err *core.Error) {
+		for _, p := range []string{"310B", "910"} {
+			o := e.on(machine{product: p})
+			var n core.Handle
+			err = o.th.CreateNotify(&n, abi.NotifyDeviceUseOnly)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		for _, p := range []string{"A2", "A3", "950", "310P"} {
+			o := e.on(machine{product: p})
+			var n core.Handle
+			o.ok(o.th.CreateNotify(&n, abi.NotifyDeviceUseOnly))
+		}
+		return err
+	})
+	prove("aclrtCreateNotify", 5, func(e *env) *core.Error {
+		o := e.on(machine{product: "310P"})
+		var last core.Handle
+		for range o.rt.Product().Notifies {
+			last = o.notify()
+		}
+		n := garbage
+		err := o.th.CreateNotify(&n, abi.NotifyDefault)
+		if n != garbage {
+			e.Errorf("the handle was written: %#x", n)
+		}
+		th, _ := o.onDevice(1)
+		o.ok(th.CreateNotify(&n, abi.NotifyDefault)) // each device has its own
+		o.ok(o.th.DestroyNotify(last))               // and then there is room
+		o.notify()
+		return err
+	})
+	behaves("aclrtCreateNotify", func(e *env) {
+		n, s := e.notify(), e.stream()
+		e.waitFor(n, s) // it is not set
+		e.held(s)
+		e.set(n, 0)
+		e.passes(s)
+	})
+
+	prove("aclrtDestroyNotify", 1, func(e *env) *core.Error { return e.bare().th.DestroyNotify(0) })
+	prove("aclrtDestroyNotify", 2, func(e *env) *core.Error { return e.noNotify(e.stranger().DestroyNotify) })
+	prove("aclrtDestroyNotify", 3, func(e *env) *core.Error {
+		n := e.notify()
+		err := e.stranger().DestroyNotify(n)
+		e.ok(e.th.DestroyNotify(n)) // it was not destroyed
+		return err
+	})
+	behaves("aclrtDestroyNotify", func(e *env) {
+		// What is queued goes on: the wait is let go by a record that was queued before the end, too.
+		n := e.notify()
+		a, open := e.gated()
+		b := e.stream()
+		e.waitFor(n, b)
+		e.set(n, a)
+		e.ok(e.th.DestroyNotify(n))
+		e.want(e.th.RecordNotify(n, a), abi.ErrRTInvalidHandle)
+		e.held(b)
+		open()
+		e.passes(b)
+		n = e.notify() // a wait that nobody can let go any more goes with its stream
+		e.waitFor(n, b)
+		e.ok(e.th.DestroyNotify(n))
+		e.held(b)
+		e.ok(e.th.DestroyStreamForce(b))
+	})
+
+	prove("aclrtGetNotifyId", 1, func(e *env) *core.Error {
+		return e.blames("notify", e.bare().th.GetNotifyId(0, nil))
+	})
+	prove("aclrtGetNotifyId", 2, func(e *env) *core.Error { return e.stranger().GetNotifyId(garbage, nil) })
+	prove("aclrtGetNotifyId", 3, func(e *env) *core.Error {
+		var id uint32
+		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().GetNotifyId(n, &id) })
+	})
+	prove("aclrtGetNotifyId", 4, func(e *env) *core.Error {
+		var id uint32
+		return e.stranger().GetNotifyId(e.notify(), &id)
+	})
+	behaves("aclrtGetNotifyId", func(e *env) {
+		seen := map[uint32]bool{}
+		th, _ := e.onDevice(1)
+		for i := range 100 {
+			var n core.Handle
+			var id, again uint32
+			who := e.th
+			if i%2 == 1 {
+				who = th
+			}
+			e.ok(who.CreateNotify(&n, abi.NotifyDefault))
+			e.ok(e.th.GetNotifyId(n, &id))
+			e.ok(th.GetNotifyId(n, &again))
+			if id != again || seen[id] {
+				e.Fatalf("id %d, then %d, known: %v", id, again, seen[id])
+			}
+			seen[id] = true
+		}
+	})
+}
+
+// signalRules proves what records and waits look at alike: rules 1 to 5.
+type signalCall func(th *core.Thread, n, s core.Handle) *core.Error
+
+func recordCall(th *core.Thread, n, s core.Handle) *core.Error { return th.RecordNotify(n, s) }
+func waitResetCall(th *core.Thread, n, s core.Handle) *core.Error {
+	return th.WaitAndResetNotify(n, s, 1)
+}
+
+func (f signalCall) null(e *env) *core.Error { return f(e.stranger(), 0, garbage) }
+func (f signalCall) gone(e *env) *core.Error {
+	return e.blames("notify", e.noNotify(func(n core.Handle) *core.Error { return f(e.stranger(), n, garbage) }))
+}
+func (f signalCall) noStream(e *env) *core.Error {
+	n := e.notify()
+	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, n}, func(s core.Handle) *core.Error { return f(e.stranger(), n, s) })
+}
+func (f signalCall) noContext(e *env) *core.Error {
+	n := e.notify()
+	e.want(f(e.stranger(), n, 0), abi.ErrRTContextNull)
+	return f(e.stranger(), n, e.foreign())
+}
+func (f signalCall) otherContext(e *env) *core.Error { return f(e.th, e.notify(), e.foreign()) }
+
+func proveNotifySignals() {
+	prove("aclrtRecordNotify", 1, signalCall(recordCall).null)
+	prove("aclrtRecordNotify", 2, signalCall(recordCall).gone)
+	prove("aclrtRecordNotify", 3, signalCall(recordCall).noStream)
+	prove("aclrtRecordNotify", 4, signalCall(recordCall).noContext)
+	prove("aclrtRecordNotify", 5, signalCall(recordCall).otherContext)
+	behaves("aclrtRecordNotify", func(e *env) {
+		n := e.notify()
+		a, open := e.gated()
+		b := e.stream()
+		e.set(n, a)
+		e.waitFor(n, b)
+		e.held(b) // the record is queued, not done
+		open()
+		e.passes(b)
+		e.set(n, 0) // twice counts once
+		e.set(n, 0)
+		e.waitFor(n, b)
+		e.passes(b)
+		e.waitFor(n, b)
+		e.held(b)
+		th, s := e.onDevice(1) // another device may record
+		e.ok(th.RecordNotify(n, s))
+		e.passes(b)
+	})
+
+	prove("aclrtWaitAndResetNotify", 1, signalCall(waitResetCall).null)
+	prove("aclrtWaitAndResetNotify", 2, signalCall(waitResetCall).gone)
+	prove("aclrtWaitAndResetNotify", 3, signalCall(waitResetCall).noStream)
+	prove("aclrtWaitAndResetNotify", 4, signalCall(waitResetCall).noContext)
+	prove("aclrtWaitAndResetNotify", 5, signalCall(waitResetCall).otherContext)
+	prove("aclrtWaitAndResetNotify", 6, func(e *env) *core.Error {
+		n := e.notify()
+		th, s := e.onDevice(1)
+		e.ok(th.WaitAndResetNotify(n, s, 0)) // not looked at as long as it is not shared
+		e.set(n, 0)
+		e.ok(th.SynchronizeStream(s))
+		key := e.export(n, abi.NotifyExportFlagDisablePidValidation)
+		imported := e.imports(key)
+		e.want(th.WaitAndResetNotify(imported, s, 0), abi.ErrRTParamInvalid)
+		return th.WaitAndResetNotify(n, s, 0)
+	})
+	behaves("aclrtWaitAndResetNotify", waitsInTurn)
+}
+
+// waitsInTurn is what a wait does: it holds its stream up, clears the notify, and comes before waits that came to their turn later.
+func waitsInTurn(e *env) {
+	n := e.notify()
+	var streams []core.Handle
+	for range 5 {
+		s := e.stream()
+		e.waitFor(n, s)
+		e.held(s)
+		streams = append(streams, s)
+	}
+	for len(streams) > 0 {
+		e.set(n, 0)
+		e.passes(streams[0])
+		streams = streams[1:]
+		for _, s := range streams {
+			e.held(s)
+		}
+	}
+	if e.isSet(n) {
+		e.Error("the last wait did not clear the notify")
+	}
+	const seconds, never = 1, math.MaxUint32
+	s := e.stream() // the time limit counts from the turn, and is told by a synchronisation
+	e.ok(e.th.WaitAndResetNotify(n, s, seconds))
+	e.want(e.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
+	e.ok(e.th.SynchronizeStream(s))
+	e.ok(e.th.WaitAndResetNotify(n, s, never))
+	e.held(s)
+	e.ok(e.th.StreamAbort(s)) // a wait that is dropped takes nothing
+	e.ok(e.th.SynchronizeStream(s))
+	e.set(n, 0)
+	e.ok(e.th.SynchronizeStream(0))
+	if !e.isSet(n) {
+		e.Error("a dropped wait took the notify")
+	}
+	e.waitFor(n, s)
+	e.passes(s)
+	e.waitFor(n, s)
+	e.held(s) // so does one whose stream is destroyed
+	e.ok(e.th.DestroyStreamForce(s))
+	e.set(n, 0)
+	e.ok(e.th.SynchronizeStream(0))
+	if !e.isSet(n) {
+		e.Error("a wait of a stream that is gone took the notify")
+	}
+}
+
+func proveNotifyReset() {
+	reset := func(th *core.Thread, list ...core.Handle) *core.Error {
+		return th.NotifyBatchReset(&list[0], uint64(len(list)))
+	}
+	prove("aclrtNotifyBatchReset", 1, func(e *env) *core.Error {
+		return e.on(machine{product: "310P", bare: true}).th.NotifyBatchReset(nil, 0)
+	})
+	prove("aclrtNotifyBatchReset", 2, func(e *env) *core.Error {
+		n := garbage
+		o := e.on(machine{product: "310P", bare: true})
+		e.want(o.th.NotifyBatchReset(&n, 7<<32), abi.ErrRTParamInvalid)
+		return o.th.NotifyBatchReset(&n, 0)
+	})
+	prove("aclrtNotifyBatchReset", 3, func(e *env) (err *core.Error) {
+		for _, p := range []string{"310B", "310P", "910"} {
+			err = reset(e.on(machine{product: p, bare: true}).th, garbage)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtNotifyBatchReset", 4, func(e *env) *core.Error {
+		n := e.notify()
+		e.set(n, 0)
+		e.ok(e.th.SynchronizeStream(0))
+		err := e.noNotify(func(h core.Handle) *core.Error { return reset(e.th, n, h, 0) })
+		if err.Index != 1 {
+			e.Errorf("element %d is blamed", err.Index)
+		}
+		if e.isSet(n) {
+			e.Error("the one before was not cleared")
+		}
+		return e.noNotify(func(h core.Handle) *core.Error { return reset(e.stranger(), h, 0) })
+	})
+	prove("aclrtNotifyBatchReset", 5, func(e *env) *core.Error {
+		e.want(reset(e.th, e.notify(), 0, garbage), abi.ErrRTParamInvalid)
+		return reset(e.stranger(), 0, garbage)
+	})
+	prove("aclrtNotifyBatchReset", 6, func(e *env) *core.Error { return reset(e.stranger(), e.notify(), garbage) })
+	prove("aclrtNotifyBatchReset", 8, func(e *env) *core.Error {
+		n := e.notify() // other products do it
+		e.export(n, abi.NotifyExportFlagDisablePidValidation)
+		e.ok(reset(e.th, n))
+		o := e.on(machine{product: "950"})
+		n = o.notify()
+		o.export(n, abi.NotifyExportFlagDisablePidValidation)
+		return reset(o.th, o.notify(), n)
+	})
+	behaves("aclrtNotifyBatchReset", func(e *env) {
+		var list []core.Handle
+		for i := range 20 {
+			n := e.notify()
+			if i%3 > 0 {
+				e.set(n, 0)
+			}
+			list = append(list, n)
+		}
+		e.ok(e.th.SynchronizeStream(0))
+		e.ok(reset(e.th, list...))
+		for i, n := range list {
+			if e.isSet(n) {
+				e.Errorf("%d is set", i)
+			}
+		}
+		s := e.stream() // who waits goes on waiting
+		e.waitFor(list[0], s)
+		e.ok(reset(e.th, list[0], list[0]))
+		e.held(s)
+		e.set(list[0], 0)
+		e.passes(s)
+	})
+}
+
+// key is a key of a notify.
+type key [65]byte
+
+// export makes a key.
+func (e *env) export(n core.Handle, flags uint64) (k key) {
+	e.Helper()
+	e.ok(e.th.NotifyGetExportKey(n, &k[0], uint64(len(k)), flags))
+	if i := slices.Index(k[:], 0); i < 16 {
+		e.Fatalf("the key is %q", k)
+	}
+	return k
+}
+
+// imports opens a notify by key.
+func (e *env) imports(k key) (n core.Handle) {
+	e.Helper()
+	e.ok(e.th.NotifyImportByKey(&n, &k[0], abi.NotifyImportFlagDefault))
+	return n
+}
+
+var self = int32(os.Getpid())

@@ -1,0 +1,708 @@
+package conformance
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+const mib = 1 << 20
+
+// poolProps asks for a pool on device 0.
+func poolProps(size uint64) *abi.MemPoolProps {
+	return &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: size}
+}
+
+// pool makes a pool of size bytes.
+func (e *env) pool(size uint64) core.Handle {
+	e.Helper()
+	var p core.Handle
+	e.ok(e.th.MemPoolCreate(&p, poolProps(size)))
+	return p
+}
+
+// goneStream is the handle of a stream that was destroyed.
+func (e *env) goneStream() core.Handle {
+	e.Helper()
+	s := e.stream()
+	e.ok(e.th.DestroyStream(s))
+	return s
+}
+
+// gonePool is the handle of a pool that was destroyed.
+func (e *env) gonePool() core.Handle {
+	e.Helper()
+	p := e.pool(8 * mib)
+	e.ok(e.th.MemPoolDestroy(p))
+	return p
+}
+
+// pooled is memory of a pool on a stream.
+func (e *env) pooled(pool, s core.Handle, n uint64) core.Addr {
+	e.Helper()
+	var p core.Addr
+	e.ok(e.th.MemPoolMallocAsync(&p, n, pool, s))
+	return p
+}
+
+// number and flag are the addresses of an attribute's value.
+func number(n uint64) core.Addr { return core.Addr(unsafe.Pointer(&n)) }
+func flag(n uint32) core.Addr   { return core.Addr(unsafe.Pointer(&n)) }
+
+// poolAttr is an attribute of 64 bits.
+func (e *env) poolAttr(pool core.Handle, attr abi.MemPoolAttr) uint64 {
+	e.Helper()
+	v := new(uint64)
+	e.ok(e.th.MemPoolGetAttr(pool, attr, core.Addr(unsafe.Pointer(v))))
+	return *v
+}
+
+// poolHas checks how much a pool has reserved and how much of that is used.
+func (e *env) poolHas(pool core.Handle, reserved, used uint64) {
+	e.Helper()
+	r, u := e.poolAttr(pool, abi.MemPoolAttrReservedMemCurrent), e.poolAttr(pool, abi.MemPoolAttrUsedMemCurrent)
+	if r != reserved || u != used {
+		e.Errorf("the pool has %d bytes, %d used; want %d and %d", r, u, reserved, used)
+	}
+}
+
+func (e *env) allow(pool core.Handle, attr abi.MemPoolAttr) {
+	e.Helper()
+	e.ok(e.th.MemPoolSetAttr(pool, attr, flag(1)))
+}
+
+// withoutPools are machines whose documents list no pools.
+var withoutPools = []machine{{product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310B", form: "RC"}}
+
+func init() {
+	type props = abi.MemPoolProps
+	elsewhere := abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}
+	prove("aclrtMemPoolCreate", 1, blames("memPool", func(e *env) *core.Error { return e.th.MemPoolCreate(nil, nil) }))
+	prove("aclrtMemPoolCreate", 2, blames("poolProps", func(e *env) *core.Error { return e.th.MemPoolCreate(new(core.Handle), nil) }))
+	prove("aclrtMemPoolCreate", 3, func(e *env) *core.Error {
+		return e.th.MemPoolCreate(new(core.Handle), &props{AllocType: 1, Location: abi.MemLocation{Type: abi.MemLocationTypeHost, ID: 9}})
+	})
+	prove("aclrtMemPoolCreate", 4, func(e *env) (err *core.Error) {
+		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeHost, abi.MemLocationTypeUnregistered, abi.MemLocationTypeManaged, abi.MemLocationTypeHostNuma, 7} {
+			err = e.th.MemPoolCreate(new(core.Handle), &props{Location: abi.MemLocation{Type: typ, ID: 9}, Reserved: [32]byte{1}})
+			e.want(err, abi.ErrInvalidParam)
+		}
+		return err
+	})
+	prove("aclrtMemPoolCreate", 5, func(e *env) (err *core.Error) {
+		for i := range 32 {
+			p := &props{Location: elsewhere}
+			p.Reserved[i] = 1
+			err = e.th.MemPoolCreate(new(core.Handle), p)
+			e.want(err, abi.ErrInvalidParam)
+		}
+		return err
+	})
+	prove("aclrtMemPoolCreate", 6, func(e *env) *core.Error {
+		return e.on(machine{product: "A3"}).th.MemPoolCreate(new(core.Handle), &props{Location: elsewhere, MaxSize: tooBig})
+	})
+	prove("aclrtMemPoolCreate", 8, func(e *env) *core.Error {
+		o := e.on(machine{product: "950"})
+		_, total := o.memInfo(abi.MemAttrHBMMem)
+		for _, n := range []uint64{total + 1, math.MaxUint64} {
+			o.want(o.th.MemPoolCreate(new(core.Handle), poolProps(n)), abi.ErrRTParamInvalid)
+		}
+		return o.th.MemPoolCreate(new(core.Handle), poolProps(total+2*mib))
+	})
+	prove("aclrtMemPoolCreate", 9, func(e *env) (err *core.Error) {
+		for _, m := range withoutPools {
+			o, h := e.on(m), core.Handle(7)
+			err = o.th.MemPoolCreate(&h, poolProps(2*mib))
+			o.want(err, abi.ErrRTFeatureNotSupport)
+			if h != 7 {
+				e.Error("the handle was written")
+			}
+		}
+		return err
+	})
+	prove("aclrtMemPoolCreate", 10, func(e *env) *core.Error {
+		o := e.bare()
+		err := o.th.MemPoolCreate(new(core.Handle), poolProps(0))
+		o.want(err, abi.ErrRTDevSetupError)
+		return err
+	})
+	behaves("aclrtMemPoolCreate", func(e *env) {
+		_, total := e.memInfo(abi.MemAttrHBMMem)
+		for _, maxSize := range []uint64{0, 1, 2 * mib, 5 * mib} {
+			var a, b core.Handle
+			p := poolProps(maxSize)
+			p.HandleType = abi.MemHandleTypePosix // nobody looks
+			e.ok(e.stranger().MemPoolCreate(&a, p))
+			e.ok(e.th.MemPoolCreate(&b, p))
+			if a == b || a == 0 {
+				e.Errorf("pools %#x and %#x", a, b)
+			}
+			size := (maxSize + 2*mib - 1) &^ (2*mib - 1)
+			if maxSize == 0 {
+				size = total &^ (2*mib - 1)
+			}
+			e.ok(e.th.MemPoolSetAttr(a, abi.MemPoolAttrReleaseThreshold, number(size)))
+			e.want(e.th.MemPoolSetAttr(a, abi.MemPoolAttrReleaseThreshold, number(size+1)), abi.ErrRTParamInvalid)
+			e.ok(e.th.MemPoolDestroy(a))
+			e.ok(e.th.MemPoolDestroy(b))
+		}
+		if free, _ := e.memInfo(abi.MemAttrHBMMem); free != total {
+			e.Errorf("a pool took %d bytes before anything was asked of it", total-free)
+		}
+		// A pool of another device than the current one.
+		e.ok(e.th.SetDevice(1))
+		e.ok(e.th.SetDevice(0))
+		var p core.Handle
+		e.ok(e.th.MemPoolCreate(&p, &props{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}, MaxSize: 8 * mib}))
+		e.at(e.pooled(p, e.stream(), 1), abi.MemLocationTypeDevice, 1, 2*mib)
+		// It goes with its device.
+		s := e.stream()
+		e.ok(e.th.ResetDevice(1))
+		e.want(e.th.MemPoolMallocAsync(new(core.Addr), 1, p, s), abi.ErrRTInternalError)
+	})
+
+	prove("aclrtMemPoolDestroy", 1, func(e *env) *core.Error { return e.on(machine{product: "A3"}).th.MemPoolDestroy(0) })
+	prove("aclrtMemPoolDestroy", 2, func(e *env) *core.Error {
+		o := e.on(machine{product: "A3"})
+		for _, h := range []core.Handle{garbage, o.stream()} {
+			o.want(o.th.MemPoolDestroy(h), abi.ErrRTInternalError)
+		}
+		return e.th.MemPoolDestroy(e.gonePool())
+	})
+	behaves("aclrtMemPoolDestroy", func(e *env) {
+		free, _ := e.memInfo(abi.MemAttrHBMMem)
+		pool := e.pool(16 * mib)
+		s, release := e.blocked()
+		kept, pending, unused := e.pooled(pool, s, 2*mib), e.pooled(pool, s, 4*mib), e.pooled(pool, s, 6*mib)
+		e.ok(e.th.Free(unused))
+		host := e.pinned(4 * mib)
+		e.ok(e.th.MemcpyAsync(host, 4*mib, pending, 4*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(e.th.MemPoolFreeAsync(pending, s))
+		e.ok(e.th.MemPoolDestroy(pool))
+		e.want(e.th.MemPoolMallocAsync(new(core.Addr), 1, pool, s), abi.ErrRTInternalError)
+		if now, _ := e.memInfo(abi.MemAttrHBMMem); free-now != 6*mib {
+			e.Errorf("%d bytes are taken: those in use, and those a stream has to read, are %d", free-now, 6*mib)
+		}
+		release()
+		e.ok(e.th.SynchronizeStream(s)) // the copy was made, and its memory goes
+		if now, _ := e.memInfo(abi.MemAttrHBMMem); free-now != 2*mib {
+			e.Errorf("%d bytes are taken", free-now)
+		}
+		e.at(kept, abi.MemLocationTypeDevice, 0, 2*mib) // what the program has, it has
+		e.ok(e.th.Free(kept))
+		if now, _ := e.memInfo(abi.MemAttrHBMMem); now != free {
+			e.Errorf("%d bytes are taken", free-now)
+		}
+	})
+
+	prove("aclrtMemPoolSetAttr", 1, func(e *env) *core.Error { return e.th.MemPoolSetAttr(0, 5, 0) })
+	prove("aclrtMemPoolSetAttr", 2, blames("value", func(e *env) *core.Error { return e.th.MemPoolSetAttr(garbage, 5, 0) }))
+	prove("aclrtMemPoolSetAttr", 3, blames("memPool", func(e *env) *core.Error {
+		e.want(e.th.MemPoolSetAttr(e.gonePool(), 5, number(1)), abi.ErrRTParamInvalid)
+		return e.th.MemPoolSetAttr(garbage, 5, number(1))
+	}))
+	prove("aclrtMemPoolSetAttr", 4, blames("attr", func(e *env) *core.Error {
+		e.want(e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrReservedMemCurrent, number(0)), abi.ErrRTParamInvalid)
+		return e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrUsedMemCurrent, number(0))
+	}))
+	prove("aclrtMemPoolSetAttr", 5, func(e *env) (err *core.Error) {
+		p := e.pool(0)
+		for attr := abi.MemPoolReuseFollowEventDependencies; attr <= abi.MemPoolReuseAllowInternalDependencies; attr++ {
+			for _, v := range []uint32{1, 0, math.MaxUint32, 0x100} {
+				err = e.th.MemPoolSetAttr(p, attr, flag(v))
+				e.ok(err)
+				got := uint32(7)
+				e.ok(e.th.MemPoolGetAttr(p, attr, core.Addr(unsafe.Pointer(&got))))
+				if (got != 0) != (v != 0) || got > 1 {
+					e.Errorf("%v set to %d is %d", attr, v, got)
+				}
+			}
+		}
+		return err
+	})
+	prove("aclrtMemPoolSetAttr", 6, blames("attr", func(e *env) *core.Error {
+		for _, a := range []abi.MemPoolAttr{-1, 0, math.MaxInt32} {
+			e.want(e.th.MemPoolSetAttr(e.pool(0), a, number(1)), abi.ErrRTParamInvalid)
+		}
+		return e.th.MemPoolSetAttr(e.pool(0), 9, number(1))
+	}))
+	prove("aclrtMemPoolSetAttr", 7, blames("value", func(e *env) *core.Error {
+		e.want(e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrReservedMemHigh, number(1)), abi.ErrRTParamInvalid)
+		return e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrUsedMemHigh, number(1<<63))
+	}))
+	prove("aclrtMemPoolSetAttr", 8, blames("value", func(e *env) *core.Error {
+		p := e.pool(4 * mib)
+		e.ok(e.th.MemPoolSetAttr(p, abi.MemPoolAttrReleaseThreshold, number(4*mib)))
+		return e.th.MemPoolSetAttr(p, abi.MemPoolAttrReleaseThreshold, number(4*mib+1))
+	}))
+	behaves("aclrtMemPoolSetAttr", func(e *env) {
+		pool, s := e.pool(64*mib), e.stream()
+		a, b := e.pooled(pool, s, 4*mib), e.pooled(pool, s, 8*mib)
+		e.ok(e.th.MemPoolFreeAsync(b, s))
+		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(8*mib)))
+		e.ok(e.th.SynchronizeStream(s))
+		e.poolHas(pool, 12*mib, 4*mib) // what is unused does not exceed the threshold
+		e.ok(e.th.MemPoolFreeAsync(a, s))
+		e.ok(e.th.SynchronizeStream(s))
+		e.poolHas(pool, 4*mib, 0) // the large block went
+		for _, attr := range []abi.MemPoolAttr{abi.MemPoolAttrReservedMemHigh, abi.MemPoolAttrUsedMemHigh} {
+			if n := e.poolAttr(pool, attr); n != 12*mib {
+				e.Errorf("%v is %d, want %d", attr, n, 12*mib)
+			}
+			e.ok(e.th.MemPoolSetAttr(pool, attr, number(0)))
+		}
+		if r, u := e.poolAttr(pool, abi.MemPoolAttrReservedMemHigh), e.poolAttr(pool, abi.MemPoolAttrUsedMemHigh); r != 4*mib || u != 0 {
+			e.Errorf("high-water marks begin anew at %d and %d, want what there is: %d and 0", r, u, 4*mib)
+		}
+		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(0)))
+		e.poolHas(pool, 4*mib, 0) // nothing happens before a synchronisation
+		e.ok(e.th.SynchronizeDevice())
+		e.poolHas(pool, 0, 0)
+	})
+
+	prove("aclrtMemPoolGetAttr", 1, func(e *env) *core.Error { return e.th.MemPoolGetAttr(0, 9, 0) })
+	prove("aclrtMemPoolGetAttr", 2, blames("value", func(e *env) *core.Error { return e.th.MemPoolGetAttr(garbage, 9, 0) }))
+	prove("aclrtMemPoolGetAttr", 3, blames("memPool", func(e *env) *core.Error {
+		e.want(e.th.MemPoolGetAttr(e.gonePool(), 9, number(0)), abi.ErrRTParamInvalid)
+		return e.th.MemPoolGetAttr(garbage, 9, number(0))
+	}))
+	prove("aclrtMemPoolGetAttr", 4, blames("attr", func(e *env) *core.Error {
+		for _, a := range []abi.MemPoolAttr{-1, 0, 9} {
+			v := [2]uint64{7, 7}
+			e.want(e.th.MemPoolGetAttr(e.pool(0), a, core.Addr(unsafe.Pointer(&v))), abi.ErrRTParamInvalid)
+			if v != [2]uint64{7, 7} {
+				e.Error("the value was written")
+			}
+		}
+		return e.th.MemPoolGetAttr(e.pool(0), math.MaxInt32, number(0))
+	}))
+	behaves("aclrtMemPoolGetAttr", func(e *env) {
+		p := e.pool(0)
+		for attr := abi.MemPoolReuseFollowEventDependencies; attr <= abi.MemPoolAttrUsedMemHigh; attr++ {
+			v := [2]uint32{7, 7}
+			e.ok(e.stranger().MemPoolGetAttr(p, attr, core.Addr(unsafe.Pointer(&v))))
+			want := [2]uint32{0, 7} // 32 bits
+			if attr >= abi.MemPoolAttrReleaseThreshold {
+				want[1] = 0
+			}
+			if v != want {
+				e.Errorf("%v is %v, want %v", attr, v, want)
+			}
+		}
+		s := e.stream()
+		e.pooled(p, s, 3*mib)
+		e.poolHas(p, 4*mib, 4*mib)
+	})
+}
+
+func init() {
+	prove("aclrtMemPoolMallocAsync", 1, blames("ptr", func(e *env) *core.Error { return e.th.MemPoolMallocAsync(nil, 0, 0, 0) }))
+	prove("aclrtMemPoolMallocAsync", 2, blames("memPool", func(e *env) *core.Error { return e.th.MemPoolMallocAsync(new(core.Addr), 0, 0, 0) }))
+	prove("aclrtMemPoolMallocAsync", 3, blames("stream", func(e *env) *core.Error { return e.th.MemPoolMallocAsync(new(core.Addr), 0, garbage, 0) }))
+	prove("aclrtMemPoolMallocAsync", 4, func(e *env) *core.Error {
+		p := core.Addr(7)
+		err := e.stranger().MemPoolMallocAsync(&p, 0, garbage, garbage)
+		if p != 7 {
+			e.Error("the pointer was written")
+		}
+		return err
+	})
+	prove("aclrtMemPoolMallocAsync", 5, func(e *env) *core.Error {
+		e.want(e.stranger().MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, garbage), abi.ErrRTInvalidHandle)
+		return e.stranger().MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, e.goneStream())
+	})
+	prove("aclrtMemPoolMallocAsync", 6, func(e *env) *core.Error {
+		e.want(e.stranger().MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, e.stream()), abi.ErrRTStreamContext)
+		return e.th.MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, e.foreign())
+	})
+	prove("aclrtMemPoolMallocAsync", 7, func(e *env) *core.Error {
+		return e.th.MemPoolMallocAsync(new(core.Addr), math.MaxUint64-2*mib+2, garbage, e.stream())
+	})
+	prove("aclrtMemPoolMallocAsync", 8, func(e *env) *core.Error {
+		e.want(e.th.MemPoolMallocAsync(new(core.Addr), tooBig, e.gonePool(), e.stream()), abi.ErrRTInternalError)
+		return e.th.MemPoolMallocAsync(new(core.Addr), tooBig, garbage, e.stream())
+	})
+	prove("aclrtMemPoolMallocAsync", 9, func(e *env) *core.Error {
+		pool, s := e.pool(8*mib), e.stream()
+		p := e.pooled(pool, s, 4*mib)
+		e.pooled(pool, s, 4*mib)
+		got := core.Addr(7)
+		e.want(e.th.MemPoolMallocAsync(&got, 1, pool, s), abi.ErrRTInternalError)
+		e.ok(e.th.MemPoolFreeAsync(p, s))
+		e.want(e.th.MemPoolMallocAsync(&got, 4*mib+1, pool, s), abi.ErrRTInternalError)
+		err := e.th.MemPoolMallocAsync(&got, math.MaxUint64&^(2*mib-1), pool, s)
+		if got != 7 {
+			e.Error("the pointer was written")
+		}
+		if !strings.Contains(err.Text, "8388608 bytes") {
+			e.Errorf("%q does not say how much the pool may have", err.Text)
+		}
+		return err
+	})
+	prove("aclrtMemPoolMallocAsync", 11, func(e *env) *core.Error {
+		pool, s := e.pool(8*mib), e.stream()
+		err := e.whileAborting(func() *core.Error {
+			var p core.Addr
+			err := e.th.MemPoolMallocAsync(&p, 1, pool, s)
+			if err == nil {
+				e.ok(e.th.Free(p))
+			}
+			return err
+		})
+		e.want(err, abi.ErrRTDeviceTaskAbort)
+		return err
+	})
+	behaves("aclrtMemPoolMallocAsync", (*env).poolMalloc)
+
+	prove("aclrtMemPoolFreeAsync", 1, func(e *env) *core.Error { return e.th.MemPoolFreeAsync(0, garbage) })
+	prove("aclrtMemPoolFreeAsync", 2, func(e *env) *core.Error {
+		e.want(e.stranger().MemPoolFreeAsync(7, garbage), abi.ErrRTInvalidHandle)
+		return e.stranger().MemPoolFreeAsync(7, e.goneStream())
+	})
+	prove("aclrtMemPoolFreeAsync", 3, func(e *env) *core.Error { return e.stranger().MemPoolFreeAsync(7, 0) })
+	prove("aclrtMemPoolFreeAsync", 4, func(e *env) *core.Error {
+		p := e.pooled(e.pool(0), e.stream(), 1)
+		e.want(e.stranger().MemPoolFreeAsync(p+1, e.stream()), abi.ErrRTStreamContext)
+		return e.th.MemPoolFreeAsync(p+1, e.foreign())
+	})
+	prove("aclrtMemPoolFreeAsync", 5, blames("ptr", func(e *env) *core.Error {
+		pool, s := e.pool(0), e.stream()
+		p := e.pooled(pool, s, 4*mib)
+		err := e.th.MemPoolFreeAsync(p+mib, s)
+		e.want(err, abi.ErrRTParamInvalid)
+		if !strings.Contains(err.Text, "inside") {
+			e.Errorf("%q does not say where the pointer is", err.Text)
+		}
+		e.poolHas(pool, 4*mib, 4*mib)
+		e.ok(e.th.MemPoolFreeAsync(p, s))
+		e.want(e.th.Free(p), abi.ErrRTParamInvalid)
+		return e.th.MemPoolFreeAsync(p, s)
+	}))
+	behaves("aclrtMemPoolFreeAsync", func(e *env) {
+		// Memory of no pool goes when the stream gets there.
+		p := e.device(4096)
+		s, release := e.blocked()
+		e.ok(e.th.MemPoolFreeAsync(p, s))
+		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
+		// How that ends, nobody is told.
+		for _, p := range []core.Addr{p, 7, e.pinned(64), e.device(64) + 1} {
+			e.ok(e.th.MemPoolFreeAsync(p, s))
+		}
+		e.ok(e.th.SynchronizeStream(s))
+		// A stream with a subscriber takes no host functions.
+		sub := e.stream()
+		e.ok(e.th.SubscribeReport(1, sub))
+		err := e.th.MemPoolFreeAsync(p, sub)
+		e.want(err, abi.ErrRTStreamSubscribe)
+		if err.API != "aclrtMemPoolFreeAsync" {
+			e.Errorf("the message names %s", err.API)
+		}
+		// Memory of a pool may go on another stream than it came on; the copy before still reads it.
+		pool, other := e.pool(16*mib), e.stream()
+		q := e.pooled(pool, other, 2*mib)
+		e.write(q, noise(2*mib, 3))
+		open := e.block(s)
+		to := e.pinned(2 * mib)
+		e.ok(e.th.MemcpyAsync(to, 2*mib, q, 2*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(e.th.MemPoolFreeAsync(q, s))
+		open()
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(to, noise(2*mib, 3))
+		e.at(q, abi.MemLocationTypeUnregistered, 0, smallPage) // given back: the threshold is 0
+		e.want(e.th.Free(q), abi.ErrRTParamInvalid)
+		// aclrtFree gives it back too, without a stream.
+		q = e.pooled(pool, other, 2*mib)
+		e.ok(e.stranger().Free(q))
+		e.poolHas(pool, 2*mib, 0)
+		e.want(e.th.Free(q), abi.ErrRTParamInvalid)
+	})
+
+	prove("aclrtMemPoolTrimTo", 1, func(e *env) *core.Error { return e.th.MemPoolTrimTo(0, math.MaxUint64) })
+	prove("aclrtMemPoolTrimTo", 2, func(e *env) *core.Error {
+		e.want(e.th.MemPoolTrimTo(e.gonePool(), 0), abi.ErrRTInternalError)
+		return e.th.MemPoolTrimTo(garbage, math.MaxUint64)
+	})
+	prove("aclrtMemPoolTrimTo", 5, blames("minBytesToKeep", func(e *env) *core.Error {
+		p := e.pool(4 * mib)
+		e.ok(e.th.MemPoolTrimTo(p, 4*mib))
+		return e.th.MemPoolTrimTo(p, 4*mib+1)
+	}))
+	prove("aclrtMemPoolTrimTo", 6, func(e *env) *core.Error {
+		pool, s := e.pool(16*mib), e.stream()
+		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
+		e.pooled(pool, s, 2*mib)
+		err := e.th.MemPoolTrimTo(pool, 6*mib)
+		e.poolHas(pool, 6*mib, 2*mib)
+		return err
+	})
+	prove("aclrtMemPoolTrimTo", 7, func(e *env) *core.Error {
+		pool, s := e.pool(16*mib), e.stream()
+		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
+		e.pooled(pool, s, 2*mib)
+		err := e.th.MemPoolTrimTo(pool, 2*mib-1)
+		e.poolHas(pool, 6*mib, 2*mib)
+		return err
+	})
+	behaves("aclrtMemPoolTrimTo", func(e *env) {
+		pool, s := e.pool(64*mib), e.stream()
+		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+		list := []core.Addr{e.pooled(pool, s, 2*mib), e.pooled(pool, s, 4*mib), e.pooled(pool, s, 8*mib)}
+		for _, p := range list {
+			e.ok(e.th.MemPoolFreeAsync(p, s))
+		}
+		e.ok(e.th.SynchronizeStream(s))
+		e.poolHas(pool, 14*mib, 0)
+		e.ok(e.stranger().MemPoolTrimTo(pool, 7*mib)) // the 4 MiB can go then, the 8 MiB cannot
+		e.poolHas(pool, 8*mib, 0)
+		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.poolHas(pool, 0, 0)
+
+		// What a stream has not reached stays.
+		open := e.block(s)
+		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
+		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.poolHas(pool, 4*mib, 0)
+		open()
+		e.ok(e.th.SynchronizeStream(s))
+		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.poolHas(pool, 0, 0)
+	})
+}
+
+// poolMalloc: sizes, places, use in the order of the stream, and a device without memory.
+func (e *env) poolMalloc() {
+	pool, s := e.pool(0), e.stream()
+	for _, size := range []uint64{1, 2 * mib, 2*mib + 1} {
+		p := e.pooled(pool, s, size)
+		if p%(2*mib) != 0 && !onGPU {
+			e.Errorf("%#x is not aligned to its pages", p)
+		}
+		e.at(p, abi.MemLocationTypeDevice, 0, 2*mib)
+		room := (size + 2*mib - 1) &^ (2*mib - 1)
+		e.write(p, noise(room, size))
+		e.holds(p, noise(room, size))
+		if !onGPU {
+			e.want(e.th.Memset(p, room+1, 0, room+1), abi.ErrRTParamInvalid) // nothing behind it
+		}
+	}
+	e.poolHas(pool, 8*mib, 8*mib)
+
+	// In the order of the stream, nothing has to be waited for.
+	open := e.block(s)
+	host, back := e.pinned(2*mib), e.pinned(2*mib)
+	copy(bytes(host, 2*mib), noise(2*mib, 9))
+	for range 3 {
+		p := e.pooled(pool, s, 2*mib)
+		e.ok(e.th.MemcpyAsync(p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s))
+		e.ok(e.th.MemcpyAsync(back, 2*mib, p, 2*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(e.th.MemPoolFreeAsync(p, s))
+	}
+	e.poolHas(pool, 10*mib, 8*mib) // three times the same block
+	open()
+	e.ok(e.th.SynchronizeStream(s))
+	e.holds(back, noise(2*mib, 9))
+
+	// A pool that is full makes room by giving back what it does not use, or hands out something larger.
+	small := e.pool(8 * mib)
+	p := e.pooled(small, s, 8*mib)
+	e.ok(e.th.MemPoolFreeAsync(p, s))
+	open = e.block(s)
+	p = e.pooled(small, s, 6*mib) // in its place, for all is over
+	e.poolHas(small, 6*mib, 6*mib)
+	e.ok(e.th.MemPoolFreeAsync(p, s)) // which is not, this time
+	p = e.pooled(small, s, 4*mib)
+	e.poolHas(small, 6*mib, 6*mib)
+	e.want(e.th.MemPoolMallocAsync(new(core.Addr), 4*mib, small, s), abi.ErrRTInternalError)
+	open()
+	e.ok(e.th.MemPoolFreeAsync(p, s))
+	e.ok(e.th.SynchronizeStream(s))
+
+	// A device without memory is seen when the stream gets there.
+	if _, ok := driver.As[driver.Mapper](e.faults); !ok {
+		return
+	}
+	e.faults.FailAll(faulty.Alloc, driver.ErrNoMemory)
+	p = e.pooled(pool, s, 2*mib)
+	q := e.pooled(pool, s, 2*mib)
+	e.faults.Heal()
+	if p == 0 || p == q {
+		e.Errorf("addresses %#x and %#x", p, q)
+	}
+	e.want(e.th.MemcpyAsync(p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s), abi.ErrRTParamInvalid)
+	e.want(e.th.SynchronizeStream(s), abi.ErrRTMemoryAllocation)
+	e.ok(e.th.SynchronizeStream(s))
+	e.ok(e.th.MemPoolFreeAsync(p, s))
+	e.want(e.th.MemPoolFreeAsync(p+4096, s), 0) // in no pool any more
+	e.ok(e.th.Free(q))
+	e.poolHas(pool, 8*mib, 8*mib)
+}
+
+// reached waits until a stream has nothing to do, without synchronising it.
+func (e *env) reached(s core.Handle) {
+	e.Helper()
+	for range 10_000 {
+		var status abi.StreamStatus
+		e.ok(e.th.StreamQuery(s, &status))
+		if status == abi.StreamStatusComplete {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	e.Fatal("the stream does not come to an end")
+}
+
+// TestPoolReuse proves who gets memory again, and when (spec/semantics.md, section 15).
+func TestPoolReuse(t *testing.T) {
+	const (
+		follow        = abi.MemPoolReuseFollowEventDependencies
+		opportunistic = abi.MemPoolReuseAllowOpportunistic
+		internal      = abi.MemPoolReuseAllowInternalDependencies
+	)
+	// freed is a pool whose 2 MiB were freed on a stream that is held, and another stream.
+	type freed struct {
+		*env
+		pool, s, o core.Handle
+		p          core.Addr
+		open       func()
+	}
+	begin := func(t *testing.T) *freed {
+		e := newEnv(t, machine{})
+		f := &freed{env: e, pool: e.pool(64 * mib), o: e.stream()}
+		e.ok(e.th.MemPoolSetAttr(f.pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+		f.s, f.open = e.blocked()
+		f.p = e.pooled(f.pool, f.s, 2*mib)
+		e.ok(e.th.MemPoolFreeAsync(f.p, f.s))
+		return f
+	}
+	reused := func(f *freed, s core.Handle, want bool) {
+		f.Helper()
+		if got := f.pooled(f.pool, s, 2*mib) == f.p; got != want {
+			f.Errorf("reused: %v, want %v", got, want)
+		}
+	}
+	record := func(f *freed, ex bool) core.Handle {
+		f.Helper()
+		var ev core.Handle
+		if ex {
+			f.ok(f.th.CreateEventExWithFlag(&ev, abi.EventSync))
+		} else {
+			f.ok(f.th.CreateEvent(&ev))
+		}
+		f.ok(f.th.RecordEvent(ev, f.s))
+		return ev
+	}
+	for name, test := range map[string]func(f *freed){
+		"the same stream":            func(f *freed) { reused(f, f.s, true) },
+		"another size":               func(f *freed) { f.want(f.th.MemPoolFreeAsync(f.pooled(f.pool, f.s, 4*mib), f.s), 0); reused(f, f.s, true) },
+		"another stream":             func(f *freed) { reused(f, f.o, false) },
+		"another stream, done":       func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
+		"synchronised":               func(f *freed) { f.open(); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"device synchronised":        func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
+		"another one synchronised":   func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
+		"stream destroyed":           func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
+		"freed by the host":          func(f *freed) { q := f.pooled(f.pool, f.s, 2*mib); f.ok(f.th.Free(q)); reused(f, f.o, true) },
+		"waited too early":           func(f *freed) { f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout); reused(f, f.o, false) },
+		"opportunistic, not reached": func(f *freed) { f.allow(f.pool, opportunistic); reused(f, f.o, false) },
+		"opportunistic, reached":     func(f *freed) { f.allow(f.pool, opportunistic); f.open(); f.reached(f.s); reused(f, f.o, true) },
+		"event":                      func(f *freed) { f.allow(f.pool, follow); f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, true) },
+		"event, not allowed":         func(f *freed) { f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, false) },
+		"event, done": func(f *freed) {
+			f.allow(f.pool, follow)
+			ev := record(f, true)
+			f.open()
+			f.reached(f.s)
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, true)
+		},
+		"event, over a third stream": func(f *freed) {
+			f.allow(f.pool, follow)
+			third := f.stream()
+			f.ok(f.th.StreamWaitEvent(third, record(f, true)))
+			var ev core.Handle
+			f.ok(f.th.CreateEvent(&ev))
+			f.ok(f.th.RecordEvent(ev, third))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, true)
+		},
+		"event before the free": func(f *freed) {
+			f.allow(f.pool, follow)
+			q := f.pooled(f.pool, f.s, 2*mib)
+			ev := record(f, false)
+			f.ok(f.th.MemPoolFreeAsync(q, f.s))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, false)
+		},
+		"event with a time limit": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEventWithTimeout(f.o, record(f, false), 1000))
+			reused(f, f.o, false)
+		},
+		"event that another record may set": func(f *freed) {
+			f.allow(f.pool, follow)
+			var ev core.Handle
+			f.ok(f.th.CreateEventWithFlag(&ev, abi.EventSync))
+			f.ok(f.th.RecordEvent(ev, f.s))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, false)
+		},
+		"event, and the wait was dropped": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
+			f.ok(f.th.StreamAbort(f.o))
+			reused(f, f.o, false)
+		},
+		"aborted": func(f *freed) { f.open(); f.ok(f.th.StreamAbort(f.s)); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"with a wait": func(f *freed) {
+			if onGPU || checked {
+				f.Skip("gates: later")
+			}
+			f.allow(f.pool, internal)
+			reused(f, f.o, true)
+			var status abi.StreamStatus
+			f.ok(f.th.StreamQuery(f.o, &status))
+			if status != abi.StreamStatusNotReady {
+				f.Error("the stream does not wait for the free")
+			}
+			f.ok(f.th.MemPoolFreeAsync(f.p, f.o)) // a free behind the wait for another
+			reused(f, f.s, true)                  // and a wait for that one
+			f.ok(f.th.MemPoolFreeAsync(f.p, f.s))
+			f.open()
+			f.ok(f.th.SynchronizeStream(f.o))
+			f.ok(f.th.SynchronizeStream(f.s))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(begin(t)) })
+	}
+}
+
+// TestPoolMakesWay proves that aclrtMalloc gets what pools keep, before it says that there is no memory.
+func TestPoolMakesWay(t *testing.T) {
+	e := newEnv(t, machine{})
+	pool, s := e.pool(0), e.stream()
+	e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.ok(e.th.SynchronizeStream(s))
+	e.poolHas(pool, 64*mib, 0)
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	p := e.device(4096)
+	e.poolHas(pool, 0, 0)
+	e.ok(e.th.Free(p))
+	// Another pool does, too; what was asked with a configuration does not.
+	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	e.want(e.th.MallocWithCfg(&p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
+	e.poolHas(pool, 64*mib, 0)
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	e.pooled(e.pool(0), s, 2*mib)
+	e.poolHas(pool, 0, 0)
+}

@@ -1,0 +1,199 @@
+package conformance
+
+import (
+	"encoding/binary"
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Proofs of words in device memory that streams write and wait for.
+
+const (
+	geq = iota
+	eq
+	and
+	nor
+)
+
+// word is 8 bytes of device memory that hold a value.
+func (e *env) word(value uint64) core.Addr {
+	e.Helper()
+	p := e.device(8)
+	e.poke(p, value)
+	return p
+}
+
+// poke writes a word as a copy does, and peek reads it.
+func (e *env) poke(p core.Addr, value uint64) {
+	e.Helper()
+	h := e.pinned(8)
+	binary.NativeEndian.PutUint64(bytes(h, 8), value)
+	e.ok(e.th.Memcpy(p, 8, h, 8, abi.MemcpyHostToDevice))
+	e.ok(e.th.FreeHost(h))
+}
+
+func (e *env) peek(p core.Addr) uint64 {
+	e.Helper()
+	h := e.pinned(8)
+	e.ok(e.th.Memcpy(h, 8, p, 8, abi.MemcpyDeviceToHost))
+	value := binary.NativeEndian.Uint64(bytes(h, 8))
+	e.ok(e.th.FreeHost(h))
+	return value
+}
+
+// valueCall is one of the two calls.
+type valueCall func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error
+
+func (f valueCall) null(e *env) *core.Error {
+	return f(e.on(machine{product: "310P", bare: true}).th, 0, 9, garbage)
+}
+func (f valueCall) lacks(e *env) (err *core.Error) {
+	for _, p := range []string{"310B", "310P", "910"} {
+		err = f(e.on(machine{product: p, bare: true}).th, 8, 9, garbage)
+		e.want(err, abi.ErrRTFeatureNotSupport)
+	}
+	return err
+}
+func (f valueCall) noStream(e *env) *core.Error {
+	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, e.notify()}, func(s core.Handle) *core.Error { return f(e.stranger(), 8, 9, s) })
+}
+func (f valueCall) badFlag(e *env, first uint32) (err *core.Error) {
+	for _, flag := range []uint32{first, first + 1, math.MaxUint32} {
+		err = e.blames("flag", f(e.stranger(), 8, flag, 0))
+		e.want(err, abi.ErrRTParamInvalid)
+	}
+	return err
+}
+func (f valueCall) lost(e *env) *core.Error {
+	p := e.device(64)
+	e.ok(e.th.Free(p))
+	e.want(e.blames("devAddr", f(e.stranger(), p, 0, e.foreign())), abi.ErrRTParamInvalid)
+	p = e.device(64)
+	var size uint64
+	for size = 64; f(e.th, p+core.Addr(size), 0, 0) == nil; size += 8 { // to the end, which the device may have put further away
+		e.ok(e.th.StreamAbort(0))
+	}
+	th, _ := e.onDevice(1)
+	var q core.Addr
+	e.ok(th.Malloc(&q, 64, abi.MemMallocHugeFirst))
+	e.want(f(e.th, q, 0, 0), abi.ErrRTParamInvalid) // without access to that device
+	return f(e.stranger(), p+core.Addr(size), 0, e.foreign())
+}
+func (f valueCall) notDevice(e *env) (err *core.Error) {
+	for _, p := range []core.Addr{e.pinned(8), e.pageable(8), 8} {
+		err = e.blames("devAddr", f(e.stranger(), p, 0, e.foreign()))
+		e.want(err, abi.ErrRTParamInvalid)
+	}
+	return err
+}
+func (f valueCall) noContext(e *env) *core.Error {
+	p := e.device(8)
+	e.want(f(e.stranger(), p, 0, 0), abi.ErrRTContextNull)
+	return f(e.stranger(), p, 0, e.foreign())
+}
+func (f valueCall) otherContext(e *env) *core.Error { return f(e.th, e.device(8), 0, e.foreign()) }
+
+func init() {
+	write := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
+		return th.ValueWrite(p, 1, flag, s)
+	})
+	prove("aclrtValueWrite", 1, write.null)
+	prove("aclrtValueWrite", 2, write.lacks)
+	prove("aclrtValueWrite", 3, write.noStream)
+	prove("aclrtValueWrite", 4, func(e *env) *core.Error { return write.badFlag(e, 1) })
+	prove("aclrtValueWrite", 5, write.lost)
+	prove("aclrtValueWrite", 6, write.notDevice)
+	prove("aclrtValueWrite", 7, write.noContext)
+	prove("aclrtValueWrite", 8, write.otherContext)
+	behaves("aclrtValueWrite", func(e *env) {
+		p := e.device(24)
+		for i := range core.Addr(3) {
+			e.poke(p+8*i, uint64(i))
+		}
+		s, open := e.gated()
+		e.ok(e.th.ValueWrite(p+8, math.MaxUint64-6, 0, s))
+		if got := e.peek(p + 8); got != 1 {
+			e.Errorf("written before its turn: %d", got)
+		}
+		open()
+		e.passes(s)
+		for i, want := range []uint64{0, math.MaxUint64 - 6, 2} {
+			if got := e.peek(p + 8*core.Addr(i)); got != want {
+				e.Errorf("word %d is %d, not %d", i, got, want)
+			}
+		}
+		e.ok(e.th.ValueWrite(p, 5, 0, 0)) // the default stream
+		e.passes(0)
+		if got := e.peek(p); got != 5 {
+			e.Errorf("word 0 is %d", got)
+		}
+		// It need not be aligned at the call, but the device cannot do it.
+		e.ok(e.th.ValueWrite(p+4, 5, 0, s))
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
+	})
+
+	wait := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
+		return th.ValueWait(p, math.MaxUint64, flag, s)
+	})
+	prove("aclrtValueWait", 1, wait.null)
+	prove("aclrtValueWait", 2, wait.lacks)
+	prove("aclrtValueWait", 3, wait.noStream)
+	prove("aclrtValueWait", 4, func(e *env) *core.Error { return wait.badFlag(e, 4) })
+	prove("aclrtValueWait", 5, wait.lost)
+	prove("aclrtValueWait", 6, wait.notDevice)
+	prove("aclrtValueWait", 7, wait.noContext)
+	prove("aclrtValueWait", 8, wait.otherContext)
+	behaves("aclrtValueWait", valueWaits)
+}
+
+// valueWaits is what a wait for a word does, for each condition and each way in which a word changes.
+func valueWaits(e *env) {
+	ways := []func(p core.Addr, v uint64){
+		func(p core.Addr, v uint64) { e.ok(e.th.ValueWrite(p, v, 0, 0)) },
+		func(p core.Addr, v uint64) { e.poke(p, v) }, // a copy, which tells nobody
+	}
+	for i, c := range []struct {
+		flag           uint32
+		given, no, yes uint64
+	}{
+		{geq, 5, 4, 5}, {geq, 5, 4, 6}, {geq, 5, 5 + 1<<63, 4 + 1<<63}, // by the sign of the difference
+		{geq, 2, math.MaxUint64, 2}, {geq, math.MaxUint64, math.MaxUint64 - 1, 3},
+		{eq, 9, 8, 9}, {eq, 1 << 40, 0, 1 << 40},
+		{and, 0b110, 0b001, 0b100}, {and, 1 << 63, 1<<63 - 1, math.MaxUint64},
+		{nor, 0xF, ^uint64(0xF), ^uint64(0x1F)}, {nor, 0, math.MaxUint64, 0},
+	} {
+		p, s := e.word(c.no), e.stream()
+		e.ok(e.th.ValueWait(p, c.given, c.flag, s))
+		e.held(s)
+		ways[i%len(ways)](p, c.yes)
+		e.passes(s)
+		e.ok(e.th.ValueWait(p, c.given, c.flag, s)) // and it holds on: nothing is taken
+		e.passes(s)
+		e.ok(e.th.DestroyStream(s))
+	}
+	p, a, b := e.word(0), e.stream(), e.stream() // back and forth
+	for i := range uint64(50) {
+		e.ok(e.th.ValueWait(p, 2*i+1, eq, a))
+		e.ok(e.th.ValueWrite(p, 2*i+2, 0, a))
+		e.ok(e.th.ValueWrite(p, 2*i+1, 0, b))
+		e.ok(e.th.ValueWait(p, 2*i+2, eq, b))
+	}
+	e.passes(a)
+	e.passes(b)
+	if got := e.peek(p); got != 100 {
+		e.Errorf("the word is %d", got)
+	}
+	e.ok(e.th.ValueWait(p, 0, eq, a)) // dropped waits are over
+	e.held(a)
+	e.ok(e.th.StreamAbort(a))
+	e.passes(a)
+	e.ok(e.th.ValueWait(p, 0, eq, b))
+	e.ok(e.th.DestroyStreamForce(b))
+	e.ok(e.th.ValueWait(p, 0, eq, a)) // so are those for memory that goes
+	e.held(a)
+	e.ok(e.th.Free(p))
+	e.want(e.th.SynchronizeStream(a), abi.ErrRTSysDma)
+	e.ok(e.th.SynchronizeStream(a))
+}

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+)
+
+// cntNotify is a number of 32 bits that records change and waits compare. Tasks that need it keep its cell.
+type cntNotify struct {
+	handle Handle        // immutable
+	id     uint32        // immutable
+	used   *atomic.Int32 // immutable; the counter of ids it is in
+	cell   *cell         // immutable
+}
+
+// cntNotify finds the count notify a handle names. NULL is no error yet: calls ask for other things first.
+func (t *Thread) cntNotify(api string, h Handle) (*cntNotify, *Error) {
+	n := t.rt.cntNotifies.get(h)
+	if n == nil && h != 0 {
+		return nil, fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x is no count notify, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
+	}
+	return n, nil
+}
+
+// cntNotifyOn looks a count notify and a stream up, in this order.
+func (t *Thread) cntNotifyOn(api string, h, stream Handle) (*cntNotify, *Stream, *Error) {
+	n, err := t.cntNotify(api, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n == nil {
+		return nil, nil, noCntNotify(api)
+	}
+	return n, s, nil
+}
+
+func noCntNotify(api string) *Error { return refused(api, "cntNotify", "is NULL") }
+
+// CntNotifyCreate is aclrtCntNotifyCreate.
+func (t *Thread) CntNotifyCreate(created *Handle, flag uint64) *Error {
+	const api = "aclrtCntNotifyCreate"
+	if flag != 0 {
+		return refused(api, "flag", "%#x: there is no other value than 0", flag)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api).quiet()
+	}
+	if created == nil {
+		return noCntNotify(api)
+	}
+	if !t.rt.prod.CountNotify {
+		return unsupported(api, "", "%s has no count notifies", t.rt.prod.Name)
+	}
+	id, used := t.rt.numberNotify(c.dev)
+	if used == nil {
+		return noNotifies(api, c.dev)
+	}
+	n := &cntNotify{id: id, used: used, cell: newCell(1)}
+	if n.handle = t.rt.cntNotifies.add(n); n.handle == 0 {
+		used.Add(-1)
+		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many count notifies as there are handles; destroy some")
+	}
+	*created = n.handle
+	return nil
+}
+
+// CntNotifyDestroy is aclrtCntNotifyDestroy. Records and waits that are queued go on.
+func (t *Thread) CntNotifyDestroy(cntNotify Handle) *Error {
+	const api = "aclrtCntNotifyDestroy"
+	n, err := t.cntNotify(api, cntNotify)
+	if err != nil {
+		return err
+	}
+	if n == nil {
+		return noCntNotify(api)
+	}
+	if t.rt.cntNotifies.remove(cntNotify) == nil {
+		return fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile", uintptr(cntNotify)).because(Gone, uintptr(cntNotify))
+	}
+	n.used.Add(-1)
+	n.cell.release()
+	return nil
+}
+
+// CntNotifyRecord is aclrtCntNotifyRecord.
+func (t *Thread) CntNotifyRecord(cntNotify, stream Handle, info *abi.CntNotifyRecordInfo) *Error {
+	const api = "aclrtCntNotifyRecord"
+	if info == nil {
+		return isNull(api, "info")
+	}
+	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	if err != nil {
+		return err
+	}
+	change := changeOf(info.Mode, info.Value)
+	if change == nil {
+		return refused(api, "info", "mode %d is none of 0 (set), 1 (add), 2 (or) and 4 (and)", info.Mode)
+	}
+	if s, err = t.signalling(api, s); err != nil {
+		return err
+	}
+	return t.recordCell(api, s, n.cell, cntNotify, func(w []atomic.Uint64) {
+		w[0].Store(uint64(change(uint32(w[0].Load()))))
+	})
+}
+
+// changeOf is what a record does to the value; nil if there is no such mode. Mode 4 keeps the bits that are given, as the documents
+// say, and does not clear them.
+func changeOf(mode abi.CntNotifyRecordMode, given uint32) func(value uint32) uint32 {
+	switch mode {
+	case abi.CntNotifyRecordSetValueMode:
+		return func(uint32) uint32 { return given }
+	case abi.CntNotifyRecordAddMode:
+		return func(v uint32) uint32 { return v + given }
+	case abi.CntNotifyRecordBitOrMode:
+		return func(v uint32) uint32 { return v | given }
+	case abi.CntNotifyRecordBitAndMode:
+		return func(v uint32) uint32 { return v & given }
+	}
+	return nil
+}
+
+// CntNotifyWaitWithTimeout is aclrtCntNotifyWaitWithTimeout: the stream waits, the host does not.
+func (t *Thread) CntNotifyWaitWithTimeout(cntNotify, stream Handle, info *abi.CntNotifyWaitInfo) *Error {
+	const api = "aclrtCntNotifyWaitWithTimeout"
+	if info == nil {
+		return isNull(api, "info")
+	}
+	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	if err != nil {
+		return err
+	}
+	met := conditionOf(info.Mode, info.Value)
+	if met == nil {
+		return refused(api, "info", "mode %d is none of 0 (less), 1 (equal), 2 (greater), 3 (greater or equal) and 4 (all bits)", info.Mode)
+	}
+	if s, err = t.signalling(api, s); err != nil {
+		return err
+	}
+	clears := info.IsClear != 0
+	w := &cellWait{c: n.cell, met: func(w []atomic.Uint64) bool {
+		ok := met(uint32(w[0].Load()))
+		if ok && clears {
+			w[0].Store(0)
+		}
+		return ok
+	}}
+	return t.waitCell(api, s, w, cntNotify, t.rt.notifyTimeout(info.Timeout))
+}
+
+// conditionOf is what a wait asks of the value; nil if there is no such mode.
+func conditionOf(mode abi.CntNotifyWaitMode, given uint32) func(value uint32) bool {
+	switch mode {
+	case abi.CntNotifyWaitLessMode:
+		return func(v uint32) bool { return v < given }
+	case abi.CntNotifyWaitEqualMode:
+		return func(v uint32) bool { return v == given }
+	case abi.CntNotifyWaitBiggerMode:
+		return func(v uint32) bool { return v > given }
+	case abi.CntNotifyWaitBiggerOrEqualMode:
+		return func(v uint32) bool { return v >= given }
+	case abi.CntNotifyWaitEqualWithBitmaskMode:
+		return func(v uint32) bool { return v&given == given }
+	}
+	return nil
+}
+
+// CntNotifyReset is aclrtCntNotifyReset.
+func (t *Thread) CntNotifyReset(cntNotify, stream Handle) *Error {
+	const api = "aclrtCntNotifyReset"
+	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	if err != nil {
+		return err
+	}
+	if s, err = t.signalling(api, s); err != nil {
+		return err
+	}
+	return t.recordCell(api, s, n.cell, cntNotify, func(w []atomic.Uint64) { w[0].Store(0) })
+}
+
+// CntNotifyGetId is aclrtCntNotifyGetId.
+func (t *Thread) CntNotifyGetId(cntNotify Handle, notifyID *uint32) *Error {
+	const api = "aclrtCntNotifyGetId"
+	n, err := t.cntNotify(api, cntNotify)
+	if err != nil {
+		return err
+	}
+	if n == nil {
+		return noCntNotify(api)
+	}
+	if notifyID == nil {
+		return refused(api, "notifyId", "is NULL")
+	}
+	*notifyID = n.id
+	return nil
+}

@@ -1,0 +1,310 @@
+package core
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+	"ropeway/internal/share"
+)
+
+// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a page that
+// all of them share: a wait refers to the number of the latest record that was queued when the wait was, by whomever, and is over when
+// that record is. What became of a record is in a ring, because records of several streams end in any order.
+type ipcEvent struct {
+	cell *cell
+	key  atomic.Pointer[share.Key] // once it was exported
+}
+
+// The words of the page.
+const (
+	ipcBegun  = iota // records begun: their numbers
+	ipcQueued        // the latest that is queued: what waits refer to
+	ipcRing          // for each place of the ring: number<<1 | dropped of the last record there that is over, and who made the last one
+)
+
+const (
+	ipcPlaces = 128
+	ipcWords  = ipcRing + 2*ipcPlaces
+)
+
+// place is where in the words the end of a record and its maker are.
+func ipcPlace(number uint64) (end, maker int) {
+	i := ipcRing + 2*int(number%ipcPlaces)
+	return i, i + 1
+}
+
+// newIPCEvent makes an event's page, and openIPCEvent the same of another process's files.
+func newIPCEvent() (*ipcEvent, error) {
+	x := &ipcEvent{cell: newCell(ipcWords)}
+	files, err := x.cell.share()
+	if err != nil {
+		return nil, err
+	}
+	closeAll(files)
+	x.cell.suspect = x.orphans
+	return x, nil
+}
+
+func openIPCEvent(files []*os.File) (*ipcEvent, error) {
+	c, err := openCell(ipcWords, files)
+	if err != nil {
+		return nil, err
+	}
+	x := &ipcEvent{cell: c}
+	c.suspect = x.orphans
+	return x, nil
+}
+
+// begin numbers a record; 0 if all places are taken by records that are not over.
+func (x *ipcEvent) begin() (number uint64) {
+	x.cell.look(func(w []atomic.Uint64) {
+		for {
+			last := w[ipcBegun].Load()
+			end, maker := ipcPlace(last + 1)
+			if last >= ipcPlaces && w[end].Load()>>1 < last+1-ipcPlaces && !abandoned(w[maker].Load()) {
+				return
+			}
+			if w[ipcBegun].CompareAndSwap(last, last+1) {
+				number = last + 1
+				w[maker].Store(thisProcess())
+				return
+			}
+		}
+	})
+	return number
+}
+
+// queued lets waits refer to a record.
+func (x *ipcEvent) queued(number uint64) {
+	x.cell.look(func(w []atomic.Uint64) { raise(&w[ipcQueued], number) })
+}
+
+// end notes that a record has run or was dropped.
+func (x *ipcEvent) end(number uint64, dropped bool) {
+	x.cell.change(func(w []atomic.Uint64) {
+		end, _ := ipcPlace(number)
+		v := number << 1
+		if dropped {
+			v |= 1
+		}
+		raise(&w[end], v)
+	})
+}
+
+// raise makes a word at least v.
+func raise(word *atomic.Uint64, v uint64) {
+	for old := word.Load(); old < v && !word.CompareAndSwap(old, v); old = word.Load() {
+	}
+}
+
+// latest is the number of the latest record.
+func (x *ipcEvent) latest() (number uint64) {
+	x.cell.look(func(w []atomic.Uint64) { number = w[ipcQueued].Load() })
+	return number
+}
+
+// over tells whether a record is over.
+func over(w []atomic.Uint64, number uint64) bool {
+	end, _ := ipcPlace(number)
+	return w[end].Load()>>1 >= number
+}
+
+// orphans drops records of processes that have ended: nobody else will. The lock of the cell is held.
+func (x *ipcEvent) orphans() (changed bool) {
+	w := x.cell.words
+	last := w[ipcQueued].Load()
+	for n := last; n > 0 && last-n < ipcPlaces; n-- {
+		end, maker := ipcPlace(n)
+		if !over(w, n) && abandoned(w[maker].Load()) {
+			raise(&w[end], n<<1|1)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// thisProcess names the process, together with the name space that its number is one of: in another one it would mean another process.
+func thisProcess() uint64 {
+	return uint64(uint32(os.Getpid())) | pidSpace()<<32
+}
+
+// pidSpace is the number of the process's name space of process numbers, 0 if that is not known.
+var pidSpace = func() func() uint64 {
+	var s unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &s); err != nil {
+		return func() uint64 { return 0 }
+	}
+	return func() uint64 { return s.Ino & (1<<32 - 1) }
+}()
+
+// abandoned tells whether a process has certainly ended.
+func abandoned(maker uint64) bool {
+	pid, space := int(int32(uint32(maker))), maker>>32
+	return pid > 0 && space != 0 && space == pidSpace() && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+}
+
+// ipcRecord is one record of an IPC event, as a flag that the host asks and waits for. Streams wait by a gate.
+type ipcRecord struct {
+	x      *ipcEvent
+	number uint64
+}
+
+func (r ipcRecord) Set()         { r.x.end(r.number, false) }
+func (r ipcRecord) SetAt() int64 { return 0 }
+
+func (r ipcRecord) IsSet() bool { isOver, dropped := r.state(); return isOver && !dropped }
+
+// state is what became of the record; of one long ago, whose place another one has, that it was done.
+func (r ipcRecord) state() (isOver, dropped bool) {
+	r.x.cell.look(func(w []atomic.Uint64) {
+		end, _ := ipcPlace(r.number)
+		isOver, dropped = over(w, r.number), w[end].Load() == r.number<<1|1
+	})
+	return isOver, dropped
+}
+
+// Err is why the record was never done. What dropped it is known to the process that made it.
+func (r ipcRecord) Err() error {
+	if _, dropped := r.state(); dropped {
+		return droppedElsewhere{}
+	}
+	return nil
+}
+
+func (r ipcRecord) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	return r.x.cell.await(r.met, waiting{timeout: timeout, cancel: cancel})
+}
+
+func (r ipcRecord) met(w []atomic.Uint64) bool { return over(w, r.number) }
+
+// droppedElsewhere is why a record of an IPC event was never done.
+type droppedElsewhere struct{}
+
+func (droppedElsewhere) Error() string {
+	return "the record of the event was dropped with the work of its stream, or its process has ended"
+}
+func (droppedElsewhere) Code() abi.Code { return abi.ErrRTStreamAbort }
+
+// lastIPC is the latest record of an IPC event, of whatever process.
+func (e *Event) lastIPC() eventRecord {
+	number := e.ipc.latest()
+	if number == 0 {
+		return eventRecord{}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := eventRecord{number: number, flag: ipcRecord{e.ipc, number}}
+	if e.latest.number == number {
+		r.on, r.task = e.latest.on, e.latest.task
+	}
+	return r
+}
+
+// recordIPC is record for an IPC event. The caller holds the event, which the task keeps.
+func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
+	x := e.ipc
+	number := x.begin()
+	if number == 0 {
+		e.release()
+		return fail(api, abi.ErrRTNoEventResource, "event", "its last %d records are not over yet; synchronise first", ipcPlaces)
+	}
+	tag, done := s.task(t), false
+	op := driver.Op{Kind: driver.OpPost, Tag: tag, Order: &x.cell.order, Fn: func() {
+		done = true
+		x.end(number, false)
+	}, Done: func() {
+		if !done {
+			x.end(number, true)
+		}
+		e.release()
+	}}
+	r := eventRecord{number: number, flag: ipcRecord{x, number}, on: s, task: tag.Task}
+	s.submitTagged(api, t, op, observe.Record, uint64(e.handle), eventRecord{})
+	x.queued(number)
+	e.queued(r)
+	return nil
+}
+
+// waitIPC is the rest of waitEvent for an IPC event. The caller holds the event, which the task keeps.
+func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout time.Duration) {
+	w := &cellWait{c: e.ipc.cell, met: r.flag.(ipcRecord).met}
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Tag: s.task(t), Order: &e.ipc.cell.order, Done: e.waitOver}
+	s.submitTagged(api, t, op, observe.Wait, uint64(e.handle), r)
+}
+
+// IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle.
+func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Error {
+	const api = "aclrtIpcGetEventHandle"
+	if handle == nil {
+		return isNull(api, "handle")
+	}
+	if event == 0 {
+		return isNull(api, "event")
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	e, err := t.event(api, "event", event)
+	if err != nil {
+		return err
+	}
+	if e.ipc == nil {
+		return refused(api, "event", "was not made with ACL_EVENT_IPC")
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ipc.key.Load() == nil {
+		files, err := e.ipc.cell.share()
+		if err != nil {
+			return sharing(api, "event", err)
+		}
+		key, err := t.rt.broker.Export(share.Item{Kind: share.Event, Files: files}, share.Options{Open: true})
+		if err != nil {
+			return sharing(api, "event", err)
+		}
+		e.ipc.key.Store(&key)
+	}
+	e.ipc.key.Load().Block(handle.Reserved[:])
+	return nil
+}
+
+// IpcOpenEventHandle is aclrtIpcOpenEventHandle. The exporter may destroy its event: the records stay known here.
+func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *Error {
+	const api = "aclrtIpcOpenEventHandle"
+	if event == nil {
+		return isNull(api, "event")
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	key, ok := share.FromBlock(handle.Reserved[:])
+	if !ok {
+		return refused(api, "handle", "is not one of aclrtIpcGetEventHandle")
+	}
+	it, err := t.rt.broker.Import(key, share.Event)
+	if err != nil {
+		return sharing(api, "handle", err)
+	}
+	x, err := openIPCEvent(it.Files)
+	if err != nil {
+		return refused(api, "handle", "does not lead to an event: %v", err)
+	}
+	return t.addEvent(api, event, exEvent, abi.EventIpc, x)
+}
+
+// withdraw ends imports of the event.
+func (e *Event) withdraw() {
+	if key := e.ipc.key.Swap(nil); key != nil {
+		e.rt.broker.Withdraw(*key)
+	}
+}

@@ -1,0 +1,352 @@
+package core
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/share"
+)
+
+const (
+	mostIPCFlags = 1       // flags are 0 and 1
+	mostLink     = 3       // links are 0 to 3
+	mapUnit      = 2 << 20 // reservations are multiples of it
+	ipcPage      = 4 << 10 // inside an allocation, what is exported begins at a page
+)
+
+// noSharing is the answer of a product whose memory other processes cannot have, or nil.
+func (t *Thread) noSharing(api string) *Error {
+	switch p := t.rt.prod; {
+	case p.RC:
+		return unsupported(api, "", "programs on the device's own CPU (RC form) cannot share memory between processes")
+	case !p.IPCMemory:
+		return unsupported(api, "", "%s cannot share memory between processes", p.Name)
+	}
+	return nil
+}
+
+// sharer is the driver's way to share memory.
+func (t *Thread) sharer(api string) (driver.Sharer, driver.Mapper, *Error) {
+	s, ok := driver.As[driver.Sharer](t.rt.drv)
+	m, also := driver.As[driver.Mapper](t.rt.drv)
+	if !ok || !also {
+		return nil, nil, unsupported(api, "", "the driver %s cannot share memory between processes", t.rt.drv.Name())
+	}
+	return s, m, nil
+}
+
+// IpcMemGetExportKey is aclrtIpcMemGetExportKey. Each call gives a key of its own, with a white list of its own.
+func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length uint64, flags uint64) *Error {
+	const api = "aclrtIpcMemGetExportKey"
+	switch {
+	case devPtr == 0:
+		return isNull(api, "devPtr")
+	case key == nil:
+		return isNull(api, "key")
+	case size == 0:
+		return refused(api, "size", "is 0")
+	case uint32(length) == 0:
+		return refused(api, "len", "is 0; keys need %d bytes", keyRoom)
+	case flags > mostIPCFlags:
+		return refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	if err := t.noSharing(api); err != nil {
+		return err.quiet()
+	}
+	sharer, _, err := t.sharer(api)
+	if err != nil {
+		return err
+	}
+	al, err := t.rt.exportable(api, devPtr, size)
+	if err != nil {
+		return err
+	}
+	s, failed := sharer.ShareAt(al.Start)
+	if failed != nil {
+		e := fromDriver(api, "devPtr", failed)
+		e.Text = "cannot be shared: aclrtMalloc's memory can; what aclrtMapMem mapped is shared by aclrtMemExportToShareableHandle"
+		return e
+	}
+	s.Offset += uint64(devPtr - al.Start)
+	s.Size = size
+	k, failed := t.rt.broker.Export(t.rt.itemOf(share.Allocation, s), share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
+	if failed != nil {
+		return sharing(api, "", failed)
+	}
+	if !writeKey(key, uint64(uint32(length)), k) {
+		t.rt.broker.Withdraw(k)
+		return refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
+	}
+	t.rt.ipc.offer(k, &ipcExport{start: al.Start, dev: t.rt.byPhys(al.Device)})
+	if t.rt.drv.Locate(al.Start).Place != driver.OnDevice { // another thread has freed it meanwhile
+		t.rt.ipc.withdrawKey(t.rt, k)
+		return noMemory(api, "devPtr", devPtr)
+	}
+	return nil
+}
+
+// exportable is the allocation around a range that can be shared.
+func (rt *Runtime) exportable(api string, p Addr, n uint64) (driver.Allocation, *Error) {
+	l, err := rt.locate(api, "devPtr", p, n)
+	switch {
+	case err != nil:
+		return driver.Allocation{}, err
+	case l.Place != driver.OnDevice:
+		return driver.Allocation{}, refused(api, "devPtr", "%#x is %s; only device memory has keys", p, placeName(l.Place))
+	case rt.ipc.imported(p):
+		return driver.Allocation{}, refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
+	}
+	al := rt.drv.Describe(p)
+	if d := p - al.Start; d%ipcPage != 0 {
+		return al, refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, al.Start, ipcPage)
+	}
+	return al, nil
+}
+
+// IpcMemSetImportPid is aclrtIpcMemSetImportPid.
+func (t *Thread) IpcMemSetImportPid(key *byte, pid *int32, num uint64) *Error {
+	const api = "aclrtIpcMemSetImportPid"
+	switch {
+	case key == nil:
+		return isNull(api, "key")
+	case pid == nil:
+		return isNull(api, "pid")
+	case int32(num) <= 0:
+		return refused(api, "num", "%d is not 1 to %d", int32(num), int32(1<<31-1))
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	if err := t.noSharing(api); err != nil {
+		return err
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	return t.allow(api, k, pid, uint64(int32(num)))
+}
+
+// allow names n processes for a key of this process.
+func (t *Thread) allow(api string, k share.Key, pids *int32, n uint64) *Error {
+	if !t.rt.ipc.exported(k) {
+		return refused(api, "key", "this process does not export it, or no longer; the exporting process names those who may import")
+	}
+	if err := t.rt.broker.Allow(k, array(pids, n)); err != nil {
+		return sharing(api, "pid", err)
+	}
+	return nil
+}
+
+// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is the super pod id of
+// one of its devices.
+func (t *Thread) IpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid, num uint64) *Error {
+	const api = "aclrtIpcMemImportPidInterServer"
+	switch {
+	case key == nil:
+		return refused(api, "key", "is NULL")
+	case serverPids == nil:
+		return refused(api, "serverPids", "is NULL")
+	case num == 0:
+		return refused(api, "num", "is 0")
+	}
+	_, can := driver.As[driver.Sharer](t.rt.drv)
+	for i := range num {
+		s := &array(serverPids, i+1)[i]
+		if s.Pid == 0 {
+			return refused(api, "serverPids", "pid is NULL").at(int(i))
+		}
+		if !can {
+			return unsupported(api, "", "the driver %s cannot share memory between processes", t.rt.drv.Name()).quiet()
+		}
+		k, err := readKey(api, "key", key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case int64(s.Sdid) >= int64(t.rt.drv.Devices()):
+			return refused(api, "serverPids", "server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.rt.drv.Devices()-1).at(int(i))
+		case s.Num == 0:
+			return refused(api, "serverPids", "num is 0: no process is named").at(int(i))
+		}
+		if err := t.allow(api, k, pointer[int32](s.Pid), s.Num); err != nil {
+			if err.Arg == "pid" {
+				err.Arg = "serverPids"
+				err.Index = int(i)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// IpcMemImportByKey is aclrtIpcMemImportByKey.
+func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error {
+	const api = "aclrtIpcMemImportByKey"
+	switch {
+	case devPtr == nil:
+		return isNull(api, "devPtr")
+	case key == nil:
+		return isNull(api, "key")
+	case flags > mostIPCFlags:
+		return refused(api, "flags", "%#x is neither 0 nor 1 (enable peer access)", flags)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if err := t.noSharing(api); err != nil {
+		return err.quiet()
+	}
+	sharer, mapper, err := t.sharer(api)
+	if err != nil {
+		return err
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	it, failed := t.rt.broker.Import(k, share.Allocation)
+	if failed != nil {
+		return sharing(api, "key", failed)
+	}
+	defer it.Close()
+	s, failed := t.rt.sharedOf(it)
+	if failed != nil {
+		return fromDriver(api, "key", failed)
+	}
+	im, failed := importShared(sharer, mapper, s)
+	if failed != nil {
+		return fromDriver(api, "key", failed)
+	}
+	im.dev = c.dev
+	im.resource = Resource{Kind: ImportedMemory, Name: im.addr, Size: s.Size, Device: c.dev.user}
+	if d := t.rt.byPhys(int32(s.Device)); d != nil {
+		im.resource.Device = d.user
+	}
+	if flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.dev.phys {
+		c.dev.peers.Or(1 << s.Device)
+	}
+	if !t.rt.ipc.add(c, k, im) { // the device was reset meanwhile
+		im.end() //nolint:errcheck // nobody has its address
+		return noContext(api)
+	}
+	*devPtr = im.addr
+	t.given(im.resource)
+	return nil
+}
+
+// importShared maps what another process shared to an address of its own.
+func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) (*ipcImport, error) {
+	m, err := sharer.Import(s)
+	if err != nil {
+		return nil, err
+	}
+	n := m.Size()
+	if s.Offset > n || s.Size > n-s.Offset || n > 1<<56 {
+		m.Free() //nolint:errcheck // it is refused anyway
+		return nil, driver.ErrFault
+	}
+	at, err := mapper.Reserve((n+mapUnit-1)&^(mapUnit-1), 0)
+	if err == nil {
+		if err = mapper.Map(at, m); err == nil {
+			return &ipcImport{at: at, addr: at + Addr(s.Offset), size: n, mapper: mapper, memory: m}, nil
+		}
+		mapper.Release(at) //nolint:errcheck // the first failure counts
+	}
+	m.Free() //nolint:errcheck // the first failure counts
+	return nil, err
+}
+
+// end takes the mapping away.
+func (im *ipcImport) end() error {
+	err := im.mapper.Unmap(im.at)
+	im.memory.Free()         //nolint:errcheck // the mapping was the last to have it
+	im.mapper.Release(im.at) //nolint:errcheck // addresses that stay taken do no harm
+	return err
+}
+
+// IpcMemClose is aclrtIpcMemClose.
+func (t *Thread) IpcMemClose(key *byte) *Error {
+	const api = "aclrtIpcMemClose"
+	if key == nil {
+		return isNull(api, "key")
+	}
+	if err := t.noSharing(api); err != nil {
+		return err
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	im, forgotten := t.rt.ipc.close(k)
+	switch {
+	case im != nil:
+		return t.gives(im.resource, func() *Error {
+			if err := im.end(); err != nil {
+				return fromDriver(api, "key", err)
+			}
+			return nil
+		})
+	case forgotten:
+		return nil
+	case t.rt.ipc.withdrawKey(t.rt, k):
+		return nil
+	}
+	return refused(api, "key", "this process has neither imported nor exported it, or has closed it already as often as it did")
+}
+
+// IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links here that a choice could change; it is kept as documented.
+func (t *Thread) IpcMemSetAttr(key *byte, attrType abi.IpcMemAttrType, attr uint64) *Error {
+	const api = "aclrtIpcMemSetAttr"
+	switch {
+	case key == nil:
+		return refused(api, "key", "is NULL")
+	case attrType != abi.IpcMemAttrAccessLink:
+		return refused(api, "type", "%d is not ACL_RT_IPC_MEM_ATTR_ACCESS_LINK (0)", attrType)
+	case attr > mostLink:
+		return refused(api, "attr", "%d is not 0 to %d", attr, mostLink)
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	p := t.rt.prod
+	if p.Name != "950" && p.Name != "A3" {
+		return unsupported(api, "", "%s has one way between devices; A3 and 950 have several", p.Name).quiet()
+	}
+	if _, _, err := t.sharer(api); err != nil {
+		return err
+	}
+	ub := attr >= abi.IpcMemAttrAccessLinkUbOnePortPath
+	if p.Name == "950" && !ub {
+		return fail(api, abi.ErrRTLinkTypeNotSupported, "attr", "%d is a link of the A3; the 950 has 2 (UB, one port) and 3 (UB, several ports)", attr).quiet()
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	ipc := &t.rt.ipc
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if p.Name == "950" {
+		if ipc.links == nil {
+			ipc.links = map[share.Key]uint64{}
+		}
+		ipc.links[k] = attr
+		return nil
+	}
+	x := ipc.exports[k]
+	switch {
+	case ub:
+		return refused(api, "attr", "%d is a link of the 950; the A3 has 0 (SIO) and 1 (HCCS)", attr)
+	case x == nil:
+		return refused(api, "key", "this process does not export it; the exporting process chooses the link")
+	}
+	x.link = attr
+	return nil
+}

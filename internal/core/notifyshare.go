@@ -1,0 +1,210 @@
+package core
+
+import (
+	"encoding/binary"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/share"
+)
+
+// notifyKeyBytes is the room a key takes with its terminator.
+const notifyKeyBytes = 65
+
+// noSharedNotifies is the answer of products whose notifies stay in their process, else nil.
+func (t *Thread) noSharedNotifies(api string) *Error {
+	if t.rt.prod.NotifyShared {
+		return nil
+	}
+	return unsupported(api, "", "%s has no notifies that processes share", t.rt.prod.Name)
+}
+
+// NotifyGetExportKey is aclrtNotifyGetExportKey. key is room for length bytes.
+func (t *Thread) NotifyGetExportKey(notify Handle, key *byte, length, flags uint64) *Error {
+	const api = "aclrtNotifyGetExportKey"
+	if notify == 0 {
+		return isNull(api, "notify")
+	}
+	if key == nil {
+		return isNull(api, "key")
+	}
+	n, err := t.notify(api, "notify", notify)
+	if err != nil {
+		return err
+	}
+	room := uint32(length)
+	if room == 0 {
+		return refused(api, "len", "%d: its low 32 bits are 0", length)
+	}
+	if err := t.noSharedNotifies(api); err != nil {
+		return err.quiet()
+	}
+	if flags != abi.NotifyExportFlagDefault && flags != abi.NotifyExportFlagDisablePidValidation {
+		return refused(api, "flags", "%#x is neither 0 nor 2", flags)
+	}
+	if n.imported {
+		return fail(api, abi.ErrRTInternalError, "notify", "was imported; the process that made it exports it")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.exported {
+		return fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed")
+	}
+	if room < notifyKeyBytes {
+		return refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
+	}
+	k, err := n.export(api, flags == abi.NotifyExportFlagDisablePidValidation)
+	if err != nil {
+		return err
+	}
+	n.exported, n.key = true, k
+	putString(array(key, notifyKeyBytes), k.Text())
+	return nil
+}
+
+// export makes the notify something that other processes can have; open: without a white list.
+func (n *Notify) export(api string, open bool) (share.Key, *Error) {
+	files, err := n.cell.share()
+	if err != nil {
+		return share.Key{}, sharing(api, "notify", err)
+	}
+	note := binary.LittleEndian.AppendUint32(nil, uint32(n.dev.phys))
+	note = binary.LittleEndian.AppendUint32(note, n.id)
+	k, err := n.rt.broker.Export(share.Item{Kind: share.Notify, Note: note, Files: files}, share.Options{Open: open})
+	if err != nil {
+		return share.Key{}, sharing(api, "notify", err)
+	}
+	return k, nil
+}
+
+// withdraw ends imports of the notify.
+func (n *Notify) withdraw() {
+	n.mu.Lock()
+	exported, key := n.exported, n.key
+	n.mu.Unlock()
+	if exported {
+		n.rt.broker.Withdraw(key)
+	}
+}
+
+// NotifySetImportPid is aclrtNotifySetImportPid. pid is the first of num.
+func (t *Thread) NotifySetImportPid(notify Handle, pid *int32, num uint64) *Error {
+	const api = "aclrtNotifySetImportPid"
+	if notify == 0 {
+		return isNull(api, "notify")
+	}
+	if pid == nil {
+		return isNull(api, "pid")
+	}
+	if err := t.noSharedNotifies(api); err != nil {
+		return err
+	}
+	n, err := t.notify(api, "notify", notify)
+	if err != nil {
+		return err
+	}
+	count := int32(num)
+	if count <= 0 {
+		return refused(api, "num", "%d: as a signed number of 32 bits it is %d", num, count)
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	n.mu.Lock()
+	exported, key := n.exported, n.key
+	n.mu.Unlock()
+	if !exported {
+		return refused(api, "notify", "was not exported; call aclrtNotifyGetExportKey first, in the process that made it")
+	}
+	if err := t.rt.broker.Allow(key, array(pid, uint64(count))); err != nil {
+		return sharing(api, "pid", err)
+	}
+	return nil
+}
+
+// NotifyImportByKey is aclrtNotifyImportByKey.
+func (t *Thread) NotifyImportByKey(notify *Handle, key *byte, flags uint64) *Error {
+	const api = "aclrtNotifyImportByKey"
+	if notify == nil {
+		return isNull(api, "notify")
+	}
+	if key == nil {
+		return isNull(api, "key")
+	}
+	if err := t.noSharedNotifies(api); err != nil {
+		return err.quiet()
+	}
+	const deviceOnly, peer = 1, abi.NotifyImportFlagEnablePeerAccess
+	if flags = uint64(uint32(flags)); flags > deviceOnly|peer {
+		return refused(api, "flags", "%#x is not 0 to 3", flags)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if flags&deviceOnly != 0 && !t.rt.prod.NotifyDevice {
+		return unsupported(api, "flags", "%s has no notifies for the device alone", t.rt.prod.Name).quiet()
+	}
+	k, ok := share.ParseText(cString(key))
+	if !ok {
+		return refused(api, "key", "is not one of aclrtNotifyGetExportKey")
+	}
+	n, err := t.importNotify(api, k)
+	if err != nil {
+		return err
+	}
+	if flags&peer != 0 && n.dev != nil && n.dev != c.dev && t.rt.prod.Peer {
+		c.dev.peers.Or(1 << n.dev.phys)
+	}
+	if n.handle = t.rt.notifies.add(n); n.handle == 0 {
+		n.cell.release()
+		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
+	}
+	*notify = n.handle
+	return nil
+}
+
+// importNotify is the notify that a key names, which has no handle yet.
+func (t *Thread) importNotify(api string, k share.Key) (*Notify, *Error) {
+	it, err := t.rt.broker.Import(k, share.Notify)
+	if err != nil {
+		return nil, sharing(api, "key", err)
+	}
+	if len(it.Note) != 8 {
+		it.Close()
+		return nil, refused(api, "key", "does not lead to a notify")
+	}
+	c, err := openCell(notifyWords, it.Files)
+	if err != nil {
+		return nil, refused(api, "key", "does not lead to a notify: %v", err)
+	}
+	phys, id := binary.LittleEndian.Uint32(it.Note), binary.LittleEndian.Uint32(it.Note[4:])
+	return &Notify{rt: t.rt, dev: t.rt.byPhys(int32(phys)), id: id, cell: c, imported: true}, nil
+}
+
+// NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. No driver reaches other servers.
+func (t *Thread) NotifySetImportPidInterServer(notify Handle, serverPids *abi.ServerPid, num uint64) *Error {
+	const api = "aclrtNotifySetImportPidInterServer"
+	switch {
+	case notify == 0:
+		return refused(api, "notify", "is NULL")
+	case serverPids == nil:
+		return refused(api, "serverPids", "is NULL")
+	case num == 0:
+		return refused(api, "num", "is 0")
+	}
+	if _, err := t.notify(api, "notify", notify); err != nil {
+		return err
+	}
+	for i, p := range array(serverPids, num) {
+		if p.Pid == 0 {
+			return refused(api, "serverPids", "pid is NULL").at(i)
+		}
+		if p.Num != 1 {
+			return refused(api, "serverPids", "num is %d; one process at a time", p.Num).at(i)
+		}
+	}
+	if err := t.noSharedNotifies(api); err != nil {
+		return err
+	}
+	return unsupported(api, "", "the driver %s does not reach other servers", t.rt.drv.Name()).quiet()
+}

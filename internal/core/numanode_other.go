@@ -1,0 +1,5 @@
+//go:build !linux
+
+package core
+
+func numaNode() int32 { return 0 }

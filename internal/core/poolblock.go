@@ -1,0 +1,490 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// poolState is the memory pools of a process.
+type poolState struct {
+	table table[Pool]
+	any   atomic.Bool            // there was one
+	index ranges.Set[*poolBlock] // the memory of all pools, in use or not; written with mu held
+
+	mu   sync.Mutex
+	list []*Pool // guarded by mu; also those that were destroyed and have memory that streams are not done with
+}
+
+// Pool is memory of a device that the program gets and gives back in the order of streams (spec/semantics.md, section 15).
+// Each block is an allocation of the device, which the pool keeps when it is freed. It is handed out again, for the same size:
+//
+//   - to the stream on which it was freed, at once;
+//   - to others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has waited for an
+//     event that was recorded behind the free (not one of aclrtCreateEventWithFlag: such a wait may pass because of another record),
+//     if the free has been reached by chance, or by making the stream wait for it.
+//
+// Synchronisations give back to the device what is unused beyond the threshold.
+//
+// Lock order: Device.mu → Pool.mu → poolState.mu; the driver is called with neither of the last two held, and with the first where
+// memory is given back.
+type Pool struct {
+	rt     *Runtime    // immutable
+	dev    *Device     // immutable
+	open   *openDevice // immutable; dev as it was when the pool was made
+	handle Handle      // immutable
+	max    uint64      // immutable; bytes, a multiple of poolGranule
+
+	mu        sync.Mutex
+	reuse     [3]bool                 // guarded by mu; attributes 1 to 3
+	threshold uint64                  // guarded by mu; attribute 4
+	reserved  level                   // guarded by mu; bytes the pool has of its device
+	used      level                   // guarded by mu; bytes of it the program has
+	unused    map[uint64][]*poolBlock // guarded by mu; the rest, by size; what was freed last is last
+	idle      uint64                  // guarded by mu; bytes of unused
+	gone      bool                    // guarded by mu; destroyed: nothing is kept
+	lost      bool                    // guarded by mu; its device was closed, its memory is no more
+}
+
+// The reuse attributes.
+const (
+	followEvents = iota
+	opportunistic
+	internalWaits
+)
+
+// level is a number of bytes and the most it was.
+type level struct{ now, high uint64 }
+
+func (l *level) add(n uint64) {
+	l.now += n
+	l.high = max(l.high, l.now)
+}
+
+// poolBlock is one allocation of a pool.
+type poolBlock struct {
+	pool *Pool                    // immutable
+	addr Addr                     // immutable
+	size uint64                   // immutable
+	span *ranges.Span[*poolBlock] // immutable; in poolState.index
+	done func()                   // immutable; freeOver, made once
+	bare error                    // immutable; why there is no memory behind the address, nil if there is
+
+	live  atomic.Bool   // the program has it
+	begun atomic.Uint32 // frees queued on streams, ever
+	over  atomic.Uint32 // of these, how many were reached or dropped
+	order driver.Order  // for who judges orders
+
+	on     *Stream // guarded by pool.mu; where it was freed last; nil: in no stream's order
+	waits  uint64  // guarded by pool.mu; synchronisations of that stream begun by then
+	number uint64  // guarded by pool.mu; of the free among those of that stream
+
+	waiting atomic.Int32 // gates in the list
+	gatesMu sync.Mutex
+	gates   []*freedGate // guarded by gatesMu
+}
+
+// make adds a pool for an open device, or returns 0 if that was closed or there is no handle.
+func (ps *poolState) make(d *Device, dev *openDevice, size uint64) Handle {
+	p := &Pool{rt: d.rt, dev: d, open: dev, max: size, unused: map[uint64][]*poolBlock{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dev.Load() != dev {
+		return 0
+	}
+	if p.handle = ps.table.add(p); p.handle != 0 {
+		locked(&ps.mu, func() { ps.list = append(ps.list, p) })
+		ps.any.Store(true)
+	}
+	return p.handle
+}
+
+// find is the block that addr lies in, or nil.
+func (ps *poolState) find(addr Addr) *poolBlock {
+	if s := ps.index.Find(addr); s != nil {
+		return s.Of
+	}
+	return nil
+}
+
+// each calls f with every pool that has memory, or a handle.
+func (ps *poolState) each(f func(*Pool)) {
+	if !ps.any.Load() {
+		return
+	}
+	var list []*Pool
+	locked(&ps.mu, func() { list = slices.Clone(ps.list) })
+	for _, p := range list {
+		f(p)
+	}
+}
+
+// forget takes blocks out of the index, and a pool of which nothing is left off the list. It tells how many blocks were there.
+func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, b := range blocks {
+		if ps.index.Find(b.addr) == b.span {
+			ps.index.Remove(b.span)
+			found++
+		}
+	}
+	if p != nil {
+		ps.list = slices.DeleteFunc(ps.list, func(o *Pool) bool { return o == p })
+	}
+	return found
+}
+
+// synchronized gives back what synchronisations give back: unused memory beyond the threshold of each pool.
+func (ps *poolState) synchronized() {
+	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) })
+}
+
+// emptyAll gives back all unused memory that pools have of d.
+func (ps *poolState) emptyAll(d *Device) {
+	ps.each(func(p *Pool) {
+		if p.dev == d {
+			p.trim(func(uint64) bool { return true })
+		}
+	})
+}
+
+// closed forgets the pools of d, whose memory goes with it. d.mu is held.
+func (ps *poolState) closed(d *Device) {
+	ps.each(func(p *Pool) {
+		if p.dev != d {
+			return
+		}
+		ps.table.remove(p.handle)
+		locked(&p.mu, func() { p.gone, p.lost, p.unused, p.idle = true, true, nil, 0 })
+		blocks := p.blocks()
+		ps.forget(blocks, p)
+		for _, b := range blocks {
+			if b.bare != nil {
+				b.unreserve()
+			}
+		}
+	})
+}
+
+// blocks lists what the index has of p.
+func (p *Pool) blocks() (list []*poolBlock) {
+	for s := range p.rt.pools.index.All() {
+		if s.Of.pool == p {
+			list = append(list, s.Of)
+		}
+	}
+	return list
+}
+
+// destroy ends the pool, which has no handle any more. What streams are not done with is given back at a later synchronisation.
+func (p *Pool) destroy() {
+	locked(&p.mu, func() { p.gone, p.threshold = true, 0 })
+	var has []*poolBlock
+	for _, b := range p.blocks() {
+		if b.live.Load() {
+			has = append(has, b)
+		}
+	}
+	p.rt.pools.forget(has, nil)
+	p.trim(func(uint64) bool { return true })
+}
+
+// taken is a block for a stream that has to wait until its first after frees are over; 0: it need not.
+type taken struct {
+	b     *poolBlock
+	after uint32
+}
+
+// take is size bytes for s: memory that was freed, else new memory. It is nil if the pool has gone.
+func (p *Pool) take(api string, s *Stream, size uint64) (taken, *Error) {
+	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return taken{}, nil
+	}
+	if got := p.pick(s, p.unused[size]); got.b != nil {
+		p.mu.Unlock()
+		return got, nil
+	}
+	out := p.makeRoom(size)
+	room := p.room(size)
+	var got taken
+	if room {
+		p.reserved.add(size)
+	} else {
+		got = p.pickLarger(s, size)
+	}
+	p.mu.Unlock()
+	p.giveBack(out)
+	switch {
+	case got.b != nil:
+		return got, nil
+	case !room:
+		return got, p.full(api, size)
+	}
+	return p.grow(api, size)
+}
+
+// full is the answer of a pool without room for size bytes.
+func (p *Pool) full(api string, size uint64) *Error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fail(api, abi.ErrRTInternalError, "size", "%s wanted, but of the pool's %s the program has %s, and %s cannot be used again yet", byteCount(size), byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
+}
+
+// hasRoom tells whether the pool could have size bytes more for the program, once all that is unused can be had.
+func (p *Pool) hasRoom(size uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return size <= p.max && p.used.now <= p.max-size
+}
+
+// room tells whether the pool may have size bytes more. p.mu is held.
+func (p *Pool) room(size uint64) bool { return size <= p.max && p.reserved.now <= p.max-size }
+
+// usable tells whether s may have b now; p.mu is held.
+func (p *Pool) usable(b *poolBlock, s *Stream) bool {
+	switch {
+	case b.on == nil, b.on == s, b.on.frees.synced.Load() > b.waits:
+		return true
+	case p.reuse[followEvents] && s.frees.follows(b.on, b.number):
+		return true
+	}
+	return p.reuse[opportunistic] && b.complete()
+}
+
+// complete tells whether streams have reached all frees of b.
+func (b *poolBlock) complete() bool { return b.over.Load() == b.begun.Load() }
+
+// pick takes a block for s out of a list of unused ones of one size, if there is one. p.mu is held.
+func (p *Pool) pick(s *Stream, list []*poolBlock) taken {
+	for i := len(list) - 1; i >= 0; i-- {
+		if b := list[i]; p.usable(b, s) {
+			return p.lend(b, i, 0)
+		}
+	}
+	if n := len(list); n > 0 && p.reuse[internalWaits] {
+		return p.lend(list[0], 0, list[0].begun.Load()) // it was freed first, and is over first
+	}
+	return taken{}
+}
+
+// pickLarger is pick for a pool that is full: a block that is larger than need be is better than none. p.mu is held.
+func (p *Pool) pickLarger(s *Stream, size uint64) taken {
+	for _, n := range slices.Sorted(maps.Keys(p.unused)) {
+		if n > size {
+			if got := p.pick(s, p.unused[n]); got.b != nil {
+				return got
+			}
+		}
+	}
+	return taken{}
+}
+
+// lend gives the i-th unused block of its size to the program. p.mu is held.
+func (p *Pool) lend(b *poolBlock, i int, after uint32) taken {
+	p.cut(b, i)
+	b.on = nil
+	b.live.Store(true)
+	p.used.add(b.size)
+	return taken{b, after}
+}
+
+// cut takes the i-th unused block of its size off the list, which stays for the next one. p.mu is held.
+func (p *Pool) cut(b *poolBlock, i int) {
+	list := p.unused[b.size]
+	p.unused[b.size] = slices.Delete(list, i, i+1)
+	p.idle -= b.size
+}
+
+// makeRoom takes as many unused blocks as make room for size bytes, if there are that many that nobody uses. The caller gives
+// them back. p.mu is held.
+func (p *Pool) makeRoom(size uint64) []*poolBlock {
+	if p.room(size) || size > p.max {
+		return nil
+	}
+	var can uint64
+	for _, list := range p.unused {
+		for _, b := range list {
+			if b.complete() {
+				can += b.size
+			}
+		}
+	}
+	if p.reserved.now-can > p.max-size {
+		return nil
+	}
+	return p.cutWhile(func(uint64) bool { return !p.room(size) })
+}
+
+// cutWhile takes unused blocks that no stream has to reach, large ones first, as long as more says so of the next one's size.
+// p.mu is held.
+func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(p.unused))) {
+		for i := 0; i < len(p.unused[size]) && more(size); {
+			b := p.unused[size][i]
+			if !b.complete() {
+				i++
+				continue
+			}
+			p.cut(b, i)
+			p.reserved.now -= size
+			out = append(out, b)
+		}
+		if len(p.unused[size]) == 0 {
+			delete(p.unused, size)
+		}
+	}
+	return out
+}
+
+// trim gives unused memory back, as long as more says so; it is called with p.mu held.
+func (p *Pool) trim(more func(size uint64) bool) {
+	p.mu.Lock()
+	if p.idle == 0 && !p.gone || p.idle > 0 && !more(poolGranule) {
+		p.mu.Unlock()
+		return
+	}
+	out := p.cutWhile(more)
+	over := p.gone && p.idle == 0
+	p.mu.Unlock()
+	p.giveBack(out)
+	if over {
+		p.rt.pools.forget(nil, p)
+	}
+}
+
+// giveBack gives memory back that is on no list any more.
+func (p *Pool) giveBack(out []*poolBlock) {
+	if len(out) == 0 {
+		return
+	}
+	p.rt.pools.forget(out, nil) // first: the addresses may be somebody else's at once
+	for _, b := range out {
+		b.release()
+	}
+}
+
+// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there, so the block
+// is an address with nothing behind it; where the driver has no such addresses it is the call that fails.
+func (p *Pool) grow(api string, size uint64) (taken, *Error) {
+	a, err := p.open.Alloc(size, driver.PageHugeFirst)
+	if errors.Is(err, driver.ErrNoMemory) {
+		p.rt.pools.emptyAll(p.dev)
+		a, err = p.open.Alloc(size, driver.PageHugeFirst)
+	}
+	b := &poolBlock{pool: p, addr: a, size: size}
+	if errors.Is(err, driver.ErrNoMemory) {
+		b.bare = fmt.Errorf("%s for a memory pool: %w", byteCount(size), err)
+		if m, ok := driver.As[driver.Mapper](p.rt.drv); ok {
+			b.addr, err = m.Reserve(size, 0)
+		}
+	}
+	if err != nil {
+		locked(&p.mu, func() { p.reserved.now -= size })
+		return taken{}, fromDriver(api, "size", err)
+	}
+	b.span = &ranges.Span[*poolBlock]{Start: b.addr, Size: size, Of: b}
+	b.done = b.freeOver
+	b.live.Store(true)
+	p.mu.Lock()
+	if b.bare != nil {
+		p.reserved.now -= size
+	} else {
+		p.used.add(size)
+	}
+	gone := p.gone
+	if !gone {
+		locked(&p.rt.pools.mu, func() { p.rt.pools.index.Insert(b.span) })
+	}
+	p.mu.Unlock()
+	if gone { // meanwhile
+		b.release()
+		return taken{}, nil
+	}
+	return taken{b: b}, nil
+}
+
+// release gives back what is behind a block that is not in the index any more. No lock is held.
+func (b *poolBlock) release() {
+	if b.bare != nil {
+		b.unreserve()
+		return
+	}
+	d := b.pool.dev
+	d.mu.Lock() // so that the device is not closed and opened again meanwhile: the address would be somebody else's
+	defer d.mu.Unlock()
+	if d.dev.Load() == b.pool.open {
+		b.pool.open.Free(b.addr) //nolint:errcheck // it is the pool's
+	}
+}
+
+// unreserve gives the address back that has no memory.
+func (b *poolBlock) unreserve() {
+	if m, ok := driver.As[driver.Mapper](b.pool.rt.drv); ok {
+		m.Release(b.addr) //nolint:errcheck // nothing can be mapped there
+	}
+}
+
+// owned refuses a pointer that is not the start of a block the program has.
+func (b *poolBlock) owned(api, arg string, ptr Addr) *Error {
+	if ptr != b.addr {
+		return refused(api, arg, "%#x lies %d bytes inside the %d bytes at %#x", ptr, ptr-b.addr, b.size, b.addr).because(Gone, ptr)
+	}
+	if !b.live.Load() {
+		return b.notLive(api, arg, ptr)
+	}
+	return nil
+}
+
+func (b *poolBlock) notLive(api, arg string, ptr Addr) *Error {
+	return refused(api, arg, "%#x is memory of a pool that was freed already", ptr).because(Gone, ptr)
+}
+
+// free is aclrtFree for memory of a pool: it goes back there, in no stream's order.
+func (b *poolBlock) free(api, arg string, ptr Addr) *Error {
+	if err := b.owned(api, arg, ptr); err != nil {
+		return err
+	}
+	if !b.live.CompareAndSwap(true, false) {
+		return b.notLive(api, arg, ptr)
+	}
+	b.put(nil)
+	return nil
+}
+
+// put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been submitted, or of none.
+func (b *poolBlock) put(s *Stream) {
+	p := b.pool
+	if b.bare != nil {
+		if p.rt.pools.forget([]*poolBlock{b}, nil) > 0 {
+			b.release()
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost {
+		return
+	}
+	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to give back
+		locked(&p.rt.pools.mu, func() {
+			p.rt.pools.list = append(slices.DeleteFunc(p.rt.pools.list, func(o *Pool) bool { return o == p }), p)
+		})
+	}
+	b.on = s
+	if s != nil {
+		b.waits, b.number = s.frees.freed()
+	}
+	p.used.now -= b.size
+	p.unused[b.size] = append(p.unused[b.size], b)
+	p.idle += b.size
+}

@@ -1,0 +1,147 @@
+package core
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+// streamFrees is what pools have to know of a stream: which frees the host or another stream can count on.
+type streamFrees struct {
+	begun  atomic.Uint64 // synchronisations begun
+	synced atomic.Uint64 // the latest of them that was successful
+	count  atomic.Uint64 // frees submitted
+	any    atomic.Bool   // a free was submitted, or behind is not empty
+
+	mu     sync.Mutex
+	behind freesBefore // guarded by mu; frees of other streams that come before what is submitted next
+}
+
+// freesBefore says how many frees of each stream come before a point. It is not changed once others see it.
+type freesBefore map[*Stream]uint64
+
+// ended is later than all synchronisations of a stream: it has gone, and all its work is over.
+const ended = 1<<64 - 1
+
+// freed tells of a free that has been submitted: how many synchronisations had begun, and which of the stream's frees it is.
+func (f *streamFrees) freed() (waits, number uint64) {
+	f.any.Store(true)
+	return f.begun.Load(), f.count.Add(1)
+}
+
+// done tells that synchronisation n was successful.
+func (f *streamFrees) done(n uint64) {
+	for {
+		old := f.synced.Load()
+		if old >= n || f.synced.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// freesNow is what comes before a record that is submitted to s next; nil if nothing does.
+func (s *Stream) freesNow() freesBefore {
+	f := &s.frees
+	if !f.any.Load() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	b := make(freesBefore, len(f.behind)+1)
+	maps.Copy(b, f.behind)
+	b[s] = f.count.Load()
+	return b
+}
+
+// follow tells that what is submitted next waits for what b comes before.
+func (f *streamFrees) follow(b freesBefore) {
+	if len(b) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.behind == nil {
+		f.behind = freesBefore{}
+	}
+	maps.DeleteFunc(f.behind, func(s *Stream, _ uint64) bool { return s.frees.synced.Load() == ended })
+	for s, n := range b {
+		f.behind[s] = max(f.behind[s], n)
+	}
+	f.any.Store(true)
+}
+
+// follows tells whether the number-th free of s comes before what is submitted next.
+func (f *streamFrees) follows(s *Stream, number uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.behind[s] >= number
+}
+
+// unordered forgets what the stream has waited for: its waits may have been dropped.
+func (f *streamFrees) unordered() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind = nil
+}
+
+// freeOver tells that a stream has reached a free of b, or dropped it.
+func (b *poolBlock) freeOver() {
+	b.over.Add(1)
+	if b.waiting.Load() == 0 {
+		return
+	}
+	var wakes []func()
+	b.gatesMu.Lock()
+	for _, g := range b.gates {
+		wakes = append(wakes, g.wake)
+	}
+	b.gatesMu.Unlock()
+	for _, wake := range wakes {
+		wake()
+	}
+}
+
+// freedGate holds a stream up until the first after frees of a block are over. It implements driver.Gate.
+type freedGate struct {
+	b     *poolBlock
+	after uint32
+	wake  func() // guarded by b.gatesMu; nil: not in the list
+}
+
+func (g *freedGate) open() bool { return int32(g.b.over.Load()-g.after) >= 0 }
+
+// Pass implements driver.Gate. The gate is in the list before it looks: a free that is over later finds it there.
+func (g *freedGate) Pass(wake func()) bool {
+	if g.open() {
+		g.Leave()
+		return true
+	}
+	b := g.b
+	b.gatesMu.Lock()
+	if g.wake == nil {
+		b.gates = append(b.gates, g)
+		b.waiting.Add(1)
+	}
+	g.wake = wake
+	b.gatesMu.Unlock()
+	if !g.open() {
+		return false
+	}
+	g.Leave()
+	return true
+}
+
+// Leave implements driver.Gate.
+func (g *freedGate) Leave() {
+	b := g.b
+	b.gatesMu.Lock()
+	defer b.gatesMu.Unlock()
+	for i, o := range b.gates {
+		if o == g {
+			b.gates = append(b.gates[:i], b.gates[i+1:]...)
+			b.waiting.Add(-1)
+			g.wake = nil
+			return
+		}
+	}
+}

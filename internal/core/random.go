@@ -1,0 +1,235 @@
+package core
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+	"ropeway/internal/random"
+)
+
+// randomTypes are the types that random numbers have.
+var randomTypes = map[abi.DataType]random.Type{
+	abi.DataTypeInt32:   random.Int32,
+	abi.DataTypeInt64:   random.Int64,
+	abi.DataTypeUint32:  random.Uint32,
+	abi.DataTypeUint64:  random.Uint64,
+	abi.DataTypeBF16:    random.BFloat16,
+	abi.DataTypeFloat16: random.Float16,
+	abi.DataTypeFloat:   random.Float32,
+}
+
+// parameter is a number that a task of random numbers needs: it is given, or lies in memory when the task runs.
+type parameter struct {
+	value uint64
+	addr  Addr // 0: it is given
+	size  uint64
+}
+
+// randomTask is random numbers on their way.
+type randomTask struct {
+	numbers              random.Numbers // without parameters
+	a, b, seed, count    parameter
+	result, counterStart Addr
+}
+
+// RandomNumAsync is aclrtRandomNumAsync: numbers are drawn from a seed and the counter that lies in memory, which is moved on by what they take. The
+// structure is read during the call, and not changed.
+func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, reserve Addr) *Error {
+	const api = "aclrtRandomNumAsync"
+	if taskInfo == nil {
+		return isNull(api, "taskInfo")
+	}
+	typ, ok := randomTypes[taskInfo.DataType]
+	if !ok {
+		return invalid(api, "taskInfo", "random numbers are no %v", taskInfo.DataType)
+	}
+	if !t.rt.prod.Random {
+		return unsupported(api, "", "%s makes no random numbers; A2 and A3 do", t.rt.prod.Name).quiet()
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if reserve != 0 {
+		return refused(api, "reserve", "%#x is reserved and must be NULL", reserve)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api)
+	}
+	if s, err = c.on(api, s); err != nil {
+		return err
+	}
+	task, bytes, err := t.randomTask(api, c.dev, taskInfo, typ)
+	if err != nil {
+		return err
+	}
+	if err := s.admit(api); err != nil {
+		return err
+	}
+	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Dst: task.result, N: bytes, Work: func() error {
+		return guarded(func() error { return t.rt.draw(task) })
+	}}, observe.Random, 0)
+	return s.settle(api, t)
+}
+
+// randomTask looks at what is asked for. bytes is how large the result is, as far as that is known before it runs.
+func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, typ random.Type) (task randomTask, bytes uint64, err *Error) {
+	f := info.RandomNumFuncParaInfo
+	of := uint64(typ.Size())
+	task = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterStart: info.RandomCounterAddr}
+	var a, b *abi.RandomParaInfo
+	switch f.FuncType {
+	case abi.RandomNumFuncTypeDropoutBitmask:
+		task.numbers.Kind = random.Dropout
+		a = &f.ParamInfo.DropoutBitmaskInfo().DropoutRation
+	case abi.RandomNumFuncTypeUniformDis:
+		task.numbers.Kind = random.Uniform
+		a, b = &f.ParamInfo.UniformDisInfo().Min, &f.ParamInfo.UniformDisInfo().Max
+	case abi.RandomNumFuncTypeNormalDis, abi.RandomNumFuncTypeTruncatedNormalDis:
+		task.numbers.Kind = random.Normal
+		if f.FuncType == abi.RandomNumFuncTypeTruncatedNormalDis {
+			task.numbers.Kind = random.Truncated
+		}
+		a, b = &f.ParamInfo.NormalDisInfo().Mean, &f.ParamInfo.NormalDisInfo().Stddev
+	default:
+		return task, 0, refused(api, "taskInfo", "%v is no kind of random numbers", f.FuncType)
+	}
+	switch {
+	case !task.numbers.Kind.Fits(typ):
+		return task, 0, refused(api, "taskInfo", "%v makes no %v", f.FuncType, info.DataType)
+	case task.counterStart == 0:
+		return task, 0, refused(api, "taskInfo", "randomCounterAddr is NULL")
+	case task.result == 0:
+		return task, 0, refused(api, "taskInfo", "randomResultAddr is NULL")
+	}
+	for _, p := range [...]struct {
+		name  string
+		from  *abi.RandomParaInfo
+		to    *parameter
+		sizes [2]uint64
+	}{
+		{"the first parameter", a, &task.a, [2]uint64{of, of}}, {"the second parameter", b, &task.b, [2]uint64{of, of}},
+		{"randomSeed", &info.RandomSeed, &task.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &task.count, [2]uint64{8, 4}},
+	} {
+		if p.from == nil {
+			continue
+		}
+		if *p.to, err = t.parameter(api, d, p.name, p.from, p.sizes); err != nil {
+			return task, 0, err
+		}
+	}
+	if bytes, err = t.randomRoom(api, d, &task); err != nil {
+		return task, 0, err
+	}
+	return task, bytes, nil
+}
+
+// parameter reads one, which has one of two sizes.
+func (t *Thread) parameter(api string, d *Device, name string, p *abi.RandomParaInfo, sizes [2]uint64) (parameter, *Error) {
+	size := uint64(p.Size)
+	value := binary.LittleEndian.Uint64(p.ValueOrAddr[:])
+	switch {
+	case size != sizes[0] && size != sizes[1]:
+		return parameter{}, refused(api, "taskInfo", "%s has %d bytes, not %d", name, size, sizes[0])
+	case p.IsAddr == 0 && size < 8:
+		return parameter{value: value & (1<<(8*size) - 1), size: size}, nil
+	case p.IsAddr == 0:
+		return parameter{value: value, size: size}, nil
+	case p.IsAddr != 1:
+		return parameter{}, refused(api, "taskInfo", "isAddr of %s is %d, neither 0 nor 1", name, p.IsAddr)
+	case value == 0:
+		return parameter{}, refused(api, "taskInfo", "the address of %s is NULL", name)
+	}
+	return parameter{addr: Addr(value), size: size}, t.reachable(api, "taskInfo", d, Addr(value), size)
+}
+
+// randomRoom checks what is known of the parameters now, and that there is memory for counter and result.
+func (t *Thread) randomRoom(api string, d *Device, task *randomTask) (bytes uint64, err *Error) {
+	if err := t.reachable(api, "taskInfo", d, task.counterStart, random.CounterBytes); err != nil {
+		return 0, err
+	}
+	if task.a.addr == 0 && task.b.addr == 0 {
+		if e := task.with(task.a.value, task.b.value).Check(); e != nil {
+			return 0, refused(api, "taskInfo", "%v", e)
+		}
+	}
+	if task.count.addr != 0 {
+		return 0, t.reachable(api, "taskInfo", d, task.result, 1) // how many there are turns out when it runs
+	}
+	bytes, ok := task.numbers.Bytes(task.count.value)
+	if task.count.value == 0 || !ok {
+		return 0, refused(api, "taskInfo", "randomNum is %d", task.count.value)
+	}
+	return bytes, t.reachable(api, "taskInfo", d, task.result, bytes)
+}
+
+// with is the numbers with their parameters.
+func (r *randomTask) with(a, b uint64) random.Numbers {
+	n := r.numbers
+	n.A, n.B = a, b
+	return n
+}
+
+// draw makes the numbers, piece by piece, and moves the counter on.
+func (rt *Runtime) draw(task randomTask) error {
+	look := rt.sight()
+	var buf []byte
+	if look.viewer == nil {
+		buf = make([]byte, sightBytes)
+	}
+	for _, p := range []*parameter{&task.a, &task.b, &task.seed, &task.count} {
+		if err := p.load(&look); err != nil {
+			return err
+		}
+	}
+	n := task.with(task.a.value, task.b.value)
+	if err := n.Check(); err != nil {
+		return fmt.Errorf("random numbers: %w", err)
+	}
+	if _, ok := n.Bytes(task.count.value); !ok {
+		return fmt.Errorf("%w: %d random numbers", driver.ErrFault, task.count.value)
+	}
+	counter := make([]byte, random.CounterBytes)
+	counter, err := look.see(task.counterStart, counter, random.CounterBytes)
+	if err != nil {
+		return err
+	}
+	first := random.ReadCounter(counter)
+	at, dst := first, task.result
+	for left := task.count.value; left > 0; {
+		m := min(left, random.Step)
+		bytes, _ := n.Bytes(m)
+		piece, err := look.see(dst, buf, bytes)
+		if err != nil {
+			return err
+		}
+		n.Fill(piece, task.seed.value, at, m)
+		if err := look.change(dst, piece); err != nil {
+			return err
+		}
+		at = at.Add(n.Blocks(m))
+		dst += Addr(bytes)
+		left -= m
+	}
+	at.Write(counter)
+	return look.change(task.counterStart, counter)
+}
+
+// load reads a parameter that lies in memory.
+func (p *parameter) load(look *sight) error {
+	if p.addr == 0 {
+		return nil
+	}
+	b, err := look.see(p.addr, make([]byte, 8), p.size)
+	if err != nil {
+		return err
+	}
+	var all [8]byte
+	copy(all[:], b)
+	p.value = binary.LittleEndian.Uint64(all[:])
+	return nil
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/share"
+)
+
+// What keys of memory, notifies and events have in common. Who may import what is internal/share's to decide.
+
+// keyRoom is the longest text of a key, with its terminator.
+const keyRoom = 65
+
+// sharing turns an error of internal/share into an Error that says what to do.
+func sharing(api, arg string, err error) *Error {
+	e := &Error{Code: abi.ErrRTDrvInternalError, API: api, Arg: arg, Index: -1, Err: err}
+	switch {
+	case errors.Is(err, share.ErrNotAllowed):
+		e.Code = abi.ErrRTNoPermission
+		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here, or export without a white list"
+	case errors.Is(err, share.ErrSilent):
+		e.Code = abi.ErrRTIpcError
+	case errors.Is(err, share.ErrUnknown), errors.Is(err, share.ErrGone), errors.Is(err, share.ErrGarbage):
+		e.Code = abi.ErrRTParamInvalid
+	case errors.Is(err, share.ErrNoProcess):
+		e.Code = abi.ErrRTParamInvalid
+		e.Text = "aclrtDeviceGetBareTgid, called in the process that is to import, gives its number"
+	}
+	return e
+}
+
+// namesPids is the call that names processes for keys of the kind a call is about.
+func namesPids(api string) string {
+	switch {
+	case strings.HasPrefix(api, "aclrtIpcMem"):
+		return "aclrtIpcMemSetImportPid"
+	case strings.HasPrefix(api, "aclrtNotify"):
+		return "aclrtNotifySetImportPid"
+	}
+	return "aclrtMemSetPidToShareableHandle"
+}
+
+// readKey reads a key that the program has as text.
+func readKey(api, arg string, p *byte) (share.Key, *Error) {
+	text := make([]byte, 0, keyRoom)
+	for i := range uint64(keyRoom) {
+		c := array(p, i+1)[i]
+		if c == 0 {
+			break
+		}
+		text = append(text, c)
+	}
+	k, ok := share.ParseText(string(text))
+	if !ok {
+		return k, refused(api, arg, "%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
+	}
+	return k, nil
+}
+
+// writeKey writes a key and its terminator to n bytes of the program; false if it does not fit.
+func writeKey(p *byte, n uint64, k share.Key) bool {
+	text := k.Text()
+	if uint64(len(text)) >= n {
+		return false
+	}
+	room := array(p, uint64(len(text)+1))
+	copy(room, text)
+	room[len(text)] = 0
+	return true
+}
+
+// Memory that goes to another process is a file and a note: name of the driver, a 0, six fixed fields, the driver's own note.
+const sharedFields = 1 + 1 + 4 + 8 + 8
+
+// itemOf is memory as an item; the file is the item's from here on.
+func (rt *Runtime) itemOf(kind share.Kind, s *driver.Shared) share.Item {
+	it := share.Item{Kind: kind, Note: append([]byte(rt.drv.Name()), 0)}
+	hasFile := byte(0)
+	if s.File != nil {
+		hasFile = 1
+		it.Files = []*os.File{s.File}
+	}
+	it.Note = append(it.Note, hasFile, byte(s.Page))
+	it.Note = binary.LittleEndian.AppendUint32(it.Note, uint32(int32(s.Device)))
+	it.Note = binary.LittleEndian.AppendUint64(it.Note, s.Offset)
+	it.Note = binary.LittleEndian.AppendUint64(it.Note, s.Size)
+	it.Note = append(it.Note, s.Note...)
+	return it
+}
+
+// sharedOf reads what itemOf wrote in another process; the file stays the item's. ErrFault, wrapped, if it cannot be memory of this machine.
+func (rt *Runtime) sharedOf(it share.Item) (*driver.Shared, error) {
+	name, b, ok := strings.Cut(string(it.Note), "\x00")
+	if !ok || len(b) < sharedFields {
+		return nil, fmt.Errorf("%w: the exporting process describes it in %d bytes that make no sense; both need the same version", driver.ErrFault, len(it.Note))
+	}
+	if name != rt.drv.Name() {
+		return nil, fmt.Errorf("%w: the exporting process uses the driver %q, this one %q", driver.ErrFault, name, rt.drv.Name())
+	}
+	f := []byte(b)
+	s := &driver.Shared{
+		Page:   driver.Page(f[1]),
+		Device: int(int32(binary.LittleEndian.Uint32(f[2:]))),
+		Offset: binary.LittleEndian.Uint64(f[6:]),
+		Size:   binary.LittleEndian.Uint64(f[14:]),
+		Note:   f[sharedFields:],
+	}
+	switch {
+	case len(it.Files) != int(f[0]):
+		return nil, fmt.Errorf("%w: %d files came with it", driver.ErrFault, len(it.Files))
+	case f[0] == 1:
+		s.File = it.Files[0]
+	}
+	if s.Page > driver.Page1G {
+		return nil, fmt.Errorf("%w: pages of kind %d", driver.ErrFault, s.Page)
+	}
+	if s.Device != driver.OnHost && (s.Device < 0 || s.Device >= rt.drv.Devices()) {
+		return nil, fmt.Errorf("%w: it is on device %d, and this process has %d", driver.ErrFault, s.Device, rt.drv.Devices())
+	}
+	return s, nil
+}

@@ -1,0 +1,253 @@
+package core
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at the waits for its
+// word at once. All other changes (a copy, another process) are noticed by looking: 20 µs after a wait has begun, then at growing
+// distances, and from a millisecond on each millisecond. Nobody looks while nobody waits.
+type values struct {
+	waiting atomic.Int32 // waits in the map
+
+	mu      sync.Mutex
+	waits   map[Addr][]*valueWait  // guarded by mu; that hold a stream up, in the order of their turn
+	looking bool                   // guarded by mu; a goroutine looks
+	fresh   bool                   // guarded by mu; there is a wait that it has not looked at
+	orders  map[Addr]*driver.Order // guarded by mu; of words that somebody watches
+}
+
+const (
+	firstLook = 20 * time.Microsecond
+	longLook  = time.Millisecond
+)
+
+// valueWait is a wait for a word: the gate of a queue.
+type valueWait struct {
+	v     *values
+	words driver.Words
+	addr  Addr
+	given uint64
+	met   func(word, given uint64) bool
+	// All of these are immutable.
+
+	wake   func() // guarded by v.mu
+	listed bool   // guarded by v.mu
+	passed bool   // guarded by v.mu
+	err    error  // guarded by v.mu until it has passed: the memory has gone
+}
+
+// Conditions of aclrtValueWait, by flag.
+var valueConditions = [...]func(word, given uint64) bool{
+	func(word, given uint64) bool { return int64(word-given) >= 0 },
+	func(word, given uint64) bool { return word == given },
+	func(word, given uint64) bool { return word&given != 0 },
+	func(word, given uint64) bool { return ^(word | given) != 0 },
+}
+
+// try looks at the word. v.mu is held.
+func (w *valueWait) try() bool {
+	word, err := w.words.Load(w.addr)
+	if err != nil {
+		w.err = err
+		return true
+	}
+	return w.met(word, w.given)
+}
+
+// Pass implements driver.Gate.
+func (w *valueWait) Pass(wake func()) bool {
+	v := w.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if w.passed {
+		return true
+	}
+	if w.listed { // who changes the word looks
+		w.wake = wake
+		return false
+	}
+	v.waiting.Add(1) // before the word is read: a store that does not see this was seen
+	if w.try() {
+		v.waiting.Add(-1)
+		w.passed = true
+		return true
+	}
+	w.wake, w.listed = wake, true
+	if v.waits == nil {
+		v.waits = map[Addr][]*valueWait{}
+	}
+	v.waits[w.addr] = append(v.waits[w.addr], w)
+	v.fresh = true
+	if !v.looking {
+		v.looking = true
+		go v.look()
+	}
+	return false
+}
+
+// Leave implements driver.Gate.
+func (w *valueWait) Leave() {
+	v := w.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if w.listed {
+		w.listed = false
+		v.put(w.addr, slices.DeleteFunc(v.waits[w.addr], func(o *valueWait) bool { return o == w }))
+		v.waiting.Add(-1)
+	}
+}
+
+// Err is how a wait that has passed ended.
+func (w *valueWait) Err() error { return w.err }
+
+// put makes list the waits for a word. mu is held.
+func (v *values) put(addr Addr, list []*valueWait) {
+	if len(list) == 0 {
+		delete(v.waits, addr)
+	} else {
+		v.waits[addr] = list
+	}
+}
+
+// settle lets the waits for a word go that may, and returns what is to be called for them once mu is released. mu is held.
+func (v *values) settle(addr Addr) (gone []func()) {
+	v.put(addr, slices.DeleteFunc(v.waits[addr], func(w *valueWait) bool {
+		if !w.try() {
+			return false
+		}
+		w.listed, w.passed = false, true
+		v.waiting.Add(-1)
+		gone = append(gone, w.wake)
+		return true
+	}))
+	return gone
+}
+
+// store writes a word, and lets those go on that wait for it.
+func (v *values) store(words driver.Words, addr Addr, value uint64) error {
+	if v.waiting.Load() == 0 {
+		if err := words.Store(addr, value); err != nil || v.waiting.Load() == 0 {
+			return err
+		}
+	}
+	// With mu held, so that waits see each of several stores.
+	v.mu.Lock()
+	err := words.Store(addr, value)
+	var gone []func()
+	if len(v.waits[addr]) > 0 {
+		gone = v.settle(addr)
+	}
+	v.mu.Unlock()
+	wake(gone)
+	return err
+}
+
+// look notices changes that nobody tells of, until nobody waits.
+func (v *values) look() {
+	pause := firstLook
+	for {
+		time.Sleep(pause)
+		v.mu.Lock()
+		var gone []func()
+		for addr := range v.waits {
+			gone = append(gone, v.settle(addr)...)
+		}
+		pause = min(2*pause, longLook)
+		if v.fresh {
+			v.fresh, pause = false, firstLook
+		}
+		v.looking = len(v.waits) > 0
+		more := v.looking
+		v.mu.Unlock()
+		wake(gone)
+		if !more {
+			return
+		}
+	}
+}
+
+// order is what stores of a word hand to waits for it, if somebody watches.
+func (rt *Runtime) valueOrder(addr Addr) *driver.Order {
+	if rt.watch == nil {
+		return nil
+	}
+	v := &rt.values
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.orders == nil {
+		v.orders = map[Addr]*driver.Order{}
+	}
+	if v.orders[addr] == nil {
+		v.orders[addr] = new(driver.Order)
+	}
+	return v.orders[addr]
+}
+
+// ValueWrite is aclrtValueWrite: 64 bits of device memory get a value, in the order of the stream.
+func (t *Thread) ValueWrite(devAddr Addr, value uint64, flag uint32, stream Handle) *Error {
+	const api = "aclrtValueWrite"
+	words, s, err := t.valueCall(api, devAddr, flag, 1, stream)
+	if err != nil {
+		return err
+	}
+	v := &t.rt.values
+	s.submitAs(api, t, driver.Op{
+		Kind: driver.OpWork, Dst: devAddr, N: 8, Order: t.rt.valueOrder(devAddr),
+		Work: func() error { return v.store(words, devAddr, value) },
+	}, observe.ValueWrite, uint64(devAddr))
+	return nil
+}
+
+// ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails when the memory goes meanwhile.
+func (t *Thread) ValueWait(devAddr Addr, value uint64, flag uint32, stream Handle) *Error {
+	const api = "aclrtValueWait"
+	words, s, err := t.valueCall(api, devAddr, flag, uint32(len(valueConditions)), stream)
+	if err != nil {
+		return err
+	}
+	w := &valueWait{v: &t.rt.values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
+	s.submitAs(api, t, driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: t.rt.valueOrder(devAddr)}, observe.ValueWait, uint64(devAddr))
+	return nil
+}
+
+// valueCall is what both calls look at; flag has to be less than flags.
+func (t *Thread) valueCall(api string, devAddr Addr, flag, flags uint32, stream Handle) (driver.Words, *Stream, *Error) {
+	if devAddr == 0 {
+		return nil, nil, isNull(api, "devAddr")
+	}
+	if err := t.lacks(api); err != nil {
+		return nil, nil, err
+	}
+	words, ok := driver.As[driver.Words](t.rt.drv)
+	if !ok {
+		return nil, nil, unsupported(api, "", "the driver %s cannot change single words of device memory", t.rt.drv.Name())
+	}
+	s, err := t.stream(api, "stream", stream)
+	if err != nil {
+		return nil, nil, err
+	}
+	if flag >= flags {
+		return nil, nil, refused(api, "flag", "%d is not less than %d", flag, flags)
+	}
+	l, err := t.rt.locate(api, "devAddr", devAddr, 8)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.Place != driver.OnDevice {
+		return nil, nil, refused(api, "devAddr", "%#x is not device memory", devAddr).because(WrongDirection, devAddr)
+	}
+	if s, err = t.signalling(api, s); err != nil {
+		return nil, nil, err
+	}
+	if err := t.rt.peerDenied(api, "devAddr", s.ctx.dev, l); err != nil {
+		return nil, nil, err
+	}
+	return words, s, s.admit(api)
+}

@@ -1,0 +1,302 @@
+package core
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/driver"
+	"ropeway/internal/share"
+)
+
+// fabricBytes is the size of aclrtMemFabricHandle.
+const fabricBytes = 128
+
+// MemExportToShareableHandle is aclrtMemExportToShareableHandle.
+func (t *Thread) MemExportToShareableHandle(handle Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *Error {
+	const api = "aclrtMemExportToShareableHandle"
+	switch {
+	case handle == 0:
+		return isNull(api, "handle")
+	case handleType != abi.MemHandleTypeNone:
+		return invalid(api, "handleType", "%d is not ACL_MEM_HANDLE_TYPE_NONE (0)", handleType)
+	case shareableHandle == nil:
+		return isNull(api, "shareableHandle")
+	case flags > 1:
+		return refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	}
+	k, err := t.exportPhysical(api, handle, share.Options{Open: flags == 1, Short: true})
+	if err == nil {
+		*shareableHandle = k.Number()
+	}
+	return err
+}
+
+// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the kind of handle.
+func (t *Thread) MemExportToShareableHandleV2(handle Handle, flags uint64, shareType abi.MemSharedHandleType, shareableHandle Addr) *Error {
+	const api = "aclrtMemExportToShareableHandleV2"
+	switch {
+	case handle == 0:
+		return isNull(api, "handle")
+	case shareableHandle == 0:
+		return isNull(api, "shareableHandle")
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	if flags > 1 {
+		return refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	}
+	fabric := shareType == abi.MemShareHandleTypeFabric
+	if fabric && t.current() == nil {
+		return noContext(api)
+	}
+	if err := t.noFabric(api, shareType); err != nil {
+		return err
+	}
+	k, err := t.exportPhysical(api, handle, share.Options{Open: flags == 1, Short: !fabric})
+	switch {
+	case err != nil:
+		return err
+	case fabric:
+		k.Block(pointer[abi.MemFabricHandle](shareableHandle).Data[:])
+	default:
+		*pointer[uint64](shareableHandle) = k.Number()
+	}
+	return nil
+}
+
+func knownShareType(api string, s abi.MemSharedHandleType) *Error {
+	if s != abi.MemShareHandleTypeDefault && s != abi.MemShareHandleTypeFabric {
+		return refused(api, "shareType", "%d is neither DEFAULT (1) nor FABRIC (2)", s)
+	}
+	return nil
+}
+
+// noFabric refuses handles for other servers where devices have no links to them.
+func (t *Thread) noFabric(api string, s abi.MemSharedHandleType) *Error {
+	if s == abi.MemShareHandleTypeFabric && t.rt.prod.Name != "A3" {
+		return unsupported(api, "shareType", "FABRIC: %s has no links between servers; A3 has", t.rt.prod.Name)
+	}
+	return nil
+}
+
+// sharesPhysical is the driver's way to share memory without an address.
+func (t *Thread) sharesPhysical(api string) (driver.Sharer, *Error) {
+	if _, err := t.mapper(api); err != nil {
+		return nil, err
+	}
+	s, ok := driver.As[driver.Sharer](t.rt.drv)
+	if !ok {
+		return nil, unsupported(api, "", "the %s driver cannot share memory between processes", t.rt.drv.Name()).quiet()
+	}
+	return s, nil
+}
+
+// exportPhysical offers memory to other processes.
+func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k share.Key, err *Error) {
+	sharer, err := t.sharesPhysical(api)
+	if err != nil {
+		return k, err
+	}
+	v := &t.rt.vmm
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p, err := t.physical(api, handle)
+	if err != nil {
+		return k, err
+	}
+	if p.exported {
+		return k, refused(api, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
+	}
+	s, failed := sharer.Share(p.memory)
+	if failed != nil {
+		e := fromDriver(api, "handle", failed)
+		e.Text = "cannot be shared"
+		return k, e
+	}
+	if k, failed = t.rt.broker.Export(t.rt.itemOf(share.Physical, s), o); failed != nil {
+		return k, sharing(api, "", failed)
+	}
+	p.exported, p.key = true, k
+	if v.exports == nil {
+		v.exports = map[share.Key]*Physical{}
+	}
+	v.exports[k] = p
+	return k, nil
+}
+
+// withdraw ends the export of p, if it is. vmm.mu is held.
+func (p *Physical) withdraw() {
+	if !p.exported {
+		return
+	}
+	p.exported = false
+	delete(p.rt.vmm.exports, p.key)
+	p.rt.broker.Withdraw(p.key)
+}
+
+// closed ends the exports of memory of d, which goes with it; all of them if d is nil.
+func (v *vmm) closed(d *Device) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.exports {
+		if d == nil || p.memory.Device() == int(d.phys) {
+			p.withdraw()
+		}
+	}
+}
+
+// MemSetPidToShareableHandle is aclrtMemSetPidToShareableHandle.
+func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, pidNum uint64) *Error {
+	const api = "aclrtMemSetPidToShareableHandle"
+	if pid == nil {
+		return isNull(api, "pid")
+	}
+	if pidNum == 0 {
+		return invalid(api, "pidNum", "is 0")
+	}
+	return t.allowPhysical(api, func() (share.Key, bool) { return share.FromNumber(shareableHandle), true }, pid, pidNum)
+}
+
+// MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2.
+func (t *Thread) MemSetPidToShareableHandleV2(shareableHandle Addr, shareType abi.MemSharedHandleType, pid *int32, pidNum uint64) *Error {
+	const api = "aclrtMemSetPidToShareableHandleV2"
+	switch {
+	case shareableHandle == 0:
+		return isNull(api, "shareableHandle")
+	case pid == nil:
+		return isNull(api, "pid")
+	case pidNum == 0:
+		return invalid(api, "pidNum", "is 0")
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	return t.allowPhysical(api, func() (share.Key, bool) { return shareableKey(shareableHandle, shareType) }, pid, pidNum)
+}
+
+// shareableKey reads a shareable handle; false if it cannot be one.
+func shareableKey(p Addr, s abi.MemSharedHandleType) (share.Key, bool) {
+	if s == abi.MemShareHandleTypeFabric {
+		return share.FromBlock(pointer[abi.MemFabricHandle](p).Data[:])
+	}
+	return share.FromNumber(*pointer[uint64](p)), true
+}
+
+// allowPhysical names processes that may import.
+func (t *Thread) allowPhysical(api string, key func() (share.Key, bool), pids *int32, n uint64) *Error {
+	if _, err := t.sharesPhysical(api); err != nil {
+		return err
+	}
+	k, ok := key()
+	v := &t.rt.vmm
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !ok || v.exports[k] == nil {
+		return refused(api, "shareableHandle", "this process does not export it, or no longer; the exporting process names those who may import")
+	}
+	if err := t.rt.broker.Allow(k, array(pids, n)); err != nil {
+		return sharing(api, "pid", err)
+	}
+	return nil
+}
+
+// MemImportFromShareableHandle is aclrtMemImportFromShareableHandle.
+func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceID int32, handle *Handle) *Error {
+	const api = "aclrtMemImportFromShareableHandle"
+	if handle == nil {
+		return isNull(api, "handle")
+	}
+	d := t.rt.device(deviceID)
+	if d == nil {
+		return t.noDevice(api, "deviceId", int64(deviceID))
+	}
+	return t.importPhysical(api, share.FromNumber(shareableHandle), d, handle)
+}
+
+// MemImportFromShareableHandleV2 is aclrtMemImportFromShareableHandleV2.
+func (t *Thread) MemImportFromShareableHandleV2(shareableHandle Addr, shareType abi.MemSharedHandleType, flags uint64, handle *Handle) *Error {
+	const api = "aclrtMemImportFromShareableHandleV2"
+	switch {
+	case shareableHandle == 0:
+		return isNull(api, "shareableHandle")
+	case handle == nil:
+		return isNull(api, "handle")
+	case flags != 0:
+		return invalid(api, "flags", "%#x: is reserved and must be 0", flags)
+	}
+	c := t.current()
+	if c == nil {
+		return noContext(api).quiet()
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	if err := t.noFabric(api, shareType); err != nil {
+		return err
+	}
+	k, ok := shareableKey(shareableHandle, shareType)
+	if !ok {
+		return refused(api, "shareableHandle", "is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
+	}
+	return t.importPhysical(api, k, c.dev, handle)
+}
+
+// importPhysical opens memory of another process for device d.
+func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Handle) *Error {
+	if t.rt.broker.Owns(k) {
+		return refused(api, "shareableHandle", "was exported by this process, which has the memory already")
+	}
+	it, failed := t.rt.broker.Import(k, share.Physical)
+	if failed != nil {
+		e := sharing(api, "shareableHandle", failed)
+		if errors.Is(failed, share.ErrNotAllowed) {
+			e.Code = abi.ErrRTParamInvalid
+		}
+		return e
+	}
+	defer it.Close()
+	if t.current() == nil {
+		return noContext(api)
+	}
+	s, failed := t.rt.sharedOf(it)
+	if failed != nil {
+		return fromDriver(api, "shareableHandle", failed)
+	}
+	if err := t.befriend(api, d, s.Device); err != nil {
+		return err
+	}
+	sharer, err := t.sharesPhysical(api)
+	if err != nil {
+		return err
+	}
+	m, failed := sharer.Import(s)
+	if failed != nil {
+		e := fromDriver(api, "shareableHandle", failed)
+		e.Text = "what the exporting process sent is not what it says"
+		return e
+	}
+	p := &Physical{rt: t.rt, memory: m, asked: s.Size, size: m.Size()}
+	p.kind.Type = abi.MemLocationTypeHost
+	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal, abi.MemAttrMemHuge1G}[s.Page]
+	if s.Device != driver.OnHost {
+		p.kind.Type = abi.MemLocationTypeDevice
+	}
+	p.attr = t.rt.readBack(p.kind.Type, attr)
+	return t.handOut(api, handle, p)
+}
+
+// befriend enables peer access between d and the device with a physical number, in both directions.
+func (t *Thread) befriend(api string, d *Device, phys int) *Error {
+	if phys == driver.OnHost || phys == int(d.phys) {
+		return nil
+	}
+	if err := t.noPeers(api); err != nil {
+		return err
+	}
+	d.peers.Or(1 << phys)
+	if o := t.rt.byPhys(int32(phys)); o != nil {
+		o.peers.Or(1 << d.phys)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"ropeway/spec/table"
+)
+
+// TestDoors proves how slots become parameters of package core, for each way a C parameter can be passed.
+func TestDoors(t *testing.T) {
+	tab, err := table.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		function string
+		m        method
+		want     string // the call, or what the generator says
+	}{
+		{"aclrtMemManagedPrefetchAsync", method{"F", []string{"Addr", "uint64", "abi.MemManagedLocation", "uint32", "Handle"}, "*Error"},
+			"t.F(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))"},
+		{"aclrtIpcOpenEventHandle", method{"F", []string{"*abi.IpcEventHandle", "*Handle"}, "*Error"},
+			"t.F(pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))"},
+		{"aclrtIpcMemImportByKey", method{"F", []string{"*Addr", "*byte", "uint64"}, "*Error"},
+			"t.F(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])"},
+		{"aclrtNotifyBatchReset", method{"F", []string{"*Handle", "uint64"}, "*Error"}, "t.F(pointer[core.Handle](a[0]), a[1])"},
+		{"aclrtAllocatorCreateDesc", method{"F", nil, "Handle"}, "return uint64(t.F())"},
+		{"aclrtNotifyBatchReset", method{"F", []string{"**Handle", "uint64"}, "*Error"}, "a Go pointer must not be stored"},
+		{"aclrtNotifyBatchReset", method{"F", []string{"*Handle"}, "*Error"}, "has 1 parameters, the prototype has 2"},
+	} {
+		var b bytes.Buffer
+		got := ""
+		for _, f := range tab.Functions {
+			if f.Name != c.function {
+				continue
+			}
+			if err := writeDoor(&b, tab, f, &c.m); err != nil {
+				got = err.Error()
+			}
+		}
+		if got += b.String(); !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.function, got, c.want)
+		}
+	}
+}
