@@ -253,6 +253,8 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	ropeway_floats program = floats_enter();
+	if (atomic_load(&ropeway_way_in) != refuse)
+		ropeway_lend_stack();
 	ropeway_door in = way_in();
 	if (in != refuse) {
 		enter(in);
@@ -282,6 +284,7 @@ static void leave(void *round)
 	if (ropeway_self)
 		in(ROPEWAY_LEAVE, ropeway_self, NULL);
 	ropeway_self = NULL;
+	ropeway_stack_left();
 }
 
 __attribute__((constructor)) static void prepare(void)

@@ -55,6 +55,15 @@ void ropeway_mend_handlers(void);
  */
 void ropeway_restore_mask(sigset_t *was);
 
+/*
+ * Gives the calling thread an alternate stack if it has none; before its first call into the core, which would give it a
+ * small one.
+ */
+void ropeway_lend_stack(void);
+
+/* The calling thread ends: once it is gone, another may have its stack. */
+void ropeway_stack_left(void);
+
 /* Every function of the API goes through here. */
 static inline uint64_t call(uint32_t function, uint64_t *slots)
 {

@@ -102,8 +102,8 @@ func TestExampleCMake(t *testing.T) {
 		}
 	}
 	command(t, dir, nil, "cmake", "--build", "build0")
-	out := command(t, dir, nil, "ctest", "--test-dir", "build0") // without LD_LIBRARY_PATH: CMake writes the path into the programs
-	if !strings.Contains(out, "100% tests passed, 0 tests failed out of 3") {
+	out := command(t, dir, nil, "ctest", "--test-dir", "build0")                // without LD_LIBRARY_PATH: CMake writes the path into the programs
+	if !regexp.MustCompile(`100% tests passed.* out of 3\b`).MatchString(out) { // in between, CMake before 4 counts those that failed
 		t.Error(out)
 	}
 }

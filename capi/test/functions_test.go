@@ -21,12 +21,22 @@ var parts = []struct {
 	{"310P", []string{"ROPEWAY_PRODUCT=310P"}},
 }
 
+// more are the runs of what not every driver can do: memory that is mapped, shared, managed, pooled or waited for.
+var more = []struct {
+	name string
+	env  []string
+}{
+	{"memory", nil},
+	{"950", []string{"ROPEWAY_PRODUCT=950"}},
+	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
+}
+
 // TestFunctions proves of every core function outside the copy family that it does something and refuses something.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	program := functionsProgram(t)
 	proven := map[string]bool{}
-	for _, p := range parts {
+	for _, p := range slices.Concat(parts, more) {
 		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {
 			if name, ok := strings.CutPrefix(line, "function "); ok {
 				proven[name] = true

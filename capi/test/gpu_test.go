@@ -12,6 +12,9 @@ import (
 // testDriver is the driver that programs use, "" for the software device.
 var testDriver = os.Getenv("ROPEWAY_TEST_DRIVER")
 
+// onGPU: the driver is cuda, and libcuda is no imitation.
+var onGPU = testDriver == "cuda" && !strings.Contains(os.Getenv("LD_PRELOAD"), "libcuda")
+
 // Reasons not to run a test on another driver than the software device.
 const (
 	noDevice = "it proves headers, files or scripts of the toolkit, and none of them depends on the driver"
@@ -28,8 +31,9 @@ var onlySoft = map[string]string{
 	"^TestPageCI$": noDevice, "^TestPageMissing$": noDevice, "^TestPkgConfig$": noDevice,
 	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo, "^TestArm64$": needsGo,
 	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
-	"^TestOnImitation$":        "it needs no GPU",
+	"^TestOn":                  "it needs no GPU",
 	"^TestLittleAddressSpace$": limited, "^TestEnvironment$/^devices_and_memory$": limited,
+	"^TestExit$/^calls_before$":            "libcuda ends in an exit handler of its own, before those that were there before it; then there is no GPU",
 	"^TestEnvironment$/^product_and_form$": "in form RC host and device share their memory, and a GPU has its own",
 }
 

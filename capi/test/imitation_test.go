@@ -20,9 +20,20 @@ func TestOnImitation(t *testing.T) {
 	for _, p := range parts {
 		passes(t, slices.Concat(env, functionsEnv(t), p.env), functions, p.name)
 	}
-	passes(t, env, compile(t, []string{"threads.c"}), "cancel") // not in the middle of the library
-	exits := compile(t, []string{"exit.c"})
-	for _, mode := range []string{"handler_before", "handler_after", "thread_before", "busy", "stuck"} {
-		passes(t, env, exits, mode)
+	threads := compile(t, []string{"threads.c"})
+	passes(t, env, threads, "cancel") // not in the middle of the library
+	passes(t, env, threads, "flat")
+	passes(t, env, compile(t, []string{"exit.c"}), "stuck")
+}
+
+// TestOnTryingImitation proves the same of what happens to programs with signals, forks, exits, threads and kills, on a libcuda that is as
+// trying as the real one: it takes its time, ends before the program's last exit handlers, and leaves signals to chance.
+func TestOnTryingImitation(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it runs for half a minute")
 	}
+	imitation.Rerun(t, []string{
+		"ROPEWAY_TEST_DRIVER=cuda", "ROPEWAY_TEST_TOOLKIT=" + toolkit(t), "FAKE_CUDA_END=1", "FAKE_CUDA_SLOW=100",
+	}, "-test.run=^(TestExit|TestFork|TestRough|TestSignals|TestLateHandlers|TestTraceKilled)$")
 }

@@ -16,7 +16,7 @@ func TestSignals(t *testing.T) {
 		"dispositions", "dispositions_handled", "dispositions_blocked",
 		"segv_before", "segv_before_onstack", "segv_after", "segv_after_onstack",
 		"wild", "wild_handled", "wild_chained",
-		"handlers_before", "handlers_after", "raised", "raised_ignored", "interrupted", "waited", "waited_before", "altstack", "altstack_lent",
+		"handlers_before", "handlers_after", "burst", "raised", "raised_ignored", "interrupted", "waited", "waited_before", "altstack", "altstack_lent",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			passes(t, nil, program, mode)

@@ -25,6 +25,9 @@ func Open(name string) (*Library, error) {
 	return &Library{name, h}, nil
 }
 
+// Process is all that the process has loaded already.
+func Process() *Library { return &Library{"the process", purego.RTLD_DEFAULT} }
+
 // Bind makes the Go function that fn points to call the C function symbol; a symbol that is missing is an error.
 func (l *Library) Bind(fn any, symbol string) error {
 	runtime.LockOSThread()

@@ -19,6 +19,17 @@ func TestCallsC(t *testing.T) {
 	}
 }
 
+// TestProcess: what is loaded already need not be opened.
+func TestProcess(t *testing.T) {
+	abs, err := Process().Symbol("labs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Call(abs, ^uintptr(8)); got != 9 {
+		t.Errorf("labs(-9) = %d", got)
+	}
+}
+
 func TestMissing(t *testing.T) {
 	if _, err := Open("libno-such-library.so"); err == nil || !strings.Contains(err.Error(), "libno-such-library.so") {
 		t.Errorf("opening a library that is not there: %v", err)

@@ -1,6 +1,7 @@
 /* Ends of a program while copies are queued: its own handlers may free what is copied. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -224,11 +225,37 @@ static void sleeping_callback(void)
 	CHECK(!pthread_create(&t, NULL, waits, s));
 }
 
-/* Other threads copy while the process ends. */
+/*
+ * Other threads copy while the process ends. The software device is there to the last; a GPU's driver ends in an exit handler,
+ * and from then on these threads are refused. That is all that may happen to them.
+ */
+static atomic_int ends;
+
+static aclError copy_once(void)
+{
+	unsigned char here[64] = {0};
+	aclrtStream stream = NULL;
+	void *there = NULL;
+	aclError code;
+
+	if ((code = aclrtSetDevice(0)) || (code = aclrtCreateStream(&stream)) ||
+	    (code = aclrtMalloc(&there, sizeof here, ACL_MEM_MALLOC_HUGE_FIRST)) ||
+	    (code = aclrtMemcpyAsync(there, sizeof here, here, sizeof here, ACL_MEMCPY_HOST_TO_DEVICE, stream)) ||
+	    (code = aclrtSynchronizeStream(stream)) || (code = aclrtFree(there)))
+		return code;
+	return aclrtDestroyStream(stream);
+}
+
 static void *copies_forever(void *unused)
 {
-	for (;;)
-		copy_both_ways(1);
+	const char *driver = getenv("ROPEWAY_DRIVER");
+
+	while (copy_once() == ACL_SUCCESS)
+		;
+	if (!ends || !driver || !strcmp(driver, "soft")) {
+		fprintf(stderr, "a copy was refused: %s\n", aclGetRecentErrMsg());
+		_exit(1);
+	}
 	return unused;
 }
 
@@ -239,6 +266,7 @@ static void busy(void)
 		CHECK(!pthread_create(&t, NULL, copies_forever, NULL));
 	}
 	copy_both_ways(1);
+	ends = 1;
 }
 
 /* The main thread ends, and the process goes on until another one ends it. */

@@ -1,6 +1,7 @@
 /*
  * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
- * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest.
+ * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950" and
+ * "A3" are what not every driver can do, on these products. "visit" is started by "memory".
  */
 #include "proof.h"
 
@@ -20,10 +21,34 @@ void functions_exception(void);
 void functions_misc(void);
 void functions_threads(void);
 void functions_older(void);
+void functions_signals(void);
+void functions_counting(void);
+void functions_pools(void);
+void functions_mapping(void);
+void functions_links(void);
+void functions_sharing(const char *self, bool a3);
+void functions_visiting(char **keys);
+
+static void functions_more(char **argv)
+{
+	if (strcmp(argv[1], "950") == 0) {
+		functions_counting();
+	} else if (strcmp(argv[1], "A3") == 0) {
+		functions_links();
+		functions_sharing(argv[0], true);
+	} else if (strcmp(argv[1], "visit") == 0) {
+		functions_visiting(argv + 2);
+	} else {
+		functions_signals();
+		functions_pools();
+		functions_mapping();
+		functions_sharing(argv[0], false);
+	}
+}
 
 int main(int argc, char **argv)
 {
-	CHECK(argc == 2);
+	CHECK(argc >= 2);
 	if (strcmp(argv[1], "init") == 0) {
 		functions_init();
 		return 0;
@@ -31,6 +56,11 @@ int main(int argc, char **argv)
 	scene_make();
 	if (strcmp(argv[1], "310P") == 0) {
 		functions_older();
+		scene_drop();
+		return 0;
+	}
+	if (strcmp(argv[1], "core") != 0) {
+		functions_more(argv);
 		scene_drop();
 		return 0;
 	}

@@ -3,10 +3,12 @@
  *	LD_PRELOAD=$PWD/libcuda.so.1 ROPEWAY_DRIVER=cuda program
  * A stream is a thread, device memory is memory that the host reaches by another address only, and the kernels are written
  * again below. What the real library refuses, a call without a current context, memory that overlaps, is refused too, or ends
- * the process with a line that says so. FAKE_CUDA_GPUS is how many GPUs there are (1). With FAKE_CUDA_END the library ends when
- * exit comes to the handlers that were there before it. */
+ * the process with a line that says so. It is as trying as the real one: its threads take the signals that its callers do, and it
+ * wants a pthread key. FAKE_CUDA_GPUS is how many GPUs there are (1). With FAKE_CUDA_END the library ends when exit comes to the
+ * handlers that were there before it. FAKE_CUDA_SLOW is how many milliseconds a new context takes; no signal interrupts that. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@ enum { page = 4096, most_gpus = 16 };
 static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER; /* guards everything that has no mutex of its own */
 static struct context { int users; uint64_t live; } contexts[most_gpus];
 static __thread struct context *current;
+static pthread_key_t state; /* what is kept of a thread */
 
 /* block is memory that was allocated or registered. */
 struct block { struct block *next; address start; uint64_t size, mapped; struct context *of; int kind; };
@@ -46,6 +49,7 @@ struct order {
 	struct plane plane;
 	struct event *event;
 	char params[128];
+	void *large; /* parameters that are longer, of malloc */
 };
 struct stream { struct stream *next; pthread_mutex_t lock; pthread_cond_t changed; pthread_t thread; struct order *first, **last; int busy, closed; };
 static struct stream *streams;
@@ -125,6 +129,7 @@ EXPORT result cuInit(unsigned flags)
 	pthread_mutex_lock(&all);
 	if (!window) {
 		process = getpid();
+		if (pthread_key_create(&state, free)) BUG("there is no pthread key left");
 		if (getenv("FAKE_CUDA_END")) atexit(end);
 		void *m = mmap(NULL, 2 * WINDOW, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
 		if (m != MAP_FAILED) window = unused = (uintptr_t)m;
@@ -141,11 +146,30 @@ EXPORT result cuDeviceGetAttribute(int *value, int attribute, int device) { (voi
 EXPORT result cuGetErrorName(result r, const char **name) { *name = r == no_memory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_IMITATED"; return success; }
 EXPORT result cuGetErrorString(result r, const char **text) { (void)r; *text = "said by an imitation of libcuda"; return success; }
 
+static void *handle_events(void *unused)
+{
+	for (;;) pause();
+	return unused;
+}
+
+/* begin does what takes long with a new context. */
+static void begin(void)
+{
+	sigset_t every, before;
+	const char *slow = getenv("FAKE_CUDA_SLOW");
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, handle_events, NULL)) BUG("there is no thread");
+	sigfillset(&every);
+	pthread_sigmask(SIG_SETMASK, &every, &before);
+	usleep(slow ? atoi(slow) * 1000 : 0);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 EXPORT result cuDevicePrimaryCtxRetain(struct context **c, int device)
 {
 	pthread_mutex_lock(&all);
 	*c = &contexts[device];
-	(*c)->users++;
+	if ((*c)->users++ == 0) begin();
 	pthread_mutex_unlock(&all);
 	return success;
 }
@@ -159,7 +183,14 @@ EXPORT result cuDevicePrimaryCtxRelease_v2(int device)
 }
 
 EXPORT result cuDevicePrimaryCtxReset_v2(int device) { (void)device; return success; }
-EXPORT result cuCtxSetCurrent(struct context *c) { current = c; return over ? ended : success; }
+
+EXPORT result cuCtxSetCurrent(struct context *c)
+{
+	if (!pthread_getspecific(state)) pthread_setspecific(state, calloc(1, 4096));
+	current = c;
+	return over ? ended : success;
+}
+
 EXPORT result cuCtxSynchronize(void) { NEED_CONTEXT; drain(); return success; }
 EXPORT result cuCtxEnablePeerAccess(struct context *c, unsigned flags) { (void)flags; NEED_CONTEXT; return c ? success : invalid; }
 EXPORT result cuCtxGetStreamPriorityRange(int *least, int *greatest) { NEED_CONTEXT; *least = 0; *greatest = -5; return success; }
@@ -255,12 +286,7 @@ EXPORT result cuStreamCreateWithPriority(struct stream **stream, unsigned flags,
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	s->last = &s->first;
-	sigset_t every, before;
-	sigfillset(&every);
-	pthread_sigmask(SIG_SETMASK, &every, &before);
-	result r = pthread_create(&s->thread, NULL, work, s) ? no_memory : success;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (r) return r;
+	if (pthread_create(&s->thread, NULL, work, s)) return no_memory;
 	pthread_mutex_lock(&all);
 	s->next = streams;
 	streams = s;
@@ -421,12 +447,24 @@ EXPORT result cuMemsetD32Async(address dst, unsigned value, size_t n, struct str
 struct found { address dst, src; uint64_t bytes; uint32_t status, unused; };
 struct live { uint64_t count; struct { address start, end; } ranges[]; };
 
+/* Entries may be written while the kernel runs: each is there when both words have the tag. */
 static void gather(struct order *o)
 {
-	struct { address table; uint32_t count, run; } *p = (void *)o->params;
-	uint64_t (*entry)[2] = at(p->table), low = ((uint64_t)1 << 48) - 1;
-	for (uint32_t i = 0; i < p->count; i++)
-		memcpy(at(entry[i][0] & low), at(entry[i][1] & low), entry[i][0] >> 48 | entry[i][1] >> 48 << 16);
+	struct { address table; uint32_t count, run, tag; } *p = (void *)o->params;
+	volatile uint64_t (*entry)[2] = at(p->table);
+	uint64_t low = ((uint64_t)1 << 48) - 1;
+	for (uint32_t i = 0; i < p->count; i++) {
+		uint64_t to, from;
+		while (to = entry[i][0], from = entry[i][1], to >> 58 != p->tag || from >> 58 != p->tag) sched_yield();
+		memcpy(at(to & low), at(from & low), (to >> 48 & 1023) | (from >> 48 & 1023) << 10);
+	}
+}
+
+static void few(struct order *o)
+{
+	struct { uint32_t count, size; uint64_t dst[160], src[160]; uint32_t bytes[160]; } *p = o->large;
+	for (uint32_t i = 0; i < p->count; i++) memcpy(at(p->dst[i]), at(p->src[i]), p->bytes[i]);
+	free(p);
 }
 
 static int is_live(const struct live *l, address addr, uint64_t n)
@@ -471,7 +509,7 @@ static void move(struct order *o)
 }
 
 static struct kernel { const char *name; void (*run)(struct order *); } kernels[] = {
-	{"ropeway_gather", gather}, {"ropeway_descriptor", descriptor}, {"ropeway_offset", offset}, {"ropeway_move", move},
+	{"ropeway_gather", gather}, {"ropeway_descriptor", descriptor}, {"ropeway_offset", offset}, {"ropeway_move", move}, {"ropeway_few", few},
 };
 
 EXPORT result cuModuleLoadData(void **module, const char *text) { NEED_CONTEXT; *module = kernels; return strstr(text, "ropeway_gather") ? success : invalid; }
@@ -490,7 +528,10 @@ EXPORT result cuLaunchKernel(struct kernel *k, unsigned x, unsigned y, unsigned 
 {
 	(void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared;
 	struct order o = {.run = k->run};
-	if (params || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4] || *(size_t *)extra[3] > sizeof o.params) return invalid;
-	memcpy(o.params, extra[1], *(size_t *)extra[3]);
+	if (params || extra[0] != (void *)1 || extra[2] != (void *)2 || extra[4]) return invalid;
+	size_t n = *(size_t *)extra[3];
+	if (n > 4096 || (n > sizeof o.params && k->run != few)) return invalid;
+	if (k->run == few) o.large = malloc(n);
+	memcpy(k->run == few ? o.large : o.params, extra[1], n);
 	return put(s, o);
 }

@@ -1,0 +1,375 @@
+/* Groups mem-pool, unified-addressing (managed memory), symbol and allocator, and the tasks that compute. */
+#include "proof.h"
+
+#include <acl/acl_rt_memory_soma.h>
+#include <ropeway/symbol.h>
+
+void functions_pools(void);
+
+enum { BLOCK = 2 * 1024 * 1024 };
+
+static const aclrtMemPoolProps one_block = {
+	.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+	.location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
+	.maxSize = BLOCK,
+};
+
+static uint64_t attribute(aclrtMemPool pool, aclrtMemPoolAttr which)
+{
+	uint64_t value = 0;
+	OK(aclrtMemPoolGetAttr(pool, which, &value));
+	return value;
+}
+
+static void pools(void)
+{
+	aclrtMemPool pool = NULL, gone = NULL;
+	void *p = NULL, *q = NULL;
+	uint64_t value = BLOCK;
+	OK(aclrtMemPoolCreate(&gone, &one_block));
+	FUNCTION("aclrtMemPoolDestroy") {
+		OK(aclrtMemPoolDestroy(gone));
+		EFFECT(aclrtMemPoolTrimTo(gone, 0) == ACL_ERROR_RT_INTERNAL_ERROR);
+		REFUSES(1, aclrtMemPoolDestroy(NULL));
+		REFUSES(2, aclrtMemPoolDestroy(gone));
+	}
+	FUNCTION("aclrtMemPoolCreate") {
+		aclrtMemPoolProps props = one_block;
+		OK(aclrtMemPoolCreate(&pool, &props));
+		EFFECT(pool != NULL);
+		REFUSES(1, aclrtMemPoolCreate(NULL, &props));
+		REFUSES(2, aclrtMemPoolCreate(&gone, NULL));
+		props.reserved[31] = 1;
+		REFUSES(5, aclrtMemPoolCreate(&gone, &props));
+		props = one_block;
+		props.location.id = 99;
+		REFUSES(6, aclrtMemPoolCreate(&gone, &props));
+		props = one_block;
+		props.maxSize = (size_t)1 << 50;
+		REFUSES(8, aclrtMemPoolCreate(&gone, &props));
+	}
+	FUNCTION("aclrtMemPoolSetAttr") {
+		OK(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD) == BLOCK);
+		REFUSES(1, aclrtMemPoolSetAttr(NULL, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+		REFUSES(2, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, NULL));
+		REFUSES(3, aclrtMemPoolSetAttr(gone, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &value));
+		REFUSES(4, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+		REFUSES(7, aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH, &value));
+	}
+	FUNCTION("aclrtMemPoolMallocAsync") {
+		OK(aclrtMemPoolMallocAsync(&p, ROOM, pool, scene.stream));
+		fill(p, NEW);
+		EFFECT(holds(p, ROOM, NEW));
+		REFUSES(1, aclrtMemPoolMallocAsync(NULL, ROOM, pool, scene.stream));
+		REFUSES(2, aclrtMemPoolMallocAsync(&q, ROOM, NULL, scene.stream));
+		REFUSES(3, aclrtMemPoolMallocAsync(&q, ROOM, pool, NULL));
+		REFUSES(5, aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.gone));
+		REFUSES(6, aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.foreign));
+		REFUSES(7, aclrtMemPoolMallocAsync(&q, SIZE_MAX, pool, scene.stream));
+		REFUSES(8, aclrtMemPoolMallocAsync(&q, ROOM, gone, scene.stream));
+		REFUSES(9, aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.stream)); /* the pool has one block */
+	}
+	FUNCTION("aclrtMemPoolGetAttr") {
+		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT) == BLOCK);
+		REFUSES(1, aclrtMemPoolGetAttr(NULL, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+		REFUSES(2, aclrtMemPoolGetAttr(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, NULL));
+		REFUSES(3, aclrtMemPoolGetAttr(gone, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT, &value));
+	}
+	FUNCTION("aclrtMemPoolFreeAsync") {
+		OK(aclrtMemPoolFreeAsync(p, scene.stream));
+		OK(aclrtMemPoolMallocAsync(&q, ROOM, pool, scene.stream));
+		EFFECT(q == p); /* there again at once, for the same stream */
+		OK(aclrtMemPoolFreeAsync(q, scene.stream));
+		REFUSES(1, aclrtMemPoolFreeAsync(NULL, scene.stream));
+		REFUSES(2, aclrtMemPoolFreeAsync(p, scene.gone));
+		REFUSES(3, aclrtMemPoolFreeAsync(p, NULL));
+		REFUSES(4, aclrtMemPoolFreeAsync(p, scene.foreign));
+		REFUSES(5, aclrtMemPoolFreeAsync(p, scene.stream));
+	}
+	FUNCTION("aclrtMemPoolTrimTo") {
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemPoolTrimTo(pool, 0));
+		EFFECT(attribute(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+		REFUSES(1, aclrtMemPoolTrimTo(NULL, 0));
+		REFUSES(2, aclrtMemPoolTrimTo(gone, 0));
+		REFUSES(5, aclrtMemPoolTrimTo(pool, 2 * BLOCK));
+	}
+	OK(aclrtMemPoolDestroy(pool));
+}
+
+static void managed(void)
+{
+	unsigned char *p = NULL;
+	aclrtMemManagedLocation here = {.type = ACL_MEM_LOCATIONTYPE_DEVICE, .id = 0}, nowhere = {.type = ACL_MEM_LOCATIONTYPE_DEVICE, .id = 99};
+	int32_t value = 0;
+	FUNCTION("aclrtMemAllocManaged") {
+		OK(aclrtMemAllocManaged((void **)&p, BLOCK, ACL_RT_MEM_ATTACH_GLOBAL));
+		p[BLOCK - 1] = 1; /* the host's, too */
+		fill(p, NEW);
+		EFFECT(p[0] == NEW && holds(p, ROOM, NEW));
+		REFUSES(1, aclrtMemAllocManaged(NULL, BLOCK, ACL_RT_MEM_ATTACH_GLOBAL));
+		REFUSES(2, aclrtMemAllocManaged((void **)&p, BLOCK, 2));
+		REFUSES(3, aclrtMemAllocManaged((void **)&p, 0, ACL_RT_MEM_ATTACH_GLOBAL));
+	}
+	FUNCTION("aclrtMemManagedAdvise") {
+		OK(aclrtMemManagedAdvise(p, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, sizeof value));
+		EFFECT(value == 1);
+		REFUSES(1, aclrtMemManagedAdvise(NULL, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		REFUSES(2, aclrtMemManagedAdvise(p, 0, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+		REFUSES(4, aclrtMemManagedAdvise(p, BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, nowhere));
+		REFUSES(7, aclrtMemManagedAdvise(scene.dev[0], BLOCK, ACL_MEM_ADVISE_SET_READ_MOSTLY, here));
+	}
+	FUNCTION("aclrtMemManagedPrefetchAsync") {
+		OK(aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, p, BLOCK, &value, sizeof value));
+		EFFECT(value == ACL_MEM_LOCATIONTYPE_DEVICE);
+		REFUSES(1, aclrtMemManagedPrefetchAsync(NULL, BLOCK, here, 0, scene.stream));
+		REFUSES(2, aclrtMemManagedPrefetchAsync(p, 0, here, 0, scene.stream));
+		REFUSES(3, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 1, scene.stream));
+		REFUSES(4, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.gone));
+		REFUSES(6, aclrtMemManagedPrefetchAsync(p, BLOCK, nowhere, 0, scene.stream));
+		REFUSES(11, aclrtMemManagedPrefetchAsync(p, BLOCK, here, 0, scene.foreign));
+	}
+	FUNCTION("aclrtMemManagedPrefetchBatchAsync") {
+		const void *ptrs[] = {p};
+		size_t sizes[] = {BLOCK}, indexes[] = {0, 0};
+		aclrtMemManagedLocation host[] = {{.type = ACL_MEM_LOCATIONTYPE_HOST}, nowhere};
+		OK(aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 1, host, indexes, 1, 0, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, p, BLOCK, &value, sizeof value));
+		EFFECT(value == ACL_MEM_LOCATIONTYPE_HOST);
+		REFUSES(1, aclrtMemManagedPrefetchBatchAsync(NULL, sizes, 1, host, indexes, 1, 0, scene.stream));
+		REFUSES(5, aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 0, host, indexes, 1, 0, scene.stream));
+		REFUSES(8, aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 1, host, indexes, 2, 0, scene.stream));
+		REFUSES(9, aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, 1, host, indexes, 1, 0, scene.gone));
+	}
+	FUNCTION("aclrtMemManagedGetAttr") {
+		OK(aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, sizeof value));
+		EFFECT(value == 1);
+		REFUSES(1, aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, NULL, BLOCK, &value, sizeof value));
+		REFUSES(2, aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, NULL, sizeof value));
+		REFUSES(3, aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, 0, &value, sizeof value));
+		REFUSES(6, aclrtMemManagedGetAttr(ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, BLOCK, &value, 3));
+	}
+	FUNCTION("aclrtMemManagedGetAttrs") {
+		aclrtMemManagedRangeAttribute which[] = {ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE};
+		int32_t values[2] = {0, 0};
+		void *data[] = {&values[0], &values[1]};
+		size_t sizes[] = {sizeof values[0], sizeof values[1]};
+		OK(aclrtMemManagedGetAttrs(which, 2, p, BLOCK, data, sizes));
+		EFFECT(values[0] == 1 && values[1] == ACL_MEM_LOCATIONTYPE_HOST);
+		REFUSES(1, aclrtMemManagedGetAttrs(which, 2, NULL, BLOCK, data, sizes));
+		REFUSES(3, aclrtMemManagedGetAttrs(which, 2, p, BLOCK, NULL, sizes));
+		REFUSES(8, aclrtMemManagedGetAttrs(which, 2, scene.pin[0], BLOCK, data, sizes));
+	}
+	OK(aclrtFree(p));
+}
+
+static void symbols(void)
+{
+	static int variable, unknown;
+	unsigned char initial[ROOM];
+	void *address = NULL;
+	size_t size = 0;
+	for (unsigned i = 0; i < ROOM; i++)
+		initial[i] = (unsigned char)(7 * i + OLD);
+	OK(ropewayRegisterSymbol(&variable, ROOM, initial));
+	OK(ropewayRegisterSymbol(&variable, ROOM, NULL)); /* again: changes nothing */
+	IS(ACL_ERROR_INVALID_PARAM, ropewayRegisterSymbol(&variable, 1, NULL));
+	IS(ACL_ERROR_INVALID_PARAM, ropewayRegisterSymbol(&unknown, ROOM, (void *)64)); /* no memory */
+	FUNCTION("aclrtGetSymbolAddress") {
+		OK(aclrtGetSymbolAddress(&variable, &address));
+		EFFECT(holds(address, ROOM, OLD));
+		REFUSES(1, aclrtGetSymbolAddress(NULL, &address));
+		REFUSES(2, aclrtGetSymbolAddress(&variable, NULL));
+		REFUSES(4, aclrtGetSymbolAddress(&unknown, &address));
+		NO_CONTEXT
+			REFUSES(3, aclrtGetSymbolAddress(&variable, &address));
+	}
+	FUNCTION("aclrtGetSymbolSize") {
+		OK(aclrtGetSymbolSize(&variable, &size));
+		EFFECT(size == ROOM);
+		REFUSES(1, aclrtGetSymbolSize(NULL, &size));
+		REFUSES(4, aclrtGetSymbolSize(&unknown, &size));
+	}
+	FUNCTION("aclrtMemcpyToSymbol") {
+		fill(scene.pin[0], NEW);
+		OK(aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_HOST_TO_DEVICE));
+		EFFECT(holds(address, ROOM, NEW));
+		REFUSES(2, aclrtMemcpyToSymbol(NULL, scene.pin[0], ROOM, 0, ACL_MEMCPY_HOST_TO_DEVICE));
+		REFUSES(4, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES(8, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, SIZE_MAX, ACL_MEMCPY_HOST_TO_DEVICE));
+		REFUSES(9, aclrtMemcpyToSymbol(&variable, scene.pin[0], ROOM, 1, ACL_MEMCPY_HOST_TO_DEVICE));
+	}
+	FUNCTION("aclrtMemcpyFromSymbol") {
+		fill(scene.pin[1], OLD);
+		OK(aclrtMemcpyFromSymbol(scene.pin[1], ROOM, &variable, ROOM - 100, 100, ACL_MEMCPY_DEVICE_TO_HOST));
+		EFFECT(holds_from(scene.pin[1], 0, ROOM - 100, NEW, 100));
+		REFUSES(2, aclrtMemcpyFromSymbol(scene.pin[1], ROOM, NULL, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES(4, aclrtMemcpyFromSymbol(scene.pin[1], 1, &variable, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST));
+		REFUSES(10, aclrtMemcpyFromSymbol(scene.pin[1], ROOM, &variable, ROOM, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+	}
+	FUNCTION("aclrtMemcpyToSymbolAsync") {
+		fill(scene.pin[0], OLD);
+		OK(aclrtMemcpyToSymbolAsync(&variable, scene.pin[0], ROOM, 0, ACL_MEMCPY_HOST_TO_DEVICE, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		EFFECT(holds(address, ROOM, OLD));
+		REFUSES(3, aclrtMemcpyToSymbolAsync(&variable, NULL, ROOM, 0, ACL_MEMCPY_HOST_TO_DEVICE, scene.stream));
+	}
+	FUNCTION("aclrtMemcpyFromSymbolAsync") {
+		OK(aclrtMemcpyFromSymbolAsync(scene.pin[1], ROOM, &variable, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST, scene.stream));
+		OK(aclrtSynchronizeStream(scene.stream));
+		EFFECT(holds(scene.pin[1], ROOM, OLD));
+		REFUSES(3, aclrtMemcpyFromSymbolAsync(NULL, ROOM, &variable, ROOM, 0, ACL_MEMCPY_DEVICE_TO_HOST, scene.stream));
+	}
+}
+
+/* An allocator whose blocks are one array. */
+static unsigned char array[64];
+
+static void *allocate(aclrtAllocator allocator, size_t size) { return size <= sizeof array ? allocator : NULL; }
+static void *allocate_near(aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr) { return addr == NULL ? allocate(allocator, size) : NULL; }
+static void release(aclrtAllocator allocator, aclrtAllocatorBlock block) { memset(allocator, 0, block == allocator); }
+static void *address_of(aclrtAllocatorBlock block) { return block; }
+
+static void allocators(void)
+{
+	aclrtAllocatorDesc desc = NULL, found = NULL, empty = NULL;
+	aclrtAllocator object = NULL;
+	aclrtAllocatorAllocFunc alloc_func = NULL;
+	aclrtAllocatorFreeFunc free_func = NULL;
+	aclrtAllocatorAllocAdviseFunc advise_func = NULL;
+	aclrtAllocatorGetAddrFromBlockFunc address_func = NULL;
+	FUNCTION("aclrtAllocatorCreateDesc") {
+		desc = aclrtAllocatorCreateDesc();
+		EFFECT(desc != NULL);
+		empty = aclrtAllocatorCreateDesc();
+		EDGE(empty != desc);
+	}
+	FUNCTION("aclrtAllocatorSetObjToDesc") {
+		OK(aclrtAllocatorSetObjToDesc(desc, array));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorSetObjToDesc(NULL, array));
+		REFUSES(2, aclrtAllocatorSetObjToDesc(desc, NULL));
+	}
+	FUNCTION("aclrtAllocatorSetAllocFuncToDesc") {
+		OK(aclrtAllocatorSetAllocFuncToDesc(desc, allocate));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorSetAllocFuncToDesc(NULL, allocate));
+		REFUSES(2, aclrtAllocatorSetAllocFuncToDesc(desc, NULL));
+	}
+	FUNCTION("aclrtAllocatorSetFreeFuncToDesc") {
+		OK(aclrtAllocatorSetFreeFuncToDesc(desc, release));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorSetFreeFuncToDesc(NULL, release));
+		REFUSES(2, aclrtAllocatorSetFreeFuncToDesc(desc, NULL));
+	}
+	FUNCTION("aclrtAllocatorSetAllocAdviseFuncToDesc") {
+		OK(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, allocate_near));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorSetAllocAdviseFuncToDesc(NULL, allocate_near));
+		REFUSES(2, aclrtAllocatorSetAllocAdviseFuncToDesc(desc, NULL));
+	}
+	FUNCTION("aclrtAllocatorSetGetAddrFromBlockFuncToDesc") {
+		OK(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address_of));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorSetGetAddrFromBlockFuncToDesc(NULL, address_of));
+		REFUSES(2, aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, NULL));
+	}
+	FUNCTION("aclrtAllocatorRegister") {
+		OK(aclrtAllocatorRegister(scene.stream, desc));
+		EFFECT(true);
+		REFUSES(1, aclrtAllocatorRegister(NULL, desc));
+		REFUSES(2, aclrtAllocatorRegister(scene.stream, NULL));
+		REFUSES(3, aclrtAllocatorRegister(scene.stream, empty));
+	}
+	FUNCTION("aclrtAllocatorGetByStream") {
+		OK(aclrtAllocatorGetByStream(scene.stream, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
+		EFFECT(found == desc && object == array && alloc_func == allocate && free_func == release);
+		EFFECT(advise_func == allocate_near && address_func == address_of);
+		array[0] = 1; /* what came back can be called */
+		void *block = alloc_func(object, sizeof array);
+		EFFECT(block == array && advise_func(object, 1, block) == NULL && address_func(block) == array);
+		free_func(object, block);
+		EFFECT(array[0] == 0);
+		REFUSES(1, aclrtAllocatorGetByStream(scene.stream, NULL, NULL, NULL, NULL, NULL, NULL));
+		REFUSES(2, aclrtAllocatorGetByStream(NULL, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
+		REFUSES(3, aclrtAllocatorGetByStream(scene.aborted, &found, &object, &alloc_func, &free_func, &advise_func, &address_func));
+	}
+	FUNCTION("aclrtAllocatorUnregister") {
+		OK(aclrtAllocatorUnregister(scene.stream));
+		EFFECT(aclrtAllocatorGetByStream(scene.stream, &found, &object, &alloc_func, &free_func, &advise_func, &address_func) ==
+		       ACL_ERROR_INVALID_PARAM);
+		REFUSES(1, aclrtAllocatorUnregister(NULL));
+	}
+	FUNCTION("aclrtAllocatorDestroyDesc") {
+		OK(aclrtAllocatorDestroyDesc(desc));
+		OK(aclrtAllocatorDestroyDesc(empty));
+		EFFECT(aclrtAllocatorSetObjToDesc(desc, array) == ACL_ERROR_INVALID_PARAM);
+		REFUSES(1, aclrtAllocatorDestroyDesc(NULL));
+	}
+}
+
+static void computing(void)
+{
+	float here[4] = {1, 2, 3, 4}, there[4] = {10, 20, 30, 40};
+	FUNCTION("aclrtReduceAsync") {
+		unsigned char *dst = scene.dev[0], *src = scene.dev[1];
+		OK(aclrtMemcpy(dst, ROOM, here, sizeof here, ACL_MEMCPY_HOST_TO_DEVICE));
+		OK(aclrtMemcpy(src, ROOM, there, sizeof there, ACL_MEMCPY_HOST_TO_DEVICE));
+		OK(aclrtReduceAsync(dst, src, sizeof here, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemcpy(here, sizeof here, dst, sizeof here, ACL_MEMCPY_DEVICE_TO_HOST));
+		EFFECT(here[0] == 11 && here[1] == 22 && here[2] == 33 && here[3] == 44);
+		REFUSES(1, aclrtReduceAsync(NULL, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES(2, aclrtReduceAsync(dst, NULL, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES(3, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, here));
+		REFUSES(4, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_DOUBLE, scene.stream, NULL));
+		REFUSES(5, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.gone, NULL));
+		REFUSES(6, aclrtReduceAsync(dst, src, 0, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+		REFUSES(10, aclrtReduceAsync(dst, src, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.foreign, NULL));
+		REFUSES(12, aclrtReduceAsync(dst, src + 1, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, scene.stream, NULL));
+	}
+	FUNCTION("aclrtRandomNumAsync") {
+		enum { COUNT = 1000 };
+		float numbers[COUNT], low = 2, high = 3;
+		uint64_t seed = 42, count = COUNT;
+		aclrtRandomNumTaskInfo task = {.dataType = ACL_FLOAT, .randomResultAddr = scene.dev[0], .randomCounterAddr = scene.dev[1]};
+		task.randomNumFuncParaInfo.funcType = ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS;
+		aclrtUniformDisInfo *uniform = &task.randomNumFuncParaInfo.paramInfo.uniformDisInfo;
+		memcpy(uniform->min.valueOrAddr, &low, uniform->min.size = sizeof low);
+		memcpy(uniform->max.valueOrAddr, &high, uniform->max.size = sizeof high);
+		memcpy(task.randomSeed.valueOrAddr, &seed, task.randomSeed.size = sizeof seed);
+		memcpy(task.randomNum.valueOrAddr, &count, task.randomNum.size = sizeof count);
+		OK(aclrtMemset(scene.dev[1], ROOM, 0, ROOM));
+		OK(aclrtRandomNumAsync(&task, scene.stream, NULL));
+		OK(aclrtSynchronizeStream(scene.stream));
+		OK(aclrtMemcpy(numbers, sizeof numbers, scene.dev[0], sizeof numbers, ACL_MEMCPY_DEVICE_TO_HOST));
+		double sum = 0;
+		for (int i = 0; i < COUNT; i++) {
+			EFFECT(numbers[i] >= low && numbers[i] <= high);
+			sum += numbers[i];
+		}
+		EFFECT(sum / COUNT > 2.4 && sum / COUNT < 2.6);
+		REFUSES(1, aclrtRandomNumAsync(NULL, scene.stream, NULL));
+		REFUSES(4, aclrtRandomNumAsync(&task, scene.gone, NULL));
+		REFUSES(5, aclrtRandomNumAsync(&task, scene.stream, &task));
+		REFUSES(7, aclrtRandomNumAsync(&task, scene.foreign, NULL));
+		task.randomResultAddr = NULL;
+		REFUSES(8, aclrtRandomNumAsync(&task, scene.stream, NULL));
+		task.dataType = ACL_INT8;
+		REFUSES(2, aclrtRandomNumAsync(&task, scene.stream, NULL));
+	}
+}
+
+void functions_pools(void)
+{
+	pools();
+	managed();
+	symbols();
+	allocators();
+	computing();
+}

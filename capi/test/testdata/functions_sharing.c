@@ -1,0 +1,301 @@
+/*
+ * What processes share: group ipc-memory, and of notify, event and vmm the functions with keys and handles. This process exports; it starts
+ * itself again to import, because much of it cannot be imported where it comes from.
+ */
+#include "proof.h"
+
+#include <sys/wait.h>
+
+void functions_sharing(const char *self, bool a3);
+void functions_visiting(char **keys);
+
+enum { PIECE = 2 * 1024 * 1024, KEY = 65, HEX = 2 * sizeof(aclrtIpcEventHandle) + 1 };
+
+/* What the importing process is told. */
+struct keys {
+	char memory[KEY], notify[KEY], event[HEX], first[32], second[32];
+};
+
+static void to_hex(const aclrtIpcEventHandle *handle, char *text)
+{
+	for (size_t i = 0; i < sizeof *handle; i++)
+		sprintf(text + 2 * i, "%02x", ((const unsigned char *)handle)[i]);
+}
+
+static void from_hex(aclrtIpcEventHandle *handle, const char *text)
+{
+	for (size_t i = 0; i < sizeof *handle; i++) {
+		unsigned byte;
+		CHECK(sscanf(text + 2 * i, "%2x", &byte) == 1);
+		((unsigned char *)handle)[i] = (unsigned char)byte;
+	}
+}
+
+/* The other process. It prints what it has proven, as this one does. */
+static int visit(const char *self, const struct keys *keys)
+{
+	fflush(NULL);
+	pid_t other = fork();
+	CHECK(other >= 0);
+	if (other == 0) {
+		execl(self, self, "visit", keys->memory, keys->notify, keys->event, keys->first, keys->second, (char *)NULL);
+		_exit(127);
+	}
+	int status;
+	CHECK(waitpid(other, &status, 0) == other && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static aclrtDrvMemHandle physical(void)
+{
+	const aclrtPhysicalMemProp prop = {
+		.memAttr = ACL_HBM_MEM_HUGE,
+		.location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
+	};
+	aclrtDrvMemHandle handle;
+	OK(aclrtMallocPhysical(&handle, PIECE, &prop, 0));
+	return handle;
+}
+
+/* Write a pattern into memory that has no address. */
+static void fill_physical(aclrtDrvMemHandle handle)
+{
+	void *at;
+	OK(aclrtReserveMemAddress(&at, PIECE, 0, NULL, 0));
+	OK(aclrtMapMem(at, PIECE, 0, handle, 0));
+	fill(at, NEW);
+	OK(aclrtUnmapMem(at));
+	OK(aclrtReleaseMemAddress(at));
+}
+
+static bool physical_holds(aclrtDrvMemHandle handle)
+{
+	void *at;
+	OK(aclrtReserveMemAddress(&at, PIECE, 0, NULL, 0));
+	OK(aclrtMapMem(at, PIECE, 0, handle, 0));
+	bool good = holds(at, ROOM, NEW);
+	OK(aclrtUnmapMem(at));
+	OK(aclrtReleaseMemAddress(at));
+	return good;
+}
+
+static void exporting(const char *self)
+{
+	struct keys keys = {.memory = ""};
+	void *memory;
+	int32_t pids[2] = {0, 0};
+	OK(aclrtDeviceGetBareTgid(&pids[0]));
+	OK(aclrtMalloc(&memory, PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
+	fill(memory, NEW);
+	FUNCTION("aclrtIpcMemGetExportKey") {
+		OK(aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, KEY, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
+		EFFECT(keys.memory[0] != '\0' && strnlen(keys.memory, KEY) < KEY);
+		REFUSES(1, aclrtIpcMemGetExportKey(NULL, PIECE, keys.memory, KEY, 0));
+		REFUSES(2, aclrtIpcMemGetExportKey(memory, PIECE, NULL, KEY, 0));
+		REFUSES(3, aclrtIpcMemGetExportKey(memory, 0, keys.memory, KEY, 0));
+		REFUSES(4, aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, 0, 0));
+		REFUSES(5, aclrtIpcMemGetExportKey(memory, PIECE, keys.memory, KEY, 2));
+		REFUSES(8, aclrtIpcMemGetExportKey(scene.pin[0], ROOM, keys.memory, KEY, 0));
+	}
+	FUNCTION("aclrtIpcMemSetImportPid") {
+		char listed[KEY];
+		OK(aclrtIpcMemGetExportKey(memory, PIECE, listed, KEY, 0));
+		OK(aclrtIpcMemSetImportPid(listed, pids, 1));
+		EFFECT(strcmp(listed, keys.memory) != 0);
+		REFUSES(1, aclrtIpcMemSetImportPid(NULL, pids, 1));
+		REFUSES(2, aclrtIpcMemSetImportPid(listed, NULL, 1));
+		REFUSES(3, aclrtIpcMemSetImportPid(listed, pids, 0));
+		REFUSES(6, aclrtIpcMemSetImportPid("no key", pids, 1));
+		OK(aclrtIpcMemClose(listed));
+	}
+	aclrtNotify notify;
+	OK(aclrtCreateNotify(&notify, 0));
+	FUNCTION("aclrtNotifyGetExportKey") {
+		REFUSES(1, aclrtNotifyGetExportKey(NULL, keys.notify, KEY, 2));
+		REFUSES(2, aclrtNotifyGetExportKey(notify, NULL, KEY, 2));
+		REFUSES(4, aclrtNotifyGetExportKey(notify, keys.notify, 0, 2));
+		REFUSES(6, aclrtNotifyGetExportKey(notify, keys.notify, KEY, 1));
+		OK(aclrtNotifyGetExportKey(notify, keys.notify, KEY, 2));
+		EFFECT(keys.notify[0] != '\0' && strnlen(keys.notify, KEY) < KEY);
+		REFUSES(7, aclrtNotifyGetExportKey(notify, keys.notify, KEY, 2));
+	}
+	FUNCTION("aclrtNotifySetImportPid") {
+		OK(aclrtNotifySetImportPid(notify, pids, 1));
+		EFFECT(true);
+		REFUSES(1, aclrtNotifySetImportPid(NULL, pids, 1));
+		REFUSES(2, aclrtNotifySetImportPid(notify, NULL, 1));
+		REFUSES(5, aclrtNotifySetImportPid(notify, pids, 0));
+	}
+	FUNCTION("aclrtNotifySetImportPidInterServer") {
+		aclrtServerPid server = {.sdid = 0, .pid = pids, .num = 1};
+		REFUSES(1, aclrtNotifySetImportPidInterServer(NULL, &server, 1));
+		REFUSES(2, aclrtNotifySetImportPidInterServer(notify, NULL, 1));
+		REFUSES(3, aclrtNotifySetImportPidInterServer(notify, &server, 0));
+		REFUSES(8, aclrtNotifySetImportPidInterServer(notify, &server, 1)); /* there is no other server */
+		EFFECT(true);
+	}
+	aclrtEvent event, ordinary;
+	aclrtIpcEventHandle handle;
+	OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+	OK(aclrtCreateEvent(&ordinary));
+	FUNCTION("aclrtIpcGetEventHandle") {
+		memset(&handle, 0, sizeof handle);
+		OK(aclrtIpcGetEventHandle(event, &handle));
+		to_hex(&handle, keys.event);
+		EFFECT(strspn(keys.event, "0") != strlen(keys.event));
+		REFUSES(1, aclrtIpcGetEventHandle(event, NULL));
+		REFUSES(2, aclrtIpcGetEventHandle(NULL, &handle));
+		REFUSES(5, aclrtIpcGetEventHandle(ordinary, &handle));
+	}
+	OK(aclrtDestroyEvent(ordinary));
+	uint64_t first = 0, second = 0;
+	aclrtDrvMemHandle a = physical(), b = physical();
+	fill_physical(a);
+	fill_physical(b);
+	FUNCTION("aclrtMemExportToShareableHandle") {
+		OK(aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
+		EFFECT(first != 0);
+		REFUSES(1, aclrtMemExportToShareableHandle(NULL, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
+		REFUSES(3, aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, NULL));
+		REFUSES(4, aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 2, &first));
+		REFUSES(6, aclrtMemExportToShareableHandle(a, ACL_MEM_HANDLE_TYPE_NONE, 1, &first));
+	}
+	FUNCTION("aclrtMemExportToShareableHandleV2") {
+		OK(aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
+		EFFECT(second != 0 && second != first);
+		REFUSES(1, aclrtMemExportToShareableHandleV2(NULL, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
+		REFUSES(2, aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, NULL));
+		REFUSES(4, aclrtMemExportToShareableHandleV2(b, 2, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
+		REFUSES(8, aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
+	}
+	FUNCTION("aclrtMemSetPidToShareableHandle") {
+		OK(aclrtMemSetPidToShareableHandle(first, pids, 1));
+		EFFECT(true);
+		REFUSES(1, aclrtMemSetPidToShareableHandle(first, NULL, 1));
+		REFUSES(2, aclrtMemSetPidToShareableHandle(first, pids, 0));
+		REFUSES(4, aclrtMemSetPidToShareableHandle(12345, pids, 1));
+	}
+	FUNCTION("aclrtMemSetPidToShareableHandleV2") {
+		OK(aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
+		EFFECT(true);
+		REFUSES(1, aclrtMemSetPidToShareableHandleV2(NULL, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
+		REFUSES(2, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, NULL, 1));
+		REFUSES(3, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 0));
+	}
+	sprintf(keys.first, "%llu", (unsigned long long)first);
+	sprintf(keys.second, "%llu", (unsigned long long)second);
+
+	OK(aclrtRecordEvent(event, scene.stream));
+	OK(aclrtSynchronizeStream(scene.stream));
+	OK(aclrtWaitAndResetNotify(notify, scene.stream, 60));
+	CHECK(visit(self, &keys) == 0);
+	OK(aclrtSynchronizeStream(scene.stream)); /* it recorded the notify */
+	CHECK(holds(memory, ROOM, OLD));          /* it wrote into the memory */
+	FUNCTION("aclrtIpcMemClose") {
+		OK(aclrtIpcMemClose(keys.memory));
+		EFFECT(aclrtIpcMemClose(keys.memory) == ACL_ERROR_RT_PARAM_INVALID);
+		REFUSES(1, aclrtIpcMemClose(NULL));
+		REFUSES(6, aclrtIpcMemClose(keys.memory));
+	}
+	OK(aclrtFreePhysical(a));
+	OK(aclrtFreePhysical(b));
+	OK(aclrtDestroyEvent(event));
+	OK(aclrtDestroyNotify(notify));
+	OK(aclrtFree(memory));
+}
+
+/* The importing process. */
+void functions_visiting(char **keys)
+{
+	unsigned char *memory = NULL;
+	FUNCTION("aclrtIpcMemImportByKey") {
+		OK(aclrtIpcMemImportByKey((void **)&memory, keys[0], 0));
+		EFFECT(holds(memory, ROOM, NEW));
+		REFUSES(1, aclrtIpcMemImportByKey(NULL, keys[0], 0));
+		REFUSES(2, aclrtIpcMemImportByKey((void **)&memory, NULL, 0));
+		REFUSES(3, aclrtIpcMemImportByKey((void **)&memory, keys[0], 2));
+		REFUSES(8, aclrtIpcMemImportByKey((void **)&memory, "no key", 0));
+	}
+	fill(memory, OLD);
+	OK(aclrtIpcMemClose(keys[0]));
+	aclrtNotify notify = NULL;
+	FUNCTION("aclrtNotifyImportByKey") {
+		OK(aclrtNotifyImportByKey(&notify, keys[1], 0));
+		OK(aclrtRecordNotify(notify, scene.stream));
+		EFFECT(aclrtSynchronizeStream(scene.stream) == ACL_SUCCESS);
+		REFUSES(1, aclrtNotifyImportByKey(NULL, keys[1], 0));
+		REFUSES(2, aclrtNotifyImportByKey(&notify, NULL, 0));
+		REFUSES(4, aclrtNotifyImportByKey(&notify, keys[1], 4));
+	}
+	OK(aclrtDestroyNotify(notify));
+	aclrtIpcEventHandle handle;
+	aclrtEvent event = NULL;
+	from_hex(&handle, keys[2]);
+	FUNCTION("aclrtIpcOpenEventHandle") {
+		OK(aclrtIpcOpenEventHandle(handle, &event));
+		EFFECT(aclrtSynchronizeEvent(event) == ACL_SUCCESS); /* the other process recorded it */
+		REFUSES(1, aclrtIpcOpenEventHandle(handle, NULL));
+		memset(&handle, 0, sizeof handle);
+		REFUSES(4, aclrtIpcOpenEventHandle(handle, &event));
+	}
+	OK(aclrtDestroyEvent(event));
+	aclrtDrvMemHandle physical = NULL;
+	uint64_t number = strtoull(keys[3], NULL, 10);
+	FUNCTION("aclrtMemImportFromShareableHandle") {
+		OK(aclrtMemImportFromShareableHandle(number, 0, &physical));
+		EFFECT(physical_holds(physical));
+		OK(aclrtFreePhysical(physical));
+		REFUSES(1, aclrtMemImportFromShareableHandle(number, 0, NULL));
+		REFUSES(2, aclrtMemImportFromShareableHandle(number, 99, &physical));
+		REFUSES(3, aclrtMemImportFromShareableHandle(12345, 0, &physical));
+	}
+	number = strtoull(keys[4], NULL, 10);
+	FUNCTION("aclrtMemImportFromShareableHandleV2") {
+		OK(aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
+		EFFECT(physical_holds(physical));
+		OK(aclrtFreePhysical(physical));
+		REFUSES(1, aclrtMemImportFromShareableHandleV2(NULL, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
+		REFUSES(2, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, NULL));
+		REFUSES(3, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 1, &physical));
+		number = 12345;
+		REFUSES(8, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
+	}
+}
+
+/* On an A3. */
+static void linking(void)
+{
+	char key[KEY];
+	int32_t pid;
+	void *memory;
+	OK(aclrtDeviceGetBareTgid(&pid));
+	OK(aclrtMalloc(&memory, PIECE, ACL_MEM_MALLOC_HUGE_FIRST));
+	OK(aclrtIpcMemGetExportKey(memory, PIECE, key, KEY, 0));
+	FUNCTION("aclrtIpcMemSetAttr") {
+		OK(aclrtIpcMemSetAttr(key, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
+		EFFECT(true);
+		REFUSES(1, aclrtIpcMemSetAttr(NULL, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
+		REFUSES(3, aclrtIpcMemSetAttr(key, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, 4));
+		REFUSES(8, aclrtIpcMemSetAttr("no key", ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS));
+	}
+	FUNCTION("aclrtIpcMemImportPidInterServer") {
+		aclrtServerPid server = {.sdid = 0, .pid = &pid, .num = 1};
+		OK(aclrtIpcMemImportPidInterServer(key, &server, 1));
+		EFFECT(true);
+		REFUSES(1, aclrtIpcMemImportPidInterServer(NULL, &server, 1));
+		REFUSES(2, aclrtIpcMemImportPidInterServer(key, NULL, 1));
+		REFUSES(3, aclrtIpcMemImportPidInterServer(key, &server, 0));
+		server.pid = NULL;
+		REFUSES(4, aclrtIpcMemImportPidInterServer(key, &server, 1));
+	}
+	OK(aclrtIpcMemClose(key));
+	OK(aclrtFree(memory));
+}
+
+void functions_sharing(const char *self, bool a3)
+{
+	if (a3)
+		linking();
+	else
+		exporting(self);
+}
