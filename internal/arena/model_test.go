@@ -14,10 +14,13 @@ import (
 
 // model is the plain truth about an arena: a list of live ranges.
 type model struct {
-	a     *Arena
-	live  []Range // in address order
-	seen  map[uint64]bool
-	freed []uintptr
+	a      *Arena
+	live   []Range // in address order
+	seen   map[uint64]bool
+	freed  []uintptr
+	blocks []*Block
+	files  *Files
+	views  []view
 }
 
 // at returns the live range that addr falls in.
@@ -45,7 +48,7 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 		if !errors.Is(err, ErrNoMemory) {
 			return err
 		}
-		if len(m.live) == 0 && size <= m.a.Capacity() {
+		if len(m.live)+len(m.blocks) == 0 && size <= m.a.Capacity() {
 			return fmt.Errorf("empty arena refuses %d bytes: %w", size, err)
 		}
 		return nil
@@ -114,6 +117,17 @@ func (m *model) probe(addr uintptr) error {
 // check compares the totals, and Each, and the ends of every range.
 func (m *model) check() error {
 	var sum uint64
+	for _, b := range m.blocks {
+		sum += b.Size()
+		if err := m.markedBlock(b); err != nil {
+			return err
+		}
+	}
+	for _, v := range m.views {
+		if err := v.check(); err != nil {
+			return err
+		}
+	}
 	for _, r := range m.live {
 		sum += r.Size
 		for _, addr := range []uintptr{r.Start - 1, r.Start, r.Start + uintptr(r.Size-1), r.Start + uintptr(r.Size)} {
@@ -128,7 +142,7 @@ func (m *model) check() error {
 		return fmt.Errorf("Each gives %v, want %v", all, m.live)
 	}
 	s := m.a.Stats()
-	if s.Live != sum || s.Count != uint64(len(m.live)) || s.Peak < s.Live || s.Cached > m.a.cacheLimit {
+	if s.Live != sum || s.Count != uint64(len(m.live)+len(m.blocks)) || s.Peak < s.Live || s.Cached > m.a.cacheLimit {
 		return fmt.Errorf("%+v; want %d bytes in %d", s, sum, len(m.live))
 	}
 	return m.a.invariants()
@@ -163,7 +177,8 @@ func (a *Arena) invariants() error {
 			cached += a.residentPages(c, n) << pageShift
 		case n < 0:
 			n = -n
-			if e&isRun == 0 || e>>firstShift != uint64(c) {
+			block := e == kindFree && r.id[i].Load() == 0
+			if !block && (e&isRun == 0 || e>>firstShift != uint64(c)) {
 				return fmt.Errorf("run %d+%d has entry %#x", c, n, e)
 			}
 		case aside[c] > 0:
@@ -200,6 +215,7 @@ var modelSizes = []uint64{1, 511, 512, 513, 2000, 4096, 16 << 10, 32 << 10, 32<<
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		budget := newBudget(func() (uint64, uint64, error) { return 64 << 30, 64 << 30, nil })
 		a, err := New(Options{
 			Name:        "model",
 			Capacity:    uint64(rapid.IntRange(1, 6).Draw(t, "extents")) * extentSize,
@@ -208,12 +224,14 @@ func TestModel(t *testing.T) {
 			WindowProt:  rapid.SampledFrom([]int{0, rw}).Draw(t, "protection"),
 			CacheLimit:  uint64(rapid.IntRange(1, 4).Draw(t, "cache")) << 20,
 			populateMax: 4 << 20,
+			Budget:      budget,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		m := &model{a: a, seen: map[uint64]bool{}}
+		m := &model{a: a, seen: map[uint64]bool{}, files: NewFiles(budget)}
+		defer m.forget()
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -257,11 +275,35 @@ func TestModel(t *testing.T) {
 					must(a.Prepare(r.Start, r.Size))
 				}
 			},
+			"take": func(t *rapid.T) { must(m.take(size.Draw(t, "size"), HugePolicy(rapid.IntRange(0, 2).Draw(t, "huge")))) },
+			"free a block": func(t *rapid.T) {
+				if len(m.blocks) > 0 {
+					must(m.freeBlock(rapid.IntRange(0, len(m.blocks)-1).Draw(t, "which")))
+				}
+			},
+			"separate": func(t *rapid.T) {
+				if len(m.live) > 0 && len(m.views) < 20 {
+					must(m.separate(rapid.SampledFrom(m.live).Draw(t, "range")))
+				}
+			},
+			"separate a block": func(t *rapid.T) {
+				if len(m.blocks) > 0 && len(m.views) < 20 {
+					must(m.separateBlock(rapid.SampledFrom(m.blocks).Draw(t, "block")))
+				}
+			},
 			"trim": func(t *rapid.T) { a.Trim() },
 			"":     func(t *rapid.T) { must(m.check()) },
 		})
 		for len(m.live) > 0 {
 			must(m.free(len(m.live) / 2))
+		}
+		for len(m.blocks) > 0 {
+			must(m.freeBlock(0))
+		}
+		must(m.check())
+		a.Trim()
+		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.apart) != 0 {
+			t.Fatalf("with nothing in use %d bytes are accounted, and %d of %d files", a.acct.charged, m.files.acct.charged, len(m.files.all))
 		}
 		must(m.alloc(a.Capacity(), AllocOptions{}))
 		must(m.check())

@@ -516,6 +516,7 @@ func (e *env) poolMalloc() {
 	small := e.pool(8 * mib)
 	p := e.pooled(small, s, 8*mib)
 	e.ok(e.th.MemPoolFreeAsync(p, s))
+	e.reached(s)
 	open = e.block(s)
 	p = e.pooled(small, s, 6*mib) // in its place, for all is over
 	e.poolHas(small, 6*mib, 6*mib)
@@ -602,20 +603,30 @@ func TestPoolReuse(t *testing.T) {
 		return ev
 	}
 	for name, test := range map[string]func(f *freed){
-		"the same stream":            func(f *freed) { reused(f, f.s, true) },
-		"another size":               func(f *freed) { f.want(f.th.MemPoolFreeAsync(f.pooled(f.pool, f.s, 4*mib), f.s), 0); reused(f, f.s, true) },
-		"another stream":             func(f *freed) { reused(f, f.o, false) },
-		"another stream, done":       func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
-		"synchronised":               func(f *freed) { f.open(); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
-		"device synchronised":        func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
-		"another one synchronised":   func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
-		"stream destroyed":           func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
-		"freed by the host":          func(f *freed) { q := f.pooled(f.pool, f.s, 2*mib); f.ok(f.th.Free(q)); reused(f, f.o, true) },
-		"waited too early":           func(f *freed) { f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout); reused(f, f.o, false) },
+		"the same stream": func(f *freed) { reused(f, f.s, true) },
+		"another size": func(f *freed) {
+			f.want(f.th.MemPoolFreeAsync(f.pooled(f.pool, f.s, 4*mib), f.s), 0)
+			reused(f, f.s, true)
+		},
+		"another stream":           func(f *freed) { reused(f, f.o, false) },
+		"another stream, done":     func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
+		"synchronised":             func(f *freed) { f.open(); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"device synchronised":      func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
+		"another one synchronised": func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
+		"stream destroyed":         func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
+		"freed by the host":        func(f *freed) { q := f.pooled(f.pool, f.s, 2*mib); f.ok(f.th.Free(q)); reused(f, f.o, true) },
+		"waited too early": func(f *freed) {
+			f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout)
+			reused(f, f.o, false)
+		},
 		"opportunistic, not reached": func(f *freed) { f.allow(f.pool, opportunistic); reused(f, f.o, false) },
 		"opportunistic, reached":     func(f *freed) { f.allow(f.pool, opportunistic); f.open(); f.reached(f.s); reused(f, f.o, true) },
-		"event":                      func(f *freed) { f.allow(f.pool, follow); f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, true) },
-		"event, not allowed":         func(f *freed) { f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, false) },
+		"event": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
+			reused(f, f.o, true)
+		},
+		"event, not allowed": func(f *freed) { f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, false) },
 		"event, done": func(f *freed) {
 			f.allow(f.pool, follow)
 			ev := record(f, true)
@@ -661,7 +672,12 @@ func TestPoolReuse(t *testing.T) {
 			f.ok(f.th.StreamAbort(f.o))
 			reused(f, f.o, false)
 		},
-		"aborted": func(f *freed) { f.open(); f.ok(f.th.StreamAbort(f.s)); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"aborted": func(f *freed) {
+			f.open()
+			f.ok(f.th.StreamAbort(f.s))
+			f.ok(f.th.SynchronizeStream(f.s))
+			reused(f, f.o, true)
+		},
 		"with a wait": func(f *freed) {
 			if onGPU || checked {
 				f.Skip("gates: later")
@@ -699,6 +715,7 @@ func TestPoolMakesWay(t *testing.T) {
 	e.ok(e.th.Free(p))
 	// Another pool does, too; what was asked with a configuration does not.
 	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.reached(s)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	e.want(e.th.MallocWithCfg(&p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
 	e.poolHas(pool, 64*mib, 0)

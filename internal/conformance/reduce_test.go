@@ -41,12 +41,12 @@ func reduce64(e *env, w where) *reduceArgs {
 	return a
 }
 
-// doubtful are memories that a device does not compute on.
-func (e *env) doubtful(n uint64) map[string]core.Addr {
-	e.Helper()
-	return map[string]core.Addr{
-		"freed": e.freed(dev, n), "pageable": (e.pageable(n+8) + 7) &^ 7, "short": e.device(n) + 64, "another device's": e.deviceOf(1, n),
-	}
+// doubtful are memories that a device does not compute on, n bytes each.
+var doubtful = map[string]func(e *env, n uint64) core.Addr{
+	"freed":            func(e *env, n uint64) core.Addr { return e.freed(dev, n) },
+	"pageable":         func(e *env, n uint64) core.Addr { return (e.pageable(n+8) + 7) &^ 7 },
+	"short":            func(e *env, n uint64) core.Addr { return e.device(n) + 64 },
+	"another device's": func(e *env, n uint64) core.Addr { return e.deviceOf(1, n) },
 }
 
 // deviceOf is memory of a device that nobody may reach.
@@ -121,10 +121,10 @@ func init() {
 		return b.from(11, sum64, reduceAsync)(e)
 	})
 	prove("aclrtReduceAsync", 12, func(e *env) *core.Error {
-		for what := range e.doubtful(64) {
+		for what, make := range doubtful {
 			for _, src := range []bool{false, true} {
 				a := sum64(e)
-				p := e.doubtful(64)[what]
+				p := make(e, 64)
 				if src {
 					a.src = p
 				} else {

@@ -103,6 +103,9 @@ func (w *blockingWorld) launches() map[string]func() *core.Error {
 		"MemsetAsync":    func() *core.Error { return w.th.MemsetAsync(w.dev, n, 7, n, w.s) },
 		"MemsetD32Async": func() *core.Error { return w.th.MemsetD32Async(w.dev, n, 7, n/4, w.s) },
 		"LaunchHostFunc": func() *core.Error { return w.th.LaunchHostFunc(w.s, func(core.Addr) {}, 0) },
+		"ReduceAsync": func() *core.Error {
+			return w.th.ReduceAsync(w.dev, w.host, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, w.s, 0)
+		},
 	}
 }
 

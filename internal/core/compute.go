@@ -1,23 +1,29 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 
 	"ropeway/internal/driver"
 )
 
-// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream: driver.OpWork.
+// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream (driver.OpWork): in pieces, of which several
+// goroutines take one after the other if there are many, and until the stream drops its work.
 
-// sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy. It belongs to one goroutine.
+const (
+	pieceBytes = 64 << 10 // of memory that one piece looks at, at most
+	handful    = 16       // pieces that are worth another goroutine
+)
+
+// sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy.
 type sight struct {
 	viewer driver.Viewer // nil: there is none
 	drv    driver.Driver // the one that has the memory, not those that stand in front of it: the task is what they see
 }
-
-// sightBytes is how much of it is looked at at a time.
-const sightBytes = 64 << 10
 
 func (rt *Runtime) sight() sight {
 	s := sight{drv: rt.drv}
@@ -31,20 +37,73 @@ func (rt *Runtime) sight() sight {
 	}
 }
 
-// see is the n bytes at addr; buf has room for them.
-func (s *sight) see(addr Addr, buf []byte, n uint64) ([]byte, error) {
-	if s.viewer != nil {
-		return s.viewer.View(addr, n)
+// hand is what one goroutine computes with. It has room for copies of what it looks at.
+type hand struct {
+	sight
+	room [2][]byte
+}
+
+// see is the n bytes at addr, pieceBytes at most. Of two that are used at a time, each has its number.
+func (h *hand) see(number int, addr Addr, n uint64) ([]byte, error) {
+	if h.viewer != nil {
+		return h.viewer.View(addr, n)
 	}
-	return buf[:n], s.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: AddrOf(buf), Src: addr, N: n})
+	b := h.scratch(number)[:n]
+	return b, h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: AddrOf(b), Src: addr, N: n})
 }
 
 // change puts what see gave, and was changed, back to addr.
-func (s *sight) change(addr Addr, b []byte) error {
-	if s.viewer != nil {
+func (h *hand) change(addr Addr, b []byte) error {
+	if h.viewer != nil {
 		return nil
 	}
-	return s.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: AddrOf(b), N: uint64(len(b))})
+	return h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: AddrOf(b), N: uint64(len(b))})
+}
+
+// scratch is room for a copy.
+func (h *hand) scratch(number int) []byte {
+	if h.room[number] == nil {
+		h.room[number] = make([]byte, pieceBytes)
+	}
+	return h.room[number]
+}
+
+// compute calls f for each of a number of pieces, and stops when one fails or dropped says so. In turn makes it one after the other, by one goroutine.
+func (rt *Runtime) compute(pieces uint64, inTurn bool, dropped func() bool, f func(h *hand, piece uint64) error) error {
+	var next atomic.Uint64
+	look := rt.sight()
+	work := func() error {
+		return guarded(func() error {
+			h := hand{sight: look}
+			for i := next.Add(1) - 1; i < pieces; i = next.Add(1) - 1 {
+				if dropped() {
+					return driver.ErrAborted
+				}
+				if err := f(&h, i); err != nil {
+					next.Store(pieces)
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	others := min(uint64(runtime.GOMAXPROCS(0)), pieces/handful)
+	if inTurn || others < 2 {
+		return work()
+	}
+	errs := make([]error, others)
+	var wg sync.WaitGroup
+	for i := range errs[1:] {
+		wg.Go(func() { errs[1+i] = work() })
+	}
+	errs[0] = work()
+	wg.Wait()
+	for _, err := range errs {
+		if errors.Is(err, driver.ErrAborted) {
+			return driver.ErrAborted // as it is: that nobody is told of
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // guarded runs f, which touches memory that may go meanwhile: a fault is an error.

@@ -35,11 +35,11 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if err = s.takesFunctions(api); err != nil {
 		return err
 	}
-	drops := s.drops.Load()
+	dropped := s.dropped()
 	return s.launch(api, t, driver.Op{Kind: driver.OpCall, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
-		if s.drops.Load() == drops { // else it was dropped while another function ran
+		if !dropped() { // else it was dropped while another function ran
 			fn(args)
 		}
 	}})

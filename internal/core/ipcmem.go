@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 	"ropeway/internal/share"
@@ -66,9 +68,10 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 	s, failed := sharer.ShareAt(al.Start)
 	if failed != nil {
 		e := fromDriver(api, "devPtr", failed)
-		e.Text = "cannot be shared: aclrtMalloc's memory can; what aclrtMapMem mapped is shared by aclrtMemExportToShareableHandle"
+		e.Text = fmt.Sprintf("%#x cannot be shared; memory of aclrtMalloc can", devPtr)
 		return e
 	}
+	t.rt.pools.shares(al.Start)
 	s.Offset += uint64(devPtr - al.Start)
 	s.Size = size
 	k, failed := t.rt.broker.Export(t.rt.itemOf(share.Allocation, s), share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
@@ -216,6 +219,9 @@ func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error
 	s, failed := t.rt.sharedOf(it)
 	if failed != nil {
 		return fromDriver(api, "key", failed)
+	}
+	if s.Device == driver.OnHost {
+		return refused(api, "key", "the exporting process sends host memory; keys are of device memory")
 	}
 	im, failed := importShared(sharer, mapper, s)
 	if failed != nil {

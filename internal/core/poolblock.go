@@ -43,14 +43,15 @@ type Pool struct {
 	max    uint64      // immutable; bytes, a multiple of poolGranule
 
 	mu        sync.Mutex
-	reuse     [3]bool                 // guarded by mu; attributes 1 to 3
-	threshold uint64                  // guarded by mu; attribute 4
-	reserved  level                   // guarded by mu; bytes the pool has of its device
-	used      level                   // guarded by mu; bytes of it the program has
-	unused    map[uint64][]*poolBlock // guarded by mu; the rest, by size; what was freed last is last
-	idle      uint64                  // guarded by mu; bytes of unused
-	gone      bool                    // guarded by mu; destroyed: nothing is kept
-	lost      bool                    // guarded by mu; its device was closed, its memory is no more
+	reuse     [3]bool               // guarded by mu; attributes 1 to 3
+	threshold uint64                // guarded by mu; attribute 4
+	reserved  level                 // guarded by mu; bytes the pool has of its device
+	used      level                 // guarded by mu; bytes of it the program has
+	unused    map[uint64]*poolClass // guarded by mu; the rest, by size
+	idle      uint64                // guarded by mu; bytes of unused
+	leaving   []*poolBlock          // guarded by mu; freed, and not to be used again: another process may see them
+	gone      bool                  // guarded by mu; destroyed: nothing is kept
+	lost      bool                  // guarded by mu; its device was closed, its memory is no more
 }
 
 // The reuse attributes.
@@ -59,6 +60,9 @@ const (
 	opportunistic
 	internalWaits
 )
+
+// poolClass is the unused blocks of one size, what was freed last at the end. The pool's mu guards it.
+type poolClass struct{ list []*poolBlock }
 
 // level is a number of bytes and the most it was.
 type level struct{ now, high uint64 }
@@ -70,14 +74,16 @@ func (l *level) add(n uint64) {
 
 // poolBlock is one allocation of a pool.
 type poolBlock struct {
-	pool *Pool                    // immutable
-	addr Addr                     // immutable
-	size uint64                   // immutable
-	span *ranges.Span[*poolBlock] // immutable; in poolState.index
-	done func()                   // immutable; freeOver, made once
-	bare error                    // immutable; why there is no memory behind the address, nil if there is
+	pool  *Pool                    // immutable
+	addr  Addr                     // immutable
+	size  uint64                   // immutable
+	span  *ranges.Span[*poolBlock] // immutable; in poolState.index
+	class *poolClass               // immutable; of the pool, where it is when it is unused
+	done  func()                   // immutable; freeOver, made once
+	bare  error                    // immutable; why there is no memory behind the address, nil if there is
 
 	live  atomic.Bool   // the program has it
+	seen  atomic.Bool   // another process may have it, too
 	begun atomic.Uint32 // frees queued on streams, ever
 	over  atomic.Uint32 // of these, how many were reached or dropped
 	order driver.Order  // for who judges orders
@@ -93,7 +99,7 @@ type poolBlock struct {
 
 // make adds a pool for an open device, or returns 0 if that was closed or there is no handle.
 func (ps *poolState) make(d *Device, dev *openDevice, size uint64) Handle {
-	p := &Pool{rt: d.rt, dev: d, open: dev, max: size, unused: map[uint64][]*poolBlock{}}
+	p := &Pool{rt: d.rt, dev: d, open: dev, max: size, unused: map[uint64]*poolClass{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dev.Load() != dev {
@@ -112,6 +118,13 @@ func (ps *poolState) find(addr Addr) *poolBlock {
 		return s.Of
 	}
 	return nil
+}
+
+// shares notes that other processes may see the memory at addr from now on.
+func (ps *poolState) shares(addr Addr) {
+	if b := ps.find(addr); b != nil {
+		b.seen.Store(true)
+	}
 }
 
 // each calls f with every pool that has memory, or a handle.
@@ -163,7 +176,7 @@ func (ps *poolState) closed(d *Device) {
 			return
 		}
 		ps.table.remove(p.handle)
-		locked(&p.mu, func() { p.gone, p.lost, p.unused, p.idle = true, true, nil, 0 })
+		locked(&p.mu, func() { p.gone, p.lost, p.unused, p.idle, p.leaving = true, true, nil, 0, nil })
 		blocks := p.blocks()
 		ps.forget(blocks, p)
 		for _, b := range blocks {
@@ -210,9 +223,11 @@ func (p *Pool) take(api string, s *Stream, size uint64) (taken, *Error) {
 		p.mu.Unlock()
 		return taken{}, nil
 	}
-	if got := p.pick(s, p.unused[size]); got.b != nil {
-		p.mu.Unlock()
-		return got, nil
+	if c := p.unused[size]; c != nil {
+		if got := p.pick(s, c.list); got.b != nil {
+			p.mu.Unlock()
+			return got, nil
+		}
 	}
 	out := p.makeRoom(size)
 	room := p.room(size)
@@ -281,7 +296,7 @@ func (p *Pool) pick(s *Stream, list []*poolBlock) taken {
 func (p *Pool) pickLarger(s *Stream, size uint64) taken {
 	for _, n := range slices.Sorted(maps.Keys(p.unused)) {
 		if n > size {
-			if got := p.pick(s, p.unused[n]); got.b != nil {
+			if got := p.pick(s, p.unused[n].list); got.b != nil {
 				return got
 			}
 		}
@@ -298,10 +313,9 @@ func (p *Pool) lend(b *poolBlock, i int, after uint32) taken {
 	return taken{b, after}
 }
 
-// cut takes the i-th unused block of its size off the list, which stays for the next one. p.mu is held.
+// cut takes the i-th unused block of its size off the list. p.mu is held.
 func (p *Pool) cut(b *poolBlock, i int) {
-	list := p.unused[b.size]
-	p.unused[b.size] = slices.Delete(list, i, i+1)
+	b.class.list = slices.Delete(b.class.list, i, i+1)
 	p.idle -= b.size
 }
 
@@ -312,8 +326,8 @@ func (p *Pool) makeRoom(size uint64) []*poolBlock {
 		return nil
 	}
 	var can uint64
-	for _, list := range p.unused {
-		for _, b := range list {
+	for _, c := range p.unused {
+		for _, b := range c.list {
 			if b.complete() {
 				can += b.size
 			}
@@ -329,8 +343,9 @@ func (p *Pool) makeRoom(size uint64) []*poolBlock {
 // p.mu is held.
 func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(p.unused))) {
-		for i := 0; i < len(p.unused[size]) && more(size); {
-			b := p.unused[size][i]
+		c := p.unused[size]
+		for i := 0; i < len(c.list) && more(size); {
+			b := c.list[i]
 			if !b.complete() {
 				i++
 				continue
@@ -339,9 +354,6 @@ func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 			p.reserved.now -= size
 			out = append(out, b)
 		}
-		if len(p.unused[size]) == 0 {
-			delete(p.unused, size)
-		}
 	}
 	return out
 }
@@ -349,12 +361,19 @@ func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 // trim gives unused memory back, as long as more says so; it is called with p.mu held.
 func (p *Pool) trim(more func(size uint64) bool) {
 	p.mu.Lock()
-	if p.idle == 0 && !p.gone || p.idle > 0 && !more(poolGranule) {
-		p.mu.Unlock()
-		return
+	var out []*poolBlock
+	if p.idle > 0 && more(poolGranule) {
+		out = p.cutWhile(more)
 	}
-	out := p.cutWhile(more)
-	over := p.gone && p.idle == 0
+	p.leaving = slices.DeleteFunc(p.leaving, func(b *poolBlock) bool {
+		over := b.complete()
+		if over {
+			p.reserved.now -= b.size
+			out = append(out, b)
+		}
+		return over
+	})
+	over := p.gone && p.idle == 0 && len(p.leaving) == 0
 	p.mu.Unlock()
 	p.giveBack(out)
 	if over {
@@ -403,6 +422,10 @@ func (p *Pool) grow(api string, size uint64) (taken, *Error) {
 	}
 	gone := p.gone
 	if !gone {
+		if b.class = p.unused[size]; b.class == nil {
+			b.class = new(poolClass)
+			p.unused[size] = b.class
+		}
 		locked(&p.rt.pools.mu, func() { p.rt.pools.index.Insert(b.span) })
 	}
 	p.mu.Unlock()
@@ -464,6 +487,7 @@ func (b *poolBlock) free(api, arg string, ptr Addr) *Error {
 // put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been submitted, or of none.
 func (b *poolBlock) put(s *Stream) {
 	p := b.pool
+	p.rt.ipc.freed(p.rt, b.addr)
 	if b.bare != nil {
 		if p.rt.pools.forget([]*poolBlock{b}, nil) > 0 {
 			b.release()
@@ -480,11 +504,15 @@ func (b *poolBlock) put(s *Stream) {
 			p.rt.pools.list = append(slices.DeleteFunc(p.rt.pools.list, func(o *Pool) bool { return o == p }), p)
 		})
 	}
+	p.used.now -= b.size
+	if b.seen.Load() {
+		p.leaving = append(p.leaving, b)
+		return
+	}
 	b.on = s
 	if s != nil {
 		b.waits, b.number = s.frees.freed()
 	}
-	p.used.now -= b.size
-	p.unused[b.size] = append(p.unused[b.size], b)
+	b.class.list = append(b.class.list, b)
 	p.idle += b.size
 }

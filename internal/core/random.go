@@ -30,9 +30,9 @@ type parameter struct {
 
 // randomTask is random numbers on their way.
 type randomTask struct {
-	numbers              random.Numbers // without parameters
-	a, b, seed, count    parameter
-	result, counterStart Addr
+	numbers             random.Numbers // without parameters
+	a, b, seed, count   parameter
+	result, counterAddr Addr
 }
 
 // RandomNumAsync is aclrtRandomNumAsync: numbers are drawn from a seed and the counter that lies in memory, which is moved on by what they take. The
@@ -70,8 +70,9 @@ func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, 
 	if err := s.admit(api); err != nil {
 		return err
 	}
+	rt, dropped := t.rt, s.dropped()
 	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Dst: task.result, N: bytes, Work: func() error {
-		return guarded(func() error { return t.rt.draw(task) })
+		return rt.draw(task, dropped)
 	}}, observe.Random, 0)
 	return s.settle(api, t)
 }
@@ -80,7 +81,7 @@ func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, 
 func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, typ random.Type) (task randomTask, bytes uint64, err *Error) {
 	f := info.RandomNumFuncParaInfo
 	of := uint64(typ.Size())
-	task = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterStart: info.RandomCounterAddr}
+	task = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterAddr: info.RandomCounterAddr}
 	var a, b *abi.RandomParaInfo
 	switch f.FuncType {
 	case abi.RandomNumFuncTypeDropoutBitmask:
@@ -101,7 +102,7 @@ func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, 
 	switch {
 	case !task.numbers.Kind.Fits(typ):
 		return task, 0, refused(api, "taskInfo", "%v makes no %v", f.FuncType, info.DataType)
-	case task.counterStart == 0:
+	case task.counterAddr == 0:
 		return task, 0, refused(api, "taskInfo", "randomCounterAddr is NULL")
 	case task.result == 0:
 		return task, 0, refused(api, "taskInfo", "randomResultAddr is NULL")
@@ -149,7 +150,7 @@ func (t *Thread) parameter(api string, d *Device, name string, p *abi.RandomPara
 
 // randomRoom checks what is known of the parameters now, and that there is memory for counter and result.
 func (t *Thread) randomRoom(api string, d *Device, task *randomTask) (bytes uint64, err *Error) {
-	if err := t.reachable(api, "taskInfo", d, task.counterStart, random.CounterBytes); err != nil {
+	if err := t.reachable(api, "taskInfo", d, task.counterAddr, random.CounterBytes); err != nil {
 		return 0, err
 	}
 	if task.a.addr == 0 && task.b.addr == 0 {
@@ -174,57 +175,63 @@ func (r *randomTask) with(a, b uint64) random.Numbers {
 	return n
 }
 
-// draw makes the numbers, piece by piece, and moves the counter on.
-func (rt *Runtime) draw(task randomTask) error {
-	look := rt.sight()
-	var buf []byte
-	if look.viewer == nil {
-		buf = make([]byte, sightBytes)
-	}
-	for _, p := range []*parameter{&task.a, &task.b, &task.seed, &task.count} {
-		if err := p.load(&look); err != nil {
-			return err
+// draw makes the numbers and moves the counter on.
+func (rt *Runtime) draw(task randomTask, dropped func() bool) error {
+	h := hand{sight: rt.sight()}
+	var at random.Counter
+	err := guarded(func() error {
+		for _, p := range []*parameter{&task.a, &task.b, &task.seed, &task.count} {
+			if err := p.load(&h); err != nil {
+				return err
+			}
 		}
-	}
-	n := task.with(task.a.value, task.b.value)
-	if err := n.Check(); err != nil {
-		return fmt.Errorf("random numbers: %w", err)
-	}
-	if _, ok := n.Bytes(task.count.value); !ok {
-		return fmt.Errorf("%w: %d random numbers", driver.ErrFault, task.count.value)
-	}
-	counter := make([]byte, random.CounterBytes)
-	counter, err := look.see(task.counterStart, counter, random.CounterBytes)
+		counter, err := h.see(0, task.counterAddr, random.CounterBytes)
+		if err == nil {
+			at = random.ReadCounter(counter)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	first := random.ReadCounter(counter)
-	at, dst := first, task.result
-	for left := task.count.value; left > 0; {
-		m := min(left, random.Step)
+	n, count := task.with(task.a.value, task.b.value), task.count.value
+	if err := n.Check(); err != nil {
+		return fmt.Errorf("random numbers: %w", err)
+	}
+	if _, ok := n.Bytes(count); !ok {
+		return fmt.Errorf("%w: %d random numbers", driver.ErrFault, count)
+	}
+	step, _ := n.Bytes(random.Step)
+	err = rt.compute(count/random.Step+min(count%random.Step, 1), false, dropped, func(h *hand, i uint64) error {
+		m := min(count-i*random.Step, random.Step)
 		bytes, _ := n.Bytes(m)
-		piece, err := look.see(dst, buf, bytes)
+		dst := task.result + Addr(i*step)
+		piece, err := h.see(0, dst, bytes)
 		if err != nil {
 			return err
 		}
-		n.Fill(piece, task.seed.value, at, m)
-		if err := look.change(dst, piece); err != nil {
+		n.Fill(piece, task.seed.value, at.Add(i*n.Blocks(random.Step)), m)
+		return h.change(dst, piece)
+	})
+	if err != nil {
+		return err
+	}
+	return guarded(func() error {
+		counter, err := h.see(0, task.counterAddr, random.CounterBytes)
+		if err != nil {
 			return err
 		}
-		at = at.Add(n.Blocks(m))
-		dst += Addr(bytes)
-		left -= m
-	}
-	at.Write(counter)
-	return look.change(task.counterStart, counter)
+		at.Add(n.Blocks(count)).Write(counter)
+		return h.change(task.counterAddr, counter)
+	})
 }
 
 // load reads a parameter that lies in memory.
-func (p *parameter) load(look *sight) error {
+func (p *parameter) load(h *hand) error {
 	if p.addr == 0 {
 		return nil
 	}
-	b, err := look.see(p.addr, make([]byte, 8), p.size)
+	b, err := h.see(0, p.addr, p.size)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,9 @@ func (t *Thread) ReduceAsync(dst, src Addr, count uint64, kind abi.ReduceKind, d
 		return err
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: c.dev.saturates()}
+	rt, dropped := t.rt, s.dropped()
 	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count, Work: func() error {
-		return guarded(func() error { return t.rt.reduce(op, dst, src, count) })
+		return rt.reduce(op, dst, src, count, dropped)
 	}}, observe.Reduce, 0)
 	return s.settle(api, t)
 }
@@ -110,36 +111,28 @@ func (d *Device) saturates() bool {
 	return abi.FloatOverflowMode(mode) == abi.OverflowModeSaturation
 }
 
-// reduce combines n bytes of src with dst, piece by piece. Where they overlap, src counts as it was before.
-func (rt *Runtime) reduce(op reduce.Op, dst, src Addr, n uint64) error {
+// reduce combines n bytes of src with dst. Where they overlap, src counts as it was before.
+func (rt *Runtime) reduce(op reduce.Op, dst, src Addr, n uint64, dropped func() bool) error {
 	overlap := dst != src && dst < src+Addr(n) && src < dst+Addr(n)
-	look := rt.sight()
-	var bufs [2][]byte
-	if look.viewer == nil || overlap {
-		bufs = [2][]byte{make([]byte, sightBytes), make([]byte, sightBytes)}
-	}
-	pieces := (n + sightBytes - 1) / sightBytes
-	for i := range pieces {
+	pieces := (n + pieceBytes - 1) / pieceBytes
+	return rt.compute(pieces, overlap, dropped, func(h *hand, i uint64) error {
 		if dst > src {
 			i = pieces - 1 - i // from behind, as memmove does
 		}
-		at := i * sightBytes
-		m := min(n-at, sightBytes)
-		from, err := look.see(src+Addr(at), bufs[0], m)
+		at := i * pieceBytes
+		m := min(n-at, pieceBytes)
+		from, err := h.see(0, src+Addr(at), m)
 		if err != nil {
 			return err
 		}
-		if overlap && look.viewer != nil {
-			from = append(bufs[0][:0], from...)
+		if overlap && h.viewer != nil {
+			from = append(h.scratch(0)[:0], from...)
 		}
-		to, err := look.see(dst+Addr(at), bufs[1], m)
+		to, err := h.see(1, dst+Addr(at), m)
 		if err != nil {
 			return err
 		}
 		op.Do(to, from)
-		if err := look.change(dst+Addr(at), to); err != nil {
-			return err
-		}
-	}
-	return nil
+		return h.change(dst+Addr(at), to)
+	})
 }

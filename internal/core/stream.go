@@ -101,6 +101,12 @@ func (s *Stream) drop() {
 	s.rt.reports.release(s)
 }
 
+// dropped is for a task that is submitted now: it tells whether the stream has dropped its work since.
+func (s *Stream) dropped() func() bool {
+	drops := s.drops.Load()
+	return func() bool { return s.drops.Load() != drops }
+}
+
 // shut is drop, and what is submitted later is dropped too.
 func (s *Stream) shut() {
 	s.drops.Add(1)

@@ -205,17 +205,26 @@ func (t *Thread) mapMem(api string, virPtr Addr, size, offset uint64, handle Han
 	if offset != 0 {
 		return refused(api, "offset", "%d: is reserved and must be 0", offset)
 	}
+	p, err := t.mapHandle(api, m, virPtr, size, handle, closed)
+	if err == nil {
+		t.given(p.resource(virPtr))
+	}
+	return err
+}
+
+// mapHandle puts the memory of a handle, which has to be size bytes, behind addr.
+func (t *Thread) mapHandle(api string, m driver.Mapper, addr Addr, size uint64, handle Handle, closed bool) (*Physical, *Error) {
 	v := &t.rt.vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p, err := t.physical(api, handle)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if size != p.asked && size != p.size {
-		return refused(api, "size", "%d bytes are not those of the memory, %d; all of it is mapped at once", size, p.size)
+		return nil, refused(api, "size", "%d bytes are not those of the memory, %d; all of it is mapped at once", size, p.size)
 	}
-	return t.mapLocked(api, "virPtr", m, virPtr, p, closed)
+	return p, t.mapLocked(api, "virPtr", m, addr, p, closed)
 }
 
 // mapLocked puts p behind addr. vmm.mu is held.
@@ -228,9 +237,8 @@ func (t *Thread) mapLocked(api, arg string, m driver.Mapper, addr Addr, p *Physi
 	if s := v.mappings.Overlap(addr, p.size); s != nil {
 		return refused(api, arg, "%s at %#x: memory is mapped at %#x already", byteCount(p.size), addr, s.Start)
 	}
-	g := m.Granularity(p.memory.Device(), p.memory.Page())
-	if uint64(addr)%g != 0 {
-		return refused(api, arg, "%#x is not a multiple of %s, as memory with such pages needs", addr, byteCount(g))
+	if g := min(reserveUnit, m.Granularity(p.memory.Device(), p.memory.Page())); uint64(addr)%g != 0 {
+		return refused(api, arg, "%#x is not a multiple of %s", addr, byteCount(g))
 	}
 	if !closed {
 		if err := m.Map(addr, p.memory); err != nil {
@@ -249,7 +257,6 @@ func (t *Thread) mapLocked(api, arg string, m driver.Mapper, addr Addr, p *Physi
 	}
 	p.maps++
 	v.mappings.Insert(x.span)
-	t.given(p.resource(addr))
 	return nil
 }
 

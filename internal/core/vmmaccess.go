@@ -178,26 +178,32 @@ func (t *Thread) MemMapSelectedLink(virPtrDst Addr, size uint64, virPtrSrc Addr,
 	if err != nil {
 		return err
 	}
+	for done := uint64(0); done < size; {
+		p, err := t.mapAgain(api, m, virPtrDst+Addr(done), virPtrSrc+Addr(done), linkIdx)
+		if err != nil {
+			return err
+		}
+		t.given(p.resource(virPtrDst + Addr(done)))
+		done += p.size
+	}
+	return nil
+}
+
+// mapAgain puts the memory that is mapped to src behind dst too.
+func (t *Thread) mapAgain(api string, m driver.Mapper, dst, src Addr, linkIdx uint32) (*Physical, *Error) {
 	v := &t.rt.vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for done := uint64(0); done < size; {
-		src := virPtrSrc + Addr(done)
-		x := v.mapping(src)
-		if x == nil || x.span.Start != src {
-			e := notMapped(api, src, x)
-			e.Arg = "virPtrSrc"
-			return e
-		}
-		if err := t.link(api, x.memory, linkIdx); err != nil {
-			return err
-		}
-		if err := t.mapLocked(api, "virPtrDst", m, virPtrDst+Addr(done), x.memory, false); err != nil {
-			return err
-		}
-		done += x.span.Size
+	x := v.mapping(src)
+	if x == nil || x.span.Start != src {
+		e := notMapped(api, src, x)
+		e.Arg = "virPtrSrc"
+		return nil, e
 	}
-	return nil
+	if err := t.link(api, x.memory, linkIdx); err != nil {
+		return nil, err
+	}
+	return x.memory, t.mapLocked(api, "virPtrDst", m, dst, x.memory, false)
 }
 
 // link refuses a link that memory cannot be reached by.

@@ -199,12 +199,13 @@ func (t *Thread) notCreated(api string, d *Device, n uint64, err error) *Error {
 
 // handOut gives the program a first handle of p.
 func (t *Thread) handOut(api string, handle *Handle, p *Physical) *Error {
-	v := &t.rt.vmm
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	h := p.retain()
+	var h Handle
+	locked(&t.rt.vmm.mu, func() {
+		if h = p.retain(); h == 0 {
+			p.settle()
+		}
+	})
 	if h == 0 {
-		p.settle()
 		return fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
 	}
 	*handle = h
@@ -237,7 +238,11 @@ func (t *Thread) physical(api string, h Handle) (*Physical, *Error) {
 	if p := t.rt.vmm.memories.get(h); p != nil {
 		return p, nil
 	}
-	return nil, refused(api, "handle", "%#x is no handle of memory, or was freed", uintptr(h)).because(Gone, uintptr(h))
+	return nil, noPhysical(api, h)
+}
+
+func noPhysical(api string, h Handle) *Error {
+	return refused(api, "handle", "%#x is no handle of memory, or was freed", uintptr(h)).because(Gone, uintptr(h))
 }
 
 // FreePhysical is aclrtFreePhysical. Memory that is mapped stays until it is unmapped.
@@ -253,6 +258,9 @@ func (t *Thread) FreePhysical(handle Handle) *Error {
 	last := false
 	v.mu.Lock()
 	p, err := t.physical(api, handle)
+	if err == nil && p.refs == 0 {
+		err = noPhysical(api, handle) // another thread frees it for the last time
+	}
 	if err == nil {
 		p.refs--
 		last = p.refs == 0

@@ -271,6 +271,10 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 		return err
 	}
 	m, failed := sharer.Import(s)
+	if failed == nil && (s.Offset != 0 || s.Size > m.Size()) {
+		m.Free() //nolint:errcheck // it is refused anyway
+		failed = driver.ErrFault
+	}
 	if failed != nil {
 		e := fromDriver(api, "shareableHandle", failed)
 		e.Text = "what the exporting process sent is not what it says"

@@ -74,6 +74,27 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) 
 		{"ManyQueues", testManyQueues},
 		{"CopyAllocatesNothing", testCopyAllocs},
 		{"Observer", testObserver},
+
+		{"Gate", testGate},
+		{"GateTimeout", testGateTimeout},
+		{"GateDrop", testGateDrop},
+		{"Work", testWork},
+		{"Words", testWords},
+		{"View", testView},
+		{"Reserve", testReserve},
+		{"Mapping", testMapping},
+		{"Growth", testGrowth},
+		{"MapDeferredFree", testMapDeferredFree},
+		{"MapHost", testMapHost},
+		{"MapDeviceClose", testMapDeviceClose},
+		{"MapPages", testMapPages},
+		{"Managed", testManaged},
+		{"Share", testShare},
+		{"ShareAt", testShareAt},
+		{"ShareSmall", testShareSmall},
+		{"ShareRunning", testShareRunning},
+		{"ShareFreed", testShareFreed},
+		{"ImportHostile", testImportHostile},
 	} {
 		if slices.Contains(except, tt.name) {
 			continue

@@ -23,6 +23,12 @@ func storeWord(addr uintptr, value uint64) {
 	atomic.StoreUint64((*uint64)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), value)
 }
 
+// lane is a number that differs between goroutines, mostly: each has its own stack.
+func lane() uintptr {
+	var here byte
+	return uintptr(unsafe.Pointer(&here)) >> 11
+}
+
 // heapAddress is an address in Go's heap, which is mostly one mapping.
 func heapAddress() uintptr {
 	object := new([16]byte)

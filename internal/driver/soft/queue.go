@@ -18,6 +18,9 @@ const (
 	watched             // waiters is not empty: the owner looks at it when it lets go
 	direct              // the owner is a submitter doing its own small operation, past the ring
 	shut                // what is submitted is discarded; alone, it is a queue at rest too
+	paused              // nobody may run it for a moment (see still); alone, it is a queue at rest too
+
+	atRest = shut | paused // bits that a queue at rest may have
 )
 
 const (
@@ -38,7 +41,6 @@ type queue struct {
 	priority int             // immutable
 
 	state atomic.Uint32
-	held  atomic.Bool         // a direct owner waits for the end of a standstill: see still
 	job   atomic.Pointer[job] // what the owner has open to helpers
 
 	mu        sync.Mutex
@@ -53,6 +55,7 @@ type queue struct {
 	head      parts.Head            // guarded by mu; what is known of the task at the head of the ring
 	began     int64                 // guarded by mu; when its turn came, if somebody observes the queue; 0: not yet
 	using     bool                  // guarded by mu; whoever runs it may be using memory: see still
+	paused    bool                  // guarded by mu; the paused bit
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
@@ -71,9 +74,6 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		q.pushCopy(dst, src, n, tag)
 		return
 	}
-	if q.d.still.phase.Load() != moving {
-		q.standStill()
-	}
 	err := q.d.copyNow(dst, src, n)
 	if q.observer != nil {
 		q.observer.Ran(tag, 0, q.observer.Now(), err)
@@ -90,9 +90,6 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 func (q *queue) CopyNow(dst, src uintptr, n uint64) bool {
 	if n > inlineBytes || !q.state.CompareAndSwap(0, owned|direct) {
 		return false
-	}
-	if q.d.still.phase.Load() != moving {
-		q.standStill()
 	}
 	err := q.d.copyNow(dst, src, n)
 	if !q.state.CompareAndSwap(owned|direct, 0) {
@@ -121,9 +118,6 @@ func (q *queue) Submit(op driver.Op) {
 func (q *queue) now(op *driver.Op) bool {
 	if !q.state.CompareAndSwap(0, owned|direct) {
 		return false
-	}
-	if q.d.still.phase.Load() != moving {
-		q.standStill()
 	}
 	// A wait's flag was looked at before q came to rest: a task that has run since may have cleared it.
 	ready := true
@@ -239,6 +233,9 @@ func (q *queue) rest() (more bool) {
 	if q.closed {
 		s = shut
 	}
+	if q.paused {
+		s |= paused
+	}
 	if q.ring.Len() == 0 {
 		q.state.Store(s)
 		q.waiters.Notify(q.completed)
@@ -259,7 +256,7 @@ func (q *queue) run(until uint64, most int) {
 	var op driver.Op
 	q.mu.Lock()
 	for ; q.ring.Len() > 0 && q.completed < until && most > 0; most-- {
-		for q.d.still.phase.Load() != moving {
+		for q.paused {
 			q.mu.Unlock()
 			q.d.still.wait()
 			q.mu.Lock()
@@ -320,7 +317,7 @@ func (q *queue) Unpark() {
 	}
 }
 
-func (q *queue) Idle() bool { return q.state.Load()&^shut == 0 }
+func (q *queue) Idle() bool { return q.state.Load()&^atRest == 0 }
 
 func (q *queue) Stalled() bool {
 	q.mu.Lock()
@@ -340,8 +337,7 @@ func (q *queue) Drop() {
 func (q *queue) Shut() {
 	q.mu.Lock()
 	q.dropTo, q.closed = forever, true
-	for s := q.state.Load(); !q.state.CompareAndSwap(s, s|shut); s = q.state.Load() {
-	}
+	q.state.Or(shut)
 	q.d.pool.cancel(q)
 	q.mu.Unlock()
 	q.Unpark()
@@ -350,8 +346,7 @@ func (q *queue) Shut() {
 func (q *queue) Open() {
 	q.mu.Lock()
 	q.dropTo, q.closed = q.submitted, false
-	for s := q.state.Load(); !q.state.CompareAndSwap(s, s&^shut); s = q.state.Load() {
-	}
+	q.state.And(^uint32(shut))
 	q.mu.Unlock()
 }
 
@@ -384,7 +379,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 func (q *queue) watchIfBusy() uint32 {
 	for {
 		s := q.state.Load()
-		if s&^shut == 0 {
+		if s&^atRest == 0 {
 			return 0
 		}
 		if q.state.CompareAndSwap(s, s|watched) {

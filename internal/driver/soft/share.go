@@ -91,7 +91,7 @@ func (d *Driver) way(m *memory) arena.Way {
 		}
 	}}
 	if m != nil {
-		w.Also = func(f *arena.File) error { return m.follow(f.FD(), 0) }
+		_ = m
 	}
 	return w
 }
@@ -109,7 +109,7 @@ func (m *memory) follow(fd int, off uint64) error {
 			}
 			return err
 		}
-		at.in.mark(at.start, m.size, m.block.Lazy())
+		at.in.mark(at.start, m.size, !m.backed)
 	}
 	return nil
 }

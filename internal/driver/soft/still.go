@@ -1,7 +1,6 @@
 package soft
 
 import (
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -12,22 +11,23 @@ import (
 // still lets a goroutine change what is behind the engine's addresses while nobody uses them: memory moves to a file that is
 // shared, addresses are given back.
 //
-// Who is about to use memory makes itself known first and looks at phase then; who wants all to be still sets phase first and
-// looks for them then. So at least one of the two sees the other. A queue is known by its state, which it has to change anyhow:
-// the path of a small copy pays for a load of a word that hardly ever changes. Queues that wait for something (a flag, a gate, a
-// call, a worker) use no memory and need not be waited for.
+// Every queue is paused: a bit of its state keeps submitters from running operations themselves, so that the path of a small copy
+// pays nothing for it, and whoever runs the ring looks before each task. What is running then is waited for. Queues that wait for
+// something (a flag, a gate, a call, a worker) use no memory and need not be.
 //
-// Queues are stopped first, and everything else (Driver.Run, Words.Store) only when they have: a queue's work may call those.
+// Everything else that uses memory (Driver.Run, Words.Store) counts itself in, and is stopped only when all queues are: a
+// queue's work may call it.
 type still struct {
-	phase atomic.Uint32
+	stopped atomic.Bool // nobody may begin to use memory
 
-	gate sync.RWMutex // held for writing while phase is not 0
+	gate sync.RWMutex // held for writing during a standstill
 
 	inside [16]tally // who is in Run or Store: spread, so that they do not meet
 
 	mu     sync.Mutex
 	queues []weak.Pointer[queue] // guarded by mu; all there are, and some that are gone
 	sweep  int                   // guarded by mu; length at which those are taken out
+	paused bool                  // guarded by mu; all queues are, and new ones have to be
 }
 
 // tally has a cache line for itself.
@@ -35,13 +35,6 @@ type tally struct {
 	n atomic.Int64
 	_ [56]byte
 }
-
-// Phases of a standstill.
-const (
-	moving   = iota // everybody may use memory
-	stopping        // queues may not
-	stopped         // nobody may
-)
 
 // add makes q known.
 func (s *still) add(q *queue) {
@@ -59,30 +52,41 @@ func (s *still) add(q *queue) {
 		s.sweep = 2 * len(kept)
 	}
 	s.queues = append(s.queues, weak.Make(q))
+	if s.paused {
+		q.pause(true)
+	}
+}
+
+// pauseAll pauses every queue, or lets them all go on, and returns them.
+func (s *still) pauseAll(yes bool) []*queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = yes
+	all := make([]*queue, 0, len(s.queues))
+	for _, w := range s.queues {
+		if q := w.Value(); q != nil {
+			q.pause(yes)
+			all = append(all, q)
+		}
+	}
+	return all
 }
 
 // hold returns when nobody uses memory, and nobody will before the function it returns is called. It must not be called by what a
 // queue runs.
 func (s *still) hold() (resume func()) {
 	s.gate.Lock()
-	s.phase.Store(stopping)
-	s.mu.Lock()
-	queues := make([]*queue, 0, len(s.queues))
-	for _, w := range s.queues {
-		if q := w.Value(); q != nil {
-			queues = append(queues, q)
-		}
-	}
-	s.mu.Unlock()
-	for _, q := range queues {
+	for _, q := range s.pauseAll(true) {
 		soon(func() bool { return !q.running() })
 	}
-	s.phase.Store(stopped)
+	// Who counts itself in looks at stopped then, and this the other way round: one of the two sees the other.
+	s.stopped.Store(true)
 	for i := range s.inside {
 		soon(func() bool { return s.inside[i].n.Load() == 0 })
 	}
 	return func() {
-		s.phase.Store(moving)
+		s.stopped.Store(false)
+		s.pauseAll(false)
 		s.gate.Unlock()
 	}
 }
@@ -99,12 +103,12 @@ func soon(so func() bool) {
 	}
 }
 
-// enter counts the caller in, once it may use memory; leave counts it out.
-func (s *still) enter() (leave *atomic.Int64) {
-	n := &s.inside[rand.Uint32()%uint32(len(s.inside))].n
+// enter counts the caller in, once it may use memory; it is to take 1 off what is returned when it no longer does.
+func (s *still) enter() *atomic.Int64 {
+	n := &s.inside[lane()%uintptr(len(s.inside))].n
 	for {
 		n.Add(1)
-		if s.phase.Load() != stopped {
+		if !s.stopped.Load() {
 			return n
 		}
 		n.Add(-1)
@@ -118,20 +122,21 @@ func (s *still) wait() {
 	s.gate.RUnlock() //nolint:staticcheck // all there is to it is the waiting
 }
 
-// running tells whether q may be using memory.
+// running tells whether q, which is paused, may be using memory.
 func (q *queue) running() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.using || q.state.Load()&direct != 0 && !q.held.Load()
+	return q.using || q.state.Load()&direct != 0
 }
 
-// standStill holds the owner of q up, who is doing its own small operation, until it may use memory.
-//
-//go:noinline
-func (q *queue) standStill() {
-	for q.d.still.phase.Load() != moving {
-		q.held.Store(true)
-		q.d.still.wait()
-		q.held.Store(false) // and look again: the next standstill may have counted on it
+// pause keeps q from being run, or lets it go on.
+func (q *queue) pause(yes bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.paused = yes
+	if yes {
+		q.state.Or(paused)
+	} else {
+		q.state.And(^uint32(paused))
 	}
 }

@@ -72,9 +72,10 @@ type memory struct {
 	block  *arena.Block
 	file   *arena.File
 
-	at    []*mount // guarded by virtual.mu; where it is mapped
-	freed bool     // guarded by virtual.mu
-	gone  bool     // guarded by virtual.mu; its device was closed
+	at     []*mount // guarded by virtual.mu; where it is mapped
+	backed bool     // guarded by virtual.mu; it has its pages
+	freed  bool     // guarded by virtual.mu
+	gone   bool     // guarded by virtual.mu; its device was closed
 }
 
 func (m *memory) Size() uint64      { return m.size }
@@ -202,7 +203,7 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 	if err != nil {
 		return nil, outOfMemory(err)
 	}
-	m.block = b
+	m.block, m.backed = b, !b.Lazy()
 	d.virtual.add(m)
 	return m, nil
 }
@@ -287,9 +288,9 @@ func (m *mount) show() error {
 			return err
 		}
 	}
-	bare := m.of.file != nil || m.of.block.Lazy()
-	m.in.mark(m.start, m.of.size, bare)
-	if m.of.file != nil && m.of.size <= backMapped && m.of.opens() { // the program does not ask for pages
+	m.in.mark(m.start, m.of.size, !m.of.backed)
+	if m.of.opens() && !m.of.backed && m.of.size <= backMapped { // the program does not ask for pages
+		m.of.backed = true
 		return m.in.prepare(m.start, m.of.size)
 	}
 	return nil

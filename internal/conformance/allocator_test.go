@@ -1,0 +1,186 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// The entries of a description, as addresses that nobody follows.
+const (
+	allocObject core.Addr = 0x1000 + iota
+	allocFunc
+	freeFunc
+	adviseFunc
+	addressFunc
+)
+
+// setters put an entry into a description.
+var setters = map[string]func(th *core.Thread, desc core.Handle, value core.Addr) *core.Error{
+	"obj": (*core.Thread).AllocatorSetObjToDesc, "alloc": (*core.Thread).AllocatorSetAllocFuncToDesc, "free": (*core.Thread).AllocatorSetFreeFuncToDesc,
+	"advise": (*core.Thread).AllocatorSetAllocAdviseFuncToDesc, "address": (*core.Thread).AllocatorSetGetAddrFromBlockFuncToDesc,
+}
+
+var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "advise": adviseFunc, "address": addressFunc}
+
+// described is a description with all entries but some.
+func (e *env) described(but ...string) core.Handle {
+	e.Helper()
+	desc := e.th.AllocatorCreateDesc()
+	if desc == 0 {
+		e.Fatal("no description")
+	}
+next:
+	for name, set := range setters {
+		for _, no := range but {
+			if no == name {
+				continue next
+			}
+		}
+		e.ok(set(e.th, desc, entries[name]))
+	}
+	return desc
+}
+
+// setsEntry is the behaviour of a setter: what it sets is what a registration takes, and it can be set again.
+func setsEntry(name string) func(e *env) {
+	return func(e *env) {
+		desc := e.described()
+		e.ok(setters[name](e.stranger(), desc, 0x7777)) // without a context
+		e.ok(e.th.AllocatorRegister(5, desc))
+		want := map[string]core.Addr{}
+		for k, v := range entries {
+			want[k] = v
+		}
+		want[name] = 0x7777
+		e.registered(5, desc, want)
+	}
+}
+
+// registered checks what is registered for a stream.
+func (e *env) registered(stream, desc core.Handle, want map[string]core.Addr) {
+	e.Helper()
+	var h core.Handle
+	var obj, alloc, free, advise, address core.Addr
+	e.ok(e.th.AllocatorGetByStream(stream, &h, &obj, &alloc, &free, &advise, &address))
+	got := map[string]core.Addr{"obj": obj, "alloc": alloc, "free": free, "advise": advise, "address": address}
+	for k := range entries {
+		if got[k] != want[k] {
+			e.Errorf("%s of stream %d is %#x, want %#x", k, stream, got[k], want[k])
+		}
+	}
+	if h != desc {
+		e.Errorf("the description of stream %d is %#x, want %#x", stream, h, desc)
+	}
+}
+
+// nullEntry and nullDesc are the proofs of the rules of a setter.
+func nullDesc(name string) proof {
+	return func(e *env) *core.Error {
+		e.want(setters[name](e.th, garbage, 1), abi.ErrInvalidParam)
+		return e.blames("allocatorDesc", setters[name](e.th, 0, 0))
+	}
+}
+
+func nullEntry(name string) proof {
+	return func(e *env) *core.Error { return setters[name](e.th, e.described(), 0) }
+}
+
+func init() {
+	behaves("aclrtAllocatorCreateDesc", func(e *env) {
+		a, b := e.stranger().AllocatorCreateDesc(), e.th.AllocatorCreateDesc()
+		if a == 0 || a == b {
+			e.Errorf("%#x and %#x", a, b)
+		}
+	})
+	prove("aclrtAllocatorDestroyDesc", 1, func(e *env) *core.Error {
+		desc := e.described()
+		e.ok(e.th.AllocatorDestroyDesc(desc))
+		e.want(e.th.AllocatorDestroyDesc(desc), abi.ErrInvalidParam)
+		e.want(e.th.AllocatorRegister(5, desc), abi.ErrInvalidParam)
+		e.want(e.th.AllocatorDestroyDesc(e.stream()), abi.ErrInvalidParam)
+		return e.th.AllocatorDestroyDesc(0)
+	})
+	behaves("aclrtAllocatorDestroyDesc", func(e *env) {
+		desc := e.described()
+		e.ok(e.th.AllocatorRegister(5, desc))
+		e.ok(e.stranger().AllocatorDestroyDesc(desc))
+		e.registered(5, desc, entries) // what was registered stays
+	})
+
+	prove("aclrtAllocatorSetObjToDesc", 1, nullDesc("obj"))
+	prove("aclrtAllocatorSetObjToDesc", 2, nullEntry("obj"))
+	behaves("aclrtAllocatorSetObjToDesc", setsEntry("obj"))
+	prove("aclrtAllocatorSetAllocFuncToDesc", 1, nullDesc("alloc"))
+	prove("aclrtAllocatorSetAllocFuncToDesc", 2, nullEntry("alloc"))
+	behaves("aclrtAllocatorSetAllocFuncToDesc", setsEntry("alloc"))
+	prove("aclrtAllocatorSetFreeFuncToDesc", 1, nullDesc("free"))
+	prove("aclrtAllocatorSetFreeFuncToDesc", 2, nullEntry("free"))
+	behaves("aclrtAllocatorSetFreeFuncToDesc", setsEntry("free"))
+	prove("aclrtAllocatorSetAllocAdviseFuncToDesc", 1, nullDesc("advise"))
+	prove("aclrtAllocatorSetAllocAdviseFuncToDesc", 2, nullEntry("advise"))
+	behaves("aclrtAllocatorSetAllocAdviseFuncToDesc", setsEntry("advise"))
+	prove("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", 1, nullDesc("address"))
+	prove("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", 2, nullEntry("address"))
+	behaves("aclrtAllocatorSetGetAddrFromBlockFuncToDesc", setsEntry("address"))
+
+	prove("aclrtAllocatorRegister", 1, func(e *env) *core.Error { return e.blames("stream", e.th.AllocatorRegister(0, 0)) })
+	prove("aclrtAllocatorRegister", 2, func(e *env) *core.Error { return e.th.AllocatorRegister(5, 0) })
+	prove("aclrtAllocatorRegister", 3, func(e *env) (err *core.Error) {
+		for _, name := range []string{"obj", "alloc", "free", "address"} {
+			err = e.th.AllocatorRegister(5, e.described(name))
+			e.want(err, abi.ErrInvalidParam)
+			e.want(e.th.AllocatorGetByStream(5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
+		}
+		return err
+	})
+	behaves("aclrtAllocatorRegister", func(e *env) {
+		desc := e.described("advise") // the one that may be missing
+		e.ok(e.stranger().AllocatorRegister(garbage, desc))
+		e.ok(e.th.AllocatorSetFreeFuncToDesc(desc, 9)) // too late
+		want := map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "address": addressFunc}
+		e.registered(garbage, desc, want)
+		last := e.described()
+		e.ok(e.th.AllocatorRegister(garbage, last))
+		e.registered(garbage, last, entries)
+		s := e.stream()
+		e.ok(e.th.AllocatorRegister(s, desc))
+		e.ok(e.th.DestroyStream(s))
+		want["free"] = 9
+		e.registered(s, desc, want) // a stream is but a key
+	})
+
+	prove("aclrtAllocatorGetByStream", 1, func(e *env) *core.Error {
+		return e.blames("allocatorDesc", e.th.AllocatorGetByStream(0, nil, nil, nil, nil, nil, nil))
+	})
+	prove("aclrtAllocatorGetByStream", 2, func(e *env) *core.Error {
+		return e.blames("stream", e.th.AllocatorGetByStream(0, new(core.Handle), nil, nil, nil, nil, nil))
+	})
+	prove("aclrtAllocatorGetByStream", 3, func(e *env) *core.Error {
+		desc, obj := core.Handle(3), core.Addr(4)
+		err := e.th.AllocatorGetByStream(e.stream(), &desc, &obj, nil, nil, nil, nil)
+		if desc != 3 || obj != 4 {
+			e.Error("something was written")
+		}
+		return err
+	})
+	behaves("aclrtAllocatorGetByStream", func(e *env) {
+		desc := e.described()
+		e.ok(e.th.AllocatorRegister(5, desc))
+		e.registered(5, desc, entries)
+		var h core.Handle
+		e.ok(e.stranger().AllocatorGetByStream(5, &h, nil, nil, nil, nil, nil)) // all but one may be NULL
+		if h != desc {
+			e.Errorf("%#x, want %#x", h, desc)
+		}
+	})
+
+	prove("aclrtAllocatorUnregister", 1, func(e *env) *core.Error { return e.th.AllocatorUnregister(0) })
+	behaves("aclrtAllocatorUnregister", func(e *env) {
+		e.ok(e.th.AllocatorUnregister(5)) // nothing is fine
+		e.ok(e.th.AllocatorRegister(5, e.described()))
+		e.ok(e.th.AllocatorRegister(6, e.described()))
+		e.ok(e.stranger().AllocatorUnregister(5))
+		e.want(e.th.AllocatorGetByStream(5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
+		e.ok(e.th.AllocatorGetByStream(6, new(core.Handle), nil, nil, nil, nil, nil))
+	})
+}

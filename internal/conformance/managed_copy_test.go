@@ -1,0 +1,422 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+)
+
+func init() {
+	b := breakers[adviseArgs]{
+		1:  func(e *env, a *adviseArgs) { a.ptr = 0 },
+		2:  func(e *env, a *adviseArgs) { a.size = 0 },
+		3:  func(e *env, a *adviseArgs) { a.flags = 1 },
+		4:  func(e *env, a *adviseArgs) { a.stream = garbage },
+		6:  func(e *env, a *adviseArgs) { a.location = place(onDevice, 4) },
+		8:  func(e *env, a *adviseArgs) { a.location = place(5, 0) },
+		10: func(e *env, a *adviseArgs) { a.th = e.stranger() },
+		11: func(e *env, a *adviseArgs) { a.stream = e.foreign() },
+	}
+	prove("aclrtMemManagedPrefetchAsync", 1, b.from(1, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", 2, b.from(2, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", 3, b.from(3, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", 4, b.from(4, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", 5, func(e *env) *core.Error {
+		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error {
+			return th.MemManagedPrefetchAsync(12345, 1, place(onDevice, 99), 0, 0)
+		})
+		return e.stranger().MemManagedPrefetchAsync(12345, 1, place(onDevice, 99), 0, 0)
+	})
+	prove("aclrtMemManagedPrefetchAsync", 6, func(e *env) *core.Error {
+		o := e.on(machine{product: "950"})
+		o.want(o.th.MemManagedPrefetchAsync(12345, 1, place(onDevice, -1), 0, 0), abi.ErrRTParamInvalid)
+		return b.from(6, preferred1, prefetch)(e)
+	})
+	prove("aclrtMemManagedPrefetchAsync", 7, func(e *env) (err *core.Error) {
+		for _, m := range noManaged {
+			o := e.on(m)
+			err = o.stranger().MemManagedPrefetchAsync(12345, 1, place(9, 0), 0, o.stream())
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemManagedPrefetchAsync", 8, func(e *env) *core.Error {
+		for _, l := range []abi.MemManagedLocation{place(invalidAt, 0), place(-1, 0)} {
+			a := preferred1(e)
+			a.location = l
+			e.want(prefetch(e, a), abi.ErrRTParamInvalid)
+		}
+		return b.from(8, preferred1, prefetch)(e)
+	})
+	prove("aclrtMemManagedPrefetchAsync", 10, b.from(10, preferred1, prefetch))
+	prove("aclrtMemManagedPrefetchAsync", 11, b.from(11, preferred1, prefetch))
+	behaves("aclrtMemManagedPrefetchAsync", func(e *env) {
+		a := preferred1(e)
+		copy(bytes(a.ptr, 64), noise(64, 4))
+		for _, c := range []struct {
+			to              abi.MemManagedLocation
+			where, kind, id int32
+		}{
+			{place(onDevice, 1), 1, int32(onDevice), 1}, {place(onHost, 9), -1, int32(onHost), -1}, {place(onNode, 2), -1, int32(onNode), 2},
+		} {
+			a.location = c.to
+			release := e.block(a.stream)
+			before := e.attr(abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size)
+			e.ok(prefetch(e, a))
+			if now := e.attr(abi.MemRangeAttributeLastPrefetchLocation, a.ptr, a.size); now != before {
+				e.Error("it did not wait for its turn")
+			}
+			release()
+			e.ok(e.th.SynchronizeStream(a.stream))
+			e.attrs(a.ptr, a.size, map[abi.MemManagedRangeAttribute]int32{
+				abi.MemRangeAttributeLastPrefetchLocation: c.where, abi.MemRangeAttributeLastPrefetchLocationType: c.kind, abi.MemRangeAttributeLastPrefetchLocationId: c.id,
+				abi.MemRangeAttributePreferredLocation: -2, // another matter
+			})
+		}
+		a.location, a.size = place(onMyNode, 0), 1 // the first page of two
+		e.ok(prefetch(e, a))
+		e.ok(e.th.SynchronizeStream(a.stream))
+		e.attrs(a.ptr, managedPage, map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocationType: int32(onNode)})
+		e.holds(a.ptr, noise(64, 4))
+
+		// What is no managed memory turns out when it runs.
+		for _, p := range []core.Addr{e.device(64), 12345, a.ptr + 2*managedPage - 1} {
+			a.ptr, a.size = p, 2
+			e.ok(prefetch(e, a))
+			e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
+		}
+		e.asHostFunction(func(s core.Handle) *core.Error {
+			a := preferred1(e)
+			a.stream = s
+			return prefetch(e, a)
+		})
+	})
+}
+
+// noDefaultStream proves that older products know no default stream in prefetches, before they say that they have no managed memory.
+func (e *env) noDefaultStream(call func(o *env, th *core.Thread) *core.Error) {
+	e.Helper()
+	for _, name := range []string{"310B", "310P", "910"} {
+		o := e.on(machine{product: name})
+		o.want(call(o, o.th), abi.ErrRTInternalError)
+	}
+}
+
+// asHostFunction proves that a call on a stream is a function on the host: it is refused where a thread has subscribed, and
+// keeps threads from subscribing.
+func (e *env) asHostFunction(call func(s core.Handle) *core.Error) {
+	e.Helper()
+	s := e.stream()
+	e.ok(e.th.SubscribeReport(me, s))
+	e.want(call(s), abi.ErrRTStreamSubscribe)
+	e.ok(e.th.UnSubscribeReport(me, s))
+	s = e.stream()
+	e.ok(call(s))
+	e.ok(e.th.SynchronizeStream(s))
+	e.want(e.th.SubscribeReport(me, s), codeOf(e.th.SubscribeReport(me, e.hosted())))
+	e.want(e.whileAborting(func() *core.Error { return call(s) }), abi.ErrRTDeviceTaskAbort)
+}
+
+// batchFetch are the arguments of aclrtMemManagedPrefetchBatchAsync.
+type batchFetch struct {
+	th      *core.Thread
+	ptrs    []core.Addr
+	sizes   []uint64
+	count   uint64
+	locs    []abi.MemManagedLocation
+	indexes []uint64
+	numLocs uint64
+	flags   uint64
+	stream  core.Handle
+	null    [4]bool
+}
+
+func prefetchBatch(_ *env, a *batchFetch) *core.Error {
+	ptrs, sizes, locs, indexes := first0(a.ptrs), first0(a.sizes), first0(a.locs), first0(a.indexes)
+	if a.null[0] {
+		ptrs = nil
+	}
+	if a.null[1] {
+		sizes = nil
+	}
+	if a.null[2] {
+		locs = nil
+	}
+	if a.null[3] {
+		indexes = nil
+	}
+	return a.th.MemManagedPrefetchBatchAsync(ptrs, sizes, a.count, locs, indexes, a.numLocs, a.flags, a.stream)
+}
+
+// fetch3 takes the first page to device 0 and two others to device 1.
+func fetch3(e *env) *batchFetch {
+	p := e.managed(3 * managedPage)
+	return &batchFetch{
+		th: e.th, ptrs: []core.Addr{p, p + managedPage, p + 2*managedPage}, sizes: []uint64{managedPage, 1, managedPage}, count: 3,
+		locs: []abi.MemManagedLocation{place(onDevice, 0), place(onDevice, 1)}, indexes: []uint64{0, 1}, numLocs: 2, stream: e.stream(),
+	}
+}
+
+func init() {
+	b := breakers[batchFetch]{
+		1:  func(e *env, a *batchFetch) { a.null[0] = true },
+		2:  func(e *env, a *batchFetch) { a.null[1] = true },
+		3:  func(e *env, a *batchFetch) { a.null[2] = true },
+		4:  func(e *env, a *batchFetch) { a.null[3] = true },
+		5:  func(e *env, a *batchFetch) { a.count = 0 },
+		6:  func(e *env, a *batchFetch) { a.numLocs = 0 },
+		7:  func(e *env, a *batchFetch) { a.flags = 1 << 40 },
+		8:  func(e *env, a *batchFetch) { a.numLocs = 4 },
+		9:  func(e *env, a *batchFetch) { a.stream = garbage },
+		10: func(e *env, a *batchFetch) { a.indexes[0] = 1 },
+		11: func(e *env, a *batchFetch) { a.ptrs[1] = 0 },
+		12: func(e *env, a *batchFetch) { a.indexes[1] = 3 },
+		13: func(e *env, a *batchFetch) { a.locs[0] = place(onDevice, 4) },
+		16: func(e *env, a *batchFetch) { a.locs[1] = place(5, 0) },
+		18: func(e *env, a *batchFetch) { a.th = e.stranger() },
+		19: func(e *env, a *batchFetch) { a.stream = e.foreign() },
+	}
+	prove("aclrtMemManagedPrefetchBatchAsync", 1, b.from(1, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 2, b.from(2, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 3, b.from(3, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 4, b.from(4, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 5, b.from(5, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 6, b.from(6, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 7, b.from(7, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 8, b.from(8, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 9, b.from(9, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 10, b.from(10, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 11, b.from(11, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 12, func(e *env) *core.Error {
+		a := fetch3(e)
+		a.indexes[1] = 0 // not larger
+		e.want(prefetchBatch(e, a), abi.ErrRTParamInvalid)
+		return b.from(12, fetch3, prefetchBatch)(e)
+	})
+	prove("aclrtMemManagedPrefetchBatchAsync", 13, b.from(13, fetch3, prefetchBatch))
+	null := func(o *env, th *core.Thread, l abi.MemManagedLocation) *core.Error {
+		p, n, first := core.Addr(12345), uint64(1), uint64(0)
+		return th.MemManagedPrefetchBatchAsync(&p, &n, 1, &l, &first, 1, 0, 0)
+	}
+	prove("aclrtMemManagedPrefetchBatchAsync", 14, func(e *env) *core.Error {
+		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error { return null(o, th, place(9, 0)) })
+		e.want(null(e, e.stranger(), place(onDevice, 4)), abi.ErrRTParamInvalid) // the devices come before
+		return null(e, e.stranger(), place(9, 0))
+	})
+	prove("aclrtMemManagedPrefetchBatchAsync", 15, func(e *env) (err *core.Error) {
+		for _, m := range noManaged {
+			o := e.on(m)
+			p, n, first, l := core.Addr(12345), uint64(1), uint64(0), place(9, 0)
+			err = o.stranger().MemManagedPrefetchBatchAsync(&p, &n, 1, &l, &first, 1, 0, o.stream())
+			o.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemManagedPrefetchBatchAsync", 16, b.from(16, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 18, b.from(18, fetch3, prefetchBatch))
+	prove("aclrtMemManagedPrefetchBatchAsync", 19, b.from(19, fetch3, prefetchBatch))
+	behaves("aclrtMemManagedPrefetchBatchAsync", func(e *env) {
+		const where = abi.MemRangeAttributeLastPrefetchLocation
+		a := fetch3(e)
+		release := e.block(a.stream)
+		e.ok(prefetchBatch(e, a))
+		a.ptrs[0], a.sizes[0], a.locs[0] = 12345, 99, place(9, 9) // the arrays are read during the call
+		release()
+		e.ok(e.th.SynchronizeStream(a.stream))
+		p := a.ptrs[1] - managedPage
+		for i, want := range []int32{0, 1, 1} {
+			e.attrs(p+core.Addr(i*managedPage), managedPage, map[abi.MemManagedRangeAttribute]int32{where: want})
+		}
+		e.attrs(p, 3*managedPage, map[abi.MemManagedRangeAttribute]int32{where: -2})
+		a = fetch3(e)
+		a.sizes[2] = 0 // is not refused
+		e.ok(prefetchBatch(e, a))
+		e.ok(e.th.SynchronizeStream(a.stream))
+		e.attrs(a.ptrs[2], 1, map[abi.MemManagedRangeAttribute]int32{where: -2})
+		a = fetch3(e)
+		a.ptrs[1] = e.device(64)
+		e.ok(prefetchBatch(e, a))
+		e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
+		e.asHostFunction(func(s core.Handle) *core.Error {
+			a := fetch3(e)
+			a.stream = s
+			return prefetchBatch(e, a)
+		})
+	})
+}
+
+// TestManagedCopies proves what copies and fills make of managed memory (spec/semantics.md, sections 12 and 16).
+func TestManagedCopies(t *testing.T) {
+	e := newEnv(t, machine{})
+	p := e.managed(8192)
+	others := map[string]core.Addr{"device": e.device(4096), "pinned": e.pinned(4096), "pageable": e.pageable(4096), "managed": p + 4096}
+	for name, q := range others {
+		for _, kind := range []abi.MemcpyKind{h2h, h2d, d2h, d2d, dflt} {
+			for _, in := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%v/%t", name, kind, in), func(t *testing.T) {
+					e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
+					dst, src := p, q
+					if !in {
+						dst, src = q, p
+					}
+					e.managedCopy(dst, src, name == "pageable", kind)
+				})
+			}
+		}
+	}
+}
+
+// managedCopy copies from or to managed memory: at once, on a stream, and in rows.
+func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind) {
+	e.Helper()
+	const n = 1000
+	reset := func() { e.write(src, noise(n, 1)); e.write(dst, noise(n, 2)) }
+	reset()
+	e.ok(e.th.Memcpy(dst, n, src, n, kind)) // the addresses say where it goes
+	e.holds(dst, noise(n, 1))
+
+	reset()
+	s := e.stream()
+	release := e.block(s)
+	copied := func(err *core.Error) bool {
+		e.Helper()
+		if kind == h2h { // what is declared stays so
+			e.want(err, abi.ErrRTFeatureNotSupport)
+			release()
+			return false
+		}
+		e.ok(err)
+		return true
+	}
+	async := func() *core.Error { return e.th.MemcpyAsync(dst, n, src, n, kind, s) }
+	if pageable && kind != h2h {
+		e.ok(e.waits(release, async))
+		e.holds(dst, noise(n, 1))
+	} else if copied(async()) {
+		e.holds(dst, noise(n, 2)) // in the order of the stream
+		release()
+		e.ok(e.th.SynchronizeStream(s))
+		e.holds(dst, noise(n, 1))
+	}
+
+	// Rows need a direction: the default is not made one of.
+	reset()
+	rows := func(want abi.Code, err *core.Error) {
+		e.Helper()
+		e.want(err, want)
+		if want == abi.Success {
+			e.ok(e.th.SynchronizeStream(s))
+			got := e.read(dst, 50)
+			old, now := noise(n, 2), noise(n, 1)
+			if !slices.Equal(got, append(slices.Clone(now[:10]), append(slices.Clone(old[10:25]), append(slices.Clone(now[20:30]), old[35:50]...)...)...)) {
+				e.Error("the rows are wrong")
+			}
+		}
+	}
+	now, later := abi.ErrRTParamInvalid, abi.ErrRTParamInvalid
+	switch kind {
+	case h2d, d2h:
+		now, later = abi.Success, abi.Success
+	case d2d:
+		now, later = abi.ErrRTFeatureNotSupport, abi.Success
+	case h2h:
+		now, later = abi.ErrInvalidParam, abi.ErrInvalidParam
+	}
+	rows(now, e.th.Memcpy2d(dst, 25, src, 20, 10, 2, kind))
+	reset()
+	rows(later, e.th.Memcpy2dAsync(dst, 25, src, 20, 10, 2, kind, s))
+}
+
+// TestManagedTasks proves that copies and fills of managed memory count as functions on the host, fail like others, and follow each other.
+func TestManagedTasks(t *testing.T) {
+	e := newEnv(t, machine{})
+	p, h := e.managed(1<<20), e.pinned(1<<20)
+	for name, call := range map[string]func(s core.Handle) *core.Error{
+		"copy":  func(s core.Handle) *core.Error { return e.th.MemcpyAsync(p, 64, h, 64, h2d, s) },
+		"rows":  func(s core.Handle) *core.Error { return e.th.Memcpy2dAsync(p, 8, h, 8, 8, 8, h2d, s) },
+		"fill":  func(s core.Handle) *core.Error { return e.th.MemsetAsync(p, 64, 1, 64, s) },
+		"words": func(s core.Handle) *core.Error { return e.th.MemsetD32Async(p, 64, 1, 16, s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
+			e.asHostFunction(call)
+			e.want(call(e.foreign()), abi.ErrRTStreamContext)
+			s := e.stream()
+			e.faults.Fail(faulty.Task, 1, errors.New("a cosmic ray"))
+			e.ok(call(s))
+			e.want(e.th.SynchronizeStream(s), abi.ErrRTDrvInternalError)
+		})
+	}
+	s := e.stream()
+	for i := range 50 { // each overwrites what the one before it left
+		e.ok(e.th.MemsetAsync(p, 1<<20, int32(i), 1<<20, s))
+		e.ok(e.th.MemcpyAsync(h, 1<<20, p, 1<<20, d2h, s))
+		e.ok(e.th.MemsetD32Async(p, 1<<20, uint32(i)*0x01010101+1, 1<<18, s))
+	}
+	e.ok(e.th.SynchronizeStream(s))
+	e.holds(h, slices.Repeat([]byte{49}, 1<<20))
+	e.holds(p, slices.Repeat([]byte{50, 49, 49, 49}, 1<<18))
+	// Past the end, and freed.
+	end := p + 2<<20
+	e.want(e.th.MemcpyAsync(end-64, 128, h, 65, h2d, s), abi.ErrRTParamInvalid)
+	e.want(e.th.MemsetAsync(end-64, 128, 0, 65, s), abi.ErrRTParamInvalid)
+	if !checked {
+		release := e.block(s)
+		e.ok(e.th.MemcpyAsync(h, 64, p, 64, d2h, s))
+		e.ok(e.th.Free(p))
+		release()
+		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
+	}
+}
+
+// TestManagedBatch proves that a batch takes managed memory that is declared as such, beside host and device memory, and not both ends.
+func TestManagedBatch(t *testing.T) {
+	e := newEnv(t, machine{})
+	p, d, h, u := e.managed(4096), e.device(64), e.pinned(64), e.pageable(64)
+	at := func(kind abi.MemLocationType) abi.MemLocation { return abi.MemLocation{Type: kind} }
+	const managed, device, host = abi.MemLocationTypeManaged, abi.MemLocationTypeDevice, abi.MemLocationTypeHost
+	for name, c := range map[string]struct {
+		dst, src core.Addr
+		to, from abi.MemLocationType
+		want     abi.Code
+	}{
+		"to device":        {d, p, device, managed, 0},
+		"from device":      {p, d, managed, device, 0},
+		"to host":          {h, p, host, managed, 0},
+		"from host":        {p, h, managed, host, 0},
+		"from pageable":    {p, u, managed, host, 0},
+		"to itself":        {p, p + 64, managed, managed, abi.ErrRTParamInvalid},
+		"declared host":    {p, d, host, device, abi.ErrRTParamInvalid},
+		"declared device":  {p, h, device, host, abi.ErrRTParamInvalid},
+		"declared managed": {d, h, managed, host, abi.ErrRTParamInvalid},
+		"past the end":     {p + 2<<20 - 63, h, managed, host, abi.ErrRTParamInvalid},
+	} {
+		for _, async := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%t", name, async), func(t *testing.T) {
+				e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
+				e.write(c.src, noise(63, 1))
+				if c.want == 0 {
+					e.write(c.dst, noise(64, 2))
+				}
+				a := &batchArgs{
+					th: e.th, dsts: []core.Addr{c.dst}, destMaxs: []uint64{64}, srcs: []core.Addr{c.src}, sizes: []uint64{64}, n: 1,
+					attrs: []abi.MemcpyBatchAttr{{DstLoc: at(c.to), SrcLoc: at(c.from)}}, indexes: []uint64{0}, numAttrs: 1, failIndex: new(uint64), stream: e.stream(),
+				}
+				call := batchNow
+				if async {
+					call = batchAsync
+				}
+				e.want(call(e, a), c.want)
+				e.ok(e.th.SynchronizeStream(a.stream))
+				if c.want == 0 {
+					e.holds(c.dst, noise(63, 1))
+				}
+			})
+		}
+	}
+}

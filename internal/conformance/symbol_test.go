@@ -1,0 +1,347 @@
+package conformance
+
+import (
+	"errors"
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// symbolArgs are the arguments of all functions about symbols.
+type symbolArgs struct {
+	th            *core.Thread
+	symbol, other core.Addr // other: the end that is not the variable
+	most          uint64    // dstMax
+	count, offset uint64
+	kind          abi.MemcpyKind
+	stream        core.Handle
+	devPtr        *core.Addr
+	size          *uint64
+}
+
+type symbolCall func(e *env, a *symbolArgs) *core.Error
+
+func symbolAddress(_ *env, a *symbolArgs) *core.Error {
+	return a.th.GetSymbolAddress(a.symbol, a.devPtr)
+}
+func symbolSize(_ *env, a *symbolArgs) *core.Error { return a.th.GetSymbolSize(a.symbol, a.size) }
+func fromSymbol(_ *env, a *symbolArgs) *core.Error {
+	return a.th.MemcpyFromSymbol(a.other, a.most, a.symbol, a.count, a.offset, a.kind)
+}
+func fromSymbolAsync(_ *env, a *symbolArgs) *core.Error {
+	return a.th.MemcpyFromSymbolAsync(a.other, a.most, a.symbol, a.count, a.offset, a.kind, a.stream)
+}
+func toSymbol(_ *env, a *symbolArgs) *core.Error {
+	return a.th.MemcpyToSymbol(a.symbol, a.other, a.count, a.offset, a.kind)
+}
+func toSymbolAsync(_ *env, a *symbolArgs) *core.Error {
+	return a.th.MemcpyToSymbolAsync(a.symbol, a.other, a.count, a.offset, a.kind, a.stream)
+}
+
+// variable registers a variable of 100 bytes: noise(100, 7).
+func (e *env) variable() core.Addr {
+	e.Helper()
+	p := e.pageable(1)
+	e.ok(e.rt.RegisterSymbol(p, 100, noise(100, 7)))
+	return p
+}
+
+// symbol40 is 40 bytes of a variable from byte 10 on, and pinned memory with noise(40, 1).
+func symbol40(kind abi.MemcpyKind) func(e *env) *symbolArgs {
+	return func(e *env) *symbolArgs {
+		a := &symbolArgs{th: e.th, symbol: e.variable(), other: e.pinned(40), most: 40, count: 40, offset: 10, kind: kind, stream: e.stream(), devPtr: new(core.Addr), size: new(uint64)}
+		e.write(a.other, noise(40, 1))
+		return a
+	}
+}
+
+// loadFails proves that a variable that cannot be put on the device is no variable, and that it can be later.
+func loadFails(good func(e *env) *symbolArgs, call symbolCall) proof {
+	return func(e *env) *core.Error {
+		a := good(e)
+		e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+		err := call(e, a)
+		e.want(err, abi.ErrRTMemoryAllocation)
+		e.faults.Fail(faulty.Run, 1, errors.New("a cosmic ray"))
+		e.want(call(e, a), abi.ErrRTDrvInternalError)
+		free, _ := e.memInfo(abi.MemAttrHBMMem)
+		e.ok(call(e, a))
+		e.ok(e.th.SynchronizeStream(a.stream))
+		if now, _ := e.memInfo(abi.MemAttrHBMMem); free-now != 128 {
+			e.Errorf("a variable of 100 bytes took %d", free-now)
+		}
+		return err
+	}
+}
+
+func init() {
+	good := symbol40(dflt)
+	b := breakers[symbolArgs]{
+		1: func(e *env, a *symbolArgs) { a.symbol = 0 },
+		2: func(e *env, a *symbolArgs) { a.devPtr, a.size = nil, nil },
+		3: func(e *env, a *symbolArgs) { a.th = e.stranger() },
+		4: func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) },
+	}
+	prove("aclrtGetSymbolAddress", 1, b.from(1, good, symbolAddress))
+	prove("aclrtGetSymbolAddress", 2, b.from(2, good, symbolAddress))
+	prove("aclrtGetSymbolAddress", 3, b.from(3, good, symbolAddress))
+	prove("aclrtGetSymbolAddress", 4, func(e *env) *core.Error {
+		e.registration()
+		return b.from(4, good, symbolAddress)(e)
+	})
+	prove("aclrtGetSymbolAddress", 5, loadFails(good, symbolAddress))
+	behaves("aclrtGetSymbolAddress", func(e *env) {
+		symbol := e.variable()
+		var first, again, second core.Addr
+		e.ok(e.th.GetSymbolAddress(symbol, &first))
+		e.ok(e.sibling().GetSymbolAddress(symbol, &again))
+		if first != again {
+			e.Error("another context of the device has another variable")
+		}
+		e.at(first, abi.MemLocationTypeDevice, 0, smallPage)
+		e.holds(first, noise(100, 7))
+		o := e.rt.NewThread(5)
+		e.ok(o.SetDevice(1))
+		e.ok(o.GetSymbolAddress(symbol, &second))
+		e.at(second, abi.MemLocationTypeDevice, 1, smallPage) // a device has its own
+		e.write(first, noise(100, 8))
+		e.holds(second, noise(100, 7))
+	})
+	prove("aclrtGetSymbolSize", 1, b.from(1, good, symbolSize))
+	prove("aclrtGetSymbolSize", 2, b.from(2, good, symbolSize))
+	prove("aclrtGetSymbolSize", 3, b.from(3, good, symbolSize))
+	prove("aclrtGetSymbolSize", 4, b.from(4, good, symbolSize))
+	prove("aclrtGetSymbolSize", 5, loadFails(good, symbolSize))
+	behaves("aclrtGetSymbolSize", func(e *env) {
+		var size uint64
+		e.ok(e.th.GetSymbolSize(e.variable(), &size))
+		if size != 100 {
+			e.Errorf("%d bytes", size)
+		}
+	})
+}
+
+// registration proves what ropewayRegisterSymbol takes, and that a reset device has forgotten.
+func (e *env) registration() {
+	e.Helper()
+	p := e.pageable(1)
+	e.want(e.rt.RegisterSymbol(0, 1, nil), abi.ErrInvalidParam)
+	e.want(e.rt.RegisterSymbol(p, 0, nil), abi.ErrInvalidParam)
+	e.want(e.rt.RegisterSymbol(p, 2, noise(3, 1)), abi.ErrInvalidParam)
+	e.want(e.rt.RegisterSymbol(p, math.MaxUint64, nil), abi.ErrRTMemoryAllocation)
+	init := e.pinned(64)
+	copy(bytes(init, 64), noise(64, 9))
+	e.ok(e.th.RegisterSymbol(p, 64, init))
+	copy(bytes(init, 64), noise(64, 10)) // the value is that of the registration
+	e.ok(e.th.RegisterSymbol(p, 64, 0))  // once more, which changes nothing
+	e.want(e.th.RegisterSymbol(p, 65, 0), abi.ErrInvalidParam)
+	var at core.Addr
+	e.ok(e.th.GetSymbolAddress(p, &at))
+	e.holds(at, noise(64, 9))
+	e.write(at, noise(64, 11))
+	e.ok(e.th.ResetDevice(0))
+	e.want(e.th.GetSymbolAddress(p, &at), abi.ErrRTContextNull)
+	e.ok(e.th.SetDevice(0))
+	e.ok(e.th.GetSymbolAddress(p, &at))
+	e.holds(at, noise(64, 9)) // its initial value again
+	zeros := e.pageable(2) + 1
+	e.ok(e.th.RegisterSymbol(zeros, 64, 0))
+	e.ok(e.th.GetSymbolAddress(zeros, &at))
+	e.holds(at, make([]byte, 64))
+}
+
+var fromBreakers = breakers[symbolArgs]{
+	1:  func(e *env, a *symbolArgs) { a.count = 0 },
+	2:  func(e *env, a *symbolArgs) { a.symbol = 0 },
+	3:  func(e *env, a *symbolArgs) { a.other = 0 },
+	4:  func(e *env, a *symbolArgs) { a.most = a.count - 1 },
+	5:  func(e *env, a *symbolArgs) { a.kind = h2d },
+	6:  func(e *env, a *symbolArgs) { a.th = e.stranger() },
+	7:  func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) },
+	9:  func(e *env, a *symbolArgs) { a.offset = math.MaxUint64 - a.count + 1 },
+	10: func(e *env, a *symbolArgs) { a.offset = 61 },
+}
+
+var toBreakers = breakers[symbolArgs]{
+	1: fromBreakers[1], 2: fromBreakers[2], 3: fromBreakers[3], 5: fromBreakers[6], 6: fromBreakers[7], 8: fromBreakers[9], 9: fromBreakers[10],
+	4: func(e *env, a *symbolArgs) { a.kind = d2h },
+}
+
+// symbolKinds is the proof of the rule about kind: one direction and the default are all.
+func symbolKinds(rule int, b breakers[symbolArgs], good abi.MemcpyKind, call symbolCall) proof {
+	return func(e *env) *core.Error {
+		for _, kind := range []abi.MemcpyKind{h2h, h2d, d2h, d2d, buf, inner, 7, 8, -1} {
+			if kind != good {
+				a := symbol40(kind)(e)
+				e.want(call(e, a), abi.ErrInvalidParam)
+			}
+		}
+		a := symbol40(good)(e)
+		e.ok(call(e, a))
+		e.ok(e.th.SynchronizeStream(a.stream))
+		return b.from(rule, symbol40(dflt), call)(e)
+	}
+}
+
+// pastVariable is the proof of the rule about the end of the variable: the last byte can be copied, the one behind it not.
+func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
+	return func(e *env) *core.Error {
+		a := symbol40(dflt)(e)
+		a.offset = 60
+		e.ok(call(e, a))
+		a.count, a.offset = 1, 100
+		e.want(call(e, a), abi.ErrInvalidParam)
+		e.ok(e.th.SynchronizeStream(a.stream))
+		return b.from(rule, symbol40(dflt), call)(e)
+	}
+}
+
+func init() {
+	good, b := symbol40(dflt), fromBreakers
+	prove("aclrtMemcpyFromSymbol", 1, b.from(1, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 2, b.from(2, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 3, b.from(3, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 4, b.from(4, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 5, symbolKinds(5, b, d2h, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 6, b.from(6, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 7, b.from(7, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 8, loadFails(good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 9, b.from(9, good, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 10, pastVariable(10, b, fromSymbol))
+	prove("aclrtMemcpyFromSymbol", 11, func(e *env) *core.Error {
+		a := good(e)
+		a.other = e.freed(host, 40)
+		e.want(fromSymbol(e, a), abi.ErrRTParamInvalid)
+		a = good(e)
+		return e.whileAborting(func() *core.Error { return fromSymbol(e, a) })
+	})
+	behaves("aclrtMemcpyFromSymbol", func(e *env) {
+		for _, w := range []where{host, unreg} {
+			a := good(e)
+			a.other = e.memory(w, 40)
+			s, release := e.blocked()
+			e.ok(fromSymbol(e, a)) // it waits for no stream
+			e.holds(a.other, noise(100, 7)[10:50])
+			release()
+			e.ok(e.th.SynchronizeStream(s))
+		}
+	})
+
+	prove("aclrtMemcpyFromSymbolAsync", 1, b.from(1, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 2, b.from(2, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 3, b.from(3, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 4, b.from(4, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 5, symbolKinds(5, b, d2h, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 6, b.from(6, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 7, b.from(7, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 8, loadFails(good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 9, b.from(9, good, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 10, pastVariable(10, b, fromSymbolAsync))
+	prove("aclrtMemcpyFromSymbolAsync", 11, func(e *env) *core.Error { return e.asyncSymbol(fromSymbolAsync) })
+	behaves("aclrtMemcpyFromSymbolAsync", func(e *env) {
+		for _, w := range []where{host, unreg} {
+			a := good(e)
+			a.other = e.memory(w, 40)
+			e.write(a.other, noise(40, 1))
+			e.symbolOrder(a, w, fromSymbolAsync, func() { e.holds(a.other, noise(40, 1)) })
+			e.holds(a.other, noise(100, 7)[10:50])
+		}
+	})
+
+	b = toBreakers
+	prove("aclrtMemcpyToSymbol", 1, b.from(1, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 2, b.from(2, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 3, b.from(3, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 4, symbolKinds(4, b, h2d, toSymbol))
+	prove("aclrtMemcpyToSymbol", 5, b.from(5, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 6, b.from(6, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 7, loadFails(good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 8, b.from(8, good, toSymbol))
+	prove("aclrtMemcpyToSymbol", 9, pastVariable(9, b, toSymbol))
+	prove("aclrtMemcpyToSymbol", 10, func(e *env) *core.Error {
+		a := good(e)
+		a.other = e.freed(host, 40)
+		e.want(toSymbol(e, a), abi.ErrRTParamInvalid)
+		a = good(e)
+		return e.whileAborting(func() *core.Error { return toSymbol(e, a) })
+	})
+	behaves("aclrtMemcpyToSymbol", func(e *env) {
+		for _, w := range []where{host, unreg} {
+			a := good(e)
+			a.other = e.memory(w, 40)
+			e.write(a.other, noise(40, 1))
+			e.ok(toSymbol(e, a))
+			e.changed(a)
+		}
+	})
+
+	prove("aclrtMemcpyToSymbolAsync", 1, b.from(1, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 2, b.from(2, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 3, b.from(3, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 4, symbolKinds(4, b, h2d, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 5, b.from(5, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 6, b.from(6, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 7, loadFails(good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 8, b.from(8, good, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 9, pastVariable(9, b, toSymbolAsync))
+	prove("aclrtMemcpyToSymbolAsync", 10, func(e *env) *core.Error { return e.asyncSymbol(toSymbolAsync) })
+	behaves("aclrtMemcpyToSymbolAsync", func(e *env) {
+		for _, w := range []where{host, unreg} {
+			a := good(e)
+			a.other = e.memory(w, 40)
+			e.write(a.other, noise(40, 1))
+			var at core.Addr
+			e.ok(e.th.GetSymbolAddress(a.symbol, &at))
+			e.symbolOrder(a, w, toSymbolAsync, func() { e.holds(at, noise(100, 7)) })
+			e.changed(a)
+		}
+	})
+}
+
+// changed checks that the 40 bytes of a are in the variable, and nothing else is.
+func (e *env) changed(a *symbolArgs) {
+	e.Helper()
+	var at core.Addr
+	e.ok(e.th.GetSymbolAddress(a.symbol, &at))
+	want := noise(100, 7)
+	copy(want[10:], noise(40, 1))
+	e.holds(at, want)
+}
+
+// symbolOrder makes a copy on a stream that is held up: it is made when the stream comes to it, and with pageable memory the call waits for that.
+func (e *env) symbolOrder(a *symbolArgs, w where, call symbolCall, before func()) {
+	e.Helper()
+	release := e.block(a.stream)
+	if w == unreg {
+		e.ok(e.waits(release, func() *core.Error { return call(e, a) }))
+		return
+	}
+	e.ok(call(e, a))
+	before()
+	release()
+	e.ok(e.th.SynchronizeStream(a.stream))
+}
+
+// asyncSymbol proves that a copy answers like aclrtMemcpyAsync.
+func (e *env) asyncSymbol(call symbolCall) *core.Error {
+	e.Helper()
+	good := symbol40(dflt)
+	a := good(e)
+	a.stream = garbage
+	e.want(call(e, a), abi.ErrRTInvalidHandle)
+	a = good(e)
+	a.stream = e.foreign()
+	e.want(call(e, a), abi.ErrRTStreamContext)
+	a = good(e)
+	a.other = e.freed(host, 40)
+	e.want(call(e, a), abi.ErrRTParamInvalid)
+	a = good(e)
+	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
+	e.ok(call(e, a))
+	err := e.th.SynchronizeStream(a.stream)
+	e.want(err, abi.ErrRTSysDma)
+	return err
+}

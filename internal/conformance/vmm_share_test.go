@@ -1,0 +1,349 @@
+package conformance
+
+import (
+	"os"
+	"testing"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// shares skips the proof on a driver that cannot share memory.
+func shares(p proof) proof {
+	return func(e *env) *core.Error { e.Helper(); e.needsSharer(); return p(e) }
+}
+
+func (e *env) needsSharer() {
+	e.Helper()
+	e.needsMapper()
+	if _, ok := driver.As[driver.Sharer](e.faults); !ok {
+		e.Skip("the driver cannot share memory")
+	}
+}
+
+// shareable is memory with 4 MiB of noise and its shareable handle, with or without a white list.
+func (e *env) shareable(prop *abi.PhysicalMemProp, flags uint64) (core.Handle, uint64) {
+	e.Helper()
+	p := e.reserved(4 * mib)
+	h := e.mapped(p, 4*mib, prop)
+	e.write(p, noise(4*mib, 1))
+	var n uint64
+	e.ok(e.th.MemExportToShareableHandle(h, abi.MemHandleTypeNone, flags, &n))
+	return h, n
+}
+
+// opens maps memory of another process and checks its 4 MiB of noise.
+func (e *env) opens(h core.Handle) core.Addr {
+	e.Helper()
+	p := e.reserved(4 * mib)
+	e.ok(e.th.MapMem(p, 4*mib, 0, h, 0))
+	e.holds(p, noise(4*mib, 1))
+	return p
+}
+
+// neighbour is another runtime, which is to this one as one of another process.
+func (e *env) neighbour(m machine) *env { e.Helper(); return e.on(m) }
+
+func thisPid() *int32 { pid := int32(os.Getpid()); return &pid }
+
+func at[T any](p *T) core.Addr { return core.Addr(unsafe.Pointer(p)) }
+
+func init() {
+	const plain, fabric = abi.MemShareHandleTypeDefault, abi.MemShareHandleTypeFabric
+	a3 := machine{product: "A3"}
+
+	prove("aclrtMemExportToShareableHandle", 1, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(0, 2, 2, nil) })
+	prove("aclrtMemExportToShareableHandle", 2, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(garbage, 2, 2, nil) })
+	prove("aclrtMemExportToShareableHandle", 3, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(garbage, 0, 2, nil) })
+	prove("aclrtMemExportToShareableHandle", 4, func(e *env) *core.Error {
+		return e.on(rcForm).th.MemExportToShareableHandle(garbage, 0, 2, new(uint64))
+	})
+	prove("aclrtMemExportToShareableHandle", 5, func(e *env) *core.Error {
+		return e.on(rcForm).th.MemExportToShareableHandle(garbage, 0, 1, new(uint64))
+	})
+	prove("aclrtMemExportToShareableHandle", 6, shares(func(e *env) *core.Error {
+		e.want(e.th.MemExportToShareableHandle(e.freedPhysical(), 0, 0, new(uint64)), abi.ErrRTParamInvalid)
+		h, n := e.shareable(memProp(), 0)
+		again := uint64(7)
+		e.want(e.th.MemExportToShareableHandleV2(h, 0, plain, at(&again)), abi.ErrRTParamInvalid)
+		err := e.th.MemExportToShareableHandle(h, 0, 0, &again)
+		if again != 7 || n == 0 {
+			e.Errorf("%d, then %d", n, again)
+		}
+		return err
+	}))
+	behaves("aclrtMemExportToShareableHandle", func(e *env) {
+		e.needsSharer()
+		for _, prop := range []*abi.PhysicalMemProp{memProp(), hostProp(abi.MemAttrMemHuge)} {
+			h, n := e.shareable(prop, 1)
+			o := e.neighbour(machine{})
+			var in core.Handle
+			o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
+			p := o.opens(in)
+			// It is the same memory.
+			q := e.reserved(4 * mib)
+			e.ok(e.th.MapMem(q, 4*mib, 0, h, 0))
+			o.write(p+mib, noise(100, 5))
+			e.holds(q+mib, noise(100, 5))
+			e.write(q, noise(100, 6))
+			o.holds(p, noise(100, 6))
+			// When the exporter has freed it, nobody else gets it; who has it, has it.
+			e.ok(e.th.FreePhysical(h))
+			e.ok(e.th.UnmapMem(q))
+			o.holds(p, noise(100, 6))
+		}
+	})
+
+	prove("aclrtMemExportToShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemExportToShareableHandleV2(0, 2, 9, 0) })
+	prove("aclrtMemExportToShareableHandleV2", 2, func(e *env) *core.Error { return e.th.MemExportToShareableHandleV2(garbage, 2, 9, 0) })
+	prove("aclrtMemExportToShareableHandleV2", 3, func(e *env) *core.Error {
+		e.want(e.th.MemExportToShareableHandleV2(garbage, 2, 0, at(new(uint64))), abi.ErrRTParamInvalid)
+		return e.th.MemExportToShareableHandleV2(garbage, 2, 3, at(new(uint64)))
+	})
+	prove("aclrtMemExportToShareableHandleV2", 4, blames("flags", func(e *env) *core.Error {
+		return e.stranger().MemExportToShareableHandleV2(garbage, 2, fabric, at(new(abi.MemFabricHandle)))
+	}))
+	prove("aclrtMemExportToShareableHandleV2", 5, func(e *env) *core.Error {
+		return e.stranger().MemExportToShareableHandleV2(garbage, 1, fabric, at(new(abi.MemFabricHandle)))
+	})
+	prove("aclrtMemExportToShareableHandleV2", 6, func(e *env) (err *core.Error) {
+		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, {product: "910"}, rcForm} {
+			err = e.on(m).th.MemExportToShareableHandleV2(garbage, 1, fabric, at(new(abi.MemFabricHandle)))
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemExportToShareableHandleV2", 7, func(e *env) *core.Error {
+		return e.on(rcForm).th.MemExportToShareableHandleV2(garbage, 1, plain, at(new(uint64)))
+	})
+	prove("aclrtMemExportToShareableHandleV2", 8, shares(func(e *env) *core.Error {
+		o := e.on(a3)
+		h := o.physical(2*mib, memProp())
+		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))))
+		o.want(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTParamInvalid)
+		return o.th.MemExportToShareableHandleV2(h, 0, plain, at(new(uint64)))
+	}))
+	behaves("aclrtMemExportToShareableHandleV2", func(e *env) {
+		e.needsSharer()
+		o := e.on(a3)
+		for i := range 2 {
+			p := o.reserved(4 * mib)
+			h := o.mapped(p, 4*mib, memProp())
+			o.write(p, noise(4*mib, 1))
+			var in core.Handle
+			n := o.neighbour(a3)
+			if i == 0 {
+				var f abi.MemFabricHandle
+				o.ok(o.th.MemExportToShareableHandleV2(h, 1, fabric, at(&f)))
+				n.ok(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in))
+			} else {
+				var u uint64
+				o.ok(o.stranger().MemExportToShareableHandleV2(h, 1, plain, at(&u))) // no context
+				n.ok(n.th.MemImportFromShareableHandleV2(at(&u), plain, 0, &in))
+			}
+			n.opens(in)
+		}
+	})
+
+	prove("aclrtMemSetPidToShareableHandle", 1, func(e *env) *core.Error { return e.th.MemSetPidToShareableHandle(7, nil, 0) })
+	prove("aclrtMemSetPidToShareableHandle", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 0) })
+	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 1) })
+	prove("aclrtMemSetPidToShareableHandle", 4, shares(func(e *env) *core.Error {
+		h := e.physical(2*mib, memProp())
+		var n uint64
+		e.ok(e.th.MemExportToShareableHandle(h, 0, 0, &n))
+		o := e.neighbour(machine{})
+		o.want(o.th.MemSetPidToShareableHandle(n, thisPid(), 1), abi.ErrRTParamInvalid) // another process's
+		e.want(e.th.MemSetPidToShareableHandle(n^1, thisPid(), 1), abi.ErrRTParamInvalid)
+		nobody := int32(-5)
+		e.want(e.th.MemSetPidToShareableHandle(n, &nobody, 1), abi.ErrRTParamInvalid)
+		e.ok(e.th.MemSetPidToShareableHandle(n, thisPid(), 1))
+		e.ok(e.th.FreePhysical(h))
+		return e.th.MemSetPidToShareableHandle(n, thisPid(), 1) // it has gone
+	}))
+	behaves("aclrtMemSetPidToShareableHandle", func(e *env) {
+		e.needsSharer()
+		_, n := e.shareable(memProp(), 0)
+		o := e.neighbour(machine{})
+		var in core.Handle
+		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTParamInvalid)
+		pids := []int32{int32(os.Getppid()), int32(os.Getpid())}
+		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 2))
+		o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
+		o.opens(in)
+	})
+
+	prove("aclrtMemSetPidToShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemSetPidToShareableHandleV2(0, 9, nil, 0) })
+	prove("aclrtMemSetPidToShareableHandleV2", 2, func(e *env) *core.Error {
+		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, nil, 0)
+	})
+	prove("aclrtMemSetPidToShareableHandleV2", 3, func(e *env) *core.Error {
+		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, thisPid(), 0)
+	})
+	prove("aclrtMemSetPidToShareableHandleV2", 4, blames("shareType", func(e *env) *core.Error {
+		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, thisPid(), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 5, func(e *env) *core.Error {
+		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
+	})
+	prove("aclrtMemSetPidToShareableHandleV2", 6, shares(func(e *env) *core.Error {
+		e.want(e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, thisPid(), 1), abi.ErrRTParamInvalid)
+		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
+	}))
+	behaves("aclrtMemSetPidToShareableHandleV2", func(e *env) {
+		e.needsSharer()
+		o, n := e.on(a3), e.neighbour(a3)
+		p := o.reserved(4 * mib)
+		h := o.mapped(p, 4*mib, memProp())
+		o.write(p, noise(4*mib, 1))
+		var f abi.MemFabricHandle
+		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(&f)))
+		var in core.Handle
+		n.want(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in), abi.ErrRTParamInvalid)
+		o.ok(o.stranger().MemSetPidToShareableHandleV2(at(&f), fabric, thisPid(), 1))
+		n.ok(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in))
+		n.opens(in)
+	})
+
+	prove("aclrtMemImportFromShareableHandle", 1, func(e *env) *core.Error { return e.th.MemImportFromShareableHandle(7, 9, nil) })
+	prove("aclrtMemImportFromShareableHandle", 2, func(e *env) *core.Error {
+		e.want(e.stranger().MemImportFromShareableHandle(7, -1, new(core.Handle)), abi.ErrRTInvalidDeviceid)
+		return e.stranger().MemImportFromShareableHandle(7, 9, new(core.Handle))
+	})
+	prove("aclrtMemImportFromShareableHandle", 3, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		o := e.neighbour(rcForm)
+		e.want(e.stranger().MemImportFromShareableHandle(0, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+		return o.stranger().MemImportFromShareableHandle(n^1, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandle", 4, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		return e.neighbour(rcForm).stranger().MemImportFromShareableHandle(n, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandle", 5, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		err := e.neighbour(rcForm).th.MemImportFromShareableHandle(n, 1, new(core.Handle))
+		e.want(err, abi.ErrRTFeatureNotSupport)
+		if err.Quiet {
+			e.Error("it is the answer of a driver without virtual memory")
+		}
+		return err
+	}))
+	prove("aclrtMemImportFromShareableHandle", 6, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		return e.neighbour(rcForm).th.MemImportFromShareableHandle(n, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandle", 7, shares(func(e *env) *core.Error {
+		h := core.Handle(7)
+		_, n := e.shareable(memProp(), 1)
+		e.want(e.th.MemImportFromShareableHandle(n, 0, &h), abi.ErrRTParamInvalid) // it is ours
+		_, n = e.shareable(memProp(), 0)
+		err := e.neighbour(machine{}).th.MemImportFromShareableHandle(n, 0, &h)
+		if h != 7 {
+			e.Error("the handle was written")
+		}
+		return err
+	}))
+	behaves("aclrtMemImportFromShareableHandle", func(e *env) {
+		e.needsSharer()
+		_, n := e.shareable(memProp(), 1)
+		o := e.neighbour(machine{})
+		var in, again core.Handle
+		o.ok(o.th.SetDevice(1))
+		o.ok(o.th.MemImportFromShareableHandle(n, 1, &in))
+		o.ok(o.th.MemImportFromShareableHandle(n, 0, &again))
+		p := o.opens(in)
+		o.opens(again)
+		o.isProp(in, abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 0)
+		o.at(p, abi.MemLocationTypeDevice, 0, o.attributes(p).PageSize)
+		q := o.device(4 * mib) // of device 1, which reaches device 0 now, and the other way round
+		o.ok(o.th.Memcpy(q, 4*mib, p, 4*mib, abi.MemcpyDeviceToDevice))
+		o.holds(q, noise(4*mib, 1))
+		for _, pair := range [][2]int32{{0, 1}, {1, 0}} {
+			var status int32
+			o.ok(o.th.DevicePeerAccessStatus(pair[0], pair[1], &status))
+			if status != 1 {
+				o.Errorf("peer access %v is not enabled", pair)
+			}
+		}
+		o.ok(o.th.UnmapMem(p))
+		o.ok(o.th.FreePhysical(in))
+		o.want(o.th.FreePhysical(in), abi.ErrRTParamInvalid)
+	})
+
+	prove("aclrtMemImportFromShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemImportFromShareableHandleV2(0, 9, 1, nil) })
+	prove("aclrtMemImportFromShareableHandleV2", 2, func(e *env) *core.Error {
+		return e.th.MemImportFromShareableHandleV2(at(new(uint64)), 9, 1, nil)
+	})
+	prove("aclrtMemImportFromShareableHandleV2", 3, func(e *env) *core.Error {
+		return e.stranger().MemImportFromShareableHandleV2(at(new(uint64)), 9, 1, new(core.Handle))
+	})
+	prove("aclrtMemImportFromShareableHandleV2", 4, func(e *env) *core.Error {
+		return e.stranger().MemImportFromShareableHandleV2(at(new(uint64)), 9, 0, new(core.Handle))
+	})
+	prove("aclrtMemImportFromShareableHandleV2", 5, func(e *env) *core.Error {
+		return e.th.MemImportFromShareableHandleV2(at(new(uint64)), 9, 0, new(core.Handle))
+	})
+	prove("aclrtMemImportFromShareableHandleV2", 6, func(e *env) (err *core.Error) {
+		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, rcForm} {
+			err = e.on(m).th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemImportFromShareableHandleV2", 8, shares(func(e *env) *core.Error {
+		o := e.on(a3)
+		o.want(o.th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+		return e.on(rcForm).th.MemImportFromShareableHandleV2(at(new(uint64)), plain, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandleV2", 9, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		o := e.neighbour(rcForm)
+		o.ok(o.th.SetDevice(1))
+		err := o.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+		e.want(err, abi.ErrRTFeatureNotSupport)
+		return err
+	}))
+	prove("aclrtMemImportFromShareableHandleV2", 10, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		return e.neighbour(rcForm).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandleV2", 11, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		e.want(e.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+		_, n = e.shareable(memProp(), 0)
+		return e.neighbour(machine{}).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+	}))
+	behaves("aclrtMemImportFromShareableHandleV2", func(e *env) {
+		e.needsSharer()
+		_, n := e.shareable(hostProp(abi.MemAttrMemHuge), 1)
+		o := e.neighbour(machine{product: "310B"}) // memory of the host needs no peers
+		o.ok(o.th.SetDevice(1))
+		var in core.Handle
+		o.ok(o.th.MemImportFromShareableHandleV2(at(&n), plain, 0, &in))
+		p := o.opens(in)
+		bytes(p, 1)[0]++ // and has addresses for the program
+		o.isProp(in, abi.MemAttrMemHuge, abi.MemLocationTypeHost, 0)
+	})
+}
+
+// TestExportEnds: an export ends with its memory, with its device, and with the process.
+func TestExportEnds(t *testing.T) {
+	e := newEnv(t, machine{})
+	e.needsSharer()
+	o := e.neighbour(machine{})
+	_, n := e.shareable(memProp(), 1)
+	e.ok(e.th.ResetDevice(0))
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+
+	e.ok(e.th.SetDevice(0))
+	h := e.physical(2*mib, memProp())
+	e.ok(e.th.MemExportToShareableHandle(h, 0, 1, &n))
+	var in core.Handle
+	o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
+	e.ok(e.th.FreePhysical(h))
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+	o.ok(o.th.FreePhysical(in))
+}

@@ -1,0 +1,314 @@
+package core
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/abi"
+)
+
+// within fails the test if f takes so long that it hangs.
+func (m *memTest) within(what string, f func()) {
+	m.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		m.Fatalf("%s: hangs", what)
+	}
+}
+
+func (m *memTest) stream(th *Thread) (s Handle) {
+	m.Helper()
+	m.ok(th.CreateStream(&s))
+	return s
+}
+
+func (m *memTest) notify() (n Handle) {
+	m.Helper()
+	m.ok(m.th.CreateNotify(&n, abi.NotifyDefault))
+	return n
+}
+
+// openFiles is how many files the process has open.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestCellOrder: waits are let go in the order of their turn, each record lets one go, and one that leaves in the moment in which it
+// was let go gives back what it took, to the next.
+func TestCellOrder(t *testing.T) {
+	n := &Notify{}
+	for _, shared := range []bool{false, true} {
+		c := newCell(notifyWords)
+		if shared {
+			files, err := c.share()
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeAll(files)
+		}
+		const waits = 5
+		woken := make(chan int, waits)
+		var list []*cellWait
+		for i := range waits {
+			w := &cellWait{c: c, met: n.take, back: n.set}
+			if w.Pass(func() { woken <- i }) {
+				t.Fatal("passed without a record")
+			}
+			list = append(list, w)
+		}
+		next := func() int {
+			select {
+			case i := <-woken:
+				return i
+			case <-time.After(10 * time.Second):
+				t.Fatal("nobody was woken")
+			}
+			return -1
+		}
+		c.change(n.set)
+		if i := next(); i != 0 || !list[0].Pass(nil) {
+			t.Errorf("the first record let %d go", i)
+		}
+		list[2].Leave() // it had not been let go
+		c.change(n.set)
+		if i := next(); i != 1 {
+			t.Errorf("the second record let %d go", i)
+		}
+		list[1].Leave()
+		if i := next(); i != 3 {
+			t.Errorf("what was given back let %d go", i)
+		}
+		list[3].Leave()
+		if i := next(); i != 4 {
+			t.Errorf("what was given back again let %d go", i)
+		}
+		list[4].Leave()
+		w := &cellWait{c: c, met: n.take}
+		if !w.Pass(nil) {
+			t.Error("what was given back last is lost")
+		}
+		if len(woken) > 0 {
+			t.Errorf("%d was let go too", <-woken)
+		}
+		c.release()
+	}
+}
+
+// TestCellAwait: threads of the program wait like streams, within a limit.
+func TestCellAwait(t *testing.T) {
+	n, c := &Notify{}, newCell(notifyWords)
+	if c.await(n.take, waiting{timeout: time.Millisecond}) {
+		t.Error("it was not set")
+	}
+	stop := make(chan struct{})
+	time.AfterFunc(time.Millisecond, func() { close(stop) })
+	if c.await(n.take, waiting{cancel: stop}) {
+		t.Error("it was not set")
+	}
+	if len(c.waits) > 0 {
+		t.Error("waits are left behind")
+	}
+	time.AfterFunc(time.Millisecond, func() { c.change(n.set) })
+	if !c.await(n.take, waiting{}) {
+		t.Error("it was set")
+	}
+}
+
+// TestCellPageRefused: files that are no page and bell are refused, and closed.
+func TestCellPageRefused(t *testing.T) {
+	page := func(size int64, seals int) *os.File {
+		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(fd), "page")
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	bell := func() *os.File {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return os.NewFile(uintptr(fd), "bell")
+	}
+	null := func() *os.File {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	before := openFiles(t)
+	for name, files := range map[string][]*os.File{
+		"none": nil, "no bell": {page(4096, cellPageSeals)}, "too many": {page(4096, cellPageSeals), bell(), bell()},
+		"short": {page(100, cellPageSeals), bell()}, "empty": {page(0, cellPageSeals), bell()}, "long": {page(8192, cellPageSeals), bell()},
+		"can shrink": {page(4096, unix.F_SEAL_GROW), bell()}, "not sealed": {page(4096, 0), bell()},
+		"no page": {null(), bell()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0)}, "exchanged": {bell(), page(4096, cellPageSeals)},
+	} {
+		if c, err := openCell(notifyWords, files); err == nil {
+			t.Errorf("%s: accepted", name)
+			c.release()
+		}
+	}
+	if after := openFiles(t); after != before-19 { // those of the table were open before
+		t.Logf("%d files, %d before", after, before)
+	}
+	c, err := openCell(notifyWords, []*os.File{page(4096, cellPageSeals), bell()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.release()
+}
+
+// TestCellHostile: another process may write anything into the page, fill the bell and take its flags away; it can confuse those who share the cell
+// with it, but neither stop nor break the process.
+func TestCellHostile(t *testing.T) {
+	m := newMemTest(t, "A2", "")
+	var event Handle
+	m.ok(m.th.CreateEventExWithFlag(&event, abi.EventIpc))
+	e := m.rt.events.get(event)
+	files, err := e.ipc.cell.share()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := openCell(ipcWords, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.release()
+	stop := make(chan struct{})
+	var evil sync.WaitGroup
+	evil.Go(func() {
+		r := rand.New(rand.NewPCG(1, 2))
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			other.look(func(w []atomic.Uint64) {
+				w[r.IntN(len(w))].Store([]uint64{0, 1, 2, math.MaxUint64, math.MaxUint64 >> 1, 1 << 63, r.Uint64(), r.Uint64N(1000)}[r.IntN(8)])
+			})
+			other.page.raw.Control(func(fd uintptr) { //nolint:errcheck // it is open
+				full := [8]byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}
+				unix.SetNonblock(int(fd), true)  //nolint:errcheck // it can be
+				unix.Write(int(fd), full[:])     //nolint:errcheck // it may be full already
+				unix.SetNonblock(int(fd), false) //nolint:errcheck // it can be
+			})
+		}
+	})
+	m.within("calls", func() {
+		for range 300 {
+			s := m.stream(m.th)
+			var status abi.EventRecordedStatus
+			m.th.RecordEvent(event, s)                 //nolint:errcheck // any answer will do
+			m.th.StreamWaitEvent(s, event)             //nolint:errcheck // any answer will do
+			m.th.QueryEventStatus(event, &status)      //nolint:errcheck // any answer will do
+			m.th.SynchronizeEventWithTimeout(event, 1) //nolint:errcheck // any answer will do
+			m.ok(m.th.DestroyStreamForce(s))
+		}
+	})
+	close(stop)
+	evil.Wait()
+	m.ok(m.th.DestroyEvent(event))
+}
+
+// TestCellDestroyedInUse: cells are shared, recorded, waited for, dropped and destroyed by many threads at once.
+func TestCellDestroyedInUse(t *testing.T) {
+	m := newMemTest(t, "950", "")
+	before := openFiles(t)
+	const rounds, threads = 60, 4
+	for range rounds {
+		n := m.notify()
+		var event, count Handle
+		m.ok(m.th.CreateEventExWithFlag(&event, abi.EventIpc))
+		m.ok(m.th.CntNotifyCreate(&count, 0))
+		var all sync.WaitGroup
+		for i := range threads {
+			all.Go(func() {
+				th := m.rt.NewThread(uint32(i + 2))
+				defer th.Close()
+				allow(m.T, th.SetDevice(0))
+				var s Handle
+				allow(m.T, th.CreateStream(&s))
+				r := rand.New(rand.NewPCG(uint64(i), 7))
+				for range 20 {
+					var key [65]byte
+					var h abi.IpcEventHandle
+					var status abi.EventRecordedStatus
+					switch r.IntN(10) {
+					case 0:
+						allow(m.T, th.NotifyGetExportKey(n, &key[0], 65, abi.NotifyExportFlagDisablePidValidation))
+					case 1:
+						allow(m.T, th.IpcGetEventHandle(event, &h))
+					case 2:
+						allow(m.T, th.RecordNotify(n, s))
+					case 3:
+						allow(m.T, th.WaitAndResetNotify(n, s, 0))
+					case 4:
+						allow(m.T, th.RecordEvent(event, s))
+					case 5:
+						allow(m.T, th.StreamWaitEvent(s, event))
+					case 6:
+						allow(m.T, th.QueryEventStatus(event, &status))
+					case 7:
+						allow(m.T, th.CntNotifyRecord(count, s, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
+					case 8:
+						allow(m.T, th.CntNotifyWaitWithTimeout(count, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerMode, Value: 3}))
+					case 9:
+						allow(m.T, th.SynchronizeEventWithTimeout(event, 1))
+					}
+				}
+				allow(m.T, th.DestroyStreamForce(s))
+			})
+		}
+		all.Go(func() {
+			th := m.rt.NewThread(99)
+			defer th.Close()
+			allow(m.T, th.SetDevice(0))
+			allow(m.T, th.DestroyNotify(n))
+			allow(m.T, th.DestroyEvent(event))
+			allow(m.T, th.CntNotifyDestroy(count))
+		})
+		m.within("threads", all.Wait)
+	}
+	for wait := time.Now().Add(10 * time.Second); openFiles(t) > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(wait) {
+			t.Fatalf("%d files are open, %d were", openFiles(t), before)
+		}
+	}
+}
+
+// allow fails the test unless a call ended well, or found that others had done something to what it is about.
+func allow(t *testing.T, err *Error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	switch err.Code {
+	case abi.ErrRTInvalidHandle, abi.ErrRTEventSyncTimeout, abi.ErrRTStreamAbort, abi.ErrRTInternalError:
+	default:
+		t.Error(err)
+	}
+}

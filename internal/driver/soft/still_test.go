@@ -1,0 +1,249 @@
+package soft
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// small machine with one device and some memory, for tests of standstills.
+func stillBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
+	t.Helper()
+	drivertest.Watch(t, time.Minute)
+	d = open(t, Options{Devices: 1, Memory: 256 << 20})
+	t.Cleanup(func() { d.Close() })
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dst, err = dev.Alloc(1<<20, driver.PageNormal); err != nil {
+		t.Fatal(err)
+	}
+	if src, err = d.AllocHost(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	return d, dev, dst, src
+}
+
+// over tells whether c is closed within a moment.
+func over(c <-chan struct{}, moment time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	case <-time.After(moment):
+		return false
+	}
+}
+
+// inBackground runs f and returns a channel that is closed when it is over.
+func inBackground(f func()) <-chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		f()
+	}()
+	return c
+}
+
+// TestStillWaits proves that a standstill waits for what is running, wherever that is, and that what is running may use memory by
+// other ways meanwhile.
+func TestStillWaits(t *testing.T) {
+	const moment = 20 * time.Millisecond
+	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
+		t.Run(where, func(t *testing.T) {
+			d, dev, dst, src := stillBed(t)
+			q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+			inside, goOn := make(chan struct{}), make(chan struct{})
+			work := func() error {
+				close(inside)
+				<-goOn
+				if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: 100}); err != nil {
+					return err
+				}
+				return d.Store(dst, 7)
+			}
+			var ran <-chan struct{}
+			switch where {
+			case "in the submitter":
+				ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpWork, Work: work}) })
+			case "in a worker":
+				q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
+				ran = inBackground(func() { q.Wait(0, nil) })
+			case "in Run":
+				in := d.still.enter()
+				close(inside)
+				ran = inBackground(func() { <-goOn; in.Add(-1) })
+			}
+			<-inside
+			var resume func()
+			held := inBackground(func() { resume = d.still.hold() })
+			if over(held, moment) {
+				t.Fatal("did not wait for what is running")
+			}
+			close(goOn)
+			<-held
+			<-ran
+			resume()
+		})
+	}
+}
+
+// TestStillHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs afterwards.
+func TestStillHolds(t *testing.T) {
+	const moment = 20 * time.Millisecond
+	d, dev, dst, src := stillBed(t)
+	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
+	q, waiting, full := dev.NewQueue(options), dev.NewQueue(options), dev.NewQueue(options)
+	f := d.NewFlag()
+	waiting.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+	var ran atomic.Int32
+	count := driver.Op{Kind: driver.OpPost, Fn: func() { ran.Add(1) }}
+	waiting.Submit(count)
+	blocked := make(chan struct{})
+	full.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { <-blocked }})
+	full.Submit(count)
+
+	resume := d.still.hold()
+	if !q.Idle() || waiting.Idle() {
+		t.Error("a standstill changes who is idle")
+	}
+	fresh := dev.NewQueue(options)
+	for _, q := range []driver.Queue{q, fresh} {
+		q.Submit(count)
+		q.Copy(dst, src, 64, driver.Tag{})
+		if q.(driver.Prompt).CopyNow(dst, src, 64) {
+			t.Error("CopyNow copied during a standstill")
+		}
+		if q.Wait(time.Millisecond, nil) || q.Idle() {
+			t.Error("a queue went on during a standstill")
+		}
+	}
+	f.Set()
+	close(blocked)
+	runs := []<-chan struct{}{
+		inBackground(func() {
+			if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: 64}); err != nil {
+				t.Error(err)
+			}
+		}),
+		inBackground(func() {
+			if err := d.Store(dst, 7); err != nil {
+				t.Error(err)
+			}
+		}),
+		inBackground(func() { q.Wait(0, nil) }),
+	}
+	for i, r := range runs {
+		if over(r, moment) {
+			t.Errorf("%d was over during a standstill", i)
+		}
+	}
+	if _, err := d.Load(dst); err != nil {
+		t.Error(err)
+	}
+	if n := ran.Load(); n != 0 {
+		t.Errorf("%d tasks ran", n)
+	}
+	resume()
+	for _, r := range runs {
+		<-r
+	}
+	for _, q := range []driver.Queue{q, waiting, full, fresh} {
+		q.Wait(0, nil)
+		if !q.Idle() {
+			t.Error("not idle")
+		}
+	}
+	if n := ran.Load(); n != 4 {
+		t.Errorf("%d tasks ran, want 4", n)
+	}
+	if !q.(driver.Prompt).CopyNow(dst, src, 64) {
+		t.Error("the direct path is gone")
+	}
+	q.Shut()
+	d.still.hold()()
+	q.Submit(count)
+	q.Wait(0, nil)
+	if n := ran.Load(); n != 4 {
+		t.Error("a standstill opened a queue that was shut")
+	}
+}
+
+// TestStillHammer lets standstills come and go under load: in each of them a word that everybody changes must not change.
+func TestStillHammer(t *testing.T) {
+	many(t)
+	d, dev, dst, _ := stillBed(t)
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	var inside, changed atomic.Int64
+	touch := func() error {
+		inside.Add(1)
+		changed.Add(1)
+		inside.Add(-1)
+		return nil
+	}
+	for i := range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+				for k := range 50 {
+					q.Submit(driver.Op{Kind: driver.OpWork, Work: touch, N: uint64(k%2) << 30})
+					if k%10 == i {
+						q.Wait(0, nil)
+					}
+				}
+				q.Wait(0, nil)
+			}
+		})
+	}
+	wg.Go(func() {
+		for !stop.Load() {
+			if err := d.Store(dst, uint64(changed.Load())); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 2 {
+		wg.Go(func() {
+			for range 100 {
+				resume := d.still.hold()
+				before, word := changed.Load(), d.word0(dst)
+				for range 20 {
+					runtime.Gosched()
+				}
+				if n := inside.Load(); n != 0 || changed.Load() != before || d.word0(dst) != word {
+					t.Errorf("%d were inside during a standstill", n)
+				}
+				resume()
+			}
+			stop.Store(true)
+		})
+	}
+	wg.Wait()
+}
+
+// TestStillForgets proves that queues that are gone are not kept in mind for ever.
+func TestStillForgets(t *testing.T) {
+	s, kept := new(still), new(queue)
+	s.add(kept)
+	for i := range 10_000 {
+		s.add(new(queue))
+		if i%500 == 0 {
+			runtime.GC()
+		}
+	}
+	if n := len(s.queues); n > 3000 {
+		t.Errorf("%d queues are known, of which one is there", n)
+	}
+	if all := s.pauseAll(true); len(all) == 0 || all[0] != kept {
+		t.Error("a queue that is there was forgotten")
+	}
+}
+
+// word0 is the word at addr, whatever that is worth.
+func (d *Driver) word0(addr uintptr) uint64 { v, _ := d.Load(addr); return v }

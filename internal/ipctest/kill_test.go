@@ -1,0 +1,146 @@
+//go:build linux
+
+package ipctest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rounds is how many rounds to go: IPC_ROUNDS, as "make soak-ipc" sets it, or 30.
+func rounds(t *testing.T) int {
+	text := os.Getenv("IPC_ROUNDS")
+	switch n, err := strconv.Atoi(text); {
+	case text == "" && testing.Short():
+		return 6
+	case text == "":
+		return 30
+	case err != nil || n <= 0:
+		t.Fatalf("IPC_ROUNDS=%q is no number of rounds", text)
+		return 0
+	default:
+		return n
+	}
+}
+
+// TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while they export, import, write or close.
+// Those that survive go on, have what they wrote, and give everything back; afterwards nothing is left.
+func TestKilledAtAnyMoment(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("IPC_SEED"); text != "" {
+		seed = number(text)
+	}
+	n := rounds(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for i := range n {
+		if i%100 == 99 {
+			t.Logf("%d rounds", i+1)
+		}
+		round(t, seed+uint64(i))
+		if t.Failed() {
+			t.Fatalf("round %d; IPC_SEED=%d IPC_ROUNDS=1 does it again", i+1, seed+uint64(i))
+		}
+	}
+	if left := leftovers(t, temp); len(left) > 0 {
+		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+func round(t *testing.T, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 0))
+	workers := make([]*worker, 2+2*r.IntN(2))
+	clean := make([]string, len(workers)) // what each has when it has nothing
+	for i := range workers {
+		workers[i] = start(t)
+	}
+	var keys []string
+	for i, w := range workers {
+		clean[i] = w.does("census")
+		w.does("malloc a %d", buffer)
+		keys = append(keys, w.does("export a %d 1", buffer))
+	}
+	long := 5 + r.IntN(30)
+	for i, w := range workers {
+		w.tell("storm %d %d %d %s", seed, i, long, strings.Join(keys, " "))
+	}
+	// One dies for sure, others perhaps, at any moment of the storm or just behind it; one survives.
+	order := r.Perm(len(workers))
+	for _, i := range order[:1+r.IntN(len(workers)-1)] {
+		time.Sleep(time.Duration(r.IntN(long*1000)) * time.Microsecond)
+		workers[i].kill()
+		workers[i] = nil
+	}
+	for i, w := range workers {
+		if w == nil {
+			continue
+		}
+		if s, ok := w.answer(); !ok || s != "ok " {
+			t.Fatalf("seed %d: process %d of %d: %q", seed, i, len(workers), s)
+		}
+	}
+	for i, w := range workers { // the storm is over everywhere
+		if w == nil {
+			continue
+		}
+		w.does("fill a 0 %d 9", buffer)
+		for j, o := range workers { // survivors still reach each other
+			if o != nil {
+				o.does("import x%d %s 0", i, keys[i])
+				o.does("check x%d %d 10 9", i, j*lane)
+				o.does("close %s", keys[i])
+			}
+		}
+		w.does("close %s", keys[i])
+		w.does("free a")
+	}
+	for i, w := range workers {
+		if w == nil {
+			continue
+		}
+		if got := w.does("census"); got != clean[i] {
+			t.Errorf("seed %d: process %d has %s, had %s", seed, i, got, clean[i])
+		}
+		w.end()
+	}
+	for _, key := range keys {
+		if listens(t, key) {
+			t.Errorf("seed %d: the socket of %s is still there", seed, key[:9])
+		}
+	}
+}
+
+// listens tells whether somebody listens for a key.
+func listens(t testing.TB, key string) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(text, []byte("@ropeway-"+key[3:8]+"\n"))
+}
+
+// leftovers lists what sharing could leave in file systems: in /dev/shm by name, and in the temporary directory that the workers have.
+func leftovers(t testing.TB, temp string) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{"/dev/shm", temp} {
+		list, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			if dir == temp || strings.Contains(strings.ToLower(e.Name()), "ropeway") {
+				all = append(all, filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package ipctest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const buffer = 4 * lane
+
+// exporter is a worker that shares a buffer with everybody, and the key.
+func exporter(t testing.TB, flags int, how ...func(*exec.Cmd)) (*worker, string) {
+	t.Helper()
+	w := start(t, how...)
+	w.does("malloc a %d", buffer)
+	return w, w.does("export a %d %d", buffer, flags)
+}
+
+// TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and that each gives back what it had.
+func TestShared(t *testing.T) {
+	a := start(t)
+	before := a.does("census")
+	a.does("malloc a %d", buffer)
+	a.does("fill a 0 %d 1", buffer)
+	key := a.does("export a %d 0", buffer)
+	b := start(t)
+	none := b.does("census")
+	a.does("allow %s %d", key, b.pid())
+	b.does("import x %s 0", key)
+	b.does("check x 0 %d 1", buffer)
+	b.does("fill x 100 1000 2")
+	a.does("check a 100 1000 2")
+	a.does("fill a 0 100 3")
+	b.does("check x 0 100 3")
+	b.does("import y %s 0", key)
+	b.does("check y 100 1000 2")
+	b.does("close %s", key)
+	b.does("check y 100 1000 2")
+	b.does("close %s", key)
+	if after := b.does("census"); after != none {
+		t.Errorf("the importer has %s, had %s", after, none)
+	}
+	a.does("close %s", key)
+	a.does("free a")
+	if after := a.does("census"); after != before {
+		t.Errorf("the exporter has %s, had %s", after, before)
+	}
+}
+
+// TestWhiteList proves that only named processes import, and that the message says what to do.
+func TestWhiteList(t *testing.T) {
+	a, key := exporter(t, 0)
+	b, c := start(t), start(t)
+	words := []string{fmt.Sprint("process ", a.pid(), " has not named process ", b.pid()), "aclrtIpcMemSetImportPid"}
+	b.fails(207006, words, "import x %s 0", key)
+	a.does("allow %s %d", key, b.pid())
+	b.does("import x %s 0", key)
+	c.fails(207006, nil, "import x %s 0", key)
+	a.fails(107000, []string{"aclrtDeviceGetBareTgid"}, "allow %s %d", key, 1<<22+1) // no such process
+	b.fails(107000, []string{"does not export"}, "allow %s %d", key, c.pid())        // importers do not decide
+	c.fails(207006, nil, "import x %s 0", key)
+}
+
+// TestReplayedKeys proves that keys are good for nothing after the export, the exporter, or a guess.
+func TestReplayedKeys(t *testing.T) {
+	a, key := exporter(t, 1)
+	b := start(t)
+	b.does("import x %s 0", key)
+	b.does("close %s", key)
+	guess := key[:56] + string("0123456789abcdef"[(int(key[56])+1)%16])
+	if guess == key {
+		guess = key[:56] + "x"
+	}
+	b.fails(107000, nil, "import x %s 0", guess)
+	second := a.does("export a %d 1", buffer)
+	a.does("close %s", key)
+	b.fails(107000, []string{"no longer"}, "import x %s 0", key)
+	b.does("import x %s 0", second)
+	a.does("close %s", second)
+	b.fails(107000, []string{"has closed the key"}, "import x %s 0", second)
+	third := a.does("export a %d 1", buffer)
+	a.kill()
+	b.fails(107000, []string{"has ended"}, "import x %s 0", third)
+	c, fresh := exporter(t, 1) // the exporter's next start
+	b.fails(107000, nil, "import x %s 0", third)
+	b.does("import y %s 0", fresh)
+	c.does("fill a 0 10 7")
+	b.does("check y 0 10 7")
+	b.does("check x 0 10 0") // what a killed process shared stays with who has it
+	b.does("close %s", second)
+	b.does("close %s", fresh)
+}
+
+// TestStoppedExporter proves that an exporter that does not run holds an importer up for a while, not for ever.
+func TestStoppedExporter(t *testing.T) {
+	a, key := exporter(t, 1)
+	b := start(t)
+	b.does("import x %s 0", key)
+	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.fails(507022, []string{fmt.Sprint("process ", a.pid()), "stopped"}, "import y %s 0", key)
+	b.does("fill x 0 10 1")
+	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	b.does("import y %s 0", key)
+	a.does("check a 0 10 1")
+}
+
+// as makes a worker another user's.
+func as(uid uint32) func(*exec.Cmd) {
+	return func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+}
+
+// TestOtherUser proves that another user's process gets nothing, unless it is named.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can start processes of other users")
+	}
+	a, key := exporter(t, 1)
+	b := start(t, as(65534))
+	b.fails(207006, []string{"another user", "65534"}, "import x %s 0", key)
+	a.does("allow %s %d", key, b.pid())
+	b.does("import x %s 0", key)
+	b.does("fill x 0 10 4")
+	a.does("check a 0 10 4")
+
+	c, theirs := exporter(t, 1, as(65534))
+	d := start(t, as(65533))
+	d.fails(207006, nil, "import x %s 0", theirs)
+	a.does("import x %s 0", theirs) // root may have what it likes
+	c.does("check a 0 10 0")
+}
+
+// TestFullShm proves that sharing does not care for /dev/shm, nor for room in the temporary directory.
+func TestFullShm(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	alone := func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		c.Env = append(c.Env, "TMPDIR=/dev/shm")
+	}
+	a, b := start(t, alone), start(t, alone)
+	for _, w := range []*worker{a, b} {
+		if s := w.ask("fullshm"); s != "ok " {
+			t.Skipf("cannot fill /dev/shm here: %s", s)
+		}
+	}
+	a.does("malloc a %d", buffer)
+	key := a.does("export a %d 1", buffer)
+	b.does("import x %s 0", key)
+	b.does("fill x 0 %d 5", buffer)
+	a.does("check a 0 %d 5", buffer)
+}
+
+// fullShm gives this process, which is in a mount namespace of its own, a /dev/shm without room.
+func fullShm() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=4k"); err != nil {
+		return err
+	}
+	f, err := os.Create("/dev/shm/fill")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			return nil
+		}
+	}
+}
