@@ -35,6 +35,20 @@ func (d *Device) NewStateEvent() (*Event, error) {
 	return e, nil
 }
 
+func (e *Event) record(s *Stream) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtRecordEvent", "event", otherRuntime)
+	}
+	return s.d.answer(s.d.t.RecordEvent(e.h, s.h))
+}
+
+func (e *Event) await(s *Stream) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
+	}
+	return s.d.answer(s.d.t.StreamWaitEvent(s.h, e.h))
+}
+
 // Close ends the event. Work that is queued with it is not disturbed.
 func (e *Event) Close() error { return e.d.answer(e.d.t.DestroyEvent(e.h)) }
 

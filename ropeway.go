@@ -56,6 +56,8 @@ type Runtime struct {
 	// registered is memory that copies may use until it is unregistered, by address: whoever registers it may forget it,
 	// the garbage collector must not.
 	registered sync.Map
+
+	imports imports
 }
 
 // Option changes what [Open] opens.

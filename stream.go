@@ -129,22 +129,6 @@ func (s *Stream) Call(f func()) error {
 	return s.d.answer(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
 }
 
-// Record queues a mark: the event is done when everything queued before it is.
-func (s *Stream) Record(e *Event) error {
-	if e.d.r != s.d.r {
-		return misuse("aclrtRecordEvent", "event", otherRuntime)
-	}
-	return s.d.answer(s.d.t.RecordEvent(e.h, s.h))
-}
-
-// Wait makes what is queued from now on wait for the event's latest record. The caller does not wait.
-func (s *Stream) Wait(e *Event) error {
-	if e.d.r != s.d.r {
-		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
-	}
-	return s.d.answer(s.d.t.StreamWaitEvent(s.h, e.h))
-}
-
 // Reset queues a reset of an event of [Device.NewStateEvent].
 func (s *Stream) Reset(e *Event) error {
 	if e.d.r != s.d.r {

@@ -76,6 +76,11 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 			return uint64(opening.code)
 		}
 		return wait(t, a)
+	case C.ROPEWAY_SYMBOL:
+		if t == nil {
+			return uint64(opening.code)
+		}
+		return uint64(t.Done(t.RegisterSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]))))
 	case C.ROPEWAY_EMPTY:
 	default:
 		return askChecking(function, t, a)
@@ -90,11 +95,12 @@ func catch(function uint32, t *thread, result *uint64) {
 		return
 	}
 	*result = 0
-	if function >= uint32(len(functions)) {
+	api, coded := called(function)
+	if api == "" {
 		fmt.Fprintf(os.Stderr, "ropeway: BUG: %v\n%s", p, debug.Stack())
 		return
 	}
-	err := &core.Error{API: functionNames[function], Index: -1}
+	err := &core.Error{API: api, Index: -1}
 	var fault interface{ Addr() uintptr }
 	if e, ok := p.(error); ok && errors.As(e, &fault) {
 		err.Code, err.Text = abi.ErrInvalidParam, fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
@@ -104,9 +110,20 @@ func catch(function uint32, t *thread, result *uint64) {
 		err.Code, err.Text = abi.ErrInternalError, fmt.Sprintf("BUG: %v", p)
 		fmt.Fprintf(os.Stderr, "ropeway: %v\n%s", err, debug.Stack())
 	}
-	if code := t.Done(err); returnsCode[function] {
+	if code := t.Done(err); coded {
 		*result = uint64(code)
 	}
+}
+
+// called is the name of a function that programs call, and whether it returns an aclError; "" if the shim itself asks.
+func called(function uint32) (api string, coded bool) {
+	switch {
+	case function < uint32(len(functions)):
+		return functionNames[function], returnsCode[function]
+	case function == C.ROPEWAY_SYMBOL:
+		return "ropewayRegisterSymbol", true
+	}
+	return "", false
 }
 
 // isNil tells whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside

@@ -10,7 +10,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0xa82434e9
+const fingerprint = 0x440c9e6c
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1059,6 +1059,28 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	64:  aclrtMemPoolMallocAsync,
 	65:  aclrtMemPoolFreeAsync,
 	66:  aclrtMemPoolTrimTo,
+	67:  aclrtReserveMemAddress,
+	68:  aclrtReserveMemAddressNoUCMemory,
+	69:  aclrtReleaseMemAddress,
+	70:  aclrtMallocPhysical,
+	71:  aclrtFreePhysical,
+	72:  aclrtMapMem,
+	73:  aclrtMemMapNoAccess,
+	74:  aclrtUnmapMem,
+	75:  aclrtMemExportToShareableHandle,
+	76:  aclrtMemExportToShareableHandleV2,
+	77:  aclrtMemSetPidToShareableHandle,
+	78:  aclrtMemSetPidToShareableHandleV2,
+	79:  aclrtMemImportFromShareableHandle,
+	80:  aclrtMemImportFromShareableHandleV2,
+	81:  aclrtMemGetAllocationGranularity,
+	82:  aclrtMemSetAccess,
+	83:  aclrtMemGetAccess,
+	84:  aclrtMemRetainAllocationHandle,
+	85:  aclrtMemGetAllocationPropertiesFromHandle,
+	86:  aclrtMemGetAddressRange,
+	87:  aclrtMemMapSelectedLink,
+	88:  aclrtMemMapSetLink,
 	89:  aclrtAllocatorCreateDesc,
 	90:  aclrtAllocatorDestroyDesc,
 	91:  aclrtAllocatorSetObjToDesc,
@@ -1507,6 +1529,94 @@ func aclrtMemPoolFreeAsync(t *thread, a *slots) uint64 {
 
 func aclrtMemPoolTrimTo(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MemPoolTrimTo(core.Handle(a[0]), a[1])))
+}
+
+func aclrtReserveMemAddress(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ReserveMemAddress(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
+}
+
+func aclrtReserveMemAddressNoUCMemory(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ReserveMemAddressNoUCMemory(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
+}
+
+func aclrtReleaseMemAddress(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ReleaseMemAddress(core.Addr(a[0]))))
+}
+
+func aclrtMallocPhysical(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MallocPhysical(pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])))
+}
+
+func aclrtFreePhysical(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.FreePhysical(core.Handle(a[0]))))
+}
+
+func aclrtMapMem(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MapMem(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
+}
+
+func aclrtMemMapNoAccess(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemMapNoAccess(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
+}
+
+func aclrtUnmapMem(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.UnmapMem(core.Addr(a[0]))))
+}
+
+func aclrtMemExportToShareableHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemExportToShareableHandle(core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))))
+}
+
+func aclrtMemExportToShareableHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemExportToShareableHandleV2(core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))))
+}
+
+func aclrtMemSetPidToShareableHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemSetPidToShareableHandle(a[0], pointer[int32](a[1]), a[2])))
+}
+
+func aclrtMemSetPidToShareableHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemSetPidToShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])))
+}
+
+func aclrtMemImportFromShareableHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemImportFromShareableHandle(a[0], int32(a[1]), pointer[core.Handle](a[2]))))
+}
+
+func aclrtMemImportFromShareableHandleV2(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemImportFromShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))))
+}
+
+func aclrtMemGetAllocationGranularity(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemGetAllocationGranularity(pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtMemSetAccess(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemSetAccess(core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])))
+}
+
+func aclrtMemGetAccess(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemGetAccess(core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtMemRetainAllocationHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemRetainAllocationHandle(core.Addr(a[0]), pointer[core.Handle](a[1]))))
+}
+
+func aclrtMemGetAllocationPropertiesFromHandle(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemGetAllocationPropertiesFromHandle(core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))))
+}
+
+func aclrtMemGetAddressRange(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemGetAddressRange(core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))))
+}
+
+func aclrtMemMapSelectedLink(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemMapSelectedLink(core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))))
+}
+
+func aclrtMemMapSetLink(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemMapSetLink(core.Handle(a[0]), abi.MemLinkType(a[1]))))
 }
 
 func aclrtAllocatorCreateDesc(t *thread, _ *slots) uint64 {

@@ -36,6 +36,8 @@ enum {
 	ROPEWAY_WAIT,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
+	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
+	ROPEWAY_SYMBOL,
 
 	/* What the checker asks (libropeway_check.so); with checking off nobody does. */
 

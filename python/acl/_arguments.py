@@ -95,6 +95,41 @@ def i32(value):
     return integer(value, -(1 << 31), (1 << 31) - 1, 32)
 
 
+def u32(value):
+    """A uint32_t."""
+    return integer(value, -(1 << 31), (1 << 32) - 1, 32) & 0xFFFF_FFFF
+
+
+def list_of(kind, element):
+    """An array of ctypes' kind from a list of integers, each of which element checks."""
+
+    def convert(values):
+        if not isinstance(values, (list, tuple)):
+            raise Bad(TypeError, f"must be list, not {type(values).__name__}")
+        numbers = []
+        for i, value in enumerate(values):
+            try:
+                numbers.append(element(value))
+            except Bad as bad:
+                raise Bad(bad.kind, f"[{i}] {bad.what}") from None
+        return (kind * len(numbers))(*numbers)
+
+    return convert
+
+
+def block_of(size):
+    """An opaque block of so many bytes."""
+
+    def convert(value):
+        if not isinstance(value, (bytes, bytearray)):
+            raise Bad(TypeError, f"must be bytes, not {type(value).__name__}")
+        if len(value) != size:
+            raise Bad(ValueError, f"must have {size} bytes, not {len(value)}")
+        return bytes(value)
+
+    return convert
+
+
 def text(value):
     """A name or a key, as a C string."""
     if not isinstance(value, str):

@@ -360,6 +360,16 @@ rt_allocator_set_get_addr_from_block_func_to_desc = _allocator_form(
     "allocator_set_get_addr_from_block_func_to_desc", "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", _GET_ADDR, True
 )
 
+_aclrtAllocatorGetByStream = _c("aclrtAllocatorGetByStream", c_void_p, *[POINTER(c_void_p)] * 6)
+
+
+@form(address)
+def rt_allocator_get_by_stream(stream, /):
+    """What was registered, as integers: the functions are addresses of C functions."""
+    found = [c_void_p() for _ in range(6)]
+    ret = _aclrtAllocatorGetByStream(stream, *map(byref, found))
+    return (*[each.value or 0 for each in found], ret)
+
 
 # The end of the interpreter
 

@@ -198,6 +198,98 @@ static PyObject *rt_memset_d32_async(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.get_symbol_address(symbol) -> (dev_ptr, ret) */
+static PyObject *rt_get_symbol_address(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"symbol", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_symbol_address", params, 1, args, a))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetSymbolAddress((const void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.get_symbol_size(symbol) -> (size, ret) */
+static PyObject *rt_get_symbol_size(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"symbol", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.get_symbol_size", params, 1, args, a))
+		return NULL;
+	size_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtGetSymbolSize((const void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.memcpy_from_symbol(dst, dst_max, symbol, count, offset, kind) -> ret */
+static PyObject *rt_memcpy_from_symbol(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"dst", ADDRESS}, {"dst_max", UINT64}, {"symbol", ADDRESS}, {"count", UINT64}, {"offset", UINT64}, {"kind", INT32}};
+	uint64_t a[6];
+	(void)self;
+	if (!take("acl.rt.memcpy_from_symbol", params, 6, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemcpyFromSymbol((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (size_t)a[4], (aclrtMemcpyKind)a[5]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.memcpy_from_symbol_async(dst, dst_max, symbol, count, offset, kind, stream) -> ret */
+static PyObject *rt_memcpy_from_symbol_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"dst", ADDRESS}, {"dst_max", UINT64}, {"symbol", ADDRESS}, {"count", UINT64}, {"offset", UINT64}, {"kind", INT32}, {"stream", HANDLE}};
+	uint64_t a[7];
+	(void)self;
+	if (!take("acl.rt.memcpy_from_symbol_async", params, 7, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemcpyFromSymbolAsync((void*)a[0], (size_t)a[1], (const void*)a[2], (size_t)a[3], (size_t)a[4], (aclrtMemcpyKind)a[5], (aclrtStream)a[6]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.memcpy_to_symbol(symbol, src, count, offset, kind) -> ret */
+static PyObject *rt_memcpy_to_symbol(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"symbol", ADDRESS}, {"src", ADDRESS}, {"count", UINT64}, {"offset", UINT64}, {"kind", INT32}};
+	uint64_t a[5];
+	(void)self;
+	if (!take("acl.rt.memcpy_to_symbol", params, 5, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemcpyToSymbol((const void*)a[0], (const void*)a[1], (size_t)a[2], (size_t)a[3], (aclrtMemcpyKind)a[4]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.memcpy_to_symbol_async(symbol, src, count, offset, kind, stream) -> ret */
+static PyObject *rt_memcpy_to_symbol_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"symbol", ADDRESS}, {"src", ADDRESS}, {"count", UINT64}, {"offset", UINT64}, {"kind", INT32}, {"stream", HANDLE}};
+	uint64_t a[6];
+	(void)self;
+	if (!take("acl.rt.memcpy_to_symbol_async", params, 6, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemcpyToSymbolAsync((const void*)a[0], (const void*)a[1], (size_t)a[2], (size_t)a[3], (aclrtMemcpyKind)a[4], (aclrtStream)a[5]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.malloc(size, policy) -> (ptr, ret) */
 static PyObject *rt_malloc(PyObject *self, PyObject *args)
 {
@@ -447,6 +539,37 @@ static PyObject *rt_host_mem_map_capabilities(PyObject *self, PyObject *args)
 	return pack(2, PyLong_FromLongLong(r0), PyLong_FromLong(ret));
 }
 
+/* acl.rt.mem_alloc_managed(size, flag) -> (ptr, ret) */
+static PyObject *rt_mem_alloc_managed(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"size", UINT64}, {"flag", UINT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mem_alloc_managed", params, 2, args, a))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemAllocManaged(&r0, (uint64_t)a[0], (uint32_t)a[1]);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mem_p2p_map(dev_ptr, size, dst_dev_id, flags) -> ret */
+static PyObject *rt_mem_p2p_map(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"dev_ptr", ADDRESS}, {"size", UINT64}, {"dst_dev_id", INT32}, {"flags", UINT64}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.mem_p2p_map", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemP2PMap((void*)a[0], (size_t)a[1], (int32_t)a[2], (uint64_t)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.value_write(dev_addr, value, flag, stream) -> ret */
 static PyObject *rt_value_write(PyObject *self, PyObject *args)
 {
@@ -477,6 +600,67 @@ static PyObject *rt_value_wait(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.mem_pool_destroy(mem_pool) -> ret */
+static PyObject *rt_mem_pool_destroy(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"mem_pool", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mem_pool_destroy", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemPoolDestroy((aclrtMemPool)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mem_pool_malloc_async(size, mem_pool, stream) -> (ptr, ret) */
+static PyObject *rt_mem_pool_malloc_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"size", UINT64}, {"mem_pool", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[3];
+	(void)self;
+	if (!take("acl.rt.mem_pool_malloc_async", params, 3, args, a))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemPoolMallocAsync(&r0, (size_t)a[0], (aclrtMemPool)a[1], (aclrtStream)a[2]);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mem_pool_free_async(ptr, stream) -> ret */
+static PyObject *rt_mem_pool_free_async(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"ptr", ADDRESS}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mem_pool_free_async", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemPoolFreeAsync((void*)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mem_pool_trim_to(mem_pool, min_bytes_to_keep) -> ret */
+static PyObject *rt_mem_pool_trim_to(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"mem_pool", HANDLE}, {"min_bytes_to_keep", UINT64}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mem_pool_trim_to", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemPoolTrimTo((aclrtMemPool)a[0], (size_t)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.reserve_mem_address(size, alignment, expect_ptr, flags) -> (ptr, ret) */
 static PyObject *rt_reserve_mem_address(PyObject *self, PyObject *args)
 {
@@ -489,6 +673,22 @@ static PyObject *rt_reserve_mem_address(PyObject *self, PyObject *args)
 	aclError ret;
 	BEGIN_CALL
 	ret = aclrtReserveMemAddress(&r0, (size_t)a[0], (size_t)a[1], (void*)a[2], (uint64_t)a[3]);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.reserve_mem_address_no_uc_memory(size, alignment, expect_ptr, flags) -> (ptr, ret) */
+static PyObject *rt_reserve_mem_address_no_uc_memory(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"size", UINT64}, {"alignment", UINT64}, {"expect_ptr", ADDRESS}, {"flags", UINT64}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.reserve_mem_address_no_uc_memory", params, 4, args, a))
+		return NULL;
+	void * r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtReserveMemAddressNoUCMemory(&r0, (size_t)a[0], (size_t)a[1], (void*)a[2], (uint64_t)a[3]);
 	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
 }
@@ -538,6 +738,21 @@ static PyObject *rt_map_mem(PyObject *self, PyObject *args)
 	return PyLong_FromLong(ret);
 }
 
+/* acl.rt.mem_map_no_access(ptr, size, offset, handle, flags) -> ret */
+static PyObject *rt_mem_map_no_access(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"ptr", ADDRESS}, {"size", UINT64}, {"offset", UINT64}, {"handle", HANDLE}, {"flags", UINT64}};
+	uint64_t a[5];
+	(void)self;
+	if (!take("acl.rt.mem_map_no_access", params, 5, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemMapNoAccess((void*)a[0], (size_t)a[1], (size_t)a[2], (aclrtDrvMemHandle)a[3], (uint64_t)a[4]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 /* acl.rt.unmap_mem(ptr) -> ret */
 static PyObject *rt_unmap_mem(PyObject *self, PyObject *args)
 {
@@ -583,6 +798,69 @@ static PyObject *rt_mem_import_from_shareable_handle(PyObject *self, PyObject *a
 	ret = aclrtMemImportFromShareableHandle((uint64_t)a[0], (int32_t)a[1], &r0);
 	END_CALL
 	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mem_retain_allocation_handle(ptr) -> (handle, ret) */
+static PyObject *rt_mem_retain_allocation_handle(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"ptr", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mem_retain_allocation_handle", params, 1, args, a))
+		return NULL;
+	aclrtDrvMemHandle r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemRetainAllocationHandle((void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mem_get_address_range(ptr) -> (pbase, psize, ret) */
+static PyObject *rt_mem_get_address_range(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"ptr", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mem_get_address_range", params, 1, args, a))
+		return NULL;
+	void * r0 = 0;
+	size_t r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemGetAddressRange((void*)a[0], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromUnsignedLongLong(r1), PyLong_FromLong(ret));
+}
+
+/* acl.rt.mem_map_selected_link(vir_ptr_dst, size, vir_ptr_src, link_idx) -> ret */
+static PyObject *rt_mem_map_selected_link(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"vir_ptr_dst", ADDRESS}, {"size", UINT64}, {"vir_ptr_src", ADDRESS}, {"link_idx", UINT32}};
+	uint64_t a[4];
+	(void)self;
+	if (!take("acl.rt.mem_map_selected_link", params, 4, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemMapSelectedLink((void*)a[0], (size_t)a[1], (void*)a[2], (uint32_t)a[3]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.mem_map_set_link(handle, advice_link) -> ret */
+static PyObject *rt_mem_map_set_link(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"handle", HANDLE}, {"advice_link", INT32}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.mem_map_set_link", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtMemMapSetLink((aclrtDrvMemHandle)a[0], (aclrtMemLinkType)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
 }
 
 /* acl.rt.allocator_create_desc() -> desc */
@@ -2079,6 +2357,68 @@ static PyObject *rt_get_notify_id(PyObject *self, PyObject *args)
 	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
 }
 
+/* acl.rt.cnt_notify_create(flag) -> (cnt_notify, ret) */
+static PyObject *rt_cnt_notify_create(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"flag", UINT64}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.cnt_notify_create", params, 1, args, a))
+		return NULL;
+	aclrtCntNotify r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCntNotifyCreate(&r0, (uint64_t)a[0]);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong((uintptr_t)r0), PyLong_FromLong(ret));
+}
+
+/* acl.rt.cnt_notify_destroy(cnt_notify) -> ret */
+static PyObject *rt_cnt_notify_destroy(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"cnt_notify", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.cnt_notify_destroy", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCntNotifyDestroy((aclrtCntNotify)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.cnt_notify_reset(cnt_notify, stream) -> ret */
+static PyObject *rt_cnt_notify_reset(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"cnt_notify", HANDLE}, {"stream", HANDLE}};
+	uint64_t a[2];
+	(void)self;
+	if (!take("acl.rt.cnt_notify_reset", params, 2, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCntNotifyReset((aclrtCntNotify)a[0], (aclrtStream)a[1]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.rt.cnt_notify_get_id(cnt_notify) -> (notify_id, ret) */
+static PyObject *rt_cnt_notify_get_id(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"cnt_notify", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.cnt_notify_get_id", params, 1, args, a))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclrtCntNotifyGetId((aclrtCntNotify)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
 /* acl.rt.subscribe_report(thread_id, stream) -> ret */
 static PyObject *rt_subscribe_report(PyObject *self, PyObject *args)
 {
@@ -2591,6 +2931,18 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "memset_d32($module, ptr, mem_size, value, n, /)\n--\n\nacl.rt.memset_d32(ptr, mem_size, value, n) -> ret\n\nWrites the 32-bit value N times at ptr and waits.\n\nIn C: aclrtMemsetD32. pyACL has no such function."},
 	{"memset_d32_async", rt_memset_d32_async, METH_VARARGS,
 	 "memset_d32_async($module, ptr, mem_size, value, n, stream, /)\n--\n\nacl.rt.memset_d32_async(ptr, mem_size, value, n, stream) -> ret\n\nQueues a fill of N 32-bit words on a stream.\n\nIn C: aclrtMemsetD32Async. pyACL has no such function."},
+	{"get_symbol_address", rt_get_symbol_address, METH_VARARGS,
+	 "get_symbol_address($module, symbol, /)\n--\n\nacl.rt.get_symbol_address(symbol) -> (dev_ptr, ret)\n\nGives the device address of a device global variable on the current device.\n\nIn C: aclrtGetSymbolAddress. pyACL has no such function."},
+	{"get_symbol_size", rt_get_symbol_size, METH_VARARGS,
+	 "get_symbol_size($module, symbol, /)\n--\n\nacl.rt.get_symbol_size(symbol) -> (size, ret)\n\nGives the size in bytes of a device global variable.\n\nIn C: aclrtGetSymbolSize. pyACL has no such function."},
+	{"memcpy_from_symbol", rt_memcpy_from_symbol, METH_VARARGS,
+	 "memcpy_from_symbol($module, dst, dst_max, symbol, count, offset, kind, /)\n--\n\nacl.rt.memcpy_from_symbol(dst, dst_max, symbol, count, offset, kind) -> ret\n\nCopies count bytes starting at offset inside a device variable to host memory and waits.\n\nIn C: aclrtMemcpyFromSymbol. pyACL has no such function."},
+	{"memcpy_from_symbol_async", rt_memcpy_from_symbol_async, METH_VARARGS,
+	 "memcpy_from_symbol_async($module, dst, dst_max, symbol, count, offset, kind, stream, /)\n--\n\nacl.rt.memcpy_from_symbol_async(dst, dst_max, symbol, count, offset, kind, stream) -> ret\n\nStream-ordered aclrtMemcpyFromSymbol.\n\nIn C: aclrtMemcpyFromSymbolAsync. pyACL has no such function."},
+	{"memcpy_to_symbol", rt_memcpy_to_symbol, METH_VARARGS,
+	 "memcpy_to_symbol($module, symbol, src, count, offset, kind, /)\n--\n\nacl.rt.memcpy_to_symbol(symbol, src, count, offset, kind) -> ret\n\nCopies count bytes from host memory into a device variable at offset and waits.\n\nIn C: aclrtMemcpyToSymbol. pyACL has no such function."},
+	{"memcpy_to_symbol_async", rt_memcpy_to_symbol_async, METH_VARARGS,
+	 "memcpy_to_symbol_async($module, symbol, src, count, offset, kind, stream, /)\n--\n\nacl.rt.memcpy_to_symbol_async(symbol, src, count, offset, kind, stream) -> ret\n\nStream-ordered aclrtMemcpyToSymbol.\n\nIn C: aclrtMemcpyToSymbolAsync. pyACL has no such function."},
 	{"malloc", rt_malloc, METH_VARARGS,
 	 "malloc($module, size, policy, /)\n--\n\nacl.rt.malloc(size, policy) -> (ptr, ret)\n\nAllocates device memory on the current device. The real size is size rounded up to a multiple of 32\nafter adding 32 (950 adds nothing), the address is at least 64-byte aligned.\n\nIn C: aclrtMalloc."},
 	{"malloc_align32", rt_malloc_align32, METH_VARARGS,
@@ -2623,34 +2975,58 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "host_unregister($module, ptr, /)\n--\n\nacl.rt.host_unregister(ptr) -> ret\n\nUndoes aclrtHostRegister / aclrtHostRegisterV2.\n\nIn C: aclrtHostUnregister."},
 	{"host_mem_map_capabilities", rt_host_mem_map_capabilities, METH_VARARGS,
 	 "host_mem_map_capabilities($module, device_id, hac_type, /)\n--\n\nacl.rt.host_mem_map_capabilities(device_id, hac_type) -> (capabilities, ret)\n\nTells whether one kind of device engine (aclrtHacType) can reach mapped host memory.\n\nIn C: aclrtHostMemMapCapabilities. pyACL has no such function."},
+	{"mem_alloc_managed", rt_mem_alloc_managed, METH_VARARGS,
+	 "mem_alloc_managed($module, size, flag, /)\n--\n\nacl.rt.mem_alloc_managed(size, flag) -> (ptr, ret)\n\nAllocates memory usable with one address from host and device; pages migrate. Free with aclrtFree.\n\nIn C: aclrtMemAllocManaged. pyACL has no such function."},
+	{"mem_p2p_map", rt_mem_p2p_map, METH_VARARGS,
+	 "mem_p2p_map($module, dev_ptr, size, dst_dev_id, flags, /)\n--\n\nacl.rt.mem_p2p_map(dev_ptr, size, dst_dev_id, flags) -> ret\n\nMaps a device range of the current device so that another device can reach it.\n\nIn C: aclrtMemP2PMap. pyACL has no such function. Not built yet: answers 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
 	{"value_write", rt_value_write, METH_VARARGS,
-	 "value_write($module, dev_addr, value, flag, stream, /)\n--\n\nacl.rt.value_write(dev_addr, value, flag, stream) -> ret\n\nQueues a 64-bit store of value to devAddr.\n\nIn C: aclrtValueWrite. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where\nit returns no code."},
+	 "value_write($module, dev_addr, value, flag, stream, /)\n--\n\nacl.rt.value_write(dev_addr, value, flag, stream) -> ret\n\nQueues a 64-bit store of value to devAddr.\n\nIn C: aclrtValueWrite."},
 	{"value_wait", rt_value_wait, METH_VARARGS,
-	 "value_wait($module, dev_addr, value, flag, stream, /)\n--\n\nacl.rt.value_wait(dev_addr, value, flag, stream) -> ret\n\nHolds the stream until the 64-bit word at devAddr satisfies the condition. Later tasks of the stream\nwait; other streams go on.\n\nIn C: aclrtValueWait. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where\nit returns no code."},
+	 "value_wait($module, dev_addr, value, flag, stream, /)\n--\n\nacl.rt.value_wait(dev_addr, value, flag, stream) -> ret\n\nHolds the stream until the 64-bit word at devAddr satisfies the condition. Later tasks of the stream\nwait; other streams go on.\n\nIn C: aclrtValueWait."},
+	{"mem_pool_destroy", rt_mem_pool_destroy, METH_VARARGS,
+	 "mem_pool_destroy($module, mem_pool, /)\n--\n\nacl.rt.mem_pool_destroy(mem_pool) -> ret\n\nDestroys a pool. Give its memory back first.\n\nIn C: aclrtMemPoolDestroy. pyACL has no such function."},
+	{"mem_pool_malloc_async", rt_mem_pool_malloc_async, METH_VARARGS,
+	 "mem_pool_malloc_async($module, size, mem_pool, stream, /)\n--\n\nacl.rt.mem_pool_malloc_async(size, mem_pool, stream) -> (ptr, ret)\n\nStream-ordered allocation from a pool. The address is valid at once for work queued later on the\nsame stream.\n\nIn C: aclrtMemPoolMallocAsync. pyACL has no such function."},
+	{"mem_pool_free_async", rt_mem_pool_free_async, METH_VARARGS,
+	 "mem_pool_free_async($module, ptr, stream, /)\n--\n\nacl.rt.mem_pool_free_async(ptr, stream) -> ret\n\nStream-ordered free. Memory can be reused when the stream reaches this point.\n\nIn C: aclrtMemPoolFreeAsync. pyACL has no such function."},
+	{"mem_pool_trim_to", rt_mem_pool_trim_to, METH_VARARGS,
+	 "mem_pool_trim_to($module, mem_pool, min_bytes_to_keep, /)\n--\n\nacl.rt.mem_pool_trim_to(mem_pool, min_bytes_to_keep) -> ret\n\nGives unused pool memory back to the device, keeping at least minBytesToKeep.\n\nIn C: aclrtMemPoolTrimTo. pyACL has no such function."},
 	{"reserve_mem_address", rt_reserve_mem_address, METH_VARARGS,
-	 "reserve_mem_address($module, size, alignment, expect_ptr, flags, /)\n--\n\nacl.rt.reserve_mem_address(size, alignment, expect_ptr, flags) -> (ptr, ret)\n\nReserves a range of virtual addresses without memory behind it.\n\nIn C: aclrtReserveMemAddress. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "reserve_mem_address($module, size, alignment, expect_ptr, flags, /)\n--\n\nacl.rt.reserve_mem_address(size, alignment, expect_ptr, flags) -> (ptr, ret)\n\nReserves a range of virtual addresses without memory behind it.\n\nIn C: aclrtReserveMemAddress."},
+	{"reserve_mem_address_no_uc_memory", rt_reserve_mem_address_no_uc_memory, METH_VARARGS,
+	 "reserve_mem_address_no_uc_memory($module, size, alignment, expect_ptr, flags, /)\n--\n\nacl.rt.reserve_mem_address_no_uc_memory(size, alignment, expect_ptr, flags) -> (ptr, ret)\n\nLike aclrtReserveMemAddress, at an address of the caller; the range must not feed operators that\nmove data past the L2 cache (A3).\n\nIn C: aclrtReserveMemAddressNoUCMemory. pyACL has no such function."},
 	{"release_mem_address", rt_release_mem_address, METH_VARARGS,
-	 "release_mem_address($module, ptr, /)\n--\n\nacl.rt.release_mem_address(ptr) -> ret\n\nGives a reserved range back. Unmap it first.\n\nIn C: aclrtReleaseMemAddress. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "release_mem_address($module, ptr, /)\n--\n\nacl.rt.release_mem_address(ptr) -> ret\n\nGives a reserved range back. Unmap it first.\n\nIn C: aclrtReleaseMemAddress."},
 	{"free_physical", rt_free_physical, METH_VARARGS,
-	 "free_physical($module, handle, /)\n--\n\nacl.rt.free_physical(handle) -> ret\n\nDrops one reference to physical memory; it goes away when it is also unmapped everywhere.\n\nIn C: aclrtFreePhysical. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "free_physical($module, handle, /)\n--\n\nacl.rt.free_physical(handle) -> ret\n\nDrops one reference to physical memory; it goes away when it is also unmapped everywhere.\n\nIn C: aclrtFreePhysical."},
 	{"map_mem", rt_map_mem, METH_VARARGS,
-	 "map_mem($module, ptr, size, offset, handle, flags, /)\n--\n\nacl.rt.map_mem(ptr, size, offset, handle, flags) -> ret\n\nPuts physical memory behind a reserved range with read and write access for the device it lives on.\n\nIn C: aclrtMapMem. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it\nreturns no code."},
+	 "map_mem($module, ptr, size, offset, handle, flags, /)\n--\n\nacl.rt.map_mem(ptr, size, offset, handle, flags) -> ret\n\nPuts physical memory behind a reserved range with read and write access for the device it lives on.\n\nIn C: aclrtMapMem."},
+	{"mem_map_no_access", rt_mem_map_no_access, METH_VARARGS,
+	 "mem_map_no_access($module, ptr, size, offset, handle, flags, /)\n--\n\nacl.rt.mem_map_no_access(ptr, size, offset, handle, flags) -> ret\n\nLike aclrtMapMem, but nobody may use the range until aclrtMemSetAccess grants it.\n\nIn C: aclrtMemMapNoAccess. pyACL has no such function."},
 	{"unmap_mem", rt_unmap_mem, METH_VARARGS,
-	 "unmap_mem($module, ptr, /)\n--\n\nacl.rt.unmap_mem(ptr) -> ret\n\nRemoves the mapping that starts at virPtr; the reservation stays.\n\nIn C: aclrtUnmapMem. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it\nreturns no code."},
+	 "unmap_mem($module, ptr, /)\n--\n\nacl.rt.unmap_mem(ptr) -> ret\n\nRemoves the mapping that starts at virPtr; the reservation stays.\n\nIn C: aclrtUnmapMem."},
 	{"mem_export_to_shareable_handle", rt_mem_export_to_shareable_handle, METH_VARARGS,
-	 "mem_export_to_shareable_handle($module, handle, handle_type, flags, /)\n--\n\nacl.rt.mem_export_to_shareable_handle(handle, handle_type, flags) -> (shareable, ret)\n\nMakes physical memory shareable with other processes and returns a 64-bit number for it.\n\nIn C: aclrtMemExportToShareableHandle. Not built yet: answers 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
+	 "mem_export_to_shareable_handle($module, handle, handle_type, flags, /)\n--\n\nacl.rt.mem_export_to_shareable_handle(handle, handle_type, flags) -> (shareable, ret)\n\nMakes physical memory shareable with other processes and returns a 64-bit number for it.\n\nIn C: aclrtMemExportToShareableHandle."},
 	{"mem_import_from_shareable_handle", rt_mem_import_from_shareable_handle, METH_VARARGS,
-	 "mem_import_from_shareable_handle($module, shareable, device_id, /)\n--\n\nacl.rt.mem_import_from_shareable_handle(shareable, device_id) -> (handle, ret)\n\nOpens an exported handle in this process for a device; map it afterwards.\n\nIn C: aclrtMemImportFromShareableHandle. Not built yet: answers 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
+	 "mem_import_from_shareable_handle($module, shareable, device_id, /)\n--\n\nacl.rt.mem_import_from_shareable_handle(shareable, device_id) -> (handle, ret)\n\nOpens an exported handle in this process for a device; map it afterwards.\n\nIn C: aclrtMemImportFromShareableHandle."},
+	{"mem_retain_allocation_handle", rt_mem_retain_allocation_handle, METH_VARARGS,
+	 "mem_retain_allocation_handle($module, ptr, /)\n--\n\nacl.rt.mem_retain_allocation_handle(ptr) -> (handle, ret)\n\nPhysical handle behind a mapped address; counts as one more reference (free it).\n\nIn C: aclrtMemRetainAllocationHandle. pyACL has no such function."},
+	{"mem_get_address_range", rt_mem_get_address_range, METH_VARARGS,
+	 "mem_get_address_range($module, ptr, /)\n--\n\nacl.rt.mem_get_address_range(ptr) -> (pbase, psize, ret)\n\nStart and size of the allocation a pointer lies in (device, pinned host or mapped virtual memory);\neither output may be NULL, not both.\n\nIn C: aclrtMemGetAddressRange. pyACL has no such function."},
+	{"mem_map_selected_link", rt_mem_map_selected_link, METH_VARARGS,
+	 "mem_map_selected_link($module, vir_ptr_dst, size, vir_ptr_src, link_idx, /)\n--\n\nacl.rt.mem_map_selected_link(vir_ptr_dst, size, vir_ptr_src, link_idx) -> ret\n\nMaps an already mapped device range a second time over a chosen link (A3).\n\nIn C: aclrtMemMapSelectedLink. pyACL has no such function."},
+	{"mem_map_set_link", rt_mem_map_set_link, METH_VARARGS,
+	 "mem_map_set_link($module, handle, advice_link, /)\n--\n\nacl.rt.mem_map_set_link(handle, advice_link) -> ret\n\nChooses the link type of a physical handle before mapping.\n\nIn C: aclrtMemMapSetLink. pyACL has no such function."},
 	{"allocator_create_desc", rt_allocator_create_desc, METH_VARARGS,
-	 "allocator_create_desc($module, /)\n--\n\nacl.rt.allocator_create_desc() -> desc\n\nCreates an empty allocator description; NULL when out of memory.\n\nIn C: aclrtAllocatorCreateDesc. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or\n0 where it returns no code."},
+	 "allocator_create_desc($module, /)\n--\n\nacl.rt.allocator_create_desc() -> desc\n\nCreates an empty allocator description; NULL when out of memory.\n\nIn C: aclrtAllocatorCreateDesc."},
 	{"allocator_destroy_desc", rt_allocator_destroy_desc, METH_VARARGS,
-	 "allocator_destroy_desc($module, desc, /)\n--\n\nacl.rt.allocator_destroy_desc(desc) -> ret\n\nDestroys a description.\n\nIn C: aclrtAllocatorDestroyDesc. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT),\nor 0 where it returns no code."},
+	 "allocator_destroy_desc($module, desc, /)\n--\n\nacl.rt.allocator_destroy_desc(desc) -> ret\n\nDestroys a description.\n\nIn C: aclrtAllocatorDestroyDesc."},
 	{"allocator_set_obj_to_desc", rt_allocator_set_obj_to_desc, METH_VARARGS,
-	 "allocator_set_obj_to_desc($module, desc, allocator, /)\n--\n\nacl.rt.allocator_set_obj_to_desc(desc, allocator) -> ret\n\nStores the user object passed back to the callbacks.\n\nIn C: aclrtAllocatorSetObjToDesc. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT),\nor 0 where it returns no code."},
+	 "allocator_set_obj_to_desc($module, desc, allocator, /)\n--\n\nacl.rt.allocator_set_obj_to_desc(desc, allocator) -> ret\n\nStores the user object passed back to the callbacks.\n\nIn C: aclrtAllocatorSetObjToDesc."},
 	{"allocator_register", rt_allocator_register, METH_VARARGS,
-	 "allocator_register($module, stream, desc, /)\n--\n\nacl.rt.allocator_register(stream, desc) -> ret\n\nMakes the described allocator serve operator workspace of a stream. The last registration of a\nstream wins.\n\nIn C: aclrtAllocatorRegister. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "allocator_register($module, stream, desc, /)\n--\n\nacl.rt.allocator_register(stream, desc) -> ret\n\nMakes the described allocator serve operator workspace of a stream. The last registration of a\nstream wins.\n\nIn C: aclrtAllocatorRegister."},
 	{"allocator_unregister", rt_allocator_unregister, METH_VARARGS,
-	 "allocator_unregister($module, stream, /)\n--\n\nacl.rt.allocator_unregister(stream) -> ret\n\nRemoves the registration; unknown streams are fine.\n\nIn C: aclrtAllocatorUnregister. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or\n0 where it returns no code."},
+	 "allocator_unregister($module, stream, /)\n--\n\nacl.rt.allocator_unregister(stream) -> ret\n\nRemoves the registration; unknown streams are fine.\n\nIn C: aclrtAllocatorUnregister."},
 	{"get_sys_param_opt", rt_get_sys_param_opt, METH_VARARGS,
 	 "get_sys_param_opt($module, opt, /)\n--\n\nacl.rt.get_sys_param_opt(opt) -> (value, ret)\n\nProcess-wide value of a system parameter; 0 when never set.\n\nIn C: aclrtGetSysParamOpt."},
 	{"set_sys_param_opt", rt_set_sys_param_opt, METH_VARARGS,
@@ -2826,15 +3202,23 @@ static PyMethodDef functions_of_acl_rt[] = {
 	{"get_event_avail_num", rt_get_event_avail_num, METH_VARARGS,
 	 "get_event_avail_num($module, /)\n--\n\nacl.rt.get_event_avail_num() -> (count, ret)\n\nHow many more events the current device can hold.\n\nIn C: aclrtGetEventAvailNum."},
 	{"create_notify", rt_create_notify, METH_VARARGS,
-	 "create_notify($module, flag, /)\n--\n\nacl.rt.create_notify(flag) -> (notify, ret)\n\nCreates a notify on the current device - a counter-less signal between streams, devices or\nprocesses.\n\nIn C: aclrtCreateNotify. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "create_notify($module, flag, /)\n--\n\nacl.rt.create_notify(flag) -> (notify, ret)\n\nCreates a notify on the current device - a counter-less signal between streams, devices or\nprocesses.\n\nIn C: aclrtCreateNotify."},
 	{"destroy_notify", rt_destroy_notify, METH_VARARGS,
-	 "destroy_notify($module, notify, /)\n--\n\nacl.rt.destroy_notify(notify) -> ret\n\nDestroys a notify.\n\nIn C: aclrtDestroyNotify. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "destroy_notify($module, notify, /)\n--\n\nacl.rt.destroy_notify(notify) -> ret\n\nDestroys a notify.\n\nIn C: aclrtDestroyNotify."},
 	{"record_notify", rt_record_notify, METH_VARARGS,
-	 "record_notify($module, notify, stream, /)\n--\n\nacl.rt.record_notify(notify, stream) -> ret\n\nQueues setting the notify.\n\nIn C: aclrtRecordNotify. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0\nwhere it returns no code."},
+	 "record_notify($module, notify, stream, /)\n--\n\nacl.rt.record_notify(notify, stream) -> ret\n\nQueues setting the notify.\n\nIn C: aclrtRecordNotify."},
 	{"wait_and_reset_notify", rt_wait_and_reset_notify, METH_VARARGS,
-	 "wait_and_reset_notify($module, notify, stream, timeout, /)\n--\n\nacl.rt.wait_and_reset_notify(notify, stream, timeout) -> ret\n\nMakes the stream wait until the notify is set and clears it. timeout in seconds, 0 never ends.\n\nIn C: aclrtWaitAndResetNotify. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or\n0 where it returns no code."},
+	 "wait_and_reset_notify($module, notify, stream, timeout, /)\n--\n\nacl.rt.wait_and_reset_notify(notify, stream, timeout) -> ret\n\nMakes the stream wait until the notify is set and clears it. timeout in seconds, 0 never ends.\n\nIn C: aclrtWaitAndResetNotify."},
 	{"get_notify_id", rt_get_notify_id, METH_VARARGS,
-	 "get_notify_id($module, notify, /)\n--\n\nacl.rt.get_notify_id(notify) -> (notify_id, ret)\n\nHardware id of a notify.\n\nIn C: aclrtGetNotifyId. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where\nit returns no code."},
+	 "get_notify_id($module, notify, /)\n--\n\nacl.rt.get_notify_id(notify) -> (notify_id, ret)\n\nHardware id of a notify.\n\nIn C: aclrtGetNotifyId."},
+	{"cnt_notify_create", rt_cnt_notify_create, METH_VARARGS,
+	 "cnt_notify_create($module, flag, /)\n--\n\nacl.rt.cnt_notify_create(flag) -> (cnt_notify, ret)\n\nCreates a notify with a 32-bit value (950).\n\nIn C: aclrtCntNotifyCreate. pyACL has no such function."},
+	{"cnt_notify_destroy", rt_cnt_notify_destroy, METH_VARARGS,
+	 "cnt_notify_destroy($module, cnt_notify, /)\n--\n\nacl.rt.cnt_notify_destroy(cnt_notify) -> ret\n\nDestroys it.\n\nIn C: aclrtCntNotifyDestroy. pyACL has no such function."},
+	{"cnt_notify_reset", rt_cnt_notify_reset, METH_VARARGS,
+	 "cnt_notify_reset($module, cnt_notify, stream, /)\n--\n\nacl.rt.cnt_notify_reset(cnt_notify, stream) -> ret\n\nQueues setting the value to 0.\n\nIn C: aclrtCntNotifyReset. pyACL has no such function."},
+	{"cnt_notify_get_id", rt_cnt_notify_get_id, METH_VARARGS,
+	 "cnt_notify_get_id($module, cnt_notify, /)\n--\n\nacl.rt.cnt_notify_get_id(cnt_notify) -> (notify_id, ret)\n\nHardware id.\n\nIn C: aclrtCntNotifyGetId. pyACL has no such function."},
 	{"subscribe_report", rt_subscribe_report, METH_VARARGS,
 	 "subscribe_report($module, thread_id, stream, /)\n--\n\nacl.rt.subscribe_report(thread_id, stream) -> ret\n\nMakes a thread (pthread id) the one that runs the callbacks launched on a stream.\n\nIn C: aclrtSubscribeReport."},
 	{"process_report", rt_process_report, METH_VARARGS,
@@ -2854,7 +3238,7 @@ static PyMethodDef functions_of_acl_rt[] = {
 	{"get_op_execute_timeout", rt_get_op_execute_timeout, METH_VARARGS,
 	 "get_op_execute_timeout($module, /)\n--\n\nacl.rt.get_op_execute_timeout() -> (timeout_ms, ret)\n\nOperator time limit in force, milliseconds. Defaults - 1091 s (950, A3, A2, 310B), 547 s (310P), 68\ns (910). UINT32_MAX means never.\n\nIn C: aclrtGetOpExecuteTimeout."},
 	{"reduce_async", rt_reduce_async, METH_VARARGS,
-	 "reduce_async($module, dst, src, count, kind, type, stream, reserve, /)\n--\n\nacl.rt.reduce_async(dst, src, count, kind, type, stream, reserve) -> ret\n\nQueues dst = dst (op) src element by element on the device; count is in bytes, kind is SUM 10, MAX\n11, MIN 12, EQUAL 13.\n\nIn C: aclrtReduceAsync. Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where\nit returns no code."},
+	 "reduce_async($module, dst, src, count, kind, type, stream, reserve, /)\n--\n\nacl.rt.reduce_async(dst, src, count, kind, type, stream, reserve) -> ret\n\nQueues dst = dst (op) src element by element on the device; count is in bytes, kind is SUM 10, MAX\n11, MIN 12, EQUAL 13.\n\nIn C: aclrtReduceAsync."},
 	{"peek_at_last_error", rt_peek_at_last_error, METH_VARARGS,
 	 "peek_at_last_error($module, level, /)\n--\n\nacl.rt.peek_at_last_error(level) -> error\n\nLast runtime error of the thread; does not clear it. 0 when none.\n\nIn C: aclrtPeekAtLastError."},
 	{"get_last_error", rt_get_last_error, METH_VARARGS,
@@ -2876,5 +3260,5 @@ static PyMethodDef functions_of_acl_rt[] = {
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, 0xF58864DCu);
+	return make_module(functions_of_acl, functions_of_acl_rt, 0xA6051F24u);
 }

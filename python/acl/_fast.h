@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "acl/acl.h"
+#include "acl/acl_rt_memory_soma.h"
 #include "door.h"
 
 #include "_frames.h"

@@ -78,14 +78,34 @@ implementation, _plain, set_runner = _choose()
 
 def functions(module):
     """The functions of a module by name."""
-    from . import _special
+    from . import _batch, _callbacks, _memory, _sharing, _special, _tasks
 
+    by_hand = {}
+    for written in (_batch, _callbacks, _memory, _sharing, _special, _tasks):
+        by_hand.update(vars(written))
     found = {}
     for form in _forms.FORMS:
         if form.module != module:
             continue
         if form.kind == "plain":
             found[form.name] = _plain[module][form.name]
-        elif hasattr(_special, form.id):
-            found[form.name] = getattr(_special, form.id)
+        elif form.id in by_hand:
+            found[form.name] = by_hand[form.id]
     return found
+
+
+def c_function(name, *argtypes, restype=ctypes.c_int):
+    """A function of the C library. ctypes releases the GIL while it runs."""
+    function = library[name]
+    function.argtypes, function.restype = argtypes, restype
+    return function
+
+
+def or_0(address):
+    """ctypes has None for a null pointer."""
+    return address or 0
+
+
+def decoded(raw):
+    """A text of C."""
+    return raw.decode(errors="replace")

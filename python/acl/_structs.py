@@ -39,6 +39,80 @@ class aclrtPhysicalMemProp(ctypes.Structure):
     ]
 
 
+class aclrtMemAccessDesc(ctypes.Structure):
+    _fields_ = [("flags", c_int), ("location", aclrtMemLocation), ("rsv", c_uint8 * 12)]
+
+
+class aclrtMemPoolProps(ctypes.Structure):
+    _fields_ = [
+        ("allocType", c_int),
+        ("handleType", c_int),
+        ("location", aclrtMemLocation),
+        ("maxSize", c_size_t),
+        ("reserved", c_uint8 * 32),
+    ]
+
+
+class aclrtMemManagedLocation(ctypes.Structure):
+    _fields_ = [("type", c_int), ("id", c_int32)]
+
+
+class aclrtServerPid(ctypes.Structure):
+    _fields_ = [("sdid", c_uint32), ("pid", ctypes.POINTER(c_int32)), ("num", c_size_t)]
+
+
+class aclrtIpcEventHandle(ctypes.Structure):
+    _fields_ = [("reserved", c_uint8 * 64)]
+
+
+class aclrtCntNotifyRecordInfo(ctypes.Structure):
+    _fields_ = [("mode", c_int), ("value", c_uint32)]
+
+
+class aclrtCntNotifyWaitInfo(ctypes.Structure):
+    _fields_ = [("mode", c_int), ("value", c_uint32), ("timeout", c_uint32), ("isClear", c_uint8), ("rsv", c_uint8 * 3)]
+
+
+class aclrtRandomParaInfo(ctypes.Structure):
+    _fields_ = [("isAddr", c_uint8), ("valueOrAddr", c_uint8 * 8), ("size", c_uint8), ("rsv", c_uint8 * 6)]
+
+
+class aclrtDropoutBitmaskInfo(ctypes.Structure):
+    _fields_ = [("dropoutRation", aclrtRandomParaInfo)]
+
+
+class aclrtUniformDisInfo(ctypes.Structure):
+    _fields_ = [("min", aclrtRandomParaInfo), ("max", aclrtRandomParaInfo)]
+
+
+class aclrtNormalDisInfo(ctypes.Structure):
+    _fields_ = [("mean", aclrtRandomParaInfo), ("stddev", aclrtRandomParaInfo)]
+
+
+class aclrtRandomNumFuncParaInfo(ctypes.Structure):
+    class ParamInfo(ctypes.Union):
+        _fields_ = [
+            ("dropoutBitmaskInfo", aclrtDropoutBitmaskInfo),
+            ("uniformDisInfo", aclrtUniformDisInfo),
+            ("normalDisInfo", aclrtNormalDisInfo),
+        ]
+
+    _fields_ = [("funcType", c_int), ("paramInfo", ParamInfo)]
+
+
+class aclrtRandomNumTaskInfo(ctypes.Structure):
+    _fields_ = [
+        ("dataType", c_int),
+        ("randomNumFuncParaInfo", aclrtRandomNumFuncParaInfo),
+        ("randomParaAddr", c_void_p),
+        ("randomResultAddr", c_void_p),
+        ("randomCounterAddr", c_void_p),
+        ("randomSeed", aclrtRandomParaInfo),
+        ("randomNum", aclrtRandomParaInfo),
+        ("rsv", c_uint8 * 8),
+    ]
+
+
 class aclrtStreamAttrValue(ctypes.Union):
     _fields_ = [
         ("failureMode", c_uint64),
@@ -157,9 +231,49 @@ def malloc_config(value):
     return aclrtMallocConfig(attrs, count)
 
 
-def physical_mem_prop(value):
-    """An aclrtPhysicalMemProp."""
-    return fill(aclrtPhysicalMemProp(), dictionary(value))
+def struct_of(kind):
+    """A struct from a dictionary."""
+
+    def convert(value):
+        return fill(kind(), dictionary(value))
+
+    return convert
+
+
+def list_of_structs(kind):
+    """An array of structs from a list of dictionaries; it may be empty."""
+
+    def convert(values):
+        return fill_list(kind, values) or (kind * 0)()
+
+    return convert
+
+
+physical_mem_prop = struct_of(aclrtPhysicalMemProp)
+
+
+def server_pids(values):
+    """An array of aclrtServerPid from a list of {"sdid": n, "pid": [pids]}. num may be left out: it is the number of pids then."""
+    if not isinstance(values, (list, tuple)):
+        raise Bad(TypeError, f"must be list, not {type(values).__name__}")
+    servers = (aclrtServerPid * len(values))()
+    for i, value in enumerate(values):
+        if not isinstance(value, dict):
+            raise _bad(TypeError, f"[{i}]", f"must be dict, not {type(value).__name__}")
+        unknown = set(value) - {"sdid", "pid", "num"}
+        if unknown:
+            raise _bad(ValueError, f"[{i}]", f"has no entry {min(map(str, unknown))!r}; those of aclrtServerPid are sdid, pid, num")
+        pids = value.get("pid", [])
+        if not isinstance(pids, (list, tuple)):
+            raise _bad(TypeError, f"[{i}].pid", f"must be list, not {type(pids).__name__}")
+        numbers = [_number(pid, c_int32, f"[{i}].pid[{j}]") for j, pid in enumerate(pids)]
+        count = _number(value.get("num", len(numbers)), c_size_t, f"[{i}].num")
+        if count > len(numbers):
+            raise _bad(ValueError, f"[{i}].num", f"is {count}, but pid has {len(numbers)} elements")
+        servers[i].sdid = _number(value.get("sdid", 0), c_uint32, f"[{i}].sdid")
+        servers[i].pid = (c_int32 * len(numbers))(*[c_int32(number).value for number in numbers])
+        servers[i].num = count
+    return servers
 
 
 def stream_attr_value(value):
@@ -168,6 +282,15 @@ def stream_attr_value(value):
     if "reserved" in value:
         value["reserve"] = value.pop("reserved")
     return fill(aclrtStreamAttrValue(), value)
+
+
+def dictionary_of(struct):
+    """A struct of numbers and structs as a dictionary."""
+    values = {}
+    for name, kind in struct._fields_:
+        value = getattr(struct, name)
+        values[name] = dictionary_of(value) if issubclass(kind, ctypes.Structure) else value
+    return values
 
 
 def location(place):

@@ -13,7 +13,6 @@ from acl import _forms, _structs, rt, util
 from support import HANG, DeviceCase, need_compiler, need_numpy, run_program
 
 HOST, DEVICE, OTHER_HOST = 0, 1, 2
-NOT_BUILT = 207000
 SIZE_MAX = 2**64 - 1
 STRUCTS = [c for _, c in inspect.getmembers(_structs, inspect.isclass) if issubclass(c, (ctypes.Structure, ctypes.Union))]
 HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "capi", "include")
@@ -28,7 +27,7 @@ class TestLayouts(unittest.TestCase):
             lines.append(f'printf("{name} %zu %zu\\n", sizeof({name}), _Alignof({name}));')
             for field, _ in struct._fields_:
                 lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));')
-        program = '#include <stdio.h>\n#include <stddef.h>\n#include "acl/acl.h"\nint main(void)\n{\n%s\n}\n' % "\n".join(lines)
+        program = '#include <stdio.h>\n#include <stddef.h>\n#include "acl/acl.h"\n#include "acl/acl_rt_memory_soma.h"\nint main(void)\n{\n%s\n}\n' % "\n".join(lines)
         with tempfile.TemporaryDirectory() as folder:
             source, binary = os.path.join(folder, "layouts.c"), os.path.join(folder, "layouts")
             with open(source, "w") as file:
@@ -109,8 +108,6 @@ class TestMemory(DeviceCase):
         prop = {"handleType": 0, "allocationType": 0, "memAttr": 4, "location": {"id": 0, "type": 1}, "reserve": 2**63}
         made = _structs.physical_mem_prop(prop)
         self.assertEqual((4, 1, 2**63), (made.memAttr, made.location.type, made.reserve))
-        self.assertEqual((0, NOT_BUILT), rt.malloc_physical(1 << 21, prop, 0))
-        self.assertEqual((0, NOT_BUILT), rt.mem_get_allocation_granularity(prop, 0))
 
     def test_ranges_with_errors(self):
         self.assertEqual([], self.ok(rt.get_mem_uce_info(0)))
@@ -120,21 +117,6 @@ class TestMemory(DeviceCase):
         self.assertEqual(100000, rt.mem_uce_repair(0, [{}] * 21))
         self.assertEqual(100000, rt.mem_uce_repair(0, [{"reserved": 1}]))
         self.assertEqual(([], 107001), rt.get_mem_uce_info(99))
-
-
-class TestSharing(DeviceCase):
-    def test_keys_and_lists(self):
-        """Not built yet: the shapes are right, whatever lengths are asked for."""
-        for length in (0, 65, 2**63, -1):
-            self.assertEqual(("", NOT_BUILT), rt.ipc_mem_get_export_key(self.device_memory(64), 64, length, 0))
-            self.assertEqual(("", NOT_BUILT), rt.notify_get_export_key(1, length, 0))
-        self.assertEqual(NOT_BUILT, rt.ipc_mem_set_import_pid("key", [1, 2]))
-        self.assertEqual((0, NOT_BUILT), rt.ipc_mem_import_by_key("key", 0))
-        self.assertEqual(NOT_BUILT, rt.ipc_mem_close("key"))
-        self.assertEqual(NOT_BUILT, rt.notify_batch_reset([1, 2]))
-        self.assertEqual(NOT_BUILT, rt.notify_set_import_pid(1, []))
-        self.assertEqual((0, NOT_BUILT), rt.notify_import_by_key("key", 0))
-        self.assertEqual(NOT_BUILT, rt.mem_set_pid_to_shareable_handle(1, [1]))
 
 
 class TestDevice(DeviceCase):

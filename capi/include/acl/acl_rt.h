@@ -1592,169 +1592,153 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWait(void* devAddr, uint64_t value, uint3
 /* ==== vmm ==== */
 
 /*
- * Reserves a range of virtual addresses without memory behind it. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Reserves a range of virtual addresses without memory behind it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment,
     void* expectPtr, uint64_t flags);
 
 /*
  * Like aclrtReserveMemAddress, at an address of the caller; the range must not feed operators that move data
- * past the L2 cache (A3). Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3.
+ * past the L2 cache (A3).
+ * Products: A3. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment,
     void* expectPtr, uint64_t flags);
 
 /*
- * Gives a reserved range back. Unmap it first. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Gives a reserved range back. Unmap it first.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReleaseMemAddress(void* virPtr);
 
 /*
- * Allocates physical memory (device or host) without an address and returns a handle to map. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Allocates physical memory (device or host) without an address and returns a handle to map.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107002, 207000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size_t size,
     const aclrtPhysicalMemProp* prop, uint64_t flags);
 
 /*
- * Drops one reference to physical memory; it goes away when it is also unmapped everywhere. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Drops one reference to physical memory; it goes away when it is also unmapped everywhere.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
 /*
- * Puts physical memory behind a reserved range with read and write access for the device it lives on. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Puts physical memory behind a reserved range with read and write access for the device it lives on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
     uint64_t flags);
 
 /*
- * Like aclrtMapMem, but nobody may use the range until aclrtMemSetAccess grants it. Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Like aclrtMapMem, but nobody may use the range until aclrtMemSetAccess grants it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset,
     aclrtDrvMemHandle handle, uint64_t flags);
 
 /*
- * Removes the mapping that starts at virPtr; the reservation stays. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Removes the mapping that starts at virPtr; the reservation stays.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void* virPtr);
 
 /*
- * Makes physical memory shareable with other processes and returns a 64-bit number for it. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Makes physical memory shareable with other processes and returns a 64-bit number for it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
     aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle);
 
 /*
  * Export with a choice of handle kind - DEFAULT (1) writes a uint64_t, FABRIC (2) writes aclrtMemFabricHandle
- * (128 bytes) usable across servers. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * (128 bytes) usable across servers.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
     aclrtMemSharedHandleType shareType, void* shareableHandle);
 
 /*
- * White-lists processes for an exported handle. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * White-lists processes for an exported handle.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
     size_t pidNum);
 
 /*
- * White-lists processes for a V2 handle. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * White-lists processes for a V2 handle.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle,
     aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum);
 
 /*
- * Opens an exported handle in this process for a device; map it afterwards. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Opens an exported handle in this process for a device; map it afterwards.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107000, 107002, 207000, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
     aclrtDrvMemHandle* handle);
 
 /*
- * Opens a V2 handle on the current device. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Opens a V2 handle on the current device.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 107000, 207000, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle,
     aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle);
 
 /*
- * Smallest (or recommended) size multiple for aclrtMallocPhysical with these properties. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Smallest (or recommended) size multiple for aclrtMallocPhysical with these properties.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp* prop,
     aclrtMemGranularityOptions option, size_t* granularity);
 
 /*
- * Grants access rights on a mapped range to locations. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Grants access rights on a mapped range to locations.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc,
     size_t count);
 
 /*
- * Reads the access rights a location has on a mapped address. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Reads the access rights a location has on a mapped address.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag);
 
 /*
- * Physical handle behind a mapped address; counts as one more reference (free it). Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Physical handle behind a mapped address; counts as one more reference (free it).
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle);
 
 /*
- * Properties a physical handle was created with. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Properties a physical handle was created with.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
     aclrtPhysicalMemProp* prop);
 
 /*
  * Start and size of the allocation a pointer lies in (device, pinned host or mapped virtual memory); either
- * output may be NULL, not both. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * output may be NULL, not both.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAddressRange(void* ptr, void** pbase, size_t* psize);
 
 /*
- * Maps an already mapped device range a second time over a chosen link (A3). Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3.
+ * Maps an already mapped device range a second time over a chosen link (A3).
+ * Products: A3. Errors: 100000, 207000, 107000, 207021.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc,
     uint32_t linkIdx);
 
 /*
- * Chooses the link type of a physical handle before mapping. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
+ * Chooses the link type of a physical handle before mapping.
+ * Products: none listed. Errors: 100000, 107000, 207000, 207021.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemMapSetLink(aclrtDrvMemHandle handle, aclrtMemLinkType adviceLink);
 

@@ -1,0 +1,54 @@
+package capitest
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// memoryExamples are the programs of examples/c that map, share and wait for memory, and all that they print.
+var memoryExamples = map[string][]string{
+	"growing_buffer": {
+		"The buffer grew 4 times, by 2097152 bytes each, and its address never changed.",
+		"One copy brought all of it back, across every border.",
+	},
+	"pool": {
+		"100 buffers of 2097152 bytes came from the pool, which took only 2097152 from the device.",
+		"All of it went back.",
+	},
+	"share": {
+		"The second process found all 2097152 bytes where the first had left them.",
+		"It changed every one of them, and the first sees it.",
+	},
+	"notify": {
+		"The stream of the first process waits for the bell.",
+		"The second process has delivered and rung.",
+		"All 2097152 bytes were there when its copy ran.",
+	},
+}
+
+// TestMemoryExamples builds them with their Makefile and runs each, also with launch blocking, which must change nothing that a program can see;
+// but a stream that waits for another process would block the one that starts it.
+func TestMemoryExamples(t *testing.T) {
+	t.Parallel()
+	kit := toolkit(t)
+	dir := copyTree(t, "examples/c")
+	home := []string{"ASCEND_HOME_PATH=" + kit, "LD_LIBRARY_PATH=" + kit + "/lib64"}
+	command(t, dir, home, "make")
+	for name, lines := range memoryExamples {
+		for _, env := range [][]string{nil, {"ASCEND_LAUNCH_BLOCKING=1"}} {
+			if name == "notify" && env != nil {
+				continue
+			}
+			if got, want := passes(t, append(env, home...), filepath.Join(dir, name)), strings.Join(lines, "\n")+"\n"; got != want {
+				t.Errorf("%s %v prints\n%swant\n%s", name, env, got, want)
+			}
+		}
+	}
+
+	// On a product without the feature the program says which call failed, with which code and why.
+	r := run(t, append(home, "ROPEWAY_PRODUCT=950"), filepath.Join(dir, "pool"))
+	if r.code != 1 || !strings.Contains(r.stderr, "aclrtMemPoolCreate") || !strings.Contains(r.stderr, "error 207000") {
+		t.Errorf("pool on a product without pools: exit code %d\n%s", r.code, r.stderr)
+	}
+}

@@ -1,0 +1,79 @@
+package ropeway_test
+
+import (
+	"bytes"
+	"testing"
+
+	"ropeway"
+)
+
+// TestRange: a buffer grows while copies run on its lower part; copies go across the borders, and end in an error at a hole.
+func TestRange(t *testing.T) {
+	d := device(t)
+	s := get(d.NewStream())(t)
+	unit := get(d.MapUnit())(t)
+	const pieces = 3
+	r := get(d.Reserve(8 * unit))(t)
+	if r.Len() != 8*unit || r.Ptr() == 0 {
+		t.Errorf("%d bytes at %#x", r.Len(), r.Ptr())
+	}
+	host, back := get(d.AllocHost(pieces*unit))(t), get(d.AllocHost(pieces*unit))(t)
+	for i := range host.Bytes() {
+		host.Bytes()[i] = byte(i * 7 >> 3)
+	}
+	want(t, s.Copy(r.At(0, unit), host.At(0, unit)), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "*")
+	var memory []*ropeway.Memory
+	for i := range pieces {
+		m := get(d.NewMemory(unit))(t)
+		if m.Len() != unit {
+			t.Errorf("%d bytes", m.Len())
+		}
+		ok(t, r.Map(i*unit, m))
+		ok(t, s.Copy(r.At(i*unit, unit), host.At(i*unit, unit)))
+		memory = append(memory, m)
+	}
+	ok(t, s.Copy(back.All(), r.At(0, pieces*unit)))
+	ok(t, s.Synchronize(ctx))
+	if !bytes.Equal(back.Bytes(), host.Bytes()) {
+		t.Error("what came back is not what went up")
+	}
+	want(t, s.Fill(r.At(0, pieces*unit+1), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "*")
+
+	// The same memory, elsewhere: mapping moves nothing.
+	ok(t, r.Unmap(0))
+	want(t, r.Unmap(0), ropeway.ErrRTParamInvalid, "aclrtUnmapMem", "virPtr")
+	ok(t, r.Map(4*unit, memory[0]))
+	ok(t, d.Copy(back.At(0, unit), r.At(4*unit, unit)))
+	if !bytes.Equal(back.Bytes()[:unit], host.Bytes()[:unit]) {
+		t.Error("memory that was mapped elsewhere has other bytes")
+	}
+	for _, m := range memory {
+		ok(t, m.Free()) // stays where it is mapped
+	}
+	ok(t, d.Copy(back.At(0, unit), r.At(unit, unit)))
+	ok(t, r.Free())
+	want(t, s.Fill(r.At(unit, 1), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "devPtr")
+	if err := r.Free(); err == nil {
+		t.Error("freed twice")
+	}
+}
+
+// TestRangeRefusals: what does not fit.
+func TestRangeRefusals(t *testing.T) {
+	d, other := device(t), device(t)
+	unit := get(d.MapUnit())(t)
+	r, m := get(d.Reserve(2*unit))(t), get(d.NewMemory(unit))(t)
+	want(t, r.Map(-unit, m), ropeway.ErrRTParamInvalid, "aclrtMapMem", "virPtr")
+	want(t, r.Map(2*unit, m), ropeway.ErrRTParamInvalid, "aclrtMapMem", "virPtr")
+	want(t, r.Map(0, get(other.NewMemory(unit))(t)), ropeway.ErrRTParamInvalid, "aclrtMapMem", "handle")
+	ok(t, r.Map(0, m))
+	want(t, r.Map(0, get(d.NewMemory(unit))(t)), ropeway.ErrRTParamInvalid, "aclrtMapMem", "*")
+	_, err := d.Reserve(-1)
+	want(t, err, ropeway.ErrInvalidParam, "aclrtReserveMemAddress", "size")
+	_, err = d.NewMemory(0)
+	want(t, err, ropeway.ErrInvalidParam, "aclrtMallocPhysical", "size")
+	ok(t, m.Free())
+	if err := m.Free(); err == nil {
+		t.Error("freed twice")
+	}
+}

@@ -1,0 +1,34 @@
+"""Tasks that are told what to do by a dictionary: count notifies, random numbers."""
+
+from ctypes import POINTER, byref, c_void_p
+
+from . import _structs
+from ._arguments import address, form
+from ._library import c_function
+
+_aclrtCntNotifyRecord = c_function("aclrtCntNotifyRecord", c_void_p, c_void_p, POINTER(_structs.aclrtCntNotifyRecordInfo))
+_aclrtCntNotifyWaitWithTimeout = c_function(
+    "aclrtCntNotifyWaitWithTimeout", c_void_p, c_void_p, POINTER(_structs.aclrtCntNotifyWaitInfo)
+)
+_aclrtRandomNumAsync = c_function("aclrtRandomNumAsync", POINTER(_structs.aclrtRandomNumTaskInfo), c_void_p, c_void_p)
+
+
+@form(address, address, _structs.struct_of(_structs.aclrtCntNotifyRecordInfo))
+def rt_cnt_notify_record(cnt_notify, stream, info, /):
+    """info_dict is {"mode", "value"}."""
+    return _aclrtCntNotifyRecord(cnt_notify, stream, byref(info))
+
+
+@form(address, address, _structs.struct_of(_structs.aclrtCntNotifyWaitInfo))
+def rt_cnt_notify_wait_with_timeout(cnt_notify, stream, info, /):
+    """info_dict is {"mode", "value", "timeout", "isClear"}."""
+    return _aclrtCntNotifyWaitWithTimeout(cnt_notify, stream, byref(info))
+
+
+@form(_structs.struct_of(_structs.aclrtRandomNumTaskInfo), address, address)
+def rt_random_num_async(task_info, stream, reserve, /):
+    """task_info_dict is {"dataType", "randomNumFuncParaInfo": {"funcType", "paramInfo": {"uniformDisInfo": {"min", "max"}}},
+    "randomParaAddr", "randomResultAddr", "randomCounterAddr", "randomSeed", "randomNum"}. Each parameter is {"isAddr",
+    "valueOrAddr", "size"}; valueOrAddr is an integer with the bits of the value, or a list of its bytes.
+    """
+    return _aclrtRandomNumAsync(byref(task_info), stream, reserve)

@@ -1,0 +1,118 @@
+package ropeway_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"ropeway"
+)
+
+const visitorEnv = "ROPEWAY_TEST_VISITOR"
+
+// visitor starts this test again as another process, which runs TestVisitor: it reads keys from a pipe.
+func visitor(t *testing.T) (pid int, keys io.WriteCloser, finish func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestVisitor$", "-test.v")
+	cmd.Env = append(os.Environ(), visitorEnv+"=1")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	keys, err := cmd.StdinPipe()
+	ok(t, err)
+	ok(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd.Process.Pid, keys, func() {
+		t.Helper()
+		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "--- PASS: TestVisitor") {
+			t.Errorf("the other process: %v\n%s", err, out.String())
+		}
+	}
+}
+
+// TestShare: another process sees memory as it is, and what it writes is seen here; a notify orders the two.
+func TestShare(t *testing.T) {
+	d := device(t)
+	s := get(d.NewStream())(t)
+	mem, host, n := get(d.Alloc(piece))(t), get(d.AllocHost(piece))(t), get(d.NewNotify())(t)
+	ok(t, d.Fill(mem.All(), 'a'))
+	pid, keys, finish := visitor(t)
+	key, bell := get(mem.Share(pid))(t), get(n.Share(pid))(t)
+	ok(t, s.WaitNotify(n, time.Minute))
+	ok(t, s.Copy(host.All(), mem.All()))
+	fmt.Fprintf(keys, "%s %s\n", key, bell)
+	ok(t, s.Synchronize(ctx))
+	if !bytes.Equal(host.Bytes(), bytes.Repeat([]byte{'b'}, piece)) {
+		t.Error("what the other process wrote is not there")
+	}
+	ok(t, keys.Close()) // it may go
+	finish()
+	ok(t, mem.Unshare(key))
+	if err := mem.Unshare(key); err == nil {
+		t.Error("unshared twice")
+	}
+	ok(t, mem.Free())
+	if _, err := mem.Share(); err == nil {
+		t.Error("freed memory is shared")
+	}
+}
+
+// TestVisitor is the other process of TestShare.
+func TestVisitor(t *testing.T) {
+	if os.Getenv(visitorEnv) == "" {
+		t.Skip("TestShare runs it, in a process of its own")
+	}
+	in := bufio.NewReader(os.Stdin)
+	var key, bell ropeway.Key
+	if _, err := fmt.Fscanln(in, &key, &bell); err != nil {
+		t.Fatal(err)
+	}
+	d := device(t)
+	_, err := d.Import(key, 1<<30)
+	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemImportByKey", "n")
+	mem := get(d.Import(key, piece))(t)
+	_, err = d.Import(key, piece)
+	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemImportByKey", "key")
+	n := get(d.ImportNotify(bell))(t)
+	host := make([]byte, piece)
+	ok(t, d.Copy(ropeway.Host(host), mem.All()))
+	if !bytes.Equal(host, bytes.Repeat([]byte{'a'}, piece)) {
+		t.Error("the bytes are others")
+	}
+	s := get(d.NewStream())(t)
+	ok(t, s.Fill(mem.All(), 'b'))
+	ok(t, s.Record(n))
+	ok(t, s.Synchronize(ctx))
+	_, _ = io.Copy(io.Discard, in) // until the other one has seen it
+	ok(t, n.Close())
+	ok(t, mem.Free())
+	mem = get(d.Import(key, piece))(t) // free again
+	ok(t, mem.Free())
+}
+
+// TestShareRefusals: keys that are none, and processes that are none.
+func TestShareRefusals(t *testing.T) {
+	d := device(t)
+	mem := get(d.Alloc(64))(t)
+	for _, key := range []ropeway.Key{"", "x", ropeway.Key(strings.Repeat("k", 1000))} {
+		if _, err := d.Import(key, 1); err == nil {
+			t.Errorf("key %q names memory", key)
+		}
+		if _, err := d.ImportNotify(key); err == nil {
+			t.Errorf("key %q names a notify", key)
+		}
+	}
+	_, err := mem.Share(0)
+	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemSetImportPid", "pid")
+	_, err = get(d.AllocHost(8))(t).Share()
+	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemGetExportKey", "devPtr")
+	n := get(d.NewNotify())(t)
+	_ = get(n.Share())(t)
+	_, err = n.Share()
+	want(t, err, ropeway.ErrRTInternalError, "aclrtNotifyGetExportKey", "*")
+}

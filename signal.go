@@ -1,0 +1,105 @@
+package ropeway
+
+import (
+	"math"
+	"time"
+
+	"ropeway/internal/core"
+)
+
+// Signal is what one stream sets and others wait for: an [*Event] or a [*Notify].
+type Signal interface {
+	record(*Stream) error
+	await(*Stream) error
+}
+
+// Record queues a mark: the event is done, the notify is set, when everything queued before it is.
+func (s *Stream) Record(m Signal) error { return m.record(s) }
+
+// Wait makes what is queued from now on wait: for an event's latest record, or until a notify is set, which it clears. The
+// caller does not wait.
+func (s *Stream) Wait(m Signal) error { return m.await(s) }
+
+// Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several processes. A record
+// sets it; a wait holds its stream until it is set, and clears it. Setting it twice before a wait counts once. Unlike an [Event],
+// a wait may be queued before the record it waits for.
+type Notify struct {
+	d *Device
+	h core.Handle
+}
+
+// NewNotify makes a notify that is not set. Streams of this device may wait for it, streams of all may record it.
+func (d *Device) NewNotify() (*Notify, error) {
+	n := &Notify{d: d}
+	if err := d.t.CreateNotify(&n.h, 0); err != nil {
+		return nil, d.answer(err)
+	}
+	return n, nil
+}
+
+// Close ends the notify. What is queued with it goes on, and other processes that have it keep it.
+func (n *Notify) Close() error { return n.d.answer(n.d.t.DestroyNotify(n.h)) }
+
+func (n *Notify) record(s *Stream) error {
+	if n.d.r != s.d.r {
+		return misuse("aclrtRecordNotify", "notify", otherRuntime)
+	}
+	return s.d.answer(s.d.t.RecordNotify(n.h, s.h))
+}
+
+func (n *Notify) await(s *Stream) error { return s.WaitNotify(n, 0) }
+
+// WaitNotify is Wait with a time after which the stream fails instead of waiting on, in whole seconds, rounded up; 0 is for ever.
+func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
+	const api = "aclrtWaitAndResetNotify"
+	if n.d.r != s.d.r {
+		return misuse(api, "notify", otherRuntime)
+	}
+	if timeout < 0 {
+		return misuse(api, "timeout", "is negative")
+	}
+	seconds := min(uint64((timeout+time.Second-1)/time.Second), math.MaxUint32-1)
+	return s.d.answer(s.d.t.WaitAndResetNotify(n.h, s.h, uint32(seconds)))
+}
+
+// Condition is what [Stream.WaitValue] waits for.
+type Condition uint32
+
+// Conditions; v is the value of the call.
+const (
+	AtLeast Condition = iota // the word is v or after it, where numbers go round: int64(word-v) >= 0
+	Equal                    // the word is v
+	AnySet                   // a bit of v is set in the word
+	AnyOff                   // a bit is set neither in v nor in the word
+)
+
+// WriteValue queues writing a word of 64 bits into device memory, the first 8 bytes of dst, whose address is a multiple of 8. Streams that
+// wait for it see it at once.
+func (s *Stream) WriteValue(dst Span, v uint64) error {
+	const api = "aclrtValueWrite"
+	if err := s.word(api, dst); err != nil {
+		return err
+	}
+	return s.d.answer(s.d.t.ValueWrite(dst.addr, v, 0, s.h))
+}
+
+// WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The caller does not wait.
+// [Stream.WriteValue] of any stream is seen at once, other writes of the word soon.
+func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
+	const api = "aclrtValueWait"
+	if err := s.word(api, src); err != nil {
+		return err
+	}
+	return s.d.answer(s.d.t.ValueWait(src.addr, v, uint32(is), s.h))
+}
+
+// word refuses a span that has no room for a word.
+func (s *Stream) word(api string, at Span) error {
+	if err := filled(s.d.r, api, "devAddr", at); err != nil {
+		return err
+	}
+	if at.n < 8 {
+		return s.d.r.refuse(api, "devAddr", "the span is shorter than 8 bytes", core.OutOfBounds, 0)
+	}
+	return nil
+}
