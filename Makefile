@@ -29,7 +29,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|doctest|explain|product|testenv)$$
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -208,6 +208,10 @@ soak: ## run the soak tests, each for SOAK=10m
 	@dirs=$$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -r -n 1 dirname | sort -u); \
 	if [ -z "$$dirs" ]; then echo "make soak: there are no soak tests (func TestSoak...)"; exit 0; fi; \
 	SOAK=$(SOAK) $(GO) test -v -count 1 -p 1 -timeout 0 -run '^TestSoak' $$dirs
+
+soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (IPC_ROUNDS)
+	$(needgo)
+	IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
 
 clean: ## delete what was built
 	rm -rf bin dist dist-arm64

@@ -10,7 +10,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x440c9e6c
+const fingerprint = 0x1e6c33fb
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1044,6 +1044,7 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	48:  aclrtMemManagedGetAttrs,
 	49:  aclrtMemManagedPrefetchAsync,
 	50:  aclrtMemManagedPrefetchBatchAsync,
+	51:  aclrtMemP2PMap,
 	52:  aclrtIpcMemGetExportKey,
 	53:  aclrtIpcMemSetImportPid,
 	54:  aclrtIpcMemImportByKey,
@@ -1469,6 +1470,10 @@ func aclrtMemManagedPrefetchAsync(t *thread, a *slots) uint64 {
 
 func aclrtMemManagedPrefetchBatchAsync(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MemManagedPrefetchBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))))
+}
+
+func aclrtMemP2PMap(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.MemP2PMap(core.Addr(a[0]), a[1], int32(a[2]), a[3])))
 }
 
 func aclrtIpcMemGetExportKey(t *thread, a *slots) uint64 {

@@ -46,6 +46,17 @@ func TestMemoryExamples(t *testing.T) {
 		}
 	}
 
+	// They do nothing wrong.
+	for name := range memoryExamples {
+		if name == "pool" {
+			continue // checker: later
+		}
+		r := run(t, home, filepath.Join(kit, "bin", "ropeway"), "check", filepath.Join(dir, name))
+		if r.code != 0 || !strings.Contains(r.stdout+r.stderr, "no findings") {
+			t.Errorf("checked, %s ends with %d:\n%s%s", name, r.code, r.stdout, r.stderr)
+		}
+	}
+
 	// On a product without the feature the program says which call failed, with which code and why.
 	r := run(t, append(home, "ROPEWAY_PRODUCT=950"), filepath.Join(dir, "pool"))
 	if r.code != 1 || !strings.Contains(r.stderr, "aclrtMemPoolCreate") || !strings.Contains(r.stderr, "error 207000") {

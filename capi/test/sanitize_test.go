@@ -115,7 +115,7 @@ func TestSanitized(t *testing.T) {
 				t.Run("rules "+m.name, func(t *testing.T) { sanitizedPasses(t, m.env, rules, m.name) })
 			}
 			functions := functionsProgram(t, flags...)
-			for _, p := range parts {
+			for _, p := range slices.Concat(parts, more) {
 				t.Run("functions "+p.name, func(t *testing.T) {
 					sanitizedPasses(t, append(functionsEnv(t), p.env...), functions, p.name)
 				})

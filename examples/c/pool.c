@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 100, SIZE = 2 * 1024 * 1024 };
+enum { ROUNDS = 100, CAR = 64, SIZE = 2 * 1024 * 1024 };
 
 static uint64_t attribute(aclrtMemPool pool, aclrtMemPoolAttr which)
 {
@@ -34,22 +34,22 @@ int main(void)
 	ACL(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &keep));
 
 	unsigned char *load, *arrived;
-	ACL(aclrtMallocHost((void **)&load, ROUNDS));
-	ACL(aclrtMallocHost((void **)&arrived, ROUNDS));
-	for (int i = 0; i < ROUNDS; i++)
-		load[i] = (unsigned char)(i + 1);
-	memset(arrived, 0, ROUNDS);
+	ACL(aclrtMallocHost((void **)&load, ROUNDS * CAR));
+	ACL(aclrtMallocHost((void **)&arrived, ROUNDS * CAR));
+	for (int i = 0; i < ROUNDS * CAR; i++)
+		load[i] = (unsigned char)(i % 253);
+	memset(arrived, 0, ROUNDS * CAR);
 
 	/* Nothing here waits. Each buffer is good for what is queued between its two calls, and for nothing else. */
 	for (int i = 0; i < ROUNDS; i++) {
 		void *buffer;
 		ACL(aclrtMemPoolMallocAsync(&buffer, SIZE, pool, stream));
-		ACL(aclrtMemcpyAsync(buffer, SIZE, load + i, 1, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-		ACL(aclrtMemcpyAsync(arrived + i, 1, buffer, 1, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+		ACL(aclrtMemcpyAsync(buffer, SIZE, load + i * CAR, CAR, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+		ACL(aclrtMemcpyAsync(arrived + i * CAR, CAR, buffer, CAR, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 		ACL(aclrtMemPoolFreeAsync(buffer, stream));
 	}
 	ACL(aclrtSynchronizeStream(stream));
-	expect(memcmp(load, arrived, ROUNDS) == 0, "a buffer was handed out twice at a time");
+	expect(memcmp(load, arrived, ROUNDS * CAR) == 0, "a buffer was handed out twice at a time");
 	uint64_t most = attribute(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
 	expect(most == SIZE, "memory that was given back is not used again");
 	printf("%d buffers of %d bytes came from the pool, which took only %llu from the device.\n", ROUNDS, SIZE,

@@ -1,7 +1,8 @@
-"""One buffer, two processes. The first fills device memory and gives the second a key for it; the second sees the same bytes, not a
-copy of them, and what it writes the first sees.
+"""One buffer, two processes. The first fills device memory and gives the second a key for it; the second sees the same bytes,
+not a copy of them, and what it writes the first sees.
 
-The second process has to begin from nothing (spawn): one that was only forked could not use AscendCL, which its parent has in use.
+The second process has to begin from nothing (spawn): one that was only forked could not use AscendCL, which its parent has
+in use.
 """
 
 import multiprocessing

@@ -114,20 +114,18 @@ func (a *Arena) Free(addr uintptr) error {
 	if a.closed {
 		return fmt.Errorf("arena %s: %w", a.name, ErrClosed)
 	}
-	e := a.settled(off)
+	_, e := a.lookup(off)
 	c := int32(off >> chunkShift)
 	switch {
 	case e == kindFree:
 		return a.notAllocated(addr)
 	case e == kindSlab:
 		ok, empty := a.freeSmall(off)
-		switch {
-		case !ok:
+		if !ok {
 			return a.notAllocated(addr)
-		case empty && a.apart[c] != nil:
-			a.rejoin(c, 1)
-		case empty:
-			a.retire(c, 1)
+		}
+		if empty {
+			a.end(ending{run{c, 1}, pagesInChunk, false, false})
 		}
 		return nil
 	}
@@ -138,31 +136,31 @@ func (a *Arena) Free(addr uintptr) error {
 	a.setEntries(c, n, kindFree)
 	size := e>>lastShift&offsetMask - off + 1
 	a.shrank(size)
-	switch {
-	case a.apart[c] != nil:
-		a.rejoin(c, n)
-	case a.fresh:
-		a.setAside(c, n, (size+pageSize-1)>>pageShift, e&kindMask == kindLazy)
-	case e&kindMask == kindLazy:
-		a.retireLazy(c, n, (size+pageSize-1)>>pageShift)
-	default:
-		a.retire(c, n)
-	}
+	a.end(ending{run{c, n}, (size + pageSize - 1) >> pageShift, e&kindMask == kindLazy, a.fresh})
 	return nil
 }
 
-// settled is the entry for off once its bytes are not on the move to a file of their own. mu is held, and let go meanwhile.
-func (a *Arena) settled(off uint64) uint64 {
-	for {
-		_, e := a.lookup(off)
-		first := int32(off >> chunkShift)
-		if e&isRun != 0 {
-			first = int32(e >> firstShift)
-		}
-		if e == kindFree || a.moving == nil || a.moving.c != first {
-			return e
-		}
-		a.idle.Wait()
+// ending is how a run that left the index is taken back.
+type ending struct {
+	run
+	pages uint64 // that its allocation had
+	lazy  bool   // which of them came, the kernel alone knows
+	aside bool   // its addresses are to stay unused for a while
+}
+
+// end takes back a run that left the index. mu is held, and let go meanwhile.
+func (a *Arena) end(e ending) {
+	switch {
+	case a.onTheMove(e.c): // whoever moves it does that then, and may be waiting for the caller
+		a.moving.end, a.moving.freed = e, true
+	case a.apart[e.c] != nil:
+		a.rejoin(e)
+	case e.aside:
+		a.setAside(e.c, e.n, e.pages, e.lazy)
+	case e.lazy:
+		a.retireLazy(e.c, e.n, e.pages)
+	default:
+		a.retire(e.c, e.n)
 	}
 }
 

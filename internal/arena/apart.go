@@ -18,6 +18,16 @@ type Way struct {
 	Also func(f *File) error
 }
 
+// move is a run whose bytes are on the move.
+type move struct {
+	run
+	freed bool   // meanwhile
+	end   ending // how, if it was
+}
+
+// onTheMove tells whether the run that begins at chunk c is. mu is held.
+func (a *Arena) onTheMove(c int32) bool { return a.moving != nil && a.moving.c == c }
+
 // Separate gives the allocation that starts at addr a file of its own, if it has none, and tells where in the file it begins
 // and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all that share its
 // chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has changed.
@@ -39,7 +49,7 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 	if e == kindSlab {
 		s := region.slab[c%chunksInReg].Load()
 		a.rebin(c, s, true)
-		if f, err = a.separate(run{c, 1}, chunkSize, false, w); err != nil {
+		if f, err = a.separate(run{c, 1}, chunkSize, false, w); err != nil && !errors.Is(err, ErrNotAllocated) {
 			a.rebin(c, s, false)
 		}
 		return f, off % chunkSize, r.Size, err
@@ -49,7 +59,8 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 	return f, 0, r.Size, err
 }
 
-// separate gives a run in use, with bytes bytes of pages, a file of its own. movers and mu are held; mu is let go meanwhile.
+// separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile. movers
+// and mu are held; mu is let go meanwhile.
 func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	if f := a.apart[m.c]; f != nil {
 		return f, nil
@@ -62,19 +73,25 @@ func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	if lazy {
 		charged += a.missing(m.c, pages)
 	}
-	a.moving = &m
+	a.moving = &move{run: m}
 	a.mu.Unlock()
 	f, err := a.moveOut(m, pages, charged, w)
 	a.mu.Lock()
+	was := a.moving
 	a.moving = nil
-	a.idle.Broadcast()
-	if err != nil {
+	if err == nil {
+		if a.apart == nil {
+			a.apart = map[int32]*File{}
+		}
+		a.apart[m.c] = f
+	}
+	switch {
+	case was.freed:
+		a.end(was.end)
+		return nil, fmt.Errorf("arena %s: freed while it moved: %w", a.name, ErrNotAllocated)
+	case err != nil:
 		return nil, a.noMemory(bytes, err.Error())
 	}
-	if a.apart == nil {
-		a.apart = map[int32]*File{}
-	}
-	a.apart[m.c] = f
 	return f, nil
 }
 
@@ -149,22 +166,22 @@ func (a *Arena) hugeInto(f *File, off, bytes uint64) {
 	}
 }
 
-// rejoin ends the life of a run that has a file of its own, and has left the index. mu is held, and let go meanwhile.
-func (a *Arena) rejoin(c, n int32) {
-	f := a.apart[c]
-	delete(a.apart, c)
+// rejoin takes back a run that has a file of its own. mu is held, and let go meanwhile.
+func (a *Arena) rejoin(e ending) {
+	f := a.apart[e.c]
+	delete(a.apart, e.c)
 	a.away()
-	off, size := uint64(c)<<chunkShift, uint64(n)<<chunkShift
+	off, size := uint64(e.c)<<chunkShift, uint64(e.n)<<chunkShift
 	err := a.mapRun(off, size, a.fd, off)
-	a.emptied(c, n)
+	a.emptied(e.c, e.n)
 	f.Close() //nolint:errcheck // a descriptor, and nothing of the program
 	a.returned()
 	switch {
 	case err != nil: // the place stays out of use: other processes see what is written there
-	case a.fresh:
-		a.aside = append(a.aside, run{c, n})
+	case e.aside:
+		a.aside = append(a.aside, e.run)
 	default:
-		a.put(c, n, 0)
+		a.put(e.c, e.n, 0)
 	}
 }
 

@@ -205,6 +205,60 @@ func TestSeparateFails(t *testing.T) {
 	}
 }
 
+// TestSeparateFreed proves that what is freed while it moves goes when it has moved, without anybody waiting: who frees it may be
+// who the move waits for.
+func TestSeparateFreed(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		for _, fresh := range []bool{false, true} {
+			budget := newBudget(func() (uint64, uint64, error) { return 64 << 30, 64 << 30, nil })
+			a := open(t, Options{Capacity: 64 << 20, Budget: budget, populateMax: 16 << 20, Fresh: fresh})
+			files := NewFiles(budget)
+			way := func(free func() error) Way {
+				return Way{Files: files, Still: func() func() {
+					if err := free(); err != nil {
+						t.Error(err)
+					}
+					return func() {}
+				}, Also: func(*File) error {
+					if fails {
+						return errors.New("bad")
+					}
+					return nil
+				}}
+			}
+			beside := alloc(t, a, 100)
+			for _, size := range []uint64{100, 40 << 10, 2 << 20, 20 << 20} {
+				p := alloc(t, a, size)
+				_, _, _, err := a.Separate(p, way(func() error { return a.Free(p) }))
+				if size > smallMax && !errors.Is(err, ErrNotAllocated) {
+					t.Errorf("%d bytes: %v", size, err)
+				}
+				if _, ok := a.Find(p); ok {
+					t.Errorf("%d bytes are still there", size)
+				}
+				b, err := a.Take(size, Normal)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := b.Separate(way(b.Free)); !errors.Is(err, ErrNotAllocated) {
+					t.Errorf("a block of %d bytes: %v", size, err)
+				}
+			}
+			// A chunk that becomes empty while it moves.
+			free(t, a, beside)
+			p := alloc(t, a, 100)
+			a.Separate(p, way(func() error { return a.Free(p) })) //nolint:errcheck // as above
+			if err := a.invariants(); err != nil {
+				t.Error(err)
+			}
+			a.Trim()
+			if s := a.Stats(); s.Live != 0 || a.acct.charged != 0 || files.acct.charged != 0 || len(files.all) != 0 {
+				t.Errorf("%d bytes live; %d and %d are accounted", s.Live, a.acct.charged, files.acct.charged)
+			}
+		}
+	}
+}
+
 // TestSeparateLazy proves that only what has pages moves, and that the rest can still get some.
 func TestSeparateLazy(t *testing.T) {
 	const size = 1 << 30

@@ -162,13 +162,13 @@ type Arena struct {
 	movers sync.Mutex // held while bytes move to a file of their own
 
 	mu       sync.Mutex
-	idle     sync.Cond       // on mu; signalled when limbo falls to 0, and when moving ends
+	idle     sync.Cond       // on mu; signalled when limbo falls to 0
 	closed   bool            // guarded by mu
 	limbo    int             // guarded by mu; runs out of the bins that will come back
 	nextID   uint64          // guarded by mu
 	runs     runBins         // guarded by mu
 	aside    []run           // guarded by mu; freed runs that are not in the bins, oldest first; see aside.go
-	moving   *run            // guarded by mu; what is on the move to a file of its own; see apart.go
+	moving   *move           // guarded by mu; what is on the move to a file of its own; see apart.go
 	apart    map[int32]*File // guarded by mu; the files of runs that have one, by their first chunk
 	slabs    slabBins        // guarded by mu
 	live     uint64          // guarded by mu; as Stats

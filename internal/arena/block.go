@@ -63,9 +63,6 @@ func (b *Block) Free() error {
 	a := b.a
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for a.moving != nil && a.moving.c == b.c {
-		a.idle.Wait()
-	}
 	switch {
 	case a.closed:
 		return fmt.Errorf("arena %s: %w", a.name, ErrClosed)
@@ -75,13 +72,6 @@ func (b *Block) Free() error {
 	b.freed = true
 	a.unrun(b.c)
 	a.shrank(b.size)
-	switch {
-	case a.apart[b.c] != nil:
-		a.rejoin(b.c, b.n)
-	case b.lazy:
-		a.retireLazy(b.c, b.n, (b.size+pageSize-1)>>pageShift)
-	default:
-		a.retire(b.c, b.n)
-	}
+	a.end(ending{run{b.c, b.n}, (b.size + pageSize - 1) >> pageShift, b.lazy, false})
 	return nil
 }

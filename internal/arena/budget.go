@@ -3,6 +3,7 @@ package arena
 import (
 	"math"
 	"sync"
+	"time"
 )
 
 const (
@@ -20,6 +21,8 @@ type Budget struct {
 
 	mu       sync.Mutex
 	credit   uint64                // guarded by mu; may be granted without reading again
+	left     uint64                // guarded by mu; what the last reading left, less what was granted since
+	readAt   time.Time             // guarded by mu; when that was
 	accounts map[*Account]struct{} // guarded by mu
 }
 
@@ -68,7 +71,8 @@ func (b *Budget) available() uint64 {
 	for c := range b.accounts {
 		keep += sub(c.charged, c.resident())
 	}
-	return sub(free, keep)
+	b.left, b.readAt = sub(free, keep), time.Now()
+	return b.left
 }
 
 // Open adds an account. resident says how many of the bytes granted to it are
@@ -93,6 +97,21 @@ func (c *Account) Close() {
 // refuses it has every account give back what it can do without.
 func (c *Account) Reserve(n uint64) bool {
 	return c.grant(n) || c.b.trim() > 0 && c.grant(n)
+}
+
+// promise is Reserve for memory that others have on their account, too, and that will hardly be touched here first: it is
+// enough that a moment ago there was twice as much. Reading the files takes longer than all else that an import does.
+func (c *Account) promise(n uint64) bool {
+	const moment = time.Second
+	b := c.b
+	b.mu.Lock()
+	ok := n <= b.left/2 && time.Since(b.readAt) < moment
+	if ok {
+		b.left -= n
+		c.charged += n
+	}
+	b.mu.Unlock()
+	return ok || c.Reserve(n)
 }
 
 // Release gives back n bytes that were granted and are no longer resident nor
@@ -124,6 +143,7 @@ func (c *Account) grant(n uint64) bool {
 		b.credit = n + min((free-n)/8, maxCredit)
 	}
 	b.credit -= n
+	b.left = sub(b.left, n)
 	c.charged += n
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -283,4 +284,33 @@ func TestFit(t *testing.T) {
 			t.Errorf("Fit(%d, %v) = %d, want %d", tt.want, tt.limits, got, tt.fit)
 		}
 	}
+}
+
+// A promise needs no reading if the last one was a moment ago and left enough.
+func TestBudgetPromise(t *testing.T) {
+	reads, free := 0, uint64(64*gib)
+	b := newBudget(func() (uint64, uint64, error) { reads++; return 64 * gib, free, nil })
+	c := b.Open(func() uint64 { return 0 }, nil)
+	promise := func(n uint64, want bool, more int) {
+		t.Helper()
+		before := reads
+		if got := c.promise(n); got != want || reads-before != more {
+			t.Errorf("%d bytes: %v after %d readings, want %v after %d", n, got, reads-before, want, more)
+		}
+	}
+	promise(gib, true, 1)
+	promise(8*gib, true, 0)
+	promise(8*gib, true, 0)
+	promise(40*gib, true, 1) // more than half
+	promise(8*gib, false, 1)
+	if c.charged != 57*gib {
+		t.Errorf("%d bytes are accounted", c.charged)
+	}
+	c.Release(57 * gib)
+	promise(gib, true, 0)
+	b.mu.Lock()
+	b.readAt = b.readAt.Add(-time.Hour)
+	b.mu.Unlock()
+	free = 0
+	promise(2*gib, false, 1)
 }

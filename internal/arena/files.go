@@ -70,7 +70,7 @@ func (s *Files) Import(fd int) (*File, error) {
 		return nil, fmt.Errorf("%w: %v", ErrForeign, err)
 	}
 	missing := sub(size, resident)
-	if s.acct != nil && !s.acct.Reserve(missing) {
+	if s.acct != nil && !s.acct.promise(missing) {
 		return nil, fmt.Errorf("arena: import of %d bytes: %v: %w", size, errBudget, ErrNoMemory)
 	}
 	own, err := duplicate(fd)

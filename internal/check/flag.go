@@ -31,13 +31,16 @@ func (f *flag) raise(by clock) {
 }
 
 // forget drops q from the queues that will set f. mu is held.
-func (f *flag) forget(q *queue) {
-	for i, s := range f.setters {
+func (f *flag) forget(q *queue) { f.setters = without(f.setters, q) }
+
+// without is list with q one time less. Who has list keeps it as it is.
+func without(list []*queue, q *queue) []*queue {
+	for i, s := range list {
 		if s == q {
-			f.setters = append(f.setters[:i:i], f.setters[i+1:]...)
-			return
+			return append(list[:i:i], list[i+1:]...)
 		}
 	}
+	return list
 }
 
 // Set implements driver.Flag: the host sets it, and knows what it knows.

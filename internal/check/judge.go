@@ -11,7 +11,7 @@ import (
 // flight is an access that is in flight.
 type flight struct {
 	who    origin
-	write  bool
+	does   string  // what it does to them
 	lo, hi uintptr // the bytes it shares with what was asked
 }
 
@@ -26,7 +26,7 @@ func (c *Checker) inFlight(known clock, lo, hi uintptr, write bool) (f flight, f
 		}
 	}
 	if p, wrote, at, end := c.shadow.pending(known, write, lo, hi); p != nil {
-		return flight{p.who, wrote, at, end}, true
+		return flight{p.who, p.does(wrote), at, end}, true
 	}
 	return flight{}, false
 }
@@ -47,15 +47,18 @@ func (c *Checker) knownTo(who origin) clock {
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, l := range t.led {
 		if l.lo < hi && lo < l.hi && (l.write || write) {
-			return flight{t.who, l.write, max(l.lo, lo), min(l.hi, hi)}, true
+			return flight{t.who, does(l.write), max(l.lo, lo), min(l.hi, hi)}, true
 		}
 	}
 	if hi <= t.lo || lo >= t.hi || !moves(t.op.Kind) {
 		return
 	}
+	if isWord(&t.op) && !write && hi-lo <= wordBytes {
+		return // a look at what is written at once
+	}
 	touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
-			f, found = flight{t.who, w, max(l, lo), min(h, hi)}, true
+			f, found = flight{t.who, does(w), max(l, lo), min(h, hi)}, true
 		}
 		return !found
 	})
@@ -69,6 +72,20 @@ func does(write bool) string {
 	}
 	return "reads"
 }
+
+// does is what an access did to memory, for people.
+func (p *past) does(wrote bool) string {
+	switch {
+	case p.frees:
+		return "frees"
+	case p.gives:
+		return "gave out in the order of its stream"
+	}
+	return does(wrote)
+}
+
+// isWord tells whether op writes a word at once, for those who wait for it.
+func isWord(op *driver.Op) bool { return op.Kind == driver.OpWork && op.Order != nil }
 
 // task names a task for people.
 func (c *Checker) task(who origin) string {
@@ -192,14 +209,14 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who}
+	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, word: isWord(&t.op), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow = shadow{}
 	}
 	c.compare(t)
 	touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc {
+		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc && t.born >= a.born {
 			c.judgeWritten(t.who, a, lo, hi)
 		}
 		c.enter(q, p, lo, hi, write)
@@ -220,11 +237,19 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 
 // enter judges one access of a task against those before it. mu is held.
 func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
-	a := c.find(lo)
+	a := c.used(q.current, lo)
 	if a == nil || lo >= hi {
 		return
 	}
-	report := func(before *past, wrote bool, lo, hi uintptr) { c.race(p.who, write, before, wrote, lo, hi, a) }
+	if a.left {
+		c.usedAfter(p.who, a, lo, min(hi, a.end()))
+		return
+	}
+	report := func(before *past, wrote bool, lo, hi uintptr) {
+		if !before.gives || a.freedAt == 0 { // else who was here before it was given out again
+			c.race(p.who, write, before, wrote, lo, hi, a)
+		}
+	}
 	if !write {
 		c.shadow.read(p, q.clock, lo, hi, report)
 		return
@@ -237,12 +262,12 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 
 func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	if before.host {
-		c.collision(before.who, wrote, flight{who, write, lo, hi})
+		c.collision(before.who, wrote, flight{who, does(write), lo, hi})
 		return
 	}
 	c.report(draft{
 		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write), count(hi-lo), c.task(before.who), does(wrote)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write), count(hi-lo), c.task(before.who), before.does(wrote)),
 	})
 }
 
@@ -368,7 +393,7 @@ func (c *Checker) judgeAccess(who origin, lo, hi uintptr, write bool) (mistake b
 	p := &past{line: s.q.line, n: s.n, mark: 1<<63 | s.n, who: who, host: true}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		mistake = true
-		c.collision(who, write, flight{before.who, wrote, lo, hi})
+		c.collision(who, write, flight{before.who, before.does(wrote), lo, hi})
 	}
 	if write {
 		c.shadow.wrote(p, s.q.clock, lo, hi, report)
@@ -403,6 +428,6 @@ func (c *Checker) collision(who origin, write bool, f flight) {
 	c.report(draft{
 		rule: rule, role: done(write), offence: who, others: []other{{"submitted", f.who}},
 		lo: f.lo, hi: f.hi, memory: c.find(f.lo),
-		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb, count(f.hi-f.lo), c.task(f.who), does(f.write)),
+		summary: fmt.Sprintf("%s %s %s that %s %s, which is not known to be complete", subject, verb, count(f.hi-f.lo), c.task(f.who), f.does),
 	})
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tidwall/btree"
@@ -22,6 +23,12 @@ type allocation struct {
 	leaked  bool  // it has been reported
 	written spans // device memory: what somebody wrote
 
+	pooled  bool        // it is of a pool, and in the order of streams
+	freedOn int32       // pooled: the stream in whose order it goes
+	freedAt uint64      // pooled: Checker.born when that was submitted
+	left    bool        // pooled: and that has run
+	before  *allocation // pooled: what was here before
+
 	runs  []*pageRun // host memory: pages that can be closed
 	asked bool       // runs is what there is
 }
@@ -34,11 +41,44 @@ func (a *allocation) kind() string {
 		return "device"
 	case core.PinnedMemory:
 		return "pinned"
+	case core.MappedMemory:
+		return "mapped"
+	case core.ImportedMemory:
+		return "imported"
+	case core.ManagedMemory:
+		return "managed"
 	}
 	return "registered"
 }
 
-// handle is a stream or an event.
+// gone is what happens to an allocation when it is given back.
+func (a *allocation) gone() string {
+	switch a.what {
+	case core.RegisteredMemory:
+		return "unregistered"
+	case core.MappedMemory:
+		return "unmapped"
+	case core.ImportedMemory:
+		return "closed"
+	}
+	return "freed"
+}
+
+// isMemory tells whether a resource has addresses that tasks use.
+func isMemory(kind core.ResourceKind) bool {
+	switch kind {
+	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory, core.ImportedMemory, core.MappedMemory, core.ManagedMemory:
+		return true
+	}
+	return false
+}
+
+// ofHost tells whether an allocation is memory of the host that can be closed to it.
+func (a *allocation) ofHost() bool {
+	return a.what == core.PinnedMemory || a.what == core.RegisteredMemory
+}
+
+// handle is anything else that has to be given back.
 type handle struct {
 	r       core.Resource
 	by      origin
@@ -49,10 +89,41 @@ type handle struct {
 }
 
 func (h *handle) kind() string {
-	if h.r.Kind == core.StreamHandle {
+	switch h.r.Kind {
+	case core.StreamHandle:
 		return "stream"
+	case core.NotifyHandle:
+		return "notify"
+	case core.CountNotifyHandle:
+		return "count notify"
+	case core.PoolHandle:
+		return "memory pool"
+	case core.PhysicalMemory:
+		return "physical memory"
+	case core.AddressRange:
+		return "address range"
 	}
 	return "event"
+}
+
+// gone is what happens to it when it is given back.
+func (h *handle) gone() string {
+	switch h.r.Kind {
+	case core.PhysicalMemory:
+		return "freed"
+	case core.AddressRange:
+		return "released"
+	}
+	return "destroyed"
+}
+
+// String names it for people.
+func (h *handle) String() string {
+	switch h.r.Kind {
+	case core.PoolHandle, core.PhysicalMemory, core.AddressRange:
+		return fmt.Sprintf("%s of %s", h.kind(), count(uintptr(h.r.Size)))
+	}
+	return fmt.Sprintf("%s %d", h.kind(), h.r.Number)
 }
 
 // find is the allocation that addr is in, nil if there is none. Bytes behind what the program asked for still belong to it,
@@ -114,6 +185,9 @@ func (c *Checker) remember(a *allocation) {
 		c.inner[a.start] = a // it is pinned memory as well, and judged as that
 		return
 	}
+	for old := c.find(a.end() - 1); old != nil && old.what == core.ImportedMemory; old = c.find(a.end() - 1) {
+		c.forget(old, origin{}) // it went with its device
+	}
 	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
 }
@@ -145,7 +219,9 @@ func (c *Checker) forget(a *allocation, by origin) {
 		c.unregistered[a.start] = a
 		return // its addresses are the program's own, and good for anything
 	}
-	c.shadow.forget(a.start, a.end())
+	if !a.pooled || a.freedAt == 0 {
+		c.shadow.forget(a.start, a.end())
+	}
 	if c.gone.Len() >= mostGone {
 		c.gone.PopMin()
 	}

@@ -38,7 +38,7 @@ func (c *Checker) runsOf(a *allocation) []*pageRun {
 		return a.runs
 	}
 	a.asked = true
-	if !c.closing || a.what == core.DeviceMemory {
+	if !c.closing || !a.ofHost() {
 		return nil
 	}
 	for at := a.start; at < a.end(); {
@@ -58,7 +58,7 @@ func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 		return
 	}
 	a := c.find(lo)
-	if a == nil || a.what == core.DeviceMemory {
+	if a == nil || !a.ofHost() {
 		return
 	}
 	want := readOnly
@@ -173,7 +173,7 @@ func (c *Checker) compare(t *task) {
 		if s.write {
 			what = "the destination"
 		}
-		if f, found := c.others(t, s); found && f.write {
+		if c.others(t, s) {
 			continue // a copy wrote it; that is another rule
 		}
 		c.report(draft{
@@ -185,13 +185,10 @@ func (c *Checker) compare(t *task) {
 	}
 }
 
-// others finds a task besides t that wrote the bytes of s since t was submitted.
-func (c *Checker) others(t *task, s sum) (f flight, found bool) {
-	p, wrote, lo, hi := c.shadow.pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
-	if p == nil {
-		return f, false
-	}
-	return flight{p.who, wrote, lo, hi}, true
+// others tells whether a task besides t wrote bytes of s since t was submitted.
+func (c *Checker) others(t *task, s sum) bool {
+	p, _, _, _ := c.shadow.pending(*t.known, false, s.lo, s.lo+uintptr(s.n))
+	return p != nil
 }
 
 // openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop at

@@ -70,11 +70,17 @@ const hang = time.Minute
 // begin starts a program on a small machine. Nothing runs by itself, unless an option says so.
 func begin(t testing.TB, options ...func(*Options)) *program {
 	t.Helper()
+	return beginOn(t, "A2", options...)
+}
+
+// beginOn is begin with devices of another product.
+func beginOn(t testing.TB, name string, options ...func(*Options)) *program {
+	t.Helper()
 	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20, Guard: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	prod, err := product.Find("A2", "")
+	prod, err := product.Find(name, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,8 @@ type queue struct {
 	current  *task  // what is running
 	failure  error  // of the task that is running; written by the queue below, which has ended when it is read
 	began    int64  // when that began, if somebody observes the queue
+
+	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
 }
 
 // task is something queued.
@@ -49,6 +51,11 @@ type task struct {
 	led   []led  // where a descriptor will lead it, by what it holds now
 	calls uint64 // functions of the program that had begun when it was submitted
 	fails error  // injected: it fails with this when it runs
+	born  uint64 // what the program had got by then: see Checker.born
+
+	passed bool        // a gate: it is open
+	after  clock       // what came before that
+	frees  *allocation // memory of a pool that goes when it runs
 }
 
 // led is a range that a task reaches through device memory.
@@ -96,11 +103,7 @@ func (q *queue) Submit(op driver.Op) {
 	}
 	t := c.newTask(q, op)
 	c.pending++
-	if op.Kind == driver.OpSet {
-		c.marks[q.line]++ // the flag tells what came before it from what comes now
-		f := op.Flag.(*flag)
-		f.setters = append(f.setters, q)
-	}
+	c.enlist(t)
 	if moves(op.Kind) {
 		c.tasks++
 		c.judgeSubmit(t)
@@ -126,7 +129,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	}
 	q.submitted++
 	c.lines[q.line] = q.submitted
-	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line]}
+	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born}
 	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
 	return t
 }
@@ -139,16 +142,58 @@ func (c *Checker) recycle(t *task) {
 	}
 }
 
+// enlist notes who can open what others wait for, and who waits. mu is held.
+func (c *Checker) enlist(t *task) {
+	q, op := t.q, &t.op
+	switch op.Kind {
+	case driver.OpSet:
+		c.marks[q.line]++ // the flag tells what came before it from what comes now
+		f := op.Flag.(*flag)
+		f.setters = append(f.setters, q)
+	case driver.OpPost, driver.OpWork:
+		if o := orderOf(op.Order); o != nil {
+			c.marks[q.line]++
+			o.setters = append(o.setters, q)
+			t.frees = q.freedBy(op.Tag.Task)
+		}
+	case driver.OpGate:
+		if o := orderOf(op.Order); o != nil {
+			o.waiters = append(o.waiters, q)
+		}
+	}
+}
+
+// delist undoes enlist for a task that runs, or never will. mu is held.
+func (c *Checker) delist(t *task) {
+	q, op := t.q, &t.op
+	switch op.Kind {
+	case driver.OpSet:
+		op.Flag.(*flag).forget(q)
+	case driver.OpPost, driver.OpWork:
+		if o := orderOf(op.Order); o != nil {
+			o.setters = without(o.setters, q)
+		}
+	case driver.OpGate:
+		if o := orderOf(op.Order); o != nil {
+			o.waiters = without(o.waiters, q)
+		}
+	}
+}
+
 // discard ends a task without running it. mu is not held.
 func (q *queue) discard(t *task) {
-	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet {
-		q.c.mu.Lock()
-		f.forget(q)
-		if t.op.Err != nil && !f.set {
-			f.err = t.op.Err
-		}
-		q.c.changed()
-		q.c.mu.Unlock()
+	c := q.c
+	c.mu.Lock()
+	if t.n != 0 {
+		c.delist(t)
+	}
+	if f, ok := t.op.Flag.(*flag); ok && t.op.Kind == driver.OpSet && t.op.Err != nil && !f.set {
+		f.err = t.op.Err
+	}
+	c.changed()
+	c.mu.Unlock()
+	if t.op.Kind == driver.OpGate && !t.passed {
+		t.op.Gate.Leave()
 	}
 	q.tell(t, 0, driver.ErrAborted)
 	if t.op.Segs != nil {

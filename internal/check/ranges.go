@@ -31,6 +31,14 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 		f(op.Src+uintptr(min(l.Length, l.Src, l.Dst)), op.Src+uintptr(max(l.Length+4, l.Src+8, l.Dst+8)), false)
 	case driver.OpOffset:
 		_ = f(op.Src, op.Src+8, false) && f(op.Dst, op.Dst+8, false)
+	case driver.OpWork:
+		n := uintptr(op.N)
+		if op.Src != 0 && (!f(op.Src, op.Src+n, false) || !f(op.Dst, op.Dst+n, false)) { // it combines the two
+			return
+		}
+		if op.Dst != 0 {
+			f(op.Dst, op.Dst+n, true)
+		}
 	}
 }
 
@@ -53,7 +61,7 @@ func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi 
 // moves tells whether op touches memory.
 func moves(kind driver.OpKind) bool {
 	switch kind {
-	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset:
+	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpWork:
 		return true
 	}
 	return false

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -19,6 +20,7 @@ type mistake struct {
 	from, n uint64 // which bytes of it
 	task    bool   // the offence is a task
 	without string // a rule that is not looked at
+	product string // "": A2
 }
 
 // batch queues a batch, or makes it at once.
@@ -65,9 +67,9 @@ func off(rules ...string) func(*Options) {
 // TestRules runs every mistake, and the program without it: the first is found, with the right places, task and bytes, and
 // nothing else is; the second has no finding.
 func TestRules(t *testing.T) {
-	for _, m := range slices.Concat(flightMistakes, callMistakes) {
+	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
-			p := begin(t, off(m.without))
+			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)
 			p.finish()
 			f := p.only(m.rule)
@@ -100,14 +102,14 @@ func TestRules(t *testing.T) {
 			}
 		})
 		t.Run(m.rule+"/"+m.name+"/right", func(t *testing.T) {
-			p := begin(t, off(m.without))
+			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			p.fixed = true
 			m.run(p)
 			p.finish()
 			p.silent()
 		})
 		t.Run(m.rule+"/"+m.name+"/off", func(t *testing.T) {
-			p := begin(t, off(m.without, m.rule))
+			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without, m.rule))
 			m.run(p)
 			p.finish()
 			p.silent()

@@ -2,6 +2,7 @@ package check
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"ropeway/internal/driver"
@@ -65,40 +66,63 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 	return true
 }
 
-// needed is the queue whose head has to run so that q goes on: q, or one that sets the flag that q waits for. nil if
-// nothing can run: it waits for the host, or for something that runs already. mu is held.
+// needed is the queue whose head has to run so that q goes on: q, or one that opens what q waits for. nil if nothing can
+// run: it waits for the host, or for something that runs already. mu is held.
 func (c *Checker) needed(q *queue) *queue {
-	for range c.queues {
-		if q.running != 0 || len(q.waiting) == 0 {
-			return nil
-		}
-		f := q.blockedBy()
-		if f == nil {
-			return q
-		}
-		if len(f.setters) == 0 {
-			return nil
-		}
-		q = f.setters[0]
-	}
-	return nil // they wait for each other
+	var seen []*queue
+	return c.neededBy(q, &seen)
 }
 
-// blockedBy is the flag that the head of q waits for; nil if it can run. mu is held.
-func (q *queue) blockedBy() *flag {
-	t := q.waiting[0]
-	if t.op.Kind != driver.OpAwait {
+// neededBy is needed for a queue on which those in seen depend.
+func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
+	if q.running != 0 || len(q.waiting) == 0 || slices.Contains(*seen, q) {
 		return nil
 	}
-	f := t.op.Flag.(*flag)
-	if f.ready() || q.expired {
-		return nil
+	if !q.blocked() {
+		return q
+	}
+	*seen = append(*seen, q)
+	for _, o := range c.openers(q.waiting[0]) {
+		if n := c.neededBy(o, seen); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// blocked tells whether the head of q has to wait. mu is held.
+func (q *queue) blocked() bool {
+	t, over := q.waiting[0], false
+	switch t.op.Kind {
+	case driver.OpAwait:
+		over = t.op.Flag.(*flag).ready()
+	case driver.OpGate:
+		over = q.c.pass(t)
+	default:
+		return false
+	}
+	if over || q.expired {
+		return false
 	}
 	if t.op.Timeout > 0 && q.timer == nil {
 		n := t.n
 		q.timer = time.AfterFunc(t.op.Timeout, func() { q.expire(n) })
 	}
-	return f
+	return true
+}
+
+// openers are queues that may open what t, a head, waits for. mu is held.
+func (c *Checker) openers(t *task) []*queue {
+	if t.op.Kind == driver.OpAwait {
+		return t.op.Flag.(*flag).setters
+	}
+	if o := orderOf(t.op.Order); o != nil && len(o.setters) > 0 {
+		return o.setters
+	}
+	if t.op.N == 0 {
+		return nil
+	}
+	return c.writers(t.op.Src, t.op.Src+uintptr(t.op.N))
 }
 
 // expire is the end of the time that task n, a wait, was given.
@@ -129,7 +153,7 @@ func (c *Checker) advance(q *queue) bool {
 func (c *Checker) any() *queue {
 	var ready []*queue
 	for _, q := range c.queues {
-		if q.running == 0 && len(q.waiting) > 0 && q.blockedBy() == nil {
+		if q.running == 0 && len(q.waiting) > 0 && !q.blocked() {
 			ready = append(ready, q)
 		}
 	}
@@ -146,6 +170,7 @@ func (c *Checker) step(q *queue) {
 	q.clock.join(*t.known)
 	expired := q.expired
 	q.stopTimer()
+	c.delist(t)
 	if q.ran != nil {
 		q.began = q.ran.Now()
 	}
@@ -184,9 +209,7 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 	switch t.op.Kind {
 	case driver.OpSet:
 		q.clock.raise(q.line, t.n)
-		f := t.op.Flag.(*flag)
-		f.forget(q)
-		f.raise(q.clock)
+		t.op.Flag.(*flag).raise(q.clock)
 	case driver.OpClear:
 		f := t.op.Flag.(*flag)
 		f.set, f.clock = false, nil
@@ -200,10 +223,17 @@ func (c *Checker) exec(q *queue, t *task, expired bool) error {
 		case expired:
 			return driver.ErrTimeout
 		}
+	case driver.OpGate:
+		return c.goBehind(q, t)
 	case driver.OpPost:
+		if t.frees != nil {
+			c.goes(q, t)
+		}
+		o := c.hand(q, t)
 		c.mu.Unlock()
 		t.op.Fn()
 		c.mu.Lock()
+		c.look(o)
 	case driver.OpFail:
 		return t.op.Err
 	default:
@@ -221,6 +251,7 @@ func (c *Checker) move(q *queue, t *task) error {
 		}
 		return t.fails
 	}
+	o := c.hand(q, t)
 	c.judgeRun(q, t)
 	op := t.op
 	op.Done = nil
@@ -237,6 +268,7 @@ func (c *Checker) move(q *queue, t *task) error {
 	q.inner.Submit(op)
 	q.inner.Wait(0, nil)
 	c.mu.Lock()
+	c.look(o)
 	return q.failure
 }
 

@@ -9,6 +9,16 @@ type past struct {
 	mark uint64 // how often somebody had taken note of how far the line was
 	who  origin
 	host bool // a function of the program did it, in the order of the stream
+
+	word  bool // a word was written at once, for those who wait for it: aclrtValueWrite
+	small bool // no more than a word was copied
+	frees bool // memory of a pool went
+	gives bool // memory of a pool came
+}
+
+// together tells whether two accesses get on without an order: words that are written for those who wait, and looks at them.
+func together(a *past, wrote bool, b *past, writes bool) bool {
+	return a.word && (b.word || b.small && !writes) || b.word && a.small && !wrote
 }
 
 // shadow knows, for every byte that tasks have touched, who wrote it last and who has read it since. Cells do not overlap.
@@ -22,6 +32,9 @@ type cell struct {
 	write  *past   // nil: not written by a task
 	reads  []*past // since then; of reads that are ordered only the last
 }
+
+// wordBytes is the size of what aclrtValueWrite writes.
+const wordBytes = 8
 
 // clash is told of an access that is not ordered with the new one, and of the bytes they share.
 type clash func(before *past, wrote bool, lo, hi uintptr)
@@ -123,7 +136,8 @@ func same(a, b *past) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	return a.line == b.line && a.mark == b.mark && a.host == b.host && stackOf(a.who) == stackOf(b.who)
+	return a.line == b.line && a.mark == b.mark && a.host == b.host && a.word == b.word && a.small == b.small &&
+		a.frees == b.frees && a.gives == b.gives && stackOf(a.who) == stackOf(b.who)
 }
 
 // read enters a read of [lo, hi) by p, which happened after everything in before.
@@ -156,14 +170,14 @@ func (s *shadow) read(p *past, before clock, lo, hi uintptr, f clash) {
 
 // judge calls f for what is in c and not ordered before p.
 func (c *cell) judge(p *past, before clock, write bool, lo, hi uintptr, f clash) {
-	if w := c.write; w != nil && w.line != p.line && !before.has(w.line, w.n) {
+	if w := c.write; w != nil && w.line != p.line && !before.has(w.line, w.n) && !together(w, true, p, write) {
 		f(w, true, lo, hi)
 	}
 	if !write {
 		return
 	}
 	for _, r := range c.reads {
-		if r.line != p.line && !before.has(r.line, r.n) {
+		if r.line != p.line && !before.has(r.line, r.n) && !together(r, false, p, true) {
 			f(r, false, lo, hi)
 		}
 	}
@@ -183,11 +197,12 @@ func (c *cell) addRead(p *past, before clock) {
 // pending returns an access to [lo, hi) that the host does not know to be complete: a write or, if the host writes, a
 // read too. nil if there is none.
 func (s *shadow) pending(known clock, write bool, lo, hi uintptr) (found *past, wrote bool, at, end uintptr) {
+	look := !write && hi-lo <= wordBytes
 	s.each(lo, hi, func(c *cell) {
 		if found != nil {
 			return
 		}
-		if w := c.write; w != nil && !known.has(w.line, w.n) {
+		if w := c.write; w != nil && !known.has(w.line, w.n) && !(w.word && look) {
 			found, wrote = w, true
 		} else if write {
 			for _, r := range c.reads {

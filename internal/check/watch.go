@@ -41,6 +41,9 @@ func (c *Checker) Now(t *core.Thread, op *driver.Op) {
 	touches(op, func(lo, hi uintptr, write bool) bool {
 		c.judgeBounds(who, lo, hi, write)
 		a := c.find(lo)
+		if a == nil && lo < hi {
+			c.judgeGone(who, lo, hi)
+		}
 		if a == nil || lo >= hi {
 			return true
 		}
@@ -117,10 +120,15 @@ func (c *Checker) Given(t *core.Thread, r core.Resource) {
 	defer c.mu.Unlock()
 	c.born++
 	by := c.whoIs(t)
-	switch r.Kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
+	switch {
+	case isMemory(r.Kind):
 		a := &allocation{what: r.Kind, start: r.Name, size: r.Size, device: r.Device, by: by, born: c.born}
 		a.phys = c.under.Locate(r.Name).Device
+		if r.Pooled {
+			c.comes(a, r)
+		} else if r.Kind != core.RegisteredMemory {
+			c.shadow.forget(a.start, a.end()) // a pool may have had it
+		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
 			c.tellSpans(span{})
@@ -149,12 +157,14 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.whoIs(t)
-	switch r.Kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
-		if a := c.live(r.Kind, r.Name); a != nil {
+	switch {
+	case isMemory(r.Kind):
+		if a := c.live(r.Kind, r.Name); a != nil && r.Pooled {
+			c.willGo(a, r)
+		} else if a != nil {
 			c.judgeFree(who, a)
 		}
-	case core.StreamHandle:
+	case r.Kind == core.StreamHandle:
 		if q := c.byStream[r.Number]; q != nil && q.unknown() {
 			how := "is destroyed"
 			if r.Swept {
@@ -173,15 +183,14 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 func (c *Checker) judgeFree(who origin, a *allocation) {
 	f, found := c.inFlight(c.knownTo(who), a.start, a.end(), true)
 	if !found {
-		return
+		f, found = c.awaited(a)
 	}
-	verb := "is freed"
-	if a.what == core.RegisteredMemory {
-		verb = "is unregistered"
+	if !found {
+		return
 	}
 	c.report(draft{
 		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
-		summary: fmt.Sprintf("%s memory %s that %s %s, which is not known to be complete", a.kind(), verb, c.task(f.who), does(f.write)),
+		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(), c.task(f.who), f.does),
 	})
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
@@ -199,7 +208,19 @@ func (q *queue) uses(a *allocation) bool {
 
 func (t *task) uses(a *allocation) bool {
 	_, found := t.collides(a.start, a.end(), true)
-	return found
+	return found || t.awaits(a.start, a.end())
+}
+
+// awaited finds a task that waits for a word of an allocation. mu is held.
+func (c *Checker) awaited(a *allocation) (f flight, found bool) {
+	for _, q := range c.queues {
+		for _, t := range q.waiting {
+			if t.awaits(a.start, a.end()) {
+				return flight{t.who, "waits for", t.op.Src, t.op.Src + uintptr(t.op.N)}, true
+			}
+		}
+	}
+	return
 }
 
 // unknown tells whether q has work that the host does not know to be complete.
@@ -210,8 +231,8 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.whoIs(t)
-	switch r.Kind {
-	case core.DeviceMemory, core.PinnedMemory, core.RegisteredMemory:
+	switch {
+	case isMemory(r.Kind):
 		if a := c.live(r.Kind, r.Name); a != nil {
 			c.forget(a, who)
 			if r.Kind == core.RegisteredMemory {
@@ -219,7 +240,7 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 			}
 		}
 		return
-	case core.StreamHandle:
+	case r.Kind == core.StreamHandle:
 		c.endQueue(r.Number)
 	}
 	if h := c.handles[r.Name]; h != nil {
@@ -281,7 +302,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 // isGone makes a finding of the use of something that was given back; false if it never was there. mu is held.
 func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	again := false
-	for _, word := range []string{"Free", "Destroy", "Unregister"} {
+	for _, word := range []string{"Free", "Destroy", "Unregister", "Unmap", "Release"} {
 		again = again || strings.Contains(err.API, word)
 	}
 	d.rule = "use-after-free"
@@ -290,7 +311,7 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 		d.rule, how = "double-free", "is given back again"
 	}
 	if h := c.handles[err.Value]; h != nil && h.freed {
-		d.summary = fmt.Sprintf("%s %d %s after it was destroyed", h.kind(), h.r.Number, how)
+		d.summary = fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
 		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
 		return true
 	}
@@ -301,11 +322,7 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	if a == nil || again && a.start != err.Value {
 		return false
 	}
-	verb := "freed"
-	if a.what == core.RegisteredMemory {
-		verb = "unregistered"
-	}
-	d.summary = fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, verb)
+	d.summary = fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, a.gone())
 	d.memory, d.lo, d.hi = a, err.Value, a.end()
 	return true
 }
@@ -421,7 +438,7 @@ func (c *Checker) leak(h *handle) {
 	h.leaked = true
 	c.report(draft{
 		rule: "leak", role: "made", offence: h.by, detail: h.kind(),
-		summary: fmt.Sprintf("%s %d is never destroyed", h.kind(), h.r.Number),
+		summary: fmt.Sprintf("%s is never %s", h, h.gone()),
 	})
 }
 

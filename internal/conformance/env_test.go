@@ -54,9 +54,6 @@ func notLate(t *testing.T) {
 	if checked && slices.Contains(countsOnHaste, t.Name()) {
 		t.Skip("it counts on work that runs although nobody waits for it")
 	}
-	if checked && needsGates(t.Name()) {
-		t.Skip("checker: later")
-	}
 }
 
 // newEnv makes an env that is closed when the test ends; where GPUs cannot be that machine, the test is skipped.

@@ -23,11 +23,13 @@ func init() {
 	})
 	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error { return e.unshared("950").th.IpcMemSetAttr(k, 0, 1) })
 	prove("aclrtIpcMemSetAttr", 7, func(e *env) *core.Error {
+		e.shares()
 		e = e.on(machine{product: "950"})
 		e.want(e.th.IpcMemSetAttr(k, 0, 0), abi.ErrRTLinkTypeNotSupported)
 		return e.th.IpcMemSetAttr(k, 0, 1)
 	})
 	prove("aclrtIpcMemSetAttr", 8, func(e *env) *core.Error {
+		e.shares()
 		for _, name := range []string{"950", "A3"} {
 			o := e.on(machine{product: name})
 			for _, bad := range noKey[:2] {

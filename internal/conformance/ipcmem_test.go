@@ -30,9 +30,18 @@ func (e *env) onAll(machines []machine, code abi.Code, call func(e *env) *core.E
 	return err
 }
 
+// shares skips a test where the driver cannot share memory.
+func (e *env) shares() {
+	e.Helper()
+	if _, ok := driver.As[driver.Sharer](e.faults); !ok {
+		e.Skip("the driver does not share memory between processes")
+	}
+}
+
 // exported is a key of n bytes at p.
 func (e *env) exported(p core.Addr, n, flags uint64) *byte {
 	e.Helper()
+	e.shares()
 	key := make([]byte, keyLen)
 	e.ok(e.th.IpcMemGetExportKey(p, n, &key[0], keyLen, flags))
 	return &key[0]
@@ -104,6 +113,7 @@ func init() {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemGetExportKey(8, 8, k, keyLen, 0) })
 	})
 	prove("aclrtIpcMemGetExportKey", 8, func(e *env) *core.Error {
+		e.shares()
 		p := e.device(8192)
 		gone := e.device(4096)
 		e.ok(e.th.Free(gone))
@@ -216,6 +226,7 @@ func init() {
 		return e.unshared("A2").th.IpcMemImportByKey(new(core.Addr), k, 1)
 	})
 	prove("aclrtIpcMemImportByKey", 8, func(e *env) *core.Error {
+		e.shares()
 		p := core.Addr(7)
 		for _, key := range noKey {
 			e.want(e.th.IpcMemImportByKey(&p, cstr(key), 1), abi.ErrRTParamInvalid)
@@ -359,6 +370,39 @@ func importBehaviour(e *env) {
 	// A machine with fewer devices does not have it.
 	few := e.on(machine{devices: 1})
 	few.want(few.th.IpcMemImportByKey(&q, far, 0), abi.ErrRTParamInvalid)
+}
+
+// TestImportedBatch proves that a batch goes into memory of another process.
+func TestImportedBatch(t *testing.T) {
+	e := newEnv(t, machine{})
+	key, p := e.openKey(4096)
+	o := e.on(machine{})
+	q, h := o.imported(key, 0), o.pinned(64)
+	copy(bytes(h, 64), strings.Repeat("b", 64))
+	dst, src, size := []core.Addr{q, q + 2048}, []core.Addr{h, h}, []uint64{64, 64}
+	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	var index, failed uint64
+	o.ok(o.th.MemcpyBatch(&dst[0], &size[0], &src[0], &size[0], 2, &attr, &index, 1, &failed))
+	e.has(p, 64, 'b')
+	e.has(p+2048, 64, 'b')
+	e.has(p+64, 64, 0)
+}
+
+// TestImportedValueWait proves that a stream waits for a value that another process writes, by a task and by a copy.
+func TestImportedValueWait(t *testing.T) {
+	notLate(t)
+	e := newEnv(t, machine{})
+	key, p := e.openKey(4096)
+	o := e.on(machine{})
+	q, s, r := o.imported(key, 0), e.stream(), o.stream()
+	e.ok(e.th.ValueWait(p, 1, 0, s)) // at least 1
+	e.ok(e.th.MemsetAsync(p+64, 8, 7, 8, s))
+	o.ok(o.th.ValueWrite(q, 1, 0, r))
+	e.ok(e.th.SynchronizeStream(s))
+	o.has(q+64, 8, 7)
+	e.ok(e.th.ValueWait(p+8, 2, 0, s))
+	o.sets(q+8, 8, 2)
+	e.ok(e.th.SynchronizeStream(s))
 }
 
 // TestImportsEnd proves that imports go with the device they were made on, exports with theirs, and both with aclFinalize.

@@ -420,3 +420,28 @@ func TestManagedBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestManagedBatchMixed proves that a segment with managed memory says nothing of those behind it: each has to be what its attribute declares.
+func TestManagedBatchMixed(t *testing.T) {
+	e := newEnv(t, machine{})
+	p, d, h, s := e.managed(4096), e.device(4096), e.pinned(4096), e.stream()
+	device, host := abi.MemLocation{Type: abi.MemLocationTypeDevice}, abi.MemLocation{}
+	managed := abi.MemLocation{Type: abi.MemLocationTypeManaged}
+	a := &batchArgs{
+		th: e.th, dsts: []core.Addr{d, p, p + 64, d + 64}, destMaxs: []uint64{64, 64, 64, 64}, srcs: []core.Addr{h, h + 64, h + 128, h + 192}, sizes: []uint64{64, 64, 64, 64}, n: 4,
+		attrs: []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: host}, {DstLoc: managed, SrcLoc: host}}, indexes: []uint64{0, 1}, numAttrs: 2, failIndex: new(uint64), stream: s,
+	}
+	copy(bytes(h, 4096), noise(4096, 1))
+	e.want(batchAsync(e, a), abi.ErrRTParamInvalid)
+	if *a.failIndex != 3 {
+		t.Errorf("segment %d is blamed, not 3", *a.failIndex)
+	}
+	e.ok(e.th.SynchronizeStream(s))
+	e.holds(p, noise(4096, 1)[64:192]) // those before it are queued, on this product
+	e.want(batchNow(e, a), abi.ErrRTParamInvalid)
+	a.dsts[3] = p + 128
+	e.ok(batchAsync(e, a))
+	e.ok(e.th.SynchronizeStream(s))
+	e.holds(p, noise(4096, 1)[64:256])
+	e.holds(d, noise(4096, 1)[:64])
+}

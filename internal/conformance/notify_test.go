@@ -224,6 +224,7 @@ func proveNotifySignals() {
 		e.passes(b)
 		e.set(n, 0) // twice counts once
 		e.set(n, 0)
+		e.ok(e.th.SynchronizeStream(0))
 		e.waitFor(n, b)
 		e.passes(b)
 		e.waitFor(n, b)

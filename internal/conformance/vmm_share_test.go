@@ -346,4 +346,11 @@ func TestExportEnds(t *testing.T) {
 	e.ok(e.th.FreePhysical(h))
 	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
 	o.ok(o.th.FreePhysical(in))
+
+	e.ok(e.th.Init(nil))
+	h = e.physical(2*mib, memProp())
+	e.ok(e.th.MemExportToShareableHandle(h, 0, 1, &n))
+	e.ok(e.th.Finalize())
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+	e.ok(e.th.FreePhysical(h))
 }

@@ -193,6 +193,7 @@ type cellWait struct {
 	c    *cell
 	met  func(words []atomic.Uint64) bool // immutable; whether it may go on. If so, it takes what it takes. Called with c.mu held, until it is true
 	back func(words []atomic.Uint64)      // immutable; gives back what met took; nil: nothing is given back
+	here bool                             // immutable; what it waits for comes from this process, although others can have the cell
 
 	wake   func() // guarded by c.mu
 	listed bool   // guarded by c.mu; in c.waits
@@ -216,6 +217,9 @@ func (w *cellWait) Pass(wake func()) bool {
 	}
 	return false
 }
+
+// Foreign tells whether another process may have let it go: see driver.Gate.
+func (w *cellWait) Foreign() bool { return !w.here && w.c.shared() }
 
 // Leave implements driver.Gate. A wait that was let go in the same moment gives back what it took.
 func (w *cellWait) Leave() {

@@ -10,6 +10,7 @@ import (
 type cntNotify struct {
 	handle Handle        // immutable
 	id     uint32        // immutable
+	device int32         // immutable; user id
 	used   *atomic.Int32 // immutable; the counter of ids it is in
 	cell   *cell         // immutable
 }
@@ -61,13 +62,19 @@ func (t *Thread) CntNotifyCreate(created *Handle, flag uint64) *Error {
 	if used == nil {
 		return noNotifies(api, c.dev)
 	}
-	n := &cntNotify{id: id, used: used, cell: newCell(1)}
+	n := &cntNotify{id: id, device: c.dev.user, used: used, cell: newCell(1)}
 	if n.handle = t.rt.cntNotifies.add(n); n.handle == 0 {
 		used.Add(-1)
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many count notifies as there are handles; destroy some")
 	}
 	*created = n.handle
+	t.given(n.resource())
 	return nil
+}
+
+// resource is n as a watcher knows it.
+func (n *cntNotify) resource() Resource {
+	return Resource{Kind: CountNotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: n.device}
 }
 
 // CntNotifyDestroy is aclrtCntNotifyDestroy. Records and waits that are queued go on.
@@ -80,12 +87,14 @@ func (t *Thread) CntNotifyDestroy(cntNotify Handle) *Error {
 	if n == nil {
 		return noCntNotify(api)
 	}
-	if t.rt.cntNotifies.remove(cntNotify) == nil {
-		return fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile", uintptr(cntNotify)).because(Gone, uintptr(cntNotify))
-	}
-	n.used.Add(-1)
-	n.cell.release()
-	return nil
+	return t.gives(n.resource(), func() *Error {
+		if t.rt.cntNotifies.remove(cntNotify) == nil {
+			return fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile", uintptr(cntNotify)).because(Gone, uintptr(cntNotify))
+		}
+		n.used.Add(-1)
+		n.cell.release()
+		return nil
+	})
 }
 
 // CntNotifyRecord is aclrtCntNotifyRecord.

@@ -76,6 +76,7 @@ func (c *Context) destroy(t *Thread) bool {
 		d.dev.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
 	}
 	locked(&d.mu, d.release)
+	c.rt.ipc.sweep()
 	if c.threads.Load() == 0 {
 		c.rt.contexts.remove(c.handle)
 	}

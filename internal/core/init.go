@@ -234,6 +234,8 @@ func (t *Thread) finalize(api string) *Error {
 		}
 	}
 	t.rt.ipc.closed(t.rt, nil)
+	t.rt.vmm.closed(nil)
+	t.rt.ipc.sweep()
 	t.rt.defaultDevice.Store(0)
 	t.rt.process.texts.Store(false)
 	locked(&in.mu, func() { in.count, in.finalized = 0, true })

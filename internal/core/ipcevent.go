@@ -19,7 +19,8 @@ import (
 // that record is. What became of a record is in a ring, because records of several streams end in any order.
 type ipcEvent struct {
 	cell *cell
-	key  atomic.Pointer[share.Key] // once it was exported
+	key  *share.Key // guarded by Event.mu; once it was exported
+	gone bool       // guarded by Event.mu; the handle was destroyed
 }
 
 // The words of the page.
@@ -154,12 +155,28 @@ func abandoned(maker uint64) bool {
 type ipcRecord struct {
 	x      *ipcEvent
 	number uint64
+	watch  Watcher // who is told what the host learns; may be nil
+	here   bool    // this process made it
 }
 
 func (r ipcRecord) Set()         { r.x.end(r.number, false) }
 func (r ipcRecord) SetAt() int64 { return 0 }
 
-func (r ipcRecord) IsSet() bool { isOver, dropped := r.state(); return isOver && !dropped }
+func (r ipcRecord) IsSet() bool {
+	answered := r.asking(false)
+	isOver, dropped := r.state()
+	answered(isOver && !dropped)
+	return isOver && !dropped
+}
+
+// asking tells a watcher that the host wants to know whether the record is over; the result tells that it does.
+func (r ipcRecord) asking(waits bool) (answered func(over bool)) {
+	if r.watch == nil {
+		return func(bool) {}
+	}
+	told := r.watch.Asking(&r.x.cell.order, waits)
+	return func(over bool) { told(over, r.here) }
+}
 
 // state is what became of the record; of one long ago, whose place another one has, that it was done.
 func (r ipcRecord) state() (isOver, dropped bool) {
@@ -179,7 +196,10 @@ func (r ipcRecord) Err() error {
 }
 
 func (r ipcRecord) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	return r.x.cell.await(r.met, waiting{timeout: timeout, cancel: cancel})
+	answered := r.asking(true)
+	isOver := r.x.cell.await(r.met, waiting{timeout: timeout, cancel: cancel})
+	answered(isOver)
+	return isOver
 }
 
 func (r ipcRecord) met(w []atomic.Uint64) bool { return over(w, r.number) }
@@ -200,10 +220,11 @@ func (e *Event) lastIPC() eventRecord {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := eventRecord{number: number, flag: ipcRecord{e.ipc, number}}
-	if e.latest.number == number {
+	r, here := eventRecord{number: number}, e.latest.number == number
+	if here {
 		r.on, r.task = e.latest.on, e.latest.task
 	}
+	r.flag = ipcRecord{e.ipc, number, e.rt.watch, here}
 	return r
 }
 
@@ -225,7 +246,7 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 		}
 		e.release()
 	}}
-	r := eventRecord{number: number, flag: ipcRecord{x, number}, on: s, task: tag.Task}
+	r := eventRecord{number: number, flag: ipcRecord{x, number, t.rt.watch, true}, on: s, task: tag.Task}
 	s.submitTagged(api, t, op, observe.Record, uint64(e.handle), eventRecord{})
 	x.queued(number)
 	e.queued(r)
@@ -234,7 +255,8 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 
 // waitIPC is the rest of waitEvent for an IPC event. The caller holds the event, which the task keeps.
 func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout time.Duration) {
-	w := &cellWait{c: e.ipc.cell, met: r.flag.(ipcRecord).met}
+	record := r.flag.(ipcRecord)
+	w := &cellWait{c: e.ipc.cell, met: record.met, here: record.here}
 	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Tag: s.task(t), Order: &e.ipc.cell.order, Done: e.waitOver}
 	s.submitTagged(api, t, op, observe.Wait, uint64(e.handle), r)
 }
@@ -260,7 +282,10 @@ func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Er
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.ipc.key.Load() == nil {
+	if e.ipc.gone {
+		return noEvent(api, "event", event)
+	}
+	if e.ipc.key == nil {
 		files, err := e.ipc.cell.share()
 		if err != nil {
 			return sharing(api, "event", err)
@@ -269,9 +294,9 @@ func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Er
 		if err != nil {
 			return sharing(api, "event", err)
 		}
-		e.ipc.key.Store(&key)
+		e.ipc.key = &key
 	}
-	e.ipc.key.Load().Block(handle.Reserved[:])
+	e.ipc.key.Block(handle.Reserved[:])
 	return nil
 }
 
@@ -302,9 +327,13 @@ func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *E
 	return t.addEvent(api, event, exEvent, abi.EventIpc, x)
 }
 
-// withdraw ends imports of the event.
+// withdraw ends exports and imports of an IPC event, whose handle is gone.
 func (e *Event) withdraw() {
-	if key := e.ipc.key.Swap(nil); key != nil {
+	e.mu.Lock()
+	e.ipc.gone = true
+	key := e.ipc.key
+	e.mu.Unlock()
+	if key != nil {
 		e.rt.broker.Withdraw(*key)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
 	"ropeway/internal/share"
 )
 
@@ -258,7 +259,9 @@ func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) 
 	at, err := mapper.Reserve((n+mapUnit-1)&^(mapUnit-1), 0)
 	if err == nil {
 		if err = mapper.Map(at, m); err == nil {
-			return &ipcImport{at: at, addr: at + Addr(s.Offset), size: n, mapper: mapper, memory: m}, nil
+			im := &ipcImport{addr: at + Addr(s.Offset), mapper: mapper, memory: m}
+			im.span = &ranges.Span[*ipcImport]{Start: at, Size: n, Of: im}
+			return im, nil
 		}
 		mapper.Release(at) //nolint:errcheck // the first failure counts
 	}
@@ -266,11 +269,17 @@ func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) 
 	return nil, err
 }
 
-// end takes the mapping away.
+// unmap takes the memory away; its addresses stay taken.
+func (im *ipcImport) unmap() error {
+	err := im.mapper.Unmap(im.span.Start)
+	im.memory.Free() //nolint:errcheck // the mapping was the last to have it
+	return err
+}
+
+// end takes the mapping away. It waits until no queue is running anything.
 func (im *ipcImport) end() error {
-	err := im.mapper.Unmap(im.at)
-	im.memory.Free()         //nolint:errcheck // the mapping was the last to have it
-	im.mapper.Release(im.at) //nolint:errcheck // addresses that stay taken do no harm
+	err := im.unmap()
+	im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm
 	return err
 }
 

@@ -6,17 +6,21 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
 	"ropeway/internal/share"
 )
 
 // ipcState is the device memory that this process shares by key, and what it has imported.
 type ipcState struct {
-	some atomic.Bool // there ever was something: who frees memory need not look before
+	some   atomic.Bool            // there ever was something: who frees memory need not look before
+	mapped ranges.Set[*ipcImport] // where imports are; written with mu held
 
 	mu      sync.Mutex
 	exports map[share.Key]*ipcExport   // guarded by mu
+	keys    map[Addr][]share.Key       // guarded by mu; of the exports, by the start of the allocation
 	imports map[share.Key][]*ipcImport // guarded by mu; the oldest first
 	links   map[share.Key]uint64       // guarded by mu; a 950's attributes of keys
+	spent   []*ipcImport               // guarded by mu; unmapped, with addresses that are still taken
 }
 
 // ipcExport is an allocation that others may import.
@@ -28,10 +32,9 @@ type ipcExport struct {
 
 // ipcImport is memory of another process.
 type ipcImport struct {
-	at       Addr    // where it is mapped; immutable
-	addr     Addr    // what the program got; immutable
-	size     uint64  // of what is mapped; immutable
-	dev      *Device // whose context it was imported in; immutable
+	span     *ranges.Span[*ipcImport] // where it is mapped; immutable
+	addr     Addr                     // what the program got; immutable
+	dev      *Device                  // whose context it was imported in; immutable
 	mapper   driver.Mapper
 	memory   driver.Memory
 	resource Resource
@@ -42,9 +45,10 @@ func (ipc *ipcState) offer(k share.Key, x *ipcExport) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
 	if ipc.exports == nil {
-		ipc.exports = map[share.Key]*ipcExport{}
+		ipc.exports, ipc.keys = map[share.Key]*ipcExport{}, map[Addr][]share.Key{}
 	}
 	ipc.exports[k] = x
+	ipc.keys[x.start] = append(ipc.keys[x.start], k)
 	ipc.some.Store(true)
 }
 
@@ -59,6 +63,7 @@ func (ipc *ipcState) add(c *Context, k share.Key, im *ipcImport) bool {
 		ipc.imports = map[share.Key][]*ipcImport{}
 	}
 	ipc.imports[k] = append(ipc.imports[k], im)
+	ipc.mapped.Insert(im.span)
 	ipc.some.Store(true)
 	return true
 }
@@ -74,6 +79,7 @@ func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
 		return nil, forgotten
 	}
 	im = list[0]
+	ipc.mapped.Remove(im.span)
 	if ipc.imports[k] = slices.Delete(list, 0, 1); len(ipc.imports[k]) == 0 {
 		delete(ipc.imports, k)
 		delete(ipc.links, k)
@@ -89,64 +95,63 @@ func (ipc *ipcState) exported(k share.Key) bool {
 }
 
 // imported tells whether an address is memory of another process.
-func (ipc *ipcState) imported(p Addr) bool {
-	if !ipc.some.Load() {
-		return false
-	}
-	ipc.mu.Lock()
-	defer ipc.mu.Unlock()
-	for _, list := range ipc.imports {
-		if slices.ContainsFunc(list, func(im *ipcImport) bool { return p-im.at < Addr(im.size) }) {
-			return true
-		}
-	}
-	return false
-}
+func (ipc *ipcState) imported(p Addr) bool { return ipc.mapped.Find(p) != nil }
 
 // withdrawKey ends the export of a key; false if there is none.
 func (ipc *ipcState) withdrawKey(rt *Runtime, k share.Key) bool {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	if ipc.exports[k] == nil {
+	x := ipc.exports[k]
+	if x == nil {
 		return false
 	}
-	delete(ipc.exports, k)
-	rt.broker.Withdraw(k)
+	ipc.end(rt, k, x)
 	return true
 }
 
-// withdraw ends the exports that which says.
-func (ipc *ipcState) withdraw(rt *Runtime, which func(*ipcExport) bool) {
-	ipc.mu.Lock()
-	defer ipc.mu.Unlock()
-	for k, x := range ipc.exports {
-		if which(x) {
-			delete(ipc.exports, k)
-			rt.broker.Withdraw(k)
-		}
+// end takes an export out. ipc.mu is held.
+func (ipc *ipcState) end(rt *Runtime, k share.Key, x *ipcExport) {
+	delete(ipc.exports, k)
+	keys := ipc.keys[x.start]
+	if keys = slices.DeleteFunc(keys, func(o share.Key) bool { return o == k }); len(keys) > 0 {
+		ipc.keys[x.start] = keys
+	} else {
+		delete(ipc.keys, x.start)
 	}
+	rt.broker.Withdraw(k)
 }
 
 // freed ends the exports of an allocation that has gone: nobody can import it any more.
 func (ipc *ipcState) freed(rt *Runtime, start Addr) {
-	if ipc.some.Load() {
-		ipc.withdraw(rt, func(x *ipcExport) bool { return x.start == start })
+	if !ipc.some.Load() {
+		return
+	}
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	for _, k := range slices.Clone(ipc.keys[start]) {
+		ipc.end(rt, k, ipc.exports[k])
 	}
 }
 
-// closed ends what a device shares, and what was imported in its contexts; nil means all devices.
+// closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be held: the addresses are given
+// back by sweep.
 func (ipc *ipcState) closed(rt *Runtime, d *Device) {
 	if !ipc.some.Load() {
 		return
 	}
-	ipc.withdraw(rt, func(x *ipcExport) bool { return d == nil || x.dev == d })
 	var gone []*ipcImport
 	locked(&ipc.mu, func() {
+		for k, x := range ipc.exports {
+			if d == nil || x.dev == d {
+				ipc.end(rt, k, x)
+			}
+		}
 		for k, list := range ipc.imports {
 			kept := list[:0:0]
 			for _, im := range list {
 				if d == nil || im.dev == d {
 					gone = append(gone, im)
+					ipc.mapped.Remove(im.span)
 				} else {
 					kept = append(kept, im)
 				}
@@ -158,6 +163,19 @@ func (ipc *ipcState) closed(rt *Runtime, d *Device) {
 		}
 	})
 	for _, im := range gone {
-		im.end() //nolint:errcheck // nothing a program could do about it
+		im.unmap() //nolint:errcheck // nothing a program could do about it
+	}
+	locked(&ipc.mu, func() { ipc.spent = append(ipc.spent, gone...) })
+}
+
+// sweep gives addresses of imports back that went with a device. No lock is held.
+func (ipc *ipcState) sweep() {
+	if !ipc.some.Load() {
+		return
+	}
+	var spent []*ipcImport
+	locked(&ipc.mu, func() { spent, ipc.spent = ipc.spent, nil })
+	for _, im := range spent {
+		im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm
 	}
 }

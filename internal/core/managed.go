@@ -315,14 +315,12 @@ func (t *Thread) prefetch(api string, s *Stream, list []prefetchRange, arg strin
 		return t.noManaged(api).quiet()
 	}
 	places := make([]managedPlace, len(list))
-	bytes := uint64(0)
 	for i, r := range list {
 		place, ok := t.managedPlace(r.location)
 		if !ok {
 			return refused(api, arg, "type %v, id %d is no place", r.location.Type, r.location.ID)
 		}
 		places[i] = place
-		bytes += r.size
 	}
 	c := t.current()
 	if c == nil {
@@ -338,8 +336,9 @@ func (t *Thread) prefetch(api string, s *Stream, list []prefetchRange, arg strin
 	if err := s.admit(api); err != nil {
 		return err
 	}
+	rt := t.rt
 	// It computes on nothing: no address is said.
-	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Work: func() error { return t.rt.prefetched(list, places) }}, observe.Prefetch, 0)
+	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Work: func() error { return rt.prefetched(list, places) }}, observe.Prefetch, 0)
 	return s.settle(api, t)
 }
 

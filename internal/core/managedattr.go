@@ -13,7 +13,11 @@ func (t *Thread) MemManagedGetAttr(attribute abi.MemManagedRangeAttribute, ptr A
 	case size == 0:
 		return invalid(api, "size", "is 0")
 	}
-	return t.managedAttributes(api, ptr, size, []managedQuestion{{attribute, data, dataSize}})
+	err := t.managedAttributes(api, ptr, size, []managedQuestion{{attribute, data, dataSize}})
+	if err != nil {
+		err.at(-1) // there is but one
+	}
+	return err
 }
 
 // MemManagedGetAttrs is aclrtMemManagedGetAttrs.

@@ -24,6 +24,7 @@ type Notify struct {
 	// All of these are immutable.
 
 	mu       sync.Mutex
+	gone     bool      // guarded by mu; the handle was destroyed
 	exported bool      // guarded by mu
 	key      share.Key // guarded by mu; once it is exported
 }
@@ -92,7 +93,17 @@ func (t *Thread) CreateNotify(notify *Handle, flag uint64) *Error {
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
 	}
 	*notify = n.handle
+	t.given(n.resource())
 	return nil
+}
+
+// resource is n as a watcher knows it.
+func (n *Notify) resource() Resource {
+	r := Resource{Kind: NotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: -1}
+	if n.dev != nil {
+		r.Device = n.dev.user
+	}
+	return r
 }
 
 // DestroyNotify is aclrtDestroyNotify. Records and waits that are queued go on; other processes that have it keep it.
@@ -108,15 +119,17 @@ func (t *Thread) DestroyNotify(notify Handle) *Error {
 	if t.current() == nil {
 		return noContext(api)
 	}
-	if t.rt.notifies.remove(notify) == nil {
-		return noNotify(api, "notify", notify)
-	}
-	n.withdraw()
-	if n.used != nil {
-		n.used.Add(-1)
-	}
-	n.cell.release()
-	return nil
+	return t.gives(n.resource(), func() *Error {
+		if t.rt.notifies.remove(notify) == nil {
+			return noNotify(api, "notify", notify)
+		}
+		n.withdraw()
+		if n.used != nil {
+			n.used.Add(-1)
+		}
+		n.cell.release()
+		return nil
+	})
 }
 
 // RecordNotify is aclrtRecordNotify.

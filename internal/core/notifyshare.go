@@ -46,6 +46,9 @@ func (t *Thread) NotifyGetExportKey(notify Handle, key *byte, length, flags uint
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.gone {
+		return noNotify(api, "notify", notify)
+	}
 	if n.exported {
 		return fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed")
 	}
@@ -76,9 +79,10 @@ func (n *Notify) export(api string, open bool) (share.Key, *Error) {
 	return k, nil
 }
 
-// withdraw ends imports of the notify.
+// withdraw ends exports and imports of the notify, whose handle is gone.
 func (n *Notify) withdraw() {
 	n.mu.Lock()
+	n.gone = true
 	exported, key := n.exported, n.key
 	n.mu.Unlock()
 	if exported {
@@ -160,6 +164,7 @@ func (t *Thread) NotifyImportByKey(notify *Handle, key *byte, flags uint64) *Err
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
 	}
 	*notify = n.handle
+	t.given(n.resource())
 	return nil
 }
 

@@ -22,7 +22,7 @@ func (p *places) find(addr Addr, epoch uint64) driver.Location {
 		return l
 	}
 	l := p.rt.drv.Locate(addr)
-	if l.Place == driver.OnDevice || l.Place == driver.Host {
+	if l.Place == driver.OnDevice || l.Place == driver.Host || l.Place == driver.Managed {
 		hi := addr + Addr(l.Room)
 		if hi == p.hi && addr < p.lo && p.epoch == epoch {
 			// The same allocation, further down: who goes through it backwards is not to be asked about every step.

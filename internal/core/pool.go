@@ -3,6 +3,7 @@ package core
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
+	"ropeway/internal/observe"
 )
 
 // poolGranule is what sizes in a memory pool are multiples of.
@@ -58,6 +59,7 @@ func (t *Thread) MemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Er
 		return fail(api, abi.ErrRTInternalError, "", "device %d was reset meanwhile, or the process has as many pools as there are handles", d.user)
 	}
 	*memPool = h
+	t.given(Resource{Kind: PoolHandle, Name: uintptr(h), Size: size, Device: d.user})
 	return nil
 }
 
@@ -67,12 +69,17 @@ func (t *Thread) MemPoolDestroy(memPool Handle) *Error {
 	if memPool == 0 {
 		return isNull(api, "memPool")
 	}
-	p := t.rt.pools.table.remove(memPool)
+	p := t.rt.pools.table.get(memPool)
 	if p == nil {
 		return noPool(api, memPool)
 	}
-	p.destroy()
-	return nil
+	return t.gives(Resource{Kind: PoolHandle, Name: uintptr(memPool), Size: p.max, Device: p.dev.user}, func() *Error {
+		if t.rt.pools.table.remove(memPool) == nil { // another thread was faster
+			return noPool(api, memPool)
+		}
+		p.destroy()
+		return nil
+	})
 }
 
 // noPool is the answer of most calls to a handle that names no pool.
@@ -208,7 +215,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *Addr, size uint64, memPool, stream Hand
 		s.submit(api, t, driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after}, Order: &b.order})
 	}
 	if b.bare != nil {
-		s.submit(api, t, driver.Op{Kind: driver.OpFail, Err: b.bare})
+		s.submitAs(api, t, driver.Op{Kind: driver.OpFail, Err: b.bare}, observe.Other, 0)
 	}
 	*ptr = b.addr
 	if t.rt.watch != nil {
@@ -264,7 +271,12 @@ func (t *Thread) MemPoolFreeAsync(ptr Addr, stream Handle) *Error {
 		w.Taking(t, r)
 	}
 	b.begun.Add(1)
-	s.submitEvent(api, t, driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}, nil, eventRecord{})
+	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
+	if t.rt.observer == nil {
+		s.queue.Submit(op)
+	} else {
+		s.submitTold(api, t, op, observe.Task{Kind: observe.Other})
+	}
 	b.put(s)
 	if w != nil {
 		w.Taken(t, r)

@@ -3,6 +3,7 @@ package core_test
 import (
 	"sync"
 	"testing"
+	"unsafe"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
@@ -75,3 +76,114 @@ func BenchmarkPoolPair(b *testing.B) {
 type deaf struct{}
 
 func (deaf) TaskFailed(driver.Tag, error) {}
+
+// TestPoolCrowd: threads allocate, free, synchronise, trim and end pools at once; whatever comes of it, memory is not given to two, and
+// all of it is back in the end.
+func TestPoolCrowd(t *testing.T) {
+	rt, th, shared, _ := poolEnv(t)
+	var free, total uint64
+	must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+	var c core.Handle
+	must(t, th.GetCurrentContext(&c))
+	var mu sync.Mutex
+	has := map[core.Addr]bool{}
+	claim := func(p core.Addr, yes bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if has[p] == yes {
+			t.Errorf("%#x is given to two, or freed by two", p)
+		}
+		has[p] = yes
+	}
+	reuse := uint32(1)
+	for attr := range abi.MemPoolAttr(3) {
+		must(t, th.MemPoolSetAttr(shared, attr+1, core.Addr(unsafe.Pointer(&reuse))))
+	}
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			th := rt.ThreadIn(c)
+			var s, own core.Handle
+			must(t, th.CreateStream(&s))
+			for n := range 300 {
+				var p core.Addr
+				if err := th.MemPoolMallocAsync(&p, uint64(n%3+1)<<20, shared, s); err != nil {
+					continue // it is full
+				}
+				claim(p, true)
+				must(t, th.MemsetAsync(p, 64, int32(i), 64, s))
+				claim(p, false)
+				if n%7 == 0 {
+					must(t, th.SynchronizeStream(s))
+					must(t, th.Free(p))
+				} else {
+					must(t, th.MemPoolFreeAsync(p, s))
+				}
+				switch n % 20 {
+				case 5:
+					must(t, th.SynchronizeStream(s))
+				case 10:
+					th.MemPoolTrimTo(shared, 0) //nolint:errcheck // the others have memory
+				case 15:
+					must(t, th.MemPoolCreate(&own, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
+					must(t, th.MemPoolMallocAsync(&p, 1, own, s))
+					must(t, th.MemPoolFreeAsync(p, s))
+					must(t, th.MemPoolDestroy(own))
+				}
+			}
+			must(t, th.DestroyStream(s))
+		})
+	}
+	wg.Wait()
+	must(t, th.MemPoolDestroy(shared))
+	must(t, th.SynchronizeDevice())
+	if must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total)); free != total {
+		t.Errorf("%d bytes are still taken", total-free)
+	}
+}
+
+// TestPoolCrowdReset: the same while the device is reset and set again.
+func TestPoolCrowdReset(t *testing.T) {
+	rt, _ := newRuntime(t, "A2")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			th := rt.NewThread(2)
+			defer th.Close()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var pool, s core.Handle
+				var p, q core.Addr
+				if th.SetDevice(1) != nil || th.MemPoolCreate(&pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}}) != nil || th.CreateStream(&s) != nil {
+					continue
+				}
+				// Each of these may find that everything has gone.
+				th.MemPoolMallocAsync(&p, 1, pool, s)     //nolint:errcheck // see above
+				th.MemPoolMallocAsync(&q, 3<<20, pool, s) //nolint:errcheck // see above
+				th.MemPoolFreeAsync(p, s)                 //nolint:errcheck // see above
+				th.SynchronizeStream(s)                   //nolint:errcheck // see above
+				th.Free(q)                                //nolint:errcheck // see above
+				th.MemPoolDestroy(pool)                   //nolint:errcheck // see above
+			}
+		})
+	}
+	th := rt.NewThread(3)
+	for range 200 {
+		if th.SetDevice(1) == nil {
+			th.ResetDeviceForce(1) //nolint:errcheck // another thread may have done it
+		}
+	}
+	close(stop)
+	wg.Wait()
+	th.ResetDeviceForce(1) //nolint:errcheck // it may be closed
+	must(t, th.SetDevice(1))
+	var free, total uint64
+	if must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total)); free != total {
+		t.Errorf("%d bytes are still taken", total-free)
+	}
+}

@@ -176,6 +176,7 @@ func (rt *Runtime) Close() error {
 		d.destroyAll()
 	}
 	rt.ipc.closed(rt, nil)
+	rt.ipc.sweep()
 	rt.broker.Close()
 	rt.reports.close()
 	err := rt.drv.Close()

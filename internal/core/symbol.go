@@ -24,8 +24,6 @@ type symbolVariable struct {
 	size uint64 // immutable
 	init []byte // immutable; size bytes
 
-	// mu is held while the variable comes to a device, so that nobody sees it half made. Of the driver, allocating and copying are called with it
-	// held: neither calls back.
 	mu sync.Mutex
 	on map[*Device]placedSymbol // guarded by mu
 }
@@ -83,8 +81,9 @@ func (v *symbolVariable) place(api string, c *Context) (Addr, *Error) {
 		return 0, noContext(api)
 	}
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	if p := v.on[c.dev]; p.dev == dev {
+	p := v.on[c.dev]
+	v.mu.Unlock()
+	if p.dev == dev {
 		return p.addr, nil
 	}
 	rounded, ok := round(v.size, 0)
@@ -95,14 +94,28 @@ func (v *symbolVariable) place(api string, c *Context) (Addr, *Error) {
 	if err != nil {
 		return 0, notLoaded(api, c, err)
 	}
+	drop := func() { dev.Free(addr) } //nolint:errcheck // ours, allocated above
 	// It is no access of the program: nobody who watches is told.
 	err = c.rt.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: AddrOf(v.init), N: v.size})
 	runtime.KeepAlive(v.init)
 	if err != nil {
-		dev.Free(addr) //nolint:errcheck // ours, allocated above
+		drop()
 		return 0, notLoaded(api, c, err)
 	}
-	v.on[c.dev] = placedSymbol{dev, addr}
+	v.mu.Lock()
+	p = v.on[c.dev]
+	current := c.dev.dev.Load() == dev
+	if p.dev != dev && current {
+		v.on[c.dev] = placedSymbol{dev, addr}
+	}
+	v.mu.Unlock()
+	switch {
+	case p.dev == dev: // another thread was faster
+		drop()
+		return p.addr, nil
+	case !current: // and here a reset
+		return 0, noContext(api)
+	}
 	return addr, nil
 }
 

@@ -30,6 +30,7 @@ const (
 
 // valueWait is a wait for a word: the gate of a queue.
 type valueWait struct {
+	rt    *Runtime
 	v     *values
 	words driver.Words
 	addr  Addr
@@ -104,6 +105,9 @@ func (w *valueWait) Leave() {
 	}
 }
 
+// Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have, once some is.
+func (w *valueWait) Foreign() bool { return w.rt.ipc.some.Load() || w.rt.vmm.shares.Load() }
+
 // Err is how a wait that has passed ended.
 func (w *valueWait) Err() error { return w.err }
 
@@ -130,20 +134,20 @@ func (v *values) settle(addr Addr) (gone []func()) {
 	return gone
 }
 
-// store writes a word, and lets those go on that wait for it.
+// store writes a word, once, and lets those go on that wait for it.
 func (v *values) store(words driver.Words, addr Addr, value uint64) error {
-	if v.waiting.Load() == 0 {
+	stored := v.waiting.Load() == 0
+	if stored {
 		if err := words.Store(addr, value); err != nil || v.waiting.Load() == 0 {
 			return err
 		}
 	}
-	// With mu held, so that waits see each of several stores.
 	v.mu.Lock()
-	err := words.Store(addr, value)
-	var gone []func()
-	if len(v.waits[addr]) > 0 {
-		gone = v.settle(addr)
+	var err error
+	if !stored {
+		err = words.Store(addr, value) // with mu held, so that waits see each of several stores
 	}
+	gone := v.settle(addr)
 	v.mu.Unlock()
 	wake(gone)
 	return err
@@ -212,7 +216,7 @@ func (t *Thread) ValueWait(devAddr Addr, value uint64, flag uint32, stream Handl
 	if err != nil {
 		return err
 	}
-	w := &valueWait{v: &t.rt.values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
+	w := &valueWait{rt: t.rt, v: &t.rt.values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
 	s.submitAs(api, t, driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: t.rt.valueOrder(devAddr)}, observe.ValueWait, uint64(devAddr))
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
@@ -18,6 +19,7 @@ import (
 // vmm is the virtual memory of a process. The driver is called with mu held where a mapping changes: it cannot call back.
 type vmm struct {
 	memories table[Physical]
+	shares   atomic.Bool // there ever was memory that another process may have, too
 
 	mu           sync.Mutex              // Device.mu → vmm.mu → tables
 	reservations ranges.Set[struct{}]    // written with mu held

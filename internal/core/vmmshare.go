@@ -118,6 +118,7 @@ func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k s
 		return k, sharing(api, "", failed)
 	}
 	p.exported, p.key = true, k
+	v.shares.Store(true)
 	if v.exports == nil {
 		v.exports = map[share.Key]*Physical{}
 	}
@@ -270,6 +271,7 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 	if err != nil {
 		return err
 	}
+	t.rt.vmm.shares.Store(true)
 	m, failed := sharer.Import(s)
 	if failed == nil && (s.Offset != 0 || s.Size > m.Size()) {
 		m.Free() //nolint:errcheck // it is refused anyway

@@ -32,6 +32,10 @@ type Watcher interface {
 	// Serving tells that t runs a function for which a stream waits; the result is called when it has returned.
 	Serving(t *Thread, stream int32) (end func())
 
+	// Asking tells that the host looks whether operations with o are over, or waits for them. The result is called when it knows: whether they
+	// are, and whether they are this process's own.
+	Asking(o *driver.Order, waits bool) (answered func(over, here bool))
+
 	// Refused tells that a call is answered with err.
 	Refused(t *Thread, err *Error)
 
@@ -60,14 +64,17 @@ const (
 	MappedMemory   // what is mapped to an address; on device -1 if it is the host's
 	AddressRange   // addresses, with nothing behind them
 	ManagedMemory
+	NotifyHandle
+	CountNotifyHandle
+	PoolHandle
 )
 
 // Resource is something a program has to give back.
 type Resource struct {
 	Kind   ResourceKind
 	Name   uintptr // address or handle
-	Size   uint64  // of memory, as the program asked for it
-	Number int32   // of a stream or an event, for people
+	Size   uint64  // of memory, as the program asked for it, or of a pool
+	Number int32   // of a stream, an event or a notify, for people
 	Device int32   // user id
 	Pooled bool    // memory of a pool, that comes or goes in the order of stream Number: behind its task Task, or at it
 	Task   uint32

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,23 +38,28 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		seed = number(text)
 	}
 	n := rounds(t)
+	var done [kinds]int
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	for i := range n {
 		if i%100 == 99 {
 			t.Logf("%d rounds", i+1)
 		}
-		round(t, seed+uint64(i))
+		round(t, seed+uint64(i), &done)
 		if t.Failed() {
 			t.Fatalf("round %d; IPC_SEED=%d IPC_ROUNDS=1 does it again", i+1, seed+uint64(i))
 		}
+	}
+	t.Logf("done of each kind: %v", done)
+	if slices.Contains(done[:], 0) {
+		t.Error("one kind of thing was never done")
 	}
 	if left := leftovers(t, temp); len(left) > 0 {
 		t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 	}
 }
 
-func round(t *testing.T, seed uint64) {
+func round(t *testing.T, seed uint64, done *[kinds]int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
 	workers := make([]*worker, 2+2*r.IntN(2))
@@ -61,15 +67,16 @@ func round(t *testing.T, seed uint64) {
 	for i := range workers {
 		workers[i] = start(t)
 	}
-	var keys []string
+	var offers, keys []string
 	for i, w := range workers {
 		clean[i] = w.does("census")
-		w.does("malloc a %d", buffer)
-		keys = append(keys, w.does("export a %d 1", buffer))
+		offers = append(offers, w.does("offer"))
+		key, _, _ := strings.Cut(offers[i], ",")
+		keys = append(keys, key)
 	}
-	long := 5 + r.IntN(30)
+	long := 10 + r.IntN(50) // milliseconds
 	for i, w := range workers {
-		w.tell("storm %d %d %d %s", seed, i, long, strings.Join(keys, " "))
+		w.tell("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
 	}
 	// One dies for sure, others perhaps, at any moment of the storm or just behind it; one survives.
 	order := r.Perm(len(workers))
@@ -82,8 +89,13 @@ func round(t *testing.T, seed uint64) {
 		if w == nil {
 			continue
 		}
-		if s, ok := w.answer(); !ok || s != "ok " {
+		s, ok := w.answer()
+		words := strings.Fields(s)
+		if !ok || len(words) != 1+kinds || words[0] != "ok" {
 			t.Fatalf("seed %d: process %d of %d: %q", seed, i, len(workers), s)
+		}
+		for kind, n := range words[1:] {
+			done[kind] += int(number(n))
 		}
 	}
 	for i, w := range workers { // the storm is over everywhere
@@ -98,8 +110,7 @@ func round(t *testing.T, seed uint64) {
 				o.does("close %s", keys[i])
 			}
 		}
-		w.does("close %s", keys[i])
-		w.does("free a")
+		w.does("settle")
 	}
 	for i, w := range workers {
 		if w == nil {

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -29,6 +28,7 @@ type state struct {
 	rt      *core.Runtime
 	th      *core.Thread
 	buffers map[string]core.Addr
+	offered offered
 	out     *bufio.Writer
 }
 
@@ -111,8 +111,12 @@ func (s *state) do(w []string) (string, error) {
 		return "", ended(s.th.Memset(s.buffers[w[1]]+core.Addr(number(w[2])), n, int32(number(w[4])), n))
 	case "check": // name, offset, bytes, value
 		return "", s.check(s.buffers[w[1]]+core.Addr(number(w[2])), number(w[3]), byte(number(w[4])))
-	case "storm": // seed, lane, milliseconds, keys
-		return "", s.storm(number(w[1]), number(w[2]), time.Duration(number(w[3]))*time.Millisecond, w[4:])
+	case "offer":
+		return s.offer()
+	case "settle":
+		return "", s.settle()
+	case "storm": // seed, lane, milliseconds, what each process offers
+		return s.storm(number(w[1]), number(w[2]), time.Duration(number(w[3]))*time.Millisecond, w[4:])
 	case "census":
 		return s.census(), nil
 	case "fullshm":
@@ -139,96 +143,6 @@ func (s *state) check(p core.Addr, n uint64, value byte) error {
 		}
 	}
 	return nil
-}
-
-// storm imports, writes, reads and closes what the keys name, and exports, frees and closes memory of its own, at random. In each shared
-// buffer this process writes its own lane only, and sees what it wrote through whatever mapping. That exporters are killed meanwhile shows as a code.
-func (s *state) storm(seed, mine uint64, long time.Duration, keys []string) error {
-	r := rand.New(rand.NewPCG(seed, mine))
-	at := core.Addr(mine * lane)
-	var stream core.Handle
-	if err := s.th.CreateStream(&stream); err != nil {
-		return err
-	}
-	defer s.th.DestroyStream(stream)
-	for until := time.Now().Add(long); time.Now().Before(until); {
-		if r.IntN(4) == 0 {
-			if err := s.own(r); err != nil {
-				return err
-			}
-			continue
-		}
-		key := cstr(keys[r.IntN(len(keys))])
-		var p, q core.Addr
-		err := s.th.IpcMemImportByKey(&p, key, 0)
-		if err == nil {
-			if err = s.th.IpcMemImportByKey(&q, key, 0); err != nil {
-				s.th.IpcMemClose(key)
-			}
-		}
-		if err != nil {
-			if err.Code != abi.ErrRTParamInvalid {
-				return err
-			}
-			continue // its exporter was killed
-		}
-		value := byte(1 + r.IntN(255))
-		n := uint64(1 + r.IntN(lane))
-		if err := s.th.MemsetAsync(p+at, n, int32(value), n, stream); err != nil {
-			return err
-		}
-		if err := s.th.SynchronizeStream(stream); err != nil {
-			return err
-		}
-		if err := s.check(q+at, n, value); err != nil {
-			return err
-		}
-		for range 2 {
-			if err := s.th.IpcMemClose(key); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// own exports memory of its own and takes it back, in one of several ways.
-func (s *state) own(r *rand.Rand) error {
-	var p core.Addr
-	n := uint64(1 + r.IntN(4<<20))
-	if err := s.th.Malloc(&p, n, abi.MemMallocHugeFirst); err != nil {
-		return err
-	}
-	s.buffers["own"] = p
-	key, err := s.export("own", n, uint64(r.IntN(2)))
-	if err != nil {
-		return err
-	}
-	if r.IntN(2) == 0 {
-		pid := int32(os.Getpid())
-		if err := s.th.IpcMemSetImportPid(cstr(key), &pid, 1); err != nil {
-			return err
-		}
-		var q core.Addr
-		if err := s.th.IpcMemImportByKey(&q, cstr(key), 0); err != nil {
-			return err
-		}
-		if err := s.th.Memset(q, n, 1, n); err != nil {
-			return err
-		}
-		if err := s.check(p, n, 1); err != nil {
-			return err
-		}
-		if err := s.th.IpcMemClose(cstr(key)); err != nil {
-			return err
-		}
-	}
-	if r.IntN(2) == 0 {
-		if err := s.th.IpcMemClose(cstr(key)); err != nil {
-			return err
-		}
-	}
-	return ended(s.th.Free(p))
 }
 
 // census counts what a process may leak: files, mappings of memfds, device memory.

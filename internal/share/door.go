@@ -48,7 +48,7 @@ func (b *Broker) open() (*door, error) {
 			continue // numbers of keys are not to be 0
 		}
 		var l *net.UnixListener
-		if l, err = net.ListenUnix("unixpacket", socketName(tag)); err == nil {
+		if l, err = aside(func() (*net.UnixListener, error) { return net.ListenUnix("unixpacket", socketName(tag)) }); err == nil {
 			d := &door{tag: tag, broker: b, listener: l, shut: make(chan struct{})}
 			b.serving.Go(d.serve)
 			return d, nil

@@ -1,7 +1,6 @@
 package share
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,12 @@ import (
 )
 
 const (
-	patience  = 3 * time.Second      // with the exporter
+	patience  = 5 * time.Second      // with the exporter
 	fullPause = 2 * time.Millisecond // when too many want to connect
 	maxAgain  = 10                   // times an exporter is asked again that hangs up
 )
 
-// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes three seconds at most. ErrUnknown,
+// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five seconds at most. ErrUnknown,
 // ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
 func (b *Broker) Import(k Key, kind Kind) (Item, error) { return Import(k, kind) }
 
@@ -41,6 +40,9 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 		return Item{}, err
 	}
 	defer c.Close()
+	if p, err := peerOf(c); err == nil && p.hasEnded() {
+		return Item{}, fmt.Errorf("%w; a process that it forked keeps its socket open", ErrGone)
+	}
 	c.SetDeadline(until) //nolint:errcheck // a connection that is closed fails below
 	q := ask(k, kind)
 	if _, err := c.Write(q.encode()); err != nil {
@@ -62,6 +64,9 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	case granted:
 		return it, nil
 	case notNamed:
+		if a.value == 0 {
+			return Item{}, fmt.Errorf("%w: %s does not see this process, which is in another container, so it cannot have named it for the key", ErrNotAllowed, name(c))
+		}
 		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed, name(c), a.value)
 	case otherUser:
 		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrNotAllowed, name(c), a.value, os.Getpid())
@@ -69,25 +74,22 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
 
-// connect reaches the process with the key's tag. One that is stopped accepts until its backlog is full; then connecting fails at once and is tried again.
+// connect reaches the process with the key's tag. Connecting never waits: a process that is stopped accepts until its backlog is full; then it
+// fails at once and is tried again.
 func connect(k Key, until time.Time) (*net.UnixConn, error) {
-	ctx, cancel := context.WithDeadline(context.Background(), until)
-	defer cancel()
 	for {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "unixpacket", socketName(k.tag).Name)
+		c, err := net.DialUnix("unixpacket", nil, socketName(k.tag))
 		switch {
 		case err == nil:
-			return c.(*net.UnixConn), nil
+			return c, nil
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return nil, fmt.Errorf("%w, or it has closed the key", ErrGone)
-		case errors.Is(err, syscall.EAGAIN) && time.Now().Before(until):
-			time.Sleep(fullPause)
-		case errors.Is(err, syscall.EAGAIN) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
-			return nil, fmt.Errorf("%w within %v: too many processes ask it, or it is stopped", ErrSilent, patience)
-		default:
+		case !errors.Is(err, syscall.EAGAIN):
 			return nil, fmt.Errorf("share: cannot reach the exporting process: %w", err)
+		case time.Now().After(until):
+			return nil, fmt.Errorf("%w within %v: too many processes ask it, or it is stopped", ErrSilent, patience)
 		}
+		time.Sleep(fullPause)
 	}
 }
 

@@ -35,6 +35,25 @@ func peerOf(c *net.UnixConn) (peer, error) {
 	return peer{u.Pid, u.Uid}, nil
 }
 
+// hasEnded tells whether the process has certainly ended; a child that it forked may have inherited its end of the connection.
+func (p peer) hasEnded() bool { return p.pid > 0 && errors.Is(unix.Kill(int(p.pid), 0), syscall.ESRCH) }
+
+// aside runs f while the numbers of the standard streams are taken. In a process without them, what f opens would get such a number, and whatever the program
+// prints, or puts there later, would hit it.
+func aside[T any](f func() (T, error)) (T, error) {
+	for {
+		fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+		if fd > syscall.Stderr {
+			break
+		}
+	}
+	return f()
+}
+
 // send writes one packet with files. A file that is closed meanwhile makes it say nothing: its export was withdrawn.
 func send(c *net.UnixConn, text []byte, files []*os.File) {
 	var fds []int
@@ -99,7 +118,7 @@ func openProcess(pid int32) (*process, error) {
 	if pid <= 0 {
 		return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
 	}
-	fd, err := unix.PidfdOpen(int(pid), 0)
+	fd, err := aside(func() (int, error) { return unix.PidfdOpen(int(pid), 0) })
 	switch {
 	case err == nil:
 		p := &process{pid: pid, fd: fd}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package share
 
 import (
@@ -23,6 +25,13 @@ func TestMain(m *testing.M) {
 	case "export":
 		var b Broker
 		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{}, "from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
+		if os.Getenv("SHARE_HEIR") != "" { // somebody who has the socket, as a forked child would
+			f, _ := b.door.listener.File()
+			heir := exec.Command("sleep", "60")
+			heir.ExtraFiles = []*os.File{f}
+			heir.Start()
+			fmt.Println(heir.Process.Pid)
+		}
 		fmt.Println(k.Text(), err)
 	case "import":
 		in := bufio.NewReader(os.Stdin)
@@ -40,6 +49,8 @@ func TestMain(m *testing.M) {
 			fmt.Println("got", content(&testing.T{}, it.Files[0]))
 			it.Close()
 		}
+	case "closed":
+		fmt.Println(withoutStreams())
 	case "sleep":
 		fmt.Println("here")
 	case "":
@@ -47,6 +58,34 @@ func TestMain(m *testing.M) {
 		return
 	}
 	io.Copy(io.Discard, os.Stdin)
+}
+
+// withoutStreams exports with standard streams closed and says what has their numbers.
+func withoutStreams() string {
+	for fd := range 3 {
+		saved, err := syscall.Dup(fd)
+		if err != nil {
+			return err.Error()
+		}
+		defer syscall.Dup3(saved, fd, 0)
+	}
+	for fd := range 3 {
+		syscall.Close(fd)
+	}
+	var b Broker
+	k, err := b.Export(Item{Kind: Event}, Options{})
+	if err == nil {
+		err = b.Allow(k, []int32{1})
+	}
+	if err != nil {
+		return err.Error()
+	}
+	for fd := range 3 {
+		if to, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); err == nil && !strings.HasPrefix(to, "anon_inode:[event") { // those are of the Go runtime
+			return fmt.Sprint(to, " has number ", fd)
+		}
+	}
+	return "fine"
 }
 
 // child is another process in a role.
@@ -58,12 +97,19 @@ type child struct {
 
 func spawn(t testing.TB, role string, uid uint32, env ...string) *child {
 	t.Helper()
+	var attr *syscall.SysProcAttr
+	if uid != 0 {
+		attr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	return spawnAs(t, role, attr, env...)
+}
+
+func spawnAs(t testing.TB, role string, attr *syscall.SysProcAttr, env ...string) *child {
+	t.Helper()
 	c := &child{Cmd: exec.Command("/proc/self/exe")}
 	c.Env = append(append(os.Environ(), "SHARE_ROLE="+role), env...)
 	c.Stderr = os.Stderr
-	if uid != 0 {
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	}
+	c.SysProcAttr = attr
 	var err error
 	if c.in, err = c.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -214,6 +260,22 @@ func again(t *testing.T, pid int) *child {
 	return nil
 }
 
+// An exporter in a container cannot name processes outside it, and the message says why.
+func TestOtherPidNamespace(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a pid namespace")
+	}
+	c := spawnAs(t, "export", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
+	_, err := Import(c.exported(t), Allocation)
+	wantError(t, err, ErrNotAllowed, "another container")
+	d := spawnAs(t, "export", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "SHARE_OPEN=1")
+	it, err := Import(d.exported(t), Allocation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it.Close()
+}
+
 func TestWithoutPidfd(t *testing.T) {
 	c := spawn(t, "sleep", 0)
 	c.line(t)
@@ -230,6 +292,12 @@ func TestWithoutPidfd(t *testing.T) {
 		t.Error("a process that has ended counts as running")
 	}
 	p.close()
+}
+
+// In a process without standard streams nothing of ours gets their numbers.
+func TestNoStandardStreams(t *testing.T) {
+	c := spawn(t, "closed", 0)
+	wantText(t, c.line(t), "fine")
 }
 
 func TestExporterEnds(t *testing.T) {
@@ -251,6 +319,20 @@ func TestExporterEnds(t *testing.T) {
 	if err != nil || strings.Contains(string(text), socketName(k.tag).Name+"\n") {
 		t.Errorf("the socket of a killed process is still there (%v)", err)
 	}
+}
+
+// A child that has the socket of an exporter that has ended holds nobody up.
+func TestHeir(t *testing.T) {
+	c := spawn(t, "export", 0, "SHARE_OPEN=1", "SHARE_HEIR=1")
+	heir, err := strconv.Atoi(c.line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(heir, syscall.SIGKILL)
+	k := c.exported(t)
+	c.kill()
+	_, err = Import(k, Allocation)
+	wantError(t, err, ErrGone, "forked")
 }
 
 // Somebody who takes the name of an exporter that has ended cannot pass anything off.

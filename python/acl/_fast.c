@@ -2978,7 +2978,7 @@ static PyMethodDef functions_of_acl_rt[] = {
 	{"mem_alloc_managed", rt_mem_alloc_managed, METH_VARARGS,
 	 "mem_alloc_managed($module, size, flag, /)\n--\n\nacl.rt.mem_alloc_managed(size, flag) -> (ptr, ret)\n\nAllocates memory usable with one address from host and device; pages migrate. Free with aclrtFree.\n\nIn C: aclrtMemAllocManaged. pyACL has no such function."},
 	{"mem_p2p_map", rt_mem_p2p_map, METH_VARARGS,
-	 "mem_p2p_map($module, dev_ptr, size, dst_dev_id, flags, /)\n--\n\nacl.rt.mem_p2p_map(dev_ptr, size, dst_dev_id, flags) -> ret\n\nMaps a device range of the current device so that another device can reach it.\n\nIn C: aclrtMemP2PMap. pyACL has no such function. Not built yet: answers 207000\n(ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."},
+	 "mem_p2p_map($module, dev_ptr, size, dst_dev_id, flags, /)\n--\n\nacl.rt.mem_p2p_map(dev_ptr, size, dst_dev_id, flags) -> ret\n\nMaps a device range of the current device so that another device can reach it.\n\nIn C: aclrtMemP2PMap. pyACL has no such function."},
 	{"value_write", rt_value_write, METH_VARARGS,
 	 "value_write($module, dev_addr, value, flag, stream, /)\n--\n\nacl.rt.value_write(dev_addr, value, flag, stream) -> ret\n\nQueues a 64-bit store of value to devAddr.\n\nIn C: aclrtValueWrite."},
 	{"value_wait", rt_value_wait, METH_VARARGS,

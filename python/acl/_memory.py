@@ -170,6 +170,13 @@ def _cells(size):
     return (c_int32 * max(-(-size // 4), 1))()
 
 
+def _same_length(name, **lists):
+    """C has one length for both: it would read past the end of the shorter one."""
+    if len({len(values) for values in lists.values()}) > 1:
+        told = ", ".join(f"{key} {len(values)}" for key, values in lists.items())
+        raise ValueError(f"{name}: the lists must have the same length; they have: {told}")
+
+
 @form(address, u64, i32, _location)
 def rt_mem_managed_advise(ptr, size, advise, location, /):
     """location_dict is {"type", "id"}."""
@@ -187,11 +194,7 @@ def rt_mem_managed_get_attr(attribute, ptr, size, data_size, /):
 @form(list_of(c_int, i32), address, u64, list_of(c_size_t, _data_size))
 def rt_mem_managed_get_attrs(attributes, ptr, size, data_sizes, /):
     """data has a list for each attribute, as mem_managed_get_attr gives it."""
-    if len(attributes) != len(data_sizes):
-        raise ValueError(
-            f"acl.rt.mem_managed_get_attrs: the lists must have the same length; "
-            f"they have: attributes {len(attributes)}, data_sizes {len(data_sizes)}"
-        )
+    _same_length("acl.rt.mem_managed_get_attrs", attributes=attributes, data_sizes=data_sizes)
     cells = [_cells(n) for n in data_sizes]
     data = (c_void_p * len(cells))(*[ctypes.addressof(cell) for cell in cells])
     ret = _aclrtMemManagedGetAttrs(attributes, len(attributes), ptr, size, data, data_sizes)
@@ -207,10 +210,7 @@ def rt_mem_managed_prefetch_async(ptr, size, location, flags, stream, /):
 @form(list_of(c_void_p, address), _numbers, _structs.list_of_structs(_LOCATION), _numbers, u64, address)
 def rt_mem_managed_prefetch_batch_async(ptrs, sizes, locations, indexes, flags, stream, /):
     """prefetch_locs is [{"type", "id"}]; each counts from the range on that prefetch_loc_idxs says."""
-    for one, other, names in ((ptrs, sizes, "ptrs {}, sizes {}"), (locations, indexes, "prefetch_locs {}, prefetch_loc_idxs {}")):
-        if len(one) != len(other):
-            told = names.format(len(one), len(other))
-            raise ValueError(
-                f"acl.rt.mem_managed_prefetch_batch_async: the lists must have the same length; they have: {told}"
-            )
+    name = "acl.rt.mem_managed_prefetch_batch_async"
+    _same_length(name, ptrs=ptrs, sizes=sizes)
+    _same_length(name, prefetch_locs=locations, prefetch_loc_idxs=indexes)
     return _aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, len(ptrs), locations, indexes, len(locations), flags, stream)

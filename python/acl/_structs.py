@@ -253,7 +253,7 @@ physical_mem_prop = struct_of(aclrtPhysicalMemProp)
 
 
 def server_pids(values):
-    """An array of aclrtServerPid from a list of {"sdid": n, "pid": [pids]}. num may be left out: it is the number of pids then."""
+    """An array of aclrtServerPid from a list of {"sdid": n, "pid": [pids]}. num may be left out: it is how many there are."""
     if not isinstance(values, (list, tuple)):
         raise Bad(TypeError, f"must be list, not {type(values).__name__}")
     servers = (aclrtServerPid * len(values))()
@@ -262,7 +262,8 @@ def server_pids(values):
             raise _bad(TypeError, f"[{i}]", f"must be dict, not {type(value).__name__}")
         unknown = set(value) - {"sdid", "pid", "num"}
         if unknown:
-            raise _bad(ValueError, f"[{i}]", f"has no entry {min(map(str, unknown))!r}; those of aclrtServerPid are sdid, pid, num")
+            named = min(map(str, unknown))
+            raise _bad(ValueError, f"[{i}]", f"has no entry {named!r}; those of aclrtServerPid are sdid, pid, num")
         pids = value.get("pid", [])
         if not isinstance(pids, (list, tuple)):
             raise _bad(TypeError, f"[{i}].pid", f"must be list, not {type(pids).__name__}")

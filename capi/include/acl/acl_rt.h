@@ -1527,9 +1527,8 @@ ACL_FUNC_VISIBILITY aclError aclrtMemManagedPrefetchBatchAsync(const void** ptrs
     aclrtStream stream);
 
 /*
- * Maps a device range of the current device so that another device can reach it. Not yet built, answers
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P, 910.
+ * Maps a device range of the current device so that another device can reach it.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107001, 107002, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags);
 

@@ -1,4 +1,4 @@
-/* Groups mem-pool, unified-addressing (managed memory), symbol and allocator, and the tasks that compute. */
+/* Groups mem-pool, unified-addressing (managed memory, peers), symbol and allocator, and the tasks that compute. */
 #include "proof.h"
 
 #include <acl/acl_rt_memory_soma.h>
@@ -166,6 +166,22 @@ static void managed(void)
 		REFUSES(8, aclrtMemManagedGetAttrs(which, 2, scene.pin[0], BLOCK, data, sizes));
 	}
 	OK(aclrtFree(p));
+}
+
+static void peers(void)
+{
+	FUNCTION("aclrtMemP2PMap") {
+		EFFECT(aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0) == ACL_ERROR_RT_PARAM_INVALID); /* not allowed yet */
+		OK(aclrtDeviceEnablePeerAccess(1, 0));
+		EFFECT(aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0) == ACL_SUCCESS);
+		OK(aclrtDeviceDisablePeerAccess(1));
+		REFUSES(1, aclrtMemP2PMap(NULL, ROOM, 1, 0));
+		REFUSES(2, aclrtMemP2PMap(scene.dev[0], 0, 1, 0));
+		REFUSES(3, aclrtMemP2PMap(scene.dev[0], ROOM, 1, 1));
+		REFUSES(4, aclrtMemP2PMap(scene.dev[0], ROOM, 99, 0));
+		NO_CONTEXT
+			REFUSES(5, aclrtMemP2PMap(scene.dev[0], ROOM, 1, 0));
+	}
 }
 
 static void symbols(void)
@@ -369,6 +385,7 @@ void functions_pools(void)
 {
 	pools();
 	managed();
+	peers();
 	symbols();
 	allocators();
 	computing();

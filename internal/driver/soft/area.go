@@ -29,26 +29,30 @@ func newArea(start uintptr, size uint64, delta uintptr) area {
 
 // mark says of n bytes at addr that they are not ready, and whether they are bare.
 func (r *area) mark(addr uintptr, n uint64, bare bool) {
-	for x := uint64(addr-r.start) / extent; x <= (uint64(addr-r.start)+n-1)/extent; x++ {
-		bit := uint32(1) << (x % 32)
-		if bare {
-			r.bare[x/32].Or(bit)
-		} else {
-			r.bare[x/32].And(^bit)
+	first, last := uint64(addr-r.start)/extent, (uint64(addr-r.start)+n-1)/extent
+	for x := first; x <= last; x = (x/32 + 1) * 32 {
+		bits := ^uint32(0) << (x % 32)
+		if last/32 == x/32 {
+			bits &= ^uint32(0) >> (31 - last%32)
 		}
-		r.ready[x/32].And(^bit)
+		if bare {
+			r.bare[x/32].Or(bits)
+		} else {
+			r.bare[x/32].And(^bits)
+		}
+		r.ready[x/32].And(^bits)
 	}
 }
 
-// prepare gives n bytes at addr, which are mapped, pages and page tables: a few calls are faster than many faults.
-func (r *area) prepare(addr uintptr, n uint64) error {
+// prepare gives n bytes at addr pages and page tables: a few calls are faster than many faults. Memory is mapped there up to end.
+func (r *area) prepare(addr uintptr, n uint64, end uintptr) error {
 	if n == 0 {
 		return nil
 	}
 	off := uint64(addr - r.start)
 	for x := off / extent; x <= (off+n-1)/extent; x++ {
 		if bit := uint32(1) << (x % 32); r.ready[x/32].Load()&bit == 0 {
-			if err := r.prepareExtent(x, bit); err != nil {
+			if err := r.prepareExtent(x, bit, end); err != nil {
 				return err
 			}
 		}
@@ -56,15 +60,15 @@ func (r *area) prepare(addr uintptr, n uint64) error {
 	return nil
 }
 
-func (r *area) prepareExtent(x uint64, bit uint32) error {
+func (r *area) prepareExtent(x uint64, bit uint32, end uintptr) error {
 	mu := &r.preparing[x%uint64(len(r.preparing))]
 	mu.Lock()
 	defer mu.Unlock()
 	if r.ready[x/32].Load()&bit != 0 {
 		return nil
 	}
-	// Where memory ends inside the extent, the rest of it fails, which is all the same.
-	if err := arena.Back(r.start+uintptr(x*extent)+r.delta, extent, r.bare[x/32].Load()&bit != 0); err != nil {
+	at := r.start + uintptr(x*extent)
+	if err := arena.Back(at+r.delta, min(extent, uint64(end-at)), r.bare[x/32].Load()&bit != 0); err != nil {
 		return outOfMemory(err)
 	}
 	r.ready[x/32].Or(bit)
@@ -88,6 +92,11 @@ func (t *tract) allReady(s *ranges.Span[*tract]) bool {
 		}
 	}
 	return true
+}
+
+// prepareIn is prepare for n bytes at addr, in a tract.
+func prepareIn(s *ranges.Span[*tract], addr uintptr, n uint64) error {
+	return s.Of.prepare(addr, n, s.Start+uintptr(s.Size))
 }
 
 // roomIn is how many bytes there are from addr to the end of the tract it is in.

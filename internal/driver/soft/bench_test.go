@@ -27,6 +27,33 @@ func BenchmarkCopy64(b *testing.B) {
 	}
 }
 
+// BenchmarkCopy64Mapped is the same copy to memory that is mapped into a reservation.
+func BenchmarkCopy64Mapped(b *testing.B) {
+	d := open(b, Options{Devices: 1, Memory: 256 << 20})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	r, err := d.Reserve(64<<20, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := d.Create(0, 2<<20, driver.PageHugeFirst)
+	if err == nil {
+		err = d.Map(r, m)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	src, _ := d.AllocHost(4096)
+	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	for b.Loop() {
+		q.Copy(r, src, 64, driver.Tag{})
+	}
+}
+
 // BenchmarkRun64 is the same for a copy that is made at once.
 func BenchmarkRun64(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
@@ -110,4 +137,89 @@ func BenchmarkMap(b *testing.B) {
 			b.ReportMetric(ours/bare, "x-the-system-calls")
 		})
 	}
+}
+
+// BenchmarkShare shares an allocation for the first time: its bytes move once. The metric says how that compares with a copy.
+func BenchmarkShare(b *testing.B) {
+	const n = 256 << 20
+	d := open(b, Options{Devices: 1, Memory: 2 << 30})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	other, err := dev.Alloc(n, driver.PageNormal)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var moved, copied time.Duration
+	b.SetBytes(n)
+	for b.Loop() {
+		p, err := dev.Alloc(n, driver.PageNormal)
+		if err != nil {
+			b.Fatal(err)
+		}
+		d.Run(driver.Op{Kind: driver.OpFill, Dst: p, N: n, Width: 1, Value: 1}) //nolint:errcheck // so that it has pages
+		d.Run(driver.Op{Kind: driver.OpFill, Dst: other, N: n, Width: 1})       //nolint:errcheck // and the other
+		begin := time.Now()
+		d.Run(driver.Op{Kind: driver.OpCopy, Dst: other, Src: p, N: n}) //nolint:errcheck // measured only
+		copied += time.Since(begin)
+		begin = time.Now()
+		s, err := d.ShareAt(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		moved += time.Since(begin)
+		s.File.Close()
+		if err := dev.Free(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(moved)/float64(copied), "x-a-copy")
+	b.ReportMetric(float64(moved.Microseconds())/float64(b.N), "us/share")
+}
+
+// BenchmarkImport imports, maps and unmaps 1 GiB. The metric says how that compares with the system calls under it.
+func BenchmarkImport(b *testing.B) {
+	const n = 1 << 30
+	d := open(b, Options{Devices: 1, Memory: 2 << 30})
+	defer d.Close()
+	m, err := d.Create(driver.OnHost, n, driver.PageNormal)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := d.Share(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.File.Close()
+	r, err := d.Reserve(n, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var ours, bare time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		in, err := d.Import(s)
+		if err == nil {
+			err = d.Map(r, in)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		d.Unmap(r) //nolint:errcheck // measured only
+		in.Free()  //nolint:errcheck // measured only
+		ours += time.Since(begin)
+		begin = time.Now()
+		for range 2 { // the program's view and the engine's
+			arena.MapFile(r, n, readWrite, int(s.File.Fd()), 0) //nolint:errcheck // measured only
+		}
+		for range 2 {
+			arena.Vacate(r, n) //nolint:errcheck // measured only
+		}
+		bare += time.Since(begin)
+	}
+	b.ReportMetric(float64(ours)/float64(bare), "x-the-system-calls")
+	d.Release(r) //nolint:errcheck // measured only
 }

@@ -20,7 +20,7 @@ func (d *Driver) back(addr uintptr, n uint64) error {
 		return outOfMemory(a.Prepare(addr, n))
 	}
 	if s := d.virtual.tracts.Find(addr); s != nil {
-		return s.Of.prepare(addr, min(n, roomIn(s, addr)))
+		return prepareIn(s, addr, min(n, roomIn(s, addr)))
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (uintptr, error)
 			return 0, fmt.Errorf("%w: %d bytes at %#x go past what is mapped there", driver.ErrFault, n, addr)
 		}
 		if n >= backBytes && n <= chunkBytes {
-			if err := s.Of.prepare(addr, n); err != nil {
+			if err := prepareIn(s, addr, n); err != nil {
 				return 0, err
 			}
 		}
@@ -99,7 +99,25 @@ func (d *Driver) copyNow(dst, src uintptr, n uint64) error {
 //
 //go:noinline
 func (d *Driver) moveNow(dst, src uintptr, n uint64) error {
+	if n < backBytes {
+		to, ok1 := d.quickly(dst, n)
+		from, ok2 := d.quickly(src, n)
+		if ok1 && ok2 {
+			return tryCopy(to, from, uintptr(n))
+		}
+	}
 	return d.move(&driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n}, false, nil)
+}
+
+// quickly is where the engine finds a few bytes of memory in an arena or mapped into a reservation.
+func (d *Driver) quickly(addr uintptr, n uint64) (uintptr, bool) {
+	if a := d.arenaOf(addr); a != nil {
+		return addr + a.Delta(), true
+	}
+	if s := d.virtual.tracts.Find(addr); s != nil && roomIn(s, addr) >= n {
+		return addr + s.Of.delta, true
+	}
+	return 0, false
 }
 
 // tryCopy copies memory that may have lost its pages.

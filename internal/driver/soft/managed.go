@@ -45,7 +45,7 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	m.mark(addr, n, true)
 	err = arena.MapFile(addr, n, readWrite, f.FD(), 0)
 	if err == nil && n <= backMapped {
-		err = m.prepare(addr, n)
+		err = m.prepare(addr, n, addr+uintptr(n))
 	}
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), m.end())

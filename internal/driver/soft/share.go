@@ -57,7 +57,7 @@ func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
 	if err != nil {
 		return nil, unshared(err)
 	}
-	l := driver.Shared{Offset: off, Size: size, Device: int(d.Locate(addr).Device), Page: driver.PageNormal}
+	l := driver.Shared{Offset: off, Size: size, Device: int((addr - d.base) >> d.shift), Page: driver.PageNormal}
 	if d.Describe(addr).PageSize == extent {
 		l.Page = driver.PageHugeFirst
 	}
@@ -91,7 +91,7 @@ func (d *Driver) way(m *memory) arena.Way {
 		}
 	}}
 	if m != nil {
-		_ = m
+		w.Also = func(f *arena.File) error { return m.follow(f.FD(), 0) }
 	}
 	return w
 }

@@ -119,7 +119,7 @@ func (s *still) enter() *atomic.Int64 {
 // wait returns when the standstill that the caller has seen is over.
 func (s *still) wait() {
 	s.gate.RLock()
-	s.gate.RUnlock() //nolint:staticcheck // all there is to it is the waiting
+	defer s.gate.RUnlock()
 }
 
 // running tells whether q, which is paused, may be using memory.

@@ -90,7 +90,7 @@ func (m *memory) where() (fd int, off uint64) {
 	return m.file.FD(), 0
 }
 
-// end gives the bytes back. virtual.mu is not held: a block that is being shared has to be waited for, and that needs it.
+// end gives the bytes back. virtual.mu is not held: it takes a while.
 func (m *memory) end() error {
 	if m.block != nil {
 		return m.block.Free()
@@ -291,7 +291,7 @@ func (m *mount) show() error {
 	m.in.mark(m.start, m.of.size, !m.of.backed)
 	if m.of.opens() && !m.of.backed && m.of.size <= backMapped { // the program does not ask for pages
 		m.of.backed = true
-		return m.in.prepare(m.start, m.of.size)
+		return m.in.prepare(m.start, m.of.size, m.start+uintptr(m.of.size))
 	}
 	return nil
 }

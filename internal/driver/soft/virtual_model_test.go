@@ -46,7 +46,7 @@ type virtualModel struct {
 	tasks  uint32
 }
 
-const stageSize = 4 << 20
+const stageSize = 512 << 10
 
 // tract is how many bytes there are from addr on in one piece, and whose they are.
 func (m *virtualModel) tract(addr uintptr) (room uint64, device int) {
@@ -391,7 +391,7 @@ func (m *virtualModel) check() {
 	if len(m.areas) == 0 {
 		return
 	}
-	for range 4 {
+	for range 2 {
 		addr := m.address()
 		room, device := m.tract(addr)
 		want := driver.Location{Place: driver.Nowhere}

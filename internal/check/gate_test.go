@@ -1,0 +1,164 @@
+package check
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/soft"
+)
+
+// TestAnyOrder proves that mistakes with signals and with memory that comes and goes are found in whatever order unordered work runs, and
+// that programs without them are silent in all of them.
+func TestAnyOrder(t *testing.T) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, m := range slices.Concat(signalMistakes, placeMistakes) {
+		name := m.product
+		if name == "" {
+			name = "A2"
+		}
+		for seed := range seeds {
+			for _, fixed := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%d/%v", m.rule, m.name, seed+1, fixed), func(t *testing.T) {
+					p := beginOn(t, name, func(o *Options) { o.Seed = seed + 1 })
+					p.fixed = fixed
+					m.run(p)
+					p.finish()
+					list := p.findings()
+					if fixed {
+						p.silent()
+					} else if len(list) == 0 || list[0].Rule != m.rule {
+						t.Errorf("%d findings, want one of %s", len(list), m.rule)
+					}
+				})
+			}
+		}
+	}
+}
+
+// soon lets work run by itself after a moment.
+func soon(o *Options) { o.Patience = 5 * time.Millisecond }
+
+// number is host memory with a word.
+func (p *program) wordOf(value uint64) core.Addr {
+	a := p.pinned(8)
+	p.ok(p.Memcpy(a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8, abi.MemcpyHostToHost))
+	return a
+}
+
+// TestHostOpensValue proves that the host may write a word that a stream waits for, that the stream is behind what the host knew then, and
+// that looking at a word which a stream writes is no mistake.
+func TestHostOpensValue(t *testing.T) {
+	p := begin(t)
+	a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
+	five, seen := p.wordOf(5), p.wordOf(0)
+	p.up(dev, host, 64, a)
+	p.ok(p.ValueWait(word, 5, equalValue, b))
+	p.across(dev+1024, dev, 64, b)
+	p.ok(p.SynchronizeStream(a))
+	p.ok(p.Memcpy(word, 8, five, 8, abi.MemcpyHostToDevice))
+	p.ok(p.SynchronizeStream(b))
+	p.ok(p.ValueWrite(word, 6, 0, a))
+	p.ok(p.Memcpy(seen, 8, word, 8, abi.MemcpyDeviceToHost))
+	p.down(seen, word, 8, b)
+	p.ok(p.SynchronizeDevice())
+	p.silent()
+}
+
+// TestTransient proves that a stream misses no value that was there for a moment, although it is held back.
+func TestTransient(t *testing.T) {
+	p := begin(t)
+	a, b, host, dev, word, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word(), p.notify()
+	p.across(dev, dev+1024, 64, b) // held back
+	for i := range uint64(3) {
+		p.ok(p.ValueWait(word, i+1, equalValue, b))
+		p.ok(p.ValueWrite(word, i+1, 0, a))
+		p.ok(p.WaitAndResetNotify(n, b, 0))
+		p.ok(p.RecordNotify(n, a))
+	}
+	p.ok(p.ValueWrite(word, 0, 0, a))
+	p.down(host, dev, 64, b)
+	p.ok(p.SynchronizeStream(a))
+	p.ok(p.SynchronizeStreamWithTimeout(b, int32(hang/time.Millisecond)))
+	p.silent()
+}
+
+// TestForeign proves that an order through another process is taken for one: a copy, a notify to the other, one back, and a copy.
+func TestForeign(t *testing.T) {
+	p := begin(t, soon)
+	d, err := soft.New(soft.Options{Devices: 2, Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := core.New(core.Options{Driver: d, Product: p.rt.Product()})
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	other := rt.NewThread(7)
+	p.ok(other.SetDevice(0))
+	var s core.Handle
+	p.ok(other.CreateStream(&s))
+	shared := func() (here, there core.Handle) {
+		here = p.notify()
+		key := make([]byte, 65)
+		p.ok(p.NotifyGetExportKey(here, &key[0], 65, 1))
+		p.ok(other.NotifyImportByKey(&there, &key[0], 0))
+		return here, there
+	}
+	go1, go2 := shared()
+	back1, back2 := shared()
+	p.ok(other.WaitAndResetNotify(go2, s, 0))
+	p.ok(other.RecordNotify(back2, s))
+
+	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
+	p.up(dev, host, 64, a)
+	p.ok(p.RecordNotify(go1, a))
+	p.ok(p.WaitAndResetNotify(back1, b, 0))
+	p.across(dev+1024, dev, 64, b)
+	p.ok(p.SynchronizeStream(b))
+	p.ok(p.SynchronizeStream(a))
+	p.silent()
+}
+
+// TestPoolChance proves that memory of a pool that another stream gets because it was free by chance is taken as new.
+func TestPoolChance(t *testing.T) {
+	p := begin(t)
+	s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
+	p.allow(pool, abi.MemPoolReuseAllowOpportunistic)
+	a := p.from(pool, s)
+	p.up(a, host, 64, s)
+	p.ok(p.MemPoolFreeAsync(a, s))
+	for !p.streamComplete(s) {
+	}
+	if b := p.from(pool, o); b != a {
+		t.Fatalf("%#x is given out, not %#x", b, a)
+	}
+	p.up(a, host, 64, o)
+	p.ok(p.MemPoolFreeAsync(a, o))
+	p.ok(p.SynchronizeStream(o))
+	p.silent()
+}
+
+// TestTimeUp proves that a wait for a notify that never comes ends when its time is up, and that what is behind it is judged without it.
+func TestTimeUp(t *testing.T) {
+	p := begin(t, soon)
+	s, n, host, dev := p.stream(), p.notify(), p.pinned(4096), p.dev(4096)
+	p.ok(p.WaitAndResetNotify(n, s, 1))
+	p.up(dev, host, 64, s)
+	if err := p.SynchronizeStream(s); err == nil {
+		t.Error("the stream waited for nothing")
+	}
+	p.ok(p.RecordNotify(n, s)) // nobody has taken it
+	p.ok(p.WaitAndResetNotify(n, s, 0))
+	p.ok(p.SynchronizeStream(s))
+	p.silent()
+}

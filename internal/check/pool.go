@@ -1,0 +1,127 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"ropeway/internal/core"
+)
+
+// Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come behind everything that uses the
+// memory, and what comes behind it is too late. Who gets the memory next, on the same stream, is behind the free by that; on another one
+// the core has seen to it, so that nothing before counts.
+
+// comes is the begin of pool memory. mu is held.
+func (c *Checker) comes(a *allocation, r core.Resource) {
+	a.pooled = true
+	q, old := c.byStream[r.Number], c.findGone(a.start)
+	if old != nil && old.pooled && old.freedAt != 0 {
+		a.before, old.before = old, nil
+		if old.freedOn == r.Number {
+			return
+		}
+	}
+	end := a.end()
+	if old != nil {
+		end = max(end, old.end())
+	}
+	c.shadow.forget(a.start, end)
+	if q != nil && q.submitted > 0 && !c.known.has(q.line, q.submitted) {
+		p := &past{line: q.line, n: q.submitted, mark: c.marks[q.line], who: a.by, gives: true}
+		p.who.stream, p.who.task = r.Number, r.Task
+		c.marks[q.line]++ // what is used in its order is told from what came before
+		c.shadow.add(&cell{lo: a.start, hi: a.end(), write: p})
+	}
+}
+
+// willGo notes that a task which is about to be submitted frees pool memory. mu is held.
+func (c *Checker) willGo(a *allocation, r core.Resource) {
+	c.born++ // tasks from here on are too late
+	a.freedOn, a.freedAt = r.Number, c.born
+	if q := c.byStream[r.Number]; q != nil {
+		if q.frees == nil {
+			q.frees = map[uint32]*allocation{}
+		}
+		q.frees[r.Task] = a
+	}
+}
+
+// freedBy is the memory that a task frees, nil if it frees none. Checker.mu is held.
+func (q *queue) freedBy(task uint32) *allocation {
+	a := q.frees[task]
+	delete(q.frees, task)
+	return a
+}
+
+// goes judges a task that frees pool memory: what uses it has to come before. mu is held.
+func (c *Checker) goes(q *queue, t *task) {
+	a := t.frees
+	late := func(who origin, does string, lo, hi uintptr) {
+		c.report(draft{
+			rule: "free-in-flight", role: "freed", offence: t.who, others: []other{{"submitted", who}}, lo: lo, hi: hi, memory: a,
+			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.who), c.task(who), does),
+		})
+	}
+	uses := func(w *task) (f flight, found bool) {
+		if w.q == q || w.born < a.born || w.born >= a.freedAt {
+			return
+		}
+		return w.collides(a.start, a.end(), true)
+	}
+	for _, o := range slices.Clone(c.queues) {
+		pending := false
+		for _, w := range o.waiting {
+			if f, found := uses(w); found {
+				late(f.who, f.does, f.lo, f.hi)
+				pending = true
+			}
+		}
+		for pending { // afterwards it could only fail
+			n := c.needed(o)
+			if n == nil {
+				break
+			}
+			c.step(n)
+			pending = slices.ContainsFunc(o.waiting, func(w *task) bool { _, found := uses(w); return found })
+		}
+	}
+	p := &past{line: q.line, n: t.n, mark: t.mark, who: t.who, frees: true}
+	c.shadow.wrote(p, q.clock, a.start, a.end(), func(before *past, wrote bool, lo, hi uintptr) {
+		if !before.gives {
+			late(before.who, before.does(wrote), lo, hi)
+		}
+	})
+	a.left = true
+}
+
+// used is the allocation that t uses at addr: of pool memory, what was there when t was submitted. mu is held.
+func (c *Checker) used(t *task, addr uintptr) *allocation {
+	a := c.find(addr)
+	if a == nil {
+		if a = c.findGone(addr); a == nil || !a.pooled || a.freedAt == 0 {
+			return nil
+		}
+	}
+	if b := a.before; b != nil && t != nil && t.born < a.born && addr < b.end() {
+		a = b
+	}
+	if a.left && t != nil && t.born < a.freedAt {
+		return nil // that was found when it was freed
+	}
+	return a
+}
+
+// judgeGone looks whether the host uses pool memory that it has freed. mu is held.
+func (c *Checker) judgeGone(who origin, lo, hi uintptr) {
+	if a := c.findGone(lo); a != nil && a.pooled {
+		c.usedAfter(who, a, lo, min(hi, a.end()))
+	}
+}
+
+// usedAfter reports the use of pool memory behind its free. mu is held.
+func (c *Checker) usedAfter(who origin, a *allocation, lo, hi uintptr) {
+	c.report(draft{
+		rule: "use-after-free", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
+		summary: "memory of a pool is used after it was freed",
+	})
+}

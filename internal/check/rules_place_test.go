@@ -1,0 +1,333 @@
+package check
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/soft"
+)
+
+const mib = 1 << 20
+
+// addresses are reserved, with nothing behind them.
+func (p *program) addresses(n uint64) (a core.Addr) {
+	p.ok(p.ReserveMemAddress(&a, n, 0, 0, 0))
+	p.later(a, func() *core.Error { return p.ReleaseMemAddress(a) })
+	return a
+}
+
+// physical is device memory without an address.
+func (p *program) physical(n uint64) (h core.Handle) {
+	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	p.ok(p.MallocPhysical(&h, n, &prop, 0))
+	p.later(uintptr(h), func() *core.Error { return p.FreePhysical(h) })
+	return h
+}
+
+// placed puts 2 MiB of physical memory behind an address; unmapping it is named by the address behind it.
+func (p *program) placed() (a core.Addr, h core.Handle) {
+	a, h = p.addresses(2*mib), p.physical(2*mib)
+	p.ok(p.MapMem(a, 2*mib, 0, h, 0))
+	p.later(a+1, func() *core.Error { return p.UnmapMem(a) })
+	return a, h
+}
+
+func (p *program) unmap(a core.Addr) *core.Error {
+	p.gone(a + 1)
+	return p.UnmapMem(a)
+}
+
+// pool is a memory pool; from it come 2 MiB in the order of a stream.
+func (p *program) pool() (h core.Handle) {
+	p.ok(p.MemPoolCreate(&h, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
+	p.later(uintptr(h), func() *core.Error { return p.MemPoolDestroy(h) })
+	return h
+}
+
+func (p *program) from(pool, s core.Handle) (a core.Addr) {
+	p.ok(p.MemPoolMallocAsync(&a, 2*mib, pool, s))
+	return a
+}
+
+func (p *program) allow(pool core.Handle, a abi.MemPoolAttr) {
+	on := []byte{1, 0, 0, 0}
+	p.ok(p.MemPoolSetAttr(pool, a, core.AddrOf(on)))
+}
+
+// behind makes what is queued on b next come behind what is on a.
+func (p *program) behind(b, a core.Handle) {
+	e := p.event(latest)
+	p.ok(p.RecordEvent(e, a))
+	p.ok(p.StreamWaitEvent(b, e))
+}
+
+// stranger is another process, as far as the API can tell, that shares device memory.
+func (p *program) stranger(n uint64) *byte {
+	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	rt := core.New(core.Options{Driver: d, Product: p.rt.Product()})
+	p.t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			p.t.Error(err)
+		}
+	})
+	t, key := rt.NewThread(7), make([]byte, 65)
+	var a core.Addr
+	p.ok(t.SetDevice(0))
+	p.ok(t.Malloc(&a, n, abi.MemMallocHugeFirst))
+	p.ok(t.IpcMemGetExportKey(a, n, &key[0], 65, 1))
+	return &key[0]
+}
+
+// placeMistakes are about memory that comes and goes in other ways than by aclrtMalloc.
+var placeMistakes = []mistake{
+	{rule: "free-in-flight", name: "a mapping", role: "freed", other: "submitted", memory: "mapped", from: 64, n: 64,
+		run: func(p *program) {
+			s, host := p.stream(), p.pinned(4096)
+			a, _ := p.placed()
+			p.here("other")
+			p.up(a+64, host, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.unmap(a))
+		}},
+	{rule: "stream-race", name: "in mapped memory", role: "submitted", other: "submitted", memory: "mapped", n: 64, task: true,
+		run: func(p *program) {
+			s, o, host := p.stream(), p.stream(), p.pinned(4096)
+			a, h := p.placed()
+			p.gone(uintptr(h))
+			p.ok(p.FreePhysical(h)) // it stays while it is mapped
+			p.here("other")
+			p.up(a, host, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.across(a+4096, a, 64, o)
+			p.ok(p.SynchronizeDevice())
+		}},
+	{rule: "use-after-free", name: "an address with nothing behind it", role: "called", other: "allocated", memory: "mapped", n: 2 * mib,
+		run: func(p *program) {
+			s, host := p.stream(), p.pinned(4096)
+			p.here("other")
+			a, _ := p.placed()
+			if p.fixed {
+				p.up(a, host, 64, s)
+				return
+			}
+			p.ok(p.unmap(a))
+			p.here("offence")
+			p.refused(p.MemcpyAsync(a, 64, host, 64, abi.MemcpyHostToDevice, s))
+		}},
+	{rule: "double-free", name: "a mapping", role: "called", memory: "mapped", n: 2 * mib,
+		run: func(p *program) {
+			a, _ := p.placed()
+			p.ok(p.unmap(a))
+			if !p.fixed {
+				p.here("offence")
+				p.refused(p.UnmapMem(a))
+			}
+		}},
+	{rule: "double-free", name: "physical memory", role: "called",
+		run: func(p *program) {
+			h := p.physical(2 * mib)
+			p.gone(uintptr(h))
+			p.ok(p.FreePhysical(h))
+			if !p.fixed {
+				p.here("offence")
+				p.refused(p.FreePhysical(h))
+			}
+		}},
+	{rule: "double-free", name: "addresses", role: "called",
+		run: func(p *program) {
+			a := p.addresses(2 * mib)
+			p.gone(a)
+			p.ok(p.ReleaseMemAddress(a))
+			if !p.fixed {
+				p.here("offence")
+				p.refused(p.ReleaseMemAddress(a))
+			}
+		}},
+	{rule: "leak", name: "physical memory", role: "made",
+		run: func(p *program) {
+			p.here("offence")
+			h := p.physical(2 * mib)
+			if !p.fixed {
+				p.gone(uintptr(h))
+			}
+		}},
+	{rule: "leak", name: "addresses", role: "made",
+		run: func(p *program) {
+			p.here("offence")
+			a := p.addresses(2 * mib)
+			if !p.fixed {
+				p.gone(a)
+			}
+		}},
+	{rule: "leak", name: "a pool", role: "made",
+		run: func(p *program) {
+			p.here("offence")
+			h := p.pool()
+			if !p.fixed {
+				p.gone(uintptr(h))
+			}
+		}},
+	{rule: "free-in-flight", name: "managed memory", role: "freed", other: "submitted", memory: "managed", n: 64,
+		run: func(p *program) {
+			var a core.Addr
+			s, dev := p.stream(), p.dev(4096)
+			p.ok(p.MemAllocManaged(&a, 2*mib, 1))
+			p.here("other")
+			p.up(dev, a, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.Free(a))
+		}},
+	{rule: "stream-race", name: "in managed memory", role: "submitted", other: "submitted", memory: "managed", n: 64, task: true,
+		run: func(p *program) {
+			var a core.Addr
+			s, o, dev := p.stream(), p.stream(), p.dev(4096)
+			p.ok(p.MemAllocManaged(&a, 2*mib, 1))
+			p.later(a, func() *core.Error { return p.Free(a) })
+			p.here("other")
+			p.down(a, dev, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.up(dev+1024, a, 64, o)
+			p.ok(p.SynchronizeDevice())
+		}},
+	{rule: "free-in-flight", name: "memory of another process", role: "freed", other: "submitted", memory: "imported", n: 64,
+		run: func(p *program) {
+			var a core.Addr
+			s, host, key := p.stream(), p.pinned(4096), p.stranger(4096)
+			p.ok(p.IpcMemImportByKey(&a, key, 0))
+			p.here("other")
+			p.down(host, a, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.ok(p.IpcMemClose(key))
+		}},
+	{rule: "leak", name: "memory of another process", role: "allocated", memory: "imported", n: 4096,
+		run: func(p *program) {
+			var a core.Addr
+			key := p.stranger(4096)
+			p.here("offence")
+			p.ok(p.IpcMemImportByKey(&a, key, 0))
+			if p.fixed {
+				p.ok(p.IpcMemClose(key))
+			}
+		}},
+	{rule: "free-in-flight", name: "memory of a pool that another stream uses", role: "freed", other: "submitted", memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
+			a := p.from(pool, s)
+			p.up(a, host, 4096, s)
+			p.behind(o, s)
+			p.here("other")
+			p.down(host, a, 64, o)
+			if p.fixed {
+				p.behind(s, o)
+			}
+			p.here("offence")
+			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(p.SynchronizeStream(s))
+			p.ok(p.SynchronizeStream(o))
+		}},
+	{rule: "use-after-free", name: "memory of a pool, on its stream", role: "submitted", memory: "device", from: 64, n: 64, task: true,
+		run: func(p *program) {
+			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
+			p.here("other")
+			a := p.from(pool, s)
+			p.up(a, host, 64, s)
+			if !p.fixed {
+				p.ok(p.MemPoolFreeAsync(a, s))
+			}
+			p.here("offence")
+			p.up(a+64, host, 64, s)
+			if p.fixed {
+				p.ok(p.MemPoolFreeAsync(a, s))
+			}
+			p.ok(p.SynchronizeStream(s))
+		}},
+	{rule: "use-after-free", name: "memory of a pool that was given out again", role: "submitted", memory: "device", from: 64, n: 64, task: true,
+		run: func(p *program) {
+			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
+			a := p.from(pool, s)
+			p.ok(p.MemPoolFreeAsync(a, s))
+			if !p.fixed {
+				p.here("offence")
+				p.up(a+64, host, 64, s)
+			}
+			b := p.from(pool, s)
+			if b != a {
+				p.t.Fatalf("%#x is given out behind %#x", b, a)
+			}
+			p.up(b+64, host, 64, s)
+			p.down(host, b+64, 64, s)
+			p.ok(p.MemPoolFreeAsync(b, s))
+			p.ok(p.SynchronizeStream(s))
+		}},
+	{rule: "use-after-free", name: "memory of a pool, by the host", role: "called", memory: "device", n: 64,
+		run: func(p *program) {
+			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
+			a := p.from(pool, s)
+			p.up(a, host, 64, s)
+			p.ok(p.SynchronizeStream(s))
+			if p.fixed {
+				p.ok(p.Memcpy(host, 64, a, 64, abi.MemcpyDeviceToHost))
+			}
+			p.ok(p.MemPoolFreeAsync(a, s))
+			if !p.fixed {
+				p.here("offence")
+				p.ok(p.Memcpy(host, 64, a, 64, abi.MemcpyDeviceToHost))
+			}
+		}},
+	{rule: "stream-race", name: "memory of a pool, on a stream that is not behind", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
+			a := p.from(pool, s)
+			p.up(a, host, 64, s)
+			p.here("other")
+			p.ok(p.MemPoolFreeAsync(a, s))
+			a = p.from(pool, s) // as soon as s gets there
+			if p.fixed {
+				p.behind(o, s)
+			}
+			p.here("offence")
+			p.up(a, host, 64, o)
+			p.ok(p.SynchronizeStream(s))
+			p.ok(p.SynchronizeStream(o))
+			p.ok(p.MemPoolFreeAsync(a, o))
+		}},
+	{rule: "stream-race", name: "memory of a pool that another stream waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			s, o, third, pool, host := p.stream(), p.stream(), p.stream(), p.pool(), p.pinned(4096)
+			p.allow(pool, abi.MemPoolReuseAllowInternalDependencies)
+			a := p.from(pool, s)
+			p.up(a, host, 64, s)
+			p.here("other")
+			p.ok(p.MemPoolFreeAsync(a, s))
+			if b := p.from(pool, o); b != a {
+				p.t.Fatalf("%#x is given out, not %#x", b, a)
+			}
+			p.up(a+1024, host, 64, o) // which waits
+			if p.fixed {
+				p.behind(third, o)
+			}
+			p.here("offence")
+			p.up(a, host, 64, third)
+			p.behind(o, third)
+			p.ok(p.MemPoolFreeAsync(a, o))
+			for _, x := range []core.Handle{s, o, third} {
+				p.ok(p.SynchronizeStream(x))
+			}
+		}},
+	{rule: "leak", name: "memory of a pool", role: "allocated", memory: "device", n: 2 * mib,
+		run: func(p *program) {
+			s, pool := p.stream(), p.pool()
+			p.here("offence")
+			a := p.from(pool, s)
+			if p.fixed {
+				p.ok(p.MemPoolFreeAsync(a, s))
+			}
+		}},
+}

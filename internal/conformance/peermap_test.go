@@ -1,0 +1,85 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// mapArgs are the arguments of aclrtMemP2PMap.
+type mapArgs struct {
+	th    *core.Thread
+	p     core.Addr
+	size  uint64
+	dst   int32
+	flags uint64
+}
+
+func peerMap(_ *env, a *mapArgs) *core.Error { return a.th.MemP2PMap(a.p, a.size, a.dst, a.flags) }
+
+// map64 maps 64 bytes of device 0 for device 1, which is its peer.
+func map64(e *env) *mapArgs {
+	e.ok(e.th.DeviceEnablePeerAccess(1, 0))
+	return &mapArgs{th: e.th, p: e.device(64), size: 64, dst: 1}
+}
+
+func init() {
+	b := breakers[mapArgs]{
+		1: func(e *env, a *mapArgs) { a.p = 0 },
+		2: func(e *env, a *mapArgs) { a.size = 0 },
+		3: func(e *env, a *mapArgs) { a.flags = 1 << 32 },
+		4: func(e *env, a *mapArgs) { a.dst = 4 },
+		5: func(e *env, a *mapArgs) { a.th = e.stranger() },
+		6: func(e *env, a *mapArgs) { a.p = e.freed(dev, 64) },
+	}
+	prove("aclrtMemP2PMap", 1, b.from(1, map64, peerMap))
+	prove("aclrtMemP2PMap", 2, b.from(2, map64, peerMap))
+	prove("aclrtMemP2PMap", 3, b.from(3, map64, peerMap))
+	prove("aclrtMemP2PMap", 4, func(e *env) *core.Error {
+		a := map64(e)
+		a.dst = -1
+		e.want(peerMap(e, a), abi.ErrRTInvalidDeviceid)
+		visible := "0,1"
+		o := e.on(machine{visible: &visible})
+		a = map64(o)
+		a.dst = 2
+		o.want(peerMap(o, a), abi.ErrRTInvalidDeviceid)
+		return b.from(4, map64, peerMap)(e)
+	})
+	prove("aclrtMemP2PMap", 5, b.from(5, map64, peerMap))
+	prove("aclrtMemP2PMap", 6, func(e *env) *core.Error {
+		for what, spoil := range map[string]func(a *mapArgs){
+			"pinned memory":      func(a *mapArgs) { a.p = e.pinned(64) },
+			"pageable memory":    func(a *mapArgs) { a.p = e.pageable(64) },
+			"past the end":       func(a *mapArgs) { a.size = 1 << 20 },
+			"another device's":   func(a *mapArgs) { a.p = e.deviceOf(1, 64) },
+			"no access to reach": func(a *mapArgs) { a.dst = 2 },
+		} {
+			a := map64(e)
+			spoil(a)
+			if err := peerMap(e, a); codeOf(err) != abi.ErrRTParamInvalid {
+				e.Errorf("%s: %v", what, err)
+			}
+		}
+		for _, m := range []machine{{product: "310B"}, {product: "310"}, {product: "310P", form: "RC"}} {
+			o := e.on(m)
+			o.want(o.th.MemP2PMap(o.device(64), 64, 1, 0), abi.ErrRTFeatureNotSupport)
+		}
+		return b.from(6, map64, peerMap)(e)
+	})
+	behaves("aclrtMemP2PMap", func(e *env) {
+		a := map64(e)
+		e.ok(peerMap(e, a))
+		a.dst = 0 // the device itself
+		e.ok(peerMap(e, a))
+		e.write(a.p, noise(64, 1))
+		o := e.rt.NewThread(5)
+		e.ok(o.SetDevice(1))
+		e.ok(o.DeviceEnablePeerAccess(0, 0))
+		var p core.Addr
+		e.ok(o.Malloc(&p, 64, abi.MemMallocHugeFirst))
+		e.ok(o.Memcpy(p, 64, a.p, 64, d2d)) // device 1 reads it
+		e.holds(p, noise(64, 1))
+		third := e.on(machine{product: "A3"}) // where access need not be enabled
+		third.ok(third.th.MemP2PMap(third.device(64), 64, 3, 0))
+	})
+}

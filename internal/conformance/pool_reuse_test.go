@@ -1,0 +1,187 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/faulty"
+)
+
+// reached waits until a stream has nothing to do, without synchronising it.
+func (e *env) reached(s core.Handle) {
+	e.Helper()
+	for range 10_000 {
+		var status abi.StreamStatus
+		e.ok(e.th.StreamQuery(s, &status))
+		if status == abi.StreamStatusComplete {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	e.Fatal("the stream does not come to an end")
+}
+
+// TestPoolReuse proves who gets memory again, and when (spec/semantics.md, section 15).
+func TestPoolReuse(t *testing.T) {
+	const (
+		follow        = abi.MemPoolReuseFollowEventDependencies
+		opportunistic = abi.MemPoolReuseAllowOpportunistic
+		internal      = abi.MemPoolReuseAllowInternalDependencies
+	)
+	// freed is a pool whose 2 MiB were freed on a stream that is held, and another stream.
+	type freed struct {
+		*env
+		pool, s, o core.Handle
+		p          core.Addr
+		open       func()
+	}
+	begin := func(t *testing.T) *freed {
+		e := newEnv(t, machine{})
+		f := &freed{env: e, pool: e.pool(64 * mib), o: e.stream()}
+		e.ok(e.th.MemPoolSetAttr(f.pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+		f.s, f.open = e.blocked()
+		f.p = e.pooled(f.pool, f.s, 2*mib)
+		e.ok(e.th.MemPoolFreeAsync(f.p, f.s))
+		return f
+	}
+	reused := func(f *freed, s core.Handle, want bool) {
+		f.Helper()
+		if got := f.pooled(f.pool, s, 2*mib) == f.p; got != want {
+			f.Errorf("reused: %v, want %v", got, want)
+		}
+	}
+	record := func(f *freed, ex bool) core.Handle {
+		f.Helper()
+		var ev core.Handle
+		if ex {
+			f.ok(f.th.CreateEventExWithFlag(&ev, abi.EventSync))
+		} else {
+			f.ok(f.th.CreateEvent(&ev))
+		}
+		f.ok(f.th.RecordEvent(ev, f.s))
+		return ev
+	}
+	for name, test := range map[string]func(f *freed){
+		"the same stream": func(f *freed) { reused(f, f.s, true) },
+		"another size": func(f *freed) {
+			f.want(f.th.MemPoolFreeAsync(f.pooled(f.pool, f.s, 4*mib), f.s), 0)
+			reused(f, f.s, true)
+		},
+		"another stream":           func(f *freed) { reused(f, f.o, false) },
+		"another stream, done":     func(f *freed) { f.open(); f.reached(f.s); reused(f, f.o, false) },
+		"synchronised":             func(f *freed) { f.open(); f.ok(f.th.SynchronizeStream(f.s)); reused(f, f.o, true) },
+		"device synchronised":      func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
+		"another one synchronised": func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
+		"stream destroyed":         func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
+		"freed by the host":        func(f *freed) { q := f.pooled(f.pool, f.s, 2*mib); f.ok(f.th.Free(q)); reused(f, f.o, true) },
+		"waited too early": func(f *freed) {
+			f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout)
+			reused(f, f.o, false)
+		},
+		"opportunistic, not reached": func(f *freed) { f.allow(f.pool, opportunistic); reused(f, f.o, false) },
+		"opportunistic, reached":     func(f *freed) { f.allow(f.pool, opportunistic); f.open(); f.reached(f.s); reused(f, f.o, true) },
+		"event": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
+			reused(f, f.o, true)
+		},
+		"event, not allowed": func(f *freed) { f.ok(f.th.StreamWaitEvent(f.o, record(f, false))); reused(f, f.o, false) },
+		"event, done": func(f *freed) {
+			f.allow(f.pool, follow)
+			ev := record(f, true)
+			f.open()
+			f.reached(f.s)
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, true)
+		},
+		"event, over a third stream": func(f *freed) {
+			f.allow(f.pool, follow)
+			third := f.stream()
+			f.ok(f.th.StreamWaitEvent(third, record(f, true)))
+			var ev core.Handle
+			f.ok(f.th.CreateEvent(&ev))
+			f.ok(f.th.RecordEvent(ev, third))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, true)
+		},
+		"event before the free": func(f *freed) {
+			f.allow(f.pool, follow)
+			q := f.pooled(f.pool, f.s, 2*mib)
+			ev := record(f, false)
+			f.ok(f.th.MemPoolFreeAsync(q, f.s))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, false)
+		},
+		"event with a time limit": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEventWithTimeout(f.o, record(f, false), 1000))
+			reused(f, f.o, false)
+		},
+		"event that another record may set": func(f *freed) {
+			f.allow(f.pool, follow)
+			var ev core.Handle
+			f.ok(f.th.CreateEventWithFlag(&ev, abi.EventSync))
+			f.ok(f.th.RecordEvent(ev, f.s))
+			f.ok(f.th.StreamWaitEvent(f.o, ev))
+			reused(f, f.o, false)
+		},
+		"event, and the wait was dropped": func(f *freed) {
+			f.allow(f.pool, follow)
+			f.ok(f.th.StreamWaitEvent(f.o, record(f, false)))
+			f.ok(f.th.StreamAbort(f.o))
+			reused(f, f.o, false)
+		},
+		"aborted": func(f *freed) {
+			f.open()
+			f.ok(f.th.StreamAbort(f.s))
+			f.ok(f.th.SynchronizeStream(f.s))
+			reused(f, f.o, true)
+		},
+		"with a wait": func(f *freed) {
+			if onGPU {
+				f.Skip("gates: later")
+			}
+			f.allow(f.pool, internal)
+			reused(f, f.o, true)
+			var status abi.StreamStatus
+			f.ok(f.th.StreamQuery(f.o, &status))
+			if status != abi.StreamStatusNotReady {
+				f.Error("the stream does not wait for the free")
+			}
+			f.ok(f.th.MemPoolFreeAsync(f.p, f.o)) // a free behind the wait for another
+			reused(f, f.s, true)                  // and a wait for that one
+			f.ok(f.th.MemPoolFreeAsync(f.p, f.s))
+			f.open()
+			f.ok(f.th.SynchronizeStream(f.o))
+			f.ok(f.th.SynchronizeStream(f.s))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(begin(t)) })
+	}
+}
+
+// TestPoolMakesWay proves that aclrtMalloc gets what pools keep, before it says that there is no memory.
+func TestPoolMakesWay(t *testing.T) {
+	e := newEnv(t, machine{})
+	pool, s := e.pool(0), e.stream()
+	e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.ok(e.th.SynchronizeStream(s))
+	e.poolHas(pool, 64*mib, 0)
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	p := e.device(4096)
+	e.poolHas(pool, 0, 0)
+	e.ok(e.th.Free(p))
+	// Another pool does, too; what was asked with a configuration does not.
+	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.reached(s)
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	e.want(e.th.MallocWithCfg(&p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
+	e.poolHas(pool, 64*mib, 0)
+	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
+	e.pooled(e.pool(0), s, 2*mib)
+	e.poolHas(pool, 0, 0)
+}

@@ -1,0 +1,248 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// readWrite describes access.
+func readWrite(typ abi.MemLocationType, id uint32) *abi.MemAccessDesc {
+	return &abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite, Location: abi.MemLocation{Type: typ, ID: id}}
+}
+
+// hasAccess checks what access a location has to an address.
+func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want abi.MemAccessFlags) {
+	e.Helper()
+	flag := uint64(99)
+	e.ok(e.stranger().MemGetAccess(p, &abi.MemLocation{Type: typ, ID: id}, &flag))
+	if flag != uint64(want) {
+		e.Errorf("%v %d has access %d to %#x, want %d", typ, id, flag, p, want)
+	}
+}
+
+func init() {
+	prove("aclrtMemSetAccess", 1, blames("virPtr", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(0, 0, nil, 0) }))
+	prove("aclrtMemSetAccess", 2, blames("desc", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, nil, 0) }))
+	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) })
+	prove("aclrtMemSetAccess", 4, virtual(func(e *env) *core.Error {
+		p, dev := e.reserved(16*mib), abi.MemLocationTypeDevice
+		e.mapped(p, 4*mib, memProp())
+		refuse := func(at core.Addr, size uint64, list ...abi.MemAccessDesc) {
+			e.Helper()
+			e.want(e.th.MemSetAccess(at, size, &list[0], uint64(len(list))), abi.ErrRTParamInvalid)
+		}
+		good := *readWrite(dev, 0)
+		refuse(p+2*mib, 2*mib, good)
+		refuse(p, 2*mib, good)
+		refuse(p, 6*mib, good)
+		refuse(p+4*mib, 4*mib, good)
+		e.want(e.th.MemSetAccess(p, 4*mib, &good, 0), abi.ErrRTParamInvalid)
+		for _, flags := range []abi.MemAccessFlags{abi.MemAccessFlagsNone, abi.MemAccessFlagsRead, 2, 4} {
+			refuse(p, 4*mib, abi.MemAccessDesc{Flags: flags, Location: good.Location})
+		}
+		refuse(p, 4*mib, *readWrite(dev, 9))
+		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered, abi.MemLocationTypeHostNuma, 9} {
+			refuse(p, 4*mib, *readWrite(typ, 0))
+		}
+		refuse(p, 4*mib, *readWrite(abi.MemLocationTypeHost, 0)) // the host does not reach a device's memory
+		// All are looked at before one counts.
+		e.ok(e.th.MemMapNoAccess(p+8*mib, 4*mib, 0, e.physical(4*mib, memProp()), 0))
+		refuse(p+8*mib, 4*mib, good, *readWrite(dev, 9))
+		e.hasAccess(p+8*mib, dev, 0, abi.MemAccessFlagsNone)
+		o := e.on(machine{product: "310B"}) // without peers
+		q := o.reserved(2 * mib)
+		o.mapped(q, 2*mib, memProp())
+		o.want(o.th.MemSetAccess(q, 2*mib, readWrite(dev, 1), 1), abi.ErrRTParamInvalid)
+		return e.th.MemSetAccess(7, 4*mib, &good, 1)
+	}))
+	behaves("aclrtMemSetAccess", func(e *env) {
+		e.needsMapper()
+		dev := abi.MemLocationTypeDevice
+		p := e.reserved(8 * mib)
+		e.mapped(p, 2*mib, memProp())
+		e.hasAccess(p, dev, 0, abi.MemAccessFlagsReadwrite)
+		e.hasAccess(p, dev, 1, abi.MemAccessFlagsNone)
+		// Device 1 copies it once it may.
+		e.write(p, noise(2*mib, 1))
+		e.ok(e.th.SetDevice(1))
+		q := e.device(2 * mib)
+		e.want(e.th.Memcpy(q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice), abi.ErrRTParamInvalid)
+		list := []abi.MemAccessDesc{*readWrite(dev, 1), *readWrite(dev, 0)}
+		e.ok(e.stranger().MemSetAccess(p, 2*mib, &list[0], 2))
+		e.hasAccess(p, dev, 1, abi.MemAccessFlagsReadwrite)
+		e.ok(e.th.Memcpy(q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice))
+		e.holds(q, noise(2*mib, 1))
+		// The host's own memory.
+		e.mapped(p+4*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
+		e.hasAccess(p+4*mib, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsReadwrite)
+		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsNone)
+		list = []abi.MemAccessDesc{*readWrite(abi.MemLocationTypeHost, 0), *readWrite(dev, 0)}
+		e.ok(e.th.MemSetAccess(p+4*mib, 2*mib, &list[0], 2))
+		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsReadwrite)
+	})
+
+	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
+	prove("aclrtMemGetAccess", 1, blames("virPtr", func(e *env) *core.Error { return e.th.MemGetAccess(0, nil, nil) }))
+	prove("aclrtMemGetAccess", 2, blames("location", func(e *env) *core.Error { return e.th.MemGetAccess(7, nil, nil) }))
+	prove("aclrtMemGetAccess", 3, blames("flag", func(e *env) *core.Error { return e.on(rcForm).th.MemGetAccess(7, here, nil) }))
+	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAccess(7, here, new(uint64)) })
+	prove("aclrtMemGetAccess", 5, virtual(func(e *env) *core.Error {
+		p, flag := e.reserved(4*mib), uint64(7)
+		e.mapped(p, 2*mib, memProp())
+		for _, a := range []core.Addr{7, p + 2*mib, e.device(64)} {
+			e.want(e.th.MemGetAccess(a, here, &flag), abi.ErrRTParamInvalid)
+		}
+		for _, l := range []abi.MemLocation{{Type: abi.MemLocationTypeManaged}, {Type: abi.MemLocationTypeHostNuma}, {Type: 9}} {
+			e.want(e.th.MemGetAccess(p, &l, &flag), abi.ErrRTParamInvalid)
+		}
+		err := e.th.MemGetAccess(p, &abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}, &flag)
+		if flag != 7 {
+			e.Error("the flag was written")
+		}
+		return err
+	}))
+	behaves("aclrtMemGetAccess", func(e *env) {
+		e.needsMapper()
+		p := e.reserved(8 * mib)
+		e.ok(e.th.SetDevice(2))
+		e.mapped(p, 2*mib, deviceProp(2, abi.MemAttrMemHuge))
+		e.hasAccess(p+2*mib-1, abi.MemLocationTypeDevice, 2, abi.MemAccessFlagsReadwrite)
+		e.hasAccess(p, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsNone)
+		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
+	})
+
+	prove("aclrtMemGetAddressRange", 1, func(e *env) *core.Error { return e.th.MemGetAddressRange(0, nil, nil) })
+	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, nil, nil) })
+	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, new(core.Addr), nil) })
+	prove("aclrtMemGetAddressRange", 4, virtual(func(e *env) *core.Error {
+		base, size := core.Addr(7), uint64(7)
+		p := e.reserved(4 * mib)
+		e.mapped(p, 2*mib, memProp())
+		for _, a := range []core.Addr{9, p + 2*mib, e.pageable(64), e.freed(dev, 4096)} {
+			base = 7
+			e.want(e.th.MemGetAddressRange(a, &base, &size), abi.ErrRTParamInvalid)
+			if base != 0 {
+				e.Errorf("base is %#x, want NULL", base)
+			}
+		}
+		e.want(e.th.MemGetAddressRange(9, nil, &size), abi.ErrRTParamInvalid)
+		if size != 7 {
+			e.Error("the size was written")
+		}
+		return e.th.MemGetAddressRange(9, &base, nil)
+	}))
+	behaves("aclrtMemGetAddressRange", func(e *env) {
+		e.needsMapper()
+		p := e.reserved(16 * mib)
+		e.mapped(p, 2*mib, memProp())
+		e.mapped(p+2*mib, 4*mib, memProp()) // they touch, but are two
+		e.mapped(p+8*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
+		pool := e.pooled(e.pool(0), e.stream(), 3*mib)
+		d, h := e.device(4096), e.pinned(4096)
+		for _, c := range []struct {
+			at, base core.Addr
+			size     uint64
+		}{
+			{p, p, 2 * mib}, {p + 2*mib - 1, p, 2 * mib}, {p + 2*mib, p + 2*mib, 4 * mib}, {p + 5*mib, p + 2*mib, 4 * mib},
+			{p + 8*mib + 5, p + 8*mib, 2 * mib}, {pool + 7, pool, 4 * mib}, {d + 4095, d, 4096 + 32}, {h + 100, h, 4096},
+		} {
+			var base core.Addr
+			var size uint64
+			e.ok(e.stranger().MemGetAddressRange(c.at, &base, &size))
+			if base != c.base || size != c.size {
+				e.Errorf("%#x: %d bytes at %#x, want %d at %#x", c.at, size, base, c.size, c.base)
+			}
+			e.ok(e.th.MemGetAddressRange(c.at, nil, &size))
+			e.ok(e.th.MemGetAddressRange(c.at, &base, nil))
+		}
+	})
+
+	a3 := machine{product: "A3"}
+	prove("aclrtMemMapSelectedLink", 1, func(e *env) *core.Error { return e.th.MemMapSelectedLink(0, 0, 0, 2) })
+	prove("aclrtMemMapSelectedLink", 2, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 0, 0, 2) })
+	prove("aclrtMemMapSelectedLink", 3, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 0, 7, 2) })
+	prove("aclrtMemMapSelectedLink", 4, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 1, 7, 2) })
+	prove("aclrtMemMapSelectedLink", 5, func(e *env) (err *core.Error) {
+		for _, m := range []machine{{}, {product: "950"}, {product: "910"}, rcForm} {
+			err = e.on(m).th.MemMapSelectedLink(7, 1, 7, 1)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemMapSelectedLink", 6, virtual(func(e *env) *core.Error {
+		o := e.on(machine{product: "A3", devices: 1})
+		p := o.reserved(16 * mib)
+		o.mapped(p, 4*mib, memProp())
+		for _, a := range []core.Addr{7, p + 2*mib, p + 4*mib, o.device(64)} {
+			o.want(o.th.MemMapSelectedLink(7, 2*mib, a, 0), abi.ErrRTParamInvalid)
+		}
+		// The first block is mapped, the second is not there.
+		err := o.th.MemMapSelectedLink(p+8*mib, 6*mib, p, 1)
+		o.want(err, abi.ErrRTParamInvalid)
+		o.ok(o.th.UnmapMem(p + 8*mib))
+		return err
+	}))
+	prove("aclrtMemMapSelectedLink", 7, virtual(func(e *env) *core.Error {
+		o := e.on(machine{product: "A3", devices: 1}) // a die without a brother
+		p := o.reserved(16 * mib)
+		o.mapped(p, 2*mib, hostProp(abi.MemAttrMemHuge))
+		o.want(o.th.MemMapSelectedLink(7, 2*mib, p, 1), abi.ErrRTLinkTypeNotSupported)
+		o.mapped(p+2*mib, 2*mib, memProp())
+		return o.th.MemMapSelectedLink(7, 2*mib, p+2*mib, 0)
+	}))
+	prove("aclrtMemMapSelectedLink", 8, virtual(func(e *env) *core.Error {
+		o := e.on(a3)
+		p := o.reserved(8 * mib)
+		o.mapped(p, 2*mib, memProp())
+		o.want(o.th.MemMapSelectedLink(7, 2*mib, p, 0), abi.ErrRTParamInvalid)
+		return o.th.MemMapSelectedLink(p, 2*mib, p, 0)
+	}))
+	behaves("aclrtMemMapSelectedLink", func(e *env) {
+		e.needsMapper()
+		o := e.on(a3)
+		p := o.reserved(32 * mib)
+		o.mapped(p, 2*mib, memProp())
+		o.mapped(p+2*mib, 4*mib, memProp())
+		for link := range uint32(2) {
+			to := p + 8*mib + core.Addr(link)*8*mib
+			o.ok(o.stranger().MemMapSelectedLink(to, 3*mib, p, link)) // whole blocks
+			o.write(to, noise(6*mib, uint64(link)))
+			o.holds(p, noise(6*mib, uint64(link)))
+		}
+	})
+
+	prove("aclrtMemMapSetLink", 1, func(e *env) *core.Error { return e.th.MemMapSetLink(0, 9) })
+	prove("aclrtMemMapSetLink", 2, func(e *env) *core.Error {
+		e.want(e.th.MemMapSetLink(garbage, -1), abi.ErrRTParamInvalid)
+		return e.th.MemMapSetLink(garbage, 4)
+	})
+	prove("aclrtMemMapSetLink", 3, func(e *env) (err *core.Error) {
+		for _, m := range []machine{{}, {product: "310P"}, {product: "910"}, rcForm} {
+			err = e.on(m).th.MemMapSetLink(garbage, 0)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		return err
+	})
+	prove("aclrtMemMapSetLink", 4, virtual(func(e *env) *core.Error {
+		e.want(e.on(a3).th.MemMapSetLink(garbage, abi.MemAccessUbOnePortPath), abi.ErrRTLinkTypeNotSupported)
+		e.want(e.on(a3).th.MemMapSetLink(garbage, abi.MemAccessUbMultiPortPath), abi.ErrRTLinkTypeNotSupported)
+		e.want(e.on(machine{product: "950"}).th.MemMapSetLink(garbage, abi.MemAccessLinkSio), abi.ErrRTLinkTypeNotSupported)
+		return e.on(machine{product: "950"}).th.MemMapSetLink(garbage, abi.MemAccessLinkHccs)
+	}))
+	prove("aclrtMemMapSetLink", 5, virtual(func(e *env) *core.Error {
+		o := e.on(a3)
+		o.want(o.th.MemMapSetLink(o.freedPhysical(), 0), abi.ErrRTParamInvalid)
+		return o.th.MemMapSetLink(garbage, 0)
+	}))
+	behaves("aclrtMemMapSetLink", func(e *env) {
+		e.needsMapper()
+		for name, links := range map[string][]abi.MemLinkType{"A3": {0, 1}, "950": {2, 3}} {
+			o := e.on(machine{product: name})
+			h := o.physical(2*mib, memProp())
+			for _, l := range links {
+				o.ok(o.stranger().MemMapSetLink(h, l))
+			}
+			o.ok(o.th.MapMem(o.reserved(2*mib), 2*mib, 0, h, 0))
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package core
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/ranges"
+)
+
+// poolState is the memory pools of a process.
+type poolState struct {
+	table table[Pool]
+	any   atomic.Bool            // there was one
+	index ranges.Set[*poolBlock] // the memory of all pools, in use or not; written with mu held
+
+	mu   sync.Mutex
+	list []*Pool // guarded by mu; also those that were destroyed and have memory that streams are not done with
+}
+
+// make adds a pool for an open device, or returns 0 if that was closed or there is no handle.
+func (ps *poolState) make(d *Device, dev *openDevice, size uint64) Handle {
+	p := &Pool{rt: d.rt, dev: d, open: dev, max: size, unused: map[uint64]*poolClass{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dev.Load() != dev {
+		return 0
+	}
+	if p.handle = ps.table.add(p); p.handle != 0 {
+		locked(&ps.mu, func() { ps.list = append(ps.list, p) })
+		ps.any.Store(true)
+	}
+	return p.handle
+}
+
+// find is the block that addr lies in, or nil.
+func (ps *poolState) find(addr Addr) *poolBlock {
+	if s := ps.index.Find(addr); s != nil {
+		return s.Of
+	}
+	return nil
+}
+
+// shares notes that other processes may see the memory at addr from now on.
+func (ps *poolState) shares(addr Addr) {
+	if b := ps.find(addr); b != nil {
+		b.seen.Store(true)
+	}
+}
+
+// each calls f with every pool that has memory, or a handle.
+func (ps *poolState) each(f func(*Pool)) {
+	if !ps.any.Load() {
+		return
+	}
+	var list []*Pool
+	locked(&ps.mu, func() { list = slices.Clone(ps.list) })
+	for _, p := range list {
+		f(p)
+	}
+}
+
+// forget takes blocks out of the index, and a pool of which nothing is left off the list. It tells how many blocks were there.
+func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for _, b := range blocks {
+		if ps.index.Find(b.addr) == b.span {
+			ps.index.Remove(b.span)
+			found++
+		}
+	}
+	if p != nil {
+		ps.list = slices.DeleteFunc(ps.list, func(o *Pool) bool { return o == p })
+	}
+	return found
+}
+
+// synchronized gives back what synchronisations give back: unused memory beyond the threshold of each pool.
+func (ps *poolState) synchronized() {
+	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) })
+}
+
+// emptyAll gives back all unused memory that pools have of d.
+func (ps *poolState) emptyAll(d *Device) {
+	ps.each(func(p *Pool) {
+		if p.dev == d {
+			p.trim(func(uint64) bool { return true })
+		}
+	})
+}
+
+// closed forgets the pools of d, whose memory goes with it. d.mu is held.
+func (ps *poolState) closed(d *Device) {
+	ps.each(func(p *Pool) {
+		if p.dev != d {
+			return
+		}
+		ps.table.remove(p.handle)
+		locked(&p.mu, func() { p.gone, p.lost, p.unused, p.idle, p.leaving = true, true, nil, 0, nil })
+		blocks := p.blocks()
+		ps.forget(blocks, p)
+		for _, b := range blocks {
+			if b.bare != nil {
+				b.unreserve()
+			}
+		}
+	})
+}
