@@ -21,7 +21,8 @@ type Guard interface {
 	// Closable is the first run of whole pages that overlaps the n bytes at addr, lies in the same allocation or
 	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes. In
 	// registered memory there may be none, or more runs, which are found by asking again from hi on. For a device address
-	// of mapped registered memory the answer is pages of the host's.
+	// of mapped registered memory the answer is pages of the host's. Memory that a Mapper maps, what was imported and
+	// managed memory need not be closable.
 	Closable(addr uintptr, n uint64) (lo, hi uintptr)
 
 	// Protect says what the program may do with pages of one run that Closable found. What the engine does is not

@@ -58,6 +58,26 @@ func TestRangesModel(t *testing.T) {
 					remove(rapid.IntRange(0, len(live)-1).Draw(t, "which"))
 				}
 			},
+			"replace": func(t *rapid.T) { // one by two halves, as far as there are some that can be halved
+				var out, in []*Span[int]
+				for i, n := 0, len(live); i < n && len(out) < 300; i += rapid.IntRange(1, 3).Draw(t, "step") {
+					s := live[i]
+					if s.Size < 2 {
+						continue
+					}
+					half := s.Size / 2
+					l, h := &Span[int]{Start: s.Start, Size: half}, &Span[int]{Start: s.Start + uintptr(half), Size: s.Size - half}
+					out, in = append(out, s), append(in, l, h)
+					live[i] = l
+					live = append(live, h)
+					for a := s.Start; a < s.Start+uintptr(s.Size); a++ {
+						if owner[a] = l; a >= h.Start {
+							owner[a] = h
+						}
+					}
+				}
+				r.Replace(out, in)
+			},
 			"thin out": func(t *rapid.T) {
 				for n := len(live) / 2; n > 0; n-- {
 					remove(n % len(live))
@@ -114,6 +134,38 @@ func TestRangesHammer(t *testing.T) {
 		s := &Span[int]{Start: uintptr(rand.IntN(1000)*100 + 50), Size: 10}
 		r.Insert(s)
 		r.Remove(s)
+	}
+	stop.Store(true)
+	wg.Wait()
+}
+
+// Readers find what is replaced before, or after, and never nothing.
+func TestReplaceHammer(t *testing.T) {
+	var r Set[int]
+	for i := range 1000 {
+		r.Insert(&Span[int]{Start: uintptr(i * 100), Size: 100})
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for !stop.Load() {
+				a := uintptr(rand.IntN(100_000))
+				if s := r.Find(a); s == nil || a < s.Start || uint64(a-s.Start) >= s.Size {
+					t.Errorf("%d is in %v", a, s)
+					return
+				}
+			}
+		})
+	}
+	for range 5000 {
+		a := r.Find(uintptr(rand.IntN(100_000)))
+		if rand.IntN(2) == 0 && a.Size > 1 {
+			half := a.Size / 2
+			r.Replace([]*Span[int]{a}, []*Span[int]{{Start: a.Start, Size: half}, {Start: a.Start + uintptr(half), Size: a.Size - half}})
+		} else if b := r.Find(a.Start + uintptr(a.Size)); b != nil {
+			r.Replace([]*Span[int]{a, b}, []*Span[int]{{Start: a.Start, Size: a.Size + b.Size}})
+		}
 	}
 	stop.Store(true)
 	wg.Wait()

@@ -53,6 +53,8 @@ type tract struct {
 type reservation struct {
 	area
 	mappings map[uintptr]*mount // guarded by virtual.mu; by address
+	lost     int                // guarded by virtual.mu; how many of them are gone
+	used     bool               // guarded by virtual.mu; something was mapped here once
 }
 
 // mount is one mapping.
@@ -143,9 +145,11 @@ func (d *Driver) Release(addr uintptr) error {
 		return err
 	}
 	d.epoch.Add(1)
-	// Work that began while something was mapped here must not find what comes to these addresses next.
-	resume := d.still.hold()
-	defer resume()
+	if r.used {
+		// Work that began while something was mapped here must not find what comes to these addresses next.
+		resume := d.still.hold()
+		defer resume()
+	}
 	return r.unreserve()
 }
 
@@ -259,19 +263,27 @@ func (d *Driver) Map(addr uintptr, mem driver.Memory) error {
 		return fmt.Errorf("%w: %d bytes are mapped at %#x", driver.ErrBusy, busy.Size, busy.Start)
 	}
 	r := s.Of
-	for at, old := range r.mappings {
-		if old.gone && at < addr+uintptr(m.size) && addr < at+uintptr(old.of.size) {
-			delete(r.mappings, at)
-		}
+	if r.lost > 0 {
+		r.forget(addr, m.size)
 	}
 	to := &mount{in: r, start: addr, of: m}
 	if err := to.show(); err != nil {
 		return errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), to.hide())
 	}
-	r.mappings[addr] = to
+	r.mappings[addr], r.used = to, true
 	m.at = append(m.at, to)
 	v.appear(to)
 	return nil
+}
+
+// forget drops mappings that are gone where n bytes at addr are. virtual.mu is held.
+func (r *reservation) forget(addr uintptr, n uint64) {
+	for at, m := range r.mappings {
+		if m.gone && at < addr+uintptr(n) && addr < at+uintptr(m.of.size) {
+			delete(r.mappings, at)
+			r.lost--
+		}
+	}
 }
 
 // opens tells whether the program sees the memory, too.
@@ -328,6 +340,7 @@ func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err e
 	}
 	if m.gone {
 		delete(s.Of.mappings, addr)
+		s.Of.lost--
 		return nil, nil
 	}
 	epoch.Add(1) // see device.Free
@@ -415,6 +428,7 @@ func (v *virtual) lose(device int32) error {
 		for _, at := range m.at {
 			v.disappear(at)
 			at.gone = true
+			at.in.lost++
 			err = errors.Join(err, at.hide())
 		}
 		m.at, m.gone = nil, true

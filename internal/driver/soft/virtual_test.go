@@ -256,6 +256,10 @@ func TestReleaseWaits(t *testing.T) {
 		giveBack := func() error { return d.FreeManaged(at) }
 		if what == "a reservation" {
 			at, err = d.Reserve(extent, 0)
+			m, err := d.Create(0, extent, driver.PageNormal)
+			if err = errors.Join(err, d.Map(at, m), d.Unmap(at), m.Free()); err != nil {
+				t.Fatal(err)
+			}
 			giveBack = func() error { return d.Release(at) }
 		} else {
 			at, err = d.AllocManaged(extent, 0)
@@ -266,6 +270,9 @@ func TestReleaseWaits(t *testing.T) {
 		inside, goOn := make(chan struct{}), make(chan struct{})
 		q.Submit(driver.Op{Kind: driver.OpWork, N: 1 << 30, Work: func() error { close(inside); <-goOn; return nil }})
 		<-inside
+		if never, err := d.Reserve(extent, 0); err != nil || d.Release(never) != nil {
+			t.Errorf("addresses that were never used cannot be given back: %v", err)
+		}
 		released := inBackground(func() {
 			if err := giveBack(); err != nil {
 				t.Error(err)
