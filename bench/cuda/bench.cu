@@ -63,7 +63,7 @@ struct Bench {
     uint8_t *host, *one, *two, *flush;
     unsigned long long *wrong;
     Segment *listed;  // on the device, for compare
-    Piece *table;     // pinned
+    Table table;
     std::mt19937_64 random{20260101};
     uint32_t seed = 1;
 
@@ -74,7 +74,7 @@ struct Bench {
         OK(cudaMemset(flush, 0, 256 << 20));
         wrong = pinned<unsigned long long>(1);
         listed = on_device<Segment>(count);
-        table = pinned<Piece>(1 << 20);
+        table = new_table(1 << 20);
     }
 
     uint8_t *source(Direction d) { return d == h2d ? host : one; }
@@ -141,8 +141,7 @@ struct Bench {
     }
 
     void by_kernel(const Plan &p, const std::vector<Segment> &list) {
-        size_t n = p.fill(table, list);
-        kernels.batch(p, table, n, stream);
+        kernels.batch(p, table, list, stream);
     }
 
     void by_loop(const std::vector<Segment> &list) {
@@ -216,6 +215,7 @@ template <class F>
 std::vector<double> submits(Bench &b, int rounds, F f) {
     std::vector<double> result;
     for (int r = -1; r < rounds; r++) {
+        for (int i = 0; i < 24; i++) read_all<<<1024, 256, 0, b.stream>>>(b.flush, 256 << 20, b.wrong);  // at full speed
         OK(cudaStreamSynchronize(b.stream));
         double start = now();
         for (int i = 0; i < 256; i++) f();
@@ -244,8 +244,7 @@ void calls(Bench &b) {
     row("kernel, 16 x 64 B, submit", [&](Direction d) {
         auto list = b.segments(d, 16, 64, false);
         Plan p = b.plan(d, list);
-        p.fill(b.table, list);
-        return submit([&] { b.kernels.batch(p, b.table, 16, b.stream); });
+        return submit([&] { b.by_kernel(p, list); });
     });
     for (size_t bytes : {size_t(4 << 10), size_t(64 << 10)})
         for (size_t n : {1, 2, 3, 4, 16, 64, 256}) {
@@ -294,6 +293,8 @@ void batches(Bench &b) {
 // rows_of_batches measures batches that follow each other on one stream, each with a table of its own, and one wait at the end.
 void rows_of_batches(Bench &b) {
     const int row = 8;
+    std::vector<Table> tables;
+    for (int i = 0; i < row; i++) tables.push_back(new_table(2 * count));
     std::printf("\nEight batches in a row and one wait, GB/s\n%-4s %14s %8s %8s %9s\n", "", "segments", "batch", "kernel", "x batch");
     for (Direction d : {h2d, d2h, d2d})
         for (size_t bytes : {256, 1 << 10, 4 << 10, 16 << 10}) {
@@ -304,10 +305,7 @@ void rows_of_batches(Bench &b) {
             }));
             Plan p = b.plan(d, list);
             double kernel = row * rate(list, b.time(d, list, 21, [&] {
-                for (int i = 0; i < row; i++) {
-                    Piece *table = b.table + i * 2 * count;
-                    b.kernels.batch(p, table, p.fill(table, list), b.stream);
-                }
+                for (int i = 0; i < row; i++) b.kernels.batch(p, tables[i], list, b.stream);
             }));
             std::printf("%-4s %5zu x %-7s %8.2f %8.2f %8.1fx\n", name(d), count, size_name(bytes).c_str(), batch, kernel,
                         kernel / batch);

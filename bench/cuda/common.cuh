@@ -41,12 +41,33 @@ struct Segment {
     uint64_t dst, src, bytes;
 };
 
-// Piece is an entry of the table: 48 bits of each address, and the length in what is left.
+// Piece is an entry of the table: in each word 48 bits of an address, 10 of the length, and 6 of the tag.
 struct Piece {
     uint64_t to, from;
 };
 
-inline Piece pack(uint64_t dst, uint64_t src, uint64_t n) { return {dst | n << 48, src | (n >> 16) << 48}; }
+inline Piece pack(uint64_t dst, uint64_t src, uint64_t n, uint64_t tag) {
+    return {dst | n << 54 >> 6 | tag << 58, src | n >> 10 << 48 | tag << 58};
+}
+
+// Table is pinned memory for pieces, with the tag of those that are in it.
+struct Table {
+    Piece *at;
+    size_t room;
+    unsigned tag = 0;
+
+    // next makes it ready for others.
+    void next() {
+        if (tag = tag % 63 + 1; tag == 1) std::memset(at, 0, room * sizeof(Piece));
+    }
+};
+
+// Few is a batch that goes along with the launch; copy.cu explains it.
+struct Few {
+    uint32_t count, size;
+    uint64_t dst[160], src[160];
+    uint32_t bytes[160], begin[161];
+};
 
 constexpr unsigned threads = 256, warps = threads / 32;
 
@@ -65,19 +86,19 @@ struct Plan {
     }
 
     // fill writes the table and says how many entries it has. Later pieces of a segment begin on a 128-byte line.
-    size_t fill(Piece *table, const std::vector<Segment> &list) const {
-        const uint64_t most = piece;
-        Piece *at = table;
+    size_t fill(const Table &table, const std::vector<Segment> &list) const {
+        const uint64_t most = piece, tag = table.tag;
+        Piece *at = table.at;
         for (const Segment &s : list) {
             uint64_t dst = s.dst, src = s.src, left = s.bytes;
             while (left > most) {
                 uint64_t n = most - (dst & 127);
-                *at++ = pack(dst, src, n);
+                *at++ = pack(dst, src, n, tag);
                 dst += n, src += n, left -= n;
             }
-            *at++ = pack(dst, src, left);
+            *at++ = pack(dst, src, left, tag);
         }
-        return size_t(at - table);
+        return size_t(at - table.at);
     }
 
     // grid is what count entries are launched with.
@@ -91,7 +112,7 @@ struct Plan {
 
 // Kernels are the functions of copy.ptx.
 struct Kernels {
-    CUfunction gather, descriptor, offset, move;
+    CUfunction gather, few, descriptor, offset, move;
 
     explicit Kernels(const char *file) {
         std::ifstream in(file);
@@ -103,16 +124,44 @@ struct Kernels {
         CUmodule module;
         OK(cuModuleLoadData(&module, text.c_str()));
         OK(cuModuleGetFunction(&gather, module, "ropeway_gather"));
+        OK(cuModuleGetFunction(&few, module, "ropeway_few"));
         OK(cuModuleGetFunction(&descriptor, module, "ropeway_descriptor"));
         OK(cuModuleGetFunction(&offset, module, "ropeway_offset"));
         OK(cuModuleGetFunction(&move, module, "ropeway_move"));
     }
 
-    void batch(const Plan &p, const Piece *table, size_t count, cudaStream_t stream) const {
+    // launch is for count pieces of a table, which may be written later.
+    void launch(const Plan &p, const Table &table, size_t count, cudaStream_t stream) const {
         unsigned n = unsigned(count), blocks, run;
         p.grid(count, blocks, run);
-        void *args[] = {&table, &n, &run};
+        void *args[] = {(void *)&table.at, &n, &run, (void *)&table.tag};
         OK(cuLaunchKernel(gather, blocks, 1, 1, threads, 1, 1, 0, stream, args, nullptr));
+    }
+
+    // batch copies a list as the driver does: a few with the launch, others by a table that is written when the kernel is on its way,
+    // if the number of pieces is known then.
+    void batch(const Plan &p, Table &table, const std::vector<Segment> &list, cudaStream_t stream) const {
+        if (list.size() <= 160) return launch_few(p, list, stream);
+        table.next();
+        bool known = std::all_of(list.begin(), list.end(), [&](const Segment &s) { return s.bytes <= p.piece; });
+        if (known) launch(p, table, list.size(), stream);
+        size_t n = p.fill(table, list);
+        if (!known) launch(p, table, n, stream);
+    }
+
+    void launch_few(const Plan &p, const std::vector<Segment> &list, cudaStream_t stream) const {
+        Few f;
+        f.count = uint32_t(list.size()), f.size = uint32_t(p.piece);
+        uint32_t parts = 0;
+        for (size_t i = 0; i < list.size(); i++) {
+            const Segment &s = list[i];
+            f.dst[i] = s.dst, f.src[i] = s.src, f.bytes[i] = uint32_t(s.bytes), f.begin[i] = parts;
+            parts += uint32_t(((s.dst & 127) + s.bytes + p.piece - 1) / p.piece);
+        }
+        f.begin[list.size()] = parts;
+        void *args[] = {&f};
+        unsigned blocks = std::max(1u, std::min(p.blocks, (parts + warps - 1) / warps));
+        OK(cuLaunchKernel(few, blocks, 1, 1, threads, 1, 1, 0, stream, args, nullptr));
     }
 };
 
@@ -128,6 +177,11 @@ T *on_device(size_t n) {
     void *p;
     OK(cudaMalloc(&p, n * sizeof(T)));
     return static_cast<T *>(p);
+}
+
+inline Table new_table(size_t room) {
+    Table t{pinned<Piece>(room), room};
+    return t;
 }
 
 constexpr uint8_t poison = 0xa5;

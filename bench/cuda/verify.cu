@@ -59,7 +59,7 @@ size_t alignments(const Kernels &k, Random &random) {
     const size_t room = 256 * 5120 + 256;
     Area host(pinned<uint8_t>(room), room, random), out(pinned<uint8_t>(room), room, random);
     Area one(on_device<uint8_t>(room), room, random), two(on_device<uint8_t>(room), room, random);
-    Piece *table = pinned<Piece>(1 << 16);
+    Table table = new_table(1 << 16);
     struct {
         Area *dst, *src;
         const char *what;
@@ -78,7 +78,7 @@ size_t alignments(const Kernels &k, Random &random) {
                     list.push_back({uint64_t(w.dst->at) + 64 + i * slot + i % 16, uint64_t(w.src->at) + 64 + i * slot + i / 16, n});
                 std::shuffle(list.begin(), list.end(), random);
                 Plan p(unsigned(1 + random() % 40), run, n > 1000 && run == 4 ? 512 : 16 << 10);
-                k.batch(p, table, p.fill(table, list), nullptr);
+                k.batch(p, table, list, nullptr);
                 OK(cudaDeviceSynchronize());
                 copy_model(*w.dst, *w.src, list);
                 w.dst->verify(std::string(w.what) + ", " + std::to_string(n) + " bytes, run " + std::to_string(run));
@@ -96,8 +96,8 @@ void line(const Kernels &k, uint64_t seed, double seconds, size_t *batches, uint
     OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     Area in(pinned<uint8_t>(room), room, random), out(pinned<uint8_t>(room), room, random);
     Area one(on_device<uint8_t>(room), room, random), two(on_device<uint8_t>(room), room, random);
-    Piece *table[flights];
-    for (auto &t : table) t = pinned<Piece>(1 << 18);
+    std::vector<Table> table;
+    for (size_t f = 0; f < flights; f++) table.push_back(new_table(1 << 18));
     for (double stop = now() + seconds; now() < stop;) {
         for (size_t f = 0; f < flights; f++) {
             Area *dst[] = {&one, &two, &out, &one}, *src[] = {&in, &one, &two, &two};
@@ -112,8 +112,8 @@ void line(const Kernels &k, uint64_t seed, double seconds, size_t *batches, uint
                 at += size + (random() % 2 ? 0 : random() % 40);
             }
             std::shuffle(list.begin(), list.end(), random);
-            Plan p(unsigned(1 + random() % (random() % 2 ? 1056 : 64)), 1u << random() % 6, 256ull << random() % 13);
-            k.batch(p, table[f], p.fill(table[f], list), stream);
+            Plan p(unsigned(1 + random() % (random() % 2 ? 1056 : 64)), 1u << random() % 6, 256ull << random() % 12);
+            k.batch(p, table[f], list, stream);
             copy_model(*dst[way], *src[way], list);
             for (const Segment &s : list) *bytes += s.bytes;
             ++*batches;

@@ -117,19 +117,32 @@ func (g *ground) used(way string, list []driver.Segment) uint64 {
 	return used + around
 }
 
-// poison overwrites the destination, and what the GPU has in its cache.
+// poison overwrites the destination, and what the GPU has in its cache. The device writes host memory, the source once more too: what the
+// host's cores have in their caches, it would have to fetch from there.
 func (g *ground) poison(r *request, used uint64) error {
-	if r.way == "d2h" {
-		each(int(used>>20)+1, func(i int) {
-			part := g.to[i<<20 : min(uint64(i+1)<<20, used)]
-			for k := range part {
-				part[k] = blank
-			}
-		})
-	} else if err := g.d.Run(driver.Op{Kind: driver.OpFill, Dst: g.deviceTo, N: used, Width: 1, Value: blank}); err != nil {
-		return err
+	ops := []driver.Op{{Kind: driver.OpFill, Dst: g.deviceTo, N: used, Width: 1, Value: blank}}
+	switch r.way {
+	case "h2d":
+		ops = append(ops, driver.Op{Kind: driver.OpCopy, Dst: g.hostFrom, Src: g.deviceFrom, N: used})
+	case "d2h":
+		ops = append(ops, driver.Op{Kind: driver.OpCopy, Dst: g.hostTo, Src: g.deviceTo, N: used})
 	}
-	return g.d.Run(driver.Op{Kind: driver.OpFill, Dst: g.scrap, N: min(flush, g.room), Width: 1})
+	for _, op := range ops {
+		g.q.Submit(op)
+	}
+	return g.write(1)
+}
+
+// rouse gives the GPU something to do for a while: while the host compared it was idle, and has slowed down.
+func (g *ground) rouse() error { return g.write(24) }
+
+// write overwrites memory that nobody needs, so many times.
+func (g *ground) write(times int) error {
+	for range times {
+		g.q.Submit(driver.Op{Kind: driver.OpFill, Dst: g.scrap, N: min(flush, g.room), Width: 1})
+	}
+	g.q.Wait(0, nil)
+	return g.failed()
 }
 
 // compare finds out whether all that was to be copied is there, and nothing else.

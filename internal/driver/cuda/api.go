@@ -32,7 +32,7 @@ type api interface {
 	destroyStream(stream uintptr) result
 	queryStream(stream uintptr) result
 	waitEvent(stream, event uintptr) result
-	newEvent(timed bool) (uintptr, result)
+	newEvent(kind eventKind) (uintptr, result)
 	destroyEvent(event uintptr) result
 	record(event, stream uintptr) result
 	queryEvent(event uintptr) result
@@ -54,6 +54,16 @@ type api interface {
 
 	describe(r result) (name, text string)
 }
+
+// eventKind is what an event is good for.
+type eventKind uint8
+
+const (
+	askedEvent eventKind = iota // one asks whether it has happened; nobody sleeps meanwhile, which makes it cheaper to record
+	sleptEvent                  // one may sleep until it happens
+	timedEvent                  // and it tells when that was
+	eventKinds
+)
 
 // copy2D says what a 2-D copy does.
 type copy2D struct {

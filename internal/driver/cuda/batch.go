@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"ropeway/internal/driver"
@@ -19,10 +21,14 @@ type batch struct {
 	table    *table          // nil until one is needed
 	room     []kernels.Entry // of the table
 	entries  int             // written
+	launched int             // so many are the kernel's that runs already, and waits for them
 	bytes    uint64          // of the whole list
+	few      kernels.FewParams
 
 	large   []driver.Segment // for the kernel or the engines
 	engines []driver.Segment // for the engines: the kernel does not reach them
+	left    []driver.Segment // of the large ones, what is not the kernel's
+	by      kernels.Way      // who copies these
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
@@ -38,7 +44,7 @@ func (b *batch) release() {
 	}
 	b.to.reset()
 	b.from.reset()
-	b.table, b.room, b.entries, b.bytes, b.large, b.engines = nil, nil, 0, 0, b.large[:0], b.engines[:0]
+	b.table, b.room, b.entries, b.launched, b.bytes, b.large, b.engines = nil, nil, 0, 0, 0, b.large[:0], b.engines[:0]
 	batchPool.Put(b)
 }
 
@@ -132,20 +138,28 @@ func (c *card) way(to, from *view) (kernels.Direction, bool) {
 	return kernels.OnDevice, true
 }
 
-// putBatch gives a list of copies to a stream; false if the host has to look at it, and nothing was given then. The card is
-// entered.
-func (c *card) putBatch(segs *driver.Segments, stream uintptr) bool {
+// putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has been looked at,
+// and then some of the copies may be made although it is false; without it nothing was given. The card is entered.
+func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
 	b := batchPool.Get().(*batch)
 	defer b.release()
 	b.c, b.bytes = c, segs.Bytes
-	return b.judge(segs.List) && b.put(stream)
+	if !early {
+		return b.judge(segs.List, 0) && b.put(stream)
+	}
+	good := b.judge(segs.List, stream) && b.choose(stream)
+	if !good {
+		b.entries = min(b.entries, b.launched)
+	}
+	return b.close(stream) && good && b.rest(stream)
 }
 
 // judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps itself, or
-// needs the host. Driver.gone is held.
-func (b *batch) judge(list []driver.Segment) bool {
+// needs the host. Driver.gone is held. If there is a stream, the kernel is launched on it before the table is written, where that is worth
+// while: launching takes as long as writing thousands of entries. Then no call of CUDA that waits may come before close.
+func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	for len(list) > 0 && list[0].N == 0 {
 		list = list[1:]
 	}
@@ -155,14 +169,21 @@ func (b *batch) judge(list []driver.Segment) bool {
 	if b.to.find(b.c.d, list[0].Dst, list[0].N, false) != nil || b.from.find(b.c.d, list[0].Src, list[0].N, false) != nil {
 		return false
 	}
-	b.way, _ = b.c.way(&b.to.view, &b.from.view)
+	way, reached := b.c.way(&b.to.view, &b.from.view)
+	b.way = way
 	b.program = b.c.kernels()
 	large := kernels.Large(b.way)
-	if len(list) <= kernels.Few || b.program == nil {
+	if len(list) <= kernels.MostFew || b.program == nil {
 		large = 1 // everything is put aside
 	}
 	if large > 1 && !b.needTable(len(list)) {
 		return false
+	}
+	if large > 1 && reached && stream != 0 && b.bytes <= uint64(len(list))*b.plan.Piece {
+		if !b.launch(0, len(list), stream) {
+			return false
+		}
+		b.launched = len(list)
 	}
 	b.to.view, b.from.view = view{}, view{} // aside has not judged them as a pair
 	for len(list) > 0 {
@@ -208,40 +229,114 @@ func (b *batch) needTable(segments int) bool {
 	if b.table = b.c.takeTable(b.plan.Room(segments, b.bytes)); b.table == nil {
 		return false
 	}
-	b.room = entriesAt(b.table.addr, b.table.room)
+	b.room, b.plan.Tag = entriesAt(b.table.addr, b.table.room), b.table.tag
 	return true
 }
 
 // put gives what was judged to a stream. The card is entered, Driver.gone is held.
 func (b *batch) put(stream uintptr) bool {
-	lib := b.c.d.lib
-	by := kernels.ByLoop
-	if len(b.large) > 0 {
-		share := kernels.Share{Segments: len(b.large)}
-		for i := range b.large {
-			share.Bytes += b.large[i].N
-		}
-		by = kernels.Best(b.way, share, b.entries > 0, b.program != nil, lib.hasCopyBatch())
+	return b.choose(stream) && b.close(stream) && b.rest(stream)
+}
+
+// choose decides who copies what was put aside, and gives the kernel its share.
+func (b *batch) choose(stream uintptr) bool {
+	b.by, b.left = kernels.ByLoop, b.large
+	if len(b.large) == 0 {
+		return true
 	}
-	if by == kernels.ByKernel {
-		if b.table == nil && !b.needTable(len(b.large)) {
-			return false
+	if b.table != nil || len(b.large) > kernels.MostFew {
+		if b.by = b.best(shareOf(b.large), b.entries > 0); b.by == kernels.ByKernel {
+			b.left = nil
+			return b.enter(b.large)
 		}
-		n, _ := b.plan.Fill(b.room[b.entries:], b.large, kernels.Everywhere, kernels.Everywhere, 1<<48)
-		b.entries += n
-		b.large = b.large[:0]
+		return true
 	}
-	if b.entries > 0 && !b.launch(stream) {
+	least := kernels.Large(b.way)
+	all := shareOf(b.large)
+	low := kernels.Share{} // of the small ones
+	for i := range b.large {
+		if n := b.large[i].N; n < least {
+			low.Segments, low.Bytes = low.Segments+1, low.Bytes+n
+		}
+	}
+	high := kernels.Share{Segments: all.Segments - low.Segments, Bytes: all.Bytes - low.Bytes}
+	if low.Segments > 0 && high.Segments > 0 && b.best(low, false) == kernels.ByKernel {
+		if b.by = b.best(high, true); b.by != kernels.ByKernel {
+			slices.SortFunc(b.large, func(x, y driver.Segment) int { return cmp.Compare(x.N, y.N) })
+			b.left = b.large[low.Segments:]
+			return b.launchFew(b.large[:low.Segments], low.Bytes, stream)
+		}
+	} else {
+		b.by = b.best(all, false)
+	}
+	if b.by == kernels.ByKernel {
+		b.left = nil
+		return b.launchFew(b.large, all.Bytes, stream)
+	}
+	return true
+}
+
+// best is who copies a share soonest. beside says that the kernel runs anyway.
+func (b *batch) best(share kernels.Share, beside bool) kernels.Way {
+	return kernels.Best(b.way, share, beside, b.program != nil, b.c.d.lib.hasCopyBatch())
+}
+
+func shareOf(list []driver.Segment) kernels.Share {
+	share := kernels.Share{Segments: len(list)}
+	for i := range list {
+		share.Bytes += list[i].N
+	}
+	return share
+}
+
+// enter puts a list into the table.
+func (b *batch) enter(list []driver.Segment) bool {
+	if b.table == nil && !b.needTable(len(list)) {
 		return false
 	}
-	if by == kernels.ByBatch {
-		if r := lib.copyBatch(b.large, stream); r == success {
-			b.large = b.large[:0]
+	n, _ := b.plan.Fill(b.room[b.entries:], list, kernels.Everywhere, kernels.Everywhere, 1<<48)
+	b.entries += n
+	return true
+}
+
+// launchFew puts the kernel for few segments on a stream.
+func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) bool {
+	if bytes >= 1<<32 { // more than a length has room for
+		return b.enter(list)
+	}
+	blocks := b.few.Set(kernels.New(b.way, bytes, b.program.multiprocessors, b.c.limit(b.way)), list)
+	return b.c.d.lib.launch(b.program.fewKernel, blocks, kernels.Threads, fewBytes(&b.few), stream) == success
+}
+
+// close ends the table: the kernel that waits for it gets what there is, another one what is too much for it. It comes before any
+// other call of CUDA, whatever went wrong.
+func (b *batch) close(stream uintptr) bool {
+	for ; b.entries < b.launched; b.entries++ {
+		b.room[b.entries] = b.plan.Tag.Pack(0, 0, 0)
+	}
+	if b.entries == 0 {
+		return true
+	}
+	kernels.Flush()
+	good := b.entries == b.launched || b.launch(b.launched, b.entries-b.launched, stream)
+	if b.c.d.lib.record(b.table.event, stream) != success {
+		b.table = nil // nobody knows when it may be used again; the device is broken anyway
+		return false
+	}
+	return good
+}
+
+// rest gives the engines their share.
+func (b *batch) rest(stream uintptr) bool {
+	lib := b.c.d.lib
+	if b.by == kernels.ByBatch && len(b.left) > 0 {
+		if r := lib.copyBatch(b.left, stream); r == success {
+			b.left = nil
 		} else if r.sticky() {
 			return false
 		}
 	}
-	for _, list := range [...][]driver.Segment{b.large, b.engines} {
+	for _, list := range [...][]driver.Segment{b.left, b.engines} {
 		for i := range list {
 			if lib.copyAsync(list[i].Dst, list[i].Src, list[i].N, stream) != success {
 				return false
@@ -251,22 +346,22 @@ func (b *batch) put(stream uintptr) bool {
 	return true
 }
 
-// launch puts the kernel on a stream, for the entries of the table.
-func (b *batch) launch(stream uintptr) bool {
-	blocks, run := b.plan.Launch(b.entries)
-	var params [16]byte
-	binary.LittleEndian.PutUint64(params[:], uint64(b.table.addr))
-	binary.LittleEndian.PutUint32(params[8:], uint32(b.entries))
+// launch puts the kernel on a stream, for n entries of the table.
+func (b *batch) launch(first, n int, stream uintptr) bool {
+	blocks, run := b.plan.Launch(n)
+	var params [20]byte
+	binary.LittleEndian.PutUint64(params[:], uint64(b.table.addr)+uint64(first)*entryBytes)
+	binary.LittleEndian.PutUint32(params[8:], uint32(n))
 	binary.LittleEndian.PutUint32(params[12:], run)
-	lib := b.c.d.lib
-	return lib.launch(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == success &&
-		lib.record(b.table.event, stream) == success
+	binary.LittleEndian.PutUint32(params[16:], b.plan.Tag.Number())
+	return b.c.d.lib.launch(b.program.gatherKernel, blocks, kernels.Threads, params[:], stream) == success
 }
 
 // program is the kernels, as a card has them.
 type program struct {
 	module          uintptr
 	gatherKernel    uintptr
+	fewKernel       uintptr
 	multiprocessors int
 }
 
@@ -288,9 +383,11 @@ func (c *card) kernels() *program {
 		return nil
 	}
 	p := &program{module: module, multiprocessors: sms}
-	if p.gatherKernel, r = c.d.lib.kernel(module, kernels.Gather); r != success {
-		c.d.lib.unloadKernels(module)
-		return nil
+	for name, at := range map[string]*uintptr{kernels.Gather: &p.gatherKernel, kernels.Few: &p.fewKernel} {
+		if *at, r = c.d.lib.kernel(module, name); r != success {
+			c.d.lib.unloadKernels(module)
+			return nil
+		}
 	}
 	c.program = p
 	return p
@@ -301,6 +398,16 @@ type table struct {
 	addr  uintptr
 	room  int // entries
 	event uintptr
+	tag   kernels.Tag // of the entries that were written last, or are to be now; see kernels.GatherParams
+}
+
+// next makes the table ready for other entries.
+func (t *table) next() *table {
+	var again bool
+	if t.tag, again = t.tag.Next(); again {
+		clear(entriesAt(t.addr, t.room))
+	}
+	return t
 }
 
 // takeTable takes a table that no kernel reads any more, with room for so many entries; nil if there is no memory. The card is
@@ -311,7 +418,7 @@ func (c *card) takeTable(room int) *table {
 		if t.room >= room && c.d.lib.queryEvent(t.event) == success {
 			c.tables = append(c.tables[:i], c.tables[i+1:]...)
 			c.mu.Unlock()
-			return t
+			return t.next()
 		}
 	}
 	c.mu.Unlock()
@@ -320,14 +427,15 @@ func (c *card) takeTable(room int) *table {
 		t.room *= 2
 	}
 	var r result
-	if t.event, r = c.event(false); r != success {
+	if t.event, r = c.event(askedEvent); r != success {
 		return nil
 	}
 	if t.addr, r = c.d.lib.allocHost(uint64(t.room) * entryBytes); r != success {
-		c.giveEvent(t.event, false)
+		c.giveEvent(t.event, askedEvent)
 		return nil
 	}
-	return t
+	clear(entriesAt(t.addr, t.room))
+	return t.next()
 }
 
 func (c *card) giveTable(t *table) {

@@ -189,7 +189,8 @@ func TestBatchWays(t *testing.T) {
 		launches, loops, batches int32
 	}{
 		{name: "one small", small: 1, loops: 1},
-		{name: "two small", small: 2, loops: 2},
+		{name: "two small", small: 2, batches: 1},
+		{name: "two small, old CUDA", small: 2, old: true, loops: 2},
 		{name: "ten small", small: 10, launches: 1},
 		{name: "many small", small: 4096, launches: 1},
 		{name: "one large", large: 1, loops: 1},
@@ -224,7 +225,7 @@ func TestBatchWays(t *testing.T) {
 }
 
 // TestBatchOfManyAllocations proves that segments find their memory however often the allocation changes, under device addresses of
-// registered memory too, and that one bad segment among them keeps all others from being copied.
+// registered memory too, and that one bad segment among them fails the task, and keeps Run from copying any.
 func TestBatchOfManyAllocations(t *testing.T) {
 	d, f := openFake(t, 1)
 	v, err := d.Open(0)
@@ -246,7 +247,8 @@ func TestBatchOfManyAllocations(t *testing.T) {
 	}
 	fails := make(failures, 1)
 	q := v.NewQueue(driver.QueueOptions{Sink: fails})
-	batch := func(up bool, list ...driver.Segment) {
+	var now error // of Run
+	batch := func(up, run bool, list ...driver.Segment) {
 		segs := driver.NewSegments()
 		for i := range each * count / 100 {
 			k := i * 7919 % (each * count / 100) * 100 // neighbours are in different allocations
@@ -262,30 +264,41 @@ func TestBatchOfManyAllocations(t *testing.T) {
 		for _, s := range list {
 			segs.Add(s.Dst, s.Src, s.N)
 		}
-		q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+		if op := (driver.Op{Kind: driver.OpBatch, Segs: segs}); run {
+			now = d.Run(op)
+			segs.Release()
+		} else {
+			q.Submit(op)
+		}
 		q.Wait(0, nil)
 	}
-	batch(true)
+	batch(true, false)
 	want := bytes.Clone(host)
 	clear(host)
-	batch(false)
+	batch(false, false)
 	if !bytes.Equal(host, want) {
 		t.Error("what came back is not what was sent")
 	}
 	clear(host)
-	for _, bad := range []driver.Segment{
+	bads := []driver.Segment{
 		{Dst: device[0] + each - 9, Src: startOf(host), N: 10},
 		{Dst: device[0], Src: alias + each*count - 9, N: 10},
-		{Dst: startOf(host), Src: 4096, N: 1},
-	} {
-		batch(true, bad)
+		{Dst: device[0], Src: 4096, N: 1},
+	}
+	for _, bad := range bads {
+		if batch(true, true, bad); !errors.Is(now, driver.ErrFault) {
+			t.Errorf("%+v, at once: %v", bad, now)
+		}
+	}
+	batch(false, false)
+	if !bytes.Equal(host, want) {
+		t.Error("a batch with a bad segment has copied others")
+	}
+	for _, bad := range bads {
+		batch(true, false, bad)
 		if got := fails.next(t); !errors.Is(got.err, driver.ErrFault) {
 			t.Errorf("%+v: %v", bad, got.err)
 		}
-	}
-	batch(false)
-	if !bytes.Equal(host, want) {
-		t.Error("a batch with a bad segment has copied others")
 	}
 	if err := errors.Join(d.Unregister(startOf(host)), v.Close(), d.Close(), f.close()); err != nil {
 		t.Error(err)

@@ -35,7 +35,7 @@ type card struct {
 	gate gate // passed by who uses the context without having a device open
 
 	mu        sync.Mutex
-	events    [2][]uintptr                        // guarded by mu; not in use; the second kind has the GPU's time
+	events    [eventKinds][]uintptr               // guarded by mu; not in use
 	streams   [priorities][]uintptr               // guarded by mu; not in use
 	tables    []*table                            // guarded by mu; not being written
 	program   *program                            // guarded by mu; nil until needed
@@ -148,7 +148,7 @@ func (c *card) forgetAll() {
 	c.context.Store(0)
 	c.life.Add(1)
 	c.tables, c.lanes, c.program, c.noProgram = nil, nil, nil, false
-	c.events, c.streams = [2][]uintptr{}, [priorities][]uintptr{}
+	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
 	c.made.events, c.made.streams = nil, nil
 	c.reads, c.noReads, c.live, c.spareLives, c.words = nil, false, nil, nil, nil
 	c.founds, c.spareFounds, c.hostBlocks, c.deviceBlocks = nil, nil, nil, nil
@@ -225,36 +225,27 @@ func (c *card) befriend(other *card) {
 	c.d.lib.enablePeer(other.context.Load())
 }
 
-// event takes an event that is not in use; timed if it is to tell the time. The card is entered.
-func (c *card) event(timed bool) (uintptr, result) {
+// event takes an event that is not in use. The card is entered.
+func (c *card) event(kind eventKind) (uintptr, result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	free := c.eventsOf(timed)
+	free := &c.events[kind]
 	if n := len(*free); n > 0 {
 		e := (*free)[n-1]
 		*free = (*free)[:n-1]
 		return e, success
 	}
-	e, r := c.d.lib.newEvent(timed)
+	e, r := c.d.lib.newEvent(kind)
 	if r == success {
 		c.made.events = append(c.made.events, e)
 	}
 	return e, r
 }
 
-func (c *card) giveEvent(e uintptr, timed bool) {
+func (c *card) giveEvent(e uintptr, kind eventKind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	free := c.eventsOf(timed)
-	*free = append(*free, e)
-}
-
-// eventsOf are the events of one kind that are not in use. mu is held.
-func (c *card) eventsOf(timed bool) *[]uintptr {
-	if timed {
-		return &c.events[1]
-	}
-	return &c.events[0]
+	c.events[kind] = append(c.events[kind], e)
 }
 
 // stream takes a stream that is not in use. The card is entered.
@@ -291,42 +282,72 @@ func (o ownStream) giveBack() {
 	}
 }
 
-// A wait for the GPU looks again and again before it sleeps, because waking up takes longer than a small copy, by a tenth of a
-// millisecond on a virtual machine. If nobody waits for the outcome, it soon goes to sleep.
+// A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer than a small
+// copy, by a tenth of a millisecond on a virtual machine. If nobody waits for the outcome, or many do, it soon goes to sleep.
 const (
-	spinShort = 40 * time.Microsecond
-	spinLong  = 4 * time.Millisecond
+	spinShort  = 40 * time.Microsecond
+	spinRunner = 4 * time.Millisecond  // while somebody waits for what the runner does
+	spinWaiter = 20 * time.Millisecond // by who waits
 )
 
-// spin is how long a wait does so at the moment.
-func (d *Driver) spin() time.Duration {
-	if d.waiting.Load() > 0 && runtime.GOMAXPROCS(0) >= 4 {
-		return spinLong
-	}
-	return spinShort
+// spin is the part of a wait in which one looks again and again. It does not let others have the processor in between: for a thread of C
+// that would be two switches of threads, which take longer than all the rest.
+type spin struct {
+	d     *Driver
+	long  time.Duration
+	begin time.Time
+	looks int
 }
 
-// query tells whether event has happened.
+// spinning begins a spin that is so long if there are processors enough.
+func (d *Driver) spinning(long time.Duration) spin { return spin{d: d, long: long} }
+
+// on tells whether to look once more.
+func (s *spin) on() bool {
+	const often = 8 // looking at the clock takes time, too
+	if s.looks++; s.looks%often != 1 {
+		return true
+	}
+	if s.looks == 1 {
+		s.begin = time.Now()
+		return true
+	}
+	most := spinShort
+	if n := int(s.d.waiting.Load()); s.d.cores >= 4 && n > 0 && n <= s.d.cores/2 {
+		most = s.long
+	}
+	return time.Since(s.begin) < most
+}
+
+// query tells whether event has happened. CUDA answers whichever context the thread has, if it has one.
 func (c *card) query(event uintptr) result {
+	return c.look(event, c.d.lib.queryEvent)
+}
+
+// ended tells whether a stream has done all there was.
+func (c *card) ended(stream uintptr) result {
+	return c.look(stream, c.d.lib.queryStream)
+}
+
+func (c *card) look(at uintptr, query func(uintptr) result) result {
+	if r := query(at); r != invalidContext && r != contextDestroyed {
+		return r
+	}
 	c.enter()
 	defer c.leave()
-	return c.d.lib.queryEvent(event)
+	return query(at)
 }
 
 // await waits until event has happened.
-func (c *card) await(event uintptr) result {
-	c.enter()
-	defer c.leave()
-	begin := time.Now()
-	for {
-		if r := c.d.lib.queryEvent(event); r != notReady {
+func (c *card) await(event uintptr, long time.Duration) result {
+	for s := c.d.spinning(long); s.on(); {
+		if r := c.query(event); r != notReady {
 			return r
 		}
-		if time.Since(begin) > c.d.spin() {
-			return c.d.lib.syncEvent(event)
-		}
-		runtime.Gosched()
 	}
+	c.enter()
+	defer c.leave()
+	return c.d.lib.syncEvent(event)
 }
 
 // healthy is nil, or why the GPU is lost.

@@ -56,7 +56,7 @@ func (c *card) startClock() {
 			return
 		}
 		for i := range k.events {
-			if k.events[i], r = c.event(true); r != success {
+			if k.events[i], r = c.event(timedEvent); r != success {
 				return
 			}
 		}
@@ -121,7 +121,12 @@ func bounded(v, most float64) float64 { return min(max(v, -most), most) }
 
 // poll looks at an event until it has happened, and tells when that was.
 func poll(lib api, event uintptr) (seen int64, ok bool) {
-	for begin := time.Now(); ; runtime.Gosched() {
+	const soon = 64 // looks; for a thread of C it takes long to let others have the processor
+	begin := time.Now()
+	for i := 0; ; i++ {
+		if i > soon {
+			runtime.Gosched()
+		}
 		switch r := lib.queryEvent(event); {
 		case r == success:
 			return parts.Now(), true

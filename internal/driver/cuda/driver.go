@@ -11,6 +11,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type Driver struct {
 	cards   []*card // by physical device; immutable
 	warn    func(string)
 	percent int // Options.Multiprocessors
+	cores   int // that Go uses
 
 	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
 	hosts ranges.Set[*registration] // registered memory
@@ -97,7 +99,7 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // fakeNames are the kernels; a handle is the place in the list, and 1.
-var fakeNames = []string{kernels.Gather, kernels.Descriptor, kernels.Offset, kernels.Move}
+var fakeNames = []string{kernels.Gather, kernels.Descriptor, kernels.Offset, kernels.Move, kernels.Few}
 
 func (f *fake) multiprocessors(int) (int, result)    { return 4, success }
 func (f *fake) loadKernels(string) (uintptr, result) { return 1, success }
@@ -35,11 +35,18 @@ func (f *fake) launch(kernel uintptr, blocks, threads int, params []byte, stream
 	f.noteBlocks(name, blocks)
 	switch name {
 	case kernels.Gather:
-		table, count := uintptr(word(0)), int(half(8))
+		table, count, tag := uintptr(word(0)), int(half(8)), kernels.Tag(half(16))<<58
 		run = func() {
-			for _, e := range entriesAt(table, count) {
-				dst, src, n := e.Unpack()
+			for i := range count {
+				dst, src, n := awaitEntry(table, i, tag).Unpack()
 				f.reach(gpu, dst, src, n)
+			}
+		}
+	case kernels.Few:
+		p := fewOf(params)
+		run = func() {
+			for i := range p.Count {
+				f.reach(gpu, uintptr(p.Dst[i]), uintptr(p.Src[i]), uint64(p.Bytes[i]))
 			}
 		}
 	case kernels.Descriptor:

@@ -121,5 +121,14 @@ func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	}
 	f.d.waiting.Add(1)
 	defer f.d.waiting.Add(-1)
-	return f.Await(parts.LimitOf(timeout, cancel))
+	l := parts.LimitOf(timeout, cancel)
+	for s := f.d.spinning(spinWaiter); f.promised() && s.on(); {
+		if f.IsSet() || f.Err() != nil {
+			return true
+		}
+		if l.Reached() {
+			return false
+		}
+	}
+	return f.Await(l)
 }

@@ -99,7 +99,10 @@ func (q *queue) move(op *driver.Op) bool {
 	case driver.OpCopy2D:
 		return q.move2D(op)
 	case driver.OpBatch:
-		return q.v.card.putBatch(op.Segs, q.stream)
+		if list := op.Segs.List; len(list) == 1 {
+			return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
+		}
+		return q.v.card.putBatch(op.Segs, q.stream, true)
 	}
 	return q.moveFill(op)
 }

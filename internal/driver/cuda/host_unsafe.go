@@ -33,6 +33,11 @@ func entriesAt(addr uintptr, n int) []kernels.Entry {
 	return unsafe.Slice((*kernels.Entry)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
 
+// fewBytes are the parameters as a launch takes them.
+func fewBytes(p *kernels.FewParams) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
+}
+
 // bytesAt is n bytes of host memory at addr, which is mapped and not Go's own.
 func bytesAt(addr uintptr, n uint64) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)

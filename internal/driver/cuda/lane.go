@@ -46,7 +46,7 @@ func (c *card) takeLane() (l *lane, err error) {
 		return nil, c.check("cuStreamCreate", r)
 	}
 	for _, event := range [...]*uintptr{&l.event, &l.slot[0].event, &l.slot[1].event} {
-		if *event, r = c.event(false); r != success {
+		if *event, r = c.event(sleptEvent); r != success {
 			return nil, c.check("cuEventCreate", r)
 		}
 	}
@@ -167,11 +167,18 @@ func (l *lane) finish() result {
 		return success
 	}
 	l.used = false
+	d := l.card.d
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
+	for s := d.spinning(spinWaiter); s.on(); {
+		if r := l.card.ended(l.stream); r != notReady {
+			return r
+		}
+	}
 	l.card.enter()
-	r := l.card.d.lib.record(l.event, l.stream)
-	l.card.leave()
-	if r != success {
+	defer l.card.leave()
+	if r := d.lib.record(l.event, l.stream); r != success {
 		return r
 	}
-	return l.card.await(l.event)
+	return d.lib.syncEvent(l.event)
 }

@@ -162,7 +162,7 @@ type outs struct {
 }
 
 // mostParams is how many bytes of parameters a kernel may have.
-const mostParams = 128
+const mostParams = 4096
 
 var outsPool = sync.Pool{New: func() any { return new(outs) }}
 
@@ -233,7 +233,7 @@ func (l *library) onDevice(fn uintptr, device int) result {
 	if r != success {
 		return r
 	}
-	return l.drop(fn, h)
+	return l.call(fn, h)
 }
 
 func (l *library) setContext(context uintptr) result { return l.call(l.ctxSetCurrent, context) }
@@ -304,14 +304,11 @@ func (l *library) waitEvent(stream, event uintptr) result {
 	return l.call(l.streamWait, stream, event, 0)
 }
 
-func (l *library) newEvent(timed bool) (uintptr, result) {
+func (l *library) newEvent(kind eventKind) (uintptr, result) {
 	o := take()
 	defer o.done()
-	flags := uintptr(blockingSync | disableTiming)
-	if timed {
-		flags = blockingSync
-	}
-	r := l.call(l.eventCreate, o.at(0), flags)
+	flags := [eventKinds]uintptr{askedEvent: disableTiming, sleptEvent: blockingSync | disableTiming, timedEvent: blockingSync}
+	r := l.call(l.eventCreate, o.at(0), flags[kind])
 	return o.address(), r
 }
 
@@ -387,7 +384,9 @@ func (l *library) loadKernels(ptx string) (uintptr, result) {
 	defer o.done()
 	text := append([]byte(ptx), 0)
 	keep.Store(&text)
-	r := unsignalled(func() result { return l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text)))) })
+	r := unsignalled(func() result {
+		return l.call(l.moduleLoadData, o.at(0), uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+	})
 	keep.Store(nil)
 	return o.address(), r
 }

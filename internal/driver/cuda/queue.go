@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"math"
-	"runtime"
 	"sync"
 	"time"
 
@@ -42,11 +41,12 @@ type queue struct {
 	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the list full
 	running   bool                  // guarded by mu; the runner is there
 	busy      bool                  // guarded by mu; it, or a submitter, does a task
-	reaping   bool                  // guarded by mu; the runner tells others of a mark
+	reaping   bool                  // guarded by mu; the runner, or who waits, looks at a mark or tells others of it
 	parked    bool                  // guarded by mu; the head of the list waits for a flag, a time or a call
 	head      parts.Head            // guarded by mu; what is known of the head of the list
 	began     int64                 // guarded by mu; when its turn came, by the observer's clock; 0: it has not
-	ended     int64                 // of the runner; when the last mark happened, for the observer, by the clock of flags
+	ended     int64                 // of who reaps; when the last mark happened, for the observer, by the clock of flags
+	awaited   uintptr               // guarded by mu; event that the runner waits for; 0: none, or its mark was reaped meanwhile
 }
 
 // mark is a task that is on the stream, with an event behind it.
@@ -62,6 +62,14 @@ type mark struct {
 	timed bool    // the event tells the time
 	read  *judged // a copy that the device judges, or nil
 	done  func()
+}
+
+// kind is that of the event.
+func (m *mark) kind() eventKind {
+	if m.timed {
+		return timedEvent
+	}
+	return sleptEvent
 }
 
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
@@ -123,10 +131,15 @@ func (q *queue) push(op *driver.Op) {
 	}
 	q.list.Push(op)
 	q.submitted++
-	if q.list.Len() == 1 && op.Kind == driver.OpAwait && !q.running && q.taken >= q.dropTo && q.rest() {
-		q.parked = !q.head.Ready(q.list.Head(), false, &q.mu, q) // as the runner would find out
+	if q.list.Len() == 1 && !q.running && q.taken >= q.dropTo && q.rest() { // as the runner would find out
+		switch op.Kind {
+		case driver.OpAwait:
+			q.parked = !q.head.Ready(q.list.Head(), false, &q.mu, q)
+		case driver.OpGate: // it sees what comes after it was submitted
+			q.turn(false)
+		}
 	}
-	q.wakeIf(!q.parked)
+	q.wakeIf(q.list.Len() > 0 && !q.parked)
 	q.mu.Unlock()
 }
 
@@ -151,8 +164,8 @@ func (q *queue) run() {
 
 // step does the next thing there is to do for the runner; false if there is none. mu is held, but not all the time.
 func (q *queue) step() bool {
-	if q.busy {
-		return false // a submitter does its own task, and sees to the rest
+	if q.busy || q.reaping {
+		return false // a submitter does its own task, or who waits ends one, and sees to the rest
 	}
 	if q.marks.Len() > 0 {
 		m := q.marks.Head()
@@ -184,20 +197,22 @@ func (q *queue) step() bool {
 	if q.marks.Len() == 0 {
 		return false
 	}
-	event := q.marks.Head().event
+	m := *q.marks.Head()
+	q.awaited = m.event
 	q.mu.Unlock()
-	q.v.card.await(event)
+	q.v.card.await(m.event, spinRunner)
 	q.mu.Lock()
+	if q.awaited == 0 {
+		q.v.card.giveEvent(m.event, m.kind())
+	}
+	q.awaited = 0
 	return true
 }
 
 // rest tells whether everything taken is over. mu is held.
 func (q *queue) rest() bool {
 	if q.completed < q.taken && q.marks.Len() == 0 && !q.busy && !q.reaping {
-		q.v.card.enter()
-		r := q.v.d.lib.queryStream(q.stream)
-		q.v.card.leave()
-		if r == success {
+		if q.v.card.ended(q.stream) == success {
 			q.completed = q.taken
 		}
 	}
@@ -218,22 +233,26 @@ func (q *queue) markTail() {
 // record puts an event for m behind what is on the stream. The card is entered, mu is held.
 func (q *queue) record(m *mark) bool {
 	m.timed = m.flag != nil || m.op && q.observer != nil
-	if m.event, m.made = q.v.card.event(m.timed); m.made != success {
+	if m.event, m.made = q.v.card.event(m.kind()); m.made != success {
 		return false
 	}
 	m.asked = parts.Now()
 	if m.made = q.v.d.lib.record(m.event, q.stream); m.made != success {
-		q.v.card.giveEvent(m.event, m.timed)
+		q.v.card.giveEvent(m.event, m.kind())
 		return false
 	}
 	return true
 }
 
-// reap ends the tasks up to the first mark, whose event answered r. Only the runner does it. mu is held, and not while others
+// reap ends the tasks up to the first mark, whose event answered r. The runner does it, or who waits. mu is held, and not while others
 // are told.
 func (q *queue) reap(r result) {
 	var m mark
 	q.marks.Pop(&m)
+	used := m.made == success && m.event == q.awaited // by the runner, which gives it back then
+	if used {
+		q.awaited = 0
+	}
 	if q.marks.Len() == 0 {
 		q.marks.Shrink()
 	}
@@ -257,8 +276,8 @@ func (q *queue) reap(r result) {
 	if m.flag != nil {
 		m.flag.keep(m.event, at, err)
 	}
-	if m.made == success {
-		c.giveEvent(m.event, m.timed)
+	if m.made == success && !used {
+		c.giveEvent(m.event, m.kind())
 	}
 	if m.done != nil {
 		m.done()
@@ -270,7 +289,7 @@ func (q *queue) reap(r result) {
 }
 
 // tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put there.
-// Only the runner does it.
+// Who reaps does it.
 func (q *queue) tell(m *mark, ended int64, err error) {
 	ahead := q.observer.Now() - parts.Now()
 	if ended == 0 {
@@ -399,23 +418,26 @@ func (q *queue) Open() {
 	q.dropTo = q.submitted
 }
 
-// Wait looks at the stream for a while, which is the fastest way for what is short, and then lets the runner wake it.
+// Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's meanwhile; then it lets
+// the runner wake it.
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	q.v.d.waiting.Add(1)
-	defer q.v.d.waiting.Add(-1)
+	d := q.v.d
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
 	l := parts.LimitOf(timeout, cancel)
-	begin := time.Now()
+	s := d.spinning(spinWaiter)
 	q.mu.Lock()
-	target := q.submitted
-	for q.completed < target && !(q.list.Len() == 0 && q.rest()) {
-		switch {
-		case l.Reached():
-			q.mu.Unlock()
+	defer q.mu.Unlock()
+	for target := q.submitted; q.completed < target; {
+		if l.Reached() {
 			return false
-		case !q.parked && time.Since(begin) < q.v.d.spin():
-			q.mu.Unlock()
-			runtime.Gosched()
-			q.mu.Lock()
+		}
+		if !q.parked && s.on() {
+			if q.look() {
+				continue
+			}
+		}
+		if q.list.Len() == 0 && q.rest() {
 			continue
 		}
 		q.markTail()
@@ -423,8 +445,47 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 		w := q.waiters.Add()
 		w.Target = target
 		q.mu.Unlock()
-		return w.Sleep(l, &q.mu, &q.waiters)
+		told := w.Sleep(l, &q.mu, &q.waiters)
+		q.mu.Lock()
+		return told
 	}
-	q.mu.Unlock()
 	return true
+}
+
+// look is what who waits does again and again: he reaps what the runner has not come to, or finds out whether everything taken is over.
+// It is false if there is no point in it. mu is held, but not while CUDA is asked.
+func (q *queue) look() bool {
+	c, upto := q.v.card, q.taken
+	switch {
+	case q.busy || q.reaping || q.marks.Len() == 0 && q.completed == q.taken:
+		q.mu.Unlock()
+		for range 64 { // whose turn it is needs the lock
+			q.v.d.waiting.Load()
+		}
+		q.mu.Lock()
+		return true
+	case q.marks.Len() > 0:
+		m := q.marks.Head()
+		event, r := m.event, m.made
+		if r == success {
+			q.reaping = true // so that the event stays this mark's
+			q.mu.Unlock()
+			r = c.query(event)
+			q.mu.Lock()
+			q.reaping = false
+		}
+		if r != notReady {
+			q.reap(r)
+		}
+		q.wakeIf(q.marks.Len() > 0 || q.list.Len() > 0 && !q.parked)
+		return true
+	}
+	stream := q.stream
+	q.mu.Unlock()
+	r := c.ended(stream)
+	q.mu.Lock()
+	if r == success {
+		q.completed = max(q.completed, upto)
+	}
+	return r == success || r == notReady
 }

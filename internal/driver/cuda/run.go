@@ -104,7 +104,7 @@ func (m *mover) put(card int32, segs *driver.Segments) (done bool, err error) {
 	l.card.enter()
 	defer l.card.leave()
 	l.used = true
-	return l.card.putBatch(segs, l.stream), nil
+	return l.card.putBatch(segs, l.stream, false), nil
 }
 
 // ends finds both ends of a copy; of no bytes there are none.

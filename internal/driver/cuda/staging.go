@@ -108,7 +108,7 @@ func (h *haul) collect(l *lane, i int) error {
 		return nil
 	}
 	s.busy = false
-	if err := l.card.check("copy", l.card.await(s.event)); err != nil || h.up {
+	if err := l.card.check("copy", l.card.await(s.event, spinShort)); err != nil || h.up {
 		return err
 	}
 	return copyAll(s.load, s.wire, false)
@@ -183,7 +183,7 @@ func (l *lane) send(i int, up bool) error {
 	} else {
 		b.to.known = staged
 	}
-	if !b.judge(s.wire) {
+	if !b.judge(s.wire, 0) {
 		return fmt.Errorf("%w: memory of device %d has gone", driver.ErrFault, c.number)
 	}
 	if !b.put(l.stream) {

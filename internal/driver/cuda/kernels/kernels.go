@@ -1,8 +1,8 @@
 // Package kernels holds the copies that run on the GPU itself, as PTX, and says how to launch them.
 //
 // The copy engines take several microseconds a copy, whatever its size. A batch of small segments is therefore carried out by
-// one kernel that reads a table of pieces, from pinned host memory in place or from device memory, and moves the bytes with ordinary
-// loads and stores, over the link too. Copies whose addresses stand in device memory are carried out by two: one reads
+// one kernel that moves the bytes with ordinary loads and stores, over the link too. A few segments are parameters of the launch;
+// more stand in a table of pieces, which the kernel reads in pinned host memory, and which may be written after the launch. Copies whose addresses stand in device memory are carried out by two: one reads
 // and judges them, one moves. copy.cu is the source, ptx.sh makes copy.ptx from it.
 package kernels
 
@@ -17,6 +17,7 @@ var PTX string
 // Names of the kernels in PTX.
 const (
 	Gather     = "ropeway_gather"     // GatherParams; Threads a block; grid from Plan.Launch
+	Few        = "ropeway_few"        // FewParams; Threads a block; grid from FewParams.Set
 	Descriptor = "ropeway_descriptor" // DescriptorParams; one block of ReadThreads
 	Offset     = "ropeway_offset"     // OffsetParams; one block of ReadThreads
 	Move       = "ropeway_move"       // MoveParams; Threads a block; grid from MoveBlocks
@@ -31,10 +32,24 @@ const (
 // The parameters of the kernels, laid out as a launch takes them in one buffer. Addresses are those the device uses.
 
 // GatherParams are for Gather, which copies Count entries of a table. Entries run in any order; overlap between them is not
-// defined. The table belongs to the kernel until it has run.
+// defined. The table belongs to the kernel until it has run. Entries may be written later than the launch, but have to be: the kernel waits
+// for each until it has the tag. What the table held before must not have it.
 type GatherParams struct {
-	Table      uint64 // of Entry; a multiple of 16
-	Count, Run uint32
+	Table           uint64 // of Entry; a multiple of 16
+	Count, Run, Tag uint32
+}
+
+// MostFew is how many segments FewParams hold.
+const MostFew = 160
+
+// FewParams are for Few: Count segments, each of less than 4 GiB. They are cut into parts of Size bytes; Begin counts the parts that
+// come before each segment, and all of them at the end.
+type FewParams struct {
+	Count, Size uint32
+	Dst, Src    [MostFew]uint64
+	Bytes       [MostFew]uint32
+	Begin       [MostFew + 1]uint32
+	_           uint32
 }
 
 // DescriptorParams are for Descriptor, which reads a copy descriptor and leaves the copy in Found for Move.
@@ -82,16 +97,36 @@ const (
 // to the word that Current points to, and keep the old one until what was launched before is over.
 type Range struct{ Start, End uint64 }
 
-// Entry is a piece of a batch in the table: 48 bits of each address, and the length in what is left of the two words.
+// Entry is a piece of a batch in the table: in each word 48 bits of an address, 10 of the length, and 6 of the tag.
 type Entry struct{ To, From uint64 }
 
-// Pack makes an entry. Both ends are below 1<<48 (see [Window.Reachable]), and n is below 4 GiB.
-func Pack(dst, src uintptr, n uint64) Entry {
-	return Entry{uint64(dst) | n<<48, uint64(src) | n>>16<<48}
+// lastTag is the last there is; they begin with 1.
+const lastTag = 63
+
+// Tag is what tells the entries of one batch from those that stood in the table before, in its place in a word.
+type Tag uint64
+
+// Number is the tag as Gather takes it.
+func (t Tag) Number() uint32 { return uint32(t >> 58) }
+
+// Next is the tag after t. When again is true, all tags have been used: the table has to be cleared first.
+func (t Tag) Next() (next Tag, again bool) {
+	if t.Number() == lastTag {
+		return 1 << 58, true
+	}
+	return t + 1<<58, false
+}
+
+// Pack makes an entry. Both ends are below 1<<48 (see [Window.Reachable]), and n is below 1 MiB.
+func (t Tag) Pack(dst, src uintptr, n uint64) Entry {
+	return Entry{uint64(dst) | n<<54>>6 | uint64(t), uint64(src) | n>>10<<48 | uint64(t)}
 }
 
 // Unpack is what was packed.
 func (e Entry) Unpack() (dst, src uintptr, n uint64) {
-	const low = 1<<48 - 1
-	return uintptr(e.To & low), uintptr(e.From & low), e.To>>48 | e.From>>48<<16
+	const low, length = 1<<48 - 1, 1<<10 - 1
+	return uintptr(e.To & low), uintptr(e.From & low), e.To>>48&length | e.From>>48&length<<10
 }
+
+// Has tells whether the entry has the tag.
+func (e Entry) Has(t Tag) bool { return e.To>>58 == uint64(t)>>58 && e.From>>58 == uint64(t)>>58 }

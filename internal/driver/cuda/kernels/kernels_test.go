@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +14,15 @@ import (
 // The structs have the parameters that the PTX declares, at the offsets a launch expects: each at a multiple of its size.
 func TestParameters(t *testing.T) {
 	entry := regexp.MustCompile(`(?s)\.visible \.entry (\w+)\((.*?)\)`)
-	param := regexp.MustCompile(`\.param \.([us])(32|64)`)
-	declared := map[string][]uintptr{}
+	param := regexp.MustCompile(`\.param (?:\.align 8 \.b8 \w+\[(\d+)\]|\.[us](32|64))`)
+	declared, structs := map[string][]uintptr{}, map[string]string{}
 	for _, e := range entry.FindAllStringSubmatch(PTX, -1) {
 		at := uintptr(0)
 		for _, p := range param.FindAllStringSubmatch(e[2], -1) {
+			if p[1] != "" {
+				structs[e[1]] = p[1]
+				continue
+			}
 			size := uintptr(4)
 			if p[2] == "64" {
 				size = 8
@@ -40,6 +45,9 @@ func TestParameters(t *testing.T) {
 			t.Errorf("%s: fields at %v, the kernel has parameters at %v", name, offsets, declared[name])
 		}
 		delete(declared, name)
+	}
+	if got, want := structs[Few], fmt.Sprint(reflect.TypeFor[FewParams]().Size()); got != want || len(structs) != 1 {
+		t.Errorf("%s has %s bytes of parameters, want %s", Few, got, want)
 	}
 	if len(declared) > 0 {
 		t.Errorf("kernels that nobody knows: %v", declared)

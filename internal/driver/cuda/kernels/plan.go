@@ -35,6 +35,7 @@ const (
 type Plan struct {
 	Blocks int    // at most
 	Piece  uint64 // bytes of an entry, at most
+	Tag    Tag    // of the entries
 }
 
 // New plans a batch of so many bytes on a GPU with sms multiprocessors. limit is how many blocks the kernel may have; 0 leaves
@@ -89,14 +90,15 @@ var Everywhere = Window{Size: 1 << 48}
 
 // Fill writes entries for the segments of list into table, which has Room for them. The windows are Reachable. It stops before the first segment that
 // is not inside both windows, overlaps itself or has large bytes or more, and returns how many entries it has written and how many
-// segments it has dealt with. Empty segments have no entries. This is most of what a batch costs the host; see pack.
+// segments it has dealt with. Empty segments have no entries. Flush comes after the last. This is most of what a batch costs the host; see
+// pack.
 func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large uint64) (entries, segments int) {
 	short := min(p.Piece, large-1, to.Size, from.Size)
 	plain := to.Delta == 0 && from.Delta == 0 && to.apart(&from)
 	n := 0
 	for i := 0; i < len(list); i++ {
 		if plain {
-			k := pack(table[n:], list[i:], to.Lo, uintptr(to.Size-short), from.Lo, uintptr(from.Size-short), short)
+			k := packStream(table[n:n+len(list)-i], list[i:], to.Lo, uintptr(to.Size-short), from.Lo, uintptr(from.Size-short), short, p.Tag)
 			n, i = n+k, i+k
 			if i == len(list) {
 				break
@@ -110,7 +112,7 @@ func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large 
 		case s.N >= large || !inside || overlap(s.Dst, s.Src, s.N):
 			return n, i
 		case s.N <= p.Piece:
-			table[n] = Pack(s.Dst, s.Src, s.N)
+			table[n] = p.Tag.Pack(s.Dst, s.Src, s.N)
 			n++
 		default:
 			n += p.Cut(table[n:], s)
@@ -124,14 +126,14 @@ func (p Plan) Fill(table []Entry, list []driver.Segment, to, from Window, large 
 // registers.
 //
 //go:noinline
-func pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRoom uintptr, short uint64) int {
+func (t Tag) pack(table []Entry, list []driver.Segment, to, toRoom, from, fromRoom uintptr, short uint64) int {
 	table = table[:len(list)]
 	for i := range list {
 		s := &list[i]
 		if s.Dst-to > toRoom || s.Src-from > fromRoom || s.N-1 >= short {
 			return i
 		}
-		table[i] = Pack(s.Dst, s.Src, s.N)
+		table[i] = t.Pack(s.Dst, s.Src, s.N)
 	}
 	return len(list)
 }
@@ -147,7 +149,7 @@ func (p Plan) Cut(table []Entry, s driver.Segment) int {
 		if size > p.Piece {
 			size = p.Piece - uint64(s.Dst)%line
 		}
-		table[n] = Pack(s.Dst, s.Src, size)
+		table[n] = p.Tag.Pack(s.Dst, s.Src, size)
 		s.Dst, s.Src, s.N = s.Dst+uintptr(size), s.Src+uintptr(size), s.N-size
 	}
 	return n
@@ -162,6 +164,20 @@ func (p Plan) Launch(entries int) (blocks int, run uint32) {
 	}
 	taken := int(run) * warps
 	return max(1, min(p.Blocks, (entries+taken-1)/taken)), run
+}
+
+// Set makes the parameters of Few for a list of at most MostFew segments, none of them empty, and returns the grid. All addresses
+// are the device's.
+func (f *FewParams) Set(p Plan, list []driver.Segment) (blocks int) {
+	f.Count, f.Size = uint32(len(list)), uint32(p.Piece)
+	parts := uint32(0)
+	for i := range list {
+		s := &list[i]
+		f.Dst[i], f.Src[i], f.Bytes[i], f.Begin[i] = uint64(s.Dst), uint64(s.Src), uint32(s.N), parts
+		parts += uint32((uint64(s.Dst)%line + s.N + p.Piece - 1) / p.Piece)
+	}
+	f.Begin[len(list)] = parts
+	return max(1, min(p.Blocks, (int(parts)+warps-1)/warps))
 }
 
 // MoveBlocks is the grid for Move: how much there is to copy is not known before it runs.

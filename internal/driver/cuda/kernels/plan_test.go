@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"ropeway/internal/driver"
@@ -55,15 +56,60 @@ func TestFillCoversSegments(t *testing.T) {
 }
 
 func TestPackKeepsEverything(t *testing.T) {
-	for _, want := range []driver.Segment{
-		{Dst: 1, Src: 2, N: 3},
-		{Dst: 1<<48 - 1, Src: 1<<48 - 1, N: 1},
-		{Dst: 0x7f12_3456_789a, Src: 0x7fed_cba9_8765, N: 1<<32 - 1},
-		{Dst: 0, Src: 0, N: 0x1_0001},
-	} {
-		dst, src, n := Pack(want.Dst, want.Src, want.N).Unpack()
-		if got := (driver.Segment{Dst: dst, Src: src, N: n}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
+	tag, again := Tag(0).Next()
+	for range lastTag {
+		if again || tag.Number() == 0 {
+			t.Fatal("tags are used again too soon, or there is none")
+		}
+		for _, want := range []driver.Segment{
+			{Dst: 1, Src: 2, N: 3},
+			{Dst: 1<<48 - 1, Src: 1<<48 - 1, N: 1},
+			{Dst: 0x7f12_3456_789a, Src: 0x7fed_cba9_8765, N: 1<<20 - 1},
+			{Dst: 0, Src: 0, N: 0x1_0001},
+			{},
+		} {
+			e := tag.Pack(want.Dst, want.Src, want.N)
+			dst, src, n := e.Unpack()
+			if got := (driver.Segment{Dst: dst, Src: src, N: n}); got != want || !e.Has(tag) {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			before := tag
+			if before -= 1 << 58; e.Has(before) || (Entry{e.To, 0}).Has(tag) || (Entry{0, e.From}).Has(tag) {
+				t.Error("an entry that is not there yet seems to be")
+			}
+		}
+		tag, again = tag.Next()
+	}
+	if !again || tag.Number() != 1 {
+		t.Error("the table is not cleared when tags begin anew")
+	}
+}
+
+// What Few is launched with names every byte once, in parts that warps find by counting.
+func TestFewCoversSegments(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		list := make([]driver.Segment, 1+random.IntN(MostFew))
+		var bytes uint64
+		for i := range list {
+			list[i] = driver.Segment{Dst: uintptr(random.Uint64N(1 << 46)), Src: uintptr(random.Uint64N(1 << 46)), N: 1 + random.Uint64N(1<<random.IntN(24))}
+			bytes += list[i].N
+		}
+		p := New(Direction(random.IntN(3)), bytes, h200, random.IntN(3)*7)
+		var f FewParams
+		blocks := f.Set(p, list)
+		if blocks < 1 || blocks > p.Blocks || (blocks-1)*warps >= int(f.Begin[len(list)]) || f.Size%line != 0 {
+			t.Fatalf("%d blocks for %d parts of %d bytes, plan %+v", blocks, f.Begin[len(list)], f.Size, p)
+		}
+		for i, s := range list {
+			parts := uint64(f.Begin[i+1] - f.Begin[i])
+			first := uint64(s.Dst) &^ (line - 1)
+			if end := uint64(s.Dst) + s.N; first+parts*uint64(f.Size) < end || first+(parts-1)*uint64(f.Size) >= end {
+				t.Fatalf("%d parts of %d bytes for %+v", parts, f.Size, s)
+			}
+			if f.Dst[i] != uint64(s.Dst) || f.Src[i] != uint64(s.Src) || uint64(f.Bytes[i]) != s.N {
+				t.Fatalf("segment %d is not %+v", i, s)
+			}
 		}
 	}
 }
@@ -171,7 +217,7 @@ func TestFillStops(t *testing.T) {
 		if want := map[bool]int{false: 3, true: 1}[tt.stop]; k != want {
 			t.Errorf("%s: %d segments, want %d", tt.name, k, want)
 		}
-		if table[0] != Pack(2000+1<<30, 1<<20+5, 7) || !tt.stop && table[n-1] != Pack(3000+1<<30, 1<<20+6, 8) {
+		if table[0] != p.Tag.Pack(2000+1<<30, 1<<20+5, 7) || !tt.stop && table[n-1] != p.Tag.Pack(3000+1<<30, 1<<20+6, 8) {
 			t.Errorf("%s: %v", tt.name, table[:n])
 		}
 	}
@@ -193,17 +239,22 @@ func TestBest(t *testing.T) {
 		want            Way
 	}{
 		{ToDevice, 1, 64, true, true, ByLoop},
-		{ToDevice, 2, 4 << 10, true, true, ByLoop},
+		{ToDevice, 2, 4 << 10, true, true, ByBatch},
+		{ToDevice, 2, 4 << 10, true, false, ByLoop},
+		{ToDevice, 2, 64 << 10, true, true, ByBatch},
+		{ToDevice, 8, 64 << 10, true, true, ByKernel},
 		{ToDevice, 4, 4 << 10, true, true, ByKernel},
 		{ToDevice, 4096, 256 << 10, true, true, ByKernel},
-		{ToDevice, 2048, 512 << 10, true, true, ByBatch},
+		{ToDevice, 1024, 1 << 20, true, true, ByBatch},
 		{ToDevice, 2048, 512 << 10, true, false, ByKernel},
 		{ToDevice, 1024, 1 << 20, true, false, ByKernel},
 		{ToDevice, 256, 4 << 20, true, false, ByLoop},
 		{ToDevice, 4096, 4 << 10, false, true, ByBatch},
 		{ToDevice, 4096, 4 << 10, false, false, ByLoop},
-		{FromDevice, 3, 4 << 10, true, true, ByLoop},
-		{FromDevice, 4, 4 << 10, true, true, ByKernel},
+		{FromDevice, 1, 4 << 10, true, true, ByLoop},
+		{FromDevice, 4, 4 << 10, true, true, ByBatch},
+		{FromDevice, 16, 4 << 10, true, true, ByKernel},
+		{FromDevice, 8, 64 << 10, true, true, ByKernel},
 		{FromDevice, 2048, 512 << 10, true, true, ByKernel},
 		{FromDevice, 1024, 1 << 20, true, true, ByBatch},
 		{OnDevice, 1, 4 << 10, true, true, ByLoop},
@@ -231,6 +282,36 @@ func TestFillAllocatesNothing(t *testing.T) {
 	table := make([]Entry, p.Room(len(list), 500_000))
 	if n := testing.AllocsPerRun(10, func() { p.Fill(table, list, Everywhere, Everywhere, math.MaxUint64) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// packStream does what pack does.
+func TestPackStream(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	for range 3000 {
+		list := make([]driver.Segment, random.IntN(100))
+		odd := 1 + random.IntN(200) // one in so many is not as it should be
+		for i := range list {
+			list[i] = driver.Segment{Dst: uintptr(1000 + random.IntN(1001)), Src: uintptr(5000 + random.IntN(1001)), N: 1 + random.Uint64N(1<<random.IntN(20))}
+			switch random.IntN(5 * odd) {
+			case 0:
+				list[i].Src = uintptr(random.Uint64())
+			case 1:
+				list[i].Dst = uintptr(999 + random.IntN(2)*1002)
+			case 2:
+				list[i].N = 0
+			case 3:
+				list[i].N = random.Uint64()
+			}
+		}
+		got, want := make([]Entry, len(list)), make([]Entry, len(list))
+		tag := Tag(1+random.Uint64N(lastTag)) << 58
+		short := 1<<20 - 1 - random.Uint64N(2)*random.Uint64N(1<<20-2)
+		k, n := packStream(got, list, 1000, 1000, 5000, 1000, short, tag), tag.pack(want, list, 1000, 1000, 5000, 1000, short)
+		Flush()
+		if k != n || !slices.Equal(got, want) {
+			t.Fatalf("%d entries, %v; want %d, %v", k, got, n, want)
+		}
 	}
 }
 

@@ -18,10 +18,8 @@ type Share struct {
 	Bytes    uint64
 }
 
-// Few is up to how many segments a batch is judged by what it costs as a whole; see Best.
-const Few = 16
-
-// Large is from how many bytes on a segment of a longer batch may be better off with a copy engine. Best decides, for all that are.
+// Large is from how many bytes on a segment of a batch of more than MostFew may be better off with a copy engine. Best decides, for all
+// that are; and for the whole of a batch of fewer.
 func Large(d Direction) uint64 {
 	if d == OnDevice {
 		return 4 << 20
@@ -41,13 +39,10 @@ func (p price) of(s Share) float64 {
 // as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by less if it gets them in one call. On
 // the device the call gains nothing.
 var prices = [...][3]price{
-	ByKernel: {ToDevice: {12900, 0, 0, 20520}, FromDevice: {11200, 0, 0, 20130}, OnDevice: {12000, 0, 0, 576}},
-	ByLoop:   {ToDevice: {4400, 2900, 0, 19070}, FromDevice: {4000, 2400, 0, 18930}, OnDevice: {5000, 2900, 5700, 524}},
-	ByBatch:  {ToDevice: {10000, 500, 0, 19070}, FromDevice: {10000, 900, 0, 18930}, OnDevice: {10000, 2900, 5700, 524}},
+	ByKernel: {ToDevice: {12200, 0, 0, 20520}, FromDevice: {12000, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
+	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 5600, 524}},
+	ByBatch:  {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930}, OnDevice: {7000, 2900, 5600, 524}},
 }
-
-// leastBatched is the mean size from which on the prices of ByBatch hold; the call takes much longer for smaller segments.
-const leastBatched = 64 << 10
 
 // Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is not there, the kernel or
 // cuMemcpyBatchAsync, is not chosen.
@@ -64,7 +59,7 @@ func Best(d Direction, s Share, beside, kernel, batched bool) Way {
 				cost -= p[d].start
 			}
 		case ByBatch:
-			if !batched || kernel && s.Bytes < uint64(s.Segments)*leastBatched {
+			if !batched || s.Segments == 1 {
 				continue
 			}
 		}

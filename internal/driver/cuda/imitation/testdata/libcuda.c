@@ -397,7 +397,16 @@ static void carry(address dst, address src, uint64_t n)
 	}
 }
 
-static void copy(struct order *o) { carry(o->dst, o->src, o->n); }
+/* A word of device memory is read and written as a whole. */
+static void copy(struct order *o)
+{
+	if (o->n != 8 || (o->dst | o->src) % 8) return carry(o->dst, o->src, o->n);
+	uint64_t word = 0;
+	if (at(o->src) != (void *)(uintptr_t)o->src) word = __atomic_load_n((uint64_t *)at(o->src), __ATOMIC_SEQ_CST);
+	else carry((uintptr_t)&word, o->src, 8);
+	if (at(o->dst) != (void *)(uintptr_t)o->dst) __atomic_store_n((uint64_t *)at(o->dst), word, __ATOMIC_SEQ_CST);
+	else carry(o->dst, (uintptr_t)&word, 8);
+}
 static void fill8(struct order *o) { memset(at(o->dst), o->value, o->n); }
 static void fill32(struct order *o) { for (uint64_t i = 0; i < o->n; i++) ((uint32_t *)at(o->dst))[i] = o->value; }
 static void copy_plane(struct order *o)

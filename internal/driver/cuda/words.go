@@ -1,0 +1,69 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/parts"
+)
+
+// Single words of a GPU's memory are copied through a lane, whose stream nothing else is on: what a queue has under way holds them up no
+// more than any two copies hold each other up. The copy engines move aligned words of 8 bytes as a whole.
+
+var _ driver.Words = (*Driver)(nil)
+
+// word finds the word at addr.
+func (d *Driver) word(addr uintptr) (side, error) {
+	if addr%8 != 0 {
+		return side{}, fmt.Errorf("%w: a word at %#x, which is no multiple of 8", driver.ErrFault, addr)
+	}
+	return d.resolve(addr, 8, false)
+}
+
+// Load implements driver.Words.
+func (d *Driver) Load(addr uintptr) (value uint64, err error) {
+	host := func(at uintptr) { value = wideAt(at).Load() }
+	err = d.atWord(addr, host, func(l *lane, at uintptr) error {
+		var b [8]byte
+		if err := l.read(b[:], at); err != nil {
+			return err
+		}
+		value = binary.LittleEndian.Uint64(b[:])
+		return nil
+	})
+	return value, err
+}
+
+// Store implements driver.Words.
+func (d *Driver) Store(addr uintptr, value uint64) error {
+	host := func(at uintptr) { wideAt(at).Store(value) }
+	return d.atWord(addr, host, func(l *lane, at uintptr) error {
+		if err := l.needStage(); err != nil {
+			return err
+		}
+		wideAt(l.stage).Store(value)
+		return l.copy(at, l.stage, 8)
+	})
+}
+
+// atWord calls one of the two for the word at addr, by where it is. What is on the lane then is waited for.
+func (d *Driver) atWord(addr uintptr, host func(at uintptr), card func(l *lane, at uintptr) error) (err error) {
+	s, err := d.word(addr)
+	if err != nil {
+		return err
+	}
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	if s.kind != onCard {
+		host(s.addr)
+		return nil
+	}
+	m := mover{d: d}
+	defer m.end(&err)
+	l, err := m.on(s.card)
+	if err != nil {
+		return err
+	}
+	return card(l, s.addr)
+}
