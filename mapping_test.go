@@ -18,8 +18,9 @@ func TestRange(t *testing.T) {
 		t.Errorf("%d bytes at %#x", r.Len(), r.Ptr())
 	}
 	host, back := get(d.AllocHost(pieces*unit))(t), get(d.AllocHost(pieces*unit))(t)
-	for i := range host.Bytes() {
-		host.Bytes()[i] = byte(i * 7 >> 3)
+	load := host.Bytes()
+	for i := range load {
+		load[i] = byte(i * 7 >> 3)
 	}
 	want(t, s.Copy(r.At(0, unit), host.At(0, unit)), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "*")
 	var memory []*ropeway.Memory

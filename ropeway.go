@@ -10,6 +10,9 @@
 //	err = s.Copy(mem.All(), host.All())   // queued; returns at once
 //	err = s.Synchronize(ctx)              // the bytes are there, or the error is
 //
+// There is more than that: streams wait for [Notify]s and for words of memory, a [Range] grows without moving, a [Pool] gives memory in the
+// order of a stream, managed memory has one address for host and device, and other processes have memory by a [Key].
+//
 // The software device is the default; its memory is real memory, its copies are asynchronous, and the rules and error
 // codes are those of Ascend hardware.
 //

@@ -58,7 +58,7 @@ var (
 	wantedLine = regexp.MustCompile(`^[ *]*(finds|offence|other|bytes|count|needs|options): (.*)$`)
 	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning)\)$`)
 	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl\w+))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
-	bytesForm  = regexp.MustCompile(`^(\d+|\?)\+(\d+|\?) of (device|pinned|registered) (\d+)$`)
+	bytesForm  = regexp.MustCompile(`^(\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
 	markForm   = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
 )
 

@@ -48,9 +48,6 @@ func TestMemoryExamples(t *testing.T) {
 
 	// They do nothing wrong.
 	for name := range memoryExamples {
-		if name == "pool" {
-			continue // checker: later
-		}
 		r := run(t, home, filepath.Join(kit, "bin", "ropeway"), "check", filepath.Join(dir, name))
 		if r.code != 0 || !strings.Contains(r.stdout+r.stderr, "no findings") {
 			t.Errorf("checked, %s ends with %d:\n%s%s", name, r.code, r.stdout, r.stderr)

@@ -139,7 +139,7 @@ def counting(call, s, other):
 
 
 def symbols(call, s):
-    register = _library.c_function("ropewayRegisterSymbol", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+    register = _library.c_function("ropeway_register_symbol", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     symbol = 0x1234  # never followed
     same(register(symbol, 6, b"symbol"), 0)
     same(call("acl.rt.get_symbol_size", symbol), 6)

@@ -15,14 +15,18 @@
 extern "C" {
 #endif
 
+/* Of libascendcl.so; use the function below. */
+extern aclError ropeway_register_symbol(const void *symbol, size_t size, const void *init) __attribute__((weak));
+
 /*
- * Makes symbol, an address that is never followed, stand for a variable of size bytes on every device. init is its initial value, size bytes
- * that are copied now, or NULL for zeros. A device has the variable from its first use there until the device is reset. To register a
- * symbol again with the same size changes nothing.
- *
- * The function is weak: it is NULL where AscendCL is not ropeway's.
+ * Makes symbol, an address that is never followed, stand for a variable of size bytes on every device. init is its initial value, size
+ * bytes that are copied now, or NULL for zeros. A device has the variable from its first use there until the device is reset. To register
+ * a symbol again with the same size changes nothing. Where AscendCL is not ropeway's the answer is 207000.
  */
-extern aclError ropewayRegisterSymbol(const void *symbol, size_t size, const void *init) __attribute__((weak));
+static inline aclError ropewayRegisterSymbol(const void *symbol, size_t size, const void *init)
+{
+	return ropeway_register_symbol ? ropeway_register_symbol(symbol, size, init) : ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+}
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,7 @@ func oneStream(v *view) *Advice {
 		previous, left := timeline.None, int64(0) // the copy before, and how much of its time nothing overlaps yet
 		for _, i := range queues[stream] {
 			t := &v.run.Tasks[i]
-			if t.Kind == observe.Record {
+			if t.Kind.Records() {
 				continue // the next one does not wait for it
 			}
 			if !t.Kind.Copies() || !engined(t) {

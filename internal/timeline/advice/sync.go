@@ -63,7 +63,7 @@ func (w *waits) call(i int) {
 	now := timeline.None // a copy that the call made and waited for
 	for _, task := range w.tasksOf(i) {
 		switch t := &w.run.Tasks[task]; {
-		case t.Kind == observe.Record:
+		case t.Kind.Records():
 		case t.Stream == timeline.None:
 			if !w.is(c).async && t.Kind.Copies() && (t.Memory == observe.Pinned || t.Memory == observe.Registered) {
 				now = task

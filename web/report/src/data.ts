@@ -62,7 +62,11 @@ export interface Advice {
 }
 
 // The numbers of internal/timeline.
-export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8 } as const;
+export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8, NotifyRecord: 9, NotifyWait: 10, ValueWrite: 11, ValueWait: 12 } as const;
+
+/** Whether tasks of a kind hold their stream up until another one has signalled, and whether they signal. */
+export const waits = (kind: number): boolean => kind === Kind.Wait || kind === Kind.NotifyWait || kind === Kind.ValueWait;
+export const records = (kind: number): boolean => kind === Kind.Record || kind === Kind.NotifyRecord || kind === Kind.ValueWrite;
 export const Direction = { None: 0, H2D: 1, D2H: 2, D2D: 3, H2H: 4, Peer: 5, Both: 6 } as const;
 export const Memory = { None: 0, Pinned: 1, Registered: 2, Pageable: 3, Mixed: 4 } as const;
 

@@ -1,6 +1,6 @@
 // A task, a call or a finding in words.
 
-import { Kind, NONE } from "./data.ts";
+import { Kind, NONE, waits } from "./data.ts";
 import * as format from "./format.ts";
 import { Category, callEnd, categoryNames, streamName, taskEnd, threadName, type Model } from "./model.ts";
 import type { Thing } from "./state.ts";
@@ -51,7 +51,7 @@ function task(m: Model, i: number): Description {
       fields.push(["segments", `${format.count(t.segments[i])}, ${format.bytes(t.bytes[i] / t.segments[i])} each on average`]);
     }
   }
-  fields.push([t.kind[i] === Kind.Wait ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
+  fields.push([waits(t.kind[i]) ? "waited" : "ran", !ran ? "never" : format.time(took) + (over ? "" : ", not over when the run ended")]);
   if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
   if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);
   if (ran) fields.push(["in the queue", format.time(Math.max(0, t.start[i] - t.submit[i]))]);

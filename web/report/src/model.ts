@@ -1,6 +1,6 @@
 // The run, laid out: typed columns, and the rows of the timeline with what is in each.
 
-import { Direction, Kind, NONE, type Data } from "./data.ts";
+import { Direction, Kind, NONE, records, waits, type Data } from "./data.ts";
 
 /** What a bar is about: it gives the colour, the legend and the first filter. */
 export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Other, Call }
@@ -130,7 +130,7 @@ function callColumns(data: Data): Calls {
 
 function category(kind: number, direction: number): Category {
   if (kind === Kind.Fill) return Category.Fill;
-  if (kind === Kind.Record || kind === Kind.Wait) return Category.Event;
+  if (records(kind) || waits(kind)) return Category.Event;
   if (kind === Kind.Function) return Category.Function;
   if (kind > Kind.Function) return Category.Other;
   return direction === Direction.None ? Category.Both : direction - 1;

@@ -1,6 +1,6 @@
 // Where things are on the timeline's canvas.
 
-import { Kind, NONE } from "../data.ts";
+import { NONE, waits } from "../data.ts";
 import { firstVisible, rowOfTask, taskEnd, taskStart, type Row } from "../model.ts";
 import type { State, Thing } from "../state.ts";
 
@@ -201,7 +201,7 @@ export function ends(layout: Layout, arrow: Arrow): [number, number, number, num
   const y0 = layout.laneTop(fromRow, model.laneOfTask[arrow.from]);
   const done = taskEnd(model, arrow.from);
   // A wait that was there first went on when the event came; a later one found it there.
-  const arrives = model.tasks.kind[arrow.to] === Kind.Wait ? Math.max(done, taskStart(model, arrow.to)) : taskStart(model, arrow.to);
+  const arrives = waits(model.tasks.kind[arrow.to]) ? Math.max(done, taskStart(model, arrow.to)) : taskStart(model, arrow.to);
   const down = y0 < y1;
   return [layout.x(done), down ? y0 + bar : y0, layout.x(arrives), down ? y1 : y1 + bar];
 }

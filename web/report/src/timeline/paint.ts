@@ -1,6 +1,6 @@
 // Draws the timeline. All bars of one colour are drawn together.
 
-import { Kind, NONE } from "../data.ts";
+import { Kind, NONE, waits } from "../data.ts";
 import * as format from "../format.ts";
 import { Category, shortNames, type Lane, type Row } from "../model.ts";
 import type { Thing } from "../state.ts";
@@ -120,7 +120,7 @@ export class Painter {
       }
       const left = Math.max(x, gutter - 4);
       const width = Math.min(x + w, right + 4) - left;
-      const wait = ofTask && tasks.kind[i] === Kind.Wait;
+      const wait = ofTask && waits(tasks.kind[i]);
       if (wait) this.waits[dim ? 1 : 0].push(left, y, width);
       else this.rect(style, 3, dim, left, y, width > 3 ? width - 0.75 : width); // a hair between neighbours, as long as there is room
       if (!ofTask && calls.blocked[i] > 0) {
