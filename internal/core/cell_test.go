@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,12 +146,13 @@ func TestCellPageRefused(t *testing.T) {
 		}
 		return f
 	}
-	bell := func() *os.File {
-		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	socket := func() *os.File {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return os.NewFile(uintptr(fd), "bell")
+		unix.Close(pair[1]) //nolint:errcheck // it is open
+		return os.NewFile(uintptr(pair[0]), "bell")
 	}
 	null := func() *os.File {
 		f, err := os.Open(os.DevNull)
@@ -161,10 +163,12 @@ func TestCellPageRefused(t *testing.T) {
 	}
 	before := openFiles(t)
 	for name, files := range map[string][]*os.File{
-		"none": nil, "no bell": {page(4096, cellPageSeals)}, "too many": {page(4096, cellPageSeals), bell(), bell()},
-		"short": {page(100, cellPageSeals), bell()}, "empty": {page(0, cellPageSeals), bell()}, "long": {page(8192, cellPageSeals), bell()},
-		"can shrink": {page(4096, unix.F_SEAL_GROW), bell()}, "not sealed": {page(4096, 0), bell()},
-		"no page": {null(), bell()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0)}, "exchanged": {bell(), page(4096, cellPageSeals)},
+		"none": nil, "no bell": {page(4096, cellPageSeals)}, "no rope": {page(4096, cellPageSeals), socket()},
+		"too many": {page(4096, cellPageSeals), socket(), socket(), socket()},
+		"short":    {page(100, cellPageSeals), socket(), socket()}, "empty": {page(0, cellPageSeals), socket(), socket()}, "long": {page(8192, cellPageSeals), socket(), socket()},
+		"can shrink": {page(4096, unix.F_SEAL_GROW), socket(), socket()}, "not sealed": {page(4096, 0), socket(), socket()},
+		"no page": {null(), socket(), socket()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0), socket()},
+		"no rope but null": {page(4096, cellPageSeals), socket(), null()}, "exchanged": {socket(), page(4096, cellPageSeals), socket()},
 	} {
 		if c, err := openCell(notifyWords, files); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -174,7 +178,7 @@ func TestCellPageRefused(t *testing.T) {
 	if after := openFiles(t); after != before {
 		t.Errorf("%d files are open, %d were before", after, before)
 	}
-	c, err := openCell(notifyWords, []*os.File{page(4096, cellPageSeals), bell()})
+	c, err := openCell(notifyWords, []*os.File{page(4096, cellPageSeals), socket(), socket()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,11 +214,14 @@ func TestCellHostile(t *testing.T) {
 			other.look(func(w []atomic.Uint64) {
 				w[r.IntN(len(w))].Store([]uint64{0, 1, 2, math.MaxUint64, math.MaxUint64 >> 1, 1 << 63, r.Uint64(), r.Uint64N(1000)}[r.IntN(8)])
 			})
-			other.page.raw.Control(func(fd uintptr) { //nolint:errcheck // it is open
-				full := [8]byte{0xFE, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}
-				unix.SetNonblock(int(fd), true)  //nolint:errcheck // it can be
-				unix.Write(int(fd), full[:])     //nolint:errcheck // it may be full already
-				unix.SetNonblock(int(fd), false) //nolint:errcheck // it can be
+			for _, end := range []syscall.RawConn{other.page.heard, other.page.rung} {
+				end.Control(func(fd uintptr) { //nolint:errcheck // it is open
+					unix.SetNonblock(int(fd), false) //nolint:errcheck // it can be
+				})
+			}
+			other.page.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
+				for unix.Send(int(fd), make([]byte, 1000), unix.MSG_DONTWAIT) == nil { //nolint:errcheck // until it is full
+				}
 			})
 		}
 	})

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -15,14 +14,17 @@ import (
 
 // cellPage is a page that processes share, and a bell. Both have no name: they are there as long as a process has them.
 //
-// The bell is an eventfd. It is rung by writing to it, and nobody reads it: who listens is told of each write, because Go's poller
-// watches edges, and so any number of processes hear the same bell.
+// The bell is a pair of sockets: a byte that is sent to the rope is there to be received from the bell. Nobody has to receive it: who listens is
+// told of each byte that arrives, because Go's poller watches edges, and so any number of processes hear the same bell. An eventfd would be
+// less, but whether writing to one waits is a flag that all processes share, and any of them can change; what is sent says itself that it does not wait.
 type cellPage struct {
 	words  []atomic.Uint64
 	memory []byte   // the mapping
 	file   *os.File // of the page
-	bell   *os.File
-	raw    syscall.RawConn // of the bell
+	bell   *os.File // where it is heard
+	rope   *os.File // where it is rung
+	heard  syscall.RawConn
+	rung   syscall.RawConn
 }
 
 const (
@@ -42,24 +44,24 @@ func newCellPage() (*cellPage, error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, cellPageSeals|unix.F_SEAL_SEAL); err != nil {
 		return nil, errors.Join(os.NewSyscallError("fcntl", err), file.Close())
 	}
-	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, errors.Join(os.NewSyscallError("eventfd", err), file.Close())
+		return nil, errors.Join(os.NewSyscallError("socketpair", err), file.Close())
 	}
-	return mapCellPage(file, os.NewFile(uintptr(bell), "bell"))
+	return mapCellPage(file, os.NewFile(uintptr(pair[0]), "bell"), os.NewFile(uintptr(pair[1]), "rope"))
 }
 
 // openCellPage makes a page of the files of another process. What that process could take away while it is in use is refused.
 func openCellPage(files []*os.File) (*cellPage, error) {
-	if len(files) != 2 {
+	if len(files) != 3 {
 		closeAll(files)
-		return nil, fmt.Errorf("%d files came where a page and a bell were expected", len(files))
+		return nil, fmt.Errorf("%d files came where a page, a bell and its rope were expected", len(files))
 	}
-	if err := errors.Join(checkPage(files[0]), checkBell(files[1])); err != nil {
+	if err := errors.Join(checkPage(files[0]), checkBell(files[1]), checkBell(files[2])); err != nil {
 		closeAll(files)
 		return nil, err
 	}
-	return mapCellPage(files[0], files[1])
+	return mapCellPage(files[0], files[1], files[2])
 }
 
 func closeAll(files []*os.File) {
@@ -82,14 +84,13 @@ func checkPage(file *os.File) error {
 	})
 }
 
-// checkBell lets through what can be rung without waiting and listened to.
+// checkBell lets a socket through: sending and receiving there never waits, if told so.
 func checkBell(file *os.File) error {
 	return control(file, func(fd int) error {
-		name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-		if err != nil || name != "anon_inode:[eventfd]" {
+		if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 			return errors.New("what came is not a bell")
 		}
-		return unix.SetNonblock(fd, true)
+		return nil
 	})
 }
 
@@ -107,14 +108,17 @@ func control(file *os.File, f func(fd int) error) error {
 }
 
 // mapCellPage maps the page; it closes the files if it cannot.
-func mapCellPage(file, bell *os.File) (*cellPage, error) {
-	p := &cellPage{file: file, bell: bell}
+func mapCellPage(file, bell, rope *os.File) (*cellPage, error) {
+	p := &cellPage{file: file, bell: bell, rope: rope}
 	err := control(file, func(fd int) (err error) {
 		p.memory, err = unix.Mmap(fd, 0, cellPageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		return os.NewSyscallError("mmap", err)
 	})
 	if err == nil {
-		p.raw, err = bell.SyscallConn()
+		p.heard, err = bell.SyscallConn()
+	}
+	if err == nil {
+		p.rung, err = rope.SyscallConn()
 	}
 	if err == nil && bell.SetReadDeadline(time.Time{}) != nil {
 		err = errors.New("the bell cannot be listened to")
@@ -127,9 +131,9 @@ func mapCellPage(file, bell *os.File) (*cellPage, error) {
 	return p, nil
 }
 
-// files are duplicates of page and bell, for another process.
+// files are duplicates of page, bell and rope, for another process.
 func (p *cellPage) files() (list []*os.File, err error) {
-	for _, f := range []*os.File{p.file, p.bell} {
+	for _, f := range []*os.File{p.file, p.bell, p.rope} {
 		err := control(f, func(fd int) error {
 			n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 			if err == nil {
@@ -145,16 +149,18 @@ func (p *cellPage) files() (list []*os.File, err error) {
 	return list, nil
 }
 
-// ring tells all processes that listen. It does not wait, whatever they have done to the bell: one that is full is emptied first.
+// ring tells all processes that listen. It does not wait, whatever they do with the bell: where there is no room for another byte, those that are there
+// are received first. Who sends bytes meanwhile, rings as well.
 func (p *cellPage) ring() {
-	p.raw.Control(func(fd uintptr) { //nolint:errcheck // it is open
-		var count [8]byte
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-		if n, _ := unix.Poll(poll, 0); n == 0 {
-			unix.Read(int(fd), count[:]) //nolint:errcheck // there is something to read
+	const always = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	p.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
+		if unix.Send(int(fd), []byte{1}, always) != unix.EAGAIN {
+			return
 		}
-		binary.NativeEndian.PutUint64(count[:], 1)
-		unix.Write(int(fd), count[:]) //nolint:errcheck // it has room
+		p.heard.Control(func(bell uintptr) { //nolint:errcheck // it is open
+			unix.Recvfrom(int(bell), make([]byte, 64<<10), always) //nolint:errcheck // if there is nothing, there is room
+		})
+		unix.Send(int(fd), []byte{1}, always) //nolint:errcheck // somebody else rings
 	})
 }
 
@@ -165,7 +171,7 @@ func (p *cellPage) heed(doubt bool, f func() (done bool)) error {
 			return err
 		}
 	}
-	return p.raw.Read(func(uintptr) bool { return f() })
+	return p.heard.Read(func(uintptr) bool { return f() })
 }
 
 // close gives page and bell back. Nobody uses the words any more; who listens is let go.
@@ -174,5 +180,6 @@ func (p *cellPage) close() {
 		unix.Munmap(p.memory) //nolint:errcheck // it is mapped
 	}
 	p.bell.Close() //nolint:errcheck // nothing is lost
+	p.rope.Close() //nolint:errcheck // nothing is lost
 	p.file.Close() //nolint:errcheck // nothing is lost
 }

@@ -103,6 +103,12 @@ func (rt *Runtime) exportable(api string, p Addr, n uint64) (driver.Allocation, 
 		return driver.Allocation{}, refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
 	}
 	al := rt.drv.Describe(p)
+	if x := rt.vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
+		al.Start, al.Size = x.span.Start, x.span.Size
+		if room := al.Size - uint64(p-al.Start); n > room {
+			return al, refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, al.Start, room)
+		}
+	}
 	if d := p - al.Start; d%ipcPage != 0 {
 		return al, refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, al.Start, ipcPage)
 	}

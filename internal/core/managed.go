@@ -386,13 +386,13 @@ func (t *Thread) MemManagedPrefetchBatchAsync(ptrs *Addr, sizes *uint64, count u
 	if indexes[0] != 0 {
 		return refused(api, "prefetchLocIdxs", "is %d: the first place is that of range 0", indexes[0]).at(0)
 	}
-	list := make([]prefetchRange, count)
+	var list []prefetchRange // grows with what is there: the number may be wrong
 	lengths := array(sizes, count)
 	for i, p := range array(ptrs, count) {
 		if p == 0 {
 			return refused(api, "ptrs", "is NULL").at(i)
 		}
-		list[i] = prefetchRange{addr: p, size: lengths[i]}
+		list = append(list, prefetchRange{addr: p, size: lengths[i]})
 	}
 	for k, first := range indexes {
 		if first >= count {

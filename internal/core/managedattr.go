@@ -13,6 +13,9 @@ func (t *Thread) MemManagedGetAttr(attribute abi.MemManagedRangeAttribute, ptr A
 	case size == 0:
 		return invalid(api, "size", "is 0")
 	}
+	if err := unknownAttribute(api, attribute); err != nil {
+		return err
+	}
 	err := t.managedAttributes(api, ptr, size, []managedQuestion{{attribute, data, dataSize}})
 	if err != nil {
 		err.at(-1) // there is but one
@@ -35,10 +38,13 @@ func (t *Thread) MemManagedGetAttrs(attributes *abi.MemManagedRangeAttribute, nu
 	case size == 0:
 		return invalid(api, "size", "is 0")
 	}
-	list := make([]managedQuestion, numAttributes)
+	var list []managedQuestion // grows with what is there: the number may be wrong
 	to, room := array(data, numAttributes), array(dataSizes, numAttributes)
 	for i, a := range array(attributes, numAttributes) {
-		list[i] = managedQuestion{a, to[i], room[i]}
+		if err := unknownAttribute(api, a); err != nil {
+			return err.at(i)
+		}
+		list = append(list, managedQuestion{a, to[i], room[i]})
 	}
 	return t.managedAttributes(api, ptr, size, list)
 }
@@ -50,13 +56,16 @@ type managedQuestion struct {
 	size      uint64
 }
 
+// unknownAttribute refuses what is no attribute of managed memory.
+func unknownAttribute(api string, a abi.MemManagedRangeAttribute) *Error {
+	if a < abi.MemRangeAttributeReadMostly || a > abi.MemRangeAttributeLastPrefetchLocationId {
+		return refused(api, "attribute", "%d is not 1 to 8", a)
+	}
+	return nil
+}
+
 // managedAttributes answers questions about a range: all of them, or none.
 func (t *Thread) managedAttributes(api string, ptr Addr, size uint64, list []managedQuestion) *Error {
-	for i, q := range list {
-		if q.attribute < abi.MemRangeAttributeReadMostly || q.attribute > abi.MemRangeAttributeLastPrefetchLocationId {
-			return refused(api, "attribute", "%d is not 1 to 8", q.attribute).at(i)
-		}
-	}
 	if _, ok := t.rt.manager(); !ok {
 		return t.noManaged(api).quiet()
 	}

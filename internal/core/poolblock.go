@@ -168,7 +168,9 @@ func (p *Pool) room(size uint64) bool { return size <= p.max && p.reserved.now <
 // usable tells whether s may have b now; p.mu is held.
 func (p *Pool) usable(b *poolBlock, s *Stream) bool {
 	switch {
-	case b.on == nil, b.on == s, b.on.frees.synced.Load() > b.waits:
+	case b.on == nil: // given back by aclrtFree; streams may still have to reach frees before that one
+		return b.complete()
+	case b.on == s, b.on.frees.synced.Load() > b.waits:
 		return true
 	case p.reuse[followEvents] && s.frees.follows(b.on, b.number):
 		return true

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"math/bits"
 	"runtime"
 	"sync"
@@ -22,7 +23,7 @@ type symbols struct {
 // symbolVariable is one variable.
 type symbolVariable struct {
 	size uint64 // immutable
-	init []byte // immutable; size bytes
+	init []byte // immutable; its first bytes, the others are 0
 
 	mu sync.Mutex
 	on map[*Device]placedSymbol // guarded by mu
@@ -60,9 +61,7 @@ func (rt *Runtime) RegisterSymbol(symbol Addr, size uint64, init []byte) *Error 
 	if s.byName == nil {
 		s.byName = map[Addr]*symbolVariable{}
 	}
-	v := &symbolVariable{size: size, init: make([]byte, size), on: map[*Device]placedSymbol{}}
-	copy(v.init, init)
-	s.byName[symbol] = v
+	s.byName[symbol] = &symbolVariable{size: size, init: bytes.Clone(init), on: map[*Device]placedSymbol{}}
 	return nil
 }
 
@@ -71,7 +70,13 @@ func (t *Thread) RegisterSymbol(symbol Addr, size uint64, init Addr) *Error {
 	if init == 0 || symbol == 0 || size == 0 {
 		return t.rt.RegisterSymbol(symbol, size, nil)
 	}
-	return t.rt.RegisterSymbol(symbol, size, array(pointer[byte](init), size))
+	// Read piece by piece: a size that is wrong is to fault, and not to take all memory first.
+	const piece = 1 << 20
+	var value []byte
+	for all := array(pointer[byte](init), size); len(all) > 0; all = all[min(piece, len(all)):] {
+		value = append(value, all[:min(piece, len(all))]...)
+	}
+	return t.rt.RegisterSymbol(symbol, size, value)
 }
 
 // place is where the variable is on the device of c, where it is put if it is not there yet.
@@ -96,8 +101,14 @@ func (v *symbolVariable) place(api string, c *Context) (Addr, *Error) {
 	}
 	drop := func() { dev.Free(addr) } //nolint:errcheck // ours, allocated above
 	// It is no access of the program: nobody who watches is told.
-	err = c.rt.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: AddrOf(v.init), N: v.size})
-	runtime.KeepAlive(v.init)
+	n := uint64(len(v.init))
+	if n > 0 {
+		err = c.rt.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: AddrOf(v.init), N: n})
+		runtime.KeepAlive(v.init)
+	}
+	if err == nil && n < v.size {
+		err = c.rt.drv.Run(driver.Op{Kind: driver.OpFill, Dst: addr + Addr(n), Width: 1, N: v.size - n})
+	}
 	if err != nil {
 		drop()
 		return 0, notLoaded(api, c, err)

@@ -312,6 +312,7 @@ func (t *Thread) UnmapMem(virPtr Addr) *Error {
 		v.mappings.Remove(x.span)
 		x.memory.maps--
 		x.memory.settle()
+		t.rt.ipc.freed(t.rt, virPtr) // keys of what was mapped here
 		return nil
 	})
 }

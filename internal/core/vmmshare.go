@@ -8,9 +8,6 @@ import (
 	"ropeway/internal/share"
 )
 
-// fabricBytes is the size of aclrtMemFabricHandle.
-const fabricBytes = 128
-
 // MemExportToShareableHandle is aclrtMemExportToShareableHandle.
 func (t *Thread) MemExportToShareableHandle(handle Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *Error {
 	const api = "aclrtMemExportToShareableHandle"
