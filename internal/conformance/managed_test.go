@@ -294,6 +294,7 @@ func (e *env) adviceByPage() {
 	say(0, 4, abi.MemAdviseSetAccessedBy, place(onDevice, 2))
 	say(0, 2, abi.MemAdviseSetAccessedBy, place(onDevice, 0))
 	say(0, 4, abi.MemAdviseSetAccessedBy, place(onHost, 0))
+	say(3, 1, abi.MemAdviseSetAccessedBy, place(onDevice, 1))
 	for _, c := range []struct {
 		from, n uint64
 		want    []int32

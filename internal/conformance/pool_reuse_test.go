@@ -76,7 +76,13 @@ func TestPoolReuse(t *testing.T) {
 		"device synchronised":      func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
 		"another one synchronised": func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
 		"stream destroyed":         func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
-		"freed by the host":        func(f *freed) { q := f.pooled(f.pool, f.s, 2*mib); f.ok(f.th.Free(q)); reused(f, f.o, true) },
+		"freed by the host":        func(f *freed) { f.ok(f.th.Free(f.pooled(f.pool, f.s, 2*mib))); reused(f, f.o, false) },
+		"freed by the host, done": func(f *freed) {
+			f.ok(f.th.Free(f.pooled(f.pool, f.s, 2*mib)))
+			f.open()
+			f.reached(f.s)
+			reused(f, f.o, true)
+		},
 		"waited too early": func(f *freed) {
 			f.want(f.th.SynchronizeStreamWithTimeout(f.s, 1), abi.ErrRTStreamSyncTimeout)
 			reused(f, f.o, false)

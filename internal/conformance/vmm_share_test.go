@@ -44,7 +44,13 @@ func (e *env) opens(h core.Handle) core.Addr {
 }
 
 // neighbour is another runtime, which is to this one as one of another process.
-func (e *env) neighbour(m machine) *env { e.Helper(); return e.on(m) }
+func (e *env) neighbour(m machine) *env {
+	e.Helper()
+	if onGPU && m.form == "RC" {
+		e.Skip("RC form is on the software device, which takes no memory of a GPU")
+	}
+	return e.on(m)
+}
 
 func thisPid() *int32 { pid := int32(os.Getpid()); return &pid }
 

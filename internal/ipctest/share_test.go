@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,9 +105,7 @@ func TestStoppedExporter(t *testing.T) {
 	a, key := exporter(t, 1)
 	b := start(t)
 	b.does("import x %s 0", key)
-	if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, a)
 	b.fails(507022, []string{fmt.Sprint("process ", a.pid()), "stopped"}, "import y %s 0", key)
 	b.does("fill x 0 10 1")
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -112,6 +113,26 @@ func TestStoppedExporter(t *testing.T) {
 	}
 	b.does("import y %s 0", key)
 	a.does("check a 0 10 1")
+}
+
+// stop stops a worker, and returns when none of its threads runs.
+func stop(t *testing.T, w *worker) {
+	t.Helper()
+	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for running := true; running; time.Sleep(time.Millisecond) {
+		running = false
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", w.pid()))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("no threads: %v", err)
+		}
+		for _, name := range threads {
+			text, err := os.ReadFile(name)
+			_, state, _ := strings.Cut(string(text), ") ") // behind the name of the program
+			running = running || err == nil && !strings.HasPrefix(state, "T")
+		}
+	}
 }
 
 // as makes a worker another user's.
