@@ -4,8 +4,8 @@
 // # How it judges
 //
 // Every queue is a line of numbered tasks. A clock says how far each line has come. A queue's clock is what happened before
-// its next task: its own tasks, what the host knew when the task was submitted, and what the flags it waited for knew. The
-// host has one clock for the whole process, known: what has been synchronised, or was found complete by a query, or came
+// its next task: its own tasks, what the host knew when the task was submitted, and what the flags and the gates it waited for
+// knew. The host has one clock for the whole process, known: what has been synchronised, or was found complete by a query, or came
 // before a callback. It is one for all threads: a thread that synchronised may have told others in ways nobody sees.
 //
 // A task is in flight from its submission until the host knows it to be complete, whether it has run or not. So what is
@@ -113,7 +113,7 @@ type Checker struct {
 	inner          map[uintptr]*allocation // registrations of pinned memory, by their start
 	runs           int                     // borders between pages of different protection
 	shutRegistered map[*allocation]bool    // registered memory of which pages may be closed
-	born           uint64                  // allocations and handles so far
+	born           uint64                  // allocations and handles so far, and frees of pool memory
 
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // how many have begun

@@ -15,9 +15,9 @@ import (
 // TestAnyOrder proves that mistakes with signals and with memory that comes and goes are found in whatever order unordered work runs, and
 // that programs without them are silent in all of them.
 func TestAnyOrder(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	if testing.Short() {
-		seeds = 3
+		seeds = 2
 	}
 	for _, m := range slices.Concat(signalMistakes, placeMistakes) {
 		name := m.product
@@ -46,7 +46,7 @@ func TestAnyOrder(t *testing.T) {
 // soon lets work run by itself after a moment.
 func soon(o *Options) { o.Patience = 5 * time.Millisecond }
 
-// number is host memory with a word.
+// wordOf is host memory with a word.
 func (p *program) wordOf(value uint64) core.Addr {
 	a := p.pinned(8)
 	p.ok(p.Memcpy(a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8, abi.MemcpyHostToHost))
@@ -110,7 +110,7 @@ func TestForeign(t *testing.T) {
 	shared := func() (here, there core.Handle) {
 		here = p.notify()
 		key := make([]byte, 65)
-		p.ok(p.NotifyGetExportKey(here, &key[0], 65, 1))
+		p.ok(p.NotifyGetExportKey(here, &key[0], 65, 2))
 		p.ok(other.NotifyImportByKey(&there, &key[0], 0))
 		return here, there
 	}

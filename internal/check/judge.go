@@ -162,12 +162,12 @@ const alignment = 64
 
 func (c *Checker) judgeAlignment(t *task) {
 	name, at := "dst", t.op.Dst
-	if at%alignment == 0 {
+	if at%alignment == 0 || c.find(at) == nil {
 		name, at = "src", t.op.Src
 	}
 	a := c.find(at)
-	if a == nil && c.find(t.op.Src) == nil {
-		return // a buffer of our own
+	if a == nil || at%alignment == 0 {
+		return // memory of our own, or a variable of the device
 	}
 	c.report(draft{
 		rule: "misaligned", role: "submitted", offence: t.who, lo: at, hi: at + uintptr(t.op.N), memory: a,
@@ -186,10 +186,17 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 			return false
 		})
 	}
-	if a == nil || hi <= a.end() || lo >= hi {
+	if a == nil || lo >= hi {
 		return
 	}
-	lo = max(lo, a.end())
+	end := a.end()
+	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = c.find(end) {
+		end = next.end() // mappings that touch are one range
+	}
+	if hi <= end {
+		return
+	}
+	lo = max(lo, end)
 	c.report(draft{
 		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),

@@ -60,6 +60,7 @@ func (c *Checker) goes(q *queue, t *task) {
 		c.report(draft{
 			rule: "free-in-flight", role: "freed", offence: t.who, others: []other{{"submitted", who}}, lo: lo, hi: hi, memory: a,
 			summary: fmt.Sprintf("%s frees memory of a pool that %s %s, and nothing orders the two", c.task(t.who), c.task(who), does),
+			advice:  "Let the stream that frees wait for the one that uses the memory (aclrtStreamWaitEvent), or synchronise before giving it back.",
 		})
 	}
 	uses := func(w *task) (f flight, found bool) {

@@ -147,6 +147,21 @@ var placeMistakes = []mistake{
 				p.refused(p.ReleaseMemAddress(a))
 			}
 		}},
+	{rule: "out-of-bounds", name: "the last of several mappings", role: "called", memory: "mapped", from: 2*mib - 64, n: 128,
+		run: func(p *program) {
+			s, host := p.stream(), p.pinned(4096)
+			a := p.addresses(6 * mib)
+			for at := a; at < a+4*mib; at += 2 * mib {
+				p.ok(p.MapMem(at, 2*mib, 0, p.physical(2*mib), 0))
+				p.later(at+1, func() *core.Error { return p.UnmapMem(at) })
+			}
+			p.up(a+2*mib-64, host, 128, s) // across the border of both
+			if !p.fixed {
+				p.here("offence")
+				p.refused(p.MemcpyAsync(a+4*mib-64, 128, host, 128, abi.MemcpyHostToDevice, s))
+			}
+			p.ok(p.SynchronizeStream(s))
+		}},
 	{rule: "leak", name: "physical memory", role: "made",
 		run: func(p *program) {
 			p.here("offence")

@@ -108,6 +108,13 @@ func (r *run) destroyStream(h *hostThread, i int) *core.Error {
 func (r *run) newEvent(h *hostThread, i int) *core.Error {
 	const flags = abi.EventSync | abi.EventCaptureStreamProgress | abi.EventTimeLine
 	switch e := &r.events[i]; r.p.events[i].kind {
+	case notifyEvent:
+		return h.CreateNotify(e, 0)
+	case valueEvent:
+		if err := h.Malloc(&r.words[i], 8, abi.MemMallocHugeFirst); err != nil {
+			return err
+		}
+		return h.Memset(r.words[i], 8, 0, 8)
 	case timedEvent:
 		return h.CreateEvent(e)
 	case stateEvent:
@@ -115,6 +122,37 @@ func (r *run) newEvent(h *hostThread, i int) *core.Error {
 	default:
 		return h.CreateEventExWithFlag(e, flags)
 	}
+}
+
+func (r *run) destroyEvent(h *hostThread, i int) *core.Error {
+	switch r.p.events[i].kind {
+	case notifyEvent:
+		return h.DestroyNotify(r.events[i])
+	case valueEvent:
+		return h.Free(r.words[i])
+	}
+	return h.DestroyEvent(r.events[i])
+}
+
+func (r *run) record(h *hostThread, i int, stream core.Handle) *core.Error {
+	switch r.p.events[i].kind {
+	case notifyEvent:
+		return h.RecordNotify(r.events[i], stream)
+	case valueEvent:
+		return h.ValueWrite(r.words[i], 1, 0, stream)
+	}
+	return h.RecordEvent(r.events[i], stream)
+}
+
+func (r *run) wait(h *hostThread, i int, stream core.Handle) *core.Error {
+	const equal = 1
+	switch r.p.events[i].kind {
+	case notifyEvent:
+		return h.WaitAndResetNotify(r.events[i], stream, 0)
+	case valueEvent:
+		return h.ValueWait(r.words[i], 1, equal, stream)
+	}
+	return h.StreamWaitEvent(stream, r.events[i])
 }
 
 func (r *run) alloc(h *hostThread, i int) *core.Error {

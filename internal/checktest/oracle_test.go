@@ -138,6 +138,12 @@ func (o *oracle) connect() error {
 			records[s.event] = r
 		case wait:
 			switch kind := o.p.events[s.event].kind; {
+			case kind.signal():
+				list := o.changes(s.event, record)
+				if len(list) == 0 {
+					return fmt.Errorf("step %d: the wait never ends", i)
+				}
+				o.edge(o.task(list[0]), t)
 			case kind == stateEvent:
 				o.waits = append(o.waits, i)
 			case r.some && !r.reset:

@@ -101,6 +101,10 @@ func (m *maker) syncDevice(dev int) {
 // streamBehind makes a stream wait for a task of another one.
 func (m *maker) streamBehind(stream int, at mark) {
 	from := m.lines[at.line].stream
+	if m.chance(35) {
+		m.signal(stream, from)
+		return
+	}
 	e := m.covering(at, stream)
 	switch {
 	case e < 0 || m.chance(30):
@@ -120,6 +124,25 @@ func (m *maker) streamBehind(stream int, at mark) {
 	if m.p.events[e].kind == stateEvent && m.chance(60) { // as the documents show it
 		m.reset(e, stream)
 	}
+}
+
+// signal makes a stream wait for another one by a notify or a value; the wait may be queued first.
+func (m *maker) signal(stream, from int) {
+	kind, dev := notifyEvent, m.p.streams[stream].dev
+	if m.p.streams[from].dev == dev && m.chance(50) {
+		kind = valueEvent
+	}
+	e, first := m.newEvent(kind, dev), m.chance(50)
+	if first {
+		m.emit(step{op: wait, event: e, stream: stream})
+	}
+	m.emit(step{op: record, event: e, stream: from})
+	behind := m.of(from).clock
+	if !first {
+		m.emit(step{op: wait, event: e, stream: stream})
+	}
+	l := m.of(stream)
+	l.clock = join(l.clock, behind)
 }
 
 // covering is an event whose latest record is behind a task and that a stream (-1: the host) can wait for, or -1.
@@ -147,7 +170,8 @@ func (m *maker) eventFor(stream int) int {
 	dev := m.p.streams[stream].dev
 	var list []int
 	for i, e := range m.events {
-		free := m.p.events[i].kind != stateEvent || !e.set && m.canWait(i, stream)
+		kind := m.p.events[i].kind
+		free := !kind.signal() && (kind != stateEvent || !e.set && m.canWait(i, stream))
 		if e.live && free && m.p.events[i].dev == dev {
 			list = append(list, i)
 		}
@@ -243,7 +267,7 @@ func (m *maker) endStream(s int) {
 // endEvent destroys an event; what waits for it still does.
 func (m *maker) endEvent() {
 	for e, state := range m.events {
-		if state.live && m.chance(50) {
+		if state.live && m.p.events[e].kind != valueEvent && m.chance(50) {
 			m.emit(step{op: destroyEvent, event: e, dev: m.p.events[e].dev})
 			state.live = false
 			return

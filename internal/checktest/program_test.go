@@ -41,7 +41,13 @@ const (
 	timedEvent eventKind = "timed"
 	stateEvent eventKind = "state"
 	exEvent    eventKind = "ex"
+	// Signals from one stream to another, each for one record and one wait, in either order.
+	notifyEvent eventKind = "notify"
+	valueEvent  eventKind = "value" // a word in device memory
 )
+
+// signal tells whether it is one.
+func (k eventKind) signal() bool { return k == notifyEvent || k == valueEvent }
 
 type eventPlan struct {
 	kind eventKind

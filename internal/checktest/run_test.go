@@ -52,6 +52,7 @@ type run struct {
 	ids     []int32
 	tasks   []uint32 // tasks of a stream so far
 	events  []core.Handle
+	words   []core.Addr // of values
 	jobs    map[int]job
 	done    []chan struct{} // of callbacks, by step
 
@@ -106,7 +107,7 @@ func execute(p *program, m machine, want map[seen][]byte) *run {
 	}
 	r := &run{p: p, want: want, toucher: m.touch, guard: m.guard, jobs: map[int]job{}, done: make([]chan struct{}, len(p.steps)),
 		addrs: make([]core.Addr, len(p.buffers)), maps: make([][]byte, len(p.buffers)), views: make([]core.Addr, len(p.buffers)), gone: make([]atomic.Bool, len(p.buffers)), streams: make([]core.Handle, len(p.streams)),
-		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle, len(p.events)),
+		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle, len(p.events)), words: make([]core.Addr, len(p.events)),
 		reports: make([]*reportThread, p.devices)}
 	for i := range r.done {
 		r.done[i] = make(chan struct{})
@@ -231,7 +232,7 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case newEvent:
 		return r.newEvent(h, s.event)
 	case destroyEvent:
-		return h.DestroyEvent(r.events[s.event])
+		return r.destroyEvent(h, s.event)
 	case alloc:
 		return r.alloc(h, s.buf)
 	case free:
@@ -266,9 +267,9 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case copyOffset:
 		return h.MemcpyAsyncWithOffset(r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
 	case record:
-		return h.RecordEvent(r.events[s.event], stream)
+		return r.record(h, s.event, stream)
 	case wait:
-		return h.StreamWaitEvent(stream, r.events[s.event])
+		return r.wait(h, s.event, stream)
 	case reset:
 		return h.ResetEvent(r.events[s.event], stream)
 	case syncStream:

@@ -154,7 +154,7 @@ func init() {
 		var p core.Addr // a place of the program's choice
 		for range 3 {
 			e.ok(e.th.ReserveMemAddress(&p, 3*gib, 0, 20*tib, 0))
-			if p != 20*tib {
+			if p != 20*tib && !onGPU { // CUDA takes it for a hint
 				e.Errorf("%#x, want 20 TiB", p)
 			}
 			e.ok(e.th.ReleaseMemAddress(p))
@@ -442,6 +442,10 @@ func TestTakenPlace(t *testing.T) {
 	e, log := logged(t, "A2")
 	var p, q core.Addr
 	e.ok(e.th.ReserveMemAddress(&p, 2*mib, 0, 21*tib, 0))
+	if onGPU && p != 21*tib {
+		e.ok(e.th.ReleaseMemAddress(p))
+		e.Skip("CUDA takes a place of choice for a hint, and has taken another")
+	}
 	// Another runtime in the process does not know of it, as of a sanitizer.
 	o, _ := product.Find("A2", "")
 	var b strings.Builder

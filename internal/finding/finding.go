@@ -57,7 +57,7 @@ type Bytes struct {
 
 // Allocation is memory that a program got from the API.
 type Allocation struct {
-	Kind   string `json:"kind"` // "device", "pinned", "registered"
+	Kind   string `json:"kind"` // "device", "pinned", "registered", "mapped", "imported", "managed"
 	Device int32  `json:"device"`
 	Start  uint64 `json:"start"`
 	Size   uint64 `json:"size"`

@@ -140,7 +140,7 @@ void overloads()
 	ok(aclrtFreeHost(pinned));
 	ok(aclrtMallocHostWithCfg(&pinned, bytes, none));
 	ok(aclrtFreeHost(pinned));
-	IS(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, aclrtMemAllocManaged(&dev, bytes, 0)); // not built yet, and it says so
+	IS(ACL_ERROR_INVALID_PARAM, aclrtMemAllocManaged(&dev, bytes, 0)); // the flag has to be ACL_RT_MEM_ATTACH_GLOBAL
 	IS(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&dev, 0, ACL_MEM_MALLOC_NORMAL_ONLY));
 }
 
