@@ -95,3 +95,15 @@ func TestNumbersTooLarge(t *testing.T) {
 	data, sizes := make([]Addr, 2), make([]uint64, 2)
 	m.want(m.th.MemManagedGetAttrs(&attributes[0], 1<<40, 1<<40, 1, &data[0], &sizes[0]), abi.ErrRTParamInvalid)
 }
+
+// TestImportedIsNotExported: who was allowed to import memory cannot let others have it.
+func TestImportedIsNotExported(t *testing.T) {
+	m := newMemTest(t, "A2", "")
+	_, h := mapTwo(m, 2<<20)
+	var number, again uint64
+	m.ok(m.th.MemExportToShareableHandle(h[0], 0, 1, &number))
+	_, importer := process(t, 64<<20)
+	var got Handle
+	m.ok(importer.MemImportFromShareableHandle(number, 0, &got))
+	m.want(importer.MemExportToShareableHandle(got, 0, 1, &again), abi.ErrRTParamInvalid)
+}

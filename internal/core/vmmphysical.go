@@ -17,6 +17,7 @@ type Physical struct {
 	attr   abi.MemAttr     // immutable; as it is read back
 	asked  uint64          // immutable; bytes, by the program
 	size   uint64          // immutable; bytes there are
+	others bool            // immutable; another process's, imported
 
 	handle   Handle          // guarded by vmm.mu; 0: there is none, only mappings
 	refs     int             // guarded by vmm.mu; how often the handle is to be freed

@@ -102,6 +102,9 @@ func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k s
 	if err != nil {
 		return k, err
 	}
+	if p.others { // or the white list of its process could be got around
+		return k, refused(api, "handle", "%#x is memory of another process; that one can export it, and name who may import", uintptr(handle))
+	}
 	if p.exported {
 		return k, refused(api, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
 	}
@@ -279,7 +282,7 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 		e.Text = "what the exporting process sent is not what it says"
 		return e
 	}
-	p := &Physical{rt: t.rt, memory: m, asked: s.Size, size: m.Size()}
+	p := &Physical{rt: t.rt, memory: m, asked: s.Size, size: m.Size(), others: true}
 	p.kind.Type = abi.MemLocationTypeHost
 	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal, abi.MemAttrMemHuge1G}[s.Page]
 	if s.Device != driver.OnHost {
