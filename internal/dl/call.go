@@ -20,11 +20,11 @@ func (l *Library) Symbol(name string) (uintptr, error) {
 }
 
 // mostArgs is how many arguments Call takes.
-const mostArgs = 11
+const mostArgs = 14
 
 var callArgs = sync.Pool{New: func() any { return new([mostArgs]uintptr) }}
 
-// Call calls the C function at fn with up to 11 words and returns the word it returned. Unlike a function that Bind made it
+// Call calls the C function at fn with up to 14 words and returns the word it returned. Unlike a function that Bind made it
 // allocates nothing. What an argument points to must not be on a stack, and the caller keeps it alive.
 func Call(fn uintptr, args ...uintptr) uintptr {
 	a := callArgs.Get().(*[mostArgs]uintptr)

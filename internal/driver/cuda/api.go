@@ -52,6 +52,22 @@ type api interface {
 	kernel(module uintptr, name string) (uintptr, result)
 	launch(kernel uintptr, blocks, threads int, params []byte, stream uintptr) result
 
+	// Memory apart from its addresses. What an old libcuda has not got is not supported.
+	reserve(n uint64, at uintptr) (uintptr, result) // at, if not 0, is a hint
+	unreserve(addr uintptr, n uint64) result
+	createMemory(n uint64, at place) (handle uint64, r result)
+	releaseMemory(handle uint64) result
+	mapMemory(addr uintptr, n, handle uint64) result
+	unmapMemory(addr uintptr, n uint64) result
+	setAccess(addr uintptr, n uint64, to place) result
+	exportMemory(handle uint64) (fd int, r result)
+	importMemory(fd int) (handle uint64, r result)
+	exportAlloc(addr uintptr, handle *[ipcBytes]byte) result // of memory that alloc gave
+	openAlloc(handle *[ipcBytes]byte) (addr uintptr, n uint64, r result)
+	closeAlloc(addr uintptr) result
+	hostToo(device int) (bool, result)       // the host can use managed memory while the GPU does
+	allocManaged(n uint64) (uintptr, result) // free gives it back
+
 	describe(r result) (name, text string)
 }
 
@@ -86,6 +102,7 @@ const (
 	invalidContext    result = 201
 	eccUncorrectable  result = 214
 	nvlinkError       result = 220
+	alreadyMapped     result = 208
 	notReady          result = 600
 	illegalAddress    result = 700
 	launchTimeout     result = 702

@@ -112,7 +112,7 @@ func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 	} else if reg := d.hosts.Find(addr); reg != nil {
 		whole.Lo, whole.Size = reg.Start, reg.Size
 		s, err = reg.Of.side(reg.Start, whole.Size)
-	} else if pageable && possible(addr, n) {
+	} else if pageable && d.ordinary(addr, n) {
 		return view{whole, byHost, 0}, nil
 	}
 	if s.addr == 0 || err != nil || !whole.Has(addr, n) {

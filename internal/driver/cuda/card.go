@@ -21,11 +21,12 @@ type card struct {
 	number int     // immutable; of the device
 	gpu    int     // immutable; CUDA's number
 
-	context atomic.Uintptr        // the primary context; 0 until it is used
-	life    atomic.Uint64         // contexts there were before
-	lost    atomic.Pointer[error] // why the GPU can no longer be used
-	told    atomic.Bool           // a task has failed because of that
-	sms     int                   // its multiprocessors; immutable while there is a context
+	device  atomic.Pointer[device] // while it is open
+	context atomic.Uintptr         // the primary context; 0 until it is used
+	life    atomic.Uint64          // contexts there were before
+	lost    atomic.Pointer[error]  // why the GPU can no longer be used
+	told    atomic.Bool            // a task has failed because of that
+	sms     int                    // its multiprocessors; immutable while there is a context
 	clock   clock
 
 	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has gone: closing waits

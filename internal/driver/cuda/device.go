@@ -105,7 +105,7 @@ func (v *device) Close() error {
 	d.mu.Lock()
 	var left []*ranges.Span[*block]
 	for s := range d.own.All() {
-		if s.Of.kind == deviceBlock && s.Of.device == int32(v.card.number) {
+		if s.Of.kind == deviceBlock && s.Of.in == nil && s.Of.device == int32(v.card.number) {
 			left = append(left, s)
 		}
 	}
@@ -114,13 +114,22 @@ func (v *device) Close() error {
 		d.own.Remove(s)
 		d.forget(s)
 	}
+	mapped := d.lose(v.card.number)
 	d.gone.Unlock()
 	lost := v.card.healthy() != nil
 	d.opened[v.card.number] = false
+	v.card.device.Store(nil)
 	d.mu.Unlock()
 	d.epoch.Add(1)
+	err := mapped()
 	if lost {
+		for _, s := range left {
+			keptForImporters(s)
+		}
 		return nil // it goes with the context
+	}
+	if err != nil && v.card.healthy() == nil {
+		return err
 	}
 	for _, s := range left {
 		if err := d.giveBack(s); err != nil && v.card.healthy() == nil {

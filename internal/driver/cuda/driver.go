@@ -4,7 +4,7 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.pins → Driver.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu. No lock is
+// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu. No lock is
 // held while code outside is called.
 package cuda
 
@@ -46,6 +46,8 @@ type Driver struct {
 	hosts ranges.Set[*registration] // registered memory
 	past  ranges.Set[struct{}]      // what was in own once
 	epoch atomic.Uint64             // see driver.Driver
+
+	virtual virtual
 
 	waiting atomic.Int32 // goroutines that wait for a queue or a flag
 
@@ -180,6 +182,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	d.opened[i] = true
 	v := &device{d: d, card: c}
 	v.mem.start = free
+	c.device.Store(v)
 	return v, nil
 }
 
@@ -202,13 +205,15 @@ func (d *Driver) Locate(addr uintptr) driver.Location {
 			return driver.Location{Place: driver.Nowhere}
 		case s.Of.kind == pinnedBlock:
 			return driver.Location{Place: driver.Host, Room: room}
+		case s.Of.kind == managedBlock:
+			return driver.Location{Place: driver.Managed, Device: s.Of.device, Room: room}
 		}
 		return driver.Location{Place: driver.OnDevice, Device: s.Of.device, Room: room}
 	}
 	if s := d.hosts.Find(addr); s != nil {
 		return driver.Location{Place: driver.Host, Room: s.Size - uint64(addr-s.Start)}
 	}
-	if d.past.Find(addr) != nil && !readable(addr) {
+	if d.virtual.reserved.Find(addr) != nil || d.past.Find(addr) != nil && !readable(addr) {
 		return driver.Location{Place: driver.Nowhere}
 	}
 	return driver.Location{Place: driver.Pageable}
@@ -247,7 +252,7 @@ func (d *Driver) Close() error {
 	d.gone.Lock()
 	defer d.gone.Unlock()
 	d.epoch.Add(1)
-	var errs []error
+	errs := []error{d.closeVirtual()}
 	for s := range d.hosts.All() {
 		errs = append(errs, d.unpin(s.Of))
 	}

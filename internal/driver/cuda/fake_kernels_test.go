@@ -141,5 +141,5 @@ func (f *fake) reachable(gpu int, addr uintptr, n uint64) bool {
 			return true
 		}
 	}
-	return false
+	return f.mapped(addr, n)
 }

@@ -32,6 +32,7 @@ type fake struct {
 	careful  bool           // what kernels reach for is looked at; set before anything runs
 
 	fakeBatch
+	fakeVirtual
 }
 
 type fakeMemory struct {
@@ -39,6 +40,8 @@ type fakeMemory struct {
 	n     uint64
 	gpu   int
 	host  bool
+
+	managed bool // it is both
 }
 
 type fakeRange struct {
@@ -76,6 +79,9 @@ func (f *fake) close() error {
 	users := 0
 	for i := range f.gpu {
 		users += f.gpu[i].users
+	}
+	if n := len(f.chunks) + len(f.mounts) + len(f.reserved); n > 0 {
+		return fmt.Errorf("left behind: %d memories, %d mappings, %d reservations", len(f.chunks), len(f.mounts), len(f.reserved))
 	}
 	if n := len(f.memory) + len(f.ranges) + len(f.streams) + len(f.events) + users; n > 0 {
 		return fmt.Errorf("left behind: %d allocations, %d registrations, %d streams, %d events, %d contexts",
@@ -197,7 +203,7 @@ func (f *fake) take(n uint64, host bool) (uintptr, result) {
 		f.gpu[gpu].live += n
 	}
 	addr := startOf(b)
-	f.memory[addr] = fakeMemory{b, n, gpu, host}
+	f.memory[addr] = fakeMemory{bytes: b, n: n, gpu: gpu, host: host}
 	return addr, success
 }
 
@@ -209,7 +215,7 @@ func (f *fake) drop(addr uintptr, host bool) result {
 		return r
 	}
 	m, ok := f.memory[addr]
-	if !ok || m.host != host {
+	if !ok || m.host != host && !m.managed {
 		return 1
 	}
 	f.spend(addr, m)

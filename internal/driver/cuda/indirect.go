@@ -218,6 +218,7 @@ func (c *card) freshLive() *liveTable {
 			switch s.Of.kind {
 			case deviceBlock:
 				count++
+				aliases = aliases || s.Of.delta != 0
 			case aliasBlock:
 				aliases = true
 			}

@@ -44,6 +44,10 @@ type library struct {
 	moduleGetFunction, launchKernel                               uintptr
 	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
 	memcpyBatch, memcpyBatchOld                                   uintptr
+	memAddressReserve, memAddressFree, memCreate, memRelease      uintptr
+	memMap, memUnmap, memSetAccess, memExport, memImport          uintptr
+	memAllocManaged                                               uintptr
+	ipcGetMem, ipcOpenMem, ipcCloseMem, memGetAddressRange        uintptr
 }
 
 // symbols lists what is looked up; what is optional may be missing in an old library.
@@ -100,6 +104,20 @@ func (l *library) symbols() []struct {
 		{&l.memcpyBatchOld, "cuMemcpyBatchAsync", true}, // CUDA 12.8: one more parameter
 		{&l.memsetD8Async, "cuMemsetD8Async", false},
 		{&l.memsetD32Async, "cuMemsetD32Async", false},
+		{&l.memAddressReserve, "cuMemAddressReserve", true},
+		{&l.memAddressFree, "cuMemAddressFree", true},
+		{&l.memCreate, "cuMemCreate", true},
+		{&l.memRelease, "cuMemRelease", true},
+		{&l.memMap, "cuMemMap", true},
+		{&l.memUnmap, "cuMemUnmap", true},
+		{&l.memSetAccess, "cuMemSetAccess", true},
+		{&l.memExport, "cuMemExportToShareableHandle", true},
+		{&l.memImport, "cuMemImportFromShareableHandle", true},
+		{&l.memAllocManaged, "cuMemAllocManaged", true},
+		{&l.ipcGetMem, "cuIpcGetMemHandle", true},
+		{&l.ipcOpenMem, "cuIpcOpenMemHandle_v2", true},
+		{&l.ipcCloseMem, "cuIpcCloseMemHandle", true},
+		{&l.memGetAddressRange, "cuMemGetAddressRange_v2", true},
 	}
 }
 
@@ -153,6 +171,10 @@ type outs struct {
 	word [2]uint64
 	text [128]byte
 	copy memcpy2D
+
+	ipc    [ipcBytes / 8]uint64
+	prop   memProp
+	access memAccess
 
 	launch struct {
 		params [mostParams]byte

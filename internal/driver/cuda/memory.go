@@ -19,6 +19,9 @@ type block struct {
 	id     uint64
 	huge   bool          // deviceBlock: large pages were wanted
 	reg    *registration // aliasBlock
+	in     *reservation  // where memory is mapped, deviceBlock or pinnedBlock; nil for an allocation
+	delta  uintptr       // deviceBlock: what to add to get CUDA's address
+	base   uintptr       // managedBlock: where CUDA says it starts
 }
 
 // room is how many bytes there are from off on.
@@ -27,9 +30,10 @@ func (b *block) room(off uintptr) uint64 { return b.size - min(b.size, uint64(of
 type blockKind uint8
 
 const (
-	deviceBlock blockKind = iota // memory of a GPU
-	pinnedBlock                  // host memory of CUDA
-	aliasBlock                   // the device address of registered memory: addresses only, translated when they are used
+	deviceBlock  blockKind = iota // memory of a GPU
+	pinnedBlock                   // host memory of CUDA
+	managedBlock                  // memory of the host and the GPUs
+	aliasBlock                    // the device address of registered memory: addresses only, translated when they are used
 )
 
 // registration is host memory of the program that GPUs may use.
@@ -61,7 +65,7 @@ func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Spa
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.own.Find(addr)
-	if s == nil || s.Start != addr || s.Of.kind != kind || kind == deviceBlock && s.Of.device != device {
+	if s == nil || s.Start != addr || s.Of.kind != kind || s.Of.in != nil || kind == deviceBlock && s.Of.device != device {
 		return nil, fmt.Errorf("%w: %#x", driver.ErrNotAllocated, addr)
 	}
 	d.gone.Lock()
@@ -100,6 +104,13 @@ func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 	if s.Of.kind == pinnedBlock {
 		d.settle()
 		return c.freePinned(s.Start, s.Of.size)
+	}
+	if s.Of.kind == managedBlock {
+		d.settle()
+		return c.within("cuMemFree", func(lib api) result { return lib.free(s.Of.base) })
+	}
+	if keptForImporters(s) {
+		return nil
 	}
 	c.enter()
 	defer c.leave()
@@ -289,6 +300,11 @@ func possible(addr uintptr, n uint64) bool {
 	return addr >= lowest && addr <= highest && n <= highest-uint64(addr)
 }
 
+// ordinary tells whether the n bytes at addr can be memory of the program that it has from elsewhere.
+func (d *Driver) ordinary(addr uintptr, n uint64) bool {
+	return possible(addr, n) && d.virtual.reserved.Overlap(addr, n) == nil
+}
+
 // side is one end of a copy as it is carried out.
 type side struct {
 	addr uintptr // where it is, for CUDA or for the host
@@ -313,7 +329,10 @@ func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 	if s := d.hosts.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
 		return s.Of.side(addr, n)
 	}
-	if pageable && possible(addr, n) {
+	if s := d.virtual.foreign.Find(addr); s != nil && s.Size-uint64(addr-s.Start) >= n {
+		return side{addr, onCard, s.Of}, nil
+	}
+	if pageable && d.ordinary(addr, n) {
 		return side{addr: addr, kind: byHost}, nil
 	}
 	return side{}, fmt.Errorf("%w: %d bytes at %#x are no memory the device can reach", driver.ErrFault, n, addr)
@@ -326,8 +345,8 @@ func (b *block) side(start, addr uintptr, n uint64) (side, error) {
 	case b.room(off) < n:
 		return side{}, fmt.Errorf("%w: %d bytes at %#x are not inside a live allocation", driver.ErrFault, n, addr)
 	case b.kind == deviceBlock:
-		return side{addr, onCard, b.device}, nil
-	case b.kind == pinnedBlock:
+		return side{addr + b.delta, onCard, b.device}, nil
+	case b.kind == pinnedBlock || b.kind == managedBlock:
 		return side{addr: addr, kind: pinned}, nil
 	}
 	return b.reg.side(b.reg.start+off, n)

@@ -98,7 +98,12 @@ func (d *Driver) pinAgain(gone []*card, home *card) {
 		return r == success && at == addr
 	}
 	for s := range d.own.All() {
-		if b := *s.Of; b.kind == pinnedBlock && slices.Contains(gone, d.cards[b.device]) {
+		if s.Of.kind == managedBlock && slices.Contains(gone, d.cards[s.Of.device]) {
+			d.own.Remove(s)
+			d.forget(s)
+			continue
+		}
+		if b := *s.Of; b.kind == pinnedBlock && b.in == nil && slices.Contains(gone, d.cards[b.device]) {
 			b.device = int32(home.number)
 			if pin(s.Start, pinnedPages(b.size)) {
 				replace(&d.own, s, &b)

@@ -15,14 +15,19 @@ import (
 //go:embed testdata/libcuda.c
 var source []byte
 
+//go:embed testdata/memory.h
+var memory []byte
+
 // Build makes the library and returns its path. A process with LD_PRELOAD set to it finds one GPU.
 func Build(t testing.TB) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
 	dir := t.TempDir()
 	text, library := filepath.Join(dir, "libcuda.c"), filepath.Join(dir, "libcuda.so.1")
-	if err := os.WriteFile(text, source, 0o644); err != nil {
-		t.Fatal(err)
+	for path, text := range map[string][]byte{text: source, filepath.Join(dir, "memory.h"): memory} {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	out, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-O1", "-g", "-Wall", "-Wextra", "-Werror",
 		"-Wl,-soname,libcuda.so.1", "-o", library, text, "-lpthread").CombinedOutput()

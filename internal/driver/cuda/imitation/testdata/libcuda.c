@@ -7,6 +7,7 @@
  * wants a pthread key. FAKE_CUDA_GPUS is how many GPUs there are (1). With FAKE_CUDA_END the library ends when exit comes to the
  * handlers that were there before it. FAKE_CUDA_SLOW is how many milliseconds a new context takes; no signal interrupts that. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,9 +35,9 @@ static __thread struct context *current;
 static pthread_key_t state; /* what is kept of a thread */
 
 /* block is memory that was allocated or registered. */
-struct block { struct block *next; address start; uint64_t size, mapped; struct context *of; int kind; };
+struct block { struct block *next; address start; uint64_t size, mapped; struct context *of; int kind, shared, opened; uint64_t from[2]; };
 static struct block *blocks;
-enum { on_device, pinned, host };
+enum { on_device, pinned, host, managed, foreign };
 
 struct event { pthread_mutex_t lock; pthread_cond_t changed; uint64_t recorded, happened; struct timespec at; };
 struct plane { size_t src_x, src_y; unsigned src_type; const void *src_host; address src; void *src_array; size_t src_pitch;
@@ -57,8 +59,19 @@ static struct stream *streams;
 /* Device memory: the host cannot reach an address there, only what is WINDOW above it. No address is given out twice. */
 #define WINDOW ((address)4 << 40)
 static address window, unused;
+static int backing = -1; /* a file with all of it, which other processes can map; -1 where there is none */
 
-static void *at(address a) { return (void *)(uintptr_t)(window && a - window < WINDOW ? a + WINDOW : a); }
+/* Addresses outside the window that a program has chosen for device memory, each with what to add to reach it. */
+static struct chosen { volatile address start, n, delta; } chosen[64];
+static volatile int choices;
+
+static void *at(address a)
+{
+	if (window && a - window < WINDOW) return (void *)(uintptr_t)(a + WINDOW);
+	for (int i = 0; i < choices; i++)
+		if (a - chosen[i].start < chosen[i].n) return (void *)(uintptr_t)(a + chosen[i].delta);
+	return (void *)(uintptr_t)a;
+}
 static int gpus(void) { const char *text = getenv("FAKE_CUDA_GPUS"); return text ? atoi(text) : 1; }
 static pid_t process;     /* that started the library */
 static volatile int over; /* exit has come to it */
@@ -133,6 +146,8 @@ EXPORT result cuInit(unsigned flags)
 		if (getenv("FAKE_CUDA_END")) atexit(end);
 		void *m = mmap(NULL, 2 * WINDOW, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
 		if (m != MAP_FAILED) window = unused = (uintptr_t)m;
+		backing = memfd_create("imitated-gpus", MFD_CLOEXEC);
+		if (backing >= 0 && ftruncate(backing, WINDOW)) backing = -1;
 	}
 	pthread_mutex_unlock(&all);
 	return window ? success : no_memory;
@@ -205,6 +220,12 @@ EXPORT result cuMemGetInfo_v2(uint64_t *free, uint64_t *total)
 	return success;
 }
 
+static int open_up(address start, uint64_t n, int kind)
+{
+	if (kind != on_device || backing < 0) return mprotect(at(start), n, PROT_READ | PROT_WRITE);
+	return mmap(at(start), n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, backing, start - window) == MAP_FAILED;
+}
+
 static result take(address *addr, uint64_t n, int kind)
 {
 	NEED_CONTEXT;
@@ -214,14 +235,14 @@ static result take(address *addr, uint64_t n, int kind)
 	if ((kind == on_device && n > free) || n > (uint64_t)16 << 30) return no_memory;
 	pthread_mutex_lock(&all);
 	address start = unused;
-	if (kind == pinned) start = (uintptr_t)mmap(NULL, mapped, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
+	if (kind != on_device) start = (uintptr_t)mmap(NULL, mapped, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0);
 	else unused += mapped;
-	if (start == (uintptr_t)MAP_FAILED || unused > window + WINDOW || mprotect(at(start), mapped - page, PROT_READ | PROT_WRITE)) {
+	if (start == (uintptr_t)MAP_FAILED || unused > window + WINDOW || open_up(start, mapped - page, kind)) {
 		pthread_mutex_unlock(&all);
 		return no_memory;
 	}
 	struct block *b = malloc(sizeof *b);
-	*b = (struct block){blocks, start, n, mapped, current, kind};
+	*b = (struct block){.next = blocks, .start = start, .size = n, .mapped = mapped, .of = current, .kind = kind};
 	blocks = b;
 	if (kind == on_device) current->live += n;
 	pthread_mutex_unlock(&all);
@@ -242,8 +263,9 @@ static result drop(address addr, int kind)
 		if (kind == on_device) {
 			b->of->live -= b->size;
 			mmap(at(b->start), b->mapped, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, -1, 0);
+			if (backing >= 0 && !b->shared && fallocate(backing, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, b->start - window, b->mapped)) {}
 		}
-		if (kind == pinned) munmap(at(b->start), b->mapped);
+		if (kind == pinned || kind == managed) munmap(at(b->start), b->mapped);
 		free(b);
 	}
 	pthread_mutex_unlock(&all);
@@ -251,7 +273,8 @@ static result drop(address addr, int kind)
 }
 
 EXPORT result cuMemAlloc_v2(address *addr, size_t n) { return take(addr, n, on_device); }
-EXPORT result cuMemFree_v2(address addr) { return drop(addr, on_device); }
+EXPORT result cuMemFree_v2(address addr) { return drop(addr, on_device) ? drop(addr, managed) : success; }
+EXPORT result cuMemAllocManaged(address *addr, size_t n, unsigned flags) { return flags == 1 ? take(addr, n, managed) : invalid; }
 EXPORT result cuMemHostAlloc(address *addr, size_t n, unsigned flags) { (void)flags; return take(addr, n, pinned); }
 EXPORT result cuMemFreeHost(address addr) { return drop(addr, pinned); }
 EXPORT result cuMemHostUnregister(address addr) { return drop(addr, host) ? not_registered : success; }
@@ -272,11 +295,13 @@ EXPORT result cuMemHostRegister_v2(address addr, size_t n, unsigned flags)
 			free(b);
 			return registered;
 		}
-	*b = (struct block){blocks, addr, n, 0, current, host};
+	*b = (struct block){.next = blocks, .start = addr, .size = n, .of = current, .kind = host};
 	blocks = b;
 	pthread_mutex_unlock(&all);
 	return success;
 }
+
+#include "memory.h"
 
 EXPORT result cuStreamCreateWithPriority(struct stream **stream, unsigned flags, int priority)
 {

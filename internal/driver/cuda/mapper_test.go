@@ -1,0 +1,378 @@
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+func (b *bed) ok(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bed) refused(what string, err, want error) {
+	b.Helper()
+	if !errors.Is(err, want) {
+		b.Fatalf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// mapped is n bytes of memory of a device behind addresses that begin 2 MiB before.
+func (b *bed) mapped(device int, n uint64) (uintptr, driver.Memory) {
+	b.Helper()
+	addr, err := b.d.Reserve(n+2*extent, 0)
+	b.ok(err)
+	m, err := b.d.Create(device, n, driver.PageHugeFirst)
+	b.ok(err)
+	b.ok(b.d.Map(addr+extent, m))
+	return addr + extent, m
+}
+
+// TestOldLibrary proves that a libcuda without virtual and managed memory is found out, and that nothing else suffers.
+func TestOldLibrary(t *testing.T) {
+	f := newFake(1)
+	f.old = true
+	b := newBedOn(t, f, Options{})
+	_, err := b.d.Reserve(extent, 0)
+	b.refused("reserve", err, driver.ErrUnsupported)
+	_, err = b.d.Reserve(extent, 16<<40)
+	b.refused("reserve at a place", err, driver.ErrUnsupported)
+	for _, device := range []int{0, driver.OnHost} {
+		_, err = b.d.Create(device, extent, driver.PageHugeFirst)
+		b.refused("create", err, driver.ErrUnsupported)
+	}
+	_, err = b.d.AllocManaged(extent, 0)
+	b.refused("managed memory", err, driver.ErrUnsupported)
+	b.write(b.dev[0], []byte("text"))
+	if got := b.read(b.dev[0], 4); string(got) != "text" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestNoHostMemory proves that a libcuda whose memory is all on GPUs is found out.
+func TestNoHostMemory(t *testing.T) {
+	f := newFake(1)
+	f.noHost = true
+	b := newBedOn(t, f, Options{})
+	_, err := b.d.Create(driver.OnHost, extent, driver.PageHugeFirst)
+	b.refused("create on the host", err, driver.ErrUnsupported)
+	b.mapped(0, extent)
+}
+
+// TestUnmapUnderWork proves that memory goes only when the stream is done with it: a GPU would be lost otherwise.
+func TestUnmapUnderWork(t *testing.T) {
+	b := newBed(t, 2)
+	q := b.queue(0)
+	for range 20 {
+		addr, m := b.mapped(0, 2*extent)
+		for i := range 50 {
+			q.Copy(addr+uintptr(i), b.dev[1], bedBytes, driver.Tag{})
+			segs := driver.NewSegments()
+			for k := range 500 {
+				segs.Add(addr+uintptr(k*600), b.pinned+uintptr(k), 500)
+			}
+			q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+		}
+		b.ok(m.Free())
+		b.ok(b.d.Unmap(addr))
+		b.ok(b.d.Release(addr - extent))
+	}
+	b.sync(q)
+	for i := range b.devs {
+		b.ok(b.devs[i].Healthy())
+	}
+	b.quiet()
+}
+
+// TestPastIsRecalled proves that addresses which were an allocation's are a reservation's, and then nobody's.
+func TestPastIsRecalled(t *testing.T) {
+	b := newBed(t, 1)
+	d := b.d
+	addr, err := d.Reserve(8*extent, 0)
+	b.ok(err)
+	b.ok(d.Release(addr))
+	place := func(off uintptr) driver.Place { return d.Locate(addr + off).Place }
+	s := &block{kind: deviceBlock, size: 8 * extent}
+	d.insert(addr, 0, s)
+	d.mu.Lock()
+	span := d.own.Find(addr)
+	d.own.Remove(span)
+	d.forget(span)
+	d.recall(addr+2*extent, 2*extent)
+	d.mu.Unlock()
+	for off, want := range map[uintptr]driver.Place{0: driver.Nowhere, 2*extent - 1: driver.Nowhere, 2 * extent: driver.Pageable, 4*extent - 1: driver.Pageable, 4 * extent: driver.Nowhere, 8*extent - 1: driver.Nowhere} {
+		if got := place(off); got != want {
+			t.Errorf("at %#x: %v, want %v", off, got, want)
+		}
+	}
+}
+
+// TestImportTranslated proves that everything a queue does works on memory that CUDA has put elsewhere.
+func TestImportTranslated(t *testing.T) {
+	b := newBed(t, 1)
+	src := b.alloc(0, bedBytes)
+	sh, err := b.d.ShareAt(src)
+	b.ok(err)
+	m, err := b.d.Import(sh)
+	b.ok(err)
+	at, err := b.d.Reserve(extent, 0)
+	b.ok(err)
+	b.ok(b.d.Map(at, m))
+	if at == src {
+		t.Fatal("it was not translated")
+	}
+	data := bytes.Repeat([]byte("0123456789abcdef"), bedBytes/16)
+	q := b.queue(0)
+	b.write(b.dev[0], data)
+	q.Copy(at, b.dev[0], bedBytes/2, driver.Tag{})
+	segs := driver.NewSegments()
+	for i := range bedBytes / 64 {
+		segs.Add(at+bedBytes/2+uintptr(i*32), b.dev[0]+bedBytes/2+uintptr(i*32), 32)
+	}
+	q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+	b.sync(q)
+	b.quiet()
+	for what, from := range map[string]uintptr{"imported": at, "exported": src} {
+		if !bytes.Equal(b.read(from, bedBytes), data) {
+			t.Errorf("%s memory holds something else", what)
+		}
+	}
+	// An offset copy whose cells name it: only the host can translate.
+	cells := b.alloc(0, 16)
+	b.ok(b.d.Store(cells, uint64(at)))
+	b.ok(b.d.Store(cells+8, uint64(b.dev[0])))
+	b.ok(b.d.Store(at+4096, 0))
+	q.Submit(driver.Op{Kind: driver.OpOffset, Dst: cells + 8, Src: cells, N: 16, DstPitch: 0, SrcPitch: 4096})
+	b.sync(q)
+	b.quiet()
+	if got := b.read(b.dev[0], 16); !bytes.Equal(got, append(make([]byte, 8), "89abcdef"...)) {
+		t.Errorf("%q", got)
+	}
+	// The exporter goes first; the bytes stay.
+	b.ok(b.devs[0].Free(src))
+	if got := b.read(at+16, 16); string(got) != "0123456789abcdef" {
+		t.Errorf("%q", got)
+	}
+	_, err = b.d.Import(sh)
+	b.refused("import of what was freed", err, driver.ErrFault)
+	b.ok(b.d.Unmap(at))
+	b.ok(m.Free())
+	b.ok(b.d.Release(at))
+}
+
+// TestImportOwner proves that imports end with their device, and what was lent then, too.
+func TestImportOwner(t *testing.T) {
+	b := newBed(t, 1)
+	sh, err := b.d.ShareAt(b.dev[0])
+	b.ok(err)
+	m, err := b.d.Import(sh)
+	b.ok(err)
+	at, err := b.d.Reserve(extent, 0)
+	b.ok(err)
+	b.ok(b.d.Map(at, m))
+	b.ok(b.devs[0].Close())
+	if l := b.d.Locate(at); l.Place != driver.Nowhere {
+		t.Errorf("%+v", l)
+	}
+	b.open(0)
+	b.ok(b.d.Unmap(at))
+	b.ok(m.Free())
+	b.ok(b.d.Release(at))
+	bad := *sh
+	bad.Note = append([]byte{^sh.Note[0]}, sh.Note[1:]...) // another process's, which this libcuda does not open
+	_, err = b.d.Import(&bad)
+	b.refused("a handle of nobody", err, driver.ErrFault)
+}
+
+// TestImportsApart proves that memory which CUDA has put elsewhere is never one range with what is mapped beside it.
+func TestImportsApart(t *testing.T) {
+	b := newBed(t, 1)
+	at, err := b.d.Reserve(3*extent, 0)
+	b.ok(err)
+	own, err := b.d.Create(0, extent, driver.PageHugeFirst)
+	b.ok(err)
+	for i := range 2 {
+		p := b.alloc(0, extent)
+		b.write(p, []byte{byte(i + 1)})
+		sh, err := b.d.ShareAt(p)
+		b.ok(err)
+		m, err := b.d.Import(sh)
+		b.ok(err)
+		b.ok(b.d.Map(at+uintptr(2*i*extent), m))
+	}
+	b.ok(b.d.Map(at+extent, own))
+	for i := range uintptr(3) {
+		if room := b.d.Locate(at + i*extent).Room; room != extent {
+			t.Errorf("part %d has %d bytes of room", i, room)
+		}
+	}
+	if got := append(b.read(at, 1), b.read(at+2*extent, 1)...); got[0] != 1 || got[1] != 2 {
+		t.Errorf("%v", got)
+	}
+	q := b.queue(0)
+	q.Copy(b.dev[0], at+extent-8, 16, driver.Tag{})
+	b.sync(q)
+	if f := <-b.sink; !errors.Is(f.err, driver.ErrFault) {
+		t.Errorf("over the border: %v", f.err)
+	}
+}
+
+// TestMapOverGone proves that a mapping whose device was closed is forgotten where something else is mapped.
+func TestMapOverGone(t *testing.T) {
+	b := newBed(t, 1)
+	at, m := b.mapped(0, 2*extent)
+	b.ok(b.devs[0].Close())
+	b.open(0)
+	b.refused("map of what is gone", b.d.Map(at, m), driver.ErrClosed)
+	fresh, err := b.d.Create(0, extent, driver.PageHugeFirst)
+	b.ok(err)
+	b.ok(b.d.Map(at+extent, fresh))
+	b.refused("unmap of what is forgotten", b.d.Unmap(at), driver.ErrNotAllocated)
+	b.ok(b.d.Unmap(at + extent))
+	b.ok(b.d.Release(at - extent))
+	b.ok(m.Free())
+	b.ok(fresh.Free())
+}
+
+// TestManagedLost proves that managed memory goes with the context it was in, and that others stay.
+func TestManagedLost(t *testing.T) {
+	b := newBed(t, 2)
+	var at [2]uintptr
+	for i := range at {
+		var err error
+		at[i], err = b.d.AllocManaged(extent, i)
+		b.ok(err)
+	}
+	b.f.breakGPU(0, illegalAddress)
+	b.devs[0].Free(b.dev[0]) //nolint:errcheck // so that it is noticed
+	b.devs[0].Close()        //nolint:errcheck // it is lost
+	b.open(0)
+	if l := b.d.Locate(at[0]); l.Place == driver.Managed {
+		t.Errorf("%+v", l)
+	}
+	b.refused("free of what is gone", b.d.FreeManaged(at[0]), driver.ErrNotAllocated)
+	b.write(at[1], []byte("text"))
+	b.ok(b.d.FreeManaged(at[1]))
+	_, err := b.d.AllocManaged(9<<30, 0)
+	b.refused("more than there is", err, driver.ErrNoMemory)
+}
+
+// once is a gate that counts how often it was asked.
+type once struct{ asked, left int }
+
+func (g *once) Pass(func()) bool { g.asked++; return false }
+func (g *once) Leave()           { g.left++ }
+
+// TestGateAsked proves that a gate in an idle queue is asked before Submit returns, so that it misses nothing that comes later.
+func TestGateAsked(t *testing.T) {
+	b := newBed(t, 1)
+	q, g := b.queue(0), new(once)
+	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
+	q.mu.Lock()
+	asked, parked := g.asked, q.parked
+	q.mu.Unlock()
+	if asked != 1 || !parked || !q.Stalled() {
+		t.Errorf("asked %d times, parked: %v", asked, parked)
+	}
+	q.Drop()
+	b.sync(q)
+	if g.left != 1 {
+		t.Errorf("left %d times", g.left)
+	}
+}
+
+// TestMapperHammer proves that mappings, imports and single words come and go at any time: what finds them gone fails, the GPU stays well, and nobody waits for ever.
+func TestMapperHammer(t *testing.T) {
+	b := newBed(t, 2)
+	at, err := b.d.Reserve(8*extent, 0)
+	b.ok(err)
+	var changers, users sync.WaitGroup
+	var over atomic.Bool
+	good := func(what string, err error, also ...error) {
+		for _, e := range also {
+			if errors.Is(err, e) {
+				return
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	sink := faultsOnly{t}
+	for i := range 2 {
+		changers.Go(func() { // maps and unmaps, in a part of its own
+			place := at + uintptr(i*4*extent)
+			for n := range 150 {
+				m, err := b.d.Create((i+n)%2, 2*extent, driver.PageHugeFirst)
+				good("create", err)
+				good("map", b.d.Map(place+uintptr(n%3)*extent, m))
+				good("free", m.Free())
+				good("unmap", b.d.Unmap(place+uintptr(n%3)*extent))
+			}
+		})
+		users.Go(func() { // copies to and fro
+			q := b.devs[i].NewQueue(driver.QueueOptions{Sink: sink}).(*queue)
+			for n := 0; !over.Load(); n++ {
+				q.Copy(at+uintptr(n*4099)%(7*extent), b.pinned, 4000, driver.Tag{})
+				segs := driver.NewSegments()
+				for k := range 200 {
+					segs.Add(b.dev[i]+uintptr(k*100), at+uintptr((n+k)*65_521)%(7*extent), 90)
+				}
+				q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+				if n%16 == 0 {
+					b.sync(q)
+				}
+			}
+			b.sync(q)
+		})
+	}
+	users.Go(func() { // words
+		for n := 0; !over.Load(); n++ {
+			addr := at + uintptr(n*4096)%(8*extent)
+			_, err := b.d.Load(addr)
+			good("load", err, driver.ErrFault)
+			good("store", b.d.Store(addr, uint64(n)), driver.ErrFault)
+		}
+	})
+	changers.Go(func() { // shares and imports
+		place, err := b.d.Reserve(extent, 0)
+		good("reserve", err)
+		for range 100 {
+			p, err := b.devs[0].Alloc(5000, driver.PageNormal)
+			good("alloc", err)
+			sh, err := b.d.ShareAt(p)
+			good("share", err)
+			m, err := b.d.Import(sh)
+			good("import", err)
+			good("map", b.d.Map(place, m))
+			good("free", b.devs[0].Free(p))
+			good("store", b.d.Store(place+8, 5))
+			good("unmap", b.d.Unmap(place))
+			good("free", m.Free())
+		}
+		good("release", b.d.Release(place))
+	})
+	changers.Wait()
+	over.Store(true)
+	users.Wait()
+	for _, v := range b.devs {
+		b.ok(v.Healthy())
+	}
+	b.ok(b.d.Release(at))
+}
+
+// faultsOnly is a Sink of tasks that may find their memory gone, and may not fail otherwise.
+type faultsOnly struct{ *testing.T }
+
+func (f faultsOnly) TaskFailed(_ driver.Tag, err error) {
+	if !errors.Is(err, driver.ErrFault) {
+		f.Errorf("a task failed: %v", err)
+	}
+}

@@ -1,0 +1,283 @@
+package cuda
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+)
+
+// Memory that was created goes to other processes as a file, CUDA's own. An allocation goes as a handle of 64 bytes, in the note. What
+// CUDA opens by it has an address that CUDA chooses: where it is mapped, addresses are translated. CUDA shares the pages that an
+// allocation is in, with what else lies there, and gives them back when the exporting process frees it, whoever has imported.
+//
+// CUDA refuses to open a handle in the process that made it. So that is found out, and the importer uses the memory itself, which is
+// freed after it has ended.
+
+var _ driver.Sharer = (*Driver)(nil)
+
+// ipcBytes is the size of a handle of CUDA's.
+const ipcBytes = 64
+
+// The note of an allocation is this process's tag, a number of the export, and CUDA's handle.
+const noteBytes = 16 + 8 + ipcBytes
+
+// exports are the allocations of this process that were shared, whatever driver they are of.
+var exports struct {
+	mu   sync.Mutex
+	tag  [16]byte                         // guarded by mu; of the process; zeros until needed
+	last uint64                           // guarded by mu
+	live map[uint64]*export               // guarded by mu; by number
+	at   map[*ranges.Span[*block]]*export // guarded by mu; the same
+}
+
+// export is an allocation that was shared.
+type export struct {
+	span   *ranges.Span[*block] // immutable
+	number uint64               // immutable
+	note   []byte               // immutable
+	users  int                  // guarded by exports.mu; importers in this process
+	over   bool                 // guarded by exports.mu; it was freed; the last user does what is to be done
+}
+
+// processTag is what tells this process from others. exports.mu is held.
+func processTag() []byte {
+	for exports.tag == [16]byte{} {
+		rand.Read(exports.tag[:]) //nolint:errcheck // it never fails
+	}
+	return exports.tag[:]
+}
+
+// keptForImporters tells whether the memory of a block that is being freed is to stay until its importers have ended.
+func keptForImporters(s *ranges.Span[*block]) bool {
+	exports.mu.Lock()
+	defer exports.mu.Unlock()
+	e := exports.at[s]
+	if e == nil {
+		return false
+	}
+	delete(exports.live, e.number)
+	delete(exports.at, s)
+	e.over = true
+	return e.users > 0
+}
+
+// Share implements driver.Sharer.
+func (d *Driver) Share(mem driver.Memory) (*driver.Shared, error) {
+	m, ok := mem.(*memory)
+	if !ok || m.d != d {
+		return nil, fmt.Errorf("%w: memory of another driver", driver.ErrUnsupported)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return m.share()
+}
+
+// share is Share with d.mu held.
+func (m *memory) share() (*driver.Shared, error) {
+	switch {
+	case m.freed && len(m.at) == 0:
+		return nil, fmt.Errorf("%w: memory that was freed", driver.ErrNotAllocated)
+	case m.gone:
+		return nil, fmt.Errorf("%w: memory of a device that was closed", driver.ErrClosed)
+	case m.opened != 0:
+		return nil, fmt.Errorf("%w: memory of another process; that one can share it once more", driver.ErrUnsupported)
+	}
+	fd := -1
+	err := m.within("cuMemExportToShareableHandle", func(lib api) (r result) {
+		fd, r = lib.exportMemory(m.handle)
+		return r
+	})
+	if errors.Is(err, errCUDA) {
+		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &driver.Shared{File: os.NewFile(uintptr(fd), "ropeway-shared"), Size: m.size, Device: m.device, Page: m.page}, nil
+}
+
+// ShareAt implements driver.Sharer.
+func (d *Driver) ShareAt(addr uintptr) (*driver.Shared, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := d.virtual.reserved.Find(addr); r != nil {
+		if m := r.Of.mappings[addr]; m != nil && !m.gone {
+			return m.of.share()
+		}
+		return nil, fmt.Errorf("%w: no mapping starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	s := d.own.Find(addr)
+	if s == nil || s.Start != addr {
+		return nil, fmt.Errorf("%w: no allocation starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	if s.Of.kind != deviceBlock {
+		return nil, fmt.Errorf("%w: only device memory is shared", driver.ErrUnsupported)
+	}
+	e, err := d.export(s)
+	if err != nil {
+		return nil, err
+	}
+	sh := &driver.Shared{Note: slices.Clone(e.note), Size: s.Of.size, Device: int(s.Of.device), Page: driver.PageNormal}
+	if s.Of.huge {
+		sh.Page = driver.PageHugeFirst
+	}
+	return sh, nil
+}
+
+// export shares a block. d.mu is held.
+func (d *Driver) export(s *ranges.Span[*block]) (*export, error) {
+	exports.mu.Lock()
+	defer exports.mu.Unlock()
+	if e := exports.at[s]; e != nil {
+		return e, nil
+	}
+	var handle [ipcBytes]byte
+	err := d.cards[s.Of.device].within("cuIpcGetMemHandle", func(lib api) result { return lib.exportAlloc(s.Start, &handle) })
+	if errors.Is(err, errCUDA) {
+		err = fmt.Errorf("%w: %v", driver.ErrUnsupported, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	exports.last++
+	e := &export{span: s, number: exports.last}
+	e.note = append(binary.LittleEndian.AppendUint64(append(e.note, processTag()...), e.number), handle[:]...)
+	if exports.live == nil {
+		exports.live, exports.at = map[uint64]*export{}, map[*ranges.Span[*block]]*export{}
+	}
+	exports.live[e.number], exports.at[s] = e, e
+	return e, nil
+}
+
+// Import implements driver.Sharer.
+func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
+	if s.Device < driver.OnHost || s.Device >= len(d.cards) || s.Size == 0 || s.Offset+s.Size < s.Size {
+		return nil, fmt.Errorf("%w: no device %d here, or no bytes", driver.ErrFault, s.Device)
+	}
+	m := &memory{d: d, device: s.Device, page: s.Page}
+	var err error
+	switch {
+	case s.File != nil:
+		err = m.importFile(s)
+	case len(s.Note) == noteBytes && s.Device != driver.OnHost:
+		err = m.importHandle(s)
+	default:
+		err = fmt.Errorf("%w: neither a file nor a handle", driver.ErrFault)
+	}
+	if errors.Is(err, errCUDA) {
+		err = fmt.Errorf("%w: CUDA does not take it: %v", driver.ErrFault, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.know(m)
+	return m, nil
+}
+
+// importFile makes m of a file. How much there is behind it CUDA does not say; it refuses to map more or less.
+func (m *memory) importFile(s *driver.Shared) error {
+	m.size = s.Offset + s.Size
+	if m.size%extent != 0 || m.size > mostHost {
+		return fmt.Errorf("%w: %d bytes are no multiple of 2 MiB", driver.ErrFault, m.size)
+	}
+	err := m.within("cuMemImportFromShareableHandle", func(lib api) (r result) {
+		m.handle, r = lib.importMemory(int(s.File.Fd()))
+		return r
+	})
+	if err != nil {
+		return err
+	}
+	if err = m.within("cuMemMap", m.try); err != nil {
+		return errors.Join(err, m.end())
+	}
+	return nil
+}
+
+// try maps the memory to see whether it is as large as was said, and where.
+func (m *memory) try(lib api) result {
+	addr, r := lib.reserve(m.size, 0)
+	if r != success {
+		return r
+	}
+	if r = lib.mapMemory(addr, m.size, m.handle); r == success {
+		r = lib.setAccess(addr, m.size, m.place())
+		lib.unmapMemory(addr, m.size)
+	}
+	lib.unreserve(addr, m.size)
+	return r
+}
+
+// importHandle makes m of CUDA's handle.
+func (m *memory) importHandle(s *driver.Shared) error {
+	tag, number, handle := s.Note[:16], binary.LittleEndian.Uint64(s.Note[16:]), [ipcBytes]byte(s.Note[24:])
+	exports.mu.Lock()
+	own := string(tag) == string(processTag())
+	if e := exports.live[number]; own && e != nil && int(e.span.Of.device) == m.device {
+		e.users++
+		m.opened, m.size, m.lent = e.span.Start, e.span.Of.size, e
+	}
+	exports.mu.Unlock()
+	if own && m.lent == nil {
+		return fmt.Errorf("%w: this process does not share it any more", driver.ErrFault)
+	}
+	if !own {
+		err := m.within("cuIpcOpenMemHandle", func(lib api) (r result) {
+			m.opened, m.size, r = lib.openAlloc(&handle)
+			return r
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if m.size < s.Offset+s.Size || m.opened%16 != 0 {
+		return errors.Join(fmt.Errorf("%w: %d bytes at %d of %d", driver.ErrFault, s.Size, s.Offset, m.size), m.closeOpened())
+	}
+	m.d.open(m)
+	return nil
+}
+
+// open lets copies use what m has opened.
+func (d *Driver) open(m *memory) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := &d.virtual
+	if v.openings == nil {
+		v.openings = map[uintptr]int{}
+	}
+	if v.openings[m.opened]++; v.openings[m.opened] == 1 {
+		v.foreign.Insert(&ranges.Span[int32]{Start: m.opened, Size: m.size, Of: int32(m.device)})
+	}
+}
+
+// shut undoes open. d.mu is held.
+func (d *Driver) shut(m *memory) {
+	v := &d.virtual
+	if v.openings[m.opened]--; v.openings[m.opened] == 0 {
+		delete(v.openings, m.opened)
+		d.gone.Lock()
+		v.foreign.Remove(v.foreign.Find(m.opened))
+		d.gone.Unlock()
+	}
+}
+
+// closeOpened gives back what m has opened: nothing uses it any more.
+func (m *memory) closeOpened() error {
+	if m.lent == nil {
+		return m.within("cuIpcCloseMemHandle", func(lib api) result { return lib.closeAlloc(m.opened) })
+	}
+	exports.mu.Lock()
+	m.lent.users--
+	last := m.lent.over && m.lent.users == 0
+	exports.mu.Unlock()
+	if last {
+		return m.within("cuMemFree", func(lib api) result { return lib.free(m.opened) })
+	}
+	return nil
+}
