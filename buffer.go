@@ -10,14 +10,15 @@ import (
 // Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocHost]) or
 // registered memory ([Device.Register]). Using one after Free, or after its device was closed, is an error, never a crash.
 type Buffer struct {
-	d      *Device
-	addr   Ptr
-	n      int
-	host   []byte // nil for device memory
-	device bool
-	goes   bool // with its device
-	free   func(*core.Thread, core.Addr) *core.Error
-	freed  atomic.Bool
+	d       *Device
+	addr    Ptr
+	n       int
+	host    []byte // nil for device memory
+	device  bool
+	foreign bool // memory of another process
+	goes    bool // with its device
+	free    func(*core.Thread, core.Addr) *core.Error
+	freed   atomic.Bool
 }
 
 // Len is how many bytes the buffer has.

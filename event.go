@@ -2,6 +2,7 @@ package ropeway
 
 import (
 	"context"
+	"encoding/hex"
 	"time"
 
 	"ropeway/internal/abi"
@@ -31,6 +32,43 @@ func (d *Device) NewStateEvent() (*Event, error) {
 	err := d.t.CreateEventWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
 	if err != nil {
 		return nil, err
+	}
+	return e, nil
+}
+
+// NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record before it, whoever made it.
+// It knows no times: [Event.Since] refuses it. Only some products have it (A2, A3, 950).
+func (d *Device) NewSharedEvent() (*Event, error) {
+	e := &Event{d: d}
+	if err := d.t.CreateEventExWithFlag(&e.h, abi.EventIpc); err != nil {
+		return nil, d.answer(err)
+	}
+	return e, nil
+}
+
+// Share returns the key by which all processes of the same user may have an event of [Device.NewSharedEvent], with [Device.ImportEvent]. Asking
+// again gives the same key. It is good until the event is closed. The key is the handle of C and Python, in hexadecimal.
+func (e *Event) Share() (Key, error) {
+	var handle abi.IpcEventHandle
+	if err := e.d.t.IpcGetEventHandle(e.h, &handle); err != nil {
+		return "", e.d.answer(err)
+	}
+	return Key(hex.EncodeToString(handle.Reserved[:])), nil
+}
+
+// ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and it stays good when the
+// other one closes its own. If a process ends between a record and its run, who waits for that record goes on soon, and [Event.Wait] tells.
+func (d *Device) ImportEvent(k Key) (*Event, error) {
+	const api = "aclrtIpcOpenEventHandle"
+	var handle abi.IpcEventHandle
+	bytes, err := hex.DecodeString(string(k))
+	if err != nil || len(bytes) != len(handle.Reserved) {
+		return nil, misuse(api, "handle", "is no key of an event")
+	}
+	copy(handle.Reserved[:], bytes)
+	e := &Event{d: d}
+	if err := d.t.IpcOpenEventHandle(handle, &e.h); err != nil {
+		return nil, d.answer(err)
 	}
 	return e, nil
 }

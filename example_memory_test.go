@@ -1,6 +1,7 @@
 package ropeway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -25,6 +26,27 @@ func ExampleNotify() {
 	check(down.Synchronize(ctx))
 	fmt.Println(string(host.Bytes()))
 	// Output: !!!!
+}
+
+// A stream waits until all others have delivered, whichever comes last.
+func ExampleCountNotify() {
+	ctx := context.Background()
+	rt := must(ropeway.Open(ropeway.WithDevices(1), ropeway.WithProduct("950", "EP")))
+	defer rt.Close()
+	dev := must(rt.Device(0))
+	mem, host := must(dev.Alloc(4)), must(dev.AllocHost(4))
+	delivered, collects := must(dev.NewCountNotify()), must(dev.NewStream())
+
+	check(collects.WaitCount(delivered, ropeway.CountWait{Is: ropeway.CountEqual, Value: 4, Clear: true}))
+	check(collects.Copy(host.All(), mem.All()))
+	for i := range 4 {
+		s := must(dev.NewStream())
+		check(s.Fill(mem.At(i, 1), byte('a'+i)))
+		check(s.RecordCount(delivered, ropeway.AddCount, 1))
+	}
+	check(collects.Synchronize(ctx))
+	fmt.Println(string(host.Bytes()))
+	// Output: abcd
 }
 
 // Addresses are reserved once; memory is put behind them as it is needed, and the buffer never moves.
@@ -121,4 +143,25 @@ func ExampleStream_Reduce() {
 	check(s.Synchronize(ctx))
 	fmt.Println(binary.LittleEndian.Uint32(host.Bytes()))
 	// Output: 6
+}
+
+// The counter lies in device memory: put back, it gives the same numbers again.
+func ExampleStream_Random() {
+	ctx := context.Background()
+	rt := must(ropeway.Open(ropeway.WithDevices(1)))
+	defer rt.Close()
+	dev := must(rt.Device(0))
+	s, mem, counter := must(dev.NewStream()), must(dev.Alloc(3*4000)), must(dev.Alloc(16))
+
+	for i, first := range []bool{true, false, true} {
+		if first {
+			check(s.Fill(counter.All(), 0))
+		}
+		check(s.Random(mem.At(i*4000, 4000), ropeway.Normal(ropeway.Float32, 0, 1), ropeway.RandomSource{Seed: 1, Counter: counter.All()}))
+	}
+	check(s.Synchronize(ctx))
+	drawn := make([]byte, mem.Len())
+	check(dev.Copy(ropeway.Host(drawn), mem.All()))
+	fmt.Println(bytes.Equal(drawn[:4000], drawn[4000:8000]), bytes.Equal(drawn[:4000], drawn[8000:]))
+	// Output: false true
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"ropeway/internal/abi"
@@ -24,6 +25,9 @@ type Memory struct {
 	d *Device
 	h core.Handle
 	n int
+
+	mu     sync.Mutex
+	shared uint64 // guarded by mu; the shareable handle, 0 if there is none yet
 }
 
 // physical is what Go's memory is like: device memory of large pages.
@@ -63,6 +67,52 @@ func (m *Memory) Len() int { return m.n }
 
 // Free gives the memory back; where it is mapped it stays until it is unmapped.
 func (m *Memory) Free() error { return m.d.answer(m.d.t.FreePhysical(m.h)) }
+
+// Share lets other processes have the memory, by [Device.ImportMemory], as [Buffer.Share] does with memory that has an address. Sharing again gives the
+// same key and lets further processes have it; whether there is a list is said by the first call. It ends when the memory is freed and nowhere
+// mapped. The key is the shareable handle of C and Python, in hexadecimal.
+func (m *Memory) Share(with ...int) (Key, error) {
+	const api = "aclrtMemExportToShareableHandle"
+	if m.d.t.PhysicalSize(m.h) == 0 {
+		return "", m.d.r.refuse(api, "handle", "the memory was freed", core.Gone, Ptr(m.h))
+	}
+	list, err := pids("aclrtMemSetPidToShareableHandle", with)
+	if err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shared == 0 {
+		flags := uint64(0)
+		if len(list) == 0 {
+			flags = 1 // no list
+		}
+		if err := m.d.t.MemExportToShareableHandle(m.h, abi.MemHandleTypeNone, flags, &m.shared); err != nil {
+			return "", m.d.answer(err)
+		}
+	}
+	if len(list) > 0 {
+		if err := m.d.t.MemSetPidToShareableHandle(m.shared, first(list), uint64(len(list))); err != nil {
+			return "", m.d.answer(err)
+		}
+	}
+	return Key(strconv.FormatUint(m.shared, 16)), nil
+}
+
+// ImportMemory opens the memory of another process that the key names, to be mapped here. Nothing is copied. Free lets go of it; it stays good
+// whatever the other process does.
+func (d *Device) ImportMemory(k Key) (*Memory, error) {
+	number, err := strconv.ParseUint(string(k), 16, 64)
+	if err != nil {
+		return nil, misuse("aclrtMemImportFromShareableHandle", "shareableHandle", "is no key of memory")
+	}
+	m := &Memory{d: d}
+	if err := d.t.MemImportFromShareableHandle(number, int32(d.id), &m.h); err != nil {
+		return nil, d.answer(err)
+	}
+	m.n = int(d.t.PhysicalSize(m.h))
+	return m, nil
+}
 
 // Len is how many bytes the range has, mapped or not.
 func (r *Range) Len() int { return r.mem.Len() }

@@ -134,8 +134,11 @@ func (s *Stream) Free(b *Buffer) error {
 	if p := b.problem(s.d.r); p != "" {
 		return s.d.r.refuse(api, "ptr", p, core.Gone, b.addr)
 	}
-	if !b.device {
+	switch {
+	case !b.device:
 		return misuse(api, "ptr", "is not device memory")
+	case b.foreign:
+		return misuse(api, "ptr", "is memory of another process; Buffer.Free closes it")
 	}
 	if b.freed.Swap(true) {
 		return s.d.r.refuse(api, "ptr", "the buffer was freed already", core.Gone, b.addr)

@@ -15,7 +15,7 @@ const (
 	Min = abi.MemcpySdmaAutomaticMin
 )
 
-// Number is a type of numbers in device memory. Products differ in those they know.
+// Number is a type of numbers in device memory. Products and calls differ in those they know.
 type Number = abi.DataType
 
 // Numbers.
@@ -26,7 +26,9 @@ const (
 	Int8     = abi.DataTypeInt8
 	Int16    = abi.DataTypeInt16
 	Int32    = abi.DataTypeInt32
+	Int64    = abi.DataTypeInt64
 	Uint32   = abi.DataTypeUint32
+	Uint64   = abi.DataTypeUint64
 )
 
 // Reduce queues dst = dst how src, number by number, for all numbers of src.

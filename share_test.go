@@ -8,18 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ropeway"
+	"ropeway/internal/driver"
 )
 
 const visitorEnv = "ROPEWAY_TEST_VISITOR"
 
-// visitor starts this test again as another process, which runs TestVisitor: it reads keys from a pipe.
-func visitor(t *testing.T) (pid int, keys io.WriteCloser, finish func()) {
+// visitor starts this test again as another process, which runs only the named one: it reads keys from a pipe.
+func visitor(t *testing.T, name string) (pid int, keys io.WriteCloser, finish func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestVisitor$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
 	cmd.Env = append(os.Environ(), visitorEnv+"=1")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -29,7 +31,7 @@ func visitor(t *testing.T) (pid int, keys io.WriteCloser, finish func()) {
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd.Process.Pid, keys, func() {
 		t.Helper()
-		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "--- PASS: TestVisitor") {
+		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), "--- PASS: "+name) {
 			t.Errorf("the other process: %v\n%s", err, out.String())
 		}
 	}
@@ -41,7 +43,7 @@ func TestShare(t *testing.T) {
 	s := get(d.NewStream())(t)
 	mem, host, n := get(d.Alloc(piece))(t), get(d.AllocHost(piece))(t), get(d.NewNotify())(t)
 	ok(t, d.Fill(mem.All(), 'a'))
-	pid, keys, finish := visitor(t)
+	pid, keys, finish := visitor(t, "TestVisitor")
 	key, bell := get(mem.Share(pid))(t), get(n.Share(pid))(t)
 	ok(t, s.WaitNotify(n, time.Minute))
 	ok(t, s.Copy(host.All(), mem.All()))
@@ -115,4 +117,90 @@ func TestShareRefusals(t *testing.T) {
 	_ = get(n.Share())(t)
 	_, err = n.Share()
 	want(t, err, ropeway.ErrRTInternalError, "aclrtNotifyGetExportKey", "*")
+}
+
+// TestImportHere: what a process imports of itself is closed by Buffer.Free alone, neither in a stream's order nor by ending the export.
+func TestImportHere(t *testing.T) {
+	d := device(t)
+	s := get(d.NewStream())(t)
+	mem := get(d.Alloc(piece))(t)
+	key := get(mem.Share())(t)
+	in := get(d.Import(key, piece))(t)
+	want(t, s.Free(in), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
+	want(t, mem.Unshare(key), ropeway.ErrRTParamInvalid, "aclrtIpcMemClose", "key")
+	ok(t, d.Fill(in.All(), 1)) // it is still there
+	ok(t, in.Free())
+	ok(t, get(d.Import(key, piece))(t).Free()) // and so is the key
+	ok(t, mem.Unshare(key))
+	if _, err := d.Import(key, piece); err == nil {
+		t.Error("a key that was closed is imported")
+	}
+}
+
+// TestImportsForgotten: keys that were imported and freed, or failed, are not remembered.
+func TestImportsForgotten(t *testing.T) {
+	r := open(t)
+	d := get(r.Device(0))(t)
+	mem := get(d.Alloc(piece))(t)
+	for range 10 {
+		key := get(mem.Share())(t)
+		ok(t, get(d.Import(key, piece))(t).Free())
+		ok(t, mem.Unshare(key))
+		if _, err := d.Import(key, piece); err == nil {
+			t.Error("a key that was closed is imported")
+		}
+	}
+	if n := r.Imports(); n > 0 {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+// slowImport is a driver whose first import calls meanwhile before it goes on.
+type slowImport struct {
+	driver.Driver
+	driver.Sharer
+	meanwhile func()
+	later     atomic.Bool
+}
+
+func (d *slowImport) Unwrap() driver.Driver { return d.Driver }
+
+func (d *slowImport) Import(s *driver.Shared) (driver.Memory, error) {
+	if !d.later.Swap(true) {
+		d.meanwhile()
+	}
+	return d.Sharer.Import(s)
+}
+
+// TestImportsAtOnce: an exporter that does not answer stops nobody who imports from another; its own key cannot be imported twice meanwhile.
+func TestImportsAtOnce(t *testing.T) {
+	slow := &slowImport{}
+	d := device(t, ropeway.WithDriver(func(drv driver.Driver) driver.Driver {
+		slow.Driver = drv
+		slow.Sharer, _ = driver.As[driver.Sharer](drv)
+		return slow
+	}))
+	mem := get(d.Alloc(piece))(t)
+	first, second := get(mem.Share())(t), get(mem.Share())(t)
+	slow.meanwhile = func() {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, err := d.Import(first, piece); err == nil {
+				t.Error("imported twice")
+			}
+			if mem.Unshare(first) == nil {
+				t.Error("unshared while it is being imported here")
+			}
+			if b, err := d.Import(second, piece); err != nil || b.Free() != nil {
+				t.Error("the other import:", err)
+			}
+		}()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Error("one import waits for the other")
+		}
+	}
+	ok(t, get(d.Import(first, piece))(t).Free())
 }

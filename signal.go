@@ -55,11 +55,19 @@ func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	if n.d.r != s.d.r {
 		return misuse(api, "notify", otherRuntime)
 	}
-	if timeout < 0 {
-		return misuse(api, "timeout", "is negative")
+	limit, err := seconds(api, timeout)
+	if err != nil {
+		return err
 	}
-	seconds := min(uint64((timeout+time.Second-1)/time.Second), math.MaxUint32-1)
-	return s.d.answer(s.d.t.WaitAndResetNotify(n.h, s.h, uint32(seconds)))
+	return s.d.answer(s.d.t.WaitAndResetNotify(n.h, s.h, limit))
+}
+
+// seconds is a limit of time as C has it.
+func seconds(api string, timeout time.Duration) (uint32, error) {
+	if timeout < 0 {
+		return 0, misuse(api, "timeout", "is negative")
+	}
+	return uint32(min(uint64((timeout+time.Second-1)/time.Second), math.MaxUint32-1)), nil
 }
 
 // Condition is what [Stream.WaitValue] waits for.

@@ -217,6 +217,62 @@ func TestCellProcessKilled(t *testing.T) {
 	}
 }
 
+// TestCellProcessNotReaped: a process that was killed has ended, although its parent, which may be the one that waits, has not asked for its end.
+func TestCellProcessNotReaped(t *testing.T) {
+	m := newMemTest(t, "A2", "")
+	_, _, event, keys := m.sharedCells()
+	p := m.peer(keys...)
+	s := m.stream(m.th)
+	p.do("hold")
+	p.do("record")
+	m.ok(m.th.StreamWaitEvent(s, event))
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.within("the wait", func() { m.ok(m.th.SynchronizeStream(s)) })
+	m.want(m.th.SynchronizeEvent(event), abi.ErrRTStreamAbort)
+}
+
+// TestCellFinalize: aclFinalize ends what the process shares. Who has it keeps it, and it may be shared again.
+func TestCellFinalize(t *testing.T) {
+	m := newMemTest(t, "A2", "")
+	o := newMemTest(t, "A2", "")
+	m.ok(m.th.Init(nil))
+	notify, _, event, keys := m.sharedCells()
+	text := append([]byte(keys[0]), 0)
+	var block abi.IpcEventHandle
+	if _, err := hex.Decode(block.Reserved[:], []byte(keys[2])); err != nil {
+		t.Fatal(err)
+	}
+	var n, e, other Handle
+	o.ok(o.th.NotifyImportByKey(&n, &text[0], 0))
+	o.ok(o.th.IpcOpenEventHandle(block, &e))
+
+	m.ok(m.th.Finalize())
+	if left := m.rt.broker.Count(); left != 0 {
+		t.Errorf("%d things are still shared", left)
+	}
+	o.want(o.th.NotifyImportByKey(&other, &text[0], 0), abi.ErrRTParamInvalid)
+	o.want(o.th.IpcOpenEventHandle(block, &other), abi.ErrRTParamInvalid)
+	pid := int32(os.Getpid())
+	m.want(m.th.NotifySetImportPid(notify, &pid, 1), abi.ErrRTParamInvalid)
+
+	s, z := m.stream(m.th), o.stream(o.th)
+	m.ok(m.th.RecordNotify(notify, s))
+	m.ok(m.th.RecordEvent(event, s))
+	m.ok(m.th.SynchronizeStream(s))
+	o.ok(o.th.WaitAndResetNotify(n, z, 0))
+	o.ok(o.th.StreamWaitEvent(z, e))
+	o.within("what was imported", func() { o.ok(o.th.SynchronizeStream(z)) })
+
+	m.ok(m.th.Init(nil))
+	var key [65]byte
+	m.ok(m.th.NotifyGetExportKey(notify, &key[0], 65, abi.NotifyExportFlagDisablePidValidation))
+	o.ok(o.th.NotifyImportByKey(&other, &key[0], 0))
+	m.ok(m.th.IpcGetEventHandle(event, &block))
+	o.ok(o.th.IpcOpenEventHandle(block, &other))
+}
+
 // TestCellImportGone: what belongs to a process that has ended cannot be had any more.
 func TestCellImportGone(t *testing.T) {
 	m := newMemTest(t, "A2", "")

@@ -122,6 +122,9 @@ func (t *Thread) freeHost(api string, p Addr) *Error {
 	if rt.open {
 		return t.free(api, arg, p)
 	}
+	if rt.vmm.mapping(p) != nil {
+		return isMapped(api, arg, p)
+	}
 	if place := rt.drv.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {
 		return refused(api, arg, "%#x is %s; aclrtFree gives it back", p, placeName(place))
 	}

@@ -235,6 +235,7 @@ func (t *Thread) finalize(api string) *Error {
 	}
 	t.rt.ipc.closed(t.rt, nil)
 	t.rt.vmm.closed(nil)
+	t.rt.unshareCells()
 	t.rt.ipc.sweep()
 	t.rt.defaultDevice.Store(0)
 	t.rt.process.texts.Store(false)

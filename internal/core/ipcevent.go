@@ -1,12 +1,9 @@
 package core
 
 import (
-	"errors"
 	"os"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
@@ -19,20 +16,22 @@ import (
 // that record is. What became of a record is in a ring, because records of several streams end in any order.
 type ipcEvent struct {
 	cell *cell
-	key  *share.Key // guarded by Event.mu; once it was exported
+	key  *share.Key // guarded by Event.mu; while it is exported
 	gone bool       // guarded by Event.mu; the handle was destroyed
 }
 
 // The words of the page.
 const (
-	ipcBegun  = iota // records begun: their numbers
-	ipcQueued        // the latest that is queued: what waits refer to
-	ipcRing          // for each place of the ring: number<<1 | dropped of the last record there that is over, and who made the last one
+	ipcBegun  = iota                      // records begun: their numbers
+	ipcQueued                             // the latest that is queued: what waits refer to
+	ipcSpaces                             // name spaces of processes that record; the first word is not used
+	ipcRing   = ipcSpaces + ipcSpaceCount // for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last one
 )
 
 const (
-	ipcPlaces = 128
-	ipcWords  = ipcRing + 2*ipcPlaces
+	ipcPlaces     = 128
+	ipcSpaceCount = 1 << makerSpace
+	ipcWords      = ipcRing + 2*ipcPlaces
 )
 
 // place is where in the words the end of a record and its maker are.
@@ -64,22 +63,53 @@ func openIPCEvent(files []*os.File) (*ipcEvent, error) {
 }
 
 // begin numbers a record; 0 if all places are taken by records that are not over.
+//
+// A number is taken by writing the maker into its place. Whoever finds it taken counts it in ipcBegun, because who took it may have been
+// killed before. That others write anything at any time costs a record, not an endless search.
 func (x *ipcEvent) begin() (number uint64) {
 	x.cell.look(func(w []atomic.Uint64) {
-		for {
+		me := thisMaker(w)
+		for range 8 * ipcPlaces {
 			last := w[ipcBegun].Load()
-			end, maker := ipcPlace(last + 1)
-			if last >= ipcPlaces && w[end].Load()>>1 < last+1-ipcPlaces && !abandoned(w[maker].Load()) {
+			n := last + 1
+			_, place := ipcPlace(n)
+			m := maker(w[place].Load())
+			switch {
+			case w[ipcBegun].Load() != last: // m may be of a later lap
+				continue
+			case m.of(n):
+			case !vacate(w, n, m):
 				return
+			case w[place].CompareAndSwap(uint64(m), uint64(me.made(n))):
+				number = n
+			default:
+				continue
 			}
-			if w[ipcBegun].CompareAndSwap(last, last+1) {
-				number = last + 1
-				w[maker].Store(thisProcess())
+			w[ipcBegun].CompareAndSwap(last, n)
+			if number != 0 {
 				return
 			}
 		}
 	})
 	return number
+}
+
+// vacate makes sure that the record that has the place of n, one lap before, is over; false if it is not. It was made by m, unless m is of another lap.
+func vacate(w []atomic.Uint64, n uint64, m maker) bool {
+	if n <= ipcPlaces || over(w, n-ipcPlaces) {
+		return true
+	}
+	if m.of(n-ipcPlaces) && !m.ended(w) {
+		return false
+	}
+	drop(w, n-ipcPlaces)
+	return true
+}
+
+// drop ends a record that nobody else will end.
+func drop(w []atomic.Uint64, number uint64) {
+	end, _ := ipcPlace(number)
+	raise(&w[end], number<<1|1)
 }
 
 // queued lets waits refer to a record.
@@ -120,35 +150,25 @@ func over(w []atomic.Uint64, number uint64) bool {
 // orphans drops records of processes that have ended: nobody else will. The lock of the cell is held.
 func (x *ipcEvent) orphans() (changed bool) {
 	w := x.cell.words
+	ended := map[maker]bool{}
 	last := w[ipcQueued].Load()
 	for n := last; n > 0 && last-n < ipcPlaces; n-- {
-		end, maker := ipcPlace(n)
-		if !over(w, n) && abandoned(w[maker].Load()) {
-			raise(&w[end], n<<1|1)
+		if over(w, n) {
+			continue
+		}
+		_, place := ipcPlace(n)
+		m := maker(w[place].Load())
+		gone, asked := ended[m.who()]
+		if !asked {
+			gone = m.ended(w)
+			ended[m.who()] = gone
+		}
+		if gone {
+			drop(w, n)
 			changed = true
 		}
 	}
 	return changed
-}
-
-// thisProcess names the process, together with the name space that its number is one of: in another one it would mean another process.
-func thisProcess() uint64 {
-	return uint64(uint32(os.Getpid())) | pidSpace()<<32
-}
-
-// pidSpace is the number of the process's name space of process numbers, 0 if that is not known.
-var pidSpace = func() func() uint64 {
-	var s unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &s); err != nil {
-		return func() uint64 { return 0 }
-	}
-	return func() uint64 { return s.Ino & (1<<32 - 1) }
-}()
-
-// abandoned tells whether a process has certainly ended.
-func abandoned(maker uint64) bool {
-	pid, space := int(int32(uint32(maker))), maker>>32
-	return pid > 0 && space != 0 && space == pidSpace() && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
 // ipcRecord is one record of an IPC event, as a flag that the host asks and waits for. Streams wait by a gate.
@@ -261,7 +281,7 @@ func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout
 	s.submitTagged(api, t, op, observe.Wait, uint64(e.handle), r)
 }
 
-// IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle.
+// IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle, until aclFinalize.
 func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Error {
 	const api = "aclrtIpcGetEventHandle"
 	if handle == nil {
@@ -329,9 +349,15 @@ func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *E
 
 // withdraw ends exports and imports of an IPC event, whose handle is gone.
 func (e *Event) withdraw() {
+	locked(&e.mu, func() { e.ipc.gone = true })
+	e.unshare()
+}
+
+// unshare ends the export of an IPC event, if there is one; the next handle is another one.
+func (e *Event) unshare() {
 	e.mu.Lock()
-	e.ipc.gone = true
 	key := e.ipc.key
+	e.ipc.key = nil
 	e.mu.Unlock()
 	if key != nil {
 		e.rt.broker.Withdraw(*key)

@@ -62,18 +62,20 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 	if err != nil {
 		return err
 	}
-	al, err := t.rt.exportable(api, devPtr, size)
+	from, err := t.rt.exportable(api, devPtr, size)
 	if err != nil {
 		return err
 	}
-	s, failed := sharer.ShareAt(al.Start)
+	s, failed := sharer.ShareAt(from.start)
 	if failed != nil {
 		e := fromDriver(api, "devPtr", failed)
 		e.Text = fmt.Sprintf("%#x cannot be shared; memory of aclrtMalloc can", devPtr)
 		return e
 	}
-	t.rt.pools.shares(al.Start)
-	s.Offset += uint64(devPtr - al.Start)
+	if from.block != nil {
+		from.block.seen.Store(true)
+	}
+	s.Offset += uint64(devPtr - from.start)
 	s.Size = size
 	k, failed := t.rt.broker.Export(t.rt.itemOf(share.Allocation, s), share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
 	if failed != nil {
@@ -83,36 +85,42 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 		t.rt.broker.Withdraw(k)
 		return refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
 	}
-	t.rt.ipc.offer(k, &ipcExport{start: al.Start, dev: t.rt.byPhys(al.Device)})
-	if t.rt.drv.Locate(al.Start).Place != driver.OnDevice { // another thread has freed it meanwhile
+	t.rt.ipc.offer(k, &ipcExport{ipcSource: from})
+	if !from.stays(t.rt) { // another thread has freed it meanwhile
 		t.rt.ipc.withdrawKey(t.rt, k)
 		return noMemory(api, "devPtr", devPtr)
 	}
 	return nil
 }
 
-// exportable is the allocation around a range that can be shared.
-func (rt *Runtime) exportable(api string, p Addr, n uint64) (driver.Allocation, *Error) {
+// exportable is the memory around a range that can be shared.
+func (rt *Runtime) exportable(api string, p Addr, n uint64) (ipcSource, *Error) {
+	var none ipcSource
 	l, err := rt.locate(api, "devPtr", p, n)
 	switch {
 	case err != nil:
-		return driver.Allocation{}, err
+		return none, err
 	case l.Place != driver.OnDevice:
-		return driver.Allocation{}, refused(api, "devPtr", "%#x is %s; only device memory has keys", p, placeName(l.Place))
+		return none, refused(api, "devPtr", "%#x is %s; only device memory has keys", p, placeName(l.Place))
 	case rt.ipc.imported(p):
-		return driver.Allocation{}, refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
+		return none, refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
+	}
+	b := rt.pools.find(p)
+	if b != nil && !b.live.Load() {
+		return none, b.notLive(api, "devPtr", p)
 	}
 	al := rt.drv.Describe(p)
+	from := ipcSource{start: al.Start, id: al.ID, block: b, dev: rt.byPhys(al.Device)}
 	if x := rt.vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
-		al.Start, al.Size = x.span.Start, x.span.Size
-		if room := al.Size - uint64(p-al.Start); n > room {
-			return al, refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, al.Start, room)
+		from.start, from.id, from.mapping = x.span.Start, 0, x
+		if room := x.span.Size - uint64(p-from.start); n > room {
+			return none, refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
 		}
 	}
-	if d := p - al.Start; d%ipcPage != 0 {
-		return al, refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, al.Start, ipcPage)
+	if d := p - from.start; d%ipcPage != 0 {
+		return none, refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
 	}
-	return al, nil
+	return from, nil
 }
 
 // IpcMemSetImportPid is aclrtIpcMemSetImportPid.
@@ -282,7 +290,7 @@ func (im *ipcImport) unmap() error {
 	return err
 }
 
-// end takes the mapping away. It waits until no queue is running anything.
+// end takes the mapping away. It waits for nobody.
 func (im *ipcImport) end() error {
 	err := im.unmap()
 	im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm

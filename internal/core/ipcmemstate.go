@@ -23,11 +23,27 @@ type ipcState struct {
 	spent   []*ipcImport               // guarded by mu; unmapped, with addresses that are still taken
 }
 
-// ipcExport is an allocation that others may import.
+// ipcSource is memory that can be exported. Its address may be other memory's once it was freed.
+type ipcSource struct {
+	start   Addr
+	id      uint64     // the driver's, of the allocation; 0 for a mapping
+	block   *poolBlock // nil if it is not of a pool
+	mapping *mapping   // nil if it is an allocation
+	dev     *Device
+}
+
+// stays tells whether the memory is still there, and the program's.
+func (m *ipcSource) stays(rt *Runtime) bool {
+	if m.mapping != nil {
+		return rt.vmm.mapping(m.start) == m.mapping && rt.drv.Locate(m.start).Place == driver.OnDevice
+	}
+	return rt.drv.Describe(m.start).ID == m.id && (m.block == nil || m.block.live.Load())
+}
+
+// ipcExport is memory that others may import.
 type ipcExport struct {
-	start Addr    // of the allocation; immutable
-	dev   *Device // immutable
-	link  uint64  // guarded by ipcState.mu; an A3's attribute
+	ipcSource        // immutable
+	link      uint64 // guarded by ipcState.mu; an A3's attribute
 }
 
 // ipcImport is memory of another process.
@@ -68,7 +84,7 @@ func (ipc *ipcState) add(c *Context, k share.Key, im *ipcImport) bool {
 	return true
 }
 
-// close takes the oldest import of a key out, or else an attribute; the attribute goes with the last import.
+// close takes the oldest import of a key out, or else an attribute, if the key is not exported here; the attribute goes with the last of them.
 func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -76,7 +92,7 @@ func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
 	if len(list) == 0 {
 		_, forgotten = ipc.links[k]
 		delete(ipc.links, k)
-		return nil, forgotten
+		return nil, forgotten && ipc.exports[k] == nil
 	}
 	im = list[0]
 	ipc.mapped.Remove(im.span)
@@ -121,7 +137,7 @@ func (ipc *ipcState) end(rt *Runtime, k share.Key, x *ipcExport) {
 	rt.broker.Withdraw(k)
 }
 
-// freed ends the exports of an allocation that has gone: nobody can import it any more.
+// freed ends the exports of memory that has gone from start: nobody can import it any more. What is there by now, another thread's, keeps its own.
 func (ipc *ipcState) freed(rt *Runtime, start Addr) {
 	if !ipc.some.Load() {
 		return
@@ -129,7 +145,9 @@ func (ipc *ipcState) freed(rt *Runtime, start Addr) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
 	for _, k := range slices.Clone(ipc.keys[start]) {
-		ipc.end(rt, k, ipc.exports[k])
+		if x := ipc.exports[k]; !x.stays(rt) {
+			ipc.end(rt, k, x)
+		}
 	}
 }
 

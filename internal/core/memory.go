@@ -251,6 +251,9 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 	if b := rt.pools.find(p); b != nil {
 		return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: b.pool.dev.user}, func() *Error { return b.free(api, arg, p) })
 	}
+	if rt.vmm.mapping(p) != nil {
+		return isMapped(api, arg, p)
+	}
 	l := rt.drv.Locate(p)
 	switch l.Place {
 	case driver.Host:
@@ -280,6 +283,11 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 		}
 		return err
 	})
+}
+
+// isMapped is the answer to who wants to free a mapping.
+func isMapped(api, arg string, p Addr) *Error {
+	return refused(api, arg, "%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p)
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.

@@ -50,7 +50,7 @@ func (t *Thread) NotifyGetExportKey(notify Handle, key *byte, length, flags uint
 		return noNotify(api, "notify", notify)
 	}
 	if n.exported {
-		return fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed")
+		return fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed or the library finalised")
 	}
 	if room < notifyKeyBytes {
 		return refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
@@ -81,13 +81,29 @@ func (n *Notify) export(api string, open bool) (share.Key, *Error) {
 
 // withdraw ends exports and imports of the notify, whose handle is gone.
 func (n *Notify) withdraw() {
+	locked(&n.mu, func() { n.gone = true })
+	n.unshare()
+}
+
+// unshare ends the export of the notify, if there is one; it may be exported again.
+func (n *Notify) unshare() {
 	n.mu.Lock()
-	n.gone = true
 	exported, key := n.exported, n.key
+	n.exported = false
 	n.mu.Unlock()
 	if exported {
 		n.rt.broker.Withdraw(key)
 	}
+}
+
+// unshareCells ends the exports of all notifies and events. Processes that have them keep them.
+func (rt *Runtime) unshareCells() {
+	rt.notifies.each((*Notify).unshare)
+	rt.events.each(func(e *Event) {
+		if e.ipc != nil {
+			e.unshare()
+		}
+	})
 }
 
 // NotifySetImportPid is aclrtNotifySetImportPid. pid is the first of num.

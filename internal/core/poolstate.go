@@ -41,13 +41,6 @@ func (ps *poolState) find(addr Addr) *poolBlock {
 	return nil
 }
 
-// shares notes that other processes may see the memory at addr from now on.
-func (ps *poolState) shares(addr Addr) {
-	if b := ps.find(addr); b != nil {
-		b.seen.Store(true)
-	}
-}
-
 // each calls f with every pool that has memory, or a handle.
 func (ps *poolState) each(f func(*Pool)) {
 	if !ps.any.Load() {

@@ -23,7 +23,10 @@ func sharing(api, arg string, err error) *Error {
 	switch {
 	case errors.Is(err, share.ErrNotAllowed):
 		e.Code = abi.ErrRTNoPermission
-		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here, or export without a white list"
+		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here"
+		if !errors.Is(err, share.ErrOtherUser) { // who exports without one already
+			e.Text += ", or export without a white list"
+		}
 	case errors.Is(err, share.ErrSilent):
 		e.Code = abi.ErrRTIpcError
 	case errors.Is(err, share.ErrUnknown), errors.Is(err, share.ErrGone), errors.Is(err, share.ErrGarbage):

@@ -162,21 +162,31 @@ func (t *Thread) ReleaseMemAddress(virPtr Addr) *Error {
 	}
 	return t.gives(Resource{Kind: AddressRange, Name: virPtr}, func() *Error {
 		v := &t.rt.vmm
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		r := v.reservations.Find(virPtr)
-		if r == nil || r.Start != virPtr {
-			return refused(api, "virPtr", "%#x is not what aclrtReserveMemAddress gave, or was released already", virPtr).because(Gone, virPtr)
+		r, err := v.unreserve(api, virPtr)
+		if err != nil {
+			return err
 		}
-		if s := v.mappings.Overlap(r.Start, r.Size); s != nil {
-			return refused(api, "virPtr", "memory is mapped at %#x; call aclrtUnmapMem first", s.Start)
-		}
-		if err := m.Release(virPtr); err != nil {
+		if err := m.Release(virPtr); err != nil { // then the driver has not given the addresses to others
+			locked(&v.mu, func() { v.reservations.Insert(r) })
 			return fromDriver(api, "virPtr", err)
 		}
-		v.reservations.Remove(r)
 		return nil
 	})
+}
+
+// unreserve takes a reservation out, so that nobody finds it any more: the driver gives it back with mu not held, as that may take a while.
+func (v *vmm) unreserve(api string, addr Addr) (*ranges.Span[struct{}], *Error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	r := v.reservations.Find(addr)
+	if r == nil || r.Start != addr {
+		return nil, refused(api, "virPtr", "%#x is not what aclrtReserveMemAddress gave, or was released already", addr).because(Gone, addr)
+	}
+	if s := v.mappings.Overlap(r.Start, r.Size); s != nil {
+		return nil, refused(api, "virPtr", "memory is mapped at %#x; call aclrtUnmapMem first", s.Start)
+	}
+	v.reservations.Remove(r)
+	return r, nil
 }
 
 // MapMem is aclrtMapMem.

@@ -6,6 +6,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
 )
 
 func hugeProp() *abi.PhysicalMemProp {
@@ -57,5 +60,70 @@ func BenchmarkMap(b *testing.B) {
 		if th.MapMem(at, 2<<20, 0, h, 0) != nil || th.UnmapMem(at) != nil {
 			b.Fatal("refused")
 		}
+	}
+}
+
+// slowRelease is a driver that takes its time to give addresses back.
+type slowRelease struct {
+	*soft.Driver
+	inside, goOn chan struct{}
+	fails        bool
+}
+
+func (d *slowRelease) Release(addr uintptr) error {
+	d.inside <- struct{}{}
+	<-d.goOn
+	if d.fails {
+		return driver.ErrBusy
+	}
+	return d.Driver.Release(addr)
+}
+
+// TestReleaseBesides proves that nobody who maps memory waits for addresses that another thread gives back, that those are gone at once,
+// and that they are back where the driver refuses.
+func TestReleaseBesides(t *testing.T) {
+	p, err := product.Find("A2", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sd, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &slowRelease{sd, make(chan struct{}), make(chan struct{}), true}
+	rt := core.New(core.Options{Driver: d, Product: p})
+	th := rt.NewThread(1)
+	must(t, th.SetDevice(0))
+	const page = 2 << 20
+	var leaving, other core.Addr
+	var h core.Handle
+	must(t, th.ReserveMemAddress(&leaving, page, 0, 0, 0))
+	must(t, th.MallocPhysical(&h, page, hugeProp(), 0))
+	for _, d.fails = range []bool{true, false} {
+		answer := make(chan *core.Error)
+		go func() { answer <- rt.NewThread(2).ReleaseMemAddress(leaving) }()
+		<-d.inside
+		must(t, th.ReserveMemAddress(&other, page, 0, 0, 0))
+		must(t, th.MapMem(other, page, 0, h, 0))
+		must(t, th.UnmapMem(other))
+		if err := th.MapMem(leaving, page, 0, h, 0); err == nil {
+			t.Error("mapped to addresses that are being given back")
+		}
+		if err := th.ReleaseMemAddress(leaving); err == nil {
+			t.Error("given back twice")
+		}
+		d.goOn <- struct{}{}
+		if err := <-answer; (err != nil) != d.fails {
+			t.Errorf("the driver refuses: %t; %v", d.fails, err)
+		}
+		if err := th.MapMem(leaving, page, 0, h, 0); (err == nil) != d.fails {
+			t.Errorf("the driver refuses: %t; mapping there: %v", d.fails, err)
+		} else if err == nil {
+			must(t, th.UnmapMem(leaving))
+		}
+	}
+	must(t, th.FreePhysical(h))
+	if err := rt.Close(); err != nil {
+		t.Error(err)
 	}
 }

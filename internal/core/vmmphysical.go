@@ -242,6 +242,18 @@ func (t *Thread) physical(api string, h Handle) (*Physical, *Error) {
 	return nil, noPhysical(api, h)
 }
 
+// PhysicalSize is how many bytes are mapped of the memory that a handle names, 0 if it names none: an importer has no other way to know.
+func (t *Thread) PhysicalSize(handle Handle) uint64 {
+	v := &t.rt.vmm
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := v.memories.get(handle)
+	if p == nil {
+		return 0
+	}
+	return p.size
+}
+
 func noPhysical(api string, h Handle) *Error {
 	return refused(api, "handle", "%#x is no handle of memory, or was freed", uintptr(h)).because(Gone, uintptr(h))
 }

@@ -176,15 +176,11 @@ func (s *state) notifies(name string, stream core.Handle) error {
 
 // records records another process's event and waits for the latest record, which may be that of somebody who is killed.
 func (s *state) records(name string, stream core.Handle) error {
-	var h abi.IpcEventHandle
-	if n, err := hex.Decode(h.Reserved[:], []byte(name)); n != len(h.Reserved) || err != nil {
-		return lost(errors.New("no event handle"))
-	}
-	var e core.Handle
-	if err := s.th.IpcOpenEventHandle(h, &e); err != nil {
+	e, err := s.openEvent(name)
+	if err != nil {
 		return err
 	}
-	err := errors.Join(ended(s.th.RecordEvent(e, stream)), ended(s.th.SynchronizeStream(stream)))
+	err = errors.Join(ended(s.th.RecordEvent(e, stream)), ended(s.th.SynchronizeStream(stream)))
 	if waited := s.th.SynchronizeEvent(e); waited != nil && waited.Code != abi.ErrRTStreamAbort {
 		err = errors.Join(err, waited)
 	}

@@ -113,6 +113,10 @@ func (s *state) do(w []string) (string, error) {
 		return "", s.check(s.buffers[w[1]]+core.Addr(number(w[2])), number(w[3]), byte(number(w[4])))
 	case "offer":
 		return s.offer()
+	case "record": // handle of an event; the record is never done
+		return "", s.record(w[1])
+	case "await": // for what was recorded last of the event that is offered
+		return "", s.await()
 	case "settle":
 		return "", s.settle()
 	case "storm": // seed, lane, milliseconds, what each process offers

@@ -69,7 +69,7 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 		}
 		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed, name(c), a.value)
 	case otherUser:
-		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrNotAllowed, name(c), a.value, os.Getpid())
+		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrOtherUser, name(c), a.value, os.Getpid())
 	}
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
@@ -102,6 +102,8 @@ func ended(c *net.UnixConn, err error) error {
 		return fmt.Errorf("%w before it answered (%w)", ErrGone, io.EOF)
 	case errors.Is(err, ErrGarbage):
 		return fmt.Errorf("%w: %s sends too much; get a new key", ErrGarbage, name(c))
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("share: no file descriptor is free in this process for what %s sends: %w", name(c), err)
 	}
 	return fmt.Errorf("share: %s: %w", name(c), err)
 }

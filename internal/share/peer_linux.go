@@ -77,7 +77,8 @@ func send(c *net.UnixConn, text []byte, files []*os.File) {
 	write(files)
 }
 
-// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large.
+// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large, EMFILE if this process cannot
+// open the files.
 func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
 	text := make([]byte, maxAnswer)
 	rights := make([]byte, unix.CmsgSpace(4*MaxFiles))
@@ -99,8 +100,10 @@ func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
 		return nil, files, err
 	case n == 0:
 		return nil, files, io.EOF
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+	case flags&unix.MSG_TRUNC != 0, flags&unix.MSG_CTRUNC != 0 && len(files) == MaxFiles:
 		return nil, files, ErrGarbage
+	case flags&unix.MSG_CTRUNC != 0: // there was room for more
+		return nil, files, syscall.EMFILE
 	}
 	return text[:n], files, nil
 }
@@ -128,7 +131,7 @@ func openProcess(pid int32) (*process, error) {
 		}
 		return p, nil
 	case errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.EPERM): // an old kernel, or a sandbox
-		began, err := began(pid)
+		began, err := Began(pid)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %d", ErrNoProcess, pid)
 		}
@@ -144,7 +147,7 @@ func openProcess(pid int32) (*process, error) {
 // alive tells whether the process has not ended.
 func (p *process) alive() bool {
 	if p.fd < 0 {
-		now, err := began(p.pid)
+		now, err := Began(p.pid)
 		return err == nil && now == p.began
 	}
 	for {
@@ -162,16 +165,25 @@ func (p *process) close() {
 	}
 }
 
-// began is when a process began: with its number that names it for ever.
-func began(pid int32) (string, error) {
+// Began is when a process began: with its number that names it for ever. syscall.ESRCH if it has ended, which it has also while its parent
+// has not asked for its end yet.
+func Began(pid int32) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", err
 	}
-	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
+	return readStat(string(b))
+}
+
+// readStat is Began of the kernel's line about a process. A process whose first thread has ended goes on with the others.
+func readStat(line string) (began string, err error) {
+	_, rest, _ := strings.Cut(line[max(0, strings.LastIndexByte(line, ')')):], " ")
 	words := strings.Fields(rest)
-	const state, start = 0, 19 // fields 3 and 22 of the whole line
-	if len(words) <= start || words[state] == "Z" || words[state] == "X" {
+	const state, threads, start = 0, 17, 19 // fields 3, 20 and 22 of the whole line
+	switch {
+	case len(words) <= start:
+		return "", fmt.Errorf("share: the kernel says %q of a process", line)
+	case words[state] == "X", words[state] == "Z" && (words[threads] == "0" || words[threads] == "1"):
 		return "", syscall.ESRCH
 	}
 	return words[start], nil

@@ -32,5 +32,8 @@ type process struct {
 
 func openProcess(int32) (*process, error) { return nil, errNotHere }
 
+// Began is when a process began.
+func Began(int32) (string, error) { return "", errNotHere }
+
 func (*process) alive() bool { return false }
 func (*process) close()      {}

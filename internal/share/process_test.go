@@ -197,7 +197,7 @@ func TestOtherUser(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "of root", Options{Open: true})
 	c := spawn(t, "import", 65534)
-	wantText(t, c.imports(t, k), "refused: not allowed", "another user than this one, 65534")
+	wantText(t, c.imports(t, k), "refused: not allowed to other users", "another user than this one, 65534")
 	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestOtherPidNamespace(t *testing.T) {
 func TestWithoutPidfd(t *testing.T) {
 	c := spawn(t, "sleep", 0)
 	c.line(t)
-	at, err := began(int32(c.Process.Pid))
+	at, err := Began(int32(c.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,6 +292,28 @@ func TestWithoutPidfd(t *testing.T) {
 		t.Error("a process that has ended counts as running")
 	}
 	p.close()
+}
+
+// A process that was killed has ended before its parent asks for its end; one whose first thread alone has ended has not.
+func TestReadStat(t *testing.T) {
+	const line = "17 (a) b (c) %s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 20 %d 0 4711 18 19\n"
+	for _, c := range []struct {
+		state   string
+		threads int
+		ended   bool
+	}{{"R", 1, false}, {"S", 7, false}, {"T", 1, false}, {"Z", 1, true}, {"Z", 0, true}, {"X", 0, true}, {"Z", 3, false}} {
+		switch at, err := readStat(fmt.Sprintf(line, c.state, c.threads)); {
+		case c.ended && !errors.Is(err, syscall.ESRCH):
+			t.Errorf("%s with %d threads: %q, %v; it has ended", c.state, c.threads, at, err)
+		case !c.ended && (err != nil || at != "4711"):
+			t.Errorf("%s with %d threads: %q, %v; it began at 4711", c.state, c.threads, at, err)
+		}
+	}
+	for _, odd := range []string{"", "17", "17 (a", "17 (a) Z 1 2"} {
+		if at, err := readStat(odd); err == nil || errors.Is(err, syscall.ESRCH) {
+			t.Errorf("%q says nothing of a process; got %q, %v", odd, at, err)
+		}
+	}
 }
 
 // In a process without standard streams nothing of ours gets their numbers.
@@ -393,4 +415,40 @@ func TestExporterEndsMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A process that has no descriptor free for what it imports is told that, and not that the exporter misbehaves.
+func TestImportWithoutDescriptors(t *testing.T) {
+	e := spawn(t, "export", 0, "SHARE_OPEN=1")
+	k := e.exported(t)
+	it, err := Import(k, Allocation) // now the network poller has what it needs
+	if err != nil {
+		t.Fatal(err)
+	}
+	it.Close()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	next, err := syscall.Dup(0) // the lowest that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Close(next)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next) + 1, Max: was.Max}); err != nil { // the connection takes it
+		t.Fatal(err)
+	}
+	it, err = Import(k, Allocation)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrGarbage) || len(it.Files) > 0 {
+		t.Errorf("%d files, %v", len(it.Files), err)
+	} else {
+		wantText(t, err.Error(), "no file descriptor is free in this process")
+	}
+	if it, err = Import(k, Allocation); err != nil {
+		t.Error("with descriptors again:", err)
+	}
+	it.Close()
 }

@@ -74,6 +74,7 @@ var (
 	ErrUnknown    = errors.New("unknown key")
 	ErrGone       = errors.New("the exporting process has ended")
 	ErrNotAllowed = errors.New("not allowed")
+	ErrOtherUser  = fmt.Errorf("%w to other users", ErrNotAllowed) // there is no white list
 	ErrSilent     = errors.New("the exporting process does not answer")
 	ErrGarbage    = errors.New("who answers is not the exporting process")
 	ErrNoProcess  = errors.New("no such process")

@@ -279,6 +279,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.pool.close()
+	d.still.forget()
 	errs := []error{d.virtual.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()

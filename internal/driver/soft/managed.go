@@ -34,9 +34,11 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if err != nil {
 		return 0, outOfMemory(err)
 	}
+	d.giveBackMore()
 	v := &d.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.slack.fill()
 	addr, err := v.managedPlace(n)
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), f.Close())
@@ -80,19 +82,30 @@ func (v *virtual) managedPlace(n uint64) (uintptr, error) {
 
 // FreeManaged implements driver.Manager.
 func (d *Driver) FreeManaged(addr uintptr) error {
-	v := &d.virtual
-	v.mu.Lock()
-	m := v.managed[addr]
-	if m == nil {
-		v.mu.Unlock()
-		return fmt.Errorf("%w: no managed memory starts at %#x", driver.ErrNotAllocated, addr)
-	}
 	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
-	v.tracts.Remove(v.tracts.Find(addr))
+	m, err := d.virtual.takeManaged(addr)
+	if err != nil {
+		return err
+	}
+	d.giveBack(true, span{m.start, m.size})
+	return m.file.Close()
+}
+
+// takeManaged takes away what is at addr, whose addresses stay reserved.
+func (v *virtual) takeManaged(addr uintptr) (*managed, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.managed[addr]
+	if m == nil {
+		return nil, fmt.Errorf("%w: no managed memory starts at %#x", driver.ErrNotAllocated, addr)
+	}
+	s := v.tracts.Find(addr)
+	v.tracts.Remove(s)
+	if err := v.slack.vacate(m.start, m.size); err != nil {
+		v.tracts.Insert(s)
+		return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
+	}
 	delete(v.managed, addr)
-	v.mu.Unlock()
-	resume := d.still.hold() // see Release
-	defer resume()
-	return m.end()
+	return m, nil
 }

@@ -15,7 +15,7 @@ import (
 const (
 	owned   = 1 << iota // someone has the right to run it: a worker, a waiter, a submitter, or a parked head
 	pending             // the ring holds tasks
-	watched             // waiters is not empty: the owner looks at it when it lets go
+	watched             // waiters is not empty, or somebody counts what has ended: the owner looks at it when it lets go
 	direct              // the owner is a submitter doing its own small operation, past the ring
 	shut                // what is submitted is discarded; alone, it is a queue at rest too
 	paused              // nobody may run it for a moment (see still); alone, it is a queue at rest too
@@ -55,6 +55,7 @@ type queue struct {
 	head      parts.Head            // guarded by mu; what is known of the task at the head of the ring
 	began     int64                 // guarded by mu; when its turn came, if somebody observes the queue; 0: not yet
 	using     bool                  // guarded by mu; whoever runs it may be using memory: see still
+	ended     uint64                // guarded by mu; changes when that is over, and after direct operations that somebody watched
 	paused    bool                  // guarded by mu; the paused bit
 
 	queued     bool   // guarded by pool.mu; in a ready list
@@ -216,6 +217,7 @@ func (q *queue) mark(bits uint32) uint32 {
 // letGo ends a direct operation during which somebody else came.
 func (q *queue) letGo() {
 	q.mu.Lock()
+	q.ended++
 	for _, w := range q.waiters {
 		w.Held = false
 	}
@@ -291,6 +293,7 @@ func (q *queue) run(until uint64, most int) {
 
 		q.mu.Lock()
 		q.using = false
+		q.ended++
 		q.completed++
 		if len(q.waiters) > 0 && q.ring.Len() > 0 {
 			q.waiters.Notify(q.completed)

@@ -9,7 +9,7 @@ import (
 )
 
 // still lets a goroutine change what is behind the engine's addresses while nobody uses them: memory moves to a file that is
-// shared, addresses are given back.
+// shared. It also knows who may be using addresses that were given back (see aside), for which nobody has to stand still.
 //
 // Every queue is paused: a bit of its state keeps submitters from running operations themselves, so that the path of a small copy
 // pays nothing for it, and whoever runs the ring looks before each task. What is running then is waited for. Queues that wait for
@@ -22,12 +22,14 @@ type still struct {
 
 	gate sync.RWMutex // held for writing during a standstill
 
-	inside [16]tally // who is in Run or Store: spread, so that they do not meet
+	turn   atomic.Uint64 // written with mu held: see aside
+	inside [2][16]tally  // who is in Run or Store: by turn, and spread, so that they do not meet
 
 	mu     sync.Mutex
 	queues []weak.Pointer[queue] // guarded by mu; all there are, and some that are gone
 	sweep  int                   // guarded by mu; length at which those are taken out
 	paused bool                  // guarded by mu; all queues are, and new ones have to be
+	asides []*aside              // guarded by mu; addresses that cannot be given back yet
 }
 
 // tally has a cache line for itself.
@@ -81,8 +83,10 @@ func (s *still) hold() (resume func()) {
 	}
 	// Who counts itself in looks at stopped then, and this the other way round: one of the two sees the other.
 	s.stopped.Store(true)
-	for i := range s.inside {
-		soon(func() bool { return s.inside[i].n.Load() == 0 })
+	for turn := range s.inside {
+		for i := range s.inside[turn] {
+			soon(func() bool { return s.inside[turn][i].n.Load() == 0 })
+		}
 	}
 	return func() {
 		s.stopped.Store(false)
@@ -105,7 +109,8 @@ func soon(so func() bool) {
 
 // enter counts the caller in, once it may use memory; it is to take 1 off what is returned when it no longer does.
 func (s *still) enter() *atomic.Int64 {
-	n := &s.inside[lane()%uintptr(len(s.inside))].n
+	turn := &s.inside[s.turn.Load()%2]
+	n := &turn[lane()%uintptr(len(turn))].n
 	for {
 		n.Add(1)
 		if !s.stopped.Load() {

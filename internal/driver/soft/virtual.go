@@ -37,6 +37,7 @@ type virtual struct {
 	memories map[*memory]struct{} // guarded by mu; not freed, or still mapped
 	managed  map[uintptr]*managed // guarded by mu; by address
 	lastID   uint64               // guarded by mu
+	slack    slack                // guarded by mu
 }
 
 // tract is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of one
@@ -113,6 +114,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 	if n == 0 || n%extent != 0 || at%extent != 0 {
 		return 0, fmt.Errorf("%w: %d bytes at %#x are not multiples of 2 MiB", driver.ErrFault, n, at)
 	}
+	d.giveBackMore()
 	twin, err := arena.Reserve(n)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
@@ -133,6 +135,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 	r := &reservation{area: newArea(addr, n, twin-addr), mappings: map[uintptr]*mount{}}
 	v := &d.virtual
 	v.mu.Lock()
+	v.slack.fill()
 	v.reserved.Insert(&ranges.Span[*reservation]{Start: addr, Size: n, Of: r})
 	v.mu.Unlock()
 	return addr, nil
@@ -145,12 +148,8 @@ func (d *Driver) Release(addr uintptr) error {
 		return err
 	}
 	d.epoch.Add(1)
-	if r.used {
-		// Work that began while something was mapped here must not find what comes to these addresses next.
-		resume := d.still.hold()
-		defer resume()
-	}
-	return r.unreserve()
+	d.giveBack(r.used, r.spans()...)
+	return nil
 }
 
 // unreserve takes the reservation that starts at addr out of the set.
@@ -170,9 +169,8 @@ func (v *virtual) unreserve(addr uintptr) (*reservation, error) {
 	return s.Of, nil
 }
 
-func (r *reservation) unreserve() error {
-	return errors.Join(arena.Unreserve(r.start, r.size), arena.Unreserve(r.start+r.delta, r.size))
-}
+// spans is the addresses of the program and of the engine.
+func (r *reservation) spans() []span { return []span{{r.start, r.size}, {r.start + r.delta, r.size}} }
 
 // Create implements driver.Mapper.
 func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, error) {
@@ -310,9 +308,10 @@ func (m *mount) show() error {
 
 // hide undoes show, also where it failed half way. virtual.mu is held.
 func (m *mount) hide() error {
-	err := arena.Vacate(m.start+m.in.delta, m.of.size)
+	slack := &m.of.d.virtual.slack
+	err := slack.vacate(m.start+m.in.delta, m.of.size)
 	if m.of.opens() {
-		err = errors.Join(err, arena.Vacate(m.start, m.of.size))
+		err = errors.Join(err, slack.vacate(m.start, m.of.size))
 	}
 	return err
 }
@@ -346,7 +345,7 @@ func (v *virtual) unmap(addr uintptr, epoch *atomic.Uint64) (last *memory, err e
 	epoch.Add(1) // see device.Free
 	defer epoch.Add(1)
 	v.disappear(m)
-	if err := m.hide(); err != nil { // the kernel has a limit of mappings; the memory must not be given to others
+	if err := m.hide(); err != nil { // the memory must not be given to others
 		v.appear(m)
 		return nil, fmt.Errorf("%w: %v", driver.ErrNoMemory, errors.Join(err, m.show()))
 	}
@@ -450,7 +449,9 @@ func (v *virtual) close() error {
 	defer v.mu.Unlock()
 	var errs []error
 	for s := range v.reserved.All() {
-		errs = append(errs, s.Of.unreserve())
+		for _, x := range s.Of.spans() {
+			errs = append(errs, arena.Unreserve(x.start, x.size))
+		}
 	}
 	for _, m := range v.managed {
 		errs = append(errs, m.end())
@@ -464,5 +465,6 @@ func (v *virtual) close() error {
 	v.reserved.Clear()
 	v.tracts.Clear()
 	v.managed, v.memories = nil, nil
+	errs = append(errs, v.slack.close())
 	return errors.Join(errs...)
 }

@@ -245,50 +245,6 @@ func TestVirtualLeaves(t *testing.T) {
 	}
 }
 
-// TestReleaseWaits proves that addresses are not given back while work goes on that began when something was mapped there: what comes
-// to them next is not the engine's.
-func TestReleaseWaits(t *testing.T) {
-	d, dev, _, _ := stillBed(t)
-	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
-	for _, what := range []string{"a reservation", "managed memory"} {
-		var at uintptr
-		var err error
-		giveBack := func() error { return d.FreeManaged(at) }
-		if what == "a reservation" {
-			at, err = d.Reserve(extent, 0)
-			m, err := d.Create(0, extent, driver.PageNormal)
-			if err = errors.Join(err, d.Map(at, m), d.Unmap(at), m.Free()); err != nil {
-				t.Fatal(err)
-			}
-			giveBack = func() error { return d.Release(at) }
-		} else {
-			at, err = d.AllocManaged(extent, 0)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		inside, goOn := make(chan struct{}), make(chan struct{})
-		q.Submit(driver.Op{Kind: driver.OpWork, N: 1 << 30, Work: func() error { close(inside); <-goOn; return nil }})
-		<-inside
-		if never, err := d.Reserve(extent, 0); err != nil || d.Release(never) != nil {
-			t.Errorf("addresses that were never used cannot be given back: %v", err)
-		}
-		released := inBackground(func() {
-			if err := giveBack(); err != nil {
-				t.Error(err)
-			}
-		})
-		if over(released, 20*time.Millisecond) {
-			t.Errorf("%s was given back while work went on", what)
-		}
-		if l := d.Locate(at); l.Place != driver.Pageable {
-			t.Errorf("%s that is being given back is still %+v", what, l)
-		}
-		close(goOn)
-		<-released
-	}
-}
-
 // TestManagedPlace proves where managed memory lies, and that it goes elsewhere where somebody else is.
 func TestManagedPlace(t *testing.T) {
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})

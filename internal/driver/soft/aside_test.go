@@ -1,0 +1,193 @@
+package soft
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+)
+
+// lent is addresses that were used, and how they are given back.
+type lent struct {
+	name string
+	take func(d *Driver) (uintptr, error)
+	give func(d *Driver, at uintptr) error
+}
+
+var lents = []lent{
+	{"a reservation", func(d *Driver) (uintptr, error) {
+		at, err := d.Reserve(extent, 0)
+		if err != nil {
+			return 0, err
+		}
+		m, err := d.Create(0, extent, driver.PageNormal)
+		if err != nil {
+			return 0, err
+		}
+		return at, errors.Join(d.Map(at, m), d.Unmap(at), m.Free())
+	}, (*Driver).Release},
+	{"managed memory", func(d *Driver) (uintptr, error) { return d.AllocManaged(extent, 0) }, (*Driver).FreeManaged},
+}
+
+// isTaken tells whether somebody has the addresses.
+func isTaken(at uintptr) bool {
+	if arena.ReserveAt(at, extent) != nil {
+		return true
+	}
+	arena.Unreserve(at, extent) //nolint:errcheck // reserved here
+	return false
+}
+
+// asides is how many wait to be given back.
+func (d *Driver) asides() int {
+	d.still.mu.Lock()
+	defer d.still.mu.Unlock()
+	return len(d.still.asides)
+}
+
+// TestGiveBack proves that giving addresses back neither waits for work nor stops any, and that nobody gets them before all work is
+// over that began when something was there: what comes to them next is not the engine's.
+func TestGiveBack(t *testing.T) {
+	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
+		for _, l := range lents {
+			t.Run(where+"/"+l.name, func(t *testing.T) {
+				d, dev, dst, src := stillBed(t)
+				sink := &log{make(chan error, 10)}
+				q, other := dev.NewQueue(driver.QueueOptions{Sink: sink}), dev.NewQueue(driver.QueueOptions{Sink: sink})
+				at, err := l.take(d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				inside, goOn := make(chan struct{}), make(chan struct{})
+				work := func() error { close(inside); <-goOn; return nil }
+				var ran <-chan struct{}
+				switch where {
+				case "in the submitter":
+					ran = inBackground(func() { q.Submit(driver.Op{Kind: driver.OpWork, Work: work}) })
+				case "in a worker":
+					q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
+					ran = inBackground(func() { q.Wait(0, nil) })
+				case "in Run":
+					in := d.still.enter()
+					ran = inBackground(func() { work(); in.Add(-1) }) //nolint:errcheck // does not fail
+				}
+				<-inside
+				if err := l.give(d, at); err != nil { // returns
+					t.Fatal(err)
+				}
+				if p := d.Locate(at).Place; p != driver.Pageable {
+					t.Errorf("what was given back is %v", p)
+				}
+				if d.Accessible(at, false) {
+					t.Error("what was given back can be read")
+				}
+				// Others go on meanwhile, and what they do does not bring the addresses back.
+				for range 3 {
+					if !other.(driver.Prompt).CopyNow(dst, src, 64) || !other.Wait(0, nil) {
+						t.Error("another queue is stopped")
+					}
+					if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: 64}); err != nil {
+						t.Error(err)
+					}
+					never, err := d.Reserve(extent, 0)
+					if err != nil || d.Release(never) != nil || d.asides() != 1 {
+						t.Errorf("addresses that were never used are not given back: %v", err)
+					}
+				}
+				if !isTaken(at) {
+					t.Error("somebody else can have the addresses while work goes on")
+				}
+				close(goOn)
+				<-ran
+				if never, err := d.Reserve(extent, 0); err != nil || d.Release(never) != nil {
+					t.Error(err)
+				}
+				if d.asides() != 0 {
+					t.Error("the work is over, and the addresses are still put aside")
+				}
+			})
+		}
+	}
+}
+
+// TestGiveBackInside proves that what a queue runs may give addresses back.
+func TestGiveBackInside(t *testing.T) {
+	d, dev, _, _ := stillBed(t)
+	sink := &log{make(chan error, 10)}
+	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	for _, l := range lents {
+		for _, size := range []uint64{0, 1 << 30} { // in the submitter, and in a worker
+			at, err := l.take(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Submit(driver.Op{Kind: driver.OpWork, N: size, Work: func() error { return l.give(d, at) }})
+			q.Wait(0, nil)
+			if len(sink.failed) > 0 {
+				t.Error(<-sink.failed)
+			}
+			if d.giveBackMore(); d.asides() != 0 {
+				t.Errorf("%s is still put aside", l.name)
+			}
+		}
+	}
+}
+
+// TestGiveBackBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then is over.
+func TestGiveBackBusy(t *testing.T) {
+	many(t)
+	d, dev, dst, src := stillBed(t)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for i := range 4 {
+		q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+		wg.Go(func() {
+			for !stop.Load() {
+				switch i {
+				case 0:
+					q.Copy(dst, src, 32<<10, driver.Tag{})
+				case 1:
+					for range 10 {
+						q.Copy(dst+200<<10, src+200<<10, 100<<10, driver.Tag{})
+					}
+					q.Wait(0, nil)
+				default: // at least one of them is always there
+					in := d.still.enter()
+					for k := 0; k < 1000 && !stop.Load(); k++ {
+						next := d.still.enter()
+						in.Add(-1)
+						in = next
+					}
+					in.Add(-1)
+				}
+			}
+		})
+	}
+	for range 20 {
+		for _, l := range lents {
+			at, err := l.take(d)
+			if err == nil {
+				err = l.give(d, at)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		if d.giveBackMore(); d.asides() == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d are still put aside", d.asides())
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	stop.Store(true)
+	wg.Wait()
+}

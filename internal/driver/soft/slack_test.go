@@ -1,0 +1,106 @@
+package soft
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+	"ropeway/internal/driver"
+)
+
+// TestUnmapAtLimit proves that at the kernel's limit of mappings, where nothing can be mapped any more, memory can still be given back,
+// also where that needs more mappings than before.
+func TestUnmapAtLimit(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || limit > 4<<20 {
+		t.Skipf("the limit is %d mappings (%v), too many to make", limit, err)
+	}
+	d, _, _, _ := stillBed(t)
+	base, err := d.Reserve(16*extent, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [5]driver.Memory
+	where := [5]uintptr{base, base + extent, base + 2*extent, base + 4*extent, base + 6*extent} // three that touch, two that do not
+	for i, device := range []int{0, 0, 0, 0, driver.OnHost} {
+		m, err := d.Create(device, extent, driver.PageNormal)
+		if err == nil {
+			err = d.Map(where[i], m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = m
+	}
+	g, err := d.AllocManaged(extent, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	filler, err := arena.Reserve((limit + 2) * pageSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// The runtime must not need a mapping from here on, for which it would end the process: it gets what it may want before.
+	room := make([]byte, 16<<20)
+	room[0] = 1
+	runtime.KeepAlive(room)
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	fill := func() error {
+		for at := filler; at < filler+uintptr(limit)*pageSize; at += 2 * pageSize {
+			if err := arena.ProtectPages(at, pageSize, unix.PROT_READ); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	full := fill()
+	var last [8][]byte // the call that gets to the limit is still allowed; after it, none is
+	for i := range last {
+		last[i], _ = unix.Mmap(-1, 0, pageSize, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	}
+	refused := d.Map(base+8*extent, all[3])
+	var errs [len(where) + 1]error
+	for i, at := range [...]uintptr{where[1], where[3], where[4], where[0], where[2]} {
+		errs[i] = d.Unmap(at)
+	}
+	errs[len(where)] = d.FreeManaged(g)
+	if err := arena.Unreserve(filler, (limit+2)*pageSize); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range last {
+		unix.Munmap(page) //nolint:errcheck // most were not mapped
+	}
+
+	if !errors.Is(full, unix.ENOMEM) {
+		t.Fatalf("the limit is not where it was said to be: %v", full)
+	}
+	if !errors.Is(refused, driver.ErrNoMemory) {
+		t.Errorf("mapped at the limit: %v", refused)
+	}
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("%d was not unmapped at the limit: %v", i, err)
+		}
+	}
+	for _, m := range all {
+		if err := errors.Join(d.Map(base, m), d.Unmap(base), m.Free()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := d.Release(base); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,122 @@
+package ropeway
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/half"
+	"ropeway/internal/random"
+)
+
+// Distribution is what random numbers are like. Its parameters are rounded to the type of the numbers; those of whole numbers have to be whole.
+type Distribution struct {
+	kind abi.RandomNumFuncType
+	of   Number
+	a, b float64
+}
+
+// Uniform is numbers from low up to, but not including, high: floats, or whole numbers of 32 or 64 bits.
+func Uniform(of Number, low, high float64) Distribution {
+	return Distribution{abi.RandomNumFuncTypeUniformDis, of, low, high}
+}
+
+// Normal is floats of the normal distribution.
+func Normal(of Number, mean, deviation float64) Distribution {
+	return Distribution{abi.RandomNumFuncTypeNormalDis, of, mean, deviation}
+}
+
+// TruncatedNormal is Normal without what is more than two standard deviations away from the mean.
+func TruncatedNormal(of Number, mean, deviation float64) Distribution {
+	return Distribution{abi.RandomNumFuncTypeTruncatedNormalDis, of, mean, deviation}
+}
+
+// Dropout is a mask of bits, each 0 with probability ratio, else 1. The first is the lowest of its byte.
+func Dropout(ratio float64) Distribution {
+	return Distribution{abi.RandomNumFuncTypeDropoutBitmask, Float32, ratio, 0}
+}
+
+// RandomSource is what random numbers are drawn from. The same seed and counter give the same numbers.
+type RandomSource struct {
+	Seed    uint64
+	Counter Span // 16 bytes of device memory, zeros at first; drawing moves it on, so that the next numbers are others
+}
+
+// Random queues filling dst with random numbers. Streams that use one counter have to be ordered. Only some products have it (A2, A3).
+func (s *Stream) Random(dst Span, like Distribution, from RandomSource) error {
+	const api = "aclrtRandomNumAsync"
+	if err := filled(s.d.r, api, "randomResultAddr", dst); err != nil {
+		return err
+	}
+	if err := filled(s.d.r, api, "randomCounterAddr", from.Counter); err != nil {
+		return err
+	}
+	if from.Counter.n < random.CounterBytes {
+		return s.d.r.refuse(api, "randomCounterAddr", fmt.Sprintf("the span is shorter than %d bytes", random.CounterBytes), core.OutOfBounds, 0)
+	}
+	a, sizeA := bitsOf(like.of, like.a)
+	b, sizeB := bitsOf(like.of, like.b)
+	size := min(sizeA, sizeB)
+	if size == 0 {
+		return misuse(api, "taskInfo", fmt.Sprintf("%v and %v are not both a %v that random numbers know", like.a, like.b, like.of))
+	}
+	count := uint64(dst.n) * 8 // of a mask
+	if like.kind != abi.RandomNumFuncTypeDropoutBitmask {
+		count = uint64(dst.n / size)
+		if dst.n%size != 0 {
+			return misuse(api, "randomResultAddr", fmt.Sprintf("%d bytes are no whole number of %v", dst.n, like.of))
+		}
+	}
+	task := abi.RandomNumTaskInfo{DataType: like.of, RandomResultAddr: dst.addr, RandomCounterAddr: from.Counter.addr,
+		RandomSeed: given(from.Seed, 8), RandomNum: given(count, 8)}
+	f := &task.RandomNumFuncParaInfo
+	f.FuncType = like.kind
+	switch like.kind {
+	case abi.RandomNumFuncTypeDropoutBitmask:
+		f.ParamInfo.DropoutBitmaskInfo().DropoutRation = given(a, size)
+	case abi.RandomNumFuncTypeUniformDis:
+		*f.ParamInfo.UniformDisInfo() = abi.UniformDisInfo{Min: given(a, size), Max: given(b, size)}
+	default:
+		*f.ParamInfo.NormalDisInfo() = abi.NormalDisInfo{Mean: given(a, size), Stddev: given(b, size)}
+	}
+	return s.d.answer(s.d.t.RandomNumAsync(&task, s.h, 0))
+}
+
+// given is a parameter that is not in memory.
+func given(bits uint64, size int) (p abi.RandomParaInfo) {
+	binary.LittleEndian.PutUint64(p.ValueOrAddr[:], bits)
+	p.Size = uint8(size)
+	return p
+}
+
+// bitsOf is v as a number of a type, and how many bytes that has; 0 if there is no such number.
+func bitsOf(of Number, v float64) (bits uint64, size int) {
+	whole := func(low, end float64, n int) (uint64, int) {
+		switch {
+		case v != math.Trunc(v) || v < low || v >= end:
+			return 0, 0
+		case v < 0:
+			return uint64(int64(v)), n
+		}
+		return uint64(v), n
+	}
+	switch of {
+	case Float32:
+		return uint64(math.Float32bits(float32(v))), 4
+	case Float16:
+		return uint64(half.From(float32(v))), 2
+	case BFloat16:
+		return uint64(half.FromB(float32(v))), 2
+	case Int32:
+		return whole(-1<<31, 1<<31, 4)
+	case Int64:
+		return whole(-1<<63, 1<<63, 8)
+	case Uint32:
+		return whole(0, 1<<32, 4)
+	case Uint64:
+		return whole(0, 1<<64, 8)
+	}
+	return 0, 0
+}
