@@ -132,21 +132,27 @@ func (t *Thread) DestroyNotify(notify Handle) *Error {
 	})
 }
 
-// RecordNotify is aclrtRecordNotify.
-func (t *Thread) RecordNotify(notify, stream Handle) *Error {
-	const api = "aclrtRecordNotify"
+// notifyOn finds the notify and the stream of a call that brings them together.
+func (t *Thread) notifyOn(api string, notify, stream Handle) (*Notify, *Stream, *Error) {
 	if notify == 0 {
-		return isNull(api, "notify")
+		return nil, nil, isNull(api, "notify")
 	}
 	n, err := t.notify(api, "notify", notify)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	s, err := t.stream(api, "stream", stream)
-	if err != nil {
-		return err
+	if err == nil {
+		s, err = t.signalling(api, s)
 	}
-	if s, err = t.signalling(api, s); err != nil {
+	return n, s, err
+}
+
+// RecordNotify is aclrtRecordNotify.
+func (t *Thread) RecordNotify(notify, stream Handle) *Error {
+	const api = "aclrtRecordNotify"
+	n, s, err := t.notifyOn(api, notify, stream)
+	if err != nil {
 		return err
 	}
 	return t.recordCell(api, s, n.cell, notify, n.set)
@@ -201,18 +207,8 @@ func (rt *Runtime) notifyTimeout(seconds uint32) time.Duration {
 // WaitAndResetNotify is aclrtWaitAndResetNotify: the stream waits, the host does not.
 func (t *Thread) WaitAndResetNotify(notify, stream Handle, timeout uint32) *Error {
 	const api = "aclrtWaitAndResetNotify"
-	if notify == 0 {
-		return isNull(api, "notify")
-	}
-	n, err := t.notify(api, "notify", notify)
+	n, s, err := t.notifyOn(api, notify, stream)
 	if err != nil {
-		return err
-	}
-	s, err := t.stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if s, err = t.signalling(api, s); err != nil {
 		return err
 	}
 	if n.dev != s.ctx.dev && n.shared() {

@@ -62,13 +62,13 @@ func (o Op) Do(dst, src []byte) {
 	}
 	switch o.Type {
 	case Int8:
-		integers(o.Kind, as[int8](dst), as[int8](src))
+		numbers(o.Kind, as[int8](dst), as[int8](src))
 	case Int16:
-		integers(o.Kind, as[int16](dst), as[int16](src))
+		numbers(o.Kind, as[int16](dst), as[int16](src))
 	case Int32:
-		integers(o.Kind, as[int32](dst), as[int32](src))
+		numbers(o.Kind, as[int32](dst), as[int32](src))
 	case Uint32:
-		integers(o.Kind, as[uint32](dst), as[uint32](src))
+		numbers(o.Kind, as[uint32](dst), as[uint32](src))
 	case Float16, BFloat16:
 		o.halves(as[uint16](dst), as[uint16](src))
 	case Float32:
@@ -76,8 +76,8 @@ func (o Op) Do(dst, src []byte) {
 	}
 }
 
-// integers combines integers. Each kind has a loop of its own, that does nothing else.
-func integers[T int8 | int16 | int32 | uint32](kind Kind, dst, src []T) {
+// numbers combines numbers; sums of integers wrap. Each kind has a loop of its own, that does nothing else.
+func numbers[T int8 | int16 | int32 | uint32 | float32](kind Kind, dst, src []T) {
 	dst = dst[:len(src)]
 	switch kind {
 	case Sum:
@@ -103,36 +103,16 @@ func integers[T int8 | int16 | int32 | uint32](kind Kind, dst, src []T) {
 	}
 }
 
+// floats combines floats, and brings what a sum makes infinite, or of no value, back to the largest number.
 func (o Op) floats(dst, src []float32) {
-	dst = dst[:len(src)]
-	switch o.Kind {
-	case Sum:
-		for i, s := range src {
-			dst[i] += s
-		}
-		if o.Saturate {
-			for i, d := range dst {
-				dst[i] = min(max(d, -math.MaxFloat32), math.MaxFloat32)
-				if d != d {
-					dst[i] = math.MaxFloat32
-				}
-			}
-		}
-	case Max:
-		for i, s := range src {
-			dst[i] = max(dst[i], s)
-		}
-	case Min:
-		for i, s := range src {
-			dst[i] = min(dst[i], s)
-		}
-	case Equal:
-		for i, s := range src {
-			var equal float32
-			if dst[i] == s {
-				equal = 1
-			}
-			dst[i] = equal
+	numbers(o.Kind, dst, src)
+	if o.Kind != Sum || !o.Saturate {
+		return
+	}
+	for i, d := range dst[:len(src)] {
+		dst[i] = min(max(d, -math.MaxFloat32), math.MaxFloat32)
+		if d != d {
+			dst[i] = math.MaxFloat32
 		}
 	}
 }
