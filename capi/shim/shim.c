@@ -238,6 +238,10 @@ static void enter(ropeway_door in)
 	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
 	if (!ropeway_self)
 		return;
+	/* The vendor's library has been opened by now, and ends in an exit handler of its own: copies are to be over before that one. */
+	static atomic_bool once;
+	if (cancellable && !atomic_exchange(&once, 1))
+		atexit(quiet);
 	if (have_key)
 		pthread_setspecific(thread_key, ending ? &ending : ropeway_self);
 	if (tid == getpid())

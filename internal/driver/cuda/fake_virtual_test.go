@@ -194,7 +194,7 @@ func (f *fake) importMemory(fd int) (uint64, result) {
 	defer f.mu.Unlock()
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil || !f.files[st.Ino] {
-		return 0, 1
+		return 0, unknownError // as an H200 says
 	}
 	at := hostPlace
 	for _, c := range f.chunks {

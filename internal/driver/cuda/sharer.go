@@ -171,14 +171,25 @@ func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
 	default:
 		err = fmt.Errorf("%w: neither a file nor a handle", driver.ErrFault)
 	}
-	if errors.Is(err, errCUDA) {
-		err = fmt.Errorf("%w: CUDA does not take it: %v", driver.ErrFault, err)
-	}
 	if err != nil {
 		return nil, err
 	}
 	d.know(m)
 	return m, nil
+}
+
+// foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the GPU: an H200 answers
+// "unknown error" to a file that is not CUDA's, and works on.
+func (m *memory) foreign(call string, f func(lib api) result) error {
+	var r result
+	if err := m.within(call, func(lib api) result { r = f(lib); return success }); err != nil {
+		return err
+	}
+	err := failed(m.d.lib, call, r)
+	if r != success && r != outOfMemory {
+		err = fmt.Errorf("%w: CUDA does not take it: %v", driver.ErrFault, err)
+	}
+	return err
 }
 
 // importFile makes m of a file. How much there is behind it CUDA does not say; it refuses to map more or less.
@@ -187,14 +198,14 @@ func (m *memory) importFile(s *driver.Shared) error {
 	if m.size%extent != 0 || m.size > mostHost {
 		return fmt.Errorf("%w: %d bytes are no multiple of 2 MiB", driver.ErrFault, m.size)
 	}
-	err := m.within("cuMemImportFromShareableHandle", func(lib api) (r result) {
+	err := m.foreign("cuMemImportFromShareableHandle", func(lib api) (r result) {
 		m.handle, r = lib.importMemory(int(s.File.Fd()))
 		return r
 	})
 	if err != nil {
 		return err
 	}
-	if err = m.within("cuMemMap", m.try); err != nil {
+	if err = m.foreign("cuMemMap", m.try); err != nil {
 		return errors.Join(err, m.end())
 	}
 	return nil
@@ -228,7 +239,7 @@ func (m *memory) importHandle(s *driver.Shared) error {
 		return fmt.Errorf("%w: this process does not share it any more", driver.ErrFault)
 	}
 	if !own {
-		err := m.within("cuIpcOpenMemHandle", func(lib api) (r result) {
+		err := m.foreign("cuIpcOpenMemHandle", func(lib api) (r result) {
 			m.opened, m.size, r = lib.openAlloc(&handle)
 			return r
 		})

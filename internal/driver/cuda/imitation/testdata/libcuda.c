@@ -23,7 +23,7 @@
 
 typedef int result;
 typedef uint64_t address;
-enum { success = 0, invalid = 1, no_memory = 2, ended = 4, no_context = 201, not_found = 500, not_ready = 600, registered = 712, not_registered = 713 };
+enum { success = 0, invalid = 1, no_memory = 2, ended = 4, no_context = 201, not_found = 500, not_ready = 600, registered = 712, not_registered = 713, unknown = 999 };
 enum { page = 4096, most_gpus = 16 };
 #define TOTAL ((uint64_t)8 << 30)
 #define EXPORT __attribute__((visibility("default")))

@@ -190,7 +190,7 @@ EXPORT result cuMemImportFromShareableHandle(struct chunk **c, void *handle, int
 	int fd = (int)(uintptr_t)handle, gpu;
 	struct stat st;
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	if (type != 1 || fstat(fd, &st) || readlink(link, name, sizeof name - 1) < 0 || sscanf(name, "/memfd:imitated-gpu %d", &gpu) != 1) return invalid;
+	if (type != 1 || fstat(fd, &st) || readlink(link, name, sizeof name - 1) < 0 || sscanf(name, "/memfd:imitated-gpu %d", &gpu) != 1) return unknown; /* as an H200 says */
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0) return no_memory;
 	*c = malloc(sizeof **c);
