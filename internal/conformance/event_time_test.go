@@ -108,7 +108,7 @@ func init() {
 			time.Sleep(5 * time.Millisecond)
 			e.done(last)
 			there, back := e.elapsed(first, last), e.elapsed(last, first)
-			if there < 5 || there > 5000 || back != -there {
+			if there < 4 || there > 5000 || back != -there { // as below
 				e.Errorf("%s: %v ms there, %v ms back", k.name, there, back)
 			}
 			if ms := e.elapsed(first, first); ms != 0 {
@@ -118,12 +118,12 @@ func init() {
 		// A time is taken when the record runs, not when it is queued.
 		first, last, end := e.timedEvent(), e.timedEvent(), e.timedEvent()
 		s, open := e.gated()
-		e.record(first, 0)
 		e.record(last, s)
+		e.done(first)
 		time.Sleep(5 * time.Millisecond)
 		open()
 		e.passes(s)
-		if ms := e.elapsed(first, last); ms < 5 {
+		if ms := e.elapsed(first, last); ms < 4 { // 5, less what a device's clock and the host's may be apart
 			e.Errorf("%v ms, but the record was held up for 5", ms)
 		}
 		// One of another device counts on the same clock.

@@ -295,6 +295,7 @@ func (q *queue) tell(m *mark, ended int64, err error) {
 	if ended == 0 {
 		ended = parts.Now()
 	}
+	ended = max(ended, q.ended) // times of the GPU and of the host are of two clocks; tasks of a stream end one after the other
 	q.observer.Ran(m.tag, min(max(q.ended, m.since), ended)+ahead, ended+ahead, err)
 	q.ended = ended
 }
