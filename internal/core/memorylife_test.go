@@ -91,9 +91,11 @@ func TestNumbersTooLarge(t *testing.T) {
 	m := newMemTest(t, "A2", "")
 	m.ok(m.rt.RegisterSymbol(AddrOf([]byte{1}), 1<<39, []byte{7}))
 	m.want(m.rt.RegisterSymbol(AddrOf([]byte{1}), 1<<50, nil), abi.ErrRTMemoryAllocation)
-	attributes := []abi.MemManagedRangeAttribute{abi.MemRangeAttributeReadMostly, 0}
-	data, sizes := make([]Addr, 2), make([]uint64, 2)
-	m.want(m.th.MemManagedGetAttrs(&attributes[0], 1<<40, 1<<40, 1, &data[0], &sizes[0]), abi.ErrRTParamInvalid)
+	var p Addr // the program's memory: slices of Go's own may not be longer than it is
+	m.ok(m.th.MallocHost(&p, 4096))
+	attributes := array(pointer[abi.MemManagedRangeAttribute](p), 2)
+	attributes[0], attributes[1] = abi.MemRangeAttributeReadMostly, 0
+	m.want(m.th.MemManagedGetAttrs(&attributes[0], 1<<40, 1<<40, 1, pointer[Addr](p), pointer[uint64](p)), abi.ErrRTParamInvalid)
 }
 
 // TestImportedIsNotExported: who was allowed to import memory cannot let others have it.
