@@ -161,11 +161,13 @@ func (f *fake) queryStream(h uintptr) result {
 		return r
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.working {
+	working := s.working
+	s.mu.Unlock()
+	if working {
 		return notReady
 	}
-	return success
+	_, r = f.stream(h) // what it did may have broken the GPU meanwhile
+	return r
 }
 
 func (f *fake) newEvent(kind eventKind) (uintptr, result) {
@@ -226,11 +228,13 @@ func (f *fake) queryEvent(h uintptr) result {
 		return r
 	}
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.happened < e.recorded {
+	happened := e.happened >= e.recorded
+	e.mu.Unlock()
+	if !happened {
 		return notReady
 	}
-	return success
+	_, r = f.event(h) // as in queryStream
+	return r
 }
 
 func (f *fake) syncEvent(h uintptr) result {
