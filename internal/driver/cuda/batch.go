@@ -64,6 +64,7 @@ type view struct {
 	kernels.Window
 	kind sideKind
 	card int32
+	sole bool // the memory has no other address
 }
 
 // reset forgets everything.
@@ -106,21 +107,23 @@ func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 	whole := kernels.Window{Lo: addr, Size: n}
 	var s side
 	var err error
+	sole := false
 	if own := d.own.Find(addr); own != nil {
 		whole.Lo, whole.Size = own.Start, own.Of.size
 		s, err = own.Of.side(own.Start, own.Start, whole.Size)
+		sole = own.Of.sole()
 	} else if reg := d.hosts.Find(addr); reg != nil {
 		whole.Lo, whole.Size = reg.Start, reg.Size
 		s, err = reg.Of.side(reg.Start, whole.Size)
 	} else if pageable && d.ordinary(addr, n) {
-		return view{whole, byHost, 0}, nil
+		return view{Window: whole, kind: byHost}, nil
 	}
 	if s.addr == 0 || err != nil || !whole.Has(addr, n) {
 		whole.Lo, whole.Size = addr, n
 		s, err = d.resolve(addr, n, pageable)
 	}
 	whole.Delta = s.addr - whole.Lo
-	return view{whole, s.kind, s.card}, err
+	return view{whole, s.kind, s.card, sole}, err
 }
 
 // way is the direction of a copy between two views that the kernel of c can do; false if there is none.

@@ -89,6 +89,21 @@ func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
 	return segs
 }
 
+// copies submits single copies, of which many read or write what others just before them do, and makes them in the model.
+func (f *field) copies(r *rand.Rand, q driver.Queue) {
+	at, room := r.IntN(fieldBytes-64<<10), 1<<(6+r.IntN(11))
+	for range r.IntN(2000) {
+		to, from := r.IntN(ordinary), r.IntN(ordinary)
+		if to >= 2 && from >= 2 && r.IntN(200) > 0 { // the host makes those, which ends a burst
+			continue
+		}
+		n := r.IntN(min(room, 1<<r.IntN(17)))
+		dst, src := at+r.IntN(room-n), at+r.IntN(room-n)
+		q.Copy(f.addr[to]+uintptr(dst), f.addr[from]+uintptr(src), uint64(n), driver.Tag{})
+		copy(f.model[to][dst:dst+n], f.model[from][src:])
+	}
+}
+
 // check compares the memory with the model.
 func (f *field) check(t *testing.T, d *Driver) {
 	got := make([]byte, fieldBytes)
@@ -108,8 +123,8 @@ func (f *field) check(t *testing.T, d *Driver) {
 	}
 }
 
-// testBatches proves that random batches in flight on eight queues, many on each, leave what the model says: segments of 1 byte to
-// 1 MiB at any alignment, in all directions.
+// testBatches proves that random batches and bursts of single copies in flight on eight queues, many on each, leave what the model
+// says: segments of 1 byte to 1 MiB at any alignment, in all directions.
 func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 	v, err := d.Open(0)
 	if err != nil {
@@ -141,6 +156,10 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 						segs.Release()
 						continue
 					}
+					if r.IntN(4) == 0 {
+						f.copies(r, q)
+						continue
+					}
 					q.Submit(driver.Op{Kind: driver.OpBatch, Segs: f.batch(r, ordinary)})
 				}
 				q.Wait(0, nil)
@@ -154,6 +173,7 @@ func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 func TestBatchesFake(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		d, f := openFake(t, 1)
+		d.hurry()
 		f.noCopyBatch.Store(old)
 		testBatches(t, d, time.Now(), 1)
 		if err := errors.Join(d.Close(), f.close()); err != nil {

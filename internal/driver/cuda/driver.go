@@ -49,7 +49,9 @@ type Driver struct {
 
 	virtual virtual
 
-	waiting atomic.Int32 // goroutines that wait for a queue or a flag
+	waiting    atomic.Int32 // goroutines that wait for a queue or a flag
+	attending  atomic.Int32 // runners that stay awake for a burst
+	burstAfter int          // see there; immutable
 
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
@@ -101,7 +103,7 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), burstAfter: burstAfter, opened: make([]bool, n)}
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}

@@ -27,6 +27,11 @@ type block struct {
 // room is how many bytes there are from off on.
 func (b *block) room(off uintptr) uint64 { return b.size - min(b.size, uint64(off)) }
 
+// sole tells whether the memory of b has no other address: it is neither mapped, nor translated.
+func (b *block) sole() bool {
+	return b.in == nil && b.delta == 0 && (b.kind == deviceBlock || b.kind == pinnedBlock)
+}
+
 type blockKind uint8
 
 const (

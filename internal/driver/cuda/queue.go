@@ -3,7 +3,6 @@ package cuda
 import (
 	"math"
 	"sync"
-	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/parts"
@@ -13,13 +12,14 @@ const forever = math.MaxUint64
 
 // A queue is a CUDA stream with a list in front of it. What CUDA can do by itself is handed over to the stream as it comes,
 // as long as everything before it has been: copies, fills, setting a flag (an event) and waiting for one that has been handed
-// over elsewhere. What it cannot do stays in the list until all before it is over, and is done by the host.
+// over elsewhere. What it cannot do stays in the list until all before it is over, and is done by the host. Single copies that come fast
+// gather in a burst on their way to the stream.
 //
 // What is on a stream ends without the host's help, always: that is why it can no longer be dropped, and why anybody may wait
 // for it. When it is over is of interest only if something has to be done then; a mark is an event behind such a task.
 //
 // The host's part is done by one goroutine, the runner. It is there while there is something for it: marks, or a list whose
-// head need not wait for a flag, a time or a call. A queue with copies alone has none.
+// head need not wait for a flag, a time or a call, or a burst. A queue with a copy now and then has none.
 type queue struct {
 	v        *device         // immutable
 	sink     driver.Sink     // immutable
@@ -30,6 +30,9 @@ type queue struct {
 	mu        sync.Mutex
 	stream    uintptr               // guarded by mu; 0 until first used
 	found     uintptr               // guarded by mu; of the stream, see card.foundFor; 0 until first used
+	burst     burst                 // guarded by mu; not handed over, and before what is in the list
+	spare     burst                 // guarded by mu; room for the next burst
+	streak    int                   // guarded by mu; copies in a row that their submitters handed over
 	list      parts.Ring[driver.Op] // guarded by mu; not handed over
 	marks     parts.Ring[mark]      // guarded by mu; handed over, and to be dealt with when they are over
 	submitted uint64                // guarded by mu; tasks there ever were
@@ -40,6 +43,8 @@ type queue struct {
 	waiters   parts.Waiters         // guarded by mu
 	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the list full
 	running   bool                  // guarded by mu; the runner is there
+	awake     bool                  // guarded by mu; and looks for bursts
+	handing   bool                  // guarded by mu; somebody is busy with handing over a burst
 	busy      bool                  // guarded by mu; it, or a submitter, does a task
 	reaping   bool                  // guarded by mu; the runner, or who waits, looks at a mark or tells others of it
 	parked    bool                  // guarded by mu; the head of the list waits for a flag, a time or a call
@@ -78,10 +83,16 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		return
 	}
 	q.mu.Lock()
+	if q.joins(n) {
+		q.join(driver.Segment{Dst: dst, Src: src, N: n}, tag)
+		q.mu.Unlock()
+		return
+	}
 	if q.open() && q.handCopy(dst, src, n) {
 		q.latest = tag
 		q.submitted++
 		q.taken++
+		q.streak++
 		q.mu.Unlock()
 		return
 	}
@@ -90,16 +101,17 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 
 func (q *queue) Submit(op driver.Op) {
 	q.mu.Lock()
+	q.flush()
 	if q.open() && q.marks.Len() == 0 && q.short(op.Kind) && q.rest() {
 		q.submitted++
 		q.do(&op, false, false)
-		q.wakeIf(q.list.Len() > 0)
+		q.wakeIf(q.more())
 		q.mu.Unlock()
 		return
 	}
 	if q.open() && q.hand(&op) {
 		q.submitted++
-		q.wakeIf(q.marks.Len() > 0)
+		q.wakeIf(q.more())
 		q.mu.Unlock()
 		return
 	}
@@ -119,7 +131,9 @@ func (q *queue) short(kind driver.OpKind) bool {
 }
 
 // open tells whether the next task may go to the stream at once. mu is held.
-func (q *queue) open() bool { return q.list.Len() == 0 && !q.busy && q.submitted >= q.dropTo }
+func (q *queue) open() bool {
+	return q.burst.len() == 0 && q.list.Len() == 0 && !q.busy && q.submitted >= q.dropTo
+}
 
 // push puts op into the list. mu is held, and released.
 func (q *queue) push(op *driver.Op) {
@@ -131,7 +145,7 @@ func (q *queue) push(op *driver.Op) {
 	}
 	q.list.Push(op)
 	q.submitted++
-	if q.list.Len() == 1 && !q.running && q.taken >= q.dropTo && q.rest() { // as the runner would find out
+	if q.list.Len() == 1 && q.burst.len() == 0 && !q.running && q.taken >= q.dropTo && q.rest() { // as the runner would find out
 		switch op.Kind {
 		case driver.OpAwait:
 			q.parked = !q.head.Ready(q.list.Head(), false, &q.mu, q)
@@ -139,8 +153,13 @@ func (q *queue) push(op *driver.Op) {
 			q.turn(false)
 		}
 	}
-	q.wakeIf(q.list.Len() > 0 && !q.parked)
+	q.wakeIf(q.more())
 	q.mu.Unlock()
+}
+
+// more tells whether there is something for the runner. mu is held.
+func (q *queue) more() bool {
+	return q.burst.len() > 0 || q.marks.Len() > 0 || q.list.Len() > 0 && !q.parked
 }
 
 // wakeIf starts the runner if there is something for it and it is not there. mu is held.
@@ -157,41 +176,24 @@ func (q *queue) run() {
 	defer q.v.card.runners.Done()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.step() {
+	for more := true; more; more = q.step() {
+		if q.awake {
+			q.attend()
+		}
 	}
 	q.running = false
 }
 
-// step does the next thing there is to do for the runner; false if there is none. mu is held, but not all the time.
+// step does the next thing there is to do for the runner, or sleeps until there is something; false if there is nothing. mu is held, but
+// not all the time.
 func (q *queue) step() bool {
+	if q.progress() {
+		return true
+	}
 	if q.busy || q.reaping {
 		return false // a submitter does its own task, or who waits ends one, and sees to the rest
 	}
-	if q.marks.Len() > 0 {
-		m := q.marks.Head()
-		r := m.made
-		if r == success {
-			r = q.v.card.query(m.event)
-		}
-		if r != notReady {
-			q.reap(r)
-			return true
-		}
-	}
-	ready := q.list.Len() > 0 && !q.parked
-	if ready {
-		drop := q.taken < q.dropTo
-		switch {
-		case !drop && q.hand(q.list.Head()):
-			q.head.Leave(q.list.Head(), q)
-			q.pop()
-			q.began = 0
-			return true
-		case q.rest():
-			return q.turn(drop) || q.marks.Len() > 0
-		}
-	}
-	if ready || len(q.waiters) > 0 {
+	if q.list.Len() > 0 && !q.parked || len(q.waiters) > 0 {
 		q.markTail()
 	}
 	if q.marks.Len() == 0 {
@@ -207,6 +209,42 @@ func (q *queue) step() bool {
 	}
 	q.awaited = 0
 	return true
+}
+
+// progress does what can be done now. It tells whether there was anything, and does not wait. mu is held, but not all the time.
+func (q *queue) progress() bool {
+	if q.busy || q.reaping {
+		return false
+	}
+	if q.marks.Len() > 0 {
+		m := q.marks.Head()
+		r := m.made
+		if r == success {
+			r = q.v.card.query(m.event)
+		}
+		if r != notReady {
+			q.reap(r)
+			return true
+		}
+	}
+	if q.burst.len() > 0 {
+		q.handBurst()
+		return true
+	}
+	if q.list.Len() == 0 || q.parked {
+		return false
+	}
+	drop := q.taken < q.dropTo
+	switch {
+	case !drop && q.hand(q.list.Head()):
+		q.head.Leave(q.list.Head(), q)
+		q.pop()
+		q.began = 0
+		return true
+	case q.rest():
+		return q.turn(drop)
+	}
+	return false
 }
 
 // rest tells whether everything taken is over. mu is held.
@@ -390,7 +428,7 @@ func (q *queue) Unpark() {
 func (q *queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.list.Len() == 0 && q.rest()
+	return q.burst.len() == 0 && q.list.Len() == 0 && q.rest()
 }
 
 func (q *queue) Stalled() bool {
@@ -417,76 +455,4 @@ func (q *queue) Open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.dropTo = q.submitted
-}
-
-// Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's meanwhile; then it lets
-// the runner wake it.
-func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
-	d := q.v.d
-	d.waiting.Add(1)
-	defer d.waiting.Add(-1)
-	l := parts.LimitOf(timeout, cancel)
-	s := d.spinning(spinWaiter)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for target := q.submitted; q.completed < target; {
-		if l.Reached() {
-			return false
-		}
-		if !q.parked && s.on() {
-			if q.look() {
-				continue
-			}
-		}
-		if q.list.Len() == 0 && q.rest() {
-			continue
-		}
-		q.markTail()
-		q.wakeIf(q.marks.Len() > 0)
-		w := q.waiters.Add()
-		w.Target = target
-		q.mu.Unlock()
-		told := w.Sleep(l, &q.mu, &q.waiters)
-		q.mu.Lock()
-		return told
-	}
-	return true
-}
-
-// look is what who waits does again and again: he reaps what the runner has not come to, or finds out whether everything taken is over.
-// It is false if there is no point in it. mu is held, but not while CUDA is asked.
-func (q *queue) look() bool {
-	c, upto := q.v.card, q.taken
-	switch {
-	case q.busy || q.reaping || q.marks.Len() == 0 && q.completed == q.taken:
-		q.mu.Unlock()
-		for range 64 { // whose turn it is needs the lock
-			q.v.d.waiting.Load()
-		}
-		q.mu.Lock()
-		return true
-	case q.marks.Len() > 0:
-		m := q.marks.Head()
-		event, r := m.event, m.made
-		if r == success {
-			q.reaping = true // so that the event stays this mark's
-			q.mu.Unlock()
-			r = c.query(event)
-			q.mu.Lock()
-			q.reaping = false
-		}
-		if r != notReady {
-			q.reap(r)
-		}
-		q.wakeIf(q.marks.Len() > 0 || q.list.Len() > 0 && !q.parked)
-		return true
-	}
-	stream := q.stream
-	q.mu.Unlock()
-	r := c.ended(stream)
-	q.mu.Lock()
-	if r == success {
-		q.completed = max(q.completed, upto)
-	}
-	return r == success || r == notReady
 }

@@ -177,7 +177,7 @@ func (l *lane) send(i int, up bool) error {
 	for _, p := range s.wire {
 		b.bytes += p.N
 	}
-	staged := view{kernels.Window{Lo: l.stage, Size: stageBytes}, pinned, 0}
+	staged := view{Window: kernels.Window{Lo: l.stage, Size: stageBytes}, kind: pinned}
 	if up {
 		b.from.known = staged
 	} else {

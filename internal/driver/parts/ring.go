@@ -29,6 +29,16 @@ func (r *Ring[T]) Push(item *T) {
 	r.n++
 }
 
+// PushFront puts an item before the head.
+func (r *Ring[T]) PushFront(item *T) {
+	if r.n == len(r.items) {
+		r.grow()
+	}
+	r.first = (r.first - 1) & (len(r.items) - 1)
+	r.items[r.first] = *item
+	r.n++
+}
+
 func (r *Ring[T]) grow() {
 	grown := make([]T, max(16, 2*len(r.items)))
 	k := copy(grown, r.items[r.first:])

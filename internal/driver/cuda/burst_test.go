@@ -1,0 +1,385 @@
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+	"ropeway/internal/driver/drivertest"
+)
+
+// hurry makes bursts begin as soon as there is one copy that is not over, on two queues at a time.
+func (d *Driver) hurry() { d.cores, d.burstAfter = 8, 0 }
+
+// gathered is how many copies are in the burst of q.
+func (q *queue) gathered() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.burst.len()
+}
+
+// gather puts copies into the burst of q, and keeps the runner away from them until release is called.
+func (q *queue) gather(list ...driver.Segment) (release func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = true // with something else
+	for i, s := range list {
+		q.burst.add(s, driver.Tag{Task: uint32(i + 1)})
+		q.submitted++
+	}
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.busy = false
+		q.awake = true
+		q.wakeIf(true)
+	}
+}
+
+// TestConformanceBursts is the driver suite with bursts wherever there can be one.
+func TestConformanceBursts(t *testing.T) {
+	drivertest.Run(t, func(t *testing.T) driver.Driver {
+		d, f := openFake(t, 2)
+		d.hurry()
+		return closing{d, f}
+	})
+}
+
+// hold keeps the stream of q from doing anything more until release is called.
+func (b *bed) hold(q *queue) (release func()) {
+	q.Copy(b.dev[0], b.pinned, 1, driver.Tag{}) // so that there is a stream
+	b.sync(q)
+	held := make(chan struct{})
+	q.v.card.enter()
+	defer q.v.card.leave()
+	b.f.put(q.stream, fakeOrder{kind: 'k', kernel: func() { <-held }})
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// TestBurstBegins proves when a burst begins: with the copy after burstAfter ones in a row, if it is small, the stream has not done
+// them, nobody has waited for them, the machine has the cores and other queues have not taken them.
+func TestBurstBegins(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		cores  int
+		others int32 // runners that are awake
+		n      uint64
+		before int  // copies
+		over   bool // they are
+		awake  bool // the runner is
+		begins bool
+	}{
+		{name: "many", cores: 4, n: 1, before: burstAfter, begins: true},
+		{name: "not so many", cores: 4, n: 1, before: burstAfter - 1},
+		{name: "the runner is awake", cores: 4, others: 1, n: 1, before: 1, awake: true, begins: true},
+		{name: "the first, and the runner is awake", cores: 4, n: 1, awake: true},
+		{name: "two cores", cores: 2, n: 1, before: burstAfter},
+		{name: "another burst", cores: 4, others: 1, n: 1, before: burstAfter},
+		{name: "another burst, more cores", cores: 8, others: 1, n: 1, before: burstAfter, begins: true},
+		{name: "a slow program", cores: 4, n: 1, before: burstAfter, over: true},
+		{name: "the largest small one", cores: 4, n: smallBytes, before: burstAfter, begins: true},
+		{name: "a large one", cores: 4, n: smallBytes + 1, before: burstAfter},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBed(t, 1)
+			b.d.cores = tt.cores
+			b.d.attending.Store(tt.others)
+			q := b.queue(0)
+			release := b.hold(q)
+			defer release()
+			for range tt.before {
+				q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
+			}
+			if tt.over {
+				for release(); !q.Idle(); {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			q.mu.Lock()
+			q.running, q.awake = tt.awake, tt.awake // in name only
+			got := q.joins(tt.n)
+			q.running, q.awake = false, false
+			q.mu.Unlock()
+			if got != tt.begins {
+				t.Errorf("begins: %v", got)
+			}
+			release()
+			b.sync(q)
+		})
+	}
+}
+
+// TestBurstEnds proves that the runner of a burst goes when no more copies come, and keeps no room for a large one.
+func TestBurstEnds(t *testing.T) {
+	b := newBed(t, 1)
+	b.d.hurry()
+	q := b.queue(0)
+	release := b.hold(q)
+	for range 10000 {
+		q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
+	}
+	release()
+	b.sync(q)
+	for gone := false; !gone; time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		gone = !q.running
+		if gone && (q.awake || cap(q.burst.segs) > keepBurst || cap(q.spare.segs) > keepBurst) {
+			t.Errorf("awake: %v, room for %d and %d copies", q.awake, cap(q.burst.segs), cap(q.spare.segs))
+		}
+		q.mu.Unlock()
+	}
+	if n := b.d.attending.Load(); n != 0 {
+		t.Errorf("%d runners attend", n)
+	}
+}
+
+// TestBurstTogether proves which copies are made together: those that may run in any order.
+func TestBurstTogether(t *testing.T) {
+	b := newBed(t, 2)
+	dev, host := b.dev[0], b.pinned
+	own := mapped(t, 4096)
+	alias, err := b.d.Register(startOf(own), 4096, true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seg := func(dst, src uintptr, n uint64) driver.Segment { return driver.Segment{Dst: dst, Src: src, N: n} }
+	many := make([]driver.Segment, 1000)
+	for i := range many {
+		many[i] = seg(dev+uintptr(i*8), host+uintptr(i*8), 8)
+	}
+	large := b.alloc(0, smallBytes+1)
+	for _, tt := range []struct {
+		name string
+		list []driver.Segment
+		want int // that are made together; 1 is alone
+	}{
+		{"neighbours", []driver.Segment{seg(dev, host, 8), seg(dev+8, host+8, 8), seg(dev+16, host, 8)}, 3},
+		{"any order", []driver.Segment{seg(dev+800, host, 8), seg(dev, host, 8), seg(dev+400, host, 8), seg(dev+408, host, 8)}, 4},
+		{"the same place", []driver.Segment{seg(dev, host, 8), seg(dev+8, host, 8), seg(dev, host+8, 8)}, 2},
+		{"one byte of it", []driver.Segment{seg(dev+8, host, 8), seg(dev+100, host, 8), seg(dev+15, host+8, 1)}, 2},
+		{"around it", []driver.Segment{seg(dev+8, host, 8), seg(dev, host, 100)}, 1},
+		{"reads what was written", []driver.Segment{seg(dev, host, 8), seg(dev+100, host, 8), seg(host+100, dev+7, 2)}, 2},
+		{"writes what was read", []driver.Segment{seg(dev, host, 8), seg(dev+50, host+50, 8), seg(host+7, dev+100, 1)}, 2},
+		{"between what was written", []driver.Segment{seg(dev, host, 8), seg(dev+100, host, 8), seg(host+100, dev+8, 92)}, 3},
+		{"within the device", []driver.Segment{seg(dev, dev+100, 8), seg(dev+200, dev+100, 8), seg(dev+300, dev+400, 8), seg(dev+400, dev, 1)}, 3},
+		{"nothing", []driver.Segment{seg(dev, host, 8), seg(dev, host, 0), seg(dev+8, host, 8), seg(1, 2, 0)}, 4},
+		{"large", []driver.Segment{seg(dev, host, 8), seg(dev+8, host, 8), seg(large, dev, smallBytes+1)}, 2},
+		{"as many as a launch takes", many, 160},
+		{"not memory", []driver.Segment{seg(dev, host, 8), seg(12345, host, 8)}, 1},
+		{"past the end", []driver.Segment{seg(dev, host, 8), seg(dev+bedBytes-7, host, 8)}, 1},
+		{"overlaps itself", []driver.Segment{seg(dev, host, 8), seg(dev+8, dev+12, 8)}, 1},
+		{"two addresses, host", []driver.Segment{seg(dev, host, 8), seg(startOf(own), dev+8, 8)}, 1},
+		{"two addresses, device", []driver.Segment{seg(dev, host, 8), seg(alias, dev+8, 8)}, 1},
+		{"another card", []driver.Segment{seg(b.dev[1], host, 8), seg(b.dev[1]+8, host, 8)}, 2},
+	} {
+		q := b.queue(0)
+		q.Copy(dev, host, 1, driver.Tag{})
+		c := b.d.cards[0]
+		c.enter()
+		n, done := c.putTogether(tt.list, q.stream)
+		c.leave()
+		if n != tt.want || done != (n > 1) {
+			t.Errorf("%s: %d, %v; want %d", tt.name, n, done, tt.want)
+		}
+		b.sync(q)
+	}
+	if err := b.d.Unregister(startOf(own)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBurstIsFewLaunches proves that a burst of small copies is given to CUDA in a few launches, and a large copy in it by itself.
+func TestBurstIsFewLaunches(t *testing.T) {
+	f := &counting{fake: newFake(1)}
+	d, err := start(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBedOf(t, d, f.fake)
+	large, other := b.alloc(0, smallBytes+1), b.alloc(0, smallBytes+1)
+	q := b.queue(0)
+	var list []driver.Segment
+	for i := range 320 {
+		list = append(list, driver.Segment{Dst: b.dev[0] + uintptr(i*100), Src: b.pinned + uintptr(i*100), N: 100})
+	}
+	list = append(list, driver.Segment{Dst: b.dev[0] + bedBytes/2, Src: large, N: 100}, driver.Segment{Dst: large, Src: other, N: smallBytes + 1})
+	want := noise(1, 32000)
+	put(b.pinned, want)
+	f.launches.Store(0)
+	f.loops.Store(0)
+	q.gather(list...)()
+	b.sync(q)
+	if f.launches.Load() != 2 || f.loops.Load() != 2 {
+		t.Errorf("%d launches and %d single copies for 322 copies", f.launches.Load(), f.loops.Load())
+	}
+	b.quiet()
+	if !bytes.Equal(b.read(b.dev[0], 32000), want) {
+		t.Error("what was copied differs")
+	}
+}
+
+// TestBurstWithBadCopy proves that a copy that cannot be made fails with its own tag, and those around it are made.
+func TestBurstWithBadCopy(t *testing.T) {
+	b := newBed(t, 1)
+	put(b.pinned, noise(2, 64))
+	freed := b.alloc(0, 64)
+	q := b.queue(0)
+	release := q.gather(
+		driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8},
+		driver.Segment{Dst: b.dev[0] + 8, Src: b.pinned + 8, N: 8},
+		driver.Segment{Dst: freed, Src: b.pinned, N: 8},
+		driver.Segment{Dst: b.dev[0] + 16, Src: b.pinned + 16, N: 8},
+		driver.Segment{Dst: b.dev[0] + 24, Src: 12345, N: 8},
+		driver.Segment{Dst: b.dev[0] + 24, Src: b.dev[0] + 4, N: 16},
+	)
+	if err := b.devs[0].Free(freed); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	b.sync(q)
+	for _, task := range []uint32{3, 5} {
+		if got := b.sink.next(t); got.tag.Task != task || !errors.Is(got.err, driver.ErrFault) {
+			t.Errorf("task %d failed with %v", got.tag.Task, got.err)
+		}
+	}
+	b.quiet()
+	want := append(noise(2, 24), noise(2, 20)[4:]...)
+	if got := b.read(b.dev[0], 40); !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}
+
+// TestBurstDropped proves that what is in the burst when the queue is told to drop everything is not made, and what comes later is.
+func TestBurstDropped(t *testing.T) {
+	b := newBed(t, 1)
+	put(b.pinned, noise(3, 64))
+	b.write(b.dev[0], make([]byte, 64))
+	q := b.queue(0)
+	release := q.gather(driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8}, driver.Segment{Dst: b.dev[0] + 8, Src: b.pinned, N: 8})
+	q.Drop()
+	q.Copy(b.dev[0]+16, b.pinned, 8, driver.Tag{})
+	if q.Idle() {
+		t.Error("idle with copies in the burst")
+	}
+	release()
+	b.sync(q)
+	b.quiet()
+	if want := append(make([]byte, 16), noise(3, 8)...); !bytes.Equal(b.read(b.dev[0], 24), want) {
+		t.Errorf("got %x, want %x", b.read(b.dev[0], 24), want)
+	}
+}
+
+// TestBurstThenOther proves that what follows a burst comes after it: an event is promised when its call returns, a fill and a batch see what was copied, and a
+// call on the host finds it there.
+func TestBurstThenOther(t *testing.T) {
+	b := newBed(t, 1)
+	b.d.hurry()
+	put(b.pinned, noise(4, 1000))
+	q := b.queue(0)
+	for round := range 50 {
+		release := b.hold(q)
+		for i := range uintptr(500) {
+			q.Copy(b.dev[0]+2*i, b.pinned+2*i, 2, driver.Tag{})
+		}
+		f := b.d.NewFlag().(*flag)
+		q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
+		if q.gathered() > 0 || !f.promised() {
+			t.Fatal("the event is not on the stream")
+		}
+		q.Copy(b.dev[0]+1000, b.dev[0], 1000, driver.Tag{})
+		q.Submit(driver.Op{Kind: driver.OpFill, Dst: b.dev[0] + 999, N: 1, Width: 1, Value: 7})
+		var seen []byte
+		q.Copy(b.pinned+2000, b.dev[0]+999, 2, driver.Tag{})
+		q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { seen = bytes.Clone(bytesAt(b.pinned+2000, 2)) }})
+		q.Copy(b.pinned+2000, b.dev[0], 2, driver.Tag{})
+		release()
+		b.sync(q)
+		b.quiet()
+		if want := noise(4, 1000); !bytes.Equal(seen, []byte{7, want[0]}) || !bytes.Equal(b.read(b.dev[0]+1000, 1000), want) || !f.IsSet() {
+			t.Fatalf("round %d: %x", round, seen)
+		}
+	}
+}
+
+// TestBurstOfThreads proves that copies of several threads to one queue arrive, each thread's in its order.
+func TestBurstOfThreads(t *testing.T) {
+	b := newBed(t, 1)
+	b.d.hurry()
+	q := b.queue(0)
+	var wg sync.WaitGroup
+	for thread := range uintptr(4) {
+		wg.Go(func() {
+			at := 4096 * thread
+			put(b.pinned+at, noise(uint64(thread), 4096))
+			for round := range 100 {
+				for i := range uintptr(64) { // the second copy of a place wins
+					q.Copy(b.dev[0]+at+64*i, b.pinned+at, 64, driver.Tag{})
+					q.Copy(b.dev[0]+at+64*i, b.pinned+at+64*i, 64, driver.Tag{})
+				}
+				if round%10 == int(thread) && !q.Wait(time.Minute, nil) {
+					t.Error("no rest")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.sync(q)
+	b.quiet()
+	for thread := range uintptr(4) {
+		if !bytes.Equal(b.read(b.dev[0]+4096*thread, 4096), noise(uint64(thread), 4096)) {
+			t.Errorf("what thread %d copied differs", thread)
+		}
+	}
+}
+
+// TestBurstOnLostGPU proves that a burst on a GPU that breaks meanwhile ends, and a task fails because of it.
+func TestBurstOnLostGPU(t *testing.T) {
+	b := newBed(t, 2)
+	b.d.hurry()
+	q := b.queue(0)
+	release := b.hold(q)
+	for i := range uintptr(400) {
+		q.Copy(b.dev[0]+i, b.pinned+i, 1, driver.Tag{})
+	}
+	b.f.breakGPU(0, illegalAddress)
+	for i := range uintptr(400) {
+		q.Copy(b.dev[0]+i, b.pinned+i, 1, driver.Tag{})
+	}
+	release()
+	b.sync(q)
+	if got := b.sink.next(t); !errors.Is(got.err, driver.ErrFault) {
+		t.Errorf("failed with %v", got.err)
+	}
+	for len(b.sink) > 0 {
+		if got := b.sink.next(t); !errors.Is(got.err, driver.ErrLost) {
+			t.Errorf("failed with %v", got.err)
+		}
+	}
+	b.works(1, b.pinned)
+}
+
+// TestBurstAllocatesNothing proves that a copy of a burst allocates nothing, once there is room.
+func TestBurstAllocatesNothing(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	release := q.gather()
+	defer release()
+	q.mu.Lock()
+	q.handing = true // in name only
+	q.mu.Unlock()
+	for range 1000 {
+		q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
+	}
+	q.mu.Lock()
+	q.burst, q.taken, q.completed = q.burst.emptied(), q.taken+1000, q.completed+1000
+	q.mu.Unlock()
+	if n := testing.AllocsPerRun(500, func() { q.Copy(b.dev[0], b.pinned, 8, driver.Tag{}) }); n != 0 {
+		t.Errorf("a copy allocates %v times", n)
+	}
+	q.mu.Lock()
+	q.handing = false
+	q.mu.Unlock()
+}
