@@ -1,58 +1,22 @@
 // Measures what CUDA itself offers for copies, and the kernels of internal/driver/cuda/kernels beside it. Every measured run
-// is verified: the destination is overwritten before, compared with the model after, with the bytes around each segment.
+// is verified: the destination is overwritten before it, and compared with the source after it, with the bytes around each segment.
 //
 //   bench PTX            tables of what the kernels do by themselves
 //   bench PTX sweep      grid sizes and pieces, to set the planner by
 //   bench PTX serve MIB  answers requests, as driver/main.go explains them, with so much memory on either side; beside loop and batch
 //                        there is kernel, the kernel without the driver around it
+#include <sys/mman.h>
+
 #include "common.cuh"
 
 namespace {
 
 constexpr size_t count = 4096;
-constexpr size_t gap = 128;        // between two segments, and before the first
+constexpr size_t gap = 128;     // between two segments, and before the first
+constexpr size_t around = 16;   // bytes on either side that are compared
+constexpr uint8_t blank = 0xa5; // what destinations hold before
 constexpr size_t slack = 64 << 20;
-
-// paint and fill_pattern write whole 16 bytes: n is a multiple.
-__global__ void paint(uint8_t *at, size_t n, uint8_t value) {
-    uint32_t v = value * 0x01010101u;
-    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x)
-        reinterpret_cast<uint4 *>(at)[i] = make_uint4(v, v, v, v);
-}
-
-__global__ void fill_pattern(uint8_t *at, size_t n, uint32_t seed) {
-    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x) {
-        uint8_t v[16];
-        for (int k = 0; k < 16; k++) v[k] = pattern(i * 16 + k, seed);
-        uint32_t w[4];
-        for (int k = 0; k < 4; k++) w[k] = v[4 * k] | v[4 * k + 1] << 8 | v[4 * k + 2] << 16 | uint32_t(v[4 * k + 3]) << 24;
-        reinterpret_cast<uint4 *>(at)[i] = make_uint4(w[0], w[1], w[2], w[3]);
-    }
-}
-
-// read_all fills the cache with something else.
-__global__ void read_all(const uint8_t *at, size_t n, unsigned long long *sink) {
-    uint32_t all = 0;
-    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n / 16; i += size_t(gridDim.x) * blockDim.x) {
-        uint4 v = reinterpret_cast<const uint4 *>(at)[i];
-        all |= v.x | v.y | v.z | v.w;
-    }
-    if (all == 0xdeadbeef) *sink = 1;
-}
-
-// compare counts the bytes that are not as the model says: those of the segments, which have moved so far, and
-// 16 on either side.
-__global__ void compare(const Segment *list, size_t n, int64_t moved, uint64_t source, uint32_t seed, unsigned long long *wrong) {
-    for (size_t s = blockIdx.x; s < n; s += gridDim.x) {
-        const uint8_t *dst = reinterpret_cast<const uint8_t *>(list[s].dst + moved);
-        uint64_t from = list[s].src - source, bytes = list[s].bytes, bad = 0;
-        for (uint64_t i = threadIdx.x; i < bytes + 32; i += blockDim.x) {
-            uint8_t is = dst[int64_t(i) - 16];
-            bad += is != (i < 16 || i >= bytes + 16 ? poison : pattern(from + i - 16, seed));
-        }
-        if (bad) atomicAdd(wrong, (unsigned long long)bad);
-    }
-}
+constexpr int rouse = 24;       // times that scrap is written
 
 // Bench holds the memory that everything is measured in.
 struct Bench {
@@ -60,25 +24,28 @@ struct Bench {
     cudaDeviceProp gpu;
     size_t room;
     cudaStream_t stream;
-    uint8_t *host, *one, *two, *flush;
-    unsigned long long *wrong;
-    Segment *listed;  // on the device, for compare
+    uint8_t *host_from, *host_to, *device_from, *device_to;  // the sources hold the same bytes
+    uint8_t *scrap;
+    size_t flush;
     Table table;
     std::mt19937_64 random{20260101};
-    uint32_t seed = 1;
 
-    Bench(const char *ptx, cudaDeviceProp gpu, size_t room) : kernels(ptx), gpu(gpu), room(room) {
+    Bench(const char *ptx, cudaDeviceProp gpu, size_t room)
+        : kernels(ptx), gpu(gpu), room(room), flush(std::min<size_t>(256 << 20, room)) {
         OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-        host = pinned<uint8_t>(room), one = on_device<uint8_t>(room), two = on_device<uint8_t>(room);
-        flush = on_device<uint8_t>(256 << 20);
-        OK(cudaMemset(flush, 0, 256 << 20));
-        wrong = pinned<unsigned long long>(1);
-        listed = on_device<Segment>(count);
+        host_from = pinned<uint8_t>(room), host_to = pinned<uint8_t>(room);
+        device_from = on_device<uint8_t>(room), device_to = on_device<uint8_t>(room);
+        scrap = on_device<uint8_t>(flush);
         table = new_table(1 << 20);
+        for (size_t i = 0; i + 8 <= room; i += 8) {
+            uint64_t v = random();
+            std::memcpy(host_from + i, &v, 8);
+        }
+        OK(cudaMemcpy(device_from, host_from, room, cudaMemcpyHostToDevice));
     }
 
-    uint8_t *source(Direction d) { return d == h2d ? host : one; }
-    uint8_t *target(Direction d) { return d == d2h ? host : two; }
+    uint8_t *source(Direction d) { return d == h2d ? host_from : device_from; }
+    uint8_t *target(Direction d) { return d == d2h ? host_to : device_to; }
 
     // segments lays n of them out at random; odd ones have any alignment and up to 15 bytes less.
     std::vector<Segment> segments(Direction d, size_t n, size_t bytes, bool odd) {
@@ -96,48 +63,68 @@ struct Bench {
         return list;
     }
 
-    // time is the median of verified runs of f, in seconds.
+    // timed is how long f takes, with all that it puts on the stream, in seconds.
     template <class F>
-    double time(Direction d, const std::vector<Segment> &list, int rounds, F f, bool flushed = true) {
-        return median(times(d, list, rounds, f, flushed, [] {}));
+    double timed(F f) {
+        double start = now();
+        f();
+        OK(cudaStreamSynchronize(stream));
+        return now() - start;
     }
 
-    // times are those of verified runs of f, from the first call to the end of the copies. after is called behind each, before it is
-    // verified.
-    template <class F, class G>
-    std::vector<double> times(Direction d, const std::vector<Segment> &list, int rounds, F f, bool flushed, G after) {
+    // time is the median of verified runs of f.
+    template <class F>
+    double time(Direction d, const std::vector<Segment> &list, int rounds, F f, bool cold = true) {
+        return median(times(d, list, rounds, [&] { return timed(f); }, cold));
+    }
+
+    // times are what run returns, when it is verified. What comes before it is what the driver's program and the C API's do, in
+    // the same order; driver/ground.go says why. If it is not to be cold, the destination alone is overwritten.
+    template <class F>
+    std::vector<double> times(Direction d, const std::vector<Segment> &list, int rounds, F run, bool cold = true) {
         size_t used = 0;
-        for (const Segment &s : list) used = std::max<size_t>(used, s.dst + s.bytes - uint64_t(target(d)) + gap);
-        used = std::min((used + gap) / 16 * 16, room);
-        seed++;
-        fill_pattern<<<1024, 256, 0, stream>>>(source(d), used, seed);
-        OK(cudaMemcpyAsync(listed, list.data(), list.size() * sizeof(Segment), cudaMemcpyHostToDevice, stream));
+        for (const Segment &s : list) used = std::max<size_t>(used, s.dst + s.bytes - uint64_t(target(d)) + around);
         std::vector<double> result;
         for (int i = -1; i < rounds; i++) {  // the first is to warm up
-            paint<<<1024, 256, 0, stream>>>(target(d), used, poison);
-            if (flushed) read_all<<<1024, 256, 0, stream>>>(flush, 256 << 20, wrong);
-            *wrong = 0;
-            OK(cudaStreamSynchronize(stream));
-            double start = now();
-            f();
-            OK(cudaStreamSynchronize(stream));
-            double took = now() - start;
-            after();
-            int64_t moved = 0;  // host memory is brought to the device to be compared
-            if (d == d2h) {
-                OK(cudaMemcpyAsync(two, host, used, cudaMemcpyHostToDevice, stream));
-                moved = two - host;
+            if (cold) {
+                write(rouse);
+                run();
             }
-            compare<<<2048, 256, 0, stream>>>(listed, list.size(), moved, uint64_t(source(d)), seed, wrong);
-            OK(cudaStreamSynchronize(stream));
-            if (*wrong) {
-                std::printf("WRONG: %llu bytes, %s, %zu segments of about %llu bytes\n", *wrong, name(d), list.size(),
-                            (unsigned long long)list[0].bytes);
-                std::exit(1);
-            }
+            poison(d, used);
+            write(cold ? 1 : 0);
+            double took = run();
+            compare(d, list, used);
             if (i >= 0) result.push_back(took);
         }
         return result;
+    }
+
+    // poison overwrites the destination. The device writes host memory, the source once more too.
+    void poison(Direction d, size_t used) {
+        OK(cudaMemsetAsync(device_to, blank, used, stream));
+        if (d == h2d) OK(cudaMemcpyAsync(host_from, device_from, used, cudaMemcpyDeviceToHost, stream));
+        if (d == d2h) OK(cudaMemcpyAsync(host_to, device_to, used, cudaMemcpyDeviceToHost, stream));
+    }
+
+    // write overwrites memory that nobody needs, so many times, and waits.
+    void write(int times) {
+        for (int i = 0; i < times; i++) OK(cudaMemsetAsync(scrap, 0, flush, stream));
+        OK(cudaStreamSynchronize(stream));
+    }
+
+    // compare ends the program unless all that was to be copied is there, and nothing else.
+    void compare(Direction d, const std::vector<Segment> &list, size_t used) {
+        if (d != d2h) OK(cudaMemcpy(host_to, device_to, used, cudaMemcpyDeviceToHost));
+        const std::vector<uint8_t> untouched(around, blank);
+        size_t wrong = 0;
+        for (const Segment &s : list) {
+            const uint8_t *is = host_to + (s.dst - uint64_t(target(d))), *want = host_from + (s.src - uint64_t(source(d)));
+            wrong += std::memcmp(is, want, s.bytes) != 0 || std::memcmp(is - around, untouched.data(), around) != 0 ||
+                     std::memcmp(is + s.bytes, untouched.data(), around) != 0;
+        }
+        if (wrong == 0) return;
+        std::printf("WRONG: %zu of %zu segments of about %llu bytes, %s\n", wrong, list.size(), (unsigned long long)list[0].bytes, name(d));
+        std::exit(1);
     }
 
     void by_kernel(const Plan &p, const std::vector<Segment> &list) {
@@ -215,13 +202,13 @@ template <class F>
 std::vector<double> submits(Bench &b, int rounds, F f) {
     std::vector<double> result;
     for (int r = -1; r < rounds; r++) {
-        for (int i = 0; i < 24; i++) read_all<<<1024, 256, 0, b.stream>>>(b.flush, 256 << 20, b.wrong);  // at full speed
-        OK(cudaStreamSynchronize(b.stream));
+        b.write(rouse);
         double start = now();
         for (int i = 0; i < 256; i++) f();
-        if (r >= 0) result.push_back((now() - start) / 256);
+        double took = (now() - start) / 256;
+        OK(cudaStreamSynchronize(b.stream));
+        if (r >= 0) result.push_back(took);
     }
-    OK(cudaStreamSynchronize(b.stream));
     return result;
 }
 
@@ -316,7 +303,7 @@ void rows_of_batches(Bench &b) {
 void descriptors(Bench &b) {
     std::printf("\nDescriptor copy and a wait, D2D\n%-10s %12s %8s\n", "bytes", "microseconds", "GB/s");
     uint64_t *live = pinned<uint64_t>(8), *current = pinned<uint64_t>(1), found = uint64_t(on_device<uint8_t>(32));
-    uint64_t lower = std::min(uint64_t(b.one), uint64_t(b.two)), upper = std::max(uint64_t(b.one), uint64_t(b.two));
+    uint64_t lower = std::min(uint64_t(b.device_from), uint64_t(b.device_to)), upper = std::max(uint64_t(b.device_from), uint64_t(b.device_to));
     uint64_t ranges[] = {2, lower, lower + b.room, upper, upper + b.room};
     std::copy(std::begin(ranges), std::end(ranges), live);
     *current = uint64_t(live);
@@ -358,20 +345,19 @@ void sweep(Bench &b) {
         }
 }
 
-// by_ordinary measures cudaMemcpy with ordinary memory, used before, in place of the host's end of a copy.
-std::vector<double> by_ordinary(Bench &b, Direction d, const std::vector<Segment> &list, int rounds) {
-    size_t n = list[0].bytes;
-    std::vector<uint8_t> mine(n);
-    bool first = true;
-    auto copy = [&] {
-        if (first && d == h2d) std::memcpy(mine.data(), (void *)list[0].src, n);  // this run is not measured
-        first = false;
-        if (d == h2d) OK(cudaMemcpy((void *)list[0].dst, mine.data(), n, cudaMemcpyHostToDevice));
-        else OK(cudaMemcpy(mine.data(), (void *)list[0].src, n, cudaMemcpyDeviceToHost));
-    };
-    return b.times(d, list, rounds, copy, true, [&] {
-        if (d == d2h) std::memcpy((void *)list[0].dst, mine.data(), n);
-    });
+// by_ordinary is how long cudaMemcpy takes with ordinary memory, used before, in place of the host's end of a copy.
+double by_ordinary(Direction d, const Segment &s) {
+    void *mine = mmap(nullptr, s.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mine == MAP_FAILED) std::abort();
+    if (d == h2d) std::memcpy(mine, (void *)s.src, s.bytes);
+    else std::memset(mine, 0, s.bytes);
+    double start = now();
+    if (d == h2d) OK(cudaMemcpy((void *)s.dst, mine, s.bytes, cudaMemcpyHostToDevice));
+    else OK(cudaMemcpy(mine, (void *)s.src, s.bytes, cudaMemcpyDeviceToHost));
+    double took = now() - start;
+    if (d == d2h) std::memcpy((void *)s.dst, mine, s.bytes);
+    munmap(mine, s.bytes);
+    return took;
 }
 
 void serve(Bench &b) {
@@ -388,13 +374,13 @@ void serve(Bench &b) {
         auto list = b.segments(d, n, bytes, odd != 0);
         Lists arrays(list);
         Plan plan = b.plan(d, list);
-        auto none = [] {};
         std::vector<double> took;
-        if (what == "loop") took = b.times(d, list, rounds, [&] { b.by_loop(list); }, true, none);
-        if (what == "batch") took = b.times(d, list, rounds, [&] { by_batch(arrays, b.stream); }, true, none);
-        if (what == "kernel") took = b.times(d, list, rounds, [&] { b.by_kernel(plan, list); }, true, none);
+        auto measure = [&](auto f) { took = b.times(d, list, rounds, [&] { return b.timed(f); }); };
+        if (what == "loop") measure([&] { b.by_loop(list); });
+        if (what == "batch") measure([&] { by_batch(arrays, b.stream); });
+        if (what == "kernel") measure([&] { b.by_kernel(plan, list); });
         if (what == "submit") took = submits(b, rounds, [&] { b.by_loop(list); });
-        if (what == "ordinary" && d != d2d) took = by_ordinary(b, d, list, rounds);
+        if (what == "ordinary" && d != d2d) took = b.times(d, list, rounds, [&] { return by_ordinary(d, list[0]); });
         if (took.empty()) {
             std::printf("error no such request: %s %s\n", what.c_str(), way.c_str());
             continue;

@@ -1,5 +1,4 @@
-// What the two programs here share: the kernels under test, loaded from their PTX as the driver loads them, and a model of what
-// memory must hold.
+// What the two programs here share: the kernels under test, loaded from their PTX as the driver loads them.
 #pragma once
 
 #include <cuda.h>
@@ -182,14 +181,6 @@ T *on_device(size_t n) {
 inline Table new_table(size_t room) {
     Table t{pinned<Piece>(room), room};
     return t;
-}
-
-constexpr uint8_t poison = 0xa5;
-
-// pattern is the byte that a source has at an offset.
-__host__ __device__ inline uint8_t pattern(uint64_t offset, uint32_t seed) {
-    uint32_t h = (uint32_t(offset) ^ seed) * 2654435761u;
-    return uint8_t((h ^ h >> 15) >> 5);
 }
 
 inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -67,16 +67,24 @@ class Row:
         """GB/s, or None."""
         return self.total / self.us[name] / 1e3 if name in self.us else None
 
-    def measure(self, programs, turns):
-        rounds = 1 if self.total >= 64 * MIB else 9
+    def rounds(self, name):
+        """How often it is measured in a turn: less often what takes long."""
         if self.total >= 256 * MIB:
-            turns, rounds = 1, 2
+            return 2
+        if self.total >= 64 * MIB:
+            return 1
+        slow = self.segments > 1000 and (self.kind == "loop" or name in ("cuda.loop", "cuda.batch"))  # 10 to 20 ms
+        return 3 if slow else 9
+
+    def measure(self, programs, turns):
+        if self.total >= 256 * MIB:
+            turns = 1
         times = {name: [] for name in self.names}
         for turn in range(turns):
             order = self.names if turn % 2 == 0 else self.names[::-1]
             for name in order:
                 program, what = name.split(".")
-                odd = what == "odd"
+                odd, rounds = what == "odd", self.rounds(name)
                 times[name] += programs[program].ask("batch" if odd else what, self.way, self.segments, self.size, odd, rounds)
         self.us = {name: statistics.median(t) for name, t in times.items()}
 
@@ -87,6 +95,9 @@ def rows(short):
         yield Row("submit", way, 1, 64, ["cuda.submit", "driver.submit", "acl.submit"])
     for way in WAYS:
         yield Row("round trip", way, 1, 64, ["cuda.loop", "driver.loop", "acl.loop"])
+    for size in (256, 4 * KIB) if short else (64, 256, 4 * KIB, 64 * KIB):
+        for way in WAYS:
+            yield Row("loop", way, 4096, size, ["cuda.loop", "driver.loop", "acl.loop"])
     for size in (256, 4 * KIB, 64 * KIB) if short else (256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB):
         for way in WAYS:
             names = ["cuda.loop", "cuda.batch", "cuda.kernel", "driver.batch", "driver.odd"]
@@ -115,6 +126,9 @@ def judged(row, link):
     if row.kind == "round trip":
         ratio = us["driver.loop"] / us["cuda.loop"]
         return [("driver / CUDA", ratio, "", True)]
+    if row.kind == "loop":
+        ratio = us["cuda.loop"] / us["driver.loop"]
+        return [("x CUDA's loop", ratio, ">= 1", ratio >= 1)]
     if row.kind == "bulk":
         ratio = us["cuda.loop"] / us["driver.loop"]
         return [("of CUDA", ratio, ">= 0.99", ratio >= 0.99)]
@@ -149,21 +163,21 @@ COLUMNS = (
 
 
 def markdown(done, link):
-    """The table. Rows of calls are in microseconds, all others in GB/s."""
+    """The table. Rows of calls are in microseconds, loops in microseconds for each copy, all others in GB/s."""
     yield "| | | copies | unit | " + " | ".join(title for title, _ in COLUMNS) + " | ratios, and what is asked |"
     yield "|" + "---|" * (len(COLUMNS) + 5)
     for row in done:
-        timed = row.kind in ("submit", "round trip")
+        unit = {"submit": "µs", "round trip": "µs", "loop": "µs a copy"}.get(row.kind, "GB/s")
         cells = []
         for _, names in COLUMNS:
-            value = next((row.us[n] if timed else row.rate(n) for n in names if n in row.us), None)
+            value = next((row.rate(n) if unit == "GB/s" else row.us[n] / row.segments for n in names if n in row.us), None)
             cells.append("" if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}")
         ratios = []
         for what, ratio, asked, met in judged(row, link):
             number = f"{ratio:.2f}" if ratio < 20 else f"{ratio:.0f}"
             ratios.append(f"{number if met else f'**{number}**'} {what}" + (f" ({asked})" if asked else ""))
         copies = f"{row.segments:,} x {size_name(row.size)}"
-        yield "| " + " | ".join([row.kind, row.way.upper(), copies, "µs" if timed else "GB/s", *cells, "; ".join(ratios)]) + " |"
+        yield "| " + " | ".join([row.kind, row.way.upper(), copies, unit, *cells, "; ".join(ratios)]) + " |"
 
 
 def main():
