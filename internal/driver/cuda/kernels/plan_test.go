@@ -293,6 +293,9 @@ func TestPackStream(t *testing.T) {
 		odd := 1 + random.IntN(200) // one in so many is not as it should be
 		for i := range list {
 			list[i] = driver.Segment{Dst: uintptr(1000 + random.IntN(1001)), Src: uintptr(5000 + random.IntN(1001)), N: 1 + random.Uint64N(1<<random.IntN(20))}
+			if i > 0 && odd%2 == 0 && random.IntN(8) > 0 {
+				list[i].N = list[i-1].N
+			}
 			switch random.IntN(5 * odd) {
 			case 0:
 				list[i].Src = uintptr(random.Uint64())
