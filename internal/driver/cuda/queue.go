@@ -200,6 +200,9 @@ func (q *queue) step() bool {
 		return false
 	}
 	m := *q.marks.Head()
+	if m.made != success {
+		return true // it is over
+	}
 	q.awaited = m.event
 	q.mu.Unlock()
 	q.v.card.await(m.event, spinRunner)
