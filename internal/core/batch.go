@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"slices"
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
@@ -98,10 +97,10 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 		return false, isNull(b.api, "attrsIndexes")
 	}
 	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
-	size := b.size
-	for i, most := range array(b.destMaxs, b.n)[:len(size)] {
-		if most < size[i] {
-			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, most).at(i).because(OutOfBounds, 0).of(b.dst[i], b.size[i])
+	if b.destMaxs != b.sizes { // most programs pass one array as both
+		maxs := array(b.destMaxs, b.n)
+		if i := firstOver(b.size, maxs); i < len(maxs) {
+			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, maxs[i]).at(i).because(OutOfBounds, 0).of(b.dst[i], b.size[i])
 		}
 	}
 	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
@@ -199,14 +198,31 @@ func (b *batch) end(k int) uint64 {
 	return b.n
 }
 
-// each calls f with every segment and its attribute, in order, until f fails.
-func (b *batch) each(f func(i int, a *abi.MemcpyBatchAttr) *Error) *Error {
+// each goes through the segments in order until f fails. Those that are certainly right, because they are where others with the same attribute
+// were, go to q at once; f judges the rest, and tells whether both ends of one are where to and from found them.
+func (b *batch) each(q *batchQueue, to, from *places, f func(i int, a *abi.MemcpyBatchAttr) (known bool, err *Error)) *Error {
+	var goodDst, goodSrc windows
 	for k := range b.attr {
+		if k == 0 || b.attr[k] != b.attr[k-1] {
+			goodDst, goodSrc = windows{}, windows{}
+		}
 		last := b.end(k)
-		for i := b.attrsIndexes[k]; i < last; i++ {
-			if err := f(int(i), &b.attr[k]); err != nil {
+		for i := b.attrsIndexes[k]; i < last; {
+			if goodDst.seek(b.dst[i], b.size[i]) && goodSrc.seek(b.src[i], b.size[i]) {
+				if n := addRun(q.segs, b.dst[i:last], b.src[i:last], b.size[i:last], goodDst.now, goodSrc.now, q.slice); n > 0 {
+					i += n
+					continue
+				}
+			}
+			known, err := f(int(i), &b.attr[k])
+			if err != nil {
 				return err
 			}
+			if known {
+				goodDst.learn(to.window())
+				goodSrc.learn(from.window())
+			}
+			i++
 		}
 	}
 	return nil
@@ -242,29 +258,29 @@ func (t *Thread) copySegments(b *batch) *Error {
 	if t.rt.watch != nil {
 		t.doubtMixed(b)
 	}
-	segs := driver.NewSegments()
-	defer segs.Release()
+	q := batchQueue{segs: driver.NewSegments(), slice: math.MaxUint64}
+	defer q.segs.Release()
 	to, from := places{rt: t.rt}, places{rt: t.rt}
-	err := b.each(func(i int, a *abi.MemcpyBatchAttr) *Error {
+	err := b.each(&q, &to, &from, func(i int, a *abi.MemcpyBatchAttr) (known bool, err *Error) {
 		if b.dst[i] == 0 || b.src[i] == 0 {
-			return b.at(i, refused(b.api, "dsts", "an address of the segment is NULL"))
+			return false, b.at(i, refused(b.api, "dsts", "an address of the segment is NULL"))
 		}
 		dst, src, err := b.segment(i, a, &to, &from)
 		if err != nil {
-			return b.at(i, err)
+			return false, b.at(i, err)
 		}
 		if err := b.fits(i, dst, src); err != nil {
-			return err
+			return false, err
 		}
 		if b.size[i] > 0 {
-			segs.Add(b.dst[i], b.src[i], b.size[i])
+			q.segs.Add(b.dst[i], b.src[i], b.size[i])
 		}
-		return nil
+		return dst.Place != driver.Pageable && src.Place != driver.Pageable, nil
 	})
 	if err != nil {
 		return err
 	}
-	return t.run(b.api, driver.Op{Kind: driver.OpBatch, Segs: segs})
+	return t.run(b.api, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
 }
 
 // batchAsync queues the segments. On A2 and A3 each is validated and submitted in turn, so those before a bad one are
@@ -306,91 +322,42 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 	return err
 }
 
-// batchQueue is an asynchronous batch on its way to a stream.
+// batchQueue is a batch on its way to a stream. A synchronous one has only segs and slice.
 type batchQueue struct {
 	c        *Context
 	s        *Stream
 	whole    bool             // over UB: validate all first
 	pageable bool             // a segment of a whole batch has pageable memory
 	segs     *driver.Segments // valid and not yet submitted
-	slice    uint64           // bytes of segs that are submitted before there are more
-}
-
-// within is a range of addresses that is known to be right for an attribute.
-type within struct {
-	lo   Addr
-	size uint64
-}
-
-// add takes segments from the front of the lists, up to the first that is not inside both ranges or has no bytes, or until a slice is full, and
-// returns how many. Most segments lie where one before them did: then comparing is all there is to it.
-func (q *batchQueue) add(dsts, srcs []Addr, sizes []uint64, to, from within) uint64 {
-	const most = 4096 // at a time
-	n := min(len(dsts), most)
-	if to.size == 0 || q.segs.Bytes >= q.slice {
-		return 0
-	}
-	list := slices.Grow(q.segs.List, n)
-	k, bytes := addRun(list[len(list):len(list)+n], dsts[:n], srcs, sizes, to, from, q.slice-q.segs.Bytes)
-	q.segs.List = list[:len(list)+k]
-	q.segs.Bytes += bytes
-	return uint64(k)
-}
-
-// addRun writes segments into list for as long as they are inside both ranges and fewer than most bytes have come together. It is a function of
-// its own so that all its variables are in registers.
-//
-//go:noinline
-func addRun(list []driver.Segment, dsts, srcs []Addr, sizes []uint64, to, from within, most uint64) (n int, bytes uint64) {
-	list, srcs, sizes = list[:len(dsts)], srcs[:len(dsts)], sizes[:len(dsts)]
-	for i, dst := range dsts {
-		src, n := srcs[i], sizes[i]
-		a, b := uint64(dst-to.lo), uint64(src-from.lo)
-		if n == 0 || a > to.size || b > from.size || n > to.size-a || n > from.size-b {
-			return i, bytes
-		}
-		list[i] = driver.Segment{Dst: dst, Src: src, N: n}
-		if bytes += n; bytes >= most {
-			return i + 1, bytes
-		}
-	}
-	return len(dsts), bytes
+	slice    uint64           // segs are submitted as soon as they have so many bytes
 }
 
 // queueBatch validates and queues segment by segment.
 func (t *Thread) queueBatch(b *batch, q *batchQueue) *Error {
 	to, from := places{rt: t.rt}, places{rt: t.rt}
-	for k := range b.attr {
-		last := b.end(k)
-		var goodDst, goodSrc within
-		for i := b.attrsIndexes[k]; i < last; {
-			if n := q.add(b.dst[i:last], b.src[i:last], b.size[i:last], goodDst, goodSrc); n > 0 {
-				i += n
-				continue
+	err := b.each(q, &to, &from, func(i int, a *abi.MemcpyBatchAttr) (known bool, err *Error) {
+		queue, err := t.queueSegment(b, q, i, a, &to, &from)
+		if err != nil {
+			if e := t.submitBatch(b, q); e != nil {
+				b.fault(noIndex) // those before it could not be queued, which is no segment's fault
+				return false, e
 			}
-			if q.segs.Bytes >= q.slice { // what is valid can run while the rest is looked at
-				if err := t.submitBatch(b, q); err != nil {
-					return err
-				}
-				q.slice = min(2*q.slice, lastSlice)
-				continue
-			}
-			queue, err := t.queueSegment(b, q, int(i), &b.attr[k], &to, &from)
-			if err != nil {
-				if e := t.submitBatch(b, q); e != nil {
-					b.fault(noIndex) // those before it could not be queued, which is no segment's fault
-					return e
-				}
-				return err
-			}
-			if queue {
-				q.segs.Add(b.dst[i], b.src[i], b.size[i])
-			}
-			if queue && !q.pageable {
-				goodDst, goodSrc = within{to.lo, uint64(to.hi - to.lo)}, within{from.lo, uint64(from.hi - from.lo)}
-			}
-			i++
+			return false, err
 		}
+		if !queue {
+			return false, nil
+		}
+		q.segs.Add(b.dst[i], b.src[i], b.size[i])
+		if q.segs.Bytes >= q.slice { // what is valid can run while the rest is looked at
+			if err := t.submitBatch(b, q); err != nil {
+				return false, err
+			}
+			q.slice = min(2*q.slice, lastSlice)
+		}
+		return !q.pageable, nil
+	})
+	if err != nil {
+		return err
 	}
 	if q.pageable {
 		return t.batchTogether(b, q)
