@@ -163,21 +163,28 @@ func BenchmarkBatchHost(b *testing.B) {
 	}
 }
 
+// BenchmarkPageable is copies of ordinary memory that was used before.
 func BenchmarkPageable(b *testing.B) {
 	g := newGround(b)
 	heap := make([]byte, 256<<20)
-	for name, op := range map[string]driver.Op{
-		"h2d": {Kind: driver.OpCopy, Dst: g.device, Src: startOf(heap), N: uint64(len(heap))},
-		"d2h": {Kind: driver.OpCopy, Src: g.device, Dst: startOf(heap), N: uint64(len(heap))},
-	} {
-		b.Run("way="+name, func(b *testing.B) {
-			b.SetBytes(int64(len(heap)))
-			for b.Loop() {
-				if err := g.d.Run(op); err != nil {
-					b.Fatal(err)
+	for i := range heap {
+		heap[i] = byte(i)
+	}
+	for _, way := range waysToGo[:2] {
+		for _, n := range []uint64{64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 256 << 20} {
+			b.Run(fmt.Sprintf("way=%s/size=%d", way, n), func(b *testing.B) {
+				op := driver.Op{Kind: driver.OpCopy, Dst: g.device, Src: startOf(heap), N: n}
+				if way == "d2h" {
+					op.Dst, op.Src = op.Src, op.Dst
 				}
-			}
-		})
+				b.SetBytes(int64(n))
+				for b.Loop() {
+					if err := g.d.Run(op); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 	heap[0]++
 }

@@ -1,11 +1,11 @@
 package cuda
 
 import (
-	"errors"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,41 +17,147 @@ import (
 // others.
 func hands() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
 
-// portion is what one goroutine does at a time of work that several share.
+// together does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins any more: to wake
+// somebody may take longer than the work.
+func together(n int, own, help func()) {
+	if n <= 0 {
+		own()
+		return
+	}
+	var d door
+	for range n {
+		go func() {
+			if d.enter() {
+				defer d.leave()
+				help()
+			}
+		}()
+	}
+	own()
+	d.close()
+}
+
+// door lets helpers in until it is closed.
+type door struct {
+	closed atomic.Bool
+	inside sync.RWMutex // held by each who is; once all have left, by who closed it
+}
+
+// enter tells whether one is inside.
+func (d *door) enter() bool { return !d.closed.Load() && d.inside.TryRLock() }
+
+func (d *door) leave() { d.inside.RUnlock() }
+
+// close lets nobody in any more, and waits until all have left.
+func (d *door) close() {
+	d.closed.Store(true)
+	if !soon(d.inside.TryLock) {
+		d.inside.Lock()
+	}
+}
+
+// soon tells whether something becomes true within a time in which it is better to look than to sleep and be woken.
+func soon(is func() bool) bool {
+	const long = time.Millisecond
+	if is() {
+		return true
+	}
+	if runtime.GOMAXPROCS(0) >= 4 {
+		for begin := time.Now(); time.Since(begin) < long; {
+			if is() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// portions is work on n bytes that several goroutines share.
+type portions struct {
+	n    uint64
+	do   func(off, n uint64)
+	next atomic.Uint64 // offset of what nobody has taken
+	done atomic.Uint64 // bytes
+	once sync.Once     // for err and over
+	err  error         // of the portion that failed first, when over is closed
+	over chan struct{} // closed when all is done, or a portion has failed
+}
+
+// portion is what one goroutine does at a time.
 const portion = 2 << 20
 
-// share does work on n bytes at the offsets that do is called with, with as many goroutines as that is worth. It is done when share
-// returns. A memory fault in do is an error, and there may be several.
-func share(n uint64, do func(off, n uint64)) error {
-	var next atomic.Uint64
-	var failed atomic.Bool
-	work := func() (err error) {
-		defer parts.Guarded(debug.SetPanicOnFault(true), &err)
-		for !failed.Load() {
-			off := next.Add(portion) - portion
-			if off >= n {
-				return nil
-			}
-			do(off, min(portion, n-off))
+func newPortions(n uint64, do func(off, n uint64)) *portions {
+	return &portions{n: n, do: do, over: make(chan struct{})}
+}
+
+// work does portions as long as there are any and none has failed.
+func (p *portions) work() {
+	if err := p.some(); err != nil {
+		p.end(err)
+	}
+}
+
+// some does portions. A memory fault is an error.
+func (p *portions) some() (err error) {
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	for !p.ended() {
+		off := p.next.Add(portion) - portion
+		if off >= p.n {
+			break
 		}
-		return nil
+		n := min(portion, p.n-off)
+		p.do(off, n)
+		if p.done.Add(n) == p.n {
+			p.end(nil)
+		}
 	}
-	helpers := min(hands(), int(n/portion)) - 1
-	if helpers <= 0 {
-		return work()
+	return nil
+}
+
+func (p *portions) end(err error) {
+	p.once.Do(func() {
+		p.err = err
+		close(p.over)
+	})
+}
+
+// ended tells whether there is nothing more to do.
+func (p *portions) ended() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
 	}
-	errs := make([]error, helpers+1)
-	var wg sync.WaitGroup
-	for i := range errs[1:] {
-		wg.Go(func() {
-			errs[i+1] = work()
-			failed.CompareAndSwap(false, errs[i+1] != nil)
-		})
+}
+
+// join does what is left, and waits for what others do.
+func (p *portions) join() error {
+	if !p.ended() {
+		p.work()
+		if !soon(p.ended) {
+			<-p.over
+		}
 	}
-	errs[0] = work()
-	failed.CompareAndSwap(false, errs[0] != nil)
-	wg.Wait()
-	return errors.Join(errs...)
+	return p.err
+}
+
+// share does work on n bytes at the offsets that do is called with, with as many goroutines as that is worth. It is done when share
+// returns. A memory fault in do is an error.
+func share(n uint64, do func(off, n uint64)) error {
+	if n <= portion {
+		return guarded(n, do)
+	}
+	p := newPortions(n, do)
+	together(min(hands(), int(n/portion))-1, p.work, p.work)
+	return p.err
+}
+
+// guarded does all of a work.
+func guarded(n uint64, do func(off, n uint64)) (err error) {
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	do(0, n)
+	return nil
 }
 
 // copyHost copies n bytes of host memory. Overlapping ranges end as memmove leaves them.
@@ -81,17 +187,21 @@ var (
 )
 
 // populateMin is from how many bytes on it is worth finding out whether memory was never used.
-const populateMin = 256 << 10
+const populateMin = 64 << 10
 
-// probe touches every page of n bytes at addr. That is quick where there are pages. Where there are none, they are made then, which
-// takes longer than the copy: so several goroutines do it, and the kernel is asked for many at a time.
-func (a access) probe(addr uintptr, n uint64) error {
-	return share(n, func(off, n uint64) {
+// probe touches every page of n bytes at addr.
+func (a access) probe(addr uintptr, n uint64) error { return share(n, a.prober(addr)) }
+
+// prober touches pages from addr on. That is quick where there are pages. Where there are none, they are made then, which takes longer
+// than the copy: so several goroutines do it, and the kernel is asked for many at a time.
+func (a access) prober(addr uintptr) func(off, n uint64) {
+	return func(off, n uint64) {
 		lo := addr + uintptr(off)
-		if n < populateMin || !fresh(lo) || !a.ask(lo, n) {
+		unused := n >= populateMin && (fresh(lo) || fresh(lo+uintptr(n)-1)) // of memory from a heap the first page has been used
+		if !unused || !a.ask(lo, n) {
 			a.touch(lo, uintptr(n)) // and so finds out what is wrong
 		}
-	})
+	}
 }
 
 // ask tells whether the kernel has made all pages of the n bytes at addr accessible. Kernels before 5.14 cannot.

@@ -2,15 +2,15 @@ package cuda
 
 import "ropeway/internal/driver"
 
-// lane is a stream for work that somebody waits for, with two pinned slots that host memory goes through which GPUs do not
-// reach; see haul. One goroutine at a time uses it.
+// lane is a stream for work that somebody waits for, with pinned slots that host memory goes through which GPUs do not reach; see haul.
+// One goroutine at a time uses it.
 type lane struct {
 	card   *card
 	stream uintptr
 	event  uintptr // for finish
 	used   bool    // there is work on the stream that finish has not waited for
-	slot   [2]slot
-	stage  uintptr // both slots; 0 until first used
+	slots  [slotCount]slot
+	stage  uintptr // their memory; 0 until first used
 	scrap  uintptr // device memory for copies that overlap; 0 until first used
 }
 
@@ -45,7 +45,11 @@ func (c *card) takeLane() (l *lane, err error) {
 	if l.stream, r = c.stream(0); r != success {
 		return nil, c.check("cuStreamCreate", r)
 	}
-	for _, event := range [...]*uintptr{&l.event, &l.slot[0].event, &l.slot[1].event} {
+	events := []*uintptr{&l.event}
+	for i := range l.slots {
+		events = append(events, &l.slots[i].event)
+	}
+	for _, event := range events {
 		if *event, r = c.event(sleptEvent); r != success {
 			return nil, c.check("cuEventCreate", r)
 		}

@@ -15,6 +15,8 @@ func (d *Driver) Run(op driver.Op) error {
 		if done, err := d.runBatch(op.Segs); done || err != nil {
 			return err
 		}
+	} else if done, err := d.runCopy(&op); done || err != nil {
+		return err
 	} else if err := d.probe(&op); err != nil {
 		return err
 	}
@@ -161,8 +163,7 @@ func (m *mover) haul(to, from side, c cursor, n uint64) error {
 	if err != nil {
 		return err
 	}
-	h := haul{card: l.card, up: to.kind == onCard, rest: c}
-	return h.do(l, n)
+	return newHaul(l.card, to.kind == onCard, c, n).do(l)
 }
 
 // rows does a 2-D copy: in one piece where CUDA can, else row by row.

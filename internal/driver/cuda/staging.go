@@ -12,47 +12,94 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// haul is a copy between memory of a card and host memory that GPUs do not reach. Several lanes work on it, each with a
-// goroutine: it takes a load, moves it between host memory and one of its two slots, and while that is on the link, it turns to the
-// other. Between them they keep the link busy, which one core cannot.
+// haul is a copy between memory of a card and host memory that GPUs do not reach. Several lanes work on it, each with a goroutine: it
+// takes a load, moves it between host memory and one of its slots, and while that is on the link, it turns to the next. Between them
+// they keep the link busy, which one core cannot.
 type haul struct {
-	card *card
-	up   bool // to the card
+	card   *card
+	up     bool      // to the card
+	stream bool      // the host writes past its caches
+	lanes  uint64    // that work on it, at most
+	survey *portions // of the host memory: nothing is written before it is over; nil if it has been touched
 
-	mu   sync.Mutex
-	rest cursor // guarded by mu; what no lane has taken yet
-	err  error  // guarded by mu; the first there was; nothing more is taken then
+	mu    sync.Mutex
+	rest  cursor // guarded by mu; what no lane has taken yet
+	taken uint64 // guarded by mu; bytes that were
+	left  uint64 // guarded by mu; and were not
+	err   error  // guarded by mu; the first there was; nothing more is taken then
 }
+
+// The sizes are what was best on a machine with 16 cores and an H200.
+const (
+	loadFirst  = 512 << 10                 // bytes of the first and the last loads of a haul
+	loadBytes  = 1 << 20                   // and of any other at most
+	loadPieces = 4 << 10                   // segments of a load, at most
+	slotBytes  = loadBytes + 16*loadPieces // they lie as far behind a multiple of 16 as their other ends
+	slotCount  = 4                         // of a lane
+	stageBytes = slotCount * slotBytes
+
+	laneBytes  = 2 << 20  // for less, another lane is not worth waking somebody
+	streamUp   = 1 << 20  // bytes of a haul from which on the host writes past its caches
+	streamDown = 64 << 20 // the same for a haul from the card: what is smaller may still be there when the program reads it
+)
 
 // slot is pinned memory for one load.
 type slot struct {
 	event uintptr          // behind what uses it
-	busy  bool             // it was recorded
+	busy  bool             // it is in use
+	last  bool             // no load comes after this one, and there is no event
 	load  []driver.Segment // host memory to and from
 	wire  []driver.Segment // the same bytes between the slot and the card
 }
 
-const (
-	loadBytes  = 1 << 20                   // of a load, at most
-	loadPieces = 4 << 10                   // and segments
-	slotBytes  = loadBytes + 16*loadPieces // they lie as far behind a multiple of 16 as their other ends
-	stageBytes = 2 * slotBytes
-	laneBytes  = 2 * loadBytes // for less, another lane is not worth waking somebody
-)
-
-// do carries it out, with l and as many other lanes as n bytes are worth.
-func (h *haul) do(l *lane, n uint64) error {
-	var wg sync.WaitGroup
-	for range min(uint64(hands()), n/laneBytes+1) - 1 {
-		wg.Go(func() {
-			if l, err := h.card.takeLane(); err == nil { // without it the others do all
-				h.work(l)
-				h.card.giveLane(l)
-			}
-		})
+// runCopy carries out a copy to or from a card; false if it is none. Every page of ordinary memory is touched before anything is written:
+// downwards while the first loads are on the link; upwards before that, but for a copy of one load, which reads all of it anyway.
+func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
+	if op.Kind != driver.OpCopy || op.N == 0 {
+		return false, nil
 	}
-	h.work(l)
-	wg.Wait()
+	m := mover{d: d, pageable: true}
+	defer m.end(&err)
+	to, from, err := m.ends(op.Dst, op.Src, op.N, op.N)
+	if err != nil || to.kind != onCard && from.kind != onCard {
+		return false, err
+	}
+	if to.kind != byHost && from.kind != byHost {
+		return true, m.move(to, from, op.N)
+	}
+	l, err := m.between(to, from)
+	if err != nil {
+		return false, err
+	}
+	h := newHaul(l.card, to.kind == onCard, cursor{rows: rows{dst: to.addr, src: from.addr, n: op.N, height: 1}}, op.N)
+	if !h.up {
+		h.survey = newPortions(op.N, writing.prober(to.addr))
+	} else if op.N > loadFirst { // less is one load
+		h.survey = newPortions(op.N, reading.prober(from.addr))
+	}
+	return true, h.do(l)
+}
+
+// newHaul is a haul of the n bytes of c.
+func newHaul(c *card, up bool, rest cursor, n uint64) *haul {
+	return &haul{
+		card: c, up: up, rest: rest, left: n,
+		stream: up && n >= streamUp || !up && n >= streamDown,
+		lanes:  min(uint64(hands()), n/laneBytes+1),
+	}
+}
+
+// do carries it out, with l and as many other lanes as it is worth.
+func (h *haul) do(l *lane) error {
+	d := h.card.d
+	d.waiting.Add(1)
+	defer d.waiting.Add(-1)
+	together(int(h.lanes)-1, func() { h.work(l) }, func() {
+		if l, err := h.card.takeLane(); err == nil { // without it the others do all
+			h.work(l)
+			h.card.giveLane(l)
+		}
+	})
 	return h.err
 }
 
@@ -62,32 +109,55 @@ func (h *haul) work(l *lane) {
 		h.fail(err)
 		return
 	}
-	for i := 0; ; i ^= 1 {
-		h.fail(h.collect(l, i))
-		s := &l.slot[i]
-		if s.load = h.take(s.load[:0]); len(s.load) == 0 {
-			h.fail(h.collect(l, i^1))
-			return
+	if h.up {
+		h.check()
+	}
+	i := 0
+	next := func() *slot {
+		i++
+		return &l.slots[i%slotCount]
+	}
+	s := next()
+	for ; ; s = next() {
+		h.collect(l, s)
+		if !h.take(s) {
+			break
 		}
-		l.lay(i, h.up)
+		s.lay(l.stage+uintptr(i%slotCount)*slotBytes, h.up)
 		if h.up {
-			if err := copyAll(s.load, s.wire, true); err != nil {
+			if err := h.copyAll(s); err != nil {
 				h.fail(err)
 				continue
 			}
 		}
-		h.fail(l.send(i, h.up))
+		h.fail(l.send(s, h.up))
 	}
+	for range slotCount {
+		if h.up {
+			s.busy = false // finish waits for all of them
+		}
+		h.collect(l, s)
+		s = next()
+	}
+	h.fail(l.card.check("copy", l.finish()))
 }
 
-// take is the next load; none if there is no more, or something went wrong.
-func (h *haul) take(into []driver.Segment) []driver.Segment {
+// take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that both the link and
+// the host soon have something to do; the last ones too, so that the lanes end together, and nothing large is on the link then.
+func (h *haul) take(s *slot) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
-		return into
+		return false
 	}
-	return h.rest.take(loadBytes, loadPieces, into)
+	n := min(loadBytes, max(loadFirst, min(h.taken, h.left/(2*h.lanes))))
+	s.load = h.rest.take(n, loadPieces, s.load[:0])
+	for i := range s.load {
+		h.taken += s.load[i].N
+		h.left -= s.load[i].N
+	}
+	s.last = h.left == 0
+	return len(s.load) > 0
 }
 
 func (h *haul) fail(err error) {
@@ -101,37 +171,55 @@ func (h *haul) fail(err error) {
 	}
 }
 
+// check touches the host memory, together with the other lanes, if nobody has; false if something went wrong there or elsewhere.
+func (h *haul) check() bool {
+	if h.survey != nil {
+		h.fail(h.survey.join())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err == nil
+}
+
 // collect waits for a slot, and passes on what has come from the card.
-func (h *haul) collect(l *lane, i int) error {
-	s := &l.slot[i]
+func (h *haul) collect(l *lane, s *slot) {
 	if !s.busy {
-		return nil
+		return
 	}
 	s.busy = false
-	if err := l.card.check("copy", l.card.await(s.event, spinShort)); err != nil || h.up {
-		return err
+	good := h.up || h.check()
+	var r result
+	if s.last {
+		r = l.finish()
+	} else {
+		r = l.card.await(s.event, spinRunner)
 	}
-	return copyAll(s.load, s.wire, false)
+	err := l.card.check("copy", r)
+	if good && err == nil && !h.up {
+		err = h.copyAll(s)
+	}
+	h.fail(err)
 }
 
-// needStage sees to it that the lane has its slots.
-func (l *lane) needStage() error {
-	if l.stage != 0 {
-		return nil
+// copyAll copies a load to its slot, or from it. The program may have unmapped its memory meanwhile.
+func (h *haul) copyAll(s *slot) (err error) {
+	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	copy := memcopy.Copy
+	if h.stream {
+		copy = memcopy.CopyStream
 	}
-	l.card.enter()
-	addr, r := l.card.d.lib.allocHost(stageBytes)
-	l.card.leave()
-	if r == success {
-		l.stage = addr
+	for i := range s.load {
+		if n := uintptr(s.load[i].N); h.up {
+			copy(s.wire[i].Src, s.load[i].Src, n)
+		} else {
+			copy(s.load[i].Dst, s.wire[i].Dst, n)
+		}
 	}
-	return l.card.check("cuMemHostAlloc", r)
+	return nil
 }
 
-// lay says where in a slot each segment of its load comes to lie.
-func (l *lane) lay(i int, up bool) {
-	s := &l.slot[i]
-	at := l.stage + uintptr(i*slotBytes)
+// lay says where in the slot, which is at at, each segment of its load comes to lie.
+func (s *slot) lay(at uintptr, up bool) {
 	s.wire = s.wire[:0]
 	for _, p := range s.load {
 		far := p.Src // on the card
@@ -148,24 +236,22 @@ func (l *lane) lay(i int, up bool) {
 	}
 }
 
-// copyAll copies a load to its slot, or from it. The program may have unmapped its memory meanwhile.
-func copyAll(load, wire []driver.Segment, up bool) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
-	for i := range load {
-		if n := uintptr(load[i].N); up {
-			memcopy.Copy(wire[i].Src, load[i].Src, n)
-		} else if n < loadBytes {
-			memcopy.Copy(load[i].Dst, wire[i].Dst, n)
-		} else {
-			memcopy.CopyStream(load[i].Dst, wire[i].Dst, n)
-		}
+// needStage sees to it that the slots of the lane have memory.
+func (l *lane) needStage() error {
+	if l.stage != 0 {
+		return nil
 	}
-	return nil
+	l.card.enter()
+	addr, r := l.card.d.lib.allocHost(stageBytes)
+	l.card.leave()
+	if r == success {
+		l.stage = addr
+	}
+	return l.card.check("cuMemHostAlloc", r)
 }
 
 // send gives what is in a slot, or will be, to the stream, and puts the event of the slot behind it.
-func (l *lane) send(i int, up bool) error {
-	s := &l.slot[i]
+func (l *lane) send(s *slot, up bool) error {
 	c := l.card
 	c.enter()
 	defer c.leave()
@@ -186,8 +272,13 @@ func (l *lane) send(i int, up bool) error {
 	if !b.judge(s.wire, 0) {
 		return fmt.Errorf("%w: memory of device %d has gone", driver.ErrFault, c.number)
 	}
+	l.used = true
 	if !b.put(l.stream) {
 		return errors.Join(errCUDA, c.check("copy", c.d.lib.queryStream(l.stream)))
+	}
+	if s.last {
+		s.busy = true
+		return nil
 	}
 	r := c.d.lib.record(s.event, l.stream)
 	s.busy = r == success

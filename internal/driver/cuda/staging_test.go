@@ -12,11 +12,14 @@ import (
 	"ropeway/internal/driver"
 )
 
-// manyHands lets several goroutines share work, whatever the machine has.
-func manyHands(t *testing.T) {
-	old := runtime.GOMAXPROCS(8)
+// cores lets a test have so many, whatever the machine has; half of them are hands.
+func cores(t *testing.T, n int) {
+	old := runtime.GOMAXPROCS(n)
 	t.Cleanup(func() { runtime.GOMAXPROCS(old) })
 }
+
+// manyHands lets several goroutines share work.
+func manyHands(t *testing.T) { cores(t, 8) }
 
 // TestOrdinaryMemory proves that copies of ordinary memory arrive, whole ones, rows and batches, up and down, small ones and ones
 // that several goroutines share.
@@ -40,7 +43,7 @@ func TestOrdinaryMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, n := range []int{1, 100, 4096, loadBytes - 1, loadBytes + 1, 3*loadBytes + 5, most} {
+	for _, n := range []int{1, 100, 4096, loadFirst - 1, loadFirst + 1, loadBytes - 1, 3*loadBytes + 5, most} {
 		random.Read(up[:n])
 		run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(up), N: uint64(n)})
 		run(driver.Op{Kind: driver.OpCopy, Dst: startOf(down), Src: device, N: uint64(n)})

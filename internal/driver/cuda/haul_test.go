@@ -1,0 +1,301 @@
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/driver"
+)
+
+// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whoever takes them, and are every
+// byte once.
+func TestLoads(t *testing.T) {
+	for _, lanes := range []uint64{1, 8} {
+		for _, n := range []uint64{1, loadFirst - 1, loadFirst, 3*loadFirst + 7, 16 << 20, 256<<20 + 1} {
+			h := newHaul(nil, true, cursor{rows: rows{dst: 1 << 40, src: 1 << 30, n: n, height: 1}}, n)
+			h.lanes = lanes
+			var loads []uint64
+			var s slot
+			for at := uint64(0); h.take(&s); {
+				if len(s.load) != 1 || s.load[0].Src != 1<<30+uintptr(at) || s.load[0].Dst != 1<<40+uintptr(at) {
+					t.Fatalf("load %d is %+v", len(loads), s.load)
+				}
+				at += s.load[0].N
+				loads = append(loads, s.load[0].N)
+				if s.last != (at == n) {
+					t.Errorf("at %d of %d bytes: last %v", at, n, s.last)
+				}
+			}
+			sum, grown := uint64(0), uint64(0)
+			for i, x := range loads {
+				if x > max(loadFirst, sum) || x > loadBytes || x < loadFirst && i < len(loads)-1 {
+					t.Errorf("%d lanes, %d bytes: load %d is of %d", lanes, n, i, x)
+				}
+				sum += x
+				grown = max(grown, x)
+			}
+			if last := loads[len(loads)-1]; sum != n || last > loadFirst || n > 64*loadBytes && grown != loadBytes {
+				t.Errorf("%d lanes, %d bytes: the loads are %d, the largest %d, the last %d", lanes, n, sum, grown, last)
+			}
+		}
+	}
+}
+
+// TestLanes proves that the lanes of a haul grow with its bytes up to half of the cores and no further than keeps the link busy, and
+// that nobody is woken for little.
+func TestLanes(t *testing.T) {
+	for _, c := range []struct {
+		cores   int
+		n, want uint64
+	}{
+		{1, 1 << 40, 1}, {8, 1 << 40, 4}, {64, 1 << 40, 8},
+		{16, 1, 1}, {16, laneBytes - 1, 1}, {16, laneBytes, 2}, {16, 3*laneBytes + 1, 4},
+	} {
+		cores(t, c.cores)
+		if got := newHaul(nil, true, cursor{}, c.n).lanes; got != c.want {
+			t.Errorf("%d cores, %d bytes: %d lanes, want %d", c.cores, c.n, got, c.want)
+		}
+	}
+}
+
+// link watches what goes between slots and a card.
+type link struct {
+	*fake
+	mu     sync.Mutex
+	from   []uintptr          // guarded by mu; sources of copies
+	events []uintptr          // guarded by mu; that were recorded
+	each   func(i int) result // guarded by mu; called with the number of a copy; not success: it is refused
+}
+
+func (l *link) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.from = append(l.from, src)
+	if r := l.each(len(l.from) - 1); r != success {
+		return r
+	}
+	return l.fake.copyAsync(dst, src, n, stream)
+}
+
+func (l *link) record(event, stream uintptr) result {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, event)
+	return l.fake.record(event, stream)
+}
+
+// newLink is a device on a link, with so many bytes of its memory.
+func newLink(t *testing.T, n uint64) (l *link, d *Driver, device uintptr) {
+	t.Helper()
+	l = &link{fake: newFake(1), each: func(int) result { return success }}
+	d, err := start(l, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if device, err = v.Alloc(n, driver.PageHugeFirst); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(v.Close(), d.Close(), l.fake.close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, d, device
+}
+
+// watch makes the link begin anew.
+func (l *link) watch(each func(i int) result) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.from, l.events, l.each = nil, nil, each
+}
+
+// TestSlotsTakeTurns proves that a lane uses its slots one after the other, and that there is an event behind every load but the last,
+// which needs none.
+func TestSlotsTakeTurns(t *testing.T) {
+	const n = 8 << 20
+	cores(t, 1) // and so one lane
+	l, d, device := newLink(t, n)
+	host := mapped(t, n)
+	for range 2 { // the first time the lane comes to be
+		l.watch(func(int) result { return success })
+		if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(host), N: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lane := d.cards[0].lanes[0]
+	for i, from := range l.from {
+		if want := lane.stage + uintptr((i+1)%slotCount)*slotBytes; from != want {
+			t.Errorf("load %d of %d is at %#x, want %#x", i, len(l.from), from, want)
+		}
+	}
+	events := slices.DeleteFunc(l.events, func(e uintptr) bool { return e == lane.event }) // who waits long sleeps with that
+	for i, event := range events {
+		if event != lane.slots[(i+1)%slotCount].event {
+			t.Errorf("event %d is not that of the slot", i)
+		}
+	}
+	if len(l.from) < 2*slotCount || len(events) != len(l.from)-1 {
+		t.Errorf("%d loads, %d events", len(l.from), len(events))
+	}
+}
+
+// TestHaulFails proves that a haul ends with the first thing that goes wrong, a load that CUDA refuses or memory that goes meanwhile, and
+// that its lanes can be used again.
+func TestHaulFails(t *testing.T) {
+	const n = 16 << 20
+	for _, most := range []int{1, 8} {
+		cores(t, 2*most)
+		l, d, device := newLink(t, n)
+		want := mapped(t, n)
+		rand.NewChaCha8([32]byte{5}).Read(want)
+		for _, up := range []bool{true, false} {
+			host := mapped(t, n)
+			clear(host)
+			op := driver.Op{Kind: driver.OpCopy, Dst: startOf(host), Src: device, N: n}
+			if up {
+				op.Dst, op.Src = op.Src, op.Dst
+			}
+			for _, bad := range []int{0, 1, 5} {
+				l.watch(func(i int) result {
+					if i >= bad {
+						return 1
+					}
+					return success
+				})
+				if err := d.Run(op); !errors.Is(err, errCUDA) {
+					t.Errorf("%d hands, up %v, load %d: %v", most, up, bad, err)
+				}
+			}
+			l.watch(func(i int) result {
+				if i == 3 {
+					unix.Mprotect(host[n/2:], unix.PROT_NONE)
+				}
+				return success
+			})
+			if err := d.Run(op); !errors.Is(err, driver.ErrFault) {
+				t.Errorf("%d hands, up %v, memory has gone: %v", most, up, err)
+			}
+			l.watch(func(int) result { return success })
+			got := mapped(t, n)
+			for _, op := range []driver.Op{
+				{Kind: driver.OpCopy, Dst: device, Src: startOf(want), N: n}, {Kind: driver.OpCopy, Dst: startOf(got), Src: device, N: n},
+			} {
+				if err := d.Run(op); err != nil {
+					t.Error(err)
+				}
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%d hands, up %v: what comes after it is wrong", most, up)
+			}
+		}
+	}
+}
+
+// TestSmallMemoryMissing is TestOrdinaryMemoryMissing for copies of one load and of a few, with memory that was used before and that
+// was not.
+func TestSmallMemoryMissing(t *testing.T) {
+	manyHands(t)
+	l, d, device := newLink(t, 2<<20)
+	for _, n := range []int{8 << 10, 64 << 10, 1 << 20} {
+		before := bytes.Repeat([]byte{7}, n)
+		for _, used := range []bool{false, true} {
+			for _, up := range []bool{false, true} {
+				if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: device, Src: startOf(before), N: uint64(n)}); err != nil {
+					t.Fatal(err)
+				}
+				host := mapped(t, n)
+				if used {
+					clear(host)
+				}
+				unix.Mprotect(host[n-4096:], unix.PROT_NONE)
+				op := driver.Op{Kind: driver.OpCopy, Dst: startOf(host), Src: device, N: uint64(n)}
+				if up {
+					op.Dst, op.Src = op.Src, op.Dst
+				}
+				l.watch(func(int) result { return success })
+				if err := d.Run(op); !errors.Is(err, driver.ErrFault) {
+					t.Errorf("%d bytes, used %v, up %v: %v", n, used, up, err)
+				}
+				if up && len(l.from) > 0 {
+					t.Errorf("%d bytes, used %v: %d loads went up", n, used, len(l.from))
+				}
+				if !bytes.Equal(host[:n-4096], make([]byte, n-4096)) {
+					t.Errorf("%d bytes, used %v, up %v: host memory was written", n, used, up)
+				}
+			}
+		}
+	}
+}
+
+// TestDoor proves that who is inside is waited for, and that nobody is let in or waited for who comes later.
+func TestDoor(t *testing.T) {
+	manyHands(t)
+	var d door
+	if !d.enter() || !d.enter() {
+		t.Fatal("an open door lets nobody in")
+	}
+	var left atomic.Int32
+	over := make(chan int32)
+	go func() {
+		d.close()
+		over <- left.Load()
+	}()
+	for !d.closed.Load() {
+		runtime.Gosched()
+	}
+	if d.enter() {
+		t.Error("a door that is being closed lets somebody in")
+	}
+	for range 2 {
+		left.Add(1)
+		d.leave()
+	}
+	if n := <-over; n != 2 {
+		t.Errorf("it was closed when %d of 2 had left", n)
+	}
+	if d.enter() {
+		t.Error("a closed door lets somebody in")
+	}
+}
+
+// TestTogether proves that helpers that began have ended when the work has, whoever came in time, and that one alone is enough.
+func TestTogether(t *testing.T) {
+	manyHands(t)
+	for _, n := range []int{-1, 0, 1, 7} {
+		for range 100 {
+			owned := false
+			var began, ended atomic.Int32
+			together(n, func() { owned = true }, func() {
+				began.Add(1)
+				runtime.Gosched()
+				ended.Add(1)
+			})
+			if b, e := began.Load(), ended.Load(); !owned || b != e || int(b) > max(n, 0) {
+				t.Fatalf("%d helpers: own work done: %v, %d began, %d ended", n, owned, b, e)
+			}
+		}
+	}
+	began := make(chan struct{})
+	helped := false
+	together(1, func() { <-began }, func() {
+		close(began)
+		runtime.Gosched()
+		helped = true
+	})
+	if !helped {
+		t.Error("a helper that had begun was not waited for")
+	}
+}
