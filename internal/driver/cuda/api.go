@@ -32,6 +32,7 @@ type api interface {
 	destroyStream(stream uintptr) result
 	queryStream(stream uintptr) result
 	waitEvent(stream, event uintptr) result
+	writeValue(stream, addr uintptr, value uint32) result // a word of pinned memory, after what is on the stream; not every libcuda can
 	newEvent(kind eventKind) (uintptr, result)
 	destroyEvent(event uintptr) result
 	record(event, stream uintptr) result

@@ -2,6 +2,8 @@ package cuda
 
 import (
 	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"ropeway/internal/driver"
@@ -33,6 +35,37 @@ const (
 	lingering = 100 * time.Microsecond // the runner stays awake after the last copy
 )
 
+// bursts are the queues that have one.
+type bursts struct {
+	mu     sync.Mutex
+	queues []*queue // guarded by mu
+}
+
+func (b *bursts) add(q *queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queues = append(b.queues, q)
+}
+
+func (b *bursts) drop(q *queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queues = slices.DeleteFunc(b.queues, func(other *queue) bool { return other == q })
+}
+
+// flush gives what was submitted before to the streams. Memory that goes then goes after it: CUDA waits for what is on a stream.
+func (b *bursts) flush() {
+	b.mu.Lock()
+	queues := slices.Clone(b.queues)
+	b.mu.Unlock()
+	for _, q := range queues {
+		q.mu.Lock()
+		q.flush()
+		q.wakeIf(q.more())
+		q.mu.Unlock()
+	}
+}
+
 func (b *burst) len() int { return len(b.segs) }
 
 func (b *burst) add(s driver.Segment, tag driver.Tag) {
@@ -62,7 +95,7 @@ func (q *queue) hasty() bool {
 	if q.streak < d.burstAfter {
 		return false
 	}
-	if q.streak = 0; q.rest() || int(d.attending.Load()) >= d.cores/4 {
+	if q.streak = 0; q.rest() || int(d.attending.Load()) >= d.mostBursts {
 		return false // the GPU keeps up with them; or other queues have runners that stay awake
 	}
 	return true
@@ -73,7 +106,10 @@ func (q *queue) join(s driver.Segment, tag driver.Tag) {
 	q.burst.add(s, tag)
 	q.submitted++
 	q.streak = max(q.streak, 1)
-	q.awake = true
+	if !q.awake {
+		q.awake = true
+		q.v.d.bursts.add(q)
+	}
 	q.wakeIf(true)
 }
 
@@ -84,9 +120,10 @@ func (q *queue) attend() {
 	defer q.v.d.attending.Add(-1)
 	last := time.Now()
 	for {
-		if q.burst.len() > 0 && !q.busy {
-			q.handBurst()
-			last = time.Now()
+		if n := q.burst.len(); n > 0 && !q.busy {
+			if q.handBurst(); n > 1 { // one at a time would do without
+				last = time.Now()
+			}
 			continue
 		}
 		if q.progress() {
@@ -101,6 +138,7 @@ func (q *queue) attend() {
 		q.mu.Lock()
 	}
 	q.awake = false
+	q.v.d.bursts.drop(q)
 	if cap(q.burst.segs) > keepBurst || cap(q.spare.segs) > keepBurst {
 		q.burst, q.spare = burst{}, burst{}
 	}
@@ -152,6 +190,9 @@ func (q *queue) handBurst() {
 		q.burst = q.burst.emptied()
 	}
 	q.spare = b.emptied()
+	if len(q.waiters) > 0 {
+		q.markTail() // who went to sleep meanwhile could not
+	}
 }
 
 // give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is entered; who
@@ -191,7 +232,7 @@ func (c *card) putTogether(list []driver.Segment, stream uintptr) (n int, done b
 }
 
 // unordered is how many copies at the beginning of a list may run in any order: none writes what another one reads or writes. They are
-// small, and in memory that has one address. Driver.gone is held.
+// small, but no words, and in memory that has one address. Driver.gone is held.
 func (b *batch) unordered(list []driver.Segment) int {
 	var writes, reads hull
 	for i := range min(len(list), kernels.MostFew) {
@@ -199,7 +240,7 @@ func (b *batch) unordered(list []driver.Segment) int {
 		if s.N == 0 {
 			continue
 		}
-		if s.N > smallBytes || b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N, false) != nil ||
+		if s.N > smallBytes || word(s) || b.to.find(b.c.d, s.Dst, s.N, false) != nil || b.from.find(b.c.d, s.Src, s.N, false) != nil ||
 			!b.to.sole || !b.from.sole || overlap(s.Dst, s.Src, s.N) {
 			return i
 		}
@@ -211,6 +252,12 @@ func (b *batch) unordered(list []driver.Segment) int {
 		reads.add(s.Src, s.N)
 	}
 	return min(len(list), kernels.MostFew)
+}
+
+// word tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is there: the host, or
+// aclrtValueWait. So it comes after that, and a copy engine makes it, which writes a word as a whole.
+func word(s *driver.Segment) bool {
+	return s.N <= 8 && s.N&(s.N-1) == 0 && uint64(s.Dst)&(s.N-1) == 0
 }
 
 // hull is the addresses from the first to the last of several ranges.

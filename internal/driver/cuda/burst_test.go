@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 )
 
 // hurry makes bursts begin as soon as there is one copy that is not over, on two queues at a time.
-func (d *Driver) hurry() { d.cores, d.burstAfter = 8, 0 }
+func (d *Driver) hurry() { d.mostBursts, d.burstAfter = 2, 0 }
 
 // gathered is how many copies are in the burst of q.
 func (q *queue) gathered() int {
@@ -85,7 +86,7 @@ func TestBurstBegins(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t, 1)
-			b.d.cores = tt.cores
+			b.d.mostBursts = tt.cores / 4
 			b.d.attending.Store(tt.others)
 			q := b.queue(0)
 			release := b.hold(q)
@@ -148,7 +149,7 @@ func TestBurstTogether(t *testing.T) {
 	seg := func(dst, src uintptr, n uint64) driver.Segment { return driver.Segment{Dst: dst, Src: src, N: n} }
 	many := make([]driver.Segment, 1000)
 	for i := range many {
-		many[i] = seg(dev+uintptr(i*8), host+uintptr(i*8), 8)
+		many[i] = seg(dev+uintptr(i*20), host+uintptr(i*20), 20)
 	}
 	large := b.alloc(0, smallBytes+1)
 	for _, tt := range []struct {
@@ -156,24 +157,28 @@ func TestBurstTogether(t *testing.T) {
 		list []driver.Segment
 		want int // that are made together; 1 is alone
 	}{
-		{"neighbours", []driver.Segment{seg(dev, host, 8), seg(dev+8, host+8, 8), seg(dev+16, host, 8)}, 3},
-		{"any order", []driver.Segment{seg(dev+800, host, 8), seg(dev, host, 8), seg(dev+400, host, 8), seg(dev+408, host, 8)}, 4},
-		{"the same place", []driver.Segment{seg(dev, host, 8), seg(dev+8, host, 8), seg(dev, host+8, 8)}, 2},
-		{"one byte of it", []driver.Segment{seg(dev+8, host, 8), seg(dev+100, host, 8), seg(dev+15, host+8, 1)}, 2},
-		{"around it", []driver.Segment{seg(dev+8, host, 8), seg(dev, host, 100)}, 1},
-		{"reads what was written", []driver.Segment{seg(dev, host, 8), seg(dev+100, host, 8), seg(host+100, dev+7, 2)}, 2},
-		{"writes what was read", []driver.Segment{seg(dev, host, 8), seg(dev+50, host+50, 8), seg(host+7, dev+100, 1)}, 2},
-		{"between what was written", []driver.Segment{seg(dev, host, 8), seg(dev+100, host, 8), seg(host+100, dev+8, 92)}, 3},
-		{"within the device", []driver.Segment{seg(dev, dev+100, 8), seg(dev+200, dev+100, 8), seg(dev+300, dev+400, 8), seg(dev+400, dev, 1)}, 3},
-		{"nothing", []driver.Segment{seg(dev, host, 8), seg(dev, host, 0), seg(dev+8, host, 8), seg(1, 2, 0)}, 4},
-		{"large", []driver.Segment{seg(dev, host, 8), seg(dev+8, host, 8), seg(large, dev, smallBytes+1)}, 2},
+		{"neighbours", []driver.Segment{seg(dev, host, 20), seg(dev+20, host+20, 20), seg(dev+40, host, 20)}, 3},
+		{"any order", []driver.Segment{seg(dev+800, host, 20), seg(dev, host, 20), seg(dev+400, host, 20), seg(dev+420, host, 20)}, 4},
+		{"the same place", []driver.Segment{seg(dev, host, 20), seg(dev+20, host, 20), seg(dev, host+20, 20)}, 2},
+		{"one byte of it", []driver.Segment{seg(dev+8, host, 20), seg(dev+100, host, 20), seg(dev+27, host+8, 12)}, 2},
+		{"around it", []driver.Segment{seg(dev+8, host, 20), seg(dev, host, 100)}, 1},
+		{"reads what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20), seg(host+100, dev+19, 12)}, 2},
+		{"writes what was read", []driver.Segment{seg(dev, host, 20), seg(dev+50, host+50, 20), seg(host+19, dev+100, 12)}, 2},
+		{"between what was written", []driver.Segment{seg(dev, host, 20), seg(dev+100, host, 20), seg(host+100, dev+20, 80)}, 3},
+		{"within the device", []driver.Segment{seg(dev, dev+100, 20), seg(dev+200, dev+100, 20), seg(dev+300, dev+400, 20), seg(dev+419, dev, 12)}, 3},
+		{"nothing", []driver.Segment{seg(dev, host, 20), seg(dev, host, 0), seg(dev+20, host, 20), seg(1, 2, 0)}, 4},
+		{"large", []driver.Segment{seg(dev, host, 20), seg(dev+20, host, 20), seg(large, dev, smallBytes+1)}, 2},
+		{"a word, which may say that the others are there", []driver.Segment{seg(host, dev, 20), seg(host+20, dev, 20), seg(host+40, dev+40, 8)}, 2},
+		{"a byte", []driver.Segment{seg(host, dev, 20), seg(host+41, dev+40, 1)}, 1},
+		{"words first", []driver.Segment{seg(host, dev, 4), seg(host+4, dev, 20)}, 1},
+		{"no words", []driver.Segment{seg(host+1, dev, 2), seg(host+4, dev+4, 6), seg(host+12, dev+12, 8), seg(host+20, dev+20, 16)}, 4},
 		{"as many as a launch takes", many, 160},
-		{"not memory", []driver.Segment{seg(dev, host, 8), seg(12345, host, 8)}, 1},
-		{"past the end", []driver.Segment{seg(dev, host, 8), seg(dev+bedBytes-7, host, 8)}, 1},
-		{"overlaps itself", []driver.Segment{seg(dev, host, 8), seg(dev+8, dev+12, 8)}, 1},
-		{"two addresses, host", []driver.Segment{seg(dev, host, 8), seg(startOf(own), dev+8, 8)}, 1},
-		{"two addresses, device", []driver.Segment{seg(dev, host, 8), seg(alias, dev+8, 8)}, 1},
-		{"another card", []driver.Segment{seg(b.dev[1], host, 8), seg(b.dev[1]+8, host, 8)}, 2},
+		{"not memory", []driver.Segment{seg(dev, host, 20), seg(12345, host, 20)}, 1},
+		{"past the end", []driver.Segment{seg(dev, host, 20), seg(dev+bedBytes-19, host, 20)}, 1},
+		{"overlaps itself", []driver.Segment{seg(dev, host, 20), seg(dev+20, dev+24, 20)}, 1},
+		{"two addresses, host", []driver.Segment{seg(dev, host, 20), seg(startOf(own), dev+20, 20)}, 1},
+		{"two addresses, device", []driver.Segment{seg(dev, host, 20), seg(alias, dev+20, 20)}, 1},
+		{"another card", []driver.Segment{seg(b.dev[1], host, 20), seg(b.dev[1]+20, host, 20)}, 2},
 	} {
 		q := b.queue(0)
 		q.Copy(dev, host, 1, driver.Tag{})
@@ -304,6 +309,29 @@ func TestBurstThenOther(t *testing.T) {
 	}
 }
 
+// TestBurstThenFree proves that copies that were submitted before their memory was given back are made.
+func TestBurstThenFree(t *testing.T) {
+	b := newBed(t, 1)
+	b.d.hurry()
+	q := b.queue(0)
+	for round := range 100 {
+		want := noise(uint64(round), 5000)
+		memory := b.alloc(0, 5000)
+		b.write(memory, want)
+		for i := range uintptr(100) {
+			q.Copy(b.pinned+50*i, memory+50*i, 50, driver.Tag{})
+		}
+		if err := b.devs[0].Free(memory); err != nil {
+			t.Fatal(err)
+		}
+		b.sync(q)
+		b.quiet()
+		if !bytes.Equal(bytesAt(b.pinned, 5000), want) {
+			t.Fatal("what was copied differs")
+		}
+	}
+}
+
 // TestBurstOfThreads proves that copies of several threads to one queue arrive, each thread's in its order.
 func TestBurstOfThreads(t *testing.T) {
 	b := newBed(t, 1)
@@ -382,4 +410,63 @@ func TestBurstAllocatesNothing(t *testing.T) {
 	q.mu.Lock()
 	q.handing = false
 	q.mu.Unlock()
+}
+
+// stopping is a fake whose next copy can be held up, and whose GPU is fast.
+type stopping struct {
+	*fake
+	armed   atomic.Bool
+	arrived chan struct{}
+	goOn    chan struct{}
+}
+
+func (s *stopping) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
+	if s.armed.CompareAndSwap(true, false) {
+		s.arrived <- struct{}{}
+		<-s.goOn
+	}
+	r := s.fake.copyAsync(dst, src, n, stream)
+	on, _ := s.fake.stream(stream)
+	on.wait()
+	return r
+}
+
+// TestBurstWakesWaiters proves that who goes to sleep while somebody else hands the burst over is woken, although the runner comes when
+// all is over.
+func TestBurstWakesWaiters(t *testing.T) {
+	f := &stopping{fake: newFake(1), arrived: make(chan struct{}), goOn: make(chan struct{})}
+	d, err := start(f, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBedOf(t, d, f.fake)
+	b.d.cores = 2 // who waits soon sleeps
+	q := b.queue(0)
+	q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
+	b.sync(q)
+	q.mu.Lock()
+	q.running, q.awake = true, true // it was started, and has not run yet
+	q.v.card.runners.Add(1)
+	q.burst.add(driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8}, driver.Tag{})
+	q.submitted++
+	q.mu.Unlock()
+	f.armed.Store(true)
+	told := make(chan bool)
+	wait := func() { told <- q.Wait(time.Minute, nil) }
+	go wait()
+	<-f.arrived
+	go wait()
+	for asleep := false; !asleep; time.Sleep(time.Millisecond) {
+		q.mu.Lock()
+		asleep = len(q.waiters) > 0
+		q.mu.Unlock()
+	}
+	f.goOn <- struct{}{}
+	time.Sleep(20 * time.Millisecond) // in which who handed over may see that all is over
+	go q.run()
+	for range 2 {
+		if !<-told {
+			t.Error("who waits is not told")
+		}
+	}
 }

@@ -44,6 +44,8 @@ type card struct {
 	lanes     []*lane                             // guarded by mu; not in use
 	made      struct{ events, streams []uintptr } // guarded by mu; all there are
 	stranded  []stranded                          // guarded by mu
+	bells     map[uintptr]*bell                   // guarded by mu; by stream
+	bellWords []uintptr                           // guarded by mu; of bells to come
 
 	// For copies that the device judges, see indirect.go. All guarded by mu.
 	reads                    *readers            // nil until needed
@@ -150,6 +152,7 @@ func (c *card) forgetAll() {
 	c.life.Add(1)
 	c.tables, c.lanes, c.program, c.noProgram = nil, nil, nil, false
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
+	c.bells, c.bellWords = nil, nil
 	c.made.events, c.made.streams = nil, nil
 	c.reads, c.noReads, c.live, c.spareLives, c.words = nil, false, nil, nil, nil
 	c.founds, c.spareFounds, c.hostBlocks, c.deviceBlocks = nil, nil, nil, nil

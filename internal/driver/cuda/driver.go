@@ -4,8 +4,8 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu. No lock is
-// held while code outside is called.
+// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu; bursts.mu comes after
+// queue.mu and nothing after it. No lock is held while code outside is called.
 package cuda
 
 import (
@@ -52,6 +52,8 @@ type Driver struct {
 	waiting    atomic.Int32 // goroutines that wait for a queue or a flag
 	attending  atomic.Int32 // runners that stay awake for a burst
 	burstAfter int          // see there; immutable
+	bursts     bursts
+	mostBursts int // at a time: a quarter of the cores may be awake for them; immutable
 
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
@@ -103,7 +105,8 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), burstAfter: burstAfter, opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
+	d.burstAfter, d.mostBursts = burstAfter, d.cores/4
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}

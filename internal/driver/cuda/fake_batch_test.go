@@ -10,6 +10,7 @@ import (
 // fakeBatch is what the fake has for batches.
 type fakeBatch struct {
 	noCopyBatch atomic.Bool // it is an old libcuda, without cuMemcpyBatchAsync
+	mute        atomic.Bool // it is an old libcuda, without cuStreamWriteValue32
 }
 
 func (f *fake) hasCopyBatch() bool { return !f.noCopyBatch.Load() }

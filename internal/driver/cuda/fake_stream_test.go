@@ -209,6 +209,17 @@ func (f *fake) record(event, stream uintptr) result {
 	return success
 }
 
+func (f *fake) writeValue(stream, addr uintptr, value uint32) result {
+	if f.mute.Load() {
+		return notSupported
+	}
+	return f.putAnyhow(stream, fakeOrder{kind: 'k', kernel: func() {
+		if _, broken := f.stream(stream); broken == success {
+			wordAt(addr).Store(value)
+		}
+	}})
+}
+
 func (f *fake) waitEvent(stream, event uintptr) result {
 	e, _ := f.event(event)
 	s, r := f.stream(stream)
@@ -289,11 +300,15 @@ func (f *fake) put(stream uintptr, o fakeOrder) result {
 	return r
 }
 
-// copyAsync takes a copy whichever context is current, but not without one.
 func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
 	if overlap(dst, src, n) {
 		panic("BUG: a copy that overlaps was given to CUDA")
 	}
+	return f.putAnyhow(stream, fakeOrder{kind: 'c', dst: dst, src: src, n: n})
+}
+
+// putAnyhow is put whichever context is current, but not without one.
+func (f *fake) putAnyhow(stream uintptr, o fakeOrder) result {
 	f.mu.Lock()
 	current := f.threads[unix.Gettid()]
 	gone := current > 0 && f.gpu[current-1].users == 0
@@ -306,7 +321,7 @@ func (f *fake) copyAsync(dst, src uintptr, n uint64, stream uintptr) result {
 	}
 	s, r := f.stream(stream)
 	if r == success {
-		s.put(fakeOrder{kind: 'c', dst: dst, src: src, n: n})
+		s.put(o)
 	}
 	return r
 }

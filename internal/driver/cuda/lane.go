@@ -11,6 +11,7 @@ type lane struct {
 	used   bool    // there is work on the stream that finish has not waited for
 	slots  [slotCount]slot
 	stage  uintptr // their memory; 0 until first used
+	bell   *bell   // of the stream; nil until first used
 	scrap  uintptr // device memory for copies that overlap; 0 until first used
 }
 
@@ -174,10 +175,21 @@ func (l *lane) finish() result {
 	d := l.card.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
+	rings := false
 	for s := d.spinning(spinWaiter); s.on(); {
+		if rings && l.bell.hears(l.bell.number) {
+			return success
+		}
+		if rings && s.looks%listening != 0 {
+			continue
+		}
 		if r := l.card.ended(l.stream); r != notReady {
 			return r
 		}
+		if l.bell == nil {
+			l.bell = l.card.bellOf(l.stream)
+		}
+		rings = rings || l.bell.ring(l.card, l.stream)
 	}
 	l.card.enter()
 	defer l.card.leave()

@@ -38,6 +38,7 @@ type library struct {
 	memGetInfo, memAlloc, memFree, memHostAlloc, memFreeHost      uintptr
 	memHostRegister, memHostUnregister, memHostGetDevicePointer   uintptr
 	streamCreate, streamDestroy, streamQuery, streamWait          uintptr
+	streamWrite                                                   uintptr
 	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
 	eventElapsed, primaryReset                                    uintptr
 	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
@@ -86,6 +87,7 @@ func (l *library) symbols() []struct {
 		{&l.streamDestroy, "cuStreamDestroy_v2", false},
 		{&l.streamQuery, "cuStreamQuery", false},
 		{&l.streamWait, "cuStreamWaitEvent", false},
+		{&l.streamWrite, "cuStreamWriteValue32_v2", true}, // CUDA 11.7
 		{&l.eventCreate, "cuEventCreate", false},
 		{&l.eventDestroy, "cuEventDestroy_v2", false},
 		{&l.eventRecord, "cuEventRecord", false},
@@ -324,6 +326,10 @@ func (l *library) destroyStream(stream uintptr) result { return l.drop(l.streamD
 func (l *library) queryStream(stream uintptr) result   { return l.call(l.streamQuery, stream) }
 func (l *library) waitEvent(stream, event uintptr) result {
 	return l.call(l.streamWait, stream, event, 0)
+}
+
+func (l *library) writeValue(stream, addr uintptr, value uint32) result {
+	return l.call(l.streamWrite, stream, addr, uintptr(value), 0)
 }
 
 func (l *library) newEvent(kind eventKind) (uintptr, result) {

@@ -51,6 +51,8 @@ type queue struct {
 	head      parts.Head            // guarded by mu; what is known of the head of the list
 	began     int64                 // guarded by mu; when its turn came, by the observer's clock; 0: it has not
 	ended     int64                 // of who reaps; when the last mark happened, for the observer, by the clock of flags
+	bell      *bell                 // guarded by mu; of the stream; nil until first used
+	rings     uint64                // guarded by mu; tasks that are over when it rings; 0: it does not
 	awaited   uintptr               // guarded by mu; event that the runner waits for; 0: none, or its mark was reaped meanwhile
 }
 
@@ -254,7 +256,7 @@ func (q *queue) progress() bool {
 func (q *queue) rest() bool {
 	if q.completed < q.taken && q.marks.Len() == 0 && !q.busy && !q.reaping {
 		if q.v.card.ended(q.stream) == success {
-			q.completed = q.taken
+			q.over(q.taken)
 		}
 	}
 	return q.completed == q.taken
@@ -325,7 +327,12 @@ func (q *queue) reap(r result) {
 	}
 	q.mu.Lock()
 	q.reaping = false
-	q.completed = max(q.completed, m.upto)
+	q.over(m.upto)
+}
+
+// over notes that the first so many tasks are over. mu is held.
+func (q *queue) over(upto uint64) {
+	q.completed = max(q.completed, upto)
 	q.waiters.Notify(q.completed)
 }
 
@@ -336,8 +343,9 @@ func (q *queue) tell(m *mark, ended int64, err error) {
 	if ended == 0 {
 		ended = parts.Now()
 	}
-	ended = max(ended, q.ended) // times of the GPU and of the host are of two clocks; tasks of a stream end one after the other
-	q.observer.Ran(m.tag, min(max(q.ended, m.since), ended)+ahead, ended+ahead, err)
+	began := max(q.ended, m.since)
+	ended = max(ended, began) // times of the GPU and of the host are of two clocks
+	q.observer.Ran(m.tag, began+ahead, ended+ahead, err)
 	q.ended = ended
 }
 
@@ -403,8 +411,7 @@ func (q *queue) do(op *driver.Op, drop, expired bool) {
 	}
 	q.mu.Lock()
 	q.busy = false
-	q.completed++
-	q.waiters.Notify(q.completed)
+	q.over(q.completed + 1)
 }
 
 // exec does a task on the host.

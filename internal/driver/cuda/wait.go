@@ -22,7 +22,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 			return false
 		}
 		if !q.parked && s.on() {
-			if q.look() {
+			if q.look(s.looks) {
 				continue
 			}
 		}
@@ -42,8 +42,8 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 }
 
 // look is what who waits does again and again: he reaps what the runner has not come to, or finds out whether everything taken is over.
-// It is false if there is no point in it. mu is held, but not while CUDA is asked.
-func (q *queue) look() bool {
+// It is false if there is no point in it. times counts the looks, from 1. mu is held, but not while CUDA is asked.
+func (q *queue) look(times int) bool {
 	c, upto := q.v.card, q.taken
 	switch {
 	case q.burst.len() > 0 && !q.busy:
@@ -69,14 +69,41 @@ func (q *queue) look() bool {
 		q.wakeIf(q.more())
 		return true
 	}
-	stream := q.stream
-	q.mu.Unlock()
-	r := c.ended(stream)
-	q.mu.Lock()
-	if r == success {
-		q.completed = max(q.completed, upto)
+	stream, b, heard := q.stream, q.bell, false
+	listens := b != nil && q.rings == upto
+	number := uint32(0)
+	if listens {
+		number = b.number
 	}
-	return r == success || r == notReady
+	q.mu.Unlock()
+	r := notReady
+	if listens {
+		heard = b.hears(number)
+	}
+	if !heard && (!listens || times%listening == 0) {
+		r = c.ended(stream)
+	}
+	q.mu.Lock()
+	switch {
+	case heard || r == success:
+		q.over(upto)
+	case r == notReady && !listens:
+		q.ring(upto)
+	}
+	return heard || r == success || r == notReady
+}
+
+// ring lets the bell ring when the first so many tasks are over, if they are all there are on the stream. mu is held.
+func (q *queue) ring(upto uint64) {
+	if q.taken != upto || q.busy {
+		return
+	}
+	if q.bell == nil {
+		q.bell = q.v.card.bellOf(q.stream)
+	}
+	if q.bell.ring(q.v.card, q.stream) {
+		q.rings = upto
+	}
 }
 
 // pause lets others have mu for a moment. mu is held, but not meanwhile.

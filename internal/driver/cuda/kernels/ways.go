@@ -40,8 +40,8 @@ func (p price) of(s Share) float64 {
 // the device the call gains nothing.
 var prices = [...][3]price{
 	ByKernel: {ToDevice: {12200, 0, 0, 20520}, FromDevice: {12000, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
-	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 5600, 524}},
-	ByBatch:  {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930}, OnDevice: {7000, 2900, 5600, 524}},
+	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 6000, 524}},
+	ByBatch:  {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930}, OnDevice: {7000, 2900, 6000, 524}},
 }
 
 // Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is not there, the kernel or

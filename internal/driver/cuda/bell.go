@@ -1,0 +1,79 @@
+package cuda
+
+// bell tells who waits that a stream has come to a place: there the GPU writes a number to pinned memory. It is seen half a microsecond
+// before CUDA would say so, of the six to ten that a small copy takes. Putting it on the stream takes one, while the copy is on its way.
+//
+// It belongs to its stream, and who uses the stream uses the bell.
+type bell struct {
+	word   uintptr // pinned
+	number uint32  // the last that was put on the stream
+	dead   bool    // libcuda cannot, or the GPU is lost
+}
+
+// bellBytes is how far bells are apart: each has a line of the cache to itself.
+const (
+	bellBytes = 64
+	bellBlock = 4096
+)
+
+// bellOf is the bell of a stream; a dead one if there is no memory.
+func (c *card) bellOf(stream uintptr) *bell {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.bells[stream]; b != nil {
+		return b
+	}
+	if len(c.bellWords) == 0 {
+		c.enter()
+		block, r := c.d.lib.allocHost(bellBlock)
+		c.leave()
+		if r != success {
+			return &bell{dead: true}
+		}
+		clear(bytesAt(block, bellBlock))
+		c.hostBlocks = append(c.hostBlocks, block)
+		for at := uintptr(0); at < bellBlock; at += bellBytes {
+			c.bellWords = append(c.bellWords, block+at)
+		}
+	}
+	last := len(c.bellWords) - 1
+	b := &bell{word: c.bellWords[last]}
+	c.bellWords = c.bellWords[:last]
+	if c.bells == nil {
+		c.bells = map[uintptr]*bell{}
+	}
+	c.bells[stream] = b
+	return b
+}
+
+// ring lets the bell ring when all that is on its stream now is over. It tells whether it will.
+func (b *bell) ring(c *card, stream uintptr) bool {
+	if b.dead {
+		return false
+	}
+	r := c.d.lib.writeValue(stream, b.word, b.number+1)
+	if r == invalidContext || r == contextDestroyed {
+		c.enter()
+		r = c.d.lib.writeValue(stream, b.word, b.number+1)
+		c.leave()
+	}
+	if r != success {
+		b.dead = true
+		return false
+	}
+	b.number++
+	return true
+}
+
+// hears listens for a moment, and tells whether the bell has rung for the number.
+func (b *bell) hears(number uint32) bool {
+	for range 32 {
+		if int32(wordAt(b.word).Load()-number) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// listening is how often CUDA itself is asked while somebody listens for a bell: of a GPU that is lost it never rings.
+const listening = 64
