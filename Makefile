@@ -26,7 +26,11 @@ needgo = $(call need,$(GO),Go 1.26 or later from https://go.dev/dl/,golang-go)
 needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc libc6-dev)
 
 # Packages with nothing concurrent in them; the race detector runs on all others.
-SEQUENTIAL := /spec($$|/)|/capi($$|/)|/internal/(abi|borders|doctest|explain|product|testenv)$$
+SEQUENTIAL := /(spec|capi|internal/(report|timeline))($$|/)|/internal/(abi|borders|doctest|explain|finding|half|product|random|reduce|testenv)$$
+# Long tests of one goroutine, in packages that have others: the race detector leaves them out.
+ALONE := ^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|TestCopyAlignments|TestDamagedFiles)$$
+# The toolkit that all tests use.
+TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
@@ -103,11 +107,11 @@ test: ## run all tests, the concurrent packages under the race detector too
 	$(needgcc)
 	$(call need,$(PYTHON),Python 3.9 or later,python3)
 	$(GO) vet ./...
-	$(GO) test -timeout 30m ./...
-	ROPEWAY_TEST_CHECK=1 $(GO) test -run 'TestRules|TestBehaviour|TestEventTable' ./internal/conformance
-	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -race -short -timeout 30m
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(MAKE) --no-print-directory dist DIST="$$tmp" >/dev/null && \
-	$(PYTHON) python/tests/run.py --toolkit "$$tmp" --quick
+	@$(MAKE) --no-print-directory dist DIST="$(TESTKIT)" >/dev/null
+	ROPEWAY_TEST_TOOLKIT="$(TESTKIT)" PYTHONDONTWRITEBYTECODE=1 $(GO) test -vet=off -timeout 30m ./...
+	ROPEWAY_TEST_CHECK=1 $(GO) test -vet=off -run 'TestRules|TestBehaviour|TestEventTable' ./internal/conformance
+	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -vet=off -race -short -skip '$(ALONE)' -timeout 30m
+	$(PYTHON) python/tests/run.py --toolkit "$(TESTKIT)" --quick
 
 REPEAT ?= 100
 RANDOM ?= 10000
@@ -224,18 +228,19 @@ check-fmt:
 	@files=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) && \
 	if [ -n "$$files" ]; then echo "not formatted, run gofmt -w on:" >&2; echo "$$files" >&2; exit 1; fi
 
+# With cgo: what depends on it (capi, no other) is left out without.
 check-vet:
 	$(needgo)
 	$(needgcc)
-	CGO_ENABLED=0 $(GO) vet ./...
 	CGO_ENABLED=1 $(GO) vet ./...
 
+# With -trimpath where make dist has it: then what is compiled here serves there.
 check-build:
 	$(needgo)
 	$(needgcc)
-	CGO_ENABLED=0 $(GO) build ./...
+	CGO_ENABLED=0 $(GO) build -trimpath ./...
 	CGO_ENABLED=1 $(GO) build ./...
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath ./...
 
 check-borders:
 	$(needgo)

@@ -49,6 +49,7 @@ func TestCheckOtherTools(t *testing.T) {
 	})
 	t.Run("valgrind", func(t *testing.T) {
 		testenv.Need(t, "valgrind")
-		says(t, "valgrind", "valgrind", "-q", compile(t, []string{"check_break.c"}), "registered")
+		// Its search for leaks reads, and so fills, all memory that a device could ever use.
+		says(t, "valgrind", "valgrind", "-q", "--leak-check=no", compile(t, []string{"check_break.c"}), "registered")
 	})
 }

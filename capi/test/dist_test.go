@@ -151,21 +151,6 @@ func TestDistLayout(t *testing.T) {
 	wantLayout(t, toolkit(t), runtime.GOARCH)
 }
 
-// TestDistTwice proves that a second make dist leaves every file alone.
-func TestDistTwice(t *testing.T) {
-	dir := toolkit(t)
-	before := tree(t, dir)
-	if out, err := makes(t, "dist", "DIST="+dir); err != nil {
-		t.Fatalf("make dist: %v\n%s", err, out)
-	}
-	after := tree(t, dir)
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(names(before), names(after)...)))) {
-		if before[name] != after[name] {
-			t.Errorf("%s: %+v, now %+v", name, before[name], after[name])
-		}
-	}
-}
-
 // TestCopyReplaces proves how the toolkit is put in place: a file in use stays whole, what is the same stays, headers that
 // are gone are removed, and what is not ours is left alone.
 func TestCopyReplaces(t *testing.T) {
@@ -224,14 +209,24 @@ func TestCopyReplaces(t *testing.T) {
 }
 
 // TestInstallAndMove proves that make install wants to know where, puts DESTDIR before it and remembers neither, copes with
-// spaces, and that the toolkit works where it is moved to: by set_env.sh, and by a path in the program.
+// spaces, and that the toolkit works where it is moved to: by set_env.sh, and by a path in the program. The make dist in it is the
+// second into its directory, and leaves every file alone.
 func TestInstallAndMove(t *testing.T) {
-	if out, err := makes(t, "install", "DIST="+toolkit(t)); err == nil || !strings.Contains(out, "PREFIX=") {
+	kit := t.TempDir()
+	copied(t, toolkit(t), kit) // others use it meanwhile
+	if out, err := makes(t, "install", "DIST="+kit); err == nil || !strings.Contains(out, "PREFIX=") {
 		t.Errorf("without PREFIX: %v\n%s", err, out)
 	}
+	before := tree(t, kit)
 	stage, prefix := t.TempDir(), "/a place  with spaces/kit"
-	if out, err := makes(t, "install", "DIST="+toolkit(t), "DESTDIR="+stage, "PREFIX="+prefix); err != nil {
+	if out, err := makes(t, "install", "DIST="+kit, "DESTDIR="+stage, "PREFIX="+prefix); err != nil {
 		t.Fatalf("make install: %v\n%s", err, out)
+	}
+	after := tree(t, kit)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(names(before), names(after)...)))) {
+		if before[name] != after[name] {
+			t.Errorf("%s: %+v, and after another make dist %+v", name, before[name], after[name])
+		}
 	}
 	dir := stage + prefix
 	wantLayout(t, dir, runtime.GOARCH)
@@ -243,7 +238,7 @@ func TestInstallAndMove(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{stage, prefix, toolkit(t)} {
+		for _, path := range []string{stage, prefix, kit, toolkit(t)} {
 			if strings.Contains(string(data), path) {
 				t.Errorf("%s has %s in it", name, path)
 			}

@@ -3,9 +3,11 @@ package capitest
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"ropeway/spec/table"
@@ -106,9 +108,25 @@ func proofProgram(t *testing.T, pattern string, flags ...string) string {
 	for _, path := range found {
 		sources = append(sources, filepath.Base(path))
 	}
-	include := filepath.Dir(file(t, "rules.h", rulesHeader(loadTable(t))))
+	include, err := rulesDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return compile(t, sources, append([]string{"-O0", "-Itestdata", "-I" + include}, flags...)...)
 }
+
+// rulesDir is the directory of rules.h.
+var rulesDir = sync.OnceValues(func() (string, error) {
+	all, err := table.Load()
+	if err != nil {
+		return "", err
+	}
+	dir, err := workshop()
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "rules.h"), []byte(rulesHeader(all)), 0o644)
+})
 
 // rulesHeader is rules.h: what the table says of every rule of a core function.
 func rulesHeader(all *table.Table) string {

@@ -59,7 +59,7 @@ var (
 	races      = &sanitizer{name: "thread", cc: []string{"-fsanitize=thread"}}
 )
 
-// libraries is a directory with the shim compiled for the sanitizer, and the ordinary core beside it.
+// libraries is a directory with the shim compiled for the sanitizer, and the ordinary core linked beside it.
 func (s *sanitizer) libraries(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
@@ -67,12 +67,16 @@ func (s *sanitizer) libraries(t *testing.T) string {
 	if s.dir != "" {
 		return s.dir
 	}
-	dir := filepath.Join(toolkit(t), s.name) // goes when the toolkit goes
+	above, err := workshop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(above, s.name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	buildShim(t, dir, s.cc...)
-	if err := os.Symlink("../lib64/libropeway_core.so", dir+"/libropeway_core.so"); err != nil {
+	if err := os.Symlink(toolkit(t)+"/lib64/libropeway_core.so", dir+"/libropeway_core.so"); err != nil {
 		t.Fatal(err)
 	}
 	s.dir = dir

@@ -32,6 +32,12 @@ var built struct {
 	err  error
 }
 
+// workshop is a directory for what several tests use; it goes at the end.
+var workshop = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "ropeway-capi") })
+
+// programs are what compile has built: by the command, a function that builds it at the first call, and returns path and error.
+var programs sync.Map
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := leaveOut(); err != nil {
@@ -40,6 +46,9 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
+	}
+	if dir, err := workshop(); err == nil {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -72,26 +81,42 @@ func toolkit(t *testing.T) string {
 }
 
 // compile builds a program from sources in testdata against the toolkit and returns its path. The compiler follows
-// from the first source: .c or .cpp. Flags come after the defaults.
+// from the first source: .c or .cpp. Flags come after the defaults. Tests that ask for the same get the same program.
 func compile(t *testing.T, sources []string, flags ...string) string {
 	t.Helper()
 	dir := toolkit(t)
-	program := filepath.Join(t.TempDir(), "program")
 	cc, args := "gcc", []string{"-std=gnu11"}
 	if strings.HasSuffix(sources[0], ".cpp") {
 		testenv.Need(t, "g++")
 		cc, args = "g++", []string{"-std=c++17"}
 	}
-	args = append(args, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I"+dir+"/include", "-o", program)
+	args = append(args, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I"+dir+"/include")
 	args = append(args, flags...)
 	for _, s := range sources {
 		args = append(args, filepath.Join("testdata", s))
 	}
 	args = append(args, "-L"+dir+"/lib64", "-lascendcl", "-lpthread", "-ldl", "-Wl,-rpath,"+dir+"/lib64")
-	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", cc, strings.Join(args, " "), err, out)
+	line := strings.Join(append([]string{cc}, args...), " ")
+	build, _ := programs.LoadOrStore(line, sync.OnceValues(func() (string, error) {
+		above, err := workshop()
+		if err != nil {
+			return "", err
+		}
+		dir, err := os.MkdirTemp(above, "")
+		if err != nil {
+			return "", err
+		}
+		path := filepath.Join(dir, "program")
+		if out, err := exec.Command(cc, append(args, "-o", path)...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", line, err, out)
+		}
+		return path, nil
+	}))
+	path, err := build.(func() (string, error))()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return program
+	return path
 }
 
 // result is how a program ended.

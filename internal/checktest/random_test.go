@@ -19,10 +19,13 @@ import (
 // schedules is how many orders of unordered work a mistake is looked for in.
 const schedules = 20
 
-// programs is how many programs a test makes: few, or as many as CHECK_RANDOM says (make check-random: 10,000).
+// programs is how many programs a test makes: few, a third of them with -short, or as many as CHECK_RANDOM says (make test-check:
+// 10,000).
 func programs(t *testing.T, few int) uint64 {
 	n, err := strconv.Atoi(os.Getenv("CHECK_RANDOM"))
 	switch {
+	case os.Getenv("CHECK_RANDOM") == "" && testing.Short():
+		return uint64(max(few/3, 1))
 	case os.Getenv("CHECK_RANDOM") == "":
 		return uint64(few)
 	case err != nil:

@@ -170,13 +170,17 @@ func TestInterpSegmentMutants(t *testing.T) {
 					source = slices.Delete(source, i, i+1)
 				}
 				total++
+				what := line + " -> " + m
 				bad, err := parse(source)
+				if err == nil && harmlessSegments[what] {
+					continue
+				}
 				if err == nil {
 					err = r.run(bad)
 				}
-				if what := line + " -> " + m; err == nil && !harmlessSegments[what] {
+				if err == nil {
 					t.Errorf("not caught: %s: line %d: %s", name, i, what)
-				} else if err != nil && strings.Contains(err.Error(), "unknown") {
+				} else if strings.Contains(err.Error(), "unknown") {
 					t.Errorf("mutant is none: %s: %v", what, err)
 				}
 			}

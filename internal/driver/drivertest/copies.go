@@ -107,31 +107,38 @@ func testCopyOverlap(e *env) {
 	}
 }
 
+// testCopyHuge copies more than 4 GiB: no size has 32 bits on the way. Where the host has to find the pages, which takes long, they
+// are moved up a little, else copied elsewhere.
 func testCopyHuge(e *env) {
-	const n = 5<<30 + 12345
+	const n = 4<<30 + 12345
+	up := uintptr(n)
+	if e.d.Name() == "soft" {
+		up = 64<<20 + 1
+	}
 	if testing.Short() {
 		e.Skip("short")
 	}
-	if free, _ := e.dev.Memory(); free < 2*n || available() < 2*n+6<<30 {
-		e.Skipf("needs %d GiB of memory and some to spare", 2*n>>30)
+	if free, _ := e.dev.Memory(); free < uint64(n+up) || available() < uint64(n+up)+6<<30 {
+		e.Skipf("needs %d GiB of memory and some to spare", (n+up)>>30)
 	}
-	src, dst := e.device(n), e.device(n)
-	e.run(driver.Op{Kind: driver.OpFill, Dst: src.addr, N: n, Width: 1, Value: 0x5A})
-	marks := []uintptr{0, 1 << 31, 1<<32 - 50, 1 << 32, 5 << 30, n - 100}
+	src := e.device(int(n + up)).addr
+	dst := src + up
+	e.run(driver.Op{Kind: driver.OpFill, Dst: src, N: n, Width: 1, Value: 0x5A})
+	marks := []uintptr{0, 1 << 31, 1<<32 - 50, 1 << 32, n - 100}
 	for i, at := range marks {
-		e.write(src.addr+at, noise(uint64(i), 100))
+		e.write(src+at, noise(uint64(i), 100))
 	}
 	q := e.queue()
-	q.Copy(dst.addr, src.addr, n, tag(1))
+	q.Copy(dst, src, n, tag(1))
 	q.finish()
 	for i, at := range marks {
 		want := noise(uint64(i), 100)
 		if at == 1<<32-50 { // the next mark overwrote its second half
 			want = append(want[:50:50], noise(uint64(i+1), 100)[:50]...)
 		}
-		e.holds(fmt.Sprintf("at %d", at), dst.addr+at, want)
+		e.holds(fmt.Sprintf("at %d", at), dst+at, want)
 	}
-	e.holds("between marks", dst.addr+3<<30, painted(1<<20, 0x5A))
+	e.holds("between marks", dst+3<<30, painted(1<<20, 0x5A))
 }
 
 // available is how much memory the machine can still give.
