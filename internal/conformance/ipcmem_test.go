@@ -287,6 +287,7 @@ func init() {
 		e.sets(p, 4096, 6)
 		o := e.on(machine{})
 		list := []core.Addr{o.imported(key, 0), o.imported(key, 0), o.imported(key, 0)}
+		o.has(list[2], 64, 6) // now the driver has what memory it needs itself: it must not come to lie where some goes
 		for i := range list { // the oldest first
 			o.ok(o.th.IpcMemClose(key))
 			for j, q := range list {
