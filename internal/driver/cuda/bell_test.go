@@ -8,6 +8,15 @@ import (
 	"ropeway/internal/driver"
 )
 
+// listened returns when somebody listens for the bell of q.
+func (q *queue) listened() {
+	for rings := false; !rings; {
+		q.mu.Lock()
+		rings = q.rings == q.taken
+		q.mu.Unlock()
+	}
+}
+
 // TestBell proves that who waits is told by the bell of the stream, that streams keep theirs, and that a number that was rung before
 // is not taken for a later one.
 func TestBell(t *testing.T) {
@@ -20,11 +29,7 @@ func TestBell(t *testing.T) {
 		q.Copy(b.dev[0], b.pinned, 64, driver.Tag{})
 		over := make(chan bool)
 		go func() { over <- q.Wait(0, nil) }()
-		for rings := false; !rings; {
-			q.mu.Lock()
-			rings = q.rings == q.taken
-			q.mu.Unlock()
-		}
+		q.listened()
 		select {
 		case <-over:
 			t.Fatal("it is over before the stream has come to it")
@@ -74,11 +79,7 @@ func TestBellOnLostGPU(t *testing.T) {
 	q.Copy(b.dev[0], b.pinned, 64, driver.Tag{Task: 7})
 	over := make(chan bool)
 	go func() { over <- q.Wait(0, nil) }()
-	for rings := false; !rings; {
-		q.mu.Lock()
-		rings = q.rings == q.taken
-		q.mu.Unlock()
-	}
+	q.listened()
 	b.f.breakGPU(0, illegalAddress)
 	if !<-over {
 		t.Error("not over")
