@@ -433,7 +433,7 @@ func (c *card) takeTable(room int) *table {
 	if t.event, r = c.event(askedEvent); r != success {
 		return nil
 	}
-	if t.addr, r = c.d.lib.allocHost(uint64(t.room) * entryBytes); r != success {
+	if t.addr, r = c.allocInner(uint64(t.room) * entryBytes); r != success {
 		c.giveEvent(t.event, askedEvent)
 		return nil
 	}

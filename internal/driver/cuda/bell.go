@@ -1,7 +1,7 @@
 package cuda
 
-// bell tells who waits that a stream has come to a place: there the GPU writes a number to pinned memory. It is seen half a microsecond
-// before CUDA would say so, of the six to ten that a small copy takes. Putting it on the stream takes one, while the copy is on its way.
+// bell tells who waits that a stream has come to a place: there the GPU writes a number to pinned memory, which is seen half a microsecond
+// before CUDA would say so. Putting it on the stream takes one or two, while the copies are on their way: so it is for copies of some length.
 //
 // It belongs to its stream, and who uses the stream uses the bell.
 type bell struct {
@@ -10,9 +10,9 @@ type bell struct {
 	dead   bool    // libcuda cannot, or the GPU is lost
 }
 
-// bellBytes is how far bells are apart: each has a line of the cache to itself.
 const (
-	bellBytes = 64
+	bellFrom  = 32 << 10 // bytes on a stream that are worth a bell
+	bellBytes = 64       // bells are so far apart: each has a line of the cache to itself
 	bellBlock = 4096
 )
 
@@ -23,18 +23,9 @@ func (c *card) bellOf(stream uintptr) *bell {
 	if b := c.bells[stream]; b != nil {
 		return b
 	}
+	c.makeBells()
 	if len(c.bellWords) == 0 {
-		c.enter()
-		block, r := c.d.lib.allocHost(bellBlock)
-		c.leave()
-		if r != success {
-			return &bell{dead: true}
-		}
-		clear(bytesAt(block, bellBlock))
-		c.hostBlocks = append(c.hostBlocks, block)
-		for at := uintptr(0); at < bellBlock; at += bellBytes {
-			c.bellWords = append(c.bellWords, block+at)
-		}
+		return &bell{dead: true}
 	}
 	last := len(c.bellWords) - 1
 	b := &bell{word: c.bellWords[last]}
@@ -44,6 +35,24 @@ func (c *card) bellOf(stream uintptr) *bell {
 	}
 	c.bells[stream] = b
 	return b
+}
+
+// makeBells sees to it that there are bells, if there is memory. mu is held.
+func (c *card) makeBells() {
+	if len(c.bellWords) > 0 {
+		return
+	}
+	c.enter()
+	block, r := c.allocInner(bellBlock)
+	c.leave()
+	if r != success {
+		return
+	}
+	clear(bytesAt(block, bellBlock))
+	c.hostBlocks = append(c.hostBlocks, block)
+	for at := uintptr(0); at < bellBlock; at += bellBytes {
+		c.bellWords = append(c.bellWords, block+at)
+	}
 }
 
 // ring lets the bell ring when all that is on its stream now is over. It tells whether it will.

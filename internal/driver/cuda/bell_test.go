@@ -24,9 +24,9 @@ func TestBell(t *testing.T) {
 	q := b.queue(0)
 	for i := range 50 {
 		release := b.hold(q)
-		want := noise(uint64(i), 64)
+		want := noise(uint64(i), bellFrom)
 		put(b.pinned, want)
-		q.Copy(b.dev[0], b.pinned, 64, driver.Tag{})
+		q.Copy(b.dev[0], b.pinned, bellFrom, driver.Tag{})
 		over := make(chan bool)
 		go func() { over <- q.Wait(0, nil) }()
 		q.listened()
@@ -36,7 +36,7 @@ func TestBell(t *testing.T) {
 		default:
 		}
 		release()
-		if !<-over || !bytes.Equal(b.read(b.dev[0], 64), want) {
+		if !<-over || !bytes.Equal(b.read(b.dev[0], bellFrom), want) {
 			t.Fatal("what was waited for is not there")
 		}
 	}
@@ -55,7 +55,7 @@ func TestBellMissing(t *testing.T) {
 	b.f.mute.Store(true)
 	q := b.queue(0)
 	release := b.hold(q)
-	q.Copy(b.dev[0], b.pinned, 64, driver.Tag{})
+	q.Copy(b.dev[0], b.pinned, bellFrom, driver.Tag{})
 	over := make(chan bool)
 	go func() { over <- q.Wait(0, nil) }()
 	for dead := false; !dead; {
@@ -76,7 +76,7 @@ func TestBellOnLostGPU(t *testing.T) {
 	b.d.cores = 8 // who waits listens for a while
 	q := b.queue(0)
 	release := b.hold(q)
-	q.Copy(b.dev[0], b.pinned, 64, driver.Tag{Task: 7})
+	q.Copy(b.dev[0], b.pinned, bellFrom, driver.Tag{Task: 7})
 	over := make(chan bool)
 	go func() { over <- q.Wait(0, nil) }()
 	q.listened()
@@ -88,4 +88,19 @@ func TestBellOnLostGPU(t *testing.T) {
 		t.Errorf("failed with %v", got.err)
 	}
 	release()
+}
+
+// TestBellIsNotForSmallCopies proves that nobody lets the bell ring for a small copy, and that what was copied long ago does not count.
+func TestBellIsNotForSmallCopies(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	for range 3 {
+		q.Copy(b.dev[0], b.pinned, bellFrom-1, driver.Tag{})
+		b.sync(q)
+		q.mu.Lock()
+		if q.load != 0 || q.bell != nil {
+			t.Errorf("%d bytes, bell %v", q.load, q.bell)
+		}
+		q.mu.Unlock()
+	}
 }

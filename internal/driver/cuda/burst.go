@@ -201,6 +201,7 @@ func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
 		n, done := q.v.card.putTogether(list[given:], q.stream)
 		if done {
+			q.load += bellFrom // a launch takes as long
 			given += n
 			continue
 		}

@@ -33,6 +33,8 @@ type card struct {
 	// for that, because events and streams go then.
 	runners sync.WaitGroup
 
+	inner inner
+
 	gate gate // passed by who uses the context without having a device open
 
 	mu        sync.Mutex
@@ -76,6 +78,7 @@ func (c *card) start() error {
 		c.sms = 0
 	}
 	c.context.Store(context)
+	c.inner.reserve()
 	return nil
 }
 
@@ -104,10 +107,10 @@ func (c *card) stop() error {
 		note("cuMemFreeHost", l.free())
 	}
 	for _, t := range c.tables {
-		note("cuMemFreeHost", c.d.lib.freeHost(t.addr))
+		note("cuMemFreeHost", c.freeInner(t.addr))
 	}
 	for _, b := range c.hostBlocks {
-		note("cuMemFreeHost", c.d.lib.freeHost(b))
+		note("cuMemFreeHost", c.freeInner(b))
 	}
 	for _, b := range c.deviceBlocks {
 		note("cuMemFree", c.d.lib.free(b))
@@ -153,6 +156,9 @@ func (c *card) forgetAll() {
 	c.tables, c.lanes, c.program, c.noProgram = nil, nil, nil, false
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
 	c.bells, c.bellWords = nil, nil
+	if err := c.inner.release(); err != nil {
+		c.d.warn(fmt.Sprintf("%d bytes of addresses are lost: %v", innerBytes, err))
+	}
 	c.made.events, c.made.streams = nil, nil
 	c.reads, c.noReads, c.live, c.spareLives, c.words = nil, false, nil, nil, nil
 	c.founds, c.spareFounds, c.hostBlocks, c.deviceBlocks = nil, nil, nil, nil

@@ -102,6 +102,7 @@ func (q *queue) move(op *driver.Op) bool {
 		if list := op.Segs.List; len(list) == 1 {
 			return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
 		}
+		q.load += op.Segs.Bytes
 		return q.v.card.putBatch(op.Segs, q.stream, true)
 	}
 	return q.moveFill(op)
@@ -133,7 +134,11 @@ func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	if !ok || overlap(to.addr, from.addr, n) {
 		return notSupported
 	}
-	return d.lib.copyAsync(to.addr, from.addr, n, q.stream)
+	r := d.lib.copyAsync(to.addr, from.addr, n, q.stream)
+	if r == success {
+		q.load += n
+	}
+	return r
 }
 
 // overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
@@ -147,6 +152,7 @@ func (q *queue) move2D(op *driver.Op) bool {
 	d.gone.RLock()
 	defer d.gone.RUnlock()
 	c, ok := d.plan2D(op)
+	q.load += op.N * op.Height
 	return ok && d.lib.copy2DAsync(&c, q.stream) == success
 }
 
@@ -169,6 +175,7 @@ func (q *queue) moveFill(op *driver.Op) bool {
 	d.gone.RLock()
 	defer d.gone.RUnlock()
 	to, err := d.resolve(op.Dst, n, false)
+	q.load += n
 	return err == nil && to.kind != byHost && d.fill(to.addr, op, q.stream) == success
 }
 

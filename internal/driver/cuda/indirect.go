@@ -171,7 +171,7 @@ func (c *card) startJudged() *judged {
 		return nil
 	}
 	if len(c.words) == 0 {
-		block, r := c.d.lib.allocHost(wordBlock)
+		block, r := c.allocInner(wordBlock)
 		if r != success {
 			return nil
 		}
@@ -261,7 +261,7 @@ func (c *card) roomFor(count int) *liveTable {
 	for t.room < count {
 		t.room = 2*t.room + 1
 	}
-	addr, r := c.d.lib.allocHost(uint64(t.room+1) * rangeBytes)
+	addr, r := c.allocInner(uint64(t.room+1) * rangeBytes)
 	if r != success {
 		return t
 	}

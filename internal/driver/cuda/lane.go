@@ -9,6 +9,7 @@ type lane struct {
 	stream uintptr
 	event  uintptr // for finish
 	used   bool    // there is work on the stream that finish has not waited for
+	load   uint64  // bytes of it
 	slots  [slotCount]slot
 	stage  uintptr // their memory; 0 until first used
 	bell   *bell   // of the stream; nil until first used
@@ -69,7 +70,7 @@ func (c *card) giveLane(l *lane) {
 func (l *lane) free() result {
 	r := success
 	if l.stage != 0 {
-		r = l.card.d.lib.freeHost(l.stage)
+		r = l.card.freeInner(l.stage)
 	}
 	if l.scrap != 0 {
 		r = max(r, l.card.d.lib.free(l.scrap))
@@ -101,6 +102,7 @@ func (l *lane) put(call string, dst, src uintptr, dstBytes, srcBytes uint64, wor
 		return err
 	}
 	l.used = true
+	l.load += dstBytes
 	return l.card.check(call, work(d.lib))
 }
 
@@ -175,7 +177,8 @@ func (l *lane) finish() result {
 	d := l.card.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
-	rings := false
+	rings, load := false, l.load
+	l.load = 0
 	for s := d.spinning(spinWaiter); s.on(); {
 		if rings && l.bell.hears(l.bell.number) {
 			return success
@@ -186,10 +189,13 @@ func (l *lane) finish() result {
 		if r := l.card.ended(l.stream); r != notReady {
 			return r
 		}
+		if rings || load < bellFrom {
+			continue
+		}
 		if l.bell == nil {
 			l.bell = l.card.bellOf(l.stream)
 		}
-		rings = rings || l.bell.ring(l.card, l.stream)
+		rings = l.bell.ring(l.card, l.stream)
 	}
 	l.card.enter()
 	defer l.card.leave()

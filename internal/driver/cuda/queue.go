@@ -38,6 +38,7 @@ type queue struct {
 	submitted uint64                // guarded by mu; tasks there ever were
 	taken     uint64                // guarded by mu; of these, how many were handed over or taken from the list
 	completed uint64                // guarded by mu; of these, how many are known to be over
+	load      uint64                // bytes handed over since all was over; guarded by mu, and who hands over a burst has it to himself
 	latest    driver.Tag            // guarded by mu; of what was handed over last
 	dropTo    uint64                // guarded by mu; tasks numbered below are discarded if they are in the list
 	waiters   parts.Waiters         // guarded by mu
@@ -332,7 +333,9 @@ func (q *queue) reap(r result) {
 
 // over notes that the first so many tasks are over. mu is held.
 func (q *queue) over(upto uint64) {
-	q.completed = max(q.completed, upto)
+	if q.completed = max(q.completed, upto); q.completed == q.taken && !q.busy {
+		q.load = 0
+	}
 	q.waiters.Notify(q.completed)
 }
 

@@ -74,7 +74,7 @@ func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	h := newHaul(l.card, to.kind == onCard, cursor{rows: rows{dst: to.addr, src: from.addr, n: op.N, height: 1}}, op.N)
 	if !h.up {
 		h.survey = newPortions(op.N, writing.prober(to.addr))
-	} else if op.N > loadFirst { // less is one load
+	} else if op.N > loadFirst || l.stage == 0 { // less is one load
 		h.survey = newPortions(op.N, reading.prober(from.addr))
 	}
 	return true, h.do(l)
@@ -105,12 +105,13 @@ func (h *haul) do(l *lane) error {
 
 // work takes loads until there are none.
 func (h *haul) work(l *lane) {
+	// Memory of the driver's own must not come to lie where some of the program's is missing, before that is noticed.
+	if (h.up || l.stage == 0) && !h.check() {
+		return
+	}
 	if err := l.needStage(); err != nil {
 		h.fail(err)
 		return
-	}
-	if h.up {
-		h.check()
 	}
 	i := 0
 	next := func() *slot {
@@ -242,7 +243,7 @@ func (l *lane) needStage() error {
 		return nil
 	}
 	l.card.enter()
-	addr, r := l.card.d.lib.allocHost(stageBytes)
+	addr, r := l.card.allocInner(stageBytes)
 	l.card.leave()
 	if r == success {
 		l.stage = addr
@@ -273,6 +274,7 @@ func (l *lane) send(s *slot, up bool) error {
 		return fmt.Errorf("%w: memory of device %d has gone", driver.ErrFault, c.number)
 	}
 	l.used = true
+	l.load += b.bytes
 	if !b.put(l.stream) {
 		return errors.Join(errCUDA, c.check("copy", c.d.lib.queryStream(l.stream)))
 	}

@@ -95,7 +95,7 @@ func (q *queue) look(times int) bool {
 
 // ring lets the bell ring when the first so many tasks are over, if they are all there are on the stream. mu is held.
 func (q *queue) ring(upto uint64) {
-	if q.taken != upto || q.busy {
+	if q.taken != upto || q.busy || q.load < bellFrom {
 		return
 	}
 	if q.bell == nil {

@@ -1,0 +1,94 @@
+package cuda
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/arena"
+)
+
+// inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program has given back
+// and wrongly uses again must not be the driver's by then, because nobody would notice.
+type inner struct {
+	mu   sync.Mutex
+	addr uintptr // guarded by mu; 0: there is none
+	used uint64  // guarded by mu; bytes from there on; they are not used again
+}
+
+// innerBytes is room for the stages of all lanes, and for many tables.
+const innerBytes = 256 << 20
+
+// reserve takes the addresses.
+func (in *inner) reserve() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.addr != 0 {
+		return
+	}
+	if addr, err := arena.Reserve(innerBytes); err == nil { // else CUDA chooses
+		in.addr, in.used = addr, 0
+	}
+}
+
+// release gives the addresses back. Nobody uses what was there.
+func (in *inner) release() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.addr == 0 {
+		return nil
+	}
+	err := arena.Unreserve(in.addr, innerBytes)
+	in.addr = 0
+	return err
+}
+
+// take is the next n bytes, accessible; 0 if there are none.
+func (in *inner) take(n uint64) uintptr {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n = pinnedPages(n)
+	at := in.used
+	if n >= hugePage {
+		at = (at + hugePage - 1) &^ (hugePage - 1)
+	}
+	if in.addr == 0 || n > innerBytes || at > innerBytes-n {
+		return 0
+	}
+	addr := in.addr + uintptr(at)
+	if arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE) != nil {
+		return 0
+	}
+	if n >= hugePage {
+		unix.Madvise(bytesAt(addr, n), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
+	}
+	in.used = at + n
+	return addr
+}
+
+// has tells whether addr is one of its addresses.
+func (in *inner) has(addr uintptr) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.addr != 0 && addr-in.addr < innerBytes
+}
+
+// allocInner takes pinned memory for the driver itself. The card is entered.
+func (c *card) allocInner(n uint64) (uintptr, result) {
+	if addr := c.inner.take(n); addr != 0 {
+		if at, r := c.d.lib.register(addr, pinnedPages(n)); r == success && at == addr {
+			return addr, success
+		} else if r == success {
+			c.d.lib.unregister(addr)
+		}
+	}
+	return c.d.lib.allocHost(n)
+}
+
+// freeInner gives it back. The card is entered.
+func (c *card) freeInner(addr uintptr) result {
+	if c.inner.has(addr) {
+		return c.d.lib.unregister(addr)
+	}
+	return c.d.lib.freeHost(addr)
+}
