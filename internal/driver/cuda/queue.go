@@ -342,12 +342,13 @@ func (q *queue) over(upto uint64) {
 // tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put there.
 // Who reaps does it.
 func (q *queue) tell(m *mark, ended int64, err error) {
-	ahead := q.observer.Now() - parts.Now()
+	now := parts.Now()
+	ahead := q.observer.Now() - now
 	if ended == 0 {
-		ended = parts.Now()
+		ended = now
 	}
 	began := max(q.ended, m.since)
-	ended = max(ended, began) // times of the GPU and of the host are of two clocks
+	ended = min(max(ended, began), now) // times of the GPU and of the host are of two clocks
 	q.observer.Ran(m.tag, began+ahead, ended+ahead, err)
 	q.ended = ended
 }
