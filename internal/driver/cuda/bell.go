@@ -23,7 +23,11 @@ func (c *card) bellOf(stream uintptr) *bell {
 	if b := c.bells[stream]; b != nil {
 		return b
 	}
-	c.makeBells()
+	if len(c.bellWords) == 0 {
+		c.enter()
+		c.bellWords = c.cutBlock(bellBlock, bellBytes)
+		c.leave()
+	}
 	if len(c.bellWords) == 0 {
 		return &bell{dead: true}
 	}
@@ -37,41 +41,16 @@ func (c *card) bellOf(stream uintptr) *bell {
 	return b
 }
 
-// makeBells sees to it that there are bells, if there is memory. mu is held.
-func (c *card) makeBells() {
-	if len(c.bellWords) > 0 {
-		return
-	}
-	c.enter()
-	block, r := c.allocInner(bellBlock)
-	c.leave()
-	if r != success {
-		return
-	}
-	clear(bytesAt(block, bellBlock))
-	c.hostBlocks = append(c.hostBlocks, block)
-	for at := uintptr(0); at < bellBlock; at += bellBytes {
-		c.bellWords = append(c.bellWords, block+at)
-	}
-}
-
 // ring lets the bell ring when all that is on its stream now is over. It tells whether it will.
 func (b *bell) ring(c *card, stream uintptr) bool {
 	if b.dead {
 		return false
 	}
-	r := c.d.lib.writeValue(stream, b.word, b.number+1)
-	if r == invalidContext || r == contextDestroyed {
-		c.enter()
-		r = c.d.lib.writeValue(stream, b.word, b.number+1)
-		c.leave()
+	b.dead = c.look(stream, func(stream uintptr) result { return c.d.lib.writeValue(stream, b.word, b.number+1) }) != success
+	if !b.dead {
+		b.number++
 	}
-	if r != success {
-		b.dead = true
-		return false
-	}
-	b.number++
-	return true
+	return !b.dead
 }
 
 // hears listens for a moment, and tells whether the bell has rung for the number.

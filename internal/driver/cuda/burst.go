@@ -120,13 +120,11 @@ func (q *queue) attend() {
 	defer q.v.d.attending.Add(-1)
 	last := time.Now()
 	for {
-		if n := q.burst.len(); n > 0 && !q.busy {
-			if q.handBurst(); n > 1 { // one at a time would do without
+		n := q.burst.len()
+		if q.progress() {
+			if n > 1 { // one at a time would do without
 				last = time.Now()
 			}
-			continue
-		}
-		if q.progress() {
 			continue
 		}
 		if q.burst.len() == 0 && !q.handing && (len(q.waiters) > 0 || time.Since(last) > lingering) {
@@ -274,10 +272,15 @@ func (h *hull) add(at uintptr, n uint64) {
 // meets tells whether n bytes at an address may share some with the ranges.
 func (h *hull) meets(at uintptr, n uint64) bool { return at < h.hi && h.lo < at+uintptr(n) }
 
+// meet tells whether two ranges share a byte.
+func meet(a uintptr, an uint64, b uintptr, bn uint64) bool {
+	return uint64(a-b) < bn || uint64(b-a) < an && bn > 0
+}
+
 // writesTo tells whether a copy of the list writes any of the n bytes at an address.
 func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
-		if s := &list[i]; uint64(at-s.Dst) < s.N || uint64(s.Dst-at) < n && s.N > 0 {
+		if s := &list[i]; meet(at, n, s.Dst, s.N) {
 			return true
 		}
 	}
@@ -287,7 +290,7 @@ func writesTo(list []driver.Segment, at uintptr, n uint64) bool {
 // readsFrom tells whether a copy of the list reads any of the n bytes at an address.
 func readsFrom(list []driver.Segment, at uintptr, n uint64) bool {
 	for i := range list {
-		if s := &list[i]; uint64(at-s.Src) < s.N || uint64(s.Src-at) < n && s.N > 0 {
+		if s := &list[i]; meet(at, n, s.Src, s.N) {
 			return true
 		}
 	}

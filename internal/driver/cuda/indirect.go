@@ -171,14 +171,10 @@ func (c *card) startJudged() *judged {
 		return nil
 	}
 	if len(c.words) == 0 {
-		block, r := c.allocInner(wordBlock)
-		if r != success {
-			return nil
-		}
-		c.hostBlocks = append(c.hostBlocks, block)
-		for at := uintptr(0); at < wordBlock; at += 4 {
-			c.words = append(c.words, block+at)
-		}
+		c.words = c.cutBlock(wordBlock, 4)
+	}
+	if len(c.words) == 0 {
+		return nil
 	}
 	last := len(c.words) - 1
 	r := &judged{report: c.words[last], live: live}

@@ -3,8 +3,6 @@ package cuda
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"ropeway/internal/arena"
 )
 
@@ -56,11 +54,8 @@ func (in *inner) take(n uint64) uintptr {
 		return 0
 	}
 	addr := in.addr + uintptr(at)
-	if arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE) != nil {
+	if openPages(addr, n) != nil {
 		return 0
-	}
-	if n >= hugePage {
-		unix.Madvise(bytesAt(addr, n), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
 	}
 	in.used = at + n
 	return addr
@@ -83,6 +78,20 @@ func (c *card) allocInner(n uint64) (uintptr, result) {
 		}
 	}
 	return c.d.lib.allocHost(n)
+}
+
+// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The card is entered, mu is held.
+func (c *card) cutBlock(block, piece uintptr) (pieces []uintptr) {
+	addr, r := c.allocInner(uint64(block))
+	if r != success {
+		return nil
+	}
+	clear(bytesAt(addr, uint64(block)))
+	c.hostBlocks = append(c.hostBlocks, addr)
+	for at := uintptr(0); at < block; at += piece {
+		pieces = append(pieces, addr+at)
+	}
+	return pieces
 }
 
 // freeInner gives it back. The card is entered.

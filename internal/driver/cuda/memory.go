@@ -129,6 +129,15 @@ func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 // pinnedPages is how many bytes of pages n bytes of pinned memory have.
 func pinnedPages(n uint64) uint64 { return (max(n, 1) + hostPage - 1) &^ (hostPage - 1) }
 
+// openPages puts n bytes of memory at reserved addresses, in large pages where there is room for them.
+func openPages(addr uintptr, n uint64) error {
+	err := arena.ProtectPages(addr, n, unix.PROT_READ|unix.PROT_WRITE)
+	if err == nil && n >= hugePage {
+		unix.Madvise(bytesAt(addr, n), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
+	}
+	return err
+}
+
 // allocPinned takes pinned memory in the context of c.
 func (c *card) allocPinned(n uint64) (uintptr, error) {
 	pages := pinnedPages(n)
@@ -136,11 +145,8 @@ func (c *card) allocPinned(n uint64) (uintptr, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
 	}
-	if err = arena.ProtectPages(addr, pages, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	if err = openPages(addr, pages); err != nil {
 		return 0, errors.Join(fmt.Errorf("%w: %v", driver.ErrNoMemory, err), arena.Unreserve(addr, aliasBytes(pages+hostPage)))
-	}
-	if pages >= hugePage {
-		unix.Madvise(bytesAt(addr, pages), unix.MADV_HUGEPAGE) //nolint:errcheck // small pages do too
 	}
 	c.enter()
 	at, r := c.d.lib.register(addr, pages)
