@@ -98,12 +98,15 @@ func (s *checkSession) writePage(w io.Writer) error {
 // onTimeline puts a finding where it belongs in a run. It came when its process had sent it, so it happened a moment before, and
 // not before the tasks that it is about were submitted.
 func onTimeline(run *timeline.Run, e *finding.Entry, came time.Time, layout finding.Layout) timeline.Finding {
-	f := timeline.Finding{Rule: e.Rule, Severity: string(e.Severity), Text: e.Summary, Thread: timeline.None,
+	f := timeline.Finding{Rule: e.Rule, Severity: string(e.Severity), Text: e.Summary, Remedy: e.Advice, Thread: timeline.None,
 		Report: strings.TrimRight(layout.Text(&e.Finding), "\n"), Time: min(max(came.Sub(run.Started).Nanoseconds(), 0), run.Duration)}
 	for _, site := range append([]finding.Site{e.Offence}, e.Others...) {
 		if task := taskOf(run, e.Process, &site); task != timeline.None && !slices.Contains(f.Tasks, task) {
 			f.Tasks = append(f.Tasks, task)
 			f.Time = max(f.Time, run.Tasks[task].Submit)
+		}
+		if at := layout.Place(&site); at != "" {
+			f.Places = append(f.Places, timeline.Place{Role: site.Role, At: at})
 		}
 	}
 	for i, t := range run.Threads {

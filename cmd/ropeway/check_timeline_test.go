@@ -53,9 +53,10 @@ type shownRun struct {
 }
 
 type shownFinding struct {
-	Rule, Severity, Text, Report string
-	Time                         int64
-	Tasks                        []int
+	Rule, Severity, Text, Remedy, Report string
+	Time                                 int64
+	Tasks                                []int
+	Places                               []timeline.Place
 }
 
 func readPage(t *testing.T, file string) (run shownRun) {
@@ -100,6 +101,9 @@ func TestCheckReportShowsTheRace(t *testing.T) {
 	}
 	if f.Severity != "error" || !strings.HasPrefix(f.Report, "error: stream-race: ") || f.Time < run.Tasks.Submit[first] || f.Time < run.Tasks.Submit[second] || f.Time > run.Duration {
 		t.Errorf("%+v", f)
+	}
+	if len(f.Places) < 2 || !strings.Contains(f.Places[0].At, "check_timeline_test.go:") || !strings.Contains(f.Places[1].At, " in ") || f.Remedy == "" {
+		t.Errorf("places %+v, remedy %q: want the lines of both copies and what to do", f.Places, f.Remedy)
 	}
 }
 

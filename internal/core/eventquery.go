@@ -112,7 +112,7 @@ func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *E
 	if err != nil {
 		return err
 	}
-	return t.waits(api, nil, func(int64) *Error { return e.wait(api, waiting{cancel: cancel}) })
+	return t.waitsEvent(api, e, waiting{cancel: cancel})
 }
 
 // SynchronizeEventWithTimeout is aclrtSynchronizeEventWithTimeout.
@@ -131,7 +131,7 @@ func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error
 	if timeout == 0 {
 		return refused(api, "timeout", "0 ms is neither -1 nor positive")
 	}
-	return t.waits(api, nil, func(int64) *Error { return e.wait(api, waiting{timeout: millis(timeout)}) })
+	return t.waitsEvent(api, e, waiting{timeout: millis(timeout)})
 }
 
 // wait waits for the latest record and tells of a task before it that failed. The stream still reports that failure

@@ -93,19 +93,31 @@ func (t *Thread) submitted(api string, s *Stream, began int64) {
 	}
 }
 
-// waits tells the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the call
-// began. Waits are not inside of others.
+// waits reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the
+// call began. Waits do not nest.
 func (t *Thread) waits(api string, s *Stream, f func(began int64) *Error) *Error {
 	if t.rt.observer == nil {
 		return f(0)
 	}
-	return t.waitsObserved(api, s, f)
+	return t.waitsObserved(api, s, observe.At{}, f)
 }
 
-func (t *Thread) waitsObserved(api string, s *Stream, f func(began int64) *Error) *Error {
+// waitsEvent is waits for the latest record of an event.
+func (t *Thread) waitsEvent(api string, e *Event, w waiting) *Error {
+	if t.rt.observer == nil {
+		return e.wait(api, w)
+	}
+	var after observe.At
+	if r := e.last(); r.flag != nil && r.on != nil {
+		after = observe.At{Stream: r.on.id, Number: r.task}
+	}
+	return t.waitsObserved(api, nil, after, func(int64) *Error { return e.wait(api, w) })
+}
+
+func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(began int64) *Error) *Error {
 	t.tellCopied() // this may never end
 	o := t.rt.observer
-	c := observe.Call{Function: t.call.function, Thread: t.id, Stream: observe.None, Start: t.call.start}
+	c := observe.Call{Function: t.call.function, Thread: t.id, Stream: observe.None, Start: t.call.start, After: after}
 	known := t.call.start != 0
 	began := o.Now()
 	if !known {

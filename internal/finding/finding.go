@@ -47,6 +47,21 @@ type Frame struct {
 	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from who could not look up the rest
 }
 
+// innermost is the innermost frame that has a file, else the innermost one that has a name, else nil.
+func (s *Site) innermost() *Frame {
+	var found *Frame
+	for i := range s.Stack {
+		f := &s.Stack[i]
+		if f.File != "" {
+			return f
+		}
+		if found == nil && f.Function != "" {
+			found = f
+		}
+	}
+	return found
+}
+
 // Bytes is a range of memory.
 type Bytes struct {
 	Address    uint64      `json:"address"`

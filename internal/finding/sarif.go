@@ -194,19 +194,8 @@ func (s *Site) title() string {
 	return s.Role + ": " + s.Call
 }
 
-// location is the innermost place of the site that has a file, else the innermost one that has a name.
 func (s *Site) location(dir, message string) (sarifLocation, bool) {
-	var found *Frame
-	for i := range s.Stack {
-		f := &s.Stack[i]
-		if f.File != "" {
-			found = f
-			break
-		}
-		if found == nil && f.Function != "" {
-			found = f
-		}
-	}
+	found := s.innermost()
 	if found == nil {
 		return sarifLocation{}, false
 	}

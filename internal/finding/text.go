@@ -94,6 +94,22 @@ func (l Layout) site(b *strings.Builder, s *Site) {
 	}
 }
 
+// Place is where a site is, in a line: "src/app.c:30 in load"; "" if nothing is known.
+func (l Layout) Place(s *Site) string {
+	f := s.innermost()
+	if f == nil {
+		return ""
+	}
+	place := f.place(l.Dir)
+	switch {
+	case place == "":
+		return Printable(f.Function)
+	case f.Function == "":
+		return Printable(place)
+	}
+	return Printable(place + " in " + f.Function)
+}
+
 // frame is for example "load src/app.c:30 (app)".
 func (l Layout) frame(f Frame) string {
 	text := f.Function

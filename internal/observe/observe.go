@@ -137,4 +137,5 @@ type Call struct {
 	Code       int32
 	Start, End int64
 	Blocked    int64 // how much of it was spent waiting for work, or doing it
+	After      At    // Waiting: the record of an event that it waits for; zero: none
 }

@@ -86,7 +86,7 @@ const (
 	//	0: type | state<<8 | function<<16 | stream<<32
 	//	1: thread | code<<32
 	//	2: when it began
-	//	3: when it ended
+	//	3: when it ended; of one that begins to wait: number of the record that it waits for, or 0 | its stream<<32
 	CallType
 
 	// BlockedType is how long a call waited for work.

@@ -48,11 +48,15 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 
 // Called implements observe.Observer.
 func (r *Recorder) Called(c observe.Call) {
+	last := uint64(c.End)
+	if c.State == observe.Waiting {
+		last = uint64(c.After.Number) | half(c.After.Stream)
+	}
 	r.put(c.Thread, &line{
 		uint64(CallType) | uint64(c.State)<<8 | uint64(c.Function)<<16 | half(c.Stream),
 		uint64(c.Thread) | half(c.Code),
 		uint64(c.Start),
-		uint64(c.End),
+		last,
 	})
 	if c.Blocked != 0 {
 		r.put(c.Thread, &line{uint64(BlockedType) | half(c.Stream), uint64(c.Thread), uint64(c.Start), uint64(c.Blocked)})

@@ -11,7 +11,7 @@ import (
 )
 
 // version is that of the data's form; web/report reads this one.
-const version = 1
+const version = 2
 
 // mostTasks and mostCalls are how many the page shows: browsers stay quick with them. The first ones are kept.
 const (
@@ -76,6 +76,7 @@ type calls struct {
 	Code     []int32 `json:"code"`
 	Blocked  []int64 `json:"blocked"`
 	Stream   []int   `json:"stream"`
+	Awaited  []int   `json:"awaited"`
 }
 
 type tasks struct {
@@ -102,13 +103,15 @@ type edges struct {
 }
 
 type finding struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Time     int64  `json:"time"`
-	Tasks    []int  `json:"tasks"`
-	Thread   int    `json:"thread"`
-	Report   string `json:"report"`
+	Rule     string           `json:"rule"`
+	Severity string           `json:"severity"`
+	Text     string           `json:"text"`
+	Time     int64            `json:"time"`
+	Tasks    []int            `json:"tasks"`
+	Thread   int              `json:"thread"`
+	Places   []timeline.Place `json:"places"`
+	Remedy   string           `json:"remedy"`
+	Report   string           `json:"report"`
 }
 
 // limits say how much of a run is kept.
@@ -131,11 +134,13 @@ func cut(run *timeline.Run, most limits) *data {
 	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })
 	d.Threads = convert(run.Threads, func(t timeline.Thread) thread { return thread(t) })
 	d.Streams = convert(run.Streams, func(s timeline.Stream) stream { return stream(s) })
-	d.Calls = callColumns(run.Calls[:c.calls])
+	d.Calls = c.callColumns(run.Calls[:c.calls])
 	d.Tasks = c.taskColumns(run.Tasks[:c.tasks])
 	d.Edges = c.edgeColumns(run.Edges)
 	for _, f := range run.Findings {
-		d.Findings = append(d.Findings, finding{f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, f.Report})
+		d.Findings = append(d.Findings, finding{
+			f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, list(f.Places), f.Remedy, f.Report,
+		})
 	}
 	for _, a := range advice.Of(run) {
 		a.Tasks, a.Calls, a.Numbers = below(a.Tasks, c.tasks), below(a.Calls, c.calls), list(a.Numbers)
@@ -162,7 +167,7 @@ func (c *cutter) notes(run *timeline.Run) (notes []string) {
 	return notes
 }
 
-func callColumns(from []timeline.Call) calls {
+func (c *cutter) callColumns(from []timeline.Call) calls {
 	return calls{
 		Thread:   convert(from, func(c timeline.Call) int { return c.Thread }),
 		Function: convert(from, func(c timeline.Call) int { return c.Function }),
@@ -171,6 +176,7 @@ func callColumns(from []timeline.Call) calls {
 		Code:     convert(from, func(c timeline.Call) int32 { return c.Code }),
 		Blocked:  convert(from, func(c timeline.Call) int64 { return c.Blocked }),
 		Stream:   convert(from, func(c timeline.Call) int { return c.Stream }),
+		Awaited:  convert(from, func(k timeline.Call) int { return kept(k.Awaited, c.tasks) }),
 	}
 }
 
@@ -184,18 +190,13 @@ func (c *cutter) taskColumns(from []timeline.Task) tasks {
 		Device:    convert(from, func(t timeline.Task) int { return t.Device }),
 		Number:    convert(from, func(t timeline.Task) uint32 { return t.Number }),
 		Thread:    convert(from, func(t timeline.Task) int { return t.Thread }),
-		Call: convert(from, func(t timeline.Task) int {
-			if t.Call >= c.calls {
-				return timeline.None
-			}
-			return t.Call
-		}),
-		Segments: convert(from, func(t timeline.Task) uint32 { return t.Segments }),
-		Bytes:    convert(from, func(t timeline.Task) uint64 { return t.Bytes }),
-		Submit:   convert(from, func(t timeline.Task) int64 { return t.Submit }),
-		Start:    convert(from, func(t timeline.Task) int64 { return t.Start }),
-		End:      convert(from, func(t timeline.Task) int64 { return t.End }),
-		Code:     convert(from, func(t timeline.Task) int32 { return t.Code }),
+		Call:      convert(from, func(t timeline.Task) int { return kept(t.Call, c.calls) }),
+		Segments:  convert(from, func(t timeline.Task) uint32 { return t.Segments }),
+		Bytes:     convert(from, func(t timeline.Task) uint64 { return t.Bytes }),
+		Submit:    convert(from, func(t timeline.Task) int64 { return t.Submit }),
+		Start:     convert(from, func(t timeline.Task) int64 { return t.Start }),
+		End:       convert(from, func(t timeline.Task) int64 { return t.End }),
+		Code:      convert(from, func(t timeline.Task) int32 { return t.Code }),
 	}
 }
 
@@ -208,6 +209,14 @@ func (c *cutter) edgeColumns(from []timeline.Edge) edges {
 		}
 	}
 	return e
+}
+
+// kept is an index, or None if it is of something that is not kept.
+func kept(index, limit int) int {
+	if index >= limit {
+		return timeline.None
+	}
+	return index
 }
 
 // below keeps indexes below a limit.

@@ -70,7 +70,7 @@ func TestPageNeedsNothingElse(t *testing.T) {
 
 func TestSmallRunStandsInThePage(t *testing.T) {
 	kind, run := shown(t, write(t, sample.Serving(20, 1)))
-	if kind != "application/json" || run["version"] != 1.0 || run["driver"] != "soft" {
+	if kind != "application/json" || run["version"] != float64(version) || run["driver"] != "soft" {
 		t.Errorf("%s: %v %v", kind, run["version"], run["driver"])
 	}
 }
@@ -152,10 +152,10 @@ func TestForm(t *testing.T) {
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
 		{"stream", first("streams"), "default device id process"},
-		{"calls", run["calls"], "blocked code end function start stream thread"},
+		{"calls", run["calls"], "awaited blocked code end function start stream thread"},
 		{"tasks", run["tasks"], "bytes call code device direction end failed kind memory number segments start stream submit thread"},
 		{"edges", run["edges"], "from to"},
-		{"finding", first("findings"), "report rule severity tasks text thread time"},
+		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},
 		{"advice", first("advice"), "calls numbers rule saves tasks text title"},
 		{"strings", run["strings"], "directions kinds memories"},
@@ -191,7 +191,8 @@ func TestColumnsAreTheRun(t *testing.T) {
 	}
 	for i, want := range run.Calls {
 		c := &d.Calls
-		got := timeline.Call{Thread: c.Thread[i], Function: c.Function[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i], Blocked: c.Blocked[i], Stream: c.Stream[i]}
+		got := timeline.Call{Thread: c.Thread[i], Function: c.Function[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i], Blocked: c.Blocked[i], Stream: c.Stream[i],
+			Awaited: c.Awaited[i]}
 		if got != want {
 			t.Fatalf("call %d is %+v, want %+v", i, got, want)
 		}

@@ -72,6 +72,7 @@ type Call struct {
 	Code     int32 // that it returned
 	Blocked  int64 // nanoseconds of it that it waited for work; 0 if it does not wait
 	Stream   int   // index of the stream that it is about, or None
+	Awaited  int   // index of the task that it waited for, or None
 }
 
 // Task is one piece of work.
@@ -102,7 +103,15 @@ type Finding struct {
 	Time                 int64
 	Tasks                []int // indexes of the tasks that it is about
 	Thread               int   // index of the thread that did it, or None
-	Report               string
+	Places               []Place
+	Remedy               string // what to do
+	Report               string // all of it, as text
+}
+
+// Place is a line of the program that a finding names.
+type Place struct {
+	Role string `json:"role"` // "read", "submitted", "allocated"
+	At   string `json:"at"`   // "app.c:30 in load"
 }
 
 // Ran tells whether the task has begun and ended.

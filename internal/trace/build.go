@@ -28,6 +28,7 @@ type part struct {
 	devices map[int32]int
 	streams map[int32]int
 	threads map[uint32]int
+	callOf  map[callKey]int // calls, by what names them
 }
 
 // add takes a process in. Its times become nanoseconds of the run, its numbers indexes.
@@ -36,11 +37,15 @@ func (b *builder) add(p *process) {
 		b.run.Checked = true
 	}
 	b.notes(p)
-	t := part{b, p, len(b.run.Processes), map[int32]int{}, map[int32]int{}, map[uint32]int{}}
+	t := part{
+		builder: b, p: p, index: len(b.run.Processes),
+		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
+	}
 	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
 	t.things()
-	calls := t.calls()
-	t.tasks(calls)
+	base := len(b.run.Calls)
+	t.calls()
+	t.tasks(base)
 }
 
 func (b *builder) notes(p *process) {
@@ -147,14 +152,14 @@ const mostFunctions = 2048
 // anyStream in a key stands for the stream of the first call that it fits.
 const anyStream = math.MinInt32
 
-// calls adds the calls, and returns their indexes.
-func (t *part) calls() map[callKey]int {
+// calls adds the calls.
+func (t *part) calls() {
 	list := t.together()
-	index := make(map[callKey]int, len(list))
 	var lanes []int64 // of calls whose threads nobody knows: when each is free
 	for i := range list {
 		c := &list[i]
 		out := c.Call
+		out.Awaited = timeline.None
 		out.Start = t.time(c.Start)
 		if c.End != timeline.None {
 			out.End = max(t.time(c.End), out.Start)
@@ -170,13 +175,12 @@ func (t *part) calls() map[callKey]int {
 			out.Thread = t.lane(&lanes, out)
 		}
 		for _, k := range []callKey{c.key(), keyOf(c.thread, c.Start, anyStream)} {
-			if _, ok := index[k]; !ok {
-				index[k] = len(t.run.Calls)
+			if _, ok := t.callOf[k]; !ok {
+				t.callOf[k] = len(t.run.Calls)
 			}
 		}
 		t.run.Calls = append(t.run.Calls, out)
 	}
-	return index
 }
 
 // lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their beginnings.
@@ -238,8 +242,8 @@ func (t *part) together() []call {
 	return kept
 }
 
-// tasks adds the tasks and what ordered them.
-func (t *part) tasks(calls map[callKey]int) {
+// tasks adds the tasks, what ordered them, and which of them calls from firstCall on waited for.
+func (t *part) tasks(firstCall int) {
 	list := t.p.tasks
 	slices.SortStableFunc(list, func(a, b task) int { return cmp.Compare(a.Submit, b.Submit) })
 	base := len(t.run.Tasks)
@@ -259,9 +263,9 @@ func (t *part) tasks(calls map[callKey]int) {
 			out.Segments = m.segments
 			began = cmp.Or(m.call, began)
 		}
-		c, ok := calls[keyOf(r.thread, began, r.stream)]
+		c, ok := t.callOf[keyOf(r.thread, began, r.stream)]
 		if !ok {
-			c, ok = calls[keyOf(r.thread, began, anyStream)] // a copy that its call made is on no stream
+			c, ok = t.callOf[keyOf(r.thread, began, anyStream)] // a copy that its call made is on no stream
 		}
 		if ok {
 			out.Call, out.Thread = c, t.run.Calls[c].Thread
@@ -274,6 +278,7 @@ func (t *part) tasks(calls map[callKey]int) {
 	t.ran(index)
 	t.inTurn(base)
 	t.edges(list, base, index)
+	t.awaits(firstCall, base, index)
 }
 
 // ran says when tasks ran.
@@ -389,6 +394,11 @@ func (b *builder) sort() {
 	for i := range run.Tasks {
 		if t := &run.Tasks[i]; t.Call != timeline.None {
 			t.Call = calls[t.Call]
+		}
+	}
+	for i := range run.Calls {
+		if c := &run.Calls[i]; c.Awaited != timeline.None {
+			c.Awaited = tasks[c.Awaited]
 		}
 	}
 	for i, e := range run.Edges {

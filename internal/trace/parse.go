@@ -29,7 +29,7 @@ func read(r io.Reader) (*process, error) {
 		id: int(word(recorder.HeadProcess)), wall: int64(word(recorder.HeadWall)), began: int64(word(recorder.HeadStart)),
 		flags: word(recorder.HeadFlags), lost: word(recorder.HeadLost),
 		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
-		more: map[taskKey]more{}, blocked: map[callKey]int64{},
+		more: map[taskKey]more{}, blocked: map[callKey]int64{}, awaited: map[callKey]taskKey{},
 	}
 	var slots [recorder.Slots]uint64 // the windows that are still in slots
 	for i := range slots {
@@ -105,6 +105,9 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		}
 		if state == observe.Waiting {
 			c.End = timeline.None
+			if k := (taskKey{int32(high(3)), low(3)}); k.number != 0 {
+				p.awaited[c.key()] = k
+			}
 			p.waiting = append(p.waiting, c)
 		} else {
 			p.calls = append(p.calls, c)

@@ -93,6 +93,7 @@ type process struct {
 	calls   []call
 	waiting []call // that began to wait
 	blocked map[callKey]int64
+	awaited map[callKey]taskKey // records that calls waited for
 }
 
 type textKey struct {

@@ -3,10 +3,12 @@ package trace_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ropeway"
 	"ropeway/internal/observe"
@@ -210,6 +212,60 @@ func TestEdges(t *testing.T) {
 			t.Errorf("edge %d goes from %+v to %+v", i, from, to)
 		}
 	}
+}
+
+// TestAwaited: a call that waited names the task that it waited for: the last of the stream, the record of the event, the task
+// that ended last on the device. A call that submits names none.
+func TestAwaited(t *testing.T) {
+	want := map[string]string{
+		"aclrtSynchronizeStream": "copy 2 of stream 1",
+		"aclrtSynchronizeEvent":  "record 2 of stream 2",
+		"aclrtSynchronizeDevice": "copy 4 of stream 1",
+	}
+	// A host that comes too late finds the work done and waits for nothing: then once more, with more time.
+	for _, patience := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
+		got := awaited(t, patience)
+		for function, task := range got {
+			if task != want[function] {
+				t.Errorf("%s waited for %s, want %s", function, task, want[function])
+			}
+		}
+		if len(got) == len(want) || t.Failed() {
+			return
+		}
+	}
+	t.Error("no run had all three waits")
+}
+
+// awaited runs a program in which each kind of wait finds work that is held up for some time, and returns what waits waited for.
+func awaited(t *testing.T, patience time.Duration) map[string]string {
+	const n = 1 << 20
+	ctx := context.Background()
+	r := run(t, func(d *ropeway.Device) {
+		a, b := must(d.NewStream())(t), must(d.NewStream())(t)
+		host, mem := must(d.AllocHost(n))(t), must(d.Alloc(n))(t)
+		e := must(d.NewEvent())(t)
+		hold := func(s *ropeway.Stream) { check(t, s.Call(func() { time.Sleep(patience) })) }
+		hold(a)
+		check(t, a.Copy(mem.All(), host.All())) // task 2 of a
+		check(t, a.Synchronize(ctx))
+		hold(b)
+		check(t, b.Record(e))                   // task 2 of b
+		check(t, b.Copy(host.All(), mem.All())) // task 3 of b
+		check(t, e.Wait(ctx))
+		check(t, b.Synchronize(ctx))
+		hold(a)
+		check(t, a.Copy(mem.All(), host.All())) // task 4 of a
+		check(t, d.Synchronize(ctx))
+	})
+	got := map[string]string{}
+	for _, c := range r.Calls {
+		if name := r.Functions[c.Function]; c.Awaited != timeline.None && (name != "aclrtSynchronizeStream" || got[name] == "") {
+			k := r.Tasks[c.Awaited]
+			got[name] = fmt.Sprintf("%s %d of stream %d", observe.Kinds[k.Kind], k.Number, r.Streams[k.Stream].ID)
+		}
+	}
+	return got
 }
 
 // TestDropped: tasks that were dropped have not run, and are told of.

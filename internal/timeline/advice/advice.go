@@ -76,9 +76,9 @@ func good(run *timeline.Run) Advice {
 	if len(run.Tasks) == 0 {
 		return nothing(run, "Nothing to look at", "The program queued no work and copied nothing.")
 	}
-	return nothing(run, "Nothing to do",
-		"Copies from pageable memory, small copies in a row, copies that wait for one another in one stream, and synchronisations were looked at. "+
-			"None of them took as much as 1% of the time with work in a way that can be helped.")
+	return nothing(run, "No suggestions",
+		"Checked: copies from pageable memory, small copies in a row, copies that wait for one another in one stream, and synchronisations. "+
+			"None of them costs 1% or more of the busy time.")
 }
 
 // nothing is an answer without advice, with what was looked at.

@@ -433,7 +433,7 @@ func TestGoodRunHasNothingToDo(t *testing.T) {
 	}
 	b.SyncDevice(thread, 0)
 	all := advice.Of(b.Run())
-	if len(all) != 1 || all[0].Rule != advice.Nothing || all[0].Title != "Nothing to do" {
+	if len(all) != 1 || all[0].Rule != advice.Nothing || all[0].Title != "No suggestions" {
 		t.Fatalf("%+v: want nothing to do", all)
 	}
 	numbers(t, &all[0], map[string]string{"copies": "12", "tasks": "24", "bytes copied": "288 MiB"})

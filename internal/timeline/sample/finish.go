@@ -37,6 +37,11 @@ func (b *Builder) Run() *timeline.Run {
 			r.Tasks[i].Number = numbers[s]
 		}
 	}
+	for i := range r.Calls {
+		if c := &r.Calls[i]; c.Awaited != timeline.None {
+			c.Awaited = tasks[c.Awaited]
+		}
+	}
 	for i, e := range r.Edges {
 		r.Edges[i] = timeline.Edge{From: tasks[e.From], To: tasks[e.To]}
 	}

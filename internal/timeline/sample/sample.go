@@ -142,6 +142,7 @@ func (b *Builder) CopyNow(thread, device int, direction observe.Direction, memor
 func (b *Builder) Sync(thread, stream int) int {
 	call := b.call("aclrtSynchronizeStream", thread, stream)
 	b.finish(call, b.last[stream])
+	b.awaits(call, func(t *timeline.Task) bool { return t.Stream == stream })
 	return call
 }
 
@@ -149,7 +150,18 @@ func (b *Builder) Sync(thread, stream int) int {
 func (b *Builder) SyncEvent(thread, record int) int {
 	call := b.call("aclrtSynchronizeEvent", thread, b.run.Tasks[record].Stream)
 	b.finish(call, b.run.Tasks[record].End)
+	b.run.Calls[call].Awaited = record
 	return call
+}
+
+// awaits lets a call wait for the last of some tasks.
+func (b *Builder) awaits(call int, of func(*timeline.Task) bool) {
+	c := &b.run.Calls[call]
+	for i := range b.run.Tasks {
+		if t := &b.run.Tasks[i]; of(t) && t.End >= c.Start && (c.Awaited == timeline.None || t.End >= b.run.Tasks[c.Awaited].End) {
+			c.Awaited = i
+		}
+	}
 }
 
 // SyncDevice waits for all streams of a device.
@@ -162,6 +174,7 @@ func (b *Builder) SyncDevice(thread, device int) int {
 		}
 	}
 	b.finish(call, end)
+	b.awaits(call, func(t *timeline.Task) bool { return t.Stream != timeline.None && t.Device == device })
 	return call
 }
 
@@ -181,7 +194,7 @@ func (b *Builder) call(function string, thread, stream int) int {
 		b.functions[function] = f
 		b.run.Functions = append(b.run.Functions, function)
 	}
-	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream})
+	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream, Awaited: timeline.None})
 	return len(b.run.Calls) - 1
 }
 

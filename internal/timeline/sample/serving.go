@@ -72,17 +72,21 @@ func Serving(n int, seed uint64) *timeline.Run {
 // Findings adds some of the checker to a run that has at least two tasks.
 func Findings(run *timeline.Run) {
 	run.Checked = true
-	add := func(rule, severity, text string, tasks ...int) {
-		f := timeline.Finding{Rule: rule, Severity: severity, Text: text, Tasks: tasks, Thread: timeline.None}
+	add := func(rule, text, remedy string, tasks ...int) {
+		const severity = "error"
+		f := timeline.Finding{Rule: rule, Severity: severity, Text: text, Remedy: remedy, Tasks: tasks, Thread: timeline.None}
 		for _, i := range tasks {
 			f.Time, f.Thread = max(f.Time, run.Tasks[i].Submit), run.Tasks[i].Thread
 		}
-		f.Report = severity + ": " + rule + ": " + text + "\n  read by thread 4242\n    #0 load app.c:30 (app)\n"
+		f.Places = []timeline.Place{{Role: "submitted", At: "src/app.c:30 in load"}, {Role: "allocated", At: "src/app.c:12 in main"}}
+		f.Report = severity + ": " + rule + ": " + text + "\n  submitted by thread 4242\n    #0 load src/app.c:30 (app)\n"
 		run.Findings = append(run.Findings, f)
 	}
 	last := len(run.Tasks) - 1
-	add("stream-race", "error", "two tasks write the same bytes and nothing orders them", last/3, last/3+1)
-	add("host-read-in-flight", "error", "the host reads a destination before the copy into it is known to be complete", last/2)
-	add("leak", "error", "4096 bytes of device memory are never given back")
+	add("stream-race", "two tasks write the same bytes and nothing orders them",
+		"Record an event after the first task and let the other stream wait for it.", last/3, last/3+1)
+	add("host-read-in-flight", "the host reads a destination before the copy into it is known to be complete",
+		"Synchronise the stream before the read.", last/2)
+	add("leak", "4096 bytes of device memory are never freed", "Free the memory before aclFinalize.")
 	run.Findings[2].Time = run.Duration
 }

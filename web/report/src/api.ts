@@ -23,6 +23,8 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
         })),
         arrows: frame.arrows.map((a) => ({ ...a })),
         arrowsLeft: frame.arrowsLeft,
+        range: state.range,
+        gutter: timeline.layout.gutter,
         findings: model.data.findings.filter((f) => f.time >= state.from && f.time <= state.to).length,
       };
     },
@@ -34,6 +36,8 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
       const y = layout.laneTop(layout.rowOf({ of, index }), layout.laneOf({ of, index })) + layout.barHeight / 2;
       return { x: box.left + layout.x((Math.max(from, state.from) + Math.min(to, state.to)) / 2), y: box.top + y };
     },
+    /** axis is the times that are written on it. */
+    axis: () => timeline.axis(),
     selected: () => (state.selected ? { ...state.selected } : null),
     matches: () => ({ tasks: state.matches.tasks, calls: state.matches.calls, all: state.matches.all }),
   };

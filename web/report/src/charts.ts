@@ -26,7 +26,7 @@ abstract class Plot {
     this.element.setAttribute("aria-label", title);
     new ResizeObserver(() => this.make()).observe(this.box);
     state.listen((change) => {
-      if (change === "theme" || change === "filter") this.make(true);
+      if (change === "theme" || change === "filter" || change === "layout") this.make(true);
       if (change === "view") this.later();
       if (change === "hover") this.point();
     });
@@ -35,6 +35,9 @@ abstract class Plot {
   protected abstract series(): { label: string; colour: string; fill: boolean }[];
   protected abstract values(parts: number): number[][]; // times first
   protected abstract write(value: number): string;
+  protected increments(): number[] | undefined {
+    return undefined; // of the scale; those of uPlot
+  }
 
   private make(always = false): void {
     const width = this.box.clientWidth;
@@ -52,7 +55,7 @@ abstract class Plot {
       axes: [
         { ...axis, show: false },
         {
-          ...axis, size: narrow ? 0 : this.layout.gutter, gap: 8, space: 28,
+          ...axis, size: narrow ? 0 : this.layout.gutter, gap: 8, space: 28, incrs: this.increments(),
           values: (_u, splits) => splits.map((v) => (narrow ? "" : this.write(v))),
         },
       ],
@@ -136,7 +139,7 @@ export class Bandwidth extends Plot {
 export class Ahead extends Plot {
   private steps: ReturnType<typeof ahead> | null = null;
   constructor(state: State, layout: Layout) {
-    super("Run-ahead", "tasks submitted and not over", state, layout);
+    super("Queue depth", "tasks submitted, not finished", state, layout);
   }
   protected series() {
     return [{ label: "tasks", colour: colours().category[Category.Event], fill: true }];
@@ -147,7 +150,10 @@ export class Ahead extends Plot {
     return [times, levels];
   }
   protected write(v: number) {
-    return format.count(Math.round(v * 10) / 10);
+    return format.count(v);
+  }
+  protected increments() {
+    return [1, 2, 5].flatMap((n) => Array.from({ length: 9 }, (_, e) => n * 10 ** e)).sort((a, b) => a - b); // there are no half tasks
   }
 }
 

@@ -15,7 +15,7 @@ export interface Data {
   threads: { process: number; id: number; name: string }[];
   streams: { process: number; id: number; device: number; default: boolean }[];
   functions: string[];
-  calls: Record<"thread" | "function" | "start" | "end" | "code" | "blocked" | "stream", number[]>;
+  calls: Record<"thread" | "function" | "start" | "end" | "code" | "blocked" | "stream" | "awaited", number[]>;
   tasks: Record<
     | "kind" | "direction" | "memory" | "stream" | "device" | "number" | "thread" | "call"
     | "segments" | "bytes" | "submit" | "start" | "end" | "code",
@@ -36,6 +36,8 @@ export interface Finding {
   time: number;
   tasks: number[];
   thread: number;
+  places: { role: string; at: string }[]; // lines of the program
+  remedy: string; // what to do
   report: string;
 }
 
@@ -99,7 +101,10 @@ function complete(data: Data): Data {
     a.calls ??= [];
     a.numbers ??= [];
   }
-  for (const f of data.findings) f.tasks ??= [];
+  for (const f of data.findings) {
+    f.tasks ??= [];
+    f.places ??= [];
+  }
   for (const table of [data.calls, data.tasks, data.edges] as unknown as Record<string, unknown>[]) {
     for (const column of Object.keys(table)) table[column] ??= [];
   }

@@ -37,6 +37,8 @@ function at(t: number): string {
   return format.moment(t, Math.max(1, 10 ** Math.floor(Math.log10(Math.max(t, 1)) - 5)));
 }
 
+const mostLinks = 20;
+
 function task(m: Model, i: number): Description {
   const t = m.tasks;
   const ran = t.start[i] !== NONE;
@@ -69,14 +71,15 @@ function task(m: Model, i: number): Description {
     links.push({ label: `submitted by ${m.data.functions[m.calls.function[t.call[i]]]}`, thing: { of: "call", index: t.call[i] } });
   }
   for (const b of m.before.get(i) ?? []) links.push({ label: `waited for ${name(m, b)}`, thing: { of: "task", index: b } });
-  for (const a of m.after.get(i) ?? []) links.push({ label: `let go ${name(m, a)}`, thing: { of: "task", index: a } });
+  for (const a of m.after.get(i) ?? []) links.push({ label: `released ${name(m, a)}`, thing: { of: "task", index: a } });
+  for (const c of (m.awaitedBy.get(i) ?? []).slice(0, mostLinks)) {
+    links.push({ label: `awaited by ${m.data.functions[m.calls.function[c]]}`, thing: { of: "call", index: c } });
+  }
   m.data.findings.forEach((f, n) => {
     if (f.tasks.includes(i)) links.push({ label: `finding: ${f.rule}`, thing: { of: "finding", index: n } });
   });
   return { title: name(m, i), key: t.category[i], trouble: t.failed[i] ? `failed with code ${t.code[i]}` : "", fields, short, links };
 }
-
-const mostLinks = 20;
 
 function call(m: Model, i: number): Description {
   const c = m.calls;
@@ -85,12 +88,14 @@ function call(m: Model, i: number): Description {
   if (c.blocked[i] > 0) {
     fields.push(["waited for work", `${format.time(c.blocked[i])} (${Math.round((100 * c.blocked[i]) / Math.max(took, 1))}%)`]);
   }
+  if (c.awaited[i] !== NONE) fields.push(["waited for", name(m, c.awaited[i])]);
   if (c.stream[i] !== NONE) fields.push(["stream", streamName(m, c.stream[i])]);
   const tasks = m.tasksOfCall.get(i) ?? [];
   if (tasks.length > 0) fields.push(["submitted", format.plural(tasks.length, "task")]);
   const short = fields.length;
   fields.push(["began", at(c.start[i])], ["thread", threadName(m, c.thread[i])]);
-  const links: Description["links"] = tasks.slice(0, mostLinks).map((t) => ({ label: name(m, t), thing: { of: "task", index: t } }));
+  const links: Description["links"] = tasks.slice(0, mostLinks).map((t) => ({ label: `submitted ${name(m, t)}`, thing: { of: "task", index: t } }));
+  if (c.awaited[i] !== NONE) links.unshift({ label: `waited for ${name(m, c.awaited[i])}`, thing: { of: "task", index: c.awaited[i] } });
   return {
     title: m.data.functions[c.function[i]] ?? "call", key: Category.Call,
     trouble: c.code[i] !== 0 ? `returned ${c.code[i]}` : "", fields, short, links,

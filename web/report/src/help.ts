@@ -3,18 +3,19 @@
 import { h } from "./dom.ts";
 
 const keys: [string, string][] = [
-  ["← →", "pan; with Shift a whole screen"],
-  ["+ −", "zoom in, zoom out"],
-  ["0", "show the whole run"],
+  ["A D ← →", "pan; with Shift a whole screen"],
+  ["W S + −", "zoom in, zoom out"],
+  ["0", "show the part of the run that has work"],
+  ["9", "show the whole run"],
   ["Home End", "go to the start, the end"],
   [". ,", "next, previous bar of the row"],
   ["↑ ↓", "the row above, below"],
-  ["F", "fill the screen with the selected bar"],
+  ["F", "fill the screen with the selected bar or range"],
   ["Enter", "details of the selected bar"],
-  ["Esc", "let go of it, close"],
+  ["Esc", "clear the selection or the search, close"],
   ["/", "search; Enter and Shift+Enter go through what it finds"],
   ["N P", "next, previous match"],
-  ["D", "light or dark"],
+  ["T", "light or dark"],
   ["?", "this list"],
 ];
 
@@ -22,18 +23,20 @@ const gestures: [string, string][] = [
   ["Drag", "pan"],
   ["Ctrl + wheel, pinch", "zoom"],
   ["Shift + wheel", "pan"],
-  ["Shift + drag", "zoom into a range"],
+  ["Shift + drag", "select a range and measure it"],
   ["Double click", "zoom in"],
-  ["Click", "pin the details of a bar"],
+  ["Click", "show the details of a bar"],
+  ["Drag the edge of the names", "give them more room; double click: as much as they need"],
 ];
 
-const signs: [string, string][] = [
+const legend: [string, string][] = [
   ["Colour", "the direction of a copy, as the buttons above the timeline say"],
   ["Amber edge of a call", "the part of it that waited for work"],
   ["Hatched line", "a stream that waits for an event"],
   ["Red frame and cross", "a task or call that failed; a frame alone is a task of a finding"],
   ["Grey arrow", "from the call that submitted a task to where it ran"],
   ["Blue arrow", "from the record of an event to the task that waited for it"],
+  ["Amber arrow", "from a task to the call that waited for it, when either is selected"],
   ["Paler column", "bars below a pixel: the fuller, the more of that time something ran"],
 ];
 
@@ -43,7 +46,7 @@ export function help(): HTMLDialogElement {
     h("dl", {}, ...rows.flatMap(([k, v]) => [h("dt", {}, ...(tag === "kbd" ? k.split(" ").map((one) => h("kbd", {}, one)) : [k])), h("dd", {}, v)])));
   const dialog = h("dialog", { className: "help", "aria-labelledby": "help-title" },
     h("h2", { id: "help-title" }, "How to read and move around"),
-    h("div", { className: "columns" }, list("Keys", keys, "kbd"), h("div", {}, list("Signs", signs, "span"), list("Pointer", gestures, "span"))),
+    h("div", { className: "columns" }, list("Keys", keys, "kbd"), h("div", {}, list("Legend", legend, "span"), list("Pointer", gestures, "span"))),
     h("form", { method: "dialog" }, h("button", { className: "act" }, "Close")));
   dialog.addEventListener("click", (e) => {
     if (e.target === dialog) dialog.close();

@@ -1,4 +1,5 @@
 import "./style.css";
+import { keep, restore } from "./address.ts";
 import { expose } from "./api.ts";
 import { callTable } from "./calls.ts";
 import { Ahead, Bandwidth, histogram } from "./charts.ts";
@@ -29,7 +30,7 @@ async function main(): Promise<void> {
 
   const timeline = new Timeline(state);
   const overview = new Overview(state);
-  const toolbar = new Toolbar(state);
+  const toolbar = new Toolbar(state, timeline.hint);
   const panel = new Panel(state);
   const dialog = help();
   const recolour = () => state.tell("theme");
@@ -51,10 +52,10 @@ async function main(): Promise<void> {
         h("a", { href: "#timeline" }, "Timeline"), h("a", { href: "#sizes" }, "Sizes"), h("a", { href: "#calls" }, "Calls"),
         about ? h("a", { href: "#notes" }, "Notes") : null),
       h("div", { className: "tools" },
-        h("button", { type: "button", className: "square", title: "Light or dark (D)", "aria-label": "Light or dark", id: "theme", onclick: flip },
+        h("button", { type: "button", className: "square", title: "Light or dark (T)", "aria-label": "Light or dark", id: "theme", onclick: flip },
           icon("M8 1.500a6.500 6.500 0 1 0 0 13 6.500 6.500 0 0 0 0-13zm0 1.400v10.200A5.100 5.100 0 0 1 8 2.900z")),
-        h("button", { type: "button", className: "square", title: "Keys and signs (?)", "aria-label": "Keys and signs", id: "help", onclick: () => dialog.showModal() }, "?"))),
-    data.checked ? h("p", { className: "banner" }, "The checker held work back in this run. Times tell in which order things happened, not how long they take.") : "",
+        h("button", { type: "button", className: "square", title: "Shortcuts and legend (?)", "aria-label": "Shortcuts and legend", id: "help", onclick: () => dialog.showModal() }, "?"))),
+    data.checked ? h("p", { className: "banner" }, "The checker delayed work in this run: times show the order of events, not how long they take.") : "",
     summary(model),
     h("main", {},
       h("div", { className: "split" },
@@ -72,7 +73,7 @@ async function main(): Promise<void> {
     const keys: Record<string, () => void> = {
       "/": () => toolbar.search.focus(),
       "?": () => dialog.showModal(),
-      d: flip,
+      t: flip,
       n: () => state.next(1),
       p: () => state.next(-1),
     };
@@ -82,6 +83,8 @@ async function main(): Promise<void> {
     act();
   });
 
+  restore(state, location.hash);
+  keep(state);
   requestAnimationFrame(() => requestAnimationFrame(() => expose(state, timeline, performance.now())));
 }
 

@@ -40,6 +40,7 @@ export interface Calls {
   code: Int32Array;
   blocked: Float64Array;
   stream: Int32Array;
+  awaited: Int32Array; // the task that it waited for, or NONE
 }
 
 /** Lane is a line of bars, by start. reach[i] is the latest end of bars 0 to i, so that the first visible one is found fast. */
@@ -62,12 +63,14 @@ export interface Row {
 export interface Model {
   data: Data;
   duration: number;
+  work: [number, number]; // the part of the run that has tasks
   tasks: Tasks;
   calls: Calls;
   rows: Row[];
   categories: Category[]; // those that are there
   rowOfStream: Map<number, number>; // stream, or -2-device for its synchronous copies -> row
   rowOfThread: Map<number, number>;
+  awaitedBy: Map<number, number[]>; // task -> calls that waited for it
   before: Map<number, number[]>; // task -> tasks that it waited for
   after: Map<number, number[]>;
   tasksOfCall: Map<number, number[]>;
@@ -83,10 +86,10 @@ export function build(data: Data): Model {
   for (let i = 0; i < calls.count; i++) duration = Math.max(duration, calls.end[i], calls.start[i]);
 
   const model: Model = {
-    data, duration, tasks, calls, rows: [],
+    data, duration, work: workOf(tasks, calls, duration), tasks, calls, rows: [],
     categories: [...new Set(tasks.category)].sort((a, b) => a - b),
     rowOfStream: new Map(), rowOfThread: new Map(),
-    before: new Map(), after: new Map(), tasksOfCall: new Map(),
+    before: new Map(), after: new Map(), tasksOfCall: new Map(), awaitedBy: new Map(),
     laneOfTask: new Uint8Array(tasks.count), laneOfCall: new Uint8Array(calls.count),
   };
   for (let i = 0; i < data.edges.from.length; i++) {
@@ -94,6 +97,7 @@ export function build(data: Data): Model {
     push(model.after, data.edges.from[i], data.edges.to[i]);
   }
   for (let i = 0; i < tasks.count; i++) if (tasks.call[i] !== NONE) push(model.tasksOfCall, tasks.call[i], i);
+  for (let i = 0; i < calls.count; i++) if (calls.awaited[i] !== NONE) push(model.awaitedBy, calls.awaited[i], i);
   layRows(model);
   for (const row of model.rows) {
     if (row.kind !== "thread" && row.kind !== "stream") continue;
@@ -101,6 +105,18 @@ export function build(data: Data): Model {
     row.lanes.forEach((lane, l) => lane.items.forEach((i) => (laneOf[i] = l)));
   }
   return model;
+}
+
+/** workOf is from where the first task is submitted to where the last one ends, and the calls that waited for them. */
+function workOf(tasks: Tasks, calls: Calls, duration: number): [number, number] {
+  let from = Infinity;
+  let to = -Infinity;
+  for (let i = 0; i < tasks.count; i++) {
+    from = Math.min(from, tasks.submit[i], tasks.call[i] === NONE ? Infinity : calls.start[tasks.call[i]]);
+    to = Math.max(to, tasks.submit[i], tasks.end[i] === NONE && tasks.start[i] !== NONE ? duration : tasks.end[i]);
+  }
+  for (let i = 0; i < calls.count; i++) if (calls.awaited[i] !== NONE) to = Math.max(to, calls.end[i]);
+  return from <= to ? [from, to] : [0, duration];
 }
 
 function taskColumns(data: Data): Tasks {
@@ -124,7 +140,7 @@ function callColumns(data: Data): Calls {
     count: c.start.length,
     thread: new Int32Array(c.thread), function: new Int32Array(c.function), start: new Float64Array(c.start),
     end: new Float64Array(c.end), code: new Int32Array(c.code), blocked: new Float64Array(c.blocked),
-    stream: new Int32Array(c.stream),
+    stream: new Int32Array(c.stream), awaited: new Int32Array(c.awaited),
   };
 }
 
@@ -225,7 +241,7 @@ function layRows(m: Model): void {
       const t = data.threads[i];
       const items = callsOf.get(i)!;
       m.rowOfThread.set(i, add({
-        kind: "thread", name: t.name || "thread", note: String(t.id), of: "call", index: i,
+        kind: "thread", name: t.name || "thread", note: (t.id === process.id ? "main, " : "") + t.id, of: "call", index: i,
         lanes: lanes(items, (c) => calls.start[c], (c) => callEnd(m, c)),
       }));
     }

@@ -4,6 +4,7 @@ import { h, say } from "./dom.ts";
 import { describe, name } from "./describe.ts";
 import * as format from "./format.ts";
 import { categoryKeys } from "./model.ts";
+import { measure } from "./range.ts";
 import type { State, Thing } from "./state.ts";
 
 const names = ["advice", "findings", "details"] as const;
@@ -39,6 +40,7 @@ export class Panel {
     this.open(data.findings.length > 0 ? "findings" : "advice");
     state.listen((change) => {
       if (change === "selection") this.selected();
+      if (change === "range" || (change === "filter" && state.range)) this.selected();
       if (change === "filter") this.pressed();
     });
   }
@@ -99,12 +101,10 @@ export class Panel {
     return findings.map((f, i) => h("article", { className: "finding " + f.severity, "data-finding": String(i) },
       h("h3", {}, f.rule, h("span", { className: "severity" }, f.severity)),
       h("p", {}, f.text),
+      f.places.length > 0 ? h("dl", { className: "places" }, ...f.places.flatMap((p) => [h("dt", {}, p.role), h("dd", {}, p.at)])) : null,
+      f.remedy ? h("p", { className: "remedy" }, f.remedy) : null,
       h("button", {
-        type: "button", className: "act", "aria-label": `Show ${f.rule} on the timeline`,
-        onclick: () => {
-          if (f.tasks.length > 0) this.state.show(f.rule, f.tasks, []);
-          this.state.go({ of: "finding", index: i });
-        },
+        type: "button", className: "act", "aria-label": `Show ${f.rule} on the timeline`, onclick: () => this.state.showFinding(i),
       }, f.tasks.length > 0 ? `Show it on the timeline: ${f.tasks.slice(0, 3).map((t) => name(model, t)).join(", ")}` : "Show it on the timeline"),
       f.report ? h("details", {}, h("summary", {}, "The whole report"), h("pre", {}, f.report)) : null));
   }
@@ -112,21 +112,31 @@ export class Panel {
   // Details
 
   private selected(): void {
-    const { selected } = this.state;
+    const { selected, range } = this.state;
     this.details();
+    this.element.classList.toggle("sheet", selected !== null || range !== null); // on a phone it comes to the reader
     for (const e of this.element.querySelectorAll<HTMLElement>("[data-finding]")) {
       e.classList.toggle("chosen", selected?.of === "finding" && e.dataset.finding === String(selected.index));
     }
+    if (range) return this.open("details");
     if (!selected) return;
     this.open(selected.of === "finding" ? "findings" : "details");
     this.element.querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
   }
 
   private details(): void {
-    const { model, selected } = this.state;
+    const { model, selected, range, matches } = this.state;
     const body = this.tabs.get("details")!.body;
+    const act = (label: string, f: () => void) => h("button", { type: "button", className: "act", onclick: f }, label);
+    if (range) {
+      body.replaceChildren(h("article", { className: "details" },
+        h("h3", {}, matches.all ? "Selected range" : "Selected range, what matches the filter"),
+        h("dl", {}, ...measure(model, matches, ...range).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
+        h("div", { className: "acts" }, act("Zoom to it", () => this.state.look(...range)), act("Clear selection", () => this.state.mark(null)))));
+      return;
+    }
     if (!selected || selected.of === "finding") {
-      body.replaceChildren(h("p", { className: "empty" }, "Choose a bar of the timeline to see all about it."));
+      body.replaceChildren(h("p", { className: "empty" }, "Select a bar of the timeline to see its details, or a range with Shift and the mouse."));
       return;
     }
     const d = describe(model, selected);
@@ -135,8 +145,7 @@ export class Panel {
       d.trouble ? h("p", { className: "trouble" }, d.trouble) : "",
       h("dl", {}, ...d.fields.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)])),
       h("div", { className: "acts" },
-        h("button", { type: "button", className: "act", onclick: () => this.state.frame(...this.state.span(selected)) }, "Zoom to it"),
-        h("button", { type: "button", className: "act", onclick: () => this.state.select(null) }, "Let go")),
+        act("Zoom to it", () => this.state.frame(...this.state.span(selected))), act("Clear selection", () => this.state.select(null))),
       d.links.length > 0 ? h("ul", { className: "links" }, ...d.links.map((l) =>
         h("li", {}, h("button", { type: "button", className: "link", onclick: () => this.state.go(l.thing) }, l.label)))) : ""));
   }

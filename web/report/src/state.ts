@@ -1,6 +1,7 @@
 // What the page shows now: the time range, the filter, what is selected. Parts of the page change it and listen to it.
 
 import { match, noFilter, type Filter, type Matches } from "./filter.ts";
+import { NONE } from "./data.ts";
 import { callEnd, taskEnd, taskStart, type Model } from "./model.ts";
 
 export interface Thing {
@@ -8,7 +9,7 @@ export interface Thing {
   index: number;
 }
 
-export type Change = "view" | "filter" | "selection" | "theme" | "hover";
+export type Change = "view" | "filter" | "selection" | "range" | "theme" | "hover" | "layout";
 
 export class State {
   from: number;
@@ -16,6 +17,7 @@ export class State {
   filter: Filter = noFilter();
   matches: Matches;
   selected: Thing | null = null;
+  range: [number, number] | null = null; // of time, marked to be measured
   hoverTime: number | null = null;
   arrows = true;
   private readonly listeners: ((change: Change) => void)[] = [];
@@ -49,8 +51,22 @@ export class State {
     if (tell) this.tell("view");
   }
 
+  /** fit shows the part of the run that has work, or all of the run where that is most of it. */
   fit(tell = true): void {
+    const [from, to] = this.model.work;
+    if (to - from > 0.8 * this.model.duration) return this.all(tell);
+    const margin = Math.max((to - from) * 0.02, 100);
+    this.look(from - margin, to + margin, tell);
+  }
+
+  all(tell = true): void {
     this.look(-this.model.duration * 0.01, this.model.duration * 1.01, tell);
+  }
+
+  /** mark marks a range of time, or none. */
+  mark(range: [number, number] | null): void {
+    this.range = range;
+    this.tell("range");
   }
 
   /** zoom makes the range factor times as long and keeps time at where it is on the screen. */
@@ -75,9 +91,10 @@ export class State {
     else this.frame(from, to);
   }
 
-  /** frame fills the screen with [from, to]. */
+  /** frame fills the screen with [from, to]; a moment gets a tenth of the work around it. */
   frame(from: number, to: number): void {
-    const margin = Math.max((to - from) * 0.08, 200);
+    const [first, last] = this.model.work;
+    const margin = to > from ? Math.max((to - from) * 0.08, 200) : Math.max((last - first) * 0.05, 200);
     this.look(from - margin, to + margin);
   }
 
@@ -93,11 +110,20 @@ export class State {
     this.refine(noFilter());
   }
 
-  /** show leaves only what an advice or a finding is about in colour, and looks at it. */
-  show(title: string, tasks: number[], calls: number[]): void {
+  /** showFinding shows both ends of a finding: the calls that submitted its tasks, the tasks, and where it was found. */
+  showFinding(index: number): void {
+    const f = this.model.data.findings[index];
+    const calls = f.tasks.map((t) => this.model.tasks.call[t]).filter((c) => c !== NONE);
+    if (f.tasks.length > 0) this.show(f.rule, f.tasks, calls, f.time);
+    else this.frame(f.time, f.time);
+    this.select({ of: "finding", index });
+  }
+
+  /** show leaves only what an advice or a finding is about in colour, and looks at it, and at a moment if there is one. */
+  show(title: string, tasks: number[], calls: number[], moment?: number): void {
     this.refine({ ...noFilter(), only: { title, tasks: new Set(tasks), calls: new Set(calls) } });
-    let from = Infinity;
-    let to = -Infinity;
+    let from = moment ?? Infinity;
+    let to = moment ?? -Infinity;
     for (const i of tasks) {
       from = Math.min(from, taskStart(this.model, i));
       to = Math.max(to, taskEnd(this.model, i));

@@ -3,7 +3,8 @@
 import { h } from "./dom.ts";
 import { NONE } from "./data.ts";
 import * as format from "./format.ts";
-import { Category, categoryKeys, shortNames, type Model } from "./model.ts";
+import { Category, categoryKeys, shortNames, taskEnd, type Model } from "./model.ts";
+import { union } from "./range.ts";
 
 export function summary(m: Model): HTMLElement {
   const { tasks, calls, data } = m;
@@ -29,27 +30,30 @@ export function summary(m: Model): HTMLElement {
     tile("Took", format.time(tasks.count + calls.count > 0 ? m.duration : data.duration), [`on ${data.driver || "an unknown driver"}, ` + format.plural(data.devices.length, "device")]),
     tile("Moved", format.bytes(total), directions),
     tile("Copies", format.count(copies), [`of ${format.plural(tasks.count, "task")} in ${format.plural(new Set(tasks.stream.filter((s) => s !== NONE)).size, "stream")}`]),
-    tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the time, ${format.rate(total / busy)} then` : "of the time"]),
+    tile("Copying", percent(busy / m.duration), [busy > 0 ? `of the run; ${format.rate(total / busy)} while copying` : "of the run"]),
     tile("Host waited", format.time(waited), [calls.count > 0 ? `in ${format.plural(calls.blocked.filter((b) => b > 0).length, "call")}` : ""]),
+    data.checked || data.findings.length > 0
+      ? tile("Findings", format.count(data.findings.length), [findings(m)], data.findings.length > 0) : "",
     failed + unfinished > 0
-      ? tile("Failed", format.plural(failed, "task"), [unfinished > 0 ? `${format.count(unfinished)} not over at the end` : ""], failed > 0)
-      : tile("Failed", "none", ["every task was over at the end"]));
+      ? tile("Errors", format.plural(failed, "task"), [unfinished > 0 ? `${format.count(unfinished)} not finished at the end` : "failed"], failed > 0)
+      : tile("Errors", "none", ["all tasks completed"]));
 }
 
 /** copying is how long at least one copy ran. */
 function copying(m: Model): number {
   const { tasks } = m;
-  const list: number[] = [];
-  for (let i = 0; i < tasks.count; i++) if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) list.push(i);
-  list.sort((a, b) => tasks.start[a] - tasks.start[b]);
-  let total = 0;
-  let reach = 0;
-  for (const i of list) {
-    const end = tasks.end[i] === NONE ? m.duration : tasks.end[i];
-    if (end > reach) total += end - Math.max(reach, tasks.start[i]);
-    reach = Math.max(reach, end);
+  const spans: [number, number][] = [];
+  for (let i = 0; i < tasks.count; i++) {
+    if (tasks.category[i] <= Category.Both && tasks.start[i] !== NONE) spans.push([tasks.start[i], taskEnd(m, i)]);
   }
-  return total;
+  return union(spans);
+}
+
+function findings(m: Model): string {
+  const { findings } = m.data;
+  const errors = findings.filter((f) => f.severity === "error").length;
+  if (findings.length === 0) return "the checker found nothing wrong";
+  return [errors > 0 && format.plural(errors, "error"), findings.length > errors && format.plural(findings.length - errors, "warning")].filter(Boolean).join(", ");
 }
 
 function percent(share: number): string {

@@ -17,14 +17,17 @@ export class Toolbar {
   private readonly more: HTMLElement;
   private readonly fields: (() => void)[] = []; // each puts the filter's value into its field
 
-  constructor(private readonly state: State) {
+  constructor(private readonly state: State, hint: HTMLElement) {
     const { model } = state;
     this.search = h("input", {
-      type: "search", id: "search", placeholder: "Search: d2h stream1 #42", autocomplete: "off", spellcheck: false, "aria-label": "Search tasks and calls",
+      type: "search", id: "search", placeholder: matchMedia("(max-width: 640px)").matches ? "Search" : "Search: d2h stream1 #42", autocomplete: "off", spellcheck: false, "aria-label": "Search tasks and calls",
       oninput: () => state.refine({ words: this.search.value }),
       onkeydown: (e: KeyboardEvent) => {
         if (e.key === "Enter") state.next(e.shiftKey ? -1 : 1);
-        if (e.key === "Escape") this.search.blur();
+        if (e.key !== "Escape") return;
+        e.preventDefault(); // the browser would empty the box and keep the filter
+        if (this.search.value === "") this.search.blur();
+        else state.refine({ words: "" });
       },
     });
     this.fields.push(() => {
@@ -59,15 +62,16 @@ export class Toolbar {
         step("Previous match (Shift+Enter)", "M8 4.5 3.2 9.3l1 1L8 6.5l3.8 3.8 1-1z", () => state.next(-1)),
         step("Next match (Enter)", "M8 11.5 3.2 6.7l1-1L8 9.5l3.8-3.8 1 1z", () => state.next(1)),
         toggle,
-        h("span", { className: "chips", role: "group", "aria-label": "Kinds of work" }, ...this.chips)),
-      this.more,
-      h("div", { className: "line found" }, this.result, this.only, this.clear,
+        h("span", { className: "chips", role: "group", "aria-label": "Kinds of work" }, ...this.chips),
         h("span", { className: "grow" }),
-        this.arrowToggle(),
+        h("span", { className: "chips" }, this.arrowToggle(), hint),
         h("span", { className: "zoom" },
-          step("Zoom out (-)", "M3 7.3h10v1.4H3z", () => state.zoom(1 / 0.6)),
-          step("Zoom in (+)", "M7.3 3h1.4v4.3H13v1.4H8.7V13H7.3V8.7H3V7.3h4.3z", () => state.zoom(0.6)),
-          h("button", { type: "button", className: "act", title: "Show the whole run (0)", onclick: () => state.fit() }, "Fit"))));
+          step("Zoom out (S)", "M3 7.3h10v1.4H3z", () => state.zoom(1 / 0.6)),
+          step("Zoom in (W)", "M7.3 3h1.4v4.3H13v1.4H8.7V13H7.3V8.7H3V7.3h4.3z", () => state.zoom(0.6)),
+          h("button", { type: "button", className: "act", title: "Show the part with work (0)", onclick: () => state.fit() }, "Fit"),
+          h("button", { type: "button", className: "act", title: "Show the whole run (9)", onclick: () => state.all() }, "All"))),
+      this.more,
+      h("div", { className: "line found" }, this.result, this.only, this.clear));
     state.listen((change) => {
       if (change === "filter") this.update();
     });

@@ -42,7 +42,7 @@ export interface Opened {
   requests: string[]; // of anything but the file itself
 }
 
-export async function open(browser: Browser, file: string, options: BrowserContextOptions = {}): Promise<Opened> {
+export async function open(browser: Browser, file: string, options: BrowserContextOptions = {}, hash = ""): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, reducedMotion: "reduce", ...options });
   await context.addInitScript("globalThis.__name = (f) => f"); // the compiler of the tests names functions with it
   const page = await context.newPage();
@@ -50,8 +50,8 @@ export async function open(browser: Browser, file: string, options: BrowserConte
   page.on("pageerror", (e) => opened.errors.push(e.message));
   page.on("console", (m) => m.type() === "error" && opened.errors.push(m.text()));
   const url = pathToFileURL(file).href;
-  page.on("request", (r) => r.url() !== url && !r.url().startsWith("data:") && opened.requests.push(r.url()));
-  await page.goto(url);
+  page.on("request", (r) => r.url().replace(/#.*/, "") !== url && !r.url().startsWith("data:") && opened.requests.push(r.url()));
+  await page.goto(url + hash);
   await page.waitForFunction(() => "ropeway" in window, null, { timeout: 60_000 });
   return opened;
 }
@@ -65,6 +65,8 @@ export interface Visible {
   arrows: { kind: string; from: number; to: number; strong: boolean }[];
   arrowsLeft: boolean;
   findings: number;
+  range: [number, number] | null;
+  gutter: number;
 }
 interface Api {
   loaded: number;
@@ -72,6 +74,7 @@ interface Api {
   visible(): Visible;
   where(of: string, index: number): { x: number; y: number };
   selected(): { of: string; index: number } | null;
+  axis(): { text: string; x: number; width: number }[];
   matches(): { tasks: number; calls: number; all: boolean };
 }
 declare global {

@@ -23,8 +23,8 @@ afterEach(async () => {
   opened = null;
 });
 
-async function show(options = {}, path = file): Promise<Page> {
-  opened = await open(browser, path, options);
+async function show(options = {}, path = file, hash = ""): Promise<Page> {
+  opened = await open(browser, path, options, hash);
   return opened.page;
 }
 
@@ -70,12 +70,12 @@ test("zoom keeps the time under the pointer, and Fit shows everything again", as
   const still = await where(page, "task", 3);
   assert.ok(Math.abs(still.x - at.x) < 1.5, `${still.x} is not ${at.x}`);
   assert.deepEqual(indexes(await row(page, "No stream")), []);
-  await page.click("text=Fit");
+  await page.click(".zoom >> text=Fit");
   const v = await visible(page);
   assert.ok(v.from <= 0 && v.to >= v.duration);
 });
 
-test("a drag pans, a drag with Shift zooms into its range", async () => {
+test("a drag pans, a drag with Shift selects a range and measures it", async () => {
   const page = await show();
   await page.focus(".scroller");
   for (let i = 0; i < 3; i++) await page.keyboard.press("+");
@@ -94,8 +94,156 @@ test("a drag pans, a drag with Shift zooms into its range", async () => {
   await page.keyboard.down("Shift");
   await drag();
   await page.keyboard.up("Shift");
+  assert.deepEqual(await visible(page), await visible(page), "a range does not move the view");
+  const marked = (await visible(page)).range!;
+  assert.ok(marked[0] > after.from && marked[1] < after.to);
+  await page.keyboard.press("f");
   const range = await visible(page);
-  assert.ok(range.from > after.from && range.to < after.to);
+  assert.ok(Math.abs(range.from - marked[0]) < 1 && Math.abs(range.to - marked[1]) < 1, "F shows the range");
+  await page.keyboard.press("Escape");
+  assert.equal((await visible(page)).range, null);
+});
+
+test("a range says how much was moved in it and how long the host waited", async () => {
+  const page = await show({}, file, "#t=0,1000000&range=100000,400000"); // 230 of 300 µs of the first copy, 64 of 100 µs of the second
+  const text = (await page.innerText("#panel-details")).replaceAll("\n", " ");
+  for (const part of ["Selected range", "length 300 µs", "tasks 4, 2 copies among them", "H2D 3.07 MiB", "D2H 655 KiB", "copying 294 µs (98%)", "calls 1", "host waited 300 µs"]) {
+    assert.ok(text.includes(part), `${part} is not in ${text}`);
+  }
+  await page.click("[data-category=d2h]"); // only what matches
+  assert.ok(!(await page.innerText("#panel-details")).includes("D2H"));
+});
+
+test("a host wait says what it waited for, and leads there and back", async () => {
+  const page = await show();
+  const at = await where(page, "call", 4);
+  await page.mouse.move(at.x, at.y);
+  assert.ok((await page.innerText(".tip")).includes("copy #4 on stream 2"));
+  await page.mouse.click(at.x, at.y);
+  assert.deepEqual((await visible(page)).arrows.filter((a) => a.kind === "wait").map((a) => [a.from, a.to, a.strong]), [[3, 4, true]]);
+  await page.click("text=waited for copy #4 on stream 2");
+  assert.deepEqual(await selected(page), { of: "task", index: 3 });
+  await page.click("text=awaited by aclrtSynchronizeStream");
+  assert.deepEqual(await selected(page), { of: "call", index: 4 });
+});
+
+/** short is a run in which the work is a fiftieth. */
+function short() {
+  const data = known();
+  data.duration = 50_000_000;
+  return write("short", data);
+}
+
+test("the first view is the work, and the whole run is a key away", async () => {
+  const page = await show({}, short());
+  const work = await visible(page);
+  assert.ok(work.from <= 10_000 && work.from > -100_000 && work.to >= 850_000 && work.to < 1_000_000, `${work.from} to ${work.to}`);
+  await page.focus(".scroller");
+  await page.keyboard.press("9");
+  const all = await visible(page);
+  assert.ok(all.from <= 0 && all.to >= 50_000_000);
+  await page.keyboard.press("0");
+  assert.deepEqual((await visible(page)).to, work.to);
+  assert.ok((await page.locator(".overview .idle").last().boundingBox())!.width > 500, "what has no work is marked");
+});
+
+test("a finding shows both of its ends", async () => {
+  const data = known();
+  data.duration = 50_000_000;
+  data.findings[0].time = 40_000_000; // found long after the copies
+  const page = await show({}, write("late", data));
+  await page.click("text=Show it on the timeline");
+  const v = await visible(page);
+  assert.ok(v.from <= 10_000 && v.to >= 40_000_000, `${v.from} to ${v.to}`);
+  assert.deepEqual((await row(page, "two")).filter((b) => b.matches && b.of === "call").flatMap((b) => b.index), [0]);
+  assert.deepEqual(await selected(page), { of: "finding", index: 0 });
+});
+
+test("the card of a finding has its lines and what to do, and its report is not cut off", async () => {
+  const data = known();
+  data.findings[0].report = "stream-race: " + "long ".repeat(100);
+  const page = await show({}, write("card", data));
+  const card = page.locator("[data-finding]");
+  for (const part of ["two.c:17 in main", "two.c:21 in main", "Record an event after the first task"]) assert.ok((await card.innerText()).includes(part), part);
+  await card.locator("summary").click();
+  assert.ok(await card.locator("pre").evaluate((e) => e.scrollWidth <= e.clientWidth));
+  assert.match(await page.innerText(".summary"), /Findings\s+1\s+1 error/);
+});
+
+test("Escape in the search clears the filter with the words", async () => {
+  const page = await show();
+  await page.fill("#search", "d2h");
+  await page.press("#search", "Escape");
+  assert.equal(await page.inputValue("#search"), "");
+  assert.ok((await matches(page)).all);
+});
+
+test("the tip goes with what it was about", async () => {
+  const page = await show();
+  const at = await where(page, "task", 5); // 10 µs, at 730 µs
+  await page.mouse.move(at.x, at.y);
+  assert.ok(await page.locator(".tip").isVisible());
+  await page.focus(".scroller");
+  await page.keyboard.press("Home");
+  for (let i = 0; i < 12; i++) await page.keyboard.press("+");
+  assert.ok(await page.locator(".tip").isHidden());
+});
+
+test("times on the axis do not touch, at any zoom", async () => {
+  const page = await show();
+  for (const span of [1_000_000, 20_000, 300, 20]) {
+    await page.evaluate((s) => (location.hash = `t=735000,${735000 + s}`), span);
+    await page.waitForFunction((s) => Math.abs(window.ropeway.visible().to - window.ropeway.visible().from - s) < s * 0.2 + 1, span);
+    const labels = await page.evaluate(() => window.ropeway.axis());
+    assert.ok(labels.length >= 1, `no time on the axis of ${span} ns`);
+    for (let i = 1; i < labels.length; i++) assert.ok(labels[i].x - (labels[i - 1].x + labels[i - 1].width) > 6, `${JSON.stringify(labels)} at ${span} ns`);
+  }
+});
+
+test("the address keeps the view, the selection, the range and the search", async () => {
+  const page = await show();
+  await page.fill("#search", "d2h stream2");
+  await page.press("#search", "Enter");
+  await page.focus(".scroller");
+  await page.keyboard.press("w");
+  await page.waitForFunction(() => {
+    const v = window.ropeway.visible();
+    return location.hash === `#t=${Math.round(v.from)},${Math.round(v.to)}&sel=task:3&q=d2h%20stream2`;
+  });
+  const [hash, before] = [await page.evaluate(() => location.hash), await visible(page)];
+  await opened!.page.context().close();
+  const again = await show({}, file, hash);
+  const v = await visible(again);
+  assert.ok(Math.abs(v.from - before.from) <= 1 && Math.abs(v.to - before.to) <= 1);
+  assert.deepEqual(await selected(again), { of: "task", index: 3 });
+  assert.equal(await again.inputValue("#search"), "d2h stream2");
+  for (const nonsense of ["#t=x", "#t=5,1", "#t=0,NaN&sel=task:99", "#t=0,1000&sel=fish:1", "#timeline"]) {
+    await opened!.page.context().close();
+    await show({}, file, nonsense);
+  }
+});
+
+test("names get the room that they need, and more by hand", async () => {
+  const data = known();
+  data.threads[0].name = "prefill-worker-of-the-first-group";
+  const page = await show({ viewport: { width: 1600, height: 900 } }, write("names", data));
+  const gutter = () => page.evaluate(() => window.ropeway.visible().gutter);
+  const first = await gutter();
+  assert.ok(first > 200 && first <= 320, String(first));
+  const box = (await page.locator(".scroller canvas").boundingBox())!;
+  await page.mouse.move(box.x + first, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + first + 90, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  assert.ok(Math.abs((await gutter()) - first - 90) < 3);
+  await page.mouse.dblclick(box.x + first + 90, box.y + 60);
+  assert.equal(await gutter(), first);
+});
+
+test("the page uses the width of a large screen", async () => {
+  const page = await show({ viewport: { width: 2560, height: 1300 } });
+  const width = await page.locator("#timeline").evaluate((e) => e.getBoundingClientRect().width);
+  assert.ok(width > 1900, String(width));
 });
 
 test("the pointer shows what is under it, a click pins it", async () => {
@@ -247,8 +395,8 @@ test("the keyboard reaches everything", async () => {
   const page = await show();
   await page.keyboard.press("/");
   assert.equal(await page.evaluate(() => document.activeElement?.id), "search");
-  await page.keyboard.type("d"); // a letter, not the key for dark
-  assert.equal(await page.inputValue("#search"), "d");
+  await page.keyboard.type("t"); // a letter, not the key for dark
+  assert.equal(await page.inputValue("#search"), "t");
   await page.fill("#search", "");
   await page.keyboard.press("Escape");
   await page.keyboard.press("?");
@@ -266,6 +414,14 @@ test("the keyboard reaches everything", async () => {
   assert.ok((await span())[0] > near[0]);
   await page.keyboard.press("ArrowLeft");
   assert.ok(Math.abs((await span())[0] - near[0]) < 1);
+  await page.keyboard.press("w");
+  const nearer = await span();
+  assert.ok(nearer[1] - nearer[0] < near[1] - near[0]);
+  await page.keyboard.press("d");
+  assert.ok((await span())[0] > nearer[0]);
+  await page.keyboard.press("a");
+  await page.keyboard.press("s");
+  assert.ok(Math.abs((await span())[0] - near[0]) < 1 && Math.abs((await span())[1] - near[1]) < 1);
   await page.keyboard.press("-");
   await page.keyboard.press("0");
   assert.ok((await span())[0] <= 0);
@@ -313,7 +469,7 @@ test("dark and light: the system's, and the other one", async () => {
   await page.waitForTimeout(100);
   assert.equal(await bars(), "0,114,178");
   await page.focus(".scroller");
-  await page.keyboard.press("d");
+  await page.keyboard.press("t");
   assert.equal(await back(), "rgb(16, 20, 26)");
 });
 
@@ -326,6 +482,10 @@ test("at the width of a phone nothing is cut, and a finger pans, pinches and cho
   const at = await where(page, "task", 4);
   await page.touchscreen.tap(at.x, at.y);
   assert.deepEqual(await selected(page), { of: "task", index: 4 });
+  const details = (await page.locator("#panel-details h3").boundingBox())!;
+  assert.ok(details.y > 0 && details.y + details.height < 740, "the details are in sight");
+  await page.waitForFunction(() => window.ropeway.where("task", 4).y < 400, null, { timeout: 5000 }); // and the bar is not under them
+  at.y = (await where(page, "task", 4)).y;
   const pinch = await page.context().newCDPSession(page);
   const touch = (type: string, ...xs: number[]) =>
     pinch.send("Input.dispatchTouchEvent", { type: type as "touchStart", touchPoints: xs.map((x, id) => ({ x, y: at.y, id })) });

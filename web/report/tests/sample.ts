@@ -10,13 +10,13 @@ export class Run {
 
   constructor() {
     this.data = {
-      version: 1, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
+      version: 2, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
       processes: [{ id: 4242, command: ["./two", "--quick"], ended: true }],
       devices: [{ process: 0, id: 0, name: "Ascend910B4" }],
       threads: [{ process: 0, id: 4242, name: "two" }],
       streams: [{ process: 0, id: 1, device: 0, default: false }, { process: 0, id: 2, device: 0, default: false }],
       functions: ["aclrtMemcpyAsync", "aclrtSynchronizeStream", "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtMemcpy"],
-      calls: { thread: [], function: [], start: [], end: [], code: [], blocked: [], stream: [] },
+      calls: { thread: [], function: [], start: [], end: [], code: [], blocked: [], stream: [], awaited: [] },
       tasks: {
         kind: [], direction: [], memory: [], failed: [], stream: [], device: [], number: [], thread: [], call: [], segments: [],
         bytes: [], submit: [], start: [], end: [], code: [],
@@ -30,7 +30,7 @@ export class Run {
     };
   }
 
-  call(function_: number, start: number, end: number, more: { thread?: number; code?: number; blocked?: number; stream?: number } = {}): number {
+  call(function_: number, start: number, end: number, more: { thread?: number; code?: number; blocked?: number; stream?: number; awaited?: number } = {}): number {
     const c = this.data.calls;
     c.thread.push(more.thread ?? 0);
     c.function.push(function_);
@@ -38,6 +38,7 @@ export class Run {
     c.end.push(end);
     c.code.push(more.code ?? 0);
     c.blocked.push(more.blocked ?? 0);
+    c.awaited.push(more.awaited ?? NONE);
     return c.stream.push(more.stream ?? NONE) - 1;
   }
 
@@ -79,7 +80,7 @@ export function known(): Data {
   const record = run.task({ call: run.call(2, 22 * us, 25 * us, { stream: 0 }), kind: Kind.Record, direction: 0, memory: 0, submit: 24 * us, start: 330 * us, end: 331 * us });
   const wait = run.task({ call: run.call(3, 26 * us, 29 * us, { stream: 1 }), kind: Kind.Wait, direction: 0, memory: 0, stream: 1, submit: 28 * us, start: 30 * us, end: 335 * us });
   const copyOut = run.task({ call: run.call(0, 40 * us, 50 * us, { stream: 1 }), direction: Direction.D2H, stream: 1, bytes: 1 << 20, submit: 45 * us, start: 336 * us, end: 436 * us });
-  run.call(1, 60 * us, 450 * us, { stream: 1, blocked: 380 * us });
+  run.call(1, 60 * us, 450 * us, { stream: 1, blocked: 380 * us, awaited: copyOut });
   const pageable = run.task({ call: run.call(0, 500 * us, 700 * us, { stream: 0, blocked: 190 * us }), memory: Memory.Pageable, bytes: 1 << 20, submit: 505 * us, start: 510 * us, end: 695 * us });
   const failed = run.task({ call: run.call(0, 710 * us, 720 * us, { stream: 1 }), direction: Direction.D2H, stream: 1, bytes: 4096, submit: 715 * us, start: 730 * us, end: 740 * us, failed: 1, code: 507015 });
   run.call(1, 750 * us, 800 * us, { stream: 1, blocked: 1 * us, code: 507015 });
@@ -88,6 +89,8 @@ export function known(): Data {
   const { data } = run;
   data.findings.push({
     rule: "stream-race", severity: "error", text: "two tasks write the same bytes and nothing orders them", time: 336 * us, tasks: [copyIn, copyOut], thread: 0,
+    places: [{ role: "submitted", at: "two.c:17 in main" }, { role: "submitted", at: "two.c:21 in main" }],
+    remedy: "Record an event after the first task and let the other stream wait for it.",
     report: "stream-race: task 1 on stream 1\n  two.c:17 in main",
   });
   data.notes.push("The recorder stopped before the end: the disk was full.");

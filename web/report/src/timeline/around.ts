@@ -41,8 +41,34 @@ export function grid(ctx: CanvasRenderingContext2D, layout: Layout): void {
   if (x1 < layout.width) ctx.fillRect(x1, axisHeight, layout.width - x1, layout.height);
 }
 
+/** steps are the times on the axis, as many as there is room for with what is written at them. */
 function steps(layout: Layout): number[] {
-  return ticks(layout.state.from, layout.state.to, Math.max(2, Math.floor((layout.width - layout.gutter) / 110))).filter((t) => t >= 0);
+  const { from, to } = layout.state;
+  const room = layout.width - layout.gutter;
+  for (let n = Math.max(2, Math.floor(room / 110)); ; n--) {
+    const list = ticks(from, to, n).filter((t) => t >= 0);
+    if (n <= 1 || list.length < 2) return list;
+    const step = list[1] - list[0];
+    if (format.moment(list[list.length - 1], step).length * 6.6 + 14 < (step / (to - from)) * room) return list;
+  }
+}
+
+/** labels are the times written on the axis, and where. */
+export function labels(ctx: CanvasRenderingContext2D, layout: Layout): { text: string; x: number; width: number }[] {
+  ctx.font = axisFont;
+  const list = steps(layout);
+  const step = list.length > 1 ? list[1] - list[0] : layout.state.to - layout.state.from;
+  let free = layout.gutter + 2;
+  return list.flatMap((t) => {
+    const at = layout.x(t);
+    if (at < layout.gutter || at > layout.width) return [];
+    const text = t === 0 ? "0" : format.moment(t, step);
+    const { width } = ctx.measureText(text);
+    const x = Math.min(Math.max(at - width / 2, layout.gutter + 2), layout.width - width - 2);
+    if (x < free) return []; // one that had to give way at the edge
+    free = x + width + 8;
+    return [{ text, width, x }];
+  });
 }
 
 /** axis is the line of times, above everything that scrolls. */
@@ -52,21 +78,16 @@ export function axis(ctx: CanvasRenderingContext2D, layout: Layout): void {
   ctx.fillRect(0, 0, layout.width, axisHeight);
   ctx.fillStyle = c.line;
   ctx.fillRect(0, axisHeight - 1, layout.width, 1);
-  const list = steps(layout);
-  const step = list.length > 1 ? list[1] - list[0] : layout.state.to - layout.state.from;
-  ctx.font = axisFont;
   ctx.textBaseline = "middle";
-  for (const t of list) {
+  ctx.textAlign = "left";
+  for (const t of steps(layout)) {
     const x = layout.x(t);
     if (x < layout.gutter || x > layout.width) continue;
     ctx.fillStyle = c.line;
     ctx.fillRect(Math.round(x), axisHeight - 6, 1, 6);
-    const text = t === 0 ? "0" : format.moment(t, step);
-    const half = ctx.measureText(text).width / 2;
-    ctx.fillStyle = c.muted;
-    ctx.textAlign = "left";
-    ctx.fillText(text, Math.min(Math.max(x - half, layout.gutter + 2), layout.width - 2 * half - 2), 12);
   }
+  ctx.fillStyle = c.muted;
+  for (const { text, x } of labels(ctx, layout)) ctx.fillText(text, x, 12);
   const now = layout.state.hoverTime;
   if (now === null) return;
   const text = format.moment(now, 2 / layout.scale);

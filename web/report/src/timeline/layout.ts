@@ -1,7 +1,7 @@
 // Where things are on the timeline's canvas.
 
 import { NONE, waits } from "../data.ts";
-import { firstVisible, rowOfTask, taskEnd, taskStart, type Row } from "../model.ts";
+import { callEnd, firstVisible, rowOfTask, taskEnd, taskStart, type Row } from "../model.ts";
 import type { State, Thing } from "../state.ts";
 
 export const axisHeight = 26;
@@ -19,14 +19,19 @@ export class Layout {
   tops: number[] = [];
   total = 0;
 
-  constructor(readonly state: State) {}
+  chosen: number | null = null; // the gutter's width, where the reader has set it
+  private readonly widest: number; // that any name needs
+
+  constructor(readonly state: State) {
+    this.widest = Math.max(0, ...state.model.rows.map((r) => (r.kind === "group" ? 0 : r.name.length * 6.6 + r.note.length * 5.9 + 40)));
+  }
 
   /** measure places the rows. */
   measure(width: number, height: number): void {
     this.width = width;
     this.height = height;
     const narrow = width < 560;
-    this.gutter = narrow ? 0 : 150;
+    this.gutter = narrow ? 0 : Math.round(Math.min(Math.max(this.chosen ?? Math.min(this.widest, 320), 60), width * 0.4));
     this.labelHeight = narrow ? 13 : 0;
     this.tops = [];
     let y = axisHeight;
@@ -130,13 +135,14 @@ function closest(distances: number[]): { index: number; distance: number } {
 // Arrows
 
 export interface Arrow {
-  kind: "submit" | "event";
-  from: number; // a call, or the task that recorded
-  to: number; // a task
+  kind: "submit" | "event" | "wait";
+  from: number; // submit: a call; event: the task that recorded; wait: the task that was waited for
+  to: number; // a task; wait: the call that waited
   strong: boolean; // of what is selected or under the pointer
 }
 
 const mostArrows = 250;
+const arrowSpace = 8; // pixels of width that each of them needs to be told from the next
 
 /** arrows are those of the selected thing and, as long as they can be told apart, all that are in sight. */
 export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; left: boolean } {
@@ -155,38 +161,44 @@ export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; 
     if (tasks.call[task] !== NONE) add("submit", tasks.call[task], task, strong);
   };
   const strong = (thing: Thing | null) => {
-    if (thing?.of === "call") for (const t of (model.tasksOfCall.get(thing.index) ?? []).slice(0, mostArrows)) submit(t, true);
+    if (thing?.of === "call") {
+      for (const t of (model.tasksOfCall.get(thing.index) ?? []).slice(0, mostArrows)) submit(t, true);
+      if (model.calls.awaited[thing.index] !== NONE) add("wait", model.calls.awaited[thing.index], thing.index, true);
+    }
     if (thing?.of !== "task") return;
     submit(thing.index, true);
     for (const t of model.before.get(thing.index) ?? []) add("event", t, thing.index, true);
     for (const t of model.after.get(thing.index) ?? []) add("event", thing.index, t, true);
+    for (const c of model.awaitedBy.get(thing.index) ?? []) add("wait", thing.index, c, true);
   };
   strong(state.selected);
   strong(hovered);
   if (!state.arrows) return { list, left: false };
 
   // All that are in sight, or none: some of them would say that the others are not there.
+  const most = Math.min(mostArrows, (layout.width - layout.gutter) / arrowSpace);
   const { task: hit } = state.matches;
   const { edges } = model.data;
   const events: number[] = [];
-  for (let e = 0; e < edges.from.length && events.length <= mostArrows; e++) {
+  for (let e = 0; e < edges.from.length && events.length <= most; e++) {
     const [a, b] = [taskEnd(model, edges.from[e]), taskEnd(model, edges.to[e])];
     if (a <= to && b >= from && (a >= from || b <= to) && (hit[edges.from[e]] || hit[edges.to[e]])) events.push(e);
   }
-  if (events.length <= mostArrows) for (const e of events) add("event", edges.from[e], edges.to[e], false);
+  if (events.length <= most) for (const e of events) add("event", edges.from[e], edges.to[e], false);
   const submits: number[] = [];
-  for (let i = 0; i < tasks.count && tasks.submit[i] <= to && submits.length <= mostArrows; i++) {
+  for (let i = 0; i < tasks.count && tasks.submit[i] <= to && submits.length <= most; i++) {
     const start = taskStart(model, i);
     if (start >= from && hit[i] && tasks.call[i] !== NONE && (tasks.submit[i] >= from || start <= to)) submits.push(i);
   }
-  if (submits.length <= mostArrows) for (const i of submits) submit(i, false);
-  return { list, left: Math.max(events.length, submits.length) > mostArrows };
+  if (submits.length <= most) for (const i of submits) submit(i, false);
+  return { list, left: Math.max(events.length, submits.length) > most };
 }
 
 /** ends are the two points of an arrow. */
 export function ends(layout: Layout, arrow: Arrow): [number, number, number, number] | null {
   const { model } = layout.state;
   const bar = layout.barHeight;
+  if (arrow.kind === "wait") return waitEnds(layout, arrow);
   const toRow = rowOfTask(model, arrow.to);
   if (toRow === NONE) return null;
   const y1 = layout.laneTop(toRow, model.laneOfTask[arrow.to]);
@@ -204,4 +216,16 @@ export function ends(layout: Layout, arrow: Arrow): [number, number, number, num
   const arrives = waits(model.tasks.kind[arrow.to]) ? Math.max(done, taskStart(model, arrow.to)) : taskStart(model, arrow.to);
   const down = y0 < y1;
   return [layout.x(done), down ? y0 + bar : y0, layout.x(arrives), down ? y1 : y1 + bar];
+}
+
+/** waitEnds are those of an arrow from the end of a task to the end of the call that waited for it. */
+function waitEnds(layout: Layout, { from: task, to: call }: Arrow): [number, number, number, number] | null {
+  const { model } = layout.state;
+  const fromRow = rowOfTask(model, task);
+  const toRow = model.rowOfThread.get(model.calls.thread[call]);
+  if (fromRow === NONE || toRow === undefined) return null;
+  const y0 = layout.laneTop(fromRow, model.laneOfTask[task]);
+  const y1 = layout.laneTop(toRow, model.laneOfCall[call]);
+  const down = y0 < y1;
+  return [layout.x(taskEnd(model, task)), down ? y0 + layout.barHeight : y0, layout.x(callEnd(model, call)), down ? y1 : y1 + layout.barHeight];
 }

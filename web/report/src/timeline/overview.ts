@@ -11,9 +11,14 @@ const height = 34;
 export class Overview {
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private readonly frame = h("div", { className: "window" });
-  readonly element = h("div", { className: "overview", title: "The whole run. Drag to look at another part of it." }, this.canvas, this.frame);
+  private readonly idle = [h("div", { className: "idle" }), h("div", { className: "idle" })]; // before the work, and after it
+  readonly element = h("div", { className: "overview", title: "The whole run; grey is without tasks. Drag to look at another part of it." }, ...this.idle, this.canvas, this.frame);
 
   constructor(private readonly state: State) {
+    const [first, last] = state.model.work;
+    this.idle[0].style.width = (100 * first) / state.model.duration + "%";
+    this.idle[1].style.left = (100 * last) / state.model.duration + "%";
+    this.idle[1].style.right = "0";
     state.listen((change) => {
       if (change === "view") this.place();
       if (change === "theme") this.paint();

@@ -263,8 +263,8 @@ export class Painter {
       const p = ends(this.layout, arrow);
       if (!p) continue;
       const [x0, y0, x1, y1] = p;
-      const event = arrow.kind === "event";
-      ctx.strokeStyle = ctx.fillStyle = event ? c.accent : c.muted;
+      const event = arrow.kind !== "submit";
+      ctx.strokeStyle = ctx.fillStyle = arrow.kind === "wait" ? c.blocked : event ? c.accent : c.muted;
       ctx.globalAlpha = arrow.strong ? 1 : event ? 0.75 : 0.45;
       ctx.lineWidth = arrow.strong ? 1.75 : event ? 1.4 : 1;
       const bend = Math.max(12, Math.abs(y1 - y0) * 0.45) * Math.sign(y1 - y0 || 1);

@@ -7,6 +7,7 @@ import * as format from "../format.ts";
 import { firstVisible } from "../model.ts";
 import type { State, Thing } from "../state.ts";
 import { categoryKeys } from "../model.ts";
+import { labels } from "./around.ts";
 import { axisHeight, Layout } from "./layout.ts";
 import { Painter, type Frame } from "./paint.ts";
 
@@ -17,13 +18,14 @@ export class Timeline {
   private readonly spacer = h("div", { className: "spacer" }, this.canvas);
   private readonly scroller: HTMLElement;
   private readonly tip = h("div", { className: "tip", hidden: true });
-  private readonly hint = h("p", { className: "hint" });
+  readonly hint = h("span", { className: "hint" }); // beside the button for arrows
   private readonly band = h("div", { className: "band", hidden: true });
   private readonly painter: Painter;
   private readonly ctx: CanvasRenderingContext2D;
   private hovered: { thing: Thing; more: number; row: number } | null = null;
+  private pointer: { x: number; y: number } | null = null; // where the mouse is, over the canvas
   private readonly pointers = new Map<number, { x: number; y: number }>();
-  private drag: { x: number; y: number; from: number; to: number; moved: boolean; range: boolean; pinch: number } | null = null;
+  private drag: { x: number; y: number; from: number; to: number; moved: boolean; what: "pan" | "range" | "gutter"; pinch: number } | null = null;
   private waiting = false;
   frames = 0; // drawn, for measuring
 
@@ -36,9 +38,9 @@ export class Timeline {
       "aria-label": `Timeline of ${format.plural(state.model.calls.count, "call")} and ${format.plural(state.model.tasks.count, "task")}`,
       "aria-describedby": "timeline-keys",
     }, this.spacer);
-    this.element = h("div", { className: "timeline" }, this.scroller, this.band, this.tip, this.hint,
+    this.element = h("div", { className: "timeline" }, this.scroller, this.band, this.tip,
       h("p", { className: "unseen", id: "timeline-keys" },
-        "Left and right pan, plus and minus zoom, 0 shows all. Period and comma go to the next and the previous bar of a row, up and down to another row. Enter pins the details, F fills the screen with the bar."));
+        "Left and right or A and D pan, plus and minus or W and S zoom, 0 shows the work, 9 the whole run. Period and comma go to the next and the previous bar of a row, up and down to another row. Enter pins the details, F fills the screen with the bar."));
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.scroller);
     state.listen((change) => {
@@ -48,6 +50,7 @@ export class Timeline {
         return;
       }
       if (change === "selection") this.reveal();
+      if (change === "view" && this.pointer && !this.drag) this.hover(this.pointer.x, this.pointer.y); // something else is there now
       this.draw();
     });
   }
@@ -88,13 +91,29 @@ export class Timeline {
     this.layout.scroll = this.scroller.scrollTop;
     const frame = this.painter.paint(this.ctx, this.hovered?.thing ?? null);
     this.frames++;
-    this.hint.textContent = frame.arrowsLeft ? "Zoom in or filter to see arrows" : "";
+    this.hint.textContent = frame.arrowsLeft ? "zoom in or filter to see them" : "";
+    this.placeBand();
+  }
+
+  /** placeBand puts the band over the marked range. */
+  private placeBand(): void {
+    const { range } = this.state;
+    this.band.hidden = range === null;
+    if (!range) return;
+    const a = Math.max(this.layout.x(range[0]), this.layout.gutter);
+    const b = Math.min(this.layout.x(range[1]), this.layout.width);
+    if (b < a) this.band.hidden = true;
+    Object.assign(this.band.style, { left: a + "px", width: b - a + "px" });
   }
 
   /** look tells what the timeline shows now. */
   look(): Frame {
     this.layout.scroll = this.scroller.scrollTop;
     return this.painter.paint(this.ctx, this.hovered?.thing ?? null, true);
+  }
+
+  axis() {
+    return labels(this.ctx, this.layout);
   }
 
   focus(): void {
@@ -110,6 +129,10 @@ export class Timeline {
     const bottom = top + this.layout.rowHeight(this.state.model.rows[row]);
     if (top - axisHeight < this.scroller.scrollTop) this.scroller.scrollTop = top - axisHeight;
     else if (bottom > this.scroller.scrollTop + this.layout.height) this.scroller.scrollTop = bottom - this.layout.height + 4;
+    if (this.layout.gutter > 0) return;
+    // On a phone the details come up over the lower half.
+    const y = this.canvas.getBoundingClientRect().top + bottom - this.scroller.scrollTop;
+    if (y > innerHeight * 0.5) scrollBy({ top: y - innerHeight * 0.4 });
   }
 
   // Pointer
@@ -120,8 +143,15 @@ export class Timeline {
     c.addEventListener("pointermove", (e) => this.move(e));
     c.addEventListener("pointerup", (e) => this.up(e));
     c.addEventListener("pointercancel", (e) => this.up(e, true));
-    c.addEventListener("pointerleave", () => this.hover(null, null));
-    c.addEventListener("dblclick", (e) => this.state.zoom(0.4, this.layout.time(this.point(e).x)));
+    c.addEventListener("pointerleave", () => {
+      this.pointer = null;
+      this.hover(null, null);
+    });
+    c.addEventListener("dblclick", (e) => {
+      const { x } = this.point(e);
+      if (this.onBorder(x)) this.widen(null);
+      else this.state.zoom(0.4, this.layout.time(x));
+    });
     this.scroller.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     this.scroller.addEventListener("scroll", () => this.draw());
     this.scroller.addEventListener("keydown", (e) => this.key(e));
@@ -140,11 +170,23 @@ export class Timeline {
     this.canvas.setPointerCapture(e.pointerId);
     this.scroller.focus({ preventScroll: true });
     this.pointers.set(e.pointerId, this.point(e));
-    this.begin(e.shiftKey);
+    this.begin(this.onBorder(this.point(e).x) ? "gutter" : e.shiftKey ? "range" : "pan");
+  }
+
+  /** onBorder tells whether x is on the border of the names, which can be moved. */
+  private onBorder(x: number): boolean {
+    return this.layout.gutter > 0 && Math.abs(x - this.layout.gutter) <= 4;
+  }
+
+  /** widen gives the names a width, or as much as they need. */
+  private widen(width: number | null): void {
+    this.layout.chosen = width;
+    this.resize();
+    this.state.tell("layout");
   }
 
   /** begin starts a drag from where the pointers are now. */
-  private begin(range: boolean): void {
+  private begin(what: "pan" | "range" | "gutter"): void {
     const points = [...this.pointers.values()];
     if (points.length === 0) {
       this.drag = null;
@@ -152,13 +194,15 @@ export class Timeline {
     }
     const moved = this.drag?.moved ?? false;
     const { x, y } = middle(points);
-    this.drag = { x, y, from: this.state.from, to: this.state.to, moved, range, pinch: distance(points) };
+    this.drag = { x, y, from: this.state.from, to: this.state.to, moved, what, pinch: distance(points) };
   }
 
   private move(e: PointerEvent): void {
     const p = this.point(e);
+    if (e.pointerType !== "touch") this.pointer = p;
     if (!this.pointers.has(e.pointerId) || !this.drag) {
       if (e.pointerType !== "touch") this.hover(p.x, p.y);
+      this.canvas.classList.toggle("border", this.onBorder(p.x));
       return;
     }
     this.pointers.set(e.pointerId, p);
@@ -168,12 +212,8 @@ export class Timeline {
     if (!d.moved && Math.abs(x - d.x) < 4 && points.length === 1) return;
     d.moved = true;
     this.hover(null, null);
-    if (d.range) {
-      const [a, b] = [Math.min(d.x, x), Math.max(d.x, x)];
-      Object.assign(this.band.style, { left: a + "px", width: b - a + "px" });
-      this.band.hidden = false;
-      return;
-    }
+    if (d.what === "gutter") return this.widen(x);
+    if (d.what === "range") return this.state.mark([this.layout.time(Math.min(d.x, x)), this.layout.time(Math.max(d.x, x))]);
     // The time that was under the fingers stays under them.
     const room = this.layout.width - this.layout.gutter;
     const span = (d.to - d.from) * (points.length > 1 ? d.pinch / Math.max(distance(points), 10) : 1);
@@ -188,19 +228,15 @@ export class Timeline {
     const d = this.drag;
     const p = this.point(e);
     this.canvas.classList.remove("held");
-    this.band.hidden = true;
     if (this.pointers.size > 0) {
-      this.begin(false);
+      this.begin("pan");
       return;
     }
     this.drag = null;
-    if (!d || cancelled) return;
-    if (d.range && d.moved) {
-      this.state.look(this.layout.time(Math.min(d.x, p.x)), this.layout.time(Math.max(d.x, p.x)));
-    } else if (!d.moved) {
-      const hit = this.layout.at(p.x, p.y, e.pointerType === "touch" ? 14 : 4);
-      this.state.select(hit?.thing ?? null);
-    }
+    if (!d || cancelled || d.moved || d.what === "gutter") return;
+    if (this.state.range) this.state.mark(null);
+    const hit = this.layout.at(p.x, p.y, e.pointerType === "touch" ? 14 : 4);
+    this.state.select(hit?.thing ?? null);
   }
 
   private wheel(e: WheelEvent): void {
@@ -253,18 +289,26 @@ export class Timeline {
       "+": () => state.zoom(0.6),
       "=": () => state.zoom(0.6),
       "-": () => state.zoom(1 / 0.6),
+      a: () => state.pan(-far),
+      d: () => state.pan(far),
+      w: () => state.zoom(0.6),
+      s: () => state.zoom(1 / 0.6),
       "0": () => state.fit(),
+      "9": () => state.all(),
       Home: () => state.look(0, state.to - state.from),
       End: () => state.look(state.model.duration - (state.to - state.from), state.model.duration),
       ".": () => this.step(1),
       ",": () => this.step(-1),
       ArrowDown: () => this.climb(1),
       ArrowUp: () => this.climb(-1),
-      f: () => state.selected && state.frame(...state.span(state.selected)),
+      f: () => (state.range ? state.look(...state.range) : state.selected && state.frame(...state.span(state.selected))),
       Enter: () => state.selected && document.getElementById("tab-details")?.click(),
-      Escape: () => state.select(null),
+      Escape: () => {
+        state.mark(null);
+        state.select(null);
+      },
     };
-    const act = keys[e.key];
+    const act = keys[e.key] ?? keys[e.key.toLowerCase()];
     if (!act) return;
     e.preventDefault();
     act();

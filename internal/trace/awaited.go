@@ -1,0 +1,85 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"ropeway/internal/timeline"
+)
+
+// awaits finds, for each call of the process that waited, the task that it waited for. base is the index of the process's first
+// call, tasks that of its first task, and index has its tasks by their names.
+//
+// A wait for an event names the record. A synchronised stream was waited for up to its last task, and a synchronised device up to
+// the task that ended last; both count tasks that were submitted before the call began.
+func (t *part) awaits(base, tasks int, index map[taskKey]int) {
+	onStream := map[int][]int{} // by stream: its tasks, by submission
+	var ended []int             // tasks of all streams that ended, by their end
+	for i := tasks; i < len(t.run.Tasks); i++ {
+		if k := &t.run.Tasks[i]; k.Stream != timeline.None {
+			onStream[k.Stream] = append(onStream[k.Stream], i)
+			if k.Ran() {
+				ended = append(ended, i)
+			}
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b int) int { return cmp.Compare(t.run.Tasks[a].End, t.run.Tasks[b].End) })
+	named := t.named(base, index)
+	for i := base; i < len(t.run.Calls); i++ {
+		c := &t.run.Calls[i]
+		if c.Blocked == 0 && c.End != timeline.None {
+			continue
+		}
+		if task, ok := named[i]; ok {
+			c.Awaited = task
+		} else if c.Stream != timeline.None {
+			c.Awaited = t.lastOf(onStream[c.Stream], c)
+		} else if strings.Contains(t.run.Functions[c.Function], "Synchronize") {
+			c.Awaited = t.lastEnded(ended, c)
+		}
+	}
+}
+
+// named are the tasks that calls from base on have named, by call.
+func (t *part) named(base int, index map[taskKey]int) map[int]int {
+	if len(t.p.awaited) == 0 {
+		return nil
+	}
+	named := make(map[int]int, len(t.p.awaited))
+	for key, name := range t.p.awaited {
+		if task, ok := index[name]; ok {
+			if call, ok := t.callOf[key]; ok && call >= base {
+				named[call] = task
+			}
+		}
+	}
+	return named
+}
+
+// lastOf is the last task of a stream that was submitted before the call began, if it was not over by then; None if there is none.
+func (t *part) lastOf(tasks []int, c *timeline.Call) int {
+	n := sort.Search(len(tasks), func(i int) bool { return t.run.Tasks[tasks[i]].Submit > c.Start })
+	if n == 0 {
+		return timeline.None
+	}
+	if last := &t.run.Tasks[tasks[n-1]]; last.End != timeline.None && last.End < c.Start {
+		return timeline.None
+	}
+	return tasks[n-1]
+}
+
+// lastEnded is the task, submitted before the call began, that ended last during the call; None if there is none.
+func (t *part) lastEnded(ended []int, c *timeline.Call) int {
+	n := len(ended)
+	if c.End != timeline.None {
+		n = sort.Search(n, func(i int) bool { return t.run.Tasks[ended[i]].End > c.End })
+	}
+	for n--; n >= 0 && t.run.Tasks[ended[n]].End >= c.Start; n-- {
+		if t.run.Tasks[ended[n]].Submit <= c.Start {
+			return ended[n]
+		}
+	}
+	return timeline.None
+}
