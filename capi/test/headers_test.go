@@ -184,22 +184,138 @@ func TestHeaderDeprecation(t *testing.T) {
 	}
 }
 
-// TestHeaderOverloads proves that the overloads of acl_rt_api.h call the C functions they stand for, and that calls which
-// fit a C function still go there.
+// TestHeaderOverloads proves that every call form of acl_rt_api.h calls the C function it stands for with the right arguments, and
+// that calls which fit a C function still go there; in every standard, and where the include stands inside extern "C".
 func TestHeaderOverloads(t *testing.T) {
-	testenv.Need(t, "g++")
-	for _, std := range []string{"c++11", "c++20"} {
-		t.Run(std, func(t *testing.T) {
-			t.Parallel()
-			program := filepath.Join(t.TempDir(), "overloads")
-			args := slices.Concat(strict, []string{"-std=" + std, "-O2", "testdata/headers_api.cpp", "-o", program})
-			if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+	for _, cc := range []string{"g++", "clang++"} {
+		for _, std := range []string{"c++11", "c++14", "c++17", "c++20"} {
+			for _, define := range []string{"-DOUTSIDE", "-DINSIDE_EXTERN_C"} {
+				t.Run(cc+" "+std+" "+define, func(t *testing.T) {
+					if _, err := exec.LookPath(cc); err != nil && cc != "g++" {
+						t.Skip(err) // a second compiler is welcome, and not needed
+					}
+					testenv.Need(t, cc)
+					t.Parallel()
+					program := filepath.Join(t.TempDir(), "overloads")
+					args := slices.Concat(strict, []string{"-std=" + std, define, "testdata/headers_api.cpp", "-o", program})
+					if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+					if out, err := exec.Command(program).CombinedOutput(); err != nil {
+						t.Errorf("%v\n%s", err, out)
+					}
+				})
 			}
-			if out, err := exec.Command(program).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
+
+// TestHeaderOverloadsRefuse proves that what the vendor's call forms refuse is refused here too: outputs and writable arguments that are const, and
+// functions whose form there is not typed.
+func TestHeaderOverloadsRefuse(t *testing.T) {
+	const begin = "#include \"acl/acl_rt_api.h\"\naclError f(const float* c, float* f, size_t n)\n{\n    (void)c, (void)f, (void)n;\n    return "
+	for _, call := range []string{
+		"aclrtMalloc(&c, n)", "aclrtMallocHost(&c, n)", "aclrtMemcpy(c, n, f, n, ACL_MEMCPY_HOST_TO_DEVICE)",
+		"aclrtHostUnregister(c)", "aclrtMallocCached(&f, n, ACL_MEM_MALLOC_HUGE_FIRST)",
+	} {
+		out, err := dialects[5].check(t, []string{file(t, "wrong.cpp", begin+call+";\n}\n")})
+		if name, _, _ := strings.Cut(call, "("); err == nil || !strings.Contains(out, name) {
+			t.Errorf("%s compiles, or fails for another reason: %v\n%s", call, err, out)
+		}
+	}
+	if out, err := dialects[5].check(t, []string{file(t, "right.cpp", begin+"aclrtMalloc(&f, n);\n}\n")}); err != nil {
+		t.Errorf("what is right does not compile: %v\n%s", err, out)
+	}
+}
+
+// guards are the vendor's include guards, which programs with copies of some headers rely on.
+var guards = map[string]string{
+	"acl/acl.h": "INC_EXTERNAL_ACL_ACL_H_", "acl/acl_base.h": "INC_EXTERNAL_ACL_ACL_BASE_H_",
+	"acl/acl_base_rt.h": "INC_EXTERNAL_ACL_ACL_BASE_RT_H_", "acl/acl_dump.h": "INC_EXTERNAL_ACL_DUMP_H_",
+	"acl/acl_platform.h": "INC_PKG_PLATFORM_ACL_PLATFORM_H_", "acl/acl_prof.h": "INC_EXTERNAL_ACL_PROF_H_",
+	"acl/acl_rt.h": "INC_EXTERNAL_ACL_ACL_RT_H_", "acl/acl_rt_allocator.h": "INC_EXTERNAL_ACL_ACL_RT_ALLOCATOR_H_",
+	"acl/acl_rt_api.h": "INC_EXTERNAL_ACL_ACL_RT_API_H_", "acl/acl_rt_memory_soma.h": "INC_EXTERNAL_ACL_RT_MEMORY_H_",
+	"acl/acl_tdt.h": "INC_EXTERNAL_ACL_ACL_TDT_H_", "acl/acl_tdt_queue.h": "INC_EXTERNAL_ACL_ACL_TDT_QUEUE_H_",
+	"acl/error_codes/ge_error_codes.h": "INC_EXTERNAL_GE_GE_ERROR_CODES_H_",
+	"acl/error_codes/rt_error_codes.h": "__INC_EXTERNEL_RT_ERROR_CODES_H__",
+}
+
+// TestHeaderGuards proves that a program which has its own copy of a header, with the vendor's include guard, compiles with ours around it,
+// whichever comes first: ours is empty after theirs, and theirs after ours.
+func TestHeaderGuards(t *testing.T) {
+	var after, before strings.Builder
+	for name, guard := range guards {
+		fmt.Fprintf(&after, "#include \"%s\"\n#ifndef %s\n#error no %s\n#endif\n", name, guard, guard)
+		fmt.Fprintf(&before, "#define %s\n#include \"%s\"\n", guard, name)
+	}
+	before.WriteString("#ifdef ACL_MAJOR_VERSION\n#error a header looks at another guard\n#endif\nextern int not_empty;\n")
+	for _, d := range []dialect{dialects[0], dialects[4]} {
+		if out, err := d.check(t, []string{file(t, "after.c", after.String()), file(t, "before.c", before.String())}); err != nil {
+			t.Errorf("%s: %v\n%s", d.std, err, out)
+		}
+	}
+}
+
+// olderCopy is a program's own acl_base.h, from before the file was split: all that acl_rt.h needs of it.
+const olderCopy = `#ifndef INC_EXTERNAL_ACL_ACL_BASE_H_
+#define INC_EXTERNAL_ACL_ACL_BASE_H_
+#include <stddef.h>
+#include <stdint.h>
+#define ACL_FUNC_VISIBILITY
+typedef void *aclrtStream, *aclrtEvent, *aclrtContext, *aclrtNotify, *aclrtCntNotify, *aclrtLabel, *aclrtLabelList, *aclrtTaskGrp;
+typedef void *aclrtMbuf, *aclrtAllocatorDesc, *aclrtAllocator, *aclrtAllocatorBlock, *aclrtAllocatorAddr, *aclmdlRITask;
+typedef int aclError;
+typedef struct aclDataBuffer aclDataBuffer;
+typedef enum { ACL_FLOAT = 0, ACL_FLOAT16 = 1 } aclDataType;
+typedef enum { ACL_OPT_DETERMINISTIC = 0 } aclSysParamOpt;
+static const int ACL_ERROR_INVALID_PARAM = 100000;
+#endif
+`
+
+// TestHeaderBesideOlderCopy proves that acl_rt.h needs nothing of our own acl_base.h where a program has included an older copy of that.
+func TestHeaderBesideOlderCopy(t *testing.T) {
+	const use = "#include \"acl/acl_rt.h\"\naclError f(aclrtStream s);\naclError f(aclrtStream s) { return s ? aclrtSynchronizeStream(s) : ACL_ERROR_INVALID_PARAM; }\n"
+	for _, d := range []dialect{dialects[1], dialects[4]} {
+		for _, deprecated := range []string{"-DROPEWAY_WARN_DEPRECATED", "-DQUIET"} {
+			out, err := d.check(t, []string{file(t, "older.c", olderCopy+use)}, deprecated, "-Wno-unused-variable")
+			if err != nil {
+				t.Errorf("%s %s: %v\n%s", d.std, deprecated, err, out)
 			}
-		})
+		}
+	}
+}
+
+// TestHeaderNamesOnly proves that code which uses memory alone and names types of operators and models in passing compiles with acl.h.
+func TestHeaderNamesOnly(t *testing.T) {
+	const use = `#include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+typedef aclError (*set_option)(aclCompileOpt, const char*);
+struct task {
+    aclTensorDesc* desc;
+    aclDataBuffer* buffer;
+    aclopAttr* attr;
+    const aclmdlDataset* input;
+    const aclmdlDesc* model;
+    aclFormat format;
+    aclopEngineType engine;
+    aclopCompileType compile;
+};
+int whole(const struct task* t);
+int whole(const struct task* t) { return !t->attr && t->engine == ACL_ENGINE_SYS && t->compile == ACL_COMPILE_SYS && ACL_OP_JIT_COMPILE == 10; }
+`
+	eachDialect(t, func(t *testing.T, d dialect) {
+		if out, err := d.check(t, []string{file(t, "names.c", use)}); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents tell it to, before or after.
+func TestHeaderOwnFlags(t *testing.T) {
+	const own = "#define ACL_MODEL_STREAM_FLAG_HEAD 0x00000000U\n#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU\n"
+	const include = "#include \"acl/acl_rt.h\"\n"
+	if out, err := dialects[1].check(t, []string{file(t, "before.c", own+include), file(t, "after.c", include+own)}); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

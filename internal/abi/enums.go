@@ -2776,6 +2776,8 @@ const (
 	StreamWaitValueEq                    = 0x1         // ACL_STREAM_WAIT_VALUE_EQ
 	StreamWaitValueAnd                   = 0x2         // ACL_STREAM_WAIT_VALUE_AND
 	StreamWaitValueNor                   = 0x3         // ACL_STREAM_WAIT_VALUE_NOR
+	ModelStreamFlagHead                  = 0x0         // ACL_MODEL_STREAM_FLAG_HEAD
+	ModelStreamFlagDefault               = 0x7fffffff  // ACL_MODEL_STREAM_FLAG_DEFAULT
 	ContinueOnFailure                    = 0x0         // ACL_CONTINUE_ON_FAILURE
 	StopOnFailure                        = 0x1         // ACL_STOP_ON_FAILURE
 	NotifyDefault                        = 0x0         // ACL_NOTIFY_DEFAULT

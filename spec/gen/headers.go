@@ -20,6 +20,7 @@ type cFile struct {
 	system   []string // standard headers
 	includes []string // other headers of the API, relative to this one so that -I of any directory works
 	macros   string   // written before everything else
+	guard    string   // the vendor's, where it does not follow from the name; see guardMacro
 }
 
 // cFiles are all headers with their include relations: those of the vendor's headers, and acl_base.h wherever a header
@@ -32,33 +33,33 @@ var cFiles = []cFile{
 		includes: []string{"acl_base_rt.h", "acl_base_mdl.h", "error_codes/rt_error_codes.h", "error_codes/ge_error_codes.h"}},
 	{name: "acl_base_rt.h", about: "Base types, handles, error codes of the ACL layer, data buffers and the log.",
 		system: []string{"stddef.h", "stdint.h"}, macros: baseMacros},
-	{name: "acl_base_mdl.h", about: "Base types of models: none yet. The file is there for programs that include it."},
-	{name: "acl_op.h", about: "Single operators: none yet. The file is there for programs that include it.",
+	{name: "acl_base_mdl.h", about: "Base types of models, by name only: models are no part of the runtime."},
+	{name: "acl_op.h", about: "Single operators: types by name only, for programs that mention them. Operators are no part of the runtime.",
 		includes: []string{"acl_base.h"}},
-	{name: "acl_op_compiler.h", about: "Compiling operators: none yet. The file is there for programs that include it.",
+	{name: "acl_op_compiler.h", about: "Compiling operators: types by name only, for programs that mention them. Operators are no part of the runtime.",
 		includes: []string{"acl_base.h", "acl_op.h"}},
 	{name: "ops/acl_dvpp.h", about: "Image and video operators: none. The file is there for programs that include it.",
 		includes: []string{"../acl_base.h"}},
-	{name: "acl_mdl.h", about: "Models: none yet. The file is there for programs that include it.",
+	{name: "acl_mdl.h", about: "Models: types by name only, for programs that mention them. Models are no part of the runtime.",
 		includes: []string{"acl_base.h"}},
 	{name: "acl_rt.h", about: "The runtime: devices, contexts, streams, events, notifies, memory, copies, kernels, captured models.",
 		system: []string{"stdbool.h", "stddef.h", "stdint.h"}, includes: []string{"acl_base.h", "acl_rt_allocator.h"}},
 	{name: "acl_rt_allocator.h", about: "Allocators that a program registers for the memory of a stream.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
-	{name: "acl_rt_memory_soma.h", about: "Memory pools whose allocations are ordered on a stream. No other header includes this one.",
+	{name: "acl_rt_memory_soma.h", guard: "INC_EXTERNAL_ACL_RT_MEMORY_H_", about: "Memory pools whose allocations are ordered on a stream. No other header includes this one.",
 		includes: []string{"acl_rt.h"}},
 	{name: "acl_tdt.h", about: "Tensor data transfer: channels, data sets and data items. Unlike the vendor's, this file also compiles as C.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
 	{name: "acl_tdt_queue.h", about: "Tensor data transfer: queues, their routes and shared buffers.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
-	{name: "acl_prof.h", about: "Profiling.",
+	{name: "acl_prof.h", guard: "INC_EXTERNAL_ACL_PROF_H_", about: "Profiling.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}, macros: profMacros},
-	{name: "acl_dump.h", about: "Dump of tensors and of exceptions.",
+	{name: "acl_dump.h", guard: "INC_EXTERNAL_ACL_DUMP_H_", about: "Dump of tensors and of exceptions.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}, macros: dumpMacros},
-	{name: "acl_platform.h", about: "What a chip has, asked by its name.",
+	{name: "acl_platform.h", guard: "INC_PKG_PLATFORM_ACL_PLATFORM_H_", about: "What a chip has, asked by its name.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
-	{name: "error_codes/rt_error_codes.h", about: "Error codes of the runtime."},
-	{name: "error_codes/ge_error_codes.h", about: "Error codes of the graph engine.", system: []string{"stdint.h"}},
+	{name: "error_codes/rt_error_codes.h", guard: "__INC_EXTERNEL_RT_ERROR_CODES_H__", about: "Error codes of the runtime."},
+	{name: "error_codes/ge_error_codes.h", guard: "INC_EXTERNAL_GE_GE_ERROR_CODES_H_", about: "Error codes of the graph engine.", system: []string{"stdint.h"}},
 }
 
 const baseMacros = `/* Visibility of the API's functions: with FUNC_VISIBILITY they are exported even under -fvisibility=hidden. */
@@ -83,30 +84,40 @@ const baseMacros = `/* Visibility of the API's functions: with FUNC_VISIBILITY t
 #endif
 
 /*
- * Deprecated functions of the API say so in their comments. The compiler warns of them only where
- * ROPEWAY_WARN_DEPRECATED is defined: a program that builds with -Werror must not stop building because its toolkit
- * was exchanged for this one, whose list of deprecated functions may be newer.
- */
-#if defined(ROPEWAY_WARN_DEPRECATED)
-#define ROPEWAY_DEPRECATED(message) ACL_DEPRECATED_MESSAGE(message)
-#else
-#define ROPEWAY_DEPRECATED(message)
-#endif
-
-/* Before a member that some standards lack (unnamed unions in C99, arrays of length 0): no warning from -Wpedantic. */
-#if defined(__GNUC__)
-#define ROPEWAY_EXTENSION __extension__
-#else
-#define ROPEWAY_EXTENSION
-#endif
-
-/*
  * ACL_APP_LOG(level, fmt, ...): writes to the log with function, file and line of the caller. fmt is the first of the
  * variable arguments, so that a call without further arguments is correct in every standard.
  */
 #define ACL_APP_LOG(level, ...) aclAppLog((level), __func__, __FILE__, __LINE__, __VA_ARGS__)
 
 `
+
+// ownMacros are macros of ours, by name, for every header that uses them: the program may have included copies of its own in the place of others.
+var ownMacros = []struct{ name, text string }{
+	{"ROPEWAY_DEPRECATED(", `/*
+ * Deprecated functions of the API say so in their comments. The compiler warns of them only where
+ * ROPEWAY_WARN_DEPRECATED is defined: a program that builds with -Werror must not stop building because its toolkit
+ * was exchanged for this one, whose list of deprecated functions may be newer.
+ */
+#ifndef ROPEWAY_DEPRECATED
+#if defined(ROPEWAY_WARN_DEPRECATED) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 6))
+#define ROPEWAY_DEPRECATED(message) __attribute__((deprecated(message)))
+#else
+#define ROPEWAY_DEPRECATED(message)
+#endif
+#endif
+
+`},
+	{"ROPEWAY_EXTENSION ", `/* Before a member that some standards lack (unnamed unions in C99, arrays of length 0): no warning from -Wpedantic. */
+#ifndef ROPEWAY_EXTENSION
+#if defined(__GNUC__)
+#define ROPEWAY_EXTENSION __extension__
+#else
+#define ROPEWAY_EXTENSION
+#endif
+#endif
+
+`},
+}
 
 const profMacros = `/* Visibility of the profiling functions: always exported. */
 #if defined(_MSC_VER)
@@ -154,7 +165,7 @@ func checkHeaders(t *table.Table) error {
 	for _, f := range t.Functions {
 		used[f.Name] = f.Header
 	}
-	for _, e := range t.Types.Enums {
+	for _, e := range t.Types.DeclaredEnums() {
 		used[e.Name] = e.Header
 	}
 	for _, s := range t.Types.Structs {
@@ -163,7 +174,7 @@ func checkHeaders(t *table.Table) error {
 	for _, d := range t.Types.Defines {
 		used[d.Name] = d.Header
 	}
-	for _, list := range [][]table.Named{t.Types.Handles, t.Types.Typedefs, t.Types.OpaqueStructs, t.Types.FunctionPointers} {
+	for _, list := range [][]table.Named{t.Types.Handles, t.Types.Typedefs, t.Types.DeclaredOpaque(), t.Types.FunctionPointers} {
 		for _, n := range list {
 			used[n.Name] = n.Header
 		}
@@ -192,7 +203,7 @@ func (w *cWriter) printf(format string, args ...any) { fmt.Fprintf(&w.b, format,
 // header writes one header: guard, includes, then every entry of the table that belongs to it.
 func (w *cWriter) header(f cFile) ([]byte, error) {
 	w.comment(f.about)
-	w.openGuard(f.name)
+	w.openGuard(f.guardMacro())
 	for _, s := range f.system {
 		w.printf("#include <%s>\n", s)
 	}
@@ -207,26 +218,33 @@ func (w *cWriter) header(f cFile) ([]byte, error) {
 		return nil, err
 	}
 	w.printf("%s", f.macros)
+	for _, m := range ownMacros {
+		if bytes.Contains(body.b.Bytes(), []byte(m.name)) {
+			w.printf("%s", m.text)
+		}
+	}
 	if body.b.Len() > 0 {
 		w.printf("#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
 		w.b.Write(body.b.Bytes())
 		w.printf("#ifdef __cplusplus\n}\n#endif\n\n")
 	}
-	w.closeGuard(f.name)
+	w.closeGuard(f.guardMacro())
 	return w.b.Bytes(), nil
 }
 
-// guard returns the macro that keeps a header from being read twice. The prefix keeps it apart from the vendor's.
-func guard(name string) string {
-	name = strings.TrimSuffix(path.Base(name), ".h")
-	return "ROPEWAY_" + strings.ToUpper(name) + "_H"
+// guardMacro returns the macro that keeps a header from being read twice. It is the vendor's: a program that has copies of some
+// headers of its own relies on that. Headers whose macro is not known follow the rule of the others.
+func (f cFile) guardMacro() string {
+	if f.guard != "" {
+		return f.guard
+	}
+	name := strings.TrimSuffix(path.Base(f.name), ".h")
+	return "INC_EXTERNAL_ACL_" + strings.ToUpper(name) + "_H_"
 }
 
-func (w *cWriter) openGuard(name string) {
-	w.printf("#ifndef %s\n#define %s\n\n", guard(name), guard(name))
-}
+func (w *cWriter) openGuard(macro string) { w.printf("#ifndef %s\n#define %s\n\n", macro, macro) }
 
-func (w *cWriter) closeGuard(name string) { w.printf("#endif /* %s */\n", guard(name)) }
+func (w *cWriter) closeGuard(macro string) { w.printf("#endif /* %s */\n", macro) }
 
 // declarations writes everything of one header in an order that needs no forward declarations.
 func (w *cWriter) declarations(header string) error {
@@ -234,7 +252,7 @@ func (w *cWriter) declarations(header string) error {
 	w.defines(header)
 	w.codes(header)
 	w.plainTypes(header)
-	for _, e := range ty.Enums {
+	for _, e := range ty.DeclaredEnums() {
 		if e.Header == header {
 			if err := w.enum(e); err != nil {
 				return err

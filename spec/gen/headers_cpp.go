@@ -2,115 +2,83 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"ropeway/spec/table"
 )
 
-// The table says of acl_rt_api.h only that it holds C++ overloads without symbols, and that its batch copy calls the V2
-// function and ignores failIndex. Which overloads there are is our decision: those that spare a program its casts.
+const apiHead = `C++ call forms of runtime functions, all inline: the library has no symbols for them. In C this file declares nothing. A
+call that fits a C function calls that. No other header includes this one.`
 
-// typedAllocations are the functions that get an overload with T** for the address they write.
-var typedAllocations = []string{
-	"aclrtMalloc", "aclrtMallocAlign32", "aclrtMallocCached", "aclrtMallocWithCfg",
-	"aclrtMallocHost", "aclrtMallocHostWithCfg", "aclrtMemAllocManaged",
-}
-
-// typedBatches are the batch copies that get overloads with typed lists of addresses, with and without failIndex.
-var typedBatches = []string{"aclrtMemcpyBatch", "aclrtMemcpyBatchAsync"}
-
-const apiHead = `C++ overloads of runtime functions, all inline: the library has no symbols for them. In C this file
-declares nothing. They differ from the C functions in the types of pointers only, so a call that fits a C function calls that.`
-
-const apiAllocations = `Allocation into a pointer of any type: float* p; aclrtMalloc(&p, size, policy). Sizes stay in bytes; everything else is as
-the C function of that name says.`
-
-const apiBatches = `Batch copies between lists of typed addresses, through the V2 functions. These do not tell which segment was refused, so
-failIndex is neither looked at nor written, NULL is fine, and there is a form without it. The form with failIndex of the C
-function stays the one to call with lists of void*.`
-
+// writeRtAPI writes acl_rt_api.h from spec/overloads.yaml.
 func writeRtAPI(t *table.Table, _ string) ([]byte, error) {
+	const name = "acl_rt_api.h"
 	w := newCWriter(t)
 	w.comment(apiHead)
-	w.openGuard("acl_rt_api.h")
+	guard := cFile{name: name}.guardMacro()
+	w.openGuard(guard)
 	w.printf("#include \"acl_rt.h\"\n\n#ifdef __cplusplus\n")
-	w.printf("extern \"C++\" { /* templates, even where the include stands inside extern \"C\" */\n\n")
-	w.comment(apiAllocations)
-	for _, name := range typedAllocations {
-		f := t.Function(name)
-		if f == nil || f.C.Params[0].Type.C != "void**" {
-			return nil, fmt.Errorf("%s: no function that writes an address through its first parameter", name)
+	w.printf("extern \"C++\" { /* even where the include stands inside extern \"C\" */\n\n")
+	for i, o := range t.Overloads {
+		if o.About != "" {
+			trial := ""
+			if strings.HasPrefix(o.Callee.Name, "aclrtMemcpyBatch") {
+				trial = trialBatch
+			}
+			w.comment(o.About, trial)
+		} else if i == 0 {
+			return nil, fmt.Errorf("the first overload has no comment")
 		}
-		params, args := typed(f.C.Params[:1], "T")
-		w.template("typename T", name, append(params, spelled(f.C.Params[1:])...), name, append(args, named(f.C.Params[1:])...))
-	}
-	w.comment(apiBatches, trialBatch)
-	for _, name := range typedBatches {
-		if err := w.batchTemplates(name); err != nil {
-			return nil, err
-		}
+		w.overload(o)
 	}
 	w.printf("} /* extern \"C++\" */\n#endif\n\n")
-	w.closeGuard("acl_rt_api.h")
+	w.closeGuard(guard)
 	return w.b.Bytes(), nil
 }
 
-// batchTemplates writes the two overloads of a batch copy: that without failIndex has the parameters of the V2 function.
-func (w *cWriter) batchTemplates(name string) error {
-	v1, v2 := w.t.Function(name), w.t.Function(name+"V2")
-	if v1 == nil || v2 == nil {
-		return fmt.Errorf("%s: no such function with a V2 form", name)
-	}
-	for _, f := range []*table.Function{v1, v2} {
-		var params, args []string
-		for _, p := range f.C.Params {
-			one, arg := spelled([]table.Param{p}), named([]table.Param{p})
-			switch p.Name {
-			case "dsts":
-				one, arg = typed([]table.Param{p}, "Dst")
-			case "srcs":
-				one, arg = typed([]table.Param{p}, "Src")
-			case "failIndex":
-				one, arg = []string{p.Type.C + " /* failIndex */"}, nil
-			}
-			params, args = append(params, one...), append(args, arg...)
+// overload writes an inline function, or a template of one.
+func (w *cWriter) overload(o table.Overload) {
+	var params, lists, args []string
+	for _, p := range o.Params {
+		text := p.Type + " " + p.Name
+		if !slices.ContainsFunc(o.Args, func(a table.OverloadArg) bool { return a.Text == p.Name }) {
+			text = p.Type + " /* " + p.Name + " */" // neither read nor written
 		}
-		if len(args) != len(v2.C.Params) {
-			return fmt.Errorf("%s differs from its V2 form by more than failIndex", name)
+		if p.Default != "" {
+			text += " = " + p.Default
 		}
-		w.template("typename Dst, typename Src", name, params, v2.Name, args)
+		params = append(params, text)
 	}
-	return nil
+	for _, a := range o.Args {
+		if a.List {
+			lists = append(lists, fmt.Sprintf("    %s %s[] = {%s};\n", strings.TrimSuffix(a.Wanted.Type.C, "*"), a.Wanted.Name, a.Text))
+		}
+		args = append(args, cppArgument(a))
+	}
+	if len(o.Types) > 0 {
+		w.printf("template <typename %s>\n", strings.Join(o.Types, ", typename "))
+	}
+	w.printf("%s\n{\n", wrapPrototype("static inline aclError "+o.Name+"("+strings.Join(params, ", ")+")"))
+	call := wrapPrototype("    return ::" + o.Callee.Name + "(" + strings.Join(args, ", ") + ");")
+	w.printf("%s%s\n}\n\n", strings.Join(lists, ""), strings.ReplaceAll(call, "\n", "\n    "))
 }
 
-// template writes an inline function template that calls a C function.
-func (w *cWriter) template(types, name string, params []string, callee string, args []string) {
-	w.printf("template <%s>\n", types)
-	w.printf("%s\n{\n", wrapPrototype("inline aclError "+name+"("+strings.Join(params, ", ")+")"))
-	call := wrapPrototype("    return " + callee + "(" + strings.Join(args, ", ") + ");")
-	w.printf("%s\n}\n\n", strings.ReplaceAll(call, "\n", "\n    "))
-}
+var templateType = regexp.MustCompile(`\b[TU]\b`)
 
-// typed returns parameters with void replaced by a template's type, and the arguments that undo it. The way through
-// void* keeps the const of what is pointed to out of the conversion.
-func typed(params []table.Param, as string) (decl, args []string) {
-	for _, p := range params {
-		decl = append(decl, as+"** "+p.Name)
-		args = append(args, "static_cast<void**>(static_cast<void*>("+p.Name+"))")
+// cppArgument spells an argument with the cast that C asks for. Pointers to pointers are reinterpreted, which keeps const as it is: an output
+// of type const float** does not compile.
+func cppArgument(a table.OverloadArg) string {
+	switch {
+	case a.List:
+		return a.Wanted.Name
+	case a.Addr:
+		return fmt.Sprintf("static_cast<%s>(&%s)", a.Wanted.Type.C, a.Text)
+	case templateType.MatchString(a.Type) && strings.HasSuffix(a.Type, "**"):
+		return fmt.Sprintf("reinterpret_cast<%s>(%s)", a.Wanted.Type.C, a.Text)
+	case a.Type != "" && a.Type != a.Wanted.Type.C:
+		return fmt.Sprintf("static_cast<%s>(%s)", a.Wanted.Type.C, a.Text)
 	}
-	return decl, args
-}
-
-func spelled(params []table.Param) (decl []string) {
-	for _, p := range params {
-		decl = append(decl, p.Type.C+" "+p.Name)
-	}
-	return decl
-}
-
-func named(params []table.Param) (args []string) {
-	for _, p := range params {
-		args = append(args, p.Name)
-	}
-	return args
+	return a.Text
 }

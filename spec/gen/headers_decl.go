@@ -17,7 +17,11 @@ func (w *cWriter) defines(header string) {
 		if d.Header != header || strings.HasPrefix(d.Name, logMacro) {
 			continue
 		}
-		w.printf("%s\n", strings.TrimSpace("#define "+d.Name+" "+d.Text))
+		line := strings.TrimSpace("#define " + d.Name + " " + d.Text)
+		if d.Own {
+			line = "#ifndef " + d.Name + " /* programs define it themselves */\n" + line + "\n#endif"
+		}
+		w.printf("%s\n", line)
 		n++
 	}
 	if n > 0 {
@@ -108,7 +112,7 @@ func (w *cWriter) plainTypes(header string) {
 	}{
 		{"", ty.Typedefs},
 		{"Handles: made, understood and destroyed by the library alone.", ty.Handles},
-		{"Structs that only the library sees inside of.", ty.OpaqueStructs},
+		{"Structs that only the library sees inside of.", ty.DeclaredOpaque()},
 	} {
 		n := 0
 		for _, d := range list.named {
@@ -176,10 +180,31 @@ func (w *cWriter) enum(e table.Enum) error {
 
 func (w *cWriter) structOrUnion(s table.Struct) {
 	size := fmt.Sprintf("%d bytes.", s.Size)
+	if s.Unless != "" {
+		w.printf("#ifndef %s\n", s.Unless)
+	}
 	w.comment(strings.TrimSpace(size + " " + w.usedBy(s.Name)))
 	end := w.open(s.Kind, s.Name, s.Tag)
 	w.fields(s.Fields, "    ")
+	if s.Default != "" {
+		w.constructor(s)
+	}
 	w.printf("%s", end)
+	if s.Unless != "" {
+		w.printf("#endif /* %s */\n\n", s.Unless)
+	}
+}
+
+// constructor writes the constructor that C++ has: every parameter has the default.
+func (w *cWriter) constructor(s table.Struct) {
+	var params, inits []string
+	for _, f := range s.Fields {
+		params = append(params, fmt.Sprintf("%s v%s = %s", f.Type, f.Name, s.Default))
+		inits = append(inits, fmt.Sprintf("%s(v%s)", f.Name, f.Name))
+	}
+	head := s.Tag + "(" + strings.Join(params, ", ") + ")"
+	w.printf("#ifdef __cplusplus\n#if __cplusplus >= 201103L\n    constexpr\n#endif\n")
+	w.printf("    %s : %s {}\n#endif\n", head, strings.Join(inits, ", "))
 }
 
 func (w *cWriter) fields(fields []table.Field, indent string) {

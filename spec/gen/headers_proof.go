@@ -71,7 +71,7 @@ func (w *cWriter) fieldAsserts(s table.Struct, fields []table.Field, prefix stri
 func writeNamesProof(t *table.Table, _ string) ([]byte, error) {
 	w := newCWriter(t)
 	w.proofHead("Every name of the API, with its value or its type.")
-	for _, e := range t.Types.Enums {
+	for _, e := range t.Types.DeclaredEnums() {
 		w.assert(fmt.Sprintf("sizeof(%s) == 4", enumSpelling(e)), "size_of_"+bare(e.Name))
 		for _, m := range e.Members {
 			w.assert(fmt.Sprintf("(int)%s == %d", m.Name, m.Value), "value_of_"+m.Name)
@@ -94,7 +94,7 @@ func writeNamesProof(t *table.Table, _ string) ([]byte, error) {
 	for _, n := range append(append([]table.Named{}, ty.Handles...), ty.Typedefs...) {
 		w.printf("extern %s type_%s;\nextern %s type_%s;\n", n.Name, n.Name, n.C, n.Name)
 	}
-	for _, n := range ty.OpaqueStructs {
+	for _, n := range ty.DeclaredOpaque() {
 		w.printf("extern %s* type_%s;\nextern %s* type_%s;\n", n.Name, n.Name, n.C, n.Name)
 	}
 	for _, n := range ty.FunctionPointers {

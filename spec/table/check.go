@@ -77,6 +77,10 @@ func (t *Table) check() error {
 	c.checkAdvice()
 	c.checkTypes()
 	c.checkFunctions()
+	for i := range c.Overloads {
+		c.checkOverload(&c.Overloads[i])
+	}
+	c.checkOlder()
 	return errors.Join(c.errs...)
 }
 
@@ -122,7 +126,7 @@ func (c *checker) checkTypes() {
 	for _, n := range ty.Handles {
 		c.define(n.Name, HandleType, Size{8, 8})
 	}
-	for _, n := range ty.OpaqueStructs {
+	for _, n := range ty.DeclaredOpaque() {
 		c.define(n.Name, OpaqueType, Size{})
 	}
 	for _, n := range ty.FunctionPointers {
@@ -138,7 +142,10 @@ func (c *checker) checkTypes() {
 			c.macro[d.Name] = *d.Value
 		}
 	}
-	for _, e := range ty.Enums {
+	if !releaseRE.MatchString(ty.Release) {
+		c.errorf("types.yaml: release %q is not major.minor.patch", ty.Release)
+	}
+	for _, e := range ty.DeclaredEnums() {
 		c.define(e.Name, EnumType, Size{4, 4})
 		for _, m := range e.Members {
 			if consts[m.Name] {
@@ -312,10 +319,11 @@ func (c *checker) checkProto(where string, p Prototype) {
 }
 
 var (
-	rawCode  = regexp.MustCompile(`^\(aclError\)(0x[0-9A-F]{8})$`)
-	codeName = regexp.MustCompile(`^ACL_[A-Z0-9_]+$`)
-	quietRE  = regexp.MustCompile(`\bnot recorded as last error\b`)
-	shadowRE = regexp.MustCompile(`^(\d+): \S`)
+	rawCode   = regexp.MustCompile(`^\(aclError\)(0x[0-9A-F]{8})$`)
+	codeName  = regexp.MustCompile(`^ACL_[A-Z0-9_]+$`)
+	quietRE   = regexp.MustCompile(`\bnot recorded as last error\b`)
+	releaseRE = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	shadowRE  = regexp.MustCompile(`^(\d+): \S`)
 )
 
 func (c *checker) checkRule(f *Function, i int) {

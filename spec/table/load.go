@@ -13,11 +13,13 @@ import (
 // Load reads and checks the table embedded in package spec.
 func Load() (*Table, error) { return Parse(spec.Files) }
 
-// Parse reads functions.yaml, remaining.yaml, types.yaml, errors.yaml and advice.yaml
-// from fsys and checks them. The error names every mistake found.
+// Parse reads the files of package spec from fsys and checks them. The error names every mistake found.
 func Parse(fsys fs.FS) (*Table, error) {
 	var core, rest struct {
 		Functions []*Function `yaml:"functions"`
+	}
+	var forms struct {
+		Overloads []Overload `yaml:"overloads"`
 	}
 	t := &Table{}
 	for _, f := range []struct {
@@ -29,6 +31,8 @@ func Parse(fsys fs.FS) (*Table, error) {
 		{"types.yaml", &t.Types},
 		{"errors.yaml", &t.Errors},
 		{"advice.yaml", &t.Advice},
+		{"overloads.yaml", &forms},
+		{"older.yaml", &t.Older},
 	} {
 		data, err := fs.ReadFile(fsys, f.name)
 		if err != nil {
@@ -51,6 +55,7 @@ func Parse(fsys fs.FS) (*Table, error) {
 			f.Status = Core
 		}
 	}
+	t.Overloads = forms.Overloads
 	if err := t.check(); err != nil {
 		return nil, err
 	}

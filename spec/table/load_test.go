@@ -81,6 +81,14 @@ func TestRefuses(t *testing.T) {
 		{"advice on an unknown group", "advice.yaml", "  ge_param:", "  ge_nope:", `unknown group "ge_nope"`},
 		{"group without advice", "advice.yaml", "  success: Nothing to do.\n", "", "group success: no text"},
 		{"empty advice", "advice.yaml", "  ACL_ERROR_RT_DEV_SETUP_ERROR: ", "  ACL_ERROR_RT_DEV_SETUP_ERROR: # ", "ACL_ERROR_RT_DEV_SETUP_ERROR: no text"},
+		{"overload of nothing", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(", "aclrtNope(", "calls aclrtNope, which is no function"},
+		{"overload lacks an argument", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)", "aclrtSynchronizeDeviceWithTimeout()", "0 arguments, the function takes 1"},
+		{"overload names a stranger", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)", "aclrtSynchronizeDeviceWithTimeout(other)", `"other" is no parameter`},
+		{"overload of another type", "overloads.yaml", "aclrtSynchronizeDevice(int32_t timeout)", "aclrtSynchronizeDevice(uint64_t timeout)", "is uint64_t, timeout is int32_t"},
+		{"older name of nothing", "older.yaml", "calls: aclrtDeviceGetBareTgid(", "calls: aclrtNope(", "calls aclrtNope, which is no function"},
+		{"older name without a way", "older.yaml", "  asks: ROPEWAY_CLOSE_IMPORT\n", "", "either calls or asks"},
+		{"older number of nothing", "older.yaml", "ACL_DEV_ATTR_PHY_CHIP_ID", "ACL_NOPE", `unknown attribute "ACL_NOPE"`},
+		{"no release", "types.yaml", "release: 9.1.0", "release: '9'", "release \"9\""},
 		{"unknown array bound", "types.yaml", "array: UCE_INFO_RESERVED_SIZE", "array: NOPE", `unknown array bound "NOPE"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,7 +104,7 @@ func TestRefuses(t *testing.T) {
 func broken(t *testing.T, file, old, new string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for _, name := range []string{"functions.yaml", "remaining.yaml", "types.yaml", "errors.yaml", "advice.yaml"} {
+	for _, name := range []string{"functions.yaml", "remaining.yaml", "types.yaml", "errors.yaml", "advice.yaml", "overloads.yaml", "older.yaml"} {
 		data, err := spec.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

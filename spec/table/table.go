@@ -1,10 +1,14 @@
 // Package table loads the API table of package spec into checked Go values.
 package table
 
+import "slices"
+
 // Table is the whole API. A Table returned by Load or Parse is valid: names
 // are unique and every code, type and array bound it mentions is defined.
 type Table struct {
 	Functions []*Function // functions.yaml in order, then remaining.yaml in order
+	Overloads []Overload  // the C++ call forms
+	Older     Older
 	Types     Types
 	Errors    Errors
 	Advice    Advice
@@ -87,14 +91,30 @@ func (m *Mark) Text() string {
 // Types is types.yaml.
 type Types struct {
 	Note             string            `yaml:"note"`
+	Release          string            `yaml:"release"` // of the package that has this API: major.minor.patch
 	Enums            []Enum            `yaml:"enums"`
 	Structs          []Struct          `yaml:"structs"`
 	Handles          []Named           `yaml:"handles"`
 	Typedefs         []Named           `yaml:"typedefs"`
 	OpaqueStructs    []Named           `yaml:"opaque_structs"`
+	NamedOnly        NamedOnly         `yaml:"named_only"`
 	FunctionPointers []Named           `yaml:"function_pointers"`
 	Defines          []Define          `yaml:"defines"`
 	VisibilityMacros map[string]string `yaml:"visibility_macros"`
+}
+
+// NamedOnly are types that headers declare for programs that name them; no function of the API does.
+type NamedOnly struct {
+	Enums         []Enum  `yaml:"enums"`
+	OpaqueStructs []Named `yaml:"opaque_structs"`
+}
+
+// DeclaredEnums returns every enum that headers declare.
+func (t *Types) DeclaredEnums() []Enum { return slices.Concat(t.Enums, t.NamedOnly.Enums) }
+
+// DeclaredOpaque returns every opaque struct that headers declare.
+func (t *Types) DeclaredOpaque() []Named {
+	return slices.Concat(t.OpaqueStructs, t.NamedOnly.OpaqueStructs)
 }
 
 // Enum is a C enum. Two members may share a value.
@@ -121,6 +141,9 @@ type Struct struct {
 	Size   int64   `yaml:"size"`
 	Align  int64   `yaml:"align"`
 	Fields []Field `yaml:"fields"`
+
+	Default string `yaml:"default"` // of every field in C++, by a constructor; "" if there is none
+	Unless  string `yaml:"unless"`  // the macro with which the header leaves it out, ""
 }
 
 // Field is a member of a struct or union; offsets are from the start of the
@@ -153,6 +176,7 @@ type Define struct {
 	Text   string `yaml:"text"`
 	Header string `yaml:"header"`
 	Value  *int64 `yaml:"value"` // nil when it is not a number
+	Own    bool   `yaml:"own"`   // programs define it themselves, the vendor's headers do not
 }
 
 // Errors is errors.yaml.

@@ -4,11 +4,11 @@
  * The whole runtime API but memory pools, data transfer, profiling, dump and platform queries. "ropeway
  * explain" followed by a function or a number tells more than the comments here.
  */
-#ifndef ROPEWAY_ACL_H
-#define ROPEWAY_ACL_H
+#ifndef INC_EXTERNAL_ACL_ACL_H_
+#define INC_EXTERNAL_ACL_ACL_H_
 
 #include "acl_rt.h"
 #include "acl_op.h"
 #include "acl_mdl.h"
 
-#endif /* ROPEWAY_ACL_H */
+#endif /* INC_EXTERNAL_ACL_ACL_H_ */

@@ -4,8 +4,8 @@
  * Tensor data transfer: channels, data sets and data items. Unlike the vendor's, this file also compiles as
  * C.
  */
-#ifndef ROPEWAY_ACL_TDT_H
-#define ROPEWAY_ACL_TDT_H
+#ifndef INC_EXTERNAL_ACL_ACL_TDT_H_
+#define INC_EXTERNAL_ACL_ACL_TDT_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -180,4 +180,4 @@ ACL_FUNC_VISIBILITY aclError acltdtQueryChannelSize(const acltdtChannelHandle* h
 }
 #endif
 
-#endif /* ROPEWAY_ACL_TDT_H */
+#endif /* INC_EXTERNAL_ACL_ACL_TDT_H_ */

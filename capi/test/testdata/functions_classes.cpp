@@ -114,13 +114,12 @@ void unwinding()
 	CHECK(caught && live == 0);
 }
 
-// Every overload of an allocation gives memory of its kind.
+// Every call form of an allocation gives memory of its kind.
 void overloads()
 {
 	Device device(0);
 	double *dev = nullptr;
 	uint16_t *pinned = nullptr;
-	aclrtMallocConfig *none = nullptr;
 	auto is = [](const void *p, aclrtMemLocationType type) {
 		aclrtPtrAttributes at;
 		ok(aclrtPointerGetAttributes(p, &at));
@@ -132,13 +131,12 @@ void overloads()
 		ok(aclrtFree(dev));
 	};
 	freed(aclrtMalloc(&dev, bytes, ACL_MEM_MALLOC_NORMAL_ONLY));
-	freed(aclrtMallocAlign32(&dev, bytes, ACL_MEM_MALLOC_NORMAL_ONLY));
-	freed(aclrtMallocCached(&dev, bytes, ACL_MEM_MALLOC_NORMAL_ONLY));
-	freed(aclrtMallocWithCfg(&dev, bytes, ACL_MEM_MALLOC_NORMAL_ONLY, none));
+	freed(aclrtMalloc(&dev, bytes));
+	freed(aclrtMalloc(&dev, bytes, ACL_MEM_MALLOC_NORMAL_ONLY, nullptr));
 	ok(aclrtMallocHost(&pinned, bytes));
 	CHECK(is(pinned, ACL_MEM_LOCATION_TYPE_HOST));
 	ok(aclrtFreeHost(pinned));
-	ok(aclrtMallocHostWithCfg(&pinned, bytes, none));
+	ok(aclrtMallocHost(&pinned, bytes, nullptr));
 	ok(aclrtFreeHost(pinned));
 	IS(ACL_ERROR_INVALID_PARAM, aclrtMemAllocManaged(&dev, bytes, 0)); // the flag has to be ACL_RT_MEM_ATTACH_GLOBAL
 	IS(ACL_ERROR_INVALID_PARAM, aclrtMalloc(&dev, 0, ACL_MEM_MALLOC_NORMAL_ONLY));
@@ -163,12 +161,15 @@ void batches()
 	aclrtMemcpyBatchAttr attr{};
 	attr.dstLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
 	attr.srcLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
-	size_t index = 0, *nowhere = nullptr;
+	size_t index = 0, fail = 99, *nowhere = nullptr;
 	const std::vector<std::function<aclError()>> calls = {
 		[&] { return aclrtMemcpyBatch(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, &attr, &index, 1); },
 		[&] { return aclrtMemcpyBatch(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, &attr, &index, 1, nowhere); },
 		[&] { return aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, &attr, &index, 1, stream.handle); },
-		[&] { return aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, &attr, &index, 1, nowhere, stream.handle); },
+		[&] { return aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, &attr, &index, 1, &fail, stream.handle); },
+		[&] { return aclrtMemcpyBatch(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, attr); },
+		[&] { return aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, attr, stream.handle); },
+		[&] { return aclrtMemcpyBatchAsync(dsts.data(), sizes.data(), srcs.data(), sizes.data(), n, attr, &fail, stream.handle); },
 	};
 	float value = 1;
 	std::vector<float> back(count);
@@ -185,6 +186,7 @@ void batches()
 		IS(ACL_ERROR_RT_PARAM_INVALID, call());
 		attr.srcLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
 	}
+	CHECK(fail == 0); // the asynchronous forms that have failIndex write it
 }
 
 // std::thread is a thread like others: it begins without a context, and what it does is its own.
