@@ -76,16 +76,35 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 			return uint64(opening.code)
 		}
 		return wait(t, a)
-	case C.ROPEWAY_SYMBOL:
+	case C.ROPEWAY_SYMBOL, C.ROPEWAY_CLOSE_IMPORT, C.ROPEWAY_ENABLE_PEER, C.ROPEWAY_DISABLE_PEER:
 		if t == nil {
 			return uint64(opening.code)
 		}
-		return uint64(t.Done(t.RegisterSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]))))
+		return uint64(t.Done(besides(function, t, a)))
 	case C.ROPEWAY_EMPTY:
 	default:
 		return askChecking(function, t, a)
 	}
 	return 0
+}
+
+// besides carries out what programs call and the table of functions does not have.
+func besides(function uint32, t *thread, a *slots) *core.Error {
+	switch function {
+	case C.ROPEWAY_CLOSE_IMPORT:
+		return t.CloseImport(core.Addr(a[0]))
+	case C.ROPEWAY_ENABLE_PEER:
+		return t.EnablePeer(uint32(a[0]), uint32(a[1]), uint32(a[2]))
+	case C.ROPEWAY_DISABLE_PEER:
+		return t.DisablePeer(uint32(a[0]), uint32(a[1]))
+	}
+	return t.RegisterSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]))
+}
+
+// besideNames are the names of those.
+var besideNames = map[uint32]string{
+	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory", C.ROPEWAY_ENABLE_PEER: "rtEnableP2P",
+	C.ROPEWAY_DISABLE_PEER: "rtDisableP2P",
 }
 
 // catch makes an error of a panic in a call.
@@ -117,13 +136,11 @@ func catch(function uint32, t *thread, result *uint64) {
 
 // called is the name of a function that programs call, and whether it returns an aclError; "" if the shim itself asks.
 func called(function uint32) (api string, coded bool) {
-	switch {
-	case function < uint32(len(functions)):
+	if function < uint32(len(functions)) {
 		return functionNames[function], returnsCode[function]
-	case function == C.ROPEWAY_SYMBOL:
-		return "ropewayRegisterSymbol", true
 	}
-	return "", false
+	api, coded = besideNames[function]
+	return api, coded
 }
 
 // isNil tells whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside

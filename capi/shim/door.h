@@ -36,8 +36,17 @@ enum {
 	ROPEWAY_WAIT,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
+
+	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_DISABLE_PEER. */
+
 	/* (symbol, size, initial value) -> aclError. ropewayRegisterSymbol: see ropeway/symbol.h. */
 	ROPEWAY_SYMBOL,
+	/* (address) -> aclError. rtIpcCloseMemory. */
+	ROPEWAY_CLOSE_IMPORT,
+	/* (device, physical number of the peer, flag) -> aclError. rtEnableP2P. */
+	ROPEWAY_ENABLE_PEER,
+	/* (device, physical number of the peer) -> aclError. rtDisableP2P. */
+	ROPEWAY_DISABLE_PEER,
 
 	/* What the checker asks (libropeway_check.so); with checking off nobody does. */
 

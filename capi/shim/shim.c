@@ -55,9 +55,10 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	(void)thread;
 	if (function == ROPEWAY_WAIT && slots[0] < sizeof waits / sizeof *waits)
 		function = waits[slots[0]];
-	if (function >= ROPEWAY_FUNCTIONS)
+	if (function >= ROPEWAY_FUNCTIONS && (function < ROPEWAY_SYMBOL || function > ROPEWAY_DISABLE_PEER))
 		return 0;
-	const char *name = ropeway_names[function].name;
+	int listed = function < ROPEWAY_FUNCTIONS;
+	const char *name = listed ? ropeway_names[function].name : "a function";
 	if (forked && refused_fork)
 		forked(name);
 	if (!atomic_exchange(&told, 1)) {
@@ -69,7 +70,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)reason;
-	return ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+	return !listed || ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */

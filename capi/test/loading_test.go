@@ -104,7 +104,7 @@ func TestLittleAddressSpace(t *testing.T) {
 	}
 }
 
-// TestSymbols proves that the library exports every function of the table, weak where the table says so, and nothing else
+// TestSymbols proves that the library exports every function of the table, weak where the table says so, the older names, and nothing else
 // but names that begin with ropeway_.
 func TestSymbols(t *testing.T) {
 	api, err := table.Load()
@@ -141,6 +141,12 @@ func TestSymbols(t *testing.T) {
 			t.Errorf("%s is exported as %v, want %v", f.Name, bind, want)
 		}
 		delete(exported, f.Name)
+	}
+	for _, o := range api.Older.Functions {
+		if bind, ok := exported[o.C.Name]; !ok || bind != elf.STB_GLOBAL {
+			t.Errorf("%s, an older name, is not exported", o.C.Name)
+		}
+		delete(exported, o.C.Name)
 	}
 	for name := range exported {
 		if !strings.HasPrefix(name, "ropeway_") {

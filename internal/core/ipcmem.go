@@ -316,18 +316,23 @@ func (t *Thread) IpcMemClose(key *byte) *Error {
 	im, forgotten := t.rt.ipc.close(k)
 	switch {
 	case im != nil:
-		return t.gives(im.resource, func() *Error {
-			if err := im.end(); err != nil {
-				return fromDriver(api, "key", err)
-			}
-			return nil
-		})
+		return t.unmapImport(api, "key", im)
 	case forgotten:
 		return nil
 	case t.rt.ipc.withdrawKey(t.rt, k):
 		return nil
 	}
 	return refused(api, "key", "this process has neither imported nor exported it, or has closed it already as often as it did")
+}
+
+// unmapImport ends an import that was taken out of the list.
+func (t *Thread) unmapImport(api, arg string, im *ipcImport) *Error {
+	return t.gives(im.resource, func() *Error {
+		if err := im.end(); err != nil {
+			return fromDriver(api, arg, err)
+		}
+		return nil
+	})
 }
 
 // IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links here that a choice could change; it is kept as documented.

@@ -88,19 +88,23 @@ func (ipc *ipcState) add(c *Context, k share.Key, im *ipcImport) bool {
 func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
-	list := ipc.imports[k]
-	if len(list) == 0 {
+	if len(ipc.imports[k]) == 0 {
 		_, forgotten = ipc.links[k]
 		delete(ipc.links, k)
 		return nil, forgotten && ipc.exports[k] == nil
 	}
-	im = list[0]
+	return ipc.takeImport(k, 0), false
+}
+
+// takeImport takes an import of a key out, and an attribute of the key with the last. ipc.mu is held.
+func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
+	im := ipc.imports[k][i]
 	ipc.mapped.Remove(im.span)
-	if ipc.imports[k] = slices.Delete(list, 0, 1); len(ipc.imports[k]) == 0 {
+	if ipc.imports[k] = slices.Delete(ipc.imports[k], i, i+1); len(ipc.imports[k]) == 0 {
 		delete(ipc.imports, k)
 		delete(ipc.links, k)
 	}
-	return im, false
+	return im
 }
 
 // exported tells whether a key is of this process.

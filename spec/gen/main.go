@@ -64,6 +64,7 @@ var outputs = []output{
 	{"capi/shim/numbers.h", writeShimNumbers},
 	{"capi/shim/names.c", writeShimNames},
 	{"capi/shim/functions.c", writeShimFunctions},
+	{"capi/shim/older.c", writeShimOlder},
 	{"capi/shim/fake/slots.h", writeFakeSlots},
 	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeDoors},

@@ -175,12 +175,15 @@ static void init_finalize(void)
 static void refused(void)
 {
 	struct library l = open_library(file, RTLD_NOW | RTLD_LOCAL);
+	int32_t (*enable_peer)(uint32_t, uint32_t, uint32_t); /* of the older layer */
 	int32_t device;
 
+	*(void **)&enable_peer = symbol(l.handle, "rtEnableP2P");
 	for (int i = 0; i < 3; i++) {
 		IS(ACL_ERROR_INTERNAL_ERROR, l.init(NULL));
 		IS(ACL_ERROR_INTERNAL_ERROR, l.get_device(&device));
 		IS(ACL_ERROR_INTERNAL_ERROR, l.finalize());
+		IS(ACL_ERROR_INTERNAL_ERROR, enable_peer(0, 1, 0));
 	}
 	CHECK(l.message());
 	puts(l.message());
