@@ -52,6 +52,9 @@ SHIMCC   := -std=gnu11 -fPIC -fvisibility=hidden -Wall -Wextra -Wno-deprecated-d
 # pthread and dl are part of libc from glibc 2.34 on, and libraries of their own before.
 SHIMLD   := -shared -Wl,-soname,libascendcl.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
 
+# Names under which builds link parts of the runtime: all are the one library.
+ALSO     := acl_rt acl_rt_impl runtime acl_tdt_channel acl_tdt_queue msprofiler profapi acl_prof ascend_dump platform
+
 CHECK    := $(wildcard capi/check/*.c)
 # Frame pointers: where there is no unwinder, stacks are followed by them, through our own functions first.
 CHECKLD  := -shared -Wl,-soname,libropeway_check.so -Wl,-z,nodelete,-z,defs,-z,now,-z,relro -lpthread -ldl
@@ -63,7 +66,8 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	$(needgo)
 	$(needgcc)
 	@rm -rf "$(NEW)"
-	@mkdir -p "$(NEW)/lib64/pkgconfig" "$(NEW)/bin"
+	@mkdir -p "$(NEW)/lib64/pkgconfig" "$(NEW)/lib64/cmake/AscendCL" "$(NEW)/lib64/stub" "$(NEW)/bin" \
+		"$(NEW)/share/cmake" "$(NEW)/share/info/runtime" "$(NEW)/devlib/linux"
 	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -ldflags '-s -w' -o "$(NEW)/lib64/libropeway_core.so" ./capi
 	@rm -f "$(NEW)/lib64/libropeway_core.h"
 	$$($(GO) env CC) $(SHIMCC) $(CFLAGS) -o "$(NEW)/lib64/libascendcl.so" $(SHIM) $(SHIMLD)
@@ -72,14 +76,22 @@ dist: ## write the toolkit, with libascendcl.so, to dist/ (DIST=directory)
 	CGO_ENABLED=0 $(GO) build -trimpath -o "$(NEW)/bin/ropeway" ./cmd/ropeway
 	@cp -R capi/include "$(NEW)/include"
 	@cp packaging/ascendcl.pc "$(NEW)/lib64/pkgconfig"
+	@cp packaging/AscendCL*.cmake "$(NEW)/lib64/cmake/AscendCL"
+	@ln -s ../../lib64/cmake/AscendCL "$(NEW)/share/cmake/AscendCL"
 	@cp packaging/set_env.sh "$(NEW)"
-	@mkdir -p "$(NEW)/share" && cp -R packaging/man "$(NEW)/share/man"
-	@ln -s libascendcl.so "$(NEW)/lib64/libacl_rt.so"
-	@ln -s libascendcl.so "$(NEW)/lib64/libruntime.so"
+	@ln -s ../set_env.sh "$(NEW)/bin/setenv.bash"
+	@cp packaging/version.info "$(NEW)/share/info/runtime"
+	@cp -R packaging/man "$(NEW)/share/man"
+	@for name in $(ALSO); do ln -s libascendcl.so "$(NEW)/lib64/lib$$name.so"; done
+	@for name in ascendcl $(ALSO); do ln -s ../libascendcl.so "$(NEW)/lib64/stub/lib$$name.so"; \
+	ln -s ../lib64/libascendcl.so "$(NEW)/devlib/lib$$name.so"; done
 	@case $$($(GO) env GOARCH) in amd64) cpu=x86_64 ;; arm64) cpu=aarch64 ;; *) exit ;; esac; \
-	for dir in $$cpu-linux acllib runtime; do mkdir "$(NEW)/$$dir"; ln -s ../include ../lib64 "$(NEW)/$$dir"; done
-	@ln -s lib64 "$(NEW)/devlib"; mkdir "$(NEW)/lib64/stub"; for lib in ascendcl acl_rt runtime; do \
-	ln -s ../libascendcl.so "$(NEW)/lib64/stub/lib$$lib.so"; done
+	for dir in $$cpu-linux acllib runtime toolkit; do mkdir "$(NEW)/$$dir"; ln -s ../include ../lib64 "$(NEW)/$$dir"; done; \
+	ln -s ../bin ../devlib "$(NEW)/$$cpu-linux"; ln -s ../../lib64 "$(NEW)/devlib/linux/$$cpu"; \
+	ln -s ../share/info/runtime/version.info "$(NEW)/runtime"; \
+	printf 'os=linux\nos_version=\narch=%s\n' "$$cpu" >"$(NEW)/share/info/runtime/scene.info"; \
+	{ sed -n 's/^Version=/version=/p' packaging/version.info; printf 'arch=%s\nos=linux\n' "$$cpu"; } \
+		>"$(NEW)/$$cpu-linux/ascend_toolkit_install.info"
 	packaging/copy.sh "$(NEW)" "$(DIST)"
 	@rm -rf "$(NEW)"
 

@@ -1,4 +1,4 @@
-# Puts this toolkit in front of any other:  . /path/to/set_env.sh
+# Puts this toolkit in front of any other:  . /path/to/set_env.sh  (bin/setenv.bash is the same file)
 #
 # For bash, zsh, dash, busybox and most others, from any directory, as often as you like. No path is written in here, so
 # the toolkit may be moved: the shell says where this file is. A shell that does not (dash, busybox) has the file open while
@@ -50,10 +50,15 @@ _ropeway_front() {
 if _ropeway_find; then
 	export ASCEND_HOME_PATH="$_ropeway_home"
 	export ASCEND_TOOLKIT_HOME="$_ropeway_home"
+	export ASCEND_AICPU_PATH="$_ropeway_home"
+	export ASCEND_OPP_PATH="$_ropeway_home/opp" # operators; there are none
+	export TOOLCHAIN_HOME="$_ropeway_home/toolkit"
 	_ropeway_front "$_ropeway_home/lib64" "${LD_LIBRARY_PATH-}"
 	export LD_LIBRARY_PATH="$_ropeway_list"
 	_ropeway_front "$_ropeway_home/python/site-packages" "${PYTHONPATH-}"
 	export PYTHONPATH="$_ropeway_list"
+	_ropeway_front "$_ropeway_home" "${CMAKE_PREFIX_PATH-}"
+	export CMAKE_PREFIX_PATH="$_ropeway_list"
 	_ropeway_front "$_ropeway_home/bin" "${PATH-}"
 	export PATH="$_ropeway_list"
 	unset _ropeway_home _ropeway_list _ropeway_pid _ropeway_rest

@@ -88,14 +88,26 @@ func wantLayout(t *testing.T, dir, arch string) {
 		"bin": "drwxr-xr-x", "bin/ropeway": "-rwxr-xr-x", "include": "drwxr-xr-x", "lib64": "drwxr-xr-x",
 		"lib64/libascendcl.so": "-rwxr-xr-x", "lib64/libropeway_core.so": "-rwxr-xr-x",
 		"lib64/libropeway_check.so": "-rwxr-xr-x",
-		"lib64/libacl_rt.so":        "libascendcl.so", "lib64/libruntime.so": "libascendcl.so",
-		"lib64/pkgconfig": "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
+		"lib64/pkgconfig":           "drwxr-xr-x", "lib64/pkgconfig/ascendcl.pc": "-rw-r--r--",
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
+		cpu + "/bin": "../bin", cpu + "/devlib": "../devlib", cpu + "/ascend_toolkit_install.info": "-rw-r--r--",
+		"bin/setenv.bash": "../set_env.sh", "lib64/cmake": "drwxr-xr-x", "lib64/cmake/AscendCL": "drwxr-xr-x",
+		"lib64/cmake/AscendCL/AscendCLConfig.cmake": "-rw-r--r--", "lib64/cmake/AscendCL/AscendCLConfigVersion.cmake": "-rw-r--r--",
+		"share/cmake": "drwxr-xr-x", "share/cmake/AscendCL": "../../lib64/cmake/AscendCL", "share/info": "drwxr-xr-x",
+		"share/info/runtime": "drwxr-xr-x", "share/info/runtime/version.info": "-rw-r--r--", "share/info/runtime/scene.info": "-rw-r--r--",
 		// where older builds look
-		"acllib": "drwxr-xr-x", "acllib/include": "../include", "acllib/lib64": "../lib64", "devlib": "lib64",
+		"acllib": "drwxr-xr-x", "acllib/include": "../include", "acllib/lib64": "../lib64",
 		"runtime": "drwxr-xr-x", "runtime/include": "../include", "runtime/lib64": "../lib64",
-		"lib64/stub": "drwxr-xr-x", "lib64/stub/libascendcl.so": "../libascendcl.so",
-		"lib64/stub/libacl_rt.so": "../libascendcl.so", "lib64/stub/libruntime.so": "../libascendcl.so",
+		"toolkit": "drwxr-xr-x", "toolkit/include": "../include", "toolkit/lib64": "../lib64",
+		"runtime/version.info": "../share/info/runtime/version.info", "lib64/stub": "drwxr-xr-x", "devlib": "drwxr-xr-x",
+		"devlib/linux": "drwxr-xr-x", "devlib/linux/" + strings.TrimSuffix(cpu, "-linux"): "../../lib64",
+	}
+	for _, name := range append([]string{"ascendcl"}, also...) {
+		file := "lib" + name + ".so"
+		if name != "ascendcl" {
+			want["lib64/"+file] = "libascendcl.so"
+		}
+		want["lib64/stub/"+file], want["devlib/"+file] = "../libascendcl.so", "../lib64/libascendcl.so"
 	}
 	for name, e := range tree(t, headerDir) {
 		want["include/"+name] = map[bool]string{true: "drwxr-xr-x", false: "-rw-r--r--"}[e.mode.IsDir()]

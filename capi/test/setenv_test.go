@@ -33,7 +33,12 @@ func moved(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(parent, name)
-	if err := os.MkdirAll(dir+"/lib64", 0o755); err != nil {
+	for _, folder := range []string{"/lib64", "/bin"} {
+		if err := os.MkdirAll(dir+folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../set_env.sh", dir+"/bin/setenv.bash"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(root + "/packaging/set_env.sh")
@@ -76,14 +81,18 @@ func shellRun(t *testing.T, shell []string, dir, script string, env []string, ar
 }
 
 // lists are the variables that hold several paths, and the toolkit's folder that each has in front.
-var lists = map[string]string{"PATH": "/bin", "LD_LIBRARY_PATH": "/lib64", "PYTHONPATH": "/python/site-packages"}
+var lists = map[string]string{
+	"PATH": "/bin", "LD_LIBRARY_PATH": "/lib64", "PYTHONPATH": "/python/site-packages", "CMAKE_PREFIX_PATH": "",
+}
 
 // wantToolkit fails the test if an environment does not have toolkit dir in front, each folder once, no empty part.
 func wantToolkit(t *testing.T, vars map[string]string, dir string) {
 	t.Helper()
-	for _, name := range []string{"ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"} {
-		if vars[name] != dir {
-			t.Errorf("%s=%q, want %q", name, vars[name], dir)
+	for name, folder := range map[string]string{
+		"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_AICPU_PATH": "", "ASCEND_OPP_PATH": "/opp", "TOOLCHAIN_HOME": "/toolkit",
+	} {
+		if vars[name] != dir+folder {
+			t.Errorf("%s=%q, want %q", name, vars[name], dir+folder)
 		}
 	}
 	for name, folder := range lists {
@@ -105,6 +114,9 @@ func TestSetEnvFindsItself(t *testing.T) {
 		{"after a change of directory", "/lib64", `cd ..; . ./set_env.sh`},
 		{"found in PATH", "/..", `PATH=$1:$PATH; . set_env.sh`},
 		{"link to the file", "/..", `ln -sf "$1/set_env.sh" ascend.sh; . ./ascend.sh`},
+		{"bin/setenv.bash", "/..", `. "$1/bin/setenv.bash"`},
+		{"bin/setenv.bash, relative", "/bin", `. ./setenv.bash`},
+		{"bin/setenv.bash, by a link", "/..", `ln -sfn "$1" latest; . ./latest/bin/setenv.bash`},
 		{"link to the directory", "/..", `ln -sfn "$1" latest; . ./latest/set_env.sh`},
 		{"in a function", "/..", `f() { . "$1/set_env.sh"; }; f "$1"`},
 		{"in a subshell", "/..", `(. "$1/set_env.sh"; env -0); exit`},
@@ -116,7 +128,7 @@ func TestSetEnvFindsItself(t *testing.T) {
 		{"CDPATH", "/..", `CDPATH=/; export CDPATH; . "./${1##*/}/set_env.sh"`},
 		{"twice", "/..", `. "$1/set_env.sh"; . "$1/set_env.sh"`},
 		{"twice, by two names", "/..", `ln -sfn "$1" latest; . "$1/set_env.sh"; . ./latest/set_env.sh`},
-		{"after another toolkit", "/..", `. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH; do
+		{"after another toolkit", "/..", `. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH CMAKE_PREFIX_PATH; do
 			eval "export $v=\"/other:\$$v\""; done; . "$1/set_env.sh"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +168,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 			eachShell(t, func(t *testing.T, shell []string) {
 				// PATH is needed to run anything, so it has its own end here, and is left out.
 				var env []string
-				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH"} {
+				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"} {
 					if tt.before == nil {
 						env = append(env, name)
 						continue
@@ -167,7 +179,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH"} {
+				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"} {
 					want := strings.ReplaceAll(strings.Join(append([]string{"OURS"}, tt.after...), ":"), "OURS", own(lists[name]))
 					if vars[name] != want {
 						t.Errorf("%s=%q, want %q", name, vars[name], want)

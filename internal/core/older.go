@@ -49,11 +49,7 @@ func (t *Thread) EnablePeer(device, peerPhysical, flag uint32) *Error {
 	if err != nil {
 		return err
 	}
-	if t.rt.prod.RC {
-		return unsupported(api, "", "a program in RC form has no peer devices")
-	}
-	d.peers.Or(1 << peer.phys)
-	return nil
+	return t.enablePeer(api, d, peer)
 }
 
 // DisablePeer is rtDisableP2P. What was never enabled can be disabled.

@@ -86,6 +86,11 @@ func (t *Thread) DeviceEnablePeerAccess(peerDeviceID int32, flags uint32) *Error
 	if err != nil {
 		return err
 	}
+	return t.enablePeer(api, d, peer)
+}
+
+// enablePeer lets d reach the memory of peer.
+func (t *Thread) enablePeer(api string, d, peer *Device) *Error {
 	if t.rt.prod.RC {
 		return unsupported(api, "", "a program in RC form has no peer devices")
 	}

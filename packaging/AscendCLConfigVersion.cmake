@@ -1,0 +1,10 @@
+# The version is that of the API. A later one of the same first number has all that an earlier one had.
+set(PACKAGE_VERSION "1.17.0")
+if(NOT PACKAGE_FIND_VERSION_MAJOR STREQUAL "1" OR PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+    set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+    if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+        set(PACKAGE_VERSION_EXACT TRUE)
+    endif()
+endif()
