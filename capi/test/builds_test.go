@@ -17,11 +17,13 @@ import (
 
 // also are the names of the library besides libascendcl.so.
 var also = []string{
-	"acl_rt", "acl_rt_impl", "runtime", "acl_tdt_channel", "acl_tdt_queue", "msprofiler", "profapi", "acl_prof", "ascend_dump", "platform",
+	"acl_rt", "acl_rt_impl", "runtime", "acl_tdt_channel", "acl_tdt_queue", "msprofiler", "profapi", "acl_prof", "ascend_dump",
+	"platform",
 }
 
-// TestSampleBuilds proves that builds in the style of the vendor's samples find the toolkit: they source bin/setenv.bash, read version.info,
-// compile with the directories and link by the names and paths that such samples use. What they build runs.
+// TestSampleBuilds proves that builds in the style of the vendor's samples find the toolkit: they source
+// bin/setenv.bash, read version.info, compile with the directories and link by the names and paths that such samples
+// use. What they build runs.
 func TestSampleBuilds(t *testing.T) {
 	for name, want := range map[string]int{"script": 1, "names": 10, "paths": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -38,14 +40,15 @@ func TestSampleBuilds(t *testing.T) {
 	}
 }
 
-// TestLinkNames proves that a program which links the library by any of its names, in any of the directories for that, runs with that
-// name's part of the API and one library: a program that names several has it once.
+// TestLinkNames proves that a program which links the library by any of its names, in any of the directories for that,
+// runs with that name's part of the API and one library: a program that names several has it once.
 func TestLinkNames(t *testing.T) {
 	t.Parallel()
 	kit := toolkit(t)
 	object := filepath.Join(t.TempDir(), "main.o")
 	command(t, "testdata/builds", nil, "gcc", "-xc++", "-DPARTS", "-c", "main.cpp", "-o", object, "-I"+kit+"/include")
-	for _, folder := range []string{"lib64", "lib64/stub", "devlib", "devlib/linux/" + strings.TrimSuffix(cpus[runtime.GOARCH], "-linux")} {
+	arch := strings.TrimSuffix(cpus[runtime.GOARCH], "-linux")
+	for _, folder := range []string{"lib64", "lib64/stub", "devlib", "devlib/linux/" + arch} {
 		all := []string{}
 		for _, name := range append([]string{"ascendcl"}, also...) {
 			all = append(all, "-l"+name)
@@ -55,7 +58,8 @@ func TestLinkNames(t *testing.T) {
 			args := append([]string{"-o", program, object, "-L" + filepath.Join(kit, folder), "-Wl,--no-as-needed"}, names...)
 			command(t, ".", nil, "g++", args...)
 			// Run with what was linked with, as programs do that have no other library.
-			out := passes(t, []string{"LD_LIBRARY_PATH=" + filepath.Join(kit, folder)}, "sh", "-c", `"$1" && ldd "$1"`, "sh", program)
+			env := []string{"LD_LIBRARY_PATH=" + filepath.Join(kit, folder)}
+			out := passes(t, env, "sh", "-c", `"$1" && ldd "$1"`, "sh", program)
 			if !strings.Contains(out, "[SUCCESS]") || strings.Count(out, "libascendcl.so => ") != 1 {
 				t.Errorf("%s, %v:\n%s", folder, names, out)
 			}
@@ -63,8 +67,8 @@ func TestLinkNames(t *testing.T) {
 	}
 }
 
-// TestNeededByAnotherName proves that a program built against a toolkit where the parts are libraries of their own, each with its own name
-// inside, finds all of them here, as one library with one state.
+// TestNeededByAnotherName proves that a program built against a toolkit where the parts are libraries of their own,
+// each with its own name inside, finds all of them here, as one library with one state.
 func TestNeededByAnotherName(t *testing.T) {
 	t.Parallel()
 	kit, dir := toolkit(t), t.TempDir()
@@ -81,11 +85,13 @@ func TestNeededByAnotherName(t *testing.T) {
 	var link []string
 	for _, name := range also { // libraries with names of their own, to link with
 		stub := filepath.Join(dir, "lib"+name+".so")
-		command(t, ".", nil, "gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,lib"+name+".so", "-o", stub, file(t, "stub.c", functions))
+		source := file(t, "stub.c", functions)
+		command(t, ".", nil, "gcc", "-shared", "-fPIC", "-w", "-Wl,-soname,lib"+name+".so", "-o", stub, source)
 		link = append(link, stub)
 	}
 	program := filepath.Join(t.TempDir(), "main")
-	args := slices.Concat([]string{"-DPARTS", "-o", program, "testdata/builds/main.cpp", "-I" + kit + "/include", "-Wl,--no-as-needed"}, link)
+	args := []string{"-DPARTS", "-o", program, "testdata/builds/main.cpp", "-I" + kit + "/include", "-Wl,--no-as-needed"}
+	args = append(args, link...)
 	command(t, ".", nil, "g++", args...)
 	binary, err := elf.Open(program)
 	if err != nil {
@@ -99,7 +105,8 @@ func TestNeededByAnotherName(t *testing.T) {
 		}
 	}
 	out := passes(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, "sh", "-c", `"$1" && ldd "$1"`, "sh", program)
-	if !strings.Contains(out, "[SUCCESS]") || strings.Count(out, kit+"/lib64/lib") != 1 || strings.Contains(out, "not found") {
+	once := strings.Count(out, kit+"/lib64/lib") == 1
+	if !strings.Contains(out, "[SUCCESS]") || !once || strings.Contains(out, "not found") {
 		t.Errorf("the parts are not one library of the toolkit:\n%s", out)
 	}
 }
@@ -116,9 +123,10 @@ func TestVersionInfo(t *testing.T) {
 		}
 		return string(data)
 	}
-	m := regexp.MustCompile(`^Version=((\d+)\.(\d+)\.(\d+))\n$`).FindStringSubmatch(read("share/info/runtime/version.info"))
+	text := read("share/info/runtime/version.info")
+	m := regexp.MustCompile(`^Version=((\d+)\.(\d+)\.(\d+))\n$`).FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("version.info is %q", read("share/info/runtime/version.info"))
+		t.Fatalf("version.info is %q", text)
 	}
 	if read("runtime/version.info") != m[0] {
 		t.Error("runtime/version.info is another one")
@@ -143,7 +151,9 @@ int main(void)
 		return 1;
 	if (CANN_MAJOR != %[2]s || CANN_MINOR != %[3]s || CANN_PATCH != %[4]s || CANN_VERSION_NUM != RUNTIME_VERSION_NUM)
 		return 2;
-	return strcmp(text, "%[1]s") || strcmp(text, CANN_VERSION_STR) || strcmp(text, RUNTIME_VERSION_STR) || number != CANN_VERSION_NUM ? 3 : 0;
+	if (strcmp(text, "%[1]s") || strcmp(text, CANN_VERSION_STR) || strcmp(text, RUNTIME_VERSION_STR))
+		return 3;
+	return number == CANN_VERSION_NUM ? 0 : 4;
 }
 `, m[1], m[2], m[3], m[4])
 	program := filepath.Join(t.TempDir(), "version")
@@ -190,8 +200,9 @@ func configured(t *testing.T, arguments string, env []string, flags ...string) (
 	return dir, string(text)
 }
 
-// TestCMakePackage proves that find_package(AscendCL) finds the toolkit in each way that CMake has, wherever the toolkit was moved to, that
-// what it defines builds programs which run, and that it refuses versions and components that are not there.
+// TestCMakePackage proves that find_package(AscendCL) finds the toolkit in each way that CMake has, wherever the
+// toolkit was moved to, that what it defines builds programs which run, and that it refuses versions and components
+// that are not there.
 func TestCMakePackage(t *testing.T) {
 	t.Parallel()
 	kit := filepath.Join(t.TempDir(), "a place  with spaces", "kit")
@@ -223,7 +234,8 @@ func TestCMakePackage(t *testing.T) {
 			}
 			if tt.name == "root" { // the others would build the same
 				command(t, dir, nil, "cmake", "--build", "build")
-				if out := command(t, dir, nil, "ctest", "--test-dir", "build"); !regexp.MustCompile(`100% tests passed.* out of 2\b`).MatchString(out) {
+				out := command(t, dir, nil, "ctest", "--test-dir", "build")
+				if !regexp.MustCompile(`100% tests passed.* out of 2\b`).MatchString(out) {
 					t.Error(out)
 				}
 			}
@@ -241,5 +253,79 @@ func TestCMakePackage(t *testing.T) {
 				t.Errorf("is found, or does not say what is missing:\n%s", out)
 			}
 		})
+	}
+}
+
+// otherToolkit are the lines of docs/howto-cmake.md for toolkits without a package.
+const otherToolkit = `
+find_package(AscendCL QUIET)
+if(NOT AscendCL_FOUND)
+    add_library(AscendCL::ascendcl SHARED IMPORTED)
+    set_target_properties(AscendCL::ascendcl PROPERTIES
+        IMPORTED_LOCATION "$ENV{ASCEND_HOME_PATH}/lib64/libascendcl.so"
+        INTERFACE_INCLUDE_DIRECTORIES "$ENV{ASCEND_HOME_PATH}/include")
+endif()
+`
+
+// TestCMakeOtherToolkit proves these lines with a toolkit that has lost its package, and with one that has it.
+func TestCMakeOtherToolkit(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, "cmake")
+	kit, bare := toolkit(t), t.TempDir()
+	copied(t, kit, bare)
+	for _, folder := range []string{"lib64/cmake", "share/cmake"} {
+		if err := os.RemoveAll(filepath.Join(bare, folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, home := range []string{bare, kit} {
+		dir := copyTree(t, "capi/test/testdata/builds")
+		project := "cmake_minimum_required(VERSION 3.16)\nproject(other LANGUAGES CXX)\n" + otherToolkit +
+			"add_executable(main main.cpp)\ntarget_link_libraries(main PRIVATE AscendCL::ascendcl)\n"
+		if err := os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), []byte(project), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		env := []string{"ASCEND_HOME_PATH=" + home, "CMAKE_PREFIX_PATH=" + home}
+		command(t, dir, env, "cmake", "-S", ".", "-B", "build")
+		command(t, dir, env, "cmake", "--build", "build")
+		if out := passes(t, nil, filepath.Join(dir, "build/main")); !strings.Contains(out, "[SUCCESS]") {
+			t.Errorf("%s: %s", home, out)
+		}
+	}
+}
+
+// TestNotTheRuntime proves what docs/c.md says of functions that are no part of the runtime: a program that calls one
+// does not link, with the words of the page, and one that was linked elsewhere stops with the loader's words.
+func TestNotTheRuntime(t *testing.T) {
+	t.Parallel()
+	text, _ := page(t)
+	kit, dir := toolkit(t), t.TempDir()
+	source := file(t, "strong.c", `#include <stdio.h>
+int aclInit(const char *), aclmdlLoadFromFile(const char *, unsigned *);
+int main(void)
+{
+	unsigned id;
+	if (aclInit(NULL))
+		return 2;
+	puts("begins");
+	fflush(stdout);
+	return aclmdlLoadFromFile("model", &id);
+}
+`)
+	link := []string{"-o", dir + "/main", source, "-L" + kit + "/lib64", "-lascendcl"}
+	out, err := exec.Command("gcc", link...).CombinedOutput()
+	const undefined = "undefined reference to `aclmdlLoadFromFile'"
+	if err == nil || !strings.Contains(string(out), undefined) || !strings.Contains(text, "    "+undefined+"\n") {
+		t.Errorf("it links, or the page has other words: %v\n%s", err, out)
+	}
+	command(t, ".", nil, "gcc", "-shared", "-fPIC", "-Wl,-soname,libascendcl.so", "-o", dir+"/libascendcl.so",
+		file(t, "vendor.c", "int aclInit(void) { return 0; }\nint aclmdlLoadFromFile(void) { return 0; }\n"))
+	for mode, begins := range map[string]bool{"lazy": true, "now": false} {
+		command(t, ".", nil, "gcc", "-o", dir+"/main", source, "-L"+dir, "-lascendcl", "-Wl,-z,"+mode)
+		r := run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64"}, dir+"/main")
+		says := regexp.MustCompile("symbol lookup error: .*undefined symbol: aclmdlLoadFromFile").MatchString(r.stderr)
+		if r.code != 127 || !says || strings.Contains(r.stdout, "begins") != begins {
+			t.Errorf("linked with -z %s: exit code %d\n%s%s", mode, r.code, r.stdout, r.stderr)
+		}
 	}
 }

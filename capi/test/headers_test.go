@@ -210,10 +210,11 @@ func TestHeaderOverloads(t *testing.T) {
 	}
 }
 
-// TestHeaderOverloadsRefuse proves that what the vendor's call forms refuse is refused here too: outputs and writable arguments that are const, and
-// functions whose form there is not typed.
+// TestHeaderOverloadsRefuse proves that what the vendor's call forms refuse is refused here too: outputs and writable
+// arguments that are const, and functions whose form there is not typed.
 func TestHeaderOverloadsRefuse(t *testing.T) {
-	const begin = "#include \"acl/acl_rt_api.h\"\naclError f(const float* c, float* f, size_t n)\n{\n    (void)c, (void)f, (void)n;\n    return "
+	const begin = "#include \"acl/acl_rt_api.h\"\naclError f(const float* c, float* f, size_t n)\n{\n" +
+		"    (void)c, (void)f, (void)n;\n    return "
 	for _, call := range []string{
 		"aclrtMalloc(&c, n)", "aclrtMallocHost(&c, n)", "aclrtMemcpy(c, n, f, n, ACL_MEMCPY_HOST_TO_DEVICE)",
 		"aclrtHostUnregister(c)", "aclrtMallocCached(&f, n, ACL_MEM_MALLOC_HUGE_FIRST)",
@@ -240,8 +241,8 @@ var guards = map[string]string{
 	"acl/error_codes/rt_error_codes.h": "__INC_EXTERNEL_RT_ERROR_CODES_H__",
 }
 
-// TestHeaderGuards proves that a program which has its own copy of a header, with the vendor's include guard, compiles with ours around it,
-// whichever comes first: ours is empty after theirs, and theirs after ours.
+// TestHeaderGuards proves that a program which has its own copy of a header, with the vendor's include guard, compiles
+// with ours around it, whichever comes first: ours is empty after theirs, and theirs after ours.
 func TestHeaderGuards(t *testing.T) {
 	var after, before strings.Builder
 	for name, guard := range guards {
@@ -272,9 +273,11 @@ static const int ACL_ERROR_INVALID_PARAM = 100000;
 #endif
 `
 
-// TestHeaderBesideOlderCopy proves that acl_rt.h needs nothing of our own acl_base.h where a program has included an older copy of that.
+// TestHeaderBesideOlderCopy proves that acl_rt.h needs nothing of our own acl_base.h where a program has included an older
+// copy of that.
 func TestHeaderBesideOlderCopy(t *testing.T) {
-	const use = "#include \"acl/acl_rt.h\"\naclError f(aclrtStream s);\naclError f(aclrtStream s) { return s ? aclrtSynchronizeStream(s) : ACL_ERROR_INVALID_PARAM; }\n"
+	const use = "#include \"acl/acl_rt.h\"\naclError f(aclrtStream s);\n" +
+		"aclError f(aclrtStream s) { return s ? aclrtSynchronizeStream(s) : ACL_ERROR_INVALID_PARAM; }\n"
 	for _, d := range []dialect{dialects[1], dialects[4]} {
 		for _, deprecated := range []string{"-DROPEWAY_WARN_DEPRECATED", "-DQUIET"} {
 			out, err := d.check(t, []string{file(t, "older.c", olderCopy+use)}, deprecated, "-Wno-unused-variable")
@@ -285,7 +288,8 @@ func TestHeaderBesideOlderCopy(t *testing.T) {
 	}
 }
 
-// TestHeaderNamesOnly proves that code which uses memory alone and names types of operators and models in passing compiles with acl.h.
+// TestHeaderNamesOnly proves that code which uses memory alone and names types of operators and models in passing
+// compiles with acl.h.
 func TestHeaderNamesOnly(t *testing.T) {
 	const use = `#include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
@@ -301,7 +305,10 @@ struct task {
     aclopCompileType compile;
 };
 int whole(const struct task* t);
-int whole(const struct task* t) { return !t->attr && t->engine == ACL_ENGINE_SYS && t->compile == ACL_COMPILE_SYS && ACL_OP_JIT_COMPILE == 10; }
+int whole(const struct task* t)
+{
+    return !t->attr && t->engine == ACL_ENGINE_SYS && t->compile == ACL_COMPILE_SYS && ACL_OP_JIT_COMPILE == 10;
+}
 `
 	eachDialect(t, func(t *testing.T, d dialect) {
 		if out, err := d.check(t, []string{file(t, "names.c", use)}); err != nil {
@@ -310,7 +317,8 @@ int whole(const struct task* t) { return !t->attr && t->engine == ACL_ENGINE_SYS
 	})
 }
 
-// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents tell it to, before or after.
+// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents tell it to,
+// before or after.
 func TestHeaderOwnFlags(t *testing.T) {
 	const own = "#define ACL_MODEL_STREAM_FLAG_HEAD 0x00000000U\n#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU\n"
 	const include = "#include \"acl/acl_rt.h\"\n"

@@ -2,8 +2,9 @@ package capitest
 
 import "testing"
 
-// TestOlderNames proves that names of an older layer, which programs look up with dlsym, do what spec/older.yaml says: they are found, they
-// work, and what is wrong with a call is refused with the codes of the functions that they stand for.
+// TestOlderNames proves that names of an older layer, which programs look up with dlsym, do what spec/older.yaml says:
+// they are found, they work, and what is wrong with a call is refused with the codes of the functions that they stand
+// for.
 func TestOlderNames(t *testing.T) {
 	program := compile(t, []string{"older.c"}, "-Wl,--no-as-needed")
 	a3 := []string{"ROPEWAY_PRODUCT=A3", "ROPEWAY_DEVICES=4"} // the product that has super pods

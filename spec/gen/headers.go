@@ -91,7 +91,8 @@ const baseMacros = `/* Visibility of the API's functions: with FUNC_VISIBILITY t
 
 `
 
-// ownMacros are macros of ours, by name, for every header that uses them: the program may have included copies of its own in the place of others.
+// ownMacros are macros of ours, by name, for every header that uses them: the program may have included copies of its own
+// in the place of others.
 var ownMacros = []struct{ name, text string }{
 	{"ROPEWAY_DEPRECATED(", `/*
  * Deprecated functions of the API say so in their comments. The compiler warns of them only where

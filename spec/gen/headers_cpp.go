@@ -67,8 +67,8 @@ func (w *cWriter) overload(o table.Overload) {
 
 var templateType = regexp.MustCompile(`\b[TU]\b`)
 
-// cppArgument spells an argument with the cast that C asks for. Pointers to pointers are reinterpreted, which keeps const as it is: an output
-// of type const float** does not compile.
+// cppArgument spells an argument with the cast that C asks for. Pointers to pointers are reinterpreted, which keeps
+// const as it is: an output of type const float** does not compile.
 func cppArgument(a table.OverloadArg) string {
 	switch {
 	case a.List:

@@ -7,8 +7,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// Two versions are in the toolkit: that of the API (ACL_MAJOR_VERSION and so on), and that of the vendor's package which has this API, which
-// is what build scripts compare.
+// Two versions are in the toolkit: that of the API (ACL_MAJOR_VERSION and so on), and that of the vendor's package
+// which has this API, which is what build scripts compare.
 
 // apiVersion is the version of the API.
 func apiVersion(t *table.Table) (string, error) {
