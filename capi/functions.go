@@ -10,7 +10,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x1e6c33fb
+const fingerprint = 0x41d20ab5
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{

@@ -4,7 +4,7 @@
 #define ROPEWAY_NUMBERS_H
 
 /* Tells apart tables that number the functions differently. */
-#define ROPEWAY_TABLE 0x1e6c33fbu
+#define ROPEWAY_TABLE 0x41d20ab5u
 
 /* One number for each function of the API. */
 enum {

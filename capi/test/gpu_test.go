@@ -29,6 +29,8 @@ var onlySoft = map[string]string{
 	"^TestCheck":  checker,
 	"^TestHeader": noDevice, "^TestSetEnv": noDevice, "^TestSymbols$": noDevice, "^TestCoreMissing$": noDevice, "^TestFake$": noDevice,
 	"^TestPageCI$": noDevice, "^TestPageMissing$": noDevice, "^TestPkgConfig$": noDevice,
+	"^TestSampleBuilds$": noDevice, "^TestLinkNames$": noDevice, "^TestNeededByAnotherName$": noDevice, "^TestVersionInfo$": noDevice,
+	"^TestCMake": noDevice, "^TestNotTheRuntime$": noDevice,
 	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo, "^TestArm64$": needsGo,
 	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
 	"^TestOn":                  "it needs no GPU",

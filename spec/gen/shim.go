@@ -17,6 +17,9 @@ func fingerprint(t *table.Table) uint32 {
 	for _, f := range t.Functions {
 		fmt.Fprintln(h, f.Status, f.Proto)
 	}
+	for _, o := range t.Older.Functions {
+		fmt.Fprintln(h, o.Asks, o.Proto)
+	}
 	return binary.BigEndian.Uint32(h.Sum(nil))
 }
 
