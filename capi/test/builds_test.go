@@ -111,7 +111,8 @@ func TestNeededByAnotherName(t *testing.T) {
 	}
 }
 
-// TestVersionInfo proves that the files with a version agree with each other and with what the library answers.
+// TestVersionInfo proves that the files with a version agree with each other, with the page that explains them, and with
+// what the library returns.
 func TestVersionInfo(t *testing.T) {
 	t.Parallel()
 	kit := toolkit(t)
@@ -127,6 +128,14 @@ func TestVersionInfo(t *testing.T) {
 	m := regexp.MustCompile(`^Version=((\d+)\.(\d+)\.(\d+))\n$`).FindStringSubmatch(text)
 	if m == nil {
 		t.Fatalf("version.info is %q", text)
+	}
+	page, err := os.ReadFile(root + "/docs/toolkit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := strings.TrimSpace(passes(t, nil, "sed", "-n", "s/^Version: //p", kit+"/lib64/pkgconfig/ascendcl.pc"))
+	if text := string(page); !strings.Contains(text, "**"+m[1]+"**") || !strings.Contains(text, "**"+api+"**") {
+		t.Errorf("docs/toolkit.md explains other versions than %s and %s", m[1], api)
 	}
 	if read("runtime/version.info") != m[0] {
 		t.Error("runtime/version.info is another one")
