@@ -7,14 +7,8 @@
 /* The attribute that an older pair of numbers stands for; 0, which is none, if it stands for none. */
 static aclrtDevAttr attribute(int32_t module, int32_t info)
 {
-	if (module == 0 && info == 18)
-		return ACL_DEV_ATTR_PHY_CHIP_ID;
 	if (module == 0 && info == 26)
 		return ACL_DEV_ATTR_SUPER_POD_DEVICE_ID;
-	if (module == 0 && info == 27)
-		return ACL_DEV_ATTR_SUPER_POD_SERVER_ID;
-	if (module == 0 && info == 29)
-		return ACL_DEV_ATTR_SUPER_POD_ID;
 	return (aclrtDevAttr)0;
 }
 

@@ -33,8 +33,7 @@ static void ids(void)
 	FIND(int32_t, rtGetLogicDevIdByUserDevId, int32_t, int32_t *);
 	FIND(int32_t, rtGetDeviceInfo, uint32_t, int32_t, int32_t, int64_t *);
 	static const struct { int info; aclrtDevAttr attr; } pairs[] = {
-		{18, ACL_DEV_ATTR_PHY_CHIP_ID}, {26, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID}, {27, ACL_DEV_ATTR_SUPER_POD_SERVER_ID},
-		{29, ACL_DEV_ATTR_SUPER_POD_ID},
+		{26, ACL_DEV_ATTR_SUPER_POD_DEVICE_ID},
 	};
 	uint32_t pid = 0;
 	int32_t logic = -1;
