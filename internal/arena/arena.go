@@ -155,6 +155,7 @@ type Arena struct {
 	populateMax uint64   //
 	acct        *Account // nil without a budget
 
+	isolated atomic.Bool  // pages have been isolated: see Isolate
 	skipHuge atomic.Int32 // how many times not to try huge pages, after a try failed
 
 	preparing [16]sync.Mutex // held, by extent number, while an extent of a lazy allocation gets its pages

@@ -18,6 +18,8 @@ func Memfd(string, uint64) (int, error)       { return -1, ErrUnsupported }
 func ReserveAt(uintptr, uint64) error         { return ErrUnsupported }
 func ProtectPages(uintptr, uint64, int) error { return ErrUnsupported }
 func Unreserve(uintptr, uint64) error         { return ErrUnsupported }
+func isolate(uintptr, uint64)                 {}
+func rejoin(uintptr, uint64)                  {}
 func populateWrite(uintptr, uint64) error     { return ErrUnsupported }
 func collapse(uintptr, uint64) error          { return ErrUnsupported }
 func allocate(int, uint64, uint64) error      { return ErrUnsupported }

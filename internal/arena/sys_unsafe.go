@@ -172,6 +172,11 @@ func madvise(addr uintptr, n uint64, advice uintptr) error {
 	}
 }
 
+// isolate gives pages an advice that their neighbours do not have, so that the system does not make one mapping of them; memory
+// that is not read from a disk is used in the same way with it. rejoin takes it back.
+func isolate(addr uintptr, n uint64) { madvise(addr, n, unix.MADV_RANDOM) } //nolint:errcheck // it is only slower
+func rejoin(addr uintptr, n uint64)  { madvise(addr, n, unix.MADV_NORMAL) } //nolint:errcheck // likewise
+
 // populateWrite backs n bytes at addr with pages.
 func populateWrite(addr uintptr, n uint64) error {
 	for {

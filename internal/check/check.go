@@ -113,6 +113,8 @@ type Checker struct {
 	inner          map[uintptr]*allocation // registrations of pinned memory, by their start
 	runs           int                     // borders between pages of different protection
 	shutRegistered map[*allocation]bool    // registered memory of which pages may be closed
+	early          []early                 // pages that are to be opened soon
+	isolated       int                     // ranges of pages that the system keeps apart
 	born           uint64                  // allocations and handles so far, and frees of pool memory
 
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread

@@ -28,6 +28,10 @@ type pageRun struct {
 	lo, hi   uintptr
 	state    []uint8           // of each page
 	mistakes map[uintptr]uint8 // by page
+
+	warm     []warmth // of each page; nil as long as all are cold
+	trial    *clock   // what the host knew when a warm page was closed last that is not opened early
+	isolated int      // ranges that the system keeps apart
 }
 
 func (r *pageRun) page(addr uintptr) int { return int((addr - r.lo) / pageBytes) }
@@ -77,7 +81,7 @@ func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 		if a.what == core.RegisteredMemory {
 			c.shutRegistered[a] = true
 		}
-		if !c.close(r, first, end, want) {
+		if !c.close(t, r, first, end, want) {
 			break
 		}
 		c.sum(t, left, first, write)
@@ -93,11 +97,12 @@ func (c *Checker) sum(t *task, lo, hi uintptr, write bool) {
 	}
 }
 
-// close makes the pages of [lo, hi) at least as closed as want; false if there are too many runs. mu is held.
-func (c *Checker) close(r *pageRun, lo, hi uintptr, want uint8) bool {
+// close makes the pages of [lo, hi) at least as closed as want, for t; false if there are too many runs. mu is held.
+func (c *Checker) close(t *task, r *pageRun, lo, hi uintptr, want uint8) bool {
 	first, last := r.page(lo), r.page(hi-1)
 	for i := first; i <= last; {
 		if r.state[i] >= want {
+			c.stayed(r, i)
 			i++
 			continue
 		}
@@ -112,6 +117,7 @@ func (c *Checker) close(r *pageRun, lo, hi uintptr, want uint8) bool {
 		if !c.protect(r, i, j, want) {
 			return false
 		}
+		c.shutWarm(t, r, i, j)
 		i = j
 	}
 	return true
@@ -152,8 +158,10 @@ func (r *pageRun) borders(i, j int) int {
 
 // dropPages forgets the pages of an allocation that goes. mu is held.
 func (c *Checker) dropPages(a *allocation) {
+	c.dropEarly(a)
 	for _, r := range a.runs {
 		c.runs -= r.borders(0, len(r.state))
+		c.isolated -= r.isolated
 	}
 	a.runs, a.asked = nil, true
 	delete(c.shutRegistered, a)
@@ -193,7 +201,7 @@ func (c *Checker) others(t *task, s sum) bool {
 
 // openAround opens all closed pages around page i at once, if nothing of them is in flight: the host will hardly stop at
 // one. mu is held.
-func (c *Checker) openAround(r *pageRun, i int) bool {
+func (c *Checker) openAround(a *allocation, r *pageRun, i int) bool {
 	first, last := i, i+1
 	for first > 0 && r.state[first-1] != open {
 		first--
@@ -204,6 +212,7 @@ func (c *Checker) openAround(r *pageRun, i int) bool {
 	if _, busy := c.inFlight(*c.known, r.lo+uintptr(first)*pageBytes, r.lo+uintptr(last)*pageBytes, true); busy {
 		return false
 	}
+	c.warm(a, r, first, last)
 	return c.protect(r, first, last, open)
 }
 

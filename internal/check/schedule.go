@@ -356,6 +356,9 @@ func (c *Checker) know(k clock) {
 	if len(c.shutRegistered) > 0 {
 		c.openRegistered()
 	}
+	if len(c.early) > 0 {
+		c.openEarly()
+	}
 }
 
 // learnOf makes known that the first n tasks of q's line are complete, and what came before them. mu is held.

@@ -92,6 +92,7 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocati
 		}
 		page := r.lo + uintptr(i)*pageBytes
 		level := c.level(c.knownTo(who), page, page+pageBytes)
+		complete := level == open
 		if level > most && (mistake && (r.gaveUp(page) || c.tiring) || c.opensFor(who, page, most)) {
 			level = open
 		}
@@ -99,8 +100,11 @@ func (c *Checker) judgeTouch(lo, hi uintptr, write bool, who origin, a *allocati
 			step = true
 			level = most
 		}
-		if level == open && !step && c.openAround(r, i) {
+		if level == open && !step && c.openAround(a, r, i) {
 			continue
+		}
+		if complete {
+			c.warm(a, r, i, i+1)
 		}
 		if !c.protect(r, i, i+1, level) {
 			return Touch{What: notOurs}

@@ -163,6 +163,7 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 			c.willGo(a, r)
 		} else if a != nil {
 			c.judgeFree(who, a)
+			c.dropEarly(a)
 		}
 	case r.Kind == core.StreamHandle:
 		if q := c.byStream[r.Number]; q != nil && q.unknown() {

@@ -108,6 +108,13 @@ func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
 	return protect(lo, hi, p.prot&mask)
 }
 
+// Isolate implements driver.Guard.
+func (d *Driver) Isolate(lo, hi uintptr) {
+	if a := d.host.Load(); a != nil && d.guard && a.Contains(lo) {
+		a.Isolate(lo, hi)
+	}
+}
+
 // EngineView implements driver.Guard.
 func (d *Driver) EngineView(addr uintptr) (uintptr, bool) {
 	if a := d.arenaOf(addr); a != nil {
