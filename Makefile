@@ -18,6 +18,7 @@ SOAK      ?= 10m
 ROUNDS    ?= 15
 BENCH     ?= .
 BENCHTIME ?= 1s
+BASE      ?= HEAD~1
 COUNT     ?= 1
 
 # need TOOL, what to install, Debian package: stops with one line if the tool is missing.
@@ -33,7 +34,7 @@ ALONE := ^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOve
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -178,6 +179,17 @@ bench: ## compare the software device with glibc's memcpy, as ratios in one run 
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) run ./bench -rounds $(ROUNDS)
+
+bench-cores: ## compare batches on 1 to 16 cores with those of another commit, as ratios in one run (BASE=commit)
+	$(needgo)
+	$(needgcc)
+	@mkdir -p bin/cores && rm -rf bin/cores/base && mkdir bin/cores/base
+	$$($(GO) env CC) -O2 -shared -fPIC -pthread -o bin/cores/libbaseline.so bench/baseline/baseline.c
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/cores/bench ./bench
+	git archive $(BASE) | tar -x -C bin/cores/base && cp bench/*.go bin/cores/base/bench
+	cd bin/cores/base && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../bench-base ./bench
+	@rm -rf bin/cores/base
+	bin/cores/bench -only cores -against bin/cores/bench-base -baseline bin/cores/libbaseline.so
 
 bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
 	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)

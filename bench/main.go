@@ -26,12 +26,18 @@ import (
 type baseline struct {
 	one, two func(dst, src uintptr, n uint64) int64
 	loop     func(dsts, srcs *uintptr, n, count uint64) int64
+	loops    parallel
 }
 
 var (
 	rounds = flag.Int("rounds", 15, "how often each pair is measured")
-	only   = flag.String("only", "", "comma list of sections: bulk, small, batch, streams, growth; all if empty")
+	only   = flag.String("only", "", "comma list of sections: bulk, small, batch, streams, growth; all if empty; or cores alone")
 	cc     = flag.String("cc", "gcc", "C compiler for the baseline")
+
+	library = flag.String("baseline", "", "baseline.c as a library; compiled if empty")
+	cores   = flag.String("cores", "1,2,4,8,16", "with -only cores: numbers of cores to measure batches with")
+	against = flag.String("against", "", "with -only cores: comma list of other builds of this program, to run in turn with this one")
+	repeats = flag.Int("repeats", 4, "with -against: how often")
 )
 
 func main() {
@@ -43,7 +49,10 @@ func main() {
 }
 
 func run() error {
-	base, err := compileBaseline()
+	if *only == "cores" {
+		return runCores()
+	}
+	base, err := openBaseline()
 	if err != nil {
 		return err
 	}
@@ -65,6 +74,39 @@ func run() error {
 	return nil
 }
 
+// runCores is -only cores.
+func runCores() error {
+	list, err := coreList(*cores)
+	if err != nil {
+		return err
+	}
+	if *against != "" {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		return compare(append(strings.Split(*against, ","), self), list, *library)
+	}
+	base, err := openBaseline()
+	if err != nil {
+		return err
+	}
+	for _, n := range list {
+		if err := onCores(base, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openBaseline opens the library that -baseline names, or makes it.
+func openBaseline() (*baseline, error) {
+	if *library != "" {
+		return bindBaseline(*library)
+	}
+	return compileBaseline()
+}
+
 // compileBaseline builds baseline.c, which is looked for below the sources of this program.
 func compileBaseline() (*baseline, error) {
 	_, here, _, _ := runtime.Caller(0)
@@ -78,12 +120,16 @@ func compileBaseline() (*baseline, error) {
 	if out, err := c.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cannot compile the baseline (install gcc, or name a compiler with -cc): %v\n%s", err, out)
 	}
+	return bindBaseline(lib)
+}
+
+func bindBaseline(lib string) (*baseline, error) {
 	l, err := dl.Open(lib)
 	if err != nil {
 		return nil, err
 	}
 	b := new(baseline)
-	for name, f := range map[string]any{"copy_one": &b.one, "copy_two": &b.two, "copy_loop": &b.loop} {
+	for name, f := range map[string]any{"copy_one": &b.one, "copy_two": &b.two, "copy_loop": &b.loop, "copy_loops": &b.loops} {
 		if err := l.Bind(f, name); err != nil {
 			return nil, err
 		}

@@ -158,10 +158,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (er
 		}
 		return d.rows(op, 0, op.Height, pageable)
 	case driver.OpBatch:
-		if op.Segs.Bytes > inlineBatch {
-			return d.parallel(op, 0, 0, pageable, at)
-		}
-		return d.segments(op.Segs.List, op.Segs.Bytes, pageable, nil)
+		return d.batch(op, pageable, at)
 	default:
 		n := op.N * uint64(op.Width)
 		dst, err := d.resolve(op.Dst, n, pageable)

@@ -151,8 +151,8 @@ func (j *job) cut(s *driver.Segments) {
 // parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. A queue
 // publishes the job through at, so that whoever waits for the queue can help.
 func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *atomic.Pointer[job]) error {
-	j := d.pool.jobs.Get().(*job)
-	j.d, j.op, j.dst, j.src, j.pageable = d, *op, dst, src, pageable
+	j := d.newJob(op, pageable)
+	j.dst, j.src = dst, src
 	switch op.Kind {
 	case driver.OpCopy:
 		j.step = chunkFor(op.N)
@@ -166,10 +166,22 @@ func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *at
 		j.step = chunkFor(op.N*uint64(op.Width)) / uint64(op.Width)
 		j.chunks = int64((op.N + j.step - 1) / j.step)
 	}
+	return d.share(j, d.pool.max, at)
+}
+
+// newJob is a job for op; its chunks are still to be made.
+func (d *Driver) newJob(op *driver.Op, pageable bool) *job {
+	j := d.pool.jobs.Get().(*job)
+	j.d, j.op, j.pageable = d, *op, pageable
+	return j
+}
+
+// share does the chunks of j, with helpers, of which it asks at most so many, and ends it. Others may come by themselves.
+func (d *Driver) share(j *job, helpers int, at *atomic.Pointer[job]) error {
 	if at != nil {
 		at.Store(j)
 	}
-	d.pool.offer(j)
+	d.pool.offer(j, helpers)
 	j.work(parts.Limit{})
 	d.pool.withdraw(j)
 	if at != nil {

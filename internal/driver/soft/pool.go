@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ropeway/internal/driver/parts"
 )
@@ -25,6 +26,8 @@ type pool struct {
 	news    atomic.Uint32 // changes when there is something new to do
 	jobs    sync.Pool     // of this pool alone: p.mu guards fields of a job
 	running sync.WaitGroup
+
+	shareFrom time.Duration // immutable outside tests; see batch
 }
 
 // queues is a list of queues linked through themselves.
@@ -32,6 +35,7 @@ type queues struct{ first, last *queue }
 
 func newPool() *pool {
 	p := &pool{max: runtime.GOMAXPROCS(0)}
+	p.shareFrom = shareFrom(p.max)
 	p.jobs.New = func() any { return &job{quiet: make(chan struct{}, 1)} }
 	p.wake.L = &p.mu
 	return p
@@ -96,13 +100,13 @@ func (p *pool) rouse(n int) {
 	}
 }
 
-// offer opens j to helpers.
-func (p *pool) offer(j *job) {
+// offer opens j to helpers, and wakes up to most of them.
+func (p *pool) offer(j *job, most int) {
 	p.mu.Lock()
 	j.offered = true
 	j.link, p.open = p.open, j
 	p.news.Add(1)
-	p.rouse(int(min(j.chunks-1, int64(p.max))))
+	p.rouse(min(int(j.chunks-1), most, p.max))
 	p.mu.Unlock()
 }
 

@@ -67,7 +67,8 @@ type queue struct {
 const inlineBytes = 64 << 10
 
 // inlineBatch is the same for a batch: its caller has just gone through the list, and often has the memory in its
-// cache. Measured with 4096 segments of 256 bytes: 190 µs in the caller, 320 µs with a second core.
+// cache. It asks for help if that is worth it: see batch. Measured on Zen 3 with 4096 segments of 256 bytes that were in the
+// cache: 190 µs in the caller, 320 µs with a second core.
 const inlineBatch = 1 << 20
 
 func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
