@@ -394,7 +394,7 @@ func TestKernelChoice(t *testing.T) {
 	for _, c := range []struct {
 		avx512, avx2 bool
 		want         *kernels
-	}{{true, true, &kernelsAVX512}, {true, false, &kernelsAVX512}, {false, true, &kernelsAVX2}, {false, false, nil}} {
+	}{{true, true, &kernelsAVX2}, {true, false, &kernelsAVX512}, {false, true, &kernelsAVX2}, {false, false, nil}} {
 		if hasAVX512, hasAVX2 = c.avx512, c.avx2; choose() != c.want {
 			t.Errorf("AVX-512 %v, AVX2 %v: wrong kernels", c.avx512, c.avx2)
 		}

@@ -42,12 +42,18 @@ var (
 	active    = choose() // nil where only the portable code may run
 )
 
+// choose takes AVX2 where there is both. Measured on Zen 4, huge pages, GB/s with AVX-512 / with AVX2, the fastest of many:
+//
+//	past the cache, 512 KiB 21.7 / 23.2, 64 KiB 21.5 / 22.2, 4 KiB 11.7 / 11.7
+//	in the cache, 1 MiB 13.0 / 44.0, 2 MiB 13.0 / 44.2, 4 MiB 36.4 / 32.5
+//	fill, 64 KiB 112 / 110, 2 MiB 100 / 100, 16 MiB 27.7 / 28.1
+//	4096 segments of 256 B, in the cache 14.6 / 17.7, not 4.0 / 4.0; of 64 B, in the cache 3.8 / 5.8
 func choose() *kernels {
 	switch {
-	case hasAVX512:
-		return &kernelsAVX512
 	case hasAVX2:
 		return &kernelsAVX2
+	case hasAVX512:
+		return &kernelsAVX512
 	}
 	return nil
 }
