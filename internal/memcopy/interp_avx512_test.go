@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -388,15 +389,30 @@ func TestKernelFeatures(t *testing.T) {
 	}
 }
 
+// TestIsIntel compares with what the kernel says.
+func TestIsIntel(t *testing.T) {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		t.Skip(err)
+	}
+	if want := strings.Contains(string(text), "GenuineIntel"); isIntel() != want {
+		t.Errorf("isIntel is %v, and /proc/cpuinfo says %v", isIntel(), want)
+	}
+}
+
 // TestKernelChoice checks which kernels are chosen, and that each sits in its field.
 func TestKernelChoice(t *testing.T) {
 	setKernel(t, "generic") // to have the features put back
+	defer func(was bool) { onIntel = was }(onIntel)
 	for _, c := range []struct {
-		avx512, avx2 bool
-		want         *kernels
-	}{{true, true, &kernelsAVX2}, {true, false, &kernelsAVX512}, {false, true, &kernelsAVX2}, {false, false, nil}} {
-		if hasAVX512, hasAVX2 = c.avx512, c.avx2; choose() != c.want {
-			t.Errorf("AVX-512 %v, AVX2 %v: wrong kernels", c.avx512, c.avx2)
+		avx512, avx2, intel bool
+		want                *kernels
+	}{
+		{true, true, true, &kernelsAVX512}, {true, true, false, &kernelsAVX2}, {true, false, false, &kernelsAVX512},
+		{false, true, true, &kernelsAVX2}, {false, false, true, nil},
+	} {
+		if hasAVX512, hasAVX2, onIntel = c.avx512, c.avx2, c.intel; choose() != c.want {
+			t.Errorf("AVX-512 %v, AVX2 %v, Intel %v: wrong kernels", c.avx512, c.avx2, c.intel)
 		}
 	}
 	for suffix, k := range map[string]*kernels{"AVX512": &kernelsAVX512, "AVX2": &kernelsAVX2} {
