@@ -21,7 +21,7 @@ const (
 	needsGo  = "it makes the toolkit, which needs Go"
 	checker  = "the checker watches pages of the software device"
 	tools    = "sanitizers and valgrind know the memory of the C library, not that of a GPU's driver"
-	limited  = "it limits what the software device takes; a GPU has the memory it has"
+	limited  = "it limits the addresses that the software device takes"
 )
 
 // onlySoft are the tests, as patterns of -test.skip, that run on the software device only, and why.
@@ -33,8 +33,8 @@ var onlySoft = map[string]string{
 	"^TestCMake": noDevice, "^TestNotTheRuntime$": noDevice,
 	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo, "^TestArm64$": needsGo,
 	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
-	"^TestOn":                  "it needs no GPU",
-	"^TestLittleAddressSpace$": limited, "^TestEnvironment$/^devices_and_memory$": limited,
+	"^TestOn":                              "it needs no GPU",
+	"^TestLittleAddressSpace$":             limited,
 	"^TestExit$/^calls_before$":            "libcuda ends in an exit handler of its own, before those that were there before it; then there is no GPU",
 	"^TestEnvironment$/^product_and_form$": "in form RC host and device share their memory, and a GPU has its own",
 }

@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/driver"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
@@ -46,6 +47,7 @@ type deviceInfo struct {
 	ID    int    `json:"id"`
 	Free  uint64 `json:"free"`
 	Total uint64 `json:"total"`
+	GPU   *int   `json:"gpu,omitempty"` // that it is on
 }
 
 type featureInfo struct {
@@ -184,8 +186,17 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	if err := th.GetDeviceCount(&n); err != nil && err.Code != abi.ErrRTNoDevice {
 		return nil, err
 	}
+	placer, onGPUs := driver.As[driver.Placer](rt.Driver())
 	for i := range int(n) {
 		d := deviceInfo{ID: i}
+		if onGPUs {
+			var phys int32
+			if err := th.GetPhyDevIdByUserDevId(int32(i), &phys); err != nil {
+				return nil, err
+			}
+			gpu := placer.GPU(int(phys))
+			d.GPU = &gpu
+		}
 		if d.Free, d.Total, err = memoryOf(th, int32(i)); err != nil {
 			return nil, err
 		}
@@ -286,16 +297,14 @@ func writeDevices(p *page, r *infoReport) {
 	p.head(c.Row("DEVICE", "FREE", "TOTAL"))
 	for i := 0; i < len(r.Devices); {
 		// Devices that read alike share a line.
-		free, total := ui.Bytes(r.Devices[i].Free), ui.Bytes(r.Devices[i].Total)
+		text := func(ids string, d *deviceInfo) string {
+			return c.Row(ids, ui.Bytes(d.Free), ui.Bytes(d.Total)) + whichGPU(r.Devices, d)
+		}
 		j := i + 1
-		for j < len(r.Devices) && ui.Bytes(r.Devices[j].Free) == free && ui.Bytes(r.Devices[j].Total) == total {
+		for j < len(r.Devices) && text("", &r.Devices[j]) == text("", &r.Devices[i]) {
 			j++
 		}
-		ids := fmt.Sprint(r.Devices[i].ID)
-		if j > i+1 {
-			ids += fmt.Sprintf(" to %d", r.Devices[j-1].ID)
-		}
-		p.Line("%s", c.Row(ids, free, total))
+		p.Line("%s", text(span(r.Devices[i].ID, r.Devices[j-1].ID), &r.Devices[i]))
 		i = j
 	}
 	switch {
@@ -304,6 +313,36 @@ func writeDevices(p *page, r *infoReport) {
 	case len(r.Devices) > 1 && r.Driver == "soft":
 		p.Line("%s", p.Dim("Software devices share the machine's memory."))
 	}
+}
+
+// whichGPU says which GPU a device is on, and with which others; "" if it is on none.
+func whichGPU(all []deviceInfo, d *deviceInfo) string {
+	if d.GPU == nil {
+		return ""
+	}
+	var same []string
+	for i := 0; i < len(all); i++ {
+		first := i
+		for i+1 < len(all) && *all[i].GPU == *d.GPU && *all[i+1].GPU == *d.GPU {
+			i++
+		}
+		if *all[i].GPU == *d.GPU {
+			same = append(same, span(all[first].ID, all[i].ID))
+		}
+	}
+	text := fmt.Sprintf("   GPU %d", *d.GPU)
+	if len(same) > 1 || same[0] != fmt.Sprint(d.ID) {
+		text += ", shared by devices " + strings.Join(same, ", ")
+	}
+	return text
+}
+
+// span is numbers from first to last.
+func span(first, last int) string {
+	if first == last {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d to %d", first, last)
 }
 
 func writeFeatures(p *page, list []featureInfo) {

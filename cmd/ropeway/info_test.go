@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/product"
 )
 
@@ -139,5 +140,45 @@ func TestInfoProducts(t *testing.T) {
 	}
 	if !slices.Equal(names, product.Names()) {
 		t.Errorf("%v", names)
+	}
+}
+
+// TestInfoGPUs proves that info says which GPU each device is on, and who shares it, on GPUs that are made up.
+func TestInfoGPUs(t *testing.T) {
+	const inner = "ROPEWAY_TEST_IMITATION"
+	if os.Getenv(inner) == "" {
+		t.Parallel()
+		imitation.Rerun(t, []string{inner + "=1", "FAKE_CUDA_GPUS=2"}, "-test.run=^TestInfoGPUs$")
+		return
+	}
+	for _, tt := range []struct {
+		devices, visible string
+		want             []string
+		gpus             []int
+	}{
+		{"", "", []string{"7.9 GiB   GPU 0\n", "7.9 GiB   GPU 1\n"}, []int{0, 1}},
+		{"2", "", []string{"7.9 GiB   GPU 0\n", "7.9 GiB   GPU 1\n"}, []int{0, 1}},
+		{"5", "", []string{"2.6 GiB   GPU 0, shared by devices 0, 2, 4\n", "4 GiB   GPU 1, shared by devices 1, 3\n"}, []int{0, 1, 0, 1, 0}},
+		{"5", "0,2,3,4", []string{"\n0 to 1 ", "GPU 0, shared by devices 0 to 1, 3\n", "GPU 1\n"}, []int{0, 0, 1, 0}},
+	} {
+		variables := map[string]string{"ROPEWAY_DRIVER": "cuda", "ROPEWAY_DEVICES": tt.devices}
+		if tt.visible != "" {
+			variables["ASCEND_RT_VISIBLE_DEVICES"] = tt.visible
+		}
+		stdout, stderr, code := callWith(t.Context(), variables, "info")
+		if code != exitOK || stderr != "" {
+			t.Fatalf("%+v: exit code %d, stderr %q", tt, code, stderr)
+		}
+		contains(t, stdout, tt.want...)
+		var r infoReport
+		stdout, _, _ = callWith(t.Context(), variables, "info", "--json")
+		parse(t, stdout, &r)
+		var gpus []int
+		for _, d := range r.Devices {
+			gpus = append(gpus, *d.GPU)
+		}
+		if !slices.Equal(gpus, tt.gpus) {
+			t.Errorf("%+v: on GPUs %v", tt, gpus)
+		}
 	}
 }

@@ -88,6 +88,12 @@ type Shared struct {
 	Page   Page
 }
 
+// Placer is a driver whose devices are GPUs of the machine, or parts of them.
+type Placer interface {
+	// GPU is the number of the GPU that a physical device is on. Devices on one GPU share its engines, and each has its part of the memory.
+	GPU(device int) int
+}
+
 // Manager is a driver with memory that has one address for the host and all devices; Locate calls it Managed.
 type Manager interface {
 	AllocManaged(n uint64, device int) (uintptr, error) // n is a multiple of 2 MiB; the device is what Locate is to say

@@ -84,12 +84,9 @@ func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
 	if s.Product.RC {
 		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
 	}
-	d, err := cuda.New(cuda.Options{Devices: s.Devices, Share: s.Counted, Multiprocessors: s.CUDAShare, Warn: say})
+	d, err := cuda.New(cuda.Options{Devices: s.Devices, Share: s.Counted, Memory: s.DeviceMemory, Multiprocessors: s.CUDAShare, Warn: say})
 	if err != nil {
 		return nil, err
-	}
-	if s.DeviceMemory != 0 {
-		say(EnvDeviceMemory + " is ignored: a GPU has the memory it has")
 	}
 	if s.Devices == 0 {
 		return noDevices{d}, nil

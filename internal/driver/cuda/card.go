@@ -15,11 +15,12 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// card is one GPU: its context, and what is kept there for reuse.
+// card is what a device has of its GPU: the context, and what is kept there for reuse. Cards that are one GPU share the context alone.
 type card struct {
-	d      *Driver // immutable
-	number int     // immutable; of the device
-	gpu    int     // immutable; CUDA's number
+	d       *Driver // immutable
+	number  int     // immutable; of the device
+	gpu     int     // immutable; CUDA's number
+	sharers int     // immutable; devices that are this GPU
 
 	device  atomic.Pointer[device] // while it is open
 	context atomic.Uintptr         // the primary context; 0 until it is used

@@ -48,9 +48,16 @@ func openGPU(t testing.TB) *Driver {
 	return d
 }
 
+// TestConformance has two devices; where there is one GPU, both are that one.
 func TestConformance(t *testing.T) {
 	openGPU(t).Close()
-	drivertest.Run(t, func(t *testing.T) driver.Driver { return openGPU(t) })
+	drivertest.Run(t, func(t *testing.T) driver.Driver {
+		d, err := New(Options{Devices: 2, Share: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	})
 }
 
 // TestReason proves that a machine without a GPU gets one line that says so.

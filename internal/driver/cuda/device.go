@@ -18,9 +18,10 @@ type device struct {
 
 	use sync.Mutex
 	mem struct { // guarded by use
-		start uint64 // what was free when the device was opened: all that programs can have
-		live  uint64 // bytes allocated
-		peak  uint64 // and the most at one time
+		start   uint64 // what was free when the device was opened, or its part of it: all that programs can have
+		limited bool   // more is refused, even if the GPU has it
+		live    uint64 // bytes allocated, or being allocated
+		peak    uint64 // and the most at one time
 	}
 }
 
@@ -33,19 +34,53 @@ func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	if v.closed {
 		return 0, fmt.Errorf("%w: device %d", driver.ErrClosed, v.card.number)
 	}
+	if err := v.claim(n); err != nil {
+		return 0, err
+	}
 	v.card.enter()
 	addr, r := v.d.lib.alloc(max(n, 1))
 	v.card.leave()
 	if err := v.card.note("cuMemAlloc", r); err != nil {
+		v.refund(n)
 		return 0, err
 	}
 	huge := page == driver.PageHugeOnly || page == driver.Page1G || page == driver.PageHugeFirst && n > 1<<20
 	v.d.insert(addr, 0, &block{kind: deviceBlock, size: n, huge: huge, device: int32(v.card.number)})
+	v.allocated()
+	return addr, nil
+}
+
+// claim counts n bytes as the device's, before they are allocated. It fails if the device may not have so many.
+func (v *device) claim(n uint64) error {
 	v.use.Lock()
 	defer v.use.Unlock()
+	if left := v.mem.start - min(v.mem.start, v.mem.live); v.mem.limited && n > left {
+		return fmt.Errorf("%w: %d bytes, and device %d has %d left of its %d on GPU %d",
+			driver.ErrNoMemory, n, v.card.number, left, v.mem.start, v.card.gpu)
+	}
 	v.mem.live += n
+	return nil
+}
+
+// refund takes back a claim, of memory that was not allocated or was freed.
+func (v *device) refund(n uint64) {
+	v.use.Lock()
+	defer v.use.Unlock()
+	v.mem.live -= n
+}
+
+// allocated notes that memory that was claimed is there.
+func (v *device) allocated() {
+	v.use.Lock()
+	defer v.use.Unlock()
 	v.mem.peak = max(v.mem.peak, v.mem.live)
-	return addr, nil
+}
+
+// live is how many bytes are the device's.
+func (v *device) live() uint64 {
+	v.use.Lock()
+	defer v.use.Unlock()
+	return v.mem.live
 }
 
 func (v *device) Free(addr uintptr) error {
@@ -53,10 +88,9 @@ func (v *device) Free(addr uintptr) error {
 	if err != nil {
 		return err
 	}
-	v.use.Lock()
-	v.mem.live -= s.Of.size
-	v.use.Unlock()
-	return v.d.giveBack(s)
+	err = v.d.giveBack(s)
+	v.refund(s.Of.size)
+	return err
 }
 
 // othersTake is by how much less may be free than what the program has not allocated, for the pages that CUDA rounds up to;

@@ -4,8 +4,10 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu; bursts.mu comes after
-// queue.mu and nothing after it. No lock is held while code outside is called.
+// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu → inner.mu.
+// bursts.mu comes after queue.mu, device.use and gate.mu after Driver.mu, and nothing after any of the three. A card's gate counts as a lock: it
+// is entered with Driver.mu held or without, and nothing inside takes Driver.pins or Driver.mu; it is shut with both held. No lock is held while
+// code outside is called.
 package cuda
 
 import (
@@ -26,6 +28,7 @@ import (
 type Options struct {
 	Devices int               // how many of the GPUs are used, at most; 0: all there are
 	Share   bool              // there are as many devices as Devices says; where GPUs are fewer, some are the same GPU
+	Memory  uint64            // bytes that a device has at most; 0: all that its GPU has, or its part of that
 	Warn    func(text string) // told what the user should know, one line each; may be nil
 
 	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as batches of small
@@ -39,8 +42,9 @@ type Driver struct {
 	lib     api
 	cards   []*card // by physical device; immutable
 	warn    func(string)
-	percent int // Options.Multiprocessors
-	cores   int // that Go uses
+	percent int    // Options.Multiprocessors
+	memory  uint64 // Options.Memory
+	cores   int    // that Go uses
 
 	own   ranges.Set[*block]        // device memory, pinned memory and device addresses of registered memory
 	hosts ranges.Set[*registration] // registered memory
@@ -67,7 +71,10 @@ type Driver struct {
 	opened []bool     // guarded by mu
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver = (*Driver)(nil)
+	_ driver.Placer = (*Driver)(nil)
+)
 
 // absent is why there are no GPUs to use, in one line. It is a driver.ErrUnsupported.
 type absent string
@@ -105,13 +112,14 @@ func start(lib api, o Options) (*Driver, error) {
 			n = o.Devices
 		}
 	}
-	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
+	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
+		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
 	d.burstAfter, d.mostBursts = burstAfter, d.cores/4
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}
 	for i := range n {
-		d.cards = append(d.cards, &card{d: d, number: i, gpu: i % gpus})
+		d.cards = append(d.cards, &card{d: d, number: i, gpu: i % gpus, sharers: (n - i%gpus + gpus - 1) / gpus})
 	}
 	return d, nil
 }
@@ -186,10 +194,31 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	}
 	d.opened[i] = true
 	v := &device{d: d, card: c}
-	v.mem.start = free
+	v.mem.start, v.mem.limited = d.portion(c, free)
 	c.device.Store(v)
 	return v, nil
 }
+
+// portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that are one GPU have equal
+// parts of what is free there or theirs already. d.mu is held.
+func (d *Driver) portion(c *card, free uint64) (total uint64, limited bool) {
+	total = free
+	if c.sharers > 1 {
+		for _, o := range d.cards {
+			if v := o.device.Load(); v != nil && o.gpu == c.gpu {
+				total += v.live()
+			}
+		}
+		total /= uint64(c.sharers)
+	}
+	if d.memory > 0 {
+		total = min(total, d.memory)
+	}
+	return total, c.sharers > 1 || d.memory > 0
+}
+
+// GPU implements driver.Placer.
+func (d *Driver) GPU(device int) int { return d.cards[device].gpu }
 
 // home is a card whose context pinned memory is made in: one that is in use anyway, or the first.
 func (d *Driver) home() (*card, error) {

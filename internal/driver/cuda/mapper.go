@@ -111,9 +111,7 @@ func (c *card) within(call string, f func(lib api) result) error {
 // end gives the bytes back: it is mapped nowhere.
 func (m *memory) end() error {
 	if m.by != nil {
-		m.by.use.Lock()
-		m.by.mem.live -= m.size
-		m.by.use.Unlock()
+		m.by.refund(m.size)
 	}
 	if m.opened != 0 {
 		m.d.mu.Lock()
@@ -237,14 +235,15 @@ func (d *Driver) Create(device int, n uint64, page driver.Page) (driver.Memory, 
 	if v.closed {
 		return nil, fmt.Errorf("%w: device %d", driver.ErrClosed, device)
 	}
+	if err := v.claim(n); err != nil {
+		return nil, err
+	}
 	if err := m.make(); err != nil {
+		v.refund(n)
 		return nil, err
 	}
 	m.by = v
-	v.use.Lock()
-	v.mem.live += n
-	v.mem.peak = max(v.mem.peak, v.mem.live)
-	v.use.Unlock()
+	v.allocated()
 	d.know(m)
 	return m, nil
 }

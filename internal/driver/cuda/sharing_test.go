@@ -1,0 +1,173 @@
+package cuda
+
+import (
+	"errors"
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+// newShared is a bed whose devices are fewer GPUs, that are made up.
+func newShared(t *testing.T, gpus int, o Options) *bed {
+	t.Helper()
+	o.Share = true
+	return newBedOn(t, newFake(gpus), o)
+}
+
+// gpuFree is what a GPU that is made up has for programs.
+const gpuFree = 8<<30 - fakeInUse
+
+// TestSharedNumber proves how many devices there are, on which GPUs: without a number as many as GPUs.
+func TestSharedNumber(t *testing.T) {
+	for _, tt := range []struct {
+		gpus    int
+		o       Options
+		want    []int // GPU of each device
+		sharers []int
+	}{
+		{1, Options{}, []int{0}, []int{1}},
+		{2, Options{Devices: 8}, []int{0, 1}, []int{1, 1}},
+		{1, Options{Devices: 3, Share: true}, []int{0, 0, 0}, []int{3, 3, 3}},
+		{2, Options{Devices: 5, Share: true}, []int{0, 1, 0, 1, 0}, []int{3, 2, 3, 2, 3}},
+		{3, Options{Devices: 2, Share: true}, []int{0, 1}, []int{1, 1}},
+	} {
+		d, err := start(newFake(tt.gpus), tt.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Devices() != len(tt.want) {
+			t.Fatalf("%d GPUs, %+v: %d devices", tt.gpus, tt.o, d.Devices())
+		}
+		for i, gpu := range tt.want {
+			if d.GPU(i) != gpu || d.cards[i].sharers != tt.sharers[i] {
+				t.Errorf("%d GPUs, %+v: device %d is on GPU %d with %d", tt.gpus, tt.o, i, d.GPU(i), d.cards[i].sharers)
+			}
+		}
+	}
+}
+
+// TestSharedMemory proves that devices on one GPU have equal parts of its memory, which no other takes from them, and no more.
+func TestSharedMemory(t *testing.T) {
+	b := newShared(t, 1, Options{Devices: 2})
+	mem := func(i int) (free, total uint64) { return b.devs[i].Memory() }
+	var sum uint64
+	for i := range b.devs {
+		free, total := mem(i)
+		if total > gpuFree/2 || total < gpuFree/2-1<<20 || free != total-bedBytes {
+			t.Errorf("device %d has %d of %d free, the GPU %d", i, free, total, uint64(gpuFree))
+		}
+		sum += total
+	}
+	if sum > gpuFree {
+		t.Errorf("the devices have %d together, the GPU %d", sum, uint64(gpuFree))
+	}
+	freeBefore, totalBefore := mem(1)
+	own, _ := mem(0)
+	if _, err := b.devs[0].Alloc(own+1, driver.PageNormal); !errors.Is(err, driver.ErrNoMemory) {
+		t.Errorf("a byte more than its part: %v", err)
+	}
+	if free, _ := mem(0); free != own {
+		t.Errorf("a refusal takes %d bytes", own-free)
+	}
+	all := b.alloc(0, own)
+	if free, total := mem(1); free != freeBefore || total != totalBefore {
+		t.Errorf("the other device has %d of %d free, before %d of %d", free, total, freeBefore, totalBefore)
+	}
+	if _, err := b.devs[0].Alloc(1, driver.PageNormal); !errors.Is(err, driver.ErrNoMemory) {
+		t.Errorf("a byte of a device that is full: %v", err)
+	}
+	if _, err := b.d.Create(0, extent, driver.PageNormal); !errors.Is(err, driver.ErrNoMemory) {
+		t.Errorf("memory to be mapped of a device that is full: %v", err)
+	}
+	m, err := b.d.Create(1, extent, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free, _ := mem(1); free != freeBefore-extent {
+		t.Errorf("memory to be mapped takes %d bytes", freeBefore-free)
+	}
+	if err := errors.Join(m.Free(), b.devs[0].Free(all)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint64{own, freeBefore} {
+		if free, _ := mem(i); free != want {
+			t.Errorf("device %d has %d free in the end, before %d", i, free, want)
+		}
+	}
+	if peak := b.devs[0].Peak(); peak != own+bedBytes {
+		t.Errorf("the most was %d, want %d", peak, own+bedBytes)
+	}
+}
+
+// TestSharedOpenedLater proves that a device that is opened when another one has memory has as much as that one.
+func TestSharedOpenedLater(t *testing.T) {
+	b := newShared(t, 1, Options{Devices: 2})
+	if err := b.devs[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.alloc(0, 3<<30)
+	b.open(1)
+	_, first := b.devs[0].Memory()
+	_, second := b.devs[1].Memory()
+	if first != second {
+		t.Errorf("%d and %d", first, second)
+	}
+}
+
+// TestMemoryLimit proves that devices have no more than they are to have, on GPUs of their own as on one.
+func TestMemoryLimit(t *testing.T) {
+	const limit = 100 << 20
+	for _, gpus := range []int{1, 2} {
+		b := newShared(t, gpus, Options{Devices: 2, Memory: limit})
+		for i, v := range b.devs {
+			if free, total := v.Memory(); total != limit || free != limit-bedBytes {
+				t.Errorf("%d GPUs, device %d: %d of %d free", gpus, i, free, total)
+			}
+			if _, err := v.Alloc(limit, driver.PageNormal); !errors.Is(err, driver.ErrNoMemory) {
+				t.Errorf("%d GPUs, device %d: %v", gpus, i, err)
+			}
+			b.alloc(i, limit-bedBytes)
+		}
+	}
+	b := newBed(t, 1)
+	if _, total := b.devs[0].Memory(); total != gpuFree {
+		t.Errorf("without a limit it is %d, want %d", total, uint64(gpuFree))
+	}
+}
+
+// TestSharedApart proves that a device that is closed takes nothing from another one on its GPU: what is on the streams of that one ends,
+// its memory stays, and flags that were promised are set.
+func TestSharedApart(t *testing.T) {
+	b := newShared(t, 1, Options{Devices: 2})
+	b.write(b.dev[0], noise(1, bedBytes))
+	q, other := b.queue(1), b.queue(0)
+	copied, hold := b.d.NewFlag(), make(chan struct{})
+	other.Copy(b.dev[1], b.dev[0], bedBytes, driver.Tag{}) // from device to device
+	other.Submit(driver.Op{Kind: driver.OpSet, Flag: copied})
+	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: copied})
+	s, _ := b.f.stream(q.stream)
+	s.put(fakeOrder{kind: 'k', kernel: func() { <-hold }})
+	q.Copy(b.pinned, b.dev[1], bedBytes, driver.Tag{})
+	b.sync(other)
+	free, total := b.devs[1].Memory()
+	closed := make(chan error)
+	go func() { closed <- b.devs[0].Close() }() // CUDA frees when everything on the GPU is over
+	if q.Idle() {
+		t.Fatal("the copy is over")
+	}
+	close(hold)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	b.sync(q)
+	b.quiet()
+	if string(bytesAt(b.pinned, bedBytes)) != string(noise(1, bedBytes)) {
+		t.Error("what was copied differs")
+	}
+	if f, n := b.devs[1].Memory(); f != free || n != total {
+		t.Errorf("%d of %d free, before %d of %d", f, n, free, total)
+	}
+	b.works(1, b.pinned)
+	b.open(0)
+	b.works(0, b.pinned)
+}
