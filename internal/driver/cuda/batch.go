@@ -18,7 +18,9 @@ type batch struct {
 	way      kernels.Direction // of the first segment
 	program  *program          // nil if the GPU cannot run it
 	plan     kernels.Plan
+	stream   uintptr         // that it is on its way to
 	table    *table          // nil until one is needed
+	read     bool            // a kernel on the stream reads the table, and the event is behind it
 	room     []kernels.Entry // of the table
 	entries  int             // written
 	launched int             // so many are the kernel's that runs already, and waits for them
@@ -33,18 +35,28 @@ type batch struct {
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
+// newBatch is a batch that is to go to a stream.
+func (c *card) newBatch(stream uintptr) *batch {
+	b := batchPool.Get().(*batch)
+	b.c, b.stream = c, stream
+	return b
+}
+
 // release gives b back; very large ones are left to the garbage collector.
 func (b *batch) release() {
 	const most = 1 << 12
-	if b.table != nil {
-		b.c.giveTable(b.table)
+	if b.table != nil && b.read {
+		b.c.giveTable(b.table, b.stream)
+	} else if b.table != nil {
+		b.c.giveTable(b.table, 0)
 	}
 	if cap(b.large) > most || cap(b.engines) > most {
 		return
 	}
 	b.to.reset()
 	b.from.reset()
-	b.table, b.room, b.entries, b.launched, b.bytes, b.large, b.engines = nil, nil, 0, 0, 0, b.large[:0], b.engines[:0]
+	b.table, b.read, b.room, b.entries, b.launched, b.bytes = nil, false, nil, 0, 0, 0
+	b.large, b.engines = b.large[:0], b.engines[:0]
 	batchPool.Put(b)
 }
 
@@ -146,17 +158,25 @@ func (c *card) way(to, from *view) (kernels.Direction, bool) {
 func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
-	b := batchPool.Get().(*batch)
+	b := c.newBatch(stream)
 	defer b.release()
-	b.c, b.bytes = c, segs.Bytes
+	b.bytes = segs.Bytes
 	if !early {
 		return b.judge(segs.List, 0) && b.put(stream)
 	}
-	good := b.judge(segs.List, stream) && b.choose(stream)
-	if !good {
-		b.entries = min(b.entries, b.launched)
-	}
-	return b.close(stream) && good && b.rest(stream)
+	return b.give(segs.List, stream) && b.rest(stream)
+}
+
+// give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even if there is a panic on the
+// way: it would wait for ever.
+func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
+	defer func() {
+		if !good {
+			b.entries = min(b.entries, b.launched)
+		}
+		good = b.close(stream) && good
+	}()
+	return b.judge(list, stream) && b.choose(stream)
 }
 
 // judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps itself, or
@@ -229,7 +249,7 @@ func (b *batch) aside(s *driver.Segment, large uint64) bool {
 // needTable plans the batch and takes a table for so many segments.
 func (b *batch) needTable(segments int) bool {
 	b.plan = kernels.New(b.way, b.bytes, b.program.multiprocessors, b.c.limit(b.way))
-	if b.table = b.c.takeTable(b.plan.Room(segments, b.bytes)); b.table == nil {
+	if b.table = b.c.takeTable(b.plan.Room(segments, b.bytes), b.stream); b.table == nil {
 		return false
 	}
 	b.room, b.plan.Tag = entriesAt(b.table.addr, b.table.room), b.table.tag
@@ -315,7 +335,9 @@ func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) b
 // other call of CUDA, whatever went wrong.
 func (b *batch) close(stream uintptr) bool {
 	for ; b.entries < b.launched; b.entries++ {
-		b.room[b.entries] = b.plan.Tag.Pack(0, 0, 0)
+		if e := &b.room[b.entries]; !e.Has(b.plan.Tag) { // a panic may have left entries that are written, and maybe read
+			*e = b.plan.Tag.Pack(0, 0, 0)
+		}
 	}
 	if b.entries == 0 {
 		return true
@@ -326,6 +348,7 @@ func (b *batch) close(stream uintptr) bool {
 		b.table = nil // nobody knows when it may be used again; the device is broken anyway
 		return false
 	}
+	b.read = true
 	return good
 }
 
@@ -394,55 +417,4 @@ func (c *card) kernels() *program {
 	}
 	c.program = p
 	return p
-}
-
-// table is pinned memory for the entries of one batch. Its event is behind the kernel that reads it.
-type table struct {
-	addr  uintptr
-	room  int // entries
-	event uintptr
-	tag   kernels.Tag // of the entries that were written last, or are to be now; see kernels.GatherParams
-}
-
-// next makes the table ready for other entries.
-func (t *table) next() *table {
-	var again bool
-	if t.tag, again = t.tag.Next(); again {
-		clear(entriesAt(t.addr, t.room))
-	}
-	return t
-}
-
-// takeTable takes a table that no kernel reads any more, with room for so many entries; nil if there is no memory. The card is
-// entered.
-func (c *card) takeTable(room int) *table {
-	c.mu.Lock()
-	for i, t := range c.tables { // the one that was used longest ago comes first
-		if t.room >= room && c.d.lib.queryEvent(t.event) == success {
-			c.tables = append(c.tables[:i], c.tables[i+1:]...)
-			c.mu.Unlock()
-			return t.next()
-		}
-	}
-	c.mu.Unlock()
-	t := &table{room: 1 << 10}
-	for t.room < room {
-		t.room *= 2
-	}
-	var r result
-	if t.event, r = c.event(askedEvent); r != success {
-		return nil
-	}
-	if t.addr, r = c.allocInner(uint64(t.room) * entryBytes); r != success {
-		c.giveEvent(t.event, askedEvent)
-		return nil
-	}
-	clear(entriesAt(t.addr, t.room))
-	return t.next()
-}
-
-func (c *card) giveTable(t *table) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tables = append(c.tables, t)
 }

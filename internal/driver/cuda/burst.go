@@ -218,9 +218,8 @@ func (q *queue) give(list []driver.Segment) (given int) {
 func (c *card) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
-	b := batchPool.Get().(*batch)
+	b := c.newBatch(stream)
 	defer b.release()
-	b.c = c
 	if n = b.unordered(list); n < 2 {
 		return 1, false
 	}

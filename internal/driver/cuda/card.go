@@ -41,7 +41,7 @@ type card struct {
 	mu        sync.Mutex
 	events    [eventKinds][]uintptr               // guarded by mu; not in use
 	streams   [priorities][]uintptr               // guarded by mu; not in use
-	tables    []*table                            // guarded by mu; not being written
+	tables    tables                              // guarded by mu
 	program   *program                            // guarded by mu; nil until needed
 	noProgram bool                                // guarded by mu; there is none, or it is there
 	lanes     []*lane                             // guarded by mu; not in use
@@ -107,7 +107,7 @@ func (c *card) stop() error {
 	for _, l := range c.lanes {
 		note("cuMemFreeHost", l.free())
 	}
-	for _, t := range c.tables {
+	for _, t := range c.tables.all() {
 		note("cuMemFreeHost", c.freeInner(t.addr))
 	}
 	for _, b := range c.hostBlocks {
@@ -154,7 +154,7 @@ func (c *card) strand(addr uintptr, bytes uint64) error {
 func (c *card) forgetAll() {
 	c.context.Store(0)
 	c.life.Add(1)
-	c.tables, c.lanes, c.program, c.noProgram = nil, nil, nil, false
+	c.tables, c.lanes, c.program, c.noProgram = tables{}, nil, nil, false
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
 	c.bells, c.bellWords = nil, nil
 	if err := c.inner.release(); err != nil {
@@ -291,6 +291,10 @@ func (o ownStream) giveBack() {
 	if o.c.life.Load() == o.life {
 		o.c.streams[o.priority] = append(o.c.streams[o.priority], o.stream)
 	}
+}
+
+func (c *card) giveStream(s uintptr, priority int) {
+	ownStream{c, s, c.life.Load(), priority}.giveBack()
 }
 
 // A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer than a small

@@ -57,7 +57,8 @@ type Driver struct {
 	attending  atomic.Int32 // runners that stay awake for a burst
 	burstAfter int          // see there; immutable
 	bursts     bursts
-	mostBursts int // at a time: a quarter of the cores may be awake for them; immutable
+	mostBursts int    // at a time: a quarter of the cores may be awake for them; immutable
+	mostTables uint64 // see there; immutable
 
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
@@ -114,7 +115,7 @@ func start(lib api, o Options) (*Driver, error) {
 	}
 	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
 		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
-	d.burstAfter, d.mostBursts = burstAfter, d.cores/4
+	d.burstAfter, d.mostBursts, d.mostTables = burstAfter, d.cores/4, mostTables
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}

@@ -258,9 +258,8 @@ func (l *lane) send(s *slot, up bool) error {
 	defer c.leave()
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
-	b := batchPool.Get().(*batch)
+	b := c.newBatch(l.stream)
 	defer b.release()
-	b.c = c
 	for _, p := range s.wire {
 		b.bytes += p.N
 	}

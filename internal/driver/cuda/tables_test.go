@@ -1,0 +1,194 @@
+package cuda
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// nervous is a fake that counts how often it is asked for events of tables, and fails or panics when it is told to.
+type nervous struct {
+	*fake
+	ofTables  sync.Map     // events
+	asked     atomic.Int32 // times that one of them was asked for
+	failing   atomic.Bool  // no event can be made
+	panicking atomic.Bool  // the next question whether there is cuMemcpyBatchAsync is a panic
+}
+
+func (n *nervous) queryEvent(event uintptr) result {
+	if _, ok := n.ofTables.Load(event); ok {
+		n.asked.Add(1)
+	}
+	return n.fake.queryEvent(event)
+}
+
+func (n *nervous) newEvent(kind eventKind) (uintptr, result) {
+	if n.failing.Load() {
+		return 0, outOfMemory
+	}
+	event, r := n.fake.newEvent(kind)
+	if r == success && kind == askedEvent {
+		n.ofTables.Store(event, true)
+	}
+	return event, r
+}
+
+func (n *nervous) hasCopyBatch() bool {
+	if n.panicking.Swap(false) {
+		panic("as the test wants it")
+	}
+	return n.fake.hasCopyBatch()
+}
+
+// newNervous is a bed on such a fake. most is how many bytes tables may take.
+func newNervous(t *testing.T, most uint64) (*bed, *nervous) {
+	t.Helper()
+	n := &nervous{fake: newFake(1)}
+	d, err := start(n, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mostTables = most
+	return newBedOf(t, d, n.fake), n
+}
+
+// many is a batch of 200 segments, too many for a launch's parameters, with one more of so many bytes.
+func (b *bed) many(bytes uint64) driver.Op {
+	segs := driver.NewSegments()
+	for i := range uintptr(200) {
+		segs.Add(b.dev[0]+64*i, b.pinned+64*i, 64)
+	}
+	if bytes > 0 {
+		segs.Add(b.alloc(0, bytes), b.alloc(0, bytes), bytes)
+	}
+	return driver.Op{Kind: driver.OpBatch, Segs: segs}
+}
+
+// holdUp keeps the stream of q, which it has by then, until the function returned is called.
+func (b *bed) holdUp(q *queue) func() {
+	b.Helper()
+	q.Copy(b.dev[0], b.pinned, 16, driver.Tag{})
+	hold := make(chan struct{})
+	q.mu.Lock()
+	s, _ := b.f.stream(q.stream)
+	q.mu.Unlock()
+	s.put(fakeOrder{kind: 'k', kernel: func() { <-hold }})
+	return func() { close(hold) }
+}
+
+// TestTablesInFlight proves that a batch asks for a few events however many tables are in flight, and that tables are used again.
+func TestTablesInFlight(t *testing.T) {
+	const batches = 300
+	b, n := newNervous(t, mostTables)
+	q := b.queue(0)
+	c := b.d.cards[0]
+	bytes := func() uint64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.tables.bytes
+	}
+	letGo := b.holdUp(q)
+	before := n.asked.Load()
+	for range batches {
+		q.Submit(b.many(0))
+	}
+	if asked := n.asked.Load() - before; asked > 3*batches {
+		t.Errorf("%d batches have asked for events %d times", batches, asked)
+	}
+	most := bytes()
+	if most < batches*leastTable*entryBytes {
+		t.Errorf("tables are %d bytes: some are used twice", most)
+	}
+	letGo()
+	b.sync(q)
+	before = n.asked.Load()
+	other := b.queue(0)
+	for range batches {
+		other.Submit(b.many(0))
+		b.sync(other)
+	}
+	if asked := n.asked.Load() - before; asked > 3*batches {
+		t.Errorf("%d batches after another have asked for events %d times", batches, asked)
+	}
+	if bytes() != most {
+		t.Errorf("tables are %d bytes, and were %d", bytes(), most)
+	}
+	b.quiet()
+}
+
+// TestTablesBounded proves that tables take no more memory than they may while a GPU is behind: then submitting waits. A batch that is larger
+// by itself takes the place of others.
+func TestTablesBounded(t *testing.T) {
+	const small = leastTable * entryBytes
+	const most = 8 * small
+	b, _ := newNervous(t, most)
+	q := b.queue(0)
+	c := b.d.cards[0]
+	letGo := b.holdUp(q)
+	var submitted atomic.Int32
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 50 {
+			q.Submit(b.many(0))
+			submitted.Add(1)
+		}
+	}()
+	for deadline := time.Now().Add(time.Minute); submitted.Load() < 8; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("eight batches are not submitted")
+		}
+	}
+	letGo()
+	<-done
+	b.sync(q)
+	check := func(want uint64) {
+		t.Helper()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.tables.bytes > want {
+			t.Errorf("tables are %d bytes, want %d at most", c.tables.bytes, want)
+		}
+	}
+	check(most)
+	segs := driver.NewSegments()
+	for range 10 * leastTable {
+		segs.Add(b.dev[0], b.pinned, 16)
+	}
+	q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+	b.sync(q)
+	check(32 * small)
+	if len(c.tables.all()) != 1 {
+		t.Errorf("there are %d tables", len(c.tables.all()))
+	}
+	b.quiet()
+}
+
+// TestPanicEndsKernel proves that a kernel that waits for its table gets it, even if the batch ends in a panic.
+func TestPanicEndsKernel(t *testing.T) {
+	b, n := newNervous(t, mostTables)
+	q := b.queue(0)
+	op := b.many(300 << 10)
+	n.panicking.Store(true)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("there was no panic")
+			}
+		}()
+		q.Submit(op)
+	}()
+	ended := make(chan struct{})
+	go func() { n.drain(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the kernel waits for ever")
+	}
+	if len(b.d.cards[0].tables.all()) != 1 {
+		t.Error("the table is lost")
+	}
+}
