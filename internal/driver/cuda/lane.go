@@ -40,9 +40,14 @@ func (c *card) takeLane() (l *lane, err error) {
 		return l, nil
 	}
 	c.mu.Unlock()
+	return c.newLane()
+}
+
+// newLane makes a lane. If CUDA fails, nothing of it stays taken.
+func (c *card) newLane() (*lane, error) {
 	c.enter()
 	defer c.leave()
-	l = &lane{card: c}
+	l := &lane{card: c}
 	var r result
 	if l.stream, r = c.stream(0); r != success {
 		return nil, c.check("cuStreamCreate", r)
@@ -51,8 +56,12 @@ func (c *card) takeLane() (l *lane, err error) {
 	for i := range l.slots {
 		events = append(events, &l.slots[i].event)
 	}
-	for _, event := range events {
+	for i, event := range events {
 		if *event, r = c.event(sleptEvent); r != success {
+			for _, made := range events[:i] {
+				c.giveEvent(*made, sleptEvent)
+			}
+			c.giveStream(l.stream, 0)
 			return nil, c.check("cuEventCreate", r)
 		}
 	}
