@@ -154,7 +154,7 @@ func (l *library) call(fn uintptr, args ...uintptr) result {
 	if fn == 0 {
 		return notSupported
 	}
-	return result(int32(dl.Call(fn, args...)))
+	return result(dl.CallInt(fn, args...))
 }
 
 // drop calls a function that gives something back. When the process exits CUDA ends before the program's last handlers run, and has
