@@ -301,7 +301,7 @@ func (b *batch) choose(stream uintptr) bool {
 
 // best is who copies a share soonest. beside says that the kernel runs anyway.
 func (b *batch) best(share kernels.Share, beside bool) kernels.Way {
-	return kernels.Best(b.way, share, beside, b.program != nil, b.c.d.lib.hasCopyBatch())
+	return b.c.d.best(b.way, share, beside, b.program != nil, b.c.d.lib.hasCopyBatch())
 }
 
 func shareOf(list []driver.Segment) kernels.Share {

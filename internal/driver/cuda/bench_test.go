@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
 )
 
 // ground is a GPU with memory on both sides.
@@ -108,6 +109,31 @@ func BenchmarkBatch(b *testing.B) {
 					g.q.Wait(0, nil)
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkWays is batches of few segments, each of them made in all three ways: what the prices in kernels are set by.
+func BenchmarkWays(b *testing.B) {
+	g := newGround(b)
+	for _, way := range waysToGo {
+		for _, n := range []int{4 << 10, 64 << 10, 256 << 10} {
+			for _, count := range []int{2, 3, 4, 8, 16} {
+				for by, name := range []string{kernels.ByKernel: "kernel", kernels.ByLoop: "loop", kernels.ByBatch: "batch"} {
+					b.Run(fmt.Sprintf("way=%s/size=%d/segments=%d/by=%s", way, n, count, name), func(b *testing.B) {
+						g.d.best = func(kernels.Direction, kernels.Share, bool, bool, bool) kernels.Way { return kernels.Way(by) }
+						dst, src := g.ends(way)
+						for b.Loop() {
+							segs := driver.NewSegments()
+							for i := range uintptr(count) {
+								segs.Add(dst+2*i*uintptr(n), src+2*i*uintptr(n), uint64(n))
+							}
+							g.q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+							g.q.Wait(0, nil)
+						}
+					})
+				}
+			}
 		}
 	}
 }

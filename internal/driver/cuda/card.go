@@ -319,11 +319,11 @@ func (d *Driver) spinning(long time.Duration) spin { return spin{d: d, long: lon
 
 // on tells whether to look once more.
 func (s *spin) on() bool {
-	const often = 8 // looking at the clock takes time, too
-	if s.looks++; s.looks%often != 1 {
+	const often = 8 // looking at the clock takes time, too, and most waits are over before the first time
+	if s.looks++; s.looks%often != 0 {
 		return true
 	}
-	if s.looks == 1 {
+	if s.begin.IsZero() {
 		s.begin = time.Now()
 		return true
 	}

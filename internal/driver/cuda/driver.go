@@ -21,6 +21,7 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
 	"ropeway/internal/ranges"
 )
 
@@ -57,8 +58,9 @@ type Driver struct {
 	attending  atomic.Int32 // runners that stay awake for a burst
 	burstAfter int          // see there; immutable
 	bursts     bursts
-	mostBursts int    // at a time: a quarter of the cores may be awake for them; immutable
-	mostTables uint64 // see there; immutable
+	mostBursts int                                                                                  // at a time: a quarter of the cores may be awake for them; immutable
+	mostTables uint64                                                                               // see there; immutable
+	best       func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way // kernels.Best; immutable
 
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
@@ -115,7 +117,7 @@ func start(lib api, o Options) (*Driver, error) {
 	}
 	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
 		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
-	d.burstAfter, d.mostBursts, d.mostTables = burstAfter, d.cores/4, mostTables
+	d.burstAfter, d.mostBursts, d.mostTables, d.best = burstAfter, d.cores/4, mostTables, kernels.Best
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}
