@@ -164,8 +164,14 @@ bench-cuda: ## verify and measure the GPU kernels against CUDA itself (needs nvc
 	$(call need,nvcc,the CUDA toolkit,nvidia-cuda-toolkit)
 	bench/cuda/run.sh
 
-bench-gpu: dist ## build into bin/gpu/bench what bench/cuda/gpu.sh measures against CUDA where a GPU and nvcc are
+bench-gpu: dist ## build into bin/gpu/bench what bench/cuda/gpu.sh measures against CUDA where a GPU and nvcc are (OLD=COMMIT: against that, too)
 	@mkdir -p bin/gpu/bench/lib64
+	@rm -f bin/gpu/bench/old
+ifdef OLD
+	@rm -rf bin/gpu/before && mkdir bin/gpu/before && git archive $(OLD) | tar -x -C bin/gpu/before
+	cd bin/gpu/before && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o ../bench/old ./bench/cuda/driver
+	@rm -rf bin/gpu/before
+endif
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/gpu/bench/driver ./bench/cuda/driver
 	cp "$(DIST)/lib64/libascendcl.so" "$(DIST)/lib64/libropeway_core.so" bin/gpu/bench/lib64
 	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/gpu/bench/acl bench/cuda/acl/bench.c \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Measures what "make bench-gpu" built against CUDA itself, where nvcc and a GPU are, and prints one table:
-# gpu.sh [--short] [--seconds N] [--out FOLDER]. table.py explains it.
+# gpu.sh [--short] [--rows KINDS] [--seconds N] [--out FOLDER]. table.py explains it. If it was "make bench-gpu OLD=COMMIT", the driver of
+# that commit takes part.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 built=bin/gpu/bench
@@ -14,6 +15,8 @@ ${NVCC:-nvcc} -std=c++20 -O2 -arch=native -o "$build/bench" bench/cuda/bench.cu 
 gpu=$(nvidia-smi --query-gpu=name,driver_version,pcie.link.gen.current,pcie.link.width.current --format=csv,noheader | head -1)
 cuda=$(${NVCC:-nvcc} --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 export ROPEWAY_DRIVER=cuda
-python3 bench/cuda/table.py \
+old=()
+[ ! -x "$built/old" ] || old=(--old "$built/old -room $room")
+python3 bench/cuda/table.py "${old[@]}" \
 	--cuda "$build/bench internal/driver/cuda/kernels/copy.ptx serve $room" --driver "$built/driver -room $room" --acl "$built/acl $room" \
 	--about "$(date -u +%Y-%m-%d), commit $(cat $built/commit). GPU, driver, PCIe generation and lanes: $gpu; CUDA $cuda; $(nproc) CPUs." "$@"

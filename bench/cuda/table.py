@@ -5,7 +5,10 @@ Three programs answer requests, which driver/main.go explains: bench.cu is CUDA,
 libascendcl.so. They are asked in turn, so that a slow moment hits all of them; each figure is the median over all turns. All
 of them verify every run.
 
-    table.py --cuda COMMAND --driver COMMAND --acl COMMAND [--short] [--seconds N] [--out FOLDER] [--about TEXT]...
+    table.py --cuda COMMAND --driver COMMAND --acl COMMAND [--old COMMAND] [--rows KINDS] [--short] [--seconds N] [--out FOLDER] [--about TEXT]...
+
+With --old there is a fourth, the driver as it was before a change: it does what the driver does, in the same turns, and "x before" is how
+many times as fast the driver is now.
 """
 import argparse
 import json
@@ -118,7 +121,13 @@ def rows(short):
 
 
 def judged(row, link):
-    """What is asked of a row: (what, ratio, the least or most there should be, whether it is met)."""
+    """What is asked of a row, and how it compares with what was before: (what, ratio, the least or most there should be, whether it is met)."""
+    before = [("x before", row.us[name] / row.us["driver." + name[4:]], "", True) for name in row.us if name.startswith("old.")]
+    return asked(row, link) + before
+
+
+def asked(row, link):
+    """What is asked of a row."""
     us = row.us
     if row.kind == "submit":
         ratio = us["acl.submit"] / us["cuda.submit"]
@@ -158,18 +167,19 @@ def size_name(n):
 COLUMNS = (
     ("CUDA loop", ("cuda.loop", "cuda.submit", "cuda.ordinary")), ("CUDA batch", ("cuda.batch",)), ("kernel alone", ("cuda.kernel",)),
     ("driver", ("driver.batch", "driver.loop", "driver.submit", "driver.ordinary")), ("driver, odd or fresh", ("driver.odd", "driver.fresh")),
-    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")),
+    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")), ("driver before", ("old.batch", "old.loop", "old.submit", "old.ordinary")),
 )
 
 
 def markdown(done, link):
     """The table. Rows of calls are in microseconds, loops in microseconds for each copy, all others in GB/s."""
-    yield "| | | copies | unit | " + " | ".join(title for title, _ in COLUMNS) + " | ratios, and what is asked |"
-    yield "|" + "---|" * (len(COLUMNS) + 5)
+    columns = COLUMNS if any(n.startswith("old.") for row in done for n in row.us) else COLUMNS[:-1]
+    yield "| | | copies | unit | " + " | ".join(title for title, _ in columns) + " | ratios, and what is asked |"
+    yield "|" + "---|" * (len(columns) + 5)
     for row in done:
         unit = {"submit": "µs", "round trip": "µs", "loop": "µs a copy"}.get(row.kind, "GB/s")
         cells = []
-        for _, names in COLUMNS:
+        for _, names in columns:
             value = next((row.rate(n) if unit == "GB/s" else row.us[n] / row.segments for n in names if n in row.us), None)
             cells.append("" if value is None else f"{value:.2f}" if value < 100 else f"{value:.0f}")
         ratios = []
@@ -184,6 +194,8 @@ def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("cuda", "driver", "acl"):
         parse.add_argument(f"--{name}", required=True, help="command that starts the program")
+    parse.add_argument("--old", help="command that starts the driver as it was before")
+    parse.add_argument("--rows", help="only these kinds of rows, with commas between them, e.g. 'round trip,bulk,few'")
     parse.add_argument("--short", action="store_true", help="fewer sizes and turns")
     parse.add_argument("--seconds", type=float, default=1e9, help="leave out what has not begun by then")
     parse.add_argument("--out", type=pathlib.Path, help="folder for gpu.md and gpu.json")
@@ -191,7 +203,7 @@ def main():
     args = parse.parse_args()
 
     begin = time.monotonic()
-    programs = {name: Program(name, getattr(args, name)) for name in ("cuda", "driver", "acl")}
+    programs = {name: Program(name, getattr(args, name)) for name in ("cuda", "driver", "acl", "old") if getattr(args, name)}
     for program in programs.values():
         program.start()
     for _ in range(3):  # until the GPU has its full speed, and every program has done everything once
@@ -201,6 +213,10 @@ def main():
                 program.ask("submit", way, 1, 64, False, 9)
     done, left = [], []
     for row in rows(args.short):
+        if args.rows and row.kind not in args.rows.split(","):
+            continue
+        if args.old:
+            row.names += ["old." + n[len("driver."):] for n in row.names if n in ("driver.submit", "driver.loop", "driver.batch", "driver.ordinary")]
         if time.monotonic() - begin > args.seconds:
             left.append(row)
             continue
