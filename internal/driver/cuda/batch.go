@@ -138,10 +138,9 @@ func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 	return view{whole, s.kind, s.card, sole}, err
 }
 
-// way is the direction of a copy between two views that the kernel of c can do; false if there is none.
+// way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches all devices that are its GPU.
 func (c *card) way(to, from *view) (kernels.Direction, bool) {
-	here := int32(c.number)
-	if to.kind == onCard && to.card != here || from.kind == onCard && from.card != here || !to.Reachable() || !from.Reachable() {
+	if !c.near(to) || !c.near(from) || !to.Reachable() || !from.Reachable() {
 		return 0, false
 	}
 	switch {
@@ -151,6 +150,11 @@ func (c *card) way(to, from *view) (kernels.Direction, bool) {
 		return kernels.ToDevice, true
 	}
 	return kernels.OnDevice, true
+}
+
+// near tells whether memory is on the GPU of c, or the host's.
+func (c *card) near(v *view) bool {
+	return v.kind != onCard || v.card == int32(c.number) || c.d.cards[v.card].gpu == c.gpu
 }
 
 // putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has been looked at,

@@ -171,3 +171,36 @@ func TestSharedApart(t *testing.T) {
 	b.open(0)
 	b.works(0, b.pinned)
 }
+
+// TestSharedBatch proves that copies between two devices that are one GPU go to a kernel like those inside a device, and between two GPUs
+// to the copy engines.
+func TestSharedBatch(t *testing.T) {
+	const segments = 20
+	for gpus, want := range map[int][2]int32{1: {1, 0}, 2: {0, segments}} { // launches and single copies
+		f := &counting{fake: newFake(gpus)}
+		f.careful = true
+		d, err := start(f, Options{Devices: 2, Share: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBedOf(t, d, f.fake)
+		b.write(b.dev[0], noise(5, bedBytes))
+		segs := driver.NewSegments()
+		for i := range uintptr(segments) {
+			segs.Add(b.dev[1]+1000*i, b.dev[0]+1000*i, 1000)
+		}
+		q := b.queue(0)
+		q.Copy(b.dev[0], b.dev[0]+bedBytes/2, 16, driver.Tag{}) // makes the stream
+		b.sync(q)
+		launches, loops := f.launches.Load(), f.loops.Load()
+		q.Submit(driver.Op{Kind: driver.OpBatch, Segs: segs})
+		b.sync(q)
+		if got := [2]int32{f.launches.Load() - launches, f.loops.Load() - loops}; got != want {
+			t.Errorf("%d GPUs: %d launches and %d copies, want %v", gpus, got[0], got[1], want)
+		}
+		if got := b.read(b.dev[1], segments*1000); string(got[16:]) != string(noise(5, bedBytes)[16:segments*1000]) {
+			t.Errorf("%d GPUs: what was copied differs", gpus)
+		}
+		b.quiet()
+	}
+}
