@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures what "make bench-gpu" built against CUDA itself, where nvcc and a GPU are, and prints one table:
-# gpu.sh [--short] [--rows KINDS] [--seconds N] [--out FOLDER]. table.py explains it. If it was "make bench-gpu OLD=COMMIT", the driver of
-# that commit takes part.
+# gpu.sh [--short] [--rows KINDS] [--seconds N] [--out FOLDER]. table.py explains it. If it was
+# "make bench-gpu OLD=COMMIT", the driver of that commit takes part.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 built=bin/gpu/bench

@@ -5,10 +5,11 @@ Three programs answer requests, which driver/main.go explains: bench.cu is CUDA,
 libascendcl.so. They are asked in turn, so that a slow moment hits all of them; each figure is the median over all turns. All
 of them verify every run.
 
-    table.py --cuda COMMAND --driver COMMAND --acl COMMAND [--old COMMAND] [--rows KINDS] [--short] [--seconds N] [--out FOLDER] [--about TEXT]...
+    table.py --cuda COMMAND --driver COMMAND --acl COMMAND [--old COMMAND] [--rows KINDS] [--short] [--seconds N]
+        [--out FOLDER] [--about TEXT]...
 
-With --old there is a fourth, the driver as it was before a change: it does what the driver does, in the same turns, and "x before" is how
-many times as fast the driver is now.
+With --old there is a fourth, the driver as it was before a change: it does what the driver does, in the same turns, and
+"x before" is how many times as fast the driver is now.
 """
 import argparse
 import json
@@ -121,9 +122,9 @@ def rows(short):
 
 
 def judged(row, link):
-    """What is asked of a row, and how it compares with what was before: (what, ratio, the least or most there should be, whether it is met)."""
-    before = [("x before", row.us[name] / row.us["driver." + name[4:]], "", True) for name in row.us if name.startswith("old.")]
-    return asked(row, link) + before
+    """What is asked of a row, and what was before: (what, ratio, the least or most there should be, whether it is met)."""
+    before = [name for name in row.us if name.startswith("old.")]
+    return asked(row, link) + [("x before", row.us[n] / row.us["driver." + n[4:]], "", True) for n in before]
 
 
 def asked(row, link):
@@ -167,7 +168,8 @@ def size_name(n):
 COLUMNS = (
     ("CUDA loop", ("cuda.loop", "cuda.submit", "cuda.ordinary")), ("CUDA batch", ("cuda.batch",)), ("kernel alone", ("cuda.kernel",)),
     ("driver", ("driver.batch", "driver.loop", "driver.submit", "driver.ordinary")), ("driver, odd or fresh", ("driver.odd", "driver.fresh")),
-    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")), ("driver before", ("old.batch", "old.loop", "old.submit", "old.ordinary")),
+    ("C API", ("acl.batch", "acl.loop", "acl.submit", "acl.ordinary")),
+    ("driver before", ("old.batch", "old.loop", "old.submit", "old.ordinary")),
 )
 
 
@@ -203,7 +205,8 @@ def main():
     args = parse.parse_args()
 
     begin = time.monotonic()
-    programs = {name: Program(name, getattr(args, name)) for name in ("cuda", "driver", "acl", "old") if getattr(args, name)}
+    names = [name for name in ("cuda", "driver", "acl", "old") if getattr(args, name)]
+    programs = {name: Program(name, getattr(args, name)) for name in names}
     for program in programs.values():
         program.start()
     for _ in range(3):  # until the GPU has its full speed, and every program has done everything once
@@ -216,7 +219,7 @@ def main():
         if args.rows and row.kind not in args.rows.split(","):
             continue
         if args.old:
-            row.names += ["old." + n[len("driver."):] for n in row.names if n in ("driver.submit", "driver.loop", "driver.batch", "driver.ordinary")]
+            row.names += ["old." + n[7:] for n in row.names if n.startswith("driver.") and n[7:] not in ("odd", "fresh")]
         if time.monotonic() - begin > args.seconds:
             left.append(row)
             continue

@@ -7,14 +7,15 @@ import (
 	"ropeway/internal/driver/cuda/imitation"
 )
 
-// TestTwoDevices proves that a program for two devices finds them, with memory of their own, whatever they are: software, or two on one GPU.
+// TestTwoDevices proves that a program for two devices finds them, with memory of their own, whatever they are:
+// software, or two on one GPU.
 func TestTwoDevices(t *testing.T) {
 	t.Parallel()
 	passes(t, []string{"ROPEWAY_DEVICES=2"}, compile(t, []string{"devices.c"}))
 }
 
-// TestOnOneGPU proves the same of a libcuda that is made up, with one GPU, and that the devices have no more than it together. Without a number
-// of devices there is one.
+// TestOnOneGPU proves the same of a libcuda that is made up, with one GPU, and that the devices have no more than it
+// together. Without a number of devices there is one.
 func TestOnOneGPU(t *testing.T) {
 	t.Parallel()
 	program := compile(t, []string{"devices.c"})

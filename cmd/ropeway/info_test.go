@@ -158,7 +158,8 @@ func TestInfoGPUs(t *testing.T) {
 	}{
 		{"", "", []string{"7.9 GiB   GPU 0\n", "7.9 GiB   GPU 1\n"}, []int{0, 1}},
 		{"2", "", []string{"7.9 GiB   GPU 0\n", "7.9 GiB   GPU 1\n"}, []int{0, 1}},
-		{"5", "", []string{"2.6 GiB   GPU 0, shared by devices 0, 2, 4\n", "4 GiB   GPU 1, shared by devices 1, 3\n"}, []int{0, 1, 0, 1, 0}},
+		{"5", "", []string{"2.6 GiB   GPU 0, shared by devices 0, 2, 4\n", "4 GiB   GPU 1, shared by devices 1, 3\n"},
+			[]int{0, 1, 0, 1, 0}},
 		{"5", "0,2,3,4", []string{"\n0 to 1 ", "GPU 0, shared by devices 0 to 1, 3\n", "GPU 1\n"}, []int{0, 0, 1, 0}},
 	} {
 		variables := map[string]string{"ROPEWAY_DRIVER": "cuda", "ROPEWAY_DEVICES": tt.devices}

@@ -34,8 +34,8 @@ func Call(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// CallInt is Call for a function that returns an int. It takes half the time, and touches less memory, which counts where a call is made
-// now and then.
+// CallInt is Call for a function that returns an int. It takes half the time, and touches less memory, which counts
+// where a call is made now and then.
 func CallInt(fn uintptr, args ...uintptr) int32 {
 	if fn == 0 || len(args) > mostArgs {
 		panic("BUG: no function, or too many arguments")

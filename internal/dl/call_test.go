@@ -27,7 +27,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallInt proves that a function that returns an int gets all of its words, in registers and on the stack, and that nothing is allocated.
+// TestCallInt proves that a function that returns an int gets all of its words, in registers and on the stack, and
+// that nothing is allocated.
 func TestCallInt(t *testing.T) {
 	l, err := Open("libc.so.6")
 	if err != nil {
@@ -54,7 +55,9 @@ func TestCallInt(t *testing.T) {
 		t.Errorf("C has printed %q", got)
 	}
 	runtime.KeepAlive(text)
-	for name, call := range map[string]func(){"no function": func() { CallInt(0) }, "fifteen": func() { CallInt(abs, make([]uintptr, 15)...) }} {
+	for name, call := range map[string]func(){
+		"no function": func() { CallInt(0) }, "fifteen": func() { CallInt(abs, make([]uintptr, 15)...) },
+	} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -66,7 +69,8 @@ func TestCallInt(t *testing.T) {
 	}
 }
 
-// TestCallIntAmongOthers proves that calls from many goroutines, with stacks that grow in between, come back where they began.
+// TestCallIntAmongOthers proves that calls from many goroutines, with stacks that grow in between, come back where
+// they began.
 func TestCallIntAmongOthers(t *testing.T) {
 	abs, err := Process().Symbol("abs")
 	if err != nil {

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// plain is a function of C: it calls the one in the frame that DI points to with the words there, on the stack it finds, and returns what
-// that returned. A frame is the function and fourteen words.
+// plain is a function of C: it calls the one in the frame that DI points to with the words there, on the stack it
+// finds, and returns what that returned. A frame is the function and fourteen words.
 TEXT plain<>(SB), NOSPLIT|NOFRAME, $0-0
 	PUSHQ BP
 	MOVQ  SP, BP

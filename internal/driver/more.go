@@ -90,7 +90,8 @@ type Shared struct {
 
 // Placer is a driver whose devices are GPUs of the machine, or parts of them.
 type Placer interface {
-	// GPU is the number of the GPU that a physical device is on. Devices on one GPU share its engines, and each has its part of the memory.
+	// GPU is the number of the GPU that a physical device is on. Devices on one GPU share its engines, and each has
+	// its part of the memory.
 	GPU(device int) int
 }
 

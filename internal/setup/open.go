@@ -84,7 +84,9 @@ func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
 	if s.Product.RC {
 		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
 	}
-	d, err := cuda.New(cuda.Options{Devices: s.Devices, Share: s.Counted, Memory: s.DeviceMemory, Multiprocessors: s.CUDAShare, Warn: say})
+	d, err := cuda.New(cuda.Options{
+		Devices: s.Devices, Share: s.Counted, Memory: s.DeviceMemory, Multiprocessors: s.CUDAShare, Warn: say,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-/* A program for two devices: memory of each by itself, copies between them with and without leave, events across them, a reset of one that
- * the other does not notice, memory of one that the other imports, and memory that is mapped. */
+/* A program for two devices: memory of each by itself, copies between them with and without leave, events across them,
+ * memory that is mapped, and a reset of one that the other does not notice. */
 #include <acl/acl.h>
 #include <string.h>
 #include "check.h"
@@ -54,7 +54,7 @@ static void holds(void *p, int value, unsigned char *host)
 		CHECK(host[i] == value);
 }
 
-/* Copies from device 0 to device 1, and behind an event of device 0 back again; a device needs leave to reach the other. */
+/* Copies from device 0 to device 1, and after an event of device 0 back again; a device needs leave to reach the other. */
 static void copies(unsigned char *host)
 {
 	int32_t can = 0;
@@ -101,7 +101,8 @@ static void mapped(unsigned char *host)
 	const size_t n = 2 << 20;
 	aclrtPhysicalMemProp prop;
 	memset(&prop, 0, sizeof prop);
-	prop.handleType = ACL_MEM_HANDLE_TYPE_NONE, prop.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED, prop.memAttr = ACL_HBM_MEM_HUGE;
+	prop.handleType = ACL_MEM_HANDLE_TYPE_NONE, prop.allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+	prop.memAttr = ACL_HBM_MEM_HUGE;
 	prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE, prop.location.id = 0;
 	aclrtDrvMemHandle handle;
 	void *at;

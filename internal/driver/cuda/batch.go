@@ -138,7 +138,8 @@ func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 	return view{whole, s.kind, s.card, sole}, err
 }
 
-// way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches all devices that are its GPU.
+// way is the direction of a copy between two views that the kernel of c can do; false if there is none. It reaches
+// all devices that are its GPU.
 func (c *card) way(to, from *view) (kernels.Direction, bool) {
 	if !c.near(to) || !c.near(from) || !to.Reachable() || !from.Reachable() {
 		return 0, false
@@ -171,8 +172,8 @@ func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool 
 	return b.give(segs.List, stream) && b.rest(stream)
 }
 
-// give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even if there is a panic on the
-// way: it would wait for ever.
+// give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even
+// if there is a panic on the way: it would wait for ever.
 func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	defer func() {
 		if !good {

@@ -15,7 +15,8 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// card is what a device has of its GPU: the context, and what is kept there for reuse. Cards that are one GPU share the context alone.
+// card is what a device has of its GPU: the context, and what is kept there for reuse. Cards that are one GPU share
+// the context alone.
 type card struct {
 	d       *Driver // immutable
 	number  int     // immutable; of the device

@@ -4,10 +4,10 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu → inner.mu.
-// bursts.mu comes after queue.mu, device.use and gate.mu after Driver.mu, and nothing after any of the three. A card's gate counts as a lock: it
-// is entered with Driver.mu held or without, and nothing inside takes Driver.pins or Driver.mu; it is shut with both held. No lock is held while
-// code outside is called.
+// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu →
+// card.mu → inner.mu. bursts.mu comes after queue.mu, device.use and gate.mu after Driver.mu, and nothing after any
+// of the three. A card's gate counts as a lock: it is entered with Driver.mu held or without, and nothing inside
+// takes Driver.pins or Driver.mu; it is shut with both held. No lock is held while code outside is called.
 package cuda
 
 import (
@@ -58,9 +58,11 @@ type Driver struct {
 	attending  atomic.Int32 // runners that stay awake for a burst
 	burstAfter int          // see there; immutable
 	bursts     bursts
-	mostBursts int                                                                                  // at a time: a quarter of the cores may be awake for them; immutable
-	mostTables uint64                                                                               // see there; immutable
-	best       func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way // kernels.Best; immutable
+	mostBursts int    // at a time: a quarter of the cores may be awake for them; immutable
+	mostTables uint64 // see there; immutable
+
+	// best is kernels.Best; immutable.
+	best func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way
 
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
@@ -202,8 +204,8 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	return v, nil
 }
 
-// portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that are one GPU have equal
-// parts of what is free there or theirs already. d.mu is held.
+// portion is how much memory a device has whose GPU has so much free, and whether it may not have more: devices that
+// are one GPU have equal parts of what is free there or theirs already. d.mu is held.
 func (d *Driver) portion(c *card, free uint64) (total uint64, limited bool) {
 	total = free
 	if c.sharers > 1 {

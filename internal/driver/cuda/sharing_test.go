@@ -46,7 +46,8 @@ func TestSharedNumber(t *testing.T) {
 	}
 }
 
-// TestSharedMemory proves that devices on one GPU have equal parts of its memory, which no other takes from them, and no more.
+// TestSharedMemory proves that devices on one GPU have equal parts of its memory, which no other takes from them, and
+// no more.
 func TestSharedMemory(t *testing.T) {
 	b := newShared(t, 1, Options{Devices: 2})
 	mem := func(i int) (free, total uint64) { return b.devs[i].Memory() }
@@ -135,8 +136,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestSharedApart proves that a device that is closed takes nothing from another one on its GPU: what is on the streams of that one ends,
-// its memory stays, and flags that were promised are set.
+// TestSharedApart proves that a device that is closed takes nothing from another one on its GPU: what is on the
+// streams of that one ends, its memory stays, and flags that were promised are set.
 func TestSharedApart(t *testing.T) {
 	b := newShared(t, 1, Options{Devices: 2})
 	b.write(b.dev[0], noise(1, bedBytes))
@@ -172,8 +173,8 @@ func TestSharedApart(t *testing.T) {
 	b.works(0, b.pinned)
 }
 
-// TestSharedBatch proves that copies between two devices that are one GPU go to a kernel like those inside a device, and between two GPUs
-// to the copy engines.
+// TestSharedBatch proves that copies between two devices that are one GPU go to a kernel like those inside a device,
+// and between two GPUs to the copy engines.
 func TestSharedBatch(t *testing.T) {
 	const segments = 20
 	for gpus, want := range map[int][2]int32{1: {1, 0}, 2: {0, segments}} { // launches and single copies

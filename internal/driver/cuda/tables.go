@@ -15,8 +15,8 @@ type table struct {
 	tag   kernels.Tag // of the entries that were written last, or are to be now; see kernels.GatherParams
 }
 
-// tables are those of a card. They are kept for later batches. A stream comes to its kernels in their order, so of the tables in flight on one
-// only the oldest is asked for.
+// tables are those of a card. They are kept for later batches. A stream comes to its kernels in their order, so of
+// the tables in flight on one only the oldest is asked for.
 type tables struct {
 	idle   []*table             // that no kernel reads
 	flying map[uintptr][]*table // by stream, the oldest first
@@ -25,7 +25,7 @@ type tables struct {
 
 const (
 	leastTable = 1 << 10  // entries
-	mostTables = 64 << 20 // bytes: a batch that needs more waits for another one's table, and only one that is larger itself gets more
+	mostTables = 64 << 20 // bytes; only a single batch that needs more gets more
 )
 
 // next makes the table ready for other entries.
@@ -72,9 +72,9 @@ func (s *tables) all() []*table {
 	return slices.Concat(append(slices.Collect(maps.Values(s.flying)), s.idle)...)
 }
 
-// takeTable takes a table that no kernel reads, with room for so many entries, for a batch on a stream. It makes one if there is none, and where
-// tables take too much memory already it waits: what is on streams ends without the host. It returns nil if there is no memory, or the GPU is
-// lost. The card is entered.
+// takeTable takes a table that no kernel reads, with room for so many entries, for a batch on a stream. It makes one
+// if there is none, and where tables take too much memory already it waits: what is on streams ends without the host.
+// It returns nil if there is no memory, or the GPU is lost. The card is entered.
 func (c *card) takeTable(room int, stream uintptr) *table {
 	size := leastTable
 	for size < room {
@@ -93,8 +93,8 @@ func (c *card) takeTable(room int, stream uintptr) *table {
 	}
 }
 
-// findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if one of so many bytes may be made, which
-// is counted then.
+// findTable takes a table for takeTable. If there is none, it returns an event to wait for, or 0 if one of so many
+// bytes may be made, which is counted then.
 func (c *card) findTable(room int, stream uintptr, bytes uint64) (t *table, oldest uintptr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

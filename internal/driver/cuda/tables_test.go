@@ -79,7 +79,8 @@ func (b *bed) holdUp(q *queue) func() {
 	return func() { close(hold) }
 }
 
-// TestTablesInFlight proves that a batch asks for a few events however many tables are in flight, and that tables are used again.
+// TestTablesInFlight proves that a batch asks for a few events however many tables are in flight, and that tables are
+// used again.
 func TestTablesInFlight(t *testing.T) {
 	const batches = 300
 	b, n := newNervous(t, mostTables)
@@ -119,8 +120,8 @@ func TestTablesInFlight(t *testing.T) {
 	b.quiet()
 }
 
-// TestTablesBounded proves that tables take no more memory than they may while a GPU is behind: then submitting waits. A batch that is larger
-// by itself takes the place of others.
+// TestTablesBounded proves that tables take no more memory than they may while a GPU is behind: then submitting
+// waits. A batch that is larger by itself takes the place of others.
 func TestTablesBounded(t *testing.T) {
 	const small = leastTable * entryBytes
 	const most = 8 * small
