@@ -48,16 +48,20 @@ func openGPU(t testing.TB) *Driver {
 	return d
 }
 
-// TestConformance has two devices; where there is one GPU, both are that one.
+// openTwo is openGPU with two devices; where there is one GPU, both are that one.
+func openTwo(t testing.TB) *Driver {
+	t.Helper()
+	openGPU(t).Close()
+	d, err := New(Options{Devices: 2, Share: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func TestConformance(t *testing.T) {
 	openGPU(t).Close()
-	drivertest.Run(t, func(t *testing.T) driver.Driver {
-		d, err := New(Options{Devices: 2, Share: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	})
+	drivertest.Run(t, func(t *testing.T) driver.Driver { return openTwo(t) })
 }
 
 // TestReason proves that a machine without a GPU gets one line that says so.

@@ -11,21 +11,22 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestOtherProcess proves that memory goes to another process and back without a copy, as a file and as a handle. Without a GPU it runs on the imitation.
+// TestOtherProcess proves that memory goes to another process and back without a copy, as a file and as a handle, for the
+// second of two devices too, which may be one GPU. Without a GPU it runs on the imitation.
 func TestOtherProcess(t *testing.T) {
-	b := newBedOf(t, openGPU(t), nil)
+	b := newBedOf(t, openTwo(t), nil)
 	if note := os.Getenv("ROPEWAY_TEST_NOTE"); note != "" {
 		b.importer(note)
 		return
 	}
 	const n = 2 * extent
-	at, m := b.mapped(0, n)
+	at, m := b.mapped(1, n)
 	bySize := map[uintptr]*driver.Shared{}
 	var err error
 	bySize[at], err = b.d.Share(m)
 	b.ok(err)
-	for _, size := range []uint64{1000, 64 << 10, 3<<20 + 77} {
-		p := b.alloc(0, size)
+	for i, size := range []uint64{1000, 64 << 10, 3<<20 + 77} {
+		p := b.alloc(i%2, size)
 		bySize[p], err = b.d.ShareAt(p)
 		b.ok(err)
 	}
@@ -34,7 +35,7 @@ func TestOtherProcess(t *testing.T) {
 	for p, sh := range bySize {
 		b.write(p, pattern(sh.Size, 1))
 		cmd := exec.Command(self, "-test.run=^TestOtherProcess$", "-test.v")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("ROPEWAY_TEST_NOTE=%d %s", sh.Size, hex.EncodeToString(append([]byte{0}, sh.Note...))))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("ROPEWAY_TEST_NOTE=%d %d %s", sh.Device, sh.Size, hex.EncodeToString(append([]byte{0}, sh.Note...))))
 		if sh.File != nil {
 			cmd.ExtraFiles = []*os.File{sh.File}
 		}
@@ -65,7 +66,7 @@ func (b *bed) importer(text string) {
 	b.Helper()
 	sh := &driver.Shared{}
 	var note string
-	if _, err := fmt.Sscanf(text, "%d %s", &sh.Size, &note); err != nil {
+	if _, err := fmt.Sscanf(text, "%d %d %s", &sh.Device, &sh.Size, &note); err != nil {
 		b.Fatal(err)
 	}
 	raw, err := hex.DecodeString(note)
