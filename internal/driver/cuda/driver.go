@@ -7,7 +7,7 @@
 // Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu →
 // card.mu → inner.mu. bursts.mu comes after queue.mu, device.use and gate.mu after Driver.mu, and nothing after any
 // of the three. A card's gate counts as a lock: it is entered with Driver.mu held or without, and nothing inside
-// takes Driver.pins or Driver.mu; it is shut with both held. No lock is held while code outside is called.
+// takes Driver.pins or Driver.mu; it is shut with both held. device.mu comes before Driver.mu. No lock is held while code outside is called.
 package cuda
 
 import (
