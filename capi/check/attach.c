@@ -26,6 +26,7 @@ static _Thread_local struct self *self __attribute__((tls_model("initial-exec"))
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER; /* guards unused */
 static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;  /* guards the writing of names */
 static struct self *unused;
+static ropeway_at_end at_end; /* set by attaching */
 static pthread_key_t key; /* tells when a thread ends */
 static int have_key;
 static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
@@ -201,14 +202,15 @@ static void in_child(void)
 	check_signals_in_child();
 }
 
-EXPORT ropeway_door ropeway_check_attach(ropeway_door core);
-ropeway_door ropeway_check_attach(ropeway_door core)
+EXPORT ropeway_door ropeway_check_attach(ropeway_door core, ropeway_at_end ask);
+ropeway_door ropeway_check_attach(ropeway_door core, ropeway_at_end ask)
 {
 	check_shim_text = check_text_of(__builtin_return_address(0));
 	check_core_text = check_text_of((void *)(uintptr_t)core);
 	check_own_text = check_text_of((void *)(uintptr_t)watched);
 	check_home = getpid();
 	check_core = core;
+	at_end = ask;
 	have_key = pthread_key_create(&key, ends) == 0;
 	pthread_atfork(NULL, NULL, in_child);
 	if (!other_tool)
@@ -216,19 +218,11 @@ ropeway_door ropeway_check_attach(ropeway_door core)
 	return watched;
 }
 
-/*
- * The end of the process, after the program's own destructors: what it left undone is told now. The Go runtime needs an
- * alternate stack, which a program that clears up may have taken away.
- */
+/* The end of the process, after the program's own destructors: what it left undone is reported now. */
 __attribute__((destructor)) static void ends_now(void)
 {
-	static char stack[1 << 16];
-	stack_t now, ours = {.ss_sp = stack, .ss_size = sizeof stack};
-	if (!check_core || check_forked())
-		return;
-	if (sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_DISABLE)
-		sigaltstack(&ours, NULL);
-	check_core(ROPEWAY_END, NULL, NULL);
+	if (check_core && !check_forked())
+		at_end(ROPEWAY_END);
 }
 
 void check_note(const char *text)

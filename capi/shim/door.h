@@ -98,8 +98,11 @@ enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAI
 /* Loads what the checker needs. Several threads may call it at once. */
 typedef void (*ropeway_prepare)(void);
 
+/* Asks the core for what takes no arguments, while the process ends: the calling thread may not be able to. */
+typedef void (*ropeway_at_end)(uint32_t function);
+
 /* Puts itself before the core's door. Called once, after preparing; loads nothing. */
-typedef ropeway_door (*ropeway_attach)(ropeway_door core);
+typedef ropeway_door (*ropeway_attach)(ropeway_door core, ropeway_at_end at_end);
 
 /* Reports that a forked child called a function. Called in that child, from within the function. */
 typedef void (*ropeway_forked)(const char *function);

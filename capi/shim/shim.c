@@ -5,8 +5,8 @@
  * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
  *
  * Who owns what. ropeway_way_in is written once by whoever holds `loading`, and once more in a forked child, which has
- * one thread. ropeway_self and ending belong to their thread. `started` is set before `loading` is taken, so a child that
- * inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
+ * one thread. ropeway_self, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
+ * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
  * nothing of the core is called with `loading` held.
  */
 #define _GNU_SOURCE
@@ -38,6 +38,8 @@ static char check_path[PATH_MAX]; /* and the checker */
 static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
 static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
 static _Thread_local int ending; /* the thread is running its destructors */
+/* exit() runs in a handler on this thread: what it was to the core. */
+static _Thread_local ropeway_thread interrupted __attribute__((tls_model("initial-exec")));
 static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
@@ -48,29 +50,50 @@ static char reason[PATH_MAX + 512];
 static atomic_bool told;
 static int refused_fork; /* the reason is a fork */
 
-static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots)
+/* The number of the API function that is called, also where a wait is made in slices. */
+static uint32_t named(uint32_t function, const uint64_t *slots)
 {
 	static const uint32_t waits[] = {ROPEWAY_aclrtSynchronizeStream, ROPEWAY_aclrtSynchronizeEvent,
 					 ROPEWAY_aclrtSynchronizeDevice, ROPEWAY_aclrtProcessReport};
-	(void)thread;
 	if (function == ROPEWAY_WAIT && slots[0] < sizeof waits / sizeof *waits)
-		function = waits[slots[0]];
-	if (function >= ROPEWAY_FUNCTIONS && (function < ROPEWAY_SYMBOL || function > ROPEWAY_DISABLE_PEER))
+		return waits[slots[0]];
+	return function;
+}
+
+/* What a program calls the function; NULL if no program calls it. Older names have none in the list, and all return a code. */
+static const char *name_of(uint32_t function)
+{
+	if (function < ROPEWAY_FUNCTIONS)
+		return ropeway_names[function].name;
+	return function >= ROPEWAY_SYMBOL && function <= ROPEWAY_DISABLE_PEER ? "a function" : NULL;
+}
+
+/* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
+static uint64_t refusal(uint32_t function, const char *why, atomic_bool *told)
+{
+	const char *name = name_of(function);
+	if (!name)
 		return 0;
-	int listed = function < ROPEWAY_FUNCTIONS;
-	const char *name = listed ? ropeway_names[function].name : "a function";
-	if (forked && refused_fork)
-		forked(name);
-	if (!atomic_exchange(&told, 1)) {
+	if (!atomic_exchange(told, 1)) {
 		struct iovec line[] = {
-			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {reason, strlen(reason)}, {"\n", 1},
+			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {(void *)why, strlen(why)}, {"\n", 1},
 		};
 		if (writev(STDERR_FILENO, line, 5) < 0)
-			atomic_store(&told, 0);
+			atomic_store(told, 0);
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
-		return (uintptr_t)reason;
-	return !listed || ropeway_names[function].returns_code ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+		return (uintptr_t)why;
+	int coded = function >= ROPEWAY_FUNCTIONS || ropeway_names[function].returns_code;
+	return coded ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
+}
+
+static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	(void)thread;
+	function = named(function, slots);
+	if (forked && refused_fork && name_of(function))
+		forked(name_of(function));
+	return refusal(function, reason, &told);
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
@@ -90,14 +113,24 @@ static void in_child(void)
 static void quiet(void)
 {
 	ropeway_door in = atomic_load(&ropeway_way_in);
-	if (!in)
+	if (!in || in == refuse)
 		return;
-	/* The Go runtime needs an alternate stack. A program that clears up may have taken its own away (Python's does). */
-	static char stack[1 << 16];
-	stack_t now, ours = {.ss_sp = stack, .ss_size = sizeof stack};
-	if (sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_DISABLE)
-		sigaltstack(&ours, NULL);
-	in(ROPEWAY_QUIET, ropeway_self, NULL);
+	ropeway_ask_at_end(ROPEWAY_QUIET);
+	if (ropeway_self && ropeway_in_handler()) {
+		interrupted = ropeway_self;
+		ropeway_self = NULL;
+	}
+}
+
+/* A call of a function that exit() runs in a signal handler: this thread may have been interrupted in a call. */
+static uint64_t call_interrupted(uint32_t function, uint64_t *slots)
+{
+	static const char why[] = "exit() was called in a signal handler, and what that interrupted does not let this call go on";
+	static atomic_bool told;
+	uint64_t result;
+	if (ropeway_enter_at_end(atomic_load(&ropeway_way_in), function, interrupted, slots, &result))
+		return result;
+	return refusal(named(function, slots), why, &told);
 }
 
 /* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */
@@ -194,10 +227,11 @@ static ropeway_door take_core(const struct found *f)
 		return refuse;
 	}
 	ropeway_after_load();
+	ropeway_prepare_end(f->door);
 	atexit(quiet);
 	at_quick_exit(quiet);
 	forked = f->forked;
-	ropeway_door in = ropeway_ordered(f->attach ? f->attach(f->door) : f->door, f->order);
+	ropeway_door in = ropeway_ordered(f->attach ? f->attach(f->door, ropeway_ask_at_end) : f->door, f->order);
 	const char *driver = getenv("ROPEWAY_DRIVER");
 	if (!driver || !*driver || !strcasecmp(driver, "soft"))
 		return in;
@@ -251,6 +285,8 @@ static void enter(ropeway_door in)
 
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 {
+	if (interrupted)
+		return call_interrupted(function, slots);
 	int error = errno, cancel;
 	sigset_t all, mask;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* not while a lock is held */

@@ -64,6 +64,18 @@ void ropeway_lend_stack(void);
 /* The calling thread ends: once it is gone, another may have its stack. */
 void ropeway_stack_left(void);
 
+/* Starts the thread that enters the core when the process ends (ending.c); door is the core's own. */
+void ropeway_prepare_end(ropeway_door door);
+
+/* Asks the core for what takes no arguments, while the process ends; also in a signal handler. */
+void ropeway_ask_at_end(uint32_t function);
+
+/* Makes a call on that thread, for one that may have been interrupted in a call; 0 if it does not come to an end. */
+int ropeway_enter_at_end(ropeway_door door, uint32_t function, ropeway_thread thread, uint64_t *slots, uint64_t *result);
+
+/* Whether the calling thread is in a signal handler. One that has no SA_ONSTACK is not seen. */
+int ropeway_in_handler(void);
+
 /* Every function of the API goes through here. */
 static inline uint64_t call(uint32_t function, uint64_t *slots)
 {

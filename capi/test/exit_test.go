@@ -44,6 +44,29 @@ func TestExit(t *testing.T) {
 	})
 }
 
+// TestExitInHandler proves that a program may call exit or quick_exit in a signal handler, whatever that interrupted: it ends
+// with the code it gave, and functions that run at exit can call.
+func TestExitInHandler(t *testing.T) {
+	program := compile(t, []string{"exit_handler.c"})
+	for _, where := range []string{"outside", "wait", "copy", "callback"} {
+		for _, how := range []string{"exit", "quick"} {
+			for _, thread := range []string{"main", "worker"} {
+				t.Run(where+"/"+how+"/"+thread, func(t *testing.T) {
+					for _, env := range [][]string{nil, {"ROPEWAY_CHECK=1"}, {"ROPEWAY_TRACE=" + t.TempDir()}} {
+						if testDriver != "" && env != nil {
+							continue
+						}
+						r := run(t, env, program, where, how, thread)
+						if r.code != 7 {
+							t.Fatalf("%q: exit code %d, signal %v\n%s%s", env, r.code, r.signal, r.stdout, r.stderr)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestExitOfStuckStream proves that a stream which waits for an event nobody records does not hold a process back: the
 // limit is far above what an exit takes and far below how long the library waits for copies that do run.
 func TestExitOfStuckStream(t *testing.T) {

@@ -66,7 +66,8 @@ func TestFake(t *testing.T) {
 			t.Parallel()
 			program, core := faked(t, s.libraries(t)+"/libascendcl.so", s.cc...)
 			for _, mode := range modes {
-				sanitizedPasses(t, nil, program, mode, core)
+				// TSan supports no threads in a child of a process that had some. The shim's own does nothing that it looks at.
+				sanitizedPasses(t, []string{sanitizerOptions[0] + ":die_after_fork=0"}, program, mode, core)
 			}
 		})
 	}
@@ -80,7 +81,8 @@ func TestFake(t *testing.T) {
 			if mode == "first" {
 				leaks = "--leak-check=no" // a child forked while the loader works loses what the loader had
 			}
-			passes(t, nil, "valgrind", "--quiet", "--error-exitcode=9", leaks, program, mode, core)
+			// Only what is definitely lost: the pointers to what the system's library keeps for a thread are in its own stack.
+			passes(t, nil, "valgrind", "--quiet", "--error-exitcode=9", leaks, "--errors-for-leak-kinds=definite", program, mode, core)
 		}
 	})
 }
