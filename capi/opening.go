@@ -2,6 +2,7 @@
 
 package main
 
+// #define _GNU_SOURCE
 // #include <stdlib.h>
 // #include "shim/door.h"
 import "C"
@@ -84,10 +85,11 @@ func (p *process) quiet() {
 	}
 }
 
-// environment looks a variable up where C does: what the program has set since it began is not in Go's copy.
+// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a program with
+// more rights than its caller none is set.
 func environment(name string) (string, bool) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
-	v := C.getenv(n)
+	v := C.secure_getenv(n)
 	return C.GoString(v), v != nil
 }

@@ -248,7 +248,7 @@ static _Atomic(void (*)(ropeway_call *)) provider;
 EXPORT int ropeway_check_on(void);
 int ropeway_check_on(void)
 {
-	const char *wanted = getenv("ROPEWAY_CHECK");
+	const char *wanted = secure_getenv("ROPEWAY_CHECK");
 	return wanted && *wanted && strcmp(wanted, "0") != 0;
 }
 

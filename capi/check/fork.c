@@ -130,7 +130,7 @@ static void send_all(int fd, const struct text *t)
 static void report(const char *function, const uint64_t *stack, uint32_t depth)
 {
 	static struct text t; /* a child has one thread when it begins, and reports once */
-	int fd = connected(getenv("ROPEWAY_CHECK_REPORT"));
+	int fd = connected(secure_getenv("ROPEWAY_CHECK_REPORT"));
 	if (fd < 0) {
 		add(&t, "ropeway check: error: " RULE ": %s " SUMMARY "\n", function);
 		for (uint32_t i = 0; i < depth; i++) {

@@ -1,13 +1,11 @@
 /* What programs tell the checker and ask it: ropeway/check.h. With checking off nothing is loaded for it. */
 #include "shim.h"
 
-#include <stdlib.h>
-
 #include "ropeway/check.h"
 
 EXPORT int ropeway_checking_enabled(void)
 {
-	const char *wanted = getenv("ROPEWAY_CHECK");
+	const char *wanted = ropeway_setting("ROPEWAY_CHECK");
 	return wanted && *wanted && strcmp(wanted, "0") != 0;
 }
 

@@ -232,7 +232,7 @@ static ropeway_door take_core(const struct found *f)
 	at_quick_exit(quiet);
 	forked = f->forked;
 	ropeway_door in = ropeway_ordered(f->attach ? f->attach(f->door, ropeway_ask_at_end) : f->door, f->order);
-	const char *driver = getenv("ROPEWAY_DRIVER");
+	const char *driver = ropeway_setting("ROPEWAY_DRIVER");
 	if (!driver || !*driver || !strcasecmp(driver, "soft"))
 		return in;
 	cancellable = in;
@@ -328,11 +328,13 @@ static void leave(void *round)
 	ropeway_stack_left();
 }
 
-__attribute__((constructor)) static void prepare(void)
+/* The system's loader hands constructors what it hands main. The environment that the process began with lies after argv. */
+__attribute__((constructor)) static void prepare(int argc, char **argv)
 {
 	char library[PATH_MAX];
 	Dl_info info;
 
+	ropeway_secure(argv + argc + 1);
 	have_key = pthread_key_create(&thread_key, leave) == 0;
 	pthread_atfork(NULL, NULL, in_child);
 	/* Now, because a relative path loses its meaning when the program changes its directory. */

@@ -28,6 +28,12 @@ extern _Atomic(ropeway_door) ropeway_way_in;
 /* What the calling thread is to the core: NULL before its first call. */
 extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
 
+/* What a variable of the environment says, NULL if it is not set or not to be obeyed (secure.c). */
+const char *ropeway_setting(const char *name);
+
+/* Takes away what others would obey, in such a program; first are the variables that the process began with. */
+void ropeway_secure(char **first);
+
 /* Whether the program is to be checked (checking.c). */
 int ropeway_checking_enabled(void);
 
