@@ -245,19 +245,38 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 	MESSAGES(sendmmsg, 0, next(fd, messages, n, flags));
 }
 
-/* Between processes: of the pieces here. Those there are another process's, or ours by their addresses. */
+/* Between processes. The pieces there are another one's, or this one's. */
+typedef ssize_t (*between)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+
+static ssize_t transfer(between next, int reads, pid_t process, const struct iovec *here, unsigned long n,
+			const struct iovec *there, unsigned long m, unsigned long flags)
+{
+	if (process != check_home || LIKELY(!check_core || !any(there, (int)m)))
+		WATCHED(here, (int)n, reads, next(process, here, n, there, m, flags));
+	struct opened o = {0};
+	int error = errno;
+	open_all(there, (int)m, !reads, &o);
+	open_all(here, (int)n, reads, &o);
+	errno = error;
+	ssize_t result = next(process, here, n, there, m, flags);
+	error = errno;
+	check_close(&o);
+	errno = error;
+	return result;
+}
+
 EXPORT ssize_t process_vm_readv(pid_t process, const struct iovec *here, unsigned long n, const struct iovec *there,
 				unsigned long m, unsigned long flags)
 {
 	NEXT(process_vm_readv);
-	WATCHED(here, (int)n, 1, next(process, here, n, there, m, flags));
+	return transfer(next, 1, process, here, n, there, m, flags);
 }
 
 EXPORT ssize_t process_vm_writev(pid_t process, const struct iovec *here, unsigned long n, const struct iovec *there,
 				 unsigned long m, unsigned long flags)
 {
 	NEXT(process_vm_writev);
-	WATCHED(here, (int)n, 0, next(process, here, n, there, m, flags));
+	return transfer(next, 0, process, here, n, there, m, flags);
 }
 
 /*

@@ -107,6 +107,16 @@ static void vectored(void)
 	char there[7];
 	struct iovec here = {p + 10, 7}, remote = {there, 7};
 	CHECK(process_vm_writev(getpid(), &here, 1, &remote, 1, 0) == 7 && seen()->findings == 2);
+	/* A process may name its own memory as that of the other one. */
+	destination(p, 64);
+	remote = (struct iovec){p + 100, 7};
+	here = (struct iovec){there, 7};
+	CHECK(process_vm_readv(getpid(), &here, 1, &remote, 1, 0) == 7 && seen()->findings == 2);
+	for (int i = 0; i < 7; i++)
+		CHECK((unsigned char)there[i] == pattern((size_t)(100 + i)));
+	CHECK(process_vm_writev(getpid(), &here, 1, &remote, 1, 0) == 7 && seen()->findings == 2 && seen()->write);
+	remote.iov_base = p + 60;
+	CHECK(process_vm_readv(getpid(), &here, 1, &remote, 1, 0) == 7 && seen()->findings == 3 && !seen()->write);
 	CHECK(recvmsg(pair[1], NULL, MSG_DONTWAIT) == -1);
 }
 
