@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -96,6 +94,16 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	return refusal(function, reason, &told);
 }
 
+/* The same as long as there is no room for the core; the next call looks again. */
+static _Atomic(const char *) lacking;
+
+static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
+{
+	static atomic_bool told;
+	(void)thread;
+	return refusal(named(function, slots), atomic_load(&lacking), &told);
+}
+
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
 static void in_child(void)
 {
@@ -143,20 +151,6 @@ static void quiet_first(void *unused)
 	quiet();
 }
 
-/* Whether the Go runtime can be loaded: it ends the process if it cannot have the addresses it wants. */
-static int has_room(void)
-{
-	struct rlimit limit;
-	const size_t wanted = (size_t)1 << 30;
-	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
-		return 1;
-	void *room = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		return 0;
-	munmap(room, wanted);
-	return 1;
-}
-
 /* What is found of the core on disk. */
 struct found {
 	ropeway_door door;
@@ -189,10 +183,6 @@ static void find_checker(struct found *f)
 static void find_core(struct found *f)
 {
 	memset(f, 0, sizeof *f);
-	if (!has_room()) {
-		strcpy(f->why, "too little address space is left for the core: raise the limit (ulimit -v)");
-		return;
-	}
 	void *core = dlopen(core_path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!core) {
 		snprintf(f->why, sizeof f->why, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
@@ -245,6 +235,11 @@ static ropeway_door way_in(void)
 	ropeway_door in = atomic_load(&ropeway_way_in);
 	if (in)
 		return in;
+	const char *lacks = ropeway_lacks_room();
+	if (lacks) {
+		atomic_store(&lacking, lacks);
+		return lack;
+	}
 	atomic_store(&started, 1);
 	pthread_mutex_lock(&loading);
 	if (!prepared)
@@ -297,7 +292,7 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	if (atomic_load(&ropeway_way_in) != refuse)
 		ropeway_lend_stack();
 	ropeway_door in = way_in();
-	if (in != refuse) {
+	if (in != refuse && in != lack) {
 		enter(in);
 		ropeway_restore_mask(&mask);
 	} else {

@@ -43,6 +43,9 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 /* The core's door, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
 ropeway_door ropeway_ordered(ropeway_door door, void *object);
 
+/* What there is too little of to load the core now, in words; NULL if there is enough (room.c). */
+const char *ropeway_lacks_room(void);
+
 /* Around the loading of the core: the program's handlers stay in force (signals.c). */
 void ropeway_before_load(void);
 void ropeway_after_load(void);

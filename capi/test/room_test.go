@@ -1,0 +1,12 @@
+package capitest
+
+import "testing"
+
+// TestRoom proves that a process with too little left for the core is refused with a code and a reason, is not ended by the
+// Go runtime, and is let in once there is room.
+func TestRoom(t *testing.T) {
+	program := compile(t, []string{"room.c"})
+	for _, mode := range []string{"descriptors", "addresses", "data", "threads"} {
+		t.Run(mode, func(t *testing.T) { passes(t, nil, program, mode) })
+	}
+}
