@@ -293,6 +293,60 @@ func TestTraceCommand(t *testing.T) {
 	}
 }
 
+// TestTraceNames: without --output the report is named after the script, replaces that of an earlier run, and follows no link that
+// is there already; what is recorded is for its user alone.
+func TestTraceNames(t *testing.T) {
+	program, ropeway := compile(t, []string{"traced.c"}), filepath.Join(toolkit(t), "bin/ropeway")
+	dir := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	for name, text := range map[string]string{filepath.Join(dir, "work.sh"): "exec " + program + " copies\n", victim: "mine"} {
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trace := func() {
+		t.Helper()
+		r := run(t, nil, "sh", "-c", "cd "+dir+" && umask 022 && rm -rf raw && exec "+ropeway+" trace --keep raw -- sh work.sh")
+		if r.code != 0 {
+			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
+		}
+	}
+	is := func(want ...string) {
+		t.Helper()
+		var got []string
+		files, err := os.ReadDir(dir)
+		for _, f := range files {
+			got = append(got, f.Name())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	trace()
+	trace()
+	is("raw", "work.html", "work.sh", "work.trace.json.gz")
+	raw, _ := filepath.Glob(filepath.Join(dir, "raw/*"))
+	for _, name := range raw {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if len(raw) != 1 {
+		t.Errorf("recorded: %v", raw)
+	}
+	if err := os.Remove(filepath.Join(dir, "work.html")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, filepath.Join(dir, "work.html")); err != nil {
+		t.Fatal(err)
+	}
+	trace()
+	is("raw", "work-2.html", "work-2.trace.json.gz", "work.html", "work.sh", "work.trace.json.gz")
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "mine" {
+		t.Errorf("%.40q, %v: the link was followed", text, err)
+	}
+}
+
 // TestTraceFork: a child that was forked after the first call writes nothing into its parent's file; one before has its own.
 func TestTraceFork(t *testing.T) {
 	program := compile(t, []string{"fork.c"})

@@ -35,10 +35,12 @@ are recorded too.
 
 OUTPUT
   Without --output two files are written when the program has ended, named after
-  it:
+  it, or after the script that an interpreter runs:
     NAME.html            a page to look at: it needs no network, and opens in
                          any browser
     NAME.trace.json.gz   for ui.perfetto.dev and other tools
+  They replace those of an earlier run of the same program. Other files and
+  links are left alone: then it is NAME-2.html, and so on.
   --output says which, by the ending of its name: .html, .json or .json.gz. It
   may be given several times. Where they are is said on standard error; standard
   output and standard input are the program's.
@@ -80,7 +82,7 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 	if len(args) == 0 {
 		return &usageError{errors.New("trace needs a program"), "for example: " + a.name + " trace ./my_program"}
 	}
-	files, err := a.traceFiles(o, args[0])
+	files, err := a.traceFiles(o, reportName(args), func(command []string) bool { return same(command, args) })
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) erro
 	if info, err := os.Stat(o.from); err != nil || !info.IsDir() {
 		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from), next: "name the one that --keep or ROPEWAY_TRACE named"}
 	}
-	files, err := a.traceFiles(o, o.from)
+	files, err := a.traceFiles(o, filepath.Base(filepath.Clean(o.from)), func([]string) bool { return true })
 	if err != nil {
 		return err
 	}

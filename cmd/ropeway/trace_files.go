@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"ropeway/internal/finding"
 	"ropeway/internal/report"
 	"ropeway/internal/timeline"
@@ -19,6 +21,7 @@ import (
 // traceFile is a file to be written, in the form that its name says.
 type traceFile struct {
 	name  string
+	named bool // by the user, who may name a link
 	made  bool // it was not there before
 	write func(name string, run *timeline.Run) error
 	about string
@@ -26,15 +29,16 @@ type traceFile struct {
 
 type traceFiles []traceFile
 
-// traceFiles are those that are wanted, or two that are named after the program.
-func (a *app) traceFiles(o *traceOptions, program string) (files traceFiles, err error) {
+// traceFiles are those that are wanted, or two with that name, which replace a page of a command that is ours.
+func (a *app) traceFiles(o *traceOptions, base string, ours func(command []string) bool) (files traceFiles, err error) {
 	names := o.output
 	if len(names) == 0 {
-		base := filepath.Base(filepath.Clean(program))
-		names = []string{base + ".html", base + ".trace.json.gz"}
+		if names, err = unusedNames(base, ours); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range names {
-		f := traceFile{name: name}
+		f := traceFile{name: name, named: len(o.output) > 0}
 		switch {
 		case strings.HasSuffix(name, ".html"), strings.HasSuffix(name, ".htm"):
 			f.write, f.about = writeReport, "open it in a browser"
@@ -57,7 +61,11 @@ func (files traceFiles) prove() error {
 			continue // opening a pipe would wait for who reads it
 		}
 		f.made = os.IsNotExist(err)
-		file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
+		how := os.O_WRONLY | os.O_CREATE
+		if !f.named {
+			how |= unix.O_NOFOLLOW
+		}
+		file, err := os.OpenFile(f.name, how, 0o666)
 		if err != nil {
 			files.discard()
 			return &failure{err: err, next: "choose another file: --output FILE"}
@@ -76,24 +84,41 @@ func (files traceFiles) discard() {
 	}
 }
 
-// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays until then.
-func whole(name string, write func(name string) error) error {
-	if to, err := filepath.EvalSymlinks(name); err == nil {
+// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays until then. If
+// follow is set, name may be a link or no file at all, such as a pipe.
+func whole(name string, follow bool, write func(name string) error) error {
+	if to, err := filepath.EvalSymlinks(name); err == nil && follow {
 		name = to
 	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && follow {
 		return write(name)
 	}
-	dir, base := filepath.Split(name)
-	part := filepath.Join(dir, fmt.Sprintf(".%d-%s", os.Getpid(), base))
-	err := write(part)
-	if err == nil {
+	part, err := unusedPart(name)
+	if err != nil {
+		return err
+	}
+	if err = write(part); err == nil {
 		err = os.Rename(part, name)
 	}
 	if err != nil {
 		os.Remove(part)
 	}
 	return err
+}
+
+// unusedPart makes an empty file beside another, with the same ending. Nobody else has put it there.
+func unusedPart(name string) (part string, err error) {
+	dir, base := filepath.Split(name)
+	for i := 0; ; i++ {
+		part = filepath.Join(dir, fmt.Sprintf(".%d-%d-%s", os.Getpid(), i, base))
+		f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil {
+			return part, f.Close()
+		}
+		if !errors.Is(err, os.ErrExist) || i == mostNames {
+			return "", err
+		}
+	}
 }
 
 // writeReport writes the page.
@@ -130,7 +155,7 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		out.Line("  %s", d.Title)
 	}
 	for _, f := range files {
-		if err := whole(f.name, func(name string) error { return f.write(name, run) }); err != nil {
+		if err := whole(f.name, f.named, func(name string) error { return f.write(name, run) }); err != nil {
 			return &failure{err: err, next: "the program has run; with --keep DIR what is recorded stays"}
 		}
 		out.Line("  %s  %s", out.Good(f.name), out.Dim(f.about))

@@ -31,23 +31,53 @@ func TestWhole(t *testing.T) {
 			t.Errorf("left behind: %v", list)
 		}
 	}
-	if err := whole(name, put("first", nil)); err != nil {
+	if err := whole(name, true, put("first", nil)); err != nil {
 		t.Error(err)
 	}
 	is("first")
-	if err := whole(name, put("half", errors.New("no room"))); err == nil {
+	if err := whole(name, true, put("half", errors.New("no room"))); err == nil {
 		t.Error("no error")
 	}
 	is("first")
 	if err := os.Symlink("run.html", link); err != nil {
 		t.Fatal(err)
 	}
-	if err := whole(link, put("second", nil)); err != nil {
+	if err := whole(link, true, put("second", nil)); err != nil {
 		t.Error(err)
 	}
 	is("second")
 	if to, err := os.Readlink(link); to != "run.html" {
 		t.Error(to, err)
+	}
+	if err := whole(link, false, put("third", nil)); err != nil {
+		t.Error(err)
+	}
+	is("second")
+	if info, err := os.Lstat(link); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("a link that nobody named was followed: %v, %v", info, err)
+	}
+}
+
+// TestWholeBesideLinks: the file that becomes the page is never one that somebody else has made.
+func TestWholeBesideLinks(t *testing.T) {
+	dir := t.TempDir()
+	name, victim := filepath.Join(dir, "run.html"), filepath.Join(dir, "victim")
+	part, err := unusedPart(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{os.Remove(part), os.WriteFile(victim, []byte("mine"), 0o666), os.Symlink(victim, part)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := whole(name, false, func(name string) error { return os.WriteFile(name, []byte("page"), 0o666) }); err != nil {
+		t.Error(err)
+	}
+	for file, want := range map[string]string{name: "page", victim: "mine"} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v, want %q", file, text, err, want)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create makes the file of this process. A process that runs another program keeps its number, so there may be one already. The
+// create makes the file of this process, for its user alone: it holds the command line. A process that runs another program keeps its number, so there may be one already. The
 // directory is made where its parent is: whoever wanted the recording may have gone, and taken that along.
 func create(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
@@ -18,7 +18,7 @@ func create(dir string) (*os.File, error) {
 	}
 	name := strconv.Itoa(os.Getpid())
 	for i := 2; ; i++ {
-		f, err := os.OpenFile(filepath.Join(dir, name+Suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := os.OpenFile(filepath.Join(dir, name+Suffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, os.ErrExist) {
 			return f, err
 		}
