@@ -2,6 +2,7 @@
 
 package main
 
+// #include <pthread.h>
 // #include <stdlib.h>
 // #include <stdint.h>
 //
@@ -17,53 +18,68 @@ package main
 // extern void __tsan_release(void *object) __attribute__((weak));
 // extern char ropeway_order;
 //
-// static void before(void)
+// // A function of the program may be a cancellation point, but a thread that is cancelled here would leave Go's stack in the
+// // middle: it is cancelled when the call has returned.
+// static int before(void)
 // {
+// 	int cancel;
+// 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 // 	if (__tsan_acquire)
 // 		__tsan_acquire(&ropeway_order);
+// 	return cancel;
 // }
 //
-// static void after(void)
+// static void after(int cancel)
 // {
 // 	if (__tsan_release)
 // 		__tsan_release(&ropeway_order);
+// 	pthread_setcancelstate(cancel, NULL);
 // }
 //
 // static void call_data(uintptr_t f, uintptr_t data)
 // {
-// 	before();
+// 	int cancel = before();
 // 	((ropeway_call_data)f)((void *)data);
-// 	after();
+// 	after(cancel);
 // }
 //
 // static void call_device(uintptr_t f, int32_t device, int32_t state, uintptr_t args)
 // {
-// 	before();
+// 	int cancel = before();
 // 	((ropeway_call_device)f)(device, state, (void *)args);
-// 	after();
+// 	after(cancel);
 // }
 //
 // static void call_stream(uintptr_t f, uintptr_t stream, int32_t state, uintptr_t args)
 // {
-// 	before();
+// 	int cancel = before();
 // 	((ropeway_call_stream)f)((void *)stream, state, (void *)args);
-// 	after();
+// 	after(cancel);
 // }
 //
 // static int32_t call_abort(uintptr_t f, int32_t device, int32_t stage, uint32_t timeout, uintptr_t args)
 // {
-// 	before();
+// 	int cancel = before();
 // 	int32_t result = ((ropeway_call_abort)f)(device, stage, timeout, (void *)args);
-// 	after();
+// 	after(cancel);
 // 	return result;
 // }
 //
 // static int call_init(uintptr_t f, const char *text, size_t n, uintptr_t data)
 // {
-// 	return ((ropeway_call_init)f)(text, n, (void *)data);
+// 	int cancel = before();
+// 	int result = ((ropeway_call_init)f)(text, n, (void *)data);
+// 	after(cancel);
+// 	return result;
 // }
 //
-// static int call_finalize(uintptr_t f, uintptr_t data) { return ((ropeway_call_finalize)f)((void *)data); }
+// static int call_finalize(uintptr_t f, uintptr_t data)
+// {
+// 	int cancel = before();
+// 	int result = ((ropeway_call_finalize)f)((void *)data);
+// 	after(cancel);
+// 	return result;
+// }
 import "C"
 
 import (

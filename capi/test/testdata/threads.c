@@ -225,6 +225,90 @@ static void cancel(void)
 	copy_both_ways(1);
 }
 
+/*
+ * Threads that are cancelled in a call: it goes on, also when functions of the program that it calls are cancellation points,
+ * and the thread ends at the first such point after it.
+ */
+static atomic_int in_call, returned;
+static aclrtEvent opens;
+
+static void *waits(void *stream)
+{
+	OK(aclrtSetDevice(0));
+	in_call = 1;
+	OK(aclrtSynchronizeStream(stream));
+	returned = 1;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void is_point(void *unused)
+{
+	(void)unused;
+	in_call = 1;
+	while (in_call != 2) /* it is cancelled by then */
+		sched_yield();
+	pthread_testcancel();
+	returned = 1;
+}
+
+static void *reports(void *stream)
+{
+	OK(aclrtSetDevice(0));
+	OK(aclrtSubscribeReport((uint64_t)pthread_self(), stream));
+	OK(aclrtLaunchCallback(is_point, NULL, ACL_CALLBACK_NO_BLOCK, stream));
+	OK(aclrtProcessReport(-1));
+	OK(aclrtUnSubscribeReport((uint64_t)pthread_self(), stream));
+	pthread_testcancel();
+	return NULL;
+}
+
+/* What docs/c.md shows for waits that end when the thread is cancelled. */
+static void *waits_in_slices(void *stream)
+{
+	OK(aclrtSetDevice(0));
+	in_call = 1;
+	while (aclrtSynchronizeStreamWithTimeout(stream, 10) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+		pthread_testcancel();
+	return NULL;
+}
+
+static void cancel_one(void *(*body)(void *), aclrtStream other)
+{
+	pthread_t t;
+	void *end;
+	aclrtStream mine;
+
+	OK(aclrtCreateStream(&mine));
+	in_call = returned = 0;
+	CHECK(!pthread_create(&t, NULL, body, body == reports ? mine : other));
+	while (!in_call)
+		sched_yield();
+	CHECK(!pthread_cancel(t));
+	in_call = 2;
+	if (body == waits)
+		OK(aclrtRecordEvent(opens, mine));
+	CHECK(!pthread_join(t, &end));
+	CHECK(end == PTHREAD_CANCELED);
+	CHECK(returned == (body != waits_in_slices));
+	copy_both_ways(1);
+}
+
+static void cancel_in_call(void)
+{
+	aclrtStream stream;
+
+	OK(aclrtSetDevice(0));
+	for (int i = 0; i < 20; i++) {
+		OK(aclrtCreateStream(&stream));
+		OK(aclrtCreateEventWithFlag(&opens, ACL_EVENT_SYNC));
+		OK(aclrtStreamWaitEvent(stream, opens));
+		cancel_one(waits_in_slices, stream);
+		cancel_one(waits, stream);
+		cancel_one(reports, stream);
+	}
+}
+
 /* Small stacks, as programs with many threads have; 500 threads that are all alive at once. */
 static pthread_barrier_t all_alive;
 
@@ -279,7 +363,7 @@ static void coroutines(void)
 
 static const struct mode modes[] = {
 	{"flat", flat}, {"errors", errors}, {"contexts", contexts}, {"keys", keys},
-	{"some", some}, {"rounds", rounds}, {"cancel", cancel}, {"crowd", crowd},
+	{"some", some}, {"rounds", rounds}, {"cancel", cancel}, {"cancel_in_call", cancel_in_call}, {"crowd", crowd},
 	{"coroutines", coroutines},
 };
 
