@@ -35,5 +35,5 @@ func TestOnTryingImitation(t *testing.T) {
 	}
 	imitation.Rerun(t, []string{
 		"ROPEWAY_TEST_DRIVER=cuda", "ROPEWAY_TEST_TOOLKIT=" + toolkit(t), "FAKE_CUDA_END=1", "FAKE_CUDA_SLOW=100",
-	}, "-test.run=^(TestExit|TestFork|TestRough|TestSignals|TestLateHandlers|TestTraceKilled)$")
+	}, "-test.run=^(TestExit|TestExitInHandler|TestFork|TestRough|TestSignals|TestLateHandlers|TestTraceKilled)$")
 }
