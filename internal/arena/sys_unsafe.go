@@ -239,12 +239,21 @@ func memfdOf(name string, size uint64, flags int) (int, error) {
 	return fd, nil
 }
 
-// memfd makes an anonymous file. In a process without standard streams it must not become one of them: what is written to
-// standard error would go into the memory of a device.
+// memfd makes an anonymous file, with a high number where the process may have one: programs close low ones that they do not know, and
+// a file of theirs in its place would be taken for memory. In a process without standard streams it must not become one of them
+// either: what is written to standard error would go into the memory of a device.
 func memfd(name string, flags int) (int, error) {
+	const high = 500
 	fd, err := unix.MemfdCreate(name, flags)
-	if err != nil || fd > 2 {
+	if err != nil {
 		return fd, err
+	}
+	if above, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, high); err == nil {
+		unix.Close(fd)
+		return above, nil
+	}
+	if fd > 2 {
+		return fd, nil
 	}
 	defer unix.Close(fd)
 	return duplicate(fd)

@@ -92,8 +92,32 @@ static void threads(void)
 	works();
 }
 
+/* Memory has high numbers: a program that closes low ones which it does not know, and opens files, has none of it in their place. */
+static void numbers(void)
+{
+	enum { high = 500, most = 1024 };
+	void *host, *device;
+	int found = 0;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	CHECK(was.rlim_max >= most && !setrlimit(RLIMIT_NOFILE, &(struct rlimit){most, was.rlim_max}));
+	OK(aclrtSetDevice(0));
+	OK(aclrtMallocHost(&host, 4096));
+	OK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+	for (int i = 0; i < most; i++) {
+		char path[64], name[64] = "";
+		snprintf(path, sizeof path, "/proc/self/fd/%d", i);
+		if (readlink(path, name, sizeof name - 1) > 0 && strstr(name, "memfd:ropeway")) {
+			CHECK(i >= high);
+			found++;
+		}
+	}
+	CHECK(found >= 2);
+}
+
 static const struct mode modes[] = {
 	{"descriptors", descriptors}, {"addresses", addresses}, {"data", data}, {"threads", threads},
+	{"numbers", numbers},
 };
 
 int main(int argc, char **argv)
