@@ -129,8 +129,9 @@ func tidy(s *finding.Site) {
 	}
 }
 
-// TestCheckPageCommands runs the sh blocks of the page in one shell, in their order. Blocks with a file name that is none of the
-// programs are that file, and the lines of a text block without one must have been printed.
+// TestCheckPageCommands runs the sh blocks of the page in one shell, in their order, from a clone. A block with a file name that is
+// none of the programs is saved as that file, where the reader is by then. The lines of a text block without a name must have been
+// printed, and nothing may be left in the clone.
 func TestCheckPageCommands(t *testing.T) {
 	testenv.Need(t, "gcc")
 	text, err := os.ReadFile(filepath.Join(root, checkPage))
@@ -143,19 +144,23 @@ func TestCheckPageCommands(t *testing.T) {
 	}
 	dir := t.TempDir()
 	w := wanted{name: checkPage, needs: "pytest"}
-	for name, to := range map[string]string{"dist": toolkit(t), "programs": programs, "python3": w.python(t)} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+	tools, home := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "capi/test/testdata"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{
+		filepath.Join(dir, "dist"): toolkit(t), filepath.Join(dir, "capi/test/testdata/check"): programs, filepath.Join(tools, "python3"): w.python(t),
+	} {
+		if err := os.Symlink(to, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	script := "set -eu\nexport PYTHONDONTWRITEBYTECODE=1\nmake() { :; }\nPATH=$PWD:$PATH\n"
+	script := "set -eu\nexport PYTHONDONTWRITEBYTECODE=1 HOME=" + home + "\nmake() { :; }\nPATH=" + tools + ":$PATH\n"
 	var want []string
 	for _, m := range checkFence.FindAllStringSubmatch(string(text), -1) {
 		switch language, name, body := m[1], m[2], m[3]; {
 		case name != "" && !slices.Contains(checkPrograms(t), name):
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			script += "cat >" + name + " <<'END-OF-THE-FILE'\n" + body + "END-OF-THE-FILE\n" // where the reader is by then
 		case language == "sh":
 			script += body
 		case language == "text" && name == "":
@@ -163,6 +168,9 @@ func TestCheckPageCommands(t *testing.T) {
 		}
 	}
 	all := command(t, dir, nil, "sh", "-c", script)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("the page leaves files in the clone: %v %v", entries, err)
+	}
 	out := all
 	for _, line := range want {
 		_, after, found := strings.Cut(out, line)

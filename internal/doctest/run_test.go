@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +79,7 @@ func toolkit(t *testing.T) string {
 // clone is a directory that looks like the repository after "make dist", as far as pages go.
 func clone(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "ropeway")
 	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
 		t.Fatal(err)
 	}
@@ -126,20 +127,22 @@ type step struct {
 	line   int
 	script string
 	prints []string
+	saves  bool // it is a file that the reader saves
 }
 
 var runLine = regexp.MustCompile(`(?m)^ *- run: (.*)$`)
 
-// steps are what a page does, and the files it has.
-func (p *page) steps() (steps []step, files map[string]string) {
-	files = map[string]string{}
+// steps are what a reader of the page does. A file is saved where the reader is by then.
+func (p *page) steps() (steps []step) {
 	for _, b := range p.blocks {
 		switch {
 		case b.skipped != "" || b.tested != nil:
 		case b.file != "":
-			files[b.file] = b.text
+			const end = "END-OF-THE-FILE"
+			script := fmt.Sprintf("mkdir -p \"$(dirname %s)\"\ncat >%[1]s <<'%s'\n%s%[2]s\n", b.file, end, b.text)
+			steps = append(steps, step{line: b.line, script: script, saves: true})
 		case b.language == "sh":
-			steps = append(steps, step{b.line, b.text, nil})
+			steps = append(steps, step{line: b.line, script: b.text})
 		case b.language == "console":
 			s := step{line: b.line}
 			for line := range strings.Lines(b.text) {
@@ -156,33 +159,26 @@ func (p *page) steps() (steps []step, files map[string]string) {
 				s.script += m[1] + "\n"
 			}
 			steps = append(steps, s)
-		case b.language == "text" && len(steps) > 0:
+		case b.language == "text" && len(steps) > 0 && !steps[len(steps)-1].saves:
 			last := &steps[len(steps)-1]
 			last.prints = append(last.prints, strings.Split(strings.TrimSpace(b.text), "\n")...)
 		}
 	}
-	return steps, files
+	return steps
 }
 
 // TestPages does what the pages tell.
 func TestPages(t *testing.T) {
 	for _, p := range pages(t) {
-		if steps, files := p.steps(); p.tested == nil && len(steps) > 0 {
-			t.Run(filepath.Base(p.name), func(t *testing.T) { runPage(t, steps, files) })
+		if steps := p.steps(); p.tested == nil && slices.ContainsFunc(steps, func(s step) bool { return !s.saves }) {
+			t.Run(filepath.Base(p.name), func(t *testing.T) { runPage(t, steps) })
 		}
 	}
 }
 
-func runPage(t *testing.T, steps []step, files map[string]string) {
+func runPage(t *testing.T, steps []step) {
 	dir := clone(t)
-	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	before := names(t, dir)
 	script := prelude
 	for i, s := range steps {
 		script += fmt.Sprintf("echo '### step %d'\n%s\n", i, s.script)
@@ -190,20 +186,29 @@ func runPage(t *testing.T, steps []step, files map[string]string) {
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	home := t.TempDir()
 	cmd.Dir = dir
+	if strings.HasPrefix(steps[0].script, "git clone ") {
+		cmd.Dir = home // there is no clone yet
+	}
 	cmd.WaitDelay = time.Minute
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "ROPEWAY_") && !strings.HasPrefix(v, "ASCEND_") {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "HOME="+t.TempDir(), "CLONE="+dir, "ROPEWAY_REPOSITORY="+dir)
+	cmd.Env = append(cmd.Env, "HOME="+home, "CLONE="+dir, "ROPEWAY_REPOSITORY="+dir)
 	if strings.Contains(script, "python3") {
 		cmd.Env = append(cmd.Env, "PATH="+python(t, strings.Contains(script, "pytest"))+":"+os.Getenv("PATH"))
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range names(t, dir) {
+		if !slices.Contains(before, name) && name != "bin" {
+			t.Errorf("the page leaves %s in the clone: a reader's own files go to a folder of their own, what is built to bin/", name)
+		}
 	}
 	for i, s := range steps {
 		_, part, _ := strings.Cut(string(out), fmt.Sprintf("### step %d\n", i))
@@ -218,4 +223,17 @@ func runPage(t *testing.T, steps []step, files map[string]string) {
 			rest = after
 		}
 	}
+}
+
+// names are what is in a directory.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
 }

@@ -25,7 +25,7 @@ PAGE = os.path.join(REPOSITORY, "docs", "python.md")
 # What the page says, and what is run instead: the toolkit is there already.
 INSTEAD = {
     "make dist\n": "",
-    "make wheel\n": "python3 python/backend.py wheel --toolkit dist --out dist\n",
+    'make -C "$clone" wheel\n': 'python3 "$clone/python/backend.py" wheel --toolkit "$clone/dist" --out "$clone/dist"\n',
 }
 
 # Drives a generator fixture as pytest does, for machines that have no pytest.
@@ -64,7 +64,7 @@ class TestPage(unittest.TestCase):
         self.blocks = blocks()
 
     def checkout(self):
-        """A directory that looks like a clone of the repository after make dist, as far as the page goes, with its files in it."""
+        """A directory that looks like a clone of the repository after make dist, as far as the page goes."""
         directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, directory)
         os.mkdir(os.path.join(directory, "dist"))
@@ -77,10 +77,18 @@ class TestPage(unittest.TestCase):
         with open(python, "w") as file:
             file.write(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         os.chmod(python, 0o755)
+        return directory
+
+    def save(self, directory):
+        """Saves the files of the page in a directory."""
         for block in self.blocks:
             if block.name:
                 with open(os.path.join(directory, block.name), "w", encoding="utf-8") as file:
                     file.write(block.text)
+
+    def home(self):
+        directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, directory)
         return directory
 
     def shell(self, directory, script):
@@ -88,6 +96,7 @@ class TestPage(unittest.TestCase):
         ours = ("PYTHONPATH", "LD_LIBRARY_PATH", "ASCEND_", "ROPEWAY_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         environment.update(
+            HOME=self.home(),
             PATH=os.path.join(directory, "bin") + os.pathsep + os.environ["PATH"],
             PYTHONDONTWRITEBYTECODE="1",
             PIP_NO_INDEX="1",
@@ -111,7 +120,9 @@ class TestPage(unittest.TestCase):
         left_out = self.without_numpy()
         script, expected, last = "", {}, None
         for i, block in enumerate(self.blocks):
-            if block.language == "sh" and left_out in block.text:
+            if block.name:  # saved where the reader is by then
+                script += f"cat >{block.name} <<'END-OF-THE-FILE'\n{block.text}END-OF-THE-FILE\n"
+            elif block.language == "sh" and left_out in block.text:
                 last = None
             elif block.language == "sh":
                 last, text = i, block.text
@@ -120,7 +131,10 @@ class TestPage(unittest.TestCase):
                 script += f"echo '### block {i}'\n{text}"
             elif block.language == "text" and last is not None:
                 expected[last] = block.text.splitlines()
-        printed = self.shell(self.checkout(), script)
+        directory = self.checkout()
+        before = os.listdir(directory)
+        printed = self.shell(directory, script)
+        self.assertCountEqual(before, os.listdir(directory), "the page leaves files in the clone")
         parts = dict(re.findall(r"^### block (\d+)\n(.*?)(?=^### block|\Z)", printed, re.MULTILINE | re.DOTALL))
         for i, lines in expected.items():
             rest = iter(parts[str(i)].splitlines())
@@ -148,6 +162,7 @@ class TestPage(unittest.TestCase):
 
     def test_the_fixture(self):
         directory = self.checkout()
+        self.save(directory)
         self.assertEqual(
             "1 passed\n", self.shell(directory, f". dist/set_env.sh\npython3 - <<'END'\n{WITHOUT_PYTEST}\nEND\n")
         )
@@ -159,6 +174,7 @@ class TestPage(unittest.TestCase):
         (job,) = [block for block in self.blocks if block.language == "yaml"]
         steps = re.findall(r"^ *- run: (.*)$", job.text, re.MULTILINE)
         directory = self.checkout()
+        self.save(directory)
         os.symlink(".", os.path.join(directory, "ropeway"))
         os.remove(os.path.join(directory, "test_with_pytest.py"))
         left = [step for step in steps if not step.startswith(("git ", "make "))]
