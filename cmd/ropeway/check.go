@@ -68,10 +68,11 @@ OUTPUT
   same. Standard output and standard input are the program's. Colours are for
   terminals, and NO_COLOR turns them off.
   --output FILE gets the whole report when the program has ended, in the form
-  --format says: text, json, junit (a test case for each rule) or sarif
-  (2.1.0). A form other than text needs --output, because the program writes to
-  standard error too; --output - is standard output, behind what the program
-  wrote there.
+  --format says: text, json, junit (a test case for each rule), sarif (2.1.0)
+  or github (annotations of GitHub Actions, one line a finding). json, junit and
+  sarif need --output, because the program writes to standard error too;
+  --output - is standard output, after what the program wrote there.
+  Annotations go to standard output unless --output says otherwise.
   --report FILE gets a page that shows the run on a timeline, its calls, copies
   and events, with the findings where they happened. Open it in a browser. Of
   several runs it shows the first with findings.
@@ -144,7 +145,7 @@ LIMITS
 	f.BoolVar(&o.list, "list-rules", false, "list the rules, run nothing")
 	addRunFlags(cmd)
 	complete(cmd, "fail-on", "error", "warning", "never")
-	complete(cmd, "format", "text", "json", "junit", "sarif")
+	complete(cmd, "format", "text", "json", "junit", "sarif", "github")
 	completeWith(cmd, "rules", completeRules)
 	completeWith(cmd, "no-rule", completeRules)
 	completeWith(cmd, "inject", completeFaults)

@@ -21,6 +21,9 @@ import (
 func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 	help := "see " + a.name + " check --help"
 	wrong := func(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), help} }
+	if o.format == "github" && o.output == "" {
+		o.output = "-" // where a runner looks for annotations
+	}
 	switch {
 	case o.schedules < 1 || o.schedules > mostSchedules:
 		return nil, wrong("--schedules: %d is not 1 to %d", o.schedules, mostSchedules)
@@ -34,8 +37,8 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 		return nil, &usageError{fmt.Errorf("--error-exitcode: %d is not 1 to 255", o.errorCode), "to have the program's own exit code in any case: --fail-on never"}
 	case !slices.Contains([]string{"error", "warning", "never"}, o.failOn):
 		return nil, wrong("--fail-on: %q is not error, warning or never", o.failOn)
-	case !slices.Contains([]string{"text", "json", "junit", "sarif"}, o.format):
-		return nil, wrong("--format: %q is not text, json, junit or sarif", o.format)
+	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.format):
+		return nil, wrong("--format: %q is not text, json, junit, sarif or github", o.format)
 	case o.output != "" && o.output == o.write:
 		return nil, wrong("--output and --write-suppressions are the same file")
 	case o.page != "" && (o.page == o.output || o.page == o.write):

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"ropeway/internal/finding"
 )
 
@@ -73,11 +75,7 @@ func (s *checkSession) summary() (lines []string) {
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+finding.Printable(fmt.Sprintf(format, args...)))
 	}
-	head := "no findings"
-	if n := len(s.counted()); n > 0 {
-		head = s.out.Bad(finding.Plural(n, "finding"))
-	}
-	lines = append(lines, s.out.Bold("ropeway check:")+" "+head+" in "+finding.Printable(s.extent()))
+	lines = append(lines, s.out.Bold("ropeway check:")+" "+s.headline()+" in "+finding.Printable(s.extent()))
 	lines = append(lines, s.byRule()...)
 	if n := s.report.Hidden; n > 0 {
 		say("not shown: %s beyond --max-findings %d", finding.Plural(n, "finding"), s.o.most)
@@ -105,6 +103,21 @@ func (s *checkSession) summary() (lines []string) {
 	}
 	s.programLines(say)
 	return lines
+}
+
+// headline is how many findings there are. "no findings" is said only of a program that came to its own end.
+func (s *checkSession) headline() string {
+	n := len(s.counted())
+	found := s.out.Bad(finding.Plural(n, "finding"))
+	switch end := s.last.signal; {
+	case end != 0 && n > 0:
+		return "ended by " + unix.SignalName(end) + " after " + found
+	case end != 0:
+		return s.out.Bad("ended by "+unix.SignalName(end)) + " before anything was found"
+	case n > 0:
+		return found
+	}
+	return "no findings"
 }
 
 // extent says what was run.
@@ -261,6 +274,8 @@ func (s *checkSession) writeReport(w io.Writer) error {
 		return s.report.WriteJUnit(w, plain)
 	case "sarif":
 		return s.report.WriteSARIF(w, plain.Dir)
+	case "github":
+		return s.report.WriteGitHub(w, plain)
 	}
 	for _, e := range s.report.Findings {
 		text := plain.Text(&e.Finding)

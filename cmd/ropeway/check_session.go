@@ -109,7 +109,7 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	}
 	for _, p := range s.run.Processes {
 		if !p.Ended && !slices.ContainsFunc(alive, func(from *sender) bool { return from.process == p }) {
-			s.note(name(p) + " ended without its last report: it was killed or left by _exit, and may have done more than was told")
+			s.note(name(p) + " ended without its last report: it was killed or called _exit; findings may be incomplete")
 		}
 	}
 	return nil

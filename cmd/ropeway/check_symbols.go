@@ -44,6 +44,6 @@ func named(s *finding.Site) {
 		}
 	}
 	if stack != nil {
-		s.Stack = stack
+		s.Stack = finding.Trim(stack)
 	}
 }

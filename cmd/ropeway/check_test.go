@@ -138,7 +138,8 @@ func TestCheckTroubled(t *testing.T) {
 		code        int
 		want        []string
 	}{
-		{"killed", "start=me find=leak,f,1 kill=9", 86, []string{"(fake me) ended without its last report", "the program was ended by SIGKILL (killed)\n", "1 finding in "}},
+		{"killed", "start=me find=leak,f,1 kill=9", 86, []string{"(fake me) ended without its last report", "the program was ended by SIGKILL (killed)\n", "ended by SIGKILL after 1 finding in "}},
+		{"killed before anything was found", "start=me kill=9", 137, []string{"ropeway check: ended by SIGKILL before anything was found in "}},
 		{"a child is killed", "start child=start~find=leak,f,1~exit=0 end", 86, []string{"ended without its last report", "1 finding in "}},
 		{"garbage", "raw=garbage start raw={\"finding\":[]} raw={{{ find=leak,f,1 end=1", 86, []string{"sent something that is no record; findings may be missing\n", "1 finding in "}},
 		{"a line without an end", "start cut={\"note\":\"cut", 0, []string{"sent something that is no record", "ended without its last report"}},
@@ -393,7 +394,11 @@ func TestCheckSignals(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != tt.code {
 				t.Errorf("exit code %d, want %d:\n%s", code, tt.code, &errs)
 			}
-			contains(t, errs.String(), "schedules: 1 of 2 were run", "ropeway check: no findings")
+			head := "ropeway check: no findings in "
+			if tt.verb == "forever" {
+				head = "before anything was found in "
+			}
+			contains(t, errs.String(), "schedules: 1 of 2 were run", head)
 		})
 	}
 }

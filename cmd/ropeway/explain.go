@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ropeway/internal/explain"
+	"ropeway/internal/finding"
 	"ropeway/internal/ui"
 )
 
@@ -15,13 +17,14 @@ func (a *app) explain() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "explain CODE-or-NAME",
-		Short: "Tell what an error code, a function or a type is",
-		Long: `Tell what a name or a number of the API is.
+		Short: "Explain an error code, a function, a type or a rule of the checker",
+		Long: `Explain a name or a number of the API, or a rule of ropeway check.
 
 An error code: its meaning, the layer it comes from, what to do about it, and
-which functions answer it when. A function: prototype, products, Python form and
+which functions return it when. A function: prototype, products, Python form and
 its checks in order, each with its code. An enum, a struct, a handle or a macro:
-its values or its layout, and who uses it.
+its values or its layout, and what uses it. A rule of the checker: what it finds
+and what to do about it.
 
 Case does not matter, and ACL_ERROR_ may be left out.`,
 		Example: `  ropeway explain 107002
@@ -30,7 +33,8 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
   ropeway explain aclrtMemcpyAsync
   ropeway explain acl.rt.memcpy_async
   ropeway explain ACL_MEMCPY_HOST_TO_DEVICE
-  ropeway explain aclrtMemLocation --json`,
+  ropeway explain aclrtMemLocation --json
+  ropeway explain stream-race`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
@@ -42,6 +46,9 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
 		},
 		ValidArgsFunction: completeNames,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if rule := finding.ByName(strings.ToLower(args[0])); rule != nil {
+				return a.explainRule(rule, asJSON)
+			}
 			book, err := explain.Open()
 			if err != nil {
 				return err
@@ -71,13 +78,29 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
 func completeNames(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	var fit []string
 	if book, err := explain.Open(); err == nil && len(args) == 0 {
-		for _, name := range book.Names() {
+		for _, name := range slices.Concat(book.Names(), book.Numbers(), finding.RuleNames()) {
 			if strings.HasPrefix(name, word) {
 				fit = append(fit, name)
 			}
 		}
 	}
 	return fit, cobra.ShellCompDirectiveNoFileComp
+}
+
+// explainRule explains a rule of the checker.
+func (a *app) explainRule(rule *finding.Rule, asJSON bool) error {
+	if asJSON {
+		return a.writeJSON(map[string]any{"rule": rule.Name, "severity": rule.Severity, "finds": rule.Catches, "what_to_do": rule.Advice})
+	}
+	w := newPage(ui.New(a.stdout, a.getenv))
+	w.Line("%s", w.Bold(rule.Name))
+	w.item("what", "a rule of "+a.name+" check")
+	w.item("severity", string(rule.Severity))
+	w.item("finds", rule.Catches)
+	w.item("what to do", rule.Advice)
+	w.item("leave it out", a.name+" check --no-rule "+rule.Name)
+	w.item("example", "docs/check.md#"+rule.Name)
+	return nil
 }
 
 func (a *app) notFound(missing *explain.NotFound) error {
@@ -125,10 +148,10 @@ func (w *explanation) code(c *explain.Code) {
 	switch {
 	case n == 0 && c.NotYet == 0:
 		w.Line("")
-		w.beside("", "No function of this runtime answers it by a rule of its own.")
+		w.beside("", "No function of this runtime returns it by a rule of its own.")
 		return
 	case n > 0:
-		w.head("ANSWERED BY " + strings.ToUpper(functions(n)))
+		w.head("RETURNED BY " + strings.ToUpper(functions(n)))
 	}
 	shown := c.Answers
 	if !w.all {
@@ -142,7 +165,7 @@ func (w *explanation) code(c *explain.Code) {
 	}
 	if c.NotYet > 0 {
 		w.Line("")
-		w.beside("", fmt.Sprintf("Also answered by the %s that are not built yet, where they return an error code.", functions(c.NotYet)))
+		w.beside("", fmt.Sprintf("Also returned by the %s that are not built yet, where they return an error code.", functions(c.NotYet)))
 	}
 }
 

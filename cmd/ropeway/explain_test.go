@@ -1,10 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"ropeway/internal/explain"
+	"ropeway/internal/finding"
 	"ropeway/internal/ui"
 )
 
@@ -15,13 +17,13 @@ func TestExplain(t *testing.T) {
 		want []string
 	}{
 		{"107002", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL  0x1A1FA", "layer       Runtime: caller errors (107xxx)", "what to do  Call aclrtSetDevice", "threads inherit nothing",
-			"ANSWERED BY", "  aclrtMemcpy\n     8  the calling thread has no current context", "--all shows them"}},
+			"RETURNED BY", "  aclrtMemcpy\n     8  the calling thread has no current context", "--all shows them"}},
 		{"0x1A1FA", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL"}},
 		{"rt_context_null --all", []string{"  aclrtSynchronizeStream\n"}},
 		{"207000", []string{"that are not built yet"}},
 		{"0", []string{"0 ACL_SUCCESS", "also        ACL_ERROR_NONE, ACL_RT_SUCCESS"}},
-		{"507910", []string{"ANSWERED BY 2 FUNCTIONS"}},
-		{"545000", []string{"Graph engine: internal errors", "No function of this runtime answers it"}},
+		{"507910", []string{"RETURNED BY 2 FUNCTIONS"}},
+		{"545000", []string{"Graph engine: internal errors", "No function of this runtime returns it"}},
 		{"aclrtMemcpyAsync", []string{"aclError aclrtMemcpyAsync(\n      void* dst,\n", "      aclrtStream stream);", "acl/acl_rt.h", "built       yes",
 			"Python      acl.rt.memcpy_async(", "   2  100000  dst is NULL", "CODES", "107017  ACL_ERROR_RT_INVALID_HANDLE", "NOTES", "[not here yet: needs models]", "[ropeway: "}},
 		{"aclrtMemcpyBatch", []string{"yes: 950 A2 A3; no: 310 310B 310P 910", "[never reached: rule 2: "}},
@@ -105,6 +107,31 @@ func TestPage(t *testing.T) {
 		}
 		if longest < tt.least || longest > tt.most {
 			t.Errorf("%d columns: the longest line has %d", tt.terminal, longest)
+		}
+	}
+}
+
+// TestExplainRule: a rule of the checker is explained, by its name as the checker prints it.
+func TestExplainRule(t *testing.T) {
+	for _, rule := range finding.Rules {
+		out, stderr, code := call(t, "explain", rule.Name)
+		if code != 0 || stderr != "" || !strings.HasPrefix(out, rule.Name+"\n") {
+			t.Errorf("%s: exit code %d, %q, %q", rule.Name, code, stderr, out)
+		}
+		text := strings.Join(strings.Fields(out), " ")
+		for _, part := range []string{string(rule.Severity), rule.Catches, strings.Join(strings.Fields(rule.Advice), " "), "docs/check.md#" + rule.Name} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s does not say %q:\n%s", rule.Name, part, out)
+			}
+		}
+	}
+}
+
+// TestCompleteNames: the shell completes codes by their numbers, and rules.
+func TestCompleteNames(t *testing.T) {
+	for word, want := range map[string]string{"1070": "107002", "stream-": "stream-race", "aclrtMemcpyAs": "aclrtMemcpyAsync"} {
+		if got, _ := completeNames(nil, nil, word); !slices.Contains(got, want) {
+			t.Errorf("%s completes to %v, not to %s", word, got, want)
 		}
 	}
 }

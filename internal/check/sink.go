@@ -67,7 +67,7 @@ func (s *textSink) Finding(f *finding.Finding) {
 func (s *textSink) Note(text string) { fmt.Fprintln(s.w, "ropeway: check:", text) }
 func (s *textSink) End(finding.End) {
 	if s.n > 0 {
-		fmt.Fprintf(s.w, "ropeway: check: %d findings\n", s.n)
+		fmt.Fprintf(s.w, "ropeway: check: %s\n", finding.Plural(s.n, "finding"))
 	}
 }
 

@@ -211,6 +211,7 @@ func (c *Checker) frames(s *stack) []finding.Frame {
 		for _, pc := range s.pcs {
 			list = append(list, c.symbols.Frames(pc)...)
 		}
+		list = finding.Trim(list)
 	}
 	return list
 }

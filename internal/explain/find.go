@@ -101,6 +101,15 @@ func (b *Book) Names() []string {
 	return list
 }
 
+// Numbers are all error codes, as decimal numbers.
+func (b *Book) Numbers() []string {
+	var list []string
+	for _, c := range b.t.Codes() {
+		list = append(list, strconv.Itoa(int(c.Number)))
+	}
+	return list
+}
+
 // NotFound says that there is no such name or number, and what comes near.
 type NotFound struct {
 	Asked string

@@ -44,6 +44,7 @@ type Frame struct {
 	Module   string `json:"module,omitempty"` // library or program it is in; "" for interpreted code
 	Address  uint64 `json:"address,omitempty"`
 	Inlined  bool   `json:"inlined,omitempty"` // into the frame that follows
+	Inside   uint64 `json:"inside,omitempty"`  // the place in Module, as addr2line takes it
 	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from who could not look up the rest
 }
 

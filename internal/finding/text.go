@@ -112,15 +112,18 @@ func (l Layout) Place(s *Site) string {
 
 // frame is for example "load src/app.c:30 (app)".
 func (l Layout) frame(f Frame) string {
-	text := f.Function
-	if text == "" {
+	text, module := f.Function, f.Module
+	switch {
+	case text == "" && module != "" && f.Inside != 0:
+		text, module = fmt.Sprintf("%s+0x%x", filepath.Base(module), f.Inside), ""
+	case text == "":
 		text = fmt.Sprintf("0x%x", f.Address)
 	}
 	if place := f.place(l.Dir); place != "" {
 		text += " " + place
 	}
-	if f.Module != "" {
-		text += " (" + filepath.Base(f.Module) + ")"
+	if module != "" {
+		text += " (" + filepath.Base(module) + ")"
 	}
 	if f.Inlined {
 		text += " [inlined]"

@@ -3,6 +3,7 @@ package symbol
 import (
 	"cmp"
 	"debug/dwarf"
+	"path/filepath"
 	"regexp"
 	"slices"
 
@@ -27,7 +28,8 @@ type unit struct {
 	functions []function // by their first address, outer before inner
 	rows      []row      // by address
 	files     []*dwarf.LineFile
-	plusPlus  bool // it is C++
+	plusPlus  bool   // it is C++
+	dir       string // where it was compiled: names of files that are relative begin there
 }
 
 // function is a function that has code of its own. It may have several parts.
@@ -77,7 +79,7 @@ func (d *debugInfo) frames(address uint64) (frames []finding.Frame, whole bool) 
 	}
 	var frame finding.Frame
 	if r := u.row(address); r != nil {
-		frame.File, frame.Line = r.file.Name, r.line
+		frame.File, frame.Line = u.path(r.file.Name), r.line
 	}
 	f := u.function(address)
 	if f == nil {
@@ -113,6 +115,7 @@ func (d *debugInfo) unit(address uint64) *unit {
 		return nil
 	}
 	u := &unit{ranges: ranges, plusPlus: isPlusPlus(number(entry, dwarf.AttrLanguage))}
+	u.dir, _ = entry.Val(dwarf.AttrCompDir).(string)
 	d.readFunctions(u, entry)
 	d.readLines(u, entry)
 	if len(d.units) == mostUnits {
@@ -315,7 +318,15 @@ func (u *unit) file(call *dwarf.Entry) string {
 	if i < 0 || i >= len(u.files) || u.files[i] == nil {
 		return ""
 	}
-	return u.files[i].Name
+	return u.path(u.files[i].Name)
+}
+
+// path is the whole name of a file of the unit, as far as it is known.
+func (u *unit) path(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(u.dir, name)
 }
 
 func number(e *dwarf.Entry, attribute dwarf.Attr) int {

@@ -73,9 +73,13 @@ func (t *Table) find(q question) []finding.Frame {
 		pc-- // the call lies before the address it returns to, perhaps on another line or in another function
 	}
 	var frames []finding.Frame
+	var inside uint64
 	place := t.locate(pc)
 	if place != nil && place.file {
-		frames = t.module(place.path).frames(pc - place.start + place.offset)
+		offset := pc - place.start + place.offset
+		m := t.module(place.path)
+		frames = m.frames(offset)
+		inside, _ = m.address(offset)
 		t.trim()
 	}
 	if len(frames) == 0 {
@@ -84,7 +88,7 @@ func (t *Table) find(q question) []finding.Frame {
 	for i := range frames {
 		frames[i].Address = uint64(q.address)
 		if place != nil {
-			frames[i].Module = place.module()
+			frames[i].Module, frames[i].Inside = place.module(), inside
 		}
 	}
 	return frames

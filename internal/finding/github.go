@@ -1,0 +1,44 @@
+package finding
+
+import (
+	"io"
+	"strconv"
+	"strings"
+)
+
+// escaped is how workflow commands of GitHub write what would end a command, escapedIn what would also end a property.
+var (
+	escaped   = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	escapedIn = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// WriteGitHub writes each finding as an annotation of GitHub Actions: a line that the runner shows at the file and line where
+// the finding is. What is suppressed is left out.
+func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
+	var b strings.Builder
+	for _, e := range r.Findings {
+		if e.Suppressed != "" {
+			continue
+		}
+		b.WriteString("::" + string(e.Severity) + " ")
+		if f := e.Offence.innermost(); f != nil && f.File != "" {
+			b.WriteString("file=" + escapedIn.Replace(below(l.Dir, f.File)) + ",")
+			if f.Line > 0 {
+				b.WriteString("line=" + strconv.Itoa(f.Line) + ",")
+			}
+		}
+		lines := []string{Printable(e.Summary)}
+		for i := range e.Others {
+			if at := l.Place(&e.Others[i]); at != "" {
+				lines = append(lines, Printable(e.Others[i].Role)+": "+at)
+			}
+		}
+		if e.Advice != "" {
+			lines = append(lines, Printable(e.Advice))
+		}
+		text := escaped.Replace(strings.Join(lines, "\n"))
+		b.WriteString("title=" + escapedIn.Replace("ropeway: "+e.Rule) + "::" + text + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
