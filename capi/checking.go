@@ -6,6 +6,7 @@ package main
 // #include "shim/door.h"
 //
 // static void set_spans(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->spans(pairs, n); }
+// static void set_device(const ropeway_checker *c, uint64_t low, uint64_t high) { c->device(low, high); }
 // static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
 // static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
 import "C"
@@ -144,6 +145,13 @@ func (face) SetSpans(pairs []uint64) {
 		return
 	}
 	C.set_spans(c, (*C.uint64_t)(unsafe.SliceData(pairs)), C.size_t(len(pairs)/2))
+}
+
+// SetDeviceSpan says where device memory lies.
+func (face) SetDeviceSpan(lo, hi uintptr) {
+	if c := checkerC.Load(); c != nil {
+		C.set_device(c, C.uint64_t(lo), C.uint64_t(hi))
+	}
 }
 
 // checking is the checker of the process, or nil.

@@ -327,6 +327,7 @@ void ropeway_check_free(const char *report)
 
 static const ropeway_checker checker_calls = {
 	.spans = check_set_spans,
+	.device = check_set_device,
 	.file = check_frame_file,
 	.name = check_frame_function,
 };

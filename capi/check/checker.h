@@ -89,6 +89,8 @@ int check_watched(uintptr_t address);
 int check_watched_range(uintptr_t address, size_t length);
 void check_set_spans(const uint64_t *pairs, size_t n);
 int check_any_spans(void);
+int check_device(uintptr_t address); /* whether it is of a device, which the host cannot touch */
+void check_set_device(uint64_t low, uint64_t high);
 
 /* stack.c. Finds the unwinder; then the return addresses of the caller's callers that are not ours, innermost first. */
 void check_stack_prepare(void);

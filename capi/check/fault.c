@@ -349,16 +349,18 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 {
 	uintptr_t address = (uintptr_t)info->si_addr;
 	int error = errno;
-	if (info->si_code == SEGV_ACCERR && check_watched(address)) {
+	int device = info->si_code == SEGV_ACCERR && check_device(address);
+	if (device || (info->si_code == SEGV_ACCERR && check_watched(address))) {
 		struct self *me = check_self();
 		uintptr_t passed = me->passed, instruction = instruction_of(context);
 		me->passed = 0;
-		if (check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context)) {
+		int alone = check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context);
+		if (alone && !device) { /* device memory is never opened; the core makes a code of a wild pointer */
 			int again = waits(me, address, context) || check_open_here(address, 1);
 			errno = error;
 			if (again)
 				return;
-		} else if (passed != address) {
+		} else if (!alone && passed != address) {
 			check_redirect(signal, info, context, touched);
 		}
 	}

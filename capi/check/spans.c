@@ -72,3 +72,17 @@ int check_any_spans(void)
 	struct spans *s = atomic_load_explicit(&now, memory_order_acquire);
 	return s && s->n;
 }
+
+static _Atomic uintptr_t device_low, device_high; /* set once, before there is device memory */
+
+int check_device(uintptr_t address)
+{
+	return address >= atomic_load_explicit(&device_low, memory_order_relaxed) &&
+	       address < atomic_load_explicit(&device_high, memory_order_relaxed);
+}
+
+void check_set_device(uint64_t low, uint64_t high)
+{
+	atomic_store(&device_low, low);
+	atomic_store(&device_high, high);
+}

@@ -141,6 +141,8 @@ typedef struct ropeway_touch {
 typedef struct ropeway_checker {
 	/* The memory whose faults are brought to ROPEWAY_TOUCH: pairs of first address and end, sorted and disjoint. */
 	void (*spans)(const uint64_t *pairs, size_t n);
+	/* Device memory, which the host cannot touch: faults there are brought to ROPEWAY_TOUCH too, and stay faults. */
+	void (*device)(uint64_t low, uint64_t high);
 	/* The texts of a name in ropeway_call.names. NULL if there is no such name. */
 	const char *(*file)(uint32_t name);
 	const char *(*name)(uint32_t name);

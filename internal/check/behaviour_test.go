@@ -19,8 +19,9 @@ import (
 
 // names is a face that knows calls by their names.
 type names struct {
-	list  []string
-	spans [][]uint64
+	list   []string
+	spans  [][]uint64
+	device span
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
@@ -29,7 +30,8 @@ func (n *names) Describe(function uint32, arguments []uint64) (name, text string
 func (n *names) FrameName(id uint32) (file, function string) {
 	return fmt.Sprintf("file%d.py", id), fmt.Sprintf("f%d", id)
 }
-func (n *names) SetSpans(pairs []uint64) { n.spans = append(n.spans, pairs) }
+func (n *names) SetSpans(pairs []uint64)      { n.spans = append(n.spans, pairs) }
+func (n *names) SetDeviceSpan(lo, hi uintptr) { n.device = span{lo, hi} }
 
 // caller is a thread of which a face knows what it does.
 type caller struct {

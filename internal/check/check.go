@@ -62,6 +62,9 @@ type Face interface {
 	// SetSpans says which addresses to catch faults at: pairs of first address and end, sorted and disjoint. It takes no
 	// lock that calls are made with.
 	SetSpans(pairs []uint64)
+
+	// SetDeviceSpan says where device memory lies, which the host cannot touch. Faults there are brought to Touch, and stay faults.
+	SetDeviceSpan(lo, hi uintptr)
 }
 
 // DefaultDepth is how far a program may run ahead of a device.
@@ -177,6 +180,9 @@ func (c *Checker) CloseMemory() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closing = c.guard != nil
+	if c.closing && c.face != nil {
+		c.face.SetDeviceSpan(c.guard.DeviceSpan())
+	}
 	c.tellSpans(span{})
 }
 

@@ -40,6 +40,10 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 			})
 			return Touch{What: notOurs}
 		}
+		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi {
+			c.judgeDeviceTouch(who, addr, addr+length, write)
+			return Touch{What: notOurs}
+		}
 		if c.accessible(addr, write) {
 			page := addr &^ (pageBytes - 1)
 			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
@@ -47,6 +51,20 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 		return Touch{What: notOurs}
 	}
 	return c.judgeTouch(addr, addr+length, write, who, a, r)
+}
+
+// judgeDeviceTouch reports an access of the host to device memory. It faults on hardware, too. mu is held.
+func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
+	a := c.find(lo)
+	where := "which is no allocation"
+	if a != nil {
+		where = fmt.Sprintf("which is memory of device %d", a.device)
+		hi = min(hi, a.end())
+	}
+	c.report(draft{
+		rule: "device-memory-on-host", role: done(write), offence: who, lo: lo, hi: hi, memory: a,
+		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), lo, where),
+	})
 }
 
 // nextRun is where pages that can be closed begin again behind addr, which is on none of them; at least hi if there are none

@@ -18,6 +18,10 @@ type Guard interface {
 	// guard; then nothing can be closed.
 	Span() (lo, hi uintptr)
 
+	// DeviceSpan is the range of addresses that device memory has, now and later, where the program cannot touch it; it is
+	// empty where it can. Reservations of a Mapper need not lie in it.
+	DeviceSpan() (lo, hi uintptr)
+
 	// Closable is the first run of whole pages that overlaps the n bytes at addr, lies in the same allocation or
 	// registration, and can be closed; lo == hi if there is none. In pinned memory these are all pages of the bytes. In
 	// registered memory there may be none, or more runs, which are found by asking again from hi on. For a device address

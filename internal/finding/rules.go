@@ -14,6 +14,8 @@ var Rules = []Rule{
 		"Synchronise the stream (aclrtSynchronizeStream), or wait for an event recorded behind the copy, before reading."},
 	{"host-write-in-flight", Error, "the host writes a source, or a destination, of a pending copy",
 		"Leave the buffer alone until the copy is known to be complete: synchronise first, or use a second buffer."},
+	{"device-memory-on-host", Error, "the host reads or writes device memory by its address",
+		"Copy the bytes to host memory first (aclrtMemcpy, or aclrtMemcpyAsync and aclrtSynchronizeStream): only the device can use its addresses."},
 	{"stream-race", Error, "two tasks on different streams touch the same bytes, one writes, nothing orders them",
 		"Record an event behind the first task and let the other stream wait for it (aclrtStreamWaitEvent), or synchronise between them."},
 	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending",

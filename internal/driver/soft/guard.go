@@ -57,6 +57,14 @@ func (d *Driver) Span() (lo, hi uintptr) {
 	return 0, 0
 }
 
+// DeviceSpan implements driver.Guard.
+func (d *Driver) DeviceSpan() (lo, hi uintptr) {
+	if !d.guard || d.prot != unix.PROT_NONE {
+		return 0, 0
+	}
+	return d.base, d.base + uintptr(len(d.windows))<<d.shift
+}
+
 // Closable implements driver.Guard.
 func (d *Driver) Closable(addr uintptr, n uint64) (lo, hi uintptr) {
 	if !d.guard || n == 0 {
