@@ -2,7 +2,7 @@
 // report. Other programs of the machine are seen in a trace, so each is made several times, and the one that waited least is shown.
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Page } from "playwright-core";
@@ -14,17 +14,18 @@ const runs = 40;
 const page = join(import.meta.dirname, "../../../docs/tutorial.md");
 const toolkit = resolve(process.env.TOOLKIT ?? join(import.meta.dirname, "../../../dist"));
 const made = mkdtempSync(join(tmpdir(), "tutorial-"));
-const sh = (script: string) => execFileSync("sh", ["-euc", script], { cwd: made, stdio: "pipe" });
+const own = join(made, "ropeway-tutorial"); // the folder of the reader, in a home of its own
+const sh = (script: string, cwd: string) => execFileSync("sh", ["-euc", script], { cwd, stdio: "pipe", env: { ...process.env, HOME: made } });
 
 /** follow writes the files of the page and runs its commands. */
 function follow(): void {
   symlinkSync(toolkit, join(made, "dist"));
   let script = "make() { :; }\n";
   for (const [, language, file, text] of readFileSync(page, "utf8").matchAll(/^```(\w+) ?(\S*)\n(.*?)^```$/gms)) {
-    if (file) writeFileSync(join(made, file), text);
+    if (file) script += `cat >${file} <<'END-OF-THE-FILE'\n${text}END-OF-THE-FILE\n`; // where the reader is by then
     else if (language === "sh") script += text;
   }
-  sh(script);
+  sh(script, made);
 }
 
 /** undisturbed records a program again and again, and keeps the report of the run that waited least. */
@@ -32,7 +33,7 @@ function undisturbed(program: string): string {
   const best = join(made, "best-" + program + ".html");
   let least = Infinity;
   for (let i = 0; i < runs; i++) {
-    sh(`. dist/set_env.sh; ropeway trace -o again.html ./${program}`);
+    sh(`. ../dist/set_env.sh; ropeway trace -o ../again.html ./${program}`, own);
     const { functions, calls } = JSON.parse(readFileSync(join(made, "again.html"), "utf8").match(/id="data">(.*?)<\/script>/s)![1]) as Data;
     const waited = calls.blocked.reduce((sum, ns, i) => sum + (functions[calls.function[i]].includes("Synchronize") ? ns : 0), 0);
     if (waited < least) copyFileSync(join(made, "again.html"), best);
@@ -60,7 +61,7 @@ async function zoom(page: Page, rounds: number): Promise<void> {
 follow();
 const browser = await launch();
 const size = { viewport: { width: 1280, height: 760 } };
-await picture(browser, "tutorial-race", join(made, "racing.html"), size, async (page) => {
+await picture(browser, "tutorial-race", join(own, "racing.html"), size, async (page) => {
   await page.click("#tab-findings");
   await page.locator("#panel-findings summary").first().click();
 });
