@@ -376,10 +376,6 @@ var parameters = [len(functionNames)][]parameter{
 	{{"stream", asAddress}, {"stmAttrType", asEnum[abi.StreamAttr]}, {"value", asAddress}},
 	// aclrtGetStreamAttribute
 	{{"stream", asAddress}, {"stmAttrType", asEnum[abi.StreamAttr]}, {"value", asAddress}},
-	// aclrtActiveStream
-	{{"activeStream", asAddress}, {"stream", asAddress}},
-	// aclrtSwitchStream
-	{{"leftValue", asAddress}, {"cond", asEnum[abi.Condition]}, {"rightValue", asAddress}, {"dataType", asEnum[abi.CompareDataType]}, {"trueStream", asAddress}, {"falseStream", asAddress}, {"stream", asAddress}},
 	// aclrtRegStreamStateCallback
 	{{"regName", asAddress}, {"callback", asAddress}, {"args", asAddress}},
 	// aclrtCreateStreamConfigHandle
@@ -498,8 +494,6 @@ var parameters = [len(functionNames)][]parameter{
 	{{"dst", asAddress}, {"src", asAddress}, {"count", asNumber}, {"kind", asEnum[abi.ReduceKind]}, {"type", asEnum[abi.DataType]}, {"stream", asAddress}, {"reserve", asAddress}},
 	// aclrtRandomNumAsync
 	{{"taskInfo", asAddress}, {"stream", asAddress}, {"reserve", asAddress}},
-	// aclrtTaskUpdateAsync
-	{{"taskStream", asAddress}, {"taskId", asNumber}, {"info", asAddress}, {"execStream", asAddress}},
 	// aclGetRecentErrMsg
 	{},
 	// aclrtPeekAtLastError
@@ -574,38 +568,256 @@ var parameters = [len(functionNames)][]parameter{
 	{{"dataBuffer", asAddress}},
 	// aclGetDataBufferSizeV2
 	{{"dataBuffer", asAddress}},
-	// aclopStartDumpArgs
-	{{"dumpType", asNumber}, {"path", asAddress}},
-	// aclopStopDumpArgs
-	{{"dumpType", asNumber}},
-	// acldumpGetPath
-	{{"dumpType", asEnum[abi.DumpType]}},
-	// acldumpSaveExceptionInfo
-	{{"fileName", asAddress}, {"userTag", asAddress}, {"tensors", asAddress}, {"tensorCount", asNumber}},
-	// acldumpGetExceptionInfoPath
-	{{"path", asAddress}, {"maxLen", asNumber}},
+	// aclmdlRICaptureBegin
+	{{"stream", asAddress}, {"mode", asEnum[abi.MdlRICaptureMode]}},
+	// aclmdlRICaptureToModelRIBegin
+	{{"stream", asAddress}, {"modelRI", asAddress}, {"mode", asEnum[abi.MdlRICaptureMode]}},
+	// aclmdlRICaptureGetInfo
+	{{"stream", asAddress}, {"status", asAddress}, {"modelRI", asAddress}},
+	// aclmdlRICaptureEnd
+	{{"stream", asAddress}, {"modelRI", asAddress}},
+	// aclmdlRICaptureThreadExchangeMode
+	{{"mode", asAddress}},
+	// aclmdlRICaptureTaskGrpBegin
+	{{"stream", asAddress}},
+	// aclmdlRICaptureTaskGrpEnd
+	{{"stream", asAddress}, {"handle", asAddress}},
+	// aclmdlRICaptureTaskUpdateBegin
+	{{"stream", asAddress}, {"handle", asAddress}},
+	// aclmdlRICaptureTaskUpdateEnd
+	{{"stream", asAddress}},
+	// aclmdlRIExecuteAsync
+	{{"modelRI", asAddress}, {"stream", asAddress}},
+	// aclmdlRIExecute
+	{{"modelRI", asAddress}, {"timeout", asSigned}},
+	// aclmdlRIDestroy
+	{{"modelRI", asAddress}},
+	// aclmdlRIAbort
+	{{"modelRI", asAddress}},
+	// aclmdlRIBuildBegin
+	{{"modelRI", asAddress}, {"flag", asNumber}},
+	// aclmdlRIBindStream
+	{{"modelRI", asAddress}, {"stream", asAddress}, {"flag", asNumber}},
+	// aclmdlRIUnbindStream
+	{{"modelRI", asAddress}, {"stream", asAddress}},
+	// aclmdlRIEndTask
+	{{"modelRI", asAddress}, {"stream", asAddress}},
+	// aclmdlRIBuildEnd
+	{{"modelRI", asAddress}, {"reserve", asAddress}},
+	// aclmdlRISetName
+	{{"modelRI", asAddress}, {"name", asAddress}},
+	// aclmdlRIGetName
+	{{"modelRI", asAddress}, {"maxLen", asNumber}, {"name", asAddress}},
+	// aclmdlRIGetId
+	{{"modelRI", asAddress}, {"modelRIId", asAddress}},
+	// aclmdlRIDestroyRegisterCallback
+	{{"modelRI", asAddress}, {"func", asAddress}, {"userData", asAddress}},
+	// aclmdlRIDestroyUnregisterCallback
+	{{"modelRI", asAddress}, {"func", asAddress}},
+	// aclmdlRIDebugPrint
+	{{"modelRI", asAddress}},
+	// aclmdlRIDebugJsonPrint
+	{{"modelRI", asAddress}, {"path", asAddress}, {"flags", asNumber}},
+	// aclmdlRIGetStreams
+	{{"modelRI", asAddress}, {"streams", asAddress}, {"numStreams", asAddress}},
+	// aclmdlRIGetTasksByStream
+	{{"stream", asAddress}, {"tasks", asAddress}, {"numTasks", asAddress}},
+	// aclmdlRITaskGetType
+	{{"task", asAddress}, {"type", asAddress}},
+	// aclmdlRITaskGetSeqId
+	{{"task", asAddress}, {"id", asAddress}},
+	// aclmdlRITaskGetParams
+	{{"task", asAddress}, {"params", asAddress}},
+	// aclmdlRITaskSetParams
+	{{"task", asAddress}, {"params", asAddress}},
+	// aclmdlRIKernelTaskGetAttribute
+	{{"task", asAddress}, {"attrId", asEnum[abi.LaunchKernelAttrId]}, {"attrValue", asAddress}},
+	// aclmdlRITaskDisable
+	{{"task", asAddress}},
+	// aclmdlRIUpdate
+	{{"modelRI", asAddress}},
+	// aclmdlRICondHandleCreate
+	{{"modelRI", asAddress}, {"defaultLaunchValue", asNumber}, {"flag", asEnum[abi.MdlRICondHandleFlag]}, {"handle", asAddress}},
+	// aclmdlRICondHandleGetCondPtr
+	{{"handle", asAddress}, {"ptr", asAddress}},
+	// aclmdlRIAddCondTask
+	{{"params", asAddress}, {"stream", asAddress}, {"flags", asNumber}},
+	// aclrtCreateLabel
+	{{"label", asAddress}},
+	// aclrtSetLabel
+	{{"label", asAddress}, {"stream", asAddress}},
+	// aclrtDestroyLabel
+	{{"label", asAddress}},
+	// aclrtCreateLabelList
+	{{"labels", asAddress}, {"num", asNumber}, {"labelList", asAddress}},
+	// aclrtDestroyLabelList
+	{{"labelList", asAddress}},
+	// aclrtSwitchLabelByIndex
+	{{"ptr", asAddress}, {"maxValue", asNumber}, {"labelList", asAddress}, {"stream", asAddress}},
+	// aclrtActiveStream
+	{{"activeStream", asAddress}, {"stream", asAddress}},
+	// aclrtSwitchStream
+	{{"leftValue", asAddress}, {"cond", asEnum[abi.Condition]}, {"rightValue", asAddress}, {"dataType", asEnum[abi.CompareDataType]}, {"trueStream", asAddress}, {"falseStream", asAddress}, {"stream", asAddress}},
+	// aclrtTaskUpdateAsync
+	{{"taskStream", asAddress}, {"taskId", asNumber}, {"info", asAddress}, {"execStream", asAddress}},
+	// aclrtSnapShotProcessLock
+	{{"pid", asSigned}, {"reserve", asAddress}},
+	// aclrtSnapShotProcessUnlock
+	{{"pid", asSigned}, {"reserve", asAddress}},
+	// aclrtSnapShotProcessBackup
+	{{"pid", asSigned}, {"args", asAddress}},
+	// aclrtSnapShotProcessRestore
+	{{"pid", asSigned}, {"args", asAddress}},
+	// aclrtSnapShotCallbackRegister
+	{{"stage", asEnum[abi.SnapShotStage]}, {"callback", asAddress}, {"args", asAddress}},
+	// aclrtSnapShotCallbackUnregister
+	{{"stage", asEnum[abi.SnapShotStage]}, {"callback", asAddress}},
+	// aclrtCreateBinary
+	{{"data", asAddress}, {"dataLen", asNumber}},
+	// aclrtDestroyBinary
+	{{"binary", asAddress}},
+	// aclrtBinaryLoad
+	{{"binary", asAddress}, {"binHandle", asAddress}},
+	// aclrtBinaryLoadFromFile
+	{{"binPath", asAddress}, {"options", asAddress}, {"binHandle", asAddress}},
+	// aclrtBinaryLoadFromData
+	{{"data", asAddress}, {"length", asNumber}, {"options", asAddress}, {"binHandle", asAddress}},
+	// aclrtBinaryUnLoad
+	{{"binHandle", asAddress}},
+	// aclrtBinaryGetFunction
+	{{"binHandle", asAddress}, {"kernelName", asAddress}, {"funcHandle", asAddress}},
+	// aclrtBinaryGetFunctionByEntry
+	{{"binHandle", asAddress}, {"funcEntry", asNumber}, {"funcHandle", asAddress}},
+	// aclrtBinaryGetDevAddress
+	{{"binHandle", asAddress}, {"binAddr", asAddress}, {"binSize", asAddress}},
+	// aclrtBinaryGetGlobal
+	{{"binHandle", asAddress}, {"name", asAddress}, {"dptr", asAddress}, {"size", asAddress}},
+	// aclrtGetFuncBySymbol
+	{{"symbol", asAddress}, {"funcHandle", asAddress}},
+	// aclrtGetFunctionAddr
+	{{"funcHandle", asAddress}, {"aicAddr", asAddress}, {"aivAddr", asAddress}},
+	// aclrtGetFunctionSize
+	{{"funcHandle", asAddress}, {"aicSize", asAddress}, {"aivSize", asAddress}},
+	// aclrtGetFunctionName
+	{{"funcHandle", asAddress}, {"maxLen", asNumber}, {"name", asAddress}},
+	// aclrtGetFunctionAttribute
+	{{"funcHandle", asAddress}, {"attrType", asEnum[abi.FuncAttribute]}, {"attrValue", asAddress}},
+	// aclrtFunctionGetBinary
+	{{"funcHandle", asAddress}, {"binHandle", asAddress}},
+	// aclrtFunctionGetParamCount
+	{{"func", asAddress}, {"paramCount", asAddress}},
+	// aclrtFunctionGetParamInfo
+	{{"func", asAddress}, {"paramIndex", asNumber}, {"paramOffset", asAddress}, {"paramSize", asAddress}},
+	// aclrtFunctionGetAvailDynUbufPerBlock
+	{{"func", asAddress}, {"flags", asNumber}, {"dynamicUbufSize", asAddress}},
+	// aclrtRegisterCpuFunc
+	{{"handle", asAddress}, {"funcName", asAddress}, {"kernelName", asAddress}, {"funcHandle", asAddress}},
+	// aclrtBinarySetExceptionCallback
+	{{"binHandle", asAddress}, {"callback", asAddress}, {"userData", asAddress}},
+	// aclrtGetHardwareSyncAddr
+	{{"addr", asAddress}},
+	// aclrtCheckArchCompatibility
+	{{"socVersion", asAddress}, {"canCompatible", asAddress}},
+	// aclrtKernelArgsInit
+	{{"funcHandle", asAddress}, {"argsHandle", asAddress}},
+	// aclrtKernelArgsInitByUserMem
+	{{"funcHandle", asAddress}, {"argsHandle", asAddress}, {"userHostMem", asAddress}, {"actualArgsSize", asNumber}},
+	// aclrtKernelArgsGetMemSize
+	{{"funcHandle", asAddress}, {"userArgsSize", asNumber}, {"actualArgsSize", asAddress}},
+	// aclrtKernelArgsGetHandleMemSize
+	{{"funcHandle", asAddress}, {"memSize", asAddress}},
+	// aclrtKernelArgsAppend
+	{{"argsHandle", asAddress}, {"param", asAddress}, {"paramSize", asNumber}, {"paramHandle", asAddress}},
+	// aclrtKernelArgsAppendPlaceHolder
+	{{"argsHandle", asAddress}, {"paramHandle", asAddress}},
+	// aclrtKernelArgsGetPlaceHolderBuffer
+	{{"argsHandle", asAddress}, {"paramHandle", asAddress}, {"dataSize", asNumber}, {"bufferAddr", asAddress}},
+	// aclrtKernelArgsParaUpdate
+	{{"argsHandle", asAddress}, {"paramHandle", asAddress}, {"param", asAddress}, {"paramSize", asNumber}},
+	// aclrtKernelArgsFinalize
+	{{"argsHandle", asAddress}},
+	// aclrtLaunchKernel
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"argsData", asAddress}, {"argsSize", asNumber}, {"stream", asAddress}},
+	// aclrtLaunchKernelV2
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"argsData", asAddress}, {"argsSize", asNumber}, {"cfg", asAddress}, {"stream", asAddress}},
+	// aclrtLaunchKernelWithConfig
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"argsHandle", asAddress}, {"reserve", asAddress}},
+	// aclrtLaunchKernelWithHostArgs
+	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"hostArgs", asAddress}, {"argsSize", asNumber}, {"placeHolderArray", asAddress}, {"placeHolderNum", asNumber}},
+	// aclrtLaunchKernelWithArgsArray
+	{{"func", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"args", asAddress}},
+	// aclrtLaunchSIMTKernelWithArgsArray
+	{{"func", asAddress}, {"gridDim", asAddress}, {"blockDim", asAddress}, {"dynUbufSize", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"args", asAddress}},
+	// aclrtLaunchSIMTKernelWithHostArgs
+	{{"func", asAddress}, {"gridDim", asAddress}, {"blockDim", asAddress}, {"dynUbufSize", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"hostArgs", asAddress}, {"argsSize", asNumber}, {"placeHolderArray", asAddress}, {"placeHolderNum", asNumber}},
+	// aclrtSetGroup
+	{{"groupId", asSigned}},
+	// aclrtGetGroupCount
+	{{"count", asAddress}},
+	// aclrtCreateGroupInfo
+	{},
+	// aclrtDestroyGroupInfo
+	{{"groupInfo", asAddress}},
+	// aclrtGetAllGroupInfo
+	{{"groupInfo", asAddress}},
+	// aclrtGetGroupInfoDetail
+	{{"groupInfo", asAddress}, {"groupIndex", asSigned}, {"attr", asEnum[abi.GroupAttr]}, {"attrValue", asAddress}, {"valueLen", asNumber}, {"paramRetSize", asAddress}},
+	// aclrtCmoAsync
+	{{"src", asAddress}, {"size", asNumber}, {"cmoType", asEnum[abi.CmoType]}, {"stream", asAddress}},
+	// aclrtCmoAsyncWithBarrier
+	{{"src", asAddress}, {"size", asNumber}, {"cmoType", asEnum[abi.CmoType]}, {"barrierId", asNumber}, {"stream", asAddress}},
+	// aclrtCmoWaitBarrier
+	{{"taskInfo", asAddress}, {"stream", asAddress}, {"flag", asNumber}},
+	// aclrtCmoGetDescSize
+	{{"size", asAddress}},
+	// aclrtCmoSetDesc
+	{{"cmoDesc", asAddress}, {"src", asAddress}, {"size", asNumber}},
+	// aclrtCmoAsyncWithDesc
+	{{"cmoDesc", asAddress}, {"cmoType", asEnum[abi.CmoType]}, {"stream", asAddress}, {"reserve", asAddress}},
+	// aclrtGetFloatOverflowStatus
+	{{"outputAddr", asAddress}, {"outputSize", asNumber}, {"stream", asAddress}},
+	// aclrtResetFloatOverflowStatus
+	{{"stream", asAddress}},
+	// aclrtNpuGetFloatOverFlowStatus
+	{{"outputAddr", asAddress}, {"outputSize", asNumber}, {"checkMode", asNumber}, {"stream", asAddress}},
+	// aclrtNpuClearFloatOverFlowStatus
+	{{"checkMode", asNumber}, {"stream", asAddress}},
+	// aclplatformGetDeviceInfo
+	{{"infoType", asEnum[abi.PlatformDevInfo]}, {"value", asAddress}, {"maxLen", asNumber}},
+	// aclplatformGetInstructionInfo
+	{{"type", asEnum[abi.PlatformCoreType]}, {"instruction", asAddress}, {"value", asAddress}, {"maxLen", asNumber}},
+	// aclrtProfTrace
+	{{"userdata", asAddress}, {"length", asSigned}, {"stream", asAddress}},
+	// aclrtCacheLastTaskOpInfo
+	{{"infoPtr", asAddress}, {"infoSize", asNumber}},
+	// aclrtCacheLastTaskExtendInfo
+	{{"extendInfoPtr", asAddress}, {"infoSize", asNumber}},
 	// aclprofInit
 	{{"profilerResultPath", asAddress}, {"length", asNumber}},
 	// aclprofFinalize
 	{},
 	// aclprofStart
 	{{"profilerConfig", asAddress}},
+	// aclprofStop
+	{{"profilerConfig", asAddress}},
 	// aclprofCreateConfig
 	{{"deviceIdList", asAddress}, {"deviceNums", asNumber}, {"aicoreMetrics", asEnum[abi.ProfAicoreMetrics]}, {"aicoreEvents", asAddress}, {"dataTypeConfig", asNumber}},
 	// aclprofDestroyConfig
 	{{"profilerConfig", asAddress}},
-	// aclprofStop
-	{{"profilerConfig", asAddress}},
 	// aclprofSetConfig
 	{{"configType", asEnum[abi.ProfConfigType]}, {"config", asAddress}, {"configLength", asNumber}},
-	// aclprofModelSubscribe
-	{{"modelId", asNumber}, {"profSubscribeConfig", asAddress}},
-	// aclprofModelUnSubscribe
-	{{"modelId", asNumber}},
 	// aclprofCreateSubscribeConfig
 	{{"timeInfoSwitch", asSigned}, {"aicoreMetrics", asEnum[abi.ProfAicoreMetrics]}, {"fd", asAddress}},
 	// aclprofDestroySubscribeConfig
 	{{"profSubscribeConfig", asAddress}},
+	// aclprofCreateStepInfo
+	{},
+	// aclprofDestroyStepInfo
+	{{"stepinfo", asAddress}},
+	// aclprofModelSubscribe
+	{{"modelId", asNumber}, {"profSubscribeConfig", asAddress}},
+	// aclprofModelUnSubscribe
+	{{"modelId", asNumber}},
 	// aclprofGetOpDescSize
 	{{"opDescSize", asAddress}},
 	// aclprofGetOpNum
@@ -632,10 +844,6 @@ var parameters = [len(functionNames)][]parameter{
 	{{"opInfo", asAddress}, {"opInfoLen", asNumber}, {"index", asNumber}, {"attri", asEnum[abi.ProfSubscribeOpAttri]}},
 	// aclprofGetStepTimestamp
 	{{"stepInfo", asAddress}, {"tag", asEnum[abi.ProfStepTag]}, {"stream", asAddress}},
-	// aclprofCreateStepInfo
-	{},
-	// aclprofDestroyStepInfo
-	{{"stepinfo", asAddress}},
 	// aclprofCreateStamp
 	{},
 	// aclprofDestroyStamp
@@ -660,92 +868,26 @@ var parameters = [len(functionNames)][]parameter{
 	{{"attr", asAddress}},
 	// aclprofRangePop
 	{},
-	// aclrtBinarySetExceptionCallback
-	{{"binHandle", asAddress}, {"callback", asAddress}, {"userData", asAddress}},
-	// aclrtSetGroup
-	{{"groupId", asSigned}},
-	// aclrtGetGroupCount
-	{{"count", asAddress}},
-	// aclrtCreateGroupInfo
+	// aclmdlInitDump
 	{},
-	// aclrtDestroyGroupInfo
-	{{"groupInfo", asAddress}},
-	// aclrtGetAllGroupInfo
-	{{"groupInfo", asAddress}},
-	// aclrtGetGroupInfoDetail
-	{{"groupInfo", asAddress}, {"groupIndex", asSigned}, {"attr", asEnum[abi.GroupAttr]}, {"attrValue", asAddress}, {"valueLen", asNumber}, {"paramRetSize", asAddress}},
-	// aclrtCreateBinary
-	{{"data", asAddress}, {"dataLen", asNumber}},
-	// aclrtDestroyBinary
-	{{"binary", asAddress}},
-	// aclrtBinaryLoad
-	{{"binary", asAddress}, {"binHandle", asAddress}},
-	// aclrtBinaryUnLoad
-	{{"binHandle", asAddress}},
-	// aclrtBinaryGetFunction
-	{{"binHandle", asAddress}, {"kernelName", asAddress}, {"funcHandle", asAddress}},
-	// aclrtLaunchKernel
-	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"argsData", asAddress}, {"argsSize", asNumber}, {"stream", asAddress}},
-	// aclrtCmoAsync
-	{{"src", asAddress}, {"size", asNumber}, {"cmoType", asEnum[abi.CmoType]}, {"stream", asAddress}},
-	// aclrtBinaryLoadFromFile
-	{{"binPath", asAddress}, {"options", asAddress}, {"binHandle", asAddress}},
-	// aclrtBinaryGetDevAddress
-	{{"binHandle", asAddress}, {"binAddr", asAddress}, {"binSize", asAddress}},
-	// aclrtBinaryGetFunctionByEntry
-	{{"binHandle", asAddress}, {"funcEntry", asNumber}, {"funcHandle", asAddress}},
-	// aclrtBinaryGetGlobal
-	{{"binHandle", asAddress}, {"name", asAddress}, {"dptr", asAddress}, {"size", asAddress}},
-	// aclrtGetFuncBySymbol
-	{{"symbol", asAddress}, {"funcHandle", asAddress}},
-	// aclrtGetFunctionAddr
-	{{"funcHandle", asAddress}, {"aicAddr", asAddress}, {"aivAddr", asAddress}},
-	// aclrtGetFunctionSize
-	{{"funcHandle", asAddress}, {"aicSize", asAddress}, {"aivSize", asAddress}},
-	// aclrtKernelArgsGetHandleMemSize
-	{{"funcHandle", asAddress}, {"memSize", asAddress}},
-	// aclrtKernelArgsGetMemSize
-	{{"funcHandle", asAddress}, {"userArgsSize", asNumber}, {"actualArgsSize", asAddress}},
-	// aclrtKernelArgsInit
-	{{"funcHandle", asAddress}, {"argsHandle", asAddress}},
-	// aclrtKernelArgsInitByUserMem
-	{{"funcHandle", asAddress}, {"argsHandle", asAddress}, {"userHostMem", asAddress}, {"actualArgsSize", asNumber}},
-	// aclrtKernelArgsAppend
-	{{"argsHandle", asAddress}, {"param", asAddress}, {"paramSize", asNumber}, {"paramHandle", asAddress}},
-	// aclrtKernelArgsAppendPlaceHolder
-	{{"argsHandle", asAddress}, {"paramHandle", asAddress}},
-	// aclrtKernelArgsGetPlaceHolderBuffer
-	{{"argsHandle", asAddress}, {"paramHandle", asAddress}, {"dataSize", asNumber}, {"bufferAddr", asAddress}},
-	// aclrtKernelArgsParaUpdate
-	{{"argsHandle", asAddress}, {"paramHandle", asAddress}, {"param", asAddress}, {"paramSize", asNumber}},
-	// aclrtLaunchKernelWithConfig
-	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"argsHandle", asAddress}, {"reserve", asAddress}},
-	// aclmdlRITaskGetParams
-	{{"task", asAddress}, {"params", asAddress}},
-	// aclmdlRITaskSetParams
-	{{"task", asAddress}, {"params", asAddress}},
-	// aclmdlRIKernelTaskGetAttribute
-	{{"task", asAddress}, {"attrId", asEnum[abi.LaunchKernelAttrId]}, {"attrValue", asAddress}},
-	// aclmdlRIUpdate
-	{{"modelRI", asAddress}},
-	// aclmdlRITaskDisable
-	{{"task", asAddress}},
-	// aclrtKernelArgsFinalize
-	{{"argsHandle", asAddress}},
-	// aclrtCreateLabel
-	{{"label", asAddress}},
-	// aclrtSetLabel
-	{{"label", asAddress}, {"stream", asAddress}},
-	// aclrtDestroyLabel
-	{{"label", asAddress}},
-	// aclrtCreateLabelList
-	{{"labels", asAddress}, {"num", asNumber}, {"labelList", asAddress}},
-	// aclrtDestroyLabelList
-	{{"labelList", asAddress}},
-	// aclrtSwitchLabelByIndex
-	{{"ptr", asAddress}, {"maxValue", asNumber}, {"labelList", asAddress}, {"stream", asAddress}},
-	// aclrtGetFunctionName
-	{{"funcHandle", asAddress}, {"maxLen", asNumber}, {"name", asAddress}},
+	// aclmdlSetDump
+	{{"dumpCfgPath", asAddress}},
+	// aclmdlFinalizeDump
+	{},
+	// acldumpRegCallback
+	{{"messageCallback", asAddress}, {"flag", asSigned}},
+	// acldumpUnregCallback
+	{},
+	// aclopStartDumpArgs
+	{{"dumpType", asNumber}, {"path", asAddress}},
+	// aclopStopDumpArgs
+	{{"dumpType", asNumber}},
+	// acldumpGetPath
+	{{"dumpType", asEnum[abi.DumpType]}},
+	// acldumpSaveExceptionInfo
+	{{"fileName", asAddress}, {"userTag", asAddress}, {"tensors", asAddress}, {"tensorCount", asNumber}},
+	// acldumpGetExceptionInfoPath
+	{{"path", asAddress}, {"maxLen", asNumber}},
 	// aclrtGetBufFromChain
 	{{"headBuf", asAddress}, {"index", asNumber}, {"buf", asAddress}},
 	// aclrtGetBufChainNum
@@ -768,140 +910,6 @@ var parameters = [len(functionNames)][]parameter{
 	{{"buf", asAddress}},
 	// aclrtAllocBuf
 	{{"buf", asAddress}, {"size", asNumber}},
-	// aclrtBinaryLoadFromData
-	{{"data", asAddress}, {"length", asNumber}, {"options", asAddress}, {"binHandle", asAddress}},
-	// aclrtRegisterCpuFunc
-	{{"handle", asAddress}, {"funcName", asAddress}, {"kernelName", asAddress}, {"funcHandle", asAddress}},
-	// aclrtCmoAsyncWithBarrier
-	{{"src", asAddress}, {"size", asNumber}, {"cmoType", asEnum[abi.CmoType]}, {"barrierId", asNumber}, {"stream", asAddress}},
-	// aclrtCmoWaitBarrier
-	{{"taskInfo", asAddress}, {"stream", asAddress}, {"flag", asNumber}},
-	// aclmdlRICaptureBegin
-	{{"stream", asAddress}, {"mode", asEnum[abi.MdlRICaptureMode]}},
-	// aclmdlRICaptureGetInfo
-	{{"stream", asAddress}, {"status", asAddress}, {"modelRI", asAddress}},
-	// aclmdlRICaptureEnd
-	{{"stream", asAddress}, {"modelRI", asAddress}},
-	// aclmdlRIDebugPrint
-	{{"modelRI", asAddress}},
-	// aclmdlRIDebugJsonPrint
-	{{"modelRI", asAddress}, {"path", asAddress}, {"flags", asNumber}},
-	// aclmdlRICaptureThreadExchangeMode
-	{{"mode", asAddress}},
-	// aclmdlRIExecuteAsync
-	{{"modelRI", asAddress}, {"stream", asAddress}},
-	// aclmdlRIExecute
-	{{"modelRI", asAddress}, {"timeout", asSigned}},
-	// aclmdlRIDestroy
-	{{"modelRI", asAddress}},
-	// aclmdlRICaptureTaskGrpBegin
-	{{"stream", asAddress}},
-	// aclmdlRICaptureTaskGrpEnd
-	{{"stream", asAddress}, {"handle", asAddress}},
-	// aclmdlRICaptureTaskUpdateBegin
-	{{"stream", asAddress}, {"handle", asAddress}},
-	// aclmdlRICaptureTaskUpdateEnd
-	{{"stream", asAddress}},
-	// aclmdlRIBuildBegin
-	{{"modelRI", asAddress}, {"flag", asNumber}},
-	// aclmdlRIBindStream
-	{{"modelRI", asAddress}, {"stream", asAddress}, {"flag", asNumber}},
-	// aclmdlRIEndTask
-	{{"modelRI", asAddress}, {"stream", asAddress}},
-	// aclmdlRIBuildEnd
-	{{"modelRI", asAddress}, {"reserve", asAddress}},
-	// aclmdlRIUnbindStream
-	{{"modelRI", asAddress}, {"stream", asAddress}},
-	// aclmdlRISetName
-	{{"modelRI", asAddress}, {"name", asAddress}},
-	// aclmdlRIGetName
-	{{"modelRI", asAddress}, {"maxLen", asNumber}, {"name", asAddress}},
-	// aclmdlRIGetId
-	{{"modelRI", asAddress}, {"modelRIId", asAddress}},
-	// aclmdlRIDestroyRegisterCallback
-	{{"modelRI", asAddress}, {"func", asAddress}, {"userData", asAddress}},
-	// aclmdlRIDestroyUnregisterCallback
-	{{"modelRI", asAddress}, {"func", asAddress}},
-	// aclmdlInitDump
-	{},
-	// aclmdlSetDump
-	{{"dumpCfgPath", asAddress}},
-	// aclmdlFinalizeDump
-	{},
-	// aclmdlRIGetStreams
-	{{"modelRI", asAddress}, {"streams", asAddress}, {"numStreams", asAddress}},
-	// aclmdlRIGetTasksByStream
-	{{"stream", asAddress}, {"tasks", asAddress}, {"numTasks", asAddress}},
-	// aclmdlRITaskGetType
-	{{"task", asAddress}, {"type", asAddress}},
-	// aclmdlRITaskGetSeqId
-	{{"task", asAddress}, {"id", asAddress}},
-	// aclrtProfTrace
-	{{"userdata", asAddress}, {"length", asSigned}, {"stream", asAddress}},
-	// aclrtLaunchKernelV2
-	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"argsData", asAddress}, {"argsSize", asNumber}, {"cfg", asAddress}, {"stream", asAddress}},
-	// aclrtLaunchKernelWithHostArgs
-	{{"funcHandle", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"hostArgs", asAddress}, {"argsSize", asNumber}, {"placeHolderArray", asAddress}, {"placeHolderNum", asNumber}},
-	// aclrtLaunchKernelWithArgsArray
-	{{"func", asAddress}, {"numBlocks", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"args", asAddress}},
-	// aclrtLaunchSIMTKernelWithArgsArray
-	{{"func", asAddress}, {"gridDim", asAddress}, {"blockDim", asAddress}, {"dynUbufSize", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"args", asAddress}},
-	// aclrtLaunchSIMTKernelWithHostArgs
-	{{"func", asAddress}, {"gridDim", asAddress}, {"blockDim", asAddress}, {"dynUbufSize", asNumber}, {"stream", asAddress}, {"cfg", asAddress}, {"hostArgs", asAddress}, {"argsSize", asNumber}, {"placeHolderArray", asAddress}, {"placeHolderNum", asNumber}},
-	// aclrtGetFloatOverflowStatus
-	{{"outputAddr", asAddress}, {"outputSize", asNumber}, {"stream", asAddress}},
-	// aclrtResetFloatOverflowStatus
-	{{"stream", asAddress}},
-	// aclrtNpuGetFloatOverFlowStatus
-	{{"outputAddr", asAddress}, {"outputSize", asNumber}, {"checkMode", asNumber}, {"stream", asAddress}},
-	// aclrtNpuClearFloatOverFlowStatus
-	{{"checkMode", asNumber}, {"stream", asAddress}},
-	// aclrtGetHardwareSyncAddr
-	{{"addr", asAddress}},
-	// aclrtCmoGetDescSize
-	{{"size", asAddress}},
-	// aclrtCmoSetDesc
-	{{"cmoDesc", asAddress}, {"src", asAddress}, {"size", asNumber}},
-	// aclrtCmoAsyncWithDesc
-	{{"cmoDesc", asAddress}, {"cmoType", asEnum[abi.CmoType]}, {"stream", asAddress}, {"reserve", asAddress}},
-	// aclrtCheckArchCompatibility
-	{{"socVersion", asAddress}, {"canCompatible", asAddress}},
-	// aclmdlRIAbort
-	{{"modelRI", asAddress}},
-	// aclmdlRICondHandleCreate
-	{{"modelRI", asAddress}, {"defaultLaunchValue", asNumber}, {"flag", asEnum[abi.MdlRICondHandleFlag]}, {"handle", asAddress}},
-	// aclmdlRICondHandleGetCondPtr
-	{{"handle", asAddress}, {"ptr", asAddress}},
-	// aclmdlRIAddCondTask
-	{{"params", asAddress}, {"stream", asAddress}, {"flags", asNumber}},
-	// aclmdlRICaptureToModelRIBegin
-	{{"stream", asAddress}, {"modelRI", asAddress}, {"mode", asEnum[abi.MdlRICaptureMode]}},
-	// aclrtSnapShotProcessLock
-	{{"pid", asSigned}, {"reserve", asAddress}},
-	// aclrtSnapShotProcessUnlock
-	{{"pid", asSigned}, {"reserve", asAddress}},
-	// aclrtSnapShotProcessBackup
-	{{"pid", asSigned}, {"args", asAddress}},
-	// aclrtSnapShotProcessRestore
-	{{"pid", asSigned}, {"args", asAddress}},
-	// aclrtSnapShotCallbackRegister
-	{{"stage", asEnum[abi.SnapShotStage]}, {"callback", asAddress}, {"args", asAddress}},
-	// aclrtSnapShotCallbackUnregister
-	{{"stage", asEnum[abi.SnapShotStage]}, {"callback", asAddress}},
-	// aclrtCacheLastTaskOpInfo
-	{{"infoPtr", asAddress}, {"infoSize", asNumber}},
-	// aclrtCacheLastTaskExtendInfo
-	{{"extendInfoPtr", asAddress}, {"infoSize", asNumber}},
-	// aclrtGetFunctionAttribute
-	{{"funcHandle", asAddress}, {"attrType", asEnum[abi.FuncAttribute]}, {"attrValue", asAddress}},
-	// aclrtFunctionGetBinary
-	{{"funcHandle", asAddress}, {"binHandle", asAddress}},
-	// aclrtFunctionGetParamCount
-	{{"func", asAddress}, {"paramCount", asAddress}},
-	// aclrtFunctionGetParamInfo
-	{{"func", asAddress}, {"paramIndex", asNumber}, {"paramOffset", asAddress}, {"paramSize", asAddress}},
-	// aclrtFunctionGetAvailDynUbufPerBlock
-	{{"func", asAddress}, {"flags", asNumber}, {"dynamicUbufSize", asAddress}},
 	// acltdtGetTensorTypeFromItem
 	{{"dataItem", asAddress}},
 	// acltdtGetDataTypeFromItem
@@ -1022,12 +1030,4 @@ var parameters = [len(functionNames)][]parameter{
 	{{"info", asAddress}},
 	// acltdtSetQueueRouteQueryInfo
 	{{"param", asAddress}, {"type", asEnum[abi.TdtQueueRouteQueryInfoParamType]}, {"len", asNumber}, {"value", asAddress}},
-	// aclplatformGetDeviceInfo
-	{{"infoType", asEnum[abi.PlatformDevInfo]}, {"value", asAddress}, {"maxLen", asNumber}},
-	// aclplatformGetInstructionInfo
-	{{"type", asEnum[abi.PlatformCoreType]}, {"instruction", asAddress}, {"value", asAddress}, {"maxLen", asNumber}},
-	// acldumpRegCallback
-	{{"messageCallback", asAddress}, {"flag", asSigned}},
-	// acldumpUnregCallback
-	{},
 }

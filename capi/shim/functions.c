@@ -6,11 +6,11 @@
 #include "acl/acl_rt_memory_soma.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_base_rt.h"
-#include "acl/acl_dump.h"
+#include "acl/acl_platform.h"
 #include "acl/acl_prof.h"
+#include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
-#include "acl/acl_platform.h"
 
 EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind)
 {
@@ -1113,18 +1113,6 @@ EXPORT aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmA
 	return (aclError)call(ROPEWAY_aclrtGetStreamAttribute, a);
 }
 
-EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)activeStream, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtActiveStream, a);
-}
-
-EXPORT aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)leftValue, (uint64_t)cond, (uintptr_t)rightValue, (uint64_t)dataType, (uintptr_t)trueStream, (uintptr_t)falseStream, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtSwitchStream, a);
-}
-
 EXPORT aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args)
 {
 	uint64_t a[] = {(uintptr_t)regName, (uintptr_t)callback, (uintptr_t)args};
@@ -1478,12 +1466,6 @@ EXPORT aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, cons
 	return (aclError)call(ROPEWAY_aclrtRandomNumAsync, a);
 }
 
-EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
-{
-	uint64_t a[] = {(uintptr_t)taskStream, (uint64_t)taskId, (uintptr_t)info, (uintptr_t)execStream};
-	return (aclError)call(ROPEWAY_aclrtTaskUpdateAsync, a);
-}
-
 EXPORT const char* aclGetRecentErrMsg(void)
 {
 	return (const char*)(uintptr_t)call(ROPEWAY_aclGetRecentErrMsg, NULL);
@@ -1698,34 +1680,675 @@ EXPORT size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer)
 	return (size_t)call(ROPEWAY_aclGetDataBufferSizeV2, a);
 }
 
-EXPORT aclError aclopStartDumpArgs(uint32_t dumpType, const char* path)
+EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
 {
-	uint64_t a[] = {(uint64_t)dumpType, (uintptr_t)path};
-	return (aclError)call(ROPEWAY_aclopStartDumpArgs, a);
+	uint64_t a[] = {(uintptr_t)stream, (uint64_t)mode};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureBegin, a);
 }
 
-EXPORT aclError aclopStopDumpArgs(uint32_t dumpType)
+EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
 {
-	uint64_t a[] = {(uint64_t)dumpType};
-	return (aclError)call(ROPEWAY_aclopStopDumpArgs, a);
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI, (uint64_t)mode};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureToModelRIBegin, a);
 }
 
-EXPORT const char* acldumpGetPath(acldumpType dumpType)
+EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
 {
-	uint64_t a[] = {(uint64_t)dumpType};
-	return (const char*)(uintptr_t)call(ROPEWAY_acldumpGetPath, a);
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)status, (uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureGetInfo, a);
 }
 
-EXPORT WEAK aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag, const acldumpTensorInfo* tensors, size_t tensorCount)
+EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
 {
-	uint64_t a[] = {(uintptr_t)fileName, (uintptr_t)userTag, (uintptr_t)tensors, (uint64_t)tensorCount};
-	return (aclError)call(ROPEWAY_acldumpSaveExceptionInfo, a);
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureEnd, a);
 }
 
-EXPORT WEAK aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen)
+EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
 {
-	uint64_t a[] = {(uintptr_t)path, (uint64_t)maxLen};
-	return (aclError)call(ROPEWAY_acldumpGetExceptionInfoPath, a);
+	uint64_t a[] = {(uintptr_t)mode};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureThreadExchangeMode, a);
+}
+
+EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpBegin, a);
+}
+
+EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpEnd, a);
+}
+
+EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, a);
+}
+
+EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, a);
+}
+
+EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclmdlRIExecuteAsync, a);
+}
+
+EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)timeout};
+	return (aclError)call(ROPEWAY_aclmdlRIExecute, a);
+}
+
+EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
+{
+	uint64_t a[] = {(uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRIDestroy, a);
+}
+
+EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
+{
+	uint64_t a[] = {(uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRIAbort, a);
+}
+
+EXPORT aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)flag};
+	return (aclError)call(ROPEWAY_aclmdlRIBuildBegin, a);
+}
+
+EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream, (uint64_t)flag};
+	return (aclError)call(ROPEWAY_aclmdlRIBindStream, a);
+}
+
+EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclmdlRIUnbindStream, a);
+}
+
+EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclmdlRIEndTask, a);
+}
+
+EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)reserve};
+	return (aclError)call(ROPEWAY_aclmdlRIBuildEnd, a);
+}
+
+EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char* name)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)name};
+	return (aclError)call(ROPEWAY_aclmdlRISetName, a);
+}
+
+EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)maxLen, (uintptr_t)name};
+	return (aclError)call(ROPEWAY_aclmdlRIGetName, a);
+}
+
+EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)modelRIId};
+	return (aclError)call(ROPEWAY_aclmdlRIGetId, a);
+}
+
+EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func, (uintptr_t)userData};
+	return (aclError)call(ROPEWAY_aclmdlRIDestroyRegisterCallback, a);
+}
+
+EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func};
+	return (aclError)call(ROPEWAY_aclmdlRIDestroyUnregisterCallback, a);
+}
+
+EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
+{
+	uint64_t a[] = {(uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRIDebugPrint, a);
+}
+
+EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)path, (uint64_t)flags};
+	return (aclError)call(ROPEWAY_aclmdlRIDebugJsonPrint, a);
+}
+
+EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)streams, (uintptr_t)numStreams};
+	return (aclError)call(ROPEWAY_aclmdlRIGetStreams, a);
+}
+
+EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
+{
+	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)tasks, (uintptr_t)numTasks};
+	return (aclError)call(ROPEWAY_aclmdlRIGetTasksByStream, a);
+}
+
+EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
+{
+	uint64_t a[] = {(uintptr_t)task, (uintptr_t)type};
+	return (aclError)call(ROPEWAY_aclmdlRITaskGetType, a);
+}
+
+EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
+{
+	uint64_t a[] = {(uintptr_t)task, (uintptr_t)id};
+	return (aclError)call(ROPEWAY_aclmdlRITaskGetSeqId, a);
+}
+
+EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
+	return (aclError)call(ROPEWAY_aclmdlRITaskGetParams, a);
+}
+
+EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
+{
+	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
+	return (aclError)call(ROPEWAY_aclmdlRITaskSetParams, a);
+}
+
+EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
+{
+	uint64_t a[] = {(uintptr_t)task, (uint64_t)attrId, (uintptr_t)attrValue};
+	return (aclError)call(ROPEWAY_aclmdlRIKernelTaskGetAttribute, a);
+}
+
+EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
+{
+	uint64_t a[] = {(uintptr_t)task};
+	return (aclError)call(ROPEWAY_aclmdlRITaskDisable, a);
+}
+
+EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
+{
+	uint64_t a[] = {(uintptr_t)modelRI};
+	return (aclError)call(ROPEWAY_aclmdlRIUpdate, a);
+}
+
+EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
+{
+	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)defaultLaunchValue, (uint64_t)flag, (uintptr_t)handle};
+	return (aclError)call(ROPEWAY_aclmdlRICondHandleCreate, a);
+}
+
+EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
+{
+	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)ptr};
+	return (aclError)call(ROPEWAY_aclmdlRICondHandleGetCondPtr, a);
+}
+
+EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
+{
+	uint64_t a[] = {(uintptr_t)&params, (uintptr_t)stream, (uint64_t)flags};
+	return (aclError)call(ROPEWAY_aclmdlRIAddCondTask, a);
+}
+
+EXPORT aclError aclrtCreateLabel(aclrtLabel* label)
+{
+	uint64_t a[] = {(uintptr_t)label};
+	return (aclError)call(ROPEWAY_aclrtCreateLabel, a);
+}
+
+EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)label, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtSetLabel, a);
+}
+
+EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
+{
+	uint64_t a[] = {(uintptr_t)label};
+	return (aclError)call(ROPEWAY_aclrtDestroyLabel, a);
+}
+
+EXPORT aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
+{
+	uint64_t a[] = {(uintptr_t)labels, (uint64_t)num, (uintptr_t)labelList};
+	return (aclError)call(ROPEWAY_aclrtCreateLabelList, a);
+}
+
+EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
+{
+	uint64_t a[] = {(uintptr_t)labelList};
+	return (aclError)call(ROPEWAY_aclrtDestroyLabelList, a);
+}
+
+EXPORT aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)maxValue, (uintptr_t)labelList, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtSwitchLabelByIndex, a);
+}
+
+EXPORT aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)activeStream, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtActiveStream, a);
+}
+
+EXPORT aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)leftValue, (uint64_t)cond, (uintptr_t)rightValue, (uint64_t)dataType, (uintptr_t)trueStream, (uintptr_t)falseStream, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtSwitchStream, a);
+}
+
+EXPORT aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream)
+{
+	uint64_t a[] = {(uintptr_t)taskStream, (uint64_t)taskId, (uintptr_t)info, (uintptr_t)execStream};
+	return (aclError)call(ROPEWAY_aclrtTaskUpdateAsync, a);
+}
+
+EXPORT aclError aclrtSnapShotProcessLock(int pid, void* reserve)
+{
+	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
+	return (aclError)call(ROPEWAY_aclrtSnapShotProcessLock, a);
+}
+
+EXPORT aclError aclrtSnapShotProcessUnlock(int pid, void* reserve)
+{
+	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
+	return (aclError)call(ROPEWAY_aclrtSnapShotProcessUnlock, a);
+}
+
+EXPORT aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
+{
+	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
+	return (aclError)call(ROPEWAY_aclrtSnapShotProcessBackup, a);
+}
+
+EXPORT aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
+{
+	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
+	return (aclError)call(ROPEWAY_aclrtSnapShotProcessRestore, a);
+}
+
+EXPORT aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
+{
+	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback, (uintptr_t)args};
+	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackRegister, a);
+}
+
+EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
+{
+	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback};
+	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackUnregister, a);
+}
+
+EXPORT aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen)
+{
+	uint64_t a[] = {(uintptr_t)data, (uint64_t)dataLen};
+	return (aclrtBinary)(uintptr_t)call(ROPEWAY_aclrtCreateBinary, a);
+}
+
+EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
+{
+	uint64_t a[] = {(uintptr_t)binary};
+	return (aclError)call(ROPEWAY_aclrtDestroyBinary, a);
+}
+
+EXPORT aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
+{
+	uint64_t a[] = {(uintptr_t)binary, (uintptr_t)binHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryLoad, a);
+}
+
+EXPORT aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	uint64_t a[] = {(uintptr_t)binPath, (uintptr_t)options, (uintptr_t)binHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromFile, a);
+}
+
+EXPORT aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+	uint64_t a[] = {(uintptr_t)data, (uint64_t)length, (uintptr_t)options, (uintptr_t)binHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromData, a);
+}
+
+EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
+{
+	uint64_t a[] = {(uintptr_t)binHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryUnLoad, a);
+}
+
+EXPORT aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)kernelName, (uintptr_t)funcHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryGetFunction, a);
+}
+
+EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uint64_t)funcEntry, (uintptr_t)funcHandle};
+	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionByEntry, a);
+}
+
+EXPORT aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)binAddr, (uintptr_t)binSize};
+	return (aclError)call(ROPEWAY_aclrtBinaryGetDevAddress, a);
+}
+
+EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)name, (uintptr_t)dptr, (uintptr_t)size};
+	return (aclError)call(ROPEWAY_aclrtBinaryGetGlobal, a);
+}
+
+EXPORT aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
+{
+	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)funcHandle};
+	return (aclError)call(ROPEWAY_aclrtGetFuncBySymbol, a);
+}
+
+EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicAddr, (uintptr_t)aivAddr};
+	return (aclError)call(ROPEWAY_aclrtGetFunctionAddr, a);
+}
+
+EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicSize, (uintptr_t)aivSize};
+	return (aclError)call(ROPEWAY_aclrtGetFunctionSize, a);
+}
+
+EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)maxLen, (uintptr_t)name};
+	return (aclError)call(ROPEWAY_aclrtGetFunctionName, a);
+}
+
+EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)attrType, (uintptr_t)attrValue};
+	return (aclError)call(ROPEWAY_aclrtGetFunctionAttribute, a);
+}
+
+EXPORT aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)binHandle};
+	return (aclError)call(ROPEWAY_aclrtFunctionGetBinary, a);
+}
+
+EXPORT aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
+{
+	uint64_t a[] = {(uintptr_t)func, (uintptr_t)paramCount};
+	return (aclError)call(ROPEWAY_aclrtFunctionGetParamCount, a);
+}
+
+EXPORT aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
+{
+	uint64_t a[] = {(uintptr_t)func, (uint64_t)paramIndex, (uintptr_t)paramOffset, (uintptr_t)paramSize};
+	return (aclError)call(ROPEWAY_aclrtFunctionGetParamInfo, a);
+}
+
+EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
+{
+	uint64_t a[] = {(uintptr_t)func, (uint64_t)flags, (uintptr_t)dynamicUbufSize};
+	return (aclError)call(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, a);
+}
+
+EXPORT aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
+{
+	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)funcName, (uintptr_t)kernelName, (uintptr_t)funcHandle};
+	return (aclError)call(ROPEWAY_aclrtRegisterCpuFunc, a);
+}
+
+EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
+{
+	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)callback, (uintptr_t)userData};
+	return (aclError)call(ROPEWAY_aclrtBinarySetExceptionCallback, a);
+}
+
+EXPORT aclError aclrtGetHardwareSyncAddr(void** addr)
+{
+	uint64_t a[] = {(uintptr_t)addr};
+	return (aclError)call(ROPEWAY_aclrtGetHardwareSyncAddr, a);
+}
+
+EXPORT aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
+{
+	uint64_t a[] = {(uintptr_t)socVersion, (uintptr_t)canCompatible};
+	return (aclError)call(ROPEWAY_aclrtCheckArchCompatibility, a);
+}
+
+EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsInit, a);
+}
+
+EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle, (uintptr_t)userHostMem, (uint64_t)actualArgsSize};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsInitByUserMem, a);
+}
+
+EXPORT aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)userArgsSize, (uintptr_t)actualArgsSize};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsGetMemSize, a);
+}
+
+EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)memSize};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsGetHandleMemSize, a);
+}
+
+EXPORT aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
+{
+	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)param, (uint64_t)paramSize, (uintptr_t)paramHandle};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsAppend, a);
+}
+
+EXPORT aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
+{
+	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, a);
+}
+
+EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
+{
+	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uint64_t)dataSize, (uintptr_t)bufferAddr};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, a);
+}
+
+EXPORT aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
+{
+	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uintptr_t)param, (uint64_t)paramSize};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsParaUpdate, a);
+}
+
+EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
+{
+	uint64_t a[] = {(uintptr_t)argsHandle};
+	return (aclError)call(ROPEWAY_aclrtKernelArgsFinalize, a);
+}
+
+EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtLaunchKernel, a);
+}
+
+EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)cfg, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtLaunchKernelV2, a);
+}
+
+EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)argsHandle, (uintptr_t)reserve};
+	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithConfig, a);
+}
+
+EXPORT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
+	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithHostArgs, a);
+}
+
+EXPORT aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	uint64_t a[] = {(uintptr_t)func, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
+	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithArgsArray, a);
+}
+
+EXPORT aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
+{
+	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
+	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, a);
+}
+
+EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
+{
+	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
+	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, a);
+}
+
+EXPORT aclError aclrtSetGroup(int32_t groupId)
+{
+	uint64_t a[] = {(uint64_t)groupId};
+	return (aclError)call(ROPEWAY_aclrtSetGroup, a);
+}
+
+EXPORT aclError aclrtGetGroupCount(uint32_t* count)
+{
+	uint64_t a[] = {(uintptr_t)count};
+	return (aclError)call(ROPEWAY_aclrtGetGroupCount, a);
+}
+
+EXPORT aclrtGroupInfo* aclrtCreateGroupInfo(void)
+{
+	return (aclrtGroupInfo*)(uintptr_t)call(ROPEWAY_aclrtCreateGroupInfo, NULL);
+}
+
+EXPORT aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	uint64_t a[] = {(uintptr_t)groupInfo};
+	return (aclError)call(ROPEWAY_aclrtDestroyGroupInfo, a);
+}
+
+EXPORT aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
+{
+	uint64_t a[] = {(uintptr_t)groupInfo};
+	return (aclError)call(ROPEWAY_aclrtGetAllGroupInfo, a);
+}
+
+EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
+{
+	uint64_t a[] = {(uintptr_t)groupInfo, (uint64_t)groupIndex, (uint64_t)attr, (uintptr_t)attrValue, (uint64_t)valueLen, (uintptr_t)paramRetSize};
+	return (aclError)call(ROPEWAY_aclrtGetGroupInfoDetail, a);
+}
+
+EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtCmoAsync, a);
+}
+
+EXPORT aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uint64_t)barrierId, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithBarrier, a);
+}
+
+EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
+{
+	uint64_t a[] = {(uintptr_t)taskInfo, (uintptr_t)stream, (uint64_t)flag};
+	return (aclError)call(ROPEWAY_aclrtCmoWaitBarrier, a);
+}
+
+EXPORT aclError aclrtCmoGetDescSize(size_t* size)
+{
+	uint64_t a[] = {(uintptr_t)size};
+	return (aclError)call(ROPEWAY_aclrtCmoGetDescSize, a);
+}
+
+EXPORT aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
+{
+	uint64_t a[] = {(uintptr_t)cmoDesc, (uintptr_t)src, (uint64_t)size};
+	return (aclError)call(ROPEWAY_aclrtCmoSetDesc, a);
+}
+
+EXPORT aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
+{
+	uint64_t a[] = {(uintptr_t)cmoDesc, (uint64_t)cmoType, (uintptr_t)stream, (uintptr_t)reserve};
+	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithDesc, a);
+}
+
+EXPORT aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtGetFloatOverflowStatus, a);
+}
+
+EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtResetFloatOverflowStatus, a);
+}
+
+EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uint64_t)checkMode, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, a);
+}
+
+EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
+{
+	uint64_t a[] = {(uint64_t)checkMode, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, a);
+}
+
+EXPORT aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen)
+{
+	uint64_t a[] = {(uint64_t)infoType, (uintptr_t)value, (uint64_t)maxLen};
+	return (aclError)call(ROPEWAY_aclplatformGetDeviceInfo, a);
+}
+
+EXPORT aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value, uint32_t maxLen)
+{
+	uint64_t a[] = {(uint64_t)type, (uintptr_t)instruction, (uintptr_t)value, (uint64_t)maxLen};
+	return (aclError)call(ROPEWAY_aclplatformGetInstructionInfo, a);
+}
+
+EXPORT aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
+{
+	uint64_t a[] = {(uintptr_t)userdata, (uint64_t)length, (uintptr_t)stream};
+	return (aclError)call(ROPEWAY_aclrtProfTrace, a);
+}
+
+EXPORT aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
+{
+	uint64_t a[] = {(uintptr_t)infoPtr, (uint64_t)infoSize};
+	return (aclError)call(ROPEWAY_aclrtCacheLastTaskOpInfo, a);
+}
+
+EXPORT aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
+{
+	uint64_t a[] = {(uintptr_t)extendInfoPtr, (uint64_t)infoSize};
+	return (aclError)call(ROPEWAY_aclrtCacheLastTaskExtendInfo, a);
 }
 
 EXPORT aclError aclprofInit(const char* profilerResultPath, size_t length)
@@ -1745,6 +2368,12 @@ EXPORT aclError aclprofStart(const aclprofConfig* profilerConfig)
 	return (aclError)call(ROPEWAY_aclprofStart, a);
 }
 
+EXPORT aclError aclprofStop(const aclprofConfig* profilerConfig)
+{
+	uint64_t a[] = {(uintptr_t)profilerConfig};
+	return (aclError)call(ROPEWAY_aclprofStop, a);
+}
+
 EXPORT aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig)
 {
 	uint64_t a[] = {(uintptr_t)deviceIdList, (uint64_t)deviceNums, (uint64_t)aicoreMetrics, (uintptr_t)aicoreEvents, (uint64_t)dataTypeConfig};
@@ -1757,28 +2386,10 @@ EXPORT aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig)
 	return (aclError)call(ROPEWAY_aclprofDestroyConfig, a);
 }
 
-EXPORT aclError aclprofStop(const aclprofConfig* profilerConfig)
-{
-	uint64_t a[] = {(uintptr_t)profilerConfig};
-	return (aclError)call(ROPEWAY_aclprofStop, a);
-}
-
 EXPORT aclError aclprofSetConfig(aclprofConfigType configType, const char* config, size_t configLength)
 {
 	uint64_t a[] = {(uint64_t)configType, (uintptr_t)config, (uint64_t)configLength};
 	return (aclError)call(ROPEWAY_aclprofSetConfig, a);
-}
-
-EXPORT aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig* profSubscribeConfig)
-{
-	uint64_t a[] = {(uint64_t)modelId, (uintptr_t)profSubscribeConfig};
-	return (aclError)call(ROPEWAY_aclprofModelSubscribe, a);
-}
-
-EXPORT aclError aclprofModelUnSubscribe(uint32_t modelId)
-{
-	uint64_t a[] = {(uint64_t)modelId};
-	return (aclError)call(ROPEWAY_aclprofModelUnSubscribe, a);
 }
 
 EXPORT aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void* fd)
@@ -1791,6 +2402,29 @@ EXPORT aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig* prof
 {
 	uint64_t a[] = {(uintptr_t)profSubscribeConfig};
 	return (aclError)call(ROPEWAY_aclprofDestroySubscribeConfig, a);
+}
+
+EXPORT aclprofStepInfo* aclprofCreateStepInfo(void)
+{
+	return (aclprofStepInfo*)(uintptr_t)call(ROPEWAY_aclprofCreateStepInfo, NULL);
+}
+
+EXPORT void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo)
+{
+	uint64_t a[] = {(uintptr_t)stepinfo};
+	(void)call(ROPEWAY_aclprofDestroyStepInfo, a);
+}
+
+EXPORT aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig* profSubscribeConfig)
+{
+	uint64_t a[] = {(uint64_t)modelId, (uintptr_t)profSubscribeConfig};
+	return (aclError)call(ROPEWAY_aclprofModelSubscribe, a);
+}
+
+EXPORT aclError aclprofModelUnSubscribe(uint32_t modelId)
+{
+	uint64_t a[] = {(uint64_t)modelId};
+	return (aclError)call(ROPEWAY_aclprofModelUnSubscribe, a);
 }
 
 EXPORT aclError aclprofGetOpDescSize(size_t* opDescSize)
@@ -1871,17 +2505,6 @@ EXPORT aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTa
 	return (aclError)call(ROPEWAY_aclprofGetStepTimestamp, a);
 }
 
-EXPORT aclprofStepInfo* aclprofCreateStepInfo(void)
-{
-	return (aclprofStepInfo*)(uintptr_t)call(ROPEWAY_aclprofCreateStepInfo, NULL);
-}
-
-EXPORT void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo)
-{
-	uint64_t a[] = {(uintptr_t)stepinfo};
-	(void)call(ROPEWAY_aclprofDestroyStepInfo, a);
-}
-
 EXPORT void* aclprofCreateStamp(void)
 {
 	return (void*)(uintptr_t)call(ROPEWAY_aclprofCreateStamp, NULL);
@@ -1951,261 +2574,61 @@ EXPORT aclError aclprofRangePop(void)
 	return (aclError)call(ROPEWAY_aclprofRangePop, NULL);
 }
 
-EXPORT aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData)
+EXPORT aclError aclmdlInitDump(void)
 {
-	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)callback, (uintptr_t)userData};
-	return (aclError)call(ROPEWAY_aclrtBinarySetExceptionCallback, a);
+	return (aclError)call(ROPEWAY_aclmdlInitDump, NULL);
 }
 
-EXPORT aclError aclrtSetGroup(int32_t groupId)
+EXPORT aclError aclmdlSetDump(const char* dumpCfgPath)
 {
-	uint64_t a[] = {(uint64_t)groupId};
-	return (aclError)call(ROPEWAY_aclrtSetGroup, a);
+	uint64_t a[] = {(uintptr_t)dumpCfgPath};
+	return (aclError)call(ROPEWAY_aclmdlSetDump, a);
 }
 
-EXPORT aclError aclrtGetGroupCount(uint32_t* count)
+EXPORT aclError aclmdlFinalizeDump(void)
 {
-	uint64_t a[] = {(uintptr_t)count};
-	return (aclError)call(ROPEWAY_aclrtGetGroupCount, a);
+	return (aclError)call(ROPEWAY_aclmdlFinalizeDump, NULL);
 }
 
-EXPORT aclrtGroupInfo* aclrtCreateGroupInfo(void)
+EXPORT aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t), int32_t flag)
 {
-	return (aclrtGroupInfo*)(uintptr_t)call(ROPEWAY_aclrtCreateGroupInfo, NULL);
+	uint64_t a[] = {(uintptr_t)messageCallback, (uint64_t)flag};
+	return (aclError)call(ROPEWAY_acldumpRegCallback, a);
 }
 
-EXPORT aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo)
+EXPORT void acldumpUnregCallback(void)
 {
-	uint64_t a[] = {(uintptr_t)groupInfo};
-	return (aclError)call(ROPEWAY_aclrtDestroyGroupInfo, a);
+	(void)call(ROPEWAY_acldumpUnregCallback, NULL);
 }
 
-EXPORT aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo)
+EXPORT aclError aclopStartDumpArgs(uint32_t dumpType, const char* path)
 {
-	uint64_t a[] = {(uintptr_t)groupInfo};
-	return (aclError)call(ROPEWAY_aclrtGetAllGroupInfo, a);
+	uint64_t a[] = {(uint64_t)dumpType, (uintptr_t)path};
+	return (aclError)call(ROPEWAY_aclopStartDumpArgs, a);
 }
 
-EXPORT aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize)
+EXPORT aclError aclopStopDumpArgs(uint32_t dumpType)
 {
-	uint64_t a[] = {(uintptr_t)groupInfo, (uint64_t)groupIndex, (uint64_t)attr, (uintptr_t)attrValue, (uint64_t)valueLen, (uintptr_t)paramRetSize};
-	return (aclError)call(ROPEWAY_aclrtGetGroupInfoDetail, a);
+	uint64_t a[] = {(uint64_t)dumpType};
+	return (aclError)call(ROPEWAY_aclopStopDumpArgs, a);
 }
 
-EXPORT aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen)
+EXPORT const char* acldumpGetPath(acldumpType dumpType)
 {
-	uint64_t a[] = {(uintptr_t)data, (uint64_t)dataLen};
-	return (aclrtBinary)(uintptr_t)call(ROPEWAY_aclrtCreateBinary, a);
+	uint64_t a[] = {(uint64_t)dumpType};
+	return (const char*)(uintptr_t)call(ROPEWAY_acldumpGetPath, a);
 }
 
-EXPORT aclError aclrtDestroyBinary(aclrtBinary binary)
+EXPORT WEAK aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag, const acldumpTensorInfo* tensors, size_t tensorCount)
 {
-	uint64_t a[] = {(uintptr_t)binary};
-	return (aclError)call(ROPEWAY_aclrtDestroyBinary, a);
+	uint64_t a[] = {(uintptr_t)fileName, (uintptr_t)userTag, (uintptr_t)tensors, (uint64_t)tensorCount};
+	return (aclError)call(ROPEWAY_acldumpSaveExceptionInfo, a);
 }
 
-EXPORT aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle)
+EXPORT WEAK aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen)
 {
-	uint64_t a[] = {(uintptr_t)binary, (uintptr_t)binHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryLoad, a);
-}
-
-EXPORT aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
-{
-	uint64_t a[] = {(uintptr_t)binHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryUnLoad, a);
-}
-
-EXPORT aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
-{
-	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)kernelName, (uintptr_t)funcHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryGetFunction, a);
-}
-
-EXPORT aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtLaunchKernel, a);
-}
-
-EXPORT aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtCmoAsync, a);
-}
-
-EXPORT aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
-{
-	uint64_t a[] = {(uintptr_t)binPath, (uintptr_t)options, (uintptr_t)binHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromFile, a);
-}
-
-EXPORT aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize)
-{
-	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)binAddr, (uintptr_t)binSize};
-	return (aclError)call(ROPEWAY_aclrtBinaryGetDevAddress, a);
-}
-
-EXPORT aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle)
-{
-	uint64_t a[] = {(uintptr_t)binHandle, (uint64_t)funcEntry, (uintptr_t)funcHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryGetFunctionByEntry, a);
-}
-
-EXPORT aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size)
-{
-	uint64_t a[] = {(uintptr_t)binHandle, (uintptr_t)name, (uintptr_t)dptr, (uintptr_t)size};
-	return (aclError)call(ROPEWAY_aclrtBinaryGetGlobal, a);
-}
-
-EXPORT aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle)
-{
-	uint64_t a[] = {(uintptr_t)symbol, (uintptr_t)funcHandle};
-	return (aclError)call(ROPEWAY_aclrtGetFuncBySymbol, a);
-}
-
-EXPORT aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicAddr, (uintptr_t)aivAddr};
-	return (aclError)call(ROPEWAY_aclrtGetFunctionAddr, a);
-}
-
-EXPORT aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)aicSize, (uintptr_t)aivSize};
-	return (aclError)call(ROPEWAY_aclrtGetFunctionSize, a);
-}
-
-EXPORT aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)memSize};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsGetHandleMemSize, a);
-}
-
-EXPORT aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)userArgsSize, (uintptr_t)actualArgsSize};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsGetMemSize, a);
-}
-
-EXPORT aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsInit, a);
-}
-
-EXPORT aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)argsHandle, (uintptr_t)userHostMem, (uint64_t)actualArgsSize};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsInitByUserMem, a);
-}
-
-EXPORT aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle)
-{
-	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)param, (uint64_t)paramSize, (uintptr_t)paramHandle};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsAppend, a);
-}
-
-EXPORT aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle)
-{
-	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, a);
-}
-
-EXPORT aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr)
-{
-	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uint64_t)dataSize, (uintptr_t)bufferAddr};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, a);
-}
-
-EXPORT aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize)
-{
-	uint64_t a[] = {(uintptr_t)argsHandle, (uintptr_t)paramHandle, (uintptr_t)param, (uint64_t)paramSize};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsParaUpdate, a);
-}
-
-EXPORT aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)argsHandle, (uintptr_t)reserve};
-	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithConfig, a);
-}
-
-EXPORT aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params)
-{
-	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
-	return (aclError)call(ROPEWAY_aclmdlRITaskGetParams, a);
-}
-
-EXPORT aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params)
-{
-	uint64_t a[] = {(uintptr_t)task, (uintptr_t)params};
-	return (aclError)call(ROPEWAY_aclmdlRITaskSetParams, a);
-}
-
-EXPORT aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue)
-{
-	uint64_t a[] = {(uintptr_t)task, (uint64_t)attrId, (uintptr_t)attrValue};
-	return (aclError)call(ROPEWAY_aclmdlRIKernelTaskGetAttribute, a);
-}
-
-EXPORT aclError aclmdlRIUpdate(aclmdlRI modelRI)
-{
-	uint64_t a[] = {(uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRIUpdate, a);
-}
-
-EXPORT aclError aclmdlRITaskDisable(aclmdlRITask task)
-{
-	uint64_t a[] = {(uintptr_t)task};
-	return (aclError)call(ROPEWAY_aclmdlRITaskDisable, a);
-}
-
-EXPORT aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
-{
-	uint64_t a[] = {(uintptr_t)argsHandle};
-	return (aclError)call(ROPEWAY_aclrtKernelArgsFinalize, a);
-}
-
-EXPORT aclError aclrtCreateLabel(aclrtLabel* label)
-{
-	uint64_t a[] = {(uintptr_t)label};
-	return (aclError)call(ROPEWAY_aclrtCreateLabel, a);
-}
-
-EXPORT aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)label, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtSetLabel, a);
-}
-
-EXPORT aclError aclrtDestroyLabel(aclrtLabel label)
-{
-	uint64_t a[] = {(uintptr_t)label};
-	return (aclError)call(ROPEWAY_aclrtDestroyLabel, a);
-}
-
-EXPORT aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList)
-{
-	uint64_t a[] = {(uintptr_t)labels, (uint64_t)num, (uintptr_t)labelList};
-	return (aclError)call(ROPEWAY_aclrtCreateLabelList, a);
-}
-
-EXPORT aclError aclrtDestroyLabelList(aclrtLabelList labelList)
-{
-	uint64_t a[] = {(uintptr_t)labelList};
-	return (aclError)call(ROPEWAY_aclrtDestroyLabelList, a);
-}
-
-EXPORT aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)ptr, (uint64_t)maxValue, (uintptr_t)labelList, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtSwitchLabelByIndex, a);
-}
-
-EXPORT aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)maxLen, (uintptr_t)name};
-	return (aclError)call(ROPEWAY_aclrtGetFunctionName, a);
+	uint64_t a[] = {(uintptr_t)path, (uint64_t)maxLen};
+	return (aclError)call(ROPEWAY_acldumpGetExceptionInfoPath, a);
 }
 
 EXPORT aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf)
@@ -2272,406 +2695,6 @@ EXPORT aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size)
 {
 	uint64_t a[] = {(uintptr_t)buf, (uint64_t)size};
 	return (aclError)call(ROPEWAY_aclrtAllocBuf, a);
-}
-
-EXPORT aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
-{
-	uint64_t a[] = {(uintptr_t)data, (uint64_t)length, (uintptr_t)options, (uintptr_t)binHandle};
-	return (aclError)call(ROPEWAY_aclrtBinaryLoadFromData, a);
-}
-
-EXPORT aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle)
-{
-	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)funcName, (uintptr_t)kernelName, (uintptr_t)funcHandle};
-	return (aclError)call(ROPEWAY_aclrtRegisterCpuFunc, a);
-}
-
-EXPORT aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)src, (uint64_t)size, (uint64_t)cmoType, (uint64_t)barrierId, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithBarrier, a);
-}
-
-EXPORT aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag)
-{
-	uint64_t a[] = {(uintptr_t)taskInfo, (uintptr_t)stream, (uint64_t)flag};
-	return (aclError)call(ROPEWAY_aclrtCmoWaitBarrier, a);
-}
-
-EXPORT aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uint64_t)mode};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureBegin, a);
-}
-
-EXPORT aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)status, (uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureGetInfo, a);
-}
-
-EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureEnd, a);
-}
-
-EXPORT aclError aclmdlRIDebugPrint(aclmdlRI modelRI)
-{
-	uint64_t a[] = {(uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRIDebugPrint, a);
-}
-
-EXPORT aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)path, (uint64_t)flags};
-	return (aclError)call(ROPEWAY_aclmdlRIDebugJsonPrint, a);
-}
-
-EXPORT aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode)
-{
-	uint64_t a[] = {(uintptr_t)mode};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureThreadExchangeMode, a);
-}
-
-EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclmdlRIExecuteAsync, a);
-}
-
-EXPORT aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)timeout};
-	return (aclError)call(ROPEWAY_aclmdlRIExecute, a);
-}
-
-EXPORT aclError aclmdlRIDestroy(aclmdlRI modelRI)
-{
-	uint64_t a[] = {(uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRIDestroy, a);
-}
-
-EXPORT aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpBegin, a);
-}
-
-EXPORT aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskGrpEnd, a);
-}
-
-EXPORT aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)handle};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, a);
-}
-
-EXPORT aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, a);
-}
-
-EXPORT aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)flag};
-	return (aclError)call(ROPEWAY_aclmdlRIBuildBegin, a);
-}
-
-EXPORT aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream, (uint64_t)flag};
-	return (aclError)call(ROPEWAY_aclmdlRIBindStream, a);
-}
-
-EXPORT aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclmdlRIEndTask, a);
-}
-
-EXPORT aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)reserve};
-	return (aclError)call(ROPEWAY_aclmdlRIBuildEnd, a);
-}
-
-EXPORT aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclmdlRIUnbindStream, a);
-}
-
-EXPORT aclError aclmdlRISetName(aclmdlRI modelRI, const char* name)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)name};
-	return (aclError)call(ROPEWAY_aclmdlRISetName, a);
-}
-
-EXPORT aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)maxLen, (uintptr_t)name};
-	return (aclError)call(ROPEWAY_aclmdlRIGetName, a);
-}
-
-EXPORT aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)modelRIId};
-	return (aclError)call(ROPEWAY_aclmdlRIGetId, a);
-}
-
-EXPORT aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func, (uintptr_t)userData};
-	return (aclError)call(ROPEWAY_aclmdlRIDestroyRegisterCallback, a);
-}
-
-EXPORT aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)func};
-	return (aclError)call(ROPEWAY_aclmdlRIDestroyUnregisterCallback, a);
-}
-
-EXPORT aclError aclmdlInitDump(void)
-{
-	return (aclError)call(ROPEWAY_aclmdlInitDump, NULL);
-}
-
-EXPORT aclError aclmdlSetDump(const char* dumpCfgPath)
-{
-	uint64_t a[] = {(uintptr_t)dumpCfgPath};
-	return (aclError)call(ROPEWAY_aclmdlSetDump, a);
-}
-
-EXPORT aclError aclmdlFinalizeDump(void)
-{
-	return (aclError)call(ROPEWAY_aclmdlFinalizeDump, NULL);
-}
-
-EXPORT aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uintptr_t)streams, (uintptr_t)numStreams};
-	return (aclError)call(ROPEWAY_aclmdlRIGetStreams, a);
-}
-
-EXPORT aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)tasks, (uintptr_t)numTasks};
-	return (aclError)call(ROPEWAY_aclmdlRIGetTasksByStream, a);
-}
-
-EXPORT aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type)
-{
-	uint64_t a[] = {(uintptr_t)task, (uintptr_t)type};
-	return (aclError)call(ROPEWAY_aclmdlRITaskGetType, a);
-}
-
-EXPORT aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id)
-{
-	uint64_t a[] = {(uintptr_t)task, (uintptr_t)id};
-	return (aclError)call(ROPEWAY_aclmdlRITaskGetSeqId, a);
-}
-
-EXPORT aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)userdata, (uint64_t)length, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtProfTrace, a);
-}
-
-EXPORT aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)argsData, (uint64_t)argsSize, (uintptr_t)cfg, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtLaunchKernelV2, a);
-}
-
-EXPORT aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
-	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithHostArgs, a);
-}
-
-EXPORT aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
-{
-	uint64_t a[] = {(uintptr_t)func, (uint64_t)numBlocks, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
-	return (aclError)call(ROPEWAY_aclrtLaunchKernelWithArgsArray, a);
-}
-
-EXPORT aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args)
-{
-	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)args};
-	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, a);
-}
-
-EXPORT aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum)
-{
-	uint64_t a[] = {(uintptr_t)func, (uintptr_t)&gridDim, (uintptr_t)&blockDim, (uint64_t)dynUbufSize, (uintptr_t)stream, (uintptr_t)cfg, (uintptr_t)hostArgs, (uint64_t)argsSize, (uintptr_t)placeHolderArray, (uint64_t)placeHolderNum};
-	return (aclError)call(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, a);
-}
-
-EXPORT aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtGetFloatOverflowStatus, a);
-}
-
-EXPORT aclError aclrtResetFloatOverflowStatus(aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtResetFloatOverflowStatus, a);
-}
-
-EXPORT aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream)
-{
-	uint64_t a[] = {(uintptr_t)outputAddr, (uint64_t)outputSize, (uint64_t)checkMode, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, a);
-}
-
-EXPORT aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream)
-{
-	uint64_t a[] = {(uint64_t)checkMode, (uintptr_t)stream};
-	return (aclError)call(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, a);
-}
-
-EXPORT aclError aclrtGetHardwareSyncAddr(void** addr)
-{
-	uint64_t a[] = {(uintptr_t)addr};
-	return (aclError)call(ROPEWAY_aclrtGetHardwareSyncAddr, a);
-}
-
-EXPORT aclError aclrtCmoGetDescSize(size_t* size)
-{
-	uint64_t a[] = {(uintptr_t)size};
-	return (aclError)call(ROPEWAY_aclrtCmoGetDescSize, a);
-}
-
-EXPORT aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size)
-{
-	uint64_t a[] = {(uintptr_t)cmoDesc, (uintptr_t)src, (uint64_t)size};
-	return (aclError)call(ROPEWAY_aclrtCmoSetDesc, a);
-}
-
-EXPORT aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve)
-{
-	uint64_t a[] = {(uintptr_t)cmoDesc, (uint64_t)cmoType, (uintptr_t)stream, (uintptr_t)reserve};
-	return (aclError)call(ROPEWAY_aclrtCmoAsyncWithDesc, a);
-}
-
-EXPORT aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible)
-{
-	uint64_t a[] = {(uintptr_t)socVersion, (uintptr_t)canCompatible};
-	return (aclError)call(ROPEWAY_aclrtCheckArchCompatibility, a);
-}
-
-EXPORT aclError aclmdlRIAbort(aclmdlRI modelRI)
-{
-	uint64_t a[] = {(uintptr_t)modelRI};
-	return (aclError)call(ROPEWAY_aclmdlRIAbort, a);
-}
-
-EXPORT aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle)
-{
-	uint64_t a[] = {(uintptr_t)modelRI, (uint64_t)defaultLaunchValue, (uint64_t)flag, (uintptr_t)handle};
-	return (aclError)call(ROPEWAY_aclmdlRICondHandleCreate, a);
-}
-
-EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
-{
-	uint64_t a[] = {(uintptr_t)handle, (uintptr_t)ptr};
-	return (aclError)call(ROPEWAY_aclmdlRICondHandleGetCondPtr, a);
-}
-
-EXPORT aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags)
-{
-	uint64_t a[] = {(uintptr_t)&params, (uintptr_t)stream, (uint64_t)flags};
-	return (aclError)call(ROPEWAY_aclmdlRIAddCondTask, a);
-}
-
-EXPORT aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode)
-{
-	uint64_t a[] = {(uintptr_t)stream, (uintptr_t)modelRI, (uint64_t)mode};
-	return (aclError)call(ROPEWAY_aclmdlRICaptureToModelRIBegin, a);
-}
-
-EXPORT aclError aclrtSnapShotProcessLock(int pid, void* reserve)
-{
-	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
-	return (aclError)call(ROPEWAY_aclrtSnapShotProcessLock, a);
-}
-
-EXPORT aclError aclrtSnapShotProcessUnlock(int pid, void* reserve)
-{
-	uint64_t a[] = {(uint64_t)pid, (uintptr_t)reserve};
-	return (aclError)call(ROPEWAY_aclrtSnapShotProcessUnlock, a);
-}
-
-EXPORT aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args)
-{
-	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
-	return (aclError)call(ROPEWAY_aclrtSnapShotProcessBackup, a);
-}
-
-EXPORT aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args)
-{
-	uint64_t a[] = {(uint64_t)pid, (uintptr_t)args};
-	return (aclError)call(ROPEWAY_aclrtSnapShotProcessRestore, a);
-}
-
-EXPORT aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args)
-{
-	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback, (uintptr_t)args};
-	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackRegister, a);
-}
-
-EXPORT aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback)
-{
-	uint64_t a[] = {(uint64_t)stage, (uintptr_t)callback};
-	return (aclError)call(ROPEWAY_aclrtSnapShotCallbackUnregister, a);
-}
-
-EXPORT aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize)
-{
-	uint64_t a[] = {(uintptr_t)infoPtr, (uint64_t)infoSize};
-	return (aclError)call(ROPEWAY_aclrtCacheLastTaskOpInfo, a);
-}
-
-EXPORT aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize)
-{
-	uint64_t a[] = {(uintptr_t)extendInfoPtr, (uint64_t)infoSize};
-	return (aclError)call(ROPEWAY_aclrtCacheLastTaskExtendInfo, a);
-}
-
-EXPORT aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uint64_t)attrType, (uintptr_t)attrValue};
-	return (aclError)call(ROPEWAY_aclrtGetFunctionAttribute, a);
-}
-
-EXPORT aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle)
-{
-	uint64_t a[] = {(uintptr_t)funcHandle, (uintptr_t)binHandle};
-	return (aclError)call(ROPEWAY_aclrtFunctionGetBinary, a);
-}
-
-EXPORT aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount)
-{
-	uint64_t a[] = {(uintptr_t)func, (uintptr_t)paramCount};
-	return (aclError)call(ROPEWAY_aclrtFunctionGetParamCount, a);
-}
-
-EXPORT aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize)
-{
-	uint64_t a[] = {(uintptr_t)func, (uint64_t)paramIndex, (uintptr_t)paramOffset, (uintptr_t)paramSize};
-	return (aclError)call(ROPEWAY_aclrtFunctionGetParamInfo, a);
-}
-
-EXPORT aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize)
-{
-	uint64_t a[] = {(uintptr_t)func, (uint64_t)flags, (uintptr_t)dynamicUbufSize};
-	return (aclError)call(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, a);
 }
 
 EXPORT acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem* dataItem)
@@ -3028,27 +3051,4 @@ EXPORT aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, a
 {
 	uint64_t a[] = {(uintptr_t)param, (uint64_t)type, (uint64_t)len, (uintptr_t)value};
 	return (aclError)call(ROPEWAY_acltdtSetQueueRouteQueryInfo, a);
-}
-
-EXPORT aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen)
-{
-	uint64_t a[] = {(uint64_t)infoType, (uintptr_t)value, (uint64_t)maxLen};
-	return (aclError)call(ROPEWAY_aclplatformGetDeviceInfo, a);
-}
-
-EXPORT aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value, uint32_t maxLen)
-{
-	uint64_t a[] = {(uint64_t)type, (uintptr_t)instruction, (uintptr_t)value, (uint64_t)maxLen};
-	return (aclError)call(ROPEWAY_aclplatformGetInstructionInfo, a);
-}
-
-EXPORT aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t), int32_t flag)
-{
-	uint64_t a[] = {(uintptr_t)messageCallback, (uint64_t)flag};
-	return (aclError)call(ROPEWAY_acldumpRegCallback, a);
-}
-
-EXPORT void acldumpUnregCallback(void)
-{
-	(void)call(ROPEWAY_acldumpUnregCallback, NULL);
 }

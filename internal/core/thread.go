@@ -17,13 +17,16 @@ type Thread struct {
 	last     abi.Code
 	texts    []text
 	lastTask uint32
-	nearSrc  places       // where the last asynchronous copy read
-	nearDst  places       // and wrote
-	pass     pass         // what its checks have shown
-	limits   *Stream      // whose core limits the thread uses
-	caller   Caller       // knows what the thread is doing; nil unless somebody watches
-	call     OngoingCall  // for who observes
-	copied   observe.Task // that the call made, if it says so
+	nearSrc  places  // where the last asynchronous copy read
+	nearDst  places  // and wrote
+	pass     pass    // what its checks have shown
+	limits   *Stream // whose core limits the thread uses
+
+	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
+
+	caller Caller       // knows what the thread is doing; nil unless somebody watches
+	call   OngoingCall  // for who observes
+	copied observe.Task // that the call made, if it says so
 }
 
 // NewThread makes the state of a thread that has no context. id is the operating system's number of it.

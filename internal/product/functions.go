@@ -104,4 +104,6 @@ var onlyOn = map[string][]string{
 	"aclrtSetDeviceTaskAbortCallback":    {"950", "A3", "A2"},
 	"aclrtGetErrorVerbose":               {"950", "A3", "A2"},
 	"aclrtRepairError":                   {"950", "A3", "A2"},
+	"aclmdlRICaptureGetInfo":             {"950", "A3", "A2", "310P"},
+	"aclmdlRICaptureThreadExchangeMode":  {"950", "A3", "A2", "310P"},
 }

@@ -2872,6 +2872,23 @@ static PyObject *acl_get_data_buffer_size_v2(PyObject *self, PyObject *args)
 	return PyLong_FromUnsignedLongLong(ret);
 }
 
+/* acl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret) */
+static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stream", HANDLE}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.rt.mdl_ri_capture_get_info", params, 1, args, a))
+		return NULL;
+	aclmdlRICaptureStatus r0 = 0;
+	aclmdlRI r1 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclmdlRICaptureGetInfo((aclrtStream)a[0], &r0, &r1);
+	END_CALL
+	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
+}
+
 static PyMethodDef functions_of_acl[] = {
 	{"finalize", acl_finalize, METH_VARARGS,
 	 "finalize($module, /)\n--\n\nacl.finalize() -> ret\n\nTears the library down and sets the reference count to 0 whatever it was. Not to be called from a\ndestructor or atexit.\n\nIn C: aclFinalize."},
@@ -3255,10 +3272,12 @@ static PyMethodDef functions_of_acl_rt[] = {
 	 "get_error_code_from_exception_info($module, info, /)\n--\n\nacl.rt.get_error_code_from_exception_info(info) -> int\n\nError code of the failed task; 0xFFFFFFFF for a NULL info.\n\nIn C: aclrtGetErrorCodeFromExceptionInfo."},
 	{"device_task_abort", rt_device_task_abort, METH_VARARGS,
 	 "device_task_abort($module, device_id, timeout, /)\n--\n\nacl.rt.device_task_abort(device_id, timeout) -> ret\n\nDrops all tasks of a device and stops running ones; waiters get 107022. timeout in milliseconds, 0\nwaits for ever, at most 36 minutes.\n\nIn C: aclrtDeviceTaskAbort."},
+	{"mdl_ri_capture_get_info", rt_mdl_ri_capture_get_info, METH_VARARGS,
+	 "mdl_ri_capture_get_info($module, stream, /)\n--\n\nacl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."},
 	{NULL, NULL, 0, NULL},
 };
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, 0xA6051F24u);
+	return make_module(functions_of_acl, functions_of_acl_rt, 0x98A3846Cu);
 }

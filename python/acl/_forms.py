@@ -29,7 +29,7 @@ class Form(NamedTuple):
 
 
 # The same number is in an extension made from the same table.
-TABLE = 0xA6051F24
+TABLE = 0x98A3846C
 
 FORMS = (
     Form("acl.rt", "memcpy", "aclrtMemcpy", "plain",
@@ -1036,6 +1036,14 @@ FORMS = (
          (("buffer", "address"),), (), (0,),
          "uint64", "", True, False,
          "acl.get_data_buffer_size_v2(buffer) -> int\n\nThe size; 0 for a NULL buffer.\n\nIn C: aclGetDataBufferSizeV2."),
+    Form("acl.rt", "mdl_ri_capture_get_info", "aclmdlRICaptureGetInfo", "plain",
+         (("stream", "handle"),), (("status", "int32"), ("model_ri", "handle")), (0, -1, -2),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_capture_get_info(stream) -> (status, model_ri, ret)\n\nTells whether stream is being captured and into which model.\n\nIn C: aclmdlRICaptureGetInfo. pyACL has no such function."),
+    Form("acl.rt", "mdl_ri_capture_thread_exchange_mode", "aclmdlRICaptureThreadExchangeMode", "special",
+         (("mode", "int32"),), (("mode", "int32"),), (),
+         "code", "", True, True,
+         "acl.rt.mdl_ri_capture_thread_exchange_mode(mode) -> (mode, ret)\n\nSets the capture mode of the calling thread to *mode and stores the earlier one in *mode. It says\nwhich captures of others the thread heeds when it makes synchronous copies and fills.\n\nIn C: aclmdlRICaptureThreadExchangeMode. pyACL has no such function."),
 )
 
 # Structs of special forms: name: (size, alignment, {member: (offset, size)}).

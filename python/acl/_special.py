@@ -136,6 +136,17 @@ def rt_get_stream_attribute(stream, attr, /):
     return {member: getattr(out, member)}, ret
 
 
+_aclmdlRICaptureThreadExchangeMode = c_function("aclmdlRICaptureThreadExchangeMode", POINTER(c_int))
+
+
+@form(i32)
+def rt_mdl_ri_capture_thread_exchange_mode(mode, /):
+    """Sets the mode of the calling thread; the result is the earlier one."""
+    value = c_int(mode)
+    ret = _aclmdlRICaptureThreadExchangeMode(byref(value))
+    return value.value, ret
+
+
 # The top module
 
 _aclInit = c_function("aclInit", c_char_p)

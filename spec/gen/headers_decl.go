@@ -261,7 +261,7 @@ func prototype(f *table.Function) string {
 	return strings.ReplaceAll(p, "()", "(void)")
 }
 
-// attributes returns the macros in front of a prototype, as remaining.yaml states them.
+// attributes returns the macros in front of a prototype, as the table states them.
 func attributes(f *table.Function) string {
 	a := "ACL_FUNC_VISIBILITY "
 	switch {

@@ -36,11 +36,11 @@ var pyNamed = map[string]string{
 	"ipc_handle": "bytes", "shareable_handle": "int or bytes",
 }
 
-// pyByValue are the functions with a void* that leads to a value; Python gives and gets the value itself.
+// pyByValue are the functions with a pointer that leads to a value; Python gives and gets the value itself.
 var pyByValue = map[string]bool{
 	"aclrtMemPoolSetAttr": true, "aclrtMemPoolGetAttr": true,
 	"aclrtMemExportToShareableHandleV2": true, "aclrtMemSetPidToShareableHandleV2": true,
-	"aclrtMemImportFromShareableHandleV2": true,
+	"aclrtMemImportFromShareableHandleV2": true, "aclmdlRICaptureThreadExchangeMode": true,
 }
 
 // hints finds the types of a special form. The functions are written by hand; the types are for stubs and readers.

@@ -13,43 +13,38 @@ import (
 // Load reads and checks the table embedded in package spec.
 func Load() (*Table, error) { return Parse(spec.Files) }
 
+// functionFiles hold functions, in the order of their numbers.
+var functionFiles = []string{"functions.yaml", "model-ri.yaml", "kernel.yaml", "profiling.yaml", "tdt.yaml"}
+
 // Parse reads the files of package spec from fsys and checks them. The error names every mistake found.
 func Parse(fsys fs.FS) (*Table, error) {
-	var core, rest struct {
-		Functions []*Function `yaml:"functions"`
-	}
 	var forms struct {
 		Overloads []Overload `yaml:"overloads"`
 	}
 	t := &Table{}
+	for _, name := range functionFiles {
+		var file struct {
+			Functions []*Function `yaml:"functions"`
+		}
+		if err := decode(fsys, name, &file); err != nil {
+			return nil, err
+		}
+		t.Functions = append(t.Functions, file.Functions...)
+	}
 	for _, f := range []struct {
 		name string
 		into any
 	}{
-		{"functions.yaml", &core},
-		{"remaining.yaml", &rest},
 		{"types.yaml", &t.Types},
 		{"errors.yaml", &t.Errors},
 		{"advice.yaml", &t.Advice},
 		{"overloads.yaml", &forms},
 		{"older.yaml", &t.Older},
 	} {
-		data, err := fs.ReadFile(fsys, f.name)
-		if err != nil {
+		if err := decode(fsys, f.name, f.into); err != nil {
 			return nil, err
 		}
-		dec := yaml.NewDecoder(bytes.NewReader(data))
-		dec.KnownFields(true)
-		if err := dec.Decode(f.into); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.name, err)
-		}
 	}
-	for _, f := range rest.Functions {
-		if f.Status == "" {
-			f.Status = Later
-		}
-	}
-	t.Functions = append(core.Functions, rest.Functions...)
 	for _, f := range t.Functions {
 		if f.Status == "" {
 			f.Status = Core
@@ -60,4 +55,18 @@ func Parse(fsys fs.FS) (*Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// decode reads one YAML file. A field that into does not have is a mistake.
+func decode(fsys fs.FS, name string, into any) error {
+	data, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }

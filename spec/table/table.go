@@ -6,7 +6,7 @@ import "slices"
 // Table is the whole API. A Table returned by Load or Parse is valid: names
 // are unique and every code, type and array bound it mentions is defined.
 type Table struct {
-	Functions []*Function // functions.yaml in order, then remaining.yaml in order
+	Functions []*Function // in the order of their numbers
 	Overloads []Overload  // the C++ call forms
 	Older     Older
 	Types     Types

@@ -69,14 +69,16 @@ typedef enum aclplatformLocalMemType {
 /* ==== platform ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
+ * Writes one number or name of the product as text. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
+ * Writes the data types that an instruction (intrinsic) of a core knows, as text with commas. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
  */
 aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value,
     uint32_t maxLen);

@@ -143,69 +143,80 @@ typedef struct aclprofEventAttributes {
 /* ==== profiling ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Puts the profiling of the process into API mode and remembers the folder below which results shall go.
+ * Nothing is collected yet. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofInit(const char* profilerResultPath, size_t length);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends profiling in API mode: stops what still runs, writes everything out, closes the result files and
+ * returns to the state before aclprofInit. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofFinalize(void);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Starts collecting on the devices of the configuration and makes a new result folder. A listed device that
+ * the process has not set yet starts when aclrtSetDevice sets it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofStart(const aclprofConfig* profilerConfig);
 
 /*
- * Not yet built, returns NULL.
+ * Stops collecting, on all devices that collect, and writes out what they had. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+MSVP_PROF_API aclError aclprofStop(const aclprofConfig* profilerConfig);
+
+/*
+ * Makes a configuration: devices, kind of core counters, and switches (ACL_PROF_*). Not yet built, returns
+ * NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums,
     aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a configuration of aclprofCreateConfig. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-MSVP_PROF_API aclError aclprofStop(const aclprofConfig* profilerConfig);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets one more option of collection, as text, for the starts that follow. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofSetConfig(aclprofConfigType configType, const char* config, size_t configLength);
 
 /*
- * Not yet built, returns NULL.
+ * Makes a configuration for aclprofModelSubscribe: whether times are wanted, kind of core counters, and the
+ * pipe to write to. Not yet built, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeInfoSwitch,
     aclprofAicoreMetrics aicoreMetrics, void* fd);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a configuration of aclprofCreateSubscribeConfig. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig* profSubscribeConfig);
 
 /*
- * Not yet built, returns NULL.
+ * Makes an object for one training step, with a number of its own (1, 2, 3, ... in the process). Not yet
+ * built, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclprofStepInfo* aclprofCreateStepInfo(void);
 
 /*
- * Not yet built, does nothing.
+ * Frees an object of aclprofCreateStepInfo. NULL is ignored. Not yet built, does nothing.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo);
@@ -213,90 +224,98 @@ MSVP_PROF_API void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo);
 /* ==== profiling subscribe ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Starts delivering, through the pipe of the configuration, one record for each operator of a loaded model
+ * that ran. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofModelSubscribe(uint32_t modelId,
     const aclprofSubscribeConfig* profSubscribeConfig);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends the delivery for a model: flushes what is known, then closes the write end. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofModelUnSubscribe(uint32_t modelId);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the size of one record: 80. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpDescSize(size_t* opDescSize);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the number of records in a buffer read from the pipe. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpNum(const void* opInfo, size_t opInfoLen, uint32_t* opNumber);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the length of the operator type of a record, with the NUL at the end. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpTypeLen(const void* opInfo, size_t opInfoLen, uint32_t index,
     size_t* opTypeLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the operator type of a record and forgets it: it can be read once. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpType(const void* opInfo, size_t opInfoLen, uint32_t index, char* opType,
     size_t opTypeLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the length of the operator name of a record, with the NUL at the end. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpNameLen(const void* opInfo, size_t opInfoLen, uint32_t index,
     size_t* opNameLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the operator name of a record and forgets it: it can be read once. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpName(const void* opInfo, size_t opInfoLen, uint32_t index, char* opName,
     size_t opNameLen);
 
 /*
- * Not yet built, returns 0.
+ * Gives the start time of a record. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API uint64_t aclprofGetOpStart(const void* opInfo, size_t opInfoLen, uint32_t index);
 
 /*
- * Not yet built, returns 0.
+ * Gives the end time of a record. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API uint64_t aclprofGetOpEnd(const void* opInfo, size_t opInfoLen, uint32_t index);
 
 /*
- * Not yet built, returns 0.
+ * Gives the duration (end less start) of a record. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API uint64_t aclprofGetOpDuration(const void* opInfo, size_t opInfoLen, uint32_t index);
 
 /*
- * Not yet built, returns 0.
+ * Gives the model that a record belongs to. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API size_t aclprofGetModelId(const void* opInfo, size_t opInfoLen, uint32_t index);
 
 /*
- * Not yet built, returns 0.
+ * Gives the kind of a record: operator, subgraph or thread of an operator. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclprofSubscribeOpFlag aclprofGetOpFlag(const void* opInfo, size_t opInfoLen, uint32_t index);
 
 /*
- * Not yet built, returns NULL.
+ * Gives an attribute of a record as text. The only one is the thread number of a record of kind
+ * ACL_SUBSCRIBE_OP_THREAD, in decimal. Not yet built, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API const char* aclprofGetOpAttriValue(const void* opInfo, size_t opInfoLen, uint32_t index,
@@ -305,7 +324,8 @@ MSVP_PROF_API const char* aclprofGetOpAttriValue(const void* opInfo, size_t opIn
 /* ==== profiling step ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Puts a marker for begin or end of a training step on a stream; the device notes the time when it comes to
+ * it. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTag tag,
@@ -314,73 +334,84 @@ MSVP_PROF_API aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclpro
 /* ==== profiling tx ==== */
 
 /*
- * Not yet built, returns NULL.
+ * Takes a stamp (an event to be reported) from the pool of the process. Not yet built, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API void* aclprofCreateStamp(void);
 
 /*
- * Not yet built, does nothing.
+ * Gives a stamp back to the pool. Not yet built, does nothing.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API void aclprofDestroyStamp(void* stamp);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Notes the current time as begin of the stamp and puts it on the stack. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofPush(void* stamp);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Takes the stamp last pushed, notes the current time as its end and reports it. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofPop(void);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Notes the current time as begin of the stamp and gives a number for aclprofRangeStop, which may come from
+ * another thread. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangeStart(void* stamp, uint32_t* rangeId);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Notes the current time as end of the stamp behind the number and reports it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangeStop(uint32_t rangeId);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies a text into the stamp; it is shown with the event. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofSetStampTraceMessage(void* stamp, const char* msg, uint32_t msgLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reports a moment: the stamp with begin and end at the current time. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofMark(void* stamp);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reports a moment on the host and puts a marker with the same number on a stream, so that host and device
+ * time can be joined. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream stream);
 
 /*
- * Not yet built, returns 0.
+ * Gives a number for a text, for opNameId and opTypeId of aclprofTensorInfo, and remembers the pair for the
+ * result files. Not yet built, returns 0.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API uint64_t aclprofStr2Id(const char* message);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Notes the begin of a range that describes the tensors of one kernel launch. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangePushEx(aclprofEventAttributes* attr);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends the range of aclprofRangePushEx and reports the tensors, with the middle of begin and end as time, for
+ * the kernel that the same thread launched between. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangePop(void);

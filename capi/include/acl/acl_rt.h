@@ -361,7 +361,7 @@ typedef enum aclrtDeviceStatus {
     ACL_RT_DEVICE_STATUS_END = 65535,
 } aclrtDeviceStatus;
 
-/* See aclmdlRICaptureBegin, aclmdlRICaptureThreadExchangeMode, aclmdlRICaptureToModelRIBegin. */
+/* See aclmdlRICaptureBegin, aclmdlRICaptureToModelRIBegin, aclmdlRICaptureThreadExchangeMode. */
 typedef enum {
     ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
     ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -896,7 +896,7 @@ typedef struct aclrtLaunchKernelAttr {
     aclrtLaunchKernelAttrValue value;
 } aclrtLaunchKernelAttr;
 
-/* 16 bytes. See aclrtLaunchKernelWithConfig, aclrtLaunchKernelV2, aclrtLaunchKernelWithHostArgs and 3 more. */
+/* 16 bytes. See aclrtLaunchKernelV2, aclrtLaunchKernelWithConfig, aclrtLaunchKernelWithHostArgs and 3 more. */
 typedef struct aclrtLaunchKernelCfg {
     aclrtLaunchKernelAttr* attrs;
     size_t numAttrs;
@@ -2335,21 +2335,6 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtSt
     aclrtStreamAttrValue* value);
 
 /*
- * Queues on stream a task that starts activeStream inside a model. Not yet built, answers 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
-
-/*
- * Queues a task that starts trueStream when *leftValue (cond) *rightValue holds on the device. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue,
-    aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
-
-/*
  * Registers under a name a function told after creation and before destruction of every stream; NULL callback
  * removes it.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
@@ -2384,6 +2369,22 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* ha
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
+
+/*
+ * Queues on stream a task that starts activeStream, another stream of the same model. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
+
+/*
+ * Queues a branch on a stream of a model: when *leftValue (cond) *rightValue holds on the device, stream
+ * stops there and trueStream starts; else stream goes on. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue,
+    aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
 
 /* ==== event ==== */
 
@@ -2748,8 +2749,9 @@ ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* t
     const aclrtStream stream, void* reserve);
 
 /*
- * Queues on execStream a change of a task (random number or kernel) captured in taskStream. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues on execStream a change of one task of a built model: the parameters of a random-number task (id 1),
+ * or function and number of blocks of a kernel (id 2). Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId,
@@ -2912,196 +2914,635 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionStr(char* pkgName, char* versionStr
  */
 ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName, int32_t* versionNum);
 
+/* ==== model ri ==== */
+
+/*
+ * Starts capturing: tasks submitted to stream from now on are not run but kept in a new model, until
+ * aclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other code
+ * are refused meanwhile. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
+
+/*
+ * Starts capturing stream into modelRI, which must be one of the empty sub-models that aclmdlRIAddCondTask
+ * made. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+    aclmdlRICaptureMode mode);
+
+/*
+ * Tells whether stream is being captured and into which model.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107017.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
+    aclmdlRI* modelRI);
+
+/*
+ * Ends the capture that began on stream, checks it and hands out the model. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI);
+
+/*
+ * Sets the capture mode of the calling thread to *mode and stores the earlier one in *mode. It says which
+ * captures of others the thread heeds when it makes synchronous copies and fills.
+ * Products: 950, A3, A2, 310P. Errors: 100000, 207000, 107000, 107002.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
+
+/*
+ * Opens a task group on a stream that is being captured: the kernels submitted until
+ * aclmdlRICaptureTaskGrpEnd can be changed later. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
+
+/*
+ * Closes the task group of stream and gives a handle for it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle);
+
+/*
+ * Puts stream into update mode: kernels launched on it from now on do not run but replace, one after the
+ * other, the kernels of the task group. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
+
+/*
+ * Ends the update mode of stream. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
+
+/*
+ * Queues one execution of a model on stream. The model starts when the earlier work of stream is done, and
+ * later work of stream waits for all of the model. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
+
+/*
+ * Runs a built model and waits for it, at most timeout milliseconds (-1 for ever). Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
+
+/*
+ * Destroys a model, captured or built, and all that it holds. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
+
+/*
+ * Stops the execution of a built model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
+
+/*
+ * Makes an empty model to be filled by binding streams to it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag);
+
+/*
+ * Binds a PERSISTENT stream to a model under construction. Tasks submitted to the stream from now on are kept
+ * in the model and run when it is executed. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
+
+/*
+ * Takes a stream out of a built model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
+
+/*
+ * Marks the end of the tasks of a built model on one of its streams: reaching the mark ends an execution. Not
+ * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
+
+/*
+ * Ends the construction of a model and loads it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
+
+/*
+ * Gives the model a name, used in logs and profiling. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
+
+/*
+ * Copies the name of the model to name. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
+
+/*
+ * Gives the number of the model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
+
+/*
+ * Registers a function to be called when the model is destroyed. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,
+    void* userData);
+
+/*
+ * Takes back aclmdlRIDestroyRegisterCallback. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
+
+/*
+ * Writes streams, tasks and task groups of a model to the log. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ * Deprecated: use aclmdlRIDebugJsonPrint.
+ */
+ROPEWAY_DEPRECATED("use aclmdlRIDebugJsonPrint")
+ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
+
+/*
+ * Writes the tasks of a model to a file as JSON in the format of trace viewers. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
+
+/*
+ * Lists the streams of a model: for a captured model its hidden streams, for a built one those bound to it.
+ * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
+
+/*
+ * Lists the tasks of a stream of a model in their order. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks,
+    uint32_t* numTasks);
+
+/*
+ * Gives the kind of a task. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
+
+/*
+ * Gives the position of a task in the order of capture. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
+
+/*
+ * Reads the parameters of a task. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
+
+/*
+ * Changes a task of a captured model: new arguments or another function for a kernel, other values for a
+ * value write or wait, or any task of a known kind turned into a value write or wait. Takes effect with
+ * aclmdlRIUpdate. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
+
+/*
+ * Reads one launch attribute of a captured kernel. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
+    aclrtLaunchKernelAttrValue* attrValue);
+
+/*
+ * Turns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate. Not yet
+ * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskDisable(aclmdlRITask task);
+
+/*
+ * Makes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
+
+/*
+ * Makes a condition for a model under capture: a 64-bit value in device memory that a condition task reads.
+ * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
+    aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
+
+/*
+ * Gives the device address of the value of a condition. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
+
+/*
+ * Captures a condition task (IF 0, WHILE 1, SWITCH 2) on stream and makes the empty sub-models for its
+ * branches. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream,
+    uint32_t flags);
+
+/* ==== label ==== */
+
+/*
+ * Makes a label: a place in a stream of a built model that aclrtSwitchLabelByIndex can jump to. Not yet
+ * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCreateLabel(aclrtLabel* label);
+
+/*
+ * Sets a label at the present end of a stream bound to a model. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
+
+/*
+ * Destroys a label. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
+
+/*
+ * Makes in device memory the table of labels that aclrtSwitchLabelByIndex indexes. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
+
+/*
+ * Frees a label list. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
+
+/*
+ * Queues a jump in a model: execution goes on at the label whose index is read from device memory. Not yet
+ * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList,
+    aclrtStream stream);
+
+/* ==== snapshot ==== */
+
+/*
+ * First step of a snapshot: stops the runtime of the process. Calls that would change the device block from
+ * now on. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessLock(int pid, void* reserve);
+
+/*
+ * Last step of a snapshot: lets the process go on. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
+
+/*
+ * Saves the state of the devices of the process, so that they can be taken away and restored. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
+
+/*
+ * Brings the saved state of aclrtSnapShotProcessBackup back to the devices. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
+
+/*
+ * Registers a function to be called at a stage of the snapshot. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage,
+    aclrtSnapShotCallBack callback, void* args);
+
+/*
+ * Takes back aclrtSnapShotCallbackRegister. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage,
+    aclrtSnapShotCallBack callback);
+
 /* ==== kernel ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
-    aclrtOpExceptionCallback callback, void* userData);
-
-/*
- * Not yet built, returns NULL.
+ * Makes a small object that remembers address and length of a kernel binary in host memory, for
+ * aclrtBinaryLoad. NULL when data is NULL or host memory runs out. Not yet built, returns NULL.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees the object of aclrtCreateBinary. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyBinary(aclrtBinary binary);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the binary that the object of aclrtCreateBinary describes, registers its kernels and copies its code
+ * to the device of the current context at once. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName,
-    aclrtFuncHandle* funcHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
- */
-ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks,
-    const void* argsData, size_t argsSize, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads a kernel binary from a file and registers its kernels. No device is touched: the code goes to a
+ * device when a function is first looked up there (or first launched, with lazy loading). Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options,
     aclrtBinHandle* binHandle);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr,
-    size_t* binSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: none listed.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry,
-    aclrtFuncHandle* funcHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr,
-    size_t* size);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize,
-    size_t* aivSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize,
-    size_t* actualArgsSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle,
-    aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize,
-    aclrtParamHandle* paramHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle,
-    aclrtParamHandle* paramHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle,
-    aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle,
-    aclrtParamHandle paramHandle, void* param, size_t paramSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks,
-    aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * As aclrtBinaryLoadFromFile, with the bytes of the binary in host memory. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromData(const void* data, size_t length,
     const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
 
 /*
+ * Drops a binary and frees its code on every device it was put on. All its function handles become invalid.
  * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
+
+/*
+ * Looks a kernel up by name and gives a handle for launching. Puts the code of the binary on the current
+ * device if it is not there yet (without lazy loading). Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName,
+    aclrtFuncHandle* funcHandle);
+
+/*
+ * Looks a kernel up by its number (entry, also called tiling key). Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry,
+    aclrtFuncHandle* funcHandle);
+
+/*
+ * Tells where the code of the binary is on the current device, and how long it is. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr,
+    size_t* binSize);
+
+/*
+ * Address and size on the current device of a global variable of the binary. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr,
+    size_t* size);
+
+/*
+ * Gives the function handle of a kernel whose host symbol compiled code registered. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
+
+/*
+ * Device addresses of the two halves of a kernel on the current device. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
+
+/*
+ * Code sizes of the two halves of a kernel. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize,
+    size_t* aivSize);
+
+/*
+ * Writes the name of the kernel, ended by a zero byte. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
+
+/*
+ * One attribute of a kernel: core type, ratio of cube and vector cores, scheduling mode. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle,
+    aclrtFuncAttribute attrType, int64_t* attrValue);
+
+/*
+ * The binary that a function belongs to. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle,
+    aclrtBinHandle* binHandle);
+
+/*
+ * Number of parameters of a kernel, from the meta data that the compiler put into the binary. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
+
+/*
+ * Offset in the argument buffer and size in bytes of parameter paramIndex of a kernel. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex,
+    size_t* paramOffset, size_t* paramSize);
+
+/*
+ * How much dynamic unified-buffer memory a block of a SIMT kernel may still ask for. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags,
+    size_t* dynamicUbufSize);
+
+/*
+ * Names a function of an AI CPU binary (funcName in the shared object) as kernelName and gives a handle for
+ * launching. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName,
     const char* kernelName, aclrtFuncHandle* funcHandle);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets the function that is called when a kernel of this binary fails. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle,
+    aclrtOpExceptionCallback callback, void* userData);
+
+/*
+ * Address in device memory of the synchronisation area between cube and vector cores; it is what kernels take
+ * as their first argument when launched without the argument builder. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: A3, A2.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void** addr);
+
+/*
+ * Tells whether code compiled for the product named socVersion runs on the devices of this process: 1 yes, 0
+ * no. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
+
+/*
+ * Starts building the arguments of a launch of funcHandle, in memory of the runtime. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
+
+/*
+ * As aclrtKernelArgsInit with memory of the caller: argsHandle is memory of the size that
+ * aclrtKernelArgsGetHandleMemSize tells, userHostMem a buffer of the size that aclrtKernelArgsGetMemSize
+ * tells. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle,
+    aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
+
+/*
+ * Size of the buffer for arguments of userArgsSize bytes. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize,
+    size_t* actualArgsSize);
+
+/*
+ * Size of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
+
+/*
+ * Copies a parameter to the end of the buffer and gives a handle for changing it later. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize,
+    aclrtParamHandle* paramHandle);
+
+/*
+ * Appends an 8-byte parameter that will hold the device address of data, whose bytes travel in the same
+ * buffer. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle,
+    aclrtParamHandle* paramHandle);
+
+/*
+ * Reserves dataSize bytes behind the parameters for the data of a placeholder and gives their host address,
+ * for the caller to fill before the launch. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle,
+    aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr);
+
+/*
+ * Overwrites a parameter that was appended before, for another launch with the same arguments. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle,
+    aclrtParamHandle paramHandle, void* param, size_t paramSize);
+
+/*
+ * Closes the arguments: adds the hidden parameter if no placeholder buffer was taken, and fills in the
+ * synchronisation address where the kernel wants it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
+
+/*
+ * Queues a kernel with numBlocks blocks. argsData is DEVICE memory that holds the arguments; it is used where
+ * it is. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks,
+    const void* argsData, size_t argsSize, aclrtStream stream);
+
+/*
+ * As aclrtLaunchKernel, with a configuration. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues a kernel with the arguments that a builder holds. The arguments are copied; the builder can be used
+ * again at once. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks,
+    aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
+
+/*
+ * Queues a kernel with arguments in host memory, which are copied during the call. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks,
@@ -3109,107 +3550,70 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcH
     aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues a kernel with arguments given as an array of pointers, one per parameter, each read with the size
+ * that the meta data of the binary tell. func is a host symbol or a function handle. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks,
     aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues a SIMT kernel (threads) with a grid of blocks and blocks of threads; arguments as in
+ * aclrtLaunchKernelWithArgsArray. dynUbufSize bytes of dynamic unified buffer per block. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim,
     size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * As aclrtLaunchSIMTKernelWithArgsArray with the arguments as one block of host memory. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim,
     size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize,
     aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
 
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void** addr);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle,
-    aclrtFuncAttribute attrType, int64_t* attrValue);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle,
-    aclrtBinHandle* binHandle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex,
-    size_t* paramOffset, size_t* paramSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags,
-    size_t* dynamicUbufSize);
-
 /* ==== compute group ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Chooses the group of cores that work of the current device runs on from now on. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetGroup(int32_t groupId);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Number of groups of the current device. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupCount(uint32_t* count);
 
 /*
- * Not yet built, returns NULL.
+ * Makes an array with room for as many groups as the current device has, for aclrtGetAllGroupInfo. NULL when
+ * there are none, or on any error (other product, no context, no memory). Not yet built, returns NULL.
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclrtGroupInfo* aclrtCreateGroupInfo(void);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees the array of aclrtCreateGroupInfo. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Fills the array with what the driver says about each group. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads one number of one group out of the array. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex,
@@ -3218,19 +3622,22 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* group
 /* ==== cmo ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues a cache maintenance operation (prefetch into L2) on a range of device memory. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * As aclrtCmoAsync on 310B, for streams of a model; INVALID takes a number that aclrtCmoWaitBarrier can wait
+ * for. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType,
     uint32_t barrierId, aclrtStream stream);
 
 /*
+ * Holds the stream until the INVALID operations with the given numbers have ended (310B, streams of a model).
  * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
@@ -3238,474 +3645,179 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo,
     uint32_t flag);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Size of a descriptor of aclrtCmoSetDesc. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t* size);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Fills a descriptor (in device memory) with address and length, synchronously. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues the cache maintenance operation that a descriptor describes, on a stream of a model. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
     const void* reserve);
 
-/* ==== model ri ==== */
+/* ==== overflow status ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
+ * The same as aclrtGetOverflowStatus. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
  */
-ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId,
-    aclrtLaunchKernelAttrValue* attrValue);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRITaskDisable(aclmdlRITask task);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status,
-    aclmdlRI* modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- * Deprecated: nothing replaces it.
- */
-ROPEWAY_DEPRECATED("nothing replaces it")
-ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,
-    void* userData);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks,
-    uint32_t* numTasks);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
-    aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream,
-    uint32_t flags);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
-    aclmdlRICaptureMode mode);
-
-/* ==== label ==== */
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtCreateLabel(aclrtLabel* label);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList,
+ACL_FUNC_VISIBILITY aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize,
     aclrtStream stream);
+
+/*
+ * The same as aclrtResetOverflowStatus. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
+
+/*
+ * Queues a read of the overflow counter. outputAddr is device memory that holds the device address where the
+ * 64 bytes go. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize,
+    uint32_t checkMode, aclrtStream stream);
+
+/*
+ * Queues clearing of the overflow counter. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: none listed.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
+
+/* ==== other ==== */
+
+/*
+ * Queues a marker for the profiler. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
+
+/*
+ * Attaches operator information (for the profiler) to the last task that this thread put into a captured
+ * model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize);
+
+/*
+ * Attaches a text to the last task that this thread put into a model. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310P.
+ */
+ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr,
+    const size_t infoSize);
+
+/* ==== dump ==== */
+
+/*
+ * Makes dumping ready so that aclmdlSetDump can switch it on while the process runs. Not yet built, answers
+ * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
+
+/*
+ * Reads the dump section of a JSON file and applies it. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char* dumpCfgPath);
+
+/*
+ * Switches dumping off and waits until the files are written. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Products: 950, A3, A2, 310B, 310P, 910.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);
 
 /* ==== mbuf ==== */
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The buffer at a position of a chain; 0 is the head. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Number of buffers in a chain, head included. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Hangs a buffer, with all that hang on it, at the end of a chain. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Makes a new buffer whose data area is the one of buf; for a chain, a new chain from buf on. Not yet built,
+ * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes out of the private data of a buffer. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufUserData(const aclrtMbuf buf, void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies bytes into the private data of a buffer. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetBufUserData(aclrtMbuf buf, const void* dataPtr, size_t size,
     size_t offset);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Address and size of the data area. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the data length. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Sets how many bytes of the data area count. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives back a buffer; for the head of a chain the whole chain. Not yet built, answers 207000
+ * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFreeBuf(aclrtMbuf buf);
 
 /*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Allocates a shared buffer: a header with 256 bytes of private data, and a data area of size bytes in memory
+ * shared with the group of the process. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);
-
-/* ==== dump ==== */
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char* dumpCfgPath);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);
-
-/* ==== other ==== */
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
- */
-ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310P.
- */
-ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr,
-    const size_t infoSize);
-
-/* ==== overflow status ==== */
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
- */
-ACL_FUNC_VISIBILITY aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize,
-    aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
- */
-ACL_FUNC_VISIBILITY aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
- */
-ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize,
-    uint32_t checkMode, aclrtStream stream);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: the documents do not say.
- */
-ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
-
-/* ==== snapshot ==== */
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessLock(int pid, void* reserve);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage,
-    aclrtSnapShotCallBack callback, void* args);
-
-/*
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2.
- */
-ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage,
-    aclrtSnapShotCallBack callback);
 
 #ifdef __cplusplus
 }

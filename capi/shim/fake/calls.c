@@ -8,11 +8,11 @@
 #include "acl/acl_rt_memory_soma.h"
 #include "acl/acl_rt_allocator.h"
 #include "acl/acl_base_rt.h"
-#include "acl/acl_dump.h"
+#include "acl/acl_platform.h"
 #include "acl/acl_prof.h"
+#include "acl/acl_dump.h"
 #include "acl/acl_tdt.h"
 #include "acl/acl_tdt_queue.h"
-#include "acl/acl_platform.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
@@ -1305,24 +1305,10 @@ static void send_aclrtGetStreamAttribute(void)
 	fake_arrived(ROPEWAY_aclrtGetStreamAttribute, want, 3, &got, sizeof got);
 }
 
-static void send_aclrtActiveStream(void)
-{
-	static const uint64_t want[] = {0xfedc00000000b810, 0xfedc00000000b820};
-	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc00000000b810, (aclrtStream)(uintptr_t)0xfedc00000000b820);
-	fake_arrived(ROPEWAY_aclrtActiveStream, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSwitchStream(void)
-{
-	static const uint64_t want[] = {0xfedc00000000b910, 0x40000b92, 0xfedc00000000b930, 0x40000b94, 0xfedc00000000b950, 0xfedc00000000b960, 0xfedc00000000b970};
-	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc00000000b910, (aclrtCondition)0x40000b92, (void*)(uintptr_t)0xfedc00000000b930, (aclrtCompareDataType)0x40000b94, (aclrtStream)(uintptr_t)0xfedc00000000b950, (aclrtStream)(uintptr_t)0xfedc00000000b960, (aclrtStream)(uintptr_t)0xfedc00000000b970);
-	fake_arrived(ROPEWAY_aclrtSwitchStream, want, 7, &got, sizeof got);
-}
-
 static void send_aclrtRegStreamStateCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ba10, 0xfedc00000000ba20, 0xfedc00000000ba30};
-	aclError got = aclrtRegStreamStateCallback((const char*)(uintptr_t)0xfedc00000000ba10, (aclrtStreamStateCallback)(uintptr_t)0xfedc00000000ba20, (void*)(uintptr_t)0xfedc00000000ba30);
+	static const uint64_t want[] = {0xfedc00000000b810, 0xfedc00000000b820, 0xfedc00000000b830};
+	aclError got = aclrtRegStreamStateCallback((const char*)(uintptr_t)0xfedc00000000b810, (aclrtStreamStateCallback)(uintptr_t)0xfedc00000000b820, (void*)(uintptr_t)0xfedc00000000b830);
 	fake_arrived(ROPEWAY_aclrtRegStreamStateCallback, want, 3, &got, sizeof got);
 }
 
@@ -1334,169 +1320,169 @@ static void send_aclrtCreateStreamConfigHandle(void)
 
 static void send_aclrtDestroyStreamConfigHandle(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bc10};
-	aclError got = aclrtDestroyStreamConfigHandle((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bc10);
+	static const uint64_t want[] = {0xfedc00000000ba10};
+	aclError got = aclrtDestroyStreamConfigHandle((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000ba10);
 	fake_arrived(ROPEWAY_aclrtDestroyStreamConfigHandle, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetStreamConfigOpt(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bd10, 0x40000bd2, 0xfedc00000000bd30, 0x8000000000000bd4};
-	aclError got = aclrtSetStreamConfigOpt((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bd10, (aclrtStreamConfigAttr)0x40000bd2, (const void*)(uintptr_t)0xfedc00000000bd30, (size_t)0x8000000000000bd4);
+	static const uint64_t want[] = {0xfedc00000000bb10, 0x40000bb2, 0xfedc00000000bb30, 0x8000000000000bb4};
+	aclError got = aclrtSetStreamConfigOpt((aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bb10, (aclrtStreamConfigAttr)0x40000bb2, (const void*)(uintptr_t)0xfedc00000000bb30, (size_t)0x8000000000000bb4);
 	fake_arrived(ROPEWAY_aclrtSetStreamConfigOpt, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtCreateStreamV2(void)
 {
-	static const uint64_t want[] = {0xfedc00000000be10, 0xfedc00000000be20};
-	aclError got = aclrtCreateStreamV2((aclrtStream*)(uintptr_t)0xfedc00000000be10, (const aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000be20);
+	static const uint64_t want[] = {0xfedc00000000bc10, 0xfedc00000000bc20};
+	aclError got = aclrtCreateStreamV2((aclrtStream*)(uintptr_t)0xfedc00000000bc10, (const aclrtStreamConfigHandle*)(uintptr_t)0xfedc00000000bc20);
 	fake_arrived(ROPEWAY_aclrtCreateStreamV2, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000bf10};
-	aclError got = aclrtCreateEvent((aclrtEvent*)(uintptr_t)0xfedc00000000bf10);
+	static const uint64_t want[] = {0xfedc00000000bd10};
+	aclError got = aclrtCreateEvent((aclrtEvent*)(uintptr_t)0xfedc00000000bd10);
 	fake_arrived(ROPEWAY_aclrtCreateEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCreateEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c010, 0x80000c02};
-	aclError got = aclrtCreateEventWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000c010, (uint32_t)0x80000c02);
+	static const uint64_t want[] = {0xfedc00000000be10, 0x80000be2};
+	aclError got = aclrtCreateEventWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000be10, (uint32_t)0x80000be2);
 	fake_arrived(ROPEWAY_aclrtCreateEventWithFlag, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateEventExWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c110, 0x80000c12};
-	aclError got = aclrtCreateEventExWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000c110, (uint32_t)0x80000c12);
+	static const uint64_t want[] = {0xfedc00000000bf10, 0x80000bf2};
+	aclError got = aclrtCreateEventExWithFlag((aclrtEvent*)(uintptr_t)0xfedc00000000bf10, (uint32_t)0x80000bf2);
 	fake_arrived(ROPEWAY_aclrtCreateEventExWithFlag, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c210};
-	aclError got = aclrtDestroyEvent((aclrtEvent)(uintptr_t)0xfedc00000000c210);
+	static const uint64_t want[] = {0xfedc00000000c010};
+	aclError got = aclrtDestroyEvent((aclrtEvent)(uintptr_t)0xfedc00000000c010);
 	fake_arrived(ROPEWAY_aclrtDestroyEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtRecordEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c310, 0xfedc00000000c320};
-	aclError got = aclrtRecordEvent((aclrtEvent)(uintptr_t)0xfedc00000000c310, (aclrtStream)(uintptr_t)0xfedc00000000c320);
+	static const uint64_t want[] = {0xfedc00000000c110, 0xfedc00000000c120};
+	aclError got = aclrtRecordEvent((aclrtEvent)(uintptr_t)0xfedc00000000c110, (aclrtStream)(uintptr_t)0xfedc00000000c120);
 	fake_arrived(ROPEWAY_aclrtRecordEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtRecordEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c410, 0xfedc00000000c420, 0x80000c43};
-	aclError got = aclrtRecordEventWithFlag((aclrtEvent)(uintptr_t)0xfedc00000000c410, (aclrtStream)(uintptr_t)0xfedc00000000c420, (uint32_t)0x80000c43);
+	static const uint64_t want[] = {0xfedc00000000c210, 0xfedc00000000c220, 0x80000c23};
+	aclError got = aclrtRecordEventWithFlag((aclrtEvent)(uintptr_t)0xfedc00000000c210, (aclrtStream)(uintptr_t)0xfedc00000000c220, (uint32_t)0x80000c23);
 	fake_arrived(ROPEWAY_aclrtRecordEventWithFlag, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtResetEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c510, 0xfedc00000000c520};
-	aclError got = aclrtResetEvent((aclrtEvent)(uintptr_t)0xfedc00000000c510, (aclrtStream)(uintptr_t)0xfedc00000000c520);
+	static const uint64_t want[] = {0xfedc00000000c310, 0xfedc00000000c320};
+	aclError got = aclrtResetEvent((aclrtEvent)(uintptr_t)0xfedc00000000c310, (aclrtStream)(uintptr_t)0xfedc00000000c320);
 	fake_arrived(ROPEWAY_aclrtResetEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c610, 0xfedc00000000c620};
-	aclError got = aclrtQueryEvent((aclrtEvent)(uintptr_t)0xfedc00000000c610, (aclrtEventStatus*)(uintptr_t)0xfedc00000000c620);
+	static const uint64_t want[] = {0xfedc00000000c410, 0xfedc00000000c420};
+	aclError got = aclrtQueryEvent((aclrtEvent)(uintptr_t)0xfedc00000000c410, (aclrtEventStatus*)(uintptr_t)0xfedc00000000c420);
 	fake_arrived(ROPEWAY_aclrtQueryEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEventStatus(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c710, 0xfedc00000000c720};
-	aclError got = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)0xfedc00000000c710, (aclrtEventRecordedStatus*)(uintptr_t)0xfedc00000000c720);
+	static const uint64_t want[] = {0xfedc00000000c510, 0xfedc00000000c520};
+	aclError got = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)0xfedc00000000c510, (aclrtEventRecordedStatus*)(uintptr_t)0xfedc00000000c520);
 	fake_arrived(ROPEWAY_aclrtQueryEventStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtQueryEventWaitStatus(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c810, 0xfedc00000000c820};
-	aclError got = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)0xfedc00000000c810, (aclrtEventWaitStatus*)(uintptr_t)0xfedc00000000c820);
+	static const uint64_t want[] = {0xfedc00000000c610, 0xfedc00000000c620};
+	aclError got = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)0xfedc00000000c610, (aclrtEventWaitStatus*)(uintptr_t)0xfedc00000000c620);
 	fake_arrived(ROPEWAY_aclrtQueryEventWaitStatus, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000c910};
-	aclError got = aclrtSynchronizeEvent((aclrtEvent)(uintptr_t)0xfedc00000000c910);
+	static const uint64_t want[] = {0xfedc00000000c710};
+	aclError got = aclrtSynchronizeEvent((aclrtEvent)(uintptr_t)0xfedc00000000c710);
 	fake_arrived(ROPEWAY_aclrtSynchronizeEvent, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSynchronizeEventWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ca10, 0xffffffff80000ca2};
-	aclError got = aclrtSynchronizeEventWithTimeout((aclrtEvent)(uintptr_t)0xfedc00000000ca10, (int32_t)0xffffffff80000ca2);
+	static const uint64_t want[] = {0xfedc00000000c810, 0xffffffff80000c82};
+	aclError got = aclrtSynchronizeEventWithTimeout((aclrtEvent)(uintptr_t)0xfedc00000000c810, (int32_t)0xffffffff80000c82);
 	fake_arrived(ROPEWAY_aclrtSynchronizeEventWithTimeout, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtEventElapsedTime(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cb10, 0xfedc00000000cb20, 0xfedc00000000cb30};
-	aclError got = aclrtEventElapsedTime((float*)(uintptr_t)0xfedc00000000cb10, (aclrtEvent)(uintptr_t)0xfedc00000000cb20, (aclrtEvent)(uintptr_t)0xfedc00000000cb30);
+	static const uint64_t want[] = {0xfedc00000000c910, 0xfedc00000000c920, 0xfedc00000000c930};
+	aclError got = aclrtEventElapsedTime((float*)(uintptr_t)0xfedc00000000c910, (aclrtEvent)(uintptr_t)0xfedc00000000c920, (aclrtEvent)(uintptr_t)0xfedc00000000c930);
 	fake_arrived(ROPEWAY_aclrtEventElapsedTime, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtEventGetTimestamp(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cc10, 0xfedc00000000cc20};
-	aclError got = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)0xfedc00000000cc10, (uint64_t*)(uintptr_t)0xfedc00000000cc20);
+	static const uint64_t want[] = {0xfedc00000000ca10, 0xfedc00000000ca20};
+	aclError got = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)0xfedc00000000ca10, (uint64_t*)(uintptr_t)0xfedc00000000ca20);
 	fake_arrived(ROPEWAY_aclrtEventGetTimestamp, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEvent(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cd10, 0xfedc00000000cd20};
-	aclError got = aclrtStreamWaitEvent((aclrtStream)(uintptr_t)0xfedc00000000cd10, (aclrtEvent)(uintptr_t)0xfedc00000000cd20);
+	static const uint64_t want[] = {0xfedc00000000cb10, 0xfedc00000000cb20};
+	aclError got = aclrtStreamWaitEvent((aclrtStream)(uintptr_t)0xfedc00000000cb10, (aclrtEvent)(uintptr_t)0xfedc00000000cb20);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEvent, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEventWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ce10, 0xfedc00000000ce20, 0xffffffff80000ce3};
-	aclError got = aclrtStreamWaitEventWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000ce10, (aclrtEvent)(uintptr_t)0xfedc00000000ce20, (int32_t)0xffffffff80000ce3);
+	static const uint64_t want[] = {0xfedc00000000cc10, 0xfedc00000000cc20, 0xffffffff80000cc3};
+	aclError got = aclrtStreamWaitEventWithTimeout((aclrtStream)(uintptr_t)0xfedc00000000cc10, (aclrtEvent)(uintptr_t)0xfedc00000000cc20, (int32_t)0xffffffff80000cc3);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEventWithTimeout, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtStreamWaitEventWithFlag(void)
 {
-	static const uint64_t want[] = {0xfedc00000000cf10, 0xfedc00000000cf20, 0x80000cf3, 0x80000cf4};
-	aclError got = aclrtStreamWaitEventWithFlag((aclrtStream)(uintptr_t)0xfedc00000000cf10, (aclrtEvent)(uintptr_t)0xfedc00000000cf20, (uint32_t)0x80000cf3, (uint32_t)0x80000cf4);
+	static const uint64_t want[] = {0xfedc00000000cd10, 0xfedc00000000cd20, 0x80000cd3, 0x80000cd4};
+	aclError got = aclrtStreamWaitEventWithFlag((aclrtStream)(uintptr_t)0xfedc00000000cd10, (aclrtEvent)(uintptr_t)0xfedc00000000cd20, (uint32_t)0x80000cd3, (uint32_t)0x80000cd4);
 	fake_arrived(ROPEWAY_aclrtStreamWaitEventWithFlag, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtSetOpWaitTimeout(void)
 {
-	static const uint64_t want[] = {0x80000d01};
-	aclError got = aclrtSetOpWaitTimeout((uint32_t)0x80000d01);
+	static const uint64_t want[] = {0x80000ce1};
+	aclError got = aclrtSetOpWaitTimeout((uint32_t)0x80000ce1);
 	fake_arrived(ROPEWAY_aclrtSetOpWaitTimeout, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetEventId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d110, 0xfedc00000000d120};
-	aclError got = aclrtGetEventId((aclrtEvent)(uintptr_t)0xfedc00000000d110, (uint32_t*)(uintptr_t)0xfedc00000000d120);
+	static const uint64_t want[] = {0xfedc00000000cf10, 0xfedc00000000cf20};
+	aclError got = aclrtGetEventId((aclrtEvent)(uintptr_t)0xfedc00000000cf10, (uint32_t*)(uintptr_t)0xfedc00000000cf20);
 	fake_arrived(ROPEWAY_aclrtGetEventId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetEventAvailNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d210};
-	aclError got = aclrtGetEventAvailNum((uint32_t*)(uintptr_t)0xfedc00000000d210);
+	static const uint64_t want[] = {0xfedc00000000d010};
+	aclError got = aclrtGetEventAvailNum((uint32_t*)(uintptr_t)0xfedc00000000d010);
 	fake_arrived(ROPEWAY_aclrtGetEventAvailNum, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtIpcGetEventHandle(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d310, 0xfedc00000000d320};
-	aclError got = aclrtIpcGetEventHandle((aclrtEvent)(uintptr_t)0xfedc00000000d310, (aclrtIpcEventHandle*)(uintptr_t)0xfedc00000000d320);
+	static const uint64_t want[] = {0xfedc00000000d110, 0xfedc00000000d120};
+	aclError got = aclrtIpcGetEventHandle((aclrtEvent)(uintptr_t)0xfedc00000000d110, (aclrtIpcEventHandle*)(uintptr_t)0xfedc00000000d120);
 	fake_arrived(ROPEWAY_aclrtIpcGetEventHandle, want, 2, &got, sizeof got);
 }
 
@@ -1504,240 +1490,233 @@ static void send_aclrtIpcOpenEventHandle(void)
 {
 	aclrtIpcEventHandle s0;
 	fake_fill(&s0, sizeof s0, 0);
-	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc00000000d420};
-	aclError got = aclrtIpcOpenEventHandle(s0, (aclrtEvent*)(uintptr_t)0xfedc00000000d420);
+	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc00000000d220};
+	aclError got = aclrtIpcOpenEventHandle(s0, (aclrtEvent*)(uintptr_t)0xfedc00000000d220);
 	fake_arrived(ROPEWAY_aclrtIpcOpenEventHandle, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCreateNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d510, 0x8000000000000d52};
-	aclError got = aclrtCreateNotify((aclrtNotify*)(uintptr_t)0xfedc00000000d510, (uint64_t)0x8000000000000d52);
+	static const uint64_t want[] = {0xfedc00000000d310, 0x8000000000000d32};
+	aclError got = aclrtCreateNotify((aclrtNotify*)(uintptr_t)0xfedc00000000d310, (uint64_t)0x8000000000000d32);
 	fake_arrived(ROPEWAY_aclrtCreateNotify, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtDestroyNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d610};
-	aclError got = aclrtDestroyNotify((aclrtNotify)(uintptr_t)0xfedc00000000d610);
+	static const uint64_t want[] = {0xfedc00000000d410};
+	aclError got = aclrtDestroyNotify((aclrtNotify)(uintptr_t)0xfedc00000000d410);
 	fake_arrived(ROPEWAY_aclrtDestroyNotify, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtRecordNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d710, 0xfedc00000000d720};
-	aclError got = aclrtRecordNotify((aclrtNotify)(uintptr_t)0xfedc00000000d710, (aclrtStream)(uintptr_t)0xfedc00000000d720);
+	static const uint64_t want[] = {0xfedc00000000d510, 0xfedc00000000d520};
+	aclError got = aclrtRecordNotify((aclrtNotify)(uintptr_t)0xfedc00000000d510, (aclrtStream)(uintptr_t)0xfedc00000000d520);
 	fake_arrived(ROPEWAY_aclrtRecordNotify, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtWaitAndResetNotify(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d810, 0xfedc00000000d820, 0x80000d83};
-	aclError got = aclrtWaitAndResetNotify((aclrtNotify)(uintptr_t)0xfedc00000000d810, (aclrtStream)(uintptr_t)0xfedc00000000d820, (uint32_t)0x80000d83);
+	static const uint64_t want[] = {0xfedc00000000d610, 0xfedc00000000d620, 0x80000d63};
+	aclError got = aclrtWaitAndResetNotify((aclrtNotify)(uintptr_t)0xfedc00000000d610, (aclrtStream)(uintptr_t)0xfedc00000000d620, (uint32_t)0x80000d63);
 	fake_arrived(ROPEWAY_aclrtWaitAndResetNotify, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetNotifyId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000d910, 0xfedc00000000d920};
-	aclError got = aclrtGetNotifyId((aclrtNotify)(uintptr_t)0xfedc00000000d910, (uint32_t*)(uintptr_t)0xfedc00000000d920);
+	static const uint64_t want[] = {0xfedc00000000d710, 0xfedc00000000d720};
+	aclError got = aclrtGetNotifyId((aclrtNotify)(uintptr_t)0xfedc00000000d710, (uint32_t*)(uintptr_t)0xfedc00000000d720);
 	fake_arrived(ROPEWAY_aclrtGetNotifyId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtNotifyBatchReset(void)
 {
-	static const uint64_t want[] = {0xfedc00000000da10, 0x8000000000000da2};
-	aclError got = aclrtNotifyBatchReset((aclrtNotify*)(uintptr_t)0xfedc00000000da10, (size_t)0x8000000000000da2);
+	static const uint64_t want[] = {0xfedc00000000d810, 0x8000000000000d82};
+	aclError got = aclrtNotifyBatchReset((aclrtNotify*)(uintptr_t)0xfedc00000000d810, (size_t)0x8000000000000d82);
 	fake_arrived(ROPEWAY_aclrtNotifyBatchReset, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtNotifyGetExportKey(void)
 {
-	static const uint64_t want[] = {0xfedc00000000db10, 0xfedc00000000db20, 0x8000000000000db3, 0x8000000000000db4};
-	aclError got = aclrtNotifyGetExportKey((aclrtNotify)(uintptr_t)0xfedc00000000db10, (char*)(uintptr_t)0xfedc00000000db20, (size_t)0x8000000000000db3, (uint64_t)0x8000000000000db4);
+	static const uint64_t want[] = {0xfedc00000000d910, 0xfedc00000000d920, 0x8000000000000d93, 0x8000000000000d94};
+	aclError got = aclrtNotifyGetExportKey((aclrtNotify)(uintptr_t)0xfedc00000000d910, (char*)(uintptr_t)0xfedc00000000d920, (size_t)0x8000000000000d93, (uint64_t)0x8000000000000d94);
 	fake_arrived(ROPEWAY_aclrtNotifyGetExportKey, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtNotifySetImportPid(void)
 {
-	static const uint64_t want[] = {0xfedc00000000dc10, 0xfedc00000000dc20, 0x8000000000000dc3};
-	aclError got = aclrtNotifySetImportPid((aclrtNotify)(uintptr_t)0xfedc00000000dc10, (int32_t*)(uintptr_t)0xfedc00000000dc20, (size_t)0x8000000000000dc3);
+	static const uint64_t want[] = {0xfedc00000000da10, 0xfedc00000000da20, 0x8000000000000da3};
+	aclError got = aclrtNotifySetImportPid((aclrtNotify)(uintptr_t)0xfedc00000000da10, (int32_t*)(uintptr_t)0xfedc00000000da20, (size_t)0x8000000000000da3);
 	fake_arrived(ROPEWAY_aclrtNotifySetImportPid, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtNotifyImportByKey(void)
 {
-	static const uint64_t want[] = {0xfedc00000000dd10, 0xfedc00000000dd20, 0x8000000000000dd3};
-	aclError got = aclrtNotifyImportByKey((aclrtNotify*)(uintptr_t)0xfedc00000000dd10, (const char*)(uintptr_t)0xfedc00000000dd20, (uint64_t)0x8000000000000dd3);
+	static const uint64_t want[] = {0xfedc00000000db10, 0xfedc00000000db20, 0x8000000000000db3};
+	aclError got = aclrtNotifyImportByKey((aclrtNotify*)(uintptr_t)0xfedc00000000db10, (const char*)(uintptr_t)0xfedc00000000db20, (uint64_t)0x8000000000000db3);
 	fake_arrived(ROPEWAY_aclrtNotifyImportByKey, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtNotifySetImportPidInterServer(void)
 {
-	static const uint64_t want[] = {0xfedc00000000de10, 0xfedc00000000de20, 0x8000000000000de3};
-	aclError got = aclrtNotifySetImportPidInterServer((aclrtNotify)(uintptr_t)0xfedc00000000de10, (aclrtServerPid*)(uintptr_t)0xfedc00000000de20, (size_t)0x8000000000000de3);
+	static const uint64_t want[] = {0xfedc00000000dc10, 0xfedc00000000dc20, 0x8000000000000dc3};
+	aclError got = aclrtNotifySetImportPidInterServer((aclrtNotify)(uintptr_t)0xfedc00000000dc10, (aclrtServerPid*)(uintptr_t)0xfedc00000000dc20, (size_t)0x8000000000000dc3);
 	fake_arrived(ROPEWAY_aclrtNotifySetImportPidInterServer, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyCreate(void)
 {
-	static const uint64_t want[] = {0xfedc00000000df10, 0x8000000000000df2};
-	aclError got = aclrtCntNotifyCreate((aclrtCntNotify*)(uintptr_t)0xfedc00000000df10, (uint64_t)0x8000000000000df2);
+	static const uint64_t want[] = {0xfedc00000000dd10, 0x8000000000000dd2};
+	aclError got = aclrtCntNotifyCreate((aclrtCntNotify*)(uintptr_t)0xfedc00000000dd10, (uint64_t)0x8000000000000dd2);
 	fake_arrived(ROPEWAY_aclrtCntNotifyCreate, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyDestroy(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e010};
-	aclError got = aclrtCntNotifyDestroy((aclrtCntNotify)(uintptr_t)0xfedc00000000e010);
+	static const uint64_t want[] = {0xfedc00000000de10};
+	aclError got = aclrtCntNotifyDestroy((aclrtCntNotify)(uintptr_t)0xfedc00000000de10);
 	fake_arrived(ROPEWAY_aclrtCntNotifyDestroy, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyRecord(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e110, 0xfedc00000000e120, 0xfedc00000000e130};
-	aclError got = aclrtCntNotifyRecord((aclrtCntNotify)(uintptr_t)0xfedc00000000e110, (aclrtStream)(uintptr_t)0xfedc00000000e120, (aclrtCntNotifyRecordInfo*)(uintptr_t)0xfedc00000000e130);
+	static const uint64_t want[] = {0xfedc00000000df10, 0xfedc00000000df20, 0xfedc00000000df30};
+	aclError got = aclrtCntNotifyRecord((aclrtCntNotify)(uintptr_t)0xfedc00000000df10, (aclrtStream)(uintptr_t)0xfedc00000000df20, (aclrtCntNotifyRecordInfo*)(uintptr_t)0xfedc00000000df30);
 	fake_arrived(ROPEWAY_aclrtCntNotifyRecord, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyWaitWithTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e210, 0xfedc00000000e220, 0xfedc00000000e230};
-	aclError got = aclrtCntNotifyWaitWithTimeout((aclrtCntNotify)(uintptr_t)0xfedc00000000e210, (aclrtStream)(uintptr_t)0xfedc00000000e220, (aclrtCntNotifyWaitInfo*)(uintptr_t)0xfedc00000000e230);
+	static const uint64_t want[] = {0xfedc00000000e010, 0xfedc00000000e020, 0xfedc00000000e030};
+	aclError got = aclrtCntNotifyWaitWithTimeout((aclrtCntNotify)(uintptr_t)0xfedc00000000e010, (aclrtStream)(uintptr_t)0xfedc00000000e020, (aclrtCntNotifyWaitInfo*)(uintptr_t)0xfedc00000000e030);
 	fake_arrived(ROPEWAY_aclrtCntNotifyWaitWithTimeout, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyReset(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e310, 0xfedc00000000e320};
-	aclError got = aclrtCntNotifyReset((aclrtCntNotify)(uintptr_t)0xfedc00000000e310, (aclrtStream)(uintptr_t)0xfedc00000000e320);
+	static const uint64_t want[] = {0xfedc00000000e110, 0xfedc00000000e120};
+	aclError got = aclrtCntNotifyReset((aclrtCntNotify)(uintptr_t)0xfedc00000000e110, (aclrtStream)(uintptr_t)0xfedc00000000e120);
 	fake_arrived(ROPEWAY_aclrtCntNotifyReset, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtCntNotifyGetId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e410, 0xfedc00000000e420};
-	aclError got = aclrtCntNotifyGetId((aclrtCntNotify)(uintptr_t)0xfedc00000000e410, (uint32_t*)(uintptr_t)0xfedc00000000e420);
+	static const uint64_t want[] = {0xfedc00000000e210, 0xfedc00000000e220};
+	aclError got = aclrtCntNotifyGetId((aclrtCntNotify)(uintptr_t)0xfedc00000000e210, (uint32_t*)(uintptr_t)0xfedc00000000e220);
 	fake_arrived(ROPEWAY_aclrtCntNotifyGetId, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSubscribeReport(void)
 {
-	static const uint64_t want[] = {0x8000000000000e51, 0xfedc00000000e520};
-	aclError got = aclrtSubscribeReport((uint64_t)0x8000000000000e51, (aclrtStream)(uintptr_t)0xfedc00000000e520);
+	static const uint64_t want[] = {0x8000000000000e31, 0xfedc00000000e320};
+	aclError got = aclrtSubscribeReport((uint64_t)0x8000000000000e31, (aclrtStream)(uintptr_t)0xfedc00000000e320);
 	fake_arrived(ROPEWAY_aclrtSubscribeReport, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtLaunchCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e610, 0xfedc00000000e620, 0x40000e63, 0xfedc00000000e640};
-	aclError got = aclrtLaunchCallback((aclrtCallback)(uintptr_t)0xfedc00000000e610, (void*)(uintptr_t)0xfedc00000000e620, (aclrtCallbackBlockType)0x40000e63, (aclrtStream)(uintptr_t)0xfedc00000000e640);
+	static const uint64_t want[] = {0xfedc00000000e410, 0xfedc00000000e420, 0x40000e43, 0xfedc00000000e440};
+	aclError got = aclrtLaunchCallback((aclrtCallback)(uintptr_t)0xfedc00000000e410, (void*)(uintptr_t)0xfedc00000000e420, (aclrtCallbackBlockType)0x40000e43, (aclrtStream)(uintptr_t)0xfedc00000000e440);
 	fake_arrived(ROPEWAY_aclrtLaunchCallback, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtProcessReport(void)
 {
-	static const uint64_t want[] = {0xffffffff80000e71};
-	aclError got = aclrtProcessReport((int32_t)0xffffffff80000e71);
+	static const uint64_t want[] = {0xffffffff80000e51};
+	aclError got = aclrtProcessReport((int32_t)0xffffffff80000e51);
 	fake_arrived(ROPEWAY_aclrtProcessReport, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUnSubscribeReport(void)
 {
-	static const uint64_t want[] = {0x8000000000000e81, 0xfedc00000000e820};
-	aclError got = aclrtUnSubscribeReport((uint64_t)0x8000000000000e81, (aclrtStream)(uintptr_t)0xfedc00000000e820);
+	static const uint64_t want[] = {0x8000000000000e61, 0xfedc00000000e620};
+	aclError got = aclrtUnSubscribeReport((uint64_t)0x8000000000000e61, (aclrtStream)(uintptr_t)0xfedc00000000e620);
 	fake_arrived(ROPEWAY_aclrtUnSubscribeReport, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtLaunchHostFunc(void)
 {
-	static const uint64_t want[] = {0xfedc00000000e910, 0xfedc00000000e920, 0xfedc00000000e930};
-	aclError got = aclrtLaunchHostFunc((aclrtStream)(uintptr_t)0xfedc00000000e910, (aclrtHostFunc)(uintptr_t)0xfedc00000000e920, (void*)(uintptr_t)0xfedc00000000e930);
+	static const uint64_t want[] = {0xfedc00000000e710, 0xfedc00000000e720, 0xfedc00000000e730};
+	aclError got = aclrtLaunchHostFunc((aclrtStream)(uintptr_t)0xfedc00000000e710, (aclrtHostFunc)(uintptr_t)0xfedc00000000e720, (void*)(uintptr_t)0xfedc00000000e730);
 	fake_arrived(ROPEWAY_aclrtLaunchHostFunc, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtSubscribeHostFunc(void)
 {
-	static const uint64_t want[] = {0x8000000000000ea1, 0xfedc00000000ea20};
-	aclError got = aclrtSubscribeHostFunc((uint64_t)0x8000000000000ea1, (aclrtStream)(uintptr_t)0xfedc00000000ea20);
+	static const uint64_t want[] = {0x8000000000000e81, 0xfedc00000000e820};
+	aclError got = aclrtSubscribeHostFunc((uint64_t)0x8000000000000e81, (aclrtStream)(uintptr_t)0xfedc00000000e820);
 	fake_arrived(ROPEWAY_aclrtSubscribeHostFunc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtProcessHostFunc(void)
 {
-	static const uint64_t want[] = {0xffffffff80000eb1};
-	aclError got = aclrtProcessHostFunc((int32_t)0xffffffff80000eb1);
+	static const uint64_t want[] = {0xffffffff80000e91};
+	aclError got = aclrtProcessHostFunc((int32_t)0xffffffff80000e91);
 	fake_arrived(ROPEWAY_aclrtProcessHostFunc, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtUnSubscribeHostFunc(void)
 {
-	static const uint64_t want[] = {0x8000000000000ec1, 0xfedc00000000ec20};
-	aclError got = aclrtUnSubscribeHostFunc((uint64_t)0x8000000000000ec1, (aclrtStream)(uintptr_t)0xfedc00000000ec20);
+	static const uint64_t want[] = {0x8000000000000ea1, 0xfedc00000000ea20};
+	aclError got = aclrtUnSubscribeHostFunc((uint64_t)0x8000000000000ea1, (aclrtStream)(uintptr_t)0xfedc00000000ea20);
 	fake_arrived(ROPEWAY_aclrtUnSubscribeHostFunc, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetThreadLastTaskId(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ed10};
-	aclError got = aclrtGetThreadLastTaskId((uint32_t*)(uintptr_t)0xfedc00000000ed10);
+	static const uint64_t want[] = {0xfedc00000000eb10};
+	aclError got = aclrtGetThreadLastTaskId((uint32_t*)(uintptr_t)0xfedc00000000eb10);
 	fake_arrived(ROPEWAY_aclrtGetThreadLastTaskId, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOut(void)
 {
-	static const uint64_t want[] = {0x80000ee1};
-	aclError got = aclrtSetOpExecuteTimeOut((uint32_t)0x80000ee1);
+	static const uint64_t want[] = {0x80000ec1};
+	aclError got = aclrtSetOpExecuteTimeOut((uint32_t)0x80000ec1);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOut, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOutWithMs(void)
 {
-	static const uint64_t want[] = {0x80000ef1};
-	aclError got = aclrtSetOpExecuteTimeOutWithMs((uint32_t)0x80000ef1);
+	static const uint64_t want[] = {0x80000ed1};
+	aclError got = aclrtSetOpExecuteTimeOutWithMs((uint32_t)0x80000ed1);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOutWithMs, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetOpExecuteTimeOutV2(void)
 {
-	static const uint64_t want[] = {0x8000000000000f01, 0xfedc00000000f020};
-	aclError got = aclrtSetOpExecuteTimeOutV2((uint64_t)0x8000000000000f01, (uint64_t*)(uintptr_t)0xfedc00000000f020);
+	static const uint64_t want[] = {0x8000000000000ee1, 0xfedc00000000ee20};
+	aclError got = aclrtSetOpExecuteTimeOutV2((uint64_t)0x8000000000000ee1, (uint64_t*)(uintptr_t)0xfedc00000000ee20);
 	fake_arrived(ROPEWAY_aclrtSetOpExecuteTimeOutV2, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetOpTimeOutInterval(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f110};
-	aclError got = aclrtGetOpTimeOutInterval((uint64_t*)(uintptr_t)0xfedc00000000f110);
+	static const uint64_t want[] = {0xfedc00000000ef10};
+	aclError got = aclrtGetOpTimeOutInterval((uint64_t*)(uintptr_t)0xfedc00000000ef10);
 	fake_arrived(ROPEWAY_aclrtGetOpTimeOutInterval, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetOpExecuteTimeout(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f210};
-	aclError got = aclrtGetOpExecuteTimeout((uint32_t* const)(uintptr_t)0xfedc00000000f210);
+	static const uint64_t want[] = {0xfedc00000000f010};
+	aclError got = aclrtGetOpExecuteTimeout((uint32_t* const)(uintptr_t)0xfedc00000000f010);
 	fake_arrived(ROPEWAY_aclrtGetOpExecuteTimeout, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtReduceAsync(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f310, 0xfedc00000000f320, 0x8000000000000f33, 0x40000f34, 0x40000f35, 0xfedc00000000f360, 0xfedc00000000f370};
-	aclError got = aclrtReduceAsync((void*)(uintptr_t)0xfedc00000000f310, (const void*)(uintptr_t)0xfedc00000000f320, (uint64_t)0x8000000000000f33, (aclrtReduceKind)0x40000f34, (aclDataType)0x40000f35, (aclrtStream)(uintptr_t)0xfedc00000000f360, (void*)(uintptr_t)0xfedc00000000f370);
+	static const uint64_t want[] = {0xfedc00000000f110, 0xfedc00000000f120, 0x8000000000000f13, 0x40000f14, 0x40000f15, 0xfedc00000000f160, 0xfedc00000000f170};
+	aclError got = aclrtReduceAsync((void*)(uintptr_t)0xfedc00000000f110, (const void*)(uintptr_t)0xfedc00000000f120, (uint64_t)0x8000000000000f13, (aclrtReduceKind)0x40000f14, (aclDataType)0x40000f15, (aclrtStream)(uintptr_t)0xfedc00000000f160, (void*)(uintptr_t)0xfedc00000000f170);
 	fake_arrived(ROPEWAY_aclrtReduceAsync, want, 7, &got, sizeof got);
 }
 
 static void send_aclrtRandomNumAsync(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f410, 0xfedc00000000f420, 0xfedc00000000f430};
-	aclError got = aclrtRandomNumAsync((const aclrtRandomNumTaskInfo*)(uintptr_t)0xfedc00000000f410, (const aclrtStream)(uintptr_t)0xfedc00000000f420, (void*)(uintptr_t)0xfedc00000000f430);
+	static const uint64_t want[] = {0xfedc00000000f210, 0xfedc00000000f220, 0xfedc00000000f230};
+	aclError got = aclrtRandomNumAsync((const aclrtRandomNumTaskInfo*)(uintptr_t)0xfedc00000000f210, (const aclrtStream)(uintptr_t)0xfedc00000000f220, (void*)(uintptr_t)0xfedc00000000f230);
 	fake_arrived(ROPEWAY_aclrtRandomNumAsync, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtTaskUpdateAsync(void)
-{
-	static const uint64_t want[] = {0xfedc00000000f510, 0x80000f52, 0xfedc00000000f530, 0xfedc00000000f540};
-	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc00000000f510, (uint32_t)0x80000f52, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc00000000f530, (aclrtStream)(uintptr_t)0xfedc00000000f540);
-	fake_arrived(ROPEWAY_aclrtTaskUpdateAsync, want, 4, &got, sizeof got);
 }
 
 static void send_aclGetRecentErrMsg(void)
@@ -1748,155 +1727,155 @@ static void send_aclGetRecentErrMsg(void)
 
 static void send_aclrtPeekAtLastError(void)
 {
-	static const uint64_t want[] = {0x40000f71};
-	aclError got = aclrtPeekAtLastError((aclrtLastErrLevel)0x40000f71);
+	static const uint64_t want[] = {0x40000f41};
+	aclError got = aclrtPeekAtLastError((aclrtLastErrLevel)0x40000f41);
 	fake_arrived(ROPEWAY_aclrtPeekAtLastError, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetLastError(void)
 {
-	static const uint64_t want[] = {0x40000f81};
-	aclError got = aclrtGetLastError((aclrtLastErrLevel)0x40000f81);
+	static const uint64_t want[] = {0x40000f51};
+	aclError got = aclrtGetLastError((aclrtLastErrLevel)0x40000f51);
 	fake_arrived(ROPEWAY_aclrtGetLastError, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtSetExceptionInfoCallback(void)
 {
-	static const uint64_t want[] = {0xfedc00000000f910};
-	aclError got = aclrtSetExceptionInfoCallback((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f910);
+	static const uint64_t want[] = {0xfedc00000000f610};
+	aclError got = aclrtSetExceptionInfoCallback((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f610);
 	fake_arrived(ROPEWAY_aclrtSetExceptionInfoCallback, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtExceptionInfoCallbackRegister(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fa10};
-	aclError got = aclrtExceptionInfoCallbackRegister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000fa10);
+	static const uint64_t want[] = {0xfedc00000000f710};
+	aclError got = aclrtExceptionInfoCallbackRegister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f710);
 	fake_arrived(ROPEWAY_aclrtExceptionInfoCallbackRegister, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtExceptionInfoCallbackUnregister(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fb10};
-	aclError got = aclrtExceptionInfoCallbackUnregister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000fb10);
+	static const uint64_t want[] = {0xfedc00000000f810};
+	aclError got = aclrtExceptionInfoCallbackUnregister((aclrtExceptionInfoCallback)(uintptr_t)0xfedc00000000f810);
 	fake_arrived(ROPEWAY_aclrtExceptionInfoCallbackUnregister, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetTaskIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fc10};
-	uint32_t got = aclrtGetTaskIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fc10);
+	static const uint64_t want[] = {0xfedc00000000f910};
+	uint32_t got = aclrtGetTaskIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000f910);
 	fake_arrived(ROPEWAY_aclrtGetTaskIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetStreamIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fd10};
-	uint32_t got = aclrtGetStreamIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fd10);
+	static const uint64_t want[] = {0xfedc00000000fa10};
+	uint32_t got = aclrtGetStreamIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fa10);
 	fake_arrived(ROPEWAY_aclrtGetStreamIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetThreadIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000fe10};
-	uint32_t got = aclrtGetThreadIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fe10);
+	static const uint64_t want[] = {0xfedc00000000fb10};
+	uint32_t got = aclrtGetThreadIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fb10);
 	fake_arrived(ROPEWAY_aclrtGetThreadIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetDeviceIdFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000000ff10};
-	uint32_t got = aclrtGetDeviceIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000ff10);
+	static const uint64_t want[] = {0xfedc00000000fc10};
+	uint32_t got = aclrtGetDeviceIdFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fc10);
 	fake_arrived(ROPEWAY_aclrtGetDeviceIdFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetErrorCodeFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000010010};
-	uint32_t got = aclrtGetErrorCodeFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc000000010010);
+	static const uint64_t want[] = {0xfedc00000000fd10};
+	uint32_t got = aclrtGetErrorCodeFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fd10);
 	fake_arrived(ROPEWAY_aclrtGetErrorCodeFromExceptionInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetArgsFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000010110, 0xfedc000000010120, 0xfedc000000010130};
-	aclError got = aclrtGetArgsFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc000000010110, (void**)(uintptr_t)0xfedc000000010120, (uint32_t*)(uintptr_t)0xfedc000000010130);
+	static const uint64_t want[] = {0xfedc00000000fe10, 0xfedc00000000fe20, 0xfedc00000000fe30};
+	aclError got = aclrtGetArgsFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000fe10, (void**)(uintptr_t)0xfedc00000000fe20, (uint32_t*)(uintptr_t)0xfedc00000000fe30);
 	fake_arrived(ROPEWAY_aclrtGetArgsFromExceptionInfo, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetFuncHandleFromExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000010210, 0xfedc000000010220};
-	aclError got = aclrtGetFuncHandleFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc000000010210, (aclrtFuncHandle*)(uintptr_t)0xfedc000000010220);
+	static const uint64_t want[] = {0xfedc00000000ff10, 0xfedc00000000ff20};
+	aclError got = aclrtGetFuncHandleFromExceptionInfo((const aclrtExceptionInfo*)(uintptr_t)0xfedc00000000ff10, (aclrtFuncHandle*)(uintptr_t)0xfedc00000000ff20);
 	fake_arrived(ROPEWAY_aclrtGetFuncHandleFromExceptionInfo, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetMemUceInfo(void)
 {
-	static const uint64_t want[] = {0xffffffff80001031, 0xfedc000000010320, 0x8000000000001033, 0xfedc000000010340};
-	aclError got = aclrtGetMemUceInfo((int32_t)0xffffffff80001031, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010320, (size_t)0x8000000000001033, (size_t*)(uintptr_t)0xfedc000000010340);
+	static const uint64_t want[] = {0xffffffff80001001, 0xfedc000000010020, 0x8000000000001003, 0xfedc000000010040};
+	aclError got = aclrtGetMemUceInfo((int32_t)0xffffffff80001001, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010020, (size_t)0x8000000000001003, (size_t*)(uintptr_t)0xfedc000000010040);
 	fake_arrived(ROPEWAY_aclrtGetMemUceInfo, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtMemUceRepair(void)
 {
-	static const uint64_t want[] = {0xffffffff80001041, 0xfedc000000010420, 0x8000000000001043};
-	aclError got = aclrtMemUceRepair((int32_t)0xffffffff80001041, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010420, (size_t)0x8000000000001043);
+	static const uint64_t want[] = {0xffffffff80001011, 0xfedc000000010120, 0x8000000000001013};
+	aclError got = aclrtMemUceRepair((int32_t)0xffffffff80001011, (aclrtMemUceInfo*)(uintptr_t)0xfedc000000010120, (size_t)0x8000000000001013);
 	fake_arrived(ROPEWAY_aclrtMemUceRepair, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtDeviceTaskAbort(void)
 {
-	static const uint64_t want[] = {0xffffffff80001051, 0x80001052};
-	aclError got = aclrtDeviceTaskAbort((int32_t)0xffffffff80001051, (uint32_t)0x80001052);
+	static const uint64_t want[] = {0xffffffff80001021, 0x80001022};
+	aclError got = aclrtDeviceTaskAbort((int32_t)0xffffffff80001021, (uint32_t)0x80001022);
 	fake_arrived(ROPEWAY_aclrtDeviceTaskAbort, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtSetDeviceTaskAbortCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000010610, 0xfedc000000010620, 0xfedc000000010630};
-	aclError got = aclrtSetDeviceTaskAbortCallback((const char*)(uintptr_t)0xfedc000000010610, (aclrtDeviceTaskAbortCallback)(uintptr_t)0xfedc000000010620, (void*)(uintptr_t)0xfedc000000010630);
+	static const uint64_t want[] = {0xfedc000000010310, 0xfedc000000010320, 0xfedc000000010330};
+	aclError got = aclrtSetDeviceTaskAbortCallback((const char*)(uintptr_t)0xfedc000000010310, (aclrtDeviceTaskAbortCallback)(uintptr_t)0xfedc000000010320, (void*)(uintptr_t)0xfedc000000010330);
 	fake_arrived(ROPEWAY_aclrtSetDeviceTaskAbortCallback, want, 3, &got, sizeof got);
 }
 
 static void send_aclrtGetErrorVerbose(void)
 {
-	static const uint64_t want[] = {0xffffffff80001071, 0xfedc000000010720};
-	aclError got = aclrtGetErrorVerbose((int32_t)0xffffffff80001071, (aclrtErrorInfo*)(uintptr_t)0xfedc000000010720);
+	static const uint64_t want[] = {0xffffffff80001041, 0xfedc000000010420};
+	aclError got = aclrtGetErrorVerbose((int32_t)0xffffffff80001041, (aclrtErrorInfo*)(uintptr_t)0xfedc000000010420);
 	fake_arrived(ROPEWAY_aclrtGetErrorVerbose, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtRepairError(void)
 {
-	static const uint64_t want[] = {0xffffffff80001081, 0xfedc000000010820};
-	aclError got = aclrtRepairError((int32_t)0xffffffff80001081, (const aclrtErrorInfo*)(uintptr_t)0xfedc000000010820);
+	static const uint64_t want[] = {0xffffffff80001051, 0xfedc000000010520};
+	aclError got = aclrtRepairError((int32_t)0xffffffff80001051, (const aclrtErrorInfo*)(uintptr_t)0xfedc000000010520);
 	fake_arrived(ROPEWAY_aclrtRepairError, want, 2, &got, sizeof got);
 }
 
 static void send_aclrtGetVersion(void)
 {
-	static const uint64_t want[] = {0xfedc000000010910, 0xfedc000000010920, 0xfedc000000010930};
-	aclError got = aclrtGetVersion((int32_t*)(uintptr_t)0xfedc000000010910, (int32_t*)(uintptr_t)0xfedc000000010920, (int32_t*)(uintptr_t)0xfedc000000010930);
+	static const uint64_t want[] = {0xfedc000000010610, 0xfedc000000010620, 0xfedc000000010630};
+	aclError got = aclrtGetVersion((int32_t*)(uintptr_t)0xfedc000000010610, (int32_t*)(uintptr_t)0xfedc000000010620, (int32_t*)(uintptr_t)0xfedc000000010630);
 	fake_arrived(ROPEWAY_aclrtGetVersion, want, 3, &got, sizeof got);
 }
 
 static void send_aclsysGetCANNVersion(void)
 {
-	static const uint64_t want[] = {0x400010a1, 0xfedc000000010a20};
-	aclError got = aclsysGetCANNVersion((aclCANNPackageName)0x400010a1, (aclCANNPackageVersion*)(uintptr_t)0xfedc000000010a20);
+	static const uint64_t want[] = {0x40001071, 0xfedc000000010720};
+	aclError got = aclsysGetCANNVersion((aclCANNPackageName)0x40001071, (aclCANNPackageVersion*)(uintptr_t)0xfedc000000010720);
 	fake_arrived(ROPEWAY_aclsysGetCANNVersion, want, 2, &got, sizeof got);
 }
 
 static void send_aclsysGetVersionStr(void)
 {
-	static const uint64_t want[] = {0xfedc000000010b10, 0xfedc000000010b20};
-	aclError got = aclsysGetVersionStr((char*)(uintptr_t)0xfedc000000010b10, (char*)(uintptr_t)0xfedc000000010b20);
+	static const uint64_t want[] = {0xfedc000000010810, 0xfedc000000010820};
+	aclError got = aclsysGetVersionStr((char*)(uintptr_t)0xfedc000000010810, (char*)(uintptr_t)0xfedc000000010820);
 	fake_arrived(ROPEWAY_aclsysGetVersionStr, want, 2, &got, sizeof got);
 }
 
 static void send_aclsysGetVersionNum(void)
 {
-	static const uint64_t want[] = {0xfedc000000010c10, 0xfedc000000010c20};
-	aclError got = aclsysGetVersionNum((char*)(uintptr_t)0xfedc000000010c10, (int32_t*)(uintptr_t)0xfedc000000010c20);
+	static const uint64_t want[] = {0xfedc000000010910, 0xfedc000000010920};
+	aclError got = aclsysGetVersionNum((char*)(uintptr_t)0xfedc000000010910, (int32_t*)(uintptr_t)0xfedc000000010920);
 	fake_arrived(ROPEWAY_aclsysGetVersionNum, want, 2, &got, sizeof got);
 }
 
@@ -1908,409 +1887,753 @@ static void send_aclrtGetSocName(void)
 
 static void send_aclGetCannAttributeList(void)
 {
-	static const uint64_t want[] = {0xfedc000000010e10, 0xfedc000000010e20};
-	aclError got = aclGetCannAttributeList((const aclCannAttr**)(uintptr_t)0xfedc000000010e10, (size_t*)(uintptr_t)0xfedc000000010e20);
+	static const uint64_t want[] = {0xfedc000000010b10, 0xfedc000000010b20};
+	aclError got = aclGetCannAttributeList((const aclCannAttr**)(uintptr_t)0xfedc000000010b10, (size_t*)(uintptr_t)0xfedc000000010b20);
 	fake_arrived(ROPEWAY_aclGetCannAttributeList, want, 2, &got, sizeof got);
 }
 
 static void send_aclGetCannAttribute(void)
 {
-	static const uint64_t want[] = {0x400010f1, 0xfedc000000010f20};
-	aclError got = aclGetCannAttribute((aclCannAttr)0x400010f1, (int32_t*)(uintptr_t)0xfedc000000010f20);
+	static const uint64_t want[] = {0x400010c1, 0xfedc000000010c20};
+	aclError got = aclGetCannAttribute((aclCannAttr)0x400010c1, (int32_t*)(uintptr_t)0xfedc000000010c20);
 	fake_arrived(ROPEWAY_aclGetCannAttribute, want, 2, &got, sizeof got);
 }
 
 static void send_aclGetDeviceCapability(void)
 {
-	static const uint64_t want[] = {0x80001101, 0x40001102, 0xfedc000000011030};
-	aclError got = aclGetDeviceCapability((uint32_t)0x80001101, (aclDeviceInfo)0x40001102, (int64_t*)(uintptr_t)0xfedc000000011030);
+	static const uint64_t want[] = {0x800010d1, 0x400010d2, 0xfedc000000010d30};
+	aclError got = aclGetDeviceCapability((uint32_t)0x800010d1, (aclDeviceInfo)0x400010d2, (int64_t*)(uintptr_t)0xfedc000000010d30);
 	fake_arrived(ROPEWAY_aclGetDeviceCapability, want, 3, &got, sizeof got);
 }
 
 static void send_aclAppLog(void)
 {
-	static const uint64_t want[] = {0x40001111, 0xfedc000000011120, 0xfedc000000011130, 0x80001114, FAKE_TEXT};
-	aclAppLog((aclLogLevel)0x40001111, (const char*)(uintptr_t)0xfedc000000011120, (const char*)(uintptr_t)0xfedc000000011130, (uint32_t)0x80001114, "%s %d", "text", 7);
+	static const uint64_t want[] = {0x400010e1, 0xfedc000000010e20, 0xfedc000000010e30, 0x800010e4, FAKE_TEXT};
+	aclAppLog((aclLogLevel)0x400010e1, (const char*)(uintptr_t)0xfedc000000010e20, (const char*)(uintptr_t)0xfedc000000010e30, (uint32_t)0x800010e4, "%s %d", "text", 7);
 	fake_arrived(ROPEWAY_aclAppLog, want, 5, NULL, 0);
 }
 
 static void send_aclFloat16ToFloat(void)
 {
-	static const uint64_t want[] = {0x9121};
-	float got = aclFloat16ToFloat((aclFloat16)0x9121);
+	static const uint64_t want[] = {0x90f1};
+	float got = aclFloat16ToFloat((aclFloat16)0x90f1);
 	fake_arrived(ROPEWAY_aclFloat16ToFloat, want, 1, &got, sizeof got);
 }
 
 static void send_aclFloatToFloat16(void)
 {
-	static const uint64_t want[] = {0x45898a00};
-	aclFloat16 got = aclFloatToFloat16(4401.25f);
+	static const uint64_t want[] = {0x45880a00};
+	aclFloat16 got = aclFloatToFloat16(4353.25f);
 	fake_arrived(ROPEWAY_aclFloatToFloat16, want, 1, &got, sizeof got);
 }
 
 static void send_aclDataTypeSize(void)
 {
-	static const uint64_t want[] = {0x40001141};
-	size_t got = aclDataTypeSize((aclDataType)0x40001141);
+	static const uint64_t want[] = {0x40001111};
+	size_t got = aclDataTypeSize((aclDataType)0x40001111);
 	fake_arrived(ROPEWAY_aclDataTypeSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclCreateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011510, 0x8000000000001152};
-	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011510, (size_t)0x8000000000001152);
+	static const uint64_t want[] = {0xfedc000000011210, 0x8000000000001122};
+	aclDataBuffer* got = aclCreateDataBuffer((void*)(uintptr_t)0xfedc000000011210, (size_t)0x8000000000001122);
 	fake_arrived(ROPEWAY_aclCreateDataBuffer, want, 2, &got, sizeof got);
 }
 
 static void send_aclDestroyDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011610};
-	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
+	static const uint64_t want[] = {0xfedc000000011310};
+	aclError got = aclDestroyDataBuffer((const aclDataBuffer*)(uintptr_t)0xfedc000000011310);
 	fake_arrived(ROPEWAY_aclDestroyDataBuffer, want, 1, &got, sizeof got);
 }
 
 static void send_aclUpdateDataBuffer(void)
 {
-	static const uint64_t want[] = {0xfedc000000011710, 0xfedc000000011720, 0x8000000000001173};
-	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011710, (void*)(uintptr_t)0xfedc000000011720, (size_t)0x8000000000001173);
+	static const uint64_t want[] = {0xfedc000000011410, 0xfedc000000011420, 0x8000000000001143};
+	aclError got = aclUpdateDataBuffer((aclDataBuffer*)(uintptr_t)0xfedc000000011410, (void*)(uintptr_t)0xfedc000000011420, (size_t)0x8000000000001143);
 	fake_arrived(ROPEWAY_aclUpdateDataBuffer, want, 3, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferAddr(void)
 {
-	static const uint64_t want[] = {0xfedc000000011810};
-	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011810);
+	static const uint64_t want[] = {0xfedc000000011510};
+	void* got = aclGetDataBufferAddr((const aclDataBuffer*)(uintptr_t)0xfedc000000011510);
 	fake_arrived(ROPEWAY_aclGetDataBufferAddr, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000011910};
-	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011910);
+	static const uint64_t want[] = {0xfedc000000011610};
+	uint32_t got = aclGetDataBufferSize((const aclDataBuffer*)(uintptr_t)0xfedc000000011610);
 	fake_arrived(ROPEWAY_aclGetDataBufferSize, want, 1, &got, sizeof got);
 }
 
 static void send_aclGetDataBufferSizeV2(void)
 {
-	static const uint64_t want[] = {0xfedc000000011a10};
-	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011a10);
+	static const uint64_t want[] = {0xfedc000000011710};
+	size_t got = aclGetDataBufferSizeV2((const aclDataBuffer*)(uintptr_t)0xfedc000000011710);
 	fake_arrived(ROPEWAY_aclGetDataBufferSizeV2, want, 1, &got, sizeof got);
 }
 
-static void send_aclopStartDumpArgs(void)
+static void send_aclmdlRICaptureBegin(void)
 {
-	static const uint64_t want[] = {0x800011b1, 0xfedc000000011b20};
-	aclError got = aclopStartDumpArgs((uint32_t)0x800011b1, (const char*)(uintptr_t)0xfedc000000011b20);
-	fake_arrived(ROPEWAY_aclopStartDumpArgs, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011810, 0x40001182};
+	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000011810, (aclmdlRICaptureMode)0x40001182);
+	fake_arrived(ROPEWAY_aclmdlRICaptureBegin, want, 2, &got, sizeof got);
 }
 
-static void send_aclopStopDumpArgs(void)
+static void send_aclmdlRICaptureToModelRIBegin(void)
 {
-	static const uint64_t want[] = {0x800011c1};
-	aclError got = aclopStopDumpArgs((uint32_t)0x800011c1);
-	fake_arrived(ROPEWAY_aclopStopDumpArgs, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011910, 0xfedc000000011920, 0x40001193};
+	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc000000011910, (aclmdlRI)(uintptr_t)0xfedc000000011920, (aclmdlRICaptureMode)0x40001193);
+	fake_arrived(ROPEWAY_aclmdlRICaptureToModelRIBegin, want, 3, &got, sizeof got);
 }
 
-static void send_acldumpGetPath(void)
+static void send_aclmdlRICaptureGetInfo(void)
 {
-	static const uint64_t want[] = {0x400011d1};
-	const char* got = acldumpGetPath((acldumpType)0x400011d1);
-	fake_arrived(ROPEWAY_acldumpGetPath, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011a10, 0xfedc000000011a20, 0xfedc000000011a30};
+	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000011a10, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000011a20, (aclmdlRI*)(uintptr_t)0xfedc000000011a30);
+	fake_arrived(ROPEWAY_aclmdlRICaptureGetInfo, want, 3, &got, sizeof got);
 }
 
-static void send_acldumpSaveExceptionInfo(void)
+static void send_aclmdlRICaptureEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000011e10, 0xfedc000000011e20, 0xfedc000000011e30, 0x80000000000011e4};
-	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc000000011e10, (const char*)(uintptr_t)0xfedc000000011e20, (const acldumpTensorInfo*)(uintptr_t)0xfedc000000011e30, (size_t)0x80000000000011e4);
-	fake_arrived(ROPEWAY_acldumpSaveExceptionInfo, want, 4, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011b10, 0xfedc000000011b20};
+	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000011b10, (aclmdlRI*)(uintptr_t)0xfedc000000011b20);
+	fake_arrived(ROPEWAY_aclmdlRICaptureEnd, want, 2, &got, sizeof got);
 }
 
-static void send_acldumpGetExceptionInfoPath(void)
+static void send_aclmdlRICaptureThreadExchangeMode(void)
 {
-	static const uint64_t want[] = {0xfedc000000011f10, 0x80000000000011f2};
-	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc000000011f10, (size_t)0x80000000000011f2);
-	fake_arrived(ROPEWAY_acldumpGetExceptionInfoPath, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011c10};
+	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000011c10);
+	fake_arrived(ROPEWAY_aclmdlRICaptureThreadExchangeMode, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofInit(void)
+static void send_aclmdlRICaptureTaskGrpBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012010, 0x8000000000001202};
-	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000012010, (size_t)0x8000000000001202);
-	fake_arrived(ROPEWAY_aclprofInit, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011d10};
+	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000011d10);
+	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpBegin, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofFinalize(void)
+static void send_aclmdlRICaptureTaskGrpEnd(void)
 {
-	aclError got = aclprofFinalize();
-	fake_arrived(ROPEWAY_aclprofFinalize, NULL, 0, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011e10, 0xfedc000000011e20};
+	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000011e10, (aclrtTaskGrp*)(uintptr_t)0xfedc000000011e20);
+	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpEnd, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofStart(void)
+static void send_aclmdlRICaptureTaskUpdateBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012210};
-	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000012210);
-	fake_arrived(ROPEWAY_aclprofStart, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000011f10, 0xfedc000000011f20};
+	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000011f10, (aclrtTaskGrp)(uintptr_t)0xfedc000000011f20);
+	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofCreateConfig(void)
+static void send_aclmdlRICaptureTaskUpdateEnd(void)
 {
-	static const uint64_t want[] = {0xfedc000000012310, 0x80001232, 0x40001233, 0xfedc000000012340, 0x8000000000001235};
-	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000012310, (uint32_t)0x80001232, (aclprofAicoreMetrics)0x40001233, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000012340, (uint64_t)0x8000000000001235);
-	fake_arrived(ROPEWAY_aclprofCreateConfig, want, 5, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012010};
+	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000012010);
+	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofDestroyConfig(void)
+static void send_aclmdlRIExecuteAsync(void)
+{
+	static const uint64_t want[] = {0xfedc000000012110, 0xfedc000000012120};
+	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000012110, (aclrtStream)(uintptr_t)0xfedc000000012120);
+	fake_arrived(ROPEWAY_aclmdlRIExecuteAsync, want, 2, &got, sizeof got);
+}
+
+static void send_aclmdlRIExecute(void)
+{
+	static const uint64_t want[] = {0xfedc000000012210, 0xffffffff80001222};
+	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000012210, (int32_t)0xffffffff80001222);
+	fake_arrived(ROPEWAY_aclmdlRIExecute, want, 2, &got, sizeof got);
+}
+
+static void send_aclmdlRIDestroy(void)
+{
+	static const uint64_t want[] = {0xfedc000000012310};
+	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000012310);
+	fake_arrived(ROPEWAY_aclmdlRIDestroy, want, 1, &got, sizeof got);
+}
+
+static void send_aclmdlRIAbort(void)
 {
 	static const uint64_t want[] = {0xfedc000000012410};
-	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000012410);
-	fake_arrived(ROPEWAY_aclprofDestroyConfig, want, 1, &got, sizeof got);
+	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc000000012410);
+	fake_arrived(ROPEWAY_aclmdlRIAbort, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofStop(void)
+static void send_aclmdlRIBuildBegin(void)
 {
-	static const uint64_t want[] = {0xfedc000000012510};
-	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000012510);
-	fake_arrived(ROPEWAY_aclprofStop, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012510, 0x80001252};
+	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000012510, (uint32_t)0x80001252);
+	fake_arrived(ROPEWAY_aclmdlRIBuildBegin, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofSetConfig(void)
+static void send_aclmdlRIBindStream(void)
 {
-	static const uint64_t want[] = {0x40001261, 0xfedc000000012620, 0x8000000000001263};
-	aclError got = aclprofSetConfig((aclprofConfigType)0x40001261, (const char*)(uintptr_t)0xfedc000000012620, (size_t)0x8000000000001263);
-	fake_arrived(ROPEWAY_aclprofSetConfig, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012610, 0xfedc000000012620, 0x80001263};
+	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000012610, (aclrtStream)(uintptr_t)0xfedc000000012620, (uint32_t)0x80001263);
+	fake_arrived(ROPEWAY_aclmdlRIBindStream, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofModelSubscribe(void)
+static void send_aclmdlRIUnbindStream(void)
 {
-	static const uint64_t want[] = {0x80001271, 0xfedc000000012720};
-	aclError got = aclprofModelSubscribe((uint32_t)0x80001271, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000012720);
-	fake_arrived(ROPEWAY_aclprofModelSubscribe, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012710, 0xfedc000000012720};
+	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000012710, (aclrtStream)(uintptr_t)0xfedc000000012720);
+	fake_arrived(ROPEWAY_aclmdlRIUnbindStream, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofModelUnSubscribe(void)
+static void send_aclmdlRIEndTask(void)
 {
-	static const uint64_t want[] = {0x80001281};
-	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001281);
-	fake_arrived(ROPEWAY_aclprofModelUnSubscribe, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012810, 0xfedc000000012820};
+	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000012810, (aclrtStream)(uintptr_t)0xfedc000000012820);
+	fake_arrived(ROPEWAY_aclmdlRIEndTask, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofCreateSubscribeConfig(void)
+static void send_aclmdlRIBuildEnd(void)
 {
-	static const uint64_t want[] = {0xffffffffffffff91, 0x40001292, 0xfedc000000012930};
-	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffff91, (aclprofAicoreMetrics)0x40001292, (void*)(uintptr_t)0xfedc000000012930);
-	fake_arrived(ROPEWAY_aclprofCreateSubscribeConfig, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012910, 0xfedc000000012920};
+	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000012910, (void*)(uintptr_t)0xfedc000000012920);
+	fake_arrived(ROPEWAY_aclmdlRIBuildEnd, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofDestroySubscribeConfig(void)
+static void send_aclmdlRISetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012a10};
-	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000012a10);
-	fake_arrived(ROPEWAY_aclprofDestroySubscribeConfig, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012a10, 0xfedc000000012a20};
+	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000012a10, (const char*)(uintptr_t)0xfedc000000012a20);
+	fake_arrived(ROPEWAY_aclmdlRISetName, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetOpDescSize(void)
+static void send_aclmdlRIGetName(void)
 {
-	static const uint64_t want[] = {0xfedc000000012b10};
-	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000012b10);
-	fake_arrived(ROPEWAY_aclprofGetOpDescSize, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012b10, 0x800012b2, 0xfedc000000012b30};
+	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000012b10, (uint32_t)0x800012b2, (char*)(uintptr_t)0xfedc000000012b30);
+	fake_arrived(ROPEWAY_aclmdlRIGetName, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofGetOpNum(void)
+static void send_aclmdlRIGetId(void)
 {
-	static const uint64_t want[] = {0xfedc000000012c10, 0x80000000000012c2, 0xfedc000000012c30};
-	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000012c10, (size_t)0x80000000000012c2, (uint32_t*)(uintptr_t)0xfedc000000012c30);
-	fake_arrived(ROPEWAY_aclprofGetOpNum, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012c10, 0xfedc000000012c20};
+	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000012c10, (uint32_t*)(uintptr_t)0xfedc000000012c20);
+	fake_arrived(ROPEWAY_aclmdlRIGetId, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetOpTypeLen(void)
+static void send_aclmdlRIDestroyRegisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012d10, 0x80000000000012d2, 0x800012d3, 0xfedc000000012d40};
-	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000012d10, (size_t)0x80000000000012d2, (uint32_t)0x800012d3, (size_t*)(uintptr_t)0xfedc000000012d40);
-	fake_arrived(ROPEWAY_aclprofGetOpTypeLen, want, 4, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012d10, 0xfedc000000012d20, 0xfedc000000012d30};
+	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012d10, (aclrtCallback)(uintptr_t)0xfedc000000012d20, (void*)(uintptr_t)0xfedc000000012d30);
+	fake_arrived(ROPEWAY_aclmdlRIDestroyRegisterCallback, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofGetOpType(void)
+static void send_aclmdlRIDestroyUnregisterCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000012e10, 0x80000000000012e2, 0x800012e3, 0xfedc000000012e40, 0x80000000000012e5};
-	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000012e10, (size_t)0x80000000000012e2, (uint32_t)0x800012e3, (char*)(uintptr_t)0xfedc000000012e40, (size_t)0x80000000000012e5);
-	fake_arrived(ROPEWAY_aclprofGetOpType, want, 5, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012e10, 0xfedc000000012e20};
+	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000012e10, (aclrtCallback)(uintptr_t)0xfedc000000012e20);
+	fake_arrived(ROPEWAY_aclmdlRIDestroyUnregisterCallback, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetOpNameLen(void)
+static void send_aclmdlRIDebugPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000012f10, 0x80000000000012f2, 0x800012f3, 0xfedc000000012f40};
-	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000012f10, (size_t)0x80000000000012f2, (uint32_t)0x800012f3, (size_t*)(uintptr_t)0xfedc000000012f40);
-	fake_arrived(ROPEWAY_aclprofGetOpNameLen, want, 4, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000012f10};
+	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000012f10);
+	fake_arrived(ROPEWAY_aclmdlRIDebugPrint, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofGetOpName(void)
+static void send_aclmdlRIDebugJsonPrint(void)
 {
-	static const uint64_t want[] = {0xfedc000000013010, 0x8000000000001302, 0x80001303, 0xfedc000000013040, 0x8000000000001305};
-	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000013010, (size_t)0x8000000000001302, (uint32_t)0x80001303, (char*)(uintptr_t)0xfedc000000013040, (size_t)0x8000000000001305);
-	fake_arrived(ROPEWAY_aclprofGetOpName, want, 5, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013010, 0xfedc000000013020, 0x80001303};
+	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000013010, (const char*)(uintptr_t)0xfedc000000013020, (uint32_t)0x80001303);
+	fake_arrived(ROPEWAY_aclmdlRIDebugJsonPrint, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofGetOpStart(void)
+static void send_aclmdlRIGetStreams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013110, 0x8000000000001312, 0x80001313};
-	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc000000013110, (size_t)0x8000000000001312, (uint32_t)0x80001313);
-	fake_arrived(ROPEWAY_aclprofGetOpStart, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013110, 0xfedc000000013120, 0xfedc000000013130};
+	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000013110, (aclrtStream*)(uintptr_t)0xfedc000000013120, (uint32_t*)(uintptr_t)0xfedc000000013130);
+	fake_arrived(ROPEWAY_aclmdlRIGetStreams, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofGetOpEnd(void)
+static void send_aclmdlRIGetTasksByStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000013210, 0x8000000000001322, 0x80001323};
-	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc000000013210, (size_t)0x8000000000001322, (uint32_t)0x80001323);
-	fake_arrived(ROPEWAY_aclprofGetOpEnd, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013210, 0xfedc000000013220, 0xfedc000000013230};
+	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000013210, (aclmdlRITask*)(uintptr_t)0xfedc000000013220, (uint32_t*)(uintptr_t)0xfedc000000013230);
+	fake_arrived(ROPEWAY_aclmdlRIGetTasksByStream, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofGetOpDuration(void)
+static void send_aclmdlRITaskGetType(void)
 {
-	static const uint64_t want[] = {0xfedc000000013310, 0x8000000000001332, 0x80001333};
-	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc000000013310, (size_t)0x8000000000001332, (uint32_t)0x80001333);
-	fake_arrived(ROPEWAY_aclprofGetOpDuration, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013310, 0xfedc000000013320};
+	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000013310, (aclmdlRITaskType*)(uintptr_t)0xfedc000000013320);
+	fake_arrived(ROPEWAY_aclmdlRITaskGetType, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetModelId(void)
+static void send_aclmdlRITaskGetSeqId(void)
 {
-	static const uint64_t want[] = {0xfedc000000013410, 0x8000000000001342, 0x80001343};
-	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc000000013410, (size_t)0x8000000000001342, (uint32_t)0x80001343);
-	fake_arrived(ROPEWAY_aclprofGetModelId, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013410, 0xfedc000000013420};
+	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000013410, (uint32_t*)(uintptr_t)0xfedc000000013420);
+	fake_arrived(ROPEWAY_aclmdlRITaskGetSeqId, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetOpFlag(void)
+static void send_aclmdlRITaskGetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013510, 0x8000000000001352, 0x80001353};
-	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc000000013510, (size_t)0x8000000000001352, (uint32_t)0x80001353);
-	fake_arrived(ROPEWAY_aclprofGetOpFlag, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013510, 0xfedc000000013520};
+	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000013510, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013520);
+	fake_arrived(ROPEWAY_aclmdlRITaskGetParams, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetOpAttriValue(void)
+static void send_aclmdlRITaskSetParams(void)
 {
-	static const uint64_t want[] = {0xfedc000000013610, 0x8000000000001362, 0x80001363, 0x40001364};
-	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc000000013610, (size_t)0x8000000000001362, (uint32_t)0x80001363, (aclprofSubscribeOpAttri)0x40001364);
-	fake_arrived(ROPEWAY_aclprofGetOpAttriValue, want, 4, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013610, 0xfedc000000013620};
+	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000013610, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000013620);
+	fake_arrived(ROPEWAY_aclmdlRITaskSetParams, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofGetStepTimestamp(void)
+static void send_aclmdlRIKernelTaskGetAttribute(void)
 {
 	static const uint64_t want[] = {0xfedc000000013710, 0x40001372, 0xfedc000000013730};
-	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc000000013710, (aclprofStepTag)0x40001372, (aclrtStream)(uintptr_t)0xfedc000000013730);
-	fake_arrived(ROPEWAY_aclprofGetStepTimestamp, want, 3, &got, sizeof got);
+	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000013710, (aclrtLaunchKernelAttrId)0x40001372, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000013730);
+	fake_arrived(ROPEWAY_aclmdlRIKernelTaskGetAttribute, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofCreateStepInfo(void)
+static void send_aclmdlRITaskDisable(void)
 {
-	aclprofStepInfo* got = aclprofCreateStepInfo();
-	fake_arrived(ROPEWAY_aclprofCreateStepInfo, NULL, 0, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013810};
+	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000013810);
+	fake_arrived(ROPEWAY_aclmdlRITaskDisable, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofDestroyStepInfo(void)
+static void send_aclmdlRIUpdate(void)
 {
 	static const uint64_t want[] = {0xfedc000000013910};
-	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000013910);
-	fake_arrived(ROPEWAY_aclprofDestroyStepInfo, want, 1, NULL, 0);
+	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000013910);
+	fake_arrived(ROPEWAY_aclmdlRIUpdate, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofCreateStamp(void)
+static void send_aclmdlRICondHandleCreate(void)
 {
-	void* got = aclprofCreateStamp();
-	fake_arrived(ROPEWAY_aclprofCreateStamp, NULL, 0, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013a10, 0x800013a2, 0x400013a3, 0xfedc000000013a40};
+	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc000000013a10, (uint32_t)0x800013a2, (aclmdlRICondHandleFlag)0x400013a3, (aclmdlRICondHandle*)(uintptr_t)0xfedc000000013a40);
+	fake_arrived(ROPEWAY_aclmdlRICondHandleCreate, want, 4, &got, sizeof got);
 }
 
-static void send_aclprofDestroyStamp(void)
+static void send_aclmdlRICondHandleGetCondPtr(void)
 {
-	static const uint64_t want[] = {0xfedc000000013b10};
-	aclprofDestroyStamp((void*)(uintptr_t)0xfedc000000013b10);
-	fake_arrived(ROPEWAY_aclprofDestroyStamp, want, 1, NULL, 0);
+	static const uint64_t want[] = {0xfedc000000013b10, 0xfedc000000013b20};
+	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc000000013b10, (uint64_t**)(uintptr_t)0xfedc000000013b20);
+	fake_arrived(ROPEWAY_aclmdlRICondHandleGetCondPtr, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofPush(void)
+static void send_aclmdlRIAddCondTask(void)
 {
-	static const uint64_t want[] = {0xfedc000000013c10};
-	aclError got = aclprofPush((void*)(uintptr_t)0xfedc000000013c10);
-	fake_arrived(ROPEWAY_aclprofPush, want, 1, &got, sizeof got);
+	aclmdlRICondTaskParams s0;
+	fake_fill(&s0, sizeof s0, 0);
+	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc000000013c20, 0x800013c3};
+	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc000000013c20, (uint32_t)0x800013c3);
+	fake_arrived(ROPEWAY_aclmdlRIAddCondTask, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofPop(void)
+static void send_aclrtCreateLabel(void)
 {
-	aclError got = aclprofPop();
-	fake_arrived(ROPEWAY_aclprofPop, NULL, 0, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013d10};
+	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000013d10);
+	fake_arrived(ROPEWAY_aclrtCreateLabel, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofRangeStart(void)
+static void send_aclrtSetLabel(void)
 {
 	static const uint64_t want[] = {0xfedc000000013e10, 0xfedc000000013e20};
-	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc000000013e10, (uint32_t*)(uintptr_t)0xfedc000000013e20);
-	fake_arrived(ROPEWAY_aclprofRangeStart, want, 2, &got, sizeof got);
+	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000013e10, (aclrtStream)(uintptr_t)0xfedc000000013e20);
+	fake_arrived(ROPEWAY_aclrtSetLabel, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofRangeStop(void)
+static void send_aclrtDestroyLabel(void)
 {
-	static const uint64_t want[] = {0x800013f1};
-	aclError got = aclprofRangeStop((uint32_t)0x800013f1);
-	fake_arrived(ROPEWAY_aclprofRangeStop, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000013f10};
+	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000013f10);
+	fake_arrived(ROPEWAY_aclrtDestroyLabel, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofSetStampTraceMessage(void)
+static void send_aclrtCreateLabelList(void)
 {
-	static const uint64_t want[] = {0xfedc000000014010, 0xfedc000000014020, 0x80001403};
-	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc000000014010, (const char*)(uintptr_t)0xfedc000000014020, (uint32_t)0x80001403);
-	fake_arrived(ROPEWAY_aclprofSetStampTraceMessage, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000014010, 0x8000000000001402, 0xfedc000000014030};
+	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000014010, (size_t)0x8000000000001402, (aclrtLabelList*)(uintptr_t)0xfedc000000014030);
+	fake_arrived(ROPEWAY_aclrtCreateLabelList, want, 3, &got, sizeof got);
 }
 
-static void send_aclprofMark(void)
+static void send_aclrtDestroyLabelList(void)
 {
 	static const uint64_t want[] = {0xfedc000000014110};
-	aclError got = aclprofMark((void*)(uintptr_t)0xfedc000000014110);
-	fake_arrived(ROPEWAY_aclprofMark, want, 1, &got, sizeof got);
+	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000014110);
+	fake_arrived(ROPEWAY_aclrtDestroyLabelList, want, 1, &got, sizeof got);
 }
 
-static void send_aclprofMarkEx(void)
+static void send_aclrtSwitchLabelByIndex(void)
 {
-	static const uint64_t want[] = {0xfedc000000014210, 0x8000000000001422, 0xfedc000000014230};
-	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc000000014210, (size_t)0x8000000000001422, (aclrtStream)(uintptr_t)0xfedc000000014230);
-	fake_arrived(ROPEWAY_aclprofMarkEx, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000014210, 0x80001422, 0xfedc000000014230, 0xfedc000000014240};
+	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000014210, (uint32_t)0x80001422, (aclrtLabelList)(uintptr_t)0xfedc000000014230, (aclrtStream)(uintptr_t)0xfedc000000014240);
+	fake_arrived(ROPEWAY_aclrtSwitchLabelByIndex, want, 4, &got, sizeof got);
 }
 
-static void send_aclprofStr2Id(void)
+static void send_aclrtActiveStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014310};
-	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc000000014310);
-	fake_arrived(ROPEWAY_aclprofStr2Id, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000014310, 0xfedc000000014320};
+	aclError got = aclrtActiveStream((aclrtStream)(uintptr_t)0xfedc000000014310, (aclrtStream)(uintptr_t)0xfedc000000014320);
+	fake_arrived(ROPEWAY_aclrtActiveStream, want, 2, &got, sizeof got);
 }
 
-static void send_aclprofRangePushEx(void)
+static void send_aclrtSwitchStream(void)
 {
-	static const uint64_t want[] = {0xfedc000000014410};
-	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc000000014410);
-	fake_arrived(ROPEWAY_aclprofRangePushEx, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000014410, 0x40001442, 0xfedc000000014430, 0x40001444, 0xfedc000000014450, 0xfedc000000014460, 0xfedc000000014470};
+	aclError got = aclrtSwitchStream((void*)(uintptr_t)0xfedc000000014410, (aclrtCondition)0x40001442, (void*)(uintptr_t)0xfedc000000014430, (aclrtCompareDataType)0x40001444, (aclrtStream)(uintptr_t)0xfedc000000014450, (aclrtStream)(uintptr_t)0xfedc000000014460, (aclrtStream)(uintptr_t)0xfedc000000014470);
+	fake_arrived(ROPEWAY_aclrtSwitchStream, want, 7, &got, sizeof got);
 }
 
-static void send_aclprofRangePop(void)
+static void send_aclrtTaskUpdateAsync(void)
 {
-	aclError got = aclprofRangePop();
-	fake_arrived(ROPEWAY_aclprofRangePop, NULL, 0, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000014510, 0x80001452, 0xfedc000000014530, 0xfedc000000014540};
+	aclError got = aclrtTaskUpdateAsync((aclrtStream)(uintptr_t)0xfedc000000014510, (uint32_t)0x80001452, (aclrtTaskUpdateInfo*)(uintptr_t)0xfedc000000014530, (aclrtStream)(uintptr_t)0xfedc000000014540);
+	fake_arrived(ROPEWAY_aclrtTaskUpdateAsync, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotProcessLock(void)
+{
+	static const uint64_t want[] = {0xffffffff80001461, 0xfedc000000014620};
+	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001461, (void*)(uintptr_t)0xfedc000000014620);
+	fake_arrived(ROPEWAY_aclrtSnapShotProcessLock, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotProcessUnlock(void)
+{
+	static const uint64_t want[] = {0xffffffff80001471, 0xfedc000000014720};
+	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff80001471, (void*)(uintptr_t)0xfedc000000014720);
+	fake_arrived(ROPEWAY_aclrtSnapShotProcessUnlock, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotProcessBackup(void)
+{
+	static const uint64_t want[] = {0xffffffff80001481, 0xfedc000000014820};
+	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff80001481, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc000000014820);
+	fake_arrived(ROPEWAY_aclrtSnapShotProcessBackup, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotProcessRestore(void)
+{
+	static const uint64_t want[] = {0xffffffff80001491, 0xfedc000000014920};
+	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff80001491, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc000000014920);
+	fake_arrived(ROPEWAY_aclrtSnapShotProcessRestore, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotCallbackRegister(void)
+{
+	static const uint64_t want[] = {0x400014a1, 0xfedc000000014a20, 0xfedc000000014a30};
+	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x400014a1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014a20, (void*)(uintptr_t)0xfedc000000014a30);
+	fake_arrived(ROPEWAY_aclrtSnapShotCallbackRegister, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtSnapShotCallbackUnregister(void)
+{
+	static const uint64_t want[] = {0x400014b1, 0xfedc000000014b20};
+	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x400014b1, (aclrtSnapShotCallBack)(uintptr_t)0xfedc000000014b20);
+	fake_arrived(ROPEWAY_aclrtSnapShotCallbackUnregister, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtCreateBinary(void)
+{
+	static const uint64_t want[] = {0xfedc000000014c10, 0x80000000000014c2};
+	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014c10, (size_t)0x80000000000014c2);
+	fake_arrived(ROPEWAY_aclrtCreateBinary, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtDestroyBinary(void)
+{
+	static const uint64_t want[] = {0xfedc000000014d10};
+	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000014d10);
+	fake_arrived(ROPEWAY_aclrtDestroyBinary, want, 1, &got, sizeof got);
+}
+
+static void send_aclrtBinaryLoad(void)
+{
+	static const uint64_t want[] = {0xfedc000000014e10, 0xfedc000000014e20};
+	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000014e10, (aclrtBinHandle*)(uintptr_t)0xfedc000000014e20);
+	fake_arrived(ROPEWAY_aclrtBinaryLoad, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtBinaryLoadFromFile(void)
+{
+	static const uint64_t want[] = {0xfedc000000014f10, 0xfedc000000014f20, 0xfedc000000014f30};
+	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000014f10, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000014f20, (aclrtBinHandle*)(uintptr_t)0xfedc000000014f30);
+	fake_arrived(ROPEWAY_aclrtBinaryLoadFromFile, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtBinaryLoadFromData(void)
+{
+	static const uint64_t want[] = {0xfedc000000015010, 0x8000000000001502, 0xfedc000000015030, 0xfedc000000015040};
+	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000015010, (size_t)0x8000000000001502, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015030, (aclrtBinHandle*)(uintptr_t)0xfedc000000015040);
+	fake_arrived(ROPEWAY_aclrtBinaryLoadFromData, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtBinaryUnLoad(void)
+{
+	static const uint64_t want[] = {0xfedc000000015110};
+	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015110);
+	fake_arrived(ROPEWAY_aclrtBinaryUnLoad, want, 1, &got, sizeof got);
+}
+
+static void send_aclrtBinaryGetFunction(void)
+{
+	static const uint64_t want[] = {0xfedc000000015210, 0xfedc000000015220, 0xfedc000000015230};
+	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015210, (const char*)(uintptr_t)0xfedc000000015220, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015230);
+	fake_arrived(ROPEWAY_aclrtBinaryGetFunction, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtBinaryGetFunctionByEntry(void)
+{
+	static const uint64_t want[] = {0xfedc000000015310, 0x8000000000001532, 0xfedc000000015330};
+	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015310, (uint64_t)0x8000000000001532, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015330);
+	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionByEntry, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtBinaryGetDevAddress(void)
+{
+	static const uint64_t want[] = {0xfedc000000015410, 0xfedc000000015420, 0xfedc000000015430};
+	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015410, (void**)(uintptr_t)0xfedc000000015420, (size_t*)(uintptr_t)0xfedc000000015430);
+	fake_arrived(ROPEWAY_aclrtBinaryGetDevAddress, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtBinaryGetGlobal(void)
+{
+	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520, 0xfedc000000015530, 0xfedc000000015540};
+	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015510, (const char*)(uintptr_t)0xfedc000000015520, (void**)(uintptr_t)0xfedc000000015530, (size_t*)(uintptr_t)0xfedc000000015540);
+	fake_arrived(ROPEWAY_aclrtBinaryGetGlobal, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtGetFuncBySymbol(void)
+{
+	static const uint64_t want[] = {0xfedc000000015610, 0xfedc000000015620};
+	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015610, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015620);
+	fake_arrived(ROPEWAY_aclrtGetFuncBySymbol, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtGetFunctionAddr(void)
+{
+	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720, 0xfedc000000015730};
+	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015710, (void**)(uintptr_t)0xfedc000000015720, (void**)(uintptr_t)0xfedc000000015730);
+	fake_arrived(ROPEWAY_aclrtGetFunctionAddr, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtGetFunctionSize(void)
+{
+	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820, 0xfedc000000015830};
+	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015810, (size_t*)(uintptr_t)0xfedc000000015820, (size_t*)(uintptr_t)0xfedc000000015830);
+	fake_arrived(ROPEWAY_aclrtGetFunctionSize, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtGetFunctionName(void)
+{
+	static const uint64_t want[] = {0xfedc000000015910, 0x80001592, 0xfedc000000015930};
+	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000015910, (uint32_t)0x80001592, (char*)(uintptr_t)0xfedc000000015930);
+	fake_arrived(ROPEWAY_aclrtGetFunctionName, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtGetFunctionAttribute(void)
+{
+	static const uint64_t want[] = {0xfedc000000015a10, 0x400015a2, 0xfedc000000015a30};
+	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc000000015a10, (aclrtFuncAttribute)0x400015a2, (int64_t*)(uintptr_t)0xfedc000000015a30);
+	fake_arrived(ROPEWAY_aclrtGetFunctionAttribute, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtFunctionGetBinary(void)
+{
+	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20};
+	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc000000015b10, (aclrtBinHandle*)(uintptr_t)0xfedc000000015b20);
+	fake_arrived(ROPEWAY_aclrtFunctionGetBinary, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtFunctionGetParamCount(void)
+{
+	static const uint64_t want[] = {0xfedc000000015c10, 0xfedc000000015c20};
+	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc000000015c10, (size_t*)(uintptr_t)0xfedc000000015c20);
+	fake_arrived(ROPEWAY_aclrtFunctionGetParamCount, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtFunctionGetParamInfo(void)
+{
+	static const uint64_t want[] = {0xfedc000000015d10, 0x80000000000015d2, 0xfedc000000015d30, 0xfedc000000015d40};
+	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc000000015d10, (size_t)0x80000000000015d2, (size_t*)(uintptr_t)0xfedc000000015d30, (size_t*)(uintptr_t)0xfedc000000015d40);
+	fake_arrived(ROPEWAY_aclrtFunctionGetParamInfo, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtFunctionGetAvailDynUbufPerBlock(void)
+{
+	static const uint64_t want[] = {0xfedc000000015e10, 0x800015e2, 0xfedc000000015e30};
+	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc000000015e10, (uint32_t)0x800015e2, (size_t*)(uintptr_t)0xfedc000000015e30);
+	fake_arrived(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtRegisterCpuFunc(void)
+{
+	static const uint64_t want[] = {0xfedc000000015f10, 0xfedc000000015f20, 0xfedc000000015f30, 0xfedc000000015f40};
+	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000015f10, (const char*)(uintptr_t)0xfedc000000015f20, (const char*)(uintptr_t)0xfedc000000015f30, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015f40);
+	fake_arrived(ROPEWAY_aclrtRegisterCpuFunc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtBinarySetExceptionCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000014610, 0xfedc000000014620, 0xfedc000000014630};
-	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000014610, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000014620, (void*)(uintptr_t)0xfedc000000014630);
+	static const uint64_t want[] = {0xfedc000000016010, 0xfedc000000016020, 0xfedc000000016030};
+	aclError got = aclrtBinarySetExceptionCallback((aclrtBinHandle)(uintptr_t)0xfedc000000016010, (aclrtOpExceptionCallback)(uintptr_t)0xfedc000000016020, (void*)(uintptr_t)0xfedc000000016030);
 	fake_arrived(ROPEWAY_aclrtBinarySetExceptionCallback, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtGetHardwareSyncAddr(void)
+{
+	static const uint64_t want[] = {0xfedc000000016110};
+	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc000000016110);
+	fake_arrived(ROPEWAY_aclrtGetHardwareSyncAddr, want, 1, &got, sizeof got);
+}
+
+static void send_aclrtCheckArchCompatibility(void)
+{
+	static const uint64_t want[] = {0xfedc000000016210, 0xfedc000000016220};
+	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc000000016210, (int32_t*)(uintptr_t)0xfedc000000016220);
+	fake_arrived(ROPEWAY_aclrtCheckArchCompatibility, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsInit(void)
+{
+	static const uint64_t want[] = {0xfedc000000016310, 0xfedc000000016320};
+	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000016310, (aclrtArgsHandle*)(uintptr_t)0xfedc000000016320);
+	fake_arrived(ROPEWAY_aclrtKernelArgsInit, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsInitByUserMem(void)
+{
+	static const uint64_t want[] = {0xfedc000000016410, 0xfedc000000016420, 0xfedc000000016430, 0x8000000000001644};
+	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000016410, (aclrtArgsHandle)(uintptr_t)0xfedc000000016420, (void*)(uintptr_t)0xfedc000000016430, (size_t)0x8000000000001644);
+	fake_arrived(ROPEWAY_aclrtKernelArgsInitByUserMem, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsGetMemSize(void)
+{
+	static const uint64_t want[] = {0xfedc000000016510, 0x8000000000001652, 0xfedc000000016530};
+	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016510, (size_t)0x8000000000001652, (size_t*)(uintptr_t)0xfedc000000016530);
+	fake_arrived(ROPEWAY_aclrtKernelArgsGetMemSize, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsGetHandleMemSize(void)
+{
+	static const uint64_t want[] = {0xfedc000000016610, 0xfedc000000016620};
+	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000016610, (size_t*)(uintptr_t)0xfedc000000016620);
+	fake_arrived(ROPEWAY_aclrtKernelArgsGetHandleMemSize, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsAppend(void)
+{
+	static const uint64_t want[] = {0xfedc000000016710, 0xfedc000000016720, 0x8000000000001673, 0xfedc000000016740};
+	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000016710, (void*)(uintptr_t)0xfedc000000016720, (size_t)0x8000000000001673, (aclrtParamHandle*)(uintptr_t)0xfedc000000016740);
+	fake_arrived(ROPEWAY_aclrtKernelArgsAppend, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsAppendPlaceHolder(void)
+{
+	static const uint64_t want[] = {0xfedc000000016810, 0xfedc000000016820};
+	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016810, (aclrtParamHandle*)(uintptr_t)0xfedc000000016820);
+	fake_arrived(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsGetPlaceHolderBuffer(void)
+{
+	static const uint64_t want[] = {0xfedc000000016910, 0xfedc000000016920, 0x8000000000001693, 0xfedc000000016940};
+	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016910, (aclrtParamHandle)(uintptr_t)0xfedc000000016920, (size_t)0x8000000000001693, (void**)(uintptr_t)0xfedc000000016940);
+	fake_arrived(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsParaUpdate(void)
+{
+	static const uint64_t want[] = {0xfedc000000016a10, 0xfedc000000016a20, 0xfedc000000016a30, 0x80000000000016a4};
+	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016a10, (aclrtParamHandle)(uintptr_t)0xfedc000000016a20, (void*)(uintptr_t)0xfedc000000016a30, (size_t)0x80000000000016a4);
+	fake_arrived(ROPEWAY_aclrtKernelArgsParaUpdate, want, 4, &got, sizeof got);
+}
+
+static void send_aclrtKernelArgsFinalize(void)
+{
+	static const uint64_t want[] = {0xfedc000000016b10};
+	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000016b10);
+	fake_arrived(ROPEWAY_aclrtKernelArgsFinalize, want, 1, &got, sizeof got);
+}
+
+static void send_aclrtLaunchKernel(void)
+{
+	static const uint64_t want[] = {0xfedc000000016c10, 0x800016c2, 0xfedc000000016c30, 0x80000000000016c4, 0xfedc000000016c50};
+	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000016c10, (uint32_t)0x800016c2, (const void*)(uintptr_t)0xfedc000000016c30, (size_t)0x80000000000016c4, (aclrtStream)(uintptr_t)0xfedc000000016c50);
+	fake_arrived(ROPEWAY_aclrtLaunchKernel, want, 5, &got, sizeof got);
+}
+
+static void send_aclrtLaunchKernelV2(void)
+{
+	static const uint64_t want[] = {0xfedc000000016d10, 0x800016d2, 0xfedc000000016d30, 0x80000000000016d4, 0xfedc000000016d50, 0xfedc000000016d60};
+	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000016d10, (uint32_t)0x800016d2, (const void*)(uintptr_t)0xfedc000000016d30, (size_t)0x80000000000016d4, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016d50, (aclrtStream)(uintptr_t)0xfedc000000016d60);
+	fake_arrived(ROPEWAY_aclrtLaunchKernelV2, want, 6, &got, sizeof got);
+}
+
+static void send_aclrtLaunchKernelWithConfig(void)
+{
+	static const uint64_t want[] = {0xfedc000000016e10, 0x800016e2, 0xfedc000000016e30, 0xfedc000000016e40, 0xfedc000000016e50, 0xfedc000000016e60};
+	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000016e10, (uint32_t)0x800016e2, (aclrtStream)(uintptr_t)0xfedc000000016e30, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016e40, (aclrtArgsHandle)(uintptr_t)0xfedc000000016e50, (void*)(uintptr_t)0xfedc000000016e60);
+	fake_arrived(ROPEWAY_aclrtLaunchKernelWithConfig, want, 6, &got, sizeof got);
+}
+
+static void send_aclrtLaunchKernelWithHostArgs(void)
+{
+	static const uint64_t want[] = {0xfedc000000016f10, 0x800016f2, 0xfedc000000016f30, 0xfedc000000016f40, 0xfedc000000016f50, 0x80000000000016f6, 0xfedc000000016f70, 0x80000000000016f8};
+	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc000000016f10, (uint32_t)0x800016f2, (aclrtStream)(uintptr_t)0xfedc000000016f30, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016f40, (void*)(uintptr_t)0xfedc000000016f50, (size_t)0x80000000000016f6, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000016f70, (size_t)0x80000000000016f8);
+	fake_arrived(ROPEWAY_aclrtLaunchKernelWithHostArgs, want, 8, &got, sizeof got);
+}
+
+static void send_aclrtLaunchKernelWithArgsArray(void)
+{
+	static const uint64_t want[] = {0xfedc000000017010, 0x80001702, 0xfedc000000017030, 0xfedc000000017040, 0xfedc000000017050};
+	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017010, (uint32_t)0x80001702, (aclrtStream)(uintptr_t)0xfedc000000017030, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017040, (void**)(uintptr_t)0xfedc000000017050);
+	fake_arrived(ROPEWAY_aclrtLaunchKernelWithArgsArray, want, 5, &got, sizeof got);
+}
+
+static void send_aclrtLaunchSIMTKernelWithArgsArray(void)
+{
+	dim3 s1;
+	fake_fill(&s1, sizeof s1, 1);
+	dim3 s2;
+	fake_fill(&s2, sizeof s2, 2);
+	static const uint64_t want[] = {0xfedc000000017110, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001714, 0xfedc000000017150, 0xfedc000000017160, 0xfedc000000017170};
+	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc000000017110, s1, s2, (size_t)0x8000000000001714, (aclrtStream)(uintptr_t)0xfedc000000017150, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017160, (void**)(uintptr_t)0xfedc000000017170);
+	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, want, 7, &got, sizeof got);
+}
+
+static void send_aclrtLaunchSIMTKernelWithHostArgs(void)
+{
+	dim3 s1;
+	fake_fill(&s1, sizeof s1, 1);
+	dim3 s2;
+	fake_fill(&s2, sizeof s2, 2);
+	static const uint64_t want[] = {0xfedc000000017210, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001724, 0xfedc000000017250, 0xfedc000000017260, 0xfedc000000017270, 0x8000000000001728, 0xfedc000000017290, 0x800000000000172a};
+	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc000000017210, s1, s2, (size_t)0x8000000000001724, (aclrtStream)(uintptr_t)0xfedc000000017250, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000017260, (void*)(uintptr_t)0xfedc000000017270, (size_t)0x8000000000001728, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc000000017290, (size_t)0x800000000000172a);
+	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, want, 10, &got, sizeof got);
 }
 
 static void send_aclrtSetGroup(void)
 {
-	static const uint64_t want[] = {0xffffffff80001471};
-	aclError got = aclrtSetGroup((int32_t)0xffffffff80001471);
+	static const uint64_t want[] = {0xffffffff80001731};
+	aclError got = aclrtSetGroup((int32_t)0xffffffff80001731);
 	fake_arrived(ROPEWAY_aclrtSetGroup, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupCount(void)
 {
-	static const uint64_t want[] = {0xfedc000000014810};
-	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000014810);
+	static const uint64_t want[] = {0xfedc000000017410};
+	aclError got = aclrtGetGroupCount((uint32_t*)(uintptr_t)0xfedc000000017410);
 	fake_arrived(ROPEWAY_aclrtGetGroupCount, want, 1, &got, sizeof got);
 }
 
@@ -2322,541 +2645,389 @@ static void send_aclrtCreateGroupInfo(void)
 
 static void send_aclrtDestroyGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000014a10};
-	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000014a10);
+	static const uint64_t want[] = {0xfedc000000017610};
+	aclError got = aclrtDestroyGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017610);
 	fake_arrived(ROPEWAY_aclrtDestroyGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetAllGroupInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000014b10};
-	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000014b10);
+	static const uint64_t want[] = {0xfedc000000017710};
+	aclError got = aclrtGetAllGroupInfo((aclrtGroupInfo*)(uintptr_t)0xfedc000000017710);
 	fake_arrived(ROPEWAY_aclrtGetAllGroupInfo, want, 1, &got, sizeof got);
 }
 
 static void send_aclrtGetGroupInfoDetail(void)
 {
-	static const uint64_t want[] = {0xfedc000000014c10, 0xffffffff800014c2, 0x400014c3, 0xfedc000000014c40, 0x80000000000014c5, 0xfedc000000014c60};
-	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000014c10, (int32_t)0xffffffff800014c2, (aclrtGroupAttr)0x400014c3, (void*)(uintptr_t)0xfedc000000014c40, (size_t)0x80000000000014c5, (size_t*)(uintptr_t)0xfedc000000014c60);
+	static const uint64_t want[] = {0xfedc000000017810, 0xffffffff80001782, 0x40001783, 0xfedc000000017840, 0x8000000000001785, 0xfedc000000017860};
+	aclError got = aclrtGetGroupInfoDetail((const aclrtGroupInfo*)(uintptr_t)0xfedc000000017810, (int32_t)0xffffffff80001782, (aclrtGroupAttr)0x40001783, (void*)(uintptr_t)0xfedc000000017840, (size_t)0x8000000000001785, (size_t*)(uintptr_t)0xfedc000000017860);
 	fake_arrived(ROPEWAY_aclrtGetGroupInfoDetail, want, 6, &got, sizeof got);
-}
-
-static void send_aclrtCreateBinary(void)
-{
-	static const uint64_t want[] = {0xfedc000000014d10, 0x80000000000014d2};
-	aclrtBinary got = aclrtCreateBinary((const void*)(uintptr_t)0xfedc000000014d10, (size_t)0x80000000000014d2);
-	fake_arrived(ROPEWAY_aclrtCreateBinary, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtDestroyBinary(void)
-{
-	static const uint64_t want[] = {0xfedc000000014e10};
-	aclError got = aclrtDestroyBinary((aclrtBinary)(uintptr_t)0xfedc000000014e10);
-	fake_arrived(ROPEWAY_aclrtDestroyBinary, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtBinaryLoad(void)
-{
-	static const uint64_t want[] = {0xfedc000000014f10, 0xfedc000000014f20};
-	aclError got = aclrtBinaryLoad((const aclrtBinary)(uintptr_t)0xfedc000000014f10, (aclrtBinHandle*)(uintptr_t)0xfedc000000014f20);
-	fake_arrived(ROPEWAY_aclrtBinaryLoad, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtBinaryUnLoad(void)
-{
-	static const uint64_t want[] = {0xfedc000000015010};
-	aclError got = aclrtBinaryUnLoad((aclrtBinHandle)(uintptr_t)0xfedc000000015010);
-	fake_arrived(ROPEWAY_aclrtBinaryUnLoad, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtBinaryGetFunction(void)
-{
-	static const uint64_t want[] = {0xfedc000000015110, 0xfedc000000015120, 0xfedc000000015130};
-	aclError got = aclrtBinaryGetFunction((const aclrtBinHandle)(uintptr_t)0xfedc000000015110, (const char*)(uintptr_t)0xfedc000000015120, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015130);
-	fake_arrived(ROPEWAY_aclrtBinaryGetFunction, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtLaunchKernel(void)
-{
-	static const uint64_t want[] = {0xfedc000000015210, 0x80001522, 0xfedc000000015230, 0x8000000000001524, 0xfedc000000015250};
-	aclError got = aclrtLaunchKernel((aclrtFuncHandle)(uintptr_t)0xfedc000000015210, (uint32_t)0x80001522, (const void*)(uintptr_t)0xfedc000000015230, (size_t)0x8000000000001524, (aclrtStream)(uintptr_t)0xfedc000000015250);
-	fake_arrived(ROPEWAY_aclrtLaunchKernel, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsync(void)
 {
-	static const uint64_t want[] = {0xfedc000000015310, 0x8000000000001532, 0x40001533, 0xfedc000000015340};
-	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000015310, (size_t)0x8000000000001532, (aclrtCmoType)0x40001533, (aclrtStream)(uintptr_t)0xfedc000000015340);
+	static const uint64_t want[] = {0xfedc000000017910, 0x8000000000001792, 0x40001793, 0xfedc000000017940};
+	aclError got = aclrtCmoAsync((void*)(uintptr_t)0xfedc000000017910, (size_t)0x8000000000001792, (aclrtCmoType)0x40001793, (aclrtStream)(uintptr_t)0xfedc000000017940);
 	fake_arrived(ROPEWAY_aclrtCmoAsync, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtBinaryLoadFromFile(void)
-{
-	static const uint64_t want[] = {0xfedc000000015410, 0xfedc000000015420, 0xfedc000000015430};
-	aclError got = aclrtBinaryLoadFromFile((const char*)(uintptr_t)0xfedc000000015410, (aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000015420, (aclrtBinHandle*)(uintptr_t)0xfedc000000015430);
-	fake_arrived(ROPEWAY_aclrtBinaryLoadFromFile, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtBinaryGetDevAddress(void)
-{
-	static const uint64_t want[] = {0xfedc000000015510, 0xfedc000000015520, 0xfedc000000015530};
-	aclError got = aclrtBinaryGetDevAddress((const aclrtBinHandle)(uintptr_t)0xfedc000000015510, (void**)(uintptr_t)0xfedc000000015520, (size_t*)(uintptr_t)0xfedc000000015530);
-	fake_arrived(ROPEWAY_aclrtBinaryGetDevAddress, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtBinaryGetFunctionByEntry(void)
-{
-	static const uint64_t want[] = {0xfedc000000015610, 0x8000000000001562, 0xfedc000000015630};
-	aclError got = aclrtBinaryGetFunctionByEntry((aclrtBinHandle)(uintptr_t)0xfedc000000015610, (uint64_t)0x8000000000001562, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015630);
-	fake_arrived(ROPEWAY_aclrtBinaryGetFunctionByEntry, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtBinaryGetGlobal(void)
-{
-	static const uint64_t want[] = {0xfedc000000015710, 0xfedc000000015720, 0xfedc000000015730, 0xfedc000000015740};
-	aclError got = aclrtBinaryGetGlobal((aclrtBinHandle)(uintptr_t)0xfedc000000015710, (const char*)(uintptr_t)0xfedc000000015720, (void**)(uintptr_t)0xfedc000000015730, (size_t*)(uintptr_t)0xfedc000000015740);
-	fake_arrived(ROPEWAY_aclrtBinaryGetGlobal, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtGetFuncBySymbol(void)
-{
-	static const uint64_t want[] = {0xfedc000000015810, 0xfedc000000015820};
-	aclError got = aclrtGetFuncBySymbol((const void*)(uintptr_t)0xfedc000000015810, (aclrtFuncHandle*)(uintptr_t)0xfedc000000015820);
-	fake_arrived(ROPEWAY_aclrtGetFuncBySymbol, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtGetFunctionAddr(void)
-{
-	static const uint64_t want[] = {0xfedc000000015910, 0xfedc000000015920, 0xfedc000000015930};
-	aclError got = aclrtGetFunctionAddr((aclrtFuncHandle)(uintptr_t)0xfedc000000015910, (void**)(uintptr_t)0xfedc000000015920, (void**)(uintptr_t)0xfedc000000015930);
-	fake_arrived(ROPEWAY_aclrtGetFunctionAddr, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtGetFunctionSize(void)
-{
-	static const uint64_t want[] = {0xfedc000000015a10, 0xfedc000000015a20, 0xfedc000000015a30};
-	aclError got = aclrtGetFunctionSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015a10, (size_t*)(uintptr_t)0xfedc000000015a20, (size_t*)(uintptr_t)0xfedc000000015a30);
-	fake_arrived(ROPEWAY_aclrtGetFunctionSize, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsGetHandleMemSize(void)
-{
-	static const uint64_t want[] = {0xfedc000000015b10, 0xfedc000000015b20};
-	aclError got = aclrtKernelArgsGetHandleMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015b10, (size_t*)(uintptr_t)0xfedc000000015b20);
-	fake_arrived(ROPEWAY_aclrtKernelArgsGetHandleMemSize, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsGetMemSize(void)
-{
-	static const uint64_t want[] = {0xfedc000000015c10, 0x80000000000015c2, 0xfedc000000015c30};
-	aclError got = aclrtKernelArgsGetMemSize((aclrtFuncHandle)(uintptr_t)0xfedc000000015c10, (size_t)0x80000000000015c2, (size_t*)(uintptr_t)0xfedc000000015c30);
-	fake_arrived(ROPEWAY_aclrtKernelArgsGetMemSize, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsInit(void)
-{
-	static const uint64_t want[] = {0xfedc000000015d10, 0xfedc000000015d20};
-	aclError got = aclrtKernelArgsInit((aclrtFuncHandle)(uintptr_t)0xfedc000000015d10, (aclrtArgsHandle*)(uintptr_t)0xfedc000000015d20);
-	fake_arrived(ROPEWAY_aclrtKernelArgsInit, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsInitByUserMem(void)
-{
-	static const uint64_t want[] = {0xfedc000000015e10, 0xfedc000000015e20, 0xfedc000000015e30, 0x80000000000015e4};
-	aclError got = aclrtKernelArgsInitByUserMem((aclrtFuncHandle)(uintptr_t)0xfedc000000015e10, (aclrtArgsHandle)(uintptr_t)0xfedc000000015e20, (void*)(uintptr_t)0xfedc000000015e30, (size_t)0x80000000000015e4);
-	fake_arrived(ROPEWAY_aclrtKernelArgsInitByUserMem, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsAppend(void)
-{
-	static const uint64_t want[] = {0xfedc000000015f10, 0xfedc000000015f20, 0x80000000000015f3, 0xfedc000000015f40};
-	aclError got = aclrtKernelArgsAppend((aclrtArgsHandle)(uintptr_t)0xfedc000000015f10, (void*)(uintptr_t)0xfedc000000015f20, (size_t)0x80000000000015f3, (aclrtParamHandle*)(uintptr_t)0xfedc000000015f40);
-	fake_arrived(ROPEWAY_aclrtKernelArgsAppend, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsAppendPlaceHolder(void)
-{
-	static const uint64_t want[] = {0xfedc000000016010, 0xfedc000000016020};
-	aclError got = aclrtKernelArgsAppendPlaceHolder((aclrtArgsHandle)(uintptr_t)0xfedc000000016010, (aclrtParamHandle*)(uintptr_t)0xfedc000000016020);
-	fake_arrived(ROPEWAY_aclrtKernelArgsAppendPlaceHolder, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsGetPlaceHolderBuffer(void)
-{
-	static const uint64_t want[] = {0xfedc000000016110, 0xfedc000000016120, 0x8000000000001613, 0xfedc000000016140};
-	aclError got = aclrtKernelArgsGetPlaceHolderBuffer((aclrtArgsHandle)(uintptr_t)0xfedc000000016110, (aclrtParamHandle)(uintptr_t)0xfedc000000016120, (size_t)0x8000000000001613, (void**)(uintptr_t)0xfedc000000016140);
-	fake_arrived(ROPEWAY_aclrtKernelArgsGetPlaceHolderBuffer, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsParaUpdate(void)
-{
-	static const uint64_t want[] = {0xfedc000000016210, 0xfedc000000016220, 0xfedc000000016230, 0x8000000000001624};
-	aclError got = aclrtKernelArgsParaUpdate((aclrtArgsHandle)(uintptr_t)0xfedc000000016210, (aclrtParamHandle)(uintptr_t)0xfedc000000016220, (void*)(uintptr_t)0xfedc000000016230, (size_t)0x8000000000001624);
-	fake_arrived(ROPEWAY_aclrtKernelArgsParaUpdate, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtLaunchKernelWithConfig(void)
-{
-	static const uint64_t want[] = {0xfedc000000016310, 0x80001632, 0xfedc000000016330, 0xfedc000000016340, 0xfedc000000016350, 0xfedc000000016360};
-	aclError got = aclrtLaunchKernelWithConfig((aclrtFuncHandle)(uintptr_t)0xfedc000000016310, (uint32_t)0x80001632, (aclrtStream)(uintptr_t)0xfedc000000016330, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000016340, (aclrtArgsHandle)(uintptr_t)0xfedc000000016350, (void*)(uintptr_t)0xfedc000000016360);
-	fake_arrived(ROPEWAY_aclrtLaunchKernelWithConfig, want, 6, &got, sizeof got);
-}
-
-static void send_aclmdlRITaskGetParams(void)
-{
-	static const uint64_t want[] = {0xfedc000000016410, 0xfedc000000016420};
-	aclError got = aclmdlRITaskGetParams((aclmdlRITask)(uintptr_t)0xfedc000000016410, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000016420);
-	fake_arrived(ROPEWAY_aclmdlRITaskGetParams, want, 2, &got, sizeof got);
-}
-
-static void send_aclmdlRITaskSetParams(void)
-{
-	static const uint64_t want[] = {0xfedc000000016510, 0xfedc000000016520};
-	aclError got = aclmdlRITaskSetParams((aclmdlRITask)(uintptr_t)0xfedc000000016510, (aclmdlRITaskParams*)(uintptr_t)0xfedc000000016520);
-	fake_arrived(ROPEWAY_aclmdlRITaskSetParams, want, 2, &got, sizeof got);
-}
-
-static void send_aclmdlRIKernelTaskGetAttribute(void)
-{
-	static const uint64_t want[] = {0xfedc000000016610, 0x40001662, 0xfedc000000016630};
-	aclError got = aclmdlRIKernelTaskGetAttribute((aclmdlRITask)(uintptr_t)0xfedc000000016610, (aclrtLaunchKernelAttrId)0x40001662, (aclrtLaunchKernelAttrValue*)(uintptr_t)0xfedc000000016630);
-	fake_arrived(ROPEWAY_aclmdlRIKernelTaskGetAttribute, want, 3, &got, sizeof got);
-}
-
-static void send_aclmdlRIUpdate(void)
-{
-	static const uint64_t want[] = {0xfedc000000016710};
-	aclError got = aclmdlRIUpdate((aclmdlRI)(uintptr_t)0xfedc000000016710);
-	fake_arrived(ROPEWAY_aclmdlRIUpdate, want, 1, &got, sizeof got);
-}
-
-static void send_aclmdlRITaskDisable(void)
-{
-	static const uint64_t want[] = {0xfedc000000016810};
-	aclError got = aclmdlRITaskDisable((aclmdlRITask)(uintptr_t)0xfedc000000016810);
-	fake_arrived(ROPEWAY_aclmdlRITaskDisable, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtKernelArgsFinalize(void)
-{
-	static const uint64_t want[] = {0xfedc000000016910};
-	aclError got = aclrtKernelArgsFinalize((aclrtArgsHandle)(uintptr_t)0xfedc000000016910);
-	fake_arrived(ROPEWAY_aclrtKernelArgsFinalize, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtCreateLabel(void)
-{
-	static const uint64_t want[] = {0xfedc000000016a10};
-	aclError got = aclrtCreateLabel((aclrtLabel*)(uintptr_t)0xfedc000000016a10);
-	fake_arrived(ROPEWAY_aclrtCreateLabel, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtSetLabel(void)
-{
-	static const uint64_t want[] = {0xfedc000000016b10, 0xfedc000000016b20};
-	aclError got = aclrtSetLabel((aclrtLabel)(uintptr_t)0xfedc000000016b10, (aclrtStream)(uintptr_t)0xfedc000000016b20);
-	fake_arrived(ROPEWAY_aclrtSetLabel, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtDestroyLabel(void)
-{
-	static const uint64_t want[] = {0xfedc000000016c10};
-	aclError got = aclrtDestroyLabel((aclrtLabel)(uintptr_t)0xfedc000000016c10);
-	fake_arrived(ROPEWAY_aclrtDestroyLabel, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtCreateLabelList(void)
-{
-	static const uint64_t want[] = {0xfedc000000016d10, 0x80000000000016d2, 0xfedc000000016d30};
-	aclError got = aclrtCreateLabelList((aclrtLabel*)(uintptr_t)0xfedc000000016d10, (size_t)0x80000000000016d2, (aclrtLabelList*)(uintptr_t)0xfedc000000016d30);
-	fake_arrived(ROPEWAY_aclrtCreateLabelList, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtDestroyLabelList(void)
-{
-	static const uint64_t want[] = {0xfedc000000016e10};
-	aclError got = aclrtDestroyLabelList((aclrtLabelList)(uintptr_t)0xfedc000000016e10);
-	fake_arrived(ROPEWAY_aclrtDestroyLabelList, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtSwitchLabelByIndex(void)
-{
-	static const uint64_t want[] = {0xfedc000000016f10, 0x800016f2, 0xfedc000000016f30, 0xfedc000000016f40};
-	aclError got = aclrtSwitchLabelByIndex((void*)(uintptr_t)0xfedc000000016f10, (uint32_t)0x800016f2, (aclrtLabelList)(uintptr_t)0xfedc000000016f30, (aclrtStream)(uintptr_t)0xfedc000000016f40);
-	fake_arrived(ROPEWAY_aclrtSwitchLabelByIndex, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtGetFunctionName(void)
-{
-	static const uint64_t want[] = {0xfedc000000017010, 0x80001702, 0xfedc000000017030};
-	aclError got = aclrtGetFunctionName((aclrtFuncHandle)(uintptr_t)0xfedc000000017010, (uint32_t)0x80001702, (char*)(uintptr_t)0xfedc000000017030);
-	fake_arrived(ROPEWAY_aclrtGetFunctionName, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtGetBufFromChain(void)
-{
-	static const uint64_t want[] = {0xfedc000000017110, 0x80001712, 0xfedc000000017130};
-	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc000000017110, (uint32_t)0x80001712, (aclrtMbuf*)(uintptr_t)0xfedc000000017130);
-	fake_arrived(ROPEWAY_aclrtGetBufFromChain, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtGetBufChainNum(void)
-{
-	static const uint64_t want[] = {0xfedc000000017210, 0xfedc000000017220};
-	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc000000017210, (uint32_t*)(uintptr_t)0xfedc000000017220);
-	fake_arrived(ROPEWAY_aclrtGetBufChainNum, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtAppendBufChain(void)
-{
-	static const uint64_t want[] = {0xfedc000000017310, 0xfedc000000017320};
-	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc000000017310, (aclrtMbuf)(uintptr_t)0xfedc000000017320);
-	fake_arrived(ROPEWAY_aclrtAppendBufChain, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtCopyBufRef(void)
-{
-	static const uint64_t want[] = {0xfedc000000017410, 0xfedc000000017420};
-	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc000000017410, (aclrtMbuf*)(uintptr_t)0xfedc000000017420);
-	fake_arrived(ROPEWAY_aclrtCopyBufRef, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtGetBufUserData(void)
-{
-	static const uint64_t want[] = {0xfedc000000017510, 0xfedc000000017520, 0x8000000000001753, 0x8000000000001754};
-	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc000000017510, (void*)(uintptr_t)0xfedc000000017520, (size_t)0x8000000000001753, (size_t)0x8000000000001754);
-	fake_arrived(ROPEWAY_aclrtGetBufUserData, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtSetBufUserData(void)
-{
-	static const uint64_t want[] = {0xfedc000000017610, 0xfedc000000017620, 0x8000000000001763, 0x8000000000001764};
-	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc000000017610, (const void*)(uintptr_t)0xfedc000000017620, (size_t)0x8000000000001763, (size_t)0x8000000000001764);
-	fake_arrived(ROPEWAY_aclrtSetBufUserData, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtGetBufData(void)
-{
-	static const uint64_t want[] = {0xfedc000000017710, 0xfedc000000017720, 0xfedc000000017730};
-	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc000000017710, (void**)(uintptr_t)0xfedc000000017720, (size_t*)(uintptr_t)0xfedc000000017730);
-	fake_arrived(ROPEWAY_aclrtGetBufData, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtGetBufDataLen(void)
-{
-	static const uint64_t want[] = {0xfedc000000017810, 0xfedc000000017820};
-	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc000000017810, (size_t*)(uintptr_t)0xfedc000000017820);
-	fake_arrived(ROPEWAY_aclrtGetBufDataLen, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSetBufDataLen(void)
-{
-	static const uint64_t want[] = {0xfedc000000017910, 0x8000000000001792};
-	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc000000017910, (size_t)0x8000000000001792);
-	fake_arrived(ROPEWAY_aclrtSetBufDataLen, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtFreeBuf(void)
-{
-	static const uint64_t want[] = {0xfedc000000017a10};
-	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc000000017a10);
-	fake_arrived(ROPEWAY_aclrtFreeBuf, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtAllocBuf(void)
-{
-	static const uint64_t want[] = {0xfedc000000017b10, 0x80000000000017b2};
-	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc000000017b10, (size_t)0x80000000000017b2);
-	fake_arrived(ROPEWAY_aclrtAllocBuf, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtBinaryLoadFromData(void)
-{
-	static const uint64_t want[] = {0xfedc000000017c10, 0x80000000000017c2, 0xfedc000000017c30, 0xfedc000000017c40};
-	aclError got = aclrtBinaryLoadFromData((const void*)(uintptr_t)0xfedc000000017c10, (size_t)0x80000000000017c2, (const aclrtBinaryLoadOptions*)(uintptr_t)0xfedc000000017c30, (aclrtBinHandle*)(uintptr_t)0xfedc000000017c40);
-	fake_arrived(ROPEWAY_aclrtBinaryLoadFromData, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtRegisterCpuFunc(void)
-{
-	static const uint64_t want[] = {0xfedc000000017d10, 0xfedc000000017d20, 0xfedc000000017d30, 0xfedc000000017d40};
-	aclError got = aclrtRegisterCpuFunc((const aclrtBinHandle)(uintptr_t)0xfedc000000017d10, (const char*)(uintptr_t)0xfedc000000017d20, (const char*)(uintptr_t)0xfedc000000017d30, (aclrtFuncHandle*)(uintptr_t)0xfedc000000017d40);
-	fake_arrived(ROPEWAY_aclrtRegisterCpuFunc, want, 4, &got, sizeof got);
 }
 
 static void send_aclrtCmoAsyncWithBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017e10, 0x80000000000017e2, 0x400017e3, 0x800017e4, 0xfedc000000017e50};
-	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017e10, (size_t)0x80000000000017e2, (aclrtCmoType)0x400017e3, (uint32_t)0x800017e4, (aclrtStream)(uintptr_t)0xfedc000000017e50);
+	static const uint64_t want[] = {0xfedc000000017a10, 0x80000000000017a2, 0x400017a3, 0x800017a4, 0xfedc000000017a50};
+	aclError got = aclrtCmoAsyncWithBarrier((void*)(uintptr_t)0xfedc000000017a10, (size_t)0x80000000000017a2, (aclrtCmoType)0x400017a3, (uint32_t)0x800017a4, (aclrtStream)(uintptr_t)0xfedc000000017a50);
 	fake_arrived(ROPEWAY_aclrtCmoAsyncWithBarrier, want, 5, &got, sizeof got);
 }
 
 static void send_aclrtCmoWaitBarrier(void)
 {
-	static const uint64_t want[] = {0xfedc000000017f10, 0xfedc000000017f20, 0x800017f3};
-	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000017f10, (aclrtStream)(uintptr_t)0xfedc000000017f20, (uint32_t)0x800017f3);
+	static const uint64_t want[] = {0xfedc000000017b10, 0xfedc000000017b20, 0x800017b3};
+	aclError got = aclrtCmoWaitBarrier((aclrtBarrierTaskInfo*)(uintptr_t)0xfedc000000017b10, (aclrtStream)(uintptr_t)0xfedc000000017b20, (uint32_t)0x800017b3);
 	fake_arrived(ROPEWAY_aclrtCmoWaitBarrier, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureBegin(void)
+static void send_aclrtCmoGetDescSize(void)
 {
-	static const uint64_t want[] = {0xfedc000000018010, 0x40001802};
-	aclError got = aclmdlRICaptureBegin((aclrtStream)(uintptr_t)0xfedc000000018010, (aclmdlRICaptureMode)0x40001802);
-	fake_arrived(ROPEWAY_aclmdlRICaptureBegin, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000017c10};
+	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc000000017c10);
+	fake_arrived(ROPEWAY_aclrtCmoGetDescSize, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureGetInfo(void)
+static void send_aclrtCmoSetDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000018110, 0xfedc000000018120, 0xfedc000000018130};
-	aclError got = aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)0xfedc000000018110, (aclmdlRICaptureStatus*)(uintptr_t)0xfedc000000018120, (aclmdlRI*)(uintptr_t)0xfedc000000018130);
-	fake_arrived(ROPEWAY_aclmdlRICaptureGetInfo, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000017d10, 0xfedc000000017d20, 0x80000000000017d3};
+	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc000000017d10, (void*)(uintptr_t)0xfedc000000017d20, (size_t)0x80000000000017d3);
+	fake_arrived(ROPEWAY_aclrtCmoSetDesc, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureEnd(void)
+static void send_aclrtCmoAsyncWithDesc(void)
 {
-	static const uint64_t want[] = {0xfedc000000018210, 0xfedc000000018220};
-	aclError got = aclmdlRICaptureEnd((aclrtStream)(uintptr_t)0xfedc000000018210, (aclmdlRI*)(uintptr_t)0xfedc000000018220);
-	fake_arrived(ROPEWAY_aclmdlRICaptureEnd, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000017e10, 0x400017e2, 0xfedc000000017e30, 0xfedc000000017e40};
+	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc000000017e10, (aclrtCmoType)0x400017e2, (aclrtStream)(uintptr_t)0xfedc000000017e30, (const void*)(uintptr_t)0xfedc000000017e40);
+	fake_arrived(ROPEWAY_aclrtCmoAsyncWithDesc, want, 4, &got, sizeof got);
 }
 
-static void send_aclmdlRIDebugPrint(void)
+static void send_aclrtGetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018310};
-	aclError got = aclmdlRIDebugPrint((aclmdlRI)(uintptr_t)0xfedc000000018310);
-	fake_arrived(ROPEWAY_aclmdlRIDebugPrint, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000017f10, 0x80000000000017f2, 0xfedc000000017f30};
+	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc000000017f10, (uint64_t)0x80000000000017f2, (aclrtStream)(uintptr_t)0xfedc000000017f30);
+	fake_arrived(ROPEWAY_aclrtGetFloatOverflowStatus, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRIDebugJsonPrint(void)
+static void send_aclrtResetFloatOverflowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018410, 0xfedc000000018420, 0x80001843};
-	aclError got = aclmdlRIDebugJsonPrint((aclmdlRI)(uintptr_t)0xfedc000000018410, (const char*)(uintptr_t)0xfedc000000018420, (uint32_t)0x80001843);
-	fake_arrived(ROPEWAY_aclmdlRIDebugJsonPrint, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018010};
+	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc000000018010);
+	fake_arrived(ROPEWAY_aclrtResetFloatOverflowStatus, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureThreadExchangeMode(void)
+static void send_aclrtNpuGetFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018510};
-	aclError got = aclmdlRICaptureThreadExchangeMode((aclmdlRICaptureMode*)(uintptr_t)0xfedc000000018510);
-	fake_arrived(ROPEWAY_aclmdlRICaptureThreadExchangeMode, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018110, 0x8000000000001812, 0x80001813, 0xfedc000000018140};
+	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc000000018110, (uint64_t)0x8000000000001812, (uint32_t)0x80001813, (aclrtStream)(uintptr_t)0xfedc000000018140);
+	fake_arrived(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, want, 4, &got, sizeof got);
 }
 
-static void send_aclmdlRIExecuteAsync(void)
+static void send_aclrtNpuClearFloatOverFlowStatus(void)
 {
-	static const uint64_t want[] = {0xfedc000000018610, 0xfedc000000018620};
-	aclError got = aclmdlRIExecuteAsync((aclmdlRI)(uintptr_t)0xfedc000000018610, (aclrtStream)(uintptr_t)0xfedc000000018620);
-	fake_arrived(ROPEWAY_aclmdlRIExecuteAsync, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0x80001821, 0xfedc000000018220};
+	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001821, (aclrtStream)(uintptr_t)0xfedc000000018220);
+	fake_arrived(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRIExecute(void)
+static void send_aclplatformGetDeviceInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018710, 0xffffffff80001872};
-	aclError got = aclmdlRIExecute((aclmdlRI)(uintptr_t)0xfedc000000018710, (int32_t)0xffffffff80001872);
-	fake_arrived(ROPEWAY_aclmdlRIExecute, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0x40001831, 0xfedc000000018320, 0x80001833};
+	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001831, (char*)(uintptr_t)0xfedc000000018320, (uint32_t)0x80001833);
+	fake_arrived(ROPEWAY_aclplatformGetDeviceInfo, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRIDestroy(void)
+static void send_aclplatformGetInstructionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018810};
-	aclError got = aclmdlRIDestroy((aclmdlRI)(uintptr_t)0xfedc000000018810);
-	fake_arrived(ROPEWAY_aclmdlRIDestroy, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0x40001841, 0xfedc000000018420, 0xfedc000000018430, 0x80001844};
+	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001841, (const char*)(uintptr_t)0xfedc000000018420, (char*)(uintptr_t)0xfedc000000018430, (uint32_t)0x80001844);
+	fake_arrived(ROPEWAY_aclplatformGetInstructionInfo, want, 4, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureTaskGrpBegin(void)
+static void send_aclrtProfTrace(void)
 {
-	static const uint64_t want[] = {0xfedc000000018910};
-	aclError got = aclmdlRICaptureTaskGrpBegin((aclrtStream)(uintptr_t)0xfedc000000018910);
-	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpBegin, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018510, 0xffffffff80001852, 0xfedc000000018530};
+	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000018510, (int32_t)0xffffffff80001852, (aclrtStream)(uintptr_t)0xfedc000000018530);
+	fake_arrived(ROPEWAY_aclrtProfTrace, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureTaskGrpEnd(void)
+static void send_aclrtCacheLastTaskOpInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018a10, 0xfedc000000018a20};
-	aclError got = aclmdlRICaptureTaskGrpEnd((aclrtStream)(uintptr_t)0xfedc000000018a10, (aclrtTaskGrp*)(uintptr_t)0xfedc000000018a20);
-	fake_arrived(ROPEWAY_aclmdlRICaptureTaskGrpEnd, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018610, 0x8000000000001862};
+	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc000000018610, (const size_t)0x8000000000001862);
+	fake_arrived(ROPEWAY_aclrtCacheLastTaskOpInfo, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureTaskUpdateBegin(void)
+static void send_aclrtCacheLastTaskExtendInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000018b10, 0xfedc000000018b20};
-	aclError got = aclmdlRICaptureTaskUpdateBegin((aclrtStream)(uintptr_t)0xfedc000000018b10, (aclrtTaskGrp)(uintptr_t)0xfedc000000018b20);
-	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateBegin, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018710, 0x8000000000001872};
+	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc000000018710, (const size_t)0x8000000000001872);
+	fake_arrived(ROPEWAY_aclrtCacheLastTaskExtendInfo, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRICaptureTaskUpdateEnd(void)
+static void send_aclprofInit(void)
 {
-	static const uint64_t want[] = {0xfedc000000018c10};
-	aclError got = aclmdlRICaptureTaskUpdateEnd((aclrtStream)(uintptr_t)0xfedc000000018c10);
-	fake_arrived(ROPEWAY_aclmdlRICaptureTaskUpdateEnd, want, 1, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018810, 0x8000000000001882};
+	aclError got = aclprofInit((const char*)(uintptr_t)0xfedc000000018810, (size_t)0x8000000000001882);
+	fake_arrived(ROPEWAY_aclprofInit, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRIBuildBegin(void)
+static void send_aclprofFinalize(void)
 {
-	static const uint64_t want[] = {0xfedc000000018d10, 0x800018d2};
-	aclError got = aclmdlRIBuildBegin((aclmdlRI*)(uintptr_t)0xfedc000000018d10, (uint32_t)0x800018d2);
-	fake_arrived(ROPEWAY_aclmdlRIBuildBegin, want, 2, &got, sizeof got);
+	aclError got = aclprofFinalize();
+	fake_arrived(ROPEWAY_aclprofFinalize, NULL, 0, &got, sizeof got);
 }
 
-static void send_aclmdlRIBindStream(void)
+static void send_aclprofStart(void)
 {
-	static const uint64_t want[] = {0xfedc000000018e10, 0xfedc000000018e20, 0x800018e3};
-	aclError got = aclmdlRIBindStream((aclmdlRI)(uintptr_t)0xfedc000000018e10, (aclrtStream)(uintptr_t)0xfedc000000018e20, (uint32_t)0x800018e3);
-	fake_arrived(ROPEWAY_aclmdlRIBindStream, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018a10};
+	aclError got = aclprofStart((const aclprofConfig*)(uintptr_t)0xfedc000000018a10);
+	fake_arrived(ROPEWAY_aclprofStart, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRIEndTask(void)
+static void send_aclprofStop(void)
 {
-	static const uint64_t want[] = {0xfedc000000018f10, 0xfedc000000018f20};
-	aclError got = aclmdlRIEndTask((aclmdlRI)(uintptr_t)0xfedc000000018f10, (aclrtStream)(uintptr_t)0xfedc000000018f20);
-	fake_arrived(ROPEWAY_aclmdlRIEndTask, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018b10};
+	aclError got = aclprofStop((const aclprofConfig*)(uintptr_t)0xfedc000000018b10);
+	fake_arrived(ROPEWAY_aclprofStop, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRIBuildEnd(void)
+static void send_aclprofCreateConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019010, 0xfedc000000019020};
-	aclError got = aclmdlRIBuildEnd((aclmdlRI)(uintptr_t)0xfedc000000019010, (void*)(uintptr_t)0xfedc000000019020);
-	fake_arrived(ROPEWAY_aclmdlRIBuildEnd, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018c10, 0x800018c2, 0x400018c3, 0xfedc000000018c40, 0x80000000000018c5};
+	aclprofConfig* got = aclprofCreateConfig((uint32_t*)(uintptr_t)0xfedc000000018c10, (uint32_t)0x800018c2, (aclprofAicoreMetrics)0x400018c3, (const aclprofAicoreEvents*)(uintptr_t)0xfedc000000018c40, (uint64_t)0x80000000000018c5);
+	fake_arrived(ROPEWAY_aclprofCreateConfig, want, 5, &got, sizeof got);
 }
 
-static void send_aclmdlRIUnbindStream(void)
+static void send_aclprofDestroyConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019110, 0xfedc000000019120};
-	aclError got = aclmdlRIUnbindStream((aclmdlRI)(uintptr_t)0xfedc000000019110, (aclrtStream)(uintptr_t)0xfedc000000019120);
-	fake_arrived(ROPEWAY_aclmdlRIUnbindStream, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000018d10};
+	aclError got = aclprofDestroyConfig((const aclprofConfig*)(uintptr_t)0xfedc000000018d10);
+	fake_arrived(ROPEWAY_aclprofDestroyConfig, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRISetName(void)
+static void send_aclprofSetConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019210, 0xfedc000000019220};
-	aclError got = aclmdlRISetName((aclmdlRI)(uintptr_t)0xfedc000000019210, (const char*)(uintptr_t)0xfedc000000019220);
-	fake_arrived(ROPEWAY_aclmdlRISetName, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0x400018e1, 0xfedc000000018e20, 0x80000000000018e3};
+	aclError got = aclprofSetConfig((aclprofConfigType)0x400018e1, (const char*)(uintptr_t)0xfedc000000018e20, (size_t)0x80000000000018e3);
+	fake_arrived(ROPEWAY_aclprofSetConfig, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRIGetName(void)
+static void send_aclprofCreateSubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019310, 0x80001932, 0xfedc000000019330};
-	aclError got = aclmdlRIGetName((aclmdlRI)(uintptr_t)0xfedc000000019310, (uint32_t)0x80001932, (char*)(uintptr_t)0xfedc000000019330);
-	fake_arrived(ROPEWAY_aclmdlRIGetName, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xffffffffffffffb1, 0x400018f2, 0xfedc000000018f30};
+	aclprofSubscribeConfig* got = aclprofCreateSubscribeConfig((int8_t)0xffffffffffffffb1, (aclprofAicoreMetrics)0x400018f2, (void*)(uintptr_t)0xfedc000000018f30);
+	fake_arrived(ROPEWAY_aclprofCreateSubscribeConfig, want, 3, &got, sizeof got);
 }
 
-static void send_aclmdlRIGetId(void)
+static void send_aclprofDestroySubscribeConfig(void)
 {
-	static const uint64_t want[] = {0xfedc000000019410, 0xfedc000000019420};
-	aclError got = aclmdlRIGetId((aclmdlRI)(uintptr_t)0xfedc000000019410, (uint32_t*)(uintptr_t)0xfedc000000019420);
-	fake_arrived(ROPEWAY_aclmdlRIGetId, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000019010};
+	aclError got = aclprofDestroySubscribeConfig((const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019010);
+	fake_arrived(ROPEWAY_aclprofDestroySubscribeConfig, want, 1, &got, sizeof got);
 }
 
-static void send_aclmdlRIDestroyRegisterCallback(void)
+static void send_aclprofCreateStepInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000019510, 0xfedc000000019520, 0xfedc000000019530};
-	aclError got = aclmdlRIDestroyRegisterCallback((aclmdlRI)(uintptr_t)0xfedc000000019510, (aclrtCallback)(uintptr_t)0xfedc000000019520, (void*)(uintptr_t)0xfedc000000019530);
-	fake_arrived(ROPEWAY_aclmdlRIDestroyRegisterCallback, want, 3, &got, sizeof got);
+	aclprofStepInfo* got = aclprofCreateStepInfo();
+	fake_arrived(ROPEWAY_aclprofCreateStepInfo, NULL, 0, &got, sizeof got);
 }
 
-static void send_aclmdlRIDestroyUnregisterCallback(void)
+static void send_aclprofDestroyStepInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000019610, 0xfedc000000019620};
-	aclError got = aclmdlRIDestroyUnregisterCallback((aclmdlRI)(uintptr_t)0xfedc000000019610, (aclrtCallback)(uintptr_t)0xfedc000000019620);
-	fake_arrived(ROPEWAY_aclmdlRIDestroyUnregisterCallback, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc000000019210};
+	aclprofDestroyStepInfo((aclprofStepInfo*)(uintptr_t)0xfedc000000019210);
+	fake_arrived(ROPEWAY_aclprofDestroyStepInfo, want, 1, NULL, 0);
+}
+
+static void send_aclprofModelSubscribe(void)
+{
+	static const uint64_t want[] = {0x80001931, 0xfedc000000019320};
+	aclError got = aclprofModelSubscribe((uint32_t)0x80001931, (const aclprofSubscribeConfig*)(uintptr_t)0xfedc000000019320);
+	fake_arrived(ROPEWAY_aclprofModelSubscribe, want, 2, &got, sizeof got);
+}
+
+static void send_aclprofModelUnSubscribe(void)
+{
+	static const uint64_t want[] = {0x80001941};
+	aclError got = aclprofModelUnSubscribe((uint32_t)0x80001941);
+	fake_arrived(ROPEWAY_aclprofModelUnSubscribe, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofGetOpDescSize(void)
+{
+	static const uint64_t want[] = {0xfedc000000019510};
+	aclError got = aclprofGetOpDescSize((size_t*)(uintptr_t)0xfedc000000019510);
+	fake_arrived(ROPEWAY_aclprofGetOpDescSize, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofGetOpNum(void)
+{
+	static const uint64_t want[] = {0xfedc000000019610, 0x8000000000001962, 0xfedc000000019630};
+	aclError got = aclprofGetOpNum((const void*)(uintptr_t)0xfedc000000019610, (size_t)0x8000000000001962, (uint32_t*)(uintptr_t)0xfedc000000019630);
+	fake_arrived(ROPEWAY_aclprofGetOpNum, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetOpTypeLen(void)
+{
+	static const uint64_t want[] = {0xfedc000000019710, 0x8000000000001972, 0x80001973, 0xfedc000000019740};
+	aclError got = aclprofGetOpTypeLen((const void*)(uintptr_t)0xfedc000000019710, (size_t)0x8000000000001972, (uint32_t)0x80001973, (size_t*)(uintptr_t)0xfedc000000019740);
+	fake_arrived(ROPEWAY_aclprofGetOpTypeLen, want, 4, &got, sizeof got);
+}
+
+static void send_aclprofGetOpType(void)
+{
+	static const uint64_t want[] = {0xfedc000000019810, 0x8000000000001982, 0x80001983, 0xfedc000000019840, 0x8000000000001985};
+	aclError got = aclprofGetOpType((const void*)(uintptr_t)0xfedc000000019810, (size_t)0x8000000000001982, (uint32_t)0x80001983, (char*)(uintptr_t)0xfedc000000019840, (size_t)0x8000000000001985);
+	fake_arrived(ROPEWAY_aclprofGetOpType, want, 5, &got, sizeof got);
+}
+
+static void send_aclprofGetOpNameLen(void)
+{
+	static const uint64_t want[] = {0xfedc000000019910, 0x8000000000001992, 0x80001993, 0xfedc000000019940};
+	aclError got = aclprofGetOpNameLen((const void*)(uintptr_t)0xfedc000000019910, (size_t)0x8000000000001992, (uint32_t)0x80001993, (size_t*)(uintptr_t)0xfedc000000019940);
+	fake_arrived(ROPEWAY_aclprofGetOpNameLen, want, 4, &got, sizeof got);
+}
+
+static void send_aclprofGetOpName(void)
+{
+	static const uint64_t want[] = {0xfedc000000019a10, 0x80000000000019a2, 0x800019a3, 0xfedc000000019a40, 0x80000000000019a5};
+	aclError got = aclprofGetOpName((const void*)(uintptr_t)0xfedc000000019a10, (size_t)0x80000000000019a2, (uint32_t)0x800019a3, (char*)(uintptr_t)0xfedc000000019a40, (size_t)0x80000000000019a5);
+	fake_arrived(ROPEWAY_aclprofGetOpName, want, 5, &got, sizeof got);
+}
+
+static void send_aclprofGetOpStart(void)
+{
+	static const uint64_t want[] = {0xfedc000000019b10, 0x80000000000019b2, 0x800019b3};
+	uint64_t got = aclprofGetOpStart((const void*)(uintptr_t)0xfedc000000019b10, (size_t)0x80000000000019b2, (uint32_t)0x800019b3);
+	fake_arrived(ROPEWAY_aclprofGetOpStart, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetOpEnd(void)
+{
+	static const uint64_t want[] = {0xfedc000000019c10, 0x80000000000019c2, 0x800019c3};
+	uint64_t got = aclprofGetOpEnd((const void*)(uintptr_t)0xfedc000000019c10, (size_t)0x80000000000019c2, (uint32_t)0x800019c3);
+	fake_arrived(ROPEWAY_aclprofGetOpEnd, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetOpDuration(void)
+{
+	static const uint64_t want[] = {0xfedc000000019d10, 0x80000000000019d2, 0x800019d3};
+	uint64_t got = aclprofGetOpDuration((const void*)(uintptr_t)0xfedc000000019d10, (size_t)0x80000000000019d2, (uint32_t)0x800019d3);
+	fake_arrived(ROPEWAY_aclprofGetOpDuration, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetModelId(void)
+{
+	static const uint64_t want[] = {0xfedc000000019e10, 0x80000000000019e2, 0x800019e3};
+	size_t got = aclprofGetModelId((const void*)(uintptr_t)0xfedc000000019e10, (size_t)0x80000000000019e2, (uint32_t)0x800019e3);
+	fake_arrived(ROPEWAY_aclprofGetModelId, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetOpFlag(void)
+{
+	static const uint64_t want[] = {0xfedc000000019f10, 0x80000000000019f2, 0x800019f3};
+	aclprofSubscribeOpFlag got = aclprofGetOpFlag((const void*)(uintptr_t)0xfedc000000019f10, (size_t)0x80000000000019f2, (uint32_t)0x800019f3);
+	fake_arrived(ROPEWAY_aclprofGetOpFlag, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofGetOpAttriValue(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a010, 0x8000000000001a02, 0x80001a03, 0x40001a04};
+	const char* got = aclprofGetOpAttriValue((const void*)(uintptr_t)0xfedc00000001a010, (size_t)0x8000000000001a02, (uint32_t)0x80001a03, (aclprofSubscribeOpAttri)0x40001a04);
+	fake_arrived(ROPEWAY_aclprofGetOpAttriValue, want, 4, &got, sizeof got);
+}
+
+static void send_aclprofGetStepTimestamp(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a110, 0x40001a12, 0xfedc00000001a130};
+	aclError got = aclprofGetStepTimestamp((aclprofStepInfo*)(uintptr_t)0xfedc00000001a110, (aclprofStepTag)0x40001a12, (aclrtStream)(uintptr_t)0xfedc00000001a130);
+	fake_arrived(ROPEWAY_aclprofGetStepTimestamp, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofCreateStamp(void)
+{
+	void* got = aclprofCreateStamp();
+	fake_arrived(ROPEWAY_aclprofCreateStamp, NULL, 0, &got, sizeof got);
+}
+
+static void send_aclprofDestroyStamp(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a310};
+	aclprofDestroyStamp((void*)(uintptr_t)0xfedc00000001a310);
+	fake_arrived(ROPEWAY_aclprofDestroyStamp, want, 1, NULL, 0);
+}
+
+static void send_aclprofPush(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a410};
+	aclError got = aclprofPush((void*)(uintptr_t)0xfedc00000001a410);
+	fake_arrived(ROPEWAY_aclprofPush, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofPop(void)
+{
+	aclError got = aclprofPop();
+	fake_arrived(ROPEWAY_aclprofPop, NULL, 0, &got, sizeof got);
+}
+
+static void send_aclprofRangeStart(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a610, 0xfedc00000001a620};
+	aclError got = aclprofRangeStart((void*)(uintptr_t)0xfedc00000001a610, (uint32_t*)(uintptr_t)0xfedc00000001a620);
+	fake_arrived(ROPEWAY_aclprofRangeStart, want, 2, &got, sizeof got);
+}
+
+static void send_aclprofRangeStop(void)
+{
+	static const uint64_t want[] = {0x80001a71};
+	aclError got = aclprofRangeStop((uint32_t)0x80001a71);
+	fake_arrived(ROPEWAY_aclprofRangeStop, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofSetStampTraceMessage(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a810, 0xfedc00000001a820, 0x80001a83};
+	aclError got = aclprofSetStampTraceMessage((void*)(uintptr_t)0xfedc00000001a810, (const char*)(uintptr_t)0xfedc00000001a820, (uint32_t)0x80001a83);
+	fake_arrived(ROPEWAY_aclprofSetStampTraceMessage, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofMark(void)
+{
+	static const uint64_t want[] = {0xfedc00000001a910};
+	aclError got = aclprofMark((void*)(uintptr_t)0xfedc00000001a910);
+	fake_arrived(ROPEWAY_aclprofMark, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofMarkEx(void)
+{
+	static const uint64_t want[] = {0xfedc00000001aa10, 0x8000000000001aa2, 0xfedc00000001aa30};
+	aclError got = aclprofMarkEx((const char*)(uintptr_t)0xfedc00000001aa10, (size_t)0x8000000000001aa2, (aclrtStream)(uintptr_t)0xfedc00000001aa30);
+	fake_arrived(ROPEWAY_aclprofMarkEx, want, 3, &got, sizeof got);
+}
+
+static void send_aclprofStr2Id(void)
+{
+	static const uint64_t want[] = {0xfedc00000001ab10};
+	uint64_t got = aclprofStr2Id((const char*)(uintptr_t)0xfedc00000001ab10);
+	fake_arrived(ROPEWAY_aclprofStr2Id, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofRangePushEx(void)
+{
+	static const uint64_t want[] = {0xfedc00000001ac10};
+	aclError got = aclprofRangePushEx((aclprofEventAttributes*)(uintptr_t)0xfedc00000001ac10);
+	fake_arrived(ROPEWAY_aclprofRangePushEx, want, 1, &got, sizeof got);
+}
+
+static void send_aclprofRangePop(void)
+{
+	aclError got = aclprofRangePop();
+	fake_arrived(ROPEWAY_aclprofRangePop, NULL, 0, &got, sizeof got);
 }
 
 static void send_aclmdlInitDump(void)
@@ -2867,8 +3038,8 @@ static void send_aclmdlInitDump(void)
 
 static void send_aclmdlSetDump(void)
 {
-	static const uint64_t want[] = {0xfedc000000019810};
-	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc000000019810);
+	static const uint64_t want[] = {0xfedc00000001af10};
+	aclError got = aclmdlSetDump((const char*)(uintptr_t)0xfedc00000001af10);
 	fake_arrived(ROPEWAY_aclmdlSetDump, want, 1, &got, sizeof got);
 }
 
@@ -2878,335 +3049,191 @@ static void send_aclmdlFinalizeDump(void)
 	fake_arrived(ROPEWAY_aclmdlFinalizeDump, NULL, 0, &got, sizeof got);
 }
 
-static void send_aclmdlRIGetStreams(void)
+static void send_acldumpRegCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000019a10, 0xfedc000000019a20, 0xfedc000000019a30};
-	aclError got = aclmdlRIGetStreams((aclmdlRI)(uintptr_t)0xfedc000000019a10, (aclrtStream*)(uintptr_t)0xfedc000000019a20, (uint32_t*)(uintptr_t)0xfedc000000019a30);
-	fake_arrived(ROPEWAY_aclmdlRIGetStreams, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001b110, 0xffffffff80001b12};
+	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001b110, (int32_t)0xffffffff80001b12);
+	fake_arrived(ROPEWAY_acldumpRegCallback, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRIGetTasksByStream(void)
+static void send_acldumpUnregCallback(void)
 {
-	static const uint64_t want[] = {0xfedc000000019b10, 0xfedc000000019b20, 0xfedc000000019b30};
-	aclError got = aclmdlRIGetTasksByStream((aclrtStream)(uintptr_t)0xfedc000000019b10, (aclmdlRITask*)(uintptr_t)0xfedc000000019b20, (uint32_t*)(uintptr_t)0xfedc000000019b30);
-	fake_arrived(ROPEWAY_aclmdlRIGetTasksByStream, want, 3, &got, sizeof got);
+	acldumpUnregCallback();
+	fake_arrived(ROPEWAY_acldumpUnregCallback, NULL, 0, NULL, 0);
 }
 
-static void send_aclmdlRITaskGetType(void)
+static void send_aclopStartDumpArgs(void)
 {
-	static const uint64_t want[] = {0xfedc000000019c10, 0xfedc000000019c20};
-	aclError got = aclmdlRITaskGetType((aclmdlRITask)(uintptr_t)0xfedc000000019c10, (aclmdlRITaskType*)(uintptr_t)0xfedc000000019c20);
-	fake_arrived(ROPEWAY_aclmdlRITaskGetType, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0x80001b31, 0xfedc00000001b320};
+	aclError got = aclopStartDumpArgs((uint32_t)0x80001b31, (const char*)(uintptr_t)0xfedc00000001b320);
+	fake_arrived(ROPEWAY_aclopStartDumpArgs, want, 2, &got, sizeof got);
 }
 
-static void send_aclmdlRITaskGetSeqId(void)
+static void send_aclopStopDumpArgs(void)
 {
-	static const uint64_t want[] = {0xfedc000000019d10, 0xfedc000000019d20};
-	aclError got = aclmdlRITaskGetSeqId((aclmdlRITask)(uintptr_t)0xfedc000000019d10, (uint32_t*)(uintptr_t)0xfedc000000019d20);
-	fake_arrived(ROPEWAY_aclmdlRITaskGetSeqId, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0x80001b41};
+	aclError got = aclopStopDumpArgs((uint32_t)0x80001b41);
+	fake_arrived(ROPEWAY_aclopStopDumpArgs, want, 1, &got, sizeof got);
 }
 
-static void send_aclrtProfTrace(void)
+static void send_acldumpGetPath(void)
 {
-	static const uint64_t want[] = {0xfedc000000019e10, 0xffffffff800019e2, 0xfedc000000019e30};
-	aclError got = aclrtProfTrace((void*)(uintptr_t)0xfedc000000019e10, (int32_t)0xffffffff800019e2, (aclrtStream)(uintptr_t)0xfedc000000019e30);
-	fake_arrived(ROPEWAY_aclrtProfTrace, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0x40001b51};
+	const char* got = acldumpGetPath((acldumpType)0x40001b51);
+	fake_arrived(ROPEWAY_acldumpGetPath, want, 1, &got, sizeof got);
 }
 
-static void send_aclrtLaunchKernelV2(void)
+static void send_acldumpSaveExceptionInfo(void)
 {
-	static const uint64_t want[] = {0xfedc000000019f10, 0x800019f2, 0xfedc000000019f30, 0x80000000000019f4, 0xfedc000000019f50, 0xfedc000000019f60};
-	aclError got = aclrtLaunchKernelV2((aclrtFuncHandle)(uintptr_t)0xfedc000000019f10, (uint32_t)0x800019f2, (const void*)(uintptr_t)0xfedc000000019f30, (size_t)0x80000000000019f4, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc000000019f50, (aclrtStream)(uintptr_t)0xfedc000000019f60);
-	fake_arrived(ROPEWAY_aclrtLaunchKernelV2, want, 6, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001b610, 0xfedc00000001b620, 0xfedc00000001b630, 0x8000000000001b64};
+	aclError got = acldumpSaveExceptionInfo((const char*)(uintptr_t)0xfedc00000001b610, (const char*)(uintptr_t)0xfedc00000001b620, (const acldumpTensorInfo*)(uintptr_t)0xfedc00000001b630, (size_t)0x8000000000001b64);
+	fake_arrived(ROPEWAY_acldumpSaveExceptionInfo, want, 4, &got, sizeof got);
 }
 
-static void send_aclrtLaunchKernelWithHostArgs(void)
+static void send_acldumpGetExceptionInfoPath(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a010, 0x80001a02, 0xfedc00000001a030, 0xfedc00000001a040, 0xfedc00000001a050, 0x8000000000001a06, 0xfedc00000001a070, 0x8000000000001a08};
-	aclError got = aclrtLaunchKernelWithHostArgs((aclrtFuncHandle)(uintptr_t)0xfedc00000001a010, (uint32_t)0x80001a02, (aclrtStream)(uintptr_t)0xfedc00000001a030, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc00000001a040, (void*)(uintptr_t)0xfedc00000001a050, (size_t)0x8000000000001a06, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc00000001a070, (size_t)0x8000000000001a08);
-	fake_arrived(ROPEWAY_aclrtLaunchKernelWithHostArgs, want, 8, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001b710, 0x8000000000001b72};
+	aclError got = acldumpGetExceptionInfoPath((char*)(uintptr_t)0xfedc00000001b710, (size_t)0x8000000000001b72);
+	fake_arrived(ROPEWAY_acldumpGetExceptionInfoPath, want, 2, &got, sizeof got);
 }
 
-static void send_aclrtLaunchKernelWithArgsArray(void)
+static void send_aclrtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001a110, 0x80001a12, 0xfedc00000001a130, 0xfedc00000001a140, 0xfedc00000001a150};
-	aclError got = aclrtLaunchKernelWithArgsArray((void*)(uintptr_t)0xfedc00000001a110, (uint32_t)0x80001a12, (aclrtStream)(uintptr_t)0xfedc00000001a130, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc00000001a140, (void**)(uintptr_t)0xfedc00000001a150);
-	fake_arrived(ROPEWAY_aclrtLaunchKernelWithArgsArray, want, 5, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001b810, 0x80001b82, 0xfedc00000001b830};
+	aclError got = aclrtGetBufFromChain((aclrtMbuf)(uintptr_t)0xfedc00000001b810, (uint32_t)0x80001b82, (aclrtMbuf*)(uintptr_t)0xfedc00000001b830);
+	fake_arrived(ROPEWAY_aclrtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
-static void send_aclrtLaunchSIMTKernelWithArgsArray(void)
+static void send_aclrtGetBufChainNum(void)
 {
-	dim3 s1;
-	fake_fill(&s1, sizeof s1, 1);
-	dim3 s2;
-	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc00000001a210, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001a24, 0xfedc00000001a250, 0xfedc00000001a260, 0xfedc00000001a270};
-	aclError got = aclrtLaunchSIMTKernelWithArgsArray((void*)(uintptr_t)0xfedc00000001a210, s1, s2, (size_t)0x8000000000001a24, (aclrtStream)(uintptr_t)0xfedc00000001a250, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc00000001a260, (void**)(uintptr_t)0xfedc00000001a270);
-	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, want, 7, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001b910, 0xfedc00000001b920};
+	aclError got = aclrtGetBufChainNum((aclrtMbuf)(uintptr_t)0xfedc00000001b910, (uint32_t*)(uintptr_t)0xfedc00000001b920);
+	fake_arrived(ROPEWAY_aclrtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
-static void send_aclrtLaunchSIMTKernelWithHostArgs(void)
+static void send_aclrtAppendBufChain(void)
 {
-	dim3 s1;
-	fake_fill(&s1, sizeof s1, 1);
-	dim3 s2;
-	fake_fill(&s2, sizeof s2, 2);
-	static const uint64_t want[] = {0xfedc00000001a310, FAKE_STRUCT, FAKE_STRUCT, 0x8000000000001a34, 0xfedc00000001a350, 0xfedc00000001a360, 0xfedc00000001a370, 0x8000000000001a38, 0xfedc00000001a390, 0x8000000000001a3a};
-	aclError got = aclrtLaunchSIMTKernelWithHostArgs((void*)(uintptr_t)0xfedc00000001a310, s1, s2, (size_t)0x8000000000001a34, (aclrtStream)(uintptr_t)0xfedc00000001a350, (aclrtLaunchKernelCfg*)(uintptr_t)0xfedc00000001a360, (void*)(uintptr_t)0xfedc00000001a370, (size_t)0x8000000000001a38, (aclrtPlaceHolderInfo*)(uintptr_t)0xfedc00000001a390, (size_t)0x8000000000001a3a);
-	fake_arrived(ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, want, 10, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001ba10, 0xfedc00000001ba20};
+	aclError got = aclrtAppendBufChain((aclrtMbuf)(uintptr_t)0xfedc00000001ba10, (aclrtMbuf)(uintptr_t)0xfedc00000001ba20);
+	fake_arrived(ROPEWAY_aclrtAppendBufChain, want, 2, &got, sizeof got);
 }
 
-static void send_aclrtGetFloatOverflowStatus(void)
-{
-	static const uint64_t want[] = {0xfedc00000001a410, 0x8000000000001a42, 0xfedc00000001a430};
-	aclError got = aclrtGetFloatOverflowStatus((void*)(uintptr_t)0xfedc00000001a410, (uint64_t)0x8000000000001a42, (aclrtStream)(uintptr_t)0xfedc00000001a430);
-	fake_arrived(ROPEWAY_aclrtGetFloatOverflowStatus, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtResetFloatOverflowStatus(void)
-{
-	static const uint64_t want[] = {0xfedc00000001a510};
-	aclError got = aclrtResetFloatOverflowStatus((aclrtStream)(uintptr_t)0xfedc00000001a510);
-	fake_arrived(ROPEWAY_aclrtResetFloatOverflowStatus, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtNpuGetFloatOverFlowStatus(void)
-{
-	static const uint64_t want[] = {0xfedc00000001a610, 0x8000000000001a62, 0x80001a63, 0xfedc00000001a640};
-	aclError got = aclrtNpuGetFloatOverFlowStatus((void*)(uintptr_t)0xfedc00000001a610, (uint64_t)0x8000000000001a62, (uint32_t)0x80001a63, (aclrtStream)(uintptr_t)0xfedc00000001a640);
-	fake_arrived(ROPEWAY_aclrtNpuGetFloatOverFlowStatus, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtNpuClearFloatOverFlowStatus(void)
-{
-	static const uint64_t want[] = {0x80001a71, 0xfedc00000001a720};
-	aclError got = aclrtNpuClearFloatOverFlowStatus((uint32_t)0x80001a71, (aclrtStream)(uintptr_t)0xfedc00000001a720);
-	fake_arrived(ROPEWAY_aclrtNpuClearFloatOverFlowStatus, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtGetHardwareSyncAddr(void)
-{
-	static const uint64_t want[] = {0xfedc00000001a810};
-	aclError got = aclrtGetHardwareSyncAddr((void**)(uintptr_t)0xfedc00000001a810);
-	fake_arrived(ROPEWAY_aclrtGetHardwareSyncAddr, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtCmoGetDescSize(void)
-{
-	static const uint64_t want[] = {0xfedc00000001a910};
-	aclError got = aclrtCmoGetDescSize((size_t*)(uintptr_t)0xfedc00000001a910);
-	fake_arrived(ROPEWAY_aclrtCmoGetDescSize, want, 1, &got, sizeof got);
-}
-
-static void send_aclrtCmoSetDesc(void)
-{
-	static const uint64_t want[] = {0xfedc00000001aa10, 0xfedc00000001aa20, 0x8000000000001aa3};
-	aclError got = aclrtCmoSetDesc((void*)(uintptr_t)0xfedc00000001aa10, (void*)(uintptr_t)0xfedc00000001aa20, (size_t)0x8000000000001aa3);
-	fake_arrived(ROPEWAY_aclrtCmoSetDesc, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtCmoAsyncWithDesc(void)
-{
-	static const uint64_t want[] = {0xfedc00000001ab10, 0x40001ab2, 0xfedc00000001ab30, 0xfedc00000001ab40};
-	aclError got = aclrtCmoAsyncWithDesc((void*)(uintptr_t)0xfedc00000001ab10, (aclrtCmoType)0x40001ab2, (aclrtStream)(uintptr_t)0xfedc00000001ab30, (const void*)(uintptr_t)0xfedc00000001ab40);
-	fake_arrived(ROPEWAY_aclrtCmoAsyncWithDesc, want, 4, &got, sizeof got);
-}
-
-static void send_aclrtCheckArchCompatibility(void)
-{
-	static const uint64_t want[] = {0xfedc00000001ac10, 0xfedc00000001ac20};
-	aclError got = aclrtCheckArchCompatibility((const char*)(uintptr_t)0xfedc00000001ac10, (int32_t*)(uintptr_t)0xfedc00000001ac20);
-	fake_arrived(ROPEWAY_aclrtCheckArchCompatibility, want, 2, &got, sizeof got);
-}
-
-static void send_aclmdlRIAbort(void)
-{
-	static const uint64_t want[] = {0xfedc00000001ad10};
-	aclError got = aclmdlRIAbort((aclmdlRI)(uintptr_t)0xfedc00000001ad10);
-	fake_arrived(ROPEWAY_aclmdlRIAbort, want, 1, &got, sizeof got);
-}
-
-static void send_aclmdlRICondHandleCreate(void)
-{
-	static const uint64_t want[] = {0xfedc00000001ae10, 0x80001ae2, 0x40001ae3, 0xfedc00000001ae40};
-	aclError got = aclmdlRICondHandleCreate((aclmdlRI)(uintptr_t)0xfedc00000001ae10, (uint32_t)0x80001ae2, (aclmdlRICondHandleFlag)0x40001ae3, (aclmdlRICondHandle*)(uintptr_t)0xfedc00000001ae40);
-	fake_arrived(ROPEWAY_aclmdlRICondHandleCreate, want, 4, &got, sizeof got);
-}
-
-static void send_aclmdlRICondHandleGetCondPtr(void)
-{
-	static const uint64_t want[] = {0xfedc00000001af10, 0xfedc00000001af20};
-	aclError got = aclmdlRICondHandleGetCondPtr((aclmdlRICondHandle)(uintptr_t)0xfedc00000001af10, (uint64_t**)(uintptr_t)0xfedc00000001af20);
-	fake_arrived(ROPEWAY_aclmdlRICondHandleGetCondPtr, want, 2, &got, sizeof got);
-}
-
-static void send_aclmdlRIAddCondTask(void)
-{
-	aclmdlRICondTaskParams s0;
-	fake_fill(&s0, sizeof s0, 0);
-	static const uint64_t want[] = {FAKE_STRUCT, 0xfedc00000001b020, 0x80001b03};
-	aclError got = aclmdlRIAddCondTask(s0, (aclrtStream)(uintptr_t)0xfedc00000001b020, (uint32_t)0x80001b03);
-	fake_arrived(ROPEWAY_aclmdlRIAddCondTask, want, 3, &got, sizeof got);
-}
-
-static void send_aclmdlRICaptureToModelRIBegin(void)
-{
-	static const uint64_t want[] = {0xfedc00000001b110, 0xfedc00000001b120, 0x40001b13};
-	aclError got = aclmdlRICaptureToModelRIBegin((aclrtStream)(uintptr_t)0xfedc00000001b110, (aclmdlRI)(uintptr_t)0xfedc00000001b120, (aclmdlRICaptureMode)0x40001b13);
-	fake_arrived(ROPEWAY_aclmdlRICaptureToModelRIBegin, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotProcessLock(void)
-{
-	static const uint64_t want[] = {0xffffffff80001b21, 0xfedc00000001b220};
-	aclError got = aclrtSnapShotProcessLock((int)0xffffffff80001b21, (void*)(uintptr_t)0xfedc00000001b220);
-	fake_arrived(ROPEWAY_aclrtSnapShotProcessLock, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotProcessUnlock(void)
-{
-	static const uint64_t want[] = {0xffffffff80001b31, 0xfedc00000001b320};
-	aclError got = aclrtSnapShotProcessUnlock((int)0xffffffff80001b31, (void*)(uintptr_t)0xfedc00000001b320);
-	fake_arrived(ROPEWAY_aclrtSnapShotProcessUnlock, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotProcessBackup(void)
-{
-	static const uint64_t want[] = {0xffffffff80001b41, 0xfedc00000001b420};
-	aclError got = aclrtSnapShotProcessBackup((int)0xffffffff80001b41, (aclrtSnapShotBackupArgs*)(uintptr_t)0xfedc00000001b420);
-	fake_arrived(ROPEWAY_aclrtSnapShotProcessBackup, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotProcessRestore(void)
-{
-	static const uint64_t want[] = {0xffffffff80001b51, 0xfedc00000001b520};
-	aclError got = aclrtSnapShotProcessRestore((int)0xffffffff80001b51, (aclrtSnapShotRestoreArgs*)(uintptr_t)0xfedc00000001b520);
-	fake_arrived(ROPEWAY_aclrtSnapShotProcessRestore, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotCallbackRegister(void)
-{
-	static const uint64_t want[] = {0x40001b61, 0xfedc00000001b620, 0xfedc00000001b630};
-	aclError got = aclrtSnapShotCallbackRegister((aclrtSnapShotStage)0x40001b61, (aclrtSnapShotCallBack)(uintptr_t)0xfedc00000001b620, (void*)(uintptr_t)0xfedc00000001b630);
-	fake_arrived(ROPEWAY_aclrtSnapShotCallbackRegister, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtSnapShotCallbackUnregister(void)
-{
-	static const uint64_t want[] = {0x40001b71, 0xfedc00000001b720};
-	aclError got = aclrtSnapShotCallbackUnregister((aclrtSnapShotStage)0x40001b71, (aclrtSnapShotCallBack)(uintptr_t)0xfedc00000001b720);
-	fake_arrived(ROPEWAY_aclrtSnapShotCallbackUnregister, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtCacheLastTaskOpInfo(void)
-{
-	static const uint64_t want[] = {0xfedc00000001b810, 0x8000000000001b82};
-	aclError got = aclrtCacheLastTaskOpInfo((const void* const)(uintptr_t)0xfedc00000001b810, (const size_t)0x8000000000001b82);
-	fake_arrived(ROPEWAY_aclrtCacheLastTaskOpInfo, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtCacheLastTaskExtendInfo(void)
-{
-	static const uint64_t want[] = {0xfedc00000001b910, 0x8000000000001b92};
-	aclError got = aclrtCacheLastTaskExtendInfo((const char* const)(uintptr_t)0xfedc00000001b910, (const size_t)0x8000000000001b92);
-	fake_arrived(ROPEWAY_aclrtCacheLastTaskExtendInfo, want, 2, &got, sizeof got);
-}
-
-static void send_aclrtGetFunctionAttribute(void)
-{
-	static const uint64_t want[] = {0xfedc00000001ba10, 0x40001ba2, 0xfedc00000001ba30};
-	aclError got = aclrtGetFunctionAttribute((aclrtFuncHandle)(uintptr_t)0xfedc00000001ba10, (aclrtFuncAttribute)0x40001ba2, (int64_t*)(uintptr_t)0xfedc00000001ba30);
-	fake_arrived(ROPEWAY_aclrtGetFunctionAttribute, want, 3, &got, sizeof got);
-}
-
-static void send_aclrtFunctionGetBinary(void)
+static void send_aclrtCopyBufRef(void)
 {
 	static const uint64_t want[] = {0xfedc00000001bb10, 0xfedc00000001bb20};
-	aclError got = aclrtFunctionGetBinary((const aclrtFuncHandle)(uintptr_t)0xfedc00000001bb10, (aclrtBinHandle*)(uintptr_t)0xfedc00000001bb20);
-	fake_arrived(ROPEWAY_aclrtFunctionGetBinary, want, 2, &got, sizeof got);
+	aclError got = aclrtCopyBufRef((const aclrtMbuf)(uintptr_t)0xfedc00000001bb10, (aclrtMbuf*)(uintptr_t)0xfedc00000001bb20);
+	fake_arrived(ROPEWAY_aclrtCopyBufRef, want, 2, &got, sizeof got);
 }
 
-static void send_aclrtFunctionGetParamCount(void)
+static void send_aclrtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bc10, 0xfedc00000001bc20};
-	aclError got = aclrtFunctionGetParamCount((const void*)(uintptr_t)0xfedc00000001bc10, (size_t*)(uintptr_t)0xfedc00000001bc20);
-	fake_arrived(ROPEWAY_aclrtFunctionGetParamCount, want, 2, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001bc10, 0xfedc00000001bc20, 0x8000000000001bc3, 0x8000000000001bc4};
+	aclError got = aclrtGetBufUserData((const aclrtMbuf)(uintptr_t)0xfedc00000001bc10, (void*)(uintptr_t)0xfedc00000001bc20, (size_t)0x8000000000001bc3, (size_t)0x8000000000001bc4);
+	fake_arrived(ROPEWAY_aclrtGetBufUserData, want, 4, &got, sizeof got);
 }
 
-static void send_aclrtFunctionGetParamInfo(void)
+static void send_aclrtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bd10, 0x8000000000001bd2, 0xfedc00000001bd30, 0xfedc00000001bd40};
-	aclError got = aclrtFunctionGetParamInfo((const void*)(uintptr_t)0xfedc00000001bd10, (size_t)0x8000000000001bd2, (size_t*)(uintptr_t)0xfedc00000001bd30, (size_t*)(uintptr_t)0xfedc00000001bd40);
-	fake_arrived(ROPEWAY_aclrtFunctionGetParamInfo, want, 4, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001bd10, 0xfedc00000001bd20, 0x8000000000001bd3, 0x8000000000001bd4};
+	aclError got = aclrtSetBufUserData((aclrtMbuf)(uintptr_t)0xfedc00000001bd10, (const void*)(uintptr_t)0xfedc00000001bd20, (size_t)0x8000000000001bd3, (size_t)0x8000000000001bd4);
+	fake_arrived(ROPEWAY_aclrtSetBufUserData, want, 4, &got, sizeof got);
 }
 
-static void send_aclrtFunctionGetAvailDynUbufPerBlock(void)
+static void send_aclrtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001be10, 0x80001be2, 0xfedc00000001be30};
-	aclError got = aclrtFunctionGetAvailDynUbufPerBlock((void*)(uintptr_t)0xfedc00000001be10, (uint32_t)0x80001be2, (size_t*)(uintptr_t)0xfedc00000001be30);
-	fake_arrived(ROPEWAY_aclrtFunctionGetAvailDynUbufPerBlock, want, 3, &got, sizeof got);
+	static const uint64_t want[] = {0xfedc00000001be10, 0xfedc00000001be20, 0xfedc00000001be30};
+	aclError got = aclrtGetBufData((const aclrtMbuf)(uintptr_t)0xfedc00000001be10, (void**)(uintptr_t)0xfedc00000001be20, (size_t*)(uintptr_t)0xfedc00000001be30);
+	fake_arrived(ROPEWAY_aclrtGetBufData, want, 3, &got, sizeof got);
+}
+
+static void send_aclrtGetBufDataLen(void)
+{
+	static const uint64_t want[] = {0xfedc00000001bf10, 0xfedc00000001bf20};
+	aclError got = aclrtGetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001bf10, (size_t*)(uintptr_t)0xfedc00000001bf20);
+	fake_arrived(ROPEWAY_aclrtGetBufDataLen, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtSetBufDataLen(void)
+{
+	static const uint64_t want[] = {0xfedc00000001c010, 0x8000000000001c02};
+	aclError got = aclrtSetBufDataLen((aclrtMbuf)(uintptr_t)0xfedc00000001c010, (size_t)0x8000000000001c02);
+	fake_arrived(ROPEWAY_aclrtSetBufDataLen, want, 2, &got, sizeof got);
+}
+
+static void send_aclrtFreeBuf(void)
+{
+	static const uint64_t want[] = {0xfedc00000001c110};
+	aclError got = aclrtFreeBuf((aclrtMbuf)(uintptr_t)0xfedc00000001c110);
+	fake_arrived(ROPEWAY_aclrtFreeBuf, want, 1, &got, sizeof got);
+}
+
+static void send_aclrtAllocBuf(void)
+{
+	static const uint64_t want[] = {0xfedc00000001c210, 0x8000000000001c22};
+	aclError got = aclrtAllocBuf((aclrtMbuf*)(uintptr_t)0xfedc00000001c210, (size_t)0x8000000000001c22);
+	fake_arrived(ROPEWAY_aclrtAllocBuf, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetTensorTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001bf10};
-	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001bf10);
+	static const uint64_t want[] = {0xfedc00000001c310};
+	acltdtTensorType got = acltdtGetTensorTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c310);
 	fake_arrived(ROPEWAY_acltdtGetTensorTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataTypeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c010};
-	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c010);
+	static const uint64_t want[] = {0xfedc00000001c410};
+	aclDataType got = acltdtGetDataTypeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c410);
 	fake_arrived(ROPEWAY_acltdtGetDataTypeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataAddrFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c110};
-	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c110);
+	static const uint64_t want[] = {0xfedc00000001c510};
+	void* got = acltdtGetDataAddrFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c510);
 	fake_arrived(ROPEWAY_acltdtGetDataAddrFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataSizeFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c210};
-	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c210);
+	static const uint64_t want[] = {0xfedc00000001c610};
+	size_t got = acltdtGetDataSizeFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c610);
 	fake_arrived(ROPEWAY_acltdtGetDataSizeFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDimNumFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c310};
-	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c310);
+	static const uint64_t want[] = {0xfedc00000001c710};
+	size_t got = acltdtGetDimNumFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c710);
 	fake_arrived(ROPEWAY_acltdtGetDimNumFromItem, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetSliceInfoFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c410, 0xfedc00000001c420, 0xfedc00000001c430};
-	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c410, (size_t*)(uintptr_t)0xfedc00000001c420, (size_t*)(uintptr_t)0xfedc00000001c430);
+	static const uint64_t want[] = {0xfedc00000001c810, 0xfedc00000001c820, 0xfedc00000001c830};
+	aclError got = acltdtGetSliceInfoFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c810, (size_t*)(uintptr_t)0xfedc00000001c820, (size_t*)(uintptr_t)0xfedc00000001c830);
 	fake_arrived(ROPEWAY_acltdtGetSliceInfoFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetDimsFromItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c510, 0xfedc00000001c520, 0x8000000000001c53};
-	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c510, (int64_t*)(uintptr_t)0xfedc00000001c520, (size_t)0x8000000000001c53);
+	static const uint64_t want[] = {0xfedc00000001c910, 0xfedc00000001c920, 0x8000000000001c93};
+	aclError got = acltdtGetDimsFromItem((const acltdtDataItem*)(uintptr_t)0xfedc00000001c910, (int64_t*)(uintptr_t)0xfedc00000001c920, (size_t)0x8000000000001c93);
 	fake_arrived(ROPEWAY_acltdtGetDimsFromItem, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtCreateDataItem(void)
 {
-	static const uint64_t want[] = {0x40001c61, 0xfedc00000001c620, 0x8000000000001c63, 0x40001c64, 0xfedc00000001c650, 0x8000000000001c66};
-	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001c61, (const int64_t*)(uintptr_t)0xfedc00000001c620, (size_t)0x8000000000001c63, (aclDataType)0x40001c64, (void*)(uintptr_t)0xfedc00000001c650, (size_t)0x8000000000001c66);
+	static const uint64_t want[] = {0x40001ca1, 0xfedc00000001ca20, 0x8000000000001ca3, 0x40001ca4, 0xfedc00000001ca50, 0x8000000000001ca6};
+	acltdtDataItem* got = acltdtCreateDataItem((acltdtTensorType)0x40001ca1, (const int64_t*)(uintptr_t)0xfedc00000001ca20, (size_t)0x8000000000001ca3, (aclDataType)0x40001ca4, (void*)(uintptr_t)0xfedc00000001ca50, (size_t)0x8000000000001ca6);
 	fake_arrived(ROPEWAY_acltdtCreateDataItem, want, 6, &got, sizeof got);
 }
 
 static void send_acltdtDestroyDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c710};
-	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001c710);
+	static const uint64_t want[] = {0xfedc00000001cb10};
+	aclError got = acltdtDestroyDataItem((acltdtDataItem*)(uintptr_t)0xfedc00000001cb10);
 	fake_arrived(ROPEWAY_acltdtDestroyDataItem, want, 1, &got, sizeof got);
 }
 
@@ -3218,246 +3245,246 @@ static void send_acltdtCreateDataset(void)
 
 static void send_acltdtDestroyDataset(void)
 {
-	static const uint64_t want[] = {0xfedc00000001c910};
-	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001c910);
+	static const uint64_t want[] = {0xfedc00000001cd10};
+	aclError got = acltdtDestroyDataset((acltdtDataset*)(uintptr_t)0xfedc00000001cd10);
 	fake_arrived(ROPEWAY_acltdtDestroyDataset, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ca10, 0x8000000000001ca2};
-	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001ca10, (size_t)0x8000000000001ca2);
+	static const uint64_t want[] = {0xfedc00000001ce10, 0x8000000000001ce2};
+	acltdtDataItem* got = acltdtGetDataItem((const acltdtDataset*)(uintptr_t)0xfedc00000001ce10, (size_t)0x8000000000001ce2);
 	fake_arrived(ROPEWAY_acltdtGetDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAddDataItem(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cb10, 0xfedc00000001cb20};
-	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001cb10, (acltdtDataItem*)(uintptr_t)0xfedc00000001cb20);
+	static const uint64_t want[] = {0xfedc00000001cf10, 0xfedc00000001cf20};
+	aclError got = acltdtAddDataItem((acltdtDataset*)(uintptr_t)0xfedc00000001cf10, (acltdtDataItem*)(uintptr_t)0xfedc00000001cf20);
 	fake_arrived(ROPEWAY_acltdtAddDataItem, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cc10};
-	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001cc10);
+	static const uint64_t want[] = {0xfedc00000001d010};
+	size_t got = acltdtGetDatasetSize((const acltdtDataset*)(uintptr_t)0xfedc00000001d010);
 	fake_arrived(ROPEWAY_acltdtGetDatasetSize, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetDatasetName(void)
 {
-	static const uint64_t want[] = {0xfedc00000001cd10};
-	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001cd10);
+	static const uint64_t want[] = {0xfedc00000001d110};
+	const char* got = acltdtGetDatasetName((const acltdtDataset*)(uintptr_t)0xfedc00000001d110);
 	fake_arrived(ROPEWAY_acltdtGetDatasetName, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtStopChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ce10};
-	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001ce10);
+	static const uint64_t want[] = {0xfedc00000001d210};
+	aclError got = acltdtStopChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d210);
 	fake_arrived(ROPEWAY_acltdtStopChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannel(void)
 {
-	static const uint64_t want[] = {0x80001cf1, 0xfedc00000001cf20};
-	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001cf1, (const char*)(uintptr_t)0xfedc00000001cf20);
+	static const uint64_t want[] = {0x80001d31, 0xfedc00000001d320};
+	acltdtChannelHandle* got = acltdtCreateChannel((uint32_t)0x80001d31, (const char*)(uintptr_t)0xfedc00000001d320);
 	fake_arrived(ROPEWAY_acltdtCreateChannel, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateChannelWithCapacity(void)
 {
-	static const uint64_t want[] = {0x80001d01, 0xfedc00000001d020, 0x8000000000001d03};
-	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d01, (const char*)(uintptr_t)0xfedc00000001d020, (size_t)0x8000000000001d03);
+	static const uint64_t want[] = {0x80001d41, 0xfedc00000001d420, 0x8000000000001d43};
+	acltdtChannelHandle* got = acltdtCreateChannelWithCapacity((uint32_t)0x80001d41, (const char*)(uintptr_t)0xfedc00000001d420, (size_t)0x8000000000001d43);
 	fake_arrived(ROPEWAY_acltdtCreateChannelWithCapacity, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDestroyChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d110};
-	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d110);
+	static const uint64_t want[] = {0xfedc00000001d510};
+	aclError got = acltdtDestroyChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d510);
 	fake_arrived(ROPEWAY_acltdtDestroyChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtCleanChannel(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d210};
-	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d210);
+	static const uint64_t want[] = {0xfedc00000001d610};
+	aclError got = acltdtCleanChannel((acltdtChannelHandle*)(uintptr_t)0xfedc00000001d610);
 	fake_arrived(ROPEWAY_acltdtCleanChannel, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSendTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d310, 0xfedc00000001d320, 0xffffffff80001d33};
-	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d310, (const acltdtDataset*)(uintptr_t)0xfedc00000001d320, (int32_t)0xffffffff80001d33);
+	static const uint64_t want[] = {0xfedc00000001d710, 0xfedc00000001d720, 0xffffffff80001d73};
+	aclError got = acltdtSendTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d710, (const acltdtDataset*)(uintptr_t)0xfedc00000001d720, (int32_t)0xffffffff80001d73);
 	fake_arrived(ROPEWAY_acltdtSendTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtReceiveTensor(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d410, 0xfedc00000001d420, 0xffffffff80001d43};
-	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d410, (acltdtDataset*)(uintptr_t)0xfedc00000001d420, (int32_t)0xffffffff80001d43);
+	static const uint64_t want[] = {0xfedc00000001d810, 0xfedc00000001d820, 0xffffffff80001d83};
+	aclError got = acltdtReceiveTensor((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d810, (acltdtDataset*)(uintptr_t)0xfedc00000001d820, (int32_t)0xffffffff80001d83);
 	fake_arrived(ROPEWAY_acltdtReceiveTensor, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtQueryChannelSize(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d510, 0xfedc00000001d520};
-	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d510, (size_t*)(uintptr_t)0xfedc00000001d520);
+	static const uint64_t want[] = {0xfedc00000001d910, 0xfedc00000001d920};
+	aclError got = acltdtQueryChannelSize((const acltdtChannelHandle*)(uintptr_t)0xfedc00000001d910, (size_t*)(uintptr_t)0xfedc00000001d920);
 	fake_arrived(ROPEWAY_acltdtQueryChannelSize, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueue(void)
 {
-	static const uint64_t want[] = {0xfedc00000001d610, 0xfedc00000001d620};
-	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001d610, (uint32_t*)(uintptr_t)0xfedc00000001d620);
+	static const uint64_t want[] = {0xfedc00000001da10, 0xfedc00000001da20};
+	aclError got = acltdtCreateQueue((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001da10, (uint32_t*)(uintptr_t)0xfedc00000001da20);
 	fake_arrived(ROPEWAY_acltdtCreateQueue, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueue(void)
 {
-	static const uint64_t want[] = {0x80001d71};
-	aclError got = acltdtDestroyQueue((uint32_t)0x80001d71);
+	static const uint64_t want[] = {0x80001db1};
+	aclError got = acltdtDestroyQueue((uint32_t)0x80001db1);
 	fake_arrived(ROPEWAY_acltdtDestroyQueue, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtEnqueue(void)
 {
-	static const uint64_t want[] = {0x80001d81, 0xfedc00000001d820, 0xffffffff80001d83};
-	aclError got = acltdtEnqueue((uint32_t)0x80001d81, (acltdtBuf)(uintptr_t)0xfedc00000001d820, (int32_t)0xffffffff80001d83);
+	static const uint64_t want[] = {0x80001dc1, 0xfedc00000001dc20, 0xffffffff80001dc3};
+	aclError got = acltdtEnqueue((uint32_t)0x80001dc1, (acltdtBuf)(uintptr_t)0xfedc00000001dc20, (int32_t)0xffffffff80001dc3);
 	fake_arrived(ROPEWAY_acltdtEnqueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtDequeue(void)
 {
-	static const uint64_t want[] = {0x80001d91, 0xfedc00000001d920, 0xffffffff80001d93};
-	aclError got = acltdtDequeue((uint32_t)0x80001d91, (acltdtBuf*)(uintptr_t)0xfedc00000001d920, (int32_t)0xffffffff80001d93);
+	static const uint64_t want[] = {0x80001dd1, 0xfedc00000001dd20, 0xffffffff80001dd3};
+	aclError got = acltdtDequeue((uint32_t)0x80001dd1, (acltdtBuf*)(uintptr_t)0xfedc00000001dd20, (int32_t)0xffffffff80001dd3);
 	fake_arrived(ROPEWAY_acltdtDequeue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtEnqueueData(void)
 {
-	static const uint64_t want[] = {0x80001da1, 0xfedc00000001da20, 0x8000000000001da3, 0xfedc00000001da40, 0x8000000000001da5, 0xffffffff80001da6, 0x80001da7};
-	aclError got = acltdtEnqueueData((uint32_t)0x80001da1, (const void*)(uintptr_t)0xfedc00000001da20, (size_t)0x8000000000001da3, (const void*)(uintptr_t)0xfedc00000001da40, (size_t)0x8000000000001da5, (int32_t)0xffffffff80001da6, (uint32_t)0x80001da7);
+	static const uint64_t want[] = {0x80001de1, 0xfedc00000001de20, 0x8000000000001de3, 0xfedc00000001de40, 0x8000000000001de5, 0xffffffff80001de6, 0x80001de7};
+	aclError got = acltdtEnqueueData((uint32_t)0x80001de1, (const void*)(uintptr_t)0xfedc00000001de20, (size_t)0x8000000000001de3, (const void*)(uintptr_t)0xfedc00000001de40, (size_t)0x8000000000001de5, (int32_t)0xffffffff80001de6, (uint32_t)0x80001de7);
 	fake_arrived(ROPEWAY_acltdtEnqueueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtDequeueData(void)
 {
-	static const uint64_t want[] = {0x80001db1, 0xfedc00000001db20, 0x8000000000001db3, 0xfedc00000001db40, 0xfedc00000001db50, 0x8000000000001db6, 0xffffffff80001db7};
-	aclError got = acltdtDequeueData((uint32_t)0x80001db1, (void*)(uintptr_t)0xfedc00000001db20, (size_t)0x8000000000001db3, (size_t*)(uintptr_t)0xfedc00000001db40, (void*)(uintptr_t)0xfedc00000001db50, (size_t)0x8000000000001db6, (int32_t)0xffffffff80001db7);
+	static const uint64_t want[] = {0x80001df1, 0xfedc00000001df20, 0x8000000000001df3, 0xfedc00000001df40, 0xfedc00000001df50, 0x8000000000001df6, 0xffffffff80001df7};
+	aclError got = acltdtDequeueData((uint32_t)0x80001df1, (void*)(uintptr_t)0xfedc00000001df20, (size_t)0x8000000000001df3, (size_t*)(uintptr_t)0xfedc00000001df40, (void*)(uintptr_t)0xfedc00000001df50, (size_t)0x8000000000001df6, (int32_t)0xffffffff80001df7);
 	fake_arrived(ROPEWAY_acltdtDequeueData, want, 7, &got, sizeof got);
 }
 
 static void send_acltdtGrantQueue(void)
 {
-	static const uint64_t want[] = {0x80001dc1, 0xffffffff80001dc2, 0x80001dc3, 0xffffffff80001dc4};
-	aclError got = acltdtGrantQueue((uint32_t)0x80001dc1, (int32_t)0xffffffff80001dc2, (uint32_t)0x80001dc3, (int32_t)0xffffffff80001dc4);
+	static const uint64_t want[] = {0x80001e01, 0xffffffff80001e02, 0x80001e03, 0xffffffff80001e04};
+	aclError got = acltdtGrantQueue((uint32_t)0x80001e01, (int32_t)0xffffffff80001e02, (uint32_t)0x80001e03, (int32_t)0xffffffff80001e04);
 	fake_arrived(ROPEWAY_acltdtGrantQueue, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtAttachQueue(void)
 {
-	static const uint64_t want[] = {0x80001dd1, 0xffffffff80001dd2, 0xfedc00000001dd30};
-	aclError got = acltdtAttachQueue((uint32_t)0x80001dd1, (int32_t)0xffffffff80001dd2, (uint32_t*)(uintptr_t)0xfedc00000001dd30);
+	static const uint64_t want[] = {0x80001e11, 0xffffffff80001e12, 0xfedc00000001e130};
+	aclError got = acltdtAttachQueue((uint32_t)0x80001e11, (int32_t)0xffffffff80001e12, (uint32_t*)(uintptr_t)0xfedc00000001e130);
 	fake_arrived(ROPEWAY_acltdtAttachQueue, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtBindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001de10};
-	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001de10);
+	static const uint64_t want[] = {0xfedc00000001e210};
+	aclError got = acltdtBindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e210);
 	fake_arrived(ROPEWAY_acltdtBindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtUnbindQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001df10};
-	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001df10);
+	static const uint64_t want[] = {0xfedc00000001e310};
+	aclError got = acltdtUnbindQueueRoutes((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e310);
 	fake_arrived(ROPEWAY_acltdtUnbindQueueRoutes, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtQueryQueueRoutes(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e010, 0xfedc00000001e020};
-	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e010, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e020);
+	static const uint64_t want[] = {0xfedc00000001e410, 0xfedc00000001e420};
+	aclError got = acltdtQueryQueueRoutes((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001e410, (acltdtQueueRouteList*)(uintptr_t)0xfedc00000001e420);
 	fake_arrived(ROPEWAY_acltdtQueryQueueRoutes, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAllocBuf(void)
 {
-	static const uint64_t want[] = {0x8000000000001e11, 0x80001e12, 0xfedc00000001e130};
-	aclError got = acltdtAllocBuf((size_t)0x8000000000001e11, (uint32_t)0x80001e12, (acltdtBuf*)(uintptr_t)0xfedc00000001e130);
+	static const uint64_t want[] = {0x8000000000001e51, 0x80001e52, 0xfedc00000001e530};
+	aclError got = acltdtAllocBuf((size_t)0x8000000000001e51, (uint32_t)0x80001e52, (acltdtBuf*)(uintptr_t)0xfedc00000001e530);
 	fake_arrived(ROPEWAY_acltdtAllocBuf, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtFreeBuf(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e210};
-	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001e210);
+	static const uint64_t want[] = {0xfedc00000001e610};
+	aclError got = acltdtFreeBuf((acltdtBuf)(uintptr_t)0xfedc00000001e610);
 	fake_arrived(ROPEWAY_acltdtFreeBuf, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetBufData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e310, 0xfedc00000001e320, 0xfedc00000001e330};
-	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001e310, (void**)(uintptr_t)0xfedc00000001e320, (size_t*)(uintptr_t)0xfedc00000001e330);
+	static const uint64_t want[] = {0xfedc00000001e710, 0xfedc00000001e720, 0xfedc00000001e730};
+	aclError got = acltdtGetBufData((const acltdtBuf)(uintptr_t)0xfedc00000001e710, (void**)(uintptr_t)0xfedc00000001e720, (size_t*)(uintptr_t)0xfedc00000001e730);
 	fake_arrived(ROPEWAY_acltdtGetBufData, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtSetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e410, 0x8000000000001e42};
-	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e410, (size_t)0x8000000000001e42);
+	static const uint64_t want[] = {0xfedc00000001e810, 0x8000000000001e82};
+	aclError got = acltdtSetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e810, (size_t)0x8000000000001e82);
 	fake_arrived(ROPEWAY_acltdtSetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufDataLen(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e510, 0xfedc00000001e520};
-	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e510, (size_t*)(uintptr_t)0xfedc00000001e520);
+	static const uint64_t want[] = {0xfedc00000001e910, 0xfedc00000001e920};
+	aclError got = acltdtGetBufDataLen((acltdtBuf)(uintptr_t)0xfedc00000001e910, (size_t*)(uintptr_t)0xfedc00000001e920);
 	fake_arrived(ROPEWAY_acltdtGetBufDataLen, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtAppendBufChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e610, 0xfedc00000001e620};
-	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001e610, (acltdtBuf)(uintptr_t)0xfedc00000001e620);
+	static const uint64_t want[] = {0xfedc00000001ea10, 0xfedc00000001ea20};
+	aclError got = acltdtAppendBufChain((acltdtBuf)(uintptr_t)0xfedc00000001ea10, (acltdtBuf)(uintptr_t)0xfedc00000001ea20);
 	fake_arrived(ROPEWAY_acltdtAppendBufChain, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufChainNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e710, 0xfedc00000001e720};
-	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001e710, (uint32_t*)(uintptr_t)0xfedc00000001e720);
+	static const uint64_t want[] = {0xfedc00000001eb10, 0xfedc00000001eb20};
+	aclError got = acltdtGetBufChainNum((acltdtBuf)(uintptr_t)0xfedc00000001eb10, (uint32_t*)(uintptr_t)0xfedc00000001eb20);
 	fake_arrived(ROPEWAY_acltdtGetBufChainNum, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetBufFromChain(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e810, 0x80001e82, 0xfedc00000001e830};
-	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001e810, (uint32_t)0x80001e82, (acltdtBuf*)(uintptr_t)0xfedc00000001e830);
+	static const uint64_t want[] = {0xfedc00000001ec10, 0x80001ec2, 0xfedc00000001ec30};
+	aclError got = acltdtGetBufFromChain((acltdtBuf)(uintptr_t)0xfedc00000001ec10, (uint32_t)0x80001ec2, (acltdtBuf*)(uintptr_t)0xfedc00000001ec30);
 	fake_arrived(ROPEWAY_acltdtGetBufFromChain, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001e910, 0xfedc00000001e920, 0x8000000000001e93, 0x8000000000001e94};
-	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001e910, (void*)(uintptr_t)0xfedc00000001e920, (size_t)0x8000000000001e93, (size_t)0x8000000000001e94);
+	static const uint64_t want[] = {0xfedc00000001ed10, 0xfedc00000001ed20, 0x8000000000001ed3, 0x8000000000001ed4};
+	aclError got = acltdtGetBufUserData((const acltdtBuf)(uintptr_t)0xfedc00000001ed10, (void*)(uintptr_t)0xfedc00000001ed20, (size_t)0x8000000000001ed3, (size_t)0x8000000000001ed4);
 	fake_arrived(ROPEWAY_acltdtGetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtSetBufUserData(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ea10, 0xfedc00000001ea20, 0x8000000000001ea3, 0x8000000000001ea4};
-	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001ea10, (const void*)(uintptr_t)0xfedc00000001ea20, (size_t)0x8000000000001ea3, (size_t)0x8000000000001ea4);
+	static const uint64_t want[] = {0xfedc00000001ee10, 0xfedc00000001ee20, 0x8000000000001ee3, 0x8000000000001ee4};
+	aclError got = acltdtSetBufUserData((acltdtBuf)(uintptr_t)0xfedc00000001ee10, (const void*)(uintptr_t)0xfedc00000001ee20, (size_t)0x8000000000001ee3, (size_t)0x8000000000001ee4);
 	fake_arrived(ROPEWAY_acltdtSetBufUserData, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtCopyBufRef(void)
 {
-	static const uint64_t want[] = {0xfedc00000001eb10, 0xfedc00000001eb20};
-	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001eb10, (acltdtBuf*)(uintptr_t)0xfedc00000001eb20);
+	static const uint64_t want[] = {0xfedc00000001ef10, 0xfedc00000001ef20};
+	aclError got = acltdtCopyBufRef((const acltdtBuf)(uintptr_t)0xfedc00000001ef10, (acltdtBuf*)(uintptr_t)0xfedc00000001ef20);
 	fake_arrived(ROPEWAY_acltdtCopyBufRef, want, 2, &got, sizeof got);
 }
 
@@ -3469,43 +3496,43 @@ static void send_acltdtCreateQueueAttr(void)
 
 static void send_acltdtDestroyQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ed10};
-	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001ed10);
+	static const uint64_t want[] = {0xfedc00000001f110};
+	aclError got = acltdtDestroyQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f110);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueAttr, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ee10, 0x40001ee2, 0x8000000000001ee3, 0xfedc00000001ee40};
-	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001ee10, (acltdtQueueAttrType)0x40001ee2, (size_t)0x8000000000001ee3, (const void*)(uintptr_t)0xfedc00000001ee40);
+	static const uint64_t want[] = {0xfedc00000001f210, 0x40001f22, 0x8000000000001f23, 0xfedc00000001f240};
+	aclError got = acltdtSetQueueAttr((acltdtQueueAttr*)(uintptr_t)0xfedc00000001f210, (acltdtQueueAttrType)0x40001f22, (size_t)0x8000000000001f23, (const void*)(uintptr_t)0xfedc00000001f240);
 	fake_arrived(ROPEWAY_acltdtSetQueueAttr, want, 4, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueAttr(void)
 {
-	static const uint64_t want[] = {0xfedc00000001ef10, 0x40001ef2, 0x8000000000001ef3, 0xfedc00000001ef40, 0xfedc00000001ef50};
-	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001ef10, (acltdtQueueAttrType)0x40001ef2, (size_t)0x8000000000001ef3, (size_t*)(uintptr_t)0xfedc00000001ef40, (void*)(uintptr_t)0xfedc00000001ef50);
+	static const uint64_t want[] = {0xfedc00000001f310, 0x40001f32, 0x8000000000001f33, 0xfedc00000001f340, 0xfedc00000001f350};
+	aclError got = acltdtGetQueueAttr((const acltdtQueueAttr*)(uintptr_t)0xfedc00000001f310, (acltdtQueueAttrType)0x40001f32, (size_t)0x8000000000001f33, (size_t*)(uintptr_t)0xfedc00000001f340, (void*)(uintptr_t)0xfedc00000001f350);
 	fake_arrived(ROPEWAY_acltdtGetQueueAttr, want, 5, &got, sizeof got);
 }
 
 static void send_acltdtCreateQueueRoute(void)
 {
-	static const uint64_t want[] = {0x80001f01, 0x80001f02};
-	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f01, (uint32_t)0x80001f02);
+	static const uint64_t want[] = {0x80001f41, 0x80001f42};
+	acltdtQueueRoute* got = acltdtCreateQueueRoute((uint32_t)0x80001f41, (uint32_t)0x80001f42);
 	fake_arrived(ROPEWAY_acltdtCreateQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtDestroyQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f110};
-	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f110);
+	static const uint64_t want[] = {0xfedc00000001f510};
+	aclError got = acltdtDestroyQueueRoute((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f510);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRoute, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteParam(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f210, 0x40001f22, 0x8000000000001f23, 0xfedc00000001f240, 0xfedc00000001f250};
-	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f210, (acltdtQueueRouteParamType)0x40001f22, (size_t)0x8000000000001f23, (size_t*)(uintptr_t)0xfedc00000001f240, (void*)(uintptr_t)0xfedc00000001f250);
+	static const uint64_t want[] = {0xfedc00000001f610, 0x40001f62, 0x8000000000001f63, 0xfedc00000001f640, 0xfedc00000001f650};
+	aclError got = acltdtGetQueueRouteParam((const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f610, (acltdtQueueRouteParamType)0x40001f62, (size_t)0x8000000000001f63, (size_t*)(uintptr_t)0xfedc00000001f640, (void*)(uintptr_t)0xfedc00000001f650);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteParam, want, 5, &got, sizeof got);
 }
 
@@ -3517,29 +3544,29 @@ static void send_acltdtCreateQueueRouteList(void)
 
 static void send_acltdtDestroyQueueRouteList(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f410};
-	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f410);
+	static const uint64_t want[] = {0xfedc00000001f810};
+	aclError got = acltdtDestroyQueueRouteList((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f810);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteList, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtAddQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f510, 0xfedc00000001f520};
-	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f510, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f520);
+	static const uint64_t want[] = {0xfedc00000001f910, 0xfedc00000001f920};
+	aclError got = acltdtAddQueueRoute((acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f910, (const acltdtQueueRoute*)(uintptr_t)0xfedc00000001f920);
 	fake_arrived(ROPEWAY_acltdtAddQueueRoute, want, 2, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRoute(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f610, 0x8000000000001f62, 0xfedc00000001f630};
-	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f610, (size_t)0x8000000000001f62, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001f630);
+	static const uint64_t want[] = {0xfedc00000001fa10, 0x8000000000001fa2, 0xfedc00000001fa30};
+	aclError got = acltdtGetQueueRoute((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fa10, (size_t)0x8000000000001fa2, (acltdtQueueRoute*)(uintptr_t)0xfedc00000001fa30);
 	fake_arrived(ROPEWAY_acltdtGetQueueRoute, want, 3, &got, sizeof got);
 }
 
 static void send_acltdtGetQueueRouteNum(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f710};
-	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001f710);
+	static const uint64_t want[] = {0xfedc00000001fb10};
+	size_t got = acltdtGetQueueRouteNum((const acltdtQueueRouteList*)(uintptr_t)0xfedc00000001fb10);
 	fake_arrived(ROPEWAY_acltdtGetQueueRouteNum, want, 1, &got, sizeof got);
 }
 
@@ -3551,43 +3578,16 @@ static void send_acltdtCreateQueueRouteQueryInfo(void)
 
 static void send_acltdtDestroyQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001f910};
-	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001f910);
+	static const uint64_t want[] = {0xfedc00000001fd10};
+	aclError got = acltdtDestroyQueueRouteQueryInfo((const acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001fd10);
 	fake_arrived(ROPEWAY_acltdtDestroyQueueRouteQueryInfo, want, 1, &got, sizeof got);
 }
 
 static void send_acltdtSetQueueRouteQueryInfo(void)
 {
-	static const uint64_t want[] = {0xfedc00000001fa10, 0x40001fa2, 0x8000000000001fa3, 0xfedc00000001fa40};
-	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001fa10, (acltdtQueueRouteQueryInfoParamType)0x40001fa2, (size_t)0x8000000000001fa3, (const void*)(uintptr_t)0xfedc00000001fa40);
+	static const uint64_t want[] = {0xfedc00000001fe10, 0x40001fe2, 0x8000000000001fe3, 0xfedc00000001fe40};
+	aclError got = acltdtSetQueueRouteQueryInfo((acltdtQueueRouteQueryInfo*)(uintptr_t)0xfedc00000001fe10, (acltdtQueueRouteQueryInfoParamType)0x40001fe2, (size_t)0x8000000000001fe3, (const void*)(uintptr_t)0xfedc00000001fe40);
 	fake_arrived(ROPEWAY_acltdtSetQueueRouteQueryInfo, want, 4, &got, sizeof got);
-}
-
-static void send_aclplatformGetDeviceInfo(void)
-{
-	static const uint64_t want[] = {0x40001fb1, 0xfedc00000001fb20, 0x80001fb3};
-	aclError got = aclplatformGetDeviceInfo((aclplatformDevInfo)0x40001fb1, (char*)(uintptr_t)0xfedc00000001fb20, (uint32_t)0x80001fb3);
-	fake_arrived(ROPEWAY_aclplatformGetDeviceInfo, want, 3, &got, sizeof got);
-}
-
-static void send_aclplatformGetInstructionInfo(void)
-{
-	static const uint64_t want[] = {0x40001fc1, 0xfedc00000001fc20, 0xfedc00000001fc30, 0x80001fc4};
-	aclError got = aclplatformGetInstructionInfo((aclplatformCoreType)0x40001fc1, (const char*)(uintptr_t)0xfedc00000001fc20, (char*)(uintptr_t)0xfedc00000001fc30, (uint32_t)0x80001fc4);
-	fake_arrived(ROPEWAY_aclplatformGetInstructionInfo, want, 4, &got, sizeof got);
-}
-
-static void send_acldumpRegCallback(void)
-{
-	static const uint64_t want[] = {0xfedc00000001fd10, 0xffffffff80001fd2};
-	aclError got = acldumpRegCallback((int32_t (*)(const acldumpChunk*, int32_t))(uintptr_t)0xfedc00000001fd10, (int32_t)0xffffffff80001fd2);
-	fake_arrived(ROPEWAY_acldumpRegCallback, want, 2, &got, sizeof got);
-}
-
-static void send_acldumpUnregCallback(void)
-{
-	acldumpUnregCallback();
-	fake_arrived(ROPEWAY_acldumpUnregCallback, NULL, 0, NULL, 0);
 }
 
 const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
@@ -3775,8 +3775,6 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtGetStreamAvailableNum, 1},
 	{send_aclrtSetStreamAttribute, 1},
 	{send_aclrtGetStreamAttribute, 1},
-	{send_aclrtActiveStream, 1},
-	{send_aclrtSwitchStream, 1},
 	{send_aclrtRegStreamStateCallback, 1},
 	{send_aclrtCreateStreamConfigHandle, 0},
 	{send_aclrtDestroyStreamConfigHandle, 1},
@@ -3836,7 +3834,6 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtGetOpExecuteTimeout, 1},
 	{send_aclrtReduceAsync, 1},
 	{send_aclrtRandomNumAsync, 1},
-	{send_aclrtTaskUpdateAsync, 1},
 	{send_aclGetRecentErrMsg, 0},
 	{send_aclrtPeekAtLastError, 1},
 	{send_aclrtGetLastError, 1},
@@ -3874,22 +3871,131 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclGetDataBufferAddr, 0},
 	{send_aclGetDataBufferSize, 0},
 	{send_aclGetDataBufferSizeV2, 0},
-	{send_aclopStartDumpArgs, 1},
-	{send_aclopStopDumpArgs, 1},
-	{send_acldumpGetPath, 0},
-	{send_acldumpSaveExceptionInfo, 1},
-	{send_acldumpGetExceptionInfoPath, 1},
+	{send_aclmdlRICaptureBegin, 1},
+	{send_aclmdlRICaptureToModelRIBegin, 1},
+	{send_aclmdlRICaptureGetInfo, 1},
+	{send_aclmdlRICaptureEnd, 1},
+	{send_aclmdlRICaptureThreadExchangeMode, 1},
+	{send_aclmdlRICaptureTaskGrpBegin, 1},
+	{send_aclmdlRICaptureTaskGrpEnd, 1},
+	{send_aclmdlRICaptureTaskUpdateBegin, 1},
+	{send_aclmdlRICaptureTaskUpdateEnd, 1},
+	{send_aclmdlRIExecuteAsync, 1},
+	{send_aclmdlRIExecute, 1},
+	{send_aclmdlRIDestroy, 1},
+	{send_aclmdlRIAbort, 1},
+	{send_aclmdlRIBuildBegin, 1},
+	{send_aclmdlRIBindStream, 1},
+	{send_aclmdlRIUnbindStream, 1},
+	{send_aclmdlRIEndTask, 1},
+	{send_aclmdlRIBuildEnd, 1},
+	{send_aclmdlRISetName, 1},
+	{send_aclmdlRIGetName, 1},
+	{send_aclmdlRIGetId, 1},
+	{send_aclmdlRIDestroyRegisterCallback, 1},
+	{send_aclmdlRIDestroyUnregisterCallback, 1},
+	{send_aclmdlRIDebugPrint, 1},
+	{send_aclmdlRIDebugJsonPrint, 1},
+	{send_aclmdlRIGetStreams, 1},
+	{send_aclmdlRIGetTasksByStream, 1},
+	{send_aclmdlRITaskGetType, 1},
+	{send_aclmdlRITaskGetSeqId, 1},
+	{send_aclmdlRITaskGetParams, 1},
+	{send_aclmdlRITaskSetParams, 1},
+	{send_aclmdlRIKernelTaskGetAttribute, 1},
+	{send_aclmdlRITaskDisable, 1},
+	{send_aclmdlRIUpdate, 1},
+	{send_aclmdlRICondHandleCreate, 1},
+	{send_aclmdlRICondHandleGetCondPtr, 1},
+	{send_aclmdlRIAddCondTask, 1},
+	{send_aclrtCreateLabel, 1},
+	{send_aclrtSetLabel, 1},
+	{send_aclrtDestroyLabel, 1},
+	{send_aclrtCreateLabelList, 1},
+	{send_aclrtDestroyLabelList, 1},
+	{send_aclrtSwitchLabelByIndex, 1},
+	{send_aclrtActiveStream, 1},
+	{send_aclrtSwitchStream, 1},
+	{send_aclrtTaskUpdateAsync, 1},
+	{send_aclrtSnapShotProcessLock, 1},
+	{send_aclrtSnapShotProcessUnlock, 1},
+	{send_aclrtSnapShotProcessBackup, 1},
+	{send_aclrtSnapShotProcessRestore, 1},
+	{send_aclrtSnapShotCallbackRegister, 1},
+	{send_aclrtSnapShotCallbackUnregister, 1},
+	{send_aclrtCreateBinary, 0},
+	{send_aclrtDestroyBinary, 1},
+	{send_aclrtBinaryLoad, 1},
+	{send_aclrtBinaryLoadFromFile, 1},
+	{send_aclrtBinaryLoadFromData, 1},
+	{send_aclrtBinaryUnLoad, 1},
+	{send_aclrtBinaryGetFunction, 1},
+	{send_aclrtBinaryGetFunctionByEntry, 1},
+	{send_aclrtBinaryGetDevAddress, 1},
+	{send_aclrtBinaryGetGlobal, 1},
+	{send_aclrtGetFuncBySymbol, 1},
+	{send_aclrtGetFunctionAddr, 1},
+	{send_aclrtGetFunctionSize, 1},
+	{send_aclrtGetFunctionName, 1},
+	{send_aclrtGetFunctionAttribute, 1},
+	{send_aclrtFunctionGetBinary, 1},
+	{send_aclrtFunctionGetParamCount, 1},
+	{send_aclrtFunctionGetParamInfo, 1},
+	{send_aclrtFunctionGetAvailDynUbufPerBlock, 1},
+	{send_aclrtRegisterCpuFunc, 1},
+	{send_aclrtBinarySetExceptionCallback, 1},
+	{send_aclrtGetHardwareSyncAddr, 1},
+	{send_aclrtCheckArchCompatibility, 1},
+	{send_aclrtKernelArgsInit, 1},
+	{send_aclrtKernelArgsInitByUserMem, 1},
+	{send_aclrtKernelArgsGetMemSize, 1},
+	{send_aclrtKernelArgsGetHandleMemSize, 1},
+	{send_aclrtKernelArgsAppend, 1},
+	{send_aclrtKernelArgsAppendPlaceHolder, 1},
+	{send_aclrtKernelArgsGetPlaceHolderBuffer, 1},
+	{send_aclrtKernelArgsParaUpdate, 1},
+	{send_aclrtKernelArgsFinalize, 1},
+	{send_aclrtLaunchKernel, 1},
+	{send_aclrtLaunchKernelV2, 1},
+	{send_aclrtLaunchKernelWithConfig, 1},
+	{send_aclrtLaunchKernelWithHostArgs, 1},
+	{send_aclrtLaunchKernelWithArgsArray, 1},
+	{send_aclrtLaunchSIMTKernelWithArgsArray, 1},
+	{send_aclrtLaunchSIMTKernelWithHostArgs, 1},
+	{send_aclrtSetGroup, 1},
+	{send_aclrtGetGroupCount, 1},
+	{send_aclrtCreateGroupInfo, 0},
+	{send_aclrtDestroyGroupInfo, 1},
+	{send_aclrtGetAllGroupInfo, 1},
+	{send_aclrtGetGroupInfoDetail, 1},
+	{send_aclrtCmoAsync, 1},
+	{send_aclrtCmoAsyncWithBarrier, 1},
+	{send_aclrtCmoWaitBarrier, 1},
+	{send_aclrtCmoGetDescSize, 1},
+	{send_aclrtCmoSetDesc, 1},
+	{send_aclrtCmoAsyncWithDesc, 1},
+	{send_aclrtGetFloatOverflowStatus, 1},
+	{send_aclrtResetFloatOverflowStatus, 1},
+	{send_aclrtNpuGetFloatOverFlowStatus, 1},
+	{send_aclrtNpuClearFloatOverFlowStatus, 1},
+	{send_aclplatformGetDeviceInfo, 1},
+	{send_aclplatformGetInstructionInfo, 1},
+	{send_aclrtProfTrace, 1},
+	{send_aclrtCacheLastTaskOpInfo, 1},
+	{send_aclrtCacheLastTaskExtendInfo, 1},
 	{send_aclprofInit, 1},
 	{send_aclprofFinalize, 1},
 	{send_aclprofStart, 1},
+	{send_aclprofStop, 1},
 	{send_aclprofCreateConfig, 0},
 	{send_aclprofDestroyConfig, 1},
-	{send_aclprofStop, 1},
 	{send_aclprofSetConfig, 1},
-	{send_aclprofModelSubscribe, 1},
-	{send_aclprofModelUnSubscribe, 1},
 	{send_aclprofCreateSubscribeConfig, 0},
 	{send_aclprofDestroySubscribeConfig, 1},
+	{send_aclprofCreateStepInfo, 0},
+	{send_aclprofDestroyStepInfo, 0},
+	{send_aclprofModelSubscribe, 1},
+	{send_aclprofModelUnSubscribe, 1},
 	{send_aclprofGetOpDescSize, 1},
 	{send_aclprofGetOpNum, 1},
 	{send_aclprofGetOpTypeLen, 1},
@@ -3903,8 +4009,6 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclprofGetOpFlag, 0},
 	{send_aclprofGetOpAttriValue, 0},
 	{send_aclprofGetStepTimestamp, 1},
-	{send_aclprofCreateStepInfo, 0},
-	{send_aclprofDestroyStepInfo, 0},
 	{send_aclprofCreateStamp, 0},
 	{send_aclprofDestroyStamp, 0},
 	{send_aclprofPush, 1},
@@ -3917,49 +4021,16 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclprofStr2Id, 0},
 	{send_aclprofRangePushEx, 1},
 	{send_aclprofRangePop, 1},
-	{send_aclrtBinarySetExceptionCallback, 1},
-	{send_aclrtSetGroup, 1},
-	{send_aclrtGetGroupCount, 1},
-	{send_aclrtCreateGroupInfo, 0},
-	{send_aclrtDestroyGroupInfo, 1},
-	{send_aclrtGetAllGroupInfo, 1},
-	{send_aclrtGetGroupInfoDetail, 1},
-	{send_aclrtCreateBinary, 0},
-	{send_aclrtDestroyBinary, 1},
-	{send_aclrtBinaryLoad, 1},
-	{send_aclrtBinaryUnLoad, 1},
-	{send_aclrtBinaryGetFunction, 1},
-	{send_aclrtLaunchKernel, 1},
-	{send_aclrtCmoAsync, 1},
-	{send_aclrtBinaryLoadFromFile, 1},
-	{send_aclrtBinaryGetDevAddress, 1},
-	{send_aclrtBinaryGetFunctionByEntry, 1},
-	{send_aclrtBinaryGetGlobal, 1},
-	{send_aclrtGetFuncBySymbol, 1},
-	{send_aclrtGetFunctionAddr, 1},
-	{send_aclrtGetFunctionSize, 1},
-	{send_aclrtKernelArgsGetHandleMemSize, 1},
-	{send_aclrtKernelArgsGetMemSize, 1},
-	{send_aclrtKernelArgsInit, 1},
-	{send_aclrtKernelArgsInitByUserMem, 1},
-	{send_aclrtKernelArgsAppend, 1},
-	{send_aclrtKernelArgsAppendPlaceHolder, 1},
-	{send_aclrtKernelArgsGetPlaceHolderBuffer, 1},
-	{send_aclrtKernelArgsParaUpdate, 1},
-	{send_aclrtLaunchKernelWithConfig, 1},
-	{send_aclmdlRITaskGetParams, 1},
-	{send_aclmdlRITaskSetParams, 1},
-	{send_aclmdlRIKernelTaskGetAttribute, 1},
-	{send_aclmdlRIUpdate, 1},
-	{send_aclmdlRITaskDisable, 1},
-	{send_aclrtKernelArgsFinalize, 1},
-	{send_aclrtCreateLabel, 1},
-	{send_aclrtSetLabel, 1},
-	{send_aclrtDestroyLabel, 1},
-	{send_aclrtCreateLabelList, 1},
-	{send_aclrtDestroyLabelList, 1},
-	{send_aclrtSwitchLabelByIndex, 1},
-	{send_aclrtGetFunctionName, 1},
+	{send_aclmdlInitDump, 1},
+	{send_aclmdlSetDump, 1},
+	{send_aclmdlFinalizeDump, 1},
+	{send_acldumpRegCallback, 1},
+	{send_acldumpUnregCallback, 0},
+	{send_aclopStartDumpArgs, 1},
+	{send_aclopStopDumpArgs, 1},
+	{send_acldumpGetPath, 0},
+	{send_acldumpSaveExceptionInfo, 1},
+	{send_acldumpGetExceptionInfoPath, 1},
 	{send_aclrtGetBufFromChain, 1},
 	{send_aclrtGetBufChainNum, 1},
 	{send_aclrtAppendBufChain, 1},
@@ -3971,73 +4042,6 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_aclrtSetBufDataLen, 1},
 	{send_aclrtFreeBuf, 1},
 	{send_aclrtAllocBuf, 1},
-	{send_aclrtBinaryLoadFromData, 1},
-	{send_aclrtRegisterCpuFunc, 1},
-	{send_aclrtCmoAsyncWithBarrier, 1},
-	{send_aclrtCmoWaitBarrier, 1},
-	{send_aclmdlRICaptureBegin, 1},
-	{send_aclmdlRICaptureGetInfo, 1},
-	{send_aclmdlRICaptureEnd, 1},
-	{send_aclmdlRIDebugPrint, 1},
-	{send_aclmdlRIDebugJsonPrint, 1},
-	{send_aclmdlRICaptureThreadExchangeMode, 1},
-	{send_aclmdlRIExecuteAsync, 1},
-	{send_aclmdlRIExecute, 1},
-	{send_aclmdlRIDestroy, 1},
-	{send_aclmdlRICaptureTaskGrpBegin, 1},
-	{send_aclmdlRICaptureTaskGrpEnd, 1},
-	{send_aclmdlRICaptureTaskUpdateBegin, 1},
-	{send_aclmdlRICaptureTaskUpdateEnd, 1},
-	{send_aclmdlRIBuildBegin, 1},
-	{send_aclmdlRIBindStream, 1},
-	{send_aclmdlRIEndTask, 1},
-	{send_aclmdlRIBuildEnd, 1},
-	{send_aclmdlRIUnbindStream, 1},
-	{send_aclmdlRISetName, 1},
-	{send_aclmdlRIGetName, 1},
-	{send_aclmdlRIGetId, 1},
-	{send_aclmdlRIDestroyRegisterCallback, 1},
-	{send_aclmdlRIDestroyUnregisterCallback, 1},
-	{send_aclmdlInitDump, 1},
-	{send_aclmdlSetDump, 1},
-	{send_aclmdlFinalizeDump, 1},
-	{send_aclmdlRIGetStreams, 1},
-	{send_aclmdlRIGetTasksByStream, 1},
-	{send_aclmdlRITaskGetType, 1},
-	{send_aclmdlRITaskGetSeqId, 1},
-	{send_aclrtProfTrace, 1},
-	{send_aclrtLaunchKernelV2, 1},
-	{send_aclrtLaunchKernelWithHostArgs, 1},
-	{send_aclrtLaunchKernelWithArgsArray, 1},
-	{send_aclrtLaunchSIMTKernelWithArgsArray, 1},
-	{send_aclrtLaunchSIMTKernelWithHostArgs, 1},
-	{send_aclrtGetFloatOverflowStatus, 1},
-	{send_aclrtResetFloatOverflowStatus, 1},
-	{send_aclrtNpuGetFloatOverFlowStatus, 1},
-	{send_aclrtNpuClearFloatOverFlowStatus, 1},
-	{send_aclrtGetHardwareSyncAddr, 1},
-	{send_aclrtCmoGetDescSize, 1},
-	{send_aclrtCmoSetDesc, 1},
-	{send_aclrtCmoAsyncWithDesc, 1},
-	{send_aclrtCheckArchCompatibility, 1},
-	{send_aclmdlRIAbort, 1},
-	{send_aclmdlRICondHandleCreate, 1},
-	{send_aclmdlRICondHandleGetCondPtr, 1},
-	{send_aclmdlRIAddCondTask, 1},
-	{send_aclmdlRICaptureToModelRIBegin, 1},
-	{send_aclrtSnapShotProcessLock, 1},
-	{send_aclrtSnapShotProcessUnlock, 1},
-	{send_aclrtSnapShotProcessBackup, 1},
-	{send_aclrtSnapShotProcessRestore, 1},
-	{send_aclrtSnapShotCallbackRegister, 1},
-	{send_aclrtSnapShotCallbackUnregister, 1},
-	{send_aclrtCacheLastTaskOpInfo, 1},
-	{send_aclrtCacheLastTaskExtendInfo, 1},
-	{send_aclrtGetFunctionAttribute, 1},
-	{send_aclrtFunctionGetBinary, 1},
-	{send_aclrtFunctionGetParamCount, 1},
-	{send_aclrtFunctionGetParamInfo, 1},
-	{send_aclrtFunctionGetAvailDynUbufPerBlock, 1},
 	{send_acltdtGetTensorTypeFromItem, 0},
 	{send_acltdtGetDataTypeFromItem, 0},
 	{send_acltdtGetDataAddrFromItem, 0},
@@ -4098,8 +4102,4 @@ const struct fake_send fake_calls[ROPEWAY_FUNCTIONS] = {
 	{send_acltdtCreateQueueRouteQueryInfo, 0},
 	{send_acltdtDestroyQueueRouteQueryInfo, 1},
 	{send_acltdtSetQueueRouteQueryInfo, 1},
-	{send_aclplatformGetDeviceInfo, 1},
-	{send_aclplatformGetInstructionInfo, 1},
-	{send_acldumpRegCallback, 1},
-	{send_acldumpUnregCallback, 0},
 };

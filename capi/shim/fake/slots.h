@@ -191,8 +191,6 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	1, /* aclrtGetStreamAvailableNum */
 	3, /* aclrtSetStreamAttribute */
 	3, /* aclrtGetStreamAttribute */
-	2, /* aclrtActiveStream */
-	7, /* aclrtSwitchStream */
 	3, /* aclrtRegStreamStateCallback */
 	0, /* aclrtCreateStreamConfigHandle */
 	1, /* aclrtDestroyStreamConfigHandle */
@@ -252,7 +250,6 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	1, /* aclrtGetOpExecuteTimeout */
 	7, /* aclrtReduceAsync */
 	3, /* aclrtRandomNumAsync */
-	4, /* aclrtTaskUpdateAsync */
 	0, /* aclGetRecentErrMsg */
 	1, /* aclrtPeekAtLastError */
 	1, /* aclrtGetLastError */
@@ -290,22 +287,131 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	1, /* aclGetDataBufferAddr */
 	1, /* aclGetDataBufferSize */
 	1, /* aclGetDataBufferSizeV2 */
-	2, /* aclopStartDumpArgs */
-	1, /* aclopStopDumpArgs */
-	1, /* acldumpGetPath */
-	4, /* acldumpSaveExceptionInfo */
-	2, /* acldumpGetExceptionInfoPath */
+	2, /* aclmdlRICaptureBegin */
+	3, /* aclmdlRICaptureToModelRIBegin */
+	3, /* aclmdlRICaptureGetInfo */
+	2, /* aclmdlRICaptureEnd */
+	1, /* aclmdlRICaptureThreadExchangeMode */
+	1, /* aclmdlRICaptureTaskGrpBegin */
+	2, /* aclmdlRICaptureTaskGrpEnd */
+	2, /* aclmdlRICaptureTaskUpdateBegin */
+	1, /* aclmdlRICaptureTaskUpdateEnd */
+	2, /* aclmdlRIExecuteAsync */
+	2, /* aclmdlRIExecute */
+	1, /* aclmdlRIDestroy */
+	1, /* aclmdlRIAbort */
+	2, /* aclmdlRIBuildBegin */
+	3, /* aclmdlRIBindStream */
+	2, /* aclmdlRIUnbindStream */
+	2, /* aclmdlRIEndTask */
+	2, /* aclmdlRIBuildEnd */
+	2, /* aclmdlRISetName */
+	3, /* aclmdlRIGetName */
+	2, /* aclmdlRIGetId */
+	3, /* aclmdlRIDestroyRegisterCallback */
+	2, /* aclmdlRIDestroyUnregisterCallback */
+	1, /* aclmdlRIDebugPrint */
+	3, /* aclmdlRIDebugJsonPrint */
+	3, /* aclmdlRIGetStreams */
+	3, /* aclmdlRIGetTasksByStream */
+	2, /* aclmdlRITaskGetType */
+	2, /* aclmdlRITaskGetSeqId */
+	2, /* aclmdlRITaskGetParams */
+	2, /* aclmdlRITaskSetParams */
+	3, /* aclmdlRIKernelTaskGetAttribute */
+	1, /* aclmdlRITaskDisable */
+	1, /* aclmdlRIUpdate */
+	4, /* aclmdlRICondHandleCreate */
+	2, /* aclmdlRICondHandleGetCondPtr */
+	3, /* aclmdlRIAddCondTask */
+	1, /* aclrtCreateLabel */
+	2, /* aclrtSetLabel */
+	1, /* aclrtDestroyLabel */
+	3, /* aclrtCreateLabelList */
+	1, /* aclrtDestroyLabelList */
+	4, /* aclrtSwitchLabelByIndex */
+	2, /* aclrtActiveStream */
+	7, /* aclrtSwitchStream */
+	4, /* aclrtTaskUpdateAsync */
+	2, /* aclrtSnapShotProcessLock */
+	2, /* aclrtSnapShotProcessUnlock */
+	2, /* aclrtSnapShotProcessBackup */
+	2, /* aclrtSnapShotProcessRestore */
+	3, /* aclrtSnapShotCallbackRegister */
+	2, /* aclrtSnapShotCallbackUnregister */
+	2, /* aclrtCreateBinary */
+	1, /* aclrtDestroyBinary */
+	2, /* aclrtBinaryLoad */
+	3, /* aclrtBinaryLoadFromFile */
+	4, /* aclrtBinaryLoadFromData */
+	1, /* aclrtBinaryUnLoad */
+	3, /* aclrtBinaryGetFunction */
+	3, /* aclrtBinaryGetFunctionByEntry */
+	3, /* aclrtBinaryGetDevAddress */
+	4, /* aclrtBinaryGetGlobal */
+	2, /* aclrtGetFuncBySymbol */
+	3, /* aclrtGetFunctionAddr */
+	3, /* aclrtGetFunctionSize */
+	3, /* aclrtGetFunctionName */
+	3, /* aclrtGetFunctionAttribute */
+	2, /* aclrtFunctionGetBinary */
+	2, /* aclrtFunctionGetParamCount */
+	4, /* aclrtFunctionGetParamInfo */
+	3, /* aclrtFunctionGetAvailDynUbufPerBlock */
+	4, /* aclrtRegisterCpuFunc */
+	3, /* aclrtBinarySetExceptionCallback */
+	1, /* aclrtGetHardwareSyncAddr */
+	2, /* aclrtCheckArchCompatibility */
+	2, /* aclrtKernelArgsInit */
+	4, /* aclrtKernelArgsInitByUserMem */
+	3, /* aclrtKernelArgsGetMemSize */
+	2, /* aclrtKernelArgsGetHandleMemSize */
+	4, /* aclrtKernelArgsAppend */
+	2, /* aclrtKernelArgsAppendPlaceHolder */
+	4, /* aclrtKernelArgsGetPlaceHolderBuffer */
+	4, /* aclrtKernelArgsParaUpdate */
+	1, /* aclrtKernelArgsFinalize */
+	5, /* aclrtLaunchKernel */
+	6, /* aclrtLaunchKernelV2 */
+	6, /* aclrtLaunchKernelWithConfig */
+	8, /* aclrtLaunchKernelWithHostArgs */
+	5, /* aclrtLaunchKernelWithArgsArray */
+	7, /* aclrtLaunchSIMTKernelWithArgsArray */
+	10, /* aclrtLaunchSIMTKernelWithHostArgs */
+	1, /* aclrtSetGroup */
+	1, /* aclrtGetGroupCount */
+	0, /* aclrtCreateGroupInfo */
+	1, /* aclrtDestroyGroupInfo */
+	1, /* aclrtGetAllGroupInfo */
+	6, /* aclrtGetGroupInfoDetail */
+	4, /* aclrtCmoAsync */
+	5, /* aclrtCmoAsyncWithBarrier */
+	3, /* aclrtCmoWaitBarrier */
+	1, /* aclrtCmoGetDescSize */
+	3, /* aclrtCmoSetDesc */
+	4, /* aclrtCmoAsyncWithDesc */
+	3, /* aclrtGetFloatOverflowStatus */
+	1, /* aclrtResetFloatOverflowStatus */
+	4, /* aclrtNpuGetFloatOverFlowStatus */
+	2, /* aclrtNpuClearFloatOverFlowStatus */
+	3, /* aclplatformGetDeviceInfo */
+	4, /* aclplatformGetInstructionInfo */
+	3, /* aclrtProfTrace */
+	2, /* aclrtCacheLastTaskOpInfo */
+	2, /* aclrtCacheLastTaskExtendInfo */
 	2, /* aclprofInit */
 	0, /* aclprofFinalize */
 	1, /* aclprofStart */
+	1, /* aclprofStop */
 	5, /* aclprofCreateConfig */
 	1, /* aclprofDestroyConfig */
-	1, /* aclprofStop */
 	3, /* aclprofSetConfig */
-	2, /* aclprofModelSubscribe */
-	1, /* aclprofModelUnSubscribe */
 	3, /* aclprofCreateSubscribeConfig */
 	1, /* aclprofDestroySubscribeConfig */
+	0, /* aclprofCreateStepInfo */
+	1, /* aclprofDestroyStepInfo */
+	2, /* aclprofModelSubscribe */
+	1, /* aclprofModelUnSubscribe */
 	1, /* aclprofGetOpDescSize */
 	3, /* aclprofGetOpNum */
 	4, /* aclprofGetOpTypeLen */
@@ -319,8 +425,6 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	3, /* aclprofGetOpFlag */
 	4, /* aclprofGetOpAttriValue */
 	3, /* aclprofGetStepTimestamp */
-	0, /* aclprofCreateStepInfo */
-	1, /* aclprofDestroyStepInfo */
 	0, /* aclprofCreateStamp */
 	1, /* aclprofDestroyStamp */
 	1, /* aclprofPush */
@@ -333,49 +437,16 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	1, /* aclprofStr2Id */
 	1, /* aclprofRangePushEx */
 	0, /* aclprofRangePop */
-	3, /* aclrtBinarySetExceptionCallback */
-	1, /* aclrtSetGroup */
-	1, /* aclrtGetGroupCount */
-	0, /* aclrtCreateGroupInfo */
-	1, /* aclrtDestroyGroupInfo */
-	1, /* aclrtGetAllGroupInfo */
-	6, /* aclrtGetGroupInfoDetail */
-	2, /* aclrtCreateBinary */
-	1, /* aclrtDestroyBinary */
-	2, /* aclrtBinaryLoad */
-	1, /* aclrtBinaryUnLoad */
-	3, /* aclrtBinaryGetFunction */
-	5, /* aclrtLaunchKernel */
-	4, /* aclrtCmoAsync */
-	3, /* aclrtBinaryLoadFromFile */
-	3, /* aclrtBinaryGetDevAddress */
-	3, /* aclrtBinaryGetFunctionByEntry */
-	4, /* aclrtBinaryGetGlobal */
-	2, /* aclrtGetFuncBySymbol */
-	3, /* aclrtGetFunctionAddr */
-	3, /* aclrtGetFunctionSize */
-	2, /* aclrtKernelArgsGetHandleMemSize */
-	3, /* aclrtKernelArgsGetMemSize */
-	2, /* aclrtKernelArgsInit */
-	4, /* aclrtKernelArgsInitByUserMem */
-	4, /* aclrtKernelArgsAppend */
-	2, /* aclrtKernelArgsAppendPlaceHolder */
-	4, /* aclrtKernelArgsGetPlaceHolderBuffer */
-	4, /* aclrtKernelArgsParaUpdate */
-	6, /* aclrtLaunchKernelWithConfig */
-	2, /* aclmdlRITaskGetParams */
-	2, /* aclmdlRITaskSetParams */
-	3, /* aclmdlRIKernelTaskGetAttribute */
-	1, /* aclmdlRIUpdate */
-	1, /* aclmdlRITaskDisable */
-	1, /* aclrtKernelArgsFinalize */
-	1, /* aclrtCreateLabel */
-	2, /* aclrtSetLabel */
-	1, /* aclrtDestroyLabel */
-	3, /* aclrtCreateLabelList */
-	1, /* aclrtDestroyLabelList */
-	4, /* aclrtSwitchLabelByIndex */
-	3, /* aclrtGetFunctionName */
+	0, /* aclmdlInitDump */
+	1, /* aclmdlSetDump */
+	0, /* aclmdlFinalizeDump */
+	2, /* acldumpRegCallback */
+	0, /* acldumpUnregCallback */
+	2, /* aclopStartDumpArgs */
+	1, /* aclopStopDumpArgs */
+	1, /* acldumpGetPath */
+	4, /* acldumpSaveExceptionInfo */
+	2, /* acldumpGetExceptionInfoPath */
 	3, /* aclrtGetBufFromChain */
 	2, /* aclrtGetBufChainNum */
 	2, /* aclrtAppendBufChain */
@@ -387,73 +458,6 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	2, /* aclrtSetBufDataLen */
 	1, /* aclrtFreeBuf */
 	2, /* aclrtAllocBuf */
-	4, /* aclrtBinaryLoadFromData */
-	4, /* aclrtRegisterCpuFunc */
-	5, /* aclrtCmoAsyncWithBarrier */
-	3, /* aclrtCmoWaitBarrier */
-	2, /* aclmdlRICaptureBegin */
-	3, /* aclmdlRICaptureGetInfo */
-	2, /* aclmdlRICaptureEnd */
-	1, /* aclmdlRIDebugPrint */
-	3, /* aclmdlRIDebugJsonPrint */
-	1, /* aclmdlRICaptureThreadExchangeMode */
-	2, /* aclmdlRIExecuteAsync */
-	2, /* aclmdlRIExecute */
-	1, /* aclmdlRIDestroy */
-	1, /* aclmdlRICaptureTaskGrpBegin */
-	2, /* aclmdlRICaptureTaskGrpEnd */
-	2, /* aclmdlRICaptureTaskUpdateBegin */
-	1, /* aclmdlRICaptureTaskUpdateEnd */
-	2, /* aclmdlRIBuildBegin */
-	3, /* aclmdlRIBindStream */
-	2, /* aclmdlRIEndTask */
-	2, /* aclmdlRIBuildEnd */
-	2, /* aclmdlRIUnbindStream */
-	2, /* aclmdlRISetName */
-	3, /* aclmdlRIGetName */
-	2, /* aclmdlRIGetId */
-	3, /* aclmdlRIDestroyRegisterCallback */
-	2, /* aclmdlRIDestroyUnregisterCallback */
-	0, /* aclmdlInitDump */
-	1, /* aclmdlSetDump */
-	0, /* aclmdlFinalizeDump */
-	3, /* aclmdlRIGetStreams */
-	3, /* aclmdlRIGetTasksByStream */
-	2, /* aclmdlRITaskGetType */
-	2, /* aclmdlRITaskGetSeqId */
-	3, /* aclrtProfTrace */
-	6, /* aclrtLaunchKernelV2 */
-	8, /* aclrtLaunchKernelWithHostArgs */
-	5, /* aclrtLaunchKernelWithArgsArray */
-	7, /* aclrtLaunchSIMTKernelWithArgsArray */
-	10, /* aclrtLaunchSIMTKernelWithHostArgs */
-	3, /* aclrtGetFloatOverflowStatus */
-	1, /* aclrtResetFloatOverflowStatus */
-	4, /* aclrtNpuGetFloatOverFlowStatus */
-	2, /* aclrtNpuClearFloatOverFlowStatus */
-	1, /* aclrtGetHardwareSyncAddr */
-	1, /* aclrtCmoGetDescSize */
-	3, /* aclrtCmoSetDesc */
-	4, /* aclrtCmoAsyncWithDesc */
-	2, /* aclrtCheckArchCompatibility */
-	1, /* aclmdlRIAbort */
-	4, /* aclmdlRICondHandleCreate */
-	2, /* aclmdlRICondHandleGetCondPtr */
-	3, /* aclmdlRIAddCondTask */
-	3, /* aclmdlRICaptureToModelRIBegin */
-	2, /* aclrtSnapShotProcessLock */
-	2, /* aclrtSnapShotProcessUnlock */
-	2, /* aclrtSnapShotProcessBackup */
-	2, /* aclrtSnapShotProcessRestore */
-	3, /* aclrtSnapShotCallbackRegister */
-	2, /* aclrtSnapShotCallbackUnregister */
-	2, /* aclrtCacheLastTaskOpInfo */
-	2, /* aclrtCacheLastTaskExtendInfo */
-	3, /* aclrtGetFunctionAttribute */
-	2, /* aclrtFunctionGetBinary */
-	2, /* aclrtFunctionGetParamCount */
-	4, /* aclrtFunctionGetParamInfo */
-	3, /* aclrtFunctionGetAvailDynUbufPerBlock */
 	1, /* acltdtGetTensorTypeFromItem */
 	1, /* acltdtGetDataTypeFromItem */
 	1, /* acltdtGetDataAddrFromItem */
@@ -514,10 +518,6 @@ static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
 	0, /* acltdtCreateQueueRouteQueryInfo */
 	1, /* acltdtDestroyQueueRouteQueryInfo */
 	4, /* acltdtSetQueueRouteQueryInfo */
-	3, /* aclplatformGetDeviceInfo */
-	4, /* aclplatformGetInstructionInfo */
-	2, /* acldumpRegCallback */
-	0, /* acldumpUnregCallback */
 };
 
 /* Slots that hold the address of a struct which the program passed by value. */
@@ -527,11 +527,11 @@ static const struct {
 	{ROPEWAY_aclrtMemManagedAdvise, 3, 8},
 	{ROPEWAY_aclrtMemManagedPrefetchAsync, 2, 8},
 	{ROPEWAY_aclrtIpcOpenEventHandle, 0, 64},
+	{ROPEWAY_aclmdlRIAddCondTask, 0, 24},
 	{ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, 1, 12},
 	{ROPEWAY_aclrtLaunchSIMTKernelWithArgsArray, 2, 12},
 	{ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, 1, 12},
 	{ROPEWAY_aclrtLaunchSIMTKernelWithHostArgs, 2, 12},
-	{ROPEWAY_aclmdlRIAddCondTask, 0, 24},
 };
 
 #endif

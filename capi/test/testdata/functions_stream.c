@@ -225,8 +225,36 @@ static void describing(void)
 	}
 }
 
+/* What frameworks ask before every operator, although nothing can be captured yet. */
+static void captures(void)
+{
+	FUNCTION("aclmdlRICaptureGetInfo") {
+		aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
+		aclmdlRI model = GARBAGE;
+		OK(aclmdlRICaptureGetInfo(scene.stream, &status, &model));
+		EFFECT(status == ACL_MODEL_RI_CAPTURE_STATUS_NONE && model == NULL);
+		REFUSES(1, aclmdlRICaptureGetInfo(NULL, &status, &model));
+		REFUSES(2, aclmdlRICaptureGetInfo(GARBAGE, NULL, NULL));
+		REFUSES(4, aclmdlRICaptureGetInfo(GARBAGE, &status, NULL));
+	}
+	FUNCTION("aclmdlRICaptureThreadExchangeMode") {
+		aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+		OK(aclmdlRICaptureThreadExchangeMode(&mode));
+		EFFECT(mode == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+		OK(aclmdlRICaptureThreadExchangeMode(&mode));
+		EFFECT(mode == ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+		REFUSES(1, aclmdlRICaptureThreadExchangeMode(NULL));
+		mode = (aclmdlRICaptureMode)3;
+		REFUSES(3, aclmdlRICaptureThreadExchangeMode(&mode));
+		mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
+		NO_CONTEXT
+			REFUSES(4, aclmdlRICaptureThreadExchangeMode(&mode));
+	}
+}
+
 void functions_stream(void)
 {
+	captures();
 	living();
 	waiting();
 	stopping();

@@ -1611,8 +1611,6 @@ aclError aclrtPersistentTaskClean(aclrtStream stream);
 aclError aclrtGetStreamAvailableNum(uint32_t* streamCount);
 aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value);
 aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue* value);
-aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
-aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
 aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args);
 aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void);
 aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle);
@@ -1672,7 +1670,6 @@ aclError aclrtGetOpTimeOutInterval(uint64_t* interval);
 aclError aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs);
 aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduceKind kind, aclDataType type, aclrtStream stream, void* reserve);
 aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, const aclrtStream stream, void* reserve);
-aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream);
 const char* aclGetRecentErrMsg(void);
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
 aclError aclrtGetLastError(aclrtLastErrLevel level);
@@ -1710,22 +1707,131 @@ aclError aclUpdateDataBuffer(aclDataBuffer* dataBuffer, void* data, size_t size)
 void* aclGetDataBufferAddr(const aclDataBuffer* dataBuffer);
 uint32_t aclGetDataBufferSize(const aclDataBuffer* dataBuffer);
 size_t aclGetDataBufferSizeV2(const aclDataBuffer* dataBuffer);
-aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);
-aclError aclopStopDumpArgs(uint32_t dumpType);
-const char* acldumpGetPath(acldumpType dumpType);
-aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag, const acldumpTensorInfo* tensors, size_t tensorCount);
-aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen);
+aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
+aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
+aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI);
+aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI);
+aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
+aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
+aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle);
+aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
+aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
+aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
+aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
+aclError aclmdlRIDestroy(aclmdlRI modelRI);
+aclError aclmdlRIAbort(aclmdlRI modelRI);
+aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag);
+aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
+aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
+aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
+aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
+aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
+aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
+aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
+aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData);
+aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
+aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
+aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
+aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
+aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks);
+aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
+aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
+aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
+aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
+aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue);
+aclError aclmdlRITaskDisable(aclmdlRITask task);
+aclError aclmdlRIUpdate(aclmdlRI modelRI);
+aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
+aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
+aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
+aclError aclrtCreateLabel(aclrtLabel* label);
+aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
+aclError aclrtDestroyLabel(aclrtLabel label);
+aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
+aclError aclrtDestroyLabelList(aclrtLabelList labelList);
+aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream);
+aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
+aclError aclrtSwitchStream(void* leftValue, aclrtCondition cond, void* rightValue, aclrtCompareDataType dataType, aclrtStream trueStream, aclrtStream falseStream, aclrtStream stream);
+aclError aclrtTaskUpdateAsync(aclrtStream taskStream, uint32_t taskId, aclrtTaskUpdateInfo* info, aclrtStream execStream);
+aclError aclrtSnapShotProcessLock(int pid, void* reserve);
+aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
+aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
+aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
+aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args);
+aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback);
+aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen);
+aclError aclrtDestroyBinary(aclrtBinary binary);
+aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle);
+aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
+aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
+aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
+aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle);
+aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle);
+aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize);
+aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size);
+aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
+aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
+aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize);
+aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
+aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue);
+aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle);
+aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
+aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize);
+aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize);
+aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle);
+aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData);
+aclError aclrtGetHardwareSyncAddr(void** addr);
+aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
+aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
+aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
+aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize);
+aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
+aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle);
+aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle);
+aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr);
+aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize);
+aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
+aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream);
+aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream);
+aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
+aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
+aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
+aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
+aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
+aclError aclrtSetGroup(int32_t groupId);
+aclError aclrtGetGroupCount(uint32_t* count);
+aclrtGroupInfo* aclrtCreateGroupInfo(void);
+aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
+aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
+aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize);
+aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
+aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream);
+aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag);
+aclError aclrtCmoGetDescSize(size_t* size);
+aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
+aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve);
+aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream);
+aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
+aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream);
+aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
+aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen);
+aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value, uint32_t maxLen);
+aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
+aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize);
+aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize);
 aclError aclprofInit(const char* profilerResultPath, size_t length);
 aclError aclprofFinalize(void);
 aclError aclprofStart(const aclprofConfig* profilerConfig);
+aclError aclprofStop(const aclprofConfig* profilerConfig);
 aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
 aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig);
-aclError aclprofStop(const aclprofConfig* profilerConfig);
 aclError aclprofSetConfig(aclprofConfigType configType, const char* config, size_t configLength);
-aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig* profSubscribeConfig);
-aclError aclprofModelUnSubscribe(uint32_t modelId);
 aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeInfoSwitch, aclprofAicoreMetrics aicoreMetrics, void* fd);
 aclError aclprofDestroySubscribeConfig(const aclprofSubscribeConfig* profSubscribeConfig);
+aclprofStepInfo* aclprofCreateStepInfo(void);
+void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo);
+aclError aclprofModelSubscribe(uint32_t modelId, const aclprofSubscribeConfig* profSubscribeConfig);
+aclError aclprofModelUnSubscribe(uint32_t modelId);
 aclError aclprofGetOpDescSize(size_t* opDescSize);
 aclError aclprofGetOpNum(const void* opInfo, size_t opInfoLen, uint32_t* opNumber);
 aclError aclprofGetOpTypeLen(const void* opInfo, size_t opInfoLen, uint32_t index, size_t* opTypeLen);
@@ -1739,8 +1845,6 @@ size_t aclprofGetModelId(const void* opInfo, size_t opInfoLen, uint32_t index);
 aclprofSubscribeOpFlag aclprofGetOpFlag(const void* opInfo, size_t opInfoLen, uint32_t index);
 const char* aclprofGetOpAttriValue(const void* opInfo, size_t opInfoLen, uint32_t index, aclprofSubscribeOpAttri attri);
 aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTag tag, aclrtStream stream);
-aclprofStepInfo* aclprofCreateStepInfo(void);
-void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo);
 void* aclprofCreateStamp(void);
 void aclprofDestroyStamp(void* stamp);
 aclError aclprofPush(void* stamp);
@@ -1753,49 +1857,16 @@ aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream stream);
 uint64_t aclprofStr2Id(const char* message);
 aclError aclprofRangePushEx(aclprofEventAttributes* attr);
 aclError aclprofRangePop(void);
-aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binHandle, aclrtOpExceptionCallback callback, void* userData);
-aclError aclrtSetGroup(int32_t groupId);
-aclError aclrtGetGroupCount(uint32_t* count);
-aclrtGroupInfo* aclrtCreateGroupInfo(void);
-aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
-aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
-aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* groupInfo, int32_t groupIndex, aclrtGroupAttr attr, void* attrValue, size_t valueLen, size_t* paramRetSize);
-aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen);
-aclError aclrtDestroyBinary(aclrtBinary binary);
-aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinHandle* binHandle);
-aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
-aclError aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle);
-aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtStream stream);
-aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
-aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
-aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHandle, void** binAddr, size_t* binSize);
-aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHandle, uint64_t funcEntry, aclrtFuncHandle* funcHandle);
-aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, const char* name, void** dptr, size_t* size);
-aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
-aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
-aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize, size_t* aivSize);
-aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle funcHandle, size_t* memSize);
-aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandle, size_t userArgsSize, size_t* actualArgsSize);
-aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle);
-aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle, aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
-aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle);
-aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle, aclrtParamHandle* paramHandle);
-aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, size_t dataSize, void** bufferAddr);
-aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize);
-aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
-aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
-aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
-aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, aclrtLaunchKernelAttrId attrId, aclrtLaunchKernelAttrValue* attrValue);
-aclError aclmdlRIUpdate(aclmdlRI modelRI);
-aclError aclmdlRITaskDisable(aclmdlRITask task);
-aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle);
-aclError aclrtCreateLabel(aclrtLabel* label);
-aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
-aclError aclrtDestroyLabel(aclrtLabel label);
-aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
-aclError aclrtDestroyLabelList(aclrtLabelList labelList);
-aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList, aclrtStream stream);
-aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char* name);
+aclError aclmdlInitDump(void);
+aclError aclmdlSetDump(const char* dumpCfgPath);
+aclError aclmdlFinalizeDump(void);
+aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t), int32_t flag);
+void acldumpUnregCallback(void);
+aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);
+aclError aclopStopDumpArgs(uint32_t dumpType);
+const char* acldumpGetPath(acldumpType dumpType);
+aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag, const acldumpTensorInfo* tensors, size_t tensorCount);
+aclError acldumpGetExceptionInfoPath(char* path, size_t maxLen);
 aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf);
 aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num);
 aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
@@ -1807,73 +1878,6 @@ aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len);
 aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 aclError aclrtFreeBuf(aclrtMbuf buf);
 aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);
-aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle);
-aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName, const char* kernelName, aclrtFuncHandle* funcHandle);
-aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType, uint32_t barrierId, aclrtStream stream);
-aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream, uint32_t flag);
-aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
-aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* status, aclmdlRI* modelRI);
-aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI);
-aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
-aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char* path, uint32_t flags);
-aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode);
-aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
-aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
-aclError aclmdlRIDestroy(aclmdlRI modelRI);
-aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
-aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle);
-aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
-aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
-aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag);
-aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
-aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
-aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
-aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
-aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
-aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
-aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
-aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func, void* userData);
-aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
-aclError aclmdlInitDump(void);
-aclError aclmdlSetDump(const char* dumpCfgPath);
-aclError aclmdlFinalizeDump(void);
-aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
-aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask* tasks, uint32_t* numTasks);
-aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
-aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
-aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
-aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void* argsData, size_t argsSize, aclrtLaunchKernelCfg* cfg, aclrtStream stream);
-aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
-aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
-aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void** args);
-aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim, size_t dynUbufSize, aclrtStream stream, aclrtLaunchKernelCfg* cfg, void* hostArgs, size_t argsSize, aclrtPlaceHolderInfo* placeHolderArray, size_t placeHolderNum);
-aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream);
-aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
-aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream);
-aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
-aclError aclrtGetHardwareSyncAddr(void** addr);
-aclError aclrtCmoGetDescSize(size_t* size);
-aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t size);
-aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void* reserve);
-aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
-aclError aclmdlRIAbort(aclmdlRI modelRI);
-aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
-aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr);
-aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags);
-aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode);
-aclError aclrtSnapShotProcessLock(int pid, void* reserve);
-aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
-aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
-aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
-aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback, void* args);
-aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage, aclrtSnapShotCallBack callback);
-aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize);
-aclError aclrtCacheLastTaskExtendInfo(const char* const extendInfoPtr, const size_t infoSize);
-aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle, aclrtFuncAttribute attrType, int64_t* attrValue);
-aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle, aclrtBinHandle* binHandle);
-aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
-aclError aclrtFunctionGetParamInfo(const void* func, size_t paramIndex, size_t* paramOffset, size_t* paramSize);
-aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, uint32_t flags, size_t* dynamicUbufSize);
 acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem* dataItem);
 aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem* dataItem);
 void* acltdtGetDataAddrFromItem(const acltdtDataItem* dataItem);
@@ -1934,10 +1938,6 @@ size_t acltdtGetQueueRouteNum(const acltdtQueueRouteList* routeList);
 acltdtQueueRouteQueryInfo* acltdtCreateQueueRouteQueryInfo(void);
 aclError acltdtDestroyQueueRouteQueryInfo(const acltdtQueueRouteQueryInfo* info);
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo* param, acltdtQueueRouteQueryInfoParamType type, size_t len, const void* value);
-aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint32_t maxLen);
-aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value, uint32_t maxLen);
-aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t), int32_t flag);
-void acldumpUnregCallback(void);
 
 typedef void (*any_function)(void);
 extern const any_function all_functions[511];
@@ -2126,8 +2126,6 @@ const any_function all_functions[511] = {
     (any_function)aclrtGetStreamAvailableNum,
     (any_function)aclrtSetStreamAttribute,
     (any_function)aclrtGetStreamAttribute,
-    (any_function)aclrtActiveStream,
-    (any_function)aclrtSwitchStream,
     (any_function)aclrtRegStreamStateCallback,
     (any_function)aclrtCreateStreamConfigHandle,
     (any_function)aclrtDestroyStreamConfigHandle,
@@ -2187,7 +2185,6 @@ const any_function all_functions[511] = {
     (any_function)aclrtGetOpExecuteTimeout,
     (any_function)aclrtReduceAsync,
     (any_function)aclrtRandomNumAsync,
-    (any_function)aclrtTaskUpdateAsync,
     (any_function)aclGetRecentErrMsg,
     (any_function)aclrtPeekAtLastError,
     (any_function)aclrtGetLastError,
@@ -2225,22 +2222,131 @@ const any_function all_functions[511] = {
     (any_function)aclGetDataBufferAddr,
     (any_function)aclGetDataBufferSize,
     (any_function)aclGetDataBufferSizeV2,
-    (any_function)aclopStartDumpArgs,
-    (any_function)aclopStopDumpArgs,
-    (any_function)acldumpGetPath,
-    (any_function)acldumpSaveExceptionInfo,
-    (any_function)acldumpGetExceptionInfoPath,
+    (any_function)aclmdlRICaptureBegin,
+    (any_function)aclmdlRICaptureToModelRIBegin,
+    (any_function)aclmdlRICaptureGetInfo,
+    (any_function)aclmdlRICaptureEnd,
+    (any_function)aclmdlRICaptureThreadExchangeMode,
+    (any_function)aclmdlRICaptureTaskGrpBegin,
+    (any_function)aclmdlRICaptureTaskGrpEnd,
+    (any_function)aclmdlRICaptureTaskUpdateBegin,
+    (any_function)aclmdlRICaptureTaskUpdateEnd,
+    (any_function)aclmdlRIExecuteAsync,
+    (any_function)aclmdlRIExecute,
+    (any_function)aclmdlRIDestroy,
+    (any_function)aclmdlRIAbort,
+    (any_function)aclmdlRIBuildBegin,
+    (any_function)aclmdlRIBindStream,
+    (any_function)aclmdlRIUnbindStream,
+    (any_function)aclmdlRIEndTask,
+    (any_function)aclmdlRIBuildEnd,
+    (any_function)aclmdlRISetName,
+    (any_function)aclmdlRIGetName,
+    (any_function)aclmdlRIGetId,
+    (any_function)aclmdlRIDestroyRegisterCallback,
+    (any_function)aclmdlRIDestroyUnregisterCallback,
+    (any_function)aclmdlRIDebugPrint,
+    (any_function)aclmdlRIDebugJsonPrint,
+    (any_function)aclmdlRIGetStreams,
+    (any_function)aclmdlRIGetTasksByStream,
+    (any_function)aclmdlRITaskGetType,
+    (any_function)aclmdlRITaskGetSeqId,
+    (any_function)aclmdlRITaskGetParams,
+    (any_function)aclmdlRITaskSetParams,
+    (any_function)aclmdlRIKernelTaskGetAttribute,
+    (any_function)aclmdlRITaskDisable,
+    (any_function)aclmdlRIUpdate,
+    (any_function)aclmdlRICondHandleCreate,
+    (any_function)aclmdlRICondHandleGetCondPtr,
+    (any_function)aclmdlRIAddCondTask,
+    (any_function)aclrtCreateLabel,
+    (any_function)aclrtSetLabel,
+    (any_function)aclrtDestroyLabel,
+    (any_function)aclrtCreateLabelList,
+    (any_function)aclrtDestroyLabelList,
+    (any_function)aclrtSwitchLabelByIndex,
+    (any_function)aclrtActiveStream,
+    (any_function)aclrtSwitchStream,
+    (any_function)aclrtTaskUpdateAsync,
+    (any_function)aclrtSnapShotProcessLock,
+    (any_function)aclrtSnapShotProcessUnlock,
+    (any_function)aclrtSnapShotProcessBackup,
+    (any_function)aclrtSnapShotProcessRestore,
+    (any_function)aclrtSnapShotCallbackRegister,
+    (any_function)aclrtSnapShotCallbackUnregister,
+    (any_function)aclrtCreateBinary,
+    (any_function)aclrtDestroyBinary,
+    (any_function)aclrtBinaryLoad,
+    (any_function)aclrtBinaryLoadFromFile,
+    (any_function)aclrtBinaryLoadFromData,
+    (any_function)aclrtBinaryUnLoad,
+    (any_function)aclrtBinaryGetFunction,
+    (any_function)aclrtBinaryGetFunctionByEntry,
+    (any_function)aclrtBinaryGetDevAddress,
+    (any_function)aclrtBinaryGetGlobal,
+    (any_function)aclrtGetFuncBySymbol,
+    (any_function)aclrtGetFunctionAddr,
+    (any_function)aclrtGetFunctionSize,
+    (any_function)aclrtGetFunctionName,
+    (any_function)aclrtGetFunctionAttribute,
+    (any_function)aclrtFunctionGetBinary,
+    (any_function)aclrtFunctionGetParamCount,
+    (any_function)aclrtFunctionGetParamInfo,
+    (any_function)aclrtFunctionGetAvailDynUbufPerBlock,
+    (any_function)aclrtRegisterCpuFunc,
+    (any_function)aclrtBinarySetExceptionCallback,
+    (any_function)aclrtGetHardwareSyncAddr,
+    (any_function)aclrtCheckArchCompatibility,
+    (any_function)aclrtKernelArgsInit,
+    (any_function)aclrtKernelArgsInitByUserMem,
+    (any_function)aclrtKernelArgsGetMemSize,
+    (any_function)aclrtKernelArgsGetHandleMemSize,
+    (any_function)aclrtKernelArgsAppend,
+    (any_function)aclrtKernelArgsAppendPlaceHolder,
+    (any_function)aclrtKernelArgsGetPlaceHolderBuffer,
+    (any_function)aclrtKernelArgsParaUpdate,
+    (any_function)aclrtKernelArgsFinalize,
+    (any_function)aclrtLaunchKernel,
+    (any_function)aclrtLaunchKernelV2,
+    (any_function)aclrtLaunchKernelWithConfig,
+    (any_function)aclrtLaunchKernelWithHostArgs,
+    (any_function)aclrtLaunchKernelWithArgsArray,
+    (any_function)aclrtLaunchSIMTKernelWithArgsArray,
+    (any_function)aclrtLaunchSIMTKernelWithHostArgs,
+    (any_function)aclrtSetGroup,
+    (any_function)aclrtGetGroupCount,
+    (any_function)aclrtCreateGroupInfo,
+    (any_function)aclrtDestroyGroupInfo,
+    (any_function)aclrtGetAllGroupInfo,
+    (any_function)aclrtGetGroupInfoDetail,
+    (any_function)aclrtCmoAsync,
+    (any_function)aclrtCmoAsyncWithBarrier,
+    (any_function)aclrtCmoWaitBarrier,
+    (any_function)aclrtCmoGetDescSize,
+    (any_function)aclrtCmoSetDesc,
+    (any_function)aclrtCmoAsyncWithDesc,
+    (any_function)aclrtGetFloatOverflowStatus,
+    (any_function)aclrtResetFloatOverflowStatus,
+    (any_function)aclrtNpuGetFloatOverFlowStatus,
+    (any_function)aclrtNpuClearFloatOverFlowStatus,
+    (any_function)aclplatformGetDeviceInfo,
+    (any_function)aclplatformGetInstructionInfo,
+    (any_function)aclrtProfTrace,
+    (any_function)aclrtCacheLastTaskOpInfo,
+    (any_function)aclrtCacheLastTaskExtendInfo,
     (any_function)aclprofInit,
     (any_function)aclprofFinalize,
     (any_function)aclprofStart,
+    (any_function)aclprofStop,
     (any_function)aclprofCreateConfig,
     (any_function)aclprofDestroyConfig,
-    (any_function)aclprofStop,
     (any_function)aclprofSetConfig,
-    (any_function)aclprofModelSubscribe,
-    (any_function)aclprofModelUnSubscribe,
     (any_function)aclprofCreateSubscribeConfig,
     (any_function)aclprofDestroySubscribeConfig,
+    (any_function)aclprofCreateStepInfo,
+    (any_function)aclprofDestroyStepInfo,
+    (any_function)aclprofModelSubscribe,
+    (any_function)aclprofModelUnSubscribe,
     (any_function)aclprofGetOpDescSize,
     (any_function)aclprofGetOpNum,
     (any_function)aclprofGetOpTypeLen,
@@ -2254,8 +2360,6 @@ const any_function all_functions[511] = {
     (any_function)aclprofGetOpFlag,
     (any_function)aclprofGetOpAttriValue,
     (any_function)aclprofGetStepTimestamp,
-    (any_function)aclprofCreateStepInfo,
-    (any_function)aclprofDestroyStepInfo,
     (any_function)aclprofCreateStamp,
     (any_function)aclprofDestroyStamp,
     (any_function)aclprofPush,
@@ -2268,49 +2372,16 @@ const any_function all_functions[511] = {
     (any_function)aclprofStr2Id,
     (any_function)aclprofRangePushEx,
     (any_function)aclprofRangePop,
-    (any_function)aclrtBinarySetExceptionCallback,
-    (any_function)aclrtSetGroup,
-    (any_function)aclrtGetGroupCount,
-    (any_function)aclrtCreateGroupInfo,
-    (any_function)aclrtDestroyGroupInfo,
-    (any_function)aclrtGetAllGroupInfo,
-    (any_function)aclrtGetGroupInfoDetail,
-    (any_function)aclrtCreateBinary,
-    (any_function)aclrtDestroyBinary,
-    (any_function)aclrtBinaryLoad,
-    (any_function)aclrtBinaryUnLoad,
-    (any_function)aclrtBinaryGetFunction,
-    (any_function)aclrtLaunchKernel,
-    (any_function)aclrtCmoAsync,
-    (any_function)aclrtBinaryLoadFromFile,
-    (any_function)aclrtBinaryGetDevAddress,
-    (any_function)aclrtBinaryGetFunctionByEntry,
-    (any_function)aclrtBinaryGetGlobal,
-    (any_function)aclrtGetFuncBySymbol,
-    (any_function)aclrtGetFunctionAddr,
-    (any_function)aclrtGetFunctionSize,
-    (any_function)aclrtKernelArgsGetHandleMemSize,
-    (any_function)aclrtKernelArgsGetMemSize,
-    (any_function)aclrtKernelArgsInit,
-    (any_function)aclrtKernelArgsInitByUserMem,
-    (any_function)aclrtKernelArgsAppend,
-    (any_function)aclrtKernelArgsAppendPlaceHolder,
-    (any_function)aclrtKernelArgsGetPlaceHolderBuffer,
-    (any_function)aclrtKernelArgsParaUpdate,
-    (any_function)aclrtLaunchKernelWithConfig,
-    (any_function)aclmdlRITaskGetParams,
-    (any_function)aclmdlRITaskSetParams,
-    (any_function)aclmdlRIKernelTaskGetAttribute,
-    (any_function)aclmdlRIUpdate,
-    (any_function)aclmdlRITaskDisable,
-    (any_function)aclrtKernelArgsFinalize,
-    (any_function)aclrtCreateLabel,
-    (any_function)aclrtSetLabel,
-    (any_function)aclrtDestroyLabel,
-    (any_function)aclrtCreateLabelList,
-    (any_function)aclrtDestroyLabelList,
-    (any_function)aclrtSwitchLabelByIndex,
-    (any_function)aclrtGetFunctionName,
+    (any_function)aclmdlInitDump,
+    (any_function)aclmdlSetDump,
+    (any_function)aclmdlFinalizeDump,
+    (any_function)acldumpRegCallback,
+    (any_function)acldumpUnregCallback,
+    (any_function)aclopStartDumpArgs,
+    (any_function)aclopStopDumpArgs,
+    (any_function)acldumpGetPath,
+    (any_function)acldumpSaveExceptionInfo,
+    (any_function)acldumpGetExceptionInfoPath,
     (any_function)aclrtGetBufFromChain,
     (any_function)aclrtGetBufChainNum,
     (any_function)aclrtAppendBufChain,
@@ -2322,73 +2393,6 @@ const any_function all_functions[511] = {
     (any_function)aclrtSetBufDataLen,
     (any_function)aclrtFreeBuf,
     (any_function)aclrtAllocBuf,
-    (any_function)aclrtBinaryLoadFromData,
-    (any_function)aclrtRegisterCpuFunc,
-    (any_function)aclrtCmoAsyncWithBarrier,
-    (any_function)aclrtCmoWaitBarrier,
-    (any_function)aclmdlRICaptureBegin,
-    (any_function)aclmdlRICaptureGetInfo,
-    (any_function)aclmdlRICaptureEnd,
-    (any_function)aclmdlRIDebugPrint,
-    (any_function)aclmdlRIDebugJsonPrint,
-    (any_function)aclmdlRICaptureThreadExchangeMode,
-    (any_function)aclmdlRIExecuteAsync,
-    (any_function)aclmdlRIExecute,
-    (any_function)aclmdlRIDestroy,
-    (any_function)aclmdlRICaptureTaskGrpBegin,
-    (any_function)aclmdlRICaptureTaskGrpEnd,
-    (any_function)aclmdlRICaptureTaskUpdateBegin,
-    (any_function)aclmdlRICaptureTaskUpdateEnd,
-    (any_function)aclmdlRIBuildBegin,
-    (any_function)aclmdlRIBindStream,
-    (any_function)aclmdlRIEndTask,
-    (any_function)aclmdlRIBuildEnd,
-    (any_function)aclmdlRIUnbindStream,
-    (any_function)aclmdlRISetName,
-    (any_function)aclmdlRIGetName,
-    (any_function)aclmdlRIGetId,
-    (any_function)aclmdlRIDestroyRegisterCallback,
-    (any_function)aclmdlRIDestroyUnregisterCallback,
-    (any_function)aclmdlInitDump,
-    (any_function)aclmdlSetDump,
-    (any_function)aclmdlFinalizeDump,
-    (any_function)aclmdlRIGetStreams,
-    (any_function)aclmdlRIGetTasksByStream,
-    (any_function)aclmdlRITaskGetType,
-    (any_function)aclmdlRITaskGetSeqId,
-    (any_function)aclrtProfTrace,
-    (any_function)aclrtLaunchKernelV2,
-    (any_function)aclrtLaunchKernelWithHostArgs,
-    (any_function)aclrtLaunchKernelWithArgsArray,
-    (any_function)aclrtLaunchSIMTKernelWithArgsArray,
-    (any_function)aclrtLaunchSIMTKernelWithHostArgs,
-    (any_function)aclrtGetFloatOverflowStatus,
-    (any_function)aclrtResetFloatOverflowStatus,
-    (any_function)aclrtNpuGetFloatOverFlowStatus,
-    (any_function)aclrtNpuClearFloatOverFlowStatus,
-    (any_function)aclrtGetHardwareSyncAddr,
-    (any_function)aclrtCmoGetDescSize,
-    (any_function)aclrtCmoSetDesc,
-    (any_function)aclrtCmoAsyncWithDesc,
-    (any_function)aclrtCheckArchCompatibility,
-    (any_function)aclmdlRIAbort,
-    (any_function)aclmdlRICondHandleCreate,
-    (any_function)aclmdlRICondHandleGetCondPtr,
-    (any_function)aclmdlRIAddCondTask,
-    (any_function)aclmdlRICaptureToModelRIBegin,
-    (any_function)aclrtSnapShotProcessLock,
-    (any_function)aclrtSnapShotProcessUnlock,
-    (any_function)aclrtSnapShotProcessBackup,
-    (any_function)aclrtSnapShotProcessRestore,
-    (any_function)aclrtSnapShotCallbackRegister,
-    (any_function)aclrtSnapShotCallbackUnregister,
-    (any_function)aclrtCacheLastTaskOpInfo,
-    (any_function)aclrtCacheLastTaskExtendInfo,
-    (any_function)aclrtGetFunctionAttribute,
-    (any_function)aclrtFunctionGetBinary,
-    (any_function)aclrtFunctionGetParamCount,
-    (any_function)aclrtFunctionGetParamInfo,
-    (any_function)aclrtFunctionGetAvailDynUbufPerBlock,
     (any_function)acltdtGetTensorTypeFromItem,
     (any_function)acltdtGetDataTypeFromItem,
     (any_function)acltdtGetDataAddrFromItem,
@@ -2449,10 +2453,6 @@ const any_function all_functions[511] = {
     (any_function)acltdtCreateQueueRouteQueryInfo,
     (any_function)acltdtDestroyQueueRouteQueryInfo,
     (any_function)acltdtSetQueueRouteQueryInfo,
-    (any_function)aclplatformGetDeviceInfo,
-    (any_function)aclplatformGetInstructionInfo,
-    (any_function)acldumpRegCallback,
-    (any_function)acldumpUnregCallback,
 };
 
 #ifdef __cplusplus

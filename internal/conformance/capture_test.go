@@ -1,0 +1,96 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+const (
+	captureGlobal  = abi.ModelRiCaptureModeGlobal
+	captureRelaxed = abi.ModelRiCaptureModeRelaxed
+)
+
+// exchange is aclmdlRICaptureThreadExchangeMode, and the mode that it left.
+func exchange(th *core.Thread, mode abi.MdlRICaptureMode) (abi.MdlRICaptureMode, *core.Error) {
+	err := th.MdlRICaptureThreadExchangeMode(&mode)
+	return mode, err
+}
+
+func init() {
+	proveCaptureInfo()
+	proveCaptureMode()
+}
+
+func proveCaptureInfo() {
+	prove("aclmdlRICaptureGetInfo", 1, func(e *env) *core.Error { return blamed(e, "stream", e.stranger().MdlRICaptureGetInfo(0, nil, nil)) })
+	prove("aclmdlRICaptureGetInfo", 2, func(e *env) *core.Error {
+		return e.on(machine{product: "910"}).stranger().MdlRICaptureGetInfo(garbage, nil, nil)
+	})
+	prove("aclmdlRICaptureGetInfo", 3, func(e *env) *core.Error {
+		var s abi.MdlRICaptureStatus
+		e.want(e.on(machine{product: "310B"}).th.MdlRICaptureGetInfo(garbage, &s, nil), abi.ErrRTFeatureNotSupport)
+		return e.on(machine{product: "910"}).th.MdlRICaptureGetInfo(garbage, &s, nil)
+	})
+	prove("aclmdlRICaptureGetInfo", 4, func(e *env) *core.Error {
+		return e.stranger().MdlRICaptureGetInfo(garbage, new(abi.MdlRICaptureStatus), nil)
+	})
+	behaves("aclmdlRICaptureGetInfo", func(e *env) {
+		for _, p := range []string{"A2", "A3", "950", "310P"} {
+			o := e.on(machine{product: p})
+			s := o.stream()
+			status, model := abi.ModelRiCaptureStatusActive, core.Handle(garbage)
+			o.ok(o.th.MdlRICaptureGetInfo(s, &status, &model))
+			is(o, "status", status, abi.ModelRiCaptureStatusNone)
+			is(o, "model", model, core.Handle(0))
+			status, model = abi.ModelRiCaptureStatusActive, garbage
+			o.ok(o.stranger().MdlRICaptureGetInfo(s, &status, nil)) // either may be NULL, and no context is needed
+			o.ok(o.stranger().MdlRICaptureGetInfo(s, nil, &model))
+			is(o, "status", status, abi.ModelRiCaptureStatusNone)
+			is(o, "model", model, core.Handle(0))
+		}
+	})
+}
+
+func proveCaptureMode() {
+	prove("aclmdlRICaptureThreadExchangeMode", 1, func(e *env) *core.Error {
+		return blamed(e, "mode", e.on(machine{product: "910", bare: true}).th.MdlRICaptureThreadExchangeMode(nil))
+	})
+	prove("aclmdlRICaptureThreadExchangeMode", 2, func(e *env) *core.Error {
+		for _, p := range []string{"310B", "910"} {
+			_, err := exchange(e.on(machine{product: p, bare: true}).th, 3)
+			e.want(err, abi.ErrRTFeatureNotSupport)
+		}
+		_, err := exchange(e.on(machine{product: "910"}).th, captureRelaxed)
+		return err
+	})
+	prove("aclmdlRICaptureThreadExchangeMode", 3, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, []int32{-1, 3}, func(m int32) *core.Error {
+			mode, err := exchange(e.stranger(), abi.MdlRICaptureMode(m))
+			is(e, "mode", mode, abi.MdlRICaptureMode(m))
+			return err
+		})
+	})
+	prove("aclmdlRICaptureThreadExchangeMode", 4, func(e *env) *core.Error {
+		_, err := exchange(e.stranger(), captureRelaxed)
+		return err
+	})
+	behaves("aclmdlRICaptureThreadExchangeMode", func(e *env) {
+		other := e.stranger()
+		e.ok(other.SetDevice(1))
+		step := func(th *core.Thread, mode, want abi.MdlRICaptureMode) {
+			e.Helper()
+			was, err := exchange(th, mode)
+			e.ok(err)
+			is(e, "earlier mode", was, want)
+		}
+		step(e.th, captureRelaxed, captureGlobal)
+		step(other, abi.ModelRiCaptureModeThreadLocal, captureGlobal) // each thread has its own
+		step(e.th, captureGlobal, captureRelaxed)
+		step(other, captureGlobal, abi.ModelRiCaptureModeThreadLocal)
+		_, err := exchange(e.th, 3)
+		e.want(err, abi.ErrRTParamInvalid)
+		step(e.th, captureRelaxed, captureGlobal) // a refused call changed nothing
+		e.ok(e.th.SetDevice(1))
+		step(e.th, captureGlobal, captureRelaxed) // it is the thread's, whatever the context
+	})
+}

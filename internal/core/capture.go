@@ -1,0 +1,52 @@
+package core
+
+import "ropeway/internal/abi"
+
+// Capturing streams into models is not built. What a program may ask outside a capture has an answer all the same.
+
+// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: no stream is being captured, so the status is none and there is no model.
+func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStatus, modelRI *Handle) *Error {
+	const api = "aclmdlRICaptureGetInfo"
+	if stream == 0 {
+		return isNull(api, "stream")
+	}
+	if status == nil && modelRI == nil {
+		return invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	if _, err := t.stream(api, "stream", stream); err != nil {
+		return err
+	}
+	if status != nil {
+		*status = abi.ModelRiCaptureStatusNone
+	}
+	if modelRI != nil {
+		*modelRI = 0
+	}
+	return nil
+}
+
+// MdlRICaptureThreadExchangeMode is aclmdlRICaptureThreadExchangeMode.
+func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Error {
+	const api = "aclmdlRICaptureThreadExchangeMode"
+	if mode == nil {
+		return isNull(api, "mode")
+	}
+	if err := t.lacks(api); err != nil {
+		return err
+	}
+	wanted := *mode
+	if wanted < abi.ModelRiCaptureModeGlobal || wanted > abi.ModelRiCaptureModeRelaxed {
+		return refused(api, "mode", "%d is not 0 to 2", int32(wanted))
+	}
+	if t.current() == nil {
+		return noContext(api)
+	}
+	*mode = t.captureMode
+	if !t.shared {
+		t.captureMode = wanted
+	}
+	return nil
+}
