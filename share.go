@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"ropeway/internal/core"
@@ -37,6 +38,9 @@ func pids(api string, with []int) ([]int32, error) {
 	return list, nil
 }
 
+// mostNamed is how many processes aclrtIpcMemSetImportPid takes at a time.
+const mostNamed = 31
+
 // Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes with the given numbers may; if none
 // is given, all of the same user, and root's. Nothing is copied: they see what this process writes. It ends with [Buffer.Unshare], or when the buffer is freed.
 func (b *Buffer) Share(with ...int) (Key, error) {
@@ -57,8 +61,8 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 		return "", b.d.answer(err)
 	}
 	k := keyOf(text)
-	if len(list) > 0 {
-		if err := b.d.t.IpcMemSetImportPid(first(text), first(list), uint64(len(list))); err != nil {
+	for some := range slices.Chunk(list, mostNamed) {
+		if err := b.d.t.IpcMemSetImportPid(first(text), first(some), uint64(len(some))); err != nil {
 			_ = b.Unshare(k)
 			return "", b.d.answer(err)
 		}

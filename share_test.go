@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,6 +109,9 @@ func TestShareRefusals(t *testing.T) {
 		if _, err := d.ImportNotify(key); err == nil {
 			t.Errorf("key %q names a notify", key)
 		}
+	}
+	if _, err := mem.Share(slices.Repeat([]int{os.Getpid()}, 40)...); err != nil { // more than C takes in one call
+		t.Error(err)
 	}
 	_, err := mem.Share(0)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemSetImportPid", "pid")

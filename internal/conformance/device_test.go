@@ -24,7 +24,7 @@ func hidden() machine {
 }
 
 // lastOf makes a call for each of ids, all of which end with the same code, and returns how the last one ended.
-func lastOf(e *env, code abi.Code, ids []int32, call func(id int32) *core.Error) (err *core.Error) {
+func lastOf[T any](e *env, code abi.Code, ids []T, call func(id T) *core.Error) (err *core.Error) {
 	e.Helper()
 	for _, id := range ids {
 		err = call(id)

@@ -32,7 +32,7 @@ func init() {
 		e.shares()
 		for _, name := range []string{"950", "A3"} {
 			o := e.on(machine{product: name})
-			for _, bad := range noKey[:2] {
+			for _, bad := range append(badLength, noKey...) {
 				o.want(o.th.IpcMemSetAttr(cstr(bad), 0, 3), abi.ErrRTParamInvalid)
 			}
 		}
@@ -82,21 +82,44 @@ func init() {
 	})
 	prove("aclrtIpcMemImportPidInterServer", 6, func(e *env) *core.Error {
 		key := e.exported(e.device(64), 64, 0)
+		good, far := list(3, &pids[0], 2), list(4, &pids[0], 99)
+		err := e.th.IpcMemImportPidInterServer(cstr(""), &[]abi.ServerPid{far, good}[0], 2)
+		e.want(blamed(e, "serverPids", err), abi.ErrRTInvalidHandle)
+		is(e, "index", err.Index, 0)
 		o := e.on(machine{})
-		good, far, none := list(3, &pids[0], 2), list(4, &pids[0], 2), list(0, &pids[0], 0)
-		wrong := list(0, &[]int32{1 << 30}[0], 1)
-		e.want(e.th.IpcMemImportPidInterServer(cstr("no key"), &good, 1), abi.ErrRTParamInvalid)
-		o.want(o.th.IpcMemImportPidInterServer(key, &good, 1), abi.ErrRTParamInvalid)
-		for _, s := range []abi.ServerPid{far, none, wrong} {
-			err := e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{s, good}[0], 2)
-			e.want(blamed(e, "serverPids", err), abi.ErrRTParamInvalid)
-			is(e, "index", err.Index, 0)
-		}
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
-		err := e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{good, far}[0], 2)
-		e.want(err, abi.ErrRTParamInvalid)
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+		err = e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{good, far}[0], 2)
 		o.imported(key, 0) // entries before the one that failed stay
+		is(e, "index", err.Index, 1)
 		return err
+	})
+	prove("aclrtIpcMemImportPidInterServer", 7, blames("serverPids", func(e *env) *core.Error {
+		e.shares()
+		none, many := list(0, &pids[0], 0), list(0, &pids[0], 32)
+		e.want(e.th.IpcMemImportPidInterServer(cstr(""), &none, 1), abi.ErrRTParamInvalid)
+		return e.th.IpcMemImportPidInterServer(cstr(""), &many, 1)
+	}))
+	prove("aclrtIpcMemImportPidInterServer", 8, blames("key", func(e *env) *core.Error {
+		e.shares()
+		good := list(0, &pids[0], 2)
+		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error {
+			return e.th.IpcMemImportPidInterServer(cstr(key), &good, 1)
+		})
+	}))
+	prove("aclrtIpcMemImportPidInterServer", 9, blames("key", func(e *env) *core.Error {
+		key, good := e.exported(e.device(64), 64, 0), list(0, &pids[0], 2)
+		e.want(e.th.IpcMemImportPidInterServer(cstr("no key"), &good, 1), abi.ErrRTDrvInternalError)
+		o := e.on(machine{})
+		return o.th.IpcMemImportPidInterServer(key, &good, 1)
+	}))
+	prove("aclrtIpcMemImportPidInterServer", 10, func(e *env) *core.Error {
+		key, _ := e.openKey(64)
+		zero := list(0, new(int32), 1)
+		return e.th.IpcMemImportPidInterServer(key, &zero, 1)
+	})
+	prove("aclrtIpcMemImportPidInterServer", 11, func(e *env) *core.Error {
+		zero := list(0, new(int32), 1)
+		return e.th.IpcMemImportPidInterServer(e.exported(e.device(64), 64, 0), &zero, 1)
 	})
 	behaves("aclrtIpcMemImportPidInterServer", func(e *env) {
 		for _, name := range []string{"A3", "950", "A2"} { // no product is checked
@@ -105,7 +128,7 @@ func init() {
 			s := list(0, &pids[1], 1)
 			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
 			o := e.on(machine{product: name})
-			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
+			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
 			s = list(0, &pids[0], 2)
 			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
 			o.imported(key, 0)

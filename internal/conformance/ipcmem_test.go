@@ -104,8 +104,12 @@ func (e *env) unshared(name string) *env {
 	return o
 }
 
-// noKey is text that is no key, or one of nobody.
-var noKey = []string{"", "rw-", "rw-12345-" + strings.Repeat("0", 48), strings.Repeat("k", 64), strings.Repeat("k", 200)}
+// Text that cannot be a key by its length, text that is none, and a key of nobody.
+var (
+	badLength = []string{"", strings.Repeat("k", 65), strings.Repeat("k", 200)}
+	noKey     = []string{"rw-", strings.Repeat("k", 64)}
+	nobodys   = "rw-12345-" + strings.Repeat("0", 48)
+)
 
 func init() {
 	var key [keyLen]byte
@@ -158,7 +162,7 @@ func init() {
 		o := e.on(machine{})
 		q := o.imported(a, 0)
 		o.has(q, n, 1)
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), b, 0), abi.ErrRTNoPermission)
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), b, 0), abi.ErrRTDrvInternalError)
 
 		inner := e.exported(p+8192, 4096, 1) // inside an allocation, from a page on
 		e.sets(p+8192, 1, 9)
@@ -173,7 +177,7 @@ func init() {
 		// A key goes with the memory.
 		e.ok(e.th.Free(p))
 		for _, key := range []*byte{a, b, inner} {
-			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTParamInvalid)
+			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
 			e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
 		}
 		o.has(q+4096, 100, 1) // what was imported stays
@@ -195,33 +199,48 @@ func init() {
 	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetImportPid(k, &pid, 1) })
 	})
-	prove("aclrtIpcMemSetImportPid", 6, func(e *env) *core.Error {
-		for _, key := range noKey {
-			e.want(e.th.IpcMemSetImportPid(cstr(key), &pid, 1), abi.ErrRTParamInvalid)
+	many := make([]int32, 32*1024+31)
+	for i := range many {
+		many[i] = 1<<30 + int32(i) // processes that do not run
+	}
+	prove("aclrtIpcMemSetImportPid", 6, blames("num", func(e *env) *core.Error { return e.th.IpcMemSetImportPid(cstr(""), &many[0], 32) }))
+	prove("aclrtIpcMemSetImportPid", 7, func(e *env) *core.Error {
+		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error { return e.th.IpcMemSetImportPid(cstr(key), &pid, 31) })
+	})
+	prove("aclrtIpcMemSetImportPid", 8, func(e *env) *core.Error {
+		for _, key := range append(noKey, nobodys) {
+			e.want(e.th.IpcMemSetImportPid(cstr(key), &pid, 1), abi.ErrRTDrvInternalError)
 		}
 		key, _ := e.openKey(64)
-		o := e.on(machine{})
-		o.want(o.th.IpcMemSetImportPid(key, &pid, 1), abi.ErrRTParamInvalid) // it is not o's
-		err := e.th.IpcMemSetImportPid(key, &[]int32{pid, 1 << 30}[0], 2)
-		if err == nil || !strings.Contains(err.Error(), "aclrtDeviceGetBareTgid") {
-			e.Errorf("%v does not say where the number comes from", err)
+		return e.on(machine{}).th.IpcMemSetImportPid(key, &pid, 1) // it is not that one's
+	})
+	prove("aclrtIpcMemSetImportPid", 9, func(e *env) *core.Error {
+		key, _ := e.openKey(64)
+		return e.th.IpcMemSetImportPid(key, new(int32), 1)
+	})
+	prove("aclrtIpcMemSetImportPid", 10, func(e *env) *core.Error {
+		key := e.exported(e.device(64), 64, 0)
+		for i := 0; i < 32*1024; i += 16 {
+			e.ok(e.th.IpcMemSetImportPid(key, &many[i], 16))
 		}
-		return blamed(e, "pid", err)
+		e.ok(e.th.IpcMemSetImportPid(key, &many[0], 16)) // the same once more
+		e.want(e.th.IpcMemSetImportPid(key, &many[32*1024], 1), abi.ErrRTDrvInternalError)
+		return e.th.IpcMemSetImportPid(e.exported(e.device(64), 64, 0), &make([]int32, 3)[0], 3)
 	})
 	behaves("aclrtIpcMemSetImportPid", func(e *env) {
 		key := e.exported(e.device(64), 64, 0)
 		o := e.on(machine{})
 		err := o.th.IpcMemImportByKey(new(core.Addr), key, 0)
-		e.want(err, abi.ErrRTNoPermission)
+		e.want(err, abi.ErrRTDrvInternalError)
 		for _, word := range []string{fmt.Sprint("process ", os.Getpid()), "aclrtIpcMemSetImportPid"} {
 			if !strings.Contains(err.Error(), word) {
 				e.Errorf("%v does not say %q", err, word)
 			}
 		}
-		pids := []int32{1, pid, pid}
-		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1))
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTNoPermission)
-		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1<<32+3))
+		pids := []int32{1, 1 << 30, 0, pid, pid} // the second is nobody's
+		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 3))
+		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1<<32+5))
 		o.imported(key, 0)
 	})
 
@@ -237,22 +256,32 @@ func init() {
 	})
 	prove("aclrtIpcMemImportByKey", 8, func(e *env) *core.Error {
 		e.shares()
-		p := core.Addr(7)
-		for _, key := range noKey {
-			e.want(e.th.IpcMemImportByKey(&p, cstr(key), 1), abi.ErrRTParamInvalid)
+		for _, key := range badLength {
+			e.want(e.th.IpcMemImportByKey(new(core.Addr), cstr(key), 1), abi.ErrRTParamInvalid)
 		}
+		return lastOf(e, abi.ErrRTParamInvalid, append(noKey, badLength...), func(key string) *core.Error {
+			return e.th.IpcMemImportByKey(new(core.Addr), cstr(key), 0)
+		})
+	})
+	prove("aclrtIpcMemImportByKey", 9, func(e *env) *core.Error {
+		e.shares()
+		p := core.Addr(7)
+		for _, key := range append(noKey, nobodys) {
+			e.want(e.th.IpcMemImportByKey(&p, cstr(key), 1), abi.ErrRTDrvInternalError)
+		}
+		e.want(e.th.IpcMemImportByKey(&p, cstr(nobodys), 0), abi.ErrRTDrvInternalError)
 		key, _ := e.openKey(64)
 		guess := text(key)[:56] + "0"
 		if guess == text(key) {
 			guess = guess[:56] + "1"
 		}
-		e.want(e.th.IpcMemImportByKey(&p, cstr(guess), 1), abi.ErrRTParamInvalid)
+		e.want(e.th.IpcMemImportByKey(&p, cstr(guess), 1), abi.ErrRTDrvInternalError)
 		e.ok(e.th.IpcMemClose(key))
 		err := e.on(machine{}).th.IpcMemImportByKey(&p, key, 0)
 		is(e, "untouched output", p, 7)
 		return err
 	})
-	prove("aclrtIpcMemImportByKey", 9, func(e *env) *core.Error {
+	prove("aclrtIpcMemImportByKey", 10, func(e *env) *core.Error {
 		p := core.Addr(7)
 		err := e.on(machine{}).th.IpcMemImportByKey(&p, e.exported(e.device(64), 64, 0), 0)
 		is(e, "untouched output", p, 7)
@@ -286,7 +315,7 @@ func init() {
 		return err
 	})
 	prove("aclrtIpcMemClose", 6, func(e *env) *core.Error {
-		for _, key := range noKey {
+		for _, key := range append(badLength, noKey...) {
 			e.want(e.th.IpcMemClose(cstr(key)), abi.ErrRTParamInvalid)
 		}
 		key, _ := e.openKey(64)
@@ -315,7 +344,7 @@ func init() {
 		e.closed(q)
 		q = o.imported(key, 0)
 		e.ok(e.th.IpcMemClose(key))
-		o.want(o.th.IpcMemImportByKey(&q, key, 0), abi.ErrRTParamInvalid)
+		o.want(o.th.IpcMemImportByKey(&q, key, 0), abi.ErrRTDrvInternalError)
 		o.has(q, 64, 6) // importers should have closed before; what they have stays
 		e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
 		e.has(p, 64, 6) // the memory itself stays
@@ -379,7 +408,7 @@ func importBehaviour(e *env) {
 
 	// A machine with fewer devices does not have it.
 	few := e.on(machine{devices: 1})
-	few.want(few.th.IpcMemImportByKey(&q, far, 0), abi.ErrRTParamInvalid)
+	few.want(few.th.IpcMemImportByKey(&q, far, 0), abi.ErrRTDrvInternalError)
 }
 
 // TestImportedBatch proves that a batch goes into memory of another process.

@@ -24,36 +24,57 @@ func init() {
 	prove("aclrtMemSetAccess", 1, blames("virPtr", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(0, 0, nil, 0) }))
 	prove("aclrtMemSetAccess", 2, blames("desc", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, nil, 0) }))
 	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) })
-	prove("aclrtMemSetAccess", 4, virtual(func(e *env) *core.Error {
-		p, dev := e.reserved(16*mib), abi.MemLocationTypeDevice
+	const onDevice = abi.MemLocationTypeDevice
+	// All is wrong with these calls but what comes before the rule.
+	sets := func(e *env, list ...abi.MemAccessDesc) *core.Error {
+		return e.th.MemSetAccess(7, 0, &list[0], uint64(len(list)))
+	}
+	with := func(flags abi.MemAccessFlags, typ abi.MemLocationType, id uint32) abi.MemAccessDesc {
+		return abi.MemAccessDesc{Flags: flags, Location: abi.MemLocation{Type: typ, ID: id}}
+	}
+	prove("aclrtMemSetAccess", 4, virtual(func(e *env) *core.Error { return e.th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) }))
+	prove("aclrtMemSetAccess", 5, virtual(func(e *env) *core.Error {
+		e.want(sets(e, with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
+		e.want(sets(e, *readWrite(onDevice, 0), with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
+		return sets(e, with(abi.MemAccessFlagsNone, 9, 99))
+	}))
+	prove("aclrtMemSetAccess", 6, virtual(func(e *env) (err *core.Error) {
+		wrong := []abi.MemAccessDesc{with(2, onDevice, 0), with(4, onDevice, 0), *readWrite(abi.MemLocationTypeHost, 1), *readWrite(onDevice, 64), *readWrite(onDevice, 1<<31)}
+		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered, abi.MemLocationTypeHostNuma, 9} {
+			wrong = append(wrong, *readWrite(typ, 0))
+		}
+		for _, w := range wrong {
+			err = e.blames("desc", sets(e, w))
+			e.want(err, abi.ErrRTParamInvalid)
+		}
+		return err
+	}))
+	prove("aclrtMemSetAccess", 7, virtual(func(e *env) *core.Error {
+		p, good := e.reserved(16*mib), readWrite(onDevice, 0)
 		e.mapped(p, 4*mib, memProp())
 		refuse := func(at core.Addr, size uint64, list ...abi.MemAccessDesc) {
 			e.Helper()
-			e.want(e.th.MemSetAccess(at, size, &list[0], uint64(len(list))), abi.ErrRTParamInvalid)
+			e.want(e.th.MemSetAccess(at, size, &list[0], uint64(len(list))), abi.ErrRTDrvInternalError)
 		}
-		good := *readWrite(dev, 0)
-		refuse(p+2*mib, 2*mib, good)
-		refuse(p, 2*mib, good)
-		refuse(p, 6*mib, good)
-		refuse(p+4*mib, 4*mib, good)
-		e.want(e.th.MemSetAccess(p, 4*mib, &good, 0), abi.ErrRTParamInvalid)
-		for _, flags := range []abi.MemAccessFlags{abi.MemAccessFlagsNone, abi.MemAccessFlagsRead, 2, 4} {
-			refuse(p, 4*mib, abi.MemAccessDesc{Flags: flags, Location: good.Location})
-		}
-		refuse(p, 4*mib, *readWrite(dev, 9))
-		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeManaged, abi.MemLocationTypeUnregistered, abi.MemLocationTypeHostNuma, 9} {
-			refuse(p, 4*mib, *readWrite(typ, 0))
-		}
-		refuse(p, 4*mib, *readWrite(abi.MemLocationTypeHost, 0)) // the host does not reach a device's memory
+		refuse(p+2*mib, 2*mib, *good)
+		refuse(p, 2*mib, *good)
+		refuse(p, 6*mib, *good)
+		refuse(p+4*mib, 4*mib, *good)
+		refuse(p, 4*mib, *readWrite(onDevice, 9))
 		// All are looked at before one counts.
 		e.ok(e.th.MemMapNoAccess(p+8*mib, 4*mib, 0, e.physical(4*mib, memProp()), 0))
-		refuse(p+8*mib, 4*mib, good, *readWrite(dev, 9))
-		e.hasAccess(p+8*mib, dev, 0, abi.MemAccessFlagsNone)
+		refuse(p+8*mib, 4*mib, *good, *readWrite(onDevice, 9))
+		e.hasAccess(p+8*mib, onDevice, 0, abi.MemAccessFlagsNone)
+		return e.th.MemSetAccess(7, 4*mib, good, 1)
+	}))
+	prove("aclrtMemSetAccess", 8, virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "310B"}) // without peers
 		q := o.reserved(2 * mib)
 		o.mapped(q, 2*mib, memProp())
-		o.want(o.th.MemSetAccess(q, 2*mib, readWrite(dev, 1), 1), abi.ErrRTParamInvalid)
-		return e.th.MemSetAccess(7, 4*mib, &good, 1)
+		o.want(o.th.MemSetAccess(q, 2*mib, readWrite(onDevice, 1), 1), abi.ErrRTParamInvalid)
+		p := e.reserved(4 * mib)
+		e.mapped(p, 4*mib, memProp())
+		return e.th.MemSetAccess(p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1) // the host does not reach a device's memory
 	}))
 	behaves("aclrtMemSetAccess", func(e *env) {
 		e.needsMapper()

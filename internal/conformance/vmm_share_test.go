@@ -73,7 +73,14 @@ func init() {
 		e.want(e.th.MemExportToShareableHandle(e.freedPhysical(), 0, 0, new(uint64)), abi.ErrRTParamInvalid)
 		h, n := e.shareable(memProp(), 0)
 		again := uint64(7)
-		e.want(e.th.MemExportToShareableHandleV2(h, 0, plain, at(&again)), abi.ErrRTParamInvalid)
+		e.want(e.th.MemExportToShareableHandleV2(h, 0, plain, at(&again)), abi.ErrRTDrvInternalError)
+		onHost, _ := e.shareable(hostProp(abi.MemAttrMemHuge), 1)
+		e.want(e.th.MemExportToShareableHandle(onHost, 0, 0, &again), abi.ErrRTDrvInternalError)
+		_, open := e.shareable(memProp(), 1)
+		o := e.neighbour(machine{})
+		var in core.Handle
+		o.ok(o.th.MemImportFromShareableHandle(open, 0, &in))
+		e.want(o.th.MemExportToShareableHandle(in, 0, 0, &again), abi.ErrRTDrvInternalError) // imported
 		err := e.th.MemExportToShareableHandle(h, 0, 0, &again)
 		if again != 7 || n == 0 {
 			e.Errorf("%d, then %d", n, again)
@@ -128,7 +135,7 @@ func init() {
 		o := e.on(a3)
 		h := o.physical(2*mib, memProp())
 		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))))
-		o.want(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTParamInvalid)
+		o.want(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTDrvInternalError)
 		return o.th.MemExportToShareableHandleV2(h, 0, plain, at(new(uint64)))
 	}))
 	behaves("aclrtMemExportToShareableHandleV2", func(e *env) {
@@ -156,27 +163,50 @@ func init() {
 	prove("aclrtMemSetPidToShareableHandle", 1, func(e *env) *core.Error { return e.th.MemSetPidToShareableHandle(7, nil, 0) })
 	prove("aclrtMemSetPidToShareableHandle", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 0) })
 	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 1) })
+	many := make([]int32, 65536)
+	for i := range many {
+		many[i] = 1<<30 + int32(i) // processes that do not run
+	}
 	prove("aclrtMemSetPidToShareableHandle", 4, shares(func(e *env) *core.Error {
+		return e.stranger().MemSetPidToShareableHandle(7, &many[0], 65536)
+	}))
+	prove("aclrtMemSetPidToShareableHandle", 5, shares(func(e *env) *core.Error {
 		h := e.physical(2*mib, memProp())
 		var n uint64
 		e.ok(e.th.MemExportToShareableHandle(h, 0, 0, &n))
-		o := e.neighbour(machine{})
-		o.want(o.th.MemSetPidToShareableHandle(n, thisPid(), 1), abi.ErrRTParamInvalid) // another process's
-		e.want(e.th.MemSetPidToShareableHandle(n^1, thisPid(), 1), abi.ErrRTParamInvalid)
-		nobody := int32(-5)
-		e.want(e.th.MemSetPidToShareableHandle(n, &nobody, 1), abi.ErrRTParamInvalid)
+		e.want(e.th.MemSetPidToShareableHandle(n^1, new(int32), 1), abi.ErrRTInvalidHandle)
 		e.ok(e.th.MemSetPidToShareableHandle(n, thisPid(), 1))
 		e.ok(e.th.FreePhysical(h))
-		return e.th.MemSetPidToShareableHandle(n, thisPid(), 1) // it has gone
+		return e.th.MemSetPidToShareableHandle(n, new(int32), 1) // it has gone
+	}))
+	prove("aclrtMemSetPidToShareableHandle", 6, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		e.want(e.neighbour(machine{}).th.MemSetPidToShareableHandle(n, thisPid(), 1), abi.ErrRTDrvInternalError)
+		_, n = e.shareable(memProp(), 0)
+		return e.neighbour(machine{}).th.MemSetPidToShareableHandle(n, thisPid(), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandle", 7, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		return e.th.MemSetPidToShareableHandle(n, new(int32), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandle", 8, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 0)
+		e.ok(e.th.MemSetPidToShareableHandle(n, &many[0], 65535))
+		e.ok(e.th.MemSetPidToShareableHandle(n, &many[0], 65535)) // the same once more
+		e.want(e.th.MemSetPidToShareableHandle(n, &many[65535], 1), abi.ErrRTDrvInternalError)
+		_, n = e.shareable(memProp(), 0)
+		return e.th.MemSetPidToShareableHandle(n, &make([]int32, 3)[0], 3)
 	}))
 	behaves("aclrtMemSetPidToShareableHandle", func(e *env) {
 		e.needsSharer()
 		_, n := e.shareable(memProp(), 0)
 		o := e.neighbour(machine{})
 		var in core.Handle
-		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTParamInvalid)
-		pids := []int32{int32(os.Getppid()), int32(os.Getpid())}
-		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 2))
+		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTDrvInternalError)
+		pids := []int32{int32(os.Getppid()), 0, 1 << 30, -5, int32(os.Getpid())} // some are nobody's
+		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 4))
+		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTDrvInternalError)
+		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 5))
 		o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
 		o.opens(in)
 	})
@@ -195,8 +225,25 @@ func init() {
 		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
 	})
 	prove("aclrtMemSetPidToShareableHandleV2", 6, shares(func(e *env) *core.Error {
-		e.want(e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, thisPid(), 1), abi.ErrRTParamInvalid)
-		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
+		return e.blames("pidNum", e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, &many[0], 65536))
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 7, shares(func(e *env) *core.Error {
+		return e.blames("shareableHandle", e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, new(int32), 1))
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 8, shares(func(e *env) *core.Error {
+		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, new(int32), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 9, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 0)
+		return e.neighbour(machine{}).th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 10, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 1)
+		return e.th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
+	}))
+	prove("aclrtMemSetPidToShareableHandleV2", 11, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 0)
+		return e.th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
 	}))
 	behaves("aclrtMemSetPidToShareableHandleV2", func(e *env) {
 		e.needsSharer()
@@ -207,7 +254,7 @@ func init() {
 		var f abi.MemFabricHandle
 		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(&f)))
 		var in core.Handle
-		n.want(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in), abi.ErrRTParamInvalid)
+		n.want(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in), abi.ErrRTDrvInternalError)
 		o.ok(o.stranger().MemSetPidToShareableHandleV2(at(&f), fabric, thisPid(), 1))
 		n.ok(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in))
 		n.opens(in)
@@ -221,11 +268,11 @@ func init() {
 	prove("aclrtMemImportFromShareableHandle", 3, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
-		e.want(e.stranger().MemImportFromShareableHandle(0, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+		e.want(e.stranger().MemImportFromShareableHandle(0, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 		return o.stranger().MemImportFromShareableHandle(n^1, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 4, shares(func(e *env) *core.Error {
-		_, n := e.shareable(memProp(), 1)
+		_, n := e.shareable(memProp(), 0) // the white list comes last
 		return e.neighbour(rcForm).stranger().MemImportFromShareableHandle(n, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 5, shares(func(e *env) *core.Error {
@@ -238,21 +285,27 @@ func init() {
 		return err
 	}))
 	prove("aclrtMemImportFromShareableHandle", 6, shares(func(e *env) *core.Error {
-		_, n := e.shareable(memProp(), 1)
+		_, n := e.shareable(memProp(), 0)
 		return e.neighbour(rcForm).th.MemImportFromShareableHandle(n, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 7, shares(func(e *env) *core.Error {
 		h := core.Handle(7)
 		_, n := e.shareable(memProp(), 1)
-		e.want(e.th.MemImportFromShareableHandle(n, 0, &h), abi.ErrRTParamInvalid) // it is ours
+		e.want(e.th.MemImportFromShareableHandle(n, 0, &h), abi.ErrRTDrvInternalError) // it is ours
 		_, n = e.shareable(memProp(), 0)
+		e.want(e.th.MemImportFromShareableHandle(n, 1, &h), abi.ErrRTDrvInternalError) // this process is not named either
 		err := e.neighbour(machine{}).th.MemImportFromShareableHandle(n, 0, &h)
 		if h != 7 {
 			e.Error("the handle was written")
 		}
 		return err
 	}))
+	prove("aclrtMemImportFromShareableHandle", 8, shares(func(e *env) *core.Error {
+		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
+		return e.neighbour(machine{}).th.MemImportFromShareableHandle(n, 0, new(core.Handle))
+	}))
 	behaves("aclrtMemImportFromShareableHandle", func(e *env) {
+		importsOwn(e)
 		e.needsSharer()
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(machine{})
@@ -301,10 +354,12 @@ func init() {
 	})
 	prove("aclrtMemImportFromShareableHandleV2", 8, shares(func(e *env) *core.Error {
 		o := e.on(a3)
-		o.want(o.th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle)), abi.ErrRTParamInvalid)
-		return e.on(rcForm).th.MemImportFromShareableHandleV2(at(new(uint64)), plain, 0, new(core.Handle))
+		return o.th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 9, shares(func(e *env) *core.Error {
+		return e.on(rcForm).th.MemImportFromShareableHandleV2(at(new(uint64)), plain, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandleV2", 10, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
 		o.ok(o.th.SetDevice(1))
@@ -312,14 +367,18 @@ func init() {
 		e.want(err, abi.ErrRTFeatureNotSupport)
 		return err
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 10, shares(func(e *env) *core.Error {
-		_, n := e.shareable(memProp(), 1)
+	prove("aclrtMemImportFromShareableHandleV2", 11, shares(func(e *env) *core.Error {
+		_, n := e.shareable(memProp(), 0)
 		return e.neighbour(rcForm).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
 	}))
-	prove("aclrtMemImportFromShareableHandleV2", 11, shares(func(e *env) *core.Error {
+	prove("aclrtMemImportFromShareableHandleV2", 12, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		e.want(e.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+		e.want(e.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle)), abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
+		return e.neighbour(machine{}).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+	}))
+	prove("aclrtMemImportFromShareableHandleV2", 13, shares(func(e *env) *core.Error {
+		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
 		return e.neighbour(machine{}).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
 	}))
 	behaves("aclrtMemImportFromShareableHandleV2", func(e *env) {
@@ -335,6 +394,27 @@ func init() {
 	})
 }
 
+// importsOwn imports memory for another device in the process that exports it: that of the host and of device 0 for device 2.
+func importsOwn(e *env) {
+	e.Helper()
+	for _, prop := range []*abi.PhysicalMemProp{memProp(), hostProp(abi.MemAttrMemHuge)} {
+		h, n := e.shareable(prop, 0)
+		e.ok(e.th.MemSetPidToShareableHandle(n, thisPid(), 1))
+		var in core.Handle
+		e.ok(e.th.MemImportFromShareableHandle(n, 2, &in))
+		p := e.opens(in)
+		e.write(p+mib, noise(100, 5)) // it is the same memory
+		q := e.reserved(4 * mib)
+		e.ok(e.th.MapMem(q, 4*mib, 0, h, 0))
+		e.holds(q+mib, noise(100, 5))
+		e.ok(e.th.FreePhysical(h)) // who has imported it keeps it
+		e.ok(e.th.UnmapMem(q))
+		e.holds(p+mib, noise(100, 5))
+		e.ok(e.th.UnmapMem(p))
+		e.ok(e.th.FreePhysical(in))
+	}
+}
+
 // TestExportEnds: an export ends with its memory, with its device, and with the process.
 func TestExportEnds(t *testing.T) {
 	e := newEnv(t, machine{})
@@ -342,7 +422,7 @@ func TestExportEnds(t *testing.T) {
 	o := e.neighbour(machine{})
 	_, n := e.shareable(memProp(), 1)
 	e.ok(e.th.ResetDevice(0))
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 
 	e.ok(e.th.SetDevice(0))
 	h := e.physical(2*mib, memProp())
@@ -350,13 +430,13 @@ func TestExportEnds(t *testing.T) {
 	var in core.Handle
 	o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
 	e.ok(e.th.FreePhysical(h))
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 	o.ok(o.th.FreePhysical(in))
 
 	e.ok(e.th.Init(nil))
 	h = e.physical(2*mib, memProp())
 	e.ok(e.th.MemExportToShareableHandle(h, 0, 1, &n))
 	e.ok(e.th.Finalize())
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTParamInvalid)
+	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 	e.ok(e.th.FreePhysical(h))
 }

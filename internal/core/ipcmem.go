@@ -85,7 +85,7 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 		t.rt.broker.Withdraw(k)
 		return refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
 	}
-	t.rt.ipc.offer(k, &ipcExport{ipcSource: from})
+	t.rt.ipc.offer(k, &ipcExport{ipcSource: from, list: whiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
 	if !from.stays(t.rt) { // another thread has freed it meanwhile
 		t.rt.ipc.withdrawKey(t.rt, k)
 		return noMemory(api, "devPtr", devPtr)
@@ -140,22 +140,41 @@ func (t *Thread) IpcMemSetImportPid(key *byte, pid *int32, num uint64) *Error {
 	if err := t.noSharing(api); err != nil {
 		return err
 	}
-	k, err := readKey(api, "key", key)
+	return t.allow(api, key, "num", pid, uint64(int32(num)))
+}
+
+// memoryKey reads a key of memory. code is for text that is no key but could be one by its length.
+func memoryKey(api string, p *byte, code abi.Code) (share.Key, *Error) {
+	text := keyText(p)
+	if text == "" || len(text) == keyRoom {
+		return share.Key{}, refused(api, "key", "%.20q… has not 1 to %d characters", text, keyRoom-1)
+	}
+	return parseKey(api, "key", text, code)
+}
+
+// Processes that can be named for a key: in one call, and in all.
+const (
+	mostInCall = 31
+	mostForKey = 32768
+)
+
+// allow names n processes for a key of this process; arg is what says n.
+func (t *Thread) allow(api string, key *byte, arg string, pids *int32, n uint64) *Error {
+	if n > mostInCall {
+		return refused(api, arg, "%d processes are more than a call takes, %d", n, mostInCall)
+	}
+	k, err := memoryKey(api, key, abi.ErrRTDrvInternalError)
 	if err != nil {
 		return err
 	}
-	return t.allow(api, k, pid, uint64(int32(num)))
-}
-
-// allow names n processes for a key of this process.
-func (t *Thread) allow(api string, k share.Key, pids *int32, n uint64) *Error {
-	if !t.rt.ipc.exported(k) {
-		return refused(api, "key", "this process does not export it, or no longer; the exporting process names those who may import")
+	ipc := &t.rt.ipc
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	x := ipc.exports[k]
+	if x == nil {
+		return fail(api, abi.ErrRTDrvInternalError, "key", "this process does not export it, or no longer; the exporting process names those who may import")
 	}
-	if err := t.rt.broker.Allow(k, array(pids, n)); err != nil {
-		return sharing(api, "pid", err)
-	}
-	return nil
+	return x.list.name(api, &t.rt.broker, k, array(pids, n), mostForKey)
 }
 
 // IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is the super pod id of
@@ -179,18 +198,14 @@ func (t *Thread) IpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid
 		if !can {
 			return unsupported(api, "", "the driver %s cannot share memory between processes", t.rt.drv.Name()).quiet()
 		}
-		k, err := readKey(api, "key", key)
-		if err != nil {
-			return err
-		}
 		switch {
 		case int64(s.Sdid) >= int64(t.rt.drv.Devices()):
-			return refused(api, "serverPids", "server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.rt.drv.Devices()-1).at(int(i))
+			return fail(api, abi.ErrRTInvalidHandle, "serverPids", "server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.rt.drv.Devices()-1).at(int(i))
 		case s.Num == 0:
 			return refused(api, "serverPids", "num is 0: no process is named").at(int(i))
 		}
-		if err := t.allow(api, k, pointer[int32](s.Pid), s.Num); err != nil {
-			if err.Arg == "pid" {
+		if err := t.allow(api, key, "serverPids", pointer[int32](s.Pid), s.Num); err != nil {
+			if err.Arg != "key" {
 				err.Arg = "serverPids"
 				err.Index = int(i)
 			}
@@ -222,7 +237,11 @@ func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error
 	if err != nil {
 		return err
 	}
-	k, err := readKey(api, "key", key)
+	noKey := abi.ErrRTParamInvalid
+	if flags == abi.IpcMemImportFlagEnablePeerAccess { // the key is asked first where the memory is
+		noKey = abi.ErrRTDrvInternalError
+	}
+	k, err := memoryKey(api, key, noKey)
 	if err != nil {
 		return err
 	}
@@ -233,10 +252,12 @@ func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error
 	defer it.Close()
 	s, failed := t.rt.sharedOf(it)
 	if failed != nil {
-		return fromDriver(api, "key", failed)
+		e := fromDriver(api, "key", failed)
+		e.Code = abi.ErrRTDrvInternalError
+		return e
 	}
 	if s.Device == driver.OnHost {
-		return refused(api, "key", "the exporting process sends host memory; keys are of device memory")
+		return fail(api, abi.ErrRTDrvInternalError, "key", "the exporting process sends host memory; keys are of device memory")
 	}
 	im, failed := importShared(sharer, mapper, s)
 	if failed != nil {

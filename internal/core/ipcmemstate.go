@@ -42,8 +42,9 @@ func (m *ipcSource) stays(rt *Runtime) bool {
 
 // ipcExport is memory that others may import.
 type ipcExport struct {
-	ipcSource        // immutable
-	link      uint64 // guarded by ipcState.mu; an A3's attribute
+	ipcSource           // immutable
+	link      uint64    // guarded by ipcState.mu; an A3's attribute
+	list      whiteList // guarded by ipcState.mu
 }
 
 // ipcImport is memory of another process.
@@ -105,13 +106,6 @@ func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
 		delete(ipc.links, k)
 	}
 	return im
-}
-
-// exported tells whether a key is of this process.
-func (ipc *ipcState) exported(k share.Key) bool {
-	ipc.mu.Lock()
-	defer ipc.mu.Unlock()
-	return ipc.exports[k] != nil
 }
 
 // imported tells whether an address is memory of another process.

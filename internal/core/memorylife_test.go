@@ -83,7 +83,7 @@ func TestKeyEndsWithMapping(t *testing.T) {
 	m.ok(m.th.FreePhysical(h[0]))
 	_, importer := process(t, 64<<20)
 	var p Addr
-	m.want(importer.IpcMemImportByKey(&p, &key[0], 0), abi.ErrRTParamInvalid)
+	m.want(importer.IpcMemImportByKey(&p, &key[0], 0), abi.ErrRTDrvInternalError)
 }
 
 // TestNumbersTooLarge: nothing is allocated for a number of elements, which may be wrong, but for those that are there.

@@ -17,12 +17,27 @@ import (
 // keyRoom is the longest text of a key, with its terminator.
 const keyRoom = 65
 
+// shareCodes are the codes of an import that fails; they differ by what is imported.
+type shareCodes struct{ unknown, notAllowed abi.Code }
+
+// shareCodesOf are the codes of the kind that a call is about.
+func shareCodesOf(api string) shareCodes {
+	switch namesPids(api) {
+	case namesForKeys:
+		return shareCodes{abi.ErrRTDrvInternalError, abi.ErrRTDrvInternalError}
+	case namesForHandles:
+		return shareCodes{abi.ErrRTInvalidHandle, abi.ErrRTDrvInternalError}
+	}
+	return shareCodes{abi.ErrRTParamInvalid, abi.ErrRTNoPermission}
+}
+
 // sharing turns an error of internal/share into an Error that says what to do.
 func sharing(api, arg string, err error) *Error {
 	e := &Error{Code: abi.ErrRTDrvInternalError, API: api, Arg: arg, Index: -1, Err: err}
+	codes := shareCodesOf(api)
 	switch {
 	case errors.Is(err, share.ErrNotAllowed):
-		e.Code = abi.ErrRTNoPermission
+		e.Code = codes.notAllowed
 		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here"
 		if !errors.Is(err, share.ErrOtherUser) { // who exports without one already
 			e.Text += ", or export without a white list"
@@ -30,7 +45,7 @@ func sharing(api, arg string, err error) *Error {
 	case errors.Is(err, share.ErrSilent):
 		e.Code = abi.ErrRTIpcError
 	case errors.Is(err, share.ErrUnknown), errors.Is(err, share.ErrGone), errors.Is(err, share.ErrGarbage):
-		e.Code = abi.ErrRTParamInvalid
+		e.Code = codes.unknown
 	case errors.Is(err, share.ErrNoProcess):
 		e.Code = abi.ErrRTParamInvalid
 		e.Text = "aclrtDeviceGetBareTgid, called in the process that is to import, gives its number"
@@ -38,19 +53,26 @@ func sharing(api, arg string, err error) *Error {
 	return e
 }
 
+// The calls that name the processes that may import.
+const (
+	namesForKeys     = "aclrtIpcMemSetImportPid"
+	namesForNotifies = "aclrtNotifySetImportPid"
+	namesForHandles  = "aclrtMemSetPidToShareableHandle"
+)
+
 // namesPids is the call that names processes for keys of the kind a call is about.
 func namesPids(api string) string {
 	switch {
 	case strings.HasPrefix(api, "aclrtIpcMem"):
-		return "aclrtIpcMemSetImportPid"
-	case strings.HasPrefix(api, "aclrtNotify"):
-		return "aclrtNotifySetImportPid"
+		return namesForKeys
+	case strings.HasPrefix(api, "aclrtMem"):
+		return namesForHandles
 	}
-	return "aclrtMemSetPidToShareableHandle"
+	return namesForNotifies
 }
 
-// readKey reads a key that the program has as text.
-func readKey(api, arg string, p *byte) (share.Key, *Error) {
+// keyText is the text that the program has at p, keyRoom characters of it at most.
+func keyText(p *byte) string {
 	text := make([]byte, 0, keyRoom)
 	for i := range uint64(keyRoom) {
 		c := array(p, i+1)[i]
@@ -59,11 +81,55 @@ func readKey(api, arg string, p *byte) (share.Key, *Error) {
 		}
 		text = append(text, c)
 	}
-	k, ok := share.ParseText(string(text))
+	return string(text)
+}
+
+// readKey reads a key that the program has as text.
+func readKey(api, arg string, p *byte) (share.Key, *Error) {
+	return parseKey(api, arg, keyText(p), abi.ErrRTParamInvalid)
+}
+
+// parseKey makes a key of its text; code is for text that is none.
+func parseKey(api, arg, text string, code abi.Code) (share.Key, *Error) {
+	k, ok := share.ParseText(text)
 	if !ok {
-		return k, refused(api, arg, "%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
+		return k, fail(api, code, arg, "%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
 	}
 	return k, nil
+}
+
+// whiteList is the processes that a program has named for an export, over all calls. Its owner guards it.
+type whiteList struct {
+	open  bool               // there is none: everybody may import, and nobody can be named
+	named map[int32]struct{} // nil until the first
+}
+
+// name lets processes import. A number of 0 is skipped. That a process runs is not checked, but only one that runs now will be let in.
+func (w *whiteList) name(api string, b *share.Broker, k share.Key, pids []int32, most int) *Error {
+	if w.open {
+		return fail(api, abi.ErrRTNoPermission, "", "it was exported without a white list: every process of the user may import already")
+	}
+	some := false
+	for _, pid := range pids {
+		if pid == 0 {
+			continue
+		}
+		some = true
+		if _, again := w.named[pid]; !again && len(w.named) == most {
+			return fail(api, abi.ErrRTDrvInternalError, "pid", "%d processes are named already, which is as many as there can be", most)
+		}
+		if err := b.Allow(k, []int32{pid}); err != nil && !errors.Is(err, share.ErrNoProcess) {
+			return sharing(api, "pid", err)
+		}
+		if w.named == nil {
+			w.named = map[int32]struct{}{}
+		}
+		w.named[pid] = struct{}{}
+	}
+	if !some {
+		return fail(api, abi.ErrRTDrvInternalError, "pid", "no process is named: every number is 0")
+	}
+	return nil
 }
 
 // writeKey writes a key and its terminator to n bytes of the program; false if it does not fit.

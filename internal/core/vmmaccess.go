@@ -24,17 +24,24 @@ func (t *Thread) MemSetAccess(virPtr Addr, size uint64, desc *abi.MemAccessDesc,
 	if count == 0 {
 		return refused(api, "count", "is 0")
 	}
+	list := array(desc, count)
+	for i := range list {
+		if err := t.describesAccess(api, &list[i]); err != nil {
+			return err.at(i)
+		}
+	}
 	v := &t.rt.vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.mapping(virPtr)
 	if x == nil || x.span.Start != virPtr {
-		return notMapped(api, virPtr, x)
+		err := notMapped(api, virPtr, x)
+		err.Code = abi.ErrRTDrvInternalError
+		return err
 	}
 	if size != x.span.Size && size != x.memory.asked {
-		return refused(api, "size", "%d bytes are not those of the mapping, %d", size, x.span.Size)
+		return fail(api, abi.ErrRTDrvInternalError, "size", "%d bytes are not those of the mapping, %d", size, x.span.Size)
 	}
-	list := array(desc, count)
 	for i := range list {
 		if err := t.accessible(api, x.memory, &list[i]); err != nil {
 			return err.at(i)
@@ -62,29 +69,44 @@ func (t *Thread) MemSetAccess(virPtr Addr, size uint64, desc *abi.MemAccessDesc,
 	return nil
 }
 
-// accessible refuses access that cannot be given.
-func (t *Thread) accessible(api string, p *Physical, a *abi.MemAccessDesc) *Error {
-	if a.Flags != abi.MemAccessFlagsReadwrite {
+// deviceNumbers are the numbers that devices may have in a description of access, whether they are there or not.
+const deviceNumbers = 64
+
+// describesAccess refuses a description that is wrong whatever the memory is.
+func (t *Thread) describesAccess(api string, a *abi.MemAccessDesc) *Error {
+	switch a.Flags {
+	case abi.MemAccessFlagsReadwrite:
+	case abi.MemAccessFlagsNone, abi.MemAccessFlagsRead:
+		return unsupported(api, "desc", "flags %d: access is ACL_RT_MEM_ACCESS_FLAGS_READWRITE (3) or is not given", a.Flags).quiet()
+	default:
 		return refused(api, "desc", "flags %d is not ACL_RT_MEM_ACCESS_FLAGS_READWRITE (3)", a.Flags)
 	}
-	on := p.memory.Device()
-	switch a.Location.Type {
-	case abi.MemLocationTypeHost:
-		if on != driver.OnHost {
-			return refused(api, "desc", "location.type HOST: the host does not reach memory of a device by its address")
-		}
+	switch {
+	case a.Location.Type == abi.MemLocationTypeHost && a.Location.ID != 0:
+		return refused(api, "desc", "location.id: %d is not 0, the only one of the host", a.Location.ID)
+	case a.Location.Type == abi.MemLocationTypeHost:
 		return nil
-	case abi.MemLocationTypeDevice:
-		d := t.rt.byNumber(a.Location.ID)
-		switch {
-		case d == nil:
-			return refused(api, "desc", "location.id: %d is no usable device; %s", a.Location.ID, t.rt.deviceRange())
-		case on != driver.OnHost && on != int(d.phys) && !t.rt.prod.Peer:
-			return refused(api, "desc", "location.id: devices of the %s cannot reach each other's memory", t.rt.prod.Name)
-		}
-		return nil
+	case a.Location.Type != abi.MemLocationTypeDevice:
+		return refused(api, "desc", "location.type %d is neither HOST nor DEVICE", a.Location.Type)
+	case a.Location.ID >= deviceNumbers:
+		return refused(api, "desc", "location.id: %d is not 0 to %d", a.Location.ID, deviceNumbers-1)
+	case t.rt.byNumber(a.Location.ID) == nil:
+		return fail(api, abi.ErrRTDrvInternalError, "desc", "location.id: %d is no usable device; %s", a.Location.ID, t.rt.deviceRange())
 	}
-	return refused(api, "desc", "location.type %d is neither HOST nor DEVICE", a.Location.Type)
+	return nil
+}
+
+// accessible refuses access to p that cannot be given.
+func (t *Thread) accessible(api string, p *Physical, a *abi.MemAccessDesc) *Error {
+	on := p.memory.Device()
+	switch {
+	case on == driver.OnHost:
+	case a.Location.Type == abi.MemLocationTypeHost:
+		return refused(api, "desc", "location.type HOST: the host does not reach memory of a device by its address")
+	case on != int(t.rt.byNumber(a.Location.ID).phys) && !t.rt.prod.Peer:
+		return refused(api, "desc", "location.id: devices of the %s cannot reach each other's memory", t.rt.prod.Name)
+	}
+	return nil
 }
 
 // MemGetAccess is aclrtMemGetAccess.

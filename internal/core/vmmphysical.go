@@ -24,6 +24,7 @@ type Physical struct {
 	maps     int             // guarded by vmm.mu; mappings
 	exported bool            // guarded by vmm.mu
 	key      share.Key       // guarded by vmm.mu; if exported
+	list     whiteList       // guarded by vmm.mu; if exported
 	link     abi.MemLinkType // guarded by vmm.mu; advice that changes nothing here
 }
 

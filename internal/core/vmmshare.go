@@ -103,10 +103,10 @@ func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k s
 		return k, err
 	}
 	if p.others { // or the white list of its process could be got around
-		return k, refused(api, "handle", "%#x is memory of another process; that one can export it, and name who may import", uintptr(handle))
+		return k, fail(api, abi.ErrRTDrvInternalError, "handle", "%#x was imported; the process that exported it can name who else may import", uintptr(handle))
 	}
 	if p.exported {
-		return k, refused(api, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
+		return k, fail(api, abi.ErrRTDrvInternalError, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
 	}
 	s, failed := sharer.Share(p.memory)
 	if failed != nil {
@@ -117,7 +117,7 @@ func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k s
 	if k, failed = t.rt.broker.Export(t.rt.itemOf(share.Physical, s), o); failed != nil {
 		return k, sharing(api, "", failed)
 	}
-	p.exported, p.key = true, k
+	p.exported, p.key, p.list = true, k, whiteList{open: o.Open}
 	v.shares.Store(true)
 	if v.exports == nil {
 		v.exports = map[share.Key]*Physical{}
@@ -156,7 +156,7 @@ func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, 
 	if pidNum == 0 {
 		return invalid(api, "pidNum", "is 0")
 	}
-	return t.allowPhysical(api, func() (share.Key, bool) { return share.FromNumber(shareableHandle), true }, pid, pidNum)
+	return t.allowPhysical(api, func() (share.Key, *Error) { return share.FromNumber(shareableHandle), nil }, pid, pidNum)
 }
 
 // MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2.
@@ -173,33 +173,56 @@ func (t *Thread) MemSetPidToShareableHandleV2(shareableHandle Addr, shareType ab
 	if err := knownShareType(api, shareType); err != nil {
 		return err
 	}
-	return t.allowPhysical(api, func() (share.Key, bool) { return shareableKey(shareableHandle, shareType) }, pid, pidNum)
+	return t.allowPhysical(api, func() (share.Key, *Error) { return shareableKey(api, shareableHandle, shareType) }, pid, pidNum)
 }
 
-// shareableKey reads a shareable handle; false if it cannot be one.
-func shareableKey(p Addr, s abi.MemSharedHandleType) (share.Key, bool) {
-	if s == abi.MemShareHandleTypeFabric {
-		return share.FromBlock(pointer[abi.MemFabricHandle](p).Data[:])
+// shareableKey reads a shareable handle.
+func shareableKey(api string, p Addr, s abi.MemSharedHandleType) (share.Key, *Error) {
+	if s != abi.MemShareHandleTypeFabric {
+		return share.FromNumber(*pointer[uint64](p)), nil
 	}
-	return share.FromNumber(*pointer[uint64](p)), true
+	k, ok := share.FromBlock(pointer[abi.MemFabricHandle](p).Data[:])
+	if !ok {
+		return k, refused(api, "shareableHandle", "is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
+	}
+	return k, nil
 }
+
+// mostNamed is how many processes can be named for a shareable handle, in one call and in all.
+const mostNamed = 65535
 
 // allowPhysical names processes that may import.
-func (t *Thread) allowPhysical(api string, key func() (share.Key, bool), pids *int32, n uint64) *Error {
+func (t *Thread) allowPhysical(api string, key func() (share.Key, *Error), pids *int32, n uint64) *Error {
 	if _, err := t.sharesPhysical(api); err != nil {
 		return err
 	}
-	k, ok := key()
+	if n > mostNamed {
+		return refused(api, "pidNum", "%d is more than %d", n, mostNamed)
+	}
+	k, err := key()
+	if err != nil {
+		return err
+	}
 	v := &t.rt.vmm
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !ok || v.exports[k] == nil {
-		return refused(api, "shareableHandle", "this process does not export it, or no longer; the exporting process names those who may import")
+	var p *Physical
+	named := func() *Error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if p = v.exports[k]; p == nil {
+			return nil
+		}
+		return p.list.name(api, &t.rt.broker, k, array(pids, n), mostNamed)
+	}()
+	if p != nil {
+		return named
 	}
-	if err := t.rt.broker.Allow(k, array(pids, n)); err != nil {
-		return sharing(api, "pid", err)
+	// Not ours. Whether it is another process's, that one knows.
+	it, failed := t.rt.broker.Import(k, share.Physical)
+	it.Close()
+	if failed == nil || errors.Is(failed, share.ErrNotAllowed) {
+		return fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "another process exports it; that one names those who may import")
 	}
-	return nil
+	return sharing(api, "shareableHandle", failed)
 }
 
 // MemImportFromShareableHandle is aclrtMemImportFromShareableHandle.
@@ -236,33 +259,35 @@ func (t *Thread) MemImportFromShareableHandleV2(shareableHandle Addr, shareType 
 	if err := t.noFabric(api, shareType); err != nil {
 		return err
 	}
-	k, ok := shareableKey(shareableHandle, shareType)
-	if !ok {
-		return refused(api, "shareableHandle", "is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
+	k, err := shareableKey(api, shareableHandle, shareType)
+	if err != nil {
+		return err
 	}
 	return t.importPhysical(api, k, c.dev, handle)
 }
 
-// importPhysical opens memory of another process for device d.
+// importPhysical opens memory for device d that another process exports, or this one for another device.
 func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Handle) *Error {
-	if t.rt.broker.Owns(k) {
-		return refused(api, "shareableHandle", "was exported by this process, which has the memory already")
-	}
 	it, failed := t.rt.broker.Import(k, share.Physical)
-	if failed != nil {
-		e := sharing(api, "shareableHandle", failed)
-		if errors.Is(failed, share.ErrNotAllowed) {
-			e.Code = abi.ErrRTParamInvalid
-		}
-		return e
+	refusal := errors.Is(failed, share.ErrNotAllowed)
+	if failed != nil && !refusal {
+		return sharing(api, "shareableHandle", failed)
 	}
 	defer it.Close()
 	if t.current() == nil {
 		return noContext(api)
 	}
+	if refusal {
+		if _, err := t.sharesPhysical(api); err != nil {
+			return err
+		}
+		return sharing(api, "shareableHandle", failed)
+	}
 	s, failed := t.rt.sharedOf(it)
 	if failed != nil {
-		return fromDriver(api, "shareableHandle", failed)
+		e := fromDriver(api, "shareableHandle", failed)
+		e.Code = abi.ErrRTDrvInternalError
+		return e
 	}
 	if err := t.befriend(api, d, s.Device); err != nil {
 		return err
@@ -270,6 +295,12 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 	sharer, err := t.sharesPhysical(api)
 	if err != nil {
 		return err
+	}
+	switch {
+	case s.Device == int(d.phys) && t.rt.broker.Owns(k):
+		return fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "was exported by this process, which has the memory on device %d already; another device can have it", d.user)
+	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
+		return unsupported(api, "shareableHandle", "is host memory in normal pages, which a device cannot have; allocate it with huge pages")
 	}
 	t.rt.vmm.shares.Store(true)
 	m, failed := sharer.Import(s)

@@ -61,13 +61,13 @@ func TestWhiteList(t *testing.T) {
 	a, key := exporter(t, 0)
 	b, c := start(t), start(t)
 	words := []string{fmt.Sprint("process ", a.pid(), " has not named process ", b.pid()), "aclrtIpcMemSetImportPid"}
-	b.fails(207006, words, "import x %s 0", key)
+	b.fails(507899, words, "import x %s 0", key)
 	a.does("allow %s %d", key, b.pid())
 	b.does("import x %s 0", key)
-	c.fails(207006, nil, "import x %s 0", key)
-	a.fails(107000, []string{"aclrtDeviceGetBareTgid"}, "allow %s %d", key, 1<<22+1) // no such process
-	b.fails(107000, []string{"does not export"}, "allow %s %d", key, c.pid())        // importers do not decide
-	c.fails(207006, nil, "import x %s 0", key)
+	c.fails(507899, nil, "import x %s 0", key)
+	a.does("allow %s %d", key, 1<<22+1)                                       // no such process: without effect
+	b.fails(507899, []string{"does not export"}, "allow %s %d", key, c.pid()) // importers do not decide
+	c.fails(507899, nil, "import x %s 0", key)
 }
 
 // TestReplayedKeys proves that keys are good for nothing after the export, the exporter, or a guess.
@@ -80,18 +80,18 @@ func TestReplayedKeys(t *testing.T) {
 	if guess == key {
 		guess = key[:56] + "x"
 	}
-	b.fails(107000, nil, "import x %s 0", guess)
+	b.fails(507899, nil, "import x %s 0", guess)
 	second := a.does("export a %d 1", buffer)
 	a.does("close %s", key)
-	b.fails(107000, []string{"no longer"}, "import x %s 0", key)
+	b.fails(507899, []string{"no longer"}, "import x %s 0", key)
 	b.does("import x %s 0", second)
 	a.does("close %s", second)
-	b.fails(107000, []string{"has closed the key"}, "import x %s 0", second)
+	b.fails(507899, []string{"has closed the key"}, "import x %s 0", second)
 	third := a.does("export a %d 1", buffer)
 	a.kill()
-	b.fails(107000, []string{"has ended"}, "import x %s 0", third)
+	b.fails(507899, []string{"has ended"}, "import x %s 0", third)
 	c, fresh := exporter(t, 1) // the exporter's next start
-	b.fails(107000, nil, "import x %s 0", third)
+	b.fails(507899, nil, "import x %s 0", third)
 	b.does("import y %s 0", fresh)
 	c.does("fill a 0 10 7")
 	b.does("check y 0 10 7")
@@ -149,15 +149,17 @@ func TestOtherUser(t *testing.T) {
 	}
 	a, key := exporter(t, 1)
 	b := start(t, as(65534))
-	b.fails(207006, []string{"another user", "65534"}, "import x %s 0", key)
-	a.does("allow %s %d", key, b.pid())
-	b.does("import x %s 0", key)
+	b.fails(507899, []string{"another user", "65534"}, "import x %s 0", key)
+	a.fails(207006, []string{"without a white list"}, "allow %s %d", key, b.pid())
+	listed := a.does("export a %d 0", buffer)
+	a.does("allow %s %d", listed, b.pid())
+	b.does("import x %s 0", listed)
 	b.does("fill x 0 10 4")
 	a.does("check a 0 10 4")
 
 	c, theirs := exporter(t, 1, as(65534))
 	d := start(t, as(65533))
-	d.fails(207006, nil, "import x %s 0", theirs)
+	d.fails(507899, nil, "import x %s 0", theirs)
 	a.does("import x %s 0", theirs) // root may have what it likes
 	c.does("check a 0 10 0")
 }

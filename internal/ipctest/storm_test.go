@@ -75,7 +75,9 @@ func (s *state) settle() error {
 }
 
 // gone tells whether a call ended as it does when the process whose thing it wanted was killed.
-func gone(err error) bool { return errors.Is(err, abi.ErrRTParamInvalid) }
+func gone(err error) bool {
+	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err, abi.ErrRTDrvInternalError)
+}
 
 // storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In each shared buffer this process
 // writes its own lane only, and sees what it wrote through whatever mapping. That owners are killed meanwhile shows as a code. It tells how often each kind of
@@ -203,14 +205,17 @@ func (s *state) own(r *rand.Rand) error {
 		return err
 	}
 	s.buffers["own"] = p
-	key, err := s.export("own", n, uint64(r.IntN(2)))
+	open := uint64(r.IntN(2))
+	key, err := s.export("own", n, open)
 	if err != nil {
 		return err
 	}
 	if r.IntN(2) == 0 {
 		pid := int32(os.Getpid())
-		if err := s.th.IpcMemSetImportPid(cstr(key), &pid, 1); err != nil {
-			return err
+		if open == 0 {
+			if err := s.th.IpcMemSetImportPid(cstr(key), &pid, 1); err != nil {
+				return err
+			}
 		}
 		var q core.Addr
 		if err := s.th.IpcMemImportByKey(&q, cstr(key), 0); err != nil {

@@ -217,7 +217,7 @@ func (w *mapWorld) access(t *rapid.T) {
 	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	err := w.th.MemSetAccess(r.addr+core.Addr(i*pageBytes), n, &desc, 1)
 	if b == nil || b.from != i {
-		expect(t, err, abi.ErrRTParamInvalid, "MemSetAccess of no mapping")
+		expect(t, err, abi.ErrRTDrvInternalError, "MemSetAccess of no mapping")
 		return
 	}
 	must(t, err)

@@ -11,7 +11,7 @@ from support import D2H, HANG, DeviceCase
 
 SIZE = 1 << 20
 SPAWN = multiprocessing.get_context("spawn")
-NO_PERMISSION, INVALID = 207006, 107000
+REFUSED, INVALID = 507899, 107000
 
 
 def content(ptr, offset, size):
@@ -75,7 +75,7 @@ class TestSpawnedProcesses(DeviceCase):
         self.ok(rt.memset(ptr, SIZE, 1, SIZE))
         key = self.ok(rt.ipc_mem_get_export_key(ptr, SIZE, 65, 0))
         pipe.send((key, 0, 2))
-        self.assertEqual((NO_PERMISSION, None), self.hear(pipe))
+        self.assertEqual((REFUSED, None), self.hear(pipe))
         self.ok(rt.ipc_mem_set_import_pid(key, [pid]))
         for offset, value in ((0, 2), (5000, 3)):
             pipe.send((key, offset, value))
@@ -83,7 +83,7 @@ class TestSpawnedProcesses(DeviceCase):
             self.assertEqual(bytes([value]) * 100, content(ptr, offset, 100))
         self.ok(rt.ipc_mem_close(key))
         pipe.send((key, 0, 4))
-        self.assertEqual((INVALID, None), self.hear(pipe))
+        self.assertEqual((REFUSED, None), self.hear(pipe))
         pipe.send((None, 0, 0))
         process.join(HANG)
         self.assertEqual(0, process.exitcode)
@@ -97,7 +97,7 @@ class TestSpawnedProcesses(DeviceCase):
         process.join(HANG)
         self.assertEqual(-signal.SIGKILL, process.exitcode)
         self.assertEqual(bytes([9]) * 100, content(ptr, 0, 100))
-        self.assertEqual(INVALID, rt.ipc_mem_import_by_key(key, 0)[1])
+        self.assertEqual(REFUSED, rt.ipc_mem_import_by_key(key, 0)[1])
         self.ok(rt.ipc_mem_close(key))
         self.assertEqual(INVALID, rt.ipc_mem_close(key))
 

@@ -1581,13 +1581,13 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemGetExportKey(void* devPtr, size_t size, 
 /*
  * Adds processes to the white list of an exported key. Use the number from aclrtDeviceGetBareTgid of the
  * importing process.
- * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000, 507899, 207006.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num);
 
 /*
  * Maps the exported memory into this process and returns its address.
- * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000, 207006, and others passed on.
+ * Products: 950, A3, A2, 310P, 910. Errors: 100000, 107000, 107002, 207000, 507899, and others passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags);
 
@@ -1605,7 +1605,7 @@ ACL_FUNC_VISIBILITY aclError aclrtIpcMemSetAttr(const char* key, aclrtIpcMemAttr
 
 /*
  * White list across servers of a super node - server id plus pid list (A3).
- * Products: A3. Errors: 107000, 207000, and others passed on.
+ * Products: A3. Errors: 107000, 207000, 107017, 507899, 207006.
  */
 ACL_FUNC_VISIBILITY aclError aclrtIpcMemImportPidInterServer(const char* key, aclrtServerPid* serverPids,
     size_t num);
@@ -1683,7 +1683,7 @@ ACL_FUNC_VISIBILITY aclError aclrtUnmapMem(void* virPtr);
 
 /*
  * Makes physical memory shareable with other processes and returns a 64-bit number for it.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
     aclrtMemHandleType handleType, uint64_t flags, uint64_t* shareableHandle);
@@ -1691,36 +1691,37 @@ ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle h
 /*
  * Export with a choice of handle kind - DEFAULT (1) writes a uint64_t, FABRIC (2) writes aclrtMemFabricHandle
  * (128 bytes) usable across servers.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 107002, 207000, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
     aclrtMemSharedHandleType shareType, void* shareableHandle);
 
 /*
  * White-lists processes for an exported handle.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000, 107017, 507899, 207006.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
     size_t pidNum);
 
 /*
  * White-lists processes for a V2 handle.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000, 207000, 107017, 507899, 207006.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle,
     aclrtMemSharedHandleType shareType, int32_t* pid, size_t pidNum);
 
 /*
  * Opens an exported handle in this process for a device; map it afterwards.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107000, 107002, 207000, and others passed
- * on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107001, 107017, 107002, 207000, 507899, and others
+ * passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
     aclrtDrvMemHandle* handle);
 
 /*
  * Opens a V2 handle on the current device.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 107000, 207000, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107002, 107000, 207000, 107017, 507899, and others
+ * passed on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle,
     aclrtMemSharedHandleType shareType, uint64_t flags, aclrtDrvMemHandle* handle);
@@ -1734,7 +1735,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemPr
 
 /*
  * Grants access rights on a mapped range to locations.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000, 207000.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000, 207000, 507899.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc,
     size_t count);

@@ -155,7 +155,7 @@ static void mapping(void)
 		REFUSES(1, aclrtMemSetAccess(NULL, PIECE, &access, 1));
 		REFUSES(2, aclrtMemSetAccess(at, PIECE, NULL, 1));
 		access.flags = ACL_RT_MEM_ACCESS_FLAGS_READ;
-		REFUSES(4, aclrtMemSetAccess(at, PIECE, &access, 1));
+		REFUSES(5, aclrtMemSetAccess(at, PIECE, &access, 1));
 	}
 	FUNCTION("aclrtMemGetAccess") {
 		OK(aclrtMemGetAccess(at, &location, &flag));

@@ -105,7 +105,10 @@ static void exporting(const char *self)
 		REFUSES(1, aclrtIpcMemSetImportPid(NULL, pids, 1));
 		REFUSES(2, aclrtIpcMemSetImportPid(listed, NULL, 1));
 		REFUSES(3, aclrtIpcMemSetImportPid(listed, pids, 0));
-		REFUSES(6, aclrtIpcMemSetImportPid("no key", pids, 1));
+		REFUSES(6, aclrtIpcMemSetImportPid(listed, pids, 32));
+		REFUSES(8, aclrtIpcMemSetImportPid("no key", pids, 1));
+		REFUSES(9, aclrtIpcMemSetImportPid(keys.memory, pids, 1));
+		REFUSES(10, aclrtIpcMemSetImportPid(listed, pids + 1, 1));
 		OK(aclrtIpcMemClose(listed));
 	}
 	aclrtNotify notify;
@@ -169,15 +172,26 @@ static void exporting(const char *self)
 		REFUSES(8, aclrtMemExportToShareableHandleV2(b, 1, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &second));
 	}
 	FUNCTION("aclrtMemSetPidToShareableHandle") {
-		OK(aclrtMemSetPidToShareableHandle(first, pids, 1));
+		aclrtDrvMemHandle handle = physical();
+		uint64_t listed = 0;
+		OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 0, &listed));
+		OK(aclrtMemSetPidToShareableHandle(listed, pids, 1));
 		EFFECT(true);
+		REFUSES(8, aclrtMemSetPidToShareableHandle(listed, pids + 1, 1));
+		OK(aclrtFreePhysical(handle));
 		REFUSES(1, aclrtMemSetPidToShareableHandle(first, NULL, 1));
 		REFUSES(2, aclrtMemSetPidToShareableHandle(first, pids, 0));
-		REFUSES(4, aclrtMemSetPidToShareableHandle(12345, pids, 1));
+		REFUSES(5, aclrtMemSetPidToShareableHandle(12345, pids, 1));
+		REFUSES(7, aclrtMemSetPidToShareableHandle(first, pids, 1));
 	}
 	FUNCTION("aclrtMemSetPidToShareableHandleV2") {
-		OK(aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
+		aclrtDrvMemHandle handle = physical();
+		uint64_t listed = 0;
+		OK(aclrtMemExportToShareableHandleV2(handle, 0, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, &listed));
+		OK(aclrtMemSetPidToShareableHandleV2(&listed, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
 		EFFECT(true);
+		OK(aclrtFreePhysical(handle));
+		REFUSES(10, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
 		REFUSES(1, aclrtMemSetPidToShareableHandleV2(NULL, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 1));
 		REFUSES(2, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, NULL, 1));
 		REFUSES(3, aclrtMemSetPidToShareableHandleV2(&second, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, pids, 0));
@@ -258,7 +272,7 @@ void functions_visiting(char **keys)
 		REFUSES(2, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, NULL));
 		REFUSES(3, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 1, &physical));
 		number = 12345;
-		REFUSES(8, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
+		REFUSES(9, aclrtMemImportFromShareableHandleV2(&number, ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT, 0, &physical));
 	}
 }
 
