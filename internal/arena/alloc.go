@@ -19,16 +19,16 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	huge := o.Huge == Require || o.Huge == Prefer && size > 1<<20
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c, n, kind, err := a.obtain(size, o.Huge, a.fresh)
+	c, n, kind, err := a.obtain(size, o.Huge, a.fresh, size > a.populateMax)
 	if err != nil {
 		return 0, err
 	}
 	return a.publish(c, n, size, kind, huge, o.Tag), nil
 }
 
-// obtain takes a run of n chunks for size bytes out of the bins, with pages or the leave to have them later, as kind says; open is
-// whether the program is to reach them. mu is held, and let go meanwhile.
-func (a *Arena) obtain(size uint64, huge HugePolicy, open bool) (c, n int32, kind uint64, err error) {
+// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later, as kind says; open
+// is whether the program is to reach them. mu is held, and let go meanwhile.
+func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int32, kind uint64, err error) {
 	n = int32((size + chunkSize - 1) >> chunkShift)
 	aligned := size >= extentSize
 	if huge == Require {
@@ -37,7 +37,7 @@ func (a *Arena) obtain(size uint64, huge HugePolicy, open bool) (c, n int32, kin
 	}
 	pages := (size + pageSize - 1) >> pageShift
 	kind = kindRun
-	if size > a.populateMax {
+	if lazy {
 		kind = kindLazy
 	}
 	if c, err = a.take(n, aligned, size); err != nil {

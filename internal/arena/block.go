@@ -13,14 +13,14 @@ type Block struct {
 	freed bool // guarded by Arena.mu
 }
 
-// Take is Alloc for a block.
+// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of need.
 func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 	if size == 0 || size > a.limit {
 		return nil, a.noMemory(size, "none, or more than the capacity")
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c, n, kind, err := a.obtain(size, huge, false)
+	c, n, kind, err := a.obtain(size, huge, false, true)
 	if err != nil {
 		return nil, err
 	}
