@@ -19,6 +19,7 @@ type Error struct {
 	Text  string // what is wrong, with the value and the limit
 	Err   error  // the driver's own error, or nil
 	Quiet bool   // does not become the thread's last error
+	Minor bool   // an ordinary end of a call: no message is kept, and the log has it at info
 
 	Mistake Mistake // what kind of mistake it shows, if that is clear
 	Value   uintptr // the address or handle it is about, 0 if that is not clear

@@ -37,11 +37,15 @@ func (t *Thread) AppLog(level abi.LogLevel, function, file *byte, line uint32, t
 
 // logError logs an error that the program is given.
 func (t *Thread) logError(err *Error) {
-	if !t.rt.logs(slog.LevelError) {
+	level := slog.LevelError
+	if err.Minor {
+		level = slog.LevelInfo
+	}
+	if !t.rt.logs(level) {
 		return
 	}
 	said := strings.TrimPrefix(err.message(), err.API+": ")
-	t.write(slog.LevelError, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
+	t.write(level, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
 }
 
 // logInfo logs something that a call did, such as to set a device.

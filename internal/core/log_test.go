@@ -122,3 +122,36 @@ func TestLogOffCostsNothing(t *testing.T) {
 		t.Errorf("written: %s", &log)
 	}
 }
+
+// TestLogReportTimeout: polling with aclrtProcessReport is ordinary. A time-out sets the last error, but is a line at info, and no message.
+func TestLogReportTimeout(t *testing.T) {
+	for level, lines := range map[slog.Level]int{slog.LevelError: 0, slog.LevelInfo: 3} {
+		var log strings.Builder
+		th := logging(t, &log, level)
+		if err := th.SetDevice(0); err != nil {
+			t.Fatal(err)
+		}
+		var stream core.Handle
+		if err := th.CreateStream(&stream); err != nil {
+			t.Fatal(err)
+		}
+		th.SetPthread(7)
+		if err := th.SubscribeReport(7, stream); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if code := th.Done(th.ProcessReport(1)); code != abi.ErrRTReportTimeout {
+				t.Fatalf("got %v", code)
+			}
+		}
+		if got := strings.Count(log.String(), "nothing came"); got != lines || strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("at %v: %d lines, want %d:\n%s", level, got, lines, log.String())
+		}
+		if text := th.GetRecentErrMsg(); text != "" {
+			t.Errorf("a message is kept: %s", text)
+		}
+		if last := th.PeekAtLastError(abi.ThreadLevel); last != abi.ErrRTReportTimeout {
+			t.Errorf("the last error is %v", last)
+		}
+	}
+}

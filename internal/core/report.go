@@ -388,8 +388,10 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 		defer timer.Stop()
 		up = timer.C
 	}
-	late := func() *Error {
-		return fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
+	late := func() *Error { // threads that serve streams poll with short time limits
+		e := fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
+		e.Minor = true
+		return e
 	}
 	// One caller at a time, so that the functions of a stream keep their order.
 	select {

@@ -60,7 +60,9 @@ func (t *Thread) Done(err *Error) abi.Code {
 	if w := t.rt.watch; w != nil {
 		w.Refused(t, err)
 	}
-	t.remember(err)
+	if !err.Minor {
+		t.remember(err)
+	}
 	t.logError(err)
 	return err.Code
 }
