@@ -5,5 +5,5 @@ import "embed"
 
 // Files holds the YAML files of the table. Generators and tests read it, and internal/explain.
 //
-//go:embed functions.yaml model-ri.yaml kernel.yaml profiling.yaml tdt.yaml types.yaml errors.yaml advice.yaml overloads.yaml older.yaml
+//go:embed functions.yaml model-ri.yaml kernel.yaml profiling.yaml tdt.yaml types.yaml errors.yaml advice.yaml overloads.yaml older.yaml outside.yaml
 var Files embed.FS

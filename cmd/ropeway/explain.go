@@ -26,6 +26,10 @@ its checks in order, each with its code. An enum, a struct, a handle or a macro:
 its values or its layout, and what uses it. A rule of the checker: what it finds
 and what to do about it.
 
+Names of other parts of the vendor's toolkit (aclmdl*, aclop*, aclnn*, acldvpp*,
+Hccl*, acl.mdl, acl.op) are explained too: what they belong to, and what to do. The
+exit code is 0 for whatever is explained, and 1 for a name that is not known.
+
 Case does not matter, and ACL_ERROR_ may be left out.`,
 		Example: `  ropeway explain 107002
   ropeway explain 0x1A1F8
@@ -33,6 +37,7 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
   ropeway explain aclrtMemcpyAsync
   ropeway explain acl.rt.memcpy_async
   ropeway explain ACL_MEMCPY_HOST_TO_DEVICE
+  ropeway explain aclmdlLoadFromFile
   ropeway explain aclrtMemLocation --json
   ropeway explain stream-race`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -127,6 +132,11 @@ func (w *explanation) answer(a *explain.Answer) {
 		w.function(a.Function)
 	case a.Type != nil:
 		w.typ(a.Type)
+	case a.Outside != nil:
+		w.Line("%s  is not part of the runtime", w.Bold(a.Outside.Name))
+		w.item("belongs to", a.Outside.What)
+		w.item("ropeway", strings.TrimPrefix(a.Outside.Scope, "ropeway "))
+		w.item("what to do", a.Outside.Do)
 	default:
 		w.Line("%s", w.Bold(a.Macro.Name))
 		w.item("macro", a.Macro.Text)

@@ -32,6 +32,15 @@ func TestExplain(t *testing.T) {
 		{"ACL_MEMCPY_HOST_TO_DEVICE", []string{"aclrtMemcpyKind", "enum, 4 bytes", "> ACL_MEMCPY_HOST_TO_DEVICE", "  ACL_MEMCPY_DEVICE_TO_HOST", "USED BY", "aclrtMemcpy"}},
 		{"aclrtMemLocation", []string{"struct, 8 bytes", "OFFSET", "        4      4  aclrtMemLocationType type"}},
 		{"aclrtStream", []string{"handle, 8 bytes", "declared", "USED BY"}},
+		{"aclmdlLoadFromFile", []string{"aclmdlLoadFromFile  is not part of the runtime", "belongs to  the model layer", "the runtime alone", "what to do  "}},
+		{"aclnnAdd", []string{"the operator library"}},
+		{"aclopExecuteV2", []string{"the operator layer"}},
+		{"acldvppCreateChannel", []string{"media processing"}},
+		{"HcclAllReduce", []string{"collective communication"}},
+		{"acl.mdl.execute", []string{"acl.mdl.execute  is not part of the runtime", "the model layer"}},
+		{"acl.op", []string{"the operator layer"}},
+		{"acl.media", []string{"media processing"}},
+		{"aclmdlInitDump", []string{"aclError aclmdlInitDump(", "not yet"}}, // this one is the runtime's
 		{"ACL_EVENT_TIME_LINE", []string{"macro", "acl/acl_rt.h"}},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
@@ -49,6 +58,7 @@ func TestExplain(t *testing.T) {
 func TestExplainUnknown(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"aclrtMemcpyAsinc", "did you mean aclrtMemcpyAsync"},
+		{"aclmdlRICaptureBegn", "did you mean aclmdlRICaptureBegin"},
 		{"107999", "there is no code 107999; its range is Runtime: caller errors (107xxx)"},
 		{"xyzzy", "see ropeway explain --help"},
 	} {

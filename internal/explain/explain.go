@@ -16,6 +16,15 @@ type Answer struct {
 	Function *Function `json:"function,omitempty"`
 	Type     *Type     `json:"type,omitempty"`
 	Macro    *Macro    `json:"macro,omitempty"`
+	Outside  *Outside  `json:"outside,omitempty"`
+}
+
+// Outside is a name of the vendor's toolkit that is not the runtime's.
+type Outside struct {
+	Name  string `json:"name"`
+	What  string `json:"what"`  // the part it belongs to
+	Scope string `json:"scope"` // what ropeway is
+	Do    string `json:"do"`    // what one can do
 }
 
 // Code is an error code.
@@ -241,6 +250,8 @@ func (a *Answer) String() string {
 		return "function " + a.Function.Name
 	case a.Type != nil:
 		return a.Type.Kind + " " + a.Type.Name
+	case a.Outside != nil:
+		return "not of the runtime: " + a.Outside.Name
 	}
 	return "macro " + a.Macro.Name
 }

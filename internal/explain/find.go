@@ -125,7 +125,7 @@ func (e *NotFound) Error() string {
 }
 
 // Find tells what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL form,
-// an enum, an enumerator, a struct, another type or a macro. Case does not matter. The error is a *NotFound.
+// an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit. Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(name, 0, 64); err == nil {
@@ -137,6 +137,9 @@ func (b *Book) Find(text string) (*Answer, error) {
 		if e, ok := b.names[key(before+name)]; ok {
 			return e.answer(), nil
 		}
+	}
+	if o := b.t.OutsideFor(name); o != nil {
+		return &Answer{Outside: &Outside{name, o.What, table.Scope, o.Do}}, nil
 	}
 	return nil, &NotFound{Asked: name, Near: b.near(name)}
 }

@@ -4,9 +4,28 @@ acl.rt is the runtime, acl.util turns bytes and arrays into addresses. Constants
 acl.ACL_MEMCPY_HOST_TO_DEVICE. Errors of the library are returned, never raised; wrong arguments raise TypeError.
 """
 
-from . import _library
+import sys as _sys
+
+from . import _library, _outside
 from ._constants import *  # noqa: F403
 
 globals().update(_library.functions("acl"))
 
 from . import rt, util  # noqa: E402, F401
+
+
+def __getattr__(name):
+    raise AttributeError(_outside.MODULES.get(name) or f"module 'acl' has no attribute '{name}'")
+
+
+class _Finder:
+    """The last that is asked for a module: import acl.mdl and from acl import mdl fail with the text of acl.mdl."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        package, _, module = name.rpartition(".")
+        if package == __name__ and module in _outside.MODULES:
+            raise ImportError(_outside.MODULES[module], name=name)
+
+
+_sys.meta_path.append(_Finder)

@@ -76,6 +76,7 @@ var outputs = []output{
 	{"capi/parameters.go", writeParameters},
 	{"python/acl/_forms.py", writePyForms},
 	{"python/acl/_constants.py", writePyConstants},
+	{"python/acl/_outside.py", writePyOutside},
 	{"python/acl/_fast.c", writePyFast},
 	{"python/acl/__init__.pyi", pyStub("acl")},
 	{"python/acl/rt.pyi", pyStub("acl.rt")},

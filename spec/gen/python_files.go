@@ -206,6 +206,19 @@ func writePyConstants(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// writePyOutside writes _outside.py.
+func writePyOutside(t *table.Table, _ string) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("\"\"\"The modules of pyACL that are not part of the runtime, and what to say about them.\"\"\"\n\nMODULES = {\n")
+	for _, o := range t.Outside.Outside {
+		for _, m := range o.Modules {
+			fmt.Fprintf(&b, "    %q: %s,\n", m, strconv.QuoteToASCII("acl."+m+" is not part of ropeway. "+o.Text()))
+		}
+	}
+	b.WriteString("}\n")
+	return b.Bytes(), nil
+}
+
 // pyStub returns the writer of a module's stub.
 func pyStub(module string) func(*table.Table, string) ([]byte, error) {
 	return func(t *table.Table, _ string) ([]byte, error) {

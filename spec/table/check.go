@@ -81,6 +81,7 @@ func (t *Table) check() error {
 		c.checkOverload(&c.Overloads[i])
 	}
 	c.checkOlder()
+	c.checkOutside()
 	return errors.Join(c.errs...)
 }
 

@@ -40,6 +40,7 @@ func Parse(fsys fs.FS) (*Table, error) {
 		{"advice.yaml", &t.Advice},
 		{"overloads.yaml", &forms},
 		{"older.yaml", &t.Older},
+		{"outside.yaml", &t.Outside},
 	} {
 		if err := decode(fsys, f.name, f.into); err != nil {
 			return nil, err

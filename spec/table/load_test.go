@@ -105,7 +105,7 @@ func TestRefuses(t *testing.T) {
 func broken(t *testing.T, file, old, new string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for _, name := range append(slices.Clone(functionFiles), "types.yaml", "errors.yaml", "advice.yaml", "overloads.yaml", "older.yaml") {
+	for _, name := range append(slices.Clone(functionFiles), "types.yaml", "errors.yaml", "advice.yaml", "overloads.yaml", "older.yaml", "outside.yaml") {
 		data, err := spec.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ type Table struct {
 	Types     Types
 	Errors    Errors
 	Advice    Advice
+	Outside   OutsideList
 
 	codes map[string]Code // by C name
 	kinds map[string]Kind // named C types
