@@ -50,7 +50,7 @@ func answer(function uint32, t *thread, a *slots) (result uint64) {
 	}
 	f := functions[function]
 	if f == nil {
-		return notBuilt(function, t)
+		return notBuilt(function, t, a)
 	}
 	if opening.check != nil {
 		if code := opening.injected(function, t, a); code != 0 {
@@ -153,13 +153,14 @@ func isNil(p any) bool {
 // said are the functions that have said that they are not built.
 var said [len(functionNames)]atomic.Bool
 
-// notBuilt answers for a function that does not exist yet.
-func notBuilt(function uint32, t *thread) uint64 {
+// notBuilt is a function that does not exist yet: its arguments are checked, and then it says so.
+func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	api := functionNames[function]
-	if said[function].CompareAndSwap(false, true) {
-		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; it answers ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
+	err := t.NotBuilt(api, a[:len(parameters[function])])
+	if err != nil && err.Unbuilt && said[function].CompareAndSwap(false, true) {
+		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
 	}
-	if code := t.Done(&core.Error{API: api, Index: -1, Code: abi.ErrRTFeatureNotSupport, Text: "is not built yet"}); returnsCode[function] {
+	if code := t.Done(err); returnsCode[function] {
 		return uint64(code)
 	}
 	return 0

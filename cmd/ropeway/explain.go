@@ -201,7 +201,7 @@ func (w *explanation) function(f *explain.Function) {
 	w.item("does", f.Does)
 	switch {
 	case !f.Built:
-		w.item("built", "not yet: it answers 207000, or NULL or 0 where it returns no code, and says so once on standard error")
+		w.item("built", notBuilt(f))
 	case f.Deprecated:
 		w.item("built", "yes, and deprecated")
 	default:
@@ -222,6 +222,19 @@ func (w *explanation) function(f *explain.Function) {
 			w.beside("  - ", n)
 		}
 	}
+}
+
+// notBuilt says what a function does that is not built.
+func notBuilt(f *explain.Function) string {
+	text := "not yet: it "
+	switch f.Checked {
+	case 0:
+	case 1:
+		text += "makes the first check below, then it "
+	default:
+		text += fmt.Sprintf("makes %d of the checks below, up to number %d, then it ", f.Checked, f.LastChecked)
+	}
+	return text + "returns 207000, or NULL or 0 where it returns no code, and says so once on standard error"
 }
 
 // prototype writes a declaration, one parameter a line if it is too long for one.

@@ -111,6 +111,7 @@ var (
 	classTimeout    = class{"EE1002", "Timeout", "The work takes longer than the time given, or waits for something that never comes.", "Give more time, or find out what the stream waits for."}
 	classDevice     = class{"EE1003", "Invalid_Device", "There is no device with this number, or ASCEND_RT_VISIBLE_DEVICES hides it.", "Use a number from 0 to aclrtGetDeviceCount - 1."}
 	classFeature    = class{"EE1005", "Feature_Not_Supported", "The product, its form or its driver does not have the feature.", "Use another way, or another product."}
+	classUnbuilt    = class{"EE1005", "Feature_Not_Supported", "ropeway does not have this function yet.", "Do without it; \"ropeway explain\" with its name says what it does."}
 	classResource   = class{"EE1006", "Resource_Exhausted", "All of a limited resource is in use.", "Destroy what is no longer needed."}
 	classMemory     = class{"EE1007", "Memory_Exhausted", "There is not enough free memory.", "Free memory, or ask for less; aclrtGetMemInfo tells how much there is."}
 	classHandle     = class{"EE1008", "Invalid_Handle", "The object was destroyed, or is of another kind.", "Use objects only between their creation and their destruction."}
@@ -148,6 +149,9 @@ func classOf(e *Error) class {
 	case abi.ErrRTInvalidDeviceid, abi.ErrRTNoDevice:
 		return classDevice
 	case abi.ErrRTFeatureNotSupport, abi.ErrFeatureUnsupported:
+		if e.Unbuilt {
+			return classUnbuilt
+		}
 		return classFeature
 	case abi.ErrRTResourceAllocFail, abi.ErrRTNoEventResource, abi.ErrRTNoStreamResource, abi.ErrRTNoNotifyResource:
 		return classResource

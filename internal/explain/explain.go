@@ -59,18 +59,20 @@ type Rule struct {
 
 // Function is a function of the API.
 type Function struct {
-	Name       string    `json:"name"`
-	Prototype  string    `json:"prototype"`
-	Header     string    `json:"header"`
-	Group      string    `json:"group"`
-	Does       string    `json:"does,omitempty"`
-	Built      bool      `json:"built"`
-	Deprecated bool      `json:"deprecated,omitempty"`
-	ReplacedBy string    `json:"replaced_by,omitempty"`
-	Products   []Support `json:"products"` // nil: the documents do not say
-	Python     string    `json:"python,omitempty"`
-	Rules      []Rule    `json:"rules"`
-	Notes      []string  `json:"notes,omitempty"`
+	Name        string    `json:"name"`
+	Prototype   string    `json:"prototype"`
+	Header      string    `json:"header"`
+	Group       string    `json:"group"`
+	Does        string    `json:"does,omitempty"`
+	Built       bool      `json:"built"`
+	Checked     int       `json:"checked,omitempty"`      // if it is not built: rules that it checks all the same
+	LastChecked int       `json:"last_checked,omitempty"` // the last of them
+	Deprecated  bool      `json:"deprecated,omitempty"`
+	ReplacedBy  string    `json:"replaced_by,omitempty"`
+	Products    []Support `json:"products"` // nil: the documents do not say
+	Python      string    `json:"python,omitempty"`
+	Rules       []Rule    `json:"rules"`
+	Notes       []string  `json:"notes,omitempty"`
 }
 
 // Support says whether a product has a function.
@@ -153,6 +155,12 @@ func function(f *table.Function) *Function {
 		Deprecated: f.Deprecated, ReplacedBy: f.ReplacedBy, Rules: rules(f), Notes: f.Notes}
 	if f.Form != nil {
 		a.Python = f.Form.Text
+	}
+	if !a.Built {
+		for number := range f.Checks() {
+			a.Checked++
+			a.LastChecked = max(a.LastChecked, number)
+		}
 	}
 	if f.Products == nil {
 		return a

@@ -59,14 +59,18 @@ func writeCases(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// code spells the code of a rule, which may be a raw value such as (aclError)0xFFFFFFFF.
+func (n *names) code(r *table.Rule) string {
+	if name := n.consts[r.Ret]; name != "" {
+		return "abi." + name
+	}
+	return fmt.Sprintf("abi.Code(%d)", *r.Code)
+}
+
 func writeCase(b *bytes.Buffer, n *names, f *table.Function, i int, r table.Rule) {
 	fmt.Fprintf(b, "\t{Func: %q, Rule: %d, If: %q", f.Name, i+1, r.If)
 	if r.Code != nil {
-		code := n.consts[r.Ret]
-		if code == "" { // a raw value such as (aclError)0xFFFFFFFF
-			code = fmt.Sprintf("Code(%d)", *r.Code)
-		}
-		fmt.Fprintf(b, ", Code: abi.%s, HasCode: true", code)
+		fmt.Fprintf(b, ", Code: %s, HasCode: true", n.code(&r))
 	}
 	if r.Quiet {
 		b.WriteString(", Quiet: true")

@@ -37,6 +37,8 @@ var outputs = []output{
 	{"internal/abi/unions_unsafe.go", writeUnions},
 	{"internal/abi/structs_test.go", writeStructsTest},
 	{"internal/conformance/cases.go", writeCases},
+	{"internal/conformance/unbuilt_cases_test.go", writeUnbuiltCases},
+	{"internal/core/unbuilt_rules.go", writeUnbuilt},
 	{"internal/product/functions.go", writeSupport},
 	{"docs/coverage.md", writeCoverage},
 	{"docs/reference.md", writeReference},

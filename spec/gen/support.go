@@ -30,17 +30,17 @@ func (p *Product) Has(function string) bool {
 	return slices.Contains(list, name)
 }
 
-// onlyOn are the core functions that some product lacks, with the products that have them.
+// onlyOn are the functions that some product lacks, with the products that have them.
 var onlyOn = map[string][]string{
 `
 
-// writeSupport writes which products have a core function, for those that not all of them have.
+// writeSupport writes which products have a function, for those that not all of them have.
 func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
 	for _, f := range t.Functions {
 		have := slices.DeleteFunc(slices.Clone(supportProducts), func(p string) bool { return !slices.Contains(f.Products, p) })
-		if f.Status != table.Core || len(have) == 0 || len(have) == len(supportProducts) {
+		if len(have) == 0 || len(have) == len(supportProducts) {
 			continue
 		}
 		fmt.Fprintf(&b, "\t%q: {\"%s\"},\n", f.Name, strings.Join(have, `", "`))

@@ -334,6 +334,7 @@ func (c *checker) checkRule(f *Function, i int) {
 		c.errorf("%s: no condition or no result", where)
 	}
 	c.checkRet(where, r)
+	c.checkWhen(f, where, r)
 	if quietRE.MatchString(r.Note) != r.Quiet {
 		c.errorf("%s: quiet is %v, the note says %q", where, r.Quiet, r.Note)
 	}

@@ -54,11 +54,13 @@ const (
 // that applies decides.
 type Rule struct {
 	If    string `yaml:"if"`
+	When  string `yaml:"when"` // If as an expression, "" where it has none yet
 	Ret   string `yaml:"ret"`  // name of Code, or where a passed-on error comes from
 	Code  *int32 `yaml:"code"` // nil when the error is passed on; 0 is an early success
 	Note  string `yaml:"note"`
 	Quiet bool   `yaml:"quiet"` // not recorded as last error
 	Mark  *Mark  `yaml:"mark"`
+	Expr  *When  `yaml:"-"` // When, parsed
 }
 
 // Mark says why a rule has no ordinary proof. Exactly one field is set.

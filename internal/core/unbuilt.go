@@ -1,0 +1,108 @@
+package core
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"ropeway/internal/abi"
+)
+
+// Functions that are not built check their arguments as documented first: the leading rules of the table that are expressions,
+// which the generator writes as Go into unbuilt_rules.go.
+
+// unbuiltRule is one check. The first that applies decides.
+type unbuiltRule struct {
+	code     abi.Code
+	quiet    bool
+	arg      string // parameter at fault, "" if there is none or several
+	text     string // "": the product does not have the function
+	shows    shows // how the message shows the value
+	argument int   // its slot
+	applies  func(c *unbuiltCall) bool
+}
+
+// shows says how a value is written.
+type shows uint8
+
+const (
+	showNothing shows = iota
+	showInt32
+	showInt64
+	showUnsigned
+)
+
+// unbuiltCall is a call of such a function.
+type unbuiltCall struct {
+	t *Thread
+	a []uint64 // arguments, one slot each
+}
+
+// NotBuilt is any function that is not built, with its arguments as slots. The error is that of the first rule that applies, or 207000; nil if
+// the rule says that there is nothing to do.
+func (t *Thread) NotBuilt(api string, args []uint64) *Error {
+	c := &unbuiltCall{t, args}
+	for i := range unbuiltRules[api] {
+		if r := &unbuiltRules[api][i]; r.applies(c) {
+			return r.refuse(api, c)
+		}
+	}
+	err := t.lacks(api)
+	if err != nil {
+		err.Text += ", and it is not built in ropeway yet"
+	} else {
+		err = unsupported(api, "", "is not built in ropeway yet")
+	}
+	err.Unbuilt = true
+	return err
+}
+
+// refuse makes the error of a rule that applies.
+func (r *unbuiltRule) refuse(api string, c *unbuiltCall) *Error {
+	if r.code == abi.Success {
+		return nil
+	}
+	err := fail(api, r.code, r.arg, "%s", r.text)
+	switch v := c.a[r.argument:]; r.shows {
+	case showInt32:
+		err.Text += fmt.Sprintf("; it is %d", int32(v[0]))
+	case showInt64:
+		err.Text += fmt.Sprintf("; it is %d", int64(v[0]))
+	case showUnsigned:
+		err.Text += fmt.Sprintf("; it is %d", v[0])
+	}
+	if r.text == "" {
+		err.Text = c.t.rt.prod.Name + " does not have this function"
+	}
+	err.Quiet = r.quiet
+	return err
+}
+
+func (c *unbuiltCall) context() bool { return c.t.current() != nil }
+
+// product tells whether the product is one of these; the 310 counts as a 310P.
+func (c *unbuiltCall) product(names ...string) bool {
+	name := c.t.rt.prod.Name
+	if name == "310" {
+		name = "310P"
+	}
+	return slices.Contains(names, name)
+}
+
+func (c *unbuiltCall) form(name string) bool { return c.t.rt.prod.RC == (name == "RC") }
+
+func (c *unbuiltCall) stream(i int) *Stream { return c.t.rt.streams.get(Handle(c.a[i])) }
+
+func (c *unbuiltCall) live(i int) bool { return c.stream(i) != nil }
+
+func (c *unbuiltCall) elsewhere(i int) bool {
+	s, current := c.stream(i), c.t.current()
+	return s != nil && current != nil && s.ctx != current
+}
+
+// captured, bound and made are about what cannot be made yet.
+func (*unbuiltCall) captured(int) bool { return false }
+func (*unbuiltCall) bound(int) bool    { return false }
+func (*unbuiltCall) made(int) bool     { return false }
+
+func (c *unbuiltCall) self(i int) bool { return int32(c.a[i]) == int32(os.Getpid()) }
