@@ -111,7 +111,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrInvalidParam, arg: "modelRI", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "name", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "modelRI", text: "is not a live model handle", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
-		{code: abi.ErrRTParamInvalid, arg: "maxLen", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
 	"aclmdlRIGetId": {
@@ -308,7 +308,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtBinaryLoadFromData": {
 		{code: abi.ErrInvalidParam, arg: "data", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "binHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "length", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "length", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
 	"aclrtBinaryUnLoad": {
 		{code: abi.ErrInvalidParam, arg: "binHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
@@ -417,7 +417,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrInvalidParam, arg: "funcHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "userHostMem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "actualArgsSize", text: "is 0", shows: showUnsigned, argument: 3, applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "actualArgsSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "funcHandle", text: "is not a live function handle (its binary was unloaded, or it never was one)", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
 	},
 	"aclrtKernelArgsGetMemSize": {
@@ -433,7 +433,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtKernelArgsAppend": {
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "paramSize", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "paramSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "paramHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
 	},
 	"aclrtKernelArgsAppendPlaceHolder": {
@@ -443,14 +443,14 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtKernelArgsGetPlaceHolderBuffer": {
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "paramHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "bufferAddr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
 	},
 	"aclrtKernelArgsParaUpdate": {
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "paramHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "param", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "paramSize", text: "is 0", shows: showUnsigned, argument: 3, applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "paramSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
 	},
 	"aclrtKernelArgsFinalize": {
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
@@ -460,7 +460,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrInvalidParam, arg: "argsData", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "funcHandle", text: "is not a live function handle (its binary was unloaded, or it never was one)", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[4] != 0 && !c.live(4) }},
-		{code: abi.ErrRTParamInvalid, arg: "numBlocks", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "numBlocks", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
 		{code: abi.ErrRTParamInvalid, arg: "argsSize", text: "is 0 (its low 32 bits)", shows: showUnsigned, argument: 3, applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 		{code: abi.ErrRTStreamContext, arg: "stream", text: "belongs to another context than the current one", applies: func(c *unbuiltCall) bool { return c.elsewhere(4) }},
@@ -471,11 +471,11 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTInvalidHandle, arg: "funcHandle", text: "is not a live function handle (its binary was unloaded, or it never was one)", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[5] != 0 && !c.live(5) }},
 		{code: abi.ErrRTParamInvalid, arg: "argsSize", text: "is 0 (its low 32 bits)", shows: showUnsigned, argument: 3, applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "numBlocks", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "numBlocks", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
 	},
 	"aclrtLaunchKernelWithConfig": {
 		{code: abi.ErrInvalidParam, arg: "funcHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "numBlocks", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
+		{code: abi.ErrInvalidParam, arg: "numBlocks", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
 		{code: abi.ErrInvalidParam, arg: "argsHandle", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[4] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "reserve", text: "is not NULL", applies: func(c *unbuiltCall) bool { return c.a[5] != 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "funcHandle", text: "is not a live function handle (its binary was unloaded, or it never was one)", applies: func(c *unbuiltCall) bool { return !c.made(0) }},
@@ -489,7 +489,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	},
 	"aclrtLaunchKernelWithArgsArray": {
 		{code: abi.ErrInvalidParam, arg: "func", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "numBlocks", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
+		{code: abi.ErrInvalidParam, arg: "numBlocks", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[1]) == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[2] != 0 && !c.live(2) }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
@@ -500,7 +500,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtLaunchSIMTKernelWithHostArgs": {
 		{code: abi.ErrInvalidParam, arg: "func", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "hostArgs", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[6] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "argsSize", text: "is 0", shows: showUnsigned, argument: 7, applies: func(c *unbuiltCall) bool { return c.a[7] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "argsSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[7] == 0 }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[4] != 0 && !c.live(4) }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
@@ -531,7 +531,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	},
 	"aclrtCmoAsync": {
 		{code: abi.ErrInvalidParam, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrRTFeatureNotSupport, quiet: true, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
 		{code: abi.ErrRTFeatureNotSupport, quiet: true, arg: "cmoType", text: "is not 0..3", shows: showInt32, argument: 2, applies: func(c *unbuiltCall) bool { return int32(c.a[2]) < 0 || int32(c.a[2]) > 3 }},
 		{code: abi.ErrRTInvalidHandle, arg: "stream", text: "is not NULL and not a live stream handle (NULL means the default stream)", applies: func(c *unbuiltCall) bool { return c.a[3] != 0 && !c.live(3) }},
@@ -541,7 +541,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtCmoAsyncWithBarrier": {
 		{code: abi.ErrInvalidParam, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("310B") }},
-		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
 	"aclrtCmoWaitBarrier": {
 		{code: abi.ErrInvalidParam, arg: "taskInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
@@ -554,7 +554,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2") }},
 		{code: abi.ErrRTParamInvalid, arg: "cmoDesc", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 		{code: abi.ErrRTParamInvalid, arg: "src", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
 	"aclrtCmoAsyncWithDesc": {
@@ -591,20 +591,20 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclplatformGetDeviceInfo": {
 		{code: abi.ErrInvalidParam, arg: "infoType", text: "> 16", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) > 16 }},
 		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return uint32(c.a[2]) == 0 }},
+		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[2]) == 0 }},
 	},
 	"aclplatformGetInstructionInfo": {
 		{code: abi.ErrInvalidParam, arg: "type", text: "is not 0 or 1", shows: showInt32, argument: 0, applies: func(c *unbuiltCall) bool { return int32(c.a[0]) != 0 && int32(c.a[0]) != 1 }},
 		{code: abi.ErrInvalidParam, arg: "instruction", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "value", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", shows: showUnsigned, argument: 3, applies: func(c *unbuiltCall) bool { return uint32(c.a[3]) == 0 }},
+		{code: abi.ErrInvalidParam, arg: "maxLen", text: "is 0", applies: func(c *unbuiltCall) bool { return uint32(c.a[3]) == 0 }},
 	},
 	"aclrtProfTrace": {
 		{code: abi.ErrInvalidParam, arg: "userdata", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},
 	"aclrtCacheLastTaskOpInfo": {
 		{code: abi.ErrInvalidParam, arg: "infoPtr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "infoSize", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "infoSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2", "310P") }},
 		{code: abi.ErrRTParamInvalid, arg: "infoSize", text: "> 65536", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] > 65536 }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
@@ -612,7 +612,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclrtCacheLastTaskExtendInfo": {
 		{code: abi.ErrRTFeatureNotSupport, applies: func(c *unbuiltCall) bool { return !c.product("950", "A3", "A2", "310P") }},
 		{code: abi.ErrRTParamInvalid, arg: "extendInfoPtr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrRTParamInvalid, arg: "infoSize", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrRTParamInvalid, arg: "infoSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrRTContextNull, text: "the calling thread has no current context", applies: func(c *unbuiltCall) bool { return !c.context() }},
 	},
 	"aclprofDestroyConfig": {
@@ -694,7 +694,7 @@ var unbuiltRules = map[string][]unbuiltRule{
 	},
 	"aclrtAllocBuf": {
 		{code: abi.ErrInvalidParam, arg: "buf", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", shows: showUnsigned, argument: 1, applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "size", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 	},
 	"acltdtGetSliceInfoFromItem": {
 		{code: abi.ErrInvalidParam, arg: "dataItem", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
@@ -752,13 +752,13 @@ var unbuiltRules = map[string][]unbuiltRule{
 	},
 	"acltdtEnqueueData": {
 		{code: abi.ErrInvalidParam, arg: "data", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
 	},
 	"acltdtDequeueData": {
 		{code: abi.ErrInvalidParam, arg: "data", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
 		{code: abi.ErrInvalidParam, arg: "retDataSize", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[3] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
+		{code: abi.ErrInvalidParam, arg: "dataSize", text: "is 0", applies: func(c *unbuiltCall) bool { return c.a[2] == 0 }},
 		{code: abi.ErrRTContextNull, quiet: true, text: "EP form: the calling thread has no current context (and no default device is configured)", applies: func(c *unbuiltCall) bool { return c.form("EP") && !c.context() }},
 	},
 	"acltdtBindQueueRoutes": {

@@ -83,7 +83,7 @@ func (g whenGo) message(r *table.Rule) string {
 	}
 	text := fmt.Sprintf("arg: %q, text: %q, ", params[0], strings.TrimPrefix(r.If, params[0]+" "))
 	i, ty := g.param(params[0])
-	if isPointer(g.t, ty) {
+	if isPointer(g.t, ty) || strings.HasSuffix(r.If, " is 0") {
 		return text
 	}
 	shows := map[string]string{"int32": "showInt32", "int64": "showInt64"}[goType(g.t, ty)]
