@@ -379,7 +379,7 @@ class TestArguments(DeviceCase):
         self.ok(rt.ipc_mem_close(key))
         self.assertEqual(107000, rt.ipc_mem_close(key))
         self.assertEqual((0, 107000), rt.ipc_mem_import_by_key("no key", 0))
-        self.assertEqual(107000, rt.ipc_mem_set_import_pid(key, [os.getpid()]))
+        self.assertEqual(507899, rt.ipc_mem_set_import_pid(key, [os.getpid()]))
         self.assertEqual(107000, rt.notify_batch_reset([]))
 
     def test_a_function_of_an_allocator_that_is_replaced(self):
