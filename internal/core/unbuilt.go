@@ -17,8 +17,8 @@ type unbuiltRule struct {
 	quiet    bool
 	arg      string // parameter at fault, "" if there is none or several
 	text     string // "": the product does not have the function
-	shows    shows // how the message shows the value
-	argument int   // its slot
+	shows    shows  // how the message shows the value
+	argument int    // its slot
 	applies  func(c *unbuiltCall) bool
 }
 
