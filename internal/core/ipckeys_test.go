@@ -196,11 +196,12 @@ func accepted(t testing.TB, err *Error) {
 	}
 }
 
-// Who was refused is told what would help: an exporter without a white list cannot do without one.
+// Who was refused is told what would help: where there is no white list, one is needed.
 func TestSharingAdvice(t *testing.T) {
 	for cause, advised := range map[error]bool{share.ErrNotAllowed: true, share.ErrOtherUser: false} {
 		err := sharing("aclrtIpcMemImportByKey", "key", fmt.Errorf("%w: process 7", cause))
-		if err.Code != abi.ErrRTNoPermission || !strings.Contains(err.Text, "aclrtIpcMemSetImportPid") || strings.Contains(err.Text, "without a white list") != advised {
+		if err.Code != abi.ErrRTDrvInternalError || !strings.Contains(err.Text, "aclrtIpcMemSetImportPid") || strings.Contains(err.Text, "export without a white list") != advised ||
+			strings.Contains(err.Text, "export it with a white list") == advised {
 			t.Errorf("%v: %v", cause, err)
 		}
 	}

@@ -252,16 +252,14 @@ func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error
 	defer it.Close()
 	s, failed := t.rt.sharedOf(it)
 	if failed != nil {
-		e := fromDriver(api, "key", failed)
-		e.Code = abi.ErrRTDrvInternalError
-		return e
+		return badShare(api, "key", failed)
 	}
 	if s.Device == driver.OnHost {
 		return fail(api, abi.ErrRTDrvInternalError, "key", "the exporting process sends host memory; keys are of device memory")
 	}
 	im, failed := importShared(sharer, mapper, s)
 	if failed != nil {
-		return fromDriver(api, "key", failed)
+		return badShare(api, "key", failed)
 	}
 	im.dev = c.dev
 	im.resource = Resource{Kind: ImportedMemory, Name: im.addr, Size: s.Size, Device: c.dev.user}

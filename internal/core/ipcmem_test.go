@@ -122,7 +122,7 @@ func TestImportRefusesBadFiles(t *testing.T) {
 		}
 		key := append([]byte(k.Text()), 0)
 		p := Addr(7)
-		if err := th.IpcMemImportByKey(&p, &key[0], 0); err == nil || err.Code != abi.ErrRTParamInvalid || p != 7 {
+		if err := th.IpcMemImportByKey(&p, &key[0], 0); err == nil || err.Code != abi.ErrRTDrvInternalError || p != 7 {
 			t.Errorf("%s: %v", name, err)
 		}
 		fake.Close()

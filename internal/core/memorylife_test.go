@@ -107,5 +107,5 @@ func TestImportedIsNotExported(t *testing.T) {
 	_, importer := process(t, 64<<20)
 	var got Handle
 	m.ok(importer.MemImportFromShareableHandle(number, 0, &got))
-	m.want(importer.MemExportToShareableHandle(got, 0, 1, &again), abi.ErrRTParamInvalid)
+	m.want(importer.MemExportToShareableHandle(got, 0, 1, &again), abi.ErrRTDrvInternalError)
 }

@@ -39,7 +39,9 @@ func sharing(api, arg string, err error) *Error {
 	case errors.Is(err, share.ErrNotAllowed):
 		e.Code = codes.notAllowed
 		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here"
-		if !errors.Is(err, share.ErrOtherUser) { // who exports without one already
+		if errors.Is(err, share.ErrOtherUser) {
+			e.Text = "export it with a white list, and " + e.Text
+		} else {
 			e.Text += ", or export without a white list"
 		}
 	case errors.Is(err, share.ErrSilent):
@@ -49,6 +51,15 @@ func sharing(api, arg string, err error) *Error {
 	case errors.Is(err, share.ErrNoProcess):
 		e.Code = abi.ErrRTParamInvalid
 		e.Text = "aclrtDeviceGetBareTgid, called in the process that is to import, gives its number"
+	}
+	return e
+}
+
+// badShare is the answer to memory that cannot be what the exporting process says. The driver has no 107000 for that.
+func badShare(api, arg string, err error) *Error {
+	e := fromDriver(api, arg, err)
+	if e.Code == abi.ErrRTParamInvalid {
+		e.Code = abi.ErrRTDrvInternalError
 	}
 	return e
 }

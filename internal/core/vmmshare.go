@@ -285,9 +285,7 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 	}
 	s, failed := t.rt.sharedOf(it)
 	if failed != nil {
-		e := fromDriver(api, "shareableHandle", failed)
-		e.Code = abi.ErrRTDrvInternalError
-		return e
+		return badShare(api, "shareableHandle", failed)
 	}
 	if err := t.befriend(api, d, s.Device); err != nil {
 		return err
@@ -309,7 +307,7 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 		failed = driver.ErrFault
 	}
 	if failed != nil {
-		e := fromDriver(api, "shareableHandle", failed)
+		e := badShare(api, "shareableHandle", failed)
 		e.Text = "what the exporting process sent is not what it says"
 		return e
 	}

@@ -60,7 +60,7 @@ func TestPage(t *testing.T) {
 		"| 2 | dst is NULL | 100000 ACL_ERROR_INVALID_PARAM | **MISSING** |\n",
 		"| `TestRules/aclrtMemcpyBatch/08`; *shadowed by* 2: ",
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
-		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 |\n",
+		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 | ",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
