@@ -459,14 +459,14 @@ func TestImportsEnd(t *testing.T) {
 	e.sets(p, 4096, 5)
 	e.ok(e.th.ResetDevice(0))
 	e.ok(e.th.SetDevice(0))
-	o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTParamInvalid)
+	o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
 	o.has(q, 4096, 5)
 
 	o.ok(o.th.Init(nil))
 	mine, _ := o.openKey(64)
 	o.ok(o.th.Finalize())
 	o.at(q, abi.MemLocationTypeUnregistered, 0, smallPage)
-	e.want(e.th.IpcMemImportByKey(&q, mine, 0), abi.ErrRTParamInvalid)
+	e.want(e.th.IpcMemImportByKey(&q, mine, 0), abi.ErrRTDrvInternalError)
 	o.want(o.th.IpcMemClose(mine), abi.ErrRTParamInvalid)
 }
 
