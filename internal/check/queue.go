@@ -9,7 +9,7 @@ import (
 // queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below, through
 // which it carries out what touches memory.
 type queue struct {
-	c      *Checker
+	c      *Checker        // immutable
 	sink   driver.Sink     // immutable
 	ran    driver.Observer // immutable; may be nil
 	inner  driver.Queue    // immutable
@@ -17,11 +17,18 @@ type queue struct {
 	device int32           // immutable; physical number
 	line   uint32          // immutable
 
+	// failure is of the task that is running. The queue below writes it, with no lock; whoever marked this queue as running reads
+	// it when the queue below has ended the task.
+	failure error
+
+	// What follows is guarded by Checker.mu.
+
 	waiting   []*task // submitted and not begun
 	submitted uint64  // number of the last task on the line
 	running   uint64  // number of the task that somebody is carrying out; 0: none
 	calling   bool    // and that is a function of the program
 	closed    bool    // what is submitted is discarded
+	final     bool    // Close was called: it stays closed
 	clock     clock   // what happened before the next task
 
 	timer   *time.Timer // runs while the head is a wait with a limit
@@ -31,13 +38,12 @@ type queue struct {
 	workBy   origin // where that was submitted
 	reported uint64 // work that has been reported as never synchronised
 	current  *task  // what is running
-	failure  error  // of the task that is running; written by the queue below, which has ended when it is read
 	began    int64  // when that began, if somebody observes the queue
 
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
 }
 
-// task is something queued.
+// task is something queued. Checker.mu guards it until somebody carries it out or discards it, and has it alone from then on.
 type task struct {
 	op    driver.Op
 	q     *queue
@@ -298,7 +304,22 @@ func (q *queue) Shut() {
 func (q *queue) Open() {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
-	q.closed = false
+	q.closed = q.final
+}
+
+// Close implements driver.Queue. Unlike Wait it tells the host nothing about the work before it.
+func (q *queue) Close() {
+	c := q.c
+	c.mu.Lock()
+	q.final = true
+	c.mu.Unlock()
+	q.Shut()
+	c.mu.Lock()
+	for !q.idle() {
+		c.sleep(time.Time{}, nil)
+	}
+	c.mu.Unlock()
+	q.inner.Close()
 }
 
 func (q *queue) stopTimer() {

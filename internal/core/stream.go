@@ -138,7 +138,7 @@ func (s *Stream) end(force bool) bool {
 	}
 	s.queue.Wait(0, nil)
 	s.frees.done(ended)
-	s.queue.Shut() // a thread that found the stream before it went may still submit
+	s.queue.Close() // a thread that found the stream before it went may still submit
 	s.rt.unsubscribeAll(s)
 	locked(&s.ctx.mu, func() { delete(s.ctx.streams, s) })
 	if s != s.ctx.def {

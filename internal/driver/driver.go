@@ -168,6 +168,11 @@ type Queue interface {
 	// shut does not wait for work that comes in meanwhile.
 	Shut()
 	Open()
+
+	// Close is Shut for ever: it waits for what is running and releases what the queue holds of the device. Calls may still come afterwards:
+	// what is submitted is discarded, Open does nothing. Whoever makes a queue closes it; one that is still open when its device is
+	// closed goes with it. Idempotent.
+	Close()
 }
 
 // QueueOptions are fixed when a queue is made.

@@ -277,7 +277,7 @@ func (c *card) stream(priority int) (uintptr, result) {
 	return s, r
 }
 
-// ownStream is a stream that belongs to somebody, until he is collected.
+// ownStream is a stream that belongs to a queue, until that is closed or collected.
 type ownStream struct {
 	c        *card
 	stream   uintptr

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -83,3 +84,45 @@ func TestReason(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseGivesStreamBack proves that a queue that is closed lets the next one have its stream at once, and not when it is collected.
+func TestCloseGivesStreamBack(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	d, f := openFake(t, 1)
+	defer func() {
+		if err := errors.Join(d.Close(), f.close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	dev, err := d.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	dst, err := dev.Alloc(4096, driver.PageNormal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := d.AllocHost(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		q := dev.NewQueue(driver.QueueOptions{Sink: ignore{}})
+		q.Copy(dst, src, 4096, driver.Tag{})
+		q.Close()
+		q.Copy(dst, src, 4096, driver.Tag{})
+		q.Close()
+	}
+	c := dev.(*device).card
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if made, free := len(c.made.streams), len(c.streams[0]); made > 2 || free == 0 {
+		t.Errorf("50 queues, one after the other, made %d streams, of which %d are free", made, free)
+	}
+}
+
+// ignore is a Sink.
+type ignore struct{}
+
+func (ignore) TaskFailed(driver.Tag, error) {}

@@ -86,7 +86,8 @@ func (q *queue) enter() bool {
 			return false
 		}
 		q.stream = s
-		runtime.AddCleanup(q, ownStream.giveBack, ownStream{c, s, c.life.Load(), q.priority})
+		q.own = ownStream{c, s, c.life.Load(), q.priority}
+		q.net = runtime.AddCleanup(q, ownStream.giveBack, q.own)
 	}
 	return true
 }

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"math"
+	"runtime"
 	"sync"
 
 	"ropeway/internal/driver"
@@ -28,7 +29,10 @@ type queue struct {
 	priority int             // immutable
 
 	mu        sync.Mutex
-	stream    uintptr               // guarded by mu; 0 until first used
+	stream    uintptr               // guarded by mu; 0 until first used, and after Close
+	own       ownStream             // guarded by mu; the stream, for who has it next
+	net       runtime.Cleanup       // guarded by mu; gives the stream back if the queue is collected without having been closed
+	final     bool                  // guarded by mu; Close was called: it stays shut
 	found     uintptr               // guarded by mu; of the stream, see card.foundFor; 0 until first used
 	burst     burst                 // guarded by mu; not handed over, and before what is in the list
 	spare     burst                 // guarded by mu; room for the next burst
@@ -468,5 +472,23 @@ func (q *queue) Shut() {
 func (q *queue) Open() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.dropTo = q.submitted
+	if !q.final {
+		q.dropTo = q.submitted
+	}
+}
+
+// Close lets another queue have the stream. Nothing is handed over once the queue is shut, so the stream is not asked for again.
+func (q *queue) Close() {
+	q.mu.Lock()
+	q.final = true
+	q.mu.Unlock()
+	q.Shut()
+	q.Wait(0, nil)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stream != 0 {
+		q.net.Stop()
+		q.own.giveBack()
+		q.stream, q.found, q.bell, q.rings = 0, 0, nil, 0
+	}
 }

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) 
 		{"LocateAllocatesNothing", testLocateAllocs},
 		{"Epoch", testEpoch},
 		{"Shut", testShut},
+		{"Close", testClose},
 
 		{"Copy", testCopy},
 		{"CopyOverlap", testCopyOverlap},

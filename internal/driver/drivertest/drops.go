@@ -190,3 +190,84 @@ func testShut(e *env) {
 		m.host[0] = 0
 	}
 }
+
+// testClose: a queue that is closed has nothing running, and discards what it has and what comes, for ever.
+func testClose(e *env) {
+	m := e.pinned(2)
+	var dones atomic.Int32
+	done := func() { dones.Add(1) }
+	fill := driver.Op{Kind: driver.OpFill, Dst: m.addr, N: 1, Width: 1, Value: 1, Done: done}
+
+	fresh := e.queue()
+	fresh.Close() // never used
+
+	q := e.queue()
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	var ran atomic.Bool
+	q.Submit(fill)
+	q.Submit(driver.Op{Kind: driver.OpCall, Done: done, Fn: func() {
+		close(inside)
+		<-goOn
+		ran.Store(true)
+	}})
+	go q.Wait(0, nil) // a driver may run work only when somebody wants it
+	<-inside
+	m.host[0] = 0
+	q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Done: done})
+	q.Submit(fill)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		q.Close()
+		if !ran.Load() {
+			e.Error("Close returned while a function of the queue ran")
+		}
+	}()
+	close(goOn)
+	<-closed
+	q.sync()
+	if n := dones.Load(); n != 4 {
+		e.Fatalf("%d of 4 tasks are over after Close", n)
+	}
+	for round := range 3 {
+		for _, q := range []*queue{q, fresh} {
+			q.Submit(driver.Op{Kind: driver.OpAwait, Flag: e.d.NewFlag(), Done: done})
+			q.Submit(fill)
+			q.Copy(m.addr, m.addr+1, 1, tag(1))
+			q.sync()
+			if n := q.failures(); len(n) > 0 {
+				e.Fatalf("tasks that were discarded failed: %v", n)
+			}
+			q.Open()
+			q.Close()
+		}
+		if n := dones.Load(); n != int32(4+4*(round+1)) || m.host[0] != 0 {
+			e.Fatalf("%d tasks are over; the closed queue wrote %d", n, m.host[0])
+		}
+	}
+
+	// What others have of it stays good: a flag that it set.
+	q, other := e.queue(), e.queue()
+	f := e.d.NewFlag()
+	q.Submit(driver.Op{Kind: driver.OpSet, Flag: f})
+	q.finish()
+	q.Close()
+	other.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+	other.Submit(fill)
+	other.finish()
+	if m.host[0] != 1 {
+		e.Fatal("a wait for a flag of a closed queue did not pass")
+	}
+
+	// Queues come and go.
+	for i := range 200 {
+		q := e.queue()
+		m.host[0], m.host[1] = byte(i), 0
+		q.Copy(m.addr+1, m.addr, 1, tag(i))
+		q.finish()
+		q.Close()
+		if m.host[1] != byte(i) {
+			e.Fatalf("queue %d copied %d", i, m.host[1])
+		}
+	}
+}

@@ -80,11 +80,9 @@ func (s *still) nextTurn() {
 
 // running is what all queues are running. mu is held.
 func (s *still) running() (all []running) {
-	for _, w := range s.queues {
-		if q := w.Value(); q != nil {
-			if ended, yes := q.busy(); yes {
-				all = append(all, running{q, ended})
-			}
+	for q := s.queues; q != nil; q = q.following {
+		if ended, yes := q.busy(); yes {
+			all = append(all, running{q, ended})
 		}
 	}
 	return all

@@ -58,7 +58,7 @@ func (v *device) Memory() (free, total uint64) {
 func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	q := &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1)}
+	q := &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1), device: v.number}
 	v.d.still.add(q)
 	return q
 }
@@ -73,6 +73,7 @@ func (v *device) Close() error {
 		return nil
 	}
 	v.closed = true
+	v.d.still.removeAll(v.number)
 	err := v.d.virtual.lose(int32(v.number))
 	var left []uintptr
 	v.arena.Each(func(r arena.Range) bool {

@@ -49,6 +49,7 @@ type queue struct {
 	completed uint64                // guarded by mu; of these, how many are over
 	dropTo    uint64                // guarded by mu; tasks numbered below are discarded
 	closed    bool                  // guarded by mu; the shut bit, and dropTo is past all tasks
+	final     bool                  // guarded by mu; Close was called: it stays closed
 	waiters   parts.Waiters         // guarded by mu
 	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the ring full
 	parked    bool                  // guarded by mu; the head waits for a flag, a time or a call
@@ -60,6 +61,10 @@ type queue struct {
 
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
+
+	device               int    // immutable; number of its device
+	listed               bool   // guarded by still.mu; in its list of queues
+	preceding, following *queue // guarded by still.mu; in that list
 }
 
 // inlineBytes is up to where a copy on a queue at rest runs in its submitter: handing it to another core takes
@@ -349,9 +354,22 @@ func (q *queue) Shut() {
 
 func (q *queue) Open() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.final {
+		return
+	}
 	q.dropTo, q.closed = q.submitted, false
 	q.state.And(^uint32(shut))
+}
+
+// Close leaves a queue that is shut, which uses no memory any more: still need not know it.
+func (q *queue) Close() {
+	q.mu.Lock()
+	q.final = true
 	q.mu.Unlock()
+	q.Shut()
+	q.Wait(0, nil)
+	q.d.still.remove(q)
 }
 
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {

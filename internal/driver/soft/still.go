@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 )
 
 // still lets a goroutine change what is behind the engine's addresses while nobody uses them: memory moves to a file that is
@@ -26,10 +25,9 @@ type still struct {
 	inside [2][16]tally  // who is in Run or Store: by turn, and spread, so that they do not meet
 
 	mu     sync.Mutex
-	queues []weak.Pointer[queue] // guarded by mu; all there are, and some that are gone
-	sweep  int                   // guarded by mu; length at which those are taken out
-	paused bool                  // guarded by mu; all queues are, and new ones have to be
-	asides []*aside              // guarded by mu; addresses that cannot be given back yet
+	queues *queue   // guarded by mu; all that are open, linked through themselves
+	paused bool     // guarded by mu; all queues are, and new ones have to be
+	asides []*aside // guarded by mu; addresses that cannot be given back yet
 }
 
 // tally has a cache line for itself.
@@ -38,24 +36,56 @@ type tally struct {
 	_ [56]byte
 }
 
-// add makes q known.
+// add puts q, which is new, into the list.
 func (s *still) add(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.queues) >= max(s.sweep, 64) {
-		kept := s.queues[:0]
-		for _, w := range s.queues {
-			if w.Value() != nil {
-				kept = append(kept, w)
-			}
-		}
-		clear(s.queues[len(kept):])
-		s.queues = kept
-		s.sweep = 2 * len(kept)
+	q.listed, q.following = true, s.queues
+	if s.queues != nil {
+		s.queues.preceding = q
 	}
-	s.queues = append(s.queues, weak.Make(q))
+	s.queues = q
 	if s.paused {
 		q.pause(true)
+	}
+}
+
+// remove takes q out of the list, if it is there. Nothing of q is running, and nothing that uses memory will.
+func (s *still) remove(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlink(q)
+}
+
+// removeAll removes the queues of a device.
+func (s *still) removeAll(device int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for q := s.queues; q != nil; {
+		next := q.following
+		if q.device == device {
+			s.unlink(q)
+		}
+		q = next
+	}
+}
+
+// unlink is remove with mu held.
+func (s *still) unlink(q *queue) {
+	if !q.listed {
+		return
+	}
+	if q.preceding != nil {
+		q.preceding.following = q.following
+	} else {
+		s.queues = q.following
+	}
+	if q.following != nil {
+		q.following.preceding = q.preceding
+	}
+	q.listed, q.preceding, q.following = false, nil, nil
+	if s.paused {
+		q.pause(false) // nobody else will, and what it discards from now on uses no memory
 	}
 }
 
@@ -64,12 +94,10 @@ func (s *still) pauseAll(yes bool) []*queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = yes
-	all := make([]*queue, 0, len(s.queues))
-	for _, w := range s.queues {
-		if q := w.Value(); q != nil {
-			q.pause(yes)
-			all = append(all, q)
-		}
+	var all []*queue
+	for q := s.queues; q != nil; q = q.following {
+		q.pause(yes)
+		all = append(all, q)
 	}
 	return all
 }

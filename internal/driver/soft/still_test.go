@@ -2,6 +2,8 @@ package soft
 
 import (
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -227,21 +229,87 @@ func TestStillHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStillForgets proves that queues that are gone are not kept in mind for ever.
+// TestStillForgets proves that only queues that are open are kept in mind, without the help of the garbage collector: closed ones and those
+// of a closed device are not, whatever was done with them.
 func TestStillForgets(t *testing.T) {
-	s, kept := new(still), new(queue)
-	s.add(kept)
-	for i := range 10_000 {
-		s.add(new(queue))
-		if i%500 == 0 {
-			runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	d, dev, dst, src := stillBed(t)
+	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
+	known := func() (n int) {
+		d.still.mu.Lock()
+		defer d.still.mu.Unlock()
+		for q := d.still.queues; q != nil; q = q.following {
+			n++
+		}
+		return n
+	}
+	var open [3]driver.Queue
+	for i := range open {
+		open[i] = dev.NewQueue(options)
+		for range 100 {
+			q := dev.NewQueue(options)
+			q.Copy(dst, src, 64, driver.Tag{})
+			q.Copy(dst, src, 100<<10, driver.Tag{})
+			q.Close()
+			q.Close()
 		}
 	}
-	if n := len(s.queues); n > 3000 {
-		t.Errorf("%d queues are known, of which one is there", n)
+	if n := known(); n != len(open) {
+		t.Errorf("%d queues are known, %d are open", n, len(open))
 	}
-	if all := s.pauseAll(true); len(all) == 0 || all[0] != kept {
-		t.Error("a queue that is there was forgotten")
+	if all := d.still.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue), open[0].(*queue)}) {
+		t.Errorf("%d queues were paused", len(all))
+	}
+	d.still.pauseAll(false)
+	for _, i := range []int{1, 0, 2} { // from the middle, the end and the beginning
+		open[i].Close()
+	}
+	if n := known(); n != 0 {
+		t.Errorf("%d queues are known after the last was closed", n)
+	}
+	dev.NewQueue(options)
+	if err := dev.Close(); err != nil || known() != 0 {
+		t.Errorf("a queue of a closed device is known: %v", err)
+	}
+}
+
+// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: somebody may give the addresses back.
+func TestCloseWaits(t *testing.T) {
+	d, dev, _, _ := stillBed(t)
+	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	ran := inBackground(func() {
+		q.Submit(driver.Op{Kind: driver.OpWork, Work: func() error { close(inside); <-goOn; return nil }})
+	})
+	<-inside
+	closed := inBackground(q.Close)
+	for q.(*queue).state.Load()&watched == 0 { // until Close waits
+		runtime.Gosched()
+	}
+	d.still.mu.Lock()
+	known := len(d.still.running())
+	d.still.mu.Unlock()
+	if known != 1 {
+		t.Error("a queue that runs a submitter's work was forgotten")
+	}
+	close(goOn)
+	<-ran
+	<-closed
+}
+
+// TestCloseInStandstill proves that a queue that is closed during a standstill discards what comes later; nobody will let it go on.
+func TestCloseInStandstill(t *testing.T) {
+	d, dev, dst, src := stillBed(t)
+	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
+	resume := d.still.hold()
+	q.Close()
+	q.Copy(dst, src, 64, driver.Tag{})
+	q.Wait(0, nil)
+	resume()
+	q.Copy(dst, src, 64, driver.Tag{})
+	q.Wait(0, nil)
+	if !q.Idle() {
+		t.Error("not idle")
 	}
 }
 
