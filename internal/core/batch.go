@@ -79,7 +79,7 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 		return false, invalid(b.api, "numBatches", "is 0")
 	}
 	b.epoch = t.rt.epoch.Load()
-	b.size = array(b.sizes, b.n)
+	b.size = arrayOf(t, b.sizes, b.n)
 	if allZero(b.size) {
 		b.fault(noIndex)
 		return true, nil
@@ -96,15 +96,15 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	case b.indexes == nil:
 		return false, isNull(b.api, "attrsIndexes")
 	}
-	b.dst, b.src = array(b.dsts, b.n), array(b.srcs, b.n)
+	b.dst, b.src = arrayOf(t, b.dsts, b.n), arrayOf(t, b.srcs, b.n)
 	if b.destMaxs != b.sizes { // most programs pass one array as both
-		maxs := array(b.destMaxs, b.n)
+		maxs := arrayOf(t, b.destMaxs, b.n)
 		if i := firstOver(b.size, maxs); i < len(maxs) {
 			return false, invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, maxs[i]).at(i).because(OutOfBounds, 0).of(b.dst[i], b.size[i])
 		}
 	}
 	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
-	b.attr, b.attrsIndexes = array(b.attrs, k), array(b.indexes, k)
+	b.attr, b.attrsIndexes = arrayOf(t, b.attrs, k), arrayOf(t, b.indexes, k)
 	for k := range b.attr {
 		if b.attr[k].Rsv != [16]uint8{} {
 			return false, invalid(b.api, "attrs", "has a reserved byte that is not 0").at(k)

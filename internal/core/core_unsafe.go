@@ -38,10 +38,22 @@ func (w Wild) Error() string { return fmt.Sprintf("no such memory at %#x", uintp
 // array is the n elements a C pointer points to.
 func array[T any](p *T, n uint64) []T {
 	var zero T
-	if at := uint64(Addr(unsafe.Pointer(p))); n > (1<<56-at)/uint64(unsafe.Sizeof(zero)) {
+	if at := uint64(Addr(unsafe.Pointer(p))); at >= 1<<56 || n > (1<<56-at)/uint64(unsafe.Sizeof(zero)) {
 		panic(Wild(at))
 	}
 	return unsafe.Slice(p, n)
+}
+
+// arrayOf is array for lists in which 0 is a good element, with as many as the program says. The driver's addresses around an allocation may be open, with
+// memory full of zeros that comes as it is touched: a number that is far too large is not to fill them. Other lists end at the first 0.
+func arrayOf[T any](t *Thread, p *T, n uint64) []T {
+	const harmless = 64 << 10
+	list := array(p, n)
+	var zero T
+	if bytes := n * uint64(unsafe.Sizeof(zero)); bytes > harmless {
+		t.rt.mustHold(Addr(unsafe.Pointer(p)), bytes)
+	}
+	return list
 }
 
 // pointer is a C pointer that came as a number. What it points to is the program's and outlives the call; going

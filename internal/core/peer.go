@@ -194,7 +194,7 @@ func (t *Thread) DeviceGetHostAtomicCapabilities(capabilities *uint32, operation
 	if t.rt.device(deviceID) == nil {
 		return t.noDevice(api, "deviceId", int64(deviceID))
 	}
-	return noAtomics(api, capabilities, operations, count)
+	return t.noAtomics(api, capabilities, operations, count)
 }
 
 // DeviceGetP2PAtomicCapabilities is aclrtDeviceGetP2PAtomicCapabilities, answered like
@@ -213,7 +213,7 @@ func (t *Thread) DeviceGetP2PAtomicCapabilities(capabilities *uint32, operations
 	if t.rt.device(dstDeviceID) == nil {
 		return t.noDevice(api, "dstDeviceId", int64(dstDeviceID))
 	}
-	return noAtomics(api, capabilities, operations, count)
+	return t.noAtomics(api, capabilities, operations, count)
 }
 
 func atomicArgs(api string, capabilities *uint32, operations *abi.AtomicOperation, count uint32) *Error {
@@ -229,13 +229,13 @@ func atomicArgs(api string, capabilities *uint32, operations *abi.AtomicOperatio
 }
 
 // noAtomics says of every operation that it is not available, once all of them exist.
-func noAtomics(api string, capabilities *uint32, operations *abi.AtomicOperation, count uint32) *Error {
-	for i, op := range array(operations, uint64(count)) {
+func (t *Thread) noAtomics(api string, capabilities *uint32, operations *abi.AtomicOperation, count uint32) *Error {
+	for i, op := range arrayOf(t, operations, uint64(count)) {
 		if !knownAtomic(op) {
 			return refused(api, "operations", "%d is no aclrtAtomicOperation", op).at(i)
 		}
 	}
-	clear(array(capabilities, uint64(count)))
+	clear(arrayOf(t, capabilities, uint64(count)))
 	return nil
 }
 

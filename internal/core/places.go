@@ -38,6 +38,21 @@ func (p *places) find(addr Addr, epoch uint64) driver.Location {
 	return l
 }
 
+// mustHold panics with Wild if one of n bytes at addr is the driver's and in no allocation. Where memory begins that the driver does not know, it
+// knows nothing of the rest.
+func (rt *Runtime) mustHold(addr Addr, n uint64) {
+	for {
+		l := rt.drv.Locate(addr)
+		switch {
+		case l.Place == driver.Nowhere:
+			panic(Wild(addr))
+		case l.Place == driver.Pageable || l.Room >= n:
+			return
+		}
+		addr, n = addr+Addr(l.Room), n-l.Room
+	}
+}
+
 // matches tells whether a real location is the declared one. Pageable memory counts as host memory.
 func (rt *Runtime) matches(want abi.MemLocation, l driver.Location) bool {
 	switch want.Type {

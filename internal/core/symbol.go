@@ -73,7 +73,7 @@ func (t *Thread) RegisterSymbol(symbol Addr, size uint64, init Addr) *Error {
 	// Read piece by piece: a size that is wrong is to fault, and not to take all memory first.
 	const piece = 1 << 20
 	var value []byte
-	for all := array(pointer[byte](init), size); len(all) > 0; all = all[min(piece, len(all)):] {
+	for all := arrayOf(t, pointer[byte](init), size); len(all) > 0; all = all[min(piece, len(all)):] {
 		value = append(value, all[:min(piece, len(all))]...)
 	}
 	return t.rt.RegisterSymbol(symbol, size, value)

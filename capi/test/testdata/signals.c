@@ -209,6 +209,13 @@ static void wild_pointer(void)
 	CHECK(aclrtMemcpy(closed, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS);
 	IS(ACL_ERROR_INVALID_PARAM, aclrtMalloc((void **)closed, 64, ACL_MEM_MALLOC_HUGE_FIRST));
 	IS(ACL_ERROR_INVALID_PARAM, aclInit((const char *)closed));
+	/* At the top of the address space, where a list would go round to its beginning. */
+	void *top = (void *)(uintptr_t)-8;
+	size_t n = 64, zero = 0, fail;
+	aclrtMemcpyBatchAttr attr = {.dstLoc = {.type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+	IS(ACL_ERROR_INVALID_PARAM, aclrtMemcpyBatchAsync(&device, &n, &closed, &n, 1, top, &zero, 1, &fail, NULL));
+	IS(ACL_ERROR_INVALID_PARAM, aclrtMemcpyBatchAsync(&device, &n, &closed, top, 2, &attr, &zero, 1, &fail, NULL));
+	IS(ACL_ERROR_INVALID_PARAM, aclrtNotifyBatchReset(top, 3));
 	OK(aclrtMemcpy(host, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST));
 	copy_both_ways(1);
 }
