@@ -198,10 +198,10 @@ func TestEventHammer(t *testing.T) {
 	}
 }
 
-// slowDriver lets a test step in where an operation is about to be put on a queue.
+// slowDriver lets a test step in where an operation is about to be put on a queue, or has been; either may be nil.
 type slowDriver struct {
 	driver.Driver
-	before func(op *driver.Op)
+	before, after func(op *driver.Op)
 }
 
 type slowDevice struct {
@@ -224,8 +224,13 @@ func (v slowDevice) NewQueue(o driver.QueueOptions) driver.Queue {
 }
 
 func (q slowQueue) Submit(op driver.Op) {
-	q.d.before(&op)
+	if q.d.before != nil {
+		q.d.before(&op)
+	}
 	q.Queue.Submit(op)
+	if q.d.after != nil {
+		q.d.after(&op)
+	}
 }
 
 // TestEventRecordInTwoThreads: while one thread is inside aclrtRecordEvent, a wait that another thread puts on the

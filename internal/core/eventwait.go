@@ -121,7 +121,7 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 	}
 	e.waitedFor.Store(true)
 	if timeout == 0 { // else it may go on without having waited
-		defer s.frees.follow(r.frees)
+		defer s.follow(r.frees, s.drops.Load())
 	}
 	if r.flag == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out

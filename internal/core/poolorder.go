@@ -53,19 +53,24 @@ func (s *Stream) freesNow() freesBefore {
 	return b
 }
 
-// follow tells that what is submitted next waits for what b comes before.
-func (f *streamFrees) follow(b freesBefore) {
+// follow tells that what is submitted next waits for what b comes before, by a wait that was submitted when s had dropped its work so many times. If it
+// has done so since, the wait may be among what was dropped. One that drops it later counts first, and then takes mu to forget what is noted here.
+func (s *Stream) follow(b freesBefore, drops uint32) {
 	if len(b) == 0 {
 		return
 	}
+	f := &s.frees
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if s.drops.Load() != drops {
+		return
+	}
 	if f.behind == nil {
 		f.behind = freesBefore{}
 	}
-	maps.DeleteFunc(f.behind, func(s *Stream, _ uint64) bool { return s.frees.synced.Load() == ended })
-	for s, n := range b {
-		f.behind[s] = max(f.behind[s], n)
+	maps.DeleteFunc(f.behind, func(o *Stream, _ uint64) bool { return o.frees.synced.Load() == ended })
+	for o, n := range b {
+		f.behind[o] = max(f.behind[o], n)
 	}
 	f.any.Store(true)
 }
