@@ -52,7 +52,7 @@ type eventRecord struct {
 	number uint64      // from 1
 	flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
 	on     *Stream
-	task   uint32      // its number there
+	task   uint64      // its number there
 	frees  freesBefore // of memory of pools, that come before it
 }
 
@@ -352,7 +352,7 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		return t.recordIPC(api, e, s)
 	}
 	tag := s.task(t)
-	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: tag.Task, frees: s.freesNow()}
+	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: s.number(tag), frees: s.freesNow()}
 	if e.state != nil {
 		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: partly(tag)})
 	}

@@ -266,7 +266,7 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 		}
 		e.release()
 	}}
-	r := eventRecord{number: number, flag: ipcRecord{x, number, t.rt.watch, true}, on: s, task: tag.Task}
+	r := eventRecord{number: number, flag: ipcRecord{x, number, t.rt.watch, true}, on: s, task: s.number(tag)}
 	s.submitTagged(api, t, op, observe.Record, uint64(e.handle), eventRecord{})
 	x.queued(number)
 	e.queued(r)

@@ -109,7 +109,7 @@ func (t *Thread) waitsEvent(api string, e *Event, w waiting) *Error {
 	}
 	var after observe.At
 	if r := e.last(); r.flag != nil && r.on != nil {
-		after = observe.At{Stream: r.on.id, Number: r.task}
+		after = observe.At{Stream: r.on.id, Number: uint32(r.task)}
 	}
 	return t.waitsObserved(api, nil, after, func(int64) *Error { return e.wait(api, w) })
 }
@@ -177,7 +177,7 @@ func (s *Stream) submitObserved(api string, t *Thread, op driver.Op, e *Event, r
 		}
 	}
 	if r.on != nil {
-		w.After = observe.At{Stream: r.on.id, Number: r.task}
+		w.After = observe.At{Stream: r.on.id, Number: uint32(r.task)}
 	}
 	s.submitTold(api, t, op, w)
 }
@@ -197,7 +197,7 @@ func (s *Stream) submitTagged(api string, t *Thread, op driver.Op, kind observe.
 	w := t.rt.work(&op)
 	w.Kind, w.Event = kind, about
 	if r.on != nil {
-		w.After = observe.At{Stream: r.on.id, Number: r.task}
+		w.After = observe.At{Stream: r.on.id, Number: uint32(r.task)}
 	}
 	s.submitTold(api, t, op, w)
 }

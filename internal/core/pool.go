@@ -219,7 +219,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *Addr, size uint64, memPool, stream Hand
 	}
 	*ptr = b.addr
 	if t.rt.watch != nil {
-		t.given(Resource{Kind: DeviceMemory, Name: b.addr, Size: size, Device: p.dev.user, Pooled: true, Number: s.id, Task: s.tasks.Load()})
+		t.given(Resource{Kind: DeviceMemory, Name: b.addr, Size: size, Device: p.dev.user, Pooled: true, Number: s.id, Task: uint32(s.tasks.Load())})
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type Stream struct {
 	queue  driver.Queue  // immutable
 	prompt driver.Prompt // immutable; the queue, if somebody observes it and it is one
 
-	tasks    atomic.Uint32           // tasks ever submitted
+	tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
 	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
 	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
@@ -44,7 +44,7 @@ type Stream struct {
 type failure struct {
 	code abi.Code
 	err  error
-	task uint32
+	task uint64
 }
 
 // lowestPriority is the largest number, and the least urgent one.
@@ -150,7 +150,7 @@ func (s *Stream) end(force bool) bool {
 // TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
 // and a context that stops on failures stops. Callbacks come first: whoever sees the failure can wait for them.
 func (s *Stream) TaskFailed(tag driver.Tag, err error) {
-	f := &failure{code: taskCode(err), err: err, task: tag.Task}
+	f := &failure{code: taskCode(err), err: err, task: s.number(tag)}
 	s.rt.raise(s, tag, f)
 	s.failure.CompareAndSwap(nil, f)
 	if s.ctx.stops.Load() && s.ctx.failed.CompareAndSwap(0, int32(f.code)) {
@@ -163,9 +163,13 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 // StopsOnFailure implements driver.Strict.
 func (s *Stream) StopsOnFailure() bool { return s.ctx.stops.Load() }
 
-// task numbers a task that t submits.
+// task numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after that many tasks; they are
+// never 0, which stands for no task.
 func (s *Stream) task(t *Thread) driver.Tag {
-	n := s.tasks.Add(1)
+	n := uint32(s.tasks.Add(1))
+	if n == 0 {
+		n = uint32(s.tasks.Add(1))
+	}
 	if !t.shared {
 		t.lastTask = n
 	}
@@ -174,6 +178,12 @@ func (s *Stream) task(t *Thread) driver.Tag {
 		tag.Site = w.Site(t)
 	}
 	return tag
+}
+
+// number is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is queued.
+func (s *Stream) number(tag driver.Tag) uint64 {
+	last := s.tasks.Load()
+	return last - uint64(uint32(last)-tag.Task)
 }
 
 // admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
