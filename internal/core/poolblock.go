@@ -349,12 +349,7 @@ func (b *poolBlock) release() {
 		b.unreserve()
 		return
 	}
-	d := b.pool.dev
-	d.mu.Lock() // so that the device is not closed and opened again meanwhile: the address would be somebody else's
-	defer d.mu.Unlock()
-	if d.dev.Load() == b.pool.open {
-		b.pool.open.Free(b.addr) //nolint:errcheck // it is the pool's
-	}
+	b.pool.open.Free(b.addr) //nolint:errcheck // it is the pool's, or went with the device
 }
 
 // unreserve gives the address back that has no memory.

@@ -12,9 +12,15 @@
 // unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
 // by [Runtime.ThreadIn]: then it is never written.
 //
-// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables. Drivers and callbacks are called with
-// none of them held, with three exceptions, none of which can call back: opening and closing a device (Device.mu), making
-// a queue (Context.mu), opening one again and putting the task on it that holds a persistent stream (Stream.mu).
+// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables; for pools Device.mu → Pool.mu → poolState.mu; for
+// virtual memory Device.mu → vmm.mu → tables. Callbacks are called with none of them held. Drivers are, with these exceptions, none of
+// which can call back:
+//
+//   - Device.mu: opening and closing a device; making memory without an address (Mapper.Create);
+//   - Context.mu: making a queue;
+//   - Stream.mu: opening a queue again, and putting the task on it that holds a persistent stream;
+//   - vmm.mu: Mapper's Reserve, Map and Unmap, and Memory.Free; not Release, which may wait for work;
+//   - any of them: Locate, Describe, Epoch and Device.Memory, which take no lock that work is done with.
 package core
 
 import (

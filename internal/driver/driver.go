@@ -77,6 +77,8 @@ type Driver interface {
 
 // Device is an open device. Methods may be called concurrently.
 type Device interface {
+	// Alloc takes memory, Free returns it. Of a device that was closed Free returns nothing (ErrNotAllocated): another that was opened since may
+	// have memory at the same address.
 	Alloc(n uint64, page Page) (uintptr, error)
 	Free(addr uintptr) error
 

@@ -13,7 +13,7 @@ type device struct {
 	d    *Driver // immutable
 	card *card   // immutable
 
-	mu     sync.RWMutex // held for reading while memory is allocated
+	mu     sync.RWMutex // held for reading while memory is allocated or freed
 	closed bool         // guarded by mu
 
 	use sync.Mutex
@@ -84,6 +84,11 @@ func (v *device) live() uint64 {
 }
 
 func (v *device) Free(addr uintptr) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.closed {
+		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.card.number)
+	}
 	s, err := v.d.remove(addr, deviceBlock, int32(v.card.number))
 	if err != nil {
 		return err

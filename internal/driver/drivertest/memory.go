@@ -245,6 +245,8 @@ func testDeviceClose(e *env) {
 		}
 	}
 	e.unknown("memory of a closed device", m.addr)
+	e.refused("Free by a closed device", e.dev.Free(m.addr), driver.ErrNotAllocated)
+	old := e.dev
 	e.inside("pinned memory outlives a device", p, driver.Host)
 	dev, err := e.d.Open(0)
 	if err != nil {
@@ -257,6 +259,7 @@ func testDeviceClose(e *env) {
 	}
 	e.unknown("memory of a device that was closed", m.addr)
 	again := e.device(1 << 20)
+	e.refused("Free by a device that was closed", old.Free(again.addr), driver.ErrNotAllocated)
 	e.write(again.addr, noise(4, 1<<20))
 	e.holds("memory of a device opened again", again.addr, noise(4, 1<<20))
 }

@@ -15,7 +15,7 @@ type device struct {
 	number int          // immutable
 	arena  *arena.Arena // immutable
 
-	mu     sync.RWMutex // held for reading while memory is allocated
+	mu     sync.RWMutex // held for reading while memory is allocated or freed
 	closed bool         // guarded by mu
 }
 
@@ -42,6 +42,11 @@ func policy(page driver.Page) arena.HugePolicy {
 }
 
 func (v *device) Free(addr uintptr) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.closed {
+		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.number)
+	}
 	v.d.epoch.Add(1) // before, for who gets the address next; and after, for who looked it up meanwhile
 	defer v.d.epoch.Add(1)
 	return notAllocated(v.arena.Free(addr))
