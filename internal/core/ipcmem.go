@@ -387,10 +387,7 @@ func (t *Thread) IpcMemSetAttr(key *byte, attrType abi.IpcMemAttrType, attr uint
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
 	if p.Name == "950" {
-		if ipc.links == nil {
-			ipc.links = map[share.Key]uint64{}
-		}
-		ipc.links[k] = attr
+		ipc.choose(k, attr)
 		return nil
 	}
 	x := ipc.exports[k]

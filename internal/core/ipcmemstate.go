@@ -108,6 +108,26 @@ func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
 	return im
 }
 
+// mostLinks is how many keys may have an attribute.
+const mostLinks = 1 << 16
+
+// choose gives a key an attribute. Any text may be a key that is imported later: if there are too many, one goes that is neither imported nor
+// exported by now. mu is held.
+func (ipc *ipcState) choose(k share.Key, attr uint64) {
+	if ipc.links == nil {
+		ipc.links = map[share.Key]uint64{}
+	}
+	if _, ok := ipc.links[k]; !ok && len(ipc.links) >= mostLinks {
+		for o := range ipc.links {
+			if len(ipc.imports[o]) == 0 && ipc.exports[o] == nil {
+				delete(ipc.links, o)
+				break
+			}
+		}
+	}
+	ipc.links[k] = attr
+}
+
 // imported tells whether an address is memory of another process.
 func (ipc *ipcState) imported(p Addr) bool { return ipc.mapped.Find(p) != nil }
 
@@ -126,6 +146,9 @@ func (ipc *ipcState) withdrawKey(rt *Runtime, k share.Key) bool {
 // end takes an export out. ipc.mu is held.
 func (ipc *ipcState) end(rt *Runtime, k share.Key, x *ipcExport) {
 	delete(ipc.exports, k)
+	if len(ipc.imports[k]) == 0 {
+		delete(ipc.links, k)
+	}
 	keys := ipc.keys[x.start]
 	if keys = slices.DeleteFunc(keys, func(o share.Key) bool { return o == k }); len(keys) > 0 {
 		ipc.keys[x.start] = keys

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,10 +18,11 @@ type values struct {
 	waiting atomic.Int32 // waits in the map
 
 	mu      sync.Mutex
-	waits   map[Addr][]*valueWait  // guarded by mu; that hold a stream up, in the order of their turn
-	looking bool                   // guarded by mu; a goroutine looks
-	fresh   bool                   // guarded by mu; there is a wait that it has not looked at
-	orders  map[Addr]*driver.Order // guarded by mu; of words that somebody watches
+	waits   map[Addr][]*valueWait // guarded by mu; that hold a stream up, in the order of their turn
+	looking bool                  // guarded by mu; a goroutine looks
+	fresh   bool                  // guarded by mu; there is a wait that it has not looked at
+	orders  map[Addr]wordOrder    // guarded by mu; of words that somebody watches
+	sweepAt int                   // guarded by mu; how many orders there are when those are taken out whose memory is gone
 }
 
 const (
@@ -177,21 +179,35 @@ func (v *values) look() {
 	}
 }
 
-// order is what stores of a word hand to waits for it, if somebody watches.
+// wordOrder is the order of a word, as long as the allocation is there that has it.
+type wordOrder struct {
+	allocation uint64 // its id
+	order      *driver.Order
+}
+
+// valueOrder is what stores of a word hand to waits for it, if somebody watches.
 func (rt *Runtime) valueOrder(addr Addr) *driver.Order {
 	if rt.watch == nil {
 		return nil
 	}
 	v := &rt.values
+	id := rt.drv.Describe(addr).ID
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	o, ok := v.orders[addr]
+	if ok && o.allocation == id {
+		return o.order
+	}
+	if len(v.orders) >= v.sweepAt { // each time there are twice as many as were left
+		maps.DeleteFunc(v.orders, func(at Addr, o wordOrder) bool { return rt.drv.Describe(at).ID != o.allocation })
+		v.sweepAt = max(64, 2*len(v.orders))
+	}
 	if v.orders == nil {
-		v.orders = map[Addr]*driver.Order{}
+		v.orders = map[Addr]wordOrder{}
 	}
-	if v.orders[addr] == nil {
-		v.orders[addr] = new(driver.Order)
-	}
-	return v.orders[addr]
+	o = wordOrder{id, new(driver.Order)}
+	v.orders[addr] = o
+	return o.order
 }
 
 // ValueWrite is aclrtValueWrite: 64 bits of device memory get a value, in the order of the stream.
