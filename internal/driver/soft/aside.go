@@ -14,7 +14,7 @@ import (
 type aside struct {
 	spans []span
 	tasks []running // of queues
-	turn  uint64    // of still, from which on nobody is in Run or Store who was there then
+	turn  uint64    // of still, from which on nobody is in Run, Store or Load who was there then
 }
 
 type span struct {

@@ -191,3 +191,29 @@ func TestGiveBackBusy(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 }
+
+// TestLoadCounts proves that addresses do not go while Load reads a word that it has found there.
+func TestLoadCounts(t *testing.T) {
+	d, _, _, _ := stillBed(t)
+	at, err := d.AllocManaged(extent, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	d.found = func() { close(inside); <-goOn }
+	loaded := inBackground(func() { d.Load(at) }) //nolint:errcheck // the memory goes
+	<-inside
+	if err := d.FreeManaged(at); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if d.giveBackMore(); d.asides() != 1 || !isTaken(at) {
+			t.Fatal("somebody else can have the addresses while a word is read there")
+		}
+	}
+	close(goOn)
+	<-loaded
+	if d.giveBackMore(); d.asides() != 0 {
+		t.Error("the word is read, and the addresses are still put aside")
+	}
+}

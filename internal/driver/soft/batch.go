@@ -1,7 +1,6 @@
 package soft
 
 import (
-	"sync/atomic"
 	"time"
 
 	"ropeway/internal/driver"
@@ -21,10 +20,10 @@ const (
 
 // batch copies the segments of op: a large batch in chunks from the start, a small one here or, after the first of
 // them, in chunks.
-func (d *Driver) batch(op *driver.Op, pageable bool, at *atomic.Pointer[job]) error {
+func (d *Driver) batch(op *driver.Op, pageable bool, q *queue) error {
 	s := op.Segs
 	if s.Bytes > inlineBatch {
-		return d.parallel(op, 0, 0, pageable, at)
+		return d.parallel(op, 0, 0, pageable, q)
 	}
 	first := len(s.List)
 	if s.Bytes > probeBytes {
@@ -43,7 +42,7 @@ func (d *Driver) batch(op *driver.Op, pageable bool, at *atomic.Pointer[job]) er
 	}
 	j := d.newJob(op, pageable)
 	j.divide(first, len(s.List), d.pool.max)
-	return d.share(j, max(int(left/perHelper), 1), at)
+	return d.share(j, max(int(left/perHelper), 1), q)
 }
 
 // shareFrom is how long what is left of a small batch must take to be shared by as many cores.

@@ -66,6 +66,8 @@ type Driver struct {
 	epoch   atomic.Uint64 // see driver.Driver
 	still   still
 
+	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
+
 	mu     sync.Mutex // held while arenas are made and closed
 	opened []*device  // guarded by mu; nil where none is open
 	warned bool       // guarded by mu

@@ -127,38 +127,38 @@ func tryCopy(dst, src, n uintptr) (err error) {
 	return nil
 }
 
-// exec carries out an operation of a queue; a large one is open to helpers through at while it runs.
-func (d *Driver) exec(op *driver.Op, at *atomic.Pointer[job]) error {
+// exec carries out an operation of a queue; a large one is open to helpers of q, if that is not nil, while it runs.
+func (d *Driver) exec(op *driver.Op, q *queue) error {
 	switch op.Kind {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
-		return d.move(op, false, at)
+		return d.move(op, false, q)
 	case driver.OpDesc, driver.OpOffset:
-		return d.indirect(op, at)
+		return d.indirect(op, q)
 	}
 	return parts.Do(op)
 }
 
 // move carries out a copy or a fill: here if it is small, in chunks if it is large.
-func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (err error) {
+func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
 	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
-		if done, err := d.inPieces(op, pageable, at); done {
+		if done, err := d.inPieces(op, pageable, q); done {
 			return err
 		}
 	}
 	switch op.Kind {
 	case driver.OpCopy:
-		return d.copy(op, pageable, at)
+		return d.copy(op, pageable, q)
 	case driver.OpCopy2D:
 		if op.N*op.Height >= parallelBytes && !overlap(op) {
 			if err := d.whole(op, pageable); err != nil {
 				return err
 			}
-			return d.parallel(op, 0, 0, pageable, at)
+			return d.parallel(op, 0, 0, pageable, q)
 		}
 		return d.rows(op, 0, op.Height, pageable)
 	case driver.OpBatch:
-		return d.batch(op, pageable, at)
+		return d.batch(op, pageable, q)
 	default:
 		n := op.N * uint64(op.Width)
 		dst, err := d.resolve(op.Dst, n, pageable)
@@ -166,7 +166,7 @@ func (d *Driver) move(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (er
 			return err
 		}
 		if n >= parallelBytes {
-			return d.parallel(op, dst, 0, pageable, at)
+			return d.parallel(op, dst, 0, pageable, q)
 		}
 		fill(dst, op, op.N)
 		return nil
@@ -178,7 +178,7 @@ func overlap(op *driver.Op) bool {
 	return op.Dst < op.Src+uintptr(op.SrcPitch*op.Height) && op.Src < op.Dst+uintptr(op.DstPitch*op.Height)
 }
 
-func (d *Driver) copy(op *driver.Op, pageable bool, at *atomic.Pointer[job]) error {
+func (d *Driver) copy(op *driver.Op, pageable bool, q *queue) error {
 	dst, err := d.resolve(op.Dst, op.N, pageable)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (d *Driver) copy(op *driver.Op, pageable bool, at *atomic.Pointer[job]) err
 	}
 	apart := dst+uintptr(op.N) <= src || src+uintptr(op.N) <= dst
 	if op.N >= parallelBytes && apart {
-		return d.parallel(op, dst, src, pageable, at)
+		return d.parallel(op, dst, src, pageable, q)
 	}
 	memcopy.Copy(dst, src, uintptr(op.N)) // overlapping ranges end as memmove leaves them
 	return nil
@@ -310,12 +310,12 @@ func fill(dst uintptr, op *driver.Op, n uint64) {
 }
 
 // indirect carries out the copy that a descriptor or cells in device memory describe now.
-func (d *Driver) indirect(op *driver.Op, at *atomic.Pointer[job]) error {
+func (d *Driver) indirect(op *driver.Op, q *queue) error {
 	c, err := parts.Indirect(op, d, d.peek)
 	if err != nil {
 		return err
 	}
-	return d.move(&c, false, at)
+	return d.move(&c, false, q)
 }
 
 // peek reads the n bytes (at most 64) that a descriptor or a cell has at this moment.

@@ -148,9 +148,9 @@ func (j *job) cut(s *driver.Segments) {
 	j.chunks = int64(len(j.cuts) - 1)
 }
 
-// parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. A queue
-// publishes the job through at, so that whoever waits for the queue can help.
-func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *atomic.Pointer[job]) error {
+// parallel carries op out in chunks, with helpers. Copies and fills have been resolved to dst and src. The job of a
+// queue is in q.job meanwhile, so that whoever waits for the queue can help, and whoever drops its work can stop it.
+func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, q *queue) error {
 	j := d.newJob(op, pageable)
 	j.dst, j.src = dst, src
 	switch op.Kind {
@@ -166,7 +166,7 @@ func (d *Driver) parallel(op *driver.Op, dst, src uintptr, pageable bool, at *at
 		j.step = chunkFor(op.N*uint64(op.Width)) / uint64(op.Width)
 		j.chunks = int64((op.N + j.step - 1) / j.step)
 	}
-	return d.share(j, d.pool.max, at)
+	return d.share(j, d.pool.max, q)
 }
 
 // newJob is a job for op; its chunks are still to be made.
@@ -177,15 +177,18 @@ func (d *Driver) newJob(op *driver.Op, pageable bool) *job {
 }
 
 // share does the chunks of j, with helpers, of which it asks at most so many, and ends it. Others may come by themselves.
-func (d *Driver) share(j *job, helpers int, at *atomic.Pointer[job]) error {
-	if at != nil {
-		at.Store(j)
+func (d *Driver) share(j *job, helpers int, q *queue) error {
+	if q != nil {
+		q.job.Store(j)
 	}
 	d.pool.offer(j, helpers)
+	if q != nil && q.dropped() { // before the job could be found
+		j.stop.Store(true)
+	}
 	j.work(parts.Limit{})
 	d.pool.withdraw(j)
-	if at != nil {
-		at.Store(nil)
+	if q != nil {
+		q.job.Store(nil)
 	}
 	var err error
 	if e := j.failed.Load(); e != nil {

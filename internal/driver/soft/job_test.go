@@ -198,3 +198,40 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 		t.Errorf("chunks end at segment %d of %d", got, len(s.List))
 	}
 }
+
+// TestDropBeforeOffer proves that a large copy is cut short that is dropped when its turn has come and before it is open to helpers.
+func TestDropBeforeOffer(t *testing.T) {
+	d, dev, dst, src := stillBed(t)
+	sink := &log{make(chan error, 10)}
+	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
+	const n = 1 << 20 // more than one chunk
+	if err := d.Run(driver.Op{Kind: driver.OpFill, Dst: dst, N: n, Width: 1, Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	d.pool.jobs = sync.Pool{New: func() any { // between the two
+		q.Drop()
+		return &job{quiet: make(chan struct{}, 1)}
+	}}
+	q.Copy(dst, src, n, driver.Tag{})
+	q.Wait(0, nil)
+	d.pool.jobs = sync.Pool{New: func() any { return &job{quiet: make(chan struct{}, 1)} }}
+	if len(sink.failed) > 0 {
+		t.Errorf("a dropped copy failed: %v", <-sink.failed)
+	}
+	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: src, Src: dst, N: n}); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range bytesAt(src, n) {
+		if b != 1 {
+			t.Fatalf("byte %d was copied", i)
+		}
+	}
+	last := bytesAt(src+n-1, 1)
+	last[0] = 7
+	q.Copy(dst, src, n, driver.Tag{}) // the next one is not cut short
+	q.Wait(0, nil)
+	last[0] = 0
+	if err := d.Run(driver.Op{Kind: driver.OpCopy, Dst: src, Src: dst, N: n}); err != nil || last[0] != 7 {
+		t.Errorf("the next copy was not made: %v", err)
+	}
+}

@@ -2,7 +2,6 @@ package soft
 
 import (
 	"encoding/binary"
-	"sync/atomic"
 
 	"ropeway/internal/driver"
 )
@@ -55,14 +54,14 @@ func (d *Driver) each(addr uintptr, n uint64, f func(at uintptr, n uint64) error
 
 // inPieces carries out op if its memory is not one piece, and reports whether it did. A batch loses the segments that
 // were carried out, and is still to be done.
-func (d *Driver) inPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job]) (done bool, err error) {
+func (d *Driver) inPieces(op *driver.Op, pageable bool, q *queue) (done bool, err error) {
 	one := func(addr uintptr, n uint64) bool { return d.stretch(addr, n) == n }
 	switch op.Kind {
 	case driver.OpCopy:
 		if one(op.Dst, op.N) && one(op.Src, op.N) {
 			return false, nil
 		}
-		return true, d.copyPieces(op, pageable, at)
+		return true, d.copyPieces(op, pageable, q)
 	case driver.OpCopy2D:
 		if op.Height == 0 || one(op.Dst, (op.Height-1)*op.DstPitch+op.N) && one(op.Src, (op.Height-1)*op.SrcPitch+op.N) {
 			return false, nil
@@ -72,7 +71,7 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job])
 		}
 		for i := range op.Height {
 			row := driver.Op{Dst: op.Dst + uintptr(i*op.DstPitch), Src: op.Src + uintptr(i*op.SrcPitch), N: op.N}
-			if err := d.copyPieces(&row, pageable, at); err != nil {
+			if err := d.copyPieces(&row, pageable, q); err != nil {
 				return true, err
 			}
 		}
@@ -83,7 +82,7 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job])
 			if one(s.Dst, s.N) && one(s.Src, s.N) {
 				continue
 			}
-			if err := d.copyPieces(&driver.Op{Dst: s.Dst, Src: s.Src, N: s.N}, pageable, at); err != nil {
+			if err := d.copyPieces(&driver.Op{Dst: s.Dst, Src: s.Src, N: s.N}, pageable, q); err != nil {
 				return true, err
 			}
 			op.Segs.Bytes -= s.N
@@ -102,7 +101,7 @@ func (d *Driver) inPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job])
 }
 
 // copyPieces copies op.N bytes, piece by piece.
-func (d *Driver) copyPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job]) error {
+func (d *Driver) copyPieces(op *driver.Op, pageable bool, q *queue) error {
 	if _, err := d.resolve(op.Dst, op.N, pageable); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (d *Driver) copyPieces(op *driver.Op, pageable bool, at *atomic.Pointer[job
 	for done := uint64(0); done < op.N; {
 		part := driver.Op{Kind: driver.OpCopy, Dst: op.Dst + uintptr(done), Src: op.Src + uintptr(done)}
 		part.N = min(d.stretch(part.Dst, op.N-done), d.stretch(part.Src, op.N-done))
-		if err := d.copy(&part, pageable, at); err != nil {
+		if err := d.copy(&part, pageable, q); err != nil {
 			return err
 		}
 		done += part.N

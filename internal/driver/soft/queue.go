@@ -293,7 +293,7 @@ func (q *queue) run(until uint64, most int) {
 		case expired:
 			q.finish(&op, began, driver.ErrTimeout)
 		default:
-			q.finish(&op, began, q.d.exec(&op, &q.job))
+			q.finish(&op, began, q.d.exec(&op, q))
 		}
 		op = driver.Op{}
 
@@ -332,6 +332,13 @@ func (q *queue) Stalled() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.parked
+}
+
+// dropped tells whether the task that the caller runs was dropped after its turn came.
+func (q *queue) dropped() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.completed < q.dropTo
 }
 
 func (q *queue) Drop() {

@@ -14,15 +14,15 @@ import (
 // pays nothing for it, and whoever runs the ring looks before each task. What is running then is waited for. Queues that wait for
 // something (a flag, a gate, a call, a worker) use no memory and need not be.
 //
-// Everything else that uses memory (Driver.Run, Words.Store) counts itself in, and is stopped only when all queues are: a
-// queue's work may call it.
+// Everything else that uses memory (Driver.Run, Words) counts itself in. Run and Words.Store are stopped too, but only when all queues are: a
+// queue's work may call them.
 type still struct {
 	stopped atomic.Bool // nobody may begin to use memory
 
 	gate sync.RWMutex // held for writing during a standstill
 
 	turn   atomic.Uint64 // written with mu held: see aside
-	inside [2][16]tally  // who is in Run or Store: by turn, and spread, so that they do not meet
+	inside [2][16]tally  // who is in Run, Store or Load: by turn, and spread, so that they do not meet
 
 	mu     sync.Mutex
 	queues *queue   // guarded by mu; all that are open, linked through themselves
@@ -137,16 +137,23 @@ func soon(so func() bool) {
 
 // enter counts the caller in, once it may use memory; it is to take 1 off what is returned when it no longer does.
 func (s *still) enter() *atomic.Int64 {
-	turn := &s.inside[s.turn.Load()%2]
-	n := &turn[lane()%uintptr(len(turn))].n
 	for {
-		n.Add(1)
+		n := s.look()
 		if !s.stopped.Load() {
 			return n
 		}
 		n.Add(-1)
 		s.wait()
 	}
+}
+
+// look is enter for who only reads, for a moment: it does not wait for a standstill, because a lock may be held that this takes. What is
+// read is there before memory moves and after.
+func (s *still) look() *atomic.Int64 {
+	turn := &s.inside[s.turn.Load()%2]
+	n := &turn[lane()%uintptr(len(turn))].n
+	n.Add(1)
+	return n
 }
 
 // wait returns when the standstill that the caller has seen is over.

@@ -23,9 +23,13 @@ func (d *Driver) word(addr uintptr) (uintptr, error) {
 
 // Load implements driver.Words.
 func (d *Driver) Load(addr uintptr) (value uint64, err error) {
+	defer d.still.look().Add(-1)
 	at, err := d.word(addr)
 	if err != nil {
 		return 0, err
+	}
+	if d.found != nil {
+		d.found()
 	}
 	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
 	return loadWord(at), nil
