@@ -15,6 +15,7 @@ import (
 
 const (
 	maxPeers     = 64                    // that are served at a time
+	maxStrangers = 4                     // and of those that have nothing to expect
 	peerPatience = time.Second           // for a question
 	guessDelay   = 20 * time.Millisecond // before a refusal
 	tries        = 64                    // to find a free name
@@ -28,13 +29,14 @@ func socketName(tag uint32) *net.UnixAddr {
 
 // door is where others ask for what a broker exports.
 type door struct {
-	tag      uint32            // immutable
-	broker   *Broker           // immutable
-	listener *net.UnixListener // immutable
-	shut     chan struct{}     // closed by close
+	tag      uint32        // immutable
+	broker   *Broker       // immutable
+	listener *os.File      // immutable; a socket that listens
+	shut     chan struct{} // closed by close
 
-	mu    sync.Mutex
-	peers []*net.UnixConn // guarded by mu; those being served, the longest first
+	mu        sync.Mutex
+	peers     []*net.UnixConn // guarded by mu; those being served, the longest first
+	strangers []*net.UnixConn // guarded by mu; the same of strangers, which only serve adds to
 }
 
 // open makes a door under a name that is free.
@@ -47,8 +49,8 @@ func (b *Broker) open() (*door, error) {
 		if tag == 0 {
 			continue // numbers of keys are not to be 0
 		}
-		var l *net.UnixListener
-		if l, err = aside(func() (*net.UnixListener, error) { return net.ListenUnix("unixpacket", socketName(tag)) }); err == nil {
+		var l *os.File
+		if l, err = aside(func() (*os.File, error) { return listen(tag) }); err == nil {
 			d := &door{tag: tag, broker: b, listener: l, shut: make(chan struct{})}
 			b.serving.Go(d.serve)
 			return d, nil
@@ -60,13 +62,23 @@ func (b *Broker) open() (*door, error) {
 	return nil, fmt.Errorf("share: cannot listen: %w", err)
 }
 
+// listen makes a socket that listens. It is no net.Listener because those make a connection of everything that comes.
+func listen(tag uint32) (*os.File, error) {
+	l, err := net.ListenUnix("unixpacket", socketName(tag))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close() //nolint:errcheck // the file goes on listening
+	return l.File()
+}
+
 // close ends the serving; it does not wait for it.
 func (d *door) close() {
 	close(d.shut)
 	d.listener.Close() //nolint:errcheck // nothing was written
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, c := range d.peers {
+	for _, c := range append(d.peers, d.strangers...) {
 		c.Close() //nolint:errcheck // it gets no answer
 	}
 }
@@ -74,12 +86,12 @@ func (d *door) close() {
 // serve lets peers in until the door is closed, whatever they send.
 func (d *door) serve() {
 	for {
-		c, err := d.listener.AcceptUnix()
+		c, who, err := accept(d.listener, d.welcome)
 		if err == nil {
-			if d.enter(c) {
+			if d.enter(c, d.broker.stranger(who)) {
 				d.broker.serving.Go(func() {
 					defer d.leave(c)
-					d.talk(c)
+					d.talk(c, who)
 				})
 			}
 			continue
@@ -92,8 +104,30 @@ func (d *door) serve() {
 	}
 }
 
+// stranger tells whether a peer can get nothing from this process, whatever it asks for: it is of another user, and on no white list. It is
+// served, so that it is told why, but the others need not wait for it.
+func (b *Broker) stranger(who peer) bool {
+	if who.uid == uint32(os.Geteuid()) || who.uid == 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.named[who.pid] == nil
+}
+
+// welcome tells whether a peer is served. Too many strangers are turned away before anything is done for them: whoever else comes is
+// behind them in the kernel's queue.
+func (d *door) welcome(who peer) bool {
+	if !d.broker.stranger(who) {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.strangers) < maxStrangers
+}
+
 // enter takes a peer in; the longest of too many has to go. False if the door is closed.
-func (d *door) enter(c *net.UnixConn) bool {
+func (d *door) enter(c *net.UnixConn, stranger bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
@@ -101,6 +135,10 @@ func (d *door) enter(c *net.UnixConn) bool {
 		c.Close() //nolint:errcheck // it gets no answer
 		return false
 	default:
+	}
+	if stranger {
+		d.strangers = append(d.strangers, c)
+		return true
 	}
 	if len(d.peers) == maxPeers {
 		d.peers[0].Close() //nolint:errcheck // it gets no answer
@@ -114,13 +152,15 @@ func (d *door) leave(c *net.UnixConn) {
 	c.Close() //nolint:errcheck // the peer has its answer, or gets none
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i := slices.Index(d.peers, c); i >= 0 {
-		d.peers = slices.Delete(d.peers, i, i+1)
+	for _, list := range []*[]*net.UnixConn{&d.peers, &d.strangers} {
+		if i := slices.Index(*list, c); i >= 0 {
+			*list = slices.Delete(*list, i, i+1)
+		}
 	}
 }
 
 // talk hears one question and answers it.
-func (d *door) talk(c *net.UnixConn) {
+func (d *door) talk(c *net.UnixConn, who peer) {
 	c.SetDeadline(time.Now().Add(peerPatience)) //nolint:errcheck // a connection that is closed fails below
 	var b [questionLen + 1]byte
 	n, err := c.Read(b[:]) // files that a peer sends along are dropped by the kernel
@@ -129,10 +169,6 @@ func (d *door) talk(c *net.UnixConn) {
 	}
 	q, ok := decodeQuestion(b[:n])
 	if !ok {
-		return
-	}
-	who, err := peerOf(c)
-	if err != nil {
 		return
 	}
 	a, key, files := d.broker.judge(q, who)

@@ -74,17 +74,20 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
 
-// connect reaches the process with the key's tag. Connecting never waits: a process that is stopped accepts until its backlog is full; then it
-// fails at once and is tried again.
+// connect reaches the process with the key's tag. Connecting does not wait until the backlog of the process is full: it is
+// stopped, or too many connect.
 func connect(k Key, until time.Time) (*net.UnixConn, error) {
 	for {
 		c, err := net.DialUnix("unixpacket", nil, socketName(k.tag))
+		if errors.Is(err, syscall.EAGAIN) {
+			c, err = wait(k.tag, time.Until(until))
+		}
 		switch {
 		case err == nil:
 			return c, nil
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return nil, fmt.Errorf("%w, or it has closed the key", ErrGone)
-		case !errors.Is(err, syscall.EAGAIN):
+		case !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR):
 			return nil, fmt.Errorf("share: cannot reach the exporting process: %w", err)
 		case time.Now().After(until):
 			return nil, fmt.Errorf("%w within %v: too many processes ask it, or it is stopped", ErrSilent, patience)

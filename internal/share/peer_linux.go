@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,6 +34,62 @@ func peerOf(c *net.UnixConn) (peer, error) {
 		return peer{}, failed
 	}
 	return peer{u.Pid, u.Uid}, nil
+}
+
+// wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits in the kernel, after those who
+// came before: who tries again and again instead is overtaken by whoever waits.
+func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "exporter") // blocking
+	defer f.Close()                          //nolint:errcheck // the connection has its own
+	limit := unix.NsecToTimeval(int64(max(patience, time.Millisecond)))
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit); err != nil {
+		return nil, err
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socketName(tag).Name}); err != nil {
+		return nil, err
+	}
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.UnixConn), nil
+}
+
+// accept waits for a peer that is welcome. Others are hung up on, which takes a few microseconds each: nothing is made for them.
+func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return nil, peer{}, err
+	}
+	for {
+		var fd int
+		var failed error
+		if err := raw.Read(func(listener uintptr) bool {
+			fd, _, failed = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			return failed != unix.EAGAIN
+		}); err != nil {
+			return nil, peer{}, err
+		}
+		if failed != nil {
+			return nil, peer{}, failed
+		}
+		u, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err != nil || !welcome(peer{u.Pid, u.Uid}) {
+			unix.Close(fd) //nolint:errcheck // nothing was written
+			continue
+		}
+		f := os.NewFile(uintptr(fd), "peer")
+		c, err := net.FileConn(f)
+		f.Close() //nolint:errcheck // the connection has its own
+		if err != nil {
+			return nil, peer{}, err
+		}
+		return c.(*net.UnixConn), peer{u.Pid, u.Uid}, nil
+	}
 }
 
 // hasEnded tells whether the process has certainly ended; a child that it forked may have inherited its end of the connection.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 )
 
 var errNotHere = errors.New("share: processes share memory on Linux only")
@@ -16,6 +17,12 @@ type peer struct {
 }
 
 func peerOf(*net.UnixConn) (peer, error) { return peer{}, errNotHere }
+
+func wait(uint32, time.Duration) (*net.UnixConn, error) { return nil, errNotHere }
+
+func accept(*os.File, func(peer) bool) (*net.UnixConn, peer, error) {
+	return nil, peer{}, errNotHere
+}
 
 func (peer) hasEnded() bool { return false }
 

@@ -26,9 +26,8 @@ func TestMain(m *testing.M) {
 		var b Broker
 		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{}, "from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
 		if os.Getenv("SHARE_HEIR") != "" { // somebody who has the socket, as a forked child would
-			f, _ := b.door.listener.File()
 			heir := exec.Command("sleep", "60")
-			heir.ExtraFiles = []*os.File{f}
+			heir.ExtraFiles = []*os.File{b.door.listener}
 			heir.Start()
 			fmt.Println(heir.Process.Pid)
 		}
@@ -51,6 +50,10 @@ func TestMain(m *testing.M) {
 		}
 	case "closed":
 		fmt.Println(withoutStreams())
+	case "flood":
+		flood()
+	case "crowd":
+		crowd()
 	case "sleep":
 		fmt.Println("here")
 	case "":
