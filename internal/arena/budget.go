@@ -15,15 +15,20 @@ const (
 // A Budget keeps the arenas of a process from using more memory than there is:
 // too much is ErrNoMemory, not a kill by the kernel. It knows what the machine
 // and the containers around the process have left, less what was promised to
-// allocations and not yet touched. Methods are safe for concurrent use.
+// allocations and not yet touched, also to other processes in a container. Methods
+// are safe for concurrent use.
 type Budget struct {
-	read func() (limit, available uint64, err error) // immutable
+	read func() (limit, available uint64, err error) // immutable; called with mu held
 
 	mu       sync.Mutex
 	credit   uint64                // guarded by mu; may be granted without reading again
 	left     uint64                // guarded by mu; what the last reading left, less what was granted since
 	readAt   time.Time             // guarded by mu; when that was
 	accounts map[*Account]struct{} // guarded by mu
+	ledgers  map[string]*ledger    // guarded by mu; of the limits that others share, by file; those that cannot be had are nil
+	pending  *time.Timer           // guarded by mu; brings the ledgers up to date
+	pause    time.Duration         // guarded by mu; until it does so again, if nothing changes
+	told     uint64                // guarded by mu; bytes that the ledgers say
 }
 
 // An Account is one arena's part of a [Budget].
@@ -36,7 +41,14 @@ type Account struct {
 
 // NewBudget returns the budget of this machine and container. Where neither can
 // be read it refuses nothing.
-func NewBudget() *Budget { return newBudget(func() (uint64, uint64, error) { return readMemory("/") }) }
+func NewBudget() *Budget { return newBudgetOf("/") }
+
+// newBudgetOf is NewBudget for the files under root.
+func newBudgetOf(root string) *Budget {
+	b := newBudget(nil)
+	b.read = func() (uint64, uint64, error) { return readMemory(root, b.others) }
+	return b
+}
 
 func newBudget(read func() (limit, available uint64, err error)) *Budget {
 	return &Budget{read: read, accounts: make(map[*Account]struct{})}
@@ -45,6 +57,8 @@ func newBudget(read func() (limit, available uint64, err error)) *Budget {
 // Limit is the memory of the machine or, if less, of the smallest container
 // around the process; the largest uint64 if unknown.
 func (b *Budget) Limit() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	limit, _, err := b.read()
 	if err != nil {
 		return math.MaxUint64
@@ -68,11 +82,16 @@ func (b *Budget) available() uint64 {
 	}
 	// What must stay: 2%, at least 64 MiB, but no more than a quarter.
 	keep := min(max(limit/50, minReserve), limit/4)
-	for c := range b.accounts {
-		keep += sub(c.charged, c.resident())
-	}
-	b.left, b.readAt = sub(free, keep), time.Now()
+	b.left, b.readAt = sub(free, keep+b.promised()), time.Now()
 	return b.left
+}
+
+// promised is how many bytes were granted and are not in memory. mu is held.
+func (b *Budget) promised() (n uint64) {
+	for c := range b.accounts {
+		n += sub(c.charged, c.resident())
+	}
+	return n
 }
 
 // Open adds an account. resident says how many of the bytes granted to it are
@@ -89,8 +108,11 @@ func (b *Budget) Open(resident, trim func() uint64) *Account {
 // Close ends the account and all it was granted.
 func (c *Account) Close() {
 	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
 	delete(c.b.accounts, c)
-	c.b.mu.Unlock()
+	if len(c.b.accounts) == 0 {
+		c.b.forget()
+	}
 }
 
 // Reserve asks for n bytes and reports whether they were granted. Before it
@@ -117,9 +139,14 @@ func (c *Account) promise(n uint64) bool {
 // Release gives back n bytes that were granted and are no longer resident nor
 // promised.
 func (c *Account) Release(n uint64) {
-	c.b.mu.Lock()
+	b := c.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	c.charged = sub(c.charged, n)
-	c.b.mu.Unlock()
+	if b.pending != nil && b.pause > firstPause {
+		b.pause = firstPause
+		b.pending.Reset(b.pause)
+	}
 }
 
 // move makes n bytes that were granted to c another account's of the same budget.
@@ -135,12 +162,14 @@ func (c *Account) grant(n uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.credit < n {
-		free := b.available()
+		free, end := b.availableAlone()
+		defer end()
 		if free < n {
 			b.credit = 0
 			return false
 		}
 		b.credit = n + min((free-n)/8, maxCredit)
+		b.tell()
 	}
 	b.credit -= n
 	b.left = sub(b.left, n)

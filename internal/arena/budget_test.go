@@ -196,6 +196,9 @@ func write(t *testing.T, root string, files map[string]string) {
 	}
 }
 
+// nobody else was promised memory.
+func nobody(string) uint64 { return 0 }
+
 func TestReadMemory(t *testing.T) {
 	const (
 		info = "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\nCommitLimit: 4194304 kB\nCommitted_AS: 1048576 kB\n"
@@ -242,18 +245,18 @@ func TestReadMemory(t *testing.T) {
 			root := t.TempDir()
 			write(t, root, map[string]string{"proc/meminfo": info})
 			write(t, root, tt.files)
-			limit, free, err := readMemory(root)
+			limit, free, err := readMemory(root, nobody)
 			if err != nil || limit != tt.limit || free != tt.free {
 				t.Errorf("limit %d, free %d, %v; want %d, %d", limit, free, err, tt.limit, tt.free)
 			}
 		})
 	}
-	if _, _, err := readMemory(t.TempDir()); err == nil {
+	if _, _, err := readMemory(t.TempDir(), nobody); err == nil {
 		t.Error("no meminfo, no error")
 	}
 	root := t.TempDir()
 	write(t, root, map[string]string{"proc/meminfo": "nonsense\n"})
-	if _, _, err := readMemory(root); err == nil {
+	if _, _, err := readMemory(root, nobody); err == nil {
 		t.Error("empty meminfo, no error")
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 // readMemory returns the bytes of memory the process may have in all and those it
 // can still get, from the files under root: /proc/meminfo and the memory limits
-// of every control group around the process, version 1 and 2.
-func readMemory(root string) (limit, available uint64, err error) {
+// of every control group around the process, version 1 and 2. others says how many
+// bytes other processes in a group were promised, by the file with its limit.
+func readMemory(root string, others func(limit string) uint64) (limit, available uint64, err error) {
 	info, err := readTable(filepath.Join(root, "proc/meminfo"))
 	if err != nil {
 		return 0, 0, err
@@ -38,7 +39,7 @@ func readMemory(root string) (limit, available uint64, err error) {
 		// Cold file pages count as used but go first when memory is short.
 		stat, _ := readTable(filepath.Join(g.dir, "memory.stat"))
 		limit = min(limit, max)
-		available = min(available, sub(max, sub(used, stat[g.cold])))
+		available = min(available, sub(max, sub(used, stat[g.cold])+others(filepath.Join(g.dir, g.max))))
 	}
 	return limit, available, nil
 }

@@ -1,0 +1,102 @@
+package arena
+
+import "time"
+
+// What this process was granted and has not touched, other processes that share its limits take into account: the budget tells them in ledgers. It is told
+// before it is used, as credit. As memory is touched the kernel counts it, too, which nobody notices; so it is told again after a while, less often the
+// longer nothing changes, and no more when nothing is left to be touched.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// others is how many bytes other processes have in the ledger of a limit. mu is held.
+func (b *Budget) others(limit string) uint64 {
+	l, ok := b.ledgers[limit]
+	if !ok && len(b.accounts) > 0 { // else nobody would close it
+		l = openLedger(limit)
+		if b.ledgers == nil {
+			b.ledgers = map[string]*ledger{}
+		}
+		b.ledgers[limit] = l
+		if l != nil {
+			l.put(b.told)
+		}
+	}
+	if l == nil {
+		return 0
+	}
+	return l.others()
+}
+
+// availableAlone is available, and no other process is granted memory of the same limits until end is called. mu is held.
+func (b *Budget) availableAlone() (free uint64, end func()) {
+	for {
+		known := len(b.ledgers)
+		end = b.alone()
+		if free = b.available(); len(b.ledgers) == known {
+			return free, end
+		}
+		end() // reading has found limits that are not locked
+	}
+}
+
+// alone locks the ledgers until end is called. mu is held.
+func (b *Budget) alone() (end func()) {
+	for _, l := range b.ledgers {
+		if l != nil {
+			l.lock()
+		}
+	}
+	return func() {
+		for _, l := range b.ledgers {
+			if l != nil {
+				l.unlock()
+			}
+		}
+	}
+}
+
+// tell brings the ledgers up to date, and sees to it that this happens again. mu is held.
+func (b *Budget) tell() {
+	if len(b.ledgers) == 0 {
+		return
+	}
+	n := b.promised() + b.credit
+	if n != b.told {
+		b.told, b.pause = n, firstPause
+		for _, l := range b.ledgers {
+			if l != nil {
+				l.put(n)
+			}
+		}
+	}
+	switch {
+	case n == 0:
+	case b.pending == nil:
+		b.pending = time.AfterFunc(b.pause, b.tellAgain)
+	default:
+		b.pending.Reset(b.pause)
+	}
+}
+
+func (b *Budget) tellAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.credit = 0 // others may need it
+	b.pause = min(2*b.pause, lastPause)
+	b.tell()
+}
+
+// forget closes the ledgers: nobody has been granted anything. mu is held.
+func (b *Budget) forget() {
+	if b.pending != nil {
+		b.pending.Stop()
+	}
+	for _, l := range b.ledgers {
+		if l != nil {
+			l.close()
+		}
+	}
+	b.ledgers, b.pending, b.told, b.credit = nil, nil, 0, 0
+}
