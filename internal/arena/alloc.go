@@ -102,7 +102,7 @@ func (a *Arena) allocSmall(size uint64, tag uint32) (uintptr, error) {
 }
 
 // Free ends the allocation that starts at addr. Its pages stay resident for the
-// next one until more than CacheLimit bytes are. The error wraps ErrNotAllocated
+// next one until more than CacheLimit bytes are, or for a while. The error wraps ErrNotAllocated
 // if no live allocation starts at addr, and then nothing has changed.
 func (a *Arena) Free(addr uintptr) error {
 	off := uint64(addr - a.base)
@@ -200,6 +200,9 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 func (a *Arena) put(c, n int32, res uint64) {
 	a.cached += res << pageShift
 	a.putRun(c, n)
+	if a.cached > sweepKeep && a.sweeper == nil {
+		a.sweepLater()
+	}
 }
 
 // retire puts back a run that left the index. If too many pages are cached then,

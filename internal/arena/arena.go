@@ -41,6 +41,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -90,9 +91,10 @@ type Options struct {
 	Fresh      bool    // freed addresses are set aside and closed (see aside.go); implies OwnPages
 	Limit      uint64  // bytes that may be live at one time; 0: Capacity
 	Budget     *Budget // shared by all arenas of the process; nil for no limit
-	CacheLimit uint64  // free bytes kept resident before holes are punched; 0: 256 MiB
+	CacheLimit uint64  // free bytes kept resident before holes are punched (see sweep.go); 0: 256 MiB
 
-	populateMax uint64 // tests only; 0: 64 MiB
+	populateMax uint64        // tests only; 0: 64 MiB
+	sweepAfter  time.Duration // tests only; 0: sweepAfter
 }
 
 // HugePolicy is what the caller asked for about 2 MiB pages.
@@ -144,15 +146,16 @@ type Arena struct {
 	delta    uintptr                  // immutable; engine - window
 	engine   pointer                  // immutable; start of the engine mapping
 
-	name        string   // immutable, as all below to acct
-	fd          int      // the memfd; owned by the arena
-	reserved    bool     // the window lies in a caller's reservation
-	ownPages    bool     //
-	fresh       bool     //
-	prot        int      // of the window where it is open
-	limit       uint64   // of live bytes
-	cacheLimit  uint64   //
-	populateMax uint64   //
+	name        string // immutable, as all below to acct
+	fd          int    // the memfd; owned by the arena
+	reserved    bool   // the window lies in a caller's reservation
+	ownPages    bool   //
+	fresh       bool   //
+	prot        int    // of the window where it is open
+	limit       uint64 // of live bytes
+	cacheLimit  uint64 //
+	populateMax uint64 //
+	sweepAfter  time.Duration
 	acct        *Account // nil without a budget
 
 	isolated atomic.Bool  // pages have been isolated: see Isolate
@@ -177,6 +180,8 @@ type Arena struct {
 	peak     uint64          // guarded by mu; as Stats
 	cached   uint64          // guarded by mu; as Stats
 	hugeExts uint64          // guarded by mu; extents known to be huge
+	sweeper  *time.Timer     // guarded by mu; calls sweep; nil if it need not
+	quietAt  uint64          // guarded by mu; nextID when that was set
 }
 
 // New makes an arena. A mapping that does not fit (ulimit -v, a sanitizer) is an
@@ -194,6 +199,9 @@ func New(o Options) (*Arena, error) {
 	if o.populateMax == 0 {
 		o.populateMax = defaultPopulateMax
 	}
+	if o.sweepAfter == 0 {
+		o.sweepAfter = sweepAfter
+	}
 	a := &Arena{
 		capacity:    o.Capacity,
 		dir:         make([]atomic.Pointer[region], (o.Capacity+1<<regionShift-1)>>regionShift),
@@ -206,6 +214,7 @@ func New(o Options) (*Arena, error) {
 		limit:       min(o.Limit, o.Capacity),
 		cacheLimit:  o.CacheLimit,
 		populateMax: o.populateMax,
+		sweepAfter:  o.sweepAfter,
 	}
 	if a.limit == 0 {
 		a.limit = a.capacity
@@ -234,6 +243,9 @@ func (a *Arena) Close() error {
 	a.mu.Lock()
 	done := a.closed
 	a.closed = true
+	if a.sweeper != nil {
+		a.sweeper.Stop()
+	}
 	for a.limbo > 0 { // another arena's Alloc may be trimming this one
 		a.idle.Wait()
 	}
