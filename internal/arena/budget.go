@@ -25,7 +25,7 @@ type Budget struct {
 	left     uint64                // guarded by mu; what the last reading left, less what was granted since
 	readAt   time.Time             // guarded by mu; when that was
 	accounts map[*Account]struct{} // guarded by mu
-	ledgers  map[string]*ledger    // guarded by mu; of the limits that others share, by file; those that cannot be had are nil
+	ledgers  map[string]*ledger    // guarded by mu; by the file of the limit; nil if it cannot be had
 	pending  *time.Timer           // guarded by mu; brings the ledgers up to date
 	pause    time.Duration         // guarded by mu; until it does so again, if nothing changes
 	told     uint64                // guarded by mu; bytes that the ledgers say

@@ -8,11 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A ledger is where processes that share a memory limit see what the others were granted and have not touched yet, which the kernel does not count.
+// A ledger is where processes that share a memory limit see what the others were granted and have not touched yet,
+// which the kernel does not count.
 //
-// It is the locks on the file that holds the limit: a control group's, which all of its processes can read. A process has a shared lock on a range of its
-// own whose length is the number of pages. So nothing is written, no name is left anywhere, and what a process had is gone when it ends, however it ends.
-// A process that lies here could as well use the memory: it is in the same group.
+// It is the locks on the file that holds the limit: a control group's, which all of its processes can read. A process
+// has a shared lock on a range of its own whose length is the number of pages. So nothing is written, no name is left
+// anywhere, and what a process had is gone when it ends, however it ends. A process that lies here could as well use
+// the memory: it is in the same group.
 type ledger struct {
 	f      *os.File
 	is     unix.Stat_t // of the file, to tell it from one that has its number now
@@ -63,8 +65,8 @@ func (l *ledger) get(start, n int64) (unix.Flock_t, bool) {
 	return k, err == nil
 }
 
-// lock keeps other processes from being granted something, for the moment between looking and putting. It waits for one that does so now, but not
-// for one that is stopped meanwhile.
+// lock keeps other processes from being granted something, for the moment between looking and putting. It waits for one
+// that does so now, but not for one that is stopped meanwhile.
 func (l *ledger) lock() {
 	for range 100 {
 		if !l.mine() {

@@ -2,9 +2,10 @@ package arena
 
 import "time"
 
-// What this process was granted and has not touched, other processes that share its limits take into account: the budget tells them in ledgers. It is told
-// before it is used, as credit. As memory is touched the kernel counts it, too, which nobody notices; so it is told again after a while, less often the
-// longer nothing changes, and no more when nothing is left to be touched.
+// What this process was granted and has not touched, other processes that share its limits take into account: the
+// budget tells them in ledgers. It is told before it is used, as credit. As memory is touched the kernel counts it,
+// too, which nobody notices; so it is told again after a while, less often the longer nothing changes, and no more when
+// nothing is left to be touched.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -29,7 +30,8 @@ func (b *Budget) others(limit string) uint64 {
 	return l.others()
 }
 
-// availableAlone is available, and no other process is granted memory of the same limits until end is called. mu is held.
+// availableAlone is available, and no other process is granted memory of the same limits until end is called. mu is
+// held.
 func (b *Budget) availableAlone() (free uint64, end func()) {
 	for {
 		known := len(b.ledgers)

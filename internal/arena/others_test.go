@@ -48,8 +48,8 @@ func join(root string) *member {
 // refresh is what happens after a while.
 func (m *member) refresh() { m.b.tellAgain() }
 
-// TestOthersPromises proves that what one process was granted and has not touched is not granted to another of its group, and that it counts once: as
-// promised until it is touched, then as used; and no more when it was freed.
+// TestOthersPromises proves that what one process was granted and has not touched is not granted to another of its
+// group, and that it counts once: as promised until it is touched, then as used; and no more when it was freed.
 func TestOthersPromises(t *testing.T) {
 	root := container(t)
 	a, b := join(root), join(root)
@@ -90,7 +90,8 @@ func TestOthersPromises(t *testing.T) {
 	}
 }
 
-// TestOthersEnd proves that what a process had on record goes with its account, and that a third one has not lost sight of the second.
+// TestOthersEnd proves that what a process had on record goes with its account, and that a third one has not lost sight
+// of the second.
 func TestOthersEnd(t *testing.T) {
 	root := container(t)
 	a, b, c := join(root), join(root), join(root)

@@ -2,8 +2,8 @@ package arena
 
 import "time"
 
-// Pages of freed memory stay for the next allocation. When there has been none for a while, most of them go back to the kernel: a service that was busy once
-// does not keep the memory for ever, and one that is busy does not notice.
+// Pages of freed memory stay for the next allocation. When there has been none for a while, most of them go back to the
+// kernel: a service that was busy once does not keep the memory for ever, and one that is busy does not notice.
 const (
 	sweepAfter = 10 * time.Second
 	sweepKeep  = 16 << 20 // bytes that stay

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestSweep proves that pages of freed memory stay while memory is allocated, and that all but a few are the kernel's again when none was for a while.
+// TestSweep proves that pages of freed memory stay while memory is allocated, and that all but a few are the kernel's
+// again when none was for a while.
 func TestSweep(t *testing.T) {
 	a := open(t, Options{Capacity: gib, sweepAfter: time.Hour}) // the test decides when
 	kept := alloc(t, a, 512)

@@ -17,8 +17,8 @@ type queue struct {
 	device int32           // immutable; physical number
 	line   uint32          // immutable
 
-	// failure is of the task that is running. The queue below writes it, with no lock; whoever marked this queue as running reads
-	// it when the queue below has ended the task.
+	// failure is of the task that is running. The queue below writes it, with no lock; whoever marked this queue as
+	// running reads it when the queue below has ended the task.
 	failure error
 
 	// What follows is guarded by Checker.mu.
@@ -43,7 +43,8 @@ type queue struct {
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
 }
 
-// task is something queued. Checker.mu guards it until somebody carries it out or discards it, and has it alone from then on.
+// task is something queued. Checker.mu guards it until somebody carries it out or discards it, and has it alone from
+// then on.
 type task struct {
 	op    driver.Op
 	q     *queue

@@ -44,8 +44,9 @@ func array[T any](p *T, n uint64) []T {
 	return unsafe.Slice(p, n)
 }
 
-// arrayOf is array for lists in which 0 is a good element, with as many as the program says. The driver's addresses around an allocation may be open, with
-// memory full of zeros that comes as it is touched: a number that is far too large is not to fill them. Other lists end at the first 0.
+// arrayOf is array for lists in which 0 is a good element, with as many as the program says. The driver's addresses
+// around an allocation may be open, with memory full of zeros that comes as it is touched: a number that is far too
+// large is not to fill them. Other lists end at the first 0.
 func arrayOf[T any](t *Thread, p *T, n uint64) []T {
 	const harmless = 64 << 10
 	list := array(p, n)

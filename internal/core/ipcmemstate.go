@@ -111,8 +111,8 @@ func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
 // mostLinks is how many keys may have an attribute.
 const mostLinks = 1 << 16
 
-// choose gives a key an attribute. Any text may be a key that is imported later: if there are too many, one goes that is neither imported nor
-// exported by now. mu is held.
+// choose gives a key an attribute. Any text may be a key that is imported later: if there are too many, one goes that
+// is neither imported nor exported by now. mu is held.
 func (ipc *ipcState) choose(k share.Key, attr uint64) {
 	if ipc.links == nil {
 		ipc.links = map[share.Key]uint64{}

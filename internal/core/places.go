@@ -38,8 +38,8 @@ func (p *places) find(addr Addr, epoch uint64) driver.Location {
 	return l
 }
 
-// mustHold panics with Wild if one of n bytes at addr is the driver's and in no allocation. Where memory begins that the driver does not know, it
-// knows nothing of the rest.
+// mustHold panics with Wild if one of n bytes at addr is the driver's and in no allocation. Where memory begins that
+// the driver does not know, it knows nothing of the rest.
 func (rt *Runtime) mustHold(addr Addr, n uint64) {
 	for {
 		l := rt.drv.Locate(addr)

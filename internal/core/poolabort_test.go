@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/product"
 )
 
-// TestPoolDroppedWait proves that a wait for an event that is dropped before the call that submitted it returns does not count: memory that another
-// stream frees before the event stays with that stream.
+// TestPoolDroppedWait proves that a wait for an event that is dropped before the call that submitted it returns does
+// not count: memory that another stream frees before the event stays with that stream.
 func TestPoolDroppedWait(t *testing.T) {
 	for name, drop := range map[string]func(th *core.Thread, s core.Handle) *core.Error{
 		"aborted":     (*core.Thread).StreamAbort,

@@ -53,8 +53,9 @@ func (s *Stream) freesNow() freesBefore {
 	return b
 }
 
-// follow tells that what is submitted next waits for what b comes before, by a wait that was submitted when s had dropped its work so many times. If it
-// has done so since, the wait may be among what was dropped. One that drops it later counts first, and then takes mu to forget what is noted here.
+// follow tells that what is submitted next waits for what b comes before, by a wait that was submitted when s had
+// dropped its work so many times. If it has done so since, the wait may be among what was dropped. One that drops it
+// later counts first, and then takes mu to forget what is noted here.
 func (s *Stream) follow(b freesBefore, drops uint32) {
 	if len(b) == 0 {
 		return

@@ -10,7 +10,8 @@ import (
 // watchful is a Watcher that nothing is asked of.
 type watchful struct{ Watcher }
 
-// TestOrdersPruned proves that the orders of words go with the memory, and that memory which comes to the same address has its own.
+// TestOrdersPruned proves that the orders of words go with the memory, and that memory which comes to the same address
+// has its own.
 func TestOrdersPruned(t *testing.T) {
 	rt, th := process(t, 64<<20)
 	var live Addr
@@ -59,7 +60,8 @@ func TestOrdersPruned(t *testing.T) {
 	}
 }
 
-// TestLinksPruned proves that the attribute of a key goes with its export, and that keys that nobody imports do not pile up.
+// TestLinksPruned proves that the attribute of a key goes with its export, and that keys that nobody imports do not
+// pile up.
 func TestLinksPruned(t *testing.T) {
 	rt, th := process(t, 64<<20)
 	ipc := &rt.ipc

@@ -12,9 +12,9 @@
 // unless they are immutable or atomic, as said there. A Thread belongs to one goroutine at a time, unless it was made
 // by [Runtime.ThreadIn]: then it is never written.
 //
-// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables; for pools Device.mu → Pool.mu → poolState.mu; for
-// virtual memory Device.mu → vmm.mu → tables. Callbacks are called with none of them held. Drivers are, with these exceptions, none of
-// which can call back:
+// Lock order: Device.mu → Context.mu → Stream.mu → Event.mu, reportState.mu → tables; for pools Device.mu → Pool.mu →
+// poolState.mu; for virtual memory Device.mu → vmm.mu → tables. Callbacks are called with none of them held. Drivers
+// are, with these exceptions, none of which can call back:
 //
 //   - Device.mu: opening and closing a device; making memory without an address (Mapper.Create);
 //   - Context.mu: making a queue;

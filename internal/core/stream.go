@@ -163,8 +163,8 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 // StopsOnFailure implements driver.Strict.
 func (s *Stream) StopsOnFailure() bool { return s.ctx.stops.Load() }
 
-// task numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after that many tasks; they are
-// never 0, which stands for no task.
+// task numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after
+// that many tasks; they are never 0, which stands for no task.
 func (s *Stream) task(t *Thread) driver.Tag {
 	n := uint32(s.tasks.Add(1))
 	if n == 0 {

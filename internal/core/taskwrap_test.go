@@ -7,7 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestTaskNumbersWrap proves that what compares tasks of a stream goes on when 1<<32 of them were submitted, of which programs see 32 bits.
+// TestTaskNumbersWrap proves that what compares tasks of a stream goes on when 1<<32 of them were submitted, of which
+// programs see 32 bits.
 func TestTaskNumbersWrap(t *testing.T) {
 	_, th := process(t, 64<<20)
 	for _, failing := range []uint64{1<<32 - 1, 1 << 32, 1<<32 + 1, 5<<32 - 1, 5 << 32} {

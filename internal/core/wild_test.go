@@ -17,7 +17,8 @@ func wildIn(f func()) (at Addr) {
 	return 0
 }
 
-// TestTopOfAddresses proves that a list near the top of the address space is a wild pointer, and no mistake of ours: no list ends past it.
+// TestTopOfAddresses proves that a list near the top of the address space is a wild pointer, and no mistake of ours: no
+// list ends past it.
 func TestTopOfAddresses(t *testing.T) {
 	const top = ^Addr(1023) // checkptr refuses structures that go past the end
 	for _, at := range []Addr{top, 1 << 63, 1<<56 + 8, 1 << 56, 1<<56 - 8} {
@@ -51,8 +52,8 @@ func TestTopOfAddresses(t *testing.T) {
 	}
 }
 
-// TestCountTooLarge proves that a count that leads past an allocation of pinned memory is refused before anything is read: reading takes memory
-// for all addresses that may become pinned.
+// TestCountTooLarge proves that a count that leads past an allocation of pinned memory is refused before anything is
+// read: reading takes memory for all addresses that may become pinned.
 func TestCountTooLarge(t *testing.T) {
 	const size, n = 128 << 10, 1 << 36
 	_, th := process(t, 64<<20)

@@ -77,8 +77,8 @@ type Driver interface {
 
 // Device is an open device. Methods may be called concurrently.
 type Device interface {
-	// Alloc takes memory, Free returns it. Of a device that was closed Free returns nothing (ErrNotAllocated): another that was opened since may
-	// have memory at the same address.
+	// Alloc takes memory, Free returns it. Of a device that was closed Free returns nothing (ErrNotAllocated): another
+	// that was opened since may have memory at the same address.
 	Alloc(n uint64, page Page) (uintptr, error)
 	Free(addr uintptr) error
 
@@ -171,9 +171,9 @@ type Queue interface {
 	Shut()
 	Open()
 
-	// Close is Shut for ever: it waits for what is running and releases what the queue holds of the device. Calls may still come afterwards:
-	// what is submitted is discarded, Open does nothing. Whoever makes a queue closes it; one that is still open when its device is
-	// closed goes with it. Idempotent.
+	// Close is Shut for ever: it waits for what is running and releases what the queue holds of the device. Calls may
+	// still come afterwards: what is submitted is discarded, Open does nothing. Whoever makes a queue closes it; one
+	// that is still open when its device is closed goes with it. Idempotent.
 	Close()
 }
 

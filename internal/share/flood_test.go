@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// flood connects to an exporter again and again, from many goroutines, and says nothing. It is a role of the test binary.
+// flood connects to an exporter again and again, from many goroutines, and says nothing. It is a role of the test
+// binary.
 func flood() {
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	k, _ := ParseText(strings.TrimSpace(line))
@@ -56,7 +57,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// crowd connects to an exporter many times, keeps the connections, and says when most have been hung up on. It is a role of the test binary.
+// crowd connects to an exporter many times, keeps the connections, and says when most have been hung up on. It is a
+// role of the test binary.
 func crowd() {
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	k, _ := ParseText(strings.TrimSpace(line))
@@ -78,8 +80,8 @@ func crowd() {
 	fmt.Println("alone")
 }
 
-// TestStrangersTakeNoPlaces proves that however many processes of other users come, one that may import keeps its place; also one of another user
-// that is on a white list.
+// TestStrangersTakeNoPlaces proves that however many processes of other users come, one that may import keeps its
+// place; also one of another user that is on a white list.
 func TestStrangersTakeNoPlaces(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")

@@ -74,8 +74,8 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
 
-// connect reaches the process with the key's tag. Connecting does not wait until the backlog of the process is full: it is
-// stopped, or too many connect.
+// connect reaches the process with the key's tag. Connecting does not wait until the backlog of the process is full: it
+// is stopped, or too many connect.
 func connect(k Key, until time.Time) (*net.UnixConn, error) {
 	for {
 		c, err := net.DialUnix("unixpacket", nil, socketName(k.tag))

@@ -36,8 +36,8 @@ func peerOf(c *net.UnixConn) (peer, error) {
 	return peer{u.Pid, u.Uid}, nil
 }
 
-// wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits in the kernel, after those who
-// came before: who tries again and again instead is overtaken by whoever waits.
+// wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits
+// in the kernel, after those who came before: who tries again and again instead is overtaken by whoever waits.
 func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,8 @@ func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// accept waits for a peer that is welcome. Others are hung up on, which takes a few microseconds each: nothing is made for them.
+// accept waits for a peer that is welcome. Others are hung up on, which takes a few microseconds each: nothing is made
+// for them.
 func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -21,8 +21,9 @@
 //
 // An answer is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one more comes, the one that
 // has waited longest without getting anything has to go.
-// A peer of another user that is on no white list can get nothing. Four of those are served at a time, to be told so; others are hung up on as
-// soon as they have connected, so that a flood of them costs the exporter little and nobody else a place.
+// A peer of another user that is on no white list can get nothing. Four of those are served at a time, to be told so;
+// others are hung up on as soon as they have connected, so that a flood of them costs the exporter little and nobody
+// else a place.
 package share
 
 import (

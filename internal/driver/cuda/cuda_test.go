@@ -85,7 +85,8 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// TestCloseGivesStreamBack proves that a queue that is closed lets the next one have its stream at once, and not when it is collected.
+// TestCloseGivesStreamBack proves that a queue that is closed lets the next one have its stream at once, and not when
+// it is collected.
 func TestCloseGivesStreamBack(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	d, f := openFake(t, 1)

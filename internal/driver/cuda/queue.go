@@ -477,7 +477,8 @@ func (q *queue) Open() {
 	}
 }
 
-// Close lets another queue have the stream. Nothing is handed over once the queue is shut, so the stream is not asked for again.
+// Close lets another queue have the stream. Nothing is handed over once the queue is shut, so the stream is not asked
+// for again.
 func (q *queue) Close() {
 	q.mu.Lock()
 	q.final = true

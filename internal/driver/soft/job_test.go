@@ -199,7 +199,8 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 	}
 }
 
-// TestDropBeforeOffer proves that a large copy is cut short that is dropped when its turn has come and before it is open to helpers.
+// TestDropBeforeOffer proves that a large copy is cut short that is dropped when its turn has come and before it is
+// open to helpers.
 func TestDropBeforeOffer(t *testing.T) {
 	d, dev, dst, src := stillBed(t)
 	sink := &log{make(chan error, 10)}

@@ -14,8 +14,8 @@ import (
 // pays nothing for it, and whoever runs the ring looks before each task. What is running then is waited for. Queues that wait for
 // something (a flag, a gate, a call, a worker) use no memory and need not be.
 //
-// Everything else that uses memory (Driver.Run, Words) counts itself in. Run and Words.Store are stopped too, but only when all queues are: a
-// queue's work may call them.
+// Everything else that uses memory (Driver.Run, Words) counts itself in. Run and Words.Store are stopped too, but only
+// when all queues are: a queue's work may call them.
 type still struct {
 	stopped atomic.Bool // nobody may begin to use memory
 
@@ -147,8 +147,8 @@ func (s *still) enter() *atomic.Int64 {
 	}
 }
 
-// look is enter for who only reads, for a moment: it does not wait for a standstill, because a lock may be held that this takes. What is
-// read is there before memory moves and after.
+// look is enter for who only reads, for a moment: it does not wait for a standstill, because a lock may be held that
+// this takes. What is read is there before memory moves and after.
 func (s *still) look() *atomic.Int64 {
 	turn := &s.inside[s.turn.Load()%2]
 	n := &turn[lane()%uintptr(len(turn))].n

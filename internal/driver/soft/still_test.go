@@ -229,8 +229,8 @@ func TestStillHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStillForgets proves that only queues that are open are kept in mind, without the help of the garbage collector: closed ones and those
-// of a closed device are not, whatever was done with them.
+// TestStillForgets proves that only queues that are open are kept in mind, without the help of the garbage collector:
+// closed ones and those of a closed device are not, whatever was done with them.
 func TestStillForgets(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	d, dev, dst, src := stillBed(t)
@@ -273,7 +273,8 @@ func TestStillForgets(t *testing.T) {
 	}
 }
 
-// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: somebody may give the addresses back.
+// TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: somebody may give
+// the addresses back.
 func TestCloseWaits(t *testing.T) {
 	d, dev, _, _ := stillBed(t)
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
@@ -297,7 +298,8 @@ func TestCloseWaits(t *testing.T) {
 	<-closed
 }
 
-// TestCloseInStandstill proves that a queue that is closed during a standstill discards what comes later; nobody will let it go on.
+// TestCloseInStandstill proves that a queue that is closed during a standstill discards what comes later; nobody will
+// let it go on.
 func TestCloseInStandstill(t *testing.T) {
 	d, dev, dst, src := stillBed(t)
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
