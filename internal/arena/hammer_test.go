@@ -4,11 +4,12 @@ package arena
 
 import (
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"ropeway/internal/testenv"
 )
 
 // Goroutines allocate, free and look up at once. Each tags its allocations with
@@ -32,9 +33,10 @@ func hammer(t *testing.T, o Options) {
 	start := make(chan struct{})
 	stop := make(chan struct{})
 	var owners, readers sync.WaitGroup
+	source := testenv.Rand(t)
 	for w := range workers {
 		owners.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 1))
+			rnd := source(w)
 			<-start
 			var mine []uintptr
 			for i := range loops {
@@ -84,7 +86,7 @@ func hammer(t *testing.T, o Options) {
 	}
 	for w := range 2 {
 		readers.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 2))
+			rnd := source(workers + w)
 			<-start
 			for {
 				select {

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ropeway/internal/core"
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
 // TestSpans compares a set of ranges with one bit for each byte.

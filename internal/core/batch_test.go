@@ -341,9 +341,10 @@ func BenchmarkBatchSubmit(b *testing.B) {
 			dsts, srcs := make([]core.Addr, count), make([]core.Addr, count)
 			sizes, indexes := make([]uint64, count), make([]uint64, count)
 			attrs := make([]abi.MemcpyBatchAttr, way.attrs)
+			r := rand.New(rand.NewPCG(1, 1))
 			for i := range dsts {
-				dsts[i] = devs[i/way.row%len(devs)] + core.Addr(rand.IntN(room/4096))*4096
-				srcs[i] = bed.host[0] + core.Addr(rand.IntN(batchRoom/4096))*4096
+				dsts[i] = devs[i/way.row%len(devs)] + core.Addr(r.IntN(room/4096))*4096
+				srcs[i] = bed.host[0] + core.Addr(r.IntN(batchRoom/4096))*4096
 				sizes[i], indexes[i] = 256, uint64(i)
 			}
 			for i := range attrs {

@@ -221,9 +221,10 @@ func TestFirstOver(t *testing.T) {
 func BenchmarkRun(b *testing.B) {
 	const count = runMost
 	c := runCase{to: window{1<<40 + 64<<20, 64 << 20}, from: window{1<<41 + 64<<20, 64 << 20}, most: math.MaxUint64}
+	r := rand.New(rand.NewPCG(1, 1))
 	for range count {
-		c.dsts = append(c.dsts, 1<<40+Addr(rand.IntN(64<<20/4096))*4096)
-		c.srcs = append(c.srcs, 1<<41+Addr(rand.IntN(64<<20/4096))*4096)
+		c.dsts = append(c.dsts, 1<<40+Addr(r.IntN(64<<20/4096))*4096)
+		c.srcs = append(c.srcs, 1<<41+Addr(r.IntN(64<<20/4096))*4096)
 		c.sizes = append(c.sizes, 256)
 	}
 	segs := driver.Segments{List: make([]driver.Segment, 0, count)}

@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // eventHammer is many threads that use the same events on the same streams.
@@ -122,12 +123,13 @@ func (h *eventHammer) run(threads, n int) {
 	var pump, work sync.WaitGroup
 	pump.Go(func() { h.pump(stop) })
 	start := make(chan struct{})
+	source := testenv.Rand(h.t)
 	for i := range threads {
 		work.Go(func() {
 			th := h.rt.NewThread(uint32(10 + i))
 			defer th.Close()
 			h.allow(th.SetDevice(0))
-			r := rand.New(rand.NewPCG(uint64(i), 7))
+			r := source(i)
 			<-start
 			for range n {
 				h.step(th, r)

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // counted is an observer that counts.
@@ -120,12 +120,13 @@ func TestObservedOnce(t *testing.T) {
 	must(t, main.MallocHost(&host, 1<<20))
 	must(t, main.Malloc(&dev, 1<<20, abi.MemMallocHugeFirst))
 	var wg sync.WaitGroup
+	source := testenv.Rand(t)
 	for id := range uint32(4) {
 		wg.Go(func() {
 			th := rt.NewThread(10 + id)
 			defer th.Close()
 			th.SetDevice(0)
-			r := rand.New(rand.NewPCG(uint64(id), 7))
+			r := source(int(id))
 			for range 400 {
 				s, e := streams[r.IntN(3)], events[r.IntN(2)]
 				switch r.IntN(9) {

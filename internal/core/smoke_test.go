@@ -105,7 +105,7 @@ func BenchmarkBatch(b *testing.B) {
 	must(b, th.CreateStream(&s))
 	dsts, srcs := make([]core.Addr, count), make([]core.Addr, count)
 	sizes := make([]uint64, count)
-	for i, k := range rand.Perm(64 << 20 / 4096)[:count] {
+	for i, k := range rand.New(rand.NewPCG(1, 1)).Perm(64 << 20 / 4096)[:count] {
 		dsts[i], srcs[i], sizes[i] = dev+core.Addr(k)*4096, host+core.Addr(k*7919%(64<<20/4096))*4096, n
 	}
 	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv"
 )
 
 // rounds is how many rounds to go: IPC_ROUNDS, as "make soak-ipc" sets it, or 30.
@@ -33,9 +35,9 @@ func rounds(t *testing.T) int {
 // TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while they export, import, write or close.
 // Those that survive go on, have what they wrote, and give everything back; afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("IPC_SEED"); text != "" {
-		seed = number(text)
+	seed, err := testenv.Seed()
+	if err != nil {
+		t.Fatal(err)
 	}
 	n := rounds(t)
 	var done [kinds]int
@@ -47,7 +49,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 		round(t, seed+uint64(i), &done)
 		if t.Failed() {
-			t.Fatalf("round %d; IPC_SEED=%d IPC_ROUNDS=1 does it again", i+1, seed+uint64(i))
+			t.Fatalf("round %d; %s=%d IPC_ROUNDS=1 does it again", i+1, testenv.SeedVariable, seed+uint64(i))
 		}
 	}
 	t.Logf("done of each kind: %v", done)

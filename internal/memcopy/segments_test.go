@@ -313,8 +313,10 @@ func BenchmarkSegments(b *testing.B) {
 					setKernel(b, name)
 					const lists = 8
 					list := make([]Segment, lists*count)
+					random := rand.New(rand.NewSource(1))
+					place := func() uintptr { return uintptr(random.Intn(benchMax/4096)) * 4096 }
 					for i := range list {
-						list[i] = Segment{dst + uintptr(rand.Intn(benchMax/4096))*4096, src + uintptr(rand.Intn(benchMax/4096))*4096, uint64(size)}
+						list[i] = Segment{dst + place(), src + place(), uint64(size)}
 					}
 					b.SetBytes(int64(size * count))
 					for i := 0; b.Loop(); i++ {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
 func TestMain(m *testing.M) {

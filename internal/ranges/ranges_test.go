@@ -1,12 +1,15 @@
 package ranges
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
+
+	"ropeway/internal/testenv"
 )
 
 // TestRangesModel compares ranges with a map over a small address space, in which ranges crowd.
@@ -119,10 +122,11 @@ func TestRangesHammer(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	for range 4 {
+	source := testenv.Rand(t)
+	for w := range 4 {
 		wg.Go(func() {
-			for !stop.Load() {
-				i := rand.IntN(1000)
+			for rnd := source(w); !stop.Load(); {
+				i := rnd.IntN(1000)
 				if s := r.Find(uintptr(i*100 + 5)); s == nil || s.Start != uintptr(i*100) {
 					t.Errorf("range %d is %v", i, s)
 					return
@@ -130,8 +134,9 @@ func TestRangesHammer(t *testing.T) {
 			}
 		})
 	}
+	rnd := source(4)
 	for range 20_000 {
-		s := &Span[int]{Start: uintptr(rand.IntN(1000)*100 + 50), Size: 10}
+		s := &Span[int]{Start: uintptr(rnd.IntN(1000)*100 + 50), Size: 10}
 		r.Insert(s)
 		r.Remove(s)
 	}
@@ -147,10 +152,11 @@ func TestReplaceHammer(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	for range 2 {
+	source := testenv.Rand(t)
+	for w := range 2 {
 		wg.Go(func() {
-			for !stop.Load() {
-				a := uintptr(rand.IntN(100_000))
+			for rnd := source(w); !stop.Load(); {
+				a := uintptr(rnd.IntN(100_000))
 				if s := r.Find(a); s == nil || a < s.Start || uint64(a-s.Start) >= s.Size {
 					t.Errorf("%d is in %v", a, s)
 					return
@@ -158,9 +164,10 @@ func TestReplaceHammer(t *testing.T) {
 			}
 		})
 	}
+	rnd := source(2)
 	for range 5000 {
-		a := r.Find(uintptr(rand.IntN(100_000)))
-		if rand.IntN(2) == 0 && a.Size > 1 {
+		a := r.Find(uintptr(rnd.IntN(100_000)))
+		if rnd.IntN(2) == 0 && a.Size > 1 {
 			half := a.Size / 2
 			r.Replace([]*Span[int]{a}, []*Span[int]{{Start: a.Start, Size: half}, {Start: a.Start + uintptr(half), Size: a.Size - half}})
 		} else if b := r.Find(a.Start + uintptr(a.Size)); b != nil {

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ropeway/internal/driver"
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
 // TestRingModel compares a ring with a slice.

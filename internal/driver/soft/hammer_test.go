@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // many lets more goroutines run at a time than there are processors, so that the kernel interrupts them anywhere. With
@@ -25,8 +26,11 @@ func many(t *testing.T) {
 // ground is a device for hammer tests.
 type ground struct {
 	*testing.T
-	d   *Driver
-	dev driver.Device
+	d      *Driver
+	dev    driver.Device
+	source func(int) *rand.Rand
+	drawn  int          // sources
+	queues atomic.Int32 // made
 }
 
 func newGround(t *testing.T) *ground { return newGroundWith(t, Options{}) }
@@ -35,7 +39,7 @@ func newGroundWith(t *testing.T, o Options) *ground {
 	many(t)
 	drivertest.Watch(t, 2*time.Minute)
 	o.Devices, o.Memory = 1, 256<<20
-	g := &ground{T: t, d: open(t, o)}
+	g := &ground{T: t, d: open(t, o), source: testenv.Rand(t)}
 	var err error
 	if g.dev, err = g.d.Open(0); err != nil {
 		t.Fatal(err)
@@ -54,7 +58,7 @@ func (c *counter) TaskFailed(driver.Tag, error) { c.n.Add(1) }
 
 func (g *ground) queue() (*queue, *counter) {
 	c := new(counter)
-	return g.dev.NewQueue(driver.QueueOptions{Sink: c, Priority: rand.IntN(8)}).(*queue), c
+	return g.dev.NewQueue(driver.QueueOptions{Sink: c, Priority: int(g.queues.Add(1) % 8)}).(*queue), c
 }
 
 // rounds is n, or less of it in short runs.
@@ -79,14 +83,21 @@ func dawdle(rnd *rand.Rand) {
 	}
 }
 
+// rand is another source of random numbers, for the goroutine of the test to draw.
+func (g *ground) rand() *rand.Rand {
+	g.drawn++
+	return g.source(g.drawn)
+}
+
 // crowd runs fn in n goroutines, released together, and waits for them.
-func crowd(n int, fn func(i int, rnd *rand.Rand)) {
+func (g *ground) crowd(n int, fn func(i int, rnd *rand.Rand)) {
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range n {
+		rnd := g.rand()
 		wg.Go(func() {
 			<-start
-			fn(i, rand.New(rand.NewPCG(uint64(i), rand.Uint64())))
+			fn(i, rnd)
 		})
 	}
 	close(start)
@@ -118,7 +129,7 @@ func TestHammerSubmitAndWait(t *testing.T) {
 	var inside atomic.Int32
 	var ran atomic.Int64
 	const crowdSize = 12
-	crowd(crowdSize, func(i int, rnd *rand.Rand) {
+	g.crowd(crowdSize, func(i int, rnd *rand.Rand) {
 		at := mem + uintptr(i)*4096
 		for n := range rounds(3000) {
 			var mine atomic.Bool
@@ -175,7 +186,7 @@ func TestHammerOrder(t *testing.T) {
 	q, _ := g.queue()
 	const crowdSize = 8
 	var last [crowdSize]int
-	crowd(crowdSize, func(i int, rnd *rand.Rand) {
+	g.crowd(crowdSize, func(i int, rnd *rand.Rand) {
 		for n := range rounds(5000) {
 			op := post(func() {
 				if last[i] != n {
@@ -214,8 +225,8 @@ func TestHammerDrop(t *testing.T) {
 		var submitted, done atomic.Int64
 		var stop atomic.Bool
 		var dropper sync.WaitGroup
+		rnd := g.rand()
 		dropper.Go(func() {
-			rnd := rand.New(rand.NewPCG(1, rand.Uint64()))
 			for !stop.Load() {
 				q.Drop()
 				time.Sleep(time.Duration(rnd.IntN(100)) * time.Microsecond)
@@ -232,7 +243,7 @@ func TestHammerDrop(t *testing.T) {
 			}
 			o.Submit(op)
 		}
-		crowd(6, func(i int, rnd *rand.Rand) {
+		g.crowd(6, func(i int, rnd *rand.Rand) {
 			for range 150 {
 				f := g.d.NewFlag()
 				switch rnd.IntN(8) {
@@ -243,7 +254,8 @@ func TestHammerDrop(t *testing.T) {
 				case 1:
 					submit(q, driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Duration(rnd.IntN(100)+1) * time.Microsecond})
 				case 2:
-					submit(q, driver.Op{Kind: driver.OpCall, Fn: func() { dawdle(rand.New(rand.NewPCG(2, rand.Uint64()))) }})
+					seed := rnd.Uint64()
+					submit(q, driver.Op{Kind: driver.OpCall, Fn: func() { dawdle(rand.New(rand.NewPCG(2, seed))) }})
 				case 3:
 					submit(q, driver.Op{Kind: driver.OpCopy, Dst: a, Src: b, N: 4 << 20})
 				case 4: // set here or abandoned, waited for there
@@ -300,7 +312,7 @@ func TestHammerRing(t *testing.T) {
 		taken[i].Set()
 	}
 	token := 0
-	crowd(queues, func(i int, rnd *rand.Rand) {
+	g.crowd(queues, func(i int, rnd *rand.Rand) {
 		before := (i + queues - 1) % queues
 		for lap := range laps {
 			if i > 0 || lap > 0 {
@@ -343,7 +355,7 @@ func TestHammerPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range rounds(40) {
-		crowd(8, func(i int, rnd *rand.Rand) {
+		g.crowd(8, func(i int, rnd *rand.Rand) {
 			q, _ := g.queue()
 			for range 60 {
 				switch rnd.IntN(3) {
@@ -392,7 +404,7 @@ func TestHammerPool(t *testing.T) {
 // Memory comes and goes while queues use it: tasks fail or work, nothing else happens.
 func TestHammerMemory(t *testing.T) {
 	g := newGround(t)
-	crowd(4, func(i int, rnd *rand.Rand) {
+	g.crowd(4, func(i int, rnd *rand.Rand) {
 		q, _ := g.queue()
 		for range rounds(600) {
 			n := uint64(1) << rnd.IntN(21)

@@ -12,7 +12,7 @@ import (
 // Flags are set by the host while queues park at them: no wake-up is lost.
 func TestHammerPark(t *testing.T) {
 	g := newGround(t)
-	crowd(4, func(i int, rnd *rand.Rand) {
+	g.crowd(4, func(i int, rnd *rand.Rand) {
 		q, failed := g.queue()
 		timeouts := int64(0)
 		for n := range rounds(8000) {
@@ -68,14 +68,15 @@ func TestHammerPark(t *testing.T) {
 func TestHammerGiveUp(t *testing.T) {
 	g := newGround(t)
 	q, _ := g.queue()
+	rnd := g.rand()
 	for range rounds(3000) {
 		f := g.d.NewFlag()
 		q.Submit(await(f))
-		d := time.Duration(rand.IntN(60)+1) * time.Microsecond
+		d := time.Duration(rnd.IntN(60)+1) * time.Microsecond
 		time.AfterFunc(d, f.Set)
 		cancel := make(chan struct{})
 		time.AfterFunc(d, func() { close(cancel) })
-		crowd(4, func(i int, rnd *rand.Rand) {
+		g.crowd(4, func(i int, rnd *rand.Rand) {
 			switch i {
 			case 0:
 				q.Wait(d, nil)

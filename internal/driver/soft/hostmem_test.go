@@ -161,7 +161,7 @@ func hammerRegister(t *testing.T, g *ground, times int) {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(all)
-	crowd(8, func(i int, rnd *rand.Rand) {
+	g.crowd(8, func(i int, rnd *rand.Rand) {
 		q, failed := g.queue()
 		mine := all[i*each : (i+1)*each]
 		for n := range rounds(times) {

@@ -3,7 +3,6 @@ package soft
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // The chunks of a job are the whole of it, once.
@@ -70,6 +70,7 @@ func TestJobHammer(t *testing.T) {
 		rounds = 30
 	}
 	var wg sync.WaitGroup
+	source := testenv.Rand(t)
 	for g := range 6 {
 		dst, err := d.AllocHost(n)
 		if err != nil {
@@ -80,7 +81,7 @@ func TestJobHammer(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(g), 0))
+			rnd := source(g)
 			sink := &log{make(chan error, 1)}
 			q := dev.NewQueue(driver.QueueOptions{Sink: sink, Priority: g})
 			for i := range rounds {

@@ -15,6 +15,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	_ "ropeway/internal/testenv/seeded" // rapid draws from a fixed seed
 )
 
 // A program is what the model test runs: operations for several queues, in an order in which they could also run one

@@ -3,7 +3,6 @@ package soft
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/testenv"
 )
 
 // Go's own memory is not moved, nor is a range that is not all there.
@@ -320,9 +320,10 @@ func TestGuardMovesUnderWriters(t *testing.T) {
 		b[i]++
 		return true
 	}
+	source := testenv.Rand(t)
 	for w := range writers {
 		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 1))
+			rnd := source(w)
 			for !stop.Load() {
 				i := rnd.IntN(n/writers)*writers + w // bytes of its own
 				for !write(i) {
