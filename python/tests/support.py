@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,10 @@ from acl import rt
 
 H2D, D2H = acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_HOST
 HANG = 120  # seconds after which something hangs; no test comes near
+
+# A shell starts its background jobs, and a CI system its steps, with SIGINT ignored. Programs inherit that, and Python then has
+# no KeyboardInterrupt. Tests count on it: here, and in the programs they start, which inherit the default of a handled signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def missing(what):

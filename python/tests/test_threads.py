@@ -1,6 +1,7 @@
 """Threads, the interpreter lock, signals and processes."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -198,6 +199,24 @@ if __name__ == "__main__":
 
 
 class TestSignals(unittest.TestCase):
+    def test_the_caller_ignores_sigint(self):
+        """As a shell does for its background jobs: the tests here still see Ctrl-C, and so do the programs they start."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        path = os.pathsep.join([here, *filter(None, sys.path)])
+        script = (
+            "import signal, support; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler);"
+            "print(support.run_program('import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)').stdout)"
+        )
+        done = subprocess.run(
+            ["sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", script],
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=HANG,
+        )
+        self.assertEqual((["True"] * 2, ""), (done.stdout.split(), done.stderr))
+
     def test_ctrl_c_interrupts_a_wait(self):
         """At once, and nothing of it becomes the last error; the stream can be used on."""
         for wait in ("rt.synchronize_stream(stream)", "rt.synchronize_device()", "rt.synchronize_stream_with_timeout(stream, 500000)"):
