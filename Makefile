@@ -26,22 +26,18 @@ need = @command -v $(1) >/dev/null 2>&1 || { echo "make $@: $(1) is missing. Ins
 needgo = $(call need,$(GO),Go 1.26 or later from https://go.dev/dl/,golang-go)
 needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc libc6-dev)
 
-# Packages with nothing concurrent in them; the race detector runs on all others.
-SEQUENTIAL := /(spec|capi|internal/(report|timeline))($$|/)|/internal/(abi|borders|doctest|explain|finding|half|product|random|reduce|testenv)$$
-# Long tests of one goroutine, in packages that have others: the race detector leaves them out.
-ALONE := ^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|TestCopyAlignments|TestDamagedFiles)$$
 # The toolkit that all tests use.
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: ## build bin/ropeway and run its demo
 	$(needgo)
-	CGO_ENABLED=0 $(GO) build -o bin/ropeway ./cmd/ropeway
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ropeway ./cmd/ropeway
 	bin/ropeway demo
 
 # The toolkit, in the vendor's layout. DIST says where.
@@ -115,16 +111,16 @@ wheel: dist ## write a Python wheel, with the libraries inside, to dist/
 	@rm -f "$(DIST)"/ropeway-*.whl
 	$(PYTHON) python/backend.py wheel --toolkit "$(DIST)" --out "$(DIST)"
 
-test: ## run all tests, the concurrent packages under the race detector too
+# The runner says what it does and how long it takes, and shows what was skipped for a missing tool.
+RUNTESTS = GO="$(GO)" PYTHON="$(PYTHON)" CGO_ENABLED=0 $(GO) run -trimpath ./packaging/runtests -toolkit "$(TESTKIT)"
+
+test: ## run the tests: 4 minutes on 2 cores, the same every time
 	$(needgo)
-	$(needgcc)
-	$(call need,$(PYTHON),Python 3.9 or later,python3)
-	$(GO) vet ./...
-	@$(MAKE) --no-print-directory dist DIST="$(TESTKIT)" >/dev/null
-	ROPEWAY_TEST_TOOLKIT="$(TESTKIT)" PYTHONDONTWRITEBYTECODE=1 $(GO) test -vet=off -timeout 30m ./...
-	ROPEWAY_TEST_CHECK=1 $(GO) test -vet=off -run 'TestRules|TestBehaviour|TestEventTable' ./internal/conformance
-	$(GO) list ./... | grep -Ev '$(SEQUENTIAL)' | CGO_ENABLED=1 xargs $(GO) test -vet=off -race -short -skip '$(ALONE)' -timeout 30m
-	$(PYTHON) python/tests/run.py --toolkit "$(TESTKIT)" --quick
+	@$(RUNTESTS) test
+
+test-all: ## run the longer proofs after make test: race detector, checker, sanitizers, qemu, browser, all Pythons; 15 minutes
+	$(needgo)
+	@$(RUNTESTS) test-all
 
 REPEAT ?= 100
 RANDOM ?= 10000

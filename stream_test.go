@@ -11,6 +11,7 @@ import (
 	"ropeway"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/internal/testenv"
 )
 
 // block holds a stream until the function it returns is called.
@@ -138,7 +139,7 @@ func TestEvents(t *testing.T) {
 	}
 	_, err = e.Since(start)
 	want(t, err, ropeway.ErrRTEventTimestampInvalid, "aclrtEventElapsedTime", "endEvent")
-	time.Sleep(2 * time.Millisecond)
+	time.Sleep(2 * time.Millisecond) // is what e.Since has to see
 	release()
 	ok(t, o.Synchronize(ctx))
 	if done, err := e.Done(); err != nil || !done {
@@ -225,7 +226,7 @@ func TestAbort(t *testing.T) {
 	ok(t, held.Wait(e))
 	errs := make(chan error)
 	go func() { errs <- s.Synchronize(ctx) }()
-	time.Sleep(5 * time.Millisecond)
+	testenv.AwaitParked(t, 1, "ropeway.(*Stream).Synchronize")
 	ok(t, s.Abort())
 	want(t, <-errs, ropeway.ErrRTStreamAbort, "aclrtSynchronizeStream", "stream")
 	if err := held.Synchronize(ctx); err == nil {

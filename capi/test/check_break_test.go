@@ -37,6 +37,7 @@ func TestCheckHardWrong(t *testing.T) {
 // TestCheckOtherTools: ThreadSanitizer and valgrind handle signals in their own way. The program runs all the same, without
 // closed memory, and the summary says so.
 func TestCheckOtherTools(t *testing.T) {
+	testenv.Long(t, "valgrind is slow")
 	says := func(t *testing.T, tool string, command ...string) {
 		r, report := check(t, nil, command...)
 		if r.code != 0 || len(report.Findings) != 0 || !strings.Contains(r.stderr, "runs under "+tool) {

@@ -191,6 +191,7 @@ func TestCheckMissing(t *testing.T) {
 // TestCheckArm64 is TestCheckFaults for arm64, in qemu, where threads are stepped in another way. qemu has no seccomp, so
 // system calls are left out.
 func TestCheckArm64(t *testing.T) {
+	testenv.Long(t, "qemu is slow")
 	if runtime.GOARCH == "arm64" {
 		t.Skip("TestCheckFaults shows it")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/testenv"
 )
 
 // meant are programs of the repository that do something wrong on purpose, or do not care: the rules they mean, and why. A
@@ -54,6 +55,7 @@ var meant = map[string]struct{ why, rules string }{
 
 // TestCheckExamples: the examples are correct programs, and the checker has nothing to say about them.
 func TestCheckExamples(t *testing.T) {
+	testenv.Long(t, "it builds and runs all examples")
 	kit := toolkit(t)
 	for _, language := range []string{"c", "cpp"} {
 		dir := copyTree(t, "examples/"+language)
@@ -87,6 +89,7 @@ func TestCheckExamples(t *testing.T) {
 // TestCheckSuite: the C programs that prove the library behave under the checker as without it, and it finds what they do wrong
 // on purpose, and nothing else.
 func TestCheckSuite(t *testing.T) {
+	testenv.Long(t, "it runs what other tests run")
 	library := library(t)
 	for _, s := range []struct {
 		name  string
@@ -137,6 +140,7 @@ func one(source string, flags ...string) func(*testing.T) string {
 // TestCheckPython: the tests of the Python package pass under the checker, which finds what they do wrong on purpose, and
 // nothing else.
 func TestCheckPython(t *testing.T) {
+	testenv.Long(t, "it runs the tests of the Python package")
 	dir, err := filepath.Abs(filepath.Join(root, "python/tests"))
 	if err != nil {
 		t.Fatal(err)

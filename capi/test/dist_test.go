@@ -369,9 +369,10 @@ func TestOldestGlibc(t *testing.T) {
 // TestArm64 proves that the toolkit is built for arm64 too, and that a program for arm64 runs with it, in qemu. The tests
 // of the core run there with make test-arm64.
 func TestArm64(t *testing.T) {
-	if runtime.GOARCH == "arm64" || testing.Short() {
+	if runtime.GOARCH == "arm64" {
 		t.Skip("on arm64 every other test shows it")
 	}
+	testenv.Long(t, "it builds everything once more")
 	const cc, qemu = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 	testenv.Need(t, cc)
 	testenv.Need(t, qemu)

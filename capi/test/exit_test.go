@@ -12,8 +12,11 @@ import (
 func TestExit(t *testing.T) {
 	program := compile(t, []string{"exit.c"})
 	most := 1000
-	if testDriver != "" {
+	switch {
+	case testDriver != "":
 		most = 2 // starting on a GPU takes a while
+	case testing.Short():
+		most = 5
 	}
 	for _, tt := range []struct {
 		mode  string

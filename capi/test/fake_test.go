@@ -64,6 +64,9 @@ func TestFake(t *testing.T) {
 	for _, s := range []*sanitizer{addresses, undefineds, races} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
+			if s != addresses {
+				testenv.Long(t, "it builds everything once more")
+			}
 			program, core := faked(t, s.libraries(t)+"/libascendcl.so", s.cc...)
 			for _, mode := range modes {
 				// TSan supports no threads in a child of a process that had some. The shim's own does nothing that it looks at.
@@ -73,6 +76,7 @@ func TestFake(t *testing.T) {
 	}
 	t.Run("valgrind", func(t *testing.T) {
 		t.Parallel()
+		testenv.Long(t, "valgrind is slow")
 		testenv.Need(t, "valgrind")
 		program, core := faked(t, library(t))
 		for _, mode := range modes {

@@ -140,6 +140,7 @@ func TestHeaderLayoutAndNames(t *testing.T) {
 
 // TestHeaderProofsFail proves that the assertions are able to fail: what is wrong does not compile.
 func TestHeaderProofsFail(t *testing.T) {
+	testenv.Long(t, "it compiles 18 times")
 	for _, tt := range []struct{ name, text, says string }{
 		{"size", "ROPEWAY_ASSERT(sizeof(aclrtMemLocation) == 9, size_is_wrong);", "size_is_wrong"},
 		{"offset", "ROPEWAY_ASSERT(offsetof(aclrtMemLocation, type) == 0, offset_is_wrong);", "offset_is_wrong"},

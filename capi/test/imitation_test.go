@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"ropeway/internal/driver/cuda/imitation"
+	"ropeway/internal/testenv"
 )
 
 // TestOnImitation proves that C programs run with the cuda driver, on a libcuda that is made up.
 func TestOnImitation(t *testing.T) {
+	testenv.Long(t, "it runs what other tests run")
 	t.Parallel()
 	env := []string{"LD_PRELOAD=" + imitation.Build(t), "ROPEWAY_DRIVER=cuda", "ROPEWAY_DEVICES=8"}
 	passes(t, env, compile(t, []string{"smoke.c"}))
@@ -30,9 +32,7 @@ func TestOnImitation(t *testing.T) {
 // trying as the real one: it takes its time, ends before the program's last exit handlers, and leaves signals to chance.
 func TestOnTryingImitation(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it runs for half a minute")
-	}
+	testenv.Long(t, "it runs for half a minute")
 	imitation.Rerun(t, []string{
 		"ROPEWAY_TEST_DRIVER=cuda", "ROPEWAY_TEST_TOOLKIT=" + toolkit(t), "FAKE_CUDA_END=1", "FAKE_CUDA_SLOW=100",
 	}, "-test.run=^(TestExit|TestExitInHandler|TestFork|TestRough|TestSignals|TestLateHandlers|TestTraceKilled)$")

@@ -104,6 +104,7 @@ var sanitizedModes = map[string][]string{
 // TestSanitized proves that programs which use the real core are clean under ASan, with its leak check, and under TSan:
 // those that try threads, callbacks and exits, and all that prove rules and functions.
 func TestSanitized(t *testing.T) {
+	testenv.Long(t, "it builds and runs everything with two sanitizers")
 	for _, s := range []*sanitizer{addresses, races} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +132,7 @@ func TestSanitized(t *testing.T) {
 
 // TestSanitizersFind proves that the sanitizers are awake beside the library: what is wrong in a program is found.
 func TestSanitizersFind(t *testing.T) {
+	testenv.Long(t, "it proves TestSanitized")
 	for _, tt := range []struct {
 		sanitizer  *sanitizer
 		mode, says string
@@ -149,6 +151,7 @@ func TestSanitizersFind(t *testing.T) {
 // TestValgrindStarts proves that a program with the real core runs to its end under valgrind, which needs a small device. It
 // cannot be clean there: valgrind does not understand the stacks of a Go runtime.
 func TestValgrindStarts(t *testing.T) {
+	testenv.Long(t, "valgrind is slow")
 	testenv.Need(t, "valgrind")
 	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=256M"}, "valgrind", "--quiet", "--log-file=/dev/null", compile(t, []string{"smoke.c"}))
 }

@@ -12,6 +12,7 @@ import (
 
 	"ropeway"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 	"ropeway/internal/ui"
 )
 
@@ -146,9 +147,7 @@ func TestDemoMismatch(t *testing.T) {
 
 // TestDemoHalves proves that a demo that does not fit becomes a smaller one.
 func TestDemoHalves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long")
-	}
+	testenv.Long(t, "it takes long")
 	var out, errs bytes.Buffer
 	err := direct(t, t.Context(), &out, &errs, func(c *demoConfig) { c.size, c.memory = 128<<20, 160<<20 })
 	if err != nil {

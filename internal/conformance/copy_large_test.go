@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // memAvailable is how much memory the machine has left, 0 if it does not say.
@@ -75,9 +76,7 @@ func (e *env) tiled(tile []byte, size int) core.Addr {
 
 // TestLargeCopies copies more than 4 GiB at once: no size has 32 bits on the way.
 func TestLargeCopies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("copies 4 GiB twice")
-	}
+	testenv.Long(t, "it copies 4 GiB twice")
 	if memAvailable() < 8<<30 {
 		t.Skip("needs 8 GiB of free memory")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/testenv"
 )
 
 func init() {
@@ -457,7 +458,7 @@ func proveDeviceAbort() {
 		go func() { waits <- in.SynchronizeStream(s) }()
 		go func() { waits <- in.SynchronizeDevice() }()
 		go func() { waits <- other.SynchronizeStream(o) }()
-		time.Sleep(20 * time.Millisecond)
+		testenv.AwaitParked(e, 3, "core.(*Thread).Synchronize")
 		e.ok(e.within(func() *core.Error { return e.th.DeviceTaskAbort(0, 0) }))
 		for range 3 {
 			e.want(<-waits, abi.ErrRTDeviceTaskAbort)

@@ -13,6 +13,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // newFaulty is newRuntime on a driver that fails on demand.
@@ -221,7 +222,7 @@ func TestAbortSeenLate(t *testing.T) {
 		must(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s))
 		got := make(chan *core.Error)
 		go func() { got <- waiter.SynchronizeStreamCancel(s, make(chan struct{})) }()
-		time.Sleep(20 * time.Millisecond)
+		testenv.AwaitParked(t, 1, "core.(*Thread).SynchronizeStreamCancel")
 		must(t, abort(th, s))
 		close(slow)
 		oneOf(t, <-got, code)

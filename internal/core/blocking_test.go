@@ -12,6 +12,7 @@ import (
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
+	"ropeway/internal/testenv"
 )
 
 // blockingWorld is a runtime under launch blocking, with some memory.
@@ -137,15 +138,18 @@ func TestBlockingWaits(t *testing.T) {
 			w := newBlocking(t, "A2")
 			launch := w.launches()[name]
 			open := w.gate()
-			var opened atomic.Bool
+			var opened, back atomic.Bool
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
-				time.Sleep(2 * time.Millisecond) // a call that did not wait would be back by now
-				opened.Store(true)
+				for !back.Load() && testenv.Parked("core.(*Stream).wait") == 0 {
+					time.Sleep(100 * time.Microsecond)
+				}
+				opened.Store(!back.Load())
 				open()
 			}()
 			err := launch()
+			back.Store(true)
 			if err != nil {
 				t.Error(err)
 			}

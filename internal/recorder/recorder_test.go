@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/observe"
+	"ropeway/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -113,9 +114,7 @@ func TestNothingIsAllocated(t *testing.T) {
 
 // TestMemoryIsBounded: two million tasks take no more memory than a few.
 func TestMemoryIsBounded(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 200 MB")
-	}
+	testenv.Long(t, "it writes 200 MB")
 	r := open(t)
 	defer r.Close()
 	memory := func() int64 {

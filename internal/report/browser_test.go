@@ -14,6 +14,7 @@ const web = "../../web/report" // the source of the page
 
 // TestPageComesFromItsSource builds the page again and compares.
 func TestPageComesFromItsSource(t *testing.T) {
+	testenv.Long(t, "it builds the page")
 	testenv.Need(t, "node")
 	needModules(t)
 	npm(t, "run", "--silent", "check")
@@ -21,9 +22,7 @@ func TestPageComesFromItsSource(t *testing.T) {
 
 // TestPageInBrowser uses the page in Chromium, the way people do.
 func TestPageInBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	testenv.Long(t, "it takes a minute")
 	testenv.Need(t, "node")
 	testenv.Need(t, "chromium")
 	needModules(t)
@@ -50,8 +49,5 @@ func needModules(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(web, "node_modules", ".package-lock.json")); err == nil {
 		return
 	}
-	if testenv.CI() {
-		t.Fatal("web/report/node_modules is missing; with CI=true it has to be there: .ci/run has to run npm ci in web/report")
-	}
-	t.Skip("web/report/node_modules is missing: run npm ci in web/report")
+	testenv.Missing(t, "web/report/node_modules is missing: run npm ci in web/report")
 }

@@ -1,4 +1,4 @@
-// Package testenv tells tests what the machine they run on has.
+// Package testenv tells tests what the machine they run on has, how long they may take, and which seed they draw from.
 package testenv
 
 import (
@@ -6,21 +6,37 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"ropeway/internal/testenv/tool"
 )
 
 // CI tells whether the tests run where everything they need must be installed: CI=true is in the environment.
-func CI() bool { return os.Getenv("CI") == "true" }
+func CI() bool { return tool.CI() }
 
-// Need skips the test if tool is not in PATH, and fails it in CI: a test that never runs there proves nothing.
-func Need(t testing.TB, tool string) {
+// Need skips the test if a tool is not in PATH, and fails it in CI: a test that never runs there proves nothing.
+func Need(t testing.TB, name string) {
 	t.Helper()
-	if _, err := exec.LookPath(tool); err == nil {
+	if _, err := exec.LookPath(name); err == nil {
 		return
 	}
+	Missing(t, tool.Missing(name))
+}
+
+// Missing is Need for what is no program: why says "... is missing" and how to get it.
+func Missing(t testing.TB, why string) {
+	t.Helper()
 	if CI() {
-		t.Fatalf("%s is not installed; with CI=true it has to be: add its package to .ci/run", tool)
+		t.Fatalf("%s; with CI=true it has to be there: add its package to .ci/run", why)
 	}
-	t.Skipf("%s is not installed", tool)
+	t.Skip(why)
+}
+
+// Long skips the test in short runs: "make test" is one, "make test-all" is not. why says what takes long.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs with make test-all: " + why)
+	}
 }
 
 // Soak is how long a soak test runs: SOAK in the environment, as "make soak" sets it. Without it the test is skipped.

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--quick].
+"""Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--one | --quick].
 
 They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with the extension and
 over ctypes, with NumPy, where it has it, and without. --quick: the newest with both, the others with the extension only, and
-the tests of SLOW in one run only. --driver: on another driver than the software device, without the tests of ONLY_SOFT.
+the tests of SLOW in one run only. --one: one run, the one that has most, without the tests of SLOW. --driver: on another
+driver than the software device, without the tests of ONLY_SOFT.
 
-One line for each run, and all the output of those that fail. In CI, where CI is set, one run must have had the extension and
-NumPy; that run also fails if it misses a tool.
+One line for each run, and all the output of those that fail; then what was skipped because something is missing. In CI, where
+CI is set, one run must have had the extension and NumPy; that run also fails if it misses a tool.
 """
 
 import argparse
@@ -105,6 +106,12 @@ def plan(pythons, quick):
     return sorted(runs, key=lambda run: run.numpy and run.implementation == "extension", reverse=True)
 
 
+def count_missing(output, counts):
+    """Adds the tests that were skipped because something is missing, by what."""
+    for reason in re.findall(r"^.* \.\.\. skipped ['\"](.* is missing.*)['\"]$", output, re.MULTILINE):
+        counts[reason] = counts.get(reason, 0) + 1
+
+
 def perform(run, modules, toolkit, hidden):
     """Runs the tests of modules; returns whether they passed, what to say of it, and the output."""
     path = [os.path.join(toolkit, "python", "site-packages")]
@@ -115,7 +122,7 @@ def perform(run, modules, toolkit, hidden):
     environment["PYTHONPATH"] = os.pathsep.join(path)
     start = time.monotonic()
     process = subprocess.Popen(
-        [run.python.path, "-m", "unittest", *modules],
+        [run.python.path, "-m", "unittest", "-v", *modules],
         cwd=TESTS,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -142,6 +149,7 @@ def perform(run, modules, toolkit, hidden):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of the Python package.")
     parser.add_argument("--toolkit", required=True, help="what 'make dist' wrote")
+    parser.add_argument("--one", action="store_true", help="one combination, without the slow tests")
     parser.add_argument("--quick", action="store_true", help="fewer combinations")
     parser.add_argument("--driver", help="on which the tests run (default: the software device)")
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (default 4: they wait a lot)")
@@ -152,12 +160,15 @@ def main():
     pythons = installed()
     if not pythons:
         sys.exit("run.py: there is no Python of version %d.%d or later" % OLDEST)
-    runs = plan(pythons, given.quick)
+    runs = plan(pythons, given.quick or given.one)
     if not os.path.exists(os.path.join(toolkit, "python", "site-packages", "acl", "_fast.abi3.so")):
         print("the toolkit has no extension: ctypes only", flush=True)
         runs = [run._replace(implementation="ctypes") for run in runs if run.implementation == "ctypes" or given.quick]
-        runs = list(dict.fromkeys(runs))
+        runs = list(dict.fromkeys(runs)) or [Run(pythons[-1], "ctypes", pythons[-1].numpy)]
+    if given.one:
+        runs = runs[:1]
     complete = failed = False
+    skipped = {}
     with tempfile.TemporaryDirectory() as hidden, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
         with open(os.path.join(hidden, "numpy.py"), "w") as file:
             file.write("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
@@ -167,15 +178,20 @@ def main():
             modules = [name for name in modules if name not in ONLY_SOFT]
             for name, why in ONLY_SOFT.items():
                 print(f"left out {name}: {why}", flush=True)
-        most = [name for name in modules if name not in SLOW or not given.quick]
-        futures = [pool.submit(perform, run, most if i else modules, toolkit, hidden) for i, run in enumerate(runs)]
+        most = [name for name in modules if name not in SLOW or not (given.quick or given.one)]
+        first = most if given.one else modules
+        futures = [pool.submit(perform, run, most if i else first, toolkit, hidden) for i, run in enumerate(runs)]
         for run, future in zip(runs, futures):
             passed, told, output = future.result()
             print(told, flush=True)
+            if run.numpy or not any(other.numpy for other in runs):  # without NumPy on purpose
+                count_missing(output, skipped)
             if not passed:
                 print(output, flush=True)
             failed = failed or not passed
             complete = complete or (passed and run.numpy and run.implementation == "extension")
+    for reason, count in skipped.items():
+        print(f"skipped: {count} Python tests ({reason})", flush=True)
     if os.environ.get("CI") and not complete:
         print("FAIL no run had the extension and NumPy (Debian: apt-get install python3-dev python3-numpy)", flush=True)
         failed = True

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/testenv"
 )
 
 // hurry makes bursts begin as soon as there is one copy that is not over, on two queues at a time.
@@ -451,7 +452,7 @@ func TestBurstWakesWaiters(t *testing.T) {
 		q.mu.Unlock()
 	}
 	f.goOn <- struct{}{}
-	time.Sleep(20 * time.Millisecond) // in which who handed over may see that all is over
+	testenv.AwaitParked(t, 2, "cuda.TestBurstWakesWaiters.func") // who handed over sleeps too, or saw that all is over
 	go q.run()
 	for range 2 {
 		if !<-told {

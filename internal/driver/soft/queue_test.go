@@ -11,6 +11,7 @@ import (
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/driver/parts"
+	"ropeway/internal/testenv"
 )
 
 // log is a Sink that remembers.
@@ -348,7 +349,7 @@ func TestQueueFull(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(5 * time.Millisecond)
+	testenv.AwaitParked(t, submitters, "soft.TestQueueFull.func") // for room, or done
 	if q.Wait(time.Millisecond, nil) {
 		t.Fatal("not full any more")
 	}

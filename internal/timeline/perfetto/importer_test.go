@@ -62,11 +62,8 @@ func viewer(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/internal/trace/traceviewer/static", name))
-	switch {
-	case err != nil && testenv.CI():
-		t.Fatalf("this Go has no trace viewer: %v", err)
-	case err != nil:
-		t.Skipf("this Go has no trace viewer: %v", err)
+	if err != nil {
+		testenv.Missing(t, "Go's trace viewer is missing: "+err.Error())
 	}
 	return text
 }
@@ -74,6 +71,7 @@ func viewer(t *testing.T, name string) []byte {
 // importTrace lets Chrome's importer read the trace of a run.
 func importTrace(t *testing.T, run *timeline.Run) *imported {
 	t.Helper()
+	testenv.Long(t, "it uses a browser")
 	testenv.Need(t, "chromium")
 	var trace bytes.Buffer
 	if err := perfetto.Write(&trace, run); err != nil {
