@@ -72,7 +72,7 @@ func TestFreedInFlight(t *testing.T) {
 // TestClosedInFlight takes pages away from registered memory while copies of it are queued: the task fails, the process
 // lives.
 func TestClosedInFlight(t *testing.T) {
-	notLate(t)
+	countsOnHaste(t)
 	for _, n := range []int{8192, 8 << 20} {
 		e := newEnv(t, machine{})
 		b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

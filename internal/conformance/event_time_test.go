@@ -102,6 +102,7 @@ func init() {
 		return both(e, abi.ErrRTEventTimestampInvalid, e.unstamped(), e.done(e.timedEvent()))
 	})
 	behaves("aclrtEventElapsedTime", func(e *env) {
+		countsOnHaste(e)
 		for _, k := range eventKinds {
 			first, last := k.make(e), e.timedEvent()
 			e.done(first)

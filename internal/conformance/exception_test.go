@@ -114,6 +114,7 @@ func proveExceptionCallbacks() {
 
 	prove("aclrtExceptionInfoCallbackRegister", 1, func(e *env) *core.Error { return e.stranger().ExceptionInfoCallbackRegister(noFunc) })
 	behaves("aclrtExceptionInfoCallbackRegister", func(e *env) {
+		countsOnHaste(e)
 		// Failures are told one after another, in their order, of all streams; each function once.
 		var told []string
 		for i := range uintptr(2) {
@@ -190,7 +191,10 @@ func proveExceptionInfo() {
 		}
 	}
 	is := func(n uint32) func(*env, core.Handle) uint32 { return func(*env, core.Handle) uint32 { return n } }
-	behaves("aclrtGetTaskIdFromExceptionInfo", answers((*core.Thread).GetTaskIdFromExceptionInfo, is(2)))
+	behaves("aclrtGetTaskIdFromExceptionInfo", func(e *env) {
+		countsOnHaste(e)
+		answers((*core.Thread).GetTaskIdFromExceptionInfo, is(2))(e)
+	})
 	behaves("aclrtGetStreamIdFromExceptionInfo", answers((*core.Thread).GetStreamIdFromExceptionInfo, func(e *env, s core.Handle) uint32 {
 		var id int32
 		e.ok(e.stranger().StreamGetId(s, &id))
@@ -438,6 +442,7 @@ func proveDeviceAbort() {
 		return err
 	})
 	behaves("aclrtDeviceTaskAbort", func(e *env) {
+		countsOnHaste(e)
 		// It drops the work of all contexts and streams of the device, and of no other device.
 		p := e.device(64)
 		e.write(p, make([]byte, 64))

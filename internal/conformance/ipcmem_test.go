@@ -429,7 +429,7 @@ func TestImportedBatch(t *testing.T) {
 
 // TestImportedValueWait proves that a stream waits for a value that another process writes, by a task and by a copy.
 func TestImportedValueWait(t *testing.T) {
-	notLate(t)
+	countsOnHaste(t)
 	e := newEnv(t, machine{})
 	key, p := e.openKey(4096)
 	o := e.on(machine{})

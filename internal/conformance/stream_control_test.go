@@ -286,6 +286,7 @@ func proveAttributes() {
 		return e.on(small).th.SetStreamAttribute(0, overflow, &v)
 	})
 	behaves("aclrtSetStreamAttribute", func(e *env) {
+		countsOnHaste(e)
 		s := e.stream()
 		for _, a := range []struct {
 			attr      abi.StreamAttr

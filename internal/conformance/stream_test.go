@@ -180,6 +180,7 @@ func proveSynchronize() {
 		return e.stranger().SynchronizeStream(s)
 	})
 	prove("aclrtSynchronizeStream", 5, func(e *env) *core.Error {
+		countsOnHaste(e)
 		s := e.stream()
 		e.failsOn(s, fault)
 		e.failsOn(s, faulty.Code(abi.ErrRTTaskTimeout))
