@@ -14,6 +14,7 @@ GO    ?= go
 PYTHON ?= python3
 
 FUZZTIME  ?= 60s
+CAMPAIGN  ?= 5
 SOAK      ?= 10m
 ROUNDS    ?= 15
 BENCH     ?= .
@@ -30,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -121,6 +122,18 @@ test: ## run the tests: 4 minutes on 2 cores, the same every time
 test-all: ## run the longer proofs after make test: race detector, checker, sanitizers, qemu, browser, all Pythons; 15 minutes
 	$(needgo)
 	@$(RUNTESTS) test-all
+
+RUNS ?= 20
+BUSY ?= 0
+
+test-clean: ## run make demo and make test in a bare Debian 12 with Go, gcc and make, in RUNS=20 fresh clones (needs mmdebstrap and root; BUSY=1)
+	$(needgo)
+	$(call need,mmdebstrap,mmdebstrap,mmdebstrap)
+	GO="$(GO)" packaging/repeat.sh clean $(RUNS) $(BUSY)
+
+test-repeat: ## run make demo and make test in RUNS=20 fresh clones (BUSY=1: on a busy machine)
+	$(needgo)
+	GO="$(GO)" packaging/repeat.sh here $(RUNS) $(BUSY)
 
 REPEAT ?= 100
 RANDOM ?= 10000
@@ -224,8 +237,10 @@ microbench: ## run the packages' own benchmarks (BENCH=pattern BENCHTIME=1s COUN
 	$(needgo)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count $(COUNT) -p 1 ./...
 
-fuzz: ## run every fuzz target for FUZZTIME=60s
+fuzz: ## run the packages with random tests CAMPAIGN=5 times, each with other seeds, and every fuzz target for FUZZTIME=60s
 	$(needgo)
+	ROPEWAY_TEST_SEED=random $(GO) test -vet=off -count $(CAMPAIGN) -timeout 0 \
+		$$(grep -rlE --include='*_test.go' 'testenv(/seeded"|\.Rand\(|\.Seed\()' . | xargs -n 1 dirname | sort -u)
 	@set -e; \
 	grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
 		name=$${func#func }; dir=$$(dirname "$$file"); \

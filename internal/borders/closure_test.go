@@ -1,6 +1,7 @@
 package borders
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -22,7 +23,9 @@ func TestClosure(t *testing.T) {
 		{"ropeway/metrics/otelmeter", []string{prometheus, sdk}, telemetry + "otel/metric"},
 		{"ropeway/metrics/otelproducer", []string{prometheus}, sdk + "/metric"},
 	} {
-		out, err := exec.Command("go", "list", "-deps", tt.pkg).Output()
+		list := exec.Command("go", "list", "-deps", tt.pkg)
+		list.Env = append(os.Environ(), "CGO_ENABLED=1") // without it capi is empty
+		out, err := list.Output()
 		if err != nil {
 			t.Errorf("%s: %v", tt.pkg, err)
 			continue

@@ -74,12 +74,10 @@ func TestEventWaitTimeout(t *testing.T) {
 			}
 		}
 	}
-	queued := time.Since(start)
-	if time.Sleep(time.Second/2 - queued); queued < time.Second/2 {
-		for _, h := range list {
-			if !h.unfinished(h.s) {
-				t.Errorf("%s: over too early", h.what)
-			}
+	time.Sleep(time.Second/2 - time.Since(start))
+	for _, h := range list {
+		if !h.unfinished(h.s) && time.Since(start) < time.Second { // on a busy machine it may be that late
+			t.Errorf("%s: over too early", h.what)
 		}
 	}
 	time.Sleep(time.Second * 3 / 4)
