@@ -1,7 +1,8 @@
 #!/bin/sh
-# repeat.sh here|clean RUNS BUSY proves that a newcomer's first commands always pass: RUNS times, each in a fresh clone of HEAD, it
-# runs "make demo" and "make test", whose results are not taken from the cache. "clean" does it in a Debian 12 with Go, gcc and make
-# and nothing else, without a network; that needs mmdebstrap and root. BUSY=1 keeps all processors busy meanwhile.
+# repeat.sh here|clean RUNS BUSY proves that a newcomer's first commands always pass: RUNS times, each in a fresh
+# clone of HEAD, it runs "make demo" and "make test", whose results are not taken from the cache. "clean" does it in
+# a Debian 12 with Go, gcc and make and nothing else, without a network; that needs mmdebstrap and root. BUSY=1
+# keeps all processors busy meanwhile.
 #
 # A line for each run, all that a failed one printed, and at the end "N of N passed".
 set -eu

@@ -21,10 +21,10 @@ func drawn(f *ast.File) (names []string) {
 	}) {
 		return nil
 	}
-	seeded := map[string]bool{"New": true, "NewPCG": true, "NewChaCha8": true, "NewSource": true, "Rand": true, "Source": true}
+	seeded := []string{"New", "NewPCG", "NewChaCha8", "NewSource", "Rand", "Source"}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == "rand" && x.Obj == nil && !seeded[s.Sel.Name] {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "rand" && x.Obj == nil && !slices.Contains(seeded, s.Sel.Name) {
 				names = append(names, s.Sel.Name)
 			}
 		}
@@ -33,8 +33,8 @@ func drawn(f *ast.File) (names []string) {
 	return names
 }
 
-// TestSeeds: every run of the tests does the same. Random numbers come from a source with a seed, and packages that use rapid
-// import what fixes its seed.
+// TestSeeds: every run of the tests does the same. Random numbers come from a source with a seed, and packages that
+// use rapid import what fixes its seed.
 func TestSeeds(t *testing.T) {
 	const seeded = module + "internal/testenv/seeded"
 	rapid, fixed := map[string]bool{}, map[string]bool{}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Parked is how many goroutines sleep, in Go or in the kernel, in a function whose name has the text in it, as stacks show it:
-// "core.(*Thread).Synchronize".
+// Parked is how many goroutines sleep, in Go or in the kernel, in a function whose name has the text in it, as
+// stacks show it: "core.(*Thread).Synchronize".
 func Parked(function string) (n int) {
 	buf := make([]byte, 64<<10)
 	for {
@@ -33,7 +33,8 @@ func Parked(function string) (n int) {
 	return n
 }
 
-// AwaitParked waits until n goroutines are parked in a function: instead of a sleep that is long enough most of the time.
+// AwaitParked waits until n goroutines are parked in a function: instead of a sleep that is long enough most of the
+// time.
 func AwaitParked(t testing.TB, n int, function string) {
 	t.Helper()
 	for start := time.Now(); Parked(function) < n; time.Sleep(100 * time.Microsecond) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// SeedVariable is what tests draw from: a number, or "random" for another one each time, as "make fuzz" sets it. Without
-// it the seed is 1, and every run of a test does the same.
+// SeedVariable is what tests draw from: a number, or "random" for another one each time, as "make fuzz" sets it.
+// Without it the seed is 1, and every run of a test does the same.
 const SeedVariable = "ROPEWAY_TEST_SEED"
 
 // Random tells whether SeedVariable asks for another seed each time.
@@ -35,8 +35,9 @@ func Seed() (uint64, error) {
 	}
 }
 
-// Rand returns sources of random numbers, the i-th for what is done in the i-th place (a goroutine, a round), so that each
-// draws the same whatever the others do. A test that fails says how to run it with the same numbers again.
+// Rand returns sources of random numbers, the i-th for what is done in the i-th place (a goroutine, a round), so
+// that each draws the same whatever the others do. A test that fails says how to run it with the same numbers
+// again.
 func Rand(t testing.TB) (source func(i int) *mathrand.Rand) {
 	t.Helper()
 	seed, err := Seed()

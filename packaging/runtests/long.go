@@ -9,15 +9,18 @@ import (
 	"strings"
 )
 
-// differs is what test files have that do more without -short: their own word, rapid's number of checks, a driver's tests.
-var differs = regexp.MustCompile(`testing\.Short\(\)|testenv\.Long\(|"pgregory\.net/rapid"|"ropeway/internal/driver/drivertest"`)
+// differs is what test files have that do more without -short: their own word, rapid's number of checks, a driver's
+// tests.
+var differs = regexp.MustCompile(`testing\.Short\(\)|testenv\.Long\(|` +
+	`"pgregory\.net/rapid"|"ropeway/internal/driver/drivertest"`)
 
 // sequential are packages with nothing concurrent in them; the race detector runs on all others.
 var sequential = regexp.MustCompile(`^ropeway/(spec|capi|packaging|internal/(report|timeline|testenv))(/|$)|` +
 	`^ropeway/internal/(abi|borders|doctest|explain|finding|half|product|random|reduce)$`)
 
 // alone are long tests of one goroutine, in packages that have others: the race detector leaves them out.
-const alone = "^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|TestCopyAlignments|TestDamagedFiles)$"
+const alone = "^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|" +
+	"TestCopyAlignments|TestDamagedFiles)$"
 
 // pkg is a package that has tests.
 type pkg struct {
@@ -27,7 +30,8 @@ type pkg struct {
 
 // packages are those with tests.
 func (r *runner) packages() ([]pkg, error) {
-	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}},{{.Dir}},{{join .TestGoFiles ","}},{{join .XTestGoFiles ","}}{{end}}`
+	const format = `{{if or .TestGoFiles .XTestGoFiles}}` +
+		`{{.ImportPath}},{{.Dir}},{{join .TestGoFiles ","}},{{join .XTestGoFiles ","}}{{end}}`
 	out, err := r.command(nil, or("GO", "go"), "list", "-f", format, "./...").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -54,7 +58,8 @@ func (r *runner) packages() ([]pkg, error) {
 	return all, nil
 }
 
-// long runs without -short what then does more, and the rest as "make test" does, which is cached if that came before.
+// long runs without -short what then does more, and the rest as "make test" does, which is cached if that came
+// before.
 func (r *runner) long() error {
 	all, err := r.packages()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command runtests runs the tests in steps: "make test" and "make test-all" call it. It says first what it will do and how long
-// that takes, then one line for each package or run that ends, all the output of what fails, and at the end what was left out
-// because a tool is missing. With CI=true a missing tool is a failure.
+// Command runtests runs the tests in steps: "make test" and "make test-all" call it. It says first what it will do
+// and how long that takes, then one line for each package or run that ends, all the output of what fails, and at
+// the end what was left out because a tool is missing. With CI=true a missing tool is a failure.
 package main
 
 import (
@@ -41,7 +41,8 @@ var suites = map[string]suite{
 		{"build the toolkit", []string{"gcc"}, (*runner).toolkit},
 		{"Go tests at full length", nil, (*runner).long},
 		{"conformance under the checker", nil, func(r *runner) error {
-			return r.goTest([]string{"CGO_ENABLED=0", "ROPEWAY_TEST_CHECK=1"}, "-run", "TestRules|TestBehaviour|TestEventTable", "./internal/conformance")
+			return r.goTest([]string{"CGO_ENABLED=0", "ROPEWAY_TEST_CHECK=1"},
+				"-run", "TestRules|TestBehaviour|TestEventTable", "./internal/conformance")
 		}},
 		{"Go tests with the race detector", []string{"gcc"}, (*runner).race},
 		{"Python tests, on all Pythons", []string{"gcc", "python3"}, func(r *runner) error { return r.python("--quick") }},

@@ -31,8 +31,8 @@ func init() {
 	}
 }
 
-// Cases checks a property once for each seed with which it failed in the past. The name says what was wrong. Other tests must
-// not run meanwhile: no t.Parallel.
+// Cases checks a property once for each seed with which it failed in the past. The name says what was wrong. Other
+// tests must not run meanwhile: no t.Parallel.
 func Cases(t *testing.T, property func(*rapid.T), cases map[string]uint64) {
 	t.Helper()
 	for name, seed := range cases {
