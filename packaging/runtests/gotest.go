@@ -21,7 +21,7 @@ type event struct {
 
 // goTest runs go test. Packages are shown as they end, tests only where they fail.
 func (r *runner) goTest(env []string, args ...string) error {
-	args = append([]string{"test", "-json", "-vet=off", "-trimpath", "-timeout", "20m"}, args...)
+	args = append([]string{"test", "-json", "-vet=off", "-trimpath", "-timeout", "60m"}, args...)
 	cmd := r.command(env, or("GO", "go"), args...)
 	p := progress{r: r, output: map[string]*bytes.Buffer{}}
 	return r.lines(cmd, p.line)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--one | --quick].
+"""Runs the tests of the Python package with the package of a toolkit: run.py --toolkit DIST [--one | --quick | --rest].
 
 They run on the oldest and the newest Python that is installed, and on the newest that has NumPy: each with the extension and
 over ctypes, with NumPy, where it has it, and without. --quick: the newest with both, the others with the extension only, and
-the tests of SLOW in one run only. --one: one run, the one that has most, without the tests of SLOW. --driver: on another
-driver than the software device, without the tests of ONLY_SOFT.
+the tests of SLOW in one run only. --one: one run, the one that has most, without the tests of SLOW. --rest: --quick without
+what --one does. --driver: on another driver than the software device, without the tests of ONLY_SOFT.
 
 One line for each run, and all the output of those that fail; then what was skipped because something is missing. In CI, where
 CI is set, one run must have had the extension and NumPy; that run also fails if it misses a tool.
@@ -151,6 +151,7 @@ def main():
     parser.add_argument("--toolkit", required=True, help="what 'make dist' wrote")
     parser.add_argument("--one", action="store_true", help="one combination, without the slow tests")
     parser.add_argument("--quick", action="store_true", help="fewer combinations")
+    parser.add_argument("--rest", action="store_true", help="what --one leaves out of --quick")
     parser.add_argument("--driver", help="on which the tests run (default: the software device)")
     parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (default 4: they wait a lot)")
     given = parser.parse_args()
@@ -160,11 +161,12 @@ def main():
     pythons = installed()
     if not pythons:
         sys.exit("run.py: there is no Python of version %d.%d or later" % OLDEST)
-    runs = plan(pythons, given.quick or given.one)
+    given.quick = given.quick or given.rest or given.one
+    runs = plan(pythons, given.quick)
     if not os.path.exists(os.path.join(toolkit, "python", "site-packages", "acl", "_fast.abi3.so")):
         print("the toolkit has no extension: ctypes only", flush=True)
         runs = [run._replace(implementation="ctypes") for run in runs if run.implementation == "ctypes" or given.quick]
-        runs = list(dict.fromkeys(runs)) or [Run(pythons[-1], "ctypes", pythons[-1].numpy)]
+        runs = list(dict.fromkeys(runs))
     if given.one:
         runs = runs[:1]
     complete = failed = False
@@ -178,8 +180,8 @@ def main():
             modules = [name for name in modules if name not in ONLY_SOFT]
             for name, why in ONLY_SOFT.items():
                 print(f"left out {name}: {why}", flush=True)
-        most = [name for name in modules if name not in SLOW or not (given.quick or given.one)]
-        first = most if given.one else modules
+        most = [name for name in modules if name not in SLOW or not given.quick]
+        first = most if given.one else [name for name in modules if name in SLOW or not given.rest]
         futures = [pool.submit(perform, run, most if i else first, toolkit, hidden) for i, run in enumerate(runs)]
         for run, future in zip(runs, futures):
             passed, told, output = future.result()
