@@ -52,6 +52,9 @@ func TestExamples(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel() // as nearly all tests here: they mostly compile
 			kit := toolkit(t)
+			if language == "cpp" {
+				testenv.Need(t, "g++")
+			}
 			dir := copyTree(t, "examples/"+language)
 			home := []string{"ASCEND_HOME_PATH=" + kit, "LD_LIBRARY_PATH=" + kit + "/lib64"}
 			command(t, dir, home, "make")
