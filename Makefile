@@ -34,7 +34,7 @@ TESTKIT := $(CURDIR)/bin/toolkit
 .PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: ## build bin/ropeway and run its demo
 	$(needgo)

@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,9 +272,9 @@ func check(t *testing.T, c Case, e *env, err *core.Error) {
 
 // TestBehaviour runs every description.
 func TestBehaviour(t *testing.T) {
-	for name, f := range behaviours {
+	for _, name := range slices.Sorted(maps.Keys(behaviours)) {
 		t.Run(name, func(t *testing.T) {
-			f(newEnv(t, machine{}))
+			behaviours[name](newEnv(t, machine{}))
 		})
 	}
 }
