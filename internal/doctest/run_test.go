@@ -173,12 +173,18 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// otherTools are commands in a page that not every machine has.
+var otherTools = regexp.MustCompile(`(?m)(?:^|[;&|(!])[ \t]*(cmake|ctest|g\+\+|git|pkg-config|valgrind|gdb)[ \t]`)
+
 func runPage(t *testing.T, steps []step) {
 	dir := clone(t)
 	before := names(t, dir)
 	script := prelude
 	for i, s := range steps {
 		script += fmt.Sprintf("echo '### step %d'\n%s\n", i, s.script)
+	}
+	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
+		testenv.Need(t, m[1])
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ropeway/internal/testenv"
 )
 
 const buffer = 4 * lane
@@ -144,9 +146,7 @@ func as(uid uint32) func(*exec.Cmd) {
 
 // TestOtherUser proves that another user's process gets nothing, unless it is named.
 func TestOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can start processes of other users")
-	}
+	testenv.NeedProcess(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 	a, key := exporter(t, 1)
 	b := start(t, as(65534))
 	b.fails(507899, []string{"another user", "65534"}, "import x %s 0", key)
@@ -166,11 +166,10 @@ func TestOtherUser(t *testing.T) {
 
 // TestFullShm proves that sharing does not care for /dev/shm, nor for room in the temporary directory.
 func TestFullShm(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount")
-	}
+	mounts := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	testenv.NeedProcess(t, mounts)
 	alone := func(c *exec.Cmd) {
-		c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		c.SysProcAttr = mounts
 		c.Env = append(c.Env, "TMPDIR=/dev/shm")
 	}
 	a, b := start(t, alone), start(t, alone)

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ropeway/internal/testenv"
 )
 
 // The test binary is also the other process: SHARE_ROLE says what it is to do. It says on its standard output what it did and ends with its
@@ -194,9 +196,7 @@ func TestOtherProcess(t *testing.T) {
 
 // Another user's process gets nothing but what was shared with it by name.
 func TestOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can be another user")
-	}
+	testenv.NeedProcess(t, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 	b := broker(t)
 	k := mustExport(t, b, "of root", Options{Open: true})
 	c := spawn(t, "import", 65534)
@@ -265,9 +265,7 @@ func again(t *testing.T, pid int) *child {
 
 // An exporter in a container cannot name processes outside it, and the message says why.
 func TestOtherPidNamespace(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make a pid namespace")
-	}
+	testenv.NeedProcess(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	c := spawnAs(t, "export", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	_, err := Import(c.exported(t), Allocation)
 	wantError(t, err, ErrNotAllowed, "another container")

@@ -4,6 +4,7 @@ package testenv
 import (
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +37,17 @@ func Long(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs with make test-all: " + why)
+	}
+}
+
+// NeedProcess skips the test where processes cannot be started like that, as by another user than root, and by root in
+// most containers.
+func NeedProcess(t testing.TB, attr *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", ":")
+	cmd.SysProcAttr = attr
+	if err := cmd.Run(); err != nil {
+		t.Skipf("this user cannot start such a process here: %v", err)
 	}
 }
 

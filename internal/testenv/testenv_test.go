@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,5 +70,14 @@ func TestTimeOfSoak(t *testing.T) {
 				t.Errorf("%v, skipped %t, failed %t; want %v, %t, %t", got, r.skipped, r.failed, tt.want, tt.skipped, tt.failed)
 			}
 		})
+	}
+}
+
+func TestNeedProcess(t *testing.T) {
+	if r := record(func(tb testing.TB) { NeedProcess(tb, nil) }); r.skipped {
+		t.Error("an ordinary process cannot be started")
+	}
+	if r := record(func(tb testing.TB) { NeedProcess(tb, &syscall.SysProcAttr{Chroot: "/no-such-directory"}) }); !r.skipped {
+		t.Error("a process in no directory can be started")
 	}
 }
