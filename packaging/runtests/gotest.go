@@ -78,7 +78,7 @@ func (p *progress) line(line []byte) error {
 		}
 		p.output[key].WriteString(e.Output)
 		if m := skipLine.FindStringSubmatch(e.Output); m != nil {
-			p.r.skipped.add("Go tests", m[1])
+			p.r.skipped.add(goTests, m[1])
 		}
 		return nil
 	case "build-output":
@@ -113,6 +113,9 @@ func (p *progress) ended(e event) {
 	}
 }
 
+// goTests is what single tests are counted as.
+const goTests = "Go tests"
+
 // skips counts what was left out, by reason and what.
 type skips map[[2]string]int
 
@@ -126,8 +129,10 @@ func (s *skips) add(what, why string) {
 func (s skips) print(w io.Writer) {
 	for _, k := range slices.SortedFunc(maps.Keys(s), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		what := k[0]
-		if n := s[k]; n > 1 {
-			what = fmt.Sprintf("%d %s", n, what)
+		if what == goTests && s[k] == 1 {
+			what = "1 Go test"
+		} else if what == goTests {
+			what = fmt.Sprintf("%d %s", s[k], what)
 		}
 		fmt.Fprintf(w, "skipped: %s (%s)\n", what, k[1])
 	}

@@ -87,11 +87,13 @@ func (r *runner) all(name string, s suite) bool {
 	for i, st := range s.steps {
 		r.say("[%d/%d] %s", i+1, len(s.steps), st.name)
 		begun := time.Now()
-		err := r.step(st)
-		if err != nil {
+		switch ran, err := r.step(st); {
+		case err != nil:
 			failed++
 			r.say("[%d/%d] FAIL %s: %v", i+1, len(s.steps), st.name, err)
-		} else {
+		case !ran:
+			r.say("[%d/%d] skipped", i+1, len(s.steps))
+		default:
 			r.say("[%d/%d] done in %s", i+1, len(s.steps), clock(time.Since(begun)))
 		}
 	}
@@ -105,18 +107,18 @@ func (r *runner) all(name string, s suite) bool {
 }
 
 // step runs a step, or skips it where a tool is missing.
-func (r *runner) step(st step) error {
+func (r *runner) step(st step) (ran bool, err error) {
 	for _, t := range st.tools {
 		if _, err := exec.LookPath(t); err == nil {
 			continue
 		}
 		if tool.CI() {
-			return errors.New(tool.Missing(t) + "; with CI=true it has to be there")
+			return false, errors.New(tool.Missing(t) + "; with CI=true it has to be there")
 		}
 		r.skipped.add(st.name, tool.Missing(t))
-		return nil
+		return false, nil
 	}
-	return st.run(r)
+	return true, st.run(r)
 }
 
 // say prints a line with the time since the start.
