@@ -261,7 +261,8 @@ soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (I
 clean: ## delete what was built
 	rm -rf bin dist dist-arm64
 
-# The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails.
+# The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails. All compile with -trimpath, as
+# make dist and make test do: what one has compiled serves the others.
 .PHONY: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy
 
 check-fmt:
@@ -273,19 +274,18 @@ check-fmt:
 check-vet:
 	$(needgo)
 	$(needgcc)
-	CGO_ENABLED=1 $(GO) vet ./...
+	CGO_ENABLED=1 $(GO) vet -trimpath ./...
 
-# With -trimpath where make dist has it: then what is compiled here serves there.
 check-build:
 	$(needgo)
 	$(needgcc)
 	CGO_ENABLED=0 $(GO) build -trimpath ./...
-	CGO_ENABLED=1 $(GO) build ./...
+	CGO_ENABLED=1 $(GO) build -trimpath ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath ./...
 
 check-borders:
 	$(needgo)
-	$(GO) test -count 1 ./internal/borders
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count 1 ./internal/borders
 
 # The assembly is generated again in a copy, by the go:generate line of the package, and compared.
 check-generated:
@@ -301,11 +301,11 @@ check-generated:
 
 check-noasm:
 	$(needgo)
-	$(GO) test -tags noasm ./internal/memcopy
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -tags noasm ./internal/memcopy
 
 check-lint:
 	$(needgo)
-	$(GO) tool staticcheck ./...
+	GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO) tool staticcheck ./...
 
 check-tidy:
 	$(needgo)
