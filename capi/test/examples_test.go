@@ -121,9 +121,13 @@ func copyTree(t *testing.T, dir string) string {
 	return to
 }
 
-// command runs a tool in a directory; it must succeed. It returns all that was printed.
+// command runs a tool in a directory; it must succeed. It returns all that was printed. The test is skipped where the tool
+// is missing.
 func command(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
+	if !strings.Contains(name, "/") {
+		testenv.Need(t, name)
+	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(cleanEnv(), env...)
