@@ -43,6 +43,7 @@ func TestSampleBuilds(t *testing.T) {
 // TestLinkNames proves that a program which links the library by any of its names, in any of the directories for that,
 // runs with that name's part of the API and one library: a program that names several has it once.
 func TestLinkNames(t *testing.T) {
+	testenv.Need(t, "g++") // as gcc -xc++ does
 	t.Parallel()
 	kit := toolkit(t)
 	object := filepath.Join(t.TempDir(), "main.o")
