@@ -46,7 +46,7 @@ one() {
 		' sh "$room"
 	else
 		# shellcheck disable=SC2016 # the inner shell expands
-		GOFLAGS="${GOFLAGS:-} -count=1" timeout "$limit" sh -c 'cd "$1" && make demo && make test' sh "$room/clone"
+		GOFLAGS="$($go env GOFLAGS) -count=1" timeout "$limit" sh -c 'cd "$1" && make demo && make test' sh "$room/clone"
 	fi
 }
 
