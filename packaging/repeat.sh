@@ -42,7 +42,7 @@ one() {
 			mount --rbind /dev "$1/dev"
 			ip link set lo up 2>/dev/null || true
 			exec chroot "$1" /usr/bin/env -i PATH=/usr/local/go/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp TERM=dumb \
-				GOPATH=/gopath GOCACHE=/cache GOPROXY=off GOFLAGS="-mod=mod -count=1" sh -c "cd /clone && make demo && make test"
+				GOPATH=/gopath GOCACHE=/cache GOPROXY=off GOFLAGS=-count=1 sh -c "cd /clone && make demo && make test"
 		' sh "$room"
 	else
 		# shellcheck disable=SC2016 # the inner shell expands
