@@ -314,7 +314,7 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 	d := get(rt.Device(0))(t)
 	get(d.AllocHost(64))(t)
 	ok(t, rt.Close())
-	for _, part := range []string{"leak", "64 bytes of pinned memory are never given back", "check_test.go:", "seed 3", "1 findings"} {
+	for _, part := range []string{"leak", "64 bytes of pinned memory are never given back", "check_test.go:", "seed 3", "1 finding\n"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %q in %s", part, &log)
 		}

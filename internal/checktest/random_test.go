@@ -115,6 +115,9 @@ func (s steps) FrameName(uint32) (file, function string) { return "program", "st
 // SetSpans implements check.Face.
 func (steps) SetSpans([]uint64) {}
 
+// SetDeviceSpan implements check.Face.
+func (steps) SetDeviceSpan(uintptr, uintptr) {}
+
 // text is a finding for people and for comparing.
 func text(f *finding.Finding) string {
 	text := f.Rule + ": " + f.Summary
