@@ -304,6 +304,9 @@ func (w *explanation) rules(rules []explain.Rule) {
 		if r.Note != "" {
 			text += " (" + r.Note + ")"
 		}
+		if r.Where != "" {
+			text += " [" + r.Where + "]"
+		}
 		w.beside(fmt.Sprintf("  %2d %7s  ", r.Number, code), text)
 		w.beside(strings.Repeat(" ", 14), mark(r))
 	}

@@ -284,6 +284,8 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		d.rule = "wrong-direction"
 	case core.HostToHost:
 		d.rule = "host-to-host-async"
+	case core.Misaligned:
+		d.rule = "misaligned"
 	case core.NoContext, core.OtherContext:
 		d.rule = "wrong-context"
 	case core.Gone:

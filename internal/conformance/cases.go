@@ -13,6 +13,8 @@ type Case struct {
 	Code     abi.Code // valid when HasCode; 0 is an early success
 	HasCode  bool     // false when an error is passed on from elsewhere
 	Quiet    bool     // not recorded as last error
+	Products []string // that have the rule; nil is all, or none if it is Strict
+	Strict   bool     // every product has it with ROPEWAY_STRICT=1
 	Mark     string   // "", "shadowed", "needs" or "decided"
 	MarkText string
 	Group    string
@@ -563,20 +565,22 @@ var Cases = []Case{
 	{Func: "aclrtMemcpyAsync", Rule: 6, If: "count > destMax (also when destMax is 0)", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtMemcpyAsync", Rule: 7, If: "kind HOST_TO_BUF_TO_DEVICE on a stream bound to a model", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "needs", MarkText: "models", Group: "memory-copy"},
 	{Func: "aclrtMemcpyAsync", Rule: 8, If: "the calling thread has no current context", Code: abi.ErrRTContextNull, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 9, If: "kind HOST_TO_BUF_TO_DEVICE in EP form: src is device memory, or dst is not device memory", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 10, If: "driver cannot classify src, then dst (error of the lookup is passed on)", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "freed memory and a range past the end of an allocation are 107000 at the call, and so are copies between devices without aclrtDeviceEnablePeerAccess (all but A3)", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 11, If: "EP form, kind 0..4: the pair of real locations allows none of the kinds compatible with the one given (see notes)", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 12, If: "final direction is host to host in EP form", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Quiet: true, Mark: "decided", MarkText: "the 310 accepts these and pageable copies, and fails them when they run (507013)", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 13, If: "dst == src", Code: abi.Success, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 14, If: "stream is a sub-graph stream on a UB-connected device", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Mark: "needs", MarkText: "models", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 15, If: "host side is pageable (final kind H2D or D2H) and the stream is being captured", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "needs", MarkText: "stream capture", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 16, If: "host side is pageable: the stream is synchronised first (no timeout); an error of an earlier task is returned here and nothing is copied", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 17, If: "host side is pageable and the device is aborting its tasks", Code: abi.ErrRTDeviceTaskAbort, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 18, If: "host side is pageable and another stream of the context is captured in a mode other than relaxed", Code: abi.ErrRTCaptureModeBlockAsync, HasCode: true, Mark: "needs", MarkText: "stream capture", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 19, If: "host side is pageable: the driver refuses an address or range of the synchronous copy", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "pageable memory is probed before anything is written", Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 20, If: "host side is pageable: bytes copied", Code: abi.Success, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 21, If: "(pinned or device only) stream belongs to another context than the current one", Code: abi.ErrRTStreamContext, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtMemcpyAsync", Rule: 22, If: "device copy fails while running", Code: abi.ErrRTSysDma, HasCode: true, Mark: "decided", MarkText: "so does one whose UNREGISTERED end the kind calls device memory", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 9, If: "EP form: kind is HOST_TO_HOST, whatever the addresses are", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Quiet: true, Products: []string{"A3", "A2"}, Strict: true, Mark: "decided", MarkText: "on 950, 310B, 310P and 910, of which no document speaks, the real direction replaces the kind as the notes say; the 310 accepts the copy and fails it when it runs (507013)", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 10, If: "src, then dst, is not a multiple of 64", Code: abi.ErrRTParamInvalid, HasCode: true, Products: []string{"310"}, Strict: true, Mark: "decided", MarkText: "the documents demand it of the caller and name no code; other products accept any address, and the checker reports it", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 11, If: "kind HOST_TO_BUF_TO_DEVICE in EP form: src is device memory, or dst is not device memory", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 12, If: "driver cannot classify src, then dst (error of the lookup is passed on)", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "freed memory and a range past the end of an allocation are 107000 at the call, and so are copies between devices without aclrtDeviceEnablePeerAccess (all but A3)", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 13, If: "EP form, kind 0..4: the pair of real locations allows none of the kinds compatible with the one given (see notes)", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 14, If: "final direction is host to host in EP form", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Quiet: true, Mark: "decided", MarkText: "the 310 accepts these and pageable copies, and fails them when they run (507013)", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 15, If: "dst == src", Code: abi.Success, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 16, If: "stream is a sub-graph stream on a UB-connected device", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Mark: "needs", MarkText: "models", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 17, If: "host side is pageable (final kind H2D or D2H) and the stream is being captured", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "needs", MarkText: "stream capture", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 18, If: "host side is pageable: the stream is synchronised first (no timeout); an error of an earlier task is returned here and nothing is copied", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 19, If: "host side is pageable and the device is aborting its tasks", Code: abi.ErrRTDeviceTaskAbort, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 20, If: "host side is pageable and another stream of the context is captured in a mode other than relaxed", Code: abi.ErrRTCaptureModeBlockAsync, HasCode: true, Mark: "needs", MarkText: "stream capture", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 21, If: "host side is pageable: the driver refuses an address or range of the synchronous copy", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "pageable memory is probed before anything is written", Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 22, If: "host side is pageable: bytes copied", Code: abi.Success, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 23, If: "(pinned or device only) stream belongs to another context than the current one", Code: abi.ErrRTStreamContext, HasCode: true, Group: "memory-copy"},
+	{Func: "aclrtMemcpyAsync", Rule: 24, If: "device copy fails while running", Code: abi.ErrRTSysDma, HasCode: true, Mark: "decided", MarkText: "so does one whose UNREGISTERED end the kind calls device memory", Group: "memory-copy"},
 	{Func: "aclrtMemcpyAsyncWithCondition", Rule: 1, If: "count == 0", Code: abi.Success, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtMemcpyAsyncWithCondition", Rule: 2, If: "dst is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtMemcpyAsyncWithCondition", Rule: 3, If: "src is NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "memory-copy"},

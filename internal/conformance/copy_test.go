@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"ropeway/internal/abi"
@@ -178,11 +179,12 @@ var asyncBreakers = breakers[copyArgs]{
 	5:  func(e *env, a *copyArgs) { a.stream = garbage },
 	6:  func(e *env, a *copyArgs) { a.destMax = a.count - 1 },
 	8:  func(e *env, a *copyArgs) { a.th = e.stranger() },
-	9:  func(e *env, a *copyArgs) { a.kind, a.src = buf, e.freed(dev, 64); a.dst = e.pinned(64) },
-	10: func(e *env, a *copyArgs) { a.kind, a.src = h2h, e.freed(host, 64) },
-	11: func(e *env, a *copyArgs) { a.kind, a.src = h2h, e.pageable(64) },
-	13: func(e *env, a *copyArgs) { a.src = a.dst },
-	21: func(e *env, a *copyArgs) { a.stream = e.foreign() },
+	9:  func(e *env, a *copyArgs) { a.kind = h2h },
+	11: func(e *env, a *copyArgs) { a.kind, a.src = buf, e.freed(dev, 64); a.dst = e.pinned(64) },
+	12: func(e *env, a *copyArgs) { a.kind, a.src = dflt, e.freed(host, 64) },
+	13: func(e *env, a *copyArgs) { a.kind, a.src = d2h, e.pageable(64) },
+	15: func(e *env, a *copyArgs) { a.src = a.dst },
+	23: func(e *env, a *copyArgs) { a.stream = e.foreign() },
 }
 
 // asyncProofs are the rules of aclrtMemcpyAsync from its context rule on, which aclrtMemcpyAsyncWithCondition shares.
@@ -191,8 +193,51 @@ func asyncProofs(call copyCall) map[int]proof {
 	return map[int]proof{
 		8: b.from(8, upload, call),
 		9: func(e *env) *core.Error {
+			for _, m := range []machine{{product: "A3"}, {product: "950", strict: true}, {product: "310", strict: true}} {
+				o := e.on(m)
+				a := upload(o)
+				a.kind = h2h
+				o.want(call(o, a), abi.ErrRTFeatureNotSupport)
+				a.isOld(o)
+			}
 			a := upload(e)
-			b.spoil(e, a, 21)
+			e.ok(call(e, a)) // a copy like it, which is remembered, makes no difference
+			e.ok(e.th.SynchronizeStream(a.stream))
+			a.kind = h2h
+			e.want(call(e, a), abi.ErrRTFeatureNotSupport)
+			return b.from(9, upload, call)(e)
+		},
+		10: func(e *env) *core.Error {
+			for _, m := range []machine{{product: "310", form: "RC"}, {strict: true}, {product: "910", strict: true}, {product: "310"}} {
+				o := e.on(m)
+				a := &copyArgs{th: o.th, dst: o.device(256), destMax: 64, src: o.pinned(256), count: 64, kind: h2d, stream: o.stream()}
+				o.write(a.dst, noise(256, 2))
+				o.ok(call(o, a))
+				o.ok(o.th.SynchronizeStream(a.stream))
+				o.write(a.dst, noise(256, 2))
+				for _, by := range []core.Addr{1, 8, 32, 63} {
+					for arg, p := range map[string]*core.Addr{"src": &a.src, "dst": &a.dst} {
+						*p += by
+						err := call(o, a)
+						o.want(err, abi.ErrRTParamInvalid)
+						if err.Arg != arg || !strings.Contains(err.Text, fmt.Sprintf("%#x", *p)) {
+							o.Errorf("it blames %s: %v", err.Arg, err)
+						}
+						*p -= by
+					}
+				}
+				o.ok(o.th.SynchronizeStream(a.stream))
+				o.holds(a.dst, noise(256, 2))
+				if m == (machine{product: "310"}) {
+					a.src++
+					return call(o, a)
+				}
+			}
+			return nil
+		},
+		11: func(e *env) *core.Error {
+			a := upload(e)
+			b.spoil(e, a, 23)
 			a.kind, a.src = buf, e.device(64)
 			e.want(call(e, a), abi.ErrRTParamInvalid)
 			a.src = e.pinned(64)
@@ -200,9 +245,9 @@ func asyncProofs(call copyCall) map[int]proof {
 				a.dst = e.memory(w, 64)
 				e.want(call(e, a), abi.ErrRTParamInvalid)
 			}
-			return b.from(9, upload, call)(e)
+			return b.from(11, upload, call)(e)
 		},
-		10: func(e *env) *core.Error {
+		12: func(e *env) *core.Error {
 			e.refusesMemory(call)
 			for arg, change := range map[string]func(a *copyArgs){
 				"src": func(a *copyArgs) { a.src = e.freed(host, 64) },
@@ -217,18 +262,18 @@ func asyncProofs(call copyCall) map[int]proof {
 					e.Errorf("it blames %q, want %q: %v", err.Arg, arg, err)
 				}
 			}
-			return b.from(10, upload, call)(e)
+			return b.from(12, upload, call)(e)
 		},
-		11: func(e *env) *core.Error {
+		13: func(e *env) *core.Error {
 			a := uploadPageable(e)
 			a.kind = d2h
 			e.want(call(e, a), abi.ErrRTParamInvalid)
 			a.isOld(e)
-			return b.only(11, upload, call)(e) // the whole table: TestDirections
+			return b.only(13, upload, call)(e) // the whole table: TestDirections
 		},
-		12: func(e *env) *core.Error {
+		14: func(e *env) *core.Error {
 			a := upload(e)
-			b.spoil(e, a, 21)
+			b.spoil(e, a, 23)
 			a.dst = e.pinned(64)
 			a.kind = h2d // corrected
 			err := call(e, a)
@@ -236,8 +281,8 @@ func asyncProofs(call copyCall) map[int]proof {
 			e.want(call(e, a), abi.ErrRTFeatureNotSupport)
 			return err
 		},
-		13: b.from(13, upload, call),
-		16: func(e *env) *core.Error {
+		15: b.from(15, upload, call),
+		18: func(e *env) *core.Error {
 			a := uploadPageable(e)
 			a.stream = e.failing()
 			err := call(e, a)
@@ -250,7 +295,7 @@ func asyncProofs(call copyCall) map[int]proof {
 			a.arrived(e)
 			return err
 		},
-		17: func(e *env) *core.Error {
+		19: func(e *env) *core.Error {
 			// Also on a stream of another device: it is the current one that counts.
 			o, a := e.rt.NewThread(4), uploadPageable(e)
 			e.ok(o.SetDevice(1))
@@ -259,7 +304,7 @@ func asyncProofs(call copyCall) map[int]proof {
 			a.stream = e.stream()
 			return e.whileAborting(func() *core.Error { return call(e, a) })
 		},
-		19: func(e *env) *core.Error {
+		21: func(e *env) *core.Error {
 			a := upload(e)
 			a.src, a.count, a.destMax = e.hole(), 8192, 8192
 			a.dst = e.device(8192)
@@ -270,23 +315,23 @@ func asyncProofs(call copyCall) map[int]proof {
 			e.aroundHole(a.dst)
 			return err
 		},
-		20: func(e *env) *core.Error {
+		22: func(e *env) *core.Error {
 			a := uploadPageable(e)
-			b.spoil(e, a, 21)
+			b.spoil(e, a, 23)
 			err := call(e, a)
 			a.arrived(e) // before anything was synchronised
 			return err
 		},
-		21: func(e *env) *core.Error {
+		23: func(e *env) *core.Error {
 			a := upload(e)
 			a.src = e.device(64)
-			b.spoil(e, a, 21)
+			b.spoil(e, a, 23)
 			e.want(call(e, a), abi.ErrRTStreamContext)
 			a.kind, a.src = buf, e.pageable(64) // its second half is queued
 			e.want(call(e, a), abi.ErrRTStreamContext)
-			return b.from(21, upload, call)(e)
+			return b.from(23, upload, call)(e)
 		},
-		22: func(e *env) *core.Error {
+		24: func(e *env) *core.Error {
 			a := upload(e)
 			e.faults.Fail(faulty.Task, 1, driver.ErrFault)
 			e.ok(call(e, a))
@@ -331,12 +376,14 @@ func init() {
 	prove("aclrtMemcpyAsync", 11, rest[11])
 	prove("aclrtMemcpyAsync", 12, rest[12])
 	prove("aclrtMemcpyAsync", 13, rest[13])
-	prove("aclrtMemcpyAsync", 16, rest[16])
-	prove("aclrtMemcpyAsync", 17, rest[17])
+	prove("aclrtMemcpyAsync", 14, rest[14])
+	prove("aclrtMemcpyAsync", 15, rest[15])
+	prove("aclrtMemcpyAsync", 18, rest[18])
 	prove("aclrtMemcpyAsync", 19, rest[19])
-	prove("aclrtMemcpyAsync", 20, rest[20])
 	prove("aclrtMemcpyAsync", 21, rest[21])
 	prove("aclrtMemcpyAsync", 22, rest[22])
+	prove("aclrtMemcpyAsync", 23, rest[23])
+	prove("aclrtMemcpyAsync", 24, rest[24])
 }
 
 // deadStreams checks that call gives 107017 for every handle that is no live stream.

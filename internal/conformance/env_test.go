@@ -34,6 +34,7 @@ type machine struct {
 	home    string  // ASCEND_HOME_PATH
 	devices int     // 0: 4
 	bare    bool    // no device is set: th has no context
+	strict  bool    // what the documents forbid is refused
 }
 
 // checked makes all tests run under the checker: programs behave there as they do without it.
@@ -73,7 +74,7 @@ func makeEnv(t *testing.T, m machine) *env {
 		open = openSoft
 	}
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked}))}
-	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home}
+	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
 		o.Driver, o.Watch = c.Driver(), c
@@ -138,11 +139,11 @@ func (e *env) pinned(n uint64) core.Addr {
 	return p
 }
 
-// pageable is n bytes of ordinary memory.
+// pageable is n bytes of ordinary memory, at a multiple of 64.
 func (e *env) pageable(n uint64) core.Addr {
-	b := make([]byte, n)
+	b := make([]byte, n+64)
 	e.Cleanup(func() { _ = b[0] }) // alive as long as the test
-	return core.Addr(unsafe.Pointer(&b[0]))
+	return (core.Addr(unsafe.Pointer(&b[0])) + 63) &^ 63
 }
 
 // bytes is pinned or pageable memory at p.

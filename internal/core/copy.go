@@ -138,6 +138,18 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if c == nil {
 		return noContext(api)
 	}
+	hosts := kind == abi.MemcpyHostToHost && !t.rt.open
+	if hosts && (t.rt.prod.NoHostKind || t.rt.strict) {
+		return noHostKind(api)
+	}
+	if t.rt.aligned {
+		if err := alignedCopy(api, dst, src); err != nil {
+			return err
+		}
+	}
+	if hosts && t.rt.prod.LateHostErrors {
+		return t.failLater(api, c, s, kind)
+	}
 	if kind == abi.MemcpyHostToBufToDevice && !t.rt.open {
 		return t.copyBuffered(api, c, s, dst, src, count)
 	}
@@ -161,14 +173,11 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 			kind != abi.MemcpyHostToHost && kind != abi.MemcpyDeviceToDevice
 	} else {
 		real, ok := correct(kind, from.Place, to.Place)
-		if t.rt.prod.LateHostErrors && kind == abi.MemcpyHostToHost && !ok {
-			return t.failLater(api, c, s, kind)
-		}
 		if !ok {
 			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 		}
 		if real == abi.MemcpyHostToHost && !t.rt.prod.LateHostErrors {
-			return unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").quiet().because(HostToHost, 0)
+			return noHostKind(api)
 		}
 		if dst == src {
 			return nil
@@ -204,6 +213,29 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	}
 	t.passed(c, s, stream, from, to)
 	return s.settle(api, t)
+}
+
+// noHostKind refuses an asynchronous copy from host to host.
+func noHostKind(api string) *Error {
+	return unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").quiet().because(HostToHost, 0)
+}
+
+// copyAlign is what the addresses of asynchronous copies have to be multiples of, where somebody looks.
+const copyAlign = 64
+
+// alignedCopy refuses addresses that are no multiples of copyAlign.
+func alignedCopy(api string, dst, src Addr) *Error {
+	switch {
+	case src%copyAlign != 0:
+		return misalignedCopy(api, "src", src)
+	case dst%copyAlign != 0:
+		return misalignedCopy(api, "dst", dst)
+	}
+	return nil
+}
+
+func misalignedCopy(api, arg string, addr Addr) *Error {
+	return refused(api, arg, "%#x is not a multiple of %d", addr, copyAlign).because(Misaligned, addr)
 }
 
 // peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches

@@ -6,7 +6,7 @@ import (
 )
 
 // pass is what the checks of a thread's last asynchronous copy have shown: its stream is one of the current context, and
-// nearSrc and nearDst are memory that every kind of copy may go between. Most copies of a program are like the one
+// nearSrc and nearDst are memory that every kind of copy but HOST_TO_HOST may go between. Most copies of a program are like the one
 // before them; all that such a copy can fail on is looked at by copyAgain, and everything else stays true by itself.
 type pass struct {
 	stream Handle        // as the program gave it; 0 is the default stream
@@ -16,7 +16,7 @@ type pass struct {
 
 // passed notes that a copy between two places in context c went through.
 func (t *Thread) passed(c *Context, s *Stream, stream Handle, from, to driver.Location) {
-	if t.shared || t.rt.blocking || t.rt.watch != nil || from.Place == driver.Pageable || to.Place == driver.Pageable {
+	if t.shared || t.rt.blocking || t.rt.aligned || t.rt.watch != nil || from.Place == driver.Pageable || to.Place == driver.Pageable {
 		return
 	}
 	if from.Place == to.Place && (from.Device != c.dev.phys || to.Device != c.dev.phys) {
@@ -35,7 +35,7 @@ func (t *Thread) copyAgain(dst Addr, destMax uint64, src Addr, count uint64, kin
 		c = t.primary
 	}
 	if s == nil || stream != t.pass.stream || s.ctx != c || dst == src ||
-		count == 0 || count > destMax || uint32(kind) > uint32(abi.MemcpyDefault) {
+		count == 0 || count > destMax || uint32(kind-abi.MemcpyHostToDevice) > uint32(abi.MemcpyDefault-abi.MemcpyHostToDevice) {
 		return false
 	}
 	if slot := t.pass.slot; slot != nil && slot.handle.Load() != uintptr(stream) {

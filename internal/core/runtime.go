@@ -50,6 +50,9 @@ type Options struct {
 	Visible *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Home    string  // ASCEND_HOME_PATH: where package versions are read
 
+	// Strict refuses, on every product, what the documents of any product forbid (the rules of spec/ that are strict).
+	Strict bool
+
 	// Blocking is ASCEND_LAUNCH_BLOCKING: copies, fills and host functions return when they are done, with their error.
 	Blocking bool
 
@@ -74,6 +77,8 @@ type Runtime struct {
 	log      *slog.Logger     // immutable; may be nil
 	open     bool             // immutable; host and device memory are one (RC form)
 	blocking bool             // immutable; see Options.Blocking
+	strict   bool             // immutable; see Options.Strict
+	aligned  bool             // immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
 	watch    Watcher          // immutable; may be nil
 	observer observe.Observer // immutable; may be nil
 
@@ -110,7 +115,7 @@ type Runtime struct {
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, watch: o.Watch, observer: o.Observe}
+	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, strict: o.Strict, aligned: o.Strict || o.Product.Aligned, watch: o.Watch, observer: o.Observe}
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	rt.notifies.kind, rt.cntNotifies.kind = notifyKind, cntNotifyKind
 	rt.pools.table.kind, rt.vmm.memories.kind = poolKind, memoryKind

@@ -93,6 +93,7 @@ const (
 	HostToHost             // asynchronous copy from host to host
 	NoContext              // the thread has none
 	OtherContext           // the stream belongs to another one
+	Misaligned             // an address that is not the multiple it has to be
 )
 
 // because marks e as a mistake of a kind.

@@ -53,8 +53,9 @@ type Rule struct {
 	Code   *int32 `json:"code"` // nil: passed on from elsewhere
 	Ret    string `json:"ret"`  // name of the code, or from where
 	Note   string `json:"note,omitempty"`
-	Mark   string `json:"mark,omitempty"` // "shadowed", "needs", "decided" or ""
-	Why    string `json:"why,omitempty"`  // text of the mark
+	Where  string `json:"where,omitempty"` // products that have it, and whether strict mode has; "": all
+	Mark   string `json:"mark,omitempty"`  // "shadowed", "needs", "decided" or ""
+	Why    string `json:"why,omitempty"`   // text of the mark
 }
 
 // Function is a function of the API.
@@ -145,7 +146,7 @@ const notSupported = "ACL_ERROR_RT_FEATURE_NOT_SUPPORT"
 func rules(f *table.Function) []Rule {
 	list := []Rule{}
 	for i, r := range f.Rules {
-		list = append(list, Rule{i + 1, r.If, r.Code, r.Ret, r.Note, r.Mark.Kind(), r.Mark.Text()})
+		list = append(list, Rule{i + 1, r.If, r.Code, r.Ret, r.Note, r.Where(), r.Mark.Kind(), r.Mark.Text()})
 	}
 	return list
 }

@@ -29,6 +29,8 @@ RULES = {
         ("count > destMax (also when destMax is 0)", 107000, False, ""),
         ("kind HOST_TO_BUF_TO_DEVICE on a stream bound to a model", 107000, False, "needs"),
         ("the calling thread has no current context", 107002, False, ""),
+        ("EP form: kind is HOST_TO_HOST, whatever the addresses are", 207000, True, "decided"),
+        ("src, then dst, is not a multiple of 64", 107000, False, "decided"),
         ("kind HOST_TO_BUF_TO_DEVICE in EP form: src is device memory, or dst is not device memory", 107000, False, ""),
         ("driver cannot classify src, then dst (error of the lookup is passed on)", 107000, False, "decided"),
         ("EP form, kind 0..4: the pair of real locations allows none of the kinds compatible with the one given (see notes)", 107000, False, ""),

@@ -11,12 +11,12 @@ from test_rules import (
 )  # fmt: skip
 
 SYS_DMA = acl.ACL_ERROR_RT_SYS_DMA  # what the task of fail_on ends with; the rules pass it on
-SHARED = (9, 10, 11, 12, 13, 16, 17, 19, 20, 21, 22)  # from the context on; the numbers are those of aclrtMemcpyAsync
+SHARED = (9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 24)  # from the context on; the numbers are those of aclrtMemcpyAsync
 
 
 class MemcpyAsync(Family):
     function, form = "aclrtMemcpyAsync", staticmethod(rt.memcpy_async)
-    PASSED_ON = {16: SYS_DMA}
+    PASSED_ON = {18: SYS_DMA}
 
     SPOIL = {
         1: lambda s, a: {"count": 0},
@@ -26,11 +26,12 @@ class MemcpyAsync(Family):
         5: lambda s, a: {"stream": GARBAGE},
         6: lambda s, a: {"dest_max": a["count"] - 1},
         8: lambda s, a: {"stranger": True},
-        9: lambda s, a: {"kind": BUFFERED, "src": freed_device(), "dst": s.pin[1]},
-        10: lambda s, a: {"kind": H2H, "src": freed_pinned()},
-        11: lambda s, a: {"kind": H2H, "src": s.page[0]},
-        13: lambda s, a: {"src": a["dst"]},
-        21: lambda s, a: {"stream": s.foreign},
+        9: lambda s, a: {"kind": H2H},
+        11: lambda s, a: {"kind": BUFFERED, "src": freed_device(), "dst": s.pin[1]},
+        12: lambda s, a: {"kind": DEFAULT, "src": freed_pinned()},
+        13: lambda s, a: {"kind": D2H, "src": s.page[0]},
+        15: lambda s, a: {"src": a["dst"]},
+        23: lambda s, a: {"stream": s.foreign},
     }
 
     def good(self):
@@ -64,32 +65,35 @@ class MemcpyAsync(Family):
 
     def shared(self, number):
         s = self.s
-        if number == 13:
-            self.breaks(13)
+        if number == 15:
+            self.breaks(15)
         elif number == 9:
             self.breaks(9)
+            for dst, src in ((s.dev[0], s.page[0]), (s.page[1], s.page[0]), (s.dev[0], s.dev[1])):
+                self.refused(dst, src, H2H)  # whatever the addresses are
+        elif number == 11:
+            self.breaks(11)
             self.refused(s.dev[0], s.dev[1], BUFFERED)
             self.refused(s.pin[1], s.pin[0], BUFFERED)
             self.refused(s.page[1], s.page[0], BUFFERED)
-        elif number == 10:
-            self.breaks(10)
+        elif number == 12:
+            self.breaks(12)
             self.refused(s.dev[0], freed_device(), DEFAULT)
             self.refused(freed_device(), s.pin[0], DEFAULT)
             self.refused(s.dev[0], s.pin[0], DEFAULT, count=1 << 20)
             self.refused(s.dev[0], s.far, DEFAULT)
-        elif number == 11:
-            self.refused(s.dev[0], s.page[0], H2H)
+        elif number == 13:
             self.refused(s.dev[0], s.page[0], D2H)
             self.refused(s.page[1], s.dev[0], H2D)
-        elif number == 12:
+        elif number == 14:
             self.refused(s.pin[1], s.pin[0], H2D)
             self.refused(s.pin[0], s.pin[0], DEFAULT)  # not even this is a success
-            self.refused(s.page[1], s.page[0], H2H)
-        elif number == 21:
-            self.breaks(21)
+            self.refused(s.page[1], s.page[0], DEFAULT)
+        elif number == 23:
+            self.breaks(23)
             # Of a buffered copy the second half is queued.
             self.expect({**self.good(), "kind": BUFFERED, "src": s.page[0], "stream": s.foreign})
-        elif number == 22:
+        elif number == 24:
             self.fails_later()
         else:
             self.pageable(number)
@@ -97,22 +101,22 @@ class MemcpyAsync(Family):
     def pageable(self, number):
         """The call waits, reports what failed before, and copies."""
         s, arguments = self.s, {**self.good(), "src": self.s.page[0]}
-        if number == 16:
+        if number == 18:
             self.code = self.code or SYS_DMA
             s.fail_on(s.stream)
             self.expect(arguments)
             self.assertTrue(self.is_old())
             ok(self.form(*arguments.values()))  # the failure was reported
             self.assertTrue(self.arrived())
-        elif number == 17:
+        elif number == 19:
             with s.aborting():
                 self.expect(arguments)
             self.assertTrue(self.is_old())
-        elif number == 19:
+        elif number == 21:
             self.refused(s.dev[0], s.hole, H2D, count=ROOM)
             self.refused(s.hole, s.dev[0], D2H, count=ROOM)
             self.assertTrue(s.hole_is_whole())
-        elif number == 20:
+        elif number == 22:
             self.expect({**arguments, "stream": s.foreign})  # which context it is of is not compared
             self.assertTrue(self.arrived())  # before anything was synchronised
 
@@ -149,6 +153,18 @@ class MemcpyAsync(Family):
             self.call(src=src, dst=dst, kind=DEFAULT)
             self.assertEqual(SYS_DMA, rt.synchronize_stream(s.stream))
             self.assertTrue(self.is_old())
+        self.call(kind=H2H)  # whatever the addresses are
+        self.assertEqual(SYS_DMA, rt.synchronize_stream(s.stream))
+        self.assertTrue(self.is_old())
+        with self.rule(10):
+            self.misaligned()
+
+    def misaligned(self):
+        """The 310 refuses addresses that are no multiples of 64."""
+        s = self.s
+        for by in (1, 8, 32, 63):
+            self.refused(s.dev[0], s.pin[0] + by, H2D)
+            self.refused(s.dev[0] + by, s.pin[0], H2D)
 
 
 class MemcpyAsyncWithCondition(MemcpyAsync):
@@ -161,3 +177,7 @@ class MemcpyAsyncWithCondition(MemcpyAsync):
             for number in SHARED:
                 self.like("aclrtMemcpyAsync", number)
                 self.shared(number)
+
+    def misaligned(self):
+        self.like("aclrtMemcpyAsync", 10)
+        super().misaligned()

@@ -22,7 +22,7 @@ provokes it and compares the code. A rule without a proof carries a mark:
 - *needs*: it is about something not built yet;
 - *decided*: the sources leave it open, this is what we do.
 
-Rules are checked in the order shown; the first that applies decides. *Quiet* codes are not recorded as last error.
+Rules are checked in the order shown; the first that applies decides. Products in brackets are those that have the rule. *Quiet* codes are not recorded as last error.
 A core function without rules is proven by a behaviour test. Functions that are not built yet make the checks that are
 expressions, as far as those lead, and return 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT); TestUnbuilt proves each of them. To run one proof: ` + "`go test ./internal/conformance -run 'TestRules/aclrtMemcpy/03'`" + `.
 
@@ -134,7 +134,11 @@ func writeFunction(b *bytes.Buffer, f *table.Function, p *Proofs) count {
 		if r.Mark != nil {
 			proof = append(proof, mark(r.Mark))
 		}
-		fmt.Fprintf(b, "| %d | %s | %s | %s |\n", n, cell(r.If), code(r), strings.Join(proof, "; "))
+		cond := cell(r.If)
+		if where := r.Where(); where != "" {
+			cond += " (*" + cell(where) + "*)"
+		}
+		fmt.Fprintf(b, "| %d | %s | %s | %s |\n", n, cond, code(r), strings.Join(proof, "; "))
 	}
 	return c
 }

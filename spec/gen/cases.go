@@ -20,6 +20,8 @@ type Case struct {
 	Code     abi.Code // valid when HasCode; 0 is an early success
 	HasCode  bool     // false when an error is passed on from elsewhere
 	Quiet    bool     // not recorded as last error
+	Products []string // that have the rule; nil is all, or none if it is Strict
+	Strict   bool     // every product has it with ROPEWAY_STRICT=1
 	Mark     string   // "", "shadowed", "needs" or "decided"
 	MarkText string
 	Group    string
@@ -74,6 +76,12 @@ func writeCase(b *bytes.Buffer, n *names, f *table.Function, i int, r table.Rule
 	}
 	if r.Quiet {
 		b.WriteString(", Quiet: true")
+	}
+	if r.Products != nil {
+		fmt.Fprintf(b, ", Products: %#v", r.Products)
+	}
+	if r.Strict {
+		b.WriteString(", Strict: true")
 	}
 	if r.Mark != nil {
 		fmt.Fprintf(b, ", Mark: %q, MarkText: %q", r.Mark.Kind(), r.Mark.Text())

@@ -35,6 +35,9 @@ var scalars = map[string]int64{
 // Products are the product names the table may use.
 var Products = []string{"950", "A3", "A2", "310B", "310P", "910", "IPV350"}
 
+// RuleProducts are those that a rule may be limited to: also the 310, which the lists of functions do not have.
+var RuleProducts = append(slices.Clone(Products), "310")
+
 // KindOf returns the kind of a named C type; "struct X" and "enum X" find X.
 func (t *Table) KindOf(name string) (Kind, bool) {
 	k, ok := t.kinds[bare(name)]
@@ -337,6 +340,14 @@ func (c *checker) checkRule(f *Function, i int) {
 	c.checkWhen(f, where, r)
 	if quietRE.MatchString(r.Note) != r.Quiet {
 		c.errorf("%s: quiet is %v, the note says %q", where, r.Quiet, r.Note)
+	}
+	for _, p := range r.Products {
+		if !slices.Contains(RuleProducts, p) {
+			c.errorf("%s: unknown product %q", where, p)
+		}
+	}
+	if r.Products != nil && len(r.Products) == 0 {
+		c.errorf("%s: no product has it", where)
 	}
 	m := r.Mark
 	if m == nil {

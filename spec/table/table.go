@@ -1,7 +1,10 @@
 // Package table loads the API table of package spec into checked Go values.
 package table
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Table is the whole API. A Table returned by Load or Parse is valid: names
 // are unique and every code, type and array bound it mentions is defined.
@@ -53,14 +56,28 @@ const (
 // Rule is one check of a function. Rules are in checking order and the first
 // that applies decides.
 type Rule struct {
-	If    string `yaml:"if"`
-	When  string `yaml:"when"` // If as an expression, "" where it has none yet
-	Ret   string `yaml:"ret"`  // name of Code, or where a passed-on error comes from
-	Code  *int32 `yaml:"code"` // nil when the error is passed on; 0 is an early success
-	Note  string `yaml:"note"`
-	Quiet bool   `yaml:"quiet"` // not recorded as last error
-	Mark  *Mark  `yaml:"mark"`
-	Expr  *When  `yaml:"-"` // When, parsed
+	If       string   `yaml:"if"`
+	When     string   `yaml:"when"` // If as an expression, "" where it has none yet
+	Ret      string   `yaml:"ret"`  // name of Code, or where a passed-on error comes from
+	Code     *int32   `yaml:"code"` // nil when the error is passed on; 0 is an early success
+	Note     string   `yaml:"note"`
+	Quiet    bool     `yaml:"quiet"`    // not recorded as last error
+	Products []string `yaml:"products"` // that have the rule; nil is all of them, or none if it is Strict
+	Strict   bool     `yaml:"strict"`   // every product of the function has the rule with ROPEWAY_STRICT=1
+	Mark     *Mark    `yaml:"mark"`
+	Expr     *When    `yaml:"-"` // When, parsed
+}
+
+// Where says on which products the rule holds, "" if on all of them.
+func (r *Rule) Where() string {
+	only := strings.Join(r.Products, ", ")
+	switch {
+	case !r.Strict:
+		return only
+	case only == "":
+		return "with ROPEWAY_STRICT=1"
+	}
+	return only + "; with ROPEWAY_STRICT=1 all"
 }
 
 // Mark says why a rule has no ordinary proof. Exactly one field is set.

@@ -39,16 +39,17 @@ static void spoil(int rule)
 	case 5: a.stream = GARBAGE; break;
 	case 6: a.destMax = a.count - 1; break;
 	case 8: proof.stranger = true; break;
-	case 9: a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, a.src = freed_device(), a.dst = scene.pin[1]; break;
-	case 10: a.kind = ACL_MEMCPY_HOST_TO_HOST, a.src = freed_pinned(); break;
-	case 11: a.kind = ACL_MEMCPY_HOST_TO_HOST, a.src = scene.page[0]; break;
-	case 13: a.src = a.dst; break;
-	case 21: a.stream = scene.foreign; break;
+	case 9: a.kind = ACL_MEMCPY_HOST_TO_HOST; break;
+	case 11: a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE, a.src = freed_device(), a.dst = scene.pin[1]; break;
+	case 12: a.kind = ACL_MEMCPY_DEFAULT, a.src = freed_pinned(); break;
+	case 13: a.kind = ACL_MEMCPY_DEVICE_TO_HOST, a.src = scene.page[0]; break;
+	case 15: a.src = a.dst; break;
+	case 23: a.stream = scene.foreign; break;
 	}
 }
 
-static const struct family f = {"aclrtMemcpyAsync", 21, good, spoil, plain};
-static const struct family g = {"aclrtMemcpyAsyncWithCondition", 21, good, spoil, condition};
+static const struct family f = {"aclrtMemcpyAsync", 23, good, spoil, plain};
+static const struct family g = {"aclrtMemcpyAsyncWithCondition", 23, good, spoil, condition};
 
 static bool arrived(void) { return holds(scene.dev[0], 64, NEW); }
 static bool is_old(void) { return holds(scene.dev[0], ROOM, OLD); }
@@ -73,7 +74,7 @@ static void pageable(const struct family *f, int rule)
 	good();
 	a.src = scene.page[0];
 	switch (rule) {
-	case 16:
+	case 18:
 		if (!proof.known)
 			passed_on(507013);
 		fail_on(a.stream);
@@ -82,18 +83,18 @@ static void pageable(const struct family *f, int rule)
 		OK(f->call()); /* the failure was reported */
 		CHECK(arrived());
 		break;
-	case 17:
+	case 19:
 		abort_begin(&abort);
 		expect(f);
 		abort_end(&abort);
 		CHECK(is_old());
 		break;
-	case 19:
+	case 21:
 		refused(f, scene.dev[0], scene.hole, ROOM, ACL_MEMCPY_HOST_TO_DEVICE);
 		refused(f, scene.hole, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_HOST);
 		CHECK(hole_is_whole());
 		break;
-	case 20:
+	case 22:
 		a.stream = scene.foreign; /* not compared */
 		expect(f);
 		CHECK(arrived()); /* before anything was synchronised */
@@ -131,41 +132,46 @@ static void shared(const struct family *f, int rule)
 {
 	switch (rule) {
 	case 8:
-	case 13:
+	case 15:
 		breaks(f, rule);
 		break;
-	case 9:
+	case 9: /* whatever the addresses are */
 		breaks(f, 9);
+		refused(f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+		refused(f, scene.dev[0], scene.dev[1], 64, ACL_MEMCPY_HOST_TO_HOST);
+		break;
+	case 11:
+		breaks(f, 11);
 		refused(f, scene.dev[0], scene.dev[1], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
 		refused(f, scene.pin[1], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
 		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
 		break;
-	case 10:
-		breaks(f, 10);
+	case 12:
+		breaks(f, 12);
 		refused(f, scene.dev[0], freed_device(), 64, ACL_MEMCPY_DEFAULT);
 		refused(f, freed_device(), scene.pin[0], 64, ACL_MEMCPY_DEFAULT);
 		refused(f, scene.dev[0], scene.pin[0], 1 << 20, ACL_MEMCPY_DEFAULT);
 		refused(f, scene.dev[0], scene.far, 64, ACL_MEMCPY_DEFAULT);
 		break;
-	case 11:
-		refused(f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+	case 13:
 		refused(f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_DEVICE_TO_HOST);
 		refused(f, scene.page[1], scene.dev[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
 		break;
-	case 12:
+	case 14:
 		refused(f, scene.pin[1], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
 		refused(f, scene.pin[0], scene.pin[0], 64, ACL_MEMCPY_DEFAULT); /* not even this is a success */
-		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+		refused(f, scene.page[1], scene.page[0], 64, ACL_MEMCPY_DEFAULT);
 		break;
-	case 21:
-		breaks(f, 21);
+	case 23:
+		breaks(f, 23);
 		good();
 		a.kind = ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
 		a.src = scene.page[0]; /* its second half is queued */
 		a.stream = scene.foreign;
 		expect(f);
 		break;
-	case 22:
+	case 24:
 		late(f);
 		break;
 	default:
@@ -173,7 +179,7 @@ static void shared(const struct family *f, int rule)
 	}
 }
 
-static const int sharedRules[] = {8, 9, 10, 11, 12, 13, 16, 17, 19, 20, 21, 22};
+static const int sharedRules[] = {8, 9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 24};
 
 /* The first rules, which each call has for itself. */
 static void own(const struct family *f)
@@ -200,6 +206,16 @@ static void own(const struct family *f)
 		}
 }
 
+/* The 310 refuses addresses that are no multiples of 64. */
+static void misaligned_on_310(const struct family *f)
+{
+	const int by[] = {1, 8, 32, 63};
+	for (size_t i = 0; i < sizeof by / sizeof by[0]; i++) {
+		refused(f, scene.dev[0], (char *)scene.pin[0] + by[i], 64, ACL_MEMCPY_HOST_TO_DEVICE);
+		refused(f, (char *)scene.dev[0] + by[i], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
+	}
+}
+
 /* The 310 accepts what it cannot do, and fails it when it runs. */
 static void late_on_310(void)
 {
@@ -211,6 +227,17 @@ static void late_on_310(void)
 		OK(plain());
 		IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(a.stream));
 		CHECK(is_old());
+	}
+	good();
+	a.kind = ACL_MEMCPY_HOST_TO_HOST; /* whatever the addresses are */
+	OK(plain());
+	IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(a.stream));
+	CHECK(is_old());
+	RULE("aclrtMemcpyAsync", 10)
+		misaligned_on_310(&f);
+	RULE("aclrtMemcpyAsyncWithCondition", 10) {
+		like("aclrtMemcpyAsync", 10);
+		misaligned_on_310(&g);
 	}
 }
 
