@@ -8,8 +8,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// Batch is a list of copies between host and device that run in any order among themselves. It can be used many times;
-// it must not be changed while a call with it is under way.
+// Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from device to
+// host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A batch can be used many
+// times; it must not be changed while a call with it is under way.
 type Batch struct {
 	dsts, srcs []core.Addr
 	sizes      []uint64

@@ -9,6 +9,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -46,7 +47,9 @@ func answer(function uint32, t *thread, a *slots) (result uint64) {
 		return ask(function, t, a)
 	}
 	if t == nil {
-		return opening.refuse(function)
+		result = opening.refuse(function)
+		noSegment(function, a)
+		return result
 	}
 	f := functions[function]
 	if f == nil {
@@ -54,10 +57,23 @@ func answer(function uint32, t *thread, a *slots) (result uint64) {
 	}
 	if opening.check != nil {
 		if code := opening.injected(function, t, a); code != 0 {
+			noSegment(function, a)
 			return code
 		}
 	}
 	return f(t, a)
+}
+
+// noSegment writes SIZE_MAX to the failIndex of a batch that fails before the core looks at it.
+func noSegment(function uint32, a *slots) {
+	if function != C.ROPEWAY_aclrtMemcpyBatch && function != C.ROPEWAY_aclrtMemcpyBatchAsync {
+		return
+	}
+	for i, q := range parameters[function] {
+		if q.name == "failIndex" && a[i] != 0 {
+			*pointer[uint64](a[i]) = math.MaxUint64
+		}
+	}
 }
 
 // ask answers what the shim itself wants of the core.
@@ -113,8 +129,11 @@ func catch(function uint32, t *thread, result *uint64) {
 	if p == nil {
 		return
 	}
-	*result = 0
 	api, coded := called(function)
+	if api != "" && t == nil {
+		return // what a refused call returns has been set
+	}
+	*result = 0
 	if api == "" {
 		fmt.Fprintf(os.Stderr, "ropeway: BUG: %v\n%s", p, debug.Stack())
 		return

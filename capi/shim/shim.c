@@ -67,7 +67,7 @@ static const char *name_of(uint32_t function)
 }
 
 /* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
-static uint64_t refusal(uint32_t function, const char *why, atomic_bool *told)
+static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *told)
 {
 	const char *name = name_of(function);
 	if (!name)
@@ -81,6 +81,11 @@ static uint64_t refusal(uint32_t function, const char *why, atomic_bool *told)
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)why;
+	if (function == ROPEWAY_aclrtMemcpyBatch || function == ROPEWAY_aclrtMemcpyBatchAsync) {
+		size_t *failIndex = (size_t *)(uintptr_t)slots[8];
+		if (failIndex)
+			*failIndex = SIZE_MAX; /* no copy was looked at */
+	}
 	int coded = function >= ROPEWAY_FUNCTIONS || ropeway_names[function].returns_code;
 	return coded ? (uint64_t)ACL_ERROR_INTERNAL_ERROR : 0;
 }
@@ -91,7 +96,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	function = named(function, slots);
 	if (forked && refused_fork && name_of(function))
 		forked(name_of(function));
-	return refusal(function, reason, &told);
+	return refusal(function, slots, reason, &told);
 }
 
 /* The same as long as there is no room for the core; the next call looks again. */
@@ -101,7 +106,7 @@ static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
 	static atomic_bool told;
 	(void)thread;
-	return refusal(named(function, slots), atomic_load(&lacking), &told);
+	return refusal(named(function, slots), slots, atomic_load(&lacking), &told);
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
@@ -138,7 +143,7 @@ static uint64_t call_interrupted(uint32_t function, uint64_t *slots)
 	uint64_t result;
 	if (ropeway_enter_at_end(atomic_load(&ropeway_way_in), function, interrupted, slots, &result))
 		return result;
-	return refusal(named(function, slots), why, &told);
+	return refusal(named(function, slots), slots, why, &told);
 }
 
 /* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */

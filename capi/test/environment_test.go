@@ -20,7 +20,7 @@ func TestEnvironment(t *testing.T) {
 		{"nothing set", nil, []string{"init 0", "count 0 8", "set 0", "soc Ascend910B1", "refused 107000"}, nil, "error line"},
 		{"product and form", []string{"ROPEWAY_PRODUCT=310b", "ROPEWAY_FORM=RC"}, []string{"set 0", "soc Ascend310B"}, nil, "refused: "},
 		{"unknown product", []string{"ROPEWAY_PRODUCT=911"},
-			[]string{"init 100000", "count 100000 99", "set 100000", "says ROPEWAY_PRODUCT", "soc none", "size 0"},
+			[]string{"init 100000", "count 100000 99", "set 100000", "says ROPEWAY_PRODUCT", "soc none", "size 0", "batch 100000 SIZE_MAX"},
 			[]string{`ropeway: ROPEWAY_PRODUCT="911"`}, ""},
 		{"two bad values", []string{"ROPEWAY_DEVICES=many", "ROPEWAY_DEVICE_MEMORY=-1"}, []string{"set 100000"},
 			[]string{"ROPEWAY_DEVICES=", "ROPEWAY_DEVICE_MEMORY="}, ""},

@@ -284,6 +284,8 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		d.rule = "wrong-direction"
 	case core.HostToHost:
 		d.rule = "host-to-host-async"
+	case core.BothWays:
+		d.rule = "mixed-directions"
 	case core.Misaligned:
 		d.rule = "misaligned"
 	case core.NoContext, core.OtherContext:
@@ -346,8 +348,6 @@ func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
 	case core.HostToHostAsync:
 		f.rule, f.summary = "host-to-host-async", name+" copies from host to host: "+d.Text
-	case core.MixedDirections:
-		f.rule, f.summary = "mixed-directions", name+" copies both ways: "+d.Text
 	default:
 		return
 	}

@@ -43,7 +43,7 @@ func batchAsyncProofs(call batchCall) map[int]proof {
 			return err
 		}
 	}
-	proofs := map[int]proof{13: rule(13, notWritten), 14: rule(14, notWritten)}
+	proofs := map[int]proof{13: rule(13, noSegment), 14: rule(14, noSegment)}
 	for _, k := range []int{15, 16, 17, 18, 19, 21} {
 		proofs[k] = rule(k, noSegment)
 	}
@@ -84,6 +84,9 @@ func batchAsyncProofs(call batchCall) map[int]proof {
 		a.fails(e, call(e, a), abi.ErrRTParamInvalid, 0)
 		a = newBatch(e, host, unreg, 64)
 		a.fails(e, call(e, a), abi.ErrRTParamInvalid, 0)
+		oneDirection(e, call, all)
+		oneDirection(e.on(machine{product: "A3"}), call, all)
+		oneDirection(e.on(machine{product: "950"}), call, none) // looks at all before it queues one
 		return rule(28, 1)(e)
 	}
 	proofs[29] = func(e *env) *core.Error {
@@ -137,21 +140,21 @@ func init() {
 	b, call := batchAsyncBreakers, batchCall(batchAsync)
 	rest := batchAsyncProofs(call)
 	prove("aclrtMemcpyBatchAsync", 1, batchRule(b, 1, 0, call))
-	prove("aclrtMemcpyBatchAsync", 2, batchRule(b, 2, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 3, batchRule(b, 3, notWritten, call))
+	prove("aclrtMemcpyBatchAsync", 2, batchRule(b, 2, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 3, batchRule(b, 3, noSegment, call))
 	prove("aclrtMemcpyBatchAsync", 4, batchRule(b, 4, noSegment, call))
-	prove("aclrtMemcpyBatchAsync", 5, batchRule(b, 5, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 6, batchRule(b, 6, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 7, batchRule(b, 7, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 9, batchRule(b, 9, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 10, batchRule(b, 10, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 11, batchRule(b, 11, notWritten, call))
-	prove("aclrtMemcpyBatchAsync", 12, batchRule(b, 12, notWritten, call))
+	prove("aclrtMemcpyBatchAsync", 5, batchRule(b, 5, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 6, batchRule(b, 6, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 7, batchRule(b, 7, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 9, batchRule(b, 9, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 10, batchRule(b, 10, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 11, batchRule(b, 11, noSegment, call))
+	prove("aclrtMemcpyBatchAsync", 12, batchRule(b, 12, noSegment, call))
 	prove("aclrtMemcpyBatchAsync", 13, func(e *env) *core.Error {
 		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)
-			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, notWritten)
+			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, noSegment)
 		}
 		return rest[13](e)
 	})
@@ -160,7 +163,7 @@ func init() {
 			a := three(e)
 			a.stream = s
 			err := call(e, a)
-			a.fails(e, err, codeOf(err), notWritten)
+			a.fails(e, err, codeOf(err), noSegment)
 			return err
 		})
 		return rest[14](e)

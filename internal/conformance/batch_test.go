@@ -197,17 +197,21 @@ func batchNowProofs(call batchCall) map[int]proof {
 			return err
 		}
 	}
-	proofs := map[int]proof{13: rule(13, notWritten)}
+	proofs := map[int]proof{13: rule(13, noSegment)}
 	for k := 14; k <= 19; k++ {
 		proofs[k] = rule(k, noSegment)
 	}
 	for k := 20; k <= 24; k++ {
 		proofs[k] = rule(k, 1)
 	}
-	late := proofs[17]
+	late, direction := proofs[17], proofs[24]
 	proofs[17] = func(e *env) *core.Error {
 		firstAttribute(e, call)
 		return late(e)
+	}
+	proofs[24] = func(e *env) *core.Error {
+		oneDirection(e, call, none)
+		return direction(e)
 	}
 	proofs[25] = func(e *env) *core.Error {
 		a := three(e)
@@ -243,6 +247,32 @@ func firstAttribute(e *env, call batchCall) {
 	a.arrived(e, none)
 }
 
+// oneDirection checks that a segment that goes the other way than those before it is refused, in both directions, whatever the host memory
+// is and however many segments there were. before says which segments in front of it are copied all the same.
+func oneDirection(e *env, call batchCall, before func(i int) bool) {
+	e.Helper()
+	for _, way := range [][2]where{{host, dev}, {dev, host}, {unreg, dev}, {dev, unreg}} {
+		for _, at := range []int{1, 3} {
+			a := newBatch(e, way[0], way[1])
+			for i := range at {
+				a.add(e, way[0], way[1], 64, uint64(i))
+			}
+			a.add(e, way[1], way[0], 64, uint64(at))
+			a.add(e, way[0], way[1], 64, uint64(at+1))
+			a.attrs = append(a.attrs, abi.MemcpyBatchAttr{DstLoc: location(way[0]), SrcLoc: location(way[1])}, a.attrs[0])
+			a.indexes = []uint64{0, uint64(at), uint64(at + 1)}
+			a.n, a.numAttrs = uint64(len(a.sizes)), 3
+			err := call(e, a)
+			a.fails(e, err, abi.ErrRTParamInvalid, uint64(at))
+			if err.Arg != "dsts" || err.Index != at {
+				e.Errorf("it blames %s[%d]: %v", err.Arg, err.Index, err)
+			}
+			e.ok(e.th.SynchronizeStream(a.stream))
+			a.arrived(e, func(i int) bool { return i < at && before(i) })
+		}
+	}
+}
+
 // batchRule is the proof of a rule of the ACL layer.
 func batchRule(b breakers[batchArgs], k int, index uint64, call batchCall) proof {
 	return func(e *env) *core.Error {
@@ -259,21 +289,21 @@ func init() {
 	b, call := batchNowBreakers, batchCall(batchNow)
 	rest := batchNowProofs(call)
 	prove("aclrtMemcpyBatch", 1, batchRule(b, 1, 0, call))
-	prove("aclrtMemcpyBatch", 2, batchRule(b, 2, notWritten, call))
-	prove("aclrtMemcpyBatch", 3, batchRule(b, 3, notWritten, call))
+	prove("aclrtMemcpyBatch", 2, batchRule(b, 2, noSegment, call))
+	prove("aclrtMemcpyBatch", 3, batchRule(b, 3, noSegment, call))
 	prove("aclrtMemcpyBatch", 4, batchRule(b, 4, noSegment, call))
-	prove("aclrtMemcpyBatch", 5, batchRule(b, 5, notWritten, call))
-	prove("aclrtMemcpyBatch", 6, batchRule(b, 6, notWritten, call))
-	prove("aclrtMemcpyBatch", 7, batchRule(b, 7, notWritten, call))
-	prove("aclrtMemcpyBatch", 9, batchRule(b, 9, notWritten, call))
-	prove("aclrtMemcpyBatch", 10, batchRule(b, 10, notWritten, call))
-	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, notWritten, call))
-	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, notWritten, call))
+	prove("aclrtMemcpyBatch", 5, batchRule(b, 5, noSegment, call))
+	prove("aclrtMemcpyBatch", 6, batchRule(b, 6, noSegment, call))
+	prove("aclrtMemcpyBatch", 7, batchRule(b, 7, noSegment, call))
+	prove("aclrtMemcpyBatch", 9, batchRule(b, 9, noSegment, call))
+	prove("aclrtMemcpyBatch", 10, batchRule(b, 10, noSegment, call))
+	prove("aclrtMemcpyBatch", 11, batchRule(b, 11, noSegment, call))
+	prove("aclrtMemcpyBatch", 12, batchRule(b, 12, noSegment, call))
 	prove("aclrtMemcpyBatch", 13, func(e *env) *core.Error {
 		for _, m := range []machine{{product: "310B"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}, {product: "310P", form: "RC"}} {
 			o := e.on(m)
 			a := newBatch(o, host, dev, 64)
-			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, notWritten)
+			a.fails(o, call(o, a), abi.ErrRTFeatureNotSupport, noSegment)
 			a.arrived(o, none)
 		}
 		return rest[13](e)

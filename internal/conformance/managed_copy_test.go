@@ -444,4 +444,14 @@ func TestManagedBatchMixed(t *testing.T) {
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(p, noise(4096, 1)[64:256])
 	e.holds(d, noise(4096, 1)[:64])
+
+	// Beside host memory it is the device's, beside device memory the host's.
+	a.dsts, a.srcs, a.n = []core.Addr{d + 64, h + 1024}, []core.Addr{p, p + 64}, 2
+	a.attrs = []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: managed}, {DstLoc: host, SrcLoc: managed}}
+	a.fails(e, batchAsync(e, a), abi.ErrRTParamInvalid, 1)
+	a.dsts[1], a.srcs[1], a.attrs[1] = p+512, h, abi.MemcpyBatchAttr{DstLoc: managed, SrcLoc: host}
+	a.fails(e, batchAsync(e, a), abi.Success, noSegment)
+	e.ok(e.th.SynchronizeStream(s))
+	e.holds(d+64, noise(4096, 1)[64:128])
+	e.holds(p+512, noise(4096, 1)[:64])
 }

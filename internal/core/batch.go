@@ -34,6 +34,7 @@ type batch struct {
 	failIndex *uint64 // nil in the V2 calls
 
 	epoch        uint64 // of the driver, when the call began
+	way          int    // direction of the segments seen so far: above 0 to the device, below 0 from it, 0 if there was none
 	dst, src     []Addr
 	size         []uint64
 	attr         []abi.MemcpyBatchAttr
@@ -46,6 +47,7 @@ func (t *Thread) MemcpyBatch(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *ui
 	if failIndex == nil {
 		return isNull(b.api, "failIndex")
 	}
+	b.fault(noIndex)
 	return t.batchNow(&b)
 }
 
@@ -61,6 +63,7 @@ func (t *Thread) MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, size
 	if failIndex == nil {
 		return isNull(b.api, "failIndex")
 	}
+	b.fault(noIndex)
 	return t.batchAsync(&b, stream)
 }
 
@@ -81,7 +84,6 @@ func (b *batch) check(t *Thread) (nothing bool, err *Error) {
 	b.epoch = t.rt.epoch.Load()
 	b.size = arrayOf(t, b.sizes, b.n)
 	if allZero(b.size) {
-		b.fault(noIndex)
 		return true, nil
 	}
 	switch {
@@ -127,7 +129,6 @@ func allZero(list []uint64) bool {
 
 // checkAttrs is what the runtime looks at in the attribute arrays. most bounds numBatches if it is not 0.
 func (b *batch) checkAttrs(most uint64) *Error {
-	b.fault(noIndex)
 	switch {
 	case b.numAttrs == 0:
 		return refused(b.api, "numAttrs", "is 0: every segment needs an attribute")
@@ -149,7 +150,8 @@ func (b *batch) checkAttrs(most uint64) *Error {
 	return nil
 }
 
-// segment validates segment i against its attribute.
+// segment validates segment i against its attribute and against the direction of those before it. Which way a segment goes depends on its
+// attribute alone, so each needs to ask only about the first one of an attribute.
 func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, src driver.Location, err *Error) {
 	dst = to.find(b.dst[i], b.epoch)
 	switch {
@@ -164,10 +166,36 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *places) (dst, s
 		return dst, src, noMemory(b.api, "srcs", b.src[i])
 	case !from.rt.matches(a.SrcLoc, src):
 		return dst, src, from.rt.declared(b.api, "srcs", a.SrcLoc, b.src[i], src)
-	case (dst.Place == driver.OnDevice) == (src.Place == driver.OnDevice) && (dst.Place == driver.Managed) == (src.Place == driver.Managed):
+	}
+	way := side(dst.Place) - side(src.Place)
+	switch {
+	case way == 0:
 		return dst, src, refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", placeName(dst.Place)).because(sameSides(dst.Place), b.dst[i])
+	case b.way == 0:
+		b.way = way
+	case (way > 0) != (b.way > 0):
+		return dst, src, refused(b.api, "dsts", "segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).because(BothWays, 0).of(b.dst[i], b.size[i])
 	}
 	return dst, src, nil
+}
+
+// side is how near to the device a place is. Managed memory is the device's beside host memory, and the host's beside device memory.
+func side(p driver.Place) int {
+	switch p {
+	case driver.OnDevice:
+		return 2
+	case driver.Managed:
+		return 1
+	}
+	return 0
+}
+
+// wayName is the direction of a segment whose destination is so much nearer to the device than its source.
+func wayName(way int) string {
+	if way > 0 {
+		return "from host to device"
+	}
+	return "from device to host"
 }
 
 func (rt *Runtime) declared(api, arg string, want abi.MemLocation, addr Addr, l driver.Location) *Error {
@@ -178,7 +206,7 @@ func (rt *Runtime) declared(api, arg string, want abi.MemLocation, addr Addr, l 
 	return refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type).because(WrongDirection, addr)
 }
 
-// fits refuses a segment that goes past the end of an allocation. It is no attribute's fault, so failIndex stays.
+// fits refuses a segment that goes past the end of an allocation. Neither an attribute nor a direction is wrong, so failIndex stays noIndex.
 func (b *batch) fits(i int, dst, src driver.Location) *Error {
 	n := b.size[i]
 	if dst.Place != driver.Pageable && dst.Room < n {
@@ -255,9 +283,6 @@ func (t *Thread) batchNow(b *batch) *Error {
 
 // copySegments validates all segments and then copies them in the calling thread. Segments of size 0 copy nothing.
 func (t *Thread) copySegments(b *batch) *Error {
-	if t.rt.watch != nil {
-		t.doubtMixed(b)
-	}
 	q := batchQueue{segs: driver.NewSegments(), slice: math.MaxUint64}
 	defer q.segs.Release()
 	to, from := places{rt: t.rt}, places{rt: t.rt}
@@ -312,9 +337,6 @@ func (t *Thread) batchAsync(b *batch, stream Handle) *Error {
 		if _, err := c.on(b.api, s); err != nil {
 			return err
 		}
-	}
-	if t.rt.watch != nil {
-		t.doubtMixed(b)
 	}
 	q.segs = driver.NewSegments()
 	err = t.queueBatch(b, &q)

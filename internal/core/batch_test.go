@@ -109,6 +109,7 @@ const (
 	nullDst
 	wrongDst // the other way than the attribute says
 	wrongSrc // both ends are where dst is
+	otherWay // as its attribute says, and the other way than the segments before it
 	tooLong
 	flaws
 )
@@ -128,22 +129,35 @@ func (b *batchBed) draw(r *rand.Rand, count int) *drawnBatch {
 	if d.flaw = flaw(r.IntN(int(2 * flaws))); d.flaw >= flaws {
 		d.flaw = noFlaw
 	}
-	if d.flaw != noFlaw {
+	switch d.flaw {
+	case noFlaw:
+	case otherWay:
+		d.bad = 1 + r.IntN(count-1)
+	default:
 		d.bad = r.IntN(count)
 	}
-	up := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
-	down := abi.MemcpyBatchAttr{SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	// Two attributes for each direction, so that they may change where the direction must not.
+	device, host0 := abi.MemLocation{Type: abi.MemLocationTypeDevice}, []abi.MemLocation{{Type: abi.MemLocationTypeHost}, {Type: abi.MemLocationTypeHostNuma}}
+	attr := func(up bool) abi.MemcpyBatchAttr {
+		if up {
+			return abi.MemcpyBatchAttr{DstLoc: device, SrcLoc: host0[r.IntN(2)]}
+		}
+		return abi.MemcpyBatchAttr{DstLoc: host0[r.IntN(2)], SrcLoc: device}
+	}
 	largest := uint64(1) << r.IntN(27)
-	turns := 1 + r.IntN(count) // how often the memory and the direction change
-	var rising bool
+	turns := 1 + r.IntN(count) // how often the memory and the attribute change
+	way := r.IntN(2) == 0
 	var dev, host core.Addr
 	for i := range count {
 		if i == 0 || r.IntN(count) < turns {
 			dev, host = b.dev[r.IntN(3)], b.host[r.IntN(3)]
 		}
-		if i == 0 || r.IntN(2*count) < turns {
-			rising = r.IntN(2) == 0
-			d.attrs, d.indexes = append(d.attrs, map[bool]abi.MemcpyBatchAttr{true: up, false: down}[rising]), append(d.indexes, uint64(i))
+		rising, other := way, d.flaw == otherWay && (i == d.bad || i == d.bad+1)
+		if d.flaw == otherWay && i == d.bad {
+			rising = !way
+		}
+		if i == 0 || other || r.IntN(2*count) < turns {
+			d.attrs, d.indexes = append(d.attrs, attr(rising)), append(d.indexes, uint64(i))
 		}
 		n := 1 + r.Uint64N(largest)
 		if r.IntN(8) == 0 {
@@ -278,7 +292,7 @@ func TestBatchMaxs(t *testing.T) {
 		d.attrs[0].DstLoc.Type = 77
 		at := uint64(7)
 		err := b.th.MemcpyBatchAsync(&d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], 100, &d.attrs[0], &d.indexes[0], uint64(len(d.attrs)), &at, b.stream)
-		if err == nil || err.Code != abi.ErrInvalidParam || err.Arg != "sizes" || err.Index != bad || at != 7 {
+		if err == nil || err.Code != abi.ErrInvalidParam || err.Arg != "sizes" || err.Index != bad || at != ^uint64(0) {
 			t.Errorf("segment %d: %v, failIndex %d", bad, err, at)
 		}
 	}
@@ -296,9 +310,10 @@ func TestBatchPageable(t *testing.T) {
 	}{{"A2", false}, {"950", true}} {
 		b := newBatchBed(t, tt.product)
 		nobodys := core.Addr(1 << 20)
-		dsts := []core.Addr{b.host[0], b.dev[0], b.dev[0]}
-		srcs := []core.Addr{b.dev[0], nobodys, b.dev[0] + 64}
-		sizes, attrs, indexes := []uint64{64, 64, 64}, []abi.MemcpyBatchAttr{{SrcLoc: device}, {DstLoc: device}}, []uint64{0, 1}
+		dsts := []core.Addr{b.dev[0], b.dev[0], b.dev[0]}
+		srcs := []core.Addr{b.host[0], nobodys, b.dev[0] + 64}
+		numa := abi.MemLocation{Type: abi.MemLocationTypeHostNuma}
+		sizes, attrs, indexes := []uint64{64, 64, 64}, []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: numa}, {DstLoc: device}}, []uint64{0, 1}
 		at := uint64(7)
 		var err *core.Error
 		if tt.async {

@@ -93,6 +93,7 @@ const (
 	HostToHost             // asynchronous copy from host to host
 	NoContext              // the thread has none
 	OtherContext           // the stream belongs to another one
+	BothWays               // a batch with both directions
 	Misaligned             // an address that is not the multiple it has to be
 )
 
@@ -123,7 +124,6 @@ const (
 	WrongKind       DoubtKind = iota // the real direction of a copy is not the declared one
 	Pageable                         // an asynchronous copy waited, because of pageable memory
 	HostToHostAsync                  // an asynchronous copy from host to host was taken
-	MixedDirections                  // a batch with both directions
 	LostCallbacks                    // functions launched on a stream will never run: their thread unsubscribed
 )
 
@@ -268,23 +268,6 @@ func (t *Thread) doubtPageable(op driver.Op) {
 		}
 	}
 	t.doubt(Pageable, 0, 0, "a segment is ordinary host memory")
-}
-
-// doubtMixed tells a watcher of a batch that goes both ways.
-func (t *Thread) doubtMixed(b *batch) {
-	in, out := -1, -1
-	for i := range b.dst {
-		switch to, from := t.rt.drv.Locate(b.dst[i]).Place, t.rt.drv.Locate(b.src[i]).Place; {
-		case to == driver.OnDevice && from != driver.OnDevice:
-			in = i
-		case from == driver.OnDevice && to != driver.OnDevice:
-			out = i
-		}
-		if in >= 0 && out >= 0 {
-			t.doubt(MixedDirections, b.dst[i], b.size[i], "segment %d goes to a device, segment %d comes from one", in, out)
-			return
-		}
-	}
 }
 
 // sameSides is the mistake of a copy whose ends are both at p.

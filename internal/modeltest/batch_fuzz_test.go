@@ -169,11 +169,12 @@ func decode(b *bench, r tape) *fuzzed {
 		f.missing[r.next()%6] = true
 	}
 	f.noFailIndex = r.bad()
+	up := r.next()&1 != 0
 	for range max(f.n, 1) {
 		x := r.next()
-		// mostly between host and device
+		// mostly between host and device, and mostly one way
 		dst, src := device0+x&1, pinnedMem+x>>1&1
-		if x&4 != 0 {
+		if up == (x>>2&15 == 15) {
 			dst, src = src, dst
 		}
 		if x&0xF8 == 0xF8 {
@@ -242,24 +243,24 @@ func (f *fuzzed) answer() (code abi.Code, at uint64, run int) {
 	}
 	switch {
 	case f.noFailIndex && !f.v2, f.missing[0], f.n == 0:
-		return invalid, unwritten, 0
+		return invalid, noSegment, 0
 	case zero:
 		return 0, noSegment, 0
 	case f.missing != [6]bool{}:
-		return invalid, unwritten, 0
+		return invalid, noSegment, 0
 	}
 	for i, n := range size {
 		if f.most[i] < n {
-			return invalid, unwritten, 0
+			return invalid, noSegment, 0
 		}
 	}
 	for _, a := range f.attrs[:f.numAttrs] {
 		if a.Rsv != [16]uint8{} {
-			return invalid, unwritten, 0
+			return invalid, noSegment, 0
 		}
 	}
 	if f.async && f.stream == dead {
-		return abi.ErrRTInvalidHandle, unwritten, 0
+		return abi.ErrRTInvalidHandle, noSegment, 0
 	}
 	if f.numAttrs == 0 || f.numAttrs > f.n || f.index[0] != 0 {
 		return param, noSegment, 0
@@ -308,7 +309,8 @@ func (f *fuzzed) segment(i int) (code abi.Code, at uint64) {
 	case f.async && n == 0,
 		!live(dst, f.to[i]), !live(src, f.from[i]),
 		!is(dst, f.attrs[k].DstLoc), !is(src, f.attrs[k].SrcLoc),
-		host(dst) == host(src):
+		host(dst) == host(src),
+		host(dst) != host(f.dst[0]):
 		return abi.ErrRTParamInvalid, uint64(i)
 	}
 	if f.async && f.stream == foreign && dst != pageMem && src != pageMem {

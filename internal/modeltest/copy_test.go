@@ -250,6 +250,10 @@ func (w *world) copyAsync(t *rapid.T) {
 		w.logf(t, "copy async %v+%d <- %v+%d, %d bytes, kind %d, on %v", dst, to, src, from, n, kind, s)
 		return s.ctx.MemcpyAsync(dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind, s.h)
 	}
+	if kind == abi.MemcpyHostToHost && n > 0 && w.prod.NoHostKind {
+		expect(t, call(), abi.ErrRTFeatureNotSupport, "a copy that is declared as host to host")
+		return
+	}
 	if waits {
 		w.openGates()
 		w.order(t, s, writes(dst, to, n), reads(src, from, n))
@@ -404,10 +408,10 @@ func (w *world) batch(t *rapid.T) {
 	devs, hosts := w.some(onDevice), w.some(pinned, registered, pageable)
 	var segs []segment
 	var uses []use
-	waits := false
+	waits, down := false, rapid.Bool().Draw(t, "down") // a batch has one direction
 	for range rapid.IntRange(1, 6).Draw(t, "segments") {
 		dst, src := pick(t, devs, "device buffer"), pick(t, hosts, "host buffer")
-		if rapid.Bool().Draw(t, "down") {
+		if down {
 			dst, src = src, dst
 		}
 		to, n := part(t, dst, min(len(dst.want), len(src.want)), "destination")

@@ -159,11 +159,11 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			dsts, srcs := []core.Addr{d.addr, d.addr}, []core.Addr{h.addr, h.addr}
 			sizes, maxs, starts := []uint64{1, 1}, []uint64{1, 1}, []uint64{0}
 			attrs := []abi.MemcpyBatchAttr{{DstLoc: location(d), SrcLoc: location(h)}}
-			const untouched, none = uint64(7), ^uint64(0)
+			const none = ^uint64(0)
 			code, want := param, uint64(0)
 			switch rapid.IntRange(0, 8).Draw(t, "fault") {
 			case 0:
-				code, want, maxs[1] = invalid, untouched, 0
+				code, want, maxs[1] = invalid, none, 0
 			case 1:
 				sizes[0] = 0
 			case 2:
@@ -175,14 +175,14 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			case 5:
 				starts[0], want = 1, none
 			case 6:
-				attrs[0].Rsv[3], code, want = 1, invalid, untouched
+				attrs[0].Rsv[3], code, want = 1, invalid, none
 			case 7:
 				sizes[0], maxs[0], want = far, far, none
 			case 8:
 				srcs[0], attrs[0].SrcLoc = d.addr, attrs[0].DstLoc
 			}
 			w.logf(t, "refused: batch %d", want)
-			at := untouched
+			at := uint64(7)
 			expect(t, s.ctx.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
 			if at != want {
 				t.Fatalf("failIndex is %d, want %d", int64(at), int64(want))

@@ -158,6 +158,12 @@ class MemcpyBatch(Family):
             self.refused(self.changed(("dsts" if number == 20 else "srcs", 1), 0), 1)
         if number == 24:
             self.refused(self.changed(("srcs", 1), s.dev[3], ("attrs", 1), WITHIN_DEVICE), 1)
+            self.refused(self.other_way(1), 1)
+
+    def other_way(self, i):
+        """Segment i goes from the device to the host."""
+        down = {"dstLoc": location(HOST), "srcLoc": location(DEVICE)}
+        return self.changed(("dsts", i), self.s.pin[3], ("srcs", i), self.s.dev[3], ("attrs", i), down)
 
     def works(self):
         for arguments in (self.good(), self.one_attribute()):
@@ -264,6 +270,8 @@ class MemcpyBatchAsync(MemcpyBatch):
         }
         if number in last:
             self.refused(self.changed(*last[number]), 2)
+        if number == 28:
+            self.refused(self.other_way(2), 2)
 
     def streams(self, number):
         """Rules about streams and what is on them."""

@@ -1,5 +1,6 @@
 /* Prints what the environment has made of the machine: codes, devices, memory, and what the log is given. */
 #include <acl/acl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +20,9 @@ int main(void)
 	printf("set %d\n", code);
 	if (code != ACL_SUCCESS) {
 		const char *text = aclGetRecentErrMsg(), *soc = aclrtGetSocName();
+		size_t index = 7;
+		code = aclrtMemcpyBatch(NULL, NULL, NULL, NULL, 1, NULL, NULL, 1, &index);
+		printf("batch %d %s\n", code, index == SIZE_MAX ? "SIZE_MAX" : "not written");
 		printf("says %s\nsoc %s\nsize %zu\n", text ? text : "nothing", soc ? soc : "none", aclDataTypeSize(ACL_FLOAT));
 		return 0;
 	}

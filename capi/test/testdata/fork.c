@@ -53,6 +53,10 @@ static void is_refused(void)
 	IS(ACL_ERROR_INTERNAL_ERROR, aclrtSynchronizeDevice());
 	IS(ACL_ERROR_INTERNAL_ERROR, aclrtGetMemInfo(ACL_DDR_MEM, &size, &size));
 	IS(ACL_ERROR_INTERNAL_ERROR, aclFinalize());
+	size = 7;
+	IS(ACL_ERROR_INTERNAL_ERROR, aclrtMemcpyBatchAsync(NULL, NULL, NULL, NULL, 1, NULL, NULL, 1, &size, NULL));
+	CHECK(size == SIZE_MAX); /* no copy is to blame */
+	IS(ACL_ERROR_INTERNAL_ERROR, aclrtMemcpyBatch(NULL, NULL, NULL, NULL, 1, NULL, NULL, 1, NULL));
 	CHECK(!aclrtGetSocName());          /* returns a pointer */
 	CHECK(!aclCreateDataBuffer(p, 64)); /* a handle */
 	CHECK(aclDataTypeSize(ACL_FLOAT) == 0); /* a number */

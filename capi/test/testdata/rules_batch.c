@@ -91,10 +91,6 @@ static bool is_old(size_t i) { return holds(scene.dev[i], 2 * SIZE, OLD); }
 /* What failIndex is after a rule has refused the call. */
 static size_t index_after(int rule)
 {
-	if (rule == 4)
-		return NO_SEGMENT;
-	if (rule <= 13)
-		return UNTOUCHED;
 	return rule >= 20 && rule <= 24 ? 1 : NO_SEGMENT;
 }
 
@@ -160,6 +156,10 @@ static void shared(const struct family *f, int rule)
 	}
 	if (rule == 24) {
 		good();
+		srcs[1] = scene.dev[3], attrs[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+		refused(f, rule);
+		good(); /* the other way than segment 0 */
+		dsts[1] = scene.pin[3], attrs[1].dstLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
 		srcs[1] = scene.dev[3], attrs[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
 		refused(f, rule);
 	}

@@ -114,10 +114,6 @@ static void refused(const struct family *f, size_t index)
 /* What failIndex is after a rule has refused the call. */
 static size_t index_after(int rule)
 {
-	if (rule == 4)
-		return NO_SEGMENT;
-	if (rule <= 14)
-		return UNTOUCHED;
 	return rule >= 23 && rule <= 28 ? 1 : NO_SEGMENT;
 }
 
@@ -151,6 +147,12 @@ static void segments(const struct family *f, int rule)
 	case 28: srcs[2] = scene.dev[3], attrs[2].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE; break;
 	}
 	refused(f, 2);
+	if (rule == 28) { /* the other way than segments 0 and 1 */
+		good();
+		dsts[2] = scene.pin[3], attrs[2].dstLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
+		srcs[2] = scene.dev[3], attrs[2].srcLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+		refused(f, 2);
+	}
 }
 
 /* Rules about streams and what is on them. */
@@ -216,7 +218,7 @@ static void shared(const struct family *f, int rule)
 	if (rule == 14) {
 		good();
 		a.stream = scene.gone;
-		refused(f, UNTOUCHED);
+		refused(f, NO_SEGMENT);
 	}
 	if (rule == 17) { /* also when it is the only one */
 		good();
