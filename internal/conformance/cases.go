@@ -718,7 +718,7 @@ var Cases = []Case{
 	{Func: "aclrtSetMemcpyDesc", Rule: 6, If: "config is not NULL", Code: abi.ErrInvalidParam, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtSetMemcpyDesc", Rule: 7, If: "product without descriptor copies", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtSetMemcpyDesc", Rule: 8, If: "kind is not 6", Code: abi.ErrRTFeatureNotSupport, HasCode: true, Group: "memory-copy"},
-	{Func: "aclrtSetMemcpyDesc", Rule: 9, If: "count > 4294967296 (4 GiB)", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "4 GiB stores 0, and a length of 0 copies nothing", Group: "memory-copy"},
+	{Func: "aclrtSetMemcpyDesc", Rule: 9, If: "count >= 4294967296 (4 GiB)", Code: abi.ErrRTParamInvalid, HasCode: true, Mark: "decided", MarkText: "the implementation accepts 4 GiB, stores 0 and copies nothing; nothing returns success without its work", Group: "memory-copy"},
 	{Func: "aclrtSetMemcpyDesc", Rule: 10, If: "desc is not 64-byte aligned", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},
 	{Func: "aclrtSetMemcpyDesc", Rule: 11, If: "location lookup of desc, dstAddr, srcAddr fails", Mark: "decided", MarkText: "freed memory and a range past the end of an allocation are 107000 at the call", Group: "memory-copy"},
 	{Func: "aclrtSetMemcpyDesc", Rule: 12, If: "desc is not device memory", Code: abi.ErrRTParamInvalid, HasCode: true, Group: "memory-copy"},

@@ -108,7 +108,7 @@ var setDescBreakers = breakers[descArgs]{
 	6:  func(e *env, a *descArgs) { a.config = 64 },
 	7:  func(e *env, a *descArgs) { a.th = e.on(machine{product: "310P", bare: true}).th },
 	8:  func(e *env, a *descArgs) { a.kind = d2d },
-	9:  func(e *env, a *descArgs) { a.count = 4<<30 + 1 },
+	9:  func(e *env, a *descArgs) { a.count = 1 << 32 },
 	10: func(e *env, a *descArgs) { a.desc += 32 },
 	11: func(e *env, a *descArgs) { a.dst = e.freed(dev, 64) },
 	12: func(e *env, a *descArgs) { a.desc = e.pinned(64) },
@@ -138,7 +138,18 @@ func init() {
 	prove("aclrtSetMemcpyDesc", 6, rule(6))
 	prove("aclrtSetMemcpyDesc", 7, rule(7))
 	prove("aclrtSetMemcpyDesc", 8, rule(8))
-	prove("aclrtSetMemcpyDesc", 9, rule(9))
+	prove("aclrtSetMemcpyDesc", 9, func(e *env) *core.Error {
+		for _, count := range []uint64{1<<32 - 1, 1 << 32, 1<<32 + 1, 1 << 62} {
+			a := across(e)
+			a.count = count
+			err := setDesc(e, a)
+			e.want(err, abi.ErrRTParamInvalid)
+			if tooMany := count >= 1<<32; (err.Arg == "count") != tooMany { // else it is the memory that is too short
+				e.Errorf("%d bytes: it blames %s: %v", count, err.Arg, err)
+			}
+		}
+		return rule(9)(e)
+	})
 	prove("aclrtSetMemcpyDesc", 10, rule(10))
 	prove("aclrtSetMemcpyDesc", 11, func(e *env) *core.Error {
 		for what, change := range map[string]func(a *descArgs){
@@ -341,7 +352,7 @@ func TestWildDescriptors(t *testing.T) {
 			e.ok(e.th.SynchronizeStream(s))
 			a.arrived(e)
 		}
-		// A length of 0, which is also what 4 GiB becomes, copies nothing.
+		// A length of 0 copies nothing.
 		e.write(good.desc, layout(0, good.src, good.dst))
 		e.ok(withDesc(e, good))
 		e.ok(e.th.SynchronizeStream(good.stream))

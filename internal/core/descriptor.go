@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"math"
 	"runtime"
 
 	"ropeway/internal/abi"
@@ -10,7 +11,7 @@ import (
 
 const (
 	maxKind       = 8       // kinds are below
-	maxDescCopy   = 4 << 30 // bytes
+	maxOffsetCopy = 4 << 30 // bytes
 	descAlign     = 64
 	maxDataOffset = 1<<48 - 1
 )
@@ -88,8 +89,8 @@ func (t *Thread) SetMemcpyDesc(desc Addr, kind abi.MemcpyKind, srcAddr, dstAddr 
 	if err := t.descriptorCopies(api, kind); err != nil {
 		return err
 	}
-	if count > maxDescCopy {
-		return refused(api, "count", "%d bytes are more than 4 GiB", count)
+	if count > math.MaxUint32 {
+		return refused(api, "count", "%d bytes do not fit into a descriptor, which has room for 4 GiB minus one byte", count)
 	}
 	if desc%descAlign != 0 {
 		return misaligned(api, desc)
@@ -124,7 +125,7 @@ func (t *Thread) SetMemcpyDesc(desc Addr, kind abi.MemcpyKind, srcAddr, dstAddr 
 	}
 	b := make([]byte, size)
 	l := t.rt.layout()
-	binary.LittleEndian.PutUint32(b[l.Length:], uint32(count)) // 32 bits: 4 GiB is stored as 0, as on hardware
+	binary.LittleEndian.PutUint32(b[l.Length:], uint32(count))
 	binary.LittleEndian.PutUint64(b[l.Src:], uint64(srcAddr))
 	binary.LittleEndian.PutUint64(b[l.Dst:], uint64(dstAddr))
 	return t.poke(api, desc, b)
@@ -224,7 +225,7 @@ func (t *Thread) MemcpyAsyncWithOffset(dst Addr, destMax, dstDataOffset uint64, 
 		return refused(api, "src", "is NULL")
 	case count > destMax:
 		return tooMuch(api, 0, count, destMax)
-	case count > maxDescCopy:
+	case count > maxOffsetCopy:
 		return refused(api, "count", "%d bytes are more than 4 GiB", count)
 	case srcDataOffset > maxDataOffset:
 		return refused(api, "srcDataOffset", "%#x has more than 48 bits", srcDataOffset)

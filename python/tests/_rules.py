@@ -200,7 +200,7 @@ RULES = {
         ("config is not NULL", 100000, False, ""),
         ("product without descriptor copies", 207000, False, ""),
         ("kind is not 6", 207000, False, ""),
-        ("count > 4294967296 (4 GiB)", 107000, False, "decided"),
+        ("count >= 4294967296 (4 GiB)", 107000, False, "decided"),
         ("desc is not 64-byte aligned", 107000, False, ""),
         ("location lookup of desc, dstAddr, srcAddr fails", None, False, "decided"),
         ("desc is not device memory", 107000, False, ""),

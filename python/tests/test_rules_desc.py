@@ -48,7 +48,7 @@ class SetMemcpyDesc(Family):
         5: lambda s, a: {"count": 0},
         6: lambda s, a: {"config": s.page[0]},
         8: lambda s, a: {"kind": D2D},
-        9: lambda s, a: {"count": (4 << 30) + 1},
+        9: lambda s, a: {"count": 4 << 30},
         10: lambda s, a: {"desc": a["desc"] + 32},
         11: lambda s, a: {"dst_addr": freed_device()},
         12: lambda s, a: {"desc": s.pin[0]},

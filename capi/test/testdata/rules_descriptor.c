@@ -49,7 +49,7 @@ static void spoil_set(int rule)
 	case 5: a.count = 0; break;
 	case 6: a.config = scene.page[0]; break;
 	case 8: a.kind = ACL_MEMCPY_DEVICE_TO_DEVICE; break;
-	case 9: a.count = ((size_t)4 << 30) + 1; break;
+	case 9: a.count = (size_t)4 << 30; break;
 	case 10: a.desc = (char *)a.desc + 32; break;
 	case 11: a.dst = freed_device(); break;
 	case 12: a.desc = scene.pin[0]; break;
