@@ -60,6 +60,7 @@ func TestOpenRefusesTheEnvironment(t *testing.T) {
 		{"ROPEWAY_DEVICES", "x", ropeway.ErrInvalidParam, ropeway.WithDevices(1)},
 		{"ROPEWAY_DEVICE_MEMORY", "x", ropeway.ErrInvalidParam, ropeway.WithDeviceMemory(64 << 20)},
 		{"ROPEWAY_DRIVER", "cuda", ropeway.ErrRTFeatureNotSupport, nil},
+		{"ROPEWAY_STRICT", "x", ropeway.ErrInvalidParam, ropeway.WithStrict(false)},
 		{"ASCEND_LAUNCH_BLOCKING", "x", ropeway.ErrInvalidParam, ropeway.WithLaunchBlocking(false)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,6 +122,49 @@ func TestLaunchBlocking(t *testing.T) {
 			}
 			if err := d.DefaultStream().Synchronize(t.Context()); (err == nil) != tt.blocks {
 				t.Errorf("the synchronisation gave %v", err)
+			}
+		})
+	}
+}
+
+// TestStrict: by variable or by option, what the documents forbid is refused.
+func TestStrict(t *testing.T) {
+	for _, tt := range []struct {
+		name, variable string
+		opts           []ropeway.Option
+		strict         bool
+	}{
+		{"variable", "1", nil, true},
+		{"option", "", []ropeway.Option{ropeway.WithStrict(true)}, true},
+		{"option before variable", "1", []ropeway.Option{ropeway.WithStrict(false)}, false},
+		{"neither", "", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("ROPEWAY_STRICT", tt.variable)
+			d, err := open(t, tt.opts...).Device(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			mem, err := d.Alloc(4096)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, err := d.AllocHost(4096)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time the way of the first is remembered
+				err = d.DefaultStream().Copy(mem.At(8, 64), host.At(0, 64))
+				if got := errors.Is(err, ropeway.ErrRTParamInvalid); got != tt.strict || !tt.strict && err != nil {
+					t.Errorf("a copy to an address that is no multiple of 64 gave %v", err)
+				}
+			}
+			if err := d.DefaultStream().Copy(mem.All(), host.All()); err != nil {
+				t.Error(err)
+			}
+			if err := d.DefaultStream().Synchronize(t.Context()); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 
 // fromEnvironment are the variables Open reads.
 var fromEnvironment = []string{
-	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking,
+	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
 	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
 }
 
@@ -131,6 +131,12 @@ func WithVisibleDevices(list string) Option {
 // the call that fails; default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them until it is recorded.
 func WithLaunchBlocking(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Blocking = on; return nil }, setup.EnvBlocking)
+}
+
+// WithStrict says whether what the documents of AscendCL forbid is refused on every product, also where hardware accepts it, for programs
+// that must be portable to the letter; default is ROPEWAY_STRICT. docs/environment.md lists what it changes.
+func WithStrict(on bool) Option {
+	return instead(func(s *setup.Settings) error { s.Strict = on; return nil }, setup.EnvStrict)
 }
 
 // WithCheck says how the program is checked, instead of ROPEWAY_CHECK: "1" for all rules, or like seed=7,depth=64,no=leak;

@@ -27,6 +27,7 @@ var machines = []struct {
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"310P", []string{"ROPEWAY_PRODUCT=310P"}},
 	{"310", []string{"ROPEWAY_PRODUCT=310"}},
+	{"strict", []string{"ROPEWAY_PRODUCT=310", "ROPEWAY_STRICT=1"}},
 	{"RC", []string{"ROPEWAY_PRODUCT=310B", "ROPEWAY_FORM=RC", "ROPEWAY_DRIVER=soft"}}, // no other driver has this form
 }
 

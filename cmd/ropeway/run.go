@@ -86,7 +86,15 @@ func addRunFlags(cmd *cobra.Command) {
 		cmd.Flags().String(f.flag, "", f.help)
 		complete(cmd, f.flag, f.values...)
 	}
-	cmd.Flags().Bool("blocking", false, "asynchronous calls wait for their work")
+	for _, f := range runSwitches {
+		cmd.Flags().Bool(f.flag, false, f.help)
+	}
+}
+
+// runSwitches are flags that become variables which are 0 or 1.
+var runSwitches = []struct{ flag, variable, help string }{
+	{"blocking", setup.EnvBlocking, "asynchronous calls wait for their work"},
+	{"strict", setup.EnvStrict, "refuse what the documents forbid"},
 }
 
 // wantedVariables are those that flags set. They are checked as the library will check them.
@@ -99,12 +107,14 @@ func (a *app) wantedVariables(cmd *cobra.Command) ([]variable, error) {
 			names = append(names, f.variable+"=", "--"+f.flag+"=")
 		}
 	}
-	if flag := cmd.Flags().Lookup("blocking"); flag.Changed {
-		value := "0"
-		if flag.Value.String() == "true" {
-			value = "1"
+	for _, f := range runSwitches {
+		if flag := cmd.Flags().Lookup(f.flag); flag.Changed {
+			value := "0"
+			if flag.Value.String() == "true" {
+				value = "1"
+			}
+			wanted = append(wanted, variable{f.variable, value})
 		}
-		wanted = append(wanted, variable{setup.EnvBlocking, value})
 	}
 	help := fmt.Sprintf("see %s %s --help", a.name, cmd.Name())
 	settings, err := setup.Read(overlay(a.lookup, wanted))

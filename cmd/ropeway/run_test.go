@@ -107,16 +107,16 @@ func TestRunEnvironment(t *testing.T) {
 		{"nothing before", nil, "", map[string]string{
 			"ASCEND_HOME_PATH": root, "ASCEND_TOOLKIT_HOME": root, "LD_LIBRARY_PATH": lib, "PYTHONPATH": root + "/python/site-packages",
 			"PATH": root + "/bin:" + os.Getenv("PATH"), "LD_PRELOAD": "", "ROPEWAY_PRODUCT": "", "ROPEWAY_FORM": "", "ROPEWAY_DEVICES": "",
-			"ROPEWAY_DEVICE_MEMORY": "", "ROPEWAY_DRIVER": "", "ASCEND_RT_VISIBLE_DEVICES": "", "ASCEND_LAUNCH_BLOCKING": "",
+			"ROPEWAY_DEVICE_MEMORY": "", "ROPEWAY_DRIVER": "", "ASCEND_RT_VISIBLE_DEVICES": "", "ASCEND_LAUNCH_BLOCKING": "", "ROPEWAY_STRICT": "",
 		}},
 		{"the rest is kept", []string{"LD_LIBRARY_PATH=/a:/b", "PYTHONPATH=/c", "ASCEND_HOME_PATH=/vendor", "OTHER=x=y"}, "", map[string]string{
 			"LD_LIBRARY_PATH": lib + ":/a:/b", "PYTHONPATH": root + "/python/site-packages:/c", "ASCEND_HOME_PATH": root, "OTHER": "x=y",
 		}},
 		{"ours is there once, and first", []string{"LD_LIBRARY_PATH=/a:" + lib + ":/b"}, "", map[string]string{"LD_LIBRARY_PATH": lib + ":/a:/b"}},
 		{"empty lists stay without the current directory", []string{"LD_LIBRARY_PATH="}, "", map[string]string{"LD_LIBRARY_PATH": lib}},
-		{"flags", []string{"ROPEWAY_PRODUCT=A3", "ROPEWAY_DEVICES=4"}, "--product 310P --form RC --devices 2 --device-memory 512M --driver soft --visible 0,1 --blocking", map[string]string{
+		{"flags", []string{"ROPEWAY_PRODUCT=A3", "ROPEWAY_DEVICES=4"}, "--product 310P --form RC --devices 2 --device-memory 512M --driver soft --visible 0,1 --blocking --strict", map[string]string{
 			"ROPEWAY_PRODUCT": "310P", "ROPEWAY_FORM": "RC", "ROPEWAY_DEVICES": "2", "ROPEWAY_DEVICE_MEMORY": "512M", "ROPEWAY_DRIVER": "soft",
-			"ASCEND_RT_VISIBLE_DEVICES": "0,1", "ASCEND_LAUNCH_BLOCKING": "1",
+			"ASCEND_RT_VISIBLE_DEVICES": "0,1", "ASCEND_LAUNCH_BLOCKING": "1", "ROPEWAY_STRICT": "1",
 		}},
 		{"without flags the environment stays", []string{"ROPEWAY_PRODUCT=A3", "ASCEND_LAUNCH_BLOCKING=1"}, "--devices 3", map[string]string{
 			"ROPEWAY_PRODUCT": "A3", "ROPEWAY_DEVICES": "3", "ASCEND_LAUNCH_BLOCKING": "1",

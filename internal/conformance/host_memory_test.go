@@ -210,10 +210,10 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostRegister", 7, func(e *env) *core.Error {
+	prove("aclrtHostRegister", 9, func(e *env) *core.Error {
 		return e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegister(p, n, mapped, new(core.Addr)) })
 	})
-	prove("aclrtHostRegister", 8, func(e *env) *core.Error {
+	prove("aclrtHostRegister", 10, func(e *env) *core.Error {
 		p := core.Addr(7)
 		freed := e.device(64)
 		e.ok(e.th.Free(freed))
@@ -265,13 +265,13 @@ func init() {
 		}
 		return err
 	})
-	prove("aclrtHostRegisterV2", 7, func(e *env) *core.Error {
+	prove("aclrtHostRegisterV2", 9, func(e *env) *core.Error {
 		e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegisterV2(p, n, abi.HostRegPinned) })
 		p := e.pinned(4096)
 		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped))
 		return e.th.HostRegisterV2(p, 4096, all)
 	})
-	prove("aclrtHostRegisterV2", 8, func(e *env) *core.Error {
+	prove("aclrtHostRegisterV2", 10, func(e *env) *core.Error {
 		e.want(e.th.HostRegisterV2(e.device(64), 64, all), abi.ErrRTParamInvalid)
 		e.want(e.th.HostRegisterV2(e.pageable(64), math.MaxUint64, all), abi.ErrRTParamInvalid)
 		p := e.pinned(4096)

@@ -175,7 +175,7 @@ func proveAbort() {
 		e.abortingDevice0(func(busy core.Handle) { err = e.th.StreamAbort(busy) }) // 107019 if it did look
 		return err
 	})
-	prove("aclrtStreamAbort", 8, func(e *env) *core.Error {
+	prove("aclrtStreamAbort", 9, func(e *env) *core.Error {
 		e.rt.SetAbortPatience(5 * time.Millisecond)
 		s, _ := e.busy()
 		return e.th.StreamAbort(s)

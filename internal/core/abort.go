@@ -39,6 +39,9 @@ func (t *Thread) StreamAbort(stream Handle) *Error {
 	if c.dev.aborting.Load() {
 		return nil
 	}
+	if t.rt.strict && stream == 0 {
+		return refused(api, "stream", "is NULL; the documents ask for a stream that the program made")
+	}
 	s.aborts.Add(1)
 	s.shut()
 	defer s.reopen()

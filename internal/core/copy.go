@@ -176,7 +176,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 		if !ok {
 			return refused(api, "kind", "%v does not go with a copy from %s to %s", kind, placeName(from.Place), placeName(to.Place)).because(WrongDirection, 0)
 		}
-		if real == abi.MemcpyHostToHost && !t.rt.prod.LateHostErrors {
+		if real == abi.MemcpyHostToHost && (t.rt.strict || !t.rt.prod.LateHostErrors) {
 			return noHostKind(api)
 		}
 		if dst == src {
@@ -311,6 +311,9 @@ func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKin
 	}
 	if err := s.admit(api); err != nil {
 		return err
+	}
+	if t.rt.strict {
+		return refused(api, "", "the host memory is not pinned, and the copy would fail when it runs on the %s", t.rt.prod.Name)
 	}
 	why := "its host memory is not pinned"
 	if kind != abi.MemcpyHostToHost {

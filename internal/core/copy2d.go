@@ -175,5 +175,8 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if err := s.admit(api); err != nil {
 		return err
 	}
+	if t.rt.strict && !t.rt.prod.Modern && real == abi.MemcpyDeviceToDevice {
+		return invalid(api, "kind", "a 2-D copy within a device is documented for 950, A3 and A2, not for the %s", t.rt.prod.Name)
+	}
 	return s.launch(api, t, p.op())
 }

@@ -344,6 +344,10 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		e.release()
 		return noEvents(api, e.ctx.dev)
 	}
+	if err := e.strictDevice(api, c.dev); err != nil {
+		e.release()
+		return err
+	}
 	if err := s.admit(api); err != nil {
 		e.release()
 		return err
@@ -358,6 +362,14 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	}
 	s.submitEvent(api, t, driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag}, e, eventRecord{})
 	e.queued(r)
+	return nil
+}
+
+// strictDevice refuses to record or await the event on another device than its own.
+func (e *Event) strictDevice(api string, d *Device) *Error {
+	if d.rt.strict && e.ctx.dev != d {
+		return refused(api, "event", "is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.dev.user, d.user)
+	}
 	return nil
 }
 

@@ -116,6 +116,9 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 	if err != nil {
 		return err
 	}
+	if err := e.strictDevice(api, c.dev); err != nil {
+		return err
+	}
 	if err := s.admit(api); err != nil {
 		return err
 	}

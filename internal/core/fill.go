@@ -31,7 +31,18 @@ func (t *Thread) Memset(devPtr Addr, maxCount uint64, value int32, count uint64)
 	if err := t.rt.peerDenied(api, "devPtr", c.dev, l); err != nil {
 		return err
 	}
+	if err := t.rt.strictFill(api, devPtr, l); err != nil {
+		return err
+	}
 	return t.run(api, fillBytes(devPtr, value, count))
+}
+
+// strictFill refuses host memory that is not pinned: the documents leave open what a fill makes of it.
+func (rt *Runtime) strictFill(api string, p Addr, l driver.Location) *Error {
+	if rt.strict && !rt.open && l.Place == driver.Pageable {
+		return refused(api, "devPtr", "%#x is pageable memory; host memory to be filled comes from aclrtMallocHost", p)
+	}
+	return nil
 }
 
 func fillBytes(p Addr, value int32, n uint64) driver.Op {
@@ -63,6 +74,9 @@ func (t *Thread) MemsetAsync(devPtr Addr, maxCount uint64, value int32, count ui
 	}
 	l, err := t.rt.locate(api, "devPtr", devPtr, count)
 	if err != nil {
+		return err
+	}
+	if err := t.rt.strictFill(api, devPtr, l); err != nil {
 		return err
 	}
 	return t.fill(api, s, "devPtr", l, fillBytes(devPtr, value, count))

@@ -137,6 +137,9 @@ const (
 	registerFlags = mappedFlags | abi.HostRegPinned
 )
 
+// hostPage is what the documents ask the addresses of registered memory to be multiples of.
+const hostPage = 4096
+
 // HostRegister is aclrtHostRegister.
 func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, devPtr *Addr) *Error {
 	const api = "aclrtHostRegister"
@@ -196,6 +199,14 @@ func (c *Context) register(api string, ptr Addr, size uint64, flag uint32) (Addr
 	rt := c.rt
 	if !rt.prod.Register {
 		return 0, unsupported(api, "", "%s cannot register host memory; aclrtMallocHost gives pinned memory", rt.prod.Name)
+	}
+	if rt.strict {
+		if !rt.prod.Has(api) {
+			return 0, unsupported(api, "", "the documents do not list it for the %s", rt.prod.Name)
+		}
+		if ptr%hostPage != 0 {
+			return 0, refused(api, "ptr", "%#x is not a multiple of %d, a page", ptr, hostPage).because(Misaligned, ptr)
+		}
 	}
 	l := rt.drv.Locate(ptr)
 	if l.Place == driver.OnDevice || l.Place == driver.Managed || l.Place == driver.Nowhere {

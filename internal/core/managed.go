@@ -239,9 +239,15 @@ func (t *Thread) MemManagedAdvise(ptr Addr, size uint64, advise abi.MemManagedAd
 	if err != nil {
 		return err
 	}
+	if t.rt.strict && size%advicePage != 0 {
+		return refused(api, "size", "%d is not a multiple of 2 MiB", size)
+	}
 	t.rt.managed.change(span, first, number, change)
 	return nil
 }
+
+// advicePage is what the documents ask the size that advice is about to be a multiple of.
+const advicePage = 2 << 20
 
 // advice is what a piece of advice changes.
 func (t *Thread) advice(api string, kind abi.MemManagedAdviseType, location abi.MemManagedLocation) (func(*managedAre), *Error) {

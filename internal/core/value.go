@@ -269,5 +269,11 @@ func (t *Thread) valueCall(api string, devAddr Addr, flag, flags uint32, stream 
 	if err := t.rt.peerDenied(api, "devAddr", s.ctx.dev, l); err != nil {
 		return nil, nil, err
 	}
-	return words, s, s.admit(api)
+	if err := s.admit(api); err != nil {
+		return nil, nil, err
+	}
+	if t.rt.strict && devAddr%8 != 0 {
+		return nil, nil, refused(api, "devAddr", "%#x is not a multiple of 8", devAddr).because(Misaligned, devAddr)
+	}
+	return words, s, nil
 }

@@ -53,7 +53,7 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 		d = wrap(d)
 	}
 	o := core.Options{
-		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Log: log,
+		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Strict: s.Strict, Log: log,
 	}
 	if s.Check != nil {
 		c := s.Check.open(d, warn, say)

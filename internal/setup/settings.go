@@ -29,6 +29,7 @@ const (
 	EnvInject       = "ROPEWAY_INJECT"
 	EnvTrace        = "ROPEWAY_TRACE"
 	EnvCUDAShare    = "ROPEWAY_CUDA_SHARE"
+	EnvStrict       = "ROPEWAY_STRICT"
 )
 
 // DefaultDevices is how many devices there are when nobody says.
@@ -49,6 +50,7 @@ type Settings struct {
 	CUDAShare    int     // percent of a GPU's multiprocessors that copies may take; 0 is the driver's default
 	Visible      *string // ASCEND_RT_VISIBLE_DEVICES, nil if it is not set
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
+	Strict       bool    // what the documents forbid is refused on every product
 	Log          LogSettings
 	Home         string         // ASCEND_HOME_PATH: where package versions are read
 	Check        *CheckSettings // nil: the program is not checked
@@ -88,7 +90,8 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		DeviceMemory: r.deviceMemory(),
 		Driver:       r.driver(),
 		CUDAShare:    r.cudaShare(),
-		Blocking:     r.blocking(),
+		Blocking:     r.switched(EnvBlocking),
+		Strict:       r.switched(EnvStrict),
 		Log:          r.log(),
 		Home:         r.value(EnvHome),
 		Check:        r.check(),
@@ -200,10 +203,11 @@ func (r *reader) cudaShare() int {
 // onOff are the values of a switch.
 const onOff = "it takes 0 or 1"
 
-func (r *reader) blocking() bool {
-	v := r.value(EnvBlocking)
+// switched reads a variable that is off (0) or on (1).
+func (r *reader) switched(name string) bool {
+	v := r.value(name)
 	if v != "" && v != "0" && v != "1" {
-		r.refuse(abi.ErrInvalidParam, EnvBlocking, v, onOff)
+		r.refuse(abi.ErrInvalidParam, name, v, onOff)
 	}
 	return v == "1"
 }

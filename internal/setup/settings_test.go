@@ -65,6 +65,8 @@ func TestReadGoodValues(t *testing.T) {
 		{"ASCEND_RT_VISIBLE_DEVICES=", func(s Settings) any { return *s.Visible }, ""},
 		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"}, // judged when the devices are known
 		{"ASCEND_LAUNCH_BLOCKING=1", func(s Settings) any { return s.Blocking }, true},
+		{"ROPEWAY_STRICT=1", func(s Settings) any { return s.Strict }, true},
+		{"ROPEWAY_STRICT=0", func(s Settings) any { return s.Strict }, false},
 		{"ASCEND_LAUNCH_BLOCKING=0", func(s Settings) any { return s.Blocking }, false},
 		{"ASCEND_LAUNCH_BLOCKING=", func(s Settings) any { return s.Blocking }, false},
 		{"ASCEND_GLOBAL_LOG_LEVEL=0", func(s Settings) any { return s.Log.Level }, slog.LevelDebug},
@@ -118,6 +120,7 @@ func TestReadRefuses(t *testing.T) {
 		{"ROPEWAY_CUDA_SHARE=101", "1 to 100", abi.ErrInvalidParam},
 		{"ROPEWAY_CUDA_SHARE=10%", "1 to 100", abi.ErrInvalidParam},
 		{"ASCEND_LAUNCH_BLOCKING=2", "0 or 1", abi.ErrInvalidParam},
+		{"ROPEWAY_STRICT=yes", "0 or 1", abi.ErrInvalidParam},
 		{"ASCEND_LAUNCH_BLOCKING=true", "0 or 1", abi.ErrInvalidParam},
 	} {
 		t.Run(tt.variable, func(t *testing.T) {

@@ -45,6 +45,7 @@ RULES = {
         ("host side is pageable: bytes copied", 0, False, ""),
         ("(pinned or device only) stream belongs to another context than the current one", 107003, False, ""),
         ("device copy fails while running", 507013, False, "decided"),
+        ("the host side is pageable on the 310, where the copy would fail when it runs", 107000, False, "decided"),
     ),
     "aclrtMemcpyAsyncWithCondition": (
         ("count == 0", 0, False, ""),
@@ -184,6 +185,8 @@ RULES = {
         ("host side pageable and another stream of the context is captured in a mode other than relaxed", 107041, False, "needs"),
         ("host side pageable: bytes copied", 0, False, ""),
         ("(pinned or device only) stream belongs to another context than the current one", 107003, False, ""),
+        ("the host side is pageable on the 310, where the copy would fail when it runs", 107000, False, "decided"),
+        ("final kind is D2D on a product other than 950, A3 and A2", 100000, False, ""),
     ),
     "aclrtGetMemcpyDescSize": (
         ("descSize is NULL", 100000, False, ""),
@@ -244,6 +247,7 @@ RULES = {
         ("device is aborting", 107022, False, ""),
         ("capture in a non-relaxed mode", 107030, False, "needs"),
         ("count > maxCount, or bad address (found by the driver)", 107000, False, "decided"),
+        ("devPtr is pageable host memory (EP form)", 107000, False, "decided"),
     ),
     "aclrtMemsetAsync": (
         ("count == 0", 0, False, ""),
@@ -253,6 +257,7 @@ RULES = {
         ("the calling thread has no current context", 107002, False, ""),
         ("stream belongs to another context than the current one", 107003, False, ""),
         ("location lookup of devPtr fails", None, False, "decided"),
+        ("devPtr is pageable host memory (EP form)", 107000, False, "decided"),
     ),
     "aclrtMemsetD32": (
         ("N == 0", 0, False, ""),

@@ -28,6 +28,7 @@ MACHINES = {
     "950": {"ROPEWAY_PRODUCT": "950"},
     "310P": {"ROPEWAY_PRODUCT": "310P"},
     "310": {"ROPEWAY_PRODUCT": "310"},
+    "strict": {"ROPEWAY_PRODUCT": "310", "ROPEWAY_STRICT": "1"},
     "RC": {"ROPEWAY_PRODUCT": "310B", "ROPEWAY_FORM": "RC", "ROPEWAY_DRIVER": "soft"},  # no other driver has this form
 }
 FAMILIES = ("test_rules_copy", "test_rules_async", "test_rules_batch", "test_rules_plane", "test_rules_desc", "test_rules_fill")

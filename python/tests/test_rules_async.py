@@ -159,6 +159,12 @@ class MemcpyAsync(Family):
         with self.rule(10):
             self.misaligned()
 
+    def on_strict(self):
+        with self.rule(25):
+            self.refused(self.s.dev[0], self.s.page[0], H2D)
+        with self.rule(9):  # refused here too, where it is accepted otherwise
+            self.refused(self.s.dev[0], self.s.pin[0], H2H)
+
     def misaligned(self):
         """The 310 refuses addresses that are no multiples of 64."""
         s = self.s
@@ -177,6 +183,11 @@ class MemcpyAsyncWithCondition(MemcpyAsync):
             for number in SHARED:
                 self.like("aclrtMemcpyAsync", number)
                 self.shared(number)
+
+    def on_strict(self):
+        with self.rule(10):
+            self.like("aclrtMemcpyAsync", 25)
+            self.refused(self.s.dev[0], self.s.page[0], H2D)
 
     def misaligned(self):
         self.like("aclrtMemcpyAsync", 10)

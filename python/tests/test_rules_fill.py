@@ -70,6 +70,14 @@ class Memset(Family):
             self.bad_memory()
 
 
+    def on_strict(self):
+        """Pageable memory is not filled."""
+        if self.width == 1:
+            with self.rule(max(self.SPOIL) + 1):
+                self.expect({**self.good(), "ptr": self.s.page[0]})
+                self.assertTrue(self.is_old(self.s.page[0]))
+
+
 class MemsetAsync(Memset):
     function, form = "aclrtMemsetAsync", staticmethod(rt.memset_async)
     PASSED_ON = {7: PARAM_INVALID}

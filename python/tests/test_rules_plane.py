@@ -154,6 +154,14 @@ class Memcpy2dAsync(Memcpy2d):
             self.expect({**self.good(), "src": s.dev[1], "kind": D2D, "stream": s.foreign})
             self.assertTrue(self.is_old())
 
+    def on_strict(self):
+        with self.rule(20):
+            self.expect({**self.good(), "src": self.s.page[0]})
+            self.assertTrue(self.is_old())
+        with self.rule(21):
+            self.expect({**self.good(), "src": self.s.dev[1], "kind": D2D})
+            self.assertTrue(self.is_old())
+
     def on_310P(self):
         """There the default stream is not taken at all."""
         with self.rule(7):

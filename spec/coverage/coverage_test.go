@@ -1,6 +1,7 @@
 package coverage
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,8 @@ func TestPage(t *testing.T) {
 		"| `TestRules/aclrtMemcpyBatch/08`; *shadowed by* 2: ",
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
 		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 | ",
+		"| 10 | src, then dst, is not a multiple of 64 (*310; with ROPEWAY_STRICT=1 all*) |",
+		"| 25 | the host side is pageable on the 310, where the copy would fail when it runs (*with ROPEWAY_STRICT=1*) |",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
@@ -83,5 +86,37 @@ func TestPageRefusesUnknownProofs(t *testing.T) {
 		if _, err := Page(tab, scanText(t, body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", body, err, want)
 		}
+	}
+}
+
+// TestStrictIsDocumented: docs/environment.md names every function that strict mode changes.
+func TestStrictIsDocumented(t *testing.T) {
+	tab, err := table.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../docs/environment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## To the letter\n")
+	section, _, found := strings.Cut(section, "\n## ")
+	if !found {
+		t.Fatal("the section is missing")
+	}
+	rules := 0
+	for _, f := range tab.Functions {
+		for i, r := range f.Rules {
+			if !r.Strict {
+				continue
+			}
+			rules++
+			if !strings.Contains(section, f.Name) || r.Code != nil && !strings.Contains(section, fmt.Sprintf("| %d |", *r.Code)) {
+				t.Errorf("%s rule %d is not in the list", f.Name, i+1)
+			}
+		}
+	}
+	if rules == 0 {
+		t.Error("no rule is strict")
 	}
 }

@@ -1481,7 +1481,7 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void* hostPtr);
 
 /*
  * Pins existing host memory and maps it for the device; devPtr gets the device address.
- * Products: 950, A3, A2. Errors: 100000, 207000, 107002, 507910, 107000.
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107002, 107000, 507910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void* ptr, uint64_t size, aclrtHostRegisterType type,
     void** devPtr);

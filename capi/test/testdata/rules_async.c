@@ -245,6 +245,16 @@ void rules_async(const char *machine)
 {
 	if (strcmp(machine, "310") == 0)
 		late_on_310();
+	if (strcmp(machine, "strict") == 0) {
+		RULE("aclrtMemcpyAsync", 25)
+			refused(&f, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_HOST_TO_DEVICE);
+		RULE("aclrtMemcpyAsyncWithCondition", 10) {
+			like("aclrtMemcpyAsync", 25);
+			refused(&g, scene.dev[0], scene.page[0], 64, ACL_MEMCPY_DEFAULT);
+		}
+		RULE("aclrtMemcpyAsync", 9) /* refused here too, where it is accepted otherwise */
+			refused(&f, scene.dev[0], scene.pin[0], 64, ACL_MEMCPY_HOST_TO_HOST);
+	}
 	if (strcmp(machine, "A2") != 0)
 		return;
 	own(&f);

@@ -215,6 +215,20 @@ void rules_fill(const char *machine)
 			a.room = 255;
 			IS(ACL_ERROR_INVALID_PARAM, f->call());
 		}
+	if (strcmp(machine, "strict") == 0) {
+		RULE("aclrtMemset", 7) {
+			good();
+			a.p = scene.page[0];
+			expect(&set);
+			CHECK(is_old(scene.page[0]));
+		}
+		RULE("aclrtMemsetAsync", 8) {
+			good();
+			a.p = scene.page[0];
+			expect(&setAsync);
+			CHECK(is_old(scene.page[0]));
+		}
+	}
 	if (strcmp(machine, "A2") != 0)
 		return;
 	by_bytes();

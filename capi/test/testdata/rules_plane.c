@@ -226,6 +226,20 @@ void rules_plane(const char *machine)
 			IS(ACL_ERROR_RT_PARAM_INVALID, now());
 			IS(ACL_ERROR_RT_PARAM_INVALID, queued());
 		}
+	if (strcmp(machine, "strict") == 0) {
+		RULE("aclrtMemcpy2dAsync", 20) {
+			good();
+			a.src = scene.page[0];
+			expect(&g);
+			CHECK(is_old());
+		}
+		RULE("aclrtMemcpy2dAsync", 21) {
+			good();
+			a.src = scene.dev[1], a.kind = ACL_MEMCPY_DEVICE_TO_DEVICE;
+			expect(&g);
+			CHECK(is_old());
+		}
+	}
 	if (strcmp(machine, "A2") != 0)
 		return;
 	synchronous();

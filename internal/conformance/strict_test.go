@@ -1,0 +1,91 @@
+package conformance
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// onlyStrict is the proof of a rule that is there in strict mode only: on each machine the call succeeds, and is refused with the same code
+// in strict mode.
+func onlyStrict(call func(e *env) *core.Error, machines ...machine) proof {
+	return func(e *env) (err *core.Error) {
+		e.Helper()
+		for _, m := range machines {
+			if first := call(e.on(m)); first != nil {
+				e.Errorf("%s: refused without strict mode: %v", m.product, first)
+			}
+			m.strict = true
+			before := err
+			if err = call(e.on(m)); err == nil {
+				e.Fatalf("%s: not refused in strict mode", m.product)
+			}
+			if before != nil && before.Code != err.Code {
+				e.Errorf("%s: %v, others %v", m.product, err, before)
+			}
+		}
+		return err
+	}
+}
+
+// onEveryProduct are all products in EP form.
+var onEveryProduct = []machine{{product: "A2"}, {product: "A3"}, {product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}}
+
+func init() {
+	oldest := machine{product: "310"}
+	prove("aclrtMemcpyAsync", 25, onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpyAsync(e, a) }, oldest))
+	prove("aclrtMemcpy2dAsync", 20, onlyStrict(func(e *env) *core.Error { a := uploadPageable(e); return memcpy2dAsync(e, a) }, oldest))
+	prove("aclrtMemcpy2dAsync", 21, onlyStrict(func(e *env) *core.Error {
+		a := upload(e)
+		a.src, a.kind = e.device(64), d2d
+		return memcpy2dAsync(e, a)
+	}, machine{product: "310B"}, machine{product: "310P"}, machine{product: "910"}, oldest))
+	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error { return e.th.Memset(e.pageable(64), 64, 7, 64) }, onEveryProduct...))
+	prove("aclrtMemsetAsync", 8, onlyStrict(func(e *env) *core.Error {
+		return e.th.MemsetAsync(e.pageable(64), 64, 7, 64, e.stream())
+	}, onEveryProduct...))
+
+	old := machine{product: "910"}
+	registering := []machine{{}, {product: "A3"}, {product: "950"}}
+	register := func(e *env, p core.Addr) *core.Error {
+		return e.th.HostRegister(p, 64, abi.HostRegisterMapped, new(core.Addr))
+	}
+	registerV2 := func(e *env, p core.Addr) *core.Error { return e.th.HostRegisterV2(p, 64, abi.HostRegPinned) }
+	page := func(e *env) core.Addr { return (e.pageable(8192) + 4095) &^ 4095 }
+	prove("aclrtHostRegister", 7, onlyStrict(func(e *env) *core.Error { return register(e, page(e)) }, old))
+	prove("aclrtHostRegister", 8, onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) }, registering...))
+	prove("aclrtHostRegisterV2", 7, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)) }, old))
+	prove("aclrtHostRegisterV2", 8, onlyStrict(func(e *env) *core.Error { return registerV2(e, page(e)+64) }, registering...))
+
+	prove("aclrtMemManagedAdvise", 8, onlyStrict(func(e *env) *core.Error {
+		p := e.managed(4 << 20)
+		host := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
+		e.ok(e.th.MemManagedAdvise(p, 2<<20, abi.MemAdviseSetReadMostly, host))
+		return e.th.MemManagedAdvise(p, 4096, abi.MemAdviseSetReadMostly, host)
+	}, machine{}))
+
+	values := []machine{{}, {product: "A3"}, {product: "950"}}
+	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWrite(e.device(64)+4, 1, 0, e.stream()) }, values...))
+	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWait(e.device(64)+4, 0, 0, e.stream()) }, values...))
+	prove("aclrtStreamAbort", 8, onlyStrict(func(e *env) *core.Error { return e.th.StreamAbort(0) }, values...))
+
+	prove("aclrtRecordEvent", 13, onlyStrict(func(e *env) *core.Error {
+		var event, s core.Handle
+		e.ok(e.th.CreateEvent(&event))
+		return e.next(&s).RecordEvent(event, s)
+	}, onEveryProduct...))
+	prove("aclrtStreamWaitEvent", 14, onlyStrict(func(e *env) *core.Error {
+		var event, s core.Handle
+		e.ok(e.th.CreateEvent(&event))
+		e.ok(e.th.RecordEvent(event, e.stream()))
+		return e.next(&s).StreamWaitEvent(s, event)
+	}, onEveryProduct...))
+}
+
+// next is a thread on the next device, with a stream there.
+func (e *env) next(s *core.Handle) *core.Thread {
+	e.Helper()
+	o := e.rt.NewThread(4)
+	e.ok(o.SetDevice(1))
+	e.ok(o.CreateStream(s))
+	return o
+}
