@@ -7,3 +7,8 @@ import "embed"
 //
 //go:embed functions.yaml model-ri.yaml kernel.yaml profiling.yaml tdt.yaml types.yaml errors.yaml advice.yaml overloads.yaml older.yaml outside.yaml
 var Files embed.FS
+
+// Seeds is the sentences of the documents that the project began with. Tests read it.
+//
+//go:embed seeds.yaml
+var Seeds []byte
