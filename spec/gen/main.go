@@ -83,6 +83,7 @@ var outputs = []output{
 	{"python/acl/__init__.pyi", pyStub("acl")},
 	{"python/acl/rt.pyi", pyStub("acl.rt")},
 	{"python/tests/_rules.py", writePyRules},
+	{"python/tests/_seeds.py", writePySeeds},
 }
 
 func main() {

@@ -141,7 +141,7 @@ void async_synchronised(void)
 	}
 }
 
-/* A copy with ordinary host memory: on the oldest product it may fail when it runs, elsewhere it is complete when the call returns. */
+/* A copy with ordinary host memory may fail when it runs on the oldest product, and elsewhere is complete when the call returns. */
 static void ordinary(void *dst, const void *src, aclrtMemcpyKind kind)
 {
 	if (machine.oldest && !machine.rc) {
@@ -183,7 +183,8 @@ void async_product(void)
 		{"310B", "Ascend310B"}, {"310P", "Ascend310P"}, {"910", "Ascend910A"}};
 	bool found = false;
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		found = found || (strcmp(names[i][0], machine.product) == 0 && strncmp(aclrtGetSocName(), names[i][1], strlen(names[i][1])) == 0);
+		if (strcmp(names[i][0], machine.product) == 0)
+			found = strncmp(aclrtGetSocName(), names[i][1], strlen(names[i][1])) == 0;
 	CHECK(found);
 	async_copies();
 }

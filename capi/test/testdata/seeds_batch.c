@@ -61,7 +61,8 @@ static int call(void)
 static bool there(size_t i)
 {
 	size_t at = i * PITCH;
-	return holds_from(scene.dev[0], at, sizes[i], NEW, at) && holds_from(scene.dev[0], at + sizes[i], PITCH - sizes[i], OLD, at + sizes[i]);
+	size_t end = at + sizes[i];
+	return holds_from(scene.dev[0], at, sizes[i], NEW, at) && holds_from(scene.dev[0], end, PITCH - sizes[i], OLD, end);
 }
 
 static bool is_old(void) { return holds(scene.dev[0], ROOM, OLD) && holds(scene.pin[1], ROOM, OLD); }
@@ -162,8 +163,9 @@ void batch_synchronised(void)
 
 void batch_prototype(void)
 {
-	aclError (*function)(void **, size_t *, void **, size_t *, size_t, aclrtMemcpyBatchAttr *, size_t *, size_t, size_t *, aclrtStream) =
-		aclrtMemcpyBatchAsync;
+	aclError (*function)(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+		aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream);
+	function = aclrtMemcpyBatchAsync;
 	if (!has())
 		return;
 	good(2);
