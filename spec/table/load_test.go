@@ -65,6 +65,8 @@ func TestRefuses(t *testing.T) {
 		{"empty mark", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n", "exactly one"},
 		{"shadow without number", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: twice}}\n", "n: why"},
 		{"shadow by itself", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: '2: why'}}\n", "does not come before"},
+		{"rule of an unknown product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: ['311']}\n", `unknown product "311"`},
+		{"rule of no product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: []}\n", "no product has it"},
 		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n", "aclrtMemcpy: function appears twice"},
 		{"bad status", "functions.yaml", "  status: later\n", "  status: soon\n", `unknown status "soon"`},
 		{"bad product", "functions.yaml", "A3, A2", "A3, A9", `unknown product "A9"`},
