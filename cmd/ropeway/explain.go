@@ -28,7 +28,7 @@ and what to do about it.
 
 Names of other parts of the vendor's toolkit (aclmdl*, aclop*, aclnn*, acldvpp*,
 Hccl*, acl.mdl, acl.op) are explained too: what they belong to, and what to do.
-The exit code is 0 for whatever is explained, and 1 for a name that is not known.
+The exit code is 0 for what is explained, and 1 for a name that is not known.
 
 Case does not matter, and ACL_ERROR_ may be left out.`,
 		Example: `  ropeway explain 107002
