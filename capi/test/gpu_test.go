@@ -35,6 +35,7 @@ var onlySoft = map[string]string{
 	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
 	"^TestOn":                              "it needs no GPU",
 	"^TestLittleAddressSpace$":             limited,
+	"^TestRoom$/^numbers$":                 "the files are those of the software device's memory",
 	"^TestExit$/^calls_before$":            "libcuda ends in an exit handler of its own, before those that were there before it; then there is no GPU",
 	"^TestEnvironment$/^product_and_form$": "in form RC host and device share their memory, and a GPU has its own",
 }

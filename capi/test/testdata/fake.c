@@ -82,8 +82,11 @@ void fake_arrived(uint32_t function, const uint64_t *want, uint32_t slots, const
 
 static void every_call(void)
 {
-	for (int i = 0; i < ROPEWAY_FUNCTIONS; i++)
+	for (int i = 0; i < ROPEWAY_FUNCTIONS; i++) {
+		if (refused && (i == ROPEWAY_aclrtMemcpyBatch || i == ROPEWAY_aclrtMemcpyBatchAsync))
+			continue; /* a refusal writes failIndex, and here that is no address; TestFork proves it */
 		fake_calls[i].send();
+	}
 }
 
 static void calls(void)

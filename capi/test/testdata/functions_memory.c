@@ -200,7 +200,7 @@ static void registering(void)
 	FUNCTION("aclrtHostRegister") {
 		OK(aclrtHostRegister(p, ROOM, ACL_HOST_REGISTER_MAPPED, &first));
 		EFFECT(first != NULL && kind_of(p) == ACL_MEM_LOCATION_TYPE_HOST);
-		REFUSES(7, aclrtHostRegister(p, 2 * ROOM, ACL_HOST_REGISTER_MAPPED, &second));
+		REFUSES(9, aclrtHostRegister(p, 2 * ROOM, ACL_HOST_REGISTER_MAPPED, &second));
 		REFUSES(4, aclrtHostRegister(p, ROOM, (aclrtHostRegisterType)1, &second));
 	}
 	FUNCTION("aclrtHostGetDevicePointer") {

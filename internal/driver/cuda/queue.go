@@ -30,9 +30,6 @@ type queue struct {
 
 	mu        sync.Mutex
 	stream    uintptr               // guarded by mu; 0 until first used, and after Close
-	own       ownStream             // guarded by mu; the stream, for who has it next
-	net       runtime.Cleanup       // guarded by mu; gives the stream back if the queue is collected without having been closed
-	final     bool                  // guarded by mu; Close was called: it stays shut
 	found     uintptr               // guarded by mu; of the stream, see card.foundFor; 0 until first used
 	burst     burst                 // guarded by mu; not handed over, and before what is in the list
 	spare     burst                 // guarded by mu; room for the next burst
@@ -59,6 +56,11 @@ type queue struct {
 	bell      *bell                 // guarded by mu; of the stream; nil until first used
 	rings     uint64                // guarded by mu; tasks that are over when it rings; 0: it does not
 	awaited   uintptr               // guarded by mu; event that the runner waits for; 0: none, or its mark was reaped meanwhile
+
+	// For Close alone, so after what every copy touches.
+	own   ownStream       // guarded by mu; the stream, for the queue that has it next
+	net   runtime.Cleanup // guarded by mu; releases the stream if the queue is collected without having been closed
+	final bool            // guarded by mu; Close was called: it stays shut
 }
 
 // mark is a task that is on the stream, with an event behind it.
