@@ -32,7 +32,8 @@ var meant = map[string]struct{ why, rules string }{
 		"double-free free-in-flight leak uninitialised-read use-after-free wrong-context wrong-direction"},
 	"rules": {"it breaks every rule of the copies",
 		"free-in-flight host-to-host-async mixed-directions out-of-bounds pageable-async unset-descriptor use-after-free wrong-context wrong-direction"},
-	"signals": {"it copies what is on the stack, and crashes in the midst of it", "leak pageable-async"},
+	"signals": {"it copies what is on the stack, and crashes in the midst of it, at device memory too",
+		"device-memory-on-host leak pageable-async"},
 	"state": {"it looks at what calls leave behind, not at the bytes they copy",
 		"host-read-in-flight leak pageable-async uninitialised-read"},
 	"threads":        {"it copies what is on the stack, and tries threads without a context", "pageable-async wrong-context"},
@@ -110,7 +111,8 @@ func TestCheckSuite(t *testing.T) {
 		{name: "fork", build: one("fork.c"), modes: "before after thread callback spawned"},
 		{name: "signals", build: one("signals.c"), modes: "dispositions segv_before segv_after segv_after_onstack wild wild_handled " +
 			"wild_chained handlers_before handlers_after raised interrupted waited altstack altstack_lent"},
-		{name: "loading", build: opener, modes: "open_close local global names init_finalize together", args: []string{library}},
+		{name: "loading", build: opener, modes: "open_close local global names init_finalize together", args: []string{library},
+			env: []string{libraryNames()}},
 		{name: "environment", build: one("environment.c")},
 		{name: "order", build: one("order.c"), modes: "ordered"},
 		{name: "classes", build: func(t *testing.T) string { return classesProgram(t) }},
@@ -163,8 +165,8 @@ func TestCheckPython(t *testing.T) {
 	}
 }
 
-// notChecked are Python modules that are parts of test_rules, or run programs of their own: the examples, the checker.
-var notChecked = regexp.MustCompile("^test_(examples|page|wheel|rules_.*|check.*)$")
+// notChecked are Python modules that are parts of test_rules, run programs of their own (the examples, the checker), or call nothing.
+var notChecked = regexp.MustCompile("^test_(examples|page|wheel|outside|rules_.*|check.*)$")
 
 // silent runs commands under the checker: they must end well, and there must be no finding that is not meant.
 func silent(t *testing.T, name string, lines ...[]string) {

@@ -19,19 +19,24 @@ func opener(t *testing.T) string {
 
 func library(t *testing.T) string { return filepath.Join(toolkit(t), "lib64/libascendcl.so") }
 
-// TestLoading proves that the library can be opened and closed at will, under all its names, as one with one state.
-func TestLoading(t *testing.T) {
-	program := opener(t)
+// libraryNames is the variable by which the opener gets all names of the library.
+func libraryNames() string {
 	var names []string
 	for _, name := range append([]string{"ascendcl"}, also...) {
 		names = append(names, "lib"+name+".so", "stub/lib"+name+".so", "../devlib/lib"+name+".so")
 	}
+	return "NAMES=" + strings.Join(names, " ")
+}
+
+// TestLoading proves that the library can be opened and closed at will, under all its names, as one with one state.
+func TestLoading(t *testing.T) {
+	program := opener(t)
 	for _, mode := range []string{
 		"open_close", "local", "global", "closed_fork", "closed_unused_fork", "names", "moved", "init_finalize",
 		"keys", "together", "opened_elsewhere",
 	} {
 		t.Run(mode, func(t *testing.T) {
-			passes(t, []string{"NAMES=" + strings.Join(names, " ")}, program, mode, library(t))
+			passes(t, []string{libraryNames()}, program, mode, library(t))
 		})
 	}
 }

@@ -60,7 +60,11 @@ func (b *bursts) flush() {
 	b.mu.Unlock()
 	for _, q := range queues {
 		q.mu.Lock()
-		q.flush()
+		for q.flush(); q.handing; q.flush() { // however long that takes: freeing memory waits for the stream anyway
+			q.mu.Unlock()
+			runtime.Gosched()
+			q.mu.Lock()
+		}
 		q.wakeIf(q.more())
 		q.mu.Unlock()
 	}
