@@ -35,16 +35,13 @@ func (p price) of(s Share) float64 {
 	return p.start + max(n*p.least, n*p.segment+float64(s.Bytes)/(1<<20)*p.mib)
 }
 
-// prices are from an H200 (docs/gpu.md has the tables): what the driver took with the kernel, which for few segments
-// is launched with thousands of bytes of parameters, and what CUDA's own calls took. A copy engine moves a MiB a
-// little sooner than the kernel, over the link as on the device, and leaves the multiprocessors alone; but it pauses
-// between two copies, by less if it gets them in one call. On the device the call gains nothing.
+// prices are from an H200 (docs/gpu.md has the tables). A copy engine moves a MiB a little sooner than the kernel, over the link
+// as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by less if it gets them in one call. On
+// the device the call gains nothing.
 var prices = [...][3]price{
-	ByKernel: {ToDevice: {13000, 0, 0, 20520}, FromDevice: {12800, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
+	ByKernel: {ToDevice: {12200, 0, 0, 20520}, FromDevice: {12000, 0, 0, 20130}, OnDevice: {11700, 0, 0, 576}},
 	ByLoop:   {ToDevice: {5000, 2600, 0, 19070}, FromDevice: {4500, 2350, 0, 18930}, OnDevice: {5000, 2900, 6000, 524}},
-	ByBatch: {
-		ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 850, 1000, 18930}, OnDevice: {7000, 2900, 6000, 524},
-	},
+	ByBatch:  {ToDevice: {6000, 900, 1880, 19070}, FromDevice: {4500, 1050, 1000, 18930}, OnDevice: {7000, 2900, 6000, 524}},
 }
 
 // Best is the way in which s ends soonest. beside says that the kernel is launched for other segments anyway. What is not there, the kernel or
