@@ -127,7 +127,7 @@ func (a *app) fault(text string) (string, error) {
 	case !strings.HasPrefix(f.Prototype, "aclError "):
 		return wrong("choose one that returns aclError", "%s returns no code", f.Name)
 	case !f.Built:
-		return wrong("see "+a.name+" explain "+f.Name, "%s is not built: every call answers 207000", f.Name)
+		return wrong("see "+a.name+" explain "+f.Name, "%s is not built: every call returns 207000", f.Name)
 	case stream != "" && !async:
 		return wrong("leave "+stream+" out", "%s takes no stream", f.Name)
 	case when == "/run" && !async:

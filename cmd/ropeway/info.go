@@ -67,7 +67,7 @@ func (a *app) info() *cobra.Command {
 		Short: "Show products, devices, versions and the environment",
 		Long: `Show what programs find here: product, chip, devices with their memory, which
 features the product has, versions, drivers, where the toolkit is, and the
-environment variables that count. A feature that is missing answers 207000.
+environment variables that count. A feature that is missing returns 207000.
 
 Product and form are those of the environment unless flags say otherwise.`,
 		Example: `  ropeway info

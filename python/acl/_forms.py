@@ -14,7 +14,7 @@ class Form(NamedTuple):
     args: Tuple[Optional[int], ...]  # plain: in the order of C, a parameter's index, -1 minus a result's index, or NULL
     ret: str  # "code": an error code, comes last; "none"; else the type of the value that C returns
     wait: str  # what it may wait for long for: "stream", "event", "device", "report" or ""
-    built: bool  # False: answers 207000 until it is built
+    built: bool  # False: returns 207000 until it is built
     extra: bool  # True: pyACL has no such function
     doc: str
 

@@ -61,7 +61,7 @@ func TestFunctionComment(t *testing.T) {
 		{"aclrtMemcpyBatchAsyncV2", trialBatch, "Not yet built"},
 		{"aclrtQueryEvent", "Deprecated: use aclrtQueryEventStatus.", "trial"},
 		{"acldumpGetPath", "Not yet built, returns NULL.", "Errors:"},
-		{"aclprofInit", "Not yet built, answers 207000", "Errors:"},
+		{"aclprofInit", "Not yet built, returns 207000", "Errors:"},
 	} {
 		f := tab.Function(tt.name)
 		got := strings.Join(newCWriter(tab).functionComment(f), "\n")

@@ -79,7 +79,7 @@ func (w *cWriter) notBuilt(ret table.Type) string {
 	kind, _ := w.t.KindOf(ret.Base)
 	switch {
 	case ret.Base == "aclError" && ret.Pointers == 0:
-		return "Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT)."
+		return "Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT)."
 	case ret.Pointers > 0 || kind == table.HandleType:
 		return "Not yet built, returns NULL."
 	case ret.Base == "void":

@@ -28,7 +28,7 @@ class Form(NamedTuple):
     args: Tuple[Optional[int], ...]  # plain: in the order of C, a parameter's index, -1 minus a result's index, or NULL
     ret: str  # "code": an error code, comes last; "none"; else the type of the value that C returns
     wait: str  # what it may wait for long for: "stream", "event", "device", "report" or ""
-    built: bool  # False: answers 207000 until it is built
+    built: bool  # False: returns 207000 until it is built
     extra: bool  # True: pyACL has no such function
     doc: str
 
@@ -131,7 +131,7 @@ func (f *pyForm) doc() string {
 		last += " pyACL has no such function."
 	}
 	if f.fn.Status == table.Later {
-		last += " Not built yet: answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."
+		last += " Not built yet: returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT), or 0 where it returns no code."
 	}
 	return strings.Join(append(append(lines, ""), wrap(last, width)...), "\n")
 }

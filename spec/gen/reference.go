@@ -18,7 +18,7 @@ func writeReference(t *table.Table, _ string) ([]byte, error) {
 		"Every function that is built, with its Python form, and every error code. `ropeway explain NAME` shows the same in a\n" +
 		"terminal, with all checks in their order; [coverage.md](coverage.md) names the test of each check.\n\n" +
 		"All functions return 0 (ACL_SUCCESS) or an [error code](#error-codes), if nothing else is said; in Python that is `ret`. Products are 310,\n" +
-		"310B, 310P, 910, 950, A2 and A3; a function that a product does not have answers 207000.\n\n")
+		"310B, 310P, 910, 950, A2 and A3; a function that a product does not have returns 207000.\n\n")
 	var groups []string
 	byGroup := map[string][]*table.Function{}
 	for _, f := range t.Functions {

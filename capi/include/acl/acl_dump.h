@@ -91,7 +91,7 @@ typedef struct acldumpTensorInfo {
 
 /*
  * Makes the dump service hand its data to a function of the caller instead of writing files. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_DUMP_API aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk*, int32_t),
@@ -106,13 +106,13 @@ ACL_DUMP_API void acldumpUnregCallback(void);
 
 /*
  * Tells the operator libraries to record the parameters of the operators they run, as files below path. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclopStartDumpArgs(uint32_t dumpType, const char* path);
 
 /*
- * Ends the recording of aclopStartDumpArgs. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends the recording of aclopStartDumpArgs. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclopStopDumpArgs(uint32_t dumpType);
@@ -125,14 +125,14 @@ ACL_FUNC_VISIBILITY const char* acldumpGetPath(acldumpType dumpType);
 
 /*
  * Writes tensors in device memory, with a tag, into a file in the folder of exception dump. Meant for
- * callbacks of task failures. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * callbacks of task failures. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY ACL_DUMP_WEAK aclError acldumpSaveExceptionInfo(const char* fileName, const char* userTag,
     const acldumpTensorInfo* tensors, size_t tensorCount);
 
 /*
- * Gives the folder of exception dump of the current device, and makes it. Not yet built, answers 207000
+ * Gives the folder of exception dump of the current device, and makes it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */

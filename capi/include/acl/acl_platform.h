@@ -69,7 +69,7 @@ typedef enum aclplatformLocalMemType {
 /* ==== platform ==== */
 
 /*
- * Writes one number or name of the product as text. Not yet built, answers 207000
+ * Writes one number or name of the product as text. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -77,7 +77,7 @@ aclError aclplatformGetDeviceInfo(aclplatformDevInfo infoType, char* value, uint
 
 /*
  * Writes the data types that an instruction (intrinsic) of a core knows, as text with commas. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 aclError aclplatformGetInstructionInfo(aclplatformCoreType type, const char* instruction, char* value,

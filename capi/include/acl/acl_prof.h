@@ -144,28 +144,28 @@ typedef struct aclprofEventAttributes {
 
 /*
  * Puts the profiling of the process into API mode and remembers the folder below which results shall go.
- * Nothing is collected yet. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Nothing is collected yet. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofInit(const char* profilerResultPath, size_t length);
 
 /*
  * Ends profiling in API mode: stops what still runs, writes everything out, closes the result files and
- * returns to the state before aclprofInit. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns to the state before aclprofInit. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofFinalize(void);
 
 /*
  * Starts collecting on the devices of the configuration and makes a new result folder. A listed device that
- * the process has not set yet starts when aclrtSetDevice sets it. Not yet built, answers 207000
+ * the process has not set yet starts when aclrtSetDevice sets it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofStart(const aclprofConfig* profilerConfig);
 
 /*
- * Stops collecting, on all devices that collect, and writes out what they had. Not yet built, answers 207000
+ * Stops collecting, on all devices that collect, and writes out what they had. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -180,14 +180,14 @@ MSVP_PROF_API aclprofConfig* aclprofCreateConfig(uint32_t* deviceIdList, uint32_
     aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents* aicoreEvents, uint64_t dataTypeConfig);
 
 /*
- * Frees a configuration of aclprofCreateConfig. Not yet built, answers 207000
+ * Frees a configuration of aclprofCreateConfig. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofDestroyConfig(const aclprofConfig* profilerConfig);
 
 /*
- * Sets one more option of collection, as text, for the starts that follow. Not yet built, answers 207000
+ * Sets one more option of collection, as text, for the starts that follow. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -202,7 +202,7 @@ MSVP_PROF_API aclprofSubscribeConfig* aclprofCreateSubscribeConfig(int8_t timeIn
     aclprofAicoreMetrics aicoreMetrics, void* fd);
 
 /*
- * Frees a configuration of aclprofCreateSubscribeConfig. Not yet built, answers 207000
+ * Frees a configuration of aclprofCreateSubscribeConfig. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -225,34 +225,34 @@ MSVP_PROF_API void aclprofDestroyStepInfo(aclprofStepInfo* stepinfo);
 
 /*
  * Starts delivering, through the pipe of the configuration, one record for each operator of a loaded model
- * that ran. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * that ran. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofModelSubscribe(uint32_t modelId,
     const aclprofSubscribeConfig* profSubscribeConfig);
 
 /*
- * Ends the delivery for a model: flushes what is known, then closes the write end. Not yet built, answers
+ * Ends the delivery for a model: flushes what is known, then closes the write end. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofModelUnSubscribe(uint32_t modelId);
 
 /*
- * Gives the size of one record: 80. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the size of one record: 80. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpDescSize(size_t* opDescSize);
 
 /*
- * Gives the number of records in a buffer read from the pipe. Not yet built, answers 207000
+ * Gives the number of records in a buffer read from the pipe. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetOpNum(const void* opInfo, size_t opInfoLen, uint32_t* opNumber);
 
 /*
- * Gives the length of the operator type of a record, with the NUL at the end. Not yet built, answers 207000
+ * Gives the length of the operator type of a record, with the NUL at the end. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -260,7 +260,7 @@ MSVP_PROF_API aclError aclprofGetOpTypeLen(const void* opInfo, size_t opInfoLen,
     size_t* opTypeLen);
 
 /*
- * Copies the operator type of a record and forgets it: it can be read once. Not yet built, answers 207000
+ * Copies the operator type of a record and forgets it: it can be read once. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -268,7 +268,7 @@ MSVP_PROF_API aclError aclprofGetOpType(const void* opInfo, size_t opInfoLen, ui
     size_t opTypeLen);
 
 /*
- * Gives the length of the operator name of a record, with the NUL at the end. Not yet built, answers 207000
+ * Gives the length of the operator name of a record, with the NUL at the end. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -276,7 +276,7 @@ MSVP_PROF_API aclError aclprofGetOpNameLen(const void* opInfo, size_t opInfoLen,
     size_t* opNameLen);
 
 /*
- * Copies the operator name of a record and forgets it: it can be read once. Not yet built, answers 207000
+ * Copies the operator name of a record and forgets it: it can be read once. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -325,7 +325,7 @@ MSVP_PROF_API const char* aclprofGetOpAttriValue(const void* opInfo, size_t opIn
 
 /*
  * Puts a marker for begin or end of a training step on a stream; the device notes the time when it comes to
- * it. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * it. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclprofStepTag tag,
@@ -346,14 +346,14 @@ MSVP_PROF_API void* aclprofCreateStamp(void);
 MSVP_PROF_API void aclprofDestroyStamp(void* stamp);
 
 /*
- * Notes the current time as begin of the stamp and puts it on the stack. Not yet built, answers 207000
+ * Notes the current time as begin of the stamp and puts it on the stack. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofPush(void* stamp);
 
 /*
- * Takes the stamp last pushed, notes the current time as its end and reports it. Not yet built, answers
+ * Takes the stamp last pushed, notes the current time as its end and reports it. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -361,27 +361,27 @@ MSVP_PROF_API aclError aclprofPop(void);
 
 /*
  * Notes the current time as begin of the stamp and gives a number for aclprofRangeStop, which may come from
- * another thread. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * another thread. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangeStart(void* stamp, uint32_t* rangeId);
 
 /*
- * Notes the current time as end of the stamp behind the number and reports it. Not yet built, answers 207000
+ * Notes the current time as end of the stamp behind the number and reports it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofRangeStop(uint32_t rangeId);
 
 /*
- * Copies a text into the stamp; it is shown with the event. Not yet built, answers 207000
+ * Copies a text into the stamp; it is shown with the event. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofSetStampTraceMessage(void* stamp, const char* msg, uint32_t msgLen);
 
 /*
- * Reports a moment: the stamp with begin and end at the current time. Not yet built, answers 207000
+ * Reports a moment: the stamp with begin and end at the current time. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -389,7 +389,7 @@ MSVP_PROF_API aclError aclprofMark(void* stamp);
 
 /*
  * Reports a moment on the host and puts a marker with the same number on a stream, so that host and device
- * time can be joined. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * time can be joined. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream stream);
@@ -402,7 +402,7 @@ MSVP_PROF_API aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream
 MSVP_PROF_API uint64_t aclprofStr2Id(const char* message);
 
 /*
- * Notes the begin of a range that describes the tensors of one kernel launch. Not yet built, answers 207000
+ * Notes the begin of a range that describes the tensors of one kernel launch. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -410,7 +410,7 @@ MSVP_PROF_API aclError aclprofRangePushEx(aclprofEventAttributes* attr);
 
 /*
  * Ends the range of aclprofRangePushEx and reports the tensors, with the middle of begin and end as time, for
- * the kernel that the same thread launched between. Not yet built, answers 207000
+ * the kernel that the same thread launched between. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */

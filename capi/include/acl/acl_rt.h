@@ -2351,13 +2351,13 @@ ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char* regName,
 ACL_FUNC_VISIBILITY aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle(void);
 
 /*
- * Destroys it (IPV350 only). Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Destroys it (IPV350 only). Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle);
 
 /*
- * Sets one option of a stream configuration (IPV350 only). Not yet built, answers 207000
+ * Sets one option of a stream configuration (IPV350 only). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
@@ -2365,14 +2365,14 @@ ACL_FUNC_VISIBILITY aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* ha
     aclrtStreamConfigAttr attr, const void* attrValue, size_t valueSize);
 
 /*
- * Creates a stream from a configuration object (IPV350 only). Not yet built, answers 207000
+ * Creates a stream from a configuration object (IPV350 only). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle);
 
 /*
- * Queues on stream a task that starts activeStream, another stream of the same model. Not yet built, answers
+ * Queues on stream a task that starts activeStream, another stream of the same model. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A2, 310B, 310P, 910.
  */
@@ -2380,7 +2380,7 @@ ACL_FUNC_VISIBILITY aclError aclrtActiveStream(aclrtStream activeStream, aclrtSt
 
 /*
  * Queues a branch on a stream of a model: when *leftValue (cond) *rightValue holds on the device, stream
- * stops there and trueStream starts; else stream goes on. Not yet built, answers 207000
+ * stops there and trueStream starts; else stream goes on. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A2, 310B, 310P, 910.
  */
@@ -2677,20 +2677,20 @@ ACL_FUNC_VISIBILITY aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStre
 ACL_FUNC_VISIBILITY aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
 
 /*
- * Host-function subscription (IPV350 only; absent from the ordinary build). Not yet built, answers 207000
+ * Host-function subscription (IPV350 only; absent from the ordinary build). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSubscribeHostFunc(uint64_t hostFuncThreadId, aclrtStream exeStream);
 
 /*
- * Host-function processing (IPV350 only). Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Host-function processing (IPV350 only). Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProcessHostFunc(int32_t timeout);
 
 /*
- * Ends a host-function subscription (IPV350 only). Not yet built, answers 207000
+ * Ends a host-function subscription (IPV350 only). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: IPV350.
  */
@@ -2751,7 +2751,7 @@ ACL_FUNC_VISIBILITY aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* t
 
 /*
  * Queues on execStream a change of one task of a built model: the parameters of a random-number task (id 1),
- * or function and number of blocks of a kernel (id 2). Not yet built, answers 207000
+ * or function and number of blocks of a kernel (id 2). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
@@ -2920,14 +2920,14 @@ ACL_FUNC_VISIBILITY aclError aclsysGetVersionNum(char* pkgName, int32_t* version
 /*
  * Starts capturing: tasks submitted to stream from now on are not run but kept in a new model, until
  * aclmdlRICaptureEnd on the same stream. mode says how strictly synchronous copies and fills of other code
- * are refused meanwhile. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * are refused meanwhile. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
 
 /*
  * Starts capturing stream into modelRI, which must be one of the empty sub-models that aclmdlRIAddCondTask
- * made. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * made. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
@@ -2941,7 +2941,7 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRI
     aclmdlRI* modelRI);
 
 /*
- * Ends the capture that began on stream, checks it and hands out the model. Not yet built, answers 207000
+ * Ends the capture that began on stream, checks it and hands out the model. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
@@ -2956,14 +2956,14 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMo
 
 /*
  * Opens a task group on a stream that is being captured: the kernels submitted until
- * aclmdlRICaptureTaskGrpEnd can be changed later. Not yet built, answers 207000
+ * aclmdlRICaptureTaskGrpEnd can be changed later. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 
 /*
- * Closes the task group of stream and gives a handle for it. Not yet built, answers 207000
+ * Closes the task group of stream and gives a handle for it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
@@ -2971,47 +2971,47 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrt
 
 /*
  * Puts stream into update mode: kernels launched on it from now on do not run but replace, one after the
- * other, the kernels of the task group. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * other, the kernels of the task group. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
 
 /*
- * Ends the update mode of stream. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Ends the update mode of stream. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
 /*
  * Queues one execution of a model on stream. The model starts when the earlier work of stream is done, and
- * later work of stream waits for all of the model. Not yet built, answers 207000
+ * later work of stream waits for all of the model. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
 
 /*
- * Runs a built model and waits for it, at most timeout milliseconds (-1 for ever). Not yet built, answers
+ * Runs a built model and waits for it, at most timeout milliseconds (-1 for ever). Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 
 /*
- * Destroys a model, captured or built, and all that it holds. Not yet built, answers 207000
+ * Destroys a model, captured or built, and all that it holds. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
 
 /*
- * Stops the execution of a built model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Stops the execution of a built model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIAbort(aclmdlRI modelRI);
 
 /*
- * Makes an empty model to be filled by binding streams to it. Not yet built, answers 207000
+ * Makes an empty model to be filled by binding streams to it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3019,52 +3019,52 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI* modelRI, uint32_t flag
 
 /*
  * Binds a PERSISTENT stream to a model under construction. Tasks submitted to the stream from now on are kept
- * in the model and run when it is executed. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * in the model and run when it is executed. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream, uint32_t flag);
 
 /*
- * Takes a stream out of a built model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Takes a stream out of a built model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
 
 /*
  * Marks the end of the tasks of a built model on one of its streams: reaching the mark ends an execution. Not
- * yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
 
 /*
- * Ends the construction of a model and loads it. Not yet built, answers 207000
+ * Ends the construction of a model and loads it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void* reserve);
 
 /*
- * Gives the model a name, used in logs and profiling. Not yet built, answers 207000
+ * Gives the model a name, used in logs and profiling. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRISetName(aclmdlRI modelRI, const char* name);
 
 /*
- * Copies the name of the model to name. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the name of the model to name. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name);
 
 /*
- * Gives the number of the model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the number of the model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId);
 
 /*
- * Registers a function to be called when the model is destroyed. Not yet built, answers 207000
+ * Registers a function to be called when the model is destroyed. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3072,14 +3072,14 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, a
     void* userData);
 
 /*
- * Takes back aclmdlRIDestroyRegisterCallback. Not yet built, answers 207000
+ * Takes back aclmdlRIDestroyRegisterCallback. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func);
 
 /*
- * Writes streams, tasks and task groups of a model to the log. Not yet built, answers 207000
+ * Writes streams, tasks and task groups of a model to the log. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  * Deprecated: use aclmdlRIDebugJsonPrint.
@@ -3088,7 +3088,7 @@ ROPEWAY_DEPRECATED("use aclmdlRIDebugJsonPrint")
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 
 /*
- * Writes the tasks of a model to a file as JSON in the format of trace viewers. Not yet built, answers 207000
+ * Writes the tasks of a model to a file as JSON in the format of trace viewers. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
@@ -3096,13 +3096,13 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char
 
 /*
  * Lists the streams of a model: for a captured model its hidden streams, for a built one those bound to it.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams);
 
 /*
- * Lists the tasks of a stream of a model in their order. Not yet built, answers 207000
+ * Lists the tasks of a stream of a model in their order. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3110,20 +3110,20 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream, aclmdl
     uint32_t* numTasks);
 
 /*
- * Gives the kind of a task. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Gives the kind of a task. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType* type);
 
 /*
- * Gives the position of a task in the order of capture. Not yet built, answers 207000
+ * Gives the position of a task in the order of capture. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t* id);
 
 /*
- * Reads the parameters of a task. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the parameters of a task. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams* params);
@@ -3131,13 +3131,13 @@ ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITa
 /*
  * Changes a task of a captured model: new arguments or another function for a kernel, other values for a
  * value write or wait, or any task of a known kind turned into a value write or wait. Takes effect with
- * aclmdlRIUpdate. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * aclmdlRIUpdate. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
 /*
- * Reads one launch attribute of a captured kernel. Not yet built, answers 207000
+ * Reads one launch attribute of a captured kernel. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3146,13 +3146,13 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIKernelTaskGetAttribute(aclmdlRITask task, a
 
 /*
  * Turns a task of a captured model into one that does nothing. Takes effect with aclmdlRIUpdate. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRITaskDisable(aclmdlRITask task);
 
 /*
- * Makes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective. Not yet built, answers 207000
+ * Makes the changes of aclmdlRITaskSetParams and aclmdlRITaskDisable effective. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3160,14 +3160,14 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
 
 /*
  * Makes a condition for a model under capture: a 64-bit value in device memory that a condition task reads.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
     aclmdlRICondHandleFlag flag, aclmdlRICondHandle* handle);
 
 /*
- * Gives the device address of the value of a condition. Not yet built, answers 207000
+ * Gives the device address of the value of a condition. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3175,7 +3175,7 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle han
 
 /*
  * Captures a condition task (IF 0, WHILE 1, SWITCH 2) on stream and makes the empty sub-models for its
- * branches. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * branches. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream,
@@ -3185,40 +3185,40 @@ ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, 
 
 /*
  * Makes a label: a place in a stream of a built model that aclrtSwitchLabelByIndex can jump to. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabel(aclrtLabel* label);
 
 /*
- * Sets a label at the present end of a stream bound to a model. Not yet built, answers 207000
+ * Sets a label at the present end of a stream bound to a model. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetLabel(aclrtLabel label, aclrtStream stream);
 
 /*
- * Destroys a label. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Destroys a label. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyLabel(aclrtLabel label);
 
 /*
- * Makes in device memory the table of labels that aclrtSwitchLabelByIndex indexes. Not yet built, answers
+ * Makes in device memory the table of labels that aclrtSwitchLabelByIndex indexes. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCreateLabelList(aclrtLabel* labels, size_t num, aclrtLabelList* labelList);
 
 /*
- * Frees a label list. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees a label list. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyLabelList(aclrtLabelList labelList);
 
 /*
  * Queues a jump in a model: execution goes on at the label whose index is read from device memory. Not yet
- * built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValue, aclrtLabelList labelList,
@@ -3228,13 +3228,13 @@ ACL_FUNC_VISIBILITY aclError aclrtSwitchLabelByIndex(void* ptr, uint32_t maxValu
 
 /*
  * First step of a snapshot: stops the runtime of the process. Calls that would change the device block from
- * now on. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * now on. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessLock(int pid, void* reserve);
 
 /*
- * Last step of a snapshot: lets the process go on. Not yet built, answers 207000
+ * Last step of a snapshot: lets the process go on. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3242,20 +3242,20 @@ ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessUnlock(int pid, void* reserve);
 
 /*
  * Saves the state of the devices of the process, so that they can be taken away and restored. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessBackup(int pid, aclrtSnapShotBackupArgs* args);
 
 /*
- * Brings the saved state of aclrtSnapShotProcessBackup back to the devices. Not yet built, answers 207000
+ * Brings the saved state of aclrtSnapShotProcessBackup back to the devices. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSnapShotProcessRestore(int pid, aclrtSnapShotRestoreArgs* args);
 
 /*
- * Registers a function to be called at a stage of the snapshot. Not yet built, answers 207000
+ * Registers a function to be called at a stage of the snapshot. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3263,7 +3263,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackRegister(aclrtSnapShotStage st
     aclrtSnapShotCallBack callback, void* args);
 
 /*
- * Takes back aclrtSnapShotCallbackRegister. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Takes back aclrtSnapShotCallbackRegister. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage stage,
@@ -3279,14 +3279,14 @@ ACL_FUNC_VISIBILITY aclError aclrtSnapShotCallbackUnregister(aclrtSnapShotStage 
 ACL_FUNC_VISIBILITY aclrtBinary aclrtCreateBinary(const void* data, size_t dataLen);
 
 /*
- * Frees the object of aclrtCreateBinary. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees the object of aclrtCreateBinary. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyBinary(aclrtBinary binary);
 
 /*
  * Reads the binary that the object of aclrtCreateBinary describes, registers its kernels and copies its code
- * to the device of the current context at once. Not yet built, answers 207000
+ * to the device of the current context at once. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3295,14 +3295,14 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryLoad(const aclrtBinary binary, aclrtBinH
 /*
  * Reads a kernel binary from a file and registers its kernels. No device is touched: the code goes to a
  * device when a function is first looked up there (or first launched, with lazy loading). Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options,
     aclrtBinHandle* binHandle);
 
 /*
- * As aclrtBinaryLoadFromFile, with the bytes of the binary in host memory. Not yet built, answers 207000
+ * As aclrtBinaryLoadFromFile, with the bytes of the binary in host memory. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3311,14 +3311,14 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryLoadFromData(const void* data, size_t le
 
 /*
  * Drops a binary and frees its code on every device it was put on. All its function handles become invalid.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle);
 
 /*
  * Looks a kernel up by name and gives a handle for launching. Puts the code of the binary on the current
- * device if it is not there yet (without lazy loading). Not yet built, answers 207000
+ * device if it is not there yet (without lazy loading). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3326,7 +3326,7 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunction(const aclrtBinHandle binHand
     aclrtFuncHandle* funcHandle);
 
 /*
- * Looks a kernel up by its number (entry, also called tiling key). Not yet built, answers 207000
+ * Looks a kernel up by its number (entry, also called tiling key). Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
@@ -3334,7 +3334,7 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetFunctionByEntry(aclrtBinHandle binHan
     aclrtFuncHandle* funcHandle);
 
 /*
- * Tells where the code of the binary is on the current device, and how long it is. Not yet built, answers
+ * Tells where the code of the binary is on the current device, and how long it is. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3342,7 +3342,7 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetDevAddress(const aclrtBinHandle binHa
     size_t* binSize);
 
 /*
- * Address and size on the current device of a global variable of the binary. Not yet built, answers 207000
+ * Address and size on the current device of a global variable of the binary. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3350,28 +3350,28 @@ ACL_FUNC_VISIBILITY aclError aclrtBinaryGetGlobal(aclrtBinHandle binHandle, cons
     size_t* size);
 
 /*
- * Gives the function handle of a kernel whose host symbol compiled code registered. Not yet built, answers
+ * Gives the function handle of a kernel whose host symbol compiled code registered. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFuncBySymbol(const void* symbol, aclrtFuncHandle* funcHandle);
 
 /*
- * Device addresses of the two halves of a kernel on the current device. Not yet built, answers 207000
+ * Device addresses of the two halves of a kernel on the current device. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void** aicAddr, void** aivAddr);
 
 /*
- * Code sizes of the two halves of a kernel. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Code sizes of the two halves of a kernel. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionSize(aclrtFuncHandle funcHandle, size_t* aicSize,
     size_t* aivSize);
 
 /*
- * Writes the name of the kernel, ended by a zero byte. Not yet built, answers 207000
+ * Writes the name of the kernel, ended by a zero byte. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3379,14 +3379,14 @@ ACL_FUNC_VISIBILITY aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, ui
 
 /*
  * One attribute of a kernel: core type, ratio of cube and vector cores, scheduling mode. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFunctionAttribute(aclrtFuncHandle funcHandle,
     aclrtFuncAttribute attrType, int64_t* attrValue);
 
 /*
- * The binary that a function belongs to. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The binary that a function belongs to. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHandle,
@@ -3394,13 +3394,13 @@ ACL_FUNC_VISIBILITY aclError aclrtFunctionGetBinary(const aclrtFuncHandle funcHa
 
 /*
  * Number of parameters of a kernel, from the meta data that the compiler put into the binary. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamCount(const void* func, size_t* paramCount);
 
 /*
- * Offset in the argument buffer and size in bytes of parameter paramIndex of a kernel. Not yet built, answers
+ * Offset in the argument buffer and size in bytes of parameter paramIndex of a kernel. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3408,7 +3408,7 @@ ACL_FUNC_VISIBILITY aclError aclrtFunctionGetParamInfo(const void* func, size_t 
     size_t* paramOffset, size_t* paramSize);
 
 /*
- * How much dynamic unified-buffer memory a block of a SIMT kernel may still ask for. Not yet built, answers
+ * How much dynamic unified-buffer memory a block of a SIMT kernel may still ask for. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3417,14 +3417,14 @@ ACL_FUNC_VISIBILITY aclError aclrtFunctionGetAvailDynUbufPerBlock(void* func, ui
 
 /*
  * Names a function of an AI CPU binary (funcName in the shared object) as kernelName and gives a handle for
- * launching. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * launching. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegisterCpuFunc(const aclrtBinHandle handle, const char* funcName,
     const char* kernelName, aclrtFuncHandle* funcHandle);
 
 /*
- * Sets the function that is called when a kernel of this binary fails. Not yet built, answers 207000
+ * Sets the function that is called when a kernel of this binary fails. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3433,7 +3433,7 @@ ACL_FUNC_VISIBILITY aclError aclrtBinarySetExceptionCallback(aclrtBinHandle binH
 
 /*
  * Address in device memory of the synchronisation area between cube and vector cores; it is what kernels take
- * as their first argument when launched without the argument builder. Not yet built, answers 207000
+ * as their first argument when launched without the argument builder. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: A3, A2.
  */
@@ -3441,13 +3441,13 @@ ACL_FUNC_VISIBILITY aclError aclrtGetHardwareSyncAddr(void** addr);
 
 /*
  * Tells whether code compiled for the product named socVersion runs on the devices of this process: 1 yes, 0
- * no. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * no. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible);
 
 /*
- * Starts building the arguments of a launch of funcHandle, in memory of the runtime. Not yet built, answers
+ * Starts building the arguments of a launch of funcHandle, in memory of the runtime. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3456,14 +3456,14 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, acl
 /*
  * As aclrtKernelArgsInit with memory of the caller: argsHandle is memory of the size that
  * aclrtKernelArgsGetHandleMemSize tells, userHostMem a buffer of the size that aclrtKernelArgsGetMemSize
- * tells. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * tells. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsInitByUserMem(aclrtFuncHandle funcHandle,
     aclrtArgsHandle argsHandle, void* userHostMem, size_t actualArgsSize);
 
 /*
- * Size of the buffer for arguments of userArgsSize bytes. Not yet built, answers 207000
+ * Size of the buffer for arguments of userArgsSize bytes. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3471,7 +3471,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetMemSize(aclrtFuncHandle funcHandl
     size_t* actualArgsSize);
 
 /*
- * Size of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs. Not yet built, answers 207000
+ * Size of the memory that argsHandle of aclrtKernelArgsInitByUserMem needs. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3479,7 +3479,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetHandleMemSize(aclrtFuncHandle fun
 
 /*
  * Copies a parameter to the end of the buffer and gives a handle for changing it later. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize,
@@ -3487,7 +3487,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, v
 
 /*
  * Appends an 8-byte parameter that will hold the device address of data, whose bytes travel in the same
- * buffer. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * buffer. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle argsHandle,
@@ -3495,7 +3495,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsAppendPlaceHolder(aclrtArgsHandle ar
 
 /*
  * Reserves dataSize bytes behind the parameters for the data of a placeholder and gives their host address,
- * for the caller to fill before the launch. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * for the caller to fill before the launch. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle argsHandle,
@@ -3503,7 +3503,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsGetPlaceHolderBuffer(aclrtArgsHandle
 
 /*
  * Overwrites a parameter that was appended before, for another launch with the same arguments. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle,
@@ -3511,7 +3511,7 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandl
 
 /*
  * Closes the arguments: adds the hidden parameter if no placeholder buffer was taken, and fills in the
- * synchronisation address where the kernel wants it. Not yet built, answers 207000
+ * synchronisation address where the kernel wants it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3519,14 +3519,14 @@ ACL_FUNC_VISIBILITY aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle)
 
 /*
  * Queues a kernel with numBlocks blocks. argsData is DEVICE memory that holds the arguments; it is used where
- * it is. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * it is. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910, IPV350.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     const void* argsData, size_t argsSize, aclrtStream stream);
 
 /*
- * As aclrtLaunchKernel, with a configuration. Not yet built, answers 207000
+ * As aclrtLaunchKernel, with a configuration. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3535,14 +3535,14 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uin
 
 /*
  * Queues a kernel with the arguments that a builder holds. The arguments are copied; the builder can be used
- * again at once. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * again at once. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks,
     aclrtStream stream, aclrtLaunchKernelCfg* cfg, aclrtArgsHandle argsHandle, void* reserve);
 
 /*
- * Queues a kernel with arguments in host memory, which are copied during the call. Not yet built, answers
+ * Queues a kernel with arguments in host memory, which are copied during the call. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3552,7 +3552,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcH
 
 /*
  * Queues a kernel with arguments given as an array of pointers, one per parameter, each read with the size
- * that the meta data of the binary tell. func is a host symbol or a function handle. Not yet built, answers
+ * that the meta data of the binary tell. func is a host symbol or a function handle. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3562,7 +3562,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t
 /*
  * Queues a SIMT kernel (threads) with a grid of blocks and blocks of threads; arguments as in
  * aclrtLaunchKernelWithArgsArray. dynUbufSize bytes of dynamic unified buffer per block. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3 blockDim,
@@ -3570,7 +3570,7 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3
 
 /*
  * As aclrtLaunchSIMTKernelWithArgsArray with the arguments as one block of host memory. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950.
  */
 ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3 blockDim,
@@ -3580,14 +3580,14 @@ ACL_FUNC_VISIBILITY aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 
 /* ==== compute group ==== */
 
 /*
- * Chooses the group of cores that work of the current device runs on from now on. Not yet built, answers
+ * Chooses the group of cores that work of the current device runs on from now on. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetGroup(int32_t groupId);
 
 /*
- * Number of groups of the current device. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Number of groups of the current device. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetGroupCount(uint32_t* count);
@@ -3600,20 +3600,20 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupCount(uint32_t* count);
 ACL_FUNC_VISIBILITY aclrtGroupInfo* aclrtCreateGroupInfo(void);
 
 /*
- * Frees the array of aclrtCreateGroupInfo. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees the array of aclrtCreateGroupInfo. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtDestroyGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Fills the array with what the driver says about each group. Not yet built, answers 207000
+ * Fills the array with what the driver says about each group. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetAllGroupInfo(aclrtGroupInfo* groupInfo);
 
 /*
- * Reads one number of one group out of the array. Not yet built, answers 207000
+ * Reads one number of one group out of the array. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310P.
  */
@@ -3623,7 +3623,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetGroupInfoDetail(const aclrtGroupInfo* group
 /* ==== cmo ==== */
 
 /*
- * Queues a cache maintenance operation (prefetch into L2) on a range of device memory. Not yet built, answers
+ * Queues a cache maintenance operation (prefetch into L2) on a range of device memory. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3631,7 +3631,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType 
 
 /*
  * As aclrtCmoAsync on 310B, for streams of a model; INVALID takes a number that aclrtCmoWaitBarrier can wait
- * for. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * for. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, aclrtCmoType cmoType,
@@ -3639,20 +3639,20 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithBarrier(void* src, size_t size, ac
 
 /*
  * Holds the stream until the INVALID operations with the given numbers have ended (310B, streams of a model).
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 310B.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoWaitBarrier(aclrtBarrierTaskInfo* taskInfo, aclrtStream stream,
     uint32_t flag);
 
 /*
- * Size of a descriptor of aclrtCmoSetDesc. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Size of a descriptor of aclrtCmoSetDesc. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoGetDescSize(size_t* size);
 
 /*
- * Fills a descriptor (in device memory) with address and length, synchronously. Not yet built, answers 207000
+ * Fills a descriptor (in device memory) with address and length, synchronously. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
@@ -3660,7 +3660,7 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoSetDesc(void* cmoDesc, void* src, size_t si
 
 /*
  * Queues the cache maintenance operation that a descriptor describes, on a stream of a model. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType cmoType, aclrtStream stream,
@@ -3669,28 +3669,28 @@ ACL_FUNC_VISIBILITY aclError aclrtCmoAsyncWithDesc(void* cmoDesc, aclrtCmoType c
 /* ==== overflow status ==== */
 
 /*
- * The same as aclrtGetOverflowStatus. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The same as aclrtGetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize,
     aclrtStream stream);
 
 /*
- * The same as aclrtResetOverflowStatus. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * The same as aclrtResetOverflowStatus. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
 
 /*
  * Queues a read of the overflow counter. outputAddr is device memory that holds the device address where the
- * 64 bytes go. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * 64 bytes go. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize,
     uint32_t checkMode, aclrtStream stream);
 
 /*
- * Queues clearing of the overflow counter. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues clearing of the overflow counter. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
@@ -3698,20 +3698,20 @@ ACL_FUNC_VISIBILITY aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode
 /* ==== other ==== */
 
 /*
- * Queues a marker for the profiler. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Queues a marker for the profiler. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclrtProfTrace(void* userdata, int32_t length, aclrtStream stream);
 
 /*
  * Attaches operator information (for the profiler) to the last task that this thread put into a captured
- * model. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * model. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskOpInfo(const void* const infoPtr, const size_t infoSize);
 
 /*
- * Attaches a text to the last task that this thread put into a model. Not yet built, answers 207000
+ * Attaches a text to the last task that this thread put into a model. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310P.
  */
@@ -3721,21 +3721,21 @@ ACL_FUNC_VISIBILITY aclError aclrtCacheLastTaskExtendInfo(const char* const exte
 /* ==== dump ==== */
 
 /*
- * Makes dumping ready so that aclmdlSetDump can switch it on while the process runs. Not yet built, answers
+ * Makes dumping ready so that aclmdlSetDump can switch it on while the process runs. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlInitDump(void);
 
 /*
- * Reads the dump section of a JSON file and applies it. Not yet built, answers 207000
+ * Reads the dump section of a JSON file and applies it. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 ACL_FUNC_VISIBILITY aclError aclmdlSetDump(const char* dumpCfgPath);
 
 /*
- * Switches dumping off and waits until the files are written. Not yet built, answers 207000
+ * Switches dumping off and waits until the files are written. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
@@ -3744,21 +3744,21 @@ ACL_FUNC_VISIBILITY aclError aclmdlFinalizeDump(void);
 /* ==== mbuf ==== */
 
 /*
- * The buffer at a position of a chain; 0 is the head. Not yet built, answers 207000
+ * The buffer at a position of a chain; 0 is the head. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufFromChain(aclrtMbuf headBuf, uint32_t index, aclrtMbuf* buf);
 
 /*
- * Number of buffers in a chain, head included. Not yet built, answers 207000
+ * Number of buffers in a chain, head included. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufChainNum(aclrtMbuf headBuf, uint32_t* num);
 
 /*
- * Hangs a buffer, with all that hang on it, at the end of a chain. Not yet built, answers 207000
+ * Hangs a buffer, with all that hang on it, at the end of a chain. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
@@ -3766,13 +3766,13 @@ ACL_FUNC_VISIBILITY aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf bu
 
 /*
  * Makes a new buffer whose data area is the one of buf; for a chain, a new chain from buf on. Not yet built,
- * answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtCopyBufRef(const aclrtMbuf buf, aclrtMbuf* newBuf);
 
 /*
- * Copies bytes out of the private data of a buffer. Not yet built, answers 207000
+ * Copies bytes out of the private data of a buffer. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
@@ -3780,7 +3780,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetBufUserData(const aclrtMbuf buf, void* data
     size_t offset);
 
 /*
- * Copies bytes into the private data of a buffer. Not yet built, answers 207000
+ * Copies bytes into the private data of a buffer. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
@@ -3788,26 +3788,26 @@ ACL_FUNC_VISIBILITY aclError aclrtSetBufUserData(aclrtMbuf buf, const void* data
     size_t offset);
 
 /*
- * Address and size of the data area. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Address and size of the data area. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufData(const aclrtMbuf buf, void** dataPtr, size_t* size);
 
 /*
- * Reads the data length. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Reads the data length. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtGetBufDataLen(aclrtMbuf buf, size_t* len);
 
 /*
- * Sets how many bytes of the data area count. Not yet built, answers 207000
+ * Sets how many bytes of the data area count. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtSetBufDataLen(aclrtMbuf buf, size_t len);
 
 /*
- * Gives back a buffer; for the head of a chain the whole chain. Not yet built, answers 207000
+ * Gives back a buffer; for the head of a chain the whole chain. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
@@ -3815,7 +3815,7 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeBuf(aclrtMbuf buf);
 
 /*
  * Allocates a shared buffer: a header with 256 bytes of private data, and a data area of size bytes in memory
- * shared with the group of the process. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * shared with the group of the process. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: none listed.
  */
 ACL_FUNC_VISIBILITY aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);

@@ -67,7 +67,7 @@ ACL_FUNC_VISIBILITY size_t acltdtGetDataSizeFromItem(const acltdtDataItem* dataI
 ACL_FUNC_VISIBILITY size_t acltdtGetDimNumFromItem(const acltdtDataItem* dataItem);
 
 /*
- * Number of slices a big tensor was cut into by the sender, and the index of this one. Not yet built, answers
+ * Number of slices a big tensor was cut into by the sender, and the index of this one. Not yet built, returns
  * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
@@ -75,7 +75,7 @@ ACL_FUNC_VISIBILITY aclError acltdtGetSliceInfoFromItem(const acltdtDataItem* da
     size_t* sliceId);
 
 /*
- * Copies the dimensions of an item to dims. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Copies the dimensions of an item to dims. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtGetDimsFromItem(const acltdtDataItem* dataItem, int64_t* dims,
@@ -92,7 +92,7 @@ ACL_FUNC_VISIBILITY acltdtDataItem* acltdtCreateDataItem(acltdtTensorType tdtTyp
     size_t dimNum, aclDataType dataType, void* data, size_t size);
 
 /*
- * Frees an item, not its bytes. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Frees an item, not its bytes. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyDataItem(acltdtDataItem* dataItem);
@@ -106,7 +106,7 @@ ACL_FUNC_VISIBILITY acltdtDataset* acltdtCreateDataset(void);
 
 /*
  * Frees a dataset. Items received into it and the host memory behind them go with it; items added by
- * acltdtAddDataItem stay and are freed by the caller. Not yet built, answers 207000
+ * acltdtAddDataItem stay and are freed by the caller. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
@@ -120,7 +120,7 @@ ACL_FUNC_VISIBILITY aclError acltdtDestroyDataset(acltdtDataset* dataset);
 ACL_FUNC_VISIBILITY acltdtDataItem* acltdtGetDataItem(const acltdtDataset* dataset, size_t index);
 
 /*
- * Appends an item to a dataset. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Appends an item to a dataset. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtAddDataItem(acltdtDataset* dataset, acltdtDataItem* dataItem);
@@ -140,7 +140,7 @@ ACL_FUNC_VISIBILITY const char* acltdtGetDatasetName(const acltdtDataset* datase
 
 /*
  * Meant to wake threads that block in a send or receive. Does so only for old receive channels; for a channel
- * with capacity it is an empty call. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * with capacity it is an empty call. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtStopChannel(acltdtChannelHandle* handle);
@@ -165,13 +165,13 @@ ACL_FUNC_VISIBILITY acltdtChannelHandle* acltdtCreateChannelWithCapacity(uint32_
 
 /*
  * Ends a channel and frees its handle; a channel with capacity destroys its queue and everything still in it.
- * Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtDestroyChannel(acltdtChannelHandle* handle);
 
 /*
- * Drops everything that is in a channel with capacity. Not yet built, answers 207000
+ * Drops everything that is in a channel with capacity. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
@@ -179,7 +179,7 @@ ACL_FUNC_VISIBILITY aclError acltdtCleanChannel(acltdtChannelHandle* handle);
 
 /*
  * Puts the items of a dataset into a channel as one message; waits up to timeout ms while the channel is
- * full. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * full. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtSendTensor(const acltdtChannelHandle* handle, const acltdtDataset* dataset,
@@ -187,14 +187,14 @@ ACL_FUNC_VISIBILITY aclError acltdtSendTensor(const acltdtChannelHandle* handle,
 
 /*
  * Takes one message out of a channel and fills a dataset with its items; waits up to timeout ms while the
- * channel is empty. Not yet built, answers 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
+ * channel is empty. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
 ACL_FUNC_VISIBILITY aclError acltdtReceiveTensor(const acltdtChannelHandle* handle, acltdtDataset* dataset,
     int32_t timeout);
 
 /*
- * Number of messages in a channel with capacity. Not yet built, answers 207000
+ * Number of messages in a channel with capacity. Not yet built, returns 207000
  * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 910.
  */
