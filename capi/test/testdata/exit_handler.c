@@ -31,12 +31,16 @@ static void on_term(int signal)
 	exit(code);
 }
 
-/* Runs at exit. In a wait nothing is locked, so the call does what it is for; in a copy it may be refused. */
+/*
+ * Runs at exit. Outside of the library and in a callback the call does what it is for. A thread that was interrupted in the
+ * library may hold a lock, on its way into a wait too; then the call is refused, and nothing hangs.
+ */
 static void calls(void)
 {
 	int32_t now = -1;
 	aclError result = aclrtGetDevice(&now);
-	if (!is(where, "copy") && (result || now != 0)) {
+	int inside = is(where, "copy") || is(where, "wait");
+	if ((result || now != 0) && !(inside && result == ACL_ERROR_INTERNAL_ERROR)) {
 		fprintf(stderr, "at exit aclrtGetDevice returns %d, device %d\n", result, now);
 		_exit(1);
 	}
