@@ -160,7 +160,7 @@ func TestCheckPageCommands(t *testing.T) {
 	for _, m := range checkFence.FindAllStringSubmatch(string(text), -1) {
 		switch language, name, body := m[1], m[2], m[3]; {
 		case name != "" && !slices.Contains(checkPrograms(t), name):
-			script += "cat >" + name + " <<'END-OF-THE-FILE'\n" + body + "END-OF-THE-FILE\n" // where the reader is by then
+			script += saves(name, body)
 		case language == "sh":
 			script += body
 		case language == "text" && name == "":

@@ -174,8 +174,8 @@ func TestPage(t *testing.T) {
 	last := 0
 	for i, b := range blocks {
 		switch {
-		case b.file != "": // saved where the reader is by then
-			script += fmt.Sprintf("cat >%s <<'END-OF-THE-FILE'\n%sEND-OF-THE-FILE\n", b.file, b.text)
+		case b.file != "":
+			script += saves(b.file, b.text)
 		case b.language == "sh":
 			last = i
 			script += fmt.Sprintf("echo '### block %d'\n%s\n", i, strings.ReplaceAll(b.text, "make dist\n", ""))
@@ -203,6 +203,11 @@ func TestPage(t *testing.T) {
 	if n := strings.Count(out, "Hello from the summit"); n < 10 {
 		t.Errorf("the program of the page ran only %d times", n)
 	}
+}
+
+// saves is the step of a page's script that saves a file, where the reader is by then.
+func saves(name, text string) string {
+	return fmt.Sprintf("cat >%s <<'END-OF-THE-FILE'\n%sEND-OF-THE-FILE\n", name, text)
 }
 
 // TestPageCI runs the steps of the page's CI snippet on a project that has the page's own CTest lines in it.

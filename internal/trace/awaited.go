@@ -26,7 +26,7 @@ func (t *part) awaits(base, tasks int, index map[taskKey]int) {
 		}
 	}
 	slices.SortStableFunc(ended, func(a, b int) int { return cmp.Compare(t.run.Tasks[a].End, t.run.Tasks[b].End) })
-	named := t.named(base, index)
+	named := t.named(index)
 	for i := base; i < len(t.run.Calls); i++ {
 		c := &t.run.Calls[i]
 		if c.Blocked == 0 && c.End != timeline.None {
@@ -42,15 +42,12 @@ func (t *part) awaits(base, tasks int, index map[taskKey]int) {
 	}
 }
 
-// named are the tasks that calls from base on have named, by call.
-func (t *part) named(base int, index map[taskKey]int) map[int]int {
-	if len(t.p.awaited) == 0 {
-		return nil
-	}
+// named are the tasks that calls have named, by call.
+func (t *part) named(index map[taskKey]int) map[int]int {
 	named := make(map[int]int, len(t.p.awaited))
 	for key, name := range t.p.awaited {
 		if task, ok := index[name]; ok {
-			if call, ok := t.callOf[key]; ok && call >= base {
+			if call, ok := t.callOf[key]; ok {
 				named[call] = task
 			}
 		}
