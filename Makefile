@@ -151,7 +151,7 @@ test-arm64: ## run the tests of the core and the software device for arm64, in q
 	$(call need,qemu-aarch64,qemu,qemu-user)
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -p 1 -timeout 30m -exec $(CURDIR)/packaging/qemu.sh $(ARM64:%=./internal/%)
 
-GPUTESTS := cuda:internal/driver/cuda kernels:internal/driver/cuda/kernels conformance:internal/conformance capi:capi/test
+GPUTESTS := memcopy:internal/memcopy cuda:internal/driver/cuda kernels:internal/driver/cuda/kernels conformance:internal/conformance capi:capi/test
 
 test-gpu: ## build into bin/gpu all that bin/gpu/run.sh runs on a machine with a GPU and no Go
 	$(needgo)

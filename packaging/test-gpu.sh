@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs what "make test-gpu" built on a machine with a GPU and no Go, from the repository's root, and sums it up:
 # bin/gpu/run.sh [stage ...]. The stages, all of them if none is named:
+#   memcopy      the copy kernels of that CPU
 #   driver       the tests of the cuda driver, random batches among them
 #   conformance  what AscendCL promises, on the GPU
 #   c            the C and C++ programs (gcc), each test a process of its own
@@ -13,7 +14,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 gpu=$PWD/bin/gpu out=${OUT:-$PWD/bin/gpu/out} driver=${DRIVER:-cuda} limit=${LIMIT:-540} jobs=${JOBS:-8}
 stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(driver conformance c python kernels)
+[ ${#stages[@]} -gt 0 ] || stages=(memcopy driver conformance c python kernels)
 short=${SHORT:+-test.short}
 mkdir -p "$out"
 work=$(mktemp -d)
@@ -26,6 +27,7 @@ if [ "$driver" = imitation ]; then
 	driver=cuda
 fi
 
+memcopy() { cd internal/memcopy && "$gpu/memcopy.test" -test.v $short; }
 driver() { cd internal/driver/cuda && "$gpu/cuda.test" -test.v $short; }
 conformance() { cd internal/conformance && ROPEWAY_TEST_DRIVER=$driver "$gpu/conformance.test" -test.v $short; }
 python() { python3 python/tests/run.py --toolkit "$gpu/dist" --driver "$driver" --quick; }
@@ -59,7 +61,7 @@ perform() {
 }
 
 export gpu driver work jobs short limit
-export -f driver conformance c python kernels
+export -f memcopy driver conformance c python kernels
 for stage in "${stages[@]}"; do
 	if [ -n "${TOGETHER:-}" ]; then perform "$stage" & else perform "$stage"; fi
 done

@@ -9,21 +9,6 @@ import (
 	"testing"
 )
 
-// interpreted are kernels that run in the interpreter, where there is one: each
-// entry makes its kernel the active one until the test ends.
-var interpreted = map[string]func(t testing.TB){}
-
-// forWalkers runs f with each way to copy a list. slow tells that f should do less.
-func forWalkers(t *testing.T, f func(t *testing.T, slow bool)) {
-	forKernels(t, func(t *testing.T) { f(t, false) })
-	for name, set := range interpreted {
-		t.Run("kernel="+name, func(t *testing.T) {
-			set(t)
-			f(t, true)
-		})
-	}
-}
-
 // field is two guarded regions in frames that are known by other addresses, and
 // what they should hold.
 type field struct {
@@ -78,13 +63,10 @@ func (f *field) run(list []Segment, want int, stream bool) {
 }
 
 func TestSegmentSizes(t *testing.T) {
-	forWalkers(t, func(t *testing.T, slow bool) {
+	forKernels(t, func(t *testing.T) {
 		f := newField(t, 3*SegmentMax)
 		end := len(f.dst.data)
 		step := stride()
-		if slow {
-			step = 13
-		}
 		one := func(d, s, n int) {
 			t.Helper()
 			for _, stream := range []bool{false, true} {
@@ -116,13 +98,10 @@ func TestSegmentSizes(t *testing.T) {
 // TestSegmentLists has every length of a list, and lists that a call cannot
 // finish; the list lies at the end of its memory, so that nothing behind is read.
 func TestSegmentLists(t *testing.T) {
-	forWalkers(t, func(t *testing.T, slow bool) {
+	forKernels(t, func(t *testing.T) {
 		f := newField(t, 1<<20)
 		rnd := rand.New(rand.NewSource(1))
 		for n := range 301 {
-			if slow && n > 40 && n%16 > 1 {
-				continue
-			}
 			at := 0
 			list := guardedList(t, n)
 			for i := range list {
@@ -147,7 +126,7 @@ func TestSegmentLists(t *testing.T) {
 }
 
 func TestSegmentStops(t *testing.T) {
-	forWalkers(t, func(t *testing.T, slow bool) {
+	forKernels(t, func(t *testing.T) {
 		f := newField(t, 2*SegmentMax)
 		size := len(f.dst.data)
 		for _, c := range []struct {
@@ -196,7 +175,7 @@ func TestSegmentStops(t *testing.T) {
 
 // TestSegmentOverlap has both ends in one frame, known by two addresses.
 func TestSegmentOverlap(t *testing.T) {
-	forWalkers(t, func(t *testing.T, slow bool) {
+	forKernels(t, func(t *testing.T) {
 		mem := newRegion(t, 4*SegmentMax)
 		fresh := make([]byte, len(mem.data))
 		pattern(fresh)
