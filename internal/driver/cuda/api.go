@@ -15,7 +15,6 @@ type api interface {
 	deviceName(device int) (string, result)
 	retain(device int) (context uintptr, r result)
 	release(device int) result
-	reset(device int) result // destroys the context, whoever retains it
 	setContext(context uintptr) result
 	enablePeer(of uintptr) result // lets the current context reach the device of another
 	settle() result               // waits for everything on the current context

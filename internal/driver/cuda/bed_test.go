@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"bytes"
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -120,5 +122,68 @@ func (b *bed) quiet() {
 	case f := <-b.sink:
 		b.Fatalf("task %d failed: %v", f.tag.Task, f.err)
 	default:
+	}
+}
+
+// batchOf is a batch of small segments from one place to another.
+func batchOf(dst, src uintptr) driver.Op {
+	segs := driver.NewSegments()
+	for i := range uintptr(100) {
+		segs.Add(dst+10*i, src+10*i, 10)
+	}
+	return driver.Op{Kind: driver.OpBatch, Segs: segs, Tag: driver.Tag{Task: 7}}
+}
+
+// lose breaks the GPU of device 0, and closes it as a program would that resets it.
+func (b *bed) lose() {
+	b.Helper()
+	q := b.queue(0)
+	q.Copy(b.dev[0], b.pinned, 100, driver.Tag{})
+	b.sync(q)
+	b.f.breakGPU(0, illegalAddress)
+	q.Copy(b.dev[0], b.pinned, 100, driver.Tag{Task: 1})
+	b.sync(q)
+	if got := b.sink.next(b.T); !errors.Is(got.err, driver.ErrFault) && !errors.Is(got.err, driver.ErrLost) {
+		b.Errorf("failed with %v", got.err)
+	}
+	if err := b.devs[0].Healthy(); !errors.Is(err, driver.ErrLost) {
+		b.Errorf("healthy: %v", err)
+	}
+}
+
+// works fails the test unless a device copies both ways, by every means, with pinned and registered memory.
+func (b *bed) works(device int, host ...uintptr) {
+	b.Helper()
+	q := b.queue(device)
+	meta := b.alloc(device, 64)
+	for i, h := range host {
+		want := noise(uint64(device*10+i), 1000)
+		put(h, want)
+		q.Submit(batchOf(b.dev[device], h))
+		other := b.alloc(device, 1000)
+		b.write(meta, descriptor(other, b.dev[device], 1000))
+		op := descCopy(meta, 8)
+		op.Device = int32(device)
+		q.Submit(op)
+		flag := b.d.NewFlag()
+		q.Submit(driver.Op{Kind: driver.OpSet, Flag: flag})
+		b.sync(q)
+		b.quiet()
+		if !flag.IsSet() || flag.SetAt() == 0 {
+			b.Error("the flag is not set")
+		}
+		if got := b.read(other, 1000); !bytes.Equal(got, want) {
+			b.Errorf("device %d, memory %d: what came up differs", device, i)
+		}
+		put(h, make([]byte, 1000))
+		q.Submit(batchOf(h, other))
+		b.sync(q)
+		if !bytes.Equal(bytesAt(h, 1000), want) {
+			b.Errorf("device %d, memory %d: what came down differs", device, i)
+		}
+	}
+	b.quiet()
+	if err := b.devs[device].Healthy(); err != nil {
+		b.Errorf("device %d: %v", device, err)
 	}
 }

@@ -37,8 +37,6 @@ type card struct {
 
 	inner inner
 
-	gate gate // passed by who uses the context without having a device open
-
 	mu        sync.Mutex
 	events    [eventKinds][]uintptr               // guarded by mu; not in use
 	streams   [priorities][]uintptr               // guarded by mu; not in use
@@ -170,56 +168,6 @@ func (c *card) forgetAll() {
 		}
 	}
 	c.stranded = nil
-}
-
-// hold keeps the context from being replaced until letGo.
-func (c *card) hold()  { c.gate.enter() }
-func (c *card) letGo() { c.gate.leave() }
-
-// gate lets any number in, and who shuts it waits until all are out. Who is in may enter once more.
-type gate struct {
-	mu      sync.Mutex
-	changed sync.Cond // on mu, from the first wait on
-	in      int       // guarded by mu
-	closed  bool      // guarded by mu
-}
-
-func (g *gate) enter() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.closed {
-		g.wait()
-	}
-	g.in++
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.in--
-	g.changed.Broadcast()
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.in > 0 {
-		g.wait()
-	}
-	g.closed = true
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = false
-	g.changed.Broadcast()
-}
-
-// wait waits for a change. mu is held, but not meanwhile.
-func (g *gate) wait() {
-	g.changed.L = &g.mu
-	g.changed.Wait()
 }
 
 // enter makes the card's context the calling thread's, which the goroutine keeps until leave.

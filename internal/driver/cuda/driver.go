@@ -4,10 +4,9 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.pins → Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu →
-// card.mu → inner.mu. bursts.mu comes after queue.mu, device.use and gate.mu after Driver.mu, and nothing after any
-// of the three. A card's gate counts as a lock: it is entered with Driver.mu held or without, and nothing inside
-// takes Driver.pins or Driver.mu; it is shut with both held. device.mu comes before Driver.mu. No lock is held while code outside is called.
+// Lock order: Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu →
+// inner.mu. bursts.mu comes after queue.mu and device.use after Driver.mu, and nothing after either. device.mu comes
+// before Driver.mu. No lock is held while code outside is called.
 package cuda
 
 import (
@@ -67,9 +66,6 @@ type Driver struct {
 	// gone is held for reading from when memory is found to be there until work on it has been given to CUDA, and for
 	// writing while memory goes. Freeing waits for the work by itself.
 	gone sync.RWMutex
-
-	// pins is held for reading while pinned memory comes or goes, and for writing while it is taken over into another context.
-	pins sync.RWMutex
 
 	mu     sync.Mutex // held while own and hosts change
 	lastID uint64     // guarded by mu
@@ -159,27 +155,20 @@ func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 
-// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. Only if
-// the GPU was lost there is a new one.
+// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. A GPU
+// that was lost stays lost: CUDA has no new context for it in this process.
 func (d *Driver) Open(i int) (driver.Device, error) {
 	if i < 0 || i >= len(d.cards) {
 		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.cards))
 	}
 	c := d.cards[i]
-	lost := c.healthy() != nil
-	if lost {
-		d.pins.Lock()
-		defer d.pins.Unlock()
+	if err := c.healthy(); err != nil {
+		return nil, fmt.Errorf("%w; another process can use it", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.opened[i] {
 		return nil, fmt.Errorf("BUG: device %d opened twice", i)
-	}
-	if lost {
-		if err := d.revive(c); err != nil {
-			return nil, err
-		}
 	}
 	if err := c.start(); err != nil {
 		return nil, err

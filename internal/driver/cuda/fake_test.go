@@ -24,11 +24,9 @@ type fake struct {
 	streams  map[uintptr]*fakeStream
 	events   map[uintptr]*fakeEvent
 	last     uintptr        // guarded by mu; handle
-	resets   int            // guarded by mu
 	blocks   map[string]int // guarded by mu; the most that a kernel was launched with
 	noClock  bool           // it is a libcuda without cuEventElapsedTime
 	noKernel string         // a kernel that is missing
-	refuse   uintptr        // what cannot be registered
 	careful  bool           // what kernels reach for is looked at; set before anything runs
 
 	fakeBatch
@@ -51,11 +49,10 @@ type fakeRange struct {
 
 // fakeGPU is one of the GPUs.
 type fakeGPU struct {
-	live     uint64  // bytes of memory in use
-	users    int     // how often its context is retained
-	broken   result  // what every call answers from now on, until there is a new context
-	hopeless string  // where it shows that there is no new context: retain, reset or use; or nothing
-	ahead    float64 // by how much its clock runs faster than the host's
+	live   uint64  // bytes of memory in use
+	users  int     // how often its context is retained
+	broken result  // what every call answers from now on, until there is a new context
+	ahead  float64 // by how much its clock runs faster than the host's
 }
 
 func newFake(gpus int) *fake {
@@ -130,9 +127,6 @@ func (f *fake) settle() result {
 func (f *fake) retain(device int) (uintptr, result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.gpu[device].hopeless == "retain" && f.gpu[device].broken != success {
-		return 0, f.gpu[device].broken
-	}
 	f.gpu[device].users++
 	return uintptr(device + 1), success
 }
@@ -143,18 +137,6 @@ func (f *fake) release(device int) result {
 	if f.gpu[device].users--; f.gpu[device].users == 0 {
 		f.destroy(device)
 	}
-	return success
-}
-
-func (f *fake) reset(device int) result {
-	f.drain()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.resets++
-	if g := &f.gpu[device]; g.hopeless == "reset" {
-		return g.broken
-	}
-	f.destroy(device)
 	return success
 }
 
@@ -171,9 +153,6 @@ func (f *fake) destroy(gpu int) {
 		if r.gpu == gpu {
 			f.unpin(addr, r)
 		}
-	}
-	if f.gpu[gpu].hopeless == "" {
-		f.gpu[gpu].broken = success
 	}
 }
 
@@ -257,9 +236,6 @@ func (f *fake) register(addr uintptr, n uint64) (uintptr, result) {
 	gpu, r := f.here()
 	if r != success {
 		return 0, r
-	}
-	if addr == f.refuse {
-		return 0, 1
 	}
 	for p := addr &^ 4095; p < addr+uintptr(n); p += 4096 {
 		if f.pages[p] {

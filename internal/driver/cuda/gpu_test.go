@@ -86,7 +86,7 @@ func TestGPUEventTimes(t *testing.T) {
 	}
 }
 
-// TestGPUBreak breaks GPU 0, and says whether CUDA brings it back. It is for a process of its own: ROPEWAY_TEST_BREAK=1.
+// TestGPUBreak breaks GPU 0. It is for a process of its own: ROPEWAY_TEST_BREAK=1.
 func TestGPUBreak(t *testing.T) {
 	if os.Getenv("ROPEWAY_TEST_BREAK") == "" {
 		t.Skip("ROPEWAY_TEST_BREAK is not set")
@@ -94,14 +94,11 @@ func TestGPUBreak(t *testing.T) {
 	newBedOf(t, openGPU(t), nil).breakAndOpen()
 }
 
-// TestBreakFake is TestGPUBreak on the fake, which comes back.
-func TestBreakFake(t *testing.T) {
-	b := newBed(t, 2)
-	b.breakAndOpen()
-	b.works(0, b.pinned)
-}
+// TestBreakFake is TestGPUBreak on the fake.
+func TestBreakFake(t *testing.T) { newBed(t, 2).breakAndOpen() }
 
-// breakAndOpen lets a kernel reach for memory that is not there, proves what becomes of the devices, and opens the first again.
+// breakAndOpen lets a kernel reach for memory that is not there, proves what becomes of the devices, and that the first stays
+// lost.
 func (b *bed) breakAndOpen() {
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 10, driver.Tag{})
@@ -137,18 +134,9 @@ func (b *bed) breakAndOpen() {
 	if err := b.devs[0].Close(); err != nil {
 		b.Errorf("close: %v", err)
 	}
-	v, err := b.d.Open(0)
-	if err != nil {
-		b.Logf("CUDA does not bring it back: %v", err)
-		if !errors.Is(err, driver.ErrLost) {
-			b.Error("that is not what a lost device is called")
-		}
-		return
+	if _, err := b.d.Open(0); !errors.Is(err, driver.ErrLost) {
+		b.Errorf("open of a lost device: %v", err)
 	}
-	b.devs[0] = v
-	b.dev[0] = b.alloc(0, bedBytes)
-	b.works(0, b.pinned)
-	b.Log("it works again")
 }
 
 // BenchmarkDescriptor is descriptor copies of 4 KiB, 100 in flight.

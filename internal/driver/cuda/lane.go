@@ -19,13 +19,7 @@ type lane struct {
 const scrapBytes = 4 << 20
 
 // takeLane takes a lane that is not in use.
-func (c *card) takeLane() (l *lane, err error) {
-	c.hold()
-	defer func() {
-		if err != nil {
-			c.letGo()
-		}
-	}()
+func (c *card) takeLane() (*lane, error) {
 	if err := c.start(); err != nil {
 		return nil, err
 	}
@@ -72,7 +66,6 @@ func (c *card) giveLane(l *lane) {
 	c.mu.Lock()
 	c.lanes = append(c.lanes, l)
 	c.mu.Unlock()
-	c.letGo()
 }
 
 // free gives back the memory of a lane; its stream and events are the card's. The card is entered.

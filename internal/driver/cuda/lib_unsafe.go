@@ -40,7 +40,7 @@ type library struct {
 	streamCreate, streamDestroy, streamQuery, streamWait          uintptr
 	streamWrite                                                   uintptr
 	eventCreate, eventDestroy, eventRecord, eventQuery, eventSync uintptr
-	eventElapsed, primaryReset                                    uintptr
+	eventElapsed                                                  uintptr
 	deviceGetAttribute, moduleLoadData, moduleUnload              uintptr
 	moduleGetFunction, launchKernel                               uintptr
 	memcpyAsync, memcpy2DAsync, memsetD8Async, memsetD32Async     uintptr
@@ -94,7 +94,6 @@ func (l *library) symbols() []struct {
 		{&l.eventQuery, "cuEventQuery", false},
 		{&l.eventSync, "cuEventSynchronize", false},
 		{&l.eventElapsed, "cuEventElapsedTime", true},
-		{&l.primaryReset, "cuDevicePrimaryCtxReset_v2", true},
 		{&l.deviceGetAttribute, "cuDeviceGetAttribute", true},
 		{&l.moduleLoadData, "cuModuleLoadData", true},
 		{&l.moduleUnload, "cuModuleUnload", true},
@@ -247,7 +246,6 @@ func (l *library) retain(device int) (uintptr, result) {
 }
 
 func (l *library) release(device int) result { return l.onDevice(l.primaryRelease, device) }
-func (l *library) reset(device int) result   { return l.onDevice(l.primaryReset, device) }
 
 // onDevice calls a function whose only argument is a device.
 func (l *library) onDevice(fn uintptr, device int) result {

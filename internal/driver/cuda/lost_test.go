@@ -94,3 +94,48 @@ func TestResults(t *testing.T) {
 		}
 	}
 }
+
+// TestLostStaysLost proves that a GPU that was lost cannot be opened again, with a reason, as a device of its own and as one
+// of two that are the same GPU; that other GPUs go on; and that everything can be freed.
+func TestLostStaysLost(t *testing.T) {
+	for _, tt := range []struct {
+		gpus int
+		opts Options
+	}{{1, Options{}}, {2, Options{}}, {1, Options{Devices: 2, Share: true}}} {
+		b := newBedOn(t, newFake(tt.gpus), tt.opts)
+		second, err := b.d.AllocHost(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.lose()
+		if _, err := b.devs[0].Alloc(10, driver.PageNormal); !errors.Is(err, driver.ErrLost) {
+			t.Errorf("memory of a lost GPU: %v", err)
+		}
+		if err := b.devs[0].Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		for range 2 {
+			if _, err := b.d.Open(0); !errors.Is(err, driver.ErrLost) {
+				t.Errorf("open: %v", err)
+			}
+		}
+		switch {
+		case tt.opts.Share:
+			q := b.queue(1)
+			q.Copy(b.dev[1], b.pinned, 10, driver.Tag{Task: 4})
+			b.sync(q)
+			if got := b.sink.next(t); got.tag.Task != 4 {
+				t.Errorf("the other device on the same GPU: task %d failed with %v", got.tag.Task, got.err)
+			}
+		case tt.gpus > 1:
+			b.works(1, b.pinned)
+		default:
+			if _, err := b.d.AllocHost(100); !errors.Is(err, driver.ErrLost) {
+				t.Errorf("pinned memory without a GPU: %v", err)
+			}
+		}
+		if err := b.d.FreeHost(second); err != nil {
+			t.Error(err)
+		}
+	}
+}

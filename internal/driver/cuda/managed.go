@@ -16,8 +16,6 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.cards) {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory on device %d", driver.ErrUnsupported, n, device)
 	}
-	d.pins.RLock() // no context is replaced meanwhile
-	defer d.pins.RUnlock()
 	c := d.cards[device]
 	if err := c.start(); err != nil {
 		return 0, err
@@ -48,8 +46,6 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 
 // FreeManaged implements driver.Manager.
 func (d *Driver) FreeManaged(addr uintptr) error {
-	d.pins.RLock()
-	defer d.pins.RUnlock()
 	s, err := d.remove(addr, managedBlock, 0)
 	if err != nil {
 		return err

@@ -96,10 +96,8 @@ func (m *memory) within(call string, f func(lib api) result) error {
 	return c.within(call, f)
 }
 
-// within calls f in the context of c, which is not replaced meanwhile.
+// within calls f in the context of c.
 func (c *card) within(call string, f func(lib api) result) error {
-	c.hold()
-	defer c.letGo()
 	if err := c.start(); err != nil {
 		return err
 	}

@@ -181,8 +181,6 @@ func (d *Driver) AllocHost(n uint64) (uintptr, error) {
 	if n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes of pinned memory", driver.ErrNoMemory, n)
 	}
-	d.pins.RLock()
-	defer d.pins.RUnlock()
 	c, err := d.home()
 	if err != nil {
 		return 0, err
@@ -197,8 +195,6 @@ func (d *Driver) AllocHost(n uint64) (uintptr, error) {
 
 // FreeHost implements driver.Driver.
 func (d *Driver) FreeHost(addr uintptr) error {
-	d.pins.RLock()
-	defer d.pins.RUnlock()
 	s, err := d.remove(addr, pinnedBlock, 0)
 	if err != nil {
 		return err

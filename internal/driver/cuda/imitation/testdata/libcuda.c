@@ -197,7 +197,6 @@ EXPORT result cuDevicePrimaryCtxRelease_v2(int device)
 	return users > 0 ? success : invalid;
 }
 
-EXPORT result cuDevicePrimaryCtxReset_v2(int device) { (void)device; return success; }
 
 EXPORT result cuCtxSetCurrent(struct context *c)
 {
