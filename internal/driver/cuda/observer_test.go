@@ -90,3 +90,52 @@ func TestObserver(t *testing.T) {
 		last = r.ended
 	}
 }
+
+// pausing is a watcher whose thread is kept from running in every second look at the clock, and which notes what lies in
+// its future.
+type pausing struct {
+	watcher
+	looks, future atomic.Int32
+}
+
+func (p *pausing) Now() int64 {
+	if p.looks.Add(1)%2 == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	return p.watcher.Now()
+}
+
+func (p *pausing) Ran(tag driver.Tag, began, ended int64, err error) {
+	if ended > p.watcher.Now() {
+		p.future.Add(1)
+	}
+	p.watcher.Ran(tag, began, ended, err)
+}
+
+// TestObserverPaused proves that times are neither in the future nor out of order when the thread that tells them does not run
+// between two looks at its clocks.
+func TestObserverPaused(t *testing.T) {
+	b := newBed(t, 1)
+	w := &pausing{watcher: watcher{start: time.Now()}}
+	q := b.devs[0].NewQueue(driver.QueueOptions{Sink: b.sink, Observer: w})
+	for i := range uint32(40) {
+		if i%10 == 9 {
+			q.Submit(driver.Op{Kind: driver.OpCall, Fn: func() {}, Tag: driver.Tag{Task: i}})
+		} else {
+			q.Copy(b.dev[0], b.pinned, 1000, driver.Tag{Task: i})
+		}
+	}
+	if !q.Wait(time.Minute, nil) {
+		t.Fatal("does not end")
+	}
+	var last int64
+	for i, r := range w.ran {
+		if r.task != uint32(i) || r.ended < last {
+			t.Errorf("task %d, told as %d, ended %d ns before the one before it", i, r.task, last-r.ended)
+		}
+		last = r.ended
+	}
+	if n := w.future.Load(); n != 0 || len(w.ran) != 40 {
+		t.Errorf("%d of %d tasks, of 40, ended in the future", n, len(w.ran))
+	}
+}

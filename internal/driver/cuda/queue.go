@@ -52,6 +52,7 @@ type queue struct {
 	parked    bool                  // guarded by mu; the head of the list waits for a flag, a time or a call
 	head      parts.Head            // guarded by mu; what is known of the head of the list
 	began     int64                 // guarded by mu; when its turn came, by the observer's clock; 0: it has not
+	told      int64                 // of who reaps; when the last mark happened, by the observer's clock
 	ended     int64                 // of who reaps; when the last mark happened, for the observer, by the clock of flags
 	bell      *bell                 // guarded by mu; of the stream; nil until first used
 	rings     uint64                // guarded by mu; tasks that are over when it rings; 0: it does not
@@ -346,17 +347,35 @@ func (q *queue) over(upto uint64) {
 }
 
 // tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put there.
-// Who reaps does it.
+// What was told never lies in the observer's future, and never before what was told of the task before. Who reaps does it.
 func (q *queue) tell(m *mark, ended int64, err error) {
-	now := parts.Now()
-	ahead := q.observer.Now() - now
+	now, ahead := q.clocks()
 	if ended == 0 {
 		ended = now
 	}
 	began := max(q.ended, m.since)
 	ended = min(max(ended, began), now) // times of the GPU and of the host are of two clocks
-	q.observer.Ran(m.tag, began+ahead, ended+ahead, err)
 	q.ended = ended
+	from := max(began+ahead, q.told)
+	q.told = max(ended+ahead, from)
+	q.observer.Ran(m.tag, from, q.told, err)
+}
+
+// clocks is the time, and what to add to it to get the observer's: at most what is right, and less by as long as this thread
+// was kept from running between two looks, the best of a few.
+func (q *queue) clocks() (now, ahead int64) {
+	best := int64(math.MaxInt64)
+	for range 4 {
+		before := q.observer.Now()
+		t := parts.Now()
+		if apart := q.observer.Now() - before; apart < best {
+			best, now, ahead = apart, t, before-t
+		}
+		if best < 2000 {
+			break
+		}
+	}
+	return now, ahead
 }
 
 // pop takes the head out of the list. mu is held.
