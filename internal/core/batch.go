@@ -431,7 +431,7 @@ func (t *Thread) submitBatch(b *batch, q *batchQueue) *Error {
 	}
 	segs := q.segs
 	q.segs = driver.NewSegments()
-	return q.s.launch(b.api, t, driver.Op{Kind: driver.OpBatch, Segs: segs})
+	return q.s.launch(b.api, t, task{op: driver.Op{Kind: driver.OpBatch, Segs: segs}})
 }
 
 // copySegment copies pageable segment i in the calling thread, behind everything queued.

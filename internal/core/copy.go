@@ -206,11 +206,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	if t.rt.observer != nil {
-		t.queueObserved(api, s, dst, src, count, from, to)
-	} else {
-		s.queue.Copy(dst, src, count, s.task(t))
-	}
+	s.putCopy(api, t, dst, src, count, &from, &to)
 	t.passed(c, s, stream, from, to)
 	return s.settle(api, t)
 }
@@ -300,7 +296,7 @@ func (t *Thread) copyBuffered(api string, c *Context, s *Stream, dst, src Addr, 
 		drop()
 		return err
 	}
-	return s.launch(api, t, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop})
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop}})
 }
 
 // failLater is what the 310 does with copies it cannot make: it takes them, and they fail when they run.
@@ -322,7 +318,7 @@ func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKin
 		t.doubt(HostToHostAsync, 0, 0, "the copy will fail when it runs")
 		why = "it goes from host to host"
 	}
-	return s.launch(api, t, driver.Op{Kind: driver.OpFail, Err: lateError(why)})
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpFail, Err: lateError(why)}})
 }
 
 // lateError is why an accepted copy failed.

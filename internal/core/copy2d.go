@@ -178,5 +178,5 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if t.rt.strict && !t.rt.prod.Modern && real == abi.MemcpyDeviceToDevice {
 		return invalid(api, "kind", "a 2-D copy within a device is documented for 950, A3 and A2, not for the %s", t.rt.prod.Name)
 	}
-	return s.launch(api, t, p.op())
+	return s.launch(api, t, task{op: p.op()})
 }

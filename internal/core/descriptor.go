@@ -198,7 +198,7 @@ func (t *Thread) MemcpyAsyncWithDesc(desc Addr, kind abi.MemcpyKind, stream Hand
 			return fromDriver(api, "", err)
 		}
 	}
-	return s.launch(api, t, driver.Op{Kind: driver.OpDesc, Src: desc, N: size, Layout: t.rt.layout(), Device: at.Device})
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpDesc, Src: desc, N: size, Layout: t.rt.layout(), Device: at.Device}})
 }
 
 // MemcpyAsyncWithOffset is aclrtMemcpyAsyncWithOffset: dst and src are device addresses of cells that hold the bases,
@@ -252,8 +252,8 @@ func (t *Thread) MemcpyAsyncWithOffset(dst Addr, destMax, dstDataOffset uint64, 
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	return s.launch(api, t, driver.Op{
+	return s.launch(api, t, task{op: driver.Op{
 		Kind: driver.OpOffset, Dst: dst, Src: src, N: count,
 		DstPitch: dstDataOffset, SrcPitch: srcDataOffset, Device: c.dev.phys,
-	})
+	}})
 }

@@ -239,7 +239,7 @@ func (t *Thread) queue(api string, s *Stream, op driver.Op) *Error {
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	s.submit(api, t, op)
+	s.put(api, t, task{op: op})
 	return nil
 }
 

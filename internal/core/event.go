@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
+	"ropeway/internal/observe"
 )
 
 // eventClass is how an event was made; it decides what records, waits and resets mean (spec/semantics.md, section 7).
@@ -358,9 +359,9 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 	tag := s.task(t)
 	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: s.number(tag), frees: s.freesNow()}
 	if e.state != nil {
-		s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: e.state, Tag: partly(tag)})
+		s.part(tag, driver.Op{Kind: driver.OpSet, Flag: e.state})
 	}
-	s.submitEvent(api, t, driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag}, e, eventRecord{})
+	s.put(api, t, task{op: driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag}, about: uint64(e.handle)})
 	e.queued(r)
 	return nil
 }
@@ -371,12 +372,6 @@ func (e *Event) strictDevice(api string, d *Device) *Error {
 		return refused(api, "event", "is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.dev.user, d.user)
 	}
 	return nil
-}
-
-// partly is the tag of an operation that others of its task follow.
-func partly(tag driver.Tag) driver.Tag {
-	tag.More = true
-	return tag
 }
 
 // begin numbers a record.
@@ -444,9 +439,10 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	}
 	last, tag := e.last().number, s.task(t)
 	if e.state != nil {
-		s.queue.Submit(driver.Op{Kind: driver.OpClear, Flag: e.state, Tag: partly(tag)})
+		s.part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
 	}
-	s.submitEvent(api, t, driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag}, e, eventRecord{})
+	op := driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag}
+	s.put(api, t, task{op: op, kind: observe.Other, about: uint64(e.handle)})
 	return nil
 }
 

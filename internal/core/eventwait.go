@@ -137,7 +137,8 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		t.waitIPC(api, e, s, r, timeout)
 		return nil
 	}
-	s.submitEvent(api, t, driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Tag: s.task(t), Done: e.waitOver}, e, r)
+	op := driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Done: e.waitOver}
+	s.put(api, t, task{op: op, about: uint64(e.handle), after: r})
 	return nil
 }
 

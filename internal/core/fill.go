@@ -100,7 +100,7 @@ func (t *Thread) fill(api string, s *Stream, arg string, l driver.Location, op d
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	return s.launch(api, t, op)
+	return s.launch(api, t, task{op: op})
 }
 
 // MemsetD32 is aclrtMemsetD32: count words of 32 bits get value.

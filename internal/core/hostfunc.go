@@ -36,13 +36,13 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 		return err
 	}
 	dropped := s.dropped()
-	return s.launch(api, t, driver.Op{Kind: driver.OpCall, Fn: func() {
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpCall, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		if !dropped() { // else it was dropped while another function ran
 			fn(args)
 		}
-	}})
+	}}})
 }
 
 // takesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a thread has subscribed to it.

@@ -267,7 +267,7 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 		e.release()
 	}}
 	r := eventRecord{number: number, flag: ipcRecord{x, number, t.rt.watch, true}, on: s, task: s.number(tag)}
-	s.submitTagged(api, t, op, observe.Record, uint64(e.handle), eventRecord{})
+	s.put(api, t, task{op: op, kind: observe.Record, about: uint64(e.handle)})
 	x.queued(number)
 	e.queued(r)
 	return nil
@@ -277,8 +277,8 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout time.Duration) {
 	record := r.flag.(ipcRecord)
 	w := &cellWait{c: e.ipc.cell, met: record.met, here: record.here}
-	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Tag: s.task(t), Order: &e.ipc.cell.order, Done: e.waitOver}
-	s.submitTagged(api, t, op, observe.Wait, uint64(e.handle), r)
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &e.ipc.cell.order, Done: e.waitOver}
+	s.put(api, t, task{op: op, kind: observe.Wait, about: uint64(e.handle), after: r})
 }
 
 // IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle, until aclFinalize.

@@ -133,7 +133,7 @@ func (t *Thread) launchManaged(api string, s *Stream, op driver.Op) *Error {
 	if err := s.admit(api); err != nil {
 		return err
 	}
-	return s.launch(api, t, op)
+	return s.launch(api, t, task{op: op})
 }
 
 // managedIn is the pages that n bytes at addr are in, if all of them are in one allocation: the first, and how many there are.
@@ -344,8 +344,8 @@ func (t *Thread) prefetch(api string, s *Stream, list []prefetchRange, arg strin
 	}
 	rt := t.rt
 	// It computes on nothing: no address is said.
-	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Work: func() error { return rt.prefetched(list, places) }}, observe.Prefetch, 0)
-	return s.settle(api, t)
+	op := driver.Op{Kind: driver.OpWork, Work: func() error { return rt.prefetched(list, places) }}
+	return s.launch(api, t, task{op: op, kind: observe.Prefetch})
 }
 
 // prefetched is a prefetch whose turn it is.

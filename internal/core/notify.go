@@ -176,7 +176,7 @@ func (t *Thread) recordCell(api string, s *Stream, c *cell, h Handle, change fun
 		return noNotify(api, "notify", h)
 	}
 	op := driver.Op{Kind: driver.OpPost, Fn: func() { c.change(change) }, Order: &c.order, Done: c.release}
-	s.submitAs(api, t, op, observe.NotifyRecord, uint64(h))
+	s.put(api, t, task{op: op, kind: observe.NotifyRecord, about: uint64(h)})
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (t *Thread) waitCell(api string, s *Stream, w *cellWait, h Handle, timeout 
 		return noNotify(api, "notify", h)
 	}
 	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &w.c.order, Done: w.c.release}
-	s.submitAs(api, t, op, observe.NotifyWait, uint64(h))
+	s.put(api, t, task{op: op, kind: observe.NotifyWait, about: uint64(h)})
 	return nil
 }
 

@@ -146,12 +146,11 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	return err
 }
 
-// queueObserved puts a copy on s, told.
-func (t *Thread) queueObserved(api string, s *Stream, dst, src Addr, n uint64, from, to driver.Location) {
-	tag := s.task(t)
+// putCopyObserved is putCopy with an observer.
+func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from, to *driver.Location) {
 	began := t.began()
 	w := observe.Task{Stream: s.id, Number: tag.Task, Thread: t.id, Device: s.ctx.dev.user, Bytes: n, Submit: began, Call: began}
-	w.Direction, w.Memory = t.rt.way(dst, src, from, to)
+	w.Direction, w.Memory = t.rt.way(dst, src, *from, *to)
 	t.about(s)
 	o := t.rt.observer
 	switch {
@@ -167,53 +166,26 @@ func (t *Thread) queueObserved(api string, s *Stream, dst, src Addr, n uint64, f
 	}
 }
 
-// submitObserved is submitEvent, told.
-func (s *Stream) submitObserved(api string, t *Thread, op driver.Op, e *Event, r eventRecord) {
-	w := t.rt.work(&op)
-	if e != nil {
-		w.Event = uint64(e.handle)
-		if op.Kind == driver.OpPost {
-			w.Kind = observe.Other // a reset
-		}
-	}
-	if r.on != nil {
-		w.After = observe.At{Stream: r.on.id, Number: uint32(r.task)}
-	}
-	s.submitTold(api, t, op, w)
-}
-
-// submitAs puts op on the stream, told as a task of a kind. about is the handle or the address that records and waits have in common, or 0.
-func (s *Stream) submitAs(api string, t *Thread, op driver.Op, kind observe.Kind, about uint64) {
-	op.Tag = s.task(t)
-	s.submitTagged(api, t, op, kind, about, eventRecord{})
-}
-
-// submitTagged is submitAs for op with its tag; it waits for r, if there is one.
-func (s *Stream) submitTagged(api string, t *Thread, op driver.Op, kind observe.Kind, about uint64, r eventRecord) {
-	if s.rt.observer == nil {
-		s.queue.Submit(op)
-		return
-	}
-	w := t.rt.work(&op)
-	w.Kind, w.Event = kind, about
-	if r.on != nil {
-		w.After = observe.At{Stream: r.on.id, Number: uint32(r.task)}
-	}
-	s.submitTold(api, t, op, w)
-}
-
-// submitTold puts op on the stream and tells the observer of it; w is what there is to say of op by itself.
-func (s *Stream) submitTold(api string, t *Thread, op driver.Op, w observe.Task) {
+// putObserved is put with an observer.
+func (s *Stream) putObserved(api string, t *Thread, k *task) {
 	o := t.rt.observer
 	began := t.began()
-	w.Stream, w.Number, w.Thread, w.Device = s.id, op.Tag.Task, t.id, s.ctx.dev.user
+	w := t.rt.work(&k.op)
+	w.Event = k.about
+	if k.kind != 0 {
+		w.Kind = k.kind
+	}
+	if k.after.on != nil {
+		w.After = observe.At{Stream: k.after.on.id, Number: uint32(k.after.task)}
+	}
+	w.Stream, w.Number, w.Thread, w.Device = s.id, k.op.Tag.Task, t.id, s.ctx.dev.user
 	w.Submit, w.Call = began, began
-	if op.Kind == driver.OpBatch {
+	if k.op.Kind == driver.OpBatch {
 		w.Submit = o.Now() // the call has looked at every segment before
 	}
 	t.about(s)
 	o.Submitted(w)
-	s.queue.Submit(op)
+	s.queue.Submit(k.op)
 	t.submitted(api, s, began)
 }
 

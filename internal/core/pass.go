@@ -48,11 +48,7 @@ func (t *Thread) copyAgain(dst Addr, destMax uint64, src Addr, count uint64, kin
 	if c.dead.Load() || c.dev.aborting.Load() || c.failed.Load() != 0 {
 		return false
 	}
-	if t.rt.observer != nil {
-		t.queueObserved("aclrtMemcpyAsync", s, dst, src, count, t.nearSrc.loc, t.nearDst.loc)
-		return true
-	}
-	s.queue.Copy(dst, src, count, s.task(t))
+	s.putCopy("aclrtMemcpyAsync", t, dst, src, count, &t.nearSrc.loc, &t.nearDst.loc)
 	return true
 }
 

@@ -212,10 +212,10 @@ func (t *Thread) MemPoolMallocAsync(ptr *Addr, size uint64, memPool, stream Hand
 		return noPool(api, memPool) // it went meanwhile
 	}
 	if got.after != 0 {
-		s.submit(api, t, driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after}, Order: &b.order})
+		s.put(api, t, task{op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after}, Order: &b.order}})
 	}
 	if b.bare != nil {
-		s.submitAs(api, t, driver.Op{Kind: driver.OpFail, Err: b.bare}, observe.Other, 0)
+		s.put(api, t, task{op: driver.Op{Kind: driver.OpFail, Err: b.bare}, kind: observe.Other})
 	}
 	*ptr = b.addr
 	if t.rt.watch != nil {
@@ -272,11 +272,7 @@ func (t *Thread) MemPoolFreeAsync(ptr Addr, stream Handle) *Error {
 	}
 	b.begun.Add(1)
 	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Done: b.done, Order: &b.order, Tag: tag}
-	if t.rt.observer == nil {
-		s.queue.Submit(op)
-	} else {
-		s.submitTold(api, t, op, observe.Task{Kind: observe.Other})
-	}
+	s.put(api, t, task{op: op, kind: observe.Other})
 	b.put(s)
 	if w != nil {
 		w.Taken(t, r)

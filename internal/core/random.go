@@ -63,7 +63,7 @@ func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, 
 	if s, err = c.on(api, s); err != nil {
 		return err
 	}
-	task, bytes, err := t.randomTask(api, c.dev, taskInfo, typ)
+	draws, bytes, err := t.randomTask(api, c.dev, taskInfo, typ)
 	if err != nil {
 		return err
 	}
@@ -71,41 +71,40 @@ func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, 
 		return err
 	}
 	rt, dropped := t.rt, s.dropped()
-	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Dst: task.result, N: bytes, Work: func() error {
-		return rt.draw(task, dropped)
-	}}, observe.Random, 0)
-	return s.settle(api, t)
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpWork, Dst: draws.result, N: bytes, Work: func() error {
+		return rt.draw(draws, dropped)
+	}}, kind: observe.Random})
 }
 
 // randomTask looks at what is asked for. bytes is how large the result is, as far as that is known before it runs.
-func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, typ random.Type) (task randomTask, bytes uint64, err *Error) {
+func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, typ random.Type) (draws randomTask, bytes uint64, err *Error) {
 	f := info.RandomNumFuncParaInfo
 	of := uint64(typ.Size())
-	task = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterAddr: info.RandomCounterAddr}
+	draws = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterAddr: info.RandomCounterAddr}
 	var a, b *abi.RandomParaInfo
 	switch f.FuncType {
 	case abi.RandomNumFuncTypeDropoutBitmask:
-		task.numbers.Kind = random.Dropout
+		draws.numbers.Kind = random.Dropout
 		a = &f.ParamInfo.DropoutBitmaskInfo().DropoutRation
 	case abi.RandomNumFuncTypeUniformDis:
-		task.numbers.Kind = random.Uniform
+		draws.numbers.Kind = random.Uniform
 		a, b = &f.ParamInfo.UniformDisInfo().Min, &f.ParamInfo.UniformDisInfo().Max
 	case abi.RandomNumFuncTypeNormalDis, abi.RandomNumFuncTypeTruncatedNormalDis:
-		task.numbers.Kind = random.Normal
+		draws.numbers.Kind = random.Normal
 		if f.FuncType == abi.RandomNumFuncTypeTruncatedNormalDis {
-			task.numbers.Kind = random.Truncated
+			draws.numbers.Kind = random.Truncated
 		}
 		a, b = &f.ParamInfo.NormalDisInfo().Mean, &f.ParamInfo.NormalDisInfo().Stddev
 	default:
-		return task, 0, refused(api, "taskInfo", "%v is no kind of random numbers", f.FuncType)
+		return draws, 0, refused(api, "taskInfo", "%v is no kind of random numbers", f.FuncType)
 	}
 	switch {
-	case !task.numbers.Kind.Fits(typ):
-		return task, 0, refused(api, "taskInfo", "%v makes no %v", f.FuncType, info.DataType)
-	case task.counterAddr == 0:
-		return task, 0, refused(api, "taskInfo", "randomCounterAddr is NULL")
-	case task.result == 0:
-		return task, 0, refused(api, "taskInfo", "randomResultAddr is NULL")
+	case !draws.numbers.Kind.Fits(typ):
+		return draws, 0, refused(api, "taskInfo", "%v makes no %v", f.FuncType, info.DataType)
+	case draws.counterAddr == 0:
+		return draws, 0, refused(api, "taskInfo", "randomCounterAddr is NULL")
+	case draws.result == 0:
+		return draws, 0, refused(api, "taskInfo", "randomResultAddr is NULL")
 	}
 	for _, p := range [...]struct {
 		name  string
@@ -113,20 +112,20 @@ func (t *Thread) randomTask(api string, d *Device, info *abi.RandomNumTaskInfo, 
 		to    *parameter
 		sizes [2]uint64
 	}{
-		{"the first parameter", a, &task.a, [2]uint64{of, of}}, {"the second parameter", b, &task.b, [2]uint64{of, of}},
-		{"randomSeed", &info.RandomSeed, &task.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &task.count, [2]uint64{8, 4}},
+		{"the first parameter", a, &draws.a, [2]uint64{of, of}}, {"the second parameter", b, &draws.b, [2]uint64{of, of}},
+		{"randomSeed", &info.RandomSeed, &draws.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &draws.count, [2]uint64{8, 4}},
 	} {
 		if p.from == nil {
 			continue
 		}
 		if *p.to, err = t.parameter(api, d, p.name, p.from, p.sizes); err != nil {
-			return task, 0, err
+			return draws, 0, err
 		}
 	}
-	if bytes, err = t.randomRoom(api, d, &task); err != nil {
-		return task, 0, err
+	if bytes, err = t.randomRoom(api, d, &draws); err != nil {
+		return draws, 0, err
 	}
-	return task, bytes, nil
+	return draws, bytes, nil
 }
 
 // parameter reads one, which has one of two sizes.
@@ -149,23 +148,23 @@ func (t *Thread) parameter(api string, d *Device, name string, p *abi.RandomPara
 }
 
 // randomRoom checks what is known of the parameters now, and that there is memory for counter and result.
-func (t *Thread) randomRoom(api string, d *Device, task *randomTask) (bytes uint64, err *Error) {
-	if err := t.reachable(api, "taskInfo", d, task.counterAddr, random.CounterBytes); err != nil {
+func (t *Thread) randomRoom(api string, d *Device, draws *randomTask) (bytes uint64, err *Error) {
+	if err := t.reachable(api, "taskInfo", d, draws.counterAddr, random.CounterBytes); err != nil {
 		return 0, err
 	}
-	if task.a.addr == 0 && task.b.addr == 0 {
-		if e := task.with(task.a.value, task.b.value).Check(); e != nil {
+	if draws.a.addr == 0 && draws.b.addr == 0 {
+		if e := draws.with(draws.a.value, draws.b.value).Check(); e != nil {
 			return 0, refused(api, "taskInfo", "%v", e)
 		}
 	}
-	if task.count.addr != 0 {
-		return 0, t.reachable(api, "taskInfo", d, task.result, 1) // how many there are turns out when it runs
+	if draws.count.addr != 0 {
+		return 0, t.reachable(api, "taskInfo", d, draws.result, 1) // how many there are turns out when it runs
 	}
-	bytes, ok := task.numbers.Bytes(task.count.value)
-	if task.count.value == 0 || !ok {
-		return 0, refused(api, "taskInfo", "randomNum is %d", task.count.value)
+	bytes, ok := draws.numbers.Bytes(draws.count.value)
+	if draws.count.value == 0 || !ok {
+		return 0, refused(api, "taskInfo", "randomNum is %d", draws.count.value)
 	}
-	return bytes, t.reachable(api, "taskInfo", d, task.result, bytes)
+	return bytes, t.reachable(api, "taskInfo", d, draws.result, bytes)
 }
 
 // with is the numbers with their parameters.
@@ -176,16 +175,16 @@ func (r *randomTask) with(a, b uint64) random.Numbers {
 }
 
 // draw makes the numbers and moves the counter on.
-func (rt *Runtime) draw(task randomTask, dropped func() bool) error {
+func (rt *Runtime) draw(draws randomTask, dropped func() bool) error {
 	h := hand{sight: rt.sight()}
 	var at random.Counter
 	err := guarded(func() error {
-		for _, p := range []*parameter{&task.a, &task.b, &task.seed, &task.count} {
+		for _, p := range []*parameter{&draws.a, &draws.b, &draws.seed, &draws.count} {
 			if err := p.load(&h); err != nil {
 				return err
 			}
 		}
-		counter, err := h.see(0, task.counterAddr, random.CounterBytes)
+		counter, err := h.see(0, draws.counterAddr, random.CounterBytes)
 		if err == nil {
 			at = random.ReadCounter(counter)
 		}
@@ -194,7 +193,7 @@ func (rt *Runtime) draw(task randomTask, dropped func() bool) error {
 	if err != nil {
 		return err
 	}
-	n, count := task.with(task.a.value, task.b.value), task.count.value
+	n, count := draws.with(draws.a.value, draws.b.value), draws.count.value
 	if err := n.Check(); err != nil {
 		return fmt.Errorf("random numbers: %w", err)
 	}
@@ -205,24 +204,24 @@ func (rt *Runtime) draw(task randomTask, dropped func() bool) error {
 	err = rt.compute(count/random.Step+min(count%random.Step, 1), false, dropped, func(h *hand, i uint64) error {
 		m := min(count-i*random.Step, random.Step)
 		bytes, _ := n.Bytes(m)
-		dst := task.result + Addr(i*step)
+		dst := draws.result + Addr(i*step)
 		piece, err := h.see(0, dst, bytes)
 		if err != nil {
 			return err
 		}
-		n.Fill(piece, task.seed.value, at.Add(i*n.Blocks(random.Step)), m)
+		n.Fill(piece, draws.seed.value, at.Add(i*n.Blocks(random.Step)), m)
 		return h.change(dst, piece)
 	})
 	if err != nil {
 		return err
 	}
 	return guarded(func() error {
-		counter, err := h.see(0, task.counterAddr, random.CounterBytes)
+		counter, err := h.see(0, draws.counterAddr, random.CounterBytes)
 		if err != nil {
 			return err
 		}
 		at.Add(n.Blocks(count)).Write(counter)
-		return h.change(task.counterAddr, counter)
+		return h.change(draws.counterAddr, counter)
 	})
 }
 

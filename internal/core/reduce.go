@@ -96,10 +96,9 @@ func (t *Thread) ReduceAsync(dst, src Addr, count uint64, kind abi.ReduceKind, d
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: c.dev.saturates()}
 	rt, dropped := t.rt, s.dropped()
-	s.submitAs(api, t, driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count, Work: func() error {
+	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count, Work: func() error {
 		return rt.reduce(op, dst, src, count, dropped)
-	}}, observe.Reduce, 0)
-	return s.settle(api, t)
+	}}, kind: observe.Reduce})
 }
 
 // saturates tells whether floats of the device stay finite.

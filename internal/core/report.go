@@ -329,16 +329,16 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 			r.behind = t.rt.drv.NewFlag()
 			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.behind})
 		}
-		s.submit(api, t, driver.Op{Kind: driver.OpPost, Fn: func() { t.rt.reports.post(r) }})
+		s.put(api, t, task{op: driver.Op{Kind: driver.OpPost, Fn: func() { t.rt.reports.post(r) }}})
 		return nil
 	}
 	// One operation, not a post and a wait: nothing that another thread submits may come between them.
 	r.done = make(chan struct{})
-	s.submit(api, t, driver.Op{Kind: driver.OpCall, Fn: func() {
+	s.put(api, t, task{op: driver.Op{Kind: driver.OpCall, Fn: func() {
 		if t.rt.reports.post(r) {
 			<-r.done
 		}
-	}})
+	}}})
 	return nil
 }
 

@@ -197,21 +197,6 @@ func (s *Stream) admit(api string) *Error {
 	return nil
 }
 
-// submit puts op on the stream.
-func (s *Stream) submit(api string, t *Thread, op driver.Op) {
-	op.Tag = s.task(t)
-	s.submitEvent(api, t, op, nil, eventRecord{})
-}
-
-// submitEvent puts op, which has its tag, on the stream. It is about e, if that is not nil, and waits for r, if there is one.
-func (s *Stream) submitEvent(api string, t *Thread, op driver.Op, e *Event, r eventRecord) {
-	if s.rt.observer == nil {
-		s.queue.Submit(op)
-		return
-	}
-	s.submitObserved(api, t, op, e, r)
-}
-
 // waiting bounds a wait: a time (0: none) and a channel (nil: none).
 type waiting struct {
 	timeout time.Duration

@@ -218,10 +218,10 @@ func (t *Thread) ValueWrite(devAddr Addr, value uint64, flag uint32, stream Hand
 		return err
 	}
 	v := &t.rt.values
-	s.submitAs(api, t, driver.Op{
+	s.put(api, t, task{op: driver.Op{
 		Kind: driver.OpWork, Dst: devAddr, N: 8, Order: t.rt.valueOrder(devAddr),
 		Work: func() error { return v.store(words, devAddr, value) },
-	}, observe.ValueWrite, uint64(devAddr))
+	}, kind: observe.ValueWrite, about: uint64(devAddr)})
 	return nil
 }
 
@@ -233,7 +233,8 @@ func (t *Thread) ValueWait(devAddr Addr, value uint64, flag uint32, stream Handl
 		return err
 	}
 	w := &valueWait{rt: t.rt, v: &t.rt.values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
-	s.submitAs(api, t, driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: t.rt.valueOrder(devAddr)}, observe.ValueWait, uint64(devAddr))
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: t.rt.valueOrder(devAddr)}
+	s.put(api, t, task{op: op, kind: observe.ValueWait, about: uint64(devAddr)})
 	return nil
 }
 

@@ -1,0 +1,48 @@
+package core
+
+import (
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// A call has one way to put a task on a stream: put, or, for a plain copy, putCopy, which every program calls most. Both number the task,
+// report it to the observer if there is one, and enqueue it. The caller has checked that the stream takes tasks (Stream.admit).
+// What a task needs beside its own operation is no task: see Stream.part.
+
+// task is what a call puts on a stream.
+type task struct {
+	op    driver.Op    // numbered by put, unless the caller has done so
+	kind  observe.Kind // what an observer sees, where the operation does not say it
+	about uint64       // the handle or the address that records and waits have in common, or 0
+	after eventRecord  // the record that it waits for, if there is one
+}
+
+// put puts a task on the stream.
+func (s *Stream) put(api string, t *Thread, k task) {
+	if k.op.Tag.Task == 0 {
+		k.op.Tag = s.task(t)
+	}
+	if s.rt.observer != nil {
+		s.putObserved(api, t, &k)
+		return
+	}
+	s.queue.Submit(k.op)
+}
+
+// putCopy puts a plain copy on the stream; both ranges are where from and to say.
+func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
+	tag := s.task(t)
+	if s.rt.observer != nil {
+		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
+		return
+	}
+	s.queue.Copy(dst, src, n, tag)
+}
+
+// part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something between
+// the two if the caller sees to it.
+func (s *Stream) part(tag driver.Tag, op driver.Op) {
+	op.Tag = tag
+	op.Tag.More = true
+	s.queue.Submit(op)
+}
