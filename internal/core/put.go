@@ -29,9 +29,23 @@ func (s *Stream) put(api string, t *Thread, k task) {
 	s.queue.Submit(k.op)
 }
 
-// putCopy puts a plain copy on the stream; both ranges are where from and to say.
+// putCopy puts a plain copy on the stream; both ranges are where from and to say. It is put with as few calls as can be.
 func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
-	tag := s.task(t)
+	number := uint32(s.tasks.Add(1))
+	if number == 0 || t.shared || s.rt.observer != nil || s.rt.watch != nil {
+		s.putCopyWatched(api, t, dst, src, n, from, to, number)
+		return
+	}
+	t.lastTask = number
+	s.queue.Copy(dst, src, n, driver.Tag{Task: number, Thread: t.id})
+}
+
+// putCopyWatched is putCopy where somebody watches, or several goroutines share the thread.
+func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location, number uint32) {
+	if number == 0 {
+		number = uint32(s.tasks.Add(1))
+	}
+	tag := s.numbered(t, number)
 	if s.rt.observer != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
 		return

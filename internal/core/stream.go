@@ -170,6 +170,11 @@ func (s *Stream) task(t *Thread) driver.Tag {
 	if n == 0 {
 		n = uint32(s.tasks.Add(1))
 	}
+	return s.numbered(t, n)
+}
+
+// numbered is the tag of the task with the number n.
+func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
 	if !t.shared {
 		t.lastTask = n
 	}
