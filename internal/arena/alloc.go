@@ -240,7 +240,7 @@ func (a *Arena) retireLazy(c, n int32, pages uint64) {
 	a.retire(c, n)
 }
 
-// away lets go of mu for a system call on a run that will come back.
+// away lets go of mu for a system call on a run that will come back. mu is held until then.
 func (a *Arena) away() {
 	a.limbo++
 	a.mu.Unlock()

@@ -259,7 +259,7 @@ func (a *Arena) Close() error {
 	for i := range a.ext {
 		a.ext[i].Store(kindFree)
 	}
-	for _, f := range a.apart {
+	for _, f := range a.apart { // lockcheck: nothing else runs
 		f.Close() //nolint:errcheck // the mappings go below
 	}
 	if a.acct != nil {

@@ -51,7 +51,7 @@ func (b *Budget) alone() (end func()) {
 		}
 	}
 	return func() {
-		for _, l := range b.ledgers {
+		for _, l := range b.ledgers { // lockcheck: mu is held until end is called
 			if l != nil {
 				l.unlock()
 			}

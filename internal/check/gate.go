@@ -141,7 +141,7 @@ func (c *Checker) look(o *order) {
 	}
 }
 
-// takes tells whether t is a gate that waits for o.
+// takes tells whether t is a gate that waits for o. Checker.mu is held.
 func (t *task) takes(o *order) bool { return t.op.Kind == driver.OpGate && orderOf(t.op.Order) == o }
 
 // writers are queues with a task that has not run and writes to [lo, hi). mu is held.

@@ -90,7 +90,7 @@ func ParseInjections(text string) (list []Injection, err error) {
 	return list, nil
 }
 
-// fires counts a call and tells whether it is the one to fail. mu is held.
+// fires counts a call and tells whether it is the one to fail. Checker.mu is held.
 func (i *Injection) fires(function string, stream int32, run bool) bool {
 	if i.Function != function || i.Run != run || i.Stream >= 0 && i.Stream != stream {
 		return false

@@ -129,7 +129,7 @@ func (c *Checker) judgeSubmit(t *task) {
 	c.foresee(t)
 }
 
-// judgeBatch looks whether the segments of a batch, which run in any order, are independent.
+// judgeBatch looks whether the segments of a batch, which run in any order, are independent. mu is held.
 func (c *Checker) judgeBatch(who origin, op *driver.Op) {
 	if c.on("batch-overlap") {
 		if a, b, lo, hi, found := overlap(op.Segs.List); found {
@@ -160,6 +160,7 @@ func count(n uintptr) string {
 // alignment is what the documents of aclrtMemcpyAsync ask of addresses.
 const alignment = 64
 
+// judgeAlignment reports a copy whose addresses are not aligned. mu is held.
 func (c *Checker) judgeAlignment(t *task) {
 	name, at := "dst", t.op.Dst
 	if at%alignment == 0 || c.find(at) == nil {
@@ -175,7 +176,7 @@ func (c *Checker) judgeAlignment(t *task) {
 	})
 }
 
-// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own.
+// judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own. mu is held.
 func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
 	if a == nil { // it may begin in what is rounded up
@@ -267,6 +268,7 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 	c.shadow.wrote(p, q.clock, lo, hi, report)
 }
 
+// race reports two accesses that nothing orders. mu is held.
 func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
 	if before.host {
 		c.collision(before.who, wrote, flight{who, does(write), lo, hi})
@@ -278,7 +280,7 @@ func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi 
 	})
 }
 
-// judgeWritten looks whether device memory that is read was ever written.
+// judgeWritten looks whether device memory that is read was ever written. mu is held.
 func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return

@@ -283,7 +283,7 @@ func (q *queue) Drop() {
 	}
 }
 
-// take empties the queue. mu is held.
+// take empties the queue. Checker.mu is held.
 func (q *queue) take() []*task {
 	list := q.waiting
 	q.waiting = nil

@@ -73,7 +73,7 @@ func (c *Checker) needed(q *queue) *queue {
 	return c.neededBy(q, &seen)
 }
 
-// neededBy is needed for a queue on which those in seen depend.
+// neededBy is needed for a queue on which those in seen depend. mu is held.
 func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 	if q.running != 0 || len(q.waiting) == 0 || slices.Contains(*seen, q) {
 		return nil
@@ -90,7 +90,7 @@ func (c *Checker) neededBy(q *queue, seen *[]*queue) *queue {
 	return nil
 }
 
-// blocked tells whether the head of q has to wait. mu is held.
+// blocked tells whether the head of q has to wait. Checker.mu is held.
 func (q *queue) blocked() bool {
 	t, over := q.waiting[0], false
 	switch t.op.Kind {
@@ -272,7 +272,7 @@ func (c *Checker) move(q *queue, t *task) error {
 	return q.failure
 }
 
-// finish ends t: its failure is told before anything behind it runs. mu is held, and released meanwhile.
+// finish ends t: its failure is told before anything behind it runs. Checker.mu is held, and released meanwhile.
 func (q *queue) finish(t *task, err error) {
 	c := q.c
 	q.tell(t, q.began, err)

@@ -419,6 +419,7 @@ func (c *Checker) leaks() {
 	}
 }
 
+// leakMemory reports memory that was never freed. mu is held.
 func (c *Checker) leakMemory(a *allocation) {
 	if a.leaked {
 		return
@@ -434,6 +435,7 @@ func (c *Checker) leakMemory(a *allocation) {
 	})
 }
 
+// leak reports a handle that was never destroyed. mu is held.
 func (c *Checker) leak(h *handle) {
 	if h.leaked {
 		return

@@ -147,7 +147,7 @@ func over(w []atomic.Uint64, number uint64) bool {
 	return w[end].Load()>>1 >= number
 }
 
-// orphans drops records of processes that have ended: nobody else will. The lock of the cell is held.
+// orphans drops records of processes that have ended: nobody else will. cell.mu is held.
 func (x *ipcEvent) orphans() (changed bool) {
 	w := x.cell.words
 	ended := map[maker]bool{}

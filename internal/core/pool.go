@@ -317,6 +317,6 @@ func (t *Thread) MemPoolTrimTo(memPool Handle, minBytesToKeep uint64) *Error {
 	if minBytesToKeep < used {
 		return fail(api, abi.ErrRTInternalError, "minBytesToKeep", "%s are less than the program uses of the pool, %s", byteCount(minBytesToKeep), byteCount(used))
 	}
-	p.trim(func(size uint64) bool { return p.reserved.now-size >= minBytesToKeep })
+	p.trim(func(size uint64) bool { return p.reserved.now-size >= minBytesToKeep }) // lockcheck: trim locks mu
 	return nil
 }

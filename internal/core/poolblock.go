@@ -260,7 +260,7 @@ func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	return out
 }
 
-// trim gives unused memory back, as long as more says so; it is called with p.mu held.
+// trim gives unused memory back, as long as more says so, which runs with mu locked.
 func (p *Pool) trim(more func(size uint64) bool) {
 	p.mu.Lock()
 	var out []*poolBlock

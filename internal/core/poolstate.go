@@ -71,7 +71,7 @@ func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 
 // synchronized gives back what synchronisations give back: unused memory beyond the threshold of each pool.
 func (ps *poolState) synchronized() {
-	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) })
+	ps.each(func(p *Pool) { p.trim(func(uint64) bool { return p.idle > p.threshold }) }) // lockcheck: trim locks mu
 }
 
 // emptyAll gives back all unused memory that pools have of d.

@@ -54,7 +54,7 @@ var valueConditions = [...]func(word, given uint64) bool{
 	func(word, given uint64) bool { return ^(word | given) != 0 },
 }
 
-// try looks at the word. v.mu is held.
+// try looks at the word. values.mu is held.
 func (w *valueWait) try() bool {
 	word, err := w.words.Load(w.addr)
 	if err != nil {
@@ -111,7 +111,7 @@ func (w *valueWait) Leave() {
 func (w *valueWait) Foreign() bool { return w.rt.ipc.some.Load() || w.rt.vmm.shares.Load() }
 
 // Err is how a wait that has passed ended.
-func (w *valueWait) Err() error { return w.err }
+func (w *valueWait) Err() error { return w.err } // lockcheck: it has passed
 
 // put makes list the waits for a word. mu is held.
 func (v *values) put(addr Addr, list []*valueWait) {

@@ -121,7 +121,7 @@ type names struct {
 
 func (n *names) init() {
 	n.functions.Store(&map[string]uint16{})
-	n.threads = map[uint32]string{}
+	n.threads = map[uint32]string{} // lockcheck: nobody has n yet
 }
 
 // Function implements observe.Observer. A new name takes a lock.

@@ -173,7 +173,7 @@ func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool 
 }
 
 // give judges a list and gives the kernel its share, which may be launched before that. If so it gets its table, even
-// if there is a panic on the way: it would wait for ever.
+// if there is a panic on the way: it would wait for ever. Driver.gone is held.
 func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	defer func() {
 		if !good {

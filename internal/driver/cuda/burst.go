@@ -197,8 +197,8 @@ func (q *queue) handBurst() {
 	}
 }
 
-// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is entered; who
-// calls it is busy.
+// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is entered. mu is
+// not needed: the caller hands over, and has the stream and the load to itself (lockcheck: so it is for all of this function).
 func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
 		n, done := q.v.card.putTogether(list[given:], q.stream)

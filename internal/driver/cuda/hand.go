@@ -59,7 +59,7 @@ func (q *queue) hand(op *driver.Op) bool {
 }
 
 // handCopy is hand for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first try is without
-// entering the card, which would take half as long again.
+// entering the card, which would take half as long again. mu is held, or the caller hands over a burst (lockcheck: so one of them has it).
 func (q *queue) handCopy(dst, src uintptr, n uint64) bool {
 	if q.stream != 0 && q.v.card.lost.Load() == nil {
 		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
@@ -92,7 +92,7 @@ func (q *queue) enter() bool {
 	return true
 }
 
-// move gives a copy or a fill to the stream.
+// move gives a copy or a fill to the stream. mu is held.
 func (q *queue) move(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy:
@@ -123,7 +123,8 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from sid
 	return to, from, to.kind == onCard || from.kind == onCard
 }
 
-// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it.
+// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. mu is held, or the
+// caller hands over a burst (lockcheck: so one of them has it).
 func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	if n == 0 {
 		return success
@@ -145,6 +146,7 @@ func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 // overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
+// move2D gives a 2-D copy to the stream. mu is held.
 func (q *queue) move2D(op *driver.Op) bool {
 	if op.N == 0 || op.Height == 0 {
 		return true
@@ -167,6 +169,7 @@ func (d *Driver) plan2D(op *driver.Op) (c copy2D, ok bool) {
 	return c, ok && c.dstPitch >= c.width && c.srcPitch >= c.width
 }
 
+// moveFill gives a fill to the stream. mu is held.
 func (q *queue) moveFill(op *driver.Op) bool {
 	n := op.N * uint64(op.Width)
 	if n == 0 {

@@ -79,7 +79,7 @@ func (d *Driver) Share(mem driver.Memory) (*driver.Shared, error) {
 	return m.share()
 }
 
-// share is Share with d.mu held.
+// share is Share with Driver.mu held.
 func (m *memory) share() (*driver.Shared, error) {
 	switch {
 	case m.freed && len(m.at) == 0:

@@ -100,7 +100,7 @@ func (h *haul) do(l *lane) error {
 			h.card.giveLane(l)
 		}
 	})
-	return h.err
+	return h.err // lockcheck: all others are done
 }
 
 // work takes loads until there are none.

@@ -91,7 +91,7 @@ func (d *Driver) way(m *memory) arena.Way {
 		}
 	}}
 	if m != nil {
-		w.Also = func(f *arena.File) error { return m.follow(f.FD(), 0) }
+		w.Also = func(f *arena.File) error { return m.follow(f.FD(), 0) } // lockcheck: between Still and its end
 	}
 	return w
 }

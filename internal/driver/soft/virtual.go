@@ -148,7 +148,7 @@ func (d *Driver) Release(addr uintptr) error {
 		return err
 	}
 	d.epoch.Add(1)
-	d.giveBack(r.used, r.spans()...)
+	d.giveBack(r.used, r.spans()...) // lockcheck: nobody finds r any more
 	return nil
 }
 
@@ -409,6 +409,7 @@ func (v *virtual) disappear(m *mount) {
 	v.tracts.Replace([]*ranges.Span[*tract]{s}, in)
 }
 
+// newID is a number for a mapping. mu is held.
 func (v *virtual) newID() uint64 {
 	v.lastID++
 	return mappedID | v.lastID
