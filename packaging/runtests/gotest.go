@@ -93,10 +93,23 @@ func (p *progress) line(line []byte) error {
 		return nil
 	}
 	if e.Test == "" {
+		p.unended(e)
 		p.ended(e)
 	}
 	delete(p.output, key)
 	return nil
+}
+
+// unended prints what the tests of a package said that had not ended when it did: one of them has crashed it.
+func (p *progress) unended(e event) {
+	for _, key := range slices.Sorted(maps.Keys(p.output)) {
+		if test, ok := strings.CutPrefix(key, e.Package+" "); ok && test != "" {
+			if e.Action == "fail" {
+				fmt.Fprintf(p.r.out, "%s did not end:\n%s", test, p.output[key])
+			}
+			delete(p.output, key)
+		}
+	}
 }
 
 // ended prints the line of a package.

@@ -62,7 +62,7 @@ func TestMissingTool(t *testing.T) {
 	}
 }
 
-// TestProgress: packages are shown as they end, what tests print only if they fail, and what was skipped is counted
+// TestProgress: packages are shown as they end, what tests print only if they fail or crash, and what was skipped is counted
 // by reason.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
@@ -80,6 +80,7 @@ func TestProgress(t *testing.T) {
 {"Action":"output","Package":"p","Test":"TestE","Output":"    c_test.go:9: runs with make test-all: it is long\n"}
 {"Action":"skip","Package":"p","Test":"TestE","Elapsed":0}
 {"Action":"output","Package":"p","Test":"TestF","Output":"    c_test.go:9: zsh is missing: apt-get install zsh\n"}
+{"Action":"output","Package":"p","Test":"TestG","Output":"fatal error: it crashed\n"}
 {"Action":"fail","Package":"p","Elapsed":2}
 {"Action":"output","Package":"q","Output":"ok  \tq\t(cached)\n"}
 {"Action":"pass","Package":"q","Elapsed":0}
@@ -90,7 +91,7 @@ func TestProgress(t *testing.T) {
 	}
 	r.skipped.print(&b)
 	out := b.String()
-	wants(t, out, "it broke", "FAIL p ", "2.0 s", "ok   q ", "cached", "z.go:1: wrong",
+	wants(t, out, "it broke", "TestG did not end:\nfatal error: it crashed\n", "FAIL p ", "2.0 s", "ok   q ", "cached", "z.go:1: wrong",
 		"skipped: 2 Go tests (g++ is missing: apt-get install g++)\n", "skipped: 1 Go test (zsh is missing: apt-get install zsh)\n")
 	for _, not := range []string{"noise", "it is long"} {
 		if strings.Contains(out, not) {
