@@ -200,6 +200,7 @@ func TestStillHammer(t *testing.T) {
 					}
 				}
 				q.Wait(0, nil)
+				q.Close()
 			}
 		})
 	}
