@@ -101,12 +101,12 @@ func Run(t *testing.T, open func(t *testing.T) driver.Driver, except ...string) 
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
-			Watch(t, 3*time.Minute)
+			Watch(t, 10*time.Minute)
 			tt.test(setup(t, open))
 		})
 	}
 	t.Run("NoLeak", func(t *testing.T) {
-		Watch(t, 3*time.Minute)
+		Watch(t, 10*time.Minute)
 		testNoLeak(t, open)
 	})
 }

@@ -25,7 +25,7 @@ func (s sink) TaskFailed(tag driver.Tag, err error) { s.failed <- failure{tag, e
 
 func open(t *testing.T) (*Driver, driver.Device) {
 	t.Helper()
-	drivertest.Watch(t, time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	inner, err := soft.New(soft.Options{Devices: 2, Memory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func newGround(t *testing.T) *ground { return newGroundWith(t, Options{}) }
 
 func newGroundWith(t *testing.T, o Options) *ground {
 	many(t)
-	drivertest.Watch(t, 2*time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	o.Devices, o.Memory = 1, 256<<20
 	g := &ground{T: t, d: open(t, o), source: testenv.Rand(t)}
 	var err error

@@ -56,7 +56,7 @@ func TestChunkFor(t *testing.T) {
 // reused all the while.
 func TestJobHammer(t *testing.T) {
 	many(t)
-	drivertest.Watch(t, 2*time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 1, Memory: 1 << 30})
 	defer d.Close()
 	dev, err := d.Open(0)
@@ -129,7 +129,7 @@ func TestJobHammer(t *testing.T) {
 // A waiter that helps may be the one to find that memory is gone: that is the task's failure, not the end of the
 // process.
 func TestHelperFault(t *testing.T) {
-	drivertest.Watch(t, time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 1, Memory: 1 << 30})
 	defer d.Close()
 	dev, err := d.Open(0)

@@ -65,7 +65,7 @@ type machine struct {
 }
 
 func TestEngineModel(t *testing.T) {
-	drivertest.Watch(t, 4*time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	many(t)
 	d := open(t, Options{Devices: 1, Memory: 512 << 20})
 	defer d.Close()

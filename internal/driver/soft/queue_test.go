@@ -28,7 +28,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	drivertest.Watch(t, time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	b := &bench{T: t, d: open(t, Options{Devices: 1, Memory: 256 << 20}), log: log{make(chan error, 100)}}
 	b.d.pool.max = 0
 	var err error
@@ -289,7 +289,7 @@ func TestAwaitAfterClear(t *testing.T) {
 
 // The same by chance.
 func TestAwaitAfterClearHammer(t *testing.T) {
-	drivertest.Watch(t, time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()
 	dev, err := d.Open(0)

@@ -16,7 +16,7 @@ import (
 // small machine with one device and some memory, for tests of standstills.
 func stillBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	t.Helper()
-	drivertest.Watch(t, time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	d = open(t, Options{Devices: 1, Memory: 256 << 20})
 	t.Cleanup(func() { d.Close() })
 	dev, err := d.Open(0)

@@ -422,7 +422,7 @@ func (m *virtualModel) check() {
 }
 
 func TestVirtualModel(t *testing.T) {
-	drivertest.Watch(t, 4*time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	before := leftovers(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := open2(t, Options{Devices: 2, Memory: 256 << 20, Guard: rapid.IntRange(0, 3).Draw(t, "guard") == 0})

@@ -20,7 +20,7 @@ import (
 // released meanwhile.
 func TestVirtualHammer(t *testing.T) {
 	many(t)
-	drivertest.Watch(t, 3*time.Minute)
+	drivertest.Watch(t, 10*time.Minute)
 	d := open(t, Options{Devices: 2, Memory: 512 << 20})
 	defer d.Close()
 	var dev [2]driver.Device
