@@ -7,6 +7,8 @@ package main
 //
 // static void set_spans(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->spans(pairs, n); }
 // static void set_device(const ropeway_checker *c, uint64_t low, uint64_t high) { c->device(low, high); }
+// static void set_registered(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->registered(pairs, n); }
+// static void set_aliases(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->aliases(pairs, n); }
 // static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
 // static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
 import "C"
@@ -30,6 +32,8 @@ type checker interface {
 	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
 	// Stepped tells that what Touch opened for one instruction is to be closed.
 	Stepped(t Touch)
+	// Vanish tells that the program is about to take n bytes at addr away from itself. by is as for Touch.
+	Vanish(addr uintptr, n uint64, how check.Way, by core.Caller, thread uint32)
 	// Window is where pinned memory can lie.
 	Window() (low, high uintptr)
 	// OpenKnown opens all memory that is known to be complete.
@@ -154,6 +158,31 @@ func (face) SetDeviceSpan(lo, hi uintptr) {
 	}
 }
 
+// SetRegistered says which memory of the program is registered, and under which device addresses.
+func (face) SetRegistered(pairs, aliases []uint64) {
+	c := checkerC.Load()
+	if c == nil {
+		return
+	}
+	C.set_registered(c, (*C.uint64_t)(unsafe.SliceData(pairs)), C.size_t(len(pairs)/2))
+	C.set_aliases(c, (*C.uint64_t)(unsafe.SliceData(aliases)), C.size_t(len(aliases)/2))
+}
+
+// wayOf is how memory goes that the C side tells of.
+func wayOf(kind uint64, addr, n, argument uint64) check.Way {
+	switch kind {
+	case C.ROPEWAY_REALLOCATED:
+		return check.Way{Kind: check.Reallocated, Call: fmt.Sprintf("realloc(ptr=%#x, size=%d)", addr, argument)}
+	case C.ROPEWAY_UNMAPPED:
+		return check.Way{Kind: check.Unmapped, Call: fmt.Sprintf("munmap(addr=%#x, length=%d)", addr, n)}
+	case C.ROPEWAY_MOVED:
+		return check.Way{Kind: check.Moved, Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
+	case C.ROPEWAY_REPLACED:
+		return check.Way{Kind: check.Replaced, Call: fmt.Sprintf("mmap(addr=%#x, length=%d, MAP_FIXED)", addr, n)}
+	}
+	return check.Way{Kind: check.Freed, Call: fmt.Sprintf("free(ptr=%#x)", addr)}
+}
+
 // checking is the checker of the process, or nil.
 func (p *process) checking() checker {
 	if p.runtime() == nil || p.check == nil {
@@ -226,6 +255,9 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 	case C.ROPEWAY_STEPPED:
 		s := pointer[C.ropeway_touch](a[0])
 		c.Stepped(Touch{uint32(s.what), uint32(s.prot), uintptr(s.page), uint64(s.length), uintptr(s.delta)})
+	case C.ROPEWAY_VANISH:
+		by := pointer[caller](a[4])
+		c.Vanish(uintptr(a[0]), a[1], wayOf(a[2], a[0], a[1], a[3]), by, by.ID())
 	case C.ROPEWAY_OPEN_KNOWN:
 		c.OpenKnown()
 	case C.ROPEWAY_END:

@@ -186,6 +186,7 @@ void ropeway_check_prepare(void)
 	check_stack_prepare();
 	check_signals_prepare();
 	check_libc_prepare();
+	check_vanish_prepare();
 	const char *preloaded = getenv("LD_PRELOAD");
 	if (dlsym(RTLD_DEFAULT, "__tsan_init"))
 		other_tool = "ThreadSanitizer";
@@ -328,6 +329,8 @@ void ropeway_check_free(const char *report)
 static const ropeway_checker checker_calls = {
 	.spans = check_set_spans,
 	.device = check_set_device,
+	.registered = check_set_registered,
+	.aliases = check_set_aliases,
 	.file = check_frame_file,
 	.name = check_frame_function,
 };

@@ -15,6 +15,7 @@
  *	system.c     system calls on closed memory
  *	vectored.c   those that take several pieces
  *	submitted.c  those after which the kernel touches memory by itself
+ *	vanish.c     registered memory that the program frees or unmaps
  *	handlers.c   the program's own handlers and masks
  *	fork.c       a child that uses the API after a fork
  */
@@ -92,6 +93,12 @@ int check_any_spans(void);
 int check_device(uintptr_t address); /* whether it is of a device, which the host cannot touch */
 void check_set_device(uint64_t low, uint64_t high);
 
+/* And which memory of the program is registered, and the device addresses of that. */
+extern atomic_bool check_some_registered;
+int check_registered_range(uintptr_t address, size_t length);
+void check_set_registered(const uint64_t *pairs, size_t n);
+void check_set_aliases(const uint64_t *pairs, size_t n);
+
 /* stack.c. Finds the unwinder; then the return addresses of the caller's callers that are not ours, innermost first. */
 void check_stack_prepare(void);
 uint32_t check_stack(uint64_t *stack, uint32_t room);
@@ -111,6 +118,9 @@ void check_redirect(int signal, siginfo_t *info, void *context, handler function
 void check_libc_prepare(void); /* finds the functions of libc that are judged otherwise */
 void check_on_fault(int signal, siginfo_t *info, void *context);
 void check_on_trap(int signal, siginfo_t *info, void *context);
+
+/* What the calling thread does now, outside of the API: its stack, which instruction (if not 0) is the innermost of. */
+void check_describe(ropeway_call *access, uintptr_t instruction);
 
 /* Asks the core about an access; answer says what it did. Not from a signal handler. */
 void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer);
@@ -148,6 +158,9 @@ void check_repeat_part(const struct repeat *r, uintptr_t touched, const ropeway_
 void check_on_system_call(int signal, siginfo_t *info, void *context);
 void check_watch_system_calls(void); /* from now on. Not from within the core: it is asked */
 extern atomic_bool check_filtered;   /* that has been done, or tried */
+
+/* vanish.c. Watches the allocator of a sanitizer too, if there is one. */
+void check_vanish_prepare(void);
 
 /* handlers.c. Takes the signals the checker needs, and hands one to the program. */
 void check_signals_prepare(void);

@@ -170,21 +170,26 @@ int check_open_here(uintptr_t address, size_t length)
 	return ok;
 }
 
+void check_describe(ropeway_call *access, uintptr_t instruction)
+{
+	const ropeway_call *me = &check_self()->call;
+	access->thread = me->thread;
+	access->ignored = me->ignored;
+	access->depth = check_stack(access->stack, ROPEWAY_DEPTH);
+	if (instruction && !check_ours(instruction)) {
+		if (!access->depth || access->stack[0] != instruction) { /* frame pointers know of callers only */
+			access->depth += access->depth < ROPEWAY_DEPTH;
+			memmove(access->stack + 1, access->stack, (access->depth - 1) * sizeof access->stack[0]);
+		}
+		access->stack[0] = instruction + 1;
+	}
+	check_frames(access);
+}
+
 void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer)
 {
 	ropeway_call access = {.function = ROPEWAY_NO_CALL};
-	const ropeway_call *me = &check_self()->call;
-	access.thread = me->thread;
-	access.ignored = me->ignored;
-	access.depth = check_stack(access.stack, ROPEWAY_DEPTH);
-	if (instruction && !check_ours(instruction)) {
-		if (!access.depth || access.stack[0] != instruction) { /* frame pointers know of callers only */
-			access.depth += access.depth < ROPEWAY_DEPTH;
-			memmove(access.stack + 1, access.stack, (access.depth - 1) * sizeof access.stack[0]);
-		}
-		access.stack[0] = instruction + 1;
-	}
-	check_frames(&access);
+	check_describe(&access, instruction);
 	memset(answer, 0, sizeof *answer);
 	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)answer};
 	struct self *asker = check_self();

@@ -13,8 +13,14 @@ struct spans {
 	struct span span[];
 };
 
-static _Atomic(struct spans *) now;
-static atomic_uint changes; /* odd while the array is being written */
+/* A set of spans. */
+struct set {
+	_Atomic(struct spans *) now;
+	atomic_uint changes; /* odd while the array is being written */
+};
+
+static struct set watched, registered, aliases;
+atomic_bool check_some_registered;
 
 /* The first span that ends behind address, in an array that may change meanwhile. */
 static int overlaps(const struct spans *s, uintptr_t low, uintptr_t high)
@@ -30,17 +36,28 @@ static int overlaps(const struct spans *s, uintptr_t low, uintptr_t high)
 	return first < s->n && first < s->room && s->span[first].low < high;
 }
 
-int check_watched_range(uintptr_t address, size_t length)
+/* Whether a part of a range is in a set. */
+static int has(struct set *set, uintptr_t address, size_t length)
 {
 	uintptr_t end = address + length < address ? UINTPTR_MAX : address + length;
 	for (;;) {
-		unsigned before = atomic_load_explicit(&changes, memory_order_acquire);
-		struct spans *s = atomic_load_explicit(&now, memory_order_acquire);
+		unsigned before = atomic_load_explicit(&set->changes, memory_order_acquire);
+		struct spans *s = atomic_load_explicit(&set->now, memory_order_acquire);
 		int answer = s ? overlaps(s, address, end) : 0;
 		atomic_thread_fence(memory_order_acquire);
-		if (!(before & 1) && atomic_load_explicit(&changes, memory_order_relaxed) == before)
+		if (!(before & 1) && atomic_load_explicit(&set->changes, memory_order_relaxed) == before)
 			return answer;
 	}
+}
+
+int check_watched_range(uintptr_t address, size_t length)
+{
+	return has(&watched, address, length);
+}
+
+int check_registered_range(uintptr_t address, size_t length)
+{
+	return has(&registered, address, length);
 }
 
 int check_watched(uintptr_t address)
@@ -48,9 +65,9 @@ int check_watched(uintptr_t address)
 	return check_watched_range(address, 1);
 }
 
-void check_set_spans(const uint64_t *pairs, size_t n)
+static void replace(struct set *set, const uint64_t *pairs, size_t n)
 {
-	struct spans *s = atomic_load(&now);
+	struct spans *s = atomic_load(&set->now);
 	if (!s || s->room < n) {
 		size_t room = n < 64 ? 64 : 2 * n;
 		s = malloc(sizeof *s + room * sizeof s->span[0]);
@@ -59,17 +76,33 @@ void check_set_spans(const uint64_t *pairs, size_t n)
 		s->n = 0;
 		s->room = room;
 	}
-	atomic_fetch_add(&changes, 1);
+	atomic_fetch_add(&set->changes, 1);
 	for (size_t i = 0; i < n; i++)
 		s->span[i] = (struct span){pairs[2 * i], pairs[2 * i + 1]};
 	s->n = n;
-	atomic_store_explicit(&now, s, memory_order_release);
-	atomic_fetch_add(&changes, 1);
+	atomic_store_explicit(&set->now, s, memory_order_release);
+	atomic_fetch_add(&set->changes, 1);
+}
+
+void check_set_spans(const uint64_t *pairs, size_t n)
+{
+	replace(&watched, pairs, n);
+}
+
+void check_set_registered(const uint64_t *pairs, size_t n)
+{
+	replace(&registered, pairs, n);
+	atomic_store(&check_some_registered, n != 0);
+}
+
+void check_set_aliases(const uint64_t *pairs, size_t n)
+{
+	replace(&aliases, pairs, n);
 }
 
 int check_any_spans(void)
 {
-	struct spans *s = atomic_load_explicit(&now, memory_order_acquire);
+	struct spans *s = atomic_load_explicit(&watched.now, memory_order_acquire);
 	return s && s->n;
 }
 
@@ -77,8 +110,10 @@ static _Atomic uintptr_t device_low, device_high; /* set once, before there is d
 
 int check_device(uintptr_t address)
 {
-	return address >= atomic_load_explicit(&device_low, memory_order_relaxed) &&
-	       address < atomic_load_explicit(&device_high, memory_order_relaxed);
+	if (address >= atomic_load_explicit(&device_low, memory_order_relaxed) &&
+	    address < atomic_load_explicit(&device_high, memory_order_relaxed))
+		return 1;
+	return has(&aliases, address, 1);
 }
 
 void check_set_device(uint64_t low, uint64_t high)

@@ -76,6 +76,12 @@ enum {
 	ROPEWAY_FINDINGS,
 	/* () -> the findings so far as a JSON array, for free(). */
 	ROPEWAY_REPORT,
+	/*
+	 * (address, length, ROPEWAY_FREED or another, argument, const ropeway_call *) -> 0. The program is about to take memory away
+	 * from itself, some of which is registered. argument: the size that realloc and mremap are to make of it. When it returns, none
+	 * of the memory is closed. The record is as for ROPEWAY_TOUCH.
+	 */
+	ROPEWAY_VANISH,
 	/* () -> 0. Opens all memory that is known to be complete: a system call is made whose memory cannot be seen. */
 	ROPEWAY_OPEN_KNOWN,
 	/* () -> 0. Nothing of the program runs any more: what is left is judged, and the report ends. */
@@ -137,12 +143,18 @@ typedef struct ropeway_touch {
 	uint64_t delta;        /* where the engine sees it: address + delta; 0 if nowhere */
 } ropeway_touch;
 
+/* How memory of the program goes: by free, realloc, munmap, mremap, or a mapping at a fixed address. */
+enum { ROPEWAY_FREED, ROPEWAY_REALLOCATED, ROPEWAY_UNMAPPED, ROPEWAY_MOVED, ROPEWAY_REPLACED };
+
 /* What the core may call of the checker, from any thread. */
 typedef struct ropeway_checker {
 	/* The memory whose faults are brought to ROPEWAY_TOUCH: pairs of first address and end, sorted and disjoint. */
 	void (*spans)(const uint64_t *pairs, size_t n);
 	/* Device memory, which the host cannot touch: faults there are brought to ROPEWAY_TOUCH too, and stay faults. */
 	void (*device)(uint64_t low, uint64_t high);
+	/* Registered memory of the program, of which ROPEWAY_VANISH is told; and its device addresses. Pairs like those of spans. */
+	void (*registered)(const uint64_t *pairs, size_t n);
+	void (*aliases)(const uint64_t *pairs, size_t n);
 	/* The texts of a name in ropeway_call.names. NULL if there is no such name. */
 	const char *(*file)(uint32_t name);
 	const char *(*name)(uint32_t name);

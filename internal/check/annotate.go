@@ -13,6 +13,7 @@ import (
 func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	addr = c.canonical(addr)
 	_, found := c.inFlight(*c.known, addr, addr+uintptr(n), true)
 	return found
 }
@@ -21,6 +22,7 @@ func (c *Checker) InFlight(addr uintptr, n uint64) bool {
 func (c *Checker) Complete(addr uintptr, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	addr = c.canonical(addr)
 	k := c.known.clone()
 	c.shadow.each(addr, addr+uintptr(n), func(s *cell) {
 		if s.write != nil {

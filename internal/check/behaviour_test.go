@@ -22,6 +22,8 @@ type names struct {
 	list   []string
 	spans  [][]uint64
 	device span
+
+	registered, aliases []uint64
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
@@ -32,6 +34,9 @@ func (n *names) FrameName(id uint32) (file, function string) {
 }
 func (n *names) SetSpans(pairs []uint64)      { n.spans = append(n.spans, pairs) }
 func (n *names) SetDeviceSpan(lo, hi uintptr) { n.device = span{lo, hi} }
+func (n *names) SetRegistered(pairs, aliases []uint64) {
+	n.registered, n.aliases = pairs, aliases
+}
 
 // caller is a thread of which a face knows what it does.
 type caller struct {

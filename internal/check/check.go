@@ -65,6 +65,10 @@ type Face interface {
 
 	// SetDeviceSpan says where device memory lies, which the host cannot touch. Faults there are brought to Touch, and stay faults.
 	SetDeviceSpan(lo, hi uintptr)
+
+	// SetRegistered says which memory of the program is registered, in the same form as SetSpans: Vanish is to be told before
+	// the program frees or unmaps it. aliases are its device addresses, which are judged like device memory.
+	SetRegistered(pairs, aliases []uint64)
 }
 
 // DefaultDepth is how far a program may run ahead of a device.
@@ -112,13 +116,14 @@ type Checker struct {
 	nearest        int
 	gone           btree.Map[uintptr, *allocation] // freed ones, until the address is used again
 	handles        map[uintptr]*handle
-	unregistered   map[uintptr]*allocation // by their start
-	inner          map[uintptr]*allocation // registrations of pinned memory, by their start
-	runs           int                     // borders between pages of different protection
-	shutRegistered map[*allocation]bool    // registered memory of which pages may be closed
-	early          []early                 // pages that are to be opened soon
-	isolated       int                     // ranges of pages that the system keeps apart
-	born           uint64                  // allocations and handles so far, and frees of pool memory
+	unregistered   map[uintptr]*allocation         // by their start
+	inner          map[uintptr]*allocation         // registrations of pinned memory, by their start
+	aliases        btree.Map[uintptr, *allocation] // registrations by their device address
+	runs           int                             // borders between pages of different protection
+	shutRegistered map[*allocation]bool            // registered memory of which pages may be closed
+	early          []early                         // pages that are to be opened soon
+	isolated       int                             // ranges of pages that the system keeps apart
+	born           uint64                          // allocations and handles so far, and frees of pool memory
 
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // how many have begun

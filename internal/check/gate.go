@@ -53,7 +53,8 @@ func (c *Checker) before(t *task) (k clock) {
 	}
 	if t.op.N > 0 {
 		k.join(*c.known)
-		c.shadow.each(t.op.Src, t.op.Src+uintptr(t.op.N), func(s *cell) {
+		lo, hi := t.word()
+		c.shadow.each(lo, hi, func(s *cell) {
 			if p := s.write; p != nil && !p.word {
 				c.joinRun(&k, func(q *queue) bool { return q.line == p.line })
 			}
@@ -159,7 +160,11 @@ func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 
 // awaits tells whether t is a gate for a word in [lo, hi).
 func (t *task) awaits(lo, hi uintptr) bool {
-	return t.op.Kind == driver.OpGate && t.op.N > 0 && t.op.Src < hi && lo < t.op.Src+uintptr(t.op.N)
+	if t.op.Kind != driver.OpGate || t.op.N == 0 {
+		return false
+	}
+	at, end := t.word()
+	return at < hi && lo < end
 }
 
 // Asking implements core.Watcher: who asks lets one task go on, and who waits all that are needed.

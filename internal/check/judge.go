@@ -56,7 +56,7 @@ func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	if isWord(&t.op) && !write && hi-lo <= wordBytes {
 		return // a look at what is written at once
 	}
-	touches(&t.op, func(l, h uintptr, w bool) bool {
+	t.q.c.touches(&t.op, func(l, h uintptr, w bool) bool {
 		if l < hi && lo < h && (w || write) {
 			f, found = flight{t.who, does(w), max(l, lo), min(h, hi)}, true
 		}
@@ -113,7 +113,7 @@ func (c *Checker) name(s *site) string {
 // judgeSubmit looks at a task that is submitted. mu is held.
 func (c *Checker) judgeSubmit(t *task) {
 	t.lo, t.hi = ^uintptr(0), 0
-	touches(&t.op, func(lo, hi uintptr, write bool) bool {
+	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		c.judgeBounds(t.who, lo, hi, write)
 		c.shut(t, lo, hi, write)
@@ -162,9 +162,9 @@ const alignment = 64
 
 // judgeAlignment reports a copy whose addresses are not aligned. mu is held.
 func (c *Checker) judgeAlignment(t *task) {
-	name, at := "dst", t.op.Dst
+	name, at := "dst", c.canonical(t.op.Dst)
 	if at%alignment == 0 || c.find(at) == nil {
-		name, at = "src", t.op.Src
+		name, at = "src", c.canonical(t.op.Src)
 	}
 	a := c.find(at)
 	if a == nil || at%alignment == 0 {
@@ -223,7 +223,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 		c.shadow = shadow{}
 	}
 	c.compare(t)
-	touches(&t.op, func(lo, hi uintptr, write bool) bool {
+	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc && t.born >= a.born {
 			c.judgeWritten(t.who, a, lo, hi)
 		}
@@ -323,6 +323,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 // reach judges an access to an address that was found in device memory, in the size bytes at cell; false if it is no address.
 // mu is held.
 func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr, n uint64, write bool) bool {
+	at = c.canonical(at)
 	if c.find(at) == nil {
 		gone := c.findGone(at)
 		what := "is no memory of the device"
@@ -371,7 +372,8 @@ func (c *Checker) foresee(t *task) {
 	}
 	lead := func(at, n uint64, write bool) {
 		if n > 0 {
-			t.led = append(t.led, led{uintptr(at), uintptr(at + n), write})
+			lo := c.canonical(uintptr(at))
+			t.led = append(t.led, led{lo, lo + uintptr(n), write})
 		}
 	}
 	switch op.Kind {

@@ -11,17 +11,19 @@ import (
 
 // allocation is memory that the program got from the API.
 type allocation struct {
-	what    core.ResourceKind
-	start   uintptr
-	size    uint64 // as the program asked for it
-	device  int32  // user id
-	phys    int32  // device memory: the driver's number
-	by      origin
-	born    uint64 // order of allocation
-	freed   bool
-	freedBy origin
-	leaked  bool  // it has been reported
-	written spans // device memory: what somebody wrote
+	what     core.ResourceKind
+	start    uintptr
+	size     uint64  // as the program asked for it
+	device   int32   // user id
+	phys     int32   // device memory: the driver's number
+	alias    uintptr // registered memory: its device address, 0 if it has none
+	by       origin
+	born     uint64 // order of allocation
+	freed    bool
+	freedBy  origin
+	leaked   bool  // it has been reported
+	vanished bool  // registered memory: the program has freed or unmapped it, which has been reported
+	written  spans // device memory: what somebody wrote
 
 	pooled  bool        // it is of a pool, and in the order of streams
 	freedOn int32       // pooled: the stream in whose order it goes
@@ -162,24 +164,7 @@ const mostGone = 100_000
 
 // remember enters a new allocation. mu is held.
 func (c *Checker) remember(a *allocation) {
-	for {
-		old := c.findGone(a.start)
-		if old == nil {
-			break
-		}
-		c.gone.Delete(old.start)
-	}
-	var within []uintptr
-	c.gone.Ascend(a.start, func(at uintptr, _ *allocation) bool {
-		if at >= a.end() {
-			return false
-		}
-		within = append(within, at)
-		return true
-	})
-	for _, at := range within {
-		c.gone.Delete(at)
-	}
+	c.reused(a.start, a.end())
 	delete(c.unregistered, a.start)
 	if a.what == core.RegisteredMemory && c.find(a.start) != nil {
 		c.inner[a.start] = a // it is pinned memory as well, and judged as that
@@ -190,6 +175,36 @@ func (c *Checker) remember(a *allocation) {
 	}
 	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
+}
+
+// reused forgets freed allocations of which addresses in [lo, hi) are used again. mu is held.
+func (c *Checker) reused(lo, hi uintptr) {
+	for {
+		old := c.findGone(lo)
+		if old == nil {
+			break
+		}
+		c.gone.Delete(old.start)
+	}
+	var within []uintptr
+	c.gone.Ascend(lo, func(at uintptr, _ *allocation) bool {
+		if at >= hi {
+			return false
+		}
+		within = append(within, at)
+		return true
+	})
+	for _, at := range within {
+		c.gone.Delete(at)
+	}
+}
+
+// wasFreed remembers a freed allocation by its start. mu is held.
+func (c *Checker) wasFreed(a *allocation) {
+	if c.gone.Len() >= mostGone {
+		c.gone.PopMin()
+	}
+	c.gone.Set(a.start, a)
 }
 
 // live is the allocation or registration that starts at addr, nil if there is none. mu is held.
@@ -204,6 +219,7 @@ func (c *Checker) live(kind core.ResourceKind, addr uintptr) *allocation {
 // forget takes an allocation out of the world. mu is held.
 func (c *Checker) forget(a *allocation, by origin) {
 	a.freed, a.freedBy = true, by
+	c.dropAlias(a)
 	if c.inner[a.start] == a {
 		delete(c.inner, a.start)
 		c.unregistered[a.start] = a
@@ -222,10 +238,7 @@ func (c *Checker) forget(a *allocation, by origin) {
 	if !a.pooled || a.freedAt == 0 {
 		c.shadow.forget(a.start, a.end())
 	}
-	if c.gone.Len() >= mostGone {
-		c.gone.PopMin()
-	}
-	c.gone.Set(a.start, a)
+	c.wasFreed(a)
 }
 
 // span is a range of addresses.

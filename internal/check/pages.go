@@ -62,7 +62,7 @@ func (c *Checker) shut(t *task, lo, hi uintptr, write bool) {
 		return
 	}
 	a := c.find(lo)
-	if a == nil || !a.ofHost() {
+	if a == nil || !a.ofHost() || a.vanished {
 		return
 	}
 	want := readOnly

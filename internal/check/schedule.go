@@ -122,7 +122,7 @@ func (c *Checker) openers(t *task) []*queue {
 	if t.op.N == 0 {
 		return nil
 	}
-	return c.writers(t.op.Src, t.op.Src+uintptr(t.op.N))
+	return c.writers(t.word())
 }
 
 // expire is the end of the time that task n, a wait, was given.

@@ -28,9 +28,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
-	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
-	who := origin{thread: thread, site: &site{thread: thread, stack: stack, ignored: ignored(by)}}
+	who := c.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
 		if gone := c.findGone(addr); gone != nil {
@@ -40,7 +38,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 			})
 			return Touch{What: notOurs}
 		}
-		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi {
+		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil {
 			c.judgeDeviceTouch(who, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
@@ -53,17 +51,30 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 	return c.judgeTouch(addr, addr+length, write, who, a, r)
 }
 
+// accessBy is who accesses memory, outside of any call. mu is held.
+func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
+	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
+	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
+	return origin{thread: thread, site: &site{thread: thread, stack: stack, ignored: ignored(by)}}
+}
+
 // judgeDeviceTouch reports an access of the host to device memory. It faults on hardware, too. mu is held.
 func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
+	address := lo
 	where := "which is no allocation"
-	if a != nil {
+	switch r := c.aliased(lo); {
+	case a != nil:
 		where = fmt.Sprintf("which is memory of device %d", a.device)
 		hi = min(hi, a.end())
+	case r != nil:
+		where = "which is the device's address of registered memory"
+		a, hi = r, min(hi-r.alias+r.start, r.end())
+		lo = c.canonical(lo)
 	}
 	c.report(draft{
 		rule: "device-memory-on-host", role: done(write), offence: who, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), lo, where),
+		summary: fmt.Sprintf("the host %s the device address 0x%x, %s", does(write), address, where),
 	})
 }
 
@@ -240,9 +251,34 @@ func (c *Checker) tellSpans(more span) {
 		}
 		return true
 	})
-	pairs := make([]uint64, 0, 2*len(all))
-	for _, s := range all {
-		pairs = append(pairs, uint64(s.lo), uint64(s.hi))
+	c.face.SetSpans(all.pairs())
+}
+
+// tellRegistered tells the face what is registered now. mu is held.
+func (c *Checker) tellRegistered() {
+	c.tellSpans(span{})
+	if c.face == nil {
+		return
 	}
-	c.face.SetSpans(pairs)
+	var hosts, aliases spans
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		if a.what == core.RegisteredMemory && !a.vanished {
+			hosts.add(a.start, a.end())
+		}
+		return true
+	})
+	c.aliases.Scan(func(alias uintptr, a *allocation) bool {
+		aliases.add(alias, alias+uintptr(a.size))
+		return true
+	})
+	c.face.SetRegistered(hosts.pairs(), aliases.pairs())
+}
+
+// pairs is the set as a face wants it.
+func (s spans) pairs() []uint64 {
+	list := make([]uint64, 0, 2*len(s))
+	for _, x := range s {
+		list = append(list, uint64(x.lo), uint64(x.hi))
+	}
+	return list
 }

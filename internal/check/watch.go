@@ -38,7 +38,7 @@ func (c *Checker) Now(t *core.Thread, op *driver.Op) {
 	if op.Kind == driver.OpBatch {
 		c.judgeBatch(who, op)
 	}
-	touches(op, func(lo, hi uintptr, write bool) bool {
+	c.touches(op, func(lo, hi uintptr, write bool) bool {
 		c.judgeBounds(who, lo, hi, write)
 		a := c.find(lo)
 		if a == nil && lo < hi {
@@ -131,7 +131,8 @@ func (c *Checker) Given(t *core.Thread, r core.Resource) {
 		}
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
-			c.tellSpans(span{})
+			c.nameAlias(a)
+			c.tellRegistered()
 		}
 	default:
 		c.handles[r.Name] = &handle{r: r, by: by, born: c.born}
@@ -184,7 +185,7 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 func (c *Checker) judgeFree(who origin, a *allocation) {
 	f, found := c.inFlight(c.knownTo(who), a.start, a.end(), true)
 	if !found {
-		f, found = c.awaited(a)
+		f, found = c.awaited(a.start, a.end())
 	}
 	if !found {
 		return
@@ -193,6 +194,11 @@ func (c *Checker) judgeFree(who origin, a *allocation) {
 		rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
 		summary: fmt.Sprintf("%s memory is %s that %s %s, which is not known to be complete", a.kind(), a.gone(), c.task(f.who), f.does),
 	})
+	c.settle(a)
+}
+
+// settle lets work run that uses an allocation which is about to go. mu is held, and released meanwhile.
+func (c *Checker) settle(a *allocation) {
 	for _, q := range append([]*queue(nil), c.queues...) {
 		for q.uses(a) && c.advance(q) {
 		}
@@ -212,12 +218,13 @@ func (t *task) uses(a *allocation) bool {
 	return found || t.awaits(a.start, a.end())
 }
 
-// awaited finds a task that waits for a word of an allocation. mu is held.
-func (c *Checker) awaited(a *allocation) (f flight, found bool) {
+// awaited finds a task that waits for a word in [lo, hi). mu is held.
+func (c *Checker) awaited(lo, hi uintptr) (f flight, found bool) {
 	for _, q := range c.queues {
 		for _, t := range q.waiting {
-			if t.awaits(a.start, a.end()) {
-				return flight{t.who, "waits for", t.op.Src, t.op.Src + uintptr(t.op.N)}, true
+			if t.awaits(lo, hi) {
+				at, end := t.word()
+				return flight{t.who, "waits for", at, end}, true
 			}
 		}
 	}
@@ -237,7 +244,7 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 		if a := c.live(r.Kind, r.Name); a != nil {
 			c.forget(a, who)
 			if r.Kind == core.RegisteredMemory {
-				c.tellSpans(span{})
+				c.tellRegistered()
 			}
 		}
 		return
@@ -298,8 +305,9 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	if err.Arg != "" && err.Mistake != core.Gone {
 		d.summary = err.API + ": " + err.Arg + ": " + err.Text
 	}
-	if a := c.find(err.Value); a != nil && err.Length > 0 {
-		d.memory, d.lo, d.hi = a, err.Value, err.Value+uintptr(err.Length)
+	at := c.canonical(err.Value)
+	if a := c.find(at); a != nil && err.Length > 0 {
+		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
 	}
 	c.report(d)
 }
@@ -336,7 +344,8 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := draft{role: "called", offence: c.whoIs(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: c.find(d.Addr)}
+	at := c.canonical(d.Addr)
+	f := draft{role: "called", offence: c.whoIs(t), lo: at, hi: at + uintptr(d.Length), memory: c.find(at)}
 	name := "the call"
 	if n := c.name(f.offence.site); n != "" {
 		name = n

@@ -118,6 +118,9 @@ func (steps) SetSpans([]uint64) {}
 // SetDeviceSpan implements check.Face.
 func (steps) SetDeviceSpan(uintptr, uintptr) {}
 
+// SetRegistered implements check.Face.
+func (steps) SetRegistered(_, _ []uint64) {}
+
 // text is a finding for people and for comparing.
 func text(f *finding.Finding) string {
 	text := f.Rule + ": " + f.Summary

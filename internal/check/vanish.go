@@ -1,0 +1,113 @@
+package check
+
+import (
+	"fmt"
+
+	"ropeway/internal/core"
+)
+
+// How memory of the program goes.
+const (
+	Freed       = iota // free, and what ends in it
+	Reallocated        // realloc: it may move
+	Unmapped           // munmap
+	Moved              // mremap
+	Replaced           // another mapping takes its place
+)
+
+// Way is how the program takes memory away from itself, and by which call.
+type Way struct {
+	Kind int
+	Call string // for people
+}
+
+func (w Way) String() string {
+	return [...]string{"freed", "reallocated", "unmapped", "moved", "mapped over"}[w.Kind]
+}
+
+// whole tells whether w is about a block of an allocator, which the program knows by its start, and not about pages.
+func (w Way) whole() bool { return w.Kind == Freed || w.Kind == Reallocated }
+
+// Vanish judges that the program is about to take n bytes at addr away from itself. Registered memory has to be unregistered
+// first, and nothing may be in flight. by knows the stack. When Vanish returns, nothing of the memory is closed.
+func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread uint32) {
+	c.called()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lo, hi := addr, addr+uintptr(n)
+	who := c.accessBy(by, thread)
+	who.site.api = how.Call
+	for _, a := range c.registeredIn(lo, hi) {
+		if !a.vanished && !a.freed {
+			c.judgeVanish(who, a, lo, hi, how)
+		}
+	}
+	c.tellRegistered()
+}
+
+// registeredIn is the registered memory that has bytes in [lo, hi). mu is held.
+func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
+	take := func(_ uintptr, a *allocation) bool {
+		if a.start >= hi {
+			return false
+		}
+		if a.what == core.RegisteredMemory && lo < a.end() {
+			list = append(list, a)
+		}
+		return true
+	}
+	if first := c.find(lo); first != nil && first.start < lo {
+		take(0, first)
+	}
+	c.memory.Ascend(lo, take)
+	return list
+}
+
+// judgeVanish is Vanish for one registration. mu is held, and released meanwhile.
+func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way) {
+	from, to := max(lo, a.start), min(hi, a.end())
+	f, found := c.inFlight(c.knownTo(who), from, to, true)
+	if !found {
+		f, found = c.awaited(from, to)
+	}
+	switch {
+	case found:
+		c.report(draft{
+			rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
+			summary: fmt.Sprintf("registered memory is %s that %s %s, which is not known to be complete", how, c.task(f.who), f.does),
+			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
+		})
+		c.settle(a)
+	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
+		return // a neighbour: who registers whole pages registers what else lies on them
+	case !a.leaked:
+		c.report(draft{
+			rule: "free-in-flight", role: "freed", offence: who, lo: from, hi: to, memory: a,
+			summary: fmt.Sprintf("registered memory is %s before it was unregistered: devices may still use it", how),
+			advice:  "Unregister the memory (aclrtHostUnregister) before giving it back.",
+		})
+	}
+	if !a.freed { // by another thread, meanwhile
+		c.vanish(a)
+	}
+}
+
+// vanish leaves memory alone that the program has taken away: nothing of it is closed, now or later, and what is known of it
+// is forgotten. mu is held.
+func (c *Checker) vanish(a *allocation) {
+	a.vanished, a.leaked = true, true
+	for _, r := range a.runs {
+		for i := 0; i < len(r.state); {
+			j := i + 1
+			for j < len(r.state) && r.state[j] == r.state[i] {
+				j++
+			}
+			if r.state[i] != open {
+				c.protect(r, i, j, open)
+			}
+			i = j
+		}
+	}
+	c.dropPages(a)
+	c.shadow.forget(a.start, a.end())
+}
