@@ -221,6 +221,14 @@ func (p *program) registered(n int) core.Addr {
 	return a
 }
 
+// twofold is registered memory and its device address.
+func (p *program) twofold(n int) (host, alias core.Addr) {
+	host = p.mapped(n)
+	p.ok(p.HostRegister(host, uint64(n), abi.HostRegisterMapped, &alias))
+	p.later(host, func() *core.Error { return p.HostUnregister(host) })
+	return host, alias
+}
+
 // up, down and across queue copies of n bytes.
 func (p *program) up(dst, src core.Addr, n uint64, s core.Handle) {
 	p.t.Helper()

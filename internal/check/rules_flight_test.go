@@ -65,6 +65,89 @@ var flightMistakes = []mistake{
 				p.writes(host, 4096)
 			}
 		}},
+	{rule: "host-read-in-flight", name: "of what comes through the device address", role: "read", other: "submitted", memory: "registered", from: 64, n: 64,
+		run: func(p *program) {
+			s, dev := p.stream(), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.here("other")
+			p.across(alias+64, dev, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.reads(host, 4096)
+		}},
+	{rule: "host-write-in-flight", name: "of what goes through the device address", role: "written", other: "submitted", memory: "registered", n: 64,
+		run: func(p *program) {
+			s, dev := p.stream(), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.here("other")
+			p.across(dev, alias, 64, s)
+			p.sync(s)
+			p.here("offence")
+			p.writes(host, 64)
+		}},
+	{rule: "host-write-in-flight", name: "of what a descriptor leads to through the device address", role: "written", other: "submitted", memory: "registered", n: 64,
+		run: func(p *program) {
+			s, desc, dev := p.stream(), p.dev(4096), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, alias, dev, 64, 0))
+			p.here("other")
+			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.sync(s)
+			p.here("offence")
+			p.writes(host, 64)
+		}},
+	{rule: "stream-race", name: "two addresses of registered memory", role: "submitted", other: "submitted", memory: "registered", from: 128, n: 64, task: true,
+		run: func(p *program) {
+			a, b, dev := p.stream(), p.stream(), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.here("other")
+			p.across(alias+128, dev, 64, a)
+			p.sync(a)
+			p.here("offence")
+			p.up(dev+1024, host+128, 64, b)
+			p.ok(p.SynchronizeStream(a))
+			p.ok(p.SynchronizeStream(b))
+		}},
+	{rule: "stream-race", name: "two addresses of registered pinned memory", role: "submitted", other: "submitted", memory: "pinned", from: 128, n: 64, task: true,
+		run: func(p *program) {
+			var alias core.Addr
+			a, b, dev, host := p.stream(), p.stream(), p.dev(4096), p.pinned(8192)
+			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &alias))
+			p.here("other")
+			p.across(alias+128, dev, 64, a)
+			p.sync(a)
+			p.here("offence")
+			p.up(dev+1024, host+128, 64, b)
+			p.ok(p.SynchronizeStream(a))
+			p.ok(p.SynchronizeStream(b))
+			p.ok(p.HostUnregister(host))
+		}},
+	{rule: "free-in-flight", name: "what is used through its device address", role: "freed", other: "submitted", memory: "registered", n: 64,
+		run: func(p *program) {
+			s, dev := p.stream(), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.here("other")
+			p.across(dev, alias, 64, s)
+			p.sync(s)
+			p.gone(host)
+			p.here("offence")
+			p.ok(p.HostUnregister(host))
+		}},
+	{rule: "use-after-free", name: "the device address of what was unregistered", role: "called", memory: "registered", from: 64, n: 64,
+		run: func(p *program) {
+			s, dev := p.stream(), p.dev(4096)
+			host, alias := p.twofold(8192)
+			p.gone(host)
+			if p.fixed {
+				p.across(dev, alias+64, 64, s)
+				p.ok(p.SynchronizeStream(s))
+			}
+			p.ok(p.HostUnregister(host))
+			if !p.fixed {
+				p.here("offence")
+				p.across(dev, alias+64, 64, s)
+			}
+		}},
 	{rule: "stream-race", name: "two writers", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)

@@ -353,6 +353,10 @@ func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 	switch d.Kind {
 	case core.WrongKind:
 		f.rule, f.summary = "wrong-direction", name+": "+d.Text
+		if stale := c.findGone(d.Addr); stale != nil && stale.what == core.RegisteredMemory {
+			f.rule, f.memory = "use-after-free", stale
+			f.summary = name + ": registered memory is used by its device address after it was unregistered"
+		}
 	case core.Pageable:
 		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
 	case core.HostToHostAsync:
