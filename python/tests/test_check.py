@@ -94,6 +94,96 @@ ctypes.c_char.from_address(host).value  # access
         self.assert_found(program, READ, preload=False)
 
 
+# Registers the first whole page of an object with a buffer, and queues a copy from there.
+UPLOAD = """
+import gc, mmap
+def first_page(buffer):
+    view = (ctypes.c_char * 1).from_buffer(buffer)
+    return -(-ctypes.addressof(view) // SIZE) * SIZE
+def upload(page):
+    ok(rt.host_register_v2(page, SIZE, acl.ACL_HOST_REG_PINNED))
+    ok(rt.memcpy_async(device, SIZE, page, SIZE, H2D, stream))  # submit
+"""
+
+
+class TestMemoryGoes(CheckedCase):
+    """Registered memory that Python gives back by itself."""
+
+    def assert_goes(self, body, word, call):
+        end = "ok(rt.synchronize_stream(stream))\nok(rt.host_unregister(page))\n"
+        finding = self.assert_found(Program(self.directory, UPLOAD + body + end), "free-in-flight")
+        self.assertTrue(finding["summary"].startswith(f"registered memory is {word} that aclrtMemcpyAsync"), finding)
+        self.assertTrue(finding["offence"]["call"].startswith(call + "("), finding)
+        self.assertEqual((0, 4096), (finding["bytes"].get("offset", 0), finding["bytes"]["length"]))
+
+    def test_the_last_reference(self):
+        self.assert_goes(
+            """
+buffer = bytearray(64 * SIZE)
+page = first_page(buffer)
+upload(page)
+del buffer  # access
+""",
+            "freed",
+            "free",
+        )
+
+    def test_a_collected_cycle(self):
+        self.assert_goes(
+            """
+class Request: pass
+def send():
+    request = Request()
+    request.data, request.itself = bytearray(64 * SIZE), request
+    page = first_page(request.data)
+    upload(page)
+    return page
+gc.disable()
+page = send()
+gc.collect()  # access
+""",
+            "freed",
+            "free",
+        )
+
+    def test_a_bytearray_that_grows(self):
+        self.assert_goes(
+            """
+buffer = bytearray(64 * SIZE)
+page = first_page(buffer)
+upload(page)
+buffer.extend(bytes(1024 * SIZE))  # access
+""",
+            "reallocated",
+            "realloc",
+        )
+
+    def test_a_closed_mapping(self):
+        self.assert_goes(
+            """
+shared = mmap.mmap(-1, SIZE)
+page = first_page(shared)
+upload(page)
+shared.close()  # access
+""",
+            "unmapped",
+            "munmap",
+        )
+
+    def test_in_the_right_order(self):
+        body = """
+for make in (lambda: bytearray(64 * SIZE), lambda: mmap.mmap(-1, SIZE)):
+    buffer = make()
+    page = first_page(buffer)
+    upload(page)
+    ok(rt.synchronize_stream(stream))
+    ok(rt.host_unregister(page))
+    del buffer
+    gc.collect()
+"""
+        self.assertEqual([], self.findings(Program(self.directory, UPLOAD + body)))
+
+
 class TestSilence(CheckedCase):
     """Programs that are right."""
 
