@@ -177,6 +177,8 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 		return check.Way{Kind: check.Unmapped, Call: fmt.Sprintf("munmap(addr=%#x, length=%d)", addr, n)}
 	case C.ROPEWAY_MOVED:
 		return check.Way{Kind: check.Moved, Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
+	case C.ROPEWAY_RETURNED:
+		return check.Way{Kind: check.Returned}
 	case C.ROPEWAY_REPLACED:
 		return check.Way{Kind: check.Replaced, Call: fmt.Sprintf("mmap(addr=%#x, length=%d, MAP_FIXED)", addr, n)}
 	}

@@ -166,6 +166,8 @@ static uint64_t watched(uint32_t function, ropeway_thread thread, uint64_t *slot
 	c->slots = slots;
 	c->depth = check_stack(c->stack, ROPEWAY_DEPTH);
 	c->function = function;
+	if (UNLIKELY(atomic_load_explicit(&check_some_registered, memory_order_relaxed)))
+		check_left(me, (uintptr_t)__builtin_frame_address(0));
 	errno = error;
 	uint64_t result = check_core(function, thread, slots);
 	if (UNLIKELY(nested)) {

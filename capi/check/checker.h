@@ -39,6 +39,11 @@ enum { STEPS = 32 };
 
 enum { CHECK_SPARE = 256 << 10 }; /* size of a spare stack */
 
+/* A range of addresses. */
+struct span {
+	uintptr_t low, high;
+};
+
 /* A thread of the program. Only the thread itself touches it, but the core reads call while the thread is inside. */
 struct self {
 	ropeway_call call;
@@ -49,6 +54,7 @@ struct self {
 	void *spare;         /* a stack for when the thread's own has no room; NULL before it is needed */
 	void *lent;          /* an alternate stack, after the program took its own away; likewise */
 	uintptr_t low, high; /* the part of its stack that was found to be there */
+	struct span stack;   /* all of its stack; both 0 before that is asked for, and equal if it is not known */
 	uintptr_t passed;    /* the next fault, at this address, is the program's own; 0 for none */
 	uintptr_t waited;    /* where the core met closed memory last */
 	uintptr_t scanned[2]; /* where a function of libc that looks for something met it first in its block; 0 for nowhere */
@@ -73,11 +79,6 @@ void check_note(const char *text);      /* tells people what the checker cannot 
 void check_frames(ropeway_call *call);  /* asks an interpreter for its frames */
 const char *check_frame_file(uint32_t name); /* the texts of a frame's name; NULL if there is none */
 const char *check_frame_function(uint32_t name);
-
-/* A range of addresses. */
-struct span {
-	uintptr_t low, high;
-};
 
 /* stack.c. The code of the library that function is in; and where an address lies in its library's file. */
 struct span check_text_of(const void *function);
@@ -161,6 +162,7 @@ extern atomic_bool check_filtered;   /* that has been done, or tried */
 
 /* vanish.c. Watches the allocator of a sanitizer too, if there is one. */
 void check_vanish_prepare(void);
+void check_left(struct self *me, uintptr_t frame); /* in a call of the API: functions on the stack below frame have returned */
 
 /* handlers.c. Takes the signals the checker needs, and hands one to the program. */
 void check_signals_prepare(void);

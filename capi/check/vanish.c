@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,31 @@ __attribute__((noinline)) static void vanishes(uintptr_t address, size_t length,
 		me->asking--;
 	}
 	errno = error;
+}
+
+/*
+ * Registered memory below the frames of a thread, on its own stack, was a variable of a function that has returned. A thread on
+ * another stack (a signal's, a coroutine's) tells nothing about this one.
+ */
+void check_left(struct self *me, uintptr_t frame)
+{
+	pthread_attr_t attributes;
+	if (!me->stack.high) {
+		void *low;
+		size_t size;
+		me->stack = (struct span){1, 1};
+		if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+			if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+				me->stack = (struct span){(uintptr_t)low, (uintptr_t)low + size};
+			pthread_attr_destroy(&attributes);
+		}
+	}
+	if (!check_in(me->stack, frame) || !check_registered_range(me->stack.low, frame - me->stack.low))
+		return;
+	uint64_t a[] = {me->stack.low, frame - me->stack.low, ROPEWAY_RETURNED, 0, (uintptr_t)&me->call};
+	me->asking++;
+	check_core(ROPEWAY_VANISH, NULL, a);
+	me->asking--;
 }
 
 /* The same for a block of the allocator. Its size is asked for only if something is registered in it or above it. */

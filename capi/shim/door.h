@@ -143,8 +143,11 @@ typedef struct ropeway_touch {
 	uint64_t delta;        /* where the engine sees it: address + delta; 0 if nowhere */
 } ropeway_touch;
 
-/* How memory of the program goes: by free, realloc, munmap, mremap, or a mapping at a fixed address. */
-enum { ROPEWAY_FREED, ROPEWAY_REALLOCATED, ROPEWAY_UNMAPPED, ROPEWAY_MOVED, ROPEWAY_REPLACED };
+/*
+ * How memory of the program goes: by free, realloc, munmap, mremap, or a mapping at a fixed address. ROPEWAY_RETURNED: it is the part
+ * of a thread's stack that no function has any more, and the record is of the call in which that was seen.
+ */
+enum { ROPEWAY_FREED, ROPEWAY_REALLOCATED, ROPEWAY_UNMAPPED, ROPEWAY_MOVED, ROPEWAY_REPLACED, ROPEWAY_RETURNED };
 
 /* What the core may call of the checker, from any thread. */
 typedef struct ropeway_checker {

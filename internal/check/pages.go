@@ -184,6 +184,9 @@ func (c *Checker) compare(t *task) {
 		if c.others(t, s) {
 			continue // a copy wrote it; that is another rule
 		}
+		if a := c.find(s.lo); a != nil && a.vanished {
+			continue // the program has given it back, which has been found
+		}
 		c.report(draft{
 			rule: "host-write-in-flight", role: "found", offence: t.who, others: []other{{"submitted", t.who}},
 			lo: s.lo, hi: s.lo + uintptr(s.n), memory: c.find(s.lo),

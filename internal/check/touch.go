@@ -51,11 +51,15 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 	return c.judgeTouch(addr, addr+length, write, who, a, r)
 }
 
-// accessBy is who accesses memory, outside of any call. mu is held.
+// accessBy is who accesses memory, mostly outside of any call. mu is held.
 func (c *Checker) accessBy(by core.Caller, thread uint32) origin {
 	pcs, named := c.scratch.pcs[:], c.scratch.named[:]
 	stack := c.stacks.find(pcs[:by.Stack(pcs)], named[:by.Frames(named)], false)
-	return origin{thread: thread, site: &site{thread: thread, stack: stack, ignored: ignored(by)}}
+	s := &site{thread: thread, stack: stack, ignored: ignored(by)}
+	if function, arguments, in := by.Calling(); in {
+		s.function, s.inCall, s.arguments = function, true, append(s.room[:0], arguments...)
+	}
+	return origin{thread: thread, site: s}
 }
 
 // judgeDeviceTouch reports an access of the host to device memory. It faults on hardware, too. mu is held.

@@ -13,6 +13,7 @@ const (
 	Unmapped           // munmap
 	Moved              // mremap
 	Replaced           // another mapping takes its place
+	Returned           // it is on a stack, and the function has returned
 )
 
 // Way is how the program takes memory away from itself, and by which call.
@@ -22,21 +23,41 @@ type Way struct {
 }
 
 func (w Way) String() string {
-	return [...]string{"freed", "reallocated", "unmapped", "moved", "mapped over"}[w.Kind]
+	return [...]string{
+		"is freed", "is reallocated", "is unmapped", "is moved", "is mapped over", "was on the stack of a function that has returned",
+	}[w.Kind]
 }
 
 // whole tells whether w is about a block of an allocator, which the program knows by its start, and not about pages.
 func (w Way) whole() bool { return w.Kind == Freed || w.Kind == Reallocated }
 
-// Vanish judges that the program is about to take n bytes at addr away from itself. Registered memory has to be unregistered
-// first, and nothing may be in flight. by knows the stack. When Vanish returns, nothing of the memory is closed.
+// under says how memory goes under a task that does something with it.
+func (w Way) under(task, does string) string {
+	if w.Kind == Returned {
+		return fmt.Sprintf("%s, and %s %s it", w, task, does)
+	}
+	return fmt.Sprintf("%s that %s %s", w, task, does)
+}
+
+// role is what happened at the offence.
+func (w Way) role() string {
+	if w.Kind == Returned {
+		return "found" // by the next call
+	}
+	return "freed"
+}
+
+// Vanish judges that the program is about to take n bytes at addr away from itself, or has left that part of a stack. Registered
+// memory has to be unregistered first, and nothing may be in flight. by knows the stack. When Vanish returns, nothing of the memory is closed.
 func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread uint32) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
 	who := c.accessBy(by, thread)
-	who.site.api = how.Call
+	if how.Call != "" {
+		who.site.api = how.Call
+	}
 	for _, a := range c.registeredIn(lo, hi) {
 		if !a.vanished && !a.freed {
 			c.judgeVanish(who, a, lo, hi, how)
@@ -66,6 +87,9 @@ func (c *Checker) registeredIn(lo, hi uintptr) (list []*allocation) {
 // judgeVanish is Vanish for one registration. mu is held, and released meanwhile.
 func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way) {
 	from, to := max(lo, a.start), min(hi, a.end())
+	if how.Kind == Returned && (from != a.start || to != a.end()) {
+		return
+	}
 	f, found := c.inFlight(c.knownTo(who), from, to, true)
 	if !found {
 		f, found = c.awaited(from, to)
@@ -73,17 +97,18 @@ func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way
 	switch {
 	case found:
 		c.report(draft{
-			rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
-			summary: fmt.Sprintf("registered memory is %s that %s %s, which is not known to be complete", how, c.task(f.who), f.does),
+			rule: "free-in-flight", role: how.role(), offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
+			summary: fmt.Sprintf("registered memory %s, which is not known to be complete", how.under(c.task(f.who), f.does)),
 			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
 		})
+		a.vanished = true // so that its bytes are not compared
 		c.settle(a)
 	case how.whole() && lo != a.start && (lo > a.start || hi < a.end()):
 		return // a neighbour: who registers whole pages registers what else lies on them
 	case !a.leaked:
 		c.report(draft{
-			rule: "free-in-flight", role: "freed", offence: who, lo: from, hi: to, memory: a,
-			summary: fmt.Sprintf("registered memory is %s before it was unregistered: devices may still use it", how),
+			rule: "free-in-flight", role: how.role(), offence: who, lo: from, hi: to, memory: a,
+			summary: fmt.Sprintf("registered memory %s before it was unregistered: devices may still use it", how),
 			advice:  "Unregister the memory (aclrtHostUnregister) before giving it back.",
 		})
 	}

@@ -203,6 +203,23 @@ func TestVanishTold(t *testing.T) {
 	want(nil, nil)
 }
 
+// TestVanishReturned: what was registered on a stack is found when its function has returned, by the next call; what is only
+// partly in the abandoned part of a stack is not.
+func TestVanishReturned(t *testing.T) {
+	v := beginVanishing(t)
+	v.copies(v.host+4096, 128, false)
+	v.vanish(v.host-4096, vanishBytes, Returned)
+	v.silent()
+	v.by.in("aclrtSynchronizeStream", 60)
+	v.c.Vanish(v.host-4096, vanishBytes+8192, Way{Kind: Returned}, v.by, 1)
+	v.finish()
+	f := v.only("free-in-flight")
+	if !strings.HasPrefix(f.Summary, "registered memory was on the stack of a function that has returned, and aclrtMemcpyAsync (task 1 of stream") ||
+		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "aclrtSynchronizeStream(") || line(f.Offence) != 60 {
+		t.Errorf("%s", show(f))
+	}
+}
+
 // TestVanishIgnored: what a program asked not to be judged is not reported, and not as a leak either.
 func TestVanishIgnored(t *testing.T) {
 	v := beginVanishing(t)
