@@ -18,7 +18,7 @@ var Rules = []Rule{
 		"Copy the bytes to host memory first (aclrtMemcpy, or aclrtMemcpyAsync and aclrtSynchronizeStream): only the device can use its addresses."},
 	{"stream-race", Error, "two tasks on different streams touch the same bytes, one writes, nothing orders them",
 		"Record an event behind the first task and let the other stream wait for it (aclrtStreamWaitEvent), or synchronise between them."},
-	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending",
+	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending, or registered memory before it is unregistered",
 		"Synchronise before giving it back."},
 	{"unsynchronised-exit", Error, "the program ends with work that was never synchronised",
 		"Synchronise every stream (aclrtSynchronizeDevice) before aclFinalize and before the process ends."},
