@@ -1,11 +1,12 @@
 /*
- * Registered memory that the program takes away from itself: it is freed, reallocated, unmapped, moved or mapped over. These
- * functions stand before libc's, or before those of an allocator or a sanitizer that was loaded after this library. They ask
- * the core first; then nothing of the memory is closed, and the next function of that name does the work. As long as nothing is
- * registered, all that is added is one load.
+ * Registered memory that the program takes away from itself: it is freed, reallocated, unmapped, moved or mapped
+ * over. These functions stand before libc's, or before those of an allocator or a sanitizer that was loaded after
+ * this library. They ask the core first; then nothing of the memory is closed, and the next function of that name
+ * does the work. As long as nothing is registered, all that is added is one load.
  *
- * Not asked about is what a forked child does, and what is done on a signal stack or while the thread is asking the core
- * already: the core cannot be entered then. The core itself calls these functions too, but never for memory of the program.
+ * Not asked about is what a forked child does, and what is done on a signal stack or while the thread is asking the
+ * core already: the core cannot be entered then. The core itself calls these functions too, but never for memory of
+ * the program.
  */
 #define _GNU_SOURCE
 #include "checker.h"
@@ -19,7 +20,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096 };
+enum {
+	PAGE = 4096,
+	SURE = 64 << 20, /* below the top of a stack: the kernel places nothing else there, whatever its limit is */
+};
 
 typedef void (*free_function)(void *);
 typedef void *(*realloc_function)(void *, size_t);
@@ -35,7 +39,8 @@ static _Atomic free_function next_free;
 static _Atomic realloc_function next_realloc;
 static _Atomic reallocarray_function next_reallocarray;
 static _Atomic usable_function next_usable;
-static _Atomic owns_function owns; /* of a sanitizer, whose malloc_usable_size ends the process for what is no block; else NULL */
+/* Of a sanitizer, else NULL: its malloc_usable_size ends the process for what is no block. */
+static _Atomic owns_function owns;
 static _Atomic munmap_function next_munmap;
 static _Atomic mremap_function next_mremap;
 static _Atomic mmap_function next_mmap;
@@ -105,8 +110,8 @@ __attribute__((noinline)) static void vanishes(uintptr_t address, size_t length,
 }
 
 /*
- * Registered memory below the frames of a thread, on its own stack, was a variable of a function that has returned. A thread on
- * another stack (a signal's, a coroutine's) tells nothing about this one.
+ * Registered memory below the frames of a thread, on its own stack, was a variable of a function that has returned.
+ * A thread on another stack (a signal's, a coroutine's) tells nothing about this one.
  */
 void check_left(struct self *me, uintptr_t frame)
 {
@@ -116,8 +121,10 @@ void check_left(struct self *me, uintptr_t frame)
 		size_t size;
 		me->stack = (struct span){1, 1};
 		if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-			if (pthread_attr_getstack(&attributes, &low, &size) == 0)
-				me->stack = (struct span){(uintptr_t)low, (uintptr_t)low + size};
+			if (pthread_attr_getstack(&attributes, &low, &size) == 0) {
+				uintptr_t high = (uintptr_t)low + size;
+				me->stack = (struct span){size < SURE ? (uintptr_t)low : high - SURE, high};
+			}
 			pthread_attr_destroy(&attributes);
 		}
 	}
@@ -195,10 +202,11 @@ void check_vanish_prepare(void)
 {
 	static atomic_bool done;
 	typedef int (*install_function)(void (*)(const volatile void *, size_t), void (*)(const volatile void *));
-	install_function install = (install_function)(uintptr_t)dlsym(RTLD_DEFAULT, "__sanitizer_install_malloc_and_free_hooks");
+	void *found = dlsym(RTLD_DEFAULT, "__sanitizer_install_malloc_and_free_hooks");
+	install_function install = (install_function)(uintptr_t)found;
 	if (!install || atomic_exchange(&done, 1))
 		return;
-	sanitizer_text = check_text_of((void *)(uintptr_t)install);
+	sanitizer_text = check_text_of(found);
 	install(sanitizer_allocates, sanitizer_frees);
 }
 
@@ -257,4 +265,5 @@ EXPORT void *mmap(void *address, size_t length, int prot, int flags, int fd, off
 	return next_mmap(address, length, prot, flags, fd, at);
 }
 
-EXPORT void *mmap64(void *address, size_t length, int prot, int flags, int fd, off64_t at) __attribute__((alias("mmap")));
+EXPORT void *mmap64(void *address, size_t length, int prot, int flags, int fd, off64_t at)
+	__attribute__((alias("mmap")));

@@ -18,8 +18,8 @@ func vanishBuilds(t *testing.T) map[string]string {
 	return builds
 }
 
-// TestCheckVanishRight: memory goes after it was unregistered, or lies beside registered memory: nothing is found, and everything
-// works as without the checker.
+// TestCheckVanishRight: memory goes after it was unregistered, or lies beside registered memory: nothing is found,
+// and everything works as without the checker.
 func TestCheckVanishRight(t *testing.T) {
 	for build, program := range vanishBuilds(t) {
 		for _, mode := range []string{"order", "neighbours", "parts", "forked", "threads"} {
@@ -33,7 +33,8 @@ func TestCheckVanishRight(t *testing.T) {
 	}
 }
 
-// TestCheckVanishWrong: memory that goes while it is registered is found, once, with the call, and the program goes on.
+// TestCheckVanishWrong: memory that goes while it is registered is found, once, with the call, and the program goes
+// on.
 func TestCheckVanishWrong(t *testing.T) {
 	modes := []struct{ name, word, call string }{
 		{"wrong_free", "freed", "free"},
@@ -48,8 +49,10 @@ func TestCheckVanishWrong(t *testing.T) {
 	}
 	for build, program := range vanishBuilds(t) {
 		for _, m := range modes {
-			for how, why := range map[string]string{"flight": " that aclrtMemcpyAsync (task 1 of stream 1) reads, which is not known to be complete",
-				"known": " before it was unregistered: devices may still use it"} {
+			for how, why := range map[string]string{
+				"flight": " that aclrtMemcpyAsync (task 1 of stream 1) reads, which is not known to be complete",
+				"known":  " before it was unregistered: devices may still use it",
+			} {
 				t.Run(build+"/"+m.name+"/"+how, func(t *testing.T) {
 					r, report := check(t, nil, program, m.name, how)
 					if r.code != 86 || len(report.Findings) != 1 {
@@ -69,7 +72,8 @@ func TestCheckVanishWrong(t *testing.T) {
 	}
 }
 
-// TestCheckVanishRaces: with ThreadSanitizer, which watches the same functions, the program runs as without the checker.
+// TestCheckVanishRaces: with ThreadSanitizer, which watches the same functions, the program runs as without the
+// checker.
 func TestCheckVanishRaces(t *testing.T) {
 	testenv.Long(t, "ThreadSanitizer is slow")
 	testenv.Need(t, "setarch")

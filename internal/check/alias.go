@@ -2,8 +2,9 @@ package check
 
 import "ropeway/internal/driver"
 
-// Registered memory that is mapped has two addresses: the program's own, and one for devices. What is known of memory is kept
-// under the first, so every address of a task or of the program goes through canonical before it is judged.
+// Registered memory that is mapped has two addresses: the program's own, and one for devices. What is known of
+// memory is kept under the first, so every address of a task or of the program goes through canonical before it is
+// judged.
 
 // nameAlias notes the device address of a registration, if it has one. mu is held.
 func (c *Checker) nameAlias(a *allocation) {
@@ -47,8 +48,8 @@ func (c *Checker) canonical(addr uintptr) uintptr {
 	return addr
 }
 
-// touches calls f with every range that op reads and writes, like the function of that name, by the addresses under which
-// they are known. mu is held.
+// touches calls f with every range that op reads and writes, like the function of that name, by the addresses under
+// which they are known. mu is held.
 func (c *Checker) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 	if c.aliases.Len() == 0 {
 		touches(op, f)

@@ -24,7 +24,8 @@ type Way struct {
 
 func (w Way) String() string {
 	return [...]string{
-		"is freed", "is reallocated", "is unmapped", "is moved", "is mapped over", "was on the stack of a function that has returned",
+		"is freed", "is reallocated", "is unmapped", "is moved", "is mapped over",
+		"was on the stack of a function that has returned",
 	}[w.Kind]
 }
 
@@ -47,10 +48,10 @@ func (w Way) role() string {
 	return "freed"
 }
 
-// Vanish judges that the program is about to take n bytes at addr away from itself, or has left that part of a stack. Registered
-// memory has to be unregistered first, and nothing may be in flight. by knows the stack. When Vanish returns, nothing of the memory is closed.
+// Vanish judges that the program is about to take n bytes at addr away from itself, or has left that part of a
+// stack. Registered memory has to be unregistered first, and nothing may be in flight. by knows the stack. When
+// Vanish returns, nothing of the memory is closed.
 func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread uint32) {
-	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lo, hi := addr, addr+uintptr(n)
@@ -97,7 +98,8 @@ func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way
 	switch {
 	case found:
 		c.report(draft{
-			rule: "free-in-flight", role: how.role(), offence: who, others: []other{{"submitted", f.who}}, lo: f.lo, hi: f.hi, memory: a,
+			rule: "free-in-flight", role: how.role(), offence: who, others: []other{{"submitted", f.who}},
+			lo: f.lo, hi: f.hi, memory: a,
 			summary: fmt.Sprintf("registered memory %s, which is not known to be complete", how.under(c.task(f.who), f.does)),
 			advice:  "Synchronise, and unregister the memory (aclrtHostUnregister), before giving it back.",
 		})
@@ -117,8 +119,8 @@ func (c *Checker) judgeVanish(who origin, a *allocation, lo, hi uintptr, how Way
 	}
 }
 
-// vanish leaves memory alone that the program has taken away: nothing of it is closed, now or later, and what is known of it
-// is forgotten. mu is held.
+// vanish leaves memory alone that the program has taken away: nothing of it is closed, now or later, and what is
+// known of it is forgotten. mu is held.
 func (c *Checker) vanish(a *allocation) {
 	a.vanished, a.leaked = true, true
 	for _, r := range a.runs {

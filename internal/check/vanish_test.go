@@ -60,8 +60,8 @@ func line(s finding.Site) int {
 	return s.Stack[0].Line
 }
 
-// TestVanishInFlight: memory of the program that goes in any way while a copy from it or to it is pending is found, with the
-// submission, the registration and the bytes; the copy has run then, and nothing else is found.
+// TestVanishInFlight: memory of the program that goes in any way while a copy from it or to it is pending is found,
+// with the submission, the registration and the bytes; the copy has run then, and nothing else is found.
 func TestVanishInFlight(t *testing.T) {
 	for kind, word := range []string{"freed", "reallocated", "unmapped", "moved", "mapped over"} {
 		for _, writes := range []bool{false, true} {
@@ -74,8 +74,8 @@ func TestVanishInFlight(t *testing.T) {
 				}
 				v.finish()
 				f := v.only("free-in-flight")
-				want := fmt.Sprintf("registered memory is %s that aclrtMemcpyAsync (task 1 of stream %d) %s, which is not known to be complete",
-					word, *f.Others[0].Stream, does(writes))
+				want := fmt.Sprintf("registered memory is %s that aclrtMemcpyAsync (task 1 of stream %d) %s, "+
+					"which is not known to be complete", word, *f.Others[0].Stream, does(writes))
 				if f.Summary != want || f.Offence.Call != fmt.Sprintf("way(%d)", kind) {
 					t.Errorf("%q by %q, want %q", f.Summary, f.Offence.Call, want)
 				}
@@ -90,8 +90,8 @@ func TestVanishInFlight(t *testing.T) {
 	}
 }
 
-// TestVanishRegistered: registered memory that goes with nothing pending is found once, and neither as a leak nor when it is
-// unregistered too late; after it was unregistered it may go.
+// TestVanishRegistered: registered memory that goes with nothing pending is found once, and neither as a leak nor
+// when it is unregistered too late; after it was unregistered it may go.
 func TestVanishRegistered(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host, 4096, true)
@@ -100,7 +100,8 @@ func TestVanishRegistered(t *testing.T) {
 	v.vanish(v.host, 4096, Unmapped)
 	v.finish()
 	f := v.only("free-in-flight")
-	if !strings.Contains(f.Summary, "unmapped before it was unregistered") || f.Bytes.Offset != 8192 || f.Bytes.Length != 4096 {
+	if !strings.Contains(f.Summary, "unmapped before it was unregistered") ||
+		f.Bytes.Offset != 8192 || f.Bytes.Length != 4096 {
 		t.Errorf("%s", show(f))
 	}
 
@@ -120,8 +121,8 @@ func TestVanishRegistered(t *testing.T) {
 	v.silent()
 }
 
-// TestVanishNeighbour: a block that shares bytes with registered memory, but is not what was registered, may be freed unless a
-// copy uses these bytes. One that has all of it, or begins with it, is it.
+// TestVanishNeighbour: a block that shares bytes with registered memory, but is not what was registered, may be
+// freed unless a copy uses these bytes. One that has all of it, or begins with it, is it.
 func TestVanishNeighbour(t *testing.T) {
 	for _, x := range []struct {
 		name   string
@@ -165,8 +166,8 @@ func TestVanishNeighbour(t *testing.T) {
 	}
 }
 
-// TestVanishOpens: when Vanish returns, nothing of the memory is closed, and later copies close nothing of it: it may be anything
-// by then.
+// TestVanishOpens: when Vanish returns, nothing of the memory is closed, and later copies close nothing of it: it
+// may be anything by then.
 func TestVanishOpens(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host, vanishBytes, true)
@@ -186,7 +187,8 @@ func TestVanishOpens(t *testing.T) {
 	v.only("free-in-flight")
 }
 
-// TestVanishTold: the face knows what is registered, and not what has gone; device addresses are those of registrations.
+// TestVanishTold: the face knows what is registered, and not what has gone; device addresses are those of
+// registrations.
 func TestVanishTold(t *testing.T) {
 	v := beginVanishing(t)
 	host, alias := uint64(v.host), uint64(v.alias)
@@ -203,8 +205,8 @@ func TestVanishTold(t *testing.T) {
 	want(nil, nil)
 }
 
-// TestVanishReturned: what was registered on a stack is found when its function has returned, by the next call; what is only
-// partly in the abandoned part of a stack is not.
+// TestVanishReturned: what was registered on a stack is found when its function has returned, by the next call;
+// what is only partly in the abandoned part of a stack is not.
 func TestVanishReturned(t *testing.T) {
 	v := beginVanishing(t)
 	v.copies(v.host+4096, 128, false)
@@ -214,7 +216,8 @@ func TestVanishReturned(t *testing.T) {
 	v.c.Vanish(v.host-4096, vanishBytes+8192, Way{Kind: Returned}, v.by, 1)
 	v.finish()
 	f := v.only("free-in-flight")
-	if !strings.HasPrefix(f.Summary, "registered memory was on the stack of a function that has returned, and aclrtMemcpyAsync (task 1 of stream") ||
+	const want = "registered memory was on the stack of a function that has returned, and aclrtMemcpyAsync (task 1"
+	if !strings.HasPrefix(f.Summary, want) ||
 		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "aclrtSynchronizeStream(") || line(f.Offence) != 60 {
 		t.Errorf("%s", show(f))
 	}

@@ -1,6 +1,6 @@
 /*
- * Memory of the program that goes: in the right order, beside registered memory, or while it is registered. A mode that begins
- * with "wrong" does the last; with the argument "flight" a copy is pending then.
+ * Memory of the program that goes: in the right order, beside registered memory, or while it is registered. A mode
+ * that begins with "wrong" does the last; with the argument "flight" a copy is pending then.
  */
 #define _GNU_SOURCE
 #include "check/program.h"
@@ -59,7 +59,9 @@ static void order(void)
 {
 	char *volatile kept;
 	for (int way = 0; way < 6; way++) {
-		char *block = way == 0 ? calloc(2, SIZE) : way == 1 ? aligned_alloc(PAGE, 2 * SIZE) : way < 4 ? malloc(2 * SIZE) : pages(2 * SIZE);
+		char *block = way == 0 ? calloc(2, SIZE) : way == 1 ? aligned_alloc(PAGE, 2 * SIZE) : NULL;
+		if (!block)
+			block = way < 4 ? malloc(2 * SIZE) : pages(2 * SIZE);
 		kept = block;
 		memset(block, way, 2 * SIZE);
 		use(page_in(block), way == 5 ? 2 * SIZE : SIZE);
@@ -78,7 +80,7 @@ static void order(void)
 	}
 }
 
-/* Whole pages are registered, so blocks beside the one that is meant are on them: these may go even while a copy is pending. */
+/* Whole pages are registered, and other blocks are on them: these may go even while a copy is pending. */
 static void neighbours(void)
 {
 	enum { BLOCKS = 64, SMALL = 192 };
@@ -260,9 +262,9 @@ int main(int argc, char **argv)
 		void (*function)(void);
 	} modes[] = {
 		{"order", order}, {"neighbours", neighbours}, {"parts", parts}, {"forked", forked}, {"threads", threads},
-		{"wrong_free", wrong_free}, {"wrong_small", wrong_small}, {"wrong_realloc", wrong_realloc}, {"wrong_reallocarray", wrong_reallocarray},
-		{"wrong_munmap", wrong_munmap}, {"wrong_mremap", wrong_mremap}, {"wrong_shrink", wrong_shrink}, {"wrong_mmap", wrong_mmap},
-		{"wrong_target", wrong_target},
+		{"wrong_free", wrong_free}, {"wrong_small", wrong_small}, {"wrong_realloc", wrong_realloc},
+		{"wrong_reallocarray", wrong_reallocarray}, {"wrong_munmap", wrong_munmap}, {"wrong_mremap", wrong_mremap},
+		{"wrong_shrink", wrong_shrink}, {"wrong_mmap", wrong_mmap}, {"wrong_target", wrong_target},
 	};
 	int found = 0;
 	flight = argc > 2 && !strcmp(argv[2], "flight");

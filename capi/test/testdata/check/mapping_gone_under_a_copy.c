@@ -1,5 +1,5 @@
 /*
- * A registered mapping is unmapped while a copy into it is pending. The corrected program unmaps what it did not register first.
+ * A registered mapping is unmapped under a pending copy. The corrected program unmaps what it did not register first.
  *
  * finds: free-in-flight (error)
  * offence: freed munmap in main at OFFENCE

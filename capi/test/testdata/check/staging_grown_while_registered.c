@@ -1,5 +1,5 @@
 /*
- * A registered staging buffer grows: realloc may move it, and the registration stays with the old pages. No copy is pending.
+ * A registered staging buffer grows: realloc may move it, but not its registration. No copy is pending.
  *
  * finds: free-in-flight (error)
  * offence: freed realloc in grow at OFFENCE
