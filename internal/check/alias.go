@@ -61,7 +61,7 @@ func (c *Checker) touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool
 	})
 }
 
-// word is where the word lies that a gate waits for. mu is held.
+// word is where the word lies that a gate waits for. Checker.mu is held.
 func (t *task) word() (lo, hi uintptr) {
 	lo = t.q.c.canonical(t.op.Src)
 	return lo, lo + uintptr(t.op.N)

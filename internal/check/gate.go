@@ -158,7 +158,7 @@ func (c *Checker) writers(lo, hi uintptr) (list []*queue) {
 	return list
 }
 
-// awaits tells whether t is a gate for a word in [lo, hi).
+// awaits tells whether t is a gate for a word in [lo, hi). Checker.mu is held.
 func (t *task) awaits(lo, hi uintptr) bool {
 	if t.op.Kind != driver.OpGate || t.op.N == 0 {
 		return false

@@ -43,7 +43,7 @@ func (c *Checker) knownTo(who origin) clock {
 	return k
 }
 
-// collides tells whether a task that has not run touches [lo, hi) and one of both writes.
+// collides tells whether a task that has not run touches [lo, hi) and one of both writes. Checker.mu is held.
 func (t *task) collides(lo, hi uintptr, write bool) (f flight, found bool) {
 	for _, l := range t.led {
 		if l.lo < hi && lo < l.hi && (l.write || write) {

@@ -208,11 +208,12 @@ func (c *Checker) settle(a *allocation) {
 	}
 }
 
-// uses tells whether a task that has not run uses an allocation.
+// uses tells whether a task that has not run uses an allocation. Checker.mu is held.
 func (q *queue) uses(a *allocation) bool {
 	return slices.ContainsFunc(q.waiting, func(t *task) bool { return t.uses(a) })
 }
 
+// uses tells whether t, which has not run, uses an allocation. Checker.mu is held.
 func (t *task) uses(a *allocation) bool {
 	_, found := t.collides(a.start, a.end(), true)
 	return found || t.awaits(a.start, a.end())
