@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ropeway/internal/driver/cuda/imitation"
 	"ropeway/internal/testenv"
 )
 
@@ -203,6 +204,9 @@ func runPage(t *testing.T, steps []step) {
 	cmd.Env = append(cmd.Env, "HOME="+home, "CLONE="+dir, "ROPEWAY_REPOSITORY="+dir)
 	if strings.Contains(script, "python3") {
 		cmd.Env = append(cmd.Env, "PATH="+python(t, strings.Contains(script, "pytest"))+":"+os.Getenv("PATH"))
+	}
+	if strings.Contains(script, "--driver cuda") {
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Dir(imitation.Build(t))) // a libcuda that needs no GPU
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -44,6 +44,16 @@ func TestReadNoCheck(t *testing.T) {
 	}
 }
 
+// TestReadCheckOnGPU: the checker cannot close pages of a GPU's host memory, so a program that is checked there gets a note.
+func TestReadCheckOnGPU(t *testing.T) {
+	for vars, noted := range map[string]bool{"ROPEWAY_DRIVER=cuda ROPEWAY_CHECK=1": true, "ROPEWAY_DRIVER=cuda": false, "ROPEWAY_CHECK=1": false} {
+		s, err := Read(environment(strings.Fields(vars)...))
+		if err != nil || strings.Contains(strings.Join(s.Notes, "\n"), "check with the driver soft") != noted {
+			t.Errorf("%s: notes %q, %v", vars, s.Notes, err)
+		}
+	}
+}
+
 // TestReadBadCheck: bad values are refused, with the name of the variable.
 func TestReadBadCheck(t *testing.T) {
 	for _, vars := range [][]string{

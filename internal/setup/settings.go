@@ -100,6 +100,9 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list
 	}
+	if s.Check != nil && s.Driver == cudaDriver {
+		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the driver soft")
+	}
 	s.Notes = r.notes
 	if r.err != nil {
 		return Settings{}, r.err

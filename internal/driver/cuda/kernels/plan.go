@@ -12,7 +12,7 @@ const (
 	OnDevice                    // inside one device
 )
 
-// The numbers below are from an H200 (docs/gpu.md has the tables).
+// The numbers below are from an H200 (docs/record/gpu.md has the tables).
 const (
 	warps = Threads / 32 // of a block
 

@@ -35,7 +35,7 @@ func (p price) of(s Share) float64 {
 	return p.start + max(n*p.least, n*p.segment+float64(s.Bytes)/(1<<20)*p.mib)
 }
 
-// prices are from an H200 (docs/gpu.md has the tables). A copy engine moves a MiB a little sooner than the kernel, over the link
+// prices are from an H200 (docs/record/gpu.md has the tables). A copy engine moves a MiB a little sooner than the kernel, over the link
 // as on the device, and leaves the multiprocessors alone; but it pauses between two copies, by less if it gets them in one call. On
 // the device the call gains nothing.
 var prices = [...][3]price{
