@@ -10,20 +10,20 @@ import (
 var memoryExamples = map[string][]string{
 	"growing_buffer": {
 		"The buffer grew 4 times, by 2097152 bytes each, and its address never changed.",
-		"One copy brought all of it back, across every border.",
+		"One copy read all of it back, across the pieces.",
 	},
 	"pool": {
-		"100 buffers of 2097152 bytes came from the pool, which took only 2097152 from the device.",
-		"All of it went back.",
+		"100 buffers of 2097152 bytes came from the pool, which allocated only 2097152 from the device.",
+		"All of it was freed.",
 	},
 	"share": {
-		"The second process found all 2097152 bytes where the first had left them.",
-		"It changed every one of them, and the first sees it.",
+		"The second process read the 2097152 bytes that the first had written.",
+		"It changed every byte, and the first process sees the change.",
 	},
 	"notify": {
-		"The stream of the first process waits for the bell.",
-		"The second process has delivered and rung.",
-		"All 2097152 bytes were there when its copy ran.",
+		"The stream of the first process waits for the notify.",
+		"The second process has copied, and recorded the notify.",
+		"All 2097152 bytes were there when the waiting copy ran.",
 	},
 }
 

@@ -16,33 +16,33 @@ import (
 // examples are the programs of examples/c and examples/cpp, and all that they print.
 var examples = map[string][]string{
 	"async_copy": {
-		"Two rides are booked: 1048576 bytes up to the device, and down again.",
+		"Two copies are queued: 1048576 bytes to the device, and back.",
 		"", // what the host did meanwhile: see below
 		"", // what came back
 	},
 	"batch": {
-		"16 pages of 4096 bytes went up with one call, each to a place of its own.",
-		"On the device they lie in this order: ahofmdkbipgnelcj",
-		"A page that is not where the attribute says is refused by its number: 5.",
+		"16 pages of 4096 bytes were copied with one call, each to its own place.",
+		"Their order on the device: ahofmdkbipgnelcj",
+		"A page in the wrong kind of memory is refused, with its number: 5.",
 	},
 	"descriptor": {
-		"The ticket said red, and 4096 bytes of target are red.",
-		"The stream changed the ticket on the way, and the same ride brought blue.",
+		"The descriptor names red: 4096 bytes of the target are red.",
+		"The stream rewrote the descriptor: the same call copied blue.",
 	},
 	"two_streams": {
-		"12 cars are on the rope: one stream takes them up, the other down.",
-		"All of them arrived, through 2 buffers, and none ran into another.",
+		"12 chunks are queued: one stream copies them to the device, the other back.",
+		"All of them came back through 2 buffers, and every byte is right.",
 	},
 	"callbacks": {
-		"The clerk looked at all 5 rounds, byte by byte, in its own thread.",
-		"The library itself counted to 5, and needed no clerk.",
+		"The report thread checked all 5 rounds, byte by byte.",
+		"The library called its host function 5 times.",
 	},
 }
 
 // The two async_copy programs differ in what they copy: bytes and numbers.
 var asyncCopy = map[string][]string{
-	"c":   {"Meanwhile the host added up what is in the cars: 133693440.", "Every byte came back."},
-	"cpp": {"Meanwhile the host found the mean of what is in the cars: 131072.", "Every number came back."},
+	"c":   {"Meanwhile the host added up the bytes: 133693440.", "Every byte came back."},
+	"cpp": {"Meanwhile the host computed the mean: 131072.", "Every number came back."},
 }
 
 // TestExamples builds the examples with their own Makefiles and runs each, also with launch blocking, which must change
@@ -200,7 +200,7 @@ func TestPage(t *testing.T) {
 			part = after
 		}
 	}
-	if n := strings.Count(out, "Hello from the summit"); n < 10 {
+	if n := strings.Count(out, "Hello from the device"); n < 10 {
 		t.Errorf("the program of the page ran only %d times", n)
 	}
 }

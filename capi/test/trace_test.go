@@ -49,11 +49,11 @@ func tally(r *timeline.Run) (calls, tasks map[string]int) {
 
 // TestTraceTwoStreams: calls, tasks, their order and what events put between them, of examples/c's program with two streams.
 func TestTraceTwoStreams(t *testing.T) {
-	const cars, car = 12, 256 << 10
+	const chunks, chunk = 12, 256 << 10
 	r, _ := recorded(t, nil, compile(t, []string{"../../../examples/c/two_streams.c"}, "-I../../examples/c"))
 	calls, tasks := tally(r)
 	for name, n := range map[string]int{
-		"aclInit": 1, "aclrtMemcpyAsync": 2 * cars, "aclrtRecordEvent": 2 * cars, "aclrtStreamWaitEvent": 2 * cars,
+		"aclInit": 1, "aclrtMemcpyAsync": 2 * chunks, "aclrtRecordEvent": 2 * chunks, "aclrtStreamWaitEvent": 2 * chunks,
 		"aclrtSynchronizeStream": 2, "aclrtDestroyStream": 2, "aclFinalize": 1,
 	} {
 		if calls[name] != n {
@@ -61,7 +61,7 @@ func TestTraceTwoStreams(t *testing.T) {
 		}
 	}
 	// The first two waits of the stream that goes up find no record.
-	if tasks["copy"] != 2*cars || tasks["record"] != 2*cars || tasks["wait"] != 2*cars-2 || len(r.Edges) != 2*cars-2 {
+	if tasks["copy"] != 2*chunks || tasks["record"] != 2*chunks || tasks["wait"] != 2*chunks-2 || len(r.Edges) != 2*chunks-2 {
 		t.Errorf("%v, %d edges", tasks, len(r.Edges))
 	}
 	ways := map[observe.Direction]uint64{}
@@ -71,11 +71,11 @@ func TestTraceTwoStreams(t *testing.T) {
 		if !k.Ran() || k.Failed || c.Stream != k.Stream || c.Thread != k.Thread || k.Submit < c.Start || k.Start < k.Submit || k.End < k.Start {
 			t.Errorf("task %d: %+v of %+v", i, k, c)
 		}
-		if k.Kind == observe.Copy && (k.Bytes != car || k.Memory != observe.Pinned) {
+		if k.Kind == observe.Copy && (k.Bytes != chunk || k.Memory != observe.Pinned) {
 			t.Errorf("task %d: %+v", i, k)
 		}
 	}
-	if ways[observe.HostToDevice] != cars*car || ways[observe.DeviceToHost] != cars*car {
+	if ways[observe.HostToDevice] != chunks*chunk || ways[observe.DeviceToHost] != chunks*chunk {
 		t.Errorf("bytes %v", ways)
 	}
 	for _, e := range r.Edges {
@@ -84,11 +84,11 @@ func TestTraceTwoStreams(t *testing.T) {
 			t.Errorf("edge from %+v to %+v", from, to)
 		}
 	}
-	// A car goes down after it came up: behind each wait of the second stream is the copy that needs it.
+	// A chunk is copied back after it was copied to the device: after each wait of the second stream is the copy that needs it.
 	up, down := ofStream(r, 1), ofStream(r, 2)
-	for i := range cars {
+	for i := range chunks {
 		if a, b := up[i], down[i]; b.Start < a.End {
-			t.Errorf("car %d: up %+v, down %+v", i, a, b)
+			t.Errorf("chunk %d: up %+v, down %+v", i, a, b)
 		}
 	}
 	if p := r.Processes; len(p) != 1 || !p[0].Ended || len(r.Notes) != 0 || len(r.Threads) != 1 || r.Threads[0].Name != "program" {

@@ -40,13 +40,13 @@ int main(void)
 	 */
 	ACL(aclrtMemcpyAsync(device, SIZE, up, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
 	ACL(aclrtMemcpyAsync(down, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-	printf("Two rides are booked: %d bytes up to the device, and down again.\n", SIZE);
+	printf("Two copies are queued: %d bytes to the device, and back.\n", SIZE);
 
 	/* From here on up must not be written and down must not be touched. Reading up is fine, and so is all else. */
 	unsigned long sum = 0;
 	for (int i = 0; i < SIZE; i++)
 		sum += up[i];
-	printf("Meanwhile the host added up what is in the cars: %lu.\n", sum);
+	printf("Meanwhile the host added up the bytes: %lu.\n", sum);
 
 	/* Now it is done, or here is the error of whatever failed since the last time. */
 	ACL(aclrtSynchronizeStream(stream));

@@ -49,14 +49,14 @@ int main(void)
 	size_t attrsIndexes[] = {0};
 	size_t failIndex = 0;
 	ACL(aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, PAGES, &up, attrsIndexes, 1, &failIndex, stream));
-	printf("%d pages of %d bytes went up with one call, each to a place of its own.\n", PAGES, PAGE);
+	printf("%d pages of %d bytes were copied with one call, each to its own place.\n", PAGES, PAGE);
 
 	/* Down again in one piece, on the same stream and so after the batch: page i must be where it was sent. */
 	ACL(aclrtMemcpyAsync(back, PAGES * PAGE, device, PAGES * PAGE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 	ACL(aclrtSynchronizeStream(stream));
 	for (int i = 0; i < PAGES; i++)
 		expect(memcmp(back + i * 7 % PAGES * PAGE, cache + i * PAGE, PAGE) == 0, "a page is not where it was sent");
-	printf("On the device they lie in this order: ");
+	printf("Their order on the device: ");
 	for (int i = 0; i < PAGES; i++)
 		putchar(back[i * PAGE]);
 	putchar('\n');
@@ -69,7 +69,7 @@ int main(void)
 	srcs[5] = device;
 	aclError refused = aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, PAGES, &up, attrsIndexes, 1, &failIndex, stream);
 	expect(refused == ACL_ERROR_RT_PARAM_INVALID && failIndex == 5, "segment 5 should have been refused");
-	printf("A page that is not where the attribute says is refused by its number: %zu.\n", failIndex);
+	printf("A page in the wrong kind of memory is refused, with its number: %zu.\n", failIndex);
 	ACL(aclrtSynchronizeStream(stream));
 
 	ACL(aclrtFree(device));

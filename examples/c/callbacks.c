@@ -12,10 +12,10 @@
 enum { ROUNDS = 5, SIZE = 64 * 1024 };
 
 static unsigned char *landing;  /* pinned; every round lands here */
-static int good, seen_by_clerk; /* rounds that were right */
-static bool last;               /* the clerk has seen the last round; only the clerk uses it */
-static pthread_t clerk;
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed until the clerk is subscribed */
+static int good, on_reporter;   /* rounds that were right */
+static bool last;               /* the reporter has seen the last round; only the reporter uses it */
+static pthread_t reporter;
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* closed until the reporter is subscribed */
 
 /* A callback must not call the library: the stream waits for it, so it would wait for itself. It may do all else. */
 static void inspect(void *round)
@@ -25,7 +25,7 @@ static void inspect(void *round)
 	for (int i = 0; i < SIZE; i++)
 		right += landing[i] == 'A' + n;
 	good += right == SIZE;
-	seen_by_clerk += pthread_equal(pthread_self(), clerk) != 0;
+	on_reporter += pthread_equal(pthread_self(), reporter) != 0;
 	last = n == ROUNDS - 1;
 }
 
@@ -63,10 +63,10 @@ int main(void)
 	ACL(aclrtMallocHost((void **)&landing, SIZE)); /* pinned, so that the stream and not this thread does the work */
 	ACL(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
 
-	/* The clerk serves this stream from now on. Its id is known once it runs, so it starts behind the gate. */
+	/* The reporter serves this stream from now on. Its id is known once it runs, so it starts with the gate closed. */
 	pthread_mutex_lock(&gate);
-	expect(pthread_create(&clerk, NULL, serve, context) == 0, "no thread could be started");
-	ACL(aclrtSubscribeReport((uint64_t)clerk, stream));
+	expect(pthread_create(&reporter, NULL, serve, context) == 0, "no thread could be started");
+	ACL(aclrtSubscribeReport((uint64_t)reporter, stream));
 	pthread_mutex_unlock(&gate);
 
 	/*
@@ -81,11 +81,11 @@ int main(void)
 		ACL(aclrtLaunchCallback(inspect, &rounds[i], ACL_CALLBACK_BLOCK, stream));
 	}
 	ACL(aclrtSynchronizeStream(stream)); /* callbacks are tasks like others: they have run, too */
-	pthread_join(clerk, NULL);
-	ACL(aclrtUnSubscribeReport((uint64_t)clerk, stream));
-	expect(good == ROUNDS, "the clerk saw a round that was not right");
-	expect(seen_by_clerk == ROUNDS, "a callback ran on another thread");
-	printf("The clerk looked at all %d rounds, byte by byte, in its own thread.\n", ROUNDS);
+	pthread_join(reporter, NULL);
+	ACL(aclrtUnSubscribeReport((uint64_t)reporter, stream));
+	expect(good == ROUNDS, "the reporter saw a round that was not right");
+	expect(on_reporter == ROUNDS, "a callback ran on another thread");
+	printf("The report thread checked all %d rounds, byte by byte.\n", ROUNDS);
 
 	/* The other kind: the stream waits for each, one after the other, so count needs no lock. */
 	int total = 0;
@@ -93,7 +93,7 @@ int main(void)
 		ACL(aclrtLaunchHostFunc(plain, count, &total));
 	ACL(aclrtSynchronizeStream(plain));
 	expect(total == ROUNDS, "a host function did not run");
-	printf("The library itself counted to %d, and needed no clerk.\n", total);
+	printf("The library called its host function %d times.\n", total);
 
 	ACL(aclrtFree(device));
 	ACL(aclrtFreeHost(landing));

@@ -9,7 +9,7 @@
 
 /*
  * ACL(call) goes on if the call succeeded. Otherwise it prints the call, its code and the library's own words, and ends
- * the program with 1. Nothing is given back on that way: the system does it when the process ends.
+ * the program with 1. Nothing is freed then: the system does that when the process ends.
  */
 #define ACL(call) check((call), #call, __FILE__, __LINE__)
 
@@ -22,7 +22,7 @@ static inline void check(aclError code, const char *call, const char *file, int 
 	exit(EXIT_FAILURE);
 }
 
-/* Ends the program unless the bytes arrived. */
+/* Ends the program unless the condition holds. */
 static inline void expect(int holds, const char *what)
 {
 	if (holds)

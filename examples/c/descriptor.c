@@ -31,34 +31,34 @@ int main(void)
 	 */
 	const aclrtMemcpyKind kind = ACL_MEMCPY_INNER_DEVICE_TO_DEVICE; /* the only one there is for descriptors */
 	size_t size;
-	void *ticket, *other;
+	void *desc, *other;
 	ACL(aclrtGetMemcpyDescSize(kind, &size));
-	ACL(aclrtMalloc(&ticket, size, ACL_MEM_MALLOC_HUGE_FIRST));
+	ACL(aclrtMalloc(&desc, size, ACL_MEM_MALLOC_HUGE_FIRST));
 	ACL(aclrtMalloc(&other, size, ACL_MEM_MALLOC_HUGE_FIRST));
 
 	/* Written at once, so no queued copy may need the old contents. Mind the order: source, then target. */
-	ACL(aclrtSetMemcpyDesc(ticket, kind, red, target, SIZE, NULL));
+	ACL(aclrtSetMemcpyDesc(desc, kind, red, target, SIZE, NULL));
 	ACL(aclrtSetMemcpyDesc(other, kind, blue, target, SIZE, NULL));
 
 	/* As often as wanted. The descriptor has to live until the copy is done; the default stream is not taken here. */
-	ACL(aclrtMemcpyAsyncWithDesc(ticket, kind, stream));
+	ACL(aclrtMemcpyAsyncWithDesc(desc, kind, stream));
 	ACL(aclrtMemcpyAsync(host, SIZE, target, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 	ACL(aclrtSynchronizeStream(stream));
 	for (int i = 0; i < SIZE; i++)
 		expect(host[i] == 'r', "the target should be red");
-	printf("The ticket said red, and %d bytes of target are red.\n", SIZE);
+	printf("The descriptor names red: %d bytes of the target are red.\n", SIZE);
 
-	/* Now the stream itself rewrites the ticket before the device reads it: the call below is the same as above. */
-	ACL(aclrtMemcpyAsync(ticket, size, other, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
-	ACL(aclrtMemcpyAsyncWithDesc(ticket, kind, stream));
+	/* Now the stream itself rewrites the descriptor before the device reads it: the call below is the same as above. */
+	ACL(aclrtMemcpyAsync(desc, size, other, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+	ACL(aclrtMemcpyAsyncWithDesc(desc, kind, stream));
 	ACL(aclrtMemcpyAsync(host, SIZE, target, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 	ACL(aclrtSynchronizeStream(stream));
 	for (int i = 0; i < SIZE; i++)
 		expect(host[i] == 'b', "the target should be blue");
-	printf("The stream changed the ticket on the way, and the same ride brought blue.\n");
+	printf("The stream rewrote the descriptor: the same call copied blue.\n");
 
 	ACL(aclrtFree(other));
-	ACL(aclrtFree(ticket));
+	ACL(aclrtFree(desc));
 	ACL(aclrtFree(target));
 	ACL(aclrtFree(blue));
 	ACL(aclrtFree(red));

@@ -19,9 +19,9 @@ static void read_key(char *key)
 /* The second process writes, and then records. */
 static int deliver(void)
 {
-	char memory[KEY + 1], bell[KEY + 1];
+	char memory[KEY + 1], key[KEY + 1];
 	read_key(memory);
-	read_key(bell);
+	read_key(key);
 	ACL(aclInit(NULL));
 	ACL(aclrtSetDevice(0));
 	aclrtStream stream;
@@ -29,20 +29,20 @@ static int deliver(void)
 	void *buffer;
 	ACL(aclrtIpcMemImportByKey(&buffer, memory, 0));
 	aclrtNotify notify;
-	ACL(aclrtNotifyImportByKey(&notify, bell, 0));
+	ACL(aclrtNotifyImportByKey(&notify, key, 0));
 
-	unsigned char *load;
-	ACL(aclrtMallocHost((void **)&load, SIZE));
+	unsigned char *source;
+	ACL(aclrtMallocHost((void **)&source, SIZE));
 	for (int i = 0; i < SIZE; i++)
-		load[i] = (unsigned char)(i % 239);
-	ACL(aclrtMemcpyAsync(buffer, SIZE, load, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-	ACL(aclrtRecordNotify(notify, stream)); /* behind the copy, in the order of the stream */
+		source[i] = (unsigned char)(i % 239);
+	ACL(aclrtMemcpyAsync(buffer, SIZE, source, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+	ACL(aclrtRecordNotify(notify, stream)); /* after the copy, in the order of the stream */
 	ACL(aclrtSynchronizeStream(stream));
-	printf("The second process has delivered and rung.\n");
+	printf("The second process has copied, and recorded the notify.\n");
 
 	ACL(aclrtDestroyNotify(notify));
 	ACL(aclrtIpcMemClose(memory));
-	ACL(aclrtFreeHost(load));
+	ACL(aclrtFreeHost(source));
 	ACL(aclrtDestroyStream(stream));
 	ACL(aclrtResetDevice(0));
 	ACL(aclFinalize());
@@ -65,33 +65,33 @@ int main(int argc, char **argv)
 	ACL(aclrtMemset(buffer, SIZE, 0, SIZE));
 	aclrtNotify notify;
 	ACL(aclrtCreateNotify(&notify, 0));
-	unsigned char *arrived;
-	ACL(aclrtMallocHost((void **)&arrived, SIZE));
+	unsigned char *result;
+	ACL(aclrtMallocHost((void **)&result, SIZE));
 
 	/* The stream waits from here on; whether the second process has even begun does not matter. */
 	ACL(aclrtWaitAndResetNotify(notify, stream, TIMEOUT));
-	ACL(aclrtMemcpyAsync(arrived, SIZE, buffer, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
-	printf("The stream of the first process waits for the bell.\n");
+	ACL(aclrtMemcpyAsync(result, SIZE, buffer, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+	printf("The stream of the first process waits for the notify.\n");
 
 	int32_t pid = other;
-	char memory[KEY], bell[KEY];
+	char memory[KEY], key[KEY];
 	ACL(aclrtIpcMemGetExportKey(buffer, SIZE, memory, sizeof(memory), 0));
 	ACL(aclrtIpcMemSetImportPid(memory, &pid, 1));
-	ACL(aclrtNotifyGetExportKey(notify, bell, sizeof(bell), 0));
+	ACL(aclrtNotifyGetExportKey(notify, key, sizeof(key), 0));
 	ACL(aclrtNotifySetImportPid(notify, &pid, 1));
 	fflush(stdout);
-	fprintf(to, "%s\n%s\n", memory, bell);
+	fprintf(to, "%s\n%s\n", memory, key);
 	fclose(to);
 
 	ACL(aclrtSynchronizeStream(stream)); /* if the other process fails, the wait ends after its timeout, with an error */
 	for (int i = 0; i < SIZE; i++)
-		expect(arrived[i] == (unsigned char)(i % 239), "the copy did not wait for the bytes");
+		expect(result[i] == (unsigned char)(i % 239), "the copy did not wait for the bytes");
 	finish(other);
-	printf("All %d bytes were there when its copy ran.\n", SIZE);
+	printf("All %d bytes were there when the waiting copy ran.\n", SIZE);
 
 	ACL(aclrtDestroyNotify(notify));
 	ACL(aclrtIpcMemClose(memory));
-	ACL(aclrtFreeHost(arrived));
+	ACL(aclrtFreeHost(result));
 	ACL(aclrtFree(buffer));
 	ACL(aclrtDestroyStream(stream));
 	ACL(aclrtResetDevice(0));

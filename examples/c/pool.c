@@ -1,5 +1,5 @@
 /*
- * A pool: memory that a stream takes and gives back in its own order. Nobody waits, and what was given back is there again for what
+ * A pool: memory that is allocated and freed in the order of a stream. No thread waits, and freed memory is available again for what
  * the stream does next, so a hundred buffers take the device's memory once.
  */
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 100, CAR = 64, SIZE = 2 * 1024 * 1024 };
+enum { ROUNDS = 100, CHUNK = 64, SIZE = 2 * 1024 * 1024 };
 
 static uint64_t attribute(aclrtMemPool pool, aclrtMemPoolAttr which)
 {
@@ -33,36 +33,36 @@ int main(void)
 	uint64_t keep = 4 * SIZE; /* what nobody uses would go back to the device at the next synchronisation */
 	ACL(aclrtMemPoolSetAttr(pool, ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, &keep));
 
-	unsigned char *load, *arrived;
-	ACL(aclrtMallocHost((void **)&load, ROUNDS * CAR));
-	ACL(aclrtMallocHost((void **)&arrived, ROUNDS * CAR));
-	for (int i = 0; i < ROUNDS * CAR; i++)
-		load[i] = (unsigned char)(i % 253);
-	memset(arrived, 0, ROUNDS * CAR);
+	unsigned char *source, *result;
+	ACL(aclrtMallocHost((void **)&source, ROUNDS * CHUNK));
+	ACL(aclrtMallocHost((void **)&result, ROUNDS * CHUNK));
+	for (int i = 0; i < ROUNDS * CHUNK; i++)
+		source[i] = (unsigned char)(i % 253);
+	memset(result, 0, ROUNDS * CHUNK);
 
 	/* Nothing here waits. Each buffer is good for what is queued between its two calls, and for nothing else. */
 	for (int i = 0; i < ROUNDS; i++) {
 		void *buffer;
 		ACL(aclrtMemPoolMallocAsync(&buffer, SIZE, pool, stream));
-		ACL(aclrtMemcpyAsync(buffer, SIZE, load + i * CAR, CAR, ACL_MEMCPY_HOST_TO_DEVICE, stream));
-		ACL(aclrtMemcpyAsync(arrived + i * CAR, CAR, buffer, CAR, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+		ACL(aclrtMemcpyAsync(buffer, SIZE, source + i * CHUNK, CHUNK, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+		ACL(aclrtMemcpyAsync(result + i * CHUNK, CHUNK, buffer, CHUNK, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 		ACL(aclrtMemPoolFreeAsync(buffer, stream));
 	}
 	ACL(aclrtSynchronizeStream(stream));
-	expect(memcmp(load, arrived, ROUNDS * CAR) == 0, "a buffer was handed out twice at a time");
+	expect(memcmp(source, result, ROUNDS * CHUNK) == 0, "a buffer was handed out twice at a time");
 	uint64_t most = attribute(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH);
-	expect(most == SIZE, "memory that was given back is not used again");
-	printf("%d buffers of %d bytes came from the pool, which took only %llu from the device.\n", ROUNDS, SIZE,
+	expect(most == SIZE, "freed memory is not used again");
+	printf("%d buffers of %d bytes came from the pool, which allocated only %llu from the device.\n", ROUNDS, SIZE,
 	       (unsigned long long)most);
 
 	expect(attribute(pool, ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT) == 0, "a buffer is still in use");
 	ACL(aclrtMemPoolTrimTo(pool, 0));
 	expect(attribute(pool, ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT) == 0, "the pool keeps memory");
-	printf("All of it went back.\n");
+	printf("All of it was freed.\n");
 
 	ACL(aclrtMemPoolDestroy(pool));
-	ACL(aclrtFreeHost(arrived));
-	ACL(aclrtFreeHost(load));
+	ACL(aclrtFreeHost(result));
+	ACL(aclrtFreeHost(source));
 	ACL(aclrtDestroyStream(stream));
 	ACL(aclrtResetDevice(0));
 	ACL(aclFinalize());

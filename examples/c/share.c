@@ -1,6 +1,6 @@
 /*
  * One buffer, two processes. The first fills device memory and gives the second a key for it; the second sees the same bytes, not a
- * copy of them, and what it writes the first sees. The key goes through a pipe: who has it, and is on the list, has the memory.
+ * copy of them, and what it writes the first sees. The key goes through a pipe: a process that has it, and is on the list, has the memory.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -26,7 +26,7 @@ static int visit(void)
 	ACL(aclrtMemcpy(seen, SIZE, buffer, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
 	for (int i = 0; i < SIZE; i++)
 		expect(seen[i] == (unsigned char)(i % 251), "the second process sees other bytes");
-	printf("The second process found all %d bytes where the first had left them.\n", SIZE);
+	printf("The second process read the %d bytes that the first had written.\n", SIZE);
 
 	for (int i = 0; i < SIZE; i++)
 		seen[i] = (unsigned char)(i % 241);
@@ -49,13 +49,13 @@ int main(int argc, char **argv)
 	ACL(aclrtSetDevice(0));
 	void *buffer;
 	ACL(aclrtMalloc(&buffer, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-	unsigned char *load = malloc(SIZE);
-	expect(load != NULL, "there is no memory");
+	unsigned char *source = malloc(SIZE);
+	expect(source != NULL, "there is no memory");
 	for (int i = 0; i < SIZE; i++)
-		load[i] = (unsigned char)(i % 251);
-	ACL(aclrtMemcpy(buffer, SIZE, load, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
+		source[i] = (unsigned char)(i % 251);
+	ACL(aclrtMemcpy(buffer, SIZE, source, SIZE, ACL_MEMCPY_HOST_TO_DEVICE));
 
-	/* Only who is on the list may have it: here, the process that was started. */
+	/* Only processes on the list may import it: here, the one that was started. */
 	char key[KEY];
 	ACL(aclrtIpcMemGetExportKey(buffer, SIZE, key, sizeof(key), 0));
 	int32_t pid = other;
@@ -64,12 +64,12 @@ int main(int argc, char **argv)
 	fclose(to);
 	finish(other);
 
-	ACL(aclrtMemcpy(load, SIZE, buffer, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+	ACL(aclrtMemcpy(source, SIZE, buffer, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
 	for (int i = 0; i < SIZE; i++)
-		expect(load[i] == (unsigned char)(i % 241), "what the second process wrote is not there");
-	printf("It changed every one of them, and the first sees it.\n");
+		expect(source[i] == (unsigned char)(i % 241), "what the second process wrote is not there");
+	printf("It changed every byte, and the first process sees the change.\n");
 
-	free(load);
+	free(source);
 	ACL(aclrtIpcMemClose(key));
 	ACL(aclrtFree(buffer));
 	ACL(aclrtResetDevice(0));

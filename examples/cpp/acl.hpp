@@ -1,4 +1,4 @@
-// RAII for the parts of AscendCL that the examples use: what is made is given back, also when an exception passes.
+// RAII for the parts of AscendCL that the examples use: what is made is freed, also when an exception is thrown.
 //
 // Objects are destroyed in the opposite order of their declaration, and ~Stream waits for its work. So declare buffers
 // before the streams that use them: an exception can then not free memory under a running copy.
@@ -49,7 +49,7 @@ public:
         if (owned_ == T{})
             return;
         if (aclError code = give_back(owned_))
-            std::fprintf(stderr, "giving back failed: error %d\n", code);
+            std::fprintf(stderr, "freeing failed: error %d\n", code);
     }
 
 protected:

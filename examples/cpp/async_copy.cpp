@@ -23,11 +23,11 @@ int main()
         // Queued, not done. A stream keeps its order: the second copy starts when the first one is through.
         stream.copy(memory, up);
         stream.copy(down, memory);
-        std::cout << "Two rides are booked: " << up.bytes() << " bytes up to the device, and down again.\n";
+        std::cout << "Two copies are queued: " << up.bytes() << " bytes to the device, and back.\n";
 
         // Meanwhile up may be read but not written, and down may not be touched at all.
         double sum = std::accumulate(up.begin(), up.end(), 0.0);
-        std::cout << "Meanwhile the host found the mean of what is in the cars: " << sum / count << ".\n";
+        std::cout << "Meanwhile the host computed the mean: " << sum / count << ".\n";
 
         stream.synchronize(); // done, or here is the error
         acl::expect(std::equal(up.begin(), up.end(), down.begin()), "the numbers that came down are others");

@@ -55,11 +55,11 @@ int main()
         }
         std::size_t failed = 0;
         ACL(batch.submit(failed, stream));
-        std::cout << pages << " pages of " << page << " bytes went up with one call, each to a place of its own.\n";
+        std::cout << pages << " pages of " << page << " bytes were copied with one call, each to its own place.\n";
 
-        stream.copy(back, memory); // behind the batch, in one piece
+        stream.copy(back, memory); // after the batch, in one piece
         stream.synchronize();
-        std::cout << "On the device they lie in this order: ";
+        std::cout << "Their order on the device: ";
         for (std::size_t i = 0; i < pages; i++) {
             const char* sent = &cache[i * page];
             acl::expect(std::equal(sent, sent + page, &back[place(i) * page]), "a page is not where it was sent");
@@ -71,7 +71,7 @@ int main()
         batch.from[5] = memory.data();
         aclError code = batch.submit(failed, stream);
         acl::expect(code == ACL_ERROR_RT_PARAM_INVALID && failed == 5, "segment 5 should have been refused");
-        std::cout << "\nA page that is not where the attribute says is refused by its number: " << failed << ".\n";
+        std::cout << "\nA page in the wrong kind of memory is refused, with its number: " << failed << ".\n";
         stream.synchronize();
     });
 }

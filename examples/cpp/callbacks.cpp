@@ -14,11 +14,11 @@
 
 namespace {
 
-// Clerk is a thread that runs the callbacks of a stream.
-class Clerk {
+// Reporter is a thread that runs the callbacks of a stream.
+class Reporter {
 public:
     // Returns when the thread is subscribed: launching a callback, or asking for one, would be refused before.
-    explicit Clerk(const acl::Stream& stream) : stream_(stream.get())
+    explicit Reporter(const acl::Stream& stream) : stream_(stream.get())
     {
         aclrtContext context = nullptr;
         ACL(aclrtGetCurrentContext(&context));
@@ -33,7 +33,7 @@ public:
         });
         ready.wait();
     }
-    ~Clerk()
+    ~Reporter()
     {
         aclrtSynchronizeStream(stream_); // nobody would run later what is still queued
         done_ = true;
@@ -88,7 +88,7 @@ int main()
         int total = 0;
 
         acl::Stream stream, plain;
-        Clerk clerk(stream);
+        Reporter reporter(stream);
 
         // BLOCK holds the stream until the callback has returned, so the next round cannot overwrite what is looked at.
         // With NO_BLOCK the stream would go on, and every round would need memory of its own.
@@ -99,8 +99,8 @@ int main()
         }
         stream.synchronize(); // callbacks are tasks like others: they have run, too
         for (const Round& round : rounds)
-            acl::expect(round.right && round.seen_by == clerk.id(), "a round was not right, or seen by another thread");
-        std::cout << "The clerk looked at all " << rounds.size() << " rounds, byte by byte, in its own thread.\n";
+            acl::expect(round.right && round.seen_by == reporter.id(), "a round was not right, or seen by another thread");
+        std::cout << "The report thread checked all " << rounds.size() << " rounds, byte by byte.\n";
 
         // The other kind. A lambda that captures nothing is a function of C; the stream runs one after the other, so
         // the number needs no lock.
@@ -108,6 +108,6 @@ int main()
             ACL(aclrtLaunchHostFunc(plain.get(), [](void* number) { ++*static_cast<int*>(number); }, &total));
         plain.synchronize();
         acl::expect(total == 5, "a host function did not run");
-        std::cout << "The library itself counted to " << total << ", and needed no clerk.\n";
+        std::cout << "The library called its host function " << total << " times.\n";
     });
 }

@@ -17,19 +17,19 @@ std::size_t descriptor_size()
     return size;
 }
 
-// Ticket is a descriptor. It lies in device memory at a multiple of 64, which aclrtMalloc sees to, and has to live
+// Descriptor is in device memory at a multiple of 64, which aclrtMalloc sees to, and has to live
 // until the copies queued with it are done.
-class Ticket {
+class Descriptor {
 public:
     template <typename T>
-    Ticket(const acl::DeviceBuffer<T>& from, const acl::DeviceBuffer<T>& to) : memory(descriptor_size())
+    Descriptor(const acl::DeviceBuffer<T>& from, const acl::DeviceBuffer<T>& to) : memory(descriptor_size())
     {
         // Written at once and not in the order of a stream. Mind the order of arguments: source, then target.
         ACL(aclrtSetMemcpyDesc(memory.data(), kind, from.data(), to.data(), to.bytes(), nullptr));
     }
 
     // Queues the copy. The default stream is not accepted here.
-    void ride(const acl::Stream& stream) const { ACL(aclrtMemcpyAsyncWithDesc(memory.data(), kind, stream.get())); }
+    void run(const acl::Stream& stream) const { ACL(aclrtMemcpyAsyncWithDesc(memory.data(), kind, stream.get())); }
 
     acl::DeviceBuffer<std::byte> memory;
 };
@@ -45,25 +45,25 @@ int main()
         acl::DeviceBuffer<char> red(size), blue(size), target(size); // a descriptor copies within a device
         ACL(aclrtMemset(red.data(), size, 'r', size));
         ACL(aclrtMemset(blue.data(), size, 'b', size));
-        Ticket ticket(red, target), other(blue, target);
+        Descriptor desc(red, target), other(blue, target);
         acl::Stream stream; // last, so that it goes first and waits for what uses the others
 
         auto all = [&](char color) {
             return std::count(host.begin(), host.end(), color) == static_cast<std::ptrdiff_t>(host.size());
         };
 
-        ticket.ride(stream);
+        desc.run(stream);
         stream.copy(host, target);
         stream.synchronize();
         acl::expect(all('r'), "the target should be red");
-        std::cout << "The ticket said red, and " << size << " bytes of target are red.\n";
+        std::cout << "The descriptor names red: " << size << " bytes of the target are red.\n";
 
-        // Now the stream itself rewrites the ticket before the device reads it: the ride is the same as above.
-        stream.copy(ticket.memory, other.memory);
-        ticket.ride(stream);
+        // Now the stream itself rewrites the descriptor before the device reads it: the call is the same as above.
+        stream.copy(desc.memory, other.memory);
+        desc.run(stream);
         stream.copy(host, target);
         stream.synchronize();
         acl::expect(all('b'), "the target should be blue");
-        std::cout << "The stream changed the ticket on the way, and the same ride brought blue.\n";
+        std::cout << "The stream rewrote the descriptor: the same call copied blue.\n";
     });
 }

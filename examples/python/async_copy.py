@@ -35,23 +35,23 @@ down = ok(acl.rt.malloc_host(SIZE))
 device = ok(acl.rt.malloc(SIZE, ACL_MEM_MALLOC_HUGE_FIRST))
 
 # Addresses are plain integers. The bytes get into pinned memory by a copy within the host, which is done when it returns.
-# cargo has to stay alive until then: bytes_to_ptr keeps no reference to it.
-cargo = bytes(i * 31 + i // 256 & 255 for i in range(SIZE))
-ok(acl.rt.memcpy(up, SIZE, acl.util.bytes_to_ptr(cargo), SIZE, ACL_MEMCPY_HOST_TO_HOST))
+# data has to stay alive until then: bytes_to_ptr keeps no reference to it.
+data = bytes(i * 31 + i // 256 & 255 for i in range(SIZE))
+ok(acl.rt.memcpy(up, SIZE, acl.util.bytes_to_ptr(data), SIZE, ACL_MEMCPY_HOST_TO_HOST))
 ok(acl.rt.memset(down, SIZE, 0, SIZE))
 
 # Both calls return when the copy is queued. One stream keeps its order, so the second copy starts when the first is done. The
 # second argument is the room at the destination: a copy that would not fit is refused.
 ok(acl.rt.memcpy_async(device, SIZE, up, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream))
 ok(acl.rt.memcpy_async(down, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream))
-print(f"Two rides are booked: {SIZE} bytes up to the device, and down again.")
+print(f"Two copies are queued: {SIZE} bytes to the device, and back.")
 
 # From here on, up must not be written and down must not be touched. All else is fine.
-print(f"Meanwhile the host added up what is in the cars: {sum(cargo)}.")
+print(f"Meanwhile the host added up the bytes: {sum(data)}.")
 
 # Now it is done, or here is the error of whatever failed since the last time.
 ok(acl.rt.synchronize_stream(stream))
-expect(acl.util.ptr_to_bytes(down, SIZE) == cargo, "the bytes that came down are not those that went up")
+expect(acl.util.ptr_to_bytes(down, SIZE) == data, "the bytes that came down are not those that went up")
 print("Every byte came back.")
 
 # In the opposite order; memory only when no copy uses it any more.

@@ -42,7 +42,7 @@ sizes = [PAGE] * PAGES  # array.array("Q", …) or a NumPy array of uint64 would
 # enough. Host memory has id 0, device memory the number of its device. All segments of a batch go the same way.
 up = {"dstLoc": {"id": 0, "type": ACL_MEM_LOCATION_TYPE_DEVICE}, "srcLoc": {"id": 0, "type": ACL_MEM_LOCATION_TYPE_HOST}}
 ok(acl.rt.memcpy_batch_async(dsts, sizes, srcs, sizes, [up], [0], stream))
-print(f"{PAGES} pages of {PAGE} bytes went up with one call, each to a place of its own.")
+print(f"{PAGES} pages of {PAGE} bytes were copied with one call, each to its own place.")
 
 # Down again in one piece, on the same stream and so after the batch: page i must be where it was sent.
 ok(acl.rt.memcpy_async(back, PAGES * PAGE, device, PAGES * PAGE, ACL_MEMCPY_DEVICE_TO_HOST, stream))
@@ -50,7 +50,7 @@ ok(acl.rt.synchronize_stream(stream))
 came = acl.util.ptr_to_bytes(back, PAGES * PAGE)
 for page, p in zip(pages, place):
     expect(came[p * PAGE : (p + 1) * PAGE] == page, "a page is not where it was sent")
-print("On the device they lie in this order:", came[::PAGE].decode())
+print("Their order on the device:", came[::PAGE].decode())
 
 # If a segment is refused, fail_index tells which; otherwise it is 2**64 - 1. Here segment 5 starts in device memory, but the
 # attribute promises host memory. On A2 and A3 the segments before it are queued by then: synchronise before their memory
@@ -58,7 +58,7 @@ print("On the device they lie in this order:", came[::PAGE].decode())
 srcs[5] = device
 fail_index, ret = acl.rt.memcpy_batch_async(dsts, sizes, srcs, sizes, [up], [0], stream)
 expect((fail_index, ret) == (5, ACL_ERROR_RT_PARAM_INVALID), "segment 5 should have been refused")
-print(f"A page that is not where the attribute says is refused by its number: {fail_index}.")
+print(f"A page in the wrong kind of memory is refused, with its number: {fail_index}.")
 ok(acl.rt.synchronize_stream(stream))
 
 ok(acl.rt.free(device))

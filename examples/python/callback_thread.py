@@ -16,7 +16,7 @@ ACL_ERROR_RT_REPORT_TIMEOUT = 507012
 
 ROUNDS, SIZE = 5, 64 * 1024
 
-good, threads = [], set()  # the rounds that were right, and who looked at them
+good, threads = [], set()  # the rounds that were right, and the threads that checked them
 subscribed, over = threading.Event(), threading.Event()
 
 
@@ -49,8 +49,8 @@ device = ok(acl.rt.malloc(SIZE, ACL_MEM_MALLOC_HUGE_FIRST))
 
 # start_thread gives fn one argument, whatever it is; a list is the custom. What it returns is the id that a subscription
 # wants (threading.get_ident() of any thread is the same thing).
-clerk = ok(acl.util.start_thread(serve, [context]))
-ok(acl.rt.subscribe_report(clerk, stream))
+reporter = ok(acl.util.start_thread(serve, [context]))
+ok(acl.rt.subscribe_report(reporter, stream))
 subscribed.set()
 
 # BLOCK holds the stream until the callback has returned, so the next round cannot overwrite what is being looked at. With
@@ -62,11 +62,11 @@ for number in range(ROUNDS):
 
 ok(acl.rt.synchronize_stream(stream))  # callbacks are tasks like others: they have run, too
 over.set()
-ok(acl.util.stop_thread(clerk))  # waits for serve to return; raises if serve did
-ok(acl.rt.unsubscribe_report(clerk, stream))
-expect(good == list(range(ROUNDS)), "the clerk saw a round that was not right")
-expect(threads == {clerk}, "a callback ran on another thread")
-print(f"The clerk looked at all {ROUNDS} rounds, byte by byte, in its own thread.")
+ok(acl.util.stop_thread(reporter))  # waits for serve to return; raises if serve did
+ok(acl.rt.unsubscribe_report(reporter, stream))
+expect(good == list(range(ROUNDS)), "the reporter saw a round that was not right")
+expect(threads == {reporter}, "a callback ran on another thread")
+print(f"The report thread checked all {ROUNDS} rounds, byte by byte.")
 
 ok(acl.rt.free(device))
 ok(acl.rt.free_host(landing))

@@ -19,6 +19,6 @@ def ok(result):
 
 
 def expect(holds, what):
-    """Ends the program unless the bytes arrived. (An assert would vanish under python3 -O.)"""
+    """Ends the program unless the condition holds. (An assert would vanish under python3 -O.)"""
     if not holds:
         raise SystemExit(f"wrong: {what}")

@@ -28,33 +28,33 @@ ok(acl.rt.memset(blue, SIZE, ord("b"), SIZE))
 # The size of a descriptor depends on the product, so ask. It has to lie in device memory at a multiple of 64; malloc sees to
 # that. (Several in one allocation: round the size up to 64.)
 size = ok(acl.rt.get_memcpy_desc_size(ACL_MEMCPY_INNER_DEVICE_TO_DEVICE))
-ticket, other = (ok(acl.rt.malloc(size, ACL_MEM_MALLOC_HUGE_FIRST)) for _ in range(2))
+desc, other = (ok(acl.rt.malloc(size, ACL_MEM_MALLOC_HUGE_FIRST)) for _ in range(2))
 
 # Written at once, so no queued copy may need the old contents. Mind the order: source, then target. The last argument is
 # always 0. pyACL hands the address of the descriptor back.
-same = ok(acl.rt.set_memcpy_desc(ticket, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, red, target, SIZE, 0))
-expect(same == ticket, "a descriptor should stay where it is")
+same = ok(acl.rt.set_memcpy_desc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, red, target, SIZE, 0))
+expect(same == desc, "a descriptor should stay where it is")
 ok(acl.rt.set_memcpy_desc(other, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, blue, target, SIZE, 0))
 
 
-def ride():
-    """Queues the copy that the ticket says, and returns what the target is then."""
+def run():
+    """Queues the copy that the descriptor names, and returns the bytes of the target."""
     # As often as wanted. The descriptor has to live until the copy is done; the default stream is not taken here.
-    ok(acl.rt.memcpy_async_with_desc(ticket, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream))
+    ok(acl.rt.memcpy_async_with_desc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream))
     ok(acl.rt.memcpy_async(host, SIZE, target, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream))
     ok(acl.rt.synchronize_stream(stream))
     return acl.util.ptr_to_bytes(host, SIZE)
 
 
-expect(ride() == b"r" * SIZE, "the target should be red")
-print(f"The ticket said red, and {SIZE} bytes of target are red.")
+expect(run() == b"r" * SIZE, "the target should be red")
+print(f"The descriptor names red: {SIZE} bytes of the target are red.")
 
-# Now the stream itself rewrites the ticket before the device reads it. The ride is the same as before.
-ok(acl.rt.memcpy_async(ticket, size, other, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream))
-expect(ride() == b"b" * SIZE, "the target should be blue")
-print("The stream changed the ticket on the way, and the same ride brought blue.")
+# Now the stream itself rewrites the descriptor before the device reads it. The call is the same as before.
+ok(acl.rt.memcpy_async(desc, size, other, size, ACL_MEMCPY_DEVICE_TO_DEVICE, stream))
+expect(run() == b"b" * SIZE, "the target should be blue")
+print("The stream rewrote the descriptor: the same call copied blue.")
 
-for ptr in (other, ticket, target, blue, red):
+for ptr in (other, desc, target, blue, red):
     ok(acl.rt.free(ptr))
 ok(acl.rt.free_host(host))
 ok(acl.rt.destroy_stream(stream))

@@ -42,7 +42,7 @@ ok(acl.rt.synchronize_stream(stream))
 # so it must not be used after free_host; result.copy() may.
 result = acl.util.ptr_to_numpy(down, straight.shape, NPY_FLOAT)
 expect(result.tobytes() == turned.tobytes(), "the numbers that came down are not those that went up")
-print(f"{result.shape[0]} x {result.shape[1]} numbers went up, across and down again; none is different.")
+print(f"{result.shape[0]} x {result.shape[1]} numbers were copied to the device, within it, and back: all are equal.")
 
 result[:] = -result
 ok(acl.rt.memcpy_async(first, size, down, size, ACL_MEMCPY_HOST_TO_DEVICE, stream))  # asynchronous: down is pinned
@@ -51,7 +51,7 @@ answer = np.empty_like(straight)
 answer_ptr, answer = acl.util.numpy_contiguous_to_ptr(answer)
 ok(acl.rt.memcpy(answer_ptr, size, first, size, ACL_MEMCPY_DEVICE_TO_HOST))
 expect(answer.tobytes() == (-straight).tobytes(), "the array was not written where its memory is")
-print("Written through the array, they went up from pinned memory, asynchronously, and came back negative.")
+print("Copied again from pinned memory, asynchronously, they came back negative.")
 
 del result  # before its memory goes
 ok(acl.rt.free_host(down))

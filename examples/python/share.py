@@ -37,7 +37,7 @@ def visit(connection):
     ok(acl.rt.set_device(0))
     device = ok(acl.rt.ipc_mem_import_by_key(key, 0))
     expect(read(device) == FIRST[:SIZE], "the second process sees other bytes")
-    print(f"The second process found all {SIZE} bytes where the first had left them.")
+    print(f"The second process read the {SIZE} bytes that the first had written.")
     write(device, SECOND)
     ok(acl.rt.ipc_mem_close(key))  # importers first, the exporter last
     ok(acl.rt.reset_device(0))
@@ -55,13 +55,13 @@ def main():
     device = ok(acl.rt.malloc(SIZE, ACL_MEM_MALLOC_HUGE_FIRST))
     write(device, FIRST)
     key = ok(acl.rt.ipc_mem_get_export_key(device, SIZE, KEY, 0))
-    ok(acl.rt.ipc_mem_set_import_pid(key, [other.pid]))  # only who is on the list may have it
+    ok(acl.rt.ipc_mem_set_import_pid(key, [other.pid]))  # only processes on the list may import it
     here.send(key)
     other.join()
     expect(other.exitcode == 0, "the second process failed")
 
     expect(read(device) == SECOND[:SIZE], "what the second process wrote is not there")
-    print("It changed every one of them, and the first sees it.")
+    print("It changed every byte, and the first process sees the change.")
     ok(acl.rt.ipc_mem_close(key))
     ok(acl.rt.free(device))
     ok(acl.rt.reset_device(0))

@@ -13,27 +13,27 @@ EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", 
 
 PRINTED = {
     "async_copy": [
-        "Two rides are booked: 1048576 bytes up to the device, and down again.",
-        "Meanwhile the host added up what is in the cars: 133693440.",
+        "Two copies are queued: 1048576 bytes to the device, and back.",
+        "Meanwhile the host added up the bytes: 133693440.",
         "Every byte came back.",
     ],
     "batch": [
-        "16 pages of 4096 bytes went up with one call, each to a place of its own.",
-        "On the device they lie in this order: ahofmdkbipgnelcj",
-        "A page that is not where the attribute says is refused by its number: 5.",
+        "16 pages of 4096 bytes were copied with one call, each to its own place.",
+        "Their order on the device: ahofmdkbipgnelcj",
+        "A page in the wrong kind of memory is refused, with its number: 5.",
     ],
     "descriptor": [
-        "The ticket said red, and 4096 bytes of target are red.",
-        "The stream changed the ticket on the way, and the same ride brought blue.",
+        "The descriptor names red: 4096 bytes of the target are red.",
+        "The stream rewrote the descriptor: the same call copied blue.",
     ],
-    "callback_thread": ["The clerk looked at all 5 rounds, byte by byte, in its own thread."],
+    "callback_thread": ["The report thread checked all 5 rounds, byte by byte."],
     "share": [
-        "The second process found all 2097152 bytes where the first had left them.",
-        "It changed every one of them, and the first sees it.",
+        "The second process read the 2097152 bytes that the first had written.",
+        "It changed every byte, and the first process sees the change.",
     ],
     "numpy_round_trip": [
-        "640 x 480 numbers went up, across and down again; none is different.",
-        "Written through the array, they went up from pinned memory, asynchronously, and came back negative.",
+        "640 x 480 numbers were copied to the device, within it, and back: all are equal.",
+        "Copied again from pinned memory, asynchronously, they came back negative.",
     ],
 }
 
