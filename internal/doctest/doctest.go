@@ -1,13 +1,13 @@
 // Package doctest proves the documentation: every command and program that README.md and docs/*.md show is run, here or by a
 // test that the page names. It has tests alone.
 //
-// A page is a story. Its blocks are taken in their order, in a directory that looks like a clone after "make dist", with ropeway
-// in PATH:
+// A page is followed as a reader would follow it: in a fresh shell in a clone, with nothing in PATH but the system's commands. Only
+// "make dist" is left out, because the toolkit is built. The blocks of a page are taken in their order:
 //
-//   - a block with a file name behind its language (```c first.c) is saved as that file, where the reader is by then;
+//   - a block with a file name after its language (```c first.c) is saved as that file, where the reader is by then;
 //   - sh blocks are run, all in one shell that stops at the first error;
-//   - console blocks have commands behind "$ ", and what they print;
-//   - the lines of a text block behind an sh block must be among what was printed, in their order;
+//   - console blocks have commands after "$ ", and what they print;
+//   - the lines of a text block after an sh block must be among what was printed, in their order;
 //   - the steps of a yaml block ("- run: …") are run, too.
 //
 // A page leaves nothing in the clone but what is built, in bin/ and dist/: readers work in folders of their own.

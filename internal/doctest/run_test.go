@@ -20,11 +20,10 @@ import (
 // hang is when a page is taken to hang. Nothing that works comes near it, however busy the machine is.
 const hang = 10 * time.Minute
 
-// prelude stands in for what was done before a page is read: the clone is there, and the toolkit is built. What else make
-// and git are asked to do they do.
+// prelude is a fresh shell in a clone. Building the toolkit is left out, because it is built; make and git do everything else that
+// they are asked to do. Nothing is in PATH or in the environment before the page itself puts it there.
 const prelude = `set -eu
 export PYTHONDONTWRITEBYTECODE=1
-PATH=$CLONE/dist/bin:$PATH
 make() {
 	case " $* " in
 	*" dist "*) ;;
@@ -177,6 +176,9 @@ func TestPages(t *testing.T) {
 // otherTools are commands in a page that not every machine has.
 var otherTools = regexp.MustCompile(`(?m)(?:^|[;&|(!])[ \t]*(cmake|ctest|g\+\+|git|pkg-config|valgrind|gdb)[ \t]`)
 
+// toolkitVariable matches what set_env.sh sets, and what chooses the machine. A reader's shell has none of them.
+var toolkitVariable = regexp.MustCompile(`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
+
 func runPage(t *testing.T, steps []step) {
 	dir := clone(t)
 	before := names(t, dir)
@@ -197,7 +199,7 @@ func runPage(t *testing.T, steps []step) {
 	}
 	cmd.WaitDelay = time.Minute
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "ROPEWAY_") && !strings.HasPrefix(v, "ASCEND_") {
+		if name, _, _ := strings.Cut(v, "="); !toolkitVariable.MatchString(name) {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
