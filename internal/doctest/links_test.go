@@ -68,6 +68,29 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestGlossary: the files that docs/glossary.md names for the words of the code are there, and no word is explained twice.
+func TestGlossary(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\| \*([^|]+?)\*.*\|(.*)\|$`).FindAllStringSubmatch(string(text), -1) {
+		if seen[m[1]] {
+			t.Errorf("%q is explained twice", m[1])
+		}
+		seen[m[1]] = true
+		for _, file := range regexp.MustCompile("`([\\w./]+/[\\w./]*)`").FindAllStringSubmatch(m[2], -1) {
+			if _, err := os.Stat(filepath.Join(root, file[1])); err != nil && strings.Count(m[0], "|") == 4 {
+				t.Errorf("%q: %v", m[1], err)
+			}
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("only %d words were found", len(seen))
+	}
+}
+
 // TestIndexHasAll: docs/index.md leads to every page.
 func TestIndexHasAll(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/index.md"))
