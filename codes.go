@@ -40,9 +40,9 @@ const (
 	ErrKernelAlreadyRegistered      = abi.ErrKernelAlreadyRegistered      // 100031: The kernel is already registered.
 	ErrInvalidQueueId               = abi.ErrInvalidQueueId               // 100032: Unknown queue id.
 	ErrRepeatSubscribe              = abi.ErrRepeatSubscribe              // 100033: Subscribed twice.
-	ErrStreamNotSubscribe           = abi.ErrStreamNotSubscribe           // 100034: The stream has no subscription (older API generation; the runtime itself answers 107011/107015).
-	ErrThreadNotSubscribe           = abi.ErrThreadNotSubscribe           // 100035: The thread has no subscription (older API generation; the runtime itself answers 107012).
-	ErrWaitCallbackTimeout          = abi.ErrWaitCallbackTimeout          // 100036: Waiting for a callback timed out (older API generation; the runtime itself answers 507012).
+	ErrStreamNotSubscribe           = abi.ErrStreamNotSubscribe           // 100034: The stream has no subscription (older API generation; the runtime itself returns 107011/107015).
+	ErrThreadNotSubscribe           = abi.ErrThreadNotSubscribe           // 100035: The thread has no subscription (older API generation; the runtime itself returns 107012).
+	ErrWaitCallbackTimeout          = abi.ErrWaitCallbackTimeout          // 100036: Waiting for a callback timed out (older API generation; the runtime itself returns 507012).
 	ErrRepeatFinalize               = abi.ErrRepeatFinalize               // 100037: Finalize without a matching live initialisation.
 	ErrNotStaticAipp                = abi.ErrNotStaticAipp                // 100038: The model carries no static AIPP.
 	ErrCompilingStubMode            = abi.ErrCompilingStubMode            // 100039: Linked against the stub library instead of the real one.

@@ -21,7 +21,7 @@ _ropeway_find() {
 		_ropeway_home=$(readlink -f -- "${ROPEWAY_HOME-}")
 	fi
 	if [ ! -f "$_ropeway_home/lib64/libascendcl.so" ]; then
-		echo "set_env.sh: this shell does not tell where the file is; set ROPEWAY_HOME to its directory and try again" >&2
+		echo "set_env.sh: this shell does not say where the file is; set ROPEWAY_HOME to its directory and try again" >&2
 		return 1
 	fi
 	case $_ropeway_home in

@@ -50,8 +50,8 @@ func (a *app) check() *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
 		Use:   "check [flags] [--] PROGRAM [ARGS]",
-		Short: "Run a program and tell what it does wrong",
-		Long: `Run a program that uses AscendCL, unchanged, and tell what it does wrong: host
+		Short: "Run a program and report what it does wrong",
+		Long: `Run a program that uses AscendCL, unchanged, and report what it does wrong: host
 memory that is touched while a copy is in flight, streams that nothing orders,
 memory that is freed too early, twice or never, ranges that are too long, and
 more. See --list-rules, and docs/check.md for an example of each.
@@ -60,7 +60,7 @@ The program runs as with ropeway run, on the same devices, but queued work runs
 as late as the rules of the API allow, and work that nothing orders runs in an
 order drawn from --seed. So a mistake shows each time, not once in a thousand
 runs. The same seed gives the same order; --schedules N runs the program with N
-seeds, until it fails by itself, and tells how to replay what was found.
+seeds, until it fails by itself, and says how to replay what was found.
 
 OUTPUT
   Findings go to standard error as they happen, identical ones once, and a
@@ -104,7 +104,7 @@ FAULTS
   every call) fail with CODE, for testing what a program does about it. Calls
   are counted from 1, with @streamN those on stream N alone. Codes from 507000
   on come when the task of the call runs, others from the call itself; /run or
-  /submit at the end says otherwise. What never fired is told in the summary.
+  /submit at the end says otherwise. The summary names faults that never fired.
 
 LIMITS
   C programs that are statically linked cannot be checked: no library gets into

@@ -138,7 +138,7 @@ func (a *app) fault(text string) (string, error) {
 		return wrong(a.meant(err), "there is no code %q", code)
 	}
 	if answer.Code.Number == 0 {
-		return wrong("see "+a.name+" explain "+f.Name+" for the codes it answers", "0 is no fault")
+		return wrong("see "+a.name+" explain "+f.Name+" for the codes it returns", "0 is no fault")
 	}
 	if when == "" && !async && answer.Code.Number >= check.DeviceCodes {
 		when = "/submit" // there is no task that could fail when it runs

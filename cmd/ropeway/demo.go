@@ -45,7 +45,7 @@ descriptor copies, two streams ordered by an event, and a mistake with the error
 it gets.
 
 Every byte is compared. Times are medians after a warm-up; VS COPY() is how many
-times faster that is than Go's copy() of the same bytes on one thread.
+times as fast that is as Go's copy() of the same bytes on one thread.
 
 The demo uses six times --size of memory, and less if there is not enough.`,
 		Example: `  ropeway demo

@@ -33,7 +33,7 @@ var names = []string{
 func TestDemo(t *testing.T) {
 	text := good(t, "demo", "--quick")
 	plain(t, text)
-	contains(t, text, "A2 (Ascend910B1), 2 soft devices, 16 MiB a copy", "OPERATION", "GB/s", "VS COPY()",
+	contains(t, text, "A2 (Ascend910B1), 2 soft devices, 16 MiB a copy", "OPERATION", "GB/s", "VS COPY()", "VS COPY(): times as fast as Go's copy()",
 		"order    stream 2 waits for stream 1's event", "16 MiB verified",
 		"mistake  16 MiB into 8 MiB: refused, 107000 ACL_ERROR_RT_PARAM_INVALID",
 		"aclrtMemcpy: count: 16777216 bytes do not fit into destMax, 8388608",

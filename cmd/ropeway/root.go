@@ -15,12 +15,12 @@ func (a *app) root() *cobra.Command {
 		Long: `ropeway is the AscendCL runtime in Go, with a software device that behaves like
 an Ascend NPU: the same checks, the same error codes, the same asynchrony.
 
-Start with the demo: it copies in every direction, checks every byte and tells
+Start with the demo: it copies in every direction, checks every byte and shows
 how fast it was.`,
 		Example: `  ropeway demo                    copy, verify and measure, in seconds
   ropeway run ./my_program        run a C, C++ or Python program of yours
-  ropeway check ./my_program      and be told what it does wrong
-  ropeway trace ./my_program      and see what it did when
+  ropeway check ./my_program      find what it does wrong
+  ropeway trace ./my_program      see what it did when
   ropeway explain 107002          what an error code means, and what to do
   ropeway info --products         what each product has
   ropeway version --json          for scripts`,

@@ -51,8 +51,8 @@ EXIT CODE
 
 LATER
   A program that sets ROPEWAY_TRACE=DIR, or uses ropeway.WithTrace, is recorded
-  without this command; --from DIR shows what is there. --keep DIR leaves such
-  files behind.`,
+  without this command; --from DIR shows what is there. --keep DIR keeps such
+  files.`,
 		Example: `  ropeway trace ./my_program --its-own-flag
   ropeway trace -o run.html -- python3 serve.py
   ropeway trace -o run.html -o run.json.gz ./my_program

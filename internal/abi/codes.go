@@ -102,9 +102,9 @@ const (
 	ErrKernelAlreadyRegistered      Code = 100031 // The kernel is already registered.
 	ErrInvalidQueueId               Code = 100032 // Unknown queue id.
 	ErrRepeatSubscribe              Code = 100033 // Subscribed twice.
-	ErrStreamNotSubscribe           Code = 100034 // The stream has no subscription (older API generation; the runtime itself answers 107011/107015).
-	ErrThreadNotSubscribe           Code = 100035 // The thread has no subscription (older API generation; the runtime itself answers 107012).
-	ErrWaitCallbackTimeout          Code = 100036 // Waiting for a callback timed out (older API generation; the runtime itself answers 507012).
+	ErrStreamNotSubscribe           Code = 100034 // The stream has no subscription (older API generation; the runtime itself returns 107011/107015).
+	ErrThreadNotSubscribe           Code = 100035 // The thread has no subscription (older API generation; the runtime itself returns 107012).
+	ErrWaitCallbackTimeout          Code = 100036 // Waiting for a callback timed out (older API generation; the runtime itself returns 507012).
 	ErrRepeatFinalize               Code = 100037 // Finalize without a matching live initialisation.
 	ErrNotStaticAipp                Code = 100038 // The model carries no static AIPP.
 	ErrCompilingStubMode            Code = 100039 // Linked against the stub library instead of the real one.
@@ -407,9 +407,9 @@ var codes = [...]codeText{
 	{ErrKernelAlreadyRegistered, "ACL_ERROR_KERNEL_ALREADY_REGISTERED", "The kernel is already registered."},
 	{ErrInvalidQueueId, "ACL_ERROR_INVALID_QUEUE_ID", "Unknown queue id."},
 	{ErrRepeatSubscribe, "ACL_ERROR_REPEAT_SUBSCRIBE", "Subscribed twice."},
-	{ErrStreamNotSubscribe, "ACL_ERROR_STREAM_NOT_SUBSCRIBE", "The stream has no subscription (older API generation; the runtime itself answers 107011/107015)."},
-	{ErrThreadNotSubscribe, "ACL_ERROR_THREAD_NOT_SUBSCRIBE", "The thread has no subscription (older API generation; the runtime itself answers 107012)."},
-	{ErrWaitCallbackTimeout, "ACL_ERROR_WAIT_CALLBACK_TIMEOUT", "Waiting for a callback timed out (older API generation; the runtime itself answers 507012)."},
+	{ErrStreamNotSubscribe, "ACL_ERROR_STREAM_NOT_SUBSCRIBE", "The stream has no subscription (older API generation; the runtime itself returns 107011/107015)."},
+	{ErrThreadNotSubscribe, "ACL_ERROR_THREAD_NOT_SUBSCRIBE", "The thread has no subscription (older API generation; the runtime itself returns 107012)."},
+	{ErrWaitCallbackTimeout, "ACL_ERROR_WAIT_CALLBACK_TIMEOUT", "Waiting for a callback timed out (older API generation; the runtime itself returns 507012)."},
 	{ErrRepeatFinalize, "ACL_ERROR_REPEAT_FINALIZE", "Finalize without a matching live initialisation."},
 	{ErrNotStaticAipp, "ACL_ERROR_NOT_STATIC_AIPP", "The model carries no static AIPP."},
 	{ErrCompilingStubMode, "ACL_ERROR_COMPILING_STUB_MODE", "Linked against the stub library instead of the real one."},

@@ -50,7 +50,7 @@ func (r *Result) WriteTable(o *ui.Output) {
 	}
 	o.Line("")
 	for _, line := range []string{
-		"A COPY is the time of one of many that are queued before they are waited for.",
+		"A COPY: time per copy when many are queued before one wait.",
 		"MEMCPY, ALL: times as fast as memcpy of the same bytes on one CPU, on all CPUs.",
 		"LIMIT: part of the limit; what stays in a cache may be above it.",
 	} {

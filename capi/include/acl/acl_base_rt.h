@@ -105,11 +105,11 @@ static const int ACL_ERROR_BIN_SELECTOR_ALREADY_REGISTERED = 100030;
 static const int ACL_ERROR_KERNEL_ALREADY_REGISTERED = 100031; /* The kernel is already registered. */
 static const int ACL_ERROR_INVALID_QUEUE_ID = 100032; /* Unknown queue id. */
 static const int ACL_ERROR_REPEAT_SUBSCRIBE = 100033; /* Subscribed twice. */
-/* The stream has no subscription (older API generation; the runtime itself answers 107011/107015). */
+/* The stream has no subscription (older API generation; the runtime itself returns 107011/107015). */
 static const int ACL_ERROR_STREAM_NOT_SUBSCRIBE = 100034;
-/* The thread has no subscription (older API generation; the runtime itself answers 107012). */
+/* The thread has no subscription (older API generation; the runtime itself returns 107012). */
 static const int ACL_ERROR_THREAD_NOT_SUBSCRIBE = 100035;
-/* Waiting for a callback timed out (older API generation; the runtime itself answers 507012). */
+/* Waiting for a callback timed out (older API generation; the runtime itself returns 507012). */
 static const int ACL_ERROR_WAIT_CALLBACK_TIMEOUT = 100036;
 static const int ACL_ERROR_REPEAT_FINALIZE = 100037; /* Finalize without a matching live initialisation. */
 static const int ACL_ERROR_NOT_STATIC_AIPP = 100038; /* The model carries no static AIPP. */
