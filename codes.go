@@ -124,7 +124,7 @@ const (
 	ErrMemoryAddressUnaligned = abi.ErrMemoryAddressUnaligned // 200003: Address not aligned (older API generation).
 	ErrResourceNotMatch       = abi.ErrResourceNotMatch       // 200004: Resource does not belong here.
 	ErrInvalidResourceHandle  = abi.ErrInvalidResourceHandle  // 200005: Bad resource handle (older API generation).
-	ErrFeatureUnsupported     = abi.ErrFeatureUnsupported     // 200006: The feature or a reserved flag value is not supported; answered by peer-access enabling with non-zero flags.
+	ErrFeatureUnsupported     = abi.ErrFeatureUnsupported     // 200006: The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero flags.
 	ErrProfModulesUnsupported = abi.ErrProfModulesUnsupported // 200007: Profiling modules requested are not supported.
 )
 

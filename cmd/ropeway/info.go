@@ -69,17 +69,19 @@ func (a *app) info() *cobra.Command {
 features the product has, versions, drivers, where the toolkit is, and the
 environment variables that count. A feature that is missing returns 207000.
 
-Product and form are those of the environment unless flags say otherwise.`,
+Product, form and driver are those of the environment unless flags say
+otherwise.`,
 		Example: `  ropeway info
   ropeway info --products
   ropeway info --product 310B --form RC
+  ropeway info --driver cuda
   ROPEWAY_DEVICES=2 ropeway info
   ropeway info --json`,
 		Args:              a.noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if all && (cmd.Flags().Changed("product") || cmd.Flags().Changed("form")) {
-				return &usageError{errors.New("--products shows all of them, so --product and --form mean nothing"), "leave either out"}
+			if all && (cmd.Flags().Changed("product") || cmd.Flags().Changed("form") || cmd.Flags().Changed("driver")) {
+				return &usageError{errors.New("--products shows all of them, so --product, --form and --driver mean nothing"), "leave either out"}
 			}
 			if all {
 				return a.products(asJSON)
@@ -102,6 +104,8 @@ Product and form are those of the environment unless flags say otherwise.`,
 	productFlag(cmd, new(string))
 	cmd.Flags().String("form", "EP", "`form`: EP, a card, or RC, stand-alone")
 	complete(cmd, "form", "EP", "RC")
+	cmd.Flags().String("driver", "soft", "`driver`: soft or cuda")
+	complete(cmd, "driver", "soft", "cuda")
 	cmd.Flags().BoolVar(&all, "products", false, "compare all products instead")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
@@ -110,7 +114,7 @@ Product and form are those of the environment unless flags say otherwise.`,
 // readSettings reads the environment as the library does, with the flags over it.
 func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
 	var changed []variable
-	for flag, name := range map[string]string{"product": setup.EnvProduct, "form": setup.EnvForm} {
+	for flag, name := range map[string]string{"product": setup.EnvProduct, "form": setup.EnvForm, "driver": setup.EnvDriver} {
 		if f := cmd.Flags().Lookup(flag); f.Changed {
 			changed = append(changed, variable{name, f.Value.String()})
 		}
@@ -124,6 +128,10 @@ func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
 		}
 	}
 	settings, err := setup.Read(overlay(a.lookup, changed))
+	if flag := cmd.Flags().Lookup("driver"); err != nil && flag.Changed && strings.Contains(err.Error(), setup.EnvDriver+"=") {
+		return settings, &usageError{errors.New(strings.ReplaceAll(err.Error(), setup.EnvDriver+"=", "--driver=")),
+			"see " + a.name + " info --help"}
+	}
 	if err != nil {
 		return settings, &failure{err: err, next: "correct the variable, or unset it; every command that opens devices reads it"}
 	}

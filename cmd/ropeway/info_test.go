@@ -143,6 +143,14 @@ func TestInfoProducts(t *testing.T) {
 	}
 }
 
+// TestInfoDriver: a driver that does not exist is the caller's mistake, and the message names the flag.
+func TestInfoDriver(t *testing.T) {
+	_, stderr, code := callWith(t.Context(), nil, "info", "--driver", "nonsense")
+	if code != exitUsage || !strings.Contains(stderr, `--driver="nonsense" is refused`) {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
 // TestInfoGPUs proves that info says which GPU each device is on, and who shares it, on GPUs that are made up.
 func TestInfoGPUs(t *testing.T) {
 	const inner = "ROPEWAY_TEST_IMITATION"
@@ -171,6 +179,11 @@ func TestInfoGPUs(t *testing.T) {
 			t.Fatalf("%+v: exit code %d, stderr %q", tt, code, stderr)
 		}
 		contains(t, stdout, tt.want...)
+		delete(variables, "ROPEWAY_DRIVER")
+		if flag, _, _ := callWith(t.Context(), variables, "info", "--driver", "cuda"); !strings.Contains(flag, tt.want[0]) {
+			t.Errorf("%+v: with --driver cuda it is\n%s", tt, flag)
+		}
+		variables["ROPEWAY_DRIVER"] = "cuda"
 		var r infoReport
 		stdout, _, _ = callWith(t.Context(), variables, "info", "--json")
 		parse(t, stdout, &r)

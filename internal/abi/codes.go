@@ -210,7 +210,7 @@ const (
 	ErrMemoryAddressUnaligned Code = 200003 // Address not aligned (older API generation).
 	ErrResourceNotMatch       Code = 200004 // Resource does not belong here.
 	ErrInvalidResourceHandle  Code = 200005 // Bad resource handle (older API generation).
-	ErrFeatureUnsupported     Code = 200006 // The feature or a reserved flag value is not supported; answered by peer-access enabling with non-zero flags.
+	ErrFeatureUnsupported     Code = 200006 // The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero flags.
 	ErrProfModulesUnsupported Code = 200007 // Profiling modules requested are not supported.
 )
 
@@ -499,7 +499,7 @@ var codes = [...]codeText{
 	{ErrMemoryAddressUnaligned, "ACL_ERROR_MEMORY_ADDRESS_UNALIGNED", "Address not aligned (older API generation)."},
 	{ErrResourceNotMatch, "ACL_ERROR_RESOURCE_NOT_MATCH", "Resource does not belong here."},
 	{ErrInvalidResourceHandle, "ACL_ERROR_INVALID_RESOURCE_HANDLE", "Bad resource handle (older API generation)."},
-	{ErrFeatureUnsupported, "ACL_ERROR_FEATURE_UNSUPPORTED", "The feature or a reserved flag value is not supported; answered by peer-access enabling with non-zero flags."},
+	{ErrFeatureUnsupported, "ACL_ERROR_FEATURE_UNSUPPORTED", "The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero flags."},
 	{ErrProfModulesUnsupported, "ACL_ERROR_PROF_MODULES_UNSUPPORTED", "Profiling modules requested are not supported."},
 	{ErrRTFeatureNotSupport, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT", "This product, form, driver or handle kind does not offer the feature."},
 	{ErrRTMemoryAllocation, "ACL_ERROR_RT_MEMORY_ALLOCATION", "Memory allocation failed (device or host)."},

@@ -145,7 +145,7 @@ static const int ACL_ERROR_MEMORY_ADDRESS_UNALIGNED = 200003;
 static const int ACL_ERROR_RESOURCE_NOT_MATCH = 200004; /* Resource does not belong here. */
 static const int ACL_ERROR_INVALID_RESOURCE_HANDLE = 200005; /* Bad resource handle (older API generation). */
 /*
- * The feature or a reserved flag value is not supported; answered by peer-access enabling with non-zero
+ * The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero
  * flags.
  */
 static const int ACL_ERROR_FEATURE_UNSUPPORTED = 200006;
