@@ -56,7 +56,7 @@ type wantedBytes struct {
 
 var (
 	wantedLine = regexp.MustCompile(`^[ *]*(finds|offence|other|bytes|count|needs|options): (.*)$`)
-	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning)\)$`)
+	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning|note)\)$`)
 	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl\w+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
 	bytesForm  = regexp.MustCompile(`^(\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
 	markForm   = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
@@ -92,7 +92,7 @@ func readWanted(t *testing.T, name string) *wanted {
 	if w.rule == "" || w.offence.role == "" {
 		t.Fatalf("%s does not say what has to be found", name)
 	}
-	if r := finding.ByName(w.rule); r == nil || string(r.Severity) != w.severity {
+	if r := finding.ByName(w.rule); r == nil || !r.Severity.AtLeast(finding.Severity(w.severity)) {
 		t.Fatalf("%s: there is no rule %s with severity %s", name, w.rule, w.severity)
 	}
 	return w

@@ -138,7 +138,8 @@ type Checker struct {
 	noted   map[string]bool
 	ended   bool
 
-	tiring bool // what was reported last has been reported often
+	held   *[]draft // takes what is reported, for a call that may still be refused; nil: nothing is held
+	tiring bool     // what was reported last has been reported often
 }
 
 // New makes a checker around a driver.

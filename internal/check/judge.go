@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -190,10 +191,7 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	if a == nil || lo >= hi {
 		return
 	}
-	end := a.end()
-	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = c.find(end) {
-		end = next.end() // mappings that touch are one range
-	}
+	end := c.reachOf(a, hi)
 	if hi <= end {
 		return
 	}
@@ -202,6 +200,15 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),
 	})
+}
+
+// reachOf is the end of an allocation, or of the mappings that touch it and are one range with it, as far as hi.
+func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
+	end := a.end()
+	for next := a; end < hi && next != nil && next.what == core.MappedMemory; next = c.find(end) {
+		end = next.end()
+	}
+	return end
 }
 
 func done(write bool) string {
@@ -217,7 +224,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	if s := t.who.site; s != nil && !s.shared {
 		p = &s.past
 	}
-	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, word: isWord(&t.op), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
+	*p = past{line: q.line, n: t.n, mark: t.mark, who: t.who, early: t.early, word: isWord(&t.op), small: t.op.Kind == driver.OpCopy && t.op.N <= wordBytes}
 	if c.shadow.cells.Len() > mostCells {
 		c.note("too many separate ranges were touched without a synchronisation: what is known of them was dropped")
 		c.shadow = shadow{}
@@ -255,7 +262,7 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 	}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
 		if !before.gives || a.freedAt == 0 { // else who was here before it was given out again
-			c.race(p.who, write, before, wrote, lo, hi, a)
+			c.race(p, write, before, wrote, lo, hi, a)
 		}
 	}
 	if !write {
@@ -269,15 +276,23 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 }
 
 // race reports two accesses that nothing orders. mu is held.
-func (c *Checker) race(who origin, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uintptr, a *allocation) {
+	who := p.who
 	if before.host {
 		c.collision(before.who, wrote, flight{who, does(write), lo, hi})
 		return
 	}
-	c.report(draft{
+	d := draft{
 		rule: "stream-race", role: "submitted", offence: who, others: []other{{"submitted", before.who}}, lo: lo, hi: hi, memory: a,
 		summary: fmt.Sprintf("%s %s %s that %s %s, and nothing orders the two", c.task(who), does(write), count(hi-lo), c.task(before.who), before.does(wrote)),
-	})
+	}
+	if w := cmp.Or(p.early, before.early); w != nil {
+		d.others = append(d.others, other{"waited", w.who})
+		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
+		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent behind the first task, and " +
+			"aclrtStreamWaitEvent after that, in the order of the calls."
+	}
+	c.report(d)
 }
 
 // judgeWritten looks whether device memory that is read was ever written. mu is held.

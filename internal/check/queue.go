@@ -40,6 +40,7 @@ type queue struct {
 	current  *task  // what is running
 	began    int64  // when that began, if somebody observes the queue
 
+	early *earlyWait             // the last wait for an event, if that came before any record
 	frees map[uint32]*allocation // memory of pools that tasks which are about to be submitted free
 }
 
@@ -59,6 +60,8 @@ type task struct {
 	calls uint64 // functions of the program that had begun when it was submitted
 	fails error  // injected: it fails with this when it runs
 	born  uint64 // what the program had got by then: see Checker.born
+
+	early *earlyWait // of its queue, when it was submitted
 
 	passed bool        // a gate: it is open
 	after  clock       // what came before that
@@ -136,7 +139,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	}
 	q.submitted++
 	c.lines[q.line] = q.submitted
-	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born}
+	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
 	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
 	return t
 }
@@ -153,6 +156,8 @@ func (c *Checker) recycle(t *task) {
 func (c *Checker) enlist(t *task) {
 	q, op := t.q, &t.op
 	switch op.Kind {
+	case driver.OpAwait:
+		q.early = nil
 	case driver.OpSet:
 		c.marks[q.line]++ // the flag tells what came before it from what comes now
 		f := op.Flag.(*flag)

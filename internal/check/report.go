@@ -30,7 +30,8 @@ type foldKey struct {
 type draft struct {
 	rule    string
 	summary string
-	role    string // what happened at the offence
+	least   finding.Severity // instead of the rule's
+	role    string           // what happened at the offence
 	offence origin
 	others  []other
 	lo, hi  uintptr // the bytes; lo == hi: none
@@ -49,6 +50,10 @@ func (c *Checker) on(rule string) bool { return !c.off[rule] }
 
 // report hands a finding out, or counts it if the same was there before. mu is held.
 func (c *Checker) report(d draft) {
+	if c.held != nil {
+		*c.held = append(*c.held, d)
+		return
+	}
 	rule := finding.ByName(d.rule)
 	if c.ended || c.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
 		return
@@ -71,6 +76,9 @@ func (c *Checker) report(d draft) {
 	}
 	if d.advice != "" {
 		f.Advice = d.advice
+	}
+	if d.least != "" {
+		f.Severity = d.least
 	}
 	for _, o := range d.others {
 		f.Others = append(f.Others, c.at(o.role, o.who))

@@ -216,16 +216,6 @@ var flightMistakes = []mistake{
 			p.here("offence")
 			p.ok(p.Free(src))
 		}},
-	{rule: "free-in-flight", name: "a stream", role: "freed", other: "submitted",
-		run: func(p *program) {
-			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
-			p.here("other")
-			p.up(dev, host, 64, s)
-			p.sync(s)
-			p.gone(uintptr(s))
-			p.here("offence")
-			p.ok(p.DestroyStream(s))
-		}},
 	{rule: "free-in-flight", name: "a stream, by force", role: "freed", other: "submitted",
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)

@@ -10,6 +10,8 @@ type past struct {
 	who  origin
 	host bool // a function of the program did it, in the order of the stream
 
+	early *earlyWait // what was to order it, and does not
+
 	word  bool // a word was written at once, for those who wait for it: aclrtValueWrite
 	small bool // no more than a word was copied
 	frees bool // memory of a pool went

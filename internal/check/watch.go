@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/finding"
 )
 
 // Site implements core.Watcher.
@@ -29,30 +29,53 @@ func (c *Checker) whoIs(t *core.Thread) origin {
 	return origin{site: s, thread: s.thread}
 }
 
-// Now implements core.Watcher: a synchronous copy or fill is an access of the host.
-func (c *Checker) Now(t *core.Thread, op *driver.Op) {
+// Now implements core.Watcher: a synchronous copy or fill is an access of the host. It is judged before it is made, by what is in
+// flight then; it counts when it has been made.
+func (c *Checker) Now(t *core.Thread, op *driver.Op) (ran func(done bool)) {
 	c.called()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.whoIs(t)
+	var found []draft
+	c.held = &found
+	defer func() { c.held = nil }()
 	if op.Kind == driver.OpBatch {
 		c.judgeBatch(who, op)
 	}
 	c.touches(op, func(lo, hi uintptr, write bool) bool {
 		c.judgeBounds(who, lo, hi, write)
-		a := c.find(lo)
-		if a == nil && lo < hi {
+		switch a := c.find(lo); {
+		case lo >= hi:
+		case a == nil:
 			c.judgeGone(who, lo, hi)
+		default:
+			c.judgeAccess(who, lo, hi, write)
 		}
+		return true
+	})
+	return func(done bool) {
+		if done {
+			c.made(who, op, found)
+		}
+	}
+}
+
+// made is the end of an operation that who carried out, and in which findings were found.
+func (c *Checker) made(who origin, op *driver.Op, found []draft) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range found {
+		c.report(d)
+	}
+	c.touches(op, func(lo, hi uintptr, write bool) bool {
+		a := c.find(lo)
 		if a == nil || lo >= hi {
 			return true
 		}
-		c.judgeAccess(who, lo, hi, write)
-		if write && a.what == core.DeviceMemory {
-			a.written.add(lo, hi)
-		}
 		if !write {
 			c.judgeWritten(who, a, lo, hi)
+		} else if a.what == core.DeviceMemory {
+			a.written.add(lo, hi)
 		}
 		return true
 	})
@@ -167,15 +190,17 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 			c.dropEarly(a)
 		}
 	case r.Kind == core.StreamHandle:
-		if q := c.byStream[r.Number]; q != nil && q.unknown() {
-			how := "is destroyed"
-			if r.Swept {
-				how = "goes with its context"
-			}
-			c.report(draft{
+		if q := c.byStream[r.Number]; q != nil && r.Forced && q.unknown() { // else it waits for its work
+			d := draft{
 				rule: "free-in-flight", role: "freed", offence: who, others: []other{{"submitted", q.workBy}},
-				summary: fmt.Sprintf("stream %d %s, and %s is not known to be complete", r.Number, how, c.task(q.workBy)),
-			})
+				summary: fmt.Sprintf("stream %d goes with its context, and %s is not known to be complete", r.Number, c.task(q.workBy)),
+			}
+			if !r.Swept {
+				d.least, d.advice = finding.Warning, "Synchronise first if the work is wanted, or call aclrtDestroyStream, which waits for it."
+				d.summary = fmt.Sprintf("stream %d is destroyed by force, and %s, which is not known to be complete, may be dropped",
+					r.Number, c.task(q.workBy))
+			}
+			c.report(d)
 		}
 	}
 }
@@ -275,97 +300,6 @@ func (c *Checker) endQueue(stream int32) {
 	if q.idle() {
 		c.free = append(c.free, q.line)
 	}
-}
-
-// Refused implements core.Watcher.
-func (c *Checker) Refused(t *core.Thread, err *core.Error) {
-	if err.Mistake == core.NoMistake || err.Mistake == core.NoContext && err.Quiet {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d := draft{role: "called", offence: c.whoIs(t), summary: err.API + ": " + err.Text, detail: err.API}
-	switch err.Mistake {
-	case core.OutOfBounds:
-		d.rule = "out-of-bounds"
-	case core.WrongDirection:
-		d.rule = "wrong-direction"
-	case core.HostToHost:
-		d.rule = "host-to-host-async"
-	case core.BothWays:
-		d.rule = "mixed-directions"
-	case core.Misaligned:
-		d.rule = "misaligned"
-	case core.NoContext, core.OtherContext:
-		d.rule = "wrong-context"
-	case core.Gone:
-		if !c.isGone(&d, err) {
-			return
-		}
-	}
-	if err.Arg != "" && err.Mistake != core.Gone {
-		d.summary = err.API + ": " + err.Arg + ": " + err.Text
-	}
-	at := c.canonical(err.Value)
-	if a := c.find(at); a != nil && err.Length > 0 {
-		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
-	}
-	c.report(d)
-}
-
-// isGone makes a finding of the use of something that was given back; false if it never was there. mu is held.
-func (c *Checker) isGone(d *draft, err *core.Error) bool {
-	again := false
-	for _, word := range []string{"Free", "Destroy", "Unregister", "Unmap", "Release"} {
-		again = again || strings.Contains(err.API, word)
-	}
-	d.rule = "use-after-free"
-	how := "is used"
-	if again {
-		d.rule, how = "double-free", "is given back again"
-	}
-	if h := c.handles[err.Value]; h != nil && h.freed {
-		d.summary = fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
-		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
-		return true
-	}
-	a := c.findGone(err.Value)
-	if r := c.unregistered[err.Value]; a == nil && again {
-		a = r
-	}
-	if a == nil || again && a.start != err.Value {
-		return false
-	}
-	d.summary = fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, a.gone())
-	d.memory, d.lo, d.hi = a, err.Value, a.end()
-	return true
-}
-
-// Doubted implements core.Watcher.
-func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := c.canonical(d.Addr)
-	f := draft{role: "called", offence: c.whoIs(t), lo: at, hi: at + uintptr(d.Length), memory: c.find(at)}
-	name := "the call"
-	if n := c.name(f.offence.site); n != "" {
-		name = n
-	}
-	switch d.Kind {
-	case core.WrongKind:
-		f.rule, f.summary = "wrong-direction", name+": "+d.Text
-		if stale := c.findGone(d.Addr); stale != nil && stale.what == core.RegisteredMemory {
-			f.rule, f.memory = "use-after-free", stale
-			f.summary = name + ": registered memory is used by its device address after it was unregistered"
-		}
-	case core.Pageable:
-		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
-	case core.HostToHostAsync:
-		f.rule, f.summary = "host-to-host-async", name+" copies from host to host: "+d.Text
-	default:
-		return
-	}
-	c.report(f)
 }
 
 // Ending implements core.Watcher: what was never synchronised, and what was never given back.

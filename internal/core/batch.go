@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 
 	"ropeway/internal/abi"
@@ -48,13 +49,13 @@ func (t *Thread) MemcpyBatch(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *ui
 		return isNull(b.api, "failIndex")
 	}
 	b.fault(noIndex)
-	return t.batchNow(&b)
+	return t.boundedBatch(t.batchNow(&b), &b)
 }
 
 // MemcpyBatchV2 is aclrtMemcpyBatchV2: MemcpyBatch without failIndex.
 func (t *Thread) MemcpyBatchV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *Error {
 	b := batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
-	return t.batchNow(&b)
+	return t.boundedBatch(t.batchNow(&b), &b)
 }
 
 // MemcpyBatchAsync is aclrtMemcpyBatchAsync: it queues the segments, which may run in any order among themselves.
@@ -64,13 +65,26 @@ func (t *Thread) MemcpyBatchAsync(dsts *Addr, destMaxs *uint64, srcs *Addr, size
 		return isNull(b.api, "failIndex")
 	}
 	b.fault(noIndex)
-	return t.batchAsync(&b, stream)
+	return t.boundedBatch(t.batchAsync(&b, stream), &b)
 }
 
 // MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: MemcpyBatchAsync without failIndex.
 func (t *Thread) MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream Handle) *Error {
 	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
-	return t.batchAsync(&b, stream)
+	return t.boundedBatch(t.batchAsync(&b, stream), &b)
+}
+
+// boundedBatch is bounded for the segments of a batch.
+func (t *Thread) boundedBatch(err *Error, b *batch) *Error {
+	if t.rt.watch == nil || err != nil || b.destMaxs == b.sizes {
+		return err
+	}
+	for i, most := range arrayOf(t, b.destMaxs, b.n) {
+		if i < len(b.dst) {
+			t.bounded(nil, fmt.Sprintf("destMaxs[%d]", i), b.dst[i], most, b.size[i])
+		}
+	}
+	return nil
 }
 
 // check is what the ACL layer looks at, and the product. nothing is true if there is nothing to copy.

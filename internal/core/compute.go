@@ -134,5 +134,5 @@ func (t *Thread) reachable(api, arg string, d *Device, addr Addr, n uint64) *Err
 	if l.Place == driver.Pageable {
 		return refused(api, arg, "%#x is pageable host memory, which the device cannot reach", addr)
 	}
-	return t.rt.peerDenied(api, arg, d, l)
+	return t.rt.peerDenied(api, arg, d, addr, l)
 }

@@ -8,7 +8,7 @@ import (
 // Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
 // itself against no stream.
 func (t *Thread) Memcpy(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind) *Error {
-	return t.memcpy("aclrtMemcpy", dst, destMax, src, count, kind)
+	return t.bounded(t.memcpy("aclrtMemcpy", dst, destMax, src, count, kind), "destMax", dst, destMax, count)
 }
 
 func (t *Thread) memcpy(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind) *Error {
@@ -73,11 +73,11 @@ func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64, kind ab
 	if err != nil {
 		return err
 	}
-	if err := t.peers(api, d, from, to); err != nil {
+	if err := t.peers(api, d, dst, src, from, to); err != nil {
 		return err
 	}
-	t.compare(kind, from.Place, to.Place, src, n)
-	return t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
+	err = t.run(api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
+	return t.compare(err, kind, from.Place, to.Place, src, n)
 }
 
 // run has the driver carry op out now.
@@ -91,8 +91,9 @@ func (t *Thread) run(api string, op driver.Op) *Error {
 
 // carryOut is run as a part of a call that its caller accounts for, and that began at a time, if anybody wants to know.
 func (t *Thread) carryOut(api string, op driver.Op, call int64) (began, ended int64, err *Error) {
+	var ran func(done bool)
 	if t.rt.watch != nil {
-		t.tellNow(op)
+		ran = t.tellNow(op)
 	}
 	var e error
 	if t.rt.observer == nil {
@@ -103,6 +104,9 @@ func (t *Thread) carryOut(api string, op driver.Op, call int64) (began, ended in
 	if e != nil {
 		err = fromDriver(api, "", e)
 	}
+	if ran != nil {
+		ran(e == nil)
+	}
 	return began, ended, err
 }
 
@@ -112,12 +116,13 @@ func (t *Thread) MemcpyAsync(dst Addr, destMax uint64, src Addr, count uint64, k
 	if t.copyAgain(dst, destMax, src, count, kind, stream) {
 		return nil
 	}
-	return t.memcpyAsync("aclrtMemcpyAsync", dst, destMax, src, count, kind, stream)
+	return t.bounded(t.memcpyAsync("aclrtMemcpyAsync", dst, destMax, src, count, kind, stream), "destMax", dst, destMax, count)
 }
 
 // MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition, the older name of MemcpyAsync.
 func (t *Thread) MemcpyAsyncWithCondition(dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
-	return t.memcpyAsync("aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
+	err := t.memcpyAsync("aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
+	return t.bounded(err, "destMax", dst, destMax, count)
 }
 
 func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, count uint64, kind abi.MemcpyKind, stream Handle) *Error {
@@ -190,14 +195,14 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	if dst == src {
 		return nil
 	}
-	t.compare(kind, from.Place, to.Place, src, count)
 	if pageable {
-		return t.copyPageable(api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
+		err := t.copyPageable(api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
+		return t.compare(err, kind, from.Place, to.Place, src, count)
 	}
 	if s, err = c.on(api, s); err != nil {
 		return err
 	}
-	if err := t.peers(api, c.dev, from, to); err != nil {
+	if err := t.peers(api, c.dev, dst, src, from, to); err != nil {
 		return err
 	}
 	if from.Place == driver.Managed || to.Place == driver.Managed {
@@ -208,6 +213,7 @@ func (t *Thread) memcpyAsync(api string, dst Addr, destMax uint64, src Addr, cou
 	}
 	s.putCopy(api, t, dst, src, count, &from, &to)
 	t.passed(c, s, stream, from, to)
+	t.compare(nil, kind, from.Place, to.Place, src, count)
 	return s.settle(api, t)
 }
 
@@ -236,14 +242,14 @@ func misalignedCopy(api, arg string, addr Addr) *Error {
 
 // peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
 // every device.
-func (t *Thread) peers(api string, d *Device, from, to driver.Location) *Error {
+func (t *Thread) peers(api string, d *Device, dst, src Addr, from, to driver.Location) *Error {
 	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
 		return nil
 	}
-	if err := t.rt.peerDenied(api, "src", d, from); err != nil {
+	if err := t.rt.peerDenied(api, "src", d, src, from); err != nil {
 		return err
 	}
-	return t.rt.peerDenied(api, "dst", d, to)
+	return t.rt.peerDenied(api, "dst", d, dst, to)
 }
 
 // copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
@@ -252,8 +258,7 @@ func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *
 	if s == nil {
 		s = c.def
 	}
-	t.doubtPageable(op)
-	return t.waits(api, s, func(began int64) *Error {
+	err := t.waits(api, s, func(began int64) *Error {
 		if err := s.wait(api, waiting{}); err != nil {
 			return err
 		}
@@ -263,6 +268,10 @@ func (t *Thread) copyPageable(api string, c *Context, s *Stream, op driver.Op) *
 		_, _, err := t.carryOut(api, op, began)
 		return err
 	})
+	if err == nil {
+		t.doubtPageable(op)
+	}
+	return err
 }
 
 // copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them
@@ -313,7 +322,7 @@ func (t *Thread) failLater(api string, c *Context, s *Stream, kind abi.MemcpyKin
 	}
 	why := "its host memory is not pinned"
 	if kind != abi.MemcpyHostToHost {
-		t.doubt(Pageable, 0, 0, "the device cannot reach it: the copy will fail when it runs")
+		t.doubt(PageableFails, 0, 0, "the device cannot reach it: the copy will fail when it runs")
 	} else {
 		t.doubt(HostToHostAsync, 0, 0, "the copy will fail when it runs")
 		why = "it goes from host to host"

@@ -114,8 +114,7 @@ func (t *Thread) Memcpy2d(dst Addr, dpitch uint64, src Addr, spitch, width, heig
 	if err := p.wraps(api); err != nil {
 		return err
 	}
-	t.compare(kind, from.Place, to.Place, p.src, p.span(p.spitch))
-	return t.run(api, p.op())
+	return t.compare(t.run(api, p.op()), kind, from.Place, to.Place, p.src, p.span(p.spitch))
 }
 
 // Memcpy2dAsync is aclrtMemcpy2dAsync. With pageable memory it waits for the stream and copies before it returns.
@@ -156,17 +155,16 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if err := p.wraps(api); err != nil {
 		return err
 	}
-	t.compare(kind, from.Place, to.Place, p.src, p.span(p.spitch))
 	if hostIsPageable(real, from.Place, to.Place) || toPageable(from.Place, to.Place) {
 		if t.rt.prod.LateHostErrors {
 			return t.failLater(api, c, s, real)
 		}
-		return t.copyPageable(api, c, s, p.op())
+		return t.compare(t.copyPageable(api, c, s, p.op()), kind, from.Place, to.Place, p.src, p.span(p.spitch))
 	}
 	if s, err = c.on(api, s); err != nil {
 		return err
 	}
-	if err := t.peers(api, c.dev, from, to); err != nil {
+	if err := t.peers(api, c.dev, dst, src, from, to); err != nil {
 		return err
 	}
 	if from.Place == driver.Managed || to.Place == driver.Managed {
@@ -178,5 +176,5 @@ func (t *Thread) Memcpy2dAsync(dst Addr, dpitch uint64, src Addr, spitch, width,
 	if t.rt.strict && !t.rt.prod.Modern && real == abi.MemcpyDeviceToDevice {
 		return invalid(api, "kind", "a 2-D copy within a device is documented for 950, A3 and A2, not for the %s", t.rt.prod.Name)
 	}
-	return s.launch(api, t, task{op: p.op()})
+	return t.compare(s.launch(api, t, task{op: p.op()}), kind, from.Place, to.Place, p.src, p.span(p.spitch))
 }

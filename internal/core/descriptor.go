@@ -185,7 +185,7 @@ func (t *Thread) MemcpyAsyncWithDesc(desc Addr, kind abi.MemcpyKind, stream Hand
 	if s, err = c.on(api, s); err != nil {
 		return err
 	}
-	if err := t.rt.peerDenied(api, "desc", c.dev, at); err != nil {
+	if err := t.rt.peerDenied(api, "desc", c.dev, desc, at); err != nil {
 		return err
 	}
 	if err := s.admit(api); err != nil {

@@ -101,11 +101,11 @@ func noMemory(api, arg string, addr Addr) *Error {
 }
 
 func tooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
-	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(OutOfBounds, 0).of(addr, n)
+	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(PastEnd, 0).of(addr, n)
 }
 
 // peerDenied refuses a copy that device d carries out with memory of a device it may not reach.
-func (rt *Runtime) peerDenied(api, arg string, d *Device, l driver.Location) *Error {
+func (rt *Runtime) peerDenied(api, arg string, d *Device, addr Addr, l driver.Location) *Error {
 	if l.Place != driver.OnDevice || l.Device == d.phys {
 		return nil
 	}
@@ -114,9 +114,9 @@ func (rt *Runtime) peerDenied(api, arg string, d *Device, l driver.Location) *Er
 	case o != nil && d.reaches(o), d.peers.Load()&(1<<l.Device) != 0: // what was imported may be on a device that is not visible
 		return nil
 	case !rt.prod.Peer:
-		return refused(api, arg, "is memory of device %s, and %s has no copies between devices", deviceName(o), rt.prod.Name)
+		return refused(api, arg, "is memory of device %s, and %s has no copies between devices", deviceName(o), rt.prod.Name).because(Unreachable, addr)
 	default:
-		return refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", deviceName(o), d.user)
+		return refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", deviceName(o), d.user).because(Unreachable, addr)
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"ropeway/internal/abi"
@@ -127,6 +128,9 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		defer s.follow(r.frees, s.drops.Load())
 	}
 	if r.flag == nil || e.ctx.dev != c.dev && !t.rt.prod.Modern {
+		if w := t.rt.watch; w != nil && e.last().flag == nil {
+			w.Doubted(t, Doubt{Kind: EarlyWait, Stream: s.id, Text: fmt.Sprintf("event %d", e.resource().Number)})
+		}
 		return nil // nothing to wait for, or (older products) a wait across devices, which is silently left out
 	}
 	if !e.hold() {

@@ -28,13 +28,13 @@ func (t *Thread) Memset(devPtr Addr, maxCount uint64, value int32, count uint64)
 	if err != nil {
 		return err
 	}
-	if err := t.rt.peerDenied(api, "devPtr", c.dev, l); err != nil {
+	if err := t.rt.peerDenied(api, "devPtr", c.dev, devPtr, l); err != nil {
 		return err
 	}
 	if err := t.rt.strictFill(api, devPtr, l); err != nil {
 		return err
 	}
-	return t.run(api, fillBytes(devPtr, value, count))
+	return t.bounded(t.run(api, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
 }
 
 // strictFill refuses host memory that is not pinned: the documents leave open what a fill makes of it.
@@ -79,7 +79,7 @@ func (t *Thread) MemsetAsync(devPtr Addr, maxCount uint64, value int32, count ui
 	if err := t.rt.strictFill(api, devPtr, l); err != nil {
 		return err
 	}
-	return t.fill(api, s, "devPtr", l, fillBytes(devPtr, value, count))
+	return t.bounded(t.fill(api, s, "devPtr", l, fillBytes(devPtr, value, count)), "maxCount", devPtr, maxCount, count)
 }
 
 func overfull(api string, p Addr, count, maxCount uint64) *Error {
@@ -94,7 +94,7 @@ func (t *Thread) fill(api string, s *Stream, arg string, l driver.Location, op d
 	if l.Place != driver.OnDevice {
 		return t.run(api, op)
 	}
-	if err := t.rt.peerDenied(api, arg, s.ctx.dev, l); err != nil {
+	if err := t.rt.peerDenied(api, arg, s.ctx.dev, op.Dst, l); err != nil {
 		return err
 	}
 	if err := s.admit(api); err != nil {
@@ -120,10 +120,10 @@ func (t *Thread) MemsetD32(ptr Addr, memSize uint64, value uint32, count uint64)
 	if err := c.aborting(api); err != nil {
 		return err
 	}
-	if err := t.rt.peerDenied(api, "ptr", c.dev, l); err != nil {
+	if err := t.rt.peerDenied(api, "ptr", c.dev, ptr, l); err != nil {
 		return err
 	}
-	return t.run(api, fillWords(ptr, value, count))
+	return t.bounded(t.run(api, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
 }
 
 func fillWords(p Addr, value uint32, n uint64) driver.Op {
@@ -154,7 +154,7 @@ func (t *Thread) MemsetD32Async(ptr Addr, memSize uint64, value uint32, count ui
 	if s, err = c.on(api, s); err != nil {
 		return err
 	}
-	return t.fill(api, s, "ptr", l, fillWords(ptr, value, count))
+	return t.bounded(t.fill(api, s, "ptr", l, fillWords(ptr, value, count)), "memSize", ptr, memSize, count*4)
 }
 
 // checkWords is what both word fills look at first.

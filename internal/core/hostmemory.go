@@ -126,7 +126,7 @@ func (t *Thread) freeHost(api string, p Addr) *Error {
 		return isMapped(api, arg, p)
 	}
 	if place := rt.drv.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {
-		return refused(api, arg, "%#x is %s; aclrtFree gives it back", p, placeName(place))
+		return refused(api, arg, "%#x is %s; aclrtFree gives it back", p, placeName(place)).because(NotToFree, p)
 	}
 	return t.gives(Resource{Kind: PinnedMemory, Name: p}, func() *Error { return rt.gaveBack(api, arg, p, rt.drv.FreeHost(p)) })
 }

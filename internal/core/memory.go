@@ -257,16 +257,16 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 	l := rt.drv.Locate(p)
 	switch l.Place {
 	case driver.Host:
-		return refused(api, arg, "%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p)
+		return refused(api, arg, "%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p).because(NotToFree, p)
 	case driver.Pageable:
-		return refused(api, arg, "%#x is no device memory", p)
+		return refused(api, arg, "%#x is no device memory", p).because(NotToFree, p)
 	case driver.Nowhere:
 		return refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p).because(Gone, p)
 	case driver.Managed:
 		return t.freeManaged(api, arg, p, l)
 	}
 	if rt.ipc.imported(p) {
-		return refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p)
+		return refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p).because(NotToFree, p)
 	}
 	d := rt.byPhys(l.Device)
 	if d == nil {
@@ -287,7 +287,7 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 
 // isMapped is the answer to who wants to free a mapping.
 func isMapped(api, arg string, p Addr) *Error {
-	return refused(api, arg, "%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p)
+	return refused(api, arg, "%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p).because(NotToFree, p)
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.

@@ -353,7 +353,7 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 	if s == c.def {
 		return refused(api, "stream", "is the default stream, which lives as long as its context")
 	}
-	return t.gives(s.resource(force), func() *Error {
+	return t.gives(s.resource(force || s.flags&abi.StreamPersistent != 0), func() *Error {
 		if !force {
 			t.unsubscribeOwn(s)
 		}

@@ -267,7 +267,7 @@ func (t *Thread) valueCall(api string, devAddr Addr, flag, flags uint32, stream 
 	if s, err = t.signalling(api, s); err != nil {
 		return nil, nil, err
 	}
-	if err := t.rt.peerDenied(api, "devAddr", s.ctx.dev, l); err != nil {
+	if err := t.rt.peerDenied(api, "devAddr", s.ctx.dev, devAddr, l); err != nil {
 		return nil, nil, err
 	}
 	if err := s.admit(api); err != nil {

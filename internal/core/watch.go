@@ -14,8 +14,8 @@ type Watcher interface {
 	// Site names the call t is in. The number comes back in the tag of the task that the call submits.
 	Site(t *Thread) uint32
 
-	// Now is called before t carries op out itself.
-	Now(t *Thread, op *driver.Op)
+	// Now is called before t carries op out itself. The result is called when that is over: done is whether it was carried out.
+	Now(t *Thread, op *driver.Op) (ran func(done bool))
 
 	// Giving tells that host memory is about to be registered; Given that the program has r from now on.
 	Giving(t *Thread, r Resource)
@@ -95,6 +95,9 @@ const (
 	OtherContext           // the stream belongs to another one
 	BothWays               // a batch with both directions
 	Misaligned             // an address that is not the multiple it has to be
+	PastEnd                // past the end of an allocation: Error.Length bytes at Error.Value, the argument Error.Arg
+	NotToFree              // an address that cannot be given back, or not by this function
+	Unreachable            // memory of a device that the current one has no access to
 )
 
 // because marks e as a mistake of a kind.
@@ -115,6 +118,7 @@ type Doubt struct {
 	Text   string // what it is about
 	Addr   Addr   // the memory in question, or 0
 	Length uint64
+	Stream int32 // number of the stream in question
 }
 
 // DoubtKind says what is doubtful.
@@ -125,6 +129,9 @@ const (
 	Pageable                         // an asynchronous copy waited, because of pageable memory
 	HostToHostAsync                  // an asynchronous copy from host to host was taken
 	LostCallbacks                    // functions launched on a stream will never run: their thread unsubscribed
+	PageableFails                    // an asynchronous copy of pageable memory was taken and will fail
+	LargeLimit                       // the argument Text allows more bytes than are copied: perhaps more than there are
+	EarlyWait                        // stream Stream was to wait for the event Text, which was not recorded yet
 )
 
 // Caller tells a watcher from where a thread calls. Faces that know give one to [Thread.SetCaller].
@@ -183,20 +190,31 @@ func (t *Thread) gives(r Resource, f func() *Error) *Error {
 // tellNow tells a watcher that t is about to carry op out. Nobody else is to pay for the copy of op on the heap.
 //
 //go:noinline
-func (t *Thread) tellNow(op driver.Op) { t.rt.watch.Now(t, &op) }
+func (t *Thread) tellNow(op driver.Op) (ran func(done bool)) { return t.rt.watch.Now(t, &op) }
 
 // doubt tells a watcher of something that can hardly be meant.
 func (t *Thread) doubt(kind DoubtKind, addr Addr, n uint64, format string, args ...any) {
 	if w := t.rt.watch; w != nil {
-		w.Doubted(t, Doubt{kind, fmt.Sprintf(format, args...), addr, n})
+		w.Doubted(t, Doubt{Kind: kind, Text: fmt.Sprintf(format, args...), Addr: addr, Length: n})
 	}
 }
 
-// compare tells a watcher when kind is not the direction between two places, although the call goes on.
-func (t *Thread) compare(kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) {
-	if t.rt.watch != nil && !t.rt.open {
+// compare tells a watcher when kind is not the direction between two places, although the copy was made, or queued: err, which it
+// returns, is nil then.
+func (t *Thread) compare(err *Error, kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) *Error {
+	if t.rt.watch != nil && err == nil && !t.rt.open {
 		t.compareWatched(kind, from, to, src, n)
 	}
+	return err
+}
+
+// bounded tells a watcher of the limit that a copy or fill of n bytes was given and that it had no need of: most, the argument
+// arg, bytes at dst. err, which it returns, is how the call ended.
+func (t *Thread) bounded(err *Error, arg string, dst Addr, most, n uint64) *Error {
+	if t.rt.watch != nil && err == nil && n > 0 && most > n {
+		t.doubt(LargeLimit, dst, most, "%s", arg)
+	}
+	return err
 }
 
 // compareWatched is apart, so that compare costs a copy that nobody watches one comparison.

@@ -26,6 +26,8 @@ var Rules = []Rule{
 		"Give it back after its last use, and forget its address."},
 	{"double-free", Error, "memory, a stream, an event or another object is given back twice",
 		"Give it back once, in one place that owns it."},
+	{"invalid-free", Error, "an address is given back that is not the start of an allocation, or by the wrong function",
+		"Give back the address that the allocation returned, with the function that belongs to it."},
 	{"leak", Error, "memory, a stream, an event or another object is never given back",
 		"Free memory and destroy streams, events, notifies and pools before aclrtResetDevice and aclFinalize."},
 	{"out-of-bounds", Error, "a copy or fill goes past destMax, past the end of its allocation, or its pitch runs out",
@@ -48,6 +50,8 @@ var Rules = []Rule{
 		"Write the memory first, or fill it with aclrtMemset."},
 	{"wrong-context", Error, "a stream of another context, or a thread that has none",
 		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context the stream was made in."},
+	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
+		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said that it can."},
 	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",
 		"Fork before the first acl call, or start the child with exec (Python: multiprocessing with \"spawn\")."},
 }

@@ -1,7 +1,8 @@
 /*
- * A scope ends, and its stream is destroyed by force while a copy is queued on it: the copy may never run.
+ * A scope ends, and its stream is destroyed by force while a copy is queued on it: the copy may never run. aclrtDestroyStream waits
+ * for it.
  *
- * finds: free-in-flight (error)
+ * finds: free-in-flight (warning)
  * offence: freed aclrtDestroyStreamForce in ~Scope at OFFENCE
  * other: submitted aclrtMemcpyAsync in main at SUBMIT on stream 2, task 1
  */
@@ -14,7 +15,11 @@ struct Scope {
     Scope() { ACL(aclrtCreateStream(&stream)); }
     ~Scope()
     {
+#ifdef FIXED
+        ACL(aclrtDestroyStream(stream));
+#else
         ACL(aclrtDestroyStreamForce(stream)); // OFFENCE
+#endif
     }
 };
 
@@ -27,9 +32,6 @@ int main()
     {
         Scope scope;
         ACL(aclrtMemcpyAsync(device, kSize, host, kSize, ACL_MEMCPY_HOST_TO_DEVICE, scope.stream)); // SUBMIT
-#ifdef FIXED
-        ACL(aclrtSynchronizeStream(scope.stream));
-#endif
     }
     ACL(aclrtFreeHost(host));
     ACL(aclrtFree(device));

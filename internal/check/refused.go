@@ -1,0 +1,162 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+)
+
+// Refused implements core.Watcher.
+func (c *Checker) Refused(t *core.Thread, err *core.Error) {
+	if err.Mistake == core.NoContext && err.Quiet {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := draft{role: "called", offence: c.whoIs(t), summary: err.API + ": " + err.Text, detail: err.API}
+	if err.Arg != "" {
+		d.summary = err.API + ": " + err.Arg + ": " + err.Text
+	}
+	at := c.canonical(err.Value)
+	a := c.find(at)
+	if a != nil && err.Length > 0 {
+		d.memory, d.lo, d.hi = a, at, at+uintptr(err.Length)
+	}
+	switch err.Mistake {
+	case core.OutOfBounds:
+		d.rule = "out-of-bounds"
+	case core.PastEnd:
+		d.rule = "out-of-bounds"
+		if a != nil {
+			d.summary = fmt.Sprintf("%s: %s: %s at %#x go past the end of %s of %s memory, which has %d left from there",
+				err.API, err.Arg, count(uintptr(err.Length)), err.Value, count(uintptr(a.size)), a.kind(), a.end()-at)
+		}
+	case core.WrongDirection:
+		d.rule = "wrong-direction"
+	case core.HostToHost:
+		d.rule = "host-to-host-async"
+	case core.BothWays:
+		d.rule = "mixed-directions"
+	case core.Misaligned:
+		d.rule = "misaligned"
+	case core.NoContext, core.OtherContext:
+		d.rule = "wrong-context"
+	case core.Unreachable:
+		d.rule, d.memory = "peer-access", a
+	case core.NotToFree:
+		c.badFree(&d, err, a)
+	case core.Gone:
+		if !c.isGone(&d, err) && givesBack(err.API) && a != nil {
+			c.badFree(&d, err, a)
+		}
+	}
+	if d.rule != "" {
+		c.report(d)
+	}
+}
+
+// givesBack tells whether a function gives something back.
+func givesBack(api string) bool {
+	for _, word := range []string{"Free", "Destroy", "Unregister", "Unmap", "Release"} {
+		if strings.Contains(api, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// badFree makes a finding of an address that cannot be given back; a is the allocation that it is in, or nil. mu is held.
+func (c *Checker) badFree(d *draft, err *core.Error, a *allocation) {
+	d.rule, d.memory = "invalid-free", a
+	if a != nil && a.start != err.Value {
+		d.lo, d.hi = err.Value, a.end()
+		d.summary = fmt.Sprintf("%s: %s: %#x lies %s inside %s of %s memory at %#x", err.API, err.Arg, err.Value,
+			count(err.Value-a.start), count(uintptr(a.size)), a.kind(), a.start)
+	}
+}
+
+// isGone makes a finding of the use of something that was given back; false if it never was there. mu is held.
+func (c *Checker) isGone(d *draft, err *core.Error) bool {
+	again := givesBack(err.API)
+	rule, how := "use-after-free", "is used"
+	if again {
+		rule, how = "double-free", "is given back again"
+	}
+	if h := c.handles[err.Value]; h != nil && h.freed {
+		d.rule, d.summary = rule, fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
+		d.others = []other{{"freed", h.freedBy}, {"made", h.by}}
+		return true
+	}
+	a := c.findGone(err.Value)
+	if r := c.unregistered[err.Value]; a == nil && again {
+		a = r
+	}
+	if a == nil || again && a.start != err.Value {
+		return false
+	}
+	d.rule, d.summary = rule, fmt.Sprintf("%s memory %s after it was %s", a.kind(), how, a.gone())
+	d.memory, d.lo, d.hi = a, err.Value, a.end()
+	return true
+}
+
+// Doubted implements core.Watcher.
+func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	given := d.Addr
+	d.Addr = c.canonical(given)
+	a := c.find(d.Addr)
+	if d.Kind == core.LargeLimit && !c.tooLarge(a, d) {
+		return
+	}
+	f := draft{role: "called", offence: c.whoIs(t), lo: d.Addr, hi: d.Addr + uintptr(d.Length), memory: a}
+	name := "the call"
+	if n := c.name(f.offence.site); n != "" {
+		name = n
+	}
+	switch d.Kind {
+	case core.WrongKind:
+		f.rule, f.summary = "wrong-direction", name+": "+d.Text
+		if stale := c.findGone(given); stale != nil && stale.what == core.RegisteredMemory {
+			f.rule, f.memory = "use-after-free", stale
+			f.summary = name + ": registered memory is used by its device address after it was unregistered"
+		}
+	case core.Pageable:
+		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
+	case core.PageableFails:
+		f.rule, f.summary = "pageable-async", name+" was given ordinary host memory: "+d.Text
+	case core.HostToHostAsync:
+		f.rule, f.summary = "host-to-host-async", name+" copies from host to host: "+d.Text
+	case core.LargeLimit:
+		f.rule, f.least = "out-of-bounds", finding.Warning
+		f.summary = fmt.Sprintf("%s: %s is %d, but %d bytes are left from there of %s of %s memory", name, d.Text, d.Length,
+			a.end()-d.Addr, count(uintptr(a.size)), a.kind())
+		f.advice = "Pass the size of the destination, or what is left of it: it is the limit that catches a wrong count."
+		f.detail = "limit"
+	case core.EarlyWait:
+		if q := c.byStream[d.Stream]; q != nil {
+			q.early = &earlyWait{who: f.offence, event: d.Text}
+		}
+		return
+	default:
+		return
+	}
+	c.report(f)
+}
+
+// tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind registered
+// memory the program may have more. mu is held.
+func (c *Checker) tooLarge(a *allocation, d core.Doubt) bool {
+	if a == nil || a.what == core.RegisteredMemory {
+		return false
+	}
+	return d.Length > uint64(c.reachOf(a, d.Addr+uintptr(d.Length))-d.Addr)
+}
+
+// earlyWait is a wait of a stream for an event that was not recorded yet, and so waits for nothing.
+type earlyWait struct {
+	who   origin
+	event string // its name
+}

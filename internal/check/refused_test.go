@@ -1,0 +1,243 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/finding"
+)
+
+// refusedMistakes are calls that are refused, or should better be.
+var refusedMistakes = []mistake{
+	{rule: "invalid-free", name: "inside device memory", role: "called", memory: "device", from: 512, n: 3488,
+		run: func(p *program) {
+			dev := p.dev(4000)
+			if p.fixed {
+				return
+			}
+			p.here("offence")
+			p.refused(p.Free(dev + 512))
+		}},
+	{rule: "invalid-free", name: "inside pinned memory", role: "called", memory: "pinned", from: 64, n: 36,
+		run: func(p *program) {
+			host := p.pinned(100)
+			if p.fixed {
+				return
+			}
+			p.here("offence")
+			p.refused(p.FreeHost(host + 64))
+		}},
+	{rule: "invalid-free", name: "inside registered memory", role: "called", memory: "registered", from: 4096, n: 4096,
+		run: func(p *program) {
+			host := p.registered(8192)
+			if p.fixed {
+				return
+			}
+			p.here("offence")
+			p.refused(p.HostUnregister(host + 4096))
+		}},
+	{rule: "invalid-free", name: "device memory as pinned", role: "called", other: "allocated",
+		run: func(p *program) {
+			p.here("other")
+			dev := p.dev(4096)
+			if p.fixed {
+				return
+			}
+			p.here("offence")
+			p.refused(p.FreeHost(dev))
+		}},
+	{rule: "invalid-free", name: "memory of the program", role: "called",
+		run: func(p *program) {
+			mine := p.mapped(4096)
+			if p.fixed {
+				return
+			}
+			p.here("offence")
+			p.refused(p.Free(mine))
+		}},
+	{rule: "peer-access", name: "a copy at once", role: "called", other: "allocated",
+		run: func(p *program) {
+			p.here("other")
+			dst, src := p.peers(p.fixed)
+			p.here("offence")
+			if err := p.Memcpy(dst, 64, src, 64, abi.MemcpyDeviceToDevice); err != nil {
+				p.Done(err)
+			}
+		}},
+	{rule: "peer-access", name: "a copy in the order of a stream", role: "called", other: "allocated",
+		run: func(p *program) {
+			p.here("other")
+			dst, src := p.peers(p.fixed)
+			s := p.stream()
+			p.here("offence")
+			if err := p.MemcpyAsync(dst, 64, src, 64, abi.MemcpyDeviceToDevice, s); err != nil {
+				p.Done(err)
+			}
+		}},
+	{rule: "out-of-bounds", name: "destMax larger than what is left", role: "called", memory: "device", from: 1000, n: 4096,
+		run: func(p *program) {
+			host, dev := p.pinned(4096), p.dev(4096)
+			most := uint64(4096)
+			if p.fixed {
+				most -= 1000
+			}
+			p.here("offence")
+			p.ok(p.Memcpy(dev+1000, most, host, 64, abi.MemcpyHostToDevice))
+		}},
+	{rule: "out-of-bounds", name: "destMax of a task larger than what is left", role: "called", memory: "pinned", n: 101,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(100), p.dev(4096)
+			most := uint64(101)
+			if p.fixed {
+				most = 100
+			}
+			p.here("offence")
+			p.ok(p.MemcpyAsync(host, most, dev, 64, abi.MemcpyDeviceToHost, s))
+		}},
+	{rule: "out-of-bounds", name: "maxCount larger than what is left", role: "called", memory: "device", n: 1 << 40,
+		run: func(p *program) {
+			dev := p.raw(4096)
+			most := uint64(1 << 40)
+			if p.fixed {
+				most = 4096
+			}
+			p.here("offence")
+			p.ok(p.Memset(dev, most, 0, 64))
+		}},
+	{rule: "out-of-bounds", name: "destMaxs larger than what is left", role: "called", memory: "device", from: 64, n: 4096,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+			dst, src := []core.Addr{dev, dev + 64}, []core.Addr{host, host + 64}
+			n, most := []uint64{64, 64}, []uint64{4096, 4096}
+			if p.fixed {
+				most[1] = 4096 - 64
+			}
+			attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: deviceSide}, SrcLoc: abi.MemLocation{Type: hostSide}}
+			var first, bad uint64
+			p.here("offence")
+			p.ok(p.MemcpyBatchAsync(&dst[0], &most[0], &src[0], &n[0], 2, &attr, &first, 1, &bad, s))
+		}},
+}
+
+// peers is memory of device 0, which is current, and of device 1, which it may reach if enabled.
+func (p *program) peers(enabled bool) (mine, other core.Addr) {
+	mine = p.dev(64)
+	p.ok(p.SetDevice(1))
+	p.ok(p.Malloc(&other, 64, abi.MemMallocHugeFirst))
+	p.ok(p.Memset(other, 64, 1, 64))
+	p.later(other, func() *core.Error { return p.Free(other) })
+	p.ok(p.SetDevice(0))
+	if enabled {
+		p.ok(p.DeviceEnablePeerAccess(1, 0))
+	}
+	return mine, other
+}
+
+// TestLimitOfRegisteredMemory: behind registered memory the program may have more of its own, so its limit may be larger.
+func TestLimitOfRegisteredMemory(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.registered(4096), p.dev(4096)
+	p.ok(p.MemcpyAsync(host, 1<<20, dev, 64, abi.MemcpyDeviceToHost, s))
+	p.finish()
+	p.silent()
+}
+
+// TestLimitIsAWarning: a limit that is too large does no harm as long as the count is right.
+func TestLimitIsAWarning(t *testing.T) {
+	p := begin(t)
+	host, dev := p.pinned(4096), p.dev(100)
+	p.ok(p.Memcpy(dev, 128, host, 64, abi.MemcpyHostToDevice))
+	f := p.only("out-of-bounds")
+	if f.Severity != finding.Warning || !strings.Contains(f.Summary, "destMax is 128, but 100 bytes are left from there of 100 bytes of device memory") {
+		t.Errorf("found %s", show(f))
+	}
+}
+
+// TestSizesAreThoseAskedFor: what the allocator rounds up is no memory of the program.
+func TestSizesAreThoseAskedFor(t *testing.T) {
+	p := begin(t)
+	host, dev := p.pinned(1<<20), p.dev(102400)
+	p.refused(p.Memcpy2d(dev, 1024, host, 1024, 1024, 200, abi.MemcpyHostToDevice))
+	f := p.only("out-of-bounds")
+	want := fmt.Sprintf("aclrtMemcpy2d: dst: 204800 bytes at %#x go past the end of 102400 bytes of device memory, which has 102400 left from there", dev)
+	if f.Summary != want {
+		t.Errorf("summary %q, want %q", f.Summary, want)
+	}
+}
+
+// TestDestroyByForceIsAWarning: aclrtDestroyStreamForce is there to drop work.
+func TestDestroyByForceIsAWarning(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	p.up(dev, host, 64, s)
+	p.gone(uintptr(s))
+	p.ok(p.DestroyStreamForce(s))
+	if f := p.only("free-in-flight"); f.Severity != finding.Warning || !strings.Contains(f.Advice, "aclrtDestroyStream") {
+		t.Errorf("found %s", show(f))
+	}
+}
+
+// TestRefusedCopyIsNoCopy: a copy that the driver refuses has read and written nothing, however it is judged before.
+func TestRefusedCopyIsNoCopy(t *testing.T) {
+	p := begin(t)
+	s, host, dev := p.stream(), p.pinned(4096), p.raw(4096)
+	wild := core.Addr(8192) // never mapped
+	p.refused(p.MemcpyAsync(dev, 64, wild, 64, abi.MemcpyHostToDevice, s))
+	p.silent()
+	p.refused(p.Memcpy(dev, 64, wild, 64, abi.MemcpyDeviceToDevice))
+	p.silent()
+	p.ok(p.Memcpy(host, 64, dev, 64, abi.MemcpyDeviceToHost))
+	p.only("uninitialised-read") // nobody wrote it
+	p.ok(p.Memset(dev, 4096, 0, 4096))
+	p.down(host, dev, 64, s)
+	p.refused(p.Memcpy(host, 64, wild, 64, abi.MemcpyHostToHost)) // it would collide with the task
+	p.only("uninitialised-read")
+}
+
+// TestPageableCopyThatFails: what the 310 takes and cannot copy is not called copied.
+func TestPageableCopyThatFails(t *testing.T) {
+	p := beginOn(t, "310")
+	s, mine, dev := p.stream(), p.mapped(4096), p.dev(4096)
+	p.ok(p.MemcpyAsync(dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
+	f := p.only("pageable-async")
+	if strings.Contains(f.Summary, "copied") || !strings.Contains(f.Summary, "will fail when it runs") {
+		t.Errorf("summary %q", f.Summary)
+	}
+}
+
+// TestWaitBeforeRecord: a wait for an event that was not recorded yet is named where it should have ordered two tasks.
+func TestWaitBeforeRecord(t *testing.T) {
+	run := func(t *testing.T, between func(p *program, event core.Handle, first, second core.Handle)) *finding.Finding {
+		p := begin(t)
+		first, second, event := p.stream(), p.stream(), p.event(latest)
+		host, dev, down := p.pinned(4096), p.dev(4096), p.pinned(4096)
+		p.here("waited")
+		p.ok(p.StreamWaitEvent(second, event))
+		p.up(dev, host, 64, first)
+		p.ok(p.RecordEvent(event, first))
+		between(p, event, first, second)
+		p.down(down, dev, 64, second)
+		p.finish()
+		f := p.only("stream-race")
+		if len(f.Others) > 1 && f.Others[1].Role == "waited" {
+			p.has(f, f.Others[1], "waited", "waited")
+		}
+		return f
+	}
+	f := run(t, func(*program, core.Handle, core.Handle, core.Handle) {})
+	if f.Others[1].Role != "waited" || !strings.Contains(f.Summary, "was not recorded yet") || !strings.Contains(f.Advice, "orders nothing") {
+		t.Errorf("found %s", show(f))
+	}
+	f = run(t, func(p *program, event, first, second core.Handle) { // another wait, which orders something else
+		other := p.event(latest)
+		third := p.stream()
+		p.ok(p.RecordEvent(other, third))
+		p.ok(p.StreamWaitEvent(second, other))
+	})
+	if len(f.Others) > 1 && f.Others[1].Role == "waited" || strings.Contains(f.Summary, "recorded") {
+		t.Errorf("found %s", show(f))
+	}
+}
