@@ -96,9 +96,20 @@ func (c *caller) Stack(pcs []uintptr) int {
 func (c *caller) Frames(named [][2]uint32) int {
 	n := min(len(named), int(c.named), len(c.names))
 	for i := range n {
-		named[i] = [2]uint32{uint32(c.names[i].name), uint32(c.names[i].line)}
+		named[i] = [2]uint32{uint32(c.names[i].name), uint32(c.names[i].line) &^ C.ROPEWAY_DROPPED}
 	}
 	return n
+}
+
+// ReturnsCode tells whether the function that the thread is in returns a code.
+func (c *caller) ReturnsCode() bool {
+	f, _, in := c.Calling()
+	return in && returnsCode[f]
+}
+
+// Drops tells what an interpreter knows of its program: whether that drops what the call returns.
+func (c *caller) Drops() (drops, interpreted bool) {
+	return c.named > 0 && c.names[0].line&C.ROPEWAY_DROPPED != 0, c.named > 0
 }
 
 // Ignored tells whether the program asked not to be judged just now (ropeway/check.h).

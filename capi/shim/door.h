@@ -113,6 +113,9 @@ typedef ropeway_door (*ropeway_attach)(ropeway_door core, ropeway_at_end at_end)
 /* Reports that a forked child called a function. Called in that child, from within the function. */
 typedef void (*ropeway_forked)(const char *function);
 
+/* This bit of the line of the innermost frame of an interpreter says that the program drops what the call returns. */
+#define ROPEWAY_DROPPED (UINT32_C(1) << 31)
+
 enum { ROPEWAY_DEPTH = 32, ROPEWAY_NO_CALL = ROPEWAY_NUMBERS };
 
 /* What a thread is doing. Written by its own thread only. */

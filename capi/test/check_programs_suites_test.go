@@ -179,6 +179,9 @@ func silent(t *testing.T, name string, lines ...[]string) {
 			t.Errorf("%s, %s: exit code %d\n%s%s", name, line, r.code, r.stdout, r.stderr)
 		}
 		for _, f := range report.Findings {
+			if f.Severity == finding.Notice {
+				continue // it got the code, and most of these programs want one
+			}
 			found[f.Rule]++
 			if !slices.Contains(rules, f.Rule) && !slices.Contains(rules, f.Rule+"?") {
 				t.Errorf("%s, %s:\n%s", name, line, finding.Layout{}.Text(&f.Finding))

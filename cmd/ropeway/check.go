@@ -79,8 +79,8 @@ OUTPUT
 
 EXIT CODE
   86           there are findings that count and are not suppressed. --fail-on
-               error, warning or never says which count, --error-exitcode
-               chooses another number
+               error, warning (the default), note or never says which count,
+               --error-exitcode chooses another number
   128+N        signal N ended the program. A crash with findings gives 86, but
                SIGINT, SIGQUIT, SIGTERM and SIGHUP give 128+N in any case
   126, 127     the program cannot be run, or not found
@@ -144,7 +144,7 @@ LIMITS
 	f.StringArrayVar(&o.inject, "inject", nil, "`fault` to inject, see above; repeatable")
 	f.BoolVar(&o.list, "list-rules", false, "list the rules, run nothing")
 	addRunFlags(cmd)
-	complete(cmd, "fail-on", "error", "warning", "never")
+	complete(cmd, "fail-on", "error", "warning", "note", "never")
 	complete(cmd, "format", "text", "json", "junit", "sarif", "github")
 	completeWith(cmd, "rules", completeRules)
 	completeWith(cmd, "no-rule", completeRules)

@@ -35,8 +35,8 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 		return nil, wrong("--max-findings: %d is less than 0, which means all", o.most)
 	case o.errorCode < 1 || o.errorCode > 255:
 		return nil, &usageError{fmt.Errorf("--error-exitcode: %d is not 1 to 255", o.errorCode), "to have the program's own exit code in any case: --fail-on never"}
-	case !slices.Contains([]string{"error", "warning", "never"}, o.failOn):
-		return nil, wrong("--fail-on: %q is not error, warning or never", o.failOn)
+	case !slices.Contains([]string{"error", "warning", "note", "never"}, o.failOn):
+		return nil, wrong("--fail-on: %q is not error, warning, note or never", o.failOn)
 	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.format):
 		return nil, wrong("--format: %q is not text, json, junit, sarif or github", o.format)
 	case o.output != "" && o.output == o.write:

@@ -29,7 +29,7 @@ func (s *checkSession) finish() {
 	}
 	for _, e := range s.counted() {
 		for _, run := range r.Runs {
-			if slices.Contains(e.Seeds, run.Seed) {
+			if e.Severity != finding.Notice && slices.Contains(e.Seeds, run.Seed) {
 				run.Findings++
 			}
 		}
@@ -107,17 +107,25 @@ func (s *checkSession) summary() (lines []string) {
 
 // headline is how many findings there are. "no findings" is said only of a program that came to its own end.
 func (s *checkSession) headline() string {
-	n := len(s.counted())
-	found := s.out.Bad(finding.Plural(n, "finding"))
+	n, notes := 0, ""
+	for _, e := range s.counted() {
+		if e.Severity != finding.Notice {
+			n++
+		}
+	}
+	if more := len(s.counted()) - n; more > 0 {
+		notes = ", " + finding.Plural(more, "note")
+	}
+	found := s.out.Bad(finding.Plural(n, "finding")) + notes
 	switch end := s.last.signal; {
 	case end != 0 && n > 0:
 		return "ended by " + unix.SignalName(end) + " after " + found
 	case end != 0:
-		return s.out.Bad("ended by "+unix.SignalName(end)) + " before anything was found"
+		return s.out.Bad("ended by "+unix.SignalName(end)) + " before anything was found" + notes
 	case n > 0:
 		return found
 	}
-	return "no findings"
+	return "no findings" + notes
 }
 
 // extent says what was run.
@@ -143,23 +151,27 @@ func (s *checkSession) extent() string {
 
 // byRule counts findings, the worst severity first and rules in their order.
 func (s *checkSession) byRule() (lines []string) {
+	type kind struct {
+		rule  string
+		level finding.Severity
+	}
 	type sum struct{ findings, times int }
-	sums := map[string]*sum{}
-	severity := map[string]finding.Severity{}
+	sums := map[kind]*sum{}
 	names := finding.RuleNames()
 	for _, e := range s.counted() {
-		if sums[e.Rule] == nil {
-			sums[e.Rule], severity[e.Rule] = &sum{}, e.Severity
+		k := kind{e.Rule, e.Severity}
+		if sums[k] == nil {
+			sums[k] = &sum{}
 			if !slices.Contains(names, e.Rule) {
 				names = append(names, e.Rule)
 			}
 		}
-		sums[e.Rule].findings++
-		sums[e.Rule].times += e.Count
+		sums[k].findings++
+		sums[k].times += e.Count
 	}
-	for _, level := range []finding.Severity{finding.Error, finding.Warning} {
+	for _, level := range []finding.Severity{finding.Error, finding.Warning, finding.Notice} {
 		for _, name := range names {
-			if of := sums[name]; of != nil && severity[name] == level {
+			if of := sums[kind{name, level}]; of != nil {
 				lines = append(lines, finding.Printable(fmt.Sprintf("  %-8s %-22s %s, %s", level, name, finding.Plural(of.findings, "finding"), times(of.times))))
 			}
 		}

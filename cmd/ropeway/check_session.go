@@ -33,6 +33,7 @@ type checkSession struct {
 	fold   finding.Fold
 	run    *finding.Run // the current one
 	shown  int
+	asides []*finding.Finding // of the current run: told if the program fails
 }
 
 func newCheckSession(a *app, o *checkOptions, rules []string, suppressions []*finding.Suppression) *checkSession {
@@ -81,7 +82,7 @@ func (s *checkSession) runAll(program *launch) error {
 }
 
 func (s *checkSession) runOnce(program *launch, socket string, seed uint64, signals chan os.Signal) error {
-	s.run = &finding.Run{Seed: seed, Processes: []*finding.Process{}}
+	s.run, s.asides = &finding.Run{Seed: seed, Processes: []*finding.Process{}}, nil
 	s.report.Runs = append(s.report.Runs, s.run)
 	more, err := s.page.begin(seed)
 	if err != nil {
@@ -103,6 +104,9 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	s.run.ExitCode = s.last.code
 	if s.last.signal != 0 {
 		s.run.Signal = unix.SignalName(s.last.signal)
+	}
+	if s.last.code != 0 {
+		s.tellAsides()
 	}
 	for _, from := range alive {
 		s.note(name(from.process) + " goes on after the program has ended; what it does from now on is not seen")
@@ -160,7 +164,7 @@ func (s *checkSession) record(from *sender, r *finding.Record) {
 // forkAfterInit is the one rule whose findings come from processes that cannot be checked.
 const forkAfterInit = "fork-after-init"
 
-// finding takes one and shows it if it is new and not suppressed.
+// finding takes one of a process. mu is held.
 func (s *checkSession) finding(from *sender, f *finding.Finding) {
 	if finding.ByName(f.Rule) != nil && !slices.Contains(s.report.Rules, f.Rule) {
 		from.entries = append(from.entries, nil)
@@ -172,20 +176,40 @@ func (s *checkSession) finding(from *sender, f *finding.Finding) {
 	if f.Rule == forkAfterInit {
 		from.process.Ended = true // a forked child has no core: it says this and nothing else
 	}
+	if f.Aside() {
+		s.asides = append(s.asides, f)
+		from.entries = append(from.entries, nil)
+		return
+	}
+	from.entries = append(from.entries, s.take(f))
+}
+
+// tellAsides shows what the program knew and what may be why it failed.
+func (s *checkSession) tellAsides() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.asides {
+		s.take(f)
+	}
+}
+
+// take enters a finding, and shows it if it is new and not suppressed. mu is held.
+func (s *checkSession) take(f *finding.Finding) *finding.Entry {
 	e, isNew := s.fold.Add(f, s.run.Seed)
-	from.entries = append(from.entries, e)
 	if isNew {
 		if by := finding.Suppressor(s.suppressions, &e.Finding); by != nil {
 			by.Used++
 			e.Suppressed = by.Name
 		}
 	}
-	s.page.take(e)
-	if !isNew || e.Suppressed != "" || s.o.most > 0 && s.shown == s.o.most {
-		return
+	if e.Severity != finding.Notice {
+		s.page.take(e)
 	}
-	s.shown++
-	s.write(s.layout.Text(&e.Finding) + "\n")
+	if isNew && e.Suppressed == "" && (s.o.most == 0 || s.shown < s.o.most) {
+		s.shown++
+		s.write(s.layout.Text(&e.Finding) + "\n")
+	}
+	return e
 }
 
 // end takes the last words of a process.

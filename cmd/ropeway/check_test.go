@@ -20,7 +20,7 @@ import (
 
 // TestCheckExitCodes proves which of program and findings decides, for each severity and each way to end.
 func TestCheckExitCodes(t *testing.T) {
-	const found, warned = "find=leak,f,1", "find=misaligned,f,1"
+	const found, warned, noted = "find=leak,f,1", "find=misaligned,f,1", noticed + `107000}}`
 	for _, tt := range []struct {
 		name, flags, verbs string
 		code               int
@@ -33,6 +33,9 @@ func TestCheckExitCodes(t *testing.T) {
 		{"a warning", "", "start " + warned + " end=1", 86},
 		{"a warning that does not count", "--fail-on error", "start " + warned + " end=1 exit=4", 4},
 		{"an error among warnings", "--fail-on error", "start " + warned + " " + found + " end=1,1", 86},
+		{"a note", "", "start " + noted + " end=1 exit=4", 4},
+		{"a note that counts", "--fail-on note", "start " + noted + " end=1", 86},
+		{"a note beside a warning", "--fail-on note", "start " + warned + " end=1", 86},
 		{"nothing counts", "--fail-on never", "start " + found + " end=1 exit=5", 5},
 		{"another code", "--error-exitcode 9", "start " + found + " end=1", 9},
 		{"a rule that is off", "--no-rule leak", "start " + found + " end=1", 0},
@@ -49,6 +52,34 @@ func TestCheckExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, want %d:\n%s", code, tt.code, stderr)
 			}
 		})
+	}
+}
+
+// noticed is a note of a program that got the code that follows from a call.
+const noticed = `raw={"finding":{"rule":"api-error","severity":"note","summary":"it_got","offence":{"role":"called"},"code":`
+
+// TestCheckNotes proves that notes are shown and are no findings, and that a limit that a program met is told only if it failed.
+func TestCheckNotes(t *testing.T) {
+	_, stderr, _ := checked(t, "", "start", noticed+`107000}}`, "end=2")
+	contains(t, stderr, "note: api-error: it_got\n", "ropeway check: no findings, 1 note in ", "  note     api-error              1 finding, 2 times\n")
+	_, stderr, _ = checked(t, "", "start", noticed+`107000}}`, noticed+`107002}}`, "find=leak,f,1", "end")
+	contains(t, stderr, "ropeway check: 1 finding, 2 notes in ")
+
+	limit := noticed + `207001}}`
+	_, stderr, code := checked(t, "", "start", limit, "find=leak,f,1", "end=5,3")
+	if strings.Contains(stderr, "api-error") || code != 86 {
+		t.Errorf("exit code %d:\n%s", code, stderr)
+	}
+	contains(t, stderr, "1 finding, 3 times")
+	_, stderr, code = checked(t, "", "start", limit, "end=1", "exit=3")
+	contains(t, stderr, "note: api-error: it_got\n", "no findings, 1 note in ")
+	if code != 3 {
+		t.Errorf("exit code %d", code)
+	}
+	_, stderr, code = checked(t, "", "start", limit, "kill=9")
+	contains(t, stderr, "note: api-error: it_got\n", "ended by SIGKILL before anything was found, 1 note in ")
+	if code != 137 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

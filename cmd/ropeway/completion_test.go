@@ -56,11 +56,11 @@ func TestShells(t *testing.T) {
 		// What Tab does: the function that complete names, with the line so far. The package bash-completion, which may not
 		// be installed, has a function that takes the line apart.
 		const tab = `
-			_get_comp_words_by_ref() { cur=n prev=--fail-on words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
+			_get_comp_words_by_ref() { cur=ne prev=--fail-on words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
 			. "$1"
-			COMP_WORDS=(ropeway check --fail-on n) COMP_CWORD=3 COMP_LINE='ropeway check --fail-on n' COMP_POINT=${#COMP_LINE}
+			COMP_WORDS=(ropeway check --fail-on ne) COMP_CWORD=3 COMP_LINE='ropeway check --fail-on ne' COMP_POINT=${#COMP_LINE}
 			complete -p ropeway
-			__start_ropeway ropeway n --fail-on
+			__start_ropeway ropeway ne --fail-on
 			echo "${COMPREPLY[@]}"`
 		cmd := exec.Command("bash", "--norc", "-c", tab, "bash", script("bash"))
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
@@ -77,7 +77,7 @@ func TestShells(t *testing.T) {
 	})
 	t.Run("fish", func(t *testing.T) {
 		testenv.Need(t, "fish")
-		ask := ". " + script("fish") + `; complete -C "ropeway check --fail-on n"`
+		ask := ". " + script("fish") + `; complete -C "ropeway check --fail-on ne"`
 		cmd := exec.Command("fish", "--no-config", "-c", ask)
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "never") {

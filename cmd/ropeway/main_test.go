@@ -156,7 +156,7 @@ func TestUsage(t *testing.T) {
 		{"check --max-findings -1 env", "--max-findings: -1"},
 		{"check --error-exitcode 0 env", "--fail-on never"},
 		{"check --error-exitcode 256 env", "--error-exitcode: 256 is not 1 to 255"},
-		{"check --fail-on all env", `--fail-on: "all" is not error, warning or never`},
+		{"check --fail-on all env", `--fail-on: "all" is not error, warning, note or never`},
 		{"check --format xml env", `--format: "xml" is not text, json, junit, sarif or github`},
 		{"check --format junit env", "--output check.xml, or --output -"},
 		{"check --output x --write-suppressions x env", "the same file"},

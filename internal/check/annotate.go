@@ -39,7 +39,13 @@ func (c *Checker) Complete(addr uintptr, n uint64) {
 func (c *Checker) Findings() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.counts)
+	n := 0
+	for _, f := range c.kept {
+		if f.Severity != finding.Notice {
+			n++
+		}
+	}
+	return n
 }
 
 // Report is the findings so far as a JSON array.

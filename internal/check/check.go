@@ -125,6 +125,10 @@ type Checker struct {
 	isolated       int                             // ranges of pages that the system keeps apart
 	born           uint64                          // allocations and handles so far, and frees of pool memory
 
+	failures    []failure             // the last calls that failed
+	failedTasks []origin              // the last tasks that failed
+	blamed      map[taskName]struct{} // tasks that there are findings about
+
 	serving   map[uint32]*serving // functions of the program that run in the order of a stream, by thread
 	functions uint64              // how many have begun
 

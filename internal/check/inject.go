@@ -139,7 +139,7 @@ func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 	}
 	for _, i := range c.inject {
 		if i.fires(function, number, false) {
-			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What}
+			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What, Injected: true}
 		}
 	}
 	return nil

@@ -301,10 +301,15 @@ func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
 		return
 	}
 	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
-		c.report(draft{
+		d := draft{
 			rule: "uninitialised-read", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
 			summary: fmt.Sprintf("%s of device memory are copied that nobody wrote", count(hi-lo)),
-		})
+		}
+		if f := c.failedOn(a); f != nil {
+			d.others = []other{{"failed", f.who}}
+			d.summary += fmt.Sprintf("; %s, which was given this memory, had failed before with %d", f.api, f.code)
+		}
+		c.report(d)
 		a.written.add(lo, hi) // once is enough
 	}
 }

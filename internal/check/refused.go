@@ -52,9 +52,10 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 			c.badFree(&d, err, a)
 		}
 	}
-	if d.rule != "" {
+	if d.rule != "" || c.apiError(&d, t.Caller(), err) {
 		c.report(d)
 	}
+	c.failed(d.offence, err)
 }
 
 // givesBack tells whether a function gives something back.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"ropeway/internal/abi"
 	"ropeway/internal/finding"
 )
 
@@ -37,6 +38,7 @@ type draft struct {
 	lo, hi  uintptr // the bytes; lo == hi: none
 	memory  *allocation
 	advice  string // instead of the rule's
+	code    abi.Code
 	detail  string // tells findings apart that have the same stacks
 }
 
@@ -58,6 +60,7 @@ func (c *Checker) report(d draft) {
 	if c.ended || c.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
 		return
 	}
+	c.blame(d.offence)
 	key := foldKey{rule: d.rule, here: stackOf(d.offence), detail: d.detail}
 	if len(d.others) > 0 {
 		key.there = stackOf(d.others[0].who)
@@ -72,7 +75,7 @@ func (c *Checker) report(d draft) {
 	}
 	f := &finding.Finding{
 		Rule: d.rule, Severity: rule.Severity, Summary: d.summary, Advice: rule.Advice,
-		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1,
+		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1, Code: int32(d.code),
 	}
 	if d.advice != "" {
 		f.Advice = d.advice

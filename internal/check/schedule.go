@@ -276,6 +276,9 @@ func (c *Checker) move(q *queue, t *task) error {
 func (q *queue) finish(t *task, err error) {
 	c := q.c
 	q.tell(t, q.began, err)
+	if err != nil {
+		c.failedTasks = keepLast(c.failedTasks, t.who)
+	}
 	if (err != nil && err != driver.ErrAborted) || t.op.Segs != nil || t.op.Done != nil {
 		c.mu.Unlock()
 		if err != nil && err != driver.ErrAborted {

@@ -61,7 +61,12 @@ type textSink struct {
 
 func (s *textSink) Start(finding.Start) {}
 func (s *textSink) Finding(f *finding.Finding) {
-	s.n++
+	if f.Aside() {
+		return
+	}
+	if f.Severity != finding.Notice {
+		s.n++
+	}
 	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is nobody else to tell
 }
 func (s *textSink) Note(text string) { fmt.Fprintln(s.w, "ropeway: check:", text) }

@@ -36,6 +36,8 @@ type stack struct {
 	named [][2]uint32 // frames of an interpreter
 	goPCs bool
 	plain *site // a call from here, without its arguments
+	asked bool  // drops is known
+	drops bool  // the code that calls from here return is dropped
 }
 
 // deepest is how many functions of a stack are kept.

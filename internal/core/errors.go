@@ -12,15 +12,19 @@ import (
 // Error says why a call was refused, or how queued work failed. The code is what a C caller receives; the rest is
 // for the person who reads it.
 type Error struct {
-	Code    abi.Code
-	API     string // entry point as the header spells it
-	Arg     string // parameter as the header spells it; "" when none is at fault
-	Index   int    // element of Arg in a batch; -1 otherwise
-	Text    string // what is wrong, with the value and the limit
-	Err     error  // the driver's own error, or nil
-	Quiet   bool   // does not become the thread's last error
-	Unbuilt bool   // the function is not built: no product would help
-	Minor   bool   // an ordinary end of a call: no message is kept, and the log has it at info
+	Code     abi.Code
+	API      string // entry point as the header spells it
+	Arg      string // parameter as the header spells it; "" when none is at fault
+	Index    int    // element of Arg in a batch; -1 otherwise
+	Text     string // what is wrong, with the value and the limit
+	Err      error  // the driver's own error, or nil
+	Quiet    bool   // does not become the thread's last error
+	Unbuilt  bool   // the function is not built: no product would help
+	Injected bool   // no mistake of the program: it is to see what happens
+	Minor    bool   // an ordinary end of a call: no message is kept, and the log has it at info
+
+	Stream int32  // of Task
+	Task   uint32 // the task that failed, by its number on the stream; 0: the call itself did
 
 	Mistake Mistake // what kind of mistake it shows, if that is clear
 	Value   uintptr // the address or handle it is about, 0 if that is not clear

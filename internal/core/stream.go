@@ -261,7 +261,7 @@ func (s *Stream) outcome(api string) *Error {
 func (s *Stream) failed(api string, f *failure) *Error {
 	s.rt.callbacks.settle()
 	e := fail(api, f.code, "", "task %d of stream %d failed", f.task, s.id)
-	e.Err = f.err
+	e.Err, e.Stream, e.Task = f.err, s.id, uint32(f.task)
 	switch f.code {
 	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
 		e.Quiet = true // results rather than errors

@@ -10,6 +10,7 @@ type Severity string
 const (
 	Error   Severity = "error"   // wrong on hardware
 	Warning Severity = "warning" // allowed, and hardly meant
+	Notice  Severity = "note"    // what happened, and may well be meant: no mistake that is counted
 )
 
 // Finding is one mistake of a program.
@@ -24,7 +25,12 @@ type Finding struct {
 	Seed     uint64   `json:"seed"`             // order in which unordered work ran
 	Process  int      `json:"process"`          // process id
 	Count    int      `json:"count"`            // how often it happened; 1 when it is first reported
+	Code     int32    `json:"code,omitempty"`   // that a call returned, if the finding is about that
 }
+
+// Aside tells whether a finding is worth telling only of a program that failed: it met a limit, and knows. Programs try how much
+// there is.
+func (f *Finding) Aside() bool { return f.Severity == Notice && f.Code/100_000 == 2 }
 
 // Site is a place in a program that a finding tells of.
 type Site struct {

@@ -20,7 +20,11 @@ func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
 		if e.Suppressed != "" {
 			continue
 		}
-		b.WriteString("::" + string(e.Severity) + " ")
+		level := string(e.Severity)
+		if e.Severity == Notice {
+			level = "notice"
+		}
+		b.WriteString("::" + level + " ")
 		if f := e.Offence.innermost(); f != nil && f.File != "" {
 			b.WriteString("file=" + escapedIn.Replace(below(l.Dir, f.File)) + ",")
 			if f.Line > 0 {

@@ -21,6 +21,9 @@ func (f *Finding) Fingerprint() string {
 func (f *Finding) identity(exact bool) string {
 	var b strings.Builder
 	b.WriteString(f.Rule)
+	if f.Code != 0 {
+		b.WriteString("\x00" + strconv.Itoa(int(f.Code)))
+	}
 	f.Offence.identity(&b, exact)
 	for i := range f.Others {
 		f.Others[i].identity(&b, exact)

@@ -8,7 +8,8 @@ import (
 
 // AtLeast tells whether s is as bad as least, or worse. Nothing reaches the empty severity.
 func (s Severity) AtLeast(least Severity) bool {
-	return least != "" && (s == Error || s == least)
+	order := []Severity{Notice, Warning, Error}
+	return least != "" && slices.Index(order, s) >= slices.Index(order, least)
 }
 
 // Report is what the check of a program found, over all its runs and processes.
@@ -93,7 +94,7 @@ func (c *Fold) Add(f *Finding, seed uint64) (e *Entry, isNew bool) {
 func (f *Finding) complete(seed uint64) {
 	f.Seed, f.Count = seed, max(f.Count, 1)
 	rule := ByName(f.Rule)
-	if f.Severity != Error && f.Severity != Warning {
+	if f.Severity != Error && f.Severity != Warning && f.Severity != Notice {
 		f.Severity = Error
 		if rule != nil {
 			f.Severity = rule.Severity

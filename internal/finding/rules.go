@@ -52,6 +52,8 @@ var Rules = []Rule{
 		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context the stream was made in."},
 	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
 		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said that it can."},
+	{"api-error", Warning, "a call failed, and the program does not look at the code that it returned",
+		"Look at what every call returns. What comes after this one works with something that was not done."},
 	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",
 		"Fork before the first acl call, or start the child with exec (Python: multiprocessing with \"spawn\")."},
 }

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import ctypes
 import json
+import opcode
 import os
 import sys
 from ctypes import CFUNCTYPE, POINTER, c_char_p, c_uint32, c_uint64, c_void_p
@@ -33,6 +34,8 @@ OUTERMOST = (
 
 _DEPTH = 32  # ROPEWAY_DEPTH of the C library
 _MOST_CODES = 1 << 16
+_DROPPED = 1 << 31  # ROPEWAY_DROPPED of the C library
+_POP_TOP = opcode.opmap["POP_TOP"]  # what is behind a call whose value is dropped
 
 
 class _Name(ctypes.Structure):
@@ -158,6 +161,12 @@ def _in_python(checker):
             return name(os.fsencode(file), os.fsencode(getattr(code, "co_qualname", code.co_name)))
         return None if code.co_name in OUTERMOST else 0
 
+    def drops(frame):
+        code, at = frame.f_code.co_code, frame.f_lasti + 2
+        while at < len(code) and code[at] == 0:  # room for the interpreter
+            at += 2
+        return at < len(code) and code[at] == _POP_TOP
+
     def write(call, frame):
         n = 0
         while frame is not None and n < _DEPTH:
@@ -170,7 +179,8 @@ def _in_python(checker):
             if known[0] is None:
                 break
             if known[0]:
-                call.names[n].name, call.names[n].line = known[0], frame.f_lineno or 0
+                line = frame.f_lineno or 0
+                call.names[n].name, call.names[n].line = known[0], line | _DROPPED if n == 0 and drops(frame) else line
                 n += 1
             frame = frame.f_back
         call.named = n

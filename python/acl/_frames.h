@@ -24,6 +24,8 @@ static PyObject *codes;     /* what is to be done with a function, and its code 
 static PyObject *left_out;  /* parts of file names: bytes */
 static PyObject *outermost; /* functions in those files behind which a stack is of no interest: bytes */
 
+static int pop_top = -1; /* the instruction that drops a value; -1 where it is not known */
+
 enum { MOST_CODES = 1 << 16, MOST_STEPS = 256, PLACES = 1 << 10 };
 
 /* Places that were met before. The code objects are kept by `codes`. */
@@ -93,6 +95,37 @@ static uint32_t what_of(PyObject *code, int *kept)
 	return what;
 }
 
+/* Looks up the number of an instruction. No exception is left. */
+static int opcode_of(const char *name)
+{
+	PyObject *module = PyImport_ImportModule("opcode");
+	PyObject *map = module ? PyObject_GetAttrString(module, "opmap") : NULL;
+	PyObject *number = map ? PyMapping_GetItemString(map, name) : NULL;
+	int found = number ? (int)PyLong_AsLong(number) : -1;
+	Py_XDECREF(number);
+	Py_XDECREF(map);
+	Py_XDECREF(module);
+	PyErr_Clear();
+	return found;
+}
+
+/* Whether the instruction behind the call at lasti drops its value. Between the two there is room for the interpreter: zeros. */
+static int drops(PyObject *code, int lasti)
+{
+	PyObject *text = pop_top >= 0 && lasti >= 0 ? PyObject_GetAttrString(code, "co_code") : NULL;
+	int found = 0;
+	if (text && PyBytes_Check(text)) {
+		const unsigned char *bytes = (const unsigned char *)PyBytes_AsString(text);
+		Py_ssize_t at = (Py_ssize_t)lasti + 2, n = PyBytes_Size(text);
+		while (at < n && bytes[at] == 0)
+			at += 2;
+		found = at < n && bytes[at] == pop_top;
+	}
+	Py_XDECREF(text);
+	PyErr_Clear();
+	return found;
+}
+
 /* Finds out where a frame is. */
 static struct place place_of(PyFrameObject *frame)
 {
@@ -104,7 +137,7 @@ static struct place place_of(PyFrameObject *frame)
 	}
 	int kept, line = watch.line(frame);
 	here.what = what_of(here.code, &kept);
-	here.line = line > 0 ? (uint32_t)line : 0;
+	here.line = (line > 0 ? (uint32_t)line : 0) | (drops(here.code, here.lasti) ? ROPEWAY_DROPPED : 0);
 	if (kept)
 		places[slot] = here;
 	Py_DECREF(here.code);
@@ -123,7 +156,7 @@ static void write_frames(ropeway_call *call)
 			break;
 		if (here.what != LEFT_OUT) {
 			call->names[n].name = here.what;
-			call->names[n].line = here.line;
+			call->names[n].line = n == 0 ? here.line : here.line & ~ROPEWAY_DROPPED;
 			n++;
 		}
 		PyFrameObject *outer = watch.back(frame);
@@ -190,6 +223,7 @@ static PyObject *watch_frames(PyObject *self, PyObject *args)
 	watch.code = (PyObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetCode");
 	watch.back = (PyFrameObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
 	watch.line = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLineNumber");
+	pop_top = opcode_of("POP_TOP");
 	watch.lasti = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
 	if (!record || !frames_by || !watch.name || !watch.code || !watch.back || !watch.line)
 		Py_RETURN_FALSE;

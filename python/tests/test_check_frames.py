@@ -49,7 +49,9 @@ static void tell(const char *what, const ropeway_call *call)
 	printf("%s:", what);
 	for (uint32_t i = 0; i < call->named; i++) {
 		const char *file = names[call->names[i].name].file, *base = strrchr(file, '/');
-		printf(" %s@%s:%u", names[call->names[i].name].function, base ? base + 1 : file, call->names[i].line);
+		uint32_t line = call->names[i].line;
+		printf(" %s@%s:%u%s", names[call->names[i].name].function, base ? base + 1 : file, line & ~ROPEWAY_DROPPED,
+		       line & ROPEWAY_DROPPED ? "!" : "");
 	}
 	printf("\n");
 	fflush(stdout);
@@ -95,6 +97,10 @@ class TestFrames(unittest.TestCase):
 
     def told(self, body):
         """What a program tells, by what it tells of: frames as they are written, without qualifications, innermost first."""
+        return {what: [frame.rstrip("!") for frame in frames] for what, frames in self.told_all(body).items()}
+
+    def told_all(self, body):
+        """The same, with a mark at lines that drop what a call returns."""
         path = os.path.join(self.directory, "program.py")
         with open(path, "w") as file:
             file.write(BEGINNING + body)
@@ -132,6 +138,21 @@ outer(freed)
         for what, line in (("held", 10), ("freed", 11)):
             frames = ["inner@program.py:5", "outer@program.py:8", f"<module>@program.py:{line}"]
             self.assertEqual(frames, told[what])
+
+    def test_what_is_dropped(self):
+        """A call that is a statement drops its value; in every other place the program has it."""
+        told = self.told_all("""\
+def work():
+    acl.rt.get_device_count(); freed.called(b"statement")
+    kept = acl.rt.get_device_count(); freed.called(b"kept")
+    assert acl.rt.get_device_count() != 5; freed.called(b"tested")
+    return acl.rt.get_device_count()
+work()
+freed.called(b"returned")
+""")
+        marks = {what: told[what][0].endswith("!") for what in ("statement", "kept", "tested", "returned")}
+        self.assertEqual({"statement": True, "kept": False, "tested": False, "returned": False}, marks)
+        self.assertFalse(any(frame.endswith("!") for frames in told.values() for frame in frames[1:]))
 
     def test_a_call(self):
         """The frames are there during the call and gone after it; frames of acl are not told."""

@@ -1,0 +1,173 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/discard"
+	"ropeway/internal/finding"
+)
+
+// Errors that no other rule is about are findings too: warnings where the program drops the code that a call returned, which its own
+// code shows, and notes where it has it, because most programs that have it look at it.
+
+// failure is a call that failed.
+type failure struct {
+	who  origin
+	api  string
+	code abi.Code
+	at   uintptr // what it was about, or 0
+}
+
+// mostFailures is how many failed calls and tasks are remembered, for findings that follow from them.
+const mostFailures = 64
+
+// failed remembers a call. mu is held.
+func (c *Checker) failed(who origin, err *core.Error) {
+	c.failures = keepLast(c.failures, failure{who, err.API, err.Code, err.Value})
+}
+
+// keepLast appends to a list of the last mostFailures things.
+func keepLast[T any](list []T, last T) []T {
+	if len(list) == mostFailures {
+		list = append(list[:0], list[1:]...)
+	}
+	return append(list, last)
+}
+
+// taskName is a task, by its stream and its number there.
+type taskName struct {
+	stream int32
+	task   uint32
+}
+
+// blame notes that a finding is about a task, if who is one. mu is held.
+func (c *Checker) blame(who origin) {
+	if who.task == 0 {
+		return
+	}
+	if c.blamed == nil || len(c.blamed) >= mostGone {
+		c.blamed = map[taskName]struct{}{}
+	}
+	c.blamed[taskName{who.stream, who.task}] = struct{}{}
+}
+
+// failedOn is the last call that failed and was given an address of an allocation, nil if there is none. mu is held.
+func (c *Checker) failedOn(a *allocation) *failure {
+	for i := len(c.failures) - 1; i >= 0; i-- {
+		f := &c.failures[i]
+		given := f.at >= a.start && f.at < a.end()
+		if f.who.site != nil {
+			for _, v := range f.who.site.arguments {
+				given = given || uintptr(v) >= a.start && uintptr(v) < a.end()
+			}
+		}
+		if given {
+			return f
+		}
+	}
+	return nil
+}
+
+// notMade is the last call of a thread that failed and should have made something, nil if there is none. mu is held.
+func (c *Checker) notMade(thread uint32) *failure {
+	for i := len(c.failures) - 1; i >= 0; i-- {
+		f := &c.failures[i]
+		if f.who.thread == thread && containsAny(f.api, "Malloc", "Create", "Reserve", "Import", "Register") {
+			return f
+		}
+	}
+	return nil
+}
+
+// containsAny tells whether one of some words is in a name.
+func containsAny(name string, words ...string) bool {
+	for _, w := range words {
+		if strings.Contains(name, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// ordinary are codes that a program may well expect: it initialises again what others have initialised, or waits for a time that it
+// chose, or has aborted its tasks itself.
+func ordinary(code abi.Code) bool {
+	switch code {
+	case abi.ErrRepeatInitialize, abi.ErrRepeatFinalize, abi.ErrRTDeviceTaskAbort, abi.ErrRTStreamAbort,
+		abi.ErrRTWaitTimeout, abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout, abi.ErrRTTimeout:
+		return true
+	}
+	return false
+}
+
+// asks tells whether a function is there to find something out.
+func asks(api string) bool {
+	return containsAny(api, "Get", "Query", "Can", "Capabilit", "Peek")
+}
+
+// apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
+func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
+	coded, ok := by.(interface{ ReturnsCode() bool })
+	if !ok || !coded.ReturnsCode() || err.Minor || ordinary(err.Code) {
+		return false // a Go program has an error in its hands
+	}
+	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
+		return false // there is a finding that says why the task failed
+	}
+	dropped := c.drops(by, d.offence.site)
+	if !dropped && (asks(err.API) || unsupported(err.Code) || err.Injected) {
+		return false
+	}
+	name := err.Code.Name()
+	if name != "" {
+		name = " (" + name + ")"
+	}
+	how := "the program got the code"
+	d.rule, d.code, d.detail = "api-error", err.Code, fmt.Sprint(err.API, int(err.Code))
+	if dropped {
+		how = "the program does not look at the code"
+	} else {
+		d.least, d.advice = finding.Notice, "Nothing, if the program goes on in another way after this; else correct the cause."
+	}
+	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
+	d.summary = fmt.Sprintf("%s returned %d%s, and %s%s", err.API, err.Code, name, how, why)
+	for _, who := range c.failedTasks {
+		if err.Task != 0 && who.stream == err.Stream && who.task == err.Task {
+			d.others = []other{{"submitted", who}}
+		}
+	}
+	if err.Text == "is NULL" {
+		if f := c.notMade(d.offence.thread); f != nil {
+			d.others = append(d.others, other{"failed", f.who})
+			d.summary += fmt.Sprintf("; %s had failed before with %d", f.api, f.code)
+		}
+	}
+	return true
+}
+
+// unsupported tells whether a code says that something does not exist here: who asks for it finds out.
+func unsupported(code abi.Code) bool {
+	return code == abi.ErrRTFeatureNotSupport || code == abi.ErrFeatureUnsupported || code == abi.ErrApiNotSupport
+}
+
+// drops tells whether the program drops the code that the call of a thread returns: its interpreter knows, or its machine code shows.
+// mu is held.
+func (c *Checker) drops(by core.Caller, s *site) bool {
+	if i, ok := by.(interface {
+		Drops() (dropped, interpreted bool)
+	}); ok {
+		if dropped, interpreted := i.Drops(); interpreted {
+			return dropped
+		}
+	}
+	if s == nil || s.stack == nil || s.stack.goPCs {
+		return false
+	}
+	if !s.stack.asked {
+		s.stack.asked, s.stack.drops = true, discard.By(s.stack.pcs, discard.Self)
+	}
+	return s.stack.drops
+}

@@ -1,0 +1,4 @@
+package discard
+
+// understood is whether the code of this machine can be followed.
+const understood = true
