@@ -47,11 +47,11 @@ class Check:
         self._ignored.update(rules)
 
     def findings(self):
-        """What was found since the test began, as dictionaries like those of 'ropeway check --format json'."""
+        """What was found since the test began, as dictionaries like those of 'ropeway check --format json', without notes."""
         found = []
         for i, finding in enumerate(self._findings()):
             times = finding["count"] - (self._before[i] if i < len(self._before) else 0)
-            if times > 0 and finding["rule"] not in self._ignored:
+            if times > 0 and finding["severity"] != "note" and finding["rule"] not in self._ignored:
                 found.append({**finding, "count": times})
         return found
 
@@ -67,7 +67,7 @@ def acl_check(request):
         ignored.extend(mark.args)
     check = Check(checking.findings, ignored)
     yield check
-    found = [f for f in check.findings() if f["severity"] != "note"]
+    found = check.findings()
     if found:
         count = "1 finding" if len(found) == 1 else f"{len(found)} findings"
         pytest.fail(f"{count} of the checker during the test\n\n" + "\n".join(map(text, found)), pytrace=False)

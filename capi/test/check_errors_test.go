@@ -13,8 +13,8 @@ import (
 // TestCheckAPIErrors: a call that failed is a warning if the program drops its code, whatever the compiler makes of that, a note if the
 // program has the code, and nothing if the program only tries what there is. What follows from a failed call names it.
 func TestCheckAPIErrors(t *testing.T) {
-	const null = `^warning: api-error: aclrtFree returned 100000 \(ACL_ERROR_INVALID_PARAM\), and the program does not look at the code: devPtr: is NULL$`
-	const seen = `^note: api-error: aclrtFree returned 100000 \(ACL_ERROR_INVALID_PARAM\), and the program got the code: devPtr: is NULL$`
+	const null = `^warning: api-error: aclrtMemset returned 100000 \(ACL_ERROR_INVALID_PARAM\), and the program does not look at the code: devPtr: is NULL$`
+	const seen = `^note: api-error: aclrtMemset returned 100000 \(ACL_ERROR_INVALID_PARAM\), and the program got the code: devPtr: is NULL$`
 	for _, tt := range []struct {
 		mode    string
 		options string
@@ -28,6 +28,7 @@ func TestCheckAPIErrors(t *testing.T) {
 		{mode: "dropped_by_the_caller", code: 86, times: 1, want: []string{null}},
 		{mode: "dropped_in_a_loop", code: 86, times: 5, want: []string{null}},
 		{mode: "ignored_on_purpose"},
+		{mode: "cleanup", times: 1, want: []string{`^note: api-error: aclrtFree returned 100000 .* does not look at the code: devPtr: is NULL$`}},
 		{mode: "tested", times: 1, want: []string{seen, seen}},
 		{mode: "stored", times: 1, want: []string{seen}},
 		{mode: "stored", options: "--fail-on note", code: 86, times: 1, want: []string{seen}},
@@ -39,13 +40,13 @@ func TestCheckAPIErrors(t *testing.T) {
 			`^warning: api-error: aclrtMemcpy returned 100000 .*: dst: is NULL; aclrtMalloc had failed before with 207001$`}},
 		{mode: "then_unwritten", code: 86, times: 1, names: "failed aclrtMemcpy", want: []string{
 			`^warning: api-error: aclrtMemcpy returned 100000 `,
-			`^warning: uninitialised-read: 4096 bytes .* nobody wrote; aclrtMemcpy, which was given this memory, had failed before with 100000$`}},
+			`^warning: uninitialised-read: 4096 bytes .* nobody wrote; aclrtMemcpy, which was to write there, had failed before with 100000$`}},
 		{mode: "then_crash", code: 128 + 11, times: 1, want: []string{
 			`^note: api-error: aclrtMallocHost returned 207001 .* the program got the code: `}},
 		{mode: "task", options: "--inject aclrtMemcpyAsync:1=507013", code: 86, times: 1, names: "submitted aclrtMemcpyAsync", want: []string{
 			`^warning: api-error: aclrtSynchronizeStream returned 507013 .* does not look at the code`}},
-		{mode: "dropped_in_a_loop", options: "--inject aclrtFree:1=207001", code: 86, times: 1, want: []string{
-			`^warning: api-error: aclrtFree returned 207001 .*injected`, null}},
+		{mode: "dropped_in_a_loop", options: "--inject aclrtMemset:1=207001", code: 86, times: 1, want: []string{
+			`^warning: api-error: aclrtMemset returned 207001 .*injected`, null}},
 	} {
 		for _, level := range []string{"-O0", "-O2"} {
 			t.Run(strings.TrimSpace(tt.mode+" "+tt.options)+" "+level, func(t *testing.T) {

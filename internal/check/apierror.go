@@ -18,7 +18,6 @@ type failure struct {
 	who  origin
 	api  string
 	code abi.Code
-	at   uintptr // what it was about, or 0
 }
 
 // mostFailures is how many failed calls and tasks are remembered, for findings that follow from them.
@@ -26,7 +25,7 @@ const mostFailures = 64
 
 // failed remembers a call. mu is held.
 func (c *Checker) failed(who origin, err *core.Error) {
-	c.failures = keepLast(c.failures, failure{who, err.API, err.Code, err.Value})
+	c.failures = keepLast(c.failures, failure{who, err.API, err.Code})
 }
 
 // keepLast appends to a list of the last mostFailures things.
@@ -54,17 +53,12 @@ func (c *Checker) blame(who origin) {
 	c.blamed[taskName{who.stream, who.task}] = struct{}{}
 }
 
-// failedOn is the last call that failed and was given an address of an allocation, nil if there is none. mu is held.
+// failedOn is the last call that failed and should have written to an allocation, nil if there is none: destinations are first
+// arguments. mu is held.
 func (c *Checker) failedOn(a *allocation) *failure {
 	for i := len(c.failures) - 1; i >= 0; i-- {
 		f := &c.failures[i]
-		given := f.at >= a.start && f.at < a.end()
-		if f.who.site != nil {
-			for _, v := range f.who.site.arguments {
-				given = given || uintptr(v) >= a.start && uintptr(v) < a.end()
-			}
-		}
-		if given {
+		if s := f.who.site; s != nil && len(s.arguments) > 0 && uintptr(s.arguments[0]) >= a.start && uintptr(s.arguments[0]) < a.end() {
 			return f
 		}
 	}
@@ -103,6 +97,9 @@ func ordinary(code abi.Code) bool {
 	return false
 }
 
+// polls is what a thread calls again and again, before streams are subscribed and after they no longer are. Programs drop its code.
+const polls = "aclrtProcessReport"
+
 // asks tells whether a function is there to find something out.
 func asks(api string) bool {
 	return containsAny(api, "Get", "Query", "Can", "Capabilit", "Peek")
@@ -111,13 +108,15 @@ func asks(api string) bool {
 // apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
 func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || ordinary(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || err.API == polls || ordinary(err.Code) {
 		return false // a Go program has an error in its hands
 	}
 	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {
 		return false // there is a finding that says why the task failed
 	}
 	dropped := c.drops(by, d.offence.site)
+	null := err.Text == "is NULL"
+	harmless := null && givesBack(err.API) // as free in C: nothing is left to do
 	if !dropped && (asks(err.API) || unsupported(err.Code) || err.Injected) {
 		return false
 	}
@@ -129,7 +128,8 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	d.rule, d.code, d.detail = "api-error", err.Code, fmt.Sprint(err.API, int(err.Code))
 	if dropped {
 		how = "the program does not look at the code"
-	} else {
+	}
+	if !dropped || harmless {
 		d.least, d.advice = finding.Notice, "Nothing, if the program goes on in another way after this; else correct the cause."
 	}
 	why := strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+err.Code.Error()), err.API)
@@ -139,7 +139,7 @@ func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 			d.others = []other{{"submitted", who}}
 		}
 	}
-	if err.Text == "is NULL" {
+	if null {
 		if f := c.notMade(d.offence.thread); f != nil {
 			d.others = append(d.others, other{"failed", f.who})
 			d.summary += fmt.Sprintf("; %s had failed before with %d", f.api, f.code)

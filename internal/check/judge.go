@@ -307,7 +307,7 @@ func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
 		}
 		if f := c.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.who}}
-			d.summary += fmt.Sprintf("; %s, which was given this memory, had failed before with %d", f.api, f.code)
+			d.summary += fmt.Sprintf("; %s, which was to write there, had failed before with %d", f.api, f.code)
 		}
 		c.report(d)
 		a.written.add(lo, hi) // once is enough

@@ -241,3 +241,11 @@ func TestWaitBeforeRecord(t *testing.T) {
 		t.Errorf("found %s", show(f))
 	}
 }
+
+// TestLimitsOfAnEmptyBatch: a batch without bytes needs no limits, and none are looked at.
+func TestLimitsOfAnEmptyBatch(t *testing.T) {
+	p := begin(t)
+	n, bad := []uint64{0, 0}, uint64(0)
+	p.ok(p.MemcpyBatch(nil, nil, nil, &n[0], 2, nil, nil, 0, &bad))
+	p.silent()
+}

@@ -76,13 +76,11 @@ func (t *Thread) MemcpyBatchAsyncV2(dsts *Addr, destMaxs *uint64, srcs *Addr, si
 
 // boundedBatch is bounded for the segments of a batch.
 func (t *Thread) boundedBatch(err *Error, b *batch) *Error {
-	if t.rt.watch == nil || err != nil || b.destMaxs == b.sizes {
+	if t.rt.watch == nil || err != nil || b.dst == nil || b.destMaxs == b.sizes { // without dst there was nothing to copy
 		return err
 	}
 	for i, most := range arrayOf(t, b.destMaxs, b.n) {
-		if i < len(b.dst) {
-			t.bounded(nil, fmt.Sprintf("destMaxs[%d]", i), b.dst[i], most, b.size[i])
-		}
+		t.bounded(nil, fmt.Sprintf("destMaxs[%d]", i), b.dst[i], most, b.size[i])
 	}
 	return nil
 }

@@ -50,6 +50,12 @@ def test_ignores(acl_check, loaded):
     assert [finding["rule"] for finding in acl_check.findings()] == ["host-read-in-flight"]
     acl_check.ignore("host-read-in-flight")
 
+def test_looks_at_a_code(acl_check):
+    assert rt.memset(0, SIZE, 0, SIZE) != 0
+
+def test_drops_a_code(acl_check):
+    rt.memset(0, SIZE, 0, SIZE)
+
 def test_unwatched(loaded):
     ctypes.string_at(host, 1)
 '''
@@ -76,11 +82,11 @@ class TestPlugin(CheckedCase):
         return {name: outcome[-1] for name, outcome in outcomes.items()}, done.stdout
 
     def test_outcomes(self):
-        """A test fails for what it did itself, also when another did the same before."""
+        """A test fails for what it did itself, also when another did the same before, and not for an error it looks at."""
         outcomes, output = self.pytest()
         failed = {name for name, outcome in outcomes.items() if outcome in ("ERROR", "FAILED")}
-        self.assertEqual({"test_wrong", "test_wrong_again", "test_a_fixture_is_wrong"}, failed, output)
-        self.assertEqual(7, len(outcomes), output)
+        self.assertEqual({"test_wrong", "test_wrong_again", "test_a_fixture_is_wrong", "test_drops_a_code"}, failed, output)
+        self.assertEqual(9, len(outcomes), output)
         self.assertIn("1 finding of the checker during the test", output)
         self.assertIn("error: host-read-in-flight: ", output)
         self.assertIn("test_it.py:", output)

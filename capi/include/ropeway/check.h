@@ -56,7 +56,7 @@ static inline void ropeway_check_ignore_end(void)
 		ropeway_checking_ignore(-1);
 }
 
-/* How many findings there are so far. */
+/* How many findings there are so far. Notes do not count. */
 static inline uint64_t ropeway_check_findings(void)
 {
 	return ropeway_checking_findings ? ropeway_checking_findings() : 0;
