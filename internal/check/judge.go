@@ -96,6 +96,9 @@ func (c *Checker) task(who origin) string {
 			name = n
 		}
 	}
+	if who.task == 0 { // memory of a pool that came in the order of a stream
+		return fmt.Sprintf("%s (on stream %d)", name, who.stream)
+	}
 	return fmt.Sprintf("%s (task %d of stream %d)", name, who.task, who.stream)
 }
 
@@ -261,9 +264,10 @@ func (c *Checker) enter(q *queue, p *past, lo, hi uintptr, write bool) {
 		return
 	}
 	report := func(before *past, wrote bool, lo, hi uintptr) {
-		if !before.gives || a.freedAt == 0 { // else who was here before it was given out again
-			c.race(p, write, before, wrote, lo, hi, a)
+		if before.gives && q.current.born < before.born {
+			return // it was submitted before the memory was given out again
 		}
+		c.race(p, write, before, wrote, lo, hi, a)
 	}
 	if !write {
 		c.shadow.read(p, q.clock, lo, hi, report)

@@ -10,6 +10,9 @@ import (
 // Memory of a pool comes and goes in the order of streams. A free is a task like others: it must come behind everything that uses the
 // memory, and what comes behind it is too late. Who gets the memory next, on the same stream, is behind the free by that; on another one
 // the core has seen to it, so that nothing before counts.
+//
+// An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of the memory is
+// ordered behind it or is a race, whether the stream had anything to do before or not.
 
 // comes is the begin of pool memory. mu is held.
 func (c *Checker) comes(a *allocation, r core.Resource) {
@@ -17,8 +20,8 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 	q, old := c.byStream[r.Number], c.findGone(a.start)
 	if old != nil && old.pooled && old.freedAt != 0 {
 		a.before, old.before = old, nil
-		if old.freedOn == r.Number {
-			return
+		if old.freedOn == r.Number && !old.left {
+			return // the free is still to be judged, and what is not behind it is not behind this either
 		}
 	}
 	end := a.end()
@@ -26,9 +29,9 @@ func (c *Checker) comes(a *allocation, r core.Resource) {
 		end = max(end, old.end())
 	}
 	c.shadow.forget(a.start, end)
-	if q != nil && q.submitted > 0 && !c.known.has(q.line, q.submitted) {
-		p := &past{line: q.line, n: q.submitted, mark: c.marks[q.line], who: a.by, gives: true}
-		p.who.stream, p.who.task = r.Number, r.Task
+	if q != nil {
+		p := &past{line: q.line, n: c.number(q), mark: c.marks[q.line], who: a.by, gives: true, born: a.born}
+		p.who.stream = r.Number
 		c.marks[q.line]++ // what is used in its order is told from what came before
 		c.shadow.add(&cell{lo: a.start, hi: a.end(), write: p})
 	}

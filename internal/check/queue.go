@@ -24,7 +24,7 @@ type queue struct {
 	// What follows is guarded by Checker.mu.
 
 	waiting   []*task // submitted and not begun
-	submitted uint64  // number of the last task on the line
+	submitted uint64  // number of the last task on the line, or of the last allocation in its order
 	running   uint64  // number of the task that somebody is carrying out; 0: none
 	calling   bool    // and that is a function of the program
 	closed    bool    // what is submitted is discarded
@@ -128,6 +128,13 @@ func (q *queue) Submit(op driver.Op) {
 	c.lookAfter()
 }
 
+// number takes the next number on the line of q. mu is held.
+func (c *Checker) number(q *queue) uint64 {
+	q.submitted++
+	c.lines[q.line] = q.submitted
+	return q.submitted
+}
+
 // newTask numbers a task. mu is held.
 func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	var t *task
@@ -137,9 +144,7 @@ func (c *Checker) newTask(q *queue, op driver.Op) *task {
 	} else {
 		t = new(task)
 	}
-	q.submitted++
-	c.lines[q.line] = q.submitted
-	*t = task{op: op, q: q, n: q.submitted, known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
+	*t = task{op: op, q: q, n: c.number(q), known: c.known, sums: t.sums[:0], led: t.led[:0], calls: c.functions, mark: c.marks[q.line], born: c.born, early: q.early}
 	t.who = origin{stream: q.stream, task: op.Tag.Task, thread: op.Tag.Thread, site: c.sites.take(op.Tag.Site)}
 	return t
 }

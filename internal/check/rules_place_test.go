@@ -336,6 +336,49 @@ var placeMistakes = []mistake{
 				p.ok(p.SynchronizeStream(x))
 			}
 		}},
+	{rule: "stream-race", name: "fresh memory of a pool, on another stream", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
+			p.here("other")
+			a := p.from(pool, s) // s has had nothing to do
+			if p.fixed {
+				p.behind(o, s)
+			}
+			p.here("offence")
+			p.up(a, host, 64, o)
+			p.ok(p.SynchronizeStream(o))
+			p.ok(p.MemPoolFreeAsync(a, o))
+		}},
+	{rule: "stream-race", name: "memory of a pool after a free that is known, on another stream", role: "submitted", other: "submitted",
+		memory: "device", n: 64, task: true,
+		run: func(p *program) {
+			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
+			a := p.from(pool, s)
+			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(p.SynchronizeStream(s))
+			p.here("other")
+			a = p.from(pool, s)
+			if p.fixed {
+				p.ok(p.SynchronizeStream(s)) // there is no task to wait for
+			}
+			p.here("offence")
+			p.up(a, host, 64, o)
+			p.ok(p.MemPoolFreeAsync(a, o)) // before the copy has run
+			p.ok(p.SynchronizeStream(o))
+		}},
+	{rule: "host-write-in-flight", name: "fresh memory of a pool, by a synchronous copy", role: "written", other: "submitted", memory: "device", n: 64,
+		run: func(p *program) {
+			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
+			p.here("other")
+			a := p.from(pool, s)
+			if p.fixed {
+				p.ok(p.SynchronizeDevice())
+			}
+			p.here("offence")
+			p.ok(p.Memcpy(a, 64, host, 64, abi.MemcpyHostToDevice))
+			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(p.SynchronizeStream(s))
+		}},
 	{rule: "leak", name: "memory of a pool", role: "allocated", memory: "device", n: 2 * mib,
 		run: func(p *program) {
 			s, pool := p.stream(), p.pool()

@@ -16,6 +16,8 @@ type past struct {
 	small bool // no more than a word was copied
 	frees bool // memory of a pool went
 	gives bool // memory of a pool came
+
+	born uint64 // gives: Checker.born then
 }
 
 // together tells whether two accesses get on without an order: words that are written for those who wait, and looks at them.
