@@ -3,8 +3,8 @@ package arena
 import "fmt"
 
 // Alloc returns the window address of size bytes: 512-byte aligned, 64 KiB over
-// 32 KiB, 2 MiB from 2 MiB on. Up to 64 MiB are backed with pages before it
-// returns. The error wraps ErrNoMemory when the window has no room or the budget
+// 32 KiB, 2 MiB from 2 MiB on; 64 bytes and, for whole pages, as much as that if
+// the arena is fenced. Up to 64 MiB are backed with pages before it returns. The error wraps ErrNoMemory when the window has no room or the budget
 // or the kernel refuses, and then nothing has changed.
 func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	if size == 0 {
@@ -35,6 +35,7 @@ func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int3
 		n = (n + chunksInExt - 1) &^ (chunksInExt - 1)
 		aligned = true
 	}
+	n += a.fence()
 	pages := (size + pageSize - 1) >> pageShift
 	kind = kindRun
 	if lazy {
@@ -44,9 +45,10 @@ func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int3
 		return 0, 0, 0, err
 	}
 	if need := a.missing(c, pages); need > 0 || open {
+		reach := a.reach(n, pages)
 		a.mu.Unlock()
 		if open {
-			err = a.open(c, n)
+			err = a.open(c, reach)
 		}
 		if err == nil {
 			err = a.back(c, n, pages, need, kind == kindLazy)
@@ -129,7 +131,7 @@ func (a *Arena) Free(addr uintptr) error {
 		}
 		return nil
 	}
-	if e>>firstShift<<chunkShift != off {
+	if a.startOf(e) != off {
 		return a.notAllocated(addr)
 	}
 	n := a.unrun(c)

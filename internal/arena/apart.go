@@ -56,7 +56,7 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 	}
 	region, i := a.at(c)
 	f, err = a.separate(run{c, -region.len[i]}, r.Size, e&kindMask == kindLazy, w)
-	return f, 0, r.Size, err
+	return f, off % chunkSize, r.Size, err
 }
 
 // separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile. movers

@@ -47,7 +47,7 @@ func bytesOf(b *Block) []byte { return b.a.Bytes(b.a.base+uintptr(b.c)<<chunkShi
 func (m *model) take(size uint64, huge HugePolicy) error {
 	b, err := m.a.Take(size, huge)
 	if err != nil {
-		if errors.Is(err, ErrNoMemory) && (len(m.live)+len(m.blocks) > 0 || size > m.a.capacity) {
+		if errors.Is(err, ErrNoMemory) && (len(m.live)+len(m.blocks) > 0 || size > m.most()) {
 			return nil
 		}
 		if errors.Is(err, ErrNoMemory) && huge == Require { // whole extents may not fit

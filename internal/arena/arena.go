@@ -89,6 +89,7 @@ type Options struct {
 	WindowAt   uintptr // 0, or a 2 MiB aligned address inside a reservation ([Reserve])
 	OwnPages   bool    // no two allocations share a page (they take whole chunks)
 	Fresh      bool    // freed addresses are set aside and closed (see aside.go); implies OwnPages
+	Fenced     bool    // allocations are kept apart by closed addresses (see fence.go); implies Fresh
 	Limit      uint64  // bytes that may be live at one time; 0: Capacity
 	Budget     *Budget // shared by all arenas of the process; nil for no limit
 	CacheLimit uint64  // free bytes kept resident before holes are punched (see sweep.go); 0: 256 MiB
@@ -151,6 +152,7 @@ type Arena struct {
 	reserved    bool   // the window lies in a caller's reservation
 	ownPages    bool   //
 	fresh       bool   //
+	fenced      bool   //
 	prot        int    // of the window where it is open
 	limit       uint64 // of live bytes
 	cacheLimit  uint64 //
@@ -208,8 +210,9 @@ func New(o Options) (*Arena, error) {
 		ext:         make([]atomic.Uint64, o.Capacity>>extentShift),
 		name:        o.Name,
 		reserved:    o.WindowAt != 0,
-		ownPages:    o.OwnPages || o.Fresh,
-		fresh:       o.Fresh,
+		ownPages:    o.OwnPages || o.Fresh || o.Fenced,
+		fresh:       o.Fresh || o.Fenced,
+		fenced:      o.Fenced,
 		prot:        o.WindowProt,
 		limit:       min(o.Limit, o.Capacity),
 		cacheLimit:  o.CacheLimit,
@@ -228,7 +231,8 @@ func New(o Options) (*Arena, error) {
 	}
 	a.runs.init()
 	a.slabs.init()
-	a.putRun(0, int32(o.Capacity>>chunkShift))
+	first := a.fence() // what lies before the first allocation is closed, too
+	a.putRun(first, int32(o.Capacity>>chunkShift)-first)
 	if o.Budget != nil {
 		a.acct = o.Budget.Open(a.resident, a.Trim)
 	}

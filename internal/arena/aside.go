@@ -36,13 +36,13 @@ func (a *Arena) recall() bool {
 	return k > 0
 }
 
-// open makes a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not held.
-func (a *Arena) open(c, n int32) error {
+// open makes n bytes of a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not held.
+func (a *Arena) open(c int32, n uint64) error {
 	if !a.fresh || a.prot == 0 {
 		return nil
 	}
-	if err := ProtectPages(a.base+uintptr(c)<<chunkShift, uint64(n)<<chunkShift, a.prot); err != nil {
-		return fmt.Errorf("open %d bytes: %w", uint64(n)<<chunkShift, err)
+	if err := ProtectPages(a.base+uintptr(c)<<chunkShift, n, a.prot); err != nil {
+		return fmt.Errorf("open %d bytes: %w", n, err)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ type region struct {
 
 	// Written under Arena.mu, or by the call that owns the chunks; read by anyone.
 	chunk [chunksInReg]atomic.Uint64 // entry of a chunk, where its extent has none
-	id    [chunksInReg]atomic.Uint64 // at a run's first chunk: ID<<1 | 1 if the page kind is 2 MiB
+	id    [chunksInReg]atomic.Uint64 // at a run's first chunk: its name (see idOf)
 	tag   [chunksInReg]atomic.Uint32 // at a run's first chunk
 	ready atomic.Uint32              // bit per extent of a lazy run: Prepare has backed it
 
@@ -82,7 +82,7 @@ func (a *Arena) Room(addr uintptr) uint64 {
 	}
 	r, e := a.lookup(off)
 	if e&isRun != 0 {
-		if last := e >> lastShift & offsetMask; off <= last {
+		if last := e >> lastShift & offsetMask; off <= last && !(a.fenced && off < a.startOf(e)) {
 			return last - off + 1
 		}
 		return 0
@@ -108,6 +108,15 @@ func (a *Arena) Room(addr uintptr) uint64 {
 
 // Find returns the live allocation that addr falls in. It takes no lock; see Room.
 func (a *Arena) Find(addr uintptr) (Range, bool) {
+	if r, ok := a.FindOn(addr); ok && addr-r.Start < uintptr(r.Size) {
+		return r, true
+	}
+	return Range{}, false
+}
+
+// FindOn returns the live allocation that has bytes on the page of addr, with that page to itself, or that addr falls in. It takes
+// no lock; see Room.
+func (a *Arena) FindOn(addr uintptr) (Range, bool) {
 	off := uint64(addr - a.base)
 	if off >= a.capacity {
 		return Range{}, false
@@ -118,7 +127,7 @@ func (a *Arena) Find(addr uintptr) (Range, bool) {
 			return a.findSmall(r, off)
 		}
 		last := e >> lastShift & offsetMask
-		if e == kindFree || off > last {
+		if e == kindFree || off > last|(pageSize-1) {
 			return Range{}, false
 		}
 		first := e >> firstShift
@@ -134,13 +143,13 @@ func (a *Arena) Find(addr uintptr) (Range, bool) {
 		if _, again := a.lookup(off); again != e || fr.id[first%chunksInReg].Load() != id {
 			continue
 		}
-		start := first << chunkShift
+		start := first<<chunkShift + skipIn(id)
 		return Range{
 			Start:    a.base + uintptr(start),
 			Size:     last - start + 1,
 			PageSize: pageSize << (id & 1 * (extentShift - pageShift)),
 			Tag:      tag,
-			ID:       id >> 1,
+			ID:       id >> idShift,
 		}, true
 	}
 }
@@ -194,7 +203,7 @@ func (a *Arena) Each(f func(Range) bool) {
 					return
 				}
 			case e&isRun != 0 && e>>firstShift == off>>chunkShift:
-				if g, ok := a.Find(a.base + uintptr(off)); ok && !f(g) {
+				if g, ok := a.FindOn(a.base + uintptr(off)); ok && !f(g) {
 					return
 				}
 			}
@@ -219,14 +228,11 @@ func (a *Arena) eachSmall(r *region, off uint64, f func(Range) bool) bool {
 // returns its address. The caller owns the run and holds mu.
 func (a *Arena) publish(c, n int32, size uint64, kind uint64, huge bool, tag uint32) uintptr {
 	a.nextID++
-	id := a.nextID << 1
-	if huge {
-		id |= 1
-	}
+	skip := a.skip(size)
 	r, i := a.at(c)
-	r.id[i].Store(id)
+	r.id[i].Store(idOf(a.nextID, skip, huge))
 	r.tag[i].Store(tag)
-	start := uint64(c) << chunkShift
+	start := uint64(c)<<chunkShift + skip
 	a.setEntries(c, n, uint64(c)<<firstShift|(start+size-1)<<lastShift|kind)
 	a.grew(size)
 	return a.base + uintptr(start)

@@ -42,13 +42,21 @@ func (m *model) at(addr uintptr) (Range, bool) {
 	return Range{}, false
 }
 
+// most is how many bytes one allocation can have.
+func (m *model) most() uint64 {
+	if m.a.fenced {
+		return m.a.Capacity() - 2*extentSize // a fence at either end, and the next whole extent
+	}
+	return m.a.Capacity()
+}
+
 func (m *model) alloc(size uint64, o AllocOptions) error {
 	p, err := m.a.Alloc(size, o)
 	if err != nil {
 		if !errors.Is(err, ErrNoMemory) {
 			return err
 		}
-		if len(m.live)+len(m.blocks) == 0 && size <= m.a.Capacity() {
+		if len(m.live)+len(m.blocks) == 0 && size <= m.most() {
 			return fmt.Errorf("empty arena refuses %d bytes: %w", size, err)
 		}
 		return nil
@@ -67,12 +75,33 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 	if i > 0 && uint64(p-m.live[i-1].Start) < m.live[i-1].Size || i < len(m.live) && uint64(m.live[i].Start-p) < size {
 		return fmt.Errorf("%#x+%d overlaps another", p, size)
 	}
+	if m.a.fenced {
+		if err := m.apart(i, p, size); err != nil {
+			return err
+		}
+	}
 	if !m.a.Contains(p) || !m.a.Contains(p+uintptr(size-1)) {
 		return fmt.Errorf("%#x+%d is outside", p, size)
 	}
 	m.live = slices.Insert(m.live, i, r)
 	b := m.a.Bytes(p, size)
 	b[0], b[size-1] = byte(r.ID), byte(r.ID) // nobody else may write there
+	return nil
+}
+
+// apart looks whether what was handed out before place i is far enough from its neighbours, and ends near the end of a page.
+func (m *model) apart(i int, p uintptr, size uint64) error {
+	end := p + uintptr(size)
+	before, behind := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
+	if i > 0 {
+		before = m.live[i-1].Start + uintptr(m.live[i-1].Size)
+	}
+	if i < len(m.live) {
+		behind = m.live[i].Start
+	}
+	if p-before < FenceBytes || behind-end < FenceBytes || p%fenceAlign != 0 || -end%pageSize >= fenceAlign {
+		return fmt.Errorf("%#x+%d lies between %#x and %#x", p, size, before, behind)
+	}
 	return nil
 }
 
@@ -159,7 +188,7 @@ func (a *Arena) invariants() error {
 	}
 	var freeRuns, inBins int
 	var cached uint64
-	for c := int32(0); c < total; {
+	for c := a.fence(); c < total; {
 		r, i := a.at(c)
 		_, e := a.lookup(uint64(c) << chunkShift)
 		n := r.len[i]
@@ -218,9 +247,10 @@ func TestModel(t *testing.T) {
 		budget := newBudget(func() (uint64, uint64, error) { return 64 << 30, 64 << 30, nil })
 		a, err := New(Options{
 			Name:        "model",
-			Capacity:    uint64(rapid.IntRange(1, 6).Draw(t, "extents")) * extentSize,
+			Capacity:    uint64(rapid.IntRange(3, 8).Draw(t, "extents")) * extentSize,
 			OwnPages:    rapid.Bool().Draw(t, "own pages"),
 			Fresh:       rapid.Bool().Draw(t, "fresh"),
+			Fenced:      rapid.Bool().Draw(t, "fenced"),
 			WindowProt:  rapid.SampledFrom([]int{0, rw}).Draw(t, "protection"),
 			CacheLimit:  uint64(rapid.IntRange(1, 4).Draw(t, "cache")) << 20,
 			populateMax: 4 << 20,
@@ -305,7 +335,7 @@ func TestModel(t *testing.T) {
 		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.apart) != 0 {
 			t.Fatalf("with nothing in use %d bytes are accounted, and %d of %d files", a.acct.charged, m.files.acct.charged, len(m.files.all))
 		}
-		must(m.alloc(a.Capacity(), AllocOptions{}))
+		must(m.alloc(m.most(), AllocOptions{}))
 		must(m.check())
 	})
 }
