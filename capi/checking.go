@@ -9,6 +9,8 @@ package main
 // static void set_device(const ropeway_checker *c, uint64_t low, uint64_t high) { c->device(low, high); }
 // static void set_registered(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->registered(pairs, n); }
 // static void set_aliases(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->aliases(pairs, n); }
+// static void set_pinned(const ropeway_checker *c, uint64_t low, uint64_t high) { c->pinned(low, high); }
+// static void set_pages(const ropeway_checker *c, uint64_t low, uint64_t high, int there) { c->pages(low, high, there); }
 // static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
 // static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
 import "C"
@@ -194,6 +196,24 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 		return check.Way{Kind: check.Replaced, Call: fmt.Sprintf("mmap(addr=%#x, length=%d, MAP_FIXED)", addr, n)}
 	}
 	return check.Way{Kind: check.Freed, Call: fmt.Sprintf("free(ptr=%#x)", addr)}
+}
+
+// SetPinnedSpan says where pinned memory lies.
+func (face) SetPinnedSpan(lo, hi uintptr) {
+	if c := checkerC.Load(); c != nil {
+		C.set_pinned(c, C.uint64_t(lo), C.uint64_t(hi))
+	}
+}
+
+// SetPages says which pages there have bytes of an allocation. One call at a time.
+func (face) SetPages(lo, hi uintptr, there bool) {
+	yes := C.int(0)
+	if there {
+		yes = 1
+	}
+	if c := checkerC.Load(); c != nil {
+		C.set_pages(c, C.uint64_t(lo), C.uint64_t(hi), yes)
+	}
 }
 
 // checking is the checker of the process, or nil.

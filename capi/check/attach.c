@@ -333,6 +333,8 @@ static const ropeway_checker checker_calls = {
 	.device = check_set_device,
 	.registered = check_set_registered,
 	.aliases = check_set_aliases,
+	.pinned = check_set_pinned,
+	.pages = check_set_pages,
 	.file = check_frame_file,
 	.name = check_frame_function,
 };

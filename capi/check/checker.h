@@ -93,6 +93,10 @@ void check_set_spans(const uint64_t *pairs, size_t n);
 int check_any_spans(void);
 int check_device(uintptr_t address); /* whether it is of a device, which the host cannot touch */
 void check_set_device(uint64_t low, uint64_t high);
+int check_fence(uintptr_t address); /* whether it is between allocations of pinned memory, where nothing is opened */
+uintptr_t check_fence_in(uintptr_t address, uintptr_t end); /* the first such address from there on; end if there is none */
+void check_set_pinned(uint64_t low, uint64_t high);
+void check_set_pages(uint64_t low, uint64_t high, int there);
 
 /* And which memory of the program is registered, and the device addresses of that. */
 extern atomic_bool check_some_registered;
@@ -133,11 +137,17 @@ int check_open_here(uintptr_t address, size_t length); /* opens memory without t
 struct opened {
 	uint32_t n;
 	ropeway_touch part[STEPS];
+	uintptr_t fence; /* where the first buffer leaves pinned memory that leaves it; 0: none does */
+	size_t behind;   /* how many bytes of that buffer are from there on */
+	size_t reach;    /* how many bytes of all buffers are before that */
+	int stores;      /* the kernel writes there */
+	int probes;      /* the call may ask for what is not there: that is no finding */
 };
 
 /* Opens a range for a system call; whether any of it was the core's to open. Then closes what is not to stay open. */
 int check_open(uintptr_t address, size_t length, int write, struct opened *o);
 void check_close(struct opened *o);
+void check_ran_over(struct opened *o); /* the kernel was to write more than there is room for */
 
 /* access.c. How many bytes, from address on, the instruction that ctx is at touches at once; 0 where that is not known. */
 size_t check_access_size(const ucontext_t *ctx, uintptr_t address);

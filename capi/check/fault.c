@@ -210,9 +210,21 @@ void check_stepped(const ropeway_touch *answer)
 int check_open(uintptr_t address, size_t length, int write, struct opened *o)
 {
 	uintptr_t end = address + length < address ? UINTPTR_MAX : address + length;
+	uintptr_t fence = check_fence_in(address, end), start = address;
 	int any = 0;
 	if (check_forked())
-		return check_open_here(address, length);
+		return fence > address && check_open_here(address, fence - address);
+	if (fence < end && !o->fence) {
+		o->fence = fence;
+		o->stores = write;
+		o->behind = end - fence;
+		o->reach += fence - start;
+		if ((!write || fence == start) && !o->probes) /* the kernel may have less to write */
+			check_ran_over(o);
+	} else if (!o->fence) {
+		o->reach += end - start;
+	}
+	end = fence;
 	while (address < end && o->n < STEPS) {
 		ropeway_touch answer;
 		check_touch(address, end - address, write, 0, &answer);
@@ -226,6 +238,12 @@ int check_open(uintptr_t address, size_t length, int write, struct opened *o)
 		address = answer.page + answer.length;
 	}
 	return any;
+}
+
+void check_ran_over(struct opened *o)
+{
+	ropeway_touch answer;
+	check_touch(o->fence, o->behind, o->stores, 0, &answer);
 }
 
 void check_close(struct opened *o)
@@ -360,7 +378,7 @@ void check_on_fault(int signal, siginfo_t *info, void *context)
 		uintptr_t passed = me->passed, instruction = instruction_of(context);
 		me->passed = 0;
 		int alone = check_forked() || check_in(check_core_text, instruction) || interrupts_core(me, context);
-		if (alone && !device) { /* device memory is never opened; the core makes a code of a wild pointer */
+		if (alone && !device && !check_fence(address)) { /* what is never opened is a wild pointer; the core makes a code of it */
 			int again = waits(me, address, context) || check_open_here(address, 1);
 			errno = error;
 			if (again)

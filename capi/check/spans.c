@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct spans {
 	size_t n, room;
@@ -120,4 +121,52 @@ void check_set_device(uint64_t low, uint64_t high)
 {
 	atomic_store(&device_low, low);
 	atomic_store(&device_high, high);
+}
+
+/*
+ * Which pages of pinned memory have bytes of an allocation: a byte for each, mapped where it is used. The window is set before there is
+ * such memory; the core writes, one thread at a time.
+ */
+enum { PAGE = 4096 };
+
+static unsigned char *_Atomic pages; /* NULL: not known */
+static uintptr_t pinned_low, pinned_high;
+
+int check_fence(uintptr_t address)
+{
+	unsigned char *p = atomic_load_explicit(&pages, memory_order_acquire);
+	return p && address >= pinned_low && address < pinned_high && !p[(address - pinned_low) / PAGE];
+}
+
+uintptr_t check_fence_in(uintptr_t address, uintptr_t end)
+{
+	unsigned char *p = atomic_load_explicit(&pages, memory_order_acquire);
+	uintptr_t last = end < pinned_high ? end : pinned_high;
+	if (!p || address < pinned_low || address >= last)
+		return end;
+	size_t first = (address - pinned_low) / PAGE, n = (last - 1 - pinned_low) / PAGE + 1 - first;
+	unsigned char *fence = memchr(p + first, 0, n);
+	if (!fence)
+		return end;
+	uintptr_t at = pinned_low + (uintptr_t)(fence - p) * PAGE;
+	return at > address ? at : address;
+}
+
+void check_set_pinned(uint64_t low, uint64_t high)
+{
+	if (low >= high || atomic_load(&pages))
+		return;
+	void *table = mmap(NULL, (high - low) / PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (table == MAP_FAILED)
+		return;
+	pinned_low = low;
+	pinned_high = high;
+	atomic_store_explicit(&pages, table, memory_order_release);
+}
+
+void check_set_pages(uint64_t low, uint64_t high, int there)
+{
+	unsigned char *p = atomic_load(&pages);
+	if (p && low >= pinned_low && high <= pinned_high)
+		memset(p + (low - pinned_low) / PAGE, there, (high - low) / PAGE);
 }

@@ -172,6 +172,8 @@ static void stopped(int signal, siginfo_t *info, void *context)
 		result = again(info->si_syscall, argument(c, 0), argument(c, 1), argument(c, 2), argument(c, 3), argument(c, 4), argument(c, 5));
 	} while (result == -EFAULT && k && !me->judged && ++tries < 4 &&
 		 check_open(argument(c, k->pointer), k->length < 0 ? k->unit : argument(c, k->length) * k->unit, k->write, &o));
+	if (o.fence && o.stores && k->unit == 1 && (result == -EFAULT || result == (long)o.reach))
+		check_ran_over(&o);
 	check_close(&o);
 	set_result(c, result);
 }

@@ -34,9 +34,13 @@ static int any(const struct iovec *v, int n)
 static int open_all(const struct iovec *v, int n, int write, struct opened *o)
 {
 	int opened = 0;
+	if (!o->fence)
+		o->reach = 0;
 	for (int i = 0; i < n; i++)
 		if (v[i].iov_len && check_watched_range((uintptr_t)v[i].iov_base, v[i].iov_len))
 			opened |= check_open((uintptr_t)v[i].iov_base, v[i].iov_len, write, o);
+		else if (!o->fence)
+			o->reach += v[i].iov_len;
 	return opened;
 }
 
@@ -65,6 +69,8 @@ static int open_all(const struct iovec *v, int n, int write, struct opened *o)
 		} while (result < 0 && errno == EFAULT && ++tries < TRIES && open_all(pieces, number, writes, &o)); \
 		me->judged--; \
 		error = errno; \
+		if (o.fence && o.stores && (result == (ssize_t)o.reach || (result < 0 && error == EFAULT))) \
+			check_ran_over(&o); \
 		check_close(&o); \
 		errno = error; \
 		return result; \
@@ -253,7 +259,7 @@ static ssize_t transfer(between next, int reads, pid_t process, const struct iov
 {
 	if (process != check_home || LIKELY(!check_core || !any(there, (int)m)))
 		WATCHED(here, (int)n, reads, next(process, here, n, there, m, flags));
-	struct opened o = {0};
+	struct opened o = {.probes = 1}; /* memory is read so to find out whether it is there */
 	int error = errno;
 	open_all(there, (int)m, !reads, &o);
 	open_all(here, (int)n, reads, &o);
@@ -301,6 +307,8 @@ static size_t bytes(size_t size, size_t n)
 	size_t result = next(pointer, size, n, file); \
 	me->judged--; \
 	error = errno; \
+	if (o.fence && o.stores && result < n && !feof_unlocked(file)) \
+		check_ran_over(&o); \
 	check_close(&o); \
 	errno = error; \
 	return result

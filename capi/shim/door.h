@@ -161,6 +161,9 @@ typedef struct ropeway_checker {
 	/* Registered memory of the program, of which ROPEWAY_VANISH is told; and its device addresses. Pairs like those of spans. */
 	void (*registered)(const uint64_t *pairs, size_t n);
 	void (*aliases)(const uint64_t *pairs, size_t n);
+	/* Pinned memory, now and later; and which pages of it have bytes of an allocation. Nothing opens the others. */
+	void (*pinned)(uint64_t low, uint64_t high);
+	void (*pages)(uint64_t low, uint64_t high, int there);
 	/* The texts of a name in ropeway_call.names. NULL if there is no such name. */
 	const char *(*file)(uint32_t name);
 	const char *(*name)(uint32_t name);

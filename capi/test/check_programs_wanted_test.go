@@ -49,7 +49,8 @@ type wantedSite struct {
 type wantedBytes struct {
 	text         string // as it stands in the program
 	anywhere     bool   // inside the allocation
-	offset, size uint64
+	offset       int64
+	size         uint64
 	length       uint64 // 0: any
 	kind         string
 }
@@ -58,7 +59,7 @@ var (
 	wantedLine = regexp.MustCompile(`^[ *]*(finds|offence|other|bytes|count|needs|options): (.*)$`)
 	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning|note)\)$`)
 	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl\w+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
-	bytesForm  = regexp.MustCompile(`^(\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
+	bytesForm  = regexp.MustCompile(`^(-?\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
 	markForm   = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
 )
 
@@ -120,7 +121,7 @@ func (w *wanted) take(key, value string, marks map[string]int) (err error) {
 			return errForm
 		}
 		b := &wantedBytes{text: value, kind: m[3], anywhere: m[1] == "?"}
-		b.offset, _ = strconv.ParseUint(m[1], 10, 64)
+		b.offset, _ = strconv.ParseInt(m[1], 10, 64)
 		b.length, _ = strconv.ParseUint(m[2], 10, 64)
 		b.size, _ = strconv.ParseUint(m[4], 10, 64)
 		w.bytes = b
@@ -207,8 +208,8 @@ func (w *wantedBytes) compare(b *finding.Bytes) error {
 		return nil
 	case b == nil || b.Allocation == nil:
 		return errors.New("there are no bytes, or they are in no allocation")
-	case b.Offset != w.offset && !w.anywhere, w.anywhere && b.Offset+b.Length > w.size, w.length != 0 && b.Length != w.length,
-		b.Length == 0, b.Allocation.Kind != w.kind, b.Allocation.Size != w.size, b.Address != b.Allocation.Start+b.Offset:
+	case b.Offset != w.offset && !w.anywhere, w.anywhere && uint64(b.Offset)+b.Length > w.size, w.length != 0 && b.Length != w.length,
+		b.Length == 0, b.Allocation.Kind != w.kind, b.Allocation.Size != w.size, b.Address != b.Allocation.Start+uint64(b.Offset):
 		return fmt.Errorf("bytes are %v, want %s", b, w.text)
 	}
 	return nil

@@ -24,6 +24,8 @@ type names struct {
 	device span
 
 	registered, aliases []uint64
+	pinned span
+	pages  spans
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
@@ -36,6 +38,16 @@ func (n *names) SetSpans(pairs []uint64)      { n.spans = append(n.spans, pairs)
 func (n *names) SetDeviceSpan(lo, hi uintptr) { n.device = span{lo, hi} }
 func (n *names) SetRegistered(pairs, aliases []uint64) {
 	n.registered, n.aliases = pairs, aliases
+}
+
+func (n *names) SetPinnedSpan(lo, hi uintptr) { n.pinned = span{lo, hi} }
+
+func (n *names) SetPages(lo, hi uintptr, there bool) {
+	if there {
+		n.pages.add(lo, hi)
+	} else {
+		n.pages = slices.DeleteFunc(n.pages, func(s span) bool { return s == span{lo, hi} })
+	}
 }
 
 // caller is a thread of which a face knows what it does.

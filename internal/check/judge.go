@@ -120,6 +120,9 @@ func (c *Checker) judgeSubmit(t *task) {
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		t.lo, t.hi = min(t.lo, lo), max(t.hi, hi)
 		c.judgeBounds(t.who, lo, hi, write)
+		if a := c.find(lo); a != nil {
+			c.verify(t.who, a)
+		}
 		c.shut(t, lo, hi, write)
 		return true
 	})

@@ -31,6 +31,10 @@ type allocation struct {
 	left    bool        // pooled: and that has run
 	before  *allocation // pooled: what was here before
 
+	marred   bool   // pinned: something was written or read beside it, and reported
+	verified uint64 // pinned: Checker.calls when the bytes beside it were looked at last
+	intact   origin // pinned: where nothing had been written there
+
 	runs  []*pageRun // host memory: pages that can be closed
 	asked bool       // runs is what there is
 }
@@ -175,6 +179,7 @@ func (c *Checker) remember(a *allocation) {
 	}
 	c.near = [4]*allocation{}
 	c.memory.Set(a.start, a)
+	c.tellPages(a, true)
 }
 
 // reused forgets freed allocations of which addresses in [lo, hi) are used again. mu is held.
@@ -227,6 +232,7 @@ func (c *Checker) forget(a *allocation, by origin) {
 	}
 	c.memory.Delete(a.start)
 	c.near = [4]*allocation{}
+	c.tellPages(a, false)
 	c.dropPages(a)
 	if a.what == core.RegisteredMemory {
 		if len(c.unregistered) >= mostGone {

@@ -388,22 +388,6 @@ func TestTouchOthers(t *testing.T) {
 	}
 }
 
-// TestBehindTheEnd proves that the rest of the last page, which is not the program's, is judged as nobody's: no finding, and
-// the access is let through.
-func TestBehindTheEnd(t *testing.T) {
-	p, _ := closing(t)
-	s, host, dev := p.stream(), p.pinned(100), p.dev(128)
-	p.down(host, dev, 64, s)
-	p.are("in flight", host, "x")
-	answer := p.touch(host+2000, 8, false)
-	if answer.What != stepOnce {
-		t.Errorf("answer %+v", answer)
-	}
-	p.c.Stepped(answer)
-	p.are("in flight", host, "x")
-	p.silent()
-}
-
 // TestNoClosing proves that without somebody who catches faults nothing is closed, nor where the rules are not looked at.
 func TestNoClosing(t *testing.T) {
 	p := begin(t)

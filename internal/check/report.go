@@ -125,7 +125,7 @@ const often = 256
 func (c *Checker) bytes(lo, hi uintptr, a *allocation) *finding.Bytes {
 	b := &finding.Bytes{Address: uint64(lo), Length: uint64(hi - lo)}
 	if a != nil {
-		b.Offset = uint64(lo - a.start)
+		b.Offset = int64(lo - a.start)
 		b.Allocation = &finding.Allocation{Kind: a.kind(), Device: a.device, Start: uint64(a.start), Size: a.size, Freed: a.freed}
 	}
 	return b

@@ -17,7 +17,8 @@ type mistake struct {
 	role    string // of the offence, which is in the line noted as "offence"
 	other   string // of the first other site, in the line noted as "other"; "": none is noted
 	memory  string // kind of the memory it is about; "": it is about none
-	from, n uint64 // which bytes of it
+	from    int64  // which bytes of it
+	n       uint64
 	task    bool   // the offence is a task
 	without string // a rule that is not looked at
 	product string // "": A2
@@ -67,7 +68,7 @@ func off(rules ...string) func(*Options) {
 // TestRules runs every mistake, and the program without it: the first is found, with the right places, task and bytes, and
 // nothing else is; the second has no finding.
 func TestRules(t *testing.T) {
-	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes) {
+	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes, besideMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
 			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)
@@ -97,7 +98,7 @@ func TestRules(t *testing.T) {
 			case m.memory == "" && b.Allocation == nil:
 			case b == nil || b.Allocation == nil:
 				t.Errorf("no memory: %s", show(f))
-			case b.Allocation.Kind != m.memory || b.Offset != m.from || b.Length != m.n || b.Address != b.Allocation.Start+b.Offset:
+			case b.Allocation.Kind != m.memory || b.Offset != m.from || b.Length != m.n || b.Address != b.Allocation.Start+uint64(b.Offset):
 				t.Errorf("%+v of %+v, want %d bytes from %d of %s memory", b, b.Allocation, m.n, m.from, m.memory)
 			}
 		})

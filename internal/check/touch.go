@@ -23,14 +23,18 @@ type Touch = struct {
 }
 
 // Touch judges an access of the host to n bytes at addr that met a closed page, and opens what it may. n is 0 where
-// that is not known; then it counts as one byte. by knows the stack.
-func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.Caller, thread uint32) Touch {
+// that is not known; then it counts as one byte. pc is the instruction, 0 for a system call. by knows the stack.
+func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch {
 	length := uintptr(max(n, 1))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	who := c.accessBy(by, thread)
 	a, r := c.runAt(addr)
 	if r == nil {
+		if near := c.fencedBy(addr); near != nil && c.findGone(addr) == nil {
+			c.judgeBeside(who, near, addr, addr+length, write)
+			return Touch{What: notOurs}
+		}
 		if gone := c.findGone(addr); gone != nil {
 			c.report(draft{
 				rule: "use-after-free", role: done(write), offence: who, lo: addr, hi: addr + length, memory: gone,
@@ -47,6 +51,9 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, _ uintptr, by core.C
 			return Touch{What: goOn, Page: page, Length: uint64(c.nextRun(addr, addr+length) - page)}
 		}
 		return Touch{What: notOurs}
+	}
+	if pc != 0 || !write { // the kernel may write less than it was given room for
+		c.judgeBeside(who, a, addr, addr+length, write)
 	}
 	return c.judgeTouch(addr, addr+length, write, who, a, r)
 }
@@ -200,15 +207,7 @@ func (c *Checker) closeAgain(page uintptr) {
 
 // runAt is the allocation and the pages that addr is in, or nil.
 func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
-	a := c.find(addr)
-	if a == nil { // behind the last byte there is still the rest of its page
-		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
-			if addr < (b.end()+pageBytes-1)&^(pageBytes-1) {
-				a = b
-			}
-			return false
-		})
-	}
+	a := c.onPage(addr)
 	if a == nil {
 		return nil, nil
 	}

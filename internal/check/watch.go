@@ -72,6 +72,7 @@ func (c *Checker) made(who origin, op *driver.Op, found []draft) {
 		if a == nil || lo >= hi {
 			return true
 		}
+		c.verify(who, a)
 		if !write {
 			c.judgeWritten(who, a, lo, hi)
 		} else if a.what == core.DeviceMemory {
@@ -186,6 +187,7 @@ func (c *Checker) Taking(t *core.Thread, r core.Resource) {
 		if a := c.live(r.Kind, r.Name); a != nil && r.Pooled {
 			c.willGo(a, r)
 		} else if a != nil {
+			c.verify(who, a)
 			c.judgeFree(who, a)
 			c.dropEarly(a)
 		}
@@ -305,16 +307,16 @@ func (c *Checker) endQueue(stream int32) {
 // Ending implements core.Watcher: what was never synchronised, and what was never given back.
 func (c *Checker) Ending(t *core.Thread) {
 	c.mu.Lock()
+	where, who := "the process ends", origin{}
+	if t != nil {
+		where, who = "aclFinalize is called", c.whoIs(t)
+	}
+	c.verifyAll(who)
 	for _, q := range c.queues {
 		if !q.unknown() || q.reported == q.work {
 			continue
 		}
 		q.reported = q.work
-		where := "the process ends"
-		who := origin{}
-		if t != nil {
-			where, who = "aclFinalize is called", c.whoIs(t)
-		}
 		c.report(draft{
 			rule: "unsynchronised-exit", role: "ended", offence: who, others: []other{{"submitted", q.workBy}},
 			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.task(q.workBy)),

@@ -120,6 +120,11 @@ func (steps) SetDeviceSpan(uintptr, uintptr) {}
 
 // SetRegistered implements check.Face.
 func (steps) SetRegistered(_, _ []uint64) {}
+// SetPinnedSpan implements check.Face.
+func (steps) SetPinnedSpan(uintptr, uintptr) {}
+
+// SetPages implements check.Face.
+func (steps) SetPages(uintptr, uintptr, bool) {}
 
 // text is a finding for people and for comparing.
 func text(f *finding.Finding) string {

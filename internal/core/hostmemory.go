@@ -85,6 +85,9 @@ func (t *Thread) allocHost(api string, c *Context, p *Addr, size uint64) *Error 
 		}
 		return e
 	}
+	if f, ok := driver.As[driver.Fencer](c.rt.drv); ok {
+		f.Fence(a, size)
+	}
 	*p = a
 	t.given(Resource{Kind: PinnedMemory, Name: a, Size: size, Device: c.dev.user})
 	return nil

@@ -73,7 +73,7 @@ func (s *Site) innermost() *Frame {
 type Bytes struct {
 	Address    uint64      `json:"address"`
 	Length     uint64      `json:"length"`
-	Offset     uint64      `json:"offset"` // in the allocation
+	Offset     int64       `json:"offset"` // in the allocation; less than 0: before it
 	Allocation *Allocation `json:"allocation,omitempty"`
 }
 

@@ -16,6 +16,8 @@ var Rules = []Rule{
 		"Leave the buffer alone until the copy is known to be complete: synchronise first, or use a second buffer."},
 	{"device-memory-on-host", Error, "the host reads or writes device memory by its address",
 		"Copy the bytes to host memory first (aclrtMemcpy, or aclrtMemcpyAsync and aclrtSynchronizeStream): only the device can use its addresses."},
+	{"host-out-of-bounds", Error, "the host reads or writes past the end of pinned memory, or before its start",
+		"Correct the index or the size, or allocate as much as is used."},
 	{"stream-race", Error, "two tasks on different streams touch the same bytes, one writes, nothing orders them",
 		"Record an event behind the first task and let the other stream wait for it (aclrtStreamWaitEvent), or synchronise between them."},
 	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending, or registered memory before it is unregistered",

@@ -26,12 +26,17 @@ import (
 
 // Options says what the software machine is like.
 type Options struct {
-	Devices  int               // how many devices there are; 0: 8
-	Memory   uint64            // bytes of each device, at most; 0: 64 GiB
-	Open     bool              // the host may touch device memory (RC form, where both are one)
-	OwnPages bool              // every pinned allocation has pages of its own
-	Guard    bool              // made for the checker: see guard.go; implies OwnPages
-	Warn     func(text string) // told what the user should know, one line each; may be nil
+	Devices  int    // how many devices there are; 0: 8
+	Memory   uint64 // bytes of each device, at most; 0: 64 GiB
+	Open     bool   // the host may touch device memory (RC form, where both are one)
+	OwnPages bool   // every pinned allocation has pages of its own
+	Guard    bool   // made for the checker: see guard.go; implies OwnPages
+
+	// Shade is told which addresses of pinned memory the program must not use, or may use again: see fence.go. It is called with no
+	// lock held. nil: nobody wants to know.
+	Shade func(lo, hi uintptr, forbidden bool)
+
+	Warn func(text string) // told what the user should know, one line each; may be nil
 }
 
 const (
@@ -52,6 +57,7 @@ type Driver struct {
 	prot     int // of device windows
 	ownPages bool
 	guard    bool
+	shade    func(lo, hi uintptr, forbidden bool)
 	seed     maphash.Seed // of Sum
 
 	base   uintptr // start of the device windows
@@ -65,6 +71,7 @@ type Driver struct {
 	virtual virtual
 	epoch   atomic.Uint64 // see driver.Driver
 	still   still
+	shaded  atomic.Uintptr // the end of what shade was told of
 
 	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
 
@@ -97,6 +104,7 @@ func New(o Options) (*Driver, error) {
 		prot:     unix.PROT_NONE,
 		ownPages: o.OwnPages,
 		guard:    o.Guard,
+		shade:    o.Shade,
 		seed:     maphash.MakeSeed(),
 		windows:  make([]atomic.Pointer[arena.Arena], o.Devices),
 		opened:   make([]*device, o.Devices),
@@ -165,11 +173,11 @@ func (d *Driver) Devices() int { return len(d.windows) }
 
 // newArena makes an arena of window bytes, or of half as often as needed: where a ulimit or a sanitizer leaves
 // little address space, a small device is better than none. d.mu is held.
-func (d *Driver) newArena(name string, prot int, at uintptr, window uint64) (*arena.Arena, error) {
+func (d *Driver) newArena(name string, prot int, at uintptr, window uint64, fenced bool) (*arena.Arena, error) {
 	for size := window; ; size = size / 2 &^ (2<<20 - 1) {
 		a, err := arena.New(arena.Options{
 			Name: name, Capacity: size, WindowProt: prot, WindowAt: at, Budget: d.budget,
-			OwnPages: d.ownPages && at == 0, Fresh: d.guard, Limit: d.memory,
+			OwnPages: d.ownPages && at == 0, Fresh: d.guard, Fenced: fenced, Limit: d.memory,
 		})
 		switch {
 		case err == nil && size < d.memory && !d.warned:
@@ -198,7 +206,7 @@ func (d *Driver) Open(i int) (driver.Device, error) {
 	a := d.windows[i].Load()
 	if a == nil {
 		var err error
-		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift, d.window); err != nil {
+		if a, err = d.newArena(fmt.Sprintf("ropeway-device%d", i), d.prot, d.base+uintptr(i)<<d.shift, d.window, false); err != nil {
 			return nil, err
 		}
 		d.windows[i].Store(a)
@@ -291,6 +299,7 @@ func (d *Driver) Close() error {
 		}
 	}
 	if a := d.host.Swap(nil); a != nil {
+		d.lighten(a)
 		errs = append(errs, a.Close())
 	}
 	if d.pinned != 0 {

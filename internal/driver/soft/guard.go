@@ -18,7 +18,7 @@ import (
 //   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
 //     of the window has been, so that a stale address is known as such. The windows are larger than the memory, for that.
 //   - Freed pinned memory is closed to the program.
-//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start.
+//   - Pinned memory lies at an address of its own (see pinnedAt), known from the start, and is kept apart (see fence.go).
 //   - Registered memory gets a second view, so that it can be closed too (see second).
 //
 // Memory that is mapped into reservations, imported or managed cannot be closed: Closable finds nothing there.
@@ -43,8 +43,11 @@ func reservePinned(n uint64) (uintptr, error) {
 
 // pinnedWindow is how many addresses pinned memory has.
 func (d *Driver) pinnedWindow() uint64 {
-	if d.guard {
+	switch {
+	case d.guard:
 		return min(d.window, mostPinned)
+	case d.fenced():
+		return max(d.window, guardWindow)
 	}
 	return d.window
 }
@@ -99,7 +102,7 @@ func (d *Driver) Protect(lo, hi uintptr, access driver.Access) error {
 		mask = ^0
 	}
 	if a := d.host.Load(); a != nil && a.Contains(lo) {
-		r, ok := a.Find(lo)
+		r, ok := a.FindOn(lo)
 		if !ok || !d.guard || hi > ceil(r.Start+uintptr(r.Size)) {
 			return fmt.Errorf("%w: %#x to %#x are not pages of one pinned allocation", driver.ErrNotAllocated, lo, hi)
 		}

@@ -75,7 +75,7 @@ func TestGuardPinned(t *testing.T) {
 	if hi <= lo {
 		t.Fatalf("the span is %#x to %#x", lo, hi)
 	}
-	const n = 10_000
+	const n = 12_288
 	p, err := d.AllocHost(n)
 	must(t, err)
 	q, err := d.AllocHost(100)
@@ -92,7 +92,14 @@ func TestGuardPinned(t *testing.T) {
 			t.Errorf("closable of %d bytes at %d: %d to %d", tt.n, tt.off, lo-p, hi-p)
 		}
 	}
-	for _, addr := range []uintptr{p + n, lo + (hi-lo)/2, 0, hi} {
+	odd, err := d.AllocHost(10_000) // it ends near the end of a page
+	must(t, err)
+	if lo, hi := d.Closable(odd, 10_000); lo != odd-2240 || hi != lo+12288 || lo != floor(odd) {
+		t.Errorf("closable of 10,000 bytes at %#x: %#x to %#x", odd, lo, hi)
+	}
+	must(t, d.Protect(floor(odd), floor(odd)+4096, driver.NoAccess))
+	access(t, "closed, odd", odd, false, false)
+	for _, addr := range []uintptr{p + n, odd - 1, lo + (hi-lo)/2, 0, hi} {
 		if lo, hi := d.Closable(addr, 10); lo != hi {
 			t.Errorf("closable at %#x, where nothing is: %#x to %#x", addr, lo, hi)
 		}

@@ -144,6 +144,9 @@ func (d *Driver) FreeHost(addr uintptr) error {
 	}
 	d.epoch.Add(1) // see device.Free
 	defer d.epoch.Add(1)
+	if d.shade != nil {
+		d.darken(a, addr)
+	}
 	return notAllocated(a.Free(addr))
 }
 
@@ -165,7 +168,7 @@ func (d *Driver) hostArena() (*arena.Arena, error) {
 		}
 		d.pinned = at
 	}
-	a, err := d.newArena("ropeway-pinned", readWrite, at, d.pinnedWindow())
+	a, err := d.newArena("ropeway-pinned", readWrite, at, d.pinnedWindow(), d.fenced())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,128 @@
+package check
+
+import (
+	"fmt"
+
+	"ropeway/internal/core"
+)
+
+// The host can do to pinned memory what it likes, within its bounds. The driver keeps allocations apart: most of what surrounds one is
+// closed, and faults there come to Touch. The rest of its first and its last page holds a pattern. The allocation ends near the end
+// of a page, so that behind it the rest is less than 64 bytes. The pattern is looked at when the memory is copied or freed, and when the program ends.
+
+// onPage is the allocation that addr is in or, if there is none, one that has bytes on the same page; nil if there is none. mu is held.
+func (c *Checker) onPage(addr uintptr) *allocation {
+	a := c.find(addr)
+	if a == nil {
+		c.memory.Descend(addr, func(_ uintptr, b *allocation) bool {
+			if addr < pageEnd(b.end()) {
+				a = b
+			}
+			return false
+		})
+	}
+	if a == nil {
+		c.memory.Ascend(addr, func(start uintptr, b *allocation) bool {
+			if start&^(pageBytes-1) <= addr {
+				a = b
+			}
+			return false
+		})
+	}
+	return a
+}
+
+func pageEnd(addr uintptr) uintptr { return (addr + pageBytes - 1) &^ (pageBytes - 1) }
+
+// tellPages tells the face which pages have bytes of pinned memory. mu is held.
+func (c *Checker) tellPages(a *allocation, there bool) {
+	if c.face != nil && c.closing && a.what == core.PinnedMemory {
+		c.face.SetPages(a.start&^(pageBytes-1), pageEnd(a.end()), there)
+	}
+}
+
+// fencedBy is the pinned allocation next to addr, which is between two of them; nil if addr is on a page of one, or there is none. mu is
+// held.
+func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
+	lo, hi := c.guard.Span()
+	if addr < lo || addr >= hi || c.onPage(addr) != nil {
+		return nil
+	}
+	var far uintptr
+	c.memory.Descend(addr, func(_ uintptr, a *allocation) bool {
+		if a.start >= lo {
+			near, far = a, addr-a.end()
+		}
+		return false
+	})
+	c.memory.Ascend(addr, func(start uintptr, a *allocation) bool {
+		if start < hi && (near == nil || start-addr <= far) {
+			near = a
+		}
+		return false
+	})
+	return near
+}
+
+// judgeBeside looks at an access of the host that begins beside an allocation, or goes past its end. mu is held.
+func (c *Checker) judgeBeside(who origin, a *allocation, lo, hi uintptr, write bool) {
+	switch {
+	case a.what != core.PinnedMemory || lo >= a.start && hi <= a.end():
+		return
+	case lo < a.start:
+		hi = min(hi, a.start)
+	default:
+		lo = max(lo, a.end())
+	}
+	a.marred = true
+	c.report(draft{
+		rule: "host-out-of-bounds", role: done(write), offence: who, lo: lo, hi: hi, memory: a,
+		summary: fmt.Sprintf("the host %s %s %s", does(write), count(hi-lo), besides(a, lo, hi)),
+	})
+}
+
+// besides says for people where bytes are that are beside an allocation.
+func besides(a *allocation, lo, hi uintptr) string {
+	where, off := "behind the end", lo-a.end()
+	if lo < a.start {
+		where, off = "before the start", a.start-hi
+	}
+	far := "right"
+	if off > 0 {
+		far = count(off)
+	}
+	return fmt.Sprintf("%s %s of %s of %s memory", far, where, count(uintptr(a.size)), a.kind())
+}
+
+// verify looks whether the bytes beside an allocation are what they were. mu is held.
+func (c *Checker) verify(who origin, a *allocation) {
+	now := c.calls.Load()
+	if a.what != core.PinnedMemory || a.marred || a.verified == now || c.guard == nil || !c.on("host-out-of-bounds") {
+		return
+	}
+	a.verified = now
+	var others []other
+	if a.intact.site != nil {
+		others = []other{{"intact", a.intact}}
+	}
+	before, behind := c.guard.Beside(a.start, a.size)
+	for _, s := range [...][2]uintptr{before, behind} {
+		if lo, hi := s[0], s[1]; lo < hi {
+			a.marred = true
+			c.report(draft{
+				rule: "host-out-of-bounds", role: "found", offence: who, others: others, lo: lo, hi: hi, memory: a,
+				summary: fmt.Sprintf("the host has written %s %s", count(hi-lo), besides(a, lo, hi)),
+			})
+		}
+	}
+	a.intact = who
+}
+
+// verifyAll looks at all pinned memory. mu is held.
+func (c *Checker) verifyAll(who origin) {
+	c.memory.Scan(func(_ uintptr, a *allocation) bool {
+		a.verified = 0
+		c.verify(who, a)
+		return true
+	})
+}

@@ -1,0 +1,133 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// besideMistakes are writes of the host beside pinned memory that no fault tells of.
+var besideMistakes = []mistake{
+	{rule: "host-out-of-bounds", name: "written behind the end, found by the copy", role: "found", memory: "pinned", from: 1000, n: 3, task: true,
+		run: func(p *program) {
+			s, host, dev := p.stream(), p.pinned(1000), p.dev(1024)
+			if !p.fixed {
+				copy(view(host, 1003)[1000:], "end")
+			}
+			p.here("offence")
+			p.up(dev, host, 1000, s)
+			p.ok(p.SynchronizeStream(s))
+		}},
+	{rule: "host-out-of-bounds", name: "written behind the end, found by the synchronous copy", role: "found", memory: "pinned", from: 1, n: 1,
+		run: func(p *program) {
+			host, dev := p.pinned(1), p.dev(64)
+			if !p.fixed {
+				view(host, 2)[1] = 0
+			}
+			p.here("offence")
+			p.ok(p.Memcpy(dev, 64, host, 1, abi.MemcpyHostToDevice))
+		}},
+	{rule: "host-out-of-bounds", name: "written before the start, found by the free", role: "found", other: "intact", memory: "pinned", from: -8, n: 8,
+		run: func(p *program) {
+			host, dev := p.pinned(1000), p.dev(1024)
+			p.here("other")
+			p.ok(p.Memcpy(dev, 1024, host, 1000, abi.MemcpyHostToDevice))
+			if !p.fixed {
+				copy(view(host-8, 8), "12345678")
+			}
+			p.gone(host)
+			p.here("offence")
+			p.ok(p.FreeHost(host))
+		}},
+	{rule: "host-out-of-bounds", name: "written at both ends of what was written", role: "found", memory: "pinned", from: 40, n: 20, without: "leak",
+		run: func(p *program) {
+			var host core.Addr
+			p.ok(p.MallocHost(&host, 40))
+			if !p.fixed {
+				view(host, 64)[40], view(host, 64)[59] = 1, 2
+			}
+			p.here("offence")
+			p.c.Ending(p.Thread)
+		}},
+}
+
+// TestFences proves that an access to closed addresses between pinned memory is a finding about the nearer allocation, with distance
+// and bytes, and stays a fault.
+func TestFences(t *testing.T) {
+	for _, tt := range []struct {
+		size uint64
+		at   int64 // from the start of the first of two
+		n    uint64
+		from int64 // of what is reported
+		text string
+	}{
+		{4096, 4096, 1, 4096, "the host writes 1 byte right behind the end of 4096 bytes of pinned memory"},
+		{4096, 4096 + 65535, 1, 4096 + 65535, "the host writes 1 byte 65535 bytes behind the end of 4096 bytes of pinned memory"},
+		{4000, 4032, 8, 4032, "the host writes 8 bytes 32 bytes behind the end of 4000 bytes of pinned memory"},
+		{65536, -1, 1, -1, "the host writes 1 byte right before the start of 65536 bytes of pinned memory"},
+		{65536, -65536, 4, -65536, "the host writes 4 bytes 65532 bytes before the start of 65536 bytes of pinned memory"},
+	} {
+		t.Run(fmt.Sprintf("%d of %d", tt.at, tt.size), func(t *testing.T) {
+			p, _ := closing(t)
+			before, host, behind := p.pinned(4096), p.pinned(tt.size), p.pinned(4096)
+			if before >= host || host >= behind {
+				t.Fatalf("%#x, %#x, %#x", before, host, behind)
+			}
+			at := host + core.Addr(tt.at)
+			if !faults(at, false) {
+				t.Errorf("%#x can be read", at)
+			}
+			if got := p.touch(at, tt.n, true); got.What != notOurs {
+				t.Errorf("answer %+v", got)
+			}
+			f := p.only("host-out-of-bounds")
+			if b := f.Bytes; f.Summary != tt.text || b.Offset != tt.from || b.Length != tt.n || b.Allocation.Start != uint64(host) {
+				t.Errorf("found %s", show(f))
+			}
+		})
+	}
+}
+
+// TestBehindTheEnd proves that an access to the rest of a page on which a copy is pending is a finding, and is let through.
+func TestBehindTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		at, from int64
+		n        uint64
+	}{{104, 104, 8}, {96, 100, 4}, {-16, -16, 8}} {
+		p, _ := closing(t)
+		s, host, dev := p.stream(), p.pinned(100), p.dev(128)
+		p.down(host, dev, 64, s)
+		p.are("in flight", host&^(page-1), "x")
+		answer := p.touch(host+core.Addr(tt.at), 8, false)
+		if answer.What != stepOnce {
+			t.Errorf("answer %+v", answer)
+		}
+		p.c.Stepped(answer)
+		p.are("in flight", host&^(page-1), "x")
+		if f := p.only("host-out-of-bounds"); f.Offence.Role != "read" || f.Bytes.Offset != tt.from || f.Bytes.Length != tt.n {
+			t.Errorf("found %s", show(f))
+		}
+	}
+}
+
+// TestFaceKnowsPages proves that the face knows which pages have bytes of pinned memory: it opens no others.
+func TestFaceKnowsPages(t *testing.T) {
+	p, _ := closing(t)
+	face := p.c.face.(*names)
+	one, two := p.pinned(100), p.pinned(3*page+1)
+	if lo, hi := face.pinned.lo, face.pinned.hi; one < lo || two >= hi {
+		t.Errorf("pinned memory is from %#x to %#x", lo, hi)
+	}
+	want := spans{{one &^ (page - 1), one&^(page-1) + page}, {two &^ (page - 1), two&^(page-1) + 4*page}}
+	if !slices.Equal(face.pages, want) {
+		t.Errorf("pages %x, want %x", face.pages, want)
+	}
+	p.gone(one)
+	p.ok(p.FreeHost(one))
+	if !slices.Equal(face.pages, want[1:]) {
+		t.Errorf("pages %x, want %x", face.pages, want[1:])
+	}
+}

@@ -1,0 +1,41 @@
+package soft
+
+import (
+	"testing"
+)
+
+// TestBeside proves that bytes beside pinned memory that the program writes are found, from the first to the last, on either side, and
+// that a new allocation has none.
+func TestBeside(t *testing.T) {
+	d, err := New(Options{Devices: 1, Memory: 64 << 20, Guard: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close() //nolint:errcheck // the test is over
+	for _, n := range []uint64{1, 40, 64, 1000, 4032, 4095, 4096, 100_000} {
+		addr, err := d.AllocHost(roundUp(n, 64)) // as the core does
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Fence(addr, n)
+		end := addr + uintptr(n)
+		if before, behind := d.Beside(addr, n); before != [2]uintptr{} || behind != [2]uintptr{} {
+			t.Fatalf("%d new bytes at %#x: %#x, %#x", n, addr, before, behind)
+		}
+		if room := ceil(end) - end; room > 0 {
+			bytesAt(end, 1)[0], bytesAt(ceil(end)-1, 1)[0] = 0, 255
+			if before, behind := d.Beside(addr, n); before != [2]uintptr{} || behind != [2]uintptr{end, ceil(end)} {
+				t.Errorf("%d bytes at %#x, %d behind it written: %#x, %#x", n, addr, room, before, behind)
+			}
+		}
+		if addr > floor(addr) {
+			bytesAt(addr-8, 1)[0], bytesAt(addr-4, 1)[0] = 1, 2
+			if before, _ := d.Beside(addr, n); before != [2]uintptr{addr - 8, addr - 3} {
+				t.Errorf("%d bytes at %#x, bytes before it written: %#x", n, addr, before)
+			}
+		}
+		if err := d.FreeHost(addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
