@@ -44,6 +44,7 @@ func (p *process) runtime() *core.Runtime {
 		p.code = abi.ErrInternalError // if what follows does not return
 		s, err := setup.Read(environment)
 		if err == nil {
+			s.Shade = shade()
 			p.rt, err = s.Open(os.Stderr)
 			p.startChecking()
 			p.startObserving()

@@ -47,12 +47,12 @@ type wantedSite struct {
 }
 
 type wantedBytes struct {
-	text         string // as it stands in the program
-	anywhere     bool   // inside the allocation
-	offset       int64
-	size         uint64
-	length       uint64 // 0: any
-	kind         string
+	text     string // as it stands in the program
+	anywhere bool   // inside the allocation
+	offset   int64
+	size     uint64
+	length   uint64 // 0: any
+	kind     string
 }
 
 var (

@@ -100,7 +100,7 @@ func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
 func GPUs() (string, error) { return cuda.About() }
 
 func (s Settings) openSoft(say func(string)) (driver.Driver, error) {
-	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil}
+	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil, Shade: s.Shade}
 	if s.Devices != 0 {
 		return soft.New(o)
 	}

@@ -39,3 +39,45 @@ func TestBeside(t *testing.T) {
 		}
 	}
 }
+
+// TestShade proves that who wants to know is told of every byte around pinned memory, and of the memory itself when it goes and comes
+// back; and that nothing is forbidden any more when the driver is closed.
+func TestShade(t *testing.T) {
+	forbidden := map[uintptr]bool{} // by address, every eighth
+	d, err := New(Options{Devices: 1, Memory: 64 << 20, Shade: func(lo, hi uintptr, yes bool) {
+		for at := (lo + 7) &^ 7; at < hi; at += 8 {
+			if yes {
+				forbidden[at] = true
+			} else {
+				delete(forbidden, at)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const far = 64 << 10
+	all := func(what string, lo, hi uintptr, want bool) {
+		t.Helper()
+		for at := lo; at < hi; at += 8 {
+			if forbidden[at] != want {
+				t.Fatalf("%s: %#x is forbidden: %v", what, at, forbidden[at])
+			}
+		}
+	}
+	for _, n := range []uint64{8, 1000, 4096, 100_000} {
+		p, err := d.AllocHost(roundUp(n, 64))
+		must(t, err)
+		d.Fence(p, n)
+		end := p + uintptr(n)
+		all("before", p-far, p, true)
+		all("inside", p, end, false)
+		all("behind", end, end+far, true)
+		must(t, d.FreeHost(p))
+		all("freed", p, end, true)
+	}
+	must(t, d.Close())
+	if len(forbidden) != 0 {
+		t.Errorf("%d places stay forbidden", len(forbidden))
+	}
+}
