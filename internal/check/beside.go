@@ -83,11 +83,11 @@ func (c *Checker) judgeBeside(who origin, a *allocation, lo, hi uintptr, write b
 
 // besides says for people where bytes are that are beside an allocation.
 func besides(a *allocation, lo, hi uintptr) string {
-	where, off := "behind the end", lo-a.end()
+	where, off := "past the end", lo-a.end()
 	if lo < a.start {
 		where, off = "before the start", a.start-hi
 	}
-	far := "right"
+	far := "just"
 	if off > 0 {
 		far = count(off)
 	}

@@ -64,10 +64,10 @@ func TestFences(t *testing.T) {
 		from int64 // of what is reported
 		text string
 	}{
-		{4096, 4096, 1, 4096, "the host writes 1 byte right behind the end of 4096 bytes of pinned memory"},
-		{4096, 4096 + 65535, 1, 4096 + 65535, "the host writes 1 byte 65535 bytes behind the end of 4096 bytes of pinned memory"},
-		{4000, 4032, 8, 4032, "the host writes 8 bytes 32 bytes behind the end of 4000 bytes of pinned memory"},
-		{65536, -1, 1, -1, "the host writes 1 byte right before the start of 65536 bytes of pinned memory"},
+		{4096, 4096, 1, 4096, "the host writes 1 byte just past the end of 4096 bytes of pinned memory"},
+		{4096, 4096 + 65535, 1, 4096 + 65535, "the host writes 1 byte 65535 bytes past the end of 4096 bytes of pinned memory"},
+		{4000, 4032, 8, 4032, "the host writes 8 bytes 32 bytes past the end of 4000 bytes of pinned memory"},
+		{65536, -1, 1, -1, "the host writes 1 byte just before the start of 65536 bytes of pinned memory"},
 		{65536, -65536, 4, -65536, "the host writes 4 bytes 65532 bytes before the start of 65536 bytes of pinned memory"},
 	} {
 		t.Run(fmt.Sprintf("%d of %d", tt.at, tt.size), func(t *testing.T) {
