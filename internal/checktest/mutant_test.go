@@ -105,7 +105,7 @@ func (r *run) tells(f *finding.Finding, x pair) bool {
 		if r.p.buffers[x[0].buf].place == table { // a descriptor counts as a whole
 			lo, hi = lo&^63, (hi+63)&^63
 		}
-		right = b != nil && b.Offset >= uint64(lo) && b.Offset+b.Length <= uint64(hi) && b.Address-b.Offset == uint64(r.addrs[x[0].buf])
+		right = b != nil && uint64(b.Offset) >= uint64(lo) && uint64(b.Offset)+b.Length <= uint64(hi) && b.Address-uint64(b.Offset) == uint64(r.addrs[x[0].buf])
 	}
 	return right
 }
