@@ -124,8 +124,8 @@ void check_set_device(uint64_t low, uint64_t high)
 }
 
 /*
- * Which pages of pinned memory have bytes of an allocation: a byte for each, mapped where it is used. The window is set before there is
- * such memory; the core writes, one thread at a time.
+ * Which pages of pinned memory have bytes of an allocation: a byte for each, mapped where it is used. The window is set before
+ * there is such memory; the core writes, one thread at a time.
  */
 enum { PAGE = 4096 };
 

@@ -2,10 +2,10 @@ package arena
 
 import "fmt"
 
-// Alloc returns the window address of size bytes: 512-byte aligned, 64 KiB over
-// 32 KiB, 2 MiB from 2 MiB on; 64 bytes and, for whole pages, as much as that if
-// the arena is fenced. Up to 64 MiB are backed with pages before it returns. The error wraps ErrNoMemory when the window has no room or the budget
-// or the kernel refuses, and then nothing has changed.
+// Alloc returns the window address of size bytes: 512-byte aligned, 64 KiB over 32 KiB, 2 MiB from 2 MiB on; 64 bytes
+// and, for whole pages, as much as that if the arena is fenced. Up to 64 MiB are backed with pages before it returns.
+// The error wraps ErrNoMemory when the window has no room or the budget or the kernel refuses, and then nothing has
+// changed.
 func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	if size == 0 {
 		return 0, fmt.Errorf("arena %s: allocation of 0 bytes", a.name)

@@ -36,7 +36,8 @@ func (a *Arena) recall() bool {
 	return k > 0
 }
 
-// open makes n bytes of a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not held.
+// open makes n bytes of a run that is about to be handed out accessible, if the window is closed elsewhere. mu is not
+// held.
 func (a *Arena) open(c int32, n uint64) error {
 	if !a.fresh || a.prot == 0 {
 		return nil

@@ -1,11 +1,12 @@
 package arena
 
-// In a fenced arena an access beside an allocation meets nobody else's bytes. Each run has closed chunks behind it, which are before the
-// next one, and of its own chunks only the pages with bytes of the allocation are open. The allocation lies at the end of those
-// pages, as far as its alignment allows: what goes past the end faults, or stays within a few bytes that the caller can look at.
+// In a fenced arena an access beside an allocation meets nobody else's bytes. Each run has closed chunks behind it,
+// which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
+// allocation lies at the end of those pages, as far as its alignment allows: what goes past the end faults, or stays
+// within a few bytes that the caller can look at.
 //
-// Every fence takes two of the mappings that the kernel allows a process. From mostFences allocations on, what is handed out is open
-// with all its chunks, so that neighbours are one mapping.
+// Every fence takes two of the mappings that the kernel allows a process. From mostFences allocations on, what is
+// handed out is open with all its chunks, so that neighbours are one mapping.
 
 const (
 	fenceChunks = FenceBytes >> chunkShift
@@ -24,7 +25,8 @@ func (a *Arena) fence() int32 {
 	return 0
 }
 
-// skip is how many bytes of its first page an allocation of size bytes leaves unused, so that it ends near the end of its last.
+// skip is how many bytes of its first page an allocation of size bytes leaves unused, so that it ends near the end of
+// its last.
 func (a *Arena) skip(size uint64) uint64 {
 	if !a.fenced {
 		return 0
@@ -32,7 +34,8 @@ func (a *Arena) skip(size uint64) uint64 {
 	return -size % pageSize &^ (fenceAlign - 1)
 }
 
-// reach is how many bytes of a run of n chunks, of which the first pages pages are used, the program is to reach. mu is held.
+// reach is how many bytes of a run of n chunks, of which the first pages pages are used, the program is to reach. mu
+// is held.
 func (a *Arena) reach(n int32, pages uint64) uint64 {
 	if a.fenced && a.count < mostFences {
 		return pages << pageShift
@@ -40,7 +43,8 @@ func (a *Arena) reach(n int32, pages uint64) uint64 {
 	return uint64(n) << chunkShift
 }
 
-// The name of a run is one word: whether its page kind is 2 MiB, how much of its first page it leaves unused, and its ID.
+// The name of a run is one word: whether its page kind is 2 MiB, how much of its first page it leaves unused, and its
+// ID.
 const (
 	skipShift = 1
 	idShift   = skipShift + 6

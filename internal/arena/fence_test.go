@@ -4,8 +4,8 @@ package arena
 
 import "testing"
 
-// TestFence proves that of a fenced window only pages with bytes of an allocation are open, that these are all of an allocation's pages,
-// and that a freed one is closed.
+// TestFence proves that of a fenced window only pages with bytes of an allocation are open, that these are all of an
+// allocation's pages, and that a freed one is closed.
 func TestFence(t *testing.T) {
 	a := open(t, Options{Capacity: 64 << 20, WindowProt: rw, Fenced: true})
 	for _, size := range []uint64{1, 64, 100, 4095, 4096, 4097, 64 << 10, 100_000, 2 << 20, 3<<20 + 1} {
@@ -18,8 +18,8 @@ func TestFence(t *testing.T) {
 			at   uintptr
 			open bool
 		}{
-			{first - FenceBytes, false}, {first - 1, false}, {first, true}, {p, true}, {p + uintptr(size) - 1, true}, {end - 1, true},
-			{end, false}, {end + FenceBytes - 1, false},
+			{first - FenceBytes, false}, {first - 1, false}, {first, true}, {p, true},
+			{p + uintptr(size) - 1, true}, {end - 1, true}, {end, false}, {end + FenceBytes - 1, false},
 		} {
 			if got := !faults(x.at); got != x.open {
 				t.Errorf("%d bytes at %#x: %#x is open: %v", size, p, x.at, got)

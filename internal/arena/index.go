@@ -114,8 +114,8 @@ func (a *Arena) Find(addr uintptr) (Range, bool) {
 	return Range{}, false
 }
 
-// FindOn returns the live allocation that has bytes on the page of addr, with that page to itself, or that addr falls in. It takes
-// no lock; see Room.
+// FindOn returns the live allocation that has bytes on the page of addr, with that page to itself, or that addr falls
+// in. It takes no lock; see Room.
 func (a *Arena) FindOn(addr uintptr) (Range, bool) {
 	off := uint64(addr - a.base)
 	if off >= a.capacity {

@@ -89,7 +89,8 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 	return nil
 }
 
-// apart looks whether what was handed out before place i is far enough from its neighbours, and ends near the end of a page.
+// apart looks whether what was handed out before place i is far enough from its neighbours, and ends near the end of
+// a page.
 func (m *model) apart(i int, p uintptr, size uint64) error {
 	end := p + uintptr(size)
 	before, behind := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())

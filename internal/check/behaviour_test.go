@@ -42,14 +42,6 @@ func (n *names) SetRegistered(pairs, aliases []uint64) {
 
 func (n *names) SetPinnedSpan(lo, hi uintptr) { n.pinned = span{lo, hi} }
 
-func (n *names) SetPages(lo, hi uintptr, there bool) {
-	if there {
-		n.pages.add(lo, hi)
-	} else {
-		n.pages = slices.DeleteFunc(n.pages, func(s span) bool { return s == span{lo, hi} })
-	}
-}
-
 // caller is a thread of which a face knows what it does.
 type caller struct {
 	face    *names

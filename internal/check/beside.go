@@ -6,11 +6,13 @@ import (
 	"ropeway/internal/core"
 )
 
-// The host can do to pinned memory what it likes, within its bounds. The driver keeps allocations apart: most of what surrounds one is
-// closed, and faults there come to Touch. The rest of its first and its last page holds a pattern. The allocation ends near the end
-// of a page, so that behind it the rest is less than 64 bytes. The pattern is looked at when the memory is copied or freed, and when the program ends.
+// The host can do to pinned memory what it likes, within its bounds. The driver keeps allocations apart: most of what
+// surrounds one is closed, and faults there come to Touch. The rest of its first and its last page holds a pattern.
+// The allocation ends near the end of a page, so that behind it the rest is less than 64 bytes. The pattern is looked
+// at when the memory is copied or freed, and when the program ends.
 
-// onPage is the allocation that addr is in or, if there is none, one that has bytes on the same page; nil if there is none. mu is held.
+// onPage is the allocation that addr is in or, if there is none, one that has bytes on the same page; nil if there is
+// none. mu is held.
 func (c *Checker) onPage(addr uintptr) *allocation {
 	a := c.find(addr)
 	if a == nil {
@@ -41,8 +43,8 @@ func (c *Checker) tellPages(a *allocation, there bool) {
 	}
 }
 
-// fencedBy is the pinned allocation next to addr, which is between two of them; nil if addr is on a page of one, or there is none. mu is
-// held.
+// fencedBy is the pinned allocation next to addr, which is between two of them; nil if addr is on a page of one, or
+// there is none. mu is held.
 func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 	lo, hi := c.guard.Span()
 	if addr < lo || addr >= hi || c.onPage(addr) != nil {

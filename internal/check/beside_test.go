@@ -11,7 +11,8 @@ import (
 
 // besideMistakes are writes of the host beside pinned memory that no fault tells of.
 var besideMistakes = []mistake{
-	{rule: "host-out-of-bounds", name: "written behind the end, found by the copy", role: "found", memory: "pinned", from: 1000, n: 3, task: true,
+	{rule: "host-out-of-bounds", name: "written behind the end, found by the copy", role: "found",
+		memory: "pinned", from: 1000, n: 3, task: true,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(1000), p.dev(1024)
 			if !p.fixed {
@@ -21,7 +22,8 @@ var besideMistakes = []mistake{
 			p.up(dev, host, 1000, s)
 			p.ok(p.SynchronizeStream(s))
 		}},
-	{rule: "host-out-of-bounds", name: "written behind the end, found by the synchronous copy", role: "found", memory: "pinned", from: 1, n: 1,
+	{rule: "host-out-of-bounds", name: "written behind the end, found by the synchronous copy", role: "found",
+		memory: "pinned", from: 1, n: 1,
 		run: func(p *program) {
 			host, dev := p.pinned(1), p.dev(64)
 			if !p.fixed {
@@ -30,7 +32,8 @@ var besideMistakes = []mistake{
 			p.here("offence")
 			p.ok(p.Memcpy(dev, 64, host, 1, abi.MemcpyHostToDevice))
 		}},
-	{rule: "host-out-of-bounds", name: "written before the start, found by the free", role: "found", other: "intact", memory: "pinned", from: -8, n: 8,
+	{rule: "host-out-of-bounds", name: "written before the start, found by the free", role: "found",
+		other: "intact", memory: "pinned", from: -8, n: 8,
 		run: func(p *program) {
 			host, dev := p.pinned(1000), p.dev(1024)
 			p.here("other")
@@ -42,7 +45,8 @@ var besideMistakes = []mistake{
 			p.here("offence")
 			p.ok(p.FreeHost(host))
 		}},
-	{rule: "host-out-of-bounds", name: "written at both ends of what was written", role: "found", memory: "pinned", from: 40, n: 20, without: "leak",
+	{rule: "host-out-of-bounds", name: "written at both ends of what was written", role: "found",
+		memory: "pinned", from: 40, n: 20, without: "leak",
 		run: func(p *program) {
 			var host core.Addr
 			p.ok(p.MallocHost(&host, 40))
@@ -54,8 +58,8 @@ var besideMistakes = []mistake{
 		}},
 }
 
-// TestFences proves that an access to closed addresses between pinned memory is a finding about the nearer allocation, with distance
-// and bytes, and stays a fault.
+// TestFences proves that an access to closed addresses between pinned memory is a finding about the nearer
+// allocation, with distance and bytes, and stays a fault.
 func TestFences(t *testing.T) {
 	for _, tt := range []struct {
 		size uint64
@@ -84,14 +88,16 @@ func TestFences(t *testing.T) {
 				t.Errorf("answer %+v", got)
 			}
 			f := p.only("host-out-of-bounds")
-			if b := f.Bytes; f.Summary != tt.text || b.Offset != tt.from || b.Length != tt.n || b.Allocation.Start != uint64(host) {
+			b := f.Bytes
+			if f.Summary != tt.text || b.Offset != tt.from || b.Length != tt.n || b.Allocation.Start != uint64(host) {
 				t.Errorf("found %s", show(f))
 			}
 		})
 	}
 }
 
-// TestBehindTheEnd proves that an access to the rest of a page on which a copy is pending is a finding, and is let through.
+// TestBehindTheEnd proves that an access to the rest of a page on which a copy is pending is a finding, and is let
+// through.
 func TestBehindTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		at, from int64
@@ -110,6 +116,15 @@ func TestBehindTheEnd(t *testing.T) {
 		if f := p.only("host-out-of-bounds"); f.Offence.Role != "read" || f.Bytes.Offset != tt.from || f.Bytes.Length != tt.n {
 			t.Errorf("found %s", show(f))
 		}
+	}
+}
+
+// SetPages implements Face.
+func (n *names) SetPages(lo, hi uintptr, there bool) {
+	if there {
+		n.pages.add(lo, hi)
+	} else {
+		n.pages = slices.DeleteFunc(n.pages, func(s span) bool { return s == span{lo, hi} })
 	}
 }
 

@@ -69,8 +69,9 @@ type Face interface {
 	// SetRegistered says which memory of the program is registered, in the same form as SetSpans: Vanish is to be told before
 	// the program frees or unmaps it. aliases are its device addresses, which are judged like device memory.
 	SetRegistered(pairs, aliases []uint64)
-	// SetPinnedSpan says where pinned memory lies, now and later; SetPages which pages there have bytes of an allocation. The others
-	// are fences: nothing opens them, and faults there stay faults.
+
+	// SetPinnedSpan says where pinned memory lies, now and later; SetPages which pages there have bytes of an
+	// allocation. The others are fences: nothing opens them, and faults there stay faults.
 	SetPinnedSpan(lo, hi uintptr)
 	SetPages(lo, hi uintptr, there bool)
 }

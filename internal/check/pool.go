@@ -11,8 +11,8 @@ import (
 // memory, and what comes behind it is too late. Who gets the memory next, on the same stream, is behind the free by that; on another one
 // the core has seen to it, so that nothing before counts.
 //
-// An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of the memory is
-// ordered behind it or is a race, whether the stream had anything to do before or not.
+// An allocation is a place in a stream too, though no task: it has a number of its own on the line, so that a use of
+// the memory is ordered behind it or is a race, whether the stream had anything to do before or not.
 
 // comes is the begin of pool memory. mu is held.
 func (c *Checker) comes(a *allocation, r core.Resource) {

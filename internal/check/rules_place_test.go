@@ -336,7 +336,8 @@ var placeMistakes = []mistake{
 				p.ok(p.SynchronizeStream(x))
 			}
 		}},
-	{rule: "stream-race", name: "fresh memory of a pool, on another stream", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
+	{rule: "stream-race", name: "fresh memory of a pool, on another stream", role: "submitted",
+		other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			p.here("other")
@@ -366,7 +367,8 @@ var placeMistakes = []mistake{
 			p.ok(p.MemPoolFreeAsync(a, o)) // before the copy has run
 			p.ok(p.SynchronizeStream(o))
 		}},
-	{rule: "host-write-in-flight", name: "fresh memory of a pool, by a synchronous copy", role: "written", other: "submitted", memory: "device", n: 64,
+	{rule: "host-write-in-flight", name: "fresh memory of a pool, by a synchronous copy", role: "written",
+		other: "submitted", memory: "device", n: 64,
 		run: func(p *program) {
 			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
 			p.here("other")

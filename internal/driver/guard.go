@@ -44,8 +44,9 @@ type Guard interface {
 	// lives. Memory that is not there has the sum 0.
 	Sum(addr uintptr, n uint64) uint64
 
-	// Beside finds what the program has written on the pages of the pinned allocation at addr besides the size bytes that it was
-	// given (see Fencer): from the first such byte to the last, before the start and behind the end. Empty ranges where there is none.
+	// Beside finds what the program has written on the pages of the pinned allocation at addr besides the size bytes
+	// that it was given (see Fencer): from the first such byte to the last, before the start and behind the end.
+	// Empty ranges where there is none.
 	Beside(addr uintptr, size uint64) (before, behind [2]uintptr)
 
 	// Accessible tells whether the program may read or write the byte at addr at this moment, as the kernel sees it. If

@@ -22,8 +22,8 @@ func As[T any](d Driver) (T, bool) {
 
 // Fencer is a driver that looks after what surrounds pinned memory.
 type Fencer interface {
-	// Fence says that a program gets size bytes of the pinned allocation at addr, which may have more: the rest is not the program's.
-	// It is called before the program knows addr.
+	// Fence says that a program gets size bytes of the pinned allocation at addr, which may have more: the rest is
+	// not the program's. It is called before the program knows addr.
 	Fence(addr uintptr, size uint64)
 }
 

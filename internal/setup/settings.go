@@ -58,8 +58,8 @@ type Settings struct {
 
 	Observe observe.Observer // is told what runs when, besides whoever records it; may be nil
 
-	// Shade is told which addresses of pinned memory the program must not use, or may use again, by the drivers that keep such memory
-	// apart; may be nil.
+	// Shade is told which addresses of pinned memory the program must not use, or may use again, by the drivers that
+	// keep such memory apart; may be nil.
 	Shade func(lo, hi uintptr, forbidden bool)
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.

@@ -1,5 +1,6 @@
 /*
- * Accesses to pinned memory of a program that is built with AddressSanitizer: poison MODE SIZE. The line that is wrong has the mode behind it.
+ * Accesses to pinned memory of a program that is built with AddressSanitizer: poison MODE SIZE. The line that is wrong has the
+ * mode at its end.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -32,8 +32,8 @@ type Options struct {
 	OwnPages bool   // every pinned allocation has pages of its own
 	Guard    bool   // made for the checker: see guard.go; implies OwnPages
 
-	// Shade is told which addresses of pinned memory the program must not use, or may use again: see fence.go. It is called with no
-	// lock held. nil: nobody wants to know.
+	// Shade is told which addresses of pinned memory the program must not use, or may use again: see fence.go. It is
+	// called with no lock held. nil: nobody wants to know.
 	Shade func(lo, hi uintptr, forbidden bool)
 
 	Warn func(text string) // told what the user should know, one line each; may be nil

@@ -1,6 +1,6 @@
 /*
- * A pool gives memory out in the order of a stream that has nothing to do. Another stream uses it at once: nothing says that the first has got
- * that far.
+ * A pool gives memory out in the order of a stream that has nothing to do. Another stream uses it at once: nothing says that
+ * the first has got that far.
  *
  * finds: stream-race (error)
  * offence: submitted aclrtMemsetAsync in main at OFFENCE on stream 2, task 1

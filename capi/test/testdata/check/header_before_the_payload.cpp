@@ -1,6 +1,6 @@
 /*
- * A message has its header before its payload, but the buffer begins with the payload. The length that is written there is found when the
- * buffer is freed; it was not there yet when the payload was copied.
+ * A message has its header before its payload, but the buffer begins with the payload. The length that is written there is
+ * found when the buffer is freed; it was not there yet when the payload was copied.
  *
  * finds: host-out-of-bounds (error)
  * offence: found aclrtFreeHost in main at OFFENCE
