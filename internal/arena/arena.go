@@ -142,6 +142,7 @@ type Stats struct {
 type Arena struct {
 	base     uintptr                  // immutable; window
 	capacity uint64                   // immutable
+	fenced   bool                     // immutable; here, because Room looks at it
 	dir      []atomic.Pointer[region] // slice immutable; entries set once under mu, cleared by Close
 	ext      []atomic.Uint64          // slice immutable; entries of extents that one run covers, else 0; written under mu
 	delta    uintptr                  // immutable; engine - window
@@ -152,7 +153,6 @@ type Arena struct {
 	reserved    bool   // the window lies in a caller's reservation
 	ownPages    bool   //
 	fresh       bool   //
-	fenced      bool   //
 	prot        int    // of the window where it is open
 	limit       uint64 // of live bytes
 	cacheLimit  uint64 //
