@@ -24,8 +24,8 @@ type names struct {
 	device span
 
 	registered, aliases []uint64
-	pinned span
-	pages  spans
+	pinned              span
+	pages               spans
 }
 
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {

@@ -120,6 +120,7 @@ func (steps) SetDeviceSpan(uintptr, uintptr) {}
 
 // SetRegistered implements check.Face.
 func (steps) SetRegistered(_, _ []uint64) {}
+
 // SetPinnedSpan implements check.Face.
 func (steps) SetPinnedSpan(uintptr, uintptr) {}
 
