@@ -67,11 +67,12 @@ func (t *part) lastOf(tasks []int, c *timeline.Call) int {
 	return tasks[n-1]
 }
 
-// lastEnded is the task, submitted before the call began, that ended last during the call; None if there is none.
+// lastEnded is the task, submitted before the call began, that ended last during the call, or so soon after it that only the clocks
+// disagree; None if there is none.
 func (t *part) lastEnded(ended []int, c *timeline.Call) int {
 	n := len(ended)
 	if c.End != timeline.None {
-		n = sort.Search(n, func(i int) bool { return t.run.Tasks[ended[i]].End > c.End })
+		n = sort.Search(n, func(i int) bool { return t.run.Tasks[ended[i]].End > c.End+slack })
 	}
 	for n--; n >= 0 && t.run.Tasks[ended[n]].End >= c.Start; n-- {
 		if t.run.Tasks[ended[n]].Submit <= c.Start {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
+	"time"
 
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
@@ -18,17 +18,19 @@ type builder struct {
 	zero      int64 // nanoseconds at which the run began
 	functions map[string]int
 	dropped   int
+	backwards int // waits whose times cannot be brought in order with those of their records
 }
 
 // part is a process on its way into the run: what its numbers are there.
 type part struct {
 	*builder
-	p       *process
-	index   int
-	devices map[int32]int
-	streams map[int32]int
-	threads map[uint32]int
-	callOf  map[callKey]int // calls, by what names them
+	p         *process
+	index     int
+	firstEdge int // of the run's, that is the process's
+	devices   map[int32]int
+	streams   map[int32]int
+	threads   map[uint32]int
+	callOf    map[callKey]int // calls, by what names them
 }
 
 // add takes a process in. Its times become nanoseconds of the run, its numbers indexes.
@@ -38,7 +40,7 @@ func (b *builder) add(p *process) {
 	}
 	b.notes(p)
 	t := part{
-		builder: b, p: p, index: len(b.run.Processes),
+		builder: b, p: p, index: len(b.run.Processes), firstEdge: len(b.run.Edges),
 		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
 	}
 	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
@@ -276,8 +278,9 @@ func (t *part) tasks(firstCall int) {
 		t.run.Tasks = append(t.run.Tasks, out)
 	}
 	t.ran(index)
-	t.inTurn(base)
+	order := t.inTurn(base)
 	t.edges(list, base, index)
+	t.settle(order)
 	t.awaits(firstCall, base, index)
 }
 
@@ -303,77 +306,15 @@ func (t *part) ran(index map[taskKey]int) {
 	}
 }
 
-// inTurn lets tasks of a stream, from base on, begin where the one before has ended. One that its submitter ran says only when
-// it was submitted, and may have waited for another submitter.
-func (t *part) inTurn(base int) {
-	var order []int
-	for i := base; i < len(t.run.Tasks); i++ {
-		if k := &t.run.Tasks[i]; k.End != timeline.None && k.Stream != timeline.None {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := &t.run.Tasks[a], &t.run.Tasks[b]
-		return cmp.Or(cmp.Compare(x.Stream, y.Stream), cmp.Compare(x.End, y.End), cmp.Compare(x.Number, y.Number))
-	})
-	for i := 1; i < len(order); i++ {
-		before, k := &t.run.Tasks[order[i-1]], &t.run.Tasks[order[i]]
-		if before.Stream == k.Stream {
-			k.Start = min(max(k.Start, before.End), k.End)
-		}
-	}
-}
-
-// edges finds the record that each wait waited for.
-func (t *part) edges(list []task, base int, index map[taskKey]int) {
-	records := map[uint64][]int{} // by event, those that ran, by when
-	for i := range list {
-		if r := &list[i]; r.Kind.Records() && t.run.Tasks[base+i].Ran() {
-			event := t.p.more[taskKey{r.stream, r.Number}].event
-			records[event] = append(records[event], base+i)
-		}
-	}
-	for _, r := range records {
-		slices.SortFunc(r, func(a, b int) int { return cmp.Compare(t.run.Tasks[a].Start, t.run.Tasks[b].Start) })
-	}
-	for i := range list {
-		r := &list[i]
-		if !r.Kind.Waits() {
-			continue
-		}
-		to := &t.run.Tasks[base+i]
-		m := t.p.more[taskKey{r.stream, r.Number}]
-		from, ok := index[m.after]
-		if m.after.number == 0 {
-			from, ok = t.latest(records[m.event], to)
-		}
-		if !ok {
-			continue
-		}
-		t.run.Edges = append(t.run.Edges, timeline.Edge{From: from, To: base + i})
-		if f := &t.run.Tasks[from]; f.Ran() && to.Ran() && f.End > to.End {
-			f.End = max(f.Start, to.End) // the wait was over before the record's end was noted
-		}
-	}
-}
-
-// latest is the last of some records that had begun when a wait was over: any record of such an event ends the wait.
-func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
-	if !wait.Ran() {
-		return 0, false
-	}
-	n := sort.Search(len(records), func(i int) bool { return t.run.Tasks[records[i]].Start > wait.End })
-	if n == 0 {
-		return 0, false
-	}
-	return records[n-1], true
-}
-
 // finish brings calls and tasks of all processes into order.
 func (b *builder) finish() {
 	run := b.run
 	if b.dropped > 0 {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d tasks were dropped before they ran", b.dropped))
+	}
+	if b.backwards > 0 {
+		run.Notes = append(run.Notes, fmt.Sprintf("%d waits end more than %v before the record they waited for: these orders are not shown, the clocks do not agree",
+			b.backwards, time.Duration(slack)))
 	}
 	if len(run.Processes) > 1 {
 		b.sort()
