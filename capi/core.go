@@ -82,7 +82,7 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 	case C.ROPEWAY_TABLE_OF_CORE:
 		return fingerprint
 	case C.ROPEWAY_ENTER:
-		return uint64(uintptr(unsafe.Pointer(enter(a[0], uint32(a[1])))))
+		return uint64(uintptr(unsafe.Pointer(enter(a))))
 	case C.ROPEWAY_LEAVE:
 		t.leave()
 	case C.ROPEWAY_QUIET:
@@ -98,6 +98,8 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 		}
 		return uint64(t.Done(besides(function, t, a)))
 	case C.ROPEWAY_EMPTY:
+	case C.ROPEWAY_NAME_FRAME:
+		return uint64(nameFrame(C.GoString(pointer[C.char](a[0])), C.GoString(pointer[C.char](a[1]))))
 	default:
 		return askChecking(function, t, a)
 	}

@@ -22,6 +22,16 @@ func (p *process) startObserving() {
 	}
 }
 
+// numberOf is what the observer calls a function.
+func numberOf(f uint32) uint16 {
+	number := observedAs[f].Load()
+	if number == 0 {
+		number = 1 + uint32(opening.observer.Function(functionNames[f]))
+		observedAs[f].Store(number)
+	}
+	return uint16(number - 1)
+}
+
 // observed carries out a call of a thread and tells the observer.
 func observed(function uint32, t *thread, a *slots) uint64 {
 	f := function
@@ -31,12 +41,7 @@ func observed(function uint32, t *thread, a *slots) uint64 {
 	if f >= uint32(len(functionNames)) {
 		return answer(function, t, a)
 	}
-	number := observedAs[f].Load()
-	if number == 0 {
-		number = 1 + uint32(opening.observer.Function(functionNames[f]))
-		observedAs[f].Store(number)
-	}
-	outer := t.Begin(uint16(number - 1))
+	outer := t.Begin(t.calls(f))
 	result := answer(function, t, a)
 	code, state := abi.Success, observe.Returned
 	if returnsCode[f] {

@@ -3,6 +3,7 @@
 package main
 
 // #include <stdlib.h>
+// #include "shim/door.h"
 //
 // // Of the leak sanitizer, if the program has it: it does not see that Go memory points to these strings.
 // extern void __lsan_ignore_object(const void *) __attribute__((weak));
@@ -28,6 +29,7 @@ type thread struct {
 	*core.Thread
 	pin     runtime.Pinner
 	message *C.char // what aclGetRecentErrMsg returned last
+	sites   *sites  // where it calls from; nil unless the program is recorded
 }
 
 // threads are all threads of the program: the shim's pointers do not keep them alive.
@@ -36,16 +38,19 @@ var threads struct {
 	live map[*thread]struct{}
 }
 
-// enter makes a thread known, or returns nil when the runtime cannot be opened.
-func enter(pthread uint64, id uint32) *thread {
+// enter makes a thread known, or returns nil when the runtime cannot be opened. Slots are those of ROPEWAY_ENTER.
+func enter(a *slots) *thread {
 	rt := opening.runtime()
 	if rt == nil {
 		return nil
 	}
+	id := uint32(a[1])
 	t := &thread{Thread: rt.NewThread(id)}
-	t.SetPthread(pthread)
+	t.SetPthread(a[0])
 	if opening.observer != nil {
 		opening.observer.Thread(id)
+		t.sites = &sites{at: pointer[C.ropeway_site](a[2])}
+		*pointer[int32](a[3]) = 1
 	}
 	t.pin.Pin(t)
 	threads.mu.Lock()

@@ -20,13 +20,22 @@
 /* A thread of the program, as the core knows it. NULL where the core could not be opened. */
 typedef void *ropeway_thread;
 
+/* Where a thread calls from, for recordings. Written by the thread before a call, read by the core when the call begins. */
+typedef struct ropeway_site {
+	uint64_t address;    /* to which the function of the API returns */
+	uint32_t name, line; /* of an interpreter's frame: ROPEWAY_NAME_FRAME; name 0: there is none */
+} ropeway_site;
+
 typedef uint64_t (*ropeway_door)(uint32_t function, ropeway_thread thread, uint64_t *slots);
 
 /* What the shim itself asks of the core. */
 enum {
 	/* () -> ROPEWAY_TABLE of the core. Asked first. */
 	ROPEWAY_TABLE_OF_CORE = ROPEWAY_FUNCTIONS,
-	/* (pthread id, thread id of the system) -> ropeway_thread. Asked by each thread before its first call. */
+	/*
+	 * (pthread id, thread id of the system, ropeway_site *, int32_t *recorded) -> ropeway_thread. Asked by each thread before its first
+	 * call. *recorded becomes 1 if calls are recorded: the site is to be kept up to date then, until the thread leaves.
+	 */
 	ROPEWAY_ENTER,
 	/* () -> 0. The thread ends. */
 	ROPEWAY_LEAVE,
@@ -36,6 +45,8 @@ enum {
 	ROPEWAY_WAIT,
 	/* () -> 0. Does nothing: what a call into the core costs. */
 	ROPEWAY_EMPTY,
+	/* (const char *file, const char *function) -> a number for ropeway_site.name. 0 if calls are not recorded. */
+	ROPEWAY_NAME_FRAME,
 
 	/* What programs call besides the functions of the API, ROPEWAY_SYMBOL to ROPEWAY_DISABLE_PEER. */
 

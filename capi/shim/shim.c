@@ -5,7 +5,7 @@
  * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
  *
  * Who owns what. ropeway_way_in is written once by whoever holds `loading`, and once more in a forked child, which has
- * one thread. ropeway_self, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
+ * one thread. ropeway_self, ropeway_from, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
  * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
  * nothing of the core is called with `loading` held.
  */
@@ -28,6 +28,8 @@
 
 _Atomic(ropeway_door) ropeway_way_in;
 _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
+_Thread_local ropeway_site ropeway_from __attribute__((tls_model("initial-exec")));
+atomic_int ropeway_recorded;
 
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
@@ -269,10 +271,13 @@ static ropeway_door way_in(void)
 static void enter(ropeway_door in)
 {
 	long tid = syscall(SYS_gettid);
-	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid};
+	int32_t recorded = 0;
+	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid, (uintptr_t)&ropeway_from, (uintptr_t)&recorded};
 	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
 	if (!ropeway_self)
 		return;
+	if (recorded)
+		atomic_store(&ropeway_recorded, 1);
 	/* The vendor's library has been opened by now, and ends in an exit handler of its own: copies are to be over before that one. */
 	static atomic_bool once;
 	if (cancellable && !atomic_exchange(&once, 1))
@@ -380,4 +385,18 @@ aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t 
 	*over = 1;
 	uint64_t a[] = {(uint64_t)what, (uintptr_t)handle, (uint64_t)milliseconds, (uintptr_t)over};
 	return (aclError)call(ROPEWAY_WAIT, a);
+}
+
+/* For interpreters, of a program that is recorded: where the calling thread keeps what it calls from, and a number for a function of theirs. */
+EXPORT ropeway_site *ropeway_site_of_thread(void);
+ropeway_site *ropeway_site_of_thread(void)
+{
+	return &ropeway_from;
+}
+
+EXPORT uint32_t ropeway_name_frame(const char *file, const char *function);
+uint32_t ropeway_name_frame(const char *file, const char *function)
+{
+	uint64_t a[] = {(uintptr_t)file, (uintptr_t)function};
+	return (uint32_t)call(ROPEWAY_NAME_FRAME, a);
 }

@@ -14,6 +14,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define WEAK __attribute__((weak))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define INLINE static inline __attribute__((always_inline, unused))
 
 /* By number: what a function is called, and whether it returns an aclError. */
 struct ropeway_name {
@@ -27,6 +28,10 @@ extern _Atomic(ropeway_door) ropeway_way_in;
 
 /* What the calling thread is to the core: NULL before its first call. */
 extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
+
+/* Where the calling thread calls from, and whether somebody wants to know: a recorder. Set once, before the first call goes on. */
+extern _Thread_local ropeway_site ropeway_from __attribute__((tls_model("initial-exec")));
+extern atomic_int ropeway_recorded;
 
 /* What a variable of the environment says, NULL if it is not set or not to be obeyed (secure.c). */
 const char *ropeway_setting(const char *name);
@@ -85,27 +90,35 @@ int ropeway_enter_at_end(ropeway_door door, uint32_t function, ropeway_thread th
 /* Whether the calling thread is in a signal handler. One that has no SA_ONSTACK is not seen. */
 int ropeway_in_handler(void);
 
-/* Every function of the API goes through here. */
-static inline uint64_t call(uint32_t function, uint64_t *slots)
+/* Every function of the API goes through here. It is part of that function, whose return address it takes. */
+INLINE uint64_t call(uint32_t function, uint64_t *slots)
 {
 	if (LIKELY(ropeway_self)) {
+		if (!LIKELY(!atomic_load_explicit(&ropeway_recorded, memory_order_relaxed)))
+			ropeway_from.address = (uintptr_t)__builtin_return_address(0);
 		ropeway_door in = atomic_load_explicit(&ropeway_way_in, memory_order_acquire);
 		ropeway_floats program = floats_enter();
 		uint64_t result = in(function, ropeway_self, slots);
 		floats_leave(program);
 		return result;
 	}
+	ropeway_from.address = (uintptr_t)__builtin_return_address(0);
 	return ropeway_first_call(function, slots);
 }
 
-/* A call with which a program sets itself up, and before which it may have set handlers. */
-__attribute__((unused)) static uint64_t call_setup(uint32_t function, uint64_t *slots)
+/* Before a call with which a program sets itself up, and before which it may have set handlers. */
+__attribute__((unused)) static void mend_once(void)
 {
 	static _Thread_local int mended __attribute__((tls_model("initial-exec")));
 	if (ropeway_self && !mended) {
 		mended = 1;
 		ropeway_mend_handlers();
 	}
+}
+
+INLINE uint64_t call_setup(uint32_t function, uint64_t *slots)
+{
+	mend_once();
 	return call(function, slots);
 }
 

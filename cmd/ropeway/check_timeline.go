@@ -77,6 +77,7 @@ func (s *checkSession) writePage(w io.Writer) error {
 		return err
 	}
 	run.Program, run.Checked = s.report.Command, true
+	shorten(run, s.layout.Dir)
 	if s.page.runs > 1 {
 		run.Notes = append(run.Notes, fmt.Sprintf("The program ran %d times; this is the run with seed %d.", s.page.runs, s.page.seed))
 	}

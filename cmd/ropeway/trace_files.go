@@ -143,6 +143,9 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 	if program != nil {
 		run.Program = program
 	}
+	if dir, err := os.Getwd(); err == nil {
+		shorten(run, dir)
+	}
 	out := ui.New(a.stderr, a.getenv)
 	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
 	for _, note := range run.Notes {
@@ -153,6 +156,9 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 			break
 		}
 		out.Line("  %s", d.Title)
+		for _, line := range d.Lines {
+			out.Line("    at %s", line)
+		}
 	}
 	for _, f := range files {
 		if err := whole(f.name, f.named, func(name string) error { return f.write(name, run) }); err != nil {
@@ -161,6 +167,13 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		out.Line("  %s  %s", out.Good(f.name), out.Dim(f.about))
 	}
 	return nil
+}
+
+// shorten writes the names of source files in dir as they are called there.
+func shorten(run *timeline.Run, dir string) {
+	for i := range run.Sites {
+		run.Sites[i].File = finding.Below(dir, run.Sites[i].File)
+	}
 }
 
 // mostAdvice is how much advice the terminal shows; the report has all of it.

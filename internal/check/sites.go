@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/core"
 	"ropeway/internal/finding"
+	"ropeway/internal/observe"
 )
 
 // origin is who did something: a task of a stream, or a call of a thread.
@@ -170,7 +171,7 @@ func (c *Checker) hereInGo(s *site) {
 	for more := true; more; first++ {
 		var f runtime.Frame
 		f, more = frames.Next()
-		if f.Function == "" || !ours(f.Function) {
+		if f.Function == "" || !observe.Own(f.Function) {
 			break
 		}
 		if name, ok := strings.CutPrefix(f.Function, goPackage+".(*"); ok {
@@ -178,13 +179,6 @@ func (c *Checker) hereInGo(s *site) {
 		}
 	}
 	s.stack = c.stacks.find(pcs[min(first, n):n], nil, true)
-}
-
-// ours tells whether a Go function is part of the product, and not of the program that uses it.
-func ours(function string) bool {
-	rest, ok := strings.CutPrefix(function, goPackage)
-	return ok && (strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".Test") ||
-		strings.HasPrefix(rest, "/internal/core.") || strings.HasPrefix(rest, "/internal/check.(*"))
 }
 
 // frames gives a stack its names. Interpreted frames stand for what the interpreter does below them.

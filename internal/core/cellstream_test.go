@@ -163,6 +163,7 @@ func (l *taskList) Ran(int32, uint32, int64, int64, observe.Result) {}
 func (l *taskList) Called(observe.Call)                             {}
 func (l *taskList) Copied(observe.Call, observe.Task)               {}
 func (l *taskList) Function(string) uint16                          { return 1 }
+func (l *taskList) Sites() bool                                     { return false }
 func (l *taskList) Device(int32, string)                            {}
 func (l *taskList) Stream(int32, int32, bool)                       {}
 func (l *taskList) Close() error                                    { return nil }

@@ -21,6 +21,7 @@ type observing struct {
 	now        atomic.Uint32 // tasks that were in no stream: their numbers
 	mu         sync.Mutex    // held to change registered
 	registered ranges.Set[struct{}]
+	lines      lines // of a Go program
 }
 
 // OngoingCall is a call that a thread is in; the zero value is none.
@@ -89,7 +90,7 @@ func (t *Thread) about(s *Stream) {
 func (t *Thread) submitted(api string, s *Stream, began int64) {
 	if t.call.start == 0 {
 		o := t.rt.observer
-		o.Called(observe.Call{Function: o.Function(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()})
+		o.Called(observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()})
 	}
 }
 
@@ -121,7 +122,7 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	known := t.call.start != 0
 	began := o.Now()
 	if !known {
-		c.Function, c.Start = o.Function(api), began
+		c.Function, c.Start = t.rt.called(api), began
 	}
 	if s != nil {
 		c.Stream = s.id
@@ -159,7 +160,7 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 		s.queue.Copy(dst, src, n, tag)
 		t.submitted(api, s, began)
 	case t.call.start == 0:
-		o.Copied(observe.Call{Function: o.Function(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()}, w)
+		o.Copied(observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()}, w)
 	default:
 		t.tellCopied()
 		t.call.copied, t.copied = true, w
@@ -213,7 +214,7 @@ func (t *Thread) ranNow(api string, began, ended int64, err *Error) {
 		return
 	}
 	o := t.rt.observer
-	c := observe.Call{Function: o.Function(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
+	c := observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
 	if err != nil {
 		c.Code = int32(err.Code)
 	}

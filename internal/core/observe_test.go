@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,9 @@ type counted struct {
 	dropped  int
 	tooEarly int // ends before submissions
 	copied   []copied
+	sites    bool // it wants to know them
+	from     []observe.Site
+	ranges   []observe.Range
 }
 
 // copied is a call that made one copy.
@@ -80,7 +84,21 @@ func (c *counted) Copied(call observe.Call, t observe.Task) {
 	c.copied = append(c.copied, copied{call, t})
 }
 
-func (c *counted) Function(string) uint16    { return 5 }
+func (c *counted) Function(string) uint16 { return 5 }
+func (c *counted) From(function uint16, s observe.Site) uint16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.from = append(c.from, s)
+	return function + uint16(len(c.from))
+}
+
+func (c *counted) Ranged(r observe.Range) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ranges = append(c.ranges, r)
+}
+
+func (c *counted) Sites() bool               { return c.sites }
 func (c *counted) Device(int32, string)      {}
 func (c *counted) Stream(int32, int32, bool) {}
 func (c *counted) Thread(uint32)             {}
@@ -268,4 +286,32 @@ func TestObservedAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}
+}
+
+// TestLinesAreKept: where a Go program calls from is asked once for each place, and finding it again allocates nothing.
+func TestLinesAreKept(t *testing.T) {
+	rt, c := newObserved(t)
+	c.sites, c.quiet = true, true
+	th := rt.NewThread(1)
+	must(t, th.SetDevice(0))
+	var s core.Handle
+	must(t, th.CreateStream(&s))
+	var dev core.Addr
+	must(t, th.Malloc(&dev, 64, 0))
+	fill := func() { must(t, th.MemsetAsync(dev, 64, 0, 64, s)) }
+	fill()
+	if len(c.from) != 1 || c.from[0].PC != 0 || !strings.HasSuffix(c.from[0].File, "observe_test.go") || !strings.Contains(c.from[0].Function, "TestLinesAreKept") {
+		t.Fatalf("from %+v", c.from)
+	}
+	fill()
+	with, asked := testing.AllocsPerRun(100, fill), len(c.from)
+	testing.AllocsPerRun(100, fill)
+	if len(c.from) != asked {
+		t.Errorf("asked again: %+v", c.from)
+	}
+	c.sites = false
+	if without := testing.AllocsPerRun(100, fill); with != without {
+		t.Errorf("%v allocations with the line, %v without", with, without)
+	}
+	must(t, th.SynchronizeStream(s))
 }

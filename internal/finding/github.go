@@ -26,7 +26,7 @@ func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
 		}
 		b.WriteString("::" + level + " ")
 		if f := e.Offence.innermost(); f != nil && f.File != "" {
-			b.WriteString("file=" + escapedIn.Replace(below(l.Dir, f.File)) + ",")
+			b.WriteString("file=" + escapedIn.Replace(Below(l.Dir, f.File)) + ",")
 			if f.Line > 0 {
 				b.WriteString("line=" + strconv.Itoa(f.Line) + ",")
 			}

@@ -250,7 +250,7 @@ func (f *Frame) location(dir string) (l sarifLocation) {
 
 // artifact is the address of a file: below dir it is relative.
 func artifact(file, dir string) sarifArtifactLocation {
-	if rel := below(dir, file); !filepath.IsAbs(rel) {
+	if rel := Below(dir, file); !filepath.IsAbs(rel) {
 		base := sourceRoot
 		if dir == "" {
 			base = ""

@@ -136,15 +136,15 @@ func (f Frame) place(dir string) string {
 	if f.File == "" {
 		return ""
 	}
-	text := below(dir, f.File)
+	text := Below(dir, f.File)
 	if f.Line > 0 {
 		text += fmt.Sprintf(":%d", f.Line)
 	}
 	return text
 }
 
-// below is file without dir in front, if it is in dir.
-func below(dir, file string) string {
+// Below is file without dir in front, if it is in dir.
+func Below(dir, file string) string {
 	if dir == "" || !filepath.IsAbs(file) {
 		return file
 	}

@@ -186,7 +186,12 @@ func (m *Meter) Called(c observe.Call) {
 	}
 }
 
-// Device, Stream, Thread, Left, Ended and Close implement observe.Observer: there is nothing to count.
+// From and Sites implement observe.Observer: where calls come from makes no difference.
+func (m *Meter) From(function uint16, _ observe.Site) uint16 { return function }
+func (m *Meter) Sites() bool                                 { return false }
+
+// Ranged, Device, Stream, Thread, Left, Ended and Close implement observe.Observer: there is nothing to count.
+func (m *Meter) Ranged(observe.Range)      {}
 func (m *Meter) Device(int32, string)      {}
 func (m *Meter) Stream(int32, int32, bool) {}
 func (m *Meter) Thread(uint32)             {}

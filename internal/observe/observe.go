@@ -24,6 +24,14 @@ type Observer interface {
 	// Function is a number for a function, by which calls name it.
 	Function(name string) uint16
 
+	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where there is no room for
+	// more it is the function's own. Sites tells whether anybody wants to know sites, which takes time to find out.
+	From(function uint16, s Site) uint16
+	Sites() bool
+
+	// Ranged tells of a part of the program that has a text: when it begins, and again when it ends. A moment is told of once.
+	Ranged(r Range)
+
 	// Device and Stream tell of what calls and tasks name by number. Thread tells that a thread of the program calls for the
 	// first time, Left that it ends; both have the system's number.
 	Device(device int32, name string)
@@ -138,4 +146,33 @@ type Call struct {
 	Start, End int64
 	Blocked    int64 // how much of it was spent waiting for work, or doing it
 	After      At    // Waiting: the record of an event that it waits for; zero: none
+}
+
+// Site is where a program calls from: an address, or a line if the caller knows it.
+type Site struct {
+	PC       uintptr // return address in this process; 0: the rest says it
+	File     string
+	Function string
+	Line     int
+}
+
+// RangeKind is what kind of range it is.
+type RangeKind uint8
+
+// Kinds of ranges.
+const (
+	Moment RangeKind = iota
+	Nested           // in others of its thread
+	Free             // from anywhere to anywhere; it may end in another thread
+)
+
+// Range is a part of what a program does, or a moment, to which the program gave a text.
+type Range struct {
+	Kind   RangeKind
+	Number uint32 // of the range
+	Thread uint32 // that begins it, or, once it has ended, that ends it
+	Text   string // when it begins
+	Start  int64
+	End    int64 // 0: it has only begun
+	Mark   At    // Moment: the task that marks it on a stream; zero: none
 }

@@ -7,19 +7,26 @@ import (
 
 // Tee tells both of everything. Times are the first one's: the second has to do with nanoseconds of a clock that is not its own.
 func Tee(first, second Observer) Observer {
-	return &tee{first: first, second: second, numbers: map[string]uint16{}}
+	return &tee{first: first, second: second, numbers: map[from]uint16{}}
 }
 
 type tee struct {
 	first, second Observer
 
 	mu        sync.Mutex
-	numbers   map[string]uint16 // guarded by mu; of functions, by name
+	numbers   map[from]uint16 // guarded by mu; of functions, and of their calls from sites
 	functions [functions][2]uint16
 }
 
-// functions is how many there can be; the API has far less.
-const functions = 1 << 12
+// from is what a number is for: a function, by name, or its calls from a site, by the function's number.
+type from struct {
+	name     string
+	function uint16
+	site     Site
+}
+
+// functions is how many there can be.
+const functions = 1 << 16
 
 func (t *tee) Now() int64 { return t.first.Now() }
 
@@ -47,23 +54,45 @@ func (t *tee) Copied(c Call, task Task) {
 
 // split is a call with the number that each has for its function.
 func (t *tee) split(c Call) (first, second Call) {
-	both := t.functions[c.Function%functions]
+	both := t.functions[c.Function]
 	first, second = c, c
 	first.Function, second.Function = both[0], both[1]
 	return first, second
 }
 
-// Function gives a name one number that stands for those of both. An entry is written once, before anybody has its number.
+// Function gives a name one number that stands for those of both.
 func (t *tee) Function(name string) uint16 {
+	return t.number(from{name: name}, 0, func(o Observer, _ uint16) uint16 { return o.Function(name) })
+}
+
+func (t *tee) From(function uint16, s Site) uint16 {
+	return t.number(from{function: function, site: s}, function, func(o Observer, n uint16) uint16 { return o.From(n, s) })
+}
+
+// number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is written once, before
+// anybody has its number.
+func (t *tee) number(of from, function uint16, ask func(o Observer, function uint16) uint16) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n, known := t.numbers[name]
-	if !known && len(t.numbers) < functions {
-		n = uint16(len(t.numbers))
-		t.numbers[name] = n
-		t.functions[n] = [2]uint16{t.first.Function(name), t.second.Function(name)}
+	n, known := t.numbers[of]
+	switch {
+	case known:
+		return n
+	case len(t.numbers) == functions:
+		return function
 	}
+	n = uint16(len(t.numbers))
+	t.numbers[of] = n
+	both := t.functions[function]
+	t.functions[n] = [2]uint16{ask(t.first, both[0]), ask(t.second, both[1])}
 	return n
+}
+
+func (t *tee) Sites() bool { return t.first.Sites() || t.second.Sites() }
+
+func (t *tee) Ranged(r Range) {
+	t.first.Ranged(r)
+	t.second.Ranged(r)
 }
 
 func (t *tee) Device(device int32, name string) {

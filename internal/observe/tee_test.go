@@ -30,6 +30,11 @@ func (n *notes) Function(name string) uint16 {
 	n.names = append(n.names, name)
 	return n.first + uint16(len(n.names)) - 1
 }
+func (n *notes) From(function uint16, s Site) uint16 {
+	return n.Function(n.names[function-n.first] + " in " + s.Function)
+}
+func (n *notes) Sites() bool                      { return n.first == 100 }
+func (n *notes) Ranged(r Range)                   { n.note("range %d %s", r.Number, r.Text) }
 func (n *notes) Device(device int32, name string) { n.note("device %d %s", device, name) }
 func (n *notes) Stream(stream, device int32, isDefault bool) {
 	n.note("stream %d %d %v", stream, device, isDefault)
@@ -50,6 +55,10 @@ func TestTee(t *testing.T) {
 	if x == y || both.Function("x") != x {
 		t.Errorf("x is %d, y is %d", x, y)
 	}
+	load := both.From(x, Site{Function: "load"})
+	if load == x || both.From(x, Site{Function: "load"}) != load || both.From(y, Site{Function: "load"}) == load || !both.Sites() {
+		t.Errorf("x from load is %d", load)
+	}
 	both.Device(1, "d")
 	both.Stream(2, 1, true)
 	both.Thread(3)
@@ -58,12 +67,14 @@ func TestTee(t *testing.T) {
 	both.Called(Call{Function: y})
 	both.Called(Call{Function: x})
 	both.Copied(Call{Function: x}, Task{Number: 5})
+	both.Called(Call{Function: load})
+	both.Ranged(Range{Number: 8, Text: "r"})
 	both.Left(3)
 	both.Ended()
 	if err := both.Close(); err != nil {
 		t.Error(err)
 	}
-	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "left 3", "ended", "close"}
+	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "called x in load", "range 8 r", "left 3", "ended", "close"}
 	if !slices.Equal(a.told, want) || !slices.Equal(b.told, want) {
 		t.Errorf("told\n%q and\n%q, not\n%q", a.told, b.told, want)
 	}

@@ -118,6 +118,19 @@ const (
 	//	2: when the call began
 	//	3: bytes | ticks that it took<<32
 	CopiedType
+
+	// SiteType is where calls come from: those that name this number instead of a function's.
+	//	0: type | number<<16 | function<<32
+	//	1: line, if TextFile names a file | module and 1<<32; 0: it is in none
+	//	2: where in the module's file the call returns to
+	SiteType
+
+	// RangeType is a part of the program with a text, or a moment. It is recorded when it begins and when it ends.
+	//	0: type | kind<<8 | stream of the task that marks a moment<<32
+	//	1: thread | number<<32
+	//	2: when it began
+	//	3: when it ended; 0: it has only begun; of a moment: number of the task that marks it, or 0
+	RangeType
 )
 
 // Results of tasks.
@@ -134,4 +147,9 @@ const (
 	TextThread
 	TextDevice
 	TextDriver
+	TextFile   // of a site, by its number
+	TextIn     // function that a site is in
+	TextModule // file with code, that sites are in
+	TextBuild  // what its linker called that build, in hexadecimal digits
+	TextRange
 )

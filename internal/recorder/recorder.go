@@ -18,16 +18,21 @@ type Options struct {
 	Driver  string
 	Program []string
 	Checked bool
+
+	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that build; "" if it is in
+	// none. Files with the same name are the same. nil: nothing is found.
+	Locate func(pc uintptr) (file string, offset uint64, build string)
 }
 
 // Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and when
 // the disk is slower than the program.
 type Recorder struct {
-	clock  clock    // immutable
-	file   *os.File // immutable
-	which  identity // immutable; of the file
-	memory []byte   // immutable; header and slots, mapped until Close
-	header []uint64 // immutable; part of memory
+	clock  clock                                                       // immutable
+	file   *os.File                                                    // immutable
+	which  identity                                                    // immutable; of the file
+	memory []byte                                                      // immutable; header and slots, mapped until Close
+	header []uint64                                                    // immutable; part of memory
+	locate func(pc uintptr) (file string, offset uint64, build string) // immutable; may be nil
 	names  names
 	stop   chan struct{} // immutable; closed by Close
 	over   sync.WaitGroup
@@ -88,7 +93,7 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]), stop: make(chan struct{})}
+	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]), locate: o.Locate, stop: make(chan struct{})}
 	r.changed = sync.NewCond(&r.mu)
 	r.names.init()
 	h := r.header

@@ -1,12 +1,6 @@
 package recorder
 
 import (
-	"os"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
-
 	"ropeway/internal/observe"
 )
 
@@ -111,77 +105,14 @@ func (r *Recorder) text(what uint8, number uint32, s string) {
 	}
 }
 
-// names are what has been named so far.
-type names struct {
-	functions atomic.Pointer[map[string]uint16] // replaced, never changed
-
-	mu      sync.Mutex
-	threads map[uint32]string // guarded by mu
-}
-
-func (n *names) init() {
-	n.functions.Store(&map[string]uint16{})
-	n.threads = map[uint32]string{} // lockcheck: nobody has n yet
-}
-
-// Function implements observe.Observer. A new name takes a lock.
-func (r *Recorder) Function(name string) uint16 {
-	if n, ok := (*r.names.functions.Load())[name]; ok {
-		return n
+// Ranged implements observe.Observer.
+func (r *Recorder) Ranged(n observe.Range) {
+	last := uint64(n.End)
+	if n.End == 0 || n.Kind == observe.Moment {
+		r.text(TextRange, n.Number, n.Text)
 	}
-	r.names.mu.Lock()
-	defer r.names.mu.Unlock()
-	old := *r.names.functions.Load()
-	if n, ok := old[name]; ok {
-		return n
+	if n.Kind == observe.Moment {
+		last = uint64(n.Mark.Number)
 	}
-	n := uint16(len(old))
-	more := make(map[string]uint16, len(old)+1)
-	for k, v := range old {
-		more[k] = v
-	}
-	more[name] = n
-	r.text(TextFunction, uint32(n), name)
-	r.names.functions.Store(&more)
-	return n
-}
-
-// Thread implements observe.Observer: it records the system's name of the thread, which takes reading a file.
-func (r *Recorder) Thread(id uint32) {
-	if id == 0 {
-		return
-	}
-	b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(int(id)) + "/comm")
-	if err != nil {
-		return
-	}
-	name := strings.TrimSpace(string(b))
-	r.names.mu.Lock()
-	defer r.names.mu.Unlock()
-	if old, ok := r.names.threads[id]; ok && old == name {
-		return
-	}
-	r.names.threads[id] = name
-	r.text(TextThread, id, name)
-}
-
-// Left implements observe.Observer.
-func (r *Recorder) Left(id uint32) {
-	r.Thread(id)
-	r.names.mu.Lock()
-	defer r.names.mu.Unlock()
-	delete(r.names.threads, id)
-}
-
-// renameThreads records the names of threads that have changed.
-func (r *Recorder) renameThreads() {
-	r.names.mu.Lock()
-	ids := make([]uint32, 0, len(r.names.threads))
-	for id := range r.names.threads {
-		ids = append(ids, id)
-	}
-	r.names.mu.Unlock()
-	for _, id := range ids {
-		r.Thread(id)
-	}
+	r.put(n.Thread, &line{uint64(RangeType) | uint64(n.Kind)<<8 | half(n.Mark.Stream), uint64(n.Thread) | uint64(n.Number)<<32, uint64(n.Start), last})
 }

@@ -11,12 +11,13 @@ import (
 )
 
 // version is that of the data's form; web/report reads this one.
-const version = 2
+const version = 3
 
-// mostTasks and mostCalls are how many the page shows: browsers stay quick with them. The first ones are kept.
+// mostTasks, mostCalls and mostRanges are how many the page shows: browsers stay quick with them. The first ones are kept.
 const (
-	mostTasks = 500_000
-	mostCalls = 500_000
+	mostTasks  = 500_000
+	mostCalls  = 500_000
+	mostRanges = 200_000
 )
 
 // data is a run as the page reads it. Calls, tasks and edges are columns, which are small and quick to read. Indexes point
@@ -33,9 +34,11 @@ type data struct {
 	Threads   []thread            `json:"threads"`
 	Streams   []stream            `json:"streams"`
 	Functions []string            `json:"functions"`
+	Sites     []site              `json:"sites"`
 	Calls     calls               `json:"calls"`
 	Tasks     tasks               `json:"tasks"`
 	Edges     edges               `json:"edges"`
+	Ranges    ranges              `json:"ranges"`
 	Findings  []finding           `json:"findings"`
 	Notes     []string            `json:"notes"`
 	Stats     []stats.Function    `json:"stats"`
@@ -68,6 +71,11 @@ type stream struct {
 	Default bool  `json:"default"`
 }
 
+type site struct {
+	Place    string `json:"place"` // "load.c:30"
+	Function string `json:"function"`
+}
+
 type calls struct {
 	Thread   []int   `json:"thread"`
 	Function []int   `json:"function"`
@@ -77,6 +85,7 @@ type calls struct {
 	Blocked  []int64 `json:"blocked"`
 	Stream   []int   `json:"stream"`
 	Awaited  []int   `json:"awaited"`
+	Site     []int   `json:"site"`
 }
 
 type tasks struct {
@@ -102,6 +111,16 @@ type edges struct {
 	To   []int `json:"to"`
 }
 
+// ranges have texts; kinds are those of observe.RangeKind.
+type ranges struct {
+	Kind   []int    `json:"kind"`
+	Text   []string `json:"text"`
+	Thread []int    `json:"thread"`
+	Start  []int64  `json:"start"`
+	End    []int64  `json:"end"`
+	Task   []int    `json:"task"`
+}
+
 type finding struct {
 	Rule     string           `json:"rule"`
 	Severity string           `json:"severity"`
@@ -115,15 +134,15 @@ type finding struct {
 }
 
 // limits say how much of a run is kept.
-type limits struct{ tasks, calls int }
+type limits struct{ tasks, calls, ranges int }
 
 func dataOf(run *timeline.Run) *data {
-	return cut(run, limits{mostTasks, mostCalls})
+	return cut(run, limits{mostTasks, mostCalls, mostRanges})
 }
 
 // cut makes the data of the first tasks and calls of a run. Statistics and advice are of all of it.
 func cut(run *timeline.Run, most limits) *data {
-	c := cutter{tasks: min(len(run.Tasks), most.tasks), calls: min(len(run.Calls), most.calls)}
+	c := cutter{min(len(run.Tasks), most.tasks), min(len(run.Calls), most.calls), min(len(run.Ranges), most.ranges)}
 	d := &data{
 		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano), Duration: run.Duration,
 		Driver: run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
@@ -134,9 +153,11 @@ func cut(run *timeline.Run, most limits) *data {
 	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })
 	d.Threads = convert(run.Threads, func(t timeline.Thread) thread { return thread(t) })
 	d.Streams = convert(run.Streams, func(s timeline.Stream) stream { return stream(s) })
+	d.Sites = convert(run.Sites, func(s timeline.Site) site { return site{s.Place(), s.Function} })
 	d.Calls = c.callColumns(run.Calls[:c.calls])
 	d.Tasks = c.taskColumns(run.Tasks[:c.tasks])
 	d.Edges = c.edgeColumns(run.Edges)
+	d.Ranges = c.rangeColumns(run.Ranges[:c.ranges])
 	for _, f := range run.Findings {
 		d.Findings = append(d.Findings, finding{
 			f.Rule, f.Severity, f.Text, f.Time, below(f.Tasks, c.tasks), f.Thread, list(f.Places), f.Remedy, f.Report,
@@ -144,6 +165,7 @@ func cut(run *timeline.Run, most limits) *data {
 	}
 	for _, a := range advice.Of(run) {
 		a.Tasks, a.Calls, a.Numbers = below(a.Tasks, c.tasks), below(a.Calls, c.calls), list(a.Numbers)
+		a.Lines = list(a.Lines)
 		d.Advice = append(d.Advice, a)
 	}
 	d.Notes = append(d.Notes, c.notes(run)...)
@@ -151,14 +173,14 @@ func cut(run *timeline.Run, most limits) *data {
 }
 
 // cutter knows how many of each are kept.
-type cutter struct{ tasks, calls int }
+type cutter limits
 
 // notes tell what is not shown.
 func (c *cutter) notes(run *timeline.Run) (notes []string) {
 	for _, kind := range []struct {
 		name      string
 		kept, all int
-	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}} {
+	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}, {"ranges", c.ranges, len(run.Ranges)}} {
 		if kind.kept < kind.all {
 			notes = append(notes, fmt.Sprintf("The timeline shows the first %d of %d %s. Statistics and advice are of all of them; a trace for Perfetto has them all.",
 				kind.kept, kind.all, kind.name))
@@ -177,6 +199,7 @@ func (c *cutter) callColumns(from []timeline.Call) calls {
 		Blocked:  convert(from, func(c timeline.Call) int64 { return c.Blocked }),
 		Stream:   convert(from, func(c timeline.Call) int { return c.Stream }),
 		Awaited:  convert(from, func(k timeline.Call) int { return kept(k.Awaited, c.tasks) }),
+		Site:     convert(from, func(c timeline.Call) int { return c.Site }),
 	}
 }
 
@@ -197,6 +220,17 @@ func (c *cutter) taskColumns(from []timeline.Task) tasks {
 		Start:     convert(from, func(t timeline.Task) int64 { return t.Start }),
 		End:       convert(from, func(t timeline.Task) int64 { return t.End }),
 		Code:      convert(from, func(t timeline.Task) int32 { return t.Code }),
+	}
+}
+
+func (c *cutter) rangeColumns(from []timeline.Range) ranges {
+	return ranges{
+		Kind:   convert(from, func(r timeline.Range) int { return int(r.Kind) }),
+		Text:   convert(from, func(r timeline.Range) string { return r.Text }),
+		Thread: convert(from, func(r timeline.Range) int { return r.Thread }),
+		Start:  convert(from, func(r timeline.Range) int64 { return r.Start }),
+		End:    convert(from, func(r timeline.Range) int64 { return r.End }),
+		Task:   convert(from, func(r timeline.Range) int { return kept(r.Task, c.tasks) }),
 	}
 }
 

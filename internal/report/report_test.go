@@ -147,7 +147,7 @@ func TestForm(t *testing.T) {
 		of   any
 		want string
 	}{
-		{"run", run, "advice calls checked devices driver duration edges findings functions notes processes program started stats streams strings tasks threads version"},
+		{"run", run, "advice calls checked devices driver duration edges findings functions notes processes program ranges sites started stats streams strings tasks threads version"},
 		{"process", first("processes"), "command ended id"},
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
@@ -192,9 +192,21 @@ func TestColumnsAreTheRun(t *testing.T) {
 	for i, want := range run.Calls {
 		c := &d.Calls
 		got := timeline.Call{Thread: c.Thread[i], Function: c.Function[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i], Blocked: c.Blocked[i], Stream: c.Stream[i],
-			Awaited: c.Awaited[i]}
+			Awaited: c.Awaited[i], Site: c.Site[i]}
 		if got != want {
 			t.Fatalf("call %d is %+v, want %+v", i, got, want)
+		}
+	}
+	for i, want := range run.Ranges {
+		c := &d.Ranges
+		got := timeline.Range{Kind: observe.RangeKind(c.Kind[i]), Text: c.Text[i], Thread: c.Thread[i], Start: c.Start[i], End: c.End[i], Task: c.Task[i]}
+		if got != want {
+			t.Fatalf("range %d is %+v, want %+v", i, got, want)
+		}
+	}
+	for i, want := range run.Sites {
+		if got := d.Sites[i]; got.Place != want.Place() || got.Function != want.Function {
+			t.Fatalf("site %d is %+v, want %+v", i, got, want)
 		}
 	}
 	for i, want := range run.Edges {
@@ -209,7 +221,7 @@ func TestCut(t *testing.T) {
 	run := sample.Serving(1000, 1)
 	sample.Findings(run)
 	run.Checked = false
-	d := cut(run, limits{tasks: 400, calls: 300})
+	d := cut(run, limits{tasks: 400, calls: 300, ranges: mostRanges})
 	if len(d.Tasks.Start) != 400 || len(d.Calls.Start) != 300 || len(d.Edges.From) == 0 || len(d.Edges.From) == len(run.Edges) {
 		t.Fatalf("%d tasks, %d calls, %d edges", len(d.Tasks.Start), len(d.Calls.Start), len(d.Edges.From))
 	}

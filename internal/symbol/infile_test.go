@@ -18,3 +18,25 @@ func TestInFile(t *testing.T) {
 		}
 	}
 }
+
+// TestLocate: where an address of this process is can be asked again later, by file and build; another build of the file answers nothing.
+func TestLocate(t *testing.T) {
+	path := build(t, "small.c", "-g", "-O0")
+	table := pretend(t, path)
+	start, size := find(t, path, "hidden")
+	want := table.Frames(uintptr(base + start + size))
+	file, offset, id := table.Locate(uintptr(base + start + size))
+	if file != path || offset != start+size || len(id) < 16 {
+		t.Fatalf("%s at %#x, build %q", file, offset, id)
+	}
+	later := New()
+	if got := later.InBuild(file, id, offset); len(got) != len(want) || got[0].Line != want[0].Line || got[0].Function != "hidden" {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := later.InBuild(file, "00"+id[2:], offset); got != nil {
+		t.Errorf("another build: %+v", got)
+	}
+	if file, _, _ := table.Locate(16); file != "" {
+		t.Errorf("no code is in %q", file)
+	}
+}

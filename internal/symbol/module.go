@@ -19,6 +19,7 @@ type module struct {
 	debug []string // directories with separate debug files
 	used  int      // when it was last used
 	bytes int      // about how much memory it takes
+	build *string  // see id; nil: not read yet
 
 	opened   bool
 	segments []elf.ProgHeader

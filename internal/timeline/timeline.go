@@ -5,6 +5,8 @@
 package timeline
 
 import (
+	"fmt"
+	"path/filepath"
 	"time"
 
 	"ropeway/internal/observe"
@@ -23,10 +25,12 @@ type Run struct {
 	Threads   []Thread
 	Streams   []Stream
 	Functions []string // names of API functions, for Call.Function
+	Sites     []Site   // where calls come from, for Call.Site
 
 	Calls    []Call // sorted by Start
 	Tasks    []Task // sorted by Submit
 	Edges    []Edge
+	Ranges   []Range // sorted by Start
 	Findings []Finding
 	Notes    []string // what is missing or cut, for people
 }
@@ -73,6 +77,48 @@ type Call struct {
 	Blocked  int64 // nanoseconds of it that it waited for work; 0 if it does not wait
 	Stream   int   // index of the stream that it is about, or None
 	Awaited  int   // index of the task that it waited for, or None
+	Site     int   // index of where it comes from, or None
+}
+
+// Site is a place of the program that calls come from. What is not known is empty.
+type Site struct {
+	File     string
+	Line     int
+	Function string
+	Module   string // file with code
+	Inside   uint64 // place in Module, as addr2line takes it
+}
+
+// Place is file and line, for example "load.c:30"; of code without lines "app+0x11f2", and "" if nothing is known.
+func (s *Site) Place() string {
+	switch {
+	case s.File != "" && s.Line > 0:
+		return fmt.Sprintf("%s:%d", s.File, s.Line)
+	case s.File != "":
+		return s.File
+	case s.Module != "":
+		return fmt.Sprintf("%s+%#x", filepath.Base(s.Module), s.Inside)
+	}
+	return ""
+}
+
+// String is for example "load.c:30 in load".
+func (s *Site) String() string {
+	place := s.Place()
+	if place == "" || s.Function == "" {
+		return place + s.Function
+	}
+	return place + " in " + s.Function
+}
+
+// Range is a part of what a thread does, or a moment, to which the program gave a text.
+type Range struct {
+	Kind   observe.RangeKind
+	Text   string
+	Thread int // index
+	Start  int64
+	End    int64 // None: it had not ended when the run ended; of a moment: Start
+	Task   int   // index of the task that marks a moment on a stream, or None
 }
 
 // Task is one piece of work.

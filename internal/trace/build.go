@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
+	"ropeway/internal/symbol"
 	"ropeway/internal/timeline"
 )
 
@@ -17,6 +18,8 @@ type builder struct {
 	run       *timeline.Run
 	zero      int64 // nanoseconds at which the run began
 	functions map[string]int
+	symbols   *symbol.Table
+	sites     map[timeline.Site]int
 	dropped   int
 	backwards int // waits whose times cannot be brought in order with those of their records
 }
@@ -31,6 +34,7 @@ type part struct {
 	streams   map[int32]int
 	threads   map[uint32]int
 	callOf    map[callKey]int // calls, by what names them
+	siteOf    map[uint16]int  // by what calls name them
 }
 
 // add takes a process in. Its times become nanoseconds of the run, its numbers indexes.
@@ -41,7 +45,7 @@ func (b *builder) add(p *process) {
 	b.notes(p)
 	t := part{
 		builder: b, p: p, index: len(b.run.Processes), firstEdge: len(b.run.Edges),
-		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
+		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{}, siteOf: map[uint16]int{},
 	}
 	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
 	t.things()
@@ -170,7 +174,8 @@ func (t *part) calls() {
 		if out.End != timeline.None {
 			out.Blocked = min(out.Blocked, out.End-out.Start)
 		}
-		out.Function, out.Stream = t.function(c.function), t.stream(c.stream, 0)
+		out.Function, out.Site = t.called(c.function)
+		out.Stream = t.stream(c.stream, 0)
 		if c.thread != 0 {
 			out.Thread = t.thread(c.thread)
 		} else {
@@ -227,7 +232,7 @@ func (t *part) together() []call {
 	last := map[uint32]int{} // by thread, of calls that go on: where they are
 	kept := list[:0]
 	for _, c := range list {
-		if i, ok := last[c.thread]; ok && kept[i].function == c.function {
+		if i, ok := last[c.thread]; ok && t.same(kept[i].function, c.function) {
 			kept[i].End, kept[i].Code = c.End, c.Code
 			kept[i].Blocked += c.Blocked
 			if !c.continued {
@@ -282,6 +287,7 @@ func (t *part) tasks(firstCall int) {
 	t.edges(list, base, index)
 	t.settle(order)
 	t.awaits(firstCall, base, index)
+	t.ranges(index)
 }
 
 // ran says when tasks ran.
@@ -319,11 +325,15 @@ func (b *builder) finish() {
 	if len(run.Processes) > 1 {
 		b.sort()
 	}
+	slices.SortStableFunc(run.Ranges, func(x, y timeline.Range) int { return cmp.Compare(x.Start, y.Start) })
 	for i := range run.Calls {
 		run.Duration = max(run.Duration, run.Calls[i].Start, run.Calls[i].End)
 	}
 	for i := range run.Tasks {
 		run.Duration = max(run.Duration, run.Tasks[i].Submit, run.Tasks[i].End)
+	}
+	for i := range run.Ranges {
+		run.Duration = max(run.Duration, run.Ranges[i].Start, run.Ranges[i].End)
 	}
 }
 
@@ -340,6 +350,11 @@ func (b *builder) sort() {
 	for i := range run.Calls {
 		if c := &run.Calls[i]; c.Awaited != timeline.None {
 			c.Awaited = tasks[c.Awaited]
+		}
+	}
+	for i := range run.Ranges {
+		if r := &run.Ranges[i]; r.Task != timeline.None {
+			r.Task = tasks[r.Task]
 		}
 	}
 	for i, e := range run.Edges {

@@ -30,6 +30,7 @@ func read(r io.Reader) (*process, error) {
 		flags: word(recorder.HeadFlags), lost: word(recorder.HeadLost),
 		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
 		more: map[taskKey]more{}, blocked: map[callKey]int64{}, awaited: map[callKey]taskKey{},
+		sites: map[uint16]site{}, ranges: map[uint32]rangeOf{},
 	}
 	var slots [recorder.Slots]uint64 // the windows that are still in slots
 	for i := range slots {
@@ -136,6 +137,16 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		p.parts[k][b[3]] = string(b[8 : 8+min(int(b[2]), recorder.RecordBytes-8)])
 	case recorder.StreamType:
 		p.streams[stream] = madeStream{device: int32(low(1)), isDefault: b[1] == 1}
+	case recorder.SiteType:
+		p.sites[binary.LittleEndian.Uint16(b[2:])] = site{function: uint16(high(0)), line: low(1), module: high(1), offset: word(2)}
+	case recorder.RangeType:
+		r := rangeOf{Range: timeline.Range{Kind: observe.RangeKind(b[1]), Start: int64(word(2)), End: int64(word(3))}, thread: low(1)}
+		if r.Kind == observe.Moment {
+			r.mark, r.End = taskKey{stream, uint32(word(3))}, r.Start
+		}
+		if old, ok := p.ranges[high(1)]; !ok || old.End == 0 { // records are in no order
+			p.ranges[high(1)] = r
+		}
 	case recorder.ClockType:
 		p.clock = append(p.clock, moment{int64(word(1)), int64(word(2))})
 	}

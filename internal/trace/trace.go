@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ropeway/internal/recorder"
+	"ropeway/internal/symbol"
 	"ropeway/internal/timeline"
 )
 
@@ -38,7 +39,7 @@ func Read(dir string) (*timeline.Run, error) {
 		return nil, errors.Join(append([]error{ErrNothing}, asErrors(run.Notes)...)...)
 	}
 	slices.SortStableFunc(all, func(a, b *process) int { return compare(a.start(), b.start()) })
-	b := builder{run: run, zero: all[0].start(), functions: map[string]int{}}
+	b := builder{run: run, zero: all[0].start(), functions: map[string]int{}, symbols: symbol.New(), sites: map[timeline.Site]int{}}
 	run.Program, run.Driver, run.Started = all[0].command(), all[0].driver(), time.Unix(0, all[0].wall)
 	for _, p := range all {
 		b.add(p)
@@ -94,6 +95,21 @@ type process struct {
 	waiting []call // that began to wait
 	blocked map[callKey]int64
 	awaited map[callKey]taskKey // records that calls waited for
+	sites   map[uint16]site
+	ranges  map[uint32]rangeOf
+}
+
+// site is where calls with a number come from, and of which function they are.
+type site struct {
+	function     uint16
+	line, module uint32 // module: and 1; 0 is none
+	offset       uint64
+}
+
+type rangeOf struct {
+	timeline.Range
+	thread uint32
+	mark   taskKey
 }
 
 type textKey struct {

@@ -1,7 +1,8 @@
-"""The checker (ropeway check, or ROPEWAY_CHECK=1): what it has found, and telling it where the program is.
+"""The checker (ropeway check, or ROPEWAY_CHECK=1): what it has found, and telling it, or who records, where the program is.
 
 Before each call the Python frames of the calling thread go into the thread's record, of which the checker takes a copy if the
 call queues something. For an access to memory it asks for them. The extension does that itself; without it, it is done here.
+Of a program that is recorded (ropeway trace, or ROPEWAY_TRACE=DIR) the innermost frame goes into the thread's site.
 """
 
 import atexit
@@ -40,6 +41,12 @@ _POP_TOP = opcode.opmap["POP_TOP"]  # what is behind a call whose value is dropp
 
 class _Name(ctypes.Structure):
     _fields_ = [("name", c_uint32), ("line", c_uint32)]
+
+
+class _Site(ctypes.Structure):
+    """ropeway_site."""
+
+    _fields_ = [("address", c_uint64), ("name", c_uint32), ("line", c_uint32)]
 
 
 class _Call(ctypes.Structure):
@@ -92,9 +99,11 @@ def unjudged():
 
 
 def start(library, places, extension):
-    """Begins to tell the checker where the program is, if there is one. Later functions of library are watched."""
+    """Begins to tell the checker, or who records, where the program is. Later functions of library are watched."""
     global _checker, _ignore
     if os.environ.get("ROPEWAY_CHECK", "") in ("", "0"):
+        if os.environ.get("ROPEWAY_TRACE", "") != "":
+            _record(library, extension)
         return
     checker = _find(library, places)
     if checker is None:
@@ -105,13 +114,29 @@ def start(library, places, extension):
     _ignore.argtypes, _ignore.restype = [ctypes.c_int], None
     if extension is None:
         note, forget = _in_python(checker)
-    elif extension.watch_frames(*(tuple(map(os.fsencode, texts)) for texts in (LEFT_OUT, OUTERMOST))):
+    elif _in_extension(extension, True):
         note, forget = extension.note_frames, extension.forget_frames
     else:
         return
     _watch(library, note, forget)
     # Whoever touches memory while the interpreter ends must not wait for it.
     atexit.register(checker.ropeway_check_frames_by, None)
+
+
+def _in_extension(extension, checked):
+    """Whether the extension can tell the checker, or else who records, where the program is."""
+    return extension.watch_frames(checked, *(tuple(map(os.fsencode, texts)) for texts in (LEFT_OUT, OUTERMOST)))
+
+
+def _record(library, extension):
+    """Begins to tell who records where the program is."""
+    if extension is None:
+        note, forget = _sites_in_python(library)
+    elif _in_extension(extension, False):
+        note, forget = extension.note_frames, extension.forget_frames
+    else:
+        return
+    _watch(library, note, forget)
 
 
 def _find(library, places):
@@ -147,19 +172,58 @@ def _watch(library, note, forget):
     library._FuncPtr = Watched
 
 
-def _in_python(checker):
-    """What notes and forgets frames, for places without the extension."""
-    held = ctypes.PyDLL(None, handle=checker._handle)  # the interpreter lock is kept: these calls take no time
-    record, name = held["ropeway_check_record"], held["ropeway_check_name_frame"]
-    record.argtypes, record.restype = [], POINTER(_Call)
-    name.argtypes, name.restype = [c_char_p, c_char_p], c_uint32
-    codes = {}  # by the address of a code object: its number, 0 to leave it out, None for an outermost one; and itself
+def _numbers(name):
+    """What tells the number of a frame's function, by name: 0 to leave it out, None for an outermost one."""
+    codes = {}  # by the address of a code object: its number, and itself
 
     def judge(code):
         file = code.co_filename
         if not any(part in file for part in LEFT_OUT):
             return name(os.fsencode(file), os.fsencode(getattr(code, "co_qualname", code.co_name)))
         return None if code.co_name in OUTERMOST else 0
+
+    def number(frame):
+        code = frame.f_code
+        known = codes.get(id(code))
+        if known is None:
+            known = judge(code) if len(codes) < _MOST_CODES else 0, code
+            if len(codes) < _MOST_CODES:
+                codes[id(code)] = known
+        return known[0]
+
+    return number
+
+
+def _sites_in_python(library):
+    """What notes and forgets the innermost frame, for places without the extension."""
+    held = ctypes.PyDLL(None, handle=library._handle)  # the interpreter lock is kept: these calls take no time
+    site, name = held["ropeway_site_of_thread"], held["ropeway_name_frame"]
+    site.argtypes, site.restype = [], POINTER(_Site)
+    name.argtypes, name.restype = [c_char_p, c_char_p], c_uint32
+    number = _numbers(name)
+
+    def note():
+        frame = sys._getframe()
+        while frame is not None:
+            known = number(frame)
+            if known:
+                site().contents.name, site().contents.line = known, frame.f_lineno or 0
+                return
+            frame = frame.f_back
+
+    def forget():
+        site().contents.name = 0
+
+    return note, forget
+
+
+def _in_python(checker):
+    """What notes and forgets frames, for places without the extension."""
+    held = ctypes.PyDLL(None, handle=checker._handle)  # the interpreter lock is kept: these calls take no time
+    record, name = held["ropeway_check_record"], held["ropeway_check_name_frame"]
+    record.argtypes, record.restype = [], POINTER(_Call)
+    name.argtypes, name.restype = [c_char_p, c_char_p], c_uint32
+    number = _numbers(name)
 
     def drops(frame):
         code, at = frame.f_code.co_code, frame.f_lasti + 2
@@ -170,17 +234,12 @@ def _in_python(checker):
     def write(call, frame):
         n = 0
         while frame is not None and n < _DEPTH:
-            code = frame.f_code
-            known = codes.get(id(code))
+            known = number(frame)
             if known is None:
-                known = judge(code) if len(codes) < _MOST_CODES else 0, code
-                if len(codes) < _MOST_CODES:
-                    codes[id(code)] = known
-            if known[0] is None:
                 break
-            if known[0]:
+            if known:
                 line = frame.f_lineno or 0
-                call.names[n].name, call.names[n].line = known[0], line | _DROPPED if n == 0 and drops(frame) else line
+                call.names[n].name, call.names[n].line = known, line | _DROPPED if n == 0 and drops(frame) else line
                 n += 1
             frame = frame.f_back
         call.named = n

@@ -1,15 +1,16 @@
 /*
- * Where a Python program is, for the checker (libropeway_check.so). Before each call, and when the checker asks because the
- * program touches memory, the frames of the calling thread are written to its record: a number for each function, which is
- * given once for each code object, and the line.
+ * Where a Python program is, for the checker (libropeway_check.so) and for recordings. Before each call, and when the checker asks because
+ * the program touches memory, the frames of the calling thread are written to its record: a number for each function, which is
+ * given once for each code object, and the line. Of a program that is only recorded the innermost frame is enough.
  *
- * All of this runs with the interpreter lock held, which guards what is here. With checking off it is one branch.
+ * All of this runs with the interpreter lock held, which guards what is here. With nobody who wants to know it is one branch.
  */
 #include <dlfcn.h>
 
 /* What of a checker and of the interpreter is used. Not all of the interpreter's is in its stable ABI: it is looked up. */
 static struct {
-	ropeway_call *(*record)(void); /* NULL: checking is off */
+	int on;                        /* somebody wants to know */
+	ropeway_call *(*record)(void); /* of the checker; NULL: the program is only recorded */
 	uint32_t (*name)(const char *file, const char *function);
 	PyObject *(*code)(PyFrameObject *);      /* PyFrame_GetCode */
 	PyFrameObject *(*back)(PyFrameObject *); /* PyFrame_GetBack */
@@ -167,17 +168,48 @@ static void write_frames(ropeway_call *call)
 	call->named = n;
 }
 
+/* libascendcl.so; see capi/shim/shim.c. */
+extern ropeway_site *ropeway_site_of_thread(void);
+extern uint32_t ropeway_name_frame(const char *file, const char *function);
+
+/* Writes the innermost frame of the calling thread. */
+static void write_site(ropeway_site *site)
+{
+	PyFrameObject *frame = PyEval_GetFrame();
+	Py_XINCREF(frame);
+	for (int steps = 0; frame && steps < MOST_STEPS; steps++) {
+		struct place here = place_of(frame);
+		PyFrameObject *outer = watch.back(frame);
+		Py_DECREF(frame);
+		frame = outer;
+		if (here.what != OUTERMOST && here.what != LEFT_OUT) {
+			site->name = here.what;
+			site->line = here.line;
+			break;
+		}
+	}
+	Py_XDECREF(frame);
+}
+
 static inline void note_frames(void)
 {
-	if (__builtin_expect(watch.record != NULL, 0))
+	if (__builtin_expect(!watch.on, 1))
+		return;
+	if (watch.record)
 		write_frames(watch.record());
+	else
+		write_site(ropeway_site_of_thread());
 }
 
 /* After a call. What the thread calls next may come from elsewhere. */
 static inline void forget_frames(void)
 {
-	if (__builtin_expect(watch.record != NULL, 0))
+	if (__builtin_expect(!watch.on, 1))
+		return;
+	if (watch.record)
 		watch.record()->named = 0;
+	else
+		ropeway_site_of_thread()->name = 0;
 }
 
 /* Around a call of the C library. */
@@ -206,26 +238,34 @@ static void provide_frames(ropeway_call *call)
 	PyGILState_Release(state);
 }
 
-/* watch_frames(left_out, outermost) -> bool: begins to tell the checker where the program is. False if it cannot. */
+/* watch_frames(checked, left_out, outermost) -> bool: begins to tell where the program is, to the checker or else to who records. False if it
+ * cannot. */
 static PyObject *watch_frames(PyObject *self, PyObject *args)
 {
 	(void)self;
+	int checked;
 	PyObject *out, *outer;
-	if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &out, &PyTuple_Type, &outer))
+	if (!PyArg_ParseTuple(args, "pO!O!", &checked, &PyTuple_Type, &out, &PyTuple_Type, &outer))
 		return NULL;
-	void *checker = dlopen("libropeway_check.so", RTLD_NOLOAD | RTLD_LAZY);
-	if (!checker)
-		Py_RETURN_FALSE;
-	ropeway_call *(*record)(void) = (ropeway_call * (*)(void))(uintptr_t)dlsym(checker, "ropeway_check_record");
-	void (*frames_by)(void (*)(ropeway_call *)) =
-		(void (*)(void (*)(ropeway_call *)))(uintptr_t)dlsym(checker, "ropeway_check_frames_by");
-	watch.name = (uint32_t(*)(const char *, const char *))(uintptr_t)dlsym(checker, "ropeway_check_name_frame");
+	ropeway_call *(*record)(void) = NULL;
+	void (*frames_by)(void (*)(ropeway_call *)) = NULL;
+	watch.name = ropeway_name_frame;
+	if (checked) {
+		void *checker = dlopen("libropeway_check.so", RTLD_NOLOAD | RTLD_LAZY);
+		if (!checker)
+			Py_RETURN_FALSE;
+		record = (ropeway_call * (*)(void))(uintptr_t)dlsym(checker, "ropeway_check_record");
+		frames_by = (void (*)(void (*)(ropeway_call *)))(uintptr_t)dlsym(checker, "ropeway_check_frames_by");
+		watch.name = (uint32_t(*)(const char *, const char *))(uintptr_t)dlsym(checker, "ropeway_check_name_frame");
+		if (!record || !frames_by || !watch.name)
+			Py_RETURN_FALSE;
+	}
 	watch.code = (PyObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetCode");
 	watch.back = (PyFrameObject * (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
 	watch.line = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLineNumber");
 	pop_top = opcode_of("POP_TOP");
 	watch.lasti = (int (*)(PyFrameObject *))(uintptr_t)dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
-	if (!record || !frames_by || !watch.name || !watch.code || !watch.back || !watch.line)
+	if (!watch.code || !watch.back || !watch.line)
 		Py_RETURN_FALSE;
 	if (!codes && !(codes = PyDict_New()))
 		return NULL;
@@ -234,7 +274,9 @@ static PyObject *watch_frames(PyObject *self, PyObject *args)
 	left_out = out;
 	outermost = outer;
 	watch.record = record;
-	frames_by(provide_frames);
+	watch.on = 1;
+	if (frames_by)
+		frames_by(provide_frames);
 	Py_RETURN_TRUE;
 }
 

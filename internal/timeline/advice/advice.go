@@ -23,6 +23,7 @@ type Advice struct {
 	Tasks   []int    `json:"tasks"` // it is about; the first [Most]
 	Calls   []int    `json:"calls"` // it is about; the first [Most]
 	Numbers []Number `json:"numbers"`
+	Lines   []string `json:"lines"` // of the program, that most of these calls come from
 }
 
 // Number is one that the advice rests on, written for people.
@@ -63,6 +64,9 @@ func Of(run *timeline.Run) []Advice {
 		if a := rule(v); a != nil {
 			all = append(all, *a)
 		}
+	}
+	for i := range all {
+		all[i].Lines = lines(run, &all[i])
 	}
 	slices.SortStableFunc(all, func(a, b Advice) int { return cmp.Compare(b.Saves, a.Saves) })
 	if len(all) == 0 {

@@ -2,7 +2,7 @@
 //
 // Threads, streams and copy engines are tracks. A device is shown as a process of its own, whose threads are its streams and
 // engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event to each wait for it.
-// Counters show the bandwidth of each direction and the depth of each stream's queue.
+// Ranges that the program has named are on a track beside their thread's. Counters show the bandwidth of each direction and the depth of each stream's queue.
 //
 // What readers of the format ask for, and is kept here:
 //   - slices of a track nest or follow one another, so what overlaps goes to further tracks of the same name;
@@ -29,6 +29,7 @@ func Write(w io.Writer, run *timeline.Run) error {
 	t.calls()
 	t.tasks()
 	t.edges()
+	t.ranges()
 	t.findings()
 	t.bandwidth()
 	t.depth()

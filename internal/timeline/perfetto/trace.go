@@ -21,6 +21,7 @@ type trace struct {
 	engines            map[engine]*group
 
 	functions []string // names, as JSON
+	sites     []string // lines, as JSON
 	sliceAt   []spot   // by task: its slice, where it has one
 	callAt    []spot   // by call: its slice
 	arrows    int64
@@ -36,6 +37,9 @@ func newTrace(out *bufio.Writer, run *timeline.Run) *trace {
 	t := &trace{run: run, event: event{out: out}, sliceAt: make([]spot, len(run.Tasks)), callAt: make([]spot, len(run.Calls))}
 	for _, f := range run.Functions {
 		t.functions = append(t.functions, quoted(f))
+	}
+	for i := range run.Sites {
+		t.sites = append(t.sites, quoted(run.Sites[i].String()))
 	}
 	return t
 }
@@ -90,10 +94,38 @@ func (t *trace) calls() {
 		if c.Stream >= 0 && c.Stream < len(t.run.Streams) {
 			e.number(`,"stream":`, int64(t.run.Streams[c.Stream].ID))
 		}
+		if c.Site >= 0 && c.Site < len(t.sites) {
+			e.text(`,"source":`, t.sites[c.Site])
+		}
 		if c.End == timeline.None {
 			e.text(`,"unfinished":`, "true")
 		}
 		e.write("}")
+	}
+}
+
+// ranges are slices on a track beside that of their thread's calls; moments are instants there.
+func (t *trace) ranges() {
+	tracks := map[int]*group{}
+	for i := range t.run.Ranges {
+		r := &t.run.Ranges[i]
+		if r.Thread < 0 || r.Thread >= len(t.threads) {
+			continue
+		}
+		g := tracks[r.Thread]
+		if g == nil {
+			of := t.threads[r.Thread]
+			g = &group{pid: of.pid, name: of.name + ": ranges", nests: true, rank: of.rank}
+			tracks[r.Thread] = g
+		}
+		if r.Kind != observe.Moment {
+			t.slice(quoted(r.Text), `"range"`, t.place(g, r.Start, t.until(r.Start, r.End))).write("")
+			continue
+		}
+		if len(g.lanes) == 0 {
+			t.newLane(g)
+		}
+		t.start('i', quoted(r.Text), `"mark"`, track{g.pid, g.lanes[0].tid}).micros(`,"ts":`, r.Start).text(`,"s":`, `"t"`).write("")
 	}
 }
 

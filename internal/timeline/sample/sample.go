@@ -194,7 +194,7 @@ func (b *Builder) call(function string, thread, stream int) int {
 		b.functions[function] = f
 		b.run.Functions = append(b.run.Functions, function)
 	}
-	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream, Awaited: timeline.None})
+	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream, Awaited: timeline.None, Site: timeline.None})
 	return len(b.run.Calls) - 1
 }
 

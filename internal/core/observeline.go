@@ -1,0 +1,98 @@
+package core
+
+import (
+	"maps"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/observe"
+)
+
+// A face that tells its calls says where they come from, as well. Of a Go program the core finds that out itself: the innermost function that
+// is not ours. What it has found it keeps, so that a call costs the walk of a few frames.
+
+// lines are what is known of the addresses in a Go program's stacks.
+type lines struct {
+	mu    sync.Mutex                // held to replace what follows
+	ours  atomic.Pointer[oursAt]    // replaced, never changed
+	known atomic.Pointer[numbersAt] // likewise
+}
+
+type (
+	oursAt    = map[uintptr]bool    // whether a return address is in a function of ours
+	numbersAt = map[calledAt]uint16 // the observer's numbers
+)
+
+// calledAt is a function, by the observer's number, and where it is called from.
+type calledAt struct {
+	function uint16
+	pc       uintptr
+}
+
+const (
+	deepestLine = 16   // functions of ours that may be above the program's
+	mostLines   = 8192 // addresses that are kept; of others nothing is known
+)
+
+// called is the observer's number for a call of api by a Go program, with its line if that is wanted.
+func (rt *Runtime) called(api string) uint16 {
+	o := rt.observer
+	function := o.Function(api)
+	if !o.Sites() {
+		return function
+	}
+	var pcs [deepestLine]uintptr
+	n := runtime.Callers(2, pcs[:])
+	l := &rt.observing.lines
+	for _, pc := range pcs[:n] {
+		if l.isOurs(pc) {
+			continue
+		}
+		if known := l.known.Load(); known != nil {
+			if number, ok := (*known)[calledAt{function, pc}]; ok {
+				return number
+			}
+		}
+		return l.number(o, function, pc)
+	}
+	return function
+}
+
+// isOurs tells whether a return address is in a function of ours.
+func (l *lines) isOurs(pc uintptr) bool {
+	known := l.ours.Load()
+	if known != nil {
+		if is, ok := (*known)[pc]; ok {
+			return is
+		}
+	}
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	is := observe.Own(f.Function)
+	keepLine(&l.mu, &l.ours, pc, is)
+	return is
+}
+
+// number asks the observer for the number of a function that is called from an address.
+func (l *lines) number(o observe.Observer, function uint16, pc uintptr) uint16 {
+	f, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	n := o.From(function, observe.Site{File: f.File, Line: f.Line, Function: f.Function})
+	keepLine(&l.mu, &l.known, calledAt{function, pc}, n)
+	return n
+}
+
+// keepLine puts a pair into a map that is read without a lock, as long as that is not too large.
+func keepLine[K comparable, V any](mu *sync.Mutex, in *atomic.Pointer[map[K]V], key K, value V) {
+	mu.Lock()
+	defer mu.Unlock()
+	old := in.Load()
+	more := map[K]V{}
+	if old != nil {
+		if len(*old) >= mostLines {
+			return
+		}
+		more = maps.Clone(*old)
+	}
+	more[key] = value
+	in.Store(&more)
+}
