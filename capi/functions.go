@@ -10,7 +10,7 @@ import (
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
-const fingerprint = 0x0fc1abf2
+const fingerprint = 0x57d02542
 
 // functionNames are the functions by their numbers.
 var functionNames = [...]string{
@@ -1268,6 +1268,15 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 	279: aclGetDataBufferSizeV2,
 	282: aclmdlRICaptureGetInfo,
 	284: aclmdlRICaptureThreadExchangeMode,
+	418: aclprofCreateStamp,
+	419: aclprofDestroyStamp,
+	420: aclprofPush,
+	421: aclprofPop,
+	422: aclprofRangeStart,
+	423: aclprofRangeStop,
+	424: aclprofSetStampTraceMessage,
+	425: aclprofMark,
+	426: aclprofMarkEx,
 }
 
 func aclrtMemcpy(t *thread, a *slots) uint64 {
@@ -2369,4 +2378,41 @@ func aclmdlRICaptureGetInfo(t *thread, a *slots) uint64 {
 
 func aclmdlRICaptureThreadExchangeMode(t *thread, a *slots) uint64 {
 	return uint64(t.Done(t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))))
+}
+
+func aclprofCreateStamp(t *thread, _ *slots) uint64 {
+	return uint64(t.ProfCreateStamp())
+}
+
+func aclprofDestroyStamp(t *thread, a *slots) uint64 {
+	t.ProfDestroyStamp(core.Handle(a[0]))
+	return 0
+}
+
+func aclprofPush(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfPush(core.Handle(a[0]))))
+}
+
+func aclprofPop(t *thread, _ *slots) uint64 {
+	return uint64(t.Done(t.ProfPop()))
+}
+
+func aclprofRangeStart(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfRangeStart(core.Handle(a[0]), pointer[uint32](a[1]))))
+}
+
+func aclprofRangeStop(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfRangeStop(uint32(a[0]))))
+}
+
+func aclprofSetStampTraceMessage(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfSetStampTraceMessage(core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))))
+}
+
+func aclprofMark(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfMark(core.Handle(a[0]))))
+}
+
+func aclprofMarkEx(t *thread, a *slots) uint64 {
+	return uint64(t.Done(t.ProfMarkEx(pointer[byte](a[0]), a[1], core.Handle(a[2]))))
 }

@@ -11,21 +11,21 @@ import (
 	"ropeway/spec/table"
 )
 
-// parts are the runs of the functions program: the argument, and what is added to functionsEnv.
-var parts = []struct {
+// part is a run of the functions program: the argument, and what is added to functionsEnv.
+type part struct {
 	name string
 	env  []string
-}{
+}
+
+// parts are the runs of the functions program.
+var parts = []part{
 	{"init", nil},
 	{"core", nil},
 	{"310P", []string{"ROPEWAY_PRODUCT=310P"}},
 }
 
 // more are the runs of what not every driver can do: memory that is mapped, shared, managed, pooled or waited for.
-var more = []struct {
-	name string
-	env  []string
-}{
+var more = []part{
 	{"memory", nil},
 	{"950", []string{"ROPEWAY_PRODUCT=950"}},
 	{"A3", []string{"ROPEWAY_PRODUCT=A3"}},
@@ -36,7 +36,8 @@ func TestFunctions(t *testing.T) {
 	t.Parallel()
 	program := functionsProgram(t)
 	proven := map[string]bool{}
-	for _, p := range slices.Concat(parts, more) {
+	marked := part{"marked", []string{"ROPEWAY_TRACE=" + t.TempDir()}} // marks are on while the program is recorded
+	for _, p := range append(slices.Concat(parts, more), marked) {
 		for _, line := range strings.Split(passes(t, append(functionsEnv(t), p.env...), program, p.name), "\n") {
 			if name, ok := strings.CutPrefix(line, "function "); ok {
 				proven[name] = true

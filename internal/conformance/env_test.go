@@ -15,6 +15,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
+	"ropeway/internal/observe"
 	"ropeway/internal/product"
 )
 
@@ -35,6 +36,8 @@ type machine struct {
 	devices int     // 0: 4
 	bare    bool    // no device is set: th has no context
 	strict  bool    // what the documents forbid is refused
+
+	observer observe.Observer // who records; may be nil
 }
 
 // checked makes all tests run under the checker: programs behave there as they do without it.
@@ -74,7 +77,7 @@ func makeEnv(t *testing.T, m machine) *env {
 		open = openSoft
 	}
 	e := &env{T: t, faults: faulty.Wrap(open(t, soft.Options{Devices: m.devices, Memory: 256 << 20, Open: p.RC, Guard: checked}))}
-	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict}
+	o := core.Options{Driver: e.faults, Product: p, Visible: m.visible, Home: m.home, Strict: m.strict, Observe: m.observer}
 	if checked {
 		c := checker.New(checker.Options{Driver: e.faults, Seed: 1, Patience: 5 * time.Millisecond})
 		o.Driver, o.Watch = c.Driver(), c

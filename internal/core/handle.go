@@ -22,6 +22,7 @@ const (
 	memoryKind
 	poolKind
 	allocatorKind
+	stampKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.

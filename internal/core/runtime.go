@@ -106,6 +106,7 @@ type Runtime struct {
 	reports   reportState
 	opTime    opTime
 	observing observing
+	marks     marks
 	pools     poolState
 	vmm       vmm
 	values    values
@@ -119,7 +120,7 @@ func New(o Options) *Runtime {
 	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
 	rt.notifies.kind, rt.cntNotifies.kind = notifyKind, cntNotifyKind
 	rt.pools.table.kind, rt.vmm.memories.kind = poolKind, memoryKind
-	rt.allocatorDescs.kind = allocatorKind
+	rt.allocatorDescs.kind, rt.marks.stamps.kind = allocatorKind, stampKind
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
 	for i := range ids {

@@ -24,6 +24,7 @@ type Thread struct {
 
 	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
 
+	pushed []*mark      // by aclprofPush, and not popped
 	caller Caller       // knows what the thread is doing; nil unless somebody watches
 	call   OngoingCall  // for who observes
 	copied observe.Task // that the call made, if it says so

@@ -636,18 +636,6 @@ var unbuiltRules = map[string][]unbuiltRule{
 	"aclprofGetStepTimestamp": {
 		{code: abi.ErrInvalidParam, arg: "stepInfo", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},
-	"aclprofPush": {
-		{code: abi.ErrInvalidParam, arg: "stamp", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-	},
-	"aclprofRangeStart": {
-		{code: abi.ErrInvalidParam, arg: "stamp", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.ErrInvalidParam, arg: "rangeId", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
-	"aclprofSetStampTraceMessage": {
-		{code: abi.Code(-1), arg: "stamp", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
-		{code: abi.Code(-1), arg: "msgLen", text: ">= 128", shows: showUnsigned, argument: 2, applies: func(c *unbuiltCall) bool { return uint32(c.a[2]) >= 128 }},
-		{code: abi.Code(-1), arg: "msg", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[1] == 0 }},
-	},
 	"aclprofRangePushEx": {
 		{code: abi.ErrInvalidParam, arg: "attr", text: "is NULL", applies: func(c *unbuiltCall) bool { return c.a[0] == 0 }},
 	},

@@ -65,6 +65,7 @@ const (
 	Reduce       // a copy that computes
 	Random       // numbers are drawn
 	Prefetch     // managed memory is moved
+	Mark         // a moment that the program has named
 )
 
 // Direction is where bytes go.
@@ -174,5 +175,5 @@ type Range struct {
 	Text   string // when it begins
 	Start  int64
 	End    int64 // 0: it has only begun
-	Mark   At    // Moment: the task that marks it on a stream; zero: none
+	Marker At    // Moment: the task that marks it on a stream; zero: none
 }

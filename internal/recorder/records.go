@@ -112,7 +112,7 @@ func (r *Recorder) Ranged(n observe.Range) {
 		r.text(TextRange, n.Number, n.Text)
 	}
 	if n.Kind == observe.Moment {
-		last = uint64(n.Mark.Number)
+		last = uint64(n.Marker.Number)
 	}
-	r.put(n.Thread, &line{uint64(RangeType) | uint64(n.Kind)<<8 | half(n.Mark.Stream), uint64(n.Thread) | uint64(n.Number)<<32, uint64(n.Start), last})
+	r.put(n.Thread, &line{uint64(RangeType) | uint64(n.Kind)<<8 | half(n.Marker.Stream), uint64(n.Thread) | uint64(n.Number)<<32, uint64(n.Start), last})
 }

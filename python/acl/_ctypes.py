@@ -1,4 +1,4 @@
-"""The plain functions of acl and acl.rt over ctypes, made from the table: for places without the extension."""
+"""The plain functions of acl, acl.rt and acl.prof over ctypes, made from the table: for places without the extension."""
 
 import ctypes
 import math
@@ -31,7 +31,7 @@ TYPES = {
 
 def functions(library):
     """The functions by module and name."""
-    found = {"acl": {}, "acl.rt": {}}
+    found = {"acl": {}, "acl.rt": {}, "acl.prof": {}}
     for form in _forms.FORMS:
         if form.kind == "plain":
             make = _waiting if form.wait else _calling

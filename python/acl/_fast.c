@@ -2889,6 +2889,107 @@ static PyObject *rt_mdl_ri_capture_get_info(PyObject *self, PyObject *args)
 	return pack(3, PyLong_FromLongLong(r0), PyLong_FromUnsignedLongLong((uintptr_t)r1), PyLong_FromLong(ret));
 }
 
+/* acl.prof.create_stamp() -> stamp */
+static PyObject *prof_create_stamp(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.prof.create_stamp", NULL, 0, args, NULL))
+		return NULL;
+	void * ret;
+	BEGIN_CALL
+	ret = aclprofCreateStamp();
+	END_CALL
+	return PyLong_FromUnsignedLongLong((uintptr_t)ret);
+}
+
+/* acl.prof.destroy_stamp(stamp) */
+static PyObject *prof_destroy_stamp(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stamp", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.prof.destroy_stamp", params, 1, args, a))
+		return NULL;
+	BEGIN_CALL
+	aclprofDestroyStamp((void*)a[0]);
+	END_CALL
+	return none();
+}
+
+/* acl.prof.push(stamp) -> ret */
+static PyObject *prof_push(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stamp", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.prof.push", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclprofPush((void*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.prof.pop() -> ret */
+static PyObject *prof_pop(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!take("acl.prof.pop", NULL, 0, args, NULL))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclprofPop();
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.prof.range_start(stamp) -> (range_id, ret) */
+static PyObject *prof_range_start(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stamp", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.prof.range_start", params, 1, args, a))
+		return NULL;
+	uint32_t r0 = 0;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclprofRangeStart((void*)a[0], &r0);
+	END_CALL
+	return pack(2, PyLong_FromUnsignedLongLong(r0), PyLong_FromLong(ret));
+}
+
+/* acl.prof.range_stop(range_id) -> ret */
+static PyObject *prof_range_stop(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"range_id", UINT32}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.prof.range_stop", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclprofRangeStop((uint32_t)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
+/* acl.prof.mark(stamp) -> ret */
+static PyObject *prof_mark(PyObject *self, PyObject *args)
+{
+	static const param params[] = {{"stamp", ADDRESS}};
+	uint64_t a[1];
+	(void)self;
+	if (!take("acl.prof.mark", params, 1, args, a))
+		return NULL;
+	aclError ret;
+	BEGIN_CALL
+	ret = aclprofMark((void*)a[0]);
+	END_CALL
+	return PyLong_FromLong(ret);
+}
+
 static PyMethodDef functions_of_acl[] = {
 	{"finalize", acl_finalize, METH_VARARGS,
 	 "finalize($module, /)\n--\n\nacl.finalize() -> ret\n\nTears the library down and sets the reference count to 0 whatever it was. Not to be called from a\ndestructor or atexit.\n\nIn C: aclFinalize."},
@@ -3277,7 +3378,25 @@ static PyMethodDef functions_of_acl_rt[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+static PyMethodDef functions_of_acl_prof[] = {
+	{"create_stamp", prof_create_stamp, METH_VARARGS,
+	 "create_stamp($module, /)\n--\n\nacl.prof.create_stamp() -> stamp\n\nTakes a stamp (an event to be reported) from the pool of the process.\n\nIn C: aclprofCreateStamp."},
+	{"destroy_stamp", prof_destroy_stamp, METH_VARARGS,
+	 "destroy_stamp($module, stamp, /)\n--\n\nacl.prof.destroy_stamp(stamp)\n\nGives a stamp back to the pool.\n\nIn C: aclprofDestroyStamp."},
+	{"push", prof_push, METH_VARARGS,
+	 "push($module, stamp, /)\n--\n\nacl.prof.push(stamp) -> ret\n\nNotes the current time as begin of the stamp and puts it on the stack.\n\nIn C: aclprofPush."},
+	{"pop", prof_pop, METH_VARARGS,
+	 "pop($module, /)\n--\n\nacl.prof.pop() -> ret\n\nTakes the stamp last pushed, notes the current time as its end and reports it.\n\nIn C: aclprofPop."},
+	{"range_start", prof_range_start, METH_VARARGS,
+	 "range_start($module, stamp, /)\n--\n\nacl.prof.range_start(stamp) -> (range_id, ret)\n\nNotes the current time as begin of the stamp and gives a number for aclprofRangeStop, which may come\nfrom another thread.\n\nIn C: aclprofRangeStart."},
+	{"range_stop", prof_range_stop, METH_VARARGS,
+	 "range_stop($module, range_id, /)\n--\n\nacl.prof.range_stop(range_id) -> ret\n\nNotes the current time as end of the stamp behind the number and reports it.\n\nIn C: aclprofRangeStop."},
+	{"mark", prof_mark, METH_VARARGS,
+	 "mark($module, stamp, /)\n--\n\nacl.prof.mark(stamp) -> ret\n\nReports a moment: the stamp with begin and end at the current time.\n\nIn C: aclprofMark."},
+	{NULL, NULL, 0, NULL},
+};
+
 PyMODINIT_FUNC PyInit__fast(void)
 {
-	return make_module(functions_of_acl, functions_of_acl_rt, 0x98A3846Cu);
+	return make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x3E5DF472u);
 }

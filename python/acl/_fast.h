@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "acl/acl.h"
+#include "acl/acl_prof.h"
 #include "acl/acl_rt_memory_soma.h"
 #include "door.h"
 
@@ -286,6 +287,12 @@ static PyObject *wait_until(int32_t what, void *handle, int32_t timeout, aclErro
 	return PyLong_FromLong(ret);
 }
 
+/* The result of a function that has none. */
+static PyObject *none(void)
+{
+	Py_RETURN_NONE;
+}
+
 /* Adds a name space with the functions of one module. */
 static int add_functions(PyObject *module, const char *attribute, const char *name, PyMethodDef *functions)
 {
@@ -299,8 +306,8 @@ static int add_functions(PyObject *module, const char *attribute, const char *na
 	return 1;
 }
 
-/* The extension: acl and rt hold the functions of those modules, TABLE says from which table it was made. */
-static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, unsigned long table)
+/* The extension: acl, rt and prof hold the functions of those modules, TABLE says from which table it was made. */
+static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, PyMethodDef *of_prof, unsigned long table)
 {
 	static PyMethodDef own[] = {
 		{"set_runner", set_runner, METH_O, "Says what runs functions that were given to streams."},
@@ -310,7 +317,7 @@ static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, unsigned l
 		{NULL, NULL, 0, NULL},
 	};
 	static PyModuleDef definition = {
-		PyModuleDef_HEAD_INIT, .m_name = "acl._fast", .m_doc = "The plain functions of acl and acl.rt.", .m_size = -1,
+		PyModuleDef_HEAD_INIT, .m_name = "acl._fast", .m_doc = "The plain functions of acl, acl.rt and acl.prof.", .m_size = -1,
 		.m_methods = own};
 	PyObject *module = PyModule_Create(&definition);
 	if (!module)
@@ -321,7 +328,8 @@ static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, unsigned l
 		Py_DECREF(module);
 		return NULL;
 	}
-	if (!add_functions(module, "acl", "acl", of_acl) || !add_functions(module, "rt", "acl.rt", of_rt)) {
+	if (!add_functions(module, "acl", "acl", of_acl) || !add_functions(module, "rt", "acl.rt", of_rt) ||
+	    !add_functions(module, "prof", "acl.prof", of_prof)) {
 		Py_DECREF(module);
 		return NULL;
 	}

@@ -65,7 +65,7 @@ def _choose():
             if _fast.TABLE != _forms.TABLE:
                 raise ImportError("acl._fast was built from another version; run 'make dist' again", name="acl")
             _checking.start(library, PLACES, _fast)
-            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}, _fast.set_runner
+            return "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt), "acl.prof": vars(_fast.prof)}, _fast.set_runner
     from . import _ctypes
 
     _checking.start(library, PLACES, None)

@@ -8,5 +8,4 @@ MODULES = {
     "media": "acl.media is not part of ropeway. It belongs to media processing, which decodes, encodes and scales pictures and video. ropeway is the runtime alone: devices, contexts, streams, events, memory and copies. Use a library of the host for pictures and video, and copy the result to the device.",
     "himpi": "acl.himpi is not part of ropeway. It belongs to media processing, which decodes, encodes and scales pictures and video. ropeway is the runtime alone: devices, contexts, streams, events, memory and copies. Use a library of the host for pictures and video, and copy the result to the device.",
     "fv": "acl.fv is not part of ropeway. It belongs to feature retrieval, which searches vectors. ropeway is the runtime alone: devices, contexts, streams, events, memory and copies. Search on the host, or run this part on an NPU.",
-    "prof": "acl.prof is not part of ropeway. It belongs to profiling; in C its functions exist and are not built. ropeway is the runtime alone: devices, contexts, streams, events, memory and copies. ropeway trace records what a program does and where its time goes, and needs no change of it.",
 }

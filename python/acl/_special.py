@@ -12,7 +12,7 @@ import sys
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 
 from . import _structs
-from ._arguments import address, form, i32, text, u64
+from ._arguments import address, form, i32, text, u32, u64
 from ._library import c_function, decoded, or_0
 
 _UCE_MOST = 20  # how many ranges aclrtGetMemUceInfo can tell of
@@ -208,3 +208,19 @@ def acl_app_log(level, msg, /):
     caller = sys._getframe(2)
     code = caller.f_code
     _aclAppLog(level, code.co_name.encode(), code.co_filename.encode(errors="replace"), caller.f_lineno, b"%s", msg)
+
+
+# Marks
+
+_aclprofSetStampTraceMessage = c_function("aclprofSetStampTraceMessage", c_void_p, c_char_p, c_uint32)
+_aclprofMarkEx = c_function("aclprofMarkEx", c_char_p, c_size_t, c_void_p)
+
+
+@form(address, text, u32)
+def prof_set_stamp_trace_message(stamp, msg, msg_len, /):
+    return _aclprofSetStampTraceMessage(stamp, msg, msg_len)
+
+
+@form(text, address)
+def prof_mark_ex(msg, stream, /):
+    return _aclprofMarkEx(msg, len(msg or b""), stream)

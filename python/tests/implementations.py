@@ -15,4 +15,4 @@ def implementations():
         if os.environ.get("CI"):
             raise
         return
-    yield "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt)}
+    yield "extension", {"acl": vars(_fast.acl), "acl.rt": vars(_fast.rt), "acl.prof": vars(_fast.prof)}

@@ -1,7 +1,7 @@
 """What the programs share that call every form once: calls by path that must succeed, and which of them did."""
 
 import acl
-from acl import _forms, rt
+from acl import _forms, prof, rt
 
 FORMS = {form.path: form for form in _forms.FORMS if form.built}  # by path; what is built
 
@@ -15,8 +15,8 @@ class Session:
     def __call__(self, path, *arguments):
         """Calls a form that must succeed. Returns what it gives besides the code."""
         form = FORMS[path]
-        module, name = (acl, path[4:]) if form.module == "acl" else (rt, path[7:])
-        result = getattr(module, name)(*arguments)
+        name = form.name
+        result = getattr({"acl": acl, "acl.rt": rt, "acl.prof": prof}[form.module], name)(*arguments)
         self.succeeded.add(path)
         if form.ret != "code" or name.endswith("_last_error"):
             return result

@@ -36,12 +36,12 @@ def zeros(form):
 
 class TestPresence(unittest.TestCase):
     def test_counts(self):
-        """pyACL has 183 functions here."""
-        self.assertEqual(183, sum(not form.extra for form in _forms.FORMS))
+        """pyACL has 192 functions here."""
+        self.assertEqual(192, sum(not form.extra for form in _forms.FORMS))
         self.assertEqual(len(_forms.FORMS), len({form.path for form in _forms.FORMS}))
 
     def test_every_function_is_in_its_module(self):
-        modules = {"acl": acl, "acl.rt": acl.rt}
+        modules = {"acl": acl, "acl.rt": acl.rt, "acl.prof": acl.prof}
         for form in _forms.FORMS:
             with self.subTest(form.path):
                 function = getattr(modules[form.module], form.name)
@@ -96,7 +96,7 @@ class TestArguments(unittest.TestCase):
 
     def test_wrong_number_of_special_forms(self):
         for form in SPECIAL:
-            function = getattr(acl.rt if form.module == "acl.rt" else acl, form.name)
+            function = getattr({"acl": acl, "acl.rt": acl.rt, "acl.prof": acl.prof}[form.module], form.name)
             with self.subTest(form.path):
                 self.refused(TypeError, re.escape(form.path) + ": takes ", function, [0] * (len(form.params) + 1))
                 if form.params and form.params[-1][1] != "optional str":
@@ -272,7 +272,7 @@ HOSTILE = """
 import acl
 from acl import _forms
 acl.init()
-modules = {"acl": acl, "acl.rt": acl.rt}
+modules = {"acl": acl, "acl.rt": acl.rt, "acl.prof": acl.prof}
 for number in (1, -1, 8, 4096, 2**31 - 1, 2**47, 2**63 - 1, -2**63, 2**64 - 8):
     for form in _forms.FORMS:
         if form.kind == "plain" and form.name not in ("finalize", "finalize_reference"):
@@ -323,7 +323,7 @@ class TestLayouts(unittest.TestCase):
 
 class TestStubs(unittest.TestCase):
     def test_stubs_have_every_function(self):
-        for module, file in (("acl", "__init__.pyi"), ("acl.rt", "rt.pyi")):
+        for module, file in (("acl", "__init__.pyi"), ("acl.rt", "rt.pyi"), ("acl.prof", "prof.pyi")):
             with open(os.path.join(PACKAGE, file), encoding="utf-8") as f:
                 tree = ast.parse(f.read(), file)
             found = {node.name: node.args for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -6,7 +6,7 @@ import unittest
 import acl
 from acl import _outside
 
-NAMES = ("mdl", "op", "media", "blas", "himpi", "fv", "prof")
+NAMES = ("mdl", "op", "media", "blas", "himpi", "fv")
 
 
 class TestOutside(unittest.TestCase):
@@ -23,6 +23,10 @@ class TestOutside(unittest.TestCase):
         for name in NAMES:
             with self.subTest(name), self.assertRaisesRegex(ImportError, f"acl.{name} is not part of ropeway"):
                 importlib.import_module(f"acl.{name}")
+
+    def test_profiling(self):
+        with self.assertRaisesRegex(AttributeError, "'start'. Of profiling only marks and ranges are built; ropeway trace"):
+            acl.prof.start(0)
 
     def test_import_from(self):
         with self.assertRaisesRegex(ImportError, "acl.mdl is not part of ropeway. It belongs to the model layer"):

@@ -192,7 +192,7 @@ class TestTop(DeviceCase):
 
 class TestWrongArguments(DeviceCase):
     def test_numbers_of_arguments(self):
-        modules = {"acl": acl, "acl.rt": rt}
+        modules = {"acl": acl, "acl.rt": rt, "acl.prof": acl.prof}
         for form in _forms.FORMS:
             if form.kind != "special":
                 continue

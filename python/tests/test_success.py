@@ -45,6 +45,24 @@ def start(call):
     same(call("acl.data_type_size", acl.ACL_FLOAT), 4)
 
 
+def marks(call):
+    """The program is recorded."""
+    stamp = call("acl.prof.create_stamp")
+    same(stamp > 0, True)
+    call("acl.prof.set_stamp_trace_message", stamp, "part", 4)
+    call("acl.prof.mark", stamp)
+    call("acl.prof.push", stamp)
+    call("acl.prof.pop")
+    same(acl.prof.pop(), -1)
+    call("acl.prof.range_stop", call("acl.prof.range_start", stamp))
+    stream = call("acl.rt.create_stream")
+    call("acl.prof.mark_ex", "part", stream)
+    call("acl.rt.synchronize_stream", stream)
+    call("acl.rt.destroy_stream", stream)
+    same(call("acl.prof.destroy_stamp", stamp), None)
+    same(acl.prof.mark(stamp), -1)
+
+
 def devices(call):
     call("acl.rt.get_device_utilization_rate", 0)
     call("acl.rt.set_ts_device", 0)
@@ -287,6 +305,7 @@ def end(call, dev, host, s):
 def program():
     call = Session()
     start(call)
+    marks(call)
     devices(call)
     contexts(call)
     dev, host = memory(call)
@@ -306,7 +325,7 @@ class TestSuccess(unittest.TestCase):
             os.makedirs(os.path.join(home, "share/info/runtime"))
             with open(os.path.join(home, "share/info/runtime/version.info"), "w") as file:
                 file.write("Version=8.0.0\n")
-            done = run_program(os.path.abspath(__file__), "program", ASCEND_HOME_PATH=home)
+            done = run_program(os.path.abspath(__file__), "program", ASCEND_HOME_PATH=home, ROPEWAY_TRACE=os.path.join(home, "trace"))
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         self.assertGreater(len(FORMS), 150)
 

@@ -82,6 +82,7 @@ var outputs = []output{
 	{"python/acl/_fast.c", writePyFast},
 	{"python/acl/__init__.pyi", pyStub("acl")},
 	{"python/acl/rt.pyi", pyStub("acl.rt")},
+	{"python/acl/prof.pyi", pyStub("acl.prof")},
 	{"python/tests/_rules.py", writePyRules},
 	{"python/tests/_seeds.py", writePySeeds},
 }

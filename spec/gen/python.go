@@ -77,7 +77,7 @@ func pyFingerprint(forms []*pyForm) uint32 {
 
 func (f *pyForm) path() string { return f.Module + "." + f.Name }
 
-// id is the form's name where both modules share one name space: rt_memcpy, acl_init.
+// id is the form's name where all modules share one name space: rt_memcpy, acl_init.
 func (f *pyForm) id() string { return strings.TrimPrefix(f.Module, "acl.") + "_" + f.Name }
 
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)

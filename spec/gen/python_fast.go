@@ -21,7 +21,7 @@ func writePyFast(t *table.Table, _ string) ([]byte, error) {
 			f.extension(&b, t)
 		}
 	}
-	for _, module := range []string{"acl", "acl.rt"} {
+	for _, module := range []string{"acl", "acl.rt", "acl.prof"} {
 		fmt.Fprintf(&b, "\nstatic PyMethodDef functions_of_%s[] = {\n", strings.ReplaceAll(module, ".", "_"))
 		for _, f := range forms {
 			if !f.special && f.Module == module {
@@ -30,7 +30,7 @@ func writePyFast(t *table.Table, _ string) ([]byte, error) {
 		}
 		b.WriteString("\t{NULL, NULL, 0, NULL},\n};\n")
 	}
-	fmt.Fprintf(&b, "\nPyMODINIT_FUNC PyInit__fast(void)\n{\n\treturn make_module(functions_of_acl, functions_of_acl_rt, 0x%08Xu);\n}\n",
+	fmt.Fprintf(&b, "\nPyMODINIT_FUNC PyInit__fast(void)\n{\n\treturn make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x%08Xu);\n}\n",
 		pyFingerprint(forms))
 	return b.Bytes(), nil
 }

@@ -13,14 +13,14 @@ import (
 // Parameters and results stay text: a name, or a hint such as "[pids]" for a list and "{'bytes': [16]}" for a dictionary.
 type PythonForm struct {
 	Text    string
-	Module  string // "acl" or "acl.rt"
+	Module  string // "acl", "acl.rt" or "acl.prof"
 	Name    string
 	Params  []string
 	Results []string // nil when the function returns None
 	Tuple   bool     // the results come as one tuple
 }
 
-var pythonRE = regexp.MustCompile(`^(acl|acl\.rt)\.([a-z][a-z0-9_]*)\(([^()]*)\)(?: -> (.+))?$`)
+var pythonRE = regexp.MustCompile(`^(acl|acl\.rt|acl\.prof)\.([a-z][a-z0-9_]*)\(([^()]*)\)(?: -> (.+))?$`)
 
 // ParsePython parses the text of a python or python_extra field.
 func ParsePython(s string) (*PythonForm, error) {

@@ -334,63 +334,58 @@ MSVP_PROF_API aclError aclprofGetStepTimestamp(aclprofStepInfo* stepInfo, aclpro
 /* ==== profiling tx ==== */
 
 /*
- * Takes a stamp (an event to be reported) from the pool of the process. Not yet built, returns NULL.
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Takes a stamp (an event to be reported) from the pool of the process.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: and others passed on.
  */
 MSVP_PROF_API void* aclprofCreateStamp(void);
 
 /*
- * Gives a stamp back to the pool. Not yet built, does nothing.
+ * Gives a stamp back to the pool.
  * Products: 950, A3, A2, 310B, 310P, 910.
  */
 MSVP_PROF_API void aclprofDestroyStamp(void* stamp);
 
 /*
- * Notes the current time as begin of the stamp and puts it on the stack. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Notes the current time as begin of the stamp and puts it on the stack.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, 100000, -1.
  */
 MSVP_PROF_API aclError aclprofPush(void* stamp);
 
 /*
- * Takes the stamp last pushed, notes the current time as its end and reports it. Not yet built, returns
- * 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Takes the stamp last pushed, notes the current time as its end and reports it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofPop(void);
 
 /*
  * Notes the current time as begin of the stamp and gives a number for aclprofRangeStop, which may come from
- * another thread. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * another thread.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, 100000, -1.
  */
 MSVP_PROF_API aclError aclprofRangeStart(void* stamp, uint32_t* rangeId);
 
 /*
- * Notes the current time as end of the stamp behind the number and reports it. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Notes the current time as end of the stamp behind the number and reports it.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofRangeStop(uint32_t rangeId);
 
 /*
- * Copies a text into the stamp; it is shown with the event. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Copies a text into the stamp; it is shown with the event.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofSetStampTraceMessage(void* stamp, const char* msg, uint32_t msgLen);
 
 /*
- * Reports a moment: the stamp with begin and end at the current time. Not yet built, returns 207000
- * (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * Reports a moment: the stamp with begin and end at the current time.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofMark(void* stamp);
 
 /*
  * Reports a moment on the host and puts a marker with the same number on a stream, so that host and device
- * time can be joined. Not yet built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
- * Products: 950, A3, A2, 310B, 310P, 910.
+ * time can be joined.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream stream);
 

@@ -1,7 +1,7 @@
 /*
  * Every core function that is no copy: something it does, and something it refuses. The argument chooses the part:
  * "init" begins with a process that has called nothing yet, "310P" is what only that product refuses, "core" the rest; "memory", "950" and
- * "A3" are what not every driver can do, on these products. "visit" is started by "memory".
+ * "A3" are what not every driver can do, on these products. "visit" is started by "memory". "marked" is what only a program does that is recorded.
  */
 #include "proof.h"
 
@@ -20,6 +20,7 @@ void functions_execution(void);
 void functions_exception(void);
 void functions_misc(void);
 void functions_threads(void);
+void functions_marks(void);
 void functions_older(void);
 void functions_signals(void);
 void functions_counting(void);
@@ -31,7 +32,9 @@ void functions_visiting(char **keys);
 
 static void functions_more(char **argv)
 {
-	if (strcmp(argv[1], "950") == 0) {
+	if (strcmp(argv[1], "marked") == 0) {
+		functions_marks();
+	} else if (strcmp(argv[1], "950") == 0) {
 		functions_counting();
 	} else if (strcmp(argv[1], "A3") == 0) {
 		functions_links();

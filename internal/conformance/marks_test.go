@@ -1,0 +1,269 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/observe"
+)
+
+// Proofs of the part of profiling that names moments and ranges.
+
+// marksSeen is an observer that keeps ranges and the tasks that mark moments.
+type marksSeen struct {
+	mu     sync.Mutex
+	ranges []observe.Range
+	tasks  []observe.Task
+}
+
+func (m *marksSeen) Now() int64 { return time.Now().UnixNano() }
+func (m *marksSeen) Submitted(t observe.Task) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tasks = append(m.tasks, t)
+}
+func (m *marksSeen) Ranged(r observe.Range) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ranges = append(m.ranges, r)
+}
+func (m *marksSeen) Ran(int32, uint32, int64, int64, observe.Result) {}
+func (m *marksSeen) Called(observe.Call)                             {}
+func (m *marksSeen) Copied(observe.Call, observe.Task)               {}
+func (m *marksSeen) Function(string) uint16                          { return 0 }
+func (m *marksSeen) From(f uint16, _ observe.Site) uint16            { return f }
+func (m *marksSeen) Sites() bool                                     { return false }
+func (m *marksSeen) Device(int32, string)                            {}
+func (m *marksSeen) Stream(int32, int32, bool)                       {}
+func (m *marksSeen) Thread(uint32)                                   {}
+func (m *marksSeen) Left(uint32)                                     {}
+func (m *marksSeen) Ended()                                          {}
+func (m *marksSeen) Close() error                                    { return nil }
+
+// recorded is another env, in which somebody records.
+func (e *env) recorded() (*env, *marksSeen) {
+	e.Helper()
+	seen := &marksSeen{}
+	return e.on(machine{observer: seen}), seen
+}
+
+// stamp makes a stamp with a text.
+func (e *env) stamp(text string) core.Handle {
+	e.Helper()
+	s := e.th.ProfCreateStamp()
+	if s == 0 {
+		e.Fatal("no stamp")
+	}
+	e.ok(e.th.ProfSetStampTraceMessage(s, cText(text), uint32(len(text))))
+	return s
+}
+
+// goneStamp is the handle of a stamp that was destroyed.
+func (e *env) goneStamp() core.Handle {
+	e.Helper()
+	s := e.stamp("gone")
+	e.th.ProfDestroyStamp(s)
+	return s
+}
+
+// dead calls f with handles that name no stamp.
+func (e *env) dead(f func(th *core.Thread, stamp core.Handle) *core.Error) *core.Error {
+	e.Helper()
+	o, _ := e.recorded()
+	return o.each(misused, []core.Handle{garbage, o.goneStamp(), o.stream()}, func(s core.Handle) *core.Error { return f(o.th, s) })
+}
+
+const misused = abi.Code(-1)
+
+func init() {
+	proveStamps()
+	proveRanges()
+	proveMarks()
+}
+
+func proveStamps() {
+	prove("aclprofCreateStamp", 2, func(e *env) *core.Error {
+		is(e, "a stamp with nothing that records", e.th.ProfCreateStamp(), 0)
+		return nil
+	})
+	prove("aclprofCreateStamp", 3, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		var all []core.Handle
+		for range 100 {
+			all = append(all, o.stamp("one"))
+		}
+		is(e, "the stamp after a hundred", o.th.ProfCreateStamp(), 0)
+		o.th.ProfDestroyStamp(all[50])
+		if again := o.stamp("two"); again == all[50] || slices.Contains(all, again) {
+			e.Errorf("a stamp has the handle of another: %#x", again)
+		}
+		return nil
+	})
+	behaves("aclprofCreateStamp", func(e *env) {
+		o, _ := e.recorded()
+		if a, b := o.stamp("a"), o.stamp("b"); a == b {
+			e.Errorf("two stamps are one: %#x", a)
+		}
+	})
+	behaves("aclprofDestroyStamp", func(e *env) {
+		o, _ := e.recorded()
+		for _, s := range []core.Handle{0, garbage, o.goneStamp()} {
+			o.th.ProfDestroyStamp(s) // ignored
+		}
+		e.th.ProfDestroyStamp(garbage)
+	})
+
+	set := func(th *core.Thread, s core.Handle) *core.Error { return th.ProfSetStampTraceMessage(s, cText("x"), 1) }
+	prove("aclprofSetStampTraceMessage", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfSetStampTraceMessage(0, nil, 128)) })
+	prove("aclprofSetStampTraceMessage", 3, func(e *env) *core.Error {
+		return e.blames("msgLen", e.th.ProfSetStampTraceMessage(garbage, nil, 128))
+	})
+	prove("aclprofSetStampTraceMessage", 4, func(e *env) *core.Error { return e.blames("msg", e.th.ProfSetStampTraceMessage(garbage, nil, 127)) })
+	prove("aclprofSetStampTraceMessage", 5, func(e *env) *core.Error {
+		return e.blames("msg", e.th.ProfSetStampTraceMessage(garbage, cText(strings.Repeat("x", 127)), 127))
+	})
+	prove("aclprofSetStampTraceMessage", 6, func(e *env) *core.Error { return e.dead(set) })
+	behaves("aclprofSetStampTraceMessage", func(e *env) {
+		o, seen := e.recorded()
+		s := o.stamp("first")
+		long := strings.Repeat("x", 126)
+		for _, c := range []struct {
+			text string
+			n    uint32
+			want string
+		}{{"shorter", 5, "short"}, {"ends", 100, "ends"}, {long, 127, long}, {"none", 0, ""}} {
+			o.ok(o.th.ProfSetStampTraceMessage(s, cText(c.text), c.n))
+			o.ok(o.th.ProfMark(s))
+			is(e, "text", seen.ranges[len(seen.ranges)-1].Text, c.want)
+		}
+	})
+}
+
+func proveRanges() {
+	prove("aclprofPush", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfPush(0)) })
+	prove("aclprofPush", 3, func(e *env) *core.Error { return e.th.ProfPush(garbage) })
+	prove("aclprofPush", 4, func(e *env) *core.Error { return e.dead((*core.Thread).ProfPush) })
+	prove("aclprofPop", 2, func(e *env) *core.Error { return e.th.ProfPop() })
+	prove("aclprofPop", 3, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		s := o.stamp("x")
+		o.ok(o.th.ProfPush(s))
+		o.want(o.stranger().ProfPop(), misused) // each thread has its own
+		o.ok(o.th.ProfPop())
+		return o.th.ProfPop()
+	})
+	nested := func(e *env) {
+		o, seen := e.recorded()
+		outer, inner := o.stamp("outer"), o.stamp("inner")
+		o.ok(o.th.ProfPush(outer))
+		o.ok(o.th.ProfPush(inner))
+		o.th.ProfDestroyStamp(inner) // the range goes on
+		o.ok(o.th.ProfPop())
+		o.ok(o.th.ProfPop())
+		r := seen.ranges
+		if len(r) != 4 || r[0].Text != "outer" || r[1].Text != "inner" || r[0].End != 0 || r[1].End != 0 || r[2].Number != r[1].Number || r[3].Number != r[0].Number ||
+			r[0].Number == r[1].Number || r[2].Start != r[1].Start || r[2].End <= r[2].Start || r[3].End < r[2].End || r[3].Kind != observe.Nested || r[3].Thread != 1 {
+			e.Errorf("%+v", r)
+		}
+	}
+	behaves("aclprofPush", nested)
+	behaves("aclprofPop", nested)
+
+	var id uint32
+	prove("aclprofRangeStart", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfRangeStart(0, nil)) })
+	prove("aclprofRangeStart", 3, func(e *env) *core.Error { return e.blames("rangeId", e.th.ProfRangeStart(garbage, nil)) })
+	prove("aclprofRangeStart", 4, func(e *env) *core.Error { return e.th.ProfRangeStart(garbage, &id) })
+	prove("aclprofRangeStart", 5, func(e *env) *core.Error {
+		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return th.ProfRangeStart(s, &id) })
+	})
+	prove("aclprofRangeStop", 2, func(e *env) *core.Error { return e.th.ProfRangeStop(0) })
+	prove("aclprofRangeStop", 3, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		for _, n := range []uint32{0, 99, 1 << 31} {
+			o.want(o.th.ProfRangeStop(n), misused)
+		}
+		return o.blames("rangeId", o.th.ProfRangeStop(100))
+	})
+	free := func(e *env) {
+		o, seen := e.recorded()
+		a, b := o.stamp("a"), o.stamp("b")
+		var first, second uint32
+		o.ok(o.th.ProfRangeStart(a, &first))
+		o.ok(o.th.ProfRangeStart(b, &second))
+		o.ok(o.stranger().ProfRangeStop(first)) // they overlap, and end in any thread
+		o.ok(o.th.ProfRangeStop(second))
+		r := seen.ranges
+		if len(r) != 4 || first == second || r[2].Number != r[0].Number || r[2].Thread != 2 || r[0].Thread != 1 || r[3].Number != r[1].Number || r[3].Kind != observe.Free {
+			e.Errorf("%d, %d: %+v", first, second, r)
+		}
+		o.ok(o.th.ProfRangeStop(second)) // reported once more
+		if r := seen.ranges; len(r) != 6 || r[4].Number == r[1].Number || r[4].Text != "b" || r[5].Start != r[1].Start || r[5].End < r[3].End {
+			e.Errorf("%+v", r)
+		}
+		o.ok(o.th.ProfRangeStart(a, &first))
+		o.ok(o.th.ProfRangeStart(a, &first)) // ends the one before
+		if r := seen.ranges; len(r) != 9 || r[8].Number != r[6].Number || r[8].End < r[7].Start {
+			e.Errorf("%+v", r)
+		}
+	}
+	behaves("aclprofRangeStart", free)
+	behaves("aclprofRangeStop", free)
+}
+
+func proveMarks() {
+	prove("aclprofMark", 2, func(e *env) *core.Error { return e.th.ProfMark(0) })
+	prove("aclprofMark", 3, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		return o.blames("stamp", o.th.ProfMark(0))
+	})
+	prove("aclprofMark", 4, func(e *env) *core.Error { return e.dead((*core.Thread).ProfMark) })
+	behaves("aclprofMark", func(e *env) {
+		o, seen := e.recorded()
+		s := o.stamp("here")
+		o.ok(o.th.ProfMark(s))
+		if r := seen.ranges; len(r) != 1 || r[0].Kind != observe.Moment || r[0].Text != "here" || r[0].Start == 0 || r[0].Marker != (observe.At{}) {
+			e.Errorf("%+v", r)
+		}
+	})
+
+	text := cText("here")
+	prove("aclprofMarkEx", 2, func(e *env) *core.Error { return e.th.ProfMarkEx(nil, 0, 0) })
+	prove("aclprofMarkEx", 3, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		o.blames("msg", o.th.ProfMarkEx(nil, 0, 0))
+		o.blames("stream", o.th.ProfMarkEx(text, 4, 0))
+		return o.blames("msgLen", o.th.ProfMarkEx(text, 3, garbage))
+	})
+	prove("aclprofMarkEx", 4, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		o.want(o.th.ProfMarkEx(cText(""), 0, garbage), misused)
+		return o.blames("msgLen", o.th.ProfMarkEx(cText(strings.Repeat("x", 156)), 156, garbage))
+	})
+	prove("aclprofMarkEx", 5, func(e *env) *core.Error {
+		o, _ := e.recorded()
+		o.want(o.th.ProfMarkEx(text, 4, o.foreign()), misused)
+		is(e, "last error", o.th.PeekAtLastError(0), abi.ErrRTStreamContext)
+		s := o.stream()
+		other := o.stranger()
+		o.want(other.ProfMarkEx(text, 4, s), misused)
+		is(e, "last error", other.PeekAtLastError(0), abi.ErrRTContextNull)
+		err := o.th.ProfMarkEx(text, 4, garbage)
+		is(e, "last error", o.th.PeekAtLastError(0), abi.ErrRTInvalidHandle)
+		return err
+	})
+	behaves("aclprofMarkEx", func(e *env) {
+		o, seen := e.recorded()
+		s := o.stream()
+		long := strings.Repeat("x", 155)
+		o.ok(o.th.ProfMarkEx(cText(long), 155, s))
+		o.ok(o.th.SynchronizeStream(s))
+		if r, k := seen.ranges, seen.tasks; len(r) != 1 || len(k) != 1 || k[0].Kind != observe.Mark || r[0].Text != long ||
+			r[0].Marker != (observe.At{Stream: k[0].Stream, Number: k[0].Number}) || r[0].Start > k[0].Submit {
+			e.Errorf("%+v, %+v", r, k)
+		}
+	})
+}
