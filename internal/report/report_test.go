@@ -152,12 +152,12 @@ func TestForm(t *testing.T) {
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
 		{"stream", first("streams"), "default device id process"},
-		{"calls", run["calls"], "awaited blocked code end function start stream thread"},
+		{"calls", run["calls"], "awaited blocked code end function site start stream thread"},
 		{"tasks", run["tasks"], "bytes call code device direction end failed kind memory number segments start stream submit thread"},
 		{"edges", run["edges"], "from to"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},
-		{"advice", first("advice"), "calls numbers rule saves tasks text title"},
+		{"advice", first("advice"), "calls lines numbers rule saves tasks text title"},
 		{"strings", run["strings"], "directions kinds memories"},
 	} {
 		if got := strings.Join(keys(c.of), " "); got != c.want {

@@ -1,4 +1,5 @@
-// The view in the page's address, so that it can be sent: #t=FROM,TO with ns, then what is selected, marked and searched for.
+// The view in the page's address, so that it can be sent: #t=FROM,TO with ns, then what is selected, marked and searched for, and which rows
+// are pinned and collapsed.
 
 import type { State, Thing } from "./state.ts";
 
@@ -16,11 +17,18 @@ export function restore(state: State, hash: string): void {
   const range = pair("range");
   if (range) state.mark(range);
   const [of, index] = (words.get("sel") ?? "").split(":");
-  const counts = { task: state.model.tasks.count, call: state.model.calls.count, finding: state.model.data.findings.length };
-  const known = of === "task" || of === "call" || of === "finding";
+  const counts = { task: state.model.tasks.count, call: state.model.calls.count, finding: state.model.data.findings.length, range: state.model.ranges.count };
+  const known = of === "task" || of === "call" || of === "finding" || of === "range";
   if (known && Number.isInteger(Number(index)) && Number(index) >= 0 && Number(index) < counts[of]) {
     state.select({ of, index: Number(index) } as Thing);
   }
+  // Last: what is selected may be in a group that is collapsed.
+  const keys = new Set(state.model.rows.map((r) => r.key));
+  for (const [word, set] of [["pin", state.pinned], ["fold", state.folded]] as const) {
+    set.clear();
+    for (const key of (words.get(word) ?? "").split(",")) if (keys.has(key)) set.add(key);
+  }
+  state.tell("rows");
 }
 
 /** address is the view as the part of an address after #. */
@@ -29,6 +37,8 @@ export function address(state: State): string {
   if (state.selected) words.push(`sel=${state.selected.of}:${state.selected.index}`);
   if (state.range) words.push(`range=${state.range.map(Math.round).join(",")}`);
   if (state.filter.words.trim() !== "") words.push("q=" + encodeURIComponent(state.filter.words));
+  if (state.pinned.size > 0) words.push("pin=" + [...state.pinned].join(","));
+  if (state.folded.size > 0) words.push("fold=" + [...state.folded].join(","));
   return "#" + words.join("&");
 }
 

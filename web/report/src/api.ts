@@ -17,8 +17,8 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
         from: state.from,
         to: state.to,
         duration: model.duration,
-        rows: frame.rows.map(({ row, bars }) => ({
-          kind: row.kind, name: row.name, note: row.note,
+        rows: frame.rows.map(({ row, bars, top, height }) => ({
+          key: row.key, kind: row.kind, name: row.name, note: row.note, top, height,
           bars: bars.map((b) => ({ of: row.of, index: b.index, count: b.count, x: b.x, width: b.width, category: categoryKeys[b.category], matches: b.matches })),
         })),
         arrows: frame.arrows.map((a) => ({ ...a })),
@@ -29,11 +29,11 @@ export function expose(state: State, timeline: Timeline, loaded: number): void {
       };
     },
     /** where is the middle of a task's or call's bar in its own row, in pixels of the window. */
-    where(of: "task" | "call" | "finding", index: number) {
+    where(of: "task" | "call" | "finding" | "range", index: number) {
       const { layout } = timeline;
       const box = timeline.element.querySelector("canvas")!.getBoundingClientRect();
       const [from, to] = state.span({ of, index });
-      const y = layout.laneTop(layout.rowOf({ of, index }), layout.laneOf({ of, index })) + layout.barHeight / 2;
+      const y = layout.laneTop(layout.rowOf({ of, index }), layout.laneOf({ of, index })) + layout.bar(layout.rowOf({ of, index })) / 2;
       return { x: box.left + layout.x((Math.max(from, state.from) + Math.min(to, state.to)) / 2), y: box.top + y };
     },
     /** axis is the times that are written on it. */

@@ -15,13 +15,15 @@ export interface Data {
   threads: { process: number; id: number; name: string }[];
   streams: { process: number; id: number; device: number; default: boolean }[];
   functions: string[];
-  calls: Record<"thread" | "function" | "start" | "end" | "code" | "blocked" | "stream" | "awaited", number[]>;
+  sites: { place: string; function: string }[]; // where calls come from: "load.c:30", "load"
+  calls: Record<"thread" | "function" | "start" | "end" | "code" | "blocked" | "stream" | "awaited" | "site", number[]>;
   tasks: Record<
     | "kind" | "direction" | "memory" | "stream" | "device" | "number" | "thread" | "call"
     | "segments" | "bytes" | "submit" | "start" | "end" | "code",
     number[]
   > & { failed: (boolean | number)[] };
   edges: { from: number[]; to: number[] };
+  ranges: Record<"kind" | "thread" | "start" | "end" | "task", number[]> & { text: string[] };
   findings: Finding[];
   notes: string[];
   stats: Stat[];
@@ -61,10 +63,12 @@ export interface Advice {
   tasks: number[];
   calls: number[];
   numbers: { label: string; value: string }[];
+  lines: string[]; // of the program
 }
 
 // The numbers of internal/timeline.
-export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8, NotifyRecord: 9, NotifyWait: 10, ValueWrite: 11, ValueWait: 12 } as const;
+export const Kind = { Copy: 0, Copy2D: 1, Batch: 2, Descriptor: 3, Fill: 4, Record: 5, Wait: 6, Function: 7, Other: 8, NotifyRecord: 9, NotifyWait: 10, ValueWrite: 11, ValueWait: 12, Mark: 16 } as const;
+export const RangeKind = { Moment: 0, Nested: 1, Free: 2 } as const;
 
 /** Whether tasks of a kind hold their stream up until another one has signalled, and whether they signal. */
 export const waits = (kind: number): boolean => kind === Kind.Wait || kind === Kind.NotifyWait || kind === Kind.ValueWait;
@@ -93,19 +97,20 @@ export async function read(): Promise<Data | null> {
 
 /** complete puts empty lists where Go wrote null for a nil slice. */
 function complete(data: Data): Data {
-  for (const key of ["program", "processes", "devices", "threads", "streams", "functions", "findings", "notes", "stats", "advice"] as const) {
+  for (const key of ["program", "processes", "devices", "threads", "streams", "functions", "sites", "findings", "notes", "stats", "advice"] as const) {
     (data as unknown as Record<string, unknown>)[key] ??= [];
   }
   for (const a of data.advice) {
     a.tasks ??= [];
     a.calls ??= [];
     a.numbers ??= [];
+    a.lines ??= [];
   }
   for (const f of data.findings) {
     f.tasks ??= [];
     f.places ??= [];
   }
-  for (const table of [data.calls, data.tasks, data.edges] as unknown as Record<string, unknown>[]) {
+  for (const table of [data.calls, data.tasks, data.edges, data.ranges] as unknown as Record<string, unknown>[]) {
     for (const column of Object.keys(table)) table[column] ??= [];
   }
   return data;

@@ -1,8 +1,8 @@
 // A task, a call or a finding in words.
 
-import { Kind, NONE, waits } from "./data.ts";
+import { Kind, NONE, RangeKind, waits } from "./data.ts";
 import * as format from "./format.ts";
-import { Category, callEnd, categoryNames, streamName, taskEnd, threadName, type Model } from "./model.ts";
+import { Category, callEnd, categoryNames, rangeEnd, siteText, streamName, taskEnd, threadName, type Model } from "./model.ts";
 import type { Thing } from "./state.ts";
 
 export interface Description {
@@ -17,6 +17,7 @@ export interface Description {
 export function describe(m: Model, thing: Thing): Description {
   if (thing.of === "task") return task(m, thing.index);
   if (thing.of === "call") return call(m, thing.index);
+  if (thing.of === "range") return range(m, thing.index);
   const f = m.data.findings[thing.index];
   return {
     title: f.rule, key: -1, trouble: f.text, short: 1,
@@ -28,7 +29,8 @@ export function describe(m: Model, thing: Thing): Description {
 /** name says which task it is, the way the checker does. */
 export function name(m: Model, i: number): string {
   const t = m.tasks;
-  const kind = m.data.strings.kinds[t.kind[i]] ?? "task";
+  const text = m.textOfTask.get(i);
+  const kind = (m.data.strings.kinds[t.kind[i]] ?? "task") + (text === undefined ? "" : ` “${text}”`);
   const where = t.stream[i] === NONE ? "in the call" : `#${t.number[i]} on ${streamName(m, t.stream[i])}`;
   return `${kind} ${where}`;
 }
@@ -57,6 +59,8 @@ function task(m: Model, i: number): Description {
   if (over && t.bytes[i] > 0 && took > 0) fields.push(["speed", format.rate(t.bytes[i] / took)]);
   if (copy && t.memory[i] > 0) fields.push(["host memory", m.data.strings.memories[t.memory[i]] ?? ""]);
   if (ran) fields.push(["in the queue", format.time(Math.max(0, t.start[i] - t.submit[i]))]);
+  const source = siteText(m, t.call[i]);
+  if (source) fields.push(["source", source]);
   const short = fields.length;
   fields.push(["submitted", at(t.submit[i])]);
   if (ran) fields.push(["started", at(t.start[i])]);
@@ -92,6 +96,8 @@ function call(m: Model, i: number): Description {
   if (c.stream[i] !== NONE) fields.push(["stream", streamName(m, c.stream[i])]);
   const tasks = m.tasksOfCall.get(i) ?? [];
   if (tasks.length > 0) fields.push(["submitted", format.plural(tasks.length, "task")]);
+  const source = siteText(m, i);
+  if (source) fields.push(["source", source]);
   const short = fields.length;
   fields.push(["began", at(c.start[i])], ["thread", threadName(m, c.thread[i])]);
   const links: Description["links"] = tasks.slice(0, mostLinks).map((t) => ({ label: `submitted ${name(m, t)}`, thing: { of: "task", index: t } }));
@@ -99,5 +105,21 @@ function call(m: Model, i: number): Description {
   return {
     title: m.data.functions[c.function[i]] ?? "call", key: Category.Call,
     trouble: c.code[i] !== 0 ? `returned ${c.code[i]}` : "", fields, short, links,
+  };
+}
+
+function range(m: Model, i: number): Description {
+  const r = m.ranges;
+  const moment = r.kind[i] === RangeKind.Moment;
+  const fields: [string, string][] = moment ? [["at", at(r.start[i])]]
+    : [["took", format.time(rangeEnd(m, i) - r.start[i]) + (r.end[i] === NONE ? ", had not ended when the run ended" : "")]];
+  const short = fields.length;
+  if (!moment) fields.push(["began", at(r.start[i])]);
+  if (r.end[i] !== NONE && !moment) fields.push(["ended", at(r.end[i])]);
+  fields.push(["thread", threadName(m, r.thread[i])]);
+  fields.push(["kind", ["a moment", "a range inside others of its thread", "a range that may end in another thread"][r.kind[i]] ?? "a range"]);
+  return {
+    title: r.text[i] || (moment ? "mark" : "range"), key: Category.Range, trouble: "", fields, short,
+    links: r.task[i] === NONE ? [] : [{ label: `marked by ${name(m, r.task[i])}`, thing: { of: "task", index: r.task[i] } }],
   };
 }

@@ -25,6 +25,7 @@ export interface Matches {
   all: boolean; // nothing is filtered
   task: Uint8Array;
   call: Uint8Array;
+  range: Uint8Array;
   tasks: number; // how many match
   calls: number;
 }
@@ -39,7 +40,8 @@ export function active(f: Filter): boolean {
 export function match(m: Model, f: Filter): Matches {
   const { tasks, calls } = m;
   const result: Matches = {
-    all: !active(f), task: new Uint8Array(tasks.count), call: new Uint8Array(calls.count), tasks: 0, calls: 0,
+    all: !active(f), task: new Uint8Array(tasks.count), call: new Uint8Array(calls.count), range: new Uint8Array(m.ranges.count).fill(1),
+    tasks: 0, calls: 0,
   };
   if (result.all) {
     result.task.fill(1);
@@ -49,6 +51,7 @@ export function match(m: Model, f: Filter): Matches {
     return result;
   }
   const words = (f.words.toLowerCase().match(/"[^"]*"?|\S+/g) ?? []).map((w) => new Word(m, w.replaceAll('"', ""))); // "several words" are one
+  for (let i = 0; i < m.ranges.count; i++) if (!words.every((w) => w.range(i))) result.range[i] = 0;
   const ofCall = new Uint8Array(calls.count); // has a task that matches
   for (let i = 0; i < tasks.count; i++) {
     if (!taskPasses(m, f, i) || !words.every((w) => w.task(i))) continue;
@@ -106,10 +109,11 @@ class Word {
   private readonly functions: boolean[];
   private readonly streams: boolean[];
   private readonly threads: boolean[];
+  private readonly sites: boolean[];
   private readonly number: number;
   private readonly failed: boolean;
 
-  constructor(private readonly m: Model, word: string) {
+  constructor(private readonly m: Model, private readonly word: string) {
     const hit = (text: string) => text.toLowerCase().includes(word);
     const { data } = m;
     this.kinds = data.strings.kinds.map(hit);
@@ -118,6 +122,7 @@ class Word {
     this.functions = data.functions.map(hit);
     this.streams = data.streams.map((_, i) => hit(streamName(m, i)) || hit(streamName(m, i).replace(" ", "")));
     this.threads = data.threads.map((_, i) => hit(threadName(m, i)));
+    this.sites = data.sites.map((s) => hit(s.place) || hit(s.function));
     this.number = word.startsWith("#") ? Number(word.slice(1)) : NaN;
     this.failed = word === "failed" || word === "error";
   }
@@ -126,16 +131,20 @@ class Word {
     const t = this.m.tasks;
     return (
       this.kinds[t.kind[i]] || this.categories[t.category[i]] || this.memories[t.memory[i]] ||
-      (t.call[i] !== NONE && this.functions[this.m.calls.function[t.call[i]]]) ||
+      (t.call[i] !== NONE && (this.functions[this.m.calls.function[t.call[i]]] || this.sites[this.m.calls.site[t.call[i]]])) ||
       (t.stream[i] !== NONE && this.streams[t.stream[i]]) || (t.thread[i] !== NONE && this.threads[t.thread[i]]) ||
       t.number[i] === this.number || (this.failed && t.failed[i] === 1)
     );
   }
 
+  range(i: number): boolean {
+    return this.m.ranges.text[i].toLowerCase().includes(this.word);
+  }
+
   call(i: number): boolean {
     const c = this.m.calls;
     return (
-      this.functions[c.function[i]] || this.threads[c.thread[i]] || (c.stream[i] !== NONE && this.streams[c.stream[i]]) ||
+      this.functions[c.function[i]] || this.sites[c.site[i]] || this.threads[c.thread[i]] || (c.stream[i] !== NONE && this.streams[c.stream[i]]) ||
       (this.failed && c.code[i] !== 0)
     );
   }

@@ -10,6 +10,8 @@ const keys: [string, string][] = [
   ["Home End", "go to the start, the end"],
   [". ,", "next, previous bar of the row"],
   ["↑ ↓", "the row above, below"],
+  ["C", "collapse or expand the row; with Shift its group"],
+  ["K", "keep the row at the top, or let it scroll"],
   ["F", "fill the screen with the selected bar or range"],
   ["Enter", "details of the selected bar"],
   ["Esc", "clear the selection or the search, close"],
@@ -26,6 +28,8 @@ const gestures: [string, string][] = [
   ["Shift + drag", "select a range and measure it"],
   ["Double click", "zoom in"],
   ["Click", "show the details of a bar"],
+  ["Click a name", "collapse or expand the row or group"],
+  ["Click the pin", "keep the row at the top; it is at the right of the name"],
   ["Drag the edge of the names", "give them more room; double click: as much as they need"],
 ];
 
@@ -37,6 +41,7 @@ const legend: [string, string][] = [
   ["Grey arrow", "from the call that submitted a task to where it ran"],
   ["Blue arrow", "from the record of an event to the task that waited for it"],
   ["Amber arrow", "from a task to the call that waited for it, when either is selected"],
+  ["Purple bar", "a range that the program has named; a tick is a moment"],
   ["Paler column", "bars below a pixel: the fuller, the more of that time something ran"],
 ];
 

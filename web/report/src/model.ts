@@ -1,15 +1,15 @@
 // The run, laid out: typed columns, and the rows of the timeline with what is in each.
 
-import { Direction, Kind, NONE, records, waits, type Data } from "./data.ts";
+import { Direction, Kind, NONE, RangeKind, records, waits, type Data } from "./data.ts";
 
 /** What a bar is about: it gives the colour, the legend and the first filter. */
-export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Other, Call }
+export const enum Category { H2D, D2H, D2D, H2H, Peer, Both, Fill, Event, Function, Other, Call, Range }
 export const categoryNames = [
   "host to device", "device to host", "device to device", "host to host", "to another device", "both ways",
-  "fill", "event", "function", "other", "call",
+  "fill", "event", "function", "other", "call", "range",
 ];
-export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Other", "Call"];
-export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "other", "call"];
+export const shortNames = ["H2D", "D2H", "D2D", "H2H", "Peer", "Both", "Fill", "Event", "Func", "Other", "Call", "Range"];
+export const categoryKeys = ["h2d", "d2h", "d2d", "h2h", "peer", "both", "fill", "event", "function", "other", "call", "range"];
 
 export interface Tasks {
   count: number;
@@ -41,6 +41,18 @@ export interface Calls {
   blocked: Float64Array;
   stream: Int32Array;
   awaited: Int32Array; // the task that it waited for, or NONE
+  site: Int32Array; // where it comes from, or NONE
+}
+
+/** Ranges are parts of what threads do, and moments, to which the program gave texts. */
+export interface Ranges {
+  count: number;
+  kind: Uint8Array;
+  text: string[];
+  thread: Int32Array;
+  start: Float64Array;
+  end: Float64Array; // NONE: it had not ended
+  task: Int32Array; // that marks a moment on a stream, or NONE
 }
 
 /** Lane is a line of bars, by start. reach[i] is the latest end of bars 0 to i, so that the first visible one is found fast. */
@@ -52,10 +64,12 @@ export interface Lane {
 }
 
 export interface Row {
-  kind: "group" | "findings" | "thread" | "stream" | "engine";
+  key: string; // names it in addresses
+  group: string; // key of the group that it is in, or ""
+  kind: "group" | "findings" | "ranges" | "thread" | "stream" | "engine";
   name: string;
   note: string; // beside the name, quieter
-  of: "task" | "call" | "finding" | "none";
+  of: "task" | "call" | "finding" | "range" | "none";
   lanes: Lane[];
   index: number; // of the thread or stream; NONE for others
 }
@@ -66,31 +80,37 @@ export interface Model {
   work: [number, number]; // the part of the run that has tasks
   tasks: Tasks;
   calls: Calls;
+  ranges: Ranges;
   rows: Row[];
   categories: Category[]; // those that are there
   rowOfStream: Map<number, number>; // stream, or -2-device for its synchronous copies -> row
   rowOfThread: Map<number, number>;
+  rowOfRanges: Map<number, number>; // thread -> row
+  textOfTask: Map<number, string>; // of tasks that mark moments
   awaitedBy: Map<number, number[]>; // task -> calls that waited for it
   before: Map<number, number[]>; // task -> tasks that it waited for
   after: Map<number, number[]>;
   tasksOfCall: Map<number, number[]>;
   laneOfTask: Uint8Array; // in the row of its stream
   laneOfCall: Uint8Array;
+  laneOfRange: Uint8Array;
 }
 
 export function build(data: Data): Model {
   const tasks = taskColumns(data);
   const calls = callColumns(data);
+  const ranges = rangeColumns(data);
   let duration = Math.max(data.duration, 1);
   for (let i = 0; i < tasks.count; i++) duration = Math.max(duration, tasks.end[i], tasks.submit[i]);
   for (let i = 0; i < calls.count; i++) duration = Math.max(duration, calls.end[i], calls.start[i]);
+  for (let i = 0; i < ranges.count; i++) duration = Math.max(duration, ranges.end[i], ranges.start[i]);
 
   const model: Model = {
-    data, duration, work: workOf(tasks, calls, duration), tasks, calls, rows: [],
+    data, duration, work: workOf(tasks, calls, duration), tasks, calls, ranges, rows: [],
     categories: [...new Set(tasks.category)].sort((a, b) => a - b),
-    rowOfStream: new Map(), rowOfThread: new Map(),
+    rowOfStream: new Map(), rowOfThread: new Map(), rowOfRanges: new Map(), textOfTask: new Map(),
     before: new Map(), after: new Map(), tasksOfCall: new Map(), awaitedBy: new Map(),
-    laneOfTask: new Uint8Array(tasks.count), laneOfCall: new Uint8Array(calls.count),
+    laneOfTask: new Uint8Array(tasks.count), laneOfCall: new Uint8Array(calls.count), laneOfRange: new Uint8Array(ranges.count),
   };
   for (let i = 0; i < data.edges.from.length; i++) {
     push(model.before, data.edges.to[i], data.edges.from[i]);
@@ -98,10 +118,11 @@ export function build(data: Data): Model {
   }
   for (let i = 0; i < tasks.count; i++) if (tasks.call[i] !== NONE) push(model.tasksOfCall, tasks.call[i], i);
   for (let i = 0; i < calls.count; i++) if (calls.awaited[i] !== NONE) push(model.awaitedBy, calls.awaited[i], i);
+  for (let i = 0; i < ranges.count; i++) if (ranges.task[i] !== NONE) model.textOfTask.set(ranges.task[i], ranges.text[i]);
   layRows(model);
   for (const row of model.rows) {
-    if (row.kind !== "thread" && row.kind !== "stream") continue;
-    const laneOf = row.of === "call" ? model.laneOfCall : model.laneOfTask;
+    if (row.kind !== "thread" && row.kind !== "stream" && row.kind !== "ranges") continue;
+    const laneOf = { call: model.laneOfCall, task: model.laneOfTask, range: model.laneOfRange }[row.of as "call" | "task" | "range"];
     row.lanes.forEach((lane, l) => lane.items.forEach((i) => (laneOf[i] = l)));
   }
   return model;
@@ -141,6 +162,15 @@ function callColumns(data: Data): Calls {
     thread: new Int32Array(c.thread), function: new Int32Array(c.function), start: new Float64Array(c.start),
     end: new Float64Array(c.end), code: new Int32Array(c.code), blocked: new Float64Array(c.blocked),
     stream: new Int32Array(c.stream), awaited: new Int32Array(c.awaited),
+    site: new Int32Array(c.site),
+  };
+}
+
+function rangeColumns(data: Data): Ranges {
+  const r = data.ranges;
+  return {
+    count: r.start.length, kind: new Uint8Array(r.kind), text: r.text, thread: new Int32Array(r.thread),
+    start: new Float64Array(r.start), end: new Float64Array(r.end), task: new Int32Array(r.task),
   };
 }
 
@@ -174,6 +204,10 @@ export function callEnd(m: Model, i: number): number {
   return m.calls.end[i] === NONE ? m.duration : m.calls.end[i];
 }
 
+export function rangeEnd(m: Model, i: number): number {
+  return m.ranges.end[i] === NONE ? m.duration : m.ranges.end[i];
+}
+
 const mostLanes = 6;
 
 /** lanes puts bars that overlap into lines of their own, as few as it takes; what does not fit shares the last one. */
@@ -196,6 +230,15 @@ function lanes(items: number[], start: (i: number) => number, end: (i: number) =
     for (let k = 0; k < list.length; k++) lane.reach[k] = reach = Math.max(reach, lane.end[k]);
     return lane;
   });
+}
+
+/** rangeLanes are free ranges, which may hold the others, then nested ones, and below them the moments. */
+function rangeLanes(m: Model, items: number[]): Lane[] {
+  const [start, end] = [(i: number) => m.ranges.start[i], (i: number) => rangeEnd(m, i)];
+  const of = (kind: number) => items.filter((i) => m.ranges.kind[i] === kind);
+  return [
+    ...lanes(of(RangeKind.Free), start, end), ...lanes(of(RangeKind.Nested), start, end), ...lanes(of(RangeKind.Moment), start, end),
+  ];
 }
 
 /** firstVisible is the first bar of the lane that may reach time t. */
@@ -224,24 +267,33 @@ function layRows(m: Model): void {
       push(engineOf, Math.max(0, tasks.device[i]) * 16 + tasks.category[i], i);
     }
   }
+  const rangesOf = new Map<number, number[]>();
+  for (let i = 0; i < m.ranges.count; i++) push(rangesOf, m.ranges.thread[i], i);
   const several = data.processes.length > 1;
   const taskLanes = (items: number[]) => lanes(items, (i) => taskStart(m, i), (i) => taskEnd(m, i));
-  const add = (row: Row) => rows.push(row) - 1;
-  const group = (name: string, note: string) => add({ kind: "group", name, note, of: "none", lanes: [], index: NONE });
+  let within = "";
+  const add = (row: Omit<Row, "group">) => rows.push({ ...row, group: row.kind === "group" ? "" : within }) - 1;
+  const group = (key: string, name: string, note: string) => {
+    within = key;
+    add({ key, kind: "group", name, note, of: "none", lanes: [], index: NONE });
+  };
 
   if (data.findings.length > 0) {
-    add({ kind: "findings", name: "Findings", note: "", of: "finding", lanes: [], index: NONE });
+    add({ key: "f", kind: "findings", name: "Findings", note: "", of: "finding", lanes: [], index: NONE });
   }
   const processes = data.processes.length > 0 ? data.processes : [{ id: 0, command: data.program, ended: true }];
   processes.forEach((process, p) => {
     const of = several ? `process ${process.id}` : "";
-    const threads = data.threads.flatMap((t, i) => (t.process === p && callsOf.has(i) ? [i] : []));
-    if (threads.length > 0) group("Host threads", of);
+    const threads = data.threads.flatMap((t, i) => (t.process === p && (callsOf.has(i) || rangesOf.has(i)) ? [i] : []));
+    if (threads.length > 0) group(`h${p}`, "Host threads", of);
     for (const i of threads) {
       const t = data.threads[i];
-      const items = callsOf.get(i)!;
+      const items = callsOf.get(i);
+      const named = rangesOf.get(i);
+      if (named) m.rowOfRanges.set(i, add({ key: `r${i}`, kind: "ranges", name: "Ranges", note: `of ${threadName(m, i)}`, of: "range", index: i, lanes: rangeLanes(m, named) }));
+      if (!items) continue;
       m.rowOfThread.set(i, add({
-        kind: "thread", name: t.name || "thread", note: (t.id === process.id ? "main, " : "") + t.id, of: "call", index: i,
+        key: `t${i}`, kind: "thread", name: t.name || "thread", note: (t.id === process.id ? "main, " : "") + t.id, of: "call", index: i,
         lanes: lanes(items, (c) => calls.start[c], (c) => callEnd(m, c)),
       }));
     }
@@ -249,24 +301,24 @@ function layRows(m: Model): void {
       if (device.process !== p) return;
       const streams = data.streams.flatMap((s, i) => (s.device === d && tasksOf.has(i) ? [i] : []));
       const at = (several ? of + " · " : "") + (device.name || "");
-      if (streams.length > 0 || tasksOf.has(-2 - d)) group(`Device ${device.id}: streams`, at);
+      if (streams.length > 0 || tasksOf.has(-2 - d)) group(`d${d}`, `Device ${device.id}: streams`, at);
       for (const i of streams) {
         const s = data.streams[i];
         m.rowOfStream.set(i, add({
-          kind: "stream", name: `Stream ${s.id}`, note: s.default ? "default" : "", of: "task", index: i,
+          key: `s${i}`, kind: "stream", name: `Stream ${s.id}`, note: s.default ? "default" : "", of: "task", index: i,
           lanes: taskLanes(tasksOf.get(i)!),
         }));
       }
       if (tasksOf.has(-2 - d)) {
         m.rowOfStream.set(-2 - d, add({
-          kind: "stream", name: "No stream", note: "in the call", of: "task", index: NONE, lanes: taskLanes(tasksOf.get(-2 - d)!),
+          key: `n${d}`, kind: "stream", name: "No stream", note: "in the call", of: "task", index: NONE, lanes: taskLanes(tasksOf.get(-2 - d)!),
         }));
       }
       const engines = [...engineOf.keys()].filter((k) => k >> 4 === d).sort((a, b) => a - b);
-      if (engines.length > 0) group(`Device ${device.id}: copy engines`, at);
+      if (engines.length > 0) group(`e${d}`, `Device ${device.id}: copy engines`, at);
       for (const key of engines) {
         const c = key & 15;
-        add({ kind: "engine", name: shortNames[c], note: categoryNames[c], of: "task", index: NONE, lanes: taskLanes(engineOf.get(key)!) });
+        add({ key: `x${key}`, kind: "engine", name: shortNames[c], note: categoryNames[c], of: "task", index: NONE, lanes: taskLanes(engineOf.get(key)!) });
       }
     });
   });
@@ -286,6 +338,12 @@ export function streamName(m: Model, stream: number): string {
   if (stream === NONE) return "no stream (in the call)";
   const s = m.data.streams[stream];
   return `stream ${s.id}` + (s.default ? " (default)" : "");
+}
+
+/** siteText is where a call comes from, or "". */
+export function siteText(m: Model, call: number): string {
+  const s = call === NONE ? undefined : m.data.sites[m.calls.site[call]];
+  return s ? [s.place, s.function].filter(Boolean).join(" in ") : "";
 }
 
 export function threadName(m: Model, thread: number): string {

@@ -74,6 +74,7 @@ export class Panel {
         h("h3", {}, a.title, a.saves > 0 ? h("span", { className: "saves" }, `saves up to ${format.time(a.saves)}`) : null),
         h("p", {}, a.text),
         a.numbers.length > 0 ? h("dl", {}, ...a.numbers.flatMap((n) => [h("dt", {}, n.label), h("dd", {}, n.value)])) : null,
+        a.lines.length > 0 ? h("ul", { className: "lines" }, ...a.lines.map((line) => h("li", {}, line))) : null,
         shown > 0 ? h("button", {
           type: "button", className: "act", "data-title": a.title, "aria-pressed": "false",
           onclick: () => {

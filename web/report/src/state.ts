@@ -2,14 +2,14 @@
 
 import { match, noFilter, type Filter, type Matches } from "./filter.ts";
 import { NONE } from "./data.ts";
-import { callEnd, taskEnd, taskStart, type Model } from "./model.ts";
+import { callEnd, rangeEnd, taskEnd, taskStart, type Model } from "./model.ts";
 
 export interface Thing {
-  of: "task" | "call" | "finding";
+  of: "task" | "call" | "finding" | "range";
   index: number;
 }
 
-export type Change = "view" | "filter" | "selection" | "range" | "theme" | "hover" | "layout";
+export type Change = "view" | "filter" | "selection" | "range" | "theme" | "hover" | "layout" | "rows";
 
 export class State {
   from: number;
@@ -20,6 +20,8 @@ export class State {
   range: [number, number] | null = null; // of time, marked to be measured
   hoverTime: number | null = null;
   arrows = true;
+  readonly pinned = new Set<string>(); // keys of rows that stay at the top
+  readonly folded = new Set<string>(); // and of those that are collapsed; of a group, all its rows
   private readonly listeners: ((change: Change) => void)[] = [];
 
   constructor(readonly model: Model) {
@@ -98,6 +100,14 @@ export class State {
     this.look(from - margin, to + margin);
   }
 
+  /** flip pins or collapses a row, or undoes it. It tells which. */
+  flip(what: "pinned" | "folded", key: string): boolean {
+    const on = !this[what].delete(key);
+    if (on) this[what].add(key);
+    this.tell("rows");
+    return on;
+  }
+
   // Filter
 
   refine(change: Partial<Filter>): void {
@@ -153,6 +163,7 @@ export class State {
     const { model } = this;
     if (thing.of === "task") return [taskStart(model, thing.index), taskEnd(model, thing.index)];
     if (thing.of === "call") return [model.calls.start[thing.index], callEnd(model, thing.index)];
+    if (thing.of === "range") return [model.ranges.start[thing.index], rangeEnd(model, thing.index)];
     const t = model.data.findings[thing.index].time;
     return [t, t];
   }

@@ -61,7 +61,7 @@ export interface Visible {
   from: number;
   to: number;
   duration: number;
-  rows: { kind: string; name: string; note: string; bars: Bar[] }[];
+  rows: { key: string; kind: string; name: string; note: string; top: number; height: number; bars: Bar[] }[];
   arrows: { kind: string; from: number; to: number; strong: boolean }[];
   arrowsLeft: boolean;
   findings: number;

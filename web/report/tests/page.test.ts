@@ -512,7 +512,7 @@ test("markup in a run stays text", async () => {
 
 test("an empty run is a page too", async () => {
   const data = known();
-  for (const table of [data.calls, data.tasks, data.edges] as unknown as Record<string, unknown[]>[]) for (const key of Object.keys(table)) table[key] = [];
+  for (const table of [data.calls, data.tasks, data.edges, data.ranges] as unknown as Record<string, unknown[]>[]) for (const key of Object.keys(table)) table[key] = [];
   Object.assign(data, { findings: [], advice: [], stats: null, notes: null, processes: [], threads: [], streams: [], devices: [], duration: 0 });
   const page = await show({}, write("empty", data));
   assert.ok((await page.innerText("#calls")).includes("No call was recorded"));

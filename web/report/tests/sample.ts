@@ -10,18 +10,19 @@ export class Run {
 
   constructor() {
     this.data = {
-      version: 2, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
+      version: 3, program: ["./two streams", "--quick"], started: "2026-03-01T09:30:00Z", duration: 1_000_000, driver: "soft", checked: false,
       processes: [{ id: 4242, command: ["./two", "--quick"], ended: true }],
       devices: [{ process: 0, id: 0, name: "Ascend910B4" }],
       threads: [{ process: 0, id: 4242, name: "two" }],
       streams: [{ process: 0, id: 1, device: 0, default: false }, { process: 0, id: 2, device: 0, default: false }],
+      sites: [],
       functions: ["aclrtMemcpyAsync", "aclrtSynchronizeStream", "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtMemcpy"],
-      calls: { thread: [], function: [], start: [], end: [], code: [], blocked: [], stream: [], awaited: [] },
+      calls: { thread: [], function: [], start: [], end: [], code: [], blocked: [], stream: [], awaited: [], site: [] },
       tasks: {
         kind: [], direction: [], memory: [], failed: [], stream: [], device: [], number: [], thread: [], call: [], segments: [],
         bytes: [], submit: [], start: [], end: [], code: [],
       },
-      edges: { from: [], to: [] }, findings: [], notes: [], stats: [], advice: [],
+      edges: { from: [], to: [] }, ranges: { kind: [], text: [], thread: [], start: [], end: [], task: [] }, findings: [], notes: [], stats: [], advice: [],
       strings: {
         kinds: ["copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other"],
         directions: ["", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"],
@@ -30,7 +31,7 @@ export class Run {
     };
   }
 
-  call(function_: number, start: number, end: number, more: { thread?: number; code?: number; blocked?: number; stream?: number; awaited?: number } = {}): number {
+  call(function_: number, start: number, end: number, more: { thread?: number; code?: number; blocked?: number; stream?: number; awaited?: number; site?: number } = {}): number {
     const c = this.data.calls;
     c.thread.push(more.thread ?? 0);
     c.function.push(function_);
@@ -39,6 +40,7 @@ export class Run {
     c.code.push(more.code ?? 0);
     c.blocked.push(more.blocked ?? 0);
     c.awaited.push(more.awaited ?? NONE);
+    c.site.push(more.site ?? NONE);
     return c.stream.push(more.stream ?? NONE) - 1;
   }
 
@@ -55,6 +57,16 @@ export class Run {
   edge(from: number, to: number): void {
     this.data.edges.from.push(from);
     this.data.edges.to.push(to);
+  }
+
+  range(kind: number, text: string, start: number, end: number, more: { thread?: number; task?: number } = {}): number {
+    const r = this.data.ranges;
+    r.kind.push(kind);
+    r.text.push(text);
+    r.start.push(start);
+    r.end.push(end);
+    r.task.push(more.task ?? NONE);
+    return r.thread.push(more.thread ?? 0) - 1;
   }
 
   /** stats adds up the calls, as Go does. */
@@ -97,7 +109,7 @@ export function known(): Data {
   data.advice.push({
     rule: "pageable", title: "A copy waited because its memory is pageable",
     text: "One asynchronous copy used memory from malloc. The call copied it itself and came back when it was done. Memory of aclrtMallocHost would let the host go on.",
-    saves: 190 * us, tasks: [pageable], calls: [], numbers: [{ label: "copies", value: "1" }, { label: "blocked", value: "190 µs" }],
+    saves: 190 * us, tasks: [pageable], calls: [], numbers: [{ label: "copies", value: "1" }, { label: "blocked", value: "190 µs" }], lines: ["two.c:30 in load"],
   });
   void [wait, copyOut, failed, now];
   return run.finish();

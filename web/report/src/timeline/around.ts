@@ -19,17 +19,25 @@ export function cut(text: string, width: number, perLetter: number): string {
   return letters < 3 ? "" : text.slice(0, letters - 1) + "…";
 }
 
-/** grid is what is behind the bars. */
-export function grid(ctx: CanvasRenderingContext2D, layout: Layout): void {
+/** zone keeps what follows to the rows that are pinned, or to those that scroll, from x on. */
+export function zone(ctx: CanvasRenderingContext2D, layout: Layout, pinned: boolean, x = 0): void {
+  ctx.beginPath();
+  if (pinned) ctx.rect(x, axisHeight, layout.width - x, layout.body - axisHeight);
+  else ctx.rect(x, layout.body, layout.width - x, layout.height - layout.body);
+  ctx.clip();
+}
+
+/** grid is what is behind the bars of one zone. */
+export function grid(ctx: CanvasRenderingContext2D, layout: Layout, pinned: boolean): void {
   const { rows } = layout.state.model;
   const c = colours();
   let odd = false;
   for (let r = 0; r < rows.length; r++) {
-    const y = layout.top(r);
+    if (layout.pinned(r) !== pinned || layout.heights[r] === 0) continue;
     odd = rows[r].kind === "group" ? false : !odd;
     if (odd) {
       ctx.fillStyle = c.stripe;
-      ctx.fillRect(0, y, layout.width, layout.rowHeight(rows[r]));
+      ctx.fillRect(0, layout.top(r), layout.width, layout.heights[r]);
     }
   }
   ctx.fillStyle = c.line;
@@ -102,9 +110,32 @@ export function axis(ctx: CanvasRenderingContext2D, layout: Layout): void {
   ctx.fillText(text, x + 5, 12.5);
 }
 
-/** names are those of the rows: in the gutter, or above the bars where there is none. */
-export function names(ctx: CanvasRenderingContext2D, layout: Layout): void {
-  const { rows } = layout.state.model;
+/** chevron points down where something is open, and to it where it is collapsed. */
+function chevron(ctx: CanvasRenderingContext2D, x: number, y: number, folded: boolean): void {
+  ctx.beginPath();
+  if (folded) [[-2, -4], [3, 0], [-2, 4]].forEach(([dx, dy]) => ctx.lineTo(x + dx, y + dy));
+  else [[-4, -2], [0, 3], [4, -2]].forEach(([dx, dy]) => ctx.lineTo(x + dx, y + dy));
+  ctx.lineWidth = 1.5;
+  ctx.stroke();
+}
+
+/** pin is a needle with a head: filled where the row is kept. */
+function pin(ctx: CanvasRenderingContext2D, x: number, y: number, filled: boolean): void {
+  ctx.beginPath();
+  ctx.roundRect(x - 3, y - 5.5, 6, 5, 1.5);
+  ctx.moveTo(x - 4.5, y - 0.5);
+  ctx.lineTo(x + 4.5, y - 0.5);
+  ctx.moveTo(x, y - 0.5);
+  ctx.lineTo(x, y + 5.5);
+  ctx.lineWidth = 1.2;
+  if (filled) ctx.fill();
+  ctx.stroke();
+}
+
+/** names are those of the rows of one zone: in the gutter, or above the bars where there is none. */
+export function names(ctx: CanvasRenderingContext2D, layout: Layout, pinned: boolean): void {
+  const { state } = layout;
+  const { rows } = state.model;
   const c = colours();
   ctx.textBaseline = "middle";
   ctx.textAlign = "left";
@@ -115,8 +146,9 @@ export function names(ctx: CanvasRenderingContext2D, layout: Layout): void {
   for (let r = 0; r < rows.length; r++) {
     const row = rows[r];
     const y = layout.top(r);
-    const height = layout.rowHeight(row);
-    if (y > layout.height || y + height < axisHeight) continue;
+    const height = layout.heights[r];
+    if (layout.pinned(r) !== pinned || !layout.seen(r)) continue;
+    const folded = layout.folded(r);
     if (row.kind === "group") {
       ctx.fillStyle = c.line;
       ctx.fillRect(0, y, layout.width, 1);
@@ -125,27 +157,36 @@ export function names(ctx: CanvasRenderingContext2D, layout: Layout): void {
       ctx.font = axisFont;
       ctx.globalAlpha = 0.85; // arrows pass behind the words
       ctx.fillStyle = c.card;
-      ctx.fillRect(4, y + 3, w + 18 + ctx.measureText(row.note).width, height - 4);
+      ctx.fillRect(4, y + 3, w + 32 + ctx.measureText(row.note).width, height - 4);
       ctx.globalAlpha = 1;
+      ctx.strokeStyle = layout.pointed === r ? c.text : c.muted;
+      chevron(ctx, 13, y + height / 2 + 2, folded);
       ctx.font = groupFont;
       ctx.fillStyle = c.text;
-      ctx.fillText(row.name, 10, y + height / 2 + 2);
+      ctx.fillText(row.name, 24, y + height / 2 + 2);
       ctx.font = axisFont;
       ctx.fillStyle = c.muted;
-      ctx.fillText(row.note, 10 + w + 8, y + height / 2 + 2);
+      ctx.fillText(row.note, 24 + w + 8, y + height / 2 + 2);
       continue;
     }
     const narrow = layout.gutter === 0;
     const middle = narrow ? y + 8 : y + height / 2;
     ctx.font = nameFont;
     ctx.fillStyle = c.text;
-    const x = narrow ? 6 : 18;
-    const name = cut(row.name, (narrow ? layout.width : layout.gutter) - x - 8, 6.3);
+    const x = narrow ? 6 : 24;
+    const kept = state.pinned.has(row.key);
+    const end = (narrow ? layout.width : layout.gutter) - (kept || (layout.pointed === r && !narrow) ? 26 : 8);
+    const name = cut(row.name, end - x, 6.3);
     ctx.fillText(name, x, middle);
     const w = ctx.measureText(name).width + 6;
-    const room = (narrow ? layout.width : layout.gutter) - x - w - 8;
+    const room = end - x - w;
     ctx.font = smallFont;
     ctx.fillStyle = c.muted;
     ctx.fillText(cut(row.note, room, 5.6), x + w, middle);
+    if (narrow) continue;
+    ctx.strokeStyle = ctx.fillStyle = kept ? c.accent : c.muted;
+    if (kept || layout.pointed === r) pin(ctx, layout.gutter - 14, middle, kept);
+    ctx.strokeStyle = c.muted;
+    if (folded || layout.pointed === r) chevron(ctx, 13, middle, folded);
   }
 }

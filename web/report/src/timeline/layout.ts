@@ -1,7 +1,7 @@
 // Where things are on the timeline's canvas.
 
 import { NONE, waits } from "../data.ts";
-import { callEnd, firstVisible, rowOfTask, taskEnd, taskStart, type Row } from "../model.ts";
+import { callEnd, firstVisible, rowOfTask, taskEnd, taskStart, type Lane, type Row } from "../model.ts";
 import type { State, Thing } from "../state.ts";
 
 export const axisHeight = 26;
@@ -9,6 +9,9 @@ const laneHeight = 18;
 const padding = 4;
 const groupHeight = 24;
 const findingsHeight = 24;
+const foldedHeight = 12;
+export const foldedBar = foldedHeight - padding - 1; // how high bars are in a collapsed row
+const pinWidth = 26; // at the right of a name
 
 export class Layout {
   width = 0; // of the canvas
@@ -17,13 +20,16 @@ export class Layout {
   labelHeight = 0; // above the bars, for names
   scroll = 0;
   tops: number[] = [];
+  heights: number[] = []; // 0: its group is collapsed
   total = 0;
+  body = axisHeight; // where rows begin that scroll; above it are the pinned ones
+  pointed = NONE; // the row whose name the pointer is on
 
   chosen: number | null = null; // the gutter's width, where the reader has set it
   private readonly widest: number; // that any name needs
 
   constructor(readonly state: State) {
-    this.widest = Math.max(0, ...state.model.rows.map((r) => (r.kind === "group" ? 0 : r.name.length * 6.6 + r.note.length * 5.9 + 40)));
+    this.widest = Math.max(0, ...state.model.rows.map((r) => (r.kind === "group" ? 0 : r.name.length * 6.6 + r.note.length * 5.9 + 40 + pinWidth)));
   }
 
   /** measure places the rows. */
@@ -33,31 +39,72 @@ export class Layout {
     const narrow = width < 560;
     this.gutter = narrow ? 0 : Math.round(Math.min(Math.max(this.chosen ?? Math.min(this.widest, 320), 60), width * 0.4));
     this.labelHeight = narrow ? 13 : 0;
-    this.tops = [];
+    const { rows } = this.state.model;
+    this.tops = new Array<number>(rows.length);
+    this.heights = rows.map((row) => this.rowHeight(row));
     let y = axisHeight;
-    for (const row of this.state.model.rows) {
-      this.tops.push(y);
-      y += this.rowHeight(row);
+    for (const pinned of [true, false]) {
+      for (let r = 0; r < rows.length; r++) {
+        if (this.pinned(r) !== pinned) continue;
+        this.tops[r] = y;
+        y += this.heights[r];
+      }
+      if (pinned) this.body = y;
     }
     this.total = y + 6;
   }
 
-  rowHeight(row: Row): number {
+  private rowHeight(row: Row): number {
+    const { folded, pinned } = this.state;
+    if (folded.has(row.group) && !pinned.has(row.key)) return 0;
     if (row.kind === "group") return groupHeight;
+    if (folded.has(row.key)) return foldedHeight + this.labelHeight;
     if (row.kind === "findings") return findingsHeight + this.labelHeight;
     return Math.max(1, row.lanes.length) * laneHeight + padding + this.labelHeight;
   }
 
+  /** pinned tells whether a row stays at the top. Groups do not. */
+  pinned(row: number): boolean {
+    const { key, kind } = this.state.model.rows[row];
+    return kind !== "group" && this.state.pinned.has(key);
+  }
+
+  folded(row: number): boolean {
+    return this.state.folded.has(this.state.model.rows[row].key);
+  }
+
   /** top of a row on the canvas, as it is scrolled now. */
   top(row: number): number {
-    return this.tops[row] - this.scroll;
+    return this.pinned(row) ? this.tops[row] : this.tops[row] - this.scroll;
+  }
+
+  /** seen tells whether a row is on the canvas. */
+  seen(row: number): boolean {
+    const top = this.top(row);
+    return this.heights[row] > 0 && (this.pinned(row) || (top < this.height && top + this.heights[row] > this.body));
   }
 
   laneTop(row: number, lane: number): number {
-    return this.top(row) + this.labelHeight + padding / 2 + lane * laneHeight;
+    return this.top(row) + this.labelHeight + padding / 2 + (this.folded(row) ? 0 : lane * laneHeight);
+  }
+
+  /** bar is how high the bars of a row are. */
+  bar(row: number): number {
+    return this.folded(row) ? foldedBar : this.barHeight;
   }
 
   readonly barHeight = laneHeight - 3;
+
+  /** control is what a click on a name does: pin its row, or collapse it. */
+  control(x: number, y: number): { row: number; what: "pinned" | "folded" } | null {
+    const row = this.rowAt(y);
+    if (row === NONE) return null;
+    const { kind, name } = this.state.model.rows[row];
+    if (kind === "group") return x < Math.max(this.gutter, 40 + name.length * 7) ? { row, what: "folded" } : null;
+    if (this.gutter === 0) return y < this.top(row) + this.labelHeight && x < 24 + name.length * 7 ? { row, what: "folded" } : null;
+    if (x > this.gutter - 4) return null;
+    return { row, what: x > this.gutter - pinWidth ? "pinned" : "folded" };
+  }
 
   /** scale is pixels a nanosecond. */
   get scale(): number {
@@ -74,11 +121,9 @@ export class Layout {
 
   rowAt(y: number): number {
     if (y < axisHeight) return NONE;
-    const at = y + this.scroll;
-    for (let r = 0; r < this.tops.length; r++) {
-      if (at >= this.tops[r] && at < this.tops[r] + this.rowHeight(this.state.model.rows[r])) return r;
-    }
-    return NONE;
+    const pinned = y < this.body;
+    const at = pinned ? y : y + this.scroll;
+    return this.tops.findIndex((top, r) => this.pinned(r) === pinned && at >= top && at < top + this.heights[r]);
   }
 
   /** at is what is drawn at a point: the bar under it or within reach of a finger, and how many bars share its pixel. */
@@ -93,7 +138,15 @@ export class Layout {
     }
     if (row.of === "none") return null;
     const l = Math.floor((y - this.laneTop(r, 0)) / laneHeight);
-    const lane = row.lanes[Math.min(Math.max(l, 0), row.lanes.length - 1)];
+    const lanes = this.folded(r) ? row.lanes : [row.lanes[Math.min(Math.max(l, 0), row.lanes.length - 1)]];
+    for (const lane of lanes) {
+      const found = this.inLane(lane, x, reach);
+      if (found) return { thing: { of: row.of, index: found.index }, more: found.more, row: r };
+    }
+    return null;
+  }
+
+  private inLane(lane: Lane, x: number, reach: number): { index: number; more: number } | null {
     const t = this.time(x);
     const slack = reach / this.scale;
     let best = NONE;
@@ -107,19 +160,21 @@ export class Layout {
       best = i;
       if (shared > 9999) break;
     }
-    return best === NONE ? null : { thing: { of: row.of, index: lane.items[best] }, more: Math.max(0, shared - 1), row: r };
+    return best === NONE ? null : { index: lane.items[best], more: Math.max(0, shared - 1) };
   }
 
   rowOf(thing: Thing): number {
     const { model } = this.state;
     if (thing.of === "task") return rowOfTask(model, thing.index);
     if (thing.of === "call") return model.rowOfThread.get(model.calls.thread[thing.index]) ?? NONE;
+    if (thing.of === "range") return model.rowOfRanges.get(model.ranges.thread[thing.index]) ?? NONE;
     return model.rows.findIndex((row) => row.of === "finding");
   }
 
   laneOf(thing: Thing): number {
     if (thing.of === "finding") return 0;
-    return (thing.of === "task" ? this.state.model.laneOfTask : this.state.model.laneOfCall)[thing.index];
+    const { laneOfTask, laneOfCall, laneOfRange } = this.state.model;
+    return { task: laneOfTask, call: laneOfCall, range: laneOfRange }[thing.of][thing.index];
   }
 }
 
@@ -197,25 +252,24 @@ export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; 
 /** ends are the two points of an arrow. */
 export function ends(layout: Layout, arrow: Arrow): [number, number, number, number] | null {
   const { model } = layout.state;
-  const bar = layout.barHeight;
   if (arrow.kind === "wait") return waitEnds(layout, arrow);
   const toRow = rowOfTask(model, arrow.to);
-  if (toRow === NONE) return null;
+  if (toRow === NONE || !layout.heights[toRow]) return null;
   const y1 = layout.laneTop(toRow, model.laneOfTask[arrow.to]);
   if (arrow.kind === "submit") {
     const row = model.rowOfThread.get(model.calls.thread[arrow.from]);
-    if (row === undefined) return null;
-    const y0 = layout.laneTop(row, model.laneOfCall[arrow.from]) + bar;
-    return [layout.x(model.tasks.submit[arrow.to]), y0, layout.x(taskStart(model, arrow.to)), y0 < y1 ? y1 : y1 + bar];
+    if (row === undefined || !layout.heights[row]) return null;
+    const y0 = layout.laneTop(row, model.laneOfCall[arrow.from]) + layout.bar(row);
+    return [layout.x(model.tasks.submit[arrow.to]), y0, layout.x(taskStart(model, arrow.to)), y0 < y1 ? y1 : y1 + layout.bar(toRow)];
   }
   const fromRow = rowOfTask(model, arrow.from);
-  if (fromRow === NONE) return null;
+  if (fromRow === NONE || !layout.heights[fromRow]) return null;
   const y0 = layout.laneTop(fromRow, model.laneOfTask[arrow.from]);
   const done = taskEnd(model, arrow.from);
   // A wait that was there first went on when the event came; a later one found it there.
   const arrives = waits(model.tasks.kind[arrow.to]) ? Math.max(done, taskStart(model, arrow.to)) : taskStart(model, arrow.to);
   const down = y0 < y1;
-  return [layout.x(done), down ? y0 + bar : y0, layout.x(arrives), down ? y1 : y1 + bar];
+  return [layout.x(done), down ? y0 + layout.bar(fromRow) : y0, layout.x(arrives), down ? y1 : y1 + layout.bar(toRow)];
 }
 
 /** waitEnds are those of an arrow from the end of a task to the end of the call that waited for it. */
@@ -223,9 +277,9 @@ function waitEnds(layout: Layout, { from: task, to: call }: Arrow): [number, num
   const { model } = layout.state;
   const fromRow = rowOfTask(model, task);
   const toRow = model.rowOfThread.get(model.calls.thread[call]);
-  if (fromRow === NONE || toRow === undefined) return null;
+  if (fromRow === NONE || toRow === undefined || !layout.heights[fromRow] || !layout.heights[toRow]) return null;
   const y0 = layout.laneTop(fromRow, model.laneOfTask[task]);
   const y1 = layout.laneTop(toRow, model.laneOfCall[call]);
   const down = y0 < y1;
-  return [layout.x(taskEnd(model, task)), down ? y0 + layout.barHeight : y0, layout.x(callEnd(model, call)), down ? y1 : y1 + layout.barHeight];
+  return [layout.x(taskEnd(model, task)), down ? y0 + layout.bar(fromRow) : y0, layout.x(callEnd(model, call)), down ? y1 : y1 + layout.bar(toRow)];
 }

@@ -6,7 +6,7 @@ import type { Matches } from "../filter.ts";
 import { Category, firstVisible, type Lane, type Model, type Row } from "../model.ts";
 
 /** What a bar shows beyond the categories: a call that mostly waited. */
-export const blocked = Category.Call + 1;
+export const blocked = Category.Range + 1;
 export const styles = blocked + 1;
 export const levels = 4; // of how full a column is; the last one is for bars too
 
@@ -47,7 +47,8 @@ export class Merger {
   private merge(row: Row, lane: Lane, matches: Matches, from: number, to: number, scale: number): Pieces {
     const { tasks, calls } = this.model;
     const ofTask = row.of === "task";
-    const hits = ofTask ? matches.task : matches.call;
+    const ofCall = row.of === "call";
+    const hits = ofTask ? matches.task : ofCall ? matches.call : matches.range;
     const out: Pieces = { x: [], width: [], reach: [], style: [], level: [], index: [], count: [], hit: [], failed: [] };
     const [misses, found] = this.sums;
 
@@ -91,8 +92,8 @@ export class Merger {
       const i = lane.items[k];
       const x = lane.start[k] * scale;
       const width = (lane.end[k] - lane.start[k]) * scale;
-      const bad = ofTask ? tasks.failed[i] === 1 : calls.code[i] !== 0;
-      const style = ofTask ? tasks.category[i] : Category.Call;
+      const bad = ofTask ? tasks.failed[i] === 1 : ofCall && calls.code[i] !== 0;
+      const style = ofTask ? tasks.category[i] : ofCall ? Category.Call : Category.Range;
       if (width < 1) {
         const at = Math.floor(x);
         if (at !== column) {
@@ -103,7 +104,7 @@ export class Merger {
         count++;
         failed ||= bad;
         hit ||= hits[i] === 1;
-        const waited = !ofTask && calls.blocked[i] * 2 > lane.end[k] - lane.start[k];
+        const waited = ofCall && calls.blocked[i] * 2 > lane.end[k] - lane.start[k];
         (hits[i] ? found : misses)[waited ? blocked : style] += Math.max(width, 1e-3);
         continue;
       }

@@ -5,8 +5,8 @@ import * as format from "../format.ts";
 import { Category, shortNames, type Lane, type Row } from "../model.ts";
 import type { Thing } from "../state.ts";
 import { colours, type Colours } from "../theme.ts";
-import { axis, barFont, cut, grid, names } from "./around.ts";
-import { arrows, axisHeight, ends, type Arrow, type Layout } from "./layout.ts";
+import { axis, barFont, cut, grid, names, zone } from "./around.ts";
+import { arrows, axisHeight, ends, foldedBar, type Arrow, type Layout } from "./layout.ts";
 import { blocked, firstAt, levels, Merger, styles } from "./merge.ts";
 
 const alphas = [0.45, 0.65, 0.85, 1];
@@ -22,7 +22,7 @@ export interface Seen {
 }
 
 export interface Frame {
-  rows: { row: Row; bars: Seen[] }[];
+  rows: { row: Row; bars: Seen[]; top: number; height: number }[]; // height 0: its group is collapsed
   arrows: Arrow[];
   arrowsLeft: boolean; // there are more, too many to tell apart
 }
@@ -54,25 +54,11 @@ export class Painter {
     this.colours = colours();
     const frame: Frame = { rows: [], arrows: [], arrowsLeft: false };
     ctx.clearRect(0, 0, layout.width, layout.height);
-    grid(ctx, layout);
-    for (const list of this.rects) list.length = 0;
-    for (const list of [...this.waits, ...this.held]) list.length = 0;
-    this.outlines.length = this.labels.length = 0;
-
-    const { rows } = state.model;
-    for (let r = 0; r < rows.length; r++) {
-      const top = layout.top(r);
-      const hidden = top > layout.height || top + layout.rowHeight(rows[r]) < axisHeight;
-      if (hidden && !record) continue;
-      const bars: Seen[] | null = record ? [] : null;
-      rows[r].lanes.forEach((lane, l) => this.lane(rows[r], lane, layout.laneTop(r, l), bars));
-      if (bars) frame.rows.push({ row: rows[r], bars });
-    }
+    for (const pinned of [false, true]) this.zone(ctx, pinned, record ? frame : null);
     ctx.save();
     ctx.beginPath();
     ctx.rect(layout.gutter, axisHeight, layout.width - layout.gutter, layout.height - axisHeight);
     ctx.clip();
-    this.bars(ctx);
     const { list, left } = arrows(layout, hovered);
     frame.arrows = list;
     frame.arrowsLeft = left;
@@ -87,9 +73,42 @@ export class Painter {
       ctx.globalAlpha = 1;
     }
     ctx.restore();
-    names(ctx, layout);
+    for (const pinned of [false, true]) {
+      ctx.save();
+      zone(ctx, layout, pinned);
+      names(ctx, layout, pinned);
+      ctx.restore();
+    }
+    if (layout.body > axisHeight) {
+      ctx.fillStyle = this.colours.muted; // below it rows scroll
+      ctx.fillRect(0, layout.body - 1, layout.width, 1);
+    }
     axis(ctx, layout);
     return frame;
+  }
+
+  /** zone draws the bars of the rows that are pinned, or of those that scroll. */
+  private zone(ctx: CanvasRenderingContext2D, pinned: boolean, frame: Frame | null): void {
+    const { layout } = this;
+    const { rows } = layout.state.model;
+    ctx.save();
+    zone(ctx, layout, pinned);
+    grid(ctx, layout, pinned);
+    zone(ctx, layout, pinned, layout.gutter);
+    for (const folded of [false, true]) {
+      for (const list of this.rects) list.length = 0;
+      for (const list of [...this.waits, ...this.held]) list.length = 0;
+      this.outlines.length = this.labels.length = 0;
+      for (let r = 0; r < rows.length; r++) {
+        if (layout.pinned(r) !== pinned || layout.folded(r) !== folded || (!frame && !layout.seen(r))) continue;
+        const bars: Seen[] | null = frame ? [] : null;
+        if (layout.heights[r] > 0) rows[r].lanes.forEach((lane, l) => this.lane(rows[r], lane, layout.laneTop(r, l), bars));
+        if (bars) frame!.rows.push({ row: rows[r], bars, top: layout.top(r), height: layout.heights[r] });
+      }
+      if (folded) this.labels.length = 0;
+      this.bars(ctx, folded ? foldedBar : layout.barHeight);
+    }
+    ctx.restore();
   }
 
   // Bars
@@ -100,6 +119,7 @@ export class Painter {
     const { model, matches, from, to } = state;
     const { tasks, calls } = model;
     const ofTask = row.of === "task";
+    const ofCall = row.of === "call";
     const { scale, gutter, width: right } = layout;
     const pieces = this.merger.pieces(row, lane, matches, from, to, scale);
     const exact = gutter - from * scale;
@@ -112,10 +132,15 @@ export class Painter {
       const x = pieces.x[k] + (pieces.count[k] > 0 ? origin : exact);
       if (x > right) break;
       if (x + w < gutter) continue;
-      seen?.push({ index: i, count: Math.max(1, pieces.count[k]), x, width: w, category: Math.min(style, Category.Call), matches: !dim });
+      seen?.push({ index: i, count: Math.max(1, pieces.count[k]), x, width: w, category: style === blocked ? Category.Call : style, matches: !dim });
       if (pieces.count[k] > 0) {
         this.rect(style, pieces.level[k], dim, x, y, 1);
         if (pieces.failed[k]) this.outlines.push({ x, y, w: 1, failed: true, dim });
+        if (pieces.count[k] === 1 && !dim && (row.of === "range" || (ofTask && tasks.kind[i] === Kind.Mark))) {
+          const next = k + 1 < pieces.x.length ? pieces.x[k + 1] + (pieces.count[k + 1] > 0 ? origin : exact) : right;
+          const room = Math.min(next, right) - x - 10;
+          if (room > 20) this.labels.push({ x: x + 5, y, w: room, text: this.label(row, i), category: -1 });
+        }
         continue;
       }
       const left = Math.max(x, gutter - 4);
@@ -123,21 +148,23 @@ export class Painter {
       const wait = ofTask && waits(tasks.kind[i]);
       if (wait) this.waits[dim ? 1 : 0].push(left, y, width);
       else this.rect(style, 3, dim, left, y, width > 3 ? width - 0.75 : width); // a hair between neighbours, as long as there is room
-      if (!ofTask && calls.blocked[i] > 0) {
+      if (ofCall && calls.blocked[i] > 0) {
         const since = Math.max(left, x + w - calls.blocked[i] * scale);
         if (left + width > since) this.held[dim ? 1 : 0].push(since, y, left + width - since);
       }
       if (pieces.failed[k] || (ofTask && this.marked.has(i))) this.outlines.push({ x: left, y, w: width, failed: pieces.failed[k], dim });
       const visible = Math.min(x + w, right) - Math.max(x, gutter);
-      if (visible > (ofTask ? 30 : 50) && !dim) {
-        this.labels.push({ x: Math.max(x, gutter) + 4, y, w: visible - 8, text: this.label(ofTask, i), category: wait ? -1 : style });
+      if (visible > (ofCall ? 50 : 30) && !dim) {
+        this.labels.push({ x: Math.max(x, gutter) + 4, y, w: visible - 8, text: this.label(row, i), category: wait ? -1 : style });
       }
     }
   }
 
-  private label(ofTask: boolean, i: number): string {
+  private label(row: Row, i: number): string {
     const { model } = this.layout.state;
-    if (!ofTask) return (model.data.functions[model.calls.function[i]] ?? "").replace(/^acl(rt)?/, "");
+    if (row.of === "range") return model.ranges.text[i];
+    if (row.of === "task" && model.textOfTask.has(i)) return model.textOfTask.get(i)!;
+    if (row.of !== "task") return (model.data.functions[model.calls.function[i]] ?? "").replace(/^acl(rt)?/, "");
     const { tasks, data } = { tasks: model.tasks, data: model.data };
     const kind = data.strings.kinds[tasks.kind[i]] ?? "";
     if (tasks.category[i] > Category.Both) return tasks.kind[i] === Kind.Fill ? `${kind} ${format.bytes(tasks.bytes[i])}` : kind;
@@ -157,10 +184,8 @@ export class Painter {
     for (let i = 0; i < list.length; i += 3) ctx.fillRect(list[i], list[i + 1] + y, list[i + 2], h);
   }
 
-  private bars(ctx: CanvasRenderingContext2D): void {
-    const { layout } = this;
+  private bars(ctx: CanvasRenderingContext2D, h: number): void {
     const c = this.colours;
-    const h = layout.barHeight;
     for (const dim of [1, 0]) {
       ctx.globalAlpha = 1;
       for (let category = 0; category < styles; category++) {
@@ -233,7 +258,8 @@ export class Painter {
     if (!thing || thing.of === "finding") return;
     const { layout } = this;
     const row = layout.rowOf(thing);
-    if (row === NONE) return;
+    if (row === NONE || !layout.seen(row)) return;
+    const bar = layout.bar(row);
     const [from, to] = layout.state.span(thing);
     const y = layout.laneTop(row, layout.laneOf(thing));
     const x = Math.max(layout.x(from), layout.gutter - 8);
@@ -245,14 +271,14 @@ export class Painter {
       ctx.setLineDash([2, 2]);
       ctx.lineWidth = 1;
       ctx.beginPath();
-      ctx.moveTo(submit, y + layout.barHeight + 1.5);
-      ctx.lineTo(x, y + layout.barHeight + 1.5);
+      ctx.moveTo(submit, y + bar + 1.5);
+      ctx.lineTo(x, y + bar + 1.5);
       ctx.stroke();
       ctx.setLineDash([]);
     }
     ctx.lineWidth = selected ? 2 : 1;
     const d = selected ? 1 : 0.5;
-    ctx.strokeRect(x - d, y - d, w + 2 * d, layout.barHeight + 2 * d);
+    ctx.strokeRect(x - d, y - d, w + 2 * d, bar + 2 * d);
   }
 
   // Arrows and findings

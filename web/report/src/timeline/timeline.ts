@@ -8,7 +8,7 @@ import { firstVisible } from "../model.ts";
 import type { State, Thing } from "../state.ts";
 import { categoryKeys } from "../model.ts";
 import { labels } from "./around.ts";
-import { axisHeight, Layout } from "./layout.ts";
+import { Layout } from "./layout.ts";
 import { Painter, type Frame } from "./paint.ts";
 
 export class Timeline {
@@ -40,7 +40,7 @@ export class Timeline {
     }, this.spacer);
     this.element = h("div", { className: "timeline" }, this.scroller, this.band, this.tip,
       h("p", { className: "unseen", id: "timeline-keys" },
-        "Left and right or A and D pan, plus and minus or W and S zoom, 0 shows the work, 9 the whole run. Period and comma go to the next and the previous bar of a row, up and down to another row. Enter pins the details, F fills the screen with the bar."));
+        "Left and right or A and D pan, plus and minus or W and S zoom, 0 shows the work, 9 the whole run. Period and comma go to the next and the previous bar of a row, up and down to another row. Enter pins the details, F fills the screen with the bar, C collapses its row, Shift and C the group, K keeps the row at the top."));
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.scroller);
     state.listen((change) => {
@@ -49,6 +49,7 @@ export class Timeline {
         this.paint(); // at once: a page that is printed gets no other frame
         return;
       }
+      if (change === "rows") this.resize();
       if (change === "selection") this.reveal();
       if (change === "view" && this.pointer && !this.drag) this.hover(this.pointer.x, this.pointer.y); // something else is there now
       this.draw();
@@ -125,9 +126,11 @@ export class Timeline {
     const thing = this.state.selected;
     const row = thing ? this.layout.rowOf(thing) : NONE;
     if (row === NONE) return;
+    if (this.layout.heights[row] === 0) this.state.flip("folded", this.state.model.rows[row].group);
+    if (this.layout.pinned(row)) return;
     const top = this.layout.tops[row];
-    const bottom = top + this.layout.rowHeight(this.state.model.rows[row]);
-    if (top - axisHeight < this.scroller.scrollTop) this.scroller.scrollTop = top - axisHeight;
+    const bottom = top + this.layout.heights[row];
+    if (top - this.layout.body < this.scroller.scrollTop) this.scroller.scrollTop = top - this.layout.body;
     else if (bottom > this.scroller.scrollTop + this.layout.height) this.scroller.scrollTop = bottom - this.layout.height + 4;
     if (this.layout.gutter > 0) return;
     // On a phone the details come up over the lower half.
@@ -148,8 +151,9 @@ export class Timeline {
       this.hover(null, null);
     });
     c.addEventListener("dblclick", (e) => {
-      const { x } = this.point(e);
+      const { x, y } = this.point(e);
       if (this.onBorder(x)) this.widen(null);
+      else if (this.layout.control(x, y)) return;
       else this.state.zoom(0.4, this.layout.time(x));
     });
     this.scroller.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
@@ -234,9 +238,37 @@ export class Timeline {
     }
     this.drag = null;
     if (!d || cancelled || d.moved || d.what === "gutter") return;
+    const control = this.layout.control(p.x, p.y);
+    if (control) {
+      this.flip(control.what, control.row);
+      return this.hover(p.x, p.y);
+    }
     if (this.state.range) this.state.mark(null);
     const hit = this.layout.at(p.x, p.y, e.pointerType === "touch" ? 14 : 4);
     this.state.select(hit?.thing ?? null);
+  }
+
+  /** act is what flipping does, in words. */
+  private act(what: "pinned" | "folded", row: number): string {
+    const on = what === "pinned" ? this.layout.pinned(row) : this.layout.folded(row);
+    if (what === "pinned") return on ? "Let the row scroll" : "Keep the row at the top";
+    const of = this.state.model.rows[row].kind === "group" ? "group" : "row";
+    return on ? `Expand the ${of}` : `Collapse the ${of}`;
+  }
+
+  /** flip pins or collapses a row, or undoes it. */
+  private flip(what: "pinned" | "folded", row: number): void {
+    const { key, name } = this.state.model.rows[row];
+    const on = this.state.flip(what, key);
+    say(`${name} ${what === "pinned" ? (on ? "stays at the top" : "scrolls") : on ? "collapsed" : "expanded"}`);
+  }
+
+  /** flipCurrent does so with the row of what is selected, or the one under the pointer; group: with the group that it is in. */
+  private flipCurrent(what: "pinned" | "folded", group = false): void {
+    const { rows } = this.state.model;
+    let row = this.state.selected ? this.layout.rowOf(this.state.selected) : this.pointer ? this.layout.rowAt(this.pointer.y) : NONE;
+    if (group && row !== NONE && rows[row].group !== "") row = rows.findIndex((r) => r.key === rows[row].group);
+    if (row !== NONE && (what === "folded" || rows[row].kind !== "group")) this.flip(what, row);
   }
 
   private wheel(e: WheelEvent): void {
@@ -255,7 +287,10 @@ export class Timeline {
     const before = this.hovered?.thing;
     this.hovered = x === null || y === null ? null : this.layout.at(x, y);
     this.state.hoverTime = x === null || x < this.layout.gutter ? null : this.layout.time(x);
-    this.canvas.classList.toggle("over", this.hovered !== null);
+    const control = x === null || y === null || this.onBorder(x) ? null : this.layout.control(x, y);
+    this.layout.pointed = control?.row ?? NONE;
+    this.canvas.title = control ? this.act(control.what, control.row) + (control.what === "pinned" ? " (K)" : " (C)") : "";
+    this.canvas.classList.toggle("over", this.hovered !== null || control !== null);
     this.tip.hidden = this.hovered === null;
     if (this.hovered && x !== null && y !== null) {
       const thing = this.hovered.thing;
@@ -302,6 +337,8 @@ export class Timeline {
       ArrowDown: () => this.climb(1),
       ArrowUp: () => this.climb(-1),
       f: () => (state.range ? state.look(...state.range) : state.selected && state.frame(...state.span(state.selected))),
+      c: () => this.flipCurrent("folded", e.shiftKey),
+      k: () => this.flipCurrent("pinned"),
       Enter: () => state.selected && document.getElementById("tab-details")?.click(),
       Escape: () => {
         state.mark(null);
@@ -341,10 +378,10 @@ export class Timeline {
         const after = data.findings.findIndex((f) => f.time >= t);
         return this.walk({ of: "finding", index: after < 0 ? data.findings.length - 1 : after });
       }
-      if ((rows[r].kind !== "thread" && rows[r].kind !== "stream") || rows[r].lanes.length === 0) continue;
+      if ((rows[r].kind !== "thread" && rows[r].kind !== "stream" && rows[r].kind !== "ranges") || rows[r].lanes.length === 0 || this.layout.heights[r] === 0) continue;
       const lane = rows[r].lanes[0];
       const index = lane.items[Math.min(firstVisible(lane, t), lane.items.length - 1)];
-      return this.walk({ of: rows[r].of as "task" | "call", index });
+      return this.walk({ of: rows[r].of as "task" | "call" | "range", index });
     }
   }
 
