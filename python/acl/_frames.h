@@ -184,7 +184,7 @@ static void write_site(ropeway_site *site)
 		frame = outer;
 		if (here.what != OUTERMOST && here.what != LEFT_OUT) {
 			site->name = here.what;
-			site->line = here.line;
+			site->line = here.line & ~ROPEWAY_DROPPED;
 			break;
 		}
 	}

@@ -475,3 +475,28 @@ func TestDamagedRunsDoNotPanic(t *testing.T) {
 	run.Calls[3].Function, run.Calls[4].Thread, run.Calls[5].End = 99, timeline.None, timeline.None
 	advice.Of(run)
 }
+
+// TestLines: an advice names the lines that most of its calls come from, and no more than three.
+func TestLines(t *testing.T) {
+	b := sample.New()
+	device := b.Device()
+	thread, stream := b.Thread("main"), b.Stream(device)
+	for range 40 {
+		b.Copy(thread, stream, down, observe.Pageable, mib)
+	}
+	run := b.Run()
+	if a := speaks(t, run, advice.Pageable); len(a.Lines) != 0 {
+		t.Errorf("lines %q of calls that come from nowhere", a.Lines)
+	}
+	for _, line := range []int{10, 20, 30, 40} {
+		run.Sites = append(run.Sites, timeline.Site{File: "app.c", Line: line, Function: "load"})
+	}
+	for i := range run.Calls {
+		run.Calls[i].Site = []int{1, 1, 1, 1, 2, 2, 2, 3, 3, 0}[i%10]
+	}
+	a := speaks(t, run, advice.Pageable)
+	want := []string{"app.c:20 in load (16 calls)", "app.c:30 in load (12 calls)", "app.c:40 in load (8 calls)"}
+	if !slices.Equal(a.Lines, want) {
+		t.Errorf("lines %q, want %q", a.Lines, want)
+	}
+}

@@ -140,6 +140,47 @@ func TestKnownRun(t *testing.T) {
 	}
 }
 
+// TestNamed: calls have their source lines, ranges are on a track of their own, nested and beside one another, and moments are instants there.
+func TestNamed(t *testing.T) {
+	run := twoStreams()
+	run.Sites = []timeline.Site{{File: "two.c", Line: 7, Function: "load"}}
+	for i := range run.Calls {
+		run.Calls[i].Site = timeline.None
+	}
+	run.Calls[0].Site = 0
+	run.Ranges = []timeline.Range{
+		{Kind: observe.Nested, Text: "outer", Start: 900, End: 5000, Task: timeline.None}, {Kind: observe.Nested, Text: "inner \"1\"", Start: 1000, End: 2000, Task: timeline.None},
+		{Kind: observe.Free, Text: "across", Start: 1500, End: 9000, Task: timeline.None}, {Kind: observe.Moment, Text: "now", Start: 3000, End: 3000, Task: timeline.None},
+		{Kind: observe.Nested, Text: "open", Start: 8000, End: timeline.None, Task: timeline.None}, {Text: "nobody's", Thread: 9},
+	}
+	events := read(t, run)
+	var got []string
+	for _, line := range slicesOf(t, events) {
+		if strings.Contains(line, "ranges") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		"app -x/main: ranges: outer 900+4100", "app -x/main: ranges: inner \"1\" 1000+1000", "app -x/main: ranges (2): across 1500+7500",
+		"app -x/main: ranges: open 8000+2000",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("ranges\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	sources, moments := 0, 0
+	for _, e := range events {
+		if e.Args["source"] == "two.c:7 in load" && e.Name == "aclrtMemcpyAsync" {
+			sources++
+		}
+		if e.Phase == "i" && e.Name == "now" && nanos(t, e.TS) == 3000 {
+			moments++
+		}
+	}
+	if sources != 1 || moments != 1 {
+		t.Errorf("%d calls with a line, %d moments; want one of each", sources, moments)
+	}
+}
+
 // arrows of a trace, as "kind begin -> end".
 func arrows(t *testing.T, events []event) (list []string) {
 	t.Helper()
