@@ -97,8 +97,9 @@ func ordinary(code abi.Code) bool {
 	return false
 }
 
-// polls is what a thread calls again and again, before streams are subscribed and after they no longer are. Programs drop its code.
-const polls = "aclrtProcessReport"
+// unminded tells whether programs drop the code of a function for good reasons. A thread that serves reports calls again and again,
+// before streams are subscribed and after they no longer are. Names for a recording fail where nothing records.
+func unminded(api string) bool { return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof") }
 
 // asks tells whether a function is there to find something out.
 func asks(api string) bool {
@@ -108,7 +109,7 @@ func asks(api string) bool {
 // apiError makes a finding of a call that failed and that no other rule is about; false if it is none. mu is held.
 func (c *Checker) apiError(d *draft, by core.Caller, err *core.Error) bool {
 	coded, ok := by.(interface{ ReturnsCode() bool })
-	if !ok || !coded.ReturnsCode() || err.Minor || err.API == polls || ordinary(err.Code) {
+	if !ok || !coded.ReturnsCode() || err.Minor || unminded(err.API) || ordinary(err.Code) {
 		return false // a Go program has an error in its hands
 	}
 	if _, found := c.blamed[taskName{err.Stream, err.Task}]; found && err.Task != 0 {

@@ -53,6 +53,7 @@ func TestAPIErrors(t *testing.T) {
 		{"a time limit", failing("aclrtSynchronizeStreamWithTimeout", abi.ErrRTStreamSyncTimeout), none, none, false},
 		{"a report", failing("aclrtProcessReport", abi.ErrRTThreadSubscribe), none, none, false},
 		{"no report", minor, none, none, false},
+		{"a name for a recording", failing("aclprofPush", abi.ErrInvalidParam), none, none, false},
 		{"an abort", failing("aclrtSynchronizeStream", abi.ErrRTDeviceTaskAbort), none, none, false},
 	} {
 		for _, drops := range []bool{true, false} {
