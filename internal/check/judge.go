@@ -186,13 +186,8 @@ func (c *Checker) judgeAlignment(t *task) {
 // judgeBounds looks whether a range goes past what the program asked for. What is rounded up behind it is not its own. mu is held.
 func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	a := c.find(lo)
-	if a == nil { // it may begin in what is rounded up
-		c.memory.Descend(lo, func(_ uintptr, b *allocation) bool {
-			if b.what != core.RegisteredMemory && lo < b.end()+alignment {
-				a = b
-			}
-			return false
-		})
+	if a == nil {
+		a = c.rounded(lo)
 	}
 	if a == nil || lo >= hi {
 		return
@@ -217,6 +212,16 @@ func (c *Checker) reachOf(a *allocation, hi uintptr) uintptr {
 	return end
 }
 
+// rounded is the allocation that addr lies behind, in what the driver rounded it up to; nil if addr is in none. Memory next to an
+// allocation may be another one: of the program, or of the core. mu is held.
+func (c *Checker) rounded(addr uintptr) *allocation {
+	a, _ := c.memory.Get(c.under.Describe(addr).Start)
+	if a == nil || a.what == core.RegisteredMemory {
+		return nil
+	}
+	return a
+}
+
 func done(write bool) string {
 	if write {
 		return "written"
@@ -237,8 +242,9 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	}
 	c.compare(t)
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
-		if a := c.find(lo); a != nil && !write && t.op.Kind != driver.OpDesc && t.born >= a.born {
-			c.judgeWritten(t.who, a, lo, hi)
+		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
+		if a := c.find(lo); a != nil && reads && t.born >= a.born {
+			c.judgeWritten(t.who, a, lo, hi, usedBy(&t.op))
 		}
 		c.enter(q, p, lo, hi, write)
 		return true
@@ -302,15 +308,23 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 	c.report(d)
 }
 
-// judgeWritten looks whether device memory that is read was ever written. mu is held.
-func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr) {
+// usedBy is what op does with bytes that it reads, for people.
+func usedBy(op *driver.Op) string {
+	if combines(op) {
+		return "combined"
+	}
+	return "copied"
+}
+
+// judgeWritten looks whether device memory that is read was ever written; used is what is done with it. mu is held.
+func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr, used string) {
 	if a.what != core.DeviceMemory || !c.on("uninitialised-read") {
 		return
 	}
 	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
 			rule: "uninitialised-read", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
-			summary: fmt.Sprintf("%s of device memory are copied that nobody wrote", count(hi-lo)),
+			summary: fmt.Sprintf("%s of device memory are %s that nobody wrote", count(hi-lo), used),
 		}
 		if f := c.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.who}}
@@ -327,7 +341,7 @@ func (c *Checker) follow(q *queue, p *past, op *driver.Op) {
 	l := op.Layout
 	for _, field := range [...]span{{uintptr(l.Length), 4}, {uintptr(l.Src), 8}, {uintptr(l.Dst), 8}} {
 		lo := op.Src + field.lo
-		if a == nil {
+		if a == nil || a.what != core.DeviceMemory { // of other memory nobody notes what was written
 			break
 		}
 		if at, end := a.written.missing(lo, lo+field.hi); at < end {
@@ -369,7 +383,7 @@ func (c *Checker) reach(q *queue, p *past, cell uintptr, size uint64, at uintptr
 	}
 	c.judgeBounds(p.who, at, at+uintptr(n), write)
 	if a := c.find(at); a != nil && !write {
-		c.judgeWritten(p.who, a, at, at+uintptr(n))
+		c.judgeWritten(p.who, a, at, at+uintptr(n), "copied")
 	}
 	c.enter(q, p, at, at+uintptr(n), write)
 	return true

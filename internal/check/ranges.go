@@ -33,7 +33,7 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 		_ = f(op.Src, op.Src+8, false) && f(op.Dst, op.Dst+8, false)
 	case driver.OpWork:
 		n := uintptr(op.N)
-		if op.Src != 0 && (!f(op.Src, op.Src+n, false) || !f(op.Dst, op.Dst+n, false)) { // it combines the two
+		if op.Src != 0 && !f(op.Src, op.Src+n, false) {
 			return
 		}
 		if op.Dst != 0 {
@@ -41,6 +41,10 @@ func touches(op *driver.Op, f func(lo, hi uintptr, write bool) bool) {
 		}
 	}
 }
+
+// combines tells whether op makes what it writes of what was there before: a reduction. Its destination counts as written, which
+// collides with whatever a read collides with, and has to be written before.
+func combines(op *driver.Op) bool { return op.Kind == driver.OpWork && op.Src != 0 && op.Dst != 0 }
 
 func rows(start uintptr, pitch uint64, op *driver.Op, write bool, f func(lo, hi uintptr, write bool) bool) bool {
 	if op.Height == 0 || op.N == 0 {

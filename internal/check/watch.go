@@ -74,7 +74,7 @@ func (c *Checker) made(who origin, op *driver.Op, found []draft) {
 		}
 		c.verify(who, a)
 		if !write {
-			c.judgeWritten(who, a, lo, hi)
+			c.judgeWritten(who, a, lo, hi, usedBy(op))
 		} else if a.what == core.DeviceMemory {
 			a.written.add(lo, hi)
 		}

@@ -1,0 +1,134 @@
+package check
+
+import (
+	"strings"
+	"testing"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// beside is pinned memory that fills all that the driver sets aside for it, so that what is allocated next begins where it ends.
+const beside = 64 << 10
+
+// buffered queues a copy to the device that goes through a buffer of the runtime.
+func (p *program) buffered(dst, src core.Addr, n uint64, s core.Handle) {
+	p.t.Helper()
+	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToBufToDevice, s))
+}
+
+// bufferedMistakes are about ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE.
+var bufferedMistakes = []mistake{
+	{rule: "out-of-bounds", name: "a source that is too short for a buffered copy", role: "called", memory: "pinned", from: 100, n: 28,
+		run: func(p *program) {
+			s, host, dev, n := p.stream(), p.pinned(100), p.dev(4096), uint64(128)
+			if p.fixed {
+				n = 100
+			}
+			p.here("offence")
+			p.buffered(dev, host, n, s)
+			p.ok(p.SynchronizeStream(s))
+		}},
+	{rule: "out-of-bounds", name: "a destination that is too short for a buffered copy", role: "submitted", memory: "device", from: 100, n: 28, task: true,
+		run: func(p *program) {
+			s, host, dev, n := p.stream(), p.pinned(beside), p.dev(100), uint64(128)
+			if p.fixed {
+				n = 100
+			}
+			p.here("offence")
+			p.buffered(dev, host, n, s)
+			p.ok(p.SynchronizeStream(s))
+		}},
+}
+
+// TestBufferOfTheRuntime proves that the runtime's own buffer, which may begin where memory of the program ends, is not judged as
+// the end of that.
+func TestBufferOfTheRuntime(t *testing.T) {
+	for _, size := range []uint64{64, 4096, beside, 2 * beside, 16 * beside} {
+		p := begin(t)
+		s, dev := p.stream(), p.raw(4096)
+		for range 3 {
+			host := p.pinned(size)
+			p.buffered(dev, host, min(size, 4096), s)
+		}
+		p.ok(p.SynchronizeStream(s))
+		p.finish()
+		p.silent()
+	}
+}
+
+// TestReducedDestinationIsWritten proves that the destination of a reduction counts as written: in words, and for who reads it next.
+func TestReducedDestinationIsWritten(t *testing.T) {
+	reduce := func(p *program, dst, src core.Addr, s core.Handle) {
+		p.t.Helper()
+		p.ok(p.ReduceAsync(dst, src, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, s, 0))
+	}
+	for _, tt := range []struct {
+		name, rule string
+		want       string // in the summary
+		run        func(p *program)
+	}{
+		{"the host fills it", "host-write-in-flight", "(task 1 of stream 1) writes", func(p *program) {
+			s, dst, src := p.stream(), p.dev(64), p.dev(64)
+			reduce(p, dst, src, s)
+			p.ok(p.Memset(dst, 64, 0, 64))
+		}},
+		{"the host copies it", "host-read-in-flight", "(task 1 of stream 1) writes", func(p *program) {
+			s, dst, src, host := p.stream(), p.dev(64), p.dev(64), p.pinned(64)
+			reduce(p, dst, src, s)
+			p.ok(p.Memcpy(host, 64, dst, 64, abi.MemcpyDeviceToHost))
+		}},
+		{"another stream copies it", "stream-race", "(task 1 of stream 1) writes", func(p *program) {
+			s, o, dst, src, more := p.stream(), p.stream(), p.dev(64), p.dev(64), p.dev(64)
+			reduce(p, dst, src, s)
+			p.across(more, dst, 64, o)
+			p.ok(p.SynchronizeStream(s))
+			p.ok(p.SynchronizeStream(o))
+		}},
+		{"another stream has filled it", "stream-race", "(task 1 of stream 2) writes", func(p *program) {
+			s, o, dst, src := p.stream(), p.stream(), p.dev(64), p.dev(64)
+			p.ok(p.MemsetAsync(dst, 64, 0, 64, s))
+			reduce(p, dst, src, o)
+			p.ok(p.SynchronizeStream(s))
+			p.ok(p.SynchronizeStream(o))
+		}},
+		{"the source is what another stream reads", "", "", func(p *program) {
+			s, o, dst, src, more := p.stream(), p.stream(), p.dev(64), p.dev(64), p.dev(64)
+			reduce(p, dst, src, s)
+			p.across(more, src, 64, o)
+			p.ok(p.SynchronizeStream(s))
+			p.ok(p.SynchronizeStream(o))
+		}},
+		{"nothing was there to add to", "uninitialised-read", "64 bytes of device memory are combined that nobody wrote", func(p *program) {
+			s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
+			reduce(p, dst, src, s)
+			p.down(host, dst, 64, s) // which somebody has written by now
+			p.ok(p.SynchronizeStream(s))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := begin(t)
+			tt.run(p)
+			p.finish()
+			if tt.rule == "" {
+				p.silent()
+				return
+			}
+			if f := p.only(tt.rule); !strings.Contains(f.Summary, tt.want) {
+				t.Errorf("%q is not in: %s", tt.want, show(f))
+			}
+		})
+	}
+}
+
+// TestDescriptorInMappedMemory proves that a descriptor may lie in memory of which the checker does not know what was written.
+func TestDescriptorInMappedMemory(t *testing.T) {
+	p := begin(t)
+	desc, _ := p.placed()
+	s, src, dst := p.stream(), p.dev(64), p.raw(64)
+	p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+	p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+	p.ok(p.SynchronizeStream(s))
+	p.finish()
+	p.silent()
+}
