@@ -132,3 +132,121 @@ func TestDescriptorInMappedMemory(t *testing.T) {
 	p.finish()
 	p.silent()
 }
+
+// leakMistakes are things that a program has to give back, and how.
+var leakMistakes = []mistake{
+	{rule: "leak", name: "a context", role: "made", run: func(p *program) {
+		var h core.Handle
+		p.here("offence")
+		p.ok(p.CreateContext(&h, 0))
+		if p.fixed {
+			p.ok(p.DestroyContext(h))
+		}
+		p.ok(p.SetDevice(0))
+		p.ok(p.ResetDevice(0))
+	}},
+	{rule: "double-free", name: "a context", role: "called", other: "freed", run: func(p *program) {
+		var h core.Handle
+		p.ok(p.CreateContext(&h, 0))
+		p.here("other")
+		p.ok(p.DestroyContext(h))
+		if !p.fixed {
+			p.here("offence")
+			p.refused(p.DestroyContext(h))
+		}
+		p.ok(p.SetDevice(0))
+		p.ok(p.ResetDevice(0))
+	}},
+	{rule: "use-after-free", name: "a context", role: "called", other: "freed", run: func(p *program) {
+		var h core.Handle
+		p.ok(p.CreateContext(&h, 0))
+		if p.fixed {
+			p.ok(p.SetCurrentContext(h))
+		}
+		p.here("other")
+		p.ok(p.DestroyContext(h))
+		if !p.fixed {
+			p.here("offence")
+			p.refused(p.SetCurrentContext(h))
+		}
+		p.ok(p.SetDevice(0))
+		p.ok(p.ResetDevice(0))
+	}},
+	{rule: "leak", name: "a reference to physical memory", role: "retained", other: "made", run: func(p *program) {
+		p.here("other")
+		a, h := p.placed()
+		var again core.Handle
+		p.here("offence")
+		p.ok(p.MemRetainAllocationHandle(a, &again))
+		p.gone(uintptr(h))
+		p.ok(p.FreePhysical(h))
+		if p.fixed {
+			p.ok(p.FreePhysical(again))
+		}
+	}},
+	{rule: "leak", name: "a new handle of what was mapped", role: "made", run: func(p *program) {
+		a, h := p.placed()
+		p.gone(uintptr(h))
+		p.ok(p.FreePhysical(h)) // it stays while it is mapped
+		var again core.Handle
+		p.here("offence")
+		p.ok(p.MemRetainAllocationHandle(a, &again))
+		if p.fixed {
+			p.ok(p.FreePhysical(again))
+		}
+	}},
+}
+
+// TestRetainedLeakCounts proves that a leak of retained memory says how often it was retained and freed, however often that was.
+func TestRetainedLeakCounts(t *testing.T) {
+	for _, tt := range []struct {
+		retains, frees int
+		want           string // in the summary
+		role           string
+	}{
+		{1, 0, "retained it 1 time, so it takes 2 calls of aclrtFreePhysical, and there was none", "made"},
+		{1, 1, "retained it 1 time, so it takes 2 calls of aclrtFreePhysical, and there was 1", "retained"},
+		{100, 99, "retained it 100 times, so it takes 101 calls of aclrtFreePhysical, and there were 99", "retained"},
+		{3, 4, "", ""},
+	} {
+		p := begin(t)
+		a, h := p.placed()
+		p.gone(uintptr(h))
+		var again core.Handle
+		for range tt.retains {
+			p.ok(p.MemRetainAllocationHandle(a, &again))
+		}
+		for range tt.frees {
+			p.ok(p.FreePhysical(again))
+		}
+		p.finish()
+		if tt.want == "" {
+			p.silent()
+			continue
+		}
+		f := p.only("leak")
+		if !strings.Contains(f.Summary, tt.want) || f.Offence.Role != tt.role || !strings.Contains(f.Advice, "aclrtMemRetainAllocationHandle") {
+			t.Errorf("%q, %s, are not in: %s", tt.want, tt.role, show(f))
+		}
+		if n := len(f.Others); n > 3*mostNamed {
+			t.Errorf("%d places are named", n)
+		}
+	}
+}
+
+// TestExportedMemoryIsWritten proves that memory which other processes may have counts as written, and no other does.
+func TestExportedMemoryIsWritten(t *testing.T) {
+	p := begin(t)
+	dev, host := p.raw(4*mib), p.pinned(4096)
+	var key [65]byte
+	p.ok(p.IpcMemGetExportKey(dev, 2*mib, &key[0], 65, 1))
+	p.ok(p.Memcpy(host, 4096, dev, 4096, abi.MemcpyDeviceToHost))
+	p.ok(p.Memcpy(host, 4096, dev+2*mib-4096, 4096, abi.MemcpyDeviceToHost))
+	p.silent()
+	p.ok(p.Memcpy(host, 4096, dev+2*mib-64, 4096, abi.MemcpyDeviceToHost))
+	p.ok(p.IpcMemClose(&key[0]))
+	p.finish()
+	if f := p.only("uninitialised-read"); f.Bytes.Offset != 2*mib || f.Bytes.Length != 4096-64 {
+		t.Errorf("found %s", show(f))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"ropeway/internal/core"
+	"ropeway/internal/finding"
 )
 
 // allocation is memory that the program got from the API.
@@ -92,12 +93,65 @@ type handle struct {
 	freed   bool
 	freedBy origin
 	leaked  bool
+
+	refs  []other // physical memory that was retained: the references that are left, oldest first
+	past  []other // and where others were freed, the latest
+	took  int     // how often it was retained
+	frees int     // how often a reference was freed and others were left
+}
+
+// mostNamed is how many references to physical memory a finding names.
+const mostNamed = 8
+
+// retain counts one more reference to physical memory.
+func (h *handle) retain(by origin) {
+	if h.took == 0 {
+		h.refs = []other{{"made", h.by}}
+	}
+	h.took++
+	h.refs = append(h.refs, other{"retained", by})
+}
+
+// release takes a reference back. Which one nobody can tell: it is taken for the oldest.
+func (h *handle) release(by origin) {
+	h.frees++
+	h.refs = h.refs[1:]
+	h.past = append(h.past, other{"freed", by})
+	if len(h.past) > mostNamed {
+		h.past = h.past[1:]
+	}
+}
+
+// were is for example "was 1".
+func were(n int) string {
+	switch n {
+	case 0:
+		return "was none"
+	case 1:
+		return "was 1"
+	}
+	return fmt.Sprintf("were %d", n)
+}
+
+// leakCounted says of physical memory that was retained which reference is left.
+func (h *handle) leakCounted(d *draft) {
+	d.summary += fmt.Sprintf(": aclrtMemRetainAllocationHandle retained it %s, so it takes %d calls of aclrtFreePhysical, and there %s",
+		finding.Plural(h.took, "time"), 1+h.took, were(h.frees))
+	d.advice = "Call aclrtFreePhysical once for aclrtMallocPhysical and once for each aclrtMemRetainAllocationHandle."
+	left := h.refs[0]
+	d.role, d.offence = left.role, left.who
+	if left.role != "made" {
+		d.others = []other{{"made", h.by}}
+	}
+	d.others = slices.Concat(d.others, h.refs[1:min(len(h.refs), mostNamed)], h.past)
 }
 
 func (h *handle) kind() string {
 	switch h.r.Kind {
 	case core.StreamHandle:
 		return "stream"
+	case core.ContextHandle:
+		return "context"
 	case core.NotifyHandle:
 		return "notify"
 	case core.CountNotifyHandle:
@@ -128,6 +182,8 @@ func (h *handle) String() string {
 	switch h.r.Kind {
 	case core.PoolHandle, core.PhysicalMemory, core.AddressRange:
 		return fmt.Sprintf("%s of %s", h.kind(), count(uintptr(h.r.Size)))
+	case core.ContextHandle:
+		return fmt.Sprintf("a context of device %d", h.r.Device)
 	}
 	return fmt.Sprintf("%s %d", h.kind(), h.r.Number)
 }

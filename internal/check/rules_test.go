@@ -68,7 +68,7 @@ func off(rules ...string) func(*Options) {
 // TestRules runs every mistake, and the program without it: the first is found, with the right places, task and bytes, and
 // nothing else is; the second has no finding.
 func TestRules(t *testing.T) {
-	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes, besideMistakes, bufferedMistakes) {
+	for _, m := range slices.Concat(flightMistakes, callMistakes, signalMistakes, placeMistakes, refusedMistakes, besideMistakes, bufferedMistakes, leakMistakes) {
 		t.Run(m.rule+"/"+m.name+"/wrong", func(t *testing.T) {
 			p := beginOn(t, cmp.Or(m.product, "A2"), off(m.without))
 			m.run(p)

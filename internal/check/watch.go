@@ -159,8 +159,21 @@ func (c *Checker) Given(t *core.Thread, r core.Resource) {
 			c.tellRegistered()
 		}
 	default:
+		if h := c.handles[r.Name]; r.Counts && h != nil && !h.freed {
+			h.retain(by)
+			return
+		}
 		c.handles[r.Name] = &handle{r: r, by: by, born: c.born}
 		c.trimHandles()
+	}
+}
+
+// Shared implements core.Watcher: what other processes write is not seen, so all of it may be written.
+func (c *Checker) Shared(_ *core.Thread, addr core.Addr, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.find(addr); a != nil {
+		a.written.add(addr, min(addr+uintptr(n), a.end()))
 	}
 }
 
@@ -279,7 +292,14 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 	case r.Kind == core.StreamHandle:
 		c.endQueue(r.Number)
 	}
-	if h := c.handles[r.Name]; h != nil {
+	h := c.handles[r.Name]
+	switch {
+	case h == nil:
+	case r.Counts:
+		if len(h.refs) > 1 {
+			h.release(who)
+		}
+	default:
 		if r.Swept {
 			c.leak(h)
 		}
@@ -391,10 +411,14 @@ func (c *Checker) leak(h *handle) {
 		return
 	}
 	h.leaked = true
-	c.report(draft{
+	d := draft{
 		rule: "leak", role: "made", offence: h.by, detail: h.kind(),
 		summary: fmt.Sprintf("%s is never %s", h, h.gone()),
-	})
+	}
+	if h.took > 0 {
+		h.leakCounted(&d)
+	}
+	c.report(d)
 }
 
 // sweep is the end of a device: what is left of its memory goes with it.

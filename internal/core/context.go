@@ -100,6 +100,7 @@ func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {
 		return notSetUp(api, deviceID, err)
 	}
 	*context = c.handle
+	t.given(c.resource())
 	t.adopt(c)
 	return nil
 }
@@ -120,12 +121,19 @@ func (t *Thread) DestroyContext(context Handle) *Error {
 	c := t.rt.contexts.get(context)
 	switch {
 	case c == nil:
-		return fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context))
+		return fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context)).because(Gone, uintptr(context))
 	case c.primary:
 		return fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.dev.user)
 	}
-	if !c.destroy(t) {
-		return fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context))
+	err := t.gives(c.resource(), func() *Error {
+		if !c.destroy(t) {
+			return fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context)).
+				because(Gone, uintptr(context))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if t.explicit == c && !t.shared {
 		t.use(nil, nil)
@@ -141,7 +149,7 @@ func (t *Thread) SetCurrentContext(context Handle) *Error {
 	}
 	c := t.rt.contexts.get(context)
 	if c == nil || c.dead.Load() {
-		return refused(api, "context", "%#x is no live context", uintptr(context))
+		return refused(api, "context", "%#x is no live context", uintptr(context)).because(Gone, uintptr(context))
 	}
 	t.adopt(c)
 	return nil

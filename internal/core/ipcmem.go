@@ -90,6 +90,7 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 		t.rt.ipc.withdrawKey(t.rt, k)
 		return noMemory(api, "devPtr", devPtr)
 	}
+	t.offered(devPtr, size)
 	return nil
 }
 

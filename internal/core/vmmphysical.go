@@ -211,8 +211,13 @@ func (t *Thread) handOut(api string, handle *Handle, p *Physical) *Error {
 		return fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
 	}
 	*handle = h
-	t.given(Resource{Kind: PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device})
+	t.given(p.counted(h, false))
 	return nil
+}
+
+// counted is what a watcher is told of a reference to p; more if there are others.
+func (p *Physical) counted(h Handle, more bool) Resource {
+	return Resource{Kind: PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device, Counts: more}
 }
 
 // retain counts one more reference to p, and returns its handle; 0 if there is none left. vmm.mu is held.
@@ -280,10 +285,13 @@ func (t *Thread) FreePhysical(handle Handle) *Error {
 		last = p.refs == 0
 	}
 	v.mu.Unlock()
-	if err != nil || !last {
+	if err != nil {
 		return err
 	}
-	return t.gives(Resource{Kind: PhysicalMemory, Name: uintptr(handle), Size: p.size, Device: p.resource(0).Device}, func() *Error {
+	return t.gives(p.counted(handle, !last), func() *Error {
+		if !last {
+			return nil
+		}
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if p.refs == 0 && p.handle == handle { // else it was retained meanwhile
@@ -307,19 +315,29 @@ func (t *Thread) MemRetainAllocationHandle(virPtr Addr, handle *Handle) *Error {
 	if _, err := t.mapper(api); err != nil {
 		return err
 	}
-	v := &t.rt.vmm
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	x := v.mapping(virPtr)
-	if x == nil {
-		return notMapped(api, virPtr, nil)
-	}
-	h := x.memory.retain()
-	if h == 0 {
-		return fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
+	p, h, more, err := t.rt.vmm.retainAt(api, virPtr)
+	if err != nil {
+		return err
 	}
 	*handle = h
+	t.given(p.counted(h, more))
 	return nil
+}
+
+// retainAt counts one more reference to what is mapped at addr: more tells whether there were others.
+func (v *vmm) retainAt(api string, addr Addr) (p *Physical, h Handle, more bool, err *Error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	x := v.mapping(addr)
+	if x == nil {
+		return nil, 0, false, notMapped(api, addr, nil)
+	}
+	p = x.memory
+	more = p.refs > 0
+	if h = p.retain(); h == 0 {
+		return nil, 0, false, fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
+	}
+	return p, h, more, nil
 }
 
 // MemGetAllocationPropertiesFromHandle is aclrtMemGetAllocationPropertiesFromHandle.

@@ -26,6 +26,9 @@ type Watcher interface {
 	Taking(t *Thread, r Resource)
 	Taken(t *Thread, r Resource)
 
+	// Shared tells that other processes may have n bytes at addr from now on, and write them.
+	Shared(t *Thread, addr Addr, n uint64)
+
 	// Wanting tells that a thread waits for functions launched on streams; the result is called when it no longer does.
 	Wanting() (end func())
 
@@ -80,6 +83,7 @@ type Resource struct {
 	Task   uint32
 	Forced bool // Taking, Taken: what it has to do is dropped rather than waited for
 	Swept  bool // Taking, Taken: it goes with its context, the program did not destroy it
+	Counts bool // physical memory: it is given once more, or one of several references goes
 }
 
 // Mistake is what kind of mistake of the program an [Error] shows, where that is clear.
@@ -187,6 +191,13 @@ func (t *Thread) gives(r Resource, f func() *Error) *Error {
 	return err
 }
 
+// offered tells a watcher that other processes may have memory.
+func (t *Thread) offered(addr Addr, n uint64) {
+	if w := t.rt.watch; w != nil {
+		w.Shared(t, addr, n)
+	}
+}
+
 // tellNow tells a watcher that t is about to carry op out. Nobody else is to pay for the copy of op on the heap.
 //
 //go:noinline
@@ -241,7 +252,12 @@ func (t *Thread) compareWatched(kind abi.MemcpyKind, from, to driver.Place, src 
 	}
 }
 
-// streamResource is s as a watcher knows it.
+// resource is c as a watcher knows it.
+func (c *Context) resource() Resource {
+	return Resource{Kind: ContextHandle, Name: uintptr(c.handle), Device: c.dev.user}
+}
+
+// resource is s as a watcher knows it.
 func (s *Stream) resource(force bool) Resource {
 	return Resource{Kind: StreamHandle, Name: uintptr(s.handle), Number: s.id, Device: s.ctx.dev.user, Forced: force}
 }
