@@ -52,6 +52,10 @@ func (f *fake) do(verb, value string) {
 		what, times, _ := strings.Cut(value, ",")
 		n, _ := strconv.Atoi(times)
 		f.end.Injected = append(f.end.Injected, finding.Shot{What: what, Times: n})
+	case "fired": // what,times
+		what, times, _ := strings.Cut(value, ",")
+		n, _ := strconv.Atoi(times)
+		f.send(finding.Record{Fired: &finding.Shot{What: what, Times: n}})
 	case "end": // counts
 		for _, text := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' }) {
 			n, _ := strconv.Atoi(text)

@@ -156,9 +156,26 @@ func (s *checkSession) record(from *sender, r *finding.Record) {
 	if r.Note != "" {
 		s.noteLocked(r.Note)
 	}
+	if r.Fired != nil {
+		s.fired(from, *r.Fired)
+	}
 	if r.End != nil {
 		s.end(from, r.End)
 	}
+}
+
+// fired takes how often a process has injected a fault so far.
+func (s *checkSession) fired(from *sender, shot finding.Shot) {
+	i := slices.IndexFunc(s.report.Injected, func(known finding.Shot) bool { return known.What == shot.What })
+	if i < 0 {
+		i = len(s.report.Injected) // from the environment
+		s.report.Injected = append(s.report.Injected, finding.Shot{What: shot.What})
+	}
+	if from.fired == nil {
+		from.fired = map[string]int{}
+	}
+	s.report.Injected[i].Times += max(0, shot.Times-from.fired[shot.What])
+	from.fired[shot.What] = max(shot.Times, from.fired[shot.What])
 }
 
 // forkAfterInit is the one rule whose findings come from processes that cannot be checked.
@@ -222,12 +239,7 @@ func (s *checkSession) end(from *sender, end *finding.End) {
 		}
 	}
 	for _, shot := range end.Injected {
-		i := slices.IndexFunc(s.report.Injected, func(known finding.Shot) bool { return known.What == shot.What })
-		if i < 0 {
-			i = len(s.report.Injected) // from the environment
-			s.report.Injected = append(s.report.Injected, finding.Shot{What: shot.What})
-		}
-		s.report.Injected[i].Times += shot.Times
+		s.fired(from, shot)
 	}
 }
 

@@ -225,6 +225,15 @@ func TestCheckInjected(t *testing.T) {
 	}
 }
 
+// TestCheckInjectedFatal proves that a fault that fired is told of a program that died of it, and of one that goes on is counted once.
+func TestCheckInjectedFatal(t *testing.T) {
+	const a, b = "aclrtMalloc:3=207001", "aclrtFree:*=107000"
+	_, stderr, _ := checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+a+",1", "fired="+b+",2", "kill=6")
+	contains(t, stderr, "injected: "+a+" fired once", "injected: "+b+" fired 2 times")
+	_, stderr, _ = checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+b+",2", "shot="+a+",0", "shot="+b+",3", "end")
+	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 3 times")
+}
+
 // TestCheckReports proves that each form is written to its file, whole, beside what is on standard error.
 func TestCheckReports(t *testing.T) {
 	verbs := []string{"start", "print=out", "find=leak,f,1", "find=misaligned,g,2", "end=2,1"}

@@ -50,6 +50,7 @@ type Sink interface {
 	Start(s finding.Start)
 	Finding(f *finding.Finding)
 	Note(text string)
+	Fired(s finding.Shot)
 	End(e finding.End)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/finding"
 )
 
 // Injection is a fault to be made: the nth call of a function fails, or the task it submits does when it runs.
@@ -103,6 +104,17 @@ func (i *Injection) fires(function string, stream int32, run bool) bool {
 	return true
 }
 
+// fires is the same for a fault of the checker, which says at once that it is made. mu is held.
+func (c *Checker) fires(i *Injection, function string, stream int32, run bool) bool {
+	if !i.fires(function, stream, run) {
+		return false
+	}
+	if !c.ended {
+		c.sink.Fired(finding.Shot{What: i.What, Times: i.fired})
+	}
+	return true
+}
+
 // injected is how an injected task fails.
 type injected struct{ code abi.Code }
 
@@ -116,7 +128,7 @@ func (c *Checker) arm(t *task) {
 	}
 	name := c.name(t.who.site)
 	for _, i := range c.inject {
-		if i.fires(name, t.q.stream, true) {
+		if c.fires(i, name, t.q.stream, true) {
 			t.fails = injected{i.Code}
 		}
 	}
@@ -138,7 +150,7 @@ func (c *Checker) Before(function string, stream core.Handle) *core.Error {
 		number = h.r.Number
 	}
 	for _, i := range c.inject {
-		if i.fires(function, number, false) {
+		if c.fires(i, function, number, false) {
 			return &core.Error{API: function, Code: i.Code, Index: -1, Text: "injected by --inject " + i.What, Injected: true}
 		}
 	}

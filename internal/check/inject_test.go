@@ -180,6 +180,9 @@ func TestInjectAtTheCall(t *testing.T) {
 	if err := p.c.Before("aclrtMemcpyAsync", b); err != nil {
 		t.Errorf("on another stream: %v", err)
 	}
+	if got := p.kept.fired; !slices.Equal(got, []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1}, {What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}}) {
+		t.Errorf("before the end, %v are told", got)
+	}
 	p.finish()
 	p.silent()
 	want := []finding.Shot{{What: "aclrtMalloc:2=207001", Times: 1}, {What: "aclrtMemcpyAsync@stream1:*=107000", Times: 1}, {What: "aclrtFree:9=1", Times: 0}}

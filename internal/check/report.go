@@ -17,6 +17,7 @@ type drop struct{}
 func (drop) Start(finding.Start)      {}
 func (drop) Finding(*finding.Finding) {}
 func (drop) Note(string)              {}
+func (drop) Fired(finding.Shot)       {}
 func (drop) End(finding.End)          {}
 
 // foldKey is what two findings have in common that are one for people.

@@ -44,6 +44,9 @@ func (s *socketSink) Start(x finding.Start)      { s.send(finding.Record{Start: 
 func (s *socketSink) Finding(f *finding.Finding) { s.send(finding.Record{Finding: f}) }
 func (s *socketSink) Note(text string)           { s.send(finding.Record{Note: text}) }
 
+// Fired does not wait for the end: the program may die of the fault.
+func (s *socketSink) Fired(x finding.Shot) { s.send(finding.Record{Fired: &x}) }
+
 // End is the last record: who listens need not wait for the end of the process.
 func (s *socketSink) End(e finding.End) {
 	s.send(finding.Record{End: &e})
@@ -69,7 +72,8 @@ func (s *textSink) Finding(f *finding.Finding) {
 	}
 	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is nobody else to tell
 }
-func (s *textSink) Note(text string) { fmt.Fprintln(s.w, "ropeway: check:", text) }
+func (s *textSink) Note(text string)   { fmt.Fprintln(s.w, "ropeway: check:", text) }
+func (s *textSink) Fired(finding.Shot) {}
 func (s *textSink) End(finding.End) {
 	if s.n > 0 {
 		fmt.Fprintf(s.w, "ropeway: check: %s\n", finding.Plural(s.n, "finding"))

@@ -42,6 +42,7 @@ func TestSocketSink(t *testing.T) {
 	lines := bufio.NewReader(conn)
 	start := finding.Start{Process: 1, Command: []string{"a", "b c"}, Seed: 3, Depth: 4}
 	found := &finding.Finding{Rule: "leak", Summary: "two\nlines", Count: 1}
+	shot := finding.Shot{What: "x", Times: 1}
 	end := finding.End{Counts: []int{2}, Tasks: 5, Calls: 6, Injected: []finding.Shot{{What: "x", Times: 1}}}
 	for _, step := range []struct {
 		send func()
@@ -50,6 +51,7 @@ func TestSocketSink(t *testing.T) {
 		{func() { s.Start(start) }, finding.Record{Start: &start}},
 		{func() { s.Finding(found) }, finding.Record{Finding: found}},
 		{func() { s.Note("a note") }, finding.Record{Note: "a note"}},
+		{func() { s.Fired(shot) }, finding.Record{Fired: &shot}},
 		{func() { s.End(end) }, finding.Record{End: &end}},
 	} {
 		step.send()

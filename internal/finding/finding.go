@@ -92,6 +92,7 @@ type Record struct {
 	Start   *Start   `json:"start,omitempty"`   // first
 	Finding *Finding `json:"finding,omitempty"` // as they happen; identical ones once
 	Note    string   `json:"note,omitempty"`    // what the checker could not do
+	Fired   *Shot    `json:"fired,omitempty"`   // a fault that was injected just now; the process may die of it
 	End     *End     `json:"end,omitempty"`     // last, unless the process was killed
 }
 
