@@ -192,6 +192,9 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ropeway: %w", err)
 	}
+	if c, ok := rt.Watch().(*check.Checker); ok {
+		c.SpeakGo()
+	}
 	counted, _ := s.Observe.(*meter.Meter)
 	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0), meter: counted}, nil
 }

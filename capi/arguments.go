@@ -14,6 +14,12 @@ type parameter struct {
 	text func(slot uint64) string
 }
 
+// pythonArgument is an argument of a Python form, and the slot of the C function that holds it; -1: none does.
+type pythonArgument struct {
+	name string
+	slot int
+}
+
 func asAddress(slot uint64) string {
 	if slot == 0 {
 		return "NULL"

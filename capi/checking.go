@@ -146,6 +146,23 @@ func (face) Describe(function uint32, arguments []uint64) (name, text string) {
 	return functionNames[function], b.String()
 }
 
+// PythonArguments writes the arguments of a call as Python gave them. What C has in memory of its own is left out.
+func (face) PythonArguments(function uint32, arguments []uint64) string {
+	if function >= uint32(len(functionNames)) {
+		return ""
+	}
+	var words []string
+	for _, a := range pythonArguments[function] {
+		switch {
+		case a.slot < 0:
+			words = append(words, a.name+"=…")
+		case a.slot < len(arguments):
+			words = append(words, a.name+"="+parameters[function][a.slot].text(arguments[a.slot]))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 // FrameName is what an interpreter called a frame.
 func (face) FrameName(id uint32) (file, function string) {
 	c := checkerC.Load()

@@ -1031,3 +1031,260 @@ var parameters = [len(functionNames)][]parameter{
 	// acltdtSetQueueRouteQueryInfo
 	{{"param", asAddress}, {"type", asEnum[abi.TdtQueueRouteQueryInfoParamType]}, {"len", asNumber}, {"value", asAddress}},
 }
+
+// pythonArguments are the arguments of the Python forms, by the number of the function.
+var pythonArguments = [len(functionNames)][]pythonArgument{
+	0:   {{"dst", 0}, {"dest_max", 1}, {"src", 2}, {"count", 3}, {"kind", 4}},                                                                // acl.rt.memcpy
+	1:   {{"dst", 0}, {"dest_max", 1}, {"src", 2}, {"count", 3}, {"kind", 4}, {"stream", 5}},                                                 // acl.rt.memcpy_async
+	2:   {{"dst", 0}, {"dest_max", 1}, {"src", 2}, {"count", 3}, {"kind", 4}, {"stream", 5}},                                                 // acl.rt.memcpy_async_with_condition
+	3:   {{"dsts", -1}, {"dest_maxs", -1}, {"srcs", -1}, {"sizes", -1}, {"attrs", -1}, {"attrs_indexes", -1}},                                // acl.rt.memcpy_batch
+	4:   {{"dsts", -1}, {"dest_maxs", -1}, {"srcs", -1}, {"sizes", -1}, {"attrs", -1}, {"attrs_indexes", -1}},                                // acl.rt.memcpy_batch_v2
+	5:   {{"dsts", -1}, {"dest_maxs", -1}, {"srcs", -1}, {"sizes", -1}, {"attrs", -1}, {"attrs_indexes", -1}, {"stream", 9}},                 // acl.rt.memcpy_batch_async
+	6:   {{"dsts", -1}, {"dest_maxs", -1}, {"srcs", -1}, {"sizes", -1}, {"attrs", -1}, {"attrs_indexes", -1}, {"stream", 8}},                 // acl.rt.memcpy_batch_async_v2
+	7:   {{"dst", 0}, {"dpitch", 1}, {"src", 2}, {"spitch", 3}, {"width", 4}, {"height", 5}, {"kind", 6}},                                    // acl.rt.memcpy2d
+	8:   {{"dst", 0}, {"dpitch", 1}, {"src", 2}, {"spitch", 3}, {"width", 4}, {"height", 5}, {"kind", 6}, {"stream", 7}},                     // acl.rt.memcpy2d_async
+	9:   {{"kind", 0}},                                                                                                                       // acl.rt.get_memcpy_desc_size
+	10:  {{"desc", 0}, {"kind", 1}, {"src_addr", 2}, {"dst_addr", 3}, {"count", 4}, {"config", 5}},                                           // acl.rt.set_memcpy_desc
+	11:  {{"desc", 0}, {"kind", 1}, {"stream", 2}},                                                                                           // acl.rt.memcpy_async_with_desc
+	12:  {{"dst", 0}, {"dest_max", 1}, {"dst_data_offset", 2}, {"src", 3}, {"count", 4}, {"src_data_offset", 5}, {"kind", 6}, {"stream", 7}}, // acl.rt.memcpy_async_with_offset
+	13:  {{"ptr", 0}, {"max_count", 1}, {"value", 2}, {"count", 3}},                                                                          // acl.rt.memset
+	14:  {{"ptr", 0}, {"max_count", 1}, {"value", 2}, {"count", 3}, {"stream", 4}},                                                           // acl.rt.memset_async
+	15:  {{"ptr", 0}, {"mem_size", 1}, {"value", 2}, {"n", 3}},                                                                               // acl.rt.memset_d32
+	16:  {{"ptr", 0}, {"mem_size", 1}, {"value", 2}, {"n", 3}, {"stream", 4}},                                                                // acl.rt.memset_d32_async
+	17:  {{"symbol", 0}},                                                                                                                     // acl.rt.get_symbol_address
+	18:  {{"symbol", 0}},                                                                                                                     // acl.rt.get_symbol_size
+	19:  {{"dst", 0}, {"dst_max", 1}, {"symbol", 2}, {"count", 3}, {"offset", 4}, {"kind", 5}},                                               // acl.rt.memcpy_from_symbol
+	20:  {{"dst", 0}, {"dst_max", 1}, {"symbol", 2}, {"count", 3}, {"offset", 4}, {"kind", 5}, {"stream", 6}},                                // acl.rt.memcpy_from_symbol_async
+	21:  {{"symbol", 0}, {"src", 1}, {"count", 2}, {"offset", 3}, {"kind", 4}},                                                               // acl.rt.memcpy_to_symbol
+	22:  {{"symbol", 0}, {"src", 1}, {"count", 2}, {"offset", 3}, {"kind", 4}, {"stream", 5}},                                                // acl.rt.memcpy_to_symbol_async
+	23:  {{"size", 1}, {"policy", 2}},                                                                                                        // acl.rt.malloc
+	24:  {{"size", 1}, {"policy", 2}},                                                                                                        // acl.rt.malloc_align32
+	25:  {{"size", 1}, {"policy", 2}},                                                                                                        // acl.rt.malloc_cached
+	26:  {{"size", 1}, {"policy", 2}, {"cfg_dict", -1}},                                                                                      // acl.rt.malloc_with_cfg
+	27:  {{"size", 1}, {"policy", 2}, {"cfg_dict", -1}},                                                                                      // acl.rt.malloc_for_task_scheduler
+	28:  {{"ptr", 0}, {"size", 1}},                                                                                                           // acl.rt.mem_flush
+	29:  {{"ptr", 0}, {"size", 1}},                                                                                                           // acl.rt.mem_invalidate
+	30:  {{"ptr", 0}},                                                                                                                        // acl.rt.free
+	31:  {{"ptr", 0}},                                                                                                                        // acl.rt.free_with_dev_sync
+	32:  {{"attr", 0}},                                                                                                                       // acl.rt.get_mem_info
+	35:  {{"size", 1}},                                                                                                                       // acl.rt.malloc_host
+	36:  {{"size", 1}, {"cfg_dict", -1}},                                                                                                     // acl.rt.malloc_host_with_cfg
+	37:  {{"ptr", 0}},                                                                                                                        // acl.rt.free_host
+	38:  {{"ptr", 0}},                                                                                                                        // acl.rt.free_host_with_dev_sync
+	39:  {{"ptr", 0}, {"size", 1}, {"type", 2}},                                                                                              // acl.rt.host_register
+	40:  {{"ptr", 0}, {"size", 1}, {"flag", 2}},                                                                                              // acl.rt.host_register_v2
+	41:  {{"p_host", 0}, {"flag", 2}},                                                                                                        // acl.rt.host_get_device_pointer
+	42:  {{"ptr", 0}},                                                                                                                        // acl.rt.host_unregister
+	43:  {{"device_id", 0}, {"hac_type", 1}},                                                                                                 // acl.rt.host_mem_map_capabilities
+	44:  {{"ptr", 0}},                                                                                                                        // acl.rt.pointer_get_attributes
+	45:  {{"size", 1}, {"flag", 2}},                                                                                                          // acl.rt.mem_alloc_managed
+	46:  {{"ptr", 0}, {"size", 1}, {"advise", 2}, {"location_dict", -1}},                                                                     // acl.rt.mem_managed_advise
+	47:  {{"attribute", 0}, {"ptr", 1}, {"size", 2}, {"data_size", 4}},                                                                       // acl.rt.mem_managed_get_attr
+	48:  {{"attributes", -1}, {"ptr", 2}, {"size", 3}, {"data_sizes", -1}},                                                                   // acl.rt.mem_managed_get_attrs
+	49:  {{"ptr", 0}, {"size", 1}, {"location_dict", -1}, {"flags", 3}, {"stream", 4}},                                                       // acl.rt.mem_managed_prefetch_async
+	50:  {{"ptrs", -1}, {"sizes", -1}, {"prefetch_locs", -1}, {"prefetch_loc_idxs", -1}, {"flags", 6}, {"stream", 7}},                        // acl.rt.mem_managed_prefetch_batch_async
+	51:  {{"dev_ptr", 0}, {"size", 1}, {"dst_dev_id", 2}, {"flags", 3}},                                                                      // acl.rt.mem_p2p_map
+	52:  {{"ptr", -1}, {"size", 1}, {"len", 3}, {"flags", 4}},                                                                                // acl.rt.ipc_mem_get_export_key
+	53:  {{"key", -1}, {"pids", -1}},                                                                                                         // acl.rt.ipc_mem_set_import_pid
+	54:  {{"key", -1}, {"flags", 2}},                                                                                                         // acl.rt.ipc_mem_import_by_key
+	55:  {{"key", -1}},                                                                                                                       // acl.rt.ipc_mem_close
+	56:  {{"key", -1}, {"type", 1}, {"attr", 2}},                                                                                             // acl.rt.ipc_mem_set_attr
+	57:  {{"key", -1}, {"server_pids", -1}},                                                                                                  // acl.rt.ipc_mem_import_pid_inter_server
+	58:  {{"dev_addr", 0}, {"value", 1}, {"flag", 2}, {"stream", 3}},                                                                         // acl.rt.value_write
+	59:  {{"dev_addr", 0}, {"value", 1}, {"flag", 2}, {"stream", 3}},                                                                         // acl.rt.value_wait
+	60:  {{"pool_props_dict", -1}},                                                                                                           // acl.rt.mem_pool_create
+	61:  {{"mem_pool", 0}},                                                                                                                   // acl.rt.mem_pool_destroy
+	62:  {{"mem_pool", 0}, {"attr", 1}, {"value", 2}},                                                                                        // acl.rt.mem_pool_set_attr
+	63:  {{"mem_pool", 0}, {"attr", 1}},                                                                                                      // acl.rt.mem_pool_get_attr
+	64:  {{"size", 1}, {"mem_pool", 2}, {"stream", 3}},                                                                                       // acl.rt.mem_pool_malloc_async
+	65:  {{"ptr", 0}, {"stream", 1}},                                                                                                         // acl.rt.mem_pool_free_async
+	66:  {{"mem_pool", 0}, {"min_bytes_to_keep", 1}},                                                                                         // acl.rt.mem_pool_trim_to
+	67:  {{"size", 1}, {"alignment", 2}, {"expect_ptr", 3}, {"flags", 4}},                                                                    // acl.rt.reserve_mem_address
+	68:  {{"size", 1}, {"alignment", 2}, {"expect_ptr", 3}, {"flags", 4}},                                                                    // acl.rt.reserve_mem_address_no_uc_memory
+	69:  {{"ptr", 0}},                                                                                                                        // acl.rt.release_mem_address
+	70:  {{"size", 1}, {"prop_dict", -1}, {"flags", 3}},                                                                                      // acl.rt.malloc_physical
+	71:  {{"handle", 0}},                                                                                                                     // acl.rt.free_physical
+	72:  {{"ptr", 0}, {"size", 1}, {"offset", 2}, {"handle", 3}, {"flags", 4}},                                                               // acl.rt.map_mem
+	73:  {{"ptr", 0}, {"size", 1}, {"offset", 2}, {"handle", 3}, {"flags", 4}},                                                               // acl.rt.mem_map_no_access
+	74:  {{"ptr", 0}},                                                                                                                        // acl.rt.unmap_mem
+	75:  {{"handle", 0}, {"handle_type", 1}, {"flags", 2}},                                                                                   // acl.rt.mem_export_to_shareable_handle
+	76:  {{"handle", 0}, {"flags", 1}, {"share_type", 2}},                                                                                    // acl.rt.mem_export_to_shareable_handle_v2
+	77:  {{"shareable", -1}, {"pids", -1}},                                                                                                   // acl.rt.mem_set_pid_to_shareable_handle
+	78:  {{"shareable_handle", -1}, {"share_type", 1}, {"pids", -1}},                                                                         // acl.rt.mem_set_pid_to_shareable_handle_v2
+	79:  {{"shareable", 0}, {"device_id", 1}},                                                                                                // acl.rt.mem_import_from_shareable_handle
+	80:  {{"shareable_handle", -1}, {"share_type", 1}, {"flags", 2}},                                                                         // acl.rt.mem_import_from_shareable_handle_v2
+	81:  {{"prop_dict", -1}, {"option", 1}},                                                                                                  // acl.rt.mem_get_allocation_granularity
+	82:  {{"ptr", -1}, {"size", 1}, {"desc", -1}},                                                                                            // acl.rt.mem_set_access
+	83:  {{"ptr", -1}, {"location_dict", -1}},                                                                                                // acl.rt.mem_get_access
+	84:  {{"ptr", 0}},                                                                                                                        // acl.rt.mem_retain_allocation_handle
+	85:  {{"handle", 0}},                                                                                                                     // acl.rt.mem_get_allocation_properties_from_handle
+	86:  {{"ptr", 0}},                                                                                                                        // acl.rt.mem_get_address_range
+	87:  {{"vir_ptr_dst", 0}, {"size", 1}, {"vir_ptr_src", 2}, {"link_idx", 3}},                                                              // acl.rt.mem_map_selected_link
+	88:  {{"handle", 0}, {"advice_link", 1}},                                                                                                 // acl.rt.mem_map_set_link
+	89:  {},                                                                                                                                  // acl.rt.allocator_create_desc
+	90:  {{"desc", 0}},                                                                                                                       // acl.rt.allocator_destroy_desc
+	91:  {{"desc", 0}, {"allocator", 1}},                                                                                                     // acl.rt.allocator_set_obj_to_desc
+	92:  {{"desc", -1}, {"func", -1}},                                                                                                        // acl.rt.allocator_set_alloc_func_to_desc
+	93:  {{"desc", -1}, {"func", -1}},                                                                                                        // acl.rt.allocator_set_free_func_to_desc
+	94:  {{"desc", -1}, {"func", -1}},                                                                                                        // acl.rt.allocator_set_alloc_advise_func_to_desc
+	95:  {{"desc", -1}, {"func", -1}},                                                                                                        // acl.rt.allocator_set_get_addr_from_block_func_to_desc
+	96:  {{"stream", 0}, {"desc", 1}},                                                                                                        // acl.rt.allocator_register
+	97:  {{"stream", 0}},                                                                                                                     // acl.rt.allocator_get_by_stream
+	98:  {{"stream", 0}},                                                                                                                     // acl.rt.allocator_unregister
+	99:  {{"config_path", -1}},                                                                                                               // acl.init
+	100: {},                                                                                                                                  // acl.finalize
+	101: {},                                                                                                                                  // acl.finalize_reference
+	106: {{"opt", 0}},                                                                                                                        // acl.rt.get_sys_param_opt
+	107: {{"opt", 0}, {"value", 1}},                                                                                                          // acl.rt.set_sys_param_opt
+	108: {{"device_id", 0}, {"type", 1}},                                                                                                     // acl.rt.get_device_res_limit
+	109: {{"device_id", 0}, {"type", 1}, {"value", 2}},                                                                                       // acl.rt.set_device_res_limit
+	110: {{"device_id", 0}},                                                                                                                  // acl.rt.reset_device_res_limit
+	111: {{"stream", 0}, {"type", 1}},                                                                                                        // acl.rt.get_stream_res_limit
+	112: {{"stream", 0}, {"type", 1}, {"value", 2}},                                                                                          // acl.rt.set_stream_res_limit
+	113: {{"stream", 0}},                                                                                                                     // acl.rt.reset_stream_res_limit
+	114: {{"stream", 0}},                                                                                                                     // acl.rt.use_stream_res_in_current_thread
+	115: {{"stream", 0}},                                                                                                                     // acl.rt.unuse_stream_res_in_current_thread
+	116: {{"type", 0}},                                                                                                                       // acl.rt.get_res_in_current_thread
+	117: {{"device_id", 0}},                                                                                                                  // acl.rt.set_device
+	118: {{"device_id", 0}},                                                                                                                  // acl.rt.reset_device
+	119: {{"device_id", 0}},                                                                                                                  // acl.rt.reset_device_force
+	120: {},                                                                                                                                  // acl.rt.get_device
+	121: {},                                                                                                                                  // acl.rt.get_run_mode
+	122: {},                                                                                                                                  // acl.rt.synchronize_device
+	123: {{"timeout", 0}},                                                                                                                    // acl.rt.synchronize_device_with_timeout
+	124: {{"ts_id", 0}},                                                                                                                      // acl.rt.set_ts_device
+	125: {{"device_id", 0}},                                                                                                                  // acl.rt.get_device_utilization_rate
+	126: {},                                                                                                                                  // acl.rt.get_device_count
+	127: {{"device_id", 1}, {"peer_device_id", 2}},                                                                                           // acl.rt.device_can_access_peer
+	128: {{"peer_device_id", 0}, {"flags", 1}},                                                                                               // acl.rt.device_enable_peer_access
+	129: {{"peer_device_id", 0}},                                                                                                             // acl.rt.device_disable_peer_access
+	130: {{"device_id", 0}, {"peer_device_id", 1}},                                                                                           // acl.rt.device_peer_access_status
+	131: {{"mode", 0}},                                                                                                                       // acl.rt.set_device_sat_mode
+	132: {},                                                                                                                                  // acl.rt.get_device_sat_mode
+	133: {{"output_addr", 0}, {"output_size", 1}, {"stream", 2}},                                                                             // acl.rt.get_overflow_status
+	134: {{"stream", 0}},                                                                                                                     // acl.rt.reset_overflow_status
+	135: {{"device_id", 0}},                                                                                                                  // acl.rt.query_device_status
+	136: {},                                                                                                                                  // acl.rt.device_get_bare_tgid
+	137: {{"device_id", 0}, {"attr", 1}},                                                                                                     // acl.rt.get_device_info
+	138: {},                                                                                                                                  // acl.rt.device_get_stream_priority_range
+	139: {{"device_id", 0}, {"feature", 1}},                                                                                                  // acl.rt.get_device_capability
+	140: {{"device_id", 0}},                                                                                                                  // acl.rt.device_get_uuid
+	141: {{"limit", 0}, {"value", 1}},                                                                                                        // acl.rt.device_set_limit
+	142: {{"limit", 0}},                                                                                                                      // acl.rt.device_get_limit
+	147: {{"device_id", 0}, {"other_device_id", 1}},                                                                                          // acl.rt.get_devices_topo
+	148: {{"user", 0}},                                                                                                                       // acl.rt.get_logic_dev_id_by_user_dev_id
+	149: {{"logic", 0}},                                                                                                                      // acl.rt.get_user_dev_id_by_logic_dev_id
+	150: {{"phy", 0}},                                                                                                                        // acl.rt.get_logic_dev_id_by_phy_dev_id
+	151: {{"logic", 0}},                                                                                                                      // acl.rt.get_phy_dev_id_by_logic_dev_id
+	152: {{"phy", 0}},                                                                                                                        // acl.rt.get_user_dev_id_by_phy_dev_id
+	153: {{"user", 0}},                                                                                                                       // acl.rt.get_phy_dev_id_by_user_dev_id
+	156: {{"device_id", 1}},                                                                                                                  // acl.rt.create_context
+	157: {{"context", 0}},                                                                                                                    // acl.rt.destroy_context
+	158: {{"context", 0}},                                                                                                                    // acl.rt.set_context
+	159: {},                                                                                                                                  // acl.rt.get_context
+	160: {{"opt", 0}},                                                                                                                        // acl.rt.ctx_get_sys_param_opt
+	161: {{"opt", 0}, {"value", 1}},                                                                                                          // acl.rt.ctx_set_sys_param_opt
+	162: {},                                                                                                                                  // acl.rt.ctx_get_current_default_stream
+	163: {{"device_id", 0}},                                                                                                                  // acl.rt.get_primary_ctx_state
+	164: {},                                                                                                                                  // acl.rt.ctx_get_float_overflow_addr
+	165: {},                                                                                                                                  // acl.rt.create_stream
+	166: {{"priority", 1}, {"flag", 2}},                                                                                                      // acl.rt.create_stream_with_config
+	167: {{"stream", 0}},                                                                                                                     // acl.rt.destroy_stream
+	168: {{"stream", 0}},                                                                                                                     // acl.rt.destroy_stream_force
+	169: {{"stream", 0}},                                                                                                                     // acl.rt.synchronize_stream
+	170: {{"stream", 0}, {"timeout", 1}},                                                                                                     // acl.rt.synchronize_stream_with_timeout
+	171: {{"stream", 0}},                                                                                                                     // acl.rt.stream_query
+	172: {{"stream", 0}},                                                                                                                     // acl.rt.stream_get_priority
+	173: {{"stream", 0}},                                                                                                                     // acl.rt.stream_get_flags
+	174: {{"stream", 0}},                                                                                                                     // acl.rt.stream_get_id
+	175: {{"stream", 0}, {"mode", 1}},                                                                                                        // acl.rt.set_stream_failure_mode
+	176: {{"stream", 0}, {"flag", 1}},                                                                                                        // acl.rt.set_stream_overflow_switch
+	177: {{"stream", 0}},                                                                                                                     // acl.rt.get_stream_overflow_switch
+	178: {{"stream", 0}},                                                                                                                     // acl.rt.stream_abort
+	179: {{"stream", 0}},                                                                                                                     // acl.rt.stream_stop
+	181: {},                                                                                                                                  // acl.rt.get_stream_available_num
+	182: {{"stream", 0}, {"attr", -1}, {"value_dict", -1}},                                                                                   // acl.rt.set_stream_attribute
+	183: {{"stream", 0}, {"attr", -1}},                                                                                                       // acl.rt.get_stream_attribute
+	189: {},                                                                                                                                  // acl.rt.create_event
+	190: {{"flag", 1}},                                                                                                                       // acl.rt.create_event_with_flag
+	191: {{"flag", 1}},                                                                                                                       // acl.rt.create_event_ex_with_flag
+	192: {{"event", 0}},                                                                                                                      // acl.rt.destroy_event
+	193: {{"event", 0}, {"stream", 1}},                                                                                                       // acl.rt.record_event
+	194: {{"event", 0}, {"stream", 1}, {"flag", 2}},                                                                                          // acl.rt.record_event_with_flag
+	195: {{"event", 0}, {"stream", 1}},                                                                                                       // acl.rt.reset_event
+	196: {{"event", 0}},                                                                                                                      // acl.rt.query_event
+	197: {{"event", 0}},                                                                                                                      // acl.rt.query_event_status
+	198: {{"event", 0}},                                                                                                                      // acl.rt.query_event_wait_status
+	199: {{"event", 0}},                                                                                                                      // acl.rt.synchronize_event
+	200: {{"event", 0}, {"timeout", 1}},                                                                                                      // acl.rt.synchronize_event_with_timeout
+	201: {{"start_event", 1}, {"end_event", 2}},                                                                                              // acl.rt.event_elapsed_time
+	202: {{"event", 0}},                                                                                                                      // acl.rt.event_get_timestamp
+	203: {{"stream", 0}, {"event", 1}},                                                                                                       // acl.rt.stream_wait_event
+	204: {{"stream", 0}, {"event", 1}, {"timeout", 2}},                                                                                       // acl.rt.stream_wait_event_with_timeout
+	205: {{"stream", 0}, {"event", 1}, {"timeout", 2}, {"flag", 3}},                                                                          // acl.rt.stream_wait_event_with_flag
+	206: {{"timeout", 0}},                                                                                                                    // acl.rt.set_op_wait_timeout
+	207: {{"event", 0}},                                                                                                                      // acl.rt.get_event_id
+	208: {},                                                                                                                                  // acl.rt.get_event_avail_num
+	209: {{"event", 0}},                                                                                                                      // acl.rt.ipc_get_event_handle
+	210: {{"ipc_handle", -1}},                                                                                                                // acl.rt.ipc_open_event_handle
+	211: {{"flag", 1}},                                                                                                                       // acl.rt.create_notify
+	212: {{"notify", 0}},                                                                                                                     // acl.rt.destroy_notify
+	213: {{"notify", 0}, {"stream", 1}},                                                                                                      // acl.rt.record_notify
+	214: {{"notify", 0}, {"stream", 1}, {"timeout", 2}},                                                                                      // acl.rt.wait_and_reset_notify
+	215: {{"notify", 0}},                                                                                                                     // acl.rt.get_notify_id
+	216: {{"notifies", -1}},                                                                                                                  // acl.rt.notify_batch_reset
+	217: {{"notify", 0}, {"len", 2}, {"flags", 3}},                                                                                           // acl.rt.notify_get_export_key
+	218: {{"notify", 0}, {"pids", -1}},                                                                                                       // acl.rt.notify_set_import_pid
+	219: {{"key", -1}, {"flags", 2}},                                                                                                         // acl.rt.notify_import_by_key
+	220: {{"notify", 0}, {"server_pids", -1}},                                                                                                // acl.rt.notify_set_import_pid_inter_server
+	221: {{"flag", 1}},                                                                                                                       // acl.rt.cnt_notify_create
+	222: {{"cnt_notify", 0}},                                                                                                                 // acl.rt.cnt_notify_destroy
+	223: {{"cnt_notify", 0}, {"stream", 1}, {"info_dict", -1}},                                                                               // acl.rt.cnt_notify_record
+	224: {{"cnt_notify", 0}, {"stream", 1}, {"info_dict", -1}},                                                                               // acl.rt.cnt_notify_wait_with_timeout
+	225: {{"cnt_notify", 0}, {"stream", 1}},                                                                                                  // acl.rt.cnt_notify_reset
+	226: {{"cnt_notify", 0}},                                                                                                                 // acl.rt.cnt_notify_get_id
+	227: {{"thread_id", 0}, {"stream", 1}},                                                                                                   // acl.rt.subscribe_report
+	228: {{"fn", -1}, {"user_data", -1}, {"block_type", 2}, {"stream", 3}},                                                                   // acl.rt.launch_callback
+	229: {{"timeout", 0}},                                                                                                                    // acl.rt.process_report
+	230: {{"thread_id", 0}, {"stream", 1}},                                                                                                   // acl.rt.unsubscribe_report
+	231: {{"stream", 0}, {"fn", -1}, {"args", -1}},                                                                                           // acl.rt.launch_host_func
+	235: {},                                                                                                                                  // acl.rt.get_thread_last_task_id
+	236: {{"timeout", 0}},                                                                                                                    // acl.rt.set_op_execute_time_out
+	237: {{"timeout", 0}},                                                                                                                    // acl.rt.set_op_execute_time_out_with_ms
+	238: {{"timeout", 0}},                                                                                                                    // acl.rt.set_op_execute_timeout_v2
+	239: {},                                                                                                                                  // acl.rt.get_op_timeout_interval
+	240: {},                                                                                                                                  // acl.rt.get_op_execute_timeout
+	241: {{"dst", 0}, {"src", 1}, {"count", 2}, {"kind", 3}, {"type", 4}, {"stream", 5}, {"reserve", 6}},                                     // acl.rt.reduce_async
+	242: {{"task_info_dict", -1}, {"stream", 1}, {"reserve", 2}},                                                                             // acl.rt.random_num_async
+	243: {},                                                                                                                                  // acl.get_recent_err_msg
+	244: {{"level", 0}},                                                                                                                      // acl.rt.peek_at_last_error
+	245: {{"level", 0}},                                                                                                                      // acl.rt.get_last_error
+	246: {{"fn", -1}},                                                                                                                        // acl.rt.set_exception_info_callback
+	249: {{"info", 0}},                                                                                                                       // acl.rt.get_task_id_from_exception_info
+	250: {{"info", 0}},                                                                                                                       // acl.rt.get_stream_id_from_exception_info
+	251: {{"info", 0}},                                                                                                                       // acl.rt.get_thread_id_from_exception_info
+	252: {{"info", 0}},                                                                                                                       // acl.rt.get_device_id_from_exception_info
+	253: {{"info", 0}},                                                                                                                       // acl.rt.get_error_code_from_exception_info
+	256: {{"device_id", 0}},                                                                                                                  // acl.rt.get_mem_uce_info
+	257: {{"device_id", 0}, {"list", -1}},                                                                                                    // acl.rt.mem_uce_repair
+	258: {{"device_id", 0}, {"timeout", 1}},                                                                                                  // acl.rt.device_task_abort
+	262: {},                                                                                                                                  // acl.get_version
+	263: {{"name", 0}},                                                                                                                       // acl.get_cann_version
+	264: {{"pkg_name", -1}},                                                                                                                  // acl.get_version_str
+	266: {},                                                                                                                                  // acl.get_soc_name
+	267: {},                                                                                                                                  // acl.get_cann_attribute_list
+	268: {{"attr", 0}},                                                                                                                       // acl.get_cann_attribute
+	269: {{"device_id", 0}, {"info", 1}},                                                                                                     // acl.get_device_capability
+	270: {{"level", -1}, {"msg", -1}},                                                                                                        // acl.app_log
+	271: {{"value", 0}},                                                                                                                      // acl.float16_to_float
+	272: {{"value", 0}},                                                                                                                      // acl.float_to_float16
+	273: {{"type", 0}},                                                                                                                       // acl.data_type_size
+	274: {{"data", 0}, {"size", 1}},                                                                                                          // acl.create_data_buffer
+	275: {{"buffer", 0}},                                                                                                                     // acl.destroy_data_buffer
+	276: {{"buffer", 0}, {"data", 1}, {"size", 2}},                                                                                           // acl.update_data_buffer
+	277: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_addr
+	278: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size
+	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
+	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
+	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+}

@@ -58,7 +58,7 @@ type wantedBytes struct {
 var (
 	wantedLine = regexp.MustCompile(`^[ *]*(finds|offence|other|bytes|count|needs|options): (.*)$`)
 	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning|note)\)$`)
-	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl\w+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
+	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl[\w.]+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
 	bytesForm  = regexp.MustCompile(`^(-?\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
 	markForm   = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
 )

@@ -13,6 +13,7 @@ import (
 
 // ending is how a program ended.
 type ending struct {
+	process     int            // of the program
 	code        int            // of the program; 128 and its number for a signal
 	signal      syscall.Signal // that ended it, or 0
 	core        bool           // and its memory was written to a file
@@ -46,7 +47,7 @@ func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- child.Wait() }()
-	var e ending
+	e := ending{process: child.Process.Pid}
 	for {
 		select {
 		case s := <-signals:

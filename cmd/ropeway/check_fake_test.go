@@ -46,6 +46,8 @@ func (f *fake) do(verb, value string) {
 		f.send(finding.Record{Start: &finding.Start{Process: os.Getpid(), Command: []string{"fake", value}, Seed: f.seed}})
 	case "find": // rule,function,line
 		f.send(finding.Record{Finding: fakeFinding(value)})
+	case "unclosed": // rule,function,line
+		f.send(finding.Record{Unclosed: fakeFinding(value)})
 	case "note":
 		f.send(finding.Record{Note: value})
 	case "shot": // what,times

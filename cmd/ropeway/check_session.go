@@ -32,6 +32,7 @@ type checkSession struct {
 	report *finding.Report
 	fold   finding.Fold
 	run    *finding.Run // the current one
+	from   []*sender    // of the current run, as in run.Processes
 	shown  int
 	asides []*finding.Finding // of the current run: told if the program fails
 }
@@ -82,7 +83,7 @@ func (s *checkSession) runAll(program *launch) error {
 }
 
 func (s *checkSession) runOnce(program *launch, socket string, seed uint64, signals chan os.Signal) error {
-	s.run, s.asides = &finding.Run{Seed: seed, Processes: []*finding.Process{}}, nil
+	s.run, s.from, s.asides = &finding.Run{Seed: seed, Processes: []*finding.Process{}}, nil, nil
 	s.report.Runs = append(s.report.Runs, s.run)
 	more, err := s.page.begin(seed)
 	if err != nil {
@@ -111,12 +112,28 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	for _, from := range alive {
 		s.note(name(from.process) + " goes on after the program has ended; what it does from now on is not seen")
 	}
-	for _, p := range s.run.Processes {
-		if !p.Ended && !slices.ContainsFunc(alive, func(from *sender) bool { return from.process == p }) {
-			s.note(name(p) + " ended without its last report: it was killed or called _exit; findings may be incomplete")
+	for _, from := range s.from {
+		if !from.process.Ended && !slices.Contains(alive, from) {
+			s.unsaid(from)
 		}
 	}
 	return nil
+}
+
+// unsaid is about a process that has ended without its last report. Of the program itself it is known how it ended: if all went well, a
+// runtime that is open is a mistake of its own. Others may have been killed.
+func (s *checkSession) unsaid(from *sender) {
+	text := " ended without its last report: it was killed or called _exit; findings may be incomplete"
+	switch {
+	case from.open != nil && from.process.ID == s.last.process && s.last.code == 0:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.finding(from, from.open)
+		return
+	case from.open != nil:
+		text = " ended without closing its runtime, or was killed; findings may be incomplete"
+	}
+	s.note(name(from.process) + text)
 }
 
 // name is a process in words.
@@ -149,12 +166,16 @@ func (s *checkSession) record(from *sender, r *finding.Record) {
 			from.process.ID = r.Start.Process
 		}
 		s.run.Processes = append(s.run.Processes, from.process)
+		s.from = append(s.from, from)
 	}
 	if r.Finding != nil {
 		s.finding(from, r.Finding)
 	}
 	if r.Note != "" {
 		s.noteLocked(r.Note)
+	}
+	if r.Unclosed != nil {
+		from.open = r.Unclosed
 	}
 	if r.Fired != nil {
 		s.fired(from, *r.Fired)

@@ -17,6 +17,9 @@ func lookUp(r *finding.Record) {
 	if r.Finding == nil {
 		return
 	}
+	if f := r.Finding; f.Rule == forkAfterInit && len(f.Offence.Stack) > 0 && f.Offence.Stack[0].Address == 0 { // an interpreter's
+		f.Summary, f.Advice, f.Offence.Call = finding.Python.Text(f.Summary), finding.Python.Text(f.Advice), finding.Python.Text(f.Offence.Call)
+	}
 	named(&r.Finding.Offence)
 	for i := range r.Finding.Others {
 		named(&r.Finding.Others[i])

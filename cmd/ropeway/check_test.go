@@ -225,6 +225,36 @@ func TestCheckInjected(t *testing.T) {
 	}
 }
 
+// TestCheckUnclosed proves that a runtime that is never closed is a leak of a program that ends well, and of no other.
+func TestCheckUnclosed(t *testing.T) {
+	const unclosed = "unclosed=leak,run,7"
+	_, stderr, code := checked(t, "", "start", unclosed)
+	contains(t, stderr, "error: leak: ", "#0 run ", "1 finding in ")
+	if code != 86 || strings.Contains(stderr, "note:") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	_, stderr, code = checked(t, "", "start", unclosed, "end")
+	if code != 0 || !strings.Contains(stderr, "no findings") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	for verb, want := range map[string]int{"exit=3": 3, "kill=9": 128 + 9} {
+		_, stderr, code = checked(t, "", "start", unclosed, verb)
+		if code != want || strings.Contains(stderr, "error: leak") {
+			t.Errorf("%s: exit code %d: %s", verb, code, stderr)
+		}
+		contains(t, stderr, "ended without closing its runtime, or was killed")
+	}
+	_, stderr, code = checked(t, "", "start", "child=start "+unclosed, "end")
+	if code != 0 || strings.Contains(stderr, "error: leak") {
+		t.Errorf("of a child: exit code %d: %s", code, stderr)
+	}
+	contains(t, stderr, "ended without closing its runtime, or was killed")
+	_, stderr, code = checked(t, "--no-rule leak", "start", unclosed)
+	if code != 0 || strings.Contains(stderr, "error: leak") {
+		t.Errorf("without the rule: exit code %d: %s", code, stderr)
+	}
+}
+
 // TestCheckInjectedFatal proves that a fault that fired is told of a program that died of it, and of one that goes on is counted once.
 func TestCheckInjectedFatal(t *testing.T) {
 	const a, b = "aclrtMalloc:3=207001", "aclrtFree:*=107000"

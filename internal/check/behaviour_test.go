@@ -31,6 +31,9 @@ type names struct {
 func (n *names) Describe(function uint32, arguments []uint64) (name, text string) {
 	return n.list[function], fmt.Sprint(arguments)
 }
+func (n *names) PythonArguments(_ uint32, arguments []uint64) string {
+	return fmt.Sprint("python ", arguments)
+}
 func (n *names) FrameName(id uint32) (file, function string) {
 	return fmt.Sprintf("file%d.py", id), fmt.Sprintf("f%d", id)
 }
@@ -48,12 +51,19 @@ type caller struct {
 	now     uint32
 	line    uint32
 	ignored bool
+	inC     bool // no interpreter is there
 }
 
 func (c *caller) Calling() (uint32, []uint64, bool) { return c.now, []uint64{1, 2}, c.now != 0 }
 func (c *caller) Stack(pcs []uintptr) int           { pcs[0] = 0x1234; return 1 }
-func (c *caller) Frames(named [][2]uint32) int      { named[0] = [2]uint32{1, c.line}; return 1 }
-func (c *caller) Ignored() bool                     { return c.ignored }
+func (c *caller) Frames(named [][2]uint32) int {
+	if c.inC {
+		return 0
+	}
+	named[0] = [2]uint32{1, c.line}
+	return 1
+}
+func (c *caller) Ignored() bool { return c.ignored }
 
 // in says which function the thread is in, and where.
 func (c *caller) in(function string, line uint32) {
@@ -189,15 +199,34 @@ func TestFaceNames(t *testing.T) {
 	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("host-read-in-flight")
 	want := []finding.Frame{{Function: "f1", File: "file1.py", Line: 8}}
-	if f.Offence.Call != "aclrtMemcpy([1 2])" || !slices.Equal(f.Offence.Stack, want) {
+	if f.Offence.Call != "acl.rt.memcpy(python [1 2])" || !slices.Equal(f.Offence.Stack, want) {
 		t.Errorf("the offence is %+v", f.Offence)
 	}
 	want[0].Line = 7
-	if f.Others[0].Call != "aclrtMemcpyAsync([1 2])" || !slices.Equal(f.Others[0].Stack, want) {
+	if f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" || !slices.Equal(f.Others[0].Stack, want) {
 		t.Errorf("the other is %+v", f.Others[0])
 	}
-	if !strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that aclrtMemcpyAsync (task 1 of ") {
-		t.Errorf("summary %q", f.Summary)
+	if !strings.HasPrefix(f.Summary, "acl.rt.memcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
+		!strings.Contains(f.Advice, "(acl.rt.synchronize_stream)") {
+		t.Errorf("summary %q, advice %q", f.Summary, f.Advice)
+	}
+}
+
+// TestFaceNamesInC proves that calls have their C names where no interpreter is, also beside one.
+func TestFaceNamesInC(t *testing.T) {
+	p := begin(t)
+	by := p.withFace()
+	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
+	by.in("aclrtMemcpyAsync", 7)
+	p.down(host, dev, 64, s)
+	by.inC = true
+	by.in("aclrtMemcpy", 8)
+	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
+	f := p.only("host-read-in-flight")
+	if f.Offence.Call != "aclrtMemcpy([1 2])" || f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" ||
+		!strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
+		!strings.Contains(f.Advice, "(aclrtSynchronizeStream)") {
+		t.Errorf("found %s", show(f))
 	}
 }
 

@@ -51,6 +51,7 @@ type Sink interface {
 	Finding(f *finding.Finding)
 	Note(text string)
 	Fired(s finding.Shot)
+	Unclosed(f *finding.Finding)
 	End(e finding.End)
 }
 
@@ -58,6 +59,8 @@ type Sink interface {
 type Face interface {
 	// Describe is a call for people: the function's name and its arguments.
 	Describe(function uint32, arguments []uint64) (name, text string)
+	// PythonArguments are the arguments as Python gave them.
+	PythonArguments(function uint32, arguments []uint64) string
 	// FrameName is what an interpreter called a frame: its file and its function.
 	FrameName(id uint32) (file, function string)
 	// SetSpans says which addresses to catch faults at: pairs of first address and end, sorted and disjoint. It takes no
@@ -99,8 +102,9 @@ type Checker struct {
 
 	mu       sync.Mutex
 	rng      *rand.Rand
-	face     Face // nil: a Go program
-	closing  bool // the program's view of pinned memory is closed while copies are pending
+	face     Face             // nil: a Go program, or a test
+	language finding.Language // of the program, unless an interpreter is in it
+	closing  bool             // the program's view of pinned memory is closed while copies are pending
 	queues   []*queue
 	byStream map[int32]*queue
 	lines    []uint64 // tasks given on each line so far
@@ -201,6 +205,22 @@ func (c *Checker) CloseMemory() {
 		c.face.SetPinnedSpan(c.guard.Span())
 	}
 	c.tellSpans(span{})
+}
+
+// SpeakGo says that the program is a Go program: findings name what it calls, and what Close frees is no leak. It is called by
+// ropeway.Open. A program that ends without Runtime.Close has a leak, which nobody is there to find by then: so it is sent at once, and
+// counts unless the end follows.
+func (c *Checker) SpeakGo() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.language = finding.Go
+	if !c.on("leak") {
+		return
+	}
+	s := &site{api: "ropeway.Open"}
+	c.hereInGo(s)
+	s.api = "ropeway.Open"
+	c.sink.Unclosed(c.finding(draft{rule: "leak", role: "opened", offence: origin{site: s}, summary: "the runtime is never closed"}))
 }
 
 // watched is the driver between the core and the one below.

@@ -126,7 +126,7 @@ func (c *Checker) arm(t *task) {
 	if len(c.inject) == 0 || t.who.site == nil {
 		return
 	}
-	name := c.name(t.who.site)
+	name := c.function(t.who.site)
 	for _, i := range c.inject {
 		if c.fires(i, name, t.q.stream, true) {
 			t.fails = injected{i.Code}

@@ -102,16 +102,21 @@ func (c *Checker) task(who origin) string {
 	return fmt.Sprintf("%s (task %d of stream %d)", name, who.task, who.stream)
 }
 
-// name is the function of a site, "" if it is not known.
+// name is what the program calls the function of a site, "" if it is not known.
 func (c *Checker) name(s *site) string {
-	switch {
-	case s.api != "":
+	if s.api != "" {
 		return s.api
-	case s.inCall && c.face != nil:
-		name, _ := c.face.Describe(s.function, nil)
-		return name
 	}
-	return ""
+	return c.languageOf(origin{site: s}).Name(c.function(s))
+}
+
+// function is the C function of a site, "" if it is not known.
+func (c *Checker) function(s *site) string {
+	if !s.inCall || c.face == nil {
+		return ""
+	}
+	name, _ := c.face.Describe(s.function, nil)
+	return name
 }
 
 // judgeSubmit looks at a task that is submitted. mu is held.

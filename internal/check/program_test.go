@@ -32,6 +32,7 @@ type keeper struct {
 	list  []*finding.Finding
 	notes []string
 	fired []finding.Shot
+	open  *finding.Finding
 	end   *finding.End
 }
 
@@ -41,11 +42,12 @@ func (k *keeper) with(f func()) {
 	f()
 }
 
-func (k *keeper) Start(s finding.Start)      { k.with(func() { k.start = s }) }
-func (k *keeper) Finding(f *finding.Finding) { k.with(func() { k.list = append(k.list, f) }) }
-func (k *keeper) Note(text string)           { k.with(func() { k.notes = append(k.notes, text) }) }
-func (k *keeper) Fired(s finding.Shot)       { k.with(func() { k.fired = append(k.fired, s) }) }
-func (k *keeper) End(e finding.End)          { k.with(func() { k.end = &e }) }
+func (k *keeper) Start(s finding.Start)       { k.with(func() { k.start = s }) }
+func (k *keeper) Finding(f *finding.Finding)  { k.with(func() { k.list = append(k.list, f) }) }
+func (k *keeper) Note(text string)            { k.with(func() { k.notes = append(k.notes, text) }) }
+func (k *keeper) Fired(s finding.Shot)        { k.with(func() { k.fired = append(k.fired, s) }) }
+func (k *keeper) Unclosed(f *finding.Finding) { k.with(func() { k.open = f }) }
+func (k *keeper) End(e finding.End)           { k.with(func() { k.end = &e }) }
 
 // program is a checked program in the making. Its helpers count as part of the product: stacks begin with who calls them.
 type program struct {

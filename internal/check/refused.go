@@ -53,6 +53,9 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 		}
 	}
 	if d.rule != "" || c.apiError(&d, t.Caller(), err) {
+		if rest, ok := strings.CutPrefix(d.summary, err.API+":"); ok && d.offence.site.api != "" {
+			d.summary = d.offence.site.api + ":" + rest // the method of the Go program
+		}
 		c.report(d)
 	}
 	c.failed(d.offence, err)

@@ -14,11 +14,12 @@ const mostKept = 10_000
 // drop is a sink that keeps nothing.
 type drop struct{}
 
-func (drop) Start(finding.Start)      {}
-func (drop) Finding(*finding.Finding) {}
-func (drop) Note(string)              {}
-func (drop) Fired(finding.Shot)       {}
-func (drop) End(finding.End)          {}
+func (drop) Start(finding.Start)       {}
+func (drop) Finding(*finding.Finding)  {}
+func (drop) Note(string)               {}
+func (drop) Fired(finding.Shot)        {}
+func (drop) Unclosed(*finding.Finding) {}
+func (drop) End(finding.End)           {}
 
 // foldKey is what two findings have in common that are one for people.
 type foldKey struct {
@@ -57,7 +58,6 @@ func (c *Checker) report(d draft) {
 		*c.held = append(*c.held, d)
 		return
 	}
-	rule := finding.ByName(d.rule)
 	if c.ended || c.off[d.rule] || d.offence.site != nil && d.offence.site.ignored {
 		return
 	}
@@ -74,12 +74,33 @@ func (c *Checker) report(d draft) {
 		c.note(fmt.Sprintf("there are more than %d different findings; the others are not reported", mostKept))
 		return
 	}
+	f := c.finding(d)
+	// Stacks may differ and still read alike: the instructions of one memcpy.
+	same := f.Key() + d.detail
+	if i, ok := c.alike[same]; ok {
+		c.folded[key] = i
+		c.again(i)
+		return
+	}
+	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
+	c.counts = append(c.counts, 1)
+	c.kept = append(c.kept, f)
+	c.tiring = false
+	c.sink.Finding(f)
+}
+
+// finding gives a draft its names. mu is held.
+func (c *Checker) finding(d draft) *finding.Finding {
+	rule, l := finding.ByName(d.rule), c.languageOf(d.offence)
+	if d.offence.site == nil && len(d.others) > 0 {
+		l = c.languageOf(d.others[0].who)
+	}
 	f := &finding.Finding{
-		Rule: d.rule, Severity: rule.Severity, Summary: d.summary, Advice: rule.Advice,
+		Rule: d.rule, Severity: rule.Severity, Summary: l.Text(d.summary), Advice: rule.AdviceIn(l),
 		Offence: c.at(d.role, d.offence), Seed: c.seed, Process: os.Getpid(), Count: 1, Code: int32(d.code),
 	}
 	if d.advice != "" {
-		f.Advice = d.advice
+		f.Advice = l.Text(d.advice)
 	}
 	if d.least != "" {
 		f.Severity = d.least
@@ -98,18 +119,7 @@ func (c *Checker) report(d draft) {
 	if d.hi > d.lo {
 		f.Bytes = c.bytes(d.lo, d.hi, d.memory)
 	}
-	// Stacks may differ and still read alike: the instructions of one memcpy.
-	same := f.Key() + d.detail
-	if i, ok := c.alike[same]; ok {
-		c.folded[key] = i
-		c.again(i)
-		return
-	}
-	c.folded[key], c.alike[same] = len(c.counts), len(c.counts)
-	c.counts = append(c.counts, 1)
-	c.kept = append(c.kept, f)
-	c.tiring = false
-	c.sink.Finding(f)
+	return f
 }
 
 // again counts a finding that was there before. mu is held.

@@ -47,6 +47,9 @@ func (s *socketSink) Note(text string)           { s.send(finding.Record{Note: t
 // Fired does not wait for the end: the program may die of the fault.
 func (s *socketSink) Fired(x finding.Shot) { s.send(finding.Record{Fired: &x}) }
 
+// Unclosed counts if the end does not follow.
+func (s *socketSink) Unclosed(f *finding.Finding) { s.send(finding.Record{Unclosed: f}) }
+
 // End is the last record: who listens need not wait for the end of the process.
 func (s *socketSink) End(e finding.End) {
 	s.send(finding.Record{End: &e})
@@ -72,8 +75,9 @@ func (s *textSink) Finding(f *finding.Finding) {
 	}
 	io.WriteString(s.w, finding.Layout{}.Text(f)) //nolint:errcheck // there is nobody else to tell
 }
-func (s *textSink) Note(text string)   { fmt.Fprintln(s.w, "ropeway: check:", text) }
-func (s *textSink) Fired(finding.Shot) {}
+func (s *textSink) Note(text string)          { fmt.Fprintln(s.w, "ropeway: check:", text) }
+func (s *textSink) Fired(finding.Shot)        {}
+func (s *textSink) Unclosed(*finding.Finding) {}
 func (s *textSink) End(finding.End) {
 	if s.n > 0 {
 		fmt.Fprintf(s.w, "ropeway: check: %s\n", finding.Plural(s.n, "finding"))

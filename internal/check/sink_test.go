@@ -52,6 +52,7 @@ func TestSocketSink(t *testing.T) {
 		{func() { s.Finding(found) }, finding.Record{Finding: found}},
 		{func() { s.Note("a note") }, finding.Record{Note: "a note"}},
 		{func() { s.Fired(shot) }, finding.Record{Fired: &shot}},
+		{func() { s.Unclosed(found) }, finding.Record{Unclosed: found}},
 		{func() { s.End(end) }, finding.Record{End: &end}},
 	} {
 		step.send()

@@ -212,6 +212,14 @@ func (c *Checker) frames(s *stack) []finding.Frame {
 	return list
 }
 
+// languageOf is in which language functions are called where who is. mu is held.
+func (c *Checker) languageOf(who origin) finding.Language {
+	if s := who.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
+		return finding.Python
+	}
+	return c.language
+}
+
 // call writes the call of a site for people.
 func (c *Checker) call(s *site) string {
 	switch {
@@ -223,6 +231,9 @@ func (c *Checker) call(s *site) string {
 		return ""
 	}
 	name, text := c.face.Describe(s.function, s.arguments)
+	if l := c.languageOf(origin{site: s}); l.Name(name) != name {
+		return l.Name(name) + "(" + c.face.PythonArguments(s.function, s.arguments) + ")"
+	}
 	return name + "(" + text + ")"
 }
 

@@ -327,9 +327,13 @@ func (c *Checker) endQueue(stream int32) {
 // Ending implements core.Watcher: what was never synchronised, and what was never given back.
 func (c *Checker) Ending(t *core.Thread) {
 	c.mu.Lock()
-	where, who := "the process ends", origin{}
-	if t != nil {
+	where, role, who := "the process ends", "ended", origin{}
+	switch {
+	case t != nil:
 		where, who = "aclFinalize is called", c.whoIs(t)
+	case c.language == finding.Go:
+		where, role, who = "the runtime is closed", "closed", origin{site: &site{}}
+		c.hereInGo(who.site)
 	}
 	c.verifyAll(who)
 	for _, q := range c.queues {
@@ -338,7 +342,7 @@ func (c *Checker) Ending(t *core.Thread) {
 		}
 		q.reported = q.work
 		c.report(draft{
-			rule: "unsynchronised-exit", role: "ended", offence: who, others: []other{{"submitted", q.workBy}},
+			rule: "unsynchronised-exit", role: role, offence: who, others: []other{{"submitted", q.workBy}},
 			summary: fmt.Sprintf("%s, and %s was never synchronised", where, c.task(q.workBy)),
 			detail:  fmt.Sprint(q.stream),
 		})
@@ -389,9 +393,9 @@ func (c *Checker) leaks() {
 	}
 }
 
-// leakMemory reports memory that was never freed. mu is held.
+// leakMemory reports memory that is never freed. In a Go program, Close of the device or of the runtime frees it. mu is held.
 func (c *Checker) leakMemory(a *allocation) {
-	if a.leaked {
+	if a.leaked || c.language == finding.Go {
 		return
 	}
 	a.leaked = true
@@ -405,9 +409,9 @@ func (c *Checker) leakMemory(a *allocation) {
 	})
 }
 
-// leak reports a handle that was never destroyed. mu is held.
+// leak reports a handle that is never destroyed, likewise. mu is held.
 func (c *Checker) leak(h *handle) {
-	if h.leaked {
+	if h.leaked || c.language == finding.Go {
 		return
 	}
 	h.leaked = true

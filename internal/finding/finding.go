@@ -93,7 +93,11 @@ type Record struct {
 	Finding *Finding `json:"finding,omitempty"` // as they happen; identical ones once
 	Note    string   `json:"note,omitempty"`    // what the checker could not do
 	Fired   *Shot    `json:"fired,omitempty"`   // a fault that was injected just now; the process may die of it
-	End     *End     `json:"end,omitempty"`     // last, unless the process was killed
+
+	// Unclosed is a finding that counts if the process ends without saying so: a Go program that does not close its runtime.
+	Unclosed *Finding `json:"unclosed,omitempty"`
+
+	End *End `json:"end,omitempty"` // last, unless the process was killed
 }
 
 // Start says who reports.

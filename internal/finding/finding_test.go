@@ -179,7 +179,7 @@ func TestJSON(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(r, sample()) {
 		t.Errorf("%v: %+v", err, r)
 	}
-	for _, record := range []Record{{Start: &Start{1, []string{"a"}, 1 << 63, 3}}, {Finding: &sample().Findings[0].Finding}, {Note: "x"}, {Fired: &Shot{"a", 1}}, {End: &End{[]int{1}, 2, 3, []Shot{{"a", 1}}}}} {
+	for _, record := range []Record{{Start: &Start{1, []string{"a"}, 1 << 63, 3}}, {Finding: &sample().Findings[0].Finding}, {Note: "x"}, {Fired: &Shot{"a", 1}}, {Unclosed: &sample().Findings[0].Finding}, {End: &End{[]int{1}, 2, 3, []Shot{{"a", 1}}}}} {
 		line, err := json.Marshal(record)
 		var again Record
 		if err != nil || bytes.Contains(line, []byte("\n")) || json.Unmarshal(line, &again) != nil || !reflect.DeepEqual(record, again) {

@@ -76,6 +76,7 @@ var outputs = []output{
 	{"capi/shim/fake/calls.c", writeFakeCalls},
 	{"capi/functions.go", writeDoors},
 	{"capi/parameters.go", writeParameters},
+	{"internal/finding/pythonnames.go", writePyNames},
 	{"python/acl/_forms.py", writePyForms},
 	{"python/acl/_constants.py", writePyConstants},
 	{"python/acl/_outside.py", writePyOutside},

@@ -1,7 +1,7 @@
 """The memory of a NumPy array is pageable, so the copy from it is not asynchronous. malloc_host gives memory that is not.
 
 finds: pageable-async (warning)
-offence: called aclrtMemcpyAsync in main at OFFENCE
+offence: called acl.rt.memcpy_async in main at OFFENCE
 needs: numpy
 """
 

@@ -1,7 +1,7 @@
 """A pinned buffer is cloned with memcpy_async, and the code of the refusal is thrown away.
 
 finds: host-to-host-async (error)
-offence: called aclrtMemcpyAsync in clone at OFFENCE
+offence: called acl.rt.memcpy_async in clone at OFFENCE
 """
 
 import acl

@@ -2,8 +2,8 @@
 
 finds: host-read-in-flight (error)
 offence: read in main at OFFENCE
-other: submitted aclrtMemcpyAsync in main at SUBMIT on stream 1, task 1
-other: allocated aclrtMallocHost in main at ALLOCATED
+other: submitted acl.rt.memcpy_async in main at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 64+? of pinned 128
 """
 

@@ -1,8 +1,8 @@
 """A reset of the device's scratch memory clears a descriptor that lies in it.
 
 finds: unset-descriptor (error)
-offence: submitted aclrtMemcpyAsyncWithDesc in main at OFFENCE on stream 1, task 2
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: submitted acl.rt.memcpy_async_with_desc in main at OFFENCE on stream 1, task 2
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 1024+32 of device 2048
 """
 

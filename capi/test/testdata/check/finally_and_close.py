@@ -1,9 +1,9 @@
 """close gives the pinned buffer back, and so does the finally around it.
 
 finds: double-free (error)
-offence: called aclrtFreeHost in main at OFFENCE
-other: freed aclrtFreeHost in close at FREED
-other: allocated aclrtMallocHost in main at ALLOCATED
+offence: called acl.rt.free_host in main at OFFENCE
+other: freed acl.rt.free_host in close at FREED
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 0+128 of pinned 128
 """
 

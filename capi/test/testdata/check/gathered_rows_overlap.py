@@ -1,8 +1,8 @@
 """Rows are gathered into a pinned array, and each is 64 bytes longer than the room it has.
 
 finds: batch-overlap (error)
-offence: submitted aclrtMemcpyBatchAsync in gather at OFFENCE on stream 1, task 1
-other: allocated aclrtMallocHost in main at ALLOCATED
+offence: submitted acl.rt.memcpy_batch_async in gather at OFFENCE on stream 1, task 1
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 448+64 of pinned 1792
 """
 

@@ -1,8 +1,8 @@
 """Three of four heads are written, and all four are read back.
 
 finds: uninitialised-read (warning)
-offence: called aclrtMemcpy in main at OFFENCE
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: called acl.rt.memcpy in main at OFFENCE
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 768+256 of device 1024
 """
 

@@ -1,8 +1,8 @@
 """The last block of a cache is copied with the size of a full one, past the end of the memory.
 
 finds: out-of-bounds (error)
-offence: called aclrtMemcpyAsync in fetch at OFFENCE
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: called acl.rt.memcpy_async in fetch at OFFENCE
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 4096+4096 of device 6144
 """
 

@@ -1,7 +1,7 @@
 """Workers of multiprocessing with "fork" inherit an initialised library and use it.
 
 finds: fork-after-init (error)
-offence: called aclrtMalloc in load at OFFENCE
+offence: called acl.rt.malloc in load at OFFENCE
 """
 
 import multiprocessing

@@ -3,8 +3,8 @@ faulthandler, which pytest switches on too, does not mind.
 
 finds: host-read-in-flight (error)
 offence: read in next_token at OFFENCE
-other: submitted aclrtMemcpyAsync in main at SUBMIT on stream 1, task 1
-other: allocated aclrtMallocHost in main at ALLOCATED
+other: submitted acl.rt.memcpy_async in main at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: ?+? of pinned 4096
 needs: numpy
 """

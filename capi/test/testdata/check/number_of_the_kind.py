@@ -1,7 +1,7 @@
 """pyACL has no names for the kinds, so people write numbers: 1 is up, 2 is down, and this one is wrong.
 
 finds: wrong-direction (error)
-offence: called aclrtMemcpy in main at OFFENCE
+offence: called acl.rt.memcpy in main at OFFENCE
 """
 
 import acl

@@ -1,7 +1,7 @@
 """Rows of 96 bytes lie side by side on the device: every second one begins off the 64-byte grid.
 
 finds: misaligned (warning)
-offence: submitted aclrtMemcpyAsync in main at OFFENCE on stream 1, task 2
+offence: submitted acl.rt.memcpy_async in main at OFFENCE on stream 1, task 2
 bytes: 96+96 of device 256
 """
 

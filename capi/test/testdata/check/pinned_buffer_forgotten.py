@@ -1,7 +1,7 @@
 """An exception skips the line that gives a pinned buffer back.
 
 finds: leak (error)
-offence: allocated aclrtMallocHost in load at ALLOCATED
+offence: allocated acl.rt.malloc_host in load at ALLOCATED
 bytes: 0+1048576 of pinned 1048576
 """
 

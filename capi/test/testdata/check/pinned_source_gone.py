@@ -1,9 +1,9 @@
 """A pinned buffer is freed, and the next request sends from it.
 
 finds: use-after-free (error)
-offence: called aclrtMemcpyAsync in send at OFFENCE
-other: freed aclrtFreeHost in main at FREED
-other: allocated aclrtMallocHost in main at ALLOCATED
+offence: called acl.rt.memcpy_async in send at OFFENCE
+other: freed acl.rt.free_host in main at FREED
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 0+512 of pinned 512
 """
 

@@ -1,7 +1,7 @@
 """A thread of a pool allocates without having set a device, and gets 107002.
 
 finds: wrong-context (error)
-offence: called aclrtMalloc in take at OFFENCE
+offence: called acl.rt.malloc in take at OFFENCE
 """
 
 import concurrent.futures

@@ -1,9 +1,9 @@
 """Prefill writes the cache on its stream while decode reads it on another.
 
 finds: stream-race (error)
-offence: submitted aclrtMemcpyAsync in decode at OFFENCE on stream 2, task 1
-other: submitted aclrtMemsetAsync in prefill at SUBMIT on stream 1, task 1
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: submitted acl.rt.memcpy_async in decode at OFFENCE on stream 2, task 1
+other: submitted acl.rt.memset_async in prefill at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 0+1024 of device 2048
 """
 

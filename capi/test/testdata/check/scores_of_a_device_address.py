@@ -2,7 +2,7 @@
 
 finds: device-memory-on-host (error)
 offence: read in best at OFFENCE
-other: allocated aclrtMalloc in main at ALLOCATED
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 40+? of device 128
 """
 

@@ -2,7 +2,7 @@
 
 finds: unsynchronised-exit (error)
 offence: ended
-other: submitted aclrtMemsetAsync in main at SUBMIT on stream 0, task 1
+other: submitted acl.rt.memset_async in main at SUBMIT on stream 0, task 1
 options: --no-rule leak
 """
 

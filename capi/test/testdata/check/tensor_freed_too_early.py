@@ -1,9 +1,9 @@
 """A device buffer is given back while a fill of it is pending: aclrtFree does not wait for the device.
 
 finds: free-in-flight (error)
-offence: freed aclrtFree in main at OFFENCE
-other: submitted aclrtMemsetAsync in main at SUBMIT on stream 1, task 1
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: freed acl.rt.free in main at OFFENCE
+other: submitted acl.rt.memset_async in main at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 0+1024 of device 1024
 """
 

@@ -3,8 +3,8 @@
 
 finds: host-write-in-flight (error)
 offence: written in step at OFFENCE
-other: submitted aclrtMemcpyAsync in step at SUBMIT on stream 1, task 1
-other: allocated aclrtMallocHost in main at ALLOCATED
+other: submitted acl.rt.memcpy_async in step at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: ?+? of pinned 8192
 needs: numpy
 """

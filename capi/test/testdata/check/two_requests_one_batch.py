@@ -1,7 +1,7 @@
 """A write and a read request are put into one batch, to save a call.
 
 finds: mixed-directions (error)
-offence: called aclrtMemcpyBatchAsync in main at OFFENCE
+offence: called acl.rt.memcpy_batch_async in main at OFFENCE
 """
 
 import acl

@@ -2,8 +2,8 @@
 
 finds: host-write-in-flight (error)
 offence: written in load at OFFENCE
-other: submitted aclrtMemcpyAsync in load at SUBMIT on stream 1, task 1
-other: allocated aclrtMallocHost in main at ALLOCATED
+other: submitted acl.rt.memcpy_async in load at SUBMIT on stream 1, task 1
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 0+4096 of pinned 4096
 """
 

@@ -1,0 +1,107 @@
+package finding
+
+import "regexp"
+
+// Language is what a program is written in, as far as the names of functions go.
+type Language uint8
+
+const (
+	C Language = iota
+	Python
+	Go
+)
+
+// function is how a C function is written in a text.
+var function = regexp.MustCompile(`\bacl[a-z]*[A-Z]\w*`)
+
+// Name is what a program calls a C function; one that its language does not have keeps its name.
+func (l Language) Name(c string) string {
+	name := ""
+	switch l {
+	case Python:
+		name = pythonNames[c]
+	case Go:
+		name = goNames[c]
+	}
+	if name == "" {
+		return c
+	}
+	return name
+}
+
+// Text is a text in which functions have their C names, for a program in the language.
+func (l Language) Text(text string) string {
+	if l == C {
+		return text
+	}
+	return function.ReplaceAllStringFunc(text, l.Name)
+}
+
+// AdviceIn is what to do about a finding of the rule, in a program of the language.
+func (r *Rule) AdviceIn(l Language) string {
+	if own := goAdvice[r.Name]; l == Go && own != "" {
+		return own
+	}
+	return l.Text(r.Advice)
+}
+
+// goAdvice is what to do in a Go program, by rule, where the functions have no counterparts.
+var goAdvice = map[string]string{
+	"leak":               "Close the runtime when the program is done with it, with defer after ropeway.Open: Runtime.Close frees what is left.",
+	"misaligned":         "Align both addresses to 64 bytes; the documents of AscendCL ask for it.",
+	"host-to-host-async": "Use copy or Device.Copy; products differ in what they make of it.",
+	"wrong-context":      "Use a stream with the device that it was made on, and before that device is closed.",
+	"fork-after-init":    "Start the child with os/exec before the runtime is opened.",
+}
+
+// goNames are what package ropeway calls the functions that findings name. What it does without is not here.
+var goNames = map[string]string{
+	"aclFinalize":                  "Runtime.Close",
+	"aclrtSetDevice":               "Runtime.Device",
+	"aclrtResetDevice":             "Device.Close",
+	"aclrtSynchronizeDevice":       "Device.Synchronize",
+	"aclrtMalloc":                  "Device.Alloc",
+	"aclrtMallocHost":              "Device.AllocHost",
+	"aclrtMemAllocManaged":         "Device.AllocManaged",
+	"aclrtHostRegister":            "Device.Register",
+	"aclrtHostRegisterV2":          "Device.Register",
+	"aclrtFree":                    "Buffer.Free",
+	"aclrtFreeHost":                "Buffer.Free",
+	"aclrtHostUnregister":          "Buffer.Free",
+	"aclrtMemcpy":                  "Device.Copy",
+	"aclrtMemcpyAsync":             "Stream.Copy",
+	"aclrtMemcpy2dAsync":           "Stream.Copy2D",
+	"aclrtMemcpyBatch":             "Device.CopyBatch",
+	"aclrtMemcpyBatchAsync":        "Stream.CopyBatch",
+	"aclrtMemcpyAsyncWithDesc":     "Stream.CopyDescriptor",
+	"aclrtSetMemcpyDesc":           "Descriptor.Set",
+	"aclrtMemset":                  "Device.Fill",
+	"aclrtMemsetAsync":             "Stream.Fill",
+	"aclrtReduceAsync":             "Stream.Reduce",
+	"aclrtCreateStream":            "Device.NewStream",
+	"aclrtDestroyStream":           "Stream.Close",
+	"aclrtSynchronizeStream":       "Stream.Synchronize",
+	"aclrtStreamWaitEvent":         "Stream.Wait",
+	"aclrtRecordEvent":             "Stream.Record",
+	"aclrtResetEvent":              "Stream.Reset",
+	"aclrtSynchronizeEvent":        "Event.Wait",
+	"aclrtDestroyEvent":            "Event.Close",
+	"aclrtDestroyNotify":           "Notify.Close",
+	"aclrtMemPoolMallocAsync":      "Pool.Alloc",
+	"aclrtMemPoolFreeAsync":        "Stream.Free",
+	"aclrtMemPoolDestroy":          "Pool.Close",
+	"aclrtMallocPhysical":          "Device.NewMemory",
+	"aclrtFreePhysical":            "Memory.Free",
+	"aclrtReserveMemAddress":       "Device.Reserve",
+	"aclrtReleaseMemAddress":       "Range.Free",
+	"aclrtDeviceEnablePeerAccess":  "Device.EnablePeer",
+	"aclrtDeviceDisablePeerAccess": "Device.DisablePeer",
+}
+
+// GoNames are the names of package ropeway that findings may use, for a test that they exist.
+func GoNames() (names []string) {
+	for _, name := range goNames {
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,44 @@
+package finding
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestLanguages: a text has the names that the program's language has for functions, and no others change.
+func TestLanguages(t *testing.T) {
+	const text = "Use aclrtMemcpy, not aclrtMemcpyAsync (aclInit, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or aclFinalize."
+	for l, want := range map[Language]string{
+		C:      text,
+		Python: "Use acl.rt.memcpy, not acl.rt.memcpy_async (acl.init, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or acl.finalize.",
+		Go:     "Use Device.Copy, not Stream.Copy (aclInit, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or Runtime.Close.",
+	} {
+		if got := l.Text(text); got != want {
+			t.Errorf("%d: %s", l, got)
+		}
+	}
+}
+
+// TestAdviceInLanguages: no advice for a Python or Go program names a function of C.
+func TestAdviceInLanguages(t *testing.T) {
+	for _, r := range Rules {
+		if got := r.AdviceIn(C); got != r.Advice {
+			t.Errorf("%s: %s", r.Name, got)
+		}
+		for _, l := range []Language{Python, Go} {
+			if got := r.AdviceIn(l); function.MatchString(got) || !strings.HasSuffix(got, ".") {
+				t.Errorf("%s, %d: %s", r.Name, l, got)
+			}
+		}
+	}
+	for name := range goAdvice {
+		if ByName(name) == nil {
+			t.Errorf("there is no rule %s", name)
+		}
+	}
+	for c := range goNames {
+		if pythonNames[c] == "" {
+			t.Errorf("%s is no function of the table, or has no Python form", c)
+		}
+	}
+}
