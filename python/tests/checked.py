@@ -101,7 +101,7 @@ class CheckedCase(unittest.TestCase):
         self.assertEqual([rule], [finding["rule"] for finding in found], found)
         finding = found[0]
         self.assert_at(program, finding["offence"], "access")
-        submits = [site for site in finding["others"] if site.get("call", "").startswith("aclrtMemcpy")]
+        submits = [site for site in finding["others"] if site.get("call", "").startswith("acl.rt.memcpy")]
         self.assertTrue(submits, finding)
         self.assert_at(program, submits[0], "submit")
         return finding

@@ -1,0 +1,39 @@
+// Command unclosed copies up and down, and ends without closing the runtime, unless its argument is "fixed".
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"ropeway"
+)
+
+func main() {
+	rt, err := ropeway.Open() // OPENED
+	if err != nil {
+		log.Fatal(err)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "fixed" {
+		defer rt.Close()
+	}
+	dev, err := rt.Device(0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	host, err := dev.AllocHost(64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mem, err := dev.Alloc(64)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := dev.DefaultStream()
+	if err := s.Copy(mem.All(), host.All()); err != nil {
+		log.Fatal(err)
+	}
+	if err := s.Synchronize(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
