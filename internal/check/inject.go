@@ -26,7 +26,7 @@ type Injection struct {
 const DeviceCodes = 507000
 
 // ParseInjection reads FUNCTION[@streamN]:NTH=CODE[/run|/submit]. NTH is a number from 1, or * for every call. Codes from
-// 507000 on are given when the task runs, others by the call, unless the end says otherwise.
+// 507000 on are given when the task runs, others by the call, unless the end says otherwise. FUNCTION may have its Python name, too.
 func ParseInjection(text string) (Injection, error) {
 	i := Injection{What: text, Stream: -1}
 	bad := func(why string) (Injection, error) {
@@ -41,7 +41,7 @@ func ParseInjection(text string) (Injection, error) {
 		return bad("there is no :NTH")
 	}
 	function, stream, at := strings.Cut(function, "@")
-	if i.Function = function; !strings.HasPrefix(function, "acl") {
+	if i.Function = finding.CName(function); !strings.HasPrefix(function, "acl") {
 		return bad("a function of AscendCL begins with acl")
 	}
 	if at {

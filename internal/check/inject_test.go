@@ -25,6 +25,7 @@ func TestParseInjection(t *testing.T) {
 		{text: "aclrtMemcpyAsync:1=107000/run", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 107000, Run: true}},
 		{text: "aclrtMemcpyAsync:1=506999", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 506999}},
 		{text: "aclrtMemcpyAsync:1=507000", want: Injection{Function: "aclrtMemcpyAsync", Stream: -1, Nth: 1, Code: 507000, Run: true}},
+		{text: "acl.rt.memcpy_async@stream1:2=107000", want: Injection{Function: "aclrtMemcpyAsync", Stream: 1, Nth: 2, Code: 107000}},
 		{text: "", bad: "=CODE"},
 		{text: "aclrtMalloc", bad: "=CODE"},
 		{text: "aclrtMalloc=207001", bad: ":NTH"},

@@ -1,6 +1,9 @@
 package finding
 
-import "regexp"
+import (
+	"regexp"
+	"sync"
+)
 
 // Language is what a program is written in, as far as the names of functions go.
 type Language uint8
@@ -27,6 +30,23 @@ func (l Language) Name(c string) string {
 		return c
 	}
 	return name
+}
+
+// byPython are the C functions by their Python forms.
+var byPython = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for c, name := range pythonNames {
+		all[name] = c
+	}
+	return all
+})
+
+// CName is the C function that a Python form calls; what is none stays as it is.
+func CName(python string) string {
+	if c := byPython()[python]; c != "" {
+		return c
+	}
+	return python
 }
 
 // Text is a text in which functions have their C names, for a program in the language.

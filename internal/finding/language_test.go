@@ -19,6 +19,20 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// TestCName: a Python form is one C function's, and anything else is left alone.
+func TestCName(t *testing.T) {
+	for python, want := range map[string]string{"acl.rt.memcpy_async": "aclrtMemcpyAsync", "acl.init": "aclInit", "aclrtMalloc": "aclrtMalloc", "acl.rt.no": "acl.rt.no"} {
+		if got := CName(python); got != want {
+			t.Errorf("%s: %s", python, got)
+		}
+	}
+	for c, python := range pythonNames {
+		if CName(python) != c {
+			t.Errorf("%s and %s are both %s", c, CName(python), python)
+		}
+	}
+}
+
 // TestAdviceInLanguages: no advice for a Python or Go program names a function of C.
 func TestAdviceInLanguages(t *testing.T) {
 	for _, r := range Rules {

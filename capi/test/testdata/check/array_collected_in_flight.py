@@ -2,8 +2,8 @@
 
 finds: free-in-flight (error)
 offence: freed free in main at OFFENCE
-other: submitted aclrtMemcpyAsync in upload at SUBMIT on stream 1, task 1
-other: allocated aclrtHostRegisterV2 in upload at ALLOCATED
+other: submitted acl.rt.memcpy_async in upload at SUBMIT on stream 1, task 1
+other: allocated acl.rt.host_register_v2 in upload at ALLOCATED
 bytes: 0+65536 of registered 65536
 needs: numpy
 """

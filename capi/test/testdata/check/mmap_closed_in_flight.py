@@ -2,8 +2,8 @@
 
 finds: free-in-flight (error)
 offence: freed munmap in fetch at OFFENCE
-other: submitted aclrtMemcpyAsync in fetch at SUBMIT on stream 1, task 1
-other: allocated aclrtHostRegister in fetch at ALLOCATED
+other: submitted acl.rt.memcpy_async in fetch at SUBMIT on stream 1, task 1
+other: allocated acl.rt.host_register in fetch at ALLOCATED
 bytes: 0+16384 of registered 16384
 """
 
