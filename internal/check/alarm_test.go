@@ -250,25 +250,3 @@ func TestExportedMemoryIsWritten(t *testing.T) {
 		t.Errorf("found %s", show(f))
 	}
 }
-
-// TestGoProgram proves what is different for Go programs: what is left at the end is freed by Close, and so no leak; a runtime that
-// nobody closes is one, which is said beforehand.
-func TestGoProgram(t *testing.T) {
-	for _, rule := range []string{"leak", ""} {
-		p := begin(t, off(rule))
-		p.c.SpeakGo()
-		var s core.Handle
-		var a core.Addr
-		p.ok(p.CreateStream(&s))
-		p.ok(p.Malloc(&a, 64, abi.MemMallocHugeFirst))
-		p.ok(p.MallocHost(&a, 64))
-		p.finish()
-		p.silent()
-		switch f := p.kept.open; {
-		case rule == "leak" && f != nil:
-			t.Errorf("without the rule: %s", show(f))
-		case rule == "" && (f == nil || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" || !strings.Contains(f.Advice, "Runtime.Close")):
-			t.Errorf("%+v is told of a runtime that nobody closes", f)
-		}
-	}
-}

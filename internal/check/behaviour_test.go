@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -186,48 +185,6 @@ func TestIgnored(t *testing.T) {
 	by.ignored = false
 	p.reads(host, 64)
 	p.only("host-read-in-flight")
-}
-
-// TestFaceNames proves that calls, arguments and frames of an interpreter are those that the face knows.
-func TestFaceNames(t *testing.T) {
-	p := begin(t)
-	by := p.withFace()
-	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
-	by.in("aclrtMemcpyAsync", 7)
-	p.down(host, dev, 64, s)
-	by.in("aclrtMemcpy", 8)
-	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
-	f := p.only("host-read-in-flight")
-	want := []finding.Frame{{Function: "f1", File: "file1.py", Line: 8}}
-	if f.Offence.Call != "acl.rt.memcpy(python [1 2])" || !slices.Equal(f.Offence.Stack, want) {
-		t.Errorf("the offence is %+v", f.Offence)
-	}
-	want[0].Line = 7
-	if f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" || !slices.Equal(f.Others[0].Stack, want) {
-		t.Errorf("the other is %+v", f.Others[0])
-	}
-	if !strings.HasPrefix(f.Summary, "acl.rt.memcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
-		!strings.Contains(f.Advice, "(acl.rt.synchronize_stream)") {
-		t.Errorf("summary %q, advice %q", f.Summary, f.Advice)
-	}
-}
-
-// TestFaceNamesInC proves that calls have their C names where no interpreter is, also beside one.
-func TestFaceNamesInC(t *testing.T) {
-	p := begin(t)
-	by := p.withFace()
-	s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
-	by.in("aclrtMemcpyAsync", 7)
-	p.down(host, dev, 64, s)
-	by.inC = true
-	by.in("aclrtMemcpy", 8)
-	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
-	f := p.only("host-read-in-flight")
-	if f.Offence.Call != "aclrtMemcpy([1 2])" || f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" ||
-		!strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
-		!strings.Contains(f.Advice, "(aclrtSynchronizeStream)") {
-		t.Errorf("found %s", show(f))
-	}
 }
 
 // TestSeeds proves that a seed gives the same findings again, in the same order, and that 0 runs everything as late as

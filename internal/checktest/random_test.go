@@ -60,6 +60,8 @@ type list struct{ findings []*finding.Finding }
 func (*list) Start(finding.Start)          {}
 func (l *list) Finding(f *finding.Finding) { l.findings = append(l.findings, f) }
 func (*list) Note(string)                  {}
+func (*list) Fired(finding.Shot)           {}
+func (*list) Unclosed(*finding.Finding)    {}
 func (*list) End(finding.End)              {}
 
 // mode is how the checker runs.
@@ -108,6 +110,9 @@ type steps struct{ p *program }
 func (s steps) Describe(function uint32, _ []uint64) (name, text string) {
 	return s.p.steps[function].op.String(), s.p.line(int(function))
 }
+
+// PythonArguments implements check.Face.
+func (s steps) PythonArguments(uint32, []uint64) string { return "" }
 
 // FrameName implements check.Face.
 func (s steps) FrameName(uint32) (file, function string) { return "program", "step" }
