@@ -95,7 +95,7 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	}
 	s.last, err = runChild(program, append(s.o.variables(seed, socket), more...), signals)
 	alive := l.close()
-	s.page.end()
+	defer s.page.end()
 	if err != nil {
 		return err
 	}
