@@ -31,7 +31,7 @@ var Rules = []Rule{
 	{"invalid-free", Error, "an address is given back that is not the start of an allocation, or by the wrong function",
 		"Give back the address that the allocation returned, with the function that belongs to it."},
 	{"leak", Error, "memory, a stream, an event or another object is never given back",
-		"Free memory and destroy streams, events, notifies and pools before aclrtResetDevice and aclFinalize."},
+		"Free memory and destroy streams, events, notifies, pools and contexts before aclrtResetDevice and aclFinalize."},
 	{"out-of-bounds", Error, "a copy or fill goes past destMax, past the end of its allocation, or its pitch runs out",
 		"Correct the size, or allocate as much as is copied."},
 	{"batch-overlap", Error, "segments of one unordered batch overlap where one is written",
