@@ -63,6 +63,13 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 		p.t.Helper()
 		p.ok(p.ReduceAsync(dst, src, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, s, 0))
 	}
+	const dstOf, srcOf = 0, 1
+	copyOf := func(p *program, which int) { // of what a reduction on another stream uses
+		s, o, more, used := p.stream(), p.stream(), p.dev(64), [...]core.Addr{p.dev(64), p.dev(64)}
+		reduce(p, used[dstOf], used[srcOf], s)
+		p.across(more, used[which], 64, o)
+		p.ok(p.SynchronizeDevice())
+	}
 	for _, tt := range []struct {
 		name, rule string
 		want       string // in the summary
@@ -79,11 +86,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 			p.ok(p.Memcpy(host, 64, dst, 64, abi.MemcpyDeviceToHost))
 		}},
 		{"another stream copies it", "stream-race", "(task 1 of stream 1) writes", func(p *program) {
-			s, o, dst, src, more := p.stream(), p.stream(), p.dev(64), p.dev(64), p.dev(64)
-			reduce(p, dst, src, s)
-			p.across(more, dst, 64, o)
-			p.ok(p.SynchronizeStream(s))
-			p.ok(p.SynchronizeStream(o))
+			copyOf(p, dstOf)
 		}},
 		{"another stream has filled it", "stream-race", "(task 1 of stream 2) writes", func(p *program) {
 			s, o, dst, src := p.stream(), p.stream(), p.dev(64), p.dev(64)
@@ -93,11 +96,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 			p.ok(p.SynchronizeStream(o))
 		}},
 		{"the source is what another stream reads", "", "", func(p *program) {
-			s, o, dst, src, more := p.stream(), p.stream(), p.dev(64), p.dev(64), p.dev(64)
-			reduce(p, dst, src, s)
-			p.across(more, src, 64, o)
-			p.ok(p.SynchronizeStream(s))
-			p.ok(p.SynchronizeStream(o))
+			copyOf(p, srcOf)
 		}},
 		{"nothing was there to add to", "uninitialised-read", "64 bytes of device memory are combined that nobody wrote", func(p *program) {
 			s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)

@@ -212,7 +212,7 @@ func (c *Checker) frames(s *stack) []finding.Frame {
 	return list
 }
 
-// languageOf is in which language functions are called where who is. mu is held.
+// languageOf is in which language functions are called where who is.
 func (c *Checker) languageOf(who origin) finding.Language {
 	if s := who.site; s != nil && s.stack != nil && len(s.stack.named) > 0 {
 		return finding.Python
