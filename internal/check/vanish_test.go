@@ -74,7 +74,7 @@ func TestVanishInFlight(t *testing.T) {
 				}
 				v.finish()
 				f := v.only("free-in-flight")
-				want := fmt.Sprintf("registered memory is %s that aclrtMemcpyAsync (task 1 of stream %d) %s, "+
+				want := fmt.Sprintf("registered memory is %s that acl.rt.memcpy_async (task 1 of stream %d) %s, "+
 					"which is not known to be complete", word, *f.Others[0].Stream, does(writes))
 				if f.Summary != want || f.Offence.Call != fmt.Sprintf("way(%d)", kind) {
 					t.Errorf("%q by %q, want %q", f.Summary, f.Offence.Call, want)
@@ -216,9 +216,9 @@ func TestVanishReturned(t *testing.T) {
 	v.c.Vanish(v.host-4096, vanishBytes+8192, Way{Kind: Returned}, v.by, 1)
 	v.finish()
 	f := v.only("free-in-flight")
-	const want = "registered memory was on the stack of a function that has returned, and aclrtMemcpyAsync (task 1"
+	const want = "registered memory was on the stack of a function that has returned, and acl.rt.memcpy_async (task 1"
 	if !strings.HasPrefix(f.Summary, want) ||
-		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "aclrtSynchronizeStream(") || line(f.Offence) != 60 {
+		f.Offence.Role != "found" || !strings.HasPrefix(f.Offence.Call, "acl.rt.synchronize_stream(") || line(f.Offence) != 60 {
 		t.Errorf("%s", show(f))
 	}
 }
