@@ -70,6 +70,7 @@ var goAdvice = map[string]string{
 	"leak":               "Close the runtime when the program is done with it, with defer after ropeway.Open: Runtime.Close frees what is left.",
 	"misaligned":         "Align both addresses to 64 bytes; the documents of AscendCL ask for it.",
 	"host-to-host-async": "Use copy or Device.Copy; products differ in what they make of it.",
+	"peer-access":        "Call Device.EnablePeer on the device that does the work.",
 	"wrong-context":      "Use a stream with the device that it was made on, and before that device is closed.",
 	"fork-after-init":    "Start the child with os/exec before the runtime is opened.",
 }

@@ -1,8 +1,8 @@
 """Blocks are cut from one allocation, and one of them is given back by itself.
 
 finds: invalid-free (error)
-offence: called aclrtFree in main at OFFENCE
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: called acl.rt.free in main at OFFENCE
+other: allocated acl.rt.malloc in main at ALLOCATED
 bytes: 4096+12288 of device 16384
 """
 

@@ -1,8 +1,8 @@
 """Shards of all devices are gathered on device 0, which may not reach the others.
 
 finds: peer-access (error)
-offence: called aclrtMemcpyAsync in gather at OFFENCE
-other: allocated aclrtMalloc in main at ALLOCATED
+offence: called acl.rt.memcpy_async in gather at OFFENCE
+other: allocated acl.rt.malloc in main at ALLOCATED
 """
 
 import acl

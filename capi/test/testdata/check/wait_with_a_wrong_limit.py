@@ -1,7 +1,7 @@
 """A wait has a limit that does not exist, so it waits for nothing, and what it returns is dropped.
 
 finds: api-error (warning)
-offence: called aclrtSynchronizeStreamWithTimeout in wait at OFFENCE
+offence: called acl.rt.synchronize_stream_with_timeout in wait at OFFENCE
 count: 3
 """
 
