@@ -2,7 +2,7 @@
 
 finds: host-out-of-bounds (error)
 offence: written in put at OFFENCE
-other: allocated aclrtMallocHost in main at ALLOCATED
+other: allocated acl.rt.malloc_host in main at ALLOCATED
 bytes: 4096+? of pinned 4096
 """
 
