@@ -1287,4 +1287,13 @@ var pythonArguments = [len(functionNames)][]pythonArgument{
 	279: {{"buffer", 0}},                                                                                                                     // acl.get_data_buffer_size_v2
 	282: {{"stream", 0}},                                                                                                                     // acl.rt.mdl_ri_capture_get_info
 	284: {{"mode", -1}},                                                                                                                      // acl.rt.mdl_ri_capture_thread_exchange_mode
+	418: {},                                                                                                                                  // acl.prof.create_stamp
+	419: {{"stamp", 0}},                                                                                                                      // acl.prof.destroy_stamp
+	420: {{"stamp", 0}},                                                                                                                      // acl.prof.push
+	421: {},                                                                                                                                  // acl.prof.pop
+	422: {{"stamp", 0}},                                                                                                                      // acl.prof.range_start
+	423: {{"range_id", 0}},                                                                                                                   // acl.prof.range_stop
+	424: {{"stamp", 0}, {"msg", -1}, {"msg_len", 2}},                                                                                         // acl.prof.set_stamp_trace_message
+	425: {{"stamp", 0}},                                                                                                                      // acl.prof.mark
+	426: {{"msg", -1}, {"stream", 2}},                                                                                                        // acl.prof.mark_ex
 }

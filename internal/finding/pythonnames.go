@@ -257,4 +257,13 @@ var pythonNames = map[string]string{
 	"aclGetDataBufferSizeV2":                      "acl.get_data_buffer_size_v2",
 	"aclmdlRICaptureGetInfo":                      "acl.rt.mdl_ri_capture_get_info",
 	"aclmdlRICaptureThreadExchangeMode":           "acl.rt.mdl_ri_capture_thread_exchange_mode",
+	"aclprofCreateStamp":                          "acl.prof.create_stamp",
+	"aclprofDestroyStamp":                         "acl.prof.destroy_stamp",
+	"aclprofPush":                                 "acl.prof.push",
+	"aclprofPop":                                  "acl.prof.pop",
+	"aclprofRangeStart":                           "acl.prof.range_start",
+	"aclprofRangeStop":                            "acl.prof.range_stop",
+	"aclprofSetStampTraceMessage":                 "acl.prof.set_stamp_trace_message",
+	"aclprofMark":                                 "acl.prof.mark",
+	"aclprofMarkEx":                               "acl.prof.mark_ex",
 }
