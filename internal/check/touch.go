@@ -205,7 +205,7 @@ func (c *Checker) closeAgain(page uintptr) {
 	}
 }
 
-// runAt is the allocation and the pages that addr is in, or nil.
+// runAt is the allocation and the pages that addr is in, or nil. mu is held.
 func (c *Checker) runAt(addr uintptr) (*allocation, *pageRun) {
 	a := c.onPage(addr)
 	if a == nil {
