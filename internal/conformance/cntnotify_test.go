@@ -43,14 +43,6 @@ func (e *env) counts(n core.Handle, value uint32) {
 	e.ok(e.th.DestroyStream(s))
 }
 
-// noCount calls f with handles that name no count notify.
-func (e *env) noCount(f func(n core.Handle) *core.Error) *core.Error {
-	e.Helper()
-	gone := e.count()
-	e.ok(e.th.CntNotifyDestroy(gone))
-	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, gone, e.notify(), e.stream()}, f)
-}
-
 func init() {
 	proveCountLife()
 	proveCountRecord()
@@ -58,23 +50,6 @@ func init() {
 }
 
 func proveCountLife() {
-	prove("aclrtCntNotifyCreate", 1, func(e *env) *core.Error {
-		e.want(e.bare().th.CntNotifyCreate(nil, 1<<32), abi.ErrRTParamInvalid)
-		return e.blames("flag", e.bare().th.CntNotifyCreate(nil, 1))
-	})
-	prove("aclrtCntNotifyCreate", 2, func(e *env) *core.Error { return e.bare().th.CntNotifyCreate(nil, 0) })
-	prove("aclrtCntNotifyCreate", 3, func(e *env) *core.Error { return e.th.CntNotifyCreate(nil, 0) })
-	prove("aclrtCntNotifyCreate", 4, func(e *env) (err *core.Error) {
-		for _, p := range []string{"A2", "A3", "310B", "310P", "910"} {
-			n := garbage
-			err = e.on(machine{product: p}).th.CntNotifyCreate(&n, 0)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-			if n != garbage {
-				e.Error("the handle was written")
-			}
-		}
-		return err
-	})
 	prove("aclrtCntNotifyCreate", 5, func(e *env) *core.Error {
 		o := e.counting()
 		last := o.count()
@@ -89,11 +64,6 @@ func proveCountLife() {
 	})
 	behaves("aclrtCntNotifyCreate", func(e *env) { o := e.counting(); o.counts(o.count(), 0) })
 
-	prove("aclrtCntNotifyDestroy", 1, func(e *env) *core.Error {
-		o := e.counting()
-		return o.noCount(o.stranger().CntNotifyDestroy)
-	})
-	prove("aclrtCntNotifyDestroy", 2, func(e *env) *core.Error { return e.stranger().CntNotifyDestroy(0) })
 	behaves("aclrtCntNotifyDestroy", func(e *env) {
 		o := e.counting()
 		n, s := o.count(), o.stream()
@@ -107,15 +77,6 @@ func proveCountLife() {
 	})
 
 	var id uint32
-	prove("aclrtCntNotifyGetId", 1, func(e *env) *core.Error {
-		o := e.counting()
-		return o.noCount(func(n core.Handle) *core.Error { return o.stranger().CntNotifyGetId(n, nil) })
-	})
-	prove("aclrtCntNotifyGetId", 2, func(e *env) *core.Error { return e.blames("cntNotify", e.stranger().CntNotifyGetId(0, nil)) })
-	prove("aclrtCntNotifyGetId", 3, func(e *env) *core.Error {
-		o := e.counting()
-		return o.blames("notifyId", o.stranger().CntNotifyGetId(o.count(), nil))
-	})
 	behaves("aclrtCntNotifyGetId", func(e *env) {
 		o := e.counting()
 		seen := map[uint32]bool{}
@@ -129,53 +90,7 @@ func proveCountLife() {
 	})
 }
 
-// countCall is a call about a count notify and a stream, with what it needs besides.
-type countCall func(th *core.Thread, n, s core.Handle) *core.Error
-
-func (f countCall) gone(e *env) *core.Error {
-	o := e.counting()
-	return o.blames("cntNotify", o.noCount(func(n core.Handle) *core.Error { return f(o.stranger(), n, garbage) }))
-}
-func (f countCall) noStream(e *env) *core.Error {
-	o := e.counting()
-	o.want(f(o.stranger(), 0, garbage), abi.ErrRTInvalidHandle)
-	return o.blames("stream", f(o.stranger(), o.count(), garbage))
-}
-func (f countCall) null(e *env) *core.Error {
-	return e.blames("cntNotify", f(e.stranger(), 0, e.foreign()))
-}
-func (f countCall) noContext(e *env) *core.Error {
-	o := e.counting()
-	n := o.count()
-	o.want(f(o.stranger(), n, 0), abi.ErrRTContextNull)
-	return f(o.stranger(), n, o.foreign())
-}
-func (f countCall) otherContext(e *env) *core.Error {
-	o := e.counting()
-	return f(o.th, o.count(), o.foreign())
-}
-
 func proveCountRecord() {
-	recordAs := func(mode abi.CntNotifyRecordMode) countCall {
-		return func(th *core.Thread, n, s core.Handle) *core.Error {
-			return th.CntNotifyRecord(n, s, &abi.CntNotifyRecordInfo{Mode: mode, Value: 1})
-		}
-	}
-	prove("aclrtCntNotifyRecord", 1, func(e *env) *core.Error { return e.stranger().CntNotifyRecord(garbage, garbage, nil) })
-	prove("aclrtCntNotifyRecord", 2, recordAs(3).gone)
-	prove("aclrtCntNotifyRecord", 3, recordAs(3).noStream)
-	prove("aclrtCntNotifyRecord", 4, recordAs(3).null)
-	prove("aclrtCntNotifyRecord", 5, func(e *env) (err *core.Error) {
-		o := e.counting()
-		n, s := o.count(), o.foreign()
-		for _, mode := range []abi.CntNotifyRecordMode{3, 5, -1, math.MaxInt32} {
-			err = recordAs(mode)(o.stranger(), n, s)
-			o.want(err, abi.ErrRTParamInvalid)
-		}
-		return err
-	})
-	prove("aclrtCntNotifyRecord", 6, recordAs(1).noContext)
-	prove("aclrtCntNotifyRecord", 7, recordAs(1).otherContext)
 	behaves("aclrtCntNotifyRecord", func(e *env) {
 		o := e.counting()
 		n := o.count()
@@ -196,12 +111,6 @@ func proveCountRecord() {
 		o.counts(n, 9)
 	})
 
-	resetCall := countCall(func(th *core.Thread, n, s core.Handle) *core.Error { return th.CntNotifyReset(n, s) })
-	prove("aclrtCntNotifyReset", 1, resetCall.gone)
-	prove("aclrtCntNotifyReset", 2, resetCall.noStream)
-	prove("aclrtCntNotifyReset", 3, resetCall.null)
-	prove("aclrtCntNotifyReset", 4, resetCall.noContext)
-	prove("aclrtCntNotifyReset", 5, resetCall.otherContext)
 	behaves("aclrtCntNotifyReset", func(e *env) {
 		o := e.counting()
 		n := o.count()
@@ -217,28 +126,6 @@ func proveCountRecord() {
 }
 
 func proveCountWait() {
-	waitAs := func(mode abi.CntNotifyWaitMode) countCall {
-		return func(th *core.Thread, n, s core.Handle) *core.Error {
-			return th.CntNotifyWaitWithTimeout(n, s, &abi.CntNotifyWaitInfo{Mode: mode})
-		}
-	}
-	prove("aclrtCntNotifyWaitWithTimeout", 1, func(e *env) *core.Error {
-		return e.stranger().CntNotifyWaitWithTimeout(garbage, garbage, nil)
-	})
-	prove("aclrtCntNotifyWaitWithTimeout", 2, waitAs(5).gone)
-	prove("aclrtCntNotifyWaitWithTimeout", 3, waitAs(5).noStream)
-	prove("aclrtCntNotifyWaitWithTimeout", 4, waitAs(5).null)
-	prove("aclrtCntNotifyWaitWithTimeout", 5, func(e *env) (err *core.Error) {
-		o := e.counting()
-		n, s := o.count(), o.foreign()
-		for _, mode := range []abi.CntNotifyWaitMode{5, 100, -1} {
-			err = waitAs(mode)(o.stranger(), n, s)
-			o.want(err, abi.ErrRTParamInvalid)
-		}
-		return err
-	})
-	prove("aclrtCntNotifyWaitWithTimeout", 6, waitAs(4).noContext)
-	prove("aclrtCntNotifyWaitWithTimeout", 7, waitAs(4).otherContext)
 	behaves("aclrtCntNotifyWaitWithTimeout", func(e *env) {
 		o := e.counting()
 		const less, equal, more, atLeast, bits = abi.CntNotifyWaitLessMode, abi.CntNotifyWaitEqualMode, abi.CntNotifyWaitBiggerMode, abi.CntNotifyWaitBiggerOrEqualMode, abi.CntNotifyWaitEqualWithBitmaskMode

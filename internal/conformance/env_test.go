@@ -225,26 +225,62 @@ func behaves(function string, f func(e *env)) {
 
 func ruleID(function string, rule int) string { return fmt.Sprintf("%s/%02d", function, rule) }
 
-// TestRules runs every proof and compares code, last error and message with the table.
+// TestRules runs every proof and compares code, last error and message with the table: those that the generator makes of a rule's
+// expression (rule_cases_test.go), and those of prove.
 func TestRules(t *testing.T) {
+	made := map[string][]ruleCase{}
+	for _, c := range ruleCases {
+		made[ruleID(c.function, c.rule)] = append(made[ruleID(c.function, c.rule)], c)
+	}
+	w := worlds{t, map[machine]*env{}}
 	known := map[string]bool{}
 	for _, c := range Cases {
 		id := ruleID(c.Func, c.Rule)
 		known[id] = true
-		p := proofs[id]
-		if p == nil {
-			continue // TestNothingMissing sees to it
+		p, cases := proofs[id], made[id]
+		if p != nil && cases != nil {
+			t.Errorf("%s is proven by its expression; remove the proof by hand", id)
 		}
-		t.Run(id, func(t *testing.T) {
-			e := newEnv(t, machine{})
-			err := p(e)
-			check(t, c, e, err)
-		})
+		switch {
+		case cases != nil:
+			t.Run(id, func(t *testing.T) {
+				for _, k := range cases {
+					e := w.at(t, k)
+					err := k.run(e)
+					check(t, c, e, err)
+					if err != nil && k.at != "" && err.Arg != k.at {
+						t.Errorf("the message is about %q, the rule about %q: %v", err.Arg, k.at, err)
+					}
+				}
+			})
+		case p != nil: // else TestNothingMissing sees to it
+			t.Run(id, func(t *testing.T) {
+				e := newEnv(t, machine{})
+				err := p(e)
+				check(t, c, e, err)
+			})
+		}
 	}
 	for id := range proofs {
 		if !known[id] {
 			t.Errorf("%s is proven but not in the table", id)
 		}
+	}
+}
+
+// TestGoodCalls makes the call that the cases of a function break: no rule with an expression applies, and it succeeds, or ends with the
+// rule that the table says (good: [rule 7]).
+func TestGoodCalls(t *testing.T) {
+	for _, c := range ruleCases {
+		if c.rule != 0 || ruleCalls[c.function] == nil {
+			continue
+		}
+		t.Run(c.function, func(t *testing.T) {
+			e := newEnv(t, machine{product: c.product, form: c.form})
+			if err := c.run(e); codeOf(err) != c.code {
+				t.Errorf("%v on %s: %v, want %d", c.args, c.product, err, c.code)
+			}
+		})
 	}
 }
 

@@ -52,32 +52,6 @@ var (
 	eventKinds = []eventKind{timedKind, stateKind, exKind}
 )
 
-// goneEvent is an event that was destroyed.
-func (e *env) goneEvent() core.Handle {
-	e.Helper()
-	h := e.timedEvent()
-	e.ok(e.th.DestroyEvent(h))
-	return h
-}
-
-// notEvents are handles that name no event: destroyed, made up, and of other kinds.
-func (e *env) notEvents() []core.Handle {
-	e.Helper()
-	var c core.Handle
-	e.ok(e.th.GetCurrentContext(&c))
-	return []core.Handle{e.goneEvent(), garbage, e.stream(), c}
-}
-
-// noEvent calls f with handles that name no event; each must be answered with 107017. It returns the last answer.
-func (e *env) noEvent(f func(h core.Handle) *core.Error) (err *core.Error) {
-	e.Helper()
-	for _, h := range e.notEvents() {
-		err = f(h)
-		e.want(err, abi.ErrRTInvalidHandle)
-	}
-	return err
-}
-
 // each calls f with every event; each call must end with code. It returns the last answer.
 func (e *env) each(code abi.Code, events []core.Handle, f func(h core.Handle) *core.Error) (err *core.Error) {
 	e.Helper()

@@ -8,29 +8,7 @@ import (
 
 // Proofs of the questions a program asks about events, and of its own waits for them.
 
-// oldRefuses are events the old queries do not know.
-func (e *env) oldRefuses() []core.Handle {
-	e.Helper()
-	return []core.Handle{e.exEvent(evAll), e.exEvent(evProgress), e.stateEvent(evExternal), e.exEvent(evIPC)}
-}
-
 func init() {
-	var status abi.EventStatus
-	prove("aclrtQueryEvent", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEvent(0, nil)) })
-	prove("aclrtQueryEvent", 2, func(e *env) *core.Error { return e.th.QueryEvent(garbage, nil) })
-	prove("aclrtQueryEvent", 3, func(e *env) *core.Error {
-		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEvent(h, &status) })
-	})
-	prove("aclrtQueryEvent", 4, func(e *env) *core.Error {
-		status := abi.EventStatus(77)
-		err := e.each(abi.ErrRTFeatureNotSupport, e.oldRefuses(), func(h core.Handle) *core.Error {
-			return e.th.QueryEvent(h, &status)
-		})
-		if status != 77 {
-			e.Errorf("the status was written: %d", status)
-		}
-		return err
-	})
 	behaves("aclrtQueryEvent", func(e *env) {
 		for _, k := range []eventKind{timedKind, stateKind} {
 			h := k.make(e)
@@ -55,15 +33,6 @@ func init() {
 		}
 	})
 
-	var recorded abi.EventRecordedStatus
-	prove("aclrtQueryEventStatus", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEventStatus(0, nil)) })
-	prove("aclrtQueryEventStatus", 2, func(e *env) *core.Error { return e.th.QueryEventStatus(garbage, nil) })
-	prove("aclrtQueryEventStatus", 3, func(e *env) *core.Error {
-		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEventStatus(h, &recorded) })
-	})
-	prove("aclrtQueryEventStatus", 4, func(e *env) *core.Error {
-		return e.th.QueryEventStatus(e.stateEvent(evExternal), &recorded)
-	})
 	behaves("aclrtQueryEventStatus", func(e *env) {
 		list := append(eventKinds[:len(eventKinds):len(eventKinds)], eventKind{"IPC", func(e *env) core.Handle { return e.exEvent(evIPC) }})
 		for _, k := range list {
@@ -84,17 +53,6 @@ func init() {
 		}
 	})
 
-	var waits abi.EventWaitStatus
-	prove("aclrtQueryEventWaitStatus", 1, func(e *env) *core.Error { return e.blames("event", e.th.QueryEventWaitStatus(0, nil)) })
-	prove("aclrtQueryEventWaitStatus", 2, func(e *env) *core.Error { return e.th.QueryEventWaitStatus(garbage, nil) })
-	prove("aclrtQueryEventWaitStatus", 3, func(e *env) *core.Error {
-		return e.noEvent(func(h core.Handle) *core.Error { return e.th.QueryEventWaitStatus(h, &waits) })
-	})
-	prove("aclrtQueryEventWaitStatus", 4, func(e *env) *core.Error {
-		return e.each(abi.ErrRTFeatureNotSupport, e.oldRefuses(), func(h core.Handle) *core.Error {
-			return e.th.QueryEventWaitStatus(h, &waits)
-		})
-	})
 	behaves("aclrtQueryEventWaitStatus", func(e *env) {
 		for _, k := range []eventKind{timedKind, stateKind} {
 			h := k.make(e)
@@ -202,12 +160,6 @@ func (w syncCall) waits(e *env) {
 }
 
 func init() {
-	prove("aclrtSynchronizeEvent", 1, func(e *env) *core.Error { return e.th.SynchronizeEvent(0) })
-	prove("aclrtSynchronizeEvent", 2, func(e *env) *core.Error { return e.noEvent(e.th.SynchronizeEvent) })
-	prove("aclrtSynchronizeEvent", 3, func(e *env) *core.Error {
-		h := e.stateEvent(evExternal)
-		return e.whileAborting(func() *core.Error { return e.th.SynchronizeEvent(h) })
-	})
 	prove("aclrtSynchronizeEvent", 6, syncCall(syncPlain).ownContext)
 	prove("aclrtSynchronizeEvent", 7, func(e *env) *core.Error {
 		for _, k := range eventKinds {
@@ -243,21 +195,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtSynchronizeEventWithTimeout", 1, func(e *env) *core.Error {
-		e.want(e.th.SynchronizeEventWithTimeout(e.timedEvent(), -2147483648), abi.ErrRTParamInvalid)
-		return e.th.SynchronizeEventWithTimeout(0, -2)
-	})
-	prove("aclrtSynchronizeEventWithTimeout", 2, func(e *env) *core.Error { return e.th.SynchronizeEventWithTimeout(0, 0) })
-	prove("aclrtSynchronizeEventWithTimeout", 3, func(e *env) *core.Error {
-		return e.noEvent(func(h core.Handle) *core.Error { return e.th.SynchronizeEventWithTimeout(h, 0) })
-	})
-	prove("aclrtSynchronizeEventWithTimeout", 4, func(e *env) *core.Error {
-		return e.th.SynchronizeEventWithTimeout(e.stateEvent(evExternal), 0)
-	})
-	prove("aclrtSynchronizeEventWithTimeout", 5, func(e *env) *core.Error {
-		h := e.stateEvent(evExternal)
-		return e.whileAborting(func() *core.Error { return e.th.SynchronizeEventWithTimeout(h, 1) })
-	})
 	prove("aclrtSynchronizeEventWithTimeout", 8, syncCall(syncTimeout).ownContext)
 	prove("aclrtSynchronizeEventWithTimeout", 9, func(e *env) (err *core.Error) {
 		for _, k := range eventKinds {

@@ -8,17 +8,6 @@ import (
 // Proofs of making, destroying, recording and resetting events.
 
 func init() {
-	prove("aclrtCreateEvent", 1, func(e *env) *core.Error { return e.bare().th.CreateEvent(nil) })
-	prove("aclrtCreateEvent", 2, func(e *env) *core.Error {
-		o := e.on(machine{product: "310P"})
-		o.takeEvents(0)
-		h := garbage
-		err := o.stranger().CreateEvent(&h)
-		if h != garbage {
-			e.Errorf("the handle was written: %#x", h)
-		}
-		return err
-	})
 	prove("aclrtCreateEvent", 3, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		o.takeEvents(1)
@@ -46,34 +35,6 @@ func init() {
 		e.ok(e.th.EventGetTimestamp(h, &us))
 	})
 
-	prove("aclrtCreateEventWithFlag", 1, func(e *env) *core.Error { return e.blames("event", e.bare().th.CreateEventWithFlag(nil, 0)) })
-	prove("aclrtCreateEventWithFlag", 2, func(e *env) (err *core.Error) {
-		o := e.bare()
-		for _, flag := range []uint32{evIPC, 0x80, evIPC | evSync, 0xFFFFFFFF, 1 << 31, 0} {
-			h := garbage
-			err = o.th.CreateEventWithFlag(&h, flag)
-			e.want(err, abi.ErrRTParamInvalid)
-			if h != garbage {
-				e.Errorf("flag %#x: the handle was written", flag)
-			}
-		}
-		return err
-	})
-	prove("aclrtCreateEventWithFlag", 3, func(e *env) (err *core.Error) {
-		o := e.bare()
-		for _, flag := range []uint32{evExternal | evSync, evDevice | evTime, evExternal | evDevice, 0x3F} {
-			var h core.Handle
-			err = o.th.CreateEventWithFlag(&h, flag)
-			e.want(err, abi.ErrRTParamInvalid)
-		}
-		return err
-	})
-	prove("aclrtCreateEventWithFlag", 4, func(e *env) *core.Error {
-		o := e.on(machine{product: "310P"})
-		o.takeEvents(0)
-		var h core.Handle
-		return o.stranger().CreateEventWithFlag(&h, evSync)
-	})
 	prove("aclrtCreateEventWithFlag", 6, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		o.takeEvents(0)
@@ -99,36 +60,6 @@ func init() {
 		e.passes(s)
 	})
 
-	prove("aclrtCreateEventExWithFlag", 1, func(e *env) *core.Error { return e.bare().th.CreateEventExWithFlag(nil, 0) })
-	prove("aclrtCreateEventExWithFlag", 2, func(e *env) (err *core.Error) {
-		o := e.on(machine{product: "310P", bare: true})
-		for _, flag := range []uint32{evDevice, evExternal, evSync | evExternal, 0x80, evIPC | 0x80, 0xFFFFFFFF, 0} {
-			h := garbage
-			err = o.th.CreateEventExWithFlag(&h, flag)
-			e.want(err, abi.ErrRTParamInvalid)
-			if h != garbage {
-				e.Errorf("flag %#x: the handle was written", flag)
-			}
-		}
-		return err
-	})
-	prove("aclrtCreateEventExWithFlag", 3, func(e *env) *core.Error {
-		var h core.Handle
-		return e.on(machine{product: "310P", bare: true}).th.CreateEventExWithFlag(&h, evIPC|evSync)
-	})
-	prove("aclrtCreateEventExWithFlag", 4, func(e *env) (err *core.Error) {
-		for _, p := range []string{"310B", "910", "310", "310P"} {
-			var h core.Handle
-			err = e.on(machine{product: p, bare: true}).th.CreateEventExWithFlag(&h, evIPC)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		return err
-	})
-	prove("aclrtCreateEventExWithFlag", 5, func(e *env) *core.Error {
-		var h core.Handle
-		e.want(e.stranger().CreateEventExWithFlag(&h, evIPC), abi.ErrRTContextNull)
-		return e.stranger().CreateEventExWithFlag(&h, evSync)
-	})
 	behaves("aclrtCreateEventExWithFlag", func(e *env) {
 		for flag := uint32(1); flag < evDevice; flag++ {
 			e.exEvent(flag) // the internal 4 among them
@@ -139,8 +70,6 @@ func init() {
 		o.exEvent(evSync) // takes no place before it is recorded
 	})
 
-	prove("aclrtDestroyEvent", 1, func(e *env) *core.Error { return e.th.DestroyEvent(0) })
-	prove("aclrtDestroyEvent", 2, func(e *env) *core.Error { return e.noEvent(e.th.DestroyEvent) })
 	behaves("aclrtDestroyEvent", func(e *env) {
 		for _, k := range eventKinds {
 			h := k.make(e)
@@ -155,30 +84,6 @@ func init() {
 }
 
 func init() {
-	prove("aclrtRecordEvent", 1, func(e *env) *core.Error { return e.stranger().RecordEvent(0, garbage) })
-	prove("aclrtRecordEvent", 2, func(e *env) *core.Error {
-		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.RecordEvent(h, garbage)) })
-	})
-	prove("aclrtRecordEvent", 3, func(e *env) *core.Error {
-		h := e.stateEvent(evDevice)
-		e.want(e.stranger().RecordEvent(h, h), abi.ErrRTInvalidHandle)
-		return e.stranger().RecordEvent(h, garbage)
-	})
-	prove("aclrtRecordEvent", 4, func(e *env) *core.Error {
-		return e.stranger().RecordEvent(e.stateEvent(evDevice), e.foreign())
-	})
-	prove("aclrtRecordEvent", 7, func(e *env) *core.Error {
-		h := e.timedEvent()
-		e.want(e.stranger().RecordEvent(h, 0), abi.ErrRTContextNull)
-		return e.stranger().RecordEvent(h, e.foreign())
-	})
-	prove("aclrtRecordEvent", 9, func(e *env) *core.Error {
-		o := e.on(machine{product: "310P"})
-		h := o.exEvent(evSync)
-		o.takeEvents(0)
-		return o.th.RecordEvent(h, o.foreign())
-	})
 	prove("aclrtRecordEvent", 12, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		h, s, last := o.exEvent(evSync), o.stream(), o.timedEvent()
@@ -225,47 +130,19 @@ func init() {
 		e.ok(o.SynchronizeEvent(h))
 	})
 
-	prove("aclrtRecordEventWithFlag", 1, func(e *env) *core.Error {
-		return e.blames("event", e.on(machine{product: "310P", bare: true}).th.RecordEventWithFlag(0, garbage, 2))
-	})
-	prove("aclrtRecordEventWithFlag", 2, func(e *env) *core.Error {
-		return e.on(machine{product: "310P", bare: true}).th.RecordEventWithFlag(garbage, garbage, 2)
-	})
-	prove("aclrtRecordEventWithFlag", 3, func(e *env) *core.Error {
-		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.RecordEventWithFlag(h, garbage, 1)) })
-	})
-	prove("aclrtRecordEventWithFlag", 4, func(e *env) *core.Error {
-		return e.stranger().RecordEventWithFlag(e.stateEvent(evDevice), garbage, 1)
-	})
-	prove("aclrtRecordEventWithFlag", 5, func(e *env) *core.Error {
-		h := e.stateEvent(evDevice)
-		e.want(e.stranger().RecordEventWithFlag(h, e.foreign(), 0), abi.ErrRTParamInvalid)
-		return e.stranger().RecordEventWithFlag(h, e.foreign(), 1)
-	})
-	prove("aclrtRecordEventWithFlag", 6, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 7, func(e *env) *core.Error {
 		th, s, f := e.stranger(), e.stream(), e.foreign()
 		return e.each(abi.ErrRTFeatureNotSupport, e.notOnlySync(), func(h core.Handle) *core.Error {
 			e.record(h, s)
 			return th.RecordEventWithFlag(h, f, 1)
 		})
 	})
-	prove("aclrtRecordEventWithFlag", 7, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 8, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.record(h, 0)
 		return e.stranger().RecordEventWithFlag(h, e.foreign(), 1)
 	})
-	prove("aclrtRecordEventWithFlag", 8, func(e *env) *core.Error {
-		h := e.exEvent(evSync)
-		e.want(e.stranger().RecordEventWithFlag(h, e.foreign(), 0), abi.ErrRTContextNull)
-		return e.stranger().RecordEventWithFlag(h, e.foreign(), 1)
-	})
-	prove("aclrtRecordEventWithFlag", 9, func(e *env) *core.Error {
-		h := e.exEvent(evSync)
-		e.want(e.th.RecordEventWithFlag(h, e.foreign(), 0), abi.ErrRTStreamContext)
-		return e.th.RecordEventWithFlag(h, e.foreign(), 1)
-	})
-	prove("aclrtRecordEventWithFlag", 10, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 11, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.want(e.th.RecordEventWithFlag(h, 0, 1), abi.ErrRTStreamNotCaptured)
 		s := e.stream()
@@ -273,7 +150,7 @@ func init() {
 		e.ok(e.th.RecordEventWithFlag(h, s, 0)) // the refused record did not make the event external
 		return err
 	})
-	prove("aclrtRecordEventWithFlag", 11, func(e *env) *core.Error {
+	prove("aclrtRecordEventWithFlag", 12, func(e *env) *core.Error {
 		h := e.exEvent(evSync)
 		e.takeEvents(0)
 		err := e.th.RecordEventWithFlag(h, 0, 0)
@@ -300,28 +177,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtResetEvent", 1, func(e *env) *core.Error { return e.stranger().ResetEvent(0, garbage) })
-	prove("aclrtResetEvent", 2, func(e *env) *core.Error {
-		th := e.stranger()
-		return e.noEvent(func(h core.Handle) *core.Error { return e.blames("event", th.ResetEvent(h, garbage)) })
-	})
-	prove("aclrtResetEvent", 3, func(e *env) *core.Error {
-		return e.stranger().ResetEvent(e.stateEvent(evDevice), garbage)
-	})
-	prove("aclrtResetEvent", 4, func(e *env) *core.Error {
-		return e.stranger().ResetEvent(e.stateEvent(evDevice), e.foreign())
-	})
-	prove("aclrtResetEvent", 5, func(e *env) *core.Error {
-		th, f := e.stranger(), e.foreign()
-		list := []core.Handle{e.stateEvent(evProgress), e.stateEvent(evTime), e.exEvent(evTime | evProgress), e.exEvent(evIPC)}
-		return e.each(abi.ErrRTFeatureNotSupport, list, func(h core.Handle) *core.Error { return th.ResetEvent(h, f) })
-	})
-	prove("aclrtResetEvent", 6, func(e *env) *core.Error { return e.stranger().ResetEvent(e.exEvent(evSync), e.foreign()) })
-	prove("aclrtResetEvent", 7, func(e *env) *core.Error { return e.th.ResetEvent(e.exEvent(evSync), e.foreign()) })
-	prove("aclrtResetEvent", 9, func(e *env) *core.Error {
-		e.want(e.th.ResetEvent(e.timedEvent(), e.foreign()), abi.ErrRTStreamContext)
-		return e.th.ResetEvent(e.stateEvent(evExternal), e.foreign())
-	})
 	behaves("aclrtResetEvent", func(e *env) {
 		resetTimed(e, e.timedEvent())
 		resetState(e, e.stateEvent(evAll))

@@ -28,24 +28,6 @@ func (e *env) underWay(h core.Handle) core.Handle {
 	return h
 }
 
-// untimed are the kinds of events that have no times.
-func (e *env) untimed() []core.Handle {
-	e.Helper()
-	return []core.Handle{e.stateEvent(evExternal), e.exEvent(evIPC), e.done(e.stateEvent(evExternal)), e.done(e.exEvent(evIPC))}
-}
-
-// unrecorded are events that were never recorded, or were reset; those without TIME_LINE break a later rule too.
-func (e *env) unrecorded() []core.Handle {
-	e.Helper()
-	list := []core.Handle{e.timedEvent(), e.stateEvent(evAll), e.exEvent(evAll), e.stateEvent(evSync), e.exEvent(evSync)}
-	for _, h := range []core.Handle{e.done(e.timedEvent()), e.done(e.stateEvent(evAll))} {
-		e.ok(e.th.ResetEvent(h, 0))
-		e.passes(0)
-		list = append(list, h)
-	}
-	return list
-}
-
 // unstamped are recorded events without a time stamp.
 func (e *env) unstamped() []core.Handle {
 	e.Helper()
@@ -84,20 +66,6 @@ func init() {
 		}
 		return err
 	}
-	prove("aclrtEventElapsedTime", 1, func(e *env) *core.Error { return e.blames("ms", e.th.EventElapsedTime(nil, 0, 0)) })
-	prove("aclrtEventElapsedTime", 2, func(e *env) *core.Error {
-		return e.blames("startEvent", e.th.EventElapsedTime(&ms, 0, 0))
-	})
-	prove("aclrtEventElapsedTime", 3, func(e *env) *core.Error { return e.th.EventElapsedTime(&ms, garbage, 0) })
-	prove("aclrtEventElapsedTime", 4, func(e *env) *core.Error {
-		return both(e, abi.ErrRTInvalidHandle, e.notEvents(), e.stateEvent(evExternal))
-	})
-	prove("aclrtEventElapsedTime", 6, func(e *env) *core.Error {
-		return both(e, abi.ErrRTFeatureNotSupport, e.untimed(), e.timedEvent())
-	})
-	prove("aclrtEventElapsedTime", 7, func(e *env) *core.Error {
-		return both(e, abi.ErrRTInternalError, e.unrecorded(), e.done(e.exEvent(evSync)))
-	})
 	prove("aclrtEventElapsedTime", 8, func(e *env) *core.Error {
 		return both(e, abi.ErrRTEventTimestampInvalid, e.unstamped(), e.done(e.timedEvent()))
 	})
@@ -146,13 +114,6 @@ func init() {
 		}
 		return err
 	}
-	prove("aclrtEventGetTimestamp", 1, func(e *env) *core.Error {
-		return e.blames("timestamp", e.th.EventGetTimestamp(0, nil))
-	})
-	prove("aclrtEventGetTimestamp", 2, func(e *env) *core.Error { return e.th.EventGetTimestamp(0, &us) })
-	prove("aclrtEventGetTimestamp", 3, func(e *env) *core.Error { return ask(e, abi.ErrRTInvalidHandle, e.notEvents()) })
-	prove("aclrtEventGetTimestamp", 4, func(e *env) *core.Error { return ask(e, abi.ErrRTFeatureNotSupport, e.untimed()) })
-	prove("aclrtEventGetTimestamp", 6, func(e *env) *core.Error { return ask(e, abi.ErrRTInternalError, e.unrecorded()) })
 	prove("aclrtEventGetTimestamp", 7, func(e *env) *core.Error {
 		return ask(e, abi.ErrRTEventTimestampInvalid, e.unstamped())
 	})
@@ -174,16 +135,6 @@ func init() {
 	})
 
 	var id uint32
-	prove("aclrtGetEventId", 1, func(e *env) *core.Error { return e.blames("event", e.th.GetEventID(0, nil)) })
-	prove("aclrtGetEventId", 2, func(e *env) *core.Error { return e.th.GetEventID(garbage, nil) })
-	prove("aclrtGetEventId", 3, func(e *env) *core.Error {
-		return e.noEvent(func(h core.Handle) *core.Error { return e.th.GetEventID(h, &id) })
-	})
-	prove("aclrtGetEventId", 4, func(e *env) *core.Error {
-		h := e.exEvent(evIPC)
-		e.want(e.th.GetEventID(h, &id), abi.ErrRTFeatureNotSupport)
-		return e.th.GetEventID(e.done(h), &id)
-	})
 	prove("aclrtGetEventId", 5, func(e *env) *core.Error {
 		list := []core.Handle{
 			e.timedEvent(), e.exEvent(evSync), e.stateEvent(evProgress), e.stateEvent(evDevice),
@@ -207,15 +158,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtGetEventAvailNum", 1, func(e *env) *core.Error { return e.bare().th.GetEventAvailNum(nil) })
-	prove("aclrtGetEventAvailNum", 2, func(e *env) *core.Error {
-		n := uint32(77)
-		err := e.stranger().GetEventAvailNum(&n)
-		if n != 77 {
-			e.Errorf("the number was written: %d", n)
-		}
-		return err
-	})
 	behaves("aclrtGetEventAvailNum", eventNumbers)
 }
 

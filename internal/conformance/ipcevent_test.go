@@ -8,28 +8,6 @@ import (
 // Proofs of events that processes share. Here one process is both.
 
 func init() {
-	var h abi.IpcEventHandle
-	prove("aclrtIpcGetEventHandle", 1, func(e *env) *core.Error {
-		return e.blames("handle", e.on(machine{product: "310P", bare: true}).th.IpcGetEventHandle(0, nil))
-	})
-	prove("aclrtIpcGetEventHandle", 2, func(e *env) *core.Error {
-		return e.blames("event", e.on(machine{product: "310P", bare: true}).th.IpcGetEventHandle(0, &h))
-	})
-	prove("aclrtIpcGetEventHandle", 3, func(e *env) (err *core.Error) {
-		for _, p := range []string{"310B", "310P", "910"} {
-			err = e.on(machine{product: p}).th.IpcGetEventHandle(garbage, &h)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		return err
-	})
-	prove("aclrtIpcGetEventHandle", 4, func(e *env) *core.Error {
-		return e.noEvent(func(event core.Handle) *core.Error { return e.stranger().IpcGetEventHandle(event, &h) })
-	})
-	prove("aclrtIpcGetEventHandle", 5, func(e *env) *core.Error {
-		return e.each(abi.ErrRTParamInvalid, []core.Handle{e.timedEvent(), e.stateEvent(evSync), e.exEvent(evSync)}, func(event core.Handle) *core.Error {
-			return e.stranger().IpcGetEventHandle(event, &h)
-		})
-	})
 	behaves("aclrtIpcGetEventHandle", func(e *env) {
 		var first, again, other abi.IpcEventHandle
 		event := e.exEvent(evIPC)
@@ -41,21 +19,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtIpcOpenEventHandle", 1, func(e *env) *core.Error {
-		return e.on(machine{product: "310P", bare: true}).th.IpcOpenEventHandle(abi.IpcEventHandle{}, nil)
-	})
-	prove("aclrtIpcOpenEventHandle", 2, func(e *env) (err *core.Error) {
-		for _, p := range []string{"310B", "310P", "910"} {
-			var event core.Handle
-			err = e.on(machine{product: p, bare: true}).th.IpcOpenEventHandle(abi.IpcEventHandle{}, &event)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		return err
-	})
-	prove("aclrtIpcOpenEventHandle", 3, func(e *env) *core.Error {
-		var event core.Handle
-		return e.stranger().IpcOpenEventHandle(abi.IpcEventHandle{}, &event)
-	})
 	prove("aclrtIpcOpenEventHandle", 4, func(e *env) *core.Error {
 		event, good := e.exEvent(evIPC), abi.IpcEventHandle{}
 		e.ok(e.th.IpcGetEventHandle(event, &good))

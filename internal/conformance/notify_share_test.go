@@ -27,33 +27,6 @@ func init() {
 
 func proveExport() {
 	var k key
-	prove("aclrtNotifyGetExportKey", 1, func(e *env) *core.Error {
-		return e.blames("notify", e.bare().th.NotifyGetExportKey(0, nil, 0, 7))
-	})
-	prove("aclrtNotifyGetExportKey", 2, func(e *env) *core.Error {
-		return e.blames("key", e.bare().th.NotifyGetExportKey(garbage, nil, 0, 7))
-	})
-	prove("aclrtNotifyGetExportKey", 3, func(e *env) *core.Error {
-		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().NotifyGetExportKey(n, &k[0], 0, 7) })
-	})
-	prove("aclrtNotifyGetExportKey", 4, func(e *env) *core.Error {
-		return e.withoutSharing(func(o *env) *core.Error {
-			e.want(o.th.NotifyGetExportKey(o.notify(), &k[0], 5<<32, 7), abi.ErrRTParamInvalid)
-			return o.blames("len", o.th.NotifyGetExportKey(o.notify(), &k[0], 0, 7))
-		})
-	})
-	prove("aclrtNotifyGetExportKey", 5, func(e *env) *core.Error {
-		return e.withoutSharing(func(o *env) *core.Error { return o.th.NotifyGetExportKey(o.notify(), &k[0], 1, 7) })
-	})
-	prove("aclrtNotifyGetExportKey", 6, func(e *env) (err *core.Error) {
-		n := e.notify()
-		e.export(n, openToAll)
-		for _, flags := range []uint64{1, 3, 4, 1 << 32, math.MaxUint64} {
-			err = e.blames("flags", e.th.NotifyGetExportKey(n, &k[0], 1, flags))
-			e.want(err, abi.ErrRTParamInvalid)
-		}
-		return err
-	})
 	prove("aclrtNotifyGetExportKey", 7, func(e *env) *core.Error {
 		n := e.notify()
 		imported := e.imports(e.export(n, openToAll))
@@ -85,27 +58,6 @@ func proveExport() {
 
 func proveWhiteList() {
 	pid := func() *int32 { p := self; return &p }
-	prove("aclrtNotifySetImportPid", 1, func(e *env) *core.Error {
-		return e.blames("notify", e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(0, nil, 0))
-	})
-	prove("aclrtNotifySetImportPid", 2, func(e *env) *core.Error {
-		return e.blames("pid", e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(garbage, nil, 0))
-	})
-	prove("aclrtNotifySetImportPid", 3, func(e *env) *core.Error {
-		return e.on(machine{product: "310B", bare: true}).th.NotifySetImportPid(garbage, pid(), 0)
-	})
-	prove("aclrtNotifySetImportPid", 4, func(e *env) *core.Error {
-		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().NotifySetImportPid(n, pid(), 0) })
-	})
-	prove("aclrtNotifySetImportPid", 5, func(e *env) (err *core.Error) {
-		n := e.notify()
-		for _, num := range []uint64{0, 1 << 32, 1 << 31, math.MaxUint64} {
-			err = e.stranger().NotifySetImportPid(n, pid(), num)
-			e.want(err, abi.ErrRTParamInvalid)
-		}
-		return err
-	})
-	prove("aclrtNotifySetImportPid", 6, func(e *env) *core.Error { return e.stranger().NotifySetImportPid(e.notify(), pid(), 1) })
 	prove("aclrtNotifySetImportPid", 7, func(e *env) *core.Error {
 		n := e.notify()
 		e.want(e.blames("notify", e.th.NotifySetImportPid(n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
@@ -130,33 +82,6 @@ func proveWhiteList() {
 
 func proveImport() {
 	text := func(s string) *byte { return &append([]byte(s), 0)[0] }
-	prove("aclrtNotifyImportByKey", 1, func(e *env) *core.Error {
-		return e.blames("notify", e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(nil, nil, 9))
-	})
-	prove("aclrtNotifyImportByKey", 2, func(e *env) *core.Error {
-		var n core.Handle
-		return e.blames("key", e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(&n, nil, 9))
-	})
-	prove("aclrtNotifyImportByKey", 3, func(e *env) *core.Error {
-		var n core.Handle
-		return e.on(machine{product: "310B", bare: true}).th.NotifyImportByKey(&n, text("x"), 9)
-	})
-	prove("aclrtNotifyImportByKey", 4, func(e *env) *core.Error {
-		var n core.Handle
-		o := e.on(machine{product: "910", bare: true})
-		e.want(o.th.NotifyImportByKey(&n, text("x"), math.MaxUint64), abi.ErrRTParamInvalid)
-		return o.th.NotifyImportByKey(&n, text("x"), 4)
-	})
-	prove("aclrtNotifyImportByKey", 5, func(e *env) *core.Error {
-		var n core.Handle
-		o := e.on(machine{product: "910", bare: true})
-		e.want(o.th.NotifyImportByKey(&n, text("x"), 1<<32), abi.ErrRTContextNull) // higher bits are ignored
-		return o.th.NotifyImportByKey(&n, text("x"), 3)
-	})
-	prove("aclrtNotifyImportByKey", 6, func(e *env) *core.Error {
-		var n core.Handle
-		return e.on(machine{product: "910"}).th.NotifyImportByKey(&n, text("x"), 1)
-	})
 	prove("aclrtNotifyImportByKey", 7, func(e *env) *core.Error {
 		n := e.notify()
 		k := e.export(n, openToAll)
@@ -232,14 +157,6 @@ func proveServers() {
 	call := func(o *env, n core.Handle, list *abi.ServerPid, num uint64) *core.Error {
 		return o.stranger().NotifySetImportPidInterServer(n, list, num)
 	}
-	prove("aclrtNotifySetImportPidInterServer", 1, func(e *env) *core.Error { return e.blames("notify", call(e, 0, nil, 0)) })
-	prove("aclrtNotifySetImportPidInterServer", 2, func(e *env) *core.Error { return e.blames("serverPids", call(e, garbage, nil, 0)) })
-	prove("aclrtNotifySetImportPidInterServer", 3, func(e *env) *core.Error { return e.blames("num", call(e, garbage, one(), 0)) })
-	prove("aclrtNotifySetImportPidInterServer", 4, func(e *env) *core.Error {
-		bad := one()
-		bad.Num = 2
-		return e.noNotify(func(n core.Handle) *core.Error { return call(e, n, bad, 1) })
-	})
 	prove("aclrtNotifySetImportPidInterServer", 5, func(e *env) *core.Error {
 		list := []abi.ServerPid{*one(), {Num: 2}, {}}
 		err := call(e, e.notify(), &list[0], 3)

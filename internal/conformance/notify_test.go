@@ -68,37 +68,6 @@ func init() {
 }
 
 func proveNotifyLife() {
-	prove("aclrtCreateNotify", 1, func(e *env) *core.Error { return e.bare().th.CreateNotify(nil, 7) })
-	prove("aclrtCreateNotify", 2, func(e *env) (err *core.Error) {
-		o := e.on(machine{product: "910", bare: true})
-		for _, flag := range []uint64{2, 3, 1 << 32, math.MaxUint64} {
-			n := garbage
-			err = o.th.CreateNotify(&n, flag)
-			e.want(err, abi.ErrRTParamInvalid)
-			if n != garbage {
-				e.Errorf("flag %#x: the handle was written", flag)
-			}
-		}
-		return err
-	})
-	prove("aclrtCreateNotify", 3, func(e *env) *core.Error {
-		var n core.Handle
-		return e.on(machine{product: "910", bare: true}).th.CreateNotify(&n, abi.NotifyDeviceUseOnly)
-	})
-	prove("aclrtCreateNotify", 4, func(e *env) (err *core.Error) {
-		for _, p := range []string{"310B", "910"} {
-			o := e.on(machine{product: p})
-			var n core.Handle
-			err = o.th.CreateNotify(&n, abi.NotifyDeviceUseOnly)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		for _, p := range []string{"A2", "A3", "950", "310P"} {
-			o := e.on(machine{product: p})
-			var n core.Handle
-			o.ok(o.th.CreateNotify(&n, abi.NotifyDeviceUseOnly))
-		}
-		return err
-	})
 	prove("aclrtCreateNotify", 5, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		var last core.Handle
@@ -124,14 +93,6 @@ func proveNotifyLife() {
 		e.passes(s)
 	})
 
-	prove("aclrtDestroyNotify", 1, func(e *env) *core.Error { return e.bare().th.DestroyNotify(0) })
-	prove("aclrtDestroyNotify", 2, func(e *env) *core.Error { return e.noNotify(e.stranger().DestroyNotify) })
-	prove("aclrtDestroyNotify", 3, func(e *env) *core.Error {
-		n := e.notify()
-		err := e.stranger().DestroyNotify(n)
-		e.ok(e.th.DestroyNotify(n)) // it was not destroyed
-		return err
-	})
 	behaves("aclrtDestroyNotify", func(e *env) {
 		// What is queued goes on: the wait is let go by a record that was queued before the end, too.
 		n := e.notify()
@@ -151,18 +112,6 @@ func proveNotifyLife() {
 		e.ok(e.th.DestroyStreamForce(b))
 	})
 
-	prove("aclrtGetNotifyId", 1, func(e *env) *core.Error {
-		return e.blames("notify", e.bare().th.GetNotifyId(0, nil))
-	})
-	prove("aclrtGetNotifyId", 2, func(e *env) *core.Error { return e.stranger().GetNotifyId(garbage, nil) })
-	prove("aclrtGetNotifyId", 3, func(e *env) *core.Error {
-		var id uint32
-		return e.noNotify(func(n core.Handle) *core.Error { return e.stranger().GetNotifyId(n, &id) })
-	})
-	prove("aclrtGetNotifyId", 4, func(e *env) *core.Error {
-		var id uint32
-		return e.stranger().GetNotifyId(e.notify(), &id)
-	})
 	behaves("aclrtGetNotifyId", func(e *env) {
 		seen := map[uint32]bool{}
 		th, _ := e.onDevice(1)
@@ -184,35 +133,7 @@ func proveNotifyLife() {
 	})
 }
 
-// signalRules proves what records and waits look at alike: rules 1 to 5.
-type signalCall func(th *core.Thread, n, s core.Handle) *core.Error
-
-func recordCall(th *core.Thread, n, s core.Handle) *core.Error { return th.RecordNotify(n, s) }
-func waitResetCall(th *core.Thread, n, s core.Handle) *core.Error {
-	return th.WaitAndResetNotify(n, s, 1)
-}
-
-func (f signalCall) null(e *env) *core.Error { return f(e.stranger(), 0, garbage) }
-func (f signalCall) gone(e *env) *core.Error {
-	return e.blames("notify", e.noNotify(func(n core.Handle) *core.Error { return f(e.stranger(), n, garbage) }))
-}
-func (f signalCall) noStream(e *env) *core.Error {
-	n := e.notify()
-	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, n}, func(s core.Handle) *core.Error { return f(e.stranger(), n, s) })
-}
-func (f signalCall) noContext(e *env) *core.Error {
-	n := e.notify()
-	e.want(f(e.stranger(), n, 0), abi.ErrRTContextNull)
-	return f(e.stranger(), n, e.foreign())
-}
-func (f signalCall) otherContext(e *env) *core.Error { return f(e.th, e.notify(), e.foreign()) }
-
 func proveNotifySignals() {
-	prove("aclrtRecordNotify", 1, signalCall(recordCall).null)
-	prove("aclrtRecordNotify", 2, signalCall(recordCall).gone)
-	prove("aclrtRecordNotify", 3, signalCall(recordCall).noStream)
-	prove("aclrtRecordNotify", 4, signalCall(recordCall).noContext)
-	prove("aclrtRecordNotify", 5, signalCall(recordCall).otherContext)
 	behaves("aclrtRecordNotify", func(e *env) {
 		n := e.notify()
 		a, open := e.gated()
@@ -234,11 +155,6 @@ func proveNotifySignals() {
 		e.passes(b)
 	})
 
-	prove("aclrtWaitAndResetNotify", 1, signalCall(waitResetCall).null)
-	prove("aclrtWaitAndResetNotify", 2, signalCall(waitResetCall).gone)
-	prove("aclrtWaitAndResetNotify", 3, signalCall(waitResetCall).noStream)
-	prove("aclrtWaitAndResetNotify", 4, signalCall(waitResetCall).noContext)
-	prove("aclrtWaitAndResetNotify", 5, signalCall(waitResetCall).otherContext)
 	prove("aclrtWaitAndResetNotify", 6, func(e *env) *core.Error {
 		n := e.notify()
 		th, s := e.onDevice(1)
@@ -304,22 +220,6 @@ func proveNotifyReset() {
 	reset := func(th *core.Thread, list ...core.Handle) *core.Error {
 		return th.NotifyBatchReset(&list[0], uint64(len(list)))
 	}
-	prove("aclrtNotifyBatchReset", 1, func(e *env) *core.Error {
-		return e.on(machine{product: "310P", bare: true}).th.NotifyBatchReset(nil, 0)
-	})
-	prove("aclrtNotifyBatchReset", 2, func(e *env) *core.Error {
-		n := garbage
-		o := e.on(machine{product: "310P", bare: true})
-		e.want(o.th.NotifyBatchReset(&n, 7<<32), abi.ErrRTParamInvalid)
-		return o.th.NotifyBatchReset(&n, 0)
-	})
-	prove("aclrtNotifyBatchReset", 3, func(e *env) (err *core.Error) {
-		for _, p := range []string{"310B", "310P", "910"} {
-			err = reset(e.on(machine{product: p, bare: true}).th, garbage)
-			e.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		return err
-	})
 	prove("aclrtNotifyBatchReset", 4, func(e *env) *core.Error {
 		n := e.notify()
 		e.set(n, 0)
@@ -337,7 +237,6 @@ func proveNotifyReset() {
 		e.want(reset(e.th, e.notify(), 0, garbage), abi.ErrRTParamInvalid)
 		return reset(e.stranger(), 0, garbage)
 	})
-	prove("aclrtNotifyBatchReset", 6, func(e *env) *core.Error { return reset(e.stranger(), e.notify(), garbage) })
 	prove("aclrtNotifyBatchReset", 8, func(e *env) *core.Error {
 		n := e.notify() // other products do it
 		e.export(n, abi.NotifyExportFlagDisablePidValidation)

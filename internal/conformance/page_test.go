@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ropeway/internal/conformance"
 	"ropeway/spec/coverage"
 	"ropeway/spec/table"
 )
@@ -29,6 +30,7 @@ func scan(t *testing.T) *coverage.Proofs {
 	if err != nil {
 		t.Fatal(err)
 	}
+	conformance.EachExpressed(proofs.Prove)
 	return proofs
 }
 

@@ -1,72 +1,38 @@
 package conformance
 
 import (
-	"os"
-	"strconv"
+	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/core"
 )
 
 // TestUnbuilt calls every function that is not built with arguments for which a rule decides, and with good ones.
 func TestUnbuilt(t *testing.T) {
 	onlySoft(t)
-	page := make([]byte, 4096)
-	worlds := map[machine]*env{}
-	for _, c := range unbuiltCases {
-		m := machine{product: c.product, form: c.form}
-		e := worlds[m]
-		if e == nil {
-			e = newEnv(t, m)
-			worlds[m] = e
+	w := worlds{t, map[machine]*env{}}
+	for i, c := range ruleCases {
+		if ruleCalls[c.function] != nil {
+			continue
 		}
-		values := map[string]uint64{
-			"NULL": 0, "memory": uint64(uintptr(unsafe.Pointer(&page[0]))), "live": uint64(e.kept()),
-			"elsewhere": uint64(e.foreign()), "dead": uint64(garbage), "self": uint64(os.Getpid()),
-		}
-		th := e.th
-		if !c.context {
-			th = e.stranger()
-		}
-		var args []uint64
-		for _, text := range c.args {
-			v, symbol := values[text]
-			if !symbol {
-				n, err := strconv.ParseInt(text, 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				v = uint64(n)
+		t.Run(fmt.Sprintf("%s/%d", ruleID(c.function, c.rule), i), func(t *testing.T) {
+			err := c.run(w.at(t, c))
+			if codeOf(err) != c.code {
+				t.Fatalf("%v on %s%s: %v, want %d", c.args, c.product, c.form, err, c.code)
 			}
-			args = append(args, v)
-		}
-		id := ruleID(c.function, c.rule)
-		err := th.NotBuilt(c.function, args)
-		if codeOf(err) != c.code {
-			t.Errorf("%s %v on %s%s: %v, want %d", id, c.args, c.product, c.form, err, c.code)
-			continue
-		}
-		if err == nil {
-			continue
-		}
-		if err.API != c.function || err.Text == "" || err.Quiet != c.quiet {
-			t.Errorf("%s: %+v", id, err)
-		}
-		if says := strings.Contains(err.Text, "not built in ropeway yet"); says != (c.rule == 0) {
-			t.Errorf("%s: %v", id, err)
-		}
+			if err == nil {
+				return
+			}
+			if err.API != c.function || err.Text == "" || c.at != "" && err.Arg != c.at {
+				t.Errorf("%+v", err)
+			}
+			if says := strings.Contains(err.Text, "not built in ropeway yet"); says != (c.rule == 0) {
+				t.Error(err)
+			}
+		})
 	}
-}
-
-// kept is a stream that all cases of an env share.
-func (e *env) kept() core.Handle {
-	e.Helper()
-	var s core.Handle
-	e.ok(e.th.CtxGetCurrentDefaultStream(&s))
-	return s
 }
 
 // TestUnbuiltMessage: a function that is not built does not advise another product; one that the product lacks says so.

@@ -59,8 +59,10 @@ func writeDoors(t *table.Table, root string) ([]byte, error) {
 // method is a method of core.Thread.
 type method struct {
 	name   string
+	names  []string
 	params []string // types as the source spells them
 	result string
+	checks bool // the file calls its generated check
 }
 
 // coreMethods finds the method for each C function: it has the function's name without acl or aclrt (or, where that is
@@ -100,10 +102,12 @@ func coreMethods(dir string) (map[string]*method, error) {
 			}
 			m := &method{name: fn.Name.Name}
 			for _, p := range fn.Type.Params.List {
-				for range p.Names {
-					m.params = append(m.params, spell(p.Type))
+				for _, name := range p.Names {
+					m.names, m.params = append(m.names, name.Name), append(m.params, spell(p.Type))
 				}
 			}
+			check := "check" + strings.ToUpper(fn.Name.Name[:1]) + fn.Name.Name[1:]
+			m.checks = calls(file, check)
 			if fn.Type.Results != nil {
 				m.result = spell(fn.Type.Results.List[0].Type)
 			}
@@ -113,21 +117,20 @@ func coreMethods(dir string) (map[string]*method, error) {
 	return methods, nil
 }
 
+// calls tells whether a file calls a method.
+func calls(file *ast.File, name string) (found bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		found = found || ok && sel.Sel.Name == name
+		return !found
+	})
+	return found
+}
+
 func writeDoor(b *bytes.Buffer, t *table.Table, f *table.Function, m *method) error {
-	if len(m.params) != len(f.C.Params) {
-		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
-	}
-	var args []string
-	for i, p := range m.params {
-		spell := parameter
-		if byAddress(t, f.C.Params[i].Type) {
-			spell = structure
-		}
-		a, err := spell(p, i)
-		if err != nil {
-			return fmt.Errorf("core.Thread.%s: %w", m.name, err)
-		}
-		args = append(args, a)
+	args, err := slotArguments(t, f, m)
+	if err != nil {
+		return err
 	}
 	slots := "a"
 	if len(args) == 0 {

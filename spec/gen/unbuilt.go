@@ -31,13 +31,13 @@ func writeUnbuilt(t *table.Table, _ string) ([]byte, error) {
 		checks := f.Checks()
 		for _, number := range slices.Sorted(maps.Keys(checks)) {
 			r := &f.Rules[number-1]
-			g := whenGo{t, f}
+			g := whenGo{t, f, unbuiltCall{t, f}}
 			expr, err := g.expr(checks[number])
 			if err != nil {
 				return nil, fmt.Errorf("%s rule %d: when %q: %w", f.Name, number, r.When, err)
 			}
 			fmt.Fprintf(&b, "{code: %s, %s%sapplies: func(%s *unbuiltCall) bool { return %s }},\n",
-				n.code(r), quiet(r), g.message(r), receiver(expr), expr)
+				n.code(r), quiet(r), unbuiltMessage(g, r), receiver(expr), expr)
 		}
 		b.WriteString("},\n")
 	}
@@ -61,19 +61,8 @@ func receiver(expr string) string {
 	return "_"
 }
 
-// whenGo writes expressions of a function's rules as Go.
-type whenGo struct {
-	t *table.Table
-	f *table.Function
-}
-
-func (g whenGo) param(name string) (int, table.Type) {
-	i := slices.IndexFunc(g.f.C.Params, func(p table.Param) bool { return p.Name == name })
-	return i, g.f.C.Params[i].Type
-}
-
-// message is what a rule says when it applies: whose fault it is, and why. A rule about the product alone needs no text.
-func (g whenGo) message(r *table.Rule) string {
+// unbuiltMessage is what a rule says when it applies: whose fault it is, and why. A rule about the product alone needs no text.
+func unbuiltMessage(g whenGo, r *table.Rule) string {
 	params := r.Expr.Params()
 	if strings.HasPrefix(strings.TrimPrefix(r.When, "!"), "product(") && len(params) == 0 {
 		return ""
@@ -90,106 +79,44 @@ func (g whenGo) message(r *table.Rule) string {
 	return text + fmt.Sprintf("shows: %s, argument: %d, ", cmp.Or(shows, "showUnsigned"), i)
 }
 
-// expr writes an expression. Comparisons that cannot hold, of unsigned numbers with less than 0, are false.
-func (g whenGo) expr(w *table.When) (string, error) {
+// unbuiltCall spells what rules are about as slots of core.unbuiltCall.
+type unbuiltCall struct {
+	t *table.Table
+	f *table.Function
+}
+
+func (u unbuiltCall) operand(name string) (text, typ string, err error) {
+	p := u.f.Param(name)
+	if p == nil {
+		return "", "", fmt.Errorf("%s is in memory, which a function that is not built does not read", name)
+	}
+	i := slices.Index(u.f.C.Params, *p)
+	typ = goType(u.t, p.Type)
+	if typ == "uint64" {
+		return fmt.Sprintf("c.a[%d]", i), typ, nil
+	}
+	return fmt.Sprintf("%s(c.a[%d])", typ, i), typ, nil
+}
+
+func (u unbuiltCall) predicate(w *table.When) (string, error) {
 	switch w.Op {
-	case "&&", "||":
-		left, err := g.expr(w.Args[0])
-		if err != nil {
-			return "", err
-		}
-		right, err := g.expr(w.Args[1])
-		if w.Op == "||" && left == "false" {
-			return right, err
-		}
-		return g.group(w.Op, w.Args[0], left) + " " + w.Op + " " + g.group(w.Op, w.Args[1], right), err
-	case "!":
-		e, err := g.expr(w.Args[0])
-		if len(w.Args[0].Args) == 2 {
-			e = "(" + e + ")"
-		}
-		return "!" + e, err
 	case "context":
 		return "c.context()", nil
 	case "product", "form":
 		return fmt.Sprintf("c.%s(\"%s\")", w.Op, strings.Join(w.List, `", "`)), nil
-	case "live", "elsewhere", "captured", "bound", "self":
-		return g.predicate(w)
 	}
-	return g.comparison(w)
-}
-
-// group puts parentheses around an alternative inside a conjunction.
-func (g whenGo) group(op string, w *table.When, e string) string {
-	if op == "&&" && w.Op == "||" && strings.Contains(e, "||") {
-		return "(" + e + ")"
-	}
-	return e
-}
-
-func (g whenGo) predicate(w *table.When) (string, error) {
-	i, ty := g.param(w.Args[0].Name)
-	stream := ty.Base == "aclrtStream" && ty.Pointers == 0
-	switch {
-	case w.Op == "self":
-		return fmt.Sprintf("c.self(%d)", i), nil
-	case stream:
-		return fmt.Sprintf("c.%s(%d)", w.Op, i), nil
-	case w.Op == "live" && isPointer(g.t, ty) && !madeHere[ty.Base]:
-		return fmt.Sprintf("c.made(%d)", i), nil
-	}
-	return "", fmt.Errorf("nothing can tell %s(%s)", w.Op, w.Args[0].Name)
-}
-
-// madeHere are the handles of what can be made; of all others nothing exists as long as the functions that make it are not built.
-var madeHere = map[string]bool{"aclrtContext": true, "aclrtEvent": true, "aclrtNotify": true, "aclrtCntNotify": true, "aclrtDrvMemHandle": true, "aclrtMemPool": true}
-
-func (g whenGo) comparison(w *table.When) (string, error) {
-	side := func(o *table.When) (text, typ string, pointer bool) {
-		if o.Op == table.WhenNumber {
-			return fmt.Sprint(o.N), "", false
-		}
-		i, ty := g.param(o.Name)
-		typ = goType(g.t, ty)
-		if typ == "uint64" {
-			return fmt.Sprintf("c.a[%d]", i), typ, isPointer(g.t, ty)
-		}
-		return fmt.Sprintf("%s(c.a[%d])", typ, i), typ, false
-	}
-	left, lt, pointer := side(w.Args[0])
-	right, rt, also := side(w.Args[1])
-	switch {
-	case lt == "" && rt == "", lt != "" && rt != "" && lt != rt:
-		return "", fmt.Errorf("%s and %s cannot be compared", left, right)
-	case (pointer || also) && w.Op != "==" && w.Op != "!=":
-		return "", fmt.Errorf("a pointer is compared with %s", w.Op)
-	case strings.HasPrefix(lt, "u") && rt == "" && w.Args[1].N <= 0 && w.Op == "<":
-		return "false", nil
-	}
-	return left + " " + w.Op + " " + right, nil
-}
-
-// goType is the type of package core that a slot is read as.
-func goType(t *table.Table, ty table.Type) string {
-	if isPointer(t, ty) {
-		return "uint64"
-	}
-	if kind, _ := t.KindOf(ty.Base); kind == table.EnumType {
-		return "int32"
-	}
-	base := ty.Base
-	for _, d := range t.Types.Typedefs {
-		if d.Name == base {
-			base = d.C
+	if len(w.Args) == 1 {
+		p := u.f.Param(w.Args[0].Name)
+		i := slices.Index(u.f.C.Params, *p)
+		_, made := objectOf(p)
+		switch {
+		case w.Op == "self":
+			return fmt.Sprintf("c.self(%d)", i), nil
+		case p.Type.Base == "aclrtStream" && p.Type.Pointers == 0 && slices.Contains(table.WhenOfParam, w.Op):
+			return fmt.Sprintf("c.%s(%d)", w.Op, i), nil
+		case w.Op == "live" && u.t.IsPointer(p) && !made:
+			return fmt.Sprintf("c.made(%d)", i), nil
 		}
 	}
-	switch base {
-	case "int", "int32_t":
-		return "int32"
-	case "int64_t", "uint32_t", "uint16_t", "uint8_t":
-		return strings.TrimSuffix(base, "_t")
-	case "bool", "char", "unsigned char":
-		return "uint8"
-	}
-	return "uint64"
+	return "", fmt.Errorf("nothing can tell %s", w.Op)
 }

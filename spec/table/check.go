@@ -333,11 +333,12 @@ var (
 func (c *checker) checkRule(f *Function, i int) {
 	r := &f.Rules[i]
 	where := fmt.Sprintf("%s rule %d", f.Name, i+1)
+	c.checkRet(where, r)
+	c.checkWhen(f, where, r)
+	c.checkBy(f, where, r)
 	if r.If == "" || r.Ret == "" {
 		c.errorf("%s: no condition or no result", where)
 	}
-	c.checkRet(where, r)
-	c.checkWhen(f, where, r)
 	if quietRE.MatchString(r.Note) != r.Quiet {
 		c.errorf("%s: quiet is %v, the note says %q", where, r.Quiet, r.Note)
 	}

@@ -40,6 +40,7 @@ type Function struct {
 	ReplacedBy      string   `yaml:"replaced_by"` // as the header words it
 	Weak            bool     `yaml:"weak"`
 	VisibilityMacro string   `yaml:"visibility_macro"`
+	Good            []string `yaml:"good"` // arguments of a call that succeeds, where those at hand do not; see spec/README.md
 
 	C    Prototype   `yaml:"-"` // Proto, parsed
 	Form *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
@@ -56,8 +57,9 @@ const (
 // Rule is one check of a function. Rules are in checking order and the first
 // that applies decides.
 type Rule struct {
-	If       string   `yaml:"if"`
-	When     string   `yaml:"when"` // If as an expression, "" where it has none yet
+	If       string   `yaml:"if"`   // in words; never "" after loading
+	When     string   `yaml:"when"` // as an expression, "" where it has none
+	By       string   `yaml:"by"`   // the core's function that checks it, with arguments, where it has no expression
 	Ret      string   `yaml:"ret"`  // name of Code, or where a passed-on error comes from
 	Code     *int32   `yaml:"code"` // nil when the error is passed on; 0 is an early success
 	Note     string   `yaml:"note"`
@@ -66,6 +68,7 @@ type Rule struct {
 	Strict   bool     `yaml:"strict"`   // every product of the function has the rule with ROPEWAY_STRICT=1
 	Mark     *Mark    `yaml:"mark"`
 	Expr     *When    `yaml:"-"` // When, parsed
+	Call     *When    `yaml:"-"` // By, parsed: Op is the function's name, Args are parameters
 }
 
 // Where says on which products the rule holds, "" if on all of them.

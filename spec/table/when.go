@@ -9,13 +9,16 @@ import (
 	"strings"
 )
 
-// When is the condition of a rule as an expression, beside its prose:
+// When is the condition of a rule as an expression:
 //
 //	stream != NULL && !live(stream)
 //	mode < 0 || mode > 2
+//	(flag & 0x40) != 0 && flag != 0x40
+//	info.mode > 4
 //	product(310B, 910)
 //
-// An operand is a parameter, a whole number or NULL. The operators are those of C: == != < <= > >= && || and !, with
+// An operand is a parameter, a field of the struct that a parameter points to, a whole number or NULL. An operand may be masked, (a & 3), or
+// cut to 32 bits, int32(a) and uint32(a). The operators are those of C: == != < <= > >= && || and !, with
 // parentheses. The predicates are
 //
 //	live(p)       the handle p names an object that exists
@@ -23,27 +26,56 @@ import (
 //	captured(s)   the stream s is being captured
 //	bound(s)      the stream s is bound to a model
 //	self(n)       n is the number of the calling process
+//	usable(n)     n is the number of a usable device
+//	open(n)       the process has device n set, or a context on it
 //	context()     the calling thread has a current context
+//	listed()      the documents of the product list the function
 //	product(…)    the product is one of these
 //	form(EP|RC)   the program runs there
+//
+// and those of WhenOfObject, about the object that a handle names.
 type When struct {
-	Op   string // "&&", "||", "!", a comparison, or the name of a predicate
+	Op   string // "&&", "||", "!", a comparison, the name of a predicate, or a kind of operand
 	Args []*When
-	Name string   // of the parameter, where Op is "param"
-	N    int64    // where Op is "number"; NULL is 0
+	Name string   // of the parameter, with the field if there is one, where Op is WhenParam
+	N    int64    // where Op is WhenNumber; NULL is 0. The mask where Op is WhenMask
 	List []string // of product and form
 }
 
-// Kinds of leaves.
+// Kinds of operands.
 const (
 	WhenParam  = "param"
 	WhenNumber = "number"
+	WhenMask   = "&"
+	WhenInt32  = "int32"
+	WhenUint32 = "uint32"
 )
 
 // WhenOfParam are the predicates about a parameter.
-var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self"}
+var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self", "usable", "open"}
 
-var whenToken = regexp.MustCompile(`^\s*(&&|\|\||[=!<>]=|[<>!(),]|-?[0-9]+[A-Z]?|[A-Za-z_][A-Za-z0-9_]*)`)
+// WhenOfObject are the predicates about an object, by the type of its handle. The core has a method of each name.
+var WhenOfObject = map[string][]string{
+	"aclrtEvent": {
+		"deviceOnly", // made with ACL_EVENT_DEVICE_USE_ONLY
+		"external",   // made with ACL_EVENT_EXTERNAL
+		"ipc",        // made with ACL_EVENT_IPC
+		"ex",         // made by aclrtCreateEventExWithFlag
+		"waitable",   // streams can wait for it
+		"recorded",   // it was, and not reset since
+	},
+	"aclrtStream": {
+		"unwaited", // made with DEVICE_USE_ONLY, PERSISTENT or CPU_SCHEDULE: nobody waits for it
+	},
+	"aclrtNotify": {
+		"imported", // from another process
+	},
+}
+
+// whenOfNothing are the predicates without arguments.
+var whenOfNothing = []string{"context", "listed"}
+
+var whenToken = regexp.MustCompile(`^\s*(&&|\|\||[=!<>]=|[<>!(),&]|0x[0-9A-Fa-f]+|-?[0-9]+[A-Z]?|[A-Za-z_][A-Za-z0-9_.]*)`)
 
 type whenParser struct{ tokens []string }
 
@@ -105,6 +137,9 @@ func (p *whenParser) unary() (*When, error) {
 		w, err := p.unary()
 		return &When{Op: "!", Args: []*When{w}}, err
 	case "(":
+		if p.masked() {
+			break
+		}
 		p.next()
 		w, err := p.or()
 		if err == nil && p.next() != ")" {
@@ -112,7 +147,7 @@ func (p *whenParser) unary() (*When, error) {
 		}
 		return w, err
 	}
-	if len(p.tokens) > 1 && p.tokens[1] == "(" {
+	if len(p.tokens) > 1 && p.tokens[1] == "(" && !whenCast[p.peek()] && p.peek() != "(" {
 		return p.predicate()
 	}
 	left, err := p.operand()
@@ -141,9 +176,9 @@ func (p *whenParser) predicate() (*When, error) {
 	}
 	p.next()
 	switch {
-	case slices.Contains(WhenOfParam, w.Op) && len(list) == 1:
+	case OfParam(w.Op) && len(list) == 1:
 		w.Args = []*When{{Op: WhenParam, Name: list[0]}}
-	case w.Op == "context" && len(list) == 0:
+	case slices.Contains(whenOfNothing, w.Op) && len(list) == 0:
 	case (w.Op == "product" || w.Op == "form") && len(list) > 0:
 		w.List = list
 	default:
@@ -152,12 +187,52 @@ func (p *whenParser) predicate() (*When, error) {
 	return w, nil
 }
 
+// OfParam tells whether a predicate has a parameter.
+func OfParam(predicate string) bool {
+	if slices.Contains(WhenOfParam, predicate) {
+		return true
+	}
+	for _, names := range WhenOfObject {
+		if slices.Contains(names, predicate) {
+			return true
+		}
+	}
+	return false
+}
+
+var whenCast = map[string]bool{WhenInt32: true, WhenUint32: true}
+
+// masked tells whether (a & 3) comes next.
+func (p *whenParser) masked() bool { return len(p.tokens) > 2 && p.tokens[2] == "&" }
+
 func (p *whenParser) operand() (*When, error) {
+	switch masked := p.masked(); {
+	case p.peek() == "(" && masked:
+		p.next()
+		w, err := p.operand()
+		p.next()
+		mask, bad := strconv.ParseInt(p.next(), 0, 64)
+		if err == nil && (bad != nil || p.next() != ")") {
+			err = errors.New("a mask is (a & number)")
+		}
+		return &When{Op: WhenMask, Args: []*When{w}, N: mask}, err
+	case whenCast[p.peek()]:
+		w := &When{Op: p.next()}
+		if p.next() != "(" {
+			return nil, fmt.Errorf("%s needs an operand", w.Op)
+		}
+		of, err := p.operand()
+		if err == nil && p.next() != ")" {
+			err = fmt.Errorf("%s( is not closed", w.Op)
+		}
+		w.Args = []*When{of}
+		return w, err
+	}
 	t := p.next()
 	if t == "NULL" {
 		return &When{Op: WhenNumber}, nil
 	}
-	if n, err := strconv.ParseInt(t, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(t, 0, 64); err == nil {
 		return &When{Op: WhenNumber, N: n}, nil
 	}
 	if t == "" || !regexp.MustCompile(`^[A-Za-z_]`).MatchString(t) {
@@ -166,14 +241,25 @@ func (p *whenParser) operand() (*When, error) {
 	return &When{Op: WhenParam, Name: t}, nil
 }
 
-// Params lists the parameters that the expression names, in order, each once.
+// Params lists the parameters that the expression names, in order, each once, without fields.
 func (w *When) Params() []string {
+	var list []string
+	for _, name := range w.Operands() {
+		if name, _, _ = strings.Cut(name, "."); !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// Operands is Params with the fields.
+func (w *When) Operands() []string {
 	var list []string
 	if w.Op == WhenParam {
 		list = append(list, w.Name)
 	}
 	for _, a := range w.Args {
-		for _, name := range a.Params() {
+		for _, name := range a.Operands() {
 			if !slices.Contains(list, name) {
 				list = append(list, name)
 			}
@@ -184,9 +270,8 @@ func (w *When) Params() []string {
 
 // State is what an expression is about: arguments and the caller's situation.
 type State interface {
-	Value(param string) int64        // of a number; of a pointer or handle 0 or not
-	Is(predicate, param string) bool // for WhenOfParam
-	Context() bool
+	Value(operand string) int64      // of a number; of a pointer or handle 0 or not
+	Is(predicate, param string) bool // param is "" where the predicate has none
 	Product() string
 	Form() string
 }
@@ -200,22 +285,18 @@ func (w *When) Holds(s State) bool {
 		return w.Args[0].Holds(s) || w.Args[1].Holds(s)
 	case "!":
 		return !w.Args[0].Holds(s)
-	case "live", "elsewhere", "captured", "bound", "self":
-		return s.Is(w.Op, w.Args[0].Name)
-	case "context":
-		return s.Context()
 	case "product":
 		return slices.Contains(w.List, s.Product())
 	case "form":
 		return slices.Contains(w.List, s.Form())
 	}
-	value := func(o *When) int64 {
-		if o.Op == WhenParam {
-			return s.Value(o.Name)
-		}
-		return o.N
+	switch len(w.Args) {
+	case 0:
+		return s.Is(w.Op, "")
+	case 1:
+		return s.Is(w.Op, w.Args[0].Name)
 	}
-	a, b := value(w.Args[0]), value(w.Args[1])
+	a, b := w.Args[0].value(s), w.Args[1].value(s)
 	switch w.Op {
 	case "==":
 		return a == b
@@ -229,6 +310,21 @@ func (w *When) Holds(s State) bool {
 		return a > b
 	}
 	return a >= b
+}
+
+// value evaluates an operand.
+func (w *When) value(s State) int64 {
+	switch w.Op {
+	case WhenParam:
+		return s.Value(w.Name)
+	case WhenMask:
+		return w.Args[0].value(s) & w.N
+	case WhenInt32:
+		return int64(int32(w.Args[0].value(s)))
+	case WhenUint32:
+		return int64(uint32(w.Args[0].value(s)))
+	}
+	return w.N
 }
 
 // Checks returns the rules that a function which is not built can check, with their numbers: those with an expression, up to
@@ -250,37 +346,101 @@ func (f *Function) Checks() map[int]*When {
 	return checks
 }
 
-// checkWhen parses the expression of a rule and proves that it names parameters of f and products.
+// checkWhen parses the expression of a rule and proves that it names parameters of f, fields, objects and products.
 func (c *checker) checkWhen(f *Function, where string, r *Rule) {
 	if r.When == "" {
 		return
 	}
 	w, err := ParseWhen(r.When)
+	if err == nil {
+		err = c.resolve(f, w)
+	}
 	if err != nil {
-		c.errorf("%s: %v", where, err)
+		c.errorf("%s: when %q: %v", where, r.When, err)
 		return
 	}
-	for _, name := range w.Params() {
-		if !slices.ContainsFunc(f.C.Params, func(p Param) bool { return p.Name == name }) {
-			c.errorf("%s: when %q: %s is no parameter", where, r.When, name)
-			return
-		}
-	}
-	var products func(w *When)
-	products = func(w *When) {
-		known := Products
-		if w.Op == "form" {
-			known = []string{"EP", "RC"}
-		}
-		for _, name := range w.List {
-			if !slices.Contains(known, name) {
-				c.errorf("%s: when %q: %s is not known", where, r.When, name)
-			}
-		}
-		for _, a := range w.Args {
-			products(a)
-		}
-	}
-	products(w)
 	r.Expr = w
+	if says := c.Prose(f, w); r.If == "" {
+		r.If = says
+	} else if r.If == says {
+		c.errorf("%s: the condition follows from when %q; leave it out", where, r.When)
+	}
+}
+
+// resolve finds what an expression names.
+func (c *checker) resolve(f *Function, w *When) error {
+	known := Products
+	if w.Op == "form" {
+		known = []string{"EP", "RC"}
+	}
+	for _, name := range w.List {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s is not known", name)
+		}
+	}
+	if w.Op == WhenParam {
+		name, field, _ := strings.Cut(w.Name, ".")
+		p := f.Param(name)
+		if p == nil {
+			return fmt.Errorf("%s is no parameter", name)
+		}
+		if field != "" && c.Field(p.Type.Base, field) == nil {
+			return fmt.Errorf("%s has no field %s", p.Type, field)
+		}
+	}
+	for _, a := range w.Args {
+		if err := c.resolve(f, a); err != nil {
+			return err
+		}
+	}
+	for handle, names := range WhenOfObject {
+		if slices.Contains(names, w.Op) && f.Param(w.Args[0].Name).Type.Base != handle {
+			return fmt.Errorf("%s is about an %s", w.Op, handle)
+		}
+	}
+	return nil
+}
+
+// Param is the parameter with that name, or nil.
+func (f *Function) Param(name string) *Param {
+	i := slices.IndexFunc(f.C.Params, func(p Param) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.C.Params[i]
+}
+
+// Field is a field of a struct, or nil.
+func (t *Table) Field(structure, name string) *Field {
+	for i := range t.Types.Structs {
+		s := &t.Types.Structs[i]
+		if s.Name != structure {
+			continue
+		}
+		if k := slices.IndexFunc(s.Fields, func(f Field) bool { return f.Name == name }); k >= 0 {
+			return &s.Fields[k]
+		}
+	}
+	return nil
+}
+
+var whenBy = regexp.MustCompile(`^([a-z][A-Za-z0-9]*)\(([A-Za-z0-9_, ]*)\)$`)
+
+// checkBy parses the function that checks a rule. The argument context stands for the current context.
+func (c *checker) checkBy(f *Function, where string, r *Rule) {
+	if r.By == "" {
+		return
+	}
+	m := whenBy.FindStringSubmatch(r.By)
+	if m == nil || r.When != "" {
+		c.errorf("%s: by %q is not name(arguments), or there is an expression too", where, r.By)
+		return
+	}
+	r.Call = &When{Op: m[1]}
+	for _, name := range strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' }) {
+		if name != "context" && f.Param(name) == nil {
+			c.errorf("%s: by %q: %s is no parameter", where, r.By, name)
+		}
+		r.Call.Args = append(r.Call.Args, &When{Op: WhenParam, Name: name})
+	}
 }

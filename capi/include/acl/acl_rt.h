@@ -2424,7 +2424,7 @@ ACL_FUNC_VISIBILITY aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stre
 /*
  * Record with ACL_EVENT_RECORD_DEFAULT (0) or ACL_EVENT_RECORD_EXTERNAL (1, inside a capture the record
  * becomes a real external record).
- * Products: 950, A3, A2. Errors: 100000, 107017, 107000, 207000, 107002, 107003, 107029, and others passed
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000, 107002, 107003, 107029, and others passed
  * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
@@ -2498,7 +2498,7 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream,
 
 /*
  * Wait with ACL_EVENT_WAIT_DEFAULT (0) or ACL_EVENT_WAIT_EXTERNAL (1, for captures) and a limit in seconds.
- * Products: 950, A3, A2. Errors: 100000, 107017, 107000, 207000, 107002, 107003, 107029, and others passed
+ * Products: 950, A3, A2. Errors: 100000, 207000, 107017, 107000, 107002, 107003, 107029, and others passed
  * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,

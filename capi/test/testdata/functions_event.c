@@ -191,7 +191,7 @@ static void meeting(void)
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(!waits(s));
 		REFUSES(2, aclrtRecordEventWithFlag(e, scene.stream, 2));
-		REFUSES(6, aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_EXTERNAL));
+		REFUSES(7, aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_EXTERNAL));
 	}
 	FUNCTION("aclrtStreamWaitEventWithFlag") {
 		OK(aclrtResetEvent(e, s));

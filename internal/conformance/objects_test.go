@@ -1,0 +1,185 @@
+package conformance
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was before.
+var makers = map[string]func(e *env) core.Handle{
+	"stream":           func(e *env) core.Handle { return e.stream() },
+	"stream.elsewhere": func(e *env) core.Handle { return e.foreign() },
+	"stream.unwaited": func(e *env) (s core.Handle) {
+		e.ok(e.th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
+		return s
+	},
+	"event":            func(e *env) core.Handle { return e.eventWith(abi.EventSync | abi.EventTimeLine) },
+	"event.deviceOnly": func(e *env) core.Handle { return e.eventWith(abi.EventDeviceUseOnly) },
+	"event.external":   func(e *env) core.Handle { return e.eventWith(abi.EventExternal) },
+	"event.unwaitable": func(e *env) core.Handle { return e.eventWith(abi.EventTimeLine) },
+	"event.ipc":        func(e *env) core.Handle { return e.exWith(abi.EventIpc) },
+	"event.ex":         func(e *env) core.Handle { return e.exWith(abi.EventSync) },
+	"event.recorded": func(e *env) core.Handle {
+		ev := e.eventWith(abi.EventSync | abi.EventTimeLine)
+		s := e.stream()
+		e.ok(e.th.RecordEvent(ev, s))
+		e.ok(e.th.SynchronizeStream(s))
+		return ev
+	},
+	"notify": func(e *env) (n core.Handle) {
+		e.ok(e.th.CreateNotify(&n, 0))
+		return n
+	},
+	"cntNotify": func(e *env) (n core.Handle) {
+		e.ok(e.th.CntNotifyCreate(&n, 0))
+		return n
+	},
+}
+
+// destroyers destroy what makers make, by the first word of the symbol.
+var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
+	"stream":    (*core.Thread).DestroyStreamForce,
+	"event":     (*core.Thread).DestroyEvent,
+	"notify":    (*core.Thread).DestroyNotify,
+	"cntNotify": (*core.Thread).CntNotifyDestroy,
+}
+
+func (e *env) eventWith(flag uint32) (ev core.Handle) {
+	e.Helper()
+	e.ok(e.th.CreateEventWithFlag(&ev, flag))
+	return ev
+}
+
+func (e *env) exWith(flag uint32) (ev core.Handle) {
+	e.Helper()
+	e.ok(e.th.CreateEventExWithFlag(&ev, flag))
+	return ev
+}
+
+// argument is the slot that the text of a case stands for: NULL, a number, self (this process), function, an object of makers, one that was
+// destroyed ("stream.dead"), unmade (a handle that nothing has), room for results, or memory with arguments in it ("memory 8:4:7": 7 in four
+// bytes at offset 8).
+func (e *env) argument(text string) uint64 {
+	e.Helper()
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return uint64(n)
+	}
+	word, fields, _ := strings.Cut(text, " ")
+	symbol, kind, _ := strings.Cut(word, ".")
+	switch {
+	case word == "NULL":
+		return 0
+	case word == "self":
+		return uint64(os.Getpid())
+	case word == "unmade", word == "function":
+		return uint64(garbage)
+	case word == "memory":
+		return e.filled(fields)
+	case word == "room":
+		p := e.pageable(roomBytes)
+		copy(bytes(p, roomBytes), untouched)
+		return uint64(p)
+	case word == "device":
+		p := e.device(4096)
+		e.Cleanup(func() { e.th.Free(p) })
+		return uint64(p)
+	case word == "pinned":
+		p := e.pinned(4096)
+		e.Cleanup(func() { e.th.FreeHost(p) })
+		return uint64(p)
+	case kind == "dead":
+		h := makers[symbol](e)
+		e.ok(destroyers[symbol](e.th, h))
+		return uint64(h)
+	case makers[word] == nil:
+		e.Fatalf("nothing makes %q", text)
+	}
+	h := makers[word](e)
+	e.Cleanup(func() { destroyers[symbol](e.th, h) })
+	return uint64(h)
+}
+
+// roomBytes is how much room results have; untouched is what is there before.
+const roomBytes = 64
+
+var untouched = slices.Repeat([]byte{0x5A}, roomBytes)
+
+// filled is a page with numbers in it.
+func (e *env) filled(fields string) uint64 {
+	p := e.pageable(4096)
+	page := bytes(p, 4096)
+	for _, f := range strings.Fields(fields) {
+		var n [3]uint64
+		for i, text := range strings.SplitN(f, ":", 3) {
+			n[i] = e.argument(text)
+		}
+		for i := range n[1] {
+			page[n[0]+i] = byte(n[2] >> (8 * i))
+		}
+	}
+	return uint64(p)
+}
+
+// pointer is a slot that is an address, as Go.
+func pointer[T any](slot uint64) *T { return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&slot))) }
+
+// worlds are envs that cases share, by what they are like.
+type worlds struct {
+	t    *testing.T
+	made map[machine]*env
+}
+
+// at is an env for the test t. A call that no rule refuses changes what it likes: it gets an env of its own.
+func (w *worlds) at(t *testing.T, c ruleCase) *env {
+	m := machine{product: c.product, form: c.form, strict: c.strict}
+	if c.rule == 0 {
+		return newEnv(t, m)
+	}
+	e := w.made[m]
+	if e == nil {
+		e = newEnv(w.t, m)
+		w.made[m] = e
+	}
+	own := *e
+	own.T = t
+	return &own
+}
+
+// run makes the call of a case.
+func (c ruleCase) run(e *env) *core.Error {
+	var args []uint64
+	for _, text := range c.args {
+		args = append(args, e.argument(text))
+	}
+	th := e.th
+	if !c.context {
+		th = e.stranger()
+	}
+	call := ruleCalls[c.function]
+	if call == nil {
+		return th.NotBuilt(c.function, args)
+	}
+	err := call(th, args)
+	for i, text := range c.args {
+		if err != nil && text == "room" && !slices.Equal(bytes(core.Addr(args[i]), roomBytes), untouched) {
+			e.Errorf("%v: %v refuses the call, and argument %d was written", c, err, i)
+		}
+	}
+	return err
+}
+
+// EachExpressed calls prove with every rule of a built function that its expression proves.
+func EachExpressed(prove func(function string, rule int)) {
+	for _, c := range ruleCases {
+		if c.rule > 0 && ruleCalls[c.function] != nil {
+			prove(c.function, c.rule)
+		}
+	}
+}

@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+// writeChecks writes, for each built function whose method of core.Thread calls it, the check of its leading rules: those with an expression or
+// a function of package core, up to the first that has neither and may apply.
+func writeChecks(t *table.Table, root string) ([]byte, error) {
+	methods, err := coreMethods(filepath.Join(root, "internal/core"))
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNames(t)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("// Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.\n")
+	for _, f := range t.Functions {
+		m := methods[f.Name]
+		if f.Status != table.Core || m == nil || !m.checks {
+			continue
+		}
+		c := &check{n: n, f: f, m: m, bound: map[string]string{}}
+		c.whenGo = whenGo{t, f, c}
+		if err := c.write(&b); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	return withImports("core", b.String()), nil
+}
+
+// withImports is a file of package name, which imports what body needs.
+func withImports(name, body string) []byte {
+	head := "package " + name + "\n\n"
+	for _, needs := range []string{"abi", "core"} {
+		if strings.Contains(body, needs+".") {
+			head += "import \"ropeway/internal/" + needs + "\"\n"
+		}
+	}
+	return []byte(head + "\n" + body)
+}
+
+// check is one such method while it is written. It spells what rules are about by the names of the parameters of the method in package core.
+type check struct {
+	whenGo
+	n     *names
+	f     *table.Function
+	m     *method
+	body  bytes.Buffer
+	bound map[string]string // parameter or "context": the result that holds what was looked up
+	types []string          // of the results, with their names, in the order they were looked up
+	early bool              // a rule says that there is nothing to do
+}
+
+// ruled are the leading rules that are checked here.
+func ruled(f *table.Function) []int {
+	var list []int
+	for i, r := range f.Rules {
+		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" {
+			continue
+		}
+		if r.Call == nil && (r.Expr == nil || r.Code == nil) {
+			break
+		}
+		list = append(list, i+1)
+	}
+	return list
+}
+
+func (c *check) write(b *bytes.Buffer) error {
+	if len(c.m.params) != len(c.f.C.Params) {
+		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", c.m.name, len(c.m.params), len(c.f.C.Params))
+	}
+	rules := ruled(c.f)
+	if len(rules) == 0 {
+		return fmt.Errorf("core.Thread.%s calls its check, and its first rule is neither an expression nor a function", c.m.name)
+	}
+	c.early = slices.ContainsFunc(rules, func(n int) bool { return c.f.Rules[n-1].Code != nil && *c.f.Rules[n-1].Code == 0 })
+	for _, number := range rules {
+		if err := c.rule(number); err != nil {
+			return fmt.Errorf("rule %d: %w", number, err)
+		}
+	}
+	var params []string
+	for i, name := range c.m.names {
+		if !strings.Contains(" "+notNamed.Replace(c.body.String())+" ", " "+name+" ") {
+			name = "_"
+		}
+		params = append(params, name+" "+c.m.params[i])
+	}
+	results := slices.Clone(c.types)
+	if c.early {
+		results = append(results, "done bool")
+	}
+	result := "*Error"
+	if len(results) > 0 {
+		result = "(" + strings.Join(append(results, "err *Error"), ", ") + ")"
+	}
+	fmt.Fprintf(b, "\nfunc (t *Thread) check%s(%s) %s {\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result, c.f.Name, c.body.String())
+	if len(results) > 0 {
+		b.WriteString("return\n}\n")
+	} else {
+		b.WriteString("return nil\n}\n")
+	}
+	return nil
+}
+
+// notNamed makes a text in which a name stands alone between spaces.
+var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t", " ", `"`, `"" `)
+
+// rule writes the check of one rule.
+func (c *check) rule(number int) error {
+	r := &c.f.Rules[number-1]
+	if r.Call != nil {
+		return c.byHand(number, r)
+	}
+	guard := c.guard(r)
+	if done, err := c.lookUp(number, r, guard); done || err != nil {
+		return err
+	}
+	expr, err := c.expr(r.Expr)
+	if err != nil {
+		return err
+	}
+	if guard != "" {
+		if r.Expr.Op == "||" {
+			expr = "(" + expr + ")"
+		}
+		expr = guard + " && " + expr
+	}
+	text, err := c.failure(r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&c.body, "if %s { // %d\n%s\n}\n", expr, number, c.returns(text))
+	return nil
+}
+
+// guard is the condition that the product has the rule, or that the documents are followed to the letter; "" if all have it.
+func (c *check) guard(r *table.Rule) string {
+	var on []string
+	if r.Strict {
+		on = append(on, "t.rt.strict")
+	}
+	if r.Products != nil {
+		on = append(on, fmt.Sprintf("t.product(\"%s\")", strings.Join(r.Products, `", "`)))
+	}
+	if len(on) == 2 {
+		return "(" + on[0] + " || " + on[1] + ")"
+	}
+	return strings.Join(on, "")
+}
+
+// returns ends the check with an error, or with success if that is "nil".
+func (c *check) returns(err string) string {
+	switch {
+	case c.early:
+		return "done, err = true, " + err + "\nreturn"
+	case c.results():
+		return "err = " + err + "\nreturn"
+	}
+	return "return " + err
+}
+
+// results tells whether anything is looked up; only then results have names.
+func (c *check) results() bool {
+	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool { r := &c.f.Rules[n-1]; return r.Expr != nil && c.looksUp(r.Expr) != nil })
+}
+
+// looksUp is the predicate of a rule whose check finds what a number or a handle names, else nil.
+func (c *check) looksUp(w *table.When) *table.When {
+	if w.Op == "&&" && w.Args[0].Op == "!=" && w.Args[0].Args[0].Op == table.WhenParam && w.Args[0].Args[1].N == 0 {
+		if p := c.looksUp(w.Args[1]); p != nil && p.Op == "live" && p.Args[0].Name == w.Args[0].Args[0].Name {
+			return p
+		}
+		return nil
+	}
+	switch {
+	case w.Op == "elsewhere":
+		return w
+	case w.Op == "!" && slices.Contains([]string{"live", "usable", "context"}, w.Args[0].Op):
+		return w.Args[0]
+	}
+	return nil
+}
+
+// bind names the result that holds what was looked up, and declares it when it is new.
+func (c *check) bind(what, goType string) string {
+	name := c.bound[what]
+	if name == "" {
+		if name = "the" + upperFirst(what); what == "context" {
+			name = "ctx"
+		}
+		c.bound[what] = name
+		c.types = append(c.types, name+" "+goType)
+	}
+	return name
+}
+
+// lookUp writes the check of a rule that finds something; false if it is not of that kind.
+func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
+	w := c.looksUp(r.Expr)
+	if w == nil {
+		return false, nil
+	}
+	quiet := ""
+	if r.Quiet {
+		quiet = ".quiet()"
+	}
+	if w.Op == "context" {
+		if guard != "" {
+			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write product(…) && !context()")
+		}
+		if err := c.mustBe(r, 107002); err != nil {
+			return true, err
+		}
+		fmt.Fprintf(&c.body, "if %s = t.current(); %s == nil { // %d\n%s\n}\n", c.bind("context", "*Context"), c.bound["context"], number, c.returns("noContext(api)"+quiet))
+		return true, nil
+	}
+	param := w.Args[0].Name
+	p := c.f.Param(param)
+	arg, _, err := c.operand(param)
+	if err != nil {
+		return true, err
+	}
+	o, made := objectOf(p)
+	var find, name string
+	optional := false
+	switch {
+	case guard != "":
+		return true, fmt.Errorf("%s cannot depend on the product", w.Op)
+	case w.Op == "elsewhere":
+		if c.bound["context"] == "" || c.bound[param] == "" {
+			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it", param, param)
+		}
+		name = c.bound[param]
+		find = fmt.Sprintf("ctx.on(api, %s)", name)
+		err = c.mustBe(r, 107003)
+	case w.Op == "usable":
+		name = c.bind(param, "*Device")
+		find = fmt.Sprintf("t.usable(api, %q, %s)", param, arg)
+		err = c.mustBe(r, 107001)
+	case !made:
+		return true, fmt.Errorf("nothing finds a %s", p.Type)
+	default:
+		name = c.bind(param, o.goType)
+		find = fmt.Sprintf("t.%s(api, %q, %s)", o.symbol, param, arg)
+		optional = r.Expr.Op == "&&"
+		err = c.mustBe(r, 107017)
+	}
+	if err != nil {
+		return true, err
+	}
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
+	if optional && o.symbol != "stream" {
+		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
+	}
+	c.body.WriteString(text)
+	return true, nil
+}
+
+// mustBe refuses a rule whose code is another one than that of the function that looks things up.
+func (c *check) mustBe(r *table.Rule, code int32) error {
+	if *r.Code != code {
+		return fmt.Errorf("when %q ends with %d, not %d", r.When, code, *r.Code)
+	}
+	return nil
+}
+
+// byHand writes the call of a function of package core.
+func (c *check) byHand(number int, r *table.Rule) error {
+	args := []string{"api"}
+	for _, a := range r.Call.Args {
+		text := c.bound[a.Name]
+		if text == "" {
+			if a.Name == "context" {
+				return fmt.Errorf("by %q: no rule about the context comes before it", r.By)
+			}
+			var err error
+			if text, _, err = c.operand(a.Name); err != nil {
+				return err
+			}
+		}
+		args = append(args, text)
+	}
+	guard := ""
+	if guard = c.guard(r); guard != "" {
+		return fmt.Errorf("by %q: the function looks at the product itself", r.By)
+	}
+	target := "err := "
+	if c.results() {
+		target = "err = "
+	}
+	fmt.Fprintf(&c.body, "if %st.%s(%s); err != nil { // %d\n%s\n}\n", target, r.Call.Op, strings.Join(args, ", "), number,
+		strings.Replace(c.returns("err"), "err = err\n", "", 1))
+	return nil
+}
+
+// operand implements speller.
+func (c *check) operand(name string) (text, typ string, err error) {
+	name, field, _ := strings.Cut(name, ".")
+	i, _ := c.param(name)
+	text, typ = c.m.names[i], c.m.params[i]
+	if field != "" {
+		return text + "." + fieldName(field), "field", nil
+	}
+	return text, typ, nil
+}
+
+// predicate implements speller.
+func (c *check) predicate(w *table.When) (string, error) {
+	switch w.Op {
+	case "context":
+		if c.bound["context"] != "" {
+			return "ctx != nil", nil
+		}
+		return "t.current() != nil", nil
+	case "listed":
+		return "t.rt.prod.Has(api)", nil
+	case "product":
+		return fmt.Sprintf("t.product(\"%s\")", strings.Join(w.List, `", "`)), nil
+	case "form":
+		return "t.rt.prod.RC", nil
+	case "open":
+		if c.bound[w.Args[0].Name] != "" {
+			return c.bound[w.Args[0].Name] + ".isSet()", nil
+		}
+	}
+	if len(w.Args) == 1 && c.bound[w.Args[0].Name] != "" {
+		return c.bound[w.Args[0].Name] + "." + w.Op + "()", nil
+	}
+	return "", fmt.Errorf("%s: nothing that tells it was looked up before", w.Op)
+}
+
+// failure is the error of a rule that applies, as Go; "nil" if there is nothing to do.
+func (c *check) failure(r *table.Rule) (string, error) {
+	if *r.Code == 0 {
+		return "nil", nil
+	}
+	quiet := ""
+	if r.Quiet {
+		quiet = ".quiet()"
+	}
+	params := r.Expr.Params()
+	if len(params) == 1 && r.If == params[0]+" is NULL" && *r.Code == 100000 {
+		return fmt.Sprintf("isNull(api, %q)%s", params[0], quiet), nil
+	}
+	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
+		return "t.lacks(api)" + quiet, nil
+	}
+	if len(params) == 0 {
+		return fmt.Sprintf("fail(api, %s, \"\", \"%%s: %s\", t.rt.prod.Name)%s", c.n.code(r), escape(r.If), quiet), nil
+	}
+	var values, shown []string
+	for _, name := range r.Expr.Operands() {
+		p := c.f.Param(name)
+		if p != nil && c.t.IsPointer(p) || strings.HasSuffix(r.If, " == 0") || strings.HasSuffix(r.If, " is 0") {
+			continue
+		}
+		text, _, err := c.operand(name)
+		if err != nil {
+			return "", err
+		}
+		verb := "%d"
+		if strings.HasPrefix(strings.ToLower(name), "flag") || strings.HasSuffix(name, "Flags") {
+			verb = "%#x"
+		}
+		_, field, ok := strings.Cut(name, ".")
+		switch {
+		case len(r.Expr.Operands()) == 1 && !ok:
+			shown = append(shown, "it is "+verb)
+		case ok:
+			shown = append(shown, field+" is "+verb)
+		default:
+			shown = append(shown, name+" is "+verb)
+		}
+		values = append(values, ", "+text)
+	}
+	says := escape(strings.TrimPrefix(r.If, params[0]+" "))
+	if len(shown) > 0 {
+		says += "; " + strings.Join(shown, ", ")
+	}
+	return fmt.Sprintf("fail(api, %s, %q, %q%s)%s", c.n.code(r), params[0], says, strings.Join(values, ""), quiet), nil
+}
+
+// escape makes text safe in a format.
+func escape(s string) string { return strings.ReplaceAll(s, "%", "%%") }

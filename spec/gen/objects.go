@@ -1,0 +1,72 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+// object is what a handle of some type names: how package core finds it, and which ones a test can make.
+type object struct {
+	symbol string              // the name in cases, and of the method of core.Thread that finds it
+	goType string              // in package core
+	kinds  []string            // beside the ordinary one: "name: predicates of table.WhenOfObject that hold"
+	plain  []string            // predicates that hold for the ordinary one
+	only   map[string][]string // symbols of those that only some products have; "": all of them
+}
+
+// objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not built.
+// internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
+var objects = map[string]object{
+	"aclrtStream": {symbol: "stream", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
+	"aclrtEvent": {symbol: "event", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
+		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
+		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
+	"aclrtNotify":    {symbol: "notify", goType: "*Notify"},
+	"aclrtCntNotify": {symbol: "cntNotify", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
+}
+
+// values are the symbols of what a handle can be, the ordinary one first.
+func (o object) values() []string {
+	list := []string{o.symbol, "NULL", o.symbol + ".dead"}
+	for _, k := range o.kinds {
+		name, _, _ := strings.Cut(k, ":")
+		list = append(list, o.symbol+"."+name)
+	}
+	other := "event"
+	if o.symbol == other {
+		other = "stream"
+	}
+	return append(list, "unmade", other)
+}
+
+// existsOn tells whether a product has what a symbol stands for.
+func (o object) existsOn(product, symbol string) bool {
+	for _, key := range []string{"", symbol} {
+		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" && !slices.Contains(list, product) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds tells whether a predicate about the object that a symbol stands for is true.
+func (o object) holds(predicate, symbol string) bool {
+	if symbol == o.symbol {
+		return slices.Contains(o.plain, predicate)
+	}
+	for _, k := range o.kinds {
+		name, list, _ := strings.Cut(k, ":")
+		if symbol == o.symbol+"."+name {
+			return slices.Contains(strings.Fields(list), predicate)
+		}
+	}
+	return false
+}
+
+// objectOf is the object that a parameter's handle names.
+func objectOf(p *table.Param) (object, bool) {
+	o, ok := objects[p.Type.Base]
+	return o, ok && p.Type.Pointers == 0
+}

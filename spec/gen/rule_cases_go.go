@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ropeway/spec/table"
+)
+
+const ruleCasesHead = `package conformance
+
+import "ropeway/internal/abi"
+
+// ruleCase is a call, and the rule that decides it.
+type ruleCase struct {
+	function string
+	rule     int // 0: none applies; the call succeeds, or the function says that it is not built
+	code     abi.Code
+	at       string // the parameter that the rule is about, "" if there is none or several
+	product  string
+	form     string   // "" or "RC"
+	context  bool     // the thread has one
+	strict   bool     // what the documents forbid is refused
+	args     []string // see env.argument
+}
+
+var ruleCases = []ruleCase{
+`
+
+// writeRuleCases writes the cases for the core.
+func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
+	n, err := newNames(t)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := ruleCases(t)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString(ruleCasesHead)
+	for _, c := range cases {
+		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{", c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form, c.scene.context, c.scene.strict)
+		for _, a := range c.arguments() {
+			fmt.Fprintf(&b, "%q, ", a)
+		}
+		b.WriteString("}},\n")
+	}
+	b.WriteString("}\n")
+	return b.Bytes(), nil
+}
+
+// writeRuleCalls writes how the core is called with slots, for the functions that have cases.
+func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
+	methods, err := coreMethods(filepath.Join(root, "internal/core"))
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("// ruleCalls are the functions of ruleCases, called with their arguments as slots.\nvar ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{\n")
+	for _, f := range t.Functions {
+		if f.Status != table.Core || len(breakable(f)) == 0 {
+			continue
+		}
+		m := methods[f.Name]
+		if m == nil {
+			return nil, fmt.Errorf("%s: package core has no method for it", f.Name)
+		}
+		args, err := slotArguments(t, f, m)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		call := fmt.Sprintf("t.%s(%s)", m.name, strings.Join(args, ", "))
+		if m.result == "abi.Code" {
+			call = "coded(" + call + ")"
+		} else if m.result != "*Error" {
+			return nil, fmt.Errorf("%s: its result is no error", f.Name)
+		}
+		slots := "a"
+		if len(args) == 0 {
+			slots = "_"
+		}
+		fmt.Fprintf(&b, "%q: func(t *core.Thread, %s []uint64) *core.Error { return %s },\n", f.Name, slots, call)
+	}
+	b.WriteString("}\n")
+	return withImports("conformance", b.String()), nil
+}
+
+// slotArguments spells the arguments of a method of core.Thread as slots.
+func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, error) {
+	if len(m.params) != len(f.C.Params) {
+		return nil, fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
+	}
+	var args []string
+	for i, p := range m.params {
+		spell := parameter
+		if byAddress(t, f.C.Params[i].Type) {
+			spell = structure
+		}
+		a, err := spell(p, i)
+		if err != nil {
+			return nil, fmt.Errorf("core.Thread.%s: %w", m.name, err)
+		}
+		args = append(args, a)
+	}
+	return args, nil
+}
+
+// fromC tells whether a program can make the call through a pointer to a function whose parameters are all slots.
+func (c *ruleCase) fromC() bool {
+	return !slices.ContainsFunc(c.f.C.Params, func(p table.Param) bool {
+		return byAddress(c.scene.t, p.Type) || p.Type.Base == "float" && p.Type.Pointers == 0
+	})
+}
