@@ -66,7 +66,7 @@ func init() {
 		}
 		return err
 	}
-	prove("aclrtEventElapsedTime", 8, func(e *env) *core.Error {
+	prove("aclrtEventElapsedTime", 11, func(e *env) *core.Error {
 		return both(e, abi.ErrRTEventTimestampInvalid, e.unstamped(), e.done(e.timedEvent()))
 	})
 	behaves("aclrtEventElapsedTime", func(e *env) {

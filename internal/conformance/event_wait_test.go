@@ -115,7 +115,7 @@ func init() {
 		e.passes(b)
 	})
 
-	prove("aclrtStreamWaitEventWithTimeout", 5, func(e *env) *core.Error {
+	prove("aclrtStreamWaitEventWithTimeout", 9, func(e *env) *core.Error {
 		w := waitCall(waitTimeout)
 		e.want(w.deviceOnly(e), abi.ErrRTParamInvalid)
 		e.want(w.withoutSync(e), abi.ErrRTFeatureNotSupport)

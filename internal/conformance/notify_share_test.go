@@ -170,9 +170,6 @@ func proveServers() {
 		bad.Num = 2
 		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), bad, 1) })
 	})
-	prove("aclrtNotifySetImportPidInterServer", 7, func(e *env) *core.Error {
-		return e.withoutSharing(func(o *env) *core.Error { return call(o, o.notify(), one(), 1) })
-	})
 	prove("aclrtNotifySetImportPidInterServer", 8, func(e *env) *core.Error {
 		o := e.on(machine{product: "A3"})
 		n := o.notify()

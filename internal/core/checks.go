@@ -2,4 +2,893 @@
 
 package core
 
+import "ropeway/internal/abi"
+
 // Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
+
+func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
+	const api = "aclrtCreateEvent"
+	if event == nil { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCreateEventWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
+	const api = "aclrtCreateEventWithFlag"
+	if event == nil { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if flag == 0 || flag > 63 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "has none of the bits 0x3F, or is larger than 0x3F; it is %#x", flag)
+		return
+	}
+	if flag&0x20 != 0 && flag != 32 || flag&0x10 != 0 && flag != 16 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "ACL_EVENT_EXTERNAL or ACL_EVENT_DEVICE_USE_ONLY together with other bits; it is %#x", flag)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
+	const api = "aclrtCreateEventExWithFlag"
+	if event == nil { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if flag == 0 || flag&0xffffffb0 != 0 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "has bits outside SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, IPC 0x40 (an internal 4 also passes), or none of them; it is %#x", flag)
+		return
+	}
+	if flag&0x40 != 0 && flag != 64 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "IPC together with other bits; it is %#x", flag)
+		return
+	}
+	if flag == 64 && t.product("310B", "310P", "910") { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "flag", "IPC on a product without it; it is %#x", flag)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 5
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDestroyEvent(event Handle) (theEvent *Event, err *Error) {
+	const api = "aclrtDestroyEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtRecordEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if theEvent.isDeviceOnly() { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 7
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 9
+		return
+	}
+	return
+}
+
+func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint32) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtRecordEventWithFlag"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if flag > 1 { // 2
+		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
+		return
+	}
+	if !t.rt.prod.Has(api) { // 3
+		err = t.lacks(api)
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 4
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 5
+		return
+	}
+	if theEvent.isDeviceOnly() { // 6
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 7
+		return
+	}
+	if err = t.recordedOtherwise(api, theEvent, flag); err != nil { // 8
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 9
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 10
+		return
+	}
+	if err = t.externalOutside(api, theStream, flag); err != nil { // 11
+		return
+	}
+	return
+}
+
+func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtResetEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if theEvent.isDeviceOnly() { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if theEvent.isIpc() || !theEvent.isWaitable() { // 5
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC, or has neither SYNC nor EXTERNAL")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 6
+		err = noContext(api)
+		return
+	}
+	if theEvent.isEx() { // 7
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "made by aclrtCreateEventExWithFlag")
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 9
+		return
+	}
+	return
+}
+
+func (t *Thread) checkQueryEvent(event Handle, status *abi.EventStatus) (theEvent *Event, err *Error) {
+	const api = "aclrtQueryEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if status == nil { // 2
+		err = isNull(api, "status")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isEx() || theEvent.isExternal() { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedStatus) (theEvent *Event, err *Error) {
+	const api = "aclrtQueryEventStatus"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if status == nil { // 2
+		err = isNull(api, "status")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isExternal() { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkQueryEventWaitStatus(event Handle, status *abi.EventWaitStatus) (theEvent *Event, err *Error) {
+	const api = "aclrtQueryEventWaitStatus"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if status == nil { // 2
+		err = isNull(api, "status")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isEx() || theEvent.isExternal() { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Error) {
+	const api = "aclrtSynchronizeEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+		return
+	}
+	if theEvent.isExternal() { // 3
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (theEvent *Event, err *Error) {
+	const api = "aclrtSynchronizeEventWithTimeout"
+	if timeout < -1 { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "< -1; it is %d", timeout).quiet()
+		return
+	}
+	if event == 0 { // 2
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if timeout == 0 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "== 0")
+		return
+	}
+	if theEvent.isExternal() { // 5
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent Handle) (theStartEvent *Event, theEndEvent *Event, err *Error) {
+	const api = "aclrtEventElapsedTime"
+	if ms == nil { // 1
+		err = isNull(api, "ms")
+		return
+	}
+	if startEvent == 0 { // 2
+		err = isNull(api, "startEvent")
+		return
+	}
+	if endEvent == 0 { // 3
+		err = isNull(api, "endEvent")
+		return
+	}
+	if theStartEvent, err = t.event(api, "startEvent", startEvent); err != nil { // 4
+		return
+	}
+	if theEndEvent, err = t.event(api, "endEvent", endEvent); err != nil { // 5
+		return
+	}
+	if theStartEvent.isExternal() || theStartEvent.isIpc() { // 7
+		err = fail(api, abi.ErrRTFeatureNotSupport, "startEvent", "is EXTERNAL or IPC")
+		return
+	}
+	if theEndEvent.isExternal() || theEndEvent.isIpc() { // 8
+		err = fail(api, abi.ErrRTFeatureNotSupport, "endEvent", "is EXTERNAL or IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEvent *Event, err *Error) {
+	const api = "aclrtEventGetTimestamp"
+	if timestamp == nil { // 1
+		err = isNull(api, "timestamp")
+		return
+	}
+	if event == 0 { // 2
+		err = isNull(api, "event")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isExternal() || theEvent.isIpc() { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL or IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
+	const api = "aclrtStreamWaitEvent"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isDeviceOnly() { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if !theEvent.isWaitable() { // 6
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 8
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 10
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, timeout int32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
+	const api = "aclrtStreamWaitEventWithTimeout"
+	if timeout < 0 { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "< 0; it is %d", timeout)
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if event != 0 {
+		if theEvent, err = t.event(api, "event", event); err != nil { // 3
+			return
+		}
+	}
+	if event == 0 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is NULL (107000 here, unlike aclrtStreamWaitEvent)")
+		return
+	}
+	if theEvent.isDeviceOnly() { // 5
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if !theEvent.isWaitable() { // 6
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 7
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 8
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeout uint32, flag uint32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
+	const api = "aclrtStreamWaitEventWithFlag"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if flag > 1 { // 2
+		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
+		return
+	}
+	if flag == 1 && timeout != 0 { // 3
+		err = fail(api, abi.ErrInvalidParam, "flag", "EXTERNAL and timeout != 0; flag is %#x, timeout is %d", flag, timeout)
+		return
+	}
+	if !t.rt.prod.Has(api) { // 4
+		err = t.lacks(api)
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 5
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 6
+		return
+	}
+	if theEvent.isDeviceOnly() { // 7
+		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+		return
+	}
+	if !theEvent.isWaitable() { // 8
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+		return
+	}
+	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 9
+		return
+	}
+	if err = t.waitedOtherwise(api, theEvent, flag); err != nil { // 10
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 11
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 12
+		return
+	}
+	if err = t.externalOutside(api, theStream, flag); err != nil { // 13
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetEventID(event Handle, eventID *uint32) (theEvent *Event, err *Error) {
+	const api = "aclrtGetEventId"
+	if event == 0 { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if eventID == nil { // 2
+		err = isNull(api, "eventId")
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		return
+	}
+	if theEvent.isIpc() { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetEventAvailNum(eventCount *uint32) (ctx *Context, err *Error) {
+	const api = "aclrtGetEventAvailNum"
+	if eventCount == nil { // 1
+		err = isNull(api, "eventCount")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkIpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) (theEvent *Event, err *Error) {
+	const api = "aclrtIpcGetEventHandle"
+	if handle == nil { // 1
+		err = isNull(api, "handle")
+		return
+	}
+	if event == 0 { // 2
+		err = isNull(api, "event")
+		return
+	}
+	if !t.rt.prod.Has(api) { // 3
+		err = t.lacks(api)
+		return
+	}
+	if theEvent, err = t.event(api, "event", event); err != nil { // 4
+		return
+	}
+	if !theEvent.isIpc() { // 5
+		err = fail(api, abi.ErrRTParamInvalid, "event", "was not created with ACL_EVENT_IPC")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkIpcOpenEventHandle(_ abi.IpcEventHandle, event *Handle) (ctx *Context, err *Error) {
+	const api = "aclrtIpcOpenEventHandle"
+	if event == nil { // 1
+		err = isNull(api, "event")
+		return
+	}
+	if !t.rt.prod.Has(api) { // 2
+		err = t.lacks(api)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 3
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCreateNotify(notify *Handle, flag uint64) (ctx *Context, err *Error) {
+	const api = "aclrtCreateNotify"
+	if notify == nil { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if flag > 1 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 (DEFAULT) or 1 (DEVICE_USE_ONLY); it is %#x", flag)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 3
+		err = noContext(api).quiet()
+		return
+	}
+	if flag == 1 && t.product("310B", "910") { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910 or with firmware too old for it; it is %#x", flag).quiet()
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDestroyNotify(notify Handle) (theNotify *Notify, ctx *Context, err *Error) {
+	const api = "aclrtDestroyNotify"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 3
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkRecordNotify(notify Handle, stream Handle) (theNotify *Notify, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtRecordNotify"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func (t *Thread) checkWaitAndResetNotify(notify Handle, stream Handle, _ uint32) (theNotify *Notify, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtWaitAndResetNotify"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 5
+		return
+	}
+	if err = t.sharedElsewhere(api, theNotify, ctx); err != nil { // 6
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetNotifyId(notify Handle, notifyID *uint32) (theNotify *Notify, ctx *Context, err *Error) {
+	const api = "aclrtGetNotifyId"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if notifyID == nil { // 2
+		err = isNull(api, "notifyId")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 3
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkNotifyBatchReset(notifies *Handle, num uint64) *Error {
+	const api = "aclrtNotifyBatchReset"
+	if notifies == nil { // 1
+		return isNull(api, "notifies")
+	}
+	if uint32(num) == 0 { // 2
+		return fail(api, abi.ErrRTParamInvalid, "num", "== 0 (its low 32 bits count); it is %d", num)
+	}
+	if t.product("310B", "310P", "910") { // 3
+		return fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without notify reset (310B, 310P, 910)", t.rt.prod.Name).quiet()
+	}
+	return nil
+}
+
+func (t *Thread) checkNotifyGetExportKey(notify Handle, key *byte, length uint64, flags uint64) (theNotify *Notify, err *Error) {
+	const api = "aclrtNotifyGetExportKey"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if key == nil { // 2
+		err = isNull(api, "key")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 3
+		return
+	}
+	if uint32(length) == 0 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "len", "== 0 (its low 32 bits count); it is %d", length)
+		return
+	}
+	if t.product("310B") { // 5
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name).quiet()
+		return
+	}
+	if flags != 0 && flags != 2 { // 6
+		err = fail(api, abi.ErrRTParamInvalid, "flags", "is not 0 or 2; it is %#x", flags)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkNotifySetImportPid(notify Handle, pid *int32, num uint64) (theNotify *Notify, ctx *Context, err *Error) {
+	const api = "aclrtNotifySetImportPid"
+	if notify == 0 { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if pid == nil { // 2
+		err = isNull(api, "pid")
+		return
+	}
+	if t.product("310B") { // 3
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name)
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 4
+		return
+	}
+	if int32(num) <= 0 { // 5
+		err = fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is 0 or negative; it is %d", num)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 6
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkNotifyImportByKey(notify *Handle, key *byte, flags uint64) (ctx *Context, err *Error) {
+	const api = "aclrtNotifyImportByKey"
+	if notify == nil { // 1
+		err = isNull(api, "notify")
+		return
+	}
+	if key == nil { // 2
+		err = isNull(api, "key")
+		return
+	}
+	if t.product("310B") { // 3
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name).quiet()
+		return
+	}
+	if uint32(flags) > 3 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "flags", "low 32 bits of flags > 3 (higher bits are ignored); it is %#x", flags)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 5
+		err = noContext(api)
+		return
+	}
+	if flags&0x1 != 0 && t.product("310B", "910") { // 6
+		err = fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910 or with firmware too old for it; it is %#x", flags).quiet()
+		return
+	}
+	return
+}
+
+func (t *Thread) checkNotifySetImportPidInterServer(notify Handle, serverPids *abi.ServerPid, num uint64) (theNotify *Notify, err *Error) {
+	const api = "aclrtNotifySetImportPidInterServer"
+	if notify == 0 { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "notify", "is NULL")
+		return
+	}
+	if serverPids == nil { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
+		return
+	}
+	if num == 0 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "num", "== 0")
+		return
+	}
+	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 4
+		return
+	}
+	if err = t.serverProcesses(api, serverPids, num); err != nil { // 5
+		return
+	}
+	if t.product("310B") { // 7
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyCreate(created *Handle, flag uint64) (ctx *Context, err *Error) {
+	const api = "aclrtCntNotifyCreate"
+	if flag != 0 { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api).quiet()
+		return
+	}
+	if created == nil { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	if !t.product("950") { // 4
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without the feature (all but 950)", t.rt.prod.Name)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyDestroy(cntNotify Handle) (theCntNotify *cntNotify, err *Error) {
+	const api = "aclrtCntNotifyDestroy"
+	if cntNotify != 0 {
+		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
+			return
+		}
+	}
+	if cntNotify == 0 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyRecord(cntNotify Handle, stream Handle, info *abi.CntNotifyRecordInfo) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtCntNotifyRecord"
+	if info == nil { // 1
+		err = isNull(api, "info")
+		return
+	}
+	if cntNotify != 0 {
+		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 2
+			return
+		}
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if cntNotify == 0 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	if info.Mode != 0 && info.Mode != 1 && info.Mode != 2 && info.Mode != 4 { // 5
+		err = fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0, 1, 2 or 4; mode is %d", info.Mode)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 6
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyWaitWithTimeout(cntNotify Handle, stream Handle, info *abi.CntNotifyWaitInfo) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtCntNotifyWaitWithTimeout"
+	if info == nil { // 1
+		err = isNull(api, "info")
+		return
+	}
+	if cntNotify != 0 {
+		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 2
+			return
+		}
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+		return
+	}
+	if cntNotify == 0 { // 4
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	if info.Mode < 0 || info.Mode > 4 { // 5
+		err = fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0..4; mode is %d", info.Mode)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 6
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 7
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyReset(cntNotify Handle, stream Handle) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
+	const api = "aclrtCntNotifyReset"
+	if cntNotify != 0 {
+		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
+			return
+		}
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if cntNotify == 0 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	if theStream, err = ctx.on(api, theStream); err != nil { // 5
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCntNotifyGetId(cntNotify Handle, notifyID *uint32) (theCntNotify *cntNotify, err *Error) {
+	const api = "aclrtCntNotifyGetId"
+	if cntNotify != 0 {
+		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
+			return
+		}
+	}
+	if cntNotify == 0 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
+		return
+	}
+	if notifyID == nil { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "notifyId", "is NULL")
+		return
+	}
+	return
+}

@@ -15,48 +15,20 @@ type cntNotify struct {
 	cell   *cell         // immutable
 }
 
-// cntNotify finds the count notify a handle names. NULL is no error yet: calls ask for other things first.
-func (t *Thread) cntNotify(api string, h Handle) (*cntNotify, *Error) {
-	n := t.rt.cntNotifies.get(h)
-	if n == nil && h != 0 {
-		return nil, fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x is no count notify, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
+// cntNotify finds the count notify a handle names.
+func (t *Thread) cntNotify(api, arg string, h Handle) (*cntNotify, *Error) {
+	if n := t.rt.cntNotifies.get(h); n != nil {
+		return n, nil
 	}
-	return n, nil
+	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no count notify, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
 }
-
-// cntNotifyOn looks a count notify and a stream up, in this order.
-func (t *Thread) cntNotifyOn(api string, h, stream Handle) (*cntNotify, *Stream, *Error) {
-	n, err := t.cntNotify(api, h)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := t.stream(api, "stream", stream)
-	if err != nil {
-		return nil, nil, err
-	}
-	if n == nil {
-		return nil, nil, noCntNotify(api)
-	}
-	return n, s, nil
-}
-
-func noCntNotify(api string) *Error { return refused(api, "cntNotify", "is NULL") }
 
 // CntNotifyCreate is aclrtCntNotifyCreate.
 func (t *Thread) CntNotifyCreate(created *Handle, flag uint64) *Error {
 	const api = "aclrtCntNotifyCreate"
-	if flag != 0 {
-		return refused(api, "flag", "%#x: there is no other value than 0", flag)
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api).quiet()
-	}
-	if created == nil {
-		return noCntNotify(api)
-	}
-	if !t.rt.prod.CountNotify {
-		return unsupported(api, "", "%s has no count notifies", t.rt.prod.Name)
+	c, err := t.checkCntNotifyCreate(created, flag)
+	if err != nil {
+		return err
 	}
 	id, used := t.rt.numberNotify(c.dev)
 	if used == nil {
@@ -80,12 +52,9 @@ func (n *cntNotify) resource() Resource {
 // CntNotifyDestroy is aclrtCntNotifyDestroy. Records and waits that are queued go on.
 func (t *Thread) CntNotifyDestroy(cntNotify Handle) *Error {
 	const api = "aclrtCntNotifyDestroy"
-	n, err := t.cntNotify(api, cntNotify)
+	n, err := t.checkCntNotifyDestroy(cntNotify)
 	if err != nil {
 		return err
-	}
-	if n == nil {
-		return noCntNotify(api)
 	}
 	return t.gives(n.resource(), func() *Error {
 		if t.rt.cntNotifies.remove(cntNotify) == nil {
@@ -100,20 +69,11 @@ func (t *Thread) CntNotifyDestroy(cntNotify Handle) *Error {
 // CntNotifyRecord is aclrtCntNotifyRecord.
 func (t *Thread) CntNotifyRecord(cntNotify, stream Handle, info *abi.CntNotifyRecordInfo) *Error {
 	const api = "aclrtCntNotifyRecord"
-	if info == nil {
-		return isNull(api, "info")
-	}
-	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	n, s, _, err := t.checkCntNotifyRecord(cntNotify, stream, info)
 	if err != nil {
 		return err
 	}
 	change := changeOf(info.Mode, info.Value)
-	if change == nil {
-		return refused(api, "info", "mode %d is none of 0 (set), 1 (add), 2 (or) and 4 (and)", info.Mode)
-	}
-	if s, err = t.signalling(api, s); err != nil {
-		return err
-	}
 	return t.recordCell(api, s, n.cell, cntNotify, func(w []atomic.Uint64) {
 		w[0].Store(uint64(change(uint32(w[0].Load()))))
 	})
@@ -138,21 +98,11 @@ func changeOf(mode abi.CntNotifyRecordMode, given uint32) func(value uint32) uin
 // CntNotifyWaitWithTimeout is aclrtCntNotifyWaitWithTimeout: the stream waits, the host does not.
 func (t *Thread) CntNotifyWaitWithTimeout(cntNotify, stream Handle, info *abi.CntNotifyWaitInfo) *Error {
 	const api = "aclrtCntNotifyWaitWithTimeout"
-	if info == nil {
-		return isNull(api, "info")
-	}
-	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	n, s, _, err := t.checkCntNotifyWaitWithTimeout(cntNotify, stream, info)
 	if err != nil {
 		return err
 	}
-	met := conditionOf(info.Mode, info.Value)
-	if met == nil {
-		return refused(api, "info", "mode %d is none of 0 (less), 1 (equal), 2 (greater), 3 (greater or equal) and 4 (all bits)", info.Mode)
-	}
-	if s, err = t.signalling(api, s); err != nil {
-		return err
-	}
-	clears := info.IsClear != 0
+	met, clears := conditionOf(info.Mode, info.Value), info.IsClear != 0
 	w := &cellWait{c: n.cell, met: func(w []atomic.Uint64) bool {
 		ok := met(uint32(w[0].Load()))
 		if ok && clears {
@@ -183,11 +133,8 @@ func conditionOf(mode abi.CntNotifyWaitMode, given uint32) func(value uint32) bo
 // CntNotifyReset is aclrtCntNotifyReset.
 func (t *Thread) CntNotifyReset(cntNotify, stream Handle) *Error {
 	const api = "aclrtCntNotifyReset"
-	n, s, err := t.cntNotifyOn(api, cntNotify, stream)
+	n, s, _, err := t.checkCntNotifyReset(cntNotify, stream)
 	if err != nil {
-		return err
-	}
-	if s, err = t.signalling(api, s); err != nil {
 		return err
 	}
 	return t.recordCell(api, s, n.cell, cntNotify, func(w []atomic.Uint64) { w[0].Store(0) })
@@ -195,16 +142,9 @@ func (t *Thread) CntNotifyReset(cntNotify, stream Handle) *Error {
 
 // CntNotifyGetId is aclrtCntNotifyGetId.
 func (t *Thread) CntNotifyGetId(cntNotify Handle, notifyID *uint32) *Error {
-	const api = "aclrtCntNotifyGetId"
-	n, err := t.cntNotify(api, cntNotify)
+	n, err := t.checkCntNotifyGetId(cntNotify, notifyID)
 	if err != nil {
 		return err
-	}
-	if n == nil {
-		return noCntNotify(api)
-	}
-	if notifyID == nil {
-		return refused(api, "notifyId", "is NULL")
 	}
 	*notifyID = n.id
 	return nil

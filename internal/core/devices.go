@@ -16,6 +16,20 @@ func (t *Thread) lacks(api string) *Error {
 	return unsupported(api, "", "%s does not have this function", t.rt.prod.Name)
 }
 
+// product tells whether the product is one of these; the 310 counts as a 310P unless it is named itself.
+func (t *Thread) product(names ...string) bool {
+	name := t.rt.prod.Name
+	return slices.Contains(names, name) || name == "310" && slices.Contains(names, "310P")
+}
+
+// usable finds the device with a number.
+func (t *Thread) usable(api, arg string, id int32) (*Device, *Error) {
+	if d := t.rt.device(id); d != nil {
+		return d, nil
+	}
+	return nil, t.noDevice(api, arg, int64(id))
+}
+
 // byNumber is the device with an unsigned user id, or nil. Enormous ones turn negative, which no device is.
 func (rt *Runtime) byNumber(id uint32) *Device { return rt.device(int32(id)) }
 

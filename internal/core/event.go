@@ -57,11 +57,16 @@ type eventRecord struct {
 	frees  freesBefore // of memory of pools, that come before it
 }
 
-func (e *Event) waitableBy() bool {
+func (e *Event) is(flag uint32) bool { return e.flags&flag != 0 }
+
+// What rules ask of an event (table.WhenOfObject).
+func (e *Event) isDeviceOnly() bool { return e.is(abi.EventDeviceUseOnly) }
+func (e *Event) isExternal() bool   { return e.is(abi.EventExternal) }
+func (e *Event) isIpc() bool        { return e.is(abi.EventIpc) }
+func (e *Event) isEx() bool         { return e.kind == exEvent }
+func (e *Event) isWaitable() bool {
 	return e.flags&(abi.EventSync|abi.EventExternal|waitable) != 0 || e.flags == abi.EventIpc
 }
-
-func (e *Event) is(flag uint32) bool { return e.flags&flag != 0 }
 
 // event finds the event a handle names.
 func (t *Thread) event(api, arg string, h Handle) (*Event, *Error) {
@@ -76,10 +81,7 @@ func noEvent(api, arg string, h Handle) *Error {
 	return fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
 }
 
-func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint32) *Error {
-	if t.current() == nil {
-		return noContext(api)
-	}
+func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32) *Error {
 	var ipc *ipcEvent
 	if flags == abi.EventIpc && kind == exEvent {
 		var err error
@@ -89,12 +91,11 @@ func (t *Thread) newEvent(api string, event *Handle, kind eventClass, flags uint
 			return e
 		}
 	}
-	return t.addEvent(api, event, kind, flags, ipc)
+	return t.addEvent(api, c, event, kind, flags, ipc)
 }
 
 // addEvent makes an event; ipc goes with it, also when it fails.
-func (t *Thread) addEvent(api string, event *Handle, kind eventClass, flags uint32, ipc *ipcEvent) *Error {
-	c := t.current()
+func (t *Thread) addEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, ipc *ipcEvent) *Error {
 	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags, ipc: ipc}
 	if kind == stateEvent {
 		e.state = t.rt.drv.NewFlag()
@@ -116,7 +117,7 @@ func (t *Thread) addEvent(api string, event *Handle, kind eventClass, flags uint
 func (e *Event) number() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.id != 0 || !e.waitableBy() {
+	if e.id != 0 || !e.isWaitable() {
 		return true
 	}
 	used := e.ctx.dev.events.Load()
@@ -160,66 +161,44 @@ func (e *Event) release() {
 
 // CreateEvent is aclrtCreateEvent.
 func (t *Thread) CreateEvent(event *Handle) *Error {
-	const api = "aclrtCreateEvent"
-	if event == nil {
-		return isNull(api, "event")
+	c, err := t.checkCreateEvent(event)
+	if err != nil {
+		return err
 	}
-	return t.newEvent(api, event, timedEvent, timedFlags)
+	return t.newEvent("aclrtCreateEvent", c, event, timedEvent, timedFlags)
 }
 
 // CreateEventWithFlag is aclrtCreateEventWithFlag.
 func (t *Thread) CreateEventWithFlag(event *Handle, flag uint32) *Error {
-	const api = "aclrtCreateEventWithFlag"
-	if event == nil {
-		return isNull(api, "event")
-	}
-	if flag == 0 || flag > 0x3F {
-		return refused(api, "flag", "%#x is not a set of ACL_EVENT_* bits up to 0x3F", flag)
-	}
-	for _, alone := range []uint32{abi.EventExternal, abi.EventDeviceUseOnly} {
-		if flag&alone != 0 && flag != alone {
-			return refused(api, "flag", "%#x: %#x goes with no other bit", flag, alone)
-		}
+	c, err := t.checkCreateEventWithFlag(event, flag)
+	if err != nil {
+		return err
 	}
 	kind := stateEvent
 	if flag == timedFlags {
 		kind = timedEvent // the inner value decides
 	}
-	return t.newEvent(api, event, kind, flag)
+	return t.newEvent("aclrtCreateEventWithFlag", c, event, kind, flag)
 }
 
 // CreateEventExWithFlag is aclrtCreateEventExWithFlag.
 func (t *Thread) CreateEventExWithFlag(event *Handle, flag uint32) *Error {
-	const api = "aclrtCreateEventExWithFlag"
-	if event == nil {
-		return isNull(api, "event")
+	c, err := t.checkCreateEventExWithFlag(event, flag)
+	if err != nil {
+		return err
 	}
-	const known = abi.EventSync | abi.EventCaptureStreamProgress | waitable | abi.EventTimeLine | abi.EventIpc
-	if flag == 0 || flag&^known != 0 {
-		return refused(api, "flag", "%#x is not a set of ACL_EVENT_SYNC, CAPTURE_STREAM_PROGRESS, TIME_LINE, or IPC", flag)
-	}
-	if flag&abi.EventIpc != 0 && flag != abi.EventIpc {
-		return refused(api, "flag", "%#x: ACL_EVENT_IPC goes with no other bit", flag)
-	}
-	if flag == abi.EventIpc && !t.rt.prod.EventFlags {
-		return unsupported(api, "flag", "%s has no IPC events", t.rt.prod.Name)
-	}
-	return t.newEvent(api, event, exEvent, flag)
+	return t.newEvent("aclrtCreateEventExWithFlag", c, event, exEvent, flag)
 }
 
 // DestroyEvent is aclrtDestroyEvent: it does not wait; queued tasks keep the event's id.
 func (t *Thread) DestroyEvent(event Handle) *Error {
-	const api = "aclrtDestroyEvent"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkDestroyEvent(event)
 	if err != nil {
 		return err
 	}
 	return t.gives(e.resource(), func() *Error {
 		if t.rt.events.remove(event) == nil {
-			return noEvent(api, "event", event)
+			return noEvent("aclrtDestroyEvent", "event", event)
 		}
 		if e.ipc != nil {
 			e.withdraw()
@@ -231,83 +210,47 @@ func (t *Thread) DestroyEvent(event Handle) *Error {
 
 // RecordEvent is aclrtRecordEvent.
 func (t *Thread) RecordEvent(event, stream Handle) *Error {
-	const api = "aclrtRecordEvent"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, s, err := t.eventAndStream(api, event, stream)
+	e, s, _, err := t.checkRecordEvent(event, stream)
 	if err != nil {
 		return err
 	}
-	if e.is(abi.EventDeviceUseOnly) {
-		return deviceOnly(api)
-	}
-	return t.record(api, e, s)
-}
-
-// eventAndStream looks both handles up, the event first.
-func (t *Thread) eventAndStream(api string, event, stream Handle) (*Event, *Stream, *Error) {
-	e, err := t.event(api, "event", event)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := t.stream(api, "stream", stream)
-	return e, s, err
-}
-
-func deviceOnly(api string) *Error {
-	return refused(api, "event", "was made with ACL_EVENT_DEVICE_USE_ONLY")
+	return t.record("aclrtRecordEvent", e, s)
 }
 
 // RecordEventWithFlag is aclrtRecordEventWithFlag. Without captures only the default flag gets to the end.
 func (t *Thread) RecordEventWithFlag(event, stream Handle, flag uint32) *Error {
-	const api = "aclrtRecordEventWithFlag"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	if flag > 1 {
-		return invalid(api, "flag", "%d is not 0 or 1", flag)
-	}
-	if err := t.lacks(api); err != nil {
-		return err
-	}
-	e, s, err := t.eventAndStream(api, event, stream)
+	e, s, _, err := t.checkRecordEventWithFlag(event, stream, flag)
 	if err != nil {
 		return err
 	}
-	if e.is(abi.EventDeviceUseOnly) {
-		return deviceOnly(api)
+	return t.record("aclrtRecordEventWithFlag", e, s)
+}
+
+// externalFlag is ACL_EVENT_RECORD_EXTERNAL and ACL_EVENT_WAIT_EXTERNAL.
+const externalFlag = 1
+
+// externalNeedsSync refuses an external record or wait of an event that is not made for it.
+func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
+	if flag == externalFlag && (e.kind != exEvent || e.flags != abi.EventSync) {
+		return unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
 	}
-	external := flag == 1
-	if external && !e.onlySync() {
-		return notOnlySync(api)
-	}
-	if external && e.last().number > 0 {
+	return nil
+}
+
+// recordedOtherwise refuses an external record of an event that has others.
+func (t *Thread) recordedOtherwise(api string, e *Event, flag uint32) *Error {
+	if flag == externalFlag && e.last().number > 0 {
 		return refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
 	}
-	if external {
-		return t.notCapturing(api, s)
-	}
-	return t.record(api, e, s)
+	return nil
 }
 
-func (e *Event) onlySync() bool { return e.kind == exEvent && e.flags == abi.EventSync }
-
-func notOnlySync(api string) *Error {
-	return unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
-}
-
-// notCapturing is how an external record or wait ends where no stream is being captured.
-func (t *Thread) notCapturing(api string, s *Stream) *Error {
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+// externalOutside refuses an external record or wait outside captures.
+func (t *Thread) externalOutside(api string, s *Stream, flag uint32) *Error {
+	if flag == externalFlag {
+		return fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.id)
 	}
-	s, err := c.on(api, s)
-	if err != nil {
-		return err
-	}
-	return fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.id)
+	return nil
 }
 
 // droppedRecord is why a flag will never be set: the work of its stream was dropped.
@@ -329,14 +272,7 @@ func (d droppedRecord) Code() abi.Code {
 
 // record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
-	c := t.current()
-	if c == nil {
-		return noContext(api)
-	}
-	s, err := c.on(api, s)
-	if err != nil {
-		return err
-	}
+	c := s.ctx
 	why := droppedRecord{c.dev, c.dev.abortions.Load()} // before admit: an abort that starts later counts
 	if !e.hold() {
 		return noEvent(api, "event", e.handle)
@@ -405,30 +341,8 @@ func (e *Event) last() eventRecord {
 // ResetEvent is aclrtResetEvent: once it has run, the event counts as not recorded.
 func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	const api = "aclrtResetEvent"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, s, err := t.eventAndStream(api, event, stream)
+	e, s, _, err := t.checkResetEvent(event, stream)
 	if err != nil {
-		return err
-	}
-	if e.is(abi.EventDeviceUseOnly) {
-		return deviceOnly(api)
-	}
-	if e.is(abi.EventIpc) {
-		return unsupported(api, "event", "an IPC event needs no reset")
-	}
-	if !e.waitableBy() {
-		return unsupported(api, "event", "has neither ACL_EVENT_SYNC nor ACL_EVENT_EXTERNAL")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
-	}
-	if e.kind == exEvent {
-		return unsupported(api, "event", "was made by aclrtCreateEventExWithFlag and needs no reset")
-	}
-	if s, err = c.on(api, s); err != nil {
 		return err
 	}
 	if err := s.admit(api); err != nil {

@@ -8,7 +8,7 @@ import (
 // QueryEvent is aclrtQueryEvent, the old query: an event never recorded counts as complete.
 func (t *Thread) QueryEvent(event Handle, status *abi.EventStatus) *Error {
 	const api = "aclrtQueryEvent"
-	e, err := t.plainEvent(api, event, status == nil)
+	e, err := t.checkQueryEvent(event, status)
 	if err != nil {
 		return err
 	}
@@ -34,39 +34,12 @@ func dropped(api string, f driver.Flag) *Error {
 	return e
 }
 
-// plainEvent finds the event of an old query, which does not know the newer kinds.
-func (t *Thread) plainEvent(api string, event Handle, noStatus bool) (*Event, *Error) {
-	if event == 0 {
-		return nil, isNull(api, "event")
-	}
-	if noStatus {
-		return nil, isNull(api, "status")
-	}
-	e, err := t.event(api, "event", event)
-	if err != nil {
-		return nil, err
-	}
-	if e.kind == exEvent || e.is(abi.EventExternal) {
-		return nil, unsupported(api, "event", "this call does not know Ex, EXTERNAL and IPC events; aclrtQueryEventStatus answers for Ex and IPC")
-	}
-	return e, nil
-}
-
 // QueryEventStatus is aclrtQueryEventStatus. Its numbers are reversed: 1 is complete.
 func (t *Thread) QueryEventStatus(event Handle, status *abi.EventRecordedStatus) *Error {
 	const api = "aclrtQueryEventStatus"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	if status == nil {
-		return isNull(api, "status")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkQueryEventStatus(event, status)
 	if err != nil {
 		return err
-	}
-	if e.is(abi.EventExternal) {
-		return externalEvent(api)
 	}
 	f := e.last().flag
 	if err := dropped(api, f); err != nil {
@@ -80,13 +53,9 @@ func (t *Thread) QueryEventStatus(event Handle, status *abi.EventRecordedStatus)
 	return nil
 }
 
-func externalEvent(api string) *Error {
-	return unsupported(api, "event", "an EXTERNAL event can neither be asked nor waited for by the host")
-}
-
 // QueryEventWaitStatus is aclrtQueryEventWaitStatus: whether every queued wait for the event is over.
 func (t *Thread) QueryEventWaitStatus(event Handle, status *abi.EventWaitStatus) *Error {
-	e, err := t.plainEvent("aclrtQueryEventWaitStatus", event, status == nil)
+	e, err := t.checkQueryEventWaitStatus(event, status)
 	if err != nil {
 		return err
 	}
@@ -105,10 +74,7 @@ func (t *Thread) SynchronizeEvent(event Handle) *Error {
 // SynchronizeEventCancel is aclrtSynchronizeEvent for a caller that may lose patience.
 func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *Error {
 	const api = "aclrtSynchronizeEvent"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkSynchronizeEvent(event)
 	if err != nil {
 		return err
 	}
@@ -118,18 +84,9 @@ func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *E
 // SynchronizeEventWithTimeout is aclrtSynchronizeEventWithTimeout.
 func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error {
 	const api = "aclrtSynchronizeEventWithTimeout"
-	if timeout < -1 {
-		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
-	}
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkSynchronizeEventWithTimeout(event, timeout)
 	if err != nil {
 		return err
-	}
-	if timeout == 0 {
-		return refused(api, "timeout", "0 ms is neither -1 nor positive")
 	}
 	return t.waitsEvent(api, e, waiting{timeout: millis(timeout)})
 }
@@ -137,9 +94,6 @@ func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error
 // wait waits for the latest record and tells of a task before it that failed. The stream still reports that failure
 // itself: only its own synchronisation makes it forget.
 func (e *Event) wait(api string, w waiting) *Error {
-	if e.is(abi.EventExternal) {
-		return externalEvent(api)
-	}
 	r := e.last()
 	if err := e.usable(api); err != nil {
 		return err
@@ -199,26 +153,8 @@ func (w waiting) inVain(api string) *Error {
 // EventElapsedTime is aclrtEventElapsedTime, in milliseconds; negative if endEvent came first.
 func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent Handle) *Error {
 	const api = "aclrtEventElapsedTime"
-	switch {
-	case ms == nil:
-		return isNull(api, "ms")
-	case startEvent == 0:
-		return isNull(api, "startEvent")
-	case endEvent == 0:
-		return isNull(api, "endEvent")
-	}
-	start, err := t.event(api, "startEvent", startEvent)
+	start, end, err := t.checkEventElapsedTime(ms, startEvent, endEvent)
 	if err != nil {
-		return err
-	}
-	end, err := t.event(api, "endEvent", endEvent)
-	if err != nil {
-		return err
-	}
-	if err := start.untimed(api, "startEvent"); err != nil {
-		return err
-	}
-	if err := end.untimed(api, "endEvent"); err != nil {
 		return err
 	}
 	first, last := start.last().flag, end.last().flag
@@ -237,14 +173,6 @@ func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent Handle) *Err
 		return err
 	}
 	*ms = float32(float64(to-from) / 1e6)
-	return nil
-}
-
-// untimed refuses the kinds of events that have no times.
-func (e *Event) untimed(api, arg string) *Error {
-	if e.is(abi.EventExternal) || e.is(abi.EventIpc) {
-		return unsupported(api, arg, "EXTERNAL and IPC events have no time stamps")
-	}
 	return nil
 }
 
@@ -270,17 +198,8 @@ func (e *Event) stamp(api, arg string, f driver.Flag) (int64, *Error) {
 // EventGetTimestamp is aclrtEventGetTimestamp, in microseconds.
 func (t *Thread) EventGetTimestamp(event Handle, timestamp *uint64) *Error {
 	const api = "aclrtEventGetTimestamp"
-	if timestamp == nil {
-		return isNull(api, "timestamp")
-	}
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkEventGetTimestamp(event, timestamp)
 	if err != nil {
-		return err
-	}
-	if err := e.untimed(api, "event"); err != nil {
 		return err
 	}
 	f := e.last().flag
@@ -297,24 +216,14 @@ func (t *Thread) EventGetTimestamp(event Handle, timestamp *uint64) *Error {
 
 // GetEventID is aclrtGetEventId.
 func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
-	const api = "aclrtGetEventId"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	if eventID == nil {
-		return isNull(api, "eventId")
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkGetEventID(event, eventID)
 	if err != nil {
 		return err
-	}
-	if e.is(abi.EventIpc) {
-		return unsupported(api, "event", "an IPC event has no id")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.id == 0 || e.kind != stateEvent && e.latest.number == 0 {
-		return fail(api, abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
+		return fail("aclrtGetEventId", abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
 	}
 	*eventID = e.id
 	return nil
@@ -322,13 +231,9 @@ func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
 
 // GetEventAvailNum is aclrtGetEventAvailNum.
 func (t *Thread) GetEventAvailNum(eventCount *uint32) *Error {
-	const api = "aclrtGetEventAvailNum"
-	if eventCount == nil {
-		return isNull(api, "eventCount")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkGetEventAvailNum(eventCount)
+	if err != nil {
+		return err
 	}
 	*eventCount = uint32(max(0, int32(t.rt.prod.Events)-c.dev.events.Load().Load()))
 	return nil

@@ -4,115 +4,50 @@ import (
 	"fmt"
 	"time"
 
-	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 )
 
 // StreamWaitEvent is aclrtStreamWaitEvent: the stream waits, the host does not.
 func (t *Thread) StreamWaitEvent(stream, event Handle) *Error {
-	const api = "aclrtStreamWaitEvent"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	e, s, err := t.streamAndEvent(api, stream, event)
+	s, e, _, err := t.checkStreamWaitEvent(stream, event)
 	if err != nil {
 		return err
 	}
-	return t.waitEvent(api, e, s, t.rt.opWait())
-}
-
-// streamAndEvent looks both handles up, the stream first.
-func (t *Thread) streamAndEvent(api string, stream, event Handle) (*Event, *Stream, *Error) {
-	s, err := t.stream(api, "stream", stream)
-	if err != nil {
-		return nil, nil, err
-	}
-	e, err := t.event(api, "event", event)
-	return e, s, err
+	return t.waitEvent("aclrtStreamWaitEvent", e, s, t.rt.opWait())
 }
 
 // StreamWaitEventWithTimeout is aclrtStreamWaitEventWithTimeout; timeout is in seconds, 0 never ends.
 func (t *Thread) StreamWaitEventWithTimeout(stream, event Handle, timeout int32) *Error {
-	const api = "aclrtStreamWaitEventWithTimeout"
-	if timeout < 0 {
-		return refused(api, "timeout", "%d s is negative", timeout)
-	}
-	s, err := t.stream(api, "stream", stream)
-	if err != nil {
-		return err
-	}
-	if event == 0 {
-		return refused(api, "event", "is NULL")
-	}
-	e, err := t.event(api, "event", event)
+	s, e, _, err := t.checkStreamWaitEventWithTimeout(stream, event, timeout)
 	if err != nil {
 		return err
 	}
 	if !t.rt.prod.WaitTimeout {
 		timeout = 0 // these products know only the limit of aclrtSetOpWaitTimeout, and not for this call
 	}
-	return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
+	return t.waitEvent("aclrtStreamWaitEventWithTimeout", e, s, time.Duration(timeout)*time.Second)
 }
 
 // StreamWaitEventWithFlag is aclrtStreamWaitEventWithFlag. Without captures only the default flag gets to the end.
 func (t *Thread) StreamWaitEventWithFlag(stream, event Handle, timeout, flag uint32) *Error {
-	const api = "aclrtStreamWaitEventWithFlag"
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	if flag > 1 {
-		return invalid(api, "flag", "%d is not 0 or 1", flag)
-	}
-	external := flag == 1
-	if external && timeout != 0 {
-		return invalid(api, "timeout", "%d s: an external wait has no time limit", timeout)
-	}
-	if err := t.lacks(api); err != nil {
-		return err
-	}
-	e, s, err := t.streamAndEvent(api, stream, event)
+	s, e, _, err := t.checkStreamWaitEventWithFlag(stream, event, timeout, flag)
 	if err != nil {
 		return err
 	}
-	if !external {
-		return t.waitEvent(api, e, s, time.Duration(timeout)*time.Second)
-	}
-	if err := e.canWait(api); err != nil {
-		return err
-	}
-	if !e.onlySync() {
-		return notOnlySync(api)
-	}
-	if e.waitedFor.Load() {
-		return refused(api, "flag", "the event was waited for before with ACL_EVENT_WAIT_DEFAULT; the two do not mix")
-	}
-	return t.notCapturing(api, s)
+	return t.waitEvent("aclrtStreamWaitEventWithFlag", e, s, time.Duration(timeout)*time.Second)
 }
 
-// canWait refuses events that streams cannot wait for.
-func (e *Event) canWait(api string) *Error {
-	if e.is(abi.EventDeviceUseOnly) {
-		return deviceOnly(api)
-	}
-	if !e.waitableBy() {
-		return unsupported(api, "event", "was made without ACL_EVENT_SYNC: streams cannot wait for it")
+// waitedOtherwise refuses an external wait for an event that has others.
+func (t *Thread) waitedOtherwise(api string, e *Event, flag uint32) *Error {
+	if flag == externalFlag && e.waitedFor.Load() {
+		return refused(api, "flag", "the event was waited for before with ACL_EVENT_WAIT_DEFAULT; the two do not mix")
 	}
 	return nil
 }
 
 // waitEvent queues a wait that fails after timeout (0: never).
 func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duration) *Error {
-	if err := e.canWait(api); err != nil {
-		return err
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
-	}
-	s, err := c.on(api, s)
-	if err != nil {
-		return err
-	}
+	c := s.ctx
 	r, err := e.toWaitFor(api, s)
 	if err != nil {
 		return err

@@ -284,21 +284,9 @@ func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout
 // IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle, until aclFinalize.
 func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Error {
 	const api = "aclrtIpcGetEventHandle"
-	if handle == nil {
-		return isNull(api, "handle")
-	}
-	if event == 0 {
-		return isNull(api, "event")
-	}
-	if err := t.lacks(api); err != nil {
-		return err
-	}
-	e, err := t.event(api, "event", event)
+	e, err := t.checkIpcGetEventHandle(event, handle)
 	if err != nil {
 		return err
-	}
-	if e.ipc == nil {
-		return refused(api, "event", "was not made with ACL_EVENT_IPC")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -323,14 +311,9 @@ func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Er
 // IpcOpenEventHandle is aclrtIpcOpenEventHandle. The exporter may destroy its event: the records stay known here.
 func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *Error {
 	const api = "aclrtIpcOpenEventHandle"
-	if event == nil {
-		return isNull(api, "event")
-	}
-	if err := t.lacks(api); err != nil {
-		return err
-	}
-	if t.current() == nil {
-		return noContext(api)
+	c, refusal := t.checkIpcOpenEventHandle(handle, event)
+	if refusal != nil {
+		return refusal
 	}
 	key, ok := share.FromBlock(handle.Reserved[:])
 	if !ok {
@@ -344,7 +327,7 @@ func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *E
 	if err != nil {
 		return refused(api, "handle", "does not lead to an event: %v", err)
 	}
-	return t.addEvent(api, event, exEvent, abi.EventIpc, x)
+	return t.addEvent(api, c, event, exEvent, abi.EventIpc, x)
 }
 
 // withdraw ends exports and imports of an IPC event, whose handle is gone.

@@ -70,18 +70,9 @@ func noNotifies(api string, d *Device) *Error {
 // CreateNotify is aclrtCreateNotify.
 func (t *Thread) CreateNotify(notify *Handle, flag uint64) *Error {
 	const api = "aclrtCreateNotify"
-	if notify == nil {
-		return isNull(api, "notify")
-	}
-	if flag > abi.NotifyDeviceUseOnly {
-		return refused(api, "flag", "%#x is neither ACL_NOTIFY_DEFAULT nor ACL_NOTIFY_DEVICE_USE_ONLY", flag)
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api).quiet()
-	}
-	if flag == abi.NotifyDeviceUseOnly && !t.rt.prod.NotifyDevice {
-		return unsupported(api, "flag", "%s has no notifies for the device alone", t.rt.prod.Name).quiet()
+	c, err := t.checkCreateNotify(notify, flag)
+	if err != nil {
+		return err
 	}
 	id, used := t.rt.numberNotify(c.dev)
 	if used == nil {
@@ -109,15 +100,9 @@ func (n *Notify) resource() Resource {
 // DestroyNotify is aclrtDestroyNotify. Records and waits that are queued go on; other processes that have it keep it.
 func (t *Thread) DestroyNotify(notify Handle) *Error {
 	const api = "aclrtDestroyNotify"
-	if notify == 0 {
-		return isNull(api, "notify")
-	}
-	n, err := t.notify(api, "notify", notify)
+	n, _, err := t.checkDestroyNotify(notify)
 	if err != nil {
 		return err
-	}
-	if t.current() == nil {
-		return noContext(api)
 	}
 	return t.gives(n.resource(), func() *Error {
 		if t.rt.notifies.remove(notify) == nil {
@@ -132,39 +117,22 @@ func (t *Thread) DestroyNotify(notify Handle) *Error {
 	})
 }
 
-// notifyOn finds the notify and the stream of a call that brings them together.
-func (t *Thread) notifyOn(api string, notify, stream Handle) (*Notify, *Stream, *Error) {
-	if notify == 0 {
-		return nil, nil, isNull(api, "notify")
-	}
-	n, err := t.notify(api, "notify", notify)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := t.stream(api, "stream", stream)
-	if err == nil {
-		s, err = t.signalling(api, s)
-	}
-	return n, s, err
-}
-
 // RecordNotify is aclrtRecordNotify.
 func (t *Thread) RecordNotify(notify, stream Handle) *Error {
 	const api = "aclrtRecordNotify"
-	n, s, err := t.notifyOn(api, notify, stream)
+	n, s, _, err := t.checkRecordNotify(notify, stream)
 	if err != nil {
 		return err
 	}
 	return t.recordCell(api, s, n.cell, notify, n.set)
 }
 
-// signalling is the stream of the current context that a record or a wait goes to.
-func (t *Thread) signalling(api string, s *Stream) (*Stream, *Error) {
-	c := t.current()
-	if c == nil {
-		return nil, noContext(api)
+// sharedElsewhere refuses to wait for a notify that other processes have too and that belongs to another device.
+func (t *Thread) sharedElsewhere(api string, n *Notify, c *Context) *Error {
+	if n.dev != c.dev && n.shared() {
+		return refused(api, "notify", "is shared with other processes and belongs to device %s: only streams of that device may wait for it", deviceName(n.dev))
 	}
-	return c.on(api, s)
+	return nil
 }
 
 // recordCell queues a change of the cell that handle h names. Under launch blocking it is not waited for, as records of events are not.
@@ -207,12 +175,9 @@ func (rt *Runtime) notifyTimeout(seconds uint32) time.Duration {
 // WaitAndResetNotify is aclrtWaitAndResetNotify: the stream waits, the host does not.
 func (t *Thread) WaitAndResetNotify(notify, stream Handle, timeout uint32) *Error {
 	const api = "aclrtWaitAndResetNotify"
-	n, s, err := t.notifyOn(api, notify, stream)
+	n, s, _, err := t.checkWaitAndResetNotify(notify, stream, timeout)
 	if err != nil {
 		return err
-	}
-	if n.dev != s.ctx.dev && n.shared() {
-		return refused(api, "notify", "is shared with other processes and belongs to device %s: only streams of that device may wait for it", deviceName(n.dev))
 	}
 	w := &cellWait{c: n.cell, met: n.take, back: n.set}
 	return t.waitCell(api, s, w, notify, t.rt.notifyTimeout(timeout))
@@ -220,19 +185,9 @@ func (t *Thread) WaitAndResetNotify(notify, stream Handle, timeout uint32) *Erro
 
 // GetNotifyId is aclrtGetNotifyId.
 func (t *Thread) GetNotifyId(notify Handle, notifyID *uint32) *Error {
-	const api = "aclrtGetNotifyId"
-	if notify == 0 {
-		return isNull(api, "notify")
-	}
-	if notifyID == nil {
-		return isNull(api, "notifyId")
-	}
-	n, err := t.notify(api, "notify", notify)
+	n, _, err := t.checkGetNotifyId(notify, notifyID)
 	if err != nil {
 		return err
-	}
-	if t.current() == nil {
-		return noContext(api)
 	}
 	*notifyID = n.id
 	return nil
@@ -242,17 +197,10 @@ func (t *Thread) GetNotifyId(notify Handle, notifyID *uint32) *Error {
 // that is refused stay cleared.
 func (t *Thread) NotifyBatchReset(notifies *Handle, num uint64) *Error {
 	const api = "aclrtNotifyBatchReset"
-	if notifies == nil {
-		return isNull(api, "notifies")
+	if err := t.checkNotifyBatchReset(notifies, num); err != nil {
+		return err
 	}
-	count := uint32(num)
-	if count == 0 {
-		return refused(api, "num", "%d: its low 32 bits are 0", num)
-	}
-	if !t.rt.prod.NotifyReset {
-		return unsupported(api, "", "%s cannot clear notifies outside streams", t.rt.prod.Name).quiet()
-	}
-	for i, h := range array(notifies, uint64(count)) {
+	for i, h := range array(notifies, uint64(uint32(num))) {
 		if err := t.resetNotify(api, h); err != nil {
 			return err.at(i)
 		}

@@ -10,36 +10,12 @@ import (
 // notifyKeyBytes is the room a key takes with its terminator.
 const notifyKeyBytes = 65
 
-// noSharedNotifies is the answer of products whose notifies stay in their process, else nil.
-func (t *Thread) noSharedNotifies(api string) *Error {
-	if t.rt.prod.NotifyShared {
-		return nil
-	}
-	return unsupported(api, "", "%s has no notifies that processes share", t.rt.prod.Name)
-}
-
 // NotifyGetExportKey is aclrtNotifyGetExportKey. key is room for length bytes.
 func (t *Thread) NotifyGetExportKey(notify Handle, key *byte, length, flags uint64) *Error {
 	const api = "aclrtNotifyGetExportKey"
-	if notify == 0 {
-		return isNull(api, "notify")
-	}
-	if key == nil {
-		return isNull(api, "key")
-	}
-	n, err := t.notify(api, "notify", notify)
+	n, err := t.checkNotifyGetExportKey(notify, key, length, flags)
 	if err != nil {
 		return err
-	}
-	room := uint32(length)
-	if room == 0 {
-		return refused(api, "len", "%d: its low 32 bits are 0", length)
-	}
-	if err := t.noSharedNotifies(api); err != nil {
-		return err.quiet()
-	}
-	if flags != abi.NotifyExportFlagDefault && flags != abi.NotifyExportFlagDisablePidValidation {
-		return refused(api, "flags", "%#x is neither 0 nor 2", flags)
 	}
 	if n.imported {
 		return fail(api, abi.ErrRTInternalError, "notify", "was imported; the process that made it exports it")
@@ -52,7 +28,7 @@ func (t *Thread) NotifyGetExportKey(notify Handle, key *byte, length, flags uint
 	if n.exported {
 		return fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed or the library finalised")
 	}
-	if room < notifyKeyBytes {
+	if room := uint32(length); room < notifyKeyBytes {
 		return refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
 	}
 	k, err := n.export(api, flags == abi.NotifyExportFlagDisablePidValidation)
@@ -109,25 +85,9 @@ func (rt *Runtime) unshareCells() {
 // NotifySetImportPid is aclrtNotifySetImportPid. pid is the first of num.
 func (t *Thread) NotifySetImportPid(notify Handle, pid *int32, num uint64) *Error {
 	const api = "aclrtNotifySetImportPid"
-	if notify == 0 {
-		return isNull(api, "notify")
-	}
-	if pid == nil {
-		return isNull(api, "pid")
-	}
-	if err := t.noSharedNotifies(api); err != nil {
-		return err
-	}
-	n, err := t.notify(api, "notify", notify)
+	n, _, err := t.checkNotifySetImportPid(notify, pid, num)
 	if err != nil {
 		return err
-	}
-	count := int32(num)
-	if count <= 0 {
-		return refused(api, "num", "%d: as a signed number of 32 bits it is %d", num, count)
-	}
-	if t.current() == nil {
-		return noContext(api)
 	}
 	n.mu.Lock()
 	exported, key := n.exported, n.key
@@ -135,7 +95,7 @@ func (t *Thread) NotifySetImportPid(notify Handle, pid *int32, num uint64) *Erro
 	if !exported {
 		return refused(api, "notify", "was not exported; call aclrtNotifyGetExportKey first, in the process that made it")
 	}
-	if err := t.rt.broker.Allow(key, array(pid, uint64(count))); err != nil {
+	if err := t.rt.broker.Allow(key, array(pid, uint64(uint32(num)))); err != nil {
 		return sharing(api, "pid", err)
 	}
 	return nil
@@ -144,25 +104,9 @@ func (t *Thread) NotifySetImportPid(notify Handle, pid *int32, num uint64) *Erro
 // NotifyImportByKey is aclrtNotifyImportByKey.
 func (t *Thread) NotifyImportByKey(notify *Handle, key *byte, flags uint64) *Error {
 	const api = "aclrtNotifyImportByKey"
-	if notify == nil {
-		return isNull(api, "notify")
-	}
-	if key == nil {
-		return isNull(api, "key")
-	}
-	if err := t.noSharedNotifies(api); err != nil {
-		return err.quiet()
-	}
-	const deviceOnly, peer = 1, abi.NotifyImportFlagEnablePeerAccess
-	if flags = uint64(uint32(flags)); flags > deviceOnly|peer {
-		return refused(api, "flags", "%#x is not 0 to 3", flags)
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
-	}
-	if flags&deviceOnly != 0 && !t.rt.prod.NotifyDevice {
-		return unsupported(api, "flags", "%s has no notifies for the device alone", t.rt.prod.Name).quiet()
+	c, err := t.checkNotifyImportByKey(notify, key, flags)
+	if err != nil {
+		return err
 	}
 	k, ok := share.ParseText(cString(key))
 	if !ok {
@@ -172,7 +116,7 @@ func (t *Thread) NotifyImportByKey(notify *Handle, key *byte, flags uint64) *Err
 	if err != nil {
 		return err
 	}
-	if flags&peer != 0 && n.dev != nil && n.dev != c.dev && t.rt.prod.Peer {
+	if flags&abi.NotifyImportFlagEnablePeerAccess != 0 && n.dev != nil && n.dev != c.dev && t.rt.prod.Peer {
 		c.dev.peers.Or(1 << n.dev.phys)
 	}
 	if n.handle = t.rt.notifies.add(n); n.handle == 0 {
@@ -205,17 +149,14 @@ func (t *Thread) importNotify(api string, k share.Key) (*Notify, *Error) {
 // NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. No driver reaches other servers.
 func (t *Thread) NotifySetImportPidInterServer(notify Handle, serverPids *abi.ServerPid, num uint64) *Error {
 	const api = "aclrtNotifySetImportPidInterServer"
-	switch {
-	case notify == 0:
-		return refused(api, "notify", "is NULL")
-	case serverPids == nil:
-		return refused(api, "serverPids", "is NULL")
-	case num == 0:
-		return refused(api, "num", "is 0")
-	}
-	if _, err := t.notify(api, "notify", notify); err != nil {
+	if _, err := t.checkNotifySetImportPidInterServer(notify, serverPids, num); err != nil {
 		return err
 	}
+	return unsupported(api, "", "the driver %s does not reach other servers", t.rt.drv.Name()).quiet()
+}
+
+// serverProcesses refuses entries that do not name one process each.
+func (t *Thread) serverProcesses(api string, serverPids *abi.ServerPid, num uint64) *Error {
 	for i, p := range array(serverPids, num) {
 		if p.Pid == 0 {
 			return refused(api, "serverPids", "pid is NULL").at(i)
@@ -224,8 +165,5 @@ func (t *Thread) NotifySetImportPidInterServer(notify Handle, serverPids *abi.Se
 			return refused(api, "serverPids", "num is %d; one process at a time", p.Num).at(i)
 		}
 	}
-	if err := t.noSharedNotifies(api); err != nil {
-		return err
-	}
-	return unsupported(api, "", "the driver %s does not reach other servers", t.rt.drv.Name()).quiet()
+	return nil
 }

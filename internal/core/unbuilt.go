@@ -3,7 +3,6 @@ package core
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"ropeway/internal/abi"
 )
@@ -80,14 +79,7 @@ func (r *unbuiltRule) refuse(api string, c *unbuiltCall) *Error {
 
 func (c *unbuiltCall) context() bool { return c.t.current() != nil }
 
-// product tells whether the product is one of these; the 310 counts as a 310P.
-func (c *unbuiltCall) product(names ...string) bool {
-	name := c.t.rt.prod.Name
-	if name == "310" {
-		name = "310P"
-	}
-	return slices.Contains(names, name)
-}
+func (c *unbuiltCall) product(names ...string) bool { return c.t.product(names...) }
 
 func (c *unbuiltCall) form(name string) bool { return c.t.rt.prod.RC == (name == "RC") }
 

@@ -278,3 +278,12 @@ func (t *Thread) valueCall(api string, devAddr Addr, flag, flags uint32, stream 
 	}
 	return words, s, nil
 }
+
+// signalling is the stream of the current context that a record or a wait goes to.
+func (t *Thread) signalling(api string, s *Stream) (*Stream, *Error) {
+	c := t.current()
+	if c == nil {
+		return nil, noContext(api)
+	}
+	return c.on(api, s)
+}

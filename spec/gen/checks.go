@@ -28,7 +28,7 @@ func writeChecks(t *table.Table, root string) ([]byte, error) {
 		if f.Status != table.Core || m == nil || !m.checks {
 			continue
 		}
-		c := &check{n: n, f: f, m: m, bound: map[string]string{}}
+		c := &check{n: n, f: f, m: m, bound: map[string]string{}, holds: map[string]string{}}
 		c.whenGo = whenGo{t, f, c}
 		if err := c.write(&b); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -56,7 +56,8 @@ type check struct {
 	m     *method
 	body  bytes.Buffer
 	bound map[string]string // parameter or "context": the result that holds what was looked up
-	types []string          // of the results, with their names, in the order they were looked up
+	holds map[string]string // the same: its type
+	types []string          // of the results, with their names: in the order of the parameters, the context last
 	early bool              // a rule says that there is nothing to do
 }
 
@@ -67,7 +68,7 @@ func ruled(f *table.Function) []int {
 		if kind := r.Mark.Kind(); kind == "needs" || kind == "shadowed" {
 			continue
 		}
-		if r.Call == nil && (r.Expr == nil || r.Code == nil) {
+		if r.Call == nil && (r.Expr == nil || r.Code == nil) || r.By == table.ByWork {
 			break
 		}
 		list = append(list, i+1)
@@ -120,6 +121,9 @@ var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&"
 func (c *check) rule(number int) error {
 	r := &c.f.Rules[number-1]
 	if r.Call != nil {
+		if number > 1 && c.f.Rules[number-2].By == r.By {
+			return nil // the function checks both
+		}
 		return c.byHand(number, r)
 	}
 	guard := c.guard(r)
@@ -199,8 +203,13 @@ func (c *check) bind(what, goType string) string {
 		if name = "the" + upperFirst(what); what == "context" {
 			name = "ctx"
 		}
-		c.bound[what] = name
-		c.types = append(c.types, name+" "+goType)
+		c.bound[what], c.holds[what] = name, goType
+		c.types = nil
+		for _, p := range append(slices.Clone(c.f.C.Params), table.Param{Name: "context"}) {
+			if c.bound[p.Name] != "" {
+				c.types = append(c.types, c.bound[p.Name]+" "+c.holds[p.Name])
+			}
+		}
 	}
 	return name
 }
@@ -335,7 +344,7 @@ func (c *check) predicate(w *table.When) (string, error) {
 		}
 	}
 	if len(w.Args) == 1 && c.bound[w.Args[0].Name] != "" {
-		return c.bound[w.Args[0].Name] + "." + w.Op + "()", nil
+		return c.bound[w.Args[0].Name] + ".is" + upperFirst(w.Op) + "()", nil
 	}
 	return "", fmt.Errorf("%s: nothing that tells it was looked up before", w.Op)
 }

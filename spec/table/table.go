@@ -59,7 +59,7 @@ const (
 type Rule struct {
 	If       string   `yaml:"if"`   // in words; never "" after loading
 	When     string   `yaml:"when"` // as an expression, "" where it has none
-	By       string   `yaml:"by"`   // the core's function that checks it, with arguments, where it has no expression
+	By       string   `yaml:"by"`   // the core's function that checks it, with arguments, where no expression does; or ByWork
 	Ret      string   `yaml:"ret"`  // name of Code, or where a passed-on error comes from
 	Code     *int32   `yaml:"code"` // nil when the error is passed on; 0 is an early success
 	Note     string   `yaml:"note"`

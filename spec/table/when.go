@@ -54,7 +54,7 @@ const (
 // WhenOfParam are the predicates about a parameter.
 var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self", "usable", "open"}
 
-// WhenOfObject are the predicates about an object, by the type of its handle. The core has a method of each name.
+// WhenOfObject are the predicates about an object, by the type of its handle. The core has a method for each: isIpc for ipc.
 var WhenOfObject = map[string][]string{
 	"aclrtEvent": {
 		"deviceOnly", // made with ACL_EVENT_DEVICE_USE_ONLY
@@ -426,9 +426,12 @@ func (t *Table) Field(structure, name string) *Field {
 
 var whenBy = regexp.MustCompile(`^([a-z][A-Za-z0-9]*)\(([A-Za-z0-9_, ]*)\)$`)
 
+// ByWork is the check of a rule that the work of the function makes itself, because it depends on what the work finds.
+const ByWork = "work"
+
 // checkBy parses the function that checks a rule. The argument context stands for the current context.
 func (c *checker) checkBy(f *Function, where string, r *Rule) {
-	if r.By == "" {
+	if r.By == "" || r.By == ByWork && r.When != "" {
 		return
 	}
 	m := whenBy.FindStringSubmatch(r.By)

@@ -2491,7 +2491,8 @@ ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent
 
 /*
  * As aclrtStreamWaitEvent with a limit in seconds of its own; 0 never ends.
- * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000, 107017, and others passed on.
+ * Products: 950, A3, A2, 310B, 310P, 910. Errors: 107000, 107017, 207000, 107002, 107003, and others passed
+ * on.
  */
 ACL_FUNC_VISIBILITY aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
     int32_t timeout);
