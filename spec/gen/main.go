@@ -70,6 +70,7 @@ var outputs = []output{
 	{"packaging/AscendCLConfigVersion.cmake", writeCMakeVersion},
 	{"capi/test/testdata/layout.h", writeLayoutProof},
 	{"capi/test/testdata/names.h", writeNamesProof},
+	{"capi/test/testdata/cases.h", writeCCases},
 	{"capi/shim/numbers.h", writeShimNumbers},
 	{"capi/shim/names.c", writeShimNames},
 	{"capi/shim/functions.c", writeShimFunctions},
@@ -87,6 +88,7 @@ var outputs = []output{
 	{"python/acl/rt.pyi", pyStub("acl.rt")},
 	{"python/acl/prof.pyi", pyStub("acl.prof")},
 	{"python/tests/_rules.py", writePyRules},
+	{"python/tests/_cases.py", writePyCases},
 	{"python/tests/_seeds.py", writePySeeds},
 }
 

@@ -29,7 +29,8 @@ type ruleCase struct {
 	f     *table.Function
 	rule  int  // 0: none applies
 	built bool // the function is
-	more  bool // the rule has a simpler one
+	order bool // later rules apply too
+	more  bool // another value for what other cases prove; for the core only
 	scene *scene
 }
 
@@ -86,7 +87,7 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 			}
 			cases = append(cases, ruleCase{f: f, rule: r.number, built: built, scene: s})
 			if worst := s.worst(rules[:i], r, rules[i+1:]); worst != nil {
-				cases = append(cases, ruleCase{f: f, rule: r.number, built: built, more: true, scene: worst})
+				cases = append(cases, ruleCase{f: f, rule: r.number, built: built, order: true, scene: worst})
 			}
 			if built {
 				for _, o := range s.others(rules[:i], r) {

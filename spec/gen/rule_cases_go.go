@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"ropeway/spec/table"
@@ -107,11 +106,4 @@ func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, erro
 		args = append(args, a)
 	}
 	return args, nil
-}
-
-// fromC tells whether a program can make the call through a pointer to a function whose parameters are all slots.
-func (c *ruleCase) fromC() bool {
-	return !slices.ContainsFunc(c.f.C.Params, func(p table.Param) bool {
-		return byAddress(c.scene.t, p.Type) || p.Type.Base == "float" && p.Type.Pointers == 0
-	})
 }
