@@ -22,7 +22,6 @@ func init() {
 }
 
 func proveCaptureInfo() {
-	prove("aclmdlRICaptureGetInfo", 1, func(e *env) *core.Error { return blamed(e, "stream", e.stranger().MdlRICaptureGetInfo(0, nil, nil)) })
 	prove("aclmdlRICaptureGetInfo", 2, func(e *env) *core.Error {
 		return e.on(machine{product: "910"}).stranger().MdlRICaptureGetInfo(garbage, nil, nil)
 	})
@@ -30,9 +29,6 @@ func proveCaptureInfo() {
 		var s abi.MdlRICaptureStatus
 		e.want(e.on(machine{product: "310B"}).th.MdlRICaptureGetInfo(garbage, &s, nil), abi.ErrRTFeatureNotSupport)
 		return e.on(machine{product: "910"}).th.MdlRICaptureGetInfo(garbage, &s, nil)
-	})
-	prove("aclmdlRICaptureGetInfo", 4, func(e *env) *core.Error {
-		return e.stranger().MdlRICaptureGetInfo(garbage, new(abi.MdlRICaptureStatus), nil)
 	})
 	behaves("aclmdlRICaptureGetInfo", func(e *env) {
 		for _, p := range []string{"A2", "A3", "950", "310P"} {
@@ -52,9 +48,6 @@ func proveCaptureInfo() {
 }
 
 func proveCaptureMode() {
-	prove("aclmdlRICaptureThreadExchangeMode", 1, func(e *env) *core.Error {
-		return blamed(e, "mode", e.on(machine{product: "910", bare: true}).th.MdlRICaptureThreadExchangeMode(nil))
-	})
 	prove("aclmdlRICaptureThreadExchangeMode", 2, func(e *env) *core.Error {
 		for _, p := range []string{"310B", "910"} {
 			_, err := exchange(e.on(machine{product: p, bare: true}).th, 3)
@@ -69,10 +62,6 @@ func proveCaptureMode() {
 			is(e, "mode", mode, abi.MdlRICaptureMode(m))
 			return err
 		})
-	})
-	prove("aclmdlRICaptureThreadExchangeMode", 4, func(e *env) *core.Error {
-		_, err := exchange(e.stranger(), captureRelaxed)
-		return err
 	})
 	behaves("aclmdlRICaptureThreadExchangeMode", func(e *env) {
 		other := e.stranger()

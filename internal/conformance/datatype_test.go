@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/core"
 )
 
 func init() {
@@ -53,7 +52,6 @@ func init() {
 		is(e, "address", e.th.GetDataBufferAddr(a), 0x1000)
 		is(e, "size", e.th.GetDataBufferSizeV2(a), 1<<33+5)
 	})
-	prove("aclDestroyDataBuffer", 1, func(e *env) *core.Error { return e.th.DestroyDataBuffer(0) })
 	behaves("aclDestroyDataBuffer", func(e *env) {
 		b := e.th.CreateDataBuffer(e.device(64), 64)
 		e.ok(e.stranger().DestroyDataBuffer(b))
@@ -61,7 +59,6 @@ func init() {
 		e.want(e.th.DestroyDataBuffer(b), abi.ErrInvalidParam)
 		e.want(e.th.DestroyDataBuffer(garbage), abi.ErrInvalidParam)
 	})
-	prove("aclUpdateDataBuffer", 1, func(e *env) *core.Error { return e.th.UpdateDataBuffer(0, 0, 0) })
 	behaves("aclUpdateDataBuffer", func(e *env) {
 		b := e.th.CreateDataBuffer(0x1000, 5)
 		e.ok(e.stranger().UpdateDataBuffer(b, 0x2000, 6))

@@ -202,14 +202,11 @@ func mallocCached(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMall
 }
 
 func init() {
-	prove("aclrtMalloc", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().Malloc(nil, 0, 6) }))
-	prove("aclrtMalloc", 2, blames("size", func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), 0, 6) }))
 	prove("aclrtMalloc", 3, blames("size", func(e *env) *core.Error {
 		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
 		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
 		return e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 0)
 	}))
-	prove("aclrtMalloc", 4, func(e *env) *core.Error { return e.stranger().Malloc(new(core.Addr), tooBig, 6) })
 	prove("aclrtMalloc", 5, func(e *env) *core.Error { return e.lacks1GPeer(malloc) })
 	prove("aclrtMalloc", 6, func(e *env) *core.Error { return e.refusesPolicies(malloc, rcForms, peerPolicies...) })
 	prove("aclrtMalloc", 7, func(e *env) *core.Error { return e.runsOut(malloc) })
@@ -220,13 +217,10 @@ func init() {
 		}
 	})
 
-	prove("aclrtMallocAlign32", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().MallocAlign32(nil, 0, 6) }))
-	prove("aclrtMallocAlign32", 2, blames("size", func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), 0, 6) }))
 	prove("aclrtMallocAlign32", 3, blames("size", func(e *env) *core.Error {
 		e.want(e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
 		return e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-30, 0)
 	}))
-	prove("aclrtMallocAlign32", 4, func(e *env) *core.Error { return e.stranger().MallocAlign32(new(core.Addr), tooBig, 6) })
 	prove("aclrtMallocAlign32", 5, func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
 	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error { return e.refusesPolicies(mallocAlign32, rcForms, peerPolicies...) })
 	prove("aclrtMallocAlign32", 7, func(e *env) *core.Error { return e.runsOut(mallocAlign32) })
@@ -238,10 +232,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtMallocCached", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().MallocCached(nil, 0, 6) }))
-	prove("aclrtMallocCached", 2, blames("size", func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), 0, 6) }))
 	prove("aclrtMallocCached", 3, blames("size", func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), math.MaxUint64-62, 0) }))
-	prove("aclrtMallocCached", 4, func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), tooBig, 6) })
 	prove("aclrtMallocCached", 5, func(e *env) *core.Error { return e.lacks1G(mallocCached) })
 	prove("aclrtMallocCached", 6, func(e *env) *core.Error { return e.runsOut(mallocCached) })
 	behaves("aclrtMallocCached", func(e *env) {
@@ -287,19 +278,11 @@ func (call allocCfg) plain(th *core.Thread, p *core.Addr, size uint64, policy ab
 // noAttrs is a configuration that says it has attributes but has none.
 var noAttrs = &abi.MallocConfig{NumAttrs: 1}
 
-// proofs of the two calls with attributes, in the order of the rules.
-func (call allocCfg) badPointer(e *env) *core.Error { return call(e.stranger(), nil, 0, 6, noAttrs) }
 func (call allocCfg) badConfig(e *env) *core.Error {
 	return call(e.stranger(), new(core.Addr), 0, 6, noAttrs)
 }
-func (call allocCfg) badSize(e *env) *core.Error {
-	return call(e.stranger(), new(core.Addr), 0, 6, &abi.MallocConfig{})
-}
 func (call allocCfg) emptyConfig(e *env) *core.Error {
 	return call(e.stranger(), new(core.Addr), tooBig, 6, &abi.MallocConfig{})
-}
-func (call allocCfg) badContext(e *env) *core.Error {
-	return call(e.stranger(), new(core.Addr), tooBig, 6, e.config(vaFlag(1), deviceID(99)))
 }
 
 func (call allocCfg) badAttribute(e *env) *core.Error {
@@ -356,11 +339,8 @@ var (
 )
 
 func init() {
-	prove("aclrtMallocWithCfg", 1, blames("devPtr", withCfg.badPointer))
 	prove("aclrtMallocWithCfg", 2, blames("cfg", withCfg.badConfig))
-	prove("aclrtMallocWithCfg", 3, blames("size", withCfg.badSize))
 	prove("aclrtMallocWithCfg", 4, blames("cfg", withCfg.emptyConfig))
-	prove("aclrtMallocWithCfg", 5, withCfg.badContext)
 	prove("aclrtMallocWithCfg", 6, withCfg.badAttribute)
 	prove("aclrtMallocWithCfg", 7, withCfg.badDevice)
 	prove("aclrtMallocWithCfg", 8, withCfg.bad1G)
@@ -368,11 +348,8 @@ func init() {
 	prove("aclrtMallocWithCfg", 10, withCfg.runsOut)
 	behaves("aclrtMallocWithCfg", withCfg.works)
 
-	prove("aclrtMallocForTaskScheduler", 1, blames("devPtr", forScheduler.badPointer))
 	prove("aclrtMallocForTaskScheduler", 2, blames("cfg", forScheduler.badConfig))
-	prove("aclrtMallocForTaskScheduler", 3, blames("size", forScheduler.badSize))
 	prove("aclrtMallocForTaskScheduler", 4, blames("cfg", forScheduler.emptyConfig))
-	prove("aclrtMallocForTaskScheduler", 5, forScheduler.badContext)
 	prove("aclrtMallocForTaskScheduler", 6, forScheduler.badAttribute)
 	prove("aclrtMallocForTaskScheduler", 7, forScheduler.badDevice)
 	prove("aclrtMallocForTaskScheduler", 8, forScheduler.bad1G)
@@ -412,7 +389,6 @@ func (e *env) waitsFor(p core.Addr, call func() *core.Error) {
 }
 
 func init() {
-	prove("aclrtFree", 1, func(e *env) *core.Error { return e.stranger().Free(0) })
 	prove("aclrtFree", 2, func(e *env) *core.Error {
 		p, q := e.device(4096), e.device(4096)
 		e.want(e.th.Free(p+64), abi.ErrRTParamInvalid)
@@ -447,8 +423,6 @@ func init() {
 		o.ok(o.stranger().Free(o.pinned(4096))) // host and device memory are one
 	})
 
-	prove("aclrtFreeWithDevSync", 1, func(e *env) *core.Error { return e.stranger().FreeWithDevSync(0) })
-	prove("aclrtFreeWithDevSync", 2, func(e *env) *core.Error { return e.stranger().FreeWithDevSync(12345) })
 	prove("aclrtFreeWithDevSync", 3, func(e *env) *core.Error {
 		p := e.device(4096)
 		e.failing()

@@ -112,7 +112,6 @@ func proveExceptionCallbacks() {
 		fails()
 	})
 
-	prove("aclrtExceptionInfoCallbackRegister", 1, func(e *env) *core.Error { return e.stranger().ExceptionInfoCallbackRegister(noFunc) })
 	behaves("aclrtExceptionInfoCallbackRegister", func(e *env) {
 		countsOnHaste(e)
 		// Failures are told one after another, in their order, of all streams; each function once.
@@ -145,7 +144,6 @@ func proveExceptionCallbacks() {
 			e.Error("the failure was returned before the callback had run")
 		}
 	})
-	prove("aclrtExceptionInfoCallbackUnregister", 1, func(e *env) *core.Error { return e.stranger().ExceptionInfoCallbackUnregister(noFunc) })
 	behaves("aclrtExceptionInfoCallbackUnregister", func(e *env) {
 		e.ok(e.stranger().ExceptionInfoCallbackUnregister(telling(1, nil))) // unknown pointers are fine
 		f := telling(1, func(core.Addr) { e.Error("called") })
@@ -210,10 +208,6 @@ func proveExceptionInfo() {
 			return err
 		}
 	}
-	prove("aclrtGetArgsFromExceptionInfo", 1, func(e *env) *core.Error {
-		e.want(e.th.GetArgsFromExceptionInfo(12345, nil, nil), -1)
-		return e.th.GetArgsFromExceptionInfo(0, nil, nil)
-	})
 	prove("aclrtGetArgsFromExceptionInfo", 2, during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetArgsFromExceptionInfo(info, nil, nil)
 	}))
@@ -223,10 +217,6 @@ func proveExceptionInfo() {
 	prove("aclrtGetArgsFromExceptionInfo", 4, during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetArgsFromExceptionInfo(info, new(core.Addr), new(uint32))
 	}))
-	prove("aclrtGetFuncHandleFromExceptionInfo", 1, func(e *env) *core.Error {
-		e.want(e.th.GetFuncHandleFromExceptionInfo(12345, nil), -1)
-		return e.th.GetFuncHandleFromExceptionInfo(0, nil)
-	})
 	prove("aclrtGetFuncHandleFromExceptionInfo", 2, during(func(th *core.Thread, info core.Addr) *core.Error {
 		return th.GetFuncHandleFromExceptionInfo(info, nil)
 	}))
@@ -235,37 +225,9 @@ func proveExceptionInfo() {
 	}))
 }
 
-// older are the products without the newer features.
-var older = []string{"310B", "310P", "910"}
-
-// everywhere makes a call on each product and returns the last answer; all have the code.
-func (e *env) everywhere(products []string, code abi.Code, call func(e *env) *core.Error) (err *core.Error) {
-	e.Helper()
-	for _, p := range products {
-		err = call(e.on(machine{product: p}))
-		e.want(err, code)
-	}
-	return err
-}
-
 func proveFaults() {
 	uce := make([]abi.MemUceInfo, 21)
 	var n uint64
-	prove("aclrtGetMemUceInfo", 1, func(e *env) *core.Error {
-		return e.on(machine{product: "310P"}).stranger().GetMemUceInfo(-1, nil, 0, nil)
-	})
-	prove("aclrtGetMemUceInfo", 2, func(e *env) *core.Error {
-		return e.on(machine{product: "310P"}).stranger().GetMemUceInfo(-1, &uce[0], 1, nil)
-	})
-	prove("aclrtGetMemUceInfo", 3, func(e *env) *core.Error {
-		return e.everywhere(older, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.GetMemUceInfo(-1, &uce[0], 1, &n) })
-	})
-	prove("aclrtGetMemUceInfo", 4, func(e *env) *core.Error {
-		for _, id := range []int32{-1, 64} {
-			e.want(e.th.GetMemUceInfo(id, &uce[0], 1, &n), abi.ErrRTInvalidDeviceid)
-		}
-		return e.th.GetMemUceInfo(4, &uce[0], 1, &n)
-	})
 	behaves("aclrtGetMemUceInfo", func(e *env) {
 		n = 99
 		e.ok(e.stranger().GetMemUceInfo(0, &uce[0], 1, &n))
@@ -290,12 +252,6 @@ func proveFaults() {
 		e.ok(e.stranger().MemUceRepair(1, &uce[0], 1))
 	})
 
-	prove("aclrtMemUceRepair", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).stranger().MemUceRepair(-1, nil, 21) })
-	prove("aclrtMemUceRepair", 2, func(e *env) *core.Error {
-		bad := make([]abi.MemUceInfo, 21)
-		bad[0].Reserved[0] = 1
-		return e.on(machine{product: "310P"}).stranger().MemUceRepair(-1, &bad[0], 21)
-	})
 	prove("aclrtMemUceRepair", 3, func(e *env) *core.Error {
 		var err *core.Error
 		for _, where := range []struct{ word, bit int }{{0, 0}, {0, 63}, {1, 0}, {1, 47}} {
@@ -309,10 +265,6 @@ func proveFaults() {
 		}
 		return err
 	})
-	prove("aclrtMemUceRepair", 4, func(e *env) *core.Error {
-		return e.everywhere(older, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.MemUceRepair(-1, &uce[0], 20) })
-	})
-	prove("aclrtMemUceRepair", 5, func(e *env) *core.Error { return e.th.MemUceRepair(4, &uce[0], 20) })
 	behaves("aclrtMemUceRepair", func(e *env) {
 		e.ok(e.stranger().MemUceRepair(0, &uce[0], 20))
 		late := make([]abi.MemUceInfo, 1) // of the 112 reserved bytes only the first 14 are compared
@@ -323,14 +275,6 @@ func proveFaults() {
 	})
 
 	var info abi.ErrorInfo
-	prove("aclrtGetErrorVerbose", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).stranger().GetErrorVerbose(-1, nil) })
-	prove("aclrtGetErrorVerbose", 2, func(e *env) *core.Error {
-		return e.everywhere(older, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.GetErrorVerbose(-1, &info) })
-	})
-	prove("aclrtGetErrorVerbose", 3, func(e *env) *core.Error {
-		e.want(e.th.GetErrorVerbose(-1, &info), abi.ErrRTInvalidDeviceid)
-		return e.th.GetErrorVerbose(4, &info)
-	})
 	behaves("aclrtGetErrorVerbose", func(e *env) {
 		for _, id := range []int32{0, 3} { // device 3 is not set
 			info = abi.ErrorInfo{TryRepair: 1, HasDetail: 1, ErrorType: 9}
@@ -347,12 +291,6 @@ func proveFaults() {
 	})
 
 	l2 := abi.ErrorInfo{TryRepair: 1, ErrorType: abi.ErrorTypeErrorL2}
-	prove("aclrtRepairError", 1, func(e *env) *core.Error { return e.on(machine{product: "310P"}).stranger().RepairError(-1, nil) })
-	prove("aclrtRepairError", 2, func(e *env) *core.Error {
-		return e.everywhere(older, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.RepairError(-1, &abi.ErrorInfo{}) })
-	})
-	prove("aclrtRepairError", 3, func(e *env) *core.Error { return e.th.RepairError(-1, &abi.ErrorInfo{ErrorType: abi.ErrorTypeErrorL2}) })
-	prove("aclrtRepairError", 4, func(e *env) *core.Error { return e.th.RepairError(4, &l2) })
 	prove("aclrtRepairError", 5, func(e *env) *core.Error { return e.th.RepairError(3, &l2) })
 	prove("aclrtRepairError", 6, func(e *env) *core.Error {
 		e.want(e.on(machine{product: "950"}).th.RepairError(0, &abi.ErrorInfo{TryRepair: 1}), abi.ErrRTParamInvalid)
@@ -374,7 +312,6 @@ func proveFaults() {
 
 func proveDeviceAbort() {
 	abort := func(int32, abi.DeviceTaskAbortStage, uint32, core.Addr) int32 { return 0 }
-	prove("aclrtSetDeviceTaskAbortCallback", 1, func(e *env) *core.Error { return e.stranger().SetDeviceTaskAbortCallback(nil, abort, 0) })
 	prove("aclrtSetDeviceTaskAbortCallback", 2, func(e *env) *core.Error {
 		e.ok(e.th.SetDeviceTaskAbortCallback(cstr("a"), abort, 0))
 		return e.stranger().SetDeviceTaskAbortCallback(cstr("a"), abort, 0)
@@ -401,17 +338,6 @@ func proveDeviceAbort() {
 		small.ok(small.th.SetDeviceTaskAbortCallback(cstr("a"), abort, 0))
 	})
 
-	prove("aclrtDeviceTaskAbort", 1, func(e *env) *core.Error {
-		return e.everywhere(older, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.stranger().DeviceTaskAbort(-1, 2160001) })
-	})
-	prove("aclrtDeviceTaskAbort", 2, func(e *env) *core.Error {
-		e.ok(e.stranger().DeviceTaskAbort(0, 2160000))
-		return e.stranger().DeviceTaskAbort(-1, 2160001)
-	})
-	prove("aclrtDeviceTaskAbort", 3, func(e *env) *core.Error {
-		e.want(e.stranger().DeviceTaskAbort(-1, 1), abi.ErrRTInvalidDeviceid)
-		return e.stranger().DeviceTaskAbort(4, 1)
-	})
 	prove("aclrtDeviceTaskAbort", 5, func(e *env) *core.Error {
 		var told []abi.DeviceTaskAbortStage
 		answer := [2]int32{77, 0}

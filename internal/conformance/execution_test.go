@@ -45,7 +45,6 @@ func init() {
 }
 
 func proveSubscribe() {
-	prove("aclrtSubscribeReport", 1, func(e *env) *core.Error { return e.stranger().SubscribeReport(me, garbage) })
 	prove("aclrtSubscribeReport", 2, func(e *env) *core.Error { return e.stranger().SubscribeReport(me, e.hosted()) })
 	prove("aclrtSubscribeReport", 3, func(e *env) *core.Error {
 		small := e.on(machine{product: "310P"})
@@ -92,9 +91,7 @@ func proveSubscribe() {
 		e.ok(e.th.SubscribeReport(8, s))
 	})
 
-	prove("aclrtUnSubscribeReport", 1, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, garbage) })
 	prove("aclrtUnSubscribeReport", 2, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, e.hosted()) })
-	prove("aclrtUnSubscribeReport", 3, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, 0) })
 	prove("aclrtUnSubscribeReport", 4, func(e *env) *core.Error { return e.stranger().UnSubscribeReport(me, e.stream()) })
 	prove("aclrtUnSubscribeReport", 5, func(e *env) *core.Error {
 		s := e.own()
@@ -129,18 +126,7 @@ func proveSubscribe() {
 }
 
 func proveLaunch() {
-	prove("aclrtLaunchCallback", 1, func(e *env) *core.Error {
-		e.want(e.stranger().LaunchCallback(nil, 0, -1, garbage), abi.ErrInvalidParam)
-		return e.stranger().LaunchCallback(nil, 0, 2, garbage)
-	})
-	prove("aclrtLaunchCallback", 2, func(e *env) *core.Error { return e.stranger().LaunchCallback(nil, 0, hold, garbage) })
-	prove("aclrtLaunchCallback", 3, func(e *env) *core.Error { return e.stranger().LaunchCallback(nil, 0, hold, e.hosted()) })
 	prove("aclrtLaunchCallback", 4, func(e *env) *core.Error { return e.stranger().LaunchCallback(nothing, 0, hold, e.hosted()) })
-	prove("aclrtLaunchCallback", 5, func(e *env) *core.Error {
-		e.want(e.stranger().LaunchCallback(nothing, 0, hold, 0), abi.ErrRTContextNull)
-		return e.stranger().LaunchCallback(nothing, 0, hold, e.stream())
-	})
-	prove("aclrtLaunchCallback", 6, func(e *env) *core.Error { return e.th.LaunchCallback(nothing, 0, hold, e.foreign()) })
 	prove("aclrtLaunchCallback", 7, func(e *env) *core.Error { return e.th.LaunchCallback(nothing, 0, hold, e.stream()) })
 	behaves("aclrtLaunchCallback", func(e *env) {
 		s := e.own()
@@ -194,11 +180,6 @@ func proveLaunch() {
 }
 
 func proveProcess() {
-	prove("aclrtProcessReport", 1, func(e *env) *core.Error {
-		e.want(e.stranger().ProcessReport(-2), abi.ErrInvalidParam)
-		e.want(e.stranger().ProcessReport(math.MinInt32), abi.ErrInvalidParam)
-		return e.stranger().ProcessReport(0)
-	})
 	prove("aclrtProcessReport", 2, func(e *env) *core.Error {
 		e.own()
 		th := e.stranger()
@@ -259,14 +240,7 @@ func proveProcess() {
 }
 
 func proveHostFunc() {
-	prove("aclrtLaunchHostFunc", 1, func(e *env) *core.Error { return e.stranger().LaunchHostFunc(garbage, nil, 0) })
-	prove("aclrtLaunchHostFunc", 2, func(e *env) *core.Error { return e.stranger().LaunchHostFunc(e.own(), nil, 0) })
 	prove("aclrtLaunchHostFunc", 3, func(e *env) *core.Error { return e.stranger().LaunchHostFunc(e.own(), nothing, 0) })
-	prove("aclrtLaunchHostFunc", 4, func(e *env) *core.Error {
-		e.want(e.stranger().LaunchHostFunc(0, nothing, 0), abi.ErrRTContextNull)
-		return e.stranger().LaunchHostFunc(e.stream(), nothing, 0)
-	})
-	prove("aclrtLaunchHostFunc", 5, func(e *env) *core.Error { return e.th.LaunchHostFunc(e.foreign(), nothing, 0) })
 	behaves("aclrtLaunchHostFunc", func(e *env) {
 		// Functions of one context run one at a time, in the order of their stream, and the stream waits.
 		a, b := e.stream(), e.stream()
@@ -298,7 +272,6 @@ func proveHostFunc() {
 		e.want(e.th.SubscribeReport(me, 0), abi.ErrRTStreamSubscribe)
 	})
 
-	prove("aclrtGetThreadLastTaskId", 1, func(e *env) *core.Error { return e.stranger().GetThreadLastTaskId(nil) })
 	behaves("aclrtGetThreadLastTaskId", func(e *env) {
 		last := func(th *core.Thread) uint32 {
 			id := uint32(99)
@@ -356,15 +329,6 @@ func proveOpTime() {
 		}
 	})
 
-	prove("aclrtSetOpExecuteTimeOutV2", 1, func(e *env) *core.Error { return e.stranger().SetOpExecuteTimeOutV2(1, nil) })
-	prove("aclrtSetOpExecuteTimeOutV2", 2, func(e *env) *core.Error {
-		actual := uint64(5)
-		err := e.stranger().SetOpExecuteTimeOutV2(1, &actual)
-		if actual != 5 || limit(e) != 1091000 {
-			e.Error("it did something")
-		}
-		return err
-	})
 	behaves("aclrtSetOpExecuteTimeOutV2", func(e *env) {
 		for _, c := range []struct {
 			product  string
@@ -387,11 +351,6 @@ func proveOpTime() {
 		}
 	})
 
-	prove("aclrtGetOpTimeOutInterval", 1, func(e *env) *core.Error { return e.stranger().GetOpTimeOutInterval(nil) })
-	prove("aclrtGetOpTimeOutInterval", 2, func(e *env) *core.Error {
-		var us uint64
-		return e.stranger().GetOpTimeOutInterval(&us)
-	})
 	behaves("aclrtGetOpTimeOutInterval", func(e *env) {
 		for product, want := range map[string]uint64{"A2": 4295, "A3": 4295, "950": 4295, "310B": 4294967, "310P": 2147483, "910": 68719476} {
 			e := e.on(machine{product: product})
@@ -403,7 +362,6 @@ func proveOpTime() {
 		}
 	})
 
-	prove("aclrtGetOpExecuteTimeout", 1, func(e *env) *core.Error { return e.stranger().GetOpExecuteTimeout(nil) })
 	behaves("aclrtGetOpExecuteTimeout", func(e *env) {
 		for product, want := range map[string]uint32{"A2": 1091000, "A3": 1091000, "950": 1091000, "310B": 1091000, "310P": 547000, "910": 68000} {
 			if got := limit(e.on(machine{product: product, bare: true})); got != want {

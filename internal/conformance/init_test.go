@@ -322,11 +322,6 @@ func init() {
 		e.want(e.th.Finalize(), abi.ErrRepeatFinalize)
 	})
 
-	prove("aclInitCallbackRegister", 1, func(e *env) *core.Error {
-		c := &calls{}
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
-		return e.th.InitCallbackRegister(abi.RegTypeAclDvpp, core.Func[core.InitFunc]{}, 0)
-	})
 	prove("aclInitCallbackRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(e.th.Init(nil))
@@ -351,9 +346,6 @@ func init() {
 		c.ran(e, `late{"a": 1}`)
 	})
 
-	prove("aclInitCallbackUnRegister", 1, func(e *env) *core.Error {
-		return e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, core.Func[core.InitFunc]{})
-	})
 	prove("aclInitCallbackUnRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
@@ -371,11 +363,6 @@ func init() {
 		c.ran(e, "z", "y")
 	})
 
-	prove("aclFinalizeCallbackRegister", 1, func(e *env) *core.Error {
-		c := &calls{}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
-		return e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, core.Func[core.FinalizeFunc]{}, 0)
-	})
 	prove("aclFinalizeCallbackRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
@@ -398,9 +385,6 @@ func init() {
 		is(e, "userData", got, 0x1234)
 	})
 
-	prove("aclFinalizeCallbackUnRegister", 1, func(e *env) *core.Error {
-		return e.th.FinalizeCallbackUnRegister(abi.RegTypeAclDvpp, core.Func[core.FinalizeFunc]{})
-	})
 	prove("aclFinalizeCallbackUnRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
 		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))

@@ -13,10 +13,7 @@ func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemSetAttr", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(nil, 1, 4) }))
 	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 1, 4) }))
-	prove("aclrtIpcMemSetAttr", 3, blames("attr", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 0, 4) }))
-	prove("aclrtIpcMemSetAttr", 4, func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 0, 1) })
 	prove("aclrtIpcMemSetAttr", 5, func(e *env) *core.Error {
 		machines := append([]machine{{product: "A2"}, {product: "310P"}, {product: "910"}}, noIPC...)
 		return e.onAll(machines, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetAttr(k, 0, 1) })
@@ -68,11 +65,6 @@ func init() {
 	list := func(sdid uint32, pid *int32, n uint64) abi.ServerPid {
 		return abi.ServerPid{Sdid: sdid, Pid: uintptr(unsafe.Pointer(pid)), Num: n}
 	}
-	prove("aclrtIpcMemImportPidInterServer", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemImportPidInterServer(nil, nil, 0) }))
-	prove("aclrtIpcMemImportPidInterServer", 2, blames("serverPids", func(e *env) *core.Error { return e.stranger().IpcMemImportPidInterServer(k, nil, 0) }))
-	prove("aclrtIpcMemImportPidInterServer", 3, blames("num", func(e *env) *core.Error {
-		return e.stranger().IpcMemImportPidInterServer(k, &abi.ServerPid{}, 0)
-	}))
 	prove("aclrtIpcMemImportPidInterServer", 4, blames("serverPids", func(e *env) *core.Error {
 		return e.unshared("A3").stranger().IpcMemImportPidInterServer(k, &abi.ServerPid{}, 1)
 	}))

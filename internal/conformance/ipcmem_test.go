@@ -114,15 +114,10 @@ var (
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemGetExportKey", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(0, 0, nil, 0, 2) }))
-	prove("aclrtIpcMemGetExportKey", 2, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 0, nil, 0, 2) }))
-	prove("aclrtIpcMemGetExportKey", 3, blames("size", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 0, k, 0, 2) }))
 	prove("aclrtIpcMemGetExportKey", 4, blames("len", func(e *env) *core.Error {
 		e.want(e.stranger().IpcMemGetExportKey(8, 8, k, 1<<32, 2), abi.ErrRTParamInvalid)
 		return e.stranger().IpcMemGetExportKey(8, 8, k, 0, 2)
 	}))
-	prove("aclrtIpcMemGetExportKey", 5, blames("flags", func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 8, k, keyLen, 2) }))
-	prove("aclrtIpcMemGetExportKey", 6, func(e *env) *core.Error { return e.stranger().IpcMemGetExportKey(8, 8, k, keyLen, 1) })
 	prove("aclrtIpcMemGetExportKey", 7, func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemGetExportKey(8, 8, k, keyLen, 0) })
 	})
@@ -187,15 +182,12 @@ func init() {
 	})
 
 	pid := int32(os.Getpid())
-	prove("aclrtIpcMemSetImportPid", 1, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(nil, nil, 0) }))
-	prove("aclrtIpcMemSetImportPid", 2, blames("pid", func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(k, nil, 0) }))
 	prove("aclrtIpcMemSetImportPid", 3, blames("num", func(e *env) *core.Error {
 		for _, n := range []uint64{1 << 31, 1 << 32, 1<<64 - 1} {
 			e.want(e.stranger().IpcMemSetImportPid(k, &pid, n), abi.ErrRTParamInvalid)
 		}
 		return e.stranger().IpcMemSetImportPid(k, &pid, 0)
 	}))
-	prove("aclrtIpcMemSetImportPid", 4, func(e *env) *core.Error { return e.stranger().IpcMemSetImportPid(k, &pid, 1) })
 	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetImportPid(k, &pid, 1) })
 	})
@@ -203,7 +195,6 @@ func init() {
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
-	prove("aclrtIpcMemSetImportPid", 6, blames("num", func(e *env) *core.Error { return e.th.IpcMemSetImportPid(cstr(""), &many[0], 32) }))
 	prove("aclrtIpcMemSetImportPid", 7, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error { return e.th.IpcMemSetImportPid(cstr(key), &pid, 31) })
 	})
@@ -244,10 +235,6 @@ func init() {
 		o.imported(key, 0)
 	})
 
-	prove("aclrtIpcMemImportByKey", 1, blames("devPtr", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(nil, nil, 2) }))
-	prove("aclrtIpcMemImportByKey", 2, blames("key", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), nil, 2) }))
-	prove("aclrtIpcMemImportByKey", 3, blames("flags", func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), k, 2) }))
-	prove("aclrtIpcMemImportByKey", 4, func(e *env) *core.Error { return e.stranger().IpcMemImportByKey(new(core.Addr), k, 1) })
 	prove("aclrtIpcMemImportByKey", 5, func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemImportByKey(new(core.Addr), k, 1) })
 	})
@@ -289,11 +276,9 @@ func init() {
 	})
 	behaves("aclrtIpcMemImportByKey", importBehaviour)
 
-	prove("aclrtIpcMemClose", 1, blames("key", func(e *env) *core.Error { return e.on(machine{product: "310B"}).stranger().IpcMemClose(nil) }))
 	prove("aclrtIpcMemClose", 2, func(e *env) *core.Error {
 		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.stranger().IpcMemClose(k) })
 	})
-	prove("aclrtIpcMemClose", 3, func(e *env) *core.Error { return e.stranger().IpcMemClose(k) })
 	prove("aclrtIpcMemClose", 4, func(e *env) *core.Error {
 		e = e.on(machine{product: "950"})
 		key, _ := e.openKey(64)

@@ -22,10 +22,6 @@ func init() {
 		10: func(e *env, a *adviseArgs) { a.th = e.stranger() },
 		11: func(e *env, a *adviseArgs) { a.stream = e.foreign() },
 	}
-	prove("aclrtMemManagedPrefetchAsync", 1, b.from(1, preferred1, prefetch))
-	prove("aclrtMemManagedPrefetchAsync", 2, b.from(2, preferred1, prefetch))
-	prove("aclrtMemManagedPrefetchAsync", 3, b.from(3, preferred1, prefetch))
-	prove("aclrtMemManagedPrefetchAsync", 4, b.from(4, preferred1, prefetch))
 	prove("aclrtMemManagedPrefetchAsync", 5, func(e *env) *core.Error {
 		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error {
 			return th.MemManagedPrefetchAsync(12345, 1, place(onDevice, 99), 0, 0)
@@ -181,15 +177,7 @@ func init() {
 		18: func(e *env, a *batchFetch) { a.th = e.stranger() },
 		19: func(e *env, a *batchFetch) { a.stream = e.foreign() },
 	}
-	prove("aclrtMemManagedPrefetchBatchAsync", 1, b.from(1, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 2, b.from(2, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 3, b.from(3, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 4, b.from(4, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 5, b.from(5, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 6, b.from(6, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 7, b.from(7, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 8, b.from(8, fetch3, prefetchBatch))
-	prove("aclrtMemManagedPrefetchBatchAsync", 9, b.from(9, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 10, b.from(10, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 11, b.from(11, fetch3, prefetchBatch))
 	prove("aclrtMemManagedPrefetchBatchAsync", 12, func(e *env) *core.Error {

@@ -43,18 +43,11 @@ func init() {
 	alloc := func(th *core.Thread, p *core.Addr, size uint64, flag uint32) *core.Error {
 		return th.MemAllocManaged(p, size, flag)
 	}
-	prove("aclrtMemAllocManaged", 1, func(e *env) *core.Error { return e.blames("ptr", alloc(e.stranger(), nil, 0, 0)) })
 	prove("aclrtMemAllocManaged", 2, func(e *env) *core.Error {
 		for _, flag := range []uint32{2, 3, 0x101} {
 			e.want(alloc(e.th, new(core.Addr), 1, flag), abi.ErrInvalidParam)
 		}
 		return alloc(e.stranger(), new(core.Addr), 0, 0)
-	})
-	prove("aclrtMemAllocManaged", 3, func(e *env) *core.Error { return alloc(e.stranger(), new(core.Addr), 0, 1) })
-	prove("aclrtMemAllocManaged", 4, func(e *env) *core.Error {
-		o := e.on(machine{product: "950", bare: true})
-		o.want(alloc(o.th, new(core.Addr), 1, 1), abi.ErrRTContextNull)
-		return alloc(e.stranger(), new(core.Addr), 1<<60, 1)
 	})
 	prove("aclrtMemAllocManaged", 5, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
@@ -182,8 +175,6 @@ func init() {
 		5: func(e *env, a *adviseArgs) { a.th = e.stranger() },
 		7: func(e *env, a *adviseArgs) { a.ptr = e.device(64) },
 	}
-	prove("aclrtMemManagedAdvise", 1, b.from(1, preferred1, advise))
-	prove("aclrtMemManagedAdvise", 2, b.from(2, preferred1, advise))
 	prove("aclrtMemManagedAdvise", 3, func(e *env) *core.Error {
 		a := preferred1(e)
 		a.advise = 0x10000 | abi.MemAdviseSetReadMostly // 16 bits count
@@ -199,7 +190,6 @@ func init() {
 		e.want(advise(e, a), abi.ErrRTParamInvalid)
 		return b.from(4, preferred1, advise)(e)
 	})
-	prove("aclrtMemManagedAdvise", 5, b.from(5, preferred1, advise))
 	prove("aclrtMemManagedAdvise", 6, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
@@ -399,9 +389,6 @@ func init() {
 		4: func(e *env, a *attrArgs) { a.attribute[0] = 9 },
 		6: func(e *env, a *attrArgs) { a.dataSize[0] = 5 },
 	}
-	prove("aclrtMemManagedGetAttr", 1, b.from(1, twoAttrs, getAttr))
-	prove("aclrtMemManagedGetAttr", 2, b.from(2, twoAttrs, getAttr))
-	prove("aclrtMemManagedGetAttr", 3, b.from(3, twoAttrs, getAttr))
 	prove("aclrtMemManagedGetAttr", 4, func(e *env) *core.Error {
 		for _, k := range []abi.MemManagedRangeAttribute{0, -1, 9, 1000} {
 			a := twoAttrs(e)
@@ -440,11 +427,6 @@ func init() {
 		6: func(e *env, a *attrArgs) { a.attribute[1] = 0 },
 		8: func(e *env, a *attrArgs) { a.dataSize[1] = 5 },
 	}
-	prove("aclrtMemManagedGetAttrs", 1, b2.from(1, twoAttrs, getAttrs))
-	prove("aclrtMemManagedGetAttrs", 2, b2.from(2, twoAttrs, getAttrs))
-	prove("aclrtMemManagedGetAttrs", 3, b2.from(3, twoAttrs, getAttrs))
-	prove("aclrtMemManagedGetAttrs", 4, b2.from(4, twoAttrs, getAttrs))
-	prove("aclrtMemManagedGetAttrs", 5, b2.from(5, twoAttrs, getAttrs))
 	prove("aclrtMemManagedGetAttrs", 6, b2.from(6, twoAttrs, getAttrs))
 	prove("aclrtMemManagedGetAttrs", 7, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {

@@ -33,6 +33,13 @@ var makers = map[string]func(e *env) core.Handle{
 		e.ok(e.th.SynchronizeStream(s))
 		return ev
 	},
+	"context": func(e *env) (c core.Handle) {
+		var home core.Handle
+		e.ok(e.th.GetCurrentContext(&home))
+		e.ok(e.th.CreateContext(&c, 0))
+		e.ok(e.th.SetCurrentContext(home))
+		return c
+	},
 	"notify": func(e *env) (n core.Handle) {
 		e.ok(e.th.CreateNotify(&n, 0))
 		return n
@@ -45,6 +52,7 @@ var makers = map[string]func(e *env) core.Handle{
 
 // destroyers destroy what makers make, by the first word of the symbol.
 var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
+	"context":   (*core.Thread).DestroyContext,
 	"stream":    (*core.Thread).DestroyStreamForce,
 	"event":     (*core.Thread).DestroyEvent,
 	"notify":    (*core.Thread).DestroyNotify,
@@ -182,4 +190,52 @@ func EachExpressed(prove func(function string, rule int)) {
 			prove(c.function, c.rule)
 		}
 	}
+}
+
+// Functions of the program that do nothing.
+
+func deviceStateFunc(slot uint64) core.DeviceStateFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(int32, abi.DeviceState, core.Addr) {}
+}
+
+func streamStateFunc(slot uint64) core.StreamStateFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(core.Handle, abi.StreamState, core.Addr) {}
+}
+
+func taskAbortFunc(slot uint64) core.TaskAbortFunc {
+	if slot == 0 {
+		return nil
+	}
+	return func(int32, abi.DeviceTaskAbortStage, uint32, core.Addr) int32 { return 0 }
+}
+
+func exceptionFunc(slot uint64) core.Func[core.ExceptionFunc] {
+	return core.Func[core.ExceptionFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
+}
+
+func initFunc(slot uint64) (f core.Func[core.InitFunc]) {
+	if slot != 0 {
+		f.Key, f.Call = uintptr(slot), func(string, core.Addr) abi.Code { return abi.Success }
+	}
+	return f
+}
+
+func finalizeFunc(slot uint64) (f core.Func[core.FinalizeFunc]) {
+	if slot != 0 {
+		f.Key, f.Call = uintptr(slot), func(core.Addr) abi.Code { return abi.Success }
+	}
+	return f
+}
+
+func hostFunc(slot uint64) func(core.Addr) {
+	if slot == 0 {
+		return nil
+	}
+	return func(core.Addr) {}
 }

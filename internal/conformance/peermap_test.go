@@ -31,21 +31,6 @@ func init() {
 		5: func(e *env, a *mapArgs) { a.th = e.stranger() },
 		6: func(e *env, a *mapArgs) { a.p = e.freed(dev, 64) },
 	}
-	prove("aclrtMemP2PMap", 1, b.from(1, map64, peerMap))
-	prove("aclrtMemP2PMap", 2, b.from(2, map64, peerMap))
-	prove("aclrtMemP2PMap", 3, b.from(3, map64, peerMap))
-	prove("aclrtMemP2PMap", 4, func(e *env) *core.Error {
-		a := map64(e)
-		a.dst = -1
-		e.want(peerMap(e, a), abi.ErrRTInvalidDeviceid)
-		visible := "0,1"
-		o := e.on(machine{visible: &visible})
-		a = map64(o)
-		a.dst = 2
-		o.want(peerMap(o, a), abi.ErrRTInvalidDeviceid)
-		return b.from(4, map64, peerMap)(e)
-	})
-	prove("aclrtMemP2PMap", 5, b.from(5, map64, peerMap))
 	prove("aclrtMemP2PMap", 6, func(e *env) *core.Error {
 		for what, spoil := range map[string]func(a *mapArgs){
 			"pinned memory":      func(a *mapArgs) { a.p = e.pinned(64) },

@@ -76,7 +76,6 @@ var randomBreakers = breakers[randomArgs]{
 
 func init() {
 	b := randomBreakers
-	prove("aclrtRandomNumAsync", 1, b.from(1, uniform10, randomNumAsync))
 	prove("aclrtRandomNumAsync", 2, func(e *env) *core.Error {
 		for _, typ := range []abi.DataType{abi.DataTypeInt16, abi.DataTypeUint8, abi.DataTypeDouble, abi.DataTypeUndefined} {
 			a := uniform10(e)
@@ -91,21 +90,6 @@ func init() {
 		}
 		return b.from(2, uniform10, randomNumAsync)(e)
 	})
-	prove("aclrtRandomNumAsync", 3, func(e *env) (err *core.Error) {
-		e.ok(e.th.SynchronizeDevice())
-		for _, m := range []machine{{product: "950"}, {product: "310B"}, {product: "310P"}, {product: "910"}, {product: "310"}, {product: "310B", form: "RC"}} {
-			o := e.on(m)
-			a := uniform10(o)
-			b.spoil(o, a, 4)
-			err = randomNumAsync(o, a)
-			o.want(err, abi.ErrRTFeatureNotSupport)
-		}
-		return err
-	})
-	prove("aclrtRandomNumAsync", 4, b.from(4, uniform10, randomNumAsync))
-	prove("aclrtRandomNumAsync", 5, b.from(5, uniform10, randomNumAsync))
-	prove("aclrtRandomNumAsync", 6, b.from(6, uniform10, randomNumAsync))
-	prove("aclrtRandomNumAsync", 7, b.from(7, uniform10, randomNumAsync))
 	prove("aclrtRandomNumAsync", 8, func(e *env) *core.Error {
 		e.randomRefused()
 		e.randomLate()

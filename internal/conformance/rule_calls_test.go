@@ -7,6 +7,403 @@ import "ropeway/internal/core"
 
 // ruleCalls are the functions of ruleCases, called with their arguments as slots.
 var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
+	"aclrtGetSymbolAddress": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetSymbolAddress(core.Addr(a[0]), pointer[core.Addr](a[1]))
+	},
+	"aclrtGetSymbolSize": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetSymbolSize(core.Addr(a[0]), pointer[uint64](a[1]))
+	},
+	"aclrtMemcpyFromSymbol": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemcpyFromSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))
+	},
+	"aclrtMemcpyFromSymbolAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemcpyFromSymbolAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))
+	},
+	"aclrtMemcpyToSymbol": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemcpyToSymbol(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))
+	},
+	"aclrtMemcpyToSymbolAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemcpyToSymbolAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))
+	},
+	"aclrtMalloc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.Malloc(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+	},
+	"aclrtMallocAlign32": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocAlign32(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+	},
+	"aclrtMallocCached": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocCached(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+	},
+	"aclrtMallocWithCfg": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocWithCfg(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
+	},
+	"aclrtMallocForTaskScheduler": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocForTaskScheduler(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
+	},
+	"aclrtMemFlush":        func(t *core.Thread, a []uint64) *core.Error { return t.MemFlush(core.Addr(a[0]), a[1]) },
+	"aclrtMemInvalidate":   func(t *core.Thread, a []uint64) *core.Error { return t.MemInvalidate(core.Addr(a[0]), a[1]) },
+	"aclrtFree":            func(t *core.Thread, a []uint64) *core.Error { return t.Free(core.Addr(a[0])) },
+	"aclrtFreeWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return t.FreeWithDevSync(core.Addr(a[0])) },
+	"aclrtGetMemInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetMemInfo(abi.MemAttr(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtGetMemUsageInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetMemUsageInfo(int32(a[0]), pointer[abi.MemUsageInfo](a[1]), a[2], pointer[uint64](a[3]))
+	},
+	"aclrtCheckMemType": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CheckMemType(pointer[core.Addr](a[0]), uint32(a[1]), uint32(a[2]), pointer[uint32](a[3]), uint32(a[4]))
+	},
+	"aclrtMallocHost": func(t *core.Thread, a []uint64) *core.Error { return t.MallocHost(pointer[core.Addr](a[0]), a[1]) },
+	"aclrtMallocHostWithCfg": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocHostWithCfg(pointer[core.Addr](a[0]), a[1], pointer[abi.MallocConfig](a[2]))
+	},
+	"aclrtFreeHost":            func(t *core.Thread, a []uint64) *core.Error { return t.FreeHost(core.Addr(a[0])) },
+	"aclrtFreeHostWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return t.FreeHostWithDevSync(core.Addr(a[0])) },
+	"aclrtHostRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.HostRegister(core.Addr(a[0]), a[1], abi.HostRegisterType(a[2]), pointer[core.Addr](a[3]))
+	},
+	"aclrtHostRegisterV2": func(t *core.Thread, a []uint64) *core.Error {
+		return t.HostRegisterV2(core.Addr(a[0]), a[1], uint32(a[2]))
+	},
+	"aclrtHostGetDevicePointer": func(t *core.Thread, a []uint64) *core.Error {
+		return t.HostGetDevicePointer(core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))
+	},
+	"aclrtHostUnregister": func(t *core.Thread, a []uint64) *core.Error { return t.HostUnregister(core.Addr(a[0])) },
+	"aclrtHostMemMapCapabilities": func(t *core.Thread, a []uint64) *core.Error {
+		return t.HostMemMapCapabilities(uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))
+	},
+	"aclrtPointerGetAttributes": func(t *core.Thread, a []uint64) *core.Error {
+		return t.PointerGetAttributes(core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))
+	},
+	"aclrtMemAllocManaged": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemAllocManaged(pointer[core.Addr](a[0]), a[1], uint32(a[2]))
+	},
+	"aclrtMemManagedAdvise": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemManagedAdvise(core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))
+	},
+	"aclrtMemManagedGetAttr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemManagedGetAttr(abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])
+	},
+	"aclrtMemManagedGetAttrs": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemManagedGetAttrs(pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))
+	},
+	"aclrtMemManagedPrefetchAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemManagedPrefetchAsync(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))
+	},
+	"aclrtMemManagedPrefetchBatchAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemManagedPrefetchBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))
+	},
+	"aclrtMemP2PMap": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemP2PMap(core.Addr(a[0]), a[1], int32(a[2]), a[3])
+	},
+	"aclrtIpcMemGetExportKey": func(t *core.Thread, a []uint64) *core.Error {
+		return t.IpcMemGetExportKey(core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])
+	},
+	"aclrtIpcMemSetImportPid": func(t *core.Thread, a []uint64) *core.Error {
+		return t.IpcMemSetImportPid(pointer[byte](a[0]), pointer[int32](a[1]), a[2])
+	},
+	"aclrtIpcMemImportByKey": func(t *core.Thread, a []uint64) *core.Error {
+		return t.IpcMemImportByKey(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])
+	},
+	"aclrtIpcMemClose": func(t *core.Thread, a []uint64) *core.Error { return t.IpcMemClose(pointer[byte](a[0])) },
+	"aclrtIpcMemSetAttr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.IpcMemSetAttr(pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])
+	},
+	"aclrtIpcMemImportPidInterServer": func(t *core.Thread, a []uint64) *core.Error {
+		return t.IpcMemImportPidInterServer(pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])
+	},
+	"aclrtValueWrite": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ValueWrite(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+	},
+	"aclrtValueWait": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ValueWait(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+	},
+	"aclrtMemPoolCreate": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemPoolCreate(pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))
+	},
+	"aclrtMemPoolDestroy": func(t *core.Thread, a []uint64) *core.Error { return t.MemPoolDestroy(core.Handle(a[0])) },
+	"aclrtMemPoolSetAttr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemPoolSetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
+	},
+	"aclrtMemPoolGetAttr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemPoolGetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
+	},
+	"aclrtMemPoolMallocAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemPoolMallocAsync(pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))
+	},
+	"aclrtMemPoolFreeAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemPoolFreeAsync(core.Addr(a[0]), core.Handle(a[1]))
+	},
+	"aclrtMemPoolTrimTo": func(t *core.Thread, a []uint64) *core.Error { return t.MemPoolTrimTo(core.Handle(a[0]), a[1]) },
+	"aclrtReserveMemAddress": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ReserveMemAddress(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
+	},
+	"aclrtReserveMemAddressNoUCMemory": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ReserveMemAddressNoUCMemory(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
+	},
+	"aclrtReleaseMemAddress": func(t *core.Thread, a []uint64) *core.Error { return t.ReleaseMemAddress(core.Addr(a[0])) },
+	"aclrtMallocPhysical": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MallocPhysical(pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])
+	},
+	"aclrtFreePhysical": func(t *core.Thread, a []uint64) *core.Error { return t.FreePhysical(core.Handle(a[0])) },
+	"aclrtMapMem": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MapMem(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
+	},
+	"aclrtMemMapNoAccess": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemMapNoAccess(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
+	},
+	"aclrtUnmapMem": func(t *core.Thread, a []uint64) *core.Error { return t.UnmapMem(core.Addr(a[0])) },
+	"aclrtMemExportToShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemExportToShareableHandle(core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))
+	},
+	"aclrtMemExportToShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemExportToShareableHandleV2(core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))
+	},
+	"aclrtMemSetPidToShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemSetPidToShareableHandle(a[0], pointer[int32](a[1]), a[2])
+	},
+	"aclrtMemSetPidToShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemSetPidToShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])
+	},
+	"aclrtMemImportFromShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemImportFromShareableHandle(a[0], int32(a[1]), pointer[core.Handle](a[2]))
+	},
+	"aclrtMemImportFromShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemImportFromShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))
+	},
+	"aclrtMemGetAllocationGranularity": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemGetAllocationGranularity(pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtMemSetAccess": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemSetAccess(core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])
+	},
+	"aclrtMemGetAccess": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemGetAccess(core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtMemRetainAllocationHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemRetainAllocationHandle(core.Addr(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtMemGetAllocationPropertiesFromHandle": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemGetAllocationPropertiesFromHandle(core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))
+	},
+	"aclrtMemGetAddressRange": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemGetAddressRange(core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtMemMapSelectedLink": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemMapSelectedLink(core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))
+	},
+	"aclrtMemMapSetLink": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemMapSetLink(core.Handle(a[0]), abi.MemLinkType(a[1]))
+	},
+	"aclrtAllocatorDestroyDesc": func(t *core.Thread, a []uint64) *core.Error { return t.AllocatorDestroyDesc(core.Handle(a[0])) },
+	"aclrtAllocatorSetObjToDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorSetObjToDesc(core.Handle(a[0]), core.Addr(a[1]))
+	},
+	"aclrtAllocatorSetAllocFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorSetAllocFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+	},
+	"aclrtAllocatorSetFreeFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorSetFreeFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+	},
+	"aclrtAllocatorSetAllocAdviseFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorSetAllocAdviseFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+	},
+	"aclrtAllocatorSetGetAddrFromBlockFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorSetGetAddrFromBlockFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+	},
+	"aclrtAllocatorRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorRegister(core.Handle(a[0]), core.Handle(a[1]))
+	},
+	"aclrtAllocatorGetByStream": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AllocatorGetByStream(core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))
+	},
+	"aclrtAllocatorUnregister": func(t *core.Thread, a []uint64) *core.Error { return t.AllocatorUnregister(core.Handle(a[0])) },
+	"aclInitCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.InitCallbackRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclInitCallbackUnRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.InitCallbackUnRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]))
+	},
+	"aclFinalizeCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.FinalizeCallbackRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclFinalizeCallbackUnRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.FinalizeCallbackUnRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]))
+	},
+	"aclrtGetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetSysParamOpt(abi.SysParamOpt(a[0]), pointer[int64](a[1]))
+	},
+	"aclrtSetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetSysParamOpt(abi.SysParamOpt(a[0]), int64(a[1]))
+	},
+	"aclrtGetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
+	},
+	"aclrtSetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
+	},
+	"aclrtResetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error { return t.ResetDeviceResLimit(int32(a[0])) },
+	"aclrtGetStreamResLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
+	},
+	"aclrtSetStreamResLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
+	},
+	"aclrtResetStreamResLimit":         func(t *core.Thread, a []uint64) *core.Error { return t.ResetStreamResLimit(core.Handle(a[0])) },
+	"aclrtUseStreamResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error { return t.UseStreamResInCurrentThread(core.Handle(a[0])) },
+	"aclrtUnuseStreamResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error {
+		return t.UnuseStreamResInCurrentThread(core.Handle(a[0]))
+	},
+	"aclrtGetResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetResInCurrentThread(abi.DevResLimitType(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtSetDevice":                    func(t *core.Thread, a []uint64) *core.Error { return t.SetDevice(int32(a[0])) },
+	"aclrtResetDevice":                  func(t *core.Thread, a []uint64) *core.Error { return t.ResetDevice(int32(a[0])) },
+	"aclrtResetDeviceForce":             func(t *core.Thread, a []uint64) *core.Error { return t.ResetDeviceForce(int32(a[0])) },
+	"aclrtGetDevice":                    func(t *core.Thread, a []uint64) *core.Error { return t.GetDevice(pointer[int32](a[0])) },
+	"aclrtGetRunMode":                   func(t *core.Thread, a []uint64) *core.Error { return t.GetRunMode(pointer[abi.RunMode](a[0])) },
+	"aclrtSynchronizeDevice":            func(t *core.Thread, _ []uint64) *core.Error { return t.SynchronizeDevice() },
+	"aclrtSynchronizeDeviceWithTimeout": func(t *core.Thread, a []uint64) *core.Error { return t.SynchronizeDeviceWithTimeout(int32(a[0])) },
+	"aclrtSetTsDevice":                  func(t *core.Thread, a []uint64) *core.Error { return t.SetTsDevice(abi.TsId(a[0])) },
+	"aclrtGetDeviceUtilizationRate": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDeviceUtilizationRate(int32(a[0]), pointer[abi.UtilizationInfo](a[1]))
+	},
+	"aclrtGetDeviceCount": func(t *core.Thread, a []uint64) *core.Error { return t.GetDeviceCount(pointer[uint32](a[0])) },
+	"aclrtDeviceCanAccessPeer": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceCanAccessPeer(pointer[int32](a[0]), int32(a[1]), int32(a[2]))
+	},
+	"aclrtDeviceEnablePeerAccess": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceEnablePeerAccess(int32(a[0]), uint32(a[1]))
+	},
+	"aclrtDeviceDisablePeerAccess": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceDisablePeerAccess(int32(a[0])) },
+	"aclrtDevicePeerAccessStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DevicePeerAccessStatus(int32(a[0]), int32(a[1]), pointer[int32](a[2]))
+	},
+	"aclrtSetDeviceSatMode": func(t *core.Thread, a []uint64) *core.Error { return t.SetDeviceSatMode(abi.FloatOverflowMode(a[0])) },
+	"aclrtGetDeviceSatMode": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDeviceSatMode(pointer[abi.FloatOverflowMode](a[0]))
+	},
+	"aclrtGetOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetOverflowStatus(core.Addr(a[0]), a[1], core.Handle(a[2]))
+	},
+	"aclrtResetOverflowStatus": func(t *core.Thread, a []uint64) *core.Error { return t.ResetOverflowStatus(core.Handle(a[0])) },
+	"aclrtQueryDeviceStatus": func(t *core.Thread, a []uint64) *core.Error {
+		return t.QueryDeviceStatus(int32(a[0]), pointer[abi.DeviceStatus](a[1]))
+	},
+	"aclrtDeviceGetBareTgid": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceGetBareTgid(pointer[int32](a[0])) },
+	"aclrtGetDeviceInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDeviceInfo(uint32(a[0]), abi.DevAttr(a[1]), pointer[int64](a[2]))
+	},
+	"aclrtGetDeviceCapability": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDeviceCapability(int32(a[0]), abi.DevFeatureType(a[1]), pointer[int32](a[2]))
+	},
+	"aclrtDeviceGetUuid": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetUuid(int32(a[0]), pointer[abi.Uuid](a[1]))
+	},
+	"aclrtDeviceSetLimit": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceSetLimit(abi.DeviceLimit(a[0]), a[1]) },
+	"aclrtDeviceGetLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetLimit(abi.DeviceLimit(a[0]), pointer[uint64](a[1]))
+	},
+	"aclrtDeviceGetPCIBusId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetPCIBusId(int32(a[0]), pointer[byte](a[1]), int32(a[2]))
+	},
+	"aclrtDeviceGetByPCIBusId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetByPCIBusId(pointer[byte](a[0]), pointer[int32](a[1]))
+	},
+	"aclrtDeviceGetHostAtomicCapabilities": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetHostAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]))
+	},
+	"aclrtDeviceGetP2PAtomicCapabilities": func(t *core.Thread, a []uint64) *core.Error {
+		return t.DeviceGetP2PAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]), int32(a[4]))
+	},
+	"aclrtGetDevicesTopo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetDevicesTopo(uint32(a[0]), uint32(a[1]), pointer[uint64](a[2]))
+	},
+	"aclrtGetLogicDevIdByUserDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetLogicDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtGetUserDevIdByLogicDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetUserDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtGetLogicDevIdByPhyDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetLogicDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtGetPhyDevIdByLogicDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetPhyDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtGetUserDevIdByPhyDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetUserDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtGetPhyDevIdByUserDevId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetPhyDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtRegDeviceStateCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return t.RegDeviceStateCallback(pointer[byte](a[0]), deviceStateFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclrtDeviceL2CacheFlush": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceL2CacheFlush(core.Addr(a[0])) },
+	"aclrtCreateContext": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CreateContext(pointer[core.Handle](a[0]), int32(a[1]))
+	},
+	"aclrtDestroyContext":    func(t *core.Thread, a []uint64) *core.Error { return t.DestroyContext(core.Handle(a[0])) },
+	"aclrtSetCurrentContext": func(t *core.Thread, a []uint64) *core.Error { return t.SetCurrentContext(core.Handle(a[0])) },
+	"aclrtGetCurrentContext": func(t *core.Thread, a []uint64) *core.Error { return t.GetCurrentContext(pointer[core.Handle](a[0])) },
+	"aclrtCtxGetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CtxGetSysParamOpt(abi.SysParamOpt(a[0]), pointer[int64](a[1]))
+	},
+	"aclrtCtxSetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CtxSetSysParamOpt(abi.SysParamOpt(a[0]), int64(a[1]))
+	},
+	"aclrtCtxGetCurrentDefaultStream": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CtxGetCurrentDefaultStream(pointer[core.Handle](a[0]))
+	},
+	"aclrtGetPrimaryCtxState": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetPrimaryCtxState(int32(a[0]), pointer[uint32](a[1]), pointer[int32](a[2]))
+	},
+	"aclrtCtxGetFloatOverflowAddr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CtxGetFloatOverflowAddr(pointer[core.Addr](a[0]))
+	},
+	"aclrtCreateStream": func(t *core.Thread, a []uint64) *core.Error { return t.CreateStream(pointer[core.Handle](a[0])) },
+	"aclrtCreateStreamWithConfig": func(t *core.Thread, a []uint64) *core.Error {
+		return t.CreateStreamWithConfig(pointer[core.Handle](a[0]), uint32(a[1]), uint32(a[2]))
+	},
+	"aclrtDestroyStream":      func(t *core.Thread, a []uint64) *core.Error { return t.DestroyStream(core.Handle(a[0])) },
+	"aclrtDestroyStreamForce": func(t *core.Thread, a []uint64) *core.Error { return t.DestroyStreamForce(core.Handle(a[0])) },
+	"aclrtSynchronizeStream":  func(t *core.Thread, a []uint64) *core.Error { return t.SynchronizeStream(core.Handle(a[0])) },
+	"aclrtSynchronizeStreamWithTimeout": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SynchronizeStreamWithTimeout(core.Handle(a[0]), int32(a[1]))
+	},
+	"aclrtStreamQuery": func(t *core.Thread, a []uint64) *core.Error {
+		return t.StreamQuery(core.Handle(a[0]), pointer[abi.StreamStatus](a[1]))
+	},
+	"aclrtStreamGetPriority": func(t *core.Thread, a []uint64) *core.Error {
+		return t.StreamGetPriority(core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtStreamGetFlags": func(t *core.Thread, a []uint64) *core.Error {
+		return t.StreamGetFlags(core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtStreamGetId": func(t *core.Thread, a []uint64) *core.Error {
+		return t.StreamGetId(core.Handle(a[0]), pointer[int32](a[1]))
+	},
+	"aclrtSetStreamFailureMode": func(t *core.Thread, a []uint64) *core.Error { return t.SetStreamFailureMode(core.Handle(a[0]), a[1]) },
+	"aclrtSetStreamOverflowSwitch": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetStreamOverflowSwitch(core.Handle(a[0]), uint32(a[1]))
+	},
+	"aclrtGetStreamOverflowSwitch": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetStreamOverflowSwitch(core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtStreamAbort":           func(t *core.Thread, a []uint64) *core.Error { return t.StreamAbort(core.Handle(a[0])) },
+	"aclrtStreamStop":            func(t *core.Thread, a []uint64) *core.Error { return t.StreamStop(core.Handle(a[0])) },
+	"aclrtPersistentTaskClean":   func(t *core.Thread, a []uint64) *core.Error { return t.PersistentTaskClean(core.Handle(a[0])) },
+	"aclrtGetStreamAvailableNum": func(t *core.Thread, a []uint64) *core.Error { return t.GetStreamAvailableNum(pointer[uint32](a[0])) },
+	"aclrtSetStreamAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetStreamAttribute(core.Handle(a[0]), abi.StreamAttr(a[1]), pointer[abi.StreamAttrValue](a[2]))
+	},
+	"aclrtGetStreamAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetStreamAttribute(core.Handle(a[0]), abi.StreamAttr(a[1]), pointer[abi.StreamAttrValue](a[2]))
+	},
+	"aclrtRegStreamStateCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return t.RegStreamStateCallback(pointer[byte](a[0]), streamStateFunc(a[1]), core.Addr(a[2]))
+	},
 	"aclrtCreateEvent": func(t *core.Thread, a []uint64) *core.Error { return t.CreateEvent(pointer[core.Handle](a[0])) },
 	"aclrtCreateEventWithFlag": func(t *core.Thread, a []uint64) *core.Error {
 		return t.CreateEventWithFlag(pointer[core.Handle](a[0]), uint32(a[1]))
@@ -103,6 +500,83 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtCntNotifyGetId": func(t *core.Thread, a []uint64) *core.Error {
 		return t.CntNotifyGetId(core.Handle(a[0]), pointer[uint32](a[1]))
+	},
+	"aclrtSubscribeReport": func(t *core.Thread, a []uint64) *core.Error { return t.SubscribeReport(a[0], core.Handle(a[1])) },
+	"aclrtLaunchCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return t.LaunchCallback(hostFunc(a[0]), core.Addr(a[1]), abi.CallbackBlockType(a[2]), core.Handle(a[3]))
+	},
+	"aclrtProcessReport":     func(t *core.Thread, a []uint64) *core.Error { return t.ProcessReport(int32(a[0])) },
+	"aclrtUnSubscribeReport": func(t *core.Thread, a []uint64) *core.Error { return t.UnSubscribeReport(a[0], core.Handle(a[1])) },
+	"aclrtLaunchHostFunc": func(t *core.Thread, a []uint64) *core.Error {
+		return t.LaunchHostFunc(core.Handle(a[0]), hostFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclrtGetThreadLastTaskId": func(t *core.Thread, a []uint64) *core.Error { return t.GetThreadLastTaskId(pointer[uint32](a[0])) },
+	"aclrtSetOpExecuteTimeOutV2": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetOpExecuteTimeOutV2(a[0], pointer[uint64](a[1]))
+	},
+	"aclrtGetOpTimeOutInterval": func(t *core.Thread, a []uint64) *core.Error { return t.GetOpTimeOutInterval(pointer[uint64](a[0])) },
+	"aclrtGetOpExecuteTimeout":  func(t *core.Thread, a []uint64) *core.Error { return t.GetOpExecuteTimeout(pointer[uint32](a[0])) },
+	"aclrtRandomNumAsync": func(t *core.Thread, a []uint64) *core.Error {
+		return t.RandomNumAsync(pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))
+	},
+	"aclrtExceptionInfoCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ExceptionInfoCallbackRegister(exceptionFunc(a[0]))
+	},
+	"aclrtExceptionInfoCallbackUnregister": func(t *core.Thread, a []uint64) *core.Error {
+		return t.ExceptionInfoCallbackUnregister(exceptionFunc(a[0]))
+	},
+	"aclrtGetArgsFromExceptionInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetArgsFromExceptionInfo(core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint32](a[2]))
+	},
+	"aclrtGetFuncHandleFromExceptionInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetFuncHandleFromExceptionInfo(core.Addr(a[0]), pointer[core.Handle](a[1]))
+	},
+	"aclrtGetMemUceInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetMemUceInfo(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2], pointer[uint64](a[3]))
+	},
+	"aclrtMemUceRepair": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MemUceRepair(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2])
+	},
+	"aclrtDeviceTaskAbort": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceTaskAbort(int32(a[0]), uint32(a[1])) },
+	"aclrtSetDeviceTaskAbortCallback": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SetDeviceTaskAbortCallback(pointer[byte](a[0]), taskAbortFunc(a[1]), core.Addr(a[2]))
+	},
+	"aclrtGetErrorVerbose": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetErrorVerbose(int32(a[0]), pointer[abi.ErrorInfo](a[1]))
+	},
+	"aclrtRepairError": func(t *core.Thread, a []uint64) *core.Error {
+		return t.RepairError(int32(a[0]), pointer[abi.ErrorInfo](a[1]))
+	},
+	"aclrtGetVersion": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetVersion(pointer[int32](a[0]), pointer[int32](a[1]), pointer[int32](a[2]))
+	},
+	"aclsysGetCANNVersion": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SysGetCANNVersion(abi.CANNPackageName(a[0]), pointer[abi.CANNPackageVersion](a[1]))
+	},
+	"aclsysGetVersionStr": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SysGetVersionStr(pointer[byte](a[0]), pointer[[abi.PkgVersionMaxSize]byte](a[1]))
+	},
+	"aclsysGetVersionNum": func(t *core.Thread, a []uint64) *core.Error {
+		return t.SysGetVersionNum(pointer[byte](a[0]), pointer[int32](a[1]))
+	},
+	"aclGetCannAttributeList": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetCannAttributeList(pointer[core.Addr](a[0]), pointer[uint64](a[1]))
+	},
+	"aclGetCannAttribute": func(t *core.Thread, a []uint64) *core.Error {
+		return t.GetCannAttribute(abi.CannAttr(a[0]), pointer[int32](a[1]))
+	},
+	"aclGetDeviceCapability": func(t *core.Thread, a []uint64) *core.Error {
+		return t.AclGetDeviceCapability(uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))
+	},
+	"aclDestroyDataBuffer": func(t *core.Thread, a []uint64) *core.Error { return t.DestroyDataBuffer(core.Handle(a[0])) },
+	"aclUpdateDataBuffer": func(t *core.Thread, a []uint64) *core.Error {
+		return t.UpdateDataBuffer(core.Handle(a[0]), core.Addr(a[1]), a[2])
+	},
+	"aclmdlRICaptureGetInfo": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MdlRICaptureGetInfo(core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))
+	},
+	"aclmdlRICaptureThreadExchangeMode": func(t *core.Thread, a []uint64) *core.Error {
+		return t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))
 	},
 	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return t.ProfPush(core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {

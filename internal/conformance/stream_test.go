@@ -12,11 +12,6 @@ import (
 )
 
 func init() {
-	prove("aclrtCreateStream", 1, func(e *env) *core.Error { return e.stranger().CreateStream(nil) })
-	prove("aclrtCreateStream", 2, func(e *env) *core.Error {
-		var s core.Handle
-		return e.stranger().CreateStream(&s)
-	})
 	prove("aclrtCreateStream", 3, func(e *env) *core.Error {
 		e = e.on(machine{product: "310B"})
 		var s core.Handle
@@ -44,9 +39,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtCreateStreamWithConfig", 1, func(e *env) *core.Error {
-		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(nil, 0, abi.StreamHuge|abi.StreamDeviceUseOnly)
-	})
 	prove("aclrtCreateStreamWithConfig", 2, func(e *env) *core.Error {
 		var s core.Handle
 		return e.on(machine{product: "310P"}).stranger().CreateStreamWithConfig(&s, 0, abi.StreamHuge|abi.StreamDeviceUseOnly)
@@ -54,10 +46,6 @@ func init() {
 	prove("aclrtCreateStreamWithConfig", 3, func(e *env) *core.Error {
 		var s core.Handle
 		return e.stranger().CreateStreamWithConfig(&s, 0, abi.StreamFastLaunch|abi.StreamDeviceUseOnly)
-	})
-	prove("aclrtCreateStreamWithConfig", 4, func(e *env) *core.Error {
-		var s core.Handle
-		return e.stranger().CreateStreamWithConfig(&s, 0, abi.StreamFastLaunch)
 	})
 	prove("aclrtCreateStreamWithConfig", 5, func(e *env) *core.Error {
 		e = e.on(machine{product: "310B"})
@@ -99,15 +87,6 @@ func init() {
 }
 
 func proveDestroy() {
-	prove("aclrtDestroyStream", 1, func(e *env) *core.Error { return e.stranger().DestroyStream(0) })
-	prove("aclrtDestroyStream", 2, func(e *env) *core.Error {
-		s := e.stream()
-		e.ok(e.th.DestroyStream(s))
-		e.want(e.stranger().DestroyStream(s), abi.ErrRTInvalidHandle)
-		return e.stranger().DestroyStream(garbage)
-	})
-	prove("aclrtDestroyStream", 4, func(e *env) *core.Error { return e.stranger().DestroyStream(e.foreign()) })
-	prove("aclrtDestroyStream", 5, func(e *env) *core.Error { return e.th.DestroyStream(e.foreign()) })
 	behaves("aclrtDestroyStream", func(e *env) {
 		s, release := e.busy()
 		ran := false
@@ -143,10 +122,6 @@ func proveDestroy() {
 		}
 	})
 
-	prove("aclrtDestroyStreamForce", 1, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(0) })
-	prove("aclrtDestroyStreamForce", 2, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(garbage) })
-	prove("aclrtDestroyStreamForce", 4, func(e *env) *core.Error { return e.stranger().DestroyStreamForce(e.foreign()) })
-	prove("aclrtDestroyStreamForce", 5, func(e *env) *core.Error { return e.th.DestroyStreamForce(e.foreign()) })
 	behaves("aclrtDestroyStreamForce", func(e *env) {
 		s := e.stuck()
 		p := e.device(64)
@@ -164,21 +139,6 @@ func proveDestroy() {
 }
 
 func proveSynchronize() {
-	prove("aclrtSynchronizeStream", 1, func(e *env) *core.Error { return e.stranger().SynchronizeStream(garbage) })
-	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
-		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
-			s := e.flagged(flags)
-			e.failsOn(s, fault)
-			e.stick(s)
-			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStream(s) }))
-		}
-		return nil
-	})
-	prove("aclrtSynchronizeStream", 4, func(e *env) *core.Error {
-		s := e.stream()
-		e.failsOn(s, fault)
-		return e.stranger().SynchronizeStream(s)
-	})
 	prove("aclrtSynchronizeStream", 5, func(e *env) *core.Error {
 		countsOnHaste(e)
 		s := e.stream()
@@ -194,6 +154,15 @@ func proveSynchronize() {
 	prove("aclrtSynchronizeStream", 6, func(e *env) *core.Error {
 		s := e.stuck()
 		return e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) })
+	})
+	prove("aclrtSynchronizeStream", 3, func(e *env) *core.Error {
+		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
+			s := e.flagged(flags)
+			e.failsOn(s, fault)
+			e.stick(s)
+			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStream(s) }))
+		}
+		return nil
 	})
 	behaves("aclrtSynchronizeStream", func(e *env) {
 		s, release := e.busy()
@@ -221,23 +190,6 @@ func proveSynchronize() {
 		e.want(e.waits(func() { close(cancel) }, func() *core.Error { return e.th.SynchronizeStreamCancel(s, cancel) }), abi.ErrRTStreamSyncTimeout)
 	})
 
-	prove("aclrtSynchronizeStreamWithTimeout", 1, func(e *env) *core.Error { return e.stranger().SynchronizeStreamWithTimeout(garbage, -2) })
-	prove("aclrtSynchronizeStreamWithTimeout", 2, func(e *env) *core.Error { return e.stranger().SynchronizeStreamWithTimeout(garbage, 0) })
-	prove("aclrtSynchronizeStreamWithTimeout", 3, func(e *env) *core.Error {
-		return e.stranger().SynchronizeStreamWithTimeout(e.flagged(abi.StreamDeviceUseOnly), 0)
-	})
-	prove("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
-		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
-			s := e.flagged(flags)
-			e.failsOn(s, fault)
-			e.stick(s)
-			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStreamWithTimeout(s, -1) }))
-		}
-		return nil
-	})
-	prove("aclrtSynchronizeStreamWithTimeout", 6, func(e *env) *core.Error {
-		return e.stranger().SynchronizeStreamWithTimeout(e.stuck(), 1)
-	})
 	prove("aclrtSynchronizeStreamWithTimeout", 7, func(e *env) *core.Error {
 		s := e.stream()
 		e.failsOn(s, fault)
@@ -251,6 +203,15 @@ func proveSynchronize() {
 		e.want(err, faultCode)
 		return err
 	})
+	prove("aclrtSynchronizeStreamWithTimeout", 5, func(e *env) *core.Error {
+		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
+			s := e.flagged(flags)
+			e.failsOn(s, fault)
+			e.stick(s)
+			e.ok(e.within(func() *core.Error { return e.stranger().SynchronizeStreamWithTimeout(s, -1) }))
+		}
+		return nil
+	})
 	behaves("aclrtSynchronizeStreamWithTimeout", func(e *env) {
 		s, release := e.busy()
 		e.want(e.th.SynchronizeStreamWithTimeout(s, 5), abi.ErrRTStreamSyncTimeout)
@@ -261,11 +222,6 @@ func proveSynchronize() {
 }
 
 func proveQueries() {
-	prove("aclrtStreamQuery", 1, func(e *env) *core.Error { return e.stranger().StreamQuery(garbage, nil) })
-	prove("aclrtStreamQuery", 2, func(e *env) *core.Error {
-		var st abi.StreamStatus
-		return e.stranger().StreamQuery(garbage, &st)
-	})
 	prove("aclrtStreamQuery", 4, func(e *env) *core.Error {
 		for _, flags := range []uint32{abi.StreamDeviceUseOnly, abi.StreamPersistent, abi.StreamCpuSchedule} {
 			s := e.flagged(flags)
@@ -277,11 +233,6 @@ func proveQueries() {
 			}
 		}
 		return nil
-	})
-	prove("aclrtStreamQuery", 5, func(e *env) *core.Error {
-		var st abi.StreamStatus
-		e.want(e.stranger().StreamQuery(0, &st), abi.ErrRTContextNull)
-		return e.stranger().StreamQuery(e.stream(), &st)
 	})
 	behaves("aclrtStreamQuery", func(e *env) {
 		s, release := e.busy()
@@ -304,16 +255,6 @@ func proveQueries() {
 		e.want(e.th.SynchronizeStream(s), faultCode)
 	})
 
-	prove("aclrtStreamGetPriority", 1, func(e *env) *core.Error { return e.stranger().StreamGetPriority(garbage, nil) })
-	prove("aclrtStreamGetPriority", 2, func(e *env) *core.Error {
-		var v uint32
-		return e.stranger().StreamGetPriority(garbage, &v)
-	})
-	prove("aclrtStreamGetPriority", 3, func(e *env) *core.Error {
-		var v uint32
-		e.want(e.stranger().StreamGetPriority(0, &v), abi.ErrRTContextNull)
-		return e.stranger().StreamGetPriority(e.stream(), &v)
-	})
 	behaves("aclrtStreamGetPriority", func(e *env) {
 		for _, p := range []uint32{0, 3, 7, 8} {
 			var s core.Handle
@@ -331,16 +272,6 @@ func proveQueries() {
 		}
 	})
 
-	prove("aclrtStreamGetFlags", 1, func(e *env) *core.Error { return e.stranger().StreamGetFlags(garbage, nil) })
-	prove("aclrtStreamGetFlags", 2, func(e *env) *core.Error {
-		var v uint32
-		return e.stranger().StreamGetFlags(garbage, &v)
-	})
-	prove("aclrtStreamGetFlags", 3, func(e *env) *core.Error {
-		var v uint32
-		e.want(e.stranger().StreamGetFlags(0, &v), abi.ErrRTContextNull)
-		return e.stranger().StreamGetFlags(e.stream(), &v)
-	})
 	behaves("aclrtStreamGetFlags", func(e *env) {
 		for _, f := range []uint32{0, abi.StreamFastLaunch | abi.StreamFastSync, abi.StreamDeviceUseOnly} {
 			var v uint32
@@ -356,16 +287,6 @@ func proveQueries() {
 		}
 	})
 
-	prove("aclrtStreamGetId", 1, func(e *env) *core.Error { return e.stranger().StreamGetId(garbage, nil) })
-	prove("aclrtStreamGetId", 2, func(e *env) *core.Error {
-		var id int32
-		return e.stranger().StreamGetId(garbage, &id)
-	})
-	prove("aclrtStreamGetId", 3, func(e *env) *core.Error {
-		var id int32
-		e.ok(e.stranger().StreamGetId(e.stream(), &id)) // only the default stream needs a context
-		return e.stranger().StreamGetId(0, &id)
-	})
 	behaves("aclrtStreamGetId", func(e *env) {
 		var def core.Handle
 		e.ok(e.th.CtxGetCurrentDefaultStream(&def))
@@ -386,11 +307,6 @@ func proveQueries() {
 		}
 	})
 
-	prove("aclrtGetStreamAvailableNum", 1, func(e *env) *core.Error { return e.stranger().GetStreamAvailableNum(nil) })
-	prove("aclrtGetStreamAvailableNum", 2, func(e *env) *core.Error {
-		var n uint32
-		return e.stranger().GetStreamAvailableNum(&n)
-	})
 	behaves("aclrtGetStreamAvailableNum", func(e *env) {
 		for _, m := range []struct {
 			product string

@@ -66,7 +66,6 @@ func init() {
 	values := []machine{{}, {product: "A3"}, {product: "950"}}
 	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWrite(e.device(64)+4, 1, 0, e.stream()) }, values...))
 	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWait(e.device(64)+4, 0, 0, e.stream()) }, values...))
-	prove("aclrtStreamAbort", 8, onlyStrict(func(e *env) *core.Error { return e.th.StreamAbort(0) }, values...))
 
 	prove("aclrtRecordEvent", 13, onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle

@@ -85,9 +85,6 @@ func init() {
 		3: func(e *env, a *symbolArgs) { a.th = e.stranger() },
 		4: func(e *env, a *symbolArgs) { a.symbol = e.pageable(1) },
 	}
-	prove("aclrtGetSymbolAddress", 1, b.from(1, good, symbolAddress))
-	prove("aclrtGetSymbolAddress", 2, b.from(2, good, symbolAddress))
-	prove("aclrtGetSymbolAddress", 3, b.from(3, good, symbolAddress))
 	prove("aclrtGetSymbolAddress", 4, func(e *env) *core.Error {
 		e.registration()
 		return b.from(4, good, symbolAddress)(e)
@@ -110,9 +107,6 @@ func init() {
 		e.write(first, noise(100, 8))
 		e.holds(second, noise(100, 7))
 	})
-	prove("aclrtGetSymbolSize", 1, b.from(1, good, symbolSize))
-	prove("aclrtGetSymbolSize", 2, b.from(2, good, symbolSize))
-	prove("aclrtGetSymbolSize", 3, b.from(3, good, symbolSize))
 	prove("aclrtGetSymbolSize", 4, b.from(4, good, symbolSize))
 	prove("aclrtGetSymbolSize", 5, loadFails(good, symbolSize))
 	behaves("aclrtGetSymbolSize", func(e *env) {
@@ -201,12 +195,8 @@ func pastVariable(rule int, b breakers[symbolArgs], call symbolCall) proof {
 
 func init() {
 	good, b := symbol40(dflt), fromBreakers
-	prove("aclrtMemcpyFromSymbol", 1, b.from(1, good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 2, b.from(2, good, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 3, b.from(3, good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 4, b.from(4, good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 5, symbolKinds(5, b, d2h, fromSymbol))
-	prove("aclrtMemcpyFromSymbol", 6, b.from(6, good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 7, b.from(7, good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 8, loadFails(good, fromSymbol))
 	prove("aclrtMemcpyFromSymbol", 9, b.from(9, good, fromSymbol))
@@ -230,12 +220,8 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemcpyFromSymbolAsync", 1, b.from(1, good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 2, b.from(2, good, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 3, b.from(3, good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 4, b.from(4, good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 5, symbolKinds(5, b, d2h, fromSymbolAsync))
-	prove("aclrtMemcpyFromSymbolAsync", 6, b.from(6, good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 7, b.from(7, good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 8, loadFails(good, fromSymbolAsync))
 	prove("aclrtMemcpyFromSymbolAsync", 9, b.from(9, good, fromSymbolAsync))
@@ -252,11 +238,7 @@ func init() {
 	})
 
 	b = toBreakers
-	prove("aclrtMemcpyToSymbol", 1, b.from(1, good, toSymbol))
-	prove("aclrtMemcpyToSymbol", 2, b.from(2, good, toSymbol))
-	prove("aclrtMemcpyToSymbol", 3, b.from(3, good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 4, symbolKinds(4, b, h2d, toSymbol))
-	prove("aclrtMemcpyToSymbol", 5, b.from(5, good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 6, b.from(6, good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 7, loadFails(good, toSymbol))
 	prove("aclrtMemcpyToSymbol", 8, b.from(8, good, toSymbol))
@@ -278,11 +260,7 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemcpyToSymbolAsync", 1, b.from(1, good, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 2, b.from(2, good, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 3, b.from(3, good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 4, symbolKinds(4, b, h2d, toSymbolAsync))
-	prove("aclrtMemcpyToSymbolAsync", 5, b.from(5, good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 6, b.from(6, good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 7, loadFails(good, toSymbolAsync))
 	prove("aclrtMemcpyToSymbolAsync", 8, b.from(8, good, toSymbolAsync))

@@ -46,23 +46,10 @@ func (e *env) peek(p core.Addr) uint64 {
 // valueCall is one of the two calls.
 type valueCall func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error
 
-func (f valueCall) null(e *env) *core.Error {
-	return f(e.on(machine{product: "310P", bare: true}).th, 0, 9, garbage)
-}
 func (f valueCall) lacks(e *env) (err *core.Error) {
 	for _, p := range []string{"310B", "310P", "910"} {
 		err = f(e.on(machine{product: p, bare: true}).th, 8, 9, garbage)
 		e.want(err, abi.ErrRTFeatureNotSupport)
-	}
-	return err
-}
-func (f valueCall) noStream(e *env) *core.Error {
-	return e.each(abi.ErrRTInvalidHandle, []core.Handle{garbage, e.notify()}, func(s core.Handle) *core.Error { return f(e.stranger(), 8, 9, s) })
-}
-func (f valueCall) badFlag(e *env, first uint32) (err *core.Error) {
-	for _, flag := range []uint32{first, first + 1, math.MaxUint32} {
-		err = e.blames("flag", f(e.stranger(), 8, flag, 0))
-		e.want(err, abi.ErrRTParamInvalid)
 	}
 	return err
 }
@@ -88,25 +75,14 @@ func (f valueCall) notDevice(e *env) (err *core.Error) {
 	}
 	return err
 }
-func (f valueCall) noContext(e *env) *core.Error {
-	p := e.device(8)
-	e.want(f(e.stranger(), p, 0, 0), abi.ErrRTContextNull)
-	return f(e.stranger(), p, 0, e.foreign())
-}
-func (f valueCall) otherContext(e *env) *core.Error { return f(e.th, e.device(8), 0, e.foreign()) }
 
 func init() {
 	write := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return th.ValueWrite(p, 1, flag, s)
 	})
-	prove("aclrtValueWrite", 1, write.null)
 	prove("aclrtValueWrite", 2, write.lacks)
-	prove("aclrtValueWrite", 3, write.noStream)
-	prove("aclrtValueWrite", 4, func(e *env) *core.Error { return write.badFlag(e, 1) })
 	prove("aclrtValueWrite", 5, write.lost)
 	prove("aclrtValueWrite", 6, write.notDevice)
-	prove("aclrtValueWrite", 7, write.noContext)
-	prove("aclrtValueWrite", 8, write.otherContext)
 	behaves("aclrtValueWrite", func(e *env) {
 		p := e.device(24)
 		for i := range core.Addr(3) {
@@ -137,14 +113,9 @@ func init() {
 	wait := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
 		return th.ValueWait(p, math.MaxUint64, flag, s)
 	})
-	prove("aclrtValueWait", 1, wait.null)
 	prove("aclrtValueWait", 2, wait.lacks)
-	prove("aclrtValueWait", 3, wait.noStream)
-	prove("aclrtValueWait", 4, func(e *env) *core.Error { return wait.badFlag(e, 4) })
 	prove("aclrtValueWait", 5, wait.lost)
 	prove("aclrtValueWait", 6, wait.notDevice)
-	prove("aclrtValueWait", 7, wait.noContext)
-	prove("aclrtValueWait", 8, wait.otherContext)
 	behaves("aclrtValueWait", valueWaits)
 }
 

@@ -21,8 +21,6 @@ func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want ab
 }
 
 func init() {
-	prove("aclrtMemSetAccess", 1, blames("virPtr", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(0, 0, nil, 0) }))
-	prove("aclrtMemSetAccess", 2, blames("desc", func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, nil, 0) }))
 	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) })
 	const onDevice = abi.MemLocationTypeDevice
 	// All is wrong with these calls but what comes before the rule.
@@ -32,7 +30,6 @@ func init() {
 	with := func(flags abi.MemAccessFlags, typ abi.MemLocationType, id uint32) abi.MemAccessDesc {
 		return abi.MemAccessDesc{Flags: flags, Location: abi.MemLocation{Type: typ, ID: id}}
 	}
-	prove("aclrtMemSetAccess", 4, virtual(func(e *env) *core.Error { return e.th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) }))
 	prove("aclrtMemSetAccess", 5, virtual(func(e *env) *core.Error {
 		e.want(sets(e, with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
 		e.want(sets(e, *readWrite(onDevice, 0), with(abi.MemAccessFlagsRead, 9, 99)), abi.ErrRTFeatureNotSupport)
@@ -103,9 +100,6 @@ func init() {
 	})
 
 	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
-	prove("aclrtMemGetAccess", 1, blames("virPtr", func(e *env) *core.Error { return e.th.MemGetAccess(0, nil, nil) }))
-	prove("aclrtMemGetAccess", 2, blames("location", func(e *env) *core.Error { return e.th.MemGetAccess(7, nil, nil) }))
-	prove("aclrtMemGetAccess", 3, blames("flag", func(e *env) *core.Error { return e.on(rcForm).th.MemGetAccess(7, here, nil) }))
 	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAccess(7, here, new(uint64)) })
 	prove("aclrtMemGetAccess", 5, virtual(func(e *env) *core.Error {
 		p, flag := e.reserved(4*mib), uint64(7)
@@ -132,7 +126,6 @@ func init() {
 		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 	})
 
-	prove("aclrtMemGetAddressRange", 1, func(e *env) *core.Error { return e.th.MemGetAddressRange(0, nil, nil) })
 	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, nil, nil) })
 	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, new(core.Addr), nil) })
 	prove("aclrtMemGetAddressRange", 4, virtual(func(e *env) *core.Error {
@@ -179,10 +172,6 @@ func init() {
 	})
 
 	a3 := machine{product: "A3"}
-	prove("aclrtMemMapSelectedLink", 1, func(e *env) *core.Error { return e.th.MemMapSelectedLink(0, 0, 0, 2) })
-	prove("aclrtMemMapSelectedLink", 2, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 0, 0, 2) })
-	prove("aclrtMemMapSelectedLink", 3, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 0, 7, 2) })
-	prove("aclrtMemMapSelectedLink", 4, func(e *env) *core.Error { return e.th.MemMapSelectedLink(7, 1, 7, 2) })
 	prove("aclrtMemMapSelectedLink", 5, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "910"}, rcForm} {
 			err = e.on(m).th.MemMapSelectedLink(7, 1, 7, 1)
@@ -232,7 +221,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemMapSetLink", 1, func(e *env) *core.Error { return e.th.MemMapSetLink(0, 9) })
 	prove("aclrtMemMapSetLink", 2, func(e *env) *core.Error {
 		e.want(e.th.MemMapSetLink(garbage, -1), abi.ErrRTParamInvalid)
 		return e.th.MemMapSetLink(garbage, 4)

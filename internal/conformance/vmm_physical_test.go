@@ -24,14 +24,6 @@ func init() {
 		change(p)
 		return p
 	}
-	prove("aclrtMallocPhysical", 1, blames("handle", func(e *env) *core.Error { return e.th.MallocPhysical(nil, 0, nil, 1) }))
-	prove("aclrtMallocPhysical", 2, blames("prop", func(e *env) *core.Error { return e.th.MallocPhysical(new(core.Handle), 0, nil, 1) }))
-	prove("aclrtMallocPhysical", 3, blames("size", func(e *env) *core.Error {
-		return e.th.MallocPhysical(new(core.Handle), 0, deviceProp(9, 99), 1)
-	}))
-	prove("aclrtMallocPhysical", 4, blames("flags", func(e *env) *core.Error {
-		return e.th.MallocPhysical(new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.HandleType = 2 }), 1)
-	}))
 	prove("aclrtMallocPhysical", 5, func(e *env) *core.Error {
 		return e.th.MallocPhysical(new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
 	})
@@ -150,7 +142,6 @@ func init() {
 		e.poolHas(pool, 0, 0)
 	})
 
-	prove("aclrtFreePhysical", 1, func(e *env) *core.Error { return e.on(rcForm).th.FreePhysical(0) })
 	prove("aclrtFreePhysical", 2, func(e *env) *core.Error { return e.on(rcForm).th.FreePhysical(garbage) })
 	prove("aclrtFreePhysical", 3, virtual(func(e *env) *core.Error {
 		e.want(e.th.FreePhysical(garbage), abi.ErrRTParamInvalid)
@@ -177,10 +168,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemGetAllocationGranularity", 1, blames("prop", func(e *env) *core.Error { return e.th.MemGetAllocationGranularity(nil, 9, nil) }))
-	prove("aclrtMemGetAllocationGranularity", 2, blames("granularity", func(e *env) *core.Error {
-		return e.th.MemGetAllocationGranularity(deviceProp(9, 2), 9, nil)
-	}))
 	prove("aclrtMemGetAllocationGranularity", 3, func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{2, 3, 6, 7} {
 			err = e.th.MemGetAllocationGranularity(deviceProp(9, a), 9, new(uint64))
@@ -234,8 +221,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemRetainAllocationHandle", 1, func(e *env) *core.Error { return e.th.MemRetainAllocationHandle(0, nil) })
-	prove("aclrtMemRetainAllocationHandle", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemRetainAllocationHandle(7, nil) })
 	prove("aclrtMemRetainAllocationHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemRetainAllocationHandle(7, new(core.Handle)) })
 	prove("aclrtMemRetainAllocationHandle", 4, virtual(func(e *env) *core.Error {
 		p, h := e.reserved(4*mib), core.Handle(7)
@@ -273,10 +258,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemGetAllocationPropertiesFromHandle", 1, func(e *env) *core.Error { return e.th.MemGetAllocationPropertiesFromHandle(0, nil) })
-	prove("aclrtMemGetAllocationPropertiesFromHandle", 2, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemGetAllocationPropertiesFromHandle(garbage, nil)
-	})
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 3, func(e *env) *core.Error {
 		return e.on(rcForm).th.MemGetAllocationPropertiesFromHandle(garbage, new(abi.PhysicalMemProp))
 	})

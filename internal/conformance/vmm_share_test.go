@@ -60,12 +60,6 @@ func init() {
 	const plain, fabric = abi.MemShareHandleTypeDefault, abi.MemShareHandleTypeFabric
 	a3 := machine{product: "A3"}
 
-	prove("aclrtMemExportToShareableHandle", 1, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(0, 2, 2, nil) })
-	prove("aclrtMemExportToShareableHandle", 2, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(garbage, 2, 2, nil) })
-	prove("aclrtMemExportToShareableHandle", 3, func(e *env) *core.Error { return e.th.MemExportToShareableHandle(garbage, 0, 2, nil) })
-	prove("aclrtMemExportToShareableHandle", 4, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemExportToShareableHandle(garbage, 0, 2, new(uint64))
-	})
 	prove("aclrtMemExportToShareableHandle", 5, func(e *env) *core.Error {
 		return e.on(rcForm).th.MemExportToShareableHandle(garbage, 0, 1, new(uint64))
 	})
@@ -109,15 +103,10 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemExportToShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemExportToShareableHandleV2(0, 2, 9, 0) })
-	prove("aclrtMemExportToShareableHandleV2", 2, func(e *env) *core.Error { return e.th.MemExportToShareableHandleV2(garbage, 2, 9, 0) })
 	prove("aclrtMemExportToShareableHandleV2", 3, func(e *env) *core.Error {
 		e.want(e.th.MemExportToShareableHandleV2(garbage, 2, 0, at(new(uint64))), abi.ErrRTParamInvalid)
 		return e.th.MemExportToShareableHandleV2(garbage, 2, 3, at(new(uint64)))
 	})
-	prove("aclrtMemExportToShareableHandleV2", 4, blames("flags", func(e *env) *core.Error {
-		return e.stranger().MemExportToShareableHandleV2(garbage, 2, fabric, at(new(abi.MemFabricHandle)))
-	}))
 	prove("aclrtMemExportToShareableHandleV2", 5, func(e *env) *core.Error {
 		return e.stranger().MemExportToShareableHandleV2(garbage, 1, fabric, at(new(abi.MemFabricHandle)))
 	})
@@ -160,16 +149,11 @@ func init() {
 		}
 	})
 
-	prove("aclrtMemSetPidToShareableHandle", 1, func(e *env) *core.Error { return e.th.MemSetPidToShareableHandle(7, nil, 0) })
-	prove("aclrtMemSetPidToShareableHandle", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 0) })
 	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 1) })
 	many := make([]int32, 65536)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
-	prove("aclrtMemSetPidToShareableHandle", 4, shares(func(e *env) *core.Error {
-		return e.stranger().MemSetPidToShareableHandle(7, &many[0], 65536)
-	}))
 	prove("aclrtMemSetPidToShareableHandle", 5, shares(func(e *env) *core.Error {
 		h := e.physical(2*mib, memProp())
 		var n uint64
@@ -211,22 +195,12 @@ func init() {
 		o.opens(in)
 	})
 
-	prove("aclrtMemSetPidToShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemSetPidToShareableHandleV2(0, 9, nil, 0) })
-	prove("aclrtMemSetPidToShareableHandleV2", 2, func(e *env) *core.Error {
-		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, nil, 0)
-	})
-	prove("aclrtMemSetPidToShareableHandleV2", 3, func(e *env) *core.Error {
-		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, thisPid(), 0)
-	})
 	prove("aclrtMemSetPidToShareableHandleV2", 4, blames("shareType", func(e *env) *core.Error {
 		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, thisPid(), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 5, func(e *env) *core.Error {
 		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
 	})
-	prove("aclrtMemSetPidToShareableHandleV2", 6, shares(func(e *env) *core.Error {
-		return e.blames("pidNum", e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, &many[0], 65536))
-	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 7, shares(func(e *env) *core.Error {
 		return e.blames("shareableHandle", e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, new(int32), 1))
 	}))
@@ -260,11 +234,6 @@ func init() {
 		n.opens(in)
 	})
 
-	prove("aclrtMemImportFromShareableHandle", 1, func(e *env) *core.Error { return e.th.MemImportFromShareableHandle(7, 9, nil) })
-	prove("aclrtMemImportFromShareableHandle", 2, func(e *env) *core.Error {
-		e.want(e.stranger().MemImportFromShareableHandle(7, -1, new(core.Handle)), abi.ErrRTInvalidDeviceid)
-		return e.stranger().MemImportFromShareableHandle(7, 9, new(core.Handle))
-	})
 	prove("aclrtMemImportFromShareableHandle", 3, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
@@ -332,13 +301,6 @@ func init() {
 		o.want(o.th.FreePhysical(in), abi.ErrRTParamInvalid)
 	})
 
-	prove("aclrtMemImportFromShareableHandleV2", 1, func(e *env) *core.Error { return e.th.MemImportFromShareableHandleV2(0, 9, 1, nil) })
-	prove("aclrtMemImportFromShareableHandleV2", 2, func(e *env) *core.Error {
-		return e.th.MemImportFromShareableHandleV2(at(new(uint64)), 9, 1, nil)
-	})
-	prove("aclrtMemImportFromShareableHandleV2", 3, func(e *env) *core.Error {
-		return e.stranger().MemImportFromShareableHandleV2(at(new(uint64)), 9, 1, new(core.Handle))
-	})
 	prove("aclrtMemImportFromShareableHandleV2", 4, func(e *env) *core.Error {
 		return e.stranger().MemImportFromShareableHandleV2(at(new(uint64)), 9, 0, new(core.Handle))
 	})

@@ -101,12 +101,6 @@ func logged(t *testing.T, name string) (*env, *strings.Builder) {
 }
 
 func init() {
-	prove("aclrtReserveMemAddress", 1, func(e *env) *core.Error { return e.th.ReserveMemAddress(nil, 0, 1, 1, 2) })
-	prove("aclrtReserveMemAddress", 2, func(e *env) *core.Error { return e.th.ReserveMemAddress(new(core.Addr), 0, 1, 1, 2) })
-	prove("aclrtReserveMemAddress", 3, func(e *env) *core.Error {
-		e.want(e.th.ReserveMemAddress(new(core.Addr), 1, 1, 1, math.MaxUint64), abi.ErrInvalidParam)
-		return e.on(rcForm).th.ReserveMemAddress(new(core.Addr), 1, 1, 1, 2)
-	})
 	prove("aclrtReserveMemAddress", 4, func(e *env) *core.Error { return e.on(rcForm).th.ReserveMemAddress(new(core.Addr), 1, 1, 1, 1) })
 	prove("aclrtReserveMemAddress", 5, virtual(func(e *env) *core.Error {
 		p := core.Addr(7)
@@ -162,13 +156,6 @@ func init() {
 	})
 
 	const noUC = 64 * tib
-	prove("aclrtReserveMemAddressNoUCMemory", 1, func(e *env) *core.Error { return e.th.ReserveMemAddressNoUCMemory(nil, 0, 1, 0, 2) })
-	prove("aclrtReserveMemAddressNoUCMemory", 2, func(e *env) *core.Error {
-		return e.th.ReserveMemAddressNoUCMemory(new(core.Addr), 0, 1, 0, 2)
-	})
-	prove("aclrtReserveMemAddressNoUCMemory", 3, func(e *env) *core.Error {
-		return e.on(rcForm).th.ReserveMemAddressNoUCMemory(new(core.Addr), 1, 1, 0, 2)
-	})
 	prove("aclrtReserveMemAddressNoUCMemory", 4, func(e *env) *core.Error {
 		return e.on(rcForm).th.ReserveMemAddressNoUCMemory(new(core.Addr), 1, 1, 0, 1)
 	})
@@ -192,7 +179,6 @@ func init() {
 		}
 	})
 
-	prove("aclrtReleaseMemAddress", 1, func(e *env) *core.Error { return e.on(rcForm).th.ReleaseMemAddress(0) })
 	prove("aclrtReleaseMemAddress", 2, func(e *env) *core.Error { return e.on(rcForm).th.ReleaseMemAddress(7) })
 	prove("aclrtReleaseMemAddress", 3, virtual(func(e *env) *core.Error {
 		for _, p := range []core.Addr{7, e.device(4096), e.pinned(64)} {
@@ -256,18 +242,10 @@ func init() {
 		}
 	}
 	r := mapRules((*core.Thread).MapMem)
-	prove("aclrtMapMem", 1, r[0])
-	prove("aclrtMapMem", 2, r[1])
-	prove("aclrtMapMem", 3, r[2])
-	prove("aclrtMapMem", 4, r[3])
 	prove("aclrtMapMem", 5, r[4])
 	prove("aclrtMapMem", 6, r[5])
 	behaves("aclrtMapMem", (*env).mapsMemory)
 	r = mapRules((*core.Thread).MemMapNoAccess)
-	prove("aclrtMemMapNoAccess", 1, r[0])
-	prove("aclrtMemMapNoAccess", 2, r[1])
-	prove("aclrtMemMapNoAccess", 3, r[2])
-	prove("aclrtMemMapNoAccess", 4, r[3])
 	prove("aclrtMemMapNoAccess", 5, r[4])
 	prove("aclrtMemMapNoAccess", 6, r[5])
 	behaves("aclrtMemMapNoAccess", func(e *env) {
@@ -296,7 +274,6 @@ func init() {
 		e.ok(e.th.UnmapMem(p))
 	})
 
-	prove("aclrtUnmapMem", 1, func(e *env) *core.Error { return e.on(rcForm).th.UnmapMem(0) })
 	prove("aclrtUnmapMem", 2, func(e *env) *core.Error { return e.on(rcForm).th.UnmapMem(7) })
 	prove("aclrtUnmapMem", 3, virtual(func(e *env) *core.Error {
 		p := e.reserved(8 * mib)

@@ -58,12 +58,17 @@ def ok(result):
     return values[0] if values else None
 
 
-def _elsewhere():
+def _beside(make):
+    """What a function makes that changes the current context."""
     home = ok(rt.get_context())
-    ok(rt.create_context(0))
-    stream = ok(rt.create_stream())
+    thing = make()
     ok(rt.set_context(home))
-    return stream
+    return thing
+
+
+def _elsewhere():
+    ok(rt.create_context(0))
+    return ok(rt.create_stream())
 
 
 def _recorded():
@@ -76,7 +81,7 @@ def _recorded():
 # How each object is made and, by the first word, destroyed. A stream elsewhere goes with its context.
 MAKERS = {
     "stream": lambda: ok(rt.create_stream()),
-    "stream.elsewhere": _elsewhere,
+    "stream.elsewhere": lambda: _beside(_elsewhere),
     "stream.unwaited": lambda: ok(rt.create_stream_with_config(0, acl.ACL_STREAM_PERSISTENT)),
     "event": lambda: ok(rt.create_event_with_flag(9)),
     "event.deviceOnly": lambda: ok(rt.create_event_with_flag(acl.ACL_EVENT_DEVICE_USE_ONLY)),
@@ -85,12 +90,14 @@ MAKERS = {
     "event.ipc": lambda: ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_IPC)),
     "event.ex": lambda: ok(rt.create_event_ex_with_flag(acl.ACL_EVENT_SYNC)),
     "event.recorded": _recorded,
+    "context": lambda: _beside(lambda: ok(rt.create_context(0))),
     "notify": lambda: ok(rt.create_notify(0)),
     "cntNotify": lambda: ok(rt.cnt_notify_create(0)),
     "device": lambda: ok(rt.malloc(4096, 0)),
     "pinned": lambda: ok(rt.malloc_host(4096)),
 }
 DESTROYERS = {
+    "context": rt.destroy_context,
     "stream": rt.destroy_stream_force,
     "event": rt.destroy_event,
     "notify": rt.destroy_notify,

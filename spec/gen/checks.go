@@ -228,7 +228,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		if guard != "" {
 			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write product(…) && !context()")
 		}
-		if err := c.mustBe(r, 107002); err != nil {
+		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
 		}
 		fmt.Fprintf(&c.body, "if %s = t.current(); %s == nil { // %d\n%s\n}\n", c.bind("context", "*Context"), c.bound["context"], number, c.returns("noContext(api)"+quiet))
@@ -275,6 +275,9 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	c.body.WriteString(text)
 	return true, nil
 }
+
+// noContextCode is ACL_ERROR_RT_CONTEXT_NULL: the fault of no argument.
+const noContextCode = 107002
 
 // mustBe refuses a rule whose code is another one than that of the function that looks things up.
 func (c *check) mustBe(r *table.Rule, code int32) error {
@@ -361,6 +364,9 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	params := r.Expr.Params()
 	if len(params) == 1 && r.If == params[0]+" is NULL" && *r.Code == 100000 {
 		return fmt.Sprintf("isNull(api, %q)%s", params[0], quiet), nil
+	}
+	if *r.Code == noContextCode {
+		return "noContext(api)" + quiet, nil
 	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
 		return "t.lacks(api)" + quiet, nil

@@ -23,6 +23,7 @@ var objects = map[string]object{
 	"aclrtEvent": {symbol: "event", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
+	"aclrtContext":   {symbol: "context", goType: "*Context"},
 	"aclrtNotify":    {symbol: "notify", goType: "*Notify"},
 	"aclrtCntNotify": {symbol: "cntNotify", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,6 +57,7 @@ func breakable(f *table.Function) []ruleToBreak {
 // found by evaluating the expressions here, not by the Go code made of them.
 func ruleCases(t *table.Table) ([]ruleCase, error) {
 	var cases []ruleCase
+	var failed []error
 	for _, f := range t.Functions {
 		rules := breakable(f)
 		if len(rules) == 0 {
@@ -70,7 +72,7 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 		switch right := good.arrange(rules, nil); {
 		case !right:
 			good = start
-		case good.ends == 0 || f.Rules[good.ends-1].Code != nil:
+		case good.ends == 0 || good.ends > 0 && f.Rules[good.ends-1].Code != nil:
 			cases = append(cases, ruleCase{f: f, built: built, scene: good})
 		}
 		for i, r := range rules {
@@ -83,7 +85,8 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 				if !built && slices.ContainsFunc(rules[:i], func(w ruleToBreak) bool { return refusesAll(f, w.expr) }) {
 					continue // a handle of what cannot be made is always refused
 				}
-				return nil, fmt.Errorf("%s rule %d: no arguments found for which it decides; mark it shadowed", f.Name, r.number)
+				failed = append(failed, fmt.Errorf("%s rule %d: no arguments found for which it decides; mark it shadowed", f.Name, r.number))
+				continue
 			}
 			cases = append(cases, ruleCase{f: f, rule: r.number, built: built, scene: s})
 			if worst := s.worst(rules[:i], r, rules[i+1:]); worst != nil {
@@ -96,7 +99,7 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 			}
 		}
 	}
-	return cases, nil
+	return cases, errors.Join(failed...)
 }
 
 // worst is a call for which r decides although as many as possible of the later rules apply too; nil if that is s.
@@ -178,7 +181,7 @@ func (c *ruleCase) decides() *table.Rule {
 
 // at is the parameter that the rule is about, "" if there is none or several.
 func (c *ruleCase) at() string {
-	if c.rule == 0 {
+	if c.rule == 0 || *c.decides().Code == noContextCode {
 		return ""
 	}
 	if params := c.decides().Expr.Params(); len(params) == 1 {

@@ -37,7 +37,7 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 			continue
 		}
 		r, s := c.decides(), c.scene
-		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {", c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.form, bit(s.strict), bit(s.context), len(c.f.C.Params))
+		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {", c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context), len(c.f.C.Params))
 		for i, a := range c.arguments() {
 			if i > 0 {
 				b.WriteString(", ")

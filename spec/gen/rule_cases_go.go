@@ -73,9 +73,7 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		call := fmt.Sprintf("t.%s(%s)", m.name, strings.Join(args, ", "))
-		if m.result == "abi.Code" {
-			call = "coded(" + call + ")"
-		} else if m.result != "*Error" {
+		if m.result != "*Error" {
 			return nil, fmt.Errorf("%s: its result is no error", f.Name)
 		}
 		slots := "a"

@@ -20,7 +20,7 @@ type scene struct {
 	product, form string
 	context       bool
 	strict        bool
-	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds
+	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: who knows
 }
 
 // newScene starts with a call that looks right.
@@ -43,6 +43,8 @@ func newScene(t *table.Table, f *table.Function, rules []ruleToBreak) (*scene, e
 	for _, text := range f.Good {
 		name, value, ok := strings.Cut(text, " ")
 		switch {
+		case text == "none":
+			s.ends = -1
 		case ok && name == "product":
 			s.product = value
 		case ok && name == "rule":
