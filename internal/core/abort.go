@@ -116,15 +116,9 @@ func (t *Thread) PersistentTaskClean(stream Handle) *Error {
 // code. A device has one abort at a time: a second call waits for the first, within its own time.
 func (t *Thread) DeviceTaskAbort(deviceID int32, timeout uint32) *Error {
 	const api = "aclrtDeviceTaskAbort"
-	if !t.rt.prod.Abort {
-		return unsupported(api, "", "%s cannot abort the tasks of a device", t.rt.prod.Name)
-	}
-	if timeout > maxAbortTimeout {
-		return refused(api, "timeout", "%d ms is more than %d ms, 36 minutes", timeout, maxAbortTimeout)
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkDeviceTaskAbort(deviceID, timeout)
+	if err != nil {
+		return err
 	}
 	l := deadline(timeout)
 	if !t.rt.callbacks.begin(d, l) {

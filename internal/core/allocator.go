@@ -29,8 +29,8 @@ func (t *Thread) AllocatorCreateDesc() Handle { return t.rt.allocatorDescs.add(n
 // AllocatorDestroyDesc is aclrtAllocatorDestroyDesc. What was registered with the description stays.
 func (t *Thread) AllocatorDestroyDesc(allocatorDesc Handle) *Error {
 	const api = "aclrtAllocatorDestroyDesc"
-	if allocatorDesc == 0 {
-		return isNull(api, "allocatorDesc")
+	if err := t.checkAllocatorDestroyDesc(allocatorDesc); err != nil {
+		return err
 	}
 	if t.rt.allocatorDescs.remove(allocatorDesc) == nil {
 		return noDesc(api, allocatorDesc)
@@ -126,11 +126,8 @@ func (t *Thread) AllocatorRegister(stream, desc Handle) *Error {
 // AllocatorGetByStream is aclrtAllocatorGetByStream. All but allocatorDesc may be nil.
 func (t *Thread) AllocatorGetByStream(stream Handle, desc *Handle, object, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc *Addr) *Error {
 	const api = "aclrtAllocatorGetByStream"
-	if desc == nil {
-		return isNull(api, "allocatorDesc")
-	}
-	if stream == 0 {
-		return isNull(api, "stream")
+	if err := t.checkAllocatorGetByStream(stream, desc, object, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc); err != nil {
+		return err
 	}
 	r := &t.rt.allocators
 	r.mu.Lock()

@@ -54,8 +54,8 @@ func (rt *Runtime) streamState(s *Stream, state abi.StreamState) {
 // RegDeviceStateCallback is aclrtRegDeviceStateCallback. A nil callback removes the one that has the name.
 func (t *Thread) RegDeviceStateCallback(regName *byte, callback DeviceStateFunc, args Addr) *Error {
 	const api = "aclrtRegDeviceStateCallback"
-	if regName == nil {
-		return isNull(api, "regName")
+	if err := t.checkRegDeviceStateCallback(regName, callback, args); err != nil {
+		return err
 	}
 	s := &t.rt.callbacks
 	return register(s, &s.devices, api, named[DeviceStateFunc]{goString(regName), callback, args}, callback == nil)
@@ -64,8 +64,8 @@ func (t *Thread) RegDeviceStateCallback(regName *byte, callback DeviceStateFunc,
 // SetDeviceTaskAbortCallback is aclrtSetDeviceTaskAbortCallback. A nil callback removes the one that has the name.
 func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, callback TaskAbortFunc, args Addr) *Error {
 	const api = "aclrtSetDeviceTaskAbortCallback"
-	if regName == nil {
-		return isNull(api, "regName")
+	if err := t.checkSetDeviceTaskAbortCallback(regName, callback, args); err != nil {
+		return err
 	}
 	s := &t.rt.callbacks
 	return register(s, &s.aborts, api, named[TaskAbortFunc]{goString(regName), callback, args}, callback == nil)
@@ -89,9 +89,8 @@ func register[F any](s *callbackState, list *registry[F], api string, f named[F]
 // RegStreamStateCallback is aclrtRegStreamStateCallback. A nil callback removes the one that has the name, another
 // one replaces it.
 func (t *Thread) RegStreamStateCallback(regName *byte, callback StreamStateFunc, args Addr) *Error {
-	const api = "aclrtRegStreamStateCallback"
-	if regName == nil {
-		return isNull(api, "regName")
+	if err := t.checkRegStreamStateCallback(regName, callback, args); err != nil {
+		return err
 	}
 	f := named[StreamStateFunc]{goString(regName), callback, args}
 	s := &t.rt.callbacks

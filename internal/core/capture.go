@@ -7,8 +7,8 @@ import "ropeway/internal/abi"
 // MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: no stream is being captured, so the status is none and there is no model.
 func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStatus, modelRI *Handle) *Error {
 	const api = "aclmdlRICaptureGetInfo"
-	if stream == 0 {
-		return isNull(api, "stream")
+	if err := t.checkMdlRICaptureGetInfo(stream, status, modelRI); err != nil {
+		return err
 	}
 	if status == nil && modelRI == nil {
 		return invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
@@ -31,8 +31,8 @@ func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStat
 // MdlRICaptureThreadExchangeMode is aclmdlRICaptureThreadExchangeMode.
 func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Error {
 	const api = "aclmdlRICaptureThreadExchangeMode"
-	if mode == nil {
-		return isNull(api, "mode")
+	if err := t.checkMdlRICaptureThreadExchangeMode(mode); err != nil {
+		return err
 	}
 	if err := t.lacks(api); err != nil {
 		return err

@@ -6,6 +6,845 @@ import "ropeway/internal/abi"
 
 // Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
 
+func (t *Thread) checkFree(devPtr Addr) *Error {
+	const api = "aclrtFree"
+	if devPtr == 0 { // 1
+		return isNull(api, "devPtr")
+	}
+	return nil
+}
+
+func (t *Thread) checkFreeWithDevSync(devPtr Addr) (ctx *Context, err *Error) {
+	const api = "aclrtFreeWithDevSync"
+	if devPtr == 0 { // 1
+		err = isNull(api, "devPtr")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetMemInfo(_ abi.MemAttr, free *uint64, total *uint64) *Error {
+	const api = "aclrtGetMemInfo"
+	if free == nil { // 1
+		return isNull(api, "free")
+	}
+	if total == nil { // 2
+		return isNull(api, "total")
+	}
+	return nil
+}
+
+func (t *Thread) checkMallocHost(hostPtr *Addr, size uint64) (ctx *Context, err *Error) {
+	const api = "aclrtMallocHost"
+	if hostPtr == nil { // 1
+		err = isNull(api, "hostPtr")
+		return
+	}
+	if size == 0 { // 2
+		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 3
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkMallocHostWithCfg(ptr *Addr, size uint64, _ *abi.MallocConfig) *Error {
+	const api = "aclrtMallocHostWithCfg"
+	if ptr == nil { // 1
+		return isNull(api, "ptr")
+	}
+	if size == 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkFreeHost(hostPtr Addr) *Error {
+	const api = "aclrtFreeHost"
+	if hostPtr == 0 { // 1
+		return isNull(api, "hostPtr")
+	}
+	return nil
+}
+
+func (t *Thread) checkFreeHostWithDevSync(hostPtr Addr) (ctx *Context, err *Error) {
+	const api = "aclrtFreeHostWithDevSync"
+	if hostPtr == 0 { // 1
+		err = isNull(api, "hostPtr")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkHostRegister(ptr Addr, size uint64, _ abi.HostRegisterType, devPtr *Addr) *Error {
+	const api = "aclrtHostRegister"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if devPtr == nil { // 2
+		return isNull(api, "devPtr")
+	}
+	if size == 0 { // 3
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkHostRegisterV2(ptr Addr, size uint64, _ uint32) *Error {
+	const api = "aclrtHostRegisterV2"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if size == 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkHostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) (ctx *Context, err *Error) {
+	const api = "aclrtHostGetDevicePointer"
+	if pHost == 0 { // 1
+		err = isNull(api, "pHost")
+		return
+	}
+	if pDevice == nil { // 2
+		err = isNull(api, "pDevice")
+		return
+	}
+	if flag != 0 { // 3
+		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0; it is %#x", flag)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkHostUnregister(ptr Addr) (ctx *Context, err *Error) {
+	const api = "aclrtHostUnregister"
+	if ptr == 0 { // 1
+		err = isNull(api, "ptr")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkPointerGetAttributes(ptr Addr, attributes *abi.PtrAttributes) *Error {
+	const api = "aclrtPointerGetAttributes"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if attributes == nil { // 2
+		return isNull(api, "attributes")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemManagedAdvise(ptr Addr, size uint64, _ abi.MemManagedAdviseType, _ abi.MemManagedLocation) *Error {
+	const api = "aclrtMemManagedAdvise"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if size == 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemManagedGetAttr(_ abi.MemManagedRangeAttribute, ptr Addr, size uint64, data Addr, _ uint64) *Error {
+	const api = "aclrtMemManagedGetAttr"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if data == 0 { // 2
+		return isNull(api, "data")
+	}
+	if size == 0 { // 3
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemManagedGetAttrs(attributes *abi.MemManagedRangeAttribute, _ uint64, ptr Addr, size uint64, data *Addr, dataSizes *uint64) *Error {
+	const api = "aclrtMemManagedGetAttrs"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	if attributes == nil { // 2
+		return isNull(api, "attributes")
+	}
+	if data == nil { // 3
+		return isNull(api, "data")
+	}
+	if dataSizes == nil { // 4
+		return isNull(api, "dataSizes")
+	}
+	if size == 0 { // 5
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemManagedPrefetchAsync(ptr Addr, size uint64, _ abi.MemManagedLocation, flags uint32, stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtMemManagedPrefetchAsync"
+	if ptr == 0 { // 1
+		err = isNull(api, "ptr")
+		return
+	}
+	if size == 0 { // 2
+		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if flags != 0 { // 3
+		err = fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 4
+		return
+	}
+	return
+}
+
+func (t *Thread) checkMemP2PMap(devPtr Addr, size uint64, dstDevID int32, flags uint64) (theDstDevId *Device, ctx *Context, err *Error) {
+	const api = "aclrtMemP2PMap"
+	if devPtr == 0 { // 1
+		err = isNull(api, "devPtr")
+		return
+	}
+	if size == 0 { // 2
+		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
+		return
+	}
+	if flags != 0 { // 3
+		err = fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+		return
+	}
+	if theDstDevId, err = t.usable(api, "dstDevId", dstDevID); err != nil { // 4
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 5
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkIpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) (ctx *Context, err *Error) {
+	const api = "aclrtIpcMemImportByKey"
+	if devPtr == nil { // 1
+		err = isNull(api, "devPtr")
+		return
+	}
+	if key == nil { // 2
+		err = isNull(api, "key")
+		return
+	}
+	if flags > 1 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 4
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkIpcMemClose(key *byte) *Error {
+	const api = "aclrtIpcMemClose"
+	if key == nil { // 1
+		return isNull(api, "key")
+	}
+	return nil
+}
+
+func (t *Thread) checkIpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid, num uint64) *Error {
+	const api = "aclrtIpcMemImportPidInterServer"
+	if key == nil { // 1
+		return fail(api, abi.ErrRTParamInvalid, "key", "is NULL")
+	}
+	if serverPids == nil { // 2
+		return fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
+	}
+	if num == 0 { // 3
+		return fail(api, abi.ErrRTParamInvalid, "num", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Error {
+	const api = "aclrtMemPoolCreate"
+	if memPool == nil { // 1
+		return isNull(api, "memPool")
+	}
+	if poolProps == nil { // 2
+		return isNull(api, "poolProps")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemPoolDestroy(memPool Handle) *Error {
+	const api = "aclrtMemPoolDestroy"
+	if memPool == 0 { // 1
+		return isNull(api, "memPool")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemPoolTrimTo(memPool Handle, _ uint64) *Error {
+	const api = "aclrtMemPoolTrimTo"
+	if memPool == 0 { // 1
+		return isNull(api, "memPool")
+	}
+	return nil
+}
+
+func (t *Thread) checkReleaseMemAddress(virPtr Addr) *Error {
+	const api = "aclrtReleaseMemAddress"
+	if virPtr == 0 { // 1
+		return isNull(api, "virPtr")
+	}
+	return nil
+}
+
+func (t *Thread) checkFreePhysical(handle Handle) *Error {
+	const api = "aclrtFreePhysical"
+	if handle == 0 { // 1
+		return isNull(api, "handle")
+	}
+	return nil
+}
+
+func (t *Thread) checkUnmapMem(virPtr Addr) *Error {
+	const api = "aclrtUnmapMem"
+	if virPtr == 0 { // 1
+		return isNull(api, "virPtr")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemExportToShareableHandle(handle Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *Error {
+	const api = "aclrtMemExportToShareableHandle"
+	if handle == 0 { // 1
+		return isNull(api, "handle")
+	}
+	if handleType != 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "handleType", "is not 0; it is %d", handleType)
+	}
+	if shareableHandle == nil { // 3
+		return isNull(api, "shareableHandle")
+	}
+	if flags > 1 { // 4
+		return fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
+	}
+	return nil
+}
+
+func (t *Thread) checkMemExportToShareableHandleV2(handle Handle, _ uint64, _ abi.MemSharedHandleType, shareableHandle Addr) *Error {
+	const api = "aclrtMemExportToShareableHandleV2"
+	if handle == 0 { // 1
+		return isNull(api, "handle")
+	}
+	if shareableHandle == 0 { // 2
+		return isNull(api, "shareableHandle")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemSetPidToShareableHandle(_ uint64, pid *int32, pidNum uint64) *Error {
+	const api = "aclrtMemSetPidToShareableHandle"
+	if pid == nil { // 1
+		return isNull(api, "pid")
+	}
+	if pidNum == 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemSetPidToShareableHandleV2(shareableHandle Addr, _ abi.MemSharedHandleType, pid *int32, pidNum uint64) *Error {
+	const api = "aclrtMemSetPidToShareableHandleV2"
+	if shareableHandle == 0 { // 1
+		return isNull(api, "shareableHandle")
+	}
+	if pid == nil { // 2
+		return isNull(api, "pid")
+	}
+	if pidNum == 0 { // 3
+		return fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemImportFromShareableHandle(_ uint64, deviceID int32, handle *Handle) (theDeviceId *Device, err *Error) {
+	const api = "aclrtMemImportFromShareableHandle"
+	if handle == nil { // 1
+		err = isNull(api, "handle")
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkMemImportFromShareableHandleV2(shareableHandle Addr, _ abi.MemSharedHandleType, flags uint64, handle *Handle) *Error {
+	const api = "aclrtMemImportFromShareableHandleV2"
+	if shareableHandle == 0 { // 1
+		return isNull(api, "shareableHandle")
+	}
+	if handle == nil { // 2
+		return isNull(api, "handle")
+	}
+	if flags != 0 { // 3
+		return fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
+	}
+	return nil
+}
+
+func (t *Thread) checkMemGetAllocationGranularity(prop *abi.PhysicalMemProp, _ abi.MemGranularityOptions, granularity *uint64) *Error {
+	const api = "aclrtMemGetAllocationGranularity"
+	if prop == nil { // 1
+		return isNull(api, "prop")
+	}
+	if granularity == nil { // 2
+		return isNull(api, "granularity")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemSetAccess(virPtr Addr, _ uint64, desc *abi.MemAccessDesc, _ uint64) *Error {
+	const api = "aclrtMemSetAccess"
+	if virPtr == 0 { // 1
+		return fail(api, abi.ErrRTParamInvalid, "virPtr", "is NULL")
+	}
+	if desc == nil { // 2
+		return fail(api, abi.ErrRTParamInvalid, "desc", "is NULL")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemGetAccess(virPtr Addr, location *abi.MemLocation, flag *uint64) *Error {
+	const api = "aclrtMemGetAccess"
+	if virPtr == 0 { // 1
+		return isNull(api, "virPtr")
+	}
+	if location == nil { // 2
+		return isNull(api, "location")
+	}
+	if flag == nil { // 3
+		return isNull(api, "flag")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemRetainAllocationHandle(virPtr Addr, handle *Handle) *Error {
+	const api = "aclrtMemRetainAllocationHandle"
+	if virPtr == 0 { // 1
+		return isNull(api, "virPtr")
+	}
+	if handle == nil { // 2
+		return isNull(api, "handle")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemGetAllocationPropertiesFromHandle(handle Handle, prop *abi.PhysicalMemProp) *Error {
+	const api = "aclrtMemGetAllocationPropertiesFromHandle"
+	if handle == 0 { // 1
+		return isNull(api, "handle")
+	}
+	if prop == nil { // 2
+		return isNull(api, "prop")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemGetAddressRange(ptr Addr, _ *Addr, _ *uint64) *Error {
+	const api = "aclrtMemGetAddressRange"
+	if ptr == 0 { // 1
+		return isNull(api, "ptr")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemMapSelectedLink(virPtrDst Addr, size uint64, virPtrSrc Addr, linkIdx uint32) *Error {
+	const api = "aclrtMemMapSelectedLink"
+	if virPtrDst == 0 { // 1
+		return isNull(api, "virPtrDst")
+	}
+	if virPtrSrc == 0 { // 2
+		return isNull(api, "virPtrSrc")
+	}
+	if size == 0 { // 3
+		return fail(api, abi.ErrInvalidParam, "size", "is 0")
+	}
+	if linkIdx > 1 { // 4
+		return fail(api, abi.ErrInvalidParam, "linkIdx", "is above 1; it is %d", linkIdx)
+	}
+	return nil
+}
+
+func (t *Thread) checkMemMapSetLink(handle Handle, _ abi.MemLinkType) *Error {
+	const api = "aclrtMemMapSetLink"
+	if handle == 0 { // 1
+		return isNull(api, "handle")
+	}
+	return nil
+}
+
+func (t *Thread) checkAllocatorDestroyDesc(allocatorDesc Handle) *Error {
+	const api = "aclrtAllocatorDestroyDesc"
+	if allocatorDesc == 0 { // 1
+		return isNull(api, "allocatorDesc")
+	}
+	return nil
+}
+
+func (t *Thread) checkAllocatorGetByStream(stream Handle, desc *Handle, _ *Addr, _ *Addr, _ *Addr, _ *Addr, _ *Addr) *Error {
+	const api = "aclrtAllocatorGetByStream"
+	if desc == nil { // 1
+		return isNull(api, "allocatorDesc")
+	}
+	if stream == 0 { // 2
+		return isNull(api, "stream")
+	}
+	return nil
+}
+
+func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtSetDevice"
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 1
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
+	const api = "aclrtGetDevice"
+	if deviceID == nil { // 1
+		err = isNull(api, "deviceId")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api).quiet()
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetDeviceUtilizationRate(_ int32, utilizationInfo *abi.UtilizationInfo) *Error {
+	const api = "aclrtGetDeviceUtilizationRate"
+	if utilizationInfo == nil { // 1
+		return isNull(api, "utilizationInfo")
+	}
+	if utilizationInfo.UtilizationExtend != 0 { // 2
+		return fail(api, abi.ErrInvalidParam, "utilizationInfo", "utilizationInfo->utilizationExtend is not NULL; utilizationExtend is %d", utilizationInfo.UtilizationExtend)
+	}
+	return nil
+}
+
+func (t *Thread) checkGetDeviceCount(count *uint32) *Error {
+	const api = "aclrtGetDeviceCount"
+	if count == nil { // 1
+		return isNull(api, "count")
+	}
+	return nil
+}
+
+func (t *Thread) checkDevicePeerAccessStatus(_ int32, _ int32, status *int32) *Error {
+	const api = "aclrtDevicePeerAccessStatus"
+	if status == nil { // 1
+		return isNull(api, "status")
+	}
+	return nil
+}
+
+func (t *Thread) checkQueryDeviceStatus(deviceID int32, deviceStatus *abi.DeviceStatus) (theDeviceId *Device, err *Error) {
+	const api = "aclrtQueryDeviceStatus"
+	if deviceStatus == nil { // 1
+		err = isNull(api, "deviceStatus")
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetDeviceInfo(_ uint32, _ abi.DevAttr, value *int64) *Error {
+	const api = "aclrtGetDeviceInfo"
+	if value == nil { // 1
+		return isNull(api, "value")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetDeviceCapability(_ int32, _ abi.DevFeatureType, value *int32) *Error {
+	const api = "aclrtGetDeviceCapability"
+	if value == nil { // 1
+		return isNull(api, "value")
+	}
+	return nil
+}
+
+func (t *Thread) checkDeviceGetUuid(deviceID int32, uuid *abi.Uuid) (theDeviceId *Device, err *Error) {
+	const api = "aclrtDeviceGetUuid"
+	if uuid == nil { // 1
+		err = isNull(api, "uuid")
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDeviceGetPCIBusId(deviceID int32, pciBusId *byte, length int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtDeviceGetPCIBusId"
+	if pciBusId == nil { // 1
+		err = isNull(api, "pciBusId")
+		return
+	}
+	if deviceID < 0 { // 2
+		err = fail(api, abi.ErrRTInvalidDeviceid, "deviceId", "is below 0; it is %d", deviceID)
+		return
+	}
+	if length < 13 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "len", "is below 13; it is %d", length)
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 4
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDeviceGetByPCIBusId(pciBusId *byte, deviceID *int32) *Error {
+	const api = "aclrtDeviceGetByPCIBusId"
+	if pciBusId == nil { // 1
+		return isNull(api, "pciBusId")
+	}
+	if deviceID == nil { // 2
+		return isNull(api, "deviceId")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetDevicesTopo(_ uint32, _ uint32, value *uint64) *Error {
+	const api = "aclrtGetDevicesTopo"
+	if value == nil { // 1
+		return isNull(api, "value")
+	}
+	return nil
+}
+
+func (t *Thread) checkRegDeviceStateCallback(regName *byte, _ DeviceStateFunc, _ Addr) *Error {
+	const api = "aclrtRegDeviceStateCallback"
+	if regName == nil { // 1
+		return isNull(api, "regName")
+	}
+	return nil
+}
+
+func (t *Thread) checkDeviceL2CacheFlush(rsv Addr) (ctx *Context, err *Error) {
+	const api = "aclrtDeviceL2CacheFlush"
+	if rsv != 0 { // 1
+		err = fail(api, abi.ErrInvalidParam, "rsv", "is not NULL")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCreateContext(context *Handle, deviceID int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtCreateContext"
+	if context == nil { // 1
+		err = isNull(api, "context")
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkDestroyContext(context Handle) *Error {
+	const api = "aclrtDestroyContext"
+	if context == 0 { // 1
+		return isNull(api, "context")
+	}
+	return nil
+}
+
+func (t *Thread) checkSetCurrentContext(context Handle) *Error {
+	const api = "aclrtSetCurrentContext"
+	if context == 0 { // 1
+		return isNull(api, "context")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetCurrentContext(context *Handle) *Error {
+	const api = "aclrtGetCurrentContext"
+	if context == nil { // 1
+		return isNull(api, "context")
+	}
+	return nil
+}
+
+func (t *Thread) checkCtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) (ctx *Context, err *Error) {
+	const api = "aclrtCtxGetSysParamOpt"
+	if value == nil { // 1
+		err = isNull(api, "value")
+		return
+	}
+	if opt < 0 || opt > 2 { // 2
+		err = fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 3
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCtxSetSysParamOpt(opt abi.SysParamOpt, _ int64) *Error {
+	const api = "aclrtCtxSetSysParamOpt"
+	if opt < 0 || opt > 2 { // 1
+		return fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
+	}
+	return nil
+}
+
+func (t *Thread) checkCtxGetCurrentDefaultStream(stream *Handle) (ctx *Context, err *Error) {
+	const api = "aclrtCtxGetCurrentDefaultStream"
+	if stream == nil { // 1
+		err = isNull(api, "stream")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetPrimaryCtxState(deviceID int32, flags *uint32, active *int32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtGetPrimaryCtxState"
+	if active == nil { // 1
+		err = isNull(api, "active")
+		return
+	}
+	if flags != nil { // 2
+		err = fail(api, abi.ErrInvalidParam, "flags", "is not NULL")
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context, err *Error) {
+	const api = "aclrtCtxGetFloatOverflowAddr"
+	if overflowAddr == nil { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "overflowAddr", "is NULL")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32) *Error {
+	const api = "aclrtCreateStreamWithConfig"
+	if stream == nil { // 1
+		return isNull(api, "stream")
+	}
+	return nil
+}
+
+func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, err *Error) {
+	const api = "aclrtSynchronizeStreamWithTimeout"
+	if timeout < -1 { // 1
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).quiet()
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if timeout == 0 { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theStream *Stream, err *Error) {
+	const api = "aclrtStreamQuery"
+	if status == nil { // 1
+		err = isNull(api, "status")
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *Stream, err *Error) {
+	const api = "aclrtSetStreamFailureMode"
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, err *Error) {
+	const api = "aclrtGetStreamAvailableNum"
+	if streamCount == nil { // 1
+		err = isNull(api, "streamCount")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkRegStreamStateCallback(regName *byte, _ StreamStateFunc, _ Addr) *Error {
+	const api = "aclrtRegStreamStateCallback"
+	if regName == nil { // 1
+		return isNull(api, "regName")
+	}
+	return nil
+}
+
 func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEvent"
 	if event == nil { // 1
@@ -259,7 +1098,7 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (theEvent *Event, err *Error) {
 	const api = "aclrtSynchronizeEventWithTimeout"
 	if timeout < -1 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "< -1; it is %d", timeout).quiet()
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).quiet()
 		return
 	}
 	if event == 0 { // 2
@@ -270,7 +1109,7 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 		return
 	}
 	if timeout == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "== 0")
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
 	if theEvent.isExternal() { // 5
@@ -364,7 +1203,7 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, timeout int32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEventWithTimeout"
 	if timeout < 0 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "< 0; it is %d", timeout)
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below 0; it is %d", timeout)
 		return
 	}
 	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
@@ -632,7 +1471,7 @@ func (t *Thread) checkNotifyBatchReset(notifies *Handle, num uint64) *Error {
 		return isNull(api, "notifies")
 	}
 	if uint32(num) == 0 { // 2
-		return fail(api, abi.ErrRTParamInvalid, "num", "== 0 (its low 32 bits count); it is %d", num)
+		return fail(api, abi.ErrRTParamInvalid, "num", "is 0 (its low 32 bits count); it is %d", num)
 	}
 	if t.product("310B", "310P", "910") { // 3
 		return fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without notify reset (310B, 310P, 910)", t.rt.prod.Name).quiet()
@@ -654,7 +1493,7 @@ func (t *Thread) checkNotifyGetExportKey(notify Handle, key *byte, length uint64
 		return
 	}
 	if uint32(length) == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "len", "== 0 (its low 32 bits count); it is %d", length)
+		err = fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
 		return
 	}
 	if t.product("310B") { // 5
@@ -736,7 +1575,7 @@ func (t *Thread) checkNotifySetImportPidInterServer(notify Handle, serverPids *a
 		return
 	}
 	if num == 0 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "num", "== 0")
+		err = fail(api, abi.ErrRTParamInvalid, "num", "is 0")
 		return
 	}
 	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 4
@@ -891,4 +1730,190 @@ func (t *Thread) checkCntNotifyGetId(cntNotify Handle, notifyID *uint32) (theCnt
 		return
 	}
 	return
+}
+
+func (t *Thread) checkSubscribeReport(_ uint64, stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtSubscribeReport"
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	return
+}
+
+func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.CallbackBlockType, stream Handle) (theStream *Stream, err *Error) {
+	const api = "aclrtLaunchCallback"
+	if blockType != 0 && blockType != 1 { // 1
+		err = fail(api, abi.ErrInvalidParam, "blockType", "is not 0 or 1; it is %d", blockType)
+		return
+	}
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+		return
+	}
+	if fn == nil { // 3
+		err = fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theStream *Stream, err *Error) {
+	const api = "aclrtLaunchHostFunc"
+	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+		return
+	}
+	if fn == nil { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSetOpExecuteTimeOutV2(_ uint64, actualTimeout *uint64) (ctx *Context, err *Error) {
+	const api = "aclrtSetOpExecuteTimeOutV2"
+	if actualTimeout == nil { // 1
+		err = isNull(api, "actualTimeout")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkGetOpTimeOutInterval(interval *uint64) (ctx *Context, err *Error) {
+	const api = "aclrtGetOpTimeOutInterval"
+	if interval == nil { // 1
+		err = isNull(api, "interval")
+		return
+	}
+	if ctx = t.current(); ctx == nil { // 2
+		err = noContext(api)
+		return
+	}
+	return
+}
+
+func (t *Thread) checkRandomNumAsync(taskInfo *abi.RandomNumTaskInfo, _ Handle, _ Addr) *Error {
+	const api = "aclrtRandomNumAsync"
+	if taskInfo == nil { // 1
+		return isNull(api, "taskInfo")
+	}
+	return nil
+}
+
+func (t *Thread) checkMemUceRepair(_ int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) *Error {
+	const api = "aclrtMemUceRepair"
+	if memUceInfoArray == nil { // 1
+		return isNull(api, "memUceInfoArray")
+	}
+	if arraySize > 20 { // 2
+		return fail(api, abi.ErrInvalidParam, "arraySize", "is above 20; it is %d", arraySize)
+	}
+	return nil
+}
+
+func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDeviceId *Device, err *Error) {
+	const api = "aclrtDeviceTaskAbort"
+	if t.product("310B", "310P", "910") { // 1
+		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product is 310B, 310P or 910", t.rt.prod.Name)
+		return
+	}
+	if timeout > 2160000 { // 2
+		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is above 2160000; it is %d", timeout)
+		return
+	}
+	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 3
+		return
+	}
+	return
+}
+
+func (t *Thread) checkSetDeviceTaskAbortCallback(regName *byte, _ TaskAbortFunc, _ Addr) *Error {
+	const api = "aclrtSetDeviceTaskAbortCallback"
+	if regName == nil { // 1
+		return isNull(api, "regName")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetVersion(majorVersion *int32, minorVersion *int32, patchVersion *int32) *Error {
+	const api = "aclrtGetVersion"
+	if majorVersion == nil { // 1
+		return isNull(api, "majorVersion")
+	}
+	if minorVersion == nil { // 2
+		return isNull(api, "minorVersion")
+	}
+	if patchVersion == nil { // 3
+		return isNull(api, "patchVersion")
+	}
+	return nil
+}
+
+func (t *Thread) checkSysGetCANNVersion(_ abi.CANNPackageName, version *abi.CANNPackageVersion) *Error {
+	const api = "aclsysGetCANNVersion"
+	if version == nil { // 1
+		return isNull(api, "version")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetCannAttributeList(cannAttrList *Addr, num *uint64) *Error {
+	const api = "aclGetCannAttributeList"
+	if cannAttrList == nil { // 1
+		return isNull(api, "cannAttrList")
+	}
+	if num == nil { // 2
+		return isNull(api, "num")
+	}
+	return nil
+}
+
+func (t *Thread) checkGetCannAttribute(_ abi.CannAttr, value *int32) *Error {
+	const api = "aclGetCannAttribute"
+	if value == nil { // 1
+		return isNull(api, "value")
+	}
+	return nil
+}
+
+func (t *Thread) checkAclGetDeviceCapability(_ uint32, _ abi.DeviceInfo, value *int64) *Error {
+	const api = "aclGetDeviceCapability"
+	if value == nil { // 1
+		return isNull(api, "value")
+	}
+	return nil
+}
+
+func (t *Thread) checkDestroyDataBuffer(buffer Handle) *Error {
+	const api = "aclDestroyDataBuffer"
+	if buffer == 0 { // 1
+		return isNull(api, "dataBuffer")
+	}
+	return nil
+}
+
+func (t *Thread) checkUpdateDataBuffer(buffer Handle, _ Addr, _ uint64) *Error {
+	const api = "aclUpdateDataBuffer"
+	if buffer == 0 { // 1
+		return isNull(api, "dataBuffer")
+	}
+	return nil
+}
+
+func (t *Thread) checkMdlRICaptureGetInfo(stream Handle, _ *abi.MdlRICaptureStatus, _ *Handle) *Error {
+	const api = "aclmdlRICaptureGetInfo"
+	if stream == 0 { // 1
+		return isNull(api, "stream")
+	}
+	return nil
+}
+
+func (t *Thread) checkMdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Error {
+	const api = "aclmdlRICaptureThreadExchangeMode"
+	if mode == nil { // 1
+		return isNull(api, "mode")
+	}
+	return nil
 }

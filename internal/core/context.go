@@ -86,12 +86,9 @@ func (c *Context) destroy(t *Thread) bool {
 // CreateContext is aclrtCreateContext.
 func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {
 	const api = "aclrtCreateContext"
-	if context == nil {
-		return isNull(api, "context")
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, refusal := t.checkCreateContext(context, deviceID)
+	if refusal != nil {
+		return refusal
 	}
 	d.mu.Lock()
 	c, err := d.newContext(false)
@@ -115,8 +112,8 @@ func (t *Thread) adopt(c *Context) {
 // DestroyContext is aclrtDestroyContext.
 func (t *Thread) DestroyContext(context Handle) *Error {
 	const api = "aclrtDestroyContext"
-	if context == 0 {
-		return isNull(api, "context")
+	if err := t.checkDestroyContext(context); err != nil {
+		return err
 	}
 	c := t.rt.contexts.get(context)
 	switch {
@@ -144,8 +141,8 @@ func (t *Thread) DestroyContext(context Handle) *Error {
 // SetCurrentContext is aclrtSetCurrentContext.
 func (t *Thread) SetCurrentContext(context Handle) *Error {
 	const api = "aclrtSetCurrentContext"
-	if context == 0 {
-		return isNull(api, "context")
+	if err := t.checkSetCurrentContext(context); err != nil {
+		return err
 	}
 	c := t.rt.contexts.get(context)
 	if c == nil || c.dead.Load() {
@@ -158,8 +155,8 @@ func (t *Thread) SetCurrentContext(context Handle) *Error {
 // GetCurrentContext is aclrtGetCurrentContext.
 func (t *Thread) GetCurrentContext(context *Handle) *Error {
 	const api = "aclrtGetCurrentContext"
-	if context == nil {
-		return isNull(api, "context")
+	if err := t.checkGetCurrentContext(context); err != nil {
+		return err
 	}
 	c := t.current()
 	if c == nil {
@@ -172,15 +169,9 @@ func (t *Thread) GetCurrentContext(context *Handle) *Error {
 // CtxGetSysParamOpt is aclrtCtxGetSysParamOpt.
 func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
 	const api = "aclrtCtxGetSysParamOpt"
-	if value == nil {
-		return isNull(api, "value")
-	}
-	if opt < 0 || opt > 2 {
-		return invalid(api, "opt", "%d is not 0 to 2", opt)
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkCtxGetSysParamOpt(opt, value)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,8 +185,8 @@ func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
 // CtxSetSysParamOpt is aclrtCtxSetSysParamOpt.
 func (t *Thread) CtxSetSysParamOpt(opt abi.SysParamOpt, value int64) *Error {
 	const api = "aclrtCtxSetSysParamOpt"
-	if opt < 0 || opt > 2 {
-		return invalid(api, "opt", "%d is not 0 to 2", opt)
+	if err := t.checkCtxSetSysParamOpt(opt, value); err != nil {
+		return err
 	}
 	if err := checkSysParam(api, opt, value); err != nil {
 		return err
@@ -211,13 +202,9 @@ func (t *Thread) CtxSetSysParamOpt(opt abi.SysParamOpt, value int64) *Error {
 
 // CtxGetCurrentDefaultStream is aclrtCtxGetCurrentDefaultStream.
 func (t *Thread) CtxGetCurrentDefaultStream(stream *Handle) *Error {
-	const api = "aclrtCtxGetCurrentDefaultStream"
-	if stream == nil {
-		return isNull(api, "stream")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkCtxGetCurrentDefaultStream(stream)
+	if err != nil {
+		return err
 	}
 	*stream = c.def.handle
 	return nil
@@ -225,16 +212,9 @@ func (t *Thread) CtxGetCurrentDefaultStream(stream *Handle) *Error {
 
 // GetPrimaryCtxState is aclrtGetPrimaryCtxState.
 func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32) *Error {
-	const api = "aclrtGetPrimaryCtxState"
-	if active == nil {
-		return isNull(api, "active")
-	}
-	if flags != nil {
-		return invalid(api, "flags", "is reserved and must be NULL")
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkGetPrimaryCtxState(deviceID, flags, active)
+	if err != nil {
+		return err
 	}
 	*active = 0
 	locked(&d.mu, func() {
@@ -249,12 +229,9 @@ func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32
 // runtime has no kernels that could overflow.
 func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
 	const api = "aclrtCtxGetFloatOverflowAddr"
-	if overflowAddr == nil {
-		return refused(api, "overflowAddr", "is NULL")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkCtxGetFloatOverflowAddr(overflowAddr)
+	if err != nil {
+		return err
 	}
 	if c.overflow.Load() == 0 {
 		if err := c.makeOverflowFlag(); err != nil {

@@ -97,8 +97,8 @@ func (t *Thread) CreateDataBuffer(data Addr, size uint64) Handle {
 // DestroyDataBuffer is aclDestroyDataBuffer.
 func (t *Thread) DestroyDataBuffer(buffer Handle) *Error {
 	const api = "aclDestroyDataBuffer"
-	if buffer == 0 {
-		return isNull(api, "dataBuffer")
+	if err := t.checkDestroyDataBuffer(buffer); err != nil {
+		return err
 	}
 	if t.rt.buffers.remove(buffer) == nil {
 		return noBuffer(api, buffer)
@@ -109,8 +109,8 @@ func (t *Thread) DestroyDataBuffer(buffer Handle) *Error {
 // UpdateDataBuffer is aclUpdateDataBuffer.
 func (t *Thread) UpdateDataBuffer(buffer Handle, data Addr, size uint64) *Error {
 	const api = "aclUpdateDataBuffer"
-	if buffer == 0 {
-		return isNull(api, "dataBuffer")
+	if err := t.checkUpdateDataBuffer(buffer, data, size); err != nil {
+		return err
 	}
 	b := t.rt.buffers.get(buffer)
 	if b == nil {

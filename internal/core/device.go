@@ -156,9 +156,9 @@ func (d *Device) contexts() []*Context {
 // SetDevice is aclrtSetDevice.
 func (t *Thread) SetDevice(deviceID int32) *Error {
 	const api = "aclrtSetDevice"
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, refusal := t.checkSetDevice(deviceID)
+	if refusal != nil {
+		return refusal
 	}
 	t.rt.deviceState(d.user, abi.DeviceStateSetPre)
 	c, err := d.retain()
@@ -216,13 +216,9 @@ func (e *Error) quietIf(code abi.Code) *Error {
 
 // GetDevice is aclrtGetDevice.
 func (t *Thread) GetDevice(deviceID *int32) *Error {
-	const api = "aclrtGetDevice"
-	if deviceID == nil {
-		return isNull(api, "deviceId")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api).quiet()
+	c, err := t.checkGetDevice(deviceID)
+	if err != nil {
+		return err
 	}
 	*deviceID = c.dev.user
 	return nil

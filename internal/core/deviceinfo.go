@@ -10,13 +10,9 @@ import (
 
 // QueryDeviceStatus is aclrtQueryDeviceStatus. A device that is not open has shown no fault.
 func (t *Thread) QueryDeviceStatus(deviceID int32, deviceStatus *abi.DeviceStatus) *Error {
-	const api = "aclrtQueryDeviceStatus"
-	if deviceStatus == nil {
-		return isNull(api, "deviceStatus")
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkQueryDeviceStatus(deviceID, deviceStatus)
+	if err != nil {
+		return err
 	}
 	*deviceStatus = abi.DeviceStatusNormal
 	if dev := d.dev.Load(); dev != nil && dev.Healthy() != nil {
@@ -29,11 +25,8 @@ func (t *Thread) QueryDeviceStatus(deviceID int32, deviceStatus *abi.DeviceStatu
 // is -1. So it is for a number without a device, which only leaves its mark as last error.
 func (t *Thread) GetDeviceUtilizationRate(deviceID int32, utilizationInfo *abi.UtilizationInfo) *Error {
 	const api = "aclrtGetDeviceUtilizationRate"
-	if utilizationInfo == nil {
-		return isNull(api, "utilizationInfo")
-	}
-	if utilizationInfo.UtilizationExtend != 0 {
-		return invalid(api, "utilizationInfo", "utilizationExtend is reserved and must be NULL")
+	if err := t.checkGetDeviceUtilizationRate(deviceID, utilizationInfo); err != nil {
+		return err
 	}
 	if t.rt.device(deviceID) == nil && !t.shared {
 		t.Done(t.noDevice(api, "deviceId", int64(deviceID)))
@@ -45,8 +38,8 @@ func (t *Thread) GetDeviceUtilizationRate(deviceID int32, utilizationInfo *abi.U
 // GetDeviceInfo is aclrtGetDeviceInfo.
 func (t *Thread) GetDeviceInfo(deviceID uint32, attr abi.DevAttr, value *int64) *Error {
 	const api = "aclrtGetDeviceInfo"
-	if value == nil {
-		return isNull(api, "value")
+	if err := t.checkGetDeviceInfo(deviceID, attr, value); err != nil {
+		return err
 	}
 	d := t.rt.byNumber(deviceID)
 	if d == nil {
@@ -160,8 +153,8 @@ const (
 // about message queues; neither is built, so neither is there.
 func (t *Thread) GetDeviceCapability(deviceID int32, devFeatureType abi.DevFeatureType, value *int32) *Error {
 	const api = "aclrtGetDeviceCapability"
-	if value == nil {
-		return isNull(api, "value")
+	if err := t.checkGetDeviceCapability(deviceID, devFeatureType, value); err != nil {
+		return err
 	}
 	var v int32
 	switch devFeatureType {
@@ -196,12 +189,9 @@ func notSet(api string, id int32) *Error {
 // DeviceGetUuid is aclrtDeviceGetUuid. The id is the same for a device in every process of a machine.
 func (t *Thread) DeviceGetUuid(deviceID int32, uuid *abi.Uuid) *Error {
 	const api = "aclrtDeviceGetUuid"
-	if uuid == nil {
-		return isNull(api, "uuid")
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkDeviceGetUuid(deviceID, uuid)
+	if err != nil {
+		return err
 	}
 	if err := t.lacks(api); err != nil {
 		return err.quiet()
@@ -223,18 +213,9 @@ func pciBusID(phys int32) string { return fmt.Sprintf("0000:%02x:00.0", phys+1) 
 // DeviceGetPCIBusId is aclrtDeviceGetPCIBusId. pciBusId is room for len bytes.
 func (t *Thread) DeviceGetPCIBusId(deviceID int32, pciBusId *byte, length int32) *Error {
 	const api = "aclrtDeviceGetPCIBusId"
-	if pciBusId == nil {
-		return isNull(api, "pciBusId")
-	}
-	if deviceID < 0 {
-		return t.noDevice(api, "deviceId", int64(deviceID))
-	}
-	if length < pciBusIDBytes {
-		return refused(api, "len", "%d is less than the %d bytes an address takes", length, pciBusIDBytes)
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkDeviceGetPCIBusId(deviceID, pciBusId, length)
+	if err != nil {
+		return err
 	}
 	if err := t.lacks(api); err != nil {
 		return err.quiet()
@@ -246,11 +227,8 @@ func (t *Thread) DeviceGetPCIBusId(deviceID int32, pciBusId *byte, length int32)
 // DeviceGetByPCIBusId is aclrtDeviceGetByPCIBusId. On products whose devices have no known address no text matches.
 func (t *Thread) DeviceGetByPCIBusId(pciBusId *byte, deviceID *int32) *Error {
 	const api = "aclrtDeviceGetByPCIBusId"
-	if pciBusId == nil {
-		return isNull(api, "pciBusId")
-	}
-	if deviceID == nil {
-		return isNull(api, "deviceId")
+	if err := t.checkDeviceGetByPCIBusId(pciBusId, deviceID); err != nil {
+		return err
 	}
 	text := cString(pciBusId)
 	phys := int32(min(t.rt.drv.Devices(), maxDevices)) - 1

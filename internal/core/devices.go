@@ -36,8 +36,8 @@ func (rt *Runtime) byNumber(id uint32) *Device { return rt.device(int32(id)) }
 // GetDeviceCount is aclrtGetDeviceCount.
 func (t *Thread) GetDeviceCount(count *uint32) *Error {
 	const api = "aclrtGetDeviceCount"
-	if count == nil {
-		return isNull(api, "count")
+	if err := t.checkGetDeviceCount(count); err != nil {
+		return err
 	}
 	n, err := t.countDevices(api)
 	if err != nil {
@@ -260,11 +260,8 @@ func (t *Thread) queue(api string, s *Stream, op driver.Op) *Error {
 // DeviceL2CacheFlush is aclrtDeviceL2CacheFlush. No driver has a cache it could flush on demand.
 func (t *Thread) DeviceL2CacheFlush(rsv Addr) *Error {
 	const api = "aclrtDeviceL2CacheFlush"
-	if rsv != 0 {
-		return invalid(api, "rsv", "%#x: is reserved and must be NULL", rsv)
-	}
-	if t.current() == nil {
-		return noContext(api)
+	if _, err := t.checkDeviceL2CacheFlush(rsv); err != nil {
+		return err
 	}
 	return unsupported(api, "", "the %s driver has no cache it could flush", t.rt.drv.Name()).quiet()
 }

@@ -5,9 +5,6 @@ import "ropeway/internal/abi"
 // Faults of a device's memory and cores. No driver reports any yet, except that a device is lost, so there is nothing
 // to list and nothing to repair; arguments are checked all the same.
 
-// maxUCE is how many memory ranges one repair takes.
-const maxUCE = 20
-
 // GetMemUceInfo is aclrtGetMemUceInfo. memUceInfoArray points to arraySize entries.
 func (t *Thread) GetMemUceInfo(deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64, retSize *uint64) *Error {
 	const api = "aclrtGetMemUceInfo"
@@ -32,11 +29,8 @@ func (t *Thread) GetMemUceInfo(deviceID int32, memUceInfoArray *abi.MemUceInfo, 
 // repair.
 func (t *Thread) MemUceRepair(deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) *Error {
 	const api = "aclrtMemUceRepair"
-	if memUceInfoArray == nil {
-		return isNull(api, "memUceInfoArray")
-	}
-	if arraySize > maxUCE {
-		return invalid(api, "arraySize", "%d ranges are more than %d", arraySize, maxUCE)
+	if err := t.checkMemUceRepair(deviceID, memUceInfoArray, arraySize); err != nil {
+		return err
 	}
 	for i, u := range array(memUceInfoArray, arraySize) {
 		// Of the 112 reserved bytes the first 14 are compared.

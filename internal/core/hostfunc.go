@@ -9,12 +9,9 @@ import (
 // own; the stream waits until fn has returned.
 func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error {
 	const api = "aclrtLaunchHostFunc"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkLaunchHostFunc(stream, fn, args)
 	if err != nil {
 		return err
-	}
-	if fn == nil {
-		return refused(api, "fn", "is NULL")
 	}
 	c := t.current()
 	if s == nil && c != nil {

@@ -11,15 +11,9 @@ import (
 // MallocHost is aclrtMallocHost. In RC form it takes device memory, which is the host's as well.
 func (t *Thread) MallocHost(hostPtr *Addr, size uint64) *Error {
 	const api = "aclrtMallocHost"
-	if hostPtr == nil {
-		return isNull(api, "hostPtr")
-	}
-	if size == 0 {
-		return invalid(api, "size", "is 0")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkMallocHost(hostPtr, size)
+	if err != nil {
+		return err
 	}
 	return t.allocHost(api, c, hostPtr, size)
 }
@@ -27,11 +21,8 @@ func (t *Thread) MallocHost(hostPtr *Addr, size uint64) *Error {
 // MallocHostWithCfg is aclrtMallocHostWithCfg.
 func (t *Thread) MallocHostWithCfg(ptr *Addr, size uint64, cfg *abi.MallocConfig) *Error {
 	const api = "aclrtMallocHostWithCfg"
-	if ptr == nil {
-		return isNull(api, "ptr")
-	}
-	if size == 0 {
-		return invalid(api, "size", "is 0")
+	if err := t.checkMallocHostWithCfg(ptr, size, cfg); err != nil {
+		return err
 	}
 	va, err := hostAttributes(api, cfg)
 	if err != nil {
@@ -96,8 +87,8 @@ func (t *Thread) allocHost(api string, c *Context, p *Addr, size uint64) *Error 
 // FreeHost is aclrtFreeHost.
 func (t *Thread) FreeHost(hostPtr Addr) *Error {
 	const api = "aclrtFreeHost"
-	if hostPtr == 0 {
-		return isNull(api, "hostPtr")
+	if err := t.checkFreeHost(hostPtr); err != nil {
+		return err
 	}
 	return t.freeHost(api, hostPtr)
 }
@@ -105,12 +96,9 @@ func (t *Thread) FreeHost(hostPtr Addr) *Error {
 // FreeHostWithDevSync is aclrtFreeHostWithDevSync.
 func (t *Thread) FreeHostWithDevSync(hostPtr Addr) *Error {
 	const api = "aclrtFreeHostWithDevSync"
-	if hostPtr == 0 {
-		return isNull(api, "hostPtr")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkFreeHostWithDevSync(hostPtr)
+	if err != nil {
+		return err
 	}
 	if err := t.waits(api, nil, func(int64) *Error { return c.wait(api, waiting{}) }); err != nil {
 		return err
@@ -146,14 +134,8 @@ const hostPage = 4096
 // HostRegister is aclrtHostRegister.
 func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, devPtr *Addr) *Error {
 	const api = "aclrtHostRegister"
-	if ptr == 0 {
-		return isNull(api, "ptr")
-	}
-	if devPtr == nil {
-		return isNull(api, "devPtr")
-	}
-	if size == 0 {
-		return invalid(api, "size", "is 0")
+	if err := t.checkHostRegister(ptr, size, typ, devPtr); err != nil {
+		return err
 	}
 	if typ&^(abi.HostRegisterIomemory|abi.HostRegisterReadonly) != 0 {
 		return unsupported(api, "type", "%#x is not ACL_HOST_REGISTER_MAPPED (0)", uint32(typ))
@@ -175,11 +157,8 @@ func (t *Thread) HostRegister(ptr Addr, size uint64, typ abi.HostRegisterType, d
 // HostRegisterV2 is aclrtHostRegisterV2.
 func (t *Thread) HostRegisterV2(ptr Addr, size uint64, flag uint32) *Error {
 	const api = "aclrtHostRegisterV2"
-	if ptr == 0 {
-		return isNull(api, "ptr")
-	}
-	if size == 0 {
-		return invalid(api, "size", "is 0")
+	if err := t.checkHostRegisterV2(ptr, size, flag); err != nil {
+		return err
 	}
 	if flag == 0 || flag&^registerFlags != 0 {
 		return refused(api, "flag", "%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)", flag)
@@ -232,17 +211,8 @@ func (c *Context) register(api string, ptr Addr, size uint64, flag uint32) (Addr
 // HostGetDevicePointer is aclrtHostGetDevicePointer.
 func (t *Thread) HostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) *Error {
 	const api = "aclrtHostGetDevicePointer"
-	if pHost == 0 {
-		return isNull(api, "pHost")
-	}
-	if pDevice == nil {
-		return isNull(api, "pDevice")
-	}
-	if flag != 0 {
-		return invalid(api, "flag", "%#x is reserved and must be 0", flag)
-	}
-	if t.current() == nil {
-		return noContext(api)
+	if _, err := t.checkHostGetDevicePointer(pHost, pDevice, flag); err != nil {
+		return err
 	}
 	if !t.rt.prod.Register {
 		return unsupported(api, "", "%s cannot register host memory", t.rt.prod.Name)
@@ -263,11 +233,8 @@ func (t *Thread) HostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) *E
 // HostUnregister is aclrtHostUnregister.
 func (t *Thread) HostUnregister(ptr Addr) *Error {
 	const api = "aclrtHostUnregister"
-	if ptr == 0 {
-		return isNull(api, "ptr")
-	}
-	if t.current() == nil {
-		return noContext(api)
+	if _, err := t.checkHostUnregister(ptr); err != nil {
+		return err
 	}
 	if !t.rt.prod.Register {
 		return unsupported(api, "", "%s cannot register host memory", t.rt.prod.Name)

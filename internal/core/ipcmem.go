@@ -182,13 +182,8 @@ func (t *Thread) allow(api string, key *byte, arg string, pids *int32, n uint64)
 // one of its devices.
 func (t *Thread) IpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid, num uint64) *Error {
 	const api = "aclrtIpcMemImportPidInterServer"
-	switch {
-	case key == nil:
-		return refused(api, "key", "is NULL")
-	case serverPids == nil:
-		return refused(api, "serverPids", "is NULL")
-	case num == 0:
-		return refused(api, "num", "is 0")
+	if err := t.checkIpcMemImportPidInterServer(key, serverPids, num); err != nil {
+		return err
 	}
 	_, can := driver.As[driver.Sharer](t.rt.drv)
 	for i := range num {
@@ -219,17 +214,9 @@ func (t *Thread) IpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid
 // IpcMemImportByKey is aclrtIpcMemImportByKey.
 func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error {
 	const api = "aclrtIpcMemImportByKey"
-	switch {
-	case devPtr == nil:
-		return isNull(api, "devPtr")
-	case key == nil:
-		return isNull(api, "key")
-	case flags > mostIPCFlags:
-		return refused(api, "flags", "%#x is neither 0 nor 1 (enable peer access)", flags)
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkIpcMemImportByKey(devPtr, key, flags)
+	if err != nil {
+		return err
 	}
 	if err := t.noSharing(api); err != nil {
 		return err.quiet()
@@ -320,8 +307,8 @@ func (im *ipcImport) end() error {
 // IpcMemClose is aclrtIpcMemClose.
 func (t *Thread) IpcMemClose(key *byte) *Error {
 	const api = "aclrtIpcMemClose"
-	if key == nil {
-		return isNull(api, "key")
+	if err := t.checkIpcMemClose(key); err != nil {
+		return err
 	}
 	if err := t.noSharing(api); err != nil {
 		return err

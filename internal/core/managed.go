@@ -212,11 +212,8 @@ func (t *Thread) managedPlace(l abi.MemManagedLocation) (managedPlace, bool) {
 // MemManagedAdvise is aclrtMemManagedAdvise.
 func (t *Thread) MemManagedAdvise(ptr Addr, size uint64, advise abi.MemManagedAdviseType, location abi.MemManagedLocation) *Error {
 	const api = "aclrtMemManagedAdvise"
-	if ptr == 0 {
-		return isNull(api, "ptr")
-	}
-	if size == 0 {
-		return invalid(api, "size", "is 0")
+	if err := t.checkMemManagedAdvise(ptr, size, advise, location); err != nil {
+		return err
 	}
 	kind := abi.MemManagedAdviseType(uint16(advise))
 	if kind > abi.MemAdviseUnsetAccessedBy {
@@ -279,15 +276,7 @@ func (t *Thread) advice(api string, kind abi.MemManagedAdviseType, location abi.
 // the stream comes to it.
 func (t *Thread) MemManagedPrefetchAsync(ptr Addr, size uint64, location abi.MemManagedLocation, flags uint32, stream Handle) *Error {
 	const api = "aclrtMemManagedPrefetchAsync"
-	switch {
-	case ptr == 0:
-		return isNull(api, "ptr")
-	case size == 0:
-		return invalid(api, "size", "is 0")
-	case flags != 0:
-		return invalid(api, "flags", "%#x is reserved and must be 0", flags)
-	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkMemManagedPrefetchAsync(ptr, size, location, flags, stream)
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,8 @@ import "ropeway/internal/abi"
 // MemManagedGetAttr is aclrtMemManagedGetAttr.
 func (t *Thread) MemManagedGetAttr(attribute abi.MemManagedRangeAttribute, ptr Addr, size uint64, data Addr, dataSize uint64) *Error {
 	const api = "aclrtMemManagedGetAttr"
-	switch {
-	case ptr == 0:
-		return isNull(api, "ptr")
-	case data == 0:
-		return isNull(api, "data")
-	case size == 0:
-		return invalid(api, "size", "is 0")
+	if err := t.checkMemManagedGetAttr(attribute, ptr, size, data, dataSize); err != nil {
+		return err
 	}
 	if err := unknownAttribute(api, attribute); err != nil {
 		return err
@@ -26,17 +21,8 @@ func (t *Thread) MemManagedGetAttr(attribute abi.MemManagedRangeAttribute, ptr A
 // MemManagedGetAttrs is aclrtMemManagedGetAttrs.
 func (t *Thread) MemManagedGetAttrs(attributes *abi.MemManagedRangeAttribute, numAttributes uint64, ptr Addr, size uint64, data *Addr, dataSizes *uint64) *Error {
 	const api = "aclrtMemManagedGetAttrs"
-	switch {
-	case ptr == 0:
-		return isNull(api, "ptr")
-	case attributes == nil:
-		return isNull(api, "attributes")
-	case data == nil:
-		return isNull(api, "data")
-	case dataSizes == nil:
-		return isNull(api, "dataSizes")
-	case size == 0:
-		return invalid(api, "size", "is 0")
+	if err := t.checkMemManagedGetAttrs(attributes, numAttributes, ptr, size, data, dataSizes); err != nil {
+		return err
 	}
 	var list []managedQuestion // grows with what is there: the number may be wrong
 	to, room := array(data, numAttributes), array(dataSizes, numAttributes)

@@ -223,8 +223,8 @@ func byteCount(n uint64) string {
 // Free is aclrtFree.
 func (t *Thread) Free(devPtr Addr) *Error {
 	const api = "aclrtFree"
-	if devPtr == 0 {
-		return isNull(api, "devPtr")
+	if err := t.checkFree(devPtr); err != nil {
+		return err
 	}
 	return t.free(api, "devPtr", devPtr)
 }
@@ -232,12 +232,9 @@ func (t *Thread) Free(devPtr Addr) *Error {
 // FreeWithDevSync is aclrtFreeWithDevSync.
 func (t *Thread) FreeWithDevSync(devPtr Addr) *Error {
 	const api = "aclrtFreeWithDevSync"
-	if devPtr == 0 {
-		return isNull(api, "devPtr")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkFreeWithDevSync(devPtr)
+	if err != nil {
+		return err
 	}
 	if err := t.waits(api, nil, func(int64) *Error { return c.wait(api, waiting{}) }); err != nil {
 		return err

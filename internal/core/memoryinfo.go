@@ -39,11 +39,8 @@ func (t *Thread) cacheCall(api string, devPtr Addr, size uint64) (*Context, *Err
 // GetMemInfo is aclrtGetMemInfo.
 func (t *Thread) GetMemInfo(attr abi.MemAttr, free, total *uint64) *Error {
 	const api = "aclrtGetMemInfo"
-	if free == nil {
-		return isNull(api, "free")
-	}
-	if total == nil {
-		return isNull(api, "total")
+	if err := t.checkGetMemInfo(attr, free, total); err != nil {
+		return err
 	}
 	if attr < 0 || attr > abi.MemAttrMemP2PHuge1G {
 		return fail(api, abi.ErrRTInvalidMemoryType, "attr", "%d is not 0 to %d", attr, abi.MemAttrMemP2PHuge1G)

@@ -33,14 +33,8 @@ func putString(room []byte, text string) bool {
 
 // GetVersion is aclrtGetVersion: the version of the API.
 func (t *Thread) GetVersion(majorVersion, minorVersion, patchVersion *int32) *Error {
-	const api = "aclrtGetVersion"
-	switch {
-	case majorVersion == nil:
-		return isNull(api, "majorVersion")
-	case minorVersion == nil:
-		return isNull(api, "minorVersion")
-	case patchVersion == nil:
-		return isNull(api, "patchVersion")
+	if err := t.checkGetVersion(majorVersion, minorVersion, patchVersion); err != nil {
+		return err
 	}
 	*majorVersion, *minorVersion, *patchVersion = abi.MajorVersion, abi.MinorVersion, abi.PatchVersion
 	return nil
@@ -97,8 +91,8 @@ func (rt *Runtime) noVersion(api, arg, name string) *Error {
 // SysGetCANNVersion is aclsysGetCANNVersion. Parts the text does not have are "0".
 func (t *Thread) SysGetCANNVersion(name abi.CANNPackageName, version *abi.CANNPackageVersion) *Error {
 	const api = "aclsysGetCANNVersion"
-	if version == nil {
-		return isNull(api, "version")
+	if err := t.checkSysGetCANNVersion(name, version); err != nil {
+		return err
 	}
 	if name < 0 || int(name) >= len(packages) {
 		return invalid(api, "name", "%d is no aclCANNPackageName", name)
@@ -201,12 +195,8 @@ var cannAttrs = [...]abi.CannAttr{abi.CannAttrInfNan, abi.CannAttrBF16}
 
 // GetCannAttributeList is aclGetCannAttributeList. The list is not to be written to.
 func (t *Thread) GetCannAttributeList(cannAttrList *Addr, num *uint64) *Error {
-	const api = "aclGetCannAttributeList"
-	if cannAttrList == nil {
-		return isNull(api, "cannAttrList")
-	}
-	if num == nil {
-		return isNull(api, "num")
+	if err := t.checkGetCannAttributeList(cannAttrList, num); err != nil {
+		return err
 	}
 	*cannAttrList, *num = addressOf(&cannAttrs), 0
 	if t.rt.prod.Modern {
@@ -218,8 +208,8 @@ func (t *Thread) GetCannAttributeList(cannAttrList *Addr, num *uint64) *Error {
 // GetCannAttribute is aclGetCannAttribute.
 func (t *Thread) GetCannAttribute(cannAttr abi.CannAttr, value *int32) *Error {
 	const api = "aclGetCannAttribute"
-	if value == nil {
-		return isNull(api, "value")
+	if err := t.checkGetCannAttribute(cannAttr, value); err != nil {
+		return err
 	}
 	if cannAttr < abi.CannAttrInfNan || cannAttr > abi.CannAttrJitCompile {
 		return invalid(api, "cannAttr", "%d is no aclCannAttr", cannAttr)
@@ -236,8 +226,8 @@ func (t *Thread) GetCannAttribute(cannAttr abi.CannAttr, value *int32) *Error {
 // AclGetDeviceCapability is aclGetDeviceCapability.
 func (t *Thread) AclGetDeviceCapability(deviceID uint32, deviceInfo abi.DeviceInfo, value *int64) *Error {
 	const api = "aclGetDeviceCapability"
-	if value == nil {
-		return isNull(api, "value")
+	if err := t.checkAclGetDeviceCapability(deviceID, deviceInfo, value); err != nil {
+		return err
 	}
 	n, err := t.countDevices(api)
 	if err != nil {

@@ -52,12 +52,8 @@ func (t *Thread) SetOpExecuteTimeOutWithMs(timeout uint32) *Error {
 
 // SetOpExecuteTimeOutV2 is aclrtSetOpExecuteTimeOutV2, in microseconds.
 func (t *Thread) SetOpExecuteTimeOutV2(timeout uint64, actualTimeout *uint64) *Error {
-	const api = "aclrtSetOpExecuteTimeOutV2"
-	if actualTimeout == nil {
-		return isNull(api, "actualTimeout")
-	}
-	if t.current() == nil {
-		return noContext(api)
+	if _, err := t.checkSetOpExecuteTimeOutV2(timeout, actualTimeout); err != nil {
+		return err
 	}
 	t.rt.opTime.store(timeout)
 	*actualTimeout, _ = t.rt.opLimit(timeout)
@@ -66,12 +62,8 @@ func (t *Thread) SetOpExecuteTimeOutV2(timeout uint64, actualTimeout *uint64) *E
 
 // GetOpTimeOutInterval is aclrtGetOpTimeOutInterval, in microseconds.
 func (t *Thread) GetOpTimeOutInterval(interval *uint64) *Error {
-	const api = "aclrtGetOpTimeOutInterval"
-	if interval == nil {
-		return isNull(api, "interval")
-	}
-	if t.current() == nil {
-		return noContext(api)
+	if _, err := t.checkGetOpTimeOutInterval(interval); err != nil {
+		return err
 	}
 	*interval = t.rt.prod.OpInterval
 	return nil

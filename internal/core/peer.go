@@ -131,8 +131,8 @@ func (t *Thread) peer(api string, id int32) (d, peer *Device, err *Error) {
 // physical number. Numbers without a device have no access enabled.
 func (t *Thread) DevicePeerAccessStatus(deviceID, peerDeviceID int32, status *int32) *Error {
 	const api = "aclrtDevicePeerAccessStatus"
-	if status == nil {
-		return isNull(api, "status")
+	if err := t.checkDevicePeerAccessStatus(deviceID, peerDeviceID, status); err != nil {
+		return err
 	}
 	d := t.rt.device(deviceID)
 	if d == nil && t.rt.visible {
@@ -161,8 +161,8 @@ func (t *Thread) DevicePeerAccessStatus(deviceID, peerDeviceID int32, status *in
 // products, through a switch on the A3, a PCIe host bridge on cards.
 func (t *Thread) GetDevicesTopo(deviceID, otherDeviceID uint32, value *uint64) *Error {
 	const api = "aclrtGetDevicesTopo"
-	if value == nil {
-		return isNull(api, "value")
+	if err := t.checkGetDevicesTopo(deviceID, otherDeviceID, value); err != nil {
+		return err
 	}
 	if t.rt.byNumber(deviceID) == nil {
 		return t.noDevice(api, "deviceId", int64(deviceID))

@@ -5,21 +5,9 @@ import "ropeway/internal/driver"
 // MemP2PMap is aclrtMemP2PMap. Devices that may reach each other's memory reach all of it: what is left is to look whether they may.
 func (t *Thread) MemP2PMap(devPtr Addr, size uint64, dstDevID int32, flags uint64) *Error {
 	const api = "aclrtMemP2PMap"
-	switch {
-	case devPtr == 0:
-		return isNull(api, "devPtr")
-	case size == 0:
-		return invalid(api, "size", "is 0")
-	case flags != 0:
-		return invalid(api, "flags", "%#x is reserved and must be 0", flags)
-	}
-	dst := t.rt.device(dstDevID)
-	if dst == nil {
-		return t.noDevice(api, "dstDevId", int64(dstDevID))
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	dst, c, err := t.checkMemP2PMap(devPtr, size, dstDevID, flags)
+	if err != nil {
+		return err
 	}
 	if err := t.noPeers(api); err != nil {
 		return err

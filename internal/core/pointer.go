@@ -8,11 +8,8 @@ import (
 // PointerGetAttributes is aclrtPointerGetAttributes.
 func (t *Thread) PointerGetAttributes(ptr Addr, attributes *abi.PtrAttributes) *Error {
 	const api = "aclrtPointerGetAttributes"
-	if ptr == 0 {
-		return isNull(api, "ptr")
-	}
-	if attributes == nil {
-		return isNull(api, "attributes")
+	if err := t.checkPointerGetAttributes(ptr, attributes); err != nil {
+		return err
 	}
 	al := t.rt.drv.Describe(ptr)
 	var l abi.MemLocation

@@ -18,11 +18,8 @@ func roundPool(size uint64) (uint64, bool) {
 // MemPoolCreate is aclrtMemPoolCreate. Pools are of a device, and go with it when it is reset.
 func (t *Thread) MemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Error {
 	const api = "aclrtMemPoolCreate"
-	if memPool == nil {
-		return isNull(api, "memPool")
-	}
-	if poolProps == nil {
-		return isNull(api, "poolProps")
+	if err := t.checkMemPoolCreate(memPool, poolProps); err != nil {
+		return err
 	}
 	if poolProps.AllocType != abi.MemAllocationTypePinned {
 		return invalid(api, "poolProps", "allocType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)", poolProps.AllocType)
@@ -66,8 +63,8 @@ func (t *Thread) MemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Er
 // MemPoolDestroy is aclrtMemPoolDestroy. Memory of the pool that the program still has stays, as if it came from aclrtMalloc.
 func (t *Thread) MemPoolDestroy(memPool Handle) *Error {
 	const api = "aclrtMemPoolDestroy"
-	if memPool == 0 {
-		return isNull(api, "memPool")
+	if err := t.checkMemPoolDestroy(memPool); err != nil {
+		return err
 	}
 	p := t.rt.pools.table.get(memPool)
 	if p == nil {
@@ -299,8 +296,8 @@ func (t *Thread) freeLater(api string, ptr Addr, stream Handle) *Error {
 // MemPoolTrimTo is aclrtMemPoolTrimTo. Memory that was freed on a stream that has not got there stays.
 func (t *Thread) MemPoolTrimTo(memPool Handle, minBytesToKeep uint64) *Error {
 	const api = "aclrtMemPoolTrimTo"
-	if memPool == 0 {
-		return isNull(api, "memPool")
+	if err := t.checkMemPoolTrimTo(memPool, minBytesToKeep); err != nil {
+		return err
 	}
 	p := t.rt.pools.table.get(memPool)
 	if p == nil {

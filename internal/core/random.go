@@ -39,8 +39,8 @@ type randomTask struct {
 // structure is read during the call, and not changed.
 func (t *Thread) RandomNumAsync(taskInfo *abi.RandomNumTaskInfo, stream Handle, reserve Addr) *Error {
 	const api = "aclrtRandomNumAsync"
-	if taskInfo == nil {
-		return isNull(api, "taskInfo")
+	if err := t.checkRandomNumAsync(taskInfo, stream, reserve); err != nil {
+		return err
 	}
 	typ, ok := randomTypes[taskInfo.DataType]
 	if !ok {

@@ -212,7 +212,7 @@ func hostFuncsUsed(api string, s *Stream) *Error {
 // SubscribeReport is aclrtSubscribeReport: the thread with that pthread id runs what is launched on the stream.
 func (t *Thread) SubscribeReport(threadID uint64, stream Handle) *Error {
 	const api = "aclrtSubscribeReport"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkSubscribeReport(threadID, stream)
 	if err != nil {
 		return err
 	}
@@ -293,15 +293,9 @@ func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 // come to it. With ACL_CALLBACK_BLOCK the stream waits until fn has returned.
 func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.CallbackBlockType, stream Handle) *Error {
 	const api = "aclrtLaunchCallback"
-	if blockType != abi.CallbackNoBlock && blockType != abi.CallbackBlock {
-		return invalid(api, "blockType", "%d is neither ACL_CALLBACK_NO_BLOCK (0) nor ACL_CALLBACK_BLOCK (1)", blockType)
-	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkLaunchCallback(fn, userData, blockType, stream)
 	if err != nil {
 		return err
-	}
-	if fn == nil {
-		return refused(api, "fn", "is NULL")
 	}
 	c := t.current()
 	if s == nil && c != nil {

@@ -282,8 +282,8 @@ func (t *Thread) CreateStream(stream *Handle) *Error {
 // CreateStreamWithConfig is aclrtCreateStreamWithConfig.
 func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *Error {
 	const api = "aclrtCreateStreamWithConfig"
-	if stream == nil {
-		return isNull(api, "stream")
+	if err := t.checkCreateStreamWithConfig(stream, priority, flag); err != nil {
+		return err
 	}
 	if flag&abi.StreamHuge != 0 && !t.rt.prod.Modern {
 		return unsupported(api, "flag", "%s has no ACL_STREAM_HUGE", t.rt.prod.Name)
@@ -383,15 +383,9 @@ func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) 
 // SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
 func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Error {
 	const api = "aclrtSynchronizeStreamWithTimeout"
-	if timeout < -1 {
-		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
-	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkSynchronizeStreamWithTimeout(stream, timeout)
 	if err != nil {
 		return err
-	}
-	if timeout == 0 {
-		return refused(api, "timeout", "0 ms is neither -1 nor positive")
 	}
 	return t.synchronize(api, s, waiting{timeout: millis(timeout)})
 }
@@ -475,10 +469,7 @@ func (c *Context) wait(api string, w waiting) *Error {
 // StreamQuery is aclrtStreamQuery.
 func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
 	const api = "aclrtStreamQuery"
-	if status == nil {
-		return isNull(api, "status")
-	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkStreamQuery(stream, status)
 	if err != nil {
 		return err
 	}

@@ -67,13 +67,9 @@ func (t *Thread) StreamGetId(stream Handle, streamID *int32) *Error {
 
 // GetStreamAvailableNum is aclrtGetStreamAvailableNum.
 func (t *Thread) GetStreamAvailableNum(streamCount *uint32) *Error {
-	const api = "aclrtGetStreamAvailableNum"
-	if streamCount == nil {
-		return isNull(api, "streamCount")
-	}
-	c := t.current()
-	if c == nil {
-		return noContext(api)
+	c, err := t.checkGetStreamAvailableNum(streamCount)
+	if err != nil {
+		return err
 	}
 	*streamCount = uint32(max(0, int32(t.rt.prod.Streams)-c.dev.streams.Load()))
 	return nil
@@ -82,7 +78,7 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) *Error {
 // SetStreamFailureMode is aclrtSetStreamFailureMode. Of mode only bit 0 counts.
 func (t *Thread) SetStreamFailureMode(stream Handle, mode uint64) *Error {
 	const api = "aclrtSetStreamFailureMode"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.checkSetStreamFailureMode(stream, mode)
 	if err != nil {
 		return err
 	}

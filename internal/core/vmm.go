@@ -153,8 +153,8 @@ func (t *Thread) reserveAt(api string, m driver.Mapper, n uint64, at Addr) (Addr
 // ReleaseMemAddress is aclrtReleaseMemAddress.
 func (t *Thread) ReleaseMemAddress(virPtr Addr) *Error {
 	const api = "aclrtReleaseMemAddress"
-	if virPtr == 0 {
-		return isNull(api, "virPtr")
+	if err := t.checkReleaseMemAddress(virPtr); err != nil {
+		return err
 	}
 	m, err := t.mapper(api)
 	if err != nil {
@@ -296,8 +296,8 @@ func (p *Physical) resource(addr Addr) Resource {
 // UnmapMem is aclrtUnmapMem. It waits for nothing: copies that are still to use the memory fail.
 func (t *Thread) UnmapMem(virPtr Addr) *Error {
 	const api = "aclrtUnmapMem"
-	if virPtr == 0 {
-		return isNull(api, "virPtr")
+	if err := t.checkUnmapMem(virPtr); err != nil {
+		return err
 	}
 	m, err := t.mapper(api)
 	if err != nil {

@@ -11,11 +11,8 @@ import (
 // one reaches that one from then on, as after aclrtDeviceEnablePeerAccess. The host cannot be given access to memory of a device.
 func (t *Thread) MemSetAccess(virPtr Addr, size uint64, desc *abi.MemAccessDesc, count uint64) *Error {
 	const api = "aclrtMemSetAccess"
-	if virPtr == 0 {
-		return refused(api, "virPtr", "is NULL")
-	}
-	if desc == nil {
-		return refused(api, "desc", "is NULL")
+	if err := t.checkMemSetAccess(virPtr, size, desc, count); err != nil {
+		return err
 	}
 	m, err := t.mapper(api)
 	if err != nil {
@@ -112,13 +109,8 @@ func (t *Thread) accessible(api string, p *Physical, a *abi.MemAccessDesc) *Erro
 // MemGetAccess is aclrtMemGetAccess.
 func (t *Thread) MemGetAccess(virPtr Addr, location *abi.MemLocation, flag *uint64) *Error {
 	const api = "aclrtMemGetAccess"
-	switch {
-	case virPtr == 0:
-		return isNull(api, "virPtr")
-	case location == nil:
-		return isNull(api, "location")
-	case flag == nil:
-		return isNull(api, "flag")
+	if err := t.checkMemGetAccess(virPtr, location, flag); err != nil {
+		return err
 	}
 	if _, err := t.mapper(api); err != nil {
 		return err
@@ -152,8 +144,8 @@ func (t *Thread) MemGetAccess(virPtr Addr, location *abi.MemLocation, flag *uint
 // MemGetAddressRange is aclrtMemGetAddressRange.
 func (t *Thread) MemGetAddressRange(ptr Addr, pbase *Addr, psize *uint64) *Error {
 	const api = "aclrtMemGetAddressRange"
-	if ptr == 0 {
-		return isNull(api, "ptr")
+	if err := t.checkMemGetAddressRange(ptr, pbase, psize); err != nil {
+		return err
 	}
 	if pbase == nil && psize == nil {
 		return refused(api, "pbase", "is NULL, and so is psize: there is nothing to write")
@@ -183,15 +175,8 @@ func (t *Thread) MemGetAddressRange(ptr Addr, pbase *Addr, psize *uint64) *Error
 // between the two dies of a module, which are devices 2n and 2n+1, HCCS between all.
 func (t *Thread) MemMapSelectedLink(virPtrDst Addr, size uint64, virPtrSrc Addr, linkIdx uint32) *Error {
 	const api = "aclrtMemMapSelectedLink"
-	switch {
-	case virPtrDst == 0:
-		return isNull(api, "virPtrDst")
-	case virPtrSrc == 0:
-		return isNull(api, "virPtrSrc")
-	case size == 0:
-		return invalid(api, "size", "is 0")
-	case linkIdx > uint32(abi.MemAccessLinkHccs):
-		return invalid(api, "linkIdx", "%d is neither 0 (SIO) nor 1 (HCCS)", linkIdx)
+	if err := t.checkMemMapSelectedLink(virPtrDst, size, virPtrSrc, linkIdx); err != nil {
+		return err
 	}
 	if t.rt.prod.Name != "A3" {
 		return unsupported(api, "", "%s has no links to choose from; A3 has", t.rt.prod.Name).quiet()

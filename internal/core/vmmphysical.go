@@ -267,8 +267,8 @@ func noPhysical(api string, h Handle) *Error {
 // FreePhysical is aclrtFreePhysical. Memory that is mapped stays until it is unmapped.
 func (t *Thread) FreePhysical(handle Handle) *Error {
 	const api = "aclrtFreePhysical"
-	if handle == 0 {
-		return isNull(api, "handle")
+	if err := t.checkFreePhysical(handle); err != nil {
+		return err
 	}
 	if _, err := t.mapper(api); err != nil {
 		return err
@@ -306,11 +306,8 @@ func (t *Thread) FreePhysical(handle Handle) *Error {
 // MemRetainAllocationHandle is aclrtMemRetainAllocationHandle.
 func (t *Thread) MemRetainAllocationHandle(virPtr Addr, handle *Handle) *Error {
 	const api = "aclrtMemRetainAllocationHandle"
-	if virPtr == 0 {
-		return isNull(api, "virPtr")
-	}
-	if handle == nil {
-		return isNull(api, "handle")
+	if err := t.checkMemRetainAllocationHandle(virPtr, handle); err != nil {
+		return err
 	}
 	if _, err := t.mapper(api); err != nil {
 		return err
@@ -343,11 +340,8 @@ func (v *vmm) retainAt(api string, addr Addr) (p *Physical, h Handle, more bool,
 // MemGetAllocationPropertiesFromHandle is aclrtMemGetAllocationPropertiesFromHandle.
 func (t *Thread) MemGetAllocationPropertiesFromHandle(handle Handle, prop *abi.PhysicalMemProp) *Error {
 	const api = "aclrtMemGetAllocationPropertiesFromHandle"
-	if handle == 0 {
-		return isNull(api, "handle")
-	}
-	if prop == nil {
-		return isNull(api, "prop")
+	if err := t.checkMemGetAllocationPropertiesFromHandle(handle, prop); err != nil {
+		return err
 	}
 	if _, err := t.mapper(api); err != nil {
 		return err
@@ -375,11 +369,8 @@ func (t *Thread) MemGetAllocationPropertiesFromHandle(handle Handle, prop *abi.P
 // MemGetAllocationGranularity is aclrtMemGetAllocationGranularity. The smallest multiple is the recommended one.
 func (t *Thread) MemGetAllocationGranularity(prop *abi.PhysicalMemProp, option abi.MemGranularityOptions, granularity *uint64) *Error {
 	const api = "aclrtMemGetAllocationGranularity"
-	if prop == nil {
-		return isNull(api, "prop")
-	}
-	if granularity == nil {
-		return isNull(api, "granularity")
+	if err := t.checkMemGetAllocationGranularity(prop, option, granularity); err != nil {
+		return err
 	}
 	if err := checkAttr(api, prop); err != nil {
 		return err
@@ -414,8 +405,8 @@ func (t *Thread) MemGetAllocationGranularity(prop *abi.PhysicalMemProp, option a
 // MemMapSetLink is aclrtMemMapSetLink. The choice is remembered; all ways to memory are the same here.
 func (t *Thread) MemMapSetLink(handle Handle, adviceLink abi.MemLinkType) *Error {
 	const api = "aclrtMemMapSetLink"
-	if handle == 0 {
-		return isNull(api, "handle")
+	if err := t.checkMemMapSetLink(handle, adviceLink); err != nil {
+		return err
 	}
 	if adviceLink < abi.MemAccessLinkSio || adviceLink > abi.MemAccessUbMultiPortPath {
 		return refused(api, "adviceLink", "%d is not 0 to 3", adviceLink)

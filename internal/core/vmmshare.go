@@ -11,15 +11,8 @@ import (
 // MemExportToShareableHandle is aclrtMemExportToShareableHandle.
 func (t *Thread) MemExportToShareableHandle(handle Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *Error {
 	const api = "aclrtMemExportToShareableHandle"
-	switch {
-	case handle == 0:
-		return isNull(api, "handle")
-	case handleType != abi.MemHandleTypeNone:
-		return invalid(api, "handleType", "%d is not ACL_MEM_HANDLE_TYPE_NONE (0)", handleType)
-	case shareableHandle == nil:
-		return isNull(api, "shareableHandle")
-	case flags > 1:
-		return refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	if err := t.checkMemExportToShareableHandle(handle, handleType, flags, shareableHandle); err != nil {
+		return err
 	}
 	k, err := t.exportPhysical(api, handle, share.Options{Open: flags == 1, Short: true})
 	if err == nil {
@@ -31,11 +24,8 @@ func (t *Thread) MemExportToShareableHandle(handle Handle, handleType abi.MemHan
 // MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the kind of handle.
 func (t *Thread) MemExportToShareableHandleV2(handle Handle, flags uint64, shareType abi.MemSharedHandleType, shareableHandle Addr) *Error {
 	const api = "aclrtMemExportToShareableHandleV2"
-	switch {
-	case handle == 0:
-		return isNull(api, "handle")
-	case shareableHandle == 0:
-		return isNull(api, "shareableHandle")
+	if err := t.checkMemExportToShareableHandleV2(handle, flags, shareType, shareableHandle); err != nil {
+		return err
 	}
 	if err := knownShareType(api, shareType); err != nil {
 		return err
@@ -150,11 +140,8 @@ func (v *vmm) closed(d *Device) {
 // MemSetPidToShareableHandle is aclrtMemSetPidToShareableHandle.
 func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, pidNum uint64) *Error {
 	const api = "aclrtMemSetPidToShareableHandle"
-	if pid == nil {
-		return isNull(api, "pid")
-	}
-	if pidNum == 0 {
-		return invalid(api, "pidNum", "is 0")
+	if err := t.checkMemSetPidToShareableHandle(shareableHandle, pid, pidNum); err != nil {
+		return err
 	}
 	return t.allowPhysical(api, func() (share.Key, *Error) { return share.FromNumber(shareableHandle), nil }, pid, pidNum)
 }
@@ -162,13 +149,8 @@ func (t *Thread) MemSetPidToShareableHandle(shareableHandle uint64, pid *int32, 
 // MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2.
 func (t *Thread) MemSetPidToShareableHandleV2(shareableHandle Addr, shareType abi.MemSharedHandleType, pid *int32, pidNum uint64) *Error {
 	const api = "aclrtMemSetPidToShareableHandleV2"
-	switch {
-	case shareableHandle == 0:
-		return isNull(api, "shareableHandle")
-	case pid == nil:
-		return isNull(api, "pid")
-	case pidNum == 0:
-		return invalid(api, "pidNum", "is 0")
+	if err := t.checkMemSetPidToShareableHandleV2(shareableHandle, shareType, pid, pidNum); err != nil {
+		return err
 	}
 	if err := knownShareType(api, shareType); err != nil {
 		return err
@@ -228,12 +210,9 @@ func (t *Thread) allowPhysical(api string, key func() (share.Key, *Error), pids 
 // MemImportFromShareableHandle is aclrtMemImportFromShareableHandle.
 func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceID int32, handle *Handle) *Error {
 	const api = "aclrtMemImportFromShareableHandle"
-	if handle == nil {
-		return isNull(api, "handle")
-	}
-	d := t.rt.device(deviceID)
-	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+	d, err := t.checkMemImportFromShareableHandle(shareableHandle, deviceID, handle)
+	if err != nil {
+		return err
 	}
 	return t.importPhysical(api, share.FromNumber(shareableHandle), d, handle)
 }
@@ -241,13 +220,8 @@ func (t *Thread) MemImportFromShareableHandle(shareableHandle uint64, deviceID i
 // MemImportFromShareableHandleV2 is aclrtMemImportFromShareableHandleV2.
 func (t *Thread) MemImportFromShareableHandleV2(shareableHandle Addr, shareType abi.MemSharedHandleType, flags uint64, handle *Handle) *Error {
 	const api = "aclrtMemImportFromShareableHandleV2"
-	switch {
-	case shareableHandle == 0:
-		return isNull(api, "shareableHandle")
-	case handle == nil:
-		return isNull(api, "handle")
-	case flags != 0:
-		return invalid(api, "flags", "%#x: is reserved and must be 0", flags)
+	if err := t.checkMemImportFromShareableHandleV2(shareableHandle, shareType, flags, handle); err != nil {
+		return err
 	}
 	c := t.current()
 	if c == nil {

@@ -400,11 +400,17 @@ func (c *check) failure(r *table.Rule) (string, error) {
 		values = append(values, ", "+text)
 	}
 	says := escape(strings.TrimPrefix(r.If, params[0]+" "))
+	if op, rest, ok := strings.Cut(says, " "); ok && inWords[op] != "" {
+		says = inWords[op] + " " + rest
+	}
 	if len(shown) > 0 {
 		says += "; " + strings.Join(shown, ", ")
 	}
 	return fmt.Sprintf("fail(api, %s, %q, %q%s)%s", c.n.code(r), params[0], says, strings.Join(values, ""), quiet), nil
 }
+
+// inWords is how a message says a comparison.
+var inWords = map[string]string{"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
 
 // escape makes text safe in a format.
 func escape(s string) string { return strings.ReplaceAll(s, "%", "%%") }
