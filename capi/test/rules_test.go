@@ -126,13 +126,17 @@ var rulesDir = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, os.WriteFile(filepath.Join(dir, "rules.h"), []byte(rulesHeader(all)), 0o644)
+	cases, err := os.ReadFile("testdata/cases.h")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "rules.h"), []byte(rulesHeader(all, string(cases))), 0o644)
 })
 
-// rulesHeader is rules.h: what the table says of every rule of a core function.
-func rulesHeader(all *table.Table) string {
+// rulesHeader is rules.h: what the table says of every rule of a core function, and whether cases has it.
+func rulesHeader(all *table.Table, cases string) string {
 	var b strings.Builder
-	b.WriteString("static const struct rule {\n\tconst char *function;\n\tint number, code, passed_on, quiet;\n} table[] = {\n")
+	b.WriteString("static const struct rule {\n\tconst char *function;\n\tint number, code, passed_on, quiet, cased;\n} table[] = {\n")
 	number := map[bool]int{true: 1}
 	for _, f := range all.Functions {
 		if f.Status != table.Core {
@@ -143,7 +147,8 @@ func rulesHeader(all *table.Table) string {
 			if r.Code != nil {
 				code = *r.Code
 			}
-			fmt.Fprintf(&b, "\t{%q, %d, %d, %d, %d},\n", f.Name, i+1, code, number[r.Code == nil], number[r.Quiet])
+			cased := strings.Contains(cases, fmt.Sprintf(", %q, %d, ", f.Name, i+1))
+			fmt.Fprintf(&b, "\t{%q, %d, %d, %d, %d, %d},\n", f.Name, i+1, code, number[r.Code == nil], number[r.Quiet], number[cased])
 		}
 	}
 	b.WriteString("};\n")

@@ -5,7 +5,7 @@ void functions_config(void);
 
 enum { CUBES = 24 }; /* of an A2 */
 
-static const aclrtDevResLimitType cube = ACL_RT_DEV_RES_CUBE_CORE, none = (aclrtDevResLimitType)2;
+static const aclrtDevResLimitType cube = ACL_RT_DEV_RES_CUBE_CORE;
 
 static uint32_t of_device(void)
 {
@@ -43,54 +43,43 @@ void functions_config(void)
 		OK(aclrtSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 1));
 		OK(aclrtGetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, &value));
 		EFFECT(value == 1);
-		REFUSES(1, aclrtSetSysParamOpt((aclSysParamOpt)4, 0));
 		REFUSES(2, aclrtSetSysParamOpt(ACL_OPT_ENABLE_DEBUG_KERNEL, 2));
 	}
 	FUNCTION("aclrtGetSysParamOpt") {
 		OK(aclrtGetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, &value));
 		EFFECT(value == 0);
-		REFUSES(2, aclrtGetSysParamOpt((aclSysParamOpt)-1, &value));
 	}
 	FUNCTION("aclrtSetDeviceResLimit") {
 		OK(aclrtSetDeviceResLimit(0, cube, 5));
 		EFFECT(of_device() == 5);
 		REFUSES(5, aclrtSetDeviceResLimit(0, cube, CUBES + 1));
-		REFUSES(4, aclrtSetDeviceResLimit(2, cube, 1));
 	}
 	FUNCTION("aclrtGetDeviceResLimit") {
 		EFFECT(of_device() == 5);
-		REFUSES(3, aclrtGetDeviceResLimit(0, none, &n));
-		REFUSES(5, aclrtGetDeviceResLimit(2, cube, &n));
 	}
 	FUNCTION("aclrtResetDeviceResLimit") {
 		OK(aclrtResetDeviceResLimit(0));
 		EFFECT(of_device() == CUBES);
-		REFUSES(1, aclrtResetDeviceResLimit(99));
 	}
 	FUNCTION("aclrtSetStreamResLimit") {
 		OK(aclrtSetStreamResLimit(scene.stream, cube, 7));
 		EFFECT(of_stream() == 7);
 		REFUSES(4, aclrtSetStreamResLimit(scene.stream, cube, CUBES + 1));
-		REFUSES(1, aclrtSetStreamResLimit(GARBAGE, cube, 7));
 	}
 	FUNCTION("aclrtGetStreamResLimit") {
 		EFFECT(of_stream() == 7);
-		REFUSES(3, aclrtGetStreamResLimit(scene.stream, none, &n));
 	}
 	FUNCTION("aclrtUseStreamResInCurrentThread") {
 		OK(aclrtUseStreamResInCurrentThread(scene.stream));
 		on_stranger(of_another, &n);
 		EFFECT(of_thread() == 7 && n == CUBES); /* of this thread alone */
-		REFUSES(1, aclrtUseStreamResInCurrentThread(scene.gone));
 	}
 	FUNCTION("aclrtGetResInCurrentThread") {
 		EFFECT(of_thread() == 7);
-		REFUSES(2, aclrtGetResInCurrentThread(none, &n));
 	}
 	FUNCTION("aclrtUnuseStreamResInCurrentThread") {
 		OK(aclrtUnuseStreamResInCurrentThread(scene.stream));
 		EFFECT(of_thread() == CUBES);
-		REFUSES(1, aclrtUnuseStreamResInCurrentThread(scene.gone));
 	}
 	FUNCTION("aclrtResetStreamResLimit") {
 		OK(aclrtResetStreamResLimit(scene.stream));

@@ -17,13 +17,10 @@ static void living(void)
 	FUNCTION("aclrtCreateContext") {
 		OK(aclrtCreateContext(&c, 1));
 		EFFECT(c != NULL && current() == c);
-		REFUSES(1, aclrtCreateContext(NULL, 1));
-		REFUSES(2, aclrtCreateContext(&got, 99));
 	}
 	FUNCTION("aclrtSetCurrentContext") {
 		OK(aclrtSetCurrentContext(scene.home));
 		EFFECT(current() == scene.home);
-		REFUSES(1, aclrtSetCurrentContext(NULL));
 		REFUSES(2, aclrtSetCurrentContext(GARBAGE));
 	}
 	FUNCTION("aclrtDestroyContext") {
@@ -36,16 +33,12 @@ static void living(void)
 		EFFECT(current() == scene.home);
 		NO_CONTEXT
 			REFUSES(2, aclrtGetCurrentContext(&got));
-		REFUSES(1, aclrtGetCurrentContext(NULL));
 	}
 	FUNCTION("aclrtGetPrimaryCtxState") {
-		uint32_t flags;
 		OK(aclrtGetPrimaryCtxState(0, NULL, &active));
 		EFFECT(active == 1);
 		OK(aclrtGetPrimaryCtxState(3, NULL, &active));
 		EFFECT(active == 0);
-		REFUSES(2, aclrtGetPrimaryCtxState(0, &flags, &active));
-		REFUSES(3, aclrtGetPrimaryCtxState(99, NULL, &active));
 	}
 }
 
@@ -69,7 +62,6 @@ static void holding(void)
 		OK(aclrtMemcpy(words, sizeof words, p, sizeof words, ACL_MEMCPY_DEVICE_TO_HOST));
 		for (int i = 0; i < 8; i++)
 			EFFECT(words[i] == 0);
-		REFUSES(1, aclrtCtxGetFloatOverflowAddr(NULL));
 	}
 	FUNCTION("aclrtCtxSetSysParamOpt") {
 		OK(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 3));
@@ -78,7 +70,6 @@ static void holding(void)
 		OK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
 		EFFECT(value == 3); /* of the process too */
 		REFUSES(2, aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 4));
-		REFUSES(1, aclrtCtxSetSysParamOpt(ACL_OPT_ENABLE_KERNEL_EARLY_START, 0));
 	}
 	FUNCTION("aclrtCtxGetSysParamOpt") {
 		OK(aclrtCtxGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));

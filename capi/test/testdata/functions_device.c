@@ -25,14 +25,11 @@ static void setting(void *unused)
 	FUNCTION("aclrtSetDevice") {
 		OK(aclrtSetDevice(2));
 		EFFECT(current() == 2 && is_active(2));
-		REFUSES(1, aclrtSetDevice(99));
-		REFUSES(1, aclrtSetDevice(-1));
 	}
 	FUNCTION("aclrtResetDevice") {
 		OK(aclrtResetDevice(2));
 		EFFECT(!is_active(2));
 		REFUSES(2, aclrtResetDevice(2));
-		REFUSES(1, aclrtResetDevice(99));
 	}
 	FUNCTION("aclrtResetDeviceForce") {
 		OK(aclrtSetDevice(2));
@@ -63,7 +60,6 @@ static void telling(void *unused)
 		OK(aclrtResetDevice(3));
 		EFFECT(states[ACL_RT_DEVICE_STATE_RESET_PRE] == 1 && states[ACL_RT_DEVICE_STATE_RESET_POST] == 1);
 		REFUSES(2, aclrtRegDeviceStateCallback("test", on_state, NULL));
-		REFUSES(1, aclrtRegDeviceStateCallback(NULL, on_state, NULL));
 		OK(aclrtRegDeviceStateCallback("test", NULL, NULL));
 		OK(aclrtSetDevice(3));
 		OK(aclrtResetDevice(3));
@@ -90,8 +86,6 @@ static void waiting(void)
 		gate_open(&gate);
 		EFFECT(aclrtSynchronizeDeviceWithTimeout(-1) == ACL_SUCCESS);
 		gate_drop(&gate);
-		REFUSES(1, aclrtSynchronizeDeviceWithTimeout(-2));
-		REFUSES(2, aclrtSynchronizeDeviceWithTimeout(0));
 	}
 }
 
@@ -102,14 +96,11 @@ static void peers(void)
 	FUNCTION("aclrtDeviceCanAccessPeer") {
 		OK(aclrtDeviceCanAccessPeer(&can, 0, 1));
 		EFFECT(can == 1);
-		REFUSES(1, aclrtDeviceCanAccessPeer(&can, 1, 1));
-		REFUSES(2, aclrtDeviceCanAccessPeer(&can, 0, 99));
 	}
 	FUNCTION("aclrtDeviceEnablePeerAccess") {
 		OK(aclrtDeviceEnablePeerAccess(1, 0));
 		OK(aclrtMemcpy(scene.far, ROOM, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE));
 		EFFECT(holds(scene.far, ROOM, NEW));
-		REFUSES(1, aclrtDeviceEnablePeerAccess(1, 1));
 		REFUSES(3, aclrtDeviceEnablePeerAccess(0, 0));
 	}
 	FUNCTION("aclrtDevicePeerAccessStatus") {
@@ -117,13 +108,11 @@ static void peers(void)
 		EFFECT(can == 1);
 		OK(aclrtDevicePeerAccessStatus(1, 0, &can));
 		EFFECT(can == 0); /* one direction only */
-		REFUSES(3, aclrtDevicePeerAccessStatus(-1, 0, &can));
 	}
 	FUNCTION("aclrtDeviceDisablePeerAccess") {
 		OK(aclrtDeviceDisablePeerAccess(1));
 		EFFECT(aclrtMemcpy(scene.far, ROOM, scene.dev[0], ROOM, ACL_MEMCPY_DEVICE_TO_DEVICE) == ACL_ERROR_RT_PARAM_INVALID);
 		REFUSES(2, aclrtDeviceDisablePeerAccess(0));
-		REFUSES(3, aclrtDeviceDisablePeerAccess(99));
 	}
 	FUNCTION("aclrtGetDevicesTopo") {
 		uint64_t topo = 0;
@@ -141,13 +130,11 @@ static void overflow(void)
 	FUNCTION("aclrtGetDeviceSatMode") {
 		OK(aclrtGetDeviceSatMode(&mode));
 		EFFECT(mode == ACL_RT_OVERFLOW_MODE_INFNAN);
-		REFUSES(1, aclrtGetDeviceSatMode(NULL));
 	}
 	FUNCTION("aclrtSetDeviceSatMode") {
 		OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION));
 		OK(aclrtGetDeviceSatMode(&mode));
 		EFFECT(mode == ACL_RT_OVERFLOW_MODE_SATURATION);
-		REFUSES(3, aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_UNDEF));
 		OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
 	}
 	FUNCTION("aclrtGetOverflowStatus") {
@@ -159,8 +146,6 @@ static void overflow(void)
 		for (int i = 0; i < 64; i++)
 			EFFECT(words[i] == 0);
 		EFFECT(holds_from(scene.dev[0], 64, 64, NEW, 64));
-		REFUSES(3, aclrtGetOverflowStatus(scene.dev[0], 63, scene.stream));
-		REFUSES(6, aclrtGetOverflowStatus(scene.dev[0], 64, scene.foreign));
 	}
 	FUNCTION("aclrtResetOverflowStatus") {
 		block(&gate, scene.stream);
@@ -168,7 +153,6 @@ static void overflow(void)
 		OK(aclrtStreamQuery(scene.stream, &status));
 		EFFECT(status == ACL_STREAM_STATUS_NOT_READY);
 		OK(unblock(&gate, scene.stream));
-		REFUSES(1, aclrtResetOverflowStatus(GARBAGE));
 	}
 }
 
@@ -186,35 +170,29 @@ static void describing(void)
 	FUNCTION("aclrtGetRunMode") {
 		OK(aclrtGetRunMode(&mode));
 		EFFECT(mode == ACL_HOST);
-		REFUSES(1, aclrtGetRunMode(NULL));
 	}
 	FUNCTION("aclrtSetTsDevice") {
 		OK(aclrtSetTsDevice(ACL_TS_ID_AIVECTOR));
 		EFFECT(current() == 0);
-		REFUSES(1, aclrtSetTsDevice(ACL_TS_ID_RESERVED));
 	}
 	FUNCTION("aclrtGetDeviceCount") {
 		OK(aclrtGetDeviceCount(&count));
 		EFFECT(count == 4); /* ROPEWAY_DEVICES */
-		REFUSES(1, aclrtGetDeviceCount(NULL));
 	}
 	FUNCTION("aclrtGetDeviceUtilizationRate") {
 		aclrtUtilizationInfo info = {.memoryUtilization = 9};
 		OK(aclrtGetDeviceUtilizationRate(0, &info));
 		EFFECT(info.memoryUtilization == -1 && info.cubeUtilization == -1);
 		info.utilizationExtend = (void *)&info;
-		REFUSES(2, aclrtGetDeviceUtilizationRate(0, &info));
 	}
 	FUNCTION("aclrtQueryDeviceStatus") {
 		aclrtDeviceStatus status = ACL_RT_DEVICE_STATUS_END;
 		OK(aclrtQueryDeviceStatus(0, &status));
 		EFFECT(status == ACL_RT_DEVICE_STATUS_NORMAL);
-		REFUSES(2, aclrtQueryDeviceStatus(99, &status));
 	}
 	FUNCTION("aclrtDeviceGetBareTgid") {
 		OK(aclrtDeviceGetBareTgid(&id));
 		EFFECT(id == getpid());
-		REFUSES(1, aclrtDeviceGetBareTgid(NULL));
 	}
 	FUNCTION("aclrtGetDeviceInfo") {
 		OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &value));
@@ -236,7 +214,6 @@ static void describing(void)
 	}
 	FUNCTION("aclrtDeviceL2CacheFlush") {
 		EFFECT(aclrtDeviceL2CacheFlush(NULL) == ACL_ERROR_RT_FEATURE_NOT_SUPPORT); /* no driver has such a cache */
-		REFUSES(1, aclrtDeviceL2CacheFlush(&value));
 		REFUSES(3, aclrtDeviceL2CacheFlush(NULL));
 	}
 }
@@ -251,13 +228,10 @@ static void naming(void)
 		OK(aclrtDeviceGetUuid(1, &b));
 		OK(aclrtDeviceGetUuid(0, &again));
 		EFFECT(memcmp(&a, &b, sizeof a) != 0 && memcmp(&a, &again, sizeof a) == 0);
-		REFUSES(2, aclrtDeviceGetUuid(99, &a));
 	}
 	FUNCTION("aclrtDeviceGetPCIBusId") {
 		OK(aclrtDeviceGetPCIBusId(2, text, sizeof text));
 		EFFECT(strlen(text) == 12 && text[4] == ':' && text[10] == '.');
-		REFUSES(3, aclrtDeviceGetPCIBusId(2, text, 12));
-		REFUSES(4, aclrtDeviceGetPCIBusId(99, text, sizeof text));
 	}
 	FUNCTION("aclrtDeviceGetByPCIBusId") {
 		OK(aclrtDeviceGetByPCIBusId(text, &id));
@@ -293,21 +267,16 @@ static void limits(void)
 		OK(aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, 32 * 1024 + 1));
 		OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &value));
 		EFFECT(value == 48 * 1024); /* rounded up */
-		REFUSES(1, aclrtDeviceSetLimit((aclrtDeviceLimit)5, 1024));
-		REFUSES(3, aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, 1024));
-		REFUSES(4, aclrtDeviceSetLimit(ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE, 1023));
 	}
 	FUNCTION("aclrtDeviceGetLimit") {
 		OK(aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE, &value));
 		EFFECT(value == 48 * 1024);
-		REFUSES(3, aclrtDeviceGetLimit(ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE, &value));
 	}
 	aclrtAtomicOperation ops[] = {ACL_RT_ATOMIC_OPERATION_INTEGER_ADD, ACL_RT_ATOMIC_OPERATION_CAS};
 	uint32_t caps[2] = {9, 9};
 	FUNCTION("aclrtDeviceGetHostAtomicCapabilities") {
 		OK(aclrtDeviceGetHostAtomicCapabilities(caps, ops, 2, 0));
 		EFFECT(caps[0] == 0 && caps[1] == 0);
-		REFUSES(3, aclrtDeviceGetHostAtomicCapabilities(caps, ops, 0, 0));
 	}
 	FUNCTION("aclrtDeviceGetP2PAtomicCapabilities") {
 		caps[0] = caps[1] = 9;

@@ -21,30 +21,24 @@ static void living(void)
 		OK(aclrtRecordEvent(e, scene.stream));
 		OK(aclrtSynchronizeEvent(e));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE);
-		REFUSES(1, aclrtCreateEvent(NULL));
 	}
 	FUNCTION("aclrtDestroyEvent") {
 		OK(aclrtDestroyEvent(e));
 		EFFECT(aclrtRecordEvent(e, scene.stream) == ACL_ERROR_RT_INVALID_HANDLE);
-		REFUSES(2, aclrtDestroyEvent(e));
 	}
 	FUNCTION("aclrtCreateEventExWithFlag") {
 		OK(aclrtCreateEventExWithFlag(&e, ACL_EVENT_SYNC));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE); /* one that was never recorded counts as done */
 		OK(aclrtDestroyEvent(e));
-		REFUSES(2, aclrtCreateEventExWithFlag(&e, ACL_EVENT_EXTERNAL));
 	}
 	FUNCTION("aclrtCreateEventWithFlag") {
 		OK(aclrtGetEventAvailNum(&before));
 		OK(aclrtCreateEventWithFlag(&e, ACL_EVENT_SYNC));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_NOT_READY);
-		REFUSES(2, aclrtCreateEventWithFlag(&e, 0));
-		REFUSES(3, aclrtCreateEventWithFlag(&e, ACL_EVENT_EXTERNAL | ACL_EVENT_SYNC));
 	}
 	FUNCTION("aclrtGetEventAvailNum") {
 		OK(aclrtGetEventAvailNum(&after));
 		EFFECT(after == before - 1);
-		REFUSES(1, aclrtGetEventAvailNum(NULL));
 	}
 	FUNCTION("aclrtGetEventId") {
 		uint32_t id = UINT32_MAX;
@@ -69,19 +63,13 @@ static void asking(void)
 	FUNCTION("aclrtRecordEvent") {
 		OK(aclrtRecordEvent(e, scene.stream));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_NOT_READY);
-		REFUSES(1, aclrtRecordEvent(NULL, scene.stream));
-		REFUSES(2, aclrtRecordEvent(GARBAGE, scene.stream));
-		REFUSES(9, aclrtRecordEvent(e, scene.foreign));
 	}
 	FUNCTION("aclrtQueryEvent") {
 		OK(aclrtQueryEvent(e, &old));
 		EFFECT(old == ACL_EVENT_STATUS_NOT_READY);
-		REFUSES(2, aclrtQueryEvent(e, NULL));
 	}
 	FUNCTION("aclrtSynchronizeEventWithTimeout") {
 		REFUSES(9, aclrtSynchronizeEventWithTimeout(e, 1));
-		REFUSES(1, aclrtSynchronizeEventWithTimeout(e, -2));
-		REFUSES(4, aclrtSynchronizeEventWithTimeout(e, 0));
 		gate_open(&gate);
 		OK(aclrtSynchronizeEventWithTimeout(e, -1));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE);
@@ -89,14 +77,11 @@ static void asking(void)
 	OK(unblock(&gate, scene.stream));
 	FUNCTION("aclrtQueryEventStatus") {
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE);
-		aclrtEventRecordedStatus status;
-		REFUSES(3, aclrtQueryEventStatus(GARBAGE, &status));
 	}
 	FUNCTION("aclrtSynchronizeEvent") {
 		OK(aclrtRecordEvent(e, scene.stream));
 		OK(aclrtSynchronizeEvent(e));
 		EFFECT(recorded(e) == ACL_EVENT_RECORDED_STATUS_COMPLETE);
-		REFUSES(1, aclrtSynchronizeEvent(NULL));
 	}
 	FUNCTION("aclrtResetEvent") {
 		aclrtEvent sync, timed;
@@ -108,7 +93,6 @@ static void asking(void)
 		OK(aclrtSynchronizeStream(scene.stream));
 		EFFECT(recorded(sync) == ACL_EVENT_RECORDED_STATUS_NOT_READY);
 		OK(aclrtCreateEventWithFlag(&timed, ACL_EVENT_TIME_LINE));
-		REFUSES(5, aclrtResetEvent(timed, scene.stream));
 		OK(aclrtDestroyEvent(timed));
 		OK(aclrtDestroyEvent(sync));
 	}
@@ -132,14 +116,11 @@ static void timing(void)
 		EFFECT(ms >= 0);
 		OK(aclrtEventElapsedTime(&ms, second, first));
 		EFFECT(ms <= 0);
-		REFUSES(9, aclrtEventElapsedTime(&ms, first, never));
-		REFUSES(1, aclrtEventElapsedTime(NULL, first, second));
 	}
 	FUNCTION("aclrtEventGetTimestamp") {
 		OK(aclrtEventGetTimestamp(first, &a));
 		OK(aclrtEventGetTimestamp(second, &b));
 		EFFECT(a > 0 && b >= a);
-		REFUSES(6, aclrtEventGetTimestamp(never, &a));
 	}
 	OK(aclrtDestroyEvent(never));
 	OK(aclrtDestroyEvent(second));
@@ -167,8 +148,6 @@ static void meeting(void)
 		OK(aclrtStreamWaitEvent(s, e));
 		EFFECT(waits(s));
 		REFUSES(13, aclrtStreamWaitEvent(s, plain));
-		REFUSES(1, aclrtStreamWaitEvent(s, NULL));
-		REFUSES(10, aclrtStreamWaitEvent(scene.foreign, e));
 	}
 	FUNCTION("aclrtQueryEventWaitStatus") {
 		OK(aclrtQueryEventWaitStatus(e, &status));
@@ -177,20 +156,16 @@ static void meeting(void)
 		OK(aclrtSynchronizeStream(s));
 		OK(aclrtQueryEventWaitStatus(e, &status));
 		EFFECT(status == ACL_EVENT_WAIT_STATUS_COMPLETE);
-		REFUSES(3, aclrtQueryEventWaitStatus(GARBAGE, &status));
 	}
 	FUNCTION("aclrtStreamWaitEventWithTimeout") {
 		OK(aclrtResetEvent(e, s));
 		OK(aclrtStreamWaitEventWithTimeout(s, e, 600));
 		EFFECT(waits(s));
-		REFUSES(1, aclrtStreamWaitEventWithTimeout(s, e, -1));
-		REFUSES(4, aclrtStreamWaitEventWithTimeout(s, NULL, 1));
 	}
 	FUNCTION("aclrtRecordEventWithFlag") {
 		OK(aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_DEFAULT));
 		OK(aclrtSynchronizeStream(s));
 		EFFECT(!waits(s));
-		REFUSES(2, aclrtRecordEventWithFlag(e, scene.stream, 2));
 		REFUSES(7, aclrtRecordEventWithFlag(e, scene.stream, ACL_EVENT_RECORD_EXTERNAL));
 	}
 	FUNCTION("aclrtStreamWaitEventWithFlag") {
@@ -199,8 +174,6 @@ static void meeting(void)
 		EFFECT(waits(s));
 		OK(aclrtRecordEvent(e, scene.stream));
 		OK(aclrtSynchronizeStream(s));
-		REFUSES(2, aclrtStreamWaitEventWithFlag(s, e, 0, 2));
-		REFUSES(3, aclrtStreamWaitEventWithFlag(s, e, 1, ACL_EVENT_WAIT_EXTERNAL));
 	}
 	FUNCTION("aclrtSetOpWaitTimeout") { /* this product refuses nothing, see functions_older */
 		OK(aclrtSetOpWaitTimeout(1));

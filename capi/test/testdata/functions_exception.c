@@ -76,7 +76,6 @@ static void callbacks(void)
 		OK(aclrtExceptionInfoCallbackRegister(on_exception)); /* counts once */
 		fail();
 		EFFECT(told.calls == 1);
-		REFUSES(1, aclrtExceptionInfoCallbackRegister(NULL));
 	}
 	FUNCTION("aclrtSetExceptionInfoCallback") {
 		OK(aclrtSetExceptionInfoCallback(on_second));
@@ -90,16 +89,14 @@ static void callbacks(void)
 		OK(aclrtExceptionInfoCallbackUnregister(on_exception));
 		fail();
 		EFFECT(told.calls == 3);
-		REFUSES(1, aclrtExceptionInfoCallbackUnregister(NULL));
 	}
 }
 
 /* What the callback was told of a copy of this thread on the scene's stream. */
 static void exceptions(void)
 {
-	uint32_t task = 0, n;
+	uint32_t task = 0;
 	int32_t stream = -1;
-	void *args;
 	OK(aclrtExceptionInfoCallbackRegister(on_exception));
 	meet();
 	fail_on(scene.stream);
@@ -130,11 +127,9 @@ static void exceptions(void)
 	}
 	FUNCTION("aclrtGetArgsFromExceptionInfo") {
 		EFFECT(told.args == rule_of(proof.function, 4)->code); /* a copy has none */
-		REFUSES(1, aclrtGetArgsFromExceptionInfo(NULL, &args, &n));
 	}
 	FUNCTION("aclrtGetFuncHandleFromExceptionInfo") {
 		EFFECT(told.handle == rule_of(proof.function, 3)->code); /* a copy is no kernel */
-		REFUSES(1, aclrtGetFuncHandleFromExceptionInfo(NULL, &args));
 	}
 }
 
@@ -146,12 +141,9 @@ static void faults(void)
 	FUNCTION("aclrtGetMemUceInfo") {
 		OK(aclrtGetMemUceInfo(0, ranges, 20, &n));
 		EFFECT(n == 0);
-		REFUSES(1, aclrtGetMemUceInfo(0, NULL, 20, &n));
-		REFUSES(4, aclrtGetMemUceInfo(99, ranges, 20, &n));
 	}
 	FUNCTION("aclrtMemUceRepair") {
 		EFFECT(aclrtMemUceRepair(0, ranges, 20) == ACL_SUCCESS);
-		REFUSES(2, aclrtMemUceRepair(0, ranges, 21));
 		ranges[1].reserved[0] = 1;
 		REFUSES(3, aclrtMemUceRepair(0, ranges, 2));
 	}
@@ -160,10 +152,8 @@ static void faults(void)
 		info.tryRepair = 1;
 		OK(aclrtGetErrorVerbose(0, &info));
 		EFFECT(info.errorType == ACL_RT_NO_ERROR && info.tryRepair == 0);
-		REFUSES(3, aclrtGetErrorVerbose(99, &info));
 	}
 	FUNCTION("aclrtRepairError") {
-		REFUSES(3, aclrtRepairError(0, &info));
 		info.tryRepair = 1;
 		info.errorType = ACL_RT_ERROR_MEMORY;
 		EFFECT(aclrtRepairError(0, &info) == ACL_SUCCESS);
@@ -196,7 +186,6 @@ static void aborts(void)
 		OK(aclrtDeviceTaskAbort(0, 60000));
 		EFFECT(stages[0] == 1 && stages[1] == 1);
 		REFUSES(2, aclrtSetDeviceTaskAbortCallback("test", on_abort, NULL));
-		REFUSES(1, aclrtSetDeviceTaskAbortCallback(NULL, on_abort, NULL));
 		OK(aclrtSetDeviceTaskAbortCallback("test", NULL, NULL));
 	}
 	FUNCTION("aclrtDeviceTaskAbort") {
@@ -208,8 +197,6 @@ static void aborts(void)
 		OK(aclrtSynchronizeStream(scene.stream));
 		EFFECT(holds(scene.dev[0], ROOM, OLD));
 		OK(aclrtDestroyEvent(event));
-		REFUSES(2, aclrtDeviceTaskAbort(0, 2160001));
-		REFUSES(3, aclrtDeviceTaskAbort(99, 0));
 		OK(aclrtSetDeviceTaskAbortCallback("test", on_abort_refuse, NULL));
 		like(proof.function, 5);
 		passed_on(77);

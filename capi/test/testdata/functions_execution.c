@@ -31,7 +31,6 @@ static void reports(void)
 		OK(aclrtSubscribeReport(me, s));
 		EFFECT(aclrtLaunchHostFunc(s, note, numbers) == ACL_ERROR_RT_STREAM_SUBSCRIBE);
 		REFUSES(4, aclrtSubscribeReport(me, s));
-		REFUSES(1, aclrtSubscribeReport(me, GARBAGE));
 	}
 	FUNCTION("aclrtLaunchCallback") {
 		meet();
@@ -39,8 +38,6 @@ static void reports(void)
 		OK(aclrtLaunchCallback(note, &numbers[2], ACL_CALLBACK_BLOCK, s));
 		EFFECT(ran.count == 0); /* not in this call */
 		EFFECT(aclrtSynchronizeStreamWithTimeout(s, 1) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT); /* the second holds the stream */
-		REFUSES(1, aclrtLaunchCallback(note, NULL, (aclrtCallbackBlockType)2, s));
-		REFUSES(3, aclrtLaunchCallback(NULL, NULL, ACL_CALLBACK_BLOCK, s));
 		REFUSES(7, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, unserved));
 		REFUSES(4, aclrtLaunchCallback(note, NULL, ACL_CALLBACK_BLOCK, scene.stream)); /* which runs host functions */
 	}
@@ -53,7 +50,6 @@ static void reports(void)
 		proof_forget();
 		IS(ACL_ERROR_RT_REPORT_TIMEOUT, aclrtProcessReport(1)); /* rule 4, which is ordinary: no message */
 		EFFECT(aclGetRecentErrMsg() == NULL && aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL) == ACL_ERROR_RT_REPORT_TIMEOUT);
-		REFUSES(1, aclrtProcessReport(0));
 	}
 	FUNCTION("aclrtUnSubscribeReport") {
 		REFUSES(5, aclrtUnSubscribeReport(me + 1, s));
@@ -81,8 +77,6 @@ static void functions_of_the_host(void)
 		EFFECT(ran.count == 4 && !holds(scene.dev[0], 64, OLD));
 		for (int i = 0; i < 4; i++)
 			EFFECT(ran.order[i] == i && !pthread_equal(ran.thread[i], pthread_self()));
-		REFUSES(2, aclrtLaunchHostFunc(scene.stream, NULL, NULL));
-		REFUSES(5, aclrtLaunchHostFunc(scene.foreign, note, numbers));
 	}
 	FUNCTION("aclrtGetThreadLastTaskId") {
 		uint32_t first = 0, second = 0;
@@ -92,7 +86,6 @@ static void functions_of_the_host(void)
 		OK(aclrtGetThreadLastTaskId(&second));
 		EFFECT(second == first + 1);
 		OK(aclrtSynchronizeStream(scene.stream));
-		REFUSES(1, aclrtGetThreadLastTaskId(NULL));
 	}
 }
 
@@ -109,7 +102,6 @@ static void limits(void)
 	uint64_t step = 0, actual = 0;
 	FUNCTION("aclrtGetOpExecuteTimeout") {
 		EFFECT(limit() == 1091000);
-		REFUSES(1, aclrtGetOpExecuteTimeout(NULL));
 	}
 	FUNCTION("aclrtGetOpTimeOutInterval") {
 		OK(aclrtGetOpTimeOutInterval(&step));
@@ -120,7 +112,6 @@ static void limits(void)
 	FUNCTION("aclrtSetOpExecuteTimeOutV2") {
 		OK(aclrtSetOpExecuteTimeOutV2(step + 1, &actual));
 		EFFECT(actual == 2 * step && limit() == 9);
-		REFUSES(1, aclrtSetOpExecuteTimeOutV2(1, NULL));
 	}
 	FUNCTION("aclrtSetOpExecuteTimeOutWithMs") {
 		OK(aclrtSetOpExecuteTimeOutWithMs(20));

@@ -35,12 +35,10 @@ static void versions(void)
 	FUNCTION("aclrtGetVersion") {
 		OK(aclrtGetVersion(&major, &minor, &patch));
 		EFFECT(major == ACL_MAJOR_VERSION && minor == ACL_MINOR_VERSION && patch == ACL_PATCH_VERSION);
-		REFUSES(1, aclrtGetVersion(NULL, &minor, &patch));
 	}
 	FUNCTION("aclsysGetCANNVersion") {
 		OK(aclsysGetCANNVersion(ACL_PKG_NAME_RUNTIME, &version));
 		EFFECT(strcmp(version.version, "8.5.0.alpha1") == 0 && strcmp(version.majorVersion, "8") == 0);
-		REFUSES(1, aclsysGetCANNVersion(ACL_PKG_NAME_RUNTIME, NULL));
 		REFUSES(3, aclsysGetCANNVersion(ACL_PKG_NAME_HCCL, &version));
 	}
 	FUNCTION("aclsysGetVersionStr") {
@@ -51,7 +49,6 @@ static void versions(void)
 	FUNCTION("aclsysGetVersionNum") {
 		OK(aclsysGetVersionNum(runtime, &number));
 		EFFECT(number == 8 * 10000000 + 5 * 100000 - 300 + 1);
-		REFUSES(2, aclsysGetVersionNum(NULL, &number));
 	}
 }
 
@@ -70,7 +67,6 @@ static void machine(void)
 	FUNCTION("aclGetCannAttributeList") {
 		OK(aclGetCannAttributeList(&list, &n));
 		EFFECT(n == 2 && list[0] == ACL_CANN_ATTR_INF_NAN && list[1] == ACL_CANN_ATTR_BF16);
-		REFUSES(1, aclGetCannAttributeList(NULL, &n));
 	}
 	FUNCTION("aclGetCannAttribute") {
 		OK(aclGetCannAttribute(ACL_CANN_ATTR_BF16, &has));
@@ -122,7 +118,6 @@ static void buffers(void)
 	FUNCTION("aclUpdateDataBuffer") {
 		OK(aclUpdateDataBuffer(b, scene.dev[1], large));
 		EFFECT(aclGetDataBufferAddr(b) == scene.dev[1] && aclGetDataBufferSizeV2(b) == large);
-		REFUSES(1, aclUpdateDataBuffer(NULL, scene.dev[1], 1));
 	}
 	FUNCTION("aclGetDataBufferAddr") {
 		EFFECT(aclGetDataBufferAddr(b) == scene.dev[1]);
@@ -138,7 +133,6 @@ static void buffers(void)
 	}
 	FUNCTION("aclDestroyDataBuffer") {
 		EFFECT(aclDestroyDataBuffer(b) == ACL_SUCCESS && aclDestroyDataBuffer(empty) == ACL_SUCCESS);
-		REFUSES(1, aclDestroyDataBuffer(NULL));
 	}
 }
 

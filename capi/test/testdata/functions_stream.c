@@ -39,7 +39,6 @@ static void living(void)
 	FUNCTION("aclrtCreateStream") {
 		OK(aclrtCreateStream(&s));
 		EFFECT(works(s));
-		REFUSES(1, aclrtCreateStream(NULL));
 		NO_CONTEXT
 			REFUSES(2, aclrtCreateStream(&s));
 	}
@@ -47,9 +46,6 @@ static void living(void)
 		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, s));
 		OK(aclrtDestroyStream(s));
 		EFFECT(aclrtSynchronizeStream(s) == ACL_ERROR_RT_INVALID_HANDLE && !was_dropped());
-		REFUSES(2, aclrtDestroyStream(s));
-		REFUSES(1, aclrtDestroyStream(NULL));
-		REFUSES(5, aclrtDestroyStream(scene.foreign));
 	}
 	FUNCTION("aclrtDestroyStreamForce") {
 		OK(aclrtCreateStream(&s));
@@ -57,7 +53,6 @@ static void living(void)
 		OK(aclrtDestroyStreamForce(s));
 		EFFECT(was_dropped());
 		OK(aclrtDestroyEvent(event));
-		REFUSES(2, aclrtDestroyStreamForce(s));
 	}
 	FUNCTION("aclrtCreateStreamWithConfig") {
 		OK(aclrtCreateStreamWithConfig(&s, 3, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
@@ -67,12 +62,10 @@ static void living(void)
 	FUNCTION("aclrtStreamGetPriority") {
 		OK(aclrtStreamGetPriority(s, &priority));
 		EFFECT(priority == 3);
-		REFUSES(2, aclrtStreamGetPriority(GARBAGE, &priority));
 	}
 	FUNCTION("aclrtStreamGetFlags") {
 		OK(aclrtStreamGetFlags(s, &flags));
 		EFFECT(flags == (ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
-		REFUSES(1, aclrtStreamGetFlags(s, NULL));
 	}
 	FUNCTION("aclrtStreamGetId") {
 		int32_t a = -1, b = -1;
@@ -88,7 +81,6 @@ static void living(void)
 		OK(aclrtDestroyStream(s));
 		OK(aclrtGetStreamAvailableNum(&after));
 		EFFECT(after == before + 1);
-		REFUSES(1, aclrtGetStreamAvailableNum(NULL));
 	}
 }
 
@@ -97,7 +89,6 @@ static void waiting(void)
 	struct gate gate;
 	FUNCTION("aclrtSynchronizeStream") {
 		EFFECT(works(scene.stream));
-		REFUSES(1, aclrtSynchronizeStream(scene.gone));
 		fail_on(scene.stream);
 		like(proof.function, 5);
 		passed_on(ACL_ERROR_RT_SYS_DMA);
@@ -112,15 +103,12 @@ static void waiting(void)
 		gate_open(&gate);
 		EFFECT(aclrtSynchronizeStreamWithTimeout(scene.stream, -1) == ACL_SUCCESS);
 		gate_drop(&gate);
-		REFUSES(1, aclrtSynchronizeStreamWithTimeout(scene.stream, -2));
-		REFUSES(3, aclrtSynchronizeStreamWithTimeout(scene.stream, 0));
 	}
 	FUNCTION("aclrtStreamQuery") {
 		block(&gate, scene.stream);
 		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_NOT_READY);
 		OK(unblock(&gate, scene.stream));
 		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_COMPLETE);
-		REFUSES(1, aclrtStreamQuery(scene.stream, NULL));
 	}
 }
 
@@ -134,8 +122,6 @@ static void stopping(void)
 		OK(aclrtStreamAbort(scene.stream));
 		EFFECT(status_of(scene.stream) == ACL_STREAM_STATUS_COMPLETE && was_dropped() && works(scene.stream));
 		OK(aclrtDestroyEvent(event));
-		REFUSES(1, aclrtStreamAbort(GARBAGE));
-		REFUSES(4, aclrtStreamAbort(scene.foreign));
 	}
 	FUNCTION("aclrtStreamStop") {
 		fill(scene.dev[0], OLD);
@@ -145,15 +131,12 @@ static void stopping(void)
 		OK(aclrtStreamStop(scene.stream));
 		OK(unblock(&gate, scene.stream));
 		EFFECT(was_dropped() && works(scene.stream));
-		REFUSES(1, aclrtStreamStop(NULL));
-		REFUSES(2, aclrtStreamStop(scene.gone));
 	}
 	FUNCTION("aclrtPersistentTaskClean") { /* streams of models only, and there are none yet */
 		OK(aclrtCreateStreamWithConfig(&s, 0, ACL_STREAM_PERSISTENT));
 		EFFECT(aclrtPersistentTaskClean(s) == ACL_ERROR_RT_INTERNAL_ERROR);
 		OK(aclrtDestroyStream(s));
 		REFUSES(4, aclrtPersistentTaskClean(scene.stream));
-		REFUSES(2, aclrtPersistentTaskClean(NULL));
 	}
 	FUNCTION("aclrtSetStreamFailureMode") { /* it stops the whole context, so one of its own */
 		aclrtContext c;
@@ -166,8 +149,6 @@ static void stopping(void)
 		EFFECT(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, s) == ACL_ERROR_RT_SYS_DMA);
 		OK(aclrtDestroyContext(c));
 		OK(aclrtSetCurrentContext(scene.home));
-		REFUSES(1, aclrtSetStreamFailureMode(s, ACL_STOP_ON_FAILURE));
-		REFUSES(11, aclrtSetStreamFailureMode(scene.foreign, ACL_STOP_ON_FAILURE));
 	}
 }
 
@@ -188,13 +169,11 @@ static void describing(void)
 		OK(aclrtSetStreamOverflowSwitch(scene.stream, 1));
 		OK(aclrtGetStreamOverflowSwitch(scene.stream, &flag));
 		EFFECT(flag == 1);
-		REFUSES(1, aclrtSetStreamOverflowSwitch(scene.stream, 2));
 	}
 	FUNCTION("aclrtGetStreamOverflowSwitch") {
 		OK(aclrtSetStreamOverflowSwitch(scene.stream, 0));
 		OK(aclrtGetStreamOverflowSwitch(scene.stream, &flag));
 		EFFECT(flag == 0);
-		REFUSES(4, aclrtGetStreamOverflowSwitch(scene.foreign, &flag));
 	}
 	FUNCTION("aclrtSetStreamAttribute") {
 		memset(&value, 0, sizeof value);
@@ -221,7 +200,6 @@ static void describing(void)
 		OK(aclrtCreateStream(&s));
 		OK(aclrtDestroyStream(s));
 		EFFECT(created == 1 && destroyed == 1);
-		REFUSES(1, aclrtRegStreamStateCallback(NULL, on_state, NULL));
 	}
 }
 
@@ -233,9 +211,7 @@ static void captures(void)
 		aclmdlRI model = GARBAGE;
 		OK(aclmdlRICaptureGetInfo(scene.stream, &status, &model));
 		EFFECT(status == ACL_MODEL_RI_CAPTURE_STATUS_NONE && model == NULL);
-		REFUSES(1, aclmdlRICaptureGetInfo(NULL, &status, &model));
 		REFUSES(2, aclmdlRICaptureGetInfo(GARBAGE, NULL, NULL));
-		REFUSES(4, aclmdlRICaptureGetInfo(GARBAGE, &status, NULL));
 	}
 	FUNCTION("aclmdlRICaptureThreadExchangeMode") {
 		aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
@@ -243,7 +219,6 @@ static void captures(void)
 		EFFECT(mode == ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
 		OK(aclmdlRICaptureThreadExchangeMode(&mode));
 		EFFECT(mode == ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
-		REFUSES(1, aclmdlRICaptureThreadExchangeMode(NULL));
 		mode = (aclmdlRICaptureMode)3;
 		REFUSES(3, aclmdlRICaptureThreadExchangeMode(&mode));
 		mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
