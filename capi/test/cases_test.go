@@ -1,9 +1,13 @@
 package capitest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
+
+// casesEnv is the machine that the cases count on, whatever the product.
+var casesEnv = []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M"}
 
 // TestCases makes, through the library, the calls that the generator makes of the expressions of rules.
 func TestCases(t *testing.T) {
@@ -18,7 +22,7 @@ func TestCases(t *testing.T) {
 	}
 	for m, want := range calls {
 		f := strings.Fields(m) // machine A2 EP 0
-		env := []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M", "ROPEWAY_PRODUCT=" + f[1], "ROPEWAY_STRICT=" + f[3]}
+		env := append(slices.Clone(casesEnv), "ROPEWAY_PRODUCT="+f[1], "ROPEWAY_STRICT="+f[3])
 		if f[2] == "RC" {
 			env = append(env, "ROPEWAY_FORM=RC", "ROPEWAY_DRIVER=soft") // no other driver has this form
 		}

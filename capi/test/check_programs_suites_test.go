@@ -30,6 +30,7 @@ var meant = map[string]struct{ why, rules string }{
 	"fork": {"it forks after the first call, and copies what is on the stack", "fork-after-init leak pageable-async"},
 	"functions": {"it proves what each function refuses",
 		"double-free free-in-flight invalid-free leak peer-access uninitialised-read use-after-free wrong-context wrong-direction"},
+	"cases": {"it breaks the rules that are expressions", "double-free leak use-after-free wrong-context"},
 	"rules": {"it breaks every rule of the copies",
 		"free-in-flight host-to-host-async mixed-directions out-of-bounds pageable-async peer-access unset-descriptor use-after-free wrong-context wrong-direction"},
 	"signals": {"it copies what is on the stack, and crashes in the midst of it, at device memory too",
@@ -42,6 +43,7 @@ var meant = map[string]struct{ why, rules string }{
 
 	"python test_callbacks": {"it destroys streams under functions, and forks",
 		"fork-after-init free-in-flight leak unset-descriptor unsynchronised-exit use-after-free? wrong-context?"},
+	"python test_cases":  {"it breaks the rules that are expressions", "double-free leak use-after-free wrong-context"},
 	"python test_forms":  {"it passes wrong arguments", "api-error double-free invalid-free leak out-of-bounds wrong-context"},
 	"python test_memory": {"a process that it starts gives little back", "leak"},
 	"python test_rules": {"it breaks every rule of the copies",
@@ -119,6 +121,7 @@ func TestCheckSuite(t *testing.T) {
 		{name: "classes", build: func(t *testing.T) string { return classesProgram(t) }},
 		{name: "functions", build: func(t *testing.T) string { return functionsProgram(t) }, modes: "init core", env: functionsEnv(t)},
 		{name: "rules", build: func(t *testing.T) string { return rulesProgram(t) }, modes: "A2"},
+		{name: "cases", build: func(t *testing.T) string { return casesProgram(t) }, modes: "A2", args: []string{"EP", "0"}, env: casesEnv},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
