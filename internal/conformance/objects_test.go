@@ -144,15 +144,15 @@ type worlds struct {
 	made map[machine]*env
 }
 
-// at is an env for the test t. A call that no rule refuses changes what it likes: it gets an env of its own.
+// at is an env for the test t; form RC is on software devices, also beside GPUs. A call that no rule refuses changes what it likes: it gets an env of its own.
 func (w *worlds) at(t *testing.T, c ruleCase) *env {
 	m := machine{product: c.product, form: c.form, strict: c.strict}
 	if c.rule == 0 {
-		return newEnv(t, m)
+		return makeEnv(t, m)
 	}
 	e := w.made[m]
 	if e == nil {
-		e = newEnv(w.t, m)
+		e = makeEnv(w.t, m)
 		w.made[m] = e
 	}
 	own := *e

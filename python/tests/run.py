@@ -27,6 +27,7 @@ from typing import NamedTuple, Tuple
 OLDEST = (3, 9)  # that the package supports
 SLOW = ("test_examples", "test_page", "test_wheel")  # they prove little more on another Python
 ONLY_SOFT = {
+    "test_cases": "it breaks rules about memory that other drivers do not map and share",
     "test_check": "the checker watches pages of the software device",
     "test_check_frames": "the checker watches pages of the software device",
     "test_check_pytest": "the checker watches pages of the software device",

@@ -231,7 +231,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
 		}
-		fmt.Fprintf(&c.body, "if %s = t.current(); %s == nil { // %d\n%s\n}\n", c.bind("context", "*Context"), c.bound["context"], number, c.returns("noContext(api)"+quiet))
+		fmt.Fprintf(&c.body, "if %s = t.current(); %s == nil { // %d\n%s\n}\n",
+			c.bind("context", "*Context"), c.bound["context"], number, c.returns("noContext(api)"+quiet))
 		return true, nil
 	}
 	param := w.Args[0].Name

@@ -37,7 +37,8 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 			continue
 		}
 		r, s := c.decides(), c.scene
-		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {", c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context), len(c.f.C.Params))
+		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {",
+			c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context), len(c.f.C.Params))
 		for i, a := range c.arguments() {
 			if i > 0 {
 				b.WriteString(", ")
@@ -91,7 +92,8 @@ CALLS = (
 			continue
 		}
 		r, s := c.decides(), c.scene
-		fmt.Fprintf(&b, "    (%q, %q, %d, %d, %s, %q, %q, %s, %s, (", f.path(), c.f.Name, c.rule, *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict), pyBool(s.context))
+		fmt.Fprintf(&b, "    (%q, %q, %d, %d, %s, %q, %q, %s, %s, (",
+			f.path(), c.f.Name, c.rule, *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict), pyBool(s.context))
 		for _, a := range args {
 			fmt.Fprintf(&b, "%q, ", a)
 		}

@@ -42,7 +42,8 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(ruleCasesHead)
 	for _, c := range cases {
-		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{", c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form, c.scene.context, c.scene.strict)
+		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{",
+			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form, c.scene.context, c.scene.strict)
 		for _, a := range c.arguments() {
 			fmt.Fprintf(&b, "%q, ", a)
 		}
@@ -59,7 +60,8 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("// ruleCalls are the functions of ruleCases, called with their arguments as slots.\nvar ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{\n")
+	b.WriteString("// ruleCalls are the functions of ruleCases, called with their arguments as slots.\n" +
+		"var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{\n")
 	for _, f := range t.Functions {
 		if f.Status != table.Core || len(breakable(f)) == 0 {
 			continue
