@@ -118,11 +118,6 @@ func proveStamps() {
 	})
 
 	set := func(th *core.Thread, s core.Handle) *core.Error { return th.ProfSetStampTraceMessage(s, cText("x"), 1) }
-	prove("aclprofSetStampTraceMessage", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfSetStampTraceMessage(0, nil, 128)) })
-	prove("aclprofSetStampTraceMessage", 3, func(e *env) *core.Error {
-		return e.blames("msgLen", e.th.ProfSetStampTraceMessage(garbage, nil, 128))
-	})
-	prove("aclprofSetStampTraceMessage", 4, func(e *env) *core.Error { return e.blames("msg", e.th.ProfSetStampTraceMessage(garbage, nil, 127)) })
 	prove("aclprofSetStampTraceMessage", 5, func(e *env) *core.Error {
 		return e.blames("msg", e.th.ProfSetStampTraceMessage(garbage, cText(strings.Repeat("x", 127)), 127))
 	})
@@ -144,7 +139,6 @@ func proveStamps() {
 }
 
 func proveRanges() {
-	prove("aclprofPush", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfPush(0)) })
 	prove("aclprofPush", 3, func(e *env) *core.Error { return e.th.ProfPush(garbage) })
 	prove("aclprofPush", 4, func(e *env) *core.Error { return e.dead((*core.Thread).ProfPush) })
 	prove("aclprofPop", 2, func(e *env) *core.Error { return e.th.ProfPop() })
@@ -174,8 +168,6 @@ func proveRanges() {
 	behaves("aclprofPop", nested)
 
 	var id uint32
-	prove("aclprofRangeStart", 2, func(e *env) *core.Error { return e.blames("stamp", e.th.ProfRangeStart(0, nil)) })
-	prove("aclprofRangeStart", 3, func(e *env) *core.Error { return e.blames("rangeId", e.th.ProfRangeStart(garbage, nil)) })
 	prove("aclprofRangeStart", 4, func(e *env) *core.Error { return e.th.ProfRangeStart(garbage, &id) })
 	prove("aclprofRangeStart", 5, func(e *env) *core.Error {
 		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return th.ProfRangeStart(s, &id) })

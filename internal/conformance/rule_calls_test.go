@@ -585,5 +585,4 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclprofSetStampTraceMessage": func(t *core.Thread, a []uint64) *core.Error {
 		return t.ProfSetStampTraceMessage(core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))
 	},
-	"aclprofMark": func(t *core.Thread, a []uint64) *core.Error { return t.ProfMark(core.Handle(a[0])) },
 }

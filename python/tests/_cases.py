@@ -556,5 +556,4 @@ CALLS = (
     ("acl.rt.mdl_ri_capture_get_info", "aclmdlRICaptureGetInfo", 4, 107017, False, "A2", "", False, True, ("stream.dead",)),
     ("acl.prof.push", "aclprofPush", 2, 100000, False, "A2", "", False, True, ("NULL",)),
     ("acl.prof.range_start", "aclprofRangeStart", 2, 100000, False, "A2", "", False, True, ("NULL",)),
-    ("acl.prof.mark", "aclprofMark", 3, -1, False, "A2", "", False, True, ("NULL",)),
 )

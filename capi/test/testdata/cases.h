@@ -1731,7 +1731,6 @@ static const struct call {
 	{(void (*)(void))aclprofSetStampTraceMessage, "aclprofSetStampTraceMessage", 3, -1, 0, "A2", "EP", 0, 1, 3, {"memory", "memory", "128"}},
 	{(void (*)(void))aclprofSetStampTraceMessage, "aclprofSetStampTraceMessage", 3, -1, 0, "A2", "EP", 0, 1, 3, {"memory", "NULL", "128"}},
 	{(void (*)(void))aclprofSetStampTraceMessage, "aclprofSetStampTraceMessage", 4, -1, 0, "A2", "EP", 0, 1, 3, {"memory", "NULL", "1"}},
-	{(void (*)(void))aclprofMark, "aclprofMark", 3, -1, 0, "A2", "EP", 0, 1, 1, {"NULL"}},
 	{(void (*)(void))aclprofRangePushEx, "aclprofRangePushEx", 0, 207000, 0, "A2", "EP", 0, 1, 1, {"memory"}},
 	{(void (*)(void))aclprofRangePushEx, "aclprofRangePushEx", 1, 100000, 0, "A2", "EP", 0, 1, 1, {"NULL"}},
 	{(void (*)(void))aclopStartDumpArgs, "aclopStartDumpArgs", 0, 207000, 0, "A2", "EP", 0, 1, 2, {"1", "memory"}},
