@@ -7,6 +7,7 @@ was destroyed ("stream.dead"), or memory with arguments in it: "memory 8:4:7" ha
 
 import collections
 import ctypes
+import importlib
 import os
 import subprocess
 import sys
@@ -146,7 +147,7 @@ def answers(call, arguments):
     """Makes the call and returns what is wrong with how it ended, or None."""
     path, function, rule, code, quiet = call[:5]
     module, name = path.rsplit(".", 1)
-    form = getattr({"acl": acl, "acl.rt": rt}[module], name)
+    form = getattr(importlib.import_module(module), name)
     acl.get_recent_err_msg()
     rt.get_last_error(0)  # also the one that the question for the message left
     result = form(*arguments)
