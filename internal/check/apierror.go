@@ -99,7 +99,9 @@ func ordinary(code abi.Code) bool {
 
 // unminded tells whether programs drop the code of a function for good reasons. A thread that serves reports calls again and again,
 // before streams are subscribed and after they no longer are. Names for a recording fail where nothing records.
-func unminded(api string) bool { return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof") }
+func unminded(api string) bool {
+	return api == "aclrtProcessReport" || strings.HasPrefix(api, "aclprof")
+}
 
 // asks tells whether a function is there to find something out.
 func asks(api string) bool {
