@@ -88,8 +88,3 @@ func guardedList(t testing.TB, n int) []Segment {
 	r := newRegion(t, bytes)
 	return unsafe.Slice((*Segment)(unsafe.Pointer(&r.data[len(r.data)-bytes])), n)
 }
-
-// bytesOf is memory that belongs to the test, as bytes.
-func bytesOf(first *uintptr, n uintptr) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(first)), n)
-}
