@@ -19,6 +19,8 @@ type Batch struct {
 	starts     []uint64 // first segment of each attribute
 	buffers    []batchBuffer
 	keep       [][]byte
+	pageable   string // argument of the first copy with pageable memory; "": there is none
+	pageableAt int
 	bad        string // why the batch cannot be used; "": it can
 	badArg     string
 	badAt      int
@@ -44,10 +46,16 @@ func (b *Batch) Add(dst, src Span) {
 		b.attrs = append(b.attrs, a)
 		b.starts = append(b.starts, uint64(len(b.sizes)))
 	}
+	if b.pageable == "" && (dst.pageable() || src.pageable()) {
+		b.pageable, b.pageableAt = "dsts", len(b.sizes)
+		if !dst.pageable() {
+			b.pageable = "srcs"
+		}
+	}
 	b.remember("dsts", dst)
 	b.remember("srcs", src)
-	b.dsts = append(b.dsts, dst.addr)
-	b.srcs = append(b.srcs, src.addr)
+	b.dsts = append(b.dsts, core.Addr(dst.addr))
+	b.srcs = append(b.srcs, core.Addr(src.addr))
 	b.sizes = append(b.sizes, uint64(src.n))
 	b.maxs = append(b.maxs, uint64(dst.n))
 }
@@ -81,17 +89,18 @@ func (b *Batch) Reset() {
 	clear(b.buffers)
 	clear(b.keep)
 	b.buffers, b.keep, b.bad = b.buffers[:0], b.keep[:0], ""
+	b.pageable = ""
 }
 
 // check is why the batch cannot be used in r, or nil.
 func (b *Batch) check(r *Runtime, api string) error {
 	if b.bad != "" {
-		return &Error{Code: abi.ErrRTParamInvalid, API: api, Arg: b.badArg, Index: b.badAt, Text: b.bad}
+		return &Error{Code: ErrRTParamInvalid, API: api, Arg: b.badArg, Index: b.badAt, Text: b.bad}
 	}
 	for i := range b.buffers {
 		u := &b.buffers[i]
 		if p := u.buf.problem(r); p != "" {
-			return &Error{Code: abi.ErrRTParamInvalid, API: api, Arg: u.arg, Index: u.at, Text: p}
+			return &Error{Code: ErrRTParamInvalid, API: api, Arg: u.arg, Index: u.at, Text: p}
 		}
 	}
 	return nil
@@ -101,18 +110,22 @@ func (b *Batch) check(r *Runtime, api string) error {
 // would be moved to the heap.
 var failIndexes = sync.Pool{New: func() any { return new(uint64) }}
 
-// CopyBatch queues the batch. An [Error] for a segment has its Index; the segments before it are queued. Segments with
-// ordinary memory make the call wait for the stream.
+// CopyBatch queues the batch. An [Error] for a copy has its Index; the copies before it are queued. A batch with pageable memory is
+// refused; [Device.CopyBatch] takes it.
 func (s *Stream) CopyBatch(b *Batch) error {
-	if err := b.check(s.d.r, "aclrtMemcpyBatchAsync"); err != nil {
+	const api = "aclrtMemcpyBatchAsync"
+	if err := b.check(s.d.r, api); err != nil {
 		return err
+	}
+	if b.pageable != "" {
+		return &Error{Code: ErrRTParamInvalid, API: api, Arg: b.pageable, Index: b.pageableAt, Text: waits + "Batch"}
 	}
 	at := failIndexes.Get().(*uint64)
 	defer failIndexes.Put(at)
 	err := s.d.t.MemcpyBatchAsync(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at, s.h)
 	runtime.KeepAlive(b)
-	return s.d.answer(err)
+	return s.d.result(err)
 }
 
 // CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless every
@@ -126,5 +139,5 @@ func (d *Device) CopyBatch(b *Batch) error {
 	err := d.t.MemcpyBatch(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at)
 	runtime.KeepAlive(b)
-	return d.answer(err)
+	return d.result(err)
 }

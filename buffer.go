@@ -1,14 +1,16 @@
 package ropeway
 
 import (
+	"io"
 	"sync/atomic"
 
-	"ropeway/internal/check"
 	"ropeway/internal/core"
 )
 
-// Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocHost]) or
-// registered memory ([Device.Register]). Using one after Free, or after its device was closed, is an error, never a crash.
+// Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocPinned]), registered memory
+// ([Device.Register]) or managed memory ([Device.AllocManaged]). Using one after Close, or after its device was closed, is an error, never a crash.
+//
+// A Buffer is an io.ReaderAt and an io.WriterAt, with offsets in bytes.
 type Buffer struct {
 	d       *Device
 	addr    Ptr
@@ -21,42 +23,96 @@ type Buffer struct {
 	freed   atomic.Bool
 }
 
-// Len is how many bytes the buffer has.
+var (
+	_ io.ReaderAt = (*Buffer)(nil)
+	_ io.WriterAt = (*Buffer)(nil)
+	_ io.Closer   = (*Buffer)(nil)
+)
+
+// Len returns how many bytes the buffer has.
 func (b *Buffer) Len() int { return b.n }
 
-// Ptr is the buffer's address. A device address faults if the host touches it.
+// Ptr returns the buffer's address. A device address faults if the host touches it.
 func (b *Buffer) Ptr() Ptr { return b.addr }
 
-// Bytes is the memory itself, nil for device memory and after Free. The slice must not be used after Free.
+// judge is what a checker has for accesses of the host that it cannot see.
+type judge interface {
+	Judge(t *core.Thread, addr uintptr, n uint64, write bool)
+}
+
+// Bytes returns the memory itself, nil for device memory and after Close. The slice must not be used after Close.
 func (b *Buffer) Bytes() []byte {
 	if b.freed.Load() {
 		return nil
 	}
-	if c, ok := b.d.r.rt.Watch().(*check.Checker); ok && b.host != nil {
-		c.Judge(b.d.t, b.addr, uint64(b.n), false)
+	if c, ok := b.d.r.rt.Watch().(judge); ok && b.host != nil {
+		c.Judge(b.d.t, uintptr(b.addr), uint64(b.n), false)
 	}
 	return b.host
 }
 
-// OnDevice tells whether this is device memory.
+// OnDevice reports whether this is device memory.
 func (b *Buffer) OnDevice() bool { return b.device }
 
-// Free gives the memory back. It does not wait for copies that still use it. Freeing twice is an error.
-func (b *Buffer) Free() error {
+// ReadAt copies from the buffer, from offset off on, and returns when the bytes are in p. It waits for no stream. At the end of the buffer it
+// returns io.EOF.
+func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
+	n, err := b.room("src", len(p), off)
+	if n > 0 && err == nil {
+		err = b.d.Copy(Pageable(p[:n]), b.Range(int(off), n))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt copies to the buffer, from offset off on, and returns when the bytes are there. It waits for no stream. At the end of the buffer it
+// returns io.ErrShortWrite.
+func (b *Buffer) WriteAt(p []byte, off int64) (int, error) {
+	n, err := b.room("dst", len(p), off)
+	if n > 0 && err == nil {
+		err = b.d.Copy(b.Range(int(off), n), Pageable(p[:n]))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if n < len(p) {
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+// room returns how many of n bytes lie in the buffer from offset off on.
+func (b *Buffer) room(arg string, n int, off int64) (int, error) {
+	if p := b.problem(b.d.r); p != "" {
+		return 0, filled(b.d.r, "aclrtMemcpy", arg, b.All())
+	}
+	if off < 0 {
+		return 0, misuse("aclrtMemcpy", arg, "the offset is negative")
+	}
+	return max(0, int(min(int64(n), int64(b.n)-off))), nil
+}
+
+// Close frees the memory. It does not wait for copies that still use it. Closing twice is an error.
+func (b *Buffer) Close() error {
 	if b.freed.Swap(true) {
-		return b.d.r.refuse("aclrtFree", "devPtr", "the buffer was freed already", core.Gone, b.addr)
+		return b.d.r.refuse("aclrtFree", "devPtr", "the buffer was closed already", core.Gone, b.addr)
 	}
 	if b.goes && b.d.gone() {
 		return misuse("aclrtFree", "devPtr", "the buffer went with its device, which was closed")
 	}
-	return b.d.answer(b.free(b.d.t, b.addr))
+	return b.d.result(b.free(b.d.t, core.Addr(b.addr)))
 }
 
-// All is the whole buffer.
+// All returns the whole buffer as a span.
 func (b *Buffer) All() Span { return Span{buf: b, addr: b.addr, n: b.n} }
 
-// At is n bytes from offset off on. A span that does not lie in the buffer is an error when it is used.
-func (b *Buffer) At(off, n int) Span {
+// Range returns n bytes from offset off on. A span that does not lie in the buffer is an error when it is used.
+func (b *Buffer) Range(off, n int) Span {
 	s := Span{buf: b, addr: b.addr + Ptr(off), n: n}
 	s.bad = off < 0 || n < 0 || off > b.n || n > b.n-off
 	return s
@@ -64,29 +120,40 @@ func (b *Buffer) At(off, n int) Span {
 
 // Span is a range of memory that a copy reads or writes. The zero Span is NULL.
 type Span struct {
-	buf  *Buffer // nil for ordinary memory
+	buf  *Buffer // nil for pageable memory
 	addr Ptr     // where it is
 	n    int     // how long
 	bad  bool    // does not lie in its buffer
-	keep []byte  // ordinary memory, kept alive
+	keep []byte  // pageable memory, kept alive
 }
 
-// Len is how many bytes the span has.
+// Len returns how many bytes the span has.
 func (s Span) Len() int { return s.n }
 
-// Host is ordinary, pageable memory. Copies with it wait for the stream and are over when they return.
-func Host(b []byte) Span {
-	return Span{addr: core.AddrOf(b), n: len(b), keep: b}
+// Buffer returns the buffer that the span is a part of, and the offset there; nil for pageable memory.
+func (s Span) Buffer() (b *Buffer, off int) {
+	if s.buf == nil {
+		return nil, 0
+	}
+	return s.buf, int(s.addr - s.buf.addr)
 }
+
+// Pageable returns ordinary memory as a span, for [Device.Copy]. There is no asynchronous copy with it.
+func Pageable(b []byte) Span {
+	return Span{addr: Ptr(core.AddrOf(b)), n: len(b), keep: b}
+}
+
+// pageable reports whether the span is ordinary memory; there is none to wait for in an empty one.
+func (s *Span) pageable() bool { return s.buf == nil && s.n > 0 }
 
 // otherRuntime is what is wrong with things of another runtime: their addresses and handles mean nothing here.
 const otherRuntime = "belongs to another runtime"
 
-// problem is why the buffer cannot be used in r; "" if it can.
+// problem returns why the buffer cannot be used in r; "" if it can.
 func (b *Buffer) problem(r *Runtime) string {
 	switch {
 	case b.freed.Load():
-		return "the buffer was freed"
+		return "the buffer was closed"
 	case b.d.r != r:
 		return otherRuntime
 	case b.goes && b.d.gone():
@@ -95,7 +162,7 @@ func (b *Buffer) problem(r *Runtime) string {
 	return ""
 }
 
-// problem is why the span cannot be used in r; "" if it can.
+// problem returns why the span cannot be used in r; "" if it can.
 func (s *Span) problem(r *Runtime) string {
 	switch {
 	case s.bad:

@@ -13,11 +13,11 @@ import (
 
 func TestBuffers(t *testing.T) {
 	d := device(t)
-	mem, host := get(d.Alloc(100))(t), get(d.AllocHost(100))(t)
+	mem, host := get(d.Alloc(100))(t), get(d.AllocPinned(100))(t)
 	own := make([]byte, 100)
 	reg := get(d.Register(own))(t)
 	for _, b := range []*ropeway.Buffer{mem, host, reg} {
-		if b.Len() != 100 || b.Ptr() == 0 || b.All().Len() != 100 || b.At(90, 10).Len() != 10 {
+		if b.Len() != 100 || b.Ptr() == 0 || b.All().Len() != 100 || b.Range(90, 10).Len() != 10 {
 			t.Errorf("%d bytes at %#x", b.Len(), b.Ptr())
 		}
 		if b.OnDevice() != (b == mem) || (b.Bytes() == nil) != (b == mem) {
@@ -30,29 +30,29 @@ func TestBuffers(t *testing.T) {
 	_, err := d.Register(own)
 	want(t, err, ropeway.ErrHostMemoryAlreadyRegistered, "aclrtHostRegisterV2", "ptr")
 	for _, b := range []*ropeway.Buffer{mem, host, reg} {
-		ok(t, b.Free())
+		ok(t, b.Close())
 		if b.Bytes() != nil {
 			t.Error("bytes after Free")
 		}
-		want(t, b.Free(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
+		want(t, b.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 	}
-	ok(t, get(d.Register(own))(t).Free()) // not registered any more
+	ok(t, get(d.Register(own))(t).Close()) // not registered any more
 }
 
 func TestFreedBuffers(t *testing.T) {
 	d := device(t)
 	s := get(d.NewStream())(t)
-	host, mem, desc := get(d.AllocHost(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
-	gone := []*ropeway.Buffer{get(d.Alloc(64))(t), get(d.AllocHost(64))(t), get(d.Register(make([]byte, 64)))(t)}
+	host, mem, desc := get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+	gone := []*ropeway.Buffer{get(d.Alloc(64))(t), get(d.AllocPinned(64))(t), get(d.Register(make([]byte, 64)))(t)}
 	var old ropeway.Batch
 	old.Add(mem.All(), host.All())
 	old.Add(mem.All(), gone[1].All())
 	for _, b := range gone {
-		ok(t, b.Free())
+		ok(t, b.Close())
 	}
 	for _, b := range gone {
 		want(t, s.Copy(b.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
-		want(t, s.Copy(mem.All(), b.At(1, 2)), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
+		want(t, s.Copy(mem.All(), b.Range(1, 2)), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
 		want(t, s.Copy2D(b.All(), 8, host.All(), 8, 8, 8), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "dst")
 		want(t, s.Fill(b.All(), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "devPtr")
 		want(t, s.Fill32(b.All(), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetD32Async", "ptr")
@@ -70,8 +70,8 @@ func TestFreedBuffers(t *testing.T) {
 		t.Errorf("Index %d", e.Index)
 	}
 	want(t, d.CopyBatch(&old), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatch", "srcs")
-	ok(t, desc.Free())
-	want(t, desc.Free(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
+	ok(t, desc.Close())
+	want(t, desc.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 	want(t, desc.Set(mem.All(), mem.All()), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "desc")
 	want(t, s.CopyDescriptor(desc), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsyncWithDesc", "desc")
 	ok(t, s.Synchronize(ctx))
@@ -79,48 +79,48 @@ func TestFreedBuffers(t *testing.T) {
 
 func TestSpansOutOfRange(t *testing.T) {
 	d := device(t)
-	s, host, mem := get(d.NewStream())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	const most = int(^uint(0) >> 1)
 	for _, at := range [][2]int{{0, 65}, {1, 64}, {64, 1}, {65, 0}, {-1, 1}, {0, -1}, {-1, -1}, {most, 1}, {1, most}, {most, most}} {
-		bad := mem.At(at[0], at[1])
+		bad := mem.Range(at[0], at[1])
 		want(t, s.Copy(bad, host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
 		want(t, s.Copy(host.All(), bad), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
 		want(t, d.Copy(bad, host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpy", "dst")
 		want(t, s.Fill(bad, 1), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "devPtr")
 		var b ropeway.Batch
 		b.Add(mem.All(), host.All())
-		b.Add(bad, host.At(0, 0))
+		b.Add(bad, host.Range(0, 0))
 		if e := want(t, s.CopyBatch(&b), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "dsts"); e.Index != 1 {
 			t.Errorf("Index %d", e.Index)
 		}
 		b.Reset()
-		b.Add(mem.All(), host.At(at[0], at[1]))
+		b.Add(mem.All(), host.Range(at[0], at[1]))
 		want(t, s.CopyBatch(&b), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "srcs")
 		b.Reset()
 		b.Add(mem.All(), host.All())
 		ok(t, s.CopyBatch(&b))
 	}
-	ok(t, s.Copy(mem.At(64, 0), host.At(0, 0)))
+	ok(t, s.Copy(mem.Range(64, 0), host.Range(0, 0)))
 	for _, tt := range []struct{ dp, sp, w, h int }{
 		{8, 8, 8, 9}, {16, 8, 8, 6}, {8, 16, 8, 6}, {65, 65, 65, 1}, {1 << 62, 1 << 62, 8, 5}, {1 << 61, 1 << 61, 8, 5}, {most, most, 8, most}, {9, 8, 8, most},
 	} {
 		want(t, s.Copy2D(mem.All(), tt.dp, host.All(), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "*")
 		page := make([]byte, 64)
-		want(t, s.Copy2D(mem.All(), tt.dp, ropeway.Host(page), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "*")
+		want(t, s.Copy2D(mem.All(), tt.dp, ropeway.Pageable(page), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "*")
 	}
 	want(t, s.Copy2D(mem.All(), 4, host.All(), 8, 8, 2), ropeway.ErrInvalidParam, "aclrtMemcpy2dAsync", "width")
 	want(t, s.Copy2D(mem.All(), -8, host.All(), 8, 8, 2), ropeway.ErrInvalidParam, "aclrtMemcpy2dAsync", "width")
 	ok(t, s.Copy2D(mem.All(), 8, host.All(), 8, -8, 2)) // nothing to copy
-	want(t, s.Fill32(mem.At(0, 7), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetD32Async", "memSize")
-	want(t, s.Fill32(mem.At(1, 4), 1), ropeway.ErrInvalidParam, "aclrtMemsetD32Async", "ptr")
-	want(t, s.Fill32(ropeway.Host(make([]byte, 8)), 1), ropeway.ErrInvalidParam, "aclrtMemsetD32Async", "ptr")
+	want(t, s.Fill32(mem.Range(0, 7), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetD32Async", "memSize")
+	want(t, s.Fill32(mem.Range(1, 4), 1), ropeway.ErrInvalidParam, "aclrtMemsetD32Async", "ptr")
+	want(t, s.Fill32(ropeway.Pageable(make([]byte, 8)), 1), ropeway.ErrInvalidParam, "aclrtMemsetD32Async", "ptr")
 	ok(t, s.Synchronize(ctx))
 }
 
 func TestZeroSpans(t *testing.T) {
 	d := device(t)
-	s, host, mem := get(d.NewStream())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
-	for name, null := range map[string]ropeway.Span{"zero": {}, "nil slice": ropeway.Host(nil), "empty": ropeway.Host([]byte{})} {
+	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
+	for name, null := range map[string]ropeway.Span{"zero": {}, "nil slice": ropeway.Pageable(nil), "empty": ropeway.Pageable([]byte{})} {
 		t.Run(name, func(t *testing.T) {
 			ok(t, s.Copy(null, null))
 			ok(t, s.Copy(mem.All(), null))
@@ -149,27 +149,28 @@ func TestZeroSpans(t *testing.T) {
 	if err := d.CopyBatch(&b); err == nil {
 		t.Error("an empty batch was taken")
 	}
-	want(t, s.Copy(host.All(), ropeway.Host(make([]byte, 64))), ropeway.ErrRTFeatureNotSupport, "aclrtMemcpyAsync", "kind")
-	want(t, s.Copy(host.At(0, 8), host.At(8, 8)), ropeway.ErrRTFeatureNotSupport, "aclrtMemcpyAsync", "kind")
-	ok(t, d.Copy(host.At(0, 8), host.At(8, 8)))
+	want(t, s.Copy(host.All(), ropeway.Pageable(make([]byte, 64))), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
+	want(t, s.Copy(ropeway.Pageable(make([]byte, 64)), mem.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
+	want(t, s.Copy(host.Range(0, 8), host.Range(8, 8)), ropeway.ErrRTFeatureNotSupport, "aclrtMemcpyAsync", "kind")
+	ok(t, d.Copy(host.Range(0, 8), host.Range(8, 8)))
 }
 
 // TestStackMemory copies from and to arrays of a function while its stack grows and moves.
 func TestStackMemory(t *testing.T) {
 	d := device(t)
 	s, mem := get(d.NewStream())(t), get(d.Alloc(256))(t)
-	ok(t, s.Call(func() { deep(nil, nil, nil, 2000) }))
-	deep(t, s, mem, 3000)
+	ok(t, s.Call(func() { deep(nil, nil, nil, nil, 2000) }))
+	deep(t, d, s, mem, 3000)
 	var wg sync.WaitGroup
 	for range 4 { // fresh stacks grow
 		mem := get(d.Alloc(256))(t)
 		s := get(d.NewStream())(t)
-		wg.Go(func() { deep(t, s, mem, 1000) })
+		wg.Go(func() { deep(t, d, s, mem, 1000) })
 	}
 	wg.Wait()
 }
 
-func deep(t testing.TB, s *ropeway.Stream, mem *ropeway.Buffer, depth int) byte {
+func deep(t testing.TB, d *ropeway.Device, s *ropeway.Stream, mem *ropeway.Buffer, depth int) byte {
 	if depth == 0 {
 		return 0
 	}
@@ -178,22 +179,22 @@ func deep(t testing.TB, s *ropeway.Stream, mem *ropeway.Buffer, depth int) byte 
 		up[i] = byte(i + depth)
 	}
 	if s != nil && depth%16 == 0 {
-		if err := s.Copy(mem.All(), ropeway.Host(up[:])); err != nil {
+		if err := d.Copy(mem.All(), ropeway.Pageable(up[:])); err != nil {
 			t.Error(err)
 		}
-		if err := s.Call(func() { deep(nil, nil, nil, 100) }); err != nil {
+		if err := s.Call(func() { deep(nil, nil, nil, nil, 100) }); err != nil {
 			t.Error(err)
 		}
-		if err := s.Copy(ropeway.Host(down[:]), mem.All()); err != nil {
+		if err := d.Copy(ropeway.Pageable(down[:]), mem.All()); err != nil {
 			t.Error(err)
 		}
-		x := deep(nil, nil, nil, 64) // grow
+		x := deep(nil, nil, nil, nil, 64) // grow
 		if down != up {
 			t.Errorf("depth %d: other bytes came back", depth)
 		}
 		down[0] += x
 	}
-	return deep(t, s, mem, depth-1) ^ up[0] ^ down[0]
+	return deep(t, d, s, mem, depth-1) ^ up[0] ^ down[0]
 }
 
 // TestCollectedMemory copies with memory that is garbage the moment the copy is over, under a collector that never rests.
@@ -209,17 +210,17 @@ func TestCollectedMemory(t *testing.T) {
 		}
 	})
 	for g := range 3 {
-		s, mem := get(d.NewStream())(t), get(d.Alloc(1<<20))(t)
+		mem := get(d.Alloc(1 << 20))(t)
 		wg.Go(func() {
 			for i := range 60 {
 				n := 1 + (i*7919)%(1<<20)
 				p := pattern(n, g+i)
 				up := slices.Clone(p)
-				if err := s.Copy(mem.At(0, n), ropeway.Host(up)); err != nil {
+				if err := d.Copy(mem.Range(0, n), ropeway.Pageable(up)); err != nil {
 					t.Error(err)
 				}
 				down := make([]byte, n)
-				if err := s.Copy(ropeway.Host(down), mem.At(0, n)); err != nil {
+				if err := d.Copy(ropeway.Pageable(down), mem.Range(0, n)); err != nil {
 					t.Error(err)
 				}
 				if !bytes.Equal(down, p) {

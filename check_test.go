@@ -2,7 +2,8 @@ package ropeway_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"io"
+	"log/slog"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -11,32 +12,31 @@ import (
 	"testing"
 
 	"ropeway"
+	"ropeway/check"
 	"ropeway/internal/finding"
 )
 
-// found keeps the findings of a runtime, which come as JSON.
+// found keeps the findings of a runtime.
 type found struct {
-	t  testing.TB
 	mu sync.Mutex
-	l  []finding.Finding
+	l  []check.Finding
 }
 
-func (f *found) add(b []byte) {
-	var one finding.Finding
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&one); err != nil {
-		f.t.Errorf("%v in %s", err, b)
-	}
+func (f *found) add(one check.Finding) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.l = append(f.l, one)
 }
 
-func (f *found) list() []finding.Finding {
+func (f *found) list() []check.Finding {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]finding.Finding(nil), f.l...)
+	return append([]check.Finding(nil), f.l...)
+}
+
+// checked is an option to check with all rules but some.
+func (f *found) checked(off ...check.Rule) ropeway.Option {
+	return check.With(check.Options{OnFinding: f.add, Off: off})
 }
 
 // line is the line of the test that calls it.
@@ -77,7 +77,7 @@ func (p *goProgram) end() {
 	ok(p.t, p.other.Close())
 	for _, b := range []*ropeway.Buffer{p.mem, p.host} {
 		if b != nil {
-			ok(p.t, b.Free())
+			ok(p.t, b.Close())
 		}
 	}
 	ok(p.t, p.d.Close())
@@ -86,9 +86,10 @@ func (p *goProgram) end() {
 // TestCheck runs Go programs with one mistake each, which is found with the line of this file, and without it, which is silent.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
-		rule, name string
-		call       string // of the offence
-		run        func(p *goProgram)
+		rule check.Rule
+		name string
+		call string // of the offence
+		run  func(p *goProgram)
 	}{
 		{"host-read-in-flight", "Bytes before the copy is complete", "Buffer.Bytes", func(p *goProgram) {
 			p.submitted = line() + 1
@@ -107,10 +108,10 @@ func TestCheck(t *testing.T) {
 		}},
 		{"host-read-in-flight", "Device.Copy of what is coming", "Device.Copy", func(p *goProgram) {
 			p.submitted = line() + 1
-			ok(p.t, p.s.Copy(p.mem.At(0, 64), p.host.At(0, 64)))
+			ok(p.t, p.s.Copy(p.mem.Range(0, 64), p.host.Range(0, 64)))
 			p.sync()
 			p.wrong = line() + 1
-			ok(p.t, p.d.Copy(p.host.At(1024, 64), p.mem.At(0, 64)))
+			ok(p.t, p.d.Copy(p.host.Range(1024, 64), p.mem.Range(0, 64)))
 		}},
 		{"stream-race", "two streams, no event", "Stream.Fill", func(p *goProgram) {
 			p.submitted = line() + 1
@@ -122,25 +123,25 @@ func TestCheck(t *testing.T) {
 				defer func() { ok(p.t, e.Close()) }()
 			}
 			p.wrong = line() + 1
-			ok(p.t, p.other.Fill(p.mem.At(64, 64), 7))
+			ok(p.t, p.other.Fill(p.mem.Range(64, 64), 7))
 			ok(p.t, p.s.Synchronize(ctx))
 			ok(p.t, p.other.Synchronize(ctx))
 		}},
-		{"free-in-flight", "a buffer", "Buffer.Free", func(p *goProgram) {
+		{"free-in-flight", "a buffer", "Buffer.Close", func(p *goProgram) {
 			p.submitted = line() + 1
 			ok(p.t, p.s.Copy(p.mem.All(), p.host.All()))
 			p.sync()
 			p.wrong = line() + 1
-			ok(p.t, p.host.Free())
+			ok(p.t, p.host.Close())
 			p.host = nil
 		}},
-		{"double-free", "a buffer", "Buffer.Free", func(p *goProgram) {
+		{"double-free", "a buffer", "Buffer.Close", func(p *goProgram) {
 			b := p.mem
 			p.mem = nil
-			ok(p.t, b.Free())
+			ok(p.t, b.Close())
 			if !p.fixed {
 				p.wrong = line() + 1
-				want(p.t, b.Free(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
+				want(p.t, b.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 			}
 		}},
 		{"use-after-free", "a buffer", "Stream.Copy", func(p *goProgram) {
@@ -150,7 +151,7 @@ func TestCheck(t *testing.T) {
 				ok(p.t, p.s.Copy(b.All(), p.host.All()))
 				ok(p.t, p.s.Synchronize(ctx))
 			}
-			ok(p.t, b.Free())
+			ok(p.t, b.Close())
 			if !p.fixed {
 				p.wrong = line() + 1
 				want(p.t, p.s.Copy(b.All(), p.host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
@@ -176,7 +177,7 @@ func TestCheck(t *testing.T) {
 				n = 64
 			}
 			p.wrong = line() + 1
-			if err := p.s.Copy(p.mem.At(4096-64, n), p.host.At(0, 64)); (err == nil) != p.fixed {
+			if err := p.s.Copy(p.mem.Range(4096-64, n), p.host.Range(0, 64)); (err == nil) != p.fixed {
 				p.t.Errorf("the copy gives %v", err)
 			}
 		}},
@@ -186,7 +187,7 @@ func TestCheck(t *testing.T) {
 				n = 64
 			}
 			p.wrong = line() + 1
-			if err := p.s.Copy(p.mem.At(0, 64), p.host.At(0, n)); (err == nil) != p.fixed {
+			if err := p.s.Copy(p.mem.Range(0, 64), p.host.Range(0, n)); (err == nil) != p.fixed {
 				p.t.Errorf("the copy gives %v", err)
 			}
 		}},
@@ -200,14 +201,6 @@ func TestCheck(t *testing.T) {
 				p.t.Errorf("the copy gives %v", err)
 			}
 		}},
-		{"pageable-async", "an ordinary slice", "Stream.Copy", func(p *goProgram) {
-			src := p.host.At(0, 64)
-			if !p.fixed {
-				src = ropeway.Host(make([]byte, 64))
-			}
-			p.wrong = line() + 1
-			ok(p.t, p.s.Copy(p.mem.At(0, 64), src))
-		}},
 		{"unsynchronised-exit", "Close of the runtime", "Runtime.Close", func(p *goProgram) {
 			p.submitted = line() + 1
 			ok(p.t, p.s.Copy(p.mem.All(), p.host.All()))
@@ -217,13 +210,13 @@ func TestCheck(t *testing.T) {
 	} {
 		for _, fixed := range []bool{false, true} {
 			name := map[bool]string{false: "wrong", true: "right"}[fixed]
-			t.Run(tt.rule+"/"+tt.name+"/"+name, func(t *testing.T) {
-				f := &found{t: t}
-				rt, err := ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithCheck("1", f.add))
+			t.Run(string(tt.rule)+"/"+tt.name+"/"+name, func(t *testing.T) {
+				f := &found{}
+				rt, err := ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked())
 				ok(t, err)
 				p := &goProgram{t: t, rt: rt, fixed: fixed, d: get(rt.Device(0))(t)}
 				p.s, p.other = get(p.d.NewStream())(t), get(p.d.NewStream())(t)
-				p.mem, p.host = get(p.d.Alloc(4096))(t), get(p.d.AllocHost(4096))(t)
+				p.mem, p.host = get(p.d.Alloc(4096))(t), get(p.d.AllocPinned(4096))(t)
 				ok(t, p.d.Fill(p.mem.All(), 1))
 				tt.run(p)
 				p.end()
@@ -231,24 +224,24 @@ func TestCheck(t *testing.T) {
 				list := f.list()
 				if fixed {
 					for _, x := range list {
-						t.Errorf("found %s", finding.Layout{}.Text(&x))
+						t.Errorf("found %v", x)
 					}
 					return
 				}
 				if len(list) != 1 || list[0].Rule != tt.rule {
 					for _, x := range list {
-						t.Logf("found %s", finding.Layout{}.Text(&x))
+						t.Logf("found %v", x)
 					}
 					t.Fatalf("%d findings, want one of %s", len(list), tt.rule)
 				}
 				x := list[0]
-				inLine := func(what string, s finding.Site, want int) {
+				inLine := func(what string, s check.Site, want int) {
 					t.Helper()
 					if want == 0 {
 						return
 					}
 					if len(s.Stack) == 0 || filepath.Base(s.Stack[0].File) != "check_test.go" || s.Stack[0].Line < want || s.Stack[0].Line > want+1 {
-						t.Errorf("%s: not in line %d: %s", what, want, finding.Layout{}.Text(&x))
+						t.Errorf("%s: not in line %d: %v", what, want, x)
 					}
 				}
 				inLine("the mistake", x.Offence, p.wrong)
@@ -259,7 +252,7 @@ func TestCheck(t *testing.T) {
 					inLine("the other", x.Others[0], p.submitted)
 				}
 				if text := x.Summary + x.Advice; strings.Contains(text, "aclrt") || strings.Contains(text, "aclFinalize") {
-					t.Errorf("names of C in: %s", finding.Layout{}.Text(&x))
+					t.Errorf("names of C in: %s", x.String())
 				}
 			})
 		}
@@ -270,19 +263,22 @@ func TestCheck(t *testing.T) {
 func careless(t *testing.T, rt *ropeway.Runtime) {
 	t.Helper()
 	d := get(rt.Device(0))(t)
-	ok(t, d.DefaultStream().Copy(get(d.Alloc(64))(t).All(), get(d.AllocHost(64))(t).All()))
+	ok(t, d.DefaultStream().Copy(get(d.Alloc(64))(t).All(), get(d.AllocPinned(64))(t).All()))
 	ok(t, rt.Close())
 }
 
-// TestWithCheckIsOff proves that an empty text, or a rule that is left out, finds nothing, whatever the environment says.
-func TestWithCheckIsOff(t *testing.T) {
+// TestCheckIsOff: without the checker, or without a rule, nothing is found, whatever the environment says.
+func TestCheckIsOff(t *testing.T) {
 	t.Setenv("ROPEWAY_CHECK", "1")
-	for _, how := range []string{"", "no=unsynchronised-exit"} {
-		f := &found{t: t}
+	f := &found{}
+	for name, option := range map[string]ropeway.Option{
+		"without": check.Without(), "off": f.checked("unsynchronised-exit"),
+		"others": check.With(check.Options{Rules: []check.Rule{"stream-race"}, OnFinding: f.add}),
+	} {
 		var log bytes.Buffer
-		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithCheck(how, f.add), ropeway.WithLog(&log)))(t))
+		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), option, ropeway.WithLogger(logTo(&log))))(t))
 		if len(f.list()) != 0 || log.Len() != 0 {
-			t.Errorf("%q: found %v, printed %s", how, f.list(), &log)
+			t.Errorf("%s: found %v, printed %s", name, f.list(), &log)
 		}
 	}
 }
@@ -290,15 +286,15 @@ func TestWithCheckIsOff(t *testing.T) {
 // TestCheckCloseFrees proves that what Close of the device or of the runtime frees is no leak.
 func TestCheckCloseFrees(t *testing.T) {
 	for _, closeDevice := range []bool{false, true} {
-		f := &found{t: t}
-		rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithCheck("1", f.add)))(t)
+		f := &found{}
+		rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked()))(t)
 		d := get(rt.Device(0))(t)
-		mem, host, s := get(d.Alloc(64))(t), get(d.AllocHost(64))(t), get(d.NewStream())(t)
+		mem, host, s := get(d.Alloc(64))(t), get(d.AllocPinned(64))(t), get(d.NewStream())(t)
 		get(d.Register(make([]byte, 4096)))(t)
 		get(d.NewEvent())(t)
 		get(d.NewNotify())(t)
 		get(get(d.NewPool(ropeway.PoolOptions{}))(t).Alloc(s, 64))(t)
-		get(d.NewMemory(2 << 20))(t)
+		get(d.AllocPhysical(2 << 20))(t)
 		get(d.Reserve(2 << 20))(t)
 		ok(t, s.Copy(mem.All(), host.All()))
 		ok(t, s.Synchronize(ctx))
@@ -307,7 +303,7 @@ func TestCheckCloseFrees(t *testing.T) {
 		}
 		ok(t, rt.Close())
 		for _, x := range f.list() {
-			t.Errorf("found %s", finding.Layout{}.Text(&x))
+			t.Errorf("found %v", x)
 		}
 	}
 }
@@ -316,7 +312,7 @@ func TestCheckCloseFrees(t *testing.T) {
 func TestCheckNamesExist(t *testing.T) {
 	types := map[string]any{}
 	for _, v := range []any{&ropeway.Runtime{}, &ropeway.Device{}, &ropeway.Stream{}, &ropeway.Buffer{}, &ropeway.Event{}, &ropeway.Notify{},
-		&ropeway.Pool{}, &ropeway.Memory{}, &ropeway.Range{}, &ropeway.Descriptor{}} {
+		&ropeway.Pool{}, &ropeway.Physical{}, &ropeway.Reservation{}, &ropeway.Descriptor{}} {
 		types[reflect.TypeOf(v).Elem().Name()] = v
 	}
 	for _, name := range finding.GoNames() {
@@ -332,13 +328,29 @@ func TestCheckNamesExist(t *testing.T) {
 	}
 }
 
-func TestWithCheckRefuses(t *testing.T) {
-	for _, how := range []string{"seed=x", "2", "no=nonsense", "depth=0"} {
-		rt, err := ropeway.Open(ropeway.WithDevices(1), ropeway.WithCheck(how, nil))
+// logTo logs warnings as text.
+func logTo(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// TestCheckRefuses: a rule that there is not is an error of Open, and every rule that there is says what it finds.
+func TestCheckRefuses(t *testing.T) {
+	for _, o := range []check.Options{{Rules: []check.Rule{"nonsense"}}, {Off: []check.Rule{"nonsense"}}} {
+		rt, err := ropeway.Open(ropeway.WithDevices(1), check.With(o))
 		if err == nil {
 			rt.Close()
-			t.Errorf("%q is taken", how)
 		}
+		if err == nil || !strings.Contains(err.Error(), "nonsense") {
+			t.Errorf("%v gives %v", o, err)
+		}
+	}
+	for _, r := range check.Rules() {
+		if r.Catches() == "" {
+			t.Errorf("%s catches nothing", r)
+		}
+	}
+	if check.Rule("nonsense").Catches() != "" || len(check.Rules()) < 10 {
+		t.Errorf("rules %v", check.Rules())
 	}
 }
 
@@ -347,10 +359,10 @@ func TestWithCheckRefuses(t *testing.T) {
 func TestCheckFromTheEnvironment(t *testing.T) {
 	t.Setenv("ROPEWAY_CHECK", "seed=3")
 	var log bytes.Buffer
-	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLog(&log)))(t)
+	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLogger(logTo(&log))))(t)
 	careless(t, rt)
 	for _, part := range []string{"unsynchronised-exit: the runtime is closed, and Stream.Copy (task 1 of stream 0) was never synchronised",
-		"check_test.go:", "Synchronise every stream (Device.Synchronize) before Runtime.Close", "seed 3", "1 finding\n"} {
+		"check_test.go:", "Synchronise every stream (Device.Synchronize) before Runtime.Close", "seed 3", "1 finding"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %q in %s", part, &log)
 		}
@@ -365,7 +377,7 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 	}
 	t.Setenv("ROPEWAY_CHECK", "0")
 	log.Reset()
-	rt = get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLog(&log)))(t)
+	rt = get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLogger(logTo(&log))))(t)
 	careless(t, rt)
 	if log.Len() != 0 {
 		t.Errorf("switched off it prints %s", &log)
@@ -375,10 +387,10 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 // TestCheckFunctions proves that a function that a stream calls may use the buffers of its stream: what is queued before it is
 // complete, what is queued behind it waits for it.
 func TestCheckFunctions(t *testing.T) {
-	f := &found{t: t}
-	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithCheck("1", f.add)))(t)
+	f := &found{}
+	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked()))(t)
 	d := get(rt.Device(0))(t)
-	mem, host, s := get(d.Alloc(64))(t), get(d.AllocHost(64))(t), get(d.NewStream())(t)
+	mem, host, s := get(d.Alloc(64))(t), get(d.AllocPinned(64))(t), get(d.NewStream())(t)
 	ok(t, s.Fill(mem.All(), 7))
 	ok(t, s.Copy(host.All(), mem.All()))
 	var sum int
@@ -396,11 +408,11 @@ func TestCheckFunctions(t *testing.T) {
 		t.Errorf("the function saw %d", sum)
 	}
 	ok(t, s.Close())
-	ok(t, mem.Free())
-	ok(t, host.Free())
+	ok(t, mem.Close())
+	ok(t, host.Close())
 	ok(t, d.Close())
 	ok(t, rt.Close())
 	for _, x := range f.list() {
-		t.Errorf("found %s", finding.Layout{}.Text(&x))
+		t.Errorf("found %v", x)
 	}
 }

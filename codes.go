@@ -2,249 +2,73 @@
 
 package ropeway
 
-import "ropeway/internal/abi"
-
 // ACL layer: caller errors (100xxx).
 const (
-	ErrInvalidParam                 = abi.ErrInvalidParam                 // 100000: An argument failed a check made in the ACL layer (null pointer, zero size, bad enum, non-zero reserved field). Does not touch the last-error slot.
-	ErrUninitialize                 = abi.ErrUninitialize                 // 100001: aclInit has not been called yet where it is required.
-	ErrRepeatInitialize             = abi.ErrRepeatInitialize             // 100002: aclInit was called again; the reference count was still raised.
-	ErrInvalidFile                  = abi.ErrInvalidFile                  // 100003: A file given by path could not be found or opened.
-	ErrWriteFile                    = abi.ErrWriteFile                    // 100004: Writing a file failed.
-	ErrInvalidFileSize              = abi.ErrInvalidFileSize              // 100005: A file is empty or too large.
-	ErrParseFile                    = abi.ErrParseFile                    // 100006: A configuration file is not valid JSON or nests too deep.
-	ErrFileMissingAttr              = abi.ErrFileMissingAttr              // 100007: A required attribute is absent from a file.
-	ErrFileAttrInvalid              = abi.ErrFileAttrInvalid              // 100008: An attribute in a file has a bad value.
-	ErrInvalidDumpConfig            = abi.ErrInvalidDumpConfig            // 100009: The dump section of the configuration is wrong.
-	ErrInvalidProfilingConfig       = abi.ErrInvalidProfilingConfig       // 100010: The profiling section of the configuration is wrong.
-	ErrInvalidModelId               = abi.ErrInvalidModelId               // 100011: Unknown model id.
-	ErrDeserializeModel             = abi.ErrDeserializeModel             // 100012: A model could not be deserialised.
-	ErrParseModel                   = abi.ErrParseModel                   // 100013: A model could not be parsed.
-	ErrReadModelFailure             = abi.ErrReadModelFailure             // 100014: A model could not be read.
-	ErrModelSizeInvalid             = abi.ErrModelSizeInvalid             // 100015: A model has an impossible size.
-	ErrModelMissingAttr             = abi.ErrModelMissingAttr             // 100016: A model lacks an attribute.
-	ErrModelInputNotMatch           = abi.ErrModelInputNotMatch           // 100017: Inputs given do not match the model.
-	ErrModelOutputNotMatch          = abi.ErrModelOutputNotMatch          // 100018: Outputs given do not match the model.
-	ErrModelNotDynamic              = abi.ErrModelNotDynamic              // 100019: A dynamic-shape call was made on a static model.
-	ErrOpTypeNotMatch               = abi.ErrOpTypeNotMatch               // 100020: Operator type mismatch.
-	ErrOpInputNotMatch              = abi.ErrOpInputNotMatch              // 100021: Operator inputs mismatch.
-	ErrOpOutputNotMatch             = abi.ErrOpOutputNotMatch             // 100022: Operator outputs mismatch.
-	ErrOpAttrNotMatch               = abi.ErrOpAttrNotMatch               // 100023: Operator attributes mismatch.
-	ErrOpNotFound                   = abi.ErrOpNotFound                   // 100024: No such operator.
-	ErrOpLoadFailed                 = abi.ErrOpLoadFailed                 // 100025: The operator could not be loaded.
-	ErrUnsupportedDataType          = abi.ErrUnsupportedDataType          // 100026: Data type not supported here.
-	ErrFormatNotMatch               = abi.ErrFormatNotMatch               // 100027: Tensor format mismatch.
-	ErrBinSelectorNotRegistered     = abi.ErrBinSelectorNotRegistered     // 100028: No binary selector registered for the operator.
-	ErrKernelNotFound               = abi.ErrKernelNotFound               // 100029: Kernel not registered.
-	ErrBinSelectorAlreadyRegistered = abi.ErrBinSelectorAlreadyRegistered // 100030: A binary selector is already registered.
-	ErrKernelAlreadyRegistered      = abi.ErrKernelAlreadyRegistered      // 100031: The kernel is already registered.
-	ErrInvalidQueueId               = abi.ErrInvalidQueueId               // 100032: Unknown queue id.
-	ErrRepeatSubscribe              = abi.ErrRepeatSubscribe              // 100033: Subscribed twice.
-	ErrStreamNotSubscribe           = abi.ErrStreamNotSubscribe           // 100034: The stream has no subscription (older API generation; the runtime itself returns 107011/107015).
-	ErrThreadNotSubscribe           = abi.ErrThreadNotSubscribe           // 100035: The thread has no subscription (older API generation; the runtime itself returns 107012).
-	ErrWaitCallbackTimeout          = abi.ErrWaitCallbackTimeout          // 100036: Waiting for a callback timed out (older API generation; the runtime itself returns 507012).
-	ErrRepeatFinalize               = abi.ErrRepeatFinalize               // 100037: Finalize without a matching live initialisation.
-	ErrNotStaticAipp                = abi.ErrNotStaticAipp                // 100038: The model carries no static AIPP.
-	ErrCompilingStubMode            = abi.ErrCompilingStubMode            // 100039: Linked against the stub library instead of the real one.
-	ErrGroupNotSet                  = abi.ErrGroupNotSet                  // 100040: No compute group selected.
-	ErrGroupNotCreate               = abi.ErrGroupNotCreate               // 100041: The compute group does not exist.
-	ErrProfAlreadyRun               = abi.ErrProfAlreadyRun               // 100042: Profiling is already running.
-	ErrProfNotRun                   = abi.ErrProfNotRun                   // 100043: Profiling is not initialised.
-	ErrDumpAlreadyRun               = abi.ErrDumpAlreadyRun               // 100044: Dump is already running.
-	ErrDumpNotRun                   = abi.ErrDumpNotRun                   // 100045: Dump is not initialised.
+	ErrInvalidParam      Code = 100000 // An argument failed a check made in the ACL layer (null pointer, zero size, bad enum, non-zero reserved field). Does not touch the last-error slot.
+	ErrRepeatInitialize  Code = 100002 // aclInit was called again; the reference count was still raised.
+	ErrInvalidFile       Code = 100003 // A file given by path could not be found or opened.
+	ErrParseFile         Code = 100006 // A configuration file is not valid JSON or nests too deep.
+	ErrInvalidDumpConfig Code = 100009 // The dump section of the configuration is wrong.
+	ErrRepeatFinalize    Code = 100037 // Finalize without a matching live initialisation.
 )
 
 // Runtime: caller errors (107xxx).
 const (
-	ErrRTParamInvalid             = abi.ErrRTParamInvalid             // 107000: An argument failed a check in the runtime or the driver (bad range, size over capacity, wrong memory location, driver rejected an address).
-	ErrRTInvalidDeviceid          = abi.ErrRTInvalidDeviceid          // 107001: Device id outside the usable range.
-	ErrRTContextNull              = abi.ErrRTContextNull              // 107002: The calling thread has no usable context (no device set, or the context died).
-	ErrRTStreamContext            = abi.ErrRTStreamContext            // 107003: The stream belongs to another context than the current one.
-	ErrRTModelContext             = abi.ErrRTModelContext             // 107004: The model belongs to another context.
-	ErrRTStreamModel              = abi.ErrRTStreamModel              // 107005: The stream is not in the state the model operation needs (not bound, or bound elsewhere).
-	ErrRTEventTimestampInvalid    = abi.ErrRTEventTimestampInvalid    // 107006: An event carries no valid time stamp.
-	ErrRTEventTimestampReversal   = abi.ErrRTEventTimestampReversal   // 107007: Time stamps run backwards.
-	ErrRTAddrUnaligned            = abi.ErrRTAddrUnaligned            // 107008: Address not aligned as needed.
-	ErrRTFileOpen                 = abi.ErrRTFileOpen                 // 107009: A file could not be opened.
-	ErrRTFileWrite                = abi.ErrRTFileWrite                // 107010: A file could not be written.
-	ErrRTStreamSubscribe          = abi.ErrRTStreamSubscribe          // 107011: Stream subscription conflict: already subscribed, not subscribed, or used by the other callback mechanism.
-	ErrRTThreadSubscribe          = abi.ErrRTThreadSubscribe          // 107012: Thread subscription conflict: thread not subscribed, or subscribed in an incompatible way.
-	ErrRTGroupNotSet              = abi.ErrRTGroupNotSet              // 107013: No group was selected.
-	ErrRTGroupNotCreate           = abi.ErrRTGroupNotCreate           // 107014: The group does not exist.
-	ErrRTStreamNoCbReg            = abi.ErrRTStreamNoCbReg            // 107015: A callback was launched on a stream no thread has subscribed.
-	ErrRTInvalidMemoryType        = abi.ErrRTInvalidMemoryType        // 107016: Memory attribute or type out of range.
-	ErrRTInvalidHandle            = abi.ErrRTInvalidHandle            // 107017: A handle is not a live object of the expected kind (destroyed, garbage, or another kind).
-	ErrRTInvalidMallocType        = abi.ErrRTInvalidMallocType        // 107018: Allocation policy not valid.
-	ErrRTWaitTimeout              = abi.ErrRTWaitTimeout              // 107019: A wait timed out.
-	ErrRTTaskTimeout              = abi.ErrRTTaskTimeout              // 107020: A task timed out on the device (reported at synchronisation).
-	ErrRTSysparamoptNotSet        = abi.ErrRTSysparamoptNotSet        // 107021: The context has no value for this system parameter yet.
-	ErrRTDeviceTaskAbort          = abi.ErrRTDeviceTaskAbort          // 107022: The device is aborting tasks or its tasks were aborted.
-	ErrRTStreamAbort              = abi.ErrRTStreamAbort              // 107023: The stream was aborted while being waited on.
-	ErrRTCaptureDependency        = abi.ErrRTCaptureDependency        // 107024: A capture dependency rule was broken (or work would leak out of a capture).
-	ErrRTStreamUnjoined           = abi.ErrRTStreamUnjoined           // 107025: A stream forked inside a capture was not joined back.
-	ErrRTModelCaptured            = abi.ErrRTModelCaptured            // 107026: The model is in a captured state that forbids this call.
-	ErrRTStreamCaptured           = abi.ErrRTStreamCaptured           // 107027: The stream is being captured; this call is not allowed on it.
-	ErrRTEventCaptured            = abi.ErrRTEventCaptured            // 107028: The event belongs to a capture; this call is not allowed on it.
-	ErrRTStreamNotCaptured        = abi.ErrRTStreamNotCaptured        // 107029: The stream is not in capture state although the call needs it.
-	ErrRTCaptureModeNotSupport    = abi.ErrRTCaptureModeNotSupport    // 107030: A call not allowed in the current capture mode (e.g. a synchronous copy while a non-relaxed capture runs).
-	ErrRTStreamCaptureImplicit    = abi.ErrRTStreamCaptureImplicit    // 107031: The default (implicit) stream cannot be captured.
-	ErrStreamCaptureConflict      = abi.ErrStreamCaptureConflict      // 107032: Two captures collide on a stream.
-	ErrStreamTaskGroupStatus      = abi.ErrStreamTaskGroupStatus      // 107033: Task group is in the wrong state.
-	ErrStreamTaskGroupIntr        = abi.ErrStreamTaskGroupIntr        // 107034: Task group was interrupted.
-	ErrRTTaskAbortStop            = abi.ErrRTTaskAbortStop            // 107035: Device task abort stopped before finishing.
-	ErrRTStreamCaptureUnmatched   = abi.ErrRTStreamCaptureUnmatched   // 107036: Capture was ended on another stream than it began on.
-	ErrRTModelRunning             = abi.ErrRTModelRunning             // 107037: The model is running.
-	ErrRTStreamCaptureWrongThread = abi.ErrRTStreamCaptureWrongThread // 107038: Capture was ended by another thread than it began on.
-	ErrRTInsufficientInputArray   = abi.ErrRTInsufficientInputArray   // 107039: The output array passed in is too small.
-	ErrRTModelUpdateFailed        = abi.ErrRTModelUpdateFailed        // 107040: Updating a captured model failed.
-	ErrRTCaptureModeBlockAsync    = abi.ErrRTCaptureModeBlockAsync    // 107041: An asynchronous call that must degrade to a synchronous one (pageable memory) met a capture mode that forbids it.
-	ErrRTSymbolNotFound           = abi.ErrRTSymbolNotFound           // 107042: Device symbol not found.
-	ErrRTInvalidSymbol            = abi.ErrRTInvalidSymbol            // 107043: Symbol is not a valid device symbol.
-	ErrRTInvalidDeviceFunction    = abi.ErrRTInvalidDeviceFunction    // 107044: Not a valid device function.
-	ErrRTSubAclgraphIsCapturing   = abi.ErrRTSubAclgraphIsCapturing   // 107045: A sub-graph is still being captured.
-)
-
-// ACL layer: more caller errors (148xxx).
-const (
-	ErrProfRepeatSubscribe        = abi.ErrProfRepeatSubscribe        // 148046: The model was already subscribed for profiling.
-	ErrProfApiConflict            = abi.ErrProfApiConflict            // 148047: Two profiling interfaces were mixed.
-	ErrInvalidMaxOpqueueNumConfig = abi.ErrInvalidMaxOpqueueNumConfig // 148048: The max_opqueue_num value in the configuration is wrong.
-	ErrInvalidOppPath             = abi.ErrInvalidOppPath             // 148049: The operator package path (environment) is not set or wrong.
-	ErrOpUnsupportedDynamic       = abi.ErrOpUnsupportedDynamic       // 148050: The operator does not support dynamic shapes.
-	ErrRelativeResourceNotCleared = abi.ErrRelativeResourceNotCleared // 148051: Dependent resources still exist.
-	ErrUnsupportedJpeg            = abi.ErrUnsupportedJpeg            // 148052: JPEG variant not supported.
-	ErrInvalidBundleModelId       = abi.ErrInvalidBundleModelId       // 148053: Unknown bundle model id.
+	ErrRTParamInvalid          Code = 107000 // An argument failed a check in the runtime or the driver (bad range, size over capacity, wrong memory location, driver rejected an address).
+	ErrRTInvalidDeviceid       Code = 107001 // Device id outside the usable range.
+	ErrRTContextNull           Code = 107002 // The calling thread has no usable context (no device set, or the context died).
+	ErrRTStreamContext         Code = 107003 // The stream belongs to another context than the current one.
+	ErrRTEventTimestampInvalid Code = 107006 // An event carries no valid time stamp.
+	ErrRTAddrUnaligned         Code = 107008 // Address not aligned as needed.
+	ErrRTStreamSubscribe       Code = 107011 // Stream subscription conflict: already subscribed, not subscribed, or used by the other callback mechanism.
+	ErrRTThreadSubscribe       Code = 107012 // Thread subscription conflict: thread not subscribed, or subscribed in an incompatible way.
+	ErrRTStreamNoCbReg         Code = 107015 // A callback was launched on a stream no thread has subscribed.
+	ErrRTInvalidMemoryType     Code = 107016 // Memory attribute or type out of range.
+	ErrRTInvalidHandle         Code = 107017 // A handle is not a live object of the expected kind (destroyed, garbage, or another kind).
+	ErrRTWaitTimeout           Code = 107019 // A wait timed out.
+	ErrRTTaskTimeout           Code = 107020 // A task timed out on the device (reported at synchronisation).
+	ErrRTSysparamoptNotSet     Code = 107021 // The context has no value for this system parameter yet.
+	ErrRTDeviceTaskAbort       Code = 107022 // The device is aborting tasks or its tasks were aborted.
+	ErrRTStreamAbort           Code = 107023 // The stream was aborted while being waited on.
+	ErrRTStreamNotCaptured     Code = 107029 // The stream is not in capture state although the call needs it.
+	ErrRTInvalidSymbol         Code = 107043 // Symbol is not a valid device symbol.
 )
 
 // ACL layer: resource and feature errors (200xxx).
 const (
-	ErrBadAlloc               = abi.ErrBadAlloc               // 200000: Host memory allocation failed inside the library.
-	ErrApiNotSupport          = abi.ErrApiNotSupport          // 200001: The API is not supported.
-	ErrInvalidDevice          = abi.ErrInvalidDevice          // 200002: Device not valid (older API generation).
-	ErrMemoryAddressUnaligned = abi.ErrMemoryAddressUnaligned // 200003: Address not aligned (older API generation).
-	ErrResourceNotMatch       = abi.ErrResourceNotMatch       // 200004: Resource does not belong here.
-	ErrInvalidResourceHandle  = abi.ErrInvalidResourceHandle  // 200005: Bad resource handle (older API generation).
-	ErrFeatureUnsupported     = abi.ErrFeatureUnsupported     // 200006: The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero flags.
-	ErrProfModulesUnsupported = abi.ErrProfModulesUnsupported // 200007: Profiling modules requested are not supported.
+	ErrFeatureUnsupported Code = 200006 // The feature or a reserved flag value is not supported; returned by peer-access enabling with non-zero flags.
 )
 
 // Runtime: feature and resource errors (207xxx).
 const (
-	ErrRTFeatureNotSupport         = abi.ErrRTFeatureNotSupport         // 207000: This product, form, driver or handle kind does not offer the feature.
-	ErrRTMemoryAllocation          = abi.ErrRTMemoryAllocation          // 207001: Memory allocation failed (device or host).
-	ErrRTMemoryFree                = abi.ErrRTMemoryFree                // 207002: Memory release failed.
-	ErrRTAicoreOverFlow            = abi.ErrRTAicoreOverFlow            // 207003: AI Core floating-point overflow was detected (reported at synchronisation).
-	ErrRTNoDevice                  = abi.ErrRTNoDevice                  // 207004: No device is present.
-	ErrRTResourceAllocFail         = abi.ErrRTResourceAllocFail         // 207005: A driver resource could not be allocated.
-	ErrRTNoPermission              = abi.ErrRTNoPermission              // 207006: Permission denied (for example, the importing process is not on the white list).
-	ErrRTNoEventResource           = abi.ErrRTNoEventResource           // 207007: No event id left.
-	ErrRTNoStreamResource          = abi.ErrRTNoStreamResource          // 207008: No stream id left.
-	ErrRTNoNotifyResource          = abi.ErrRTNoNotifyResource          // 207009: No notify id left.
-	ErrRTNoModelResource           = abi.ErrRTNoModelResource           // 207010: No model id left.
-	ErrRTNoCdqResource             = abi.ErrRTNoCdqResource             // 207011: No CDQ resource left.
-	ErrRTOverLimit                 = abi.ErrRTOverLimit                 // 207012: A limit was exceeded.
-	ErrRTQueueEmpty                = abi.ErrRTQueueEmpty                // 207013: The queue is empty.
-	ErrRTQueueFull                 = abi.ErrRTQueueFull                 // 207014: The queue is full.
-	ErrRTRepeatedInit              = abi.ErrRTRepeatedInit              // 207015: Initialised twice.
-	ErrRTAivecOverFlow             = abi.ErrRTAivecOverFlow             // 207016: Vector core floating-point overflow was detected.
-	ErrRTOverFlow                  = abi.ErrRTOverFlow                  // 207017: Floating-point overflow was detected.
-	ErrRTDeviceOom                 = abi.ErrRTDeviceOom                 // 207018: The device ran out of memory while executing.
-	ErrRTFeatureNotSupportUpdateOp = abi.ErrRTFeatureNotSupportUpdateOp // 207019: The captured operator cannot be updated.
-	ErrRTTimeout                   = abi.ErrRTTimeout                   // 207020: The driver reported a timeout.
-	ErrRTLinkTypeNotSupported      = abi.ErrRTLinkTypeNotSupported      // 207021: The requested interconnect link type is not available.
-)
-
-// ACL layer: business errors (300xxx).
-const (
-	ErrStorageOverLimit = abi.ErrStorageOverLimit // 300000: Storage quota exceeded.
+	ErrRTFeatureNotSupport    Code = 207000 // This product, form, driver or handle kind does not offer the feature.
+	ErrRTMemoryAllocation     Code = 207001 // Memory allocation failed (device or host).
+	ErrRTNoDevice             Code = 207004 // No device is present.
+	ErrRTNoPermission         Code = 207006 // Permission denied (for example, the importing process is not on the white list).
+	ErrRTNoEventResource      Code = 207007 // No event id left.
+	ErrRTNoStreamResource     Code = 207008 // No stream id left.
+	ErrRTNoNotifyResource     Code = 207009 // No notify id left.
+	ErrRTLinkTypeNotSupported Code = 207021 // The requested interconnect link type is not available.
 )
 
 // ACL layer: internal errors (500xxx).
 const (
-	ErrInternalError    = abi.ErrInternalError    // 500000: Unclassified internal failure of the ACL layer.
-	ErrFailure          = abi.ErrFailure          // 500001: Generic internal failure of the ACL layer.
-	ErrGEFailure        = abi.ErrGEFailure        // 500002: Failure inside the graph engine.
-	ErrRTFailure        = abi.ErrRTFailure        // 500003: Failure inside the runtime (generic).
-	ErrDrvFailure       = abi.ErrDrvFailure       // 500004: Failure inside the driver (generic).
-	ErrProfilingFailure = abi.ErrProfilingFailure // 500005: Failure inside profiling.
+	ErrInternalError Code = 500000 // Unclassified internal failure of the ACL layer.
+	ErrFailure       Code = 500001 // Generic internal failure of the ACL layer.
 )
 
 // Runtime: internal, device and driver errors (507xxx).
 const (
-	ErrRTInternalError                = abi.ErrRTInternalError                // 507000: Internal runtime failure; also every inner error that has no code of its own.
-	ErrRTTSError                      = abi.ErrRTTSError                      // 507001: Task scheduler internal error.
-	ErrRTStreamTaskFull               = abi.ErrRTStreamTaskFull               // 507002: The stream's task queue is full.
-	ErrRTStreamTaskEmpty              = abi.ErrRTStreamTaskEmpty              // 507003: The stream's task queue is empty.
-	ErrRTStreamNotComplete            = abi.ErrRTStreamNotComplete            // 507004: Work on the stream is not finished.
-	ErrRTEndOfSequence                = abi.ErrRTEndOfSequence                // 507005: An iterator-driven AI CPU task reached its end of data.
-	ErrRTEventNotComplete             = abi.ErrRTEventNotComplete             // 507006: The event has not happened yet.
-	ErrRTContextReleaseError          = abi.ErrRTContextReleaseError          // 507007: Releasing a context failed, or the context is already being released / still in use.
-	ErrRTSocVersion                   = abi.ErrRTSocVersion                   // 507008: SoC version mismatch or unknown.
-	ErrRTTaskTypeNotSupport           = abi.ErrRTTaskTypeNotSupport           // 507009: Task type not supported.
-	ErrRTLostHeartbeat                = abi.ErrRTLostHeartbeat                // 507010: The device stopped answering heartbeats.
-	ErrRTModelExecute                 = abi.ErrRTModelExecute                 // 507011: Model execution failed.
-	ErrRTReportTimeout                = abi.ErrRTReportTimeout                // 507012: No callback arrived within the time given to aclrtProcessReport.
-	ErrRTSysDma                       = abi.ErrRTSysDma                       // 507013: A DMA copy failed on the device (reported at synchronisation).
-	ErrRTAicoreTimeout                = abi.ErrRTAicoreTimeout                // 507014: AI Core task timed out.
-	ErrRTAicoreException              = abi.ErrRTAicoreException              // 507015: AI Core task raised an exception.
-	ErrRTAicoreTrapException          = abi.ErrRTAicoreTrapException          // 507016: AI Core task trapped.
-	ErrRTAicpuTimeout                 = abi.ErrRTAicpuTimeout                 // 507017: AI CPU task timed out.
-	ErrRTAicpuException               = abi.ErrRTAicpuException               // 507018: AI CPU task failed.
-	ErrRTAicpuDatadumpRspErr          = abi.ErrRTAicpuDatadumpRspErr          // 507019: AI CPU answered a dump request with an error.
-	ErrRTAicpuModelRspErr             = abi.ErrRTAicpuModelRspErr             // 507020: AI CPU answered a model request with an error.
-	ErrRTProfilingError               = abi.ErrRTProfilingError               // 507021: Profiling failed inside the runtime.
-	ErrRTIpcError                     = abi.ErrRTIpcError                     // 507022: Inter-process communication failed.
-	ErrRTModelAbortNormal             = abi.ErrRTModelAbortNormal             // 507023: The model was aborted on request.
-	ErrRTKernelUnregistering          = abi.ErrRTKernelUnregistering          // 507024: The kernel is being unregistered.
-	ErrRTRingbufferNotInit            = abi.ErrRTRingbufferNotInit            // 507025: The error ring buffer is not initialised.
-	ErrRTRingbufferNoData             = abi.ErrRTRingbufferNoData             // 507026: The error ring buffer holds no data.
-	ErrRTKernelLookup                 = abi.ErrRTKernelLookup                 // 507027: Kernel not found inside the runtime.
-	ErrRTKernelDuplicate              = abi.ErrRTKernelDuplicate              // 507028: Kernel registered twice.
-	ErrRTDebugRegisterFail            = abi.ErrRTDebugRegisterFail            // 507029: Debug registration failed.
-	ErrRTDebugUnregisterFail          = abi.ErrRTDebugUnregisterFail          // 507030: Debug unregistration failed.
-	ErrRTLabelContext                 = abi.ErrRTLabelContext                 // 507031: The label belongs to another context.
-	ErrRTProgramUseOut                = abi.ErrRTProgramUseOut                // 507032: Too many programs registered.
-	ErrRTDevSetupError                = abi.ErrRTDevSetupError                // 507033: The device could not be brought up, or was never set.
-	ErrRTVectorCoreTimeout            = abi.ErrRTVectorCoreTimeout            // 507034: Vector core task timed out.
-	ErrRTVectorCoreException          = abi.ErrRTVectorCoreException          // 507035: Vector core task raised an exception.
-	ErrRTVectorCoreTrapException      = abi.ErrRTVectorCoreTrapException      // 507036: Vector core task trapped.
-	ErrRTCdqBatchAbnormal             = abi.ErrRTCdqBatchAbnormal             // 507037: CDQ batch failed.
-	ErrRTDieModeChangeError           = abi.ErrRTDieModeChangeError           // 507038: Die mode cannot be changed.
-	ErrRTDieSetError                  = abi.ErrRTDieSetError                  // 507039: Setting the die failed.
-	ErrRTInvalidDieid                 = abi.ErrRTInvalidDieid                 // 507040: Unknown die id.
-	ErrRTDieModeNotSet                = abi.ErrRTDieModeNotSet                // 507041: Die mode was not set.
-	ErrRTAicoreTrapReadOverflow       = abi.ErrRTAicoreTrapReadOverflow       // 507042: AI Core read out of bounds.
-	ErrRTAicoreTrapWriteOverflow      = abi.ErrRTAicoreTrapWriteOverflow      // 507043: AI Core wrote out of bounds.
-	ErrRTVectorCoreTrapReadOverflow   = abi.ErrRTVectorCoreTrapReadOverflow   // 507044: Vector core read out of bounds.
-	ErrRTVectorCoreTrapWriteOverflow  = abi.ErrRTVectorCoreTrapWriteOverflow  // 507045: Vector core wrote out of bounds.
-	ErrRTStreamSyncTimeout            = abi.ErrRTStreamSyncTimeout            // 507046: Stream (or device) synchronisation hit its timeout.
-	ErrRTEventSyncTimeout             = abi.ErrRTEventSyncTimeout             // 507047: Event synchronisation hit its timeout.
-	ErrRTFftsPlusTimeout              = abi.ErrRTFftsPlusTimeout              // 507048: FFTS+ task timed out.
-	ErrRTFftsPlusException            = abi.ErrRTFftsPlusException            // 507049: FFTS+ task raised an exception.
-	ErrRTFftsPlusTrapException        = abi.ErrRTFftsPlusTrapException        // 507050: FFTS+ task trapped.
-	ErrRTSendMsg                      = abi.ErrRTSendMsg                      // 507051: Sending a message to the device failed.
-	ErrRTCopyData                     = abi.ErrRTCopyData                     // 507052: Copying between user and kernel space failed in the driver.
-	ErrRTDeviceMemError               = abi.ErrRTDeviceMemError               // 507053: Uncorrectable device memory error hit by a task.
-	ErrRTHbmMultiBitEccError          = abi.ErrRTHbmMultiBitEccError          // 507054: HBM multi-bit ECC error.
-	ErrRTSuspectDeviceMemError        = abi.ErrRTSuspectDeviceMemError        // 507055: Suspected device memory error.
-	ErrRTLinkError                    = abi.ErrRTLinkError                    // 507056: Inter-device link error.
-	ErrRTSuspectRemoteError           = abi.ErrRTSuspectRemoteError           // 507057: Suspected error on a remote device.
-	ErrRTDrvInternalError             = abi.ErrRTDrvInternalError             // 507899: Generic driver failure.
-	ErrRTAicpuInternalError           = abi.ErrRTAicpuInternalError           // 507900: Generic AI CPU failure.
-	ErrRTSocketClose                  = abi.ErrRTSocketClose                  // 507901: The connection to the device side closed.
-	ErrRTAicpuInfoLoadRspErr          = abi.ErrRTAicpuInfoLoadRspErr          // 507902: AI CPU operator information could not be loaded.
-	ErrRTStreamCaptureInvalidated     = abi.ErrRTStreamCaptureInvalidated     // 507903: The capture was invalidated by an earlier error.
-	ErrRTCommOpRetryFail              = abi.ErrRTCommOpRetryFail              // 507904: Retry of a communication operator failed.
-	ErrSnapshotLockTimeout            = abi.ErrSnapshotLockTimeout            // 507905: Snapshot lock timed out.
-	ErrSnapshotLockFailed             = abi.ErrSnapshotLockFailed             // 507906: Snapshot lock failed.
-	ErrSnapshotUnlockFailed           = abi.ErrSnapshotUnlockFailed           // 507907: Snapshot unlock failed.
-	ErrSnapshotBackupFailed           = abi.ErrSnapshotBackupFailed           // 507908: Snapshot backup failed.
-	ErrSnapshotRestoreFailed          = abi.ErrSnapshotRestoreFailed          // 507909: Snapshot restore failed.
-	ErrHostMemoryAlreadyRegistered    = abi.ErrHostMemoryAlreadyRegistered    // 507910: The host range overlaps an existing registration.
-	ErrHostMemoryNotRegistered        = abi.ErrHostMemoryNotRegistered        // 507911: The host pointer was never registered.
-	ErrSnapshotCallbackFailed         = abi.ErrSnapshotCallbackFailed         // 507912: A snapshot callback reported failure.
-	ErrSnapshotRegisterCallbackFailed = abi.ErrSnapshotRegisterCallbackFailed // 507913: A snapshot callback could not be registered.
-	ErrRTL3PortError                  = abi.ErrRTL3PortError                  // 507914: L3 port failure on the interconnect.
-	ErrRTCcuTimeout                   = abi.ErrRTCcuTimeout                   // 507915: CCU task timed out.
-	ErrRTCcuException                 = abi.ErrRTCcuException                 // 507916: CCU task raised an exception.
+	ErrRTInternalError             Code = 507000 // Internal runtime failure; also every inner error that has no code of its own.
+	ErrRTContextReleaseError       Code = 507007 // Releasing a context failed, or the context is already being released / still in use.
+	ErrRTTaskTypeNotSupport        Code = 507009 // Task type not supported.
+	ErrRTLostHeartbeat             Code = 507010 // The device stopped answering heartbeats.
+	ErrRTReportTimeout             Code = 507012 // No callback arrived within the time given to aclrtProcessReport.
+	ErrRTSysDma                    Code = 507013 // A DMA copy failed on the device (reported at synchronisation).
+	ErrRTDevSetupError             Code = 507033 // The device could not be brought up, or was never set.
+	ErrRTStreamSyncTimeout         Code = 507046 // Stream (or device) synchronisation hit its timeout.
+	ErrRTEventSyncTimeout          Code = 507047 // Event synchronisation hit its timeout.
+	ErrRTDrvInternalError          Code = 507899 // Generic driver failure.
+	ErrHostMemoryAlreadyRegistered Code = 507910 // The host range overlaps an existing registration.
+	ErrHostMemoryNotRegistered     Code = 507911 // The host pointer was never registered.
 )

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core"
 )
 
 // Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work queued
@@ -16,7 +17,7 @@ type Descriptor struct {
 func (d *Device) NewDescriptor() (*Descriptor, error) {
 	var n uint64
 	if err := d.t.GetMemcpyDescSize(abi.MemcpyInnerDeviceToDevice, &n); err != nil {
-		return nil, err
+		return nil, d.result(err)
 	}
 	mem, err := d.Alloc(int(n))
 	if err != nil {
@@ -41,19 +42,19 @@ func (c *Descriptor) Set(dst, src Span) error {
 	if src.n > math.MaxUint32 {
 		return misuse(api, "count", "a descriptor's length has 32 bits")
 	}
-	return c.mem.d.answer(c.mem.d.t.SetMemcpyDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, src.addr, dst.addr, uint64(src.n), 0))
+	return c.mem.d.result(c.mem.d.t.SetMemcpyDesc(core.Addr(c.mem.addr), abi.MemcpyInnerDeviceToDevice, core.Addr(src.addr), core.Addr(dst.addr), uint64(src.n), 0))
 }
 
-// Memory is the descriptor itself, for copies that rewrite it.
+// Memory returns the descriptor itself, for copies that rewrite it.
 func (c *Descriptor) Memory() *Buffer { return c.mem }
 
-// Free gives the descriptor's memory back.
-func (c *Descriptor) Free() error { return c.mem.Free() }
+// Close frees the descriptor's memory.
+func (c *Descriptor) Close() error { return c.mem.Close() }
 
 // CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not take it.
 func (s *Stream) CopyDescriptor(c *Descriptor) error {
 	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
 		return err
 	}
-	return s.d.answer(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
+	return s.d.result(s.d.t.MemcpyAsyncWithDesc(core.Addr(c.mem.addr), abi.MemcpyInnerDeviceToDevice, s.h))
 }

@@ -17,48 +17,60 @@ type Device struct {
 	closed atomic.Bool
 }
 
-// ID is the device's number.
+// ID returns the device's number.
 func (d *Device) ID() int { return d.id }
 
-// gone tells whether the device was closed, by whoever had it last: its memory is not there any more.
+// gone reports whether the device was closed as often as it was taken: its memory is not there any more.
 func (d *Device) gone() bool {
 	var c core.Handle
 	return d.t.GetCurrentContext(&c) != nil
 }
 
-// Close lets go of the device. With the last one its streams, events and memory are gone. Closing twice does nothing.
+// Close ends the use of the device. When it is closed as often as it was taken, its streams, events and memory are closed, and what is still
+// queued is dropped. Closing one Device twice is an error.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
-		return nil
+		return misuse("aclrtResetDevice", "deviceId", "the device was closed already")
 	}
-	return d.answer(d.r.rt.NewThread(0).ResetDevice(int32(d.id)))
+	return d.result(d.r.rt.NewThread(0).ResetDevice(int32(d.id)))
 }
 
 // Alloc allocates n bytes of device memory.
 func (d *Device) Alloc(n int) (*Buffer, error) {
 	var p core.Addr
 	if err := d.t.Malloc(&p, size(n), abi.MemMallocHugeFirst); err != nil {
-		return nil, err
+		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
+	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
 }
 
-// AllocHost allocates n bytes of pinned host memory: copies with it are asynchronous.
-func (d *Device) AllocHost(n int) (*Buffer, error) {
+// AllocPinned allocates n bytes of pinned host memory: copies with it are asynchronous, and [Buffer.Bytes] is the memory itself.
+func (d *Device) AllocPinned(n int) (*Buffer, error) {
 	var p core.Addr
 	if err := d.t.MallocHost(&p, size(n)); err != nil {
-		return nil, err
+		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
+	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).FreeHost, host: bytesAt(Ptr(p), n), goes: d.r.prod.RC}, nil
 }
 
-// Register makes existing memory usable like pinned memory until the buffer is freed.
-func (d *Device) Register(b []byte) (*Buffer, error) {
-	if err := d.t.HostRegisterV2(core.AddrOf(b), uint64(len(b)), abi.HostRegPinned); err != nil {
-		return nil, err
+// AllocManaged allocates n bytes of memory that has one address for the host and all devices: [Buffer.Bytes] is the memory itself, and copies use it like any
+// other. The host must not touch it while queued work does. Only some products have it (A2, A3).
+func (d *Device) AllocManaged(n int) (*Buffer, error) {
+	var p core.Addr
+	if err := d.t.MemAllocManaged(&p, size(n), abi.MemAttachGlobal); err != nil {
+		return nil, d.result(err)
 	}
-	d.r.registered.Store(core.AddrOf(b), b)
-	return &Buffer{d: d, addr: core.AddrOf(b), n: len(b), free: d.r.unregister, host: b}, nil
+	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).Free, host: bytesAt(Ptr(p), n), goes: true}, nil
+}
+
+// Register makes memory of the program usable like pinned memory until the buffer is closed.
+func (d *Device) Register(b []byte) (*Buffer, error) {
+	addr := core.AddrOf(b)
+	if err := d.t.HostRegisterV2(addr, uint64(len(b)), abi.HostRegPinned); err != nil {
+		return nil, d.result(err)
+	}
+	d.r.registered.Store(addr, b)
+	return &Buffer{d: d, addr: Ptr(addr), n: len(b), free: d.r.unregister, host: b}, nil
 }
 
 // unregister ends a registration; from here on the memory is the garbage collector's again.
@@ -77,24 +89,25 @@ func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
 // size is n as the core counts; negative lengths become 0, which is refused.
 func size(n int) uint64 { return uint64(max(n, 0)) }
 
-// MemInfo tells how many bytes are free and how many there are.
-func (d *Device) MemInfo() (free, total uint64, err error) {
-	err = d.answer(d.t.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
-	return free, total, err
+// MemInfo returns how many bytes are free and how many there are.
+func (d *Device) MemInfo() (free, total int, err error) {
+	var f, t uint64
+	err = d.result(d.t.GetMemInfo(abi.MemAttrHBMMem, &f, &t))
+	return int(f), int(t), err
 }
 
 // Synchronize waits for everything queued on all streams of the device and returns the first failure. When ctx ends
 // first, its error is returned and the work goes on.
 func (d *Device) Synchronize(ctx context.Context) error {
-	return d.wait(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
+	return d.waited(ctx, d.t.SynchronizeDeviceCancel(ctx.Done()))
 }
 
-// wait turns a wait that was given up into the context's error.
-func (d *Device) wait(ctx context.Context, err *core.Error) error {
+// waited turns a wait that was given up into the context's error.
+func (d *Device) waited(ctx context.Context, err *core.Error) error {
 	if err != nil && ctx.Err() != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout) {
 		return ctx.Err()
 	}
-	return d.answer(err)
+	return d.result(err)
 }
 
 // EnablePeer lets the device reach memory of another, as copies between the two need. It works one way.
@@ -103,7 +116,7 @@ func (d *Device) EnablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return d.answer(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
+	return d.result(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
 }
 
 // DisablePeer undoes EnablePeer.
@@ -112,27 +125,27 @@ func (d *Device) DisablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return d.answer(d.t.DeviceDisablePeerAccess(int32(peer.id)))
+	return d.result(d.t.DeviceDisablePeerAccess(int32(peer.id)))
 }
 
-// Copy copies src to the beginning of dst and returns when the bytes are there. It waits for no stream.
+// Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It waits for no stream.
 func (d *Device) Copy(dst, src Span) error {
 	const api = "aclrtMemcpy"
 	if err := usable(d.r, api, dst, src); err != nil {
 		return err
 	}
-	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
+	err := d.t.Memcpy(core.Addr(dst.addr), uint64(dst.n), core.Addr(src.addr), uint64(src.n), abi.MemcpyDefault)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
-	return d.answer(err)
+	return d.result(err)
 }
 
-// Fill sets every byte of dst and returns when that is done.
+// Fill sets every byte of dst and returns when that is done. It waits for no stream.
 func (d *Device) Fill(dst Span, value byte) error {
 	if err := filled(d.r, "aclrtMemset", "devPtr", dst); err != nil {
 		return err
 	}
-	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
+	err := d.t.Memset(core.Addr(dst.addr), uint64(dst.n), int32(value), uint64(dst.n))
 	runtime.KeepAlive(dst.keep)
-	return d.answer(err)
+	return d.result(err)
 }

@@ -21,13 +21,13 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	var warned bytes.Buffer
-	rt, err := ropeway.Open(ropeway.WithLog(&warned))
+	rt, err := ropeway.Open(ropeway.WithLogger(logTo(&warned)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	if name, rc := rt.Product(); name != "310P" || !rc || rt.DeviceCount() != 3 || warned.Len() != 0 {
-		t.Errorf("product %s, RC %t, %d devices, warned %q", name, rc, rt.DeviceCount(), &warned)
+	if name, form := rt.Product(); name != "310P" || form != ropeway.RC || rt.DeviceCount() != 3 || warned.Len() != 0 {
+		t.Errorf("product %s, %v, %d devices, warned %q", name, form, rt.DeviceCount(), &warned)
 	}
 	d, err := rt.Device(0)
 	if err != nil {
@@ -38,13 +38,13 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 		t.Errorf("a device has %d bytes, %v", total, err)
 	}
 
-	other, err := ropeway.Open(ropeway.WithProduct("A3", ""), ropeway.WithDevices(2), ropeway.WithDeviceMemory(64<<20), ropeway.WithVisibleDevices("0,1"))
+	other, err := ropeway.Open(ropeway.WithProduct(ropeway.ProductA3, ropeway.EP), ropeway.WithDevices(2), ropeway.WithDeviceMemory(64<<20), ropeway.WithVisibleDevices(0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if name, rc := other.Product(); name != "A3" || rc || other.DeviceCount() != 2 {
-		t.Errorf("with options: product %s, RC %t, %d devices", name, rc, other.DeviceCount())
+	if name, form := other.Product(); name != "A3" || form != ropeway.EP || other.DeviceCount() != 2 {
+		t.Errorf("with options: product %s, %v, %d devices", name, form, other.DeviceCount())
 	}
 }
 
@@ -53,15 +53,15 @@ func TestOpenRefusesTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		name, value string
 		code        ropeway.Code
-		instead     ropeway.Option // nil: there is none
+		instead     []ropeway.Option // nil: there is none
 	}{
-		{"ROPEWAY_PRODUCT", "A9", ropeway.ErrInvalidParam, ropeway.WithProduct("A2", "")},
-		{"ROPEWAY_FORM", "XP", ropeway.ErrInvalidParam, ropeway.WithProduct("A2", "")},
-		{"ROPEWAY_DEVICES", "x", ropeway.ErrInvalidParam, ropeway.WithDevices(1)},
-		{"ROPEWAY_DEVICE_MEMORY", "x", ropeway.ErrInvalidParam, ropeway.WithDeviceMemory(64 << 20)},
+		{"ROPEWAY_PRODUCT", "A9", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
+		{"ROPEWAY_FORM", "XP", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
+		{"ROPEWAY_DEVICES", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDevices(1)}},
+		{"ROPEWAY_DEVICE_MEMORY", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDeviceMemory(64 << 20)}},
 		{"ROPEWAY_DRIVER", "cuda", ropeway.ErrRTFeatureNotSupport, nil},
-		{"ROPEWAY_STRICT", "x", ropeway.ErrInvalidParam, ropeway.WithStrict(false)},
-		{"ASCEND_LAUNCH_BLOCKING", "x", ropeway.ErrInvalidParam, ropeway.WithLaunchBlocking(false)},
+		{"ROPEWAY_STRICT", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithStrict(false)}},
+		{"ASCEND_LAUNCH_BLOCKING", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithLaunchBlocking(false)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(tt.name, tt.value)
@@ -75,7 +75,7 @@ func TestOpenRefusesTheEnvironment(t *testing.T) {
 			if tt.instead == nil {
 				return
 			}
-			if rt, err = ropeway.Open(tt.instead); err != nil {
+			if rt, err = ropeway.Open(tt.instead...); err != nil {
 				t.Fatalf("with an option: %v", err)
 			}
 			rt.Close()
@@ -111,7 +111,7 @@ func TestLaunchBlocking(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			host, err := d.AllocHost(4096)
+			host, err := d.AllocPinned(4096)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,12 +150,12 @@ func TestStrict(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			host, err := d.AllocHost(4096)
+			host, err := d.AllocPinned(4096)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // the second time the way of the first is remembered
-				err = d.DefaultStream().Copy(mem.At(8, 64), host.At(0, 64))
+				err = d.DefaultStream().Copy(mem.Range(8, 64), host.Range(0, 64))
 				if got := errors.Is(err, ropeway.ErrRTParamInvalid); got != tt.strict || !tt.strict && err != nil {
 					t.Errorf("a copy to an address that is no multiple of 64 gave %v", err)
 				}

@@ -20,7 +20,7 @@ func (d *Device) NewEvent() (*Event, error) {
 	e := &Event{d: d}
 	err := d.t.CreateEventExWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
 	if err != nil {
-		return nil, err
+		return nil, d.result(err)
 	}
 	return e, nil
 }
@@ -31,17 +31,17 @@ func (d *Device) NewStateEvent() (*Event, error) {
 	e := &Event{d: d}
 	err := d.t.CreateEventWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
 	if err != nil {
-		return nil, err
+		return nil, d.result(err)
 	}
 	return e, nil
 }
 
 // NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record before it, whoever made it.
-// It knows no times: [Event.Since] refuses it. Only some products have it (A2, A3, 950).
+// It knows no times: [Elapsed] refuses it. Only some products have it (A2, A3, 950).
 func (d *Device) NewSharedEvent() (*Event, error) {
 	e := &Event{d: d}
 	if err := d.t.CreateEventExWithFlag(&e.h, abi.EventIpc); err != nil {
-		return nil, d.answer(err)
+		return nil, d.result(err)
 	}
 	return e, nil
 }
@@ -51,14 +51,14 @@ func (d *Device) NewSharedEvent() (*Event, error) {
 func (e *Event) Share() (Key, error) {
 	var handle abi.IpcEventHandle
 	if err := e.d.t.IpcGetEventHandle(e.h, &handle); err != nil {
-		return "", e.d.answer(err)
+		return "", e.d.result(err)
 	}
 	return Key(hex.EncodeToString(handle.Reserved[:])), nil
 }
 
 // ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and it stays good when the
 // other one closes its own. If a process ends between a record and its run, who waits for that record goes on soon, and [Event.Wait] tells.
-func (d *Device) ImportEvent(k Key) (*Event, error) {
+func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	const api = "aclrtIpcOpenEventHandle"
 	var handle abi.IpcEventHandle
 	bytes, err := hex.DecodeString(string(k))
@@ -66,50 +66,38 @@ func (d *Device) ImportEvent(k Key) (*Event, error) {
 		return nil, misuse(api, "handle", "is no key of an event")
 	}
 	copy(handle.Reserved[:], bytes)
-	e := &Event{d: d}
-	if err := d.t.IpcOpenEventHandle(handle, &e.h); err != nil {
-		return nil, d.answer(err)
-	}
-	return e, nil
-}
-
-func (e *Event) record(s *Stream) error {
-	if e.d.r != s.d.r {
-		return misuse("aclrtRecordEvent", "event", otherRuntime)
-	}
-	return s.d.answer(s.d.t.RecordEvent(e.h, s.h))
-}
-
-func (e *Event) await(s *Stream) error {
-	if e.d.r != s.d.r {
-		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
-	}
-	return s.d.answer(s.d.t.StreamWaitEvent(s.h, e.h))
+	return importing(ctx, func() (*Event, error) {
+		e := &Event{d: d}
+		if err := d.t.IpcOpenEventHandle(handle, &e.h); err != nil {
+			return nil, d.result(err)
+		}
+		return e, nil
+	})
 }
 
 // Close ends the event. Work that is queued with it is not disturbed.
-func (e *Event) Close() error { return e.d.answer(e.d.t.DestroyEvent(e.h)) }
+func (e *Event) Close() error { return e.d.result(e.d.t.DestroyEvent(e.h)) }
 
 // Done tells, without waiting, whether the latest record has run.
 func (e *Event) Done() (bool, error) {
 	var st abi.EventRecordedStatus
 	err := e.d.t.QueryEventStatus(e.h, &st)
-	return st == abi.EventRecordedStatusComplete, e.d.answer(err)
+	return st == abi.EventRecordedStatusComplete, e.d.result(err)
 }
 
 // Wait waits until the latest record has run. When ctx ends first, its error is returned.
 func (e *Event) Wait(ctx context.Context) error {
-	return e.d.wait(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
+	return e.d.waited(ctx, e.d.t.SynchronizeEventCancel(e.h, ctx.Done()))
 }
 
-// Since is the time from start's latest record to e's; both are done.
-func (e *Event) Since(start *Event) (time.Duration, error) {
-	if start.d.r != e.d.r {
+// Elapsed returns the time from start's latest record to end's; both are done.
+func Elapsed(start, end *Event) (time.Duration, error) {
+	if start.d.r != end.d.r {
 		return 0, misuse("aclrtEventElapsedTime", "startEvent", otherRuntime)
 	}
 	var ms float32
-	if err := e.d.t.EventElapsedTime(&ms, start.h, e.h); err != nil {
-		return 0, err
+	if err := end.d.t.EventElapsedTime(&ms, start.h, end.h); err != nil {
+		return 0, end.d.result(err)
 	}
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
 }

@@ -4,22 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"time"
 
 	"ropeway"
 )
 
-// check ends an example that fails.
-func check(err error) {
+// do ends an example that fails.
+func do(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// must is check for calls with a result.
+// must is do for calls with a result.
 func must[T any](v T, err error) T {
-	check(err)
+	do(err)
 	return v
 }
 
@@ -31,32 +32,76 @@ func Example() {
 	dev := must(rt.Device(0))
 	defer dev.Close()
 
-	up, down := must(dev.AllocHost(16)), must(dev.AllocHost(16))
+	up, down := must(dev.AllocPinned(16)), must(dev.AllocPinned(16))
 	mem := must(dev.Alloc(16))
 	s := must(dev.NewStream())
 
 	copy(up.Bytes(), "over the summit!")
-	check(s.Copy(mem.All(), up.All()))
-	check(s.Copy(down.All(), mem.All()))
-	check(s.Synchronize(ctx))
+	do(s.Copy(mem.All(), up.All()))
+	do(s.Copy(down.All(), mem.All()))
+	do(s.Synchronize(ctx))
 	fmt.Println(string(down.Bytes()))
 	// Output: over the summit!
 }
 
-// Ordinary memory needs no preparation. Such a copy waits for the stream and is over when the call returns.
-func ExampleHost() {
+// Numbers go up to the device and down again.
+func ExampleAlloc() {
+	rt := must(ropeway.Open(ropeway.WithDevices(1)))
+	defer rt.Close()
+	dev := must(rt.Device(0))
+	host := must(ropeway.AllocPinned[float32](dev, 4)) // pinned: copies with it are asynchronous
+	mem := must(ropeway.Alloc[float32](dev, 4))
+	s := must(dev.NewStream())
+
+	copy(host.Values(), []float32{1, 2, 3, 4})
+	do(s.Copy(mem.All(), host.All()))
+	do(s.Copy(host.Range(0, 2), mem.Range(2, 2))) // the last two to the front
+	do(s.Synchronize(context.Background()))
+	fmt.Println(host.Values())
+	// Output: [3 4 3 4]
+}
+
+// Ordinary memory needs no preparation. Such a copy waits for no stream, and is done when the call returns.
+func ExamplePageable() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
 	mem := must(dev.Alloc(5))
-	s := must(dev.NewStream())
 
-	check(s.Fill(mem.All(), 'x'))
-	check(s.Copy(mem.At(1, 3), ropeway.Host([]byte("abc"))))
+	do(dev.Fill(mem.All(), 'x'))
+	do(dev.Copy(mem.Range(1, 3), ropeway.Pageable([]byte("abc"))))
 	got := make([]byte, 5)
-	check(s.Copy(ropeway.Host(got), mem.All()))
+	do(dev.Copy(ropeway.Pageable(got), mem.All()))
 	fmt.Println(string(got))
 	// Output: xabcx
+}
+
+// A buffer is an io.ReaderAt and an io.WriterAt, so what reads files reads device memory.
+func ExampleBuffer_ReadAt() {
+	rt := must(ropeway.Open(ropeway.WithDevices(1)))
+	defer rt.Close()
+	dev := must(rt.Device(0))
+	mem := must(dev.Alloc(16))
+
+	must(fmt.Fprint(io.NewOffsetWriter(mem, 0), "over the summit!"))
+	fmt.Println(string(must(io.ReadAll(io.NewSectionReader(mem, 9, 6)))))
+	// Output: summit
+}
+
+// All devices, one after the other.
+func ExampleRuntime_Devices() {
+	rt := must(ropeway.Open(ropeway.WithDevices(2)))
+	defer rt.Close()
+	for dev, err := range rt.Devices() {
+		do(err)
+		defer dev.Close()
+		free, total, err := dev.MemInfo()
+		do(err)
+		fmt.Println(dev.ID(), free <= total)
+	}
+	// Output:
+	// 0 true
+	// 1 true
 }
 
 // Many small copies are one call. They run in any order among themselves.
@@ -65,20 +110,20 @@ func ExampleBatch() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
-	host, mem := must(dev.AllocHost(12)), must(dev.Alloc(12))
+	host, mem := must(dev.AllocPinned(12)), must(dev.Alloc(12))
 	s := must(dev.NewStream())
 
 	copy(host.Bytes(), "onetwosixten")
 	var b ropeway.Batch
 	for i := range 4 {
-		b.Add(mem.At(3*(3-i), 3), host.At(3*i, 3)) // the other way round
+		b.Add(mem.Range(3*(3-i), 3), host.Range(3*i, 3)) // the other way round
 	}
-	check(s.CopyBatch(&b))
-	check(s.Copy(host.All(), mem.All()))
-	check(s.Synchronize(ctx))
+	do(s.CopyBatch(&b))
+	do(s.Copy(host.All(), mem.All()))
+	do(s.Synchronize(ctx))
 	fmt.Println(b.Len(), "copies:", string(host.Bytes()))
 
-	b.Add(mem.At(0, 2), host.At(0, 3)) // does not fit
+	b.Add(mem.Range(0, 2), host.Range(0, 3)) // does not fit
 	var e *ropeway.Error
 	if errors.As(s.CopyBatch(&b), &e) {
 		fmt.Printf("segment %d: %v\n", e.Index, e.Arg)
@@ -94,20 +139,20 @@ func ExampleDescriptor() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
-	mem, host := must(dev.Alloc(8)), must(dev.AllocHost(8))
+	mem, host := must(dev.Alloc(8)), must(dev.AllocPinned(8))
 	s := must(dev.NewStream())
 
 	copy(host.Bytes(), "ab------")
 	first, second := must(dev.NewDescriptor()), must(dev.NewDescriptor())
-	check(first.Set(mem.At(2, 2), mem.At(0, 2)))
-	check(second.Set(mem.At(4, 4), mem.At(0, 4)))
+	do(first.Set(mem.Range(2, 2), mem.Range(0, 2)))
+	do(second.Set(mem.Range(4, 4), mem.Range(0, 4)))
 
-	check(s.Copy(mem.All(), host.All()))
-	check(s.CopyDescriptor(first))                             // bytes 0 and 1 to 2 and 3
-	check(s.Copy(first.Memory().All(), second.Memory().All())) // now first says what second says
-	check(s.CopyDescriptor(first))                             // bytes 0 to 3 to 4 to 7
-	check(s.Copy(host.All(), mem.All()))
-	check(s.Synchronize(ctx))
+	do(s.Copy(mem.All(), host.All()))
+	do(s.CopyDescriptor(first))                             // bytes 0 and 1 to 2 and 3
+	do(s.Copy(first.Memory().All(), second.Memory().All())) // now first says what second says
+	do(s.CopyDescriptor(first))                             // bytes 0 to 3 to 4 to 7
+	do(s.Copy(host.All(), mem.All()))
+	do(s.Synchronize(ctx))
 	fmt.Println(string(host.Bytes()))
 	// Output: abababab
 }
@@ -118,16 +163,16 @@ func ExampleEvent() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
-	up, down, mem := must(dev.AllocHost(4)), must(dev.AllocHost(4)), must(dev.Alloc(4))
+	up, down, mem := must(dev.AllocPinned(4)), must(dev.AllocPinned(4)), must(dev.Alloc(4))
 	there, back := must(dev.NewStream()), must(dev.NewStream())
 	arrived := must(dev.NewEvent())
 
 	copy(up.Bytes(), "ping")
-	check(there.Copy(mem.All(), up.All()))
-	check(there.Record(arrived))
-	check(back.Wait(arrived)) // back waits, this goroutine does not
-	check(back.Copy(down.All(), mem.All()))
-	check(back.Synchronize(ctx))
+	do(there.Copy(mem.All(), up.All()))
+	do(there.Record(arrived))
+	do(back.Wait(arrived)) // back waits, this goroutine does not
+	do(back.Copy(down.All(), mem.All()))
+	do(back.Synchronize(ctx))
 	fmt.Println(string(down.Bytes()))
 	// Output: ping
 }
@@ -137,7 +182,7 @@ func ExampleError() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
-	host, mem := must(dev.AllocHost(64)), must(dev.Alloc(32))
+	host, mem := must(dev.AllocPinned(64)), must(dev.Alloc(32))
 	s := must(dev.NewStream())
 
 	err := s.Copy(mem.All(), host.All())
@@ -158,13 +203,13 @@ func ExampleStream_Synchronize() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()
 	dev := must(rt.Device(0))
-	host, mem := must(dev.AllocHost(4)), must(dev.Alloc(4))
+	host, mem := must(dev.AllocPinned(4)), must(dev.Alloc(4))
 	s := must(dev.NewStream())
 
-	check(s.Fill(mem.All(), '!'))
+	do(s.Fill(mem.All(), '!'))
 	gate := make(chan struct{})
-	check(s.Call(func() { <-gate })) // holds the stream
-	check(s.Copy(host.All(), mem.All()))
+	do(s.Call(func() { <-gate })) // holds the stream
+	do(s.Copy(host.All(), mem.All()))
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()

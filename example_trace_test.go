@@ -14,12 +14,11 @@ func ExampleWithTrace() {
 	defer os.RemoveAll(dir)
 
 	rt, err := ropeway.Open(ropeway.WithTrace(dir)) // a file in dir; ropeway trace --from dir shows it
-	check(err)
+	do(err)
 	dev := must(rt.Device(0))
 	mem := must(dev.Alloc(5))
-	s := must(dev.NewStream())
-	check(s.Copy(mem.All(), ropeway.Host([]byte("bytes"))))
-	check(rt.Close())
+	do(dev.Copy(mem.All(), ropeway.Pageable([]byte("bytes"))))
+	do(rt.Close())
 
 	fmt.Println(len(must(filepath.Glob(filepath.Join(dir, "*.ropeway")))), "file")
 	// Output: 1 file

@@ -7,7 +7,7 @@ import (
 
 // WithDriver puts something between the core and the software device.
 func WithDriver(wrap func(driver.Driver) driver.Driver) Option {
-	return func(o *options) { o.wrap = wrap }
+	return Option{func(o *options) { o.wrap = wrap }}
 }
 
 // Live tells what was not closed.

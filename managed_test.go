@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ropeway"
+	"ropeway/ascend"
 )
 
 // TestManaged: the host and the device use the same bytes at one address.
@@ -15,24 +16,24 @@ func TestManaged(t *testing.T) {
 		t.Errorf("on the device %t, %d bytes", b.OnDevice(), len(b.Bytes()))
 	}
 	copy(b.Bytes(), "written by the host")
-	ok(t, d.Advise(b.All(), ropeway.Prefer, d))
-	ok(t, d.Advise(b.All(), ropeway.ReadMostly, nil))
-	ok(t, s.Prefetch(b.All(), d))
+	ok(t, ascend.Advise(d, b.All(), ascend.Prefer, d))
+	ok(t, ascend.Advise(d, b.All(), ascend.ReadMostly, nil))
+	ok(t, ascend.Prefetch(s, b.All(), d))
 	ok(t, s.Copy(mem.All(), b.All()))
-	ok(t, s.Fill(b.At(0, 8), 'x'))
-	ok(t, s.Copy(b.At(8, 92), mem.At(0, 92)))
-	ok(t, s.Prefetch(b.All(), nil))
+	ok(t, s.Fill(b.Range(0, 8), 'x'))
+	ok(t, s.Copy(b.Range(8, 92), mem.Range(0, 92)))
+	ok(t, ascend.Prefetch(s, b.All(), nil))
 	ok(t, s.Synchronize(ctx))
 	if got := string(b.Bytes()[:27]); got != "xxxxxxxxwritten by the host" {
 		t.Errorf("got %q", got)
 	}
-	want(t, d.Advise(mem.All(), ropeway.Prefer, d), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "*")
-	want(t, d.Advise(b.All(), 99, d), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "*")
+	want(t, ascend.Advise(d, mem.All(), ascend.Prefer, d), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "*")
+	want(t, ascend.Advise(d, b.All(), 99, d), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "*")
 	other := device(t)
-	want(t, s.Prefetch(b.All(), other), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "location")
-	want(t, other.Advise(b.All(), ropeway.Prefer, nil), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "ptr")
-	ok(t, b.Free())
-	want(t, s.Prefetch(b.All(), d), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "ptr")
-	_, err := device(t, ropeway.WithProduct("950", "EP")).AllocManaged(8)
+	want(t, ascend.Prefetch(s, b.All(), other), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "location")
+	want(t, ascend.Advise(other, b.All(), ascend.Prefer, nil), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "ptr")
+	ok(t, b.Close())
+	want(t, ascend.Prefetch(s, b.All(), d), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "ptr")
+	_, err := device(t, ropeway.WithProduct(ropeway.Product950, ropeway.EP)).AllocManaged(8)
 	want(t, err, ropeway.ErrRTFeatureNotSupport, "aclrtMemAllocManaged", "*")
 }

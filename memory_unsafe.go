@@ -2,10 +2,16 @@ package ropeway
 
 import "unsafe"
 
-// bytesAt is n bytes of pinned memory, which is mapped and not Go's; going through &addr says so to vet.
-func bytesAt(addr Ptr, n int) []byte {
-	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
+// numbersAt returns n numbers of pinned memory, which is mapped and not Go's; going through &addr says so to vet.
+func numbersAt[T any](addr Ptr, n int) []T {
+	return unsafe.Slice((*T)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
+
+// bytesAt returns n bytes of pinned memory.
+func bytesAt(addr Ptr, n int) []byte { return numbersAt[byte](addr, n) }
+
+// sizeOf returns how many bytes a number has.
+func sizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }
 
 // first is a slice as C passes it: its first element, nil if there is none.
 func first[T any](s []T) *T { return unsafe.SliceData(s) }

@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"ropeway"
+	"ropeway/check"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
+	"ropeway/metrics"
 )
 
 // copiesOf are the metrics of a direction.
-func copiesOf(t *testing.T, m ropeway.Metrics, direction string) ropeway.CopyMetrics {
+func copiesOf(t *testing.T, m metrics.Snapshot, direction string) metrics.Copies {
 	t.Helper()
-	i := slices.IndexFunc(m.Copies, func(c ropeway.CopyMetrics) bool { return c.Direction == direction })
+	i := slices.IndexFunc(m.Copies, func(c metrics.Copies) bool { return c.Direction == direction })
 	if i < 0 {
 		t.Fatalf("there is no direction %s", direction)
 	}
@@ -21,9 +23,9 @@ func copiesOf(t *testing.T, m ropeway.Metrics, direction string) ropeway.CopyMet
 }
 
 // waitsFor are the metrics of a kind of wait.
-func waitsFor(t *testing.T, m ropeway.Metrics, kind string) ropeway.Histogram {
+func waitsFor(t *testing.T, m metrics.Snapshot, kind string) metrics.Histogram {
 	t.Helper()
-	i := slices.IndexFunc(m.Waits, func(w ropeway.WaitMetrics) bool { return w.For == kind })
+	i := slices.IndexFunc(m.Waits, func(w metrics.Waits) bool { return w.For == kind })
 	if i < 0 {
 		t.Fatalf("there is no wait for a %s", kind)
 	}
@@ -31,39 +33,40 @@ func waitsFor(t *testing.T, m ropeway.Metrics, kind string) ropeway.Histogram {
 }
 
 // counting opens a runtime that counts, and takes its device.
-func counting(t *testing.T, more ...ropeway.Option) (*ropeway.Runtime, *ropeway.Device) {
+func counting(t *testing.T, more ...ropeway.Option) (*metrics.Meter, *ropeway.Device) {
 	t.Helper()
-	rt := open(t, append(more, ropeway.WithMetrics(), ropeway.WithDevices(1))...)
-	return rt, get(rt.Device(0))(t)
+	m := metrics.New()
+	rt := open(t, append(more, metrics.With(m), ropeway.WithDevices(1))...)
+	return m, get(rt.Device(0))(t)
 }
 
 // TestMetrics: every copy is counted by its direction, with its bytes, when it is submitted, and in flight until it is over.
 func TestMetrics(t *testing.T) {
 	for name, more := range map[string][]ropeway.Option{
-		"alone": nil, "recorded too": {ropeway.WithTrace(t.TempDir())}, "checked too": {ropeway.WithCheck("1", func([]byte) {})},
+		"alone": nil, "recorded too": {ropeway.WithTrace(t.TempDir())}, "checked too": {check.With(check.Options{OnFinding: func(check.Finding) {}})},
 	} {
 		t.Run(name, func(t *testing.T) { testMetrics(t, more) })
 	}
 }
 
 func testMetrics(t *testing.T, more []ropeway.Option) {
-	rt, d := counting(t, more...)
+	meter, d := counting(t, more...)
 	s := get(d.NewStream())(t)
-	host, mem := get(d.AllocHost(8192))(t), get(d.Alloc(8192))(t)
+	host, mem := get(d.AllocPinned(8192))(t), get(d.Alloc(8192))(t)
 
 	release := block(t, s)
 	defer release()
 	for range 3 { // the second and third go another way through the core than the first
-		ok(t, s.Copy(mem.At(0, 100), host.At(0, 100)))
+		ok(t, s.Copy(mem.Range(0, 100), host.Range(0, 100)))
 	}
 	var batch ropeway.Batch
-	batch.Add(mem.At(0, 1000), host.At(0, 1000))
-	batch.Add(mem.At(4096, 500), host.At(4096, 500))
+	batch.Add(mem.Range(0, 1000), host.Range(0, 1000))
+	batch.Add(mem.Range(4096, 500), host.Range(4096, 500))
 	ok(t, s.CopyBatch(&batch))
-	ok(t, s.Copy(host.At(0, 64), mem.At(0, 64)))
-	ok(t, s.Copy(mem.At(4096, 10), mem.At(0, 10)))
-	ok(t, s.Fill(mem.At(0, 33), 1))
-	m := rt.Metrics()
+	ok(t, s.Copy(host.Range(0, 64), mem.Range(0, 64)))
+	ok(t, s.Copy(mem.Range(4096, 10), mem.Range(0, 10)))
+	ok(t, s.Fill(mem.Range(0, 33), 1))
+	m := meter.Read()
 	if up := copiesOf(t, m, "host_to_device"); up.Count != 4 || up.Bytes != 1800 || up.Batches != 1 || up.Segments != 2 || up.InFlight != 4 {
 		t.Errorf("up, while the stream is held: %+v", up)
 	}
@@ -74,7 +77,7 @@ func testMetrics(t *testing.T, more []ropeway.Option) {
 	release()
 	ok(t, s.Synchronize(ctx))
 
-	m = rt.Metrics()
+	m = meter.Read()
 	up, down, inside := copiesOf(t, m, "host_to_device"), copiesOf(t, m, "device_to_host"), copiesOf(t, m, "device_to_device")
 	if m.InFlight != 0 || up.InFlight != 0 || up.Failed != 0 || up.Dropped != 0 {
 		t.Errorf("afterwards: %d in flight, up %+v", m.InFlight, up)
@@ -93,18 +96,16 @@ func testMetrics(t *testing.T, more []ropeway.Option) {
 // TestMetricsOfWaits: what the host waits for is counted by what it is. A wait that finds everything done is none, so each is
 // tried until it has waited.
 func TestMetricsOfWaits(t *testing.T) {
-	rt, d := counting(t)
+	meter, d := counting(t)
 	s, e := get(d.NewStream())(t), get(d.NewEvent())(t)
-	mem := get(d.Alloc(64))(t)
 	for kind, wait := range map[string]func() error{
 		"stream": func() error { return s.Synchronize(ctx) },
 		"event":  func() error { return e.Wait(ctx) },
 		"device": func() error { return d.Synchronize(ctx) },
-		"copy":   func() error { return s.Copy(mem.All(), ropeway.Host(make([]byte, 64))) },
 	} {
-		for try := 0; waitsFor(t, rt.Metrics(), kind).Count == 0; try++ {
+		for try := 0; waitsFor(t, meter.Read(), kind).Count == 0; try++ {
 			if try == 1000 {
-				t.Errorf("waits for a %s are not counted: %+v", kind, rt.Metrics().Waits)
+				t.Errorf("waits for a %s are not counted: %+v", kind, meter.Read().Waits)
 				break
 			}
 			release := block(t, s)
@@ -118,13 +119,12 @@ func TestMetricsOfWaits(t *testing.T) {
 
 // TestMetricsOfHostCopies: copies that the calling thread makes are counted, too.
 func TestMetricsOfHostCopies(t *testing.T) {
-	rt, d := counting(t)
+	meter, d := counting(t)
 	mem := get(d.Alloc(256))(t)
-	s := get(d.NewStream())(t)
-	ok(t, d.Copy(mem.All(), ropeway.Host(make([]byte, 256))))
-	ok(t, s.Copy(mem.All(), ropeway.Host(make([]byte, 256))))
-	ok(t, d.Copy(ropeway.Host(make([]byte, 8)), ropeway.Host(make([]byte, 8))))
-	m := rt.Metrics()
+	ok(t, d.Copy(mem.All(), ropeway.Pageable(make([]byte, 256))))
+	ok(t, d.Copy(mem.All(), ropeway.Pageable(make([]byte, 256))))
+	ok(t, d.Copy(ropeway.Pageable(make([]byte, 8)), ropeway.Pageable(make([]byte, 8))))
+	m := meter.Read()
 	if up := copiesOf(t, m, "host_to_device"); up.Count != 2 || up.Bytes != 512 || up.InFlight != 0 || up.Ran.Count != 2 {
 		t.Errorf("up %+v", up)
 	}
@@ -139,15 +139,15 @@ func TestMetricsOfHostCopies(t *testing.T) {
 // TestMetricsOfFailures: what fails and what is dropped is over, and told apart from what was done.
 func TestMetricsOfFailures(t *testing.T) {
 	var f *faulty.Driver
-	rt, d := counting(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
+	meter, d := counting(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
 	s := get(d.NewStream())(t)
-	host, mem := get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	host, mem := get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	f.Fail(faulty.Task, 1, driver.ErrFault)
 	ok(t, s.Copy(host.All(), mem.All()))
 	if s.Synchronize(ctx) == nil {
 		t.Error("the copy did not fail")
 	}
-	if down := copiesOf(t, rt.Metrics(), "device_to_host"); down.Count != 1 || down.Failed != 1 || down.InFlight != 0 {
+	if down := copiesOf(t, meter.Read(), "device_to_host"); down.Count != 1 || down.Failed != 1 || down.InFlight != 0 {
 		t.Errorf("failed: %+v", down)
 	}
 
@@ -156,7 +156,7 @@ func TestMetricsOfFailures(t *testing.T) {
 		ok(t, s.Copy(mem.All(), host.All()))
 	}
 	ok(t, s.Abort())
-	m := rt.Metrics()
+	m := meter.Read()
 	if up := copiesOf(t, m, "host_to_device"); up.Count != 3 || up.Dropped != 3 || up.InFlight != 0 || up.Ran.Count != 0 {
 		t.Errorf("dropped: %+v", up)
 	}
@@ -165,15 +165,17 @@ func TestMetricsOfFailures(t *testing.T) {
 	}
 }
 
-// TestNoMetrics: without the option there is nothing to read, and the shape is the same.
-func TestNoMetrics(t *testing.T) {
-	rt := open(t)
-	d := get(rt.Device(0))(t)
-	mem := get(d.Alloc(16))(t)
-	ok(t, d.Copy(mem.All(), ropeway.Host(make([]byte, 16))))
-	m := rt.Metrics()
-	if up := copiesOf(t, m, "host_to_device"); up.Count != 0 || len(up.Sizes.Counts) != len(up.Sizes.Bounds)+1 || len(m.Waits) != 4 {
-		t.Errorf("%+v", m)
+// TestUnusedMeter: a meter that no runtime has reads as zeros of the same shape, and a second runtime cannot have it.
+func TestUnusedMeter(t *testing.T) {
+	meter := metrics.New()
+	m := meter.Read()
+	if len(m.Copies) != 7 || len(m.Waits) != 4 || len(m.Copies[0].Sizes.Counts) != len(m.Copies[0].Sizes.Bounds)+1 || copiesOf(t, m, "host_to_device").Count != 0 {
+		t.Errorf("got %+v", m)
+	}
+	open(t, metrics.With(meter))
+	if rt, err := ropeway.Open(metrics.With(meter)); err == nil {
+		rt.Close()
+		t.Error("two runtimes have one meter")
 	}
 }
 
@@ -182,9 +184,9 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates")
 	}
-	rt, d := counting(t)
+	meter, d := counting(t)
 	s := get(d.NewStream())(t)
-	host, mem := get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	host, mem := get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	up, down := mem.All(), host.All()
 	if n := testing.AllocsPerRun(200, func() {
 		ok(t, s.Copy(up, down))
@@ -192,7 +194,7 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	if c := copiesOf(t, rt.Metrics(), "host_to_device"); c.Count != 201 {
+	if c := copiesOf(t, meter.Read(), "host_to_device"); c.Count != 201 {
 		t.Errorf("%d copies", c.Count)
 	}
 }

@@ -13,18 +13,18 @@ func TestPool(t *testing.T) {
 	d := device(t)
 	p := get(d.NewPool(ropeway.PoolOptions{Keep: 4 * piece}))(t)
 	s := get(d.NewStream())(t)
-	host := get(d.AllocHost(50))(t)
+	host := get(d.AllocPinned(50))(t)
 	for i := range host.Len() {
 		b := get(p.Alloc(s, 1000))(t)
 		if !b.OnDevice() || b.Len() != 1000 {
 			t.Fatalf("%d bytes, on the device %t", b.Len(), b.OnDevice())
 		}
 		ok(t, s.Fill(b.All(), byte(i)))
-		ok(t, s.Copy(host.At(i, 1), b.At(999, 1)))
-		ok(t, s.Free(b))
+		ok(t, s.Copy(host.Range(i, 1), b.Range(999, 1)))
+		ok(t, b.CloseOn(s))
 		want(t, s.Fill(b.All(), 1), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "devPtr")
-		want(t, s.Free(b), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
-		want(t, b.Free(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
+		want(t, b.CloseOn(s), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
+		want(t, b.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 	}
 	ok(t, s.Synchronize(ctx))
 	for i, got := range host.Bytes() {
@@ -32,18 +32,18 @@ func TestPool(t *testing.T) {
 			t.Fatalf("round %d brought %d", i, got)
 		}
 	}
-	if u := get(p.Use())(t); u != (ropeway.PoolUse{UsedMost: piece, Reserved: piece, ReservedMost: piece}) {
+	if u := get(p.Stats())(t); u != (ropeway.PoolStats{UsedMost: piece, Reserved: piece, ReservedMost: piece}) {
 		t.Errorf("50 rounds, one buffer at a time: %+v", u)
 	}
 	ok(t, p.Trim(0))
-	if u := get(p.Use())(t); u.Reserved != 0 {
+	if u := get(p.Stats())(t); u.Reserved != 0 {
 		t.Errorf("after trimming: %+v", u)
 	}
 	kept := get(p.Alloc(s, 2*piece))(t)
-	if u := get(p.Use())(t); u.Used != 2*piece {
+	if u := get(p.Stats())(t); u.Used != 2*piece {
 		t.Errorf("with one buffer: %+v", u)
 	}
-	ok(t, kept.Free())
+	ok(t, kept.Close())
 	ok(t, p.Close())
 	if err := p.Close(); err == nil {
 		t.Error("closed twice")
@@ -64,12 +64,12 @@ func TestPoolRefusals(t *testing.T) {
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtMemPoolMallocAsync", "size")
 	_, err = p.Alloc(s, 5*piece)
 	want(t, err, ropeway.ErrRTInternalError, "aclrtMemPoolMallocAsync", "*")
-	want(t, s.Free(get(d.AllocHost(8))(t)), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
-	want(t, s.Free(get(other.Alloc(8))(t)), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
-	ok(t, s.Free(get(d.Alloc(8))(t))) // device memory of no pool
+	want(t, get(d.AllocPinned(8))(t).CloseOn(s), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
+	want(t, get(other.Alloc(8))(t).CloseOn(s), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
+	ok(t, get(d.Alloc(8))(t).CloseOn(s)) // device memory of no pool
 	ok(t, s.Synchronize(ctx))
 	_, err = d.NewPool(ropeway.PoolOptions{Max: piece, Keep: 2 * piece})
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtMemPoolSetAttr", "*")
-	_, err = device(t, ropeway.WithProduct("910", "EP")).NewPool(ropeway.PoolOptions{})
+	_, err = device(t, ropeway.WithProduct(ropeway.Product910, ropeway.EP)).NewPool(ropeway.PoolOptions{})
 	want(t, err, ropeway.ErrRTFeatureNotSupport, "aclrtMemPoolCreate", "*")
 }

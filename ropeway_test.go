@@ -76,9 +76,9 @@ func pattern(n, seed int) []byte {
 var ctx = context.Background()
 
 func TestOpen(t *testing.T) {
-	rt := open(t, ropeway.WithProduct("a3", "EP"), ropeway.WithDevices(3))
-	if name, rc := rt.Product(); name != "A3" || rc {
-		t.Errorf("Product() = %s, %t", name, rc)
+	rt := open(t, ropeway.WithProduct(ropeway.ProductA3, ropeway.EP), ropeway.WithDevices(3))
+	if name, form := rt.Product(); name != "A3" || form != ropeway.EP {
+		t.Errorf("Product() = %s, %v", name, form)
 	}
 	if rt.Chip() == "" || rt.Driver() != "soft" || rt.DeviceCount() != 3 {
 		t.Errorf("chip %q, driver %q, %d devices", rt.Chip(), rt.Driver(), rt.DeviceCount())
@@ -88,9 +88,11 @@ func TestOpen(t *testing.T) {
 		opt  ropeway.Option
 		want string
 	}{
-		{"product", ropeway.WithProduct("A1", ""), "A1"},
-		{"form", ropeway.WithProduct("A2", "RC"), "RC"},
+		{"product", ropeway.WithProduct("A1", ropeway.EP), "A1"},
+		{"form", ropeway.WithProduct(ropeway.ProductA2, ropeway.RC), "RC"},
 		{"devices", ropeway.WithDevices(-1), "-1 devices"},
+		{"device memory", ropeway.WithDeviceMemory(-1), "-1 bytes"},
+		{"visible devices", ropeway.WithVisibleDevices(1, 3, 2), "ascend"},
 		{"too many devices", ropeway.WithDevices(1 << 31), "2147483648 devices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -110,8 +112,8 @@ func TestOpen(t *testing.T) {
 
 func TestEveryProduct(t *testing.T) {
 	for _, name := range ropeway.Products() {
-		for _, form := range []string{"EP", "RC"} {
-			t.Run(name+form, func(t *testing.T) {
+		for _, form := range []ropeway.Form{ropeway.EP, ropeway.RC} {
+			t.Run(string(name)+form.String(), func(t *testing.T) {
 				rt, err := ropeway.Open(ropeway.WithProduct(name, form), ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20))
 				if err != nil {
 					t.Skip(err)
@@ -119,7 +121,7 @@ func TestEveryProduct(t *testing.T) {
 				defer rt.Close()
 				d := get(rt.Device(0))(t)
 				s := get(d.NewStream())(t)
-				host, mem, back := get(d.AllocHost(1000))(t), get(d.Alloc(1000))(t), get(d.AllocHost(1000))(t)
+				host, mem, back := get(d.AllocPinned(1000))(t), get(d.Alloc(1000))(t), get(d.AllocPinned(1000))(t)
 				copy(host.Bytes(), pattern(1000, 1))
 				ok(t, s.Copy(mem.All(), host.All()))
 				ok(t, s.Copy(back.All(), mem.All()))
@@ -128,7 +130,7 @@ func TestEveryProduct(t *testing.T) {
 					t.Error("other bytes came back")
 				}
 				for _, b := range []*ropeway.Buffer{host, mem, back} {
-					ok(t, b.Free())
+					ok(t, b.Close())
 				}
 			})
 		}
@@ -136,13 +138,13 @@ func TestEveryProduct(t *testing.T) {
 }
 
 func TestVisibleDevices(t *testing.T) {
-	rt := open(t, ropeway.WithDevices(4), ropeway.WithVisibleDevices("1,3,2"))
+	rt := open(t, ropeway.WithDevices(4), ropeway.WithVisibleDevices(1, 3))
 	if n := rt.DeviceCount(); n != 2 {
 		t.Errorf("%d devices", n)
 	}
 	_, err := rt.Device(2)
 	want(t, err, ropeway.ErrRTInvalidDeviceid, "aclrtSetDevice", "deviceId")
-	if n := open(t, ropeway.WithVisibleDevices("")).DeviceCount(); n != 0 {
+	if n := open(t, ropeway.WithVisibleDevices()).DeviceCount(); n != 0 {
 		t.Errorf("%d devices where none is visible", n)
 	}
 }
@@ -160,12 +162,12 @@ func TestDeviceNumbers(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	var log bytes.Buffer
-	rt := open(t, ropeway.WithDeviceMemory(1<<60), ropeway.WithLog(&log))
+	rt := open(t, ropeway.WithDeviceMemory(1<<60), ropeway.WithLogger(logTo(&log)))
 	get(rt.Device(0))(t)
-	if !strings.HasPrefix(log.String(), "ropeway: ") {
+	if !strings.Contains(log.String(), "level=WARN") {
 		t.Errorf("log: %q", log.String())
 	}
-	get(open(t, ropeway.WithDeviceMemory(1<<60), ropeway.WithLog(nil)).Device(0))(t)
+	get(open(t, ropeway.WithDeviceMemory(1<<60), ropeway.WithLogger(nil)).Device(0))(t)
 }
 
 // TestNilIsNil is for the classic mistake: a nil *Error in an error.
@@ -173,14 +175,14 @@ func TestNilIsNil(t *testing.T) {
 	rt := open(t)
 	d, peer := get(rt.Device(0))(t), get(rt.Device(1))(t)
 	s, e, e2, st := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.NewEvent())(t), get(d.NewStateEvent())(t)
-	host, mem, desc := get(d.AllocHost(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+	host, mem, desc := get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
 	reg := get(d.Register(make([]byte, 8192)))(t)
 	var b ropeway.Batch
 	b.Add(mem.All(), host.All())
 	idle := func() error { _, err := s.Idle(); return err }
 	done := func() error { _, err := e.Done(); return err }
 	info := func() error { _, _, err := d.MemInfo(); return err }
-	since := func() error { _, err := e2.Since(e); return err }
+	since := func() error { _, err := ropeway.Elapsed(e, e2); return err }
 	for i, f := range []func() error{
 		func() error { return s.Copy(mem.All(), host.All()) },
 		func() error { return s.Copy(mem.All(), ropeway.Span{}) },
@@ -191,7 +193,7 @@ func TestNilIsNil(t *testing.T) {
 		func() error { return s.Fill32(mem.All(), 1) },
 		func() error { return s.CopyBatch(&b) },
 		func() error { return d.CopyBatch(&b) },
-		func() error { return desc.Set(mem.At(0, 8), mem.At(8, 8)) },
+		func() error { return desc.Set(mem.Range(0, 8), mem.Range(8, 8)) },
 		func() error { return s.CopyDescriptor(desc) },
 		func() error { return s.Call(func() {}) },
 		func() error { return s.Record(e) },
@@ -210,7 +212,7 @@ func TestNilIsNil(t *testing.T) {
 		func() error { return s.Abort() },
 		func() error { return s.Synchronize(ctx) },
 		func() error { return d.DefaultStream().Synchronize(ctx) },
-		s.StopOnFailure, e.Close, e2.Close, st.Close, s.Close, desc.Free, reg.Free, host.Free, mem.Free, peer.Close, d.Close, d.Close,
+		s.StopOnFailure, e.Close, e2.Close, st.Close, s.Close, desc.Close, reg.Close, host.Close, mem.Close, peer.Close, d.Close,
 	} {
 		if err := f(); err != nil {
 			t.Errorf("call %d: %#v", i, err)
@@ -225,18 +227,18 @@ func TestErrorCarriesEverything(t *testing.T) {
 	var f *faulty.Driver
 	d := device(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
 	s := get(d.NewStream())(t)
-	host, mem := get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	host, mem := get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 
 	var b ropeway.Batch
 	for range 3 {
 		b.Add(mem.All(), host.All())
 	}
-	b.Add(mem.At(0, 32), host.All())
+	b.Add(mem.Range(0, 32), host.All())
 	e := want(t, s.CopyBatch(&b), ropeway.ErrInvalidParam, "aclrtMemcpyBatchAsync", "sizes")
 	if e.Index != 3 || !strings.HasPrefix(e.Error(), "aclrtMemcpyBatchAsync: sizes[3]: 64 bytes do not fit") {
 		t.Errorf("Index %d: %v", e.Index, e)
 	}
-	e = want(t, s.Copy(mem.At(0, 1), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "count")
+	e = want(t, s.Copy(mem.Range(0, 1), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "count")
 	if e.Index != -1 || e.Err != nil {
 		t.Errorf("Index %d, Err %v outside of batches", e.Index, e.Err)
 	}
@@ -259,7 +261,7 @@ func TestErrorCarriesEverything(t *testing.T) {
 	want(t, err, ropeway.ErrRTMemoryAllocation, "aclrtMalloc", "size")
 	f.Heal()
 	f.Fail(faulty.AllocHost, 1, driver.ErrNoMemory)
-	h, err := d.AllocHost(8)
+	h, err := d.AllocPinned(8)
 	want(t, err, ropeway.ErrRTMemoryAllocation, "aclrtMallocHost", "size")
 	if m != nil || h != nil {
 		t.Error("memory in spite of an error")
@@ -278,7 +280,7 @@ func TestOutOfMemory(t *testing.T) {
 	for _, n := range []int{0, -1} {
 		_, err = d.Alloc(n)
 		want(t, err, ropeway.ErrInvalidParam, "aclrtMalloc", "size")
-		_, err = d.AllocHost(n)
+		_, err = d.AllocPinned(n)
 		want(t, err, ropeway.ErrInvalidParam, "aclrtMallocHost", "size")
 	}
 	_, err = d.Register(nil)
@@ -289,7 +291,7 @@ func TestClosedDevice(t *testing.T) {
 	rt := open(t)
 	d := get(rt.Device(0))(t)
 	s, e := get(d.NewStream())(t), get(d.NewEvent())(t)
-	mem, host := get(d.Alloc(64))(t), get(d.AllocHost(64))(t)
+	mem, host := get(d.Alloc(64))(t), get(d.AllocPinned(64))(t)
 	again := get(rt.Device(0))(t)
 	ok(t, d.Close())
 	ok(t, s.Copy(mem.All(), host.All())) // again still has the device
@@ -303,10 +305,10 @@ func TestClosedDevice(t *testing.T) {
 	}
 	want(t, s2.Copy(mem.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
 	want(t, s2.Fill(mem.All(), 0), ropeway.ErrRTParamInvalid, "aclrtMemsetAsync", "devPtr")
-	want(t, mem.Free(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
+	want(t, mem.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 	ok(t, s2.Copy(m2.All(), host.All()))
 	ok(t, s2.Synchronize(ctx))
-	ok(t, m2.Free())
+	ok(t, m2.Close())
 
 	want(t, s.Copy(m2.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
 	want(t, s.Synchronize(ctx), ropeway.ErrRTInvalidHandle, "aclrtSynchronizeStream", "stream")
@@ -318,7 +320,7 @@ func TestClosedDevice(t *testing.T) {
 	_, err = d.NewEvent()
 	want(t, err, ropeway.ErrRTContextNull, "aclrtCreateEventExWithFlag", "")
 	want(t, d.DefaultStream().Copy(m2.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
-	ok(t, host.Free())
+	ok(t, host.Close())
 	ok(t, e.Close())
 }
 
@@ -334,7 +336,7 @@ func TestPeers(t *testing.T) {
 	ok(t, s.Copy(to.All(), from.All()))
 	ok(t, s.Synchronize(ctx))
 	got := make([]byte, 64)
-	ok(t, b.Copy(ropeway.Host(got), to.All()))
+	ok(t, b.Copy(ropeway.Pageable(got), to.All()))
 	if !bytes.Equal(got, bytes.Repeat([]byte{7}, 64)) {
 		t.Errorf("got %v", got)
 	}
@@ -345,9 +347,9 @@ func TestPeers(t *testing.T) {
 func TestOtherRuntime(t *testing.T) {
 	here, there := open(t), open(t)
 	d, o := get(here.Device(0))(t), get(there.Device(0))(t)
-	s, mem, host := get(d.NewStream())(t), get(d.Alloc(64))(t), get(d.AllocHost(64))(t)
+	s, mem, host := get(d.NewStream())(t), get(d.Alloc(64))(t), get(d.AllocPinned(64))(t)
 	get(d.NewEvent())(t)
-	theirs, pinned, ev, desc := get(o.Alloc(64))(t), get(o.AllocHost(64))(t), get(o.NewEvent())(t), get(o.NewDescriptor())(t)
+	theirs, pinned, ev, desc := get(o.Alloc(64))(t), get(o.AllocPinned(64))(t), get(o.NewEvent())(t), get(o.NewDescriptor())(t)
 	mine := get(d.NewEvent())(t)
 	for _, b := range []*ropeway.Buffer{theirs, pinned} {
 		want(t, s.Copy(b.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
@@ -370,7 +372,7 @@ func TestOtherRuntime(t *testing.T) {
 	want(t, s.Record(ev), ropeway.ErrRTParamInvalid, "aclrtRecordEvent", "event")
 	want(t, s.Wait(ev), ropeway.ErrRTParamInvalid, "aclrtStreamWaitEvent", "event")
 	want(t, s.Reset(ev), ropeway.ErrRTParamInvalid, "aclrtResetEvent", "event")
-	_, err := mine.Since(ev)
+	_, err := ropeway.Elapsed(ev, mine)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtEventElapsedTime", "startEvent")
 	want(t, d.EnablePeer(o), ropeway.ErrRTParamInvalid, "aclrtDeviceEnablePeerAccess", "peerDeviceId")
 	want(t, d.DisablePeer(o), ropeway.ErrRTParamInvalid, "aclrtDeviceDisablePeerAccess", "peerDeviceId")

@@ -2,7 +2,9 @@ package ropeway
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -42,7 +44,7 @@ func pids(api string, with []int) ([]int32, error) {
 const mostNamed = 31
 
 // Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes with the given numbers may; if none
-// is given, all of the same user, and root's. Nothing is copied: they see what this process writes. It ends with [Buffer.Unshare], or when the buffer is freed.
+// is given, all of the same user, and root's. Nothing is copied: they see what this process writes. It ends with [Buffer.Unshare], or when the buffer is closed.
 func (b *Buffer) Share(with ...int) (Key, error) {
 	const api = "aclrtIpcMemGetExportKey"
 	if p := b.problem(b.d.r); p != "" {
@@ -57,28 +59,28 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 		flags = 1 // no list
 	}
 	text := make([]byte, keyRoom)
-	if err := b.d.t.IpcMemGetExportKey(b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
-		return "", b.d.answer(err)
+	if err := b.d.t.IpcMemGetExportKey(core.Addr(b.addr), uint64(b.n), first(text), keyRoom, flags); err != nil {
+		return "", b.d.result(err)
 	}
 	k := keyOf(text)
 	for some := range slices.Chunk(list, mostNamed) {
 		if err := b.d.t.IpcMemSetImportPid(first(text), first(some), uint64(len(some))); err != nil {
 			_ = b.Unshare(k)
-			return "", b.d.answer(err)
+			return "", b.d.result(err)
 		}
 	}
 	return k, nil
 }
 
-// Unshare makes a key that Share gave good for nothing. Who has imported it keeps what it has; if that is this process, it has to be freed before.
+// Unshare makes a key that Share gave good for nothing. Who has imported it keeps what it has; if that is this process, it has to be closed before.
 func (b *Buffer) Unshare(k Key) error {
 	im := &b.d.r.imports
 	im.mu.Lock() // so that nobody imports it meanwhile
 	defer im.mu.Unlock()
 	if im.has(b.d.r, k) {
-		return misuse("aclrtIpcMemClose", "key", "is imported in this process, too; free that buffer before")
+		return misuse("aclrtIpcMemClose", "key", "is imported in this process, too; close that buffer before")
 	}
-	return b.d.answer(b.d.t.IpcMemClose(first(k.cKey())))
+	return b.d.result(b.d.t.IpcMemClose(first(k.cKey())))
 }
 
 // imports are the keys that are imported, each once: C closes by key, imports before exports, and could not tell two apart.
@@ -89,7 +91,7 @@ type imports struct {
 
 // has tells whether a key is imported, or is being. mu is held.
 func (im *imports) has(r *Runtime, k Key) bool {
-	maps.DeleteFunc(im.have, func(_ Key, b *Buffer) bool { return b != nil && b.problem(r) != "" }) // they were freed
+	maps.DeleteFunc(im.have, func(_ Key, b *Buffer) bool { return b != nil && b.problem(r) != "" }) // they were closed
 	_, has := im.have[k]
 	return has
 }
@@ -119,28 +121,61 @@ func (im *imports) end(k Key, b *Buffer) {
 	}
 }
 
-// Import opens the memory of another process that the key names: n bytes from its beginning. Free closes it; it should be closed before
-// the other process frees it. A key can be imported once at a time.
-func (d *Device) Import(k Key, n int) (*Buffer, error) {
-	const api = "aclrtIpcMemImportByKey"
-	if !d.r.imports.begin(d.r, k) {
-		return nil, misuse(api, "key", "is imported already; free the first one before, or use it")
+// importing calls open, which asks another process and may take seconds if that one is stopped. When ctx ends first, its error is returned, and what comes later is closed.
+func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
 	}
-	b, err := d.importKey(api, k, n)
-	d.r.imports.end(k, b)
-	return b, err
+	if ctx.Done() == nil {
+		return open()
+	}
+	type answer struct {
+		v   T
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		v, err := open()
+		answers <- answer{v, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.v, a.err
+	case <-ctx.Done():
+		go func() {
+			if a := <-answers; a.err == nil {
+				a.v.Close() //nolint:errcheck // the program does not know of it
+			}
+		}()
+		return none, ctx.Err()
+	}
+}
+
+// Import opens the memory of another process that the key names: n bytes from its beginning. It should be closed before
+// the other process closes it. A key can be imported once at a time. When ctx ends before the other process has answered, its error is returned.
+func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
+	const api = "aclrtIpcMemImportByKey"
+	return importing(ctx, func() (*Buffer, error) {
+		if !d.r.imports.begin(d.r, k) {
+			return nil, misuse(api, "key", "is imported already; close the first one before, or use it")
+		}
+		b, err := d.importKey(api, k, n)
+		d.r.imports.end(k, b)
+		return b, err
+	})
 }
 
 // importKey is Import of a key that is not imported. It may take seconds, if the other process is stopped.
 func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	var addr core.Addr
 	if err := d.t.IpcMemImportByKey(&addr, first(k.cKey()), 1); err != nil { // 1: with peer access, if it is another device's
-		return nil, d.answer(err)
+		return nil, d.result(err)
 	}
-	b := &Buffer{d: d, addr: addr, n: n, device: true, goes: true, foreign: true}
+	b := &Buffer{d: d, addr: Ptr(addr), n: n, device: true, goes: true, foreign: true}
 	b.free = func(t *core.Thread, _ core.Addr) *core.Error { return t.IpcMemClose(first(k.cKey())) }
 	if room := d.r.rt.Driver().Locate(addr).Room; n <= 0 || uint64(n) > room {
-		_ = b.Free()
+		_ = b.Close()
 		return nil, misuse(api, "n", fmt.Sprintf("is %d; the memory has %d bytes", n, room))
 	}
 	return b, nil
@@ -159,21 +194,23 @@ func (n *Notify) Share(with ...int) (Key, error) {
 	}
 	text := make([]byte, keyRoom)
 	if err := n.d.t.NotifyGetExportKey(n.h, first(text), keyRoom, flags); err != nil {
-		return "", n.d.answer(err)
+		return "", n.d.result(err)
 	}
 	if len(list) > 0 {
 		if err := n.d.t.NotifySetImportPid(n.h, first(list), uint64(len(list))); err != nil {
-			return "", n.d.answer(err)
+			return "", n.d.result(err)
 		}
 	}
 	return keyOf(text), nil
 }
 
-// ImportNotify opens the notify of another process that the key names.
-func (d *Device) ImportNotify(k Key) (*Notify, error) {
-	n := &Notify{d: d}
-	if err := d.t.NotifyImportByKey(&n.h, first(k.cKey()), 2); err != nil { // 2: with peer access, if it is another device's
-		return nil, d.answer(err)
-	}
-	return n, nil
+// ImportNotify opens the notify of another process that the key names. When ctx ends before that has answered, its error is returned.
+func (d *Device) ImportNotify(ctx context.Context, k Key) (*Notify, error) {
+	return importing(ctx, func() (*Notify, error) {
+		n := &Notify{d: d}
+		if err := d.t.NotifyImportByKey(&n.h, first(k.cKey()), 2); err != nil { // 2: with peer access, if it is another device's
+			return nil, d.result(err)
+		}
+		return n, nil
+	})
 }

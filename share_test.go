@@ -42,7 +42,7 @@ func visitor(t *testing.T, name string) (pid int, keys io.WriteCloser, finish fu
 func TestShare(t *testing.T) {
 	d := device(t)
 	s := get(d.NewStream())(t)
-	mem, host, n := get(d.Alloc(piece))(t), get(d.AllocHost(piece))(t), get(d.NewNotify())(t)
+	mem, host, n := get(d.Alloc(piece))(t), get(d.AllocPinned(piece))(t), get(d.NewNotify())(t)
 	ok(t, d.Fill(mem.All(), 'a'))
 	pid, keys, finish := visitor(t, "TestVisitor")
 	key, bell := get(mem.Share(pid))(t), get(n.Share(pid))(t)
@@ -59,7 +59,7 @@ func TestShare(t *testing.T) {
 	if err := mem.Unshare(key); err == nil {
 		t.Error("unshared twice")
 	}
-	ok(t, mem.Free())
+	ok(t, mem.Close())
 	if _, err := mem.Share(); err == nil {
 		t.Error("freed memory is shared")
 	}
@@ -76,26 +76,26 @@ func TestVisitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := device(t)
-	_, err := d.Import(key, 1<<30)
+	_, err := d.Import(ctx, key, 1<<30)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemImportByKey", "n")
-	mem := get(d.Import(key, piece))(t)
-	_, err = d.Import(key, piece)
+	mem := get(d.Import(ctx, key, piece))(t)
+	_, err = d.Import(ctx, key, piece)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemImportByKey", "key")
-	n := get(d.ImportNotify(bell))(t)
+	n := get(d.ImportNotify(ctx, bell))(t)
 	host := make([]byte, piece)
-	ok(t, d.Copy(ropeway.Host(host), mem.All()))
+	ok(t, d.Copy(ropeway.Pageable(host), mem.All()))
 	if !bytes.Equal(host, bytes.Repeat([]byte{'a'}, piece)) {
 		t.Error("the bytes are others")
 	}
 	s := get(d.NewStream())(t)
 	ok(t, s.Fill(mem.All(), 'b'))
-	ok(t, s.Record(n))
+	ok(t, s.RecordNotify(n))
 	ok(t, s.Synchronize(ctx))
 	_, _ = io.Copy(io.Discard, in) // until the other one has seen it
 	ok(t, n.Close())
-	ok(t, mem.Free())
-	mem = get(d.Import(key, piece))(t) // free again
-	ok(t, mem.Free())
+	ok(t, mem.Close())
+	mem = get(d.Import(ctx, key, piece))(t) // free again
+	ok(t, mem.Close())
 }
 
 // TestShareRefusals: keys that are none, and processes that are none.
@@ -103,10 +103,10 @@ func TestShareRefusals(t *testing.T) {
 	d := device(t)
 	mem := get(d.Alloc(64))(t)
 	for _, key := range []ropeway.Key{"", "x", ropeway.Key(strings.Repeat("k", 1000))} {
-		if _, err := d.Import(key, 1); err == nil {
+		if _, err := d.Import(ctx, key, 1); err == nil {
 			t.Errorf("key %q names memory", key)
 		}
-		if _, err := d.ImportNotify(key); err == nil {
+		if _, err := d.ImportNotify(ctx, key); err == nil {
 			t.Errorf("key %q names a notify", key)
 		}
 	}
@@ -115,7 +115,7 @@ func TestShareRefusals(t *testing.T) {
 	}
 	_, err := mem.Share(0)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemSetImportPid", "pid")
-	_, err = get(d.AllocHost(8))(t).Share()
+	_, err = get(d.AllocPinned(8))(t).Share()
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtIpcMemGetExportKey", "devPtr")
 	n := get(d.NewNotify())(t)
 	_ = get(n.Share())(t)
@@ -129,14 +129,14 @@ func TestImportHere(t *testing.T) {
 	s := get(d.NewStream())(t)
 	mem := get(d.Alloc(piece))(t)
 	key := get(mem.Share())(t)
-	in := get(d.Import(key, piece))(t)
-	want(t, s.Free(in), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
+	in := get(d.Import(ctx, key, piece))(t)
+	want(t, in.CloseOn(s), ropeway.ErrRTParamInvalid, "aclrtMemPoolFreeAsync", "ptr")
 	want(t, mem.Unshare(key), ropeway.ErrRTParamInvalid, "aclrtIpcMemClose", "key")
 	ok(t, d.Fill(in.All(), 1)) // it is still there
-	ok(t, in.Free())
-	ok(t, get(d.Import(key, piece))(t).Free()) // and so is the key
+	ok(t, in.Close())
+	ok(t, get(d.Import(ctx, key, piece))(t).Close()) // and so is the key
 	ok(t, mem.Unshare(key))
-	if _, err := d.Import(key, piece); err == nil {
+	if _, err := d.Import(ctx, key, piece); err == nil {
 		t.Error("a key that was closed is imported")
 	}
 }
@@ -148,9 +148,9 @@ func TestImportsForgotten(t *testing.T) {
 	mem := get(d.Alloc(piece))(t)
 	for range 10 {
 		key := get(mem.Share())(t)
-		ok(t, get(d.Import(key, piece))(t).Free())
+		ok(t, get(d.Import(ctx, key, piece))(t).Close())
 		ok(t, mem.Unshare(key))
-		if _, err := d.Import(key, piece); err == nil {
+		if _, err := d.Import(ctx, key, piece); err == nil {
 			t.Error("a key that was closed is imported")
 		}
 	}
@@ -190,13 +190,13 @@ func TestImportsAtOnce(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if _, err := d.Import(first, piece); err == nil {
+			if _, err := d.Import(ctx, first, piece); err == nil {
 				t.Error("imported twice")
 			}
 			if mem.Unshare(first) == nil {
 				t.Error("unshared while it is being imported here")
 			}
-			if b, err := d.Import(second, piece); err != nil || b.Free() != nil {
+			if b, err := d.Import(ctx, second, piece); err != nil || b.Close() != nil {
 				t.Error("the other import:", err)
 			}
 		}()
@@ -206,5 +206,5 @@ func TestImportsAtOnce(t *testing.T) {
 			t.Error("one import waits for the other")
 		}
 	}
-	ok(t, get(d.Import(first, piece))(t).Free())
+	ok(t, get(d.Import(ctx, first, piece))(t).Close())
 }

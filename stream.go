@@ -2,6 +2,7 @@ package ropeway
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 
 	"ropeway/internal/abi"
@@ -19,58 +20,88 @@ func (d *Device) NewStream() (*Stream, error) { return d.NewPriorityStream(0) }
 
 // NewPriorityStream makes a stream with a priority from 0, most urgent, to 7.
 func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
+	if priority < 0 || priority > 7 {
+		return nil, misuse("aclrtCreateStreamWithConfig", "priority", fmt.Sprintf("%d is not from 0 to 7", priority))
+	}
 	s := &Stream{d: d}
-	if err := d.t.CreateStreamWithConfig(&s.h, uint32(min(max(priority, 0), 7)), 0); err != nil {
-		return nil, err
+	if err := d.t.CreateStreamWithConfig(&s.h, uint32(priority), 0); err != nil {
+		return nil, d.result(err)
 	}
 	return s, nil
 }
 
-// DefaultStream is the stream that every device has. It cannot be closed.
+// DefaultStream returns the stream that every device has. It cannot be closed.
 func (d *Device) DefaultStream() *Stream { return &Stream{d: d} }
 
-// Close waits for the stream's work and ends it. Afterwards every method fails.
-func (s *Stream) Close() error { return s.d.answer(s.d.t.DestroyStream(s.h)) }
+// Close closes the stream. It drops what has not run, and that is an error, [ErrRTStreamAbort]; call [Stream.Synchronize] before. A function
+// of [Stream.Call] that is running is waited for. Afterwards every method fails.
+func (s *Stream) Close() error {
+	const api = "aclrtDestroyStreamForce"
+	// A checker reports what is dropped, and it must not see a query, which orders what the program did not order.
+	dropped := false
+	if s.h != 0 && s.d.r.rt.Watch() == nil {
+		idle, err := s.Idle()
+		dropped = err == nil && !idle
+	}
+	if err := s.d.t.DestroyStreamForce(s.h); err != nil {
+		return s.d.result(err)
+	}
+	if dropped {
+		return &Error{Code: ErrRTStreamAbort, API: api, Arg: "stream", Index: -1, Text: "work was queued that had not run; it is dropped"}
+	}
+	return nil
+}
 
 // Synchronize waits until everything queued so far is done and returns the first failure since the last time. When ctx
 // ends first, its error is returned and the work goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
-	return s.d.wait(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
+	return s.d.waited(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
 }
 
 // Idle tells, without waiting, whether everything queued is done.
 func (s *Stream) Idle() (bool, error) {
 	var st abi.StreamStatus
 	err := s.d.t.StreamQuery(s.h, &st)
-	return st == abi.StreamStatusComplete, s.d.answer(err)
+	return st == abi.StreamStatusComplete, s.d.result(err)
 }
 
 // Abort drops what has not run yet. Whoever waits for the stream gets an error; the stream can be used again.
-func (s *Stream) Abort() error { return s.d.answer(s.d.t.StreamAbort(s.h)) }
+func (s *Stream) Abort() error { return s.d.result(s.d.t.StreamAbort(s.h)) }
 
 // StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It cannot be
 // undone.
 func (s *Stream) StopOnFailure() error {
-	return s.d.answer(s.d.t.SetStreamFailureMode(s.h, 1))
+	return s.d.result(s.d.t.SetStreamFailureMode(s.h, 1))
 }
 
-// Copy queues a copy of src to the beginning of dst. The direction is found from the memory; between ordinary or pinned
-// host memory there is no asynchronous copy ([Device.Copy] has it). With ordinary memory the call waits for the stream and
-// the copy is over when it returns.
+// Copy queues a copy of src to the beginning of dst. The direction is found from the memory. It takes buffers, one of which is
+// device memory: there is no asynchronous copy between host memory, nor with pageable memory, for which the call would have to wait for the stream.
+// [Device.Copy] copies both.
 func (s *Stream) Copy(dst, src Span) error {
-	if err := usable(s.d.r, "aclrtMemcpyAsync", dst, src); err != nil {
+	if err := s.queueable("aclrtMemcpyAsync", &dst, &src); err != nil {
 		return err
 	}
-	err := s.d.t.MemcpyAsync(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h)
-	runtime.KeepAlive(src.keep)
-	runtime.KeepAlive(dst.keep)
-	return s.d.answer(err)
+	return s.d.result(s.d.t.MemcpyAsync(core.Addr(dst.addr), uint64(dst.n), core.Addr(src.addr), uint64(src.n), abi.MemcpyDefault, s.h))
 }
+
+// queueable refuses spans that cannot be used, and pageable memory, with which a copy would wait for the stream.
+func (s *Stream) queueable(api string, dst, src *Span) error {
+	switch {
+	case dst.pageable():
+		return misuse(api, "dst", waits)
+	case src.pageable():
+		return misuse(api, "src", waits)
+	}
+	return usable(s.d.r, api, *dst, *src)
+}
+
+// waits is why pageable memory is refused.
+const waits = "is pageable memory, for which the call would wait for the stream; use AllocPinned or Register, or Synchronize and Device.Copy"
 
 // Copy2D queues a copy of height rows of width bytes; rows are dpitch and spitch bytes apart.
 func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height int) error {
 	const api = "aclrtMemcpy2dAsync"
-	if err := usable(s.d.r, api, dst, src); err != nil {
+	if err := s.queueable(api, &dst, &src); err != nil {
 		return err
 	}
 	if !dst.holds(dpitch, width, height) {
@@ -79,10 +110,8 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 	if !src.holds(spitch, width, height) {
 		return s.d.r.refuse(api, "src", "the rows go past the end of the span", core.OutOfBounds, 0)
 	}
-	err := s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
-	runtime.KeepAlive(src.keep)
-	runtime.KeepAlive(dst.keep)
-	return s.d.answer(err)
+	err := s.d.t.Memcpy2dAsync(core.Addr(dst.addr), size(dpitch), core.Addr(src.addr), size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
+	return s.d.result(err)
 }
 
 // holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left to the
@@ -102,9 +131,9 @@ func (s *Stream) Fill(dst Span, value byte) error {
 	if err := filled(s.d.r, "aclrtMemsetAsync", "devPtr", dst); err != nil {
 		return err
 	}
-	err := s.d.t.MemsetAsync(dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
+	err := s.d.t.MemsetAsync(core.Addr(dst.addr), uint64(dst.n), int32(value), uint64(dst.n), s.h)
 	runtime.KeepAlive(dst.keep)
-	return s.d.answer(err)
+	return s.d.result(err)
 }
 
 // Fill32 queues setting every 32-bit word of dst, whose length and address are multiples of 4. Pinned memory is set at once.
@@ -116,7 +145,7 @@ func (s *Stream) Fill32(dst Span, value uint32) error {
 	if dst.n%4 != 0 {
 		return misuse(api, "memSize", "the span's length is not a multiple of 4")
 	}
-	return s.d.answer(s.d.t.MemsetD32Async(dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
+	return s.d.result(s.d.t.MemsetD32Async(core.Addr(dst.addr), uint64(dst.n), value, uint64(dst.n/4), s.h))
 }
 
 // Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for the
@@ -126,7 +155,23 @@ func (s *Stream) Call(f func()) error {
 	if f == nil {
 		return misuse(api, "fn", "is nil")
 	}
-	return s.d.answer(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
+	return s.d.result(s.d.t.LaunchHostFunc(s.h, func(core.Addr) { f() }, 0))
+}
+
+// Record queues a mark: the event is done when everything queued before it is.
+func (s *Stream) Record(e *Event) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtRecordEvent", "event", otherRuntime)
+	}
+	return s.d.result(s.d.t.RecordEvent(e.h, s.h))
+}
+
+// Wait makes what is queued from now on wait for the event's latest record. The caller does not wait.
+func (s *Stream) Wait(e *Event) error {
+	if e.d.r != s.d.r {
+		return misuse("aclrtStreamWaitEvent", "event", otherRuntime)
+	}
+	return s.d.result(s.d.t.StreamWaitEvent(s.h, e.h))
 }
 
 // Reset queues a reset of an event of [Device.NewStateEvent].
@@ -134,5 +179,5 @@ func (s *Stream) Reset(e *Event) error {
 	if e.d.r != s.d.r {
 		return misuse("aclrtResetEvent", "event", otherRuntime)
 	}
-	return s.d.answer(s.d.t.ResetEvent(e.h, s.h))
+	return s.d.result(s.d.t.ResetEvent(e.h, s.h))
 }

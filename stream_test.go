@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ropeway"
+	"ropeway/internal/abi"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/testenv"
@@ -24,14 +25,14 @@ func block(t testing.TB, s *ropeway.Stream) (release func()) {
 
 func TestCopies(t *testing.T) {
 	d := device(t)
-	for _, s := range []*ropeway.Stream{get(d.NewStream())(t), get(d.NewPriorityStream(99))(t), get(d.NewPriorityStream(-1))(t), d.DefaultStream()} {
-		host, mem := get(d.AllocHost(4096))(t), get(d.Alloc(4096))(t)
+	for _, s := range []*ropeway.Stream{get(d.NewStream())(t), get(d.NewPriorityStream(0))(t), get(d.NewPriorityStream(7))(t), d.DefaultStream()} {
+		host, mem := get(d.AllocPinned(4096))(t), get(d.Alloc(4096))(t)
 		copy(host.Bytes(), pattern(4096, 0))
 		ok(t, s.Copy(mem.All(), host.All()))
-		ok(t, s.Copy2D(mem.At(2048, 2048), 64, mem.At(0, 2048), 128, 32, 16))
-		ok(t, s.Fill(mem.At(2048, 10), 9))
-		ok(t, s.Fill32(mem.At(4000, 8), 0x04030201))
-		ok(t, s.Copy(host.At(2048, 2048), mem.At(2048, 2048)))
+		ok(t, s.Copy2D(mem.Range(2048, 2048), 64, mem.Range(0, 2048), 128, 32, 16))
+		ok(t, s.Fill(mem.Range(2048, 10), 9))
+		ok(t, s.Fill32(mem.Range(4000, 8), 0x04030201))
+		ok(t, s.Copy(host.Range(2048, 2048), mem.Range(2048, 2048)))
 		ok(t, s.Synchronize(ctx))
 		p := pattern(4096, 0)
 		model := bytes.Clone(p[2048:])
@@ -56,15 +57,21 @@ func TestCopies(t *testing.T) {
 
 func TestClosedStream(t *testing.T) {
 	d := device(t)
-	s, e, host, mem, desc := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
-	release := block(t, s)
-	ok(t, s.Fill(mem.All(), 3))
-	time.AfterFunc(10*time.Millisecond, release)
-	ok(t, s.Close()) // waits
+	s, e, host, mem, desc := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+	ok(t, d.Fill(mem.All(), 3))
+	for _, priority := range []int{-1, 8} {
+		_, err := d.NewPriorityStream(priority)
+		want(t, err, ropeway.ErrRTParamInvalid, "aclrtCreateStreamWithConfig", "priority")
+	}
+	never := get(d.NewNotify())(t)
+	ok(t, s.WaitNotify(never, 0))
+	ok(t, s.Fill(mem.All(), 4))
+	want(t, s.Close(), ropeway.ErrRTStreamAbort, "aclrtDestroyStreamForce", "stream") // what has not run is dropped, and that is said
 	ok(t, d.Copy(host.All(), mem.All()))
 	if host.Bytes()[63] != 3 {
-		t.Error("Close did not wait")
+		t.Error("a stream that was closed went on")
 	}
+	ok(t, get(d.NewStream())(t).Close())
 	var b ropeway.Batch
 	b.Add(mem.All(), host.All())
 	_, idle := s.Idle()
@@ -83,11 +90,11 @@ func TestClosedStream(t *testing.T) {
 		"aclrtStreamQuery":          idle,
 		"aclrtStreamAbort":          s.Abort(),
 		"aclrtSetStreamFailureMode": s.StopOnFailure(),
-		"aclrtDestroyStream":        s.Close(),
+		"aclrtDestroyStreamForce":   s.Close(),
 	} {
 		want(t, err, ropeway.ErrRTInvalidHandle, api, "stream")
 	}
-	want(t, d.DefaultStream().Close(), ropeway.ErrInvalidParam, "aclrtDestroyStream", "stream")
+	want(t, d.DefaultStream().Close(), ropeway.ErrInvalidParam, "aclrtDestroyStreamForce", "stream")
 	want(t, d.DefaultStream().CopyDescriptor(desc), ropeway.ErrInvalidParam, "aclrtMemcpyAsyncWithDesc", "stream")
 	want(t, d.DefaultStream().Call(nil), ropeway.ErrRTParamInvalid, "aclrtLaunchHostFunc", "fn")
 }
@@ -99,7 +106,7 @@ func TestClosedEvent(t *testing.T) {
 	ok(t, s.Record(o))
 	ok(t, e.Close())
 	_, done := e.Done()
-	_, since := e.Since(o)
+	_, since := ropeway.Elapsed(o, e)
 	for api, err := range map[string]error{
 		"aclrtRecordEvent":      s.Record(e),
 		"aclrtStreamWaitEvent":  s.Wait(e),
@@ -123,7 +130,7 @@ func TestEvents(t *testing.T) {
 	ok(t, e.Wait(ctx))
 	ok(t, s.Wait(e)) // nothing to wait for
 	ok(t, s.Synchronize(ctx))
-	_, err := e.Since(start)
+	_, err := ropeway.Elapsed(start, e)
 	want(t, err, ropeway.ErrRTInternalError, "aclrtEventElapsedTime", "startEvent")
 	want(t, s.Reset(e), ropeway.ErrRTFeatureNotSupport, "aclrtResetEvent", "event")
 
@@ -137,7 +144,7 @@ func TestEvents(t *testing.T) {
 	if idle, err := o.Idle(); err != nil || idle {
 		t.Errorf("waiting stream: idle %t, %v", idle, err)
 	}
-	_, err = e.Since(start)
+	_, err = ropeway.Elapsed(start, e)
 	want(t, err, ropeway.ErrRTEventTimestampInvalid, "aclrtEventElapsedTime", "endEvent")
 	time.Sleep(2 * time.Millisecond) // is what e.Since has to see
 	release()
@@ -145,7 +152,7 @@ func TestEvents(t *testing.T) {
 	if done, err := e.Done(); err != nil || !done {
 		t.Errorf("after it: %t, %v", done, err)
 	}
-	if dt := get(e.Since(start))(t); dt < 2*time.Millisecond || dt > time.Minute {
+	if dt := get(ropeway.Elapsed(start, e))(t); dt < 2*time.Millisecond || dt > time.Minute {
 		t.Errorf("%v between the records", dt)
 	}
 
@@ -171,7 +178,7 @@ func TestEvents(t *testing.T) {
 // done later.
 func TestGivingUp(t *testing.T) {
 	d := device(t)
-	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocHost(1<<20))(t), get(d.Alloc(1<<20))(t)
+	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(1<<20))(t), get(d.Alloc(1<<20))(t)
 	ok(t, s.Fill(mem.All(), 1))
 	release := block(t, s)
 	defer release()
@@ -218,7 +225,7 @@ func TestGivingUp(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	d := device(t)
-	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	held, st := get(d.NewStream())(t), get(d.NewStateEvent())(t)
 	ok(t, s.Wait(st)) // never recorded
 	ok(t, s.Fill(mem.All(), 1))
@@ -244,14 +251,14 @@ func TestAbort(t *testing.T) {
 func TestFailures(t *testing.T) {
 	var f *faulty.Driver
 	d := device(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
-	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t)
+	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	ok(t, s.Fill(mem.All(), 1))
-	f.Fail(faulty.Task, 1, faulty.Code(ropeway.ErrRTAicoreTimeout))
+	f.Fail(faulty.Task, 1, faulty.Code(abi.ErrRTAicoreTimeout))
 	ok(t, s.Fill(mem.All(), 2))
 	ok(t, s.Copy(host.All(), mem.All())) // runs all the same
 	ok(t, s.Record(e))
-	want(t, e.Wait(ctx), ropeway.ErrRTAicoreTimeout, "aclrtSynchronizeEvent", "")
-	want(t, d.Synchronize(ctx), ropeway.ErrRTAicoreTimeout, "aclrtSynchronizeDevice", "")
+	want(t, e.Wait(ctx), ropeway.Code(abi.ErrRTAicoreTimeout), "aclrtSynchronizeEvent", "")
+	want(t, d.Synchronize(ctx), ropeway.Code(abi.ErrRTAicoreTimeout), "aclrtSynchronizeDevice", "")
 	ok(t, s.Synchronize(ctx))
 	if host.Bytes()[0] != 1 {
 		t.Errorf("got %d", host.Bytes()[0])
@@ -259,7 +266,7 @@ func TestFailures(t *testing.T) {
 
 	f.Fail(faulty.Task, 1, driver.ErrFault)
 	ok(t, s.Fill(mem.All(), 2))
-	want(t, s.Copy(ropeway.Host(make([]byte, 64)), mem.All()), ropeway.ErrRTSysDma, "aclrtMemcpyAsync", "") // had to wait
+	want(t, s.Synchronize(ctx), ropeway.ErrRTSysDma, "aclrtSynchronizeStream", "")
 
 	ok(t, s.StopOnFailure())
 	f.Fail(faulty.Task, 1, driver.ErrFault)
@@ -275,20 +282,20 @@ func TestFailures(t *testing.T) {
 }
 
 func TestDescriptors(t *testing.T) {
-	for _, product := range []string{"A2", "A3", "950"} {
-		t.Run(product, func(t *testing.T) {
-			d := device(t, ropeway.WithProduct(product, ""))
-			s, host, mem, desc := get(d.NewStream())(t), get(d.AllocHost(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+	for _, product := range []ropeway.Product{ropeway.ProductA2, ropeway.ProductA3, ropeway.Product950} {
+		t.Run(string(product), func(t *testing.T) {
+			d := device(t, ropeway.WithProduct(product, ropeway.EP))
+			s, host, mem, desc := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
 			ok(t, s.CopyDescriptor(desc))
 			if err := s.Synchronize(ctx); err == nil {
 				t.Log("a descriptor that was never set copied nothing")
 			}
-			want(t, desc.Set(mem.At(0, 4), mem.At(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "count")
-			want(t, desc.Set(mem.At(0, 8), host.At(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "srcAddr")
-			want(t, desc.Set(mem.At(0, 8), ropeway.Span{}), ropeway.ErrInvalidParam, "aclrtSetMemcpyDesc", "srcAddr")
-			ok(t, s.Fill(mem.At(0, 8), 1))
-			ok(t, s.Fill(mem.At(8, 56), 2))
-			ok(t, desc.Set(mem.At(40, 16), mem.At(0, 16)))
+			want(t, desc.Set(mem.Range(0, 4), mem.Range(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "count")
+			want(t, desc.Set(mem.Range(0, 8), host.Range(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "srcAddr")
+			want(t, desc.Set(mem.Range(0, 8), ropeway.Span{}), ropeway.ErrInvalidParam, "aclrtSetMemcpyDesc", "srcAddr")
+			ok(t, s.Fill(mem.Range(0, 8), 1))
+			ok(t, s.Fill(mem.Range(8, 56), 2))
+			ok(t, desc.Set(mem.Range(40, 16), mem.Range(0, 16)))
 			ok(t, s.CopyDescriptor(desc))
 			ok(t, s.Copy(host.All(), mem.All()))
 			ok(t, s.Synchronize(ctx))
@@ -300,26 +307,29 @@ func TestDescriptors(t *testing.T) {
 			}
 		})
 	}
-	_, err := device(t, ropeway.WithProduct("910", "")).NewDescriptor()
+	_, err := device(t, ropeway.WithProduct(ropeway.Product910, ropeway.EP)).NewDescriptor()
 	want(t, err, ropeway.ErrRTFeatureNotSupport, "aclrtGetMemcpyDescSize", "")
 }
 
 func TestBatches(t *testing.T) {
 	d := device(t)
-	s, host, mem := get(d.NewStream())(t), get(d.AllocHost(4096))(t), get(d.Alloc(4096))(t)
+	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(4096))(t), get(d.Alloc(4096))(t)
 	up, down := pattern(4096, 5), make([]byte, 4096)
 	copy(host.Bytes(), up)
 	var there, back ropeway.Batch
 	for i := 0; i < 4096; i += 256 { // pinned and ordinary memory by turns
-		from, to := host.At(i, 256), ropeway.Host(down[i:i+256])
+		from, to := host.Range(i, 256), ropeway.Pageable(down[i:i+256])
 		if i%512 == 0 {
-			from, to = ropeway.Host(up[i:i+256]), host.At(i, 256)
+			from, to = ropeway.Pageable(up[i:i+256]), host.Range(i, 256)
 		}
-		there.Add(mem.At(i, 256), from)
-		back.Add(to, mem.At(i, 256))
+		there.Add(mem.Range(i, 256), from)
+		back.Add(to, mem.Range(i, 256))
 	}
-	ok(t, s.CopyBatch(&there))
-	ok(t, s.Synchronize(ctx))
+	want(t, s.CopyBatch(&there), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "srcs") // it would wait for the stream
+	if e := want(t, s.CopyBatch(&back), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "dsts"); e.Index != 1 {
+		t.Errorf("copy %d is refused, not the first with pageable memory", e.Index)
+	}
+	ok(t, d.CopyBatch(&there))
 	clear(host.Bytes())
 	ok(t, d.CopyBatch(&back))
 	for i := 0; i < 4096; i += 256 {
@@ -340,30 +350,30 @@ func TestNoAllocations(t *testing.T) {
 		t.Skip("pools drop what they are given under the race detector")
 	}
 	d := device(t)
-	s, host, mem := get(d.NewStream())(t), get(d.AllocHost(1<<20))(t), get(d.Alloc(1<<20))(t)
+	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(1<<20))(t), get(d.Alloc(1<<20))(t)
 	page := make([]byte, 64)
 	var b, pageable ropeway.Batch
 	for i := range 64 {
-		b.Add(mem.At(i*128, 64), host.At(i*128, 64))
+		b.Add(mem.Range(i*128, 64), host.Range(i*128, 64))
 	}
 	for i := range 8 {
-		pageable.Add(mem.At(i*128, 64), ropeway.Host(page))
+		pageable.Add(mem.Range(i*128, 64), ropeway.Pageable(page))
 	}
 	e := get(d.NewEvent())(t)
 	ok(t, s.Record(e))
 	for name, f := range map[string]func() error{
-		"Copy":               func() error { return s.Copy(mem.At(64, 64), host.At(0, 64)) },
-		"Copy down":          func() error { return s.Copy(host.At(64, 64), mem.At(0, 64)) },
-		"Copy on the device": func() error { return s.Copy(mem.At(64, 64), mem.At(0, 64)) },
-		"Copy pageable":      func() error { return s.Copy(mem.At(0, 64), ropeway.Host(page)) },
+		"Copy":               func() error { return s.Copy(mem.Range(64, 64), host.Range(0, 64)) },
+		"Copy down":          func() error { return s.Copy(host.Range(64, 64), mem.Range(0, 64)) },
+		"Copy on the device": func() error { return s.Copy(mem.Range(64, 64), mem.Range(0, 64)) },
+		"Copy pageable":      func() error { return d.Copy(mem.Range(0, 64), ropeway.Pageable(page)) },
 		"Copy2D":             func() error { return s.Copy2D(mem.All(), 64, host.All(), 32, 16, 8) },
-		"Fill":               func() error { return s.Fill(mem.At(0, 64), 1) },
+		"Fill":               func() error { return s.Fill(mem.Range(0, 64), 1) },
 		"CopyBatch":          func() error { return s.CopyBatch(&b) },
-		"CopyBatch pageable": func() error { return s.CopyBatch(&pageable) },
+		"Device.CopyBatch":   func() error { return d.CopyBatch(&pageable) },
 		"CopyBatch, rebuilt": func() error {
 			b.Reset()
 			for i := range 64 {
-				b.Add(mem.At(i*128, 64), host.At(i*128, 64))
+				b.Add(mem.Range(i*128, 64), host.Range(i*128, 64))
 			}
 			return s.CopyBatch(&b)
 		},
@@ -371,7 +381,7 @@ func TestNoAllocations(t *testing.T) {
 		"Idle":        func() error { _, err := s.Idle(); return err },
 		"Event.Wait":  func() error { return e.Wait(ctx) },
 		"Event.Done":  func() error { _, err := e.Done(); return err },
-		"Device.Copy": func() error { return d.Copy(mem.At(0, 64), host.At(0, 64)) },
+		"Device.Copy": func() error { return d.Copy(mem.Range(0, 64), host.Range(0, 64)) },
 	} {
 		ok(t, f())
 		ok(t, s.Synchronize(ctx))
@@ -382,9 +392,9 @@ func TestNoAllocations(t *testing.T) {
 	release := block(t, s)
 	defer release()
 	for range 4096 { // let the queue's ring grow
-		ok(t, s.Copy(mem.At(64, 64), host.At(0, 64)))
+		ok(t, s.Copy(mem.Range(64, 64), host.Range(0, 64)))
 	}
-	if n := testing.AllocsPerRun(500, func() { ok(t, s.Copy(mem.At(64, 64), host.At(0, 64))) }); n != 0 {
+	if n := testing.AllocsPerRun(500, func() { ok(t, s.Copy(mem.Range(64, 64), host.Range(0, 64))) }); n != 0 {
 		t.Errorf("Copy on a busy stream: %v allocations", n)
 	}
 }
@@ -396,7 +406,7 @@ func TestHammer(t *testing.T) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for g := range 8 {
-		host, mem, e := get(d.AllocHost(4096))(t), get(d.Alloc(2048))(t), get(d.NewEvent())(t)
+		host, mem, e := get(d.AllocPinned(4096))(t), get(d.Alloc(2048))(t), get(d.NewEvent())(t)
 		wg.Go(func() {
 			<-start
 			for i := range 200 {
@@ -404,7 +414,7 @@ func TestHammer(t *testing.T) {
 				p := pattern(n, i+g)
 				copy(host.Bytes(), p)
 				a, b := streams[i%2], streams[(i+g)%2]
-				err := errors.Join(a.Copy(mem.At(0, n), host.At(0, n)), a.Record(e), b.Wait(e), b.Copy(host.At(2048, n), mem.At(0, n)), b.Record(e), e.Wait(ctx))
+				err := errors.Join(a.Copy(mem.Range(0, n), host.Range(0, n)), a.Record(e), b.Wait(e), b.Copy(host.Range(2048, n), mem.Range(0, n)), b.Record(e), e.Wait(ctx))
 				if err != nil {
 					t.Error(err)
 				}

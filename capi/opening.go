@@ -20,6 +20,8 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/observe"
 	"ropeway/internal/setup"
+	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK
+	_ "ropeway/internal/setup/cudadriver" // ROPEWAY_DRIVER=cuda
 )
 
 // quietLimit bounds how long a process that ends waits for its copies.

@@ -168,7 +168,7 @@ func (a *app) benchRound(cmd *cobra.Command) error {
 }
 
 func (a *app) measureRound(ctx context.Context, spec bench.Spec, tell func(bench.Event) error) error {
-	rt, err := ropeway.Open(ropeway.WithLog(a.stderr))
+	rt, err := ropeway.Open(ropeway.WithLogger(warnings(func(line string) { fmt.Fprintln(a.stderr, line) })))
 	if err != nil {
 		return err
 	}

@@ -22,15 +22,15 @@ func race() {
 	must(err)
 	dev, err := rt.Device(0)
 	must(err)
-	host, err := dev.AllocHost(4096)
+	host, err := dev.AllocPinned(4096)
 	must(err)
 	mem, err := dev.Alloc(8192)
 	must(err)
 	for range 2 {
 		s, err := dev.NewStream()
 		must(err)
-		must(s.Copy(mem.At(4096, 64), host.At(0, 64)))
-		must(s.Copy(mem.At(0, 4096), host.All()))
+		must(s.Copy(mem.Range(4096, 64), host.Range(0, 64)))
+		must(s.Copy(mem.Range(0, 4096), host.All()))
 	}
 	must(dev.Synchronize(context.Background()))
 	must(rt.Close())

@@ -51,12 +51,11 @@ func (d *demo) operations() []*operation {
 	}
 }
 
-// plainCopy is a copy on the stream, waited for.
+// plainCopy is a copy on the stream, waited for; pageable memory is copied without one.
 func (d *demo) plainCopy(name string, dst, src place) *operation {
 	n := d.size
 	run := func() error { return d.wait(d.stream.Copy(dst.at(n), src.at(n))) }
-	if d.product.LateHostErrors && (dst.buf == nil || src.buf == nil) {
-		// No asynchronous copy of pageable memory on this product.
+	if dst.buf == nil || src.buf == nil {
 		run = func() error { return d.dev0.Copy(dst.at(n), src.at(n)) }
 	}
 	return d.whole(name, dst, src, run)
@@ -126,7 +125,7 @@ func (d *demo) descriptorCopy(name string) *operation {
 				return err
 			}
 			if err = desc.Set(d.b.at(d.size), d.a.at(d.size)); err != nil {
-				return errors.Join(err, desc.Free())
+				return errors.Join(err, desc.Close())
 			}
 		}
 		return d.wait(d.stream.CopyDescriptor(desc))

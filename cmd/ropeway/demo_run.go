@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,25 +42,17 @@ type place struct {
 // at is the first n bytes.
 func (p place) at(n int) ropeway.Span {
 	if p.buf == nil {
-		return ropeway.Host(p.host[:n])
+		return ropeway.Pageable(p.host[:n])
 	}
-	return p.buf.At(0, n)
+	return p.buf.Range(0, n)
 }
 
 // span is n bytes from off on.
 func (p place) span(off, n int) ropeway.Span {
 	if p.buf == nil {
-		return ropeway.Host(p.host[off:][:n])
+		return ropeway.Pageable(p.host[off:][:n])
 	}
-	return p.buf.At(off, n)
-}
-
-// logWriter keeps warnings of the runtime apart from the progress bar.
-type logWriter struct{ d *demo }
-
-func (l logWriter) Write(b []byte) (int, error) {
-	l.d.out.To(l.d.log, "%s", bytes.TrimRight(b, "\n"))
-	return len(b), nil
+	return p.buf.Range(off, n)
 }
 
 // open starts the devices and allocates as much as fits.
@@ -69,9 +60,10 @@ func (d *demo) open() (err error) {
 	d.progress = d.out.Progress(1)
 	d.progress.Step("allocating memory", 0)
 	defer func() { d.progress.Close() }()
-	options := []ropeway.Option{ropeway.WithProduct(d.product.Name, ""), ropeway.WithDevices(d.devices), ropeway.WithLog(logWriter{d})}
+	options := []ropeway.Option{ropeway.WithProduct(ropeway.Product(d.product.Name), ropeway.EP), ropeway.WithDevices(d.devices),
+		ropeway.WithLogger(warnings(func(line string) { d.out.To(d.log, "%s", line) }))} // apart from the progress bar
 	if d.memory != 0 {
-		options = append(options, ropeway.WithDeviceMemory(d.memory))
+		options = append(options, ropeway.WithDeviceMemory(int(d.memory)))
 	}
 	if d.rt, err = ropeway.Open(options...); err != nil {
 		return err
@@ -120,7 +112,7 @@ func (d *demo) allocate() (err error) {
 	defer func() {
 		if err != nil {
 			for _, b := range made {
-				err = errors.Join(err, b.Free())
+				err = errors.Join(err, b.Close())
 			}
 		}
 	}()
@@ -134,7 +126,7 @@ func (d *demo) allocate() (err error) {
 			*p = place{dev: dev, buf: b, host: b.Bytes()}
 		}
 	}
-	one(&d.pinned, d.dev0, d.dev0.AllocHost)
+	one(&d.pinned, d.dev0, d.dev0.AllocPinned)
 	one(&d.a, d.dev0, d.dev0.Alloc)
 	one(&d.b, d.dev0, d.dev0.Alloc)
 	if d.dev1 != nil {
@@ -164,7 +156,7 @@ func (d *demo) pattern(p place, n int) error {
 	if err := fillPattern(d.ctx, d.staged[:n], d.seed); err != nil {
 		return err
 	}
-	return p.dev.Copy(p.at(n), ropeway.Host(d.staged[:n]))
+	return p.dev.Copy(p.at(n), ropeway.Pageable(d.staged[:n]))
 }
 
 // wipe makes the first n bytes of p poison.
@@ -187,7 +179,7 @@ func (d *demo) bytesOf(p place, n int) ([]byte, error) {
 	if p.host != nil {
 		return p.host[:n], nil
 	}
-	return d.staged[:n], p.dev.Copy(ropeway.Host(d.staged[:n]), p.at(n))
+	return d.staged[:n], p.dev.Copy(ropeway.Pageable(d.staged[:n]), p.at(n))
 }
 
 // compare looks at every byte of what op wrote.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ropeway/internal/setup"
+	"ropeway/internal/setup/cudadriver"
 	"ropeway/internal/ui"
 )
 
@@ -65,7 +66,7 @@ type driverInfo struct {
 }
 
 func drivers() []driverInfo {
-	gpus, err := setup.GPUs()
+	gpus, err := cudadriver.GPUs()
 	if err != nil {
 		gpus = err.Error()
 	}

@@ -16,6 +16,7 @@ import (
 	"ropeway/internal/core"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
+	_ "ropeway/internal/setup/checker" // ROPEWAY_CHECK is read here, too
 )
 
 // variable is one of the environment.

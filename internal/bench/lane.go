@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ropeway"
-	"ropeway/internal/product"
 )
 
 // lane is a stream with the copies that a sample gives it. There are two sets, which read from places that are shift apart.
@@ -17,7 +16,7 @@ type lane struct {
 	stream   *ropeway.Stream
 	src, dst memory
 	moves    []move
-	direct   bool // the product has no asynchronous copies of pageable memory
+	direct   bool // pageable memory, which is copied without a stream
 	spans    [2][][2]ropeway.Span
 	batches  [2][]*ropeway.Batch
 }
@@ -78,14 +77,7 @@ func (r *room) lane(c Case, device, number int, moves []move) (*lane, error) {
 	if l.dst, err = r.at(to); err != nil {
 		return nil, err
 	}
-	name, rc := r.rt.Product()
-	form := "EP"
-	if rc {
-		form = "RC"
-	}
-	if p, err := product.Find(name, form); err == nil {
-		l.direct = p.LateHostErrors && c.Memory == Pageable
-	}
+	l.direct = c.Memory == Pageable && (l.src.buf == nil || l.dst.buf == nil)
 	for turn := range 2 {
 		var b *ropeway.Batch
 		for i, v := range moves {
@@ -119,7 +111,13 @@ func (l *lane) submit(turn int) error {
 		}
 	}
 	for _, b := range l.batches[turn] {
-		if err := l.stream.CopyBatch(b); err != nil {
+		var err error
+		if l.direct {
+			err = l.dev.CopyBatch(b)
+		} else {
+			err = l.stream.CopyBatch(b)
+		}
+		if err != nil {
 			return err
 		}
 	}

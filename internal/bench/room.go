@@ -36,9 +36,9 @@ type memory struct {
 
 func (m memory) span(off, n int) ropeway.Span {
 	if m.buf == nil {
-		return ropeway.Host(m.host[off : off+n])
+		return ropeway.Pageable(m.host[off : off+n])
 	}
-	return m.buf.At(off, n)
+	return m.buf.Range(off, n)
 }
 
 // spots are the source and destination of a lane, whose stream is on device.
@@ -129,7 +129,7 @@ func (r *room) at(s spot) (memory, error) {
 	case m.host != nil:
 		clear(m.host)
 	case s.source:
-		err = dev.Copy(m.span(0, n), ropeway.Host(content))
+		err = dev.Copy(m.span(0, n), ropeway.Pageable(content))
 	default:
 		err = dev.Fill(m.span(0, n), 0)
 	}
@@ -145,7 +145,7 @@ func (r *room) make(dev *ropeway.Device, kind string, n int) (memory, error) {
 	case Pageable:
 		return memory{host: make([]byte, n)}, nil
 	case Pinned:
-		b, err = dev.AllocHost(n)
+		b, err = dev.AllocPinned(n)
 	case Registered:
 		b, err = dev.Register(make([]byte, n))
 	default:

@@ -57,7 +57,7 @@ func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event)
 	}
 	m := findMemcpy()
 	name, _ := rt.Product()
-	about := &About{Driver: rt.Driver(), Product: name, Chip: rt.Chip(), Devices: rt.DeviceCount(), Memcpy: m.name()}
+	about := &About{Driver: rt.Driver(), Product: string(name), Chip: rt.Chip(), Devices: rt.DeviceCount(), Memcpy: m.name()}
 	if err := each(Event{About: about}); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 // open is a small runtime.
 func open(t *testing.T, options ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
-	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithLog(nil)}, options...)...)
+	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithLogger(nil)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestSkipped(t *testing.T) {
 	axes := small()
 	axes.Sizes = []int{4096}
 	r, err := Run(t.Context(), Options{Cases: axes.Cases(), Rounds: 1,
-		Round: inProcess(t, ropeway.WithProduct("310", "EP"), ropeway.WithDevices(1))})
+		Round: inProcess(t, ropeway.WithProduct(ropeway.Product310, ropeway.EP), ropeway.WithDevices(1))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,22 @@ import (
 	"testing"
 )
 
-// TestClosure: who does not ask for metrics gets nothing of what they are made of, neither directly nor through others.
+// TestClosure: a program links what it asks for by its imports, and nothing else, neither directly nor through others. A program that only copies on the
+// software device has no checker, no reader of DWARF and no code for GPUs; metrics, the checker and GPUs come by an import each.
 func TestClosure(t *testing.T) {
 	const prometheus, telemetry, sdk = "github.com/prometheus/", "go.opentelemetry.io/", "go.opentelemetry.io/otel/sdk"
+	const checker, dwarf, kernels, gpu = "ropeway/internal/check", "debug/dwarf", "ropeway/internal/driver/cuda/kernels", "github.com/ebitengine/purego"
 	for _, tt := range []struct {
 		pkg     string
 		without []string
 		with    string // what it does import: the test sees imports of imports
 	}{
-		{"ropeway", []string{prometheus, telemetry, "net/http", "github.com/spf13/"}, "ropeway/internal/meter"},
+		{"ropeway", []string{prometheus, telemetry, "net/http", "github.com/spf13/", checker, dwarf, "github.com/ianlancetaylor/", kernels, gpu,
+			"ropeway/internal/finding", "ropeway/internal/meter", "testing"}, "ropeway/internal/driver/soft"},
+		{"ropeway/ascend", []string{checker, dwarf, kernels, gpu}, "ropeway/internal/goapi"},
+		{"ropeway/metrics", []string{prometheus, telemetry, checker, dwarf, kernels, gpu}, "ropeway/internal/meter"},
+		{"ropeway/check", []string{prometheus, telemetry, kernels, gpu, "testing"}, dwarf},
+		{"ropeway/driver/cuda", []string{prometheus, telemetry, checker, dwarf}, kernels},
 		{"ropeway/capi", []string{prometheus, telemetry, "net/http", "github.com/spf13/"}, "ropeway/internal/core"},
 		{"ropeway/cmd/ropeway", []string{prometheus, telemetry, "github.com/spf13/cobra/doc"}, "github.com/spf13/cobra"},
 		{"ropeway/metrics/prom", []string{telemetry}, prometheus + "client_golang/prometheus"},

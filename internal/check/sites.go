@@ -159,9 +159,6 @@ func ignored(by core.Caller) bool {
 	return ok && i.Ignored()
 }
 
-// goPackage is how the functions of our own Go packages begin.
-const goPackage = "ropeway"
-
 // hereInGo is the call that a Go program is in.
 func (c *Checker) hereInGo(s *site) {
 	var pcs [deepest + 8]uintptr
@@ -174,8 +171,10 @@ func (c *Checker) hereInGo(s *site) {
 		if f.Function == "" || !observe.Own(f.Function) {
 			break
 		}
-		if name, ok := strings.CutPrefix(f.Function, goPackage+".(*"); ok {
+		if name, ok := strings.CutPrefix(f.Function, observe.GoPackage+".(*"); ok {
 			s.api = strings.Replace(name, ")", "", 1)
+		} else if name, ok := strings.CutPrefix(f.Function, observe.GoPackage+"/ascend."); ok {
+			s.api = "ascend." + strings.NewReplacer("(*", "", ")", "").Replace(name)
 		}
 	}
 	s.stack = c.stacks.find(pcs[min(first, n):n], nil, true)

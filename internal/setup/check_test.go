@@ -1,35 +1,11 @@
 package setup
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/check"
-	"ropeway/internal/core"
-	"ropeway/internal/finding"
 )
-
-// TestReadCheck: what ROPEWAY_CHECK, ROPEWAY_CHECK_REPORT and ROPEWAY_INJECT say.
-func TestReadCheck(t *testing.T) {
-	s, err := Read(environment("ROPEWAY_CHECK=seed=7,depth=64,no=leak", "ROPEWAY_CHECK_REPORT=socket", "ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := s.Check
-	if c == nil || c.Seed != 7 || c.Depth != 64 || !c.Off["leak"] || c.Report != "socket" || len(c.Inject) != 2 || c.Inject[1].Function != "aclrtFree" {
-		t.Errorf("read %+v", c)
-	}
-	s, err = Read(environment("ROPEWAY_CHECK=1"))
-	if err != nil || s.Check == nil || s.Check.Seed != 0 || s.Check.Depth != check.DefaultDepth || len(s.Check.Off) != 0 {
-		t.Errorf("read %+v, %v", s.Check, err)
-	}
-}
 
 // TestReadNoCheck: without ROPEWAY_CHECK nothing is checked, and who wants to inject faults is told so.
 func TestReadNoCheck(t *testing.T) {
@@ -44,114 +20,16 @@ func TestReadNoCheck(t *testing.T) {
 	}
 }
 
-// TestReadCheckOnGPU: the checker cannot close pages of a GPU's host memory, so a program that is checked there gets a note.
-func TestReadCheckOnGPU(t *testing.T) {
-	for vars, noted := range map[string]bool{"ROPEWAY_DRIVER=cuda ROPEWAY_CHECK=1": true, "ROPEWAY_DRIVER=cuda": false, "ROPEWAY_CHECK=1": false} {
-		s, err := Read(environment(strings.Fields(vars)...))
-		if err != nil || strings.Contains(strings.Join(s.Notes, "\n"), "check with the driver soft") != noted {
-			t.Errorf("%s: notes %q, %v", vars, s.Notes, err)
-		}
-	}
-}
-
-// TestReadBadCheck: bad values are refused, with the name of the variable.
-func TestReadBadCheck(t *testing.T) {
-	for _, vars := range [][]string{
-		{"ROPEWAY_CHECK=yes"}, {"ROPEWAY_CHECK=seed=x"}, {"ROPEWAY_CHECK=no=nonsense"},
-		{"ROPEWAY_INJECT=aclrtMalloc", "ROPEWAY_CHECK=1"}, {"ROPEWAY_INJECT=aclrtMalloc:1=1;free:1=1", "ROPEWAY_CHECK=1"},
-	} {
-		name, value, _ := strings.Cut(vars[0], "=")
-		_, err := Read(environment(vars...))
+// TestNotLinked: what a program was built without is refused with the import that it lacks.
+func TestNotLinked(t *testing.T) {
+	for variable, pkg := range map[string]string{"ROPEWAY_CHECK=1": "ropeway/check", "ROPEWAY_DRIVER=cuda": "ropeway/driver/cuda"} {
+		_, err := Read(environment(variable))
 		e, _ := err.(*Error)
-		if e == nil || e.Code != abi.ErrInvalidParam || !strings.Contains(e.Error(), name) || !strings.Contains(e.Error(), value) {
-			t.Errorf("%v: %v", vars, err)
+		if e == nil || e.Code != abi.ErrRTFeatureNotSupport || !strings.Contains(e.Error(), `import _ "`+pkg+`"`) {
+			t.Errorf("%s: %v does not name %s", variable, err, pkg)
 		}
 	}
-}
-
-// leaky leaves a stream behind.
-func leaky(t *testing.T, rt *core.Runtime) {
-	t.Helper()
-	var s core.Handle
-	th := rt.NewThread(1)
-	if err := th.SetDevice(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := th.CreateStream(&s); err != nil {
-		t.Fatal(err)
-	}
-	if err := rt.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
-	t.Helper()
-	s, err := Read(environment(append(vars, "ROPEWAY_CHECK=seed=5", "ROPEWAY_DEVICE_MEMORY=64M", "ROPEWAY_DEVICES=1")...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var warn bytes.Buffer
-	rt, err := s.Open(&warn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := rt.Watch().(*check.Checker); !ok {
-		t.Fatalf("%T watches", rt.Watch())
-	}
-	return rt, &warn
-}
-
-// TestCheckSends: findings go to who listens at ROPEWAY_CHECK_REPORT, from start to end, and nothing is printed.
-func TestCheckSends(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "report")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	rt, warn := openChecked(t, "ROPEWAY_CHECK_REPORT="+path)
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	leaky(t, rt)
-	lines := bufio.NewScanner(conn)
-	next := func() (r finding.Record) {
-		t.Helper()
-		if !lines.Scan() {
-			t.Fatal("no record")
-		}
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if r := next(); r.Start == nil || r.Start.Seed != 5 {
-		t.Errorf("first %+v", r)
-	}
-	if r := next(); r.Finding == nil || r.Finding.Rule != "leak" || r.Finding.Seed != 5 {
-		t.Errorf("then %+v", r)
-	}
-	if r := next(); r.End == nil || len(r.End.Counts) != 1 {
-		t.Errorf("last %+v", r)
-	}
-	if warn.Len() != 0 {
-		t.Errorf("printed %s", warn)
-	}
-}
-
-// TestCheckPrints: without a listener findings are printed, and a listener that is not there is told of.
-func TestCheckPrints(t *testing.T) {
-	rt, warn := openChecked(t)
-	leaky(t, rt)
-	if !strings.Contains(warn.String(), "leak") || strings.Contains(warn.String(), "ROPEWAY_CHECK_REPORT") {
-		t.Errorf("printed %s", warn)
-	}
-	rt, warn = openChecked(t, "ROPEWAY_CHECK_REPORT="+filepath.Join(t.TempDir(), "nobody"))
-	leaky(t, rt)
-	if !strings.Contains(warn.String(), "leak") || !strings.Contains(warn.String(), "ROPEWAY_CHECK_REPORT: nobody takes the report") {
-		t.Errorf("printed %s", warn)
+	if _, err := (Settings{Driver: CUDADriver}).Open(nil); err == nil || !strings.Contains(err.Error(), `"ropeway/driver/cuda"`) {
+		t.Errorf("Open: %v", err)
 	}
 }

@@ -78,6 +78,14 @@ func newLogger(level slog.Level, to ...io.Writer) *slog.Logger {
 	return slog.New(h).With("pid", os.Getpid())
 }
 
+// logWriter logs as a warning what is written to it.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(text []byte) (int, error) {
+	w.log.Warn(strings.TrimRight(string(text), "\n"))
+	return len(text), nil
+}
+
 // everywhere writes to each of several writers, whatever becomes of the others.
 type everywhere []io.Writer
 

@@ -9,7 +9,6 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/cuda"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 )
@@ -17,7 +16,7 @@ import (
 // The names of drivers.
 const (
 	softDriver = "soft" // the software device
-	cudaDriver = "cuda" // NVIDIA GPUs
+	CUDADriver = "cuda" // NVIDIA GPUs
 )
 
 // Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
@@ -30,9 +29,16 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 	if warn == nil {
 		warn = io.Discard
 	}
-	log := s.Log.logger(warn)
+	log := s.Logger
+	if log == nil {
+		log = s.Log.logger(warn)
+	} else {
+		warn = logWriter{log}
+	}
 	say := func(text string) {
-		fmt.Fprintln(warn, "ropeway:", text)
+		if s.Logger == nil {
+			fmt.Fprintln(warn, "ropeway:", text)
+		}
 		if log != nil {
 			log.Warn(text)
 		}
@@ -56,8 +62,7 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Strict: s.Strict, Log: log,
 	}
 	if s.Check != nil {
-		c := s.Check.open(d, warn, say)
-		o.Driver, o.Watch = c.Driver(), c
+		o.Driver, o.Watch = s.Check.Open(d, warn, say)
 	}
 	o.Observe = s.record(d.Name(), say)
 	switch {
@@ -70,43 +75,25 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 }
 
 func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
-	switch s.Driver {
-	case softDriver:
-		return s.openSoft(say)
-	case cudaDriver:
-		return s.openCUDA(say)
+	open := drivers[s.Driver]
+	if open == nil {
+		return nil, fmt.Errorf("%w: %s", driver.ErrUnsupported, notLinked("the driver "+s.Driver, "driver/"+s.Driver))
 	}
-	return nil, fmt.Errorf("%w: there is no driver %q", driver.ErrUnsupported, s.Driver)
+	d, err := open(&s, say)
+	if err == nil && s.Devices == 0 {
+		d = noDevices{d}
+	}
+	return d, err
 }
 
-// openCUDA opens the GPUs of the machine, or as many devices as are wanted: where GPUs are fewer, several are one GPU.
-func (s Settings) openCUDA(say func(string)) (driver.Driver, error) {
-	if s.Product.RC {
-		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
-	}
-	d, err := cuda.New(cuda.Options{
-		Devices: s.Devices, Share: s.Counted, Memory: s.DeviceMemory, Multiprocessors: s.CUDAShare, Warn: say,
-	})
-	if err != nil {
-		return nil, err
+func openSoft(s *Settings, say func(string)) (driver.Driver, error) {
+	o := soft.Options{
+		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil, Shade: s.Shade,
 	}
 	if s.Devices == 0 {
-		return noDevices{d}, nil
+		o.Devices, o.Memory = 1, leastMemory
 	}
-	return d, nil
-}
-
-// GPUs says in one line which GPUs the driver cuda finds, or why it finds none.
-func GPUs() (string, error) { return cuda.About() }
-
-func (s Settings) openSoft(say func(string)) (driver.Driver, error) {
-	o := soft.Options{Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil, Shade: s.Shade}
-	if s.Devices != 0 {
-		return soft.New(o)
-	}
-	o.Devices, o.Memory = 1, leastMemory
-	d, err := soft.New(o)
-	return noDevices{d}, err
+	return soft.New(o)
 }
 
 // noDevices is a driver all of whose devices are gone. Pinned memory is still to be had.

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -52,9 +53,11 @@ type Settings struct {
 	Blocking     bool    // ASCEND_LAUNCH_BLOCKING
 	Strict       bool    // what the documents forbid is refused on every product
 	Log          LogSettings
-	Home         string         // ASCEND_HOME_PATH: where package versions are read
-	Check        *CheckSettings // nil: the program is not checked
-	Trace        string         // directory for what is recorded; "": nothing is
+	Home         string  // ASCEND_HOME_PATH: where package versions are read
+	Check        Checker // nil: the program is not checked
+	Trace        string  // directory for what is recorded; "": nothing is
+
+	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
 	Observe observe.Observer // is told what runs when, besides whoever records it; may be nil
 
@@ -104,7 +107,7 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 	if list, set := lookup(EnvVisible); set {
 		s.Visible = &list
 	}
-	if s.Check != nil && s.Driver == cudaDriver {
+	if s.Check != nil && s.Driver == CUDADriver {
 		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the driver soft")
 	}
 	s.Notes = r.notes
@@ -185,8 +188,11 @@ func (r *reader) driver() string {
 	switch name := strings.ToLower(v); name {
 	case "", softDriver:
 		return softDriver
-	case cudaDriver:
-		return cudaDriver
+	case CUDADriver:
+		if drivers[name] == nil {
+			r.refuse(abi.ErrRTFeatureNotSupport, EnvDriver, v, notLinked("this driver", "driver/"+name))
+		}
+		return name
 	case "ascend":
 		r.refuse(abi.ErrRTFeatureNotSupport, EnvDriver, v, "this driver is not built yet; it takes soft or cuda")
 	default:

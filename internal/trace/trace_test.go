@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ropeway"
+	checker "ropeway/check"
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
@@ -118,7 +119,7 @@ func TestGoProgram(t *testing.T) {
 	ctx := context.Background()
 	r := run(t, func(d *ropeway.Device) {
 		up, down := must(d.NewStream())(t), must(d.NewStream())(t)
-		pinned, mem := must(d.AllocHost(n))(t), must(d.Alloc(n))(t)
+		pinned, mem := must(d.AllocPinned(n))(t), must(d.Alloc(n))(t)
 		own := make([]byte, n)
 		registered := must(d.Register(own))(t)
 		e := must(d.NewEvent())(t)
@@ -126,10 +127,10 @@ func TestGoProgram(t *testing.T) {
 		check(t, up.Record(e))
 		check(t, down.Wait(e))
 		check(t, down.Copy(registered.All(), mem.All()))
-		check(t, down.Fill(mem.At(0, 100), 1))
+		check(t, down.Fill(mem.Range(0, 100), 1))
 		check(t, down.Synchronize(ctx))
-		check(t, down.Copy(ropeway.Host(make([]byte, 10)), mem.At(0, 10))) // pageable
-		check(t, d.Copy(mem.At(0, 100), pinned.At(0, 100)))
+		check(t, d.Copy(ropeway.Pageable(make([]byte, 10)), mem.Range(0, 10)))
+		check(t, d.Copy(mem.Range(0, 100), pinned.Range(0, 100)))
 	})
 	want := []timeline.Task{
 		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 1, Number: 1, Bytes: n},
@@ -157,7 +158,7 @@ func TestGoProgram(t *testing.T) {
 	}
 	calls := []string{
 		"aclrtMemcpyAsync", "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtMemcpyAsync", "aclrtMemsetAsync",
-		"aclrtSynchronizeStream", "aclrtMemcpyAsync", "aclrtMemcpy",
+		"aclrtSynchronizeStream", "aclrtMemcpy", "aclrtMemcpy",
 	}
 	if got := names(r); !slices.Equal(got, calls) {
 		t.Errorf("calls %v, want %v", got, calls)
@@ -176,10 +177,10 @@ func TestGoProgram(t *testing.T) {
 func TestBatch(t *testing.T) {
 	r := run(t, func(d *ropeway.Device) {
 		s := must(d.NewStream())(t)
-		host, mem := must(d.AllocHost(1000))(t), must(d.Alloc(1000))(t)
+		host, mem := must(d.AllocPinned(1000))(t), must(d.Alloc(1000))(t)
 		var b ropeway.Batch
 		for i := range 10 {
-			b.Add(mem.At(100*i, 50), host.At(100*i, 50))
+			b.Add(mem.Range(100*i, 50), host.Range(100*i, 50))
 		}
 		check(t, s.CopyBatch(&b))
 		check(t, s.Synchronize(context.Background()))
@@ -243,7 +244,7 @@ func awaited(t *testing.T, patience time.Duration) map[string]string {
 	ctx := context.Background()
 	r := run(t, func(d *ropeway.Device) {
 		a, b := must(d.NewStream())(t), must(d.NewStream())(t)
-		host, mem := must(d.AllocHost(n))(t), must(d.Alloc(n))(t)
+		host, mem := must(d.AllocPinned(n))(t), must(d.Alloc(n))(t)
 		e := must(d.NewEvent())(t)
 		hold := func(s *ropeway.Stream) { check(t, s.Call(func() { time.Sleep(patience) })) }
 		hold(a)
@@ -287,12 +288,12 @@ func TestDropped(t *testing.T) {
 func TestChecked(t *testing.T) {
 	r := run(t, func(d *ropeway.Device) {
 		s := must(d.NewStream())(t)
-		host, mem := must(d.AllocHost(100))(t), must(d.Alloc(100))(t)
+		host, mem := must(d.AllocPinned(100))(t), must(d.Alloc(100))(t)
 		check(t, s.Copy(mem.All(), host.All()))
 		check(t, s.Call(func() {}))
 		check(t, s.Synchronize(context.Background()))
-		check(t, errors.Join(mem.Free(), host.Free(), s.Close()))
-	}, ropeway.WithCheck("1", func([]byte) {}))
+		check(t, errors.Join(mem.Close(), host.Close(), s.Close()))
+	}, checker.With(checker.Options{OnFinding: func(checker.Finding) {}}))
 	if !r.Checked || len(r.Tasks) != 2 || !r.Tasks[0].Ran() || !r.Tasks[1].Ran() || r.Tasks[1].Kind != observe.Function {
 		t.Fatalf("checked %v, %+v", r.Checked, r.Tasks)
 	}
@@ -308,7 +309,7 @@ func TestGoroutines(t *testing.T) {
 		var wg sync.WaitGroup
 		for range threads {
 			s := must(d.NewStream())(t)
-			host, mem := must(d.AllocHost(4096))(t), must(d.Alloc(4096))(t)
+			host, mem := must(d.AllocPinned(4096))(t), must(d.Alloc(4096))(t)
 			wg.Go(func() {
 				for range each {
 					if err := errors.Join(s.Copy(mem.All(), host.All()), s.Synchronize(context.Background())); err != nil {

@@ -1,8 +1,9 @@
 // Package otelmeter tells OpenTelemetry what a ropeway runtime does, through its API alone: which SDK reads it, if any, is the
 // program's choice.
 //
-//	rt, err := ropeway.Open(ropeway.WithMetrics())
-//	registration, err := otelmeter.Register(otel.Meter("my-service"), rt)
+//	m := metrics.New()
+//	rt, err := ropeway.Open(metrics.With(m))
+//	registration, err := otelmeter.Register(otel.Meter("my-service"), m)
 //
 // All instruments are asynchronous: the runtime's counters are read when somebody collects, and nothing happens in between.
 // The API has no asynchronous histograms; package otelproducer has them, for the SDK.
@@ -15,13 +16,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"ropeway"
+	"ropeway/metrics"
 )
 
-// Source is where the numbers come from: a [*ropeway.Runtime] that was opened with [ropeway.WithMetrics].
-type Source interface{ Metrics() ropeway.Metrics }
+// Source is where the numbers come from: a [*metrics.Meter].
+type Source interface{ Read() metrics.Snapshot }
 
-var _ Source = (*ropeway.Runtime)(nil)
+var _ Source = (*metrics.Meter)(nil)
 
 // instruments are those of one meter.
 type instruments struct {
@@ -66,14 +67,14 @@ func Register(m metric.Meter, source Source) (metric.Registration, error) {
 		return nil, err
 	}
 	observe := func(_ context.Context, o metric.Observer) error {
-		i.observe(o, source.Metrics())
+		i.observe(o, source.Read())
 		return nil
 	}
 	return m.RegisterCallback(observe, i.copies, i.bytes, i.batches, i.segments, i.failed, i.dropped, i.flying,
 		i.queued, i.ran, i.depth, i.waits, i.waited)
 }
 
-func (i *instruments) observe(o metric.Observer, m ropeway.Metrics) {
+func (i *instruments) observe(o metric.Observer, m metrics.Snapshot) {
 	for _, d := range append(m.Copies, m.Fills) {
 		by := metric.WithAttributeSet(attribute.NewSet(attribute.String("direction", d.Direction)))
 		o.ObserveInt64(i.copies, int64(d.Count), by)

@@ -13,19 +13,21 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"ropeway"
+	"ropeway/metrics"
 	"ropeway/metrics/otelmeter"
 )
 
 // A program that has an SDK hands its meter over; what the SDK exports it exports.
 func Example() {
-	rt, err := ropeway.Open(ropeway.WithMetrics(), ropeway.WithDevices(1))
+	m := metrics.New()
+	rt, err := ropeway.Open(metrics.With(m), ropeway.WithDevices(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer rt.Close()
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
-	registration, err := otelmeter.Register(provider.Meter("example"), rt)
+	registration, err := otelmeter.Register(provider.Meter("example"), m)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := dev.Copy(mem.All(), ropeway.Host(make([]byte, 4096))); err != nil {
+	if err := dev.Copy(mem.All(), ropeway.Pageable(make([]byte, 4096))); err != nil {
 		log.Fatal(err)
 	}
 
@@ -60,9 +62,9 @@ func Example() {
 }
 
 // fixed is a source of numbers that are known.
-type fixed ropeway.Metrics
+type fixed metrics.Snapshot
 
-func (f fixed) Metrics() ropeway.Metrics { return ropeway.Metrics(f) }
+func (f fixed) Read() metrics.Snapshot { return metrics.Snapshot(f) }
 
 // TestInstruments: every number of the source has an instrument, and docs/howto-metrics.md tells of it.
 func TestInstruments(t *testing.T) {
@@ -71,10 +73,10 @@ func TestInstruments(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := fixed{
-		Copies: []ropeway.CopyMetrics{{Direction: "peer", Count: 1, Bytes: 2, Batches: 3, Segments: 4, Failed: 5, Dropped: 6, InFlight: 7,
-			Queued: ropeway.Histogram{Sum: 0.5}, Ran: ropeway.Histogram{Sum: 1.5}}},
-		Fills: ropeway.CopyMetrics{Direction: "fill"}, InFlight: 8,
-		Waits: []ropeway.WaitMetrics{{For: "event", Time: ropeway.Histogram{Count: 9, Sum: 2.5}}},
+		Copies: []metrics.Copies{{Direction: "peer", Count: 1, Bytes: 2, Batches: 3, Segments: 4, Failed: 5, Dropped: 6, InFlight: 7,
+			Queued: metrics.Histogram{Sum: 0.5}, Ran: metrics.Histogram{Sum: 1.5}}},
+		Fills: metrics.Copies{Direction: "fill"}, InFlight: 8,
+		Waits: []metrics.Waits{{For: "event", Time: metrics.Histogram{Count: 9, Sum: 2.5}}},
 	}
 	want := map[string]float64{
 		"ropeway.copy.count": 1, "ropeway.copy.bytes": 2, "ropeway.copy.batches": 3, "ropeway.copy.segments": 4, "ropeway.copy.failures": 5,

@@ -1,7 +1,7 @@
 // Package otelproducer hands the histograms of a ropeway runtime to the OpenTelemetry SDK, whose API has no instrument for
 // histograms that are already counted. Use it beside package otelmeter, which has everything else:
 //
-//	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(otelproducer.New(rt)))
+//	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(otelproducer.New(m)))
 package otelproducer
 
 import (
@@ -13,13 +13,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"ropeway"
+	"ropeway/metrics"
 )
 
-// Source is where the numbers come from: a [*ropeway.Runtime] that was opened with [ropeway.WithMetrics].
-type Source interface{ Metrics() ropeway.Metrics }
+// Source is where the numbers come from: a [*metrics.Meter].
+type Source interface{ Read() metrics.Snapshot }
 
-var _ Source = (*ropeway.Runtime)(nil)
+var _ Source = (*metrics.Meter)(nil)
 
 type producer struct {
 	source Source
@@ -32,8 +32,8 @@ func New(source Source) metric.Producer { return &producer{source, time.Now()} }
 
 // Produce implements metric.Producer.
 func (p *producer) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
-	m, now := p.source.Metrics(), time.Now()
-	point := func(h *ropeway.Histogram, key, value string) metricdata.HistogramDataPoint[float64] {
+	m, now := p.source.Read(), time.Now()
+	point := func(h *metrics.Histogram, key, value string) metricdata.HistogramDataPoint[float64] {
 		return metricdata.HistogramDataPoint[float64]{
 			Attributes: attribute.NewSet(attribute.String(key, value)), StartTime: p.start, Time: now,
 			Count: h.Count, Sum: h.Sum, Bounds: h.Bounds, BucketCounts: h.Counts,

@@ -12,17 +12,19 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"ropeway"
+	"ropeway/metrics"
 	"ropeway/metrics/otelproducer"
 )
 
 // The histograms come with whatever else the reader collects.
 func Example() {
-	rt, err := ropeway.Open(ropeway.WithMetrics(), ropeway.WithDevices(1))
+	m := metrics.New()
+	rt, err := ropeway.Open(metrics.With(m), ropeway.WithDevices(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer rt.Close()
-	reader := metric.NewManualReader(metric.WithProducer(otelproducer.New(rt)))
+	reader := metric.NewManualReader(metric.WithProducer(otelproducer.New(m)))
 	metric.NewMeterProvider(metric.WithReader(reader))
 
 	dev, err := rt.Device(0)
@@ -34,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, n := range []int{10, 100, 4096} {
-		if err := dev.Copy(mem.At(0, n), ropeway.Host(make([]byte, n))); err != nil {
+		if err := dev.Copy(mem.Range(0, n), ropeway.Pageable(make([]byte, n))); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -56,12 +58,7 @@ func TestPageNamesAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt, err := ropeway.Open(ropeway.WithDevices(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rt.Close()
-	scopes, err := otelproducer.New(rt).Produce(t.Context())
+	scopes, err := otelproducer.New(metrics.New()).Produce(t.Context())
 	if err != nil || len(scopes) != 1 || len(scopes[0].Metrics) != 4 {
 		t.Fatal(scopes, err)
 	}

@@ -1,7 +1,8 @@
 // Package prom is a Prometheus collector for what a ropeway runtime does.
 //
-//	rt, err := ropeway.Open(ropeway.WithMetrics())
-//	prometheus.MustRegister(prom.NewCollector(rt))
+//	m := metrics.New()
+//	rt, err := ropeway.Open(metrics.With(m))
+//	prometheus.MustRegister(prom.NewCollector(m))
 //
 // Nothing happens between two scrapes: the collector reads counters that the runtime has anyway.
 package prom
@@ -9,13 +10,13 @@ package prom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ropeway"
+	"ropeway/metrics"
 )
 
-// Source is where the numbers come from: a [*ropeway.Runtime] that was opened with [ropeway.WithMetrics].
-type Source interface{ Metrics() ropeway.Metrics }
+// Source is where the numbers come from: a [*metrics.Meter].
+type Source interface{ Read() metrics.Snapshot }
 
-var _ Source = (*ropeway.Runtime)(nil)
+var _ Source = (*metrics.Meter)(nil)
 
 // Collector collects from one source. It may be registered where others are, with labels that tell them apart
 // ([prometheus.WrapRegistererWith]).
@@ -56,7 +57,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	m := c.source.Metrics()
+	m := c.source.Read()
 	for _, d := range append(m.Copies, m.Fills) {
 		for _, counter := range []struct {
 			desc  *prometheus.Desc
@@ -76,7 +77,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 // histogram has cumulative counts, as Prometheus wants them.
-func histogram(desc *prometheus.Desc, h *ropeway.Histogram, label string) prometheus.Metric {
+func histogram(desc *prometheus.Desc, h *metrics.Histogram, label string) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(h.Bounds))
 	var sum uint64
 	for i, bound := range h.Bounds {

@@ -12,18 +12,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"ropeway"
+	"ropeway/metrics"
 	"ropeway/metrics/prom"
 )
 
 // A service registers the collector beside its own; whatever serves its metrics serves these, too.
 func Example() {
-	rt, err := ropeway.Open(ropeway.WithMetrics(), ropeway.WithDevices(1))
+	m := metrics.New()
+	rt, err := ropeway.Open(metrics.With(m), ropeway.WithDevices(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer rt.Close()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(prom.NewCollector(rt))
+	registry.MustRegister(prom.NewCollector(m))
 
 	if err := upload(rt); err != nil {
 		log.Fatal(err)
@@ -51,7 +53,7 @@ func upload(rt *ropeway.Runtime) error {
 		return err
 	}
 	defer dev.Close()
-	host, err := dev.AllocHost(2000)
+	host, err := dev.AllocPinned(2000)
 	if err != nil {
 		return err
 	}
@@ -66,30 +68,30 @@ func upload(rt *ropeway.Runtime) error {
 	if err := s.Copy(mem.All(), host.All()); err != nil {
 		return err
 	}
-	if err := s.Copy(mem.At(0, 1000), host.At(0, 1000)); err != nil {
+	if err := s.Copy(mem.Range(0, 1000), host.Range(0, 1000)); err != nil {
 		return err
 	}
 	return s.Synchronize(context.Background())
 }
 
 // fixed is a source of numbers that are known.
-type fixed ropeway.Metrics
+type fixed metrics.Snapshot
 
-func (f fixed) Metrics() ropeway.Metrics { return ropeway.Metrics(f) }
+func (f fixed) Read() metrics.Snapshot { return metrics.Snapshot(f) }
 
 func known() fixed {
-	h := func(counts ...uint64) ropeway.Histogram {
-		h := ropeway.Histogram{Bounds: []float64{1, 4}, Counts: counts, Sum: 7.5}
+	h := func(counts ...uint64) metrics.Histogram {
+		h := metrics.Histogram{Bounds: []float64{1, 4}, Counts: counts, Sum: 7.5}
 		for _, n := range counts {
 			h.Count += n
 		}
 		return h
 	}
-	up := ropeway.CopyMetrics{Direction: "host_to_device", Count: 6, Bytes: 600, Batches: 2, Segments: 9, Failed: 1, Dropped: 3, InFlight: 4,
+	up := metrics.Copies{Direction: "host_to_device", Count: 6, Bytes: 600, Batches: 2, Segments: 9, Failed: 1, Dropped: 3, InFlight: 4,
 		Sizes: h(1, 2, 3), Queued: h(0, 0, 1), Ran: h(5, 0, 0)}
 	fill := up
 	fill.Direction = "fill"
-	return fixed{Copies: []ropeway.CopyMetrics{up}, Fills: fill, InFlight: 11, Waits: []ropeway.WaitMetrics{{For: "stream", Time: h(2, 0, 1)}}}
+	return fixed{Copies: []metrics.Copies{up}, Fills: fill, InFlight: 11, Waits: []metrics.Waits{{For: "stream", Time: h(2, 0, 1)}}}
 }
 
 // TestText: what a scrape gets.

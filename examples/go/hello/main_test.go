@@ -22,7 +22,7 @@ func TestReadmeShowsThisProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(source), "func run() error {\n")
+	_, body, _ := strings.Cut(string(source), "func run(ctx context.Context) error {\n")
 	body = strings.TrimSuffix(body, "}\n")
 	shown := strings.ReplaceAll(body, "\n\t", "\n")
 	if !strings.Contains(string(readme), "```go\n"+strings.TrimPrefix(shown, "\t")) {

@@ -7,19 +7,6 @@ import (
 	"ropeway/internal/core"
 )
 
-// Signal is what one stream sets and others wait for: an [*Event] or a [*Notify].
-type Signal interface {
-	record(*Stream) error
-	await(*Stream) error
-}
-
-// Record queues a mark: the event is done, the notify is set, when everything queued before it is.
-func (s *Stream) Record(m Signal) error { return m.record(s) }
-
-// Wait makes what is queued from now on wait: for an event's latest record, or until a notify is set, which it clears. The
-// caller does not wait.
-func (s *Stream) Wait(m Signal) error { return m.await(s) }
-
 // Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several processes. A record
 // sets it; a wait holds its stream until it is set, and clears it. Setting it twice before a wait counts once. Unlike an [Event],
 // a wait may be queued before the record it waits for.
@@ -32,24 +19,24 @@ type Notify struct {
 func (d *Device) NewNotify() (*Notify, error) {
 	n := &Notify{d: d}
 	if err := d.t.CreateNotify(&n.h, 0); err != nil {
-		return nil, d.answer(err)
+		return nil, d.result(err)
 	}
 	return n, nil
 }
 
 // Close ends the notify. What is queued with it goes on, and other processes that have it keep it.
-func (n *Notify) Close() error { return n.d.answer(n.d.t.DestroyNotify(n.h)) }
+func (n *Notify) Close() error { return n.d.result(n.d.t.DestroyNotify(n.h)) }
 
-func (n *Notify) record(s *Stream) error {
+// RecordNotify queues setting the notify: it is set when everything queued before is done.
+func (s *Stream) RecordNotify(n *Notify) error {
 	if n.d.r != s.d.r {
 		return misuse("aclrtRecordNotify", "notify", otherRuntime)
 	}
-	return s.d.answer(s.d.t.RecordNotify(n.h, s.h))
+	return s.d.result(s.d.t.RecordNotify(n.h, s.h))
 }
 
-func (n *Notify) await(s *Stream) error { return s.WaitNotify(n, 0) }
-
-// WaitNotify is Wait with a time after which the stream fails instead of waiting on, in whole seconds, rounded up; 0 is for ever.
+// WaitNotify makes what is queued from now on wait until the notify is set, and clears it. The caller does not wait. After the timeout the stream
+// fails instead of waiting on; it is in whole seconds, rounded up, and 0 is for ever.
 func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	const api = "aclrtWaitAndResetNotify"
 	if n.d.r != s.d.r {
@@ -59,7 +46,7 @@ func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.d.answer(s.d.t.WaitAndResetNotify(n.h, s.h, limit))
+	return s.d.result(s.d.t.WaitAndResetNotify(n.h, s.h, limit))
 }
 
 // seconds is a limit of time as C has it.
@@ -88,7 +75,7 @@ func (s *Stream) WriteValue(dst Span, v uint64) error {
 	if err := s.word(api, dst); err != nil {
 		return err
 	}
-	return s.d.answer(s.d.t.ValueWrite(dst.addr, v, 0, s.h))
+	return s.d.result(s.d.t.ValueWrite(core.Addr(dst.addr), v, 0, s.h))
 }
 
 // WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The caller does not wait.
@@ -98,7 +85,7 @@ func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
 	if err := s.word(api, src); err != nil {
 		return err
 	}
-	return s.d.answer(s.d.t.ValueWait(src.addr, v, uint32(is), s.h))
+	return s.d.result(s.d.t.ValueWait(core.Addr(src.addr), v, uint32(is), s.h))
 }
 
 // word refuses a span that has no room for a word.

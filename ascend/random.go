@@ -1,12 +1,12 @@
-package ropeway
+package ascend
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
 
+	"ropeway"
 	"ropeway/internal/abi"
-	"ropeway/internal/core"
 	"ropeway/internal/half"
 	"ropeway/internal/random"
 )
@@ -14,22 +14,22 @@ import (
 // Distribution is what random numbers are like. Its parameters are rounded to the type of the numbers; those of whole numbers have to be whole.
 type Distribution struct {
 	kind abi.RandomNumFuncType
-	of   Number
+	of   Type
 	a, b float64
 }
 
 // Uniform is numbers from low up to, but not including, high: floats, or whole numbers of 32 or 64 bits.
-func Uniform(of Number, low, high float64) Distribution {
+func Uniform(of Type, low, high float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeUniformDis, of, low, high}
 }
 
 // Normal is floats of the normal distribution.
-func Normal(of Number, mean, deviation float64) Distribution {
+func Normal(of Type, mean, deviation float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeNormalDis, of, mean, deviation}
 }
 
 // TruncatedNormal is Normal without what is more than two standard deviations away from the mean.
-func TruncatedNormal(of Number, mean, deviation float64) Distribution {
+func TruncatedNormal(of Type, mean, deviation float64) Distribution {
 	return Distribution{abi.RandomNumFuncTypeTruncatedNormalDis, of, mean, deviation}
 }
 
@@ -41,35 +41,37 @@ func Dropout(ratio float64) Distribution {
 // RandomSource is what random numbers are drawn from. The same seed and counter give the same numbers.
 type RandomSource struct {
 	Seed    uint64
-	Counter Span // 16 bytes of device memory, zeros at first; drawing moves it on, so that the next numbers are others
+	Counter ropeway.Span // 16 bytes of device memory, zeros at first; drawing moves it on, so that the next numbers are others
 }
 
 // Random queues filling dst with random numbers. Streams that use one counter have to be ordered. Only some products have it (A2, A3).
-func (s *Stream) Random(dst Span, like Distribution, from RandomSource) error {
-	const api = "aclrtRandomNumAsync"
-	if err := filled(s.d.r, api, "randomResultAddr", dst); err != nil {
+func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomSource) error {
+	q := on(s, "aclrtRandomNumAsync")
+	to, err := q.addr("randomResultAddr", dst)
+	if err != nil {
 		return err
 	}
-	if err := filled(s.d.r, api, "randomCounterAddr", from.Counter); err != nil {
+	counter, err := q.addr("randomCounterAddr", from.Counter)
+	if err != nil {
 		return err
 	}
-	if from.Counter.n < random.CounterBytes {
-		return s.d.r.refuse(api, "randomCounterAddr", fmt.Sprintf("the span is shorter than %d bytes", random.CounterBytes), core.OutOfBounds, 0)
+	if from.Counter.Len() < random.CounterBytes {
+		return q.outOfBounds("randomCounterAddr", fmt.Sprintf("the span is shorter than %d bytes", random.CounterBytes))
 	}
 	a, sizeA := bitsOf(like.of, like.a)
 	b, sizeB := bitsOf(like.of, like.b)
 	size := min(sizeA, sizeB)
 	if size == 0 {
-		return misuse(api, "taskInfo", fmt.Sprintf("%v and %v are not both a %v that random numbers know", like.a, like.b, like.of))
+		return q.misuse("taskInfo", fmt.Sprintf("%v and %v are not both a %v that random numbers know", like.a, like.b, like.of))
 	}
-	count := uint64(dst.n) * 8 // of a mask
+	count := uint64(dst.Len()) * 8 // of a mask
 	if like.kind != abi.RandomNumFuncTypeDropoutBitmask {
-		count = uint64(dst.n / size)
-		if dst.n%size != 0 {
-			return misuse(api, "randomResultAddr", fmt.Sprintf("%d bytes are no whole number of %v", dst.n, like.of))
+		count = uint64(dst.Len() / size)
+		if dst.Len()%size != 0 {
+			return q.misuse("randomResultAddr", fmt.Sprintf("%d bytes are no whole number of %v", dst.Len(), like.of))
 		}
 	}
-	task := abi.RandomNumTaskInfo{DataType: like.of, RandomResultAddr: dst.addr, RandomCounterAddr: from.Counter.addr,
+	task := abi.RandomNumTaskInfo{DataType: abi.DataType(like.of), RandomResultAddr: to, RandomCounterAddr: counter,
 		RandomSeed: given(from.Seed, 8), RandomNum: given(count, 8)}
 	f := &task.RandomNumFuncParaInfo
 	f.FuncType = like.kind
@@ -81,7 +83,7 @@ func (s *Stream) Random(dst Span, like Distribution, from RandomSource) error {
 	default:
 		*f.ParamInfo.NormalDisInfo() = abi.NormalDisInfo{Mean: given(a, size), Stddev: given(b, size)}
 	}
-	return s.d.answer(s.d.t.RandomNumAsync(&task, s.h, 0))
+	return q.result(q.t.RandomNumAsync(&task, q.h, 0))
 }
 
 // given is a parameter that is not in memory.
@@ -92,7 +94,7 @@ func given(bits uint64, size int) (p abi.RandomParaInfo) {
 }
 
 // bitsOf is v as a number of a type, and how many bytes that has; 0 if there is no such number.
-func bitsOf(of Number, v float64) (bits uint64, size int) {
+func bitsOf(of Type, v float64) (bits uint64, size int) {
 	whole := func(low, end float64, n int) (uint64, int) {
 		switch {
 		case v != math.Trunc(v) || v < low || v >= end:

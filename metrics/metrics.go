@@ -1,35 +1,56 @@
-package ropeway
+// Package metrics counts what a runtime does: copies and bytes by direction, how long they were queued and how long they took, and how long the
+// host waited. Packages prom and otelmeter below hand the numbers on.
+//
+//	m := metrics.New()
+//	rt, err := ropeway.Open(metrics.With(m))
+//	…
+//	fmt.Println(m.Read().Copies)
+package metrics
 
 import (
+	"errors"
 	"math"
+	"sync/atomic"
 
+	"ropeway"
+	"ropeway/internal/goapi"
 	"ropeway/internal/meter"
 	"ropeway/internal/observe"
 	"ropeway/internal/setup"
 )
 
-// WithMetrics makes the runtime count what it does, for [Runtime.Metrics]. A task then takes some tens of nanoseconds more;
-// nothing is allocated and no lock is taken for it. Packages metrics/prom and metrics/otelmeter hand the numbers on.
-func WithMetrics() Option {
-	return func(o *options) {
-		o.changes = append(o.changes, func(s *setup.Settings) error {
-			s.Observe = meter.New()
-			return nil
-		})
-	}
+// Meter counts what one runtime does. A task takes some tens of nanoseconds more with a meter; nothing is allocated and no lock is taken for
+// it.
+type Meter struct {
+	m    *meter.Meter
+	used atomic.Bool
 }
 
-// Metrics is what a runtime has done since it was opened. All numbers but those in flight only ever grow. They are not of one
+// New returns a meter that has counted nothing.
+func New() *Meter { return &Meter{m: meter.New()} }
+
+// With makes the runtime count with m. A meter is for one runtime.
+func With(m *Meter) ropeway.Option {
+	return goapi.Option(func(s *setup.Settings) error {
+		if m.used.Swap(true) {
+			return errors.New("the meter is another runtime's")
+		}
+		s.Observe = m.m
+		return nil
+	}).(ropeway.Option)
+}
+
+// Snapshot is what a runtime has done since it was opened. All numbers but those in flight only ever grow. They are not of one
 // moment: they are read one after the other, while work goes on.
-type Metrics struct {
-	Copies   []CopyMetrics // one for each direction, always all of them, in the same order
-	Fills    CopyMetrics   // memory that was set
-	InFlight uint64        // tasks of all kinds on all streams that were submitted and are not over: how deep the queues are
-	Waits    []WaitMetrics // one for each kind of wait, in the same order
+type Snapshot struct {
+	Copies   []Copies // one for each direction, always all of them, in the same order
+	Fills    Copies   // memory that was set
+	InFlight uint64   // tasks of all kinds on all streams that were submitted and are not over: how deep the queues are
+	Waits    []Waits  // one for each kind of wait, in the same order
 }
 
-// CopyMetrics are the copies of one direction, on streams or not.
-type CopyMetrics struct {
+// Copies are the copies of one direction, on streams or not.
+type Copies struct {
 	Direction string // host_to_device, device_to_host, device_to_device, peer, host_to_host, mixed, unknown; fill
 
 	Count    uint64 // copies that were submitted; a batch is one
@@ -45,8 +66,8 @@ type CopyMetrics struct {
 	Ran    Histogram // seconds from start to end
 }
 
-// WaitMetrics is how often and how long the host waited.
-type WaitMetrics struct {
+// Waits is how often and how long the host waited.
+type Waits struct {
 	For  string    // stream, event, device: a synchronisation; copy: a call that copies itself, as with pageable memory
 	Time Histogram // seconds
 }
@@ -59,7 +80,7 @@ type Histogram struct {
 	Sum    float64   // of all values
 }
 
-// directions are the copies that Metrics has, in its order, and their names.
+// directions are the copies that a Snapshot has, in its order, and their names.
 var directions = []struct {
 	work meter.Work
 	name string
@@ -73,7 +94,7 @@ var directions = []struct {
 	{meter.Work(observe.NoDirection), "unknown"}, // a descriptor in device memory says where it goes, when it runs
 }
 
-// waits are those that Metrics has.
+// waits are those that a Snapshot has.
 var waits = []struct {
 	wait meter.Wait
 	name string
@@ -96,24 +117,21 @@ func bounds(unit float64) []float64 {
 	return all
 }
 
-// Metrics is what has been counted; all of it is 0 without [WithMetrics]. The caller owns it, but for the bounds.
-func (r *Runtime) Metrics() Metrics {
-	s := &meter.Snapshot{}
-	if r.meter != nil {
-		s = r.meter.Read()
-	}
-	m := Metrics{Fills: copyMetrics("fill", &s.Works[meter.Fill]), InFlight: s.InFlight}
+// Read returns what has been counted. The caller owns it, but for the bounds.
+func (m *Meter) Read() Snapshot {
+	s := m.m.Read()
+	all := Snapshot{Fills: copies("fill", &s.Works[meter.Fill]), InFlight: s.InFlight}
 	for _, d := range directions {
-		m.Copies = append(m.Copies, copyMetrics(d.name, &s.Works[d.work]))
+		all.Copies = append(all.Copies, copies(d.name, &s.Works[d.work]))
 	}
 	for _, w := range waits {
-		m.Waits = append(m.Waits, WaitMetrics{w.name, histogram(&s.Waits[w.wait], timeBounds, 1e-9)})
+		all.Waits = append(all.Waits, Waits{w.name, histogram(&s.Waits[w.wait], timeBounds, 1e-9)})
 	}
-	return m
+	return all
 }
 
-func copyMetrics(direction string, t *meter.Tasks) CopyMetrics {
-	return CopyMetrics{
+func copies(direction string, t *meter.Tasks) Copies {
+	return Copies{
 		Direction: direction,
 		Count:     t.Sizes.Count, Bytes: t.Sizes.Sum, Batches: t.Batches, Segments: t.Segments,
 		Failed: t.Failed, Dropped: t.Dropped, InFlight: t.InFlight,

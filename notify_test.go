@@ -14,23 +14,23 @@ func TestNotify(t *testing.T) {
 	d := device(t)
 	n := get(d.NewNotify())(t)
 	waits, records := get(d.NewStream())(t), get(d.NewStream())(t)
-	host, mem := get(d.AllocHost(8))(t), get(d.Alloc(8))(t)
+	host, mem := get(d.AllocPinned(8))(t), get(d.Alloc(8))(t)
 	for round := range 3 {
-		ok(t, waits.Wait(n)) // before the record it waits for
+		ok(t, waits.WaitNotify(n, 0)) // before the record it waits for
 		ok(t, waits.Copy(host.All(), mem.All()))
 		if idle := get(waits.Idle())(t); idle {
 			t.Fatal("the stream did not wait")
 		}
 		ok(t, records.Fill(mem.All(), byte(round+1)))
-		ok(t, records.Record(n))
+		ok(t, records.RecordNotify(n))
 		ok(t, waits.Synchronize(ctx))
 		if host.Bytes()[7] != byte(round+1) {
 			t.Errorf("round %d: the copy found %d", round, host.Bytes()[7])
 		}
 	}
-	ok(t, records.Record(n))
-	ok(t, records.Record(n)) // counts once
-	ok(t, waits.Wait(n))
+	ok(t, records.RecordNotify(n))
+	ok(t, records.RecordNotify(n)) // counts once
+	ok(t, waits.WaitNotify(n, 0))
 	ok(t, waits.Synchronize(ctx))
 	ok(t, waits.WaitNotify(n, time.Millisecond)) // rounded up to a second
 	var e *ropeway.Error
@@ -39,8 +39,8 @@ func TestNotify(t *testing.T) {
 	}
 	want(t, waits.WaitNotify(n, -1), ropeway.ErrRTParamInvalid, "aclrtWaitAndResetNotify", "timeout")
 	ok(t, n.Close())
-	want(t, waits.Wait(n), ropeway.ErrRTInvalidHandle, "aclrtWaitAndResetNotify", "notify")
-	want(t, waits.Record(n), ropeway.ErrRTInvalidHandle, "aclrtRecordNotify", "notify")
+	want(t, waits.WaitNotify(n, 0), ropeway.ErrRTInvalidHandle, "aclrtWaitAndResetNotify", "notify")
+	want(t, waits.RecordNotify(n), ropeway.ErrRTInvalidHandle, "aclrtRecordNotify", "notify")
 }
 
 // TestSignalsOfOthers: things of another runtime are refused before their numbers mean something here.
@@ -48,8 +48,8 @@ func TestSignalsOfOthers(t *testing.T) {
 	d, other := device(t), device(t)
 	s := get(d.NewStream())(t)
 	n, e, mem := get(other.NewNotify())(t), get(other.NewEvent())(t), get(other.Alloc(8))(t)
-	want(t, s.Record(n), ropeway.ErrRTParamInvalid, "aclrtRecordNotify", "notify")
-	want(t, s.Wait(n), ropeway.ErrRTParamInvalid, "aclrtWaitAndResetNotify", "notify")
+	want(t, s.RecordNotify(n), ropeway.ErrRTParamInvalid, "aclrtRecordNotify", "notify")
+	want(t, s.WaitNotify(n, 0), ropeway.ErrRTParamInvalid, "aclrtWaitAndResetNotify", "notify")
 	want(t, s.Record(e), ropeway.ErrRTParamInvalid, "aclrtRecordEvent", "event")
 	want(t, s.Wait(e), ropeway.ErrRTParamInvalid, "aclrtStreamWaitEvent", "event")
 	want(t, s.WriteValue(mem.All(), 1), ropeway.ErrRTParamInvalid, "aclrtValueWrite", "devAddr")
@@ -60,7 +60,7 @@ func TestSignalsOfOthers(t *testing.T) {
 func TestValues(t *testing.T) {
 	d := device(t)
 	waits, writes := get(d.NewStream())(t), get(d.NewStream())(t)
-	mem, host := get(d.Alloc(16))(t), get(d.AllocHost(8))(t)
+	mem, host := get(d.Alloc(16))(t), get(d.AllocPinned(8))(t)
 	const most = ^uint64(0)
 	for _, c := range []struct {
 		is       ropeway.Condition
@@ -74,14 +74,14 @@ func TestValues(t *testing.T) {
 		{ropeway.AnyOff, 1, most - 1, most - 3},
 	} {
 		ok(t, d.Fill(mem.All(), 0))
-		ok(t, writes.WriteValue(mem.At(8, 8), c.not))
+		ok(t, writes.WriteValue(mem.Range(8, 8), c.not))
 		ok(t, writes.Synchronize(ctx))
-		ok(t, waits.WaitValue(mem.At(8, 8), c.is, c.v))
-		ok(t, waits.Copy(host.All(), mem.At(8, 8)))
+		ok(t, waits.WaitValue(mem.Range(8, 8), c.is, c.v))
+		ok(t, waits.Copy(host.All(), mem.Range(8, 8)))
 		if get(waits.Idle())(t) {
 			t.Errorf("%v %d does not wait at %d", c.is, c.v, c.not)
 		}
-		ok(t, writes.WriteValue(mem.At(8, 8), c.yes))
+		ok(t, writes.WriteValue(mem.Range(8, 8), c.yes))
 		ok(t, waits.Synchronize(ctx))
 		if got := binary.LittleEndian.Uint64(host.Bytes()); got != c.yes {
 			t.Errorf("%v %d let %d pass, want %d", c.is, c.v, got, c.yes)
@@ -89,11 +89,11 @@ func TestValues(t *testing.T) {
 	}
 	// A copy writes the word, too.
 	binary.LittleEndian.PutUint64(host.Bytes(), 77)
-	ok(t, waits.WaitValue(mem.At(0, 8), ropeway.Equal, 77))
-	ok(t, writes.Copy(mem.At(0, 8), host.All()))
+	ok(t, waits.WaitValue(mem.Range(0, 8), ropeway.Equal, 77))
+	ok(t, writes.Copy(mem.Range(0, 8), host.All()))
 	ok(t, waits.Synchronize(ctx))
 
-	want(t, waits.WriteValue(mem.At(0, 7), 1), ropeway.ErrRTParamInvalid, "aclrtValueWrite", "devAddr")
-	want(t, waits.WaitValue(mem.At(16, 8), ropeway.Equal, 1), ropeway.ErrRTParamInvalid, "aclrtValueWait", "devAddr")
+	want(t, waits.WriteValue(mem.Range(0, 7), 1), ropeway.ErrRTParamInvalid, "aclrtValueWrite", "devAddr")
+	want(t, waits.WaitValue(mem.Range(16, 8), ropeway.Equal, 1), ropeway.ErrRTParamInvalid, "aclrtValueWait", "devAddr")
 	want(t, waits.WriteValue(host.All(), 1), ropeway.ErrRTParamInvalid, "aclrtValueWrite", "devAddr")
 }

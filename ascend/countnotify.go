@@ -1,0 +1,87 @@
+package ascend
+
+import (
+	"time"
+
+	"ropeway"
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/goapi"
+)
+
+// CountNotify is a number of 32 bits, 0 at first, that streams change and wait for. As with a [ropeway.Notify], a wait may be queued before the
+// changes it waits for. Only some products have it (950).
+type CountNotify struct {
+	t *core.Thread // of its device
+	h core.Handle
+}
+
+// NewCountNotify makes a count notify.
+func NewCountNotify(d *ropeway.Device) (*CountNotify, error) {
+	t, _ := goapi.Device(d)
+	n := &CountNotify{t: t}
+	if err := t.CntNotifyCreate(&n.h, 0); err != nil {
+		return nil, goapi.Result(t, err)
+	}
+	return n, nil
+}
+
+// Close closes the count notify. What is queued with it goes on.
+func (n *CountNotify) Close() error { return goapi.Result(n.t, n.t.CntNotifyDestroy(n.h)) }
+
+// Change is what [RecordCount] does to the number.
+type Change int32
+
+// Changes; v is the value of the call.
+const (
+	SetCount Change = Change(abi.CntNotifyRecordSetValueMode) // the number becomes v
+	AddCount Change = Change(abi.CntNotifyRecordAddMode)      // v is added; numbers go round
+	SetBits  Change = Change(abi.CntNotifyRecordBitOrMode)    // the bits of v are set
+	KeepBits Change = Change(abi.CntNotifyRecordBitAndMode)   // the bits that are not in v are cleared
+)
+
+// RecordCount queues a change of the number: it happens when everything queued before it is done.
+func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error {
+	q := on(s, "aclrtCntNotifyRecord")
+	if n.t.Runtime() != q.t.Runtime() {
+		return q.misuse("cntNotify", otherRuntime)
+	}
+	return q.result(q.t.CntNotifyRecord(n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how), Value: v}))
+}
+
+// CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go round.
+type CountCondition int32
+
+// Conditions of a count; v is the value of the wait.
+const (
+	CountBelow   CountCondition = CountCondition(abi.CntNotifyWaitLessMode)             // the number is less than v
+	CountEqual   CountCondition = CountCondition(abi.CntNotifyWaitEqualMode)            // the number is v
+	CountAbove   CountCondition = CountCondition(abi.CntNotifyWaitBiggerMode)           // the number is greater than v
+	CountAtLeast CountCondition = CountCondition(abi.CntNotifyWaitBiggerOrEqualMode)    // the number is v or greater
+	CountHasBits CountCondition = CountCondition(abi.CntNotifyWaitEqualWithBitmaskMode) // all bits of v are set
+)
+
+// CountWait says what [WaitCount] waits for.
+type CountWait struct {
+	Is      CountCondition
+	Value   uint32
+	Clear   bool          // the wait makes the number 0 when it ends, in one step with the look at it
+	Timeout time.Duration // after it the stream fails instead of waiting on; whole seconds, rounded up; 0 is for ever
+}
+
+// WaitCount makes what is queued from now on wait until the number fulfils a condition. The caller does not wait.
+func WaitCount(s *ropeway.Stream, n *CountNotify, w CountWait) error {
+	q := on(s, "aclrtCntNotifyWaitWithTimeout")
+	if n.t.Runtime() != q.t.Runtime() {
+		return q.misuse("cntNotify", otherRuntime)
+	}
+	limit, err := q.seconds(w.Timeout)
+	if err != nil {
+		return err
+	}
+	info := abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitMode(w.Is), Value: w.Value, Timeout: limit}
+	if w.Clear {
+		info.IsClear = 1
+	}
+	return q.result(q.t.CntNotifyWaitWithTimeout(n.h, q.h, &info))
+}

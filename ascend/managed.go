@@ -1,0 +1,57 @@
+package ascend
+
+import (
+	"ropeway"
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/goapi"
+)
+
+// Advice is what a program knows about how managed memory ([ropeway.Device.AllocManaged]) will be used. It changes how fast things are,
+// never what they do.
+type Advice int32
+
+// The advice that can be given, and taken back.
+const (
+	ReadMostly    Advice = Advice(abi.MemAdviseSetReadMostly)          // it is read much and written little
+	NotReadMostly Advice = Advice(abi.MemAdviseUnsetReadMostly)        // undoes ReadMostly
+	Prefer        Advice = Advice(abi.MemAdviseSetPreferredLocation)   // it should be at the given place
+	NotPrefer     Advice = Advice(abi.MemAdviseUnsetPreferredLocation) // undoes Prefer
+	AccessedBy    Advice = Advice(abi.MemAdviseSetAccessedBy)          // the given device will use it
+	NotAccessedBy Advice = Advice(abi.MemAdviseUnsetAccessedBy)        // undoes AccessedBy
+)
+
+// Advise says how managed memory will be used, at a device or, for nil, the host. d is the device that is asked.
+func Advise(d *ropeway.Device, mem ropeway.Span, a Advice, at *ropeway.Device) error {
+	const api = "aclrtMemManagedAdvise"
+	t, _ := goapi.Device(d)
+	addr, location, err := managed(t, api, mem, at)
+	if err != nil {
+		return err
+	}
+	return goapi.Result(t, t.MemManagedAdvise(addr, uint64(mem.Len()), abi.MemManagedAdviseType(a), location))
+}
+
+// Prefetch queues moving managed memory to a device or, for nil, to the host, before it is needed there.
+func Prefetch(s *ropeway.Stream, mem ropeway.Span, to *ropeway.Device) error {
+	q := on(s, "aclrtMemManagedPrefetchAsync")
+	addr, location, err := managed(q.t, q.api, mem, to)
+	if err != nil {
+		return err
+	}
+	return q.result(q.t.MemManagedPrefetchAsync(addr, uint64(mem.Len()), location, 0, q.h))
+}
+
+// managed returns where the memory is and what place a device is, or the host for nil.
+func managed(t *core.Thread, api string, mem ropeway.Span, at *ropeway.Device) (core.Addr, abi.MemManagedLocation, error) {
+	location := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
+	if at != nil {
+		other, id := goapi.Device(at)
+		if other.Runtime() != t.Runtime() {
+			return 0, location, misuse(api, "location", otherRuntime)
+		}
+		location = abi.MemManagedLocation{Type: abi.MemManagedLocationTypeDevice, ID: int32(id)}
+	}
+	p, err := addr(t, api, "ptr", mem)
+	return p, location, err
+}

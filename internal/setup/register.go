@@ -1,0 +1,51 @@
+package setup
+
+import (
+	"io"
+	"reflect"
+	"strings"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// What a program has besides the software device is registered by the packages it imports, when they are initialised:
+// internal/setup/cudadriver and internal/setup/checker. So a program that imports neither links neither.
+
+// OpenDriver opens a driver. What the user should know goes to say, one line each.
+type OpenDriver func(s *Settings, say func(string)) (driver.Driver, error)
+
+// Checker is a checker that is set up and not open yet.
+type Checker interface {
+	// Open puts the checker around a driver. Findings that go nowhere else are printed to w.
+	Open(d driver.Driver, w io.Writer, say func(string)) (driver.Driver, core.Watcher)
+}
+
+// CheckVariables are the values of the variables that concern the checker.
+type CheckVariables struct{ Check, Inject, Report string }
+
+// ReadCheck sets up a checker. The error names the variable that is wrong.
+type ReadCheck func(v CheckVariables) (Checker, *BadVariable)
+
+// BadVariable is a variable with a value that nothing can be opened with, and why.
+type BadVariable struct{ Name, Value, Why string }
+
+// drivers and readCheck are written when packages are initialised, and read afterwards.
+var (
+	drivers   = map[string]OpenDriver{softDriver: openSoft}
+	readCheck ReadCheck
+)
+
+// RegisterDriver adds a driver under a name that ROPEWAY_DRIVER may have. It is called when packages are initialised.
+func RegisterDriver(name string, open OpenDriver) { drivers[name] = open }
+
+// RegisterChecker adds the checker. It is called when packages are initialised.
+func RegisterChecker(read ReadCheck) { readCheck = read }
+
+// ModulePath is the path of the module.
+var ModulePath = strings.TrimSuffix(reflect.TypeFor[Settings]().PkgPath(), "/internal/setup")
+
+// notLinked says which import is missing.
+func notLinked(what, pkg string) string {
+	return "this program was built without " + what + "; a Go program has it by import _ \"" + ModulePath + "/" + pkg + "\""
+}

@@ -1,0 +1,179 @@
+package ropeway
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// Reservation is a range of addresses without memory of its own. [Physical] is mapped into it piece by piece, so a buffer can grow without
+// moving, and pieces of it can be replaced. To a copy, pieces that touch are one buffer; touching what is not mapped is an error.
+type Reservation struct {
+	mem *Buffer
+
+	mu     sync.Mutex
+	mapped map[int]*Physical // guarded by mu; by offset
+}
+
+// Physical is device memory without an address.
+type Physical struct {
+	d *Device
+	h core.Handle
+	n int
+
+	mu     sync.Mutex
+	shared uint64 // guarded by mu; the shareable handle, 0 if there is none yet
+}
+
+// physical is what Go's memory is like: device memory of large pages.
+func (d *Device) physical() abi.PhysicalMemProp {
+	return abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{ID: uint32(d.id), Type: abi.MemLocationTypeDevice}}
+}
+
+// MapUnit returns what lengths and offsets of mapped memory are multiples of.
+func (d *Device) MapUnit() (int, error) {
+	prop := d.physical()
+	var n uint64
+	err := d.t.MemGetAllocationGranularity(&prop, abi.MemAllocGranularityMinimum, &n)
+	return int(n), d.result(err)
+}
+
+// Reserve takes n bytes of addresses, a multiple of [Device.MapUnit]. They cost next to nothing: reserve what may ever be needed.
+func (d *Device) Reserve(n int) (*Reservation, error) {
+	var p core.Addr
+	if err := d.t.ReserveMemAddress(&p, size(n), 0, 0, 0); err != nil {
+		return nil, d.result(err)
+	}
+	return &Reservation{mem: &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).ReleaseMemAddress, device: true}, mapped: map[int]*Physical{}}, nil
+}
+
+// AllocPhysical allocates n bytes, a multiple of [Device.MapUnit].
+func (d *Device) AllocPhysical(n int) (*Physical, error) {
+	m := &Physical{d: d, n: n}
+	prop := d.physical()
+	if err := d.t.MallocPhysical(&m.h, size(n), &prop, 0); err != nil {
+		return nil, d.result(err)
+	}
+	return m, nil
+}
+
+// Len returns how many bytes the memory has.
+func (m *Physical) Len() int { return m.n }
+
+// Close frees the memory; where it is mapped it stays until it is unmapped.
+func (m *Physical) Close() error { return m.d.result(m.d.t.FreePhysical(m.h)) }
+
+// Share lets other processes have the memory, by [Device.ImportPhysical], as [Buffer.Share] does with memory that has an address. Sharing again gives the
+// same key and lets further processes have it; whether there is a list is said by the first call. It ends when the memory is closed and nowhere
+// mapped. The key is the shareable handle of C and Python, in hexadecimal.
+func (m *Physical) Share(with ...int) (Key, error) {
+	const api = "aclrtMemExportToShareableHandle"
+	if m.d.t.PhysicalSize(m.h) == 0 {
+		return "", m.d.r.refuse(api, "handle", "the memory was closed", core.Gone, Ptr(m.h))
+	}
+	list, err := pids("aclrtMemSetPidToShareableHandle", with)
+	if err != nil {
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.shared == 0 {
+		flags := uint64(0)
+		if len(list) == 0 {
+			flags = 1 // no list
+		}
+		if err := m.d.t.MemExportToShareableHandle(m.h, abi.MemHandleTypeNone, flags, &m.shared); err != nil {
+			return "", m.d.result(err)
+		}
+	}
+	if len(list) > 0 {
+		if err := m.d.t.MemSetPidToShareableHandle(m.shared, first(list), uint64(len(list))); err != nil {
+			return "", m.d.result(err)
+		}
+	}
+	return Key(strconv.FormatUint(m.shared, 16)), nil
+}
+
+// ImportPhysical opens the memory of another process that the key names, to be mapped here. Nothing is copied. Close closes it here; until then it stays good
+// whatever the other process does.
+func (d *Device) ImportPhysical(ctx context.Context, k Key) (*Physical, error) {
+	number, err := strconv.ParseUint(string(k), 16, 64)
+	if err != nil {
+		return nil, misuse("aclrtMemImportFromShareableHandle", "shareableHandle", "is no key of memory")
+	}
+	return importing(ctx, func() (*Physical, error) {
+		m := &Physical{d: d}
+		if err := d.t.MemImportFromShareableHandle(number, int32(d.id), &m.h); err != nil {
+			return nil, d.result(err)
+		}
+		m.n = int(d.t.PhysicalSize(m.h))
+		return m, nil
+	})
+}
+
+// Len returns how many bytes the range has, mapped or not.
+func (r *Reservation) Len() int { return r.mem.Len() }
+
+// Ptr returns the address of the range.
+func (r *Reservation) Ptr() Ptr { return r.mem.Ptr() }
+
+// Range returns n bytes from offset off on. What is not mapped is an error when it is used.
+func (r *Reservation) Range(off, n int) Span { return r.mem.Range(off, n) }
+
+// Map puts memory behind the addresses from offset off on. Work on other parts of the range is not disturbed.
+func (r *Reservation) Map(off int, m *Physical) error {
+	const api = "aclrtMapMem"
+	d := r.mem.d
+	switch at := r.Range(off, m.n); {
+	case m.d.r != d.r:
+		return misuse(api, "handle", otherRuntime)
+	case at.problem(d.r) != "":
+		return filled(d.r, api, "virPtr", at)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := d.t.MapMem(core.Addr(r.mem.addr)+core.Addr(off), uint64(m.n), 0, m.h, 0); err != nil {
+		return d.result(err)
+	}
+	r.mapped[off] = m
+	return nil
+}
+
+// Unmap takes away what was mapped at offset off. It does not wait for work that uses it.
+func (r *Reservation) Unmap(off int) error {
+	const api = "aclrtUnmapMem"
+	d := r.mem.d
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mapped[off] == nil {
+		return misuse(api, "virPtr", fmt.Sprintf("nothing is mapped from offset %d on", off))
+	}
+	if err := d.t.UnmapMem(core.Addr(r.mem.addr) + core.Addr(off)); err != nil {
+		return d.result(err)
+	}
+	delete(r.mapped, off)
+	return nil
+}
+
+// Close unmaps what is mapped and releases the addresses. It does not wait for work that uses them.
+func (r *Reservation) Close() error {
+	for _, off := range r.offsets() {
+		if err := r.Unmap(off); err != nil {
+			return err
+		}
+	}
+	return r.mem.Close()
+}
+
+// offsets are where something is mapped.
+func (r *Reservation) offsets() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.mapped))
+}
