@@ -65,6 +65,7 @@ const (
 	ErrRTLostHeartbeat             Code = 507010 // The device stopped answering heartbeats.
 	ErrRTReportTimeout             Code = 507012 // No callback arrived within the time given to aclrtProcessReport.
 	ErrRTSysDma                    Code = 507013 // A DMA copy failed on the device (reported at synchronisation).
+	ErrRTIpcError                  Code = 507022 // Inter-process communication failed.
 	ErrRTDevSetupError             Code = 507033 // The device could not be brought up, or was never set.
 	ErrRTStreamSyncTimeout         Code = 507046 // Stream (or device) synchronisation hit its timeout.
 	ErrRTEventSyncTimeout          Code = 507047 // Event synchronisation hit its timeout.

@@ -1,6 +1,9 @@
 package ropeway
 
 import (
+	"context"
+	"io"
+
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
 )
@@ -8,6 +11,12 @@ import (
 // WithDriver puts something between the core and the software device.
 func WithDriver(wrap func(driver.Driver) driver.Driver) Option {
 	return Option{func(o *options) { o.wrap = wrap }}
+}
+
+// Importing is importing, for memory that closes as c says.
+func Importing(ctx context.Context, c io.Closer, open func() error) error {
+	_, err := importing(ctx, func() (io.Closer, error) { return c, open() })
+	return err
 }
 
 // Live tells what was not closed.

@@ -351,6 +351,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	d := device(t)
 	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(1<<20))(t), get(d.Alloc(1<<20))(t)
+	numbers, pinned := get(ropeway.Alloc[int32](d, 64))(t), get(ropeway.AllocPinned[int32](d, 64))(t)
 	page := make([]byte, 64)
 	var b, pageable ropeway.Batch
 	for i := range 64 {
@@ -382,6 +383,8 @@ func TestNoAllocations(t *testing.T) {
 		"Event.Wait":  func() error { return e.Wait(ctx) },
 		"Event.Done":  func() error { _, err := e.Done(); return err },
 		"Device.Copy": func() error { return d.Copy(mem.Range(0, 64), host.Range(0, 64)) },
+		"Array":       func() error { return s.Copy(numbers.Range(0, 16), pinned.Range(16, 16)) },
+		"ReadAt":      func() error { _, err := mem.ReadAt(page, 64); return err },
 	} {
 		ok(t, f())
 		ok(t, s.Synchronize(ctx))
