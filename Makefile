@@ -31,7 +31,7 @@ needgcc = $(call need,$$($(GO) env CC),gcc: cgo and the race detector use it,gcc
 TESTKIT := $(CURDIR)/bin/toolkit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz page pictures ptx soak soak-ipc clean
+.PHONY: help demo dist dist-arm64 install man wheel test test-all test-clean test-repeat test-arm64 test-check test-gpu test-python check bench bench-c bench-check bench-cores bench-cuda bench-gpu bench-python bench-trace microbench fuzz module-path page pictures ptx soak soak-ipc clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -257,6 +257,11 @@ soak: ## run the soak tests, each for SOAK=10m
 soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (IPC_ROUNDS)
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
+
+module-path: ## change the path of the Go module everywhere (NEW=example.com/ropeway)
+	$(needgo)
+	@test -n "$(NEW)" || { echo "make $@: NEW is missing, such as NEW=example.com/ropeway" >&2; exit 1; }
+	$(GO) run ./packaging/modulepath $(NEW)
 
 clean: ## delete what was built
 	rm -rf bin dist dist-arm64

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,10 +20,10 @@ import (
 	"ropeway/internal/testenv"
 )
 
-const (
-	module = "ropeway/"
-	root   = "../.." // of the repository, seen from this package
-)
+const root = "../.." // of the repository, seen from this package
+
+// module is how the packages of the module begin.
+var module = strings.TrimSuffix(reflect.TypeFor[crossing]().PkgPath(), "internal/borders")
 
 // allowed lists what may cross a border, by rule and file, with the reason. An entry that is no longer needed fails
 // the test, so the list only ever holds what is true.

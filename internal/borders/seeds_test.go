@@ -36,7 +36,7 @@ func drawn(f *ast.File) (names []string) {
 // TestSeeds: every run of the tests does the same. Random numbers come from a source with a seed, and packages that
 // use rapid import what fixes its seed.
 func TestSeeds(t *testing.T) {
-	const seeded = module + "internal/testenv/seeded"
+	seeded := module + "internal/testenv/seeded"
 	rapid, fixed := map[string]bool{}, map[string]bool{}
 	eachFile(t, func(file string) {
 		if !strings.HasSuffix(file, "_test.go") {

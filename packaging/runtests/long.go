@@ -12,11 +12,11 @@ import (
 // differs is what test files have that do more without -short: their own word, rapid's number of checks, a driver's
 // tests.
 var differs = regexp.MustCompile(`testing\.Short\(\)|testenv\.Long\(|` +
-	`"pgregory\.net/rapid"|"ropeway/internal/driver/drivertest"`)
+	`"pgregory\.net/rapid"|/internal/driver/drivertest"`)
 
 // sequential are packages with nothing concurrent in them; the race detector runs on all others.
-var sequential = regexp.MustCompile(`^ropeway/(spec|capi|packaging|internal/(report|timeline|testenv))(/|$)|` +
-	`^ropeway/internal/(abi|borders|doctest|explain|finding|half|product|random|reduce)$`)
+var sequential = regexp.MustCompile(`^(spec|capi|packaging|internal/(report|timeline|testenv))(/|$)|` +
+	`^internal/(abi|borders|doctest|explain|finding|half|product|random|reduce)$`)
 
 // alone are long tests of one goroutine, in packages that have others: the race detector leaves them out.
 const alone = "^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestCopyOverlap|" +
@@ -25,12 +25,13 @@ const alone = "^(TestDemo|TestDemoJSON|TestBench|TestBenchProduct|TestFill|TestC
 // pkg is a package that has tests.
 type pkg struct {
 	path string
-	long bool // it does more without -short
+	dir  string // its directory, from the module's
+	long bool   // it does more without -short
 }
 
 // packages are those with tests.
 func (r *runner) packages() ([]pkg, error) {
-	const format = `{{if or .TestGoFiles .XTestGoFiles}}` +
+	const format = `{{if or .TestGoFiles .XTestGoFiles}}{{.Module.Path}},` +
 		`{{.ImportPath}},{{.Dir}},{{join .TestGoFiles ","}},{{join .XTestGoFiles ","}}{{end}}`
 	out, err := r.command(nil, or("GO", "go"), "list", "-f", format, "./...").Output()
 	if err != nil {
@@ -39,15 +40,15 @@ func (r *runner) packages() ([]pkg, error) {
 	var all []pkg
 	for line := range bytes.Lines(out) {
 		words := strings.Split(strings.TrimSpace(string(line)), ",")
-		if len(words) < 3 {
+		if len(words) < 4 {
 			continue
 		}
-		p := pkg{path: words[0]}
-		for _, file := range words[2:] {
+		p := pkg{path: words[1], dir: strings.TrimPrefix(strings.TrimPrefix(words[1], words[0]), "/")}
+		for _, file := range words[3:] {
 			if file == "" {
 				continue
 			}
-			text, err := os.ReadFile(filepath.Join(words[1], file))
+			text, err := os.ReadFile(filepath.Join(words[2], file))
 			if err != nil {
 				return nil, err
 			}
@@ -89,7 +90,7 @@ func (r *runner) race() error {
 	}
 	args := []string{"-race", "-short", "-skip", alone}
 	for _, p := range all {
-		if !sequential.MatchString(p.path) {
+		if !sequential.MatchString(p.dir) {
 			args = append(args, p.path)
 		}
 	}
