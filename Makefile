@@ -258,10 +258,10 @@ soak-ipc: ## kill processes that share memory, at any moment, in 1,000 rounds (I
 	$(needgo)
 	ROPEWAY_TEST_SEED=$${ROPEWAY_TEST_SEED:-random} IPC_ROUNDS=$${IPC_ROUNDS:-1000} $(GO) test -v -count 1 -timeout 0 -run '^TestKilledAtAnyMoment$$' ./internal/ipctest
 
-module-path: ## change the path of the Go module everywhere (NEW=example.com/ropeway)
+module-path: ## change the path of the Go module everywhere (TO=example.com/ropeway)
 	$(needgo)
-	@test -n "$(NEW)" || { echo "make $@: NEW is missing, such as NEW=example.com/ropeway" >&2; exit 1; }
-	$(GO) run ./packaging/modulepath $(NEW)
+	@test -n "$(TO)" || { echo "make $@: TO is missing, such as TO=example.com/ropeway" >&2; exit 1; }
+	$(GO) run ./packaging/modulepath $(TO)
 
 clean: ## delete what was built
 	rm -rf bin dist dist-arm64

@@ -182,10 +182,7 @@ var toolkitVariable = regexp.MustCompile(`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOM
 func runPage(t *testing.T, steps []step) {
 	dir := clone(t)
 	before := names(t, dir)
-	script := prelude
-	for i, s := range steps {
-		script += fmt.Sprintf("echo '### step %d'\n%s\n", i, s.script)
-	}
+	script := prelude + script(steps)
 	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
 		testenv.Need(t, m[1])
 	}
@@ -219,8 +216,23 @@ func runPage(t *testing.T, steps []step) {
 			t.Errorf("the page leaves %s in the clone: a reader's own files go to a folder of their own, what is built to bin/", name)
 		}
 	}
+	printed(t, steps, string(out))
+}
+
+// script is what a shell does for steps; it marks where each begins in what is printed.
+func script(steps []step) string {
+	var b strings.Builder
 	for i, s := range steps {
-		_, part, _ := strings.Cut(string(out), fmt.Sprintf("### step %d\n", i))
+		fmt.Fprintf(&b, "echo '### step %d'\n%s\n", i, s.script)
+	}
+	return b.String()
+}
+
+// printed looks for what each step must print.
+func printed(t *testing.T, steps []step, out string) {
+	t.Helper()
+	for i, s := range steps {
+		_, part, _ := strings.Cut(out, fmt.Sprintf("### step %d\n", i))
 		part, _, _ = strings.Cut(part, "### step")
 		rest := part
 		for _, line := range s.prints {
