@@ -17,19 +17,21 @@ func Alloc[T Number](d *Device, n int) (Array[T], error) {
 	return array[T](d.Alloc(bytesFor[T](n)))
 }
 
-// AllocPinned allocates pinned host memory for n numbers: copies with it are asynchronous, and [Array.Values] is the memory itself.
+// AllocPinned allocates pinned host memory for n numbers: copies with it are asynchronous, and [Array.Values] is the
+// memory itself.
 func AllocPinned[T Number](d *Device, n int) (Array[T], error) {
 	return array[T](d.AllocPinned(bytesFor[T](n)))
 }
 
-// View returns a buffer as numbers. Its length, and the address of host memory, are multiples of the size of a number. Closing the array closes the buffer.
+// View returns a buffer as numbers. Its length, and the address of host memory, are multiples of the size of a
+// number. Closing the array closes the buffer.
 func View[T Number](b *Buffer) (Array[T], error) {
 	size := sizeOf[T]()
 	if b.n%size != 0 {
 		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("%d bytes are no whole number of %T", b.n, *new(T)))
 	}
-	if b.host != nil && b.addr%Ptr(size) != 0 {
-		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("the address %v is not aligned for %T", b.addr, *new(T)))
+	if b.host != nil && b.addr%uintptr(size) != 0 {
+		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("the address %#x is not aligned for %T", b.addr, *new(T)))
 	}
 	return Array[T]{b}, nil
 }

@@ -61,7 +61,8 @@ func TestView(t *testing.T) {
 	want(t, err, ropeway.ErrRTParamInvalid, "ropeway.View", "b")
 }
 
-// TestReadAtWriteAt: a buffer keeps the contracts of io.ReaderAt and io.WriterAt, at its end and beyond, for all kinds of memory.
+// TestReadAtWriteAt: a buffer keeps the contracts of io.ReaderAt and io.WriterAt, at its end and beyond, for all
+// kinds of memory.
 func TestReadAtWriteAt(t *testing.T) {
 	d := device(t)
 	for name, b := range map[string]*ropeway.Buffer{

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from device to
-// host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A batch can be used many
-// times; it must not be changed while a call with it is under way.
+// Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from
+// device to host; the first one decides, and a copy that goes the other way, or stays on one side, is refused. A
+// batch can be used many times; it must not be changed while a call with it is under way.
 type Batch struct {
 	dsts, srcs []core.Addr
 	sizes      []uint64
@@ -54,8 +54,8 @@ func (b *Batch) Add(dst, src Span) {
 	}
 	b.remember("dsts", dst)
 	b.remember("srcs", src)
-	b.dsts = append(b.dsts, core.Addr(dst.addr))
-	b.srcs = append(b.srcs, core.Addr(src.addr))
+	b.dsts = append(b.dsts, dst.addr)
+	b.srcs = append(b.srcs, src.addr)
 	b.sizes = append(b.sizes, uint64(src.n))
 	b.maxs = append(b.maxs, uint64(dst.n))
 }
@@ -74,7 +74,7 @@ func (b *Batch) remember(arg string, s Span) {
 // location is what the span's memory is declared as.
 func (s Span) location() abi.MemLocation {
 	if s.buf != nil && s.buf.device {
-		return abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(s.buf.d.id)}
+		return s.buf.d.location()
 	}
 	return abi.MemLocation{Type: abi.MemLocationTypeHost}
 }
@@ -106,12 +106,12 @@ func (b *Batch) check(r *Runtime, api string) error {
 	return nil
 }
 
-// failIndexes are for the calls to write to. An [Error] says the same, but the core wants a place, and one on the stack
-// would be moved to the heap.
+// failIndexes are for the calls to write to. An [Error] says the same, but the core wants a place, and one on the
+// stack would be moved to the heap.
 var failIndexes = sync.Pool{New: func() any { return new(uint64) }}
 
-// CopyBatch queues the batch. An [Error] for a copy has its Index; the copies before it are queued. A batch with pageable memory is
-// refused; [Device.CopyBatch] takes it.
+// CopyBatch queues the batch. An [Error] for a copy has its Index; the copies before it are queued. A batch with
+// pageable memory is refused; [Device.CopyBatch] takes it.
 func (s *Stream) CopyBatch(b *Batch) error {
 	const api = "aclrtMemcpyBatchAsync"
 	if err := b.check(s.d.r, api); err != nil {
@@ -128,8 +128,8 @@ func (s *Stream) CopyBatch(b *Batch) error {
 	return s.d.result(err)
 }
 
-// CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless every
-// segment is valid.
+// CopyBatch copies the batch, at most 4096 segments, and returns when all bytes are there; nothing is copied unless
+// every segment is valid.
 func (d *Device) CopyBatch(b *Batch) error {
 	if err := b.check(d.r, "aclrtMemcpyBatch"); err != nil {
 		return err

@@ -7,13 +7,14 @@ import (
 	"ropeway/internal/core"
 )
 
-// Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocPinned]), registered memory
-// ([Device.Register]) or managed memory ([Device.AllocManaged]). Using one after Close, or after its device was closed, is an error, never a crash.
+// Buffer is memory that copies can use: device memory ([Device.Alloc]), pinned host memory ([Device.AllocPinned]),
+// registered memory ([Device.Register]) or managed memory ([Device.AllocManaged]). Using one after Close, or after
+// its device was closed, is an error, never a crash.
 //
 // A Buffer is an io.ReaderAt and an io.WriterAt, with offsets in bytes.
 type Buffer struct {
 	d       *Device
-	addr    Ptr
+	addr    core.Addr
 	n       int
 	host    []byte // nil for device memory
 	device  bool
@@ -33,7 +34,7 @@ var (
 func (b *Buffer) Len() int { return b.n }
 
 // Ptr returns the buffer's address. A device address faults if the host touches it.
-func (b *Buffer) Ptr() Ptr { return b.addr }
+func (b *Buffer) Ptr() Ptr { return Ptr(b.addr) }
 
 // judge is what a checker has for accesses of the host that it cannot see.
 type judge interface {
@@ -46,7 +47,7 @@ func (b *Buffer) Bytes() []byte {
 		return nil
 	}
 	if c, ok := b.d.r.rt.Watch().(judge); ok && b.host != nil {
-		c.Judge(b.d.t, uintptr(b.addr), uint64(b.n), false)
+		c.Judge(b.d.t, b.addr, uint64(b.n), false)
 	}
 	return b.host
 }
@@ -54,8 +55,8 @@ func (b *Buffer) Bytes() []byte {
 // OnDevice reports whether this is device memory.
 func (b *Buffer) OnDevice() bool { return b.device }
 
-// ReadAt copies from the buffer, from offset off on, and returns when the bytes are in p. It waits for no stream. At the end of the buffer it
-// returns io.EOF.
+// ReadAt copies from the buffer, from offset off on, and returns when the bytes are in p. It waits for no stream. At
+// the end of the buffer it returns io.EOF.
 func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	n, err := b.room("src", len(p), off)
 	if n > 0 && err == nil {
@@ -70,8 +71,8 @@ func (b *Buffer) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt copies to the buffer, from offset off on, and returns when the bytes are there. It waits for no stream. At the end of the buffer it
-// returns io.ErrShortWrite.
+// WriteAt copies to the buffer, from offset off on, and returns when the bytes are there. It waits for no stream. At
+// the end of the buffer it returns io.ErrShortWrite.
 func (b *Buffer) WriteAt(p []byte, off int64) (int, error) {
 	n, err := b.room("dst", len(p), off)
 	if n > 0 && err == nil {
@@ -105,7 +106,7 @@ func (b *Buffer) Close() error {
 	if b.goes && b.d.gone() {
 		return misuse("aclrtFree", "devPtr", "the buffer went with its device, which was closed")
 	}
-	return b.d.result(b.free(b.d.t, core.Addr(b.addr)))
+	return b.d.result(b.free(b.d.t, b.addr))
 }
 
 // All returns the whole buffer as a span.
@@ -113,18 +114,18 @@ func (b *Buffer) All() Span { return Span{buf: b, addr: b.addr, n: b.n} }
 
 // Range returns n bytes from offset off on. A span that does not lie in the buffer is an error when it is used.
 func (b *Buffer) Range(off, n int) Span {
-	s := Span{buf: b, addr: b.addr + Ptr(off), n: n}
+	s := Span{buf: b, addr: b.addr + core.Addr(off), n: n}
 	s.bad = off < 0 || n < 0 || off > b.n || n > b.n-off
 	return s
 }
 
 // Span is a range of memory that a copy reads or writes. The zero Span is NULL.
 type Span struct {
-	buf  *Buffer // nil for pageable memory
-	addr Ptr     // where it is
-	n    int     // how long
-	bad  bool    // does not lie in its buffer
-	keep []byte  // pageable memory, kept alive
+	buf  *Buffer   // nil for pageable memory
+	addr core.Addr // where it is
+	n    int       // how long
+	bad  bool      // does not lie in its buffer
+	keep []byte    // pageable memory, kept alive
 }
 
 // Len returns how many bytes the span has.
@@ -140,7 +141,7 @@ func (s Span) Buffer() (b *Buffer, off int) {
 
 // Pageable returns ordinary memory as a span, for [Device.Copy]. There is no asynchronous copy with it.
 func Pageable(b []byte) Span {
-	return Span{addr: Ptr(core.AddrOf(b)), n: len(b), keep: b}
+	return Span{addr: core.AddrOf(b), n: len(b), keep: b}
 }
 
 // pageable reports whether the span is ordinary memory; there is none to wait for in an empty one.

@@ -197,7 +197,8 @@ func deep(t testing.TB, d *ropeway.Device, s *ropeway.Stream, mem *ropeway.Buffe
 	return deep(t, d, s, mem, depth-1) ^ up[0] ^ down[0]
 }
 
-// TestCollectedMemory copies with memory that is garbage the moment the copy is over, under a collector that never rests.
+// TestCollectedMemory copies with memory that is garbage the moment the copy is over, under a collector that never
+// rests.
 func TestCollectedMemory(t *testing.T) {
 	d := device(t)
 	var stop atomic.Bool
@@ -232,8 +233,8 @@ func TestCollectedMemory(t *testing.T) {
 	}
 }
 
-// TestForgottenRegistration drops the last reference to registered memory while a copy into it is queued: the memory must
-// not be given to somebody else.
+// TestForgottenRegistration drops the last reference to registered memory while a copy into it is queued: the memory
+// must not be given to somebody else.
 func TestForgottenRegistration(t *testing.T) {
 	d := device(t)
 	s, mem := get(d.NewStream())(t), get(d.Alloc(4096))(t)

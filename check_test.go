@@ -83,7 +83,8 @@ func (p *goProgram) end() {
 	ok(p.t, p.d.Close())
 }
 
-// TestCheck runs Go programs with one mistake each, which is found with the line of this file, and without it, which is silent.
+// TestCheck runs Go programs with one mistake each, which is found with the line of this file, and without it, which
+// is silent.
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		rule check.Rule
@@ -354,8 +355,8 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckFromTheEnvironment proves that ROPEWAY_CHECK checks a Go program too: findings are printed where warnings go, with
-// the line of the program.
+// TestCheckFromTheEnvironment proves that ROPEWAY_CHECK checks a Go program too: findings are printed where warnings
+// go, with the line of the program.
 func TestCheckFromTheEnvironment(t *testing.T) {
 	t.Setenv("ROPEWAY_CHECK", "seed=3")
 	var log bytes.Buffer
@@ -384,8 +385,8 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestCheckFunctions proves that a function that a stream calls may use the buffers of its stream: what is queued before it is
-// complete, what is queued behind it waits for it.
+// TestCheckFunctions proves that a function that a stream calls may use the buffers of its stream: what is queued
+// before it is complete, what is queued behind it waits for it.
 func TestCheckFunctions(t *testing.T) {
 	f := &found{}
 	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked()))(t)

@@ -4,11 +4,10 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/core"
 )
 
-// Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work queued
-// earlier may rewrite it, and one descriptor can be submitted many times.
+// Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work
+// queued earlier may rewrite it, and one descriptor can be submitted many times.
 type Descriptor struct {
 	mem *Buffer
 }
@@ -26,7 +25,8 @@ func (d *Device) NewDescriptor() (*Descriptor, error) {
 	return &Descriptor{mem}, nil
 }
 
-// Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call returns.
+// Set writes what to copy: src to the beginning of dst, at most 4 GiB minus one byte. It is done when the call
+// returns.
 func (c *Descriptor) Set(dst, src Span) error {
 	const api = "aclrtSetMemcpyDesc"
 	r := c.mem.d.r
@@ -42,7 +42,8 @@ func (c *Descriptor) Set(dst, src Span) error {
 	if src.n > math.MaxUint32 {
 		return misuse(api, "count", "a descriptor's length has 32 bits")
 	}
-	return c.mem.d.result(c.mem.d.t.SetMemcpyDesc(core.Addr(c.mem.addr), abi.MemcpyInnerDeviceToDevice, core.Addr(src.addr), core.Addr(dst.addr), uint64(src.n), 0))
+	d, kind := c.mem.d, abi.MemcpyInnerDeviceToDevice
+	return d.result(d.t.SetMemcpyDesc(c.mem.addr, kind, src.addr, dst.addr, uint64(src.n), 0))
 }
 
 // Memory returns the descriptor itself, for copies that rewrite it.
@@ -51,10 +52,11 @@ func (c *Descriptor) Memory() *Buffer { return c.mem }
 // Close frees the descriptor's memory.
 func (c *Descriptor) Close() error { return c.mem.Close() }
 
-// CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not take it.
+// CopyDescriptor queues the copy that the descriptor describes when its turn comes. The default stream does not take
+// it.
 func (s *Stream) CopyDescriptor(c *Descriptor) error {
 	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.MemcpyAsyncWithDesc(core.Addr(c.mem.addr), abi.MemcpyInnerDeviceToDevice, s.h))
+	return s.d.result(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
 }

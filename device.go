@@ -20,14 +20,19 @@ type Device struct {
 // ID returns the device's number.
 func (d *Device) ID() int { return d.id }
 
+// location is the device as memory's place.
+func (d *Device) location() abi.MemLocation {
+	return abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(d.id)}
+}
+
 // gone reports whether the device was closed as often as it was taken: its memory is not there any more.
 func (d *Device) gone() bool {
 	var c core.Handle
 	return d.t.GetCurrentContext(&c) != nil
 }
 
-// Close ends the use of the device. When it is closed as often as it was taken, its streams, events and memory are closed, and what is still
-// queued is dropped. Closing one Device twice is an error.
+// Close ends the use of the device. When it is closed as often as it was taken, its streams, events and memory are
+// closed, and what is still queued is dropped. Closing one Device twice is an error.
 func (d *Device) Close() error {
 	if d.closed.Swap(true) {
 		return misuse("aclrtResetDevice", "deviceId", "the device was closed already")
@@ -41,26 +46,28 @@ func (d *Device) Alloc(n int) (*Buffer, error) {
 	if err := d.t.Malloc(&p, size(n), abi.MemMallocHugeFirst); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
 }
 
-// AllocPinned allocates n bytes of pinned host memory: copies with it are asynchronous, and [Buffer.Bytes] is the memory itself.
+// AllocPinned allocates n bytes of pinned host memory: copies with it are asynchronous, and [Buffer.Bytes] is the
+// memory itself.
 func (d *Device) AllocPinned(n int) (*Buffer, error) {
 	var p core.Addr
 	if err := d.t.MallocHost(&p, size(n)); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).FreeHost, host: bytesAt(Ptr(p), n), goes: d.r.prod.RC}, nil
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
 }
 
-// AllocManaged allocates n bytes of memory that has one address for the host and all devices: [Buffer.Bytes] is the memory itself, and copies use it like any
-// other. The host must not touch it while queued work does. Only some products have it (A2, A3).
+// AllocManaged allocates n bytes of memory that has one address for the host and all devices: [Buffer.Bytes] is the
+// memory itself, and copies use it like any other. The host must not touch it while queued work does. Only some
+// products have it (A2, A3).
 func (d *Device) AllocManaged(n int) (*Buffer, error) {
 	var p core.Addr
 	if err := d.t.MemAllocManaged(&p, size(n), abi.MemAttachGlobal); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).Free, host: bytesAt(Ptr(p), n), goes: true}, nil
+	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, host: bytesAt(p, n), goes: true}, nil
 }
 
 // Register makes memory of the program usable like pinned memory until the buffer is closed.
@@ -70,7 +77,7 @@ func (d *Device) Register(b []byte) (*Buffer, error) {
 		return nil, d.result(err)
 	}
 	d.r.registered.Store(addr, b)
-	return &Buffer{d: d, addr: Ptr(addr), n: len(b), free: d.r.unregister, host: b}, nil
+	return &Buffer{d: d, addr: addr, n: len(b), free: d.r.unregister, host: b}, nil
 }
 
 // unregister ends a registration; from here on the memory is the garbage collector's again.
@@ -104,7 +111,8 @@ func (d *Device) Synchronize(ctx context.Context) error {
 
 // waited turns a wait that was given up into the context's error.
 func (d *Device) waited(ctx context.Context, err *core.Error) error {
-	if err != nil && ctx.Err() != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout) {
+	late := err != nil && (err.Code == abi.ErrRTStreamSyncTimeout || err.Code == abi.ErrRTEventSyncTimeout)
+	if late && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return d.result(err)
@@ -128,13 +136,14 @@ func (d *Device) DisablePeer(peer *Device) error {
 	return d.result(d.t.DeviceDisablePeerAccess(int32(peer.id)))
 }
 
-// Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It waits for no stream.
+// Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It waits for no
+// stream.
 func (d *Device) Copy(dst, src Span) error {
 	const api = "aclrtMemcpy"
 	if err := usable(d.r, api, dst, src); err != nil {
 		return err
 	}
-	err := d.t.Memcpy(core.Addr(dst.addr), uint64(dst.n), core.Addr(src.addr), uint64(src.n), abi.MemcpyDefault)
+	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
 	return d.result(err)
@@ -145,7 +154,7 @@ func (d *Device) Fill(dst Span, value byte) error {
 	if err := filled(d.r, "aclrtMemset", "devPtr", dst); err != nil {
 		return err
 	}
-	err := d.t.Memset(core.Addr(dst.addr), uint64(dst.n), int32(value), uint64(dst.n))
+	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
 	runtime.KeepAlive(dst.keep)
 	return d.result(err)
 }

@@ -8,7 +8,8 @@ import (
 	"ropeway/internal/setup"
 )
 
-// Code is a return code of AscendCL. It is an error, so that errors.Is and errors.As find it in every error of this package:
+// Code is a return code of AscendCL. It is an error, so that errors.Is and errors.As find it in every error of this
+// package:
 //
 //	if errors.Is(err, ropeway.ErrRTMemoryAllocation) { … }
 //
@@ -79,8 +80,9 @@ func (r *Runtime) failed(e *core.Error) error {
 }
 
 // refuse is misuse that shows what kind of mistake it is, of memory at addr.
-func (r *Runtime) refuse(api, arg, text string, m core.Mistake, addr Ptr) error {
-	return r.failed(&core.Error{Code: abi.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text, Mistake: m, Value: uintptr(addr)})
+func (r *Runtime) refuse(api, arg, text string, m core.Mistake, addr core.Addr) error {
+	e := core.Error{Code: abi.ErrRTParamInvalid, API: api, Arg: arg, Index: -1, Text: text, Mistake: m, Value: addr}
+	return r.failed(&e)
 }
 
 // misuse is the error for what this package itself refuses.

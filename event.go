@@ -25,8 +25,8 @@ func (d *Device) NewEvent() (*Event, error) {
 	return e, nil
 }
 
-// NewStateEvent makes an event that is a state: a record sets it, [Stream.Reset] clears it, and a wait queued before any
-// record holds its stream until one has run.
+// NewStateEvent makes an event that is a state: a record sets it, [Stream.Reset] clears it, and a wait queued before
+// any record holds its stream until one has run.
 func (d *Device) NewStateEvent() (*Event, error) {
 	e := &Event{d: d}
 	err := d.t.CreateEventWithFlag(&e.h, abi.EventSync|abi.EventCaptureStreamProgress|abi.EventTimeLine)
@@ -36,8 +36,8 @@ func (d *Device) NewStateEvent() (*Event, error) {
 	return e, nil
 }
 
-// NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record before it, whoever made it.
-// It knows no times: [Elapsed] refuses it. Only some products have it (A2, A3, 950).
+// NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record
+// before it, whoever made it. It knows no times: [Elapsed] refuses it. Only some products have it (A2, A3, 950).
 func (d *Device) NewSharedEvent() (*Event, error) {
 	e := &Event{d: d}
 	if err := d.t.CreateEventExWithFlag(&e.h, abi.EventIpc); err != nil {
@@ -46,8 +46,9 @@ func (d *Device) NewSharedEvent() (*Event, error) {
 	return e, nil
 }
 
-// Share returns the key by which all processes of the same user may have an event of [Device.NewSharedEvent], with [Device.ImportEvent]. Asking
-// again gives the same key. It is good until the event is closed. The key is the handle of C and Python, in hexadecimal.
+// Share returns the key by which all processes of the same user may have an event of [Device.NewSharedEvent], with
+// [Device.ImportEvent]. Asking again gives the same key. It is good until the event is closed. The key is the handle
+// of C and Python, in hexadecimal.
 func (e *Event) Share() (Key, error) {
 	var handle abi.IpcEventHandle
 	if err := e.d.t.IpcGetEventHandle(e.h, &handle); err != nil {
@@ -56,8 +57,9 @@ func (e *Event) Share() (Key, error) {
 	return Key(hex.EncodeToString(handle.Reserved[:])), nil
 }
 
-// ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and it stays good when the
-// other one closes its own. If a process ends between a record and its run, who waits for that record goes on soon, and [Event.Wait] tells.
+// ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and
+// it stays good when the other one closes its own. If a process ends between a record and its run, who waits for that
+// record goes on soon, and [Event.Wait] tells.
 func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	const api = "aclrtIpcOpenEventHandle"
 	var handle abi.IpcEventHandle

@@ -133,7 +133,8 @@ func ExampleBatch() {
 	// segment 4: sizes
 }
 
-// A descriptor is read when its copy runs. Here one is submitted twice and changed in between, in the order of the stream.
+// A descriptor is read when its copy runs. Here one is submitted twice and changed in between, in the order of the
+// stream.
 func ExampleDescriptor() {
 	ctx := context.Background()
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))

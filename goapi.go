@@ -27,7 +27,7 @@ func init() {
 			return 0, misuse(api, arg, otherRuntime)
 		}
 		s := b.Range(off, n)
-		return core.Addr(s.addr), filled(b.d.r, api, arg, s)
+		return s.addr, filled(b.d.r, api, arg, s)
 	}
 	goapi.Result = func(t *core.Thread, err *core.Error) error {
 		if err == nil {

@@ -3,12 +3,12 @@ package ropeway
 import "unsafe"
 
 // numbersAt returns n numbers of pinned memory, which is mapped and not Go's; going through &addr says so to vet.
-func numbersAt[T any](addr Ptr, n int) []T {
+func numbersAt[T any](addr uintptr, n int) []T {
 	return unsafe.Slice((*T)(*(*unsafe.Pointer)(unsafe.Pointer(&addr))), n)
 }
 
 // bytesAt returns n bytes of pinned memory.
-func bytesAt(addr Ptr, n int) []byte { return numbersAt[byte](addr, n) }
+func bytesAt(addr uintptr, n int) []byte { return numbersAt[byte](addr, n) }
 
 // sizeOf returns how many bytes a number has.
 func sizeOf[T any]() int { return int(unsafe.Sizeof(*new(T))) }

@@ -40,7 +40,8 @@ func counting(t *testing.T, more ...ropeway.Option) (*metrics.Meter, *ropeway.De
 	return m, get(rt.Device(0))(t)
 }
 
-// TestMetrics: every copy is counted by its direction, with its bytes, when it is submitted, and in flight until it is over.
+// TestMetrics: every copy is counted by its direction, with its bytes, when it is submitted, and in flight until it
+// is over.
 func TestMetrics(t *testing.T) {
 	for name, more := range map[string][]ropeway.Option{
 		"alone": nil, "recorded too": {ropeway.WithTrace(t.TempDir())}, "checked too": {check.With(check.Options{OnFinding: func(check.Finding) {}})},
@@ -93,8 +94,8 @@ func testMetrics(t *testing.T, more []ropeway.Option) {
 	}
 }
 
-// TestMetricsOfWaits: what the host waits for is counted by what it is. A wait that finds everything done is none, so each is
-// tried until it has waited.
+// TestMetricsOfWaits: what the host waits for is counted by what it is. A wait that finds everything done is none, so
+// each is tried until it has waited.
 func TestMetricsOfWaits(t *testing.T) {
 	meter, d := counting(t)
 	s, e := get(d.NewStream())(t), get(d.NewEvent())(t)

@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several processes. A record
-// sets it; a wait holds its stream until it is set, and clears it. Setting it twice before a wait counts once. Unlike an [Event],
-// a wait may be queued before the record it waits for.
+// Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several
+// processes. A record sets it; a wait holds its stream until it is set, and clears it. Setting it twice before a wait
+// counts once. Unlike an [Event], a wait may be queued before the record it waits for.
 type Notify struct {
 	d *Device
 	h core.Handle
@@ -35,8 +35,8 @@ func (s *Stream) RecordNotify(n *Notify) error {
 	return s.d.result(s.d.t.RecordNotify(n.h, s.h))
 }
 
-// WaitNotify makes what is queued from now on wait until the notify is set, and clears it. The caller does not wait. After the timeout the stream
-// fails instead of waiting on; it is in whole seconds, rounded up, and 0 is for ever.
+// WaitNotify makes what is queued from now on wait until the notify is set, and clears it. The caller does not wait.
+// After the timeout the stream fails instead of waiting on; it is in whole seconds, rounded up, and 0 is for ever.
 func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	const api = "aclrtWaitAndResetNotify"
 	if n.d.r != s.d.r {
@@ -68,24 +68,24 @@ const (
 	AnyOff                   // a bit is set neither in v nor in the word
 )
 
-// WriteValue queues writing a word of 64 bits into device memory, the first 8 bytes of dst, whose address is a multiple of 8. Streams that
-// wait for it see it at once.
+// WriteValue queues writing a word of 64 bits into device memory, the first 8 bytes of dst, whose address is a
+// multiple of 8. Streams that wait for it see it at once.
 func (s *Stream) WriteValue(dst Span, v uint64) error {
 	const api = "aclrtValueWrite"
 	if err := s.word(api, dst); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.ValueWrite(core.Addr(dst.addr), v, 0, s.h))
+	return s.d.result(s.d.t.ValueWrite(dst.addr, v, 0, s.h))
 }
 
-// WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The caller does not wait.
-// [Stream.WriteValue] of any stream is seen at once, other writes of the word soon.
+// WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The
+// caller does not wait. [Stream.WriteValue] of any stream is seen at once, other writes of the word soon.
 func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
 	const api = "aclrtValueWait"
 	if err := s.word(api, src); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.ValueWait(core.Addr(src.addr), v, uint32(is), s.h))
+	return s.d.result(s.d.t.ValueWait(src.addr, v, uint32(is), s.h))
 }
 
 // word refuses a span that has no room for a word.

@@ -14,7 +14,8 @@ import (
 	"ropeway/internal/setup"
 )
 
-// Option changes what [Open] opens. The functions With… return options; packages check, metrics and driver/cuda have more.
+// Option changes what [Open] opens. The functions With… return options; packages check, metrics and driver/cuda have
+// more.
 type Option struct{ apply func(*options) }
 
 // options are what Open was given.
@@ -34,7 +35,8 @@ func instead(change func(*setup.Settings) error, variables ...string) Option {
 
 // fromEnvironment are the variables Open reads.
 var fromEnvironment = []string{
-	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory, setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
+	setup.EnvProduct, setup.EnvForm, setup.EnvDevices, setup.EnvDeviceMemory,
+	setup.EnvDriver, setup.EnvVisible, setup.EnvBlocking, setup.EnvStrict,
 	setup.EnvCheck, setup.EnvCheckReport, setup.EnvInject, setup.EnvTrace, setup.EnvCUDAShare,
 }
 
@@ -86,7 +88,8 @@ func (f Form) String() string {
 	return "EP"
 }
 
-// WithProduct chooses the product to be, and its form. Default is ROPEWAY_PRODUCT in the form ROPEWAY_FORM, else A2 in form EP.
+// WithProduct chooses the product to be, and its form. Default is ROPEWAY_PRODUCT in the form ROPEWAY_FORM, else A2
+// in form EP.
 func WithProduct(p Product, f Form) Option {
 	return instead(func(s *setup.Settings) (err error) {
 		s.Product, err = product.Find(string(p), f.String())
@@ -94,7 +97,8 @@ func WithProduct(p Product, f Form) Option {
 	}, setup.EnvProduct, setup.EnvForm)
 }
 
-// WithDevices sets how many devices there are. Default, which 0 means too, is 8; without the option ROPEWAY_DEVICES counts.
+// WithDevices sets how many devices there are. Default, which 0 means too, is 8; without the option ROPEWAY_DEVICES
+// counts.
 func WithDevices(n int) Option {
 	return instead(func(s *setup.Settings) error {
 		if n < 0 {
@@ -105,8 +109,8 @@ func WithDevices(n int) Option {
 	}, setup.EnvDevices)
 }
 
-// WithDeviceMemory sets how many bytes each device has, at most; default is ROPEWAY_DEVICE_MEMORY, else 64 GiB. Memory is
-// taken as it is used, and never more than the machine or its container allows.
+// WithDeviceMemory sets how many bytes each device has, at most; default is ROPEWAY_DEVICE_MEMORY, else 64 GiB.
+// Memory is taken as it is used, and never more than the machine or its container allows.
 func WithDeviceMemory(bytes int) Option {
 	return instead(func(s *setup.Settings) error {
 		if bytes < 0 {
@@ -134,26 +138,29 @@ func WithVisibleDevices(ids ...int) Option {
 	}, setup.EnvVisible)
 }
 
-// WithLaunchBlocking says whether copies and fills return only when they are done, with their own error, which helps to find
-// the call that fails; default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them until it is recorded.
+// WithLaunchBlocking says whether copies and fills return only when they are done, with their own error, which helps
+// to find the call that fails; default is ASCEND_LAUNCH_BLOCKING. A stream that waits for an event blocks them until
+// it is recorded.
 func WithLaunchBlocking(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Blocking = on; return nil }, setup.EnvBlocking)
 }
 
-// WithStrict says whether what the documents of AscendCL forbid is refused on every product, also where hardware accepts it, for programs
-// that must be portable to the letter; default is ROPEWAY_STRICT. docs/environment.md lists what it changes.
+// WithStrict says whether what the documents of AscendCL forbid is refused on every product, also where hardware
+// accepts it, for programs that must be portable to the letter; default is ROPEWAY_STRICT. docs/environment.md lists
+// what it changes.
 func WithStrict(on bool) Option {
 	return instead(func(s *setup.Settings) error { s.Strict = on; return nil }, setup.EnvStrict)
 }
 
-// WithTrace records what the program does into a file of its own in the directory dir, instead of ROPEWAY_TRACE; "" records
-// nothing. The file is complete at any moment, and ropeway trace --from dir makes a report of it.
+// WithTrace records what the program does into a file of its own in the directory dir, instead of ROPEWAY_TRACE; ""
+// records nothing. The file is complete at any moment, and ropeway trace --from dir makes a report of it.
 func WithTrace(dir string) Option {
 	return instead(func(s *setup.Settings) error { s.Trace = dir; return nil }, setup.EnvTrace)
 }
 
-// WithLogger sends what there is to log to l: warnings, such as a device with less memory than wanted, at level Warn, and which devices
-// are taken and closed at level Info. Errors are returned and not logged. Without the option warnings are printed to standard error.
+// WithLogger sends what there is to log to l: warnings, such as a device with less memory than wanted, at level Warn,
+// and which devices are taken and closed at level Info. Errors are returned and not logged. Without the option
+// warnings are printed to standard error.
 func WithLogger(l *slog.Logger) Option {
 	return instead(func(s *setup.Settings) error {
 		if l == nil {

@@ -8,14 +8,15 @@ import (
 	"ropeway/internal/core"
 )
 
-// Pool is device memory that streams allocate and free in their own order, without waiting: memory that a stream freed is
-// there again for what it queues next. Only some products have pools (A2).
+// Pool is device memory that streams allocate and free in their own order, without waiting: memory that a stream
+// freed is there again for what it queues next. Only some products have pools (A2).
 type Pool struct {
 	d *Device
 	h core.Handle
 }
 
-// Reuse says when memory that one stream freed may go to another; without any, once the host has synchronised the first.
+// Reuse says when memory that one stream freed may go to another; without any, once the host has synchronised the
+// first.
 type Reuse int
 
 // Ways of reuse.
@@ -25,7 +26,8 @@ const (
 	InsertWaits                     // by making the other wait
 )
 
-// PoolOptions say how a pool is. The zero value is one of all the device's memory, that keeps nothing over a synchronisation.
+// PoolOptions say how a pool is. The zero value is one of all the device's memory, that keeps nothing over a
+// synchronisation.
 type PoolOptions struct {
 	Max   int // bytes; 0 is the device's memory
 	Keep  int // so many unused bytes survive a synchronisation
@@ -35,7 +37,7 @@ type PoolOptions struct {
 // NewPool makes a pool.
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	p := &Pool{d: d}
-	props := abi.MemPoolProps{MaxSize: size(o.Max), Location: abi.MemLocation{ID: uint32(d.id), Type: abi.MemLocationTypeDevice}}
+	props := abi.MemPoolProps{MaxSize: size(o.Max), Location: d.location()}
 	if err := d.t.MemPoolCreate(&p.h, &props); err != nil {
 		return nil, d.result(err)
 	}
@@ -82,8 +84,8 @@ func (p *Pool) get(attr abi.MemPoolAttr) (uint64, error) {
 	return binary.LittleEndian.Uint64(cell), p.d.result(err)
 }
 
-// Alloc takes n bytes for what is queued on the stream from now on; other streams have to be ordered after it. The buffer is freed by
-// [Buffer.CloseOn], in the order of a stream, or by [Buffer.Close], at once.
+// Alloc takes n bytes for what is queued on the stream from now on; other streams have to be ordered after it. The
+// buffer is freed by [Buffer.CloseOn], in the order of a stream, or by [Buffer.Close], at once.
 func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 	const api = "aclrtMemPoolMallocAsync"
 	switch {
@@ -96,7 +98,7 @@ func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 	if err := s.d.t.MemPoolMallocAsync(&addr, uint64(n), p.h, s.h); err != nil {
 		return nil, s.d.result(err)
 	}
-	return &Buffer{d: p.d, addr: Ptr(addr), n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
+	return &Buffer{d: p.d, addr: addr, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
 }
 
 // Trim frees memory of the device that is not in use, until keep bytes are left or nothing more can go.
@@ -129,8 +131,8 @@ func (p *Pool) Stats() (u PoolStats, err error) {
 // Close ends the pool. Buffers of it that are still there stay good until they are freed.
 func (p *Pool) Close() error { return p.d.result(p.d.t.MemPoolDestroy(p.h)) }
 
-// CloseOn queues freeing device memory: what was queued on the stream before may still use it, and nothing that is queued later. Memory of
-// a [Pool] returns to its pool. The buffer counts as closed from now on.
+// CloseOn queues freeing device memory: what was queued on the stream before may still use it, and nothing that is
+// queued later. Memory of a [Pool] returns to its pool. The buffer counts as closed from now on.
 func (b *Buffer) CloseOn(s *Stream) error {
 	const api = "aclrtMemPoolFreeAsync"
 	if p := b.problem(s.d.r); p != "" {
@@ -145,7 +147,7 @@ func (b *Buffer) CloseOn(s *Stream) error {
 	if b.freed.Swap(true) {
 		return s.d.r.refuse(api, "ptr", "the buffer was closed already", core.Gone, b.addr)
 	}
-	if err := s.d.t.MemPoolFreeAsync(core.Addr(b.addr), s.h); err != nil {
+	if err := s.d.t.MemPoolFreeAsync(b.addr, s.h); err != nil {
 		b.freed.Store(false)
 		return s.d.result(err)
 	}

@@ -12,8 +12,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// Reservation is a range of addresses without memory of its own. [Physical] is mapped into it piece by piece, so a buffer can grow without
-// moving, and pieces of it can be replaced. To a copy, pieces that touch are one buffer; touching what is not mapped is an error.
+// Reservation is a range of addresses without memory of its own. [Physical] is mapped into it piece by piece, so a
+// buffer can grow without moving, and pieces of it can be replaced. To a copy, pieces that touch are one buffer;
+// touching what is not mapped is an error.
 type Reservation struct {
 	mem *Buffer
 
@@ -33,7 +34,7 @@ type Physical struct {
 
 // physical is what Go's memory is like: device memory of large pages.
 func (d *Device) physical() abi.PhysicalMemProp {
-	return abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{ID: uint32(d.id), Type: abi.MemLocationTypeDevice}}
+	return abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: d.location()}
 }
 
 // MapUnit returns what lengths and offsets of mapped memory are multiples of.
@@ -44,13 +45,15 @@ func (d *Device) MapUnit() (int, error) {
 	return int(n), d.result(err)
 }
 
-// Reserve takes n bytes of addresses, a multiple of [Device.MapUnit]. They cost next to nothing: reserve what may ever be needed.
+// Reserve takes n bytes of addresses, a multiple of [Device.MapUnit]. They cost next to nothing: reserve what may
+// ever be needed.
 func (d *Device) Reserve(n int) (*Reservation, error) {
 	var p core.Addr
 	if err := d.t.ReserveMemAddress(&p, size(n), 0, 0, 0); err != nil {
 		return nil, d.result(err)
 	}
-	return &Reservation{mem: &Buffer{d: d, addr: Ptr(p), n: n, free: (*core.Thread).ReleaseMemAddress, device: true}, mapped: map[int]*Physical{}}, nil
+	mem := &Buffer{d: d, addr: p, n: n, free: (*core.Thread).ReleaseMemAddress, device: true}
+	return &Reservation{mem: mem, mapped: map[int]*Physical{}}, nil
 }
 
 // AllocPhysical allocates n bytes, a multiple of [Device.MapUnit].
@@ -69,13 +72,14 @@ func (m *Physical) Len() int { return m.n }
 // Close frees the memory; where it is mapped it stays until it is unmapped.
 func (m *Physical) Close() error { return m.d.result(m.d.t.FreePhysical(m.h)) }
 
-// Share lets other processes have the memory, by [Device.ImportPhysical], as [Buffer.Share] does with memory that has an address. Sharing again gives the
-// same key and lets further processes have it; whether there is a list is said by the first call. It ends when the memory is closed and nowhere
-// mapped. The key is the shareable handle of C and Python, in hexadecimal.
+// Share lets other processes have the memory, by [Device.ImportPhysical], as [Buffer.Share] does with memory that has
+// an address. Sharing again gives the same key and lets further processes have it; whether there is a list is said by
+// the first call. It ends when the memory is closed and nowhere mapped. The key is the shareable handle of C and
+// Python, in hexadecimal.
 func (m *Physical) Share(with ...int) (Key, error) {
 	const api = "aclrtMemExportToShareableHandle"
 	if m.d.t.PhysicalSize(m.h) == 0 {
-		return "", m.d.r.refuse(api, "handle", "the memory was closed", core.Gone, Ptr(m.h))
+		return "", m.d.r.refuse(api, "handle", "the memory was closed", core.Gone, core.Addr(m.h))
 	}
 	list, err := pids("aclrtMemSetPidToShareableHandle", with)
 	if err != nil {
@@ -100,8 +104,8 @@ func (m *Physical) Share(with ...int) (Key, error) {
 	return Key(strconv.FormatUint(m.shared, 16)), nil
 }
 
-// ImportPhysical opens the memory of another process that the key names, to be mapped here. Nothing is copied. Close closes it here; until then it stays good
-// whatever the other process does.
+// ImportPhysical opens the memory of another process that the key names, to be mapped here. Nothing is copied. Close
+// closes it here; until then it stays good whatever the other process does.
 func (d *Device) ImportPhysical(ctx context.Context, k Key) (*Physical, error) {
 	number, err := strconv.ParseUint(string(k), 16, 64)
 	if err != nil {
@@ -138,7 +142,7 @@ func (r *Reservation) Map(off int, m *Physical) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := d.t.MapMem(core.Addr(r.mem.addr)+core.Addr(off), uint64(m.n), 0, m.h, 0); err != nil {
+	if err := d.t.MapMem(r.mem.addr+core.Addr(off), uint64(m.n), 0, m.h, 0); err != nil {
 		return d.result(err)
 	}
 	r.mapped[off] = m
@@ -154,7 +158,7 @@ func (r *Reservation) Unmap(off int) error {
 	if r.mapped[off] == nil {
 		return misuse(api, "virPtr", fmt.Sprintf("nothing is mapped from offset %d on", off))
 	}
-	if err := d.t.UnmapMem(core.Addr(r.mem.addr) + core.Addr(off)); err != nil {
+	if err := d.t.UnmapMem(r.mem.addr + core.Addr(off)); err != nil {
 		return d.result(err)
 	}
 	delete(r.mapped, off)

@@ -7,7 +7,8 @@ import (
 	"ropeway"
 )
 
-// TestRange: a buffer grows while copies run on its lower part; copies go across the borders, and end in an error at a hole.
+// TestRange: a buffer grows while copies run on its lower part; copies go across the borders, and end in an error at
+// a hole.
 func TestRange(t *testing.T) {
 	d := device(t)
 	s := get(d.NewStream())(t)

@@ -17,39 +17,41 @@
 //
 // # Memory
 //
-// A [Buffer] is bytes: device memory ([Device.Alloc]), pinned host memory ([Device.AllocPinned]), memory of the program that is registered
-// ([Device.Register]), or managed memory ([Device.AllocManaged]). An [Array] is a buffer of numbers. Copies take a [Span]: a part of a
-// buffer. Buffers are io.ReaderAt and io.WriterAt, too.
+// A [Buffer] is bytes: device memory ([Device.Alloc]), pinned host memory ([Device.AllocPinned]), memory of the
+// program that is registered ([Device.Register]), or managed memory ([Device.AllocManaged]). An [Array] is a buffer
+// of numbers. Copies take a [Span]: a part of a buffer. Buffers are io.ReaderAt and io.WriterAt, too.
 //
 // # What blocks
 //
-// A method that waits for a stream has a context and returns its error when the context ends first. Methods of a [Stream] without one queue their work and
-// return. Methods of a [Device] or a [Buffer] that copy return when the bytes are there; they wait for no stream. Close waits for nothing but
-// what is running at that moment.
+// A method that waits for a stream has a context and returns its error when the context ends first. Methods of a
+// [Stream] without one queue their work and return. Methods of a [Device] or a [Buffer] that copy return when the
+// bytes are there; they wait for no stream. Close waits for nothing but what is running at that moment.
 //
 // # Ownership
 //
-// Everything that is opened, allocated or made has a method Close; closing it twice is an error. Closing a device closes what was made on it, closing the
-// runtime closes everything.
+// Everything that is opened, allocated or made has a method Close; closing it twice is an error. Closing a device
+// closes what was made on it, closing the runtime closes everything.
 //
-// A copy that is queued owns its source and destination until the stream was synchronised, or an event recorded after it
-// is done: do not touch or close them before.
+// A copy that is queued owns its source and destination until the stream was synchronised, or an event recorded after
+// it is done: do not touch or close them before.
 //
 // A [Ptr] is a device address. It faults if the host touches it, as on hardware.
 //
 // # Errors
 //
-// Every error of a call is an [*Error] with the [Code] that a C program gets. Errors of work that is queued come with the next synchronisation.
+// Every error of a call is an [*Error] with the [Code] that a C program gets. Errors of work that is queued come with
+// the next synchronisation.
 //
 // There is no state bound to threads: every method says by its receiver where it acts. All methods may be called
 // concurrently.
 //
 // # More
 //
-// Streams wait for a [Notify] and for words of memory; a [Reservation] grows without moving; a [Pool] has memory in the order of a stream;
-// other processes have memory by a [Key]. Package ascend has what only some products have: reductions, random numbers, counters, advice for managed memory.
-// Package check finds mistakes, package metrics counts, package driver/cuda runs all of it on NVIDIA GPUs, and package ropewaytest is for tests.
-// A program links only those that it imports.
+// Streams wait for a [Notify] and for words of memory; a [Reservation] grows without moving; a [Pool] has memory in
+// the order of a stream; other processes have memory by a [Key]. Package ascend has what only some products have:
+// reductions, random numbers, counters, advice for managed memory. Package check finds mistakes, package metrics
+// counts, package driver/cuda runs all of it on NVIDIA GPUs, and package ropewaytest is for tests. A program links
+// only those that it imports.
 package ropeway
 
 import (
@@ -171,7 +173,8 @@ func (r *Runtime) Device(i int) (*Device, error) {
 	return &Device{r: r, id: i, t: r.rt.ThreadIn(c)}, nil
 }
 
-// Devices takes one device after the other into use, from 0 on, and ends after the first error. A device stays in use until it is closed:
+// Devices takes one device after the other into use, from 0 on, and ends after the first error. A device stays in use
+// until it is closed:
 //
 //	for dev, err := range rt.Devices() {
 //		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// Key names memory, a notify or an event of one process for others. It is a short text without spaces, for a pipe, a file or a command line. Who has
-// it, and may, has what it names.
+// Key names memory, a notify or an event of one process for others. It is a short text without spaces, for a pipe, a
+// file or a command line. Who has it, and may, has what it names.
 type Key string
 
 // keyRoom is how many bytes a key needs in C, with the zero at its end.
@@ -43,8 +43,9 @@ func pids(api string, with []int) ([]int32, error) {
 // mostNamed is how many processes aclrtIpcMemSetImportPid takes at a time.
 const mostNamed = 31
 
-// Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes with the given numbers may; if none
-// is given, all of the same user, and root's. Nothing is copied: they see what this process writes. It ends with [Buffer.Unshare], or when the buffer is closed.
+// Share lets other processes have device memory, by [Device.Import], and returns the key for it. Only the processes
+// with the given numbers may; if none is given, all of the same user, and root's. Nothing is copied: they see what
+// this process writes. It ends with [Buffer.Unshare], or when the buffer is closed.
 func (b *Buffer) Share(with ...int) (Key, error) {
 	const api = "aclrtIpcMemGetExportKey"
 	if p := b.problem(b.d.r); p != "" {
@@ -59,7 +60,7 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 		flags = 1 // no list
 	}
 	text := make([]byte, keyRoom)
-	if err := b.d.t.IpcMemGetExportKey(core.Addr(b.addr), uint64(b.n), first(text), keyRoom, flags); err != nil {
+	if err := b.d.t.IpcMemGetExportKey(b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
 		return "", b.d.result(err)
 	}
 	k := keyOf(text)
@@ -72,7 +73,8 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 	return k, nil
 }
 
-// Unshare makes a key that Share gave good for nothing. Who has imported it keeps what it has; if that is this process, it has to be closed before.
+// Unshare makes a key that Share gave good for nothing. Who has imported it keeps what it has; if that is this
+// process, it has to be closed before.
 func (b *Buffer) Unshare(k Key) error {
 	im := &b.d.r.imports
 	im.mu.Lock() // so that nobody imports it meanwhile
@@ -83,7 +85,8 @@ func (b *Buffer) Unshare(k Key) error {
 	return b.d.result(b.d.t.IpcMemClose(first(k.cKey())))
 }
 
-// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not tell two apart.
+// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not tell two
+// apart.
 type imports struct {
 	mu   sync.Mutex
 	have map[Key]*Buffer // guarded by mu; nil: being imported
@@ -121,7 +124,8 @@ func (im *imports) end(k Key, b *Buffer) {
 	}
 }
 
-// importing calls open, which asks another process and may take seconds if that one is stopped. When ctx ends first, its error is returned, and what comes later is closed.
+// importing calls open, which asks another process and may take seconds if that one is stopped. When ctx ends first,
+// its error is returned, and what comes later is closed.
 func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -152,8 +156,9 @@ func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, err
 	}
 }
 
-// Import opens the memory of another process that the key names: n bytes from its beginning. It should be closed before
-// the other process closes it. A key can be imported once at a time. When ctx ends before the other process has answered, its error is returned.
+// Import opens the memory of another process that the key names: n bytes from its beginning. It should be closed
+// before the other process closes it. A key can be imported once at a time. When ctx ends before the other process
+// has answered, its error is returned.
 func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 	const api = "aclrtIpcMemImportByKey"
 	return importing(ctx, func() (*Buffer, error) {
@@ -169,10 +174,11 @@ func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 // importKey is Import of a key that is not imported. It may take seconds, if the other process is stopped.
 func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	var addr core.Addr
-	if err := d.t.IpcMemImportByKey(&addr, first(k.cKey()), 1); err != nil { // 1: with peer access, if it is another device's
+	const peer = 1 // with peer access, if it is another device's
+	if err := d.t.IpcMemImportByKey(&addr, first(k.cKey()), peer); err != nil {
 		return nil, d.result(err)
 	}
-	b := &Buffer{d: d, addr: Ptr(addr), n: n, device: true, goes: true, foreign: true}
+	b := &Buffer{d: d, addr: addr, n: n, device: true, goes: true, foreign: true}
 	b.free = func(t *core.Thread, _ core.Addr) *core.Error { return t.IpcMemClose(first(k.cKey())) }
 	if room := d.r.rt.Driver().Locate(addr).Room; n <= 0 || uint64(n) > room {
 		_ = b.Close()
@@ -181,8 +187,8 @@ func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	return b, nil
 }
 
-// Share lets other processes have the notify, by [Device.ImportNotify], as [Buffer.Share] does with memory; once for each notify. Others may record
-// it; waiting is for streams of its own device.
+// Share lets other processes have the notify, by [Device.ImportNotify], as [Buffer.Share] does with memory; once for
+// each notify. Others may record it; waiting is for streams of its own device.
 func (n *Notify) Share(with ...int) (Key, error) {
 	list, err := pids("aclrtNotifySetImportPid", with)
 	if err != nil {
@@ -204,11 +210,13 @@ func (n *Notify) Share(with ...int) (Key, error) {
 	return keyOf(text), nil
 }
 
-// ImportNotify opens the notify of another process that the key names. When ctx ends before that has answered, its error is returned.
+// ImportNotify opens the notify of another process that the key names. When ctx ends before that has answered, its
+// error is returned.
 func (d *Device) ImportNotify(ctx context.Context, k Key) (*Notify, error) {
 	return importing(ctx, func() (*Notify, error) {
 		n := &Notify{d: d}
-		if err := d.t.NotifyImportByKey(&n.h, first(k.cKey()), 2); err != nil { // 2: with peer access, if it is another device's
+		const peer = 2 // with peer access, if it is another device's
+		if err := d.t.NotifyImportByKey(&n.h, first(k.cKey()), peer); err != nil {
 			return nil, d.result(err)
 		}
 		return n, nil

@@ -123,7 +123,8 @@ func TestShareRefusals(t *testing.T) {
 	want(t, err, ropeway.ErrRTInternalError, "aclrtNotifyGetExportKey", "*")
 }
 
-// TestImportHere: what a process imports of itself is closed by Buffer.Free alone, neither in a stream's order nor by ending the export.
+// TestImportHere: what a process imports of itself is closed by Buffer.Free alone, neither in a stream's order nor by
+// ending the export.
 func TestImportHere(t *testing.T) {
 	d := device(t)
 	s := get(d.NewStream())(t)
@@ -176,7 +177,8 @@ func (d *slowImport) Import(s *driver.Shared) (driver.Memory, error) {
 	return d.Sharer.Import(s)
 }
 
-// TestImportsAtOnce: an exporter that does not answer stops nobody who imports from another; its own key cannot be imported twice meanwhile.
+// TestImportsAtOnce: an exporter that does not answer stops nobody who imports from another; its own key cannot be
+// imported twice meanwhile.
 func TestImportsAtOnce(t *testing.T) {
 	slow := &slowImport{}
 	d := device(t, ropeway.WithDriver(func(drv driver.Driver) driver.Driver {

@@ -20,7 +20,8 @@ func mapped(t *testing.T, d *ropeway.Device, m *ropeway.Physical) ropeway.Span {
 	return r.Range(0, m.Len())
 }
 
-// TestShareMemory: another process maps the same memory, unless it is not on the list, and an event of both orders the two in either direction.
+// TestShareMemory: another process maps the same memory, unless it is not on the list, and an event of both orders
+// the two in either direction.
 func TestShareMemory(t *testing.T) {
 	d := device(t)
 	s, unit := get(d.NewStream())(t), get(d.MapUnit())(t)

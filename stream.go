@@ -33,8 +33,9 @@ func (d *Device) NewPriorityStream(priority int) (*Stream, error) {
 // DefaultStream returns the stream that every device has. It cannot be closed.
 func (d *Device) DefaultStream() *Stream { return &Stream{d: d} }
 
-// Close closes the stream. It drops what has not run, and that is an error, [ErrRTStreamAbort]; call [Stream.Synchronize] before. A function
-// of [Stream.Call] that is running is waited for. Afterwards every method fails.
+// Close closes the stream. It drops what has not run, and that is an error, [ErrRTStreamAbort]; call
+// [Stream.Synchronize] before. A function of [Stream.Call] that is running is waited for. Afterwards every method
+// fails.
 func (s *Stream) Close() error {
 	const api = "aclrtDestroyStreamForce"
 	// A checker reports what is dropped, and it must not see a query, which orders what the program did not order.
@@ -47,13 +48,14 @@ func (s *Stream) Close() error {
 		return s.d.result(err)
 	}
 	if dropped {
-		return &Error{Code: ErrRTStreamAbort, API: api, Arg: "stream", Index: -1, Text: "work was queued that had not run; it is dropped"}
+		const text = "work was queued that had not run; it is dropped"
+		return &Error{Code: ErrRTStreamAbort, API: api, Arg: "stream", Index: -1, Text: text}
 	}
 	return nil
 }
 
-// Synchronize waits until everything queued so far is done and returns the first failure since the last time. When ctx
-// ends first, its error is returned and the work goes on.
+// Synchronize waits until everything queued so far is done and returns the first failure since the last time. When
+// ctx ends first, its error is returned and the work goes on.
 func (s *Stream) Synchronize(ctx context.Context) error {
 	return s.d.waited(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
 }
@@ -68,20 +70,20 @@ func (s *Stream) Idle() (bool, error) {
 // Abort drops what has not run yet. Whoever waits for the stream gets an error; the stream can be used again.
 func (s *Stream) Abort() error { return s.d.result(s.d.t.StreamAbort(s.h)) }
 
-// StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It cannot be
-// undone.
+// StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It
+// cannot be undone.
 func (s *Stream) StopOnFailure() error {
 	return s.d.result(s.d.t.SetStreamFailureMode(s.h, 1))
 }
 
-// Copy queues a copy of src to the beginning of dst. The direction is found from the memory. It takes buffers, one of which is
-// device memory: there is no asynchronous copy between host memory, nor with pageable memory, for which the call would have to wait for the stream.
-// [Device.Copy] copies both.
+// Copy queues a copy of src to the beginning of dst. The direction is found from the memory. It takes buffers, one of
+// which is device memory: there is no asynchronous copy between host memory, nor with pageable memory, for which the
+// call would have to wait for the stream. [Device.Copy] copies both.
 func (s *Stream) Copy(dst, src Span) error {
 	if err := s.queueable("aclrtMemcpyAsync", &dst, &src); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.MemcpyAsync(core.Addr(dst.addr), uint64(dst.n), core.Addr(src.addr), uint64(src.n), abi.MemcpyDefault, s.h))
+	return s.d.result(s.d.t.MemcpyAsync(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h))
 }
 
 // queueable refuses spans that cannot be used, and pageable memory, with which a copy would wait for the stream.
@@ -96,7 +98,8 @@ func (s *Stream) queueable(api string, dst, src *Span) error {
 }
 
 // waits is why pageable memory is refused.
-const waits = "is pageable memory, for which the call would wait for the stream; use AllocPinned or Register, or Synchronize and Device.Copy"
+const waits = "is pageable memory, for which the call would wait for the stream; " +
+	"use AllocPinned or Register, or Synchronize and Device.Copy"
 
 // Copy2D queues a copy of height rows of width bytes; rows are dpitch and spitch bytes apart.
 func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height int) error {
@@ -110,12 +113,12 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 	if !src.holds(spitch, width, height) {
 		return s.d.r.refuse(api, "src", "the rows go past the end of the span", core.OutOfBounds, 0)
 	}
-	err := s.d.t.Memcpy2dAsync(core.Addr(dst.addr), size(dpitch), core.Addr(src.addr), size(spitch), size(width), size(height), abi.MemcpyDefault, s.h)
-	return s.d.result(err)
+	return s.d.result(s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch),
+		size(width), size(height), abi.MemcpyDefault, s.h))
 }
 
-// holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left to the
-// core to refuse.
+// holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left
+// to the core to refuse.
 func (s *Span) holds(pitch, width, height int) bool {
 	switch {
 	case width <= 0 || height <= 0 || pitch < width:
@@ -131,12 +134,13 @@ func (s *Stream) Fill(dst Span, value byte) error {
 	if err := filled(s.d.r, "aclrtMemsetAsync", "devPtr", dst); err != nil {
 		return err
 	}
-	err := s.d.t.MemsetAsync(core.Addr(dst.addr), uint64(dst.n), int32(value), uint64(dst.n), s.h)
+	err := s.d.t.MemsetAsync(dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
 	runtime.KeepAlive(dst.keep)
 	return s.d.result(err)
 }
 
-// Fill32 queues setting every 32-bit word of dst, whose length and address are multiples of 4. Pinned memory is set at once.
+// Fill32 queues setting every 32-bit word of dst, whose length and address are multiples of 4. Pinned memory is set
+// at once.
 func (s *Stream) Fill32(dst Span, value uint32) error {
 	const api = "aclrtMemsetD32Async"
 	if err := filled(s.d.r, api, "ptr", dst); err != nil {
@@ -145,11 +149,11 @@ func (s *Stream) Fill32(dst Span, value uint32) error {
 	if dst.n%4 != 0 {
 		return misuse(api, "memSize", "the span's length is not a multiple of 4")
 	}
-	return s.d.result(s.d.t.MemsetD32Async(core.Addr(dst.addr), uint64(dst.n), value, uint64(dst.n/4), s.h))
+	return s.d.result(s.d.t.MemsetD32Async(dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
 }
 
-// Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for the
-// stream.
+// Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for
+// the stream.
 func (s *Stream) Call(f func()) error {
 	const api = "aclrtLaunchHostFunc"
 	if f == nil {

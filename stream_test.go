@@ -174,8 +174,8 @@ func TestEvents(t *testing.T) {
 	ok(t, o.Synchronize(ctx))
 }
 
-// TestGivingUp lets contexts end while a stream is blocked: every wait returns the context's own error, and the work is
-// done later.
+// TestGivingUp lets contexts end while a stream is blocked: every wait returns the context's own error, and the work
+// is done later.
 func TestGivingUp(t *testing.T) {
 	d := device(t)
 	s, e, host, mem := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(1<<20))(t), get(d.Alloc(1<<20))(t)

@@ -1,5 +1,6 @@
-// Package ascend is what only some Ascend products have: reductions and random numbers on the device, counters that streams wait for, advice
-// for managed memory. A product that lacks a feature refuses it with [ropeway.ErrRTFeatureNotSupport].
+// Package ascend is what only some Ascend products have: reductions and random numbers on the device, counters that
+// streams wait for, advice for managed memory. A product that lacks a feature refuses it with
+// [ropeway.ErrRTFeatureNotSupport].
 //
 // Functions that queue work take the stream first, return at once, and fail as methods of [ropeway.Stream] do.
 package ascend

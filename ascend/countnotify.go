@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/goapi"
 )
 
-// CountNotify is a number of 32 bits, 0 at first, that streams change and wait for. As with a [ropeway.Notify], a wait may be queued before the
-// changes it waits for. Only some products have it (950).
+// CountNotify is a number of 32 bits, 0 at first, that streams change and wait for. As with a [ropeway.Notify], a
+// wait may be queued before the changes it waits for. Only some products have it (950).
 type CountNotify struct {
 	t *core.Thread // of its device
 	h core.Handle
@@ -49,7 +49,8 @@ func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error 
 	return q.result(q.t.CntNotifyRecord(n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how), Value: v}))
 }
 
-// CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go round.
+// CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go
+// round.
 type CountCondition int32
 
 // Conditions of a count; v is the value of the wait.

@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/goapi"
 )
 
-// Advice is what a program knows about how managed memory ([ropeway.Device.AllocManaged]) will be used. It changes how fast things are,
-// never what they do.
+// Advice is what a program knows about how managed memory ([ropeway.Device.AllocManaged]) will be used. It changes
+// how fast things are, never what they do.
 type Advice int32
 
 // The advice that can be given, and taken back.
@@ -43,7 +43,9 @@ func Prefetch(s *ropeway.Stream, mem ropeway.Span, to *ropeway.Device) error {
 }
 
 // managed returns where the memory is and what place a device is, or the host for nil.
-func managed(t *core.Thread, api string, mem ropeway.Span, at *ropeway.Device) (core.Addr, abi.MemManagedLocation, error) {
+func managed(t *core.Thread, api string, mem ropeway.Span, at *ropeway.Device) (
+	core.Addr, abi.MemManagedLocation, error,
+) {
 	location := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
 	if at != nil {
 		other, id := goapi.Device(at)

@@ -11,7 +11,8 @@ import (
 	"ropeway/internal/random"
 )
 
-// Distribution is what random numbers are like. Its parameters are rounded to the type of the numbers; those of whole numbers have to be whole.
+// Distribution is what random numbers are like. Its parameters are rounded to the type of the numbers; those of whole
+// numbers have to be whole.
 type Distribution struct {
 	kind abi.RandomNumFuncType
 	of   Type
@@ -40,11 +41,14 @@ func Dropout(ratio float64) Distribution {
 
 // RandomSource is what random numbers are drawn from. The same seed and counter give the same numbers.
 type RandomSource struct {
-	Seed    uint64
-	Counter ropeway.Span // 16 bytes of device memory, zeros at first; drawing moves it on, so that the next numbers are others
+	Seed uint64
+
+	// Counter is 16 bytes of device memory, zeros at first. Drawing moves it on, so that the next numbers are others.
+	Counter ropeway.Span
 }
 
-// Random queues filling dst with random numbers. Streams that use one counter have to be ordered. Only some products have it (A2, A3).
+// Random queues filling dst with random numbers. Streams that use one counter have to be ordered. Only some products
+// have it (A2, A3).
 func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomSource) error {
 	q := on(s, "aclrtRandomNumAsync")
 	to, err := q.addr("randomResultAddr", dst)
@@ -62,7 +66,8 @@ func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomS
 	b, sizeB := bitsOf(like.of, like.b)
 	size := min(sizeA, sizeB)
 	if size == 0 {
-		return q.misuse("taskInfo", fmt.Sprintf("%v and %v are not both a %v that random numbers know", like.a, like.b, like.of))
+		text := fmt.Sprintf("%v and %v are not both a %v that random numbers know", like.a, like.b, like.of)
+		return q.misuse("taskInfo", text)
 	}
 	count := uint64(dst.Len()) * 8 // of a mask
 	if like.kind != abi.RandomNumFuncTypeDropoutBitmask {

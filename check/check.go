@@ -1,12 +1,14 @@
-// Package check finds the mistakes in a program's use of memory and streams that hardware hides: a buffer that is read before its copy is done, a source that is
-// overwritten while its copy is pending, two streams with nothing that orders them, memory that is used after it was closed or never closed.
+// Package check finds the mistakes in a program's use of memory and streams that hardware hides: a buffer that is
+// read before its copy is done, a source that is overwritten while its copy is pending, two streams with nothing that
+// orders them, memory that is used after it was closed or never closed.
 //
 // A program that imports the package can be checked from outside:
 //
 //	import _ "ropeway/check"
 //
-// and then ropeway check ./program, or ROPEWAY_CHECK=1 ./program. A program can ask for it, too, with [With]. Tests have it through package
-// ropewaytest. Checked programs run late on purpose and are slower; docs/check.md explains the rules.
+// and then ropeway check ./program, or ROPEWAY_CHECK=1 ./program. A program can ask for it, too, with [With]. Tests
+// have it through package ropewaytest. Checked programs run late on purpose and are slower; docs/check.md explains
+// the rules.
 package check
 
 import (
@@ -27,7 +29,8 @@ type Options struct {
 	Rules []Rule // only these are checked; nil: all
 	Off   []Rule // these are not
 
-	// OnFinding is called with each finding, one at a time. It must not call the runtime. If it is nil, findings are printed to standard error.
+	// OnFinding is called with each finding, one at a time. It must not call the runtime. If it is nil, findings are
+	// printed to standard error.
 	OnFinding func(Finding)
 }
 

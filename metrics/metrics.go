@@ -1,5 +1,5 @@
-// Package metrics counts what a runtime does: copies and bytes by direction, how long they were queued and how long they took, and how long the
-// host waited. Packages prom and otelmeter below hand the numbers on.
+// Package metrics counts what a runtime does: copies and bytes by direction, how long they were queued and how long
+// they took, and how long the host waited. Packages prom and otelmeter below hand the numbers on.
 //
 //	m := metrics.New()
 //	rt, err := ropeway.Open(metrics.With(m))
@@ -19,8 +19,8 @@ import (
 	"ropeway/internal/setup"
 )
 
-// Meter counts what one runtime does. A task takes some tens of nanoseconds more with a meter; nothing is allocated and no lock is taken for
-// it.
+// Meter counts what one runtime does. A task takes some tens of nanoseconds more with a meter; nothing is allocated
+// and no lock is taken for it.
 type Meter struct {
 	m    *meter.Meter
 	used atomic.Bool
@@ -40,8 +40,8 @@ func With(m *Meter) ropeway.Option {
 	}).(ropeway.Option)
 }
 
-// Snapshot is what a runtime has done since it was opened. All numbers but those in flight only ever grow. They are not of one
-// moment: they are read one after the other, while work goes on.
+// Snapshot is what a runtime has done since it was opened. All numbers but those in flight only ever grow. They are
+// not of one moment: they are read one after the other, while work goes on.
 type Snapshot struct {
 	Copies   []Copies // one for each direction, always all of them, in the same order
 	Fills    Copies   // memory that was set

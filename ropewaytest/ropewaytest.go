@@ -5,7 +5,8 @@
 //		…
 //	}
 //
-// The runtime is checked: a test that leaves a race, a leak or another mistake of docs/check.md behind fails, even if its bytes are right.
+// The runtime is checked: a test that leaves a race, a leak or another mistake of docs/check.md behind fails, even if
+// its bytes are right.
 package ropewaytest
 
 import (
@@ -16,8 +17,9 @@ import (
 	"ropeway/check"
 )
 
-// New opens a runtime of two devices with 256 MiB each, checked by all rules. It is closed when the test ends, and each finding of the checker fails the
-// test. Options come after these defaults; check.Without() switches the checker off.
+// New opens a runtime of two devices with 256 MiB each, checked by all rules. It is closed when the test ends, and
+// each finding of the checker fails the test. Options come after these defaults; check.Without() switches the checker
+// off.
 func New(t testing.TB, opts ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
 	var found findings

@@ -81,7 +81,8 @@ func upload(t testing.TB, dev *ropeway.Device, waits bool) {
 	}
 }
 
-// TestFindingsFail: a test that makes a mistake fails with the finding, although its bytes are right; without the mistake it passes.
+// TestFindingsFail: a test that makes a mistake fails with the finding, although its bytes are right; without the
+// mistake it passes.
 func TestFindingsFail(t *testing.T) {
 	got := ends(t, func(t testing.TB) { upload(t, ropewaytest.Device(t), false) })
 	if len(got) != 1 || !strings.Contains(got[0], "in-flight") || !strings.Contains(got[0], "ropewaytest_test.go:") {

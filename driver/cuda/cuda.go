@@ -2,7 +2,8 @@
 //
 //	import _ "ropeway/driver/cuda"
 //
-// or asks for it with [With]. There is no cgo: libcuda.so is loaded when the first runtime opens. docs/gpu.md says what works.
+// or asks for it with [With]. There is no cgo: libcuda.so is loaded when the first runtime opens. docs/gpu.md says
+// what works.
 package cuda
 
 import (
@@ -16,7 +17,9 @@ import (
 
 // Options say how GPUs are used. The zero value leaves it to the driver.
 type Options struct {
-	Share int // percent of a GPU's multiprocessors that copies may take, 1 to 100; 0: ROPEWAY_CUDA_SHARE, else the driver's default
+	// Share is the percentage of a GPU's multiprocessors that copies may take, 1 to 100. 0 is ROPEWAY_CUDA_SHARE, else
+	// the driver's default.
+	Share int
 }
 
 // With opens NVIDIA GPUs instead of what ROPEWAY_DRIVER says.

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestClosure: a program links what it asks for by its imports, and nothing else, neither directly nor through others. A program that only copies on the
-// software device has no checker, no reader of DWARF and no code for GPUs; metrics, the checker and GPUs come by an import each.
+// TestClosure: a program links what it asks for by its imports, and nothing else, neither directly nor through
+// others. A program that only copies on the software device has no checker, no reader of DWARF and no code for GPUs;
+// metrics, the checker and GPUs come by an import each.
 func TestClosure(t *testing.T) {
 	const prometheus, telemetry, sdk = "github.com/prometheus/", "go.opentelemetry.io/", "go.opentelemetry.io/otel/sdk"
 	const checker, dwarf, kernels, gpu = "ropeway/internal/check", "debug/dwarf", "ropeway/internal/driver/cuda/kernels", "github.com/ebitengine/purego"

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestCodes: package ropeway has a constant for every code that the core or its setup returns. A code that is new there fails here until
-// the table's rules, or alsoReturned in spec/gen, have it. Codes that are only compared with, and those of functions that are not built, are not returned.
+// TestCodes: package ropeway has a constant for every code that the core or its setup returns. A code that is new
+// there fails here until the table's rules, or alsoReturned in spec/gen, have it. Codes that are only compared with,
+// and those of functions that are not built, are not returned.
 func TestCodes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "codes.go"))
 	if err != nil {

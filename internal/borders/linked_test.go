@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLinked: a program that only copies on the software device has neither PTX nor a reader of DWARF in its binary; one that imports the checker and the
-// cuda driver has both, so the test looks in the right places.
+// TestLinked: a program that only copies on the software device has neither PTX nor a reader of DWARF in its binary;
+// one that imports the checker and the cuda driver has both, so the test looks in the right places.
 func TestLinked(t *testing.T) {
 	for name, want := range map[string]bool{"copies": false, "everything": true} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,8 @@ func TestLinked(t *testing.T) {
 				t.Errorf("PTX in the binary: %t, want %t", got, want)
 			}
 			symbols := functions(t, program)
-			for _, pkg := range []string{"debug/dwarf.", "debug/elf.", module + "internal/check.", module + "internal/symbol.", module + "internal/driver/cuda."} {
+			others := []string{"internal/check.", "internal/symbol.", "internal/driver/cuda."}
+			for _, pkg := range []string{"debug/dwarf.", "debug/elf.", module + others[0], module + others[1], module + others[2]} {
 				if got := hasPrefix(symbols, pkg); got != want {
 					t.Errorf("functions of %s in the binary: %t, want %t", pkg, got, want)
 				}

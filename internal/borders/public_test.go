@@ -11,10 +11,12 @@ import (
 )
 
 // public are the packages that programs import.
-var public = []string{".", "ascend", "check", "driver/cuda", "metrics", "metrics/prom", "metrics/otelmeter", "metrics/otelproducer", "ropewaytest"}
+var public = []string{
+	".", "ascend", "check", "driver/cuda", "metrics", "metrics/prom", "metrics/otelmeter", "metrics/otelproducer", "ropewaytest",
+}
 
-// TestPublic: what programs see of the public packages is their own: no alias, no type of an internal package in a signature or a field, and a comment at
-// every name, so that go doc shows what there is.
+// TestPublic: what programs see of the public packages is their own: no alias, no type of an internal package in a
+// signature or a field, and a comment at every name, so that go doc shows what there is.
 func TestPublic(t *testing.T) {
 	for _, dir := range public {
 		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
@@ -153,7 +155,8 @@ func TestLeaks(t *testing.T) {
 		"// f does.\nfunc f() *core.Error { return nil }":                       "",
 		"// T is.\ntype T[X any] struct{}\nfunc (T[X]) F() *int { return nil }": "no comment",
 	} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nimport \"ropeway/internal/core\"\nvar _ core.Error\n"+text, parser.ParseComments)
+		text = "package x\nimport \"ropeway/internal/core\"\nvar _ core.Error\n" + text
+		f, err := parser.ParseFile(token.NewFileSet(), "x.go", text, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

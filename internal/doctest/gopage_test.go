@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestGoPage does what docs/go.md tells: a module of its own uses this one by replace, by vendor and by a workspace, and tests with ropewaytest. Nothing is
-// fetched: what the module needs is there, because it was built.
+// TestGoPage does what docs/go.md tells: a module of its own uses this one by replace, by vendor and by a workspace,
+// and tests with ropewaytest. Nothing is fetched: what the module needs is there, because it was built.
 func TestGoPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "go.md"))
 	if err != nil {
@@ -39,7 +39,8 @@ func TestGoPage(t *testing.T) {
 	}
 	printed(t, steps, string(out))
 
-	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker, which its test has.
+	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker, which
+	// its test has.
 	mine := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("go", args...)

@@ -1,6 +1,7 @@
-// Package goapi connects the packages of the Go API. Package ropeway is what every program links; ascend, check, metrics and driver/cuda are packages of their own,
-// so that a program links what it imports and no more. They need what programs must not see of ropeway's types. Package ropeway sets these
-// variables when it is initialised, and the others import it, so they find them set.
+// Package goapi connects the packages of the Go API. Package ropeway is what every program links; ascend, check,
+// metrics and driver/cuda are packages of their own, so that a program links what it imports and no more. They need
+// what programs must not see of ropeway's types. Package ropeway sets these variables when it is initialised, and the
+// others import it, so they find them set.
 package goapi
 
 import (
@@ -18,7 +19,8 @@ var (
 	// Device returns a *ropeway.Device's thread, and its number.
 	Device func(device any) (*core.Thread, int)
 
-	// Addr returns where n bytes of a *ropeway.Buffer are, from offset off on. It fails if t cannot use them, or if there is no buffer.
+	// Addr returns where n bytes of a *ropeway.Buffer are, from offset off on. It fails if t cannot use them, or if
+	// there is no buffer.
 	Addr func(t *core.Thread, api, arg string, buffer any, off, n int) (core.Addr, error)
 
 	// Result turns an error of the core into one of package ropeway, nil into nil.

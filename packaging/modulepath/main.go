@@ -1,4 +1,5 @@
-// Command modulepath changes the path of the module everywhere: in go.mod, in imports, and where code, tests and pages name a package.
+// Command modulepath changes the path of the module everywhere: in go.mod, in imports, and where code, tests and
+// pages name a package.
 //
 //	go run ./packaging/modulepath example.com/ropeway
 //
@@ -181,7 +182,8 @@ func (c *changer) names(text []byte) []byte {
 	return text
 }
 
-// source changes a Go file: its imports, whatever they are, then what its strings and comments name. It stays formatted if it was.
+// source changes a Go file: its imports, whatever they are, then what its strings and comments name. It stays
+// formatted if it was.
 func (c *changer) source(name string, text []byte) ([]byte, error) {
 	set := token.NewFileSet()
 	f, err := parser.ParseFile(set, name, text, parser.ImportsOnly)
