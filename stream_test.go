@@ -430,3 +430,19 @@ func TestHammer(t *testing.T) {
 	close(start)
 	wg.Wait()
 }
+
+// TestCloseDoesNotWait: closing a device, or a runtime, drops what waits for something that never happens.
+func TestCloseDoesNotWait(t *testing.T) {
+	rt, err := ropeway.Open(ropeway.WithDevices(2), ropeway.WithDeviceMemory(64<<20))
+	ok(t, err)
+	for d, err := range rt.Devices() {
+		ok(t, err)
+		s, never := get(d.NewStream())(t), get(d.NewNotify())(t)
+		ok(t, s.WaitNotify(never, 0))
+		ok(t, s.Fill(get(d.Alloc(64))(t).All(), 1))
+		if d.ID() == 0 {
+			ok(t, d.Close())
+		}
+	}
+	ok(t, rt.Close())
+}
