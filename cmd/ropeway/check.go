@@ -108,8 +108,9 @@ FAULTS
 
 LIMITS
   C programs that are statically linked cannot be checked: no library gets into
-  them. Go programs that use package ropeway can, however they are linked. The
-  summary says so if no process reported.`,
+  them. Go programs that use package ropeway can, however they are linked, if
+  they import ropeway/check; without it opening the runtime fails and says so.
+  The summary says so if no process reported.`,
 		Example: `  ropeway check ./my_program --its-own-flag
   ropeway check --schedules 20 -- python3 serve.py
   ropeway check --seed 7 --product 310P ./my_program
