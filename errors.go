@@ -71,7 +71,7 @@ func (d *Device) result(e *core.Error) error {
 	return d.r.failed(e)
 }
 
-// failed makes an error of this package from one of the core, and tells a checker of it.
+// failed makes an error of this package from one of the core, and reports it to a checker.
 func (r *Runtime) failed(e *core.Error) error {
 	if w := r.rt.Watch(); w != nil {
 		w.Refused(r.t, e)

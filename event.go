@@ -9,7 +9,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// Event marks a point in a stream: other streams and the host can wait for it, and it tells when it was reached.
+// Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between two.
 type Event struct {
 	d *Device
 	h core.Handle
@@ -37,7 +37,7 @@ func (d *Device) NewStateEvent() (*Event, error) {
 }
 
 // NewSharedEvent makes an event that other processes may have, by [Event.Share]. A wait refers to the latest record
-// before it, whoever made it. It knows no times: [Elapsed] refuses it. Only some products have it (A2, A3, 950).
+// before it, of any process. [Elapsed] refuses it. Only some products have it (A2, A3, 950).
 func (d *Device) NewSharedEvent() (*Event, error) {
 	e := &Event{d: d}
 	if err := d.t.CreateEventExWithFlag(&e.h, abi.EventIpc); err != nil {
@@ -58,8 +58,8 @@ func (e *Event) Share() (Key, error) {
 }
 
 // ImportEvent opens the event that the key names, mostly of another process. Both may record it and wait for it, and
-// it stays good when the other one closes its own. If a process ends between a record and its run, who waits for that
-// record goes on soon, and [Event.Wait] tells.
+// it stays valid when the other process closes its own. If a process ends between a record and its run, waits for
+// that record end soon, and [Event.Wait] returns an error.
 func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	const api = "aclrtIpcOpenEventHandle"
 	var handle abi.IpcEventHandle
@@ -77,10 +77,10 @@ func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	})
 }
 
-// Close ends the event. Work that is queued with it is not disturbed.
+// Close closes the event. Work that is queued with it is not disturbed.
 func (e *Event) Close() error { return e.d.result(e.d.t.DestroyEvent(e.h)) }
 
-// Done tells, without waiting, whether the latest record has run.
+// Done reports, without waiting, whether the latest record has run.
 func (e *Event) Done() (bool, error) {
 	var st abi.EventRecordedStatus
 	err := e.d.t.QueryEventStatus(e.h, &st)

@@ -24,7 +24,7 @@ func (d *Device) NewNotify() (*Notify, error) {
 	return n, nil
 }
 
-// Close ends the notify. What is queued with it goes on, and other processes that have it keep it.
+// Close closes the notify. What is queued with it goes on, and other processes that have it keep it.
 func (n *Notify) Close() error { return n.d.result(n.d.t.DestroyNotify(n.h)) }
 
 // RecordNotify queues setting the notify: it is set when everything queued before is done.

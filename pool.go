@@ -128,7 +128,7 @@ func (p *Pool) Stats() (u PoolStats, err error) {
 	return u, nil
 }
 
-// Close ends the pool. Buffers of it that are still there stay good until they are freed.
+// Close closes the pool. Buffers of it stay valid until they are closed.
 func (p *Pool) Close() error { return p.d.result(p.d.t.MemPoolDestroy(p.h)) }
 
 // CloseOn queues freeing device memory: what was queued on the stream before may still use it, and nothing that is

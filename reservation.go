@@ -130,7 +130,7 @@ func (r *Reservation) Ptr() Ptr { return r.mem.Ptr() }
 // Range returns n bytes from offset off on. What is not mapped is an error when it is used.
 func (r *Reservation) Range(off, n int) Span { return r.mem.Range(off, n) }
 
-// Map puts memory behind the addresses from offset off on. Work on other parts of the range is not disturbed.
+// Map maps memory to the addresses from offset off on. Work on other parts of the range is not disturbed.
 func (r *Reservation) Map(off int, m *Physical) error {
 	const api = "aclrtMapMem"
 	d := r.mem.d

@@ -14,7 +14,7 @@ import (
 )
 
 // Key names memory, a notify or an event of one process for others. It is a short text without spaces, for a pipe, a
-// file or a command line. Who has it, and may, has what it names.
+// file or a command line. A process that has the key, and is allowed to, can open what it names.
 type Key string
 
 // keyRoom is how many bytes a key needs in C, with the zero at its end.
@@ -73,11 +73,11 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 	return k, nil
 }
 
-// Unshare makes a key that Share gave good for nothing. Who has imported it keeps what it has; if that is this
-// process, it has to be closed before.
+// Unshare makes a key of Share invalid. Processes that have imported it keep what they have; if this process has
+// imported it, that buffer must be closed before.
 func (b *Buffer) Unshare(k Key) error {
 	im := &b.d.r.imports
-	im.mu.Lock() // so that nobody imports it meanwhile
+	im.mu.Lock() // so that it is not imported meanwhile
 	defer im.mu.Unlock()
 	if im.has(b.d.r, k) {
 		return misuse("aclrtIpcMemClose", "key", "is imported in this process, too; close that buffer before")
@@ -92,7 +92,7 @@ type imports struct {
 	have map[Key]*Buffer // guarded by mu; nil: being imported
 }
 
-// has tells whether a key is imported, or is being. mu is held.
+// has reports whether a key is imported, or is being. mu is held.
 func (im *imports) has(r *Runtime, k Key) bool {
 	maps.DeleteFunc(im.have, func(_ Key, b *Buffer) bool { return b != nil && b.problem(r) != "" }) // they were closed
 	_, has := im.have[k]

@@ -60,14 +60,14 @@ func (s *Stream) Synchronize(ctx context.Context) error {
 	return s.d.waited(ctx, s.d.t.SynchronizeStreamCancel(s.h, ctx.Done()))
 }
 
-// Idle tells, without waiting, whether everything queued is done.
+// Idle reports, without waiting, whether everything queued is done.
 func (s *Stream) Idle() (bool, error) {
 	var st abi.StreamStatus
 	err := s.d.t.StreamQuery(s.h, &st)
 	return st == abi.StreamStatusComplete, s.d.result(err)
 }
 
-// Abort drops what has not run yet. Whoever waits for the stream gets an error; the stream can be used again.
+// Abort drops what has not run yet. Waits for the stream return an error; the stream can be used again.
 func (s *Stream) Abort() error { return s.d.result(s.d.t.StreamAbort(s.h)) }
 
 // StopOnFailure makes the first failure stop all streams made on this Device instead of only being reported. It
@@ -117,7 +117,7 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 		size(width), size(height), abi.MemcpyDefault, s.h))
 }
 
-// holds tells whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left
+// holds reports whether height rows of width bytes, pitch bytes apart, lie in the span. Shapes that are none are left
 // to the core to refuse.
 func (s *Span) holds(pitch, width, height int) bool {
 	switch {

@@ -5,7 +5,7 @@
 //		…
 //	}
 //
-// The runtime is checked: a test that leaves a race, a leak or another mistake of docs/check.md behind fails, even if
+// The runtime is checked: a test with a race, a leak or another mistake of docs/check.md fails, even if
 // its bytes are right.
 package ropewaytest
 
