@@ -9,6 +9,7 @@ type Severity string
 const (
 	Error   Severity = "error"   // wrong on hardware
 	Warning Severity = "warning" // allowed, and hardly meant
+	Note    Severity = "note"    // what happened, and may well be meant, such as a call that was refused
 )
 
 // Finding is one mistake of a program.

@@ -96,6 +96,18 @@ func TestFindingsFail(t *testing.T) {
 	}
 }
 
+// TestRefusals: a test may try what is refused.
+func TestRefusals(t *testing.T) {
+	got := ends(t, func(t testing.TB) {
+		if _, err := ropewaytest.Device(t).Alloc(-1); err == nil {
+			t.Errorf("-1 bytes are allocated")
+		}
+	})
+	if len(got) != 0 {
+		t.Errorf("failed with %q", got)
+	}
+}
+
 // TestClosed: the runtime is closed when the test ends.
 func TestClosed(t *testing.T) {
 	var rt *ropeway.Runtime
