@@ -1,6 +1,9 @@
 package check
 
-import "ropeway/internal/finding"
+import (
+	"ropeway"
+	"ropeway/internal/finding"
+)
 
 // Severity says how bad a finding is.
 type Severity string
@@ -16,14 +19,15 @@ const (
 type Finding struct {
 	Rule     Rule
 	Severity Severity
-	Summary  string // what happened, one sentence
-	Offence  Site   // where it showed
-	Others   []Site // what it collides with, and where the memory came from
-	Bytes    *Bytes // what memory it is about; nil if it is not about memory
-	Advice   string // what to do
-	Seed     uint64 // order in which unordered work ran
-	Process  int    // process id
-	Count    int    // how often it happened so far
+	Summary  string       // what happened, one sentence
+	Offence  Site         // where it showed
+	Others   []Site       // what it collides with, and where the memory came from
+	Bytes    *Bytes       // what memory it is about; nil if it is not about memory
+	Advice   string       // what to do
+	Seed     uint64       // order in which unordered work ran
+	Process  int          // process id
+	Count    int          // how often it happened so far
+	Code     ropeway.Code // that a call returned, 0 if the finding is not about that
 
 	text string
 }
@@ -69,7 +73,7 @@ type Allocation struct {
 func public(f *finding.Finding) Finding {
 	p := Finding{
 		Rule: Rule(f.Rule), Severity: Severity(f.Severity), Summary: f.Summary, Offence: site(&f.Offence), Advice: f.Advice,
-		Seed: f.Seed, Process: f.Process, Count: f.Count, text: finding.Layout{}.Text(f),
+		Seed: f.Seed, Process: f.Process, Count: f.Count, Code: ropeway.Code(f.Code), text: finding.Layout{}.Text(f),
 	}
 	for i := range f.Others {
 		p.Others = append(p.Others, site(&f.Others[i]))
