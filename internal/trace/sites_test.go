@@ -36,7 +36,7 @@ func TestGoLines(t *testing.T) {
 		note("aclrtMemsetAsync", line)
 		note("aclrtMemsetAsync", line)
 		note("aclrtMemcpy", lineHere())
-		check(t, d.Copy(mem.All(), ropeway.Host(make([]byte, 64))))
+		check(t, d.Copy(mem.All(), ropeway.Pageable(make([]byte, 64))))
 		note("aclrtSynchronizeStream", lineHere())
 		check(t, s.Synchronize(context.Background()))
 	})
