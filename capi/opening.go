@@ -22,7 +22,12 @@ import (
 	"ropeway/internal/setup"
 	_ "ropeway/internal/setup/checker"    // ROPEWAY_CHECK
 	_ "ropeway/internal/setup/cudadriver" // ROPEWAY_DRIVER=cuda
+	"ropeway/internal/symbol"
 )
+
+func init() {
+	setup.RegisterLocator(func() setup.Locator { return symbol.New().Locate }) // callers of C functions are addresses
+}
 
 // quietLimit bounds how long a process that ends waits for its copies.
 const quietLimit = 10 * time.Second

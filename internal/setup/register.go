@@ -30,10 +30,16 @@ type ReadCheck func(v CheckVariables) (Checker, *BadVariable)
 // BadVariable is a variable with a value that nothing can be opened with, and why.
 type BadVariable struct{ Name, Value, Why string }
 
-// drivers and readCheck are written when packages are initialised, and read afterwards.
+// Locator finds the file with code that an address is in, as recorder.Options.Locate does. A program whose calls come from C
+// needs one; Go knows its functions without.
+type Locator func(pc uintptr) (file string, offset uint64, build string)
+
+// drivers, readCheck and newLocator are written when packages are initialised, and read afterwards.
 var (
 	drivers   = map[string]OpenDriver{softDriver: openSoft}
 	readCheck ReadCheck
+
+	newLocator func() Locator
 )
 
 // RegisterDriver adds a driver under a name that ROPEWAY_DRIVER may have. It is called when packages are initialised.
@@ -41,6 +47,9 @@ func RegisterDriver(name string, open OpenDriver) { drivers[name] = open }
 
 // RegisterChecker adds the checker. It is called when packages are initialised.
 func RegisterChecker(read ReadCheck) { readCheck = read }
+
+// RegisterLocator adds what makes a locator for a recorder. It is called when packages are initialised.
+func RegisterLocator(make func() Locator) { newLocator = make }
 
 // ModulePath is the path of the module.
 var ModulePath = strings.TrimSuffix(reflect.TypeFor[Settings]().PkgPath(), "/internal/setup")

@@ -5,7 +5,6 @@ import (
 
 	"ropeway/internal/observe"
 	"ropeway/internal/recorder"
-	"ropeway/internal/symbol"
 )
 
 // record begins to record the process, if somebody wants it. That it cannot is no reason not to run.
@@ -13,7 +12,11 @@ func (s Settings) record(driver string, say func(string)) observe.Observer {
 	if s.Trace == "" {
 		return nil
 	}
-	r, err := recorder.Open(recorder.Options{Dir: s.Trace, Driver: driver, Program: os.Args, Checked: s.Check != nil, Locate: symbol.New().Locate})
+	o := recorder.Options{Dir: s.Trace, Driver: driver, Program: os.Args, Checked: s.Check != nil}
+	if newLocator != nil {
+		o.Locate = newLocator()
+	}
+	r, err := recorder.Open(o)
 	if err != nil {
 		say(EnvTrace + ": nothing is recorded: " + err.Error())
 		return nil
