@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"ropeway"
+	_ "ropeway/check" // so that ropeway check sees it
 )
 
 func main() {
@@ -21,7 +22,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	host, err := dev.AllocHost(64)
+	host, err := dev.AllocPinned(64)
 	if err != nil {
 		log.Fatal(err)
 	}
