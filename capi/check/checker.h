@@ -93,12 +93,13 @@ void check_set_spans(const uint64_t *pairs, size_t n);
 int check_any_spans(void);
 int check_device(uintptr_t address); /* whether it is of a device, which the host cannot touch */
 void check_set_device(uint64_t low, uint64_t high);
+int check_pinned(uintptr_t address); /* whether pinned memory lies there, or could */
 int check_fence(uintptr_t address); /* whether it is between allocations of pinned memory, where nothing is opened */
 uintptr_t check_fence_in(uintptr_t address, uintptr_t end); /* the first such address from there on; end if there is none */
 void check_set_pinned(uint64_t low, uint64_t high);
 void check_set_pages(uint64_t low, uint64_t high, int there);
 
-/* And which memory of the program is registered, and the device addresses of that. */
+/* And which memory of the program is registered; and what else the host cannot touch: see check_device. */
 extern atomic_bool check_some_registered;
 int check_registered_range(uintptr_t address, size_t length);
 void check_set_registered(const uint64_t *pairs, size_t n);
@@ -142,6 +143,7 @@ struct opened {
 	size_t reach;    /* how many bytes of all buffers are before that */
 	int stores;      /* the kernel writes there */
 	int probes;      /* the call may ask for what is not there: that is no finding */
+	int refused;     /* pieces in memory of a device: the core has been asked about the first */
 };
 
 /* Opens a range for a system call; whether any of it was the core's to open. Then closes what is not to stay open. */

@@ -132,6 +132,11 @@ enum { PAGE = 4096 };
 static unsigned char *_Atomic pages; /* NULL: not known */
 static uintptr_t pinned_low, pinned_high;
 
+int check_pinned(uintptr_t address)
+{
+	return atomic_load_explicit(&pages, memory_order_acquire) && address >= pinned_low && address < pinned_high;
+}
+
 int check_fence(uintptr_t address)
 {
 	unsigned char *p = atomic_load_explicit(&pages, memory_order_acquire);

@@ -2,7 +2,8 @@
  * Registered memory that the program takes away from itself: it is freed, reallocated, unmapped, moved or mapped
  * over. These functions stand before libc's, or before those of an allocator or a sanitizer that was loaded after
  * this library. They ask the core first; then nothing of the memory is closed, and the next function of that name
- * does the work. As long as nothing is registered, all that is added is one load.
+ * does the work. As long as nothing is registered, all that is added is a few loads. Pinned memory that is handed to the
+ * C library is told of too.
  *
  * Not asked about is what a forked child does, and what is done on a signal stack or while the thread is asking the
  * core already: the core cannot be entered then. The core itself calls these functions too, but never for memory of
@@ -70,6 +71,12 @@ static int some_registered(void)
 	return atomic_load_explicit(&check_some_registered, memory_order_relaxed);
 }
 
+/* Whether a block that goes may be registered memory, or is pinned memory, which the C library did not allocate. */
+static int judged(const void *block)
+{
+	return some_registered() || check_pinned((uintptr_t)block);
+}
+
 static int on_signal_stack(void)
 {
 	stack_t stack;
@@ -90,10 +97,10 @@ static void leave_out_sanitizer(ropeway_call *access)
 	memmove(access->stack, access->stack + first, access->depth * sizeof access->stack[0]);
 }
 
-/* Tells the core that memory is about to go, if some of it is registered. */
-__attribute__((noinline)) static void vanishes(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
+/* Tells the core that memory is about to go. */
+static void tell(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
 {
-	if (!length || !check_registered_range(address, length) || !check_core || check_forked())
+	if (!check_core || check_forked())
 		return;
 	int error = errno;
 	struct self *me = check_known();
@@ -107,6 +114,13 @@ __attribute__((noinline)) static void vanishes(uintptr_t address, size_t length,
 		me->asking--;
 	}
 	errno = error;
+}
+
+/* The same, if some of it is registered. */
+__attribute__((noinline)) static void vanishes(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
+{
+	if (length && check_registered_range(address, length))
+		tell(address, length, how, argument);
 }
 
 /*
@@ -140,10 +154,14 @@ void check_left(struct self *me, uintptr_t frame)
 __attribute__((noinline)) static void block_vanishes(void *block, uint64_t how, uint64_t argument)
 {
 	uintptr_t address = (uintptr_t)block;
+	if (check_pinned(address) && !check_registered_range(address, 1)) { /* no block of the allocator at all */
+		tell(address, 1, how, argument);
+		return;
+	}
 	if (!block || !next_usable || !check_registered_range(address, UINTPTR_MAX - address))
 		return;
 	if ((owns && !owns(block)) || (check_watched(address) && !check_registered_range(address, 1)))
-		return; /* no block, or pinned memory: nothing may be read in front of it */
+		return; /* no block: nothing may be read in front of it */
 	vanishes(address, next_usable(block), how, argument);
 }
 
@@ -153,7 +171,7 @@ EXPORT void free(void *block)
 		look_up();
 	if (UNLIKELY(!next_free))
 		return; /* dlsym is done with it, and this happens once */
-	if (UNLIKELY(some_registered()))
+	if (UNLIKELY(judged(block)))
 		block_vanishes(block, ROPEWAY_FREED, 0);
 	next_free(block);
 }
@@ -166,7 +184,7 @@ EXPORT void *realloc(void *block, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (UNLIKELY(some_registered()))
+	if (UNLIKELY(judged(block)))
 		block_vanishes(block, ROPEWAY_REALLOCATED, size);
 	return next_realloc(block, size);
 }
@@ -176,7 +194,7 @@ EXPORT void *reallocarray(void *block, size_t n, size_t size)
 	size_t whole;
 	if (UNLIKELY(!next_reallocarray))
 		look_up();
-	if (UNLIKELY(some_registered()) && !__builtin_mul_overflow(n, size, &whole))
+	if (UNLIKELY(judged(block)) && !__builtin_mul_overflow(n, size, &whole))
 		block_vanishes(block, ROPEWAY_REALLOCATED, whole);
 	if (UNLIKELY(!next_reallocarray)) {
 		errno = ENOMEM;

@@ -1,6 +1,6 @@
 /*
- * System calls with several buffers, and those on registered memory, which no filter sees (system.c). These functions stand
- * before libc's: pieces that are watched are brought to the core first. Memory can be closed again before the kernel comes
+ * System calls with several buffers, and those on registered memory and on memory of devices, which no filter sees (system.c).
+ * These functions stand before libc's: pieces that are watched are brought to the core first. Memory can be closed again before the kernel comes
  * to it, so a call that fails with EFAULT is made again a few times.
  */
 #define _GNU_SOURCE
@@ -22,11 +22,22 @@
 
 enum { TRIES = 4 };
 
-/* Whether one of the pieces is watched. */
+static int is_watched(const struct iovec *piece)
+{
+	return piece->iov_len && check_watched_range((uintptr_t)piece->iov_base, piece->iov_len);
+}
+
+/* Whether a piece begins in memory of a device. The kernel will return EFAULT, and the core knows what that memory is. */
+static int of_device(const struct iovec *piece)
+{
+	return piece->iov_len && UNLIKELY(check_device((uintptr_t)piece->iov_base)) && !check_forked();
+}
+
+/* Whether the core is to be asked about one of the pieces. */
 static int any(const struct iovec *v, int n)
 {
 	for (int i = 0; v && i < n; i++)
-		if (v[i].iov_len && check_watched_range((uintptr_t)v[i].iov_base, v[i].iov_len))
+		if (is_watched(&v[i]) || of_device(&v[i]))
 			return 1;
 	return 0;
 }
@@ -37,7 +48,7 @@ static int open_all(const struct iovec *v, int n, int write, struct opened *o)
 	if (!o->fence)
 		o->reach = 0;
 	for (int i = 0; i < n; i++)
-		if (v[i].iov_len && check_watched_range((uintptr_t)v[i].iov_base, v[i].iov_len))
+		if (is_watched(&v[i]) || (of_device(&v[i]) && !o->probes && !o->refused++))
 			opened |= check_open((uintptr_t)v[i].iov_base, v[i].iov_len, write, o);
 		else if (!o->fence)
 			o->reach += v[i].iov_len;

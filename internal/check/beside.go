@@ -69,7 +69,7 @@ func (c *Checker) fencedBy(addr uintptr) (near *allocation) {
 // judgeBeside looks at an access of the host that begins beside an allocation, or goes past its end. mu is held.
 func (c *Checker) judgeBeside(who origin, a *allocation, lo, hi uintptr, write bool) {
 	switch {
-	case a.what != core.PinnedMemory || lo >= a.start && hi <= a.end():
+	case a.what != core.PinnedMemory || a.vanished || lo >= a.start && hi <= a.end():
 		return
 	case lo < a.start:
 		hi = min(hi, a.start)

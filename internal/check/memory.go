@@ -23,7 +23,7 @@ type allocation struct {
 	freed    bool
 	freedBy  origin
 	leaked   bool  // it has been reported
-	vanished bool  // registered memory: the program has freed or unmapped it, which has been reported
+	vanished bool  // registered or pinned memory: the program has freed or unmapped it, which has been reported
 	written  spans // device memory: what somebody wrote
 
 	pooled  bool        // it is of a pool, and in the order of streams

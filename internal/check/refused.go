@@ -48,7 +48,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 	case core.NotToFree:
 		c.badFree(&d, err, a)
 	case core.Gone:
-		if !c.isGone(&d, err) && givesBack(err.API) && a != nil {
+		if !c.isGone(&d, err) && givesBack(err.API) && (a != nil || c.strange(&d, t.Caller(), err)) {
 			c.badFree(&d, err, a)
 		}
 	}
@@ -69,6 +69,16 @@ func givesBack(api string) bool {
 		}
 	}
 	return false
+}
+
+// strange tells whether a call frees memory that is in no allocation and drops the code. A program that has the code may try
+// several functions. mu is held.
+func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
+	if err.Value == 0 || !containsAny(err.API, "Free", "Unregister") || !c.drops(by, d.offence.site) {
+		return false
+	}
+	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be given back", err.API, err.Arg, err.Value)
+	return true
 }
 
 // badFree makes a finding of an address that cannot be given back; a is the allocation that it is in, or nil. mu is held.

@@ -42,7 +42,7 @@ func (c *Checker) Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.
 			})
 			return Touch{What: notOurs}
 		}
-		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil {
+		if lo, hi := c.guard.DeviceSpan(); addr >= lo && addr < hi || c.aliased(addr) != nil || c.elsewhere(addr) {
 			c.judgeDeviceTouch(who, addr, addr+length, write)
 			return Touch{What: notOurs}
 		}
@@ -77,7 +77,12 @@ func (c *Checker) judgeDeviceTouch(who origin, lo, hi uintptr, write bool) {
 	switch r := c.aliased(lo); {
 	case a != nil:
 		where = fmt.Sprintf("which is memory of device %d", a.device)
+		if a.what != core.DeviceMemory {
+			where = fmt.Sprintf("which is %s memory of device %d", a.kind(), a.device)
+		}
 		hi = min(hi, a.end())
+	case c.reserved(lo) != nil:
+		where = "where addresses are reserved, and no memory is mapped"
 	case r != nil:
 		where = "which is the device's address of registered memory"
 		a, hi = r, min(hi-r.alias+r.start, r.end())
@@ -257,7 +262,24 @@ func (c *Checker) tellSpans(more span) {
 	c.face.SetSpans(all.pairs())
 }
 
-// tellRegistered tells the face what is registered now. mu is held.
+// reserved is the address range that addr is in, nil if it is in none. mu is held.
+func (c *Checker) reserved(addr uintptr) *handle {
+	for _, h := range c.handles {
+		if h.r.Kind == core.AddressRange && !h.freed && addr-h.r.Name < uintptr(h.r.Size) {
+			return h
+		}
+	}
+	return nil
+}
+
+// elsewhere tells whether addr is one of devices that does not lie where the driver places device memory: it is mapped, or
+// memory of another process. mu is held.
+func (c *Checker) elsewhere(addr uintptr) bool {
+	a := c.find(addr)
+	return a != nil && a.what == core.ImportedMemory || c.reserved(addr) != nil
+}
+
+// tellRegistered tells the face what is registered now, and where else device addresses are. mu is held.
 func (c *Checker) tellRegistered() {
 	c.tellSpans(span{})
 	if c.face == nil {
@@ -265,11 +287,19 @@ func (c *Checker) tellRegistered() {
 	}
 	var hosts, aliases spans
 	c.memory.Scan(func(_ uintptr, a *allocation) bool {
-		if a.what == core.RegisteredMemory && !a.vanished {
+		switch {
+		case a.what == core.RegisteredMemory && !a.vanished:
 			hosts.add(a.start, a.end())
+		case a.what == core.ImportedMemory:
+			aliases.add(a.start, a.end())
 		}
 		return true
 	})
+	for _, h := range c.handles {
+		if h.r.Kind == core.AddressRange && !h.freed {
+			aliases.add(h.r.Name, h.r.Name+uintptr(h.r.Size))
+		}
+	}
 	c.aliases.Scan(func(alias uintptr, a *allocation) bool {
 		aliases.add(alias, alias+uintptr(a.size))
 		return true

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"strings"
 
 	"ropeway/internal/core"
 )
@@ -59,12 +60,26 @@ func (c *Checker) Vanish(addr uintptr, n uint64, how Way, by core.Caller, thread
 	if how.Call != "" {
 		who.site.api = how.Call
 	}
+	if a := c.find(lo); a != nil && a.what == core.PinnedMemory && how.whole() {
+		c.judgeForeign(who, a, lo, how)
+		return
+	}
 	for _, a := range c.registeredIn(lo, hi) {
 		if !a.vanished && !a.freed {
 			c.judgeVanish(who, a, lo, hi, how)
 		}
 	}
 	c.tellRegistered()
+}
+
+// judgeForeign reports pinned memory that is handed to the allocator of the C library, which does not know it. mu is held.
+func (c *Checker) judgeForeign(who origin, a *allocation, at uintptr, how Way) {
+	name, _, _ := strings.Cut(how.Call, "(")
+	c.report(draft{
+		rule: "invalid-free", role: "called", offence: who, lo: at, hi: a.end(), memory: a,
+		summary: fmt.Sprintf("%s: %#x is pinned memory, which the C library did not allocate; aclrtFreeHost frees it", name, at),
+	})
+	a.vanished = true // what the C library finds beside it is no finding of its own
 }
 
 // registeredIn is the registered memory that has bytes in [lo, hi). mu is held.

@@ -156,7 +156,6 @@ func (c *Checker) Given(t *core.Thread, r core.Resource) {
 		c.remember(a)
 		if r.Kind == core.RegisteredMemory {
 			c.nameAlias(a)
-			c.tellRegistered()
 		}
 	default:
 		if h := c.handles[r.Name]; r.Counts && h != nil && !h.freed {
@@ -166,6 +165,14 @@ func (c *Checker) Given(t *core.Thread, r core.Resource) {
 		c.handles[r.Name] = &handle{r: r, by: by, born: c.born}
 		c.trimHandles()
 	}
+	if hasSpan(r.Kind) {
+		c.tellRegistered()
+	}
+}
+
+// hasSpan tells whether tellRegistered tells of resources of a kind.
+func hasSpan(kind core.ResourceKind) bool {
+	return kind == core.RegisteredMemory || kind == core.ImportedMemory || kind == core.AddressRange
 }
 
 // Shared implements core.Watcher: what other processes write is not seen, so all of it may be written.
@@ -284,7 +291,7 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 	case isMemory(r.Kind):
 		if a := c.live(r.Kind, r.Name); a != nil {
 			c.forget(a, who)
-			if r.Kind == core.RegisteredMemory {
+			if hasSpan(r.Kind) {
 				c.tellRegistered()
 			}
 		}
@@ -304,6 +311,9 @@ func (c *Checker) Taken(t *core.Thread, r core.Resource) {
 			c.leak(h)
 		}
 		h.freed, h.freedBy = true, who
+		if hasSpan(r.Kind) {
+			c.tellRegistered()
+		}
 	}
 }
 
