@@ -248,7 +248,7 @@ func (c *Checker) judgeRun(q *queue, t *task) {
 	c.compare(t)
 	c.touches(&t.op, func(lo, hi uintptr, write bool) bool {
 		reads := !write && t.op.Kind != driver.OpDesc || combines(&t.op)
-		if a := c.find(lo); a != nil && reads && t.born >= a.born {
+		if a := c.used(t, lo); a != nil && !a.left && reads && t.born >= a.born {
 			c.judgeWritten(t.who, a, lo, hi, usedBy(&t.op))
 		}
 		c.enter(q, p, lo, hi, write)

@@ -133,8 +133,9 @@ func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 	switch d.Kind {
 	case core.WrongKind:
 		f.rule, f.summary = "wrong-direction", name+": "+d.Text
-		if stale := c.findGone(given); stale != nil && stale.what == core.RegisteredMemory {
+		if stale, at := c.staleAlias(f.offence, given); stale != nil {
 			f.rule, f.memory = "use-after-free", stale
+			f.lo, f.hi = at, at+uintptr(d.Length)
 			f.summary = name + ": registered memory is used by its device address after it was unregistered"
 		}
 	case core.Pageable:
@@ -158,6 +159,21 @@ func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 		return
 	}
 	c.report(f)
+}
+
+// staleAlias is memory that is no longer registered and that a call is given by its device address, at, which is addr or another
+// argument; nil if there is none. mu is held.
+func (c *Checker) staleAlias(who origin, addr uintptr) (a *allocation, at uintptr) {
+	addresses := []uint64{uint64(addr)}
+	if who.site != nil {
+		addresses = append(addresses, who.site.arguments...)
+	}
+	for _, x := range addresses {
+		if a := c.findGone(uintptr(x)); a != nil && a.what == core.RegisteredMemory {
+			return a, uintptr(x)
+		}
+	}
+	return nil, 0
 }
 
 // tooLarge tells whether the limit that a call was given goes past the end of the destination, which is in a. Behind registered
