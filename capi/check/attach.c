@@ -23,13 +23,28 @@ pid_t check_home;
 struct span check_core_text, check_shim_text, check_own_text, check_libc_text;
 
 static _Thread_local struct self *self __attribute__((tls_model("initial-exec")));
-static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER; /* guards unused */
-static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER;  /* guards the writing of names */
+static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* guards the writing of names */
 static struct self *unused;
+static atomic_flag using = ATOMIC_FLAG_INIT; /* guards unused */
 static ropeway_at_end at_end; /* set by attaching */
 static pthread_key_t key; /* tells when a thread ends */
 static int have_key;
 static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
+
+/*
+ * A lock for a few instructions. Not a mutex: a thread that ends takes it when ThreadSanitizer, which watches mutexes and
+ * munmap, has forgotten the thread already.
+ */
+static void lock_unused(void)
+{
+	while (atomic_flag_test_and_set_explicit(&using, memory_order_acquire))
+		syscall(SYS_sched_yield);
+}
+
+static void unlock_unused(void)
+{
+	atomic_flag_clear_explicit(&using, memory_order_release);
+}
 
 int check_forked(void)
 {
@@ -54,11 +69,11 @@ struct self *check_known(void)
 	if (LIKELY(self && self->known))
 		return self;
 	if (!self) {
-		pthread_mutex_lock(&threads);
+		lock_unused();
 		struct self *s = unused;
 		if (s)
 			unused = s->next;
-		pthread_mutex_unlock(&threads);
+		unlock_unused();
 		if (s) {
 			struct self was = *s;
 			memset(s, 0, sizeof *s);
@@ -89,14 +104,14 @@ static void ends(void *object)
 	self = NULL;
 	if (!s->entered) { /* nobody else knows it */
 		if (s->spare)
-			munmap(s->spare, CHECK_SPARE);
-		munmap(s, sizeof *s); /* but not a signal stack: it is in force */
+			syscall(SYS_munmap, s->spare, (size_t)CHECK_SPARE);
+		syscall(SYS_munmap, s, sizeof *s); /* but not a signal stack: it is in force */
 		return;
 	}
-	pthread_mutex_lock(&threads);
+	lock_unused();
 	s->next = unused;
 	unused = s;
-	pthread_mutex_unlock(&threads);
+	unlock_unused();
 }
 
 static const ropeway_checker checker_calls;
@@ -200,7 +215,7 @@ void ropeway_check_prepare(void)
 static void in_child(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-	threads = fresh;
+	unlock_unused();
 	naming = fresh;
 	check_signals_in_child();
 }

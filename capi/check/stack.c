@@ -59,7 +59,9 @@ int64_t check_file_offset(uintptr_t address)
 /* Threads that prepare at once write the same. */
 void check_stack_prepare(void)
 {
-	void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	void *library = NULL;
+	if (!dlsym(RTLD_DEFAULT, "__tsan_init")) /* libunwind locks a mutex when a thread ends, as attach.c must not */
+		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 	if (library)
 		walk = (walk_function)(uintptr_t)dlsym(library, "unw_backtrace");
 	if (walk)

@@ -85,3 +85,15 @@ func TestCheckVanishRaces(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckThreadsRaces: with ThreadSanitizer, threads that have called the API can end: nothing is locked in a way that it
+// watches when it has forgotten the thread.
+func TestCheckThreadsRaces(t *testing.T) {
+	testenv.Long(t, "ThreadSanitizer is slow")
+	testenv.Need(t, "setarch")
+	program := compile(t, []string{"check/worker_without_device.cpp"}, "-DFIXED", "-fsanitize=thread")
+	r, report := check(t, nil, "setarch", "-R", program)
+	if r.code != 0 || len(report.Findings) != 0 {
+		t.Errorf("exit code %d, %d findings\n%s%s", r.code, len(report.Findings), r.stdout, r.stderr)
+	}
+}
