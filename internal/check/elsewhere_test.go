@@ -1,0 +1,76 @@
+package check
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"ropeway/internal/core"
+)
+
+// TestReservedTouched: the host cannot use addresses that are reserved, whether memory is mapped there or not, and the
+// face brings faults there.
+func TestReservedTouched(t *testing.T) {
+	for _, mapped := range []bool{false, true} {
+		v := beginVanishing(t)
+		at := v.addresses(4 * mib)
+		want := "where addresses are reserved, and no memory is mapped"
+		if mapped {
+			v.ok(v.MapMem(at, 2*mib, 0, v.physical(2*mib), 0))
+			v.later(at+1, func() *core.Error { return v.UnmapMem(at) })
+			want = "which is mapped memory of device 0"
+		}
+		if !slices.Contains(v.by.face.aliases, uint64(at)) {
+			t.Errorf("the face was told %#x, without %#x", v.by.face.aliases, at)
+		}
+		v.by.now, v.by.line = 0, 50
+		if a := v.c.Touch(at+64, 4, false, 0, v.by, 1); a.What != notOurs {
+			t.Errorf("%+v", a)
+		}
+		if f := v.only("device-memory-on-host"); !strings.HasSuffix(f.Summary, want) || line(f.Offence) != 50 {
+			t.Errorf("%s", show(f))
+		}
+		if mapped {
+			v.ok(v.unmap(at))
+		}
+		v.ok(v.ReleaseMemAddress(v.gone(at)))
+		if slices.Contains(v.by.face.aliases, uint64(at)) {
+			t.Errorf("the face was told %#x, with %#x, which was released", v.by.face.aliases, at)
+		}
+	}
+}
+
+// TestForeignFree: pinned memory that is handed to the C library is one finding, whatever that finds before it.
+func TestForeignFree(t *testing.T) {
+	v := beginVanishing(t)
+	host := v.pinned(1000)
+	v.by.now, v.by.line = 0, 50
+	v.c.Vanish(host+8, 1, Way{Kind: Freed, Call: "free(ptr=0x1)"}, v.by, 1)
+	v.c.mu.Lock()
+	v.c.judgeBeside(v.c.accessBy(v.by, 1), v.c.find(host), host-8, host, false)
+	v.c.mu.Unlock()
+	f := v.only("invalid-free")
+	if !strings.HasPrefix(f.Summary, "free: ") || f.Bytes.Offset != 8 || f.Offence.Call != "free(ptr=0x1)" || line(f.Offence) != 50 {
+		t.Errorf("%s", show(f))
+	}
+}
+
+// TestStrangeFree: memory that the API never gave out is found when it is given back and the code is dropped. A program
+// that has the code may try one function after another.
+func TestStrangeFree(t *testing.T) {
+	for _, drops := range []bool{true, false} {
+		p := begin(t)
+		own := make([]byte, 64)
+		p.SetCaller(codeCaller{drops: drops})
+		p.Done(p.FreeHost(core.AddrOf(own)))
+		p.SetCaller(nil)
+		rule := "api-error"
+		if drops {
+			rule = "invalid-free"
+		}
+		p.only(rule)
+		if n := p.c.Findings(); (n == 1) != drops {
+			t.Errorf("dropped %v: %d findings count", drops, n)
+		}
+	}
+}
