@@ -1,7 +1,7 @@
 /*
- * System calls with several buffers, and those on registered memory and on memory of devices, which no filter sees (system.c).
- * These functions stand before libc's: pieces that are watched are brought to the core first. Memory can be closed again before the kernel comes
- * to it, so a call that fails with EFAULT is made again a few times.
+ * System calls with several buffers, and those on registered memory and on memory of devices, which no filter sees
+ * (system.c). These functions stand before libc's: pieces that are watched are brought to the core first. Memory can be closed
+ * again before the kernel comes to it, so a call that fails with EFAULT is made again a few times.
  */
 #define _GNU_SOURCE
 #include "checker.h"
