@@ -77,6 +77,7 @@ def pools(call, s):
     call("acl.rt.mem_pool_set_attr", pool, acl.ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD, PIECE)
     same(call("acl.rt.mem_pool_get_attr", pool, acl.ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD), PIECE)
     ptr = call("acl.rt.mem_pool_malloc_async", 100, pool, s)
+    same(rt.synchronize_stream(s), 0)  # the memory is there in the order of the stream
     write(ptr, b"pooled")
     same(read(ptr, 6), b"pooled")
     same(rt.device_enable_peer_access(1, 0), 0)
