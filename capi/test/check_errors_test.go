@@ -40,7 +40,7 @@ func TestCheckAPIErrors(t *testing.T) {
 			`^warning: api-error: aclrtMemcpy returned 100000 .*: dst: is NULL; aclrtMalloc had failed before with 207001$`}},
 		{mode: "then_unwritten", code: 86, times: 1, names: "failed aclrtMemcpy", want: []string{
 			`^warning: api-error: aclrtMemcpy returned 100000 `,
-			`^warning: uninitialised-read: 4096 bytes .* nobody wrote; aclrtMemcpy, which was to write there, had failed before with 100000$`}},
+			`^warning: uninitialised-read: 4096 bytes .* were never written; aclrtMemcpy, which was to write there, had failed before with 100000$`}},
 		{mode: "then_crash", code: 128 + 11, times: 1, want: []string{
 			`^note: api-error: aclrtMallocHost returned 207001 .* the program got the code: `}},
 		{mode: "task", options: "--inject aclrtMemcpyAsync:1=507013", code: 86, times: 1, names: "submitted aclrtMemcpyAsync", want: []string{

@@ -98,7 +98,7 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 		{"the source is what another stream reads", "", "", func(p *program) {
 			copyOf(p, srcOf)
 		}},
-		{"nothing was there to add to", "uninitialised-read", "64 bytes of device memory are combined that nobody wrote", func(p *program) {
+		{"nothing was there to add to", "uninitialised-read", "64 bytes of device memory are combined that were never written", func(p *program) {
 			s, dst, src, host := p.stream(), p.raw(64), p.dev(64), p.pinned(64)
 			reduce(p, dst, src, s)
 			p.down(host, dst, 64, s) // which somebody has written by now

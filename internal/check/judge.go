@@ -204,7 +204,7 @@ func (c *Checker) judgeBounds(who origin, lo, hi uintptr, write bool) {
 	lo = max(lo, end)
 	c.report(draft{
 		rule: "out-of-bounds", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
-		summary: fmt.Sprintf("%s behind the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),
+		summary: fmt.Sprintf("%s past the end of %d bytes of %s memory would be %s", count(hi-lo), a.size, a.kind(), done(write)),
 	})
 }
 
@@ -307,7 +307,7 @@ func (c *Checker) race(p *past, write bool, before *past, wrote bool, lo, hi uin
 	if w := cmp.Or(p.early, before.early); w != nil {
 		d.others = append(d.others, other{"waited", w.who})
 		d.summary += fmt.Sprintf(": %s was not recorded yet when a stream was to wait for it", w.event)
-		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent behind the first task, and " +
+		d.advice = "A wait for an event that was never recorded orders nothing. Call aclrtRecordEvent after the first task, and " +
 			"aclrtStreamWaitEvent after that, in the order of the calls."
 	}
 	c.report(d)
@@ -329,7 +329,7 @@ func (c *Checker) judgeWritten(who origin, a *allocation, lo, hi uintptr, used s
 	if lo, hi := a.written.missing(lo, min(hi, a.end())); lo < hi {
 		d := draft{
 			rule: "uninitialised-read", role: how(who), offence: who, lo: lo, hi: hi, memory: a,
-			summary: fmt.Sprintf("%s of device memory are %s that nobody wrote", count(hi-lo), used),
+			summary: fmt.Sprintf("%s of device memory are %s that were never written", count(hi-lo), used),
 		}
 		if f := c.failedOn(a); f != nil {
 			d.others = []other{{"failed", f.who}}

@@ -77,7 +77,7 @@ func (c *Checker) strange(d *draft, by core.Caller, err *core.Error) bool {
 	if err.Value == 0 || !containsAny(err.API, "Free", "Unregister") || !c.drops(by, d.offence.site) {
 		return false
 	}
-	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be given back", err.API, err.Arg, err.Value)
+	d.summary = fmt.Sprintf("%s: %s: %#x is in no memory that can be freed", err.API, err.Arg, err.Value)
 	return true
 }
 
@@ -96,7 +96,7 @@ func (c *Checker) isGone(d *draft, err *core.Error) bool {
 	again := givesBack(err.API)
 	rule, how := "use-after-free", "is used"
 	if again {
-		rule, how = "double-free", "is given back again"
+		rule, how = "double-free", "is freed again"
 	}
 	if h := c.handles[err.Value]; h != nil && h.freed {
 		d.rule, d.summary = rule, fmt.Sprintf("%s %s after it was %s", h, how, h.gone())
@@ -139,7 +139,7 @@ func (c *Checker) Doubted(t *core.Thread, d core.Doubt) {
 			f.summary = name + ": registered memory is used by its device address after it was unregistered"
 		}
 	case core.Pageable:
-		f.rule, f.summary = "pageable-async", name+" is asynchronous, but waited for its stream and copied by itself: "+d.Text
+		f.rule, f.summary = "pageable-async", name+" is asynchronous, but blocked and copied synchronously: "+d.Text
 	case core.PageableFails:
 		f.rule, f.summary = "pageable-async", name+" was given ordinary host memory: "+d.Text
 	case core.HostToHostAsync:

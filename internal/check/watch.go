@@ -415,7 +415,7 @@ func (c *Checker) leakMemory(a *allocation) {
 	}
 	c.report(draft{
 		rule: "leak", role: "allocated", offence: a.by, lo: a.start, hi: a.end(), memory: a,
-		summary: fmt.Sprintf("%s of %s memory %s never given back", count(uintptr(a.size)), a.kind(), verb),
+		summary: fmt.Sprintf("%s of %s memory %s never freed", count(uintptr(a.size)), a.kind(), verb),
 	})
 }
 

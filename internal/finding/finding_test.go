@@ -56,7 +56,7 @@ func sample() *Report {
 			Advice:  "Align it.", Count: 1,
 		},
 		{
-			Rule: "leak", Severity: Error, Summary: "64 bytes are never given back.", Offence: Site{Role: "ended"}, Advice: "Free them.", Process: 4242, Count: 1,
+			Rule: "leak", Severity: Error, Summary: "64 bytes are never freed.", Offence: Site{Role: "ended"}, Advice: "Free them.", Process: 4242, Count: 1,
 			Bytes: &Bytes{Address: 0x10, Length: 64},
 		},
 	}
