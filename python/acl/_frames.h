@@ -127,12 +127,24 @@ static int drops(PyObject *code, int lasti)
 	return found;
 }
 
+/* Which instruction a frame is at, or -1. Before Python 3.11 only an attribute says so. */
+static int lasti_of(PyFrameObject *frame)
+{
+	if (watch.lasti)
+		return watch.lasti(frame);
+	PyObject *number = PyObject_GetAttrString((PyObject *)frame, "f_lasti");
+	long lasti = number ? PyLong_AsLong(number) : -1;
+	Py_XDECREF(number);
+	PyErr_Clear();
+	return (int)lasti;
+}
+
 /* Finds out where a frame is. */
 static struct place place_of(PyFrameObject *frame)
 {
-	struct place here = {.code = watch.code(frame), .lasti = watch.lasti ? watch.lasti(frame) : -1};
+	struct place here = {.code = watch.code(frame), .lasti = lasti_of(frame)};
 	size_t slot = ((uintptr_t)here.code / 16 + (size_t)here.lasti * 31) % PLACES;
-	if (watch.lasti && places[slot].code == here.code && places[slot].lasti == here.lasti) {
+	if (here.lasti >= 0 && places[slot].code == here.code && places[slot].lasti == here.lasti) {
 		Py_DECREF(here.code);
 		return places[slot];
 	}

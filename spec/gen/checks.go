@@ -40,9 +40,9 @@ func writeChecks(t *table.Table, root string) ([]byte, error) {
 // withImports is a file of package name, which imports what body needs.
 func withImports(name, body string) []byte {
 	head := "package " + name + "\n\n"
-	for _, needs := range []string{"abi", "core"} {
-		if strings.Contains(body, needs+".") {
-			head += "import \"ropeway/internal/" + needs + "\"\n"
+	for _, path := range []string{"ropeway/internal/abi", "ropeway/internal/core"} {
+		if strings.Contains(body, path[strings.LastIndexByte(path, '/')+1:]+".") {
+			head += "import \"" + path + "\"\n"
 		}
 	}
 	return []byte(head + "\n" + body)
