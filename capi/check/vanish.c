@@ -3,7 +3,7 @@
  * over. These functions stand before libc's, or before those of an allocator or a sanitizer that was loaded after
  * this library. They ask the core first; then nothing of the memory is closed, and the next function of that name
  * does the work. As long as nothing is registered, all that is added is a few loads. Pinned memory that is handed to the
- * C library is told of too.
+ * C library is reported too.
  *
  * Not asked about is what a forked child does, and what is done on a signal stack or while the thread is asking the
  * core already: the core cannot be entered then. The core itself calls these functions too, but never for memory of

@@ -169,7 +169,7 @@ typedef struct ropeway_checker {
 	void (*spans)(const uint64_t *pairs, size_t n);
 	/* Device memory, which the host cannot touch: faults there are brought to ROPEWAY_TOUCH too, and stay faults. */
 	void (*device)(uint64_t low, uint64_t high);
-	/* Registered memory of the program, of which ROPEWAY_VANISH is told; and its device addresses. Pairs like those of spans. */
+	/* Registered memory of the program, which ROPEWAY_VANISH reports; and its device addresses. Pairs like those of spans. */
 	void (*registered)(const uint64_t *pairs, size_t n);
 	void (*aliases)(const uint64_t *pairs, size_t n);
 	/* Pinned memory, now and later; and which pages of it have bytes of an allocation. Nothing opens the others. */

@@ -63,12 +63,7 @@ func (c *Checker) Refused(t *core.Thread, err *core.Error) {
 
 // givesBack tells whether a function gives something back.
 func givesBack(api string) bool {
-	for _, word := range []string{"Free", "Destroy", "Unregister", "Unmap", "Release"} {
-		if strings.Contains(api, word) {
-			return true
-		}
-	}
-	return false
+	return containsAny(api, "Free", "Destroy", "Unregister", "Unmap", "Release")
 }
 
 // strange tells whether a call frees memory that is in no allocation and drops the code. A program that has the code may try

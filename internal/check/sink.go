@@ -83,17 +83,3 @@ func (s *textSink) End(finding.End) {
 		fmt.Fprintf(s.w, "ropeway: check: %s\n", finding.Plural(s.n, "finding"))
 	}
 }
-
-// JSON is a sink that hands each finding to f as JSON.
-func JSON(f func([]byte)) Sink { return jsonSink{f: f} }
-
-type jsonSink struct {
-	drop
-	f func([]byte)
-}
-
-func (s jsonSink) Finding(f *finding.Finding) {
-	if b, err := json.Marshal(f); err == nil {
-		s.f(b)
-	}
-}

@@ -122,23 +122,3 @@ func TestTextSink(t *testing.T) {
 		}
 	}
 }
-
-// TestJSONSink hands every finding on by itself, as whole JSON.
-func TestJSONSink(t *testing.T) {
-	var got []finding.Finding
-	s := JSON(func(b []byte) {
-		var f finding.Finding
-		if err := json.Unmarshal(b, &f); err != nil {
-			t.Error(err)
-		}
-		got = append(got, f)
-	})
-	s.Start(finding.Start{})
-	s.Note("not a finding")
-	s.Finding(&finding.Finding{Rule: "leak"})
-	s.Finding(&finding.Finding{Rule: "misaligned"})
-	s.End(finding.End{})
-	if len(got) != 2 || got[0].Rule != "leak" || got[1].Rule != "misaligned" {
-		t.Errorf("got %+v", got)
-	}
-}

@@ -42,9 +42,6 @@ func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n uint64, from, t
 
 // putCopyWatched is putCopy where somebody watches, or several goroutines share the thread.
 func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location, number uint32) {
-	if number == 0 {
-		number = uint32(s.tasks.Add(1))
-	}
 	tag := s.numbered(t, number)
 	if s.rt.observer != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)

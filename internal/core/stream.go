@@ -165,16 +165,13 @@ func (s *Stream) StopsOnFailure() bool { return s.ctx.stops.Load() }
 
 // task numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after
 // that many tasks; they are never 0, which stands for no task.
-func (s *Stream) task(t *Thread) driver.Tag {
-	n := uint32(s.tasks.Add(1))
+func (s *Stream) task(t *Thread) driver.Tag { return s.numbered(t, uint32(s.tasks.Add(1))) }
+
+// numbered is the tag of a task that got the number n; if that is 0, it gets the next one.
+func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
 	if n == 0 {
 		n = uint32(s.tasks.Add(1))
 	}
-	return s.numbered(t, n)
-}
-
-// numbered is the tag of the task with the number n.
-func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
 	if !t.shared {
 		t.lastTask = n
 	}

@@ -1,4 +1,4 @@
-"""Blocks are cut from one allocation, and one of them is given back by itself.
+"""Blocks are cut from one allocation, and one of them is freed alone.
 
 finds: invalid-free (error)
 offence: called acl.rt.free in main at OFFENCE

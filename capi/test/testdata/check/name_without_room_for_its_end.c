@@ -1,5 +1,5 @@
 /*
- * A name fills its pinned buffer to the last byte, and the zero behind it is one too many. The copy finds it.
+ * A name fills its pinned buffer to the last byte, and the zero after it is one too many. The copy finds it.
  *
  * finds: host-out-of-bounds (error)
  * offence: found aclrtMemcpyAsync in main at OFFENCE on stream 1, task 1
