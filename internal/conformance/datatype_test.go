@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core"
 )
 
 func init() {
@@ -48,14 +49,14 @@ func init() {
 		if a == 0 || b == 0 || a == b {
 			e.Fatalf("handles %#x and %#x", a, b)
 		}
-		is(e, "live buffers", e.rt.Live().Buffers, 2)
+		is(e, "live buffers", core.LiveBuffers(e.rt), 2)
 		is(e, "address", e.th.GetDataBufferAddr(a), 0x1000)
 		is(e, "size", e.th.GetDataBufferSizeV2(a), 1<<33+5)
 	})
 	behaves("aclDestroyDataBuffer", func(e *env) {
 		b := e.th.CreateDataBuffer(e.device(64), 64)
 		e.ok(e.stranger().DestroyDataBuffer(b))
-		is(e, "live buffers", e.rt.Live().Buffers, 0)
+		is(e, "live buffers", core.LiveBuffers(e.rt), 0)
 		e.want(e.th.DestroyDataBuffer(b), abi.ErrInvalidParam)
 		e.want(e.th.DestroyDataBuffer(garbage), abi.ErrInvalidParam)
 	})

@@ -24,7 +24,9 @@ type allocators struct {
 }
 
 // AllocatorCreateDesc is aclrtAllocatorCreateDesc; 0 when there are too many.
-func (t *Thread) AllocatorCreateDesc() Handle { return t.rt.allocatorDescs.add(new(allocatorDesc)) }
+func (t *Thread) AllocatorCreateDesc() Handle {
+	return memoryOf(t.rt).allocatorDescs.add(new(allocatorDesc))
+}
 
 // AllocatorDestroyDesc is aclrtAllocatorDestroyDesc. What was registered with the description stays.
 func (t *Thread) AllocatorDestroyDesc(allocatorDesc Handle) *Error {
@@ -32,7 +34,7 @@ func (t *Thread) AllocatorDestroyDesc(allocatorDesc Handle) *Error {
 	if err := t.checkAllocatorDestroyDesc(allocatorDesc); err != nil {
 		return err
 	}
-	if t.rt.allocatorDescs.remove(allocatorDesc) == nil {
+	if memoryOf(t.rt).allocatorDescs.remove(allocatorDesc) == nil {
 		return noDesc(api, allocatorDesc)
 	}
 	return nil
@@ -47,7 +49,7 @@ func (t *Thread) allocatorDesc(api string, h Handle) (*allocatorDesc, *Error) {
 	if h == 0 {
 		return nil, isNull(api, "allocatorDesc")
 	}
-	if d := t.rt.allocatorDescs.get(h); d != nil {
+	if d := memoryOf(t.rt).allocatorDescs.get(h); d != nil {
 		return d, nil
 	}
 	return nil, noDesc(api, h)
@@ -113,7 +115,7 @@ func (t *Thread) AllocatorRegister(stream, desc Handle) *Error {
 			return invalid(api, "allocatorDesc", "%s is missing", entry.name)
 		}
 	}
-	r := &t.rt.allocators
+	r := &memoryOf(t.rt).allocators
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byStream == nil {
@@ -129,7 +131,7 @@ func (t *Thread) AllocatorGetByStream(stream Handle, desc *Handle, object, alloc
 	if err := t.checkAllocatorGetByStream(stream, desc, object, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc); err != nil {
 		return err
 	}
-	r := &t.rt.allocators
+	r := &memoryOf(t.rt).allocators
 	r.mu.Lock()
 	a, ok := r.byStream[stream]
 	r.mu.Unlock()
@@ -153,7 +155,7 @@ func (t *Thread) AllocatorUnregister(stream Handle) *Error {
 	if stream == 0 {
 		return isNull("aclrtAllocatorUnregister", "stream")
 	}
-	r := &t.rt.allocators
+	r := &memoryOf(t.rt).allocators
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byStream, stream)

@@ -192,7 +192,7 @@ func TestCellHostile(t *testing.T) {
 	var event Handle
 	m.ok(m.th.CreateEventExWithFlag(&event, abi.EventIpc))
 	e := m.rt.events.get(event)
-	files, err := e.ipc.cell.share()
+	files, err := e.shared.(*ipcEvent).cell.share()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ type cntNotify struct {
 
 // cntNotify finds the count notify a handle names.
 func (t *Thread) cntNotify(api, arg string, h Handle) (*cntNotify, *Error) {
-	if n := t.rt.cntNotifies.get(h); n != nil {
+	if n := signalsOf(t.rt).cntNotifies.get(h); n != nil {
 		return n, nil
 	}
 	return nil, fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no count notify, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
@@ -35,7 +35,7 @@ func (t *Thread) CntNotifyCreate(created *Handle, flag uint64) *Error {
 		return noNotifies(api, c.dev)
 	}
 	n := &cntNotify{id: id, device: c.dev.user, used: used, cell: newCell(1)}
-	if n.handle = t.rt.cntNotifies.add(n); n.handle == 0 {
+	if n.handle = signalsOf(t.rt).cntNotifies.add(n); n.handle == 0 {
 		used.Add(-1)
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many count notifies as there are handles; destroy some")
 	}
@@ -57,7 +57,7 @@ func (t *Thread) CntNotifyDestroy(cntNotify Handle) *Error {
 		return err
 	}
 	return t.gives(n.resource(), func() *Error {
-		if t.rt.cntNotifies.remove(cntNotify) == nil {
+		if signalsOf(t.rt).cntNotifies.remove(cntNotify) == nil {
 			return fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile", uintptr(cntNotify)).because(Gone, uintptr(cntNotify))
 		}
 		n.used.Add(-1)

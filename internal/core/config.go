@@ -36,18 +36,6 @@ func (t *Thread) processParam(api string, opt abi.SysParamOpt) *Error {
 	return nil
 }
 
-// checkSysParam refuses values that a system parameter cannot have.
-func checkSysParam(api string, opt abi.SysParamOpt, value int64) *Error {
-	limit := int64(2)
-	if opt == abi.OptDeterministic {
-		limit = 4
-	}
-	if value < 0 || value >= limit {
-		return refused(api, "value", "%d is not 0 to %d for option %d", value, limit-1, opt)
-	}
-	return nil
-}
-
 // Core limits: how many cube or vector cores kernels may use. A stream's own limit counts in threads that use the
 // stream's, then the device's, then what the hardware has. Kernels are not built; limits are kept and read back.
 
@@ -77,19 +65,10 @@ func (rt *Runtime) checkCores(api string, kind abi.DevResLimitType, value uint32
 
 // coreLimit is the limit in force on the device.
 func (d *Device) coreLimit(kind abi.DevResLimitType) uint32 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.limits[kind]; l.set {
-		return l.value
+	if n, ok := d.limits.get(kind); ok {
+		return n
 	}
 	return d.rt.cores(kind)
-}
-
-// coreLimit is the stream's own limit; false if it has none.
-func (s *Stream) coreLimit(kind abi.DevResLimitType) (uint32, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.limits[kind].value, s.limits[kind].set
 }
 
 // limited is a set device of the process by its id.
@@ -140,7 +119,7 @@ func (t *Thread) SetDeviceResLimit(deviceID int32, kind abi.DevResLimitType, val
 	if err := t.rt.checkCores(api, kind, value); err != nil {
 		return err
 	}
-	locked(&d.mu, func() { d.limits[kind] = coreLimit{true, value} })
+	d.limits.set(kind, value)
 	return nil
 }
 
@@ -150,20 +129,8 @@ func (t *Thread) ResetDeviceResLimit(deviceID int32) *Error {
 	if err != nil {
 		return err
 	}
-	locked(&d.mu, func() { d.limits = [2]coreLimit{} })
+	d.limits.clear()
 	return nil
-}
-
-// named is the stream a handle names, or the current context's default stream. Streams of other contexts are taken.
-func (t *Thread) named(api string, s *Stream) (*Stream, *Error) {
-	if s != nil {
-		return s, nil
-	}
-	c := t.current()
-	if c == nil {
-		return nil, noContext(api)
-	}
-	return c.def, nil
 }
 
 // limitedStream finds the stream of a call about its core limits.
@@ -191,7 +158,7 @@ func (t *Thread) GetStreamResLimit(stream Handle, kind abi.DevResLimitType, valu
 	if s, err = t.named(api, s); err != nil {
 		return err
 	}
-	n, ok := s.coreLimit(kind)
+	n, ok := s.limits.get(kind)
 	if !ok {
 		n = s.ctx.dev.coreLimit(kind)
 	}
@@ -215,7 +182,7 @@ func (t *Thread) SetStreamResLimit(stream Handle, kind abi.DevResLimitType, valu
 	if err := t.rt.checkCores(api, kind, value); err != nil {
 		return err
 	}
-	locked(&s.mu, func() { s.limits[kind] = coreLimit{true, value} })
+	s.limits.set(kind, value)
 	return nil
 }
 
@@ -225,7 +192,7 @@ func (t *Thread) ResetStreamResLimit(stream Handle) *Error {
 	if err != nil {
 		return err
 	}
-	locked(&s.mu, func() { s.limits = [2]coreLimit{} })
+	s.limits.clear()
 	return nil
 }
 
@@ -258,7 +225,7 @@ func (t *Thread) GetResInCurrentThread(kind abi.DevResLimitType, value *uint32) 
 		return err
 	}
 	if s := t.limits; s != nil && t.rt.streams.get(s.handle) == s {
-		if n, ok := s.coreLimit(kind); ok {
+		if n, ok := s.limits.get(kind); ok {
 			*value = n
 			return nil
 		}

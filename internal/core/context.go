@@ -76,7 +76,7 @@ func (c *Context) destroy(t *Thread) bool {
 		d.dev.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
 	}
 	locked(&d.mu, d.release)
-	c.rt.ipc.sweep()
+	eachPart(c.rt, ContextCloser.ContextDestroyed)
 	if c.threads.Load() == 0 {
 		c.rt.contexts.remove(c.handle)
 	}
@@ -261,3 +261,11 @@ func (c *Context) makeOverflowFlag() error {
 
 // overflowBytes is the size of an overflow flag.
 const overflowBytes = 64
+
+// aborting refuses work while the device of the context drops its tasks.
+func (c *Context) aborting(api string) *Error {
+	if c.dev.aborting.Load() {
+		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", c.dev.user)
+	}
+	return nil
+}

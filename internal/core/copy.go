@@ -55,14 +55,6 @@ func tooMuch(api string, dst Addr, count, destMax uint64) *Error {
 	return refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).because(OutOfBounds, 0).of(dst, count)
 }
 
-// aborting refuses work while the device of the context drops its tasks.
-func (c *Context) aborting(api string) *Error {
-	if c.dev.aborting.Load() {
-		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", c.dev.user)
-	}
-	return nil
-}
-
 // copyNow copies in the calling thread, for device d.
 func (t *Thread) copyNow(api string, d *Device, dst, src Addr, n uint64, kind abi.MemcpyKind) *Error {
 	to, err := t.rt.locate(api, "dst", dst, n)

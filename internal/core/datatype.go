@@ -91,7 +91,7 @@ func (t *Thread) CreateDataBuffer(data Addr, size uint64) Handle {
 	b := &dataBuffer{}
 	b.addr.Store(data)
 	b.size.Store(size)
-	return t.rt.buffers.add(b)
+	return transferOf(t.rt).buffers.add(b)
 }
 
 // DestroyDataBuffer is aclDestroyDataBuffer.
@@ -100,7 +100,7 @@ func (t *Thread) DestroyDataBuffer(buffer Handle) *Error {
 	if err := t.checkDestroyDataBuffer(buffer); err != nil {
 		return err
 	}
-	if t.rt.buffers.remove(buffer) == nil {
+	if transferOf(t.rt).buffers.remove(buffer) == nil {
 		return noBuffer(api, buffer)
 	}
 	return nil
@@ -112,7 +112,7 @@ func (t *Thread) UpdateDataBuffer(buffer Handle, data Addr, size uint64) *Error 
 	if err := t.checkUpdateDataBuffer(buffer, data, size); err != nil {
 		return err
 	}
-	b := t.rt.buffers.get(buffer)
+	b := transferOf(t.rt).buffers.get(buffer)
 	if b == nil {
 		return noBuffer(api, buffer)
 	}
@@ -128,7 +128,7 @@ func noBuffer(api string, buffer Handle) *Error {
 
 // GetDataBufferAddr is aclGetDataBufferAddr; 0 for NULL and for what is no buffer.
 func (t *Thread) GetDataBufferAddr(buffer Handle) Addr {
-	if b := t.rt.buffers.get(buffer); b != nil {
+	if b := transferOf(t.rt).buffers.get(buffer); b != nil {
 		return b.addr.Load()
 	}
 	return 0
@@ -141,7 +141,7 @@ func (t *Thread) GetDataBufferSize(buffer Handle) uint32 {
 
 // GetDataBufferSizeV2 is aclGetDataBufferSizeV2; 0 for NULL and for what is no buffer.
 func (t *Thread) GetDataBufferSizeV2(buffer Handle) uint64 {
-	if b := t.rt.buffers.get(buffer); b != nil {
+	if b := transferOf(t.rt).buffers.get(buffer); b != nil {
 		return b.size.Load()
 	}
 	return 0

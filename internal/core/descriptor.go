@@ -142,10 +142,6 @@ func misaligned(api string, desc Addr) *Error {
 	return refused(api, "desc", "%#x is not a multiple of 64", desc)
 }
 
-func notDevice(api, arg string, addr Addr, l driver.Location) *Error {
-	return refused(api, arg, "%#x is %s, not device memory", addr, placeName(l.Place))
-}
-
 // MemcpyAsyncWithDesc is aclrtMemcpyAsyncWithDesc: the descriptor is read when the copy runs.
 func (t *Thread) MemcpyAsyncWithDesc(desc Addr, kind abi.MemcpyKind, stream Handle) *Error {
 	const api = "aclrtMemcpyAsyncWithDesc"

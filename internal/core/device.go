@@ -24,22 +24,33 @@ type Device struct {
 	notifies  atomic.Pointer[atomic.Int32] // ids of notifies and count notifies in use; as events
 	overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
 
-	dev atomic.Pointer[openDevice] // set while the device is open
+	dev    atomic.Pointer[openDevice] // set while the device is open
+	limits coreLimits
 
 	mu      sync.Mutex
 	opens   int      // guarded by mu; contexts on the device
 	primary *Context // guarded by mu
 	retains int      // guarded by mu; aclrtSetDevice minus aclrtResetDevice
-	limits  [2]coreLimit
 }
 
 // openDevice is a driver's device; a struct, so that a pointer to it can be swapped.
 type openDevice struct{ driver.Device }
 
-// coreLimit is a limit of cores for the process; guarded by Device.mu.
-type coreLimit struct {
-	set   bool
-	value uint32
+// coreLimits says how many cube or vector cores kernels may use, for the process. Kinds are those of checkCoreType.
+type coreLimits [2]atomic.Int64 // limit + 1; 0: none
+
+// get returns the limit of one kind of cores; false if there is none.
+func (l *coreLimits) get(kind abi.DevResLimitType) (uint32, bool) {
+	n := l[kind].Load()
+	return uint32(n - 1), n != 0
+}
+
+func (l *coreLimits) set(kind abi.DevResLimitType, value uint32) { l[kind].Store(int64(value) + 1) }
+
+func (l *coreLimits) clear() {
+	for i := range l {
+		l[i].Store(0)
+	}
 }
 
 // noDevice is the answer to a number that is no usable device.
@@ -64,6 +75,29 @@ func (rt *Runtime) deviceRange() string {
 // isSet tells whether the process has the device open.
 func (d *Device) isSet() bool { return d.dev.Load() != nil }
 
+// stayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless dev is nil.
+func (d *Device) stayOpen(dev *openDevice, f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := d.dev.Load(); now == nil || dev != nil && now != dev {
+		return false
+	}
+	f()
+	return true
+}
+
+// opened calls f with the device open; it is opened for that if it is not.
+func (d *Device) opened(f func(driver.Device)) error {
+	var err error
+	locked(&d.mu, func() { err = d.hold() })
+	if err != nil {
+		return err
+	}
+	f(d.dev.Load())
+	locked(&d.mu, d.release)
+	return nil
+}
+
 // hold opens the device if it is not, for one more context. d.mu is held.
 func (d *Device) hold() error {
 	if d.opens == 0 {
@@ -85,13 +119,12 @@ func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
 		dev := d.dev.Swap(nil)
-		d.rt.pools.closed(d)
-		d.rt.vmm.closed(d)
+		eachPart(d.rt, func(p DeviceCloser) { p.DeviceClosing(d) })
 		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
 		d.notifies.Store(new(atomic.Int32))
 		dev.Close() //nolint:errcheck // nothing a program could do about it
-		d.rt.ipc.closed(d.rt, d)
-		d.limits = [2]coreLimit{}
+		eachPart(d.rt, func(p DeviceCloser) { p.DeviceClosed(d) })
+		d.limits.clear()
 		d.peers.Store(0)
 	}
 }
@@ -222,4 +255,22 @@ func (t *Thread) GetDevice(deviceID *int32) *Error {
 	}
 	*deviceID = c.dev.user
 	return nil
+}
+
+// reaches tells whether d may read and write the memory of o.
+func (d *Device) reaches(o *Device) bool {
+	p := d.rt.prod
+	return d == o || d.rt.open || p.Peer && !p.PeerEnable || d.peers.Load()&(1<<o.phys) != 0
+}
+
+// rely is for calls that look at device d and take the primary context of the configured default device where a
+// thread has none: it is retained, and a call about another device is refused.
+func (t *Thread) rely(api string, d *Device) *Error {
+	if t.explicit != nil || t.primary != nil || t.rt.defaultDevice.Load() == 0 {
+		return nil
+	}
+	if c := t.current(); c != nil && c.dev == d {
+		return nil
+	}
+	return fail(api, abi.ErrRTContextNull, "", "this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.user)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/driver"
 )
 
 // QueryDeviceStatus is aclrtQueryDeviceStatus. A device that is not open has shown no fault.
@@ -73,9 +74,6 @@ var simtAttributes = map[abi.DevAttr]int64{
 	abi.DevAttrMaxBlockDimZ:           2048,
 }
 
-// warpThreads is how many threads a warp has.
-const warpThreads = 32
-
 // attribute is a number about the device. What software has no truth about is what a single board in a single
 // machine would say: it is the only one of its kind, number 0, not virtual, on PCIe.
 func (d *Device) attribute(api string, attr abi.DevAttr) (int64, *Error) {
@@ -132,15 +130,9 @@ func (d *Device) attribute(api string, attr abi.DevAttr) (int64, *Error) {
 }
 
 // totalMemory is how many bytes of memory the device has. It is opened for that if it is not.
-func (d *Device) totalMemory() (uint64, error) {
-	var err error
-	locked(&d.mu, func() { err = d.hold() })
-	if err != nil {
-		return 0, err
-	}
-	_, total := d.dev.Load().Memory()
-	locked(&d.mu, d.release)
-	return total, nil
+func (d *Device) totalMemory() (total uint64, err error) {
+	err = d.opened(func(dev driver.Device) { _, total = dev.Memory() })
+	return total, err
 }
 
 // Features that the header does not name.

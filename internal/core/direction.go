@@ -127,3 +127,7 @@ func deviceName(d *Device) string {
 	}
 	return strconv.Itoa(int(d.user))
 }
+
+func notDevice(api, arg string, addr Addr, l driver.Location) *Error {
+	return refused(api, arg, "%#x is %s, not device memory", addr, placeName(l.Place))
+}

@@ -34,7 +34,7 @@ type Event struct {
 	kind   eventClass  // immutable
 	flags  uint32      // immutable; ACL_EVENT_* and waitable
 	state  driver.Flag // immutable; stateEvent only
-	ipc    *ipcEvent   // immutable; ACL_EVENT_IPC only: what other processes have of it
+	shared SharedEvent // immutable; ACL_EVENT_IPC only: what other processes have of it
 
 	waits atomic.Int32 // waits queued and not over
 	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
@@ -82,21 +82,21 @@ func noEvent(api, arg string, h Handle) *Error {
 }
 
 func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32) *Error {
-	var ipc *ipcEvent
+	var shared SharedEvent
 	if flags == abi.EventIpc && kind == exEvent {
 		var err error
-		if ipc, err = newIPCEvent(); err != nil {
+		if shared, err = t.rt.newSharedEvent(); err != nil {
 			e := fail(api, abi.ErrRTNoEventResource, "", "no page that other processes can have")
 			e.Err = err
 			return e
 		}
 	}
-	return t.addEvent(api, c, event, kind, flags, ipc)
+	return t.addEvent(api, c, event, kind, flags, shared)
 }
 
-// addEvent makes an event; ipc goes with it, also when it fails.
-func (t *Thread) addEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, ipc *ipcEvent) *Error {
-	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags, ipc: ipc}
+// addEvent makes an event; shared goes with it, also when it fails.
+func (t *Thread) addEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, shared SharedEvent) *Error {
+	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags, shared: shared}
 	if kind == stateEvent {
 		e.state = t.rt.drv.NewFlag()
 	}
@@ -154,8 +154,8 @@ func (e *Event) release() {
 	if used != nil {
 		used.Add(-1)
 	}
-	if e.ipc != nil {
-		e.ipc.cell.release()
+	if e.shared != nil {
+		e.shared.Release()
 	}
 }
 
@@ -200,8 +200,8 @@ func (t *Thread) DestroyEvent(event Handle) *Error {
 		if t.rt.events.remove(event) == nil {
 			return noEvent("aclrtDestroyEvent", "event", event)
 		}
-		if e.ipc != nil {
-			e.withdraw()
+		if e.shared != nil {
+			e.shared.Withdraw(e)
 		}
 		e.release()
 		return nil
@@ -289,8 +289,8 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		e.release()
 		return err
 	}
-	if e.ipc != nil {
-		return t.recordIPC(api, e, s)
+	if e.shared != nil {
+		return e.shared.Record(api, t, e, s)
 	}
 	tag := s.task(t)
 	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: s.number(tag), frees: s.freesNow()}
@@ -328,14 +328,19 @@ func (e *Event) queued(r eventRecord) {
 	}
 }
 
-// last is the latest record.
-func (e *Event) last() eventRecord {
-	if e.ipc != nil {
-		return e.lastIPC()
-	}
+// own returns the latest record of this process.
+func (e *Event) own() eventRecord {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.latest
+}
+
+// last is the latest record.
+func (e *Event) last() eventRecord {
+	if e.shared != nil {
+		return e.shared.Last(e)
+	}
+	return e.own()
 }
 
 // ResetEvent is aclrtResetEvent: once it has run, the event counts as not recorded.

@@ -72,8 +72,8 @@ func (t *Thread) waitEvent(api string, e *Event, s *Stream, timeout time.Duratio
 		return noEvent(api, "event", e.handle)
 	}
 	e.waits.Add(1)
-	if e.ipc != nil {
-		t.waitIPC(api, e, s, r, timeout)
+	if e.shared != nil {
+		e.shared.Wait(api, t, e, s, r, timeout)
 		return nil
 	}
 	op := driver.Op{Kind: driver.OpAwait, Flag: r.flag, Timeout: timeout, Done: e.waitOver}

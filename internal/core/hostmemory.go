@@ -113,7 +113,7 @@ func (t *Thread) freeHost(api string, p Addr) *Error {
 	if rt.open {
 		return t.free(api, arg, p)
 	}
-	if rt.vmm.mapping(p) != nil {
+	if memoryOf(rt).vmm.mapping(p) != nil {
 		return isMapped(api, arg, p)
 	}
 	if place := rt.drv.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {

@@ -233,10 +233,7 @@ func (t *Thread) finalize(api string) *Error {
 			return fail(api, code, "", "a finalize callback of type %v failed; the library stays initialised", h.kind)
 		}
 	}
-	t.rt.ipc.closed(t.rt, nil)
-	t.rt.vmm.closed(nil)
-	t.rt.unshareCells()
-	t.rt.ipc.sweep()
+	t.rt.finalize()
 	t.rt.defaultDevice.Store(0)
 	t.rt.process.texts.Store(false)
 	locked(&in.mu, func() { in.count, in.finalized = 0, true })

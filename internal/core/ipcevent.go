@@ -2,6 +2,7 @@ package core
 
 import (
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 // that record is. What became of a record is in a ring, because records of several streams end in any order.
 type ipcEvent struct {
 	cell *cell
-	key  *share.Key // guarded by Event.mu; while it is exported
-	gone bool       // guarded by Event.mu; the handle was destroyed
+
+	mu   sync.Mutex
+	key  *share.Key // guarded by mu; while it is exported
+	gone bool       // guarded by mu; the handle was destroyed
 }
 
 // The words of the page.
@@ -232,25 +235,23 @@ func (droppedElsewhere) Error() string {
 }
 func (droppedElsewhere) Code() abi.Code { return abi.ErrRTStreamAbort }
 
-// lastIPC is the latest record of an IPC event, of whatever process.
-func (e *Event) lastIPC() eventRecord {
-	number := e.ipc.latest()
+// Last implements core.SharedEvent.
+func (x *ipcEvent) Last(e *Event) eventRecord {
+	number := x.latest()
 	if number == 0 {
 		return eventRecord{}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r, here := eventRecord{number: number}, e.latest.number == number
+	own := e.own()
+	r, here := eventRecord{number: number}, own.number == number
 	if here {
-		r.on, r.task = e.latest.on, e.latest.task
+		r.on, r.task = own.on, own.task
 	}
-	r.flag = ipcRecord{e.ipc, number, e.rt.watch, here}
+	r.flag = ipcRecord{x, number, e.rt.watch, here}
 	return r
 }
 
-// recordIPC is record for an IPC event. The caller holds the event, which the task keeps.
-func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
-	x := e.ipc
+// Record implements core.SharedEvent.
+func (x *ipcEvent) Record(api string, t *Thread, e *Event, s *Stream) *Error {
 	number := x.begin()
 	if number == 0 {
 		e.release()
@@ -273,11 +274,11 @@ func (t *Thread) recordIPC(api string, e *Event, s *Stream) *Error {
 	return nil
 }
 
-// waitIPC is the rest of waitEvent for an IPC event. The caller holds the event, which the task keeps.
-func (t *Thread) waitIPC(api string, e *Event, s *Stream, r eventRecord, timeout time.Duration) {
+// Wait implements core.SharedEvent.
+func (x *ipcEvent) Wait(api string, t *Thread, e *Event, s *Stream, r eventRecord, timeout time.Duration) {
 	record := r.flag.(ipcRecord)
-	w := &cellWait{c: e.ipc.cell, met: record.met, here: record.here}
-	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &e.ipc.cell.order, Done: e.waitOver}
+	w := &cellWait{c: x.cell, met: record.met, here: record.here}
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &x.cell.order, Done: e.waitOver}
 	s.put(api, t, task{op: op, kind: observe.Wait, about: uint64(e.handle), after: r})
 }
 
@@ -288,13 +289,14 @@ func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Er
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ipc.gone {
+	x := e.shared.(*ipcEvent)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.gone {
 		return noEvent(api, "event", event)
 	}
-	if e.ipc.key == nil {
-		files, err := e.ipc.cell.share()
+	if x.key == nil {
+		files, err := x.cell.share()
 		if err != nil {
 			return sharing(api, "event", err)
 		}
@@ -302,9 +304,9 @@ func (t *Thread) IpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) *Er
 		if err != nil {
 			return sharing(api, "event", err)
 		}
-		e.ipc.key = &key
+		x.key = &key
 	}
-	e.ipc.key.Block(handle.Reserved[:])
+	x.key.Block(handle.Reserved[:])
 	return nil
 }
 
@@ -330,18 +332,21 @@ func (t *Thread) IpcOpenEventHandle(handle abi.IpcEventHandle, event *Handle) *E
 	return t.addEvent(api, c, event, exEvent, abi.EventIpc, x)
 }
 
-// withdraw ends exports and imports of an IPC event, whose handle is gone.
-func (e *Event) withdraw() {
-	locked(&e.mu, func() { e.ipc.gone = true })
-	e.unshare()
+// Withdraw implements core.SharedEvent.
+func (x *ipcEvent) Withdraw(e *Event) {
+	locked(&x.mu, func() { x.gone = true })
+	x.unshare(e)
 }
 
+// Release implements core.SharedEvent.
+func (x *ipcEvent) Release() { x.cell.release() }
+
 // unshare ends the export of an IPC event, if there is one; the next handle is another one.
-func (e *Event) unshare() {
-	e.mu.Lock()
-	key := e.ipc.key
-	e.ipc.key = nil
-	e.mu.Unlock()
+func (x *ipcEvent) unshare(e *Event) {
+	x.mu.Lock()
+	key := x.key
+	x.key = nil
+	x.mu.Unlock()
 	if key != nil {
 		e.rt.broker.Withdraw(*key)
 	}

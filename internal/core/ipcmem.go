@@ -85,9 +85,9 @@ func (t *Thread) IpcMemGetExportKey(devPtr Addr, size uint64, key *byte, length 
 		t.rt.broker.Withdraw(k)
 		return refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
 	}
-	t.rt.ipc.offer(k, &ipcExport{ipcSource: from, list: whiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
+	memoryOf(t.rt).ipc.offer(k, &ipcExport{ipcSource: from, list: whiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
 	if !from.stays(t.rt) { // another thread has freed it meanwhile
-		t.rt.ipc.withdrawKey(t.rt, k)
+		memoryOf(t.rt).ipc.withdrawKey(t.rt, k)
 		return noMemory(api, "devPtr", devPtr)
 	}
 	t.offered(devPtr, size)
@@ -103,16 +103,16 @@ func (rt *Runtime) exportable(api string, p Addr, n uint64) (ipcSource, *Error) 
 		return none, err
 	case l.Place != driver.OnDevice:
 		return none, refused(api, "devPtr", "%#x is %s; only device memory has keys", p, placeName(l.Place))
-	case rt.ipc.imported(p):
+	case memoryOf(rt).ipc.imported(p):
 		return none, refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
 	}
-	b := rt.pools.find(p)
+	b := memoryOf(rt).pools.find(p)
 	if b != nil && !b.live.Load() {
 		return none, b.notLive(api, "devPtr", p)
 	}
 	al := rt.drv.Describe(p)
 	from := ipcSource{start: al.Start, id: al.ID, block: b, dev: rt.byPhys(al.Device)}
-	if x := rt.vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
+	if x := memoryOf(rt).vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
 		from.start, from.id, from.mapping = x.span.Start, 0, x
 		if room := x.span.Size - uint64(p-from.start); n > room {
 			return none, refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
@@ -168,7 +168,7 @@ func (t *Thread) allow(api string, key *byte, arg string, pids *int32, n uint64)
 	if err != nil {
 		return err
 	}
-	ipc := &t.rt.ipc
+	ipc := &memoryOf(t.rt).ipc
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
 	x := ipc.exports[k]
@@ -257,7 +257,7 @@ func (t *Thread) IpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) *Error
 	if flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.dev.phys {
 		c.dev.peers.Or(1 << s.Device)
 	}
-	if !t.rt.ipc.add(c, k, im) { // the device was reset meanwhile
+	if !memoryOf(t.rt).ipc.add(c, k, im) { // the device was reset meanwhile
 		im.end() //nolint:errcheck // nobody has its address
 		return noContext(api)
 	}
@@ -320,13 +320,13 @@ func (t *Thread) IpcMemClose(key *byte) *Error {
 	if err != nil {
 		return err
 	}
-	im, forgotten := t.rt.ipc.close(k)
+	im, forgotten := memoryOf(t.rt).ipc.close(k)
 	switch {
 	case im != nil:
 		return t.unmapImport(api, "key", im)
 	case forgotten:
 		return nil
-	case t.rt.ipc.withdrawKey(t.rt, k):
+	case memoryOf(t.rt).ipc.withdrawKey(t.rt, k):
 		return nil
 	}
 	return refused(api, "key", "this process has neither imported nor exported it, or has closed it already as often as it did")
@@ -371,7 +371,7 @@ func (t *Thread) IpcMemSetAttr(key *byte, attrType abi.IpcMemAttrType, attr uint
 	if err != nil {
 		return err
 	}
-	ipc := &t.rt.ipc
+	ipc := &memoryOf(t.rt).ipc
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
 	if p.Name == "950" {

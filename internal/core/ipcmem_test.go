@@ -187,8 +187,8 @@ func TestSharingHammer(t *testing.T) {
 	for _, d := range rt.devices {
 		d.destroyAll()
 	}
-	if n := rt.broker.Count(); n != 0 || len(rt.ipc.exports) != 0 || len(rt.ipc.imports) != 0 {
-		t.Errorf("%d keys, %d exports and %d imports are left", n, len(rt.ipc.exports), len(rt.ipc.imports))
+	if n := rt.broker.Count(); n != 0 || len(memoryOf(rt).ipc.exports) != 0 || len(memoryOf(rt).ipc.imports) != 0 {
+		t.Errorf("%d keys, %d exports and %d imports are left", n, len(memoryOf(rt).ipc.exports), len(memoryOf(rt).ipc.imports))
 	}
 	if other.broker.Count() != 1 {
 		t.Error("the other process lost its export")

@@ -35,7 +35,7 @@ type ipcSource struct {
 // stays tells whether the memory is still there, and the program's.
 func (m *ipcSource) stays(rt *Runtime) bool {
 	if m.mapping != nil {
-		return rt.vmm.mapping(m.start) == m.mapping && rt.drv.Locate(m.start).Place == driver.OnDevice
+		return memoryOf(rt).vmm.mapping(m.start) == m.mapping && rt.drv.Locate(m.start).Place == driver.OnDevice
 	}
 	return rt.drv.Describe(m.start).ID == m.id && (m.block == nil || m.block.live.Load())
 }

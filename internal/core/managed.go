@@ -92,7 +92,7 @@ func (t *Thread) MemAllocManaged(ptr *Addr, size uint64, flag uint32) *Error {
 		e.Text = byteCount(size) + " of managed memory wanted"
 		return e
 	}
-	s := &t.rt.managed
+	s := &memoryOf(t.rt).managed
 	locked(&s.mu, func() {
 		if s.spans == nil {
 			s.spans = map[Addr]*managedSpan{}
@@ -106,7 +106,7 @@ func (t *Thread) MemAllocManaged(ptr *Addr, size uint64, flag uint32) *Error {
 
 // freeManaged gives managed memory back.
 func (t *Thread) freeManaged(api, arg string, p Addr, l driver.Location) *Error {
-	s := &t.rt.managed
+	s := &memoryOf(t.rt).managed
 	user := int32(0)
 	if d := t.rt.byPhys(l.Device); d != nil {
 		user = d.user
@@ -142,7 +142,7 @@ func (rt *Runtime) managedIn(addr Addr, n uint64) (span *managedSpan, first, num
 	if al.Place != driver.Managed || al.Room < n {
 		return nil, 0, 0, false
 	}
-	s := &rt.managed
+	s := &memoryOf(rt).managed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if span = s.spans[al.Start]; span == nil {
@@ -239,7 +239,7 @@ func (t *Thread) MemManagedAdvise(ptr Addr, size uint64, advise abi.MemManagedAd
 	if t.rt.strict && size%advicePage != 0 {
 		return refused(api, "size", "%d is not a multiple of 2 MiB", size)
 	}
-	t.rt.managed.change(span, first, number, change)
+	memoryOf(t.rt).managed.change(span, first, number, change)
 	return nil
 }
 
@@ -347,7 +347,7 @@ func (rt *Runtime) prefetched(list []prefetchRange, places []managedPlace) error
 		if !ok {
 			return fmt.Errorf("%w: prefetch of %d bytes at %#x, which are no managed memory", driver.ErrFault, r.size, r.addr)
 		}
-		rt.managed.change(span, first, number, func(p *managedAre) { p.fetched = places[i] })
+		memoryOf(rt).managed.change(span, first, number, func(p *managedAre) { p.fetched = places[i] })
 	}
 	return nil
 }

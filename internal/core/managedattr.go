@@ -69,7 +69,7 @@ func (t *Thread) managedAttributes(api string, ptr Addr, size uint64, list []man
 			return refused(api, "dataSize", "%d is not 4", q.size).at(i)
 		}
 	}
-	sum := t.rt.managed.sum(span, first, number)
+	sum := memoryOf(t.rt).managed.sum(span, first, number)
 	for _, q := range list {
 		sum.answer(q)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free ranges, each with a text. They
-// are on while somebody records, as the vendor's are under its profiler; the observer is told of them, and nothing else is done with them.
+// are on while somebody records, as the vendor's are under its profiler; the observer is told of them, and func() {} else is done with them.
 
 // marks are those of the process.
 type marks struct {
@@ -26,7 +26,7 @@ const (
 	stampText    = 127 // bytes that the text of a stamp has room for, with its end
 	markText     = 155 // bytes that the text of aclprofMarkEx may have
 	misused      = abi.Code(-1)
-	longestStamp = 128 // msgLen from which on nothing is looked at
+	longestStamp = 128 // msgLen from which on func() {} is looked at
 )
 
 // profStamp is what a program gives a text, and then reports. Guarded by marks.mu.
@@ -48,14 +48,14 @@ type mark struct {
 // marked tells whether marks are on.
 func (t *Thread) marked(api string) *Error {
 	if t.rt.observer == nil {
-		return fail(api, misused, "", "nothing records the program: start it with ropeway trace")
+		return fail(api, misused, "", "func() {} records the program: start it with ropeway trace")
 	}
 	return nil
 }
 
 // stamped finds a stamp.
 func (t *Thread) stamped(api string, h Handle) (*profStamp, *Error) {
-	if s := t.rt.marks.stamps.get(h); s != nil {
+	if s := marksOf(t.rt).stamps.get(h); s != nil {
 		return s, nil
 	}
 	return nil, fail(api, misused, "stamp", "%#x is no stamp, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
@@ -63,7 +63,7 @@ func (t *Thread) stamped(api string, h Handle) (*profStamp, *Error) {
 
 // begin makes a range with a stamp's text and tells the observer.
 func (t *Thread) beginRange(kind observe.RangeKind, s *profStamp) *mark {
-	m, o := &t.rt.marks, t.rt.observer
+	m, o := marksOf(t.rt), t.rt.observer
 	m.mu.Lock()
 	n := &mark{kind: kind, number: m.next, text: s.text, start: o.Now()}
 	m.next++
@@ -80,7 +80,7 @@ func (t *Thread) endRange(n *mark) {
 
 // moment tells the observer of a moment.
 func (t *Thread) moment(text string, at int64, on observe.At) {
-	m := &t.rt.marks
+	m := marksOf(t.rt)
 	m.mu.Lock()
 	number := m.next
 	m.next++
@@ -93,7 +93,7 @@ func (t *Thread) ProfCreateStamp() Handle {
 	if t.rt.observer == nil {
 		return 0
 	}
-	m := &t.rt.marks
+	m := marksOf(t.rt)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.places {
@@ -109,7 +109,7 @@ func (t *Thread) ProfCreateStamp() Handle {
 
 // ProfDestroyStamp is aclprofDestroyStamp. A handle that names no stamp is ignored.
 func (t *Thread) ProfDestroyStamp(stamp Handle) {
-	m := &t.rt.marks
+	m := marksOf(t.rt)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.stamps.remove(stamp); s != nil {
@@ -140,8 +140,8 @@ func (t *Thread) ProfSetStampTraceMessage(stamp Handle, msg *byte, msgLen uint32
 		return err
 	}
 	text := string(array(msg, n))
-	t.rt.marks.mu.Lock()
-	defer t.rt.marks.mu.Unlock()
+	marksOf(t.rt).mu.Lock()
+	defer marksOf(t.rt).mu.Unlock()
 	s.text = text
 	return nil
 }
@@ -176,9 +176,9 @@ func (t *Thread) ProfPop() *Error {
 	}
 	n := len(t.pushed)
 	if n == 0 {
-		return fail(api, misused, "", "this thread has pushed nothing that it has not popped")
+		return fail(api, misused, "", "this thread has pushed func() {} that it has not popped")
 	}
-	t.endRange(t.pushed[n-1])
+	t.endRange(t.pushed[n-1].(*mark))
 	t.pushed = t.pushed[:n-1]
 	return nil
 }
@@ -197,7 +197,7 @@ func (t *Thread) ProfRangeStart(stamp Handle, rangeId *uint32) *Error {
 		return err
 	}
 	n := t.beginRange(observe.Free, s)
-	m := &t.rt.marks
+	m := marksOf(t.rt)
 	m.mu.Lock()
 	old := m.ranges[s.place]
 	m.ranges[s.place] = n
@@ -216,7 +216,7 @@ func (t *Thread) ProfRangeStop(rangeId uint32) *Error {
 	if err := t.marked(api); err != nil {
 		return err
 	}
-	m := &t.rt.marks
+	m := marksOf(t.rt)
 	m.mu.Lock()
 	var n *mark
 	if rangeId < mostStamps && m.ranges[rangeId] != nil {
@@ -251,9 +251,9 @@ func (t *Thread) ProfMark(stamp Handle) *Error {
 	if err != nil {
 		return err
 	}
-	t.rt.marks.mu.Lock()
+	marksOf(t.rt).mu.Lock()
 	text := s.text
-	t.rt.marks.mu.Unlock()
+	marksOf(t.rt).mu.Unlock()
 	t.moment(text, t.rt.observer.Now(), observe.At{})
 	return nil
 }
@@ -290,7 +290,7 @@ func (t *Thread) ProfMarkEx(msg *byte, msgLen uint64, stream Handle) *Error {
 	return nil
 }
 
-// queueMark puts a task on a stream that does nothing but show when the stream came there.
+// queueMark puts a task on a stream that does func() {} but show when the stream came there.
 func (t *Thread) queueMark(api string, stream Handle) (on observe.At, err *Error) {
 	s, err := t.stream(api, "stream", stream)
 	if err == nil {
@@ -302,7 +302,15 @@ func (t *Thread) queueMark(api string, stream Handle) (on observe.At, err *Error
 	if err != nil {
 		return on, err
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: nothing, Tag: s.task(t)}
+	op := driver.Op{Kind: driver.OpPost, Fn: func() {}, Tag: s.task(t)}
 	s.put(api, t, task{op: op, kind: observe.Mark})
 	return observe.At{Stream: s.id, Number: op.Tag.Task}, nil
 }
+
+var marksPart = NewPart(func(*Runtime) *marks {
+	m := &marks{}
+	m.stamps.kind = stampKind
+	return m
+})
+
+func marksOf(rt *Runtime) *marks { return marksPart.Of(rt) }

@@ -193,7 +193,7 @@ func (t *Thread) alloc(c *Context, p *Addr, r request) *Error {
 	for try := range r.tries {
 		var a Addr
 		if try > 0 {
-			t.rt.pools.emptyAll(c.dev)
+			memoryOf(t.rt).pools.emptyAll(c.dev)
 		}
 		if a, err = dev.Alloc(r.size, r.page); err == nil {
 			*p = a
@@ -245,10 +245,10 @@ func (t *Thread) FreeWithDevSync(devPtr Addr) *Error {
 // free gives device memory back to the device it is on, which need not be the current one.
 func (t *Thread) free(api, arg string, p Addr) *Error {
 	rt := t.rt
-	if b := rt.pools.find(p); b != nil {
+	if b := memoryOf(rt).pools.find(p); b != nil {
 		return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: b.pool.dev.user}, func() *Error { return b.free(api, arg, p) })
 	}
-	if rt.vmm.mapping(p) != nil {
+	if memoryOf(rt).vmm.mapping(p) != nil {
 		return isMapped(api, arg, p)
 	}
 	l := rt.drv.Locate(p)
@@ -262,7 +262,7 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 	case driver.Managed:
 		return t.freeManaged(api, arg, p, l)
 	}
-	if rt.ipc.imported(p) {
+	if memoryOf(rt).ipc.imported(p) {
 		return refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p).because(NotToFree, p)
 	}
 	d := rt.byPhys(l.Device)
@@ -276,7 +276,7 @@ func (t *Thread) free(api, arg string, p Addr) *Error {
 	return t.gives(Resource{Kind: DeviceMemory, Name: p, Device: d.user}, func() *Error {
 		err := rt.gaveBack(api, arg, p, dev.Free(p))
 		if err == nil {
-			rt.ipc.freed(rt, p)
+			memoryOf(rt).ipc.freed(rt, p)
 		}
 		return err
 	})

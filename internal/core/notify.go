@@ -43,7 +43,7 @@ func (n *Notify) shared() bool { return n.cell.shared() }
 
 // notify finds the notify a handle names.
 func (t *Thread) notify(api, arg string, h Handle) (*Notify, *Error) {
-	if n := t.rt.notifies.get(h); n != nil {
+	if n := signalsOf(t.rt).notifies.get(h); n != nil {
 		return n, nil
 	}
 	return nil, noNotify(api, arg, h)
@@ -60,7 +60,7 @@ func (rt *Runtime) numberNotify(d *Device) (id uint32, used *atomic.Int32) {
 	if !take(used, int32(rt.prod.Notifies)) {
 		return 0, nil
 	}
-	return rt.notifyIDs.Add(1), used
+	return signalsOf(rt).notifyIDs.Add(1), used
 }
 
 func noNotifies(api string, d *Device) *Error {
@@ -79,7 +79,7 @@ func (t *Thread) CreateNotify(notify *Handle, flag uint64) *Error {
 		return noNotifies(api, c.dev)
 	}
 	n := &Notify{rt: t.rt, dev: c.dev, id: id, used: used, cell: newCell(notifyWords)}
-	if n.handle = t.rt.notifies.add(n); n.handle == 0 {
+	if n.handle = signalsOf(t.rt).notifies.add(n); n.handle == 0 {
 		used.Add(-1)
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
 	}
@@ -105,7 +105,7 @@ func (t *Thread) DestroyNotify(notify Handle) *Error {
 		return err
 	}
 	return t.gives(n.resource(), func() *Error {
-		if t.rt.notifies.remove(notify) == nil {
+		if signalsOf(t.rt).notifies.remove(notify) == nil {
 			return noNotify(api, "notify", notify)
 		}
 		n.withdraw()

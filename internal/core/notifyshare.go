@@ -72,16 +72,6 @@ func (n *Notify) unshare() {
 	}
 }
 
-// unshareCells ends the exports of all notifies and events. Processes that have them keep them.
-func (rt *Runtime) unshareCells() {
-	rt.notifies.each((*Notify).unshare)
-	rt.events.each(func(e *Event) {
-		if e.ipc != nil {
-			e.unshare()
-		}
-	})
-}
-
 // NotifySetImportPid is aclrtNotifySetImportPid. pid is the first of num.
 func (t *Thread) NotifySetImportPid(notify Handle, pid *int32, num uint64) *Error {
 	const api = "aclrtNotifySetImportPid"
@@ -119,7 +109,7 @@ func (t *Thread) NotifyImportByKey(notify *Handle, key *byte, flags uint64) *Err
 	if flags&abi.NotifyImportFlagEnablePeerAccess != 0 && n.dev != nil && n.dev != c.dev && t.rt.prod.Peer {
 		c.dev.peers.Or(1 << n.dev.phys)
 	}
-	if n.handle = t.rt.notifies.add(n); n.handle == 0 {
+	if n.handle = signalsOf(t.rt).notifies.add(n); n.handle == 0 {
 		n.cell.release()
 		return fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
 	}

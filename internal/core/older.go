@@ -20,7 +20,7 @@ func (t *Thread) CloseImport(ptr Addr) *Error {
 	if t.current() == nil {
 		return noContext(api)
 	}
-	im := t.rt.ipc.closeAt(ptr)
+	im := memoryOf(t.rt).ipc.closeAt(ptr)
 	if im == nil {
 		return refused(api, "ptr", "%#x is no address that this process got by an import, or it is closed already", ptr)
 	}

@@ -7,12 +7,6 @@ import (
 // Peer access is one-directional and belongs to a device, not to a context or a thread: Device.peers holds the
 // physical numbers it was enabled for. It ends when the device's last context goes.
 
-// reaches tells whether d may read and write the memory of o.
-func (d *Device) reaches(o *Device) bool {
-	p := d.rt.prod
-	return d == o || d.rt.open || p.Peer && !p.PeerEnable || d.peers.Load()&(1<<o.phys) != 0
-}
-
 // noPeers is the answer of a product whose devices cannot reach each other at all, or nil.
 func (t *Thread) noPeers(api string) *Error {
 	if !t.rt.prod.Peer {
@@ -27,18 +21,6 @@ func deviceNumber(api, arg string, id int32) *Error {
 		return refused(api, arg, "%d is not 0 to %d", id, maxDevices-1)
 	}
 	return nil
-}
-
-// rely is for calls that look at device d and take the primary context of the configured default device where a
-// thread has none: it is retained, and a call about another device is refused.
-func (t *Thread) rely(api string, d *Device) *Error {
-	if t.explicit != nil || t.primary != nil || t.rt.defaultDevice.Load() == 0 {
-		return nil
-	}
-	if c := t.current(); c != nil && c.dev == d {
-		return nil
-	}
-	return fail(api, abi.ErrRTContextNull, "", "this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.user)
 }
 
 // DeviceCanAccessPeer is aclrtDeviceCanAccessPeer.

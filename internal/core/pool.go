@@ -51,7 +51,7 @@ func (t *Thread) MemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Er
 	if dev == nil {
 		return fail(api, abi.ErrRTDevSetupError, "poolProps", "device %d is not set in this process; call aclrtSetDevice first", d.user)
 	}
-	h := t.rt.pools.make(d, dev, size)
+	h := memoryOf(t.rt).pools.make(d, dev, size)
 	if h == 0 {
 		return fail(api, abi.ErrRTInternalError, "", "device %d was reset meanwhile, or the process has as many pools as there are handles", d.user)
 	}
@@ -66,12 +66,12 @@ func (t *Thread) MemPoolDestroy(memPool Handle) *Error {
 	if err := t.checkMemPoolDestroy(memPool); err != nil {
 		return err
 	}
-	p := t.rt.pools.table.get(memPool)
+	p := memoryOf(t.rt).pools.table.get(memPool)
 	if p == nil {
 		return noPool(api, memPool)
 	}
 	return t.gives(Resource{Kind: PoolHandle, Name: uintptr(memPool), Size: p.max, Device: p.dev.user}, func() *Error {
-		if t.rt.pools.table.remove(memPool) == nil { // another thread was faster
+		if memoryOf(t.rt).pools.table.remove(memPool) == nil { // another thread was faster
 			return noPool(api, memPool)
 		}
 		p.destroy()
@@ -92,7 +92,7 @@ func (t *Thread) poolAttr(api string, memPool Handle, value Addr) (*Pool, *Error
 	if value == 0 {
 		return nil, refused(api, "value", "is NULL")
 	}
-	p := t.rt.pools.table.get(memPool)
+	p := memoryOf(t.rt).pools.table.get(memPool)
 	if p == nil {
 		return nil, refused(api, "memPool", "%#x is no memory pool, or one that was destroyed or went with its device", uintptr(memPool)).because(Gone, uintptr(memPool))
 	}
@@ -190,7 +190,7 @@ func (t *Thread) MemPoolMallocAsync(ptr *Addr, size uint64, memPool, stream Hand
 	if !ok {
 		return refused(api, "size", "%d bytes are too many to be rounded up to 2 MiB: a size has 64 bits", size)
 	}
-	p := t.rt.pools.table.get(memPool)
+	p := memoryOf(t.rt).pools.table.get(memPool)
 	if p == nil {
 		return noPool(api, memPool)
 	}
@@ -247,7 +247,7 @@ func (t *Thread) MemPoolFreeAsync(ptr Addr, stream Handle) *Error {
 	if err != nil {
 		return err
 	}
-	b := t.rt.pools.find(ptr)
+	b := memoryOf(t.rt).pools.find(ptr)
 	if b == nil {
 		return t.freeLater(api, ptr, stream)
 	}
@@ -299,7 +299,7 @@ func (t *Thread) MemPoolTrimTo(memPool Handle, minBytesToKeep uint64) *Error {
 	if err := t.checkMemPoolTrimTo(memPool, minBytesToKeep); err != nil {
 		return err
 	}
-	p := t.rt.pools.table.get(memPool)
+	p := memoryOf(t.rt).pools.table.get(memPool)
 	if p == nil {
 		return noPool(api, memPool)
 	}

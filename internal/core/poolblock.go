@@ -89,7 +89,7 @@ type poolBlock struct {
 
 // blocks lists what the index has of p.
 func (p *Pool) blocks() (list []*poolBlock) {
-	for s := range p.rt.pools.index.All() {
+	for s := range memoryOf(p.rt).pools.index.All() {
 		if s.Of.pool == p {
 			list = append(list, s.Of)
 		}
@@ -106,7 +106,7 @@ func (p *Pool) destroy() {
 			has = append(has, b)
 		}
 	}
-	p.rt.pools.forget(has, nil)
+	memoryOf(p.rt).pools.forget(has, nil)
 	p.trim(func(uint64) bool { return true })
 }
 
@@ -279,7 +279,7 @@ func (p *Pool) trim(more func(size uint64) bool) {
 	p.mu.Unlock()
 	p.giveBack(out)
 	if over {
-		p.rt.pools.forget(nil, p)
+		memoryOf(p.rt).pools.forget(nil, p)
 	}
 }
 
@@ -288,7 +288,7 @@ func (p *Pool) giveBack(out []*poolBlock) {
 	if len(out) == 0 {
 		return
 	}
-	p.rt.pools.forget(out, nil) // first: the addresses may be somebody else's at once
+	memoryOf(p.rt).pools.forget(out, nil) // first: the addresses may be somebody else's at once
 	for _, b := range out {
 		b.release()
 	}
@@ -299,7 +299,7 @@ func (p *Pool) giveBack(out []*poolBlock) {
 func (p *Pool) grow(api string, size uint64) (taken, *Error) {
 	a, err := p.open.Alloc(size, driver.PageHugeFirst)
 	if errors.Is(err, driver.ErrNoMemory) {
-		p.rt.pools.emptyAll(p.dev)
+		memoryOf(p.rt).pools.emptyAll(p.dev)
 		a, err = p.open.Alloc(size, driver.PageHugeFirst)
 	}
 	b := &poolBlock{pool: p, addr: a, size: size}
@@ -333,7 +333,7 @@ func (p *Pool) grow(api string, size uint64) (taken, *Error) {
 			b.class = new(poolClass)
 			p.unused[size] = b.class
 		}
-		locked(&p.rt.pools.mu, func() { p.rt.pools.index.Insert(b.span) })
+		locked(&memoryOf(p.rt).pools.mu, func() { memoryOf(p.rt).pools.index.Insert(b.span) })
 	}
 	p.mu.Unlock()
 	if gone { // meanwhile
@@ -389,9 +389,9 @@ func (b *poolBlock) free(api, arg string, ptr Addr) *Error {
 // put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been submitted, or of none.
 func (b *poolBlock) put(s *Stream) {
 	p := b.pool
-	p.rt.ipc.freed(p.rt, b.addr)
+	memoryOf(p.rt).ipc.freed(p.rt, b.addr)
 	if b.bare != nil {
-		if p.rt.pools.forget([]*poolBlock{b}, nil) > 0 {
+		if memoryOf(p.rt).pools.forget([]*poolBlock{b}, nil) > 0 {
 			b.release()
 		}
 		return
@@ -402,8 +402,8 @@ func (b *poolBlock) put(s *Stream) {
 		return
 	}
 	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to give back
-		locked(&p.rt.pools.mu, func() {
-			p.rt.pools.list = append(slices.DeleteFunc(p.rt.pools.list, func(o *Pool) bool { return o == p }), p)
+		locked(&memoryOf(p.rt).pools.mu, func() {
+			memoryOf(p.rt).pools.list = append(slices.DeleteFunc(memoryOf(p.rt).pools.list, func(o *Pool) bool { return o == p }), p)
 		})
 	}
 	p.used.now -= b.size

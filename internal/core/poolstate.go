@@ -21,15 +21,14 @@ type poolState struct {
 // make adds a pool for an open device, or returns 0 if that was closed or there is no handle.
 func (ps *poolState) make(d *Device, dev *openDevice, size uint64) Handle {
 	p := &Pool{rt: d.rt, dev: d, open: dev, max: size, unused: map[uint64]*poolClass{}}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dev.Load() != dev {
-		return 0
-	}
-	if p.handle = ps.table.add(p); p.handle != 0 {
-		locked(&ps.mu, func() { ps.list = append(ps.list, p) })
-		ps.any.Store(true)
-	}
+	d.stayOpen(dev, func() {
+		if p.handle = ps.table.add(p); p.handle != 0 {
+			locked(&ps.mu, func() { ps.list = append(ps.list, p) })
+			if !ps.any.Swap(true) {
+				d.rt.OnSynchronized(ps.synchronized)
+			}
+		}
+	})
 	return p.handle
 }
 

@@ -151,3 +151,18 @@ func knownLimit(api string, limit abi.DeviceLimit) *Error {
 func noSimt(api, product string) *Error {
 	return unsupported(api, "limit", "%s has no SIMT cores; the 950 has", product).quiet()
 }
+
+// checkSysParam refuses values that a system parameter cannot have.
+func checkSysParam(api string, opt abi.SysParamOpt, value int64) *Error {
+	limit := int64(2)
+	if opt == abi.OptDeterministic {
+		limit = 4
+	}
+	if value < 0 || value >= limit {
+		return refused(api, "value", "%d is not 0 to %d for option %d", value, limit-1, opt)
+	}
+	return nil
+}
+
+// warpThreads is how many threads a warp has.
+const warpThreads = 32

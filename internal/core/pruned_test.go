@@ -55,7 +55,7 @@ func TestOrdersPruned(t *testing.T) {
 	if reused == 0 {
 		t.Error("no address was used again: this proves nothing")
 	}
-	if n := len(rt.values.orders); n > 200 {
+	if n := len(signalsOf(rt).values.orders); n > 200 {
 		t.Errorf("%d orders are kept, of which one is of memory that is there", n)
 	}
 }
@@ -64,7 +64,7 @@ func TestOrdersPruned(t *testing.T) {
 // pile up.
 func TestLinksPruned(t *testing.T) {
 	rt, th := process(t, 64<<20)
-	ipc := &rt.ipc
+	ipc := &memoryOf(rt).ipc
 	p, text := exportAll(t, th, 2<<20)
 	own, err := readKey("", "", text)
 	if err != nil {

@@ -85,19 +85,12 @@ type Runtime struct {
 	contexts table[Context]
 	streams  table[Stream]
 	events   table[Event]
-	buffers  table[dataBuffer]
 
-	notifies    table[Notify]
-	cntNotifies table[cntNotify]
-
-	allocatorDescs table[allocatorDesc]
-	allocators     allocators
-	symbols        symbols
-	managed        managedState
+	parts          []any                  // immutable; see Part
+	onSynchronized atomic.Pointer[func()] // see OnSynchronized
 
 	defaultDevice atomic.Int32  // user id + 1 from aclInit's configuration; 0: none
 	eventIDs      atomic.Uint32 // event numbers given
-	notifyIDs     atomic.Uint32 // numbers of notifies and count notifies given
 	opWaitSeconds atomic.Uint32 // aclrtSetOpWaitTimeout
 
 	init      initState
@@ -106,21 +99,14 @@ type Runtime struct {
 	reports   reportState
 	opTime    opTime
 	observing observing
-	marks     marks
-	pools     poolState
-	vmm       vmm
-	values    values
 	broker    share.Broker // what other processes may have
-	ipc       ipcState
 }
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
 	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, strict: o.Strict, aligned: o.Strict || o.Product.Aligned, watch: o.Watch, observer: o.Observe}
-	rt.contexts.kind, rt.streams.kind, rt.events.kind, rt.buffers.kind = contextKind, streamKind, eventKind, bufferKind
-	rt.notifies.kind, rt.cntNotifies.kind = notifyKind, cntNotifyKind
-	rt.pools.table.kind, rt.vmm.memories.kind = poolKind, memoryKind
-	rt.allocatorDescs.kind, rt.marks.stamps.kind = allocatorKind, stampKind
+	rt.contexts.kind, rt.streams.kind, rt.events.kind = contextKind, streamKind, eventKind
+	rt.makeParts()
 	n := min(o.Driver.Devices(), maxDevices)
 	ids := make([]int, n)
 	for i := range ids {
@@ -187,8 +173,7 @@ func (rt *Runtime) Close() error {
 	for _, d := range rt.devices {
 		d.destroyAll()
 	}
-	rt.ipc.closed(rt, nil)
-	rt.ipc.sweep()
+	rt.finalize()
 	rt.broker.Close()
 	rt.reports.close()
 	err := rt.drv.Close()
@@ -199,11 +184,11 @@ func (rt *Runtime) Close() error {
 }
 
 // Live counts what the program has not destroyed, for leak reports.
-type Live struct{ Contexts, Streams, Events, Buffers int }
+type Live struct{ Contexts, Streams, Events int }
 
 // Live tells what is left.
 func (rt *Runtime) Live() Live {
-	return Live{rt.contexts.count(), rt.streams.count(), rt.events.count(), rt.buffers.count()}
+	return Live{rt.contexts.count(), rt.streams.count(), rt.events.count()}
 }
 
 // locked runs f with mu held.

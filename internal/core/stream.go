@@ -30,12 +30,12 @@ type Stream struct {
 	overflow atomic.Uint32           // overflow switch
 	priority atomic.Uint32
 	frees    streamFrees // of memory of pools
+	limits   coreLimits
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
 	subscription *subscription // guarded by mu; who runs aclrtLaunchCallback's functions
 	hostFuncs    bool          // guarded by mu; aclrtLaunchHostFunc was used
-	limits       [2]coreLimit  // guarded by mu
 	tag          uint32        // guarded by mu; user tag
 	cacheInfo    uint32        // guarded by mu
 }
@@ -232,7 +232,9 @@ func (s *Stream) wait(api string, w waiting) *Error {
 // synchronized ends the n-th synchronisation of the stream, which was successful.
 func (s *Stream) synchronized(api string, n uint64) *Error {
 	s.frees.done(n)
-	s.rt.pools.synchronized()
+	if f := s.rt.onSynchronized.Load(); f != nil {
+		(*f)()
+	}
 	return s.outcome(api)
 }
 

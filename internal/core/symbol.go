@@ -49,7 +49,7 @@ func (rt *Runtime) RegisterSymbol(symbol Addr, size uint64, init []byte) *Error 
 	case size > 1<<40:
 		return fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes are too many for a variable", size)
 	}
-	s := &rt.symbols
+	s := &transferOf(rt).symbols
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v := s.byName[symbol]; v != nil {
@@ -142,7 +142,7 @@ func (t *Thread) symbol(api string, symbol Addr) (*symbolVariable, Addr, *Error)
 	if c == nil {
 		return nil, 0, noContext(api)
 	}
-	s := &t.rt.symbols
+	s := &transferOf(t.rt).symbols
 	s.mu.RLock()
 	v := s.byName[symbol]
 	s.mu.RUnlock()

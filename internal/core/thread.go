@@ -24,7 +24,7 @@ type Thread struct {
 
 	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
 
-	pushed []*mark      // by aclprofPush, and not popped
+	pushed []any        // ranges of aclprofPush that are not popped; package info has them
 	caller Caller       // knows what the thread is doing; nil unless somebody watches
 	call   OngoingCall  // for who observes
 	copied observe.Task // that the call made, if it says so
@@ -155,4 +155,25 @@ func (t *Thread) noDefault(api string, s *Stream, c *Context) *Error {
 		return refused(api, "stream", "is NULL, the default stream, but this thread has no current context")
 	}
 	return nil
+}
+
+// named is the stream a handle names, or the current context's default stream. Streams of other contexts are taken.
+func (t *Thread) named(api string, s *Stream) (*Stream, *Error) {
+	if s != nil {
+		return s, nil
+	}
+	c := t.current()
+	if c == nil {
+		return nil, noContext(api)
+	}
+	return c.def, nil
+}
+
+// signalling is the stream of the current context that a record or a wait goes to.
+func (t *Thread) signalling(api string, s *Stream) (*Stream, *Error) {
+	c := t.current()
+	if c == nil {
+		return nil, noContext(api)
+	}
+	return c.on(api, s)
 }

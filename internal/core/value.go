@@ -108,7 +108,7 @@ func (w *valueWait) Leave() {
 }
 
 // Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have, once some is.
-func (w *valueWait) Foreign() bool { return w.rt.ipc.some.Load() || w.rt.vmm.shares.Load() }
+func (w *valueWait) Foreign() bool { return Shares(w.rt) }
 
 // Err is how a wait that has passed ended.
 func (w *valueWait) Err() error { return w.err } // lockcheck: it has passed
@@ -190,7 +190,7 @@ func (rt *Runtime) valueOrder(addr Addr) *driver.Order {
 	if rt.watch == nil {
 		return nil
 	}
-	v := &rt.values
+	v := &signalsOf(rt).values
 	id := rt.drv.Describe(addr).ID
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -217,7 +217,7 @@ func (t *Thread) ValueWrite(devAddr Addr, value uint64, flag uint32, stream Hand
 	if err != nil {
 		return err
 	}
-	v := &t.rt.values
+	v := &signalsOf(t.rt).values
 	s.put(api, t, task{op: driver.Op{
 		Kind: driver.OpWork, Dst: devAddr, N: 8, Order: t.rt.valueOrder(devAddr),
 		Work: func() error { return v.store(words, devAddr, value) },
@@ -232,7 +232,7 @@ func (t *Thread) ValueWait(devAddr Addr, value uint64, flag uint32, stream Handl
 	if err != nil {
 		return err
 	}
-	w := &valueWait{rt: t.rt, v: &t.rt.values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
+	w := &valueWait{rt: t.rt, v: &signalsOf(t.rt).values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
 	op := driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: t.rt.valueOrder(devAddr)}
 	s.put(api, t, task{op: op, kind: observe.ValueWait, about: uint64(devAddr)})
 	return nil
@@ -277,13 +277,4 @@ func (t *Thread) valueCall(api string, devAddr Addr, flag, flags uint32, stream 
 		return nil, nil, refused(api, "devAddr", "%#x is not a multiple of 8", devAddr).because(Misaligned, devAddr)
 	}
 	return words, s, nil
-}
-
-// signalling is the stream of the current context that a record or a wait goes to.
-func (t *Thread) signalling(api string, s *Stream) (*Stream, *Error) {
-	c := t.current()
-	if c == nil {
-		return nil, noContext(api)
-	}
-	return c.on(api, s)
 }

@@ -28,7 +28,7 @@ const (
 // TestValueNobodyWaits: once no stream waits for a word, nobody looks.
 func TestValueNobodyWaits(t *testing.T) {
 	m := newMemTest(t, "A2", "")
-	v, p, s := &m.rt.values, m.word(), m.stream(m.th)
+	v, p, s := &signalsOf(m.rt).values, m.word(), m.stream(m.th)
 	looking := func() bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()

@@ -128,7 +128,7 @@ func (t *Thread) reserve(api string, virPtr *Addr, size, alignment uint64, expec
 
 // reserveAt reserves n bytes at a place, if that is not 0 and can be had.
 func (t *Thread) reserveAt(api string, m driver.Mapper, n uint64, at Addr) (Addr, *Error) {
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at != 0 && v.reservations.Overlap(at, n) != nil {
@@ -161,7 +161,7 @@ func (t *Thread) ReleaseMemAddress(virPtr Addr) *Error {
 		return err
 	}
 	return t.gives(Resource{Kind: AddressRange, Name: virPtr}, func() *Error {
-		v := &t.rt.vmm
+		v := &memoryOf(t.rt).vmm
 		r, err := v.unreserve(api, virPtr)
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (t *Thread) mapMem(api string, virPtr Addr, size, offset uint64, handle Han
 
 // mapHandle puts the memory of a handle, which has to be size bytes, behind addr.
 func (t *Thread) mapHandle(api string, m driver.Mapper, addr Addr, size uint64, handle Handle, closed bool) (*Physical, *Error) {
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p, err := t.physical(api, handle)
@@ -241,7 +241,7 @@ func (t *Thread) mapHandle(api string, m driver.Mapper, addr Addr, size uint64, 
 
 // mapLocked puts p behind addr. vmm.mu is held.
 func (t *Thread) mapLocked(api, arg string, m driver.Mapper, addr Addr, p *Physical, closed bool) *Error {
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	r := v.reservations.Find(addr)
 	if r == nil || uint64(addr-r.Start) > r.Size-min(p.size, r.Size) || p.size > r.Size {
 		return refused(api, arg, "%s at %#x are not inside what one call of aclrtReserveMemAddress gave", byteCount(p.size), addr)
@@ -303,7 +303,7 @@ func (t *Thread) UnmapMem(virPtr Addr) *Error {
 	if err != nil {
 		return err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	x := v.mapping(virPtr)
 	if x == nil || x.span.Start != virPtr {
 		return notMapped(api, virPtr, x)
@@ -322,7 +322,7 @@ func (t *Thread) UnmapMem(virPtr Addr) *Error {
 		v.mappings.Remove(x.span)
 		x.memory.maps--
 		x.memory.settle()
-		t.rt.ipc.freed(t.rt, virPtr) // keys of what was mapped here
+		memoryOf(t.rt).ipc.freed(t.rt, virPtr) // keys of what was mapped here
 		return nil
 	})
 }

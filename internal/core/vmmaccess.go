@@ -27,7 +27,7 @@ func (t *Thread) MemSetAccess(virPtr Addr, size uint64, desc *abi.MemAccessDesc,
 			return err.at(i)
 		}
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.mapping(virPtr)
@@ -115,7 +115,7 @@ func (t *Thread) MemGetAccess(virPtr Addr, location *abi.MemLocation, flag *uint
 	if _, err := t.mapper(api); err != nil {
 		return err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.mapping(virPtr)
@@ -154,7 +154,7 @@ func (t *Thread) MemGetAddressRange(ptr Addr, pbase *Addr, psize *uint64) *Error
 		return err
 	}
 	base, size := Addr(0), uint64(0)
-	if x := t.rt.vmm.mapping(ptr); x != nil {
+	if x := memoryOf(t.rt).vmm.mapping(ptr); x != nil {
 		base, size = x.span.Start, x.span.Size
 	} else if al := t.rt.drv.Describe(ptr); al.Place != driver.Pageable && al.Place != driver.Nowhere {
 		base, size = al.Start, al.Size
@@ -198,7 +198,7 @@ func (t *Thread) MemMapSelectedLink(virPtrDst Addr, size uint64, virPtrSrc Addr,
 
 // mapAgain puts the memory that is mapped to src behind dst too.
 func (t *Thread) mapAgain(api string, m driver.Mapper, dst, src Addr, linkIdx uint32) (*Physical, *Error) {
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	x := v.mapping(src)

@@ -161,16 +161,14 @@ func (t *Thread) create(api string, m driver.Mapper, d *Device, n uint64, page d
 		return memory, t.notCreated(api, d, n, err)
 	}
 	make := func() (memory driver.Memory, err error) {
-		d.mu.Lock() // so that the device stays open
-		defer d.mu.Unlock()
-		if d.dev.Load() == nil {
-			return nil, driver.ErrClosed
+		if !d.stayOpen(nil, func() { memory, err = m.Create(int(d.phys), n, page) }) {
+			err = driver.ErrClosed
 		}
-		return m.Create(int(d.phys), n, page)
+		return memory, err
 	}
 	memory, err := make()
 	if err != nil && callCode(err) == abi.ErrRTMemoryAllocation {
-		t.rt.pools.emptyAll(d)
+		memoryOf(t.rt).pools.emptyAll(d)
 		memory, err = make()
 	}
 	return memory, t.notCreated(api, d, n, err)
@@ -202,7 +200,7 @@ func (t *Thread) notCreated(api string, d *Device, n uint64, err error) *Error {
 // handOut gives the program a first handle of p.
 func (t *Thread) handOut(api string, handle *Handle, p *Physical) *Error {
 	var h Handle
-	locked(&t.rt.vmm.mu, func() {
+	locked(&memoryOf(t.rt).vmm.mu, func() {
 		if h = p.retain(); h == 0 {
 			p.settle()
 		}
@@ -223,7 +221,7 @@ func (p *Physical) counted(h Handle, more bool) Resource {
 // retain counts one more reference to p, and returns its handle; 0 if there is none left. vmm.mu is held.
 func (p *Physical) retain() Handle {
 	if p.handle == 0 {
-		p.handle = p.rt.vmm.memories.add(p)
+		p.handle = memoryOf(p.rt).vmm.memories.add(p)
 	}
 	if p.handle != 0 {
 		p.refs++
@@ -242,7 +240,7 @@ func (p *Physical) settle() {
 
 // physical finds the memory a handle names. vmm.mu is held.
 func (t *Thread) physical(api string, h Handle) (*Physical, *Error) {
-	if p := t.rt.vmm.memories.get(h); p != nil {
+	if p := memoryOf(t.rt).vmm.memories.get(h); p != nil {
 		return p, nil
 	}
 	return nil, noPhysical(api, h)
@@ -250,7 +248,7 @@ func (t *Thread) physical(api string, h Handle) (*Physical, *Error) {
 
 // PhysicalSize is how many bytes are mapped of the memory that a handle names, 0 if it names none: an importer has no other way to know.
 func (t *Thread) PhysicalSize(handle Handle) uint64 {
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p := v.memories.get(handle)
@@ -273,7 +271,7 @@ func (t *Thread) FreePhysical(handle Handle) *Error {
 	if _, err := t.mapper(api); err != nil {
 		return err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	last := false
 	v.mu.Lock()
 	p, err := t.physical(api, handle)
@@ -312,7 +310,7 @@ func (t *Thread) MemRetainAllocationHandle(virPtr Addr, handle *Handle) *Error {
 	if _, err := t.mapper(api); err != nil {
 		return err
 	}
-	p, h, more, err := t.rt.vmm.retainAt(api, virPtr)
+	p, h, more, err := memoryOf(t.rt).vmm.retainAt(api, virPtr)
 	if err != nil {
 		return err
 	}
@@ -346,7 +344,7 @@ func (t *Thread) MemGetAllocationPropertiesFromHandle(handle Handle, prop *abi.P
 	if _, err := t.mapper(api); err != nil {
 		return err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p, err := t.physical(api, handle)
@@ -421,7 +419,7 @@ func (t *Thread) MemMapSetLink(handle Handle, adviceLink abi.MemLinkType) *Error
 	if ub := adviceLink >= abi.MemAccessUbOnePortPath; ub != (name == "950") {
 		return fail(api, abi.ErrRTLinkTypeNotSupported, "adviceLink", "%v: the A3 has SIO (0) and HCCS (1), the 950 UB with one port (2) and several (3)", adviceLink).quiet()
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p, err := t.physical(api, handle)

@@ -85,7 +85,7 @@ func (t *Thread) exportPhysical(api string, handle Handle, o share.Options) (k s
 	if err != nil {
 		return k, err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	p, err := t.physical(api, handle)
@@ -122,7 +122,7 @@ func (p *Physical) withdraw() {
 		return
 	}
 	p.exported = false
-	delete(p.rt.vmm.exports, p.key)
+	delete(memoryOf(p.rt).vmm.exports, p.key)
 	p.rt.broker.Withdraw(p.key)
 }
 
@@ -185,7 +185,7 @@ func (t *Thread) allowPhysical(api string, key func() (share.Key, *Error), pids 
 	if err != nil {
 		return err
 	}
-	v := &t.rt.vmm
+	v := &memoryOf(t.rt).vmm
 	var p *Physical
 	named := func() *Error {
 		v.mu.Lock()
@@ -274,7 +274,7 @@ func (t *Thread) importPhysical(api string, k share.Key, d *Device, handle *Hand
 	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
 		return unsupported(api, "shareableHandle", "is host memory in normal pages, which a device cannot have; allocate it with huge pages")
 	}
-	t.rt.vmm.shares.Store(true)
+	memoryOf(t.rt).vmm.shares.Store(true)
 	m, failed := sharer.Import(s)
 	if failed == nil && (s.Offset != 0 || s.Size > m.Size()) {
 		m.Free() //nolint:errcheck // it is refused anyway

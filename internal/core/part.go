@@ -1,0 +1,55 @@
+package core
+
+// A runtime has parts: the state of the packages below this one (memory, transfer, signal, info). Each declares its part in a variable,
+//
+//	var part = core.NewPart(func(rt *core.Runtime) *state { ... })
+//
+// and finds it in a runtime with part.Of(rt). A part takes part in the life of the runtime by implementing the interfaces of this file.
+type Part[T any] struct{ index int }
+
+// partMakers make the parts of a runtime. They are written when packages are initialised, and not after that.
+var partMakers []func(*Runtime) any
+
+// NewPart declares a part. It is for the initialisation of a package.
+func NewPart[T any](makePart func(*Runtime) *T) Part[T] {
+	partMakers = append(partMakers, func(rt *Runtime) any { return makePart(rt) })
+	return Part[T]{len(partMakers) - 1}
+}
+
+// Of returns the part of a runtime.
+func (p Part[T]) Of(rt *Runtime) *T { return rt.parts[p.index].(*T) }
+
+// DeviceCloser is a part that has something of a device.
+type DeviceCloser interface {
+	// DeviceClosing is called before a device is closed, DeviceClosed after it. Device.mu is held.
+	DeviceClosing(d *Device)
+	DeviceClosed(d *Device)
+}
+
+// ContextCloser is a part that has something to do after a context was destroyed. No lock is held.
+type ContextCloser interface{ ContextDestroyed() }
+
+// Finalizer is a part that has something to do at aclFinalize, and when the runtime is closed. No lock is held.
+type Finalizer interface{ Finalize() }
+
+// makeParts makes the parts of the runtime.
+func (rt *Runtime) makeParts() {
+	for _, makePart := range partMakers {
+		rt.parts = append(rt.parts, makePart(rt))
+	}
+}
+
+// eachPart calls f with the parts of a runtime that implement T.
+func eachPart[T any](rt *Runtime, f func(T)) {
+	for _, p := range rt.parts {
+		if p, ok := p.(T); ok {
+			f(p)
+		}
+	}
+}
+
+// finalize ends what the parts share with other processes.
+func (rt *Runtime) finalize() { eachPart(rt, Finalizer.Finalize) }
+
+// OnSynchronized has f called after each successful synchronisation of a stream.
+func (rt *Runtime) OnSynchronized(f func()) { rt.onSynchronized.Store(&f) }
