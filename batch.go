@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // Batch is a list of copies that run in any order among themselves. All of them go from host to device, or all from
@@ -122,7 +123,7 @@ func (s *Stream) CopyBatch(b *Batch) error {
 	}
 	at := failIndexes.Get().(*uint64)
 	defer failIndexes.Put(at)
-	err := s.d.t.MemcpyBatchAsync(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
+	err := transfer.MemcpyBatchAsync(s.d.t, first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at, s.h)
 	runtime.KeepAlive(b)
 	return s.d.result(err)
@@ -136,7 +137,7 @@ func (d *Device) CopyBatch(b *Batch) error {
 	}
 	at := failIndexes.Get().(*uint64)
 	defer failIndexes.Put(at)
-	err := d.t.MemcpyBatch(first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
+	err := transfer.MemcpyBatch(d.t, first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at)
 	runtime.KeepAlive(b)
 	return d.result(err)

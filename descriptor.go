@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core/transfer"
 )
 
 // Descriptor describes a copy inside a device. It lives in device memory and is read when the copy runs, so work
@@ -15,7 +16,7 @@ type Descriptor struct {
 // NewDescriptor makes a descriptor that says nothing yet.
 func (d *Device) NewDescriptor() (*Descriptor, error) {
 	var n uint64
-	if err := d.t.GetMemcpyDescSize(abi.MemcpyInnerDeviceToDevice, &n); err != nil {
+	if err := transfer.GetMemcpyDescSize(d.t, abi.MemcpyInnerDeviceToDevice, &n); err != nil {
 		return nil, d.result(err)
 	}
 	mem, err := d.Alloc(int(n))
@@ -43,7 +44,7 @@ func (c *Descriptor) Set(dst, src Span) error {
 		return misuse(api, "count", "a descriptor's length has 32 bits")
 	}
 	d, kind := c.mem.d, abi.MemcpyInnerDeviceToDevice
-	return d.result(d.t.SetMemcpyDesc(c.mem.addr, kind, src.addr, dst.addr, uint64(src.n), 0))
+	return d.result(transfer.SetMemcpyDesc(d.t, c.mem.addr, kind, src.addr, dst.addr, uint64(src.n), 0))
 }
 
 // Memory returns the descriptor itself, for copies that rewrite it.
@@ -58,5 +59,5 @@ func (s *Stream) CopyDescriptor(c *Descriptor) error {
 	if err := filled(s.d.r, "aclrtMemcpyAsyncWithDesc", "desc", c.mem.All()); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.MemcpyAsyncWithDesc(c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
+	return s.d.result(transfer.MemcpyAsyncWithDesc(s.d.t, c.mem.addr, abi.MemcpyInnerDeviceToDevice, s.h))
 }

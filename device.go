@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // Device is a device in use: memory, streams and events are made on it.
@@ -43,20 +45,20 @@ func (d *Device) Close() error {
 // Alloc allocates n bytes of device memory.
 func (d *Device) Alloc(n int) (*Buffer, error) {
 	var p core.Addr
-	if err := d.t.Malloc(&p, size(n), abi.MemMallocHugeFirst); err != nil {
+	if err := memory.Malloc(d.t, &p, size(n), abi.MemMallocHugeFirst); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
+	return &Buffer{d: d, addr: p, n: n, free: memory.Free, device: true, goes: true}, nil
 }
 
 // AllocPinned allocates n bytes of pinned host memory: copies with it are asynchronous, and [Buffer.Bytes] is the
 // memory itself.
 func (d *Device) AllocPinned(n int) (*Buffer, error) {
 	var p core.Addr
-	if err := d.t.MallocHost(&p, size(n)); err != nil {
+	if err := memory.MallocHost(d.t, &p, size(n)); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
+	return &Buffer{d: d, addr: p, n: n, free: memory.FreeHost, host: bytesAt(p, n), goes: d.r.prod.RC}, nil
 }
 
 // AllocManaged allocates n bytes of memory that has one address for the host and all devices: [Buffer.Bytes] is the
@@ -64,16 +66,16 @@ func (d *Device) AllocPinned(n int) (*Buffer, error) {
 // products have it (A2, A3).
 func (d *Device) AllocManaged(n int) (*Buffer, error) {
 	var p core.Addr
-	if err := d.t.MemAllocManaged(&p, size(n), abi.MemAttachGlobal); err != nil {
+	if err := memory.MemAllocManaged(d.t, &p, size(n), abi.MemAttachGlobal); err != nil {
 		return nil, d.result(err)
 	}
-	return &Buffer{d: d, addr: p, n: n, free: (*core.Thread).Free, host: bytesAt(p, n), goes: true}, nil
+	return &Buffer{d: d, addr: p, n: n, free: memory.Free, host: bytesAt(p, n), goes: true}, nil
 }
 
 // Register makes memory of the program usable like pinned memory until the buffer is closed.
 func (d *Device) Register(b []byte) (*Buffer, error) {
 	addr := core.AddrOf(b)
-	if err := d.t.HostRegisterV2(addr, uint64(len(b)), abi.HostRegPinned); err != nil {
+	if err := memory.HostRegisterV2(d.t, addr, uint64(len(b)), abi.HostRegPinned); err != nil {
 		return nil, d.result(err)
 	}
 	d.r.registered.Store(addr, b)
@@ -82,8 +84,8 @@ func (d *Device) Register(b []byte) (*Buffer, error) {
 
 // unregister ends a registration; from here on the memory is the garbage collector's again.
 func (r *Runtime) unregister(t *core.Thread, p core.Addr) *core.Error {
-	err := t.HostUnregister(p)
-	if err != nil && err.Code == abi.ErrRTContextNull && r.rt.Driver().Unregister(p) == nil {
+	err := memory.HostUnregister(t, p)
+	if err != nil && err.Code == abi.ErrRTContextNull && r.rt.Driver.Unregister(p) == nil {
 		err = nil // the device was closed, and the registration outlived it
 	}
 	if err != nil {
@@ -99,7 +101,7 @@ func size(n int) uint64 { return uint64(max(n, 0)) }
 // MemInfo returns how many bytes are free and how many there are.
 func (d *Device) MemInfo() (free, total int, err error) {
 	var f, t uint64
-	err = d.result(d.t.GetMemInfo(abi.MemAttrHBMMem, &f, &t))
+	err = d.result(memory.GetMemInfo(d.t, abi.MemAttrHBMMem, &f, &t))
 	return int(f), int(t), err
 }
 
@@ -124,7 +126,7 @@ func (d *Device) EnablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return d.result(d.t.DeviceEnablePeerAccess(int32(peer.id), 0))
+	return d.result(memory.DeviceEnablePeerAccess(d.t, int32(peer.id), 0))
 }
 
 // DisablePeer undoes EnablePeer.
@@ -133,7 +135,7 @@ func (d *Device) DisablePeer(peer *Device) error {
 	if peer.r != d.r {
 		return misuse(api, "peerDeviceId", otherRuntime)
 	}
-	return d.result(d.t.DeviceDisablePeerAccess(int32(peer.id)))
+	return d.result(memory.DeviceDisablePeerAccess(d.t, int32(peer.id)))
 }
 
 // Copy copies src to the beginning of dst, of any memory, and returns when the bytes are there. It waits for no
@@ -143,7 +145,7 @@ func (d *Device) Copy(dst, src Span) error {
 	if err := usable(d.r, api, dst, src); err != nil {
 		return err
 	}
-	err := d.t.Memcpy(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
+	err := transfer.Memcpy(d.t, dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault)
 	runtime.KeepAlive(src.keep)
 	runtime.KeepAlive(dst.keep)
 	return d.result(err)
@@ -154,7 +156,7 @@ func (d *Device) Fill(dst Span, value byte) error {
 	if err := filled(d.r, "aclrtMemset", "devPtr", dst); err != nil {
 		return err
 	}
-	err := d.t.Memset(dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
+	err := transfer.Memset(d.t, dst.addr, uint64(dst.n), int32(value), uint64(dst.n))
 	runtime.KeepAlive(dst.keep)
 	return d.result(err)
 }

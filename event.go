@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between two.
@@ -51,7 +52,7 @@ func (d *Device) NewSharedEvent() (*Event, error) {
 // of C and Python, in hexadecimal.
 func (e *Event) Share() (Key, error) {
 	var handle abi.IpcEventHandle
-	if err := e.d.t.IpcGetEventHandle(e.h, &handle); err != nil {
+	if err := signal.IpcGetEventHandle(e.d.t, e.h, &handle); err != nil {
 		return "", e.d.result(err)
 	}
 	return Key(hex.EncodeToString(handle.Reserved[:])), nil
@@ -70,7 +71,7 @@ func (d *Device) ImportEvent(ctx context.Context, k Key) (*Event, error) {
 	copy(handle.Reserved[:], bytes)
 	return importing(ctx, func() (*Event, error) {
 		e := &Event{d: d}
-		if err := d.t.IpcOpenEventHandle(handle, &e.h); err != nil {
+		if err := signal.IpcOpenEventHandle(d.t, handle, &e.h); err != nil {
 			return nil, d.result(err)
 		}
 		return e, nil

@@ -23,7 +23,7 @@ func init() {
 		switch {
 		case b == nil:
 			return 0, misuse(api, arg, "is not memory of a Buffer")
-		case b.d.r.rt != t.Runtime():
+		case b.d.r.rt != t.Runtime:
 			return 0, misuse(api, arg, otherRuntime)
 		}
 		s := b.Range(off, n)
@@ -33,7 +33,7 @@ func init() {
 		if err == nil {
 			return nil
 		}
-		if w := t.Runtime().Watch(); w != nil {
+		if w := t.Runtime.Watch; w != nil {
 			w.Refused(t, err)
 		}
 		return public(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // Notify is one bit that streams set and wait for: of one device, of several, or, by [Notify.Share], of several
@@ -18,21 +19,21 @@ type Notify struct {
 // NewNotify makes a notify that is not set. Streams of this device may wait for it, streams of all may record it.
 func (d *Device) NewNotify() (*Notify, error) {
 	n := &Notify{d: d}
-	if err := d.t.CreateNotify(&n.h, 0); err != nil {
+	if err := signal.CreateNotify(d.t, &n.h, 0); err != nil {
 		return nil, d.result(err)
 	}
 	return n, nil
 }
 
 // Close closes the notify. What is queued with it goes on, and other processes that have it keep it.
-func (n *Notify) Close() error { return n.d.result(n.d.t.DestroyNotify(n.h)) }
+func (n *Notify) Close() error { return n.d.result(signal.DestroyNotify(n.d.t, n.h)) }
 
 // RecordNotify queues setting the notify: it is set when everything queued before is done.
 func (s *Stream) RecordNotify(n *Notify) error {
 	if n.d.r != s.d.r {
 		return misuse("aclrtRecordNotify", "notify", otherRuntime)
 	}
-	return s.d.result(s.d.t.RecordNotify(n.h, s.h))
+	return s.d.result(signal.RecordNotify(s.d.t, n.h, s.h))
 }
 
 // WaitNotify makes what is queued from now on wait until the notify is set, and clears it. The caller does not wait.
@@ -46,7 +47,7 @@ func (s *Stream) WaitNotify(n *Notify, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.WaitAndResetNotify(n.h, s.h, limit))
+	return s.d.result(signal.WaitAndResetNotify(s.d.t, n.h, s.h, limit))
 }
 
 // seconds is a limit of time as C has it.
@@ -75,7 +76,7 @@ func (s *Stream) WriteValue(dst Span, v uint64) error {
 	if err := s.word(api, dst); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.ValueWrite(dst.addr, v, 0, s.h))
+	return s.d.result(signal.ValueWrite(s.d.t, dst.addr, v, 0, s.h))
 }
 
 // WaitValue makes what is queued from now on wait until the word in the first 8 bytes of src fulfils a condition. The
@@ -85,7 +86,7 @@ func (s *Stream) WaitValue(src Span, is Condition, v uint64) error {
 	if err := s.word(api, src); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.ValueWait(src.addr, v, uint32(is), s.h))
+	return s.d.result(signal.ValueWait(s.d.t, src.addr, v, uint32(is), s.h))
 }
 
 // word refuses a span that has no room for a word.

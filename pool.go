@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // Pool is device memory that streams allocate and free in their own order, without waiting: memory that a stream
@@ -38,7 +39,7 @@ type PoolOptions struct {
 func (d *Device) NewPool(o PoolOptions) (*Pool, error) {
 	p := &Pool{d: d}
 	props := abi.MemPoolProps{MaxSize: size(o.Max), Location: d.location()}
-	if err := d.t.MemPoolCreate(&p.h, &props); err != nil {
+	if err := memory.MemPoolCreate(d.t, &p.h, &props); err != nil {
 		return nil, d.result(err)
 	}
 	attributes := []struct {
@@ -73,14 +74,14 @@ func (o *PoolOptions) on(way Reuse) uint64 {
 // set writes an attribute: a number of 32 or 64 bits.
 func (p *Pool) set(attr abi.MemPoolAttr, value uint64) error {
 	cell := binary.LittleEndian.AppendUint64(nil, value)
-	err := p.d.t.MemPoolSetAttr(p.h, attr, core.AddrOf(cell))
+	err := memory.MemPoolSetAttr(p.d.t, p.h, attr, core.AddrOf(cell))
 	runtime.KeepAlive(cell)
 	return p.d.result(err)
 }
 
 func (p *Pool) get(attr abi.MemPoolAttr) (uint64, error) {
 	cell := make([]byte, 8)
-	err := p.d.t.MemPoolGetAttr(p.h, attr, core.AddrOf(cell))
+	err := memory.MemPoolGetAttr(p.d.t, p.h, attr, core.AddrOf(cell))
 	return binary.LittleEndian.Uint64(cell), p.d.result(err)
 }
 
@@ -95,14 +96,14 @@ func (p *Pool) Alloc(s *Stream, n int) (*Buffer, error) {
 		return nil, misuse(api, "size", "is not positive")
 	}
 	var addr core.Addr
-	if err := s.d.t.MemPoolMallocAsync(&addr, uint64(n), p.h, s.h); err != nil {
+	if err := memory.MemPoolMallocAsync(s.d.t, &addr, uint64(n), p.h, s.h); err != nil {
 		return nil, s.d.result(err)
 	}
-	return &Buffer{d: p.d, addr: addr, n: n, free: (*core.Thread).Free, device: true, goes: true}, nil
+	return &Buffer{d: p.d, addr: addr, n: n, free: memory.Free, device: true, goes: true}, nil
 }
 
 // Trim frees memory of the device that is not in use, until keep bytes are left or nothing more can go.
-func (p *Pool) Trim(keep int) error { return p.d.result(p.d.t.MemPoolTrimTo(p.h, size(keep))) }
+func (p *Pool) Trim(keep int) error { return p.d.result(memory.MemPoolTrimTo(p.d.t, p.h, size(keep))) }
 
 // PoolStats is what a pool has, in bytes.
 type PoolStats struct {
@@ -129,7 +130,7 @@ func (p *Pool) Stats() (u PoolStats, err error) {
 }
 
 // Close closes the pool. Buffers of it stay valid until they are closed.
-func (p *Pool) Close() error { return p.d.result(p.d.t.MemPoolDestroy(p.h)) }
+func (p *Pool) Close() error { return p.d.result(memory.MemPoolDestroy(p.d.t, p.h)) }
 
 // CloseOn queues freeing device memory: what was queued on the stream before may still use it, and nothing that is
 // queued later. Memory of a [Pool] returns to its pool. The buffer counts as closed from now on.
@@ -147,7 +148,7 @@ func (b *Buffer) CloseOn(s *Stream) error {
 	if b.freed.Swap(true) {
 		return s.d.r.refuse(api, "ptr", "the buffer was closed already", core.Gone, b.addr)
 	}
-	if err := s.d.t.MemPoolFreeAsync(b.addr, s.h); err != nil {
+	if err := memory.MemPoolFreeAsync(s.d.t, b.addr, s.h); err != nil {
 		b.freed.Store(false)
 		return s.d.result(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // Reservation is a range of addresses without memory of its own. [Physical] is mapped into it piece by piece, so a
@@ -41,7 +42,7 @@ func (d *Device) physical() abi.PhysicalMemProp {
 func (d *Device) MapUnit() (int, error) {
 	prop := d.physical()
 	var n uint64
-	err := d.t.MemGetAllocationGranularity(&prop, abi.MemAllocGranularityMinimum, &n)
+	err := memory.MemGetAllocationGranularity(d.t, &prop, abi.MemAllocGranularityMinimum, &n)
 	return int(n), d.result(err)
 }
 
@@ -49,10 +50,10 @@ func (d *Device) MapUnit() (int, error) {
 // ever be needed.
 func (d *Device) Reserve(n int) (*Reservation, error) {
 	var p core.Addr
-	if err := d.t.ReserveMemAddress(&p, size(n), 0, 0, 0); err != nil {
+	if err := memory.ReserveMemAddress(d.t, &p, size(n), 0, 0, 0); err != nil {
 		return nil, d.result(err)
 	}
-	mem := &Buffer{d: d, addr: p, n: n, free: (*core.Thread).ReleaseMemAddress, device: true}
+	mem := &Buffer{d: d, addr: p, n: n, free: memory.ReleaseMemAddress, device: true}
 	return &Reservation{mem: mem, mapped: map[int]*Physical{}}, nil
 }
 
@@ -60,7 +61,7 @@ func (d *Device) Reserve(n int) (*Reservation, error) {
 func (d *Device) AllocPhysical(n int) (*Physical, error) {
 	m := &Physical{d: d, n: n}
 	prop := d.physical()
-	if err := d.t.MallocPhysical(&m.h, size(n), &prop, 0); err != nil {
+	if err := memory.MallocPhysical(d.t, &m.h, size(n), &prop, 0); err != nil {
 		return nil, d.result(err)
 	}
 	return m, nil
@@ -70,7 +71,7 @@ func (d *Device) AllocPhysical(n int) (*Physical, error) {
 func (m *Physical) Len() int { return m.n }
 
 // Close frees the memory; where it is mapped it stays until it is unmapped.
-func (m *Physical) Close() error { return m.d.result(m.d.t.FreePhysical(m.h)) }
+func (m *Physical) Close() error { return m.d.result(memory.FreePhysical(m.d.t, m.h)) }
 
 // Share lets other processes have the memory, by [Device.ImportPhysical], as [Buffer.Share] does with memory that has
 // an address. Sharing again gives the same key and lets further processes have it; whether there is a list is said by
@@ -78,7 +79,7 @@ func (m *Physical) Close() error { return m.d.result(m.d.t.FreePhysical(m.h)) }
 // Python, in hexadecimal.
 func (m *Physical) Share(with ...int) (Key, error) {
 	const api = "aclrtMemExportToShareableHandle"
-	if m.d.t.PhysicalSize(m.h) == 0 {
+	if memory.PhysicalSize(m.d.t, m.h) == 0 {
 		return "", m.d.r.refuse(api, "handle", "the memory was closed", core.Gone, core.Addr(m.h))
 	}
 	list, err := pids("aclrtMemSetPidToShareableHandle", with)
@@ -92,12 +93,12 @@ func (m *Physical) Share(with ...int) (Key, error) {
 		if len(list) == 0 {
 			flags = 1 // no list
 		}
-		if err := m.d.t.MemExportToShareableHandle(m.h, abi.MemHandleTypeNone, flags, &m.shared); err != nil {
+		if err := memory.MemExportToShareableHandle(m.d.t, m.h, abi.MemHandleTypeNone, flags, &m.shared); err != nil {
 			return "", m.d.result(err)
 		}
 	}
 	if len(list) > 0 {
-		if err := m.d.t.MemSetPidToShareableHandle(m.shared, first(list), uint64(len(list))); err != nil {
+		if err := memory.MemSetPidToShareableHandle(m.d.t, m.shared, first(list), uint64(len(list))); err != nil {
 			return "", m.d.result(err)
 		}
 	}
@@ -113,10 +114,10 @@ func (d *Device) ImportPhysical(ctx context.Context, k Key) (*Physical, error) {
 	}
 	return importing(ctx, func() (*Physical, error) {
 		m := &Physical{d: d}
-		if err := d.t.MemImportFromShareableHandle(number, int32(d.id), &m.h); err != nil {
+		if err := memory.MemImportFromShareableHandle(d.t, number, int32(d.id), &m.h); err != nil {
 			return nil, d.result(err)
 		}
-		m.n = int(d.t.PhysicalSize(m.h))
+		m.n = int(memory.PhysicalSize(d.t, m.h))
 		return m, nil
 	})
 }
@@ -142,7 +143,7 @@ func (r *Reservation) Map(off int, m *Physical) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := d.t.MapMem(r.mem.addr+core.Addr(off), uint64(m.n), 0, m.h, 0); err != nil {
+	if err := memory.MapMem(d.t, r.mem.addr+core.Addr(off), uint64(m.n), 0, m.h, 0); err != nil {
 		return d.result(err)
 	}
 	r.mapped[off] = m
@@ -158,7 +159,7 @@ func (r *Reservation) Unmap(off int) error {
 	if r.mapped[off] == nil {
 		return misuse(api, "virPtr", fmt.Sprintf("nothing is mapped from offset %d on", off))
 	}
-	if err := d.t.UnmapMem(r.mem.addr + core.Addr(off)); err != nil {
+	if err := memory.UnmapMem(d.t, r.mem.addr+core.Addr(off)); err != nil {
 		return d.result(err)
 	}
 	delete(r.mapped, off)

@@ -65,6 +65,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
 )
@@ -111,7 +112,7 @@ func Open(opts ...Option) (*Runtime, error) {
 	if err != nil {
 		return nil, opening(err)
 	}
-	if c, ok := rt.Watch().(interface{ SpeakGo() }); ok { // a checker, which names calls as Go does
+	if c, ok := rt.Watch.(interface{ SpeakGo() }); ok { // a checker, which names calls as Go does
 		c.SpeakGo()
 	}
 	return &Runtime{rt: rt, prod: s.Product, t: rt.NewThread(0)}, nil
@@ -145,12 +146,12 @@ func (r *Runtime) Product() (Product, Form) {
 func (r *Runtime) Chip() string { return r.prod.Chip }
 
 // Driver returns what the devices run on: "soft" or "cuda".
-func (r *Runtime) Driver() string { return r.rt.Driver().Name() }
+func (r *Runtime) Driver() string { return r.rt.Driver.Name() }
 
 // DeviceCount returns how many devices there are.
 func (r *Runtime) DeviceCount() int {
 	var n uint32
-	if r.rt.NewThread(0).GetDeviceCount(&n) != nil {
+	if process.GetDeviceCount(r.rt.NewThread(0), &n) != nil {
 		return 0
 	}
 	return int(n)

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
 )
 
 // Key names memory, a notify or an event of one process for others. It is a short text without spaces, for a pipe, a
@@ -60,12 +62,12 @@ func (b *Buffer) Share(with ...int) (Key, error) {
 		flags = 1 // no list
 	}
 	text := make([]byte, keyRoom)
-	if err := b.d.t.IpcMemGetExportKey(b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
+	if err := memory.IpcMemGetExportKey(b.d.t, b.addr, uint64(b.n), first(text), keyRoom, flags); err != nil {
 		return "", b.d.result(err)
 	}
 	k := keyOf(text)
 	for some := range slices.Chunk(list, mostNamed) {
-		if err := b.d.t.IpcMemSetImportPid(first(text), first(some), uint64(len(some))); err != nil {
+		if err := memory.IpcMemSetImportPid(b.d.t, first(text), first(some), uint64(len(some))); err != nil {
 			_ = b.Unshare(k)
 			return "", b.d.result(err)
 		}
@@ -82,7 +84,7 @@ func (b *Buffer) Unshare(k Key) error {
 	if im.has(b.d.r, k) {
 		return misuse("aclrtIpcMemClose", "key", "is imported in this process, too; close that buffer before")
 	}
-	return b.d.result(b.d.t.IpcMemClose(first(k.cKey())))
+	return b.d.result(memory.IpcMemClose(b.d.t, first(k.cKey())))
 }
 
 // imports are the keys that are imported, each once: C closes by key, imports before exports, and could not tell two
@@ -175,12 +177,12 @@ func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 func (d *Device) importKey(api string, k Key, n int) (*Buffer, error) {
 	var addr core.Addr
 	const peer = 1 // with peer access, if it is another device's
-	if err := d.t.IpcMemImportByKey(&addr, first(k.cKey()), peer); err != nil {
+	if err := memory.IpcMemImportByKey(d.t, &addr, first(k.cKey()), peer); err != nil {
 		return nil, d.result(err)
 	}
 	b := &Buffer{d: d, addr: addr, n: n, device: true, goes: true, foreign: true}
-	b.free = func(t *core.Thread, _ core.Addr) *core.Error { return t.IpcMemClose(first(k.cKey())) }
-	if room := d.r.rt.Driver().Locate(addr).Room; n <= 0 || uint64(n) > room {
+	b.free = func(t *core.Thread, _ core.Addr) *core.Error { return memory.IpcMemClose(t, first(k.cKey())) }
+	if room := d.r.rt.Driver.Locate(addr).Room; n <= 0 || uint64(n) > room {
 		_ = b.Close()
 		return nil, misuse(api, "n", fmt.Sprintf("is %d; the memory has %d bytes", n, room))
 	}
@@ -199,11 +201,11 @@ func (n *Notify) Share(with ...int) (Key, error) {
 		flags = 2 // no list
 	}
 	text := make([]byte, keyRoom)
-	if err := n.d.t.NotifyGetExportKey(n.h, first(text), keyRoom, flags); err != nil {
+	if err := signal.NotifyGetExportKey(n.d.t, n.h, first(text), keyRoom, flags); err != nil {
 		return "", n.d.result(err)
 	}
 	if len(list) > 0 {
-		if err := n.d.t.NotifySetImportPid(n.h, first(list), uint64(len(list))); err != nil {
+		if err := signal.NotifySetImportPid(n.d.t, n.h, first(list), uint64(len(list))); err != nil {
 			return "", n.d.result(err)
 		}
 	}
@@ -216,7 +218,7 @@ func (d *Device) ImportNotify(ctx context.Context, k Key) (*Notify, error) {
 	return importing(ctx, func() (*Notify, error) {
 		n := &Notify{d: d}
 		const peer = 2 // with peer access, if it is another device's
-		if err := d.t.NotifyImportByKey(&n.h, first(k.cKey()), peer); err != nil {
+		if err := signal.NotifyImportByKey(d.t, &n.h, first(k.cKey()), peer); err != nil {
 			return nil, d.result(err)
 		}
 		return n, nil

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // Stream is an ordered queue of work on one device. Work of different streams is unordered, unless events order it.
@@ -40,7 +41,7 @@ func (s *Stream) Close() error {
 	const api = "aclrtDestroyStreamForce"
 	// A checker reports what is dropped, and it must not see a query, which orders what the program did not order.
 	dropped := false
-	if s.h != 0 && s.d.r.rt.Watch() == nil {
+	if s.h != 0 && s.d.r.rt.Watch == nil {
 		idle, err := s.Idle()
 		dropped = err == nil && !idle
 	}
@@ -83,7 +84,7 @@ func (s *Stream) Copy(dst, src Span) error {
 	if err := s.queueable("aclrtMemcpyAsync", &dst, &src); err != nil {
 		return err
 	}
-	return s.d.result(s.d.t.MemcpyAsync(dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h))
+	return s.d.result(transfer.MemcpyAsync(s.d.t, dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h))
 }
 
 // queueable refuses spans that cannot be used, and pageable memory, with which a copy would wait for the stream.
@@ -113,7 +114,7 @@ func (s *Stream) Copy2D(dst Span, dpitch int, src Span, spitch, width, height in
 	if !src.holds(spitch, width, height) {
 		return s.d.r.refuse(api, "src", "the rows go past the end of the span", core.OutOfBounds, 0)
 	}
-	return s.d.result(s.d.t.Memcpy2dAsync(dst.addr, size(dpitch), src.addr, size(spitch),
+	return s.d.result(transfer.Memcpy2dAsync(s.d.t, dst.addr, size(dpitch), src.addr, size(spitch),
 		size(width), size(height), abi.MemcpyDefault, s.h))
 }
 
@@ -134,7 +135,7 @@ func (s *Stream) Fill(dst Span, value byte) error {
 	if err := filled(s.d.r, "aclrtMemsetAsync", "devPtr", dst); err != nil {
 		return err
 	}
-	err := s.d.t.MemsetAsync(dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
+	err := transfer.MemsetAsync(s.d.t, dst.addr, uint64(dst.n), int32(value), uint64(dst.n), s.h)
 	runtime.KeepAlive(dst.keep)
 	return s.d.result(err)
 }
@@ -149,7 +150,7 @@ func (s *Stream) Fill32(dst Span, value uint32) error {
 	if dst.n%4 != 0 {
 		return misuse(api, "memSize", "the span's length is not a multiple of 4")
 	}
-	return s.d.result(s.d.t.MemsetD32Async(dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
+	return s.d.result(transfer.MemsetD32Async(s.d.t, dst.addr, uint64(dst.n), value, uint64(dst.n/4), s.h))
 }
 
 // Call queues a function. It runs on a goroutine of its own; the stream waits until it returns. It must not wait for

@@ -6,6 +6,7 @@ import (
 	"ropeway"
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 	"ropeway/internal/goapi"
 )
 
@@ -20,14 +21,14 @@ type CountNotify struct {
 func NewCountNotify(d *ropeway.Device) (*CountNotify, error) {
 	t, _ := goapi.Device(d)
 	n := &CountNotify{t: t}
-	if err := t.CntNotifyCreate(&n.h, 0); err != nil {
+	if err := signal.CntNotifyCreate(t, &n.h, 0); err != nil {
 		return nil, goapi.Result(t, err)
 	}
 	return n, nil
 }
 
 // Close closes the count notify. What is queued with it goes on.
-func (n *CountNotify) Close() error { return goapi.Result(n.t, n.t.CntNotifyDestroy(n.h)) }
+func (n *CountNotify) Close() error { return goapi.Result(n.t, signal.CntNotifyDestroy(n.t, n.h)) }
 
 // Change is what [RecordCount] does to the number.
 type Change int32
@@ -43,10 +44,10 @@ const (
 // RecordCount queues a change of the number: it happens when everything queued before it is done.
 func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error {
 	q := on(s, "aclrtCntNotifyRecord")
-	if n.t.Runtime() != q.t.Runtime() {
+	if n.t.Runtime != q.t.Runtime {
 		return q.misuse("cntNotify", otherRuntime)
 	}
-	return q.result(q.t.CntNotifyRecord(n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how), Value: v}))
+	return q.result(signal.CntNotifyRecord(q.t, n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how), Value: v}))
 }
 
 // CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go
@@ -73,7 +74,7 @@ type CountWait struct {
 // WaitCount makes what is queued from now on wait until the number fulfils a condition. The caller does not wait.
 func WaitCount(s *ropeway.Stream, n *CountNotify, w CountWait) error {
 	q := on(s, "aclrtCntNotifyWaitWithTimeout")
-	if n.t.Runtime() != q.t.Runtime() {
+	if n.t.Runtime != q.t.Runtime {
 		return q.misuse("cntNotify", otherRuntime)
 	}
 	limit, err := q.seconds(w.Timeout)
@@ -84,5 +85,5 @@ func WaitCount(s *ropeway.Stream, n *CountNotify, w CountWait) error {
 	if w.Clear {
 		info.IsClear = 1
 	}
-	return q.result(q.t.CntNotifyWaitWithTimeout(n.h, q.h, &info))
+	return q.result(signal.CntNotifyWaitWithTimeout(q.t, n.h, q.h, &info))
 }

@@ -4,6 +4,7 @@ import (
 	"ropeway"
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/goapi"
 )
 
@@ -29,7 +30,7 @@ func Advise(d *ropeway.Device, mem ropeway.Span, a Advice, at *ropeway.Device) e
 	if err != nil {
 		return err
 	}
-	return goapi.Result(t, t.MemManagedAdvise(addr, uint64(mem.Len()), abi.MemManagedAdviseType(a), location))
+	return goapi.Result(t, memory.MemManagedAdvise(t, addr, uint64(mem.Len()), abi.MemManagedAdviseType(a), location))
 }
 
 // Prefetch queues moving managed memory to a device or, for nil, to the host, before it is needed there.
@@ -39,7 +40,7 @@ func Prefetch(s *ropeway.Stream, mem ropeway.Span, to *ropeway.Device) error {
 	if err != nil {
 		return err
 	}
-	return q.result(q.t.MemManagedPrefetchAsync(addr, uint64(mem.Len()), location, 0, q.h))
+	return q.result(memory.MemManagedPrefetchAsync(q.t, addr, uint64(mem.Len()), location, 0, q.h))
 }
 
 // managed returns where the memory is and what place a device is, or the host for nil.
@@ -49,7 +50,7 @@ func managed(t *core.Thread, api string, mem ropeway.Span, at *ropeway.Device) (
 	location := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
 	if at != nil {
 		other, id := goapi.Device(at)
-		if other.Runtime() != t.Runtime() {
+		if other.Runtime != t.Runtime {
 			return 0, location, misuse(api, "location", otherRuntime)
 		}
 		location = abi.MemManagedLocation{Type: abi.MemManagedLocationTypeDevice, ID: int32(id)}

@@ -7,6 +7,7 @@ import (
 
 	"ropeway"
 	"ropeway/internal/abi"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/half"
 	"ropeway/internal/random"
 )
@@ -88,7 +89,7 @@ func Random(s *ropeway.Stream, dst ropeway.Span, like Distribution, from RandomS
 	default:
 		*f.ParamInfo.NormalDisInfo() = abi.NormalDisInfo{Mean: given(a, size), Stddev: given(b, size)}
 	}
-	return q.result(q.t.RandomNumAsync(&task, q.h, 0))
+	return q.result(transfer.RandomNumAsync(q.t, &task, q.h, 0))
 }
 
 // given is a parameter that is not in memory.

@@ -14,6 +14,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // parallel is bench/baseline/baseline.c's copy_loops.
@@ -107,7 +108,7 @@ func measure(m *machine, base *baseline, sh shape, at [3]core.Addr, span uint64,
 		{"memcpy-all", func() int64 { return base.loops(&lists[1][0], &lists[0][0], sh.size, sh.count, uint64(cores)) }},
 		{"batch", func() int64 {
 			return timed(func() {
-				ok(m.t.MemcpyBatchAsync(&lists[2][0], &sizes[0], &lists[0][0], &sizes[0], sh.count, &up, &zero, 1, &fail, s))
+				ok(transfer.MemcpyBatchAsync(m.t, &lists[2][0], &sizes[0], &lists[0][0], &sizes[0], sh.count, &up, &zero, 1, &fail, s))
 				ok(m.t.SynchronizeStream(s))
 			})
 		}},
@@ -134,11 +135,11 @@ func small64(m *machine, host, dev core.Addr, cores int) {
 	for range *rounds {
 		small = append(small, timed(func() {
 			for range 1000 {
-				ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+				ok(transfer.MemcpyAsync(m.t, dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
 			}
 		}))
 		large = append(large, timed(func() {
-			ok(m.t.MemcpyAsync(dev, 64<<20, host, 64<<20, abi.MemcpyHostToDevice, s))
+			ok(transfer.MemcpyAsync(m.t, dev, 64<<20, host, 64<<20, abi.MemcpyHostToDevice, s))
 			ok(m.t.SynchronizeStream(s))
 		}))
 	}

@@ -17,6 +17,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/dl"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -178,15 +180,15 @@ func ok(err *core.Error) {
 
 func (m *machine) device(n uint64) core.Addr {
 	var p core.Addr
-	ok(m.t.Malloc(&p, n, abi.MemMallocHugeFirst))
-	ok(m.t.Memset(p, n, 1, n)) // pages are there before anything is timed
+	ok(memory.Malloc(m.t, &p, n, abi.MemMallocHugeFirst))
+	ok(transfer.Memset(m.t, p, n, 1, n)) // pages are there before anything is timed
 	return p
 }
 
 func (m *machine) pinned(n uint64) core.Addr {
 	var p core.Addr
-	ok(m.t.MallocHost(&p, n))
-	ok(m.t.Memset(p, n, 1, n))
+	ok(memory.MallocHost(m.t, &p, n))
+	ok(transfer.Memset(m.t, p, n, 1, n))
 	return p
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // bulk is large asynchronous copies, submitted and waited for.
@@ -17,7 +19,7 @@ func bulk(m *machine, base *baseline) {
 		dir := func(dst, src core.Addr, kind abi.MemcpyKind) func() int64 {
 			return func() int64 {
 				return timed(func() {
-					ok(m.t.MemcpyAsync(dst, n, src, n, kind, s))
+					ok(transfer.MemcpyAsync(m.t, dst, n, src, n, kind, s))
 					ok(m.t.SynchronizeStream(s))
 				})
 			}
@@ -34,10 +36,10 @@ func bulk(m *machine, base *baseline) {
 		}
 		ok(m.t.DestroyStream(s))
 		for _, p := range []core.Addr{a, b} {
-			ok(m.t.Free(p))
+			ok(memory.Free(m.t, p))
 		}
 		for _, p := range []core.Addr{up, down} {
-			ok(m.t.FreeHost(p))
+			ok(memory.FreeHost(m.t, p))
 		}
 	}
 }
@@ -73,7 +75,7 @@ func batches(m *machine, base *baseline) {
 						draw(devs, dev)
 					}
 					return timed(func() {
-						ok(m.t.MemcpyBatchAsync(&to[0], &sizes[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
+						ok(transfer.MemcpyBatchAsync(m.t, &to[0], &sizes[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
 						ok(m.t.SynchronizeStream(s))
 					})
 				}
@@ -99,9 +101,9 @@ func batches(m *machine, base *baseline) {
 		}
 	}
 	ok(m.t.DestroyStream(s))
-	ok(m.t.Free(dev))
-	ok(m.t.FreeHost(host))
-	ok(m.t.FreeHost(other))
+	ok(memory.Free(m.t, dev))
+	ok(memory.FreeHost(m.t, host))
+	ok(memory.FreeHost(m.t, other))
 }
 
 // twoStreams is 64 MiB on each of two streams at once, against both one after the other.
@@ -117,7 +119,7 @@ func twoStreams(m *machine, base *baseline) {
 		func() int64 {
 			return timed(func() {
 				for i := range s {
-					ok(m.t.MemcpyAsync(dev[i], n, host[i], n, abi.MemcpyHostToDevice, s[i]))
+					ok(transfer.MemcpyAsync(m.t, dev[i], n, host[i], n, abi.MemcpyHostToDevice, s[i]))
 				}
 				for i := range s {
 					ok(m.t.SynchronizeStream(s[i]))
@@ -127,8 +129,8 @@ func twoStreams(m *machine, base *baseline) {
 	row("two streams x 64 MiB / memcpy, 1 thread", 2*n, t[1], t[0], "1.8")
 	for i := range s {
 		ok(m.t.DestroyStream(s[i]))
-		ok(m.t.Free(dev[i]))
-		ok(m.t.FreeHost(host[i]))
+		ok(memory.Free(m.t, dev[i]))
+		ok(memory.FreeHost(m.t, host[i]))
 	}
 }
 
@@ -165,13 +167,13 @@ func allocs(f func()) float64 {
 // small is what a copy of 64 bytes costs.
 func small(m *machine, _ *baseline) {
 	host, dev, s := m.pinned(4096), m.device(4096), m.stream()
-	submit := func() { ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) }
+	submit := func() { ok(transfer.MemcpyAsync(m.t, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) }
 	nanos("64 B submit, in Go", perCall(20000, submit), fmt.Sprintf("%.0f allocs", allocs(submit)))
 	nanos("64 B submit + synchronise, in Go", perCall(20000, func() { submit(); ok(m.t.SynchronizeStream(s)) }), "")
 	nanos("stream create + destroy", perCall(2000, func() { h := m.stream(); ok(m.t.DestroyStream(h)) }), "")
 	ok(m.t.DestroyStream(s))
-	ok(m.t.Free(dev))
-	ok(m.t.FreeHost(host))
+	ok(memory.Free(m.t, dev))
+	ok(memory.FreeHost(m.t, host))
 }
 
 // growth is what a copy costs as queue, streams and live allocations grow. Of the streams and allocations, 64 drawn
@@ -200,7 +202,7 @@ func growth(m *machine, _ *baseline) {
 			list[i] = m.stream()
 		}
 		f, a := inTurns(list, func(s core.Handle) {
-			ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+			ok(transfer.MemcpyAsync(m.t, dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
 			ok(m.t.SynchronizeStream(s))
 		})
 		few, all = append(few, f), append(all, a)
@@ -216,14 +218,14 @@ func growth(m *machine, _ *baseline) {
 	for _, n := range sizes {
 		list := make([]core.Addr, n)
 		for i := range list {
-			ok(m.t.Malloc(&list[i], 512, abi.MemMallocHugeFirst))
+			ok(memory.Malloc(m.t, &list[i], 512, abi.MemMallocHugeFirst))
 		}
 		f, a := inTurns(list, func(p core.Addr) {
-			ok(m.t.MemcpyAsync(p, 512, host, 64, abi.MemcpyHostToDevice, s))
+			ok(transfer.MemcpyAsync(m.t, p, 512, host, 64, abi.MemcpyHostToDevice, s))
 		})
 		few, all = append(few, f), append(all, a)
 		for _, p := range list {
-			ok(m.t.Free(p))
+			ok(memory.Free(m.t, p))
 		}
 	}
 	show("64 B copy, live allocations", few, "; asked 2.0")
@@ -256,11 +258,11 @@ func queueCost(m *machine, host, dev core.Addr, depth int) float64 {
 		gate := make(chan struct{})
 		ok(m.t.LaunchHostFunc(s, func(core.Addr) { <-gate }, 0))
 		for range depth {
-			ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+			ok(transfer.MemcpyAsync(m.t, dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
 		}
 		times = append(times, timed(func() {
 			for range calls {
-				ok(m.t.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+				ok(transfer.MemcpyAsync(m.t, dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
 			}
 		}))
 		close(gate)

@@ -87,6 +87,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	coreprocess "ropeway/internal/core/process"
 )
 
 // Functions of the program, made callable for the core. NULL stays nil. The core calls them with no lock held; a call
@@ -134,22 +135,22 @@ func exceptionFunc(slot uint64) core.Func[core.ExceptionFunc] {
 	return core.Func[core.ExceptionFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
 }
 
-func initFunc(slot uint64) core.Func[core.InitFunc] {
+func initFunc(slot uint64) core.Func[coreprocess.InitFunc] {
 	if slot == 0 {
-		return core.Func[core.InitFunc]{}
+		return core.Func[coreprocess.InitFunc]{}
 	}
-	return core.Func[core.InitFunc]{Key: uintptr(slot), Call: func(config string, data core.Addr) abi.Code {
+	return core.Func[coreprocess.InitFunc]{Key: uintptr(slot), Call: func(config string, data core.Addr) abi.Code {
 		text := C.CString(config)
 		defer C.free(unsafe.Pointer(text))
 		return abi.Code(C.call_init(C.uintptr_t(slot), text, C.size_t(len(config)), C.uintptr_t(data)))
 	}}
 }
 
-func finalizeFunc(slot uint64) core.Func[core.FinalizeFunc] {
+func finalizeFunc(slot uint64) core.Func[coreprocess.FinalizeFunc] {
 	if slot == 0 {
-		return core.Func[core.FinalizeFunc]{}
+		return core.Func[coreprocess.FinalizeFunc]{}
 	}
-	return core.Func[core.FinalizeFunc]{Key: uintptr(slot), Call: func(data core.Addr) abi.Code {
+	return core.Func[coreprocess.FinalizeFunc]{Key: uintptr(slot), Call: func(data core.Addr) abi.Code {
 		return abi.Code(C.call_finalize(C.uintptr_t(slot), C.uintptr_t(data)))
 	}}
 }

@@ -252,7 +252,7 @@ func (p *process) startChecking() {
 	if p.rt == nil {
 		return
 	}
-	if p.check, _ = p.rt.Watch().(*check.Checker); p.check != nil {
+	if p.check, _ = p.rt.Watch.(*check.Checker); p.check != nil {
 		ballast = make([]byte, ballastSize)
 		p.check.SetFace(face{})
 		if checkerC.Load() != nil {

@@ -19,6 +19,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // ropeway_core_call is the door: see shim/door.h.
@@ -110,13 +112,13 @@ func ask(function uint32, t *thread, a *slots) uint64 {
 func besides(function uint32, t *thread, a *slots) *core.Error {
 	switch function {
 	case C.ROPEWAY_CLOSE_IMPORT:
-		return t.CloseImport(core.Addr(a[0]))
+		return memory.CloseImport(t.Thread, core.Addr(a[0]))
 	case C.ROPEWAY_ENABLE_PEER:
-		return t.EnablePeer(uint32(a[0]), uint32(a[1]), uint32(a[2]))
+		return memory.EnablePeer(t.Thread, uint32(a[0]), uint32(a[1]), uint32(a[2]))
 	case C.ROPEWAY_DISABLE_PEER:
-		return t.DisablePeer(uint32(a[0]), uint32(a[1]))
+		return memory.DisablePeer(t.Thread, uint32(a[0]), uint32(a[1]))
 	}
-	return t.RegisterSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]))
+	return transfer.RegisterSymbol(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]))
 }
 
 // besideNames are the names of those.

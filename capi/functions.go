@@ -7,6 +7,10 @@ package main
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	coreprocess "ropeway/internal/core/process"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // fingerprint is ROPEWAY_TABLE of the shim that goes with this core.
@@ -1280,471 +1284,471 @@ var functions = [len(functionNames)]func(*thread, *slots) uint64{
 }
 
 func aclrtMemcpy(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Memcpy(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]))))
+	return uint64(t.Done(transfer.Memcpy(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]))))
 }
 
 func aclrtMemcpyAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
+	return uint64(t.Done(transfer.MemcpyAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
 }
 
 func aclrtMemcpyAsyncWithCondition(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyAsyncWithCondition(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
+	return uint64(t.Done(transfer.MemcpyAsyncWithCondition(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
 }
 
 func aclrtMemcpyBatch(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyBatch(pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]))))
+	return uint64(t.Done(transfer.MemcpyBatch(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]))))
 }
 
 func aclrtMemcpyBatchV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyBatchV2(pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7])))
+	return uint64(t.Done(transfer.MemcpyBatchV2(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7])))
 }
 
 func aclrtMemcpyBatchAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]), core.Handle(a[9]))))
+	return uint64(t.Done(transfer.MemcpyBatchAsync(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], pointer[uint64](a[8]), core.Handle(a[9]))))
 }
 
 func aclrtMemcpyBatchAsyncV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyBatchAsyncV2(pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], core.Handle(a[8]))))
+	return uint64(t.Done(transfer.MemcpyBatchAsyncV2(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]), pointer[core.Addr](a[2]), pointer[uint64](a[3]), a[4], pointer[abi.MemcpyBatchAttr](a[5]), pointer[uint64](a[6]), a[7], core.Handle(a[8]))))
 }
 
 func aclrtMemcpy2d(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Memcpy2d(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]))))
+	return uint64(t.Done(transfer.Memcpy2d(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]))))
 }
 
 func aclrtMemcpy2dAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Memcpy2dAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))))
+	return uint64(t.Done(transfer.Memcpy2dAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))))
 }
 
 func aclrtGetMemcpyDescSize(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetMemcpyDescSize(abi.MemcpyKind(a[0]), pointer[uint64](a[1]))))
+	return uint64(t.Done(transfer.GetMemcpyDescSize(t.Thread, abi.MemcpyKind(a[0]), pointer[uint64](a[1]))))
 }
 
 func aclrtSetMemcpyDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetMemcpyDesc(core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Addr(a[2]), core.Addr(a[3]), a[4], core.Addr(a[5]))))
+	return uint64(t.Done(transfer.SetMemcpyDesc(t.Thread, core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Addr(a[2]), core.Addr(a[3]), a[4], core.Addr(a[5]))))
 }
 
 func aclrtMemcpyAsyncWithDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyAsyncWithDesc(core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Handle(a[2]))))
+	return uint64(t.Done(transfer.MemcpyAsyncWithDesc(t.Thread, core.Addr(a[0]), abi.MemcpyKind(a[1]), core.Handle(a[2]))))
 }
 
 func aclrtMemcpyAsyncWithOffset(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyAsyncWithOffset(core.Addr(a[0]), a[1], a[2], core.Addr(a[3]), a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))))
+	return uint64(t.Done(transfer.MemcpyAsyncWithOffset(t.Thread, core.Addr(a[0]), a[1], a[2], core.Addr(a[3]), a[4], a[5], abi.MemcpyKind(a[6]), core.Handle(a[7]))))
 }
 
 func aclrtMemset(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Memset(core.Addr(a[0]), a[1], int32(a[2]), a[3])))
+	return uint64(t.Done(transfer.Memset(t.Thread, core.Addr(a[0]), a[1], int32(a[2]), a[3])))
 }
 
 func aclrtMemsetAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemsetAsync(core.Addr(a[0]), a[1], int32(a[2]), a[3], core.Handle(a[4]))))
+	return uint64(t.Done(transfer.MemsetAsync(t.Thread, core.Addr(a[0]), a[1], int32(a[2]), a[3], core.Handle(a[4]))))
 }
 
 func aclrtMemsetD32(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemsetD32(core.Addr(a[0]), a[1], uint32(a[2]), a[3])))
+	return uint64(t.Done(transfer.MemsetD32(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), a[3])))
 }
 
 func aclrtMemsetD32Async(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemsetD32Async(core.Addr(a[0]), a[1], uint32(a[2]), a[3], core.Handle(a[4]))))
+	return uint64(t.Done(transfer.MemsetD32Async(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), a[3], core.Handle(a[4]))))
 }
 
 func aclrtGetSymbolAddress(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetSymbolAddress(core.Addr(a[0]), pointer[core.Addr](a[1]))))
+	return uint64(t.Done(transfer.GetSymbolAddress(t.Thread, core.Addr(a[0]), pointer[core.Addr](a[1]))))
 }
 
 func aclrtGetSymbolSize(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetSymbolSize(core.Addr(a[0]), pointer[uint64](a[1]))))
+	return uint64(t.Done(transfer.GetSymbolSize(t.Thread, core.Addr(a[0]), pointer[uint64](a[1]))))
 }
 
 func aclrtMemcpyFromSymbol(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyFromSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))))
+	return uint64(t.Done(transfer.MemcpyFromSymbol(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))))
 }
 
 func aclrtMemcpyFromSymbolAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyFromSymbolAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))))
+	return uint64(t.Done(transfer.MemcpyFromSymbolAsync(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))))
 }
 
 func aclrtMemcpyToSymbol(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyToSymbol(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))))
+	return uint64(t.Done(transfer.MemcpyToSymbol(t.Thread, core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))))
 }
 
 func aclrtMemcpyToSymbolAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemcpyToSymbolAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
+	return uint64(t.Done(transfer.MemcpyToSymbolAsync(t.Thread, core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))))
 }
 
 func aclrtMalloc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Malloc(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
+	return uint64(t.Done(memory.Malloc(t.Thread, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
 }
 
 func aclrtMallocAlign32(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocAlign32(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
+	return uint64(t.Done(memory.MallocAlign32(t.Thread, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
 }
 
 func aclrtMallocCached(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocCached(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
+	return uint64(t.Done(memory.MallocCached(t.Thread, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))))
 }
 
 func aclrtMallocWithCfg(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocWithCfg(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))))
+	return uint64(t.Done(memory.MallocWithCfg(t.Thread, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))))
 }
 
 func aclrtMallocForTaskScheduler(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocForTaskScheduler(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))))
+	return uint64(t.Done(memory.MallocForTaskScheduler(t.Thread, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))))
 }
 
 func aclrtMemFlush(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemFlush(core.Addr(a[0]), a[1])))
+	return uint64(t.Done(memory.MemFlush(t.Thread, core.Addr(a[0]), a[1])))
 }
 
 func aclrtMemInvalidate(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemInvalidate(core.Addr(a[0]), a[1])))
+	return uint64(t.Done(memory.MemInvalidate(t.Thread, core.Addr(a[0]), a[1])))
 }
 
 func aclrtFree(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Free(core.Addr(a[0]))))
+	return uint64(t.Done(memory.Free(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtFreeWithDevSync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FreeWithDevSync(core.Addr(a[0]))))
+	return uint64(t.Done(memory.FreeWithDevSync(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtGetMemInfo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetMemInfo(abi.MemAttr(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))))
+	return uint64(t.Done(memory.GetMemInfo(t.Thread, abi.MemAttr(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))))
 }
 
 func aclrtGetMemUsageInfo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetMemUsageInfo(int32(a[0]), pointer[abi.MemUsageInfo](a[1]), a[2], pointer[uint64](a[3]))))
+	return uint64(t.Done(memory.GetMemUsageInfo(t.Thread, int32(a[0]), pointer[abi.MemUsageInfo](a[1]), a[2], pointer[uint64](a[3]))))
 }
 
 func aclrtCheckMemType(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CheckMemType(pointer[core.Addr](a[0]), uint32(a[1]), uint32(a[2]), pointer[uint32](a[3]), uint32(a[4]))))
+	return uint64(t.Done(memory.CheckMemType(t.Thread, pointer[core.Addr](a[0]), uint32(a[1]), uint32(a[2]), pointer[uint32](a[3]), uint32(a[4]))))
 }
 
 func aclrtMallocHost(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocHost(pointer[core.Addr](a[0]), a[1])))
+	return uint64(t.Done(memory.MallocHost(t.Thread, pointer[core.Addr](a[0]), a[1])))
 }
 
 func aclrtMallocHostWithCfg(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocHostWithCfg(pointer[core.Addr](a[0]), a[1], pointer[abi.MallocConfig](a[2]))))
+	return uint64(t.Done(memory.MallocHostWithCfg(t.Thread, pointer[core.Addr](a[0]), a[1], pointer[abi.MallocConfig](a[2]))))
 }
 
 func aclrtFreeHost(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FreeHost(core.Addr(a[0]))))
+	return uint64(t.Done(memory.FreeHost(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtFreeHostWithDevSync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FreeHostWithDevSync(core.Addr(a[0]))))
+	return uint64(t.Done(memory.FreeHostWithDevSync(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtHostRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.HostRegister(core.Addr(a[0]), a[1], abi.HostRegisterType(a[2]), pointer[core.Addr](a[3]))))
+	return uint64(t.Done(memory.HostRegister(t.Thread, core.Addr(a[0]), a[1], abi.HostRegisterType(a[2]), pointer[core.Addr](a[3]))))
 }
 
 func aclrtHostRegisterV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.HostRegisterV2(core.Addr(a[0]), a[1], uint32(a[2]))))
+	return uint64(t.Done(memory.HostRegisterV2(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]))))
 }
 
 func aclrtHostGetDevicePointer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.HostGetDevicePointer(core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))))
+	return uint64(t.Done(memory.HostGetDevicePointer(t.Thread, core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))))
 }
 
 func aclrtHostUnregister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.HostUnregister(core.Addr(a[0]))))
+	return uint64(t.Done(memory.HostUnregister(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtHostMemMapCapabilities(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.HostMemMapCapabilities(uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))))
+	return uint64(t.Done(memory.HostMemMapCapabilities(t.Thread, uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))))
 }
 
 func aclrtPointerGetAttributes(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.PointerGetAttributes(core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))))
+	return uint64(t.Done(memory.PointerGetAttributes(t.Thread, core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))))
 }
 
 func aclrtMemAllocManaged(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemAllocManaged(pointer[core.Addr](a[0]), a[1], uint32(a[2]))))
+	return uint64(t.Done(memory.MemAllocManaged(t.Thread, pointer[core.Addr](a[0]), a[1], uint32(a[2]))))
 }
 
 func aclrtMemManagedAdvise(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemManagedAdvise(core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))))
+	return uint64(t.Done(memory.MemManagedAdvise(t.Thread, core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))))
 }
 
 func aclrtMemManagedGetAttr(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemManagedGetAttr(abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])))
+	return uint64(t.Done(memory.MemManagedGetAttr(t.Thread, abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])))
 }
 
 func aclrtMemManagedGetAttrs(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemManagedGetAttrs(pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))))
+	return uint64(t.Done(memory.MemManagedGetAttrs(t.Thread, pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))))
 }
 
 func aclrtMemManagedPrefetchAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemManagedPrefetchAsync(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))))
+	return uint64(t.Done(memory.MemManagedPrefetchAsync(t.Thread, core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))))
 }
 
 func aclrtMemManagedPrefetchBatchAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemManagedPrefetchBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))))
+	return uint64(t.Done(memory.MemManagedPrefetchBatchAsync(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))))
 }
 
 func aclrtMemP2PMap(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemP2PMap(core.Addr(a[0]), a[1], int32(a[2]), a[3])))
+	return uint64(t.Done(memory.MemP2PMap(t.Thread, core.Addr(a[0]), a[1], int32(a[2]), a[3])))
 }
 
 func aclrtIpcMemGetExportKey(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemGetExportKey(core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])))
+	return uint64(t.Done(memory.IpcMemGetExportKey(t.Thread, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])))
 }
 
 func aclrtIpcMemSetImportPid(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemSetImportPid(pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
+	return uint64(t.Done(memory.IpcMemSetImportPid(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]), a[2])))
 }
 
 func aclrtIpcMemImportByKey(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemImportByKey(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])))
+	return uint64(t.Done(memory.IpcMemImportByKey(t.Thread, pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])))
 }
 
 func aclrtIpcMemClose(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemClose(pointer[byte](a[0]))))
+	return uint64(t.Done(memory.IpcMemClose(t.Thread, pointer[byte](a[0]))))
 }
 
 func aclrtIpcMemSetAttr(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemSetAttr(pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])))
+	return uint64(t.Done(memory.IpcMemSetAttr(t.Thread, pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])))
 }
 
 func aclrtIpcMemImportPidInterServer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcMemImportPidInterServer(pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])))
+	return uint64(t.Done(memory.IpcMemImportPidInterServer(t.Thread, pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])))
 }
 
 func aclrtValueWrite(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ValueWrite(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+	return uint64(t.Done(signal.ValueWrite(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
 }
 
 func aclrtValueWait(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ValueWait(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
+	return uint64(t.Done(signal.ValueWait(t.Thread, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))))
 }
 
 func aclrtMemPoolCreate(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolCreate(pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))))
+	return uint64(t.Done(memory.MemPoolCreate(t.Thread, pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))))
 }
 
 func aclrtMemPoolDestroy(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolDestroy(core.Handle(a[0]))))
+	return uint64(t.Done(memory.MemPoolDestroy(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtMemPoolSetAttr(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolSetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
+	return uint64(t.Done(memory.MemPoolSetAttr(t.Thread, core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
 }
 
 func aclrtMemPoolGetAttr(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolGetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
+	return uint64(t.Done(memory.MemPoolGetAttr(t.Thread, core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))))
 }
 
 func aclrtMemPoolMallocAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolMallocAsync(pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))))
+	return uint64(t.Done(memory.MemPoolMallocAsync(t.Thread, pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))))
 }
 
 func aclrtMemPoolFreeAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolFreeAsync(core.Addr(a[0]), core.Handle(a[1]))))
+	return uint64(t.Done(memory.MemPoolFreeAsync(t.Thread, core.Addr(a[0]), core.Handle(a[1]))))
 }
 
 func aclrtMemPoolTrimTo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemPoolTrimTo(core.Handle(a[0]), a[1])))
+	return uint64(t.Done(memory.MemPoolTrimTo(t.Thread, core.Handle(a[0]), a[1])))
 }
 
 func aclrtReserveMemAddress(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ReserveMemAddress(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
+	return uint64(t.Done(memory.ReserveMemAddress(t.Thread, pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
 }
 
 func aclrtReserveMemAddressNoUCMemory(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ReserveMemAddressNoUCMemory(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
+	return uint64(t.Done(memory.ReserveMemAddressNoUCMemory(t.Thread, pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])))
 }
 
 func aclrtReleaseMemAddress(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ReleaseMemAddress(core.Addr(a[0]))))
+	return uint64(t.Done(memory.ReleaseMemAddress(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtMallocPhysical(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MallocPhysical(pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])))
+	return uint64(t.Done(memory.MallocPhysical(t.Thread, pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])))
 }
 
 func aclrtFreePhysical(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FreePhysical(core.Handle(a[0]))))
+	return uint64(t.Done(memory.FreePhysical(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtMapMem(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MapMem(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
+	return uint64(t.Done(memory.MapMem(t.Thread, core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
 }
 
 func aclrtMemMapNoAccess(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemMapNoAccess(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
+	return uint64(t.Done(memory.MemMapNoAccess(t.Thread, core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])))
 }
 
 func aclrtUnmapMem(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.UnmapMem(core.Addr(a[0]))))
+	return uint64(t.Done(memory.UnmapMem(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtMemExportToShareableHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemExportToShareableHandle(core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))))
+	return uint64(t.Done(memory.MemExportToShareableHandle(t.Thread, core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))))
 }
 
 func aclrtMemExportToShareableHandleV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemExportToShareableHandleV2(core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))))
+	return uint64(t.Done(memory.MemExportToShareableHandleV2(t.Thread, core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))))
 }
 
 func aclrtMemSetPidToShareableHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemSetPidToShareableHandle(a[0], pointer[int32](a[1]), a[2])))
+	return uint64(t.Done(memory.MemSetPidToShareableHandle(t.Thread, a[0], pointer[int32](a[1]), a[2])))
 }
 
 func aclrtMemSetPidToShareableHandleV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemSetPidToShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])))
+	return uint64(t.Done(memory.MemSetPidToShareableHandleV2(t.Thread, core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])))
 }
 
 func aclrtMemImportFromShareableHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemImportFromShareableHandle(a[0], int32(a[1]), pointer[core.Handle](a[2]))))
+	return uint64(t.Done(memory.MemImportFromShareableHandle(t.Thread, a[0], int32(a[1]), pointer[core.Handle](a[2]))))
 }
 
 func aclrtMemImportFromShareableHandleV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemImportFromShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))))
+	return uint64(t.Done(memory.MemImportFromShareableHandleV2(t.Thread, core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))))
 }
 
 func aclrtMemGetAllocationGranularity(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemGetAllocationGranularity(pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))))
+	return uint64(t.Done(memory.MemGetAllocationGranularity(t.Thread, pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))))
 }
 
 func aclrtMemSetAccess(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemSetAccess(core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])))
+	return uint64(t.Done(memory.MemSetAccess(t.Thread, core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])))
 }
 
 func aclrtMemGetAccess(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemGetAccess(core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))))
+	return uint64(t.Done(memory.MemGetAccess(t.Thread, core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))))
 }
 
 func aclrtMemRetainAllocationHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemRetainAllocationHandle(core.Addr(a[0]), pointer[core.Handle](a[1]))))
+	return uint64(t.Done(memory.MemRetainAllocationHandle(t.Thread, core.Addr(a[0]), pointer[core.Handle](a[1]))))
 }
 
 func aclrtMemGetAllocationPropertiesFromHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemGetAllocationPropertiesFromHandle(core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))))
+	return uint64(t.Done(memory.MemGetAllocationPropertiesFromHandle(t.Thread, core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))))
 }
 
 func aclrtMemGetAddressRange(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemGetAddressRange(core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))))
+	return uint64(t.Done(memory.MemGetAddressRange(t.Thread, core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))))
 }
 
 func aclrtMemMapSelectedLink(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemMapSelectedLink(core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))))
+	return uint64(t.Done(memory.MemMapSelectedLink(t.Thread, core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))))
 }
 
 func aclrtMemMapSetLink(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemMapSetLink(core.Handle(a[0]), abi.MemLinkType(a[1]))))
+	return uint64(t.Done(memory.MemMapSetLink(t.Thread, core.Handle(a[0]), abi.MemLinkType(a[1]))))
 }
 
 func aclrtAllocatorCreateDesc(t *thread, _ *slots) uint64 {
-	return uint64(t.AllocatorCreateDesc())
+	return uint64(memory.AllocatorCreateDesc(t.Thread))
 }
 
 func aclrtAllocatorDestroyDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorDestroyDesc(core.Handle(a[0]))))
+	return uint64(t.Done(memory.AllocatorDestroyDesc(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtAllocatorSetObjToDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorSetObjToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+	return uint64(t.Done(memory.AllocatorSetObjToDesc(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclrtAllocatorSetAllocFuncToDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorSetAllocFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+	return uint64(t.Done(memory.AllocatorSetAllocFuncToDesc(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclrtAllocatorSetFreeFuncToDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorSetFreeFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+	return uint64(t.Done(memory.AllocatorSetFreeFuncToDesc(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclrtAllocatorSetAllocAdviseFuncToDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorSetAllocAdviseFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+	return uint64(t.Done(memory.AllocatorSetAllocAdviseFuncToDesc(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclrtAllocatorSetGetAddrFromBlockFuncToDesc(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorSetGetAddrFromBlockFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))))
+	return uint64(t.Done(memory.AllocatorSetGetAddrFromBlockFuncToDesc(t.Thread, core.Handle(a[0]), core.Addr(a[1]))))
 }
 
 func aclrtAllocatorRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorRegister(core.Handle(a[0]), core.Handle(a[1]))))
+	return uint64(t.Done(memory.AllocatorRegister(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
 }
 
 func aclrtAllocatorGetByStream(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorGetByStream(core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))))
+	return uint64(t.Done(memory.AllocatorGetByStream(t.Thread, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))))
 }
 
 func aclrtAllocatorUnregister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AllocatorUnregister(core.Handle(a[0]))))
+	return uint64(t.Done(memory.AllocatorUnregister(t.Thread, core.Handle(a[0]))))
 }
 
 func aclInit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.Init(pointer[byte](a[0]))))
+	return uint64(t.Done(coreprocess.Init(t.Thread, pointer[byte](a[0]))))
 }
 
 func aclFinalize(t *thread, _ *slots) uint64 {
-	return uint64(t.Done(t.Finalize()))
+	return uint64(t.Done(coreprocess.Finalize(t.Thread)))
 }
 
 func aclFinalizeReference(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FinalizeReference(pointer[uint64](a[0]))))
+	return uint64(t.Done(coreprocess.FinalizeReference(t.Thread, pointer[uint64](a[0]))))
 }
 
 func aclInitCallbackRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.InitCallbackRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]), core.Addr(a[2]))))
+	return uint64(t.Done(coreprocess.InitCallbackRegister(t.Thread, abi.RegisterCallbackType(a[0]), initFunc(a[1]), core.Addr(a[2]))))
 }
 
 func aclInitCallbackUnRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.InitCallbackUnRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]))))
+	return uint64(t.Done(coreprocess.InitCallbackUnRegister(t.Thread, abi.RegisterCallbackType(a[0]), initFunc(a[1]))))
 }
 
 func aclFinalizeCallbackRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FinalizeCallbackRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]), core.Addr(a[2]))))
+	return uint64(t.Done(coreprocess.FinalizeCallbackRegister(t.Thread, abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]), core.Addr(a[2]))))
 }
 
 func aclFinalizeCallbackUnRegister(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.FinalizeCallbackUnRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]))))
+	return uint64(t.Done(coreprocess.FinalizeCallbackUnRegister(t.Thread, abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]))))
 }
 
 func aclrtGetSysParamOpt(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetSysParamOpt(abi.SysParamOpt(a[0]), pointer[int64](a[1]))))
+	return uint64(t.Done(coreprocess.GetSysParamOpt(t.Thread, abi.SysParamOpt(a[0]), pointer[int64](a[1]))))
 }
 
 func aclrtSetSysParamOpt(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetSysParamOpt(abi.SysParamOpt(a[0]), int64(a[1]))))
+	return uint64(t.Done(coreprocess.SetSysParamOpt(t.Thread, abi.SysParamOpt(a[0]), int64(a[1]))))
 }
 
 func aclrtGetDeviceResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))))
+	return uint64(t.Done(coreprocess.GetDeviceResLimit(t.Thread, int32(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))))
 }
 
 func aclrtSetDeviceResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))))
+	return uint64(t.Done(coreprocess.SetDeviceResLimit(t.Thread, int32(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))))
 }
 
 func aclrtResetDeviceResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ResetDeviceResLimit(int32(a[0]))))
+	return uint64(t.Done(coreprocess.ResetDeviceResLimit(t.Thread, int32(a[0]))))
 }
 
 func aclrtGetStreamResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))))
+	return uint64(t.Done(coreprocess.GetStreamResLimit(t.Thread, core.Handle(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))))
 }
 
 func aclrtSetStreamResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))))
+	return uint64(t.Done(coreprocess.SetStreamResLimit(t.Thread, core.Handle(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))))
 }
 
 func aclrtResetStreamResLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ResetStreamResLimit(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.ResetStreamResLimit(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtUseStreamResInCurrentThread(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.UseStreamResInCurrentThread(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.UseStreamResInCurrentThread(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtUnuseStreamResInCurrentThread(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.UnuseStreamResInCurrentThread(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.UnuseStreamResInCurrentThread(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtGetResInCurrentThread(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetResInCurrentThread(abi.DevResLimitType(a[0]), pointer[uint32](a[1]))))
+	return uint64(t.Done(coreprocess.GetResInCurrentThread(t.Thread, abi.DevResLimitType(a[0]), pointer[uint32](a[1]))))
 }
 
 func aclrtSetDevice(t *thread, a *slots) uint64 {
@@ -1764,7 +1768,7 @@ func aclrtGetDevice(t *thread, a *slots) uint64 {
 }
 
 func aclrtGetRunMode(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetRunMode(pointer[abi.RunMode](a[0]))))
+	return uint64(t.Done(coreprocess.GetRunMode(t.Thread, pointer[abi.RunMode](a[0]))))
 }
 
 func aclrtSynchronizeDevice(t *thread, _ *slots) uint64 {
@@ -1776,123 +1780,123 @@ func aclrtSynchronizeDeviceWithTimeout(t *thread, a *slots) uint64 {
 }
 
 func aclrtSetTsDevice(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetTsDevice(abi.TsId(a[0]))))
+	return uint64(t.Done(coreprocess.SetTsDevice(t.Thread, abi.TsId(a[0]))))
 }
 
 func aclrtGetDeviceUtilizationRate(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceUtilizationRate(int32(a[0]), pointer[abi.UtilizationInfo](a[1]))))
+	return uint64(t.Done(coreprocess.GetDeviceUtilizationRate(t.Thread, int32(a[0]), pointer[abi.UtilizationInfo](a[1]))))
 }
 
 func aclrtGetDeviceCount(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceCount(pointer[uint32](a[0]))))
+	return uint64(t.Done(coreprocess.GetDeviceCount(t.Thread, pointer[uint32](a[0]))))
 }
 
 func aclrtDeviceCanAccessPeer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceCanAccessPeer(pointer[int32](a[0]), int32(a[1]), int32(a[2]))))
+	return uint64(t.Done(memory.DeviceCanAccessPeer(t.Thread, pointer[int32](a[0]), int32(a[1]), int32(a[2]))))
 }
 
 func aclrtDeviceEnablePeerAccess(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceEnablePeerAccess(int32(a[0]), uint32(a[1]))))
+	return uint64(t.Done(memory.DeviceEnablePeerAccess(t.Thread, int32(a[0]), uint32(a[1]))))
 }
 
 func aclrtDeviceDisablePeerAccess(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceDisablePeerAccess(int32(a[0]))))
+	return uint64(t.Done(memory.DeviceDisablePeerAccess(t.Thread, int32(a[0]))))
 }
 
 func aclrtDevicePeerAccessStatus(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DevicePeerAccessStatus(int32(a[0]), int32(a[1]), pointer[int32](a[2]))))
+	return uint64(t.Done(memory.DevicePeerAccessStatus(t.Thread, int32(a[0]), int32(a[1]), pointer[int32](a[2]))))
 }
 
 func aclrtSetDeviceSatMode(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetDeviceSatMode(abi.FloatOverflowMode(a[0]))))
+	return uint64(t.Done(coreprocess.SetDeviceSatMode(t.Thread, abi.FloatOverflowMode(a[0]))))
 }
 
 func aclrtGetDeviceSatMode(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceSatMode(pointer[abi.FloatOverflowMode](a[0]))))
+	return uint64(t.Done(coreprocess.GetDeviceSatMode(t.Thread, pointer[abi.FloatOverflowMode](a[0]))))
 }
 
 func aclrtGetOverflowStatus(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetOverflowStatus(core.Addr(a[0]), a[1], core.Handle(a[2]))))
+	return uint64(t.Done(coreprocess.GetOverflowStatus(t.Thread, core.Addr(a[0]), a[1], core.Handle(a[2]))))
 }
 
 func aclrtResetOverflowStatus(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ResetOverflowStatus(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.ResetOverflowStatus(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtQueryDeviceStatus(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.QueryDeviceStatus(int32(a[0]), pointer[abi.DeviceStatus](a[1]))))
+	return uint64(t.Done(coreprocess.QueryDeviceStatus(t.Thread, int32(a[0]), pointer[abi.DeviceStatus](a[1]))))
 }
 
 func aclrtDeviceGetBareTgid(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetBareTgid(pointer[int32](a[0]))))
+	return uint64(t.Done(coreprocess.DeviceGetBareTgid(t.Thread, pointer[int32](a[0]))))
 }
 
 func aclrtGetDeviceInfo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceInfo(uint32(a[0]), abi.DevAttr(a[1]), pointer[int64](a[2]))))
+	return uint64(t.Done(coreprocess.GetDeviceInfo(t.Thread, uint32(a[0]), abi.DevAttr(a[1]), pointer[int64](a[2]))))
 }
 
 func aclrtDeviceGetStreamPriorityRange(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetStreamPriorityRange(pointer[int32](a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.DeviceGetStreamPriorityRange(t.Thread, pointer[int32](a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetDeviceCapability(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDeviceCapability(int32(a[0]), abi.DevFeatureType(a[1]), pointer[int32](a[2]))))
+	return uint64(t.Done(coreprocess.GetDeviceCapability(t.Thread, int32(a[0]), abi.DevFeatureType(a[1]), pointer[int32](a[2]))))
 }
 
 func aclrtDeviceGetUuid(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetUuid(int32(a[0]), pointer[abi.Uuid](a[1]))))
+	return uint64(t.Done(coreprocess.DeviceGetUuid(t.Thread, int32(a[0]), pointer[abi.Uuid](a[1]))))
 }
 
 func aclrtDeviceSetLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceSetLimit(abi.DeviceLimit(a[0]), a[1])))
+	return uint64(t.Done(coreprocess.DeviceSetLimit(t.Thread, abi.DeviceLimit(a[0]), a[1])))
 }
 
 func aclrtDeviceGetLimit(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetLimit(abi.DeviceLimit(a[0]), pointer[uint64](a[1]))))
+	return uint64(t.Done(coreprocess.DeviceGetLimit(t.Thread, abi.DeviceLimit(a[0]), pointer[uint64](a[1]))))
 }
 
 func aclrtDeviceGetPCIBusId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetPCIBusId(int32(a[0]), pointer[byte](a[1]), int32(a[2]))))
+	return uint64(t.Done(coreprocess.DeviceGetPCIBusId(t.Thread, int32(a[0]), pointer[byte](a[1]), int32(a[2]))))
 }
 
 func aclrtDeviceGetByPCIBusId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetByPCIBusId(pointer[byte](a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.DeviceGetByPCIBusId(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtDeviceGetHostAtomicCapabilities(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetHostAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]))))
+	return uint64(t.Done(memory.DeviceGetHostAtomicCapabilities(t.Thread, pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]))))
 }
 
 func aclrtDeviceGetP2PAtomicCapabilities(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceGetP2PAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]), int32(a[4]))))
+	return uint64(t.Done(memory.DeviceGetP2PAtomicCapabilities(t.Thread, pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]), int32(a[4]))))
 }
 
 func aclrtGetDevicesTopo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetDevicesTopo(uint32(a[0]), uint32(a[1]), pointer[uint64](a[2]))))
+	return uint64(t.Done(memory.GetDevicesTopo(t.Thread, uint32(a[0]), uint32(a[1]), pointer[uint64](a[2]))))
 }
 
 func aclrtGetLogicDevIdByUserDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetLogicDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetLogicDevIdByUserDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetUserDevIdByLogicDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetUserDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetUserDevIdByLogicDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetLogicDevIdByPhyDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetLogicDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetLogicDevIdByPhyDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetPhyDevIdByLogicDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetPhyDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetPhyDevIdByLogicDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetUserDevIdByPhyDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetUserDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetUserDevIdByPhyDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetPhyDevIdByUserDevId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetPhyDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetPhyDevIdByUserDevId(t.Thread, int32(a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtRegDeviceStateCallback(t *thread, a *slots) uint64 {
@@ -1900,7 +1904,7 @@ func aclrtRegDeviceStateCallback(t *thread, a *slots) uint64 {
 }
 
 func aclrtDeviceL2CacheFlush(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DeviceL2CacheFlush(core.Addr(a[0]))))
+	return uint64(t.Done(coreprocess.DeviceL2CacheFlush(t.Thread, core.Addr(a[0]))))
 }
 
 func aclrtCreateContext(t *thread, a *slots) uint64 {
@@ -2100,75 +2104,75 @@ func aclrtGetEventAvailNum(t *thread, a *slots) uint64 {
 }
 
 func aclrtIpcGetEventHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcGetEventHandle(core.Handle(a[0]), pointer[abi.IpcEventHandle](a[1]))))
+	return uint64(t.Done(signal.IpcGetEventHandle(t.Thread, core.Handle(a[0]), pointer[abi.IpcEventHandle](a[1]))))
 }
 
 func aclrtIpcOpenEventHandle(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.IpcOpenEventHandle(*pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))))
+	return uint64(t.Done(signal.IpcOpenEventHandle(t.Thread, *pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))))
 }
 
 func aclrtCreateNotify(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CreateNotify(pointer[core.Handle](a[0]), a[1])))
+	return uint64(t.Done(signal.CreateNotify(t.Thread, pointer[core.Handle](a[0]), a[1])))
 }
 
 func aclrtDestroyNotify(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DestroyNotify(core.Handle(a[0]))))
+	return uint64(t.Done(signal.DestroyNotify(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtRecordNotify(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.RecordNotify(core.Handle(a[0]), core.Handle(a[1]))))
+	return uint64(t.Done(signal.RecordNotify(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
 }
 
 func aclrtWaitAndResetNotify(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.WaitAndResetNotify(core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))))
+	return uint64(t.Done(signal.WaitAndResetNotify(t.Thread, core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))))
 }
 
 func aclrtGetNotifyId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetNotifyId(core.Handle(a[0]), pointer[uint32](a[1]))))
+	return uint64(t.Done(signal.GetNotifyId(t.Thread, core.Handle(a[0]), pointer[uint32](a[1]))))
 }
 
 func aclrtNotifyBatchReset(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.NotifyBatchReset(pointer[core.Handle](a[0]), a[1])))
+	return uint64(t.Done(signal.NotifyBatchReset(t.Thread, pointer[core.Handle](a[0]), a[1])))
 }
 
 func aclrtNotifyGetExportKey(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.NotifyGetExportKey(core.Handle(a[0]), pointer[byte](a[1]), a[2], a[3])))
+	return uint64(t.Done(signal.NotifyGetExportKey(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), a[2], a[3])))
 }
 
 func aclrtNotifySetImportPid(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.NotifySetImportPid(core.Handle(a[0]), pointer[int32](a[1]), a[2])))
+	return uint64(t.Done(signal.NotifySetImportPid(t.Thread, core.Handle(a[0]), pointer[int32](a[1]), a[2])))
 }
 
 func aclrtNotifyImportByKey(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.NotifyImportByKey(pointer[core.Handle](a[0]), pointer[byte](a[1]), a[2])))
+	return uint64(t.Done(signal.NotifyImportByKey(t.Thread, pointer[core.Handle](a[0]), pointer[byte](a[1]), a[2])))
 }
 
 func aclrtNotifySetImportPidInterServer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.NotifySetImportPidInterServer(core.Handle(a[0]), pointer[abi.ServerPid](a[1]), a[2])))
+	return uint64(t.Done(signal.NotifySetImportPidInterServer(t.Thread, core.Handle(a[0]), pointer[abi.ServerPid](a[1]), a[2])))
 }
 
 func aclrtCntNotifyCreate(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyCreate(pointer[core.Handle](a[0]), a[1])))
+	return uint64(t.Done(signal.CntNotifyCreate(t.Thread, pointer[core.Handle](a[0]), a[1])))
 }
 
 func aclrtCntNotifyDestroy(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyDestroy(core.Handle(a[0]))))
+	return uint64(t.Done(signal.CntNotifyDestroy(t.Thread, core.Handle(a[0]))))
 }
 
 func aclrtCntNotifyRecord(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyRecord(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyRecordInfo](a[2]))))
+	return uint64(t.Done(signal.CntNotifyRecord(t.Thread, core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyRecordInfo](a[2]))))
 }
 
 func aclrtCntNotifyWaitWithTimeout(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyWaitWithTimeout(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyWaitInfo](a[2]))))
+	return uint64(t.Done(signal.CntNotifyWaitWithTimeout(t.Thread, core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyWaitInfo](a[2]))))
 }
 
 func aclrtCntNotifyReset(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyReset(core.Handle(a[0]), core.Handle(a[1]))))
+	return uint64(t.Done(signal.CntNotifyReset(t.Thread, core.Handle(a[0]), core.Handle(a[1]))))
 }
 
 func aclrtCntNotifyGetId(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.CntNotifyGetId(core.Handle(a[0]), pointer[uint32](a[1]))))
+	return uint64(t.Done(signal.CntNotifyGetId(t.Thread, core.Handle(a[0]), pointer[uint32](a[1]))))
 }
 
 func aclrtSubscribeReport(t *thread, a *slots) uint64 {
@@ -2196,31 +2200,31 @@ func aclrtGetThreadLastTaskId(t *thread, a *slots) uint64 {
 }
 
 func aclrtSetOpExecuteTimeOut(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetOpExecuteTimeOut(uint32(a[0]))))
+	return uint64(t.Done(coreprocess.SetOpExecuteTimeOut(t.Thread, uint32(a[0]))))
 }
 
 func aclrtSetOpExecuteTimeOutWithMs(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetOpExecuteTimeOutWithMs(uint32(a[0]))))
+	return uint64(t.Done(coreprocess.SetOpExecuteTimeOutWithMs(t.Thread, uint32(a[0]))))
 }
 
 func aclrtSetOpExecuteTimeOutV2(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SetOpExecuteTimeOutV2(a[0], pointer[uint64](a[1]))))
+	return uint64(t.Done(coreprocess.SetOpExecuteTimeOutV2(t.Thread, a[0], pointer[uint64](a[1]))))
 }
 
 func aclrtGetOpTimeOutInterval(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetOpTimeOutInterval(pointer[uint64](a[0]))))
+	return uint64(t.Done(coreprocess.GetOpTimeOutInterval(t.Thread, pointer[uint64](a[0]))))
 }
 
 func aclrtGetOpExecuteTimeout(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetOpExecuteTimeout(pointer[uint32](a[0]))))
+	return uint64(t.Done(coreprocess.GetOpExecuteTimeout(t.Thread, pointer[uint32](a[0]))))
 }
 
 func aclrtReduceAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ReduceAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], abi.ReduceKind(a[3]), abi.DataType(a[4]), core.Handle(a[5]), core.Addr(a[6]))))
+	return uint64(t.Done(transfer.ReduceAsync(t.Thread, core.Addr(a[0]), core.Addr(a[1]), a[2], abi.ReduceKind(a[3]), abi.DataType(a[4]), core.Handle(a[5]), core.Addr(a[6]))))
 }
 
 func aclrtRandomNumAsync(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.RandomNumAsync(pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))))
+	return uint64(t.Done(transfer.RandomNumAsync(t.Thread, pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))))
 }
 
 func aclGetRecentErrMsg(t *thread, _ *slots) uint64 {
@@ -2228,11 +2232,11 @@ func aclGetRecentErrMsg(t *thread, _ *slots) uint64 {
 }
 
 func aclrtPeekAtLastError(t *thread, a *slots) uint64 {
-	return uint64(t.PeekAtLastError(abi.LastErrLevel(a[0])))
+	return uint64(coreprocess.PeekAtLastError(t.Thread, abi.LastErrLevel(a[0])))
 }
 
 func aclrtGetLastError(t *thread, a *slots) uint64 {
-	return uint64(t.GetLastError(abi.LastErrLevel(a[0])))
+	return uint64(coreprocess.GetLastError(t.Thread, abi.LastErrLevel(a[0])))
 }
 
 func aclrtSetExceptionInfoCallback(t *thread, a *slots) uint64 {
@@ -2276,11 +2280,11 @@ func aclrtGetFuncHandleFromExceptionInfo(t *thread, a *slots) uint64 {
 }
 
 func aclrtGetMemUceInfo(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetMemUceInfo(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2], pointer[uint64](a[3]))))
+	return uint64(t.Done(coreprocess.GetMemUceInfo(t.Thread, int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2], pointer[uint64](a[3]))))
 }
 
 func aclrtMemUceRepair(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.MemUceRepair(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2])))
+	return uint64(t.Done(coreprocess.MemUceRepair(t.Thread, int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2])))
 }
 
 func aclrtDeviceTaskAbort(t *thread, a *slots) uint64 {
@@ -2292,43 +2296,43 @@ func aclrtSetDeviceTaskAbortCallback(t *thread, a *slots) uint64 {
 }
 
 func aclrtGetErrorVerbose(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetErrorVerbose(int32(a[0]), pointer[abi.ErrorInfo](a[1]))))
+	return uint64(t.Done(coreprocess.GetErrorVerbose(t.Thread, int32(a[0]), pointer[abi.ErrorInfo](a[1]))))
 }
 
 func aclrtRepairError(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.RepairError(int32(a[0]), pointer[abi.ErrorInfo](a[1]))))
+	return uint64(t.Done(coreprocess.RepairError(t.Thread, int32(a[0]), pointer[abi.ErrorInfo](a[1]))))
 }
 
 func aclrtGetVersion(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetVersion(pointer[int32](a[0]), pointer[int32](a[1]), pointer[int32](a[2]))))
+	return uint64(t.Done(coreprocess.GetVersion(t.Thread, pointer[int32](a[0]), pointer[int32](a[1]), pointer[int32](a[2]))))
 }
 
 func aclsysGetCANNVersion(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SysGetCANNVersion(abi.CANNPackageName(a[0]), pointer[abi.CANNPackageVersion](a[1]))))
+	return uint64(t.Done(coreprocess.SysGetCANNVersion(t.Thread, abi.CANNPackageName(a[0]), pointer[abi.CANNPackageVersion](a[1]))))
 }
 
 func aclsysGetVersionStr(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SysGetVersionStr(pointer[byte](a[0]), pointer[[abi.PkgVersionMaxSize]byte](a[1]))))
+	return uint64(t.Done(coreprocess.SysGetVersionStr(t.Thread, pointer[byte](a[0]), pointer[[abi.PkgVersionMaxSize]byte](a[1]))))
 }
 
 func aclsysGetVersionNum(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.SysGetVersionNum(pointer[byte](a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.SysGetVersionNum(t.Thread, pointer[byte](a[0]), pointer[int32](a[1]))))
 }
 
 func aclrtGetSocName(t *thread, _ *slots) uint64 {
-	return lastingText(t.GetSocName())
+	return lastingText(coreprocess.GetSocName(t.Thread))
 }
 
 func aclGetCannAttributeList(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetCannAttributeList(pointer[core.Addr](a[0]), pointer[uint64](a[1]))))
+	return uint64(t.Done(coreprocess.GetCannAttributeList(t.Thread, pointer[core.Addr](a[0]), pointer[uint64](a[1]))))
 }
 
 func aclGetCannAttribute(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.GetCannAttribute(abi.CannAttr(a[0]), pointer[int32](a[1]))))
+	return uint64(t.Done(coreprocess.GetCannAttribute(t.Thread, abi.CannAttr(a[0]), pointer[int32](a[1]))))
 }
 
 func aclGetDeviceCapability(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.AclGetDeviceCapability(uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))))
+	return uint64(t.Done(coreprocess.AclGetDeviceCapability(t.Thread, uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))))
 }
 
 func aclAppLog(t *thread, a *slots) uint64 {
@@ -2337,39 +2341,39 @@ func aclAppLog(t *thread, a *slots) uint64 {
 }
 
 func aclFloat16ToFloat(t *thread, a *slots) uint64 {
-	return floatSlot(t.Float16ToFloat(uint16(a[0])))
+	return floatSlot(transfer.Float16ToFloat(t.Thread, uint16(a[0])))
 }
 
 func aclFloatToFloat16(t *thread, a *slots) uint64 {
-	return uint64(t.FloatToFloat16(a.float(0)))
+	return uint64(transfer.FloatToFloat16(t.Thread, a.float(0)))
 }
 
 func aclDataTypeSize(t *thread, a *slots) uint64 {
-	return uint64(t.DataTypeSize(abi.DataType(a[0])))
+	return uint64(transfer.DataTypeSize(t.Thread, abi.DataType(a[0])))
 }
 
 func aclCreateDataBuffer(t *thread, a *slots) uint64 {
-	return uint64(t.CreateDataBuffer(core.Addr(a[0]), a[1]))
+	return uint64(transfer.CreateDataBuffer(t.Thread, core.Addr(a[0]), a[1]))
 }
 
 func aclDestroyDataBuffer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.DestroyDataBuffer(core.Handle(a[0]))))
+	return uint64(t.Done(transfer.DestroyDataBuffer(t.Thread, core.Handle(a[0]))))
 }
 
 func aclUpdateDataBuffer(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.UpdateDataBuffer(core.Handle(a[0]), core.Addr(a[1]), a[2])))
+	return uint64(t.Done(transfer.UpdateDataBuffer(t.Thread, core.Handle(a[0]), core.Addr(a[1]), a[2])))
 }
 
 func aclGetDataBufferAddr(t *thread, a *slots) uint64 {
-	return uint64(t.GetDataBufferAddr(core.Handle(a[0])))
+	return uint64(transfer.GetDataBufferAddr(t.Thread, core.Handle(a[0])))
 }
 
 func aclGetDataBufferSize(t *thread, a *slots) uint64 {
-	return uint64(t.GetDataBufferSize(core.Handle(a[0])))
+	return uint64(transfer.GetDataBufferSize(t.Thread, core.Handle(a[0])))
 }
 
 func aclGetDataBufferSizeV2(t *thread, a *slots) uint64 {
-	return uint64(t.GetDataBufferSizeV2(core.Handle(a[0])))
+	return uint64(transfer.GetDataBufferSizeV2(t.Thread, core.Handle(a[0])))
 }
 
 func aclmdlRICaptureGetInfo(t *thread, a *slots) uint64 {
@@ -2381,38 +2385,38 @@ func aclmdlRICaptureThreadExchangeMode(t *thread, a *slots) uint64 {
 }
 
 func aclprofCreateStamp(t *thread, _ *slots) uint64 {
-	return uint64(t.ProfCreateStamp())
+	return uint64(coreprocess.ProfCreateStamp(t.Thread))
 }
 
 func aclprofDestroyStamp(t *thread, a *slots) uint64 {
-	t.ProfDestroyStamp(core.Handle(a[0]))
+	coreprocess.ProfDestroyStamp(t.Thread, core.Handle(a[0]))
 	return 0
 }
 
 func aclprofPush(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfPush(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.ProfPush(t.Thread, core.Handle(a[0]))))
 }
 
 func aclprofPop(t *thread, _ *slots) uint64 {
-	return uint64(t.Done(t.ProfPop()))
+	return uint64(t.Done(coreprocess.ProfPop(t.Thread)))
 }
 
 func aclprofRangeStart(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfRangeStart(core.Handle(a[0]), pointer[uint32](a[1]))))
+	return uint64(t.Done(coreprocess.ProfRangeStart(t.Thread, core.Handle(a[0]), pointer[uint32](a[1]))))
 }
 
 func aclprofRangeStop(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfRangeStop(uint32(a[0]))))
+	return uint64(t.Done(coreprocess.ProfRangeStop(t.Thread, uint32(a[0]))))
 }
 
 func aclprofSetStampTraceMessage(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfSetStampTraceMessage(core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))))
+	return uint64(t.Done(coreprocess.ProfSetStampTraceMessage(t.Thread, core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))))
 }
 
 func aclprofMark(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfMark(core.Handle(a[0]))))
+	return uint64(t.Done(coreprocess.ProfMark(t.Thread, core.Handle(a[0]))))
 }
 
 func aclprofMarkEx(t *thread, a *slots) uint64 {
-	return uint64(t.Done(t.ProfMarkEx(pointer[byte](a[0]), a[1], core.Handle(a[2]))))
+	return uint64(t.Done(coreprocess.ProfMarkEx(t.Thread, pointer[byte](a[0]), a[1], core.Handle(a[2]))))
 }

@@ -18,7 +18,7 @@ var observedAs [len(functionNames)]atomic.Uint32
 // startObserving finds out whether somebody observes the runtime.
 func (p *process) startObserving() {
 	if p.rt != nil {
-		p.observer = p.rt.Observer()
+		p.observer = p.rt.Observer
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
 	"ropeway/internal/setup"
@@ -177,7 +179,7 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	defer rt.Close()
 	p := settings.Product
 	r := &infoReport{
-		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver().Name(), Drivers: drivers(), API: apiVersion,
+		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver.Name(), Drivers: drivers(), API: apiVersion,
 		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p), Devices: []deviceInfo{},
 		Limits:      limits(p),
 		Environment: a.readVariables(),
@@ -191,15 +193,15 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	th := rt.NewThread(0)
 	defer th.Close()
 	var n uint32
-	if err := th.GetDeviceCount(&n); err != nil && err.Code != abi.ErrRTNoDevice {
+	if err := process.GetDeviceCount(th, &n); err != nil && err.Code != abi.ErrRTNoDevice {
 		return nil, err
 	}
-	placer, onGPUs := driver.As[driver.Placer](rt.Driver())
+	placer, onGPUs := driver.As[driver.Placer](rt.Driver)
 	for i := range int(n) {
 		d := deviceInfo{ID: i}
 		if onGPUs {
 			var phys int32
-			if err := th.GetPhyDevIdByUserDevId(int32(i), &phys); err != nil {
+			if err := process.GetPhyDevIdByUserDevId(th, int32(i), &phys); err != nil {
 				return nil, err
 			}
 			gpu := placer.GPU(int(phys))
@@ -218,7 +220,7 @@ func memoryOf(th *core.Thread, id int32) (free, total uint64, err error) {
 	if err := th.SetDevice(id); err != nil {
 		return 0, 0, err
 	}
-	if err := th.GetMemInfo(abi.MemAttrHBMMem, &free, &total); err != nil {
+	if err := memory.GetMemInfo(th, abi.MemAttrHBMMem, &free, &total); err != nil {
 		return 0, 0, err
 	}
 	if err := th.ResetDevice(id); err != nil {

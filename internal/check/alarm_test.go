@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // beside is pinned memory that fills all that the driver sets aside for it, so that what is allocated next begins where it ends.
@@ -14,7 +16,7 @@ const beside = 64 << 10
 // buffered queues a copy to the device that goes through a buffer of the runtime.
 func (p *program) buffered(dst, src core.Addr, n uint64, s core.Handle) {
 	p.t.Helper()
-	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToBufToDevice, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dst, n, src, n, abi.MemcpyHostToBufToDevice, s))
 }
 
 // bufferedMistakes are about ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE.
@@ -61,7 +63,7 @@ func TestBufferOfTheRuntime(t *testing.T) {
 func TestReducedDestinationIsWritten(t *testing.T) {
 	reduce := func(p *program, dst, src core.Addr, s core.Handle) {
 		p.t.Helper()
-		p.ok(p.ReduceAsync(dst, src, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, s, 0))
+		p.ok(transfer.ReduceAsync(p.Thread, dst, src, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, s, 0))
 	}
 	const dstOf, srcOf = 0, 1
 	copyOf := func(p *program, which int) { // of what a reduction on another stream uses
@@ -78,19 +80,19 @@ func TestReducedDestinationIsWritten(t *testing.T) {
 		{"the host fills it", "host-write-in-flight", "(task 1 of stream 1) writes", func(p *program) {
 			s, dst, src := p.stream(), p.dev(64), p.dev(64)
 			reduce(p, dst, src, s)
-			p.ok(p.Memset(dst, 64, 0, 64))
+			p.ok(transfer.Memset(p.Thread, dst, 64, 0, 64))
 		}},
 		{"the host copies it", "host-read-in-flight", "(task 1 of stream 1) writes", func(p *program) {
 			s, dst, src, host := p.stream(), p.dev(64), p.dev(64), p.pinned(64)
 			reduce(p, dst, src, s)
-			p.ok(p.Memcpy(host, 64, dst, 64, abi.MemcpyDeviceToHost))
+			p.ok(transfer.Memcpy(p.Thread, host, 64, dst, 64, abi.MemcpyDeviceToHost))
 		}},
 		{"another stream copies it", "stream-race", "(task 1 of stream 1) writes", func(p *program) {
 			copyOf(p, dstOf)
 		}},
 		{"another stream has filled it", "stream-race", "(task 1 of stream 2) writes", func(p *program) {
 			s, o, dst, src := p.stream(), p.stream(), p.dev(64), p.dev(64)
-			p.ok(p.MemsetAsync(dst, 64, 0, 64, s))
+			p.ok(transfer.MemsetAsync(p.Thread, dst, 64, 0, 64, s))
 			reduce(p, dst, src, o)
 			p.ok(p.SynchronizeStream(s))
 			p.ok(p.SynchronizeStream(o))
@@ -125,8 +127,8 @@ func TestDescriptorInMappedMemory(t *testing.T) {
 	p := begin(t)
 	desc, _ := p.placed()
 	s, src, dst := p.stream(), p.dev(64), p.raw(64)
-	p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
-	p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+	p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+	p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
 	p.ok(p.SynchronizeStream(s))
 	p.finish()
 	p.silent()
@@ -176,22 +178,22 @@ var leakMistakes = []mistake{
 		a, h := p.placed()
 		var again core.Handle
 		p.here("offence")
-		p.ok(p.MemRetainAllocationHandle(a, &again))
+		p.ok(memory.MemRetainAllocationHandle(p.Thread, a, &again))
 		p.gone(uintptr(h))
-		p.ok(p.FreePhysical(h))
+		p.ok(memory.FreePhysical(p.Thread, h))
 		if p.fixed {
-			p.ok(p.FreePhysical(again))
+			p.ok(memory.FreePhysical(p.Thread, again))
 		}
 	}},
 	{rule: "leak", name: "a new handle of what was mapped", role: "made", run: func(p *program) {
 		a, h := p.placed()
 		p.gone(uintptr(h))
-		p.ok(p.FreePhysical(h)) // it stays while it is mapped
+		p.ok(memory.FreePhysical(p.Thread, h)) // it stays while it is mapped
 		var again core.Handle
 		p.here("offence")
-		p.ok(p.MemRetainAllocationHandle(a, &again))
+		p.ok(memory.MemRetainAllocationHandle(p.Thread, a, &again))
 		if p.fixed {
-			p.ok(p.FreePhysical(again))
+			p.ok(memory.FreePhysical(p.Thread, again))
 		}
 	}},
 }
@@ -213,10 +215,10 @@ func TestRetainedLeakCounts(t *testing.T) {
 		p.gone(uintptr(h))
 		var again core.Handle
 		for range tt.retains {
-			p.ok(p.MemRetainAllocationHandle(a, &again))
+			p.ok(memory.MemRetainAllocationHandle(p.Thread, a, &again))
 		}
 		for range tt.frees {
-			p.ok(p.FreePhysical(again))
+			p.ok(memory.FreePhysical(p.Thread, again))
 		}
 		p.finish()
 		if tt.want == "" {
@@ -238,12 +240,12 @@ func TestExportedMemoryIsWritten(t *testing.T) {
 	p := begin(t)
 	dev, host := p.raw(4*mib), p.pinned(4096)
 	var key [65]byte
-	p.ok(p.IpcMemGetExportKey(dev, 2*mib, &key[0], 65, 1))
-	p.ok(p.Memcpy(host, 4096, dev, 4096, abi.MemcpyDeviceToHost))
-	p.ok(p.Memcpy(host, 4096, dev+2*mib-4096, 4096, abi.MemcpyDeviceToHost))
+	p.ok(memory.IpcMemGetExportKey(p.Thread, dev, 2*mib, &key[0], 65, 1))
+	p.ok(transfer.Memcpy(p.Thread, host, 4096, dev, 4096, abi.MemcpyDeviceToHost))
+	p.ok(transfer.Memcpy(p.Thread, host, 4096, dev+2*mib-4096, 4096, abi.MemcpyDeviceToHost))
 	p.silent()
-	p.ok(p.Memcpy(host, 4096, dev+2*mib-64, 4096, abi.MemcpyDeviceToHost))
-	p.ok(p.IpcMemClose(&key[0]))
+	p.ok(transfer.Memcpy(p.Thread, host, 4096, dev+2*mib-64, 4096, abi.MemcpyDeviceToHost))
+	p.ok(memory.IpcMemClose(p.Thread, &key[0]))
 	p.finish()
 	if f := p.only("uninitialised-read"); f.Bytes.Offset != 2*mib || f.Bytes.Length != 4096-64 {
 		t.Errorf("found %s", show(f))

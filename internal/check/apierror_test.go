@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/finding"
 )
 
@@ -95,7 +96,7 @@ func TestAPIErrorOfATask(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		p := beginOn(t, "310") // which takes copies of ordinary memory, and fails them
 		s, mine, dev := p.stream(), p.mapped(4096), p.dev(4096)
-		p.ok(p.MemcpyAsync(dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
+		p.ok(transfer.MemcpyAsync(p.Thread, dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
 		err := p.SynchronizeStream(s)
 		p.only("pageable-async")
 		if known {

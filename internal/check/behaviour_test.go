@@ -11,6 +11,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/finding"
@@ -194,7 +196,7 @@ func TestSeeds(t *testing.T) {
 		p := begin(t, func(o *Options) { o.Seed = seed })
 		src, dst, host := p.dev(4096), p.dev(4096), p.pinned(4096)
 		for i := range core.Addr(8) {
-			p.ok(p.Memset(src+64*i, 64, int32(i+1), 64))
+			p.ok(transfer.Memset(p.Thread, src+64*i, 64, int32(i+1), 64))
 		}
 		var streams []core.Handle
 		for i := range core.Addr(8) {
@@ -205,7 +207,7 @@ func TestSeeds(t *testing.T) {
 		}
 		p.ok(p.SynchronizeStream(streams[5]))
 		p.ok(p.SynchronizeDevice())
-		p.ok(p.Memcpy(host, 192, dst, 192, abi.MemcpyDeviceToHost))
+		p.ok(transfer.Memcpy(p.Thread, host, 192, dst, 192, abi.MemcpyDeviceToHost))
 		p.finish()
 		for _, f := range p.findings() {
 			text += fmt.Sprintf("%s: %s, %d times, seed %d\n", f.Rule, f.Summary, f.Count, f.Seed)
@@ -248,9 +250,9 @@ func TestFunctions(t *testing.T) {
 			p.function(s, func(t *core.Thread) {
 				var a core.Addr
 				p.ok(t.SetDevice(0))
-				p.ok(t.Malloc(&a, 64, abi.MemMallocHugeFirst))
-				p.ok(t.Memset(a, 64, 0, 64))
-				p.ok(t.Free(a))
+				p.ok(memory.Malloc(t, &a, 64, abi.MemMallocHugeFirst))
+				p.ok(transfer.Memset(t, a, 64, 0, 64))
+				p.ok(memory.Free(t, a))
 			})
 		}},
 		{"it writes what another stream reads", "host-write-in-flight", func(p *program, s, other core.Handle, host, dev core.Addr) {
@@ -350,7 +352,7 @@ func TestFreedWhileRunning(t *testing.T) {
 			t.Fatalf("%v begins, want %v", got, kind)
 		}
 		p.gone(host)
-		go func() { freed <- third.FreeHost(host) }()
+		go func() { freed <- memory.FreeHost(third, host) }()
 		eventually(t, "the finding", func() bool { return len(p.findings()) == 1 })
 		select {
 		case <-freed:

@@ -6,6 +6,8 @@ import (
 	"ropeway/internal/abi"
 	"ropeway/internal/check"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -48,12 +50,12 @@ func BenchmarkCopy(b *testing.B) {
 			t.SetCaller(&still{})
 			var s core.Handle
 			var host, dev core.Addr
-			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || t.MallocHost(&host, 1<<20) != nil || t.Malloc(&dev, 1<<20, 0) != nil {
+			if t.SetDevice(0) != nil || t.CreateStream(&s) != nil || memory.MallocHost(t, &host, 1<<20) != nil || memory.Malloc(t, &dev, 1<<20, 0) != nil {
 				b.Fatal("cannot set up")
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := t.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, s); err != nil {
+				if err := transfer.MemcpyAsync(t, dev, 64, host, 64, abi.MemcpyHostToDevice, s); err != nil {
 					b.Fatal(err)
 				}
 			}

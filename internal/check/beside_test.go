@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // besideMistakes are writes of the host beside pinned memory that no fault tells of.
@@ -30,26 +32,26 @@ var besideMistakes = []mistake{
 				view(host, 2)[1] = 0
 			}
 			p.here("offence")
-			p.ok(p.Memcpy(dev, 64, host, 1, abi.MemcpyHostToDevice))
+			p.ok(transfer.Memcpy(p.Thread, dev, 64, host, 1, abi.MemcpyHostToDevice))
 		}},
 	{rule: "host-out-of-bounds", name: "written before the start, found by the free", role: "found",
 		other: "intact", memory: "pinned", from: -8, n: 8,
 		run: func(p *program) {
 			host, dev := p.pinned(1000), p.dev(1024)
 			p.here("other")
-			p.ok(p.Memcpy(dev, 1024, host, 1000, abi.MemcpyHostToDevice))
+			p.ok(transfer.Memcpy(p.Thread, dev, 1024, host, 1000, abi.MemcpyHostToDevice))
 			if !p.fixed {
 				copy(view(host-8, 8), "12345678")
 			}
 			p.gone(host)
 			p.here("offence")
-			p.ok(p.FreeHost(host))
+			p.ok(memory.FreeHost(p.Thread, host))
 		}},
 	{rule: "host-out-of-bounds", name: "written at both ends of what was written", role: "found",
 		memory: "pinned", from: 40, n: 20, without: "leak",
 		run: func(p *program) {
 			var host core.Addr
-			p.ok(p.MallocHost(&host, 40))
+			p.ok(memory.MallocHost(p.Thread, &host, 40))
 			if !p.fixed {
 				view(host, 64)[40], view(host, 64)[59] = 1, 2
 			}
@@ -141,7 +143,7 @@ func TestFaceKnowsPages(t *testing.T) {
 		t.Errorf("pages %x, want %x", face.pages, want)
 	}
 	p.gone(one)
-	p.ok(p.FreeHost(one))
+	p.ok(memory.FreeHost(p.Thread, one))
 	if !slices.Equal(face.pages, want[1:]) {
 		t.Errorf("pages %x, want %x", face.pages, want[1:])
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // TestReservedTouched: the host cannot use addresses that are reserved, whether memory is mapped there or not, and the
@@ -16,8 +17,8 @@ func TestReservedTouched(t *testing.T) {
 		at := v.addresses(4 * mib)
 		want := "where addresses are reserved, and no memory is mapped"
 		if mapped {
-			v.ok(v.MapMem(at, 2*mib, 0, v.physical(2*mib), 0))
-			v.later(at+1, func() *core.Error { return v.UnmapMem(at) })
+			v.ok(memory.MapMem(v.program.Thread, at, 2*mib, 0, v.physical(2*mib), 0))
+			v.later(at+1, func() *core.Error { return memory.UnmapMem(v.program.Thread, at) })
 			want = "which is mapped memory of device 0"
 		}
 		if !slices.Contains(v.by.face.aliases, uint64(at)) {
@@ -33,7 +34,7 @@ func TestReservedTouched(t *testing.T) {
 		if mapped {
 			v.ok(v.unmap(at))
 		}
-		v.ok(v.ReleaseMemAddress(v.gone(at)))
+		v.ok(memory.ReleaseMemAddress(v.program.Thread, v.gone(at)))
 		if slices.Contains(v.by.face.aliases, uint64(at)) {
 			t.Errorf("the face was told %#x, with %#x, which was released", v.by.face.aliases, at)
 		}
@@ -62,7 +63,7 @@ func TestStrangeFree(t *testing.T) {
 		p := begin(t)
 		own := make([]byte, 64)
 		p.SetCaller(codeCaller{drops: drops})
-		p.Done(p.FreeHost(core.AddrOf(own)))
+		p.Done(memory.FreeHost(p.Thread, core.AddrOf(own)))
 		p.SetCaller(nil)
 		rule := "api-error"
 		if drops {

@@ -9,6 +9,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 )
 
@@ -49,7 +52,7 @@ func soon(o *Options) { o.Patience = 5 * time.Millisecond }
 // wordOf is host memory with a word.
 func (p *program) wordOf(value uint64) core.Addr {
 	a := p.pinned(8)
-	p.ok(p.Memcpy(a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8, abi.MemcpyHostToHost))
+	p.ok(transfer.Memcpy(p.Thread, a, 8, core.AddrOf(binary.LittleEndian.AppendUint64(nil, value)), 8, abi.MemcpyHostToHost))
 	return a
 }
 
@@ -60,13 +63,13 @@ func TestHostOpensValue(t *testing.T) {
 	a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
 	five, seen := p.wordOf(5), p.wordOf(0)
 	p.up(dev, host, 64, a)
-	p.ok(p.ValueWait(word, 5, equalValue, b))
+	p.ok(signal.ValueWait(p.Thread, word, 5, equalValue, b))
 	p.across(dev+1024, dev, 64, b)
 	p.ok(p.SynchronizeStream(a))
-	p.ok(p.Memcpy(word, 8, five, 8, abi.MemcpyHostToDevice))
+	p.ok(transfer.Memcpy(p.Thread, word, 8, five, 8, abi.MemcpyHostToDevice))
 	p.ok(p.SynchronizeStream(b))
-	p.ok(p.ValueWrite(word, 6, 0, a))
-	p.ok(p.Memcpy(seen, 8, word, 8, abi.MemcpyDeviceToHost))
+	p.ok(signal.ValueWrite(p.Thread, word, 6, 0, a))
+	p.ok(transfer.Memcpy(p.Thread, seen, 8, word, 8, abi.MemcpyDeviceToHost))
 	p.down(seen, word, 8, b)
 	p.ok(p.SynchronizeDevice())
 	p.silent()
@@ -78,12 +81,12 @@ func TestTransient(t *testing.T) {
 	a, b, host, dev, word, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word(), p.notify()
 	p.across(dev, dev+1024, 64, b) // held back
 	for i := range uint64(3) {
-		p.ok(p.ValueWait(word, i+1, equalValue, b))
-		p.ok(p.ValueWrite(word, i+1, 0, a))
-		p.ok(p.WaitAndResetNotify(n, b, 0))
-		p.ok(p.RecordNotify(n, a))
+		p.ok(signal.ValueWait(p.Thread, word, i+1, equalValue, b))
+		p.ok(signal.ValueWrite(p.Thread, word, i+1, 0, a))
+		p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
+		p.ok(signal.RecordNotify(p.Thread, n, a))
 	}
-	p.ok(p.ValueWrite(word, 0, 0, a))
+	p.ok(signal.ValueWrite(p.Thread, word, 0, 0, a))
 	p.down(host, dev, 64, b)
 	p.ok(p.SynchronizeStream(a))
 	p.ok(p.SynchronizeStreamWithTimeout(b, int32(hang/time.Millisecond)))
@@ -97,7 +100,7 @@ func TestForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := core.New(core.Options{Driver: d, Product: p.rt.Product()})
+	rt := core.New(core.Options{Driver: d, Product: p.rt.Product})
 	t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			t.Error(err)
@@ -110,19 +113,19 @@ func TestForeign(t *testing.T) {
 	shared := func() (here, there core.Handle) {
 		here = p.notify()
 		key := make([]byte, 65)
-		p.ok(p.NotifyGetExportKey(here, &key[0], 65, 2))
-		p.ok(other.NotifyImportByKey(&there, &key[0], 0))
+		p.ok(signal.NotifyGetExportKey(p.Thread, here, &key[0], 65, 2))
+		p.ok(signal.NotifyImportByKey(other, &there, &key[0], 0))
 		return here, there
 	}
 	go1, go2 := shared()
 	back1, back2 := shared()
-	p.ok(other.WaitAndResetNotify(go2, s, 0))
-	p.ok(other.RecordNotify(back2, s))
+	p.ok(signal.WaitAndResetNotify(other, go2, s, 0))
+	p.ok(signal.RecordNotify(other, back2, s))
 
 	a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 	p.up(dev, host, 64, a)
-	p.ok(p.RecordNotify(go1, a))
-	p.ok(p.WaitAndResetNotify(back1, b, 0))
+	p.ok(signal.RecordNotify(p.Thread, go1, a))
+	p.ok(signal.WaitAndResetNotify(p.Thread, back1, b, 0))
 	p.across(dev+1024, dev, 64, b)
 	p.ok(p.SynchronizeStream(b))
 	p.ok(p.SynchronizeStream(a))
@@ -136,14 +139,14 @@ func TestPoolChance(t *testing.T) {
 	p.allow(pool, abi.MemPoolReuseAllowOpportunistic)
 	a := p.from(pool, s)
 	p.up(a, host, 64, s)
-	p.ok(p.MemPoolFreeAsync(a, s))
+	p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 	for !p.streamComplete(s) {
 	}
 	if b := p.from(pool, o); b != a {
 		t.Fatalf("%#x is given out, not %#x", b, a)
 	}
 	p.up(a, host, 64, o)
-	p.ok(p.MemPoolFreeAsync(a, o))
+	p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 	p.ok(p.SynchronizeStream(o))
 	p.silent()
 }
@@ -152,13 +155,13 @@ func TestPoolChance(t *testing.T) {
 func TestTimeUp(t *testing.T) {
 	p := begin(t, soon)
 	s, n, host, dev := p.stream(), p.notify(), p.pinned(4096), p.dev(4096)
-	p.ok(p.WaitAndResetNotify(n, s, 1))
+	p.ok(signal.WaitAndResetNotify(p.Thread, n, s, 1))
 	p.up(dev, host, 64, s)
 	if err := p.SynchronizeStream(s); err == nil {
 		t.Error("the stream waited for nothing")
 	}
-	p.ok(p.RecordNotify(n, s)) // nobody has taken it
-	p.ok(p.WaitAndResetNotify(n, s, 0))
+	p.ok(signal.RecordNotify(p.Thread, n, s)) // nobody has taken it
+	p.ok(signal.WaitAndResetNotify(p.Thread, n, s, 0))
 	p.ok(p.SynchronizeStream(s))
 	p.silent()
 }

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/finding"
 )
 
@@ -18,7 +20,7 @@ func TestFaceNames(t *testing.T) {
 	by.in("aclrtMemcpyAsync", 7)
 	p.down(host, dev, 64, s)
 	by.in("aclrtMemcpy", 8)
-	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
+	p.ok(transfer.Memcpy(p.Thread, dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("host-read-in-flight")
 	want := []finding.Frame{{Function: "f1", File: "file1.py", Line: 8}}
 	if f.Offence.Call != "acl.rt.memcpy(python [1 2])" || !slices.Equal(f.Offence.Stack, want) {
@@ -43,7 +45,7 @@ func TestFaceNamesInC(t *testing.T) {
 	p.down(host, dev, 64, s)
 	by.inC = true
 	by.in("aclrtMemcpy", 8)
-	p.ok(p.Memcpy(dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
+	p.ok(transfer.Memcpy(p.Thread, dev+1024, 64, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("host-read-in-flight")
 	if f.Offence.Call != "aclrtMemcpy([1 2])" || f.Others[0].Call != "acl.rt.memcpy_async(python [1 2])" ||
 		!strings.HasPrefix(f.Summary, "aclrtMemcpy reads 64 bytes that acl.rt.memcpy_async (task 1 of ") ||
@@ -61,8 +63,8 @@ func TestGoProgram(t *testing.T) {
 		var s core.Handle
 		var a core.Addr
 		p.ok(p.CreateStream(&s))
-		p.ok(p.Malloc(&a, 64, abi.MemMallocHugeFirst))
-		p.ok(p.MallocHost(&a, 64))
+		p.ok(memory.Malloc(p.Thread, &a, 64, abi.MemMallocHugeFirst))
+		p.ok(memory.MallocHost(p.Thread, &a, 64))
 		p.finish()
 		p.silent()
 		switch f := p.kept.open; {

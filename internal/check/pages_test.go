@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/memcopy"
@@ -262,8 +263,8 @@ func TestRegisteredClosing(t *testing.T) {
 	all := p.mapped(4 * page)
 	host := all + 64
 	s, dev := p.stream(), p.dev(4*page)
-	p.ok(p.HostRegisterV2(host, 4*page-128, 1<<28))
-	p.later(host, func() *core.Error { return p.HostUnregister(host) })
+	p.ok(memory.HostRegisterV2(p.Thread, host, 4*page-128, 1<<28))
+	p.later(host, func() *core.Error { return memory.HostUnregister(p.Thread, host) })
 	if last := by.face.spans[len(by.face.spans)-1]; !slices.Contains(last, uint64(host)) {
 		t.Errorf("faults are caught in %#x", last)
 	}
@@ -278,7 +279,7 @@ func TestRegisteredClosing(t *testing.T) {
 	}
 	p.ok(p.SynchronizeStream(s))
 	p.gone(host)
-	p.ok(p.HostUnregister(host))
+	p.ok(memory.HostUnregister(p.Thread, host))
 	p.are("when it is unregistered", all, "----")
 	if last := by.face.spans[len(by.face.spans)-1]; slices.Contains(last, uint64(host)) {
 		t.Errorf("faults are still caught in %#x", last)
@@ -374,7 +375,7 @@ func TestTouchOthers(t *testing.T) {
 	}
 	p.silent()
 	p.gone(host)
-	p.ok(p.FreeHost(host))
+	p.ok(memory.FreeHost(p.Thread, host))
 	if got := p.touch(host+100, 4, true); got.What != notOurs {
 		t.Errorf("freed memory: %+v", got)
 	}
@@ -416,7 +417,7 @@ func TestFreeForgetsPages(t *testing.T) {
 		p.down(host+page, dev, page, s)
 		p.ok(p.SynchronizeStream(s))
 		p.gone(host)
-		p.ok(p.FreeHost(host))
+		p.ok(memory.FreeHost(p.Thread, host))
 	}
 	p.counted()
 	p.silent()

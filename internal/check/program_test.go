@@ -14,6 +14,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/finding"
@@ -190,21 +192,21 @@ func (p *program) event(kind int) (e core.Handle) {
 
 // raw is device memory that nobody has written.
 func (p *program) raw(n uint64) (a core.Addr) {
-	p.ok(p.Malloc(&a, n, abi.MemMallocHugeFirst))
-	p.later(a, func() *core.Error { return p.Free(a) })
+	p.ok(memory.Malloc(p.Thread, &a, n, abi.MemMallocHugeFirst))
+	p.later(a, func() *core.Error { return memory.Free(p.Thread, a) })
 	return a
 }
 
 // dev is device memory that has been written.
 func (p *program) dev(n uint64) core.Addr {
 	a := p.raw(n)
-	p.ok(p.Memset(a, n, 1, n))
+	p.ok(transfer.Memset(p.Thread, a, n, 1, n))
 	return a
 }
 
 func (p *program) pinned(n uint64) (a core.Addr) {
-	p.ok(p.MallocHost(&a, n))
-	p.later(a, func() *core.Error { return p.FreeHost(a) })
+	p.ok(memory.MallocHost(p.Thread, &a, n))
+	p.later(a, func() *core.Error { return memory.FreeHost(p.Thread, a) })
 	return a
 }
 
@@ -220,33 +222,33 @@ func (p *program) mapped(n int) core.Addr {
 
 func (p *program) registered(n int) core.Addr {
 	a := p.mapped(n)
-	p.ok(p.HostRegisterV2(a, uint64(n), abi.HostRegPinned))
-	p.later(a, func() *core.Error { return p.HostUnregister(a) })
+	p.ok(memory.HostRegisterV2(p.Thread, a, uint64(n), abi.HostRegPinned))
+	p.later(a, func() *core.Error { return memory.HostUnregister(p.Thread, a) })
 	return a
 }
 
 // twofold is registered memory and its device address.
 func (p *program) twofold(n int) (host, alias core.Addr) {
 	host = p.mapped(n)
-	p.ok(p.HostRegister(host, uint64(n), abi.HostRegisterMapped, &alias))
-	p.later(host, func() *core.Error { return p.HostUnregister(host) })
+	p.ok(memory.HostRegister(p.Thread, host, uint64(n), abi.HostRegisterMapped, &alias))
+	p.later(host, func() *core.Error { return memory.HostUnregister(p.Thread, host) })
 	return host, alias
 }
 
 // up, down and across queue copies of n bytes.
 func (p *program) up(dst, src core.Addr, n uint64, s core.Handle) {
 	p.t.Helper()
-	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToDevice, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dst, n, src, n, abi.MemcpyHostToDevice, s))
 }
 
 func (p *program) down(dst, src core.Addr, n uint64, s core.Handle) {
 	p.t.Helper()
-	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyDeviceToHost, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dst, n, src, n, abi.MemcpyDeviceToHost, s))
 }
 
 func (p *program) across(dst, src core.Addr, n uint64, s core.Handle) {
 	p.t.Helper()
-	p.ok(p.MemcpyAsync(dst, n, src, n, abi.MemcpyDeviceToDevice, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dst, n, src, n, abi.MemcpyDeviceToDevice, s))
 }
 
 // sync synchronises a stream where the mistake is not made.

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/finding"
 )
 
@@ -19,7 +21,7 @@ var refusedMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.Free(dev + 512))
+			p.refused(memory.Free(p.Thread, dev+512))
 		}},
 	{rule: "invalid-free", name: "inside pinned memory", role: "called", memory: "pinned", from: 64, n: 36,
 		run: func(p *program) {
@@ -28,7 +30,7 @@ var refusedMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.FreeHost(host + 64))
+			p.refused(memory.FreeHost(p.Thread, host+64))
 		}},
 	{rule: "invalid-free", name: "inside registered memory", role: "called", memory: "registered", from: 4096, n: 4096,
 		run: func(p *program) {
@@ -37,7 +39,7 @@ var refusedMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.HostUnregister(host + 4096))
+			p.refused(memory.HostUnregister(p.Thread, host+4096))
 		}},
 	{rule: "invalid-free", name: "device memory as pinned", role: "called", other: "allocated",
 		run: func(p *program) {
@@ -47,7 +49,7 @@ var refusedMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.FreeHost(dev))
+			p.refused(memory.FreeHost(p.Thread, dev))
 		}},
 	{rule: "invalid-free", name: "memory of the program", role: "called",
 		run: func(p *program) {
@@ -56,14 +58,14 @@ var refusedMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.Free(mine))
+			p.refused(memory.Free(p.Thread, mine))
 		}},
 	{rule: "peer-access", name: "a copy at once", role: "called", other: "allocated",
 		run: func(p *program) {
 			p.here("other")
 			dst, src := p.peers(p.fixed)
 			p.here("offence")
-			if err := p.Memcpy(dst, 64, src, 64, abi.MemcpyDeviceToDevice); err != nil {
+			if err := transfer.Memcpy(p.Thread, dst, 64, src, 64, abi.MemcpyDeviceToDevice); err != nil {
 				p.Done(err)
 			}
 		}},
@@ -73,7 +75,7 @@ var refusedMistakes = []mistake{
 			dst, src := p.peers(p.fixed)
 			s := p.stream()
 			p.here("offence")
-			if err := p.MemcpyAsync(dst, 64, src, 64, abi.MemcpyDeviceToDevice, s); err != nil {
+			if err := transfer.MemcpyAsync(p.Thread, dst, 64, src, 64, abi.MemcpyDeviceToDevice, s); err != nil {
 				p.Done(err)
 			}
 		}},
@@ -85,7 +87,7 @@ var refusedMistakes = []mistake{
 				most -= 1000
 			}
 			p.here("offence")
-			p.ok(p.Memcpy(dev+1000, most, host, 64, abi.MemcpyHostToDevice))
+			p.ok(transfer.Memcpy(p.Thread, dev+1000, most, host, 64, abi.MemcpyHostToDevice))
 		}},
 	{rule: "out-of-bounds", name: "destMax of a task larger than what is left", role: "called", memory: "pinned", n: 101,
 		run: func(p *program) {
@@ -95,7 +97,7 @@ var refusedMistakes = []mistake{
 				most = 100
 			}
 			p.here("offence")
-			p.ok(p.MemcpyAsync(host, most, dev, 64, abi.MemcpyDeviceToHost, s))
+			p.ok(transfer.MemcpyAsync(p.Thread, host, most, dev, 64, abi.MemcpyDeviceToHost, s))
 		}},
 	{rule: "out-of-bounds", name: "maxCount larger than what is left", role: "called", memory: "device", n: 1 << 40,
 		run: func(p *program) {
@@ -105,7 +107,7 @@ var refusedMistakes = []mistake{
 				most = 4096
 			}
 			p.here("offence")
-			p.ok(p.Memset(dev, most, 0, 64))
+			p.ok(transfer.Memset(p.Thread, dev, most, 0, 64))
 		}},
 	{rule: "out-of-bounds", name: "destMaxs larger than what is left", role: "called", memory: "device", from: 64, n: 4096,
 		run: func(p *program) {
@@ -118,7 +120,7 @@ var refusedMistakes = []mistake{
 			attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: deviceSide}, SrcLoc: abi.MemLocation{Type: hostSide}}
 			var first, bad uint64
 			p.here("offence")
-			p.ok(p.MemcpyBatchAsync(&dst[0], &most[0], &src[0], &n[0], 2, &attr, &first, 1, &bad, s))
+			p.ok(transfer.MemcpyBatchAsync(p.Thread, &dst[0], &most[0], &src[0], &n[0], 2, &attr, &first, 1, &bad, s))
 		}},
 }
 
@@ -126,12 +128,12 @@ var refusedMistakes = []mistake{
 func (p *program) peers(enabled bool) (mine, other core.Addr) {
 	mine = p.dev(64)
 	p.ok(p.SetDevice(1))
-	p.ok(p.Malloc(&other, 64, abi.MemMallocHugeFirst))
-	p.ok(p.Memset(other, 64, 1, 64))
-	p.later(other, func() *core.Error { return p.Free(other) })
+	p.ok(memory.Malloc(p.Thread, &other, 64, abi.MemMallocHugeFirst))
+	p.ok(transfer.Memset(p.Thread, other, 64, 1, 64))
+	p.later(other, func() *core.Error { return memory.Free(p.Thread, other) })
 	p.ok(p.SetDevice(0))
 	if enabled {
-		p.ok(p.DeviceEnablePeerAccess(1, 0))
+		p.ok(memory.DeviceEnablePeerAccess(p.Thread, 1, 0))
 	}
 	return mine, other
 }
@@ -140,7 +142,7 @@ func (p *program) peers(enabled bool) (mine, other core.Addr) {
 func TestLimitOfRegisteredMemory(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.registered(4096), p.dev(4096)
-	p.ok(p.MemcpyAsync(host, 1<<20, dev, 64, abi.MemcpyDeviceToHost, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, host, 1<<20, dev, 64, abi.MemcpyDeviceToHost, s))
 	p.finish()
 	p.silent()
 }
@@ -149,7 +151,7 @@ func TestLimitOfRegisteredMemory(t *testing.T) {
 func TestLimitIsAWarning(t *testing.T) {
 	p := begin(t)
 	host, dev := p.pinned(4096), p.dev(100)
-	p.ok(p.Memcpy(dev, 128, host, 64, abi.MemcpyHostToDevice))
+	p.ok(transfer.Memcpy(p.Thread, dev, 128, host, 64, abi.MemcpyHostToDevice))
 	f := p.only("out-of-bounds")
 	if f.Severity != finding.Warning || !strings.Contains(f.Summary, "destMax is 128, but 100 bytes are left from there of 100 bytes of device memory") {
 		t.Errorf("found %s", show(f))
@@ -160,7 +162,7 @@ func TestLimitIsAWarning(t *testing.T) {
 func TestSizesAreThoseAskedFor(t *testing.T) {
 	p := begin(t)
 	host, dev := p.pinned(1<<20), p.dev(102400)
-	p.refused(p.Memcpy2d(dev, 1024, host, 1024, 1024, 200, abi.MemcpyHostToDevice))
+	p.refused(transfer.Memcpy2d(p.Thread, dev, 1024, host, 1024, 1024, 200, abi.MemcpyHostToDevice))
 	f := p.only("out-of-bounds")
 	want := fmt.Sprintf("aclrtMemcpy2d: dst: 204800 bytes at %#x go past the end of 102400 bytes of device memory, which has 102400 left from there", dev)
 	if f.Summary != want {
@@ -185,15 +187,15 @@ func TestRefusedCopyIsNoCopy(t *testing.T) {
 	p := begin(t)
 	s, host, dev := p.stream(), p.pinned(4096), p.raw(4096)
 	wild := core.Addr(8192) // never mapped
-	p.refused(p.MemcpyAsync(dev, 64, wild, 64, abi.MemcpyHostToDevice, s))
+	p.refused(transfer.MemcpyAsync(p.Thread, dev, 64, wild, 64, abi.MemcpyHostToDevice, s))
 	p.silent()
-	p.refused(p.Memcpy(dev, 64, wild, 64, abi.MemcpyDeviceToDevice))
+	p.refused(transfer.Memcpy(p.Thread, dev, 64, wild, 64, abi.MemcpyDeviceToDevice))
 	p.silent()
-	p.ok(p.Memcpy(host, 64, dev, 64, abi.MemcpyDeviceToHost))
+	p.ok(transfer.Memcpy(p.Thread, host, 64, dev, 64, abi.MemcpyDeviceToHost))
 	p.only("uninitialised-read") // nobody wrote it
-	p.ok(p.Memset(dev, 4096, 0, 4096))
+	p.ok(transfer.Memset(p.Thread, dev, 4096, 0, 4096))
 	p.down(host, dev, 64, s)
-	p.refused(p.Memcpy(host, 64, wild, 64, abi.MemcpyHostToHost)) // it would collide with the task
+	p.refused(transfer.Memcpy(p.Thread, host, 64, wild, 64, abi.MemcpyHostToHost)) // it would collide with the task
 	p.only("uninitialised-read")
 }
 
@@ -201,7 +203,7 @@ func TestRefusedCopyIsNoCopy(t *testing.T) {
 func TestPageableCopyThatFails(t *testing.T) {
 	p := beginOn(t, "310")
 	s, mine, dev := p.stream(), p.mapped(4096), p.dev(4096)
-	p.ok(p.MemcpyAsync(dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dev, 64, mine, 64, abi.MemcpyHostToDevice, s))
 	f := p.only("pageable-async")
 	if strings.Contains(f.Summary, "copied") || !strings.Contains(f.Summary, "will fail when it runs") {
 		t.Errorf("summary %q", f.Summary)
@@ -246,6 +248,6 @@ func TestWaitBeforeRecord(t *testing.T) {
 func TestLimitsOfAnEmptyBatch(t *testing.T) {
 	p := begin(t)
 	n, bad := []uint64{0, 0}, uint64(0)
-	p.ok(p.MemcpyBatch(nil, nil, nil, &n[0], 2, nil, nil, 0, &bad))
+	p.ok(transfer.MemcpyBatch(p.Thread, nil, nil, nil, &n[0], 2, nil, nil, 0, &bad))
 	p.silent()
 }

@@ -3,6 +3,8 @@ package check
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // callMistakes are about what calls are given, and what is never given back.
@@ -16,9 +18,9 @@ var callMistakes = []mistake{
 				p.up(dev, host, 64, s)
 				return
 			}
-			p.ok(p.Free(p.gone(dev)))
+			p.ok(memory.Free(p.Thread, p.gone(dev)))
 			p.here("offence")
-			p.refused(p.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, s))
+			p.refused(transfer.MemcpyAsync(p.Thread, dev, 64, host, 64, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "use-after-free", name: "a stream", role: "called", other: "freed",
 		run: func(p *program) {
@@ -31,7 +33,7 @@ var callMistakes = []mistake{
 			p.here("other")
 			p.ok(p.DestroyStream(s))
 			p.here("offence")
-			p.refused(p.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, s))
+			p.refused(transfer.MemcpyAsync(p.Thread, dev, 64, host, 64, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "use-after-free", name: "an event", role: "called", other: "freed",
 		run: func(p *program) {
@@ -49,28 +51,28 @@ var callMistakes = []mistake{
 	{rule: "double-free", name: "device memory", role: "called", memory: "device", n: 4096,
 		run: func(p *program) {
 			dev := p.dev(4096)
-			p.ok(p.Free(p.gone(dev)))
+			p.ok(memory.Free(p.Thread, p.gone(dev)))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.Free(dev))
+				p.refused(memory.Free(p.Thread, dev))
 			}
 		}},
 	{rule: "double-free", name: "pinned memory", role: "called", memory: "pinned", n: 4096,
 		run: func(p *program) {
 			host := p.pinned(4096)
-			p.ok(p.FreeHost(p.gone(host)))
+			p.ok(memory.FreeHost(p.Thread, p.gone(host)))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.FreeHost(host))
+				p.refused(memory.FreeHost(p.Thread, host))
 			}
 		}},
 	{rule: "double-free", name: "registered memory", role: "called", memory: "registered", n: 4096,
 		run: func(p *program) {
 			host := p.registered(4096)
-			p.ok(p.HostUnregister(p.gone(host)))
+			p.ok(memory.HostUnregister(p.Thread, p.gone(host)))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.HostUnregister(host))
+				p.refused(memory.HostUnregister(p.Thread, host))
 			}
 		}},
 	{rule: "double-free", name: "a stream", role: "called", other: "freed",
@@ -99,12 +101,12 @@ var callMistakes = []mistake{
 		run: func(p *program) {
 			var mapped core.Addr
 			host := p.pinned(8192)
-			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &mapped))
-			p.ok(p.HostUnregister(host))
-			p.ok(p.FreeHost(p.gone(host)))
+			p.ok(memory.HostRegister(p.Thread, host, 4096, abi.HostRegisterMapped, &mapped))
+			p.ok(memory.HostUnregister(p.Thread, host))
+			p.ok(memory.FreeHost(p.Thread, p.gone(host)))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.FreeHost(host))
+				p.refused(memory.FreeHost(p.Thread, host))
 			}
 		}},
 	{rule: "leak", name: "device memory", role: "allocated", memory: "device", n: 4000,
@@ -139,9 +141,9 @@ var callMistakes = []mistake{
 			var mapped core.Addr
 			host := p.pinned(8192)
 			p.here("offence")
-			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &mapped))
+			p.ok(memory.HostRegister(p.Thread, host, 4096, abi.HostRegisterMapped, &mapped))
 			if p.fixed {
-				p.ok(p.HostUnregister(host))
+				p.ok(memory.HostUnregister(p.Thread, host))
 			}
 			p.finish()
 		}},
@@ -168,7 +170,7 @@ var callMistakes = []mistake{
 			p.here("offence")
 			dev := p.dev(4096)
 			if p.fixed {
-				p.ok(p.Free(dev))
+				p.ok(memory.Free(p.Thread, dev))
 			}
 			p.gone(dev)
 			p.ok(p.ResetDevice(0))
@@ -181,7 +183,7 @@ var callMistakes = []mistake{
 				return
 			}
 			p.here("offence")
-			p.refused(p.MemcpyAsync(dev, 64, host, 128, abi.MemcpyHostToDevice, s))
+			p.refused(transfer.MemcpyAsync(p.Thread, dev, 64, host, 128, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "out-of-bounds", name: "past what was asked for", role: "submitted", memory: "device", from: 100, n: 28, task: true,
 		run: func(p *program) {
@@ -201,7 +203,7 @@ var callMistakes = []mistake{
 				n = 100
 			}
 			p.here("offence")
-			p.ok(p.Memcpy(dev, n, host, n, abi.MemcpyHostToDevice))
+			p.ok(transfer.Memcpy(p.Thread, dev, n, host, n, abi.MemcpyHostToDevice))
 		}},
 	{rule: "out-of-bounds", name: "all of it behind the end", role: "submitted", memory: "device", from: 128, n: 16, task: true,
 		run: func(p *program) {
@@ -220,7 +222,7 @@ var callMistakes = []mistake{
 				rows = 2
 			}
 			p.here("offence")
-			p.ok(p.Memcpy2dAsync(dev, 64, host, 64, 16, rows, abi.MemcpyHostToDevice, s))
+			p.ok(transfer.Memcpy2dAsync(p.Thread, dev, 64, host, 64, 16, rows, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "out-of-bounds", name: "a pitch that runs out", role: "called", memory: "device", n: 4160,
 		run: func(p *program) {
@@ -230,7 +232,7 @@ var callMistakes = []mistake{
 				rows = 4
 			}
 			p.here("offence")
-			p.Done(p.Memcpy2dAsync(dev, 1024, host, 64, 64, rows, abi.MemcpyHostToDevice, s))
+			p.Done(transfer.Memcpy2dAsync(p.Thread, dev, 1024, host, 64, 64, rows, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "batch-overlap", name: "queued", role: "submitted", memory: "device", from: 64, n: 64, task: true,
 		run: func(p *program) {
@@ -260,7 +262,7 @@ var callMistakes = []mistake{
 				kind = abi.MemcpyDeviceToHost
 			}
 			p.here("offence")
-			p.Done(p.MemcpyAsync(host, 64, dev, 64, kind, s))
+			p.Done(transfer.MemcpyAsync(p.Thread, host, 64, dev, 64, kind, s))
 		}},
 	{rule: "pageable-async", name: "ordinary memory", role: "called",
 		run: func(p *program) {
@@ -293,11 +295,11 @@ var callMistakes = []mistake{
 		run: func(p *program) {
 			s, a, b := p.stream(), p.pinned(4096), p.pinned(4096)
 			if p.fixed {
-				p.ok(p.Memcpy(b, 64, a, 64, abi.MemcpyHostToHost))
+				p.ok(transfer.Memcpy(p.Thread, b, 64, a, 64, abi.MemcpyHostToHost))
 				return
 			}
 			p.here("offence")
-			p.Done(p.MemcpyAsync(b, 64, a, 64, abi.MemcpyHostToHost, s))
+			p.Done(transfer.MemcpyAsync(p.Thread, b, 64, a, 64, abi.MemcpyHostToHost, s))
 		}},
 	{rule: "mixed-directions", name: "queued", role: "called", memory: "pinned", from: 1024, n: 64,
 		run: func(p *program) {
@@ -315,21 +317,21 @@ var callMistakes = []mistake{
 		run: func(p *program) {
 			s, desc, src, dst := p.stream(), p.raw(4096), p.dev(4096), p.dev(4096)
 			if p.fixed {
-				p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+				p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
 			}
 			p.here("offence")
-			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
 			p.SynchronizeStream(s) //nolint:errcheck // what it does is not defined
 		}},
 	{rule: "unset-descriptor", name: "its source was freed", role: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, desc, src, dst := p.stream(), p.raw(4096), p.dev(4096), p.dev(4096)
-			p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+			p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
 			if !p.fixed {
-				p.ok(p.Free(p.gone(src)))
+				p.ok(memory.Free(p.Thread, p.gone(src)))
 			}
 			p.here("offence")
-			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
 			p.SynchronizeStream(s) //nolint:errcheck // it fails, if there is nothing to read
 		}},
 	{rule: "uninitialised-read", name: "queued", role: "submitted", memory: "device", from: 64, n: 64, task: true,
@@ -337,7 +339,7 @@ var callMistakes = []mistake{
 			s, host, dev := p.stream(), p.pinned(4096), p.raw(4096)
 			p.up(dev, host, 64, s)
 			if p.fixed {
-				p.ok(p.MemsetAsync(dev+64, 64, 0, 64, s))
+				p.ok(transfer.MemsetAsync(p.Thread, dev+64, 64, 0, 64, s))
 			}
 			p.here("offence")
 			p.down(host+1024, dev, 128, s)
@@ -347,10 +349,10 @@ var callMistakes = []mistake{
 		run: func(p *program) {
 			host, dev := p.pinned(4096), p.raw(4096)
 			if p.fixed {
-				p.ok(p.Memset(dev, 4096, 0, 4096))
+				p.ok(transfer.Memset(p.Thread, dev, 4096, 0, 4096))
 			}
 			p.here("offence")
-			p.ok(p.Memcpy(host, 128, dev, 128, abi.MemcpyDeviceToHost))
+			p.ok(transfer.Memcpy(p.Thread, host, 128, dev, 128, abi.MemcpyDeviceToHost))
 		}},
 	{rule: "wrong-context", name: "a thread without one", role: "called",
 		run: func(p *program) {
@@ -375,7 +377,7 @@ var callMistakes = []mistake{
 			if !p.fixed {
 				p.ok(p.SetCurrentContext(other))
 				p.here("offence")
-				p.Done(p.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, s))
+				p.Done(transfer.MemcpyAsync(p.Thread, dev, 64, host, 64, abi.MemcpyHostToDevice, s))
 			}
 			p.ok(p.SetCurrentContext(mine))
 			p.up(dev, host, 64, s)

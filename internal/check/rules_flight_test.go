@@ -3,6 +3,9 @@ package check
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 )
 
 // flightMistakes are about what is in flight.
@@ -14,16 +17,16 @@ var flightMistakes = []mistake{
 			p.down(host, dev, 64, s)
 			p.sync(s)
 			p.here("offence")
-			p.ok(p.Memcpy(dev+1024, 1024, host, 1024, abi.MemcpyHostToDevice))
+			p.ok(transfer.Memcpy(p.Thread, dev+1024, 1024, host, 1024, abi.MemcpyHostToDevice))
 		}},
 	{rule: "host-read-in-flight", name: "of device memory that is being filled", role: "read", other: "submitted", memory: "device", from: 128, n: 128,
 		run: func(p *program) {
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
-			p.ok(p.MemsetAsync(dev, 256, 1, 256, s))
+			p.ok(transfer.MemsetAsync(p.Thread, dev, 256, 1, 256, s))
 			p.sync(s)
 			p.here("offence")
-			p.ok(p.Memcpy(host, 256, dev+128, 256, abi.MemcpyDeviceToHost))
+			p.ok(transfer.Memcpy(p.Thread, host, 256, dev+128, 256, abi.MemcpyDeviceToHost))
 		}},
 	{rule: "host-write-in-flight", name: "of a source", role: "written", other: "submitted", memory: "pinned", from: 100, n: 1,
 		run: func(p *program) {
@@ -50,7 +53,7 @@ var flightMistakes = []mistake{
 			p.down(host, dev, 128, s)
 			p.sync(s)
 			p.here("offence")
-			p.ok(p.Memset(dev+64, 64, 0, 64))
+			p.ok(transfer.Memset(p.Thread, dev+64, 64, 0, 64))
 		}},
 	{rule: "host-write-in-flight", name: "reading a source is fine", // so the twin is the mistake's neighbour
 		role: "written", other: "submitted", memory: "pinned", n: 64,
@@ -89,9 +92,9 @@ var flightMistakes = []mistake{
 		run: func(p *program) {
 			s, desc, dev := p.stream(), p.dev(4096), p.dev(4096)
 			host, alias := p.twofold(8192)
-			p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, alias, dev, 64, 0))
+			p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, alias, dev, 64, 0))
 			p.here("other")
-			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
 			p.sync(s)
 			p.here("offence")
 			p.writes(host, 64)
@@ -112,7 +115,7 @@ var flightMistakes = []mistake{
 		run: func(p *program) {
 			var alias core.Addr
 			a, b, dev, host := p.stream(), p.stream(), p.dev(4096), p.pinned(8192)
-			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &alias))
+			p.ok(memory.HostRegister(p.Thread, host, 4096, abi.HostRegisterMapped, &alias))
 			p.here("other")
 			p.across(alias+128, dev, 64, a)
 			p.sync(a)
@@ -120,7 +123,7 @@ var flightMistakes = []mistake{
 			p.up(dev+1024, host+128, 64, b)
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
-			p.ok(p.HostUnregister(host))
+			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
 	{rule: "free-in-flight", name: "what is used through its device address", role: "freed", other: "submitted", memory: "registered", n: 64,
 		run: func(p *program) {
@@ -131,7 +134,7 @@ var flightMistakes = []mistake{
 			p.sync(s)
 			p.gone(host)
 			p.here("offence")
-			p.ok(p.HostUnregister(host))
+			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
 	{rule: "use-after-free", name: "the device address of what was unregistered", role: "called", memory: "registered", from: 64, n: 64,
 		run: func(p *program) {
@@ -142,7 +145,7 @@ var flightMistakes = []mistake{
 				p.across(dev, alias+64, 64, s)
 				p.ok(p.SynchronizeStream(s))
 			}
-			p.ok(p.HostUnregister(host))
+			p.ok(memory.HostUnregister(p.Thread, host))
 			if !p.fixed {
 				p.here("offence")
 				p.across(dev, alias+64, 64, s)
@@ -164,7 +167,7 @@ var flightMistakes = []mistake{
 			a, b, host, dev := p.stream(), p.stream(), p.pinned(4096), p.dev(4096)
 			p.ok(p.SynchronizeDevice())
 			p.here("other")
-			p.ok(p.Memcpy2dAsync(dev, 256, host, 64, 64, 4, abi.MemcpyHostToDevice, a))
+			p.ok(transfer.Memcpy2dAsync(p.Thread, dev, 256, host, 64, 64, 4, abi.MemcpyHostToDevice, a))
 			p.ok(p.SynchronizeStream(b))
 			row := dev + 256
 			if p.fixed {
@@ -183,7 +186,7 @@ var flightMistakes = []mistake{
 			p.sync(s)
 			p.gone(dev)
 			p.here("offence")
-			p.ok(p.Free(dev))
+			p.ok(memory.Free(p.Thread, dev))
 		}},
 	{rule: "free-in-flight", name: "pinned memory", role: "freed", other: "submitted", memory: "pinned", from: 64, n: 64,
 		run: func(p *program) {
@@ -193,7 +196,7 @@ var flightMistakes = []mistake{
 			p.sync(s)
 			p.gone(host)
 			p.here("offence")
-			p.ok(p.FreeHost(host))
+			p.ok(memory.FreeHost(p.Thread, host))
 		}},
 	{rule: "free-in-flight", name: "registered memory", role: "freed", other: "submitted", memory: "registered", n: 64,
 		run: func(p *program) {
@@ -203,18 +206,18 @@ var flightMistakes = []mistake{
 			p.sync(s)
 			p.gone(host)
 			p.here("offence")
-			p.ok(p.HostUnregister(host))
+			p.ok(memory.HostUnregister(p.Thread, host))
 		}},
 	{rule: "free-in-flight", name: "what a descriptor leads to", role: "freed", other: "submitted", memory: "device", n: 64,
 		run: func(p *program) {
 			s, desc, src, dst := p.stream(), p.dev(4096), p.dev(4096), p.dev(4096)
-			p.ok(p.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
+			p.ok(transfer.SetMemcpyDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, src, dst, 64, 0))
 			p.here("other")
-			p.ok(p.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			p.ok(transfer.MemcpyAsyncWithDesc(p.Thread, desc, abi.MemcpyInnerDeviceToDevice, s))
 			p.sync(s)
 			p.gone(src)
 			p.here("offence")
-			p.ok(p.Free(src))
+			p.ok(memory.Free(p.Thread, src))
 		}},
 	{rule: "free-in-flight", name: "a stream, by force", role: "freed", other: "submitted",
 		run: func(p *program) {
@@ -230,14 +233,14 @@ var flightMistakes = []mistake{
 		run: func(p *program) {
 			var mapped core.Addr
 			s, host, dev := p.stream(), p.pinned(8192), p.dev(4096)
-			p.ok(p.HostRegister(host, 4096, abi.HostRegisterMapped, &mapped))
+			p.ok(memory.HostRegister(p.Thread, host, 4096, abi.HostRegisterMapped, &mapped))
 			p.here("other")
 			p.up(dev, host+4096, 64, s)
 			p.sync(s)
-			p.ok(p.HostUnregister(host))
+			p.ok(memory.HostUnregister(p.Thread, host))
 			p.gone(host)
 			p.here("offence")
-			p.ok(p.FreeHost(host))
+			p.ok(memory.FreeHost(p.Thread, host))
 		}},
 	{rule: "free-in-flight", name: "a context", role: "freed", other: "submitted", without: "leak",
 		run: func(p *program) {
@@ -265,14 +268,14 @@ var flightMistakes = []mistake{
 		}},
 	{rule: "unsynchronised-exit", name: "finalize", role: "ended", other: "submitted", without: "leak",
 		run: func(p *program) {
-			p.ok(p.Init(nil))
+			p.ok(process.Init(p.Thread, nil))
 			s, host, dev := p.stream(), p.pinned(4096), p.dev(4096)
 			p.here("other")
 			p.up(dev, host, 64, s)
 			p.sync(s)
 			p.undo = nil
 			p.here("offence")
-			p.ok(p.Finalize())
+			p.ok(process.Finalize(p.Thread))
 		}},
 	{rule: "unsynchronised-exit", name: "the process ends", role: "ended", other: "submitted", without: "leak",
 		run: func(p *program) {

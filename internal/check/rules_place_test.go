@@ -3,6 +3,8 @@ package check
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 )
 
@@ -10,47 +12,47 @@ const mib = 1 << 20
 
 // addresses are reserved, with nothing behind them.
 func (p *program) addresses(n uint64) (a core.Addr) {
-	p.ok(p.ReserveMemAddress(&a, n, 0, 0, 0))
-	p.later(a, func() *core.Error { return p.ReleaseMemAddress(a) })
+	p.ok(memory.ReserveMemAddress(p.Thread, &a, n, 0, 0, 0))
+	p.later(a, func() *core.Error { return memory.ReleaseMemAddress(p.Thread, a) })
 	return a
 }
 
 // physical is device memory without an address.
 func (p *program) physical(n uint64) (h core.Handle) {
 	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
-	p.ok(p.MallocPhysical(&h, n, &prop, 0))
-	p.later(uintptr(h), func() *core.Error { return p.FreePhysical(h) })
+	p.ok(memory.MallocPhysical(p.Thread, &h, n, &prop, 0))
+	p.later(uintptr(h), func() *core.Error { return memory.FreePhysical(p.Thread, h) })
 	return h
 }
 
 // placed puts 2 MiB of physical memory behind an address; unmapping it is named by the address behind it.
 func (p *program) placed() (a core.Addr, h core.Handle) {
 	a, h = p.addresses(2*mib), p.physical(2*mib)
-	p.ok(p.MapMem(a, 2*mib, 0, h, 0))
-	p.later(a+1, func() *core.Error { return p.UnmapMem(a) })
+	p.ok(memory.MapMem(p.Thread, a, 2*mib, 0, h, 0))
+	p.later(a+1, func() *core.Error { return memory.UnmapMem(p.Thread, a) })
 	return a, h
 }
 
 func (p *program) unmap(a core.Addr) *core.Error {
 	p.gone(a + 1)
-	return p.UnmapMem(a)
+	return memory.UnmapMem(p.Thread, a)
 }
 
 // pool is a memory pool; from it come 2 MiB in the order of a stream.
 func (p *program) pool() (h core.Handle) {
-	p.ok(p.MemPoolCreate(&h, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
-	p.later(uintptr(h), func() *core.Error { return p.MemPoolDestroy(h) })
+	p.ok(memory.MemPoolCreate(p.Thread, &h, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 * mib}))
+	p.later(uintptr(h), func() *core.Error { return memory.MemPoolDestroy(p.Thread, h) })
 	return h
 }
 
 func (p *program) from(pool, s core.Handle) (a core.Addr) {
-	p.ok(p.MemPoolMallocAsync(&a, 2*mib, pool, s))
+	p.ok(memory.MemPoolMallocAsync(p.Thread, &a, 2*mib, pool, s))
 	return a
 }
 
 func (p *program) allow(pool core.Handle, a abi.MemPoolAttr) {
 	on := []byte{1, 0, 0, 0}
-	p.ok(p.MemPoolSetAttr(pool, a, core.AddrOf(on)))
+	p.ok(memory.MemPoolSetAttr(p.Thread, pool, a, core.AddrOf(on)))
 }
 
 // behind makes what is queued on b next come behind what is on a.
@@ -66,7 +68,7 @@ func (p *program) stranger(n uint64) *byte {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	rt := core.New(core.Options{Driver: d, Product: p.rt.Product()})
+	rt := core.New(core.Options{Driver: d, Product: p.rt.Product})
 	p.t.Cleanup(func() {
 		if err := rt.Close(); err != nil {
 			p.t.Error(err)
@@ -75,8 +77,8 @@ func (p *program) stranger(n uint64) *byte {
 	t, key := rt.NewThread(7), make([]byte, 65)
 	var a core.Addr
 	p.ok(t.SetDevice(0))
-	p.ok(t.Malloc(&a, n, abi.MemMallocHugeFirst))
-	p.ok(t.IpcMemGetExportKey(a, n, &key[0], 65, 1))
+	p.ok(memory.Malloc(t, &a, n, abi.MemMallocHugeFirst))
+	p.ok(memory.IpcMemGetExportKey(t, a, n, &key[0], 65, 1))
 	return &key[0]
 }
 
@@ -97,7 +99,7 @@ var placeMistakes = []mistake{
 			s, o, host := p.stream(), p.stream(), p.pinned(4096)
 			a, h := p.placed()
 			p.gone(uintptr(h))
-			p.ok(p.FreePhysical(h)) // it stays while it is mapped
+			p.ok(memory.FreePhysical(p.Thread, h)) // it stays while it is mapped
 			p.here("other")
 			p.up(a, host, 64, s)
 			p.sync(s)
@@ -116,7 +118,7 @@ var placeMistakes = []mistake{
 			}
 			p.ok(p.unmap(a))
 			p.here("offence")
-			p.refused(p.MemcpyAsync(a, 64, host, 64, abi.MemcpyHostToDevice, s))
+			p.refused(transfer.MemcpyAsync(p.Thread, a, 64, host, 64, abi.MemcpyHostToDevice, s))
 		}},
 	{rule: "double-free", name: "a mapping", role: "called", memory: "mapped", n: 2 * mib,
 		run: func(p *program) {
@@ -124,27 +126,27 @@ var placeMistakes = []mistake{
 			p.ok(p.unmap(a))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.UnmapMem(a))
+				p.refused(memory.UnmapMem(p.Thread, a))
 			}
 		}},
 	{rule: "double-free", name: "physical memory", role: "called",
 		run: func(p *program) {
 			h := p.physical(2 * mib)
 			p.gone(uintptr(h))
-			p.ok(p.FreePhysical(h))
+			p.ok(memory.FreePhysical(p.Thread, h))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.FreePhysical(h))
+				p.refused(memory.FreePhysical(p.Thread, h))
 			}
 		}},
 	{rule: "double-free", name: "addresses", role: "called",
 		run: func(p *program) {
 			a := p.addresses(2 * mib)
 			p.gone(a)
-			p.ok(p.ReleaseMemAddress(a))
+			p.ok(memory.ReleaseMemAddress(p.Thread, a))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.ReleaseMemAddress(a))
+				p.refused(memory.ReleaseMemAddress(p.Thread, a))
 			}
 		}},
 	{rule: "out-of-bounds", name: "the last of several mappings", role: "called", memory: "mapped", from: 2*mib - 64, n: 128,
@@ -152,13 +154,13 @@ var placeMistakes = []mistake{
 			s, host := p.stream(), p.pinned(4096)
 			a := p.addresses(6 * mib)
 			for at := a; at < a+4*mib; at += 2 * mib {
-				p.ok(p.MapMem(at, 2*mib, 0, p.physical(2*mib), 0))
-				p.later(at+1, func() *core.Error { return p.UnmapMem(at) })
+				p.ok(memory.MapMem(p.Thread, at, 2*mib, 0, p.physical(2*mib), 0))
+				p.later(at+1, func() *core.Error { return memory.UnmapMem(p.Thread, at) })
 			}
 			p.up(a+2*mib-64, host, 128, s) // across the border of both
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.MemcpyAsync(a+4*mib-64, 128, host, 128, abi.MemcpyHostToDevice, s))
+				p.refused(transfer.MemcpyAsync(p.Thread, a+4*mib-64, 128, host, 128, abi.MemcpyHostToDevice, s))
 			}
 			p.ok(p.SynchronizeStream(s))
 		}},
@@ -190,19 +192,19 @@ var placeMistakes = []mistake{
 		run: func(p *program) {
 			var a core.Addr
 			s, dev := p.stream(), p.dev(4096)
-			p.ok(p.MemAllocManaged(&a, 2*mib, 1))
+			p.ok(memory.MemAllocManaged(p.Thread, &a, 2*mib, 1))
 			p.here("other")
 			p.up(dev, a, 64, s)
 			p.sync(s)
 			p.here("offence")
-			p.ok(p.Free(a))
+			p.ok(memory.Free(p.Thread, a))
 		}},
 	{rule: "stream-race", name: "in managed memory", role: "submitted", other: "submitted", memory: "managed", n: 64, task: true,
 		run: func(p *program) {
 			var a core.Addr
 			s, o, dev := p.stream(), p.stream(), p.dev(4096)
-			p.ok(p.MemAllocManaged(&a, 2*mib, 1))
-			p.later(a, func() *core.Error { return p.Free(a) })
+			p.ok(memory.MemAllocManaged(p.Thread, &a, 2*mib, 1))
+			p.later(a, func() *core.Error { return memory.Free(p.Thread, a) })
 			p.here("other")
 			p.down(a, dev, 64, s)
 			p.sync(s)
@@ -214,21 +216,21 @@ var placeMistakes = []mistake{
 		run: func(p *program) {
 			var a core.Addr
 			s, host, key := p.stream(), p.pinned(4096), p.stranger(4096)
-			p.ok(p.IpcMemImportByKey(&a, key, 0))
+			p.ok(memory.IpcMemImportByKey(p.Thread, &a, key, 0))
 			p.here("other")
 			p.down(host, a, 64, s)
 			p.sync(s)
 			p.here("offence")
-			p.ok(p.IpcMemClose(key))
+			p.ok(memory.IpcMemClose(p.Thread, key))
 		}},
 	{rule: "leak", name: "memory of another process", role: "allocated", memory: "imported", n: 4096,
 		run: func(p *program) {
 			var a core.Addr
 			key := p.stranger(4096)
 			p.here("offence")
-			p.ok(p.IpcMemImportByKey(&a, key, 0))
+			p.ok(memory.IpcMemImportByKey(p.Thread, &a, key, 0))
 			if p.fixed {
-				p.ok(p.IpcMemClose(key))
+				p.ok(memory.IpcMemClose(p.Thread, key))
 			}
 		}},
 	{rule: "free-in-flight", name: "memory of a pool that another stream uses", role: "freed", other: "submitted", memory: "device", n: 64, task: true,
@@ -243,7 +245,7 @@ var placeMistakes = []mistake{
 				p.behind(s, o)
 			}
 			p.here("offence")
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			p.ok(p.SynchronizeStream(s))
 			p.ok(p.SynchronizeStream(o))
 		}},
@@ -254,12 +256,12 @@ var placeMistakes = []mistake{
 			a := p.from(pool, s)
 			p.up(a, host, 64, s)
 			if !p.fixed {
-				p.ok(p.MemPoolFreeAsync(a, s))
+				p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			}
 			p.here("offence")
 			p.up(a+64, host, 64, s)
 			if p.fixed {
-				p.ok(p.MemPoolFreeAsync(a, s))
+				p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			}
 			p.ok(p.SynchronizeStream(s))
 		}},
@@ -267,7 +269,7 @@ var placeMistakes = []mistake{
 		run: func(p *program) {
 			s, pool, host := p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			if !p.fixed {
 				p.here("offence")
 				p.up(a+64, host, 64, s)
@@ -278,7 +280,7 @@ var placeMistakes = []mistake{
 			}
 			p.up(b+64, host, 64, s)
 			p.down(host, b+64, 64, s)
-			p.ok(p.MemPoolFreeAsync(b, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, b, s))
 			p.ok(p.SynchronizeStream(s))
 		}},
 	{rule: "use-after-free", name: "memory of a pool, by the host", role: "called", memory: "device", n: 64,
@@ -288,12 +290,12 @@ var placeMistakes = []mistake{
 			p.up(a, host, 64, s)
 			p.ok(p.SynchronizeStream(s))
 			if p.fixed {
-				p.ok(p.Memcpy(host, 64, a, 64, abi.MemcpyDeviceToHost))
+				p.ok(transfer.Memcpy(p.Thread, host, 64, a, 64, abi.MemcpyDeviceToHost))
 			}
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			if !p.fixed {
 				p.here("offence")
-				p.ok(p.Memcpy(host, 64, a, 64, abi.MemcpyDeviceToHost))
+				p.ok(transfer.Memcpy(p.Thread, host, 64, a, 64, abi.MemcpyDeviceToHost))
 			}
 		}},
 	{rule: "stream-race", name: "memory of a pool, on a stream that is not behind", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
@@ -302,7 +304,7 @@ var placeMistakes = []mistake{
 			a := p.from(pool, s)
 			p.up(a, host, 64, s)
 			p.here("other")
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			a = p.from(pool, s) // as soon as s gets there
 			if p.fixed {
 				p.behind(o, s)
@@ -311,7 +313,7 @@ var placeMistakes = []mistake{
 			p.up(a, host, 64, o)
 			p.ok(p.SynchronizeStream(s))
 			p.ok(p.SynchronizeStream(o))
-			p.ok(p.MemPoolFreeAsync(a, o))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 		}},
 	{rule: "stream-race", name: "memory of a pool that another stream waits for", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
@@ -320,7 +322,7 @@ var placeMistakes = []mistake{
 			a := p.from(pool, s)
 			p.up(a, host, 64, s)
 			p.here("other")
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			if b := p.from(pool, o); b != a {
 				p.t.Fatalf("%#x is given out, not %#x", b, a)
 			}
@@ -331,7 +333,7 @@ var placeMistakes = []mistake{
 			p.here("offence")
 			p.up(a, host, 64, third)
 			p.behind(o, third)
-			p.ok(p.MemPoolFreeAsync(a, o))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 			for _, x := range []core.Handle{s, o, third} {
 				p.ok(p.SynchronizeStream(x))
 			}
@@ -348,14 +350,14 @@ var placeMistakes = []mistake{
 			p.here("offence")
 			p.up(a, host, 64, o)
 			p.ok(p.SynchronizeStream(o))
-			p.ok(p.MemPoolFreeAsync(a, o))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o))
 		}},
 	{rule: "stream-race", name: "memory of a pool after a free that is known, on another stream", role: "submitted", other: "submitted",
 		memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			s, o, pool, host := p.stream(), p.stream(), p.pool(), p.pinned(4096)
 			a := p.from(pool, s)
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			p.ok(p.SynchronizeStream(s))
 			p.here("other")
 			a = p.from(pool, s)
@@ -364,7 +366,7 @@ var placeMistakes = []mistake{
 			}
 			p.here("offence")
 			p.up(a, host, 64, o)
-			p.ok(p.MemPoolFreeAsync(a, o)) // before the copy has run
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, o)) // before the copy has run
 			p.ok(p.SynchronizeStream(o))
 		}},
 	{rule: "host-write-in-flight", name: "fresh memory of a pool, by a synchronous copy", role: "written",
@@ -377,8 +379,8 @@ var placeMistakes = []mistake{
 				p.ok(p.SynchronizeDevice())
 			}
 			p.here("offence")
-			p.ok(p.Memcpy(a, 64, host, 64, abi.MemcpyHostToDevice))
-			p.ok(p.MemPoolFreeAsync(a, s))
+			p.ok(transfer.Memcpy(p.Thread, a, 64, host, 64, abi.MemcpyHostToDevice))
+			p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			p.ok(p.SynchronizeStream(s))
 		}},
 	{rule: "leak", name: "memory of a pool", role: "allocated", memory: "device", n: 2 * mib,
@@ -387,7 +389,7 @@ var placeMistakes = []mistake{
 			p.here("offence")
 			a := p.from(pool, s)
 			if p.fixed {
-				p.ok(p.MemPoolFreeAsync(a, s))
+				p.ok(memory.MemPoolFreeAsync(p.Thread, a, s))
 			}
 		}},
 }

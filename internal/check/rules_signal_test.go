@@ -3,33 +3,36 @@ package check
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 func (p *program) notify() (n core.Handle) {
-	p.ok(p.CreateNotify(&n, 0))
-	p.later(uintptr(n), func() *core.Error { return p.DestroyNotify(n) })
+	p.ok(signal.CreateNotify(p.Thread, &n, 0))
+	p.later(uintptr(n), func() *core.Error { return signal.DestroyNotify(p.Thread, n) })
 	return n
 }
 
 func (p *program) count() (n core.Handle) {
-	p.ok(p.CntNotifyCreate(&n, 0))
-	p.later(uintptr(n), func() *core.Error { return p.CntNotifyDestroy(n) })
+	p.ok(signal.CntNotifyCreate(p.Thread, &n, 0))
+	p.later(uintptr(n), func() *core.Error { return signal.CntNotifyDestroy(p.Thread, n) })
 	return n
 }
 
 // add adds 1 to a count notify; atLeast waits until it is that large.
 func (p *program) add(n, s core.Handle) {
-	p.ok(p.CntNotifyRecord(n, s, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
+	p.ok(signal.CntNotifyRecord(p.Thread, n, s, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
 }
 
 func (p *program) atLeast(value uint32, n, s core.Handle) {
-	p.ok(p.CntNotifyWaitWithTimeout(n, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: value}))
+	p.ok(signal.CntNotifyWaitWithTimeout(p.Thread, n, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: value}))
 }
 
 // word is a word of device memory that is 0.
 func (p *program) word() core.Addr {
 	a := p.raw(8)
-	p.ok(p.Memset(a, 8, 0, 8))
+	p.ok(transfer.Memset(p.Thread, a, 8, 0, 8))
 	return a
 }
 
@@ -52,9 +55,9 @@ var signalMistakes = []mistake{
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
 			p.here("other")
 			p.up(dev, host, 64, a)
-			p.ok(p.RecordNotify(n, a))
+			p.ok(signal.RecordNotify(p.Thread, n, a))
 			if p.fixed {
-				p.ok(p.WaitAndResetNotify(n, b, 0))
+				p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
 			}
 			p.here("offence")
 			p.across(dev+1024, dev, 64, b)
@@ -64,16 +67,16 @@ var signalMistakes = []mistake{
 	{rule: "stream-race", name: "a notify that is recorded too early", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
-			p.ok(p.WaitAndResetNotify(n, b, 0))
+			p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
 			p.here("other")
 			p.across(dev+1024, dev, 64, b)
 			if !p.fixed {
-				p.ok(p.RecordNotify(n, a))
+				p.ok(signal.RecordNotify(p.Thread, n, a))
 			}
 			p.here("offence")
 			p.up(dev, host, 64, a)
 			if p.fixed {
-				p.ok(p.RecordNotify(n, a))
+				p.ok(signal.RecordNotify(p.Thread, n, a))
 			}
 			p.both(a, b)
 		}},
@@ -82,15 +85,15 @@ var signalMistakes = []mistake{
 			a, b, host, dev, full, empty := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify(), p.notify()
 			for i := range 2 {
 				if p.fixed && i > 0 {
-					p.ok(p.WaitAndResetNotify(empty, a, 0))
+					p.ok(signal.WaitAndResetNotify(p.Thread, empty, a, 0))
 				}
 				p.here("other")
 				p.up(dev, host, 64, a)
-				p.ok(p.RecordNotify(full, a))
-				p.ok(p.WaitAndResetNotify(full, b, 0))
+				p.ok(signal.RecordNotify(p.Thread, full, a))
+				p.ok(signal.WaitAndResetNotify(p.Thread, full, b, 0))
 				p.here("offence")
 				p.across(dev+1024, dev, 64, b)
-				p.ok(p.RecordNotify(empty, b))
+				p.ok(signal.RecordNotify(p.Thread, empty, b))
 			}
 			p.ok(p.SynchronizeStream(a)) // what b has to see does not pass unseen
 			p.ok(p.SynchronizeStream(b))
@@ -117,9 +120,9 @@ var signalMistakes = []mistake{
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
 			p.here("other")
 			p.up(dev, host, 64, a)
-			p.ok(p.ValueWrite(word, 7, 0, a))
+			p.ok(signal.ValueWrite(p.Thread, word, 7, 0, a))
 			if p.fixed {
-				p.ok(p.ValueWait(word, 7, equalValue, b))
+				p.ok(signal.ValueWait(p.Thread, word, 7, equalValue, b))
 			}
 			p.here("offence")
 			p.across(dev+1024, dev, 64, b)
@@ -129,29 +132,29 @@ var signalMistakes = []mistake{
 	{rule: "stream-race", name: "a value that was there before", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
-			p.ok(p.ValueWrite(word, 1, 0, a))
+			p.ok(signal.ValueWrite(p.Thread, word, 1, 0, a))
 			p.ok(p.SynchronizeStream(a))
 			value := uint64(1)
 			if p.fixed {
 				value = 2
 			}
-			p.ok(p.ValueWait(word, value, atLeastValue, b))
+			p.ok(signal.ValueWait(p.Thread, word, value, atLeastValue, b))
 			p.here("other")
 			p.across(dev+1024, dev, 64, b)
 			p.here("offence")
 			p.up(dev, host, 64, a)
-			p.ok(p.ValueWrite(word, 2, 0, a))
+			p.ok(signal.ValueWrite(p.Thread, word, 2, 0, a))
 			p.both(a, b)
 		}},
 	{rule: "stream-race", name: "a value that a copy writes", role: "submitted", other: "submitted", memory: "device", n: 64, task: true,
 		run: func(p *program) {
 			a, b, host, dev, word := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.word()
-			p.ok(p.Memset(host, 4096, 1, 4096))
+			p.ok(transfer.Memset(p.Thread, host, 4096, 1, 4096))
 			p.here("other")
 			p.up(dev, host, 64, a)
 			p.up(word, host+1024, 8, a)
 			if p.fixed {
-				p.ok(p.ValueWait(word, 1, atLeastValue, b))
+				p.ok(signal.ValueWait(p.Thread, word, 1, atLeastValue, b))
 			}
 			p.here("offence")
 			p.across(dev+1024, dev, 64, b)
@@ -162,7 +165,7 @@ var signalMistakes = []mistake{
 		run: func(p *program) {
 			a, b, word, dev := p.stream(), p.stream(), p.dev(4096), p.dev(4096)
 			p.here("other")
-			p.ok(p.ValueWrite(word, 1, 0, a))
+			p.ok(signal.ValueWrite(p.Thread, word, 1, 0, a))
 			p.sync(a)
 			p.here("offence")
 			p.across(dev, word, 64, b)
@@ -173,11 +176,11 @@ var signalMistakes = []mistake{
 		run: func(p *program) {
 			a, b, dev, more := p.stream(), p.stream(), p.dev(4096), p.dev(4096)
 			p.here("other")
-			p.ok(p.ReduceAsync(dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
-			p.ok(p.ReduceAsync(dev+64, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0)) // both read more
+			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
+			p.ok(transfer.ReduceAsync(p.Thread, dev+64, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0)) // both read more
 			p.sync(a)
 			p.here("offence")
-			p.ok(p.ReduceAsync(dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0))
+			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, b, 0))
 			p.ok(p.SynchronizeStream(a))
 			p.ok(p.SynchronizeStream(b))
 		}},
@@ -185,20 +188,20 @@ var signalMistakes = []mistake{
 		run: func(p *program) {
 			a, dev, more := p.stream(), p.raw(4096), p.dev(4096)
 			if p.fixed {
-				p.ok(p.Memset(dev, 64, 0, 64))
+				p.ok(transfer.Memset(p.Thread, dev, 64, 0, 64))
 			}
 			p.here("offence")
-			p.ok(p.ReduceAsync(dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
+			p.ok(transfer.ReduceAsync(p.Thread, dev, more, 64, abi.MemcpySdmaAutomaticSum, abi.DataTypeFloat, a, 0))
 			p.ok(p.SynchronizeStream(a))
 		}},
 	{rule: "host-read-in-flight", name: "of what a notify lets go", role: "read", other: "submitted", memory: "pinned", n: 64,
 		run: func(p *program) {
 			a, b, host, dev, n := p.stream(), p.stream(), p.pinned(4096), p.dev(4096), p.notify()
-			p.ok(p.WaitAndResetNotify(n, b, 0))
+			p.ok(signal.WaitAndResetNotify(p.Thread, n, b, 0))
 			p.here("other")
 			p.down(host, dev, 64, b)
 			p.up(dev, host+1024, 64, a)
-			p.ok(p.RecordNotify(n, a))
+			p.ok(signal.RecordNotify(p.Thread, n, a))
 			p.ok(p.SynchronizeStream(a)) // which says nothing of b
 			p.sync(b)
 			p.here("offence")
@@ -240,35 +243,35 @@ var signalMistakes = []mistake{
 	{rule: "free-in-flight", name: "a word that is waited for", role: "freed", other: "submitted", memory: "device", n: 8,
 		run: func(p *program) {
 			a, word := p.stream(), p.word()
-			p.ok(p.Memset(word, 8, 1, 8))
+			p.ok(transfer.Memset(p.Thread, word, 8, 1, 8))
 			p.here("other")
-			p.ok(p.ValueWait(word, 1, atLeastValue, a))
+			p.ok(signal.ValueWait(p.Thread, word, 1, atLeastValue, a))
 			p.sync(a)
 			p.gone(word)
 			p.here("offence")
-			p.ok(p.Free(word))
+			p.ok(memory.Free(p.Thread, word))
 		}},
 	{rule: "use-after-free", name: "a notify", role: "called", other: "freed",
 		run: func(p *program) {
 			s, n := p.stream(), p.notify()
 			if p.fixed {
-				p.ok(p.RecordNotify(n, s))
+				p.ok(signal.RecordNotify(p.Thread, n, s))
 				return
 			}
 			p.gone(uintptr(n))
 			p.here("other")
-			p.ok(p.DestroyNotify(n))
+			p.ok(signal.DestroyNotify(p.Thread, n))
 			p.here("offence")
-			p.refused(p.RecordNotify(n, s))
+			p.refused(signal.RecordNotify(p.Thread, n, s))
 		}},
 	{rule: "double-free", name: "a count notify", product: "950", role: "called",
 		run: func(p *program) {
 			n := p.count()
 			p.gone(uintptr(n))
-			p.ok(p.CntNotifyDestroy(n))
+			p.ok(signal.CntNotifyDestroy(p.Thread, n))
 			if !p.fixed {
 				p.here("offence")
-				p.refused(p.CntNotifyDestroy(n))
+				p.refused(signal.CntNotifyDestroy(p.Thread, n))
 			}
 		}},
 	{rule: "leak", name: "a notify", role: "made",

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // mistake is a small program that is wrong in one way and, with program.fixed, is not.
@@ -29,9 +30,9 @@ func (p *program) batch(now bool, s core.Handle, dst, src []core.Addr, n []uint6
 	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: to}, SrcLoc: abi.MemLocation{Type: from}}
 	var first, bad uint64
 	if now {
-		return p.MemcpyBatch(&dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad)
+		return transfer.MemcpyBatch(p.Thread, &dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad)
 	}
-	return p.MemcpyBatchAsync(&dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad, s)
+	return transfer.MemcpyBatchAsync(p.Thread, &dst[0], &n[0], &src[0], &n[0], uint64(len(n)), &attr, &first, 1, &bad, s)
 }
 
 // bothWays is a batch of one segment to the device and one to the host or, where no mistake is made, two to the device.
@@ -45,9 +46,9 @@ func (p *program) bothWays(now bool, s core.Handle, host, dev core.Addr) *core.E
 	}
 	var bad uint64
 	if now {
-		return p.MemcpyBatch(&dst[0], &n[0], &src[0], &n[0], 2, &attrs[0], &starts[0], 2, &bad)
+		return transfer.MemcpyBatch(p.Thread, &dst[0], &n[0], &src[0], &n[0], 2, &attrs[0], &starts[0], 2, &bad)
 	}
-	return p.MemcpyBatchAsync(&dst[0], &n[0], &src[0], &n[0], 2, &attrs[0], &starts[0], 2, &bad, s)
+	return transfer.MemcpyBatchAsync(p.Thread, &dst[0], &n[0], &src[0], &n[0], 2, &attrs[0], &starts[0], 2, &bad, s)
 }
 
 const (

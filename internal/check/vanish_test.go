@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/finding"
 )
 
@@ -114,7 +116,7 @@ func TestVanishRegistered(t *testing.T) {
 	v = beginVanishing(t)
 	v.copies(v.host, 4096, false)
 	v.ok(v.SynchronizeStream(v.stream))
-	v.ok(v.HostUnregister(v.gone(v.host)))
+	v.ok(memory.HostUnregister(v.program.Thread, v.gone(v.host)))
 	v.vanish(v.host, vanishBytes, Freed)
 	v.vanish(v.host, vanishBytes, Unmapped)
 	v.finish()
@@ -201,7 +203,7 @@ func TestVanishTold(t *testing.T) {
 	want([]uint64{host, host + vanishBytes}, []uint64{alias, alias + vanishBytes})
 	v.vanish(v.host, 4096, Unmapped)
 	want(nil, []uint64{alias, alias + vanishBytes})
-	v.ok(v.HostUnregister(v.gone(v.host)))
+	v.ok(memory.HostUnregister(v.program.Thread, v.gone(v.host)))
 	want(nil, nil)
 }
 
@@ -262,7 +264,7 @@ func TestAliasAsked(t *testing.T) {
 	p.c.mu.Unlock()
 	p.c.Complete(alias, 64)
 	p.reads(host, 64)
-	p.ok(p.MemcpyAsync(dev, 64, alias, 64, abi.MemcpyDeviceToDevice, s))
+	p.ok(transfer.MemcpyAsync(p.Thread, dev, 64, alias, 64, abi.MemcpyDeviceToDevice, s))
 	p.finish()
 	p.silent()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // warmed is a page that the host touched after a copy was known to be complete; the copy can be made again.
@@ -135,7 +136,7 @@ func TestWarmFreed(t *testing.T) {
 		t.Errorf("%d ranges are to be opened early", got)
 	}
 	p.gone(host)
-	p.ok(p.FreeHost(host))
+	p.ok(memory.FreeHost(p.Thread, host))
 	if got := len(p.c.early); got != 0 {
 		t.Errorf("%d ranges are left to be opened early", got)
 	}

@@ -7,6 +7,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // kind is the direction of a copy.
@@ -43,13 +46,13 @@ func (r *run) batch(h *hostThread, s *step, stream core.Handle) *core.Error {
 	n, k, at := uint64(len(sizes)), uint64(len(attrs)), uint64(0)
 	switch {
 	case s.op == batchNow && s.v2:
-		return h.MemcpyBatchV2(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k)
+		return transfer.MemcpyBatchV2(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k)
 	case s.op == batchNow:
-		return h.MemcpyBatch(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at)
+		return transfer.MemcpyBatch(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at)
 	case s.v2:
-		return h.MemcpyBatchAsyncV2(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, stream)
+		return transfer.MemcpyBatchAsyncV2(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, stream)
 	}
-	return h.MemcpyBatchAsync(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at, stream)
+	return transfer.MemcpyBatchAsync(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at, stream)
 }
 
 func (r *run) newStream(h *hostThread, i int) *core.Error {
@@ -109,12 +112,12 @@ func (r *run) newEvent(h *hostThread, i int) *core.Error {
 	const flags = abi.EventSync | abi.EventCaptureStreamProgress | abi.EventTimeLine
 	switch e := &r.events[i]; r.p.events[i].kind {
 	case notifyEvent:
-		return h.CreateNotify(e, 0)
+		return signal.CreateNotify(h.Thread, e, 0)
 	case valueEvent:
-		if err := h.Malloc(&r.words[i], 8, abi.MemMallocHugeFirst); err != nil {
+		if err := memory.Malloc(h.Thread, &r.words[i], 8, abi.MemMallocHugeFirst); err != nil {
 			return err
 		}
-		return h.Memset(r.words[i], 8, 0, 8)
+		return transfer.Memset(h.Thread, r.words[i], 8, 0, 8)
 	case timedEvent:
 		return h.CreateEvent(e)
 	case stateEvent:
@@ -127,9 +130,9 @@ func (r *run) newEvent(h *hostThread, i int) *core.Error {
 func (r *run) destroyEvent(h *hostThread, i int) *core.Error {
 	switch r.p.events[i].kind {
 	case notifyEvent:
-		return h.DestroyNotify(r.events[i])
+		return signal.DestroyNotify(h.Thread, r.events[i])
 	case valueEvent:
-		return h.Free(r.words[i])
+		return memory.Free(h.Thread, r.words[i])
 	}
 	return h.DestroyEvent(r.events[i])
 }
@@ -137,9 +140,9 @@ func (r *run) destroyEvent(h *hostThread, i int) *core.Error {
 func (r *run) record(h *hostThread, i int, stream core.Handle) *core.Error {
 	switch r.p.events[i].kind {
 	case notifyEvent:
-		return h.RecordNotify(r.events[i], stream)
+		return signal.RecordNotify(h.Thread, r.events[i], stream)
 	case valueEvent:
-		return h.ValueWrite(r.words[i], 1, 0, stream)
+		return signal.ValueWrite(h.Thread, r.words[i], 1, 0, stream)
 	}
 	return h.RecordEvent(r.events[i], stream)
 }
@@ -148,9 +151,9 @@ func (r *run) wait(h *hostThread, i int, stream core.Handle) *core.Error {
 	const equal = 1
 	switch r.p.events[i].kind {
 	case notifyEvent:
-		return h.WaitAndResetNotify(r.events[i], stream, 0)
+		return signal.WaitAndResetNotify(h.Thread, r.events[i], stream, 0)
 	case valueEvent:
-		return h.ValueWait(r.words[i], 1, equal, stream)
+		return signal.ValueWait(h.Thread, r.words[i], 1, equal, stream)
 	}
 	return h.StreamWaitEvent(stream, r.events[i])
 }
@@ -172,9 +175,9 @@ func (r *run) allocate(h *hostThread, i int) *core.Error {
 	b, at := r.p.buffers[i], &r.addrs[i]
 	switch b.place {
 	case onDevice, table:
-		return h.Malloc(at, uint64(b.size), abi.MemMallocHugeFirst)
+		return memory.Malloc(h.Thread, at, uint64(b.size), abi.MemMallocHugeFirst)
 	case pinned:
-		return h.MallocHost(at, uint64(b.size))
+		return memory.MallocHost(h.Thread, at, uint64(b.size))
 	}
 	m, err := unix.Mmap(-1, 0, b.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -184,7 +187,7 @@ func (r *run) allocate(h *hostThread, i int) *core.Error {
 	if b.place == pageable {
 		return nil
 	}
-	return h.HostRegisterV2(*at, uint64(b.size), abi.HostRegPinned)
+	return memory.HostRegisterV2(h.Thread, *at, uint64(b.size), abi.HostRegPinned)
 }
 
 // free gives a buffer back, after a look at what is in it.
@@ -194,7 +197,7 @@ func (r *run) free(h *hostThread, step, i int) *core.Error {
 		got := make([]byte, b.size)
 		if b.onHost() {
 			r.access(h.Thread, step, i, 0, b.size, false, func(mem []byte) { copy(got, mem) })
-		} else if err := h.Memcpy(addrOf(got), uint64(b.size), at, uint64(b.size), abi.MemcpyDeviceToHost); err != nil {
+		} else if err := transfer.Memcpy(h.Thread, addrOf(got), uint64(b.size), at, uint64(b.size), abi.MemcpyDeviceToHost); err != nil {
 			return err
 		}
 		r.compare(step, got, want)
@@ -203,11 +206,11 @@ func (r *run) free(h *hostThread, step, i int) *core.Error {
 	r.gone[i].Store(true)
 	switch b.place {
 	case onDevice, table:
-		return h.Free(at)
+		return memory.Free(h.Thread, at)
 	case pinned:
-		return h.FreeHost(at)
+		return memory.FreeHost(h.Thread, at)
 	case registered:
-		return h.HostUnregister(at)
+		return memory.HostUnregister(h.Thread, at)
 	}
 	return nil // it is unmapped at the end
 }

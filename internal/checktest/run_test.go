@@ -12,6 +12,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -177,8 +179,8 @@ func (r *run) start(h *hostThread) {
 	for dev := range r.p.devices {
 		h.use(dev)
 		for other := range r.p.devices {
-			if other != dev && r.rt.Product().PeerEnable {
-				if err := h.DeviceEnablePeerAccess(int32(other), 0); err != nil {
+			if other != dev && r.rt.Product.PeerEnable {
+				if err := memory.DeviceEnablePeerAccess(h.Thread, int32(other), 0); err != nil {
 					panic(err)
 				}
 			}
@@ -238,34 +240,34 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case free:
 		return r.free(h, i, s.buf)
 	case copyAsync:
-		return h.MemcpyAsync(r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v), stream)
+		return transfer.MemcpyAsync(h.Thread, r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v), stream)
 	case copyNow:
-		return h.Memcpy(r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v))
+		return transfer.Memcpy(h.Thread, r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v))
 	case fillAsync:
-		return h.MemsetAsync(r.at(s.buf, s.off), uint64(s.n), int32(s.value), uint64(s.n), stream)
+		return transfer.MemsetAsync(h.Thread, r.at(s.buf, s.off), uint64(s.n), int32(s.value), uint64(s.n), stream)
 	case fillNow:
-		return h.Memset(r.at(s.buf, s.off), uint64(s.n), int32(s.value), uint64(s.n))
+		return transfer.Memset(h.Thread, r.at(s.buf, s.off), uint64(s.n), int32(s.value), uint64(s.n))
 	case wordsAsync:
-		return h.MemsetD32Async(r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4), stream)
+		return transfer.MemsetD32Async(h.Thread, r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4), stream)
 	case wordsNow:
-		return h.MemsetD32(r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4))
+		return transfer.MemsetD32(h.Thread, r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4))
 	case copy2DAsync:
-		return h.Memcpy2dAsync(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v), stream)
+		return transfer.Memcpy2dAsync(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v), stream)
 	case copy2DNow:
-		return h.Memcpy2d(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v))
+		return transfer.Memcpy2d(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v))
 	case batchAsync, batchNow:
 		return r.batch(h, s, stream)
 	case setDescriptor:
-		return h.SetMemcpyDesc(r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from), r.at(v.dst, v.to), uint64(v.n), 0)
+		return transfer.SetMemcpyDesc(h.Thread, r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from), r.at(v.dst, v.to), uint64(v.n), 0)
 	case copyDescriptor:
-		return h.MemcpyAsyncWithDesc(r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, stream)
+		return transfer.MemcpyAsyncWithDesc(h.Thread, r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, stream)
 	case setCell:
 		word := binary.LittleEndian.AppendUint64(nil, uint64(r.addrs[s.target]))
-		err := h.Memcpy(r.at(s.buf, s.off), 8, addrOf(word), 8, abi.MemcpyHostToDevice)
+		err := transfer.Memcpy(h.Thread, r.at(s.buf, s.off), 8, addrOf(word), 8, abi.MemcpyHostToDevice)
 		runtime.KeepAlive(word)
 		return err
 	case copyOffset:
-		return h.MemcpyAsyncWithOffset(r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
+		return transfer.MemcpyAsyncWithOffset(h.Thread, r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
 	case record:
 		return r.record(h, s.event, stream)
 	case wait:

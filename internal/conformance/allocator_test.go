@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // The entries of a description, as addresses that nobody follows.
@@ -16,8 +17,8 @@ const (
 
 // setters put an entry into a description.
 var setters = map[string]func(th *core.Thread, desc core.Handle, value core.Addr) *core.Error{
-	"obj": (*core.Thread).AllocatorSetObjToDesc, "alloc": (*core.Thread).AllocatorSetAllocFuncToDesc, "free": (*core.Thread).AllocatorSetFreeFuncToDesc,
-	"advise": (*core.Thread).AllocatorSetAllocAdviseFuncToDesc, "address": (*core.Thread).AllocatorSetGetAddrFromBlockFuncToDesc,
+	"obj": memory.AllocatorSetObjToDesc, "alloc": memory.AllocatorSetAllocFuncToDesc, "free": memory.AllocatorSetFreeFuncToDesc,
+	"advise": memory.AllocatorSetAllocAdviseFuncToDesc, "address": memory.AllocatorSetGetAddrFromBlockFuncToDesc,
 }
 
 var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "advise": adviseFunc, "address": addressFunc}
@@ -25,7 +26,7 @@ var entries = map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free
 // described is a description with all entries but some.
 func (e *env) described(but ...string) core.Handle {
 	e.Helper()
-	desc := e.th.AllocatorCreateDesc()
+	desc := memory.AllocatorCreateDesc(e.th)
 	if desc == 0 {
 		e.Fatal("no description")
 	}
@@ -46,7 +47,7 @@ func setsEntry(name string) func(e *env) {
 	return func(e *env) {
 		desc := e.described()
 		e.ok(setters[name](e.stranger(), desc, 0x7777)) // without a context
-		e.ok(e.th.AllocatorRegister(5, desc))
+		e.ok(memory.AllocatorRegister(e.th, 5, desc))
 		want := map[string]core.Addr{}
 		for k, v := range entries {
 			want[k] = v
@@ -61,7 +62,7 @@ func (e *env) registered(stream, desc core.Handle, want map[string]core.Addr) {
 	e.Helper()
 	var h core.Handle
 	var obj, alloc, free, advise, address core.Addr
-	e.ok(e.th.AllocatorGetByStream(stream, &h, &obj, &alloc, &free, &advise, &address))
+	e.ok(memory.AllocatorGetByStream(e.th, stream, &h, &obj, &alloc, &free, &advise, &address))
 	got := map[string]core.Addr{"obj": obj, "alloc": alloc, "free": free, "advise": advise, "address": address}
 	for k := range entries {
 		if got[k] != want[k] {
@@ -75,15 +76,15 @@ func (e *env) registered(stream, desc core.Handle, want map[string]core.Addr) {
 
 func init() {
 	behaves("aclrtAllocatorCreateDesc", func(e *env) {
-		a, b := e.stranger().AllocatorCreateDesc(), e.th.AllocatorCreateDesc()
+		a, b := memory.AllocatorCreateDesc(e.stranger()), memory.AllocatorCreateDesc(e.th)
 		if a == 0 || a == b {
 			e.Errorf("%#x and %#x", a, b)
 		}
 	})
 	behaves("aclrtAllocatorDestroyDesc", func(e *env) {
 		desc := e.described()
-		e.ok(e.th.AllocatorRegister(5, desc))
-		e.ok(e.stranger().AllocatorDestroyDesc(desc))
+		e.ok(memory.AllocatorRegister(e.th, 5, desc))
+		e.ok(memory.AllocatorDestroyDesc(e.stranger(), desc))
 		e.registered(5, desc, entries) // what was registered stays
 	})
 
@@ -95,23 +96,23 @@ func init() {
 
 	prove("aclrtAllocatorRegister", 3, func(e *env) (err *core.Error) {
 		for _, name := range []string{"obj", "alloc", "free", "address"} {
-			err = e.th.AllocatorRegister(5, e.described(name))
+			err = memory.AllocatorRegister(e.th, 5, e.described(name))
 			e.want(err, abi.ErrInvalidParam)
-			e.want(e.th.AllocatorGetByStream(5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
+			e.want(memory.AllocatorGetByStream(e.th, 5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
 		}
 		return err
 	})
 	behaves("aclrtAllocatorRegister", func(e *env) {
 		desc := e.described("advise") // the one that may be missing
-		e.ok(e.stranger().AllocatorRegister(garbage, desc))
-		e.ok(e.th.AllocatorSetFreeFuncToDesc(desc, 9)) // too late
+		e.ok(memory.AllocatorRegister(e.stranger(), garbage, desc))
+		e.ok(memory.AllocatorSetFreeFuncToDesc(e.th, desc, 9)) // too late
 		want := map[string]core.Addr{"obj": allocObject, "alloc": allocFunc, "free": freeFunc, "address": addressFunc}
 		e.registered(garbage, desc, want)
 		last := e.described()
-		e.ok(e.th.AllocatorRegister(garbage, last))
+		e.ok(memory.AllocatorRegister(e.th, garbage, last))
 		e.registered(garbage, last, entries)
 		s := e.stream()
-		e.ok(e.th.AllocatorRegister(s, desc))
+		e.ok(memory.AllocatorRegister(e.th, s, desc))
 		e.ok(e.th.DestroyStream(s))
 		want["free"] = 9
 		e.registered(s, desc, want) // a stream is but a key
@@ -119,7 +120,7 @@ func init() {
 
 	prove("aclrtAllocatorGetByStream", 3, func(e *env) *core.Error {
 		desc, obj := core.Handle(3), core.Addr(4)
-		err := e.th.AllocatorGetByStream(e.stream(), &desc, &obj, nil, nil, nil, nil)
+		err := memory.AllocatorGetByStream(e.th, e.stream(), &desc, &obj, nil, nil, nil, nil)
 		if desc != 3 || obj != 4 {
 			e.Error("something was written")
 		}
@@ -127,21 +128,21 @@ func init() {
 	})
 	behaves("aclrtAllocatorGetByStream", func(e *env) {
 		desc := e.described()
-		e.ok(e.th.AllocatorRegister(5, desc))
+		e.ok(memory.AllocatorRegister(e.th, 5, desc))
 		e.registered(5, desc, entries)
 		var h core.Handle
-		e.ok(e.stranger().AllocatorGetByStream(5, &h, nil, nil, nil, nil, nil)) // all but one may be NULL
+		e.ok(memory.AllocatorGetByStream(e.stranger(), 5, &h, nil, nil, nil, nil, nil)) // all but one may be NULL
 		if h != desc {
 			e.Errorf("%#x, want %#x", h, desc)
 		}
 	})
 
 	behaves("aclrtAllocatorUnregister", func(e *env) {
-		e.ok(e.th.AllocatorUnregister(5)) // nothing is fine
-		e.ok(e.th.AllocatorRegister(5, e.described()))
-		e.ok(e.th.AllocatorRegister(6, e.described()))
-		e.ok(e.stranger().AllocatorUnregister(5))
-		e.want(e.th.AllocatorGetByStream(5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
-		e.ok(e.th.AllocatorGetByStream(6, new(core.Handle), nil, nil, nil, nil, nil))
+		e.ok(memory.AllocatorUnregister(e.th, 5)) // nothing is fine
+		e.ok(memory.AllocatorRegister(e.th, 5, e.described()))
+		e.ok(memory.AllocatorRegister(e.th, 6, e.described()))
+		e.ok(memory.AllocatorUnregister(e.stranger(), 5))
+		e.want(memory.AllocatorGetByStream(e.th, 5, new(core.Handle), nil, nil, nil, nil, nil), abi.ErrInvalidParam)
+		e.ok(memory.AllocatorGetByStream(e.th, 6, new(core.Handle), nil, nil, nil, nil, nil))
 	})
 }

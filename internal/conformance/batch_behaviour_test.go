@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // oneSegment is a batch of 64 bytes.
@@ -105,7 +107,7 @@ func (e *env) attributesCount(call batchCall) {
 func (e *env) declarations(call batchCall) {
 	e.Helper()
 	registered := e.aligned(4096)
-	e.ok(e.th.HostRegisterV2(registered, 4096, abi.HostRegPinned))
+	e.ok(memory.HostRegisterV2(e.th, registered, 4096, abi.HostRegPinned))
 	real := map[string]core.Addr{"pinned": e.pinned(64), "pageable": e.pageable(64), "registered": registered}
 	for typ := abi.MemLocationType(-1); typ <= 5; typ++ {
 		isHost := typ == abi.MemLocationTypeHost || typ == abi.MemLocationTypeHostNuma
@@ -196,7 +198,7 @@ func init() {
 		a = newBatch(e, unreg, dev, 64, 64)
 		a.th = e.stranger()
 		s, release := e.blocked()
-		e.ok(e.th.MemsetAsync(a.dsts[0], 64, 0, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, a.dsts[0], 64, 0, 64, s))
 		e.ok(batchNow(e, a))
 		a.arrived(e, all)
 		release()
@@ -232,9 +234,9 @@ func (e *env) batchOrder(call batchCall) {
 		before, after := e.device(2000), e.pinned(2000)
 		e.write(before, noise(2000, 50))
 		release := e.block(s)
-		e.ok(e.th.MemcpyAsync(a.srcs[2], 2000, before, 2000, d2h, s)) // what the batch will find
+		e.ok(transfer.MemcpyAsync(e.th, a.srcs[2], 2000, before, 2000, d2h, s)) // what the batch will find
 		e.ok(call(e, a))
-		e.ok(e.th.MemcpyAsync(after, 2000, a.dsts[2], 2000, d2h, s)) // what it has left
+		e.ok(transfer.MemcpyAsync(e.th, after, 2000, a.dsts[2], 2000, d2h, s)) // what it has left
 		a.arrived(e, none)
 		sent := *a
 		sent.dsts = append([]core.Addr(nil), a.dsts...)
@@ -360,7 +362,7 @@ func TestBatchWild(t *testing.T) {
 	a = newBatch(e, host, dev, 64, 64, 64)
 	release := e.block(a.stream)
 	e.ok(batchAsync(e, a))
-	e.ok(e.th.FreeHost(a.srcs[1]))
+	e.ok(memory.FreeHost(e.th, a.srcs[1]))
 	release()
 	e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
 	e.ok(e.th.SynchronizeStream(a.stream))

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -30,19 +31,19 @@ type batchArgs struct {
 type batchCall func(e *env, a *batchArgs) *core.Error
 
 func batchNow(_ *env, a *batchArgs) *core.Error {
-	return a.th.MemcpyBatch(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex)
+	return transfer.MemcpyBatch(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex)
 }
 
 func batchNowV2(_ *env, a *batchArgs) *core.Error {
-	return a.th.MemcpyBatchV2(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs)
+	return transfer.MemcpyBatchV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs)
 }
 
 func batchAsync(_ *env, a *batchArgs) *core.Error {
-	return a.th.MemcpyBatchAsync(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex, a.stream)
+	return transfer.MemcpyBatchAsync(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.failIndex, a.stream)
 }
 
 func batchAsyncV2(_ *env, a *batchArgs) *core.Error {
-	return a.th.MemcpyBatchAsyncV2(first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.stream)
+	return transfer.MemcpyBatchAsyncV2(a.th, first0(a.dsts), first0(a.destMaxs), first0(a.srcs), first0(a.sizes), a.n, first0(a.attrs), first0(a.indexes), a.numAttrs, a.stream)
 }
 
 // first0 is a C pointer to a list; nil gives NULL.

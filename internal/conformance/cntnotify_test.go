@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // Proofs of count notifies. Only the 950 has them.
@@ -15,14 +16,14 @@ func (e *env) counting() *env { e.Helper(); return e.on(machine{product: "950"})
 func (e *env) count() core.Handle {
 	e.Helper()
 	var n core.Handle
-	e.ok(e.th.CntNotifyCreate(&n, 0))
+	e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 	return n
 }
 
 // change records a count notify on the default stream, and await makes s wait for it.
 func (e *env) change(n core.Handle, mode abi.CntNotifyRecordMode, value uint32) {
 	e.Helper()
-	e.ok(e.th.CntNotifyRecord(n, 0, &abi.CntNotifyRecordInfo{Mode: mode, Value: value}))
+	e.ok(signal.CntNotifyRecord(e.th, n, 0, &abi.CntNotifyRecordInfo{Mode: mode, Value: value}))
 }
 
 func (e *env) await(n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, clears bool) {
@@ -31,7 +32,7 @@ func (e *env) await(n, s core.Handle, mode abi.CntNotifyWaitMode, value uint32, 
 	if clears {
 		info.IsClear = 1
 	}
-	e.ok(e.th.CntNotifyWaitWithTimeout(n, s, &info))
+	e.ok(signal.CntNotifyWaitWithTimeout(e.th, n, s, &info))
 }
 
 // counts fails the test unless a count notify has a value.
@@ -53,12 +54,12 @@ func proveCountLife() {
 	prove("aclrtCntNotifyCreate", 5, func(e *env) *core.Error {
 		o := e.counting()
 		last := o.count()
-		for range o.rt.Product().Notifies - 1 {
+		for range o.rt.Product.Notifies - 1 {
 			last = o.count()
 		}
 		var n core.Handle
-		err := o.th.CntNotifyCreate(&n, 0)
-		o.ok(o.th.CntNotifyDestroy(last))
+		err := signal.CntNotifyCreate(o.th, &n, 0)
+		o.ok(signal.CntNotifyDestroy(o.th, last))
 		o.count()
 		return err
 	})
@@ -69,8 +70,8 @@ func proveCountLife() {
 		n, s := o.count(), o.stream()
 		a, open := o.gated()
 		o.await(n, s, abi.CntNotifyWaitEqualMode, 3, false)
-		o.ok(o.th.CntNotifyRecord(n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode, Value: 3}))
-		o.ok(o.stranger().CntNotifyDestroy(n)) // without a context; what is queued goes on
+		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordSetValueMode, Value: 3}))
+		o.ok(signal.CntNotifyDestroy(o.stranger(), n)) // without a context; what is queued goes on
 		o.held(s)
 		open()
 		o.passes(s)
@@ -81,7 +82,7 @@ func proveCountLife() {
 		o := e.counting()
 		seen := map[uint32]bool{}
 		for range 50 {
-			o.ok(o.stranger().CntNotifyGetId(o.count(), &id))
+			o.ok(signal.CntNotifyGetId(o.stranger(), o.count(), &id))
 			if seen[id] {
 				e.Fatalf("id %d twice", id)
 			}
@@ -105,7 +106,7 @@ func proveCountRecord() {
 			o.counts(n, step.then)
 		}
 		a, open := o.gated() // in the order of its stream
-		o.ok(o.th.CntNotifyRecord(n, a, &abi.CntNotifyRecordInfo{Value: 9}))
+		o.ok(signal.CntNotifyRecord(o.th, n, a, &abi.CntNotifyRecordInfo{Value: 9}))
 		o.counts(n, 0)
 		open()
 		o.counts(n, 9)
@@ -119,7 +120,7 @@ func proveCountRecord() {
 		s := o.stream()
 		o.await(n, s, abi.CntNotifyWaitLessMode, 1, false)
 		o.held(s)
-		o.ok(o.th.CntNotifyReset(n, 0))
+		o.ok(signal.CntNotifyReset(o.th, n, 0))
 		o.passes(s)
 		o.counts(n, 0)
 	})
@@ -164,7 +165,7 @@ func proveCountWait() {
 			o.change(n, abi.CntNotifyRecordSetValueMode, v+1)
 		}
 		o.passes(s)
-		o.ok(o.th.CntNotifyWaitWithTimeout(n, s, &abi.CntNotifyWaitInfo{Mode: equal, Value: 99, Timeout: 1}))
+		o.ok(signal.CntNotifyWaitWithTimeout(o.th, n, s, &abi.CntNotifyWaitInfo{Mode: equal, Value: 99, Timeout: 1}))
 		o.want(o.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
 	})
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 )
 
 const (
@@ -14,21 +15,21 @@ const (
 func (e *env) deviceCores(id int32, kind abi.DevResLimitType) uint32 {
 	e.Helper()
 	v := uint32(777)
-	e.ok(e.stranger().GetDeviceResLimit(id, kind, &v))
+	e.ok(process.GetDeviceResLimit(e.stranger(), id, kind, &v))
 	return v
 }
 
 func (e *env) streamCores(s core.Handle, kind abi.DevResLimitType) uint32 {
 	e.Helper()
 	v := uint32(777)
-	e.ok(e.th.GetStreamResLimit(s, kind, &v))
+	e.ok(process.GetStreamResLimit(e.th, s, kind, &v))
 	return v
 }
 
 func (e *env) threadCores(th *core.Thread, kind abi.DevResLimitType) uint32 {
 	e.Helper()
 	v := uint32(777)
-	e.ok(th.GetResInCurrentThread(kind, &v))
+	e.ok(process.GetResInCurrentThread(th, kind, &v))
 	return v
 }
 
@@ -36,7 +37,7 @@ func (e *env) threadCores(th *core.Thread, kind abi.DevResLimitType) uint32 {
 func (e *env) param(opt abi.SysParamOpt) int64 {
 	e.Helper()
 	v := int64(777)
-	e.ok(e.stranger().GetSysParamOpt(opt, &v))
+	e.ok(process.GetSysParamOpt(e.stranger(), opt, &v))
 	return v
 }
 
@@ -49,16 +50,16 @@ func init() {
 
 	prove("aclrtSetSysParamOpt", 2, func(e *env) *core.Error {
 		for o := range abi.SysParamOpt(4) {
-			e.want(e.stranger().SetSysParamOpt(o, -1), abi.ErrRTParamInvalid)
-			e.want(e.stranger().SetSysParamOpt(o, 4), abi.ErrRTParamInvalid)
+			e.want(process.SetSysParamOpt(e.stranger(), o, -1), abi.ErrRTParamInvalid)
+			e.want(process.SetSysParamOpt(e.stranger(), o, 4), abi.ErrRTParamInvalid)
 			is(e, o.String(), e.param(o), 0)
 		}
-		return e.stranger().SetSysParamOpt(abi.OptEnableKernelEarlyStart, 2)
+		return process.SetSysParamOpt(e.stranger(), abi.OptEnableKernelEarlyStart, 2)
 	})
 	behaves("aclrtSetSysParamOpt", func(e *env) {
 		for o, most := range []int64{3, 1, 1, 1} {
 			for _, v := range []int64{1, 0, most} {
-				e.ok(e.stranger().SetSysParamOpt(abi.SysParamOpt(o), v))
+				e.ok(process.SetSysParamOpt(e.stranger(), abi.SysParamOpt(o), v))
 				is(e, abi.SysParamOpt(o).String(), e.param(abi.SysParamOpt(o)), v)
 			}
 		}
@@ -72,20 +73,20 @@ func init() {
 	})
 
 	prove("aclrtSetDeviceResLimit", 5, func(e *env) *core.Error {
-		e.want(e.th.SetDeviceResLimit(0, vector, 49), abi.ErrRTParamInvalid)
-		err := e.th.SetDeviceResLimit(0, cube, 25)
+		e.want(process.SetDeviceResLimit(e.th, 0, vector, 49), abi.ErrRTParamInvalid)
+		err := process.SetDeviceResLimit(e.th, 0, cube, 25)
 		is(e, "limit afterwards", e.deviceCores(0, cube), 24)
 		return err
 	})
 	behaves("aclrtSetDeviceResLimit", func(e *env) {
 		e.ok(e.th.SetDevice(1))
-		e.ok(e.stranger().SetDeviceResLimit(0, cube, 5))
+		e.ok(process.SetDeviceResLimit(e.stranger(), 0, cube, 5))
 		is(e, "cube cores", e.deviceCores(0, cube), 5)
 		is(e, "vector cores", e.deviceCores(0, vector), 48)
 		is(e, "another device", e.deviceCores(1, cube), 24)
-		e.ok(e.th.SetDeviceResLimit(0, cube, 0)) // not refused
+		e.ok(process.SetDeviceResLimit(e.th, 0, cube, 0)) // not refused
 		is(e, "no cores", e.deviceCores(0, cube), 0)
-		e.ok(e.th.SetDeviceResLimit(0, vector, 48))
+		e.ok(process.SetDeviceResLimit(e.th, 0, vector, 48))
 		is(e, "all cores", e.deviceCores(0, vector), 48)
 		e.ok(e.th.ResetDevice(0)) // the limits go with the device
 		e.ok(e.th.SetDevice(0))
@@ -93,9 +94,9 @@ func init() {
 	})
 
 	behaves("aclrtResetDeviceResLimit", func(e *env) {
-		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
-		e.ok(e.th.SetDeviceResLimit(0, vector, 6))
-		e.ok(e.stranger().ResetDeviceResLimit(0))
+		e.ok(process.SetDeviceResLimit(e.th, 0, cube, 5))
+		e.ok(process.SetDeviceResLimit(e.th, 0, vector, 6))
+		e.ok(process.ResetDeviceResLimit(e.stranger(), 0))
 		is(e, "cube cores", e.deviceCores(0, cube), 24)
 		is(e, "vector cores", e.deviceCores(0, vector), 48)
 	})
@@ -103,90 +104,90 @@ func init() {
 	behaves("aclrtGetStreamResLimit", func(e *env) {
 		s := e.stream()
 		is(e, "hardware", e.streamCores(s, cube), 24)
-		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
+		e.ok(process.SetDeviceResLimit(e.th, 0, cube, 5))
 		is(e, "device", e.streamCores(s, cube), 5)
 		is(e, "default stream", e.streamCores(0, cube), 5)
-		e.ok(e.th.SetStreamResLimit(s, cube, 7))
+		e.ok(process.SetStreamResLimit(e.th, s, cube, 7))
 		is(e, "stream", e.streamCores(s, cube), 7)
 		is(e, "other type", e.streamCores(s, vector), 48)
 		v := uint32(777)
-		e.ok(e.stranger().GetStreamResLimit(s, cube, &v)) // no context needed
+		e.ok(process.GetStreamResLimit(e.stranger(), s, cube, &v)) // no context needed
 		is(e, "without a context", v, 7)
 	})
 
 	prove("aclrtSetStreamResLimit", 4, func(e *env) *core.Error {
-		e.want(e.th.SetStreamResLimit(0, vector, 49), abi.ErrRTParamInvalid)
-		err := e.th.SetStreamResLimit(e.foreign(), cube, 25)
+		e.want(process.SetStreamResLimit(e.th, 0, vector, 49), abi.ErrRTParamInvalid)
+		err := process.SetStreamResLimit(e.th, e.foreign(), cube, 25)
 		is(e, "limit afterwards", e.streamCores(0, vector), 48)
 		return err
 	})
 	behaves("aclrtSetStreamResLimit", func(e *env) {
-		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
-		e.ok(e.th.SetStreamResLimit(0, cube, 24)) // may exceed the process limit
+		e.ok(process.SetDeviceResLimit(e.th, 0, cube, 5))
+		e.ok(process.SetStreamResLimit(e.th, 0, cube, 24)) // may exceed the process limit
 		is(e, "default stream", e.streamCores(0, cube), 24)
 		is(e, "another stream", e.streamCores(e.stream(), cube), 5)
-		e.ok(e.th.SetStreamResLimit(0, cube, 0))
+		e.ok(process.SetStreamResLimit(e.th, 0, cube, 0))
 		is(e, "no cores", e.streamCores(0, cube), 0)
 		is(e, "a thread that does not use the stream's", e.threadCores(e.th, cube), 5)
 		f := e.foreign()
-		e.ok(e.th.SetStreamResLimit(f, vector, 3))
+		e.ok(process.SetStreamResLimit(e.th, f, vector, 3))
 		is(e, "a stream of another context", e.streamCores(f, vector), 3)
 	})
 
 	behaves("aclrtResetStreamResLimit", func(e *env) {
 		s := e.stream()
-		e.ok(e.th.SetDeviceResLimit(0, cube, 5))
-		e.ok(e.th.SetStreamResLimit(s, cube, 7))
-		e.ok(e.th.SetStreamResLimit(s, vector, 7))
-		e.ok(e.stranger().ResetStreamResLimit(s))
+		e.ok(process.SetDeviceResLimit(e.th, 0, cube, 5))
+		e.ok(process.SetStreamResLimit(e.th, s, cube, 7))
+		e.ok(process.SetStreamResLimit(e.th, s, vector, 7))
+		e.ok(process.ResetStreamResLimit(e.stranger(), s))
 		is(e, "cube cores", e.streamCores(s, cube), 5)
 		is(e, "vector cores", e.streamCores(s, vector), 48)
 	})
 
 	behaves("aclrtUseStreamResInCurrentThread", func(e *env) {
 		a, b := e.stream(), e.foreign()
-		e.ok(e.th.SetStreamResLimit(a, cube, 3))
-		e.ok(e.th.SetStreamResLimit(b, cube, 4))
-		e.ok(e.th.UseStreamResInCurrentThread(a))
+		e.ok(process.SetStreamResLimit(e.th, a, cube, 3))
+		e.ok(process.SetStreamResLimit(e.th, b, cube, 4))
+		e.ok(process.UseStreamResInCurrentThread(e.th, a))
 		is(e, "this thread", e.threadCores(e.th, cube), 3)
-		e.ok(e.th.UseStreamResInCurrentThread(b)) // the last call wins, also with a stream of another context
+		e.ok(process.UseStreamResInCurrentThread(e.th, b)) // the last call wins, also with a stream of another context
 		is(e, "the last call", e.threadCores(e.th, cube), 4)
 		is(e, "a type without a limit", e.threadCores(e.th, vector), 48)
 		o := e.stranger()
-		e.ok(o.UseStreamResInCurrentThread(a))
+		e.ok(process.UseStreamResInCurrentThread(o, a))
 		is(e, "a thread without a context", e.threadCores(o, cube), 3)
-		e.ok(e.th.UseStreamResInCurrentThread(0))
+		e.ok(process.UseStreamResInCurrentThread(e.th, 0))
 		is(e, "the default stream has none", e.threadCores(e.th, cube), 24)
 	})
 
 	behaves("aclrtUnuseStreamResInCurrentThread", func(e *env) {
 		a, b := e.stream(), e.stream()
-		e.ok(e.th.SetStreamResLimit(a, cube, 3))
-		e.ok(e.th.UnuseStreamResInCurrentThread(a)) // uses none
-		e.ok(e.th.UseStreamResInCurrentThread(a))
-		e.ok(e.th.UnuseStreamResInCurrentThread(b)) // uses another
+		e.ok(process.SetStreamResLimit(e.th, a, cube, 3))
+		e.ok(process.UnuseStreamResInCurrentThread(e.th, a)) // uses none
+		e.ok(process.UseStreamResInCurrentThread(e.th, a))
+		e.ok(process.UnuseStreamResInCurrentThread(e.th, b)) // uses another
 		is(e, "still used", e.threadCores(e.th, cube), 3)
-		e.ok(e.th.UnuseStreamResInCurrentThread(a))
+		e.ok(process.UnuseStreamResInCurrentThread(e.th, a))
 		is(e, "no longer used", e.threadCores(e.th, cube), 24)
 	})
 
 	prove("aclrtGetResInCurrentThread", 3, func(e *env) *core.Error {
 		o, s := e.stranger(), e.stream()
-		e.ok(e.th.SetStreamResLimit(s, cube, 3))
-		e.ok(o.UseStreamResInCurrentThread(s))
+		e.ok(process.SetStreamResLimit(e.th, s, cube, 3))
+		e.ok(process.UseStreamResInCurrentThread(o, s))
 		v := uint32(7)
-		err := o.GetResInCurrentThread(vector, &v) // a limit of the other type does not help
+		err := process.GetResInCurrentThread(o, vector, &v) // a limit of the other type does not help
 		is(e, "untouched output", v, 7)
-		e.want(e.stranger().GetResInCurrentThread(vector, &v), abi.ErrRTContextNull)
+		e.want(process.GetResInCurrentThread(e.stranger(), vector, &v), abi.ErrRTContextNull)
 		return err
 	})
 	behaves("aclrtGetResInCurrentThread", func(e *env) {
 		s := e.stream()
 		is(e, "hardware", e.threadCores(e.th, vector), 48)
-		e.ok(e.th.SetDeviceResLimit(0, vector, 5))
+		e.ok(process.SetDeviceResLimit(e.th, 0, vector, 5))
 		is(e, "device", e.threadCores(e.th, vector), 5)
-		e.ok(e.th.SetStreamResLimit(s, vector, 3))
-		e.ok(e.th.UseStreamResInCurrentThread(s))
+		e.ok(process.SetStreamResLimit(e.th, s, vector, 3))
+		e.ok(process.UseStreamResInCurrentThread(e.th, s))
 		is(e, "stream", e.threadCores(e.th, vector), 3)
 		e.ok(e.th.DestroyStream(s))
 		is(e, "a stream that is gone", e.threadCores(e.th, vector), 5)

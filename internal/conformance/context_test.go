@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -97,8 +99,8 @@ func init() {
 		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { close(started); <-gate }, 0))
 		<-started
 		p := e.device(64)
-		e.ok(e.th.Memset(p, 64, 1, 64))
-		e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+		e.ok(transfer.Memset(e.th, p, 64, 1, 64))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
 		e.ok(e.waits(func() { close(gate) }, func() *core.Error { return e.th.DestroyContext(c) })) // what runs is waited for
 		is(e, "no context", e.contextOf(e.th), 0)
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTInvalidHandle)
@@ -170,8 +172,8 @@ func init() {
 	})
 
 	prove("aclrtCtxGetSysParamOpt", 4, func(e *env) *core.Error {
-		e.ok(e.th.SetSysParamOpt(abi.OptStrongConsistency, 1)) // of the process
-		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 1))  // another option
+		e.ok(process.SetSysParamOpt(e.th, abi.OptStrongConsistency, 1)) // of the process
+		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 1))           // another option
 		v := int64(7)
 		err := e.th.CtxGetSysParamOpt(abi.OptStrongConsistency, &v)
 		is(e, "untouched output", v, 7)
@@ -179,7 +181,7 @@ func init() {
 	})
 	behaves("aclrtCtxGetSysParamOpt", func(e *env) {
 		e.ok(e.th.CtxSetSysParamOpt(abi.OptDeterministic, 3))
-		e.ok(e.stranger().SetSysParamOpt(abi.OptDeterministic, 2)) // the process does not change the context
+		e.ok(process.SetSysParamOpt(e.stranger(), abi.OptDeterministic, 2)) // the process does not change the context
 		v := int64(7)
 		e.ok(e.th.CtxGetSysParamOpt(abi.OptDeterministic, &v))
 		is(e, "value", v, 3)

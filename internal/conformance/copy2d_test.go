@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -25,11 +26,11 @@ type planeArgs struct {
 type planeCall func(e *env, a *planeArgs) *core.Error
 
 func plane(_ *env, a *planeArgs) *core.Error {
-	return a.th.Memcpy2d(a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind)
+	return transfer.Memcpy2d(a.th, a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind)
 }
 
 func planeAsync(_ *env, a *planeArgs) *core.Error {
-	return a.th.Memcpy2dAsync(a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind, a.stream)
+	return transfer.Memcpy2dAsync(a.th, a.dst, a.dpitch, a.src, a.spitch, a.width, a.height, a.kind, a.stream)
 }
 
 // smallPlane is four rows of 8 bytes between pinned memory (16 apart) and the device (32 apart).
@@ -310,7 +311,7 @@ func init() {
 		// It waits for no stream.
 		a = smallPlane(e)
 		s, release := e.blocked()
-		e.ok(e.th.MemsetAsync(a.dst, 128, 9, 128, s))
+		e.ok(transfer.MemsetAsync(e.th, a.dst, 128, 9, 128, s))
 		e.ok(plane(e, a))
 		a.arrived(e)
 		release()
@@ -333,8 +334,8 @@ func init() {
 					release()
 					e.ok(e.th.SynchronizeStream(s))
 				} else {
-					e.ok(e.th.MemsetAsync(a.dst, 128, 0, 128, s))
-					e.ok(e.th.MemcpyAsync(a.dst, 128, e.copyOf(noise(128, 2)), 128, h2d, s))
+					e.ok(transfer.MemsetAsync(e.th, a.dst, 128, 0, 128, s))
+					e.ok(transfer.MemcpyAsync(e.th, a.dst, 128, e.copyOf(noise(128, 2)), 128, h2d, s))
 					e.ok(e.waits(release, func() *core.Error { return planeAsync(e, a) }))
 				}
 				a.arrived(e)

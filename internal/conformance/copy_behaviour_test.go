@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -46,9 +48,9 @@ func (e *env) release(p core.Addr, w where) {
 	e.Helper()
 	switch w {
 	case dev:
-		e.ok(e.th.Free(p))
+		e.ok(memory.Free(e.th, p))
 	case host:
-		e.ok(e.th.FreeHost(p))
+		e.ok(memory.FreeHost(e.th, p))
 	}
 }
 
@@ -62,10 +64,10 @@ func init() {
 		for _, w := range everywhere {
 			p, b := e.memory(w, 8192), noise(8192, 5)
 			e.write(p, b)
-			e.ok(e.th.Memcpy(p+100, 4096, p, 4096, h2h))
+			e.ok(transfer.Memcpy(e.th, p+100, 4096, p, 4096, h2h))
 			copy(b[100:], b[:4096])
 			e.holds(p, b)
-			e.ok(e.th.Memcpy(p, 4096, p+1, 4096, h2h))
+			e.ok(transfer.Memcpy(e.th, p, 4096, p+1, 4096, h2h))
 			copy(b, b[1:4097])
 			e.holds(p, b)
 		}
@@ -73,7 +75,7 @@ func init() {
 		// It waits for no stream.
 		a := upload(e)
 		s, release := e.blocked()
-		e.ok(e.th.MemsetAsync(a.dst, 64, 9, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, a.dst, 64, 9, 64, s))
 		e.ok(memcpy(e, a))
 		a.arrived(e)
 		release()
@@ -143,12 +145,12 @@ func (e *env) pageableWaits(call copyCall) {
 	for _, s := range []core.Handle{e.stream(), 0} {
 		e.write(p, noise(64, 2))
 		release := e.block(s)
-		e.ok(e.th.MemsetAsync(p, 64, 3, 64, s))
-		e.ok(e.waits(release, func() *core.Error { return e.th.MemcpyAsync(q, 64, p, 64, d2h, s) }))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 3, 64, s))
+		e.ok(e.waits(release, func() *core.Error { return transfer.MemcpyAsync(e.th, q, 64, p, 64, d2h, s) }))
 		e.holds(q, repeat(3, 64))
 
 		release = e.block(s)
-		e.ok(e.th.MemsetAsync(p, 64, 4, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 4, 64, s))
 		e.write(q, noise(64, 1))
 		e.ok(e.waits(release, func() *core.Error {
 			return call(e, &copyArgs{th: e.th, dst: p, destMax: 64, src: q, count: 64, kind: dflt, stream: s})
@@ -178,7 +180,7 @@ func (e *env) bufferedDoesNotWait() {
 			e.write(src, noise(n, 1))
 			e.write(dst, noise(n, 2))
 			s, release := e.blocked()
-			e.ok(e.th.MemcpyAsync(dst, n, src, n, buf, s))
+			e.ok(transfer.MemcpyAsync(e.th, dst, n, src, n, buf, s))
 			e.write(src, noise(n, 3)) // the source is the caller's again
 			e.holds(dst, noise(n, 2))
 			release()
@@ -197,7 +199,7 @@ func (e *env) bufferedDoesNotWait() {
 			release := e.block(s)
 			ends = func(s core.Handle) *core.Error { release(); return e.th.DestroyStreamForce(s) }
 		}
-		e.ok(e.th.MemcpyAsync(dst, 1<<20, src, 1<<20, buf, s))
+		e.ok(transfer.MemcpyAsync(e.th, dst, 1<<20, src, 1<<20, buf, s))
 		e.ok(ends(s))
 	}
 	a := upload(e)
@@ -217,11 +219,11 @@ func TestStoppedContext(t *testing.T) {
 	s := e.stream()
 	e.ok(e.th.SetStreamFailureMode(s, abi.StopOnFailure))
 	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
-	e.ok(e.th.MemsetAsync(e.device(64), 64, 0, 64, s))
+	e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 0, 64, s))
 	e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
 	for _, err := range []*core.Error{
 		memcpyAsync(e, up), memcpyAsync(e, page), planeAsync(e, flat), withDesc(e, desc), withOffset(e, behind(e)),
-		memsetAsync(e, fill), batchAsync(e, a), e.th.MemcpyAsync(up.dst, 64, page.src, 64, buf, up.stream),
+		memsetAsync(e, fill), batchAsync(e, a), transfer.MemcpyAsync(e.th, up.dst, 64, page.src, 64, buf, up.stream),
 	} {
 		e.want(err, abi.ErrRTSysDma)
 	}
@@ -291,20 +293,20 @@ func TestPeers(t *testing.T) {
 			o := e.rt.NewThread(4)
 			e.ok(o.SetDevice(1))
 			var far core.Addr
-			e.ok(o.Malloc(&far, 64, abi.MemMallocHugeFirst))
+			e.ok(memory.Malloc(o, &far, 64, abi.MemMallocHugeFirst))
 			near, s := e.device(64), e.stream()
 			calls := map[string]func(dst, src core.Addr) *core.Error{
-				"aclrtMemcpy":      func(dst, src core.Addr) *core.Error { return e.th.Memcpy(dst, 64, src, 64, d2d) },
-				"aclrtMemcpyAsync": func(dst, src core.Addr) *core.Error { return e.th.MemcpyAsync(dst, 64, src, 64, d2d, s) },
+				"aclrtMemcpy":      func(dst, src core.Addr) *core.Error { return transfer.Memcpy(e.th, dst, 64, src, 64, d2d) },
+				"aclrtMemcpyAsync": func(dst, src core.Addr) *core.Error { return transfer.MemcpyAsync(e.th, dst, 64, src, 64, d2d, s) },
 				"aclrtMemcpy2dAsync": func(dst, src core.Addr) *core.Error {
-					return e.th.Memcpy2dAsync(dst, 16, src, 16, 16, 4, d2d, s)
+					return transfer.Memcpy2dAsync(e.th, dst, 16, src, 16, 16, 4, d2d, s)
 				},
 			}
 			try := func(want abi.Code) {
 				for name, call := range calls {
 					for _, ends := range [][2]core.Addr{{far, near}, {near, far}} {
 						e.write(near, noise(64, 1))
-						e.ok(o.Memset(far, 64, 5, 64))
+						e.ok(transfer.Memset(o, far, 64, 5, 64))
 						dst, src := ends[0], ends[1]
 						if err := call(dst, src); codeOf(err) != want {
 							e.Errorf("%s: got %v, want %d", name, err, want)
@@ -319,28 +321,28 @@ func TestPeers(t *testing.T) {
 				try(abi.Success)
 			} else {
 				try(abi.ErrRTParamInvalid)
-				e.want(e.th.Memset(far, 64, 1, 64), abi.ErrRTParamInvalid)
-				e.want(e.th.MemsetAsync(far, 64, 1, 64, s), abi.ErrRTParamInvalid)
+				e.want(transfer.Memset(e.th, far, 64, 1, 64), abi.ErrRTParamInvalid)
+				e.want(transfer.MemsetAsync(e.th, far, 64, 1, 64, s), abi.ErrRTParamInvalid)
 				if slices.Contains(modern, tt.product) {
-					e.want(e.th.MemsetD32(far, 64, 1, 16), abi.ErrRTParamInvalid)
-					e.want(e.th.MemsetD32Async(far, 64, 1, 16, s), abi.ErrRTParamInvalid)
+					e.want(transfer.MemsetD32(e.th, far, 64, 1, 16), abi.ErrRTParamInvalid)
+					e.want(transfer.MemsetD32Async(e.th, far, 64, 1, 16, s), abi.ErrRTParamInvalid)
 				}
 			}
 			// The host reaches every device.
 			for _, w := range []where{host, unreg} {
 				p := e.memory(w, 64)
 				e.write(p, noise(64, 6))
-				e.ok(e.th.MemcpyAsync(far, 64, p, 64, dflt, s))
+				e.ok(transfer.MemcpyAsync(e.th, far, 64, p, 64, dflt, s))
 				e.ok(e.th.SynchronizeStream(s))
 				e.holds(far, noise(64, 6))
-				e.ok(e.th.Memcpy2d(far, 16, near, 16, 0, 4, h2d))
-				e.ok(e.th.Memcpy2dAsync(far, 16, p, 16, 16, 2, h2d, s))
+				e.ok(transfer.Memcpy2d(e.th, far, 16, near, 16, 0, 4, h2d))
+				e.ok(transfer.Memcpy2dAsync(e.th, far, 16, p, 16, 16, 2, h2d, s))
 				e.ok(e.th.SynchronizeStream(s))
 			}
-			if err := e.th.DeviceEnablePeerAccess(1, 0); tt.enables {
+			if err := memory.DeviceEnablePeerAccess(e.th, 1, 0); tt.enables {
 				e.ok(err)
 				try(abi.Success)
-				e.ok(e.th.MemsetAsync(far, 64, 1, 64, s))
+				e.ok(transfer.MemsetAsync(e.th, far, 64, 1, 64, s))
 				e.ok(e.th.SynchronizeStream(s))
 				e.holds(far, repeat(1, 64))
 			} else {

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -171,7 +172,7 @@ func (t directions) flat(rc bool) directions {
 
 // memcpy2dAsync copies 64 bytes as four rows.
 func memcpy2dAsync(_ *env, a *copyArgs) *core.Error {
-	return a.th.Memcpy2dAsync(a.dst, 16, a.src, 16, 16, 4, a.kind, a.stream)
+	return transfer.Memcpy2dAsync(a.th, a.dst, 16, a.src, 16, 16, 4, a.kind, a.stream)
 }
 
 // TestToItself checks that a copy onto itself is a success, once the direction is allowed.
@@ -194,7 +195,7 @@ func TestToItself(t *testing.T) {
 			e.faults.FailAll(faulty.Task, errors.New("something was queued"))
 			e.faults.FailAll(faulty.Run, errors.New("something was copied"))
 			s := e.foreign() // not looked at
-			if err := e.th.MemcpyAsync(p, 64, p, 64, tt.kind, s); codeOf(err) != tt.want {
+			if err := transfer.MemcpyAsync(e.th, p, 64, p, 64, tt.kind, s); codeOf(err) != tt.want {
 				t.Errorf("got %v, want %d", err, tt.want)
 			}
 			e.faults.Heal()

@@ -13,6 +13,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // The kinds of copies, in the letters of spec/semantics.md.
@@ -57,14 +59,14 @@ func noise(n, seed uint64) []byte {
 // write and read move bytes of any memory with the synchronous copy.
 func (e *env) write(p core.Addr, b []byte) {
 	e.Helper()
-	e.ok(e.th.Memcpy(p, uint64(len(b)), sliceAddr(b), uint64(len(b)), dflt))
+	e.ok(transfer.Memcpy(e.th, p, uint64(len(b)), sliceAddr(b), uint64(len(b)), dflt))
 	runtime.KeepAlive(b)
 }
 
 func (e *env) read(p core.Addr, n uint64) []byte {
 	e.Helper()
 	b := make([]byte, n)
-	e.ok(e.th.Memcpy(sliceAddr(b), n, p, n, dflt))
+	e.ok(transfer.Memcpy(e.th, sliceAddr(b), n, p, n, dflt))
 	return b
 }
 
@@ -132,9 +134,9 @@ func (e *env) freed(w where, n uint64) core.Addr {
 	e.Helper()
 	p := e.memory(w, n)
 	if w == dev {
-		e.ok(e.th.Free(p))
+		e.ok(memory.Free(e.th, p))
 	} else {
-		e.ok(e.th.FreeHost(p))
+		e.ok(memory.FreeHost(e.th, p))
 	}
 	return p
 }

@@ -12,6 +12,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -84,23 +86,23 @@ func TestLargeCopies(t *testing.T) {
 	const size, step = 4<<30 + 4097, 65 << 20 // 4 GiB is no multiple of it: what is 4 GiB apart differs
 	tile := noise(step, 1)
 	q := e.tiled(tile, 4<<30+8192)
-	e.ok(e.th.HostRegisterV2(q, size, abi.HostRegPinned))
+	e.ok(memory.HostRegisterV2(e.th, q, size, abi.HostRegPinned))
 	p, s, b := e.device(size), e.stream(), make([]byte, step)
 	check := func(what string) {
 		t.Helper()
 		for at := uint64(0); at < size; at += step {
 			n := min(step, size-at)
-			e.ok(e.th.Memcpy(sliceAddr(b), n, p+core.Addr(at), n, d2h))
+			e.ok(transfer.Memcpy(e.th, sliceAddr(b), n, p+core.Addr(at), n, d2h))
 			if !slices.Equal(b[:n], tile[:n]) {
 				t.Fatalf("%s: the bytes from %d on are wrong", what, at)
 			}
 		}
 	}
-	e.ok(e.th.MemcpyAsync(p, size, q, size, h2d, s))
+	e.ok(transfer.MemcpyAsync(e.th, p, size, q, size, h2d, s))
 	e.ok(e.th.SynchronizeStream(s))
 	check("asynchronous copy")
 
-	e.ok(e.th.MemsetAsync(p, size, 0xEE, size, s))
+	e.ok(transfer.MemsetAsync(e.th, p, size, 0xEE, size, s))
 	e.ok(e.th.SynchronizeStream(s))
 	for _, at := range []core.Addr{0, 4<<30 - 4096, size - 4097} {
 		e.holds(p+at, repeat(0xEE, 4097))
@@ -116,7 +118,7 @@ func TestLargeCopies(t *testing.T) {
 func TestDescriptorOf4GiB(t *testing.T) {
 	e := large(t)
 	var p core.Addr
-	if err := e.th.Malloc(&p, 4<<30, abi.MemMallocHugeFirst); err != nil {
+	if err := memory.Malloc(e.th, &p, 4<<30, abi.MemMallocHugeFirst); err != nil {
 		t.Skip(err) // the machine is too small
 	}
 	a := across(e)

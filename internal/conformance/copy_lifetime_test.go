@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // gone accepts what may become of work whose memory goes before its turn: it fails there, or it was quick enough.
@@ -26,20 +28,20 @@ func TestFreedInFlight(t *testing.T) {
 			e := newEnv(t, machine{})
 			type work struct{ p, q core.Addr } // device and pinned memory it uses
 			for what, put := range map[string]func(w *work, s core.Handle) *core.Error{
-				"up":   func(w *work, s core.Handle) *core.Error { return e.th.MemcpyAsync(w.p, n, w.q, n, h2d, s) },
-				"down": func(w *work, s core.Handle) *core.Error { return e.th.MemcpyAsync(w.q, n, w.p, n, d2h, s) },
+				"up":   func(w *work, s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, w.p, n, w.q, n, h2d, s) },
+				"down": func(w *work, s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, w.q, n, w.p, n, d2h, s) },
 				"buffered": func(w *work, s core.Handle) *core.Error {
-					return e.th.MemcpyAsync(w.p, n, w.q, n, buf, s)
+					return transfer.MemcpyAsync(e.th, w.p, n, w.q, n, buf, s)
 				},
 				"plane": func(w *work, s core.Handle) *core.Error {
-					return e.th.Memcpy2dAsync(w.p, 64, w.q, 64, 64, n/64, h2d, s)
+					return transfer.Memcpy2dAsync(e.th, w.p, 64, w.q, 64, 64, n/64, h2d, s)
 				},
 				"batch": func(w *work, s core.Handle) *core.Error {
 					a := oneSegment(e, host, dev)
 					a.dsts[0], a.srcs[0], a.sizes[0], a.destMaxs[0], a.stream = w.p, w.q, n, n, s
 					return batchAsync(e, a)
 				},
-				"fill": func(w *work, s core.Handle) *core.Error { return e.th.MemsetAsync(w.p, n, 1, n, s) },
+				"fill": func(w *work, s core.Handle) *core.Error { return transfer.MemsetAsync(e.th, w.p, n, 1, n, s) },
 			} {
 				for _, freeHost := range []bool{true, false} {
 					w := &work{p: e.device(n), q: e.pinned(n)}
@@ -51,17 +53,17 @@ func TestFreedInFlight(t *testing.T) {
 					e.ok(put(w, s))
 					must := blocked
 					if freeHost {
-						e.ok(e.th.FreeHost(w.q))
+						e.ok(memory.FreeHost(e.th, w.q))
 						must = must && what != "buffered" && what != "fill" // those do not need it any more
 					} else {
-						e.ok(e.th.Free(w.p))
+						e.ok(memory.Free(e.th, w.p))
 					}
 					release()
 					e.gone(s, must)
 					if freeHost {
-						e.ok(e.th.Free(w.p))
+						e.ok(memory.Free(e.th, w.p))
 					} else {
-						e.ok(e.th.FreeHost(w.q))
+						e.ok(memory.FreeHost(e.th, w.q))
 					}
 				}
 			}
@@ -81,12 +83,14 @@ func TestClosedInFlight(t *testing.T) {
 		}
 		e.Cleanup(func() { unix.Munmap(b) })
 		p, size := sliceAddr(b), uint64(n)
-		e.ok(e.th.HostRegisterV2(p, size, abi.HostRegPinned))
+		e.ok(memory.HostRegisterV2(e.th, p, size, abi.HostRegPinned))
 		d := e.device(size)
 		for _, put := range []func(s core.Handle) *core.Error{
-			func(s core.Handle) *core.Error { return e.th.MemcpyAsync(d, size, p, size, h2d, s) },
-			func(s core.Handle) *core.Error { return e.th.MemcpyAsync(p, size, d, size, d2h, s) },
-			func(s core.Handle) *core.Error { return e.th.Memcpy2dAsync(d, 64, p, 64, 64, size/64, h2d, s) },
+			func(s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, d, size, p, size, h2d, s) },
+			func(s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, p, size, d, size, d2h, s) },
+			func(s core.Handle) *core.Error {
+				return transfer.Memcpy2dAsync(e.th, d, 64, p, 64, 64, size/64, h2d, s)
+			},
 		} {
 			s, release := e.blocked()
 			e.ok(put(s))
@@ -106,8 +110,8 @@ func TestClosedInFlight(t *testing.T) {
 		}
 		// What is not registered any more cannot be reached.
 		s, release := e.blocked()
-		e.ok(e.th.MemcpyAsync(d, size, p, size, h2d, s))
-		e.ok(e.th.HostUnregister(p))
+		e.ok(transfer.MemcpyAsync(e.th, d, size, p, size, h2d, s))
+		e.ok(memory.HostUnregister(e.th, p))
 		release()
 		e.gone(s, true)
 	}
@@ -123,9 +127,9 @@ func TestDestroyedInFlight(t *testing.T) {
 			e := newEnv(t, machine{})
 			s, release := e.blocked()
 			p, q := e.device(n), e.pinned(n)
-			e.ok(e.th.MemcpyAsync(p, n, q, n, h2d, s))
-			e.ok(e.th.MemcpyAsync(p, n, q, n, buf, s))
-			e.ok(e.th.MemsetAsync(p, n, 0, n, s))
+			e.ok(transfer.MemcpyAsync(e.th, p, n, q, n, h2d, s))
+			e.ok(transfer.MemcpyAsync(e.th, p, n, q, n, buf, s))
+			e.ok(transfer.MemsetAsync(e.th, p, n, 0, n, s))
 			done := make(chan bool)
 			go func() { end(e, s); close(done) }()
 			release()
@@ -135,7 +139,7 @@ func TestDestroyedInFlight(t *testing.T) {
 			}
 			s = e.stream()
 			p = e.device(n)
-			e.ok(e.th.MemcpyAsync(p, n, q, n, h2d, s))
+			e.ok(transfer.MemcpyAsync(e.th, p, n, q, n, h2d, s))
 			e.ok(e.th.SynchronizeStream(s))
 		}
 	}
@@ -154,14 +158,14 @@ func TestWildInRC(t *testing.T) {
 		d, s := e.device(n), e.stream()
 		for _, kind := range []abi.MemcpyKind{h2h, d2d} {
 			for _, wild := range []core.Addr{sliceAddr(closed), 16, 1 << 60, ^core.Addr(0) - 4096} {
-				e.ok(e.th.MemcpyAsync(d, n, wild, n, kind, s))
+				e.ok(transfer.MemcpyAsync(e.th, d, n, wild, n, kind, s))
 				e.gone(s, true)
-				e.ok(e.th.MemcpyAsync(wild, n, d, n, kind, s))
+				e.ok(transfer.MemcpyAsync(e.th, wild, n, d, n, kind, s))
 				e.gone(s, true)
 			}
 		}
 		p := e.hole()
-		e.want(e.th.MemcpyAsync(p, 8192, d, 8192, d2h, s), abi.ErrRTParamInvalid)
+		e.want(transfer.MemcpyAsync(e.th, p, 8192, d, 8192, d2h, s), abi.ErrRTParamInvalid)
 		e.aroundHole(p)
 	}
 }

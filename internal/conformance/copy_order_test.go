@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // TestCopiesInOrder sends random copies and fills through one stream and compares what they leave with the same work
@@ -40,18 +42,18 @@ func TestCopiesInOrder(t *testing.T) {
 			src, dst := at[i]+core.Addr(from), at[j]+core.Addr(to)
 			switch op := r.IntN(10); {
 			case op == 0 && places[j] == dev:
-				e.ok(e.th.MemsetAsync(dst, n, int32(step), n, s))
+				e.ok(transfer.MemsetAsync(e.th, dst, n, int32(step), n, s))
 				copy(model[j][to:], repeat(byte(step), int(n)))
 			case op == 1 && places[i] == dev && places[j] == dev && step >= 30 && i != j:
 				e.ok(e.th.SynchronizeStream(s)) // the descriptor is the same for all
-				e.ok(e.th.SetMemcpyDesc(desc, inner, src, dst, n, 0))
-				e.ok(e.th.MemcpyAsyncWithDesc(desc, inner, s))
+				e.ok(transfer.SetMemcpyDesc(e.th, desc, inner, src, dst, n, 0))
+				e.ok(transfer.MemcpyAsyncWithDesc(e.th, desc, inner, s))
 				copy(model[j][to:], model[i][from:from+n])
 			case op == 2 && places[i] != dev && places[j] == dev && step >= 30:
 				if places[i] == host {
 					e.ok(e.th.SynchronizeStream(s)) // its bytes are read now
 				}
-				e.ok(e.th.MemcpyAsync(dst, n, src, n, buf, s))
+				e.ok(transfer.MemcpyAsync(e.th, dst, n, src, n, buf, s))
 				copy(model[j][to:], model[i][from:from+n])
 			case (places[i] == dev) != (places[j] == dev) && op < 6:
 				a := oneSegment(e, places[i], places[j])
@@ -65,7 +67,7 @@ func TestCopiesInOrder(t *testing.T) {
 				if i == j && from < to+n && to < from+n {
 					continue // overlap inside one copy: TestBehaviour/aclrtMemcpy
 				}
-				e.ok(e.th.MemcpyAsync(dst, n, src, n, dflt, s))
+				e.ok(transfer.MemcpyAsync(e.th, dst, n, src, n, dflt, s))
 				copy(model[j][to:], model[i][from:from+n])
 				if places[i] == unreg || places[j] == unreg {
 					e.idle(s)
@@ -105,8 +107,8 @@ func TestCopyHammer(t *testing.T) {
 			var own core.Handle
 			var p, q, up, down core.Addr
 			const size = 300 << 10
-			if !ok(th.CreateStream(&own)) || !ok(th.Malloc(&p, size, abi.MemMallocHugeFirst)) || !ok(th.Malloc(&q, size, abi.MemMallocHugeFirst)) ||
-				!ok(th.MallocHost(&up, size)) || !ok(th.MallocHost(&down, size)) {
+			if !ok(th.CreateStream(&own)) || !ok(memory.Malloc(th, &p, size, abi.MemMallocHugeFirst)) || !ok(memory.Malloc(th, &q, size, abi.MemMallocHugeFirst)) ||
+				!ok(memory.MallocHost(th, &up, size)) || !ok(memory.MallocHost(th, &down, size)) {
 				return
 			}
 			r := rand.New(rand.NewPCG(uint64(g), 9))
@@ -125,8 +127,8 @@ func TestCopyHammer(t *testing.T) {
 				if i%5 == 0 {
 					to = sliceAddr(page)
 				}
-				if !ok(th.MemcpyAsync(p, n, up, n, h2d, s)) || !ok(th.MemcpyAsync(q, n, p, n, d2d, s)) ||
-					!ok(th.MemcpyAsync(to, n, q, n, d2h, s)) || !ok(th.SynchronizeStream(s)) {
+				if !ok(transfer.MemcpyAsync(th, p, n, up, n, h2d, s)) || !ok(transfer.MemcpyAsync(th, q, n, p, n, d2d, s)) ||
+					!ok(transfer.MemcpyAsync(th, to, n, q, n, d2h, s)) || !ok(th.SynchronizeStream(s)) {
 					return
 				}
 				got := bytes(down, n)

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/product"
 )
 
@@ -21,7 +22,7 @@ var family = []struct {
 	{name: "aclrtMemcpyAsync", does: memcpyAsync, inRC: true},
 	{name: "aclrtMemcpyAsyncWithCondition", does: memcpyAsyncWithCondition, inRC: true},
 	{name: "aclrtMemcpy2d", does: func(e *env, a *copyArgs) *core.Error {
-		return a.th.Memcpy2d(a.dst, 16, a.src, 16, 16, 4, a.kind)
+		return transfer.Memcpy2d(a.th, a.dst, 16, a.src, 16, 16, 4, a.kind)
 	}},
 	{name: "aclrtMemcpy2dAsync", does: memcpy2dAsync},
 	{name: "aclrtMemcpyBatch", have: modern, does: segment(batchNow)},
@@ -31,16 +32,16 @@ var family = []struct {
 	{name: "aclrtMemcpyAsyncWithDesc", have: append([]string{"310B"}, modern...), inRC: true, does: byDescriptor},
 	{name: "aclrtMemcpyAsyncWithOffset", have: append([]string{"910"}, modern...), does: byOffset},
 	{name: "aclrtMemset", inRC: true, fill: repeat(7, 64), does: func(e *env, a *copyArgs) *core.Error {
-		return a.th.Memset(a.dst, 64, 7, 64)
+		return transfer.Memset(a.th, a.dst, 64, 7, 64)
 	}},
 	{name: "aclrtMemsetAsync", inRC: true, fill: repeat(7, 64), does: func(e *env, a *copyArgs) *core.Error {
-		return a.th.MemsetAsync(a.dst, 64, 7, 64, a.stream)
+		return transfer.MemsetAsync(a.th, a.dst, 64, 7, 64, a.stream)
 	}},
 	{name: "aclrtMemsetD32", have: modern, fill: repeat(7, 64), does: func(e *env, a *copyArgs) *core.Error {
-		return a.th.MemsetD32(a.dst, 64, 0x07070707, 16)
+		return transfer.MemsetD32(a.th, a.dst, 64, 0x07070707, 16)
 	}},
 	{name: "aclrtMemsetD32Async", have: modern, fill: repeat(7, 64), does: func(e *env, a *copyArgs) *core.Error {
-		return a.th.MemsetD32Async(a.dst, 64, 0x07070707, 16, a.stream)
+		return transfer.MemsetD32Async(a.th, a.dst, 64, 0x07070707, 16, a.stream)
 	}},
 }
 
@@ -63,13 +64,13 @@ func byDescriptor(e *env, a *copyArgs) *core.Error {
 	p, desc := e.device(64), e.device(64)
 	e.write(p, noise(64, 1))
 	var n uint64
-	if err := a.th.GetMemcpyDescSize(inner, &n); err != nil {
-		e.want(a.th.SetMemcpyDesc(desc, inner, p, a.dst, 64, 0), err.Code)
-		e.want(a.th.MemcpyAsyncWithDesc(desc, inner, a.stream), err.Code)
+	if err := transfer.GetMemcpyDescSize(a.th, inner, &n); err != nil {
+		e.want(transfer.SetMemcpyDesc(a.th, desc, inner, p, a.dst, 64, 0), err.Code)
+		e.want(transfer.MemcpyAsyncWithDesc(a.th, desc, inner, a.stream), err.Code)
 		return err
 	}
-	e.ok(a.th.SetMemcpyDesc(desc, inner, p, a.dst, 64, 0))
-	return a.th.MemcpyAsyncWithDesc(desc, inner, a.stream)
+	e.ok(transfer.SetMemcpyDesc(a.th, desc, inner, p, a.dst, 64, 0))
+	return transfer.MemcpyAsyncWithDesc(a.th, desc, inner, a.stream)
 }
 
 func byOffset(e *env, a *copyArgs) *core.Error {
@@ -77,7 +78,7 @@ func byOffset(e *env, a *copyArgs) *core.Error {
 	e.write(p, noise(64, 1))
 	e.write(from, cell(p))
 	e.write(to, cell(a.dst))
-	return a.th.MemcpyAsyncWithOffset(to, 64, 0, from, 64, 0, inner, a.stream)
+	return transfer.MemcpyAsyncWithOffset(a.th, to, 64, 0, from, 64, 0, inner, a.stream)
 }
 
 // TestEveryProduct makes every call of the family on every product and form: what it has works, what it lacks says so.

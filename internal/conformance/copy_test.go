@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -23,18 +24,18 @@ type copyArgs struct {
 }
 
 func memcpy(_ *env, a *copyArgs) *core.Error {
-	return a.th.Memcpy(a.dst, a.destMax, a.src, a.count, a.kind)
+	return transfer.Memcpy(a.th, a.dst, a.destMax, a.src, a.count, a.kind)
 }
 
 // copyCall is a single copy.
 type copyCall func(e *env, a *copyArgs) *core.Error
 
 func memcpyAsync(_ *env, a *copyArgs) *core.Error {
-	return a.th.MemcpyAsync(a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
+	return transfer.MemcpyAsync(a.th, a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
 }
 
 func memcpyAsyncWithCondition(_ *env, a *copyArgs) *core.Error {
-	return a.th.MemcpyAsyncWithCondition(a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
+	return transfer.MemcpyAsyncWithCondition(a.th, a.dst, a.destMax, a.src, a.count, a.kind, a.stream)
 }
 
 // upload is a copy of 64 pinned bytes to the device, on a stream.

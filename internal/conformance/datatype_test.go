@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"ropeway/internal/abi"
-	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 func init() {
@@ -12,7 +12,7 @@ func init() {
 		for h, want := range map[uint16]float32{
 			0: 0, 0x3c00: 1, 0xc000: -2, 1: 1.0 / (1 << 24), 0x7bff: 65504, 0x7c00: 65536, 0xfc00: -65536, 0x7e00: 98304,
 		} {
-			is(e, "half", e.th.Float16ToFloat(h), want)
+			is(e, "half", transfer.Float16ToFloat(e.th, h), want)
 		}
 	})
 	behaves("aclFloatToFloat16", func(e *env) {
@@ -21,11 +21,11 @@ func init() {
 			0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 65520: 0x7bff, -1e9: 0xfbff, inf: 0x7bff, -inf: 0xfbff,
 			1.0 / (1 << 24): 1, 1.0 / (1 << 25): 0, 1.5 / (1 << 25): 1, 2049: 0x6800, 2051: 0x6802,
 		} {
-			is(e, "float", e.th.FloatToFloat16(f), want)
+			is(e, "float", transfer.FloatToFloat16(e.th, f), want)
 		}
 		nan := float32(math.NaN())
-		is(e, "NaN", e.th.FloatToFloat16(nan), 0x7bff)
-		is(e, "negative NaN", e.th.FloatToFloat16(float32(math.Copysign(float64(nan), -1))), 0xfbff)
+		is(e, "NaN", transfer.FloatToFloat16(e.th, nan), 0x7bff)
+		is(e, "negative NaN", transfer.FloatToFloat16(e.th, float32(math.Copysign(float64(nan), -1))), 0xfbff)
 	})
 	behaves("aclDataTypeSize", func(e *env) {
 		for size, types := range map[uint64][]abi.DataType{
@@ -39,46 +39,46 @@ func init() {
 			16: {abi.DataTypeComplex128},
 		} {
 			for _, d := range types {
-				is(e, d.String(), e.stranger().DataTypeSize(d), size)
+				is(e, d.String(), transfer.DataTypeSize(e.stranger(), d), size)
 			}
 		}
 	})
 
 	behaves("aclCreateDataBuffer", func(e *env) {
-		a, b := e.stranger().CreateDataBuffer(0x1000, 1<<33+5), e.th.CreateDataBuffer(0, 0)
+		a, b := transfer.CreateDataBuffer(e.stranger(), 0x1000, 1<<33+5), transfer.CreateDataBuffer(e.th, 0, 0)
 		if a == 0 || b == 0 || a == b {
 			e.Fatalf("handles %#x and %#x", a, b)
 		}
-		is(e, "live buffers", core.LiveBuffers(e.rt), 2)
-		is(e, "address", e.th.GetDataBufferAddr(a), 0x1000)
-		is(e, "size", e.th.GetDataBufferSizeV2(a), 1<<33+5)
+		is(e, "live buffers", transfer.LiveBuffers(e.rt), 2)
+		is(e, "address", transfer.GetDataBufferAddr(e.th, a), 0x1000)
+		is(e, "size", transfer.GetDataBufferSizeV2(e.th, a), 1<<33+5)
 	})
 	behaves("aclDestroyDataBuffer", func(e *env) {
-		b := e.th.CreateDataBuffer(e.device(64), 64)
-		e.ok(e.stranger().DestroyDataBuffer(b))
-		is(e, "live buffers", core.LiveBuffers(e.rt), 0)
-		e.want(e.th.DestroyDataBuffer(b), abi.ErrInvalidParam)
-		e.want(e.th.DestroyDataBuffer(garbage), abi.ErrInvalidParam)
+		b := transfer.CreateDataBuffer(e.th, e.device(64), 64)
+		e.ok(transfer.DestroyDataBuffer(e.stranger(), b))
+		is(e, "live buffers", transfer.LiveBuffers(e.rt), 0)
+		e.want(transfer.DestroyDataBuffer(e.th, b), abi.ErrInvalidParam)
+		e.want(transfer.DestroyDataBuffer(e.th, garbage), abi.ErrInvalidParam)
 	})
 	behaves("aclUpdateDataBuffer", func(e *env) {
-		b := e.th.CreateDataBuffer(0x1000, 5)
-		e.ok(e.stranger().UpdateDataBuffer(b, 0x2000, 6))
-		is(e, "address", e.th.GetDataBufferAddr(b), 0x2000)
-		is(e, "size", e.th.GetDataBufferSizeV2(b), 6)
-		e.ok(e.th.DestroyDataBuffer(b))
-		e.want(e.th.UpdateDataBuffer(b, 0x3000, 7), abi.ErrInvalidParam)
+		b := transfer.CreateDataBuffer(e.th, 0x1000, 5)
+		e.ok(transfer.UpdateDataBuffer(e.stranger(), b, 0x2000, 6))
+		is(e, "address", transfer.GetDataBufferAddr(e.th, b), 0x2000)
+		is(e, "size", transfer.GetDataBufferSizeV2(e.th, b), 6)
+		e.ok(transfer.DestroyDataBuffer(e.th, b))
+		e.want(transfer.UpdateDataBuffer(e.th, b, 0x3000, 7), abi.ErrInvalidParam)
 	})
 	behaves("aclGetDataBufferAddr", func(e *env) {
-		is(e, "of a buffer", e.stranger().GetDataBufferAddr(e.th.CreateDataBuffer(0x1000, 5)), 0x1000)
-		is(e, "of NULL", e.th.GetDataBufferAddr(0), 0)
-		is(e, "of something else", e.th.GetDataBufferAddr(e.stream()), 0)
+		is(e, "of a buffer", transfer.GetDataBufferAddr(e.stranger(), transfer.CreateDataBuffer(e.th, 0x1000, 5)), 0x1000)
+		is(e, "of NULL", transfer.GetDataBufferAddr(e.th, 0), 0)
+		is(e, "of something else", transfer.GetDataBufferAddr(e.th, e.stream()), 0)
 	})
 	behaves("aclGetDataBufferSize", func(e *env) {
-		is(e, "cut to 32 bits", e.th.GetDataBufferSize(e.th.CreateDataBuffer(0x1000, 1<<33+5)), 5)
-		is(e, "of NULL", e.th.GetDataBufferSize(0), 0)
+		is(e, "cut to 32 bits", transfer.GetDataBufferSize(e.th, transfer.CreateDataBuffer(e.th, 0x1000, 1<<33+5)), 5)
+		is(e, "of NULL", transfer.GetDataBufferSize(e.th, 0), 0)
 	})
 	behaves("aclGetDataBufferSizeV2", func(e *env) {
-		is(e, "whole", e.th.GetDataBufferSizeV2(e.th.CreateDataBuffer(0x1000, 1<<33+5)), 1<<33+5)
-		is(e, "of NULL", e.th.GetDataBufferSizeV2(0), 0)
+		is(e, "whole", transfer.GetDataBufferSizeV2(e.th, transfer.CreateDataBuffer(e.th, 0x1000, 1<<33+5)), 1<<33+5)
+		is(e, "of NULL", transfer.GetDataBufferSizeV2(e.th, 0), 0)
 	})
 }

@@ -7,19 +7,21 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
 func init() {
 	without := func(e *env, name string) *core.Thread { return e.on(machine{product: name, bare: true}).th }
 	prove("aclrtGetMemcpyDescSize", 1, func(e *env) *core.Error {
-		e.want(e.th.GetMemcpyDescSize(inner, nil), abi.ErrInvalidParam)
-		return without(e, "310P").GetMemcpyDescSize(8, nil)
+		e.want(transfer.GetMemcpyDescSize(e.th, inner, nil), abi.ErrInvalidParam)
+		return transfer.GetMemcpyDescSize(without(e, "310P"), 8, nil)
 	})
 	prove("aclrtGetMemcpyDescSize", 2, func(e *env) *core.Error {
 		n := uint64(7)
-		e.want(e.th.GetMemcpyDescSize(-1, &n), abi.ErrInvalidParam)
-		err := without(e, "310P").GetMemcpyDescSize(8, &n)
+		e.want(transfer.GetMemcpyDescSize(e.th, -1, &n), abi.ErrInvalidParam)
+		err := transfer.GetMemcpyDescSize(without(e, "310P"), 8, &n)
 		if n != 7 {
 			e.Error("descSize was written")
 		}
@@ -27,23 +29,23 @@ func init() {
 	})
 	prove("aclrtGetMemcpyDescSize", 3, func(e *env) *core.Error {
 		n := uint64(7)
-		e.want(without(e, "910").GetMemcpyDescSize(inner, &n), abi.ErrRTFeatureNotSupport)
-		e.want(without(e, "310").GetMemcpyDescSize(inner, &n), abi.ErrRTFeatureNotSupport)
-		return without(e, "310P").GetMemcpyDescSize(h2d, &n)
+		e.want(transfer.GetMemcpyDescSize(without(e, "910"), inner, &n), abi.ErrRTFeatureNotSupport)
+		e.want(transfer.GetMemcpyDescSize(without(e, "310"), inner, &n), abi.ErrRTFeatureNotSupport)
+		return transfer.GetMemcpyDescSize(without(e, "310P"), h2d, &n)
 	})
 	prove("aclrtGetMemcpyDescSize", 4, func(e *env) *core.Error {
 		n := uint64(7)
 		for kind := abi.MemcpyKind(0); kind < 8; kind++ {
 			if kind != inner {
-				e.want(e.th.GetMemcpyDescSize(kind, &n), abi.ErrRTFeatureNotSupport)
+				e.want(transfer.GetMemcpyDescSize(e.th, kind, &n), abi.ErrRTFeatureNotSupport)
 			}
 		}
-		return e.stranger().GetMemcpyDescSize(abi.MemcpyInterDeviceToDevice, &n)
+		return transfer.GetMemcpyDescSize(e.stranger(), abi.MemcpyInterDeviceToDevice, &n)
 	})
 	behaves("aclrtGetMemcpyDescSize", func(e *env) {
 		for name, want := range map[string]uint64{"A2": 32, "A3": 32, "310B": 32, "950": 64} {
 			var n uint64
-			e.ok(without(e, name).GetMemcpyDescSize(inner, &n)) // no context is needed
+			e.ok(transfer.GetMemcpyDescSize(without(e, name), inner, &n)) // no context is needed
 			if n != want {
 				e.Errorf("%s: %d bytes, want %d", name, n, want)
 			}
@@ -63,11 +65,11 @@ type descArgs struct {
 }
 
 func setDesc(_ *env, a *descArgs) *core.Error {
-	return a.th.SetMemcpyDesc(a.desc, a.kind, a.src, a.dst, a.count, a.config)
+	return transfer.SetMemcpyDesc(a.th, a.desc, a.kind, a.src, a.dst, a.count, a.config)
 }
 
 func withDesc(_ *env, a *descArgs) *core.Error {
-	return a.th.MemcpyAsyncWithDesc(a.desc, a.kind, a.stream)
+	return transfer.MemcpyAsyncWithDesc(a.th, a.desc, a.kind, a.stream)
 }
 
 // across is a descriptor copy of 64 bytes, not yet set.
@@ -95,7 +97,7 @@ func (e *env) far() core.Addr {
 	o := e.rt.NewThread(4)
 	e.ok(o.SetDevice(1))
 	var p core.Addr
-	e.ok(o.Malloc(&p, 64, abi.MemMallocHugeFirst))
+	e.ok(memory.Malloc(o, &p, 64, abi.MemMallocHugeFirst))
 	return p
 }
 
@@ -298,7 +300,7 @@ func init() {
 		s, release = e.blocked()
 		a.stream = s
 		other := e.device(64)
-		e.ok(e.th.MemcpyAsync(a.desc, 32, e.copyOf(desc32(40, a.src, other)), 32, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.desc, 32, e.copyOf(desc32(40, a.src, other)), 32, h2d, s))
 		e.ok(withDesc(e, a))
 		release()
 		e.ok(e.th.SynchronizeStream(s))
@@ -309,9 +311,9 @@ func init() {
 		a = acrossSet(e)
 		history := e.device(64 * 100)
 		for i := range 100 {
-			e.ok(e.th.MemsetAsync(a.src, 64, int32(i), 64, a.stream))
+			e.ok(transfer.MemsetAsync(e.th, a.src, 64, int32(i), 64, a.stream))
 			e.ok(withDesc(e, a))
-			e.ok(e.th.MemcpyAsync(history+core.Addr(64*i), 64, a.dst, 64, d2d, a.stream))
+			e.ok(transfer.MemcpyAsync(e.th, history+core.Addr(64*i), 64, a.dst, 64, d2d, a.stream))
 		}
 		e.ok(e.th.SynchronizeStream(a.stream))
 		for i := range 100 {
@@ -362,7 +364,7 @@ func TestWildDescriptors(t *testing.T) {
 		s, release := e.blocked()
 		a.stream = s
 		e.ok(withDesc(e, a))
-		e.ok(e.th.Free(a.desc))
+		e.ok(memory.Free(e.th, a.desc))
 		release()
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
 		a.isOld(e)

@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -119,7 +121,7 @@ func (e *env) runsOut(call alloc) *core.Error {
 		e.Errorf("%d blocks of %d bytes came out of %d", n, block, total)
 	}
 	for _, p := range taken {
-		e.ok(e.th.Free(p))
+		e.ok(memory.Free(e.th, p))
 	}
 	if now, _ := e.memInfo(abi.MemAttrHBMMem); now != free {
 		e.Errorf("%d bytes are free afterwards, %d were before", now, free)
@@ -130,7 +132,7 @@ func (e *env) runsOut(call alloc) *core.Error {
 // memInfo is what aclrtGetMemInfo says.
 func (e *env) memInfo(attr abi.MemAttr) (free, total uint64) {
 	e.Helper()
-	e.ok(e.th.GetMemInfo(attr, &free, &total))
+	e.ok(memory.GetMemInfo(e.th, attr, &free, &total))
 	return free, total
 }
 
@@ -142,12 +144,12 @@ func (e *env) costs(call alloc, size uint64, policy abi.MemMallocPolicy, bytes u
 	e.ok(call(e.th, &p, size, policy))
 	after, _ := e.memInfo(abi.MemAttrHBMMem)
 	if before-after != bytes {
-		e.Errorf("%s: %d bytes with %v took %d, want %d", e.rt.Product().Name, size, policy, before-after, bytes)
+		e.Errorf("%s: %d bytes with %v took %d, want %d", e.rt.Product.Name, size, policy, before-after, bytes)
 	}
 	if p%64 != 0 {
 		e.Errorf("address %#x is not a multiple of 64", p)
 	}
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 	if now, _ := e.memInfo(abi.MemAttrHBMMem); now != before {
 		e.Error("freeing did not give all back")
 	}
@@ -161,7 +163,7 @@ func (e *env) pages(call alloc, size uint64, policy abi.MemMallocPolicy, page ui
 	if a := e.attributes(p); a.PageSize != page {
 		e.Errorf("%d bytes with %v have pages of %d bytes, want %d", size, policy, a.PageSize, page)
 	}
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 }
 
 // mallocs checks what the plain calls have in common; padding is what they add.
@@ -186,26 +188,26 @@ func (e *env) mallocs(call alloc, padding uint64) {
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory) // a second try follows the first
 	var p core.Addr
 	e.ok(call(e.th, &p, 4096, abi.MemMallocHugeFirst))
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 }
 
 func malloc(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
-	return th.Malloc(p, size, policy)
+	return memory.Malloc(th, p, size, policy)
 }
 
 func mallocAlign32(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
-	return th.MallocAlign32(p, size, policy)
+	return memory.MallocAlign32(th, p, size, policy)
 }
 
 func mallocCached(th *core.Thread, p *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
-	return th.MallocCached(p, size, policy)
+	return memory.MallocCached(th, p, size, policy)
 }
 
 func init() {
 	prove("aclrtMalloc", 3, blames("size", func(e *env) *core.Error {
-		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
-		e.want(e.stranger().Malloc(new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
-		return e.stranger().Malloc(new(core.Addr), math.MaxUint64-62, 0)
+		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 6), abi.ErrRTContextNull) // nothing is added for 1 GiB pages
+		e.want(memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-63, 0), abi.ErrRTContextNull)
+		return memory.Malloc(e.stranger(), new(core.Addr), math.MaxUint64-62, 0)
 	}))
 	prove("aclrtMalloc", 5, func(e *env) *core.Error { return e.lacks1GPeer(malloc) })
 	prove("aclrtMalloc", 6, func(e *env) *core.Error { return e.refusesPolicies(malloc, rcForms, peerPolicies...) })
@@ -218,8 +220,8 @@ func init() {
 	})
 
 	prove("aclrtMallocAlign32", 3, blames("size", func(e *env) *core.Error {
-		e.want(e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
-		return e.stranger().MallocAlign32(new(core.Addr), math.MaxUint64-30, 0)
+		e.want(memory.MallocAlign32(e.stranger(), new(core.Addr), math.MaxUint64-31, 0), abi.ErrRTContextNull)
+		return memory.MallocAlign32(e.stranger(), new(core.Addr), math.MaxUint64-30, 0)
 	}))
 	prove("aclrtMallocAlign32", 5, func(e *env) *core.Error { return e.lacks1GPeer(mallocAlign32) })
 	prove("aclrtMallocAlign32", 6, func(e *env) *core.Error { return e.refusesPolicies(mallocAlign32, rcForms, peerPolicies...) })
@@ -232,7 +234,9 @@ func init() {
 		}
 	})
 
-	prove("aclrtMallocCached", 3, blames("size", func(e *env) *core.Error { return e.stranger().MallocCached(new(core.Addr), math.MaxUint64-62, 0) }))
+	prove("aclrtMallocCached", 3, blames("size", func(e *env) *core.Error {
+		return memory.MallocCached(e.stranger(), new(core.Addr), math.MaxUint64-62, 0)
+	}))
 	prove("aclrtMallocCached", 5, func(e *env) *core.Error { return e.lacks1G(mallocCached) })
 	prove("aclrtMallocCached", 6, func(e *env) *core.Error { return e.runsOut(mallocCached) })
 	behaves("aclrtMallocCached", func(e *env) {
@@ -334,8 +338,8 @@ func (call allocCfg) works(e *env) {
 }
 
 var (
-	withCfg      = allocCfg((*core.Thread).MallocWithCfg)
-	forScheduler = allocCfg((*core.Thread).MallocForTaskScheduler)
+	withCfg      = allocCfg(memory.MallocWithCfg)
+	forScheduler = allocCfg(memory.MallocForTaskScheduler)
 )
 
 func init() {
@@ -363,7 +367,7 @@ func (e *env) failing() core.Handle {
 	e.Helper()
 	s, p := e.stream(), e.device(64)
 	e.faults.Fail(faulty.Task, 1, driver.ErrFault)
-	e.ok(e.th.MemsetAsync(p, 64, 0, 64, s))
+	e.ok(transfer.MemsetAsync(e.th, p, 64, 0, 64, s))
 	return s
 }
 
@@ -391,27 +395,27 @@ func (e *env) waitsFor(p core.Addr, call func() *core.Error) {
 func init() {
 	prove("aclrtFree", 2, func(e *env) *core.Error {
 		p, q := e.device(4096), e.device(4096)
-		e.want(e.th.Free(p+64), abi.ErrRTParamInvalid)
-		e.want(e.th.Free(e.pageable(64)), abi.ErrRTParamInvalid)
-		e.want(e.th.Free(e.pinned(64)), abi.ErrRTParamInvalid)
-		e.want(e.th.Free(12345), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, p+64), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, e.pageable(64)), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, e.pinned(64)), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, 12345), abi.ErrRTParamInvalid)
 		var mapped core.Addr
-		e.ok(e.th.HostRegister(e.pageable(8192), 4096, abi.HostRegisterMapped, &mapped))
-		e.want(e.th.Free(mapped), abi.ErrRTParamInvalid)
+		e.ok(memory.HostRegister(e.th, e.pageable(8192), 4096, abi.HostRegisterMapped, &mapped))
+		e.want(memory.Free(e.th, mapped), abi.ErrRTParamInvalid)
 		e.ok(e.th.SetDevice(1))
 		lost := e.device(4096)
 		e.ok(e.th.ResetDevice(1))
-		e.want(e.th.Free(lost), abi.ErrRTParamInvalid)
-		e.ok(e.th.Free(q))
-		e.ok(e.th.Free(p))
-		return e.th.Free(p)
+		e.want(memory.Free(e.th, lost), abi.ErrRTParamInvalid)
+		e.ok(memory.Free(e.th, q))
+		e.ok(memory.Free(e.th, p))
+		return memory.Free(e.th, p)
 	})
 	behaves("aclrtFree", func(e *env) {
 		e.ok(e.th.SetDevice(1))
 		p := e.device(1 << 20)
 		free, _ := e.memInfo(abi.MemAttrHBMMem)
 		_, release := e.blocked()
-		e.ok(e.stranger().Free(p)) // no context, and no waiting
+		e.ok(memory.Free(e.stranger(), p)) // no context, and no waiting
 		release()
 		if now, _ := e.memInfo(abi.MemAttrHBMMem); now-free != 1<<20+32 {
 			e.Errorf("%d bytes came back", now-free)
@@ -420,28 +424,28 @@ func init() {
 			e.Logf("the address was not used again: %#x, then %#x", p, q)
 		}
 		o := e.on(machine{product: "310B", form: "RC"})
-		o.ok(o.stranger().Free(o.pinned(4096))) // host and device memory are one
+		o.ok(memory.Free(o.stranger(), o.pinned(4096))) // host and device memory are one
 	})
 
 	prove("aclrtFreeWithDevSync", 3, func(e *env) *core.Error {
 		p := e.device(4096)
 		e.failing()
-		err := e.th.FreeWithDevSync(p)
+		err := memory.FreeWithDevSync(e.th, p)
 		e.want(err, abi.ErrRTSysDma)
 		if e.attributes(p).Location.Type != abi.MemLocationTypeDevice {
 			e.Error("the memory was freed all the same")
 		}
 		e.failing()
-		e.want(e.th.FreeWithDevSync(12345), abi.ErrRTSysDma)
-		e.ok(e.th.FreeWithDevSync(p)) // the failure was told once
+		e.want(memory.FreeWithDevSync(e.th, 12345), abi.ErrRTSysDma)
+		e.ok(memory.FreeWithDevSync(e.th, p)) // the failure was told once
 		return err
 	})
 	prove("aclrtFreeWithDevSync", 4, func(e *env) *core.Error {
-		e.want(e.th.FreeWithDevSync(e.pinned(64)), abi.ErrRTParamInvalid)
-		return e.th.FreeWithDevSync(e.pageable(64))
+		e.want(memory.FreeWithDevSync(e.th, e.pinned(64)), abi.ErrRTParamInvalid)
+		return memory.FreeWithDevSync(e.th, e.pageable(64))
 	})
 	behaves("aclrtFreeWithDevSync", func(e *env) {
 		p := e.device(4096)
-		e.waitsFor(p, func() *core.Error { return e.th.FreeWithDevSync(p) })
+		e.waitsFor(p, func() *core.Error { return memory.FreeWithDevSync(e.th, p) })
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -86,7 +87,7 @@ func init() {
 		v := e.on(visible("1,3"))
 		e.ok(v.th.SetDevice(1))
 		var phys int32
-		e.ok(v.th.GetPhyDevIdByUserDevId(1, &phys))
+		e.ok(process.GetPhyDevIdByUserDevId(v.th, 1, &phys))
 		is(e, "physical number of user id 1", phys, 3)
 		v.want(v.th.SetDevice(2), abi.ErrRTInvalidDeviceid)
 	})
@@ -135,7 +136,7 @@ func init() {
 
 	behaves("aclrtGetDevice", func(e *env) {
 		is(e, "after SetDevice", e.current(e.th), 0)
-		e.ok(e.th.Init(e.configFile(`{"defaultDevice": {"default_device": "3"}}`)))
+		e.ok(process.Init(e.th, e.configFile(`{"defaultDevice": {"default_device": "3"}}`)))
 		o := e.stranger()
 		is(e, "configured default", e.current(o), 3)
 		e.ok(o.SetDevice(1))
@@ -151,7 +152,7 @@ func init() {
 			{product: "310B", form: "RC"}: abi.RunModeDevice, {product: "310P", form: "RC"}: abi.RunModeDevice,
 		} {
 			mode := abi.RunMode(9)
-			e.ok(e.on(m).stranger().GetRunMode(&mode))
+			e.ok(process.GetRunMode(e.on(m).stranger(), &mode))
 			is(e, m.product+m.form, mode, want)
 		}
 	})
@@ -204,38 +205,38 @@ func init() {
 	})
 
 	behaves("aclrtSetTsDevice", func(e *env) {
-		e.ok(e.stranger().SetTsDevice(abi.TsIdAicore))
-		e.ok(e.stranger().SetTsDevice(abi.TsIdAivector))
+		e.ok(process.SetTsDevice(e.stranger(), abi.TsIdAicore))
+		e.ok(process.SetTsDevice(e.stranger(), abi.TsIdAivector))
 	})
 
 	prove("aclrtGetDeviceCount", 2, func(e *env) *core.Error {
 		n := uint32(7)
 		m := visible("x,0") // reading stops at the first that is no number
 		m.bare = true
-		e.want(e.on(m).th.GetDeviceCount(&n), abi.ErrRTNoDevice)
-		err := e.on(hidden()).th.GetDeviceCount(&n)
+		e.want(process.GetDeviceCount(e.on(m).th, &n), abi.ErrRTNoDevice)
+		err := process.GetDeviceCount(e.on(hidden()).th, &n)
 		is(e, "untouched output", n, 7)
 		return err
 	})
 	behaves("aclrtGetDeviceCount", func(e *env) {
 		for m, want := range map[string]uint32{"0,1,2,3": 4, "1": 1, "0,2,1": 2, "3,4": 1} {
 			var n uint32
-			e.ok(e.on(visible(m)).stranger().GetDeviceCount(&n))
+			e.ok(process.GetDeviceCount(e.on(visible(m)).stranger(), &n))
 			is(e, m, n, want)
 		}
 		var n uint32
-		e.ok(e.on(machine{devices: 70}).th.GetDeviceCount(&n))
+		e.ok(process.GetDeviceCount(e.on(machine{devices: 70}).th, &n))
 		is(e, "most devices", n, 64)
 	})
 
 	behaves("aclrtQueryDeviceStatus", func(e *env) {
 		s := abi.DeviceStatusEnd
-		e.ok(e.stranger().QueryDeviceStatus(0, &s))
+		e.ok(process.QueryDeviceStatus(e.stranger(), 0, &s))
 		is(e, "set", s, abi.DeviceStatusNormal)
-		e.ok(e.th.QueryDeviceStatus(1, &s))
+		e.ok(process.QueryDeviceStatus(e.th, 1, &s))
 		is(e, "not set", s, abi.DeviceStatusNormal)
 		e.faults.Lose(0)
-		e.ok(e.th.QueryDeviceStatus(0, &s))
+		e.ok(process.QueryDeviceStatus(e.th, 0, &s))
 		is(e, "lost", s, abi.DeviceStatusAbnormal)
 	})
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 )
 
 // translation is a call that turns one kind of device id into another.
@@ -26,27 +27,29 @@ func (call translation) gives(e *env, from, to []int32) {
 func init() {
 	user, phys := []int32{0, 1}, []int32{1, 3}
 
-	var logicByUser translation = (*core.Thread).GetLogicDevIdByUserDevId
+	var logicByUser translation = process.GetLogicDevIdByUserDevId
 	behaves("aclrtGetLogicDevIdByUserDevId", func(e *env) { logicByUser.gives(e, user, phys) })
 
-	var userByLogic translation = (*core.Thread).GetUserDevIdByLogicDevId
+	var userByLogic translation = process.GetUserDevIdByLogicDevId
 	behaves("aclrtGetUserDevIdByLogicDevId", func(e *env) { userByLogic.gives(e, phys, user) })
 
-	var logicByPhy translation = (*core.Thread).GetLogicDevIdByPhyDevId
+	var logicByPhy translation = process.GetLogicDevIdByPhyDevId
 	behaves("aclrtGetLogicDevIdByPhyDevId", func(e *env) { // a user id, whatever the name says
 		logicByPhy.gives(e, phys, user)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.GetLogicDevIdByPhyDevId(id, new(int32)) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error {
+			return process.GetLogicDevIdByPhyDevId(th, id, new(int32))
+		})
 	})
 
-	var phyByLogic translation = (*core.Thread).GetPhyDevIdByLogicDevId
+	var phyByLogic translation = process.GetPhyDevIdByLogicDevId
 	behaves("aclrtGetPhyDevIdByLogicDevId", func(e *env) { phyByLogic.gives(e, user, phys) }) // from a user id
 
-	var userByPhy translation = (*core.Thread).GetUserDevIdByPhyDevId
+	var userByPhy translation = process.GetUserDevIdByPhyDevId
 	behaves("aclrtGetUserDevIdByPhyDevId", func(e *env) {
 		userByPhy.gives(e, phys, user)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.GetUserDevIdByPhyDevId(id, new(int32)) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return process.GetUserDevIdByPhyDevId(th, id, new(int32)) })
 	})
 
-	var phyByUser translation = (*core.Thread).GetPhyDevIdByUserDevId
+	var phyByUser translation = process.GetPhyDevIdByUserDevId
 	behaves("aclrtGetPhyDevIdByUserDevId", func(e *env) { phyByUser.gives(e, user, phys) })
 }

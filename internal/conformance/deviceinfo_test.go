@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -31,51 +32,51 @@ func init() {
 		nothing := abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1, MemoryUtilization: -1}
 		var u abi.UtilizationInfo
 		th := e.stranger()
-		e.ok(th.GetDeviceUtilizationRate(0, &u))
+		e.ok(process.GetDeviceUtilizationRate(th, 0, &u))
 		is(e, "a device", u, nothing)
-		is(e, "last error", th.PeekAtLastError(0), abi.Success)
+		is(e, "last error", process.PeekAtLastError(th, 0), abi.Success)
 		u = abi.UtilizationInfo{}
-		e.ok(th.GetDeviceUtilizationRate(9, &u))
+		e.ok(process.GetDeviceUtilizationRate(th, 9, &u))
 		is(e, "no device", u, nothing)
-		is(e, "last error", th.PeekAtLastError(0), abi.ErrRTInvalidDeviceid)
+		is(e, "last error", process.PeekAtLastError(th, 0), abi.ErrRTInvalidDeviceid)
 	})
 
 	behaves("aclrtDeviceGetBareTgid", func(e *env) {
 		var pid int32
-		e.ok(e.stranger().DeviceGetBareTgid(&pid))
+		e.ok(process.DeviceGetBareTgid(e.stranger(), &pid))
 		is(e, "pid", int(pid), os.Getpid())
 	})
 
 	behaves("aclrtDeviceGetStreamPriorityRange", func(e *env) {
 		least, greatest := int32(-5), int32(-5)
-		e.ok(e.stranger().DeviceGetStreamPriorityRange(&least, &greatest))
+		e.ok(process.DeviceGetStreamPriorityRange(e.stranger(), &least, &greatest))
 		is(e, "least", least, 7)
 		is(e, "greatest", greatest, 0)
 		least, greatest = -5, -5
-		e.ok(e.th.DeviceGetStreamPriorityRange(&least, nil))
-		e.ok(e.th.DeviceGetStreamPriorityRange(nil, &greatest))
-		e.ok(e.th.DeviceGetStreamPriorityRange(nil, nil))
+		e.ok(process.DeviceGetStreamPriorityRange(e.th, &least, nil))
+		e.ok(process.DeviceGetStreamPriorityRange(e.th, nil, &greatest))
+		e.ok(process.DeviceGetStreamPriorityRange(e.th, nil, nil))
 		is(e, "least alone", least, 7)
 		is(e, "greatest alone", greatest, 0)
 	})
 
 	prove("aclrtGetDeviceInfo", 2, func(e *env) *core.Error {
 		var v int64
-		e.want(e.th.GetDeviceInfo(math.MaxUint32, 9999, &v), abi.ErrRTParamInvalid)
-		return blamed(e, "deviceId", e.th.GetDeviceInfo(4, 9999, &v))
+		e.want(process.GetDeviceInfo(e.th, math.MaxUint32, 9999, &v), abi.ErrRTParamInvalid)
+		return blamed(e, "deviceId", process.GetDeviceInfo(e.th, 4, 9999, &v))
 	})
 	prove("aclrtGetDeviceInfo", 3, func(e *env) *core.Error {
 		v := int64(7)
 		for _, a := range []abi.DevAttr{0, 2, 103, 213, -1} {
-			e.want(e.th.GetDeviceInfo(0, a, &v), abi.ErrRTParamInvalid)
+			e.want(process.GetDeviceInfo(e.th, 0, a, &v), abi.ErrRTParamInvalid)
 		}
-		err := e.th.GetDeviceInfo(0, 9999, &v)
+		err := process.GetDeviceInfo(e.th, 0, 9999, &v)
 		is(e, "untouched output", v, 7)
 		return err
 	})
 	prove("aclrtGetDeviceInfo", 4, func(e *env) *core.Error {
 		var v int64
-		return e.on(machine{product: "310"}).th.GetDeviceInfo(0, abi.DevAttrNpuArch, &v)
+		return process.GetDeviceInfo(e.on(machine{product: "310"}).th, 0, abi.DevAttrNpuArch, &v)
 	})
 	prove("aclrtGetDeviceInfo", 5, func(e *env) *core.Error {
 		var v int64
@@ -85,18 +86,18 @@ func init() {
 			"310P": {abi.DevAttrHdConnectType, abi.DevAttrSuperPodId},
 		} {
 			for _, a := range attrs {
-				e.want(e.on(machine{product: product}).th.GetDeviceInfo(0, a, &v), abi.ErrRTFeatureNotSupport)
+				e.want(process.GetDeviceInfo(e.on(machine{product: product}).th, 0, a, &v), abi.ErrRTFeatureNotSupport)
 			}
 		}
 		e.faults.FailAll(faulty.Open, driver.ErrLost) // and a device that cannot be asked
-		err := e.th.GetDeviceInfo(1, abi.DevAttrTotalGlobalMemSize, &v)
+		err := process.GetDeviceInfo(e.th, 1, abi.DevAttrTotalGlobalMemSize, &v)
 		e.want(err, abi.ErrRTLostHeartbeat)
 		return err
 	})
 	behaves("aclrtGetDeviceInfo", func(e *env) {
 		info := func(product string, id uint32, a abi.DevAttr) int64 {
 			v := int64(-1)
-			e.ok(e.on(machine{product: product}).stranger().GetDeviceInfo(id, a, &v))
+			e.ok(process.GetDeviceInfo(e.on(machine{product: product}).stranger(), id, a, &v))
 			return v
 		}
 		is(e, "cube cores", info("A2", 0, abi.DevAttrCubeCoreNum), 24)
@@ -118,49 +119,49 @@ func init() {
 		}
 		_, total := e.memInfo(abi.MemAttrHBMMem)
 		v := int64(-1)
-		e.ok(e.th.GetDeviceInfo(1, abi.DevAttrTotalGlobalMemSize, &v)) // not set: opened for the question
+		e.ok(process.GetDeviceInfo(e.th, 1, abi.DevAttrTotalGlobalMemSize, &v)) // not set: opened for the question
 		is(e, "memory", uint64(v), total)
-		e.want(e.th.GetDeviceResLimit(1, 0, new(uint32)), abi.ErrRTDevSetupError) // and closed again
+		e.want(process.GetDeviceResLimit(e.th, 1, 0, new(uint32)), abi.ErrRTDevSetupError) // and closed again
 	})
 
 	prove("aclrtGetDeviceCapability", 2, func(e *env) *core.Error {
 		var v int32
 		return lastOf(e, abi.ErrRTParamInvalid, []int32{0, 2, -1, 10002, 22}, func(f int32) *core.Error {
-			return e.stranger().GetDeviceCapability(9, abi.DevFeatureType(f), &v)
+			return process.GetDeviceCapability(e.stranger(), 9, abi.DevFeatureType(f), &v)
 		})
 	})
 	prove("aclrtGetDeviceCapability", 4, func(e *env) *core.Error {
 		var v int32
-		return e.stranger().GetDeviceCapability(0, abi.FeatureTscpuTaskUpdateSupportAicAiv, &v)
+		return process.GetDeviceCapability(e.stranger(), 0, abi.FeatureTscpuTaskUpdateSupportAicAiv, &v)
 	})
 	prove("aclrtGetDeviceCapability", 5, func(e *env) *core.Error {
 		v := int32(7)
-		err := e.th.GetDeviceCapability(1, 10001, &v)
+		err := process.GetDeviceCapability(e.th, 1, 10001, &v)
 		is(e, "untouched output", v, 7)
 		return err
 	})
 	behaves("aclrtGetDeviceCapability", func(e *env) {
 		for f, want := range map[abi.DevFeatureType]int32{1: 0, 21: 0, 10001: 0, 20001: 32} {
 			v := int32(7)
-			e.ok(e.th.GetDeviceCapability(0, f, &v))
+			e.ok(process.GetDeviceCapability(e.th, 0, f, &v))
 			is(e, f.String(), v, want)
 		}
 		v := int32(7)
-		e.ok(e.stranger().GetDeviceCapability(1, 21, &v)) // neither context nor device needed
+		e.ok(process.GetDeviceCapability(e.stranger(), 1, 21, &v)) // neither context nor device needed
 		is(e, "feature 21", v, 0)
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.GetDeviceCapability(id, 1, &v) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return process.GetDeviceCapability(th, id, 1, &v) })
 	})
 
 	prove("aclrtDeviceGetUuid", 3, func(e *env) *core.Error {
 		var u abi.Uuid
-		e.want(e.on(machine{product: "910"}).th.DeviceGetUuid(0, &u), abi.ErrRTFeatureNotSupport)
-		return e.on(machine{product: "310P"}).th.DeviceGetUuid(0, &u)
+		e.want(process.DeviceGetUuid(e.on(machine{product: "910"}).th, 0, &u), abi.ErrRTFeatureNotSupport)
+		return process.DeviceGetUuid(e.on(machine{product: "310P"}).th, 0, &u)
 	})
 	behaves("aclrtDeviceGetUuid", func(e *env) {
 		var a, b, c abi.Uuid
-		e.ok(e.stranger().DeviceGetUuid(1, &a))
-		e.ok(e.stranger().DeviceGetUuid(2, &b))
-		e.ok(e.on(visible("1,2")).th.DeviceGetUuid(1, &c))
+		e.ok(process.DeviceGetUuid(e.stranger(), 1, &a))
+		e.ok(process.DeviceGetUuid(e.stranger(), 2, &b))
+		e.ok(process.DeviceGetUuid(e.on(visible("1,2")).th, 1, &c))
 		if a == b || a == (abi.Uuid{}) {
 			e.Errorf("two devices are called %x", a)
 		}
@@ -169,7 +170,7 @@ func init() {
 
 	pci := func(e *env, id, n int32) (string, *core.Error) {
 		room := []byte("????????????????")
-		err := e.th.DeviceGetPCIBusId(id, &room[0], n)
+		err := process.DeviceGetPCIBusId(e.th, id, &room[0], n)
 		if err == nil {
 			is(e, "bytes behind the text", string(room[13:]), "???")
 			return goText(room), nil
@@ -196,23 +197,23 @@ func init() {
 		id := int32(7)
 		v := e.on(visible("0"))
 		for _, text := range []string{"", "0000:05:00.0", "0000:01:00.0 ", "0000:0A:00.0", "01:00.0"} {
-			e.want(v.th.DeviceGetByPCIBusId(cText(text), &id), abi.ErrRTParamInvalid)
+			e.want(process.DeviceGetByPCIBusId(v.th, cText(text), &id), abi.ErrRTParamInvalid)
 		}
-		e.want(e.on(machine{product: "310P"}).th.DeviceGetByPCIBusId(cText("0000:01:00.0"), &id), abi.ErrRTParamInvalid)
+		e.want(process.DeviceGetByPCIBusId(e.on(machine{product: "310P"}).th, cText("0000:01:00.0"), &id), abi.ErrRTParamInvalid)
 		big := e.on(machine{devices: 16}) // letters are lower case
-		e.ok(big.th.DeviceGetByPCIBusId(cText("0000:0a:00.0"), &id))
+		e.ok(process.DeviceGetByPCIBusId(big.th, cText("0000:0a:00.0"), &id))
 		is(e, "device", id, 9)
-		return big.th.DeviceGetByPCIBusId(cText("0000:0A:00.0"), &id)
+		return process.DeviceGetByPCIBusId(big.th, cText("0000:0A:00.0"), &id)
 	})
 	prove("aclrtDeviceGetByPCIBusId", 4, func(e *env) *core.Error {
 		var id int32
-		return e.on(visible("0")).th.DeviceGetByPCIBusId(cText("0000:02:00.0"), &id)
+		return process.DeviceGetByPCIBusId(e.on(visible("0")).th, cText("0000:02:00.0"), &id)
 	})
 	behaves("aclrtDeviceGetByPCIBusId", func(e *env) {
 		id := int32(7)
-		e.ok(e.stranger().DeviceGetByPCIBusId(cText("0000:04:00.0"), &id))
+		e.ok(process.DeviceGetByPCIBusId(e.stranger(), cText("0000:04:00.0"), &id))
 		is(e, "device", id, 3)
-		e.ok(e.on(visible("1,3")).th.DeviceGetByPCIBusId(cText("0000:04:00.0"), &id))
+		e.ok(process.DeviceGetByPCIBusId(e.on(visible("1,3")).th, cText("0000:04:00.0"), &id))
 		is(e, "user id", id, 1)
 	})
 }
@@ -221,7 +222,7 @@ func init() {
 // context, and refuses other devices.
 func (e *env) reliesOnDefault(call func(th *core.Thread, id int32) *core.Error) {
 	e.Helper()
-	e.ok(e.stranger().Init(e.configFile(`{"defaultDevice": {"default_device": "2"}}`)))
+	e.ok(process.Init(e.stranger(), e.configFile(`{"defaultDevice": {"default_device": "2"}}`)))
 	th := e.stranger()
 	e.want(call(th, 1), abi.ErrRTContextNull)
 	active := int32(7)

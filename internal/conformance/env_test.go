@@ -13,6 +13,8 @@ import (
 	"ropeway/internal/abi"
 	checker "ropeway/internal/check"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
@@ -131,14 +133,14 @@ func codeOf(err *core.Error) abi.Code {
 func (e *env) device(n uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
-	e.ok(e.th.Malloc(&p, n, abi.MemMallocHugeFirst))
+	e.ok(memory.Malloc(e.th, &p, n, abi.MemMallocHugeFirst))
 	return p
 }
 
 func (e *env) pinned(n uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
-	e.ok(e.th.MallocHost(&p, n))
+	e.ok(memory.MallocHost(e.th, &p, n))
 	return p
 }
 
@@ -305,7 +307,7 @@ func check(t *testing.T, c Case, e *env, err *core.Error) {
 	if recorded && !c.Quiet {
 		want = c.Code
 	}
-	if got := th.PeekAtLastError(0); got != want {
+	if got := process.PeekAtLastError(th, 0); got != want {
 		t.Errorf("last error afterwards is %d, want %d", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // limitedWait is a way to queue a wait, and whether it is over after a second.
@@ -66,10 +67,10 @@ func TestEventWaitTimeout(t *testing.T) {
 			}
 			for _, k := range eventKinds {
 				h := held{e, w, product + ": " + w.what + ", " + k.name, k.make(e), e.stream(), e.device(64)}
-				e.ok(e.th.Memset(h.copied, 64, 0, 64))
+				e.ok(transfer.Memset(e.th, h.copied, 64, 0, 64))
 				e.record(h.event, from)
 				e.ok(w.queue(e.th, h.s, h.event))
-				e.ok(e.th.MemcpyAsync(h.copied, 64, ones, 64, abi.MemcpyHostToDevice, h.s))
+				e.ok(transfer.MemcpyAsync(e.th, h.copied, 64, ones, 64, abi.MemcpyHostToDevice, h.s))
 				list = append(list, h)
 			}
 		}

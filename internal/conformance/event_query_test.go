@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -101,7 +102,7 @@ func (e *env) failTask(s core.Handle) {
 	e.Helper()
 	p := e.pinned(64)
 	e.faults.Fail(faulty.Task, 1, faulty.Code(injected))
-	e.ok(e.th.MemcpyAsync(e.device(64), 64, p, 64, abi.MemcpyHostToDevice, s))
+	e.ok(transfer.MemcpyAsync(e.th, e.device(64), 64, p, 64, abi.MemcpyHostToDevice, s))
 }
 
 // ownContext proves that the context an event was made in counts, whoever asks, and even if the event is done.
@@ -186,8 +187,8 @@ func init() {
 		src, dst, back := e.pinned(n), e.device(n), e.pinned(n)
 		bytes(src, n)[n-1] = 7
 		h, s := e.timedEvent(), e.stream()
-		e.ok(e.th.MemcpyAsync(dst, n, src, n, abi.MemcpyHostToDevice, s))
-		e.ok(e.th.MemcpyAsync(back, n, dst, n, abi.MemcpyDeviceToHost, s))
+		e.ok(transfer.MemcpyAsync(e.th, dst, n, src, n, abi.MemcpyHostToDevice, s))
+		e.ok(transfer.MemcpyAsync(e.th, back, n, dst, n, abi.MemcpyDeviceToHost, s))
 		e.record(h, s)
 		e.ok(e.th.SynchronizeEvent(h))
 		if bytes(back, n)[n-1] != 7 {

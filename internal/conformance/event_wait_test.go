@@ -3,6 +3,8 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // Proofs of the waits of streams.
@@ -90,15 +92,15 @@ func init() {
 			src, mid, dst := e.pinned(n), e.device(n), e.pinned(n)
 			bytes(src, n)[n-1] = byte(round + 1)
 			h, a, b := eventKinds[round%3].make(e), e.stream(), e.stream()
-			e.ok(e.th.MemcpyAsync(mid, n, src, n, abi.MemcpyHostToDevice, a))
+			e.ok(transfer.MemcpyAsync(e.th, mid, n, src, n, abi.MemcpyHostToDevice, a))
 			e.record(h, a)
 			e.ok(e.th.StreamWaitEvent(b, h))
-			e.ok(e.th.MemcpyAsync(dst, n, mid, n, abi.MemcpyDeviceToHost, b))
+			e.ok(transfer.MemcpyAsync(e.th, dst, n, mid, n, abi.MemcpyDeviceToHost, b))
 			e.passes(b)
 			if got := bytes(dst, n)[n-1]; got != byte(round+1) {
 				e.Fatalf("round %d: the second stream read %d", round, got)
 			}
-			e.ok(e.th.Free(mid))
+			e.ok(memory.Free(e.th, mid))
 		}
 		h := e.exEvent(evIPC) // another process could record it; here it is an Ex event
 		a, open := e.gated()

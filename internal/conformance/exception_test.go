@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/testenv"
 )
 
@@ -31,44 +33,44 @@ func proveLastError() {
 					e.Errorf("level %d: %d", level, got)
 				}
 			}
-			if got := th.PeekAtLastError(0); got != abi.ErrRTContextNull {
+			if got := process.PeekAtLastError(th, 0); got != abi.ErrRTContextNull {
 				e.Errorf("the last error is %d", got)
 			}
 			return &core.Error{Code: ask(th, 1), API: function, Text: "level"}
 		}
 	}
-	prove("aclrtPeekAtLastError", 1, level("aclrtPeekAtLastError", (*core.Thread).PeekAtLastError))
-	prove("aclrtGetLastError", 1, level("aclrtGetLastError", (*core.Thread).GetLastError))
+	prove("aclrtPeekAtLastError", 1, level("aclrtPeekAtLastError", process.PeekAtLastError))
+	prove("aclrtGetLastError", 1, level("aclrtGetLastError", process.GetLastError))
 	behaves("aclrtPeekAtLastError", func(e *env) {
 		th := e.stranger()
 		step := func(err *core.Error, want abi.Code) {
 			e.Helper()
 			th.Done(err)
 			for range 2 {
-				if got := th.PeekAtLastError(0); got != want {
+				if got := process.PeekAtLastError(th, 0); got != want {
 					e.Errorf("after %v: %d, want %d", err, got, want)
 				}
 			}
 		}
 		step(nil, 0)
 		step(th.SynchronizeStream(0), abi.ErrRTContextNull)
-		step(nil, abi.ErrRTContextNull)                             // success does not clear it
-		step(th.CreateStream(nil), abi.ErrRTContextNull)            // nor does an answer of the ACL layer
-		step(th.GetDevice(new(int32)), abi.ErrRTContextNull)        // nor one that is not recorded
-		step(th.SynchronizeStream(garbage), abi.ErrRTInvalidHandle) // a newer one replaces it
-		if got := e.rt.NewThread(3).PeekAtLastError(0); got != 0 {  // each thread has its own
+		step(nil, abi.ErrRTContextNull)                                     // success does not clear it
+		step(th.CreateStream(nil), abi.ErrRTContextNull)                    // nor does an answer of the ACL layer
+		step(th.GetDevice(new(int32)), abi.ErrRTContextNull)                // nor one that is not recorded
+		step(th.SynchronizeStream(garbage), abi.ErrRTInvalidHandle)         // a newer one replaces it
+		if got := process.PeekAtLastError(e.rt.NewThread(3), 0); got != 0 { // each thread has its own
 			e.Errorf("another thread has %d", got)
 		}
 		in := e.rt.ThreadIn(e.here())
 		in.Done(in.SynchronizeStream(garbage))
-		if got := in.PeekAtLastError(0); got != 0 {
+		if got := process.PeekAtLastError(in, 0); got != 0 {
 			e.Errorf("a thread that remembers nothing has %d", got)
 		}
 	})
 	behaves("aclrtGetLastError", func(e *env) {
 		th := e.stranger()
 		th.Done(th.SynchronizeStream(0))
-		if a, b, c := th.GetLastError(0), th.GetLastError(0), th.PeekAtLastError(0); a != abi.ErrRTContextNull || b != 0 || c != 0 {
+		if a, b, c := process.GetLastError(th, 0), process.GetLastError(th, 0), process.PeekAtLastError(th, 0); a != abi.ErrRTContextNull || b != 0 || c != 0 {
 			e.Errorf("%d, then %d and %d", a, b, c)
 		}
 	})
@@ -159,7 +161,7 @@ func (e *env) told(s core.Handle, f func(th *core.Thread, info core.Addr)) {
 	e.Helper()
 	called := 0
 	e.ok(e.th.SetExceptionInfoCallback(telling(1, func(info core.Addr) { called++; f(e.stranger(), info) })))
-	e.ok(e.th.MemsetAsync(e.device(64), 64, 0, 64, s))
+	e.ok(transfer.MemsetAsync(e.th, e.device(64), 64, 0, 64, s))
 	e.failsOn(s, fault)
 	e.want(e.th.SynchronizeStream(s), faultCode)
 	if called != 1 {
@@ -230,26 +232,26 @@ func proveFaults() {
 	var n uint64
 	behaves("aclrtGetMemUceInfo", func(e *env) {
 		n = 99
-		e.ok(e.stranger().GetMemUceInfo(0, &uce[0], 1, &n))
-		e.ok(e.stranger().GetMemUceInfo(1, &uce[0], 0, &n)) // which is not set
+		e.ok(process.GetMemUceInfo(e.stranger(), 0, &uce[0], 1, &n))
+		e.ok(process.GetMemUceInfo(e.stranger(), 1, &uce[0], 0, &n)) // which is not set
 		if n != 0 {
 			e.Errorf("%d memory errors", n)
 		}
 		e.faults.Lose(0)
-		e.want(e.th.GetMemUceInfo(0, &uce[0], 1, &n), abi.ErrRTLostHeartbeat)
+		e.want(process.GetMemUceInfo(e.th, 0, &uce[0], 1, &n), abi.ErrRTLostHeartbeat)
 		// A thread without a context takes that of a configured default device, and asks about that one only.
 		e = e.bare()
 		file := filepath.Join(e.TempDir(), "acl.json")
 		if err := os.WriteFile(file, []byte(`{"defaultDevice": {"default_device": "1"}}`), 0o600); err != nil {
 			e.Fatal(err)
 		}
-		e.ok(e.th.Init(cstr(file)))
+		e.ok(process.Init(e.th, cstr(file)))
 		for range 2 {
-			e.want(e.th.GetMemUceInfo(0, &uce[0], 1, &n), abi.ErrRTContextNull)
-			e.want(e.th.MemUceRepair(0, &uce[0], 1), abi.ErrRTContextNull)
+			e.want(process.GetMemUceInfo(e.th, 0, &uce[0], 1, &n), abi.ErrRTContextNull)
+			e.want(process.MemUceRepair(e.th, 0, &uce[0], 1), abi.ErrRTContextNull)
 		}
-		e.ok(e.th.GetMemUceInfo(1, &uce[0], 1, &n))
-		e.ok(e.stranger().MemUceRepair(1, &uce[0], 1))
+		e.ok(process.GetMemUceInfo(e.th, 1, &uce[0], 1, &n))
+		e.ok(process.MemUceRepair(e.stranger(), 1, &uce[0], 1))
 	})
 
 	prove("aclrtMemUceRepair", 3, func(e *env) *core.Error {
@@ -257,7 +259,7 @@ func proveFaults() {
 		for _, where := range []struct{ word, bit int }{{0, 0}, {0, 63}, {1, 0}, {1, 47}} {
 			bad := make([]abi.MemUceInfo, 20)
 			bad[19].Reserved[where.word] = 1 << where.bit
-			err = e.on(machine{product: "310P"}).th.MemUceRepair(-1, &bad[0], 20)
+			err = process.MemUceRepair(e.on(machine{product: "310P"}).th, -1, &bad[0], 20)
 			e.want(err, abi.ErrInvalidParam)
 			if err.Index != 19 {
 				e.Errorf("entry %d is blamed, not 19", err.Index)
@@ -266,35 +268,35 @@ func proveFaults() {
 		return err
 	})
 	behaves("aclrtMemUceRepair", func(e *env) {
-		e.ok(e.stranger().MemUceRepair(0, &uce[0], 20))
+		e.ok(process.MemUceRepair(e.stranger(), 0, &uce[0], 20))
 		late := make([]abi.MemUceInfo, 1) // of the 112 reserved bytes only the first 14 are compared
 		late[0].Reserved[1], late[0].Reserved[13] = 1<<48, 1
-		e.ok(e.stranger().MemUceRepair(0, &late[0], 1))
+		e.ok(process.MemUceRepair(e.stranger(), 0, &late[0], 1))
 		e.faults.Lose(0)
-		e.want(e.th.MemUceRepair(0, &uce[0], 1), abi.ErrRTLostHeartbeat)
+		e.want(process.MemUceRepair(e.th, 0, &uce[0], 1), abi.ErrRTLostHeartbeat)
 	})
 
 	var info abi.ErrorInfo
 	behaves("aclrtGetErrorVerbose", func(e *env) {
 		for _, id := range []int32{0, 3} { // device 3 is not set
 			info = abi.ErrorInfo{TryRepair: 1, HasDetail: 1, ErrorType: 9}
-			e.ok(e.stranger().GetErrorVerbose(id, &info))
+			e.ok(process.GetErrorVerbose(e.stranger(), id, &info))
 			if info != (abi.ErrorInfo{}) {
 				e.Errorf("device %d: type %v, repair %d, detail %d", id, info.ErrorType, info.TryRepair, info.HasDetail)
 			}
 		}
 		e.faults.Lose(0)
-		e.ok(e.th.GetErrorVerbose(0, &info))
+		e.ok(process.GetErrorVerbose(e.th, 0, &info))
 		if info.ErrorType != abi.ErrorTypeErrorOthers || info.TryRepair != 0 {
 			e.Errorf("a lost device: type %v, repair %d", info.ErrorType, info.TryRepair)
 		}
 	})
 
 	l2 := abi.ErrorInfo{TryRepair: 1, ErrorType: abi.ErrorTypeErrorL2}
-	prove("aclrtRepairError", 5, func(e *env) *core.Error { return e.th.RepairError(3, &l2) })
+	prove("aclrtRepairError", 5, func(e *env) *core.Error { return process.RepairError(e.th, 3, &l2) })
 	prove("aclrtRepairError", 6, func(e *env) *core.Error {
-		e.want(e.on(machine{product: "950"}).th.RepairError(0, &abi.ErrorInfo{TryRepair: 1}), abi.ErrRTParamInvalid)
-		return e.th.RepairError(0, &l2)
+		e.want(process.RepairError(e.on(machine{product: "950"}).th, 0, &abi.ErrorInfo{TryRepair: 1}), abi.ErrRTParamInvalid)
+		return process.RepairError(e.th, 0, &l2)
 	})
 	behaves("aclrtRepairError", func(e *env) {
 		for product, kinds := range map[string][]abi.ErrorType{"A2": {0, 1}, "A3": {0, 1}, "950": {1, 2, 3, 4, 5}} {
@@ -304,7 +306,7 @@ func proveFaults() {
 				if slices.Contains(kinds, kind) {
 					want = abi.Success
 				}
-				e.want(e.stranger().RepairError(0, &abi.ErrorInfo{TryRepair: 1, ErrorType: kind}), want)
+				e.want(process.RepairError(e.stranger(), 0, &abi.ErrorInfo{TryRepair: 1, ErrorType: kind}), want)
 			}
 		}
 	})
@@ -373,12 +375,12 @@ func proveDeviceAbort() {
 		p := e.device(64)
 		e.write(p, make([]byte, 64))
 		s, other := e.stuck(), e.elsewhere()
-		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		var o core.Handle
 		e.ok(other.CreateStream(&o))
 		e.ok(other.SubscribeReport(nobody, o))
 		e.ok(other.LaunchCallback(nothing, 0, abi.CallbackBlock, o))
-		e.ok(other.MemsetAsync(p, 64, 2, 64, o))
+		e.ok(transfer.MemsetAsync(other, p, 64, 2, 64, o))
 		far := e.rt.NewThread(9)
 		e.ok(far.SetDevice(1))
 		gate, ran := make(chan struct{}), false
@@ -405,7 +407,7 @@ func proveDeviceAbort() {
 		// Afterwards everything works, and earlier failures are forgotten.
 		e.failsOn(s, fault)
 		e.ok(e.th.DeviceTaskAbort(0, 0))
-		e.ok(e.th.MemsetAsync(p, 64, 3, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 3, 64, s))
 		e.ok(e.th.SynchronizeStream(s))
 		if b := e.read(p, 64); b[0] != 3 {
 			e.Error("the stream does not work afterwards")
@@ -413,7 +415,7 @@ func proveDeviceAbort() {
 		// During the abort nothing is taken and nothing waited for.
 		e.ok(e.th.UnSubscribeReport(nobody, s))
 		e.abortingDevice0(func(core.Handle) {
-			e.want(e.th.MemsetAsync(p, 64, 1, 64, s), abi.ErrRTDeviceTaskAbort)
+			e.want(transfer.MemsetAsync(e.th, p, 64, 1, 64, s), abi.ErrRTDeviceTaskAbort)
 			e.want(e.within(func() *core.Error { return in.SynchronizeStream(s) }), abi.ErrRTDeviceTaskAbort)
 		})
 		// Aborts of one device come one after another.

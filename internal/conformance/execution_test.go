@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 )
 
 // block, noBlock are the ways to launch a callback; me is the pthread id of e.th where a test makes it one.
@@ -161,7 +163,7 @@ func proveLaunch() {
 		p := e.device(8 << 20)
 		h := e.pinned(8 << 20)
 		e.write(p, slices.Repeat([]byte{5}, 8<<20))
-		e.ok(e.th.MemcpyAsync(h, 8<<20, p, 8<<20, abi.MemcpyDeviceToHost, s))
+		e.ok(transfer.MemcpyAsync(e.th, h, 8<<20, p, 8<<20, abi.MemcpyDeviceToHost, s))
 		seen := byte(0)
 		e.ok(e.th.LaunchCallback(func(core.Addr) { seen = bytes(h, 8<<20)[8<<20-1] }, 0, noHold, s))
 		e.ok(e.th.ProcessReport(-1))
@@ -259,7 +261,7 @@ func proveHostFunc() {
 		for i := range core.Addr(50) {
 			e.ok(e.th.LaunchHostFunc(a, note(0), i))
 			e.ok(e.th.LaunchHostFunc(b, note(1), i))
-			e.ok(e.th.MemsetAsync(p, 64, 1, 64, a))
+			e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, a))
 		}
 		e.ok(e.th.SynchronizeDevice())
 		for i := range got {
@@ -279,14 +281,14 @@ func proveHostFunc() {
 			return id
 		}
 		s, p := e.stream(), e.device(64)
-		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		first := last(e.th)
-		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		th := e.sibling()
 		if last(e.th) != first+1 || last(th) != 0 {
 			e.Errorf("tasks %d, %d; another thread's %d", first, last(e.th), last(th))
 		}
-		e.ok(th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(transfer.MemsetAsync(th, p, 64, 1, 64, s))
 		if last(th) != first+2 || last(e.th) != first+1 {
 			e.Errorf("another thread's task is %d, this one's still %d", last(th), last(e.th))
 		}
@@ -294,8 +296,8 @@ func proveHostFunc() {
 }
 
 func proveOpTime() {
-	limit := func(e *env) (ms uint32) { e.ok(e.stranger().GetOpExecuteTimeout(&ms)); return ms }
-	seconds := func(e *env, n uint32) uint32 { e.ok(e.stranger().SetOpExecuteTimeOut(n)); return limit(e) }
+	limit := func(e *env) (ms uint32) { e.ok(process.GetOpExecuteTimeout(e.stranger(), &ms)); return ms }
+	seconds := func(e *env, n uint32) uint32 { e.ok(process.SetOpExecuteTimeOut(e.stranger(), n)); return limit(e) }
 	up := func(us, step uint64) uint32 { return uint32(((us+step-1)/step*step + 999) / 1000) }
 	behaves("aclrtSetOpExecuteTimeOut", func(e *env) {
 		const step310P, step310B, step910 = 2147483, 4294967, 68719476
@@ -316,14 +318,14 @@ func proveOpTime() {
 	behaves("aclrtSetOpExecuteTimeOutWithMs", func(e *env) {
 		e = e.on(machine{product: "310P", bare: true})
 		for ms, want := range map[uint32]uint32{1: up(1, 2147483), 5000: up(5e6, 2147483), 0: up(254*2147483, 1), math.MaxUint32: up(254*2147483, 1)} {
-			e.ok(e.th.SetOpExecuteTimeOutWithMs(ms))
+			e.ok(process.SetOpExecuteTimeOutWithMs(e.th, ms))
 			if got := limit(e); got != want {
 				e.Errorf("%d ms became %d ms, want %d", ms, got, want)
 			}
 		}
 		// More than 1000 s counts as 1000 s, which a product with long steps can do.
 		e = e.on(machine{product: "910", bare: true})
-		e.ok(e.th.SetOpExecuteTimeOutWithMs(math.MaxUint32))
+		e.ok(process.SetOpExecuteTimeOutWithMs(e.th, math.MaxUint32))
 		if got, want := limit(e), up(1000e6, 68719476); got != want {
 			e.Errorf("the longest is %d ms, want %d", got, want)
 		}
@@ -339,13 +341,13 @@ func proveOpTime() {
 		} {
 			e := e.on(machine{product: c.product})
 			var actual uint64
-			e.ok(e.th.SetOpExecuteTimeOutV2(c.us, &actual))
+			e.ok(process.SetOpExecuteTimeOutV2(e.th, c.us, &actual))
 			if actual != c.want {
 				e.Errorf("%s: %d us became %d, want %d", c.product, c.us, actual, c.want)
 			}
 		}
 		var actual uint64
-		e.ok(e.th.SetOpExecuteTimeOutV2(4296, &actual))
+		e.ok(process.SetOpExecuteTimeOutV2(e.th, 4296, &actual))
 		if limit(e) != 9 {
 			e.Errorf("the limit is %d ms, want 9", limit(e))
 		}
@@ -355,7 +357,7 @@ func proveOpTime() {
 		for product, want := range map[string]uint64{"A2": 4295, "A3": 4295, "950": 4295, "310B": 4294967, "310P": 2147483, "910": 68719476} {
 			e := e.on(machine{product: product})
 			var us uint64
-			e.ok(e.th.GetOpTimeOutInterval(&us))
+			e.ok(process.GetOpTimeOutInterval(e.th, &us))
 			if us != want {
 				e.Errorf("%s: %d us, want %d", product, us, want)
 			}

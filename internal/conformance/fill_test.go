@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -22,14 +23,16 @@ type fillArgs struct {
 type fillCall func(e *env, a *fillArgs) *core.Error
 
 func memset(_ *env, a *fillArgs) *core.Error {
-	return a.th.Memset(a.p, a.room, int32(a.value), a.count)
+	return transfer.Memset(a.th, a.p, a.room, int32(a.value), a.count)
 }
 func memsetAsync(_ *env, a *fillArgs) *core.Error {
-	return a.th.MemsetAsync(a.p, a.room, int32(a.value), a.count, a.stream)
+	return transfer.MemsetAsync(a.th, a.p, a.room, int32(a.value), a.count, a.stream)
 }
-func memsetD32(_ *env, a *fillArgs) *core.Error { return a.th.MemsetD32(a.p, a.room, a.value, a.count) }
+func memsetD32(_ *env, a *fillArgs) *core.Error {
+	return transfer.MemsetD32(a.th, a.p, a.room, a.value, a.count)
+}
 func memsetD32Async(_ *env, a *fillArgs) *core.Error {
-	return a.th.MemsetD32Async(a.p, a.room, a.value, a.count, a.stream)
+	return transfer.MemsetD32Async(a.th, a.p, a.room, a.value, a.count, a.stream)
 }
 
 // fill64 fills 64 bytes of device memory, or 64 words: there is room for both.
@@ -113,7 +116,7 @@ func init() {
 			a := fillOf(e, w)
 			s, release := e.blocked()
 			if w == dev {
-				e.ok(e.th.MemsetAsync(a.p, 256, 9, 256, s))
+				e.ok(transfer.MemsetAsync(e.th, a.p, 256, 9, 256, s))
 			}
 			e.ok(memset(e, a))
 			e.holds(a.p, filled(256, 0x78, 64))
@@ -276,7 +279,7 @@ func init() {
 		a := fill64(e)
 		a.count = 63
 		s, release := e.blocked()
-		e.ok(e.th.MemsetAsync(a.p, 256, 9, 256, s))
+		e.ok(transfer.MemsetAsync(e.th, a.p, 256, 9, 256, s))
 		e.ok(memsetD32(e, a))
 		e.holds(a.p, words(256, a.value, 63))
 		release()

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -49,12 +51,12 @@ func (e *env) isPinned(p core.Addr, n uint64) {
 
 func init() {
 	prove("aclrtMallocHost", 4, func(e *env) *core.Error {
-		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error { return e.th.MallocHost(p, size) })
+		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error { return memory.MallocHost(e.th, p, size) })
 	})
 	behaves("aclrtMallocHost", func(e *env) {
 		p := e.pinned(33)
 		e.isPinned(p, 64)
-		e.ok(e.th.FreeHost(p))
+		e.ok(memory.FreeHost(e.th, p))
 
 		o := e.on(machine{product: "310B", form: "RC"})
 		o.ok(o.th.SetDevice(1))
@@ -70,25 +72,25 @@ func init() {
 	})
 
 	prove("aclrtMallocHostWithCfg", 3, func(e *env) *core.Error {
-		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, noAttrs), abi.ErrRTParamInvalid)
-		return e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, &abi.MallocConfig{})
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, noAttrs), abi.ErrRTParamInvalid)
+		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, &abi.MallocConfig{})
 	})
 	prove("aclrtMallocHostWithCfg", 4, func(e *env) *core.Error {
-		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(abi.MallocAttribute{})), abi.ErrRTParamInvalid)
-		e.want(e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})), abi.ErrRTParamInvalid)
-		return e.stranger().MallocHostWithCfg(new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{})), abi.ErrRTParamInvalid)
+		e.want(memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(abi.MallocAttribute{Attr: 4})), abi.ErrRTParamInvalid)
+		return memory.MallocHostWithCfg(e.stranger(), new(core.Addr), tooBig, e.config(moduleID(1), deviceID(0)))
 	})
 	prove("aclrtMallocHostWithCfg", 6, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{product: "950"}, {product: "910"}, {product: "310B"}, {product: "310P"}, {product: "310B", form: "RC"}} {
 			o := e.on(m)
-			err = o.th.MallocHostWithCfg(new(core.Addr), tooBig, e.config(vaFlag(0), vaFlag(1)))
+			err = memory.MallocHostWithCfg(o.th, new(core.Addr), tooBig, e.config(vaFlag(0), vaFlag(1)))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtMallocHostWithCfg", 7, func(e *env) *core.Error {
 		return e.hostRunsOut(func(e *env, p *core.Addr, size uint64) *core.Error {
-			return e.th.MallocHostWithCfg(p, size, e.config(moduleID(3)))
+			return memory.MallocHostWithCfg(e.th, p, size, e.config(moduleID(3)))
 		})
 	})
 	behaves("aclrtMallocHostWithCfg", func(e *env) {
@@ -96,20 +98,20 @@ func init() {
 			o := e.on(m)
 			for _, cfg := range []*abi.MallocConfig{nil, o.config(), o.config(moduleID(1), vaFlag(1)), o.config(vaFlag(2))} {
 				var p core.Addr
-				o.ok(o.th.MallocHostWithCfg(&p, 100, cfg))
+				o.ok(memory.MallocHostWithCfg(o.th, &p, 100, cfg))
 				o.isPinned(p, 128)
-				o.ok(o.th.FreeHost(p))
+				o.ok(memory.FreeHost(o.th, p))
 			}
 		}
 		o := e.on(machine{product: "950"}) // values of the flag other than 1 do not count
 		var p core.Addr
-		o.ok(o.th.MallocHostWithCfg(&p, 100, e.config(vaFlag(1), vaFlag(7))))
+		o.ok(memory.MallocHostWithCfg(o.th, &p, 100, e.config(vaFlag(1), vaFlag(7))))
 		o.isPinned(p, 128)
 	})
 
 	prove("aclrtFreeHost", 2, func(e *env) *core.Error {
 		p := e.device(4096)
-		err := e.stranger().FreeHost(p)
+		err := memory.FreeHost(e.stranger(), p)
 		if !strings.Contains(err.Error(), "aclrtFree gives it back") {
 			e.Errorf("%v does not say what to call", err)
 		}
@@ -117,44 +119,44 @@ func init() {
 		return err
 	})
 	prove("aclrtFreeHost", 3, func(e *env) *core.Error {
-		e.want(e.th.FreeHost(e.pageable(64)), abi.ErrRTParamInvalid) // before there is any pinned memory
+		e.want(memory.FreeHost(e.th, e.pageable(64)), abi.ErrRTParamInvalid) // before there is any pinned memory
 		p, registered := e.pinned(4096), e.pageable(8192)
-		e.ok(e.th.HostRegisterV2(registered, 4096, abi.HostRegPinned))
-		e.want(e.th.FreeHost(registered), abi.ErrRTParamInvalid)
-		e.want(e.th.FreeHost(p+64), abi.ErrRTParamInvalid)
-		e.want(e.th.FreeHost(e.pageable(64)), abi.ErrRTParamInvalid)
-		e.want(e.th.FreeHost(12345), abi.ErrRTParamInvalid)
-		e.ok(e.th.FreeHost(p))
-		return e.stranger().FreeHost(p)
+		e.ok(memory.HostRegisterV2(e.th, registered, 4096, abi.HostRegPinned))
+		e.want(memory.FreeHost(e.th, registered), abi.ErrRTParamInvalid)
+		e.want(memory.FreeHost(e.th, p+64), abi.ErrRTParamInvalid)
+		e.want(memory.FreeHost(e.th, e.pageable(64)), abi.ErrRTParamInvalid)
+		e.want(memory.FreeHost(e.th, 12345), abi.ErrRTParamInvalid)
+		e.ok(memory.FreeHost(e.th, p))
+		return memory.FreeHost(e.stranger(), p)
 	})
 	behaves("aclrtFreeHost", func(e *env) {
 		p := e.pinned(4096)
 		e.blocked()
-		e.ok(e.stranger().FreeHost(p)) // no context, and no waiting
+		e.ok(memory.FreeHost(e.stranger(), p)) // no context, and no waiting
 		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 		o := e.on(machine{product: "310P", form: "RC"})
-		o.ok(o.stranger().FreeHost(o.pinned(4096)))
-		o.want(o.stranger().FreeHost(12345), abi.ErrRTParamInvalid)
+		o.ok(memory.FreeHost(o.stranger(), o.pinned(4096)))
+		o.want(memory.FreeHost(o.stranger(), 12345), abi.ErrRTParamInvalid)
 	})
 
 	prove("aclrtFreeHostWithDevSync", 3, func(e *env) *core.Error {
 		p := e.pinned(4096)
 		e.failing()
-		err := e.th.FreeHostWithDevSync(p)
+		err := memory.FreeHostWithDevSync(e.th, p)
 		e.want(err, abi.ErrRTSysDma)
 		e.at(p, abi.MemLocationTypeHost, 0, smallPage)
 		e.failing()
-		e.want(e.th.FreeHostWithDevSync(12345), abi.ErrRTSysDma)
-		e.ok(e.th.FreeHostWithDevSync(p))
+		e.want(memory.FreeHostWithDevSync(e.th, 12345), abi.ErrRTSysDma)
+		e.ok(memory.FreeHostWithDevSync(e.th, p))
 		return err
 	})
 	prove("aclrtFreeHostWithDevSync", 4, func(e *env) *core.Error {
-		e.want(e.th.FreeHostWithDevSync(e.device(64)), abi.ErrRTParamInvalid)
-		return e.th.FreeHostWithDevSync(e.pageable(64))
+		e.want(memory.FreeHostWithDevSync(e.th, e.device(64)), abi.ErrRTParamInvalid)
+		return memory.FreeHostWithDevSync(e.th, e.pageable(64))
 	})
 	behaves("aclrtFreeHostWithDevSync", func(e *env) {
 		p := e.pinned(4096)
-		e.waitsFor(p, func() *core.Error { return e.th.FreeHostWithDevSync(p) })
+		e.waitsFor(p, func() *core.Error { return memory.FreeHostWithDevSync(e.th, p) })
 	})
 }
 
@@ -176,28 +178,30 @@ func init() {
 	const mapped = abi.HostRegisterMapped
 	prove("aclrtHostRegister", 4, func(e *env) *core.Error {
 		for _, typ := range []abi.HostRegisterType{1, 2, 0xd, -1} {
-			e.want(e.stranger().HostRegister(12345, 1, typ, new(core.Addr)), abi.ErrRTFeatureNotSupport)
+			e.want(memory.HostRegister(e.stranger(), 12345, 1, typ, new(core.Addr)), abi.ErrRTFeatureNotSupport)
 		}
-		return e.stranger().HostRegister(12345, 1, 0x10000000, new(core.Addr))
+		return memory.HostRegister(e.stranger(), 12345, 1, 0x10000000, new(core.Addr))
 	})
 	prove("aclrtHostRegister", 6, func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
-			err = o.th.HostRegister(o.device(64), 64, mapped, new(core.Addr))
+			err = memory.HostRegister(o.th, o.device(64), 64, mapped, new(core.Addr))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtHostRegister", 9, func(e *env) *core.Error {
-		return e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegister(p, n, mapped, new(core.Addr)) })
+		return e.overlaps(func(p core.Addr, n uint64) *core.Error {
+			return memory.HostRegister(e.th, p, n, mapped, new(core.Addr))
+		})
 	})
 	prove("aclrtHostRegister", 10, func(e *env) *core.Error {
 		p := core.Addr(7)
 		freed := e.device(64)
-		e.ok(e.th.Free(freed))
-		e.want(e.th.HostRegister(freed, 64, mapped, &p), abi.ErrRTParamInvalid)
-		e.want(e.th.HostRegister(e.pageable(64), math.MaxUint64, mapped, &p), abi.ErrRTParamInvalid)
-		err := e.th.HostRegister(e.device(64), 64, mapped, &p)
+		e.ok(memory.Free(e.th, freed))
+		e.want(memory.HostRegister(e.th, freed, 64, mapped, &p), abi.ErrRTParamInvalid)
+		e.want(memory.HostRegister(e.th, e.pageable(64), math.MaxUint64, mapped, &p), abi.ErrRTParamInvalid)
+		err := memory.HostRegister(e.th, e.device(64), 64, mapped, &p)
 		if p != 7 {
 			e.Error("the pointer was written")
 		}
@@ -209,67 +213,67 @@ func init() {
 			p := o.pageable(8192)
 			for _, typ := range []abi.HostRegisterType{mapped, abi.HostRegisterIomemory, abi.HostRegisterReadonly | abi.HostRegisterIomemory} {
 				var dev core.Addr
-				o.ok(o.th.HostRegister(p, 8192, typ, &dev))
+				o.ok(memory.HostRegister(o.th, p, 8192, typ, &dev))
 				o.at(p, abi.MemLocationTypeHost, 0, smallPage)
 				o.reaches(p, dev, 8192)
-				o.ok(o.th.HostUnregister(p))
+				o.ok(memory.HostUnregister(o.th, p))
 			}
 		}
 		p := e.pinned(8192) // on old kernels the only memory that can be registered
 		var dev core.Addr
-		e.ok(e.th.HostRegister(p, 8192, mapped, &dev))
+		e.ok(memory.HostRegister(e.th, p, 8192, mapped, &dev))
 		e.reaches(p, dev, 8192)
 	})
 
 	const all = abi.HostRegMapped | abi.HostRegPinned
 	prove("aclrtHostRegisterV2", 3, func(e *env) *core.Error {
 		for _, flag := range []uint32{1, 0x10, 0x20000000, math.MaxUint32, all | 1} {
-			e.want(e.stranger().HostRegisterV2(12345, 1, flag), abi.ErrRTParamInvalid)
+			e.want(memory.HostRegisterV2(e.stranger(), 12345, 1, flag), abi.ErrRTParamInvalid)
 		}
-		return e.stranger().HostRegisterV2(12345, 1, 0)
+		return memory.HostRegisterV2(e.stranger(), 12345, 1, 0)
 	})
 	prove("aclrtHostRegisterV2", 6, func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
 			for _, flag := range []uint32{abi.HostRegPinned, abi.HostRegMapped, all} {
-				err = o.th.HostRegisterV2(o.device(64), 64, flag)
+				err = memory.HostRegisterV2(o.th, o.device(64), 64, flag)
 				o.want(err, abi.ErrRTFeatureNotSupport)
 			}
 		}
 		return err
 	})
 	prove("aclrtHostRegisterV2", 9, func(e *env) *core.Error {
-		e.overlaps(func(p core.Addr, n uint64) *core.Error { return e.th.HostRegisterV2(p, n, abi.HostRegPinned) })
+		e.overlaps(func(p core.Addr, n uint64) *core.Error { return memory.HostRegisterV2(e.th, p, n, abi.HostRegPinned) })
 		p := e.pinned(4096)
-		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped))
-		return e.th.HostRegisterV2(p, 4096, all)
+		e.ok(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegMapped))
+		return memory.HostRegisterV2(e.th, p, 4096, all)
 	})
 	prove("aclrtHostRegisterV2", 10, func(e *env) *core.Error {
-		e.want(e.th.HostRegisterV2(e.device(64), 64, all), abi.ErrRTParamInvalid)
-		e.want(e.th.HostRegisterV2(e.pageable(64), math.MaxUint64, all), abi.ErrRTParamInvalid)
+		e.want(memory.HostRegisterV2(e.th, e.device(64), 64, all), abi.ErrRTParamInvalid)
+		e.want(memory.HostRegisterV2(e.th, e.pageable(64), math.MaxUint64, all), abi.ErrRTParamInvalid)
 		p := e.pinned(4096)
-		e.want(e.th.HostRegisterV2(p, 4096, abi.HostRegPinned), abi.ErrRTParamInvalid)
-		err := e.th.HostRegisterV2(p, 4096, all)
-		e.want(e.th.HostUnregister(p), abi.ErrHostMemoryNotRegistered) // nothing is left of it
+		e.want(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegPinned), abi.ErrRTParamInvalid)
+		err := memory.HostRegisterV2(e.th, p, 4096, all)
+		e.want(memory.HostUnregister(e.th, p), abi.ErrHostMemoryNotRegistered) // nothing is left of it
 		return err
 	})
 	behaves("aclrtHostRegisterV2", func(e *env) {
 		p := e.pageable(8192)
 		var dev core.Addr
-		e.ok(e.th.HostRegisterV2(p, 8192, abi.HostRegPinned))
+		e.ok(memory.HostRegisterV2(e.th, p, 8192, abi.HostRegPinned))
 		e.at(p, abi.MemLocationTypeHost, 0, smallPage)
-		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
-		e.ok(e.th.HostUnregister(p))
+		e.want(memory.HostGetDevicePointer(e.th, p, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(memory.HostUnregister(e.th, p))
 		for _, flag := range []uint32{abi.HostRegMapped, abi.HostRegIomemory, abi.HostRegReadonly, all} {
-			e.ok(e.th.HostRegisterV2(p, 8192, flag))
-			e.ok(e.th.HostGetDevicePointer(p, &dev, 0))
+			e.ok(memory.HostRegisterV2(e.th, p, 8192, flag))
+			e.ok(memory.HostGetDevicePointer(e.th, p, &dev, 0))
 			e.reaches(p, dev, 8192)
-			e.ok(e.th.HostUnregister(p))
+			e.ok(memory.HostUnregister(e.th, p))
 		}
 		q := e.pinned(4096) // it cannot be pinned twice, but mapped
-		e.ok(e.th.HostRegisterV2(q, 4096, abi.HostRegMapped))
-		e.ok(e.th.HostUnregister(q))
-		e.ok(e.th.FreeHost(q))
+		e.ok(memory.HostRegisterV2(e.th, q, 4096, abi.HostRegMapped))
+		e.ok(memory.HostUnregister(e.th, q))
+		e.ok(memory.FreeHost(e.th, q))
 	})
 }
 
@@ -284,17 +288,17 @@ func (e *env) reaches(p, dev core.Addr, n uint64) {
 	for i := range b {
 		b[i] = byte(i * 7)
 	}
-	e.ok(e.th.MemcpyAsync(d, n, dev, n, abi.MemcpyDeviceToDevice, s))
+	e.ok(transfer.MemcpyAsync(e.th, d, n, dev, n, abi.MemcpyDeviceToDevice, s))
 	e.ok(e.th.SynchronizeStream(s))
 	clear(b)
-	e.ok(e.th.MemcpyAsync(p, n, d, n, abi.MemcpyDeviceToHost, s))
+	e.ok(transfer.MemcpyAsync(e.th, p, n, d, n, abi.MemcpyDeviceToHost, s))
 	e.ok(e.th.SynchronizeStream(s))
 	for i := range b {
 		if b[i] != byte(i*7) {
 			e.Fatalf("byte %d is %d, want %d", i, b[i], byte(i*7))
 		}
 	}
-	e.ok(e.th.MemsetAsync(dev, n, 0xab, n, s))
+	e.ok(transfer.MemsetAsync(e.th, dev, n, 0xab, n, s))
 	e.ok(e.th.SynchronizeStream(s))
 	if b[0] != 0xab || b[n-1] != 0xab {
 		e.Errorf("a fill through the device address left %#x .. %#x", b[0], b[n-1])
@@ -304,14 +308,14 @@ func (e *env) reaches(p, dev core.Addr, n uint64) {
 func init() {
 	prove("aclrtHostGetDevicePointer", 5, func(e *env) *core.Error {
 		p, dev := e.pageable(8192), core.Addr(7)
-		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
-		e.want(e.th.HostGetDevicePointer(e.pinned(64), &dev, 0), abi.ErrRTParamInvalid)
-		e.want(e.th.HostGetDevicePointer(e.device(64), &dev, 0), abi.ErrRTParamInvalid)
-		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped))
-		e.want(e.th.HostGetDevicePointer(p+4096, &dev, 0), abi.ErrRTParamInvalid)
-		e.ok(e.th.HostUnregister(p))
-		e.ok(e.th.HostRegisterV2(p, 4096, abi.HostRegPinned))
-		err := e.th.HostGetDevicePointer(p, &dev, 0)
+		e.want(memory.HostGetDevicePointer(e.th, p, &dev, 0), abi.ErrRTParamInvalid)
+		e.want(memory.HostGetDevicePointer(e.th, e.pinned(64), &dev, 0), abi.ErrRTParamInvalid)
+		e.want(memory.HostGetDevicePointer(e.th, e.device(64), &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegMapped))
+		e.want(memory.HostGetDevicePointer(e.th, p+4096, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(memory.HostUnregister(e.th, p))
+		e.ok(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegPinned))
+		err := memory.HostGetDevicePointer(e.th, p, &dev, 0)
 		if dev != 7 {
 			e.Error("the pointer was written")
 		}
@@ -320,7 +324,7 @@ func init() {
 	prove("aclrtHostGetDevicePointer", 6, func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
-			err = o.th.HostGetDevicePointer(12345, new(core.Addr), 0)
+			err = memory.HostGetDevicePointer(o.th, 12345, new(core.Addr), 0)
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -328,16 +332,16 @@ func init() {
 	behaves("aclrtHostGetDevicePointer", func(e *env) {
 		p := e.pageable(8192)
 		var dev, inside core.Addr
-		e.ok(e.th.HostRegisterV2(p, 8192, abi.HostRegMapped))
-		e.ok(e.th.HostGetDevicePointer(p, &dev, 0))
-		e.ok(e.th.HostGetDevicePointer(p+100, &inside, 0))
+		e.ok(memory.HostRegisterV2(e.th, p, 8192, abi.HostRegMapped))
+		e.ok(memory.HostGetDevicePointer(e.th, p, &dev, 0))
+		e.ok(memory.HostGetDevicePointer(e.th, p+100, &inside, 0))
 		if inside != dev+100 {
 			e.Errorf("100 bytes further is %#x, the start is %#x", inside, dev)
 		}
-		e.ok(e.th.HostUnregister(p))
+		e.ok(memory.HostUnregister(e.th, p))
 		var again core.Addr
-		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
-		e.ok(e.th.HostGetDevicePointer(p, &again, 0))
+		e.ok(memory.HostRegister(e.th, p, 8192, abi.HostRegisterMapped, &dev))
+		e.ok(memory.HostGetDevicePointer(e.th, p, &again, 0))
 		if again != dev {
 			e.Errorf("aclrtHostRegister said %#x, aclrtHostGetDevicePointer %#x", dev, again)
 		}
@@ -346,32 +350,32 @@ func init() {
 	prove("aclrtHostUnregister", 3, func(e *env) (err *core.Error) {
 		for _, m := range noRegistration {
 			o := e.on(m)
-			err = o.th.HostUnregister(12345)
+			err = memory.HostUnregister(o.th, 12345)
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtHostUnregister", 4, func(e *env) *core.Error {
 		p := e.pageable(8192)
-		e.want(e.th.HostUnregister(p), abi.ErrHostMemoryNotRegistered)
-		e.want(e.th.HostUnregister(e.pinned(64)), abi.ErrHostMemoryNotRegistered)
-		e.want(e.th.HostUnregister(e.device(64)), abi.ErrHostMemoryNotRegistered)
+		e.want(memory.HostUnregister(e.th, p), abi.ErrHostMemoryNotRegistered)
+		e.want(memory.HostUnregister(e.th, e.pinned(64)), abi.ErrHostMemoryNotRegistered)
+		e.want(memory.HostUnregister(e.th, e.device(64)), abi.ErrHostMemoryNotRegistered)
 		var dev core.Addr
-		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
-		e.want(e.th.HostUnregister(p+64), abi.ErrHostMemoryNotRegistered)
-		e.want(e.th.HostUnregister(dev), abi.ErrHostMemoryNotRegistered)
-		e.ok(e.th.HostUnregister(p))
-		return e.th.HostUnregister(p)
+		e.ok(memory.HostRegister(e.th, p, 8192, abi.HostRegisterMapped, &dev))
+		e.want(memory.HostUnregister(e.th, p+64), abi.ErrHostMemoryNotRegistered)
+		e.want(memory.HostUnregister(e.th, dev), abi.ErrHostMemoryNotRegistered)
+		e.ok(memory.HostUnregister(e.th, p))
+		return memory.HostUnregister(e.th, p)
 	})
 	behaves("aclrtHostUnregister", func(e *env) {
 		p := e.pageable(8192)
 		var dev core.Addr
-		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev))
-		e.ok(e.th.HostUnregister(p))
+		e.ok(memory.HostRegister(e.th, p, 8192, abi.HostRegisterMapped, &dev))
+		e.ok(memory.HostUnregister(e.th, p))
 		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 		e.at(dev, abi.MemLocationTypeUnregistered, 0, smallPage)
-		e.want(e.th.HostGetDevicePointer(p, &dev, 0), abi.ErrRTParamInvalid)
-		e.ok(e.th.HostRegister(p, 8192, abi.HostRegisterMapped, &dev)) // and again
+		e.want(memory.HostGetDevicePointer(e.th, p, &dev, 0), abi.ErrRTParamInvalid)
+		e.ok(memory.HostRegister(e.th, p, 8192, abi.HostRegisterMapped, &dev)) // and again
 	})
 
 	behaves("aclrtHostMemMapCapabilities", func(e *env) {
@@ -379,7 +383,7 @@ func init() {
 			o := e.on(machine{product: product})
 			for hac := abi.HacType(0); hac < 10; hac++ {
 				has := abi.HostMemMapCapability(7)
-				o.ok(o.th.HostMemMapCapabilities(3, hac, &has)) // of a device that is not the current one
+				o.ok(memory.HostMemMapCapabilities(o.th, 3, hac, &has)) // of a device that is not the current one
 				want := abi.HostMemMapNotSupported
 				if hac < most {
 					want = abi.HostMemMapSupported

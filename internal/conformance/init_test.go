@@ -9,6 +9,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 )
 
 // configFile is the path of a file with text in it, as aclInit takes it.
@@ -28,15 +29,15 @@ type calls struct {
 }
 
 // onInit and onFinalize are callbacks that note their call as name; different names are different functions.
-func (c *calls) onInit(name string) core.Func[core.InitFunc] {
-	return core.Func[core.InitFunc]{Key: uintptr(name[0]), Call: func(config string, _ core.Addr) abi.Code {
+func (c *calls) onInit(name string) core.Func[process.InitFunc] {
+	return core.Func[process.InitFunc]{Key: uintptr(name[0]), Call: func(config string, _ core.Addr) abi.Code {
 		c.log = append(c.log, name+config)
 		return c.code[name]
 	}}
 }
 
-func (c *calls) onFinalize(name string) core.Func[core.FinalizeFunc] {
-	return core.Func[core.FinalizeFunc]{Key: uintptr(name[0]), Call: func(core.Addr) abi.Code {
+func (c *calls) onFinalize(name string) core.Func[process.FinalizeFunc] {
+	return core.Func[process.FinalizeFunc]{Key: uintptr(name[0]), Call: func(core.Addr) abi.Code {
 		c.log = append(c.log, name)
 		return c.code[name]
 	}}
@@ -54,9 +55,9 @@ func (c *calls) ran(e *env, want ...string) {
 // references is the reference count of aclInit, found out by taking one.
 func (e *env) references() uint64 {
 	e.Helper()
-	e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+	e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
 	n := uint64(777)
-	e.ok(e.th.FinalizeReference(&n))
+	e.ok(process.FinalizeReference(e.th, &n))
 	return n
 }
 
@@ -64,11 +65,11 @@ func (e *env) references() uint64 {
 // good configuration must still be taken.
 func (e *env) initFails(text string, code abi.Code) *core.Error {
 	e.Helper()
-	err := e.th.Init(e.configFile(text))
+	err := process.Init(e.th, e.configFile(text))
 	e.want(err, code)
-	e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
-	e.ok(e.th.Init(nil))
-	e.ok(e.th.Finalize())
+	e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
+	e.ok(process.Init(e.th, nil))
+	e.ok(process.Finalize(e.th))
 	return err
 }
 
@@ -90,23 +91,23 @@ func object(entries ...string) string { return "{" + strings.Join(entries, ",") 
 
 func init() {
 	prove("aclInit", 1, func(e *env) *core.Error {
-		e.ok(e.th.Init(nil))
-		err := e.th.Init(cText("/no such file"))
+		e.ok(process.Init(e.th, nil))
+		err := process.Init(e.th, cText("/no such file"))
 		is(e, "count", e.references(), 2)
 		return err
 	})
 	prove("aclInit", 2, func(e *env) *core.Error {
-		e.ok(e.th.Init(nil)) // and another content than the first time
-		e.ok(e.th.Finalize())
-		e.want(e.th.Init(cText(e.TempDir())), abi.ErrInvalidFile)
-		return e.th.Init(cText("/no such file"))
+		e.ok(process.Init(e.th, nil)) // and another content than the first time
+		e.ok(process.Finalize(e.th))
+		e.want(process.Init(e.th, cText(e.TempDir())), abi.ErrInvalidFile)
+		return process.Init(e.th, cText("/no such file"))
 	})
 	prove("aclInit", 3, func(e *env) *core.Error {
-		e.ok(e.th.Init(e.configFile(`{}`)))
-		e.ok(e.th.Finalize())
-		e.want(e.th.Init(nil), abi.ErrInvalidParam)
-		err := e.th.Init(e.configFile(`{ broken`))
-		e.ok(e.th.Init(e.configFile(`{}`)))
+		e.ok(process.Init(e.th, e.configFile(`{}`)))
+		e.ok(process.Finalize(e.th))
+		e.want(process.Init(e.th, nil), abi.ErrInvalidParam)
+		err := process.Init(e.th, e.configFile(`{ broken`))
+		e.ok(process.Init(e.th, e.configFile(`{}`)))
 		return err
 	})
 	prove("aclInit", 4, func(e *env) *core.Error {
@@ -118,7 +119,7 @@ func init() {
 			e.on(machine{}).initFails(text, abi.ErrParseFile)
 		}
 		deep := strings.Repeat(`{"a":[`, 10) + strings.Repeat("]}", 10)
-		e.ok(e.on(machine{}).th.Init(e.configFile(deep)))
+		e.ok(process.Init(e.on(machine{}).th, e.configFile(deep)))
 		return e.initFails(`{"err_msg_mode": 1`, abi.ErrParseFile)
 	})
 	prove("aclInit", 5, func(e *env) *core.Error {
@@ -174,14 +175,14 @@ func init() {
 		return last
 	})
 	prove("aclInit", 14, func(e *env) *core.Error {
-		e.ok(e.th.Init(e.configFile(object(events)))) // so that no other content would be taken either
-		e.ok(e.th.Finalize())
-		return e.th.Init(e.configFile(object(events)))
+		e.ok(process.Init(e.th, e.configFile(object(events)))) // so that no other content would be taken either
+		e.ok(process.Finalize(e.th))
+		return process.Init(e.th, e.configFile(object(events)))
 	})
 	prove("aclInit", 15, func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"other": 5}}
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("other"), 0))
-		err := e.th.Init(e.configFile(object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler)))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("other"), 0))
+		err := process.Init(e.th, e.configFile(object(events, `"defaultDevice": {"default_device": "1"}`, badProfiler)))
 		c.ran(e)
 		is(e, "a refused configuration leaves nothing behind", e.current(e.stranger()), -1)
 		return err
@@ -193,17 +194,17 @@ func init() {
 		} {
 			o := e.on(machine{})
 			c := &calls{code: map[string]abi.Code{"x": 4711}}
-			o.ok(o.th.InitCallbackRegister(kind, c.onInit("x"), 0))
-			o.want(o.th.Init(o.configFile(config)), 4711)
-			o.want(o.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+			o.ok(process.InitCallbackRegister(o.th, kind, c.onInit("x"), 0))
+			o.want(process.Init(o.th, o.configFile(config)), 4711)
+			o.want(process.FinalizeReference(o.th, nil), abi.ErrRepeatFinalize)
 			delete(c.code, "x")
-			o.ok(o.th.Init(nil)) // it was not initialised, so another configuration will do
+			o.ok(process.Init(o.th, nil)) // it was not initialised, so another configuration will do
 		}
 		c := &calls{code: map[string]abi.Code{"b": 4711}}
 		for _, name := range []string{"a", "b", "c"} {
-			e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit(name), 0))
+			e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit(name), 0))
 		}
-		err := e.th.Init(nil)
+		err := process.Init(e.th, nil)
 		e.want(err, 4711)
 		c.ran(e, "a", "b") // the rest does not run
 		return err
@@ -213,34 +214,34 @@ func init() {
 		for kind, name := range map[abi.RegisterCallbackType]string{
 			abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclDvpp: "d", abi.RegTypeAclModel: "m", abi.RegTypeAclTdtQueue: "q",
 		} {
-			e.ok(e.th.InitCallbackRegister(kind, c.onInit(name), 0))
+			e.ok(process.InitCallbackRegister(e.th, kind, c.onInit(name), 0))
 		}
-		e.ok(e.th.Init(nil)) // without a configuration OP_EXECUTOR is left out
+		e.ok(process.Init(e.th, nil)) // without a configuration OP_EXECUTOR is left out
 		c.ran(e, "m", "q", "d", "z")
 		is(e, "count", e.references(), 1)
-		e.ok(e.th.Finalize())
-		e.ok(e.th.Init(cText(""))) // the same content
+		e.ok(process.Finalize(e.th))
+		e.ok(process.Init(e.th, cText(""))) // the same content
 
 		o := e.on(machine{product: "950"})
 		text := `{"defaultDevice": {"default_device": "2"}, "err_msg_mode": "1", "dump": {}, "profiler": {}, "max_opqueue_num": "5",
 			"StackSize": {"aicore_stack_size": 40000, "simt_stack_size": 100}, "simd_printf_fifo_size_per_core": 2000, ` + events + `}`
 		c = &calls{}
 		for kind, name := range map[abi.RegisterCallbackType]string{abi.RegTypeOther: "z", abi.RegTypeAclOpExecutor: "e", abi.RegTypeAclModel: "m"} {
-			o.ok(o.th.InitCallbackRegister(kind, c.onInit(name), 0))
+			o.ok(process.InitCallbackRegister(o.th, kind, c.onInit(name), 0))
 		}
-		o.ok(o.stranger().Init(o.configFile(text)))
+		o.ok(process.Init(o.stranger(), o.configFile(text)))
 		c.ran(e, "m"+text, "e"+text, "z"+text)
 		is(e, "AI Core stack", o.limitOf(abi.DevLimitSimdStackSize), 48<<10)
 		is(e, "SIMT stack", o.limitOf(abi.DevLimitSimtStackSize), 128*32)
 		is(e, "printf buffer", o.limitOf(abi.DevLimitSimdPrintfFifoSizePerCore), 2000)
 		is(e, "default device", o.current(o.stranger()), 2)
-		o.ok(o.th.Finalize())
+		o.ok(process.Finalize(o.th))
 		is(e, "default device after finalizing", o.current(o.stranger()), -1)
 
 		many := e.on(machine{}) // of several at once, one initialises
 		var all sync.WaitGroup
 		for range 8 {
-			all.Go(func() { many.rt.NewThread(4).Init(nil) })
+			all.Go(func() { process.Init(many.rt.NewThread(4), nil) })
 		}
 		all.Wait()
 		is(e, "count", many.references(), 8)
@@ -248,20 +249,20 @@ func init() {
 
 	prove("aclFinalize", 1, func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
-		e.ok(e.th.Finalize()) // the first succeeds without aclInit
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
-		err := e.th.Finalize()
+		e.ok(process.Finalize(e.th)) // the first succeeds without aclInit
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
+		err := process.Finalize(e.th)
 		c.ran(e)
 		return err
 	})
 	prove("aclFinalize", 2, func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"b": 4711}}
 		for _, name := range []string{"a", "b", "c"} {
-			e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize(name), 0))
+			e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize(name), 0))
 		}
-		e.ok(e.th.Init(nil))
-		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
-		err := e.th.Finalize()
+		e.ok(process.Init(e.th, nil))
+		e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
+		err := process.Finalize(e.th)
 		e.want(err, 4711)
 		c.ran(e, "a", "b")
 		is(e, "count", e.references(), 2)
@@ -269,36 +270,36 @@ func init() {
 	})
 	behaves("aclFinalize", func(e *env) {
 		c := &calls{}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
-		e.ok(e.th.Init(nil))
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		e.ok(process.Init(e.th, nil))
 		for range 3 {
-			e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+			e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
 		}
-		e.ok(e.stranger().Finalize()) // whatever the count
+		e.ok(process.Finalize(e.stranger())) // whatever the count
 		c.ran(e, "x")
-		e.want(e.th.Finalize(), abi.ErrRepeatFinalize)
-		e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
-		e.ok(e.th.Init(nil))
+		e.want(process.Finalize(e.th), abi.ErrRepeatFinalize)
+		e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
+		e.ok(process.Init(e.th, nil))
 		is(e, "count", e.references(), 1)
 		e.ok(e.th.SynchronizeDevice()) // devices stay as they are
 	})
 
 	prove("aclFinalizeReference", 1, func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
-		e.want(e.th.FinalizeReference(nil), abi.ErrRepeatFinalize)
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.want(process.FinalizeReference(e.th, nil), abi.ErrRepeatFinalize)
 		n := uint64(7)
-		err := e.th.FinalizeReference(&n)
+		err := process.FinalizeReference(e.th, &n)
 		is(e, "refCount", n, 0)
 		c.ran(e)
 		return err
 	})
 	prove("aclFinalizeReference", 2, func(e *env) *core.Error {
 		c := &calls{code: map[string]abi.Code{"x": 4711}}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
-		e.ok(e.th.Init(nil))
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.ok(process.Init(e.th, nil))
 		n := uint64(7)
-		err := e.th.FinalizeReference(&n)
+		err := process.FinalizeReference(e.th, &n)
 		e.want(err, 4711)
 		is(e, "refCount", n, 1)
 		c.ran(e, "x")
@@ -307,27 +308,27 @@ func init() {
 	})
 	behaves("aclFinalizeReference", func(e *env) {
 		c := &calls{}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("x"), 0))
-		e.ok(e.th.Init(nil))
-		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
-		e.want(e.th.Init(nil), abi.ErrRepeatInitialize)
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("x"), 0))
+		e.ok(process.Init(e.th, nil))
+		e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
+		e.want(process.Init(e.th, nil), abi.ErrRepeatInitialize)
 		n := uint64(7)
-		e.ok(e.th.FinalizeReference(&n))
+		e.ok(process.FinalizeReference(e.th, &n))
 		is(e, "refCount", n, 2)
-		e.ok(e.stranger().FinalizeReference(nil))
+		e.ok(process.FinalizeReference(e.stranger(), nil))
 		c.ran(e) // only counted so far
-		e.ok(e.th.FinalizeReference(&n))
+		e.ok(process.FinalizeReference(e.th, &n))
 		is(e, "refCount", n, 0)
 		c.ran(e, "x")
-		e.want(e.th.Finalize(), abi.ErrRepeatFinalize)
+		e.want(process.Finalize(e.th), abi.ErrRepeatFinalize)
 	})
 
 	prove("aclInitCallbackRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
-		e.ok(e.th.Init(nil))
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		e.ok(process.Init(e.th, nil))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x"), 0))
 		c.ran(e, "x")
-		err := e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("y"), 0)
+		err := process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("y"), 0)
 		c.ran(e) // not called either
 		return err
 	})
@@ -337,37 +338,37 @@ func init() {
 		fn := c.onInit("early")
 		call := fn.Call
 		fn.Call = func(config string, userData core.Addr) abi.Code { got = userData; return call(config, userData) }
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, fn, 0x1234))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, fn, 0x1234))
 		c.ran(e)
-		e.ok(e.th.Init(e.configFile(`{"a": 1}`)))
+		e.ok(process.Init(e.th, e.configFile(`{"a": 1}`)))
 		c.ran(e, `early{"a": 1}`)
 		is(e, "userData", got, 0x1234)
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("late"), 0)) // a second one of OTHER; called at once, the answer is ignored
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("late"), 0)) // a second one of OTHER; called at once, the answer is ignored
 		c.ran(e, `late{"a": 1}`)
 	})
 
 	prove("aclInitCallbackUnRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
-		e.want(e.th.InitCallbackUnRegister(abi.RegTypeAclModel, c.onInit("x")), abi.ErrInternalError)
-		return e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("y"))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		e.want(process.InitCallbackUnRegister(e.th, abi.RegTypeAclModel, c.onInit("x")), abi.ErrInternalError)
+		return process.InitCallbackUnRegister(e.th, abi.RegTypeAclDvpp, c.onInit("y"))
 	})
 	behaves("aclInitCallbackUnRegister", func(e *env) {
 		c := &calls{}
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("x"), 0))
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeOther, c.onInit("y"), 0))
-		e.ok(e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("x")))
-		e.want(e.th.InitCallbackUnRegister(abi.RegTypeAclDvpp, c.onInit("x")), abi.ErrInternalError)
-		e.ok(e.th.InitCallbackRegister(abi.RegTypeAclDvpp, c.onInit("z"), 0)) // the type is free again
-		e.ok(e.th.Init(nil))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x"), 0))
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeOther, c.onInit("y"), 0))
+		e.ok(process.InitCallbackUnRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x")))
+		e.want(process.InitCallbackUnRegister(e.th, abi.RegTypeAclDvpp, c.onInit("x")), abi.ErrInternalError)
+		e.ok(process.InitCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onInit("z"), 0)) // the type is free again
+		e.ok(process.Init(e.th, nil))
 		c.ran(e, "z", "y")
 	})
 
 	prove("aclFinalizeCallbackRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
-		err := e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("y"), 0)
-		e.ok(e.th.Finalize())
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		err := process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("y"), 0)
+		e.ok(process.Finalize(e.th))
 		c.ran(e, "x")
 		return err
 	})
@@ -376,28 +377,28 @@ func init() {
 		var got core.Addr
 		fn := c.onFinalize("x")
 		fn.Call = func(userData core.Addr) abi.Code { got = userData; return 0 }
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, fn, 0x1234))
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize("y"), 0))
-		e.ok(e.th.Init(nil))
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, fn, 0x1234))
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize("y"), 0))
+		e.ok(process.Init(e.th, nil))
 		c.ran(e)
-		e.ok(e.th.Finalize())
+		e.ok(process.Finalize(e.th))
 		c.ran(e, "y")
 		is(e, "userData", got, 0x1234)
 	})
 
 	prove("aclFinalizeCallbackUnRegister", 2, func(e *env) *core.Error {
 		c := &calls{}
-		e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
-		e.want(e.th.FinalizeCallbackUnRegister(abi.RegTypeOther, c.onFinalize("x")), abi.ErrInternalError)
-		return e.th.FinalizeCallbackUnRegister(abi.RegTypeAclDvpp, c.onFinalize("y"))
+		e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("x"), 0))
+		e.want(process.FinalizeCallbackUnRegister(e.th, abi.RegTypeOther, c.onFinalize("x")), abi.ErrInternalError)
+		return process.FinalizeCallbackUnRegister(e.th, abi.RegTypeAclDvpp, c.onFinalize("y"))
 	})
 	behaves("aclFinalizeCallbackUnRegister", func(e *env) {
 		c := &calls{}
 		for _, name := range []string{"x", "y"} {
-			e.ok(e.th.FinalizeCallbackRegister(abi.RegTypeOther, c.onFinalize(name), 0))
+			e.ok(process.FinalizeCallbackRegister(e.th, abi.RegTypeOther, c.onFinalize(name), 0))
 		}
-		e.ok(e.th.FinalizeCallbackUnRegister(abi.RegTypeOther, c.onFinalize("x")))
-		e.ok(e.th.Finalize())
+		e.ok(process.FinalizeCallbackUnRegister(e.th, abi.RegTypeOther, c.onFinalize("x")))
+		e.ok(process.Finalize(e.th))
 		c.ran(e, "y")
 	})
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // Proofs of events that processes share. Here one process is both.
@@ -11,9 +12,9 @@ func init() {
 	behaves("aclrtIpcGetEventHandle", func(e *env) {
 		var first, again, other abi.IpcEventHandle
 		event := e.exEvent(evIPC)
-		e.ok(e.stranger().IpcGetEventHandle(event, &first)) // without a context
-		e.ok(e.th.IpcGetEventHandle(event, &again))
-		e.ok(e.th.IpcGetEventHandle(e.exEvent(evIPC), &other))
+		e.ok(signal.IpcGetEventHandle(e.stranger(), event, &first)) // without a context
+		e.ok(signal.IpcGetEventHandle(e.th, event, &again))
+		e.ok(signal.IpcGetEventHandle(e.th, e.exEvent(evIPC), &other))
 		if first != again || first == other {
 			e.Errorf("the same event: %v, another one: %v", first == again, first == other)
 		}
@@ -21,15 +22,15 @@ func init() {
 
 	prove("aclrtIpcOpenEventHandle", 4, func(e *env) *core.Error {
 		event, good := e.exEvent(evIPC), abi.IpcEventHandle{}
-		e.ok(e.th.IpcGetEventHandle(event, &good))
+		e.ok(signal.IpcGetEventHandle(e.th, event, &good))
 		guessed, o := good, garbage
 		for i := range guessed.Reserved[:20] {
 			guessed.Reserved[i] ^= 0x55
 		}
-		e.want(e.th.IpcOpenEventHandle(guessed, &o), abi.ErrRTParamInvalid)
+		e.want(signal.IpcOpenEventHandle(e.th, guessed, &o), abi.ErrRTParamInvalid)
 		e.ok(e.th.DestroyEvent(event))
-		e.want(e.th.IpcOpenEventHandle(good, &o), abi.ErrRTParamInvalid) // it went with the event
-		err := e.th.IpcOpenEventHandle(abi.IpcEventHandle{}, &o)
+		e.want(signal.IpcOpenEventHandle(e.th, good, &o), abi.ErrRTParamInvalid) // it went with the event
+		err := signal.IpcOpenEventHandle(e.th, abi.IpcEventHandle{}, &o)
 		if o != garbage {
 			e.Error("the handle was written")
 		}
@@ -42,8 +43,8 @@ func init() {
 func (e *env) open(event core.Handle) (o core.Handle) {
 	e.Helper()
 	var h abi.IpcEventHandle
-	e.ok(e.th.IpcGetEventHandle(event, &h))
-	e.ok(e.th.IpcOpenEventHandle(h, &o))
+	e.ok(signal.IpcGetEventHandle(e.th, event, &h))
+	e.ok(signal.IpcOpenEventHandle(e.th, h, &o))
 	return o
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
@@ -13,52 +14,52 @@ func pointerOf(p *byte) uintptr { return uintptr(unsafe.Pointer(p)) }
 func init() {
 	var key [keyLen]byte
 	k := &key[0]
-	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error { return e.stranger().IpcMemSetAttr(k, 1, 4) }))
+	prove("aclrtIpcMemSetAttr", 2, blames("type", func(e *env) *core.Error { return memory.IpcMemSetAttr(e.stranger(), k, 1, 4) }))
 	prove("aclrtIpcMemSetAttr", 5, func(e *env) *core.Error {
 		machines := append([]machine{{product: "A2"}, {product: "310P"}, {product: "910"}}, noIPC...)
-		return e.onAll(machines, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetAttr(k, 0, 1) })
+		return e.onAll(machines, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemSetAttr(e.th, k, 0, 1) })
 	})
-	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error { return e.unshared("950").th.IpcMemSetAttr(k, 0, 1) })
+	prove("aclrtIpcMemSetAttr", 6, func(e *env) *core.Error { return memory.IpcMemSetAttr(e.unshared("950").th, k, 0, 1) })
 	prove("aclrtIpcMemSetAttr", 7, func(e *env) *core.Error {
 		e.shares()
 		e = e.on(machine{product: "950"})
-		e.want(e.th.IpcMemSetAttr(k, 0, 0), abi.ErrRTLinkTypeNotSupported)
-		return e.th.IpcMemSetAttr(k, 0, 1)
+		e.want(memory.IpcMemSetAttr(e.th, k, 0, 0), abi.ErrRTLinkTypeNotSupported)
+		return memory.IpcMemSetAttr(e.th, k, 0, 1)
 	})
 	prove("aclrtIpcMemSetAttr", 8, func(e *env) *core.Error {
 		e.shares()
 		for _, name := range []string{"950", "A3"} {
 			o := e.on(machine{product: name})
 			for _, bad := range append(badLength, noKey...) {
-				o.want(o.th.IpcMemSetAttr(cstr(bad), 0, 3), abi.ErrRTParamInvalid)
+				o.want(memory.IpcMemSetAttr(o.th, cstr(bad), 0, 3), abi.ErrRTParamInvalid)
 			}
 		}
 		a := e.on(machine{product: "A3"})
 		key, _ := a.openKey(64)
 		for _, ub := range []uint64{2, 3} {
-			a.want(a.th.IpcMemSetAttr(key, 0, ub), abi.ErrRTParamInvalid)
+			a.want(memory.IpcMemSetAttr(a.th, key, 0, ub), abi.ErrRTParamInvalid)
 		}
-		return blamed(e, "key", e.on(machine{product: "A3"}).th.IpcMemSetAttr(key, 0, 1)) // the exporter chooses
+		return blamed(e, "key", memory.IpcMemSetAttr(e.on(machine{product: "A3"}).th, key, 0, 1)) // the exporter chooses
 	})
 	behaves("aclrtIpcMemSetAttr", func(e *env) {
 		a := e.on(machine{product: "A3"})
 		key, _ := a.openKey(64)
-		a.ok(a.th.IpcMemSetAttr(key, 0, 1))
-		a.ok(a.th.IpcMemSetAttr(key, 0, 0))
-		a.ok(a.th.IpcMemClose(key)) // the attribute does not keep the key
-		a.want(a.th.IpcMemSetAttr(key, 0, 0), abi.ErrRTParamInvalid)
+		a.ok(memory.IpcMemSetAttr(a.th, key, 0, 1))
+		a.ok(memory.IpcMemSetAttr(a.th, key, 0, 0))
+		a.ok(memory.IpcMemClose(a.th, key)) // the attribute does not keep the key
+		a.want(memory.IpcMemSetAttr(a.th, key, 0, 0), abi.ErrRTParamInvalid)
 
 		// A 950 keeps it in the importing process until the last import is closed.
 		n := e.on(machine{product: "950"})
 		key, _ = n.openKey(64)
 		o := e.on(machine{product: "950"})
-		o.ok(o.th.IpcMemSetAttr(key, 0, 3))
+		o.ok(memory.IpcMemSetAttr(o.th, key, 0, 3))
 		o.imported(key, 0)
 		o.imported(key, 0)
 		for range 2 {
-			o.ok(o.th.IpcMemClose(key))
+			o.ok(memory.IpcMemClose(o.th, key))
 		}
-		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		o.want(memory.IpcMemClose(o.th, key), abi.ErrRTParamInvalid)
 	})
 
 	pids := []int32{int32(os.Getpid()), 1}
@@ -66,21 +67,21 @@ func init() {
 		return abi.ServerPid{Sdid: sdid, Pid: uintptr(unsafe.Pointer(pid)), Num: n}
 	}
 	prove("aclrtIpcMemImportPidInterServer", 4, blames("serverPids", func(e *env) *core.Error {
-		return e.unshared("A3").stranger().IpcMemImportPidInterServer(k, &abi.ServerPid{}, 1)
+		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &abi.ServerPid{}, 1)
 	}))
 	prove("aclrtIpcMemImportPidInterServer", 5, func(e *env) *core.Error {
 		s := list(0, &pids[0], 2)
-		return e.unshared("A3").stranger().IpcMemImportPidInterServer(k, &s, 1)
+		return memory.IpcMemImportPidInterServer(e.unshared("A3").stranger(), k, &s, 1)
 	})
 	prove("aclrtIpcMemImportPidInterServer", 6, func(e *env) *core.Error {
 		key := e.exported(e.device(64), 64, 0)
 		good, far := list(3, &pids[0], 2), list(4, &pids[0], 99)
-		err := e.th.IpcMemImportPidInterServer(cstr(""), &[]abi.ServerPid{far, good}[0], 2)
+		err := memory.IpcMemImportPidInterServer(e.th, cstr(""), &[]abi.ServerPid{far, good}[0], 2)
 		e.want(blamed(e, "serverPids", err), abi.ErrRTInvalidHandle)
 		is(e, "index", err.Index, 0)
 		o := e.on(machine{})
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
-		err = e.th.IpcMemImportPidInterServer(key, &[]abi.ServerPid{good, far}[0], 2)
+		o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+		err = memory.IpcMemImportPidInterServer(e.th, key, &[]abi.ServerPid{good, far}[0], 2)
 		o.imported(key, 0) // entries before the one that failed stay
 		is(e, "index", err.Index, 1)
 		return err
@@ -88,41 +89,41 @@ func init() {
 	prove("aclrtIpcMemImportPidInterServer", 7, blames("serverPids", func(e *env) *core.Error {
 		e.shares()
 		none, many := list(0, &pids[0], 0), list(0, &pids[0], 32)
-		e.want(e.th.IpcMemImportPidInterServer(cstr(""), &none, 1), abi.ErrRTParamInvalid)
-		return e.th.IpcMemImportPidInterServer(cstr(""), &many, 1)
+		e.want(memory.IpcMemImportPidInterServer(e.th, cstr(""), &none, 1), abi.ErrRTParamInvalid)
+		return memory.IpcMemImportPidInterServer(e.th, cstr(""), &many, 1)
 	}))
 	prove("aclrtIpcMemImportPidInterServer", 8, blames("key", func(e *env) *core.Error {
 		e.shares()
 		good := list(0, &pids[0], 2)
 		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error {
-			return e.th.IpcMemImportPidInterServer(cstr(key), &good, 1)
+			return memory.IpcMemImportPidInterServer(e.th, cstr(key), &good, 1)
 		})
 	}))
 	prove("aclrtIpcMemImportPidInterServer", 9, blames("key", func(e *env) *core.Error {
 		key, good := e.exported(e.device(64), 64, 0), list(0, &pids[0], 2)
-		e.want(e.th.IpcMemImportPidInterServer(cstr("no key"), &good, 1), abi.ErrRTDrvInternalError)
+		e.want(memory.IpcMemImportPidInterServer(e.th, cstr("no key"), &good, 1), abi.ErrRTDrvInternalError)
 		o := e.on(machine{})
-		return o.th.IpcMemImportPidInterServer(key, &good, 1)
+		return memory.IpcMemImportPidInterServer(o.th, key, &good, 1)
 	}))
 	prove("aclrtIpcMemImportPidInterServer", 10, func(e *env) *core.Error {
 		key, _ := e.openKey(64)
 		zero := list(0, new(int32), 1)
-		return e.th.IpcMemImportPidInterServer(key, &zero, 1)
+		return memory.IpcMemImportPidInterServer(e.th, key, &zero, 1)
 	})
 	prove("aclrtIpcMemImportPidInterServer", 11, func(e *env) *core.Error {
 		zero := list(0, new(int32), 1)
-		return e.th.IpcMemImportPidInterServer(e.exported(e.device(64), 64, 0), &zero, 1)
+		return memory.IpcMemImportPidInterServer(e.th, e.exported(e.device(64), 64, 0), &zero, 1)
 	})
 	behaves("aclrtIpcMemImportPidInterServer", func(e *env) {
 		for _, name := range []string{"A3", "950", "A2"} { // no product is checked
 			a := e.on(machine{product: name})
 			key := a.exported(a.device(64), 64, 0)
 			s := list(0, &pids[1], 1)
-			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
+			a.ok(memory.IpcMemImportPidInterServer(a.stranger(), key, &s, 1))
 			o := e.on(machine{product: name})
-			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+			o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
 			s = list(0, &pids[0], 2)
-			a.ok(a.stranger().IpcMemImportPidInterServer(key, &s, 1))
+			a.ok(memory.IpcMemImportPidInterServer(a.stranger(), key, &s, 1))
 			o.imported(key, 0)
 		}
 	})

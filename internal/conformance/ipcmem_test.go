@@ -8,6 +8,10 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/product"
 )
@@ -43,7 +47,7 @@ func (e *env) exported(p core.Addr, n, flags uint64) *byte {
 	e.Helper()
 	e.shares()
 	key := make([]byte, keyLen)
-	e.ok(e.th.IpcMemGetExportKey(p, n, &key[0], keyLen, flags))
+	e.ok(memory.IpcMemGetExportKey(e.th, p, n, &key[0], keyLen, flags))
 	return &key[0]
 }
 
@@ -58,7 +62,7 @@ func (e *env) openKey(n uint64) (*byte, core.Addr) {
 func (e *env) imported(key *byte, flags uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
-	e.ok(e.th.IpcMemImportByKey(&p, key, flags))
+	e.ok(memory.IpcMemImportByKey(e.th, &p, key, flags))
 	return p
 }
 
@@ -68,20 +72,20 @@ func (e *env) closed(p core.Addr) {
 	e.Helper()
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 	if !onGPU {
-		e.want(e.th.Memset(p, 64, 1, 64), abi.ErrRTParamInvalid)
+		e.want(transfer.Memset(e.th, p, 64, 1, 64), abi.ErrRTParamInvalid)
 	}
 }
 
 // sets and has write and compare device memory through a synchronous copy.
 func (e *env) sets(p core.Addr, n uint64, value byte) {
 	e.Helper()
-	e.ok(e.th.Memset(p, n, int32(value), n))
+	e.ok(transfer.Memset(e.th, p, n, int32(value), n))
 }
 
 func (e *env) has(p core.Addr, n uint64, value byte) {
 	e.Helper()
 	b := make([]byte, n)
-	e.ok(e.th.Memcpy(core.AddrOf(b), n, p, n, abi.MemcpyDeviceToHost))
+	e.ok(transfer.Memcpy(e.th, core.AddrOf(b), n, p, n, abi.MemcpyDeviceToHost))
 	for i, got := range b {
 		if got != value {
 			e.Fatalf("byte %d is %d, want %d", i, got, value)
@@ -115,28 +119,28 @@ func init() {
 	var key [keyLen]byte
 	k := &key[0]
 	prove("aclrtIpcMemGetExportKey", 4, blames("len", func(e *env) *core.Error {
-		e.want(e.stranger().IpcMemGetExportKey(8, 8, k, 1<<32, 2), abi.ErrRTParamInvalid)
-		return e.stranger().IpcMemGetExportKey(8, 8, k, 0, 2)
+		e.want(memory.IpcMemGetExportKey(e.stranger(), 8, 8, k, 1<<32, 2), abi.ErrRTParamInvalid)
+		return memory.IpcMemGetExportKey(e.stranger(), 8, 8, k, 0, 2)
 	}))
 	prove("aclrtIpcMemGetExportKey", 7, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemGetExportKey(8, 8, k, keyLen, 0) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemGetExportKey(e.th, 8, 8, k, keyLen, 0) })
 	})
 	prove("aclrtIpcMemGetExportKey", 8, func(e *env) *core.Error {
 		e.shares()
 		p := e.device(8192)
 		gone := e.device(4096)
-		e.ok(e.th.Free(gone))
+		e.ok(memory.Free(e.th, gone))
 		for name, at := range map[string]core.Addr{"pinned": e.pinned(4096), "pageable": e.pageable(4096), "freed": gone, "inside a page": p + 64} {
-			if err := e.th.IpcMemGetExportKey(at, 64, k, keyLen, 1); codeOf(err) != abi.ErrRTParamInvalid || err.Arg != "devPtr" {
+			if err := memory.IpcMemGetExportKey(e.th, at, 64, k, keyLen, 1); codeOf(err) != abi.ErrRTParamInvalid || err.Arg != "devPtr" {
 				e.Errorf("%s: %v", name, err)
 			}
 		}
 		shared, _ := e.openKey(4096)
 		o := e.on(machine{})
-		o.want(o.th.IpcMemGetExportKey(o.imported(shared, 0), 64, k, keyLen, 1), abi.ErrRTParamInvalid)
-		e.want(e.th.IpcMemGetExportKey(p, 1<<40, k, keyLen, 1), abi.ErrRTParamInvalid)
+		o.want(memory.IpcMemGetExportKey(o.th, o.imported(shared, 0), 64, k, keyLen, 1), abi.ErrRTParamInvalid)
+		e.want(memory.IpcMemGetExportKey(e.th, p, 1<<40, k, keyLen, 1), abi.ErrRTParamInvalid)
 		key[20] = 7
-		err := e.th.IpcMemGetExportKey(p, 8192, k, 20, 1)
+		err := memory.IpcMemGetExportKey(e.th, p, 8192, k, 20, 1)
 		if key[20] != 7 {
 			e.Error("a key was written past its end")
 		}
@@ -144,7 +148,7 @@ func init() {
 	})
 	prove("aclrtIpcMemGetExportKey", 9, func(e *env) *core.Error {
 		o := e.unshared("A2")
-		return o.th.IpcMemGetExportKey(o.device(64), 64, k, keyLen, 1)
+		return memory.IpcMemGetExportKey(o.th, o.device(64), 64, k, keyLen, 1)
 	})
 	behaves("aclrtIpcMemGetExportKey", func(e *env) {
 		const n = 3 << 20
@@ -157,7 +161,7 @@ func init() {
 		o := e.on(machine{})
 		q := o.imported(a, 0)
 		o.has(q, n, 1)
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), b, 0), abi.ErrRTDrvInternalError)
+		o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), b, 0), abi.ErrRTDrvInternalError)
 
 		inner := e.exported(p+8192, 4096, 1) // inside an allocation, from a page on
 		e.sets(p+8192, 1, 9)
@@ -170,10 +174,10 @@ func init() {
 		o.has(o.imported(e.exported(small, 100, 1), 0), 100, 4)
 
 		// A key goes with the memory.
-		e.ok(e.th.Free(p))
+		e.ok(memory.Free(e.th, p))
 		for _, key := range []*byte{a, b, inner} {
-			o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
-			e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+			o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+			e.want(memory.IpcMemClose(e.th, key), abi.ErrRTParamInvalid)
 		}
 		o.has(q+4096, 100, 1) // what was imported stays
 		fresh := e.device(n)
@@ -184,44 +188,44 @@ func init() {
 	pid := int32(os.Getpid())
 	prove("aclrtIpcMemSetImportPid", 3, blames("num", func(e *env) *core.Error {
 		for _, n := range []uint64{1 << 31, 1 << 32, 1<<64 - 1} {
-			e.want(e.stranger().IpcMemSetImportPid(k, &pid, n), abi.ErrRTParamInvalid)
+			e.want(memory.IpcMemSetImportPid(e.stranger(), k, &pid, n), abi.ErrRTParamInvalid)
 		}
-		return e.stranger().IpcMemSetImportPid(k, &pid, 0)
+		return memory.IpcMemSetImportPid(e.stranger(), k, &pid, 0)
 	}))
 	prove("aclrtIpcMemSetImportPid", 5, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemSetImportPid(k, &pid, 1) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemSetImportPid(e.th, k, &pid, 1) })
 	})
 	many := make([]int32, 32*1024+31)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
 	}
 	prove("aclrtIpcMemSetImportPid", 7, func(e *env) *core.Error {
-		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error { return e.th.IpcMemSetImportPid(cstr(key), &pid, 31) })
+		return lastOf(e, abi.ErrRTParamInvalid, badLength, func(key string) *core.Error { return memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 31) })
 	})
 	prove("aclrtIpcMemSetImportPid", 8, func(e *env) *core.Error {
 		for _, key := range append(noKey, nobodys) {
-			e.want(e.th.IpcMemSetImportPid(cstr(key), &pid, 1), abi.ErrRTDrvInternalError)
+			e.want(memory.IpcMemSetImportPid(e.th, cstr(key), &pid, 1), abi.ErrRTDrvInternalError)
 		}
 		key, _ := e.openKey(64)
-		return e.on(machine{}).th.IpcMemSetImportPid(key, &pid, 1) // it is not that one's
+		return memory.IpcMemSetImportPid(e.on(machine{}).th, key, &pid, 1) // it is not that one's
 	})
 	prove("aclrtIpcMemSetImportPid", 9, func(e *env) *core.Error {
 		key, _ := e.openKey(64)
-		return e.th.IpcMemSetImportPid(key, new(int32), 1)
+		return memory.IpcMemSetImportPid(e.th, key, new(int32), 1)
 	})
 	prove("aclrtIpcMemSetImportPid", 10, func(e *env) *core.Error {
 		key := e.exported(e.device(64), 64, 0)
 		for i := 0; i < 32*1024; i += 16 {
-			e.ok(e.th.IpcMemSetImportPid(key, &many[i], 16))
+			e.ok(memory.IpcMemSetImportPid(e.th, key, &many[i], 16))
 		}
-		e.ok(e.th.IpcMemSetImportPid(key, &many[0], 16)) // the same once more
-		e.want(e.th.IpcMemSetImportPid(key, &many[32*1024], 1), abi.ErrRTDrvInternalError)
-		return e.th.IpcMemSetImportPid(e.exported(e.device(64), 64, 0), &make([]int32, 3)[0], 3)
+		e.ok(memory.IpcMemSetImportPid(e.th, key, &many[0], 16)) // the same once more
+		e.want(memory.IpcMemSetImportPid(e.th, key, &many[32*1024], 1), abi.ErrRTDrvInternalError)
+		return memory.IpcMemSetImportPid(e.th, e.exported(e.device(64), 64, 0), &make([]int32, 3)[0], 3)
 	})
 	behaves("aclrtIpcMemSetImportPid", func(e *env) {
 		key := e.exported(e.device(64), 64, 0)
 		o := e.on(machine{})
-		err := o.th.IpcMemImportByKey(new(core.Addr), key, 0)
+		err := memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0)
 		e.want(err, abi.ErrRTDrvInternalError)
 		for _, word := range []string{fmt.Sprint("process ", os.Getpid()), "aclrtIpcMemSetImportPid"} {
 			if !strings.Contains(err.Error(), word) {
@@ -229,82 +233,82 @@ func init() {
 			}
 		}
 		pids := []int32{1, 1 << 30, 0, pid, pid} // the second is nobody's
-		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 3))
-		o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
-		e.ok(e.th.IpcMemSetImportPid(key, &pids[0], 1<<32+5))
+		e.ok(memory.IpcMemSetImportPid(e.th, key, &pids[0], 3))
+		o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+		e.ok(memory.IpcMemSetImportPid(e.th, key, &pids[0], 1<<32+5))
 		o.imported(key, 0)
 	})
 
 	prove("aclrtIpcMemImportByKey", 5, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.th.IpcMemImportByKey(new(core.Addr), k, 1) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemImportByKey(e.th, new(core.Addr), k, 1) })
 	})
 	prove("aclrtIpcMemImportByKey", 6, func(e *env) *core.Error {
-		return e.unshared("A2").th.IpcMemImportByKey(new(core.Addr), k, 1)
+		return memory.IpcMemImportByKey(e.unshared("A2").th, new(core.Addr), k, 1)
 	})
 	prove("aclrtIpcMemImportByKey", 8, func(e *env) *core.Error {
 		e.shares()
 		for _, key := range badLength {
-			e.want(e.th.IpcMemImportByKey(new(core.Addr), cstr(key), 1), abi.ErrRTParamInvalid)
+			e.want(memory.IpcMemImportByKey(e.th, new(core.Addr), cstr(key), 1), abi.ErrRTParamInvalid)
 		}
 		return lastOf(e, abi.ErrRTParamInvalid, append(noKey, badLength...), func(key string) *core.Error {
-			return e.th.IpcMemImportByKey(new(core.Addr), cstr(key), 0)
+			return memory.IpcMemImportByKey(e.th, new(core.Addr), cstr(key), 0)
 		})
 	})
 	prove("aclrtIpcMemImportByKey", 9, func(e *env) *core.Error {
 		e.shares()
 		p := core.Addr(7)
 		for _, key := range append(noKey, nobodys) {
-			e.want(e.th.IpcMemImportByKey(&p, cstr(key), 1), abi.ErrRTDrvInternalError)
+			e.want(memory.IpcMemImportByKey(e.th, &p, cstr(key), 1), abi.ErrRTDrvInternalError)
 		}
-		e.want(e.th.IpcMemImportByKey(&p, cstr(nobodys), 0), abi.ErrRTDrvInternalError)
+		e.want(memory.IpcMemImportByKey(e.th, &p, cstr(nobodys), 0), abi.ErrRTDrvInternalError)
 		key, _ := e.openKey(64)
 		guess := text(key)[:56] + "0"
 		if guess == text(key) {
 			guess = guess[:56] + "1"
 		}
-		e.want(e.th.IpcMemImportByKey(&p, cstr(guess), 1), abi.ErrRTDrvInternalError)
-		e.ok(e.th.IpcMemClose(key))
-		err := e.on(machine{}).th.IpcMemImportByKey(&p, key, 0)
+		e.want(memory.IpcMemImportByKey(e.th, &p, cstr(guess), 1), abi.ErrRTDrvInternalError)
+		e.ok(memory.IpcMemClose(e.th, key))
+		err := memory.IpcMemImportByKey(e.on(machine{}).th, &p, key, 0)
 		is(e, "untouched output", p, 7)
 		return err
 	})
 	prove("aclrtIpcMemImportByKey", 10, func(e *env) *core.Error {
 		p := core.Addr(7)
-		err := e.on(machine{}).th.IpcMemImportByKey(&p, e.exported(e.device(64), 64, 0), 0)
+		err := memory.IpcMemImportByKey(e.on(machine{}).th, &p, e.exported(e.device(64), 64, 0), 0)
 		is(e, "untouched output", p, 7)
 		return err
 	})
 	behaves("aclrtIpcMemImportByKey", importBehaviour)
 
 	prove("aclrtIpcMemClose", 2, func(e *env) *core.Error {
-		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return e.stranger().IpcMemClose(k) })
+		return e.onAll(noIPC, abi.ErrRTFeatureNotSupport, func(e *env) *core.Error { return memory.IpcMemClose(e.stranger(), k) })
 	})
 	prove("aclrtIpcMemClose", 4, func(e *env) *core.Error {
 		e = e.on(machine{product: "950"})
 		key, _ := e.openKey(64)
 		o := e.on(machine{product: "950"})
-		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
-		o.ok(o.th.IpcMemSetAttr(key, 0, 2))
-		err := o.th.IpcMemClose(key)
-		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid) // it is forgotten
-		o.imported(key, 0)                                   // and the export is untouched
+		o.want(memory.IpcMemClose(o.th, key), abi.ErrRTParamInvalid)
+		o.ok(memory.IpcMemSetAttr(o.th, key, 0, 2))
+		err := memory.IpcMemClose(o.th, key)
+		o.want(memory.IpcMemClose(o.th, key), abi.ErrRTParamInvalid) // it is forgotten
+		o.imported(key, 0)                                           // and the export is untouched
 		return err
 	})
 	prove("aclrtIpcMemClose", 5, func(e *env) *core.Error {
 		key, _ := e.openKey(4096)
 		o := e.on(machine{})
 		first, second := o.imported(key, 0), o.imported(key, 0)
-		err := o.th.IpcMemClose(key)
+		err := memory.IpcMemClose(o.th, key)
 		o.at(first, abi.MemLocationTypeUnregistered, 0, smallPage)
 		o.has(second, 64, 0)
 		return err
 	})
 	prove("aclrtIpcMemClose", 6, func(e *env) *core.Error {
 		for _, key := range append(badLength, noKey...) {
-			e.want(e.th.IpcMemClose(cstr(key)), abi.ErrRTParamInvalid)
+			e.want(memory.IpcMemClose(e.th, cstr(key)), abi.ErrRTParamInvalid)
 		}
 		key, _ := e.openKey(64)
-		return e.on(machine{}).th.IpcMemClose(key)
+		return memory.IpcMemClose(e.on(machine{}).th, key)
 	})
 	behaves("aclrtIpcMemClose", func(e *env) {
 		key, p := e.openKey(4096)
@@ -312,7 +316,7 @@ func init() {
 		o := e.on(machine{})
 		list := []core.Addr{o.imported(key, 0), o.imported(key, 0), o.imported(key, 0)}
 		for i := range list { // the oldest first
-			o.ok(o.th.IpcMemClose(key))
+			o.ok(memory.IpcMemClose(o.th, key))
 			for j, q := range list {
 				if j <= i {
 					o.closed(q)
@@ -321,17 +325,17 @@ func init() {
 				}
 			}
 		}
-		o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		o.want(memory.IpcMemClose(o.th, key), abi.ErrRTParamInvalid)
 
 		// A process that exports and imports closes the imports first, then the export.
 		q := e.imported(key, 0)
-		e.ok(e.th.IpcMemClose(key))
+		e.ok(memory.IpcMemClose(e.th, key))
 		e.closed(q)
 		q = o.imported(key, 0)
-		e.ok(e.th.IpcMemClose(key))
-		o.want(o.th.IpcMemImportByKey(&q, key, 0), abi.ErrRTDrvInternalError)
+		e.ok(memory.IpcMemClose(e.th, key))
+		o.want(memory.IpcMemImportByKey(o.th, &q, key, 0), abi.ErrRTDrvInternalError)
 		o.has(q, 64, 6) // importers should have closed before; what they have stays
-		e.want(e.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+		e.want(memory.IpcMemClose(e.th, key), abi.ErrRTParamInvalid)
 		e.has(p, 64, 6) // the memory itself stays
 	})
 }
@@ -356,13 +360,13 @@ func importBehaviour(e *env) {
 	s := o.stream()
 	h := o.pinned(64)
 	bytes(h, 64)[0] = 77
-	o.ok(o.th.MemcpyAsync(q+100, 64, h, 64, abi.MemcpyHostToDevice, s))
-	o.ok(o.th.MemsetAsync(q+200, 64, 5, 64, s))
+	o.ok(transfer.MemcpyAsync(o.th, q+100, 64, h, 64, abi.MemcpyHostToDevice, s))
+	o.ok(transfer.MemsetAsync(o.th, q+200, 64, 5, 64, s))
 	o.ok(o.th.SynchronizeStream(s))
 	e.has(p+100, 1, 77)
 	e.has(p+200, 64, 5)
-	o.want(o.th.MemsetAsync(q, 2*n, 5, 2*n, s), abi.ErrRTParamInvalid) // it ends with the pages of what was exported
-	err := o.th.Free(q)
+	o.want(transfer.MemsetAsync(o.th, q, 2*n, 5, 2*n, s), abi.ErrRTParamInvalid) // it ends with the pages of what was exported
+	err := memory.Free(o.th, q)
 	o.want(err, abi.ErrRTParamInvalid)
 	if !strings.Contains(err.Error(), "aclrtIpcMemClose") {
 		e.Errorf("%v does not say how to give it back", err)
@@ -375,10 +379,10 @@ func importBehaviour(e *env) {
 	q = o.imported(far, 0)
 	o.at(q, abi.MemLocationTypeDevice, 2, smallPage)
 	here := o.device(4096)
-	o.want(o.th.MemcpyAsync(here, 64, q, 64, abi.MemcpyDeviceToDevice, s), abi.ErrRTParamInvalid)
+	o.want(transfer.MemcpyAsync(o.th, here, 64, q, 64, abi.MemcpyDeviceToDevice, s), abi.ErrRTParamInvalid)
 	q = o.imported(far, 1)
 	is(e, "peer access", o.peerStatus(0, 2), 1)
-	o.ok(o.th.MemcpyAsync(here, 4096, q, 4096, abi.MemcpyDeviceToDevice, s))
+	o.ok(transfer.MemcpyAsync(o.th, here, 4096, q, 4096, abi.MemcpyDeviceToDevice, s))
 	o.ok(o.th.SynchronizeStream(s))
 	o.has(here, 4096, 3)
 
@@ -387,13 +391,13 @@ func importBehaviour(e *env) {
 	q = v.imported(far, 1)
 	there := v.device(64)
 	t := v.stream()
-	v.ok(v.th.MemcpyAsync(there, 64, q, 64, abi.MemcpyDeviceToDevice, t))
+	v.ok(transfer.MemcpyAsync(v.th, there, 64, q, 64, abi.MemcpyDeviceToDevice, t))
 	v.ok(v.th.SynchronizeStream(t))
 	v.has(there, 64, 3)
 
 	// A machine with fewer devices does not have it.
 	few := e.on(machine{devices: 1})
-	few.want(few.th.IpcMemImportByKey(&q, far, 0), abi.ErrRTDrvInternalError)
+	few.want(memory.IpcMemImportByKey(few.th, &q, far, 0), abi.ErrRTDrvInternalError)
 }
 
 // TestImportedBatch proves that a batch goes into memory of another process.
@@ -406,7 +410,7 @@ func TestImportedBatch(t *testing.T) {
 	dst, src, size := []core.Addr{q, q + 2048}, []core.Addr{h, h}, []uint64{64, 64}
 	attr := abi.MemcpyBatchAttr{DstLoc: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	var index, failed uint64
-	o.ok(o.th.MemcpyBatch(&dst[0], &size[0], &src[0], &size[0], 2, &attr, &index, 1, &failed))
+	o.ok(transfer.MemcpyBatch(o.th, &dst[0], &size[0], &src[0], &size[0], 2, &attr, &index, 1, &failed))
 	e.has(p, 64, 'b')
 	e.has(p+2048, 64, 'b')
 	e.has(p+64, 64, 0)
@@ -419,12 +423,12 @@ func TestImportedValueWait(t *testing.T) {
 	key, p := e.openKey(4096)
 	o := e.on(machine{})
 	q, s, r := o.imported(key, 0), e.stream(), o.stream()
-	e.ok(e.th.ValueWait(p, 1, 0, s)) // at least 1
-	e.ok(e.th.MemsetAsync(p+64, 8, 7, 8, s))
-	o.ok(o.th.ValueWrite(q, 1, 0, r))
+	e.ok(signal.ValueWait(e.th, p, 1, 0, s)) // at least 1
+	e.ok(transfer.MemsetAsync(e.th, p+64, 8, 7, 8, s))
+	o.ok(signal.ValueWrite(o.th, q, 1, 0, r))
 	e.ok(e.th.SynchronizeStream(s))
 	o.has(q+64, 8, 7)
-	e.ok(e.th.ValueWait(p+8, 2, 0, s))
+	e.ok(signal.ValueWait(e.th, p+8, 2, 0, s))
 	o.sets(q+8, 8, 2)
 	e.ok(e.th.SynchronizeStream(s))
 }
@@ -438,21 +442,21 @@ func TestImportsEnd(t *testing.T) {
 	o.ok(o.th.ResetDevice(0))
 	o.ok(o.th.SetDevice(0))
 	o.at(q, abi.MemLocationTypeUnregistered, 0, smallPage)
-	o.want(o.th.IpcMemClose(key), abi.ErrRTParamInvalid)
+	o.want(memory.IpcMemClose(o.th, key), abi.ErrRTParamInvalid)
 
 	q = o.imported(key, 0)
 	e.sets(p, 4096, 5)
 	e.ok(e.th.ResetDevice(0))
 	e.ok(e.th.SetDevice(0))
-	o.want(o.th.IpcMemImportByKey(new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
+	o.want(memory.IpcMemImportByKey(o.th, new(core.Addr), key, 0), abi.ErrRTDrvInternalError)
 	o.has(q, 4096, 5)
 
-	o.ok(o.th.Init(nil))
+	o.ok(process.Init(o.th, nil))
 	mine, _ := o.openKey(64)
-	o.ok(o.th.Finalize())
+	o.ok(process.Finalize(o.th))
 	o.at(q, abi.MemLocationTypeUnregistered, 0, smallPage)
-	e.want(e.th.IpcMemImportByKey(&q, mine, 0), abi.ErrRTDrvInternalError)
-	o.want(o.th.IpcMemClose(mine), abi.ErrRTParamInvalid)
+	e.want(memory.IpcMemImportByKey(e.th, &q, mine, 0), abi.ErrRTDrvInternalError)
+	o.want(memory.IpcMemClose(o.th, mine), abi.ErrRTParamInvalid)
 }
 
 // text is a key as a Go string.

@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -24,19 +26,19 @@ func init() {
 	}
 	prove("aclrtMemManagedPrefetchAsync", 5, func(e *env) *core.Error {
 		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error {
-			return th.MemManagedPrefetchAsync(12345, 1, place(onDevice, 99), 0, 0)
+			return memory.MemManagedPrefetchAsync(th, 12345, 1, place(onDevice, 99), 0, 0)
 		})
-		return e.stranger().MemManagedPrefetchAsync(12345, 1, place(onDevice, 99), 0, 0)
+		return memory.MemManagedPrefetchAsync(e.stranger(), 12345, 1, place(onDevice, 99), 0, 0)
 	})
 	prove("aclrtMemManagedPrefetchAsync", 6, func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
-		o.want(o.th.MemManagedPrefetchAsync(12345, 1, place(onDevice, -1), 0, 0), abi.ErrRTParamInvalid)
+		o.want(memory.MemManagedPrefetchAsync(o.th, 12345, 1, place(onDevice, -1), 0, 0), abi.ErrRTParamInvalid)
 		return b.from(6, preferred1, prefetch)(e)
 	})
 	prove("aclrtMemManagedPrefetchAsync", 7, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
-			err = o.stranger().MemManagedPrefetchAsync(12345, 1, place(9, 0), 0, o.stream())
+			err = memory.MemManagedPrefetchAsync(o.stranger(), 12345, 1, place(9, 0), 0, o.stream())
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -146,7 +148,7 @@ func prefetchBatch(_ *env, a *batchFetch) *core.Error {
 	if a.null[3] {
 		indexes = nil
 	}
-	return a.th.MemManagedPrefetchBatchAsync(ptrs, sizes, a.count, locs, indexes, a.numLocs, a.flags, a.stream)
+	return memory.MemManagedPrefetchBatchAsync(a.th, ptrs, sizes, a.count, locs, indexes, a.numLocs, a.flags, a.stream)
 }
 
 // fetch3 takes the first page to device 0 and two others to device 1.
@@ -189,7 +191,7 @@ func init() {
 	prove("aclrtMemManagedPrefetchBatchAsync", 13, b.from(13, fetch3, prefetchBatch))
 	null := func(o *env, th *core.Thread, l abi.MemManagedLocation) *core.Error {
 		p, n, first := core.Addr(12345), uint64(1), uint64(0)
-		return th.MemManagedPrefetchBatchAsync(&p, &n, 1, &l, &first, 1, 0, 0)
+		return memory.MemManagedPrefetchBatchAsync(th, &p, &n, 1, &l, &first, 1, 0, 0)
 	}
 	prove("aclrtMemManagedPrefetchBatchAsync", 14, func(e *env) *core.Error {
 		e.noDefaultStream(func(o *env, th *core.Thread) *core.Error { return null(o, th, place(9, 0)) })
@@ -200,7 +202,7 @@ func init() {
 		for _, m := range noManaged {
 			o := e.on(m)
 			p, n, first, l := core.Addr(12345), uint64(1), uint64(0), place(9, 0)
-			err = o.stranger().MemManagedPrefetchBatchAsync(&p, &n, 1, &l, &first, 1, 0, o.stream())
+			err = memory.MemManagedPrefetchBatchAsync(o.stranger(), &p, &n, 1, &l, &first, 1, 0, o.stream())
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -265,7 +267,7 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 	const n = 1000
 	reset := func() { e.write(src, noise(n, 1)); e.write(dst, noise(n, 2)) }
 	reset()
-	e.ok(e.th.Memcpy(dst, n, src, n, kind)) // the addresses say where it goes
+	e.ok(transfer.Memcpy(e.th, dst, n, src, n, kind)) // the addresses say where it goes
 	e.holds(dst, noise(n, 1))
 
 	reset()
@@ -281,7 +283,7 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 		e.ok(err)
 		return true
 	}
-	async := func() *core.Error { return e.th.MemcpyAsync(dst, n, src, n, kind, s) }
+	async := func() *core.Error { return transfer.MemcpyAsync(e.th, dst, n, src, n, kind, s) }
 	if pageable && kind != h2h {
 		e.ok(e.waits(release, async))
 		e.holds(dst, noise(n, 1))
@@ -315,9 +317,9 @@ func (e *env) managedCopy(dst, src core.Addr, pageable bool, kind abi.MemcpyKind
 	case h2h:
 		now, later = abi.ErrInvalidParam, abi.ErrInvalidParam
 	}
-	rows(now, e.th.Memcpy2d(dst, 25, src, 20, 10, 2, kind))
+	rows(now, transfer.Memcpy2d(e.th, dst, 25, src, 20, 10, 2, kind))
 	reset()
-	rows(later, e.th.Memcpy2dAsync(dst, 25, src, 20, 10, 2, kind, s))
+	rows(later, transfer.Memcpy2dAsync(e.th, dst, 25, src, 20, 10, 2, kind, s))
 }
 
 // TestManagedTasks proves that copies and fills of managed memory count as functions on the host, fail like others, and follow each other.
@@ -325,10 +327,10 @@ func TestManagedTasks(t *testing.T) {
 	e := newEnv(t, machine{})
 	p, h := e.managed(1<<20), e.pinned(1<<20)
 	for name, call := range map[string]func(s core.Handle) *core.Error{
-		"copy":  func(s core.Handle) *core.Error { return e.th.MemcpyAsync(p, 64, h, 64, h2d, s) },
-		"rows":  func(s core.Handle) *core.Error { return e.th.Memcpy2dAsync(p, 8, h, 8, 8, 8, h2d, s) },
-		"fill":  func(s core.Handle) *core.Error { return e.th.MemsetAsync(p, 64, 1, 64, s) },
-		"words": func(s core.Handle) *core.Error { return e.th.MemsetD32Async(p, 64, 1, 16, s) },
+		"copy":  func(s core.Handle) *core.Error { return transfer.MemcpyAsync(e.th, p, 64, h, 64, h2d, s) },
+		"rows":  func(s core.Handle) *core.Error { return transfer.Memcpy2dAsync(e.th, p, 8, h, 8, 8, 8, h2d, s) },
+		"fill":  func(s core.Handle) *core.Error { return transfer.MemsetAsync(e.th, p, 64, 1, 64, s) },
+		"words": func(s core.Handle) *core.Error { return transfer.MemsetD32Async(e.th, p, 64, 1, 16, s) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &env{T: t, rt: e.rt, th: e.th, faults: e.faults}
@@ -342,21 +344,21 @@ func TestManagedTasks(t *testing.T) {
 	}
 	s := e.stream()
 	for i := range 50 { // each overwrites what the one before it left
-		e.ok(e.th.MemsetAsync(p, 1<<20, int32(i), 1<<20, s))
-		e.ok(e.th.MemcpyAsync(h, 1<<20, p, 1<<20, d2h, s))
-		e.ok(e.th.MemsetD32Async(p, 1<<20, uint32(i)*0x01010101+1, 1<<18, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 1<<20, int32(i), 1<<20, s))
+		e.ok(transfer.MemcpyAsync(e.th, h, 1<<20, p, 1<<20, d2h, s))
+		e.ok(transfer.MemsetD32Async(e.th, p, 1<<20, uint32(i)*0x01010101+1, 1<<18, s))
 	}
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(h, slices.Repeat([]byte{49}, 1<<20))
 	e.holds(p, slices.Repeat([]byte{50, 49, 49, 49}, 1<<18))
 	// Past the end, and freed.
 	end := p + 2<<20
-	e.want(e.th.MemcpyAsync(end-64, 128, h, 65, h2d, s), abi.ErrRTParamInvalid)
-	e.want(e.th.MemsetAsync(end-64, 128, 0, 65, s), abi.ErrRTParamInvalid)
+	e.want(transfer.MemcpyAsync(e.th, end-64, 128, h, 65, h2d, s), abi.ErrRTParamInvalid)
+	e.want(transfer.MemsetAsync(e.th, end-64, 128, 0, 65, s), abi.ErrRTParamInvalid)
 	if !checked {
 		release := e.block(s)
-		e.ok(e.th.MemcpyAsync(h, 64, p, 64, d2h, s))
-		e.ok(e.th.Free(p))
+		e.ok(transfer.MemcpyAsync(e.th, h, 64, p, 64, d2h, s))
+		e.ok(memory.Free(e.th, p))
 		release()
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
 	}

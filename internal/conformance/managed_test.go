@@ -8,6 +8,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 )
 
@@ -19,10 +22,10 @@ var noManaged = []machine{{product: "950"}, {product: "310B"}, {product: "310P"}
 // managed allocates n bytes of managed memory.
 func (e *env) managed(n uint64) (p core.Addr) {
 	e.Helper()
-	if _, ok := driver.As[driver.Manager](e.rt.Driver()); !ok {
+	if _, ok := driver.As[driver.Manager](e.rt.Driver); !ok {
 		e.Skip("the driver has no managed memory")
 	}
-	e.ok(e.th.MemAllocManaged(&p, n, abi.MemAttachGlobal))
+	e.ok(memory.MemAllocManaged(e.th, &p, n, abi.MemAttachGlobal))
 	return p
 }
 
@@ -41,7 +44,7 @@ const (
 
 func init() {
 	alloc := func(th *core.Thread, p *core.Addr, size uint64, flag uint32) *core.Error {
-		return th.MemAllocManaged(p, size, flag)
+		return memory.MemAllocManaged(th, p, size, flag)
 	}
 	prove("aclrtMemAllocManaged", 2, func(e *env) *core.Error {
 		for _, flag := range []uint32{2, 3, 0x101} {
@@ -86,30 +89,30 @@ func (e *env) managedMemory() {
 	e.at(next+2*managedPage-1, abi.MemLocationTypeManaged, 0, managedPage)
 	copy(bytes(p, 64), noise(64, 1)) // the host writes
 	d := e.device(64)
-	e.ok(e.th.Memcpy(d, 64, p, 64, d2d)) // and the device reads
+	e.ok(transfer.Memcpy(e.th, d, 64, p, 64, d2d)) // and the device reads
 	e.holds(d, noise(64, 1))
-	e.ok(e.th.Memset(p, 64, 7, 64))
+	e.ok(transfer.Memset(e.th, p, 64, 7, 64))
 	if !slices.Equal(bytes(p, 64), slices.Repeat([]byte{7}, 64)) {
 		e.Error("the host does not see what the device wrote")
 	}
 	o := e.rt.NewThread(5)
 	e.ok(o.SetDevice(2))
 	var second core.Addr
-	e.ok(o.MemAllocManaged(&second, 1, abi.MemAttachGlobal))
+	e.ok(memory.MemAllocManaged(o, &second, 1, abi.MemAttachGlobal))
 	e.at(second, abi.MemLocationTypeManaged, 2, managedPage)
-	e.ok(o.Memcpy(second, 64, p, 64, dflt)) // all devices reach it
+	e.ok(transfer.Memcpy(o, second, 64, p, 64, dflt)) // all devices reach it
 	e.holds(second, slices.Repeat([]byte{7}, 64))
 
 	// aclrtFree takes it back, aclrtFreeHost does not.
-	e.want(e.th.FreeHost(p), abi.ErrRTParamInvalid)
-	e.want(e.th.FreeHostWithDevSync(p), abi.ErrRTParamInvalid)
-	e.want(e.th.Free(p+64), abi.ErrRTParamInvalid)
-	e.want(e.th.HostRegisterV2(p, 4096, abi.HostRegMapped), abi.ErrRTParamInvalid)
-	e.want(e.th.ValueWrite(p, 1, 0, 0), abi.ErrRTParamInvalid)
-	e.ok(e.stranger().Free(p))
-	e.want(e.th.Free(p), abi.ErrRTParamInvalid)
-	e.ok(e.th.FreeWithDevSync(next))
-	e.ok(e.th.Free(second))
+	e.want(memory.FreeHost(e.th, p), abi.ErrRTParamInvalid)
+	e.want(memory.FreeHostWithDevSync(e.th, p), abi.ErrRTParamInvalid)
+	e.want(memory.Free(e.th, p+64), abi.ErrRTParamInvalid)
+	e.want(memory.HostRegisterV2(e.th, p, 4096, abi.HostRegMapped), abi.ErrRTParamInvalid)
+	e.want(signal.ValueWrite(e.th, p, 1, 0, 0), abi.ErrRTParamInvalid)
+	e.ok(memory.Free(e.stranger(), p))
+	e.want(memory.Free(e.th, p), abi.ErrRTParamInvalid)
+	e.ok(memory.FreeWithDevSync(e.th, next))
+	e.ok(memory.Free(e.th, second))
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 }
 
@@ -125,11 +128,11 @@ type adviseArgs struct {
 }
 
 func advise(_ *env, a *adviseArgs) *core.Error {
-	return a.th.MemManagedAdvise(a.ptr, a.size, a.advise, a.location)
+	return memory.MemManagedAdvise(a.th, a.ptr, a.size, a.advise, a.location)
 }
 
 func prefetch(_ *env, a *adviseArgs) *core.Error {
-	return a.th.MemManagedPrefetchAsync(a.ptr, a.size, a.location, a.flags, a.stream)
+	return memory.MemManagedPrefetchAsync(a.th, a.ptr, a.size, a.location, a.flags, a.stream)
 }
 
 // preferred1 says that two pages are best on device 1.
@@ -141,7 +144,7 @@ func preferred1(e *env) *adviseArgs {
 func (e *env) attr(attribute abi.MemManagedRangeAttribute, p core.Addr, n uint64) int32 {
 	e.Helper()
 	b := make([]byte, 4)
-	e.ok(e.stranger().MemManagedGetAttr(attribute, p, n, sliceAddr(b), 4))
+	e.ok(memory.MemManagedGetAttr(e.stranger(), attribute, p, n, sliceAddr(b), 4))
 	return int32(binary.LittleEndian.Uint32(b))
 }
 
@@ -149,7 +152,7 @@ func (e *env) attr(attribute abi.MemManagedRangeAttribute, p core.Addr, n uint64
 func (e *env) accessed(p core.Addr, size uint64, n int) (list []int32) {
 	e.Helper()
 	b := make([]byte, 4*n)
-	e.ok(e.th.MemManagedGetAttr(abi.MemRangeAttributeAccessedBy, p, size, sliceAddr(b), uint64(len(b))))
+	e.ok(memory.MemManagedGetAttr(e.th, abi.MemRangeAttributeAccessedBy, p, size, sliceAddr(b), uint64(len(b))))
 	for w := range slices.Chunk(b, 4) {
 		list = append(list, int32(binary.LittleEndian.Uint32(w)))
 	}
@@ -193,7 +196,7 @@ func init() {
 	prove("aclrtMemManagedAdvise", 6, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
-			err = o.th.MemManagedAdvise(12345, 1, 0, place(onHost, 0))
+			err = memory.MemManagedAdvise(o.th, 12345, 1, 0, place(onHost, 0))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -222,7 +225,7 @@ func init() {
 			e.want(advise(e, a), abi.ErrRTParamInvalid)
 		}
 		gone := preferred1(e)
-		e.ok(e.th.Free(gone.ptr))
+		e.ok(memory.Free(e.th, gone.ptr))
 		e.want(advise(e, gone), abi.ErrRTParamInvalid)
 		e.adviceByPage()
 		return b.from(7, preferred1, advise)(e)
@@ -267,7 +270,7 @@ func (e *env) adviceByPage() {
 	say := func(from, pages uint64, kind abi.MemManagedAdviseType, l abi.MemManagedLocation) {
 		e.Helper()
 		// A byte of a page is enough.
-		e.ok(e.th.MemManagedAdvise(p+core.Addr(from*managedPage+managedPage-1), (pages-1)*managedPage+1, kind, l))
+		e.ok(memory.MemManagedAdvise(e.th, p+core.Addr(from*managedPage+managedPage-1), (pages-1)*managedPage+1, kind, l))
 	}
 	say(1, 2, abi.MemAdviseSetReadMostly, place(onDevice, 0))
 	say(1, 1, abi.MemAdviseSetPreferredLocation, place(onDevice, 0))
@@ -299,7 +302,7 @@ func (e *env) adviceByPage() {
 		e.Errorf("accessed by %v", got)
 	}
 	// Memory that comes to the same address begins anew.
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 	again := e.managed(4 * managedPage)
 	e.attrs(again, 4*managedPage, map[abi.MemManagedRangeAttribute]int32{mostly: 0, where: -2})
 	if got := e.accessed(again, 1, 2); !slices.Equal(got, []int32{-2, -2}) {
@@ -320,7 +323,7 @@ type attrArgs struct {
 }
 
 func getAttr(_ *env, a *attrArgs) *core.Error {
-	return a.th.MemManagedGetAttr(a.attribute[0], a.ptr, a.size, a.data[0], a.dataSize[0])
+	return memory.MemManagedGetAttr(a.th, a.attribute[0], a.ptr, a.size, a.data[0], a.dataSize[0])
 }
 
 func getAttrs(_ *env, a *attrArgs) *core.Error {
@@ -334,7 +337,7 @@ func getAttrs(_ *env, a *attrArgs) *core.Error {
 	if a.null[2] {
 		sizes = nil
 	}
-	return a.th.MemManagedGetAttrs(attributes, a.number, a.ptr, a.size, data, sizes)
+	return memory.MemManagedGetAttrs(a.th, attributes, a.number, a.ptr, a.size, data, sizes)
 }
 
 // twoAttrs asks for two attributes of a page; of getAttr, for the first.
@@ -366,7 +369,7 @@ func (e *env) attrRange(call func(e *env, a *attrArgs) *core.Error) {
 		"device memory": func(a *attrArgs) { a.ptr = e.device(64); a.size = 1 },
 		"no memory":     func(a *attrArgs) { a.ptr = 12345 },
 		"too long":      func(a *attrArgs) { a.size++ },
-		"freed":         func(a *attrArgs) { e.ok(e.th.Free(a.ptr)) },
+		"freed":         func(a *attrArgs) { e.ok(memory.Free(e.th, a.ptr)) },
 		"size 0":        func(a *attrArgs) { a.dataSize[0] = 0 },
 		"size 8":        func(a *attrArgs) { a.dataSize[0] = 8 },
 		"accessed by 0": func(a *attrArgs) { a.attribute[0], a.dataSize[0] = abi.MemRangeAttributeAccessedBy, 0 },
@@ -400,7 +403,7 @@ func init() {
 	prove("aclrtMemManagedGetAttr", 5, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
-			err = o.th.MemManagedGetAttr(1, 12345, 1, 12345, 5)
+			err = memory.MemManagedGetAttr(o.th, 1, 12345, 1, 12345, 5)
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -431,7 +434,7 @@ func init() {
 	prove("aclrtMemManagedGetAttrs", 7, func(e *env) (err *core.Error) {
 		for _, m := range noManaged {
 			o := e.on(m)
-			err = o.th.MemManagedGetAttrs(new(abi.MemManagedRangeAttribute), 0, 12345, 1, new(core.Addr), new(uint64))
+			err = memory.MemManagedGetAttrs(o.th, new(abi.MemManagedRangeAttribute), 0, 12345, 1, new(core.Addr), new(uint64))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -450,7 +453,7 @@ func init() {
 	})
 	behaves("aclrtMemManagedGetAttrs", func(e *env) {
 		a := twoAttrs(e)
-		e.ok(e.th.MemManagedAdvise(a.ptr, 1, abi.MemAdviseSetReadMostly, place(onHost, 0)))
+		e.ok(memory.MemManagedAdvise(e.th, a.ptr, 1, abi.MemAdviseSetReadMostly, place(onHost, 0)))
 		e.ok(getAttrs(e, a)) // without a context
 		if got := fmt.Sprint(binary.LittleEndian.Uint32(bytes(a.data[0], 4)), int32(binary.LittleEndian.Uint32(bytes(a.data[1], 4)))); got != "1 -2" {
 			e.Error(got)

@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 	"ropeway/internal/observe"
 )
 
@@ -54,11 +55,11 @@ func (e *env) recorded() (*env, *marksSeen) {
 // stamp makes a stamp with a text.
 func (e *env) stamp(text string) core.Handle {
 	e.Helper()
-	s := e.th.ProfCreateStamp()
+	s := process.ProfCreateStamp(e.th)
 	if s == 0 {
 		e.Fatal("no stamp")
 	}
-	e.ok(e.th.ProfSetStampTraceMessage(s, cText(text), uint32(len(text))))
+	e.ok(process.ProfSetStampTraceMessage(e.th, s, cText(text), uint32(len(text))))
 	return s
 }
 
@@ -66,7 +67,7 @@ func (e *env) stamp(text string) core.Handle {
 func (e *env) goneStamp() core.Handle {
 	e.Helper()
 	s := e.stamp("gone")
-	e.th.ProfDestroyStamp(s)
+	process.ProfDestroyStamp(e.th, s)
 	return s
 }
 
@@ -87,7 +88,7 @@ func init() {
 
 func proveStamps() {
 	prove("aclprofCreateStamp", 2, func(e *env) *core.Error {
-		is(e, "a stamp with nothing that records", e.th.ProfCreateStamp(), 0)
+		is(e, "a stamp with nothing that records", process.ProfCreateStamp(e.th), 0)
 		return nil
 	})
 	prove("aclprofCreateStamp", 3, func(e *env) *core.Error {
@@ -96,8 +97,8 @@ func proveStamps() {
 		for range 100 {
 			all = append(all, o.stamp("one"))
 		}
-		is(e, "the stamp after a hundred", o.th.ProfCreateStamp(), 0)
-		o.th.ProfDestroyStamp(all[50])
+		is(e, "the stamp after a hundred", process.ProfCreateStamp(o.th), 0)
+		process.ProfDestroyStamp(o.th, all[50])
 		if again := o.stamp("two"); again == all[50] || slices.Contains(all, again) {
 			e.Errorf("a stamp has the handle of another: %#x", again)
 		}
@@ -112,14 +113,16 @@ func proveStamps() {
 	behaves("aclprofDestroyStamp", func(e *env) {
 		o, _ := e.recorded()
 		for _, s := range []core.Handle{0, garbage, o.goneStamp()} {
-			o.th.ProfDestroyStamp(s) // ignored
+			process.ProfDestroyStamp(o.th, s) // ignored
 		}
-		e.th.ProfDestroyStamp(garbage)
+		process.ProfDestroyStamp(e.th, garbage)
 	})
 
-	set := func(th *core.Thread, s core.Handle) *core.Error { return th.ProfSetStampTraceMessage(s, cText("x"), 1) }
+	set := func(th *core.Thread, s core.Handle) *core.Error {
+		return process.ProfSetStampTraceMessage(th, s, cText("x"), 1)
+	}
 	prove("aclprofSetStampTraceMessage", 5, func(e *env) *core.Error {
-		return e.blames("msg", e.th.ProfSetStampTraceMessage(garbage, cText(strings.Repeat("x", 127)), 127))
+		return e.blames("msg", process.ProfSetStampTraceMessage(e.th, garbage, cText(strings.Repeat("x", 127)), 127))
 	})
 	prove("aclprofSetStampTraceMessage", 6, func(e *env) *core.Error { return e.dead(set) })
 	behaves("aclprofSetStampTraceMessage", func(e *env) {
@@ -131,33 +134,33 @@ func proveStamps() {
 			n    uint32
 			want string
 		}{{"shorter", 5, "short"}, {"ends", 100, "ends"}, {long, 127, long}, {"none", 0, ""}} {
-			o.ok(o.th.ProfSetStampTraceMessage(s, cText(c.text), c.n))
-			o.ok(o.th.ProfMark(s))
+			o.ok(process.ProfSetStampTraceMessage(o.th, s, cText(c.text), c.n))
+			o.ok(process.ProfMark(o.th, s))
 			is(e, "text", seen.ranges[len(seen.ranges)-1].Text, c.want)
 		}
 	})
 }
 
 func proveRanges() {
-	prove("aclprofPush", 3, func(e *env) *core.Error { return e.th.ProfPush(garbage) })
-	prove("aclprofPush", 4, func(e *env) *core.Error { return e.dead((*core.Thread).ProfPush) })
-	prove("aclprofPop", 2, func(e *env) *core.Error { return e.th.ProfPop() })
+	prove("aclprofPush", 3, func(e *env) *core.Error { return process.ProfPush(e.th, garbage) })
+	prove("aclprofPush", 4, func(e *env) *core.Error { return e.dead(process.ProfPush) })
+	prove("aclprofPop", 2, func(e *env) *core.Error { return process.ProfPop(e.th) })
 	prove("aclprofPop", 3, func(e *env) *core.Error {
 		o, _ := e.recorded()
 		s := o.stamp("x")
-		o.ok(o.th.ProfPush(s))
-		o.want(o.stranger().ProfPop(), misused) // each thread has its own
-		o.ok(o.th.ProfPop())
-		return o.th.ProfPop()
+		o.ok(process.ProfPush(o.th, s))
+		o.want(process.ProfPop(o.stranger()), misused) // each thread has its own
+		o.ok(process.ProfPop(o.th))
+		return process.ProfPop(o.th)
 	})
 	nested := func(e *env) {
 		o, seen := e.recorded()
 		outer, inner := o.stamp("outer"), o.stamp("inner")
-		o.ok(o.th.ProfPush(outer))
-		o.ok(o.th.ProfPush(inner))
-		o.th.ProfDestroyStamp(inner) // the range goes on
-		o.ok(o.th.ProfPop())
-		o.ok(o.th.ProfPop())
+		o.ok(process.ProfPush(o.th, outer))
+		o.ok(process.ProfPush(o.th, inner))
+		process.ProfDestroyStamp(o.th, inner) // the range goes on
+		o.ok(process.ProfPop(o.th))
+		o.ok(process.ProfPop(o.th))
 		r := seen.ranges
 		if len(r) != 4 || r[0].Text != "outer" || r[1].Text != "inner" || r[0].End != 0 || r[1].End != 0 || r[2].Number != r[1].Number || r[3].Number != r[0].Number ||
 			r[0].Number == r[1].Number || r[2].Start != r[1].Start || r[2].End <= r[2].Start || r[3].End < r[2].End || r[3].Kind != observe.Nested || r[3].Thread != 1 {
@@ -168,36 +171,36 @@ func proveRanges() {
 	behaves("aclprofPop", nested)
 
 	var id uint32
-	prove("aclprofRangeStart", 4, func(e *env) *core.Error { return e.th.ProfRangeStart(garbage, &id) })
+	prove("aclprofRangeStart", 4, func(e *env) *core.Error { return process.ProfRangeStart(e.th, garbage, &id) })
 	prove("aclprofRangeStart", 5, func(e *env) *core.Error {
-		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return th.ProfRangeStart(s, &id) })
+		return e.dead(func(th *core.Thread, s core.Handle) *core.Error { return process.ProfRangeStart(th, s, &id) })
 	})
-	prove("aclprofRangeStop", 2, func(e *env) *core.Error { return e.th.ProfRangeStop(0) })
+	prove("aclprofRangeStop", 2, func(e *env) *core.Error { return process.ProfRangeStop(e.th, 0) })
 	prove("aclprofRangeStop", 3, func(e *env) *core.Error {
 		o, _ := e.recorded()
 		for _, n := range []uint32{0, 99, 1 << 31} {
-			o.want(o.th.ProfRangeStop(n), misused)
+			o.want(process.ProfRangeStop(o.th, n), misused)
 		}
-		return o.blames("rangeId", o.th.ProfRangeStop(100))
+		return o.blames("rangeId", process.ProfRangeStop(o.th, 100))
 	})
 	free := func(e *env) {
 		o, seen := e.recorded()
 		a, b := o.stamp("a"), o.stamp("b")
 		var first, second uint32
-		o.ok(o.th.ProfRangeStart(a, &first))
-		o.ok(o.th.ProfRangeStart(b, &second))
-		o.ok(o.stranger().ProfRangeStop(first)) // they overlap, and end in any thread
-		o.ok(o.th.ProfRangeStop(second))
+		o.ok(process.ProfRangeStart(o.th, a, &first))
+		o.ok(process.ProfRangeStart(o.th, b, &second))
+		o.ok(process.ProfRangeStop(o.stranger(), first)) // they overlap, and end in any thread
+		o.ok(process.ProfRangeStop(o.th, second))
 		r := seen.ranges
 		if len(r) != 4 || first == second || r[2].Number != r[0].Number || r[2].Thread != 2 || r[0].Thread != 1 || r[3].Number != r[1].Number || r[3].Kind != observe.Free {
 			e.Errorf("%d, %d: %+v", first, second, r)
 		}
-		o.ok(o.th.ProfRangeStop(second)) // reported once more
+		o.ok(process.ProfRangeStop(o.th, second)) // reported once more
 		if r := seen.ranges; len(r) != 6 || r[4].Number == r[1].Number || r[4].Text != "b" || r[5].Start != r[1].Start || r[5].End < r[3].End {
 			e.Errorf("%+v", r)
 		}
-		o.ok(o.th.ProfRangeStart(a, &first))
-		o.ok(o.th.ProfRangeStart(a, &first)) // ends the one before
+		o.ok(process.ProfRangeStart(o.th, a, &first))
+		o.ok(process.ProfRangeStart(o.th, a, &first)) // ends the one before
 		if r := seen.ranges; len(r) != 9 || r[8].Number != r[6].Number || r[8].End < r[7].Start {
 			e.Errorf("%+v", r)
 		}
@@ -207,51 +210,51 @@ func proveRanges() {
 }
 
 func proveMarks() {
-	prove("aclprofMark", 2, func(e *env) *core.Error { return e.th.ProfMark(0) })
+	prove("aclprofMark", 2, func(e *env) *core.Error { return process.ProfMark(e.th, 0) })
 	prove("aclprofMark", 3, func(e *env) *core.Error {
 		o, _ := e.recorded()
-		return o.blames("stamp", o.th.ProfMark(0))
+		return o.blames("stamp", process.ProfMark(o.th, 0))
 	})
-	prove("aclprofMark", 4, func(e *env) *core.Error { return e.dead((*core.Thread).ProfMark) })
+	prove("aclprofMark", 4, func(e *env) *core.Error { return e.dead(process.ProfMark) })
 	behaves("aclprofMark", func(e *env) {
 		o, seen := e.recorded()
 		s := o.stamp("here")
-		o.ok(o.th.ProfMark(s))
+		o.ok(process.ProfMark(o.th, s))
 		if r := seen.ranges; len(r) != 1 || r[0].Kind != observe.Moment || r[0].Text != "here" || r[0].Start == 0 || r[0].Marker != (observe.At{}) {
 			e.Errorf("%+v", r)
 		}
 	})
 
 	text := cText("here")
-	prove("aclprofMarkEx", 2, func(e *env) *core.Error { return e.th.ProfMarkEx(nil, 0, 0) })
+	prove("aclprofMarkEx", 2, func(e *env) *core.Error { return process.ProfMarkEx(e.th, nil, 0, 0) })
 	prove("aclprofMarkEx", 3, func(e *env) *core.Error {
 		o, _ := e.recorded()
-		o.blames("msg", o.th.ProfMarkEx(nil, 0, 0))
-		o.blames("stream", o.th.ProfMarkEx(text, 4, 0))
-		return o.blames("msgLen", o.th.ProfMarkEx(text, 3, garbage))
+		o.blames("msg", process.ProfMarkEx(o.th, nil, 0, 0))
+		o.blames("stream", process.ProfMarkEx(o.th, text, 4, 0))
+		return o.blames("msgLen", process.ProfMarkEx(o.th, text, 3, garbage))
 	})
 	prove("aclprofMarkEx", 4, func(e *env) *core.Error {
 		o, _ := e.recorded()
-		o.want(o.th.ProfMarkEx(cText(""), 0, garbage), misused)
-		return o.blames("msgLen", o.th.ProfMarkEx(cText(strings.Repeat("x", 156)), 156, garbage))
+		o.want(process.ProfMarkEx(o.th, cText(""), 0, garbage), misused)
+		return o.blames("msgLen", process.ProfMarkEx(o.th, cText(strings.Repeat("x", 156)), 156, garbage))
 	})
 	prove("aclprofMarkEx", 5, func(e *env) *core.Error {
 		o, _ := e.recorded()
-		o.want(o.th.ProfMarkEx(text, 4, o.foreign()), misused)
-		is(e, "last error", o.th.PeekAtLastError(0), abi.ErrRTStreamContext)
+		o.want(process.ProfMarkEx(o.th, text, 4, o.foreign()), misused)
+		is(e, "last error", process.PeekAtLastError(o.th, 0), abi.ErrRTStreamContext)
 		s := o.stream()
 		other := o.stranger()
-		o.want(other.ProfMarkEx(text, 4, s), misused)
-		is(e, "last error", other.PeekAtLastError(0), abi.ErrRTContextNull)
-		err := o.th.ProfMarkEx(text, 4, garbage)
-		is(e, "last error", o.th.PeekAtLastError(0), abi.ErrRTInvalidHandle)
+		o.want(process.ProfMarkEx(other, text, 4, s), misused)
+		is(e, "last error", process.PeekAtLastError(other, 0), abi.ErrRTContextNull)
+		err := process.ProfMarkEx(o.th, text, 4, garbage)
+		is(e, "last error", process.PeekAtLastError(o.th, 0), abi.ErrRTInvalidHandle)
 		return err
 	})
 	behaves("aclprofMarkEx", func(e *env) {
 		o, seen := e.recorded()
 		s := o.stream()
 		long := strings.Repeat("x", 155)
-		o.ok(o.th.ProfMarkEx(cText(long), 155, s))
+		o.ok(process.ProfMarkEx(o.th, cText(long), 155, s))
 		o.ok(o.th.SynchronizeStream(s))
 		if r, k := seen.ranges, seen.tasks; len(r) != 1 || len(k) != 1 || k[0].Kind != observe.Mark || r[0].Text != long ||
 			r[0].Marker != (observe.At{Stream: k[0].Stream, Number: k[0].Number}) || r[0].Start > k[0].Submit {

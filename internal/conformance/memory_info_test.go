@@ -5,33 +5,37 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 func init() {
 	prove("aclrtMemFlush", 4, func(e *env) *core.Error {
-		return e.whileAborting(func() *core.Error { return e.th.MemFlush(12345, 1) })
+		return e.whileAborting(func() *core.Error { return memory.MemFlush(e.th, 12345, 1) })
 	})
-	behaves("aclrtMemFlush", func(e *env) { e.untouched(e.th.MemFlush) })
+	behaves("aclrtMemFlush", func(e *env) {
+		e.untouched(func(devPtr core.Addr, size uint64) *core.Error { return memory.MemFlush(e.th, devPtr, size) })
+	})
 
 	behaves("aclrtMemInvalidate", func(e *env) {
-		e.untouched(e.th.MemInvalidate)
+		e.untouched(func(devPtr core.Addr, size uint64) *core.Error { return memory.MemInvalidate(e.th, devPtr, size) })
 		err := e.whileAborting(func() *core.Error {
-			err := e.th.MemFlush(12345, 1)
-			e.ok(e.th.MemInvalidate(12345, 1)) // an abort does not matter here
+			err := memory.MemFlush(e.th, 12345, 1)
+			e.ok(memory.MemInvalidate(e.th, 12345, 1)) // an abort does not matter here
 			return err
 		})
 		e.want(err, abi.ErrRTDeviceTaskAbort)
 	})
 
 	prove("aclrtGetMemInfo", 3, func(e *env) *core.Error {
-		e.want(e.stranger().GetMemInfo(18, new(uint64), new(uint64)), abi.ErrRTInvalidMemoryType)
-		return e.stranger().GetMemInfo(-1, new(uint64), new(uint64))
+		e.want(memory.GetMemInfo(e.stranger(), 18, new(uint64), new(uint64)), abi.ErrRTInvalidMemoryType)
+		return memory.GetMemInfo(e.stranger(), -1, new(uint64), new(uint64))
 	})
 	prove("aclrtGetMemInfo", 5, func(e *env) (err *core.Error) {
 		o := e.on(machine{product: "910"})
 		for _, attr := range []abi.MemAttr{10, 11, 14, 17} {
 			free := uint64(7)
-			err = o.th.GetMemInfo(attr, &free, new(uint64))
+			err = memory.GetMemInfo(o.th, attr, &free, new(uint64))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 			if free != 7 {
 				e.Error("free was written")
@@ -58,11 +62,11 @@ func init() {
 		e.device(64)
 		e.usage(0, 1<<20+32) // the current context may be of another device
 		e.usage(1, 96)
-		e.ok(e.th.Free(p))
+		e.ok(memory.Free(e.th, p))
 		e.usage(0, 0)
 		var info abi.MemUsageInfo
 		var n uint64
-		e.ok(e.th.GetMemUsageInfo(0, &info, 1, &n))
+		e.ok(memory.GetMemUsageInfo(e.th, 0, &info, 1, &n))
 		if info.MemPeakSize != 1<<20+32 {
 			e.Errorf("the peak is %d after %d bytes were in use", info.MemPeakSize, 1<<20+32)
 		}
@@ -77,7 +81,7 @@ func init() {
 	behaves("aclrtCheckMemType", func(e *env) {
 		d, host, malloced := e.device(4096), e.pinned(4096), e.pageable(4096)
 		freed := e.device(64)
-		e.ok(e.th.Free(freed))
+		e.ok(memory.Free(e.th, freed))
 		for _, tt := range []struct {
 			want, memType uint32
 			list          []core.Addr
@@ -93,7 +97,7 @@ func init() {
 			{0, 0, []core.Addr{d}},
 		} {
 			got := uint32(7)
-			e.ok(e.th.CheckMemType(&tt.list[0], uint32(len(tt.list)), tt.memType, &got, 0))
+			e.ok(memory.CheckMemType(e.th, &tt.list[0], uint32(len(tt.list)), tt.memType, &got, 0))
 			if got != tt.want {
 				e.Errorf("%#x of type %#x: %d, want %d", tt.list, tt.memType, got, tt.want)
 			}
@@ -105,10 +109,10 @@ func init() {
 func (e *env) untouched(call func(p core.Addr, n uint64) *core.Error) {
 	e.Helper()
 	d, h := e.device(4096), e.pinned(4096)
-	e.ok(e.th.Memset(d, 4096, 0x5a, 4096))
+	e.ok(transfer.Memset(e.th, d, 4096, 0x5a, 4096))
 	e.ok(call(d, 4096))
 	e.ok(call(12345, 1<<60)) // the address is not looked at
-	e.ok(e.th.Memcpy(h, 4096, d, 4096, abi.MemcpyDeviceToHost))
+	e.ok(transfer.Memcpy(e.th, h, 4096, d, 4096, abi.MemcpyDeviceToHost))
 	for i, b := range bytes(h, 4096) {
 		if b != 0x5a {
 			e.Fatalf("byte %d is %#x", i, b)
@@ -119,7 +123,7 @@ func (e *env) untouched(call func(p core.Addr, n uint64) *core.Error) {
 // hbmAddsUp checks the numbers of a product with HBM, before and after an allocation.
 func (e *env) hbmAddsUp() {
 	e.Helper()
-	name := e.rt.Product().Name
+	name := e.rt.Product.Name
 	for range 2 {
 		free, total := e.memInfo(abi.MemAttrHBMMem)
 		if free > total || total < 64<<20 {
@@ -158,7 +162,7 @@ func (e *env) hbmAddsUp() {
 // ddrAddsUp does so for DDR: all other questions are answered with it.
 func (e *env) ddrAddsUp() {
 	e.Helper()
-	name := e.rt.Product().Name
+	name := e.rt.Product.Name
 	e.device(32 << 20)
 	free, total := e.memInfo(abi.MemAttrDDRMem)
 	if total-free != 32<<20+32 {
@@ -184,7 +188,7 @@ func (e *env) ddrAddsUp() {
 func (e *env) noUsage(th *core.Thread, device int32, inputNum uint64) *core.Error {
 	e.Helper()
 	info, n := abi.MemUsageInfo{CurMemSize: 7}, uint64(7)
-	err := th.GetMemUsageInfo(device, &info, inputNum, &n)
+	err := memory.GetMemUsageInfo(th, device, &info, inputNum, &n)
 	if n != 0 || info != (abi.MemUsageInfo{CurMemSize: 7}) {
 		e.Errorf("%d entries, %+v", n, info)
 	}
@@ -196,7 +200,7 @@ func (e *env) usage(device int32, want uint64) {
 	e.Helper()
 	var info [3]abi.MemUsageInfo
 	var n uint64
-	e.ok(e.th.GetMemUsageInfo(device, &info[0], 3, &n))
+	e.ok(memory.GetMemUsageInfo(e.th, device, &info[0], 3, &n))
 	if n != 1 || info[0].CurMemSize != want || info[0].MemPeakSize < want || info[1] != (abi.MemUsageInfo{}) {
 		e.Errorf("device %d: %d entries, %+v, want %d bytes", device, n, info, want)
 	}
@@ -209,7 +213,7 @@ func (e *env) usage(device int32, want uint64) {
 func (e *env) wrongType(th *core.Thread, size, memType, reserve uint32) *core.Error {
 	e.Helper()
 	list, result := e.device(64), uint32(7)
-	err := th.CheckMemType(&list, size, memType, &result, reserve)
+	err := memory.CheckMemType(th, &list, size, memType, &result, reserve)
 	if result != 0 {
 		e.Errorf("the result is %d", result)
 	}

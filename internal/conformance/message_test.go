@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 )
 
 func init() {
@@ -72,8 +73,8 @@ func init() {
 		// Without a context the call itself fails inside, and says so.
 		th := e.stranger()
 		text = th.GetRecentErrMsg()
-		if !strings.Contains(text, "(EE1018): ") || th.PeekAtLastError(0) != abi.ErrRTContextNull {
-			e.Errorf("without a context: last error %d, text %q", th.PeekAtLastError(0), text)
+		if !strings.Contains(text, "(EE1018): ") || process.PeekAtLastError(th, 0) != abi.ErrRTContextNull {
+			e.Errorf("without a context: last error %d, text %q", process.PeekAtLastError(th, 0), text)
 		}
 	})
 }
@@ -85,7 +86,7 @@ func TestErrMsgMode(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"err_msg_mode": "1"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e.ok(e.th.Init(cstr(file)))
+	e.ok(process.Init(e.th, cstr(file)))
 	other := e.sibling()
 	other.Done(other.CreateStream(nil))
 	e.th.Done(e.th.CreateStream(nil))

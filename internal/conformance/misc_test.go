@@ -10,6 +10,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -37,21 +38,21 @@ func (e *env) installed(packages map[string]string) machine {
 func init() {
 	behaves("aclrtGetVersion", func(e *env) {
 		v := [3]int32{7, 7, 7}
-		e.ok(e.stranger().GetVersion(&v[0], &v[1], &v[2]))
+		e.ok(process.GetVersion(e.stranger(), &v[0], &v[1], &v[2]))
 		is(e, "version", v, [3]int32{1, 17, 0})
 	})
 
 	prove("aclsysGetCANNVersion", 2, func(e *env) *core.Error {
 		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 8}, func(n int32) *core.Error {
-			return e.th.SysGetCANNVersion(abi.CANNPackageName(n), new(abi.CANNPackageVersion))
+			return process.SysGetCANNVersion(e.th, abi.CANNPackageName(n), new(abi.CANNPackageVersion))
 		})
 	})
 	prove("aclsysGetCANNVersion", 3, func(e *env) *core.Error {
 		v := abi.CANNPackageVersion{Version: [128]byte{7}}
-		e.want(e.th.SysGetCANNVersion(abi.PkgNameRuntime, &v), abi.ErrInvalidFile) // no ASCEND_HOME_PATH
+		e.want(process.SysGetCANNVersion(e.th, abi.PkgNameRuntime, &v), abi.ErrInvalidFile) // no ASCEND_HOME_PATH
 		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0", "opp": "nothing"}))
-		e.want(o.th.SysGetCANNVersion(abi.PkgNameOpp, &v), abi.ErrInvalidFile) // no version in it
-		err := o.th.SysGetCANNVersion(abi.PkgNameCompiler, &v)
+		e.want(process.SysGetCANNVersion(o.th, abi.PkgNameOpp, &v), abi.ErrInvalidFile) // no version in it
+		err := process.SysGetCANNVersion(o.th, abi.PkgNameCompiler, &v)
 		is(e, "untouched output", v, abi.CANNPackageVersion{Version: [128]byte{7}})
 		return err
 	})
@@ -67,31 +68,31 @@ func init() {
 			abi.PkgNameHccl:    {"1", "1", "0", "0", "0"},
 		} {
 			var v abi.CANNPackageVersion
-			e.ok(o.th.SysGetCANNVersion(name, &v))
+			e.ok(process.SysGetCANNVersion(o.th, name, &v))
 			got := [5]string{goText(v.Version[:]), goText(v.MajorVersion[:]), goText(v.MinorVersion[:]), goText(v.ReleaseVersion[:]), goText(v.PatchVersion[:])}
 			is(e, name.String(), got, want)
 		}
 		long := e.on(e.installed(map[string]string{"runtime": "Version=" + strings.Repeat("9", 64) + ".0.0"}))
-		e.want(long.th.SysGetCANNVersion(abi.PkgNameRuntime, new(abi.CANNPackageVersion)), abi.ErrInternalError)
+		e.want(process.SysGetCANNVersion(long.th, abi.PkgNameRuntime, new(abi.CANNPackageVersion)), abi.ErrInternalError)
 	})
 
 	prove("aclsysGetVersionStr", 3, func(e *env) *core.Error {
 		text := [128]byte{7}
-		e.want(e.th.SysGetVersionStr(cText("runtime"), &text), abi.ErrInvalidFile)
+		e.want(process.SysGetVersionStr(e.th, cText("runtime"), &text), abi.ErrInvalidFile)
 		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"}))
 		for _, name := range []string{"", "nobody", "../info/runtime", "share/info/runtime"} {
-			e.want(o.th.SysGetVersionStr(cText(name), &text), abi.ErrInvalidFile)
+			e.want(process.SysGetVersionStr(o.th, cText(name), &text), abi.ErrInvalidFile)
 		}
-		err := o.th.SysGetVersionStr(cText("Runtime"), &text)
+		err := process.SysGetVersionStr(o.th, cText("Runtime"), &text)
 		is(e, "untouched output", text, [128]byte{7})
 		return err
 	})
 	prove("aclsysGetVersionStr", 4, func(e *env) *core.Error {
 		o := e.on(e.installed(map[string]string{"a": "Version=" + strings.Repeat("1", 128), "b": "Version=" + strings.Repeat("1", 127)}))
 		text := [128]byte{7}
-		err := o.th.SysGetVersionStr(cText("a"), &text)
+		err := process.SysGetVersionStr(o.th, cText("a"), &text)
 		is(e, "untouched output", text, [128]byte{7})
-		e.ok(o.th.SysGetVersionStr(cText("b"), &text))
+		e.ok(process.SysGetVersionStr(o.th, cText("b"), &text))
 		is(e, "longest text", goText(text[:]), strings.Repeat("1", 127))
 		return err
 	})
@@ -99,22 +100,22 @@ func init() {
 		o := e.on(e.installed(map[string]string{"runtime": "Version=8.5.0.alpha001", "opp_kernel/": "Version = 7.0 "}))
 		for name, want := range map[string]string{"runtime": "8.5.0.alpha001", "opp_kernel": "7.0"} {
 			var text [128]byte
-			e.ok(o.th.SysGetVersionStr(cText(name), &text))
+			e.ok(process.SysGetVersionStr(o.th, cText(name), &text))
 			is(e, name, goText(text[:]), want)
 		}
 	})
 
 	prove("aclsysGetVersionNum", 3, func(e *env) *core.Error {
-		e.want(e.th.SysGetVersionNum(cText("runtime"), new(int32)), abi.ErrInvalidFile)
-		return e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th.SysGetVersionNum(cText("nobody"), new(int32))
+		e.want(process.SysGetVersionNum(e.th, cText("runtime"), new(int32)), abi.ErrInvalidFile)
+		return process.SysGetVersionNum(e.on(e.installed(map[string]string{"runtime": "Version=8.5.0"})).th, cText("nobody"), new(int32))
 	})
 	prove("aclsysGetVersionNum", 4, func(e *env) *core.Error {
 		o := e.on(e.installed(map[string]string{"a": "Version=8.5", "b": "Version=8.0.RC1", "c": "Version=300.0.0", "d": "Version=8.5.0.1"}))
 		n := int32(7)
 		for _, name := range []string{"a", "b", "c"} {
-			e.want(o.th.SysGetVersionNum(cText(name), &n), abi.ErrInternalError)
+			e.want(process.SysGetVersionNum(o.th, cText(name), &n), abi.ErrInternalError)
 		}
-		err := o.th.SysGetVersionNum(cText("d"), &n)
+		err := process.SysGetVersionNum(o.th, cText("d"), &n)
 		is(e, "untouched output", n, 7)
 		return err
 	})
@@ -122,14 +123,14 @@ func init() {
 		o := e.on(e.installed(map[string]string{"plain": "Version=8.5.1", "alpha": "Version=8.5.1.alpha2", "beta": "Version=8.5.1-beta.3", "rc": "Version=8.5.1.RC4"}))
 		for name, want := range map[string]int32{"plain": 80501000, "alpha": 80500702, "beta": 80500803, "rc": 80500904} {
 			var n int32
-			e.ok(o.th.SysGetVersionNum(cText(name), &n))
+			e.ok(process.SysGetVersionNum(o.th, cText(name), &n))
 			is(e, name, n, want)
 		}
 	})
 
 	behaves("aclrtGetSocName", func(e *env) {
 		for p, want := range map[string]string{"A2": "Ascend910B1", "A3": "Ascend910_9391", "950": "Ascend950PR_9599", "310P": "Ascend310P3"} {
-			is(e, p, e.on(machine{product: p}).stranger().GetSocName(), want)
+			is(e, p, process.GetSocName(e.on(machine{product: p}).stranger()), want)
 		}
 	})
 
@@ -138,43 +139,43 @@ func init() {
 			th := e.on(machine{product: p}).stranger()
 			var at core.Addr
 			n := uint64(7)
-			e.ok(th.GetCannAttributeList(&at, &n))
+			e.ok(process.GetCannAttributeList(th, &at, &n))
 			list := unsafe.Slice((*abi.CannAttr)(*(*unsafe.Pointer)(unsafe.Pointer(&at))), n)
 			is(e, p, fmt.Sprint(list), want)
 			for _, a := range list {
 				var v int32
-				e.ok(th.GetCannAttribute(a, &v))
+				e.ok(process.GetCannAttribute(th, a, &v))
 				is(e, a.String(), v, 1)
 			}
 		}
 	})
 
 	prove("aclGetCannAttribute", 3, func(e *env) *core.Error {
-		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(a int32) *core.Error { return e.th.GetCannAttribute(abi.CannAttr(a), new(int32)) })
+		return lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(a int32) *core.Error { return process.GetCannAttribute(e.th, abi.CannAttr(a), new(int32)) })
 	})
 	behaves("aclGetCannAttribute", func(e *env) {
 		for p, want := range map[string][3]int32{"A2": {1, 1, 0}, "A3": {1, 1, 0}, "950": {1, 1, 0}, "910": {0, 0, 0}} {
 			got := [3]int32{7, 7, 7}
 			for a := range got {
-				e.ok(e.on(machine{product: p}).stranger().GetCannAttribute(abi.CannAttr(a), &got[a]))
+				e.ok(process.GetCannAttribute(e.on(machine{product: p}).stranger(), abi.CannAttr(a), &got[a]))
 			}
 			is(e, p, got, want)
 		}
 	})
 
 	prove("aclGetDeviceCapability", 2, func(e *env) *core.Error {
-		err := e.on(hidden()).th.AclGetDeviceCapability(9, 9, new(int64))
+		err := process.AclGetDeviceCapability(e.on(hidden()).th, 9, 9, new(int64))
 		e.want(err, abi.ErrRTNoDevice)
 		is(e, "function named", err.API, "aclGetDeviceCapability")
 		return err
 	})
 	prove("aclGetDeviceCapability", 3, func(e *env) *core.Error {
-		e.want(e.th.AclGetDeviceCapability(1<<31, 9, new(int64)), abi.ErrInvalidParam)
-		return blamed(e, "deviceId", e.th.AclGetDeviceCapability(4, 9, new(int64)))
+		e.want(process.AclGetDeviceCapability(e.th, 1<<31, 9, new(int64)), abi.ErrInvalidParam)
+		return blamed(e, "deviceId", process.AclGetDeviceCapability(e.th, 4, 9, new(int64)))
 	})
 	prove("aclGetDeviceCapability", 4, func(e *env) *core.Error {
 		v := int64(7)
-		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(i int32) *core.Error { return e.th.AclGetDeviceCapability(3, abi.DeviceInfo(i), &v) })
+		err := lastOf(e, abi.ErrInvalidParam, []int32{-1, 3}, func(i int32) *core.Error { return process.AclGetDeviceCapability(e.th, 3, abi.DeviceInfo(i), &v) })
 		is(e, "untouched output", v, 7)
 		return err
 	})
@@ -182,7 +183,7 @@ func init() {
 		for p, want := range map[string][3]int64{"A2": {24, 48, 192 << 20}, "310P": {8, 7, 16 << 20}} {
 			var got [3]int64
 			for i := range got {
-				e.ok(e.on(machine{product: p}).stranger().AclGetDeviceCapability(3, abi.DeviceInfo(i), &got[i]))
+				e.ok(process.AclGetDeviceCapability(e.on(machine{product: p}).stranger(), 3, abi.DeviceInfo(i), &got[i]))
 			}
 			is(e, p, got, want)
 		}

@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
 )
 
 // Proofs of notifies that processes share. Here one process is both; capi/test has several.
@@ -30,13 +32,13 @@ func proveExport() {
 	prove("aclrtNotifyGetExportKey", 7, func(e *env) *core.Error {
 		n := e.notify()
 		imported := e.imports(e.export(n, openToAll))
-		e.want(e.th.NotifyGetExportKey(imported, &k[0], 65, openToAll), abi.ErrRTInternalError)
-		return e.th.NotifyGetExportKey(n, &k[0], 1, openToAll)
+		e.want(signal.NotifyGetExportKey(e.th, imported, &k[0], 65, openToAll), abi.ErrRTInternalError)
+		return signal.NotifyGetExportKey(e.th, n, &k[0], 1, openToAll)
 	})
 	prove("aclrtNotifyGetExportKey", 8, func(e *env) (err *core.Error) {
 		n := e.notify()
 		for _, length := range []uint64{1, 16, 64, 1<<32 + 64} {
-			err = e.th.NotifyGetExportKey(n, &k[0], length, 0)
+			err = signal.NotifyGetExportKey(e.th, n, &k[0], length, 0)
 			e.want(err, abi.ErrRTParamInvalid)
 		}
 		e.export(n, 0) // it was not exported
@@ -45,7 +47,7 @@ func proveExport() {
 	behaves("aclrtNotifyGetExportKey", func(e *env) {
 		n := e.notify()
 		var wide [100]byte
-		e.ok(e.stranger().NotifyGetExportKey(n, &wide[0], uint64(len(wide)), openToAll)) // without a context
+		e.ok(signal.NotifyGetExportKey(e.stranger(), n, &wide[0], uint64(len(wide)), openToAll)) // without a context
 		if text, rest, _ := strings.Cut(string(wide[:]), "\x00"); len(text) > 64 || strings.Trim(rest, "\x00") != "" {
 			e.Errorf("the key is %q", wide)
 		}
@@ -60,11 +62,11 @@ func proveWhiteList() {
 	pid := func() *int32 { p := self; return &p }
 	prove("aclrtNotifySetImportPid", 7, func(e *env) *core.Error {
 		n := e.notify()
-		e.want(e.blames("notify", e.th.NotifySetImportPid(n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
+		e.want(e.blames("notify", signal.NotifySetImportPid(e.th, n, pid(), 1)), abi.ErrRTParamInvalid) // not exported
 		imported := e.imports(e.export(n, openToAll))
-		e.want(e.blames("notify", e.th.NotifySetImportPid(imported, pid(), 1)), abi.ErrRTParamInvalid)
+		e.want(e.blames("notify", signal.NotifySetImportPid(e.th, imported, pid(), 1)), abi.ErrRTParamInvalid)
 		nobody := []int32{self, math.MaxInt32}
-		err := e.blames("pid", e.th.NotifySetImportPid(n, &nobody[0], 2))
+		err := e.blames("pid", signal.NotifySetImportPid(e.th, n, &nobody[0], 2))
 		e.want(err, abi.ErrRTParamInvalid)
 		return err
 	})
@@ -72,8 +74,8 @@ func proveWhiteList() {
 		n := e.notify()
 		k := e.export(n, abi.NotifyExportFlagDefault)
 		var h core.Handle
-		e.want(e.th.NotifyImportByKey(&h, &k[0], 0), abi.ErrRTNoPermission)
-		e.ok(e.th.NotifySetImportPid(n, pid(), 1))
+		e.want(signal.NotifyImportByKey(e.th, &h, &k[0], 0), abi.ErrRTNoPermission)
+		e.ok(signal.NotifySetImportPid(e.th, n, pid(), 1))
 		e.set(e.imports(k), 0)
 		e.waitFor(n, 0)
 		e.passes(0)
@@ -89,12 +91,12 @@ func proveImport() {
 		guessed := k
 		guessed[20] ^= 1
 		for _, bad := range []string{"", "x", strings.Repeat("k", 64), strings.Repeat("k", 500), string(guessed[:])} {
-			e.want(e.th.NotifyImportByKey(&h, text(bad), 0), abi.ErrRTParamInvalid)
+			e.want(signal.NotifyImportByKey(e.th, &h, text(bad), 0), abi.ErrRTParamInvalid)
 		}
 		closed := e.export(e.notify(), 0)
-		e.want(e.th.NotifyImportByKey(&h, &closed[0], 0), abi.ErrRTNoPermission) // not on the white list
-		e.ok(e.th.DestroyNotify(n))
-		err := e.th.NotifyImportByKey(&h, &k[0], 0) // the key went with the notify
+		e.want(signal.NotifyImportByKey(e.th, &h, &closed[0], 0), abi.ErrRTNoPermission) // not on the white list
+		e.ok(signal.DestroyNotify(e.th, n))
+		err := signal.NotifyImportByKey(e.th, &h, &k[0], 0) // the key went with the notify
 		e.want(err, abi.ErrRTParamInvalid)
 		if h != garbage {
 			e.Error("the handle was written")
@@ -121,17 +123,17 @@ func importedNotify(e *env) {
 		e.passes(s)
 	}
 	var id, same uint32
-	e.ok(e.th.GetNotifyId(n, &id))
-	e.ok(e.th.GetNotifyId(a, &same))
+	e.ok(signal.GetNotifyId(e.th, n, &id))
+	e.ok(signal.GetNotifyId(e.th, a, &same))
 	if id != same {
 		e.Errorf("ids %d and %d", id, same)
 	}
 	e.waitFor(a, s)
-	e.ok(e.th.DestroyNotify(n)) // importers keep it
+	e.ok(signal.DestroyNotify(e.th, n)) // importers keep it
 	e.held(s)
 	e.set(b, 0)
 	e.passes(s)
-	e.ok(e.th.DestroyNotify(a))
+	e.ok(signal.DestroyNotify(e.th, a))
 	e.set(b, 0)
 	e.waitFor(b, s)
 	e.passes(s)
@@ -140,13 +142,13 @@ func importedNotify(e *env) {
 	k = e.export(e.notify(), openToAll)
 	var h core.Handle
 	var status int32
-	e.ok(th.NotifyImportByKey(&h, &k[0], abi.NotifyImportFlagDefault))
-	e.ok(th.DevicePeerAccessStatus(1, 0, &status))
+	e.ok(signal.NotifyImportByKey(th, &h, &k[0], abi.NotifyImportFlagDefault))
+	e.ok(memory.DevicePeerAccessStatus(th, 1, 0, &status))
 	if status != 0 {
 		e.Error("access was enabled without the flag")
 	}
-	e.ok(th.NotifyImportByKey(&h, &k[0], abi.NotifyImportFlagEnablePeerAccess))
-	e.ok(th.DevicePeerAccessStatus(1, 0, &status))
+	e.ok(signal.NotifyImportByKey(th, &h, &k[0], abi.NotifyImportFlagEnablePeerAccess))
+	e.ok(memory.DevicePeerAccessStatus(th, 1, 0, &status))
 	if status != 1 {
 		e.Error("access was not enabled")
 	}
@@ -155,7 +157,7 @@ func importedNotify(e *env) {
 func proveServers() {
 	one := func() *abi.ServerPid { return &abi.ServerPid{Pid: 0x1000, Num: 1} } // the list is not read
 	call := func(o *env, n core.Handle, list *abi.ServerPid, num uint64) *core.Error {
-		return o.stranger().NotifySetImportPidInterServer(n, list, num)
+		return signal.NotifySetImportPidInterServer(o.stranger(), n, list, num)
 	}
 	prove("aclrtNotifySetImportPidInterServer", 5, func(e *env) *core.Error {
 		list := []abi.ServerPid{*one(), {Num: 2}, {}}
@@ -182,6 +184,6 @@ func proveServers() {
 		k := e.export(n, 0)
 		e.want(call(e, n, one(), 1), abi.ErrRTFeatureNotSupport)
 		var h core.Handle
-		e.want(e.th.NotifyImportByKey(&h, &k[0], 0), abi.ErrRTNoPermission)
+		e.want(signal.NotifyImportByKey(e.th, &h, &k[0], 0), abi.ErrRTNoPermission)
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // Proofs of notifies within a process.
@@ -15,7 +16,7 @@ import (
 func (e *env) notify() core.Handle {
 	e.Helper()
 	var n core.Handle
-	e.ok(e.th.CreateNotify(&n, abi.NotifyDefault))
+	e.ok(signal.CreateNotify(e.th, &n, abi.NotifyDefault))
 	return n
 }
 
@@ -23,7 +24,7 @@ func (e *env) notify() core.Handle {
 func (e *env) goneNotify() core.Handle {
 	e.Helper()
 	n := e.notify()
-	e.ok(e.th.DestroyNotify(n))
+	e.ok(signal.DestroyNotify(e.th, n))
 	return n
 }
 
@@ -34,8 +35,8 @@ func (e *env) noNotify(f func(n core.Handle) *core.Error) (err *core.Error) {
 }
 
 // set and wait record a notify and wait for it, for ever.
-func (e *env) set(n, s core.Handle)     { e.Helper(); e.ok(e.th.RecordNotify(n, s)) }
-func (e *env) waitFor(n, s core.Handle) { e.Helper(); e.ok(e.th.WaitAndResetNotify(n, s, 0)) }
+func (e *env) set(n, s core.Handle)     { e.Helper(); e.ok(signal.RecordNotify(e.th, n, s)) }
+func (e *env) waitFor(n, s core.Handle) { e.Helper(); e.ok(signal.WaitAndResetNotify(e.th, n, s, 0)) }
 
 // isSet tells whether a notify is set, and leaves it so.
 func (e *env) isSet(n core.Handle) bool {
@@ -71,17 +72,17 @@ func proveNotifyLife() {
 	prove("aclrtCreateNotify", 5, func(e *env) *core.Error {
 		o := e.on(machine{product: "310P"})
 		var last core.Handle
-		for range o.rt.Product().Notifies {
+		for range o.rt.Product.Notifies {
 			last = o.notify()
 		}
 		n := garbage
-		err := o.th.CreateNotify(&n, abi.NotifyDefault)
+		err := signal.CreateNotify(o.th, &n, abi.NotifyDefault)
 		if n != garbage {
 			e.Errorf("the handle was written: %#x", n)
 		}
 		th, _ := o.onDevice(1)
-		o.ok(th.CreateNotify(&n, abi.NotifyDefault)) // each device has its own
-		o.ok(o.th.DestroyNotify(last))               // and then there is room
+		o.ok(signal.CreateNotify(th, &n, abi.NotifyDefault)) // each device has its own
+		o.ok(signal.DestroyNotify(o.th, last))               // and then there is room
 		o.notify()
 		return err
 	})
@@ -100,14 +101,14 @@ func proveNotifyLife() {
 		b := e.stream()
 		e.waitFor(n, b)
 		e.set(n, a)
-		e.ok(e.th.DestroyNotify(n))
-		e.want(e.th.RecordNotify(n, a), abi.ErrRTInvalidHandle)
+		e.ok(signal.DestroyNotify(e.th, n))
+		e.want(signal.RecordNotify(e.th, n, a), abi.ErrRTInvalidHandle)
 		e.held(b)
 		open()
 		e.passes(b)
 		n = e.notify() // a wait that nobody can let go any more goes with its stream
 		e.waitFor(n, b)
-		e.ok(e.th.DestroyNotify(n))
+		e.ok(signal.DestroyNotify(e.th, n))
 		e.held(b)
 		e.ok(e.th.DestroyStreamForce(b))
 	})
@@ -122,9 +123,9 @@ func proveNotifyLife() {
 			if i%2 == 1 {
 				who = th
 			}
-			e.ok(who.CreateNotify(&n, abi.NotifyDefault))
-			e.ok(e.th.GetNotifyId(n, &id))
-			e.ok(th.GetNotifyId(n, &again))
+			e.ok(signal.CreateNotify(who, &n, abi.NotifyDefault))
+			e.ok(signal.GetNotifyId(e.th, n, &id))
+			e.ok(signal.GetNotifyId(th, n, &again))
 			if id != again || seen[id] {
 				e.Fatalf("id %d, then %d, known: %v", id, again, seen[id])
 			}
@@ -151,20 +152,20 @@ func proveNotifySignals() {
 		e.waitFor(n, b)
 		e.held(b)
 		th, s := e.onDevice(1) // another device may record
-		e.ok(th.RecordNotify(n, s))
+		e.ok(signal.RecordNotify(th, n, s))
 		e.passes(b)
 	})
 
 	prove("aclrtWaitAndResetNotify", 6, func(e *env) *core.Error {
 		n := e.notify()
 		th, s := e.onDevice(1)
-		e.ok(th.WaitAndResetNotify(n, s, 0)) // not looked at as long as it is not shared
+		e.ok(signal.WaitAndResetNotify(th, n, s, 0)) // not looked at as long as it is not shared
 		e.set(n, 0)
 		e.ok(th.SynchronizeStream(s))
 		key := e.export(n, abi.NotifyExportFlagDisablePidValidation)
 		imported := e.imports(key)
-		e.want(th.WaitAndResetNotify(imported, s, 0), abi.ErrRTParamInvalid)
-		return th.WaitAndResetNotify(n, s, 0)
+		e.want(signal.WaitAndResetNotify(th, imported, s, 0), abi.ErrRTParamInvalid)
+		return signal.WaitAndResetNotify(th, n, s, 0)
 	})
 	behaves("aclrtWaitAndResetNotify", waitsInTurn)
 }
@@ -192,10 +193,10 @@ func waitsInTurn(e *env) {
 	}
 	const seconds, never = 1, math.MaxUint32
 	s := e.stream() // the time limit counts from the turn, and is told by a synchronisation
-	e.ok(e.th.WaitAndResetNotify(n, s, seconds))
+	e.ok(signal.WaitAndResetNotify(e.th, n, s, seconds))
 	e.want(e.th.SynchronizeStream(s), abi.ErrRTTaskTimeout)
 	e.ok(e.th.SynchronizeStream(s))
-	e.ok(e.th.WaitAndResetNotify(n, s, never))
+	e.ok(signal.WaitAndResetNotify(e.th, n, s, never))
 	e.held(s)
 	e.ok(e.th.StreamAbort(s)) // a wait that is dropped takes nothing
 	e.ok(e.th.SynchronizeStream(s))
@@ -218,7 +219,7 @@ func waitsInTurn(e *env) {
 
 func proveNotifyReset() {
 	reset := func(th *core.Thread, list ...core.Handle) *core.Error {
-		return th.NotifyBatchReset(&list[0], uint64(len(list)))
+		return signal.NotifyBatchReset(th, &list[0], uint64(len(list)))
 	}
 	prove("aclrtNotifyBatchReset", 4, func(e *env) *core.Error {
 		n := e.notify()
@@ -277,7 +278,7 @@ type key [65]byte
 // export makes a key.
 func (e *env) export(n core.Handle, flags uint64) (k key) {
 	e.Helper()
-	e.ok(e.th.NotifyGetExportKey(n, &k[0], uint64(len(k)), flags))
+	e.ok(signal.NotifyGetExportKey(e.th, n, &k[0], uint64(len(k)), flags))
 	if i := slices.Index(k[:], 0); i < 16 {
 		e.Fatalf("the key is %q", k)
 	}
@@ -287,7 +288,7 @@ func (e *env) export(n core.Handle, flags uint64) (k key) {
 // imports opens a notify by key.
 func (e *env) imports(k key) (n core.Handle) {
 	e.Helper()
-	e.ok(e.th.NotifyImportByKey(&n, &k[0], abi.NotifyImportFlagDefault))
+	e.ok(signal.NotifyImportByKey(e.th, &n, &k[0], abi.NotifyImportFlagDefault))
 	return n
 }
 

@@ -10,6 +10,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/signal"
 )
 
 // makers make what the arguments of rule cases stand for. What they return is destroyed after the call, unless it was before.
@@ -41,11 +44,11 @@ var makers = map[string]func(e *env) core.Handle{
 		return c
 	},
 	"notify": func(e *env) (n core.Handle) {
-		e.ok(e.th.CreateNotify(&n, 0))
+		e.ok(signal.CreateNotify(e.th, &n, 0))
 		return n
 	},
 	"cntNotify": func(e *env) (n core.Handle) {
-		e.ok(e.th.CntNotifyCreate(&n, 0))
+		e.ok(signal.CntNotifyCreate(e.th, &n, 0))
 		return n
 	},
 }
@@ -55,8 +58,8 @@ var destroyers = map[string]func(t *core.Thread, h core.Handle) *core.Error{
 	"context":   (*core.Thread).DestroyContext,
 	"stream":    (*core.Thread).DestroyStreamForce,
 	"event":     (*core.Thread).DestroyEvent,
-	"notify":    (*core.Thread).DestroyNotify,
-	"cntNotify": (*core.Thread).CntNotifyDestroy,
+	"notify":    signal.DestroyNotify,
+	"cntNotify": signal.CntNotifyDestroy,
 }
 
 func (e *env) eventWith(flag uint32) (ev core.Handle) {
@@ -96,11 +99,11 @@ func (e *env) argument(text string) uint64 {
 		return uint64(p)
 	case word == "device":
 		p := e.device(4096)
-		e.Cleanup(func() { e.th.Free(p) })
+		e.Cleanup(func() { memory.Free(e.th, p) })
 		return uint64(p)
 	case word == "pinned":
 		p := e.pinned(4096)
-		e.Cleanup(func() { e.th.FreeHost(p) })
+		e.Cleanup(func() { memory.FreeHost(e.th, p) })
 		return uint64(p)
 	case kind == "dead":
 		h := makers[symbol](e)
@@ -219,14 +222,14 @@ func exceptionFunc(slot uint64) core.Func[core.ExceptionFunc] {
 	return core.Func[core.ExceptionFunc]{Key: uintptr(slot), Call: hostFunc(slot)}
 }
 
-func initFunc(slot uint64) (f core.Func[core.InitFunc]) {
+func initFunc(slot uint64) (f core.Func[process.InitFunc]) {
 	if slot != 0 {
 		f.Key, f.Call = uintptr(slot), func(string, core.Addr) abi.Code { return abi.Success }
 	}
 	return f
 }
 
-func finalizeFunc(slot uint64) (f core.Func[core.FinalizeFunc]) {
+func finalizeFunc(slot uint64) (f core.Func[process.FinalizeFunc]) {
 	if slot != 0 {
 		f.Key, f.Call = uintptr(slot), func(core.Addr) abi.Code { return abi.Success }
 	}

@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // offsetArgs are the arguments of aclrtMemcpyAsyncWithOffset.
@@ -23,7 +25,7 @@ type offsetArgs struct {
 }
 
 func withOffset(_ *env, a *offsetArgs) *core.Error {
-	return a.th.MemcpyAsyncWithOffset(a.dst, a.destMax, a.dstOff, a.src, a.count, a.srcOff, a.kind, a.stream)
+	return transfer.MemcpyAsyncWithOffset(a.th, a.dst, a.destMax, a.dstOff, a.src, a.count, a.srcOff, a.kind, a.stream)
 }
 
 // behind is a copy of 64 bytes, 16 behind one base to 32 behind another.
@@ -136,10 +138,10 @@ func init() {
 		e.write(a.src, cell(1<<63))
 		s, release := e.blocked()
 		a.stream = s
-		e.ok(e.th.MemcpyAsync(a.dst, 8, e.copyOf(cell(a.toBase)), 8, h2d, s))
-		e.ok(e.th.MemcpyAsync(a.src, 8, e.copyOf(cell(a.toFrom)), 8, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.dst, 8, e.copyOf(cell(a.toBase)), 8, h2d, s))
+		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, e.copyOf(cell(a.toFrom)), 8, h2d, s))
 		e.ok(withOffset(e, a))
-		e.ok(e.th.MemcpyAsync(a.src, 8, e.copyOf(cell(0)), 8, h2d, s)) // after it
+		e.ok(transfer.MemcpyAsync(e.th, a.src, 8, e.copyOf(cell(0)), 8, h2d, s)) // after it
 		a.isOld(e)
 		release()
 		e.ok(e.th.SynchronizeStream(s))
@@ -162,7 +164,7 @@ func TestWildOffsets(t *testing.T) {
 		"far past the end":        func(a *offsetArgs) { a.srcOff = 1<<48 - 1 },
 		"destination too short":   func(a *offsetArgs) { a.destMax, a.dstOff = 1<<40, 1<<30 },
 		"pageable cell":           func(a *offsetArgs) { a.src = e.pageable(8); e.write(a.src, cell(a.toFrom)) },
-		"cell freed before it is": func(a *offsetArgs) { e.ok(e.th.Free(a.src)) },
+		"cell freed before it is": func(a *offsetArgs) { e.ok(memory.Free(e.th, a.src)) },
 	} {
 		a := behind(e)
 		s, release := e.blocked()

@@ -3,43 +3,44 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 )
 
 // peerStatus is what aclrtDevicePeerAccessStatus says.
 func (e *env) peerStatus(id, peer int32) int32 {
 	e.Helper()
 	s := int32(7)
-	e.ok(e.stranger().DevicePeerAccessStatus(id, peer, &s))
+	e.ok(memory.DevicePeerAccessStatus(e.stranger(), id, peer, &s))
 	return s
 }
 
 func init() {
 	prove("aclrtDeviceCanAccessPeer", 3, func(e *env) *core.Error {
 		o := e.on(visible("0,1"))
-		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2}, func(id int32) *core.Error { return o.th.DeviceCanAccessPeer(nil, id, 0) })
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{-1, 64, 2}, func(id int32) *core.Error { return memory.DeviceCanAccessPeer(o.th, nil, id, 0) })
 	})
 	prove("aclrtDeviceCanAccessPeer", 7, func(e *env) *core.Error {
 		var can int32
-		return e.on(machine{product: "310P", form: "RC"}).th.DeviceCanAccessPeer(&can, 4, 0)
+		return memory.DeviceCanAccessPeer(e.on(machine{product: "310P", form: "RC"}).th, &can, 4, 0)
 	})
 	behaves("aclrtDeviceCanAccessPeer", func(e *env) {
 		for _, p := range []string{"A2", "A3", "950", "310P", "910"} {
 			can := int32(7)
-			e.ok(e.on(machine{product: p}).stranger().DeviceCanAccessPeer(&can, 3, 1))
+			e.ok(memory.DeviceCanAccessPeer(e.on(machine{product: p}).stranger(), &can, 3, 1))
 			is(e, p, can, 1)
 		}
 		var can int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.DeviceCanAccessPeer(&can, id, 0) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return memory.DeviceCanAccessPeer(th, &can, id, 0) })
 	})
 
 	prove("aclrtDeviceEnablePeerAccess", 3, func(e *env) *core.Error {
-		e.want(e.on(machine{product: "310B"}).th.DeviceEnablePeerAccess(0, 0), abi.ErrInvalidParam)
-		return e.th.DeviceEnablePeerAccess(0, 0)
+		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310B"}).th, 0, 0), abi.ErrInvalidParam)
+		return memory.DeviceEnablePeerAccess(e.th, 0, 0)
 	})
 	behaves("aclrtDeviceEnablePeerAccess", func(e *env) {
 		is(e, "before", e.peerStatus(0, 2), 0)
-		e.ok(e.th.DeviceEnablePeerAccess(2, 0))
-		e.ok(e.th.DeviceEnablePeerAccess(2, 0)) // twice is once
+		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0))
+		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0)) // twice is once
 		is(e, "there", e.peerStatus(0, 2), 1)
 		is(e, "back", e.peerStatus(2, 0), 0)
 		is(e, "elsewhere", e.peerStatus(0, 1), 0)
@@ -50,18 +51,18 @@ func init() {
 		e.ok(e.th.ResetDevice(0))
 		e.ok(e.th.SetDevice(0))
 		is(e, "after the device was closed", e.peerStatus(0, 2), 0)
-		e.want(e.on(machine{product: "310P", form: "RC"}).th.DeviceEnablePeerAccess(1, 0), abi.ErrRTFeatureNotSupport)
+		e.want(memory.DeviceEnablePeerAccess(e.on(machine{product: "310P", form: "RC"}).th, 1, 0), abi.ErrRTFeatureNotSupport)
 	})
 
 	prove("aclrtDeviceDisablePeerAccess", 2, func(e *env) *core.Error {
-		e.want(e.on(machine{product: "310B"}).th.DeviceDisablePeerAccess(0), abi.ErrInvalidParam)
-		return e.th.DeviceDisablePeerAccess(0)
+		e.want(memory.DeviceDisablePeerAccess(e.on(machine{product: "310B"}).th, 0), abi.ErrInvalidParam)
+		return memory.DeviceDisablePeerAccess(e.th, 0)
 	})
 	behaves("aclrtDeviceDisablePeerAccess", func(e *env) {
-		e.ok(e.th.DeviceEnablePeerAccess(1, 0))
-		e.ok(e.th.DeviceEnablePeerAccess(2, 0))
-		e.ok(e.th.DeviceDisablePeerAccess(1))
-		e.ok(e.th.DeviceDisablePeerAccess(3)) // was never enabled
+		e.ok(memory.DeviceEnablePeerAccess(e.th, 1, 0))
+		e.ok(memory.DeviceEnablePeerAccess(e.th, 2, 0))
+		e.ok(memory.DeviceDisablePeerAccess(e.th, 1))
+		e.ok(memory.DeviceDisablePeerAccess(e.th, 3)) // was never enabled
 		is(e, "disabled", e.peerStatus(0, 1), 0)
 		is(e, "the other", e.peerStatus(0, 2), 1)
 	})
@@ -69,7 +70,7 @@ func init() {
 	prove("aclrtDevicePeerAccessStatus", 2, func(e *env) *core.Error {
 		var s int32
 		o := e.on(visible("0,1"))
-		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2}, func(id int32) *core.Error { return o.th.DevicePeerAccessStatus(id, 99, &s) })
+		return lastOf(e, abi.ErrRTInvalidDeviceid, []int32{64, -1, 2}, func(id int32) *core.Error { return memory.DevicePeerAccessStatus(o.th, id, 99, &s) })
 	})
 	prove("aclrtDevicePeerAccessStatus", 5, func(e *env) *core.Error {
 		is(e, "no such device", e.peerStatus(63, 0), 0)
@@ -79,25 +80,25 @@ func init() {
 	behaves("aclrtDevicePeerAccessStatus", func(e *env) {
 		is(e, "itself", e.peerStatus(0, 0), 0)
 		v := e.on(visible("1,2"))
-		v.ok(v.th.DeviceEnablePeerAccess(1, 0)) // physical 1 to physical 2
+		v.ok(memory.DeviceEnablePeerAccess(v.th, 1, 0)) // physical 1 to physical 2
 		is(e, "peer by physical number", v.peerStatus(0, 2), 1)
 		is(e, "peer by user id", v.peerStatus(0, 1), 0)
 		var s int32
-		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return th.DevicePeerAccessStatus(id, 0, &s) })
+		e.reliesOnDefault(func(th *core.Thread, id int32) *core.Error { return memory.DevicePeerAccessStatus(th, id, 0, &s) })
 	})
 
 	prove("aclrtGetDevicesTopo", 2, func(e *env) *core.Error {
 		var v uint64
 		for _, o := range []*env{e, e.on(visible("0,1,2,3")), e.on(machine{product: "310P", form: "RC"})} {
-			err := o.th.GetDevicesTopo(4, 1<<31, &v)
+			err := memory.GetDevicesTopo(o.th, 4, 1<<31, &v)
 			o.want(err, abi.ErrRTInvalidDeviceid)
 			is(e, "argument blamed", err.Arg, "deviceId")
 		}
-		return e.th.GetDevicesTopo(0, 4, &v)
+		return memory.GetDevicesTopo(e.th, 0, 4, &v)
 	})
 	prove("aclrtGetDevicesTopo", 3, func(e *env) *core.Error {
 		v := uint64(7)
-		err := e.on(machine{product: "310P", form: "RC"}).th.GetDevicesTopo(0, 1, &v)
+		err := memory.GetDevicesTopo(e.on(machine{product: "310P", form: "RC"}).th, 0, 1, &v)
 		is(e, "untouched output", v, 7)
 		return err
 	})
@@ -109,8 +110,8 @@ func init() {
 		} {
 			var other, same uint64
 			th := e.on(machine{product: product}).stranger()
-			e.ok(th.GetDevicesTopo(0, 1, &other))
-			e.ok(th.GetDevicesTopo(2, 2, &same))
+			e.ok(memory.GetDevicesTopo(th, 0, 1, &other))
+			e.ok(memory.GetDevicesTopo(th, 2, 2, &same))
 			is(e, product, [2]uint64{other, same}, want)
 		}
 	})
@@ -120,34 +121,34 @@ func init() {
 	unknown := abi.AtomicOperation(13)
 	prove("aclrtDeviceGetHostAtomicCapabilities", 5, func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
-			return e.th.DeviceGetHostAtomicCapabilities(caps, ops, n, 0)
+			return memory.DeviceGetHostAtomicCapabilities(e.th, caps, ops, n, 0)
 		})
 	})
 	behaves("aclrtDeviceGetHostAtomicCapabilities", func(e *env) {
 		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
-			return e.stranger().DeviceGetHostAtomicCapabilities(caps, ops, n, 1)
+			return memory.DeviceGetHostAtomicCapabilities(e.stranger(), caps, ops, n, 1)
 		})
 	})
 
 	prove("aclrtDeviceGetP2PAtomicCapabilities", 4, func(e *env) *core.Error {
-		e.want(e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &add, 1, 0, 0), abi.ErrRTInvalidDeviceid)
-		return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 9, 9)
+		e.want(memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &add, 1, 0, 0), abi.ErrRTInvalidDeviceid)
+		return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 9, 9)
 	})
 	prove("aclrtDeviceGetP2PAtomicCapabilities", 5, func(e *env) *core.Error {
-		err := e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 8, 9)
+		err := memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 8, 9)
 		is(e, "argument blamed", err.Arg, "srcDeviceId")
 		return lastOf(e, abi.ErrRTInvalidDeviceid, badDevices, func(id int32) *core.Error {
-			return e.th.DeviceGetP2PAtomicCapabilities(&caps[0], &unknown, 1, 0, id)
+			return memory.DeviceGetP2PAtomicCapabilities(e.th, &caps[0], &unknown, 1, 0, id)
 		})
 	})
 	prove("aclrtDeviceGetP2PAtomicCapabilities", 6, func(e *env) *core.Error {
 		return e.unknownAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
-			return e.th.DeviceGetP2PAtomicCapabilities(caps, ops, n, 0, 1)
+			return memory.DeviceGetP2PAtomicCapabilities(e.th, caps, ops, n, 0, 1)
 		})
 	})
 	behaves("aclrtDeviceGetP2PAtomicCapabilities", func(e *env) {
 		e.noAtomics(func(caps *uint32, ops *abi.AtomicOperation, n uint32) *core.Error {
-			return e.stranger().DeviceGetP2PAtomicCapabilities(caps, ops, n, 3, 1)
+			return memory.DeviceGetP2PAtomicCapabilities(e.stranger(), caps, ops, n, 3, 1)
 		})
 	})
 }

@@ -3,6 +3,8 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // mapArgs are the arguments of aclrtMemP2PMap.
@@ -14,11 +16,13 @@ type mapArgs struct {
 	flags uint64
 }
 
-func peerMap(_ *env, a *mapArgs) *core.Error { return a.th.MemP2PMap(a.p, a.size, a.dst, a.flags) }
+func peerMap(_ *env, a *mapArgs) *core.Error {
+	return memory.MemP2PMap(a.th, a.p, a.size, a.dst, a.flags)
+}
 
 // map64 maps 64 bytes of device 0 for device 1, which is its peer.
 func map64(e *env) *mapArgs {
-	e.ok(e.th.DeviceEnablePeerAccess(1, 0))
+	e.ok(memory.DeviceEnablePeerAccess(e.th, 1, 0))
 	return &mapArgs{th: e.th, p: e.device(64), size: 64, dst: 1}
 }
 
@@ -47,7 +51,7 @@ func init() {
 		}
 		for _, m := range []machine{{product: "310B"}, {product: "310"}, {product: "310P", form: "RC"}} {
 			o := e.on(m)
-			o.want(o.th.MemP2PMap(o.device(64), 64, 1, 0), abi.ErrRTFeatureNotSupport)
+			o.want(memory.MemP2PMap(o.th, o.device(64), 64, 1, 0), abi.ErrRTFeatureNotSupport)
 		}
 		return b.from(6, map64, peerMap)(e)
 	})
@@ -59,12 +63,12 @@ func init() {
 		e.write(a.p, noise(64, 1))
 		o := e.rt.NewThread(5)
 		e.ok(o.SetDevice(1))
-		e.ok(o.DeviceEnablePeerAccess(0, 0))
+		e.ok(memory.DeviceEnablePeerAccess(o, 0, 0))
 		var p core.Addr
-		e.ok(o.Malloc(&p, 64, abi.MemMallocHugeFirst))
-		e.ok(o.Memcpy(p, 64, a.p, 64, d2d)) // device 1 reads it
+		e.ok(memory.Malloc(o, &p, 64, abi.MemMallocHugeFirst))
+		e.ok(transfer.Memcpy(o, p, 64, a.p, 64, d2d)) // device 1 reads it
 		e.holds(p, noise(64, 1))
 		third := e.on(machine{product: "A3"}) // where access need not be enabled
-		third.ok(third.th.MemP2PMap(third.device(64), 64, 3, 0))
+		third.ok(memory.MemP2PMap(third.th, third.device(64), 64, 3, 0))
 	})
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -11,7 +12,7 @@ import (
 // attributes is what aclrtPointerGetAttributes says.
 func (e *env) attributes(p core.Addr) (a abi.PtrAttributes) {
 	e.Helper()
-	e.ok(e.stranger().PointerGetAttributes(p, &a))
+	e.ok(memory.PointerGetAttributes(e.stranger(), p, &a))
 	return a
 }
 
@@ -44,7 +45,7 @@ func init() {
 		rt := core.New(core.Options{Driver: strange{d}, Product: p})
 		e.Cleanup(func() { rt.Close() }) //nolint:errcheck // nothing was opened
 		var a, none abi.PtrAttributes
-		refused := rt.NewThread(1).PointerGetAttributes(12345, &a)
+		refused := memory.PointerGetAttributes(rt.NewThread(1), 12345, &a)
 		if a != none {
 			e.Error("attributes were written")
 		}
@@ -56,7 +57,7 @@ func init() {
 		e.at(small, abi.MemLocationTypeDevice, 3, smallPage)
 		e.at(small+4095, abi.MemLocationTypeDevice, 3, smallPage)
 		e.at(big+2<<20, abi.MemLocationTypeDevice, 3, hugePage)
-		e.ok(e.th.Free(small))
+		e.ok(memory.Free(e.th, small))
 		e.at(small, abi.MemLocationTypeUnregistered, 0, smallPage)
 
 		host, malloced := e.pinned(4096), e.pageable(8192)
@@ -64,15 +65,15 @@ func init() {
 		e.at(host+100, abi.MemLocationTypeHost, 0, smallPage)
 		e.at(malloced, abi.MemLocationTypeUnregistered, 0, smallPage)
 		e.at(12345, abi.MemLocationTypeUnregistered, 0, smallPage)
-		e.ok(e.th.HostRegisterV2(malloced, 4096, abi.HostRegPinned))
+		e.ok(memory.HostRegisterV2(e.th, malloced, 4096, abi.HostRegPinned))
 		e.at(malloced, abi.MemLocationTypeHost, 0, smallPage)
 		e.at(malloced+4095, abi.MemLocationTypeHost, 0, smallPage)
 		e.at(malloced+4096, abi.MemLocationTypeUnregistered, 0, smallPage)
-		e.ok(e.th.HostUnregister(malloced))
+		e.ok(memory.HostUnregister(e.th, malloced))
 		e.at(malloced, abi.MemLocationTypeUnregistered, 0, smallPage)
 
 		a := abi.PtrAttributes{Rsv: [4]uint32{1, 2, 3, 4}}
-		e.ok(e.th.PointerGetAttributes(big, &a))
+		e.ok(memory.PointerGetAttributes(e.th, big, &a))
 		if a.Rsv != [4]uint32{1, 2, 3, 4} {
 			e.Error("rsv was written")
 		}

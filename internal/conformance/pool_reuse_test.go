@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -41,10 +42,10 @@ func TestPoolReuse(t *testing.T) {
 	begin := func(t *testing.T) *freed {
 		e := newEnv(t, machine{})
 		f := &freed{env: e, pool: e.pool(64 * mib), o: e.stream()}
-		e.ok(e.th.MemPoolSetAttr(f.pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+		e.ok(memory.MemPoolSetAttr(e.th, f.pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
 		f.s, f.open = e.blocked()
 		f.p = e.pooled(f.pool, f.s, 2*mib)
-		e.ok(e.th.MemPoolFreeAsync(f.p, f.s))
+		e.ok(memory.MemPoolFreeAsync(e.th, f.p, f.s))
 		return f
 	}
 	reused := func(f *freed, s core.Handle, want bool) {
@@ -67,7 +68,7 @@ func TestPoolReuse(t *testing.T) {
 	for name, test := range map[string]func(f *freed){
 		"the same stream": func(f *freed) { reused(f, f.s, true) },
 		"another size": func(f *freed) {
-			f.want(f.th.MemPoolFreeAsync(f.pooled(f.pool, f.s, 4*mib), f.s), 0)
+			f.want(memory.MemPoolFreeAsync(f.th, f.pooled(f.pool, f.s, 4*mib), f.s), 0)
 			reused(f, f.s, true)
 		},
 		"another stream":           func(f *freed) { reused(f, f.o, false) },
@@ -76,9 +77,9 @@ func TestPoolReuse(t *testing.T) {
 		"device synchronised":      func(f *freed) { f.open(); f.ok(f.th.SynchronizeDevice()); reused(f, f.o, true) },
 		"another one synchronised": func(f *freed) { f.ok(f.th.SynchronizeStream(f.o)); reused(f, f.o, false) },
 		"stream destroyed":         func(f *freed) { f.open(); f.ok(f.th.DestroyStream(f.s)); reused(f, f.o, true) },
-		"freed by the host":        func(f *freed) { f.ok(f.th.Free(f.pooled(f.pool, f.s, 2*mib))); reused(f, f.o, false) },
+		"freed by the host":        func(f *freed) { f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib))); reused(f, f.o, false) },
 		"freed by the host, done": func(f *freed) {
-			f.ok(f.th.Free(f.pooled(f.pool, f.s, 2*mib)))
+			f.ok(memory.Free(f.th, f.pooled(f.pool, f.s, 2*mib)))
 			f.open()
 			f.reached(f.s)
 			reused(f, f.o, true)
@@ -117,7 +118,7 @@ func TestPoolReuse(t *testing.T) {
 			f.allow(f.pool, follow)
 			q := f.pooled(f.pool, f.s, 2*mib)
 			ev := record(f, false)
-			f.ok(f.th.MemPoolFreeAsync(q, f.s))
+			f.ok(memory.MemPoolFreeAsync(f.th, q, f.s))
 			f.ok(f.th.StreamWaitEvent(f.o, ev))
 			reused(f, f.o, false)
 		},
@@ -157,9 +158,9 @@ func TestPoolReuse(t *testing.T) {
 			if status != abi.StreamStatusNotReady {
 				f.Error("the stream does not wait for the free")
 			}
-			f.ok(f.th.MemPoolFreeAsync(f.p, f.o)) // a free behind the wait for another
-			reused(f, f.s, true)                  // and a wait for that one
-			f.ok(f.th.MemPoolFreeAsync(f.p, f.s))
+			f.ok(memory.MemPoolFreeAsync(f.th, f.p, f.o)) // a free behind the wait for another
+			reused(f, f.s, true)                          // and a wait for that one
+			f.ok(memory.MemPoolFreeAsync(f.th, f.p, f.s))
 			f.open()
 			f.ok(f.th.SynchronizeStream(f.o))
 			f.ok(f.th.SynchronizeStream(f.s))
@@ -173,19 +174,19 @@ func TestPoolReuse(t *testing.T) {
 func TestPoolMakesWay(t *testing.T) {
 	e := newEnv(t, machine{})
 	pool, s := e.pool(0), e.stream()
-	e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
-	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+	e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 64*mib), s))
 	e.ok(e.th.SynchronizeStream(s))
 	e.poolHas(pool, 64*mib, 0)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	p := e.device(4096)
 	e.poolHas(pool, 0, 0)
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 	// Another pool does, too; what was asked with a configuration does not.
-	e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 64*mib), s))
+	e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 64*mib), s))
 	e.reached(s)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
-	e.want(e.th.MallocWithCfg(&p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
+	e.want(memory.MallocWithCfg(e.th, &p, 4096, abi.MemMallocHugeFirst, nil), abi.ErrRTMemoryAllocation)
 	e.poolHas(pool, 64*mib, 0)
 	e.faults.Fail(faulty.Alloc, 1, driver.ErrNoMemory)
 	e.pooled(e.pool(0), s, 2*mib)

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -22,7 +24,7 @@ func poolProps(size uint64) *abi.MemPoolProps {
 func (e *env) pool(size uint64) core.Handle {
 	e.Helper()
 	var p core.Handle
-	e.ok(e.th.MemPoolCreate(&p, poolProps(size)))
+	e.ok(memory.MemPoolCreate(e.th, &p, poolProps(size)))
 	return p
 }
 
@@ -30,7 +32,7 @@ func (e *env) pool(size uint64) core.Handle {
 func (e *env) gonePool() core.Handle {
 	e.Helper()
 	p := e.pool(8 * mib)
-	e.ok(e.th.MemPoolDestroy(p))
+	e.ok(memory.MemPoolDestroy(e.th, p))
 	return p
 }
 
@@ -38,7 +40,7 @@ func (e *env) gonePool() core.Handle {
 func (e *env) pooled(pool, s core.Handle, n uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
-	e.ok(e.th.MemPoolMallocAsync(&p, n, pool, s))
+	e.ok(memory.MemPoolMallocAsync(e.th, &p, n, pool, s))
 	return p
 }
 
@@ -50,7 +52,7 @@ func flag(n uint32) core.Addr   { return core.Addr(unsafe.Pointer(&n)) }
 func (e *env) poolAttr(pool core.Handle, attr abi.MemPoolAttr) uint64 {
 	e.Helper()
 	v := new(uint64)
-	e.ok(e.th.MemPoolGetAttr(pool, attr, core.Addr(unsafe.Pointer(v))))
+	e.ok(memory.MemPoolGetAttr(e.th, pool, attr, core.Addr(unsafe.Pointer(v))))
 	return *v
 }
 
@@ -65,7 +67,7 @@ func (e *env) poolHas(pool core.Handle, reserved, used uint64) {
 
 func (e *env) allow(pool core.Handle, attr abi.MemPoolAttr) {
 	e.Helper()
-	e.ok(e.th.MemPoolSetAttr(pool, attr, flag(1)))
+	e.ok(memory.MemPoolSetAttr(e.th, pool, attr, flag(1)))
 }
 
 // withoutPools are machines whose documents list no pools.
@@ -75,11 +77,11 @@ func init() {
 	type props = abi.MemPoolProps
 	elsewhere := abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}
 	prove("aclrtMemPoolCreate", 3, func(e *env) *core.Error {
-		return e.th.MemPoolCreate(new(core.Handle), &props{AllocType: 1, Location: abi.MemLocation{Type: abi.MemLocationTypeHost, ID: 9}})
+		return memory.MemPoolCreate(e.th, new(core.Handle), &props{AllocType: 1, Location: abi.MemLocation{Type: abi.MemLocationTypeHost, ID: 9}})
 	})
 	prove("aclrtMemPoolCreate", 4, func(e *env) (err *core.Error) {
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeHost, abi.MemLocationTypeUnregistered, abi.MemLocationTypeManaged, abi.MemLocationTypeHostNuma, 7} {
-			err = e.th.MemPoolCreate(new(core.Handle), &props{Location: abi.MemLocation{Type: typ, ID: 9}, Reserved: [32]byte{1}})
+			err = memory.MemPoolCreate(e.th, new(core.Handle), &props{Location: abi.MemLocation{Type: typ, ID: 9}, Reserved: [32]byte{1}})
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
@@ -88,26 +90,26 @@ func init() {
 		for i := range 32 {
 			p := &props{Location: elsewhere}
 			p.Reserved[i] = 1
-			err = e.th.MemPoolCreate(new(core.Handle), p)
+			err = memory.MemPoolCreate(e.th, new(core.Handle), p)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMemPoolCreate", 6, func(e *env) *core.Error {
-		return e.on(machine{product: "A3"}).th.MemPoolCreate(new(core.Handle), &props{Location: elsewhere, MaxSize: tooBig})
+		return memory.MemPoolCreate(e.on(machine{product: "A3"}).th, new(core.Handle), &props{Location: elsewhere, MaxSize: tooBig})
 	})
 	prove("aclrtMemPoolCreate", 8, func(e *env) *core.Error {
 		o := e.on(machine{product: "950"})
 		_, total := o.memInfo(abi.MemAttrHBMMem)
 		for _, n := range []uint64{total + 1, math.MaxUint64} {
-			o.want(o.th.MemPoolCreate(new(core.Handle), poolProps(n)), abi.ErrRTParamInvalid)
+			o.want(memory.MemPoolCreate(o.th, new(core.Handle), poolProps(n)), abi.ErrRTParamInvalid)
 		}
-		return o.th.MemPoolCreate(new(core.Handle), poolProps(total+2*mib))
+		return memory.MemPoolCreate(o.th, new(core.Handle), poolProps(total+2*mib))
 	})
 	prove("aclrtMemPoolCreate", 9, func(e *env) (err *core.Error) {
 		for _, m := range withoutPools {
 			o, h := e.on(m), core.Handle(7)
-			err = o.th.MemPoolCreate(&h, poolProps(2*mib))
+			err = memory.MemPoolCreate(o.th, &h, poolProps(2*mib))
 			o.want(err, abi.ErrRTFeatureNotSupport)
 			if h != 7 {
 				e.Error("the handle was written")
@@ -117,7 +119,7 @@ func init() {
 	})
 	prove("aclrtMemPoolCreate", 10, func(e *env) *core.Error {
 		o := e.bare()
-		err := o.th.MemPoolCreate(new(core.Handle), poolProps(0))
+		err := memory.MemPoolCreate(o.th, new(core.Handle), poolProps(0))
 		o.want(err, abi.ErrRTDevSetupError)
 		return err
 	})
@@ -127,8 +129,8 @@ func init() {
 			var a, b core.Handle
 			p := poolProps(maxSize)
 			p.HandleType = abi.MemHandleTypePosix // nobody looks
-			e.ok(e.stranger().MemPoolCreate(&a, p))
-			e.ok(e.th.MemPoolCreate(&b, p))
+			e.ok(memory.MemPoolCreate(e.stranger(), &a, p))
+			e.ok(memory.MemPoolCreate(e.th, &b, p))
 			if a == b || a == 0 {
 				e.Errorf("pools %#x and %#x", a, b)
 			}
@@ -136,10 +138,10 @@ func init() {
 			if maxSize == 0 {
 				size = total &^ (2*mib - 1)
 			}
-			e.ok(e.th.MemPoolSetAttr(a, abi.MemPoolAttrReleaseThreshold, number(size)))
-			e.want(e.th.MemPoolSetAttr(a, abi.MemPoolAttrReleaseThreshold, number(size+1)), abi.ErrRTParamInvalid)
-			e.ok(e.th.MemPoolDestroy(a))
-			e.ok(e.th.MemPoolDestroy(b))
+			e.ok(memory.MemPoolSetAttr(e.th, a, abi.MemPoolAttrReleaseThreshold, number(size)))
+			e.want(memory.MemPoolSetAttr(e.th, a, abi.MemPoolAttrReleaseThreshold, number(size+1)), abi.ErrRTParamInvalid)
+			e.ok(memory.MemPoolDestroy(e.th, a))
+			e.ok(memory.MemPoolDestroy(e.th, b))
 		}
 		if free, _ := e.memInfo(abi.MemAttrHBMMem); free != total {
 			e.Errorf("a pool took %d bytes before anything was asked of it", total-free)
@@ -148,32 +150,32 @@ func init() {
 		e.ok(e.th.SetDevice(1))
 		e.ok(e.th.SetDevice(0))
 		var p core.Handle
-		e.ok(e.th.MemPoolCreate(&p, &props{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}, MaxSize: 8 * mib}))
+		e.ok(memory.MemPoolCreate(e.th, &p, &props{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}, MaxSize: 8 * mib}))
 		e.at(e.pooled(p, e.stream(), 1), abi.MemLocationTypeDevice, 1, 2*mib)
 		// It goes with its device.
 		s := e.stream()
 		e.ok(e.th.ResetDevice(1))
-		e.want(e.th.MemPoolMallocAsync(new(core.Addr), 1, p, s), abi.ErrRTInternalError)
+		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), 1, p, s), abi.ErrRTInternalError)
 	})
 
 	prove("aclrtMemPoolDestroy", 2, func(e *env) *core.Error {
 		o := e.on(machine{product: "A3"})
 		for _, h := range []core.Handle{garbage, o.stream()} {
-			o.want(o.th.MemPoolDestroy(h), abi.ErrRTInternalError)
+			o.want(memory.MemPoolDestroy(o.th, h), abi.ErrRTInternalError)
 		}
-		return e.th.MemPoolDestroy(e.gonePool())
+		return memory.MemPoolDestroy(e.th, e.gonePool())
 	})
 	behaves("aclrtMemPoolDestroy", func(e *env) {
 		free, _ := e.memInfo(abi.MemAttrHBMMem)
 		pool := e.pool(16 * mib)
 		s, release := e.blocked()
 		kept, pending, unused := e.pooled(pool, s, 2*mib), e.pooled(pool, s, 4*mib), e.pooled(pool, s, 6*mib)
-		e.ok(e.th.Free(unused))
+		e.ok(memory.Free(e.th, unused))
 		host := e.pinned(4 * mib)
-		e.ok(e.th.MemcpyAsync(host, 4*mib, pending, 4*mib, abi.MemcpyDeviceToHost, s))
-		e.ok(e.th.MemPoolFreeAsync(pending, s))
-		e.ok(e.th.MemPoolDestroy(pool))
-		e.want(e.th.MemPoolMallocAsync(new(core.Addr), 1, pool, s), abi.ErrRTInternalError)
+		e.ok(transfer.MemcpyAsync(e.th, host, 4*mib, pending, 4*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(memory.MemPoolFreeAsync(e.th, pending, s))
+		e.ok(memory.MemPoolDestroy(e.th, pool))
+		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), 1, pool, s), abi.ErrRTInternalError)
 		if now, _ := e.memInfo(abi.MemAttrHBMMem); free-now != 6*mib {
 			e.Errorf("%d bytes are taken: those in use, and those a stream has to read, are %d", free-now, 6*mib)
 		}
@@ -183,28 +185,28 @@ func init() {
 			e.Errorf("%d bytes are taken", free-now)
 		}
 		e.at(kept, abi.MemLocationTypeDevice, 0, 2*mib) // what the program has, it has
-		e.ok(e.th.Free(kept))
+		e.ok(memory.Free(e.th, kept))
 		if now, _ := e.memInfo(abi.MemAttrHBMMem); now != free {
 			e.Errorf("%d bytes are taken", free-now)
 		}
 	})
 
 	prove("aclrtMemPoolSetAttr", 3, blames("memPool", func(e *env) *core.Error {
-		e.want(e.th.MemPoolSetAttr(e.gonePool(), 5, number(1)), abi.ErrRTParamInvalid)
-		return e.th.MemPoolSetAttr(garbage, 5, number(1))
+		e.want(memory.MemPoolSetAttr(e.th, e.gonePool(), 5, number(1)), abi.ErrRTParamInvalid)
+		return memory.MemPoolSetAttr(e.th, garbage, 5, number(1))
 	}))
 	prove("aclrtMemPoolSetAttr", 4, blames("attr", func(e *env) *core.Error {
-		e.want(e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrReservedMemCurrent, number(0)), abi.ErrRTParamInvalid)
-		return e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrUsedMemCurrent, number(0))
+		e.want(memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrReservedMemCurrent, number(0)), abi.ErrRTParamInvalid)
+		return memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrUsedMemCurrent, number(0))
 	}))
 	prove("aclrtMemPoolSetAttr", 5, func(e *env) (err *core.Error) {
 		p := e.pool(0)
 		for attr := abi.MemPoolReuseFollowEventDependencies; attr <= abi.MemPoolReuseAllowInternalDependencies; attr++ {
 			for _, v := range []uint32{1, 0, math.MaxUint32, 0x100} {
-				err = e.th.MemPoolSetAttr(p, attr, flag(v))
+				err = memory.MemPoolSetAttr(e.th, p, attr, flag(v))
 				e.ok(err)
 				got := uint32(7)
-				e.ok(e.th.MemPoolGetAttr(p, attr, core.Addr(unsafe.Pointer(&got))))
+				e.ok(memory.MemPoolGetAttr(e.th, p, attr, core.Addr(unsafe.Pointer(&got))))
 				if (got != 0) != (v != 0) || got > 1 {
 					e.Errorf("%v set to %d is %d", attr, v, got)
 				}
@@ -214,63 +216,63 @@ func init() {
 	})
 	prove("aclrtMemPoolSetAttr", 6, blames("attr", func(e *env) *core.Error {
 		for _, a := range []abi.MemPoolAttr{-1, 0, math.MaxInt32} {
-			e.want(e.th.MemPoolSetAttr(e.pool(0), a, number(1)), abi.ErrRTParamInvalid)
+			e.want(memory.MemPoolSetAttr(e.th, e.pool(0), a, number(1)), abi.ErrRTParamInvalid)
 		}
-		return e.th.MemPoolSetAttr(e.pool(0), 9, number(1))
+		return memory.MemPoolSetAttr(e.th, e.pool(0), 9, number(1))
 	}))
 	prove("aclrtMemPoolSetAttr", 7, blames("value", func(e *env) *core.Error {
-		e.want(e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrReservedMemHigh, number(1)), abi.ErrRTParamInvalid)
-		return e.th.MemPoolSetAttr(e.pool(0), abi.MemPoolAttrUsedMemHigh, number(1<<63))
+		e.want(memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrReservedMemHigh, number(1)), abi.ErrRTParamInvalid)
+		return memory.MemPoolSetAttr(e.th, e.pool(0), abi.MemPoolAttrUsedMemHigh, number(1<<63))
 	}))
 	prove("aclrtMemPoolSetAttr", 8, blames("value", func(e *env) *core.Error {
 		p := e.pool(4 * mib)
-		e.ok(e.th.MemPoolSetAttr(p, abi.MemPoolAttrReleaseThreshold, number(4*mib)))
-		return e.th.MemPoolSetAttr(p, abi.MemPoolAttrReleaseThreshold, number(4*mib+1))
+		e.ok(memory.MemPoolSetAttr(e.th, p, abi.MemPoolAttrReleaseThreshold, number(4*mib)))
+		return memory.MemPoolSetAttr(e.th, p, abi.MemPoolAttrReleaseThreshold, number(4*mib+1))
 	}))
 	behaves("aclrtMemPoolSetAttr", func(e *env) {
 		pool, s := e.pool(64*mib), e.stream()
 		a, b := e.pooled(pool, s, 4*mib), e.pooled(pool, s, 8*mib)
-		e.ok(e.th.MemPoolFreeAsync(b, s))
-		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(8*mib)))
+		e.ok(memory.MemPoolFreeAsync(e.th, b, s))
+		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(8*mib)))
 		e.ok(e.th.SynchronizeStream(s))
 		e.poolHas(pool, 12*mib, 4*mib) // what is unused does not exceed the threshold
-		e.ok(e.th.MemPoolFreeAsync(a, s))
+		e.ok(memory.MemPoolFreeAsync(e.th, a, s))
 		e.ok(e.th.SynchronizeStream(s))
 		e.poolHas(pool, 4*mib, 0) // the large block went
 		for _, attr := range []abi.MemPoolAttr{abi.MemPoolAttrReservedMemHigh, abi.MemPoolAttrUsedMemHigh} {
 			if n := e.poolAttr(pool, attr); n != 12*mib {
 				e.Errorf("%v is %d, want %d", attr, n, 12*mib)
 			}
-			e.ok(e.th.MemPoolSetAttr(pool, attr, number(0)))
+			e.ok(memory.MemPoolSetAttr(e.th, pool, attr, number(0)))
 		}
 		if r, u := e.poolAttr(pool, abi.MemPoolAttrReservedMemHigh), e.poolAttr(pool, abi.MemPoolAttrUsedMemHigh); r != 4*mib || u != 0 {
 			e.Errorf("high-water marks begin anew at %d and %d, want what there is: %d and 0", r, u, 4*mib)
 		}
-		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(0)))
+		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(0)))
 		e.poolHas(pool, 4*mib, 0) // nothing happens before a synchronisation
 		e.ok(e.th.SynchronizeDevice())
 		e.poolHas(pool, 0, 0)
 	})
 
 	prove("aclrtMemPoolGetAttr", 3, blames("memPool", func(e *env) *core.Error {
-		e.want(e.th.MemPoolGetAttr(e.gonePool(), 9, number(0)), abi.ErrRTParamInvalid)
-		return e.th.MemPoolGetAttr(garbage, 9, number(0))
+		e.want(memory.MemPoolGetAttr(e.th, e.gonePool(), 9, number(0)), abi.ErrRTParamInvalid)
+		return memory.MemPoolGetAttr(e.th, garbage, 9, number(0))
 	}))
 	prove("aclrtMemPoolGetAttr", 4, blames("attr", func(e *env) *core.Error {
 		for _, a := range []abi.MemPoolAttr{-1, 0, 9} {
 			v := [2]uint64{7, 7}
-			e.want(e.th.MemPoolGetAttr(e.pool(0), a, core.Addr(unsafe.Pointer(&v))), abi.ErrRTParamInvalid)
+			e.want(memory.MemPoolGetAttr(e.th, e.pool(0), a, core.Addr(unsafe.Pointer(&v))), abi.ErrRTParamInvalid)
 			if v != [2]uint64{7, 7} {
 				e.Error("the value was written")
 			}
 		}
-		return e.th.MemPoolGetAttr(e.pool(0), math.MaxInt32, number(0))
+		return memory.MemPoolGetAttr(e.th, e.pool(0), math.MaxInt32, number(0))
 	}))
 	behaves("aclrtMemPoolGetAttr", func(e *env) {
 		p := e.pool(0)
 		for attr := abi.MemPoolReuseFollowEventDependencies; attr <= abi.MemPoolAttrUsedMemHigh; attr++ {
 			v := [2]uint32{7, 7}
-			e.ok(e.stranger().MemPoolGetAttr(p, attr, core.Addr(unsafe.Pointer(&v))))
+			e.ok(memory.MemPoolGetAttr(e.stranger(), p, attr, core.Addr(unsafe.Pointer(&v))))
 			want := [2]uint32{0, 7} // 32 bits
 			if attr >= abi.MemPoolAttrReleaseThreshold {
 				want[1] = 0
@@ -287,25 +289,25 @@ func init() {
 
 func init() {
 	prove("aclrtMemPoolMallocAsync", 6, func(e *env) *core.Error {
-		e.want(e.stranger().MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, e.stream()), abi.ErrRTStreamContext)
-		return e.th.MemPoolMallocAsync(new(core.Addr), math.MaxUint64, garbage, e.foreign())
+		e.want(memory.MemPoolMallocAsync(e.stranger(), new(core.Addr), math.MaxUint64, garbage, e.stream()), abi.ErrRTStreamContext)
+		return memory.MemPoolMallocAsync(e.th, new(core.Addr), math.MaxUint64, garbage, e.foreign())
 	})
 	prove("aclrtMemPoolMallocAsync", 7, func(e *env) *core.Error {
-		return e.th.MemPoolMallocAsync(new(core.Addr), math.MaxUint64-2*mib+2, garbage, e.stream())
+		return memory.MemPoolMallocAsync(e.th, new(core.Addr), math.MaxUint64-2*mib+2, garbage, e.stream())
 	})
 	prove("aclrtMemPoolMallocAsync", 8, func(e *env) *core.Error {
-		e.want(e.th.MemPoolMallocAsync(new(core.Addr), tooBig, e.gonePool(), e.stream()), abi.ErrRTInternalError)
-		return e.th.MemPoolMallocAsync(new(core.Addr), tooBig, garbage, e.stream())
+		e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, e.gonePool(), e.stream()), abi.ErrRTInternalError)
+		return memory.MemPoolMallocAsync(e.th, new(core.Addr), tooBig, garbage, e.stream())
 	})
 	prove("aclrtMemPoolMallocAsync", 9, func(e *env) *core.Error {
 		pool, s := e.pool(8*mib), e.stream()
 		p := e.pooled(pool, s, 4*mib)
 		e.pooled(pool, s, 4*mib)
 		got := core.Addr(7)
-		e.want(e.th.MemPoolMallocAsync(&got, 1, pool, s), abi.ErrRTInternalError)
-		e.ok(e.th.MemPoolFreeAsync(p, s))
-		e.want(e.th.MemPoolMallocAsync(&got, 4*mib+1, pool, s), abi.ErrRTInternalError)
-		err := e.th.MemPoolMallocAsync(&got, math.MaxUint64&^(2*mib-1), pool, s)
+		e.want(memory.MemPoolMallocAsync(e.th, &got, 1, pool, s), abi.ErrRTInternalError)
+		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
+		e.want(memory.MemPoolMallocAsync(e.th, &got, 4*mib+1, pool, s), abi.ErrRTInternalError)
+		err := memory.MemPoolMallocAsync(e.th, &got, math.MaxUint64&^(2*mib-1), pool, s)
 		if got != 7 {
 			e.Error("the pointer was written")
 		}
@@ -318,9 +320,9 @@ func init() {
 		pool, s := e.pool(8*mib), e.stream()
 		err := e.whileAborting(func() *core.Error {
 			var p core.Addr
-			err := e.th.MemPoolMallocAsync(&p, 1, pool, s)
+			err := memory.MemPoolMallocAsync(e.th, &p, 1, pool, s)
 			if err == nil {
-				e.ok(e.th.Free(p))
+				e.ok(memory.Free(e.th, p))
 			}
 			return err
 		})
@@ -331,40 +333,40 @@ func init() {
 
 	prove("aclrtMemPoolFreeAsync", 4, func(e *env) *core.Error {
 		p := e.pooled(e.pool(0), e.stream(), 1)
-		e.want(e.stranger().MemPoolFreeAsync(p+1, e.stream()), abi.ErrRTStreamContext)
-		return e.th.MemPoolFreeAsync(p+1, e.foreign())
+		e.want(memory.MemPoolFreeAsync(e.stranger(), p+1, e.stream()), abi.ErrRTStreamContext)
+		return memory.MemPoolFreeAsync(e.th, p+1, e.foreign())
 	})
 	prove("aclrtMemPoolFreeAsync", 5, blames("ptr", func(e *env) *core.Error {
 		pool, s := e.pool(0), e.stream()
 		p := e.pooled(pool, s, 4*mib)
-		err := e.th.MemPoolFreeAsync(p+mib, s)
+		err := memory.MemPoolFreeAsync(e.th, p+mib, s)
 		e.want(err, abi.ErrRTParamInvalid)
 		if !strings.Contains(err.Text, "inside") {
 			e.Errorf("%q does not say where the pointer is", err.Text)
 		}
 		e.poolHas(pool, 4*mib, 4*mib)
-		e.ok(e.th.MemPoolFreeAsync(p, s))
-		e.want(e.th.Free(p), abi.ErrRTParamInvalid)
-		return e.th.MemPoolFreeAsync(p, s)
+		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
+		e.want(memory.Free(e.th, p), abi.ErrRTParamInvalid)
+		return memory.MemPoolFreeAsync(e.th, p, s)
 	}))
 	behaves("aclrtMemPoolFreeAsync", func(e *env) {
 		// Memory of no pool goes when the stream gets there.
 		p := e.device(4096)
 		s, release := e.blocked()
-		e.ok(e.th.MemPoolFreeAsync(p, s))
+		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 		e.at(p, abi.MemLocationTypeDevice, 0, smallPage)
 		release()
 		e.ok(e.th.SynchronizeStream(s))
 		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
 		// How that ends, nobody is told.
 		for _, p := range []core.Addr{p, 7, e.pinned(64), e.device(64) + 1} {
-			e.ok(e.th.MemPoolFreeAsync(p, s))
+			e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 		}
 		e.ok(e.th.SynchronizeStream(s))
 		// A stream with a subscriber takes no host functions.
 		sub := e.stream()
 		e.ok(e.th.SubscribeReport(1, sub))
-		err := e.th.MemPoolFreeAsync(p, sub)
+		err := memory.MemPoolFreeAsync(e.th, p, sub)
 		e.want(err, abi.ErrRTStreamSubscribe)
 		if err.API != "aclrtMemPoolFreeAsync" {
 			e.Errorf("the message names %s", err.API)
@@ -375,67 +377,67 @@ func init() {
 		e.write(q, noise(2*mib, 3))
 		open := e.block(s)
 		to := e.pinned(2 * mib)
-		e.ok(e.th.MemcpyAsync(to, 2*mib, q, 2*mib, abi.MemcpyDeviceToHost, s))
-		e.ok(e.th.MemPoolFreeAsync(q, s))
+		e.ok(transfer.MemcpyAsync(e.th, to, 2*mib, q, 2*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(memory.MemPoolFreeAsync(e.th, q, s))
 		open()
 		e.ok(e.th.SynchronizeStream(s))
 		e.holds(to, noise(2*mib, 3))
 		e.at(q, abi.MemLocationTypeUnregistered, 0, smallPage) // given back: the threshold is 0
-		e.want(e.th.Free(q), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, q), abi.ErrRTParamInvalid)
 		// aclrtFree gives it back too, without a stream.
 		q = e.pooled(pool, other, 2*mib)
-		e.ok(e.stranger().Free(q))
+		e.ok(memory.Free(e.stranger(), q))
 		e.poolHas(pool, 2*mib, 0)
-		e.want(e.th.Free(q), abi.ErrRTParamInvalid)
+		e.want(memory.Free(e.th, q), abi.ErrRTParamInvalid)
 	})
 
 	prove("aclrtMemPoolTrimTo", 2, func(e *env) *core.Error {
-		e.want(e.th.MemPoolTrimTo(e.gonePool(), 0), abi.ErrRTInternalError)
-		return e.th.MemPoolTrimTo(garbage, math.MaxUint64)
+		e.want(memory.MemPoolTrimTo(e.th, e.gonePool(), 0), abi.ErrRTInternalError)
+		return memory.MemPoolTrimTo(e.th, garbage, math.MaxUint64)
 	})
 	prove("aclrtMemPoolTrimTo", 5, blames("minBytesToKeep", func(e *env) *core.Error {
 		p := e.pool(4 * mib)
-		e.ok(e.th.MemPoolTrimTo(p, 4*mib))
-		return e.th.MemPoolTrimTo(p, 4*mib+1)
+		e.ok(memory.MemPoolTrimTo(e.th, p, 4*mib))
+		return memory.MemPoolTrimTo(e.th, p, 4*mib+1)
 	}))
 	prove("aclrtMemPoolTrimTo", 6, func(e *env) *core.Error {
 		pool, s := e.pool(16*mib), e.stream()
-		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
+		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
-		err := e.th.MemPoolTrimTo(pool, 6*mib)
+		err := memory.MemPoolTrimTo(e.th, pool, 6*mib)
 		e.poolHas(pool, 6*mib, 2*mib)
 		return err
 	})
 	prove("aclrtMemPoolTrimTo", 7, func(e *env) *core.Error {
 		pool, s := e.pool(16*mib), e.stream()
-		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
+		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
 		e.pooled(pool, s, 2*mib)
-		err := e.th.MemPoolTrimTo(pool, 2*mib-1)
+		err := memory.MemPoolTrimTo(e.th, pool, 2*mib-1)
 		e.poolHas(pool, 6*mib, 2*mib)
 		return err
 	})
 	behaves("aclrtMemPoolTrimTo", func(e *env) {
 		pool, s := e.pool(64*mib), e.stream()
-		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
+		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(64*mib)))
 		list := []core.Addr{e.pooled(pool, s, 2*mib), e.pooled(pool, s, 4*mib), e.pooled(pool, s, 8*mib)}
 		for _, p := range list {
-			e.ok(e.th.MemPoolFreeAsync(p, s))
+			e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 		}
 		e.ok(e.th.SynchronizeStream(s))
 		e.poolHas(pool, 14*mib, 0)
-		e.ok(e.stranger().MemPoolTrimTo(pool, 7*mib)) // the 4 MiB can go then, the 8 MiB cannot
+		e.ok(memory.MemPoolTrimTo(e.stranger(), pool, 7*mib)) // the 4 MiB can go then, the 8 MiB cannot
 		e.poolHas(pool, 8*mib, 0)
-		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
 		e.poolHas(pool, 0, 0)
 
 		// What a stream has not reached stays.
 		open := e.block(s)
-		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 4*mib), s))
-		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 4*mib), s))
+		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
 		e.poolHas(pool, 4*mib, 0)
 		open()
 		e.ok(e.th.SynchronizeStream(s))
-		e.ok(e.th.MemPoolTrimTo(pool, 0))
+		e.ok(memory.MemPoolTrimTo(e.th, pool, 0))
 		e.poolHas(pool, 0, 0)
 	})
 }
@@ -453,7 +455,7 @@ func (e *env) poolMalloc() {
 		e.write(p, noise(room, size))
 		e.holds(p, noise(room, size))
 		if !onGPU {
-			e.want(e.th.Memset(p, room+1, 0, room+1), abi.ErrRTParamInvalid) // nothing behind it
+			e.want(transfer.Memset(e.th, p, room+1, 0, room+1), abi.ErrRTParamInvalid) // nothing behind it
 		}
 	}
 	e.poolHas(pool, 8*mib, 8*mib)
@@ -464,9 +466,9 @@ func (e *env) poolMalloc() {
 	copy(bytes(host, 2*mib), noise(2*mib, 9))
 	for range 3 {
 		p := e.pooled(pool, s, 2*mib)
-		e.ok(e.th.MemcpyAsync(p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s))
-		e.ok(e.th.MemcpyAsync(back, 2*mib, p, 2*mib, abi.MemcpyDeviceToHost, s))
-		e.ok(e.th.MemPoolFreeAsync(p, s))
+		e.ok(transfer.MemcpyAsync(e.th, p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s))
+		e.ok(transfer.MemcpyAsync(e.th, back, 2*mib, p, 2*mib, abi.MemcpyDeviceToHost, s))
+		e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 	}
 	e.poolHas(pool, 10*mib, 8*mib) // three times the same block
 	open()
@@ -476,17 +478,17 @@ func (e *env) poolMalloc() {
 	// A pool that is full makes room by giving back what it does not use, or hands out something larger.
 	small := e.pool(8 * mib)
 	p := e.pooled(small, s, 8*mib)
-	e.ok(e.th.MemPoolFreeAsync(p, s))
+	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 	e.reached(s)
 	open = e.block(s)
 	p = e.pooled(small, s, 6*mib) // in its place, for all is over
 	e.poolHas(small, 6*mib, 6*mib)
-	e.ok(e.th.MemPoolFreeAsync(p, s)) // which is not, this time
+	e.ok(memory.MemPoolFreeAsync(e.th, p, s)) // which is not, this time
 	p = e.pooled(small, s, 4*mib)
 	e.poolHas(small, 6*mib, 6*mib)
-	e.want(e.th.MemPoolMallocAsync(new(core.Addr), 4*mib, small, s), abi.ErrRTInternalError)
+	e.want(memory.MemPoolMallocAsync(e.th, new(core.Addr), 4*mib, small, s), abi.ErrRTInternalError)
 	open()
-	e.ok(e.th.MemPoolFreeAsync(p, s))
+	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
 	e.ok(e.th.SynchronizeStream(s))
 
 	// A device without memory is seen when the stream gets there.
@@ -500,11 +502,11 @@ func (e *env) poolMalloc() {
 	if p == 0 || p == q {
 		e.Errorf("addresses %#x and %#x", p, q)
 	}
-	e.want(e.th.MemcpyAsync(p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s), abi.ErrRTParamInvalid)
+	e.want(transfer.MemcpyAsync(e.th, p, 2*mib, host, 2*mib, abi.MemcpyHostToDevice, s), abi.ErrRTParamInvalid)
 	e.want(e.th.SynchronizeStream(s), abi.ErrRTMemoryAllocation)
 	e.ok(e.th.SynchronizeStream(s))
-	e.ok(e.th.MemPoolFreeAsync(p, s))
-	e.want(e.th.MemPoolFreeAsync(p+4096, s), 0) // in no pool any more
-	e.ok(e.th.Free(q))
+	e.ok(memory.MemPoolFreeAsync(e.th, p, s))
+	e.want(memory.MemPoolFreeAsync(e.th, p+4096, s), 0) // in no pool any more
+	e.ok(memory.Free(e.th, q))
 	e.poolHas(pool, 8*mib, 8*mib)
 }

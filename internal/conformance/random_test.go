@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/half"
 )
@@ -22,7 +24,7 @@ type randomArgs struct {
 }
 
 func randomNumAsync(_ *env, a *randomArgs) *core.Error {
-	return a.th.RandomNumAsync(a.info, a.stream, a.reserve)
+	return transfer.RandomNumAsync(a.th, a.info, a.stream, a.reserve)
 }
 
 // given is a parameter by its value, lying one in memory.
@@ -145,7 +147,7 @@ func (e *env) randomRefused() {
 		"NULL parameter":    func(a *randomArgs) { *first(a) = abi.RandomParaInfo{IsAddr: 1, Size: 4} },
 		"freed seed": func(a *randomArgs) {
 			a.info.RandomSeed = e.lying(eight(1))
-			e.ok(e.th.Free(core.Addr(binary.LittleEndian.Uint64(a.info.RandomSeed.ValueOrAddr[:]))))
+			e.ok(memory.Free(e.th, core.Addr(binary.LittleEndian.Uint64(a.info.RandomSeed.ValueOrAddr[:]))))
 		},
 		"max below min": func(a *randomArgs) { *second(a) = given(encoded(abi.DataTypeFloat, 0.5)) },
 		"NaN":           func(a *randomArgs) { *first(a) = given(encoded(abi.DataTypeFloat, math.NaN())) },
@@ -268,7 +270,7 @@ func (e *env) dropout() {
 				e.Errorf("%v: %d of %d bits are set with ratio %v", typ, ones, n, ratio)
 			}
 			e.holds(a.info.RandomResultAddr+(n+7)/8, behind)
-			e.ok(e.th.Free(a.info.RandomResultAddr))
+			e.ok(memory.Free(e.th, a.info.RandomResultAddr))
 		}
 	}
 }
@@ -304,7 +306,7 @@ func (e *env) ranges() {
 			if !ok {
 				e.Errorf("%v of %v: from %v to %v, mean %v", kind, typ, lo, hi, mean)
 			}
-			e.ok(e.th.Free(a.info.RandomResultAddr))
+			e.ok(memory.Free(e.th, a.info.RandomResultAddr))
 		}
 	}
 }
@@ -319,7 +321,7 @@ func (e *env) randomAgain() {
 		e.write(a.info.RandomCounterAddr, counter)
 		e.ok(randomNumAsync(e, a))
 		e.ok(e.th.SynchronizeStream(a.stream))
-		defer func() { e.ok(e.th.Free(a.info.RandomResultAddr)) }()
+		defer func() { e.ok(memory.Free(e.th, a.info.RandomResultAddr)) }()
 		return e.read(a.info.RandomResultAddr, 4*n), e.read(a.info.RandomCounterAddr, 16)
 	}
 	zero := make([]byte, 16)

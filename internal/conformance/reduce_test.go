@@ -9,6 +9,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/half"
 )
@@ -25,7 +28,7 @@ type reduceArgs struct {
 }
 
 func reduceAsync(_ *env, a *reduceArgs) *core.Error {
-	return a.th.ReduceAsync(a.dst, a.src, a.count, a.kind, a.typ, a.stream, a.reserve)
+	return transfer.ReduceAsync(a.th, a.dst, a.src, a.count, a.kind, a.typ, a.stream, a.reserve)
 }
 
 // sum64 adds 64 bytes of device memory, as integers.
@@ -33,7 +36,7 @@ func sum64(e *env) *reduceArgs { return reduce64(e, dev) }
 
 func reduce64(e *env, w where) *reduceArgs {
 	a := &reduceArgs{th: e.th, dst: e.memory(w, 64), src: e.memory(w, 64), count: 64, kind: abi.MemcpySdmaAutomaticSum, typ: abi.DataTypeInt32, stream: e.stream()}
-	if e.rt.Product().Name == "310P" || e.rt.Product().Name == "910" || e.rt.Product().Name == "310" {
+	if e.rt.Product.Name == "310P" || e.rt.Product.Name == "910" || e.rt.Product.Name == "310" {
 		a.typ = abi.DataTypeFloat
 	}
 	e.write(a.dst, noise(64, 2))
@@ -54,7 +57,7 @@ func (e *env) deviceOf(device int32, n uint64) (p core.Addr) {
 	e.Helper()
 	o := e.rt.NewThread(4)
 	e.ok(o.SetDevice(device))
-	e.ok(o.Malloc(&p, n, abi.MemMallocHugeFirst))
+	e.ok(memory.Malloc(o, &p, n, abi.MemMallocHugeFirst))
 	return p
 }
 
@@ -257,13 +260,13 @@ func (e *env) reduceNumbers() {
 	}
 	// A device that saturates stays finite: as aclrtSetDeviceSatMode says, or because it cannot do otherwise.
 	const sum = abi.MemcpySdmaAutomaticSum
-	e.ok(e.th.SetDeviceSatMode(abi.OverflowModeSaturation))
+	e.ok(process.SetDeviceSatMode(e.th, abi.OverflowModeSaturation))
 	for _, o := range []*env{e, e.on(machine{product: "310B"})} {
 		o.reduceOne(abi.DataTypeFloat16, sum, 65504, 65504, 65504)
 		o.reduceOne(abi.DataTypeFloat, sum, -math.MaxFloat32, -math.MaxFloat32, -math.MaxFloat32)
 		o.reduceOne(abi.DataTypeFloat, sum, nan, 1, math.MaxFloat32)
 	}
-	e.ok(e.th.SetDeviceSatMode(abi.OverflowModeInfnan))
+	e.ok(process.SetDeviceSatMode(e.th, abi.OverflowModeInfnan))
 	e.reduceOne(abi.DataTypeFloat16, sum, 65504, 65504, inf)
 }
 
@@ -281,8 +284,8 @@ func (e *env) reduceOne(typ abi.DataType, kind abi.ReduceKind, dst, src, want fl
 	if fmt.Sprintf("%x", got) != fmt.Sprintf("%x", expect) {
 		e.Errorf("%v: %v of %v and %v is %x, want %x", typ, kind, dst, src, got, expect)
 	}
-	e.ok(e.th.Free(a.dst))
-	e.ok(e.th.Free(a.src))
+	e.ok(memory.Free(e.th, a.dst))
+	e.ok(memory.Free(e.th, a.src))
 }
 
 // reduceOverlaps proves that src counts as it was before where it overlaps dst, in small and in large, and that dst may be src.
@@ -300,10 +303,10 @@ func (e *env) reduceOverlaps() {
 			}
 			want := slices.Clone(old)
 			copy(want[dst:], added32(old[dst:dst+n], old[src:src+n]))
-			e.ok(e.th.ReduceAsync(p+core.Addr(dst), p+core.Addr(src), n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, 0, 0))
+			e.ok(transfer.ReduceAsync(e.th, p+core.Addr(dst), p+core.Addr(src), n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, 0, 0))
 			e.ok(e.th.SynchronizeStream(0))
 			e.holds(p, want)
-			e.ok(e.th.Free(p))
+			e.ok(memory.Free(e.th, p))
 		}
 	}
 	// Bytes behind the last whole element stay.
@@ -323,10 +326,10 @@ func (e *env) reduceLarge() {
 	from, to := e.pinned(n), e.pinned(n)
 	copy(bytes(from, n), noise(n, 5))
 	copy(bytes(to, n), noise(n, 6))
-	e.ok(e.th.MemcpyAsync(src, n, from, n, h2d, s))
-	e.ok(e.th.MemcpyAsync(dst, n, to, n, h2d, s))
-	e.ok(e.th.ReduceAsync(dst, src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, s, 0))
-	e.ok(e.th.ReduceAsync(dst, src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, s, 0))
+	e.ok(transfer.MemcpyAsync(e.th, src, n, from, n, h2d, s))
+	e.ok(transfer.MemcpyAsync(e.th, dst, n, to, n, h2d, s))
+	e.ok(transfer.ReduceAsync(e.th, dst, src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, s, 0))
+	e.ok(transfer.ReduceAsync(e.th, dst, src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, s, 0))
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(dst, added32(added32(noise(n, 6), noise(n, 5)), noise(n, 5)))
 }
@@ -345,7 +348,7 @@ func (e *env) reduceFails() {
 	}
 	release := e.block(a.stream)
 	e.ok(reduceAsync(e, a))
-	e.ok(e.th.Free(a.src))
+	e.ok(memory.Free(e.th, a.src))
 	release()
 	e.want(e.th.SynchronizeStream(a.stream), abi.ErrRTSysDma)
 }

@@ -2,345 +2,361 @@
 
 package conformance
 
-import "ropeway/internal/abi"
-import "ropeway/internal/core"
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
+)
 
 // ruleCalls are the functions of ruleCases, called with their arguments as slots.
 var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclrtGetSymbolAddress": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetSymbolAddress(core.Addr(a[0]), pointer[core.Addr](a[1]))
+		return transfer.GetSymbolAddress(t, core.Addr(a[0]), pointer[core.Addr](a[1]))
 	},
 	"aclrtGetSymbolSize": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetSymbolSize(core.Addr(a[0]), pointer[uint64](a[1]))
+		return transfer.GetSymbolSize(t, core.Addr(a[0]), pointer[uint64](a[1]))
 	},
 	"aclrtMemcpyFromSymbol": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemcpyFromSymbol(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))
+		return transfer.MemcpyFromSymbol(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]))
 	},
 	"aclrtMemcpyFromSymbolAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemcpyFromSymbolAsync(core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))
+		return transfer.MemcpyFromSymbolAsync(t, core.Addr(a[0]), a[1], core.Addr(a[2]), a[3], a[4], abi.MemcpyKind(a[5]), core.Handle(a[6]))
 	},
 	"aclrtMemcpyToSymbol": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemcpyToSymbol(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))
+		return transfer.MemcpyToSymbol(t, core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]))
 	},
 	"aclrtMemcpyToSymbolAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemcpyToSymbolAsync(core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))
+		return transfer.MemcpyToSymbolAsync(t, core.Addr(a[0]), core.Addr(a[1]), a[2], a[3], abi.MemcpyKind(a[4]), core.Handle(a[5]))
 	},
 	"aclrtMalloc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.Malloc(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+		return memory.Malloc(t, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
 	},
 	"aclrtMallocAlign32": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocAlign32(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+		return memory.MallocAlign32(t, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
 	},
 	"aclrtMallocCached": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocCached(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
+		return memory.MallocCached(t, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]))
 	},
 	"aclrtMallocWithCfg": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocWithCfg(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
+		return memory.MallocWithCfg(t, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
 	},
 	"aclrtMallocForTaskScheduler": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocForTaskScheduler(pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
+		return memory.MallocForTaskScheduler(t, pointer[core.Addr](a[0]), a[1], abi.MemMallocPolicy(a[2]), pointer[abi.MallocConfig](a[3]))
 	},
-	"aclrtMemFlush":        func(t *core.Thread, a []uint64) *core.Error { return t.MemFlush(core.Addr(a[0]), a[1]) },
-	"aclrtMemInvalidate":   func(t *core.Thread, a []uint64) *core.Error { return t.MemInvalidate(core.Addr(a[0]), a[1]) },
-	"aclrtFree":            func(t *core.Thread, a []uint64) *core.Error { return t.Free(core.Addr(a[0])) },
-	"aclrtFreeWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return t.FreeWithDevSync(core.Addr(a[0])) },
+	"aclrtMemFlush":        func(t *core.Thread, a []uint64) *core.Error { return memory.MemFlush(t, core.Addr(a[0]), a[1]) },
+	"aclrtMemInvalidate":   func(t *core.Thread, a []uint64) *core.Error { return memory.MemInvalidate(t, core.Addr(a[0]), a[1]) },
+	"aclrtFree":            func(t *core.Thread, a []uint64) *core.Error { return memory.Free(t, core.Addr(a[0])) },
+	"aclrtFreeWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return memory.FreeWithDevSync(t, core.Addr(a[0])) },
 	"aclrtGetMemInfo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetMemInfo(abi.MemAttr(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))
+		return memory.GetMemInfo(t, abi.MemAttr(a[0]), pointer[uint64](a[1]), pointer[uint64](a[2]))
 	},
 	"aclrtGetMemUsageInfo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetMemUsageInfo(int32(a[0]), pointer[abi.MemUsageInfo](a[1]), a[2], pointer[uint64](a[3]))
+		return memory.GetMemUsageInfo(t, int32(a[0]), pointer[abi.MemUsageInfo](a[1]), a[2], pointer[uint64](a[3]))
 	},
 	"aclrtCheckMemType": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CheckMemType(pointer[core.Addr](a[0]), uint32(a[1]), uint32(a[2]), pointer[uint32](a[3]), uint32(a[4]))
+		return memory.CheckMemType(t, pointer[core.Addr](a[0]), uint32(a[1]), uint32(a[2]), pointer[uint32](a[3]), uint32(a[4]))
 	},
-	"aclrtMallocHost": func(t *core.Thread, a []uint64) *core.Error { return t.MallocHost(pointer[core.Addr](a[0]), a[1]) },
+	"aclrtMallocHost": func(t *core.Thread, a []uint64) *core.Error {
+		return memory.MallocHost(t, pointer[core.Addr](a[0]), a[1])
+	},
 	"aclrtMallocHostWithCfg": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocHostWithCfg(pointer[core.Addr](a[0]), a[1], pointer[abi.MallocConfig](a[2]))
+		return memory.MallocHostWithCfg(t, pointer[core.Addr](a[0]), a[1], pointer[abi.MallocConfig](a[2]))
 	},
-	"aclrtFreeHost":            func(t *core.Thread, a []uint64) *core.Error { return t.FreeHost(core.Addr(a[0])) },
-	"aclrtFreeHostWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return t.FreeHostWithDevSync(core.Addr(a[0])) },
+	"aclrtFreeHost":            func(t *core.Thread, a []uint64) *core.Error { return memory.FreeHost(t, core.Addr(a[0])) },
+	"aclrtFreeHostWithDevSync": func(t *core.Thread, a []uint64) *core.Error { return memory.FreeHostWithDevSync(t, core.Addr(a[0])) },
 	"aclrtHostRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.HostRegister(core.Addr(a[0]), a[1], abi.HostRegisterType(a[2]), pointer[core.Addr](a[3]))
+		return memory.HostRegister(t, core.Addr(a[0]), a[1], abi.HostRegisterType(a[2]), pointer[core.Addr](a[3]))
 	},
 	"aclrtHostRegisterV2": func(t *core.Thread, a []uint64) *core.Error {
-		return t.HostRegisterV2(core.Addr(a[0]), a[1], uint32(a[2]))
+		return memory.HostRegisterV2(t, core.Addr(a[0]), a[1], uint32(a[2]))
 	},
 	"aclrtHostGetDevicePointer": func(t *core.Thread, a []uint64) *core.Error {
-		return t.HostGetDevicePointer(core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))
+		return memory.HostGetDevicePointer(t, core.Addr(a[0]), pointer[core.Addr](a[1]), uint32(a[2]))
 	},
-	"aclrtHostUnregister": func(t *core.Thread, a []uint64) *core.Error { return t.HostUnregister(core.Addr(a[0])) },
+	"aclrtHostUnregister": func(t *core.Thread, a []uint64) *core.Error { return memory.HostUnregister(t, core.Addr(a[0])) },
 	"aclrtHostMemMapCapabilities": func(t *core.Thread, a []uint64) *core.Error {
-		return t.HostMemMapCapabilities(uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))
+		return memory.HostMemMapCapabilities(t, uint32(a[0]), abi.HacType(a[1]), pointer[abi.HostMemMapCapability](a[2]))
 	},
 	"aclrtPointerGetAttributes": func(t *core.Thread, a []uint64) *core.Error {
-		return t.PointerGetAttributes(core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))
+		return memory.PointerGetAttributes(t, core.Addr(a[0]), pointer[abi.PtrAttributes](a[1]))
 	},
 	"aclrtMemAllocManaged": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemAllocManaged(pointer[core.Addr](a[0]), a[1], uint32(a[2]))
+		return memory.MemAllocManaged(t, pointer[core.Addr](a[0]), a[1], uint32(a[2]))
 	},
 	"aclrtMemManagedAdvise": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemManagedAdvise(core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))
+		return memory.MemManagedAdvise(t, core.Addr(a[0]), a[1], abi.MemManagedAdviseType(a[2]), *pointer[abi.MemManagedLocation](a[3]))
 	},
 	"aclrtMemManagedGetAttr": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemManagedGetAttr(abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])
+		return memory.MemManagedGetAttr(t, abi.MemManagedRangeAttribute(a[0]), core.Addr(a[1]), a[2], core.Addr(a[3]), a[4])
 	},
 	"aclrtMemManagedGetAttrs": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemManagedGetAttrs(pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))
+		return memory.MemManagedGetAttrs(t, pointer[abi.MemManagedRangeAttribute](a[0]), a[1], core.Addr(a[2]), a[3], pointer[core.Addr](a[4]), pointer[uint64](a[5]))
 	},
 	"aclrtMemManagedPrefetchAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemManagedPrefetchAsync(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))
+		return memory.MemManagedPrefetchAsync(t, core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))
 	},
 	"aclrtMemManagedPrefetchBatchAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemManagedPrefetchBatchAsync(pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))
+		return memory.MemManagedPrefetchBatchAsync(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]), a[2], pointer[abi.MemManagedLocation](a[3]), pointer[uint64](a[4]), a[5], a[6], core.Handle(a[7]))
 	},
 	"aclrtMemP2PMap": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemP2PMap(core.Addr(a[0]), a[1], int32(a[2]), a[3])
+		return memory.MemP2PMap(t, core.Addr(a[0]), a[1], int32(a[2]), a[3])
 	},
 	"aclrtIpcMemGetExportKey": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcMemGetExportKey(core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])
+		return memory.IpcMemGetExportKey(t, core.Addr(a[0]), a[1], pointer[byte](a[2]), a[3], a[4])
 	},
 	"aclrtIpcMemSetImportPid": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcMemSetImportPid(pointer[byte](a[0]), pointer[int32](a[1]), a[2])
+		return memory.IpcMemSetImportPid(t, pointer[byte](a[0]), pointer[int32](a[1]), a[2])
 	},
 	"aclrtIpcMemImportByKey": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcMemImportByKey(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])
+		return memory.IpcMemImportByKey(t, pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])
 	},
-	"aclrtIpcMemClose": func(t *core.Thread, a []uint64) *core.Error { return t.IpcMemClose(pointer[byte](a[0])) },
+	"aclrtIpcMemClose": func(t *core.Thread, a []uint64) *core.Error { return memory.IpcMemClose(t, pointer[byte](a[0])) },
 	"aclrtIpcMemSetAttr": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcMemSetAttr(pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])
+		return memory.IpcMemSetAttr(t, pointer[byte](a[0]), abi.IpcMemAttrType(a[1]), a[2])
 	},
 	"aclrtIpcMemImportPidInterServer": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcMemImportPidInterServer(pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])
+		return memory.IpcMemImportPidInterServer(t, pointer[byte](a[0]), pointer[abi.ServerPid](a[1]), a[2])
 	},
 	"aclrtValueWrite": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ValueWrite(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+		return signal.ValueWrite(t, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
 	},
 	"aclrtValueWait": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ValueWait(core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
+		return signal.ValueWait(t, core.Addr(a[0]), a[1], uint32(a[2]), core.Handle(a[3]))
 	},
 	"aclrtMemPoolCreate": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemPoolCreate(pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))
+		return memory.MemPoolCreate(t, pointer[core.Handle](a[0]), pointer[abi.MemPoolProps](a[1]))
 	},
-	"aclrtMemPoolDestroy": func(t *core.Thread, a []uint64) *core.Error { return t.MemPoolDestroy(core.Handle(a[0])) },
+	"aclrtMemPoolDestroy": func(t *core.Thread, a []uint64) *core.Error { return memory.MemPoolDestroy(t, core.Handle(a[0])) },
 	"aclrtMemPoolSetAttr": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemPoolSetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
+		return memory.MemPoolSetAttr(t, core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
 	},
 	"aclrtMemPoolGetAttr": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemPoolGetAttr(core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
+		return memory.MemPoolGetAttr(t, core.Handle(a[0]), abi.MemPoolAttr(a[1]), core.Addr(a[2]))
 	},
 	"aclrtMemPoolMallocAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemPoolMallocAsync(pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))
+		return memory.MemPoolMallocAsync(t, pointer[core.Addr](a[0]), a[1], core.Handle(a[2]), core.Handle(a[3]))
 	},
 	"aclrtMemPoolFreeAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemPoolFreeAsync(core.Addr(a[0]), core.Handle(a[1]))
+		return memory.MemPoolFreeAsync(t, core.Addr(a[0]), core.Handle(a[1]))
 	},
-	"aclrtMemPoolTrimTo": func(t *core.Thread, a []uint64) *core.Error { return t.MemPoolTrimTo(core.Handle(a[0]), a[1]) },
+	"aclrtMemPoolTrimTo": func(t *core.Thread, a []uint64) *core.Error { return memory.MemPoolTrimTo(t, core.Handle(a[0]), a[1]) },
 	"aclrtReserveMemAddress": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ReserveMemAddress(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
+		return memory.ReserveMemAddress(t, pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
 	},
 	"aclrtReserveMemAddressNoUCMemory": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ReserveMemAddressNoUCMemory(pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
+		return memory.ReserveMemAddressNoUCMemory(t, pointer[core.Addr](a[0]), a[1], a[2], core.Addr(a[3]), a[4])
 	},
-	"aclrtReleaseMemAddress": func(t *core.Thread, a []uint64) *core.Error { return t.ReleaseMemAddress(core.Addr(a[0])) },
+	"aclrtReleaseMemAddress": func(t *core.Thread, a []uint64) *core.Error { return memory.ReleaseMemAddress(t, core.Addr(a[0])) },
 	"aclrtMallocPhysical": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MallocPhysical(pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])
+		return memory.MallocPhysical(t, pointer[core.Handle](a[0]), a[1], pointer[abi.PhysicalMemProp](a[2]), a[3])
 	},
-	"aclrtFreePhysical": func(t *core.Thread, a []uint64) *core.Error { return t.FreePhysical(core.Handle(a[0])) },
+	"aclrtFreePhysical": func(t *core.Thread, a []uint64) *core.Error { return memory.FreePhysical(t, core.Handle(a[0])) },
 	"aclrtMapMem": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MapMem(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
+		return memory.MapMem(t, core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
 	},
 	"aclrtMemMapNoAccess": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemMapNoAccess(core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
+		return memory.MemMapNoAccess(t, core.Addr(a[0]), a[1], a[2], core.Handle(a[3]), a[4])
 	},
-	"aclrtUnmapMem": func(t *core.Thread, a []uint64) *core.Error { return t.UnmapMem(core.Addr(a[0])) },
+	"aclrtUnmapMem": func(t *core.Thread, a []uint64) *core.Error { return memory.UnmapMem(t, core.Addr(a[0])) },
 	"aclrtMemExportToShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemExportToShareableHandle(core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))
+		return memory.MemExportToShareableHandle(t, core.Handle(a[0]), abi.MemHandleType(a[1]), a[2], pointer[uint64](a[3]))
 	},
 	"aclrtMemExportToShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemExportToShareableHandleV2(core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))
+		return memory.MemExportToShareableHandleV2(t, core.Handle(a[0]), a[1], abi.MemSharedHandleType(a[2]), core.Addr(a[3]))
 	},
 	"aclrtMemSetPidToShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemSetPidToShareableHandle(a[0], pointer[int32](a[1]), a[2])
+		return memory.MemSetPidToShareableHandle(t, a[0], pointer[int32](a[1]), a[2])
 	},
 	"aclrtMemSetPidToShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemSetPidToShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])
+		return memory.MemSetPidToShareableHandleV2(t, core.Addr(a[0]), abi.MemSharedHandleType(a[1]), pointer[int32](a[2]), a[3])
 	},
 	"aclrtMemImportFromShareableHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemImportFromShareableHandle(a[0], int32(a[1]), pointer[core.Handle](a[2]))
+		return memory.MemImportFromShareableHandle(t, a[0], int32(a[1]), pointer[core.Handle](a[2]))
 	},
 	"aclrtMemImportFromShareableHandleV2": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemImportFromShareableHandleV2(core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))
+		return memory.MemImportFromShareableHandleV2(t, core.Addr(a[0]), abi.MemSharedHandleType(a[1]), a[2], pointer[core.Handle](a[3]))
 	},
 	"aclrtMemGetAllocationGranularity": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemGetAllocationGranularity(pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))
+		return memory.MemGetAllocationGranularity(t, pointer[abi.PhysicalMemProp](a[0]), abi.MemGranularityOptions(a[1]), pointer[uint64](a[2]))
 	},
 	"aclrtMemSetAccess": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemSetAccess(core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])
+		return memory.MemSetAccess(t, core.Addr(a[0]), a[1], pointer[abi.MemAccessDesc](a[2]), a[3])
 	},
 	"aclrtMemGetAccess": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemGetAccess(core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))
+		return memory.MemGetAccess(t, core.Addr(a[0]), pointer[abi.MemLocation](a[1]), pointer[uint64](a[2]))
 	},
 	"aclrtMemRetainAllocationHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemRetainAllocationHandle(core.Addr(a[0]), pointer[core.Handle](a[1]))
+		return memory.MemRetainAllocationHandle(t, core.Addr(a[0]), pointer[core.Handle](a[1]))
 	},
 	"aclrtMemGetAllocationPropertiesFromHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemGetAllocationPropertiesFromHandle(core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))
+		return memory.MemGetAllocationPropertiesFromHandle(t, core.Handle(a[0]), pointer[abi.PhysicalMemProp](a[1]))
 	},
 	"aclrtMemGetAddressRange": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemGetAddressRange(core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))
+		return memory.MemGetAddressRange(t, core.Addr(a[0]), pointer[core.Addr](a[1]), pointer[uint64](a[2]))
 	},
 	"aclrtMemMapSelectedLink": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemMapSelectedLink(core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))
+		return memory.MemMapSelectedLink(t, core.Addr(a[0]), a[1], core.Addr(a[2]), uint32(a[3]))
 	},
 	"aclrtMemMapSetLink": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemMapSetLink(core.Handle(a[0]), abi.MemLinkType(a[1]))
+		return memory.MemMapSetLink(t, core.Handle(a[0]), abi.MemLinkType(a[1]))
 	},
-	"aclrtAllocatorDestroyDesc": func(t *core.Thread, a []uint64) *core.Error { return t.AllocatorDestroyDesc(core.Handle(a[0])) },
+	"aclrtAllocatorDestroyDesc": func(t *core.Thread, a []uint64) *core.Error { return memory.AllocatorDestroyDesc(t, core.Handle(a[0])) },
 	"aclrtAllocatorSetObjToDesc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorSetObjToDesc(core.Handle(a[0]), core.Addr(a[1]))
+		return memory.AllocatorSetObjToDesc(t, core.Handle(a[0]), core.Addr(a[1]))
 	},
 	"aclrtAllocatorSetAllocFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorSetAllocFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+		return memory.AllocatorSetAllocFuncToDesc(t, core.Handle(a[0]), core.Addr(a[1]))
 	},
 	"aclrtAllocatorSetFreeFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorSetFreeFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+		return memory.AllocatorSetFreeFuncToDesc(t, core.Handle(a[0]), core.Addr(a[1]))
 	},
 	"aclrtAllocatorSetAllocAdviseFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorSetAllocAdviseFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+		return memory.AllocatorSetAllocAdviseFuncToDesc(t, core.Handle(a[0]), core.Addr(a[1]))
 	},
 	"aclrtAllocatorSetGetAddrFromBlockFuncToDesc": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorSetGetAddrFromBlockFuncToDesc(core.Handle(a[0]), core.Addr(a[1]))
+		return memory.AllocatorSetGetAddrFromBlockFuncToDesc(t, core.Handle(a[0]), core.Addr(a[1]))
 	},
 	"aclrtAllocatorRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorRegister(core.Handle(a[0]), core.Handle(a[1]))
+		return memory.AllocatorRegister(t, core.Handle(a[0]), core.Handle(a[1]))
 	},
 	"aclrtAllocatorGetByStream": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AllocatorGetByStream(core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))
+		return memory.AllocatorGetByStream(t, core.Handle(a[0]), pointer[core.Handle](a[1]), pointer[core.Addr](a[2]), pointer[core.Addr](a[3]), pointer[core.Addr](a[4]), pointer[core.Addr](a[5]), pointer[core.Addr](a[6]))
 	},
-	"aclrtAllocatorUnregister": func(t *core.Thread, a []uint64) *core.Error { return t.AllocatorUnregister(core.Handle(a[0])) },
+	"aclrtAllocatorUnregister": func(t *core.Thread, a []uint64) *core.Error { return memory.AllocatorUnregister(t, core.Handle(a[0])) },
 	"aclInitCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.InitCallbackRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]), core.Addr(a[2]))
+		return process.InitCallbackRegister(t, abi.RegisterCallbackType(a[0]), initFunc(a[1]), core.Addr(a[2]))
 	},
 	"aclInitCallbackUnRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.InitCallbackUnRegister(abi.RegisterCallbackType(a[0]), initFunc(a[1]))
+		return process.InitCallbackUnRegister(t, abi.RegisterCallbackType(a[0]), initFunc(a[1]))
 	},
 	"aclFinalizeCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.FinalizeCallbackRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]), core.Addr(a[2]))
+		return process.FinalizeCallbackRegister(t, abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]), core.Addr(a[2]))
 	},
 	"aclFinalizeCallbackUnRegister": func(t *core.Thread, a []uint64) *core.Error {
-		return t.FinalizeCallbackUnRegister(abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]))
+		return process.FinalizeCallbackUnRegister(t, abi.RegisterCallbackType(a[0]), finalizeFunc(a[1]))
 	},
 	"aclrtGetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetSysParamOpt(abi.SysParamOpt(a[0]), pointer[int64](a[1]))
+		return process.GetSysParamOpt(t, abi.SysParamOpt(a[0]), pointer[int64](a[1]))
 	},
 	"aclrtSetSysParamOpt": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SetSysParamOpt(abi.SysParamOpt(a[0]), int64(a[1]))
+		return process.SetSysParamOpt(t, abi.SysParamOpt(a[0]), int64(a[1]))
 	},
 	"aclrtGetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
+		return process.GetDeviceResLimit(t, int32(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
 	},
 	"aclrtSetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SetDeviceResLimit(int32(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
+		return process.SetDeviceResLimit(t, int32(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
 	},
-	"aclrtResetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error { return t.ResetDeviceResLimit(int32(a[0])) },
+	"aclrtResetDeviceResLimit": func(t *core.Thread, a []uint64) *core.Error { return process.ResetDeviceResLimit(t, int32(a[0])) },
 	"aclrtGetStreamResLimit": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
+		return process.GetStreamResLimit(t, core.Handle(a[0]), abi.DevResLimitType(a[1]), pointer[uint32](a[2]))
 	},
 	"aclrtSetStreamResLimit": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SetStreamResLimit(core.Handle(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
+		return process.SetStreamResLimit(t, core.Handle(a[0]), abi.DevResLimitType(a[1]), uint32(a[2]))
 	},
-	"aclrtResetStreamResLimit":         func(t *core.Thread, a []uint64) *core.Error { return t.ResetStreamResLimit(core.Handle(a[0])) },
-	"aclrtUseStreamResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error { return t.UseStreamResInCurrentThread(core.Handle(a[0])) },
+	"aclrtResetStreamResLimit": func(t *core.Thread, a []uint64) *core.Error { return process.ResetStreamResLimit(t, core.Handle(a[0])) },
+	"aclrtUseStreamResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error {
+		return process.UseStreamResInCurrentThread(t, core.Handle(a[0]))
+	},
 	"aclrtUnuseStreamResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error {
-		return t.UnuseStreamResInCurrentThread(core.Handle(a[0]))
+		return process.UnuseStreamResInCurrentThread(t, core.Handle(a[0]))
 	},
 	"aclrtGetResInCurrentThread": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetResInCurrentThread(abi.DevResLimitType(a[0]), pointer[uint32](a[1]))
+		return process.GetResInCurrentThread(t, abi.DevResLimitType(a[0]), pointer[uint32](a[1]))
 	},
 	"aclrtSetDevice":                    func(t *core.Thread, a []uint64) *core.Error { return t.SetDevice(int32(a[0])) },
 	"aclrtResetDevice":                  func(t *core.Thread, a []uint64) *core.Error { return t.ResetDevice(int32(a[0])) },
 	"aclrtResetDeviceForce":             func(t *core.Thread, a []uint64) *core.Error { return t.ResetDeviceForce(int32(a[0])) },
 	"aclrtGetDevice":                    func(t *core.Thread, a []uint64) *core.Error { return t.GetDevice(pointer[int32](a[0])) },
-	"aclrtGetRunMode":                   func(t *core.Thread, a []uint64) *core.Error { return t.GetRunMode(pointer[abi.RunMode](a[0])) },
+	"aclrtGetRunMode":                   func(t *core.Thread, a []uint64) *core.Error { return process.GetRunMode(t, pointer[abi.RunMode](a[0])) },
 	"aclrtSynchronizeDevice":            func(t *core.Thread, _ []uint64) *core.Error { return t.SynchronizeDevice() },
 	"aclrtSynchronizeDeviceWithTimeout": func(t *core.Thread, a []uint64) *core.Error { return t.SynchronizeDeviceWithTimeout(int32(a[0])) },
-	"aclrtSetTsDevice":                  func(t *core.Thread, a []uint64) *core.Error { return t.SetTsDevice(abi.TsId(a[0])) },
+	"aclrtSetTsDevice":                  func(t *core.Thread, a []uint64) *core.Error { return process.SetTsDevice(t, abi.TsId(a[0])) },
 	"aclrtGetDeviceUtilizationRate": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDeviceUtilizationRate(int32(a[0]), pointer[abi.UtilizationInfo](a[1]))
+		return process.GetDeviceUtilizationRate(t, int32(a[0]), pointer[abi.UtilizationInfo](a[1]))
 	},
-	"aclrtGetDeviceCount": func(t *core.Thread, a []uint64) *core.Error { return t.GetDeviceCount(pointer[uint32](a[0])) },
+	"aclrtGetDeviceCount": func(t *core.Thread, a []uint64) *core.Error { return process.GetDeviceCount(t, pointer[uint32](a[0])) },
 	"aclrtDeviceCanAccessPeer": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceCanAccessPeer(pointer[int32](a[0]), int32(a[1]), int32(a[2]))
+		return memory.DeviceCanAccessPeer(t, pointer[int32](a[0]), int32(a[1]), int32(a[2]))
 	},
 	"aclrtDeviceEnablePeerAccess": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceEnablePeerAccess(int32(a[0]), uint32(a[1]))
+		return memory.DeviceEnablePeerAccess(t, int32(a[0]), uint32(a[1]))
 	},
-	"aclrtDeviceDisablePeerAccess": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceDisablePeerAccess(int32(a[0])) },
+	"aclrtDeviceDisablePeerAccess": func(t *core.Thread, a []uint64) *core.Error { return memory.DeviceDisablePeerAccess(t, int32(a[0])) },
 	"aclrtDevicePeerAccessStatus": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DevicePeerAccessStatus(int32(a[0]), int32(a[1]), pointer[int32](a[2]))
+		return memory.DevicePeerAccessStatus(t, int32(a[0]), int32(a[1]), pointer[int32](a[2]))
 	},
-	"aclrtSetDeviceSatMode": func(t *core.Thread, a []uint64) *core.Error { return t.SetDeviceSatMode(abi.FloatOverflowMode(a[0])) },
+	"aclrtSetDeviceSatMode": func(t *core.Thread, a []uint64) *core.Error {
+		return process.SetDeviceSatMode(t, abi.FloatOverflowMode(a[0]))
+	},
 	"aclrtGetDeviceSatMode": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDeviceSatMode(pointer[abi.FloatOverflowMode](a[0]))
+		return process.GetDeviceSatMode(t, pointer[abi.FloatOverflowMode](a[0]))
 	},
 	"aclrtGetOverflowStatus": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetOverflowStatus(core.Addr(a[0]), a[1], core.Handle(a[2]))
+		return process.GetOverflowStatus(t, core.Addr(a[0]), a[1], core.Handle(a[2]))
 	},
-	"aclrtResetOverflowStatus": func(t *core.Thread, a []uint64) *core.Error { return t.ResetOverflowStatus(core.Handle(a[0])) },
+	"aclrtResetOverflowStatus": func(t *core.Thread, a []uint64) *core.Error { return process.ResetOverflowStatus(t, core.Handle(a[0])) },
 	"aclrtQueryDeviceStatus": func(t *core.Thread, a []uint64) *core.Error {
-		return t.QueryDeviceStatus(int32(a[0]), pointer[abi.DeviceStatus](a[1]))
+		return process.QueryDeviceStatus(t, int32(a[0]), pointer[abi.DeviceStatus](a[1]))
 	},
-	"aclrtDeviceGetBareTgid": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceGetBareTgid(pointer[int32](a[0])) },
+	"aclrtDeviceGetBareTgid": func(t *core.Thread, a []uint64) *core.Error {
+		return process.DeviceGetBareTgid(t, pointer[int32](a[0]))
+	},
 	"aclrtGetDeviceInfo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDeviceInfo(uint32(a[0]), abi.DevAttr(a[1]), pointer[int64](a[2]))
+		return process.GetDeviceInfo(t, uint32(a[0]), abi.DevAttr(a[1]), pointer[int64](a[2]))
 	},
 	"aclrtGetDeviceCapability": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDeviceCapability(int32(a[0]), abi.DevFeatureType(a[1]), pointer[int32](a[2]))
+		return process.GetDeviceCapability(t, int32(a[0]), abi.DevFeatureType(a[1]), pointer[int32](a[2]))
 	},
 	"aclrtDeviceGetUuid": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetUuid(int32(a[0]), pointer[abi.Uuid](a[1]))
+		return process.DeviceGetUuid(t, int32(a[0]), pointer[abi.Uuid](a[1]))
 	},
-	"aclrtDeviceSetLimit": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceSetLimit(abi.DeviceLimit(a[0]), a[1]) },
+	"aclrtDeviceSetLimit": func(t *core.Thread, a []uint64) *core.Error {
+		return process.DeviceSetLimit(t, abi.DeviceLimit(a[0]), a[1])
+	},
 	"aclrtDeviceGetLimit": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetLimit(abi.DeviceLimit(a[0]), pointer[uint64](a[1]))
+		return process.DeviceGetLimit(t, abi.DeviceLimit(a[0]), pointer[uint64](a[1]))
 	},
 	"aclrtDeviceGetPCIBusId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetPCIBusId(int32(a[0]), pointer[byte](a[1]), int32(a[2]))
+		return process.DeviceGetPCIBusId(t, int32(a[0]), pointer[byte](a[1]), int32(a[2]))
 	},
 	"aclrtDeviceGetByPCIBusId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetByPCIBusId(pointer[byte](a[0]), pointer[int32](a[1]))
+		return process.DeviceGetByPCIBusId(t, pointer[byte](a[0]), pointer[int32](a[1]))
 	},
 	"aclrtDeviceGetHostAtomicCapabilities": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetHostAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]))
+		return memory.DeviceGetHostAtomicCapabilities(t, pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]))
 	},
 	"aclrtDeviceGetP2PAtomicCapabilities": func(t *core.Thread, a []uint64) *core.Error {
-		return t.DeviceGetP2PAtomicCapabilities(pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]), int32(a[4]))
+		return memory.DeviceGetP2PAtomicCapabilities(t, pointer[uint32](a[0]), pointer[abi.AtomicOperation](a[1]), uint32(a[2]), int32(a[3]), int32(a[4]))
 	},
 	"aclrtGetDevicesTopo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetDevicesTopo(uint32(a[0]), uint32(a[1]), pointer[uint64](a[2]))
+		return memory.GetDevicesTopo(t, uint32(a[0]), uint32(a[1]), pointer[uint64](a[2]))
 	},
 	"aclrtGetLogicDevIdByUserDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetLogicDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetLogicDevIdByUserDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtGetUserDevIdByLogicDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetUserDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetUserDevIdByLogicDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtGetLogicDevIdByPhyDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetLogicDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetLogicDevIdByPhyDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtGetPhyDevIdByLogicDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetPhyDevIdByLogicDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetPhyDevIdByLogicDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtGetUserDevIdByPhyDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetUserDevIdByPhyDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetUserDevIdByPhyDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtGetPhyDevIdByUserDevId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetPhyDevIdByUserDevId(int32(a[0]), pointer[int32](a[1]))
+		return process.GetPhyDevIdByUserDevId(t, int32(a[0]), pointer[int32](a[1]))
 	},
 	"aclrtRegDeviceStateCallback": func(t *core.Thread, a []uint64) *core.Error {
 		return t.RegDeviceStateCallback(pointer[byte](a[0]), deviceStateFunc(a[1]), core.Addr(a[2]))
 	},
-	"aclrtDeviceL2CacheFlush": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceL2CacheFlush(core.Addr(a[0])) },
+	"aclrtDeviceL2CacheFlush": func(t *core.Thread, a []uint64) *core.Error { return process.DeviceL2CacheFlush(t, core.Addr(a[0])) },
 	"aclrtCreateContext": func(t *core.Thread, a []uint64) *core.Error {
 		return t.CreateContext(pointer[core.Handle](a[0]), int32(a[1]))
 	},
@@ -454,52 +470,54 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtGetEventAvailNum": func(t *core.Thread, a []uint64) *core.Error { return t.GetEventAvailNum(pointer[uint32](a[0])) },
 	"aclrtIpcGetEventHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcGetEventHandle(core.Handle(a[0]), pointer[abi.IpcEventHandle](a[1]))
+		return signal.IpcGetEventHandle(t, core.Handle(a[0]), pointer[abi.IpcEventHandle](a[1]))
 	},
 	"aclrtIpcOpenEventHandle": func(t *core.Thread, a []uint64) *core.Error {
-		return t.IpcOpenEventHandle(*pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))
+		return signal.IpcOpenEventHandle(t, *pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))
 	},
-	"aclrtCreateNotify":  func(t *core.Thread, a []uint64) *core.Error { return t.CreateNotify(pointer[core.Handle](a[0]), a[1]) },
-	"aclrtDestroyNotify": func(t *core.Thread, a []uint64) *core.Error { return t.DestroyNotify(core.Handle(a[0])) },
+	"aclrtCreateNotify": func(t *core.Thread, a []uint64) *core.Error {
+		return signal.CreateNotify(t, pointer[core.Handle](a[0]), a[1])
+	},
+	"aclrtDestroyNotify": func(t *core.Thread, a []uint64) *core.Error { return signal.DestroyNotify(t, core.Handle(a[0])) },
 	"aclrtRecordNotify": func(t *core.Thread, a []uint64) *core.Error {
-		return t.RecordNotify(core.Handle(a[0]), core.Handle(a[1]))
+		return signal.RecordNotify(t, core.Handle(a[0]), core.Handle(a[1]))
 	},
 	"aclrtWaitAndResetNotify": func(t *core.Thread, a []uint64) *core.Error {
-		return t.WaitAndResetNotify(core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))
+		return signal.WaitAndResetNotify(t, core.Handle(a[0]), core.Handle(a[1]), uint32(a[2]))
 	},
 	"aclrtGetNotifyId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetNotifyId(core.Handle(a[0]), pointer[uint32](a[1]))
+		return signal.GetNotifyId(t, core.Handle(a[0]), pointer[uint32](a[1]))
 	},
 	"aclrtNotifyBatchReset": func(t *core.Thread, a []uint64) *core.Error {
-		return t.NotifyBatchReset(pointer[core.Handle](a[0]), a[1])
+		return signal.NotifyBatchReset(t, pointer[core.Handle](a[0]), a[1])
 	},
 	"aclrtNotifyGetExportKey": func(t *core.Thread, a []uint64) *core.Error {
-		return t.NotifyGetExportKey(core.Handle(a[0]), pointer[byte](a[1]), a[2], a[3])
+		return signal.NotifyGetExportKey(t, core.Handle(a[0]), pointer[byte](a[1]), a[2], a[3])
 	},
 	"aclrtNotifySetImportPid": func(t *core.Thread, a []uint64) *core.Error {
-		return t.NotifySetImportPid(core.Handle(a[0]), pointer[int32](a[1]), a[2])
+		return signal.NotifySetImportPid(t, core.Handle(a[0]), pointer[int32](a[1]), a[2])
 	},
 	"aclrtNotifyImportByKey": func(t *core.Thread, a []uint64) *core.Error {
-		return t.NotifyImportByKey(pointer[core.Handle](a[0]), pointer[byte](a[1]), a[2])
+		return signal.NotifyImportByKey(t, pointer[core.Handle](a[0]), pointer[byte](a[1]), a[2])
 	},
 	"aclrtNotifySetImportPidInterServer": func(t *core.Thread, a []uint64) *core.Error {
-		return t.NotifySetImportPidInterServer(core.Handle(a[0]), pointer[abi.ServerPid](a[1]), a[2])
+		return signal.NotifySetImportPidInterServer(t, core.Handle(a[0]), pointer[abi.ServerPid](a[1]), a[2])
 	},
 	"aclrtCntNotifyCreate": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CntNotifyCreate(pointer[core.Handle](a[0]), a[1])
+		return signal.CntNotifyCreate(t, pointer[core.Handle](a[0]), a[1])
 	},
-	"aclrtCntNotifyDestroy": func(t *core.Thread, a []uint64) *core.Error { return t.CntNotifyDestroy(core.Handle(a[0])) },
+	"aclrtCntNotifyDestroy": func(t *core.Thread, a []uint64) *core.Error { return signal.CntNotifyDestroy(t, core.Handle(a[0])) },
 	"aclrtCntNotifyRecord": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CntNotifyRecord(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyRecordInfo](a[2]))
+		return signal.CntNotifyRecord(t, core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyRecordInfo](a[2]))
 	},
 	"aclrtCntNotifyWaitWithTimeout": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CntNotifyWaitWithTimeout(core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyWaitInfo](a[2]))
+		return signal.CntNotifyWaitWithTimeout(t, core.Handle(a[0]), core.Handle(a[1]), pointer[abi.CntNotifyWaitInfo](a[2]))
 	},
 	"aclrtCntNotifyReset": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CntNotifyReset(core.Handle(a[0]), core.Handle(a[1]))
+		return signal.CntNotifyReset(t, core.Handle(a[0]), core.Handle(a[1]))
 	},
 	"aclrtCntNotifyGetId": func(t *core.Thread, a []uint64) *core.Error {
-		return t.CntNotifyGetId(core.Handle(a[0]), pointer[uint32](a[1]))
+		return signal.CntNotifyGetId(t, core.Handle(a[0]), pointer[uint32](a[1]))
 	},
 	"aclrtSubscribeReport": func(t *core.Thread, a []uint64) *core.Error { return t.SubscribeReport(a[0], core.Handle(a[1])) },
 	"aclrtLaunchCallback": func(t *core.Thread, a []uint64) *core.Error {
@@ -512,12 +530,16 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	},
 	"aclrtGetThreadLastTaskId": func(t *core.Thread, a []uint64) *core.Error { return t.GetThreadLastTaskId(pointer[uint32](a[0])) },
 	"aclrtSetOpExecuteTimeOutV2": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SetOpExecuteTimeOutV2(a[0], pointer[uint64](a[1]))
+		return process.SetOpExecuteTimeOutV2(t, a[0], pointer[uint64](a[1]))
 	},
-	"aclrtGetOpTimeOutInterval": func(t *core.Thread, a []uint64) *core.Error { return t.GetOpTimeOutInterval(pointer[uint64](a[0])) },
-	"aclrtGetOpExecuteTimeout":  func(t *core.Thread, a []uint64) *core.Error { return t.GetOpExecuteTimeout(pointer[uint32](a[0])) },
+	"aclrtGetOpTimeOutInterval": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetOpTimeOutInterval(t, pointer[uint64](a[0]))
+	},
+	"aclrtGetOpExecuteTimeout": func(t *core.Thread, a []uint64) *core.Error {
+		return process.GetOpExecuteTimeout(t, pointer[uint32](a[0]))
+	},
 	"aclrtRandomNumAsync": func(t *core.Thread, a []uint64) *core.Error {
-		return t.RandomNumAsync(pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))
+		return transfer.RandomNumAsync(t, pointer[abi.RandomNumTaskInfo](a[0]), core.Handle(a[1]), core.Addr(a[2]))
 	},
 	"aclrtExceptionInfoCallbackRegister": func(t *core.Thread, a []uint64) *core.Error {
 		return t.ExceptionInfoCallbackRegister(exceptionFunc(a[0]))
@@ -532,45 +554,45 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 		return t.GetFuncHandleFromExceptionInfo(core.Addr(a[0]), pointer[core.Handle](a[1]))
 	},
 	"aclrtGetMemUceInfo": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetMemUceInfo(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2], pointer[uint64](a[3]))
+		return process.GetMemUceInfo(t, int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2], pointer[uint64](a[3]))
 	},
 	"aclrtMemUceRepair": func(t *core.Thread, a []uint64) *core.Error {
-		return t.MemUceRepair(int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2])
+		return process.MemUceRepair(t, int32(a[0]), pointer[abi.MemUceInfo](a[1]), a[2])
 	},
 	"aclrtDeviceTaskAbort": func(t *core.Thread, a []uint64) *core.Error { return t.DeviceTaskAbort(int32(a[0]), uint32(a[1])) },
 	"aclrtSetDeviceTaskAbortCallback": func(t *core.Thread, a []uint64) *core.Error {
 		return t.SetDeviceTaskAbortCallback(pointer[byte](a[0]), taskAbortFunc(a[1]), core.Addr(a[2]))
 	},
 	"aclrtGetErrorVerbose": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetErrorVerbose(int32(a[0]), pointer[abi.ErrorInfo](a[1]))
+		return process.GetErrorVerbose(t, int32(a[0]), pointer[abi.ErrorInfo](a[1]))
 	},
 	"aclrtRepairError": func(t *core.Thread, a []uint64) *core.Error {
-		return t.RepairError(int32(a[0]), pointer[abi.ErrorInfo](a[1]))
+		return process.RepairError(t, int32(a[0]), pointer[abi.ErrorInfo](a[1]))
 	},
 	"aclrtGetVersion": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetVersion(pointer[int32](a[0]), pointer[int32](a[1]), pointer[int32](a[2]))
+		return process.GetVersion(t, pointer[int32](a[0]), pointer[int32](a[1]), pointer[int32](a[2]))
 	},
 	"aclsysGetCANNVersion": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SysGetCANNVersion(abi.CANNPackageName(a[0]), pointer[abi.CANNPackageVersion](a[1]))
+		return process.SysGetCANNVersion(t, abi.CANNPackageName(a[0]), pointer[abi.CANNPackageVersion](a[1]))
 	},
 	"aclsysGetVersionStr": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SysGetVersionStr(pointer[byte](a[0]), pointer[[abi.PkgVersionMaxSize]byte](a[1]))
+		return process.SysGetVersionStr(t, pointer[byte](a[0]), pointer[[abi.PkgVersionMaxSize]byte](a[1]))
 	},
 	"aclsysGetVersionNum": func(t *core.Thread, a []uint64) *core.Error {
-		return t.SysGetVersionNum(pointer[byte](a[0]), pointer[int32](a[1]))
+		return process.SysGetVersionNum(t, pointer[byte](a[0]), pointer[int32](a[1]))
 	},
 	"aclGetCannAttributeList": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetCannAttributeList(pointer[core.Addr](a[0]), pointer[uint64](a[1]))
+		return process.GetCannAttributeList(t, pointer[core.Addr](a[0]), pointer[uint64](a[1]))
 	},
 	"aclGetCannAttribute": func(t *core.Thread, a []uint64) *core.Error {
-		return t.GetCannAttribute(abi.CannAttr(a[0]), pointer[int32](a[1]))
+		return process.GetCannAttribute(t, abi.CannAttr(a[0]), pointer[int32](a[1]))
 	},
 	"aclGetDeviceCapability": func(t *core.Thread, a []uint64) *core.Error {
-		return t.AclGetDeviceCapability(uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))
+		return process.AclGetDeviceCapability(t, uint32(a[0]), abi.DeviceInfo(a[1]), pointer[int64](a[2]))
 	},
-	"aclDestroyDataBuffer": func(t *core.Thread, a []uint64) *core.Error { return t.DestroyDataBuffer(core.Handle(a[0])) },
+	"aclDestroyDataBuffer": func(t *core.Thread, a []uint64) *core.Error { return transfer.DestroyDataBuffer(t, core.Handle(a[0])) },
 	"aclUpdateDataBuffer": func(t *core.Thread, a []uint64) *core.Error {
-		return t.UpdateDataBuffer(core.Handle(a[0]), core.Addr(a[1]), a[2])
+		return transfer.UpdateDataBuffer(t, core.Handle(a[0]), core.Addr(a[1]), a[2])
 	},
 	"aclmdlRICaptureGetInfo": func(t *core.Thread, a []uint64) *core.Error {
 		return t.MdlRICaptureGetInfo(core.Handle(a[0]), pointer[abi.MdlRICaptureStatus](a[1]), pointer[core.Handle](a[2]))
@@ -578,11 +600,11 @@ var ruleCalls = map[string]func(*core.Thread, []uint64) *core.Error{
 	"aclmdlRICaptureThreadExchangeMode": func(t *core.Thread, a []uint64) *core.Error {
 		return t.MdlRICaptureThreadExchangeMode(pointer[abi.MdlRICaptureMode](a[0]))
 	},
-	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return t.ProfPush(core.Handle(a[0])) },
+	"aclprofPush": func(t *core.Thread, a []uint64) *core.Error { return process.ProfPush(t, core.Handle(a[0])) },
 	"aclprofRangeStart": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ProfRangeStart(core.Handle(a[0]), pointer[uint32](a[1]))
+		return process.ProfRangeStart(t, core.Handle(a[0]), pointer[uint32](a[1]))
 	},
 	"aclprofSetStampTraceMessage": func(t *core.Thread, a []uint64) *core.Error {
-		return t.ProfSetStampTraceMessage(core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))
+		return process.ProfSetStampTraceMessage(t, core.Handle(a[0]), pointer[byte](a[1]), uint32(a[2]))
 	},
 }

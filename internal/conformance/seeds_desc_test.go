@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 )
 
 // seedDesc are the sentences about copies by descriptor.
@@ -20,12 +21,12 @@ func descriptor(test func(s *seedDesc)) func(s *seed) {
 		d.a.stream = s.s
 		var n uint64
 		if s.product != "310B" && !slices.Contains(modern, s.product) {
-			s.is(abi.ErrRTFeatureNotSupport, s.th.GetMemcpyDescSize(inner, &n))
+			s.is(abi.ErrRTFeatureNotSupport, transfer.GetMemcpyDescSize(s.th, inner, &n))
 			s.is(abi.ErrRTFeatureNotSupport, setDesc(s.env, d.a))
 			s.is(abi.ErrRTFeatureNotSupport, withDesc(s.env, d.a))
 			return
 		}
-		s.ok(s.th.GetMemcpyDescSize(inner, &n))
+		s.ok(transfer.GetMemcpyDescSize(s.th, inner, &n))
 		if want := map[bool]uint64{true: 64, false: 32}[s.product == "950"]; n != want {
 			s.Errorf("a descriptor has %d bytes, want %d", n, want)
 		}
@@ -88,7 +89,7 @@ func init() {
 	seedTests["desc_returns"] = descriptor(func(s *seedDesc) {
 		s.is(abi.Success, withDesc(s.env, s.a))
 		for _, wrong := range []*core.Error{
-			s.th.MemcpyAsyncWithDesc(0, inner, s.s), s.th.MemcpyAsyncWithDesc(s.a.desc, inner, 0), s.th.MemcpyAsyncWithDesc(s.a.desc+8, inner, s.s),
+			transfer.MemcpyAsyncWithDesc(s.th, 0, inner, s.s), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc, inner, 0), transfer.MemcpyAsyncWithDesc(s.th, s.a.desc+8, inner, s.s),
 		} {
 			if wrong == nil {
 				s.Error("a call with a wrong argument succeeds")

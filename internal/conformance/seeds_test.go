@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/product"
 	"ropeway/spec/table"
 )
@@ -79,7 +81,7 @@ func (s *seed) is(code abi.Code, err *core.Error) { s.Helper(); s.want(err, code
 
 // copy makes an asynchronous copy of 100 bytes.
 func (s *seed) copy(dst, src core.Addr, kind abi.MemcpyKind) *core.Error {
-	return s.th.MemcpyAsync(dst, 100, src, 100, kind, s.s)
+	return transfer.MemcpyAsync(s.th, dst, 100, src, 100, kind, s.s)
 }
 
 // ends is 1024 bytes in two places: new ones in the source, old ones in the destination.
@@ -135,7 +137,7 @@ func init() {
 	seedTests["async_product"] = uploads
 	seedTests["async_dest_max"] = func(s *seed) {
 		src, dst := s.ends(host, dev)
-		s.is(abi.ErrRTParamInvalid, s.th.MemcpyAsync(dst, 99, src, 100, h2d, s.s))
+		s.is(abi.ErrRTParamInvalid, transfer.MemcpyAsync(s.th, dst, 99, src, 100, h2d, s.s))
 		s.isOld(dst)
 		s.ok(s.copy(dst, src, h2d))
 		s.is(abi.Success, s.th.SynchronizeStream(s.s))
@@ -155,7 +157,7 @@ func init() {
 	delivers := func(s *seed) {
 		src, dst := s.ends(host, dev)
 		other, release := s.blocked()
-		s.ok(s.th.MemcpyAsync(dst, 100, src, 100, h2d, other))
+		s.ok(transfer.MemcpyAsync(s.th, dst, 100, src, 100, h2d, other))
 		s.is(abi.Success, s.th.SynchronizeStream(s.s)) // of another stream
 		s.isOld(dst)
 		release()
@@ -166,7 +168,7 @@ func init() {
 	seedTests["async_returns"] = func(s *seed) {
 		src, dst := s.ends(host, dev)
 		s.is(abi.Success, s.copy(dst, src, h2d))
-		for _, err := range []*core.Error{s.copy(0, src, h2d), s.copy(dst, 0, h2d), s.copy(dst, src, 99), s.th.MemcpyAsync(dst, 100, src, 100, h2d, garbage)} {
+		for _, err := range []*core.Error{s.copy(0, src, h2d), s.copy(dst, 0, h2d), s.copy(dst, src, 99), transfer.MemcpyAsync(s.th, dst, 100, src, 100, h2d, garbage)} {
 			if err == nil {
 				s.Error("a call with a wrong argument succeeds")
 			}
@@ -208,7 +210,7 @@ func init() {
 	}
 	seedTests["async_board"] = func(s *seed) {
 		var mode abi.RunMode
-		s.ok(s.th.GetRunMode(&mode))
+		s.ok(process.GetRunMode(s.th, &mode))
 		if (mode == abi.RunModeDevice) != s.onBoard() {
 			s.Errorf("run mode %v", mode)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -58,7 +59,7 @@ func proveFailureMode() {
 		s, p := e.stream(), e.device(64)
 		e.write(p, make([]byte, 64))
 		e.failsOn(s, fault)
-		e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 		e.want(e.th.SynchronizeStream(s), faultCode)
 		if b := e.read(p, 64); b[0] != 1 {
 			e.Error("the task behind the failed one did not run")
@@ -74,12 +75,12 @@ func proveFailureMode() {
 		gate()
 		for _, s := range []core.Handle{0, s, third, other} {
 			e.want(e.th.SynchronizeStream(s), faultCode)
-			e.want(e.th.MemsetAsync(p, 64, 2, 64, s), faultCode)
+			e.want(transfer.MemsetAsync(e.th, p, 64, 2, 64, s), faultCode)
 		}
 		e.want(e.th.SynchronizeDevice(), faultCode)
 		// Another context of the device works.
 		th := e.elsewhere()
-		e.ok(th.MemsetAsync(p, 64, 3, 64, 0))
+		e.ok(transfer.MemsetAsync(th, p, 64, 3, 64, 0))
 		e.ok(th.SynchronizeStream(0))
 		if b := e.read(p, 64); b[0] != 3 {
 			e.Errorf("the memory holds %d", b[0])
@@ -148,14 +149,14 @@ func proveAbort() {
 			e.write(p, make([]byte, 64))
 			e.failsOn(s, fault)
 			e.stick(s)
-			e.ok(e.th.MemsetAsync(p, 64, 1, 64, s))
+			e.ok(transfer.MemsetAsync(e.th, p, 64, 1, 64, s))
 			e.want(e.waits(func() { e.ok(e.sibling().StreamAbort(s)) }, func() *core.Error { return e.th.SynchronizeStream(s) }), abi.ErrRTStreamAbort)
 			// What was queued is gone, earlier failures with it, and the stream works.
 			e.ok(e.th.SynchronizeStream(s))
 			if b := e.read(p, 64); b[0] != 0 {
 				e.Error("a task that was dropped ran")
 			}
-			e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+			e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
 			e.ok(e.th.SynchronizeStream(s))
 			if b := e.read(p, 64); b[0] != 2 {
 				e.Error("the stream does not work afterwards")

@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -62,7 +63,7 @@ func (e *env) failsOn(s core.Handle, err error) {
 	e.Helper()
 	p := e.device(64)
 	e.faults.Fail(faulty.Task, 1, err)
-	e.ok(e.th.MemsetAsync(p, 64, 0, 64, s))
+	e.ok(transfer.MemsetAsync(e.th, p, 64, 0, 64, s))
 }
 
 // fault is what such tasks fail with, and faultCode what a synchronisation makes of it.

@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 )
 
@@ -69,7 +71,7 @@ func init() {
 		d := e.device(4)
 		e.write(d, []byte{1, 2, 3, 4})
 		s = e.flagged(abi.StreamPersistent)
-		e.ok(e.th.MemcpyAsync(p, 4, d, 4, abi.MemcpyDeviceToHost, s))
+		e.ok(transfer.MemcpyAsync(e.th, p, 4, d, 4, abi.MemcpyDeviceToHost, s))
 		e.ok(e.th.LaunchHostFunc(s, func(core.Addr) { e.Error("a persistent stream ran") }, 0))
 		e.ok(e.th.SynchronizeStream(s))
 		time.Sleep(5 * time.Millisecond)
@@ -125,8 +127,8 @@ func proveDestroy() {
 	behaves("aclrtDestroyStreamForce", func(e *env) {
 		s := e.stuck()
 		p := e.device(64)
-		e.ok(e.th.Memset(p, 64, 1, 64))
-		e.ok(e.th.MemsetAsync(p, 64, 2, 64, s))
+		e.ok(transfer.Memset(e.th, p, 64, 1, 64))
+		e.ok(transfer.MemsetAsync(e.th, p, 64, 2, 64, s))
 		err := e.waits(func() { e.ok(e.within(func() *core.Error { return e.th.DestroyStreamForce(s) })) }, func() *core.Error {
 			return e.rt.ThreadIn(e.here()).SynchronizeStream(s)
 		})
@@ -180,7 +182,7 @@ func proveSynchronize() {
 			e.failsOn(0, faulty.Code(code))
 			err := e.th.SynchronizeStream(0)
 			e.want(err, code)
-			if e.th.Done(err); e.th.PeekAtLastError(0) != 0 {
+			if e.th.Done(err); process.PeekAtLastError(e.th, 0) != 0 {
 				e.Errorf("%d became the last error", code)
 			}
 		}

@@ -3,6 +3,9 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // onlyStrict is the proof of a rule that is there in strict mode only: on each machine the call succeeds, and is refused with the same code
@@ -39,17 +42,17 @@ func init() {
 		a.src, a.kind = e.device(64), d2d
 		return memcpy2dAsync(e, a)
 	}, machine{product: "310B"}, machine{product: "310P"}, machine{product: "910"}, oldest))
-	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error { return e.th.Memset(e.pageable(64), 64, 7, 64) }, onEveryProduct...))
+	prove("aclrtMemset", 7, onlyStrict(func(e *env) *core.Error { return transfer.Memset(e.th, e.pageable(64), 64, 7, 64) }, onEveryProduct...))
 	prove("aclrtMemsetAsync", 8, onlyStrict(func(e *env) *core.Error {
-		return e.th.MemsetAsync(e.pageable(64), 64, 7, 64, e.stream())
+		return transfer.MemsetAsync(e.th, e.pageable(64), 64, 7, 64, e.stream())
 	}, onEveryProduct...))
 
 	old := machine{product: "910"}
 	registering := []machine{{}, {product: "A3"}, {product: "950"}}
 	register := func(e *env, p core.Addr) *core.Error {
-		return e.th.HostRegister(p, 64, abi.HostRegisterMapped, new(core.Addr))
+		return memory.HostRegister(e.th, p, 64, abi.HostRegisterMapped, new(core.Addr))
 	}
-	registerV2 := func(e *env, p core.Addr) *core.Error { return e.th.HostRegisterV2(p, 64, abi.HostRegPinned) }
+	registerV2 := func(e *env, p core.Addr) *core.Error { return memory.HostRegisterV2(e.th, p, 64, abi.HostRegPinned) }
 	page := func(e *env) core.Addr { return (e.pageable(8192) + 4095) &^ 4095 }
 	prove("aclrtHostRegister", 7, onlyStrict(func(e *env) *core.Error { return register(e, page(e)) }, old))
 	prove("aclrtHostRegister", 8, onlyStrict(func(e *env) *core.Error { return register(e, page(e)+64) }, registering...))
@@ -59,13 +62,13 @@ func init() {
 	prove("aclrtMemManagedAdvise", 8, onlyStrict(func(e *env) *core.Error {
 		p := e.managed(4 << 20)
 		host := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}
-		e.ok(e.th.MemManagedAdvise(p, 2<<20, abi.MemAdviseSetReadMostly, host))
-		return e.th.MemManagedAdvise(p, 4096, abi.MemAdviseSetReadMostly, host)
+		e.ok(memory.MemManagedAdvise(e.th, p, 2<<20, abi.MemAdviseSetReadMostly, host))
+		return memory.MemManagedAdvise(e.th, p, 4096, abi.MemAdviseSetReadMostly, host)
 	}, machine{}))
 
 	values := []machine{{}, {product: "A3"}, {product: "950"}}
-	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWrite(e.device(64)+4, 1, 0, e.stream()) }, values...))
-	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error { return e.th.ValueWait(e.device(64)+4, 0, 0, e.stream()) }, values...))
+	prove("aclrtValueWrite", 9, onlyStrict(func(e *env) *core.Error { return signal.ValueWrite(e.th, e.device(64)+4, 1, 0, e.stream()) }, values...))
+	prove("aclrtValueWait", 9, onlyStrict(func(e *env) *core.Error { return signal.ValueWait(e.th, e.device(64)+4, 0, 0, e.stream()) }, values...))
 
 	prove("aclrtRecordEvent", 13, onlyStrict(func(e *env) *core.Error {
 		var event, s core.Handle

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -25,27 +26,29 @@ type symbolArgs struct {
 type symbolCall func(e *env, a *symbolArgs) *core.Error
 
 func symbolAddress(_ *env, a *symbolArgs) *core.Error {
-	return a.th.GetSymbolAddress(a.symbol, a.devPtr)
+	return transfer.GetSymbolAddress(a.th, a.symbol, a.devPtr)
 }
-func symbolSize(_ *env, a *symbolArgs) *core.Error { return a.th.GetSymbolSize(a.symbol, a.size) }
+func symbolSize(_ *env, a *symbolArgs) *core.Error {
+	return transfer.GetSymbolSize(a.th, a.symbol, a.size)
+}
 func fromSymbol(_ *env, a *symbolArgs) *core.Error {
-	return a.th.MemcpyFromSymbol(a.other, a.most, a.symbol, a.count, a.offset, a.kind)
+	return transfer.MemcpyFromSymbol(a.th, a.other, a.most, a.symbol, a.count, a.offset, a.kind)
 }
 func fromSymbolAsync(_ *env, a *symbolArgs) *core.Error {
-	return a.th.MemcpyFromSymbolAsync(a.other, a.most, a.symbol, a.count, a.offset, a.kind, a.stream)
+	return transfer.MemcpyFromSymbolAsync(a.th, a.other, a.most, a.symbol, a.count, a.offset, a.kind, a.stream)
 }
 func toSymbol(_ *env, a *symbolArgs) *core.Error {
-	return a.th.MemcpyToSymbol(a.symbol, a.other, a.count, a.offset, a.kind)
+	return transfer.MemcpyToSymbol(a.th, a.symbol, a.other, a.count, a.offset, a.kind)
 }
 func toSymbolAsync(_ *env, a *symbolArgs) *core.Error {
-	return a.th.MemcpyToSymbolAsync(a.symbol, a.other, a.count, a.offset, a.kind, a.stream)
+	return transfer.MemcpyToSymbolAsync(a.th, a.symbol, a.other, a.count, a.offset, a.kind, a.stream)
 }
 
 // variable registers a variable of 100 bytes: noise(100, 7).
 func (e *env) variable() core.Addr {
 	e.Helper()
 	p := e.pageable(1)
-	e.ok(e.rt.RegisterSymbol(p, 100, noise(100, 7)))
+	e.ok(transfer.DefineSymbol(e.rt, p, 100, noise(100, 7)))
 	return p
 }
 
@@ -93,8 +96,8 @@ func init() {
 	behaves("aclrtGetSymbolAddress", func(e *env) {
 		symbol := e.variable()
 		var first, again, second core.Addr
-		e.ok(e.th.GetSymbolAddress(symbol, &first))
-		e.ok(e.sibling().GetSymbolAddress(symbol, &again))
+		e.ok(transfer.GetSymbolAddress(e.th, symbol, &first))
+		e.ok(transfer.GetSymbolAddress(e.sibling(), symbol, &again))
 		if first != again {
 			e.Error("another context of the device has another variable")
 		}
@@ -102,7 +105,7 @@ func init() {
 		e.holds(first, noise(100, 7))
 		o := e.rt.NewThread(5)
 		e.ok(o.SetDevice(1))
-		e.ok(o.GetSymbolAddress(symbol, &second))
+		e.ok(transfer.GetSymbolAddress(o, symbol, &second))
 		e.at(second, abi.MemLocationTypeDevice, 1, smallPage) // a device has its own
 		e.write(first, noise(100, 8))
 		e.holds(second, noise(100, 7))
@@ -111,7 +114,7 @@ func init() {
 	prove("aclrtGetSymbolSize", 5, loadFails(good, symbolSize))
 	behaves("aclrtGetSymbolSize", func(e *env) {
 		var size uint64
-		e.ok(e.th.GetSymbolSize(e.variable(), &size))
+		e.ok(transfer.GetSymbolSize(e.th, e.variable(), &size))
 		if size != 100 {
 			e.Errorf("%d bytes", size)
 		}
@@ -122,28 +125,28 @@ func init() {
 func (e *env) registration() {
 	e.Helper()
 	p := e.pageable(1)
-	e.want(e.rt.RegisterSymbol(0, 1, nil), abi.ErrInvalidParam)
-	e.want(e.rt.RegisterSymbol(p, 0, nil), abi.ErrInvalidParam)
-	e.want(e.rt.RegisterSymbol(p, 2, noise(3, 1)), abi.ErrInvalidParam)
-	e.want(e.rt.RegisterSymbol(p, math.MaxUint64, nil), abi.ErrRTMemoryAllocation)
+	e.want(transfer.DefineSymbol(e.rt, 0, 1, nil), abi.ErrInvalidParam)
+	e.want(transfer.DefineSymbol(e.rt, p, 0, nil), abi.ErrInvalidParam)
+	e.want(transfer.DefineSymbol(e.rt, p, 2, noise(3, 1)), abi.ErrInvalidParam)
+	e.want(transfer.DefineSymbol(e.rt, p, math.MaxUint64, nil), abi.ErrRTMemoryAllocation)
 	init := e.pinned(64)
 	copy(bytes(init, 64), noise(64, 9))
-	e.ok(e.th.RegisterSymbol(p, 64, init))
-	copy(bytes(init, 64), noise(64, 10)) // the value is that of the registration
-	e.ok(e.th.RegisterSymbol(p, 64, 0))  // once more, which changes nothing
-	e.want(e.th.RegisterSymbol(p, 65, 0), abi.ErrInvalidParam)
+	e.ok(transfer.RegisterSymbol(e.th, p, 64, init))
+	copy(bytes(init, 64), noise(64, 10))          // the value is that of the registration
+	e.ok(transfer.RegisterSymbol(e.th, p, 64, 0)) // once more, which changes nothing
+	e.want(transfer.RegisterSymbol(e.th, p, 65, 0), abi.ErrInvalidParam)
 	var at core.Addr
-	e.ok(e.th.GetSymbolAddress(p, &at))
+	e.ok(transfer.GetSymbolAddress(e.th, p, &at))
 	e.holds(at, noise(64, 9))
 	e.write(at, noise(64, 11))
 	e.ok(e.th.ResetDevice(0))
-	e.want(e.th.GetSymbolAddress(p, &at), abi.ErrRTContextNull)
+	e.want(transfer.GetSymbolAddress(e.th, p, &at), abi.ErrRTContextNull)
 	e.ok(e.th.SetDevice(0))
-	e.ok(e.th.GetSymbolAddress(p, &at))
+	e.ok(transfer.GetSymbolAddress(e.th, p, &at))
 	e.holds(at, noise(64, 9)) // its initial value again
 	zeros := e.pageable(2) + 1
-	e.ok(e.th.RegisterSymbol(zeros, 64, 0))
-	e.ok(e.th.GetSymbolAddress(zeros, &at))
+	e.ok(transfer.RegisterSymbol(e.th, zeros, 64, 0))
+	e.ok(transfer.GetSymbolAddress(e.th, zeros, &at))
 	e.holds(at, make([]byte, 64))
 }
 
@@ -272,7 +275,7 @@ func init() {
 			a.other = e.memory(w, 40)
 			e.write(a.other, noise(40, 1))
 			var at core.Addr
-			e.ok(e.th.GetSymbolAddress(a.symbol, &at))
+			e.ok(transfer.GetSymbolAddress(e.th, a.symbol, &at))
 			e.symbolOrder(a, w, toSymbolAsync, func() { e.holds(at, noise(100, 7)) })
 			e.changed(a)
 		}
@@ -283,7 +286,7 @@ func init() {
 func (e *env) changed(a *symbolArgs) {
 	e.Helper()
 	var at core.Addr
-	e.ok(e.th.GetSymbolAddress(a.symbol, &at))
+	e.ok(transfer.GetSymbolAddress(e.th, a.symbol, &at))
 	want := noise(100, 7)
 	copy(want[10:], noise(40, 1))
 	e.holds(at, want)

@@ -6,6 +6,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // Proofs of words in device memory that streams write and wait for.
@@ -30,16 +33,16 @@ func (e *env) poke(p core.Addr, value uint64) {
 	e.Helper()
 	h := e.pinned(8)
 	binary.NativeEndian.PutUint64(bytes(h, 8), value)
-	e.ok(e.th.Memcpy(p, 8, h, 8, abi.MemcpyHostToDevice))
-	e.ok(e.th.FreeHost(h))
+	e.ok(transfer.Memcpy(e.th, p, 8, h, 8, abi.MemcpyHostToDevice))
+	e.ok(memory.FreeHost(e.th, h))
 }
 
 func (e *env) peek(p core.Addr) uint64 {
 	e.Helper()
 	h := e.pinned(8)
-	e.ok(e.th.Memcpy(h, 8, p, 8, abi.MemcpyDeviceToHost))
+	e.ok(transfer.Memcpy(e.th, h, 8, p, 8, abi.MemcpyDeviceToHost))
 	value := binary.NativeEndian.Uint64(bytes(h, 8))
-	e.ok(e.th.FreeHost(h))
+	e.ok(memory.FreeHost(e.th, h))
 	return value
 }
 
@@ -55,7 +58,7 @@ func (f valueCall) lacks(e *env) (err *core.Error) {
 }
 func (f valueCall) lost(e *env) *core.Error {
 	p := e.device(64)
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 	e.want(e.blames("devAddr", f(e.stranger(), p, 0, e.foreign())), abi.ErrRTParamInvalid)
 	p = e.device(64)
 	var size uint64
@@ -64,7 +67,7 @@ func (f valueCall) lost(e *env) *core.Error {
 	}
 	th, _ := e.onDevice(1)
 	var q core.Addr
-	e.ok(th.Malloc(&q, 64, abi.MemMallocHugeFirst))
+	e.ok(memory.Malloc(th, &q, 64, abi.MemMallocHugeFirst))
 	e.want(f(e.th, q, 0, 0), abi.ErrRTParamInvalid) // without access to that device
 	return f(e.stranger(), p+core.Addr(size), 0, e.foreign())
 }
@@ -78,7 +81,7 @@ func (f valueCall) notDevice(e *env) (err *core.Error) {
 
 func init() {
 	write := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
-		return th.ValueWrite(p, 1, flag, s)
+		return signal.ValueWrite(th, p, 1, flag, s)
 	})
 	prove("aclrtValueWrite", 2, write.lacks)
 	prove("aclrtValueWrite", 5, write.lost)
@@ -89,7 +92,7 @@ func init() {
 			e.poke(p+8*i, uint64(i))
 		}
 		s, open := e.gated()
-		e.ok(e.th.ValueWrite(p+8, math.MaxUint64-6, 0, s))
+		e.ok(signal.ValueWrite(e.th, p+8, math.MaxUint64-6, 0, s))
 		if got := e.peek(p + 8); got != 1 {
 			e.Errorf("written before its turn: %d", got)
 		}
@@ -100,18 +103,18 @@ func init() {
 				e.Errorf("word %d is %d, not %d", i, got, want)
 			}
 		}
-		e.ok(e.th.ValueWrite(p, 5, 0, 0)) // the default stream
+		e.ok(signal.ValueWrite(e.th, p, 5, 0, 0)) // the default stream
 		e.passes(0)
 		if got := e.peek(p); got != 5 {
 			e.Errorf("word 0 is %d", got)
 		}
 		// It need not be aligned at the call, but the device cannot do it.
-		e.ok(e.th.ValueWrite(p+4, 5, 0, s))
+		e.ok(signal.ValueWrite(e.th, p+4, 5, 0, s))
 		e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
 	})
 
 	wait := valueCall(func(th *core.Thread, p core.Addr, flag uint32, s core.Handle) *core.Error {
-		return th.ValueWait(p, math.MaxUint64, flag, s)
+		return signal.ValueWait(th, p, math.MaxUint64, flag, s)
 	})
 	prove("aclrtValueWait", 2, wait.lacks)
 	prove("aclrtValueWait", 5, wait.lost)
@@ -122,7 +125,7 @@ func init() {
 // valueWaits is what a wait for a word does, for each condition and each way in which a word changes.
 func valueWaits(e *env) {
 	ways := []func(p core.Addr, v uint64){
-		func(p core.Addr, v uint64) { e.ok(e.th.ValueWrite(p, v, 0, 0)) },
+		func(p core.Addr, v uint64) { e.ok(signal.ValueWrite(e.th, p, v, 0, 0)) },
 		func(p core.Addr, v uint64) { e.poke(p, v) }, // a copy, which tells nobody
 	}
 	for i, c := range []struct {
@@ -136,35 +139,35 @@ func valueWaits(e *env) {
 		{nor, 0xF, ^uint64(0xF), ^uint64(0x1F)}, {nor, 0, math.MaxUint64, 0},
 	} {
 		p, s := e.word(c.no), e.stream()
-		e.ok(e.th.ValueWait(p, c.given, c.flag, s))
+		e.ok(signal.ValueWait(e.th, p, c.given, c.flag, s))
 		e.held(s)
 		ways[i%len(ways)](p, c.yes)
 		e.passes(s)
-		e.ok(e.th.ValueWait(p, c.given, c.flag, s)) // and it holds on: nothing is taken
+		e.ok(signal.ValueWait(e.th, p, c.given, c.flag, s)) // and it holds on: nothing is taken
 		e.passes(s)
 		e.ok(e.th.DestroyStream(s))
 	}
 	p, a, b := e.word(0), e.stream(), e.stream() // back and forth
 	for i := range uint64(50) {
-		e.ok(e.th.ValueWait(p, 2*i+1, eq, a))
-		e.ok(e.th.ValueWrite(p, 2*i+2, 0, a))
-		e.ok(e.th.ValueWrite(p, 2*i+1, 0, b))
-		e.ok(e.th.ValueWait(p, 2*i+2, eq, b))
+		e.ok(signal.ValueWait(e.th, p, 2*i+1, eq, a))
+		e.ok(signal.ValueWrite(e.th, p, 2*i+2, 0, a))
+		e.ok(signal.ValueWrite(e.th, p, 2*i+1, 0, b))
+		e.ok(signal.ValueWait(e.th, p, 2*i+2, eq, b))
 	}
 	e.passes(a)
 	e.passes(b)
 	if got := e.peek(p); got != 100 {
 		e.Errorf("the word is %d", got)
 	}
-	e.ok(e.th.ValueWait(p, 0, eq, a)) // dropped waits are over
+	e.ok(signal.ValueWait(e.th, p, 0, eq, a)) // dropped waits are over
 	e.held(a)
 	e.ok(e.th.StreamAbort(a))
 	e.passes(a)
-	e.ok(e.th.ValueWait(p, 0, eq, b))
+	e.ok(signal.ValueWait(e.th, p, 0, eq, b))
 	e.ok(e.th.DestroyStreamForce(b))
-	e.ok(e.th.ValueWait(p, 0, eq, a)) // so are those for memory that goes
+	e.ok(signal.ValueWait(e.th, p, 0, eq, a)) // so are those for memory that goes
 	e.held(a)
-	e.ok(e.th.Free(p))
+	e.ok(memory.Free(e.th, p))
 	e.want(e.th.SynchronizeStream(a), abi.ErrRTSysDma)
 	e.ok(e.th.SynchronizeStream(a))
 }

@@ -3,6 +3,8 @@ package conformance
 import (
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // readWrite describes access.
@@ -14,18 +16,18 @@ func readWrite(typ abi.MemLocationType, id uint32) *abi.MemAccessDesc {
 func (e *env) hasAccess(p core.Addr, typ abi.MemLocationType, id uint32, want abi.MemAccessFlags) {
 	e.Helper()
 	flag := uint64(99)
-	e.ok(e.stranger().MemGetAccess(p, &abi.MemLocation{Type: typ, ID: id}, &flag))
+	e.ok(memory.MemGetAccess(e.stranger(), p, &abi.MemLocation{Type: typ, ID: id}, &flag))
 	if flag != uint64(want) {
 		e.Errorf("%v %d has access %d to %#x, want %d", typ, id, flag, p, want)
 	}
 }
 
 func init() {
-	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetAccess(7, 0, &abi.MemAccessDesc{}, 0) })
+	prove("aclrtMemSetAccess", 3, func(e *env) *core.Error { return memory.MemSetAccess(e.on(rcForm).th, 7, 0, &abi.MemAccessDesc{}, 0) })
 	const onDevice = abi.MemLocationTypeDevice
 	// All is wrong with these calls but what comes before the rule.
 	sets := func(e *env, list ...abi.MemAccessDesc) *core.Error {
-		return e.th.MemSetAccess(7, 0, &list[0], uint64(len(list)))
+		return memory.MemSetAccess(e.th, 7, 0, &list[0], uint64(len(list)))
 	}
 	with := func(flags abi.MemAccessFlags, typ abi.MemLocationType, id uint32) abi.MemAccessDesc {
 		return abi.MemAccessDesc{Flags: flags, Location: abi.MemLocation{Type: typ, ID: id}}
@@ -51,7 +53,7 @@ func init() {
 		e.mapped(p, 4*mib, memProp())
 		refuse := func(at core.Addr, size uint64, list ...abi.MemAccessDesc) {
 			e.Helper()
-			e.want(e.th.MemSetAccess(at, size, &list[0], uint64(len(list))), abi.ErrRTDrvInternalError)
+			e.want(memory.MemSetAccess(e.th, at, size, &list[0], uint64(len(list))), abi.ErrRTDrvInternalError)
 		}
 		refuse(p+2*mib, 2*mib, *good)
 		refuse(p, 2*mib, *good)
@@ -59,19 +61,19 @@ func init() {
 		refuse(p+4*mib, 4*mib, *good)
 		refuse(p, 4*mib, *readWrite(onDevice, 9))
 		// All are looked at before one counts.
-		e.ok(e.th.MemMapNoAccess(p+8*mib, 4*mib, 0, e.physical(4*mib, memProp()), 0))
+		e.ok(memory.MemMapNoAccess(e.th, p+8*mib, 4*mib, 0, e.physical(4*mib, memProp()), 0))
 		refuse(p+8*mib, 4*mib, *good, *readWrite(onDevice, 9))
 		e.hasAccess(p+8*mib, onDevice, 0, abi.MemAccessFlagsNone)
-		return e.th.MemSetAccess(7, 4*mib, good, 1)
+		return memory.MemSetAccess(e.th, 7, 4*mib, good, 1)
 	}))
 	prove("aclrtMemSetAccess", 8, virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "310B"}) // without peers
 		q := o.reserved(2 * mib)
 		o.mapped(q, 2*mib, memProp())
-		o.want(o.th.MemSetAccess(q, 2*mib, readWrite(onDevice, 1), 1), abi.ErrRTParamInvalid)
+		o.want(memory.MemSetAccess(o.th, q, 2*mib, readWrite(onDevice, 1), 1), abi.ErrRTParamInvalid)
 		p := e.reserved(4 * mib)
 		e.mapped(p, 4*mib, memProp())
-		return e.th.MemSetAccess(p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1) // the host does not reach a device's memory
+		return memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeHost, 0), 1) // the host does not reach a device's memory
 	}))
 	behaves("aclrtMemSetAccess", func(e *env) {
 		e.needsMapper()
@@ -84,33 +86,33 @@ func init() {
 		e.write(p, noise(2*mib, 1))
 		e.ok(e.th.SetDevice(1))
 		q := e.device(2 * mib)
-		e.want(e.th.Memcpy(q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice), abi.ErrRTParamInvalid)
+		e.want(transfer.Memcpy(e.th, q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice), abi.ErrRTParamInvalid)
 		list := []abi.MemAccessDesc{*readWrite(dev, 1), *readWrite(dev, 0)}
-		e.ok(e.stranger().MemSetAccess(p, 2*mib, &list[0], 2))
+		e.ok(memory.MemSetAccess(e.stranger(), p, 2*mib, &list[0], 2))
 		e.hasAccess(p, dev, 1, abi.MemAccessFlagsReadwrite)
-		e.ok(e.th.Memcpy(q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice))
+		e.ok(transfer.Memcpy(e.th, q, 2*mib, p, 2*mib, abi.MemcpyDeviceToDevice))
 		e.holds(q, noise(2*mib, 1))
 		// The host's own memory.
 		e.mapped(p+4*mib, 2*mib, hostProp(abi.MemAttrMemHuge))
 		e.hasAccess(p+4*mib, abi.MemLocationTypeHost, 0, abi.MemAccessFlagsReadwrite)
 		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsNone)
 		list = []abi.MemAccessDesc{*readWrite(abi.MemLocationTypeHost, 0), *readWrite(dev, 0)}
-		e.ok(e.th.MemSetAccess(p+4*mib, 2*mib, &list[0], 2))
+		e.ok(memory.MemSetAccess(e.th, p+4*mib, 2*mib, &list[0], 2))
 		e.hasAccess(p+4*mib, dev, 0, abi.MemAccessFlagsReadwrite)
 	})
 
 	here := &abi.MemLocation{Type: abi.MemLocationTypeDevice}
-	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAccess(7, here, new(uint64)) })
+	prove("aclrtMemGetAccess", 4, func(e *env) *core.Error { return memory.MemGetAccess(e.on(rcForm).th, 7, here, new(uint64)) })
 	prove("aclrtMemGetAccess", 5, virtual(func(e *env) *core.Error {
 		p, flag := e.reserved(4*mib), uint64(7)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64)} {
-			e.want(e.th.MemGetAccess(a, here, &flag), abi.ErrRTParamInvalid)
+			e.want(memory.MemGetAccess(e.th, a, here, &flag), abi.ErrRTParamInvalid)
 		}
 		for _, l := range []abi.MemLocation{{Type: abi.MemLocationTypeManaged}, {Type: abi.MemLocationTypeHostNuma}, {Type: 9}} {
-			e.want(e.th.MemGetAccess(p, &l, &flag), abi.ErrRTParamInvalid)
+			e.want(memory.MemGetAccess(e.th, p, &l, &flag), abi.ErrRTParamInvalid)
 		}
-		err := e.th.MemGetAccess(p, &abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}, &flag)
+		err := memory.MemGetAccess(e.th, p, &abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 9}, &flag)
 		if flag != 7 {
 			e.Error("the flag was written")
 		}
@@ -126,24 +128,24 @@ func init() {
 		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 	})
 
-	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, nil, nil) })
-	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemGetAddressRange(7, new(core.Addr), nil) })
+	prove("aclrtMemGetAddressRange", 2, func(e *env) *core.Error { return memory.MemGetAddressRange(e.on(rcForm).th, 7, nil, nil) })
+	prove("aclrtMemGetAddressRange", 3, func(e *env) *core.Error { return memory.MemGetAddressRange(e.on(rcForm).th, 7, new(core.Addr), nil) })
 	prove("aclrtMemGetAddressRange", 4, virtual(func(e *env) *core.Error {
 		base, size := core.Addr(7), uint64(7)
 		p := e.reserved(4 * mib)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{9, p + 2*mib, e.pageable(64), e.freed(dev, 4096)} {
 			base = 7
-			e.want(e.th.MemGetAddressRange(a, &base, &size), abi.ErrRTParamInvalid)
+			e.want(memory.MemGetAddressRange(e.th, a, &base, &size), abi.ErrRTParamInvalid)
 			if base != 0 {
 				e.Errorf("base is %#x, want NULL", base)
 			}
 		}
-		e.want(e.th.MemGetAddressRange(9, nil, &size), abi.ErrRTParamInvalid)
+		e.want(memory.MemGetAddressRange(e.th, 9, nil, &size), abi.ErrRTParamInvalid)
 		if size != 7 {
 			e.Error("the size was written")
 		}
-		return e.th.MemGetAddressRange(9, &base, nil)
+		return memory.MemGetAddressRange(e.th, 9, &base, nil)
 	}))
 	behaves("aclrtMemGetAddressRange", func(e *env) {
 		e.needsMapper()
@@ -162,19 +164,19 @@ func init() {
 		} {
 			var base core.Addr
 			var size uint64
-			e.ok(e.stranger().MemGetAddressRange(c.at, &base, &size))
+			e.ok(memory.MemGetAddressRange(e.stranger(), c.at, &base, &size))
 			if base != c.base || size != c.size {
 				e.Errorf("%#x: %d bytes at %#x, want %d at %#x", c.at, size, base, c.size, c.base)
 			}
-			e.ok(e.th.MemGetAddressRange(c.at, nil, &size))
-			e.ok(e.th.MemGetAddressRange(c.at, &base, nil))
+			e.ok(memory.MemGetAddressRange(e.th, c.at, nil, &size))
+			e.ok(memory.MemGetAddressRange(e.th, c.at, &base, nil))
 		}
 	})
 
 	a3 := machine{product: "A3"}
 	prove("aclrtMemMapSelectedLink", 5, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "910"}, rcForm} {
-			err = e.on(m).th.MemMapSelectedLink(7, 1, 7, 1)
+			err = memory.MemMapSelectedLink(e.on(m).th, 7, 1, 7, 1)
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
@@ -184,28 +186,28 @@ func init() {
 		p := o.reserved(16 * mib)
 		o.mapped(p, 4*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, p + 4*mib, o.device(64)} {
-			o.want(o.th.MemMapSelectedLink(7, 2*mib, a, 0), abi.ErrRTParamInvalid)
+			o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, a, 0), abi.ErrRTParamInvalid)
 		}
 		// The first block is mapped, the second is not there.
-		err := o.th.MemMapSelectedLink(p+8*mib, 6*mib, p, 1)
+		err := memory.MemMapSelectedLink(o.th, p+8*mib, 6*mib, p, 1)
 		o.want(err, abi.ErrRTParamInvalid)
-		o.ok(o.th.UnmapMem(p + 8*mib))
+		o.ok(memory.UnmapMem(o.th, p+8*mib))
 		return err
 	}))
 	prove("aclrtMemMapSelectedLink", 7, virtual(func(e *env) *core.Error {
 		o := e.on(machine{product: "A3", devices: 1}) // a die without a brother
 		p := o.reserved(16 * mib)
 		o.mapped(p, 2*mib, hostProp(abi.MemAttrMemHuge))
-		o.want(o.th.MemMapSelectedLink(7, 2*mib, p, 1), abi.ErrRTLinkTypeNotSupported)
+		o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, p, 1), abi.ErrRTLinkTypeNotSupported)
 		o.mapped(p+2*mib, 2*mib, memProp())
-		return o.th.MemMapSelectedLink(7, 2*mib, p+2*mib, 0)
+		return memory.MemMapSelectedLink(o.th, 7, 2*mib, p+2*mib, 0)
 	}))
 	prove("aclrtMemMapSelectedLink", 8, virtual(func(e *env) *core.Error {
 		o := e.on(a3)
 		p := o.reserved(8 * mib)
 		o.mapped(p, 2*mib, memProp())
-		o.want(o.th.MemMapSelectedLink(7, 2*mib, p, 0), abi.ErrRTParamInvalid)
-		return o.th.MemMapSelectedLink(p, 2*mib, p, 0)
+		o.want(memory.MemMapSelectedLink(o.th, 7, 2*mib, p, 0), abi.ErrRTParamInvalid)
+		return memory.MemMapSelectedLink(o.th, p, 2*mib, p, 0)
 	}))
 	behaves("aclrtMemMapSelectedLink", func(e *env) {
 		e.needsMapper()
@@ -215,33 +217,33 @@ func init() {
 		o.mapped(p+2*mib, 4*mib, memProp())
 		for link := range uint32(2) {
 			to := p + 8*mib + core.Addr(link)*8*mib
-			o.ok(o.stranger().MemMapSelectedLink(to, 3*mib, p, link)) // whole blocks
+			o.ok(memory.MemMapSelectedLink(o.stranger(), to, 3*mib, p, link)) // whole blocks
 			o.write(to, noise(6*mib, uint64(link)))
 			o.holds(p, noise(6*mib, uint64(link)))
 		}
 	})
 
 	prove("aclrtMemMapSetLink", 2, func(e *env) *core.Error {
-		e.want(e.th.MemMapSetLink(garbage, -1), abi.ErrRTParamInvalid)
-		return e.th.MemMapSetLink(garbage, 4)
+		e.want(memory.MemMapSetLink(e.th, garbage, -1), abi.ErrRTParamInvalid)
+		return memory.MemMapSetLink(e.th, garbage, 4)
 	})
 	prove("aclrtMemMapSetLink", 3, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "310P"}, {product: "910"}, rcForm} {
-			err = e.on(m).th.MemMapSetLink(garbage, 0)
+			err = memory.MemMapSetLink(e.on(m).th, garbage, 0)
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtMemMapSetLink", 4, virtual(func(e *env) *core.Error {
-		e.want(e.on(a3).th.MemMapSetLink(garbage, abi.MemAccessUbOnePortPath), abi.ErrRTLinkTypeNotSupported)
-		e.want(e.on(a3).th.MemMapSetLink(garbage, abi.MemAccessUbMultiPortPath), abi.ErrRTLinkTypeNotSupported)
-		e.want(e.on(machine{product: "950"}).th.MemMapSetLink(garbage, abi.MemAccessLinkSio), abi.ErrRTLinkTypeNotSupported)
-		return e.on(machine{product: "950"}).th.MemMapSetLink(garbage, abi.MemAccessLinkHccs)
+		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbOnePortPath), abi.ErrRTLinkTypeNotSupported)
+		e.want(memory.MemMapSetLink(e.on(a3).th, garbage, abi.MemAccessUbMultiPortPath), abi.ErrRTLinkTypeNotSupported)
+		e.want(memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkSio), abi.ErrRTLinkTypeNotSupported)
+		return memory.MemMapSetLink(e.on(machine{product: "950"}).th, garbage, abi.MemAccessLinkHccs)
 	}))
 	prove("aclrtMemMapSetLink", 5, virtual(func(e *env) *core.Error {
 		o := e.on(a3)
-		o.want(o.th.MemMapSetLink(o.freedPhysical(), 0), abi.ErrRTParamInvalid)
-		return o.th.MemMapSetLink(garbage, 0)
+		o.want(memory.MemMapSetLink(o.th, o.freedPhysical(), 0), abi.ErrRTParamInvalid)
+		return memory.MemMapSetLink(o.th, garbage, 0)
 	}))
 	behaves("aclrtMemMapSetLink", func(e *env) {
 		e.needsMapper()
@@ -249,9 +251,9 @@ func init() {
 			o := e.on(machine{product: name})
 			h := o.physical(2*mib, memProp())
 			for _, l := range links {
-				o.ok(o.stranger().MemMapSetLink(h, l))
+				o.ok(memory.MemMapSetLink(o.stranger(), h, l))
 			}
-			o.ok(o.th.MapMem(o.reserved(2*mib), 2*mib, 0, h, 0))
+			o.ok(memory.MapMem(o.th, o.reserved(2*mib), 2*mib, 0, h, 0))
 		}
 	})
 }

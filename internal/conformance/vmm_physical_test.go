@@ -5,6 +5,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 )
 
@@ -12,7 +13,7 @@ import (
 func (e *env) isProp(h core.Handle, attr abi.MemAttr, typ abi.MemLocationType, id uint32) {
 	e.Helper()
 	p := abi.PhysicalMemProp{HandleType: 9, AllocationType: 9, MemAttr: 99, Reserve: 9}
-	e.ok(e.stranger().MemGetAllocationPropertiesFromHandle(h, &p))
+	e.ok(memory.MemGetAllocationPropertiesFromHandle(e.stranger(), h, &p))
 	if want := (abi.PhysicalMemProp{MemAttr: attr, Location: abi.MemLocation{Type: typ, ID: id}}); p != want {
 		e.Errorf("%+v, want %+v", p, want)
 	}
@@ -25,45 +26,45 @@ func init() {
 		return p
 	}
 	prove("aclrtMallocPhysical", 5, func(e *env) *core.Error {
-		return e.th.MallocPhysical(new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
+		return memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.HandleType, p.AllocationType = abi.MemHandleTypePosix, 1 }), 0)
 	})
 	prove("aclrtMallocPhysical", 6, func(e *env) *core.Error {
-		return e.th.MallocPhysical(new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
+		return memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.AllocationType, p.Location.Type = 1, abi.MemLocationTypeManaged }), 0)
 	})
 	prove("aclrtMallocPhysical", 7, func(e *env) (err *core.Error) {
 		for _, typ := range []abi.MemLocationType{abi.MemLocationTypeUnregistered, abi.MemLocationTypeManaged} {
-			err = e.th.MallocPhysical(new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.Location.Type = typ }), 0)
+			err = memory.MallocPhysical(e.th, new(core.Handle), 1, bad(func(p *abi.PhysicalMemProp) { p.Location.Type = typ }), 0)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMallocPhysical", 8, func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{2, 3, 6, 7} {
-			err = e.th.MallocPhysical(new(core.Handle), 1, deviceProp(9, a), 0)
+			err = memory.MallocPhysical(e.th, new(core.Handle), 1, deviceProp(9, a), 0)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMallocPhysical", 9, func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{-1, 0, 1, 8, 9, 11, 18} {
-			e.want(e.th.MallocPhysical(new(core.Handle), 1, hostProp(a), 0), abi.ErrInvalidParam)
-			err = e.th.MallocPhysical(new(core.Handle), 1, deviceProp(9, a), 0)
+			e.want(memory.MallocPhysical(e.th, new(core.Handle), 1, hostProp(a), 0), abi.ErrInvalidParam)
+			err = memory.MallocPhysical(e.th, new(core.Handle), 1, deviceProp(9, a), 0)
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMallocPhysical", 10, func(e *env) *core.Error {
-		return e.on(rcForm).th.MallocPhysical(new(core.Handle), 1, deviceProp(9, abi.MemAttrHBMMemHuge1G), 0)
+		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), 1, deviceProp(9, abi.MemAttrHBMMemHuge1G), 0)
 	})
 	numa := &abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge1G, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}
 	prove("aclrtMallocPhysical", 11, func(e *env) *core.Error {
-		return e.on(rcForm).stranger().MallocPhysical(new(core.Handle), 1, numa, 0)
+		return memory.MallocPhysical(e.on(rcForm).stranger(), new(core.Handle), 1, numa, 0)
 	})
 	prove("aclrtMallocPhysical", 13, func(e *env) (err *core.Error) {
 		for _, m := range without1G {
 			o := e.on(m)
 			for _, a := range []abi.MemAttr{abi.MemAttrHBMMemHuge1G, abi.MemAttrMemHuge1G, abi.MemAttrMemP2PHuge1G} {
-				err = o.th.MallocPhysical(new(core.Handle), tooBig, deviceProp(0, a), 0)
+				err = memory.MallocPhysical(o.th, new(core.Handle), tooBig, deviceProp(0, a), 0)
 				o.want(err, abi.ErrRTFeatureNotSupport)
 			}
 		}
@@ -72,15 +73,15 @@ func init() {
 	prove("aclrtMallocPhysical", 14, func(e *env) *core.Error {
 		if _, ok := driver.As[driver.Mapper](e.faults); ok { // what is decided: memory is that of a device which is set
 			o := e.bare()
-			o.want(o.th.MallocPhysical(new(core.Handle), tooBig, memProp(), 0), abi.ErrRTDevSetupError)
+			o.want(memory.MallocPhysical(o.th, new(core.Handle), tooBig, memProp(), 0), abi.ErrRTDevSetupError)
 		}
-		return e.on(rcForm).th.MallocPhysical(new(core.Handle), tooBig, deviceProp(0, abi.MemAttrMemHuge), 0)
+		return memory.MallocPhysical(e.on(rcForm).th, new(core.Handle), tooBig, deviceProp(0, abi.MemAttrMemHuge), 0)
 	})
 	prove("aclrtMallocPhysical", 15, virtual(func(e *env) *core.Error {
 		h := core.Handle(7)
-		e.want(e.th.MallocPhysical(&h, math.MaxUint64, memProp(), 0), abi.ErrRTMemoryAllocation)
-		e.want(e.th.MallocPhysical(&h, 1<<60, hostProp(abi.MemAttrMemHuge), 0), abi.ErrRTMemoryAllocation)
-		err := e.th.MallocPhysical(&h, tooBig, memProp(), 0)
+		e.want(memory.MallocPhysical(e.th, &h, math.MaxUint64, memProp(), 0), abi.ErrRTMemoryAllocation)
+		e.want(memory.MallocPhysical(e.th, &h, 1<<60, hostProp(abi.MemAttrMemHuge), 0), abi.ErrRTMemoryAllocation)
+		err := memory.MallocPhysical(e.th, &h, tooBig, memProp(), 0)
 		if h != 7 {
 			e.Error("the handle was written")
 		}
@@ -93,7 +94,7 @@ func init() {
 		if n := free - e.freeMemory(); n != 6*mib {
 			e.Errorf("5 MiB took %d bytes, want whole pages: %d", n, 6*mib)
 		}
-		e.ok(e.th.FreePhysical(h))
+		e.ok(memory.FreePhysical(e.th, h))
 		// All kinds and places. What the program reads back is another attribute for some.
 		p := e.reserved(16 * mib)
 		for _, c := range []struct {
@@ -118,7 +119,7 @@ func init() {
 			o.ok(o.th.SetDevice(0))
 			h := o.physical(4*mib, &abi.PhysicalMemProp{MemAttr: c.attr, Location: abi.MemLocation{Type: c.typ, ID: c.id}})
 			o.isProp(h, c.is, c.typ, c.id)
-			o.ok(o.th.MapMem(p, 4*mib, 0, h, 0))
+			o.ok(memory.MapMem(o.th, p, 4*mib, 0, h, 0))
 			if c.typ == abi.MemLocationTypeDevice {
 				o.at(p, abi.MemLocationTypeDevice, c.id, o.attributes(p).PageSize)
 			} else {
@@ -126,43 +127,43 @@ func init() {
 			}
 			o.write(p, noise(4*mib, 1))
 			o.holds(p, noise(4*mib, 1))
-			o.ok(o.th.UnmapMem(p))
-			o.ok(o.th.FreePhysical(h))
+			o.ok(memory.UnmapMem(o.th, p))
+			o.ok(memory.FreePhysical(o.th, h))
 			if o != e {
 				p = e.reserved(16 * mib)
 			}
 		}
 		// Pools make way for it.
 		pool, s := e.pool(0), e.stream()
-		e.ok(e.th.MemPoolSetAttr(pool, abi.MemPoolAttrReleaseThreshold, number(128*mib)))
-		e.ok(e.th.MemPoolFreeAsync(e.pooled(pool, s, 128*mib), s))
+		e.ok(memory.MemPoolSetAttr(e.th, pool, abi.MemPoolAttrReleaseThreshold, number(128*mib)))
+		e.ok(memory.MemPoolFreeAsync(e.th, e.pooled(pool, s, 128*mib), s))
 		e.ok(e.th.SynchronizeStream(s))
 		free = e.freeMemory()
-		e.ok(e.th.FreePhysical(e.physical(free+64*mib, memProp()))) // a GPU may have got some more free meanwhile
+		e.ok(memory.FreePhysical(e.th, e.physical(free+64*mib, memProp()))) // a GPU may have got some more free meanwhile
 		e.poolHas(pool, 0, 0)
 	})
 
-	prove("aclrtFreePhysical", 2, func(e *env) *core.Error { return e.on(rcForm).th.FreePhysical(garbage) })
+	prove("aclrtFreePhysical", 2, func(e *env) *core.Error { return memory.FreePhysical(e.on(rcForm).th, garbage) })
 	prove("aclrtFreePhysical", 3, virtual(func(e *env) *core.Error {
-		e.want(e.th.FreePhysical(garbage), abi.ErrRTParamInvalid)
-		e.want(e.th.FreePhysical(e.stream()), abi.ErrRTParamInvalid)
-		return e.th.FreePhysical(e.freedPhysical())
+		e.want(memory.FreePhysical(e.th, garbage), abi.ErrRTParamInvalid)
+		e.want(memory.FreePhysical(e.th, e.stream()), abi.ErrRTParamInvalid)
+		return memory.FreePhysical(e.th, e.freedPhysical())
 	}))
 	behaves("aclrtFreePhysical", func(e *env) {
 		e.needsMapper()
 		free, p := e.freeMemory(), e.reserved(4*mib)
 		h := e.physical(4*mib, memProp())
-		e.ok(e.stranger().FreePhysical(h))
+		e.ok(memory.FreePhysical(e.stranger(), h))
 		if e.freeMemory() != free {
 			e.Error("the memory is still taken")
 		}
 		h = e.mapped(p, 4*mib, memProp())
-		e.ok(e.th.FreePhysical(h))
-		e.want(e.th.FreePhysical(h), abi.ErrRTParamInvalid)
-		e.want(e.th.MapMem(p, 4*mib, 0, h, 0), abi.ErrRTParamInvalid)
+		e.ok(memory.FreePhysical(e.th, h))
+		e.want(memory.FreePhysical(e.th, h), abi.ErrRTParamInvalid)
+		e.want(memory.MapMem(e.th, p, 4*mib, 0, h, 0), abi.ErrRTParamInvalid)
 		e.write(p, noise(4*mib, 1)) // what is mapped stays
 		e.holds(p, noise(4*mib, 1))
-		e.ok(e.th.UnmapMem(p))
+		e.ok(memory.UnmapMem(e.th, p))
 		if e.freeMemory() != free {
 			e.Error("the memory is still taken")
 		}
@@ -170,32 +171,32 @@ func init() {
 
 	prove("aclrtMemGetAllocationGranularity", 3, func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{2, 3, 6, 7} {
-			err = e.th.MemGetAllocationGranularity(deviceProp(9, a), 9, new(uint64))
+			err = memory.MemGetAllocationGranularity(e.th, deviceProp(9, a), 9, new(uint64))
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMemGetAllocationGranularity", 4, func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{-1, 0, 1, 8, 9, 11, 18} {
-			err = e.th.MemGetAllocationGranularity(deviceProp(9, a), 9, new(uint64))
+			err = memory.MemGetAllocationGranularity(e.th, deviceProp(9, a), 9, new(uint64))
 			e.want(err, abi.ErrInvalidParam)
 		}
 		return err
 	})
 	prove("aclrtMemGetAllocationGranularity", 5, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemGetAllocationGranularity(deviceProp(9, 4), 9, new(uint64))
+		return memory.MemGetAllocationGranularity(e.on(rcForm).th, deviceProp(9, 4), 9, new(uint64))
 	})
 	prove("aclrtMemGetAllocationGranularity", 6, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemGetAllocationGranularity(deviceProp(0, 4), 9, new(uint64))
+		return memory.MemGetAllocationGranularity(e.on(rcForm).th, deviceProp(0, 4), 9, new(uint64))
 	})
 	prove("aclrtMemGetAllocationGranularity", 7, virtual(func(e *env) *core.Error {
-		e.want(e.th.MemGetAllocationGranularity(&abi.PhysicalMemProp{MemAttr: 4, Location: abi.MemLocation{Type: abi.MemLocationTypeManaged}}, 0, new(uint64)), abi.ErrRTParamInvalid)
+		e.want(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{MemAttr: 4, Location: abi.MemLocation{Type: abi.MemLocationTypeManaged}}, 0, new(uint64)), abi.ErrRTParamInvalid)
 		for _, m := range without1G[:3] {
 			o := e.on(m)
-			o.want(o.th.MemGetAllocationGranularity(deviceProp(0, abi.MemAttrMemHuge1G), 0, new(uint64)), abi.ErrRTParamInvalid)
+			o.want(memory.MemGetAllocationGranularity(o.th, deviceProp(0, abi.MemAttrMemHuge1G), 0, new(uint64)), abi.ErrRTParamInvalid)
 		}
-		e.want(e.th.MemGetAllocationGranularity(memProp(), -1, new(uint64)), abi.ErrRTParamInvalid)
-		return e.th.MemGetAllocationGranularity(memProp(), abi.MemAllocGranularityUndef, new(uint64))
+		e.want(memory.MemGetAllocationGranularity(e.th, memProp(), -1, new(uint64)), abi.ErrRTParamInvalid)
+		return memory.MemGetAllocationGranularity(e.th, memProp(), abi.MemAllocGranularityUndef, new(uint64))
 	}))
 	behaves("aclrtMemGetAllocationGranularity", func(e *env) {
 		e.needsMapper()
@@ -208,28 +209,30 @@ func init() {
 				{hostProp(abi.MemAttrDDRMemHuge), 2 * mib},
 			} {
 				var n uint64
-				e.ok(e.stranger().MemGetAllocationGranularity(c.prop, option, &n))
+				e.ok(memory.MemGetAllocationGranularity(e.stranger(), c.prop, option, &n))
 				if n != c.want {
 					e.Errorf("%+v: %d, want %d", c.prop, n, c.want)
 				}
 			}
 			var n uint64
-			e.ok(e.th.MemGetAllocationGranularity(&abi.PhysicalMemProp{HandleType: 2, AllocationType: 1, MemAttr: 3, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}, option, &n))
+			e.ok(memory.MemGetAllocationGranularity(e.th, &abi.PhysicalMemProp{HandleType: 2, AllocationType: 1, MemAttr: 3, Location: abi.MemLocation{Type: abi.MemLocationTypeHostNuma}}, option, &n))
 			if n == 0 || n&(n-1) != 0 || n > 2*mib {
 				e.Errorf("normal pages: %d", n)
 			}
 		}
 	})
 
-	prove("aclrtMemRetainAllocationHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemRetainAllocationHandle(7, new(core.Handle)) })
+	prove("aclrtMemRetainAllocationHandle", 3, func(e *env) *core.Error {
+		return memory.MemRetainAllocationHandle(e.on(rcForm).th, 7, new(core.Handle))
+	})
 	prove("aclrtMemRetainAllocationHandle", 4, virtual(func(e *env) *core.Error {
 		p, h := e.reserved(4*mib), core.Handle(7)
 		e.mapped(p, 2*mib, memProp())
 		for _, a := range []core.Addr{7, p + 2*mib, e.device(64), e.pinned(64)} {
-			e.want(e.th.MemRetainAllocationHandle(a, &h), abi.ErrRTParamInvalid)
+			e.want(memory.MemRetainAllocationHandle(e.th, a, &h), abi.ErrRTParamInvalid)
 		}
-		e.ok(e.th.UnmapMem(p))
-		err := e.th.MemRetainAllocationHandle(p, &h)
+		e.ok(memory.UnmapMem(e.th, p))
+		err := memory.MemRetainAllocationHandle(e.th, p, &h)
 		if h != 7 {
 			e.Error("the handle was written")
 		}
@@ -240,35 +243,35 @@ func init() {
 		free, p := e.freeMemory(), e.reserved(4*mib)
 		h := e.mapped(p, 4*mib, memProp())
 		var same, again core.Handle
-		e.ok(e.stranger().MemRetainAllocationHandle(p+123, &same)) // inside, too
+		e.ok(memory.MemRetainAllocationHandle(e.stranger(), p+123, &same)) // inside, too
 		if same != h {
 			e.Errorf("%#x, want %#x", same, h)
 		}
-		e.ok(e.th.FreePhysical(h))
+		e.ok(memory.FreePhysical(e.th, h))
 		e.isProp(h, abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 0) // one reference is left
-		e.ok(e.th.FreePhysical(h))
-		e.want(e.th.FreePhysical(h), abi.ErrRTParamInvalid)
-		e.ok(e.th.MemRetainAllocationHandle(p, &again)) // the mapping has it still
-		e.ok(e.th.UnmapMem(p))
-		e.ok(e.th.MapMem(p, 4*mib, 0, again, 0))
-		e.ok(e.th.UnmapMem(p))
-		e.ok(e.th.FreePhysical(again))
+		e.ok(memory.FreePhysical(e.th, h))
+		e.want(memory.FreePhysical(e.th, h), abi.ErrRTParamInvalid)
+		e.ok(memory.MemRetainAllocationHandle(e.th, p, &again)) // the mapping has it still
+		e.ok(memory.UnmapMem(e.th, p))
+		e.ok(memory.MapMem(e.th, p, 4*mib, 0, again, 0))
+		e.ok(memory.UnmapMem(e.th, p))
+		e.ok(memory.FreePhysical(e.th, again))
 		if e.freeMemory() != free {
 			e.Error("the memory is still taken")
 		}
 	})
 
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 3, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemGetAllocationPropertiesFromHandle(garbage, new(abi.PhysicalMemProp))
+		return memory.MemGetAllocationPropertiesFromHandle(e.on(rcForm).th, garbage, new(abi.PhysicalMemProp))
 	})
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 4, virtual(func(e *env) *core.Error {
-		e.want(e.th.MemGetAllocationPropertiesFromHandle(garbage, new(abi.PhysicalMemProp)), abi.ErrRTParamInvalid)
-		return e.th.MemGetAllocationPropertiesFromHandle(e.freedPhysical(), new(abi.PhysicalMemProp))
+		e.want(memory.MemGetAllocationPropertiesFromHandle(e.th, garbage, new(abi.PhysicalMemProp)), abi.ErrRTParamInvalid)
+		return memory.MemGetAllocationPropertiesFromHandle(e.th, e.freedPhysical(), new(abi.PhysicalMemProp))
 	}))
 	prove("aclrtMemGetAllocationPropertiesFromHandle", 5, virtual(func(e *env) (err *core.Error) {
 		for _, a := range []abi.MemAttr{abi.MemAttrHBMMemHuge, abi.MemAttrHBMMemNormal} { // the host has no such memory
 			p := abi.PhysicalMemProp{MemAttr: 99, Location: abi.MemLocation{Type: 9, ID: 9}}
-			err = e.th.MemGetAllocationPropertiesFromHandle(e.physical(2*mib, hostProp(a)), &p)
+			err = memory.MemGetAllocationPropertiesFromHandle(e.th, e.physical(2*mib, hostProp(a)), &p)
 			e.want(err, abi.ErrInvalidParam)
 			if p.MemAttr != 99 || p.Location != (abi.MemLocation{}) {
 				e.Errorf("%+v", p)

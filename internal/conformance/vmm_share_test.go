@@ -7,6 +7,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 )
 
@@ -30,7 +33,7 @@ func (e *env) shareable(prop *abi.PhysicalMemProp, flags uint64) (core.Handle, u
 	h := e.mapped(p, 4*mib, prop)
 	e.write(p, noise(4*mib, 1))
 	var n uint64
-	e.ok(e.th.MemExportToShareableHandle(h, abi.MemHandleTypeNone, flags, &n))
+	e.ok(memory.MemExportToShareableHandle(e.th, h, abi.MemHandleTypeNone, flags, &n))
 	return h, n
 }
 
@@ -38,7 +41,7 @@ func (e *env) shareable(prop *abi.PhysicalMemProp, flags uint64) (core.Handle, u
 func (e *env) opens(h core.Handle) core.Addr {
 	e.Helper()
 	p := e.reserved(4 * mib)
-	e.ok(e.th.MapMem(p, 4*mib, 0, h, 0))
+	e.ok(memory.MapMem(e.th, p, 4*mib, 0, h, 0))
 	e.holds(p, noise(4*mib, 1))
 	return p
 }
@@ -61,21 +64,21 @@ func init() {
 	a3 := machine{product: "A3"}
 
 	prove("aclrtMemExportToShareableHandle", 5, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemExportToShareableHandle(garbage, 0, 1, new(uint64))
+		return memory.MemExportToShareableHandle(e.on(rcForm).th, garbage, 0, 1, new(uint64))
 	})
 	prove("aclrtMemExportToShareableHandle", 6, shares(func(e *env) *core.Error {
-		e.want(e.th.MemExportToShareableHandle(e.freedPhysical(), 0, 0, new(uint64)), abi.ErrRTParamInvalid)
+		e.want(memory.MemExportToShareableHandle(e.th, e.freedPhysical(), 0, 0, new(uint64)), abi.ErrRTParamInvalid)
 		h, n := e.shareable(memProp(), 0)
 		again := uint64(7)
-		e.want(e.th.MemExportToShareableHandleV2(h, 0, plain, at(&again)), abi.ErrRTDrvInternalError)
+		e.want(memory.MemExportToShareableHandleV2(e.th, h, 0, plain, at(&again)), abi.ErrRTDrvInternalError)
 		onHost, _ := e.shareable(hostProp(abi.MemAttrMemHuge), 1)
-		e.want(e.th.MemExportToShareableHandle(onHost, 0, 0, &again), abi.ErrRTDrvInternalError)
+		e.want(memory.MemExportToShareableHandle(e.th, onHost, 0, 0, &again), abi.ErrRTDrvInternalError)
 		_, open := e.shareable(memProp(), 1)
 		o := e.neighbour(machine{})
 		var in core.Handle
-		o.ok(o.th.MemImportFromShareableHandle(open, 0, &in))
-		e.want(o.th.MemExportToShareableHandle(in, 0, 0, &again), abi.ErrRTDrvInternalError) // imported
-		err := e.th.MemExportToShareableHandle(h, 0, 0, &again)
+		o.ok(memory.MemImportFromShareableHandle(o.th, open, 0, &in))
+		e.want(memory.MemExportToShareableHandle(o.th, in, 0, 0, &again), abi.ErrRTDrvInternalError) // imported
+		err := memory.MemExportToShareableHandle(e.th, h, 0, 0, &again)
 		if again != 7 || n == 0 {
 			e.Errorf("%d, then %d", n, again)
 		}
@@ -87,45 +90,45 @@ func init() {
 			h, n := e.shareable(prop, 1)
 			o := e.neighbour(machine{})
 			var in core.Handle
-			o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
+			o.ok(memory.MemImportFromShareableHandle(o.th, n, 0, &in))
 			p := o.opens(in)
 			// It is the same memory.
 			q := e.reserved(4 * mib)
-			e.ok(e.th.MapMem(q, 4*mib, 0, h, 0))
+			e.ok(memory.MapMem(e.th, q, 4*mib, 0, h, 0))
 			o.write(p+mib, noise(100, 5))
 			e.holds(q+mib, noise(100, 5))
 			e.write(q, noise(100, 6))
 			o.holds(p, noise(100, 6))
 			// When the exporter has freed it, nobody else gets it; who has it, has it.
-			e.ok(e.th.FreePhysical(h))
-			e.ok(e.th.UnmapMem(q))
+			e.ok(memory.FreePhysical(e.th, h))
+			e.ok(memory.UnmapMem(e.th, q))
 			o.holds(p, noise(100, 6))
 		}
 	})
 
 	prove("aclrtMemExportToShareableHandleV2", 3, func(e *env) *core.Error {
-		e.want(e.th.MemExportToShareableHandleV2(garbage, 2, 0, at(new(uint64))), abi.ErrRTParamInvalid)
-		return e.th.MemExportToShareableHandleV2(garbage, 2, 3, at(new(uint64)))
+		e.want(memory.MemExportToShareableHandleV2(e.th, garbage, 2, 0, at(new(uint64))), abi.ErrRTParamInvalid)
+		return memory.MemExportToShareableHandleV2(e.th, garbage, 2, 3, at(new(uint64)))
 	})
 	prove("aclrtMemExportToShareableHandleV2", 5, func(e *env) *core.Error {
-		return e.stranger().MemExportToShareableHandleV2(garbage, 1, fabric, at(new(abi.MemFabricHandle)))
+		return memory.MemExportToShareableHandleV2(e.stranger(), garbage, 1, fabric, at(new(abi.MemFabricHandle)))
 	})
 	prove("aclrtMemExportToShareableHandleV2", 6, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, {product: "910"}, rcForm} {
-			err = e.on(m).th.MemExportToShareableHandleV2(garbage, 1, fabric, at(new(abi.MemFabricHandle)))
+			err = memory.MemExportToShareableHandleV2(e.on(m).th, garbage, 1, fabric, at(new(abi.MemFabricHandle)))
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtMemExportToShareableHandleV2", 7, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemExportToShareableHandleV2(garbage, 1, plain, at(new(uint64)))
+		return memory.MemExportToShareableHandleV2(e.on(rcForm).th, garbage, 1, plain, at(new(uint64)))
 	})
 	prove("aclrtMemExportToShareableHandleV2", 8, shares(func(e *env) *core.Error {
 		o := e.on(a3)
 		h := o.physical(2*mib, memProp())
-		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))))
-		o.want(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTDrvInternalError)
-		return o.th.MemExportToShareableHandleV2(h, 0, plain, at(new(uint64)))
+		o.ok(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))))
+		o.want(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(new(abi.MemFabricHandle))), abi.ErrRTDrvInternalError)
+		return memory.MemExportToShareableHandleV2(o.th, h, 0, plain, at(new(uint64)))
 	}))
 	behaves("aclrtMemExportToShareableHandleV2", func(e *env) {
 		e.needsSharer()
@@ -138,18 +141,18 @@ func init() {
 			n := o.neighbour(a3)
 			if i == 0 {
 				var f abi.MemFabricHandle
-				o.ok(o.th.MemExportToShareableHandleV2(h, 1, fabric, at(&f)))
-				n.ok(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in))
+				o.ok(memory.MemExportToShareableHandleV2(o.th, h, 1, fabric, at(&f)))
+				n.ok(memory.MemImportFromShareableHandleV2(n.th, at(&f), fabric, 0, &in))
 			} else {
 				var u uint64
-				o.ok(o.stranger().MemExportToShareableHandleV2(h, 1, plain, at(&u))) // no context
-				n.ok(n.th.MemImportFromShareableHandleV2(at(&u), plain, 0, &in))
+				o.ok(memory.MemExportToShareableHandleV2(o.stranger(), h, 1, plain, at(&u))) // no context
+				n.ok(memory.MemImportFromShareableHandleV2(n.th, at(&u), plain, 0, &in))
 			}
 			n.opens(in)
 		}
 	})
 
-	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return e.on(rcForm).th.MemSetPidToShareableHandle(7, thisPid(), 1) })
+	prove("aclrtMemSetPidToShareableHandle", 3, func(e *env) *core.Error { return memory.MemSetPidToShareableHandle(e.on(rcForm).th, 7, thisPid(), 1) })
 	many := make([]int32, 65536)
 	for i := range many {
 		many[i] = 1<<30 + int32(i) // processes that do not run
@@ -157,67 +160,67 @@ func init() {
 	prove("aclrtMemSetPidToShareableHandle", 5, shares(func(e *env) *core.Error {
 		h := e.physical(2*mib, memProp())
 		var n uint64
-		e.ok(e.th.MemExportToShareableHandle(h, 0, 0, &n))
-		e.want(e.th.MemSetPidToShareableHandle(n^1, new(int32), 1), abi.ErrRTInvalidHandle)
-		e.ok(e.th.MemSetPidToShareableHandle(n, thisPid(), 1))
-		e.ok(e.th.FreePhysical(h))
-		return e.th.MemSetPidToShareableHandle(n, new(int32), 1) // it has gone
+		e.ok(memory.MemExportToShareableHandle(e.th, h, 0, 0, &n))
+		e.want(memory.MemSetPidToShareableHandle(e.th, n^1, new(int32), 1), abi.ErrRTInvalidHandle)
+		e.ok(memory.MemSetPidToShareableHandle(e.th, n, thisPid(), 1))
+		e.ok(memory.FreePhysical(e.th, h))
+		return memory.MemSetPidToShareableHandle(e.th, n, new(int32), 1) // it has gone
 	}))
 	prove("aclrtMemSetPidToShareableHandle", 6, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		e.want(e.neighbour(machine{}).th.MemSetPidToShareableHandle(n, thisPid(), 1), abi.ErrRTDrvInternalError)
+		e.want(memory.MemSetPidToShareableHandle(e.neighbour(machine{}).th, n, thisPid(), 1), abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
-		return e.neighbour(machine{}).th.MemSetPidToShareableHandle(n, thisPid(), 1)
+		return memory.MemSetPidToShareableHandle(e.neighbour(machine{}).th, n, thisPid(), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandle", 7, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		return e.th.MemSetPidToShareableHandle(n, new(int32), 1)
+		return memory.MemSetPidToShareableHandle(e.th, n, new(int32), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandle", 8, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
-		e.ok(e.th.MemSetPidToShareableHandle(n, &many[0], 65535))
-		e.ok(e.th.MemSetPidToShareableHandle(n, &many[0], 65535)) // the same once more
-		e.want(e.th.MemSetPidToShareableHandle(n, &many[65535], 1), abi.ErrRTDrvInternalError)
+		e.ok(memory.MemSetPidToShareableHandle(e.th, n, &many[0], 65535))
+		e.ok(memory.MemSetPidToShareableHandle(e.th, n, &many[0], 65535)) // the same once more
+		e.want(memory.MemSetPidToShareableHandle(e.th, n, &many[65535], 1), abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
-		return e.th.MemSetPidToShareableHandle(n, &make([]int32, 3)[0], 3)
+		return memory.MemSetPidToShareableHandle(e.th, n, &make([]int32, 3)[0], 3)
 	}))
 	behaves("aclrtMemSetPidToShareableHandle", func(e *env) {
 		e.needsSharer()
 		_, n := e.shareable(memProp(), 0)
 		o := e.neighbour(machine{})
 		var in core.Handle
-		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTDrvInternalError)
+		o.want(memory.MemImportFromShareableHandle(o.th, n, 0, &in), abi.ErrRTDrvInternalError)
 		pids := []int32{int32(os.Getppid()), 0, 1 << 30, -5, int32(os.Getpid())} // some are nobody's
-		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 4))
-		o.want(o.th.MemImportFromShareableHandle(n, 0, &in), abi.ErrRTDrvInternalError)
-		e.ok(e.stranger().MemSetPidToShareableHandle(n, &pids[0], 5))
-		o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
+		e.ok(memory.MemSetPidToShareableHandle(e.stranger(), n, &pids[0], 4))
+		o.want(memory.MemImportFromShareableHandle(o.th, n, 0, &in), abi.ErrRTDrvInternalError)
+		e.ok(memory.MemSetPidToShareableHandle(e.stranger(), n, &pids[0], 5))
+		o.ok(memory.MemImportFromShareableHandle(o.th, n, 0, &in))
 		o.opens(in)
 	})
 
 	prove("aclrtMemSetPidToShareableHandleV2", 4, blames("shareType", func(e *env) *core.Error {
-		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), 9, thisPid(), 1)
+		return memory.MemSetPidToShareableHandleV2(e.on(rcForm).th, at(new(uint64)), 9, thisPid(), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 5, func(e *env) *core.Error {
-		return e.on(rcForm).th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, thisPid(), 1)
+		return memory.MemSetPidToShareableHandleV2(e.on(rcForm).th, at(new(uint64)), plain, thisPid(), 1)
 	})
 	prove("aclrtMemSetPidToShareableHandleV2", 7, shares(func(e *env) *core.Error {
-		return e.blames("shareableHandle", e.th.MemSetPidToShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, new(int32), 1))
+		return e.blames("shareableHandle", memory.MemSetPidToShareableHandleV2(e.th, at(new(abi.MemFabricHandle)), fabric, new(int32), 1))
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 8, shares(func(e *env) *core.Error {
-		return e.th.MemSetPidToShareableHandleV2(at(new(uint64)), plain, new(int32), 1)
+		return memory.MemSetPidToShareableHandleV2(e.th, at(new(uint64)), plain, new(int32), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 9, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
-		return e.neighbour(machine{}).th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
+		return memory.MemSetPidToShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, new(int32), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 10, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		return e.th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
+		return memory.MemSetPidToShareableHandleV2(e.th, at(&n), plain, new(int32), 1)
 	}))
 	prove("aclrtMemSetPidToShareableHandleV2", 11, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
-		return e.th.MemSetPidToShareableHandleV2(at(&n), plain, new(int32), 1)
+		return memory.MemSetPidToShareableHandleV2(e.th, at(&n), plain, new(int32), 1)
 	}))
 	behaves("aclrtMemSetPidToShareableHandleV2", func(e *env) {
 		e.needsSharer()
@@ -226,27 +229,27 @@ func init() {
 		h := o.mapped(p, 4*mib, memProp())
 		o.write(p, noise(4*mib, 1))
 		var f abi.MemFabricHandle
-		o.ok(o.th.MemExportToShareableHandleV2(h, 0, fabric, at(&f)))
+		o.ok(memory.MemExportToShareableHandleV2(o.th, h, 0, fabric, at(&f)))
 		var in core.Handle
-		n.want(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in), abi.ErrRTDrvInternalError)
-		o.ok(o.stranger().MemSetPidToShareableHandleV2(at(&f), fabric, thisPid(), 1))
-		n.ok(n.th.MemImportFromShareableHandleV2(at(&f), fabric, 0, &in))
+		n.want(memory.MemImportFromShareableHandleV2(n.th, at(&f), fabric, 0, &in), abi.ErrRTDrvInternalError)
+		o.ok(memory.MemSetPidToShareableHandleV2(o.stranger(), at(&f), fabric, thisPid(), 1))
+		n.ok(memory.MemImportFromShareableHandleV2(n.th, at(&f), fabric, 0, &in))
 		n.opens(in)
 	})
 
 	prove("aclrtMemImportFromShareableHandle", 3, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
-		e.want(e.stranger().MemImportFromShareableHandle(0, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
-		return o.stranger().MemImportFromShareableHandle(n^1, 0, new(core.Handle))
+		e.want(memory.MemImportFromShareableHandle(e.stranger(), 0, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
+		return memory.MemImportFromShareableHandle(o.stranger(), n^1, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 4, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0) // the white list comes last
-		return e.neighbour(rcForm).stranger().MemImportFromShareableHandle(n, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandle(e.neighbour(rcForm).stranger(), n, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 5, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		err := e.neighbour(rcForm).th.MemImportFromShareableHandle(n, 1, new(core.Handle))
+		err := memory.MemImportFromShareableHandle(e.neighbour(rcForm).th, n, 1, new(core.Handle))
 		e.want(err, abi.ErrRTFeatureNotSupport)
 		if err.Quiet {
 			e.Error("it is the answer of a driver without virtual memory")
@@ -255,15 +258,15 @@ func init() {
 	}))
 	prove("aclrtMemImportFromShareableHandle", 6, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
-		return e.neighbour(rcForm).th.MemImportFromShareableHandle(n, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandle(e.neighbour(rcForm).th, n, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandle", 7, shares(func(e *env) *core.Error {
 		h := core.Handle(7)
 		_, n := e.shareable(memProp(), 1)
-		e.want(e.th.MemImportFromShareableHandle(n, 0, &h), abi.ErrRTDrvInternalError) // it is ours
+		e.want(memory.MemImportFromShareableHandle(e.th, n, 0, &h), abi.ErrRTDrvInternalError) // it is ours
 		_, n = e.shareable(memProp(), 0)
-		e.want(e.th.MemImportFromShareableHandle(n, 1, &h), abi.ErrRTDrvInternalError) // this process is not named either
-		err := e.neighbour(machine{}).th.MemImportFromShareableHandle(n, 0, &h)
+		e.want(memory.MemImportFromShareableHandle(e.th, n, 1, &h), abi.ErrRTDrvInternalError) // this process is not named either
+		err := memory.MemImportFromShareableHandle(e.neighbour(machine{}).th, n, 0, &h)
 		if h != 7 {
 			e.Error("the handle was written")
 		}
@@ -271,7 +274,7 @@ func init() {
 	}))
 	prove("aclrtMemImportFromShareableHandle", 8, shares(func(e *env) *core.Error {
 		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
-		return e.neighbour(machine{}).th.MemImportFromShareableHandle(n, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandle(e.neighbour(machine{}).th, n, 0, new(core.Handle))
 	}))
 	behaves("aclrtMemImportFromShareableHandle", func(e *env) {
 		importsOwn(e)
@@ -280,68 +283,68 @@ func init() {
 		o := e.neighbour(machine{})
 		var in, again core.Handle
 		o.ok(o.th.SetDevice(1))
-		o.ok(o.th.MemImportFromShareableHandle(n, 1, &in))
-		o.ok(o.th.MemImportFromShareableHandle(n, 0, &again))
+		o.ok(memory.MemImportFromShareableHandle(o.th, n, 1, &in))
+		o.ok(memory.MemImportFromShareableHandle(o.th, n, 0, &again))
 		p := o.opens(in)
 		o.opens(again)
 		o.isProp(in, abi.MemAttrHBMMemHuge, abi.MemLocationTypeDevice, 0)
 		o.at(p, abi.MemLocationTypeDevice, 0, o.attributes(p).PageSize)
 		q := o.device(4 * mib) // of device 1, which reaches device 0 now, and the other way round
-		o.ok(o.th.Memcpy(q, 4*mib, p, 4*mib, abi.MemcpyDeviceToDevice))
+		o.ok(transfer.Memcpy(o.th, q, 4*mib, p, 4*mib, abi.MemcpyDeviceToDevice))
 		o.holds(q, noise(4*mib, 1))
 		for _, pair := range [][2]int32{{0, 1}, {1, 0}} {
 			var status int32
-			o.ok(o.th.DevicePeerAccessStatus(pair[0], pair[1], &status))
+			o.ok(memory.DevicePeerAccessStatus(o.th, pair[0], pair[1], &status))
 			if status != 1 {
 				o.Errorf("peer access %v is not enabled", pair)
 			}
 		}
-		o.ok(o.th.UnmapMem(p))
-		o.ok(o.th.FreePhysical(in))
-		o.want(o.th.FreePhysical(in), abi.ErrRTParamInvalid)
+		o.ok(memory.UnmapMem(o.th, p))
+		o.ok(memory.FreePhysical(o.th, in))
+		o.want(memory.FreePhysical(o.th, in), abi.ErrRTParamInvalid)
 	})
 
 	prove("aclrtMemImportFromShareableHandleV2", 4, func(e *env) *core.Error {
-		return e.stranger().MemImportFromShareableHandleV2(at(new(uint64)), 9, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.stranger(), at(new(uint64)), 9, 0, new(core.Handle))
 	})
 	prove("aclrtMemImportFromShareableHandleV2", 5, func(e *env) *core.Error {
-		return e.th.MemImportFromShareableHandleV2(at(new(uint64)), 9, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.th, at(new(uint64)), 9, 0, new(core.Handle))
 	})
 	prove("aclrtMemImportFromShareableHandleV2", 6, func(e *env) (err *core.Error) {
 		for _, m := range []machine{{}, {product: "950"}, {product: "310P"}, rcForm} {
-			err = e.on(m).th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
+			err = memory.MemImportFromShareableHandleV2(e.on(m).th, at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
 			e.want(err, abi.ErrRTFeatureNotSupport)
 		}
 		return err
 	})
 	prove("aclrtMemImportFromShareableHandleV2", 8, shares(func(e *env) *core.Error {
 		o := e.on(a3)
-		return o.th.MemImportFromShareableHandleV2(at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(o.th, at(new(abi.MemFabricHandle)), fabric, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 9, shares(func(e *env) *core.Error {
-		return e.on(rcForm).th.MemImportFromShareableHandleV2(at(new(uint64)), plain, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.on(rcForm).th, at(new(uint64)), plain, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 10, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
 		o := e.neighbour(rcForm)
 		o.ok(o.th.SetDevice(1))
-		err := o.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+		err := memory.MemImportFromShareableHandleV2(o.th, at(&n), plain, 0, new(core.Handle))
 		e.want(err, abi.ErrRTFeatureNotSupport)
 		return err
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 11, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 0)
-		return e.neighbour(rcForm).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.neighbour(rcForm).th, at(&n), plain, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 12, shares(func(e *env) *core.Error {
 		_, n := e.shareable(memProp(), 1)
-		e.want(e.th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle)), abi.ErrRTDrvInternalError)
+		e.want(memory.MemImportFromShareableHandleV2(e.th, at(&n), plain, 0, new(core.Handle)), abi.ErrRTDrvInternalError)
 		_, n = e.shareable(memProp(), 0)
-		return e.neighbour(machine{}).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, 0, new(core.Handle))
 	}))
 	prove("aclrtMemImportFromShareableHandleV2", 13, shares(func(e *env) *core.Error {
 		_, n := e.shareable(hostProp(abi.MemAttrMemNormal), 1)
-		return e.neighbour(machine{}).th.MemImportFromShareableHandleV2(at(&n), plain, 0, new(core.Handle))
+		return memory.MemImportFromShareableHandleV2(e.neighbour(machine{}).th, at(&n), plain, 0, new(core.Handle))
 	}))
 	behaves("aclrtMemImportFromShareableHandleV2", func(e *env) {
 		e.needsSharer()
@@ -349,7 +352,7 @@ func init() {
 		o := e.neighbour(machine{product: "310B"}) // memory of the host needs no peers
 		o.ok(o.th.SetDevice(1))
 		var in core.Handle
-		o.ok(o.th.MemImportFromShareableHandleV2(at(&n), plain, 0, &in))
+		o.ok(memory.MemImportFromShareableHandleV2(o.th, at(&n), plain, 0, &in))
 		p := o.opens(in)
 		bytes(p, 1)[0]++ // and has addresses for the program
 		o.isProp(in, abi.MemAttrMemHuge, abi.MemLocationTypeHost, 0)
@@ -361,19 +364,19 @@ func importsOwn(e *env) {
 	e.Helper()
 	for _, prop := range []*abi.PhysicalMemProp{memProp(), hostProp(abi.MemAttrMemHuge)} {
 		h, n := e.shareable(prop, 0)
-		e.ok(e.th.MemSetPidToShareableHandle(n, thisPid(), 1))
+		e.ok(memory.MemSetPidToShareableHandle(e.th, n, thisPid(), 1))
 		var in core.Handle
-		e.ok(e.th.MemImportFromShareableHandle(n, 2, &in))
+		e.ok(memory.MemImportFromShareableHandle(e.th, n, 2, &in))
 		p := e.opens(in)
 		e.write(p+mib, noise(100, 5)) // it is the same memory
 		q := e.reserved(4 * mib)
-		e.ok(e.th.MapMem(q, 4*mib, 0, h, 0))
+		e.ok(memory.MapMem(e.th, q, 4*mib, 0, h, 0))
 		e.holds(q+mib, noise(100, 5))
-		e.ok(e.th.FreePhysical(h)) // who has imported it keeps it
-		e.ok(e.th.UnmapMem(q))
+		e.ok(memory.FreePhysical(e.th, h)) // who has imported it keeps it
+		e.ok(memory.UnmapMem(e.th, q))
 		e.holds(p+mib, noise(100, 5))
-		e.ok(e.th.UnmapMem(p))
-		e.ok(e.th.FreePhysical(in))
+		e.ok(memory.UnmapMem(e.th, p))
+		e.ok(memory.FreePhysical(e.th, in))
 	}
 }
 
@@ -384,21 +387,21 @@ func TestExportEnds(t *testing.T) {
 	o := e.neighbour(machine{})
 	_, n := e.shareable(memProp(), 1)
 	e.ok(e.th.ResetDevice(0))
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
+	o.want(memory.MemImportFromShareableHandle(o.th, n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
 
 	e.ok(e.th.SetDevice(0))
 	h := e.physical(2*mib, memProp())
-	e.ok(e.th.MemExportToShareableHandle(h, 0, 1, &n))
+	e.ok(memory.MemExportToShareableHandle(e.th, h, 0, 1, &n))
 	var in core.Handle
-	o.ok(o.th.MemImportFromShareableHandle(n, 0, &in))
-	e.ok(e.th.FreePhysical(h))
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
-	o.ok(o.th.FreePhysical(in))
+	o.ok(memory.MemImportFromShareableHandle(o.th, n, 0, &in))
+	e.ok(memory.FreePhysical(e.th, h))
+	o.want(memory.MemImportFromShareableHandle(o.th, n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
+	o.ok(memory.FreePhysical(o.th, in))
 
-	e.ok(e.th.Init(nil))
+	e.ok(process.Init(e.th, nil))
 	h = e.physical(2*mib, memProp())
-	e.ok(e.th.MemExportToShareableHandle(h, 0, 1, &n))
-	e.ok(e.th.Finalize())
-	o.want(o.th.MemImportFromShareableHandle(n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
-	e.ok(e.th.FreePhysical(h))
+	e.ok(memory.MemExportToShareableHandle(e.th, h, 0, 1, &n))
+	e.ok(process.Finalize(e.th))
+	o.want(memory.MemImportFromShareableHandle(o.th, n, 0, new(core.Handle)), abi.ErrRTInvalidHandle)
+	e.ok(memory.FreePhysical(e.th, h))
 }

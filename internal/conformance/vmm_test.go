@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/product"
@@ -51,21 +53,21 @@ func hostProp(a abi.MemAttr) *abi.PhysicalMemProp {
 func (e *env) reserved(n uint64) core.Addr {
 	e.Helper()
 	var p core.Addr
-	e.ok(e.th.ReserveMemAddress(&p, n, 0, 0, 0))
+	e.ok(memory.ReserveMemAddress(e.th, &p, n, 0, 0, 0))
 	return p
 }
 
 func (e *env) physical(n uint64, prop *abi.PhysicalMemProp) core.Handle {
 	e.Helper()
 	var h core.Handle
-	e.ok(e.th.MallocPhysical(&h, n, prop, 0))
+	e.ok(memory.MallocPhysical(e.th, &h, n, prop, 0))
 	return h
 }
 
 func (e *env) mapped(at core.Addr, n uint64, prop *abi.PhysicalMemProp) core.Handle {
 	e.Helper()
 	h := e.physical(n, prop)
-	e.ok(e.th.MapMem(at, n, 0, h, 0))
+	e.ok(memory.MapMem(e.th, at, n, 0, h, 0))
 	return h
 }
 
@@ -73,7 +75,7 @@ func (e *env) mapped(at core.Addr, n uint64, prop *abi.PhysicalMemProp) core.Han
 func (e *env) freedPhysical() core.Handle {
 	e.Helper()
 	h := e.physical(2*mib, memProp())
-	e.ok(e.th.FreePhysical(h))
+	e.ok(memory.FreePhysical(e.th, h))
 	return h
 }
 
@@ -101,7 +103,7 @@ func logged(t *testing.T, name string) (*env, *strings.Builder) {
 }
 
 func init() {
-	prove("aclrtReserveMemAddress", 4, func(e *env) *core.Error { return e.on(rcForm).th.ReserveMemAddress(new(core.Addr), 1, 1, 1, 1) })
+	prove("aclrtReserveMemAddress", 4, func(e *env) *core.Error { return memory.ReserveMemAddress(e.on(rcForm).th, new(core.Addr), 1, 1, 1, 1) })
 	prove("aclrtReserveMemAddress", 5, virtual(func(e *env) *core.Error {
 		p := core.Addr(7)
 		for _, c := range []struct {
@@ -111,21 +113,21 @@ func init() {
 			{2 * mib, 2 * mib}, {2 * mib, 16*tib - 2*mib}, {2 * mib, 24 * tib}, {4 * mib, 24*tib - 2*mib}, {math.MaxUint64, 16 * tib},
 			{2 * mib, 16*tib + 4096}, {gib + 1, 16*tib + 2*mib},
 		} {
-			e.want(e.th.ReserveMemAddress(&p, c.size, 0, c.at, 0), abi.ErrRTParamInvalid)
+			e.want(memory.ReserveMemAddress(e.th, &p, c.size, 0, c.at, 0), abi.ErrRTParamInvalid)
 		}
 		o := e.on(machine{product: "950"})
-		o.want(o.th.ReserveMemAddress(&p, 2*mib, 0, 18*tib, 0), abi.ErrRTParamInvalid)
+		o.want(memory.ReserveMemAddress(o.th, &p, 2*mib, 0, 18*tib, 0), abi.ErrRTParamInvalid)
 		var q core.Addr
-		e.ok(e.th.ReserveMemAddress(&q, 4*mib, 0, 18*tib, 0))
-		e.want(e.th.ReserveMemAddress(&p, 2*mib, 0, q+2*mib, 0), abi.ErrRTParamInvalid) // it is not free
+		e.ok(memory.ReserveMemAddress(e.th, &q, 4*mib, 0, 18*tib, 0))
+		e.want(memory.ReserveMemAddress(e.th, &p, 2*mib, 0, q+2*mib, 0), abi.ErrRTParamInvalid) // it is not free
 		if p != 7 {
 			e.Error("the pointer was written")
 		}
-		return e.th.ReserveMemAddress(&p, 2*mib, 64, 0, 0)
+		return memory.ReserveMemAddress(e.th, &p, 2*mib, 64, 0, 0)
 	}))
 	prove("aclrtReserveMemAddress", 6, virtual(func(e *env) *core.Error {
-		e.want(e.th.ReserveMemAddress(new(core.Addr), math.MaxUint64, 0, 0, 0), abi.ErrRTMemoryAllocation)
-		return e.th.ReserveMemAddress(new(core.Addr), 1<<62, 0, 0, 0)
+		e.want(memory.ReserveMemAddress(e.th, new(core.Addr), math.MaxUint64, 0, 0, 0), abi.ErrRTMemoryAllocation)
+		return memory.ReserveMemAddress(e.th, new(core.Addr), 1<<62, 0, 0, 0)
 	}))
 	behaves("aclrtReserveMemAddress", func(e *env) {
 		e.needsMapper()
@@ -133,13 +135,13 @@ func init() {
 			o := e.on(m)
 			for _, size := range []uint64{1, 2 * mib, 3 * mib, gib + 1, tib} {
 				var p core.Addr
-				o.ok(o.stranger().ReserveMemAddress(&p, size, 0, 0, size%2)) // no context, flags 0 and 1
+				o.ok(memory.ReserveMemAddress(o.stranger(), &p, size, 0, 0, size%2)) // no context, flags 0 and 1
 				if p == 0 || p%(2*mib) != 0 {
 					e.Errorf("%d bytes at %#x", size, p)
 				}
 				o.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
-				o.want(o.th.Memset(p, 64, 0, 64), abi.ErrRTParamInvalid) // there is nothing behind it
-				o.ok(o.stranger().ReleaseMemAddress(p))
+				o.want(transfer.Memset(o.th, p, 64, 0, 64), abi.ErrRTParamInvalid) // there is nothing behind it
+				o.ok(memory.ReleaseMemAddress(o.stranger(), p))
 			}
 		}
 		if checked {
@@ -147,65 +149,65 @@ func init() {
 		}
 		var p core.Addr // a place of the program's choice
 		for range 3 {
-			e.ok(e.th.ReserveMemAddress(&p, 3*gib, 0, 20*tib, 0))
+			e.ok(memory.ReserveMemAddress(e.th, &p, 3*gib, 0, 20*tib, 0))
 			if p != 20*tib && !onGPU { // CUDA takes it for a hint
 				e.Errorf("%#x, want 20 TiB", p)
 			}
-			e.ok(e.th.ReleaseMemAddress(p))
+			e.ok(memory.ReleaseMemAddress(e.th, p))
 		}
 	})
 
 	const noUC = 64 * tib
 	prove("aclrtReserveMemAddressNoUCMemory", 4, func(e *env) *core.Error {
-		return e.on(rcForm).th.ReserveMemAddressNoUCMemory(new(core.Addr), 1, 1, 0, 1)
+		return memory.ReserveMemAddressNoUCMemory(e.on(rcForm).th, new(core.Addr), 1, 1, 0, 1)
 	})
 	prove("aclrtReserveMemAddressNoUCMemory", 5, virtual(func(e *env) *core.Error {
-		e.want(e.th.ReserveMemAddressNoUCMemory(new(core.Addr), gib, 0, 0, 0), abi.ErrRTParamInvalid) // it does not choose
-		e.want(e.th.ReserveMemAddressNoUCMemory(new(core.Addr), gib+2*mib, 0, noUC, 0), abi.ErrRTParamInvalid)
-		e.want(e.th.ReserveMemAddressNoUCMemory(new(core.Addr), gib, 0, noUC+64, 0), abi.ErrRTParamInvalid)
-		e.want(e.th.ReserveMemAddressNoUCMemory(new(core.Addr), 1<<60, 0, noUC, 0), abi.ErrRTParamInvalid)
-		return e.th.ReserveMemAddressNoUCMemory(new(core.Addr), gib, 1, noUC, 0)
+		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, 0, 0), abi.ErrRTParamInvalid) // it does not choose
+		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib+2*mib, 0, noUC, 0), abi.ErrRTParamInvalid)
+		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 0, noUC+64, 0), abi.ErrRTParamInvalid)
+		e.want(memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), 1<<60, 0, noUC, 0), abi.ErrRTParamInvalid)
+		return memory.ReserveMemAddressNoUCMemory(e.th, new(core.Addr), gib, 1, noUC, 0)
 	}))
 	behaves("aclrtReserveMemAddressNoUCMemory", func(e *env) {
 		e.needsMapper()
 		var p core.Addr
 		for _, at := range []core.Addr{noUC, 200 * tib} { // the second one is more than most machines have: another place is taken
-			e.ok(e.stranger().ReserveMemAddressNoUCMemory(&p, 2*gib, 0, at, 0))
+			e.ok(memory.ReserveMemAddressNoUCMemory(e.stranger(), &p, 2*gib, 0, at, 0))
 			e.mapped(p+2*mib, 4*mib, memProp())
 			e.write(p+2*mib, noise(4*mib, 1))
 			e.holds(p+2*mib, noise(4*mib, 1))
-			e.ok(e.th.UnmapMem(p + 2*mib))
-			e.ok(e.th.ReleaseMemAddress(p))
+			e.ok(memory.UnmapMem(e.th, p+2*mib))
+			e.ok(memory.ReleaseMemAddress(e.th, p))
 		}
 	})
 
-	prove("aclrtReleaseMemAddress", 2, func(e *env) *core.Error { return e.on(rcForm).th.ReleaseMemAddress(7) })
+	prove("aclrtReleaseMemAddress", 2, func(e *env) *core.Error { return memory.ReleaseMemAddress(e.on(rcForm).th, 7) })
 	prove("aclrtReleaseMemAddress", 3, virtual(func(e *env) *core.Error {
 		for _, p := range []core.Addr{7, e.device(4096), e.pinned(64)} {
-			e.want(e.th.ReleaseMemAddress(p), abi.ErrRTParamInvalid)
+			e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
 		}
 		p := e.reserved(8 * mib)
-		e.want(e.th.ReleaseMemAddress(p+2*mib), abi.ErrRTParamInvalid)
+		e.want(memory.ReleaseMemAddress(e.th, p+2*mib), abi.ErrRTParamInvalid)
 		h := e.mapped(p+4*mib, 2*mib, memProp())
-		err := e.th.ReleaseMemAddress(p)
+		err := memory.ReleaseMemAddress(e.th, p)
 		e.want(err, abi.ErrRTParamInvalid)
 		if !strings.Contains(err.Text, "aclrtUnmapMem") {
 			e.Errorf("%q does not say what to do", err.Text)
 		}
-		e.ok(e.th.FreePhysical(h)) // mapped it is, all the same
-		e.want(e.th.ReleaseMemAddress(p), abi.ErrRTParamInvalid)
-		e.ok(e.th.UnmapMem(p + 4*mib))
-		e.ok(e.th.MemMapNoAccess(p, 2*mib, 0, e.physical(2*mib, memProp()), 0))
-		e.want(e.th.ReleaseMemAddress(p), abi.ErrRTParamInvalid)
-		e.ok(e.th.UnmapMem(p))
-		e.ok(e.th.ReleaseMemAddress(p))
-		return e.th.ReleaseMemAddress(p)
+		e.ok(memory.FreePhysical(e.th, h)) // mapped it is, all the same
+		e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
+		e.ok(memory.UnmapMem(e.th, p+4*mib))
+		e.ok(memory.MemMapNoAccess(e.th, p, 2*mib, 0, e.physical(2*mib, memProp()), 0))
+		e.want(memory.ReleaseMemAddress(e.th, p), abi.ErrRTParamInvalid)
+		e.ok(memory.UnmapMem(e.th, p))
+		e.ok(memory.ReleaseMemAddress(e.th, p))
+		return memory.ReleaseMemAddress(e.th, p)
 	}))
 	behaves("aclrtReleaseMemAddress", func(e *env) {
 		e.needsMapper()
 		p := e.reserved(2 * mib)
-		e.ok(e.th.ReleaseMemAddress(p))
-		e.want(e.th.MapMem(p, 2*mib, 0, e.physical(2*mib, memProp()), 0), abi.ErrRTParamInvalid)
+		e.ok(memory.ReleaseMemAddress(e.th, p))
+		e.want(memory.MapMem(e.th, p, 2*mib, 0, e.physical(2*mib, memProp()), 0), abi.ErrRTParamInvalid)
 	})
 
 	mapRules := func(call func(*core.Thread, core.Addr, uint64, uint64, core.Handle, uint64) *core.Error) [6]proof {
@@ -236,81 +238,81 @@ func init() {
 				e.ok(call(e.th, p+2*mib, 4*mib, 0, h, 0))
 				small := e.physical(2*mib, memProp())
 				refuse(p+4*mib, 2*mib, 0, small) // taken
-				e.ok(e.th.MapMem(p+6*mib, 2*mib, 0, small, 0))
+				e.ok(memory.MapMem(e.th, p+6*mib, 2*mib, 0, small, 0))
 				return call(e.th, p+2*mib, 4*mib, 0, h, 0)
 			}),
 		}
 	}
-	r := mapRules((*core.Thread).MapMem)
+	r := mapRules(memory.MapMem)
 	prove("aclrtMapMem", 5, r[4])
 	prove("aclrtMapMem", 6, r[5])
 	behaves("aclrtMapMem", (*env).mapsMemory)
-	r = mapRules((*core.Thread).MemMapNoAccess)
+	r = mapRules(memory.MemMapNoAccess)
 	prove("aclrtMemMapNoAccess", 5, r[4])
 	prove("aclrtMemMapNoAccess", 6, r[5])
 	behaves("aclrtMemMapNoAccess", func(e *env) {
 		e.needsMapper()
 		p, h := e.reserved(8*mib), e.physical(4*mib, memProp())
-		e.ok(e.stranger().MemMapNoAccess(p, 4*mib, 0, h, 0))
+		e.ok(memory.MemMapNoAccess(e.stranger(), p, 4*mib, 0, h, 0))
 		host := e.pinned(64)
 		refused := func() {
 			e.Helper()
-			e.want(e.th.Memcpy(p, 64, host, 64, dflt), abi.ErrRTParamInvalid)
-			e.want(e.th.MemcpyAsync(host, 64, p, 64, dflt, 0), abi.ErrRTParamInvalid)
-			e.want(e.th.Memset(p, 64, 0, 64), abi.ErrRTParamInvalid)
+			e.want(transfer.Memcpy(e.th, p, 64, host, 64, dflt), abi.ErrRTParamInvalid)
+			e.want(transfer.MemcpyAsync(e.th, host, 64, p, 64, dflt, 0), abi.ErrRTParamInvalid)
+			e.want(transfer.Memset(e.th, p, 64, 0, 64), abi.ErrRTParamInvalid)
 			e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsNone)
 		}
 		refused()
-		e.ok(e.th.MemSetAccess(p, 4*mib, readWrite(abi.MemLocationTypeDevice, 0), 1))
+		e.ok(memory.MemSetAccess(e.th, p, 4*mib, readWrite(abi.MemLocationTypeDevice, 0), 1))
 		e.hasAccess(p, abi.MemLocationTypeDevice, 0, abi.MemAccessFlagsReadwrite)
 		e.write(p, noise(4*mib, 1))
 		e.holds(p, noise(4*mib, 1))
-		e.ok(e.th.UnmapMem(p))
-		e.ok(e.th.MemMapNoAccess(p+4*mib, 4*mib, 0, h, 0)) // the bytes are still there
-		e.ok(e.th.MemSetAccess(p+4*mib, 4*mib, readWrite(abi.MemLocationTypeDevice, 0), 1))
+		e.ok(memory.UnmapMem(e.th, p))
+		e.ok(memory.MemMapNoAccess(e.th, p+4*mib, 4*mib, 0, h, 0)) // the bytes are still there
+		e.ok(memory.MemSetAccess(e.th, p+4*mib, 4*mib, readWrite(abi.MemLocationTypeDevice, 0), 1))
 		e.holds(p+4*mib, noise(4*mib, 1))
-		e.ok(e.th.UnmapMem(p + 4*mib))
-		e.ok(e.th.MemMapNoAccess(p, 4*mib, 0, h, 0)) // what nobody could use is unmapped as well
-		e.ok(e.th.UnmapMem(p))
+		e.ok(memory.UnmapMem(e.th, p+4*mib))
+		e.ok(memory.MemMapNoAccess(e.th, p, 4*mib, 0, h, 0)) // what nobody could use is unmapped as well
+		e.ok(memory.UnmapMem(e.th, p))
 	})
 
-	prove("aclrtUnmapMem", 2, func(e *env) *core.Error { return e.on(rcForm).th.UnmapMem(7) })
+	prove("aclrtUnmapMem", 2, func(e *env) *core.Error { return memory.UnmapMem(e.on(rcForm).th, 7) })
 	prove("aclrtUnmapMem", 3, virtual(func(e *env) *core.Error {
 		p := e.reserved(8 * mib)
 		e.mapped(p+2*mib, 4*mib, memProp())
 		for _, a := range []core.Addr{7, p, p + 4*mib, p + 6*mib, e.device(64)} {
-			e.want(e.th.UnmapMem(a), abi.ErrRTParamInvalid)
+			e.want(memory.UnmapMem(e.th, a), abi.ErrRTParamInvalid)
 		}
-		e.ok(e.th.UnmapMem(p + 2*mib))
-		return e.th.UnmapMem(p + 2*mib)
+		e.ok(memory.UnmapMem(e.th, p+2*mib))
+		return memory.UnmapMem(e.th, p+2*mib)
 	}))
 	behaves("aclrtUnmapMem", func(e *env) {
 		e.needsMapper()
 		free := e.freeMemory()
 		p := e.reserved(8 * mib)
 		h := e.mapped(p, 4*mib, memProp())
-		e.ok(e.th.MapMem(p+4*mib, 4*mib, 0, h, 0)) // the same memory twice
+		e.ok(memory.MapMem(e.th, p+4*mib, 4*mib, 0, h, 0)) // the same memory twice
 		e.write(p, noise(4*mib, 1))
 		e.holds(p+4*mib, noise(4*mib, 1))
-		e.ok(e.stranger().UnmapMem(p))
+		e.ok(memory.UnmapMem(e.stranger(), p))
 		e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
-		e.want(e.th.Memset(p, 64, 0, 64), abi.ErrRTParamInvalid)
+		e.want(transfer.Memset(e.th, p, 64, 0, 64), abi.ErrRTParamInvalid)
 		e.holds(p+4*mib, noise(4*mib, 1))
-		e.ok(e.th.FreePhysical(h)) // deferred
+		e.ok(memory.FreePhysical(e.th, h)) // deferred
 		e.holds(p+4*mib, noise(4*mib, 1))
 		if free-e.freeMemory() != 4*mib {
 			e.Error("memory that is mapped went with its handle")
 		}
-		e.ok(e.th.UnmapMem(p + 4*mib))
+		e.ok(memory.UnmapMem(e.th, p+4*mib))
 		if e.freeMemory() != free {
 			e.Error("memory that nobody has is still taken")
 		}
 		// It waits for nothing: work that comes too late fails.
 		e.mapped(p, 2*mib, memProp())
 		s, release := e.blocked()
-		e.ok(e.th.MemsetAsync(p, 2*mib, 1, 2*mib, s))
+		e.ok(transfer.MemsetAsync(e.th, p, 2*mib, 1, 2*mib, s))
 		if !checked {
-			e.ok(e.th.UnmapMem(p))
+			e.ok(memory.UnmapMem(e.th, p))
 			release()
 			e.want(e.th.SynchronizeStream(s), abi.ErrRTSysDma)
 		}
@@ -324,8 +326,8 @@ func (e *env) mapsMemory() {
 	e.mapped(p+2*mib, 2*mib, memProp())
 	e.at(p+2*mib+123, abi.MemLocationTypeDevice, 0, 2*mib)
 	e.at(p, abi.MemLocationTypeUnregistered, 0, smallPage)
-	e.want(e.th.Memset(p+2*mib, 2*mib+1, 0, 2*mib+1), abi.ErrRTParamInvalid) // a hole behind it
-	e.want(e.th.Free(p+2*mib), abi.ErrRTParamInvalid)
+	e.want(transfer.Memset(e.th, p+2*mib, 2*mib+1, 0, 2*mib+1), abi.ErrRTParamInvalid) // a hole behind it
+	e.want(memory.Free(e.th, p+2*mib), abi.ErrRTParamInvalid)
 	// What touches is one range.
 	e.mapped(p+4*mib, 4*mib, memProp())
 	want := noise(6*mib, 1)
@@ -333,14 +335,14 @@ func (e *env) mapsMemory() {
 	e.holds(p+2*mib, want)
 	e.holds(p+4*mib-100, want[2*mib-100:2*mib+100])
 	host, dev, s := e.pinned(6*mib), e.device(6*mib), e.stream()
-	e.ok(e.th.MemcpyAsync(host, 6*mib, p+2*mib, 6*mib, abi.MemcpyDeviceToHost, s))
-	e.ok(e.th.MemcpyAsync(dev, 6*mib, p+2*mib, 6*mib, abi.MemcpyDeviceToDevice, s))
+	e.ok(transfer.MemcpyAsync(e.th, host, 6*mib, p+2*mib, 6*mib, abi.MemcpyDeviceToHost, s))
+	e.ok(transfer.MemcpyAsync(e.th, dev, 6*mib, p+2*mib, 6*mib, abi.MemcpyDeviceToDevice, s))
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(host, want)
 	e.holds(dev, want)
-	e.ok(e.th.Memcpy2d(host, 100, p+4*mib-50, 100, 100, 3, abi.MemcpyDeviceToHost))
+	e.ok(transfer.Memcpy2d(e.th, host, 100, p+4*mib-50, 100, 100, 3, abi.MemcpyDeviceToHost))
 	e.holds(host, want[2*mib-50:2*mib+250])
-	e.ok(e.th.MemsetAsync(p+4*mib-50, 100, 7, 100, s))
+	e.ok(transfer.MemsetAsync(e.th, p+4*mib-50, 100, 7, 100, s))
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(p+4*mib-50, []byte(strings.Repeat("\x07", 100)))
 
@@ -349,16 +351,16 @@ func (e *env) mapsMemory() {
 	e.mapped(q+2*mib, 4*mib, hostProp(abi.MemAttrDDRMemHuge))
 	e.at(q+2*mib, abi.MemLocationTypeHost, 0, e.attributes(q+2*mib).PageSize)
 	copy(bytes(q+2*mib, 4*mib), noise(4*mib, 3))
-	e.ok(e.th.MemcpyAsync(dev, 4*mib, q+2*mib, 4*mib, abi.MemcpyHostToDevice, s))
+	e.ok(transfer.MemcpyAsync(e.th, dev, 4*mib, q+2*mib, 4*mib, abi.MemcpyHostToDevice, s))
 	e.ok(e.th.SynchronizeStream(s))
 	e.holds(dev, noise(4*mib, 3))
 
 	// A size between pages is that of whole pages, and either can be named.
 	odd := e.physical(3*mib, memProp())
-	e.ok(e.th.MapMem(p+8*mib, 3*mib, 0, odd, 0))
+	e.ok(memory.MapMem(e.th, p+8*mib, 3*mib, 0, odd, 0))
 	e.write(p+8*mib, noise(4*mib, 4))
-	e.ok(e.th.UnmapMem(p + 8*mib))
-	e.ok(e.th.MapMem(p+8*mib, 4*mib, 0, odd, 0))
+	e.ok(memory.UnmapMem(e.th, p+8*mib))
+	e.ok(memory.MapMem(e.th, p+8*mib, 4*mib, 0, odd, 0))
 	e.holds(p+8*mib, noise(4*mib, 4))
 }
 
@@ -373,18 +375,18 @@ func TestGrowingBuffer(t *testing.T) {
 	for i := range core.Addr(steps) {
 		e.mapped(p+i*step, step, memProp())
 		for j := range i + 1 { // copies of earlier rounds may still run
-			e.ok(e.th.MemcpyAsync(p+j*step, step, src, step, abi.MemcpyHostToDevice, s))
+			e.ok(transfer.MemcpyAsync(e.th, p+j*step, step, src, step, abi.MemcpyHostToDevice, s))
 		}
 	}
-	e.ok(e.th.MemcpyAsync(p+step/2, step*(steps-1), p, step*(steps-1), abi.MemcpyDeviceToDevice, s)) // across all of them
+	e.ok(transfer.MemcpyAsync(e.th, p+step/2, step*(steps-1), p, step*(steps-1), abi.MemcpyDeviceToDevice, s)) // across all of them
 	e.ok(e.th.SynchronizeStream(s))
 	want := noise(step, 5)
 	e.holds(p, want[:step/2])
 	e.holds(p+step*5+step/2, want)
 	for i := range core.Addr(steps) {
-		e.ok(e.th.UnmapMem(p + i*step))
+		e.ok(memory.UnmapMem(e.th, p+i*step))
 	}
-	e.ok(e.th.ReleaseMemAddress(p))
+	e.ok(memory.ReleaseMemAddress(e.th, p))
 }
 
 // TestMapAcrossReset: memory of a device goes with it, and what is left of it can be given back.
@@ -401,39 +403,39 @@ func TestMapAcrossReset(t *testing.T) {
 		e.Error("memory of the host went with the device")
 	}
 	e.ok(e.th.SetDevice(0))
-	e.want(e.th.Memset(p, 64, 0, 64), abi.ErrRTParamInvalid)
-	e.want(e.th.MapMem(p+4*mib, 2*mib, 0, h, 0), abi.ErrRTParamInvalid)
-	e.ok(e.th.UnmapMem(p))
-	e.ok(e.th.UnmapMem(p + 2*mib))
-	e.ok(e.th.FreePhysical(h))
-	e.ok(e.th.FreePhysical(onHost))
+	e.want(transfer.Memset(e.th, p, 64, 0, 64), abi.ErrRTParamInvalid)
+	e.want(memory.MapMem(e.th, p+4*mib, 2*mib, 0, h, 0), abi.ErrRTParamInvalid)
+	e.ok(memory.UnmapMem(e.th, p))
+	e.ok(memory.UnmapMem(e.th, p+2*mib))
+	e.ok(memory.FreePhysical(e.th, h))
+	e.ok(memory.FreePhysical(e.th, onHost))
 	e.mapped(p, 8*mib, memProp())
 	e.write(p, noise(8*mib, 1))
 	e.holds(p, noise(8*mib, 1))
-	e.ok(e.th.UnmapMem(p))
-	e.ok(e.th.ReleaseMemAddress(p))
+	e.ok(memory.UnmapMem(e.th, p))
+	e.ok(memory.ReleaseMemAddress(e.th, p))
 }
 
 // TestTakenPlace: an address that something else has becomes another one, and the log says so.
 func TestTakenPlace(t *testing.T) {
 	e, log := logged(t, "A2")
 	var p, q core.Addr
-	e.ok(e.th.ReserveMemAddress(&p, 2*mib, 0, 21*tib, 0))
+	e.ok(memory.ReserveMemAddress(e.th, &p, 2*mib, 0, 21*tib, 0))
 	if onGPU && p != 21*tib {
-		e.ok(e.th.ReleaseMemAddress(p))
+		e.ok(memory.ReleaseMemAddress(e.th, p))
 		e.Skip("CUDA takes a place of choice for a hint, and has taken another")
 	}
 	// Another runtime in the process does not know of it, as of a sanitizer.
 	o, _ := product.Find("A2", "")
 	var b strings.Builder
 	other := core.New(core.Options{Driver: faulty.Wrap(e.faults), Product: o, Log: slog.New(slog.NewTextHandler(&b, nil))}).NewThread(1)
-	e.ok(other.ReserveMemAddress(&q, 2*mib, 0, p, 0))
+	e.ok(memory.ReserveMemAddress(other, &q, 2*mib, 0, p, 0))
 	if q == p || q == 0 {
 		e.Errorf("%#x, which is taken", q)
 	}
 	if !strings.Contains(b.String(), "sanitizer") || log.Len() > 0 {
 		e.Errorf("the logs say %q and %q", log, &b)
 	}
-	e.ok(other.ReleaseMemAddress(q))
-	e.ok(e.th.ReleaseMemAddress(p))
+	e.ok(memory.ReleaseMemAddress(other, q))
+	e.ok(memory.ReleaseMemAddress(e.th, p))
 }

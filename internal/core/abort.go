@@ -19,38 +19,38 @@ func (rt *Runtime) SetAbortPatience(d time.Duration) { rt.callbacks.patience.Sto
 // threads that wait for the stream get 107023. It can be used again afterwards.
 func (t *Thread) StreamAbort(stream Handle) *Error {
 	const api = "aclrtStreamAbort"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
-	c := t.current()
-	if err := t.noDefault(api, s, c); err != nil {
+	c := t.Current()
+	if err := t.NoDefault(api, s, c); err != nil {
 		return err
 	}
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	if s, err = c.on(api, s); err != nil {
+	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if !t.rt.prod.Abort {
-		return unsupported(api, "", "%s cannot abort streams", t.rt.prod.Name)
+	if !t.Runtime.Product.Abort {
+		return Unsupported(api, "", "%s cannot abort streams", t.Runtime.Product.Name)
 	}
-	if c.dev.aborting.Load() {
+	if c.Device.aborting.Load() {
 		return nil
 	}
-	if t.rt.strict && stream == 0 {
-		return refused(api, "stream", "is NULL; the documents ask for a stream that the program made")
+	if t.Runtime.Strict && stream == 0 {
+		return Refused(api, "stream", "is NULL; the documents ask for a stream that the program made")
 	}
 	s.aborts.Add(1)
 	s.shut()
 	defer s.reopen()
-	patience := time.Duration(t.rt.callbacks.patience.Load())
+	patience := time.Duration(t.Runtime.callbacks.patience.Load())
 	if patience == 0 {
 		patience = abortPatience
 	}
 	if !s.quiet(patience) {
-		return fail(api, abi.ErrRTWaitTimeout, "stream", "what stream %d is running did not end within %v; the rest of its work was dropped", s.id, patience)
+		return Fail(api, abi.ErrRTWaitTimeout, "stream", "what stream %d is running did not end within %v; the rest of its work was dropped", s.ID, patience)
 	}
 	s.failure.Store(nil)
 	return nil
@@ -67,7 +67,7 @@ func (s *Stream) reopen() {
 	}
 	s.mu.Unlock()
 	s.hold()
-	if s.ctx.failed.Load() != 0 {
+	if s.Context.failed.Load() != 0 {
 		s.shut()
 	}
 }
@@ -77,14 +77,14 @@ func (s *Stream) reopen() {
 func (t *Thread) StreamStop(stream Handle) *Error {
 	const api = "aclrtStreamStop"
 	if stream == 0 {
-		return refused(api, "stream", "is NULL; there is no stopping the default stream")
+		return Refused(api, "stream", "is NULL; there is no stopping the default stream")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
-	if !t.rt.prod.Abort {
-		return unsupported(api, "", "%s cannot stop streams", t.rt.prod.Name)
+	if !t.Runtime.Product.Abort {
+		return Unsupported(api, "", "%s cannot stop streams", t.Runtime.Product.Name)
 	}
 	s.aborts.Add(1)
 	s.drop()
@@ -95,21 +95,21 @@ func (t *Thread) StreamStop(stream Handle) *Error {
 // PersistentTaskClean is aclrtPersistentTaskClean. It is for streams bound to a model, and there are no models.
 func (t *Thread) PersistentTaskClean(stream Handle) *Error {
 	const api = "aclrtPersistentTaskClean"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
 	if s == nil {
-		return refused(api, "stream", "is NULL; the default stream is not persistent")
+		return Refused(api, "stream", "is NULL; the default stream is not persistent")
 	}
-	if !t.rt.prod.Modern {
-		return unsupported(api, "", "%s has no persistent tasks", t.rt.prod.Name)
+	if !t.Runtime.Product.Modern {
+		return Unsupported(api, "", "%s has no persistent tasks", t.Runtime.Product.Name)
 	}
 	why := "is not bound to a loaded model"
 	if s.flags&abi.StreamPersistent == 0 {
 		why = "was not created with ACL_STREAM_PERSISTENT"
 	}
-	return fail(api, abi.ErrRTInternalError, "stream", "stream %d %s", s.id, why)
+	return Fail(api, abi.ErrRTInternalError, "stream", "stream %d %s", s.ID, why)
 }
 
 // DeviceTaskAbort is aclrtDeviceTaskAbort. Callbacks run before and after; one that fails ends the call with its
@@ -121,10 +121,10 @@ func (t *Thread) DeviceTaskAbort(deviceID int32, timeout uint32) *Error {
 		return err
 	}
 	l := deadline(timeout)
-	if !t.rt.callbacks.begin(d, l) {
+	if !t.Runtime.callbacks.begin(d, l) {
 		return lateAbort(api, d, timeout)
 	}
-	defer t.rt.callbacks.finish(d)
+	defer t.Runtime.callbacks.finish(d)
 	if err := t.tellAbort(api, d, abi.DeviceTaskAbortPre, timeout); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (t *Thread) DeviceTaskAbort(deviceID int32, timeout uint32) *Error {
 }
 
 func lateAbort(api string, d *Device, timeout uint32) *Error {
-	return fail(api, abi.ErrRTWaitTimeout, "timeout", "device %d was still busy after %d ms", d.user, timeout)
+	return Fail(api, abi.ErrRTWaitTimeout, "timeout", "device %d was still busy after %d ms", d.User, timeout)
 }
 
 // until is a point in time; the zero value never comes.
@@ -196,10 +196,10 @@ func (s *callbackState) finish(d *Device) {
 // tellAbort calls the abort callbacks; the first that fails ends it.
 func (t *Thread) tellAbort(api string, d *Device, stage abi.DeviceTaskAbortStage, timeout uint32) *Error {
 	var list registry[TaskAbortFunc]
-	locked(&t.rt.callbacks.mu, func() { list = t.rt.callbacks.aborts })
+	Locked(&t.Runtime.callbacks.mu, func() { list = t.Runtime.callbacks.aborts })
 	for _, f := range list {
-		if code := f.call(d.user, stage, timeout, f.args); code != 0 {
-			return fail(api, abi.Code(code), "", "the callback %q returned %d at %v", f.name, code, stage)
+		if code := f.call(d.User, stage, timeout, f.args); code != 0 {
+			return Fail(api, abi.Code(code), "", "the callback %q returned %d at %v", f.name, code, stage)
 		}
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
@@ -56,8 +58,8 @@ func TestAbortHammer(t *testing.T) {
 	rt, th := newRuntime(t, "A2")
 	const n = 1 << 20
 	var host, device core.Addr
-	fine(t, th.MallocHost(&host, n))
-	fine(t, th.Malloc(&device, n, abi.MemMallocHugeFirst))
+	fine(t, memory.MallocHost(th, &host, n))
+	fine(t, memory.Malloc(th, &device, n, abi.MemMallocHugeFirst))
 	streams := make([]core.Handle, 2)
 	for i := range streams {
 		fine(t, th.CreateStream(&streams[i]))
@@ -71,7 +73,7 @@ func TestAbortHammer(t *testing.T) {
 		th, s := in(t, rt, uint32(2+i)), streams[i%2]
 		all.Go(func() {
 			for !done.Load() {
-				oneOf(t, th.MemcpyAsync(device, n, host, n, abi.MemcpyHostToDevice, s), allowed...)
+				oneOf(t, transfer.MemcpyAsync(th, device, n, host, n, abi.MemcpyHostToDevice, s), allowed...)
 				oneOf(t, th.LaunchCallback(func(core.Addr) {}, 0, abi.CallbackBlock, s), allowed...)
 				oneOf(t, th.SynchronizeStream(s), allowed...)
 			}
@@ -114,9 +116,9 @@ func TestAbortHammer(t *testing.T) {
 		for j := range b {
 			b[j] = byte(i + 1)
 		}
-		fine(t, th.MemcpyAsync(device, n, host, n, abi.MemcpyHostToDevice, s))
-		fine(t, th.MemsetAsync(device, 16, 9, 16, s))
-		fine(t, th.MemcpyAsync(host, n, device, n, abi.MemcpyDeviceToHost, s))
+		fine(t, transfer.MemcpyAsync(th, device, n, host, n, abi.MemcpyHostToDevice, s))
+		fine(t, transfer.MemsetAsync(th, device, 16, 9, 16, s))
+		fine(t, transfer.MemcpyAsync(th, host, n, device, n, abi.MemcpyDeviceToHost, s))
 		fine(t, th.SynchronizeStream(s))
 		if b[0] != 9 || b[16] != byte(i+1) || b[n-1] != byte(i+1) {
 			t.Errorf("stream %d does not work after the aborts: %d %d %d", i, b[0], b[16], b[n-1])
@@ -240,12 +242,12 @@ func TestExceptionCallbackMaySynchronize(t *testing.T) {
 	var s core.Handle
 	var device core.Addr
 	fine(t, th.CreateStream(&s))
-	fine(t, th.Malloc(&device, 64, abi.MemMallocHugeFirst))
+	fine(t, memory.Malloc(th, &device, 64, abi.MemMallocHugeFirst))
 	inside := in(t, rt, 2)
 	got := make(chan *core.Error, 1)
 	fine(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1, Call: func(core.Addr) { got <- inside.SynchronizeStream(s) }}))
 	faults.Fail(faulty.Task, 1, driver.ErrFault)
-	fine(t, th.MemsetAsync(device, 64, 1, 64, s))
+	fine(t, transfer.MemsetAsync(th, device, 64, 1, 64, s))
 	select {
 	case err := <-got:
 		oneOf(t, err, abi.ErrRTSysDma)
@@ -301,13 +303,13 @@ func TestExceptionHammer(t *testing.T) {
 			var device core.Addr
 			var id int32
 			fine(t, th.CreateStream(&s))
-			fine(t, th.Malloc(&device, 64, abi.MemMallocHugeFirst))
+			fine(t, memory.Malloc(th, &device, 64, abi.MemMallocHugeFirst))
 			fine(t, th.StreamGetId(s, &id))
 			mu.Lock()
 			handles[uint32(id)] = s
 			mu.Unlock()
 			for range rounds {
-				fine(t, th.MemsetAsync(device, 64, 1, 64, s))
+				fine(t, transfer.MemsetAsync(th, device, 64, 1, 64, s))
 				var last uint32
 				fine(t, th.GetThreadLastTaskId(&last))
 				err := th.SynchronizeStream(s)

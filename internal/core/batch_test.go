@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -93,8 +95,8 @@ func newBatchBed(t testing.TB, name string) *batchBed {
 	must(t, b.th.SetDevice(0))
 	must(t, b.th.CreateStream(&b.stream))
 	for i := range b.dev {
-		must(t, b.th.Malloc(&b.dev[i], batchRoom, abi.MemMallocHugeFirst))
-		must(t, b.th.MallocHost(&b.host[i], batchRoom))
+		must(t, memory.Malloc(b.th, &b.dev[i], batchRoom, abi.MemMallocHugeFirst))
+		must(t, memory.MallocHost(b.th, &b.host[i], batchRoom))
 	}
 	return b
 }
@@ -250,9 +252,9 @@ func TestBatchSegments(t *testing.T) {
 				at := uint64(7)
 				var err *core.Error
 				if tt.async {
-					err = b.th.MemcpyBatchAsync(&d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at, b.stream)
+					err = transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at, b.stream)
 				} else {
-					err = b.th.MemcpyBatch(&d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at)
+					err = transfer.MemcpyBatch(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at)
 				}
 
 				bad, index := d.bad, ^uint64(0)
@@ -291,7 +293,7 @@ func TestBatchMaxs(t *testing.T) {
 		maxs[bad]--
 		d.attrs[0].DstLoc.Type = 77
 		at := uint64(7)
-		err := b.th.MemcpyBatchAsync(&d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], 100, &d.attrs[0], &d.indexes[0], uint64(len(d.attrs)), &at, b.stream)
+		err := transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], 100, &d.attrs[0], &d.indexes[0], uint64(len(d.attrs)), &at, b.stream)
 		if err == nil || err.Code != abi.ErrInvalidParam || err.Arg != "sizes" || err.Index != bad || at != ^uint64(0) {
 			t.Errorf("segment %d: %v, failIndex %d", bad, err, at)
 		}
@@ -317,9 +319,9 @@ func TestBatchPageable(t *testing.T) {
 		at := uint64(7)
 		var err *core.Error
 		if tt.async {
-			err = b.th.MemcpyBatchAsync(&dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at, b.stream)
+			err = transfer.MemcpyBatchAsync(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at, b.stream)
 		} else {
-			err = b.th.MemcpyBatch(&dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at)
+			err = transfer.MemcpyBatch(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at)
 		}
 		if err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "srcs" || at != 2 || len(b.box.batches) > 0 {
 			t.Errorf("%s: %v, failIndex %d, %d batches arrived", tt.product, err, int64(at), len(b.box.batches))
@@ -351,7 +353,7 @@ func BenchmarkBatchSubmit(b *testing.B) {
 			bed.box.keep = false
 			devs := make([]core.Addr, way.allocations)
 			for i := range devs {
-				must(b, bed.th.Malloc(&devs[i], room, abi.MemMallocHugeFirst))
+				must(b, memory.Malloc(bed.th, &devs[i], room, abi.MemMallocHugeFirst))
 			}
 			dsts, srcs := make([]core.Addr, count), make([]core.Addr, count)
 			sizes, indexes := make([]uint64, count), make([]uint64, count)
@@ -374,9 +376,9 @@ func BenchmarkBatchSubmit(b *testing.B) {
 			for b.Loop() {
 				var err *core.Error
 				if way.sync {
-					err = bed.th.MemcpyBatch(&dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at)
+					err = transfer.MemcpyBatch(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at)
 				} else {
-					err = bed.th.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at, bed.stream)
+					err = transfer.MemcpyBatchAsync(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at, bed.stream)
 				}
 				if err != nil {
 					b.Fatal(err)

@@ -5,16 +5,16 @@ package core
 // Records of and waits for events and notifies, value writes and waits, and functions for report threads do not: a program may well
 // submit them before what lets them go on.
 
-// launch puts a task on the stream and, under launch blocking, waits for it.
-func (s *Stream) launch(api string, t *Thread, k task) *Error {
-	s.put(api, t, k)
-	return s.settle(api, t)
+// Launch puts a task on the stream and, under launch blocking, waits for it.
+func (s *Stream) Launch(api string, t *Thread, k Task) *Error {
+	s.Put(api, t, k)
+	return s.WaitIfBlocking(api, t)
 }
 
-// settle ends the submission of a task: under launch blocking the stream is waited for.
-func (s *Stream) settle(api string, t *Thread) *Error {
-	if s.rt.blocking {
-		return t.waits(api, s, func(int64) *Error { return s.wait(api, waiting{}) })
+// WaitIfBlocking ends the submission of a task: under launch blocking the stream is waited for.
+func (s *Stream) WaitIfBlocking(api string, t *Thread) *Error {
+	if s.Runtime.blocking {
+		return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, WaitLimit{}) })
 	}
 	return nil
 }

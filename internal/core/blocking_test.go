@@ -8,6 +8,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
@@ -48,8 +50,8 @@ func newBlocking(t *testing.T, name string) *blockingWorld {
 	w.th = w.rt.NewThread(1)
 	must(t, w.th.SetDevice(0))
 	must(t, w.th.CreateStream(&w.s))
-	must(t, w.th.MallocHost(&w.host, blockingBytes))
-	must(t, w.th.Malloc(&w.dev, blockingBytes, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(w.th, &w.host, blockingBytes))
+	must(t, memory.Malloc(w.th, &w.dev, blockingBytes, abi.MemMallocHugeFirst))
 	return w
 }
 
@@ -75,37 +77,37 @@ func (w *blockingWorld) launches() map[string]func() *core.Error {
 	desc, cells, from := w.descriptor()
 	return map[string]func() *core.Error{
 		"MemcpyAsync": func() *core.Error {
-			return w.th.MemcpyAsync(w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s)
+			return transfer.MemcpyAsync(w.th, w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s)
 		},
 		"MemcpyAsync small": func() *core.Error {
-			return w.th.MemcpyAsync(w.dev, n, w.host, 64, abi.MemcpyHostToDevice, w.s)
+			return transfer.MemcpyAsync(w.th, w.dev, n, w.host, 64, abi.MemcpyHostToDevice, w.s)
 		},
 		"MemcpyAsync buffered": func() *core.Error {
-			return w.th.MemcpyAsync(w.dev, n, core.AddrOf(w.pageable), 64, abi.MemcpyHostToBufToDevice, w.s)
+			return transfer.MemcpyAsync(w.th, w.dev, n, core.AddrOf(w.pageable), 64, abi.MemcpyHostToBufToDevice, w.s)
 		},
 		"MemcpyAsyncWithCondition": func() *core.Error {
-			return w.th.MemcpyAsyncWithCondition(w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s)
+			return transfer.MemcpyAsyncWithCondition(w.th, w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s)
 		},
 		"Memcpy2dAsync": func() *core.Error {
-			return w.th.Memcpy2dAsync(w.dev, 1024, w.host, 1024, 512, n/1024, abi.MemcpyHostToDevice, w.s)
+			return transfer.Memcpy2dAsync(w.th, w.dev, 1024, w.host, 1024, 512, n/1024, abi.MemcpyHostToDevice, w.s)
 		},
 		"MemcpyBatchAsync": func() *core.Error {
-			return w.th.MemcpyBatchAsync(one(w.dev), &size, one(w.host), &size, 1, &attr, &zero, 1, &at, w.s)
+			return transfer.MemcpyBatchAsync(w.th, one(w.dev), &size, one(w.host), &size, 1, &attr, &zero, 1, &at, w.s)
 		},
 		"MemcpyBatchAsyncV2": func() *core.Error {
-			return w.th.MemcpyBatchAsyncV2(one(w.dev), &size, one(w.host), &size, 1, &attr, &zero, 1, w.s)
+			return transfer.MemcpyBatchAsyncV2(w.th, one(w.dev), &size, one(w.host), &size, 1, &attr, &zero, 1, w.s)
 		},
 		"MemcpyAsyncWithDesc": func() *core.Error {
-			return w.th.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, w.s)
+			return transfer.MemcpyAsyncWithDesc(w.th, desc, abi.MemcpyInnerDeviceToDevice, w.s)
 		},
 		"MemcpyAsyncWithOffset": func() *core.Error {
-			return w.th.MemcpyAsyncWithOffset(cells, n, 0, cells+8, from, 0, abi.MemcpyInnerDeviceToDevice, w.s)
+			return transfer.MemcpyAsyncWithOffset(w.th, cells, n, 0, cells+8, from, 0, abi.MemcpyInnerDeviceToDevice, w.s)
 		},
-		"MemsetAsync":    func() *core.Error { return w.th.MemsetAsync(w.dev, n, 7, n, w.s) },
-		"MemsetD32Async": func() *core.Error { return w.th.MemsetD32Async(w.dev, n, 7, n/4, w.s) },
+		"MemsetAsync":    func() *core.Error { return transfer.MemsetAsync(w.th, w.dev, n, 7, n, w.s) },
+		"MemsetD32Async": func() *core.Error { return transfer.MemsetD32Async(w.th, w.dev, n, 7, n/4, w.s) },
 		"LaunchHostFunc": func() *core.Error { return w.th.LaunchHostFunc(w.s, func(core.Addr) {}, 0) },
 		"ReduceAsync": func() *core.Error {
-			return w.th.ReduceAsync(w.dev, w.host, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, w.s, 0)
+			return transfer.ReduceAsync(w.th, w.dev, w.host, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt32, w.s, 0)
 		},
 	}
 }
@@ -116,18 +118,18 @@ func (w *blockingWorld) descriptor() (desc, cells core.Addr, n uint64) {
 	w.Helper()
 	const bytes = blockingBytes
 	var source core.Addr
-	must(w, w.th.Malloc(&desc, 4096, abi.MemMallocHugeFirst))
-	must(w, w.th.Malloc(&source, bytes, abi.MemMallocHugeFirst))
-	must(w, w.th.Memset(source, bytes, 9, bytes))
-	must(w, w.th.SetMemcpyDesc(desc, abi.MemcpyInnerDeviceToDevice, source, w.dev, bytes, 0))
+	must(w, memory.Malloc(w.th, &desc, 4096, abi.MemMallocHugeFirst))
+	must(w, memory.Malloc(w.th, &source, bytes, abi.MemMallocHugeFirst))
+	must(w, transfer.Memset(w.th, source, bytes, 9, bytes))
+	must(w, transfer.SetMemcpyDesc(w.th, desc, abi.MemcpyInnerDeviceToDevice, source, w.dev, bytes, 0))
 	cells = desc + 1024
 	var pair core.Addr
-	must(w, w.th.MallocHost(&pair, 16))
+	must(w, memory.MallocHost(w.th, &pair, 16))
 	room := view(pair, 16)
 	for i := range 8 {
 		room[i], room[8+i] = byte(w.dev>>(8*i)), byte(source>>(8*i))
 	}
-	must(w, w.th.Memcpy(cells, 16, pair, 16, abi.MemcpyHostToDevice))
+	must(w, transfer.Memcpy(w.th, cells, 16, pair, 16, abi.MemcpyHostToDevice))
 	return desc, cells, bytes
 }
 
@@ -142,7 +144,7 @@ func TestBlockingWaits(t *testing.T) {
 			over := make(chan struct{})
 			go func() {
 				defer close(over)
-				for !back.Load() && testenv.Parked("core.(*Stream).wait") == 0 {
+				for !back.Load() && testenv.Parked("core.(*Stream).Wait") == 0 {
 					time.Sleep(100 * time.Microsecond)
 				}
 				opened.Store(!back.Load())
@@ -191,7 +193,7 @@ func TestBlockingFailsAtTheCall(t *testing.T) {
 // TestBlockingLateErrors: what the 310 accepts and fails later fails at the call.
 func TestBlockingLateErrors(t *testing.T) {
 	w := newBlocking(t, "310")
-	err := w.th.MemcpyAsync(w.dev, blockingBytes, core.AddrOf(w.pageable), 64, abi.MemcpyHostToDevice, w.s)
+	err := transfer.MemcpyAsync(w.th, w.dev, blockingBytes, core.AddrOf(w.pageable), 64, abi.MemcpyHostToDevice, w.s)
 	if err == nil || err.Code != abi.ErrRTSysDma || err.API != "aclrtMemcpyAsync" {
 		t.Errorf("got %v", err)
 	}
@@ -243,6 +245,6 @@ func TestBlockingSkipsPersistentStreams(t *testing.T) {
 	w := newBlocking(t, "A2")
 	var s core.Handle
 	must(t, w.th.CreateStreamWithConfig(&s, 0, abi.StreamPersistent))
-	must(t, w.th.MemcpyAsync(w.dev, blockingBytes, w.host, 64, abi.MemcpyHostToDevice, s))
+	must(t, transfer.MemcpyAsync(w.th, w.dev, blockingBytes, w.host, 64, abi.MemcpyHostToDevice, s))
 	must(t, w.th.DestroyStreamForce(s))
 }

@@ -35,7 +35,7 @@ func (s *callbackState) settle() { s.exceptions.settle() }
 // deviceState tells the program that a device is being set or reset.
 func (rt *Runtime) deviceState(user int32, state abi.DeviceState) {
 	var list registry[DeviceStateFunc]
-	locked(&rt.callbacks.mu, func() { list = rt.callbacks.devices })
+	Locked(&rt.callbacks.mu, func() { list = rt.callbacks.devices })
 	for _, f := range list {
 		f.call(user, state, f.args)
 	}
@@ -45,9 +45,9 @@ func (rt *Runtime) deviceState(user int32, state abi.DeviceState) {
 // contexts and are not told of.
 func (rt *Runtime) streamState(s *Stream, state abi.StreamState) {
 	var list registry[StreamStateFunc]
-	locked(&rt.callbacks.mu, func() { list = rt.callbacks.streams })
+	Locked(&rt.callbacks.mu, func() { list = rt.callbacks.streams })
 	for _, f := range list {
-		f.call(s.handle, state, f.args)
+		f.call(s.Handle, state, f.args)
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *Thread) RegDeviceStateCallback(regName *byte, callback DeviceStateFunc,
 	if err := t.checkRegDeviceStateCallback(regName, callback, args); err != nil {
 		return err
 	}
-	s := &t.rt.callbacks
+	s := &t.Runtime.callbacks
 	return register(s, &s.devices, api, named[DeviceStateFunc]{goString(regName), callback, args}, callback == nil)
 }
 
@@ -67,7 +67,7 @@ func (t *Thread) SetDeviceTaskAbortCallback(regName *byte, callback TaskAbortFun
 	if err := t.checkSetDeviceTaskAbortCallback(regName, callback, args); err != nil {
 		return err
 	}
-	s := &t.rt.callbacks
+	s := &t.Runtime.callbacks
 	return register(s, &s.aborts, api, named[TaskAbortFunc]{goString(regName), callback, args}, callback == nil)
 }
 
@@ -79,7 +79,7 @@ func register[F any](s *callbackState, list *registry[F], api string, f named[F]
 	case remove:
 		*list = list.without(f.name)
 	case list.find(f.name) >= 0:
-		return refused(api, "regName", "%q already has a callback; remove it with a NULL callback first", f.name)
+		return Refused(api, "regName", "%q already has a callback; remove it with a NULL callback first", f.name)
 	default:
 		*list = list.with(f)
 	}
@@ -93,7 +93,7 @@ func (t *Thread) RegStreamStateCallback(regName *byte, callback StreamStateFunc,
 		return err
 	}
 	f := named[StreamStateFunc]{goString(regName), callback, args}
-	s := &t.rt.callbacks
+	s := &t.Runtime.callbacks
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if callback == nil {

@@ -11,12 +11,12 @@ func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStat
 		return err
 	}
 	if status == nil && modelRI == nil {
-		return invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
+		return Invalid(api, "status", "is NULL, and so is modelRI: there is nothing to find out")
 	}
-	if err := t.lacks(api); err != nil {
+	if err := t.Lacks(api); err != nil {
 		return err
 	}
-	if _, err := t.stream(api, "stream", stream); err != nil {
+	if _, err := t.Stream(api, "stream", stream); err != nil {
 		return err
 	}
 	if status != nil {
@@ -34,18 +34,18 @@ func (t *Thread) MdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Err
 	if err := t.checkMdlRICaptureThreadExchangeMode(mode); err != nil {
 		return err
 	}
-	if err := t.lacks(api); err != nil {
+	if err := t.Lacks(api); err != nil {
 		return err
 	}
 	wanted := *mode
 	if wanted < abi.ModelRiCaptureModeGlobal || wanted > abi.ModelRiCaptureModeRelaxed {
-		return refused(api, "mode", "%d is not 0 to 2", int32(wanted))
+		return Refused(api, "mode", "%d is not 0 to 2", int32(wanted))
 	}
-	if t.current() == nil {
-		return noContext(api)
+	if t.Current() == nil {
+		return NoCurrentContext(api)
 	}
 	*mode = t.captureMode
-	if !t.shared {
+	if !t.Shared {
 		t.captureMode = wanted
 	}
 	return nil

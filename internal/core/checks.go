@@ -2,536 +2,15 @@
 
 package core
 
-import "ropeway/internal/abi"
+import (
+	"ropeway/internal/abi"
+)
 
-// Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
-
-func (t *Thread) checkFree(devPtr Addr) *Error {
-	const api = "aclrtFree"
-	if devPtr == 0 { // 1
-		return isNull(api, "devPtr")
-	}
-	return nil
-}
-
-func (t *Thread) checkFreeWithDevSync(devPtr Addr) (ctx *Context, err *Error) {
-	const api = "aclrtFreeWithDevSync"
-	if devPtr == 0 { // 1
-		err = isNull(api, "devPtr")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkGetMemInfo(_ abi.MemAttr, free *uint64, total *uint64) *Error {
-	const api = "aclrtGetMemInfo"
-	if free == nil { // 1
-		return isNull(api, "free")
-	}
-	if total == nil { // 2
-		return isNull(api, "total")
-	}
-	return nil
-}
-
-func (t *Thread) checkMallocHost(hostPtr *Addr, size uint64) (ctx *Context, err *Error) {
-	const api = "aclrtMallocHost"
-	if hostPtr == nil { // 1
-		err = isNull(api, "hostPtr")
-		return
-	}
-	if size == 0 { // 2
-		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 3
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkMallocHostWithCfg(ptr *Addr, size uint64, _ *abi.MallocConfig) *Error {
-	const api = "aclrtMallocHostWithCfg"
-	if ptr == nil { // 1
-		return isNull(api, "ptr")
-	}
-	if size == 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkFreeHost(hostPtr Addr) *Error {
-	const api = "aclrtFreeHost"
-	if hostPtr == 0 { // 1
-		return isNull(api, "hostPtr")
-	}
-	return nil
-}
-
-func (t *Thread) checkFreeHostWithDevSync(hostPtr Addr) (ctx *Context, err *Error) {
-	const api = "aclrtFreeHostWithDevSync"
-	if hostPtr == 0 { // 1
-		err = isNull(api, "hostPtr")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkHostRegister(ptr Addr, size uint64, _ abi.HostRegisterType, devPtr *Addr) *Error {
-	const api = "aclrtHostRegister"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if devPtr == nil { // 2
-		return isNull(api, "devPtr")
-	}
-	if size == 0 { // 3
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkHostRegisterV2(ptr Addr, size uint64, _ uint32) *Error {
-	const api = "aclrtHostRegisterV2"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if size == 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkHostGetDevicePointer(pHost Addr, pDevice *Addr, flag uint32) (ctx *Context, err *Error) {
-	const api = "aclrtHostGetDevicePointer"
-	if pHost == 0 { // 1
-		err = isNull(api, "pHost")
-		return
-	}
-	if pDevice == nil { // 2
-		err = isNull(api, "pDevice")
-		return
-	}
-	if flag != 0 { // 3
-		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0; it is %#x", flag)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkHostUnregister(ptr Addr) (ctx *Context, err *Error) {
-	const api = "aclrtHostUnregister"
-	if ptr == 0 { // 1
-		err = isNull(api, "ptr")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkPointerGetAttributes(ptr Addr, attributes *abi.PtrAttributes) *Error {
-	const api = "aclrtPointerGetAttributes"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if attributes == nil { // 2
-		return isNull(api, "attributes")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemManagedAdvise(ptr Addr, size uint64, _ abi.MemManagedAdviseType, _ abi.MemManagedLocation) *Error {
-	const api = "aclrtMemManagedAdvise"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if size == 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemManagedGetAttr(_ abi.MemManagedRangeAttribute, ptr Addr, size uint64, data Addr, _ uint64) *Error {
-	const api = "aclrtMemManagedGetAttr"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if data == 0 { // 2
-		return isNull(api, "data")
-	}
-	if size == 0 { // 3
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemManagedGetAttrs(attributes *abi.MemManagedRangeAttribute, _ uint64, ptr Addr, size uint64, data *Addr, dataSizes *uint64) *Error {
-	const api = "aclrtMemManagedGetAttrs"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	if attributes == nil { // 2
-		return isNull(api, "attributes")
-	}
-	if data == nil { // 3
-		return isNull(api, "data")
-	}
-	if dataSizes == nil { // 4
-		return isNull(api, "dataSizes")
-	}
-	if size == 0 { // 5
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemManagedPrefetchAsync(ptr Addr, size uint64, _ abi.MemManagedLocation, flags uint32, stream Handle) (theStream *Stream, err *Error) {
-	const api = "aclrtMemManagedPrefetchAsync"
-	if ptr == 0 { // 1
-		err = isNull(api, "ptr")
-		return
-	}
-	if size == 0 { // 2
-		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
-		return
-	}
-	if flags != 0 { // 3
-		err = fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
-		return
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 4
-		return
-	}
-	return
-}
-
-func (t *Thread) checkMemP2PMap(devPtr Addr, size uint64, dstDevID int32, flags uint64) (theDstDevId *Device, ctx *Context, err *Error) {
-	const api = "aclrtMemP2PMap"
-	if devPtr == 0 { // 1
-		err = isNull(api, "devPtr")
-		return
-	}
-	if size == 0 { // 2
-		err = fail(api, abi.ErrInvalidParam, "size", "is 0")
-		return
-	}
-	if flags != 0 { // 3
-		err = fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
-		return
-	}
-	if theDstDevId, err = t.usable(api, "dstDevId", dstDevID); err != nil { // 4
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 5
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkIpcMemImportByKey(devPtr *Addr, key *byte, flags uint64) (ctx *Context, err *Error) {
-	const api = "aclrtIpcMemImportByKey"
-	if devPtr == nil { // 1
-		err = isNull(api, "devPtr")
-		return
-	}
-	if key == nil { // 2
-		err = isNull(api, "key")
-		return
-	}
-	if flags > 1 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkIpcMemClose(key *byte) *Error {
-	const api = "aclrtIpcMemClose"
-	if key == nil { // 1
-		return isNull(api, "key")
-	}
-	return nil
-}
-
-func (t *Thread) checkIpcMemImportPidInterServer(key *byte, serverPids *abi.ServerPid, num uint64) *Error {
-	const api = "aclrtIpcMemImportPidInterServer"
-	if key == nil { // 1
-		return fail(api, abi.ErrRTParamInvalid, "key", "is NULL")
-	}
-	if serverPids == nil { // 2
-		return fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
-	}
-	if num == 0 { // 3
-		return fail(api, abi.ErrRTParamInvalid, "num", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemPoolCreate(memPool *Handle, poolProps *abi.MemPoolProps) *Error {
-	const api = "aclrtMemPoolCreate"
-	if memPool == nil { // 1
-		return isNull(api, "memPool")
-	}
-	if poolProps == nil { // 2
-		return isNull(api, "poolProps")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemPoolDestroy(memPool Handle) *Error {
-	const api = "aclrtMemPoolDestroy"
-	if memPool == 0 { // 1
-		return isNull(api, "memPool")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemPoolTrimTo(memPool Handle, _ uint64) *Error {
-	const api = "aclrtMemPoolTrimTo"
-	if memPool == 0 { // 1
-		return isNull(api, "memPool")
-	}
-	return nil
-}
-
-func (t *Thread) checkReleaseMemAddress(virPtr Addr) *Error {
-	const api = "aclrtReleaseMemAddress"
-	if virPtr == 0 { // 1
-		return isNull(api, "virPtr")
-	}
-	return nil
-}
-
-func (t *Thread) checkFreePhysical(handle Handle) *Error {
-	const api = "aclrtFreePhysical"
-	if handle == 0 { // 1
-		return isNull(api, "handle")
-	}
-	return nil
-}
-
-func (t *Thread) checkUnmapMem(virPtr Addr) *Error {
-	const api = "aclrtUnmapMem"
-	if virPtr == 0 { // 1
-		return isNull(api, "virPtr")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemExportToShareableHandle(handle Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *Error {
-	const api = "aclrtMemExportToShareableHandle"
-	if handle == 0 { // 1
-		return isNull(api, "handle")
-	}
-	if handleType != 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "handleType", "is not 0; it is %d", handleType)
-	}
-	if shareableHandle == nil { // 3
-		return isNull(api, "shareableHandle")
-	}
-	if flags > 1 { // 4
-		return fail(api, abi.ErrRTParamInvalid, "flags", "is above 1; it is %#x", flags)
-	}
-	return nil
-}
-
-func (t *Thread) checkMemExportToShareableHandleV2(handle Handle, _ uint64, _ abi.MemSharedHandleType, shareableHandle Addr) *Error {
-	const api = "aclrtMemExportToShareableHandleV2"
-	if handle == 0 { // 1
-		return isNull(api, "handle")
-	}
-	if shareableHandle == 0 { // 2
-		return isNull(api, "shareableHandle")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemSetPidToShareableHandle(_ uint64, pid *int32, pidNum uint64) *Error {
-	const api = "aclrtMemSetPidToShareableHandle"
-	if pid == nil { // 1
-		return isNull(api, "pid")
-	}
-	if pidNum == 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemSetPidToShareableHandleV2(shareableHandle Addr, _ abi.MemSharedHandleType, pid *int32, pidNum uint64) *Error {
-	const api = "aclrtMemSetPidToShareableHandleV2"
-	if shareableHandle == 0 { // 1
-		return isNull(api, "shareableHandle")
-	}
-	if pid == nil { // 2
-		return isNull(api, "pid")
-	}
-	if pidNum == 0 { // 3
-		return fail(api, abi.ErrInvalidParam, "pidNum", "is 0")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemImportFromShareableHandle(_ uint64, deviceID int32, handle *Handle) (theDeviceId *Device, err *Error) {
-	const api = "aclrtMemImportFromShareableHandle"
-	if handle == nil { // 1
-		err = isNull(api, "handle")
-		return
-	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
-		return
-	}
-	return
-}
-
-func (t *Thread) checkMemImportFromShareableHandleV2(shareableHandle Addr, _ abi.MemSharedHandleType, flags uint64, handle *Handle) *Error {
-	const api = "aclrtMemImportFromShareableHandleV2"
-	if shareableHandle == 0 { // 1
-		return isNull(api, "shareableHandle")
-	}
-	if handle == nil { // 2
-		return isNull(api, "handle")
-	}
-	if flags != 0 { // 3
-		return fail(api, abi.ErrInvalidParam, "flags", "is not 0; it is %#x", flags)
-	}
-	return nil
-}
-
-func (t *Thread) checkMemGetAllocationGranularity(prop *abi.PhysicalMemProp, _ abi.MemGranularityOptions, granularity *uint64) *Error {
-	const api = "aclrtMemGetAllocationGranularity"
-	if prop == nil { // 1
-		return isNull(api, "prop")
-	}
-	if granularity == nil { // 2
-		return isNull(api, "granularity")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemSetAccess(virPtr Addr, _ uint64, desc *abi.MemAccessDesc, _ uint64) *Error {
-	const api = "aclrtMemSetAccess"
-	if virPtr == 0 { // 1
-		return fail(api, abi.ErrRTParamInvalid, "virPtr", "is NULL")
-	}
-	if desc == nil { // 2
-		return fail(api, abi.ErrRTParamInvalid, "desc", "is NULL")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemGetAccess(virPtr Addr, location *abi.MemLocation, flag *uint64) *Error {
-	const api = "aclrtMemGetAccess"
-	if virPtr == 0 { // 1
-		return isNull(api, "virPtr")
-	}
-	if location == nil { // 2
-		return isNull(api, "location")
-	}
-	if flag == nil { // 3
-		return isNull(api, "flag")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemRetainAllocationHandle(virPtr Addr, handle *Handle) *Error {
-	const api = "aclrtMemRetainAllocationHandle"
-	if virPtr == 0 { // 1
-		return isNull(api, "virPtr")
-	}
-	if handle == nil { // 2
-		return isNull(api, "handle")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemGetAllocationPropertiesFromHandle(handle Handle, prop *abi.PhysicalMemProp) *Error {
-	const api = "aclrtMemGetAllocationPropertiesFromHandle"
-	if handle == 0 { // 1
-		return isNull(api, "handle")
-	}
-	if prop == nil { // 2
-		return isNull(api, "prop")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemGetAddressRange(ptr Addr, _ *Addr, _ *uint64) *Error {
-	const api = "aclrtMemGetAddressRange"
-	if ptr == 0 { // 1
-		return isNull(api, "ptr")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemMapSelectedLink(virPtrDst Addr, size uint64, virPtrSrc Addr, linkIdx uint32) *Error {
-	const api = "aclrtMemMapSelectedLink"
-	if virPtrDst == 0 { // 1
-		return isNull(api, "virPtrDst")
-	}
-	if virPtrSrc == 0 { // 2
-		return isNull(api, "virPtrSrc")
-	}
-	if size == 0 { // 3
-		return fail(api, abi.ErrInvalidParam, "size", "is 0")
-	}
-	if linkIdx > 1 { // 4
-		return fail(api, abi.ErrInvalidParam, "linkIdx", "is above 1; it is %d", linkIdx)
-	}
-	return nil
-}
-
-func (t *Thread) checkMemMapSetLink(handle Handle, _ abi.MemLinkType) *Error {
-	const api = "aclrtMemMapSetLink"
-	if handle == 0 { // 1
-		return isNull(api, "handle")
-	}
-	return nil
-}
-
-func (t *Thread) checkAllocatorDestroyDesc(allocatorDesc Handle) *Error {
-	const api = "aclrtAllocatorDestroyDesc"
-	if allocatorDesc == 0 { // 1
-		return isNull(api, "allocatorDesc")
-	}
-	return nil
-}
-
-func (t *Thread) checkAllocatorGetByStream(stream Handle, desc *Handle, _ *Addr, _ *Addr, _ *Addr, _ *Addr, _ *Addr) *Error {
-	const api = "aclrtAllocatorGetByStream"
-	if desc == nil { // 1
-		return isNull(api, "allocatorDesc")
-	}
-	if stream == 0 { // 2
-		return isNull(api, "stream")
-	}
-	return nil
-}
+// What is here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
 
 func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtSetDevice"
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 1
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 1
 		return
 	}
 	return
@@ -540,150 +19,31 @@ func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error
 func (t *Thread) checkGetDevice(deviceID *int32) (ctx *Context, err *Error) {
 	const api = "aclrtGetDevice"
 	if deviceID == nil { // 1
-		err = isNull(api, "deviceId")
+		err = IsNull(api, "deviceId")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api).quiet()
-		return
-	}
-	return
-}
-
-func (t *Thread) checkGetDeviceUtilizationRate(_ int32, utilizationInfo *abi.UtilizationInfo) *Error {
-	const api = "aclrtGetDeviceUtilizationRate"
-	if utilizationInfo == nil { // 1
-		return isNull(api, "utilizationInfo")
-	}
-	if utilizationInfo.UtilizationExtend != 0 { // 2
-		return fail(api, abi.ErrInvalidParam, "utilizationInfo", "utilizationInfo->utilizationExtend is not NULL; utilizationExtend is %d", utilizationInfo.UtilizationExtend)
-	}
-	return nil
-}
-
-func (t *Thread) checkGetDeviceCount(count *uint32) *Error {
-	const api = "aclrtGetDeviceCount"
-	if count == nil { // 1
-		return isNull(api, "count")
-	}
-	return nil
-}
-
-func (t *Thread) checkDevicePeerAccessStatus(_ int32, _ int32, status *int32) *Error {
-	const api = "aclrtDevicePeerAccessStatus"
-	if status == nil { // 1
-		return isNull(api, "status")
-	}
-	return nil
-}
-
-func (t *Thread) checkQueryDeviceStatus(deviceID int32, deviceStatus *abi.DeviceStatus) (theDeviceId *Device, err *Error) {
-	const api = "aclrtQueryDeviceStatus"
-	if deviceStatus == nil { // 1
-		err = isNull(api, "deviceStatus")
-		return
-	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api).NotRecorded()
 		return
 	}
 	return
-}
-
-func (t *Thread) checkGetDeviceInfo(_ uint32, _ abi.DevAttr, value *int64) *Error {
-	const api = "aclrtGetDeviceInfo"
-	if value == nil { // 1
-		return isNull(api, "value")
-	}
-	return nil
-}
-
-func (t *Thread) checkGetDeviceCapability(_ int32, _ abi.DevFeatureType, value *int32) *Error {
-	const api = "aclrtGetDeviceCapability"
-	if value == nil { // 1
-		return isNull(api, "value")
-	}
-	return nil
-}
-
-func (t *Thread) checkDeviceGetUuid(deviceID int32, uuid *abi.Uuid) (theDeviceId *Device, err *Error) {
-	const api = "aclrtDeviceGetUuid"
-	if uuid == nil { // 1
-		err = isNull(api, "uuid")
-		return
-	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
-		return
-	}
-	return
-}
-
-func (t *Thread) checkDeviceGetPCIBusId(deviceID int32, pciBusId *byte, length int32) (theDeviceId *Device, err *Error) {
-	const api = "aclrtDeviceGetPCIBusId"
-	if pciBusId == nil { // 1
-		err = isNull(api, "pciBusId")
-		return
-	}
-	if deviceID < 0 { // 2
-		err = fail(api, abi.ErrRTInvalidDeviceid, "deviceId", "is below 0; it is %d", deviceID)
-		return
-	}
-	if length < 13 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "len", "is below 13; it is %d", length)
-		return
-	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 4
-		return
-	}
-	return
-}
-
-func (t *Thread) checkDeviceGetByPCIBusId(pciBusId *byte, deviceID *int32) *Error {
-	const api = "aclrtDeviceGetByPCIBusId"
-	if pciBusId == nil { // 1
-		return isNull(api, "pciBusId")
-	}
-	if deviceID == nil { // 2
-		return isNull(api, "deviceId")
-	}
-	return nil
-}
-
-func (t *Thread) checkGetDevicesTopo(_ uint32, _ uint32, value *uint64) *Error {
-	const api = "aclrtGetDevicesTopo"
-	if value == nil { // 1
-		return isNull(api, "value")
-	}
-	return nil
 }
 
 func (t *Thread) checkRegDeviceStateCallback(regName *byte, _ DeviceStateFunc, _ Addr) *Error {
 	const api = "aclrtRegDeviceStateCallback"
 	if regName == nil { // 1
-		return isNull(api, "regName")
+		return IsNull(api, "regName")
 	}
 	return nil
-}
-
-func (t *Thread) checkDeviceL2CacheFlush(rsv Addr) (ctx *Context, err *Error) {
-	const api = "aclrtDeviceL2CacheFlush"
-	if rsv != 0 { // 1
-		err = fail(api, abi.ErrInvalidParam, "rsv", "is not NULL")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
 }
 
 func (t *Thread) checkCreateContext(context *Handle, deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtCreateContext"
 	if context == nil { // 1
-		err = isNull(api, "context")
+		err = IsNull(api, "context")
 		return
 	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 2
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 2
 		return
 	}
 	return
@@ -692,7 +52,7 @@ func (t *Thread) checkCreateContext(context *Handle, deviceID int32) (theDeviceI
 func (t *Thread) checkDestroyContext(context Handle) *Error {
 	const api = "aclrtDestroyContext"
 	if context == 0 { // 1
-		return isNull(api, "context")
+		return IsNull(api, "context")
 	}
 	return nil
 }
@@ -700,7 +60,7 @@ func (t *Thread) checkDestroyContext(context Handle) *Error {
 func (t *Thread) checkSetCurrentContext(context Handle) *Error {
 	const api = "aclrtSetCurrentContext"
 	if context == 0 { // 1
-		return isNull(api, "context")
+		return IsNull(api, "context")
 	}
 	return nil
 }
@@ -708,7 +68,7 @@ func (t *Thread) checkSetCurrentContext(context Handle) *Error {
 func (t *Thread) checkGetCurrentContext(context *Handle) *Error {
 	const api = "aclrtGetCurrentContext"
 	if context == nil { // 1
-		return isNull(api, "context")
+		return IsNull(api, "context")
 	}
 	return nil
 }
@@ -716,15 +76,15 @@ func (t *Thread) checkGetCurrentContext(context *Handle) *Error {
 func (t *Thread) checkCtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetSysParamOpt"
 	if value == nil { // 1
-		err = isNull(api, "value")
+		err = IsNull(api, "value")
 		return
 	}
 	if opt < 0 || opt > 2 { // 2
-		err = fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
+		err = Fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 3
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 3
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -733,7 +93,7 @@ func (t *Thread) checkCtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) (ctx 
 func (t *Thread) checkCtxSetSysParamOpt(opt abi.SysParamOpt, _ int64) *Error {
 	const api = "aclrtCtxSetSysParamOpt"
 	if opt < 0 || opt > 2 { // 1
-		return fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
+		return Fail(api, abi.ErrInvalidParam, "opt", "is not 0..2; it is %d", opt)
 	}
 	return nil
 }
@@ -741,11 +101,11 @@ func (t *Thread) checkCtxSetSysParamOpt(opt abi.SysParamOpt, _ int64) *Error {
 func (t *Thread) checkCtxGetCurrentDefaultStream(stream *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetCurrentDefaultStream"
 	if stream == nil { // 1
-		err = isNull(api, "stream")
+		err = IsNull(api, "stream")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -754,14 +114,14 @@ func (t *Thread) checkCtxGetCurrentDefaultStream(stream *Handle) (ctx *Context, 
 func (t *Thread) checkGetPrimaryCtxState(deviceID int32, flags *uint32, active *int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtGetPrimaryCtxState"
 	if active == nil { // 1
-		err = isNull(api, "active")
+		err = IsNull(api, "active")
 		return
 	}
 	if flags != nil { // 2
-		err = fail(api, abi.ErrInvalidParam, "flags", "is not NULL")
+		err = Fail(api, abi.ErrInvalidParam, "flags", "is not NULL")
 		return
 	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
 		return
 	}
 	return
@@ -770,11 +130,11 @@ func (t *Thread) checkGetPrimaryCtxState(deviceID int32, flags *uint32, active *
 func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context, err *Error) {
 	const api = "aclrtCtxGetFloatOverflowAddr"
 	if overflowAddr == nil { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "overflowAddr", "is NULL")
+		err = Fail(api, abi.ErrRTParamInvalid, "overflowAddr", "is NULL")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -783,7 +143,7 @@ func (t *Thread) checkCtxGetFloatOverflowAddr(overflowAddr *Addr) (ctx *Context,
 func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32) *Error {
 	const api = "aclrtCreateStreamWithConfig"
 	if stream == nil { // 1
-		return isNull(api, "stream")
+		return IsNull(api, "stream")
 	}
 	return nil
 }
@@ -791,14 +151,14 @@ func (t *Thread) checkCreateStreamWithConfig(stream *Handle, _ uint32, _ uint32)
 func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32) (theStream *Stream, err *Error) {
 	const api = "aclrtSynchronizeStreamWithTimeout"
 	if timeout < -1 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).quiet()
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
 		return
 	}
 	if timeout == 0 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
 	return
@@ -807,10 +167,10 @@ func (t *Thread) checkSynchronizeStreamWithTimeout(stream Handle, timeout int32)
 func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theStream *Stream, err *Error) {
 	const api = "aclrtStreamQuery"
 	if status == nil { // 1
-		err = isNull(api, "status")
+		err = IsNull(api, "status")
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
 		return
 	}
 	return
@@ -818,7 +178,7 @@ func (t *Thread) checkStreamQuery(stream Handle, status *abi.StreamStatus) (theS
 
 func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *Stream, err *Error) {
 	const api = "aclrtSetStreamFailureMode"
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
 		return
 	}
 	return
@@ -827,11 +187,11 @@ func (t *Thread) checkSetStreamFailureMode(stream Handle, _ uint64) (theStream *
 func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, err *Error) {
 	const api = "aclrtGetStreamAvailableNum"
 	if streamCount == nil { // 1
-		err = isNull(api, "streamCount")
+		err = IsNull(api, "streamCount")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -840,7 +200,7 @@ func (t *Thread) checkGetStreamAvailableNum(streamCount *uint32) (ctx *Context, 
 func (t *Thread) checkRegStreamStateCallback(regName *byte, _ StreamStateFunc, _ Addr) *Error {
 	const api = "aclrtRegStreamStateCallback"
 	if regName == nil { // 1
-		return isNull(api, "regName")
+		return IsNull(api, "regName")
 	}
 	return nil
 }
@@ -848,11 +208,11 @@ func (t *Thread) checkRegStreamStateCallback(regName *byte, _ StreamStateFunc, _
 func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEvent"
 	if event == nil { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -861,19 +221,19 @@ func (t *Thread) checkCreateEvent(event *Handle) (ctx *Context, err *Error) {
 func (t *Thread) checkCreateEventWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEventWithFlag"
 	if event == nil { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if flag == 0 || flag > 63 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "has none of the bits 0x3F, or is larger than 0x3F; it is %#x", flag)
+		err = Fail(api, abi.ErrRTParamInvalid, "flag", "has none of the bits 0x3F, or is larger than 0x3F; it is %#x", flag)
 		return
 	}
 	if flag&0x20 != 0 && flag != 32 || flag&0x10 != 0 && flag != 16 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "ACL_EVENT_EXTERNAL or ACL_EVENT_DEVICE_USE_ONLY together with other bits; it is %#x", flag)
+		err = Fail(api, abi.ErrRTParamInvalid, "flag", "ACL_EVENT_EXTERNAL or ACL_EVENT_DEVICE_USE_ONLY together with other bits; it is %#x", flag)
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 4
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -882,23 +242,23 @@ func (t *Thread) checkCreateEventWithFlag(event *Handle, flag uint32) (ctx *Cont
 func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Context, err *Error) {
 	const api = "aclrtCreateEventExWithFlag"
 	if event == nil { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if flag == 0 || flag&0xffffffb0 != 0 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "has bits outside SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, IPC 0x40 (an internal 4 also passes), or none of them; it is %#x", flag)
+		err = Fail(api, abi.ErrRTParamInvalid, "flag", "has bits outside SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, IPC 0x40 (an internal 4 also passes), or none of them; it is %#x", flag)
 		return
 	}
 	if flag&0x40 != 0 && flag != 64 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "IPC together with other bits; it is %#x", flag)
+		err = Fail(api, abi.ErrRTParamInvalid, "flag", "IPC together with other bits; it is %#x", flag)
 		return
 	}
-	if flag == 64 && t.product("310B", "310P", "910") { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "flag", "IPC on a product without it; it is %#x", flag)
+	if flag == 64 && t.Product("310B", "310P", "910") { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "flag", "IPC on a product without it; it is %#x", flag)
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 5
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 5
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -907,10 +267,10 @@ func (t *Thread) checkCreateEventExWithFlag(event *Handle, flag uint32) (ctx *Co
 func (t *Thread) checkDestroyEvent(event Handle) (theEvent *Event, err *Error) {
 	const api = "aclrtDestroyEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
 		return
 	}
 	return
@@ -919,24 +279,24 @@ func (t *Thread) checkDestroyEvent(event Handle) (theEvent *Event, err *Error) {
 func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtRecordEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
 		return
 	}
-	if theEvent.isDeviceOnly() { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 4
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 7
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 7
+		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 9
+	if theStream, err = ctx.On(api, theStream); err != nil { // 9
 		return
 	}
 	return
@@ -945,25 +305,25 @@ func (t *Thread) checkRecordEvent(event Handle, stream Handle) (theEvent *Event,
 func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint32) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtRecordEventWithFlag"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if flag > 1 { // 2
-		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
+		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
 		return
 	}
-	if !t.rt.prod.Has(api) { // 3
-		err = t.lacks(api)
+	if !t.Runtime.Product.Has(api) { // 3
+		err = t.Lacks(api)
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 4
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 4
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
 		return
 	}
-	if theEvent.isDeviceOnly() { // 6
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 6
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
 	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 7
@@ -972,11 +332,11 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 	if err = t.recordedOtherwise(api, theEvent, flag); err != nil { // 8
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 9
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 9
+		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // 10
 		return
 	}
 	if err = t.externalOutside(api, theStream, flag); err != nil { // 11
@@ -988,32 +348,32 @@ func (t *Thread) checkRecordEventWithFlag(event Handle, stream Handle, flag uint
 func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, theStream *Stream, ctx *Context, err *Error) {
 	const api = "aclrtResetEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 3
 		return
 	}
-	if theEvent.isDeviceOnly() { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 4
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if theEvent.isIpc() || !theEvent.isWaitable() { // 5
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC, or has neither SYNC nor EXTERNAL")
+	if theEvent.IsIpc() || !theEvent.IsWaitable() { // 5
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC, or has neither SYNC nor EXTERNAL")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 6
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 6
+		err = NoCurrentContext(api)
 		return
 	}
-	if theEvent.isEx() { // 7
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "made by aclrtCreateEventExWithFlag")
+	if theEvent.IsEx() { // 7
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "made by aclrtCreateEventExWithFlag")
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 9
+	if theStream, err = ctx.On(api, theStream); err != nil { // 9
 		return
 	}
 	return
@@ -1022,18 +382,18 @@ func (t *Thread) checkResetEvent(event Handle, stream Handle) (theEvent *Event, 
 func (t *Thread) checkQueryEvent(event Handle, status *abi.EventStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if status == nil { // 2
-		err = isNull(api, "status")
+		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isEx() || theEvent.isExternal() { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
+	if theEvent.IsEx() || theEvent.IsExternal() { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
 		return
 	}
 	return
@@ -1042,18 +402,18 @@ func (t *Thread) checkQueryEvent(event Handle, status *abi.EventStatus) (theEven
 func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEventStatus"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if status == nil { // 2
-		err = isNull(api, "status")
+		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isExternal() { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+	if theEvent.IsExternal() { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
 	return
@@ -1062,18 +422,18 @@ func (t *Thread) checkQueryEventStatus(event Handle, status *abi.EventRecordedSt
 func (t *Thread) checkQueryEventWaitStatus(event Handle, status *abi.EventWaitStatus) (theEvent *Event, err *Error) {
 	const api = "aclrtQueryEventWaitStatus"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if status == nil { // 2
-		err = isNull(api, "status")
+		err = IsNull(api, "status")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isEx() || theEvent.isExternal() { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
+	if theEvent.IsEx() || theEvent.IsExternal() { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is Ex, EXTERNAL or IPC")
 		return
 	}
 	return
@@ -1082,14 +442,14 @@ func (t *Thread) checkQueryEventWaitStatus(event Handle, status *abi.EventWaitSt
 func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Error) {
 	const api = "aclrtSynchronizeEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 2
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 2
 		return
 	}
-	if theEvent.isExternal() { // 3
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+	if theEvent.IsExternal() { // 3
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
 	return
@@ -1098,22 +458,22 @@ func (t *Thread) checkSynchronizeEvent(event Handle) (theEvent *Event, err *Erro
 func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (theEvent *Event, err *Error) {
 	const api = "aclrtSynchronizeEventWithTimeout"
 	if timeout < -1 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).quiet()
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below -1; it is %d", timeout).NotRecorded()
 		return
 	}
 	if event == 0 { // 2
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
 	if timeout == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is 0")
 		return
 	}
-	if theEvent.isExternal() { // 5
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
+	if theEvent.IsExternal() { // 5
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL")
 		return
 	}
 	return
@@ -1122,29 +482,29 @@ func (t *Thread) checkSynchronizeEventWithTimeout(event Handle, timeout int32) (
 func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent Handle) (theStartEvent *Event, theEndEvent *Event, err *Error) {
 	const api = "aclrtEventElapsedTime"
 	if ms == nil { // 1
-		err = isNull(api, "ms")
+		err = IsNull(api, "ms")
 		return
 	}
 	if startEvent == 0 { // 2
-		err = isNull(api, "startEvent")
+		err = IsNull(api, "startEvent")
 		return
 	}
 	if endEvent == 0 { // 3
-		err = isNull(api, "endEvent")
+		err = IsNull(api, "endEvent")
 		return
 	}
-	if theStartEvent, err = t.event(api, "startEvent", startEvent); err != nil { // 4
+	if theStartEvent, err = t.Event(api, "startEvent", startEvent); err != nil { // 4
 		return
 	}
-	if theEndEvent, err = t.event(api, "endEvent", endEvent); err != nil { // 5
+	if theEndEvent, err = t.Event(api, "endEvent", endEvent); err != nil { // 5
 		return
 	}
-	if theStartEvent.isExternal() || theStartEvent.isIpc() { // 7
-		err = fail(api, abi.ErrRTFeatureNotSupport, "startEvent", "is EXTERNAL or IPC")
+	if theStartEvent.IsExternal() || theStartEvent.IsIpc() { // 7
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "startEvent", "is EXTERNAL or IPC")
 		return
 	}
-	if theEndEvent.isExternal() || theEndEvent.isIpc() { // 8
-		err = fail(api, abi.ErrRTFeatureNotSupport, "endEvent", "is EXTERNAL or IPC")
+	if theEndEvent.IsExternal() || theEndEvent.IsIpc() { // 8
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "endEvent", "is EXTERNAL or IPC")
 		return
 	}
 	return
@@ -1153,18 +513,18 @@ func (t *Thread) checkEventElapsedTime(ms *float32, startEvent Handle, endEvent 
 func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEvent *Event, err *Error) {
 	const api = "aclrtEventGetTimestamp"
 	if timestamp == nil { // 1
-		err = isNull(api, "timestamp")
+		err = IsNull(api, "timestamp")
 		return
 	}
 	if event == 0 { // 2
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isExternal() || theEvent.isIpc() { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL or IPC")
+	if theEvent.IsExternal() || theEvent.IsIpc() { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is EXTERNAL or IPC")
 		return
 	}
 	return
@@ -1173,28 +533,28 @@ func (t *Thread) checkEventGetTimestamp(event Handle, timestamp *uint64) (theEve
 func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEvent"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isDeviceOnly() { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 4
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if !theEvent.isWaitable() { // 6
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+	if !theEvent.IsWaitable() { // 6
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 8
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 8
+		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 10
+	if theStream, err = ctx.On(api, theStream); err != nil { // 10
 		return
 	}
 	return
@@ -1203,34 +563,34 @@ func (t *Thread) checkStreamWaitEvent(stream Handle, event Handle) (theStream *S
 func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, timeout int32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEventWithTimeout"
 	if timeout < 0 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is below 0; it is %d", timeout)
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is below 0; it is %d", timeout)
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
 		return
 	}
 	if event != 0 {
-		if theEvent, err = t.event(api, "event", event); err != nil { // 3
+		if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 			return
 		}
 	}
 	if event == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is NULL (107000 here, unlike aclrtStreamWaitEvent)")
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is NULL (107000 here, unlike aclrtStreamWaitEvent)")
 		return
 	}
-	if theEvent.isDeviceOnly() { // 5
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 5
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if !theEvent.isWaitable() { // 6
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+	if !theEvent.IsWaitable() { // 6
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 7
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 7
+		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 8
+	if theStream, err = ctx.On(api, theStream); err != nil { // 8
 		return
 	}
 	return
@@ -1239,33 +599,33 @@ func (t *Thread) checkStreamWaitEventWithTimeout(stream Handle, event Handle, ti
 func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeout uint32, flag uint32) (theStream *Stream, theEvent *Event, ctx *Context, err *Error) {
 	const api = "aclrtStreamWaitEventWithFlag"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if flag > 1 { // 2
-		err = fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
+		err = Fail(api, abi.ErrInvalidParam, "flag", "is not 0 or 1; it is %#x", flag)
 		return
 	}
 	if flag == 1 && timeout != 0 { // 3
-		err = fail(api, abi.ErrInvalidParam, "flag", "EXTERNAL and timeout != 0; flag is %#x, timeout is %d", flag, timeout)
+		err = Fail(api, abi.ErrInvalidParam, "flag", "EXTERNAL and timeout != 0; flag is %#x, timeout is %d", flag, timeout)
 		return
 	}
-	if !t.rt.prod.Has(api) { // 4
-		err = t.lacks(api)
+	if !t.Runtime.Product.Has(api) { // 4
+		err = t.Lacks(api)
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 5
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 5
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 6
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 6
 		return
 	}
-	if theEvent.isDeviceOnly() { // 7
-		err = fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
+	if theEvent.IsDeviceOnly() { // 7
+		err = Fail(api, abi.ErrRTParamInvalid, "event", "is DEVICE_USE_ONLY")
 		return
 	}
-	if !theEvent.isWaitable() { // 8
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
+	if !theEvent.IsWaitable() { // 8
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "without SYNC")
 		return
 	}
 	if err = t.externalNeedsSync(api, theEvent, flag); err != nil { // 9
@@ -1274,11 +634,11 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 	if err = t.waitedOtherwise(api, theEvent, flag); err != nil { // 10
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 11
-		err = noContext(api)
+	if ctx = t.Current(); ctx == nil { // 11
+		err = NoCurrentContext(api)
 		return
 	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 12
+	if theStream, err = ctx.On(api, theStream); err != nil { // 12
 		return
 	}
 	if err = t.externalOutside(api, theStream, flag); err != nil { // 13
@@ -1290,18 +650,18 @@ func (t *Thread) checkStreamWaitEventWithFlag(stream Handle, event Handle, timeo
 func (t *Thread) checkGetEventID(event Handle, eventID *uint32) (theEvent *Event, err *Error) {
 	const api = "aclrtGetEventId"
 	if event == 0 { // 1
-		err = isNull(api, "event")
+		err = IsNull(api, "event")
 		return
 	}
 	if eventID == nil { // 2
-		err = isNull(api, "eventId")
+		err = IsNull(api, "eventId")
 		return
 	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 3
+	if theEvent, err = t.Event(api, "event", event); err != nil { // 3
 		return
 	}
-	if theEvent.isIpc() { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC")
+	if theEvent.IsIpc() { // 4
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "event", "is IPC")
 		return
 	}
 	return
@@ -1310,423 +670,11 @@ func (t *Thread) checkGetEventID(event Handle, eventID *uint32) (theEvent *Event
 func (t *Thread) checkGetEventAvailNum(eventCount *uint32) (ctx *Context, err *Error) {
 	const api = "aclrtGetEventAvailNum"
 	if eventCount == nil { // 1
-		err = isNull(api, "eventCount")
+		err = IsNull(api, "eventCount")
 		return
 	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkIpcGetEventHandle(event Handle, handle *abi.IpcEventHandle) (theEvent *Event, err *Error) {
-	const api = "aclrtIpcGetEventHandle"
-	if handle == nil { // 1
-		err = isNull(api, "handle")
-		return
-	}
-	if event == 0 { // 2
-		err = isNull(api, "event")
-		return
-	}
-	if !t.rt.prod.Has(api) { // 3
-		err = t.lacks(api)
-		return
-	}
-	if theEvent, err = t.event(api, "event", event); err != nil { // 4
-		return
-	}
-	if !theEvent.isIpc() { // 5
-		err = fail(api, abi.ErrRTParamInvalid, "event", "was not created with ACL_EVENT_IPC")
-		return
-	}
-	return
-}
-
-func (t *Thread) checkIpcOpenEventHandle(_ abi.IpcEventHandle, event *Handle) (ctx *Context, err *Error) {
-	const api = "aclrtIpcOpenEventHandle"
-	if event == nil { // 1
-		err = isNull(api, "event")
-		return
-	}
-	if !t.rt.prod.Has(api) { // 2
-		err = t.lacks(api)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 3
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCreateNotify(notify *Handle, flag uint64) (ctx *Context, err *Error) {
-	const api = "aclrtCreateNotify"
-	if notify == nil { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if flag > 1 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "is not 0 (DEFAULT) or 1 (DEVICE_USE_ONLY); it is %#x", flag)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 3
-		err = noContext(api).quiet()
-		return
-	}
-	if flag == 1 && t.product("310B", "910") { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "flag", "1 on 310B, 910 or with firmware too old for it; it is %#x", flag).quiet()
-		return
-	}
-	return
-}
-
-func (t *Thread) checkDestroyNotify(notify Handle) (theNotify *Notify, ctx *Context, err *Error) {
-	const api = "aclrtDestroyNotify"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 3
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkRecordNotify(notify Handle, stream Handle) (theNotify *Notify, theStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtRecordNotify"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
-		return
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 5
-		return
-	}
-	return
-}
-
-func (t *Thread) checkWaitAndResetNotify(notify Handle, stream Handle, _ uint32) (theNotify *Notify, theStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtWaitAndResetNotify"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 2
-		return
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 5
-		return
-	}
-	if err = t.sharedElsewhere(api, theNotify, ctx); err != nil { // 6
-		return
-	}
-	return
-}
-
-func (t *Thread) checkGetNotifyId(notify Handle, notifyID *uint32) (theNotify *Notify, ctx *Context, err *Error) {
-	const api = "aclrtGetNotifyId"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if notifyID == nil { // 2
-		err = isNull(api, "notifyId")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 3
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkNotifyBatchReset(notifies *Handle, num uint64) *Error {
-	const api = "aclrtNotifyBatchReset"
-	if notifies == nil { // 1
-		return isNull(api, "notifies")
-	}
-	if uint32(num) == 0 { // 2
-		return fail(api, abi.ErrRTParamInvalid, "num", "is 0 (its low 32 bits count); it is %d", num)
-	}
-	if t.product("310B", "310P", "910") { // 3
-		return fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without notify reset (310B, 310P, 910)", t.rt.prod.Name).quiet()
-	}
-	return nil
-}
-
-func (t *Thread) checkNotifyGetExportKey(notify Handle, key *byte, length uint64, flags uint64) (theNotify *Notify, err *Error) {
-	const api = "aclrtNotifyGetExportKey"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if key == nil { // 2
-		err = isNull(api, "key")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 3
-		return
-	}
-	if uint32(length) == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "len", "is 0 (its low 32 bits count); it is %d", length)
-		return
-	}
-	if t.product("310B") { // 5
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name).quiet()
-		return
-	}
-	if flags != 0 && flags != 2 { // 6
-		err = fail(api, abi.ErrRTParamInvalid, "flags", "is not 0 or 2; it is %#x", flags)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkNotifySetImportPid(notify Handle, pid *int32, num uint64) (theNotify *Notify, ctx *Context, err *Error) {
-	const api = "aclrtNotifySetImportPid"
-	if notify == 0 { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if pid == nil { // 2
-		err = isNull(api, "pid")
-		return
-	}
-	if t.product("310B") { // 3
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name)
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 4
-		return
-	}
-	if int32(num) <= 0 { // 5
-		err = fail(api, abi.ErrRTParamInvalid, "num", "cut to a signed 32-bit number is 0 or negative; it is %d", num)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 6
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkNotifyImportByKey(notify *Handle, key *byte, flags uint64) (ctx *Context, err *Error) {
-	const api = "aclrtNotifyImportByKey"
-	if notify == nil { // 1
-		err = isNull(api, "notify")
-		return
-	}
-	if key == nil { // 2
-		err = isNull(api, "key")
-		return
-	}
-	if t.product("310B") { // 3
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name).quiet()
-		return
-	}
-	if uint32(flags) > 3 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "flags", "low 32 bits of flags > 3 (higher bits are ignored); it is %#x", flags)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 5
-		err = noContext(api)
-		return
-	}
-	if flags&0x1 != 0 && t.product("310B", "910") { // 6
-		err = fail(api, abi.ErrRTFeatureNotSupport, "flags", "has bit 0 (device use only) on 910 or with firmware too old for it; it is %#x", flags).quiet()
-		return
-	}
-	return
-}
-
-func (t *Thread) checkNotifySetImportPidInterServer(notify Handle, serverPids *abi.ServerPid, num uint64) (theNotify *Notify, err *Error) {
-	const api = "aclrtNotifySetImportPidInterServer"
-	if notify == 0 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "notify", "is NULL")
-		return
-	}
-	if serverPids == nil { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "serverPids", "is NULL")
-		return
-	}
-	if num == 0 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "num", "is 0")
-		return
-	}
-	if theNotify, err = t.notify(api, "notify", notify); err != nil { // 4
-		return
-	}
-	if err = t.serverProcesses(api, serverPids, num); err != nil { // 5
-		return
-	}
-	if t.product("310B") { // 7
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without IPC notifies (310B)", t.rt.prod.Name)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyCreate(created *Handle, flag uint64) (ctx *Context, err *Error) {
-	const api = "aclrtCntNotifyCreate"
-	if flag != 0 { // 1
-		err = fail(api, abi.ErrRTParamInvalid, "flag", "is not 0; it is %#x", flag)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api).quiet()
-		return
-	}
-	if created == nil { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	if !t.product("950") { // 4
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product without the feature (all but 950)", t.rt.prod.Name)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyDestroy(cntNotify Handle) (theCntNotify *cntNotify, err *Error) {
-	const api = "aclrtCntNotifyDestroy"
-	if cntNotify != 0 {
-		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
-			return
-		}
-	}
-	if cntNotify == 0 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyRecord(cntNotify Handle, stream Handle, info *abi.CntNotifyRecordInfo) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtCntNotifyRecord"
-	if info == nil { // 1
-		err = isNull(api, "info")
-		return
-	}
-	if cntNotify != 0 {
-		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 2
-			return
-		}
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
-		return
-	}
-	if cntNotify == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	if info.Mode != 0 && info.Mode != 1 && info.Mode != 2 && info.Mode != 4 { // 5
-		err = fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0, 1, 2 or 4; mode is %d", info.Mode)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 6
-		err = noContext(api)
-		return
-	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 7
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyWaitWithTimeout(cntNotify Handle, stream Handle, info *abi.CntNotifyWaitInfo) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtCntNotifyWaitWithTimeout"
-	if info == nil { // 1
-		err = isNull(api, "info")
-		return
-	}
-	if cntNotify != 0 {
-		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 2
-			return
-		}
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 3
-		return
-	}
-	if cntNotify == 0 { // 4
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	if info.Mode < 0 || info.Mode > 4 { // 5
-		err = fail(api, abi.ErrRTParamInvalid, "info", "info.mode is not 0..4; mode is %d", info.Mode)
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 6
-		err = noContext(api)
-		return
-	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 7
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyReset(cntNotify Handle, stream Handle) (theCntNotify *cntNotify, theStream *Stream, ctx *Context, err *Error) {
-	const api = "aclrtCntNotifyReset"
-	if cntNotify != 0 {
-		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
-			return
-		}
-	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
-		return
-	}
-	if cntNotify == 0 { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 4
-		err = noContext(api)
-		return
-	}
-	if theStream, err = ctx.on(api, theStream); err != nil { // 5
-		return
-	}
-	return
-}
-
-func (t *Thread) checkCntNotifyGetId(cntNotify Handle, notifyID *uint32) (theCntNotify *cntNotify, err *Error) {
-	const api = "aclrtCntNotifyGetId"
-	if cntNotify != 0 {
-		if theCntNotify, err = t.cntNotify(api, "cntNotify", cntNotify); err != nil { // 1
-			return
-		}
-	}
-	if cntNotify == 0 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "cntNotify", "is NULL")
-		return
-	}
-	if notifyID == nil { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "notifyId", "is NULL")
+	if ctx = t.Current(); ctx == nil { // 2
+		err = NoCurrentContext(api)
 		return
 	}
 	return
@@ -1734,7 +682,7 @@ func (t *Thread) checkCntNotifyGetId(cntNotify Handle, notifyID *uint32) (theCnt
 
 func (t *Thread) checkSubscribeReport(_ uint64, stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtSubscribeReport"
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
 		return
 	}
 	return
@@ -1743,14 +691,14 @@ func (t *Thread) checkSubscribeReport(_ uint64, stream Handle) (theStream *Strea
 func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.CallbackBlockType, stream Handle) (theStream *Stream, err *Error) {
 	const api = "aclrtLaunchCallback"
 	if blockType != 0 && blockType != 1 { // 1
-		err = fail(api, abi.ErrInvalidParam, "blockType", "is not 0 or 1; it is %d", blockType)
+		err = Fail(api, abi.ErrInvalidParam, "blockType", "is not 0 or 1; it is %d", blockType)
 		return
 	}
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 2
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 2
 		return
 	}
 	if fn == nil { // 3
-		err = fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
+		err = Fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
 		return
 	}
 	return
@@ -1758,72 +706,27 @@ func (t *Thread) checkLaunchCallback(fn func(Addr), _ Addr, blockType abi.Callba
 
 func (t *Thread) checkLaunchHostFunc(stream Handle, fn func(Addr), _ Addr) (theStream *Stream, err *Error) {
 	const api = "aclrtLaunchHostFunc"
-	if theStream, err = t.stream(api, "stream", stream); err != nil { // 1
+	if theStream, err = t.Stream(api, "stream", stream); err != nil { // 1
 		return
 	}
 	if fn == nil { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
+		err = Fail(api, abi.ErrRTParamInvalid, "fn", "is NULL")
 		return
 	}
 	return
-}
-
-func (t *Thread) checkSetOpExecuteTimeOutV2(_ uint64, actualTimeout *uint64) (ctx *Context, err *Error) {
-	const api = "aclrtSetOpExecuteTimeOutV2"
-	if actualTimeout == nil { // 1
-		err = isNull(api, "actualTimeout")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkGetOpTimeOutInterval(interval *uint64) (ctx *Context, err *Error) {
-	const api = "aclrtGetOpTimeOutInterval"
-	if interval == nil { // 1
-		err = isNull(api, "interval")
-		return
-	}
-	if ctx = t.current(); ctx == nil { // 2
-		err = noContext(api)
-		return
-	}
-	return
-}
-
-func (t *Thread) checkRandomNumAsync(taskInfo *abi.RandomNumTaskInfo, _ Handle, _ Addr) *Error {
-	const api = "aclrtRandomNumAsync"
-	if taskInfo == nil { // 1
-		return isNull(api, "taskInfo")
-	}
-	return nil
-}
-
-func (t *Thread) checkMemUceRepair(_ int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64) *Error {
-	const api = "aclrtMemUceRepair"
-	if memUceInfoArray == nil { // 1
-		return isNull(api, "memUceInfoArray")
-	}
-	if arraySize > 20 { // 2
-		return fail(api, abi.ErrInvalidParam, "arraySize", "is above 20; it is %d", arraySize)
-	}
-	return nil
 }
 
 func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtDeviceTaskAbort"
-	if t.product("310B", "310P", "910") { // 1
-		err = fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product is 310B, 310P or 910", t.rt.prod.Name)
+	if t.Product("310B", "310P", "910") { // 1
+		err = Fail(api, abi.ErrRTFeatureNotSupport, "", "%s: product is 310B, 310P or 910", t.Runtime.Product.Name)
 		return
 	}
 	if timeout > 2160000 { // 2
-		err = fail(api, abi.ErrRTParamInvalid, "timeout", "is above 2160000; it is %d", timeout)
+		err = Fail(api, abi.ErrRTParamInvalid, "timeout", "is above 2160000; it is %d", timeout)
 		return
 	}
-	if theDeviceId, err = t.usable(api, "deviceId", deviceID); err != nil { // 3
+	if theDeviceId, err = t.Usable(api, "deviceId", deviceID); err != nil { // 3
 		return
 	}
 	return
@@ -1832,72 +735,7 @@ func (t *Thread) checkDeviceTaskAbort(deviceID int32, timeout uint32) (theDevice
 func (t *Thread) checkSetDeviceTaskAbortCallback(regName *byte, _ TaskAbortFunc, _ Addr) *Error {
 	const api = "aclrtSetDeviceTaskAbortCallback"
 	if regName == nil { // 1
-		return isNull(api, "regName")
-	}
-	return nil
-}
-
-func (t *Thread) checkGetVersion(majorVersion *int32, minorVersion *int32, patchVersion *int32) *Error {
-	const api = "aclrtGetVersion"
-	if majorVersion == nil { // 1
-		return isNull(api, "majorVersion")
-	}
-	if minorVersion == nil { // 2
-		return isNull(api, "minorVersion")
-	}
-	if patchVersion == nil { // 3
-		return isNull(api, "patchVersion")
-	}
-	return nil
-}
-
-func (t *Thread) checkSysGetCANNVersion(_ abi.CANNPackageName, version *abi.CANNPackageVersion) *Error {
-	const api = "aclsysGetCANNVersion"
-	if version == nil { // 1
-		return isNull(api, "version")
-	}
-	return nil
-}
-
-func (t *Thread) checkGetCannAttributeList(cannAttrList *Addr, num *uint64) *Error {
-	const api = "aclGetCannAttributeList"
-	if cannAttrList == nil { // 1
-		return isNull(api, "cannAttrList")
-	}
-	if num == nil { // 2
-		return isNull(api, "num")
-	}
-	return nil
-}
-
-func (t *Thread) checkGetCannAttribute(_ abi.CannAttr, value *int32) *Error {
-	const api = "aclGetCannAttribute"
-	if value == nil { // 1
-		return isNull(api, "value")
-	}
-	return nil
-}
-
-func (t *Thread) checkAclGetDeviceCapability(_ uint32, _ abi.DeviceInfo, value *int64) *Error {
-	const api = "aclGetDeviceCapability"
-	if value == nil { // 1
-		return isNull(api, "value")
-	}
-	return nil
-}
-
-func (t *Thread) checkDestroyDataBuffer(buffer Handle) *Error {
-	const api = "aclDestroyDataBuffer"
-	if buffer == 0 { // 1
-		return isNull(api, "dataBuffer")
-	}
-	return nil
-}
-
-func (t *Thread) checkUpdateDataBuffer(buffer Handle, _ Addr, _ uint64) *Error {
-	const api = "aclUpdateDataBuffer"
-	if buffer == 0 { // 1
-		return isNull(api, "dataBuffer")
+		return IsNull(api, "regName")
 	}
 	return nil
 }
@@ -1905,7 +743,7 @@ func (t *Thread) checkUpdateDataBuffer(buffer Handle, _ Addr, _ uint64) *Error {
 func (t *Thread) checkMdlRICaptureGetInfo(stream Handle, _ *abi.MdlRICaptureStatus, _ *Handle) *Error {
 	const api = "aclmdlRICaptureGetInfo"
 	if stream == 0 { // 1
-		return isNull(api, "stream")
+		return IsNull(api, "stream")
 	}
 	return nil
 }
@@ -1913,7 +751,7 @@ func (t *Thread) checkMdlRICaptureGetInfo(stream Handle, _ *abi.MdlRICaptureStat
 func (t *Thread) checkMdlRICaptureThreadExchangeMode(mode *abi.MdlRICaptureMode) *Error {
 	const api = "aclmdlRICaptureThreadExchangeMode"
 	if mode == nil { // 1
-		return isNull(api, "mode")
+		return IsNull(api, "mode")
 	}
 	return nil
 }

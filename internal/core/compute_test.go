@@ -10,6 +10,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
@@ -44,8 +46,8 @@ func onPlain(t *testing.T) *core.Thread {
 // upload makes device memory that holds b.
 func upload(t *testing.T, th *core.Thread, b []byte) (p core.Addr) {
 	t.Helper()
-	must(t, th.Malloc(&p, uint64(len(b)), abi.MemMallocHugeFirst))
-	must(t, th.Memcpy(p, uint64(len(b)), core.AddrOf(b), uint64(len(b)), abi.MemcpyHostToDevice))
+	must(t, memory.Malloc(th, &p, uint64(len(b)), abi.MemMallocHugeFirst))
+	must(t, transfer.Memcpy(th, p, uint64(len(b)), core.AddrOf(b), uint64(len(b)), abi.MemcpyHostToDevice))
 	return p
 }
 
@@ -53,7 +55,7 @@ func upload(t *testing.T, th *core.Thread, b []byte) (p core.Addr) {
 func download(t *testing.T, th *core.Thread, p core.Addr, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
-	must(t, th.Memcpy(core.AddrOf(b), uint64(n), p, uint64(n), abi.MemcpyDeviceToHost))
+	must(t, transfer.Memcpy(th, core.AddrOf(b), uint64(n), p, uint64(n), abi.MemcpyDeviceToHost))
 	return b
 }
 
@@ -73,7 +75,7 @@ func TestComputeWithoutView(t *testing.T) {
 			} else {
 				src, n = core.Addr(-shift), n-uint64(-shift)
 			}
-			must(t, th.ReduceAsync(p+dst, p+src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt16, 0, 0))
+			must(t, transfer.ReduceAsync(th, p+dst, p+src, n, abi.MemcpySdmaAutomaticSum, abi.DataTypeInt16, 0, 0))
 			must(t, th.SynchronizeStream(0))
 			results[i] = download(t, th, p, len(old))
 		}
@@ -97,14 +99,14 @@ func TestComputeWithoutView(t *testing.T) {
 		f.FuncType = abi.RandomNumFuncTypeUniformDis
 		f.ParamInfo.UniformDisInfo().Min.Size, f.ParamInfo.UniformDisInfo().Max.Size = 4, 4
 		f.ParamInfo.UniformDisInfo().Max.ValueOrAddr[2] = 1
-		must(t, th.RandomNumAsync(info, 0, 0))
+		must(t, transfer.RandomNumAsync(th, info, 0, 0))
 		must(t, th.SynchronizeStream(0))
 		results[i] = append(download(t, th, result, 4*count), download(t, th, counter, 16)...)
 	}
 	if !bytes.Equal(results[0], results[1]) || bytes.Equal(results[0], make([]byte, len(results[0]))) {
 		t.Error("the numbers differ, or there are none")
 	}
-	if err := hidden.MemAllocManaged(new(core.Addr), 1, abi.MemAttachGlobal); err == nil || err.Code != abi.ErrRTFeatureNotSupport {
+	if err := memory.MemAllocManaged(hidden, new(core.Addr), 1, abi.MemAttachGlobal); err == nil || err.Code != abi.ErrRTFeatureNotSupport {
 		t.Errorf("managed memory of a driver that has none: %v", err)
 	}
 }
@@ -126,11 +128,11 @@ func TestSymbolsTogether(t *testing.T) {
 					return
 				}
 				name := core.AddrOf(names[(round*7+i)%len(names):])
-				if err := rt.RegisterSymbol(name, 1000, init); err != nil {
+				if err := transfer.DefineSymbol(rt, name, 1000, init); err != nil {
 					t.Error(err)
 				}
 				b := make([]byte, 1000)
-				if err := th.MemcpyFromSymbol(core.AddrOf(b), 1000, name, 1000, 0, abi.MemcpyDefault); err != nil {
+				if err := transfer.MemcpyFromSymbol(th, core.AddrOf(b), 1000, name, 1000, 0, abi.MemcpyDefault); err != nil {
 					t.Error(err)
 				} else if !bytes.Equal(b, init) {
 					t.Error("not the initial value")
@@ -151,30 +153,38 @@ func TestAllocatorsTogether(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			th := rt.NewThread(uint32(10 + i))
-			desc := th.AllocatorCreateDesc()
+			desc := memory.AllocatorCreateDesc(th)
 			v := core.Addr(i + 1)
-			for _, set := range []func(core.Handle, core.Addr) *core.Error{th.AllocatorSetObjToDesc, th.AllocatorSetAllocFuncToDesc, th.AllocatorSetFreeFuncToDesc, th.AllocatorSetGetAddrFromBlockFuncToDesc} {
+			for _, set := range []func(core.Handle, core.Addr) *core.Error{func(desc core.Handle, allocator core.Addr) *core.Error {
+				return memory.AllocatorSetObjToDesc(th, desc, allocator)
+			}, func(desc core.Handle, fn core.Addr) *core.Error {
+				return memory.AllocatorSetAllocFuncToDesc(th, desc, fn)
+			}, func(desc core.Handle, fn core.Addr) *core.Error {
+				return memory.AllocatorSetFreeFuncToDesc(th, desc, fn)
+			}, func(desc core.Handle, fn core.Addr) *core.Error {
+				return memory.AllocatorSetGetAddrFromBlockFuncToDesc(th, desc, fn)
+			}} {
 				if err := set(desc, v); err != nil {
 					t.Error(err)
 				}
 			}
 			for range 500 {
-				if err := th.AllocatorRegister(7, desc); err != nil {
+				if err := memory.AllocatorRegister(th, 7, desc); err != nil {
 					t.Error(err)
 				}
 				var h core.Handle
 				var obj, alloc, free, address core.Addr
-				if err := th.AllocatorGetByStream(7, &h, &obj, &alloc, &free, nil, &address); err == nil && (obj != alloc || alloc != free || free != address) {
+				if err := memory.AllocatorGetByStream(th, 7, &h, &obj, &alloc, &free, nil, &address); err == nil && (obj != alloc || alloc != free || free != address) {
 					t.Error("a mixture of two allocators")
 				}
 			}
-			if err := th.AllocatorDestroyDesc(desc); err != nil {
+			if err := memory.AllocatorDestroyDesc(th, desc); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	must(t, th.AllocatorUnregister(7))
+	must(t, memory.AllocatorUnregister(th, 7))
 }
 
 // TestManagedTogether allocates, advises, prefetches, asks and frees from many threads.
@@ -195,19 +205,19 @@ func TestManagedTogether(t *testing.T) {
 			check(th.CreateStream(&s))
 			for round := range 50 {
 				var p core.Addr
-				check(th.MemAllocManaged(&p, 2*page, abi.MemAttachGlobal))
+				check(memory.MemAllocManaged(th, &p, 2*page, abi.MemAttachGlobal))
 				if t.Failed() {
 					return
 				}
 				view(p, 8)[round%8] = byte(round)
 				to := abi.MemManagedLocation{Type: abi.MemManagedLocationTypeDevice, ID: int32(round % 2)}
-				check(th.MemManagedAdvise(p+page, 1, abi.MemAdviseSetPreferredLocation, to))
-				check(th.MemManagedPrefetchAsync(p, 2*page, to, 0, s))
-				check(th.MemsetAsync(p, 2*page, int32(i), 2*page, s))
+				check(memory.MemManagedAdvise(th, p+page, 1, abi.MemAdviseSetPreferredLocation, to))
+				check(memory.MemManagedPrefetchAsync(th, p, 2*page, to, 0, s))
+				check(transfer.MemsetAsync(th, p, 2*page, int32(i), 2*page, s))
 				check(th.SynchronizeStream(s))
 				b := make([]byte, 4)
 				for attr, want := range map[abi.MemManagedRangeAttribute]int32{abi.MemRangeAttributeLastPrefetchLocation: to.ID, abi.MemRangeAttributePreferredLocation: -2} {
-					check(th.MemManagedGetAttr(attr, p, 2*page, core.AddrOf(b), 4))
+					check(memory.MemManagedGetAttr(th, attr, p, 2*page, core.AddrOf(b), 4))
 					if got := int32(binary.LittleEndian.Uint32(b)); got != want {
 						t.Errorf("%v is %d, want %d", attr, got, want)
 					}
@@ -215,7 +225,7 @@ func TestManagedTogether(t *testing.T) {
 				if view(p, 2*page)[2*page-1] != byte(i) {
 					t.Error("not filled")
 				}
-				check(th.Free(p))
+				check(memory.Free(th, p))
 			}
 		})
 	}
@@ -251,11 +261,11 @@ func TestComputingIsObserved(t *testing.T) {
 	th := rt.NewThread(1)
 	must(t, th.SetDevice(0))
 	var m, dev core.Addr
-	must(t, th.MemAllocManaged(&m, 1, abi.MemAttachGlobal))
-	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
-	must(t, th.ReduceAsync(dev, m, 64, abi.MemcpySdmaAutomaticMax, abi.DataTypeInt8, 0, 0))
-	must(t, th.MemManagedPrefetchAsync(m, 4096, abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}, 0, 0))
-	must(t, th.MemcpyAsync(dev, 32, m, 32, abi.MemcpyHostToDevice, 0))
+	must(t, memory.MemAllocManaged(th, &m, 1, abi.MemAttachGlobal))
+	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+	must(t, transfer.ReduceAsync(th, dev, m, 64, abi.MemcpySdmaAutomaticMax, abi.DataTypeInt8, 0, 0))
+	must(t, memory.MemManagedPrefetchAsync(th, m, 4096, abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}, 0, 0))
+	must(t, transfer.MemcpyAsync(th, dev, 32, m, 32, abi.MemcpyHostToDevice, 0))
 	must(t, th.SynchronizeStream(0))
 	want := []string{"reduce 64 ", "prefetch 0 ", "copy 32 managed"}
 	if fmt.Sprint(k.seen) != fmt.Sprint(want) {

@@ -13,11 +13,11 @@ import (
 // Context holds the streams of one device that belong together. A device has one primary context, counted by
 // aclrtSetDevice, and any number of explicit ones.
 type Context struct {
-	rt      *Runtime // immutable
-	dev     *Device  // immutable
-	handle  Handle   // immutable
+	Runtime *Runtime // immutable
+	Device  *Device  // immutable
+	Handle  Handle   // immutable
 	primary bool     // immutable
-	def     *Stream  // immutable; what a NULL stream means
+	Default *Stream  // immutable; what a NULL stream means
 
 	dead    atomic.Bool  // destroyed; stays in the table while it is current in some thread
 	threads atomic.Int32 // threads it is current in
@@ -39,11 +39,11 @@ func (d *Device) newContext(primary bool) (*Context, error) {
 	if err := d.hold(); err != nil {
 		return nil, err
 	}
-	c := &Context{rt: d.rt, dev: d, primary: primary, streams: map[*Stream]struct{}{}}
-	c.def = c.newStream(0, 0)
-	c.handle = d.rt.contexts.add(c)
-	if c.handle == 0 {
-		c.def.end(true)
+	c := &Context{Runtime: d.Runtime, Device: d, primary: primary, streams: map[*Stream]struct{}{}}
+	c.Default = c.newStream(0, 0)
+	c.Handle = d.Runtime.contexts.Add(c)
+	if c.Handle == 0 {
+		c.Default.end(true)
 		d.release()
 		return nil, driver.ErrNoMemory
 	}
@@ -58,7 +58,7 @@ func (c *Context) all() []*Stream {
 	for s := range c.streams {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.id, b.id) }) // whoever goes through them does it the same way each time
+	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.ID, b.ID) }) // whoever goes through them does it the same way each time
 	return list
 }
 
@@ -71,14 +71,14 @@ func (c *Context) destroy(t *Thread) bool {
 	for _, s := range c.all() {
 		s.goWith(t)
 	}
-	d := c.dev
+	d := c.Device
 	if a := c.overflow.Load(); a != 0 {
-		d.dev.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
+		d.Opened.Load().Free(a) //nolint:errcheck // a program that freed it itself has done the work
 	}
-	locked(&d.mu, d.release)
-	eachPart(c.rt, ContextCloser.ContextDestroyed)
+	Locked(&d.mu, d.release)
+	eachPart(c.Runtime, ContextCloser.ContextDestroyed)
 	if c.threads.Load() == 0 {
-		c.rt.contexts.remove(c.handle)
+		c.Runtime.contexts.Remove(c.Handle)
 	}
 	return true
 }
@@ -96,16 +96,16 @@ func (t *Thread) CreateContext(context *Handle, deviceID int32) *Error {
 	if err != nil {
 		return notSetUp(api, deviceID, err)
 	}
-	*context = c.handle
-	t.given(c.resource())
+	*context = c.Handle
+	t.Acquired(c.resource())
 	t.adopt(c)
 	return nil
 }
 
 // adopt makes an explicit context current, unless the thread is fixed in one.
 func (t *Thread) adopt(c *Context) {
-	if !t.shared {
-		t.use(c, t.primary)
+	if !t.Shared {
+		t.use(c, t.Primary)
 	}
 }
 
@@ -115,24 +115,24 @@ func (t *Thread) DestroyContext(context Handle) *Error {
 	if err := t.checkDestroyContext(context); err != nil {
 		return err
 	}
-	c := t.rt.contexts.get(context)
+	c := t.Runtime.contexts.Get(context)
 	switch {
 	case c == nil:
-		return fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context)).because(Gone, uintptr(context))
+		return Fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context)).Because(Gone, uintptr(context))
 	case c.primary:
-		return fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.dev.user)
+		return Fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.Device.User)
 	}
-	err := t.gives(c.resource(), func() *Error {
+	err := t.Releasing(c.resource(), func() *Error {
 		if !c.destroy(t) {
-			return fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context)).
-				because(Gone, uintptr(context))
+			return Fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context)).
+				Because(Gone, uintptr(context))
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if t.explicit == c && !t.shared {
+	if t.Explicit == c && !t.Shared {
 		t.use(nil, nil)
 	}
 	return nil
@@ -144,9 +144,9 @@ func (t *Thread) SetCurrentContext(context Handle) *Error {
 	if err := t.checkSetCurrentContext(context); err != nil {
 		return err
 	}
-	c := t.rt.contexts.get(context)
+	c := t.Runtime.contexts.Get(context)
 	if c == nil || c.dead.Load() {
-		return refused(api, "context", "%#x is no live context", uintptr(context)).because(Gone, uintptr(context))
+		return Refused(api, "context", "%#x is no live context", uintptr(context)).Because(Gone, uintptr(context))
 	}
 	t.adopt(c)
 	return nil
@@ -158,11 +158,11 @@ func (t *Thread) GetCurrentContext(context *Handle) *Error {
 	if err := t.checkGetCurrentContext(context); err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api).quiet()
+		return NoCurrentContext(api).NotRecorded()
 	}
-	*context = c.handle
+	*context = c.Handle
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.set[opt] {
-		return fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context", opt).quiet()
+		return Fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context", opt).NotRecorded()
 	}
 	*value = c.params[opt]
 	return nil
@@ -188,15 +188,15 @@ func (t *Thread) CtxSetSysParamOpt(opt abi.SysParamOpt, value int64) *Error {
 	if err := t.checkCtxSetSysParamOpt(opt, value); err != nil {
 		return err
 	}
-	if err := checkSysParam(api, opt, value); err != nil {
+	if err := CheckSysParam(api, opt, value); err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	locked(&c.mu, func() { c.params[opt], c.set[opt] = value, true })
-	t.rt.process.params[opt].Store(value)
+	Locked(&c.mu, func() { c.params[opt], c.set[opt] = value, true })
+	t.Runtime.Params[opt].Store(value)
 	return nil
 }
 
@@ -206,7 +206,7 @@ func (t *Thread) CtxGetCurrentDefaultStream(stream *Handle) *Error {
 	if err != nil {
 		return err
 	}
-	*stream = c.def.handle
+	*stream = c.Default.Handle
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (t *Thread) GetPrimaryCtxState(deviceID int32, flags *uint32, active *int32
 		return err
 	}
 	*active = 0
-	locked(&d.mu, func() {
+	Locked(&d.mu, func() {
 		if d.primary != nil {
 			*active = 1
 		}
@@ -235,7 +235,7 @@ func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
 	}
 	if c.overflow.Load() == 0 {
 		if err := c.makeOverflowFlag(); err != nil {
-			return fromDriver(api, "", err)
+			return FromDriver(api, "", err)
 		}
 	}
 	*overflowAddr = c.overflow.Load()
@@ -244,28 +244,40 @@ func (t *Thread) CtxGetFloatOverflowAddr(overflowAddr *Addr) *Error {
 
 // makeOverflowFlag takes a cell of device memory for the flag; it goes with the context.
 func (c *Context) makeOverflowFlag() error {
-	d := c.dev.dev.Load()
+	d := c.Device.Opened.Load()
 	if d == nil {
 		return driver.ErrLost // the context was destroyed meanwhile
 	}
-	a, err := d.Alloc(overflowBytes, driver.PageNormal)
+	a, err := d.Alloc(OverflowBytes, driver.PageNormal)
 	if err != nil {
 		return err
 	}
-	err = c.rt.drv.Run(driver.Op{Kind: driver.OpFill, Dst: a, N: overflowBytes, Width: 1})
+	err = c.Runtime.Driver.Run(driver.Op{Kind: driver.OpFill, Dst: a, N: OverflowBytes, Width: 1})
 	if err != nil || !c.overflow.CompareAndSwap(0, a) {
 		d.Free(a) //nolint:errcheck // it was allocated just now
 	}
 	return err
 }
 
-// overflowBytes is the size of an overflow flag.
-const overflowBytes = 64
+// OverflowBytes is the size of an overflow flag.
+const OverflowBytes = 64
 
-// aborting refuses work while the device of the context drops its tasks.
-func (c *Context) aborting(api string) *Error {
-	if c.dev.aborting.Load() {
-		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", c.dev.user)
+// Aborting refuses work while the device of the context drops its tasks.
+func (c *Context) Aborting(api string) *Error {
+	if c.Device.aborting.Load() {
+		return Fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", c.Device.User)
+	}
+	return nil
+}
+
+// CheckSysParam refuses values that a system parameter cannot have.
+func CheckSysParam(api string, opt abi.SysParamOpt, value int64) *Error {
+	limit := int64(2)
+	if opt == abi.OptDeterministic {
+		limit = 4
+	}
+	if value < 0 || value >= limit {
+		return Refused(api, "value", "%d is not 0 to %d for option %d", value, limit-1, opt)
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ var (
 	never bool
 )
 
-// addressOf is where a package's variable lies: it neither moves nor goes.
-func addressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
+// AddressOf is where a package's variable lies: it neither moves nor goes.
+func AddressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
 
 // Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A face
 // makes an error of it, as of a fault.
@@ -35,8 +35,8 @@ func (w Wild) Addr() uintptr { return uintptr(w) }
 // Error says so.
 func (w Wild) Error() string { return fmt.Sprintf("no such memory at %#x", uintptr(w)) }
 
-// array is the n elements a C pointer points to.
-func array[T any](p *T, n uint64) []T {
+// Array is the n elements a C pointer points to.
+func Array[T any](p *T, n uint64) []T {
 	var zero T
 	if at := uint64(Addr(unsafe.Pointer(p))); at >= 1<<56 || n > (1<<56-at)/uint64(unsafe.Sizeof(zero)) {
 		panic(Wild(at))
@@ -44,25 +44,25 @@ func array[T any](p *T, n uint64) []T {
 	return unsafe.Slice(p, n)
 }
 
-// arrayOf is array for lists in which 0 is a good element, with as many as the program says. The driver's addresses
+// ArrayOf is array for lists in which 0 is a good element, with as many as the program says. The driver's addresses
 // around an allocation may be open, with memory full of zeros that comes as it is touched: a number that is far too
 // large is not to fill them. Other lists end at the first 0.
-func arrayOf[T any](t *Thread, p *T, n uint64) []T {
+func ArrayOf[T any](t *Thread, p *T, n uint64) []T {
 	const harmless = 64 << 10
-	list := array(p, n)
+	list := Array(p, n)
 	var zero T
 	if bytes := n * uint64(unsafe.Sizeof(zero)); bytes > harmless {
-		t.rt.mustHold(Addr(unsafe.Pointer(p)), bytes)
+		t.Runtime.mustHold(Addr(unsafe.Pointer(p)), bytes)
 	}
 	return list
 }
 
-// pointer is a C pointer that came as a number. What it points to is the program's and outlives the call; going
+// Pointer is a C pointer that came as a number. What it points to is the program's and outlives the call; going
 // through &p says so to vet.
-func pointer[T any](p Addr) *T { return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&p))) }
+func Pointer[T any](p Addr) *T { return (*T)(*(*unsafe.Pointer)(unsafe.Pointer(&p))) }
 
-// element is the i-th element behind a C pointer that came as a number.
-func element[T any](p Addr, i uint64) *T {
+// Element is the i-th element behind a C pointer that came as a number.
+func Element[T any](p Addr, i uint64) *T {
 	var zero T
-	return pointer[T](p + Addr(i)*unsafe.Sizeof(zero))
+	return Pointer[T](p + Addr(i)*unsafe.Sizeof(zero))
 }

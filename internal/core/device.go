@@ -12,20 +12,20 @@ import (
 
 // Device is one device of the process.
 type Device struct {
-	rt   *Runtime // immutable
-	user int32    // immutable; as the program counts
-	phys int32    // immutable; as the driver counts
+	Runtime *Runtime // immutable
+	User    int32    // immutable; as the program counts
+	Phys    int32    // immutable; as the driver counts
 
-	peers     atomic.Uint64                // physical numbers of devices whose memory this one may reach
+	Peers     atomic.Uint64                // physical numbers of devices whose memory this one may reach
 	aborting  atomic.Bool                  // a device task abort is under way
 	abortions atomic.Uint32                // how many there were, wrapping; counted once aborting is set
 	streams   atomic.Int32                 // streams in use
 	events    atomic.Pointer[atomic.Int32] // event ids in use; another counter each time the device is closed
-	notifies  atomic.Pointer[atomic.Int32] // ids of notifies and count notifies in use; as events
-	overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
+	Notifies  atomic.Pointer[atomic.Int32] // ids of notifies and count notifies in use; as events
+	Overflow  atomic.Int32                 // floating-point overflow mode + 1; 0: never set
 
-	dev    atomic.Pointer[openDevice] // set while the device is open
-	limits coreLimits
+	Opened atomic.Pointer[OpenDevice] // set while the device is open
+	Limits coreLimits
 
 	mu      sync.Mutex
 	opens   int      // guarded by mu; contexts on the device
@@ -33,81 +33,81 @@ type Device struct {
 	retains int      // guarded by mu; aclrtSetDevice minus aclrtResetDevice
 }
 
-// openDevice is a driver's device; a struct, so that a pointer to it can be swapped.
-type openDevice struct{ driver.Device }
+// OpenDevice is a driver's device; a struct, so that a pointer to it can be swapped.
+type OpenDevice struct{ driver.Device }
 
 // coreLimits says how many cube or vector cores kernels may use, for the process. Kinds are those of checkCoreType.
 type coreLimits [2]atomic.Int64 // limit + 1; 0: none
 
-// get returns the limit of one kind of cores; false if there is none.
-func (l *coreLimits) get(kind abi.DevResLimitType) (uint32, bool) {
+// Get returns the limit of one kind of cores; false if there is none.
+func (l *coreLimits) Get(kind abi.DevResLimitType) (uint32, bool) {
 	n := l[kind].Load()
 	return uint32(n - 1), n != 0
 }
 
-func (l *coreLimits) set(kind abi.DevResLimitType, value uint32) { l[kind].Store(int64(value) + 1) }
+func (l *coreLimits) Set(kind abi.DevResLimitType, value uint32) { l[kind].Store(int64(value) + 1) }
 
-func (l *coreLimits) clear() {
+func (l *coreLimits) Clear() {
 	for i := range l {
 		l[i].Store(0)
 	}
 }
 
-// noDevice is the answer to a number that is no usable device.
-func (t *Thread) noDevice(api, arg string, id int64) *Error {
-	return fail(api, abi.ErrRTInvalidDeviceid, arg, "%d is no usable device; %s", id, t.rt.deviceRange())
+// NoDevice is the answer to a number that is no usable device.
+func (t *Thread) NoDevice(api, arg string, id int64) *Error {
+	return Fail(api, abi.ErrRTInvalidDeviceid, arg, "%d is no usable device; %s", id, t.Runtime.DeviceRange())
 }
 
-// deviceRange says which device numbers there are.
-func (rt *Runtime) deviceRange() string {
-	switch n := len(rt.devices); {
-	case n == 0 && rt.visible:
+// DeviceRange says which device numbers there are.
+func (rt *Runtime) DeviceRange() string {
+	switch n := len(rt.Devices); {
+	case n == 0 && rt.Visible:
 		return "there is none (see ASCEND_RT_VISIBLE_DEVICES)"
 	case n == 0:
 		return "there is none"
-	case rt.visible:
+	case rt.Visible:
 		return fmt.Sprintf("ASCEND_RT_VISIBLE_DEVICES leaves 0 to %d", n-1)
 	default:
 		return fmt.Sprintf("there are 0 to %d", n-1)
 	}
 }
 
-// isSet tells whether the process has the device open.
-func (d *Device) isSet() bool { return d.dev.Load() != nil }
+// IsSet tells whether the process has the device open.
+func (d *Device) IsSet() bool { return d.Opened.Load() != nil }
 
-// stayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless dev is nil.
-func (d *Device) stayOpen(dev *openDevice, f func()) bool {
+// StayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless dev is nil.
+func (d *Device) StayOpen(dev *OpenDevice, f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now := d.dev.Load(); now == nil || dev != nil && now != dev {
+	if now := d.Opened.Load(); now == nil || dev != nil && now != dev {
 		return false
 	}
 	f()
 	return true
 }
 
-// opened calls f with the device open; it is opened for that if it is not.
-func (d *Device) opened(f func(driver.Device)) error {
+// WhileOpened calls f with the device open; it is opened for that if it is not.
+func (d *Device) WhileOpened(f func(driver.Device)) error {
 	var err error
-	locked(&d.mu, func() { err = d.hold() })
+	Locked(&d.mu, func() { err = d.hold() })
 	if err != nil {
 		return err
 	}
-	f(d.dev.Load())
-	locked(&d.mu, d.release)
+	f(d.Opened.Load())
+	Locked(&d.mu, d.release)
 	return nil
 }
 
 // hold opens the device if it is not, for one more context. d.mu is held.
 func (d *Device) hold() error {
 	if d.opens == 0 {
-		dev, err := d.rt.drv.Open(int(d.phys))
+		dev, err := d.Runtime.Driver.Open(int(d.Phys))
 		if err != nil {
 			return err
 		}
-		d.dev.Store(&openDevice{dev})
-		if o := d.rt.observer; o != nil {
-			o.Device(d.user, d.rt.prod.Chip)
+		d.Opened.Store(&OpenDevice{dev})
+		if o := d.Runtime.Observer; o != nil {
+			o.Device(d.User, d.Runtime.Product.Chip)
 		}
 	}
 	d.opens++
@@ -118,14 +118,14 @@ func (d *Device) hold() error {
 func (d *Device) release() {
 	d.opens--
 	if d.opens == 0 {
-		dev := d.dev.Swap(nil)
-		eachPart(d.rt, func(p DeviceCloser) { p.DeviceClosing(d) })
+		dev := d.Opened.Swap(nil)
+		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosing(d) })
 		d.events.Store(new(atomic.Int32)) // ids taken so far are gone with the device
-		d.notifies.Store(new(atomic.Int32))
+		d.Notifies.Store(new(atomic.Int32))
 		dev.Close() //nolint:errcheck // nothing a program could do about it
-		eachPart(d.rt, func(p DeviceCloser) { p.DeviceClosed(d) })
-		d.limits.clear()
-		d.peers.Store(0)
+		eachPart(d.Runtime, func(p DeviceCloser) { p.DeviceClosed(d) })
+		d.Limits.Clear()
+		d.Peers.Store(0)
 	}
 }
 
@@ -178,8 +178,8 @@ func (d *Device) destroyAll() {
 // contexts lists the live contexts on the device.
 func (d *Device) contexts() []*Context {
 	var list []*Context
-	d.rt.contexts.each(func(c *Context) {
-		if c.dev == d && !c.dead.Load() {
+	d.Runtime.contexts.Each(func(c *Context) {
+		if c.Device == d && !c.dead.Load() {
 			list = append(list, c)
 		}
 	})
@@ -193,21 +193,21 @@ func (t *Thread) SetDevice(deviceID int32) *Error {
 	if refusal != nil {
 		return refusal
 	}
-	t.rt.deviceState(d.user, abi.DeviceStateSetPre)
+	t.Runtime.deviceState(d.User, abi.DeviceStateSetPre)
 	c, err := d.retain()
 	if err != nil {
 		return notSetUp(api, deviceID, err)
 	}
-	if !t.shared {
+	if !t.Shared {
 		t.use(nil, c)
 	}
-	t.rt.deviceState(d.user, abi.DeviceStateSetPost)
-	t.logInfo(api, "device is set", slog.Int("device", int(deviceID)))
+	t.Runtime.deviceState(d.User, abi.DeviceStateSetPost)
+	t.LogInfo(api, "device is set", slog.Int("device", int(deviceID)))
 	return nil
 }
 
 func notSetUp(api string, id int32, err error) *Error {
-	e := fail(api, abi.ErrRTDevSetupError, "deviceId", "device %d cannot be opened", id)
+	e := Fail(api, abi.ErrRTDevSetupError, "deviceId", "device %d cannot be opened", id)
 	e.Err = err
 	return e
 }
@@ -223,19 +223,19 @@ func (t *Thread) ResetDeviceForce(deviceID int32) *Error {
 }
 
 func (t *Thread) reset(api string, deviceID int32, all bool) *Error {
-	d := t.rt.device(deviceID)
+	d := t.Runtime.Device(deviceID)
 	if d == nil {
-		return t.noDevice(api, "deviceId", int64(deviceID))
+		return t.NoDevice(api, "deviceId", int64(deviceID))
 	}
-	t.rt.deviceState(d.user, abi.DeviceStateResetPre)
+	t.Runtime.deviceState(d.User, abi.DeviceStateResetPre)
 	if !d.drop(t, all) {
-		return fail(api, abi.ErrRTContextReleaseError, "deviceId", "device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
+		return Fail(api, abi.ErrRTContextReleaseError, "deviceId", "device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
 	}
-	if c := t.primary; c != nil && c.dead.Load() && !t.shared {
-		t.use(t.explicit, nil) // nothing is left of it here; a default device may step in
+	if c := t.Primary; c != nil && c.dead.Load() && !t.Shared {
+		t.use(t.Explicit, nil) // nothing is left of it here; a default device may step in
 	}
-	t.rt.deviceState(d.user, abi.DeviceStateResetPost)
-	t.logInfo(api, "device is reset", slog.Int("device", int(deviceID)))
+	t.Runtime.deviceState(d.User, abi.DeviceStateResetPost)
+	t.LogInfo(api, "device is reset", slog.Int("device", int(deviceID)))
 	return nil
 }
 
@@ -253,24 +253,35 @@ func (t *Thread) GetDevice(deviceID *int32) *Error {
 	if err != nil {
 		return err
 	}
-	*deviceID = c.dev.user
+	*deviceID = c.Device.User
 	return nil
 }
 
-// reaches tells whether d may read and write the memory of o.
-func (d *Device) reaches(o *Device) bool {
-	p := d.rt.prod
-	return d == o || d.rt.open || p.Peer && !p.PeerEnable || d.peers.Load()&(1<<o.phys) != 0
+// Reaches tells whether d may read and write the memory of o.
+func (d *Device) Reaches(o *Device) bool {
+	p := d.Runtime.Product
+	return d == o || d.Runtime.OneMemory || p.Peer && !p.PeerEnable || d.Peers.Load()&(1<<o.Phys) != 0
 }
 
-// rely is for calls that look at device d and take the primary context of the configured default device where a
+// RelyOnDefault is for calls that look at device d and take the primary context of the configured default device where a
 // thread has none: it is retained, and a call about another device is refused.
-func (t *Thread) rely(api string, d *Device) *Error {
-	if t.explicit != nil || t.primary != nil || t.rt.defaultDevice.Load() == 0 {
+func (t *Thread) RelyOnDefault(api string, d *Device) *Error {
+	if t.Explicit != nil || t.Primary != nil || t.Runtime.DefaultDevice.Load() == 0 {
 		return nil
 	}
-	if c := t.current(); c != nil && c.dev == d {
+	if c := t.Current(); c != nil && c.Device == d {
 		return nil
 	}
-	return fail(api, abi.ErrRTContextNull, "", "this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.user)
+	return Fail(api, abi.ErrRTContextNull, "", "this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.User)
 }
+
+// Usable finds the device with a number.
+func (t *Thread) Usable(api, arg string, id int32) (*Device, *Error) {
+	if d := t.Runtime.Device(id); d != nil {
+		return d, nil
+	}
+	return nil, t.NoDevice(api, arg, int64(id))
+}
+
+// ByNumber is the device with an unsigned user id, or nil. Enormous ones turn negative, which no device is.
+func (rt *Runtime) ByNumber(id uint32) *Device { return rt.Device(int32(id)) }

@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// correct is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where both are
+// CorrectKind is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where both are
 // known, they decide; a pageable end allows some kinds (spec/semantics.md, section 12). False if kind is not among them.
-func correct(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) {
+func CorrectKind(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) {
 	const (
 		h2h = abi.MemcpyHostToHost
 		h2d = abi.MemcpyHostToDevice
@@ -52,8 +52,8 @@ func correct(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) 
 	return as(h2h, h2d, d2h, d2d)
 }
 
-// hostIsPageable tells whether the host end of a copy with its final direction is ordinary memory.
-func hostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
+// HostIsPageable tells whether the host end of a copy with its final direction is ordinary memory.
+func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	switch kind {
 	case abi.MemcpyHostToDevice:
 		return src == driver.Pageable
@@ -63,14 +63,14 @@ func hostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
-// toPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later, so it is made at once, whatever
+// ToPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later, so it is made at once, whatever
 // the declared direction.
-func toPageable(src, dst driver.Place) bool {
+func ToPageable(src, dst driver.Place) bool {
 	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable
 }
 
-// placeName is what people call a place.
-func placeName(p driver.Place) string {
+// PlaceName is what people call a place.
+func PlaceName(p driver.Place) string {
 	switch p {
 	case driver.OnDevice:
 		return "device memory"
@@ -84,50 +84,50 @@ func placeName(p driver.Place) string {
 	return "no live memory"
 }
 
-// locate finds out what n bytes at addr are, and refuses what is no memory, or too little of it.
-func (rt *Runtime) locate(api, arg string, addr Addr, n uint64) (driver.Location, *Error) {
-	l := rt.drv.Locate(addr)
+// Locate finds out what n bytes at addr are, and refuses what is no memory, or too little of it.
+func (rt *Runtime) Locate(api, arg string, addr Addr, n uint64) (driver.Location, *Error) {
+	l := rt.Driver.Locate(addr)
 	if l.Place == driver.Nowhere {
-		return l, noMemory(api, arg, addr)
+		return l, NoMemory(api, arg, addr)
 	}
 	if l.Place != driver.Pageable && l.Room < n {
-		return l, tooShort(api, arg, addr, n, l)
+		return l, TooShort(api, arg, addr, n, l)
 	}
 	return l, nil
 }
 
-func noMemory(api, arg string, addr Addr) *Error {
-	return refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr).because(Gone, addr)
+func NoMemory(api, arg string, addr Addr) *Error {
+	return Refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr).Because(Gone, addr)
 }
 
-func tooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
-	return refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, placeName(l.Place), l.Room).because(PastEnd, 0).of(addr, n)
+func TooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
+	return Refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, PlaceName(l.Place), l.Room).Because(PastEnd, 0).Of(addr, n)
 }
 
-// peerDenied refuses a copy that device d carries out with memory of a device it may not reach.
-func (rt *Runtime) peerDenied(api, arg string, d *Device, addr Addr, l driver.Location) *Error {
-	if l.Place != driver.OnDevice || l.Device == d.phys {
+// PeerDenied refuses a copy that device d carries out with memory of a device it may not reach.
+func (rt *Runtime) PeerDenied(api, arg string, d *Device, addr Addr, l driver.Location) *Error {
+	if l.Place != driver.OnDevice || l.Device == d.Phys {
 		return nil
 	}
-	o := rt.byPhys(l.Device)
+	o := rt.ByPhys(l.Device)
 	switch {
-	case o != nil && d.reaches(o), d.peers.Load()&(1<<l.Device) != 0: // what was imported may be on a device that is not visible
+	case o != nil && d.Reaches(o), d.Peers.Load()&(1<<l.Device) != 0: // what was imported may be on a device that is not visible
 		return nil
-	case !rt.prod.Peer:
-		return refused(api, arg, "is memory of device %s, and %s has no copies between devices", deviceName(o), rt.prod.Name).because(Unreachable, addr)
+	case !rt.Product.Peer:
+		return Refused(api, arg, "is memory of device %s, and %s has no copies between devices", DeviceName(o), rt.Product.Name).Because(Unreachable, addr)
 	default:
-		return refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", deviceName(o), d.user).because(Unreachable, addr)
+		return Refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", DeviceName(o), d.User).Because(Unreachable, addr)
 	}
 }
 
-// deviceName is a device's user id, for messages.
-func deviceName(d *Device) string {
+// DeviceName is a device's user id, for messages.
+func DeviceName(d *Device) string {
 	if d == nil {
 		return "(not visible)"
 	}
-	return strconv.Itoa(int(d.user))
+	return strconv.Itoa(int(d.User))
 }
 
-func notDevice(api, arg string, addr Addr, l driver.Location) *Error {
-	return refused(api, arg, "%#x is %s, not device memory", addr, placeName(l.Place))
+func NotDevice(api, arg string, addr Addr, l driver.Location) *Error {
+	return Refused(api, arg, "%#x is %s, not device memory", addr, PlaceName(l.Place))
 }

@@ -61,8 +61,8 @@ func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok &&
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// recorded tells whether the error becomes the thread's last error: answers of the ACL layer never do.
-func (e *Error) recorded() bool {
+// Recorded tells whether the error becomes the thread's last error: answers of the ACL layer never do.
+func (e *Error) Recorded() bool {
 	switch e.Code / 1000 {
 	case 107, 207, 507:
 		return !e.Quiet
@@ -70,52 +70,52 @@ func (e *Error) recorded() bool {
 	return false
 }
 
-// quiet marks e as one that does not become the last error.
-func (e *Error) quiet() *Error {
+// NotRecorded marks e as one that does not become the last error.
+func (e *Error) NotRecorded() *Error {
 	if e != nil {
 		e.Quiet = true
 	}
 	return e
 }
 
-// fail makes an Error; format and args say what is wrong.
-func fail(api string, code abi.Code, arg, format string, args ...any) *Error {
+// Fail makes an Error; format and args say what is wrong.
+func Fail(api string, code abi.Code, arg, format string, args ...any) *Error {
 	return &Error{Code: code, API: api, Arg: arg, Index: -1, Text: fmt.Sprintf(format, args...)}
 }
 
-// isNull is the answer to a NULL argument in the ACL layer.
-func isNull(api, arg string) *Error {
-	return fail(api, abi.ErrInvalidParam, arg, "is NULL")
+// IsNull is the answer to a NULL argument in the ACL layer.
+func IsNull(api, arg string) *Error {
+	return Fail(api, abi.ErrInvalidParam, arg, "is NULL")
 }
 
-// invalid is the ACL layer's answer to a bad argument.
-func invalid(api, arg, format string, args ...any) *Error {
-	return fail(api, abi.ErrInvalidParam, arg, format, args...)
+// Invalid is the ACL layer's answer to a bad argument.
+func Invalid(api, arg, format string, args ...any) *Error {
+	return Fail(api, abi.ErrInvalidParam, arg, format, args...)
 }
 
-// refused is the runtime's answer to a bad argument.
-func refused(api, arg, format string, args ...any) *Error {
-	return fail(api, abi.ErrRTParamInvalid, arg, format, args...)
+// Refused is the runtime's answer to a bad argument.
+func Refused(api, arg, format string, args ...any) *Error {
+	return Fail(api, abi.ErrRTParamInvalid, arg, format, args...)
 }
 
-// unsupported is the answer of a product, a form or a driver that lacks a feature.
-func unsupported(api, arg, format string, args ...any) *Error {
-	return fail(api, abi.ErrRTFeatureNotSupport, arg, format, args...)
+// Unsupported is the answer of a product, a form or a driver that lacks a feature.
+func Unsupported(api, arg, format string, args ...any) *Error {
+	return Fail(api, abi.ErrRTFeatureNotSupport, arg, format, args...)
 }
 
-// at names the element of the argument that is at fault.
-func (e *Error) at(i int) *Error { e.Index = i; return e }
+// At names the element of the argument that is at fault.
+func (e *Error) At(i int) *Error { e.Index = i; return e }
 
-// fromDriver turns a driver's refusal of a call into an Error.
-func fromDriver(api, arg string, err error) *Error {
-	return &Error{Code: callCode(err), API: api, Arg: arg, Index: -1, Err: err}
+// FromDriver turns a driver's refusal of a call into an Error.
+func FromDriver(api, arg string, err error) *Error {
+	return &Error{Code: CallCode(err), API: api, Arg: arg, Index: -1, Err: err}
 }
 
 // coded is an error that brings its own code, as injected faults may.
 type coded interface{ Code() abi.Code }
 
-// callCode is the code for a driver error seen inside a call.
-func callCode(err error) abi.Code {
+// CallCode is the code for a driver error seen inside a call.
+func CallCode(err error) abi.Code {
 	switch {
 	case errors.Is(err, driver.ErrFault), errors.Is(err, driver.ErrNotAllocated):
 		return abi.ErrRTParamInvalid

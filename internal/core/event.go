@@ -15,7 +15,7 @@ type eventClass uint8
 const (
 	timedEvent eventClass = iota // aclrtCreateEvent: a wait refers to the latest record
 	stateEvent                   // aclrtCreateEventWithFlag: a wait looks at a state that records set and resets clear
-	exEvent                      // aclrtCreateEventExWithFlag: a wait refers to the latest record at the call
+	ExEvent                      // aclrtCreateEventExWithFlag: a wait refers to the latest record at the call
 )
 
 // timedFlags is the inner flag value of aclrtCreateEvent: 4 is an unpublished "can be waited for".
@@ -28,13 +28,13 @@ const (
 // and stream waits queued for an earlier record are not let go by a later one. A state event has one more flag for its
 // whole life, which every record sets too and which stream waits look at.
 type Event struct {
-	rt     *Runtime    // immutable
-	ctx    *Context    // immutable; where it was made: its failures and aborts count
-	handle Handle      // immutable
-	kind   eventClass  // immutable
-	flags  uint32      // immutable; ACL_EVENT_* and waitable
-	state  driver.Flag // immutable; stateEvent only
-	shared SharedEvent // immutable; ACL_EVENT_IPC only: what other processes have of it
+	Runtime *Runtime    // immutable
+	ctx     *Context    // immutable; where it was made: its failures and aborts count
+	Handle  Handle      // immutable
+	kind    eventClass  // immutable
+	flags   uint32      // immutable; ACL_EVENT_* and waitable
+	state   driver.Flag // immutable; stateEvent only
+	Shared  SharedEvent // immutable; ACL_EVENT_IPC only: what other processes have of it
 
 	waits atomic.Int32 // waits queued and not over
 	holds atomic.Int32 // the handle and the tasks that need the id; never leaves 0 again
@@ -45,71 +45,71 @@ type Event struct {
 	id     uint32        // guarded by mu; 0: none yet
 	used   *atomic.Int32 // guarded by mu; the counter of ids it is in; nil while it has none
 	begun  uint64        // guarded by mu; records ever begun: their numbers
-	latest eventRecord   // guarded by mu; the latest that is queued
+	latest EventRecord   // guarded by mu; the latest that is queued
 }
 
-// eventRecord is one record of an event; the zero value is none.
-type eventRecord struct {
-	number uint64      // from 1
-	flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
-	on     *Stream
-	task   uint64      // its number there
+// EventRecord is one record of an event; the zero value is none.
+type EventRecord struct {
+	Number uint64      // from 1
+	Flag   driver.Flag // set when it is done; nil: there is no record, or it was reset
+	On     *Stream
+	Task   uint64      // its number there
 	frees  freesBefore // of memory of pools, that come before it
 }
 
 func (e *Event) is(flag uint32) bool { return e.flags&flag != 0 }
 
 // What rules ask of an event (table.WhenOfObject).
-func (e *Event) isDeviceOnly() bool { return e.is(abi.EventDeviceUseOnly) }
-func (e *Event) isExternal() bool   { return e.is(abi.EventExternal) }
-func (e *Event) isIpc() bool        { return e.is(abi.EventIpc) }
-func (e *Event) isEx() bool         { return e.kind == exEvent }
-func (e *Event) isWaitable() bool {
+func (e *Event) IsDeviceOnly() bool { return e.is(abi.EventDeviceUseOnly) }
+func (e *Event) IsExternal() bool   { return e.is(abi.EventExternal) }
+func (e *Event) IsIpc() bool        { return e.is(abi.EventIpc) }
+func (e *Event) IsEx() bool         { return e.kind == ExEvent }
+func (e *Event) IsWaitable() bool {
 	return e.flags&(abi.EventSync|abi.EventExternal|waitable) != 0 || e.flags == abi.EventIpc
 }
 
-// event finds the event a handle names.
-func (t *Thread) event(api, arg string, h Handle) (*Event, *Error) {
-	if e := t.rt.events.get(h); e != nil {
+// Event finds the event a handle names.
+func (t *Thread) Event(api, arg string, h Handle) (*Event, *Error) {
+	if e := t.Runtime.Events.Get(h); e != nil {
 		return e, nil
 	}
-	return nil, noEvent(api, arg, h)
+	return nil, NoEvent(api, arg, h)
 }
 
-// noEvent is the answer to a handle that names no event.
-func noEvent(api, arg string, h Handle) *Error {
-	return fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h)).because(Gone, uintptr(h))
+// NoEvent is the answer to a handle that names no event.
+func NoEvent(api, arg string, h Handle) *Error {
+	return Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h)).Because(Gone, uintptr(h))
 }
 
 func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32) *Error {
 	var shared SharedEvent
-	if flags == abi.EventIpc && kind == exEvent {
+	if flags == abi.EventIpc && kind == ExEvent {
 		var err error
-		if shared, err = t.rt.newSharedEvent(); err != nil {
-			e := fail(api, abi.ErrRTNoEventResource, "", "no page that other processes can have")
+		if shared, err = t.Runtime.newSharedEvent(); err != nil {
+			e := Fail(api, abi.ErrRTNoEventResource, "", "no page that other processes can have")
 			e.Err = err
 			return e
 		}
 	}
-	return t.addEvent(api, c, event, kind, flags, shared)
+	return t.AddEvent(api, c, event, kind, flags, shared)
 }
 
-// addEvent makes an event; shared goes with it, also when it fails.
-func (t *Thread) addEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, shared SharedEvent) *Error {
-	e := &Event{rt: t.rt, ctx: c, kind: kind, flags: flags, shared: shared}
+// AddEvent makes an event; shared goes with it, also when it fails.
+func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, shared SharedEvent) *Error {
+	e := &Event{Runtime: t.Runtime, ctx: c, kind: kind, flags: flags, Shared: shared}
 	if kind == stateEvent {
-		e.state = t.rt.drv.NewFlag()
+		e.state = t.Runtime.Driver.NewFlag()
 	}
-	if kind != exEvent && !e.number() {
-		return noEvents(api, c.dev)
+	if kind != ExEvent && !e.number() {
+		return noEvents(api, c.Device)
 	}
 	e.holds.Store(1)
-	if e.handle = t.rt.events.add(e); e.handle == 0 {
-		e.release()
-		return fail(api, abi.ErrRTNoEventResource, "", "the process has as many events as there are handles; destroy some")
+	if e.Handle = t.Runtime.Events.Add(e); e.Handle == 0 {
+		e.Release()
+		return Fail(api, abi.ErrRTNoEventResource, "", "the process has as many events as there are handles; destroy some")
 	}
-	*event = e.handle
-	t.given(e.resource())
+	*event = e.Handle
+	t.Acquired(e.resource())
 	return nil
 }
 
@@ -117,19 +117,19 @@ func (t *Thread) addEvent(api string, c *Context, event *Handle, kind eventClass
 func (e *Event) number() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.id != 0 || !e.isWaitable() {
+	if e.id != 0 || !e.IsWaitable() {
 		return true
 	}
-	used := e.ctx.dev.events.Load()
-	if !take(used, int32(e.rt.prod.Events)) {
+	used := e.ctx.Device.events.Load()
+	if !TakeOne(used, int32(e.Runtime.Product.Events)) {
 		return false
 	}
-	e.id, e.used = e.rt.eventIDs.Add(1), used
+	e.id, e.used = e.Runtime.eventIDs.Add(1), used
 	return true
 }
 
 func noEvents(api string, d *Device) *Error {
-	return fail(api, abi.ErrRTNoEventResource, "", "device %d has its %d events in use; destroy some", d.user, d.rt.prod.Events)
+	return Fail(api, abi.ErrRTNoEventResource, "", "device %d has its %d events in use; destroy some", d.User, d.Runtime.Product.Events)
 }
 
 // hold keeps the id until release; false if the event was destroyed and its last task is over.
@@ -142,8 +142,8 @@ func (e *Event) hold() bool {
 	return false
 }
 
-// release gives up one hold; with the last one the id goes.
-func (e *Event) release() {
+// Release gives up one hold; with the last one the id goes.
+func (e *Event) Release() {
 	if e.holds.Add(-1) > 0 {
 		return
 	}
@@ -154,8 +154,8 @@ func (e *Event) release() {
 	if used != nil {
 		used.Add(-1)
 	}
-	if e.shared != nil {
-		e.shared.Release()
+	if e.Shared != nil {
+		e.Shared.Release()
 	}
 }
 
@@ -187,7 +187,7 @@ func (t *Thread) CreateEventExWithFlag(event *Handle, flag uint32) *Error {
 	if err != nil {
 		return err
 	}
-	return t.newEvent("aclrtCreateEventExWithFlag", c, event, exEvent, flag)
+	return t.newEvent("aclrtCreateEventExWithFlag", c, event, ExEvent, flag)
 }
 
 // DestroyEvent is aclrtDestroyEvent: it does not wait; queued tasks keep the event's id.
@@ -196,14 +196,14 @@ func (t *Thread) DestroyEvent(event Handle) *Error {
 	if err != nil {
 		return err
 	}
-	return t.gives(e.resource(), func() *Error {
-		if t.rt.events.remove(event) == nil {
-			return noEvent("aclrtDestroyEvent", "event", event)
+	return t.Releasing(e.resource(), func() *Error {
+		if t.Runtime.Events.Remove(event) == nil {
+			return NoEvent("aclrtDestroyEvent", "event", event)
 		}
-		if e.shared != nil {
-			e.shared.Withdraw(e)
+		if e.Shared != nil {
+			e.Shared.Withdraw(e)
 		}
-		e.release()
+		e.Release()
 		return nil
 	})
 }
@@ -231,16 +231,16 @@ const externalFlag = 1
 
 // externalNeedsSync refuses an external record or wait of an event that is not made for it.
 func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
-	if flag == externalFlag && (e.kind != exEvent || e.flags != abi.EventSync) {
-		return unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
+	if flag == externalFlag && (e.kind != ExEvent || e.flags != abi.EventSync) {
+		return Unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
 	}
 	return nil
 }
 
 // recordedOtherwise refuses an external record of an event that has others.
 func (t *Thread) recordedOtherwise(api string, e *Event, flag uint32) *Error {
-	if flag == externalFlag && e.last().number > 0 {
-		return refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
+	if flag == externalFlag && e.last().Number > 0 {
+		return Refused(api, "flag", "the event was recorded before with ACL_EVENT_RECORD_DEFAULT; the two do not mix")
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (t *Thread) recordedOtherwise(api string, e *Event, flag uint32) *Error {
 // externalOutside refuses an external record or wait outside captures.
 func (t *Thread) externalOutside(api string, s *Stream, flag uint32) *Error {
 	if flag == externalFlag {
-		return fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.id)
+		return Fail(api, abi.ErrRTStreamNotCaptured, "stream", "stream %d is not being captured", s.ID)
 	}
 	return nil
 }
@@ -272,40 +272,40 @@ func (d droppedRecord) Code() abi.Code {
 
 // record queues a mark on the stream. A state event's own flag comes first: who sees the record done sees it set.
 func (t *Thread) record(api string, e *Event, s *Stream) *Error {
-	c := s.ctx
-	why := droppedRecord{c.dev, c.dev.abortions.Load()} // before admit: an abort that starts later counts
+	c := s.Context
+	why := droppedRecord{c.Device, c.Device.abortions.Load()} // before admit: an abort that starts later counts
 	if !e.hold() {
-		return noEvent(api, "event", e.handle)
+		return NoEvent(api, "event", e.Handle)
 	}
 	if !e.number() {
-		e.release()
-		return noEvents(api, e.ctx.dev)
+		e.Release()
+		return noEvents(api, e.ctx.Device)
 	}
-	if err := e.strictDevice(api, c.dev); err != nil {
-		e.release()
+	if err := e.strictDevice(api, c.Device); err != nil {
+		e.Release()
 		return err
 	}
-	if err := s.admit(api); err != nil {
-		e.release()
+	if err := s.Admit(api); err != nil {
+		e.Release()
 		return err
 	}
-	if e.shared != nil {
-		return e.shared.Record(api, t, e, s)
+	if e.Shared != nil {
+		return e.Shared.Record(api, t, e, s)
 	}
-	tag := s.task(t)
-	r := eventRecord{number: e.begin(), flag: t.rt.drv.NewFlag(), on: s, task: s.number(tag), frees: s.freesNow()}
+	tag := s.NextTag(t)
+	r := EventRecord{Number: e.begin(), Flag: t.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag), frees: s.freesNow()}
 	if e.state != nil {
 		s.part(tag, driver.Op{Kind: driver.OpSet, Flag: e.state})
 	}
-	s.put(api, t, task{op: driver.Op{Kind: driver.OpSet, Flag: r.flag, Err: why, Done: e.release, Tag: tag}, about: uint64(e.handle)})
-	e.queued(r)
+	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: why, Done: e.Release, Tag: tag}, About: uint64(e.Handle)})
+	e.Queued(r)
 	return nil
 }
 
 // strictDevice refuses to record or await the event on another device than its own.
 func (e *Event) strictDevice(api string, d *Device) *Error {
-	if d.rt.strict && e.ctx.dev != d {
-		return refused(api, "event", "is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.dev.user, d.user)
+	if d.Runtime.Strict && e.ctx.Device != d {
+		return Refused(api, "event", "is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.Device.User, d.User)
 	}
 	return nil
 }
@@ -318,29 +318,29 @@ func (e *Event) begin() uint64 {
 	return e.begun
 }
 
-// queued makes r the latest record, unless another thread was faster. Only now may waits refer to it: one that another
+// Queued makes r the latest record, unless another thread was faster. Only now may waits refer to it: one that another
 // thread had put on the same stream before the record would never end.
-func (e *Event) queued(r eventRecord) {
+func (e *Event) Queued(r EventRecord) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.number > e.latest.number {
+	if r.Number > e.latest.Number {
 		e.latest = r
 	}
 }
 
-// own returns the latest record of this process.
-func (e *Event) own() eventRecord {
+// Own returns the latest record of this process.
+func (e *Event) Own() EventRecord {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.latest
 }
 
 // last is the latest record.
-func (e *Event) last() eventRecord {
-	if e.shared != nil {
-		return e.shared.Last(e)
+func (e *Event) last() EventRecord {
+	if e.Shared != nil {
+		return e.Shared.Last(e)
 	}
-	return e.own()
+	return e.Own()
 }
 
 // ResetEvent is aclrtResetEvent: once it has run, the event counts as not recorded.
@@ -350,18 +350,18 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 	if err != nil {
 		return err
 	}
-	if err := s.admit(api); err != nil {
+	if err := s.Admit(api); err != nil {
 		return err
 	}
 	if !e.hold() {
-		return noEvent(api, "event", event)
+		return NoEvent(api, "event", event)
 	}
-	last, tag := e.last().number, s.task(t)
+	last, tag := e.last().Number, s.NextTag(t)
 	if e.state != nil {
 		s.part(tag, driver.Op{Kind: driver.OpClear, Flag: e.state})
 	}
-	op := driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.release, Tag: tag}
-	s.put(api, t, task{op: op, kind: observe.Other, about: uint64(e.handle)})
+	op := driver.Op{Kind: driver.OpPost, Fn: func() { e.forget(last) }, Done: e.Release, Tag: tag}
+	s.Put(api, t, Task{Op: op, Kind: observe.Other, About: uint64(e.Handle)})
 	return nil
 }
 
@@ -369,7 +369,7 @@ func (t *Thread) ResetEvent(event, stream Handle) *Error {
 func (e *Event) forget(last uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.latest.number == last {
-		e.latest.flag = nil
+	if e.latest.Number == last {
+		e.latest.Flag = nil
 	}
 }

@@ -12,7 +12,7 @@ func (t *Thread) QueryEvent(event Handle, status *abi.EventStatus) *Error {
 	if err != nil {
 		return err
 	}
-	f := e.last().flag
+	f := e.last().Flag
 	if err := dropped(api, f); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func dropped(api string, f driver.Flag) *Error {
 	if f == nil || f.Err() == nil {
 		return nil
 	}
-	e := fail(api, taskCode(f.Err()), "event", "its record never ran")
+	e := Fail(api, taskCode(f.Err()), "event", "its record never ran")
 	e.Err = f.Err()
 	return e
 }
@@ -41,13 +41,13 @@ func (t *Thread) QueryEventStatus(event Handle, status *abi.EventRecordedStatus)
 	if err != nil {
 		return err
 	}
-	f := e.last().flag
+	f := e.last().Flag
 	if err := dropped(api, f); err != nil {
 		return err
 	}
 	*status = abi.EventRecordedStatusNotReady
 	switch {
-	case f == nil && e.kind == exEvent, f != nil && f.IsSet():
+	case f == nil && e.kind == ExEvent, f != nil && f.IsSet():
 		*status = abi.EventRecordedStatusComplete
 	}
 	return nil
@@ -78,7 +78,7 @@ func (t *Thread) SynchronizeEventCancel(event Handle, cancel <-chan struct{}) *E
 	if err != nil {
 		return err
 	}
-	return t.waitsEvent(api, e, waiting{cancel: cancel})
+	return t.waitsEvent(api, e, WaitLimit{Cancel: cancel})
 }
 
 // SynchronizeEventWithTimeout is aclrtSynchronizeEventWithTimeout.
@@ -88,54 +88,54 @@ func (t *Thread) SynchronizeEventWithTimeout(event Handle, timeout int32) *Error
 	if err != nil {
 		return err
 	}
-	return t.waitsEvent(api, e, waiting{timeout: millis(timeout)})
+	return t.waitsEvent(api, e, WaitLimit{Timeout: millis(timeout)})
 }
 
 // wait waits for the latest record and tells of a task before it that failed. The stream still reports that failure
 // itself: only its own synchronisation makes it forget.
-func (e *Event) wait(api string, w waiting) *Error {
+func (e *Event) wait(api string, w WaitLimit) *Error {
 	r := e.last()
 	if err := e.usable(api); err != nil {
 		return err
 	}
-	if r.flag == nil {
+	if r.Flag == nil {
 		return nil
 	}
-	if !r.flag.Wait(w.timeout, w.cancel) {
+	if !r.Flag.Wait(w.Timeout, w.Cancel) {
 		return w.inVain(api)
 	}
 	if err := e.usable(api); err != nil { // before the record: this is what dropped it, if something did
 		return err
 	}
-	if r.flag.Err() != nil {
-		if r.on == nil {
-			return dropped(api, r.flag)
+	if r.Flag.Err() != nil {
+		if r.On == nil {
+			return dropped(api, r.Flag)
 		}
-		if err := r.on.admit(api); err != nil {
+		if err := r.On.Admit(api); err != nil {
 			return err
 		}
-		return dropped(api, r.flag)
+		return dropped(api, r.Flag)
 	}
-	if r.on == nil {
+	if r.On == nil {
 		return nil // another process's record: its failures are that process's
 	}
-	if f := r.on.failure.Load(); f != nil && f.task < r.task {
-		return r.on.failed(api, f)
+	if f := r.On.failure.Load(); f != nil && f.task < r.Task {
+		return r.On.failed(api, f)
 	}
 	return nil
 }
 
 // usable is why the event's own context cannot go on, or nil.
 func (e *Event) usable(api string) *Error {
-	if err := e.ctx.def.admit(api); err != nil {
+	if err := e.ctx.Default.Admit(api); err != nil {
 		return err
 	}
-	d := e.ctx.dev.dev.Load()
+	d := e.ctx.Device.Opened.Load()
 	if d == nil {
 		return nil // the device was reset: no work is left on it
 	}
 	if err := d.Healthy(); err != nil {
-		down := fail(api, taskCode(err), "", "device %d is down", e.ctx.dev.user)
+		down := Fail(api, taskCode(err), "", "device %d is down", e.ctx.Device.User)
 		down.Err = err
 		return down
 	}
@@ -143,11 +143,11 @@ func (e *Event) usable(api string) *Error {
 }
 
 // inVain is the end of a wait for an event that took too long.
-func (w waiting) inVain(api string) *Error {
-	if w.timeout == 0 {
-		return fail(api, abi.ErrRTEventSyncTimeout, "event", "was not done when the caller gave up")
+func (w WaitLimit) inVain(api string) *Error {
+	if w.Timeout == 0 {
+		return Fail(api, abi.ErrRTEventSyncTimeout, "event", "was not done when the caller gave up")
 	}
-	return fail(api, abi.ErrRTEventSyncTimeout, "timeout", "the event was not done after %v; its record is still queued", w.timeout)
+	return Fail(api, abi.ErrRTEventSyncTimeout, "timeout", "the event was not done after %v; its record is still queued", w.Timeout)
 }
 
 // EventElapsedTime is aclrtEventElapsedTime, in milliseconds; negative if endEvent came first.
@@ -157,7 +157,7 @@ func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent Handle) *Err
 	if err != nil {
 		return err
 	}
-	first, last := start.last().flag, end.last().flag
+	first, last := start.last().Flag, end.last().Flag
 	if first == nil {
 		return neverRecorded(api, "startEvent")
 	}
@@ -177,20 +177,20 @@ func (t *Thread) EventElapsedTime(ms *float32, startEvent, endEvent Handle) *Err
 }
 
 func neverRecorded(api, arg string) *Error {
-	return fail(api, abi.ErrRTInternalError, arg, "was never recorded")
+	return Fail(api, abi.ErrRTInternalError, arg, "was never recorded")
 }
 
 // stamp is the time of a record in nanoseconds.
 func (e *Event) stamp(api, arg string, f driver.Flag) (int64, *Error) {
 	if !e.is(abi.EventTimeLine) {
-		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "was made without ACL_EVENT_TIME_LINE")
+		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "was made without ACL_EVENT_TIME_LINE")
 	}
 	at := f.SetAt()
 	switch {
 	case at == 0 && f.Err() != nil:
-		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "has no time stamp: its record was dropped and never ran")
+		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "has no time stamp: its record was dropped and never ran")
 	case at == 0:
-		return 0, fail(api, abi.ErrRTEventTimestampInvalid, arg, "is not done yet; synchronise it first")
+		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "is not done yet; synchronise it first")
 	}
 	return at, nil
 }
@@ -202,7 +202,7 @@ func (t *Thread) EventGetTimestamp(event Handle, timestamp *uint64) *Error {
 	if err != nil {
 		return err
 	}
-	f := e.last().flag
+	f := e.last().Flag
 	if f == nil {
 		return neverRecorded(api, "event")
 	}
@@ -222,8 +222,8 @@ func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.id == 0 || e.kind != stateEvent && e.latest.number == 0 {
-		return fail("aclrtGetEventId", abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
+	if e.id == 0 || e.kind != stateEvent && e.latest.Number == 0 {
+		return Fail("aclrtGetEventId", abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
 	}
 	*eventID = e.id
 	return nil
@@ -235,6 +235,6 @@ func (t *Thread) GetEventAvailNum(eventCount *uint32) *Error {
 	if err != nil {
 		return err
 	}
-	*eventCount = uint32(max(0, int32(t.rt.prod.Events)-c.dev.events.Load().Load()))
+	*eventCount = uint32(max(0, int32(t.Runtime.Product.Events)-c.Device.events.Load().Load()))
 	return nil
 }

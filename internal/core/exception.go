@@ -48,7 +48,7 @@ func (rt *Runtime) raise(s *Stream, tag driver.Tag, f *failure) {
 		return
 	}
 	x.newest = &exception{
-		task: tag.Task, stream: uint32(s.id), thread: tag.Thread, device: uint32(s.ctx.dev.user),
+		task: tag.Task, stream: uint32(s.ID), thread: tag.Thread, device: uint32(s.Context.Device.User),
 		code: f.code, told: make(chan struct{}),
 	}
 	x.queue = append(x.queue, x.newest)
@@ -77,7 +77,7 @@ func (x *exceptionState) tellOne() bool {
 	}
 	returned := false
 	defer func() {
-		locked(&x.mu, func() { delete(x.known, token) })
+		Locked(&x.mu, func() { delete(x.known, token) })
 		close(e.told)
 		if !returned {
 			go x.tell()
@@ -158,8 +158,8 @@ func without(list []Func[ExceptionFunc], key uintptr) []Func[ExceptionFunc] {
 
 // SetExceptionInfoCallback is aclrtSetExceptionInfoCallback: the one function of this call; NULL removes it.
 func (t *Thread) SetExceptionInfoCallback(callback Func[ExceptionFunc]) *Error {
-	x := &t.rt.callbacks.exceptions
-	locked(&x.mu, func() { x.single = callback })
+	x := &t.Runtime.callbacks.exceptions
+	Locked(&x.mu, func() { x.single = callback })
 	return nil
 }
 
@@ -167,9 +167,9 @@ func (t *Thread) SetExceptionInfoCallback(callback Func[ExceptionFunc]) *Error {
 // registered in; the same one counts once.
 func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Error {
 	if callback.Key == 0 {
-		return refused("aclrtExceptionInfoCallbackRegister", "callback", "is NULL")
+		return Refused("aclrtExceptionInfoCallbackRegister", "callback", "is NULL")
 	}
-	x := &t.rt.callbacks.exceptions
+	x := &t.Runtime.callbacks.exceptions
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, f := range x.list {
@@ -184,10 +184,10 @@ func (t *Thread) ExceptionInfoCallbackRegister(callback Func[ExceptionFunc]) *Er
 // ExceptionInfoCallbackUnregister is aclrtExceptionInfoCallbackUnregister. A call that is under way goes on.
 func (t *Thread) ExceptionInfoCallbackUnregister(callback Func[ExceptionFunc]) *Error {
 	if callback.Key == 0 {
-		return refused("aclrtExceptionInfoCallbackUnregister", "callback", "is NULL")
+		return Refused("aclrtExceptionInfoCallbackUnregister", "callback", "is NULL")
 	}
-	x := &t.rt.callbacks.exceptions
-	locked(&x.mu, func() { x.list = without(x.list, callback.Key) })
+	x := &t.Runtime.callbacks.exceptions
+	Locked(&x.mu, func() { x.list = without(x.list, callback.Key) })
 	return nil
 }
 
@@ -196,7 +196,7 @@ const noInfo = 0xFFFFFFFF
 
 // ask answers with a field of the exception that info names.
 func (t *Thread) ask(info Addr, field func(*exception) uint32) uint32 {
-	if e := t.rt.callbacks.exceptions.find(info); e != nil {
+	if e := t.Runtime.callbacks.exceptions.find(info); e != nil {
 		return field(e)
 	}
 	return noInfo
@@ -231,16 +231,16 @@ func (t *Thread) GetErrorCodeFromExceptionInfo(info Addr) uint32 {
 // GetArgsFromExceptionInfo is aclrtGetArgsFromExceptionInfo. There are no kernels, so no task has arguments.
 func (t *Thread) GetArgsFromExceptionInfo(info Addr, devArgsPtr *Addr, devArgsLen *uint32) *Error {
 	const api = "aclrtGetArgsFromExceptionInfo"
-	e := t.rt.callbacks.exceptions.find(info)
+	e := t.Runtime.callbacks.exceptions.find(info)
 	switch {
 	case e == nil:
-		return fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+		return Fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
 	case devArgsPtr == nil:
-		return isNull(api, "devArgsPtr")
+		return IsNull(api, "devArgsPtr")
 	case devArgsLen == nil:
-		return isNull(api, "devArgsLen")
+		return IsNull(api, "devArgsLen")
 	}
-	return fail(api, notAnACLCode, "info", "task %d is no kernel and has no arguments", e.task)
+	return Fail(api, notAnACLCode, "info", "task %d is no kernel and has no arguments", e.task)
 }
 
 // notAnACLCode is (aclError)0xFFFFFFFF.
@@ -249,12 +249,12 @@ const notAnACLCode abi.Code = -1
 // GetFuncHandleFromExceptionInfo is aclrtGetFuncHandleFromExceptionInfo. There are no kernels, so no task has one.
 func (t *Thread) GetFuncHandleFromExceptionInfo(info Addr, function *Handle) *Error {
 	const api = "aclrtGetFuncHandleFromExceptionInfo"
-	e := t.rt.callbacks.exceptions.find(info)
+	e := t.Runtime.callbacks.exceptions.find(info)
 	switch {
 	case e == nil:
-		return fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
+		return Fail(api, notAnACLCode, "info", "%#x is no exception, or one whose callback has returned", info)
 	case function == nil:
-		return isNull(api, "func")
+		return IsNull(api, "func")
 	}
-	return refused(api, "info", "task %d is no kernel", e.task)
+	return Refused(api, "info", "task %d is no kernel", e.task)
 }

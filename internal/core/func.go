@@ -52,8 +52,8 @@ func (r registry[F]) without(name string) registry[F] {
 // goString is what a C string says.
 func goString(p *byte) string {
 	var n uint64
-	for array(p, n+1)[n] != 0 {
+	for Array(p, n+1)[n] != 0 {
 		n++
 	}
-	return string(array(p, n))
+	return string(Array(p, n))
 }

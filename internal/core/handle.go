@@ -16,13 +16,13 @@ const (
 	contextKind kind = iota + 1
 	streamKind
 	eventKind
-	bufferKind
-	notifyKind
-	cntNotifyKind
-	memoryKind
-	poolKind
-	allocatorKind
-	stampKind
+	BufferKind
+	NotifyKind
+	CntNotifyKind
+	MemoryKind
+	PoolKind
+	AllocatorKind
+	StampKind
 )
 
 // A handle is, from the top: 8 bits kind, 32 bits generation, 24 bits slot number plus one.
@@ -34,25 +34,25 @@ const (
 	pages     = 1 << (slotBits - 10)
 )
 
-// table turns handles into objects of one kind. Looking up takes no lock.
-type table[T any] struct {
-	kind kind
-	page [pages]atomic.Pointer[[pageSlots]slot[T]]
+// Table turns handles into objects of one kind. Looking up takes no lock.
+type Table[T any] struct {
+	Kind kind
+	page [pages]atomic.Pointer[[pageSlots]Slot[T]]
 
 	mu   sync.Mutex
 	free []uint32 // guarded by mu; slots that can be used again
 	used uint32   // guarded by mu; slots ever used
 }
 
-// slot holds an object and the handle it is known by; the handle is cleared before the object goes.
-type slot[T any] struct {
+// Slot holds an object and the handle it is known by; the handle is cleared before the object goes.
+type Slot[T any] struct {
 	handle atomic.Uintptr
 	object atomic.Pointer[T]
 	gen    uint32 // guarded by table.mu
 }
 
-// add gives object a handle, or 0 when the table is full.
-func (t *table[T]) add(object *T) Handle {
+// Add gives object a handle, or 0 when the table is full.
+func (t *Table[T]) Add(object *T) Handle {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var i uint32
@@ -66,19 +66,19 @@ func (t *table[T]) add(object *T) Handle {
 	}
 	p := t.page[i/pageSlots].Load()
 	if p == nil {
-		p = new([pageSlots]slot[T])
+		p = new([pageSlots]Slot[T])
 		t.page[i/pageSlots].Store(p)
 	}
 	s := &p[i%pageSlots]
 	s.gen++
-	h := Handle(t.kind)<<(genBits+slotBits) | Handle(s.gen)<<slotBits | Handle(i+1)
+	h := Handle(t.Kind)<<(genBits+slotBits) | Handle(s.gen)<<slotBits | Handle(i+1)
 	s.object.Store(object)
 	s.handle.Store(uintptr(h))
 	return h
 }
 
-// get is the object that h names, or nil.
-func (t *table[T]) get(h Handle) *T {
+// Get is the object that h names, or nil.
+func (t *Table[T]) Get(h Handle) *T {
 	s := t.slot(h)
 	if s == nil || s.handle.Load() != uintptr(h) {
 		return nil
@@ -90,7 +90,7 @@ func (t *table[T]) get(h Handle) *T {
 	return o
 }
 
-func (t *table[T]) slot(h Handle) *slot[T] {
+func (t *Table[T]) slot(h Handle) *Slot[T] {
 	i := uint32(h&slotMask) - 1
 	if i >= slotMask {
 		return nil
@@ -102,8 +102,8 @@ func (t *table[T]) slot(h Handle) *slot[T] {
 	return &p[i%pageSlots]
 }
 
-// remove makes h name nothing and returns what it named. Of several callers one gets it, the others nil.
-func (t *table[T]) remove(h Handle) *T {
+// Remove makes h name nothing and returns what it named. Of several callers one gets it, the others nil.
+func (t *Table[T]) Remove(h Handle) *T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.slot(h)
@@ -116,15 +116,15 @@ func (t *table[T]) remove(h Handle) *T {
 	return o
 }
 
-// count is how many objects there are.
-func (t *table[T]) count() int {
+// Count is how many objects there are.
+func (t *Table[T]) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return int(t.used) - len(t.free)
 }
 
-// each calls f with every object there is at the moment.
-func (t *table[T]) each(f func(*T)) {
+// Each calls f with every object there is at the moment.
+func (t *Table[T]) Each(f func(*T)) {
 	for i := range t.page {
 		p := t.page[i].Load()
 		if p == nil {

@@ -13,27 +13,27 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	if err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if s == nil && c != nil {
-		s = c.def
+		s = c.Default
 	}
 	if sub, _ := s.callbacks(); sub != nil {
 		return subscribed(api, s)
 	}
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	if s, err = c.on(api, s); err != nil {
+	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if err = s.admit(api); err != nil {
+	if err = s.Admit(api); err != nil {
 		return err
 	}
-	if err = s.takesFunctions(api); err != nil {
+	if err = s.TakesFunctions(api); err != nil {
 		return err
 	}
-	dropped := s.dropped()
-	return s.launch(api, t, task{op: driver.Op{Kind: driver.OpCall, Fn: func() {
+	dropped := s.Dropped()
+	return s.Launch(api, t, Task{Op: driver.Op{Kind: driver.OpCall, Fn: func() {
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		if !dropped() { // else it was dropped while another function ran
@@ -42,8 +42,8 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	}}})
 }
 
-// takesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a thread has subscribed to it.
-func (s *Stream) takesFunctions(api string) *Error {
+// TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a thread has subscribed to it.
+func (s *Stream) TakesFunctions(api string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subscription != nil {
@@ -54,14 +54,14 @@ func (s *Stream) takesFunctions(api string) *Error {
 }
 
 func subscribed(api string, s *Stream) *Error {
-	return fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has a subscriber and takes functions of aclrtLaunchCallback only", s.id)
+	return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has a subscriber and takes functions of aclrtLaunchCallback only", s.ID)
 }
 
 // GetThreadLastTaskId is aclrtGetThreadLastTaskId: the number, on its stream, of the task this thread submitted last;
 // 0 if it never did.
 func (t *Thread) GetThreadLastTaskId(taskID *uint32) *Error {
 	if taskID == nil {
-		return isNull("aclrtGetThreadLastTaskId", "taskId")
+		return IsNull("aclrtGetThreadLastTaskId", "taskId")
 	}
 	*taskID = t.lastTask
 	return nil

@@ -20,42 +20,42 @@ func logLevel(l abi.LogLevel) slog.Level {
 }
 
 // Logs tells whether lines of aclAppLog at a level are written anywhere. A face asks before it formats one.
-func (rt *Runtime) Logs(level abi.LogLevel) bool { return rt.logs(logLevel(level)) }
+func (rt *Runtime) Logs(level abi.LogLevel) bool { return rt.LogsAt(logLevel(level)) }
 
-func (rt *Runtime) logs(level slog.Level) bool {
+func (rt *Runtime) LogsAt(level slog.Level) bool {
 	return rt.log != nil && rt.log.Enabled(context.Background(), level)
 }
 
 // AppLog is aclAppLog. text is what the format and its arguments gave. The line goes to [Options.Log].
 func (t *Thread) AppLog(level abi.LogLevel, function, file *byte, line uint32, text *byte) {
-	if !t.rt.Logs(level) {
+	if !t.Runtime.Logs(level) {
 		return
 	}
-	from := cString(file) + ":" + strconv.FormatUint(uint64(line), 10) + " " + cString(function)
-	t.write(logLevel(level), from+": "+strings.TrimRight(cString(text), "\n"))
+	from := CString(file) + ":" + strconv.FormatUint(uint64(line), 10) + " " + CString(function)
+	t.WriteLog(logLevel(level), from+": "+strings.TrimRight(CString(text), "\n"))
 }
 
-// logError logs an error that the program is given.
-func (t *Thread) logError(err *Error) {
+// LogError logs an error that the program is given.
+func (t *Thread) LogError(err *Error) {
 	level := slog.LevelError
 	if err.Minor {
 		level = slog.LevelInfo
 	}
-	if !t.rt.logs(level) {
+	if !t.Runtime.LogsAt(level) {
 		return
 	}
 	said := strings.TrimPrefix(err.message(), err.API+": ")
-	t.write(level, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
+	t.WriteLog(level, said, slog.Int("code", int(err.Code)), slog.String("function", err.API))
 }
 
-// logInfo logs something that a call did, such as to set a device.
-func (t *Thread) logInfo(api, text string, attrs ...slog.Attr) {
-	if t.rt.logs(slog.LevelInfo) {
-		t.write(slog.LevelInfo, text, append(attrs, slog.String("function", api))...)
+// LogInfo logs something that a call did, such as to set a device.
+func (t *Thread) LogInfo(api, text string, attrs ...slog.Attr) {
+	if t.Runtime.LogsAt(slog.LevelInfo) {
+		t.WriteLog(slog.LevelInfo, text, append(attrs, slog.String("function", api))...)
 	}
 }
 
-// write logs a line of this thread.
-func (t *Thread) write(level slog.Level, text string, attrs ...slog.Attr) {
-	t.rt.log.LogAttrs(context.Background(), level, text, append(attrs, slog.Uint64("tid", uint64(t.id)))...)
+// WriteLog logs a line of this thread.
+func (t *Thread) WriteLog(level slog.Level, text string, attrs ...slog.Attr) {
+	t.Runtime.log.LogAttrs(context.Background(), level, text, append(attrs, slog.Uint64("tid", uint64(t.id)))...)
 }

@@ -9,6 +9,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -47,7 +50,7 @@ func TestLogErrors(t *testing.T) {
 	th := logging(t, &log, slog.LevelError)
 	th.Done(th.SetDevice(0))
 	th.Done(th.SetDevice(9))
-	th.Done(th.Memcpy(0, 1, 0, 1, 0))
+	th.Done(transfer.Memcpy(th, 0, 1, 0, 1, 0))
 	want := `level=ERROR msg="deviceId: 9 is no usable device; there are 0 to 0" code=107001 function=aclrtSetDevice tid=42
 level=ERROR msg="dst: is NULL" code=100000 function=aclrtMemcpy tid=42
 `
@@ -60,7 +63,7 @@ func TestLogInfo(t *testing.T) {
 	var log bytes.Buffer
 	th := logging(t, &log, slog.LevelInfo)
 	for _, err := range []*core.Error{
-		th.Init(nil), th.SetDevice(0), th.SynchronizeDevice(), th.ResetDevice(0), th.Finalize(),
+		process.Init(th, nil), th.SetDevice(0), th.SynchronizeDevice(), th.ResetDevice(0), process.Finalize(th),
 	} {
 		must(t, err)
 	}
@@ -81,7 +84,7 @@ func TestAppLogLevels(t *testing.T) {
 	th := logging(t, &log, slog.LevelWarn)
 	for level := abi.LogLevel(-1); level <= 4; level++ {
 		th.AppLog(level, cText("run"), cText("a.c"), 3, cText("two\nlines\n"))
-		if got, want := th.Runtime().Logs(level), level >= abi.LogLevelWarning; got != want {
+		if got, want := th.Runtime.Logs(level), level >= abi.LogLevelWarning; got != want {
 			t.Errorf("level %d: written is %t", level, got)
 		}
 	}
@@ -101,13 +104,13 @@ func TestLogOffCostsNothing(t *testing.T) {
 	function, file, text := cText("run"), cText("a.c"), cText("text")
 	for name, th := range map[string]*core.Thread{"below the level": th, "without a log": plain} {
 		var host, dev core.Addr
-		must(t, th.MallocHost(&host, 4096))
-		must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
-		refused := th.MemcpyAsync(0, 0, 0, 1, 0, 0)
+		must(t, memory.MallocHost(th, &host, 4096))
+		must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
+		refused := transfer.MemcpyAsync(th, 0, 0, 0, 1, 0, 0)
 		for what, call := range map[string]func(){
 			"aclAppLog":       func() { th.AppLog(abi.LogLevelError, function, file, 1, text) },
 			"aclrtSetDevice":  func() { th.SetDevice(0) },
-			"a copy":          func() { th.Done(th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)) },
+			"a copy":          func() { th.Done(transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)) },
 			"a known refusal": func() { th.Done(refused) },
 		} {
 			for range 64 { // the room for remembered errors is full
@@ -150,7 +153,7 @@ func TestLogReportTimeout(t *testing.T) {
 		if text := th.GetRecentErrMsg(); text != "" {
 			t.Errorf("a message is kept: %s", text)
 		}
-		if last := th.PeekAtLastError(abi.ThreadLevel); last != abi.ErrRTReportTimeout {
+		if last := process.PeekAtLastError(th, abi.ThreadLevel); last != abi.ErrRTReportTimeout {
 			t.Errorf("the last error is %v", last)
 		}
 	}

@@ -20,16 +20,16 @@ const maxTexts = 32
 
 // remember keeps err for aclGetRecentErrMsg.
 func (t *Thread) remember(err *Error) {
-	if t.shared {
+	if t.Shared {
 		return
 	}
 	x := text{time.Now(), err}
-	s := &t.rt.callbacks
-	if !t.rt.process.texts.Load() {
+	s := &t.Runtime.callbacks
+	if !t.Runtime.SharedTexts.Load() {
 		t.texts = keep(t.texts, x)
 		return
 	}
-	locked(&s.mu, func() { s.texts = keep(s.texts, x) })
+	Locked(&s.mu, func() { s.texts = keep(s.texts, x) })
 }
 
 // keep appends x to list and lets go of the oldest when there are too many.
@@ -47,16 +47,16 @@ func keep(list []text, x text) []text {
 // The vendor asks the device for messages of its own. In a thread without a context that fails, and the failure
 // becomes a text and the thread's last error.
 func (t *Thread) GetRecentErrMsg() string {
-	if t.shared {
+	if t.Shared {
 		return ""
 	}
-	if t.current() == nil {
-		t.Done(noContext("aclGetRecentErrMsg").because(NoMistake, 0)) // who asks what went wrong makes no mistake
+	if t.Current() == nil {
+		t.Done(NoCurrentContext("aclGetRecentErrMsg").Because(NoMistake, 0)) // who asks what went wrong makes no mistake
 	}
-	s := &t.rt.callbacks
+	s := &t.Runtime.callbacks
 	var list []text
-	if t.rt.process.texts.Load() {
-		locked(&s.mu, func() { list, s.texts = s.texts, nil })
+	if t.Runtime.SharedTexts.Load() {
+		Locked(&s.mu, func() { list, s.texts = s.texts, nil })
 	} else {
 		list, t.texts = t.texts, nil
 	}

@@ -26,46 +26,43 @@ type observing struct {
 
 // OngoingCall is a call that a thread is in; the zero value is none.
 type OngoingCall struct {
-	start    int64
+	Start    int64
 	blocked  int64
 	function uint16
 	stream   int32
 	copied   bool // it made Thread.copied, which nobody was told of yet
 }
 
-// Observer is who observes the runtime, or nil.
-func (rt *Runtime) Observer() observe.Observer { return rt.observer }
-
 // Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that this
 // one is inside of, is for End. There is an observer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
 	t.tellCopied()
-	outer = t.call
-	t.call = OngoingCall{start: t.rt.observer.Now(), function: function, stream: observe.None}
+	outer = t.Call
+	t.Call = OngoingCall{Start: t.Runtime.Observer.Now(), function: function, stream: observe.None}
 	return outer
 }
 
 // End tells that the thread's call has ended.
 func (t *Thread) End(outer OngoingCall, code abi.Code, state observe.State) {
-	o := t.rt.observer
+	o := t.Runtime.Observer
 	c := observe.Call{
-		State: state, Function: t.call.function, Thread: t.id, Stream: t.call.stream, Code: int32(code),
-		Start: t.call.start, End: o.Now(), Blocked: t.call.blocked,
+		State: state, Function: t.Call.function, Thread: t.id, Stream: t.Call.stream, Code: int32(code),
+		Start: t.Call.Start, End: o.Now(), Blocked: t.Call.blocked,
 	}
-	if t.call.copied && c.Blocked == 0 && code == abi.Success && state == observe.Returned {
+	if t.Call.copied && c.Blocked == 0 && code == abi.Success && state == observe.Returned {
 		o.Copied(c, t.copied)
 	} else {
 		t.tellCopied()
 		o.Called(c)
 	}
-	t.call = outer
+	t.Call = outer
 }
 
 // tellCopied tells of the copy that the thread's call has made, if it is not to be told with the call.
 func (t *Thread) tellCopied() {
-	if t.call.copied {
-		t.call.copied = false
-		o := t.rt.observer
+	if t.Call.copied {
+		t.Call.copied = false
+		o := t.Runtime.Observer
 		o.Submitted(t.copied)
 		o.Ran(t.copied.Stream, t.copied.Number, 0, o.Now(), observe.Result{})
 	}
@@ -73,59 +70,59 @@ func (t *Thread) tellCopied() {
 
 // began is when the work of a call begins: with the call, if that is known.
 func (t *Thread) began() int64 {
-	if t.call.start != 0 {
-		return t.call.start
+	if t.Call.Start != 0 {
+		return t.Call.Start
 	}
-	return t.rt.observer.Now()
+	return t.Runtime.Observer.Now()
 }
 
 // about notes which stream the thread's call is about.
 func (t *Thread) about(s *Stream) {
-	if t.call.start != 0 {
-		t.call.stream = s.id
+	if t.Call.Start != 0 {
+		t.Call.stream = s.ID
 	}
 }
 
 // submitted ends a call of a face that does not tell its calls: it did nothing but submit.
 func (t *Thread) submitted(api string, s *Stream, began int64) {
-	if t.call.start == 0 {
-		o := t.rt.observer
-		o.Called(observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()})
+	if t.Call.Start == 0 {
+		o := t.Runtime.Observer
+		o.Called(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()})
 	}
 }
 
-// waits reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the
+// ObserveWait reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the
 // call began. Waits do not nest.
-func (t *Thread) waits(api string, s *Stream, f func(began int64) *Error) *Error {
-	if t.rt.observer == nil {
+func (t *Thread) ObserveWait(api string, s *Stream, f func(began int64) *Error) *Error {
+	if t.Runtime.Observer == nil {
 		return f(0)
 	}
 	return t.waitsObserved(api, s, observe.At{}, f)
 }
 
 // waitsEvent is waits for the latest record of an event.
-func (t *Thread) waitsEvent(api string, e *Event, w waiting) *Error {
-	if t.rt.observer == nil {
+func (t *Thread) waitsEvent(api string, e *Event, w WaitLimit) *Error {
+	if t.Runtime.Observer == nil {
 		return e.wait(api, w)
 	}
 	var after observe.At
-	if r := e.last(); r.flag != nil && r.on != nil {
-		after = observe.At{Stream: r.on.id, Number: uint32(r.task)}
+	if r := e.last(); r.Flag != nil && r.On != nil {
+		after = observe.At{Stream: r.On.ID, Number: uint32(r.Task)}
 	}
 	return t.waitsObserved(api, nil, after, func(int64) *Error { return e.wait(api, w) })
 }
 
 func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(began int64) *Error) *Error {
 	t.tellCopied() // this may never end
-	o := t.rt.observer
-	c := observe.Call{Function: t.call.function, Thread: t.id, Stream: observe.None, Start: t.call.start, After: after}
-	known := t.call.start != 0
+	o := t.Runtime.Observer
+	c := observe.Call{Function: t.Call.function, Thread: t.id, Stream: observe.None, Start: t.Call.Start, After: after}
+	known := t.Call.Start != 0
 	began := o.Now()
 	if !known {
-		c.Function, c.Start = t.rt.called(api), began
+		c.Function, c.Start = t.Runtime.called(api), began
 	}
 	if s != nil {
-		c.Stream = s.id
+		c.Stream = s.ID
 	}
 	c.State = observe.Waiting // it may never return
 	o.Called(c)
@@ -133,9 +130,9 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	c.End = o.Now()
 	c.Blocked = c.End - began
 	if known {
-		t.call.blocked += c.Blocked
+		t.Call.blocked += c.Blocked
 		if s != nil {
-			t.call.stream = s.id
+			t.Call.stream = s.ID
 		}
 		return err
 	}
@@ -147,74 +144,74 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 	return err
 }
 
-// putCopyObserved is putCopy with an observer.
+// putCopyObserved is PutCopy with an observer.
 func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from, to *driver.Location) {
 	began := t.began()
-	w := observe.Task{Stream: s.id, Number: tag.Task, Thread: t.id, Device: s.ctx.dev.user, Bytes: n, Submit: began, Call: began}
-	w.Direction, w.Memory = t.rt.way(dst, src, *from, *to)
+	w := observe.Task{Stream: s.ID, Number: tag.Task, Thread: t.id, Device: s.Context.Device.User, Bytes: n, Submit: began, Call: began}
+	w.Direction, w.Memory = t.Runtime.way(dst, src, *from, *to)
 	t.about(s)
-	o := t.rt.observer
+	o := t.Runtime.Observer
 	switch {
 	case s.prompt == nil || !s.prompt.CopyNow(dst, src, n):
 		o.Submitted(w)
 		s.queue.Copy(dst, src, n, tag)
 		t.submitted(api, s, began)
-	case t.call.start == 0:
-		o.Copied(observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: s.id, Start: began, End: o.Now()}, w)
+	case t.Call.Start == 0:
+		o.Copied(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()}, w)
 	default:
 		t.tellCopied()
-		t.call.copied, t.copied = true, w
+		t.Call.copied, t.copied = true, w
 	}
 }
 
 // putObserved is put with an observer.
-func (s *Stream) putObserved(api string, t *Thread, k *task) {
-	o := t.rt.observer
+func (s *Stream) putObserved(api string, t *Thread, k *Task) {
+	o := t.Runtime.Observer
 	began := t.began()
-	w := t.rt.work(&k.op)
-	w.Event = k.about
-	if k.kind != 0 {
-		w.Kind = k.kind
+	w := t.Runtime.work(&k.Op)
+	w.Event = k.About
+	if k.Kind != 0 {
+		w.Kind = k.Kind
 	}
-	if k.after.on != nil {
-		w.After = observe.At{Stream: k.after.on.id, Number: uint32(k.after.task)}
+	if k.After.On != nil {
+		w.After = observe.At{Stream: k.After.On.ID, Number: uint32(k.After.Task)}
 	}
-	w.Stream, w.Number, w.Thread, w.Device = s.id, k.op.Tag.Task, t.id, s.ctx.dev.user
+	w.Stream, w.Number, w.Thread, w.Device = s.ID, k.Op.Tag.Task, t.id, s.Context.Device.User
 	w.Submit, w.Call = began, began
-	if k.op.Kind == driver.OpBatch {
+	if k.Op.Kind == driver.OpBatch {
 		w.Submit = o.Now() // the call has looked at every segment before
 	}
 	t.about(s)
 	o.Submitted(w)
-	s.queue.Submit(k.op)
+	s.queue.Submit(k.Op)
 	t.submitted(api, s, began)
 }
 
-// runObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
-func (t *Thread) runObserved(op driver.Op, call int64) (began, ended int64, err error) {
-	o := t.rt.observer
-	w := t.rt.work(&op)
-	w.Stream, w.Number, w.Thread = observe.None, t.rt.observing.now.Add(1), t.id
-	if c := t.current(); c != nil {
-		w.Device = c.dev.user
+// RunObserved is Driver.Run in a call that began at a time (0: now), told. It takes from began to ended.
+func (t *Thread) RunObserved(op driver.Op, call int64) (began, ended int64, err error) {
+	o := t.Runtime.Observer
+	w := t.Runtime.work(&op)
+	w.Stream, w.Number, w.Thread = observe.None, t.Runtime.observing.now.Add(1), t.id
+	if c := t.Current(); c != nil {
+		w.Device = c.Device.User
 	}
 	w.Submit = o.Now()
 	w.Call = cmp.Or(call, w.Submit)
 	o.Submitted(w)
-	err = t.rt.drv.Run(op)
+	err = t.Runtime.Driver.Run(op)
 	ended = o.Now()
 	o.Ran(observe.None, w.Number, 0, ended, resultOf(err))
 	return w.Submit, ended, err
 }
 
-// ranNow accounts for what the call of api has done itself.
-func (t *Thread) ranNow(api string, began, ended int64, err *Error) {
-	if t.call.start != 0 {
-		t.call.blocked += ended - began
+// ObserveRan accounts for what the call of api has done itself.
+func (t *Thread) ObserveRan(api string, began, ended int64, err *Error) {
+	if t.Call.Start != 0 {
+		t.Call.blocked += ended - began
 		return
 	}
-	o := t.rt.observer
-	c := observe.Call{Function: t.rt.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
+	o := t.Runtime.Observer
+	c := observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
 	if err != nil {
 		c.Code = int32(err.Code)
 	}
@@ -222,12 +219,12 @@ func (t *Thread) ranNow(api string, began, ended int64, err *Error) {
 }
 
 // Now implements driver.Observer.
-func (s *Stream) Now() int64 { return s.rt.observer.Now() }
+func (s *Stream) Now() int64 { return s.Runtime.Observer.Now() }
 
 // Ran implements driver.Observer.
 func (s *Stream) Ran(tag driver.Tag, began, ended int64, err error) {
 	if tag.Task != 0 && !tag.More {
-		s.rt.observer.Ran(s.id, tag.Task, began, ended, resultOf(err))
+		s.Runtime.Observer.Ran(s.ID, tag.Task, began, ended, resultOf(err))
 	}
 }
 
@@ -249,7 +246,7 @@ func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
 		if op.Kind == driver.OpCopy2D {
 			w.Kind, w.Bytes = observe.Copy2D, op.N*op.Height
 		}
-		w.Direction, w.Memory = rt.way(op.Dst, op.Src, rt.drv.Locate(op.Src), rt.drv.Locate(op.Dst))
+		w.Direction, w.Memory = rt.way(op.Dst, op.Src, rt.Driver.Locate(op.Src), rt.Driver.Locate(op.Dst))
 	case driver.OpBatch:
 		w.Kind, w.Bytes, w.Segments = observe.Batch, op.Segs.Bytes, uint32(len(op.Segs.List))
 		w.Direction, w.Memory = rt.ways(op.Segs.List)
@@ -260,8 +257,8 @@ func (rt *Runtime) work(op *driver.Op) (w observe.Task) {
 		}
 	case driver.OpFill:
 		w.Kind, w.Bytes = observe.Fill, op.N*uint64(op.Width)
-		if rt.drv.Locate(op.Dst).Place != driver.OnDevice {
-			w.Memory = rt.memory(op.Dst, rt.drv.Locate(op.Dst))
+		if rt.Driver.Locate(op.Dst).Place != driver.OnDevice {
+			w.Memory = rt.memory(op.Dst, rt.Driver.Locate(op.Dst))
 		}
 	case driver.OpSet:
 		w.Kind = observe.Record
@@ -301,7 +298,7 @@ func (rt *Runtime) ways(list []driver.Segment) (d observe.Direction, m observe.M
 	step := max(1, len(list)/most)
 	for i := 0; i < len(list); i += step {
 		s := &list[i]
-		d2, m2 := rt.way(s.Dst, s.Src, rt.drv.Locate(s.Src), rt.drv.Locate(s.Dst))
+		d2, m2 := rt.way(s.Dst, s.Src, rt.Driver.Locate(s.Src), rt.Driver.Locate(s.Dst))
 		if i == 0 {
 			d, m = d2, m2
 		}
@@ -328,9 +325,9 @@ func (rt *Runtime) memory(addr Addr, l driver.Location) observe.Memory {
 	return observe.Pinned
 }
 
-// registers notes that host memory was registered.
-func (rt *Runtime) registers(addr Addr, n uint64) {
-	if rt.observer == nil || n == 0 {
+// ObserveRegister notes that host memory was registered.
+func (rt *Runtime) ObserveRegister(addr Addr, n uint64) {
+	if rt.Observer == nil || n == 0 {
 		return
 	}
 	o := &rt.observing
@@ -341,9 +338,9 @@ func (rt *Runtime) registers(addr Addr, n uint64) {
 	}
 }
 
-// unregisters notes that host memory is no longer registered.
-func (rt *Runtime) unregisters(addr Addr) {
-	if rt.observer == nil {
+// ObserveUnregister notes that host memory is no longer registered.
+func (rt *Runtime) ObserveUnregister(addr Addr) {
+	if rt.Observer == nil {
 		return
 	}
 	o := &rt.observing

@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/observe"
 	"ropeway/internal/product"
@@ -135,8 +137,8 @@ func TestObservedOnce(t *testing.T) {
 	must(t, main.CreateEvent(&events[1]))
 	must(t, main.RecordEvent(events[1], streams[0]))
 	var host, dev core.Addr
-	must(t, main.MallocHost(&host, 1<<20))
-	must(t, main.Malloc(&dev, 1<<20, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(main, &host, 1<<20))
+	must(t, memory.Malloc(main, &dev, 1<<20, abi.MemMallocHugeFirst))
 	var wg sync.WaitGroup
 	source := testenv.Rand(t)
 	for id := range uint32(4) {
@@ -149,9 +151,9 @@ func TestObservedOnce(t *testing.T) {
 				s, e := streams[r.IntN(3)], events[r.IntN(2)]
 				switch r.IntN(9) {
 				case 0, 1, 2:
-					th.MemcpyAsync(dev, 1<<20, host, 1+r.Uint64N(1<<20), abi.MemcpyHostToDevice, s)
+					transfer.MemcpyAsync(th, dev, 1<<20, host, 1+r.Uint64N(1<<20), abi.MemcpyHostToDevice, s)
 				case 3:
-					th.MemsetAsync(dev, 100, 1, 100, s)
+					transfer.MemsetAsync(th, dev, 100, 1, 100, s)
 				case 4:
 					th.RecordEvent(e, s)
 				case 5:
@@ -163,7 +165,7 @@ func TestObservedOnce(t *testing.T) {
 				case 8:
 					th.StreamAbort(s)
 				}
-				th.Memcpy(dev, 100, host, 100, abi.MemcpyHostToDevice)
+				transfer.Memcpy(th, dev, 100, host, 100, abi.MemcpyHostToDevice)
 			}
 		})
 	}
@@ -222,11 +224,11 @@ func TestObservedCopy(t *testing.T) {
 	var s core.Handle
 	var host, dev core.Addr
 	must(t, th.CreateStream(&s))
-	must(t, th.MallocHost(&host, 4096))
-	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(th, &host, 4096))
+	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	put := func(code abi.Code) {
 		outer := th.Begin(30)
-		must(t, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
+		must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s))
 		th.End(outer, code, observe.Returned)
 	}
 	put(0)
@@ -256,7 +258,7 @@ func TestObservedCopy(t *testing.T) {
 	if c.ended[observe.At{Stream: 1, Number: 4}] != 1 {
 		t.Error("it has not ended")
 	}
-	must(t, th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face tells of
+	must(t, transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s)) // in no call that a face tells of
 	if n := len(c.copied); n != 2 || c.copied[n-1].call.Function != 5 || c.copied[n-1].task.Number != 5 {
 		t.Errorf("from Go: %+v", c.copied)
 	}
@@ -270,12 +272,12 @@ func TestObservedAllocatesNothing(t *testing.T) {
 	th := rt.NewThread(7)
 	must(t, th.SetDevice(0))
 	var host, dev core.Addr
-	must(t, th.MallocHost(&host, 4096))
-	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(th, &host, 4096))
+	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	for name, call := range map[string]func() *core.Error{
-		"a copy":          func() *core.Error { return th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, 0) },
-		"a copy now":      func() *core.Error { return th.Memcpy(dev, 4096, host, 64, abi.MemcpyHostToDevice) },
-		"a fill":          func() *core.Error { return th.MemsetAsync(dev, 4096, 1, 64, 0) },
+		"a copy":          func() *core.Error { return transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, 0) },
+		"a copy now":      func() *core.Error { return transfer.Memcpy(th, dev, 4096, host, 64, abi.MemcpyHostToDevice) },
+		"a fill":          func() *core.Error { return transfer.MemsetAsync(th, dev, 4096, 1, 64, 0) },
 		"a synchronising": func() *core.Error { return th.SynchronizeStream(0) },
 	} {
 		if n := testing.AllocsPerRun(1000, func() {
@@ -297,8 +299,8 @@ func TestLinesAreKept(t *testing.T) {
 	var s core.Handle
 	must(t, th.CreateStream(&s))
 	var dev core.Addr
-	must(t, th.Malloc(&dev, 64, 0))
-	fill := func() { must(t, th.MemsetAsync(dev, 64, 0, 64, s)) }
+	must(t, memory.Malloc(th, &dev, 64, 0))
+	fill := func() { must(t, transfer.MemsetAsync(th, dev, 64, 0, 64, s)) }
 	fill()
 	if len(c.from) != 1 || c.from[0].PC != 0 || !strings.HasSuffix(c.from[0].File, "observe_test.go") || !strings.Contains(c.from[0].Function, "TestLinesAreKept") {
 		t.Fatalf("from %+v", c.from)

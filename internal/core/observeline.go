@@ -37,7 +37,7 @@ const (
 
 // called is the observer's number for a call of api by a Go program, with its line if that is wanted.
 func (rt *Runtime) called(api string) uint16 {
-	o := rt.observer
+	o := rt.Observer
 	function := o.Function(api)
 	if !o.Sites() {
 		return function

@@ -48,8 +48,8 @@ func eachPart[T any](rt *Runtime, f func(T)) {
 	}
 }
 
-// finalize ends what the parts share with other processes.
-func (rt *Runtime) finalize() { eachPart(rt, Finalizer.Finalize) }
+// Finalize ends what the parts share with other processes.
+func (rt *Runtime) Finalize() { eachPart(rt, Finalizer.Finalize) }
 
 // OnSynchronized has f called after each successful synchronisation of a stream.
 func (rt *Runtime) OnSynchronized(f func()) { rt.onSynchronized.Store(&f) }

@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // TestPassIsNoFreePass changes one thing between two copies of a thread that are otherwise alike: the second must be
@@ -20,7 +22,7 @@ func TestPassIsNoFreePass(t *testing.T) {
 		host, dev, dev2 core.Addr
 	}
 	copies := func(w *world, dst, src core.Addr, destMax, count uint64, kind abi.MemcpyKind, s core.Handle) abi.Code {
-		return w.th.Done(w.th.MemcpyAsync(dst, destMax, src, count, kind, s))
+		return w.th.Done(transfer.MemcpyAsync(w.th, dst, destMax, src, count, kind, s))
 	}
 	up := func(w *world) abi.Code { return copies(w, w.dev, w.host, n, n, abi.MemcpyHostToDevice, w.s) }
 	for _, tt := range []struct {
@@ -56,14 +58,14 @@ func TestPassIsNoFreePass(t *testing.T) {
 		{"to another device, twice", func(w *world) abi.Code {
 			var there core.Addr
 			must(w, w.th.SetDevice(1))
-			must(w, w.th.Malloc(&there, n, abi.MemMallocHugeFirst))
+			must(w, memory.Malloc(w.th, &there, n, abi.MemMallocHugeFirst))
 			must(w, w.th.SetDevice(0))
-			must(w, w.th.MemcpyAsync(w.dev, n, w.dev2, n, abi.MemcpyDeviceToDevice, w.s))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, w.dev2, n, abi.MemcpyDeviceToDevice, w.s))
 			copies(w, there, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)
 			return copies(w, there, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)
 		}, abi.ErrRTParamInvalid},
 		{"to itself", func(w *world) abi.Code {
-			must(w, w.th.MemcpyAsync(w.dev, n, w.dev+64, 64, abi.MemcpyDeviceToDevice, w.s))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, w.dev+64, 64, abi.MemcpyDeviceToDevice, w.s))
 			return copies(w, w.dev, w.dev, n, n, abi.MemcpyDeviceToDevice, w.s)
 		}, 0},
 		{"a stream that is none", func(w *world) abi.Code {
@@ -76,11 +78,11 @@ func TestPassIsNoFreePass(t *testing.T) {
 			must(w, w.th.CreateStream(&other))
 			return up(w)
 		}, abi.ErrRTInvalidHandle},
-		{"memory freed", func(w *world) abi.Code { must(w, w.th.Free(w.dev)); return up(w) }, abi.ErrRTParamInvalid},
+		{"memory freed", func(w *world) abi.Code { must(w, memory.Free(w.th, w.dev)); return up(w) }, abi.ErrRTParamInvalid},
 		{"memory freed and given out again, smaller", func(w *world) abi.Code {
-			must(w, w.th.Free(w.dev))
+			must(w, memory.Free(w.th, w.dev))
 			var again core.Addr
-			must(w, w.th.Malloc(&again, 64, abi.MemMallocHugeFirst))
+			must(w, memory.Malloc(w.th, &again, 64, abi.MemMallocHugeFirst))
 			return up(w)
 		}, abi.ErrRTParamInvalid},
 		{"another context", func(w *world) abi.Code {
@@ -95,22 +97,22 @@ func TestPassIsNoFreePass(t *testing.T) {
 		{"a context that another thread destroyed", func(w *world) abi.Code {
 			var c core.Handle
 			must(w, w.th.CreateContext(&c, 0))
-			must(w, w.th.MemcpyAsync(w.dev, n, w.host, n, abi.MemcpyHostToDevice, 0))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, w.host, n, abi.MemcpyHostToDevice, 0))
 			other := w.rt.NewThread(2)
 			must(w, other.DestroyContext(c))
 			return copies(w, w.dev, w.host, n, n, abi.MemcpyHostToDevice, 0)
 		}, abi.ErrRTContextNull},
 		{"the default stream of the next context", func(w *world) abi.Code {
-			must(w, w.th.MemcpyAsync(w.dev, n, w.host, n, abi.MemcpyHostToDevice, 0))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, w.host, n, abi.MemcpyHostToDevice, 0))
 			var c core.Handle
 			must(w, w.th.CreateContext(&c, 0))
 			return copies(w, w.dev, w.host, n, n, abi.MemcpyHostToDevice, 0)
 		}, 0},
 		{"a context that has stopped", func(w *world) abi.Code {
 			must(w, w.th.SetStreamFailureMode(w.s, 1))
-			must(w, w.th.MemcpyAsync(w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, w.host, n, abi.MemcpyHostToDevice, w.s))
 			// An address that is no memory, with the kind that is taken at its word, fails when it runs.
-			must(w, w.th.MemcpyAsync(w.dev, n, 4096, n, abi.MemcpyDeviceToDevice, w.s))
+			must(w, transfer.MemcpyAsync(w.th, w.dev, n, 4096, n, abi.MemcpyDeviceToDevice, w.s))
 			w.th.SynchronizeStream(w.s) //nolint:errcheck // the failure that stops it
 			return up(w)
 		}, abi.ErrRTSysDma},
@@ -119,11 +121,11 @@ func TestPassIsNoFreePass(t *testing.T) {
 			rt, th := newRuntime(t, "A2")
 			w := &world{TB: t, rt: rt, th: th}
 			must(t, th.CreateStream(&w.s))
-			must(t, th.MallocHost(&w.host, n))
-			must(t, th.Malloc(&w.dev, n, abi.MemMallocHugeFirst))
-			must(t, th.Malloc(&w.dev2, n, abi.MemMallocHugeFirst))
+			must(t, memory.MallocHost(th, &w.host, n))
+			must(t, memory.Malloc(th, &w.dev, n, abi.MemMallocHugeFirst))
+			must(t, memory.Malloc(th, &w.dev2, n, abi.MemMallocHugeFirst))
 			for _, dst := range []core.Addr{w.dev2, w.dev, w.dev} {
-				must(t, th.MemcpyAsync(dst, n, w.host, n, abi.MemcpyHostToDevice, w.s))
+				must(t, transfer.MemcpyAsync(th, dst, n, w.host, n, abi.MemcpyHostToDevice, w.s))
 			}
 			if got := tt.change(w); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
@@ -137,15 +139,15 @@ func TestPassOfPeers(t *testing.T) {
 	_, th := newRuntime(t, "A2")
 	var here, there core.Addr
 	must(t, th.SetDevice(1))
-	must(t, th.Malloc(&there, 64, abi.MemMallocHugeFirst))
+	must(t, memory.Malloc(th, &there, 64, abi.MemMallocHugeFirst))
 	must(t, th.SetDevice(0))
-	must(t, th.Malloc(&here, 64, abi.MemMallocHugeFirst))
-	must(t, th.DeviceEnablePeerAccess(1, 0))
+	must(t, memory.Malloc(th, &here, 64, abi.MemMallocHugeFirst))
+	must(t, memory.DeviceEnablePeerAccess(th, 1, 0))
 	for range 3 {
-		must(t, th.MemcpyAsync(there, 64, here, 64, abi.MemcpyDeviceToDevice, 0))
+		must(t, transfer.MemcpyAsync(th, there, 64, here, 64, abi.MemcpyDeviceToDevice, 0))
 	}
-	must(t, th.DeviceDisablePeerAccess(1))
-	if err := th.MemcpyAsync(there, 64, here, 64, abi.MemcpyDeviceToDevice, 0); err == nil || err.Code != abi.ErrRTParamInvalid {
+	must(t, memory.DeviceDisablePeerAccess(th, 1))
+	if err := transfer.MemcpyAsync(th, there, 64, here, 64, abi.MemcpyDeviceToDevice, 0); err == nil || err.Code != abi.ErrRTParamInvalid {
 		t.Errorf("after peer access was taken back: %v", err)
 	}
 }
@@ -159,18 +161,18 @@ func TestQuiet(t *testing.T) {
 		must(t, th.CreateStream(s))
 	}
 	var host, dev core.Addr
-	must(t, th.MallocHost(&host, n))
-	must(t, th.Malloc(&dev, n, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(th, &host, n))
+	must(t, memory.Malloc(th, &dev, n, abi.MemMallocHugeFirst))
 	view(host, n)[n-1] = 1
 
 	must(t, th.CreateEventWithFlag(&event, 1))
 	must(t, th.StreamWaitEvent(stuck, event)) // nobody records it
-	must(t, th.MemcpyAsync(dev, 64, host, 64, abi.MemcpyHostToDevice, stuck))
+	must(t, transfer.MemcpyAsync(th, dev, 64, host, 64, abi.MemcpyHostToDevice, stuck))
 
 	must(t, th.CreateEventWithFlag(&later, 1))
 	must(t, th.StreamWaitEvent(behind, later))
-	must(t, th.MemcpyAsync(host, n, dev, n, abi.MemcpyDeviceToHost, behind))
-	must(t, th.MemcpyAsync(dev, n, host, n, abi.MemcpyHostToDevice, busy))
+	must(t, transfer.MemcpyAsync(th, host, n, dev, n, abi.MemcpyDeviceToHost, behind))
+	must(t, transfer.MemcpyAsync(th, dev, n, host, n, abi.MemcpyHostToDevice, busy))
 	must(t, th.RecordEvent(later, busy))
 
 	rt.Quiet(time.Hour)

@@ -5,33 +5,33 @@ import (
 	"ropeway/internal/driver"
 )
 
-// places remembers the allocation that the last address was in. The copies of a program, and the segments of a batch,
+// LocationCache remembers the allocation that the last address was in. The copies of a program, and the segments of a batch,
 // mostly stay in a few, and comparing is cheaper than looking up. It belongs to one goroutine.
-type places struct {
-	rt     *Runtime
-	epoch  uint64 // of the driver, when it was looked up
-	loc    driver.Location
-	lo, hi Addr // addresses known to be in that allocation; hi is its end
+type LocationCache struct {
+	Runtime *Runtime
+	epoch   uint64 // of the driver, when it was looked up
+	loc     driver.Location
+	Lo, Hi  Addr // addresses known to be in that allocation; hi is its end
 }
 
-// find is Locate for a moment at which the driver's epoch was the one given, or later.
-func (p *places) find(addr Addr, epoch uint64) driver.Location {
-	if addr >= p.lo && addr < p.hi && p.epoch == epoch {
+// Find is Locate for a moment at which the driver's epoch was the one given, or later.
+func (p *LocationCache) Find(addr Addr, epoch uint64) driver.Location {
+	if addr >= p.Lo && addr < p.Hi && p.epoch == epoch {
 		l := p.loc
-		l.Room = uint64(p.hi - addr)
+		l.Room = uint64(p.Hi - addr)
 		return l
 	}
-	l := p.rt.drv.Locate(addr)
+	l := p.Runtime.Driver.Locate(addr)
 	if l.Place == driver.OnDevice || l.Place == driver.Host || l.Place == driver.Managed {
 		hi := addr + Addr(l.Room)
-		if hi == p.hi && addr < p.lo && p.epoch == epoch {
+		if hi == p.Hi && addr < p.Lo && p.epoch == epoch {
 			// The same allocation, further down: who goes through it backwards is not to be asked about every step.
-			p.lo = addr
-			if a := p.rt.drv.Describe(addr); a.Start+Addr(a.Size) == hi {
-				p.lo = a.Start
+			p.Lo = addr
+			if a := p.Runtime.Driver.Describe(addr); a.Start+Addr(a.Size) == hi {
+				p.Lo = a.Start
 			}
 		} else {
-			p.lo, p.hi, p.epoch = addr, hi, epoch
+			p.Lo, p.Hi, p.epoch = addr, hi, epoch
 		}
 		p.loc = l
 	}
@@ -42,7 +42,7 @@ func (p *places) find(addr Addr, epoch uint64) driver.Location {
 // the driver does not know, it knows nothing of the rest.
 func (rt *Runtime) mustHold(addr Addr, n uint64) {
 	for {
-		l := rt.drv.Locate(addr)
+		l := rt.Driver.Locate(addr)
 		switch {
 		case l.Place == driver.Nowhere:
 			panic(Wild(addr))
@@ -53,8 +53,8 @@ func (rt *Runtime) mustHold(addr Addr, n uint64) {
 	}
 }
 
-// matches tells whether a real location is the declared one. Pageable memory counts as host memory.
-func (rt *Runtime) matches(want abi.MemLocation, l driver.Location) bool {
+// Matches tells whether a real location is the declared one. Pageable memory counts as host memory.
+func (rt *Runtime) Matches(want abi.MemLocation, l driver.Location) bool {
 	switch want.Type {
 	case abi.MemLocationTypeHost, abi.MemLocationTypeHostNuma:
 		return l.Place == driver.Host || l.Place == driver.Pageable
@@ -62,22 +62,22 @@ func (rt *Runtime) matches(want abi.MemLocation, l driver.Location) bool {
 		return l.Place == driver.Managed
 	case abi.MemLocationTypeDevice:
 		if l.Place == driver.OnDevice {
-			d := rt.byPhys(l.Device)
-			return d != nil && uint32(d.user) == want.ID
+			d := rt.ByPhys(l.Device)
+			return d != nil && uint32(d.User) == want.ID
 		}
 	}
 	return false
 }
 
-// locate is Runtime.locate for an end of a copy of this thread, which remembers where the last one was.
-func (t *Thread) locate(api, arg string, near *places, epoch uint64, addr Addr, n uint64) (driver.Location, *Error) {
-	if t.shared {
-		return t.rt.locate(api, arg, addr, n)
+// Locate is Runtime.locate for an end of a copy of this thread, which remembers where the last one was.
+func (t *Thread) Locate(api, arg string, near *LocationCache, epoch uint64, addr Addr, n uint64) (driver.Location, *Error) {
+	if t.Shared {
+		return t.Runtime.Locate(api, arg, addr, n)
 	}
-	near.rt = t.rt
-	l := near.find(addr, epoch)
+	near.Runtime = t.Runtime
+	l := near.Find(addr, epoch)
 	if l.Room < n && l.Place != driver.Pageable {
-		return t.rt.locate(api, arg, addr, n) // refuses it, or it has come to be meanwhile
+		return t.Runtime.Locate(api, arg, addr, n) // refuses it, or it has come to be meanwhile
 	}
 	return l, nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 )
@@ -15,7 +17,7 @@ import (
 func poolEnv(tb testing.TB) (rt *core.Runtime, th *core.Thread, pool, stream core.Handle) {
 	tb.Helper()
 	rt, th = newRuntime(tb, "A2")
-	must(tb, th.MemPoolCreate(&pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 64 << 20}))
+	must(tb, memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 64 << 20}))
 	must(tb, th.CreateStream(&stream))
 	return rt, th, pool, stream
 }
@@ -25,8 +27,8 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	_, th, pool, s := poolEnv(t)
 	var p core.Addr
 	n := testing.AllocsPerRun(1000, func() {
-		must(t, th.MemPoolMallocAsync(&p, 3<<20, pool, s))
-		must(t, th.MemPoolFreeAsync(p, s))
+		must(t, memory.MemPoolMallocAsync(th, &p, 3<<20, pool, s))
+		must(t, memory.MemPoolFreeAsync(th, p, s))
 	})
 	if n != 0 {
 		t.Errorf("a pair allocates %v times", n)
@@ -41,7 +43,7 @@ func BenchmarkPoolPair(b *testing.B) {
 		var p core.Addr
 		b.ReportAllocs()
 		for b.Loop() {
-			if th.MemPoolMallocAsync(&p, 2<<20, pool, s) != nil || th.MemPoolFreeAsync(p, s) != nil {
+			if memory.MemPoolMallocAsync(th, &p, 2<<20, pool, s) != nil || memory.MemPoolFreeAsync(th, p, s) != nil {
 				b.Fatal("refused")
 			}
 		}
@@ -82,7 +84,7 @@ func (deaf) TaskFailed(driver.Tag, error) {}
 func TestPoolCrowd(t *testing.T) {
 	rt, th, shared, _ := poolEnv(t)
 	var free, total uint64
-	must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+	must(t, memory.GetMemInfo(th, abi.MemAttrHBMMem, &free, &total))
 	var c core.Handle
 	must(t, th.GetCurrentContext(&c))
 	var mu sync.Mutex
@@ -97,7 +99,7 @@ func TestPoolCrowd(t *testing.T) {
 	}
 	reuse := uint32(1)
 	for attr := range abi.MemPoolAttr(3) {
-		must(t, th.MemPoolSetAttr(shared, attr+1, core.Addr(unsafe.Pointer(&reuse))))
+		must(t, memory.MemPoolSetAttr(th, shared, attr+1, core.Addr(unsafe.Pointer(&reuse))))
 	}
 	var wg sync.WaitGroup
 	for i := range 6 {
@@ -107,37 +109,37 @@ func TestPoolCrowd(t *testing.T) {
 			must(t, th.CreateStream(&s))
 			for n := range 300 {
 				var p core.Addr
-				if err := th.MemPoolMallocAsync(&p, uint64(n%3+1)<<20, shared, s); err != nil {
+				if err := memory.MemPoolMallocAsync(th, &p, uint64(n%3+1)<<20, shared, s); err != nil {
 					continue // it is full
 				}
 				claim(p, true)
-				must(t, th.MemsetAsync(p, 64, int32(i), 64, s))
+				must(t, transfer.MemsetAsync(th, p, 64, int32(i), 64, s))
 				claim(p, false)
 				if n%7 == 0 {
 					must(t, th.SynchronizeStream(s))
-					must(t, th.Free(p))
+					must(t, memory.Free(th, p))
 				} else {
-					must(t, th.MemPoolFreeAsync(p, s))
+					must(t, memory.MemPoolFreeAsync(th, p, s))
 				}
 				switch n % 20 {
 				case 5:
 					must(t, th.SynchronizeStream(s))
 				case 10:
-					th.MemPoolTrimTo(shared, 0) //nolint:errcheck // the others have memory
+					memory.MemPoolTrimTo(th, shared, 0) //nolint:errcheck // the others have memory
 				case 15:
-					must(t, th.MemPoolCreate(&own, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
-					must(t, th.MemPoolMallocAsync(&p, 1, own, s))
-					must(t, th.MemPoolFreeAsync(p, s))
-					must(t, th.MemPoolDestroy(own))
+					must(t, memory.MemPoolCreate(th, &own, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
+					must(t, memory.MemPoolMallocAsync(th, &p, 1, own, s))
+					must(t, memory.MemPoolFreeAsync(th, p, s))
+					must(t, memory.MemPoolDestroy(th, own))
 				}
 			}
 			must(t, th.DestroyStream(s))
 		})
 	}
 	wg.Wait()
-	must(t, th.MemPoolDestroy(shared))
+	must(t, memory.MemPoolDestroy(th, shared))
 	must(t, th.SynchronizeDevice())
-	if must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total)); free != total {
+	if must(t, memory.GetMemInfo(th, abi.MemAttrHBMMem, &free, &total)); free != total {
 		t.Errorf("%d bytes are still taken", total-free)
 	}
 }
@@ -159,16 +161,16 @@ func TestPoolCrowdReset(t *testing.T) {
 				}
 				var pool, s core.Handle
 				var p, q core.Addr
-				if th.SetDevice(1) != nil || th.MemPoolCreate(&pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}}) != nil || th.CreateStream(&s) != nil {
+				if th.SetDevice(1) != nil || memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}}) != nil || th.CreateStream(&s) != nil {
 					continue
 				}
 				// Each of these may find that everything has gone.
-				th.MemPoolMallocAsync(&p, 1, pool, s)     //nolint:errcheck // see above
-				th.MemPoolMallocAsync(&q, 3<<20, pool, s) //nolint:errcheck // see above
-				th.MemPoolFreeAsync(p, s)                 //nolint:errcheck // see above
-				th.SynchronizeStream(s)                   //nolint:errcheck // see above
-				th.Free(q)                                //nolint:errcheck // see above
-				th.MemPoolDestroy(pool)                   //nolint:errcheck // see above
+				memory.MemPoolMallocAsync(th, &p, 1, pool, s)     //nolint:errcheck // see above
+				memory.MemPoolMallocAsync(th, &q, 3<<20, pool, s) //nolint:errcheck // see above
+				memory.MemPoolFreeAsync(th, p, s)                 //nolint:errcheck // see above
+				th.SynchronizeStream(s)                           //nolint:errcheck // see above
+				memory.Free(th, q)                                //nolint:errcheck // see above
+				memory.MemPoolDestroy(th, pool)                   //nolint:errcheck // see above
 			}
 		})
 	}
@@ -183,7 +185,7 @@ func TestPoolCrowdReset(t *testing.T) {
 	th.ResetDeviceForce(1) //nolint:errcheck // it may be closed
 	must(t, th.SetDevice(1))
 	var free, total uint64
-	if must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total)); free != total {
+	if must(t, memory.GetMemInfo(th, abi.MemAttrHBMMem, &free, &total)); free != total {
 		t.Errorf("%d bytes are still taken", total-free)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -30,8 +31,8 @@ func TestPoolDroppedWait(t *testing.T) {
 			defer rt.Close() //nolint:errcheck // the test is over
 			th, other := in(t, rt, 1), in(t, rt, 2)
 			var pool, held, s, ev core.Handle
-			must(t, th.MemPoolCreate(&pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 32 << 20}))
-			must(t, th.MemPoolSetAttr(pool, abi.MemPoolReuseFollowEventDependencies, core.AddrOf([]byte{1, 0, 0, 0})))
+			must(t, memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 32 << 20}))
+			must(t, memory.MemPoolSetAttr(th, pool, abi.MemPoolReuseFollowEventDependencies, core.AddrOf([]byte{1, 0, 0, 0})))
 			must(t, th.CreateStream(&held))
 			must(t, th.CreateStream(&s))
 			must(t, th.CreateEvent(&ev))
@@ -39,9 +40,9 @@ func TestPoolDroppedWait(t *testing.T) {
 			release := sync.OnceFunc(func() { close(goOn) })
 			defer release()
 			var first, second core.Addr
-			must(t, th.MemPoolMallocAsync(&first, 2<<20, pool, held))
+			must(t, memory.MemPoolMallocAsync(th, &first, 2<<20, pool, held))
 			must(t, th.LaunchHostFunc(held, func(core.Addr) { <-goOn }, 0)) // which uses the memory
-			must(t, th.MemPoolFreeAsync(first, held))
+			must(t, memory.MemPoolFreeAsync(th, first, held))
 			must(t, th.RecordEvent(ev, held))
 			d.after = func(op *driver.Op) {
 				if op.Kind == driver.OpAwait && drop != nil {
@@ -50,7 +51,7 @@ func TestPoolDroppedWait(t *testing.T) {
 				}
 			}
 			must(t, th.StreamWaitEvent(s, ev))
-			must(t, th.MemPoolMallocAsync(&second, 2<<20, pool, s))
+			must(t, memory.MemPoolMallocAsync(th, &second, 2<<20, pool, s))
 			if got, want := second == first, drop == nil; got != want {
 				t.Errorf("the stream got the memory that another uses: %v, want %v", got, want)
 			}

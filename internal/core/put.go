@@ -5,34 +5,34 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A call has one way to put a task on a stream: put, or, for a plain copy, putCopy, which every program calls most. Both number the task,
+// A call has one way to put a task on a stream: put, or, for a plain copy, PutCopy, which every program calls most. Both number the task,
 // report it to the observer if there is one, and enqueue it. The caller has checked that the stream takes tasks (Stream.admit).
 // What a task needs beside its own operation is no task: see Stream.part.
 
-// task is what a call puts on a stream.
-type task struct {
-	op    driver.Op    // numbered by put, unless the caller has done so
-	kind  observe.Kind // what an observer sees, where the operation does not say it
-	about uint64       // the handle or the address that records and waits have in common, or 0
-	after eventRecord  // the record that it waits for, if there is one
+// Task is what a call puts on a stream.
+type Task struct {
+	Op    driver.Op    // numbered by put, unless the caller has done so
+	Kind  observe.Kind // what an observer sees, where the operation does not say it
+	About uint64       // the handle or the address that records and waits have in common, or 0
+	After EventRecord  // the record that it waits for, if there is one
 }
 
-// put puts a task on the stream.
-func (s *Stream) put(api string, t *Thread, k task) {
-	if k.op.Tag.Task == 0 {
-		k.op.Tag = s.task(t)
+// Put puts a task on the stream.
+func (s *Stream) Put(api string, t *Thread, k Task) {
+	if k.Op.Tag.Task == 0 {
+		k.Op.Tag = s.NextTag(t)
 	}
-	if s.rt.observer != nil {
+	if s.Runtime.Observer != nil {
 		s.putObserved(api, t, &k)
 		return
 	}
-	s.queue.Submit(k.op)
+	s.queue.Submit(k.Op)
 }
 
-// putCopy puts a plain copy on the stream; both ranges are where from and to say. It is put with as few calls as can be.
-func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
-	number := uint32(s.tasks.Add(1))
-	if number == 0 || t.shared || s.rt.observer != nil || s.rt.watch != nil {
+// PutCopy puts a plain copy on the stream; both ranges are where from and to say. It is put with as few calls as can be.
+func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
+	number := uint32(s.Tasks.Add(1))
+	if number == 0 || t.Shared || s.Runtime.Observer != nil || s.Runtime.Watch != nil {
 		s.putCopyWatched(api, t, dst, src, n, from, to, number)
 		return
 	}
@@ -40,10 +40,10 @@ func (s *Stream) putCopy(api string, t *Thread, dst, src Addr, n uint64, from, t
 	s.queue.Copy(dst, src, n, driver.Tag{Task: number, Thread: t.id})
 }
 
-// putCopyWatched is putCopy where somebody watches, or several goroutines share the thread.
+// putCopyWatched is PutCopy where somebody watches, or several goroutines share the thread.
 func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location, number uint32) {
 	tag := s.numbered(t, number)
-	if s.rt.observer != nil {
+	if s.Runtime.Observer != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
 		return
 	}

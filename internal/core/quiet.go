@@ -6,13 +6,13 @@ import "time"
 // after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and what
 // other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
-	if rt.watch != nil {
-		rt.watch.Quiet() // destructors that run later may still synchronise, and are to be judged by it
+	if rt.Watch != nil {
+		rt.Watch.Quiet() // destructors that run later may still synchronise, and are to be judged by it
 		return
 	}
 	end := time.Now().Add(limit)
 	var streams []*Stream
-	for _, d := range rt.devices {
+	for _, d := range rt.Devices {
 		for _, c := range d.contexts() {
 			streams = append(streams, c.all()...)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // within fails the test, with all stacks, if f takes too long: something hangs.
@@ -87,11 +89,11 @@ func TestAbortIsNotHeldUp(t *testing.T) {
 		must(t, th.StreamAbort(s))
 		must(t, th.SynchronizeStream(s))
 		var p core.Addr
-		must(t, th.Malloc(&p, 64, abi.MemMallocHugeFirst))
-		must(t, th.MemsetAsync(p, 64, 3, 64, s))
+		must(t, memory.Malloc(th, &p, 64, abi.MemMallocHugeFirst))
+		must(t, transfer.MemsetAsync(th, p, 64, 3, 64, s))
 		must(t, th.SynchronizeStream(s))
 		got := make([]byte, 64)
-		must(t, th.Memcpy(core.AddrOf(got), 64, p, 64, abi.MemcpyDeviceToHost))
+		must(t, transfer.Memcpy(th, core.AddrOf(got), 64, p, 64, abi.MemcpyDeviceToHost))
 		if got[63] != 3 {
 			t.Error("a stream does not work after it was aborted")
 		}
@@ -103,25 +105,25 @@ func TestAbortIsNotHeldUp(t *testing.T) {
 func TestNothingRunsBehindTheFailureThatStops(t *testing.T) {
 	_, th := newRuntime(t, "A2")
 	var desc, p core.Addr
-	must(t, th.Malloc(&desc, 64, abi.MemMallocHugeFirst))
-	must(t, th.Malloc(&p, 64, abi.MemMallocHugeFirst))
-	must(t, th.Memset(desc, 64, 0, 64))
+	must(t, memory.Malloc(th, &desc, 64, abi.MemMallocHugeFirst))
+	must(t, memory.Malloc(th, &p, 64, abi.MemMallocHugeFirst))
+	must(t, transfer.Memset(th, desc, 64, 0, 64))
 	got := make([]byte, 64)
 	for range 3000 {
 		var c, s core.Handle
 		must(t, th.CreateContext(&c, 0))
 		must(t, th.CreateStream(&s))
 		must(t, th.SetStreamFailureMode(s, 1))
-		must(t, th.Memset(p, 64, 0, 64))
-		must(t, th.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
-		for i := 0; i < 100 && th.MemsetAsync(p, 64, 9, 64, s) == nil; i++ {
+		must(t, transfer.Memset(th, p, 64, 0, 64))
+		must(t, transfer.MemcpyAsyncWithDesc(th, desc, abi.MemcpyInnerDeviceToDevice, s))
+		for i := 0; i < 100 && transfer.MemsetAsync(th, p, 64, 9, 64, s) == nil; i++ {
 		}
 		if err := th.SynchronizeStream(s); err == nil || err.Code != abi.ErrRTSysDma {
 			t.Fatalf("synchronise: %v", err)
 		}
 		must(t, th.DestroyContext(c))
 		must(t, th.SetDevice(0))
-		must(t, th.Memcpy(core.AddrOf(got), 64, p, 64, abi.MemcpyDeviceToHost))
+		must(t, transfer.Memcpy(th, core.AddrOf(got), 64, p, 64, abi.MemcpyDeviceToHost))
 		if got[0] != 0 {
 			t.Fatal("a task behind the failure has run")
 		}
@@ -141,7 +143,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			var p core.Addr
-			for w.Malloc(&p, 1000, abi.MemMallocHugeFirst) == nil {
+			for memory.Malloc(w, &p, 1000, abi.MemMallocHugeFirst) == nil {
 			}
 		})
 		time.Sleep(50 * time.Microsecond)
@@ -149,7 +151,7 @@ func TestResetLeavesNothing(t *testing.T) {
 		wg.Wait()
 		must(t, th.SetDevice(0))
 		var free, total uint64
-		must(t, th.GetMemInfo(abi.MemAttrDDRMem, &free, &total))
+		must(t, memory.GetMemInfo(th, abi.MemAttrDDRMem, &free, &total))
 		if free != total {
 			t.Fatalf("%d bytes are in use on a device that was just set", total-free)
 		}
@@ -169,11 +171,11 @@ func TestGoexitInExceptionCallback(t *testing.T) {
 	var desc core.Addr
 	var s core.Handle
 	must(t, th.CreateStream(&s))
-	must(t, th.Malloc(&desc, 64, abi.MemMallocHugeFirst))
-	must(t, th.Memset(desc, 64, 0, 64))
+	must(t, memory.Malloc(th, &desc, 64, abi.MemMallocHugeFirst))
+	must(t, transfer.Memset(th, desc, 64, 0, 64))
 	within(t, 5*time.Minute, func() {
 		for range 3 {
-			must(t, th.MemcpyAsyncWithDesc(desc, abi.MemcpyInnerDeviceToDevice, s))
+			must(t, transfer.MemcpyAsyncWithDesc(th, desc, abi.MemcpyInnerDeviceToDevice, s))
 			if err := th.SynchronizeStream(s); err == nil {
 				t.Error("the failure is not reported")
 			}
@@ -190,12 +192,12 @@ func TestHugeArguments(t *testing.T) {
 	var a core.Addr = 64
 	var attr abi.MemcpyBatchAttr
 	var one, zero, at uint64 = 1, 0, 7
-	err := th.MemcpyBatchAsync(&a, &one, &a, &one, 1, &attr, &zero, 1<<61, &at, 0)
+	err := transfer.MemcpyBatchAsync(th, &a, &one, &a, &one, 1, &attr, &zero, 1<<61, &at, 0)
 	if err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "numAttrs" {
 		t.Errorf("2^61 attributes: %v", err)
 	}
 	var p core.Addr
-	if err := th.HostRegister(1, 1<<64-2, abi.HostRegisterMapped, &p); err == nil {
+	if err := memory.HostRegister(th, 1, 1<<64-2, abi.HostRegisterMapped, &p); err == nil {
 		t.Error("nearly all of memory was registered")
 	}
 }

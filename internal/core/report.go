@@ -91,7 +91,7 @@ func (s *reportState) release(st *Stream) {
 	sub := st.subscription
 	st.mu.Unlock()
 	if sub != nil {
-		locked(&s.mu, func() { s.unblock(sub) })
+		Locked(&s.mu, func() { s.unblock(sub) })
 	}
 }
 
@@ -113,7 +113,7 @@ func (s *reportState) next(by *subscriber) *report {
 
 // run calls the function and lets the stream go on, whatever becomes of the call.
 func (s *reportState) run(r *report) {
-	defer locked(&s.mu, func() {
+	defer Locked(&s.mu, func() {
 		if r.sub.blocked == r {
 			s.unblock(r.sub)
 		}
@@ -165,7 +165,7 @@ func (rt *Runtime) unsubscribeAll(s *Stream) {
 	s.subscription = nil
 	s.mu.Unlock()
 	if sub != nil {
-		locked(&rt.reports.mu, func() { rt.reports.end(sub) })
+		Locked(&rt.reports.mu, func() { rt.reports.end(sub) })
 	}
 }
 
@@ -180,7 +180,7 @@ func (t *Thread) unsubscribeOwn(s *Stream) {
 	}
 	s.mu.Unlock()
 	if own {
-		locked(&t.rt.reports.mu, func() { t.rt.reports.end(sub) })
+		Locked(&t.Runtime.reports.mu, func() { t.Runtime.reports.end(sub) })
 	}
 }
 
@@ -206,7 +206,7 @@ func (t *Thread) SetPthread(id uint64) { t.pthread = id }
 
 // hostFuncsUsed is the answer where a stream runs host functions already.
 func hostFuncsUsed(api string, s *Stream) *Error {
-	return fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d runs functions of aclrtLaunchHostFunc and takes no others", s.id)
+	return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d runs functions of aclrtLaunchHostFunc and takes no others", s.ID)
 }
 
 // SubscribeReport is aclrtSubscribeReport: the thread with that pthread id runs what is launched on the stream.
@@ -216,26 +216,26 @@ func (t *Thread) SubscribeReport(threadID uint64, stream Handle) *Error {
 	if err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if s == nil {
 		if c == nil {
-			return noContext(api)
+			return NoCurrentContext(api)
 		}
-		s = c.def
+		s = c.Default
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch p := t.rt.prod.Name; {
+	switch p := t.Runtime.Product.Name; {
 	case s.dead:
-		return fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed meanwhile", uintptr(stream))
+		return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed meanwhile", uintptr(stream))
 	case s.hostFuncs:
 		return hostFuncsUsed(api, s)
 	case c == nil && p != "310P" && p != "910" && p != "310":
-		return noContext(api)
+		return NoCurrentContext(api)
 	case s.subscription != nil:
-		return fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d already has a subscriber, thread %d", s.id, s.subscription.by.id)
+		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d already has a subscriber, thread %d", s.ID, s.subscription.by.id)
 	}
-	by, err := t.rt.reports.join(api, threadID, s.ctx.dev)
+	by, err := t.Runtime.reports.join(api, threadID, s.Context.Device)
 	if err == nil {
 		s.subscription = &subscription{by: by}
 	}
@@ -249,7 +249,7 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 	by := s.subscribers[id]
 	switch {
 	case by == nil && len(s.subscribers) >= maxSubscribers:
-		return nil, fail(api, abi.ErrRTInternalError, "threadId", "%d threads have subscriptions already, and no more can", maxSubscribers)
+		return nil, Fail(api, abi.ErrRTInternalError, "threadId", "%d threads have subscriptions already, and no more can", maxSubscribers)
 	case by == nil:
 		by = &subscriber{id: id, dev: d, turn: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{})}
 		if s.subscribers == nil {
@@ -257,7 +257,7 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 		}
 		s.subscribers[id] = by
 	case by.dev != d:
-		return nil, fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d serves streams of device %d and cannot serve one of device %d", id, by.dev.user, d.user)
+		return nil, Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d serves streams of device %d and cannot serve one of device %d", id, by.dev.User, d.User)
 	}
 	by.streams++
 	return by, nil
@@ -266,9 +266,9 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 // UnSubscribeReport is aclrtUnSubscribeReport. What the thread has not run of the stream's functions is dropped.
 func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	const api = "aclrtUnSubscribeReport"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
-		s, err = t.named(api, s)
+		s, err = t.StreamOrDefault(api, s)
 	}
 	if err != nil {
 		return err
@@ -280,12 +280,12 @@ func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	case s.hostFuncs:
 		return hostFuncsUsed(api, s)
 	case sub == nil:
-		return fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has no subscriber", s.id)
+		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has no subscriber", s.ID)
 	case sub.by.id != threadID:
-		return fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d has not subscribed stream %d, thread %d has", threadID, s.id, sub.by.id)
+		return Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d has not subscribed stream %d, thread %d has", threadID, s.ID, sub.by.id)
 	}
 	s.subscription = nil
-	locked(&t.rt.reports.mu, func() { t.rt.reports.end(sub) })
+	Locked(&t.Runtime.reports.mu, func() { t.Runtime.reports.end(sub) })
 	return nil
 }
 
@@ -297,39 +297,39 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 	if err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if s == nil && c != nil {
-		s = c.def
+		s = c.Default
 	}
 	sub, hostFuncs := s.callbacks()
 	if hostFuncs {
 		return hostFuncsUsed(api, s)
 	}
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	if s, err = c.on(api, s); err != nil {
+	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if !t.rt.reports.served(sub) {
-		return fail(api, abi.ErrRTStreamNoCbReg, "stream", "no live thread has subscribed stream %d; call aclrtSubscribeReport first", s.id)
+	if !t.Runtime.reports.served(sub) {
+		return Fail(api, abi.ErrRTStreamNoCbReg, "stream", "no live thread has subscribed stream %d; call aclrtSubscribeReport first", s.ID)
 	}
-	if err = s.admit(api); err != nil {
+	if err = s.Admit(api); err != nil {
 		return err
 	}
 	r := &report{sub: sub, stream: s, drops: s.drops.Load(), fn: fn, data: userData}
 	if blockType == abi.CallbackNoBlock {
-		if t.rt.watch != nil {
-			r.behind = t.rt.drv.NewFlag()
+		if t.Runtime.Watch != nil {
+			r.behind = t.Runtime.Driver.NewFlag()
 			s.queue.Submit(driver.Op{Kind: driver.OpSet, Flag: r.behind})
 		}
-		s.put(api, t, task{op: driver.Op{Kind: driver.OpPost, Fn: func() { t.rt.reports.post(r) }}})
+		s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpPost, Fn: func() { t.Runtime.reports.post(r) }}})
 		return nil
 	}
 	// One operation, not a post and a wait: nothing that another thread submits may come between them.
 	r.done = make(chan struct{})
-	s.put(api, t, task{op: driver.Op{Kind: driver.OpCall, Fn: func() {
-		if t.rt.reports.post(r) {
+	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpCall, Fn: func() {
+		if t.Runtime.reports.post(r) {
 			<-r.done
 		}
 	}}})
@@ -365,17 +365,17 @@ func (t *Thread) ProcessReport(timeout int32) *Error { return t.ProcessReportCan
 func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Error {
 	const api = "aclrtProcessReport"
 	if timeout == 0 || timeout < -1 {
-		return invalid(api, "timeout", "%d ms is neither -1 nor positive", timeout)
+		return Invalid(api, "timeout", "%d ms is neither -1 nor positive", timeout)
 	}
-	s := &t.rt.reports
+	s := &t.Runtime.reports
 	by := s.find(t.pthread)
 	if by == nil {
 		return notSubscribed(api)
 	}
-	if !by.dev.hasPrimary() && t.current() == nil {
-		return noContext(api)
+	if !by.dev.hasPrimary() && t.Current() == nil {
+		return NoCurrentContext(api)
 	}
-	locked(&s.mu, func() { by.gone = false }) // another thread may have got the id of one that ended
+	Locked(&s.mu, func() { by.gone = false }) // another thread may have got the id of one that ended
 	var up <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(millis(timeout))
@@ -383,7 +383,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 		up = timer.C
 	}
 	late := func() *Error { // threads that serve streams poll with short time limits
-		e := fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
+		e := Fail(api, abi.ErrRTReportTimeout, "timeout", "nothing came to be run within %d ms", timeout)
 		e.Minor = true
 		return e
 	}
@@ -398,7 +398,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 	case <-cancel:
 		return late()
 	}
-	if w := t.rt.watch; w != nil {
+	if w := t.Runtime.Watch; w != nil {
 		defer w.Wanting()()
 	}
 	for !t.runPending(s, by) {
@@ -418,7 +418,7 @@ func (t *Thread) ProcessReportCancel(timeout int32, cancel <-chan struct{}) *Err
 // runPending runs what there is to be run at the moment; false if that was nothing.
 func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 	var n int
-	locked(&s.mu, func() { n = len(by.reports) })
+	Locked(&s.mu, func() { n = len(by.reports) })
 	ran := false
 	for ; n > 0; n-- {
 		r := s.next(by)
@@ -433,8 +433,8 @@ func (t *Thread) runPending(s *reportState, by *subscriber) bool {
 
 // serve runs a function; a watcher is told if its stream waits for it.
 func (t *Thread) serve(s *reportState, r *report) {
-	if w := t.rt.watch; w != nil && r.done != nil {
-		defer w.Serving(t, r.stream.id)()
+	if w := t.Runtime.Watch; w != nil && r.done != nil {
+		defer w.Serving(t, r.stream.ID)()
 	}
 	if r.behind != nil {
 		r.behind.IsSet() // the program learns by the call that its turn has come
@@ -443,7 +443,7 @@ func (t *Thread) serve(s *reportState, r *report) {
 }
 
 func notSubscribed(api string) *Error {
-	return fail(api, abi.ErrRTThreadSubscribe, "", "this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
+	return Fail(api, abi.ErrRTThreadSubscribe, "", "this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
 }
 
 // hasPrimary tells whether the device has a primary context.

@@ -11,6 +11,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // noLeaks fails the test if goroutines outlive it. It is called before the runtime is made.
@@ -132,8 +134,8 @@ func TestHeldStream(t *testing.T) {
 	const n = 4096
 	var host, device core.Addr
 	var s core.Handle
-	fine(t, th.MallocHost(&host, n))
-	fine(t, th.Malloc(&device, n, abi.MemMallocHugeFirst))
+	fine(t, memory.MallocHost(th, &host, n))
+	fine(t, memory.Malloc(th, &device, n, abi.MemMallocHugeFirst))
 	fine(t, th.CreateStream(&s))
 	fine(t, th.SubscribeReport(1, s))
 	var all sync.WaitGroup
@@ -142,8 +144,8 @@ func TestHeldStream(t *testing.T) {
 		th := in(t, rt, uint32(2+i))
 		all.Go(func() {
 			for v := int32(0); !done.Load(); v++ {
-				fine(t, th.MemsetAsync(device, n, v, n, s))
-				fine(t, th.MemcpyAsync(host, n, device, n, abi.MemcpyDeviceToHost, s))
+				fine(t, transfer.MemsetAsync(th, device, n, v, n, s))
+				fine(t, transfer.MemcpyAsync(th, host, n, device, n, abi.MemcpyDeviceToHost, s))
 				if v%64 == 0 {
 					fine(t, th.SynchronizeStream(s))
 				}

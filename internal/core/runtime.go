@@ -1,10 +1,11 @@
-// Package core is what AscendCL promises: contexts, streams, events, memory and copies, with the vendor's checks in the
-// vendor's order and the vendor's codes.
+// Package core is what AscendCL promises: threads, devices, contexts, streams and events, with the vendor's checks in the
+// vendor's order and the vendor's codes. The packages below it have the rest: memory, transfer, signal and process. What
+// they know of a runtime is a [Part] of it.
 //
-// A face (the Go API, the C library) makes one [Runtime] and a [Thread] for each thread of the program. Every C
-// function is a method of Thread with the same parameters: void* is Addr, void** is *Addr, size_t is uint64, handles
-// are Handle, output pointers are Go pointers that may be nil. The face hands the *Error to [Thread.Done], which
-// records it the way the vendor does and returns the code.
+// A front end (the Go API, the C library) makes one [Runtime] and a [Thread] for each thread of the program. Every C
+// function is a method of Thread with the same parameters, or a function of a package below with a Thread before them:
+// void* is Addr, void** is *Addr, size_t is uint64, handles are Handle, output pointers are Go pointers that may be nil.
+// The front end passes the *Error to [Thread.Done], which records it the way the vendor does and returns the code.
 //
 // # Who owns what
 //
@@ -40,8 +41,8 @@ import (
 // Addr is an address of the program: host or device.
 type Addr = uintptr
 
-// maxDevices is how many devices a process can see.
-const maxDevices = 64
+// MaxDevices is how many devices a process can see.
+const MaxDevices = 64
 
 // Options says what kind of machine a Runtime is.
 type Options struct {
@@ -68,61 +69,60 @@ type Options struct {
 
 // Runtime is the state of a process. Methods may be called concurrently.
 type Runtime struct {
-	drv      driver.Driver    // immutable
-	epoch    *atomic.Uint64   // immutable; the driver's, which writes it
-	prod     *product.Product // immutable
-	devices  []*Device        // immutable; by user id
-	visible  bool             // immutable; ASCEND_RT_VISIBLE_DEVICES is set
-	home     string           // immutable
-	log      *slog.Logger     // immutable; may be nil
-	open     bool             // immutable; host and device memory are one (RC form)
-	blocking bool             // immutable; see Options.Blocking
-	strict   bool             // immutable; see Options.Strict
-	aligned  bool             // immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
-	watch    Watcher          // immutable; may be nil
-	observer observe.Observer // immutable; may be nil
+	Driver    driver.Driver    // immutable
+	Epoch     *atomic.Uint64   // immutable; the driver's, which writes it
+	Product   *product.Product // immutable
+	Devices   []*Device        // immutable; by user id
+	Visible   bool             // immutable; ASCEND_RT_VISIBLE_DEVICES is set
+	Home      string           // immutable
+	log       *slog.Logger     // immutable; may be nil
+	OneMemory bool             // immutable; host and device memory are one (RC form)
+	blocking  bool             // immutable; see Options.Blocking
+	Strict    bool             // immutable; see Options.Strict
+	Aligned   bool             // immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
+	Watch     Watcher          // immutable; may be nil
+	Observer  observe.Observer // immutable; may be nil
 
-	contexts table[Context]
-	streams  table[Stream]
-	events   table[Event]
+	contexts Table[Context]
+	Streams  Table[Stream]
+	Events   Table[Event]
 
 	parts          []any                  // immutable; see Part
 	onSynchronized atomic.Pointer[func()] // see OnSynchronized
 
-	defaultDevice atomic.Int32  // user id + 1 from aclInit's configuration; 0: none
-	eventIDs      atomic.Uint32 // event numbers given
-	opWaitSeconds atomic.Uint32 // aclrtSetOpWaitTimeout
+	DefaultDevice atomic.Int32    // user id + 1 from aclInit's configuration; 0: none
+	eventIDs      atomic.Uint32   // event numbers given
+	streamIDs     atomic.Int32    // last stream number given
+	opWaitSeconds atomic.Uint32   // aclrtSetOpWaitTimeout
+	Params        [4]atomic.Int64 // system parameters of the process
+	SharedTexts   atomic.Bool     // aclInit's err_msg_mode "1": error texts are kept per process, not per thread
 
-	init      initState
 	callbacks callbackState
-	process   processState
 	reports   reportState
-	opTime    opTime
 	observing observing
-	broker    share.Broker // what other processes may have
+	Broker    share.Broker // what other processes may have
 }
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{drv: o.Driver, epoch: o.Driver.Epoch(), prod: o.Product, home: o.Home, log: o.Log, open: o.Product.RC, blocking: o.Blocking, strict: o.Strict, aligned: o.Strict || o.Product.Aligned, watch: o.Watch, observer: o.Observe}
-	rt.contexts.kind, rt.streams.kind, rt.events.kind = contextKind, streamKind, eventKind
+	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log, OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict || o.Product.Aligned, Watch: o.Watch, Observer: o.Observe}
+	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
-	n := min(o.Driver.Devices(), maxDevices)
+	n := min(o.Driver.Devices(), MaxDevices)
 	ids := make([]int, n)
 	for i := range ids {
 		ids[i] = i
 	}
 	if o.Visible != nil {
-		rt.visible = true
+		rt.Visible = true
 		ids = VisibleDevices(*o.Visible, n)
 	}
 	for user, phys := range ids {
-		d := &Device{rt: rt, user: int32(user), phys: int32(phys)}
+		d := &Device{Runtime: rt, User: int32(user), Phys: int32(phys)}
 		d.events.Store(new(atomic.Int32))
-		d.notifies.Store(new(atomic.Int32))
-		rt.devices = append(rt.devices, d)
+		d.Notifies.Store(new(atomic.Int32))
+		rt.Devices = append(rt.Devices, d)
 	}
-	rt.setUp()
 	return rt
 }
 
@@ -142,24 +142,18 @@ func VisibleDevices(list string, n int) []int {
 	return ids
 }
 
-// Product is what the runtime pretends to be.
-func (rt *Runtime) Product() *product.Product { return rt.prod }
-
-// Driver is what it runs on.
-func (rt *Runtime) Driver() driver.Driver { return rt.drv }
-
-// device is the device with a user id, or nil.
-func (rt *Runtime) device(user int32) *Device {
-	if user < 0 || int(user) >= len(rt.devices) {
+// Device is the device with a user id, or nil.
+func (rt *Runtime) Device(user int32) *Device {
+	if user < 0 || int(user) >= len(rt.Devices) {
 		return nil
 	}
-	return rt.devices[user]
+	return rt.Devices[user]
 }
 
-// byPhys is the visible device with a physical number, or nil.
-func (rt *Runtime) byPhys(phys int32) *Device {
-	for _, d := range rt.devices {
-		if d.phys == phys {
+// ByPhys is the visible device with a physical number, or nil.
+func (rt *Runtime) ByPhys(phys int32) *Device {
+	for _, d := range rt.Devices {
+		if d.Phys == phys {
 			return d
 		}
 	}
@@ -170,15 +164,15 @@ func (rt *Runtime) byPhys(phys int32) *Device {
 // follow.
 func (rt *Runtime) Close() error {
 	rt.Ending()
-	for _, d := range rt.devices {
+	for _, d := range rt.Devices {
 		d.destroyAll()
 	}
-	rt.finalize()
-	rt.broker.Close()
+	rt.Finalize()
+	rt.Broker.Close()
 	rt.reports.close()
-	err := rt.drv.Close()
-	if rt.observer != nil {
-		err = errors.Join(err, rt.observer.Close())
+	err := rt.Driver.Close()
+	if rt.Observer != nil {
+		err = errors.Join(err, rt.Observer.Close())
 	}
 	return err
 }
@@ -188,11 +182,11 @@ type Live struct{ Contexts, Streams, Events int }
 
 // Live tells what is left.
 func (rt *Runtime) Live() Live {
-	return Live{rt.contexts.count(), rt.streams.count(), rt.events.count()}
+	return Live{rt.contexts.Count(), rt.Streams.Count(), rt.Events.Count()}
 }
 
-// locked runs f with mu held.
-func locked(mu *sync.Mutex, f func()) {
+// Locked runs f with mu held.
+func Locked(mu *sync.Mutex, f func()) {
 	mu.Lock()
 	defer mu.Unlock()
 	f()

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -52,19 +54,19 @@ func TestRoundTrip(t *testing.T) {
 	_, th := newRuntime(t, "A2")
 	for _, n := range []uint64{1, 63, 64, 4096, 65536, 65537, 1 << 20, 5<<20 + 3, 64 << 20} {
 		var a, b, up, down core.Addr
-		must(t, th.MallocHost(&up, n))
-		must(t, th.MallocHost(&down, n))
-		must(t, th.Malloc(&a, n, abi.MemMallocHugeFirst))
-		must(t, th.Malloc(&b, n, abi.MemMallocHugeFirst))
+		must(t, memory.MallocHost(th, &up, n))
+		must(t, memory.MallocHost(th, &down, n))
+		must(t, memory.Malloc(th, &a, n, abi.MemMallocHugeFirst))
+		must(t, memory.Malloc(th, &b, n, abi.MemMallocHugeFirst))
 		src, dst := view(up, n), view(down, n)
 		for i := range src {
 			src[i] = byte(i*7 + i>>8)
 		}
 		var s core.Handle
 		must(t, th.CreateStream(&s))
-		must(t, th.MemcpyAsync(a, n, up, n, abi.MemcpyHostToDevice, s))
-		must(t, th.MemcpyAsync(b, n, a, n, abi.MemcpyDeviceToDevice, s))
-		must(t, th.MemcpyAsync(down, n, b, n, abi.MemcpyDeviceToHost, s))
+		must(t, transfer.MemcpyAsync(th, a, n, up, n, abi.MemcpyHostToDevice, s))
+		must(t, transfer.MemcpyAsync(th, b, n, a, n, abi.MemcpyDeviceToDevice, s))
+		must(t, transfer.MemcpyAsync(th, down, n, b, n, abi.MemcpyDeviceToHost, s))
 		must(t, th.SynchronizeStream(s))
 		for i := range dst {
 			if dst[i] != src[i] {
@@ -72,23 +74,23 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		must(t, th.DestroyStream(s))
-		must(t, th.Free(a))
-		must(t, th.Free(b))
-		must(t, th.FreeHost(up))
-		must(t, th.FreeHost(down))
+		must(t, memory.Free(th, a))
+		must(t, memory.Free(th, b))
+		must(t, memory.FreeHost(th, up))
+		must(t, memory.FreeHost(th, down))
 	}
 }
 
 func BenchmarkCopy64(b *testing.B) {
 	_, th := newRuntime(b, "A2")
 	var host, dev core.Addr
-	must(b, th.MallocHost(&host, 4096))
-	must(b, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(b, memory.MallocHost(th, &host, 4096))
+	must(b, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	var s core.Handle
 	must(b, th.CreateStream(&s))
 	b.ReportAllocs()
 	for b.Loop() {
-		if th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, s) != nil {
+		if transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, s) != nil {
 			b.Fatal("refused")
 		}
 	}
@@ -99,8 +101,8 @@ func BenchmarkBatch(b *testing.B) {
 	_, th := newRuntime(b, "A2")
 	const count, n = 4096, 256
 	var host, dev core.Addr
-	must(b, th.MallocHost(&host, 64<<20))
-	must(b, th.Malloc(&dev, 64<<20, abi.MemMallocHugeFirst))
+	must(b, memory.MallocHost(th, &host, 64<<20))
+	must(b, memory.Malloc(th, &dev, 64<<20, abi.MemMallocHugeFirst))
 	var s core.Handle
 	must(b, th.CreateStream(&s))
 	dsts, srcs := make([]core.Addr, count), make([]core.Addr, count)
@@ -113,7 +115,7 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(count * n)
 	for b.Loop() {
-		if th.MemcpyBatchAsync(&dsts[0], &sizes[0], &srcs[0], &sizes[0], count, &attr, &zero, 1, &at, s) != nil {
+		if transfer.MemcpyBatchAsync(th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], count, &attr, &zero, 1, &at, s) != nil {
 			b.Fatal("refused")
 		}
 		if th.SynchronizeStream(s) != nil {
@@ -126,20 +128,20 @@ func BenchmarkBatch(b *testing.B) {
 func TestCopyForgetsFreedMemory(t *testing.T) {
 	_, th := newRuntime(t, "A2")
 	var host, dev core.Addr
-	must(t, th.MallocHost(&host, 4096))
-	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(t, memory.MallocHost(th, &host, 4096))
+	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	send := func() *core.Error {
-		return th.MemcpyAsync(dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)
+		return transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)
 	}
 	must(t, send())
 	must(t, send())
-	must(t, th.Free(dev))
+	must(t, memory.Free(th, dev))
 	if err := send(); err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "dst" {
 		t.Errorf("copy to freed device memory: %v", err)
 	}
-	must(t, th.Malloc(&dev, 4096, abi.MemMallocHugeFirst))
+	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	must(t, send())
-	must(t, th.FreeHost(host))
+	must(t, memory.FreeHost(th, host))
 	if err := send(); err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "src" {
 		t.Errorf("copy from freed pinned memory: %v", err)
 	}

@@ -12,15 +12,15 @@ import (
 // Stream is an ordered queue of tasks on one device. It tells the driver's queue from the outside what AscendCL
 // promises: task numbers, the first failure, aborts, failure modes.
 type Stream struct {
-	rt     *Runtime      // immutable
-	ctx    *Context      // immutable
-	handle Handle        // immutable
-	id     int32         // immutable; small number for people
-	flags  uint32        // immutable; ACL_STREAM_*
-	queue  driver.Queue  // immutable
-	prompt driver.Prompt // immutable; the queue, if somebody observes it and it is one
+	Runtime *Runtime      // immutable
+	Context *Context      // immutable
+	Handle  Handle        // immutable
+	ID      int32         // immutable; small number for people
+	flags   uint32        // immutable; ACL_STREAM_*
+	queue   driver.Queue  // immutable
+	prompt  driver.Prompt // immutable; the queue, if somebody observes it and it is one
 
-	tasks    atomic.Uint64           // number of the last task submitted: see task
+	Tasks    atomic.Uint64           // number of the last task submitted: see task
 	failure  atomic.Pointer[failure] // first failure since the last synchronisation
 	aborts   atomic.Uint32           // how often the stream was aborted, wrapping
 	drops    atomic.Uint32           // how often its work was dropped, for whatever reason, wrapping
@@ -29,8 +29,8 @@ type Stream struct {
 	stops    atomic.Bool             // STOP_ON_FAILURE
 	overflow atomic.Uint32           // overflow switch
 	priority atomic.Uint32
-	frees    streamFrees // of memory of pools
-	limits   coreLimits
+	Frees    StreamFrees // of memory of pools
+	Limits   coreLimits
 
 	mu           sync.Mutex
 	dead         bool          // guarded by mu; it goes, and takes no subscription any more
@@ -56,7 +56,7 @@ const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuS
 // newStream makes a stream of c, or nil if c was destroyed meanwhile. The caller has seen to it that the device has one
 // left, except for default streams.
 func (c *Context) newStream(priority, flags uint32) *Stream {
-	s := &Stream{rt: c.rt, ctx: c, flags: flags, id: c.rt.process.streamIDs.Add(1) - 1, ended: make(chan struct{})}
+	s := &Stream{Runtime: c.Runtime, Context: c, flags: flags, ID: c.Runtime.streamIDs.Add(1) - 1, ended: make(chan struct{})}
 	priority = min(priority, lowestPriority)
 	s.priority.Store(priority)
 	// The lock is held around the driver's call, so that the device stays open: destroy takes it after setting dead.
@@ -65,16 +65,16 @@ func (c *Context) newStream(priority, flags uint32) *Stream {
 	if c.dead.Load() {
 		return nil
 	}
-	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.id}
-	if c.rt.observer != nil {
+	o := driver.QueueOptions{Priority: int(priority), Sink: s, Number: s.ID}
+	if c.Runtime.Observer != nil {
 		o.Observer = s
-		c.rt.observer.Stream(s.id, c.dev.user, c.def == nil)
+		c.Runtime.Observer.Stream(s.ID, c.Device.User, c.Default == nil)
 	}
-	s.queue = c.dev.dev.Load().NewQueue(o)
-	if c.rt.observer != nil {
+	s.queue = c.Device.Opened.Load().NewQueue(o)
+	if c.Runtime.Observer != nil {
 		s.prompt, _ = s.queue.(driver.Prompt)
 	}
-	s.handle = c.rt.streams.add(s)
+	s.Handle = c.Runtime.Streams.Add(s)
 	s.hold()
 	c.streams[s] = struct{}{}
 	return s
@@ -89,20 +89,23 @@ func (s *Stream) hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.dead {
-		s.queue.Submit(driver.Op{Kind: driver.OpAwait, Flag: s.rt.drv.NewFlag()})
+		s.queue.Submit(driver.Op{Kind: driver.OpAwait, Flag: s.Runtime.Driver.NewFlag()})
 	}
 }
+
+// Stalled reports whether the stream waits for something that is no work of its own.
+func (s *Stream) Stalled() bool { return s.queue.Stalled() }
 
 // drop discards what the stream has not run yet and lets go of what it waits for on the host.
 func (s *Stream) drop() {
 	s.drops.Add(1)
 	s.queue.Drop()
-	s.frees.unordered()
-	s.rt.reports.release(s)
+	s.Frees.unordered()
+	s.Runtime.reports.release(s)
 }
 
-// dropped is for a task that is submitted now: it tells whether the stream has dropped its work since.
-func (s *Stream) dropped() func() bool {
+// Dropped is for a task that is submitted now: it tells whether the stream has dropped its work since.
+func (s *Stream) Dropped() func() bool {
 	drops := s.drops.Load()
 	return func() bool { return s.drops.Load() != drops }
 }
@@ -111,8 +114,8 @@ func (s *Stream) dropped() func() bool {
 func (s *Stream) shut() {
 	s.drops.Add(1)
 	s.queue.Shut()
-	s.frees.unordered()
-	s.rt.reports.release(s)
+	s.Frees.unordered()
+	s.Runtime.reports.release(s)
 }
 
 // end takes the stream out of the world; force drops its work, else it is waited for. The first caller does it and
@@ -127,22 +130,22 @@ func (s *Stream) end(force bool) bool {
 		return false
 	}
 	defer close(s.ended)
-	if s != s.ctx.def {
-		s.rt.streamState(s, abi.StreamStateDestroyPre)
+	if s != s.Context.Default {
+		s.Runtime.streamState(s, abi.StreamStateDestroyPre)
 	}
-	s.rt.streams.remove(s.handle)
-	locked(&s.mu, func() { s.dead = true })
+	s.Runtime.Streams.Remove(s.Handle)
+	Locked(&s.mu, func() { s.dead = true })
 	if force || s.flags&abi.StreamPersistent != 0 {
 		s.aborts.Add(1)
 		s.shut()
 	}
 	s.queue.Wait(0, nil)
-	s.frees.done(ended)
+	s.Frees.done(ended)
 	s.queue.Close() // a thread that found the stream before it went may still submit
-	s.rt.unsubscribeAll(s)
-	locked(&s.ctx.mu, func() { delete(s.ctx.streams, s) })
-	if s != s.ctx.def {
-		s.ctx.dev.streams.Add(-1)
+	s.Runtime.unsubscribeAll(s)
+	Locked(&s.Context.mu, func() { delete(s.Context.streams, s) })
+	if s != s.Context.Default {
+		s.Context.Device.streams.Add(-1)
 	}
 	return true
 }
@@ -150,89 +153,89 @@ func (s *Stream) end(force bool) bool {
 // TaskFailed implements driver.Sink: exception callbacks run, the first failure is kept for the next synchronisation,
 // and a context that stops on failures stops. Callbacks come first: whoever sees the failure can wait for them.
 func (s *Stream) TaskFailed(tag driver.Tag, err error) {
-	f := &failure{code: taskCode(err), err: err, task: s.number(tag)}
-	s.rt.raise(s, tag, f)
+	f := &failure{code: taskCode(err), err: err, task: s.TaskNumber(tag)}
+	s.Runtime.raise(s, tag, f)
 	s.failure.CompareAndSwap(nil, f)
-	if s.ctx.stops.Load() && s.ctx.failed.CompareAndSwap(0, int32(f.code)) {
-		for _, o := range s.ctx.all() {
+	if s.Context.stops.Load() && s.Context.failed.CompareAndSwap(0, int32(f.code)) {
+		for _, o := range s.Context.all() {
 			o.shut() // for good: the context takes no more work
 		}
 	}
 }
 
 // StopsOnFailure implements driver.Strict.
-func (s *Stream) StopsOnFailure() bool { return s.ctx.stops.Load() }
+func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
-// task numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after
+// NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after
 // that many tasks; they are never 0, which stands for no task.
-func (s *Stream) task(t *Thread) driver.Tag { return s.numbered(t, uint32(s.tasks.Add(1))) }
+func (s *Stream) NextTag(t *Thread) driver.Tag { return s.numbered(t, uint32(s.Tasks.Add(1))) }
 
 // numbered is the tag of a task that got the number n; if that is 0, it gets the next one.
 func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
 	if n == 0 {
-		n = uint32(s.tasks.Add(1))
+		n = uint32(s.Tasks.Add(1))
 	}
-	if !t.shared {
+	if !t.Shared {
 		t.lastTask = n
 	}
 	tag := driver.Tag{Task: n, Thread: t.id}
-	if w := s.rt.watch; w != nil {
+	if w := s.Runtime.Watch; w != nil {
 		tag.Site = w.Site(t)
 	}
 	return tag
 }
 
-// number is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is queued.
-func (s *Stream) number(tag driver.Tag) uint64 {
-	last := s.tasks.Load()
+// TaskNumber is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is queued.
+func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
+	last := s.Tasks.Load()
 	return last - uint64(uint32(last)-tag.Task)
 }
 
-// admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
-func (s *Stream) admit(api string) *Error {
-	if s.ctx.dev.aborting.Load() {
-		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", s.ctx.dev.user)
+// Admit tells whether s takes new tasks: not while its device aborts, nor after a failure stopped its context.
+func (s *Stream) Admit(api string) *Error {
+	if s.Context.Device.aborting.Load() {
+		return Fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d is aborting its tasks", s.Context.Device.User)
 	}
-	if code := s.ctx.failed.Load(); code != 0 {
+	if code := s.Context.failed.Load(); code != 0 {
 		return stopped(api, abi.Code(code))
 	}
 	return nil
 }
 
-// waiting bounds a wait: a time (0: none) and a channel (nil: none).
-type waiting struct {
-	timeout time.Duration
-	cancel  <-chan struct{}
+// WaitLimit bounds a wait: a time (0: none) and a channel (nil: none).
+type WaitLimit struct {
+	Timeout time.Duration
+	Cancel  <-chan struct{}
 }
 
-// wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams
+// Wait synchronises the stream and returns the first failure since the last time, which is then forgotten. Streams
 // nobody waits for are done at once.
-func (s *Stream) wait(api string, w waiting) *Error {
+func (s *Stream) Wait(api string, w WaitLimit) *Error {
 	if s.flags&unwaited != 0 {
 		return nil
 	}
-	d := s.ctx.dev
-	n := s.frees.begun.Add(1)
+	d := s.Context.Device
+	n := s.Frees.begun.Add(1)
 	if s.queue.Idle() && !d.aborting.Load() {
 		return s.synchronized(api, n)
 	}
 	aborts, abortions := s.aborts.Load(), d.abortions.Load()
-	done := d.aborting.Load() || s.queue.Wait(w.timeout, w.cancel)
+	done := d.aborting.Load() || s.queue.Wait(w.Timeout, w.Cancel)
 	switch {
 	case d.aborting.Load() || d.abortions.Load() != abortions: // it may be over by now
-		return fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d aborted its tasks", d.user)
+		return Fail(api, abi.ErrRTDeviceTaskAbort, "", "device %d aborted its tasks", d.User)
 	case s.aborts.Load() != aborts:
-		return fail(api, abi.ErrRTStreamAbort, "stream", "stream %d was aborted while it was waited for", s.id)
+		return Fail(api, abi.ErrRTStreamAbort, "stream", "stream %d was aborted while it was waited for", s.ID)
 	case !done:
-		return fail(api, abi.ErrRTStreamSyncTimeout, "timeout", "stream %d was not done after %v; its work is still queued", s.id, w.timeout)
+		return Fail(api, abi.ErrRTStreamSyncTimeout, "timeout", "stream %d was not done after %v; its work is still queued", s.ID, w.Timeout)
 	}
 	return s.synchronized(api, n)
 }
 
 // synchronized ends the n-th synchronisation of the stream, which was successful.
 func (s *Stream) synchronized(api string, n uint64) *Error {
-	s.frees.done(n)
-	if f := s.rt.onSynchronized.Load(); f != nil {
+	s.Frees.done(n)
+	if f := s.Runtime.onSynchronized.Load(); f != nil {
 		(*f)()
 	}
 	return s.outcome(api)
@@ -240,11 +243,11 @@ func (s *Stream) synchronized(api string, n uint64) *Error {
 
 // outcome is the failure to report, if any.
 func (s *Stream) outcome(api string) *Error {
-	if code := s.ctx.failed.Load(); code != 0 {
+	if code := s.Context.failed.Load(); code != 0 {
 		if f := s.failure.Load(); f != nil && f.code == abi.Code(code) {
 			return s.failed(api, f)
 		}
-		s.rt.callbacks.settle()
+		s.Runtime.callbacks.settle()
 		return stopped(api, abi.Code(code))
 	}
 	if s.failure.Load() == nil {
@@ -258,9 +261,9 @@ func (s *Stream) outcome(api string) *Error {
 
 // failed is the error a synchronisation reports for f. The exception callbacks for f have run when it returns.
 func (s *Stream) failed(api string, f *failure) *Error {
-	s.rt.callbacks.settle()
-	e := fail(api, f.code, "", "task %d of stream %d failed", f.task, s.id)
-	e.Err, e.Stream, e.Task = f.err, s.id, uint32(f.task)
+	s.Runtime.callbacks.settle()
+	e := Fail(api, f.code, "", "task %d of stream %d failed", f.task, s.ID)
+	e.Err, e.Stream, e.Task = f.err, s.ID, uint32(f.task)
 	switch f.code {
 	case abi.ErrRTAicoreOverFlow, abi.ErrRTAivecOverFlow, abi.ErrRTOverFlow, abi.ErrRTEndOfSequence, abi.ErrRTModelAbortNormal, abi.ErrRTSocketClose:
 		e.Quiet = true // results rather than errors
@@ -270,7 +273,7 @@ func (s *Stream) failed(api string, f *failure) *Error {
 
 // stopped is the answer of a context that a failure has stopped.
 func stopped(api string, code abi.Code) *Error {
-	return fail(api, code, "", "a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
+	return Fail(api, code, "", "a task failed and a stream of the context has ACL_STOP_ON_FAILURE: the context takes no more work")
 }
 
 // CreateStream is aclrtCreateStream.
@@ -284,39 +287,39 @@ func (t *Thread) CreateStreamWithConfig(stream *Handle, priority, flag uint32) *
 	if err := t.checkCreateStreamWithConfig(stream, priority, flag); err != nil {
 		return err
 	}
-	if flag&abi.StreamHuge != 0 && !t.rt.prod.Modern {
-		return unsupported(api, "flag", "%s has no ACL_STREAM_HUGE", t.rt.prod.Name)
+	if flag&abi.StreamHuge != 0 && !t.Runtime.Product.Modern {
+		return Unsupported(api, "flag", "%s has no ACL_STREAM_HUGE", t.Runtime.Product.Name)
 	}
 	if flag&abi.StreamDeviceUseOnly != 0 && flag != abi.StreamDeviceUseOnly {
-		return refused(api, "flag", "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
+		return Refused(api, "flag", "%#x: ACL_STREAM_DEVICE_USE_ONLY goes with no other flag", flag)
 	}
 	return t.createStream(api, stream, priority, flag)
 }
 
 func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32) *Error {
 	if stream == nil {
-		return isNull(api, "stream")
+		return IsNull(api, "stream")
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	if !take(&c.dev.streams, int32(t.rt.prod.Streams)) {
-		return fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some", c.dev.user, t.rt.prod.Streams)
+	if !TakeOne(&c.Device.streams, int32(t.Runtime.Product.Streams)) {
+		return Fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some", c.Device.User, t.Runtime.Product.Streams)
 	}
 	s := c.newStream(priority, flag)
 	if s == nil {
-		c.dev.streams.Add(-1)
-		return noContext(api)
+		c.Device.streams.Add(-1)
+		return NoCurrentContext(api)
 	}
-	*stream = s.handle
-	t.given(s.resource(false))
-	t.rt.streamState(s, abi.StreamStateCreatePost)
+	*stream = s.Handle
+	t.Acquired(s.resource(false))
+	t.Runtime.streamState(s, abi.StreamStateCreatePost)
 	return nil
 }
 
-// take counts one more of something there are limit of; false when none is left.
-func take(n *atomic.Int32, limit int32) bool {
+// TakeOne counts one more of something there are limit of; false when none is left.
+func TakeOne(n *atomic.Int32, limit int32) bool {
 	if n.Add(1) > limit {
 		n.Add(-1)
 		return false
@@ -336,28 +339,28 @@ func (t *Thread) DestroyStreamForce(stream Handle) *Error {
 
 func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 	if stream == 0 {
-		return isNull(api, "stream")
+		return IsNull(api, "stream")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	if s, err = c.on(api, s); err != nil {
+	if s, err = c.On(api, s); err != nil {
 		return err
 	}
-	if s == c.def {
-		return refused(api, "stream", "is the default stream, which lives as long as its context")
+	if s == c.Default {
+		return Refused(api, "stream", "is the default stream, which lives as long as its context")
 	}
-	return t.gives(s.resource(force || s.flags&abi.StreamPersistent != 0), func() *Error {
+	return t.Releasing(s.resource(force || s.flags&abi.StreamPersistent != 0), func() *Error {
 		if !force {
 			t.unsubscribeOwn(s)
 		}
 		if !s.end(force) {
-			return fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream)).because(Gone, uintptr(stream))
+			return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream)).Because(Gone, uintptr(stream))
 		}
 		return nil
 	})
@@ -372,11 +375,11 @@ func (t *Thread) SynchronizeStream(stream Handle) *Error {
 // answer is that of a timeout.
 func (t *Thread) SynchronizeStreamCancel(stream Handle, cancel <-chan struct{}) *Error {
 	const api = "aclrtSynchronizeStream"
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
-	return t.synchronize(api, s, waiting{cancel: cancel})
+	return t.synchronize(api, s, WaitLimit{Cancel: cancel})
 }
 
 // SynchronizeStreamWithTimeout is aclrtSynchronizeStreamWithTimeout.
@@ -386,7 +389,7 @@ func (t *Thread) SynchronizeStreamWithTimeout(stream Handle, timeout int32) *Err
 	if err != nil {
 		return err
 	}
-	return t.synchronize(api, s, waiting{timeout: millis(timeout)})
+	return t.synchronize(api, s, WaitLimit{Timeout: millis(timeout)})
 }
 
 // millis turns an ACL timeout into a duration; -1 is for ever.
@@ -397,65 +400,65 @@ func millis(ms int32) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-func (t *Thread) synchronize(api string, s *Stream, w waiting) *Error {
+func (t *Thread) synchronize(api string, s *Stream, w WaitLimit) *Error {
 	if s != nil && s.flags&unwaited != 0 {
 		return nil
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
 	if s == nil {
-		s = c.def
+		s = c.Default
 	}
-	return t.waits(api, s, func(int64) *Error { return s.wait(api, w) })
+	return t.ObserveWait(api, s, func(int64) *Error { return s.Wait(api, w) })
 }
 
 // SynchronizeDevice is aclrtSynchronizeDevice.
 func (t *Thread) SynchronizeDevice() *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", waiting{})
+	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{})
 }
 
 // SynchronizeDeviceCancel is aclrtSynchronizeDevice for a caller that may lose patience.
 func (t *Thread) SynchronizeDeviceCancel(cancel <-chan struct{}) *Error {
-	return t.synchronizeDevice("aclrtSynchronizeDevice", waiting{cancel: cancel})
+	return t.synchronizeDevice("aclrtSynchronizeDevice", WaitLimit{Cancel: cancel})
 }
 
 // SynchronizeDeviceWithTimeout is aclrtSynchronizeDeviceWithTimeout.
 func (t *Thread) SynchronizeDeviceWithTimeout(timeout int32) *Error {
 	const api = "aclrtSynchronizeDeviceWithTimeout"
 	if timeout < -1 {
-		return refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).quiet()
+		return Refused(api, "timeout", "%d ms is neither -1 nor positive", timeout).NotRecorded()
 	}
 	if timeout == 0 {
-		return refused(api, "timeout", "0 ms is neither -1 nor positive")
+		return Refused(api, "timeout", "0 ms is neither -1 nor positive")
 	}
-	return t.synchronizeDevice(api, waiting{timeout: millis(timeout)})
+	return t.synchronizeDevice(api, WaitLimit{Timeout: millis(timeout)})
 }
 
-func (t *Thread) synchronizeDevice(api string, w waiting) *Error {
-	c := t.current()
+func (t *Thread) synchronizeDevice(api string, w WaitLimit) *Error {
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
-	return t.waits(api, nil, func(int64) *Error { return c.wait(api, w) })
+	return t.ObserveWait(api, nil, func(int64) *Error { return c.Wait(api, w) })
 }
 
-// wait synchronises every stream of the context that is waited for and returns the first failure.
-func (c *Context) wait(api string, w waiting) *Error {
+// Wait synchronises every stream of the context that is waited for and returns the first failure.
+func (c *Context) Wait(api string, w WaitLimit) *Error {
 	var until time.Time
-	if w.timeout > 0 {
-		until = time.Now().Add(w.timeout)
+	if w.Timeout > 0 {
+		until = time.Now().Add(w.Timeout)
 	}
 	var first *Error
 	for _, s := range c.all() {
 		if s.flags&unwaited != 0 {
 			continue
 		}
-		if w.timeout > 0 {
-			w.timeout = max(time.Until(until), time.Nanosecond)
+		if w.Timeout > 0 {
+			w.Timeout = max(time.Until(until), time.Nanosecond)
 		}
-		if err := s.wait(api, w); err != nil && first == nil {
+		if err := s.Wait(api, w); err != nil && first == nil {
 			first = err
 			if c.stops.Load() || err.Code == abi.ErrRTStreamSyncTimeout {
 				return first
@@ -476,12 +479,12 @@ func (t *Thread) StreamQuery(stream Handle, status *abi.StreamStatus) *Error {
 	if s != nil && s.flags&unwaited != 0 {
 		return nil
 	}
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
 	if s == nil {
-		s = c.def
+		s = c.Default
 	}
 	if !s.queue.Idle() {
 		*status = abi.StreamStatusNotReady

@@ -4,12 +4,12 @@ import "ropeway/internal/abi"
 
 // must finds the stream for a call that needs a current context: s, or the default stream of the context.
 func (t *Thread) must(api string, s *Stream) (*Stream, *Error) {
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return nil, noContext(api)
+		return nil, NoCurrentContext(api)
 	}
 	if s == nil {
-		return c.def, nil
+		return c.Default, nil
 	}
 	return s, nil
 }
@@ -18,9 +18,9 @@ func (t *Thread) must(api string, s *Stream) (*Stream, *Error) {
 func (t *Thread) StreamGetPriority(stream Handle, priority *uint32) *Error {
 	const api = "aclrtStreamGetPriority"
 	if priority == nil {
-		return isNull(api, "priority")
+		return IsNull(api, "priority")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
 		s, err = t.must(api, s)
 	}
@@ -35,9 +35,9 @@ func (t *Thread) StreamGetPriority(stream Handle, priority *uint32) *Error {
 func (t *Thread) StreamGetFlags(stream Handle, flags *uint32) *Error {
 	const api = "aclrtStreamGetFlags"
 	if flags == nil {
-		return isNull(api, "flags")
+		return IsNull(api, "flags")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
 		s, err = t.must(api, s)
 	}
@@ -52,16 +52,16 @@ func (t *Thread) StreamGetFlags(stream Handle, flags *uint32) *Error {
 func (t *Thread) StreamGetId(stream Handle, streamID *int32) *Error {
 	const api = "aclrtStreamGetId"
 	if streamID == nil {
-		return isNull(api, "streamId")
+		return IsNull(api, "streamId")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err == nil {
-		s, err = t.named(api, s)
+		s, err = t.StreamOrDefault(api, s)
 	}
 	if err != nil {
 		return err
 	}
-	*streamID = s.id
+	*streamID = s.ID
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (t *Thread) GetStreamAvailableNum(streamCount *uint32) *Error {
 	if err != nil {
 		return err
 	}
-	*streamCount = uint32(max(0, int32(t.rt.prod.Streams)-c.dev.streams.Load()))
+	*streamCount = uint32(max(0, int32(t.Runtime.Product.Streams)-c.Device.streams.Load()))
 	return nil
 }
 
@@ -86,32 +86,32 @@ func (t *Thread) SetStreamFailureMode(stream Handle, mode uint64) *Error {
 }
 
 func (t *Thread) setFailureMode(api string, s *Stream, mode uint64) *Error {
-	if t.rt.prod.Name == "310" {
-		return unsupported(api, "", "%s has no failure modes", t.rt.prod.Name)
+	if t.Runtime.Product.Name == "310" {
+		return Unsupported(api, "", "%s has no failure modes", t.Runtime.Product.Name)
 	}
-	c := t.current()
-	if err := t.noDefault(api, s, c); err != nil {
+	c := t.Current()
+	if err := t.NoDefault(api, s, c); err != nil {
 		return err
 	}
 	if s != nil && s.flags&abi.StreamDeviceUseOnly != 0 {
-		return unsupported(api, "stream", "stream %d is for the device only and has no failure mode", s.id)
+		return Unsupported(api, "stream", "stream %d is for the device only and has no failure mode", s.ID)
 	}
 	if c == nil {
-		return noContext(api)
+		return NoCurrentContext(api)
 	}
 	if s == nil {
-		s = c.def
+		s = c.Default
 	}
 	stop := mode&1 == abi.StopOnFailure
 	switch {
 	case s.stops.Load() == stop:
 		return nil
 	case !stop:
-		return unsupported(api, "mode", "stream %d stops on failure, and that cannot be taken back", s.id)
-	case s.ctx.failed.Load() != 0:
-		return unsupported(api, "stream", "the context of stream %d has stopped after a failure; destroy it", s.id)
+		return Unsupported(api, "mode", "stream %d stops on failure, and that cannot be taken back", s.ID)
+	case s.Context.failed.Load() != 0:
+		return Unsupported(api, "stream", "the context of stream %d has stopped after a failure; destroy it", s.ID)
 	}
-	if _, err := c.on(api, s); err != nil {
+	if _, err := c.On(api, s); err != nil {
 		return err
 	}
 	s.stops.Store(true)
@@ -125,7 +125,7 @@ func (t *Thread) SetStreamOverflowSwitch(stream Handle, flag uint32) *Error {
 	if err := checkSwitch(api, "flag", flag); err != nil {
 		return err
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (t *Thread) SetStreamOverflowSwitch(stream Handle, flag uint32) *Error {
 
 func checkSwitch(api, arg string, flag uint32) *Error {
 	if flag > 1 {
-		return invalid(api, arg, "%d is neither 0 (off) nor 1 (on)", flag)
+		return Invalid(api, arg, "%d is neither 0 (off) nor 1 (on)", flag)
 	}
 	return nil
 }
@@ -147,9 +147,9 @@ func checkSwitch(api, arg string, flag uint32) *Error {
 func (t *Thread) GetStreamOverflowSwitch(stream Handle, flag *uint32) *Error {
 	const api = "aclrtGetStreamOverflowSwitch"
 	if flag == nil {
-		return isNull(api, "flag")
+		return IsNull(api, "flag")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return err
 	}
@@ -162,16 +162,16 @@ func (t *Thread) GetStreamOverflowSwitch(stream Handle, flag *uint32) *Error {
 
 // overflow finds the stream whose overflow switch is meant; it belongs to the current context.
 func (t *Thread) overflow(api string, s *Stream) (*Stream, *Error) {
-	c := t.current()
+	c := t.Current()
 	if c == nil {
-		return nil, noContext(api)
+		return nil, NoCurrentContext(api)
 	}
-	s, err := c.on(api, s)
+	s, err := c.On(api, s)
 	if err != nil {
 		return nil, err
 	}
-	if !t.rt.prod.Modern {
-		return nil, unsupported(api, "", "%s has no overflow switch of a stream", t.rt.prod.Name)
+	if !t.Runtime.Product.Modern {
+		return nil, Unsupported(api, "", "%s has no overflow switch of a stream", t.Runtime.Product.Name)
 	}
 	return s, nil
 }
@@ -216,17 +216,17 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 // attribute makes the checks that reading and setting have in common.
 func (t *Thread) attribute(api string, stream Handle, attr abi.StreamAttr, value *abi.StreamAttrValue) (*Stream, *Error) {
 	if value == nil {
-		return nil, isNull(api, "value")
+		return nil, IsNull(api, "value")
 	}
-	s, err := t.stream(api, "stream", stream)
+	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
 		return nil, err
 	}
 	if attr < abi.StreamAttrFailureMode || attr > abi.StreamAttrPriority {
-		return nil, refused(api, "stmAttrType", "%d is no attribute; there are 1 to 5", attr)
+		return nil, Refused(api, "stmAttrType", "%d is no attribute; there are 1 to 5", attr)
 	}
 	if attr == abi.StreamAttrPriority && s == nil {
-		return nil, refused(api, "stream", "is NULL, and the default stream has no priority of its own")
+		return nil, Refused(api, "stream", "is NULL, and the default stream has no priority of its own")
 	}
 	return s, nil
 }

@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// streamFrees is what pools have to know of a stream: which frees the host or another stream can count on.
-type streamFrees struct {
+// StreamFrees is what pools have to know of a stream: which frees the host or another stream can count on.
+type StreamFrees struct {
 	begun  atomic.Uint64 // synchronisations begun
-	synced atomic.Uint64 // the latest of them that was successful
+	Synced atomic.Uint64 // the latest of them that was successful
 	count  atomic.Uint64 // frees submitted
 	any    atomic.Bool   // a free was submitted, or behind is not empty
 
@@ -23,17 +23,17 @@ type freesBefore map[*Stream]uint64
 // ended is later than all synchronisations of a stream: it has gone, and all its work is over.
 const ended = 1<<64 - 1
 
-// freed tells of a free that has been submitted: how many synchronisations had begun, and which of the stream's frees it is.
-func (f *streamFrees) freed() (waits, number uint64) {
+// Freed tells of a free that has been submitted: how many synchronisations had begun, and which of the stream's frees it is.
+func (f *StreamFrees) Freed() (waits, number uint64) {
 	f.any.Store(true)
 	return f.begun.Load(), f.count.Add(1)
 }
 
 // done tells that synchronisation n was successful.
-func (f *streamFrees) done(n uint64) {
+func (f *StreamFrees) done(n uint64) {
 	for {
-		old := f.synced.Load()
-		if old >= n || f.synced.CompareAndSwap(old, n) {
+		old := f.Synced.Load()
+		if old >= n || f.Synced.CompareAndSwap(old, n) {
 			return
 		}
 	}
@@ -41,7 +41,7 @@ func (f *streamFrees) done(n uint64) {
 
 // freesNow is what comes before a record that is submitted to s next; nil if nothing does.
 func (s *Stream) freesNow() freesBefore {
-	f := &s.frees
+	f := &s.Frees
 	if !f.any.Load() {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (s *Stream) follow(b freesBefore, drops uint32) {
 	if len(b) == 0 {
 		return
 	}
-	f := &s.frees
+	f := &s.Frees
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s.drops.Load() != drops {
@@ -69,22 +69,22 @@ func (s *Stream) follow(b freesBefore, drops uint32) {
 	if f.behind == nil {
 		f.behind = freesBefore{}
 	}
-	maps.DeleteFunc(f.behind, func(o *Stream, _ uint64) bool { return o.frees.synced.Load() == ended })
+	maps.DeleteFunc(f.behind, func(o *Stream, _ uint64) bool { return o.Frees.Synced.Load() == ended })
 	for o, n := range b {
 		f.behind[o] = max(f.behind[o], n)
 	}
 	f.any.Store(true)
 }
 
-// follows tells whether the number-th free of s comes before what is submitted next.
-func (f *streamFrees) follows(s *Stream, number uint64) bool {
+// Follows tells whether the number-th free of s comes before what is submitted next.
+func (f *StreamFrees) Follows(s *Stream, number uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.behind[s] >= number
 }
 
 // unordered forgets what the stream has waited for: its waits may have been dropped.
-func (f *streamFrees) unordered() {
+func (f *StreamFrees) unordered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.behind = nil

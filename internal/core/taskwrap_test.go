@@ -5,12 +5,27 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
 )
 
 // TestTaskNumbersWrap proves that what compares tasks of a stream goes on when 1<<32 of them were submitted, of which
 // programs see 32 bits.
 func TestTaskNumbersWrap(t *testing.T) {
-	_, th := process(t, 64<<20)
+	d, err := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := product.Find("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := New(Options{Driver: d, Product: p})
+	defer rt.Close() //nolint:errcheck // the streams have failed tasks
+	th := rt.NewThread(1)
+	if err := th.SetDevice(0); err != nil {
+		t.Fatal(err)
+	}
 	for _, failing := range []uint64{1<<32 - 1, 1 << 32, 1<<32 + 1, 5<<32 - 1, 5 << 32} {
 		var h, before, after Handle
 		for _, p := range []*Handle{&before, &after} {
@@ -21,13 +36,13 @@ func TestTaskNumbersWrap(t *testing.T) {
 		if err := th.CreateStream(&h); err != nil {
 			t.Fatal(err)
 		}
-		s, _ := th.stream("", "", h)
-		s.tasks.Store(failing - 3)
+		s, _ := th.Stream("", "", h)
+		s.Tasks.Store(failing - 3)
 		if err := th.RecordEvent(before, h); err != nil {
 			t.Fatal(err)
 		}
-		s.tasks.Store(failing - 1)
-		tag := s.task(th)
+		s.Tasks.Store(failing - 1)
+		tag := s.NextTag(th)
 		var last uint32
 		if err := th.GetThreadLastTaskId(&last); err != nil || last == 0 || last != tag.Task {
 			t.Errorf("task %#x: the thread's last is %d, of the tag %d", failing, last, tag.Task)
@@ -49,8 +64,8 @@ func TestTaskNumbersWrap(t *testing.T) {
 			t.Error("the stream does not report the failure")
 		}
 		// A failure that nobody asked for stays one of before, however many tasks come after it.
-		s.TaskFailed(s.task(th), driver.ErrFault)
-		s.tasks.Add(3 << 31)
+		s.TaskFailed(s.NextTag(th), driver.ErrFault)
+		s.Tasks.Add(3 << 31)
 		if err := th.RecordEvent(after, h); err != nil {
 			t.Fatal(err)
 		}

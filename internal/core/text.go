@@ -1,19 +1,19 @@
 package core
 
-// cString is the text a C string holds; "" for NULL.
-func cString(p *byte) string {
+// CString is the text a C string holds; "" for NULL.
+func CString(p *byte) string {
 	if p == nil {
 		return ""
 	}
 	n := uint64(0)
-	for array(p, n+1)[n] != 0 {
+	for Array(p, n+1)[n] != 0 {
 		n++
 	}
-	return string(array(p, n))
+	return string(Array(p, n))
 }
 
-// putString writes text and its terminator into room; false if it does not fit.
-func putString(room []byte, text string) bool {
+// PutString writes text and its terminator into room; false if it does not fit.
+func PutString(room []byte, text string) bool {
 	if len(text) >= len(room) {
 		return false
 	}

@@ -46,11 +46,11 @@ func (t *Thread) NotBuilt(api string, args []uint64) *Error {
 			return r.refuse(api, c)
 		}
 	}
-	err := t.lacks(api)
+	err := t.Lacks(api)
 	if err != nil {
 		err.Text += ", and it is not built in ropeway yet"
 	} else {
-		err = unsupported(api, "", "is not built in ropeway yet")
+		err = Unsupported(api, "", "is not built in ropeway yet")
 	}
 	err.Unbuilt = true
 	return err
@@ -61,7 +61,7 @@ func (r *unbuiltRule) refuse(api string, c *unbuiltCall) *Error {
 	if r.code == abi.Success {
 		return nil
 	}
-	err := fail(api, r.code, r.arg, "%s", r.text)
+	err := Fail(api, r.code, r.arg, "%s", r.text)
 	switch v := c.a[r.argument:]; r.shows {
 	case showInt32:
 		err.Text += fmt.Sprintf("; it is %d", int32(v[0]))
@@ -71,25 +71,25 @@ func (r *unbuiltRule) refuse(api string, c *unbuiltCall) *Error {
 		err.Text += fmt.Sprintf("; it is %d", v[0])
 	}
 	if r.text == "" {
-		err.Text = c.t.rt.prod.Name + " does not have this function"
+		err.Text = c.t.Runtime.Product.Name + " does not have this function"
 	}
 	err.Quiet = r.quiet
 	return err
 }
 
-func (c *unbuiltCall) context() bool { return c.t.current() != nil }
+func (c *unbuiltCall) context() bool { return c.t.Current() != nil }
 
-func (c *unbuiltCall) product(names ...string) bool { return c.t.product(names...) }
+func (c *unbuiltCall) product(names ...string) bool { return c.t.Product(names...) }
 
-func (c *unbuiltCall) form(name string) bool { return c.t.rt.prod.RC == (name == "RC") }
+func (c *unbuiltCall) form(name string) bool { return c.t.Runtime.Product.RC == (name == "RC") }
 
-func (c *unbuiltCall) stream(i int) *Stream { return c.t.rt.streams.get(Handle(c.a[i])) }
+func (c *unbuiltCall) stream(i int) *Stream { return c.t.Runtime.Streams.Get(Handle(c.a[i])) }
 
 func (c *unbuiltCall) live(i int) bool { return c.stream(i) != nil }
 
 func (c *unbuiltCall) elsewhere(i int) bool {
-	s, current := c.stream(i), c.t.current()
-	return s != nil && current != nil && s.ctx != current
+	s, current := c.stream(i), c.t.Current()
+	return s != nil && current != nil && s.Context != current
 }
 
 // captured, bound and made are about what cannot be made yet.

@@ -6,6 +6,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -22,28 +24,28 @@ func TestMapCrowd(t *testing.T) {
 	var c core.Handle
 	must(t, th.GetCurrentContext(&c))
 	var base core.Addr
-	must(t, th.ReserveMemAddress(&base, page*threads, 0, 0, 0))
+	must(t, memory.ReserveMemAddress(th, &base, page*threads, 0, 0, 0))
 	var wg sync.WaitGroup
 	for i := range core.Addr(threads) {
 		wg.Go(func() {
 			th, at := rt.ThreadIn(c), base+i*page
 			for range 100 {
 				var h, again core.Handle
-				must(t, th.MallocPhysical(&h, page, hugeProp(), 0))
-				must(t, th.MapMem(at, page, 0, h, 0))
-				must(t, th.MemRetainAllocationHandle(at+1, &again))
-				must(t, th.FreePhysical(h))
-				must(t, th.Memset(at, page, int32(i), page))
-				th.Memset(base, page*threads, 0, 1) //nolint:errcheck // whoever is first there may have nothing mapped
-				must(t, th.UnmapMem(at))
-				must(t, th.FreePhysical(again))
+				must(t, memory.MallocPhysical(th, &h, page, hugeProp(), 0))
+				must(t, memory.MapMem(th, at, page, 0, h, 0))
+				must(t, memory.MemRetainAllocationHandle(th, at+1, &again))
+				must(t, memory.FreePhysical(th, h))
+				must(t, transfer.Memset(th, at, page, int32(i), page))
+				transfer.Memset(th, base, page*threads, 0, 1) //nolint:errcheck // whoever is first there may have nothing mapped
+				must(t, memory.UnmapMem(th, at))
+				must(t, memory.FreePhysical(th, again))
 			}
 		})
 	}
 	wg.Wait()
-	must(t, th.ReleaseMemAddress(base))
+	must(t, memory.ReleaseMemAddress(th, base))
 	var free, total uint64
-	if must(t, th.GetMemInfo(abi.MemAttrHBMMem, &free, &total)); free != total {
+	if must(t, memory.GetMemInfo(th, abi.MemAttrHBMMem, &free, &total)); free != total {
 		t.Errorf("%d bytes are still taken", total-free)
 	}
 }
@@ -53,11 +55,11 @@ func BenchmarkMap(b *testing.B) {
 	_, th := newRuntime(b, "A2")
 	var at core.Addr
 	var h core.Handle
-	must(b, th.ReserveMemAddress(&at, 64<<20, 0, 0, 0))
-	must(b, th.MallocPhysical(&h, 2<<20, hugeProp(), 0))
+	must(b, memory.ReserveMemAddress(th, &at, 64<<20, 0, 0, 0))
+	must(b, memory.MallocPhysical(th, &h, 2<<20, hugeProp(), 0))
 	b.ReportAllocs()
 	for b.Loop() {
-		if th.MapMem(at, 2<<20, 0, h, 0) != nil || th.UnmapMem(at) != nil {
+		if memory.MapMem(th, at, 2<<20, 0, h, 0) != nil || memory.UnmapMem(th, at) != nil {
 			b.Fatal("refused")
 		}
 	}
@@ -97,32 +99,32 @@ func TestReleaseBesides(t *testing.T) {
 	const page = 2 << 20
 	var leaving, other core.Addr
 	var h core.Handle
-	must(t, th.ReserveMemAddress(&leaving, page, 0, 0, 0))
-	must(t, th.MallocPhysical(&h, page, hugeProp(), 0))
+	must(t, memory.ReserveMemAddress(th, &leaving, page, 0, 0, 0))
+	must(t, memory.MallocPhysical(th, &h, page, hugeProp(), 0))
 	for _, d.fails = range []bool{true, false} {
 		answer := make(chan *core.Error)
-		go func() { answer <- rt.NewThread(2).ReleaseMemAddress(leaving) }()
+		go func() { answer <- memory.ReleaseMemAddress(rt.NewThread(2), leaving) }()
 		<-d.inside
-		must(t, th.ReserveMemAddress(&other, page, 0, 0, 0))
-		must(t, th.MapMem(other, page, 0, h, 0))
-		must(t, th.UnmapMem(other))
-		if err := th.MapMem(leaving, page, 0, h, 0); err == nil {
+		must(t, memory.ReserveMemAddress(th, &other, page, 0, 0, 0))
+		must(t, memory.MapMem(th, other, page, 0, h, 0))
+		must(t, memory.UnmapMem(th, other))
+		if err := memory.MapMem(th, leaving, page, 0, h, 0); err == nil {
 			t.Error("mapped to addresses that are being given back")
 		}
-		if err := th.ReleaseMemAddress(leaving); err == nil {
+		if err := memory.ReleaseMemAddress(th, leaving); err == nil {
 			t.Error("given back twice")
 		}
 		d.goOn <- struct{}{}
 		if err := <-answer; (err != nil) != d.fails {
 			t.Errorf("the driver refuses: %t; %v", d.fails, err)
 		}
-		if err := th.MapMem(leaving, page, 0, h, 0); (err == nil) != d.fails {
+		if err := memory.MapMem(th, leaving, page, 0, h, 0); (err == nil) != d.fails {
 			t.Errorf("the driver refuses: %t; mapping there: %v", d.fails, err)
 		} else if err == nil {
-			must(t, th.UnmapMem(leaving))
+			must(t, memory.UnmapMem(th, leaving))
 		}
 	}
-	must(t, th.FreePhysical(h))
+	must(t, memory.FreePhysical(th, h))
 	if err := rt.Close(); err != nil {
 		t.Error(err)
 	}

@@ -104,14 +104,14 @@ const (
 	Unreachable            // memory of a device that the current one has no access to
 )
 
-// because marks e as a mistake of a kind.
-func (e *Error) because(m Mistake, value uintptr) *Error {
+// Because marks e as a mistake of a kind.
+func (e *Error) Because(m Mistake, value uintptr) *Error {
 	e.Mistake, e.Value = m, value
 	return e
 }
 
-// of says which memory e is about.
-func (e *Error) of(addr Addr, n uint64) *Error {
+// Of says which memory e is about.
+func (e *Error) Of(addr Addr, n uint64) *Error {
 	e.Value, e.Length = addr, n
 	return e
 }
@@ -160,26 +160,23 @@ func (t *Thread) Caller() Caller { return t.caller }
 // ID is the system's number of the thread, 0 if it is not known.
 func (t *Thread) ID() uint32 { return t.id }
 
-// Watch is who watches the runtime, or nil.
-func (rt *Runtime) Watch() Watcher { return rt.watch }
-
-// giving tells a watcher that the program is about to have r.
-func (t *Thread) giving(r Resource) {
-	if w := t.rt.watch; w != nil {
+// Offering tells a watcher that the program is about to have r.
+func (t *Thread) Offering(r Resource) {
+	if w := t.Runtime.Watch; w != nil {
 		w.Giving(t, r)
 	}
 }
 
-// given tells a watcher that the program has r.
-func (t *Thread) given(r Resource) {
-	if w := t.rt.watch; w != nil {
+// Acquired tells a watcher that the program has r.
+func (t *Thread) Acquired(r Resource) {
+	if w := t.Runtime.Watch; w != nil {
 		w.Given(t, r)
 	}
 }
 
-// gives tells a watcher that r goes, around f, which makes it go.
-func (t *Thread) gives(r Resource, f func() *Error) *Error {
-	w := t.rt.watch
+// Releasing tells a watcher that r goes, around f, which makes it go.
+func (t *Thread) Releasing(r Resource, f func() *Error) *Error {
+	w := t.Runtime.Watch
 	if w == nil {
 		return f()
 	}
@@ -191,39 +188,39 @@ func (t *Thread) gives(r Resource, f func() *Error) *Error {
 	return err
 }
 
-// offered tells a watcher that other processes may have memory.
-func (t *Thread) offered(addr Addr, n uint64) {
-	if w := t.rt.watch; w != nil {
+// Offered tells a watcher that other processes may have memory.
+func (t *Thread) Offered(addr Addr, n uint64) {
+	if w := t.Runtime.Watch; w != nil {
 		w.Shared(t, addr, n)
 	}
 }
 
-// tellNow tells a watcher that t is about to carry op out. Nobody else is to pay for the copy of op on the heap.
+// ReportNow tells a watcher that t is about to carry op out. Nobody else is to pay for the copy of op on the heap.
 //
 //go:noinline
-func (t *Thread) tellNow(op driver.Op) (ran func(done bool)) { return t.rt.watch.Now(t, &op) }
+func (t *Thread) ReportNow(op driver.Op) (ran func(done bool)) { return t.Runtime.Watch.Now(t, &op) }
 
-// doubt tells a watcher of something that can hardly be meant.
-func (t *Thread) doubt(kind DoubtKind, addr Addr, n uint64, format string, args ...any) {
-	if w := t.rt.watch; w != nil {
+// Doubt tells a watcher of something that can hardly be meant.
+func (t *Thread) Doubt(kind DoubtKind, addr Addr, n uint64, format string, args ...any) {
+	if w := t.Runtime.Watch; w != nil {
 		w.Doubted(t, Doubt{Kind: kind, Text: fmt.Sprintf(format, args...), Addr: addr, Length: n})
 	}
 }
 
-// compare tells a watcher when kind is not the direction between two places, although the copy was made, or queued: err, which it
+// Compare tells a watcher when kind is not the direction between two places, although the copy was made, or queued: err, which it
 // returns, is nil then.
-func (t *Thread) compare(err *Error, kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) *Error {
-	if t.rt.watch != nil && err == nil && !t.rt.open {
+func (t *Thread) Compare(err *Error, kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) *Error {
+	if t.Runtime.Watch != nil && err == nil && !t.Runtime.OneMemory {
 		t.compareWatched(kind, from, to, src, n)
 	}
 	return err
 }
 
-// bounded tells a watcher of the limit that a copy or fill of n bytes was given and that it had no need of: most, the argument
+// Bounded tells a watcher of the limit that a copy or fill of n bytes was given and that it had no need of: most, the argument
 // arg, bytes at dst. err, which it returns, is how the call ended.
-func (t *Thread) bounded(err *Error, arg string, dst Addr, most, n uint64) *Error {
-	if t.rt.watch != nil && err == nil && n > 0 && most > n {
-		t.doubt(LargeLimit, dst, most, "%s", arg)
+func (t *Thread) Bounded(err *Error, arg string, dst Addr, most, n uint64) *Error {
+	if t.Runtime.Watch != nil && err == nil && n > 0 && most > n {
+		t.Doubt(LargeLimit, dst, most, "%s", arg)
 	}
 	return err
 }
@@ -248,30 +245,30 @@ func (t *Thread) compareWatched(kind abi.MemcpyKind, from, to driver.Place, src 
 	case real, abi.MemcpyDefault:
 	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice: // looked at where they are known
 	default:
-		t.doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, placeName(from), placeName(to))
+		t.Doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, PlaceName(from), PlaceName(to))
 	}
 }
 
 // resource is c as a watcher knows it.
 func (c *Context) resource() Resource {
-	return Resource{Kind: ContextHandle, Name: uintptr(c.handle), Device: c.dev.user}
+	return Resource{Kind: ContextHandle, Name: uintptr(c.Handle), Device: c.Device.User}
 }
 
 // resource is s as a watcher knows it.
 func (s *Stream) resource(force bool) Resource {
-	return Resource{Kind: StreamHandle, Name: uintptr(s.handle), Number: s.id, Device: s.ctx.dev.user, Forced: force}
+	return Resource{Kind: StreamHandle, Name: uintptr(s.Handle), Number: s.ID, Device: s.Context.Device.User, Forced: force}
 }
 
 // resource is e as a watcher knows it.
 func (e *Event) resource() Resource {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Resource{Kind: EventHandle, Name: uintptr(e.handle), Number: int32(e.id), Device: e.ctx.dev.user}
+	return Resource{Kind: EventHandle, Name: uintptr(e.Handle), Number: int32(e.id), Device: e.ctx.Device.User}
 }
 
 // goWith ends a stream with its context.
 func (s *Stream) goWith(t *Thread) {
-	w := s.rt.watch
+	w := s.Runtime.Watch
 	if w == nil {
 		s.end(true)
 		return
@@ -285,27 +282,27 @@ func (s *Stream) goWith(t *Thread) {
 
 // Ending tells a watcher that the process ends, or the runtime does: nothing of the program runs any more.
 func (rt *Runtime) Ending() {
-	if rt.watch != nil {
-		rt.watch.Ending(nil)
+	if rt.Watch != nil {
+		rt.Watch.Ending(nil)
 	}
 }
 
-// doubtPageable tells a watcher that an asynchronous copy is one of pageable memory.
-func (t *Thread) doubtPageable(op driver.Op) {
-	if t.rt.watch == nil {
+// DoubtPageable tells a watcher that an asynchronous copy is one of pageable memory.
+func (t *Thread) DoubtPageable(op driver.Op) {
+	if t.Runtime.Watch == nil {
 		return
 	}
 	for _, a := range [...]Addr{op.Src, op.Dst} {
-		if a != 0 && t.rt.drv.Locate(a).Place == driver.Pageable {
-			t.doubt(Pageable, a, op.N, "%#x is ordinary host memory", a)
+		if a != 0 && t.Runtime.Driver.Locate(a).Place == driver.Pageable {
+			t.Doubt(Pageable, a, op.N, "%#x is ordinary host memory", a)
 			return
 		}
 	}
-	t.doubt(Pageable, 0, 0, "a segment is ordinary host memory")
+	t.Doubt(Pageable, 0, 0, "a segment is ordinary host memory")
 }
 
-// sameSides is the mistake of a copy whose ends are both at p.
-func sameSides(p driver.Place) Mistake {
+// SameSides is the mistake of a copy whose ends are both at p.
+func SameSides(p driver.Place) Mistake {
 	if p == driver.OnDevice {
 		return WrongDirection
 	}

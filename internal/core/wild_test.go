@@ -1,16 +1,21 @@
-package core
+package core_test
 
 import (
 	"testing"
 
 	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/coretest"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // wildIn is the address f panics with, because it cannot be memory of the program; 0 if f returns.
-func wildIn(f func()) (at Addr) {
+func wildIn(f func()) (at core.Addr) {
 	defer func() {
 		if p := recover(); p != nil {
-			at = p.(Wild).Addr()
+			at = p.(core.Wild).Addr()
 		}
 	}()
 	f()
@@ -20,34 +25,34 @@ func wildIn(f func()) (at Addr) {
 // TestTopOfAddresses proves that a list near the top of the address space is a wild pointer, and no mistake of ours: no
 // list ends past it.
 func TestTopOfAddresses(t *testing.T) {
-	const top = ^Addr(1023) // checkptr refuses structures that go past the end
-	for _, at := range []Addr{top, 1 << 63, 1<<56 + 8, 1 << 56, 1<<56 - 8} {
-		if got := wildIn(func() { array(pointer[uint64](at), 2) }); got != at {
+	const top = ^core.Addr(1023) // checkptr refuses structures that go past the end
+	for _, at := range []core.Addr{top, 1 << 63, 1<<56 + 8, 1 << 56, 1<<56 - 8} {
+		if got := wildIn(func() { core.Array(core.Pointer[uint64](at), 2) }); got != at {
 			t.Errorf("two words at %#x: panic with %#x", at, got)
 		}
 	}
-	if wildIn(func() { array(pointer[uint64](1<<56-16), 2) }) != 0 || wildIn(func() { array(pointer[uint64](4096), 1<<53-512) }) != 0 {
+	if wildIn(func() { core.Array(core.Pointer[uint64](1<<56-16), 2) }) != 0 || wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-512) }) != 0 {
 		t.Error("a list that ends at the top was refused")
 	}
-	if wildIn(func() { array(pointer[uint64](4096), 1<<53-511) }) != 4096 {
+	if wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-511) }) != 4096 {
 		t.Error("a list past the top was not refused")
 	}
-	_, th := process(t, 64<<20)
+	_, th := coretest.NewProcess(t, 64<<20)
 	var fail uint64
-	at, size := []Addr{4096}, []uint64{64}
+	at, size := []core.Addr{4096}, []uint64{64}
 	var zero uint64
 	attr := new(abi.MemcpyBatchAttr)
 	if wildIn(func() {
-		th.MemcpyBatchAsync(&at[0], &size[0], &at[0], &size[0], 1, pointer[abi.MemcpyBatchAttr](top), &zero, 1, &fail, 0)
+		transfer.MemcpyBatchAsync(th, &at[0], &size[0], &at[0], &size[0], 1, core.Pointer[abi.MemcpyBatchAttr](top), &zero, 1, &fail, 0)
 	}) != top {
 		t.Error("attrs")
 	}
 	if wildIn(func() {
-		th.MemcpyBatchAsync(&at[0], &size[0], &at[0], pointer[uint64](top), 2, attr, &zero, 1, &fail, 0)
+		transfer.MemcpyBatchAsync(th, &at[0], &size[0], &at[0], core.Pointer[uint64](top), 2, attr, &zero, 1, &fail, 0)
 	}) != top {
 		t.Error("sizes")
 	}
-	if wildIn(func() { th.NotifyBatchReset(pointer[Handle](top), 3) }) != top {
+	if wildIn(func() { signal.NotifyBatchReset(th, core.Pointer[core.Handle](top), 3) }) != top {
 		t.Error("notifies")
 	}
 }
@@ -56,40 +61,40 @@ func TestTopOfAddresses(t *testing.T) {
 // read: reading takes memory for all addresses that may become pinned.
 func TestCountTooLarge(t *testing.T) {
 	const size, n = 128 << 10, 1 << 36
-	_, th := process(t, 64<<20)
-	var p Addr
-	if err := th.MallocHost(&p, size); err != nil {
+	_, th := coretest.NewProcess(t, 64<<20)
+	var p core.Addr
+	if err := memory.MallocHost(th, &p, size); err != nil {
 		t.Fatal(err)
 	}
-	list := pointer[uint64](p)
+	list := core.Pointer[uint64](p)
 	var fail, zero uint64
 	attr := new(abi.MemcpyBatchAttr)
-	at := Addr(4096)
+	at := core.Addr(4096)
 	for what, call := range map[string]func(){
-		"aclrtMemcpyBatchAsync": func() { th.MemcpyBatchAsync(&at, &zero, &at, list, n, attr, &zero, 1, &fail, 0) },
-		"aclrtMemcpyBatch":      func() { th.MemcpyBatch(&at, &zero, &at, list, n, attr, &zero, 1, &fail) },
+		"aclrtMemcpyBatchAsync": func() { transfer.MemcpyBatchAsync(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail, 0) },
+		"aclrtMemcpyBatch":      func() { transfer.MemcpyBatch(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail) },
 		"aclrtDeviceGetP2PAtomicCapabilities": func() {
-			th.noAtomics("", pointer[uint32](p), pointer[abi.AtomicOperation](p), 1<<32-1) //nolint:errcheck // it panics
+			memory.DeviceGetP2PAtomicCapabilities(th, core.Pointer[uint32](p), core.Pointer[abi.AtomicOperation](p), 1<<32-1, 0, 1)
 		},
-		"ropewayRegisterSymbol": func() { th.RegisterSymbol(8, n, p) },
+		"ropewayRegisterSymbol": func() { transfer.RegisterSymbol(th, 8, n, p) },
 	} {
 		if got := wildIn(call); got != p+size {
 			t.Errorf("%s: panic with %#x, want %#x", what, got, p+size)
 		}
 	}
 	// As many as there are is right, and so is what the driver does not know.
-	if wildIn(func() { arrayOf(th, list, size/8) }) != 0 || wildIn(func() { arrayOf(th, &make([]uint64, 1<<20)[0], 1<<20) }) != 0 {
+	if wildIn(func() { core.ArrayOf(th, list, size/8) }) != 0 || wildIn(func() { core.ArrayOf(th, &make([]uint64, 1<<20)[0], 1<<20) }) != 0 {
 		t.Error("a list that is there was refused")
 	}
 	// A registered part of a list is followed by what only the program knows.
 	b := make([]uint64, 64<<10)
-	if _, err := th.rt.drv.Register(addressOf(&b[0]), 64<<10, false, 0); err != nil {
+	if _, err := th.Runtime.Driver.Register(core.AddressOf(&b[0]), 64<<10, false, 0); err != nil {
 		t.Fatal(err)
 	}
-	if wildIn(func() { arrayOf(th, &b[0], uint64(len(b))) }) != 0 {
+	if wildIn(func() { core.ArrayOf(th, &b[0], uint64(len(b))) }) != 0 {
 		t.Error("a list of which a part is registered was refused")
 	}
-	if err := th.rt.drv.Unregister(addressOf(&b[0])); err != nil {
+	if err := th.Runtime.Driver.Unregister(core.AddressOf(&b[0])); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/signal"
 )
 
 // TestKilledNotReaped proves that who waits for an event goes on when the process that recorded it was killed, also while that one's parent has not asked for
@@ -32,7 +33,7 @@ func (s *state) openEvent(name string) (e core.Handle, err error) {
 	if n, err := hex.Decode(h.Reserved[:], []byte(name)); n != len(h.Reserved) || err != nil {
 		return 0, lost(errors.New("no event handle"))
 	}
-	err = ended(s.th.IpcOpenEventHandle(h, &e))
+	err = ended(signal.IpcOpenEventHandle(s.th, h, &e))
 	return e, err
 }
 
@@ -43,8 +44,8 @@ func (s *state) record(name string) error {
 		return err
 	}
 	var stream, never core.Handle
-	return errors.Join(ended(s.th.CreateStream(&stream)), ended(s.th.CreateNotify(&never, 0)),
-		ended(s.th.WaitAndResetNotify(never, stream, 0)), ended(s.th.RecordEvent(e, stream)))
+	return errors.Join(ended(s.th.CreateStream(&stream)), ended(signal.CreateNotify(s.th, &never, 0)),
+		ended(signal.WaitAndResetNotify(s.th, never, stream, 0)), ended(s.th.RecordEvent(e, stream)))
 }
 
 // await waits on a stream, and then on the host, for the latest record of the event that is offered.

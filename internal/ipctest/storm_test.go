@@ -13,6 +13,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 )
 
 // offered is what a process has shared with everybody: of each kind one.
@@ -32,7 +35,7 @@ const (
 func (s *state) offer() (string, error) {
 	o := &s.offered
 	var p core.Addr
-	if err := s.th.Malloc(&p, buffer, abi.MemMallocHugeFirst); err != nil {
+	if err := corememory.Malloc(s.th, &p, buffer, abi.MemMallocHugeFirst); err != nil {
 		return "", err
 	}
 	s.buffers["a"] = p
@@ -41,25 +44,25 @@ func (s *state) offer() (string, error) {
 		return "", err
 	}
 	prop := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
-	if err := s.th.MallocPhysical(&o.handle, granule, &prop, 0); err != nil {
+	if err := corememory.MallocPhysical(s.th, &o.handle, granule, &prop, 0); err != nil {
 		return "", err
 	}
 	var shareable uint64
-	if err := s.th.MemExportToShareableHandle(o.handle, abi.MemHandleTypeNone, 1, &shareable); err != nil {
+	if err := corememory.MemExportToShareableHandle(s.th, o.handle, abi.MemHandleTypeNone, 1, &shareable); err != nil {
 		return "", err
 	}
 	notifyKey := make([]byte, 65)
-	if err := s.th.CreateNotify(&o.notify, 0); err != nil {
+	if err := signal.CreateNotify(s.th, &o.notify, 0); err != nil {
 		return "", err
 	}
-	if err := s.th.NotifyGetExportKey(o.notify, &notifyKey[0], 65, 2); err != nil {
+	if err := signal.NotifyGetExportKey(s.th, o.notify, &notifyKey[0], 65, 2); err != nil {
 		return "", err
 	}
 	if err := s.th.CreateEventExWithFlag(&o.event, abi.EventIpc); err != nil {
 		return "", err
 	}
 	var event abi.IpcEventHandle
-	if err := s.th.IpcGetEventHandle(o.event, &event); err != nil {
+	if err := signal.IpcGetEventHandle(s.th, o.event, &event); err != nil {
 		return "", err
 	}
 	text, _, _ := strings.Cut(string(notifyKey), "\x00")
@@ -70,8 +73,8 @@ func (s *state) offer() (string, error) {
 func (s *state) settle() error {
 	o := &s.offered
 	return errors.Join(
-		ended(s.th.IpcMemClose(cstr(o.key))), ended(s.th.Free(s.buffers["a"])),
-		ended(s.th.FreePhysical(o.handle)), ended(s.th.DestroyNotify(o.notify)), ended(s.th.DestroyEvent(o.event)))
+		ended(corememory.IpcMemClose(s.th, cstr(o.key))), ended(corememory.Free(s.th, s.buffers["a"])),
+		ended(corememory.FreePhysical(s.th, o.handle)), ended(signal.DestroyNotify(s.th, o.notify)), ended(s.th.DestroyEvent(o.event)))
 }
 
 // gone tells whether a call ended as it does when the process whose thing it wanted was killed.
@@ -109,7 +112,7 @@ func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (s
 		case 3:
 			err = s.records(names[3], stream)
 		case 4: // what others record of ours, we wait for; the record here sees to it that one comes
-			err = errors.Join(ended(s.th.RecordNotify(s.offered.notify, stream)), ended(s.th.WaitAndResetNotify(s.offered.notify, stream, 100)), ended(s.th.SynchronizeStream(stream)))
+			err = errors.Join(ended(signal.RecordNotify(s.th, s.offered.notify, stream)), ended(signal.WaitAndResetNotify(s.th, s.offered.notify, stream, 100)), ended(s.th.SynchronizeStream(stream)))
 		default:
 			err = s.imports(r, names[0], mine*lane, stream)
 		}
@@ -127,16 +130,16 @@ func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (s
 func (s *state) imports(r *rand.Rand, name string, at uint64, stream core.Handle) error {
 	key := cstr(name)
 	var p, q core.Addr
-	if err := s.th.IpcMemImportByKey(&p, key, 0); err != nil {
+	if err := corememory.IpcMemImportByKey(s.th, &p, key, 0); err != nil {
 		return err
 	}
-	defer s.th.IpcMemClose(key)
-	if err := s.th.IpcMemImportByKey(&q, key, 0); err != nil {
+	defer corememory.IpcMemClose(s.th, key)
+	if err := corememory.IpcMemImportByKey(s.th, &q, key, 0); err != nil {
 		return err
 	}
-	defer s.th.IpcMemClose(key)
+	defer corememory.IpcMemClose(s.th, key)
 	n, value := uint64(1+r.IntN(lane)), byte(1+r.IntN(255))
-	if err := s.th.MemsetAsync(p+core.Addr(at), n, int32(value), n, stream); err != nil {
+	if err := transfer.MemsetAsync(s.th, p+core.Addr(at), n, int32(value), n, stream); err != nil {
 		return lost(err)
 	}
 	if err := s.th.SynchronizeStream(stream); err != nil {
@@ -149,31 +152,31 @@ func (s *state) imports(r *rand.Rand, name string, at uint64, stream core.Handle
 func (s *state) map1(r *rand.Rand, shareable, at uint64) error {
 	var h core.Handle
 	var p core.Addr
-	if err := s.th.MemImportFromShareableHandle(shareable, 0, &h); err != nil {
+	if err := corememory.MemImportFromShareableHandle(s.th, shareable, 0, &h); err != nil {
 		return err
 	}
-	if err := s.th.ReserveMemAddress(&p, granule, 0, 0, 1); err != nil {
+	if err := corememory.ReserveMemAddress(s.th, &p, granule, 0, 0, 1); err != nil {
 		return lost(err)
 	}
-	if err := s.th.MapMem(p, granule, 0, h, 0); err != nil {
+	if err := corememory.MapMem(s.th, p, granule, 0, h, 0); err != nil {
 		return lost(err)
 	}
 	n, value := uint64(1+r.IntN(lane)), byte(1+r.IntN(255))
 	at += granule / 2
-	if err := s.th.Memset(p+core.Addr(at), n, int32(value), n); err != nil {
+	if err := transfer.Memset(s.th, p+core.Addr(at), n, int32(value), n); err != nil {
 		return lost(err)
 	}
 	return lost(errors.Join(s.check(p+core.Addr(at), n, value),
-		ended(s.th.UnmapMem(p)), ended(s.th.FreePhysical(h)), ended(s.th.ReleaseMemAddress(p))))
+		ended(corememory.UnmapMem(s.th, p)), ended(corememory.FreePhysical(s.th, h)), ended(corememory.ReleaseMemAddress(s.th, p))))
 }
 
 // notifies records another process's notify.
 func (s *state) notifies(name string, stream core.Handle) error {
 	var n core.Handle
-	if err := s.th.NotifyImportByKey(&n, cstr(name), 0); err != nil {
+	if err := signal.NotifyImportByKey(s.th, &n, cstr(name), 0); err != nil {
 		return err
 	}
-	return lost(errors.Join(ended(s.th.RecordNotify(n, stream)), ended(s.th.SynchronizeStream(stream)), ended(s.th.DestroyNotify(n))))
+	return lost(errors.Join(ended(signal.RecordNotify(s.th, n, stream)), ended(s.th.SynchronizeStream(stream)), ended(signal.DestroyNotify(s.th, n))))
 }
 
 // records records another process's event and waits for the latest record, which may be that of somebody who is killed.
@@ -201,7 +204,7 @@ func lost(err error) error {
 func (s *state) own(r *rand.Rand) error {
 	var p core.Addr
 	n := uint64(1 + r.IntN(1<<20))
-	if err := s.th.Malloc(&p, n, abi.MemMallocHugeFirst); err != nil {
+	if err := corememory.Malloc(s.th, &p, n, abi.MemMallocHugeFirst); err != nil {
 		return err
 	}
 	s.buffers["own"] = p
@@ -213,28 +216,28 @@ func (s *state) own(r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		pid := int32(os.Getpid())
 		if open == 0 {
-			if err := s.th.IpcMemSetImportPid(cstr(key), &pid, 1); err != nil {
+			if err := corememory.IpcMemSetImportPid(s.th, cstr(key), &pid, 1); err != nil {
 				return err
 			}
 		}
 		var q core.Addr
-		if err := s.th.IpcMemImportByKey(&q, cstr(key), 0); err != nil {
+		if err := corememory.IpcMemImportByKey(s.th, &q, cstr(key), 0); err != nil {
 			return err
 		}
-		if err := s.th.Memset(q, n, 1, n); err != nil {
+		if err := transfer.Memset(s.th, q, n, 1, n); err != nil {
 			return err
 		}
 		if err := s.check(p, n, 1); err != nil {
 			return err
 		}
-		if err := s.th.IpcMemClose(cstr(key)); err != nil {
+		if err := corememory.IpcMemClose(s.th, cstr(key)); err != nil {
 			return err
 		}
 	}
 	if r.IntN(2) == 0 {
-		if err := s.th.IpcMemClose(cstr(key)); err != nil {
+		if err := corememory.IpcMemClose(s.th, cstr(key)); err != nil {
 			return err
 		}
 	}
-	return ended(s.th.Free(p))
+	return ended(corememory.Free(s.th, p))
 }

@@ -13,6 +13,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -87,28 +89,28 @@ func (s *state) do(w []string) (string, error) {
 		return "", ended(s.th.SetDevice(int32(number(w[1]))))
 	case "malloc": // name, bytes
 		var p core.Addr
-		err := s.th.Malloc(&p, number(w[2]), abi.MemMallocHugeFirst)
+		err := corememory.Malloc(s.th, &p, number(w[2]), abi.MemMallocHugeFirst)
 		s.buffers[w[1]] = p
 		return "", ended(err)
 	case "free": // name
-		return "", ended(s.th.Free(s.buffers[w[1]]))
+		return "", ended(corememory.Free(s.th, s.buffers[w[1]]))
 	case "export": // name, bytes, flags
 		return s.export(w[1], number(w[2]), number(w[3]))
 	case "allow": // key, pid
 		pid := int32(number(w[2]))
-		return "", ended(s.th.IpcMemSetImportPid(cstr(w[1]), &pid, 1))
+		return "", ended(corememory.IpcMemSetImportPid(s.th, cstr(w[1]), &pid, 1))
 	case "import": // name, key, flags
 		var p core.Addr
-		err := s.th.IpcMemImportByKey(&p, cstr(w[2]), number(w[3]))
+		err := corememory.IpcMemImportByKey(s.th, &p, cstr(w[2]), number(w[3]))
 		if err == nil {
 			s.buffers[w[1]] = p
 		}
 		return "", ended(err)
 	case "close": // key
-		return "", ended(s.th.IpcMemClose(cstr(w[1])))
+		return "", ended(corememory.IpcMemClose(s.th, cstr(w[1])))
 	case "fill": // name, offset, bytes, value
 		n := number(w[3])
-		return "", ended(s.th.Memset(s.buffers[w[1]]+core.Addr(number(w[2])), n, int32(number(w[4])), n))
+		return "", ended(transfer.Memset(s.th, s.buffers[w[1]]+core.Addr(number(w[2])), n, int32(number(w[4])), n))
 	case "check": // name, offset, bytes, value
 		return "", s.check(s.buffers[w[1]]+core.Addr(number(w[2])), number(w[3]), byte(number(w[4])))
 	case "offer":
@@ -131,14 +133,14 @@ func (s *state) do(w []string) (string, error) {
 
 func (s *state) export(name string, n, flags uint64) (string, error) {
 	key := make([]byte, 65)
-	err := s.th.IpcMemGetExportKey(s.buffers[name], n, &key[0], uint64(len(key)), flags)
+	err := corememory.IpcMemGetExportKey(s.th, s.buffers[name], n, &key[0], uint64(len(key)), flags)
 	text, _, _ := strings.Cut(string(key), "\x00")
 	return text, ended(err)
 }
 
 func (s *state) check(p core.Addr, n uint64, value byte) error {
 	b := make([]byte, n)
-	if err := s.th.Memcpy(core.AddrOf(b), n, p, n, abi.MemcpyDeviceToHost); err != nil {
+	if err := transfer.Memcpy(s.th, core.AddrOf(b), n, p, n, abi.MemcpyDeviceToHost); err != nil {
 		return err
 	}
 	for i, got := range b {
@@ -170,7 +172,7 @@ func (s *state) census() string {
 		panic(err)
 	}
 	var free, total uint64
-	if err := s.th.GetMemInfo(abi.MemAttrHBMMem, &free, &total); err != nil {
+	if err := corememory.GetMemInfo(s.th, abi.MemAttrHBMMem, &free, &total); err != nil {
 		panic(err)
 	}
 	return fmt.Sprintf("%d files, %d sockets, %d mappings, %d bytes in use", files, sockets, strings.Count(string(maps), "memfd:"), total-free)

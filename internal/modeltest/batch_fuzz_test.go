@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -61,16 +63,16 @@ func newBench(f *testing.F, name string) *bench {
 		ctx[dev] = b.rt.ThreadIn(c)
 	}
 	b.ctx = ctx[0]
-	done(b.ctx.DeviceEnablePeerAccess(1, 0))
+	done(corememory.DeviceEnablePeerAccess(b.ctx, 1, 0))
 	done(b.ctx.CreateStream(&b.streams[1]))
 	done(ctx[1].CreateStream(&b.streams[foreign]))
 	done(b.ctx.CreateStream(&b.streams[dead]))
 	done(b.ctx.DestroyStream(b.streams[dead]))
-	done(b.ctx.Malloc(&b.addr[device0], 256, abi.MemMallocHugeFirst))
-	done(ctx[1].Malloc(&b.addr[device1], 256, abi.MemMallocHugeFirst))
-	done(b.ctx.MallocHost(&b.addr[pinnedMem], 256))
-	done(b.ctx.Malloc(&b.addr[freedMem], 256, abi.MemMallocHugeFirst))
-	done(b.ctx.Free(b.addr[freedMem]))
+	done(corememory.Malloc(b.ctx, &b.addr[device0], 256, abi.MemMallocHugeFirst))
+	done(corememory.Malloc(ctx[1], &b.addr[device1], 256, abi.MemMallocHugeFirst))
+	done(corememory.MallocHost(b.ctx, &b.addr[pinnedMem], 256))
+	done(corememory.Malloc(b.ctx, &b.addr[freedMem], 256, abi.MemMallocHugeFirst))
+	done(corememory.Free(b.ctx, b.addr[freedMem]))
 	b.addr[pageMem] = addrOf(b.page)
 	size := 256 + int(p.Padding)
 	b.room = [regions]int{device0: size, device1: size, pinnedMem: 256, pageMem: len(b.page)}
@@ -87,7 +89,7 @@ func (b *bench) reset(t *testing.T) {
 			b.want[i][j] = byte(i*64 + j*3 + j>>5)
 		}
 		if n := uint64(len(b.want[i])); n > 0 {
-			if err := b.ctx.Memcpy(b.addr[i], n, addrOf(b.want[i]), n, abi.MemcpyDefault); err != nil {
+			if err := transfer.Memcpy(b.ctx, b.addr[i], n, addrOf(b.want[i]), n, abi.MemcpyDefault); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +104,7 @@ func (b *bench) compare(t *testing.T) {
 			continue
 		}
 		got := make([]byte, n)
-		if err := b.ctx.Memcpy(addrOf(got), n, b.addr[i], n, abi.MemcpyDefault); err != nil {
+		if err := transfer.Memcpy(b.ctx, addrOf(got), n, b.addr[i], n, abi.MemcpyDefault); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, b.want[i]) {
@@ -356,13 +358,13 @@ func (f *fuzzed) call(at *uint64) *core.Error {
 	c, n, k, s := f.b.ctx, uint64(f.n), uint64(f.numAttrs), f.b.streams[f.stream]
 	switch {
 	case f.async && f.v2:
-		return c.MemcpyBatchAsyncV2(dsts, most, srcs, sizes, n, attrs, index, k, s)
+		return transfer.MemcpyBatchAsyncV2(c, dsts, most, srcs, sizes, n, attrs, index, k, s)
 	case f.async:
-		return c.MemcpyBatchAsync(dsts, most, srcs, sizes, n, attrs, index, k, at, s)
+		return transfer.MemcpyBatchAsync(c, dsts, most, srcs, sizes, n, attrs, index, k, at, s)
 	case f.v2:
-		return c.MemcpyBatchV2(dsts, most, srcs, sizes, n, attrs, index, k)
+		return transfer.MemcpyBatchV2(c, dsts, most, srcs, sizes, n, attrs, index, k)
 	}
-	return c.MemcpyBatch(dsts, most, srcs, sizes, n, attrs, index, k, at)
+	return transfer.MemcpyBatch(c, dsts, most, srcs, sizes, n, attrs, index, k, at)
 }
 
 // FuzzBatch makes batch calls of the fuzzer's bytes and compares code, failIndex and memory with a model.

@@ -9,6 +9,9 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/signal"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -92,7 +95,7 @@ func TestCells(t *testing.T) {
 		if err := th.SetDevice(int32(i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := th.DeviceEnablePeerAccess(int32(1-i), 0); err != nil {
+		if err := corememory.DeviceEnablePeerAccess(th, int32(1-i), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,8 +130,8 @@ func (p *cellProgram) setUp(t *rapid.T) {
 
 // zeroes is n bytes of device 0.
 func (p *cellProgram) zeroes(t *rapid.T, n uint64) (b core.Addr) {
-	must(t, p.threads[0].Malloc(&b, n, abi.MemMallocHugeFirst))
-	must(t, p.threads[0].Memset(b, n, 0, n))
+	must(t, corememory.Malloc(p.threads[0], &b, n, abi.MemMallocHugeFirst))
+	must(t, transfer.Memset(p.threads[0], b, n, 0, n))
 	return b
 }
 
@@ -225,13 +228,13 @@ func (p *cellProgram) name(t *rapid.T, steps []cellStep) {
 					idle[g.to] = slices.Delete(idle[g.to], k, k+1)
 					continue
 				}
-				must(t, p.thread(g.to).CreateNotify(&g.cell, abi.NotifyDefault))
+				must(t, signal.CreateNotify(p.thread(g.to), &g.cell, abi.NotifyDefault))
 				p.notifies = append(p.notifies, g.cell)
 			case byCount:
 				pair := [2]int{g.from, g.to}
 				if p.counts[pair] == 0 {
 					var n core.Handle
-					must(t, p.thread(g.to).CntNotifyCreate(&n, 0))
+					must(t, signal.CntNotifyCreate(p.thread(g.to), &n, 0))
 					p.counts[pair] = n
 				}
 				g.cell = p.counts[pair]
@@ -268,26 +271,26 @@ func (p *cellProgram) put(t *rapid.T, s *cellStep) {
 	for _, g := range s.waits {
 		switch g.way {
 		case byNotify:
-			must(t, th.WaitAndResetNotify(g.cell, stream, 0))
+			must(t, signal.WaitAndResetNotify(th, g.cell, stream, 0))
 		case byCount:
-			must(t, th.CntNotifyWaitWithTimeout(g.cell, stream, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: g.count}))
+			must(t, signal.CntNotifyWaitWithTimeout(th, g.cell, stream, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: g.count}))
 		case byValue:
-			must(t, th.ValueWait(g.word, uint64(g.count), geq, stream))
+			must(t, signal.ValueWait(th, g.word, uint64(g.count), geq, stream))
 		}
 	}
 	if s.from < 0 {
-		must(t, th.MemsetAsync(p.buffers[s.to], n, int32(s.value), n, stream))
+		must(t, transfer.MemsetAsync(th, p.buffers[s.to], n, int32(s.value), n, stream))
 	} else {
-		must(t, th.MemcpyAsync(p.buffers[s.to], n, p.buffers[s.from], n, abi.MemcpyDeviceToDevice, stream))
+		must(t, transfer.MemcpyAsync(th, p.buffers[s.to], n, p.buffers[s.from], n, abi.MemcpyDeviceToDevice, stream))
 	}
 	for _, g := range s.records {
 		switch g.way {
 		case byNotify:
-			must(t, th.RecordNotify(g.cell, stream))
+			must(t, signal.RecordNotify(th, g.cell, stream))
 		case byCount:
-			must(t, th.CntNotifyRecord(g.cell, stream, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
+			must(t, signal.CntNotifyRecord(th, g.cell, stream, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
 		case byValue:
-			must(t, th.ValueWrite(g.word, uint64(g.count), 0, stream))
+			must(t, signal.ValueWrite(th, g.word, uint64(g.count), 0, stream))
 		}
 	}
 }
@@ -300,20 +303,20 @@ func (p *cellProgram) finish(t *rapid.T) {
 	}
 	th, got := p.threads[0], make([]byte, cellBytes)
 	for i, b := range p.buffers {
-		must(t, th.Memcpy(core.AddrOf(got), cellBytes, b, cellBytes, abi.MemcpyDeviceToHost))
+		must(t, transfer.Memcpy(th, core.AddrOf(got), cellBytes, b, cellBytes, abi.MemcpyDeviceToHost))
 		if !bytes.Equal(got, p.want[i]) {
 			t.Fatalf("buffer %d differs from the model", i)
 		}
-		must(t, th.Free(b))
+		must(t, corememory.Free(th, b))
 	}
-	must(t, th.Free(p.words))
+	must(t, corememory.Free(th, p.words))
 	for i, s := range p.streams {
 		must(t, p.thread(i).DestroyStream(s))
 	}
 	for _, n := range p.notifies {
-		must(t, th.DestroyNotify(n))
+		must(t, signal.DestroyNotify(th, n))
 	}
 	for _, n := range p.counts {
-		must(t, th.CntNotifyDestroy(n))
+		must(t, signal.CntNotifyDestroy(th, n))
 	}
 }

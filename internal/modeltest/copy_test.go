@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/faulty"
 )
@@ -36,18 +38,18 @@ func (w *world) alloc(t *rapid.T, kind place, ctx *settings, n int) *buffer {
 	}
 	switch kind {
 	case onDevice:
-		must(t, ctx.Malloc(&b.addr, uint64(n), abi.MemMallocHugeFirst))
+		must(t, corememory.Malloc(ctx.Thread, &b.addr, uint64(n), abi.MemMallocHugeFirst))
 		fill := slices.Clone(b.want)
-		must(t, ctx.Memcpy(b.addr, uint64(n), addrOf(fill), uint64(n), abi.MemcpyHostToDevice))
+		must(t, transfer.Memcpy(ctx.Thread, b.addr, uint64(n), addrOf(fill), uint64(n), abi.MemcpyHostToDevice))
 		runtime.KeepAlive(fill)
 	case pinned:
-		must(t, ctx.MallocHost(&b.addr, uint64(n)))
+		must(t, corememory.MallocHost(ctx.Thread, &b.addr, uint64(n)))
 		b.mem = view(b.addr, n)
 	case registered, pageable:
 		b.mem = make([]byte, n)
 		b.addr = addrOf(b.mem)
 		if kind == registered {
-			must(t, ctx.HostRegisterV2(b.addr, uint64(n), abi.HostRegPinned))
+			must(t, corememory.HostRegisterV2(ctx.Thread, b.addr, uint64(n), abi.HostRegPinned))
 		}
 	}
 	copy(b.mem, b.want)
@@ -61,11 +63,11 @@ func (w *world) free(t *rapid.T, b *buffer) {
 	w.logf(t, "free %v", b)
 	switch b.kind {
 	case onDevice:
-		must(t, w.ctxs[0].Free(b.addr)) // any context will do
+		must(t, corememory.Free(w.ctxs[0].Thread, b.addr)) // any context will do
 	case pinned:
-		must(t, w.ctxs[0].FreeHost(b.addr))
+		must(t, corememory.FreeHost(w.ctxs[0].Thread, b.addr))
 	case registered:
-		must(t, w.ctxs[0].HostUnregister(b.addr))
+		must(t, corememory.HostUnregister(w.ctxs[0].Thread, b.addr))
 	}
 	is := func(o *buffer) bool { return o == b }
 	w.buffers, w.descs = slices.DeleteFunc(w.buffers, is), slices.DeleteFunc(w.descs, is)
@@ -168,14 +170,14 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 		"register": func(t *rapid.T) {
 			b := pick(t, w.some(pageable), "pageable buffer")
 			w.logf(t, "register %v", b)
-			must(t, w.ctxs[0].HostRegisterV2(b.addr, uint64(len(b.want)), abi.HostRegPinned))
+			must(t, corememory.HostRegisterV2(w.ctxs[0].Thread, b.addr, uint64(len(b.want)), abi.HostRegPinned))
 			b.kind = registered
 		},
 		"unregister": func(t *rapid.T) {
 			b := pick(t, w.some(registered), "registered buffer")
 			w.orderHost(t, writes(b, 0, len(b.want)))
 			w.logf(t, "unregister %v", b)
-			must(t, w.ctxs[0].HostUnregister(b.addr))
+			must(t, corememory.HostUnregister(w.ctxs[0].Thread, b.addr))
 			b.kind = pageable
 		},
 		"host writes": func(t *rapid.T) {
@@ -202,7 +204,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			w.reach(t, ctx, dst, src)
 			w.orderHost(t, writes(dst, to, n), reads(src, from, n))
 			w.logf(t, "copy %v+%d <- %v+%d, %d bytes", dst, to, src, from, n)
-			must(t, ctx.Memcpy(dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), rapid.SampledFrom(anyKind).Draw(t, "kind")))
+			must(t, transfer.Memcpy(ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), rapid.SampledFrom(anyKind).Draw(t, "kind")))
 			move(dst, to, src, from, n)()
 		},
 		"copy async": func(t *rapid.T) { w.copyAsync(t) },
@@ -218,7 +220,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			w.order(t, s, writes(dst, to, n))
 			w.staged = true
 			w.logf(t, "copy buffered %v+%d <- %v, %d bytes, on %v", dst, to, src, n, s)
-			must(t, s.ctx.MemcpyAsync(dst.at(to), uint64(n), src.at(0), uint64(n), abi.MemcpyHostToBufToDevice, s.h))
+			must(t, transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(n), src.at(0), uint64(n), abi.MemcpyHostToBufToDevice, s.h))
 			w.queued(s, 0, move(dst, to, src, 0, n), writes(dst, to, n))
 		},
 		"copy 2D":         func(t *rapid.T) { w.copy2D(t) },
@@ -233,7 +235,7 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			if a.dev == b {
 				t.Skip("itself")
 			}
-			must(t, a.DeviceDisablePeerAccess(int32(b)))
+			must(t, corememory.DeviceDisablePeerAccess(a.Thread, int32(b)))
 			w.peers[a.dev][b] = false
 		},
 		"check": func(t *rapid.T) { w.check(t) },
@@ -248,7 +250,7 @@ func (w *world) copyAsync(t *rapid.T) {
 	waits := n > 0 && (dst.kind == pageable || src.kind == pageable)
 	call := func() *core.Error {
 		w.logf(t, "copy async %v+%d <- %v+%d, %d bytes, kind %d, on %v", dst, to, src, from, n, kind, s)
-		return s.ctx.MemcpyAsync(dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind, s.h)
+		return transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind, s.h)
 	}
 	if kind == abi.MemcpyHostToHost && n > 0 && w.prod.NoHostKind {
 		expect(t, call(), abi.ErrRTFeatureNotSupport, "a copy that is declared as host to host")
@@ -316,9 +318,9 @@ func (w *world) copy2D(t *rapid.T) {
 	waits := dst.kind == pageable || src.kind == pageable
 	call := func() *core.Error {
 		if !async {
-			return s.ctx.Memcpy2d(dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind)
+			return transfer.Memcpy2d(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind)
 		}
-		return s.ctx.Memcpy2dAsync(dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind, s.h)
+		return transfer.Memcpy2dAsync(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind, s.h)
 	}
 	switch {
 	case !async:
@@ -368,13 +370,13 @@ func (w *world) fill(t *rapid.T) {
 	call := func() *core.Error {
 		switch {
 		case words && async:
-			return s.ctx.MemsetD32Async(b.at(off), most, value, uint64(n/4), s.h)
+			return transfer.MemsetD32Async(s.ctx.Thread, b.at(off), most, value, uint64(n/4), s.h)
 		case words:
-			return s.ctx.MemsetD32(b.at(off), most, value, uint64(n/4))
+			return transfer.MemsetD32(s.ctx.Thread, b.at(off), most, value, uint64(n/4))
 		case async:
-			return s.ctx.MemsetAsync(b.at(off), most, int32(value), uint64(n), s.h)
+			return transfer.MemsetAsync(s.ctx.Thread, b.at(off), most, int32(value), uint64(n), s.h)
 		}
-		return s.ctx.Memset(b.at(off), most, int32(value), uint64(n))
+		return transfer.Memset(s.ctx.Thread, b.at(off), most, int32(value), uint64(n))
 	}
 	if !async || b.kind != onDevice { // host memory is filled at once
 		w.orderHost(t, writes(b, off, n))
@@ -453,7 +455,7 @@ func (w *world) batch(t *rapid.T) {
 	w.logf(t, "batch, async %t on %v", async, s)
 	if !async {
 		w.orderHost(t, uses...)
-		must(t, done(s.ctx.MemcpyBatch(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at)))
+		must(t, done(transfer.MemcpyBatch(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at)))
 		effect()
 		return
 	}
@@ -468,7 +470,7 @@ func (w *world) batch(t *rapid.T) {
 	if !waits {
 		fails = w.inject(t)
 	}
-	must(t, done(s.ctx.MemcpyBatchAsync(&dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at, s.h)))
+	must(t, done(transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at, s.h)))
 	w.queued(s, fails, effect, uses...)
 }
 
@@ -494,7 +496,7 @@ func (w *world) setCell(t *rapid.T) {
 	w.orderHost(t, writes(b, off, 8))
 	word := binary.LittleEndian.AppendUint64(nil, uint64(target.addr))
 	w.logf(t, "cell %v+%d = address of %v", b, off, target)
-	must(t, w.ctxs[b.dev].Memcpy(b.at(off), 8, addrOf(word), 8, abi.MemcpyHostToDevice))
+	must(t, transfer.Memcpy(w.ctxs[b.dev].Thread, b.at(off), 8, addrOf(word), 8, abi.MemcpyHostToDevice))
 	runtime.KeepAlive(word)
 	copy(b.want[off:], word)
 	w.cells = append(w.cells, cell{b, off})
@@ -512,7 +514,7 @@ func (w *world) copyOffset(t *rapid.T) {
 	base := func(c cell) core.Addr { return core.Addr(binary.LittleEndian.Uint64(c.b.want[c.off:])) }
 	call := func() *core.Error {
 		w.logf(t, "copy with offset: cells %v+%d, %v+%d, offsets %d, %d, %d bytes, on %v", dc.b, dc.off, sc.b, sc.off, do, so, n, s)
-		return s.ctx.MemcpyAsyncWithOffset(dc.b.at(dc.off), uint64(do+n), uint64(do), sc.b.at(sc.off), uint64(n), uint64(so), abi.MemcpyInnerDeviceToDevice, s.h)
+		return transfer.MemcpyAsyncWithOffset(s.ctx.Thread, dc.b.at(dc.off), uint64(do+n), uint64(do), sc.b.at(sc.off), uint64(n), uint64(so), abi.MemcpyInnerDeviceToDevice, s.h)
 	}
 	w.indirect(t, s, call, base(dc)+core.Addr(do), base(sc)+core.Addr(so), n, uses)
 }
@@ -574,7 +576,7 @@ func (w *world) setDescriptor(t *rapid.T) {
 	}
 	w.orderHost(t, writes(d, 0, len(d.want)))
 	w.logf(t, "descriptor %v = %v+%d <- %v+%d, %d bytes", d, dst, to, src, from, n)
-	must(t, w.ctxs[d.dev].SetMemcpyDesc(d.addr, abi.MemcpyInnerDeviceToDevice, src.at(from), dst.at(to), uint64(n), 0))
+	must(t, transfer.SetMemcpyDesc(w.ctxs[d.dev].Thread, d.addr, abi.MemcpyInnerDeviceToDevice, src.at(from), dst.at(to), uint64(n), 0))
 	l := w.layout()
 	clear(d.want)
 	binary.LittleEndian.PutUint32(d.want[l.Length:], uint32(n))
@@ -598,7 +600,7 @@ func (w *world) copyDescriptor(t *rapid.T) {
 	}
 	call := func() *core.Error {
 		w.logf(t, "copy by descriptor %v: %#x <- %#x, %d bytes, on %v", d, to, from, n, s)
-		err := s.ctx.MemcpyAsyncWithDesc(d.addr, abi.MemcpyInnerDeviceToDevice, s.h)
+		err := transfer.MemcpyAsyncWithDesc(s.ctx.Thread, d.addr, abi.MemcpyInnerDeviceToDevice, s.h)
 		if err == nil && control > 0 {
 			clear(d.want[:control])
 			d.want[0] = 1

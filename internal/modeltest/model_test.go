@@ -14,6 +14,7 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
 )
 
 // patience is how long one program may take; a program that hangs shows where.
@@ -94,6 +95,6 @@ func (w *world) tearDown(t *rapid.T) {
 
 // memory is how much of the context's device is free.
 func memory(ctx *settings) (free, total uint64, err *core.Error) {
-	err = ctx.GetMemInfo(abi.MemAttrHBMMem, &free, &total)
+	err = corememory.GetMemInfo(ctx.Thread, abi.MemAttrHBMMem, &free, &total)
 	return
 }

@@ -9,6 +9,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -99,7 +101,7 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 	w := &poolWorld{rt: core.New(core.Options{Driver: d, Product: p}), freed: map[core.Addr]*pooled{}}
 	w.th = w.rt.NewThread(1)
 	must(t, w.th.SetDevice(0))
-	must(t, w.th.MallocHost(&w.slots, mostLooks))
+	must(t, corememory.MallocHost(w.th, &w.slots, mostLooks))
 	w.newPool(t)
 	for range 3 {
 		w.addStream(t)
@@ -108,7 +110,7 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 }
 
 func (w *poolWorld) newPool(t *rapid.T) {
-	must(t, w.th.MemPoolCreate(&w.pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
+	must(t, corememory.MemPoolCreate(w.th, &w.pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
 	w.attrs, w.keep = [4]bool{}, 0
 	clear(w.freed)
 }
@@ -162,7 +164,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 	asked := uint64(rapid.IntRange(1, 3*poolPage).Draw(t, "size"))
 	size := (asked + poolPage - 1) &^ (poolPage - 1)
 	var a core.Addr
-	if err := w.th.MemPoolMallocAsync(&a, asked, w.pool, s.h); err != nil {
+	if err := corememory.MemPoolMallocAsync(w.th, &a, asked, w.pool, s.h); err != nil {
 		expect(t, err, abi.ErrRTInternalError, "MemPoolMallocAsync")
 		if w.used()+size <= poolMax && len(w.freed) == 0 {
 			t.Fatalf("%d bytes refused, %d of %d are used and nothing was freed", size, w.used(), poolMax)
@@ -182,7 +184,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 	}
 	var base core.Addr
 	var n uint64
-	must(t, w.th.MemGetAddressRange(a, &base, &n))
+	must(t, corememory.MemGetAddressRange(w.th, a, &base, &n))
 	if base != a || n < size {
 		t.Fatalf("%d bytes at %#x, asked for %d at %#x", n, base, size, a)
 	}
@@ -208,7 +210,7 @@ func (w *poolWorld) mayHave(t *rapid.T, s *poolStream, m *pooled) {
 
 // fillIt writes the memory's byte to all of it, on s.
 func (w *poolWorld) fillIt(t *rapid.T, m *pooled, s *poolStream) {
-	must(t, w.th.MemsetAsync(m.addr, m.size, int32(m.fill), m.size, s.h))
+	must(t, transfer.MemsetAsync(w.th, m.addr, m.size, int32(m.fill), m.size, s.h))
 	w.submitted(s)
 	m.on, m.task = s, s.tasks
 }
@@ -243,7 +245,7 @@ func (w *poolWorld) look(t *rapid.T, m *pooled, s *poolStream) {
 		if len(w.looks) == mostLooks {
 			return
 		}
-		must(t, w.th.MemcpyAsync(w.slots+core.Addr(len(w.looks)), 1, m.addr+off, 1, abi.MemcpyDeviceToHost, s.h))
+		must(t, transfer.MemcpyAsync(w.th, w.slots+core.Addr(len(w.looks)), 1, m.addr+off, 1, abi.MemcpyDeviceToHost, s.h))
 		w.looks = append(w.looks, m.fill)
 	}
 	w.submitted(s)
@@ -275,18 +277,18 @@ func (w *poolWorld) free(t *rapid.T) {
 	m, s := w.take(t), w.stream(t)
 	w.behind(t, s, m)
 	w.look(t, m, s)
-	must(t, w.th.MemPoolFreeAsync(m.addr, s.h))
+	must(t, corememory.MemPoolFreeAsync(w.th, m.addr, s.h))
 	w.submitted(s)
 	m.on, m.task = s, s.tasks
 	w.freed[m.addr] = m
-	expect(t, w.th.MemPoolFreeAsync(m.addr, s.h), abi.ErrRTParamInvalid, "a second free")
+	expect(t, corememory.MemPoolFreeAsync(w.th, m.addr, s.h), abi.ErrRTParamInvalid, "a second free")
 }
 
 func (w *poolWorld) freeByHost(t *rapid.T) {
 	m := w.take(t)
 	w.look(t, m, m.on)
 	w.wait(t, m.on)
-	must(t, w.th.Free(m.addr))
+	must(t, corememory.Free(w.th, m.addr))
 	m.on = nil
 	w.freed[m.addr] = m
 }
@@ -319,7 +321,7 @@ func (w *poolWorld) event(t *rapid.T) {
 
 func (w *poolWorld) trim(t *rapid.T) {
 	keep := uint64(rapid.IntRange(0, poolMax).Draw(t, "keep"))
-	err := w.th.MemPoolTrimTo(w.pool, keep)
+	err := corememory.MemPoolTrimTo(w.th, w.pool, keep)
 	if err != nil && keep >= w.used() {
 		t.Fatalf("%v, but %d are used", err, w.used())
 	}
@@ -329,11 +331,11 @@ func (w *poolWorld) attribute(t *rapid.T) {
 	attr := rapid.IntRange(1, 4).Draw(t, "attribute")
 	if attr == 4 {
 		w.keep = uint64(rapid.SampledFrom([]int{0, poolPage, poolMax}).Draw(t, "threshold"))
-		must(t, w.th.MemPoolSetAttr(w.pool, abi.MemPoolAttrReleaseThreshold, core.Addr(unsafe.Pointer(&w.keep))))
+		must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttrReleaseThreshold, core.Addr(unsafe.Pointer(&w.keep))))
 		return
 	}
 	on := uint32(rapid.IntRange(0, 1).Draw(t, "on"))
-	must(t, w.th.MemPoolSetAttr(w.pool, abi.MemPoolAttr(attr), core.Addr(unsafe.Pointer(&on))))
+	must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttr(attr), core.Addr(unsafe.Pointer(&on))))
 	w.attrs[attr] = on == 1
 }
 
@@ -358,7 +360,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 	for len(w.live) > 0 {
 		w.free(t)
 	}
-	must(t, w.th.MemPoolDestroy(w.pool))
+	must(t, corememory.MemPoolDestroy(w.th, w.pool))
 	freed := w.freed
 	w.freed = map[core.Addr]*pooled{}
 	w.newPool(t)
@@ -368,7 +370,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 }
 
 func (w *poolWorld) number(t *rapid.T, attr abi.MemPoolAttr) (n uint64) {
-	must(t, w.th.MemPoolGetAttr(w.pool, attr, core.Addr(unsafe.Pointer(&n))))
+	must(t, corememory.MemPoolGetAttr(w.th, w.pool, attr, core.Addr(unsafe.Pointer(&n))))
 	return n
 }
 
@@ -394,9 +396,9 @@ func (w *poolWorld) end(t *rapid.T) {
 			t.Fatalf("look %d saw %#x, want %#x: memory was used by two", i, b, w.looks[i])
 		}
 	}
-	must(t, w.th.MemPoolDestroy(w.pool))
+	must(t, corememory.MemPoolDestroy(w.th, w.pool))
 	var free, total uint64
-	must(t, w.th.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+	must(t, corememory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
 	if free != total {
 		t.Fatalf("%d of %d bytes are free, but everything was freed", free, total)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 )
 
 // far is more than any allocation has behind its end.
@@ -54,29 +56,33 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 				t.Skip("other device")
 			}
 			calls := []call{
-				{"NULL destination", invalid, func() *core.Error { return s.ctx.MemcpyAsync(0, n, h.addr, n, def, s.h) }},
-				{"NULL source", invalid, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n, 0, n, def, s.h) }},
-				{"NULL, synchronous", invalid, func() *core.Error { return s.ctx.Memcpy(0, n, h.addr, n, def) }},
-				{"unknown kind", invalid, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n, h.addr, n, 6, s.h) }},
-				{"destMax", param, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, n-1, h.addr, n, def, s.h) }},
-				{"destMax, synchronous", param, func() *core.Error { return s.ctx.Memcpy(d.addr, n-1, h.addr, n, def) }},
-				{"past the end", param, func() *core.Error { return s.ctx.MemcpyAsync(d.addr, far, h.addr, far, def, s.h) }},
-				{"past the end, down", param, func() *core.Error { return s.ctx.MemcpyAsync(h.addr, far, d.addr, far, def, s.h) }},
-				{"past the end, synchronous", param, func() *core.Error { return s.ctx.Memcpy(d.addr, far, h.addr, far, def) }},
-				{"fill past the end", param, func() *core.Error { return s.ctx.MemsetAsync(d.addr, far, 1, far, s.h) }},
-				{"fill over maxCount", param, func() *core.Error { return s.ctx.Memset(d.addr, n-1, 1, n) }},
-				{"words over memSize", invalid, func() *core.Error { return s.ctx.MemsetD32Async(d.addr, 7, 1, 2, s.h) }},
-				{"words not aligned", invalid, func() *core.Error { return s.ctx.MemsetD32Async(d.addr+1, 4, 1, 1, s.h) }},
-				{"host to host", missing, func() *core.Error { return s.ctx.MemcpyAsync(h.addr, n, h.addr, n, def, s.h) }},
-				{"2-D pitch", invalid, func() *core.Error { return s.ctx.Memcpy2dAsync(d.addr, 1, h.addr, 2, 2, 1, def, s.h) }},
-				{"2-D past the end", param, func() *core.Error { return s.ctx.Memcpy2dAsync(d.addr, far, h.addr, far, 1, 2, def, s.h) }},
-				{"2-D host to host", param, func() *core.Error { return s.ctx.Memcpy2dAsync(h.addr, 1, h.addr, 1, 1, 1, def, s.h) }},
-				{"descriptor, kind", missing, func() *core.Error { return s.ctx.MemcpyAsyncWithDesc(d.addr, abi.MemcpyHostToDevice, s.h) }},
-				{"free host", param, func() *core.Error { return s.ctx.FreeHost(d.addr) }},
-				{"free inside", param, func() *core.Error { return s.ctx.Free(d.addr + 1) }},
-				{"register device memory", param, func() *core.Error { return s.ctx.HostRegisterV2(d.addr, 1, abi.HostRegPinned) }},
-				{"unregister", abi.ErrHostMemoryNotRegistered, func() *core.Error { return s.ctx.HostUnregister(d.addr) }},
-				{"no bytes", invalid, func() *core.Error { var p core.Addr; return s.ctx.Malloc(&p, 0, 0) }},
+				{"NULL destination", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, 0, n, h.addr, n, def, s.h) }},
+				{"NULL source", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n, 0, n, def, s.h) }},
+				{"NULL, synchronous", invalid, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, 0, n, h.addr, n, def) }},
+				{"unknown kind", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n, h.addr, n, 6, s.h) }},
+				{"destMax", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n-1, h.addr, n, def, s.h) }},
+				{"destMax, synchronous", param, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, d.addr, n-1, h.addr, n, def) }},
+				{"past the end", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, far, h.addr, far, def, s.h) }},
+				{"past the end, down", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, h.addr, far, d.addr, far, def, s.h) }},
+				{"past the end, synchronous", param, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, d.addr, far, h.addr, far, def) }},
+				{"fill past the end", param, func() *core.Error { return transfer.MemsetAsync(s.ctx.Thread, d.addr, far, 1, far, s.h) }},
+				{"fill over maxCount", param, func() *core.Error { return transfer.Memset(s.ctx.Thread, d.addr, n-1, 1, n) }},
+				{"words over memSize", invalid, func() *core.Error { return transfer.MemsetD32Async(s.ctx.Thread, d.addr, 7, 1, 2, s.h) }},
+				{"words not aligned", invalid, func() *core.Error { return transfer.MemsetD32Async(s.ctx.Thread, d.addr+1, 4, 1, 1, s.h) }},
+				{"host to host", missing, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, h.addr, n, h.addr, n, def, s.h) }},
+				{"2-D pitch", invalid, func() *core.Error { return transfer.Memcpy2dAsync(s.ctx.Thread, d.addr, 1, h.addr, 2, 2, 1, def, s.h) }},
+				{"2-D past the end", param, func() *core.Error {
+					return transfer.Memcpy2dAsync(s.ctx.Thread, d.addr, far, h.addr, far, 1, 2, def, s.h)
+				}},
+				{"2-D host to host", param, func() *core.Error { return transfer.Memcpy2dAsync(s.ctx.Thread, h.addr, 1, h.addr, 1, 1, 1, def, s.h) }},
+				{"descriptor, kind", missing, func() *core.Error {
+					return transfer.MemcpyAsyncWithDesc(s.ctx.Thread, d.addr, abi.MemcpyHostToDevice, s.h)
+				}},
+				{"free host", param, func() *core.Error { return corememory.FreeHost(s.ctx.Thread, d.addr) }},
+				{"free inside", param, func() *core.Error { return corememory.Free(s.ctx.Thread, d.addr+1) }},
+				{"register device memory", param, func() *core.Error { return corememory.HostRegisterV2(s.ctx.Thread, d.addr, 1, abi.HostRegPinned) }},
+				{"unregister", abi.ErrHostMemoryNotRegistered, func() *core.Error { return corememory.HostUnregister(s.ctx.Thread, d.addr) }},
+				{"no bytes", invalid, func() *core.Error { var p core.Addr; return corememory.Malloc(s.ctx.Thread, &p, 0, 0) }},
 			}
 			if s.h == 0 {
 				calls = slices.DeleteFunc(calls, func(c call) bool { return c.what == "descriptor, kind" })
@@ -89,20 +95,20 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			s, b, h, d := pick(t, w.streams, "stream"), dead(t), host(t), dev(t)
 			switch rapid.IntRange(0, 5).Draw(t, "call") {
 			case 0:
-				return param, s.ctx.MemcpyAsync(b.addr, 1, h.addr, 1, def, s.h)
+				return param, transfer.MemcpyAsync(s.ctx.Thread, b.addr, 1, h.addr, 1, def, s.h)
 			case 1:
-				return param, s.ctx.MemcpyAsync(d.addr, 1, b.addr, 1, def, s.h)
+				return param, transfer.MemcpyAsync(s.ctx.Thread, d.addr, 1, b.addr, 1, def, s.h)
 			case 2:
-				return param, s.ctx.Memcpy(b.addr, 1, h.addr, 1, def)
+				return param, transfer.Memcpy(s.ctx.Thread, b.addr, 1, h.addr, 1, def)
 			case 3:
-				return param, s.ctx.MemsetAsync(b.addr, 1, 1, 1, s.h)
+				return param, transfer.MemsetAsync(s.ctx.Thread, b.addr, 1, 1, 1, s.h)
 			case 4:
-				return param, s.ctx.Free(b.addr)
+				return param, corememory.Free(s.ctx.Thread, b.addr)
 			}
 			n, at := uint64(1), uint64(7)
 			a := abi.MemcpyBatchAttr{DstLoc: location(b), SrcLoc: abi.MemLocation{Type: abi.MemLocationTypeHost}}
 			zero := uint64(0)
-			err := s.ctx.MemcpyBatchAsync(&b.addr, &n, &h.addr, &n, 1, &a, &zero, 1, &at, s.h)
+			err := transfer.MemcpyBatchAsync(s.ctx.Thread, &b.addr, &n, &h.addr, &n, 1, &a, &zero, 1, &at, s.h)
 			if at != 0 {
 				t.Fatalf("failIndex is %d", at)
 			}
@@ -117,11 +123,11 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			const foreign = abi.ErrRTStreamContext
 			switch rapid.IntRange(0, 4).Draw(t, "call") {
 			case 0:
-				return foreign, ctx.MemcpyAsync(d.addr, 1, h.addr, 1, def, s.h)
+				return foreign, transfer.MemcpyAsync(ctx.Thread, d.addr, 1, h.addr, 1, def, s.h)
 			case 1:
-				return foreign, ctx.MemsetAsync(d.addr, 1, 1, 1, s.h)
+				return foreign, transfer.MemsetAsync(ctx.Thread, d.addr, 1, 1, 1, s.h)
 			case 2:
-				return foreign, ctx.Memcpy2dAsync(d.addr, 1, h.addr, 1, 1, 1, def, s.h)
+				return foreign, transfer.Memcpy2dAsync(ctx.Thread, d.addr, 1, h.addr, 1, 1, 1, def, s.h)
 			case 3:
 				return foreign, ctx.DestroyStream(s.h)
 			}
@@ -135,21 +141,21 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			if rapid.Bool().Draw(t, "synchronise") {
 				return abi.ErrRTInvalidHandle, ctx.SynchronizeStream(s)
 			}
-			return abi.ErrRTInvalidHandle, ctx.MemcpyAsync(d.addr, 1, h.addr, 1, def, s)
+			return abi.ErrRTInvalidHandle, transfer.MemcpyAsync(ctx.Thread, d.addr, 1, h.addr, 1, def, s)
 		}),
 		"refuse without context": try("no context", func(t *rapid.T) (abi.Code, *core.Error) {
 			th, s, h, d := w.rt.NewThread(2), pick(t, w.streams, "stream"), host(t), dev(t)
 			if rapid.Bool().Draw(t, "synchronous") {
-				return abi.ErrRTContextNull, th.Memcpy(d.addr, 1, h.addr, 1, def)
+				return abi.ErrRTContextNull, transfer.Memcpy(th, d.addr, 1, h.addr, 1, def)
 			}
-			return abi.ErrRTContextNull, th.MemcpyAsync(d.addr, 1, h.addr, 1, def, s.h)
+			return abi.ErrRTContextNull, transfer.MemcpyAsync(th, d.addr, 1, h.addr, 1, def, s.h)
 		}),
 		"refuse peer": try("peer not enabled", func(t *rapid.T) (abi.Code, *core.Error) {
 			s, a, b := pick(t, w.streams, "stream"), dev(t), dev(t)
 			if a.addr == b.addr || !w.prod.PeerEnable || a.dev == s.ctx.dev || w.peers[s.ctx.dev][a.dev] {
 				t.Skip("allowed")
 			}
-			return param, s.ctx.MemcpyAsync(a.addr, 1, b.addr, 1, def, s.h)
+			return param, transfer.MemcpyAsync(s.ctx.Thread, a.addr, 1, b.addr, 1, def, s.h)
 		}),
 		"refuse batch": func(t *rapid.T) {
 			s, h, d := pick(t, w.streams, "stream"), host(t), dev(t)
@@ -183,14 +189,14 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			}
 			w.logf(t, "refused: batch %d", want)
 			at := uint64(7)
-			expect(t, s.ctx.MemcpyBatchAsync(&dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
+			expect(t, transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
 			if at != want {
 				t.Fatalf("failIndex is %d, want %d", int64(at), int64(want))
 			}
 		},
 		"refuse registration": try("registered twice", func(t *rapid.T) (abi.Code, *core.Error) {
 			b := pick(t, w.some(registered), "registered buffer")
-			return abi.ErrHostMemoryAlreadyRegistered, w.ctxs[0].HostRegisterV2(b.at(len(b.want)-1), 5, abi.HostRegPinned)
+			return abi.ErrHostMemoryAlreadyRegistered, corememory.HostRegisterV2(w.ctxs[0].Thread, b.at(len(b.want)-1), 5, abi.HostRegPinned)
 		}),
 		"refuse old query": try("old query", func(t *rapid.T) (abi.Code, *core.Error) {
 			e := pick(t, w.events, "event")

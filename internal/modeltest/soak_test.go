@@ -17,6 +17,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 	"ropeway/internal/testenv"
@@ -138,7 +140,7 @@ func newSoak(t *testing.T) *soaking {
 		s.ctxs = append(s.ctxs, ctx)
 		for peer := range soakDevices {
 			if peer != dev {
-				done(ctx.DeviceEnablePeerAccess(int32(peer), 0))
+				done(corememory.DeviceEnablePeerAccess(ctx, int32(peer), 0))
 			}
 		}
 	}
@@ -154,7 +156,7 @@ func newSoak(t *testing.T) *soaking {
 func (s *soaking) free(t *testing.T) (sum uint64) {
 	for _, ctx := range s.ctxs {
 		var free, total uint64
-		if err := ctx.GetMemInfo(abi.MemAttrHBMMem, &free, &total); err != nil {
+		if err := corememory.GetMemInfo(ctx, abi.MemAttrHBMMem, &free, &total); err != nil {
 			t.Fatal(err)
 		}
 		sum += free
@@ -229,12 +231,12 @@ func (r *runner) alloc() {
 		r.n = 64 + r.rand.IntN(soakBytes)
 	}
 	n, ctx := uint64(r.n), r.ctx()
-	r.do(ctx.MallocHost(&r.up, n))
-	r.do(ctx.MallocHost(&r.down, n))
-	r.do(ctx.Malloc(&r.mem[0], n, abi.MemMallocHugeFirst))
-	r.do(ctx.Malloc(&r.mem[1], n, abi.MemMallocNormalOnly))
-	r.do(r.ctxs[r.rand.IntN(soakDevices)].Malloc(&r.far, n, abi.MemMallocHugeFirst))
-	r.do(ctx.Malloc(&r.desc, 32, abi.MemMallocHugeFirst))
+	r.do(corememory.MallocHost(ctx, &r.up, n))
+	r.do(corememory.MallocHost(ctx, &r.down, n))
+	r.do(corememory.Malloc(ctx, &r.mem[0], n, abi.MemMallocHugeFirst))
+	r.do(corememory.Malloc(ctx, &r.mem[1], n, abi.MemMallocNormalOnly))
+	r.do(corememory.Malloc(r.ctxs[r.rand.IntN(soakDevices)], &r.far, n, abi.MemMallocHugeFirst))
+	r.do(corememory.Malloc(ctx, &r.desc, 32, abi.MemMallocHugeFirst))
 	r.do(ctx.CreateEventExWithFlag(&r.event, abi.EventSync|abi.EventCaptureStreamProgress))
 	if r.err == nil {
 		r.upB, r.downB = view(r.up, r.n), view(r.down, r.n)
@@ -246,12 +248,12 @@ func (r *runner) release() {
 	ctx := r.ctxs[r.rand.IntN(soakDevices)]
 	for _, p := range []core.Addr{r.mem[0], r.mem[1], r.far, r.desc} {
 		if p != 0 {
-			r.do(ctx.Free(p))
+			r.do(corememory.Free(ctx, p))
 		}
 	}
 	for _, p := range []core.Addr{r.up, r.down} {
 		if p != 0 {
-			r.do(ctx.FreeHost(p))
+			r.do(corememory.FreeHost(ctx, p))
 		}
 	}
 	if r.event != 0 {
@@ -294,16 +296,16 @@ func (r *runner) roundTrip() {
 		r.batch(s, at, r.up, abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(r.dev)}, abi.MemLocation{})
 	case 1:
 		page := bytes.Clone(r.upB)
-		r.do(ctx.MemcpyAsync(at, n, addrOf(page), n, abi.MemcpyDefault, s))
+		r.do(transfer.MemcpyAsync(ctx, at, n, addrOf(page), n, abi.MemcpyDefault, s))
 		runtime.KeepAlive(page)
 	case 2:
 		w := n / 8
-		r.do(ctx.Memcpy2dAsync(at, w, r.up, w, w, 8, abi.MemcpyHostToDevice, s))
+		r.do(transfer.Memcpy2dAsync(ctx, at, w, r.up, w, w, 8, abi.MemcpyHostToDevice, s))
 		if rest := n - 8*w; rest > 0 {
-			r.do(ctx.MemcpyAsync(at+uintptr(8*w), rest, r.up+uintptr(8*w), rest, abi.MemcpyDefault, s))
+			r.do(transfer.MemcpyAsync(ctx, at+uintptr(8*w), rest, r.up+uintptr(8*w), rest, abi.MemcpyDefault, s))
 		}
 	default:
-		r.do(ctx.MemcpyAsync(at, n, r.up, n, abi.MemcpyHostToDevice, s))
+		r.do(transfer.MemcpyAsync(ctx, at, n, r.up, n, abi.MemcpyHostToDevice, s))
 	}
 	for range r.rand.IntN(4) { // around
 		s = r.next(s)
@@ -316,14 +318,14 @@ func (r *runner) roundTrip() {
 			r.do(ctx.RecordEvent(r.event, s))
 			r.do(ctx.SynchronizeEvent(r.event))
 			r.note('d')
-			r.do(ctx.SetMemcpyDesc(r.desc, abi.MemcpyInnerDeviceToDevice, at, to, n, 0))
-			r.do(ctx.MemcpyAsyncWithDesc(r.desc, abi.MemcpyInnerDeviceToDevice, s))
+			r.do(transfer.SetMemcpyDesc(ctx, r.desc, abi.MemcpyInnerDeviceToDevice, at, to, n, 0))
+			r.do(transfer.MemcpyAsyncWithDesc(ctx, r.desc, abi.MemcpyInnerDeviceToDevice, s))
 		} else {
 			if r.rand.IntN(4) == 0 {
-				r.do(ctx.MemsetAsync(to, n, int32(r.round), n, s))
+				r.do(transfer.MemsetAsync(ctx, to, n, int32(r.round), n, s))
 			}
 			r.note('c')
-			r.do(ctx.MemcpyAsync(to, n, at, n, abi.MemcpyDefault, s))
+			r.do(transfer.MemcpyAsync(ctx, to, n, at, n, abi.MemcpyDefault, s))
 		}
 		at = to
 	}
@@ -336,11 +338,11 @@ func (r *runner) roundTrip() {
 		r.batch(s, r.down, at, abi.MemLocation{}, abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(r.dev)})
 	case k == 1:
 		got = make([]byte, n)
-		r.do(ctx.MemcpyAsync(addrOf(got), n, at, n, abi.MemcpyDeviceToHost, s)) // waits itself
+		r.do(transfer.MemcpyAsync(ctx, addrOf(got), n, at, n, abi.MemcpyDeviceToHost, s)) // waits itself
 		r.verify(got)
 		return
 	default:
-		r.do(ctx.MemcpyAsync(r.down, n, at, n, abi.MemcpyDeviceToHost, s))
+		r.do(transfer.MemcpyAsync(ctx, r.down, n, at, n, abi.MemcpyDeviceToHost, s))
 	}
 	k = r.rand.IntN(4)
 	r.note('0' + byte(k))
@@ -372,7 +374,7 @@ func (r *runner) batch(s core.Handle, dst, src core.Addr, to, from abi.MemLocati
 		b.sizes = append(b.sizes, uint64(min(step, r.n-i)))
 	}
 	b.attr, b.first = abi.MemcpyBatchAttr{DstLoc: to, SrcLoc: from}, 0
-	r.do(r.ctx().MemcpyBatchAsync(&b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)), &b.attr, &b.first, 1, &b.at, s))
+	r.do(transfer.MemcpyBatchAsync(r.ctx(), &b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)), &b.attr, &b.first, 1, &b.at, s))
 }
 
 // verify looks at every byte that came back.

@@ -10,6 +10,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
 )
@@ -90,17 +92,17 @@ func (w *mapWorld) reserve(t *rapid.T) {
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "pages")
 	r := &mapReservation{pages: make([]*behind, n)}
-	must(t, w.th.ReserveMemAddress(&r.addr, uint64(n)*pageBytes, 0, 0, 0))
+	must(t, corememory.ReserveMemAddress(w.th, &r.addr, uint64(n)*pageBytes, 0, 0, 0))
 	w.spaces = append(w.spaces, r)
 }
 
 func (w *mapWorld) release(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	if slices.ContainsFunc(r.pages, func(b *behind) bool { return b != nil }) {
-		expect(t, w.th.ReleaseMemAddress(r.addr), abi.ErrRTParamInvalid, "ReleaseMemAddress of what is mapped")
+		expect(t, corememory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid, "ReleaseMemAddress of what is mapped")
 		return
 	}
-	must(t, w.th.ReleaseMemAddress(r.addr))
+	must(t, corememory.ReleaseMemAddress(w.th, r.addr))
 	w.spaces = slices.DeleteFunc(w.spaces, func(o *mapReservation) bool { return o == r })
 }
 
@@ -114,18 +116,18 @@ func (w *mapWorld) create(t *rapid.T) {
 		prop.Location = abi.MemLocation{Type: abi.MemLocationTypeHost}
 	}
 	m := &mapMemory{dev: dev, refs: 1}
-	must(t, w.th.MallocPhysical(&m.h, uint64(n)*pageBytes, &prop, 0))
+	must(t, corememory.MallocPhysical(w.th, &m.h, uint64(n)*pageBytes, &prop, 0))
 	for range n {
 		m.pages = append(m.pages, make([]byte, pageBytes))
 	}
 	w.memories = append(w.memories, m)
 	// What memory holds at first is nobody's promise.
 	var a core.Addr
-	must(t, w.th.ReserveMemAddress(&a, uint64(n)*pageBytes, 0, 0, 0))
-	must(t, w.th.MapMem(a, uint64(n)*pageBytes, 0, m.h, 0))
-	must(t, w.th.Memset(a, uint64(n)*pageBytes, 0, uint64(n)*pageBytes))
-	must(t, w.th.UnmapMem(a))
-	must(t, w.th.ReleaseMemAddress(a))
+	must(t, corememory.ReserveMemAddress(w.th, &a, uint64(n)*pageBytes, 0, 0, 0))
+	must(t, corememory.MapMem(w.th, a, uint64(n)*pageBytes, 0, m.h, 0))
+	must(t, transfer.Memset(w.th, a, uint64(n)*pageBytes, 0, uint64(n)*pageBytes))
+	must(t, corememory.UnmapMem(w.th, a))
+	must(t, corememory.ReleaseMemAddress(w.th, a))
 }
 
 // drop forgets memory that nobody has.
@@ -136,10 +138,10 @@ func (w *mapWorld) drop() {
 func (w *mapWorld) free(t *rapid.T) {
 	m := pick(t, w.memories, "memory")
 	if m.refs == 0 {
-		expect(t, w.th.FreePhysical(m.h), abi.ErrRTParamInvalid, "FreePhysical, once too often")
+		expect(t, corememory.FreePhysical(w.th, m.h), abi.ErrRTParamInvalid, "FreePhysical, once too often")
 		return
 	}
-	must(t, w.th.FreePhysical(m.h))
+	must(t, corememory.FreePhysical(w.th, m.h))
 	m.refs--
 	w.drop()
 }
@@ -149,7 +151,7 @@ func (w *mapWorld) retain(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	i := rapid.IntRange(0, len(r.pages)-1).Draw(t, "page")
 	var h core.Handle
-	err := w.th.MemRetainAllocationHandle(r.addr+core.Addr(i*pageBytes+77), &h)
+	err := corememory.MemRetainAllocationHandle(w.th, r.addr+core.Addr(i*pageBytes+77), &h)
 	b := r.pages[i]
 	if b == nil {
 		expect(t, err, abi.ErrRTParamInvalid, "MemRetainAllocationHandle of nothing")
@@ -171,9 +173,13 @@ func (w *mapWorld) mapIt(t *rapid.T) {
 	for j := i; good && j < i+len(m.pages); j++ {
 		good = r.pages[j] == nil
 	}
-	call := w.th.MapMem
+	call := func(virPtr core.Addr, size uint64, offset uint64, handle core.Handle, flags uint64) *core.Error {
+		return corememory.MapMem(w.th, virPtr, size, offset, handle, flags)
+	}
 	if !open {
-		call = w.th.MemMapNoAccess
+		call = func(virPtr core.Addr, size uint64, offset uint64, handle core.Handle, flags uint64) *core.Error {
+			return corememory.MemMapNoAccess(w.th, virPtr, size, offset, handle, flags)
+		}
 	}
 	err := call(r.addr+core.Addr(i*pageBytes), uint64(len(m.pages))*pageBytes, 0, m.h, 0)
 	if !good {
@@ -191,7 +197,7 @@ func (w *mapWorld) unmap(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	i := rapid.IntRange(0, len(r.pages)-1).Draw(t, "page")
 	w.sync(t) // it waits for nothing
-	err := w.th.UnmapMem(r.addr + core.Addr(i*pageBytes))
+	err := corememory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes))
 	b := r.pages[i]
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTParamInvalid, "UnmapMem of nothing")
@@ -215,7 +221,7 @@ func (w *mapWorld) access(t *rapid.T) {
 		n *= uint64(len(b.m.pages))
 	}
 	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
-	err := w.th.MemSetAccess(r.addr+core.Addr(i*pageBytes), n, &desc, 1)
+	err := corememory.MemSetAccess(w.th, r.addr+core.Addr(i*pageBytes), n, &desc, 1)
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTDrvInternalError, "MemSetAccess of no mapping")
 		return
@@ -282,7 +288,7 @@ func (w *mapWorld) fill(t *rapid.T) {
 	v := byte(rapid.IntRange(1, 255).Draw(t, "value"))
 	_, ok := x.whole()
 	w.sync(t) // on the host, fills do not wait
-	err := w.th.MemsetAsync(x.addr(), uint64(x.n), int32(v), uint64(x.n), w.s)
+	err := transfer.MemsetAsync(w.th, x.addr(), uint64(x.n), int32(v), uint64(x.n), w.s)
 	if !ok {
 		expect(t, err, abi.ErrRTParamInvalid, "a fill of what is not there")
 		return
@@ -304,9 +310,9 @@ func (w *mapWorld) copy(t *rapid.T) {
 	n := uint64(src.n)
 	if to < 0 && from < 0 || rapid.Bool().Draw(t, "now") {
 		w.sync(t)
-		err = w.th.Memcpy(dst.addr(), n, src.addr(), n, abi.MemcpyDefault)
+		err = transfer.Memcpy(w.th, dst.addr(), n, src.addr(), n, abi.MemcpyDefault)
 	} else {
-		err = w.th.MemcpyAsync(dst.addr(), n, src.addr(), n, abi.MemcpyDefault, w.s)
+		err = transfer.MemcpyAsync(w.th, dst.addr(), n, src.addr(), n, abi.MemcpyDefault, w.s)
 	}
 	if dst.addr() == src.addr() {
 		return // nothing to do, and nobody looks
@@ -334,9 +340,9 @@ func (w *mapWorld) ask(t *rapid.T) {
 	b := x.r.pages[x.off/pageBytes]
 	var base core.Addr
 	var n uint64
-	err := w.th.MemGetAddressRange(x.addr(), &base, &n)
+	err := corememory.MemGetAddressRange(w.th, x.addr(), &base, &n)
 	var a abi.PtrAttributes
-	must(t, w.th.PointerGetAttributes(x.addr(), &a))
+	must(t, corememory.PointerGetAttributes(w.th, x.addr(), &a))
 	switch {
 	case b == nil:
 		expect(t, err, abi.ErrRTParamInvalid, "MemGetAddressRange of nothing")
@@ -364,27 +370,27 @@ func (w *mapWorld) end(t *rapid.T) {
 			if b == nil || !b.open {
 				continue
 			}
-			must(t, w.th.Memcpy(addrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes, abi.MemcpyDefault))
+			must(t, transfer.Memcpy(w.th, addrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes, abi.MemcpyDefault))
 			if !bytes.Equal(got, b.m.pages[b.page]) {
 				t.Fatalf("page %d of the reservation at %#x is not as it should be", i, r.addr)
 			}
 		}
 		for i, b := range r.pages {
 			if b != nil && b.from == i {
-				must(t, w.th.UnmapMem(r.addr+core.Addr(i*pageBytes)))
+				must(t, corememory.UnmapMem(w.th, r.addr+core.Addr(i*pageBytes)))
 			}
 		}
-		must(t, w.th.ReleaseMemAddress(r.addr))
+		must(t, corememory.ReleaseMemAddress(w.th, r.addr))
 	}
 	for _, m := range w.memories {
 		for ; m.refs > 0; m.refs-- {
-			must(t, w.th.FreePhysical(m.h))
+			must(t, corememory.FreePhysical(w.th, m.h))
 		}
 	}
 	for dev := range 2 {
 		must(t, w.th.SetDevice(int32(dev)))
 		var free, total uint64
-		must(t, w.th.GetMemInfo(abi.MemAttrHBMMem, &free, &total))
+		must(t, corememory.GetMemInfo(w.th, abi.MemAttrHBMMem, &free, &total))
 		if free != total {
 			t.Fatalf("device %d: %d of %d bytes are free, but everything was freed", dev, free, total)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	corememory "ropeway/internal/core/memory"
+	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
 	"ropeway/internal/driver/soft"
 	"ropeway/internal/product"
@@ -322,7 +324,7 @@ func (w *world) reach(t *rapid.T, ctx *settings, list ...*buffer) {
 	for _, b := range list {
 		if b.kind == onDevice && b.dev != ctx.dev && w.prod.PeerEnable && !w.peers[ctx.dev][b.dev] {
 			w.logf(t, "peer %d -> %d", ctx.dev, b.dev)
-			must(t, ctx.DeviceEnablePeerAccess(int32(b.dev), 0))
+			must(t, corememory.DeviceEnablePeerAccess(ctx.Thread, int32(b.dev), 0))
 			w.peers[ctx.dev][b.dev] = true
 		}
 	}
@@ -351,7 +353,7 @@ func (w *world) check(t *rapid.T) {
 		got := b.mem
 		if b.kind == onDevice {
 			got = make([]byte, len(b.want))
-			must(t, w.ctxs[b.dev].Memcpy(addrOf(got), uint64(len(got)), b.addr, uint64(len(got)), abi.MemcpyDeviceToHost))
+			must(t, transfer.Memcpy(w.ctxs[b.dev].Thread, addrOf(got), uint64(len(got)), b.addr, uint64(len(got)), abi.MemcpyDeviceToHost))
 		}
 		compare(t, b, 0, got)
 	}

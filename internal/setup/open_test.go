@@ -11,6 +11,8 @@ import (
 
 	"ropeway/internal/abi"
 	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/core/process"
 	"ropeway/internal/driver"
 )
 
@@ -39,10 +41,10 @@ func TestOpenIsWhatTheVariablesSay(t *testing.T) {
 	if warned != "" {
 		t.Errorf("warned: %s", warned)
 	}
-	if p := rt.Product(); p.Name != "310B" || !p.RC {
+	if p := rt.Product; p.Name != "310B" || !p.RC {
 		t.Errorf("product %s, RC %t", p.Name, p.RC)
 	}
-	if d := rt.Driver(); d.Name() != "soft" || d.Devices() != 3 {
+	if d := rt.Driver; d.Name() != "soft" || d.Devices() != 3 {
 		t.Errorf("driver %s with %d devices", d.Name(), d.Devices())
 	}
 	th := rt.NewThread(1)
@@ -50,7 +52,7 @@ func TestOpenIsWhatTheVariablesSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var free, total uint64
-	if err := th.GetMemInfo(abi.MemAttrDDRMem, &free, &total); err != nil {
+	if err := memory.GetMemInfo(th, abi.MemAttrDDRMem, &free, &total); err != nil {
 		t.Fatal(err)
 	}
 	if total != 64<<20 {
@@ -65,7 +67,7 @@ func TestOpenWithoutDevices(t *testing.T) {
 	}
 	th := rt.NewThread(1)
 	var n uint32
-	if err := th.GetDeviceCount(&n); err == nil || err.Code != abi.ErrRTNoDevice {
+	if err := process.GetDeviceCount(th, &n); err == nil || err.Code != abi.ErrRTNoDevice {
 		t.Errorf("aclrtGetDeviceCount: %v", err)
 	}
 	if err := th.SetDevice(0); err == nil || err.Code != abi.ErrRTInvalidDeviceid {
@@ -92,7 +94,7 @@ func TestVisibleDevices(t *testing.T) {
 		t.Run(tt.list, func(t *testing.T) {
 			rt, warned := opened(t, "ROPEWAY_DEVICES=4", "ASCEND_RT_VISIBLE_DEVICES="+tt.list)
 			var n uint32
-			if err := rt.NewThread(1).GetDeviceCount(&n); (err == nil) != (tt.count > 0) || n != tt.count {
+			if err := process.GetDeviceCount(rt.NewThread(1), &n); (err == nil) != (tt.count > 0) || n != tt.count {
 				t.Errorf("%d devices are visible, %v", n, err)
 			}
 			if tt.says == nil {
@@ -167,7 +169,7 @@ func TestOpenHome(t *testing.T) {
 	rt, _ := opened(t, "ASCEND_HOME_PATH="+home)
 	var n int32
 	name := []byte("runtime\x00")
-	if err := rt.NewThread(1).SysGetVersionNum(&name[0], &n); err != nil || n != 80500000 {
+	if err := process.SysGetVersionNum(rt.NewThread(1), &name[0], &n); err != nil || n != 80500000 {
 		t.Errorf("got version %d, %v", n, err)
 	}
 }

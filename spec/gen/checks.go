@@ -3,17 +3,21 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"ropeway/spec/table"
 )
 
-// writeChecks writes, for each built function whose method of core.Thread calls it, the check of its leading rules: those with an expression or
-// a function of package core, up to the first that has neither and may apply.
-func writeChecks(t *table.Table, root string) ([]byte, error) {
-	methods, err := coreMethods(filepath.Join(root, "internal/core"))
+// writeChecks writes, for each built function of a package whose method calls it, the check of its leading rules: those with an expression or
+// a function of the package, up to the first that has neither and may apply.
+func writeChecks(pkg string) func(t *table.Table, root string) ([]byte, error) {
+	return func(t *table.Table, root string) ([]byte, error) { return checksOf(pkg, t, root) }
+}
+
+func checksOf(pkg string, t *table.Table, root string) ([]byte, error) {
+	methods, err := coreMethods(root)
 	if err != nil {
 		return nil, err
 	}
@@ -22,10 +26,10 @@ func writeChecks(t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("// Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.\n")
+	b.WriteString("// What is here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.\n")
 	for _, f := range t.Functions {
 		m := methods[f.Name]
-		if f.Status != table.Core || m == nil || !m.checks {
+		if f.Status != table.Core || m == nil || m.pkg != pkg || !m.checks {
 			continue
 		}
 		c := &check{n: n, f: f, m: m, bound: map[string]string{}, holds: map[string]string{}}
@@ -34,21 +38,29 @@ func writeChecks(t *table.Table, root string) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
-	return withImports("core", b.String()), nil
+	return withImports(pkg, b.String()), nil
 }
 
-// withImports is a file of package name, which imports what body needs.
+// withImports is a file of package name, which imports what body needs of the module.
 func withImports(name, body string) []byte {
-	head := "package " + name + "\n\n"
-	for _, path := range []string{"ropeway/internal/abi", "ropeway/internal/core"} {
-		if strings.Contains(body, path[strings.LastIndexByte(path, '/')+1:]+".") {
-			head += "import \"" + path + "\"\n"
-		}
+	head := "package " + name + "\n\nimport (\n"
+	if strings.Contains(body, "abi.") {
+		head += "\"ropeway/internal/abi\"\n"
 	}
-	return []byte(head + "\n" + body)
+	for _, pkg := range corePackages {
+		if pkg == name || !strings.Contains(notNamed.Replace(body), " "+pkg+" . ") {
+			continue
+		}
+		if name == "main" && pkg == "process" { // capi has a type of that name
+			head += "coreprocess "
+			body = strings.ReplaceAll(body, "process.", "coreprocess.")
+		}
+		head += "\"ropeway/" + corePath(pkg) + "\"\n"
+	}
+	return []byte(head + ")\n\n" + body)
 }
 
-// check is one such method while it is written. It spells what rules are about by the names of the parameters of the method in package core.
+// check is one such method while it is written. It spells what rules are about by the names of the parameters of the method.
 type check struct {
 	whenGo
 	n     *names
@@ -78,11 +90,11 @@ func ruled(f *table.Function) []int {
 
 func (c *check) write(b *bytes.Buffer) error {
 	if len(c.m.params) != len(c.f.C.Params) {
-		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", c.m.name, len(c.m.params), len(c.f.C.Params))
+		return fmt.Errorf("%s.%s has %d parameters, the prototype has %d", c.m.pkg, c.m.name, len(c.m.params), len(c.f.C.Params))
 	}
 	rules := ruled(c.f)
 	if len(rules) == 0 {
-		return fmt.Errorf("core.Thread.%s calls its check, and its first rule is neither an expression nor a function", c.m.name)
+		return fmt.Errorf("%s.%s calls its check, and its first rule is neither an expression nor a function", c.m.pkg, c.m.name)
 	}
 	c.early = slices.ContainsFunc(rules, func(n int) bool { return c.f.Rules[n-1].Code != nil && *c.f.Rules[n-1].Code == 0 })
 	for _, number := range rules {
@@ -95,17 +107,21 @@ func (c *check) write(b *bytes.Buffer) error {
 		if !strings.Contains(" "+notNamed.Replace(c.body.String())+" ", " "+name+" ") {
 			name = "_"
 		}
-		params = append(params, name+" "+c.m.params[i])
+		params = append(params, name+" "+c.typed(c.m.params[i]))
 	}
 	results := slices.Clone(c.types)
 	if c.early {
 		results = append(results, "done bool")
 	}
-	result := "*Error"
+	result := c.typed("*Error")
 	if len(results) > 0 {
-		result = "(" + strings.Join(append(results, "err *Error"), ", ") + ")"
+		result = "(" + strings.Join(append(results, "err "+result), ", ") + ")"
 	}
-	fmt.Fprintf(b, "\nfunc (t *Thread) check%s(%s) %s {\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result, c.f.Name, c.body.String())
+	begins := "func (t *Thread) check%s(%s) %s {"
+	if c.m.pkg != "core" {
+		begins = "func check%s(t *core.Thread, %s) %s {"
+	}
+	fmt.Fprintf(b, "\n"+begins+"\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result, c.f.Name, c.body.String())
 	if len(results) > 0 {
 		b.WriteString("return\n}\n")
 	} else {
@@ -113,6 +129,25 @@ func (c *check) write(b *bytes.Buffer) error {
 	}
 	return nil
 }
+
+// of spells a name of package core.
+func (c *check) of(name string) string {
+	if c.m.pkg == "core" {
+		return name
+	}
+	return "core." + name
+}
+
+// typed spells a type that package core spells so.
+func (c *check) typed(typ string) string {
+	if c.m.pkg == "core" {
+		return typ
+	}
+	return coreType.ReplaceAllString(typ, "${1}core.$2")
+}
+
+// coreType matches a type of package core.
+var coreType = regexp.MustCompile(`(^|[*(\[])(Addr|Handle|Error|Context|Device|Stream|Event|Func)\b`)
 
 // notNamed makes a text in which a name stands alone between spaces.
 var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t", " ", `"`, `"" `)
@@ -152,10 +187,10 @@ func (c *check) rule(number int) error {
 func (c *check) guard(r *table.Rule) string {
 	var on []string
 	if r.Strict {
-		on = append(on, "t.rt.strict")
+		on = append(on, "t.Runtime.Strict")
 	}
 	if r.Products != nil {
-		on = append(on, fmt.Sprintf("t.product(\"%s\")", strings.Join(r.Products, `", "`)))
+		on = append(on, fmt.Sprintf("t.Product(\"%s\")", strings.Join(r.Products, `", "`)))
 	}
 	if len(on) == 2 {
 		return "(" + on[0] + " || " + on[1] + ")"
@@ -222,7 +257,7 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	}
 	quiet := ""
 	if r.Quiet {
-		quiet = ".quiet()"
+		quiet = ".NotRecorded()"
 	}
 	if w.Op == "context" {
 		if guard != "" {
@@ -231,8 +266,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
 		}
-		fmt.Fprintf(&c.body, "if %s = t.current(); %s == nil { // %d\n%s\n}\n",
-			c.bind("context", "*Context"), c.bound["context"], number, c.returns("noContext(api)"+quiet))
+		fmt.Fprintf(&c.body, "if %s = t.Current(); %s == nil { // %d\n%s\n}\n",
+			c.bind("context", c.typed("*Context")), c.bound["context"], number, c.returns(c.of("NoCurrentContext")+"(api)"+quiet))
 		return true, nil
 	}
 	param := w.Args[0].Name
@@ -252,17 +287,17 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it", param, param)
 		}
 		name = c.bound[param]
-		find = fmt.Sprintf("ctx.on(api, %s)", name)
+		find = fmt.Sprintf("ctx.On(api, %s)", name)
 		err = c.mustBe(r, 107003)
 	case w.Op == "usable":
-		name = c.bind(param, "*Device")
-		find = fmt.Sprintf("t.usable(api, %q, %s)", param, arg)
+		name = c.bind(param, c.typed("*Device"))
+		find = fmt.Sprintf("t.Usable(api, %q, %s)", param, arg)
 		err = c.mustBe(r, 107001)
 	case !made:
 		return true, fmt.Errorf("nothing finds a %s", p.Type)
 	default:
-		name = c.bind(param, o.goType)
-		find = fmt.Sprintf("t.%s(api, %q, %s)", o.symbol, param, arg)
+		name = c.bind(param, c.typed(o.goType))
+		find = fmt.Sprintf(o.find, fmt.Sprintf("api, %q, %s", param, arg))
 		optional = r.Expr.Op == "&&"
 		err = c.mustBe(r, 107017)
 	}
@@ -288,7 +323,7 @@ func (c *check) mustBe(r *table.Rule, code int32) error {
 	return nil
 }
 
-// byHand writes the call of a function of package core.
+// byHand writes the call of a function of the package, or else of a method of core.Thread.
 func (c *check) byHand(number int, r *table.Rule) error {
 	args := []string{"api"}
 	for _, a := range r.Call.Args {
@@ -312,7 +347,11 @@ func (c *check) byHand(number int, r *table.Rule) error {
 	if c.results() {
 		target = "err = "
 	}
-	fmt.Fprintf(&c.body, "if %st.%s(%s); err != nil { // %d\n%s\n}\n", target, r.Call.Op, strings.Join(args, ", "), number,
+	call := "t." + r.Call.Op + "("
+	if c.m.beside[r.Call.Op] {
+		call = r.Call.Op + "(t, "
+	}
+	fmt.Fprintf(&c.body, "if %s%s%s); err != nil { // %d\n%s\n}\n", target, call, strings.Join(args, ", "), number,
 		strings.Replace(c.returns("err"), "err = err\n", "", 1))
 	return nil
 }
@@ -335,20 +374,20 @@ func (c *check) predicate(w *table.When) (string, error) {
 		if c.bound["context"] != "" {
 			return "ctx != nil", nil
 		}
-		return "t.current() != nil", nil
+		return "t.Current() != nil", nil
 	case "listed":
-		return "t.rt.prod.Has(api)", nil
+		return "t.Runtime.Product.Has(api)", nil
 	case "product":
-		return fmt.Sprintf("t.product(\"%s\")", strings.Join(w.List, `", "`)), nil
+		return fmt.Sprintf("t.Product(\"%s\")", strings.Join(w.List, `", "`)), nil
 	case "form":
-		return "t.rt.prod.RC", nil
+		return "t.Runtime.Product.RC", nil
 	case "open":
 		if c.bound[w.Args[0].Name] != "" {
-			return c.bound[w.Args[0].Name] + ".isSet()", nil
+			return c.bound[w.Args[0].Name] + ".IsSet()", nil
 		}
 	}
 	if len(w.Args) == 1 && c.bound[w.Args[0].Name] != "" {
-		return c.bound[w.Args[0].Name] + ".is" + upperFirst(w.Op) + "()", nil
+		return c.bound[w.Args[0].Name] + ".Is" + upperFirst(w.Op) + "()", nil
 	}
 	return "", fmt.Errorf("%s: nothing that tells it was looked up before", w.Op)
 }
@@ -360,20 +399,20 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	}
 	quiet := ""
 	if r.Quiet {
-		quiet = ".quiet()"
+		quiet = ".NotRecorded()"
 	}
 	params := r.Expr.Params()
 	if len(params) == 1 && r.If == params[0]+" is NULL" && *r.Code == 100000 {
-		return fmt.Sprintf("isNull(api, %q)%s", params[0], quiet), nil
+		return fmt.Sprintf("%s(api, %q)%s", c.of("IsNull"), params[0], quiet), nil
 	}
 	if *r.Code == noContextCode {
-		return "noContext(api)" + quiet, nil
+		return c.of("NoCurrentContext") + "(api)" + quiet, nil
 	}
 	if r.Expr.Op == "!" && r.Expr.Args[0].Op == "listed" {
-		return "t.lacks(api)" + quiet, nil
+		return "t.Lacks(api)" + quiet, nil
 	}
 	if len(params) == 0 {
-		return fmt.Sprintf("fail(api, %s, \"\", \"%%s: %s\", t.rt.prod.Name)%s", c.n.code(r), escape(r.If), quiet), nil
+		return fmt.Sprintf("%s(api, %s, \"\", \"%%s: %s\", t.Runtime.Product.Name)%s", c.of("Fail"), c.n.code(r), escape(r.If), quiet), nil
 	}
 	var values, shown []string
 	for _, name := range r.Expr.Operands() {
@@ -407,7 +446,7 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	if len(shown) > 0 {
 		says += "; " + strings.Join(shown, ", ")
 	}
-	return fmt.Sprintf("fail(api, %s, %q, %q%s)%s", c.n.code(r), params[0], says, strings.Join(values, ""), quiet), nil
+	return fmt.Sprintf("%s(api, %s, %q, %q%s)%s", c.of("Fail"), c.n.code(r), params[0], says, strings.Join(values, ""), quiet), nil
 }
 
 // inWords is how a message says a comparison.

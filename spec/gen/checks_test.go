@@ -28,7 +28,7 @@ func written(t *testing.T, rules ...table.Rule) (string, error) {
 			}
 		}
 	}
-	m := &method{name: "F", names: []string{"event", "stream", "bits"}, params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
+	m := &method{pkg: "core", name: "F", names: []string{"event", "stream", "bits"}, params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
 	c := &check{n: n, f: &f, m: m, bound: map[string]string{}, holds: map[string]string{}}
 	c.whenGo = whenGo{tab, &f, c}
 	var b bytes.Buffer
@@ -64,11 +64,11 @@ func TestChecks(t *testing.T) {
 	at := 0
 	for _, want := range []string{
 		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, done bool, err *Error)",
-		`theStream, err = t.stream(api, "stream", stream); err != nil`,
-		`theEvent, err = t.event(api, "event", event); err != nil`,
-		"if bits > 1 {", `fail(api, abi.ErrInvalidParam, "flag", "is wrong; it is %#x", bits)`,
-		"if theEvent.isDeviceOnly() {", "if ctx = t.current(); ctx == nil", "theStream, err = ctx.on(api, theStream)",
-		`if (t.rt.strict || t.product("310")) && bits == 7 {`, ".quiet()", "err = t.fits(api, theEvent, bits, ctx); err != nil",
+		`theStream, err = t.Stream(api, "stream", stream); err != nil`,
+		`theEvent, err = t.Event(api, "event", event); err != nil`,
+		"if bits > 1 {", `Fail(api, abi.ErrInvalidParam, "flag", "is wrong; it is %#x", bits)`,
+		"if theEvent.IsDeviceOnly() {", "if ctx = t.Current(); ctx == nil", "theStream, err = ctx.On(api, theStream)",
+		`if (t.Runtime.Strict || t.Product("310")) && bits == 7 {`, ".NotRecorded()", "err = t.fits(api, theEvent, bits, ctx); err != nil",
 		"if bits == 0 {", "done, err = true, nil",
 	} {
 		i := strings.Index(got[at:], want)

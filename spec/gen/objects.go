@@ -7,10 +7,11 @@ import (
 	"ropeway/spec/table"
 )
 
-// object is what a handle of some type names: how package core finds it, and which ones a test can make.
+// object is what a handle of some type names: how it is found, and which ones a test can make.
 type object struct {
-	symbol string              // the name in cases, and of the method of core.Thread that finds it
-	goType string              // in package core
+	symbol string              // the name in cases
+	find   string              // the call that finds it, with its arguments left out
+	goType string              // as package core spells it
 	kinds  []string            // beside the ordinary one: "name: predicates of table.WhenOfObject that hold"
 	plain  []string            // predicates that hold for the ordinary one
 	only   map[string][]string // symbols of those that only some products have; "": all of them
@@ -19,13 +20,13 @@ type object struct {
 // objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not built.
 // internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
-	"aclrtStream": {symbol: "stream", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
-	"aclrtEvent": {symbol: "event", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
+	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
+	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
-	"aclrtContext":   {symbol: "context", goType: "*Context"},
-	"aclrtNotify":    {symbol: "notify", goType: "*Notify"},
-	"aclrtCntNotify": {symbol: "cntNotify", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
+	"aclrtContext":   {symbol: "context", find: "t.context(%s)", goType: "*Context"},
+	"aclrtNotify":    {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
+	"aclrtCntNotify": {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
 }
 
 // values are the symbols of what a handle can be, the ordinary one first.

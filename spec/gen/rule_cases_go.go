@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	"ropeway/spec/table"
 )
@@ -55,7 +53,7 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 
 // writeRuleCalls writes how the core is called with slots, for the functions that have cases.
 func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
-	methods, err := coreMethods(filepath.Join(root, "internal/core"))
+	methods, err := coreMethods(root)
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +66,13 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 		}
 		m := methods[f.Name]
 		if m == nil {
-			return nil, fmt.Errorf("%s: package core has no method for it", f.Name)
+			return nil, fmt.Errorf("%s: nothing in internal/core does it", f.Name)
 		}
 		args, err := slotArguments(t, f, m)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		call := fmt.Sprintf("t.%s(%s)", m.name, strings.Join(args, ", "))
+		call := m.call("t", args)
 		if m.result != "*Error" {
 			return nil, fmt.Errorf("%s: its result is no error", f.Name)
 		}
@@ -91,7 +89,7 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 // slotArguments spells the arguments of a method of core.Thread as slots.
 func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, error) {
 	if len(m.params) != len(f.C.Params) {
-		return nil, fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
+		return nil, fmt.Errorf("%s.%s has %d parameters, the prototype has %d", m.pkg, m.name, len(m.params), len(f.C.Params))
 	}
 	var args []string
 	for i, p := range m.params {
@@ -101,7 +99,7 @@ func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, erro
 		}
 		a, err := spell(p, i)
 		if err != nil {
-			return nil, fmt.Errorf("core.Thread.%s: %w", m.name, err)
+			return nil, fmt.Errorf("%s.%s: %w", m.pkg, m.name, err)
 		}
 		args = append(args, a)
 	}

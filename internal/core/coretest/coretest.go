@@ -1,0 +1,128 @@
+// Package coretest is what tests of the packages below core have in common.
+package coretest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver/faulty"
+	"ropeway/internal/driver/soft"
+	"ropeway/internal/product"
+)
+
+// Machine is a runtime on two small devices with a thread that has device 0 set.
+type Machine struct {
+	*testing.T
+	Runtime *core.Runtime
+	Th      *core.Thread
+	Faults  *faulty.Driver
+}
+
+func NewMachine(t *testing.T, name, form string) *Machine {
+	t.Helper()
+	p, err := product.Find(name, form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := soft.New(soft.Options{Devices: 2, Memory: 128 << 20, Open: p.RC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{T: t, Faults: faulty.Wrap(d)}
+	m.Runtime = core.New(core.Options{Driver: m.Faults, Product: p})
+	t.Cleanup(func() {
+		if err := m.Runtime.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	m.Th = m.NewThread(0)
+	return m
+}
+
+// NewThread is a new thread with a device set.
+func (m *Machine) NewThread(device int32) *core.Thread {
+	m.Helper()
+	th := m.Runtime.NewThread(1)
+	m.OK(th.SetDevice(device))
+	return th
+}
+
+func (m *Machine) OK(err *core.Error) {
+	if err != nil {
+		m.Helper()
+		m.Fatal(err)
+	}
+}
+
+func (m *Machine) Want(err *core.Error, code abi.Code) {
+	m.Helper()
+	if err == nil && code != 0 || err != nil && err.Code != code {
+		m.Fatalf("got %v, want %v", err, code)
+	}
+}
+
+// Within fails the test if f takes so long that it hangs.
+func (m *Machine) Within(what string, f func()) {
+	m.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		m.Fatalf("%s: hangs", what)
+	}
+}
+
+func (m *Machine) Stream(th *core.Thread) (s core.Handle) {
+	m.Helper()
+	m.OK(th.CreateStream(&s))
+	return s
+}
+
+// Bytes is host memory at p.
+func Bytes(p core.Addr, n uint64) []byte { return core.Array(core.Pointer[byte](p), n) }
+
+// OpenFiles is how many files the process has open.
+func OpenFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// NewProcess is a runtime of two devices with device 0 set.
+func NewProcess(t testing.TB, memory uint64) (*core.Runtime, *core.Thread) {
+	t.Helper()
+	d, err := soft.New(soft.Options{Devices: 2, Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := product.Find("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := core.New(core.Options{Driver: d, Product: p})
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	th := rt.NewThread(1)
+	if err := th.SetDevice(0); err != nil {
+		t.Fatal(err)
+	}
+	return rt, th
+}
+
+// OK fails the test if a call failed.
+func OK(t testing.TB, err *core.Error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,391 @@
+package memory
+
+import (
+	"fmt"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+	"ropeway/internal/share"
+)
+
+const (
+	mostIPCFlags = 1       // flags are 0 and 1
+	mostLink     = 3       // links are 0 to 3
+	mapUnit      = 2 << 20 // reservations are multiples of it
+	ipcPage      = 4 << 10 // inside an allocation, what is exported begins at a page
+)
+
+// noSharing is the answer of a product whose memory other processes cannot have, or nil.
+func noSharing(t *core.Thread, api string) *core.Error {
+	switch p := t.Runtime.Product; {
+	case p.RC:
+		return core.Unsupported(api, "", "programs on the device's own CPU (RC form) cannot share memory between processes")
+	case !p.IPCMemory:
+		return core.Unsupported(api, "", "%s cannot share memory between processes", p.Name)
+	}
+	return nil
+}
+
+// sharer is the driver's way to share memory.
+func sharer(t *core.Thread, api string) (driver.Sharer, driver.Mapper, *core.Error) {
+	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
+	m, also := driver.As[driver.Mapper](t.Runtime.Driver)
+	if !ok || !also {
+		return nil, nil, core.Unsupported(api, "", "the driver %s cannot share memory between processes", t.Runtime.Driver.Name())
+	}
+	return s, m, nil
+}
+
+// IpcMemGetExportKey is aclrtIpcMemGetExportKey. Each call gives a key of its own, with a white list of its own.
+func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64, flags uint64) *core.Error {
+	const api = "aclrtIpcMemGetExportKey"
+	switch {
+	case devPtr == 0:
+		return core.IsNull(api, "devPtr")
+	case key == nil:
+		return core.IsNull(api, "key")
+	case size == 0:
+		return core.Refused(api, "size", "is 0")
+	case uint32(length) == 0:
+		return core.Refused(api, "len", "is 0; keys need %d bytes", keyRoom)
+	case flags > mostIPCFlags:
+		return core.Refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	}
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := noSharing(t, api); err != nil {
+		return err.NotRecorded()
+	}
+	sharer, _, err := sharer(t, api)
+	if err != nil {
+		return err
+	}
+	from, err := exportable(t.Runtime, api, devPtr, size)
+	if err != nil {
+		return err
+	}
+	s, failed := sharer.ShareAt(from.start)
+	if failed != nil {
+		e := core.FromDriver(api, "devPtr", failed)
+		e.Text = fmt.Sprintf("%#x cannot be shared; memory of aclrtMalloc can", devPtr)
+		return e
+	}
+	if from.block != nil {
+		from.block.seen.Store(true)
+	}
+	s.Offset += uint64(devPtr - from.start)
+	s.Size = size
+	k, failed := t.Runtime.Broker.Export(itemOf(t.Runtime, share.Allocation, s), share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
+	if failed != nil {
+		return ShareError(api, "", failed)
+	}
+	if !writeKey(key, uint64(uint32(length)), k) {
+		t.Runtime.Broker.Withdraw(k)
+		return core.Refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
+	}
+	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from, list: WhiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
+	if !from.stays(t.Runtime) { // another thread has freed it meanwhile
+		memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k)
+		return core.NoMemory(api, "devPtr", devPtr)
+	}
+	t.Offered(devPtr, size)
+	return nil
+}
+
+// exportable is the memory around a range that can be shared.
+func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource, *core.Error) {
+	var none ipcSource
+	l, err := rt.Locate(api, "devPtr", p, n)
+	switch {
+	case err != nil:
+		return none, err
+	case l.Place != driver.OnDevice:
+		return none, core.Refused(api, "devPtr", "%#x is %s; only device memory has keys", p, core.PlaceName(l.Place))
+	case memoryOf(rt).ipc.imported(p):
+		return none, core.Refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
+	}
+	b := memoryOf(rt).pools.find(p)
+	if b != nil && !b.live.Load() {
+		return none, b.notLive(api, "devPtr", p)
+	}
+	al := rt.Driver.Describe(p)
+	from := ipcSource{start: al.Start, id: al.ID, block: b, dev: rt.ByPhys(al.Device)}
+	if x := memoryOf(rt).vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
+		from.start, from.id, from.mapping = x.span.Start, 0, x
+		if room := x.span.Size - uint64(p-from.start); n > room {
+			return none, core.Refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
+		}
+	}
+	if d := p - from.start; d%ipcPage != 0 {
+		return none, core.Refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
+	}
+	return from, nil
+}
+
+// IpcMemSetImportPid is aclrtIpcMemSetImportPid.
+func IpcMemSetImportPid(t *core.Thread, key *byte, pid *int32, num uint64) *core.Error {
+	const api = "aclrtIpcMemSetImportPid"
+	switch {
+	case key == nil:
+		return core.IsNull(api, "key")
+	case pid == nil:
+		return core.IsNull(api, "pid")
+	case int32(num) <= 0:
+		return core.Refused(api, "num", "%d is not 1 to %d", int32(num), int32(1<<31-1))
+	}
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := noSharing(t, api); err != nil {
+		return err
+	}
+	return allow(t, api, key, "num", pid, uint64(int32(num)))
+}
+
+// memoryKey reads a key of memory. code is for text that is no key but could be one by its length.
+func memoryKey(api string, p *byte, code abi.Code) (share.Key, *core.Error) {
+	text := keyText(p)
+	if text == "" || len(text) == keyRoom {
+		return share.Key{}, core.Refused(api, "key", "%.20q… has not 1 to %d characters", text, keyRoom-1)
+	}
+	return parseKey(api, "key", text, code)
+}
+
+// Processes that can be named for a key: in one call, and in all.
+const (
+	mostInCall = 31
+	mostForKey = 32768
+)
+
+// allow names n processes for a key of this process; arg is what says n.
+func allow(t *core.Thread, api string, key *byte, arg string, pids *int32, n uint64) *core.Error {
+	if n > mostInCall {
+		return core.Refused(api, arg, "%d processes are more than a call takes, %d", n, mostInCall)
+	}
+	k, err := memoryKey(api, key, abi.ErrRTDrvInternalError)
+	if err != nil {
+		return err
+	}
+	ipc := &memoryOf(t.Runtime).ipc
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	x := ipc.exports[k]
+	if x == nil {
+		return core.Fail(api, abi.ErrRTDrvInternalError, "key", "this process does not export it, or no longer; the exporting process names those who may import")
+	}
+	return x.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostForKey)
+}
+
+// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is the super pod id of
+// one of its devices.
+func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.ServerPid, num uint64) *core.Error {
+	const api = "aclrtIpcMemImportPidInterServer"
+	if err := checkIpcMemImportPidInterServer(t, key, serverPids, num); err != nil {
+		return err
+	}
+	_, can := driver.As[driver.Sharer](t.Runtime.Driver)
+	for i := range num {
+		s := &core.Array(serverPids, i+1)[i]
+		if s.Pid == 0 {
+			return core.Refused(api, "serverPids", "pid is NULL").At(int(i))
+		}
+		if !can {
+			return core.Unsupported(api, "", "the driver %s cannot share memory between processes", t.Runtime.Driver.Name()).NotRecorded()
+		}
+		switch {
+		case int64(s.Sdid) >= int64(t.Runtime.Driver.Devices()):
+			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids", "server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).At(int(i))
+		case s.Num == 0:
+			return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
+		}
+		if err := allow(t, api, key, "serverPids", core.Pointer[int32](s.Pid), s.Num); err != nil {
+			if err.Arg != "key" {
+				err.Arg = "serverPids"
+				err.Index = int(i)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// IpcMemImportByKey is aclrtIpcMemImportByKey.
+func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint64) *core.Error {
+	const api = "aclrtIpcMemImportByKey"
+	c, err := checkIpcMemImportByKey(t, devPtr, key, flags)
+	if err != nil {
+		return err
+	}
+	if err := noSharing(t, api); err != nil {
+		return err.NotRecorded()
+	}
+	sharer, mapper, err := sharer(t, api)
+	if err != nil {
+		return err
+	}
+	noKey := abi.ErrRTParamInvalid
+	if flags == abi.IpcMemImportFlagEnablePeerAccess { // the key is asked first where the memory is
+		noKey = abi.ErrRTDrvInternalError
+	}
+	k, err := memoryKey(api, key, noKey)
+	if err != nil {
+		return err
+	}
+	it, failed := t.Runtime.Broker.Import(k, share.Allocation)
+	if failed != nil {
+		return ShareError(api, "key", failed)
+	}
+	defer it.Close()
+	s, failed := sharedOf(t.Runtime, it)
+	if failed != nil {
+		return badShare(api, "key", failed)
+	}
+	if s.Device == driver.OnHost {
+		return core.Fail(api, abi.ErrRTDrvInternalError, "key", "the exporting process sends host memory; keys are of device memory")
+	}
+	im, failed := importShared(sharer, mapper, s)
+	if failed != nil {
+		return badShare(api, "key", failed)
+	}
+	im.dev = c.Device
+	im.resource = core.Resource{Kind: core.ImportedMemory, Name: im.addr, Size: s.Size, Device: c.Device.User}
+	if d := t.Runtime.ByPhys(int32(s.Device)); d != nil {
+		im.resource.Device = d.User
+	}
+	if flags == abi.IpcMemImportFlagEnablePeerAccess && int32(s.Device) != c.Device.Phys {
+		c.Device.Peers.Or(1 << s.Device)
+	}
+	if !memoryOf(t.Runtime).ipc.add(c, k, im) { // the device was reset meanwhile
+		im.end() //nolint:errcheck // nobody has its address
+		return core.NoCurrentContext(api)
+	}
+	*devPtr = im.addr
+	t.Acquired(im.resource)
+	return nil
+}
+
+// importShared maps what another process shared to an address of its own.
+func importShared(sharer driver.Sharer, mapper driver.Mapper, s *driver.Shared) (*ipcImport, error) {
+	m, err := sharer.Import(s)
+	if err != nil {
+		return nil, err
+	}
+	n := m.Size()
+	if s.Offset > n || s.Size > n-s.Offset || n > 1<<56 {
+		m.Free() //nolint:errcheck // it is refused anyway
+		return nil, driver.ErrFault
+	}
+	at, err := mapper.Reserve((n+mapUnit-1)&^(mapUnit-1), 0)
+	if err == nil {
+		if err = mapper.Map(at, m); err == nil {
+			im := &ipcImport{addr: at + core.Addr(s.Offset), mapper: mapper, memory: m}
+			im.span = &ranges.Span[*ipcImport]{Start: at, Size: n, Of: im}
+			return im, nil
+		}
+		mapper.Release(at) //nolint:errcheck // the first failure counts
+	}
+	m.Free() //nolint:errcheck // the first failure counts
+	return nil, err
+}
+
+// unmap takes the memory away; its addresses stay taken.
+func (im *ipcImport) unmap() error {
+	err := im.mapper.Unmap(im.span.Start)
+	im.memory.Free() //nolint:errcheck // the mapping was the last to have it
+	return err
+}
+
+// end takes the mapping away. It waits for nobody.
+func (im *ipcImport) end() error {
+	err := im.unmap()
+	im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm
+	return err
+}
+
+// IpcMemClose is aclrtIpcMemClose.
+func IpcMemClose(t *core.Thread, key *byte) *core.Error {
+	const api = "aclrtIpcMemClose"
+	if err := checkIpcMemClose(t, key); err != nil {
+		return err
+	}
+	if err := noSharing(t, api); err != nil {
+		return err
+	}
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	im, forgotten := memoryOf(t.Runtime).ipc.close(k)
+	switch {
+	case im != nil:
+		return unmapImport(t, api, "key", im)
+	case forgotten:
+		return nil
+	case memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k):
+		return nil
+	}
+	return core.Refused(api, "key", "this process has neither imported nor exported it, or has closed it already as often as it did")
+}
+
+// unmapImport ends an import that was taken out of the list.
+func unmapImport(t *core.Thread, api, arg string, im *ipcImport) *core.Error {
+	return t.Releasing(im.resource, func() *core.Error {
+		if err := im.end(); err != nil {
+			return core.FromDriver(api, arg, err)
+		}
+		return nil
+	})
+}
+
+// IpcMemSetAttr is aclrtIpcMemSetAttr. There are no links here that a choice could change; it is kept as documented.
+func IpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr uint64) *core.Error {
+	const api = "aclrtIpcMemSetAttr"
+	switch {
+	case key == nil:
+		return core.Refused(api, "key", "is NULL")
+	case attrType != abi.IpcMemAttrAccessLink:
+		return core.Refused(api, "type", "%d is not ACL_RT_IPC_MEM_ATTR_ACCESS_LINK (0)", attrType)
+	case attr > mostLink:
+		return core.Refused(api, "attr", "%d is not 0 to %d", attr, mostLink)
+	}
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	p := t.Runtime.Product
+	if p.Name != "950" && p.Name != "A3" {
+		return core.Unsupported(api, "", "%s has one way between devices; A3 and 950 have several", p.Name).NotRecorded()
+	}
+	if _, _, err := sharer(t, api); err != nil {
+		return err
+	}
+	ub := attr >= abi.IpcMemAttrAccessLinkUbOnePortPath
+	if p.Name == "950" && !ub {
+		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "attr", "%d is a link of the A3; the 950 has 2 (UB, one port) and 3 (UB, several ports)", attr).NotRecorded()
+	}
+	k, err := readKey(api, "key", key)
+	if err != nil {
+		return err
+	}
+	ipc := &memoryOf(t.Runtime).ipc
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if p.Name == "950" {
+		ipc.choose(k, attr)
+		return nil
+	}
+	x := ipc.exports[k]
+	switch {
+	case ub:
+		return core.Refused(api, "attr", "%d is a link of the 950; the A3 has 0 (SIO) and 1 (HCCS)", attr)
+	case x == nil:
+		return core.Refused(api, "key", "this process does not export it; the exporting process chooses the link")
+	}
+	x.link = attr
+	return nil
+}

@@ -1,0 +1,221 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/ranges"
+	"ropeway/internal/share"
+)
+
+// ipcState is the device memory that this process shares by key, and what it has imported.
+type ipcState struct {
+	some   atomic.Bool            // there ever was something: who frees memory need not look before
+	mapped ranges.Set[*ipcImport] // where imports are; written with mu held
+
+	mu      sync.Mutex
+	exports map[share.Key]*ipcExport   // guarded by mu
+	keys    map[core.Addr][]share.Key  // guarded by mu; of the exports, by the start of the allocation
+	imports map[share.Key][]*ipcImport // guarded by mu; the oldest first
+	links   map[share.Key]uint64       // guarded by mu; a 950's attributes of keys
+	spent   []*ipcImport               // guarded by mu; unmapped, with addresses that are still taken
+}
+
+// ipcSource is memory that can be exported. Its address may be other memory's once it was freed.
+type ipcSource struct {
+	start   core.Addr
+	id      uint64     // the driver's, of the allocation; 0 for a mapping
+	block   *poolBlock // nil if it is not of a pool
+	mapping *mapping   // nil if it is an allocation
+	dev     *core.Device
+}
+
+// stays tells whether the memory is still there, and the program's.
+func (m *ipcSource) stays(rt *core.Runtime) bool {
+	if m.mapping != nil {
+		return memoryOf(rt).vmm.mapping(m.start) == m.mapping && rt.Driver.Locate(m.start).Place == driver.OnDevice
+	}
+	return rt.Driver.Describe(m.start).ID == m.id && (m.block == nil || m.block.live.Load())
+}
+
+// ipcExport is memory that others may import.
+type ipcExport struct {
+	ipcSource           // immutable
+	link      uint64    // guarded by ipcState.mu; an A3's attribute
+	list      WhiteList // guarded by ipcState.mu
+}
+
+// ipcImport is memory of another process.
+type ipcImport struct {
+	span     *ranges.Span[*ipcImport] // where it is mapped; immutable
+	addr     core.Addr                // what the program got; immutable
+	dev      *core.Device             // whose context it was imported in; immutable
+	mapper   driver.Mapper
+	memory   driver.Memory
+	resource core.Resource
+}
+
+// offer remembers an export.
+func (ipc *ipcState) offer(k share.Key, x *ipcExport) {
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if ipc.exports == nil {
+		ipc.exports, ipc.keys = map[share.Key]*ipcExport{}, map[core.Addr][]share.Key{}
+	}
+	ipc.exports[k] = x
+	ipc.keys[x.start] = append(ipc.keys[x.start], k)
+	ipc.some.Store(true)
+}
+
+// add remembers an import; false if the context it is for has gone.
+func (ipc *ipcState) add(c *core.Context, k share.Key, im *ipcImport) bool {
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if c.Device.Opened.Load() == nil {
+		return false
+	}
+	if ipc.imports == nil {
+		ipc.imports = map[share.Key][]*ipcImport{}
+	}
+	ipc.imports[k] = append(ipc.imports[k], im)
+	ipc.mapped.Insert(im.span)
+	ipc.some.Store(true)
+	return true
+}
+
+// close takes the oldest import of a key out, or else an attribute, if the key is not exported here; the attribute goes with the last of them.
+func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	if len(ipc.imports[k]) == 0 {
+		_, forgotten = ipc.links[k]
+		delete(ipc.links, k)
+		return nil, forgotten && ipc.exports[k] == nil
+	}
+	return ipc.takeImport(k, 0), false
+}
+
+// takeImport takes an import of a key out, and an attribute of the key with the last. ipc.mu is held.
+func (ipc *ipcState) takeImport(k share.Key, i int) *ipcImport {
+	im := ipc.imports[k][i]
+	ipc.mapped.Remove(im.span)
+	if ipc.imports[k] = slices.Delete(ipc.imports[k], i, i+1); len(ipc.imports[k]) == 0 {
+		delete(ipc.imports, k)
+		delete(ipc.links, k)
+	}
+	return im
+}
+
+// mostLinks is how many keys may have an attribute.
+const mostLinks = 1 << 16
+
+// choose gives a key an attribute. Any text may be a key that is imported later: if there are too many, one goes that
+// is neither imported nor exported by now. mu is held.
+func (ipc *ipcState) choose(k share.Key, attr uint64) {
+	if ipc.links == nil {
+		ipc.links = map[share.Key]uint64{}
+	}
+	if _, ok := ipc.links[k]; !ok && len(ipc.links) >= mostLinks {
+		for o := range ipc.links {
+			if len(ipc.imports[o]) == 0 && ipc.exports[o] == nil {
+				delete(ipc.links, o)
+				break
+			}
+		}
+	}
+	ipc.links[k] = attr
+}
+
+// imported tells whether an address is memory of another process.
+func (ipc *ipcState) imported(p core.Addr) bool { return ipc.mapped.Find(p) != nil }
+
+// withdrawKey ends the export of a key; false if there is none.
+func (ipc *ipcState) withdrawKey(rt *core.Runtime, k share.Key) bool {
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	x := ipc.exports[k]
+	if x == nil {
+		return false
+	}
+	ipc.end(rt, k, x)
+	return true
+}
+
+// end takes an export out. ipc.mu is held.
+func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
+	delete(ipc.exports, k)
+	if len(ipc.imports[k]) == 0 {
+		delete(ipc.links, k)
+	}
+	keys := ipc.keys[x.start]
+	if keys = slices.DeleteFunc(keys, func(o share.Key) bool { return o == k }); len(keys) > 0 {
+		ipc.keys[x.start] = keys
+	} else {
+		delete(ipc.keys, x.start)
+	}
+	rt.Broker.Withdraw(k)
+}
+
+// freed ends the exports of memory that has gone from start: nobody can import it any more. What is there by now, another thread's, keeps its own.
+func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
+	if !ipc.some.Load() {
+		return
+	}
+	ipc.mu.Lock()
+	defer ipc.mu.Unlock()
+	for _, k := range slices.Clone(ipc.keys[start]) {
+		if x := ipc.exports[k]; !x.stays(rt) {
+			ipc.end(rt, k, x)
+		}
+	}
+}
+
+// closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be held: the addresses are given
+// back by sweep.
+func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
+	if !ipc.some.Load() {
+		return
+	}
+	var gone []*ipcImport
+	core.Locked(&ipc.mu, func() {
+		for k, x := range ipc.exports {
+			if d == nil || x.dev == d {
+				ipc.end(rt, k, x)
+			}
+		}
+		for k, list := range ipc.imports {
+			kept := list[:0:0]
+			for _, im := range list {
+				if d == nil || im.dev == d {
+					gone = append(gone, im)
+					ipc.mapped.Remove(im.span)
+				} else {
+					kept = append(kept, im)
+				}
+			}
+			if ipc.imports[k] = kept; len(kept) == 0 {
+				delete(ipc.imports, k)
+				delete(ipc.links, k)
+			}
+		}
+	})
+	for _, im := range gone {
+		im.unmap() //nolint:errcheck // nothing a program could do about it
+	}
+	core.Locked(&ipc.mu, func() { ipc.spent = append(ipc.spent, gone...) })
+}
+
+// sweep gives addresses of imports back that went with a device. No lock is held.
+func (ipc *ipcState) sweep() {
+	if !ipc.some.Load() {
+		return
+	}
+	var spent []*ipcImport
+	core.Locked(&ipc.mu, func() { spent, ipc.spent = ipc.spent, nil })
+	for _, im := range spent {
+		im.mapper.Release(im.span.Start) //nolint:errcheck // addresses that stay taken do no harm
+	}
+}

@@ -1,0 +1,303 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+const (
+	granule   = 32      // sizes are rounded up to a multiple of it
+	hugeAbove = 1 << 20 // HUGE_FIRST asks for huge pages for more than that
+	otherBits = abi.MemTypeLowBandWidth | abi.MemTypeHighBandWidth | abi.MemAccessUserSpaceReadonly
+)
+
+// request is device memory that a call of the aclrtMalloc family wants.
+type request struct {
+	api   string
+	asked uint64      // by the program
+	size  uint64      // rounded
+	page  driver.Page // what it is made of
+	tries int         // how often the driver is asked
+}
+
+// Malloc is aclrtMalloc.
+func Malloc(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return malloc(t, "aclrtMalloc", devPtr, size, policy, t.Runtime.Product.Padding)
+}
+
+// MallocAlign32 is aclrtMallocAlign32: aclrtMalloc without padding.
+func MallocAlign32(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	return malloc(t, "aclrtMallocAlign32", devPtr, size, policy, 0)
+}
+
+// MallocCached is aclrtMallocCached: aclrtMalloc that knows fewer policies. There is no cache to care about.
+func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy) *core.Error {
+	switch policy {
+	case abi.MemMallocHugeOnly, abi.MemMallocNormalOnly, abi.MemMallocHuge1GOnly:
+	default:
+		policy = abi.MemMallocHugeFirst
+	}
+	return malloc(t, "aclrtMallocCached", devPtr, size, policy, t.Runtime.Product.Padding)
+}
+
+func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, padding uint64) *core.Error {
+	if devPtr == nil {
+		return core.IsNull(api, "devPtr")
+	}
+	if size == 0 {
+		return core.Invalid(api, "size", "is 0")
+	}
+	if is1G(policy) {
+		padding = 0
+	}
+	rounded, ok := Round(size, padding)
+	if !ok {
+		return core.Invalid(api, "size", "%d bytes are too many to be rounded up: a size has 64 bits", size)
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := checkPolicy(t.Runtime, api, policy); err != nil {
+		return err
+	}
+	page := pageFor(t.Runtime, policy, rounded)
+	if isP2P(policy) {
+		page = driver.PageNormal // here, unlike in aclrtMallocWithCfg, whatever the policy says of pages
+	}
+	// The second try is for memory pools, which are emptied first.
+	return alloc(t, c, devPtr, request{api, size, rounded, page, 2})
+}
+
+// MallocWithCfg is aclrtMallocWithCfg. Bandwidth and access bits of the policy are accepted and change nothing: there
+// is one kind of memory, and the host cannot write to it anyway.
+func MallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+	return mallocWithCfg(t, "aclrtMallocWithCfg", devPtr, size, policy, cfg)
+}
+
+// MallocForTaskScheduler is aclrtMallocForTaskScheduler. All device memory can be read by the task scheduler.
+func MallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+	return mallocWithCfg(t, "aclrtMallocForTaskScheduler", devPtr, size, policy, cfg)
+}
+
+func mallocWithCfg(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+	if devPtr == nil {
+		return core.IsNull(api, "devPtr")
+	}
+	if cfg != nil && cfg.Attrs == 0 && cfg.NumAttrs != 0 {
+		return core.Invalid(api, "cfg", "attrs is NULL, but numAttrs is %d", cfg.NumAttrs)
+	}
+	if size == 0 {
+		return core.Invalid(api, "size", "is 0")
+	}
+	if cfg != nil && cfg.Attrs == 0 {
+		return core.Refused(api, "cfg", "has no attributes; pass NULL instead")
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := checkAttributes(c, api, cfg); err != nil {
+		return err
+	}
+	policy &^= otherBits
+	if err := checkPolicy(t.Runtime, api, policy); err != nil {
+		return err
+	}
+	rounded, ok := Round(size, 0)
+	if !ok {
+		return core.Fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes wanted, more than there are addresses", size)
+	}
+	return alloc(t, c, devPtr, request{api, size, rounded, pageFor(t.Runtime, policy, rounded), 1})
+}
+
+// checkAttributes looks at the attributes of cfg: they must be known, and the last device id that of the context. A
+// module id is accepted and not remembered.
+func checkAttributes(c *core.Context, api string, cfg *abi.MallocConfig) *core.Error {
+	if cfg == nil {
+		return nil
+	}
+	id := uint32(c.Device.User)
+	for i := range cfg.NumAttrs {
+		switch a := core.Element[abi.MallocAttribute](cfg.Attrs, i); a.Attr {
+		case abi.MemAttrRsv, abi.MemAttrModuleId:
+		case abi.MemAttrDeviceId:
+			id = *a.Value.DeviceID()
+		default:
+			return core.Refused(api, "cfg", "attribute %d is %v; a module id (1) and a device id (2) are known here", i, a.Attr)
+		}
+	}
+	if id != uint32(c.Device.User) {
+		return core.Refused(api, "cfg", "device id %d is not the current device, %d", id, c.Device.User)
+	}
+	return nil
+}
+
+// Round adds padding to size and rounds the sum up; false if it overflows.
+func Round(size, padding uint64) (uint64, bool) {
+	sum, carry := bits.Add64(size, padding+granule-1, 0)
+	return sum &^ (granule - 1), carry == 0
+}
+
+// is1G tells whether a policy asks for pages of 1 GiB.
+func is1G(p abi.MemMallocPolicy) bool {
+	return p == abi.MemMallocHuge1GOnly || p == abi.MemMallocHuge1GOnlyP2P
+}
+
+// isP2P tells whether a policy asks for memory that peers can reach, but not for pages of 1 GiB.
+func isP2P(p abi.MemMallocPolicy) bool {
+	return p >= abi.MemMallocHugeFirstP2P && p <= abi.MemMallocNormalOnlyP2P
+}
+
+// checkPolicy refuses policies that the product or its form lacks.
+func checkPolicy(rt *core.Runtime, api string, p abi.MemMallocPolicy) *core.Error {
+	if is1G(p) && !rt.Product.Modern && !(rt.OneMemory && p == abi.MemMallocHuge1GOnlyP2P) {
+		return core.Unsupported(api, "policy", "%v: %s has no pages of 1 GiB; 950, A3 and A2 have", p, rt.Product.Name)
+	}
+	if isP2P(p) && rt.OneMemory {
+		return core.Unsupported(api, "policy", "%v: a program on the device's own CPU (RC form) has no peers; take the policy without P2P", p)
+	}
+	return nil
+}
+
+// pageFor is the page kind of a policy for a rounded size; an unknown policy acts like HUGE_FIRST, and so does in RC
+// form the 1 GiB policy for peers, which is not known there.
+func pageFor(rt *core.Runtime, p abi.MemMallocPolicy, size uint64) driver.Page {
+	switch p {
+	case abi.MemMallocHugeOnly, abi.MemMallocHugeOnlyP2P:
+		return driver.PageHugeOnly
+	case abi.MemMallocNormalOnly, abi.MemMallocNormalOnlyP2P:
+		return driver.PageNormal
+	case abi.MemMallocHuge1GOnly, abi.MemMallocHuge1GOnlyP2P:
+		if !rt.OneMemory {
+			return driver.Page1G
+		}
+	}
+	if size > hugeAbove {
+		return driver.PageHugeFirst
+	}
+	return driver.PageNormal
+}
+
+// alloc makes the allocation on the context's device and writes its address to p.
+func alloc(t *core.Thread, c *core.Context, p *core.Addr, r request) *core.Error {
+	dev := c.Device.Opened.Load()
+	if dev == nil { // the device was reset meanwhile
+		return core.NoCurrentContext(r.api)
+	}
+	var err error
+	for try := range r.tries {
+		var a core.Addr
+		if try > 0 {
+			memoryOf(t.Runtime).pools.emptyAll(c.Device)
+		}
+		if a, err = dev.Alloc(r.size, r.page); err == nil {
+			*p = a
+			t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: a, Size: r.asked, Device: c.Device.User})
+			return nil
+		}
+	}
+	e := core.FromDriver(r.api, "size", err)
+	switch {
+	case errors.Is(err, driver.ErrNoMemory):
+		free, total := dev.Memory()
+		e.Text = fmt.Sprintf("%s wanted (%d when rounded up), device %d has %s of %s left", byteCount(r.asked), r.size, c.Device.User, byteCount(free), byteCount(total))
+	case errors.Is(err, driver.ErrUnsupported):
+		e.Arg = "policy"
+	}
+	return e
+}
+
+// byteCount writes n for people: the exact number, and MiB where that helps.
+func byteCount(n uint64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%d bytes (%.1f MiB)", n, float64(n)/(1<<20))
+}
+
+// Free is aclrtFree.
+func Free(t *core.Thread, devPtr core.Addr) *core.Error {
+	const api = "aclrtFree"
+	if err := checkFree(t, devPtr); err != nil {
+		return err
+	}
+	return free(t, api, "devPtr", devPtr)
+}
+
+// FreeWithDevSync is aclrtFreeWithDevSync.
+func FreeWithDevSync(t *core.Thread, devPtr core.Addr) *core.Error {
+	const api = "aclrtFreeWithDevSync"
+	c, err := checkFreeWithDevSync(t, devPtr)
+	if err != nil {
+		return err
+	}
+	if err := t.ObserveWait(api, nil, func(int64) *core.Error { return c.Wait(api, core.WaitLimit{}) }); err != nil {
+		return err
+	}
+	return free(t, api, "devPtr", devPtr)
+}
+
+// free gives device memory back to the device it is on, which need not be the current one.
+func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
+	rt := t.Runtime
+	if b := memoryOf(rt).pools.find(p); b != nil {
+		return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: b.pool.dev.User}, func() *core.Error { return b.free(api, arg, p) })
+	}
+	if memoryOf(rt).vmm.mapping(p) != nil {
+		return isMapped(api, arg, p)
+	}
+	l := rt.Driver.Locate(p)
+	switch l.Place {
+	case driver.Host:
+		return core.Refused(api, arg, "%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p).Because(core.NotToFree, p)
+	case driver.Pageable:
+		return core.Refused(api, arg, "%#x is no device memory", p).Because(core.NotToFree, p)
+	case driver.Nowhere:
+		return core.Refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p).Because(core.Gone, p)
+	case driver.Managed:
+		return freeManaged(t, api, arg, p, l)
+	}
+	if memoryOf(rt).ipc.imported(p) {
+		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p).Because(core.NotToFree, p)
+	}
+	d := rt.ByPhys(l.Device)
+	if d == nil {
+		return core.Refused(api, arg, "%#x is memory of a device that is not visible", p)
+	}
+	dev := d.Opened.Load()
+	if dev == nil {
+		return core.Refused(api, arg, "%#x went with device %d, which was reset", p, d.User)
+	}
+	return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: d.User}, func() *core.Error {
+		err := gaveBack(rt, api, arg, p, dev.Free(p))
+		if err == nil {
+			memoryOf(rt).ipc.freed(rt, p)
+		}
+		return err
+	})
+}
+
+// isMapped is the answer to who wants to free a mapping.
+func isMapped(api, arg string, p core.Addr) *core.Error {
+	return core.Refused(api, arg, "%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p).Because(core.NotToFree, p)
+}
+
+// gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.
+func gaveBack(rt *core.Runtime, api, arg string, p core.Addr, err error) *core.Error {
+	if err == nil {
+		return nil
+	}
+	e := core.FromDriver(api, arg, err)
+	if al := rt.Driver.Describe(p); al.Size > 0 && al.Start != p {
+		e.Text = fmt.Sprintf("%#x lies %d bytes inside the %d bytes at %#x", p, p-al.Start, al.Size, al.Start)
+	} else {
+		e.Text = fmt.Sprintf("%#x cannot be given back here", p)
+	}
+	return e.Because(core.Gone, p)
+}

@@ -1,0 +1,312 @@
+package memory
+
+import (
+	"errors"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/share"
+)
+
+// MemExportToShareableHandle is aclrtMemExportToShareableHandle.
+func MemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *core.Error {
+	const api = "aclrtMemExportToShareableHandle"
+	if err := checkMemExportToShareableHandle(t, handle, handleType, flags, shareableHandle); err != nil {
+		return err
+	}
+	k, err := exportPhysical(t, api, handle, share.Options{Open: flags == 1, Short: true})
+	if err == nil {
+		*shareableHandle = k.Number()
+	}
+	return err
+}
+
+// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the kind of handle.
+func MemExportToShareableHandleV2(t *core.Thread, handle core.Handle, flags uint64, shareType abi.MemSharedHandleType, shareableHandle core.Addr) *core.Error {
+	const api = "aclrtMemExportToShareableHandleV2"
+	if err := checkMemExportToShareableHandleV2(t, handle, flags, shareType, shareableHandle); err != nil {
+		return err
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	if flags > 1 {
+		return core.Refused(api, "flags", "%#x is neither 0 (processes are named) nor 1 (no white list)", flags)
+	}
+	fabric := shareType == abi.MemShareHandleTypeFabric
+	if fabric && t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := noFabric(t, api, shareType); err != nil {
+		return err
+	}
+	k, err := exportPhysical(t, api, handle, share.Options{Open: flags == 1, Short: !fabric})
+	switch {
+	case err != nil:
+		return err
+	case fabric:
+		k.Block(core.Pointer[abi.MemFabricHandle](shareableHandle).Data[:])
+	default:
+		*core.Pointer[uint64](shareableHandle) = k.Number()
+	}
+	return nil
+}
+
+func knownShareType(api string, s abi.MemSharedHandleType) *core.Error {
+	if s != abi.MemShareHandleTypeDefault && s != abi.MemShareHandleTypeFabric {
+		return core.Refused(api, "shareType", "%d is neither DEFAULT (1) nor FABRIC (2)", s)
+	}
+	return nil
+}
+
+// noFabric refuses handles for other servers where devices have no links to them.
+func noFabric(t *core.Thread, api string, s abi.MemSharedHandleType) *core.Error {
+	if s == abi.MemShareHandleTypeFabric && t.Runtime.Product.Name != "A3" {
+		return core.Unsupported(api, "shareType", "FABRIC: %s has no links between servers; A3 has", t.Runtime.Product.Name)
+	}
+	return nil
+}
+
+// sharesPhysical is the driver's way to share memory without an address.
+func sharesPhysical(t *core.Thread, api string) (driver.Sharer, *core.Error) {
+	if _, err := mapper(t, api); err != nil {
+		return nil, err
+	}
+	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
+	if !ok {
+		return nil, core.Unsupported(api, "", "the %s driver cannot share memory between processes", t.Runtime.Driver.Name()).NotRecorded()
+	}
+	return s, nil
+}
+
+// exportPhysical offers memory to other processes.
+func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Options) (k share.Key, err *core.Error) {
+	sharer, err := sharesPhysical(t, api)
+	if err != nil {
+		return k, err
+	}
+	v := &memoryOf(t.Runtime).vmm
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p, err := physical(t, api, handle)
+	if err != nil {
+		return k, err
+	}
+	if p.others { // or the white list of its process could be got around
+		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle", "%#x was imported; the process that exported it can name who else may import", uintptr(handle))
+	}
+	if p.exported {
+		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
+	}
+	s, failed := sharer.Share(p.memory)
+	if failed != nil {
+		e := core.FromDriver(api, "handle", failed)
+		e.Text = "cannot be shared"
+		return k, e
+	}
+	if k, failed = t.Runtime.Broker.Export(itemOf(t.Runtime, share.Physical, s), o); failed != nil {
+		return k, ShareError(api, "", failed)
+	}
+	p.exported, p.key, p.list = true, k, WhiteList{open: o.Open}
+	v.shares.Store(true)
+	if v.exports == nil {
+		v.exports = map[share.Key]*Physical{}
+	}
+	v.exports[k] = p
+	return k, nil
+}
+
+// withdraw ends the export of p, if it is. vmm.mu is held.
+func (p *Physical) withdraw() {
+	if !p.exported {
+		return
+	}
+	p.exported = false
+	delete(memoryOf(p.rt).vmm.exports, p.key)
+	p.rt.Broker.Withdraw(p.key)
+}
+
+// closed ends the exports of memory of d, which goes with it; all of them if d is nil.
+func (v *vmm) closed(d *core.Device) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range v.exports {
+		if d == nil || p.memory.Device() == int(d.Phys) {
+			p.withdraw()
+		}
+	}
+}
+
+// MemSetPidToShareableHandle is aclrtMemSetPidToShareableHandle.
+func MemSetPidToShareableHandle(t *core.Thread, shareableHandle uint64, pid *int32, pidNum uint64) *core.Error {
+	const api = "aclrtMemSetPidToShareableHandle"
+	if err := checkMemSetPidToShareableHandle(t, shareableHandle, pid, pidNum); err != nil {
+		return err
+	}
+	return allowPhysical(t, api, func() (share.Key, *core.Error) { return share.FromNumber(shareableHandle), nil }, pid, pidNum)
+}
+
+// MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2.
+func MemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType, pid *int32, pidNum uint64) *core.Error {
+	const api = "aclrtMemSetPidToShareableHandleV2"
+	if err := checkMemSetPidToShareableHandleV2(t, shareableHandle, shareType, pid, pidNum); err != nil {
+		return err
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	return allowPhysical(t, api, func() (share.Key, *core.Error) { return shareableKey(api, shareableHandle, shareType) }, pid, pidNum)
+}
+
+// shareableKey reads a shareable handle.
+func shareableKey(api string, p core.Addr, s abi.MemSharedHandleType) (share.Key, *core.Error) {
+	if s != abi.MemShareHandleTypeFabric {
+		return share.FromNumber(*core.Pointer[uint64](p)), nil
+	}
+	k, ok := share.FromBlock(core.Pointer[abi.MemFabricHandle](p).Data[:])
+	if !ok {
+		return k, core.Refused(api, "shareableHandle", "is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
+	}
+	return k, nil
+}
+
+// mostNamed is how many processes can be named for a shareable handle, in one call and in all.
+const mostNamed = 65535
+
+// allowPhysical names processes that may import.
+func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Error), pids *int32, n uint64) *core.Error {
+	if _, err := sharesPhysical(t, api); err != nil {
+		return err
+	}
+	if n > mostNamed {
+		return core.Refused(api, "pidNum", "%d is more than %d", n, mostNamed)
+	}
+	k, err := key()
+	if err != nil {
+		return err
+	}
+	v := &memoryOf(t.Runtime).vmm
+	var p *Physical
+	named := func() *core.Error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if p = v.exports[k]; p == nil {
+			return nil
+		}
+		return p.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostNamed)
+	}()
+	if p != nil {
+		return named
+	}
+	// Not ours. Whether it is another process's, that one knows.
+	it, failed := t.Runtime.Broker.Import(k, share.Physical)
+	it.Close()
+	if failed == nil || errors.Is(failed, share.ErrNotAllowed) {
+		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "another process exports it; that one names those who may import")
+	}
+	return ShareError(api, "shareableHandle", failed)
+}
+
+// MemImportFromShareableHandle is aclrtMemImportFromShareableHandle.
+func MemImportFromShareableHandle(t *core.Thread, shareableHandle uint64, deviceID int32, handle *core.Handle) *core.Error {
+	const api = "aclrtMemImportFromShareableHandle"
+	d, err := checkMemImportFromShareableHandle(t, shareableHandle, deviceID, handle)
+	if err != nil {
+		return err
+	}
+	return importPhysical(t, api, share.FromNumber(shareableHandle), d, handle)
+}
+
+// MemImportFromShareableHandleV2 is aclrtMemImportFromShareableHandleV2.
+func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType, flags uint64, handle *core.Handle) *core.Error {
+	const api = "aclrtMemImportFromShareableHandleV2"
+	if err := checkMemImportFromShareableHandleV2(t, shareableHandle, shareType, flags, handle); err != nil {
+		return err
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api).NotRecorded()
+	}
+	if err := knownShareType(api, shareType); err != nil {
+		return err
+	}
+	if err := noFabric(t, api, shareType); err != nil {
+		return err
+	}
+	k, err := shareableKey(api, shareableHandle, shareType)
+	if err != nil {
+		return err
+	}
+	return importPhysical(t, api, k, c.Device, handle)
+}
+
+// importPhysical opens memory for device d that another process exports, or this one for another device.
+func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, handle *core.Handle) *core.Error {
+	it, failed := t.Runtime.Broker.Import(k, share.Physical)
+	refusal := errors.Is(failed, share.ErrNotAllowed)
+	if failed != nil && !refusal {
+		return ShareError(api, "shareableHandle", failed)
+	}
+	defer it.Close()
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	if refusal {
+		if _, err := sharesPhysical(t, api); err != nil {
+			return err
+		}
+		return ShareError(api, "shareableHandle", failed)
+	}
+	s, failed := sharedOf(t.Runtime, it)
+	if failed != nil {
+		return badShare(api, "shareableHandle", failed)
+	}
+	if err := befriend(t, api, d, s.Device); err != nil {
+		return err
+	}
+	sharer, err := sharesPhysical(t, api)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Device == int(d.Phys) && t.Runtime.Broker.Owns(k):
+		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "was exported by this process, which has the memory on device %d already; another device can have it", d.User)
+	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
+		return core.Unsupported(api, "shareableHandle", "is host memory in normal pages, which a device cannot have; allocate it with huge pages")
+	}
+	memoryOf(t.Runtime).vmm.shares.Store(true)
+	m, failed := sharer.Import(s)
+	if failed == nil && (s.Offset != 0 || s.Size > m.Size()) {
+		m.Free() //nolint:errcheck // it is refused anyway
+		failed = driver.ErrFault
+	}
+	if failed != nil {
+		e := badShare(api, "shareableHandle", failed)
+		e.Text = "what the exporting process sent is not what it says"
+		return e
+	}
+	p := &Physical{rt: t.Runtime, memory: m, asked: s.Size, size: m.Size(), others: true}
+	p.kind.Type = abi.MemLocationTypeHost
+	attr := [...]abi.MemAttr{abi.MemAttrMemHuge, abi.MemAttrMemHuge, abi.MemAttrMemNormal, abi.MemAttrMemHuge1G}[s.Page]
+	if s.Device != driver.OnHost {
+		p.kind.Type = abi.MemLocationTypeDevice
+	}
+	p.attr = readBack(t.Runtime, p.kind.Type, attr)
+	return handOut(t, api, handle, p)
+}
+
+// befriend enables peer access between d and the device with a physical number, in both directions.
+func befriend(t *core.Thread, api string, d *core.Device, phys int) *core.Error {
+	if phys == driver.OnHost || phys == int(d.Phys) {
+		return nil
+	}
+	if err := noPeers(t, api); err != nil {
+		return err
+	}
+	d.Peers.Or(1 << phys)
+	if o := t.Runtime.ByPhys(int32(phys)); o != nil {
+		o.Peers.Or(1 << d.Phys)
+	}
+	return nil
+}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package core
-
-func numaNode() int32 { return 0 }

@@ -1,0 +1,307 @@
+package process
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// initState is what aclInit and aclFinalize have done.
+type initState struct {
+	calls sync.Mutex // held while aclInit or a finalize runs, callbacks included: those must not call either
+
+	mu        sync.Mutex
+	count     uint64               // guarded by mu; aclInit minus aclFinalizeReference
+	finalized bool                 // guarded by mu; the last thing done was to finalize
+	text      string               // guarded by mu; configuration of the first time
+	known     bool                 // guarded by mu; there was a first time
+	graphs    bool                 // guarded by mu; a configuration set acl_graph.event_mode
+	inits     []hook[InitFunc]     // guarded by mu; in order of registration
+	finalizes []hook[FinalizeFunc] // guarded by mu; in order of registration
+}
+
+// InitFunc is an aclInitCallbackFunc; config is the text of the configuration file.
+type InitFunc = func(config string, userData core.Addr) abi.Code
+
+// FinalizeFunc is an aclFinalizeCallbackFunc.
+type FinalizeFunc = func(userData core.Addr) abi.Code
+
+// hook is a registered callback.
+type hook[F any] struct {
+	kind     abi.RegisterCallbackType
+	fn       core.Func[F]
+	userData core.Addr
+}
+
+// Init is aclInit. configPath names a JSON file; NULL and "" mean no configuration.
+func Init(t *core.Thread, configPath *byte) *core.Error {
+	const api = "aclInit"
+	in := &processOf(t.Runtime).init
+	in.calls.Lock()
+	defer in.calls.Unlock()
+
+	if in.again() {
+		return core.Fail(api, abi.ErrRepeatInitialize, "", "the library is initialised already; only the reference count has grown")
+	}
+	path := core.CString(configPath)
+	text, err := readConfig(api, path)
+	if err != nil {
+		return err
+	}
+	if in.differs(text) {
+		return core.Invalid(api, "configPath", "the configuration differs from that of the first aclInit in this process, which stays in force")
+	}
+	conf := noConfig(api)
+	if path != "" {
+		if conf, err = parseConfig(api, text); err != nil {
+			return err
+		}
+	}
+	if err := conf.checkMessages(); err != nil {
+		return err
+	}
+	if err := runInits(t, text, only(abi.RegTypeAclModel)); err != nil {
+		return err
+	}
+	if err := conf.checkDump(); err != nil {
+		return err
+	}
+	if path != "" {
+		if err := runInits(t, text, only(abi.RegTypeAclOpExecutor)); err != nil {
+			return err
+		}
+	}
+	if err := conf.checkRest(t); err != nil {
+		return err
+	}
+	configure(t.Runtime, conf)
+	if err := runInits(t, text, isLate); err != nil {
+		return err
+	}
+	in.done(text, conf)
+	t.LogInfo(api, "the library is initialised", slog.String("config", path))
+	return nil
+}
+
+// isLate tells whether callbacks of a type run at the end of aclInit. The sources name DVPP and OTHER; the rest has to
+// run at some time too.
+func isLate(kind abi.RegisterCallbackType) bool {
+	return kind != abi.RegTypeAclModel && kind != abi.RegTypeAclOpExecutor
+}
+
+// only picks one type.
+func only(kind abi.RegisterCallbackType) func(abi.RegisterCallbackType) bool {
+	return func(k abi.RegisterCallbackType) bool { return k == kind }
+}
+
+// readConfig is the content of the configuration file; "" without a path.
+func readConfig(api, path string) (string, *core.Error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := readFile(path)
+	if err != nil {
+		e := core.Fail(api, abi.ErrInvalidFile, "configPath", "cannot be read")
+		e.Err = err
+		return "", e
+	}
+	return text, nil
+}
+
+// readFile reads a file that a person has written: not a device, and not without end.
+func readFile(path string) (string, error) {
+	const most = 16 << 20
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file", path)
+	case info.Size() > most:
+		return "", fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), most)
+	}
+	data, err := os.ReadFile(path)
+	return string(data), err
+}
+
+// again counts an aclInit of a library that is initialised; false if it is not.
+func (in *initState) again() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.count > 0 {
+		in.count++
+	}
+	return in.count > 0
+}
+
+// differs tells whether an earlier initialisation had another configuration.
+func (in *initState) differs(text string) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.known && in.text != text
+}
+
+// done notes that the library is initialised.
+func (in *initState) done(text string, conf *initConfig) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.count, in.finalized = 1, false
+	in.text, in.known = text, true
+	in.graphs = in.graphs || conf.eventMode >= 0
+}
+
+// runInits runs the init callbacks of the types picked, by type and then in order of registration, until one fails.
+func runInits(t *core.Thread, text string, pick func(abi.RegisterCallbackType) bool) *core.Error {
+	in := &processOf(t.Runtime).init
+	var hooks []hook[InitFunc]
+	core.Locked(&in.mu, func() { hooks = slices.Clone(in.inits) })
+	slices.SortStableFunc(hooks, func(a, b hook[InitFunc]) int { return int(a.kind) - int(b.kind) })
+	for _, h := range hooks {
+		if !pick(h.kind) {
+			continue
+		}
+		if code := h.fn.Call(text, h.userData); code != abi.Success {
+			return core.Fail("aclInit", code, "", "an init callback of type %v failed", h.kind)
+		}
+	}
+	return nil
+}
+
+// Finalize is aclFinalize.
+func Finalize(t *core.Thread) *core.Error {
+	const api = "aclFinalize"
+	in := &processOf(t.Runtime).init
+	in.calls.Lock()
+	defer in.calls.Unlock()
+	var finalized bool
+	core.Locked(&in.mu, func() { finalized = in.finalized })
+	if finalized {
+		return finalizedAlready(api)
+	}
+	return finalize(t, api)
+}
+
+// FinalizeReference is aclFinalizeReference.
+func FinalizeReference(t *core.Thread, refCount *uint64) *core.Error {
+	const api = "aclFinalizeReference"
+	in := &processOf(t.Runtime).init
+	in.calls.Lock()
+	defer in.calls.Unlock()
+	var left uint64
+	last, none := false, false
+	core.Locked(&in.mu, func() {
+		last, none = in.count == 1, in.count == 0
+		if in.count > 1 {
+			in.count--
+		}
+		left = in.count
+	})
+	var err *core.Error
+	switch {
+	case none:
+		err = finalizedAlready(api)
+	case last:
+		if err = finalize(t, api); err == nil {
+			left = 0
+		}
+	}
+	if refCount != nil {
+		*refCount = left
+	}
+	return err
+}
+
+func finalizedAlready(api string) *core.Error {
+	return core.Fail(api, abi.ErrRepeatFinalize, "", "the library is not initialised; each aclInit is finalized once")
+}
+
+// finalize runs the finalize callbacks, in order of registration, and takes aclInit's settings back. If a callback
+// fails nothing has changed. in.calls is held.
+func finalize(t *core.Thread, api string) *core.Error {
+	if w := t.Runtime.Watch; w != nil {
+		w.Ending(t)
+	}
+	in := &processOf(t.Runtime).init
+	var hooks []hook[FinalizeFunc]
+	core.Locked(&in.mu, func() { hooks = slices.Clone(in.finalizes) })
+	for _, h := range hooks {
+		if code := h.fn.Call(h.userData); code != abi.Success {
+			return core.Fail(api, code, "", "a finalize callback of type %v failed; the library stays initialised", h.kind)
+		}
+	}
+	t.Runtime.Finalize()
+	t.Runtime.DefaultDevice.Store(0)
+	t.Runtime.SharedTexts.Store(false)
+	core.Locked(&in.mu, func() { in.count, in.finalized = 0, true })
+	t.LogInfo(api, "the library is finalised")
+	return nil
+}
+
+// InitCallbackRegister is aclInitCallbackRegister. If the library is initialised cb is called at once, and what it
+// returns does not matter.
+func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc], userData core.Addr) *core.Error {
+	const api = "aclInitCallbackRegister"
+	in := &processOf(t.Runtime).init
+	if err := addHook(api, in, &in.inits, hook[InitFunc]{kind, cb, userData}); err != nil {
+		return err
+	}
+	var text string
+	running := false
+	core.Locked(&in.mu, func() { text, running = in.text, in.count > 0 })
+	if running {
+		cb.Call(text, userData)
+	}
+	return nil
+}
+
+// InitCallbackUnRegister is aclInitCallbackUnRegister.
+func InitCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc]) *core.Error {
+	in := &processOf(t.Runtime).init
+	return removeHook("aclInitCallbackUnRegister", in, &in.inits, kind, cb)
+}
+
+// FinalizeCallbackRegister is aclFinalizeCallbackRegister.
+func FinalizeCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc], userData core.Addr) *core.Error {
+	in := &processOf(t.Runtime).init
+	return addHook("aclFinalizeCallbackRegister", in, &in.finalizes, hook[FinalizeFunc]{kind, cb, userData})
+}
+
+// FinalizeCallbackUnRegister is aclFinalizeCallbackUnRegister.
+func FinalizeCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc]) *core.Error {
+	in := &processOf(t.Runtime).init
+	return removeHook("aclFinalizeCallbackUnRegister", in, &in.finalizes, kind, cb)
+}
+
+// addHook adds a callback to a list of in. Only ACL_REG_TYPE_OTHER may have several.
+func addHook[F any](api string, in *initState, list *[]hook[F], h hook[F]) *core.Error {
+	if h.fn.Key == 0 {
+		return core.IsNull(api, "cbFunc")
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if h.kind != abi.RegTypeOther && slices.ContainsFunc(*list, func(o hook[F]) bool { return o.kind == h.kind }) {
+		return core.Fail(api, abi.ErrInternalError, "type", "%v has a callback already; unregister that first", h.kind)
+	}
+	*list = append(*list, h)
+	return nil
+}
+
+// removeHook takes the first registration of a callback under a type out of a list of in.
+func removeHook[F any](api string, in *initState, list *[]hook[F], kind abi.RegisterCallbackType, fn core.Func[F]) *core.Error {
+	if fn.Key == 0 {
+		return core.IsNull(api, "cbFunc")
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	i := slices.IndexFunc(*list, func(h hook[F]) bool { return h.kind == kind && h.fn.Key == fn.Key })
+	if i < 0 {
+		return core.Fail(api, abi.ErrInternalError, "cbFunc", "%#x is not registered for %v", fn.Key, kind)
+	}
+	*list = slices.Delete(*list, i, i+1)
+	return nil
+}

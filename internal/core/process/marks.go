@@ -1,0 +1,311 @@
+package process
+
+import (
+	"sync"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free ranges, each with a text. They
+// are on while somebody records, as the vendor's are under its profiler; the observer is told of them, and func() {} else is done with them.
+
+// marks are those of the process.
+type marks struct {
+	stamps core.Table[profStamp]
+
+	mu     sync.Mutex
+	next   uint32                 // guarded by mu; number of the next range or moment
+	places [mostStamps]*profStamp // guarded by mu; those in use
+	ranges [mostStamps]*mark      // guarded by mu; that aclprofRangeStart began, by what it returned
+}
+
+const (
+	mostStamps   = 100
+	stampText    = 127 // bytes that the text of a stamp has room for, with its end
+	markText     = 155 // bytes that the text of aclprofMarkEx may have
+	misused      = abi.Code(-1)
+	longestStamp = 128 // msgLen from which on func() {} is looked at
+)
+
+// profStamp is what a program gives a text, and then reports. Guarded by marks.mu.
+type profStamp struct {
+	handle core.Handle
+	place  uint32
+	text   string
+}
+
+// mark is a range that has begun. Immutable, but for ended.
+type mark struct {
+	kind   observe.RangeKind
+	number uint32
+	text   string
+	start  int64
+	ended  bool // guarded by marks.mu
+}
+
+// marked tells whether marks are on.
+func marked(t *core.Thread, api string) *core.Error {
+	if t.Runtime.Observer == nil {
+		return core.Fail(api, misused, "", "func() {} records the program: start it with ropeway trace")
+	}
+	return nil
+}
+
+// stamped finds a stamp.
+func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error) {
+	if s := marksOf(t.Runtime).stamps.Get(h); s != nil {
+		return s, nil
+	}
+	return nil, core.Fail(api, misused, "stamp", "%#x is no stamp, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+}
+
+// begin makes a range with a stamp's text and tells the observer.
+func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
+	m, o := marksOf(t.Runtime), t.Runtime.Observer
+	m.mu.Lock()
+	n := &mark{kind: kind, number: m.next, text: s.text, start: o.Now()}
+	m.next++
+	m.mu.Unlock()
+	o.Ranged(observe.Range{Kind: kind, Number: n.number, Thread: t.ID(), Text: n.text, Start: n.start})
+	return n
+}
+
+// endRange tells the observer that a range has ended, in this thread.
+func endRange(t *core.Thread, n *mark) {
+	o := t.Runtime.Observer
+	o.Ranged(observe.Range{Kind: n.kind, Number: n.number, Thread: t.ID(), Start: n.start, End: max(o.Now(), n.start+1)})
+}
+
+// moment tells the observer of a moment.
+func moment(t *core.Thread, text string, at int64, on observe.At) {
+	m := marksOf(t.Runtime)
+	m.mu.Lock()
+	number := m.next
+	m.next++
+	m.mu.Unlock()
+	t.Runtime.Observer.Ranged(observe.Range{Kind: observe.Moment, Number: number, Thread: t.ID(), Text: text, Start: at, End: at, Marker: on})
+}
+
+// ProfCreateStamp is aclprofCreateStamp.
+func ProfCreateStamp(t *core.Thread) core.Handle {
+	if t.Runtime.Observer == nil {
+		return 0
+	}
+	m := marksOf(t.Runtime)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.places {
+		if m.places[i] == nil {
+			s := &profStamp{place: uint32(i)}
+			s.handle = m.stamps.Add(s)
+			m.places[i] = s
+			return s.handle
+		}
+	}
+	return 0
+}
+
+// ProfDestroyStamp is aclprofDestroyStamp. A handle that names no stamp is ignored.
+func ProfDestroyStamp(t *core.Thread, stamp core.Handle) {
+	m := marksOf(t.Runtime)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.stamps.Remove(stamp); s != nil {
+		m.places[s.place] = nil
+	}
+}
+
+// ProfSetStampTraceMessage is aclprofSetStampTraceMessage.
+func ProfSetStampTraceMessage(t *core.Thread, stamp core.Handle, msg *byte, msgLen uint32) *core.Error {
+	const api = "aclprofSetStampTraceMessage"
+	switch {
+	case stamp == 0:
+		return core.Fail(api, misused, "stamp", "is NULL")
+	case msgLen >= longestStamp:
+		return core.Fail(api, misused, "msgLen", "is %d; a text has at most %d bytes", msgLen, stampText-1)
+	case msg == nil:
+		return core.Fail(api, misused, "msg", "is NULL")
+	}
+	n := uint64(0)
+	for n < uint64(msgLen) && core.Array(msg, n+1)[n] != 0 {
+		n++
+	}
+	if n >= stampText {
+		return core.Fail(api, misused, "msg", "has %d bytes; the most are %d", n, stampText-1)
+	}
+	s, err := stamped(t, api, stamp)
+	if err != nil {
+		return err
+	}
+	text := string(core.Array(msg, n))
+	marksOf(t.Runtime).mu.Lock()
+	defer marksOf(t.Runtime).mu.Unlock()
+	s.text = text
+	return nil
+}
+
+// onStamp finds the stamp of a call that reports it. The NULL that comes before is the caller's to refuse.
+func onStamp(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error) {
+	if err := marked(t, api); err != nil {
+		return nil, err
+	}
+	return stamped(t, api, h)
+}
+
+// ProfPush is aclprofPush. Each thread has its own stack.
+func ProfPush(t *core.Thread, stamp core.Handle) *core.Error {
+	const api = "aclprofPush"
+	if stamp == 0 {
+		return core.IsNull(api, "stamp")
+	}
+	s, err := onStamp(t, api, stamp)
+	if err != nil {
+		return err
+	}
+	t.Pushed = append(t.Pushed, beginRange(t, observe.Nested, s))
+	return nil
+}
+
+// ProfPop is aclprofPop.
+func ProfPop(t *core.Thread) *core.Error {
+	const api = "aclprofPop"
+	if err := marked(t, api); err != nil {
+		return err
+	}
+	n := len(t.Pushed)
+	if n == 0 {
+		return core.Fail(api, misused, "", "this thread has pushed func() {} that it has not popped")
+	}
+	endRange(t, t.Pushed[n-1].(*mark))
+	t.Pushed = t.Pushed[:n-1]
+	return nil
+}
+
+// ProfRangeStart is aclprofRangeStart. A range of the same stamp that has not ended ends where this one begins.
+func ProfRangeStart(t *core.Thread, stamp core.Handle, rangeId *uint32) *core.Error {
+	const api = "aclprofRangeStart"
+	switch {
+	case stamp == 0:
+		return core.IsNull(api, "stamp")
+	case rangeId == nil:
+		return core.IsNull(api, "rangeId")
+	}
+	s, err := onStamp(t, api, stamp)
+	if err != nil {
+		return err
+	}
+	n := beginRange(t, observe.Free, s)
+	m := marksOf(t.Runtime)
+	m.mu.Lock()
+	old := m.ranges[s.place]
+	m.ranges[s.place] = n
+	open := old != nil && !old.ended
+	m.mu.Unlock()
+	if open {
+		endRange(t, old)
+	}
+	*rangeId = s.place
+	return nil
+}
+
+// ProfRangeStop is aclprofRangeStop. A second one reports the range again, with another end.
+func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
+	const api = "aclprofRangeStop"
+	if err := marked(t, api); err != nil {
+		return err
+	}
+	m := marksOf(t.Runtime)
+	m.mu.Lock()
+	var n *mark
+	if rangeId < mostStamps && m.ranges[rangeId] != nil {
+		n = m.ranges[rangeId]
+		if n.ended {
+			again := *n
+			again.number = m.next
+			m.next++
+			t.Runtime.Observer.Ranged(observe.Range{Kind: again.kind, Number: again.number, Thread: t.ID(), Text: again.text, Start: again.start})
+			n = &again
+		}
+		n.ended = true
+	}
+	m.mu.Unlock()
+	if n == nil {
+		return core.Fail(api, misused, "rangeId", "is %d, which aclprofRangeStart has not returned", rangeId)
+	}
+	endRange(t, n)
+	return nil
+}
+
+// ProfMark is aclprofMark.
+func ProfMark(t *core.Thread, stamp core.Handle) *core.Error {
+	const api = "aclprofMark"
+	if err := marked(t, api); err != nil {
+		return err
+	}
+	if stamp == 0 {
+		return core.Fail(api, misused, "stamp", "is NULL")
+	}
+	s, err := stamped(t, api, stamp)
+	if err != nil {
+		return err
+	}
+	marksOf(t.Runtime).mu.Lock()
+	text := s.text
+	marksOf(t.Runtime).mu.Unlock()
+	moment(t, text, t.Runtime.Observer.Now(), observe.At{})
+	return nil
+}
+
+// ProfMarkEx is aclprofMarkEx.
+func ProfMarkEx(t *core.Thread, msg *byte, msgLen uint64, stream core.Handle) *core.Error {
+	const api = "aclprofMarkEx"
+	if err := marked(t, api); err != nil {
+		return err
+	}
+	switch {
+	case msg == nil:
+		return core.Fail(api, misused, "msg", "is NULL")
+	case stream == 0:
+		return core.Fail(api, misused, "stream", "is NULL, which does not stand for the default stream here")
+	}
+	text := core.CString(msg)
+	switch {
+	case uint64(len(text)) != msgLen:
+		return core.Fail(api, misused, "msgLen", "is %d, but msg has %d bytes", msgLen, len(text))
+	case msgLen == 0 || msgLen > markText:
+		return core.Fail(api, misused, "msgLen", "is %d; a text has 1 to %d bytes", msgLen, markText)
+	}
+	now := t.Runtime.Observer.Now()
+	on, err := queueMark(t, api, stream)
+	if err != nil {
+		if err.Recorded() && !t.Shared {
+			t.Last = err.Code
+		}
+		err.Code = misused
+		return err
+	}
+	moment(t, text, now, on)
+	return nil
+}
+
+// queueMark puts a task on a stream that does func() {} but show when the stream came there.
+func queueMark(t *core.Thread, api string, stream core.Handle) (on observe.At, err *core.Error) {
+	s, err := t.Stream(api, "stream", stream)
+	if err == nil {
+		s, err = t.StreamOfCurrent(api, s)
+	}
+	if err == nil {
+		err = s.Admit(api)
+	}
+	if err != nil {
+		return on, err
+	}
+	op := driver.Op{Kind: driver.OpPost, Fn: func() {}, Tag: s.NextTag(t)}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Mark})
+	return observe.At{Stream: s.ID, Number: op.Tag.Task}, nil
+}
+
+func marksOf(rt *core.Runtime) *marks { return &processOf(rt).marks }

@@ -1,0 +1,161 @@
+// Package process is what belongs to the process as a whole: initialisation, configuration, limits, information about devices, and marks.
+package process
+
+import (
+	"math"
+	"sync/atomic"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+)
+
+// processState is what the process as a whole has set.
+type processState struct {
+	satMode   atomic.Int32     // floating-point overflow mode
+	limits    [5]atomic.Uint64 // of kernels, by aclrtDeviceLimit
+	eventMode atomic.Int32     // aclInit's acl_graph.event_mode
+	init      initState
+	opTime    opTime
+	marks     marks
+}
+
+var processPart = core.NewPart(func(rt *core.Runtime) *processState {
+	p := &processState{}
+	p.satMode.Store(rt.Product.DefaultSatMode)
+	for limit, bytes := range defaultLimits {
+		p.limits[limit].Store(bytes)
+	}
+	p.marks.stamps.Kind = core.StampKind
+	return p
+})
+
+func processOf(rt *core.Runtime) *processState { return processPart.Of(rt) }
+
+// defaultLimits are the documented sizes before anybody sets one.
+var defaultLimits = [...]uint64{
+	abi.DevLimitSimtStackSize:             1152,
+	abi.DevLimitSimtDvgWarpStackSize:      1024,
+	abi.DevLimitSimdStackSize:             leastStack,
+	abi.DevLimitSimdPrintfFifoSizePerCore: 32 << 10,
+	abi.DevLimitSimtPrintfFifoSize:        2 << 20,
+}
+
+const (
+	leastStack = 32 << 10 // of an AI Core; less is not given
+	mostPrintf = 64 << 20
+)
+
+// simt tells whether the product has SIMT cores.
+func simt(rt *core.Runtime) bool { return rt.Product.Name == "950" }
+
+func isSimt(limit abi.DeviceLimit) bool {
+	return limit == abi.DevLimitSimtStackSize || limit == abi.DevLimitSimtDvgWarpStackSize || limit == abi.DevLimitSimtPrintfFifoSize
+}
+
+// knows tells whether the product has what a limit limits; aclInit skips the others.
+func knows(rt *core.Runtime, limit abi.DeviceLimit) bool {
+	switch {
+	case isSimt(limit):
+		return simt(rt)
+	case limit == abi.DevLimitSimdStackSize:
+		return rt.Product.Modern || rt.Product.Name == "310B"
+	}
+	return rt.Product.Modern
+}
+
+// DeviceSetLimit is aclrtDeviceSetLimit. The sizes are for kernels, which are not built; they are kept and read back.
+func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.Error {
+	const api = "aclrtDeviceSetLimit"
+	if err := knownLimit(api, limit); err != nil {
+		return err
+	}
+	if value > math.MaxUint32 {
+		return core.Invalid(api, "value", "%d bytes are more than %d", value, uint32(math.MaxUint32))
+	}
+	if isSimt(limit) && !simt(t.Runtime) {
+		return noSimt(api, t.Runtime.Product.Name)
+	}
+	if err := t.Lacks(api); err != nil {
+		return err
+	}
+	if len(t.Runtime.Devices) == 0 && t.Runtime.Visible {
+		return t.NoDevice(api, "", 0)
+	}
+	if err := checkLimit(api, "value", limit, value); err != nil {
+		return err
+	}
+	storeLimit(t.Runtime, limit, value)
+	limits := &processOf(t.Runtime).limits
+	if value == 0 && isSimt(limit) && limits[abi.DevLimitSimtStackSize].Load() == 0 && limits[abi.DevLimitSimtDvgWarpStackSize].Load() == 0 {
+		return core.Refused(api, "value", "both SIMT stack sizes are 0 now; kernels need at least one of them")
+	}
+	return nil
+}
+
+// checkLimit refuses sizes that a limit cannot have.
+func checkLimit(api, arg string, limit abi.DeviceLimit, value uint64) *core.Error {
+	least := uint64(0)
+	switch limit {
+	case abi.DevLimitSimdPrintfFifoSizePerCore:
+		least = 1 << 10
+	case abi.DevLimitSimtPrintfFifoSize:
+		least = 1 << 20
+	default:
+		return nil
+	}
+	if value < least || value > mostPrintf {
+		return core.Refused(api, arg, "%d bytes are not %d to %d", value, least, mostPrintf)
+	}
+	return nil
+}
+
+// storeLimit keeps a limit, rounded up as the product does it. A small AI Core stack is ignored.
+func storeLimit(rt *core.Runtime, limit abi.DeviceLimit, value uint64) {
+	round := uint64(8)
+	switch limit {
+	case abi.DevLimitSimtStackSize, abi.DevLimitSimtDvgWarpStackSize:
+		round = 128
+	case abi.DevLimitSimdStackSize:
+		if value <= leastStack {
+			return
+		}
+		round = 16 << 10
+	}
+	processOf(rt).limits[limit].Store((value + round - 1) / round * round)
+}
+
+// DeviceGetLimit is aclrtDeviceGetLimit. The SIMT stack is that of a whole warp, although it is set per thread.
+func DeviceGetLimit(t *core.Thread, limit abi.DeviceLimit, value *uint64) *core.Error {
+	const api = "aclrtDeviceGetLimit"
+	if value == nil {
+		return core.IsNull(api, "value")
+	}
+	if err := knownLimit(api, limit); err != nil {
+		return err
+	}
+	if isSimt(limit) && !simt(t.Runtime) {
+		return noSimt(api, t.Runtime.Product.Name)
+	}
+	if err := t.Lacks(api); err != nil {
+		return err
+	}
+	*value = processOf(t.Runtime).limits[limit].Load()
+	if limit == abi.DevLimitSimtStackSize {
+		*value *= warpThreads
+	}
+	return nil
+}
+
+func knownLimit(api string, limit abi.DeviceLimit) *core.Error {
+	if limit < 0 || limit > abi.DevLimitSimtPrintfFifoSize {
+		return core.Invalid(api, "limit", "%d is not 0 to %d", limit, abi.DevLimitSimtPrintfFifoSize)
+	}
+	return nil
+}
+
+func noSimt(api, product string) *core.Error {
+	return core.Unsupported(api, "limit", "%s has no SIMT cores; the 950 has", product).NotRecorded()
+}
+
+// warpThreads is how many threads a warp has.
+const warpThreads = 32

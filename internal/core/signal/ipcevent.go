@@ -1,0 +1,355 @@
+package signal
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+	"ropeway/internal/share"
+)
+
+// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a page that
+// all of them share: a wait refers to the number of the latest record that was queued when the wait was, by whomever, and is over when
+// that record is. What became of a record is in a ring, because records of several streams end in any order.
+type ipcEvent struct {
+	cell *cell
+
+	mu   sync.Mutex
+	key  *share.Key // guarded by mu; while it is exported
+	gone bool       // guarded by mu; the handle was destroyed
+}
+
+// The words of the page.
+const (
+	ipcBegun  = iota                      // records begun: their numbers
+	ipcQueued                             // the latest that is queued: what waits refer to
+	ipcSpaces                             // name spaces of processes that record; the first word is not used
+	ipcRing   = ipcSpaces + ipcSpaceCount // for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last one
+)
+
+const (
+	ipcPlaces     = 128
+	ipcSpaceCount = 1 << makerSpace
+	ipcWords      = ipcRing + 2*ipcPlaces
+)
+
+// place is where in the words the end of a record and its maker are.
+func ipcPlace(number uint64) (end, maker int) {
+	i := ipcRing + 2*int(number%ipcPlaces)
+	return i, i + 1
+}
+
+// newIPCEvent makes an event's page, and openIPCEvent the same of another process's files.
+func newIPCEvent() (*ipcEvent, error) {
+	x := &ipcEvent{cell: newCell(ipcWords)}
+	files, err := x.cell.share()
+	if err != nil {
+		return nil, err
+	}
+	closeAll(files)
+	x.cell.suspect = x.orphans
+	return x, nil
+}
+
+func openIPCEvent(files []*os.File) (*ipcEvent, error) {
+	c, err := openCell(ipcWords, files)
+	if err != nil {
+		return nil, err
+	}
+	x := &ipcEvent{cell: c}
+	c.suspect = x.orphans
+	return x, nil
+}
+
+// begin numbers a record; 0 if all places are taken by records that are not over.
+//
+// A number is taken by writing the maker into its place. Whoever finds it taken counts it in ipcBegun, because who took it may have been
+// killed before. That others write anything at any time costs a record, not an endless search.
+func (x *ipcEvent) begin() (number uint64) {
+	x.cell.look(func(w []atomic.Uint64) {
+		me := thisMaker(w)
+		for range 8 * ipcPlaces {
+			last := w[ipcBegun].Load()
+			n := last + 1
+			_, place := ipcPlace(n)
+			m := maker(w[place].Load())
+			switch {
+			case w[ipcBegun].Load() != last: // m may be of a later lap
+				continue
+			case m.of(n):
+			case !vacate(w, n, m):
+				return
+			case w[place].CompareAndSwap(uint64(m), uint64(me.made(n))):
+				number = n
+			default:
+				continue
+			}
+			w[ipcBegun].CompareAndSwap(last, n)
+			if number != 0 {
+				return
+			}
+		}
+	})
+	return number
+}
+
+// vacate makes sure that the record that has the place of n, one lap before, is over; false if it is not. It was made by m, unless m is of another lap.
+func vacate(w []atomic.Uint64, n uint64, m maker) bool {
+	if n <= ipcPlaces || over(w, n-ipcPlaces) {
+		return true
+	}
+	if m.of(n-ipcPlaces) && !m.ended(w) {
+		return false
+	}
+	drop(w, n-ipcPlaces)
+	return true
+}
+
+// drop ends a record that nobody else will end.
+func drop(w []atomic.Uint64, number uint64) {
+	end, _ := ipcPlace(number)
+	raise(&w[end], number<<1|1)
+}
+
+// queued lets waits refer to a record.
+func (x *ipcEvent) queued(number uint64) {
+	x.cell.look(func(w []atomic.Uint64) { raise(&w[ipcQueued], number) })
+}
+
+// end notes that a record has run or was dropped.
+func (x *ipcEvent) end(number uint64, dropped bool) {
+	x.cell.change(func(w []atomic.Uint64) {
+		end, _ := ipcPlace(number)
+		v := number << 1
+		if dropped {
+			v |= 1
+		}
+		raise(&w[end], v)
+	})
+}
+
+// raise makes a word at least v.
+func raise(word *atomic.Uint64, v uint64) {
+	for old := word.Load(); old < v && !word.CompareAndSwap(old, v); old = word.Load() {
+	}
+}
+
+// latest is the number of the latest record.
+func (x *ipcEvent) latest() (number uint64) {
+	x.cell.look(func(w []atomic.Uint64) { number = w[ipcQueued].Load() })
+	return number
+}
+
+// over tells whether a record is over.
+func over(w []atomic.Uint64, number uint64) bool {
+	end, _ := ipcPlace(number)
+	return w[end].Load()>>1 >= number
+}
+
+// orphans drops records of processes that have ended: nobody else will. cell.mu is held.
+func (x *ipcEvent) orphans() (changed bool) {
+	w := x.cell.words
+	ended := map[maker]bool{}
+	last := w[ipcQueued].Load()
+	for n := last; n > 0 && last-n < ipcPlaces; n-- {
+		if over(w, n) {
+			continue
+		}
+		_, place := ipcPlace(n)
+		m := maker(w[place].Load())
+		gone, asked := ended[m.who()]
+		if !asked {
+			gone = m.ended(w)
+			ended[m.who()] = gone
+		}
+		if gone {
+			drop(w, n)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// ipcRecord is one record of an IPC event, as a flag that the host asks and waits for. Streams wait by a gate.
+type ipcRecord struct {
+	x      *ipcEvent
+	number uint64
+	watch  core.Watcher // who is told what the host learns; may be nil
+	here   bool         // this process made it
+}
+
+func (r ipcRecord) Set()         { r.x.end(r.number, false) }
+func (r ipcRecord) SetAt() int64 { return 0 }
+
+func (r ipcRecord) IsSet() bool {
+	answered := r.asking(false)
+	isOver, dropped := r.state()
+	answered(isOver && !dropped)
+	return isOver && !dropped
+}
+
+// asking tells a watcher that the host wants to know whether the record is over; the result tells that it does.
+func (r ipcRecord) asking(waits bool) (answered func(over bool)) {
+	if r.watch == nil {
+		return func(bool) {}
+	}
+	told := r.watch.Asking(&r.x.cell.order, waits)
+	return func(over bool) { told(over, r.here) }
+}
+
+// state is what became of the record; of one long ago, whose place another one has, that it was done.
+func (r ipcRecord) state() (isOver, dropped bool) {
+	r.x.cell.look(func(w []atomic.Uint64) {
+		end, _ := ipcPlace(r.number)
+		isOver, dropped = over(w, r.number), w[end].Load() == r.number<<1|1
+	})
+	return isOver, dropped
+}
+
+// Err is why the record was never done. What dropped it is known to the process that made it.
+func (r ipcRecord) Err() error {
+	if _, dropped := r.state(); dropped {
+		return droppedElsewhere{}
+	}
+	return nil
+}
+
+func (r ipcRecord) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	answered := r.asking(true)
+	isOver := r.x.cell.await(r.met, core.WaitLimit{Timeout: timeout, Cancel: cancel})
+	answered(isOver)
+	return isOver
+}
+
+func (r ipcRecord) met(w []atomic.Uint64) bool { return over(w, r.number) }
+
+// droppedElsewhere is why a record of an IPC event was never done.
+type droppedElsewhere struct{}
+
+func (droppedElsewhere) Error() string {
+	return "the record of the event was dropped with the work of its stream, or its process has ended"
+}
+func (droppedElsewhere) Code() abi.Code { return abi.ErrRTStreamAbort }
+
+// Last implements core.SharedEvent.
+func (x *ipcEvent) Last(e *core.Event) core.EventRecord {
+	number := x.latest()
+	if number == 0 {
+		return core.EventRecord{}
+	}
+	own := e.Own()
+	r, here := core.EventRecord{Number: number}, own.Number == number
+	if here {
+		r.On, r.Task = own.On, own.Task
+	}
+	r.Flag = ipcRecord{x, number, e.Runtime.Watch, here}
+	return r
+}
+
+// Record implements core.SharedEvent.
+func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Stream) *core.Error {
+	number := x.begin()
+	if number == 0 {
+		e.Release()
+		return core.Fail(api, abi.ErrRTNoEventResource, "event", "its last %d records are not over yet; synchronise first", ipcPlaces)
+	}
+	tag, done := s.NextTag(t), false
+	op := driver.Op{Kind: driver.OpPost, Tag: tag, Order: &x.cell.order, Fn: func() {
+		done = true
+		x.end(number, false)
+	}, Done: func() {
+		if !done {
+			x.end(number, true)
+		}
+		e.Release()
+	}}
+	r := core.EventRecord{Number: number, Flag: ipcRecord{x, number, t.Runtime.Watch, true}, On: s, Task: s.TaskNumber(tag)}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Record, About: uint64(e.Handle)})
+	x.queued(number)
+	e.Queued(r)
+	return nil
+}
+
+// Wait implements core.SharedEvent.
+func (x *ipcEvent) Wait(api string, t *core.Thread, e *core.Event, s *core.Stream, r core.EventRecord, timeout time.Duration) {
+	record := r.Flag.(ipcRecord)
+	w := &cellWait{c: x.cell, met: record.met, here: record.here}
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &x.cell.order, Done: e.WaitOver}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.Wait, About: uint64(e.Handle), After: r})
+}
+
+// IpcGetEventHandle is aclrtIpcGetEventHandle. Asking again gives the same handle, until aclFinalize.
+func IpcGetEventHandle(t *core.Thread, event core.Handle, handle *abi.IpcEventHandle) *core.Error {
+	const api = "aclrtIpcGetEventHandle"
+	e, err := checkIpcGetEventHandle(t, event, handle)
+	if err != nil {
+		return err
+	}
+	x := e.Shared.(*ipcEvent)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.gone {
+		return core.NoEvent(api, "event", event)
+	}
+	if x.key == nil {
+		files, err := x.cell.share()
+		if err != nil {
+			return memory.ShareError(api, "event", err)
+		}
+		key, err := t.Runtime.Broker.Export(share.Item{Kind: share.Event, Files: files}, share.Options{Open: true})
+		if err != nil {
+			return memory.ShareError(api, "event", err)
+		}
+		x.key = &key
+	}
+	x.key.Block(handle.Reserved[:])
+	return nil
+}
+
+// IpcOpenEventHandle is aclrtIpcOpenEventHandle. The exporter may destroy its event: the records stay known here.
+func IpcOpenEventHandle(t *core.Thread, handle abi.IpcEventHandle, event *core.Handle) *core.Error {
+	const api = "aclrtIpcOpenEventHandle"
+	c, refusal := checkIpcOpenEventHandle(t, handle, event)
+	if refusal != nil {
+		return refusal
+	}
+	key, ok := share.FromBlock(handle.Reserved[:])
+	if !ok {
+		return core.Refused(api, "handle", "is not one of aclrtIpcGetEventHandle")
+	}
+	it, err := t.Runtime.Broker.Import(key, share.Event)
+	if err != nil {
+		return memory.ShareError(api, "handle", err)
+	}
+	x, err := openIPCEvent(it.Files)
+	if err != nil {
+		return core.Refused(api, "handle", "does not lead to an event: %v", err)
+	}
+	return t.AddEvent(api, c, event, core.ExEvent, abi.EventIpc, x)
+}
+
+// Withdraw implements core.SharedEvent.
+func (x *ipcEvent) Withdraw(e *core.Event) {
+	core.Locked(&x.mu, func() { x.gone = true })
+	x.unshare(e)
+}
+
+// Release implements core.SharedEvent.
+func (x *ipcEvent) Release() { x.cell.release() }
+
+// unshare ends the export of an IPC event, if there is one; the next handle is another one.
+func (x *ipcEvent) unshare(e *core.Event) {
+	x.mu.Lock()
+	key := x.key
+	x.key = nil
+	x.mu.Unlock()
+	if key != nil {
+		e.Runtime.Broker.Withdraw(*key)
+	}
+}

@@ -1,0 +1,109 @@
+package signal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ropeway/internal/share"
+)
+
+// maker says who made a record of an IPC event: the number of its process, the name space that this is a number in, and when the process
+// began, because numbers are used again; and for which lap of the ring. It is one word: at whatever moment a process is killed, its
+// name is there as a whole or not at all.
+type maker uint64
+
+// The bits of a maker, from the lowest; the rest is the lap.
+const (
+	makerPid   = 22 // Linux has no larger numbers
+	makerSpace = 4  // where in the page the name space is; 0: not known
+	makerBegan = 24 // 0: not known
+	makerWho   = makerPid + makerSpace + makerBegan
+)
+
+func newMaker(pid, space, began uint64) maker {
+	return maker(pid | space<<makerPid | began<<(makerPid+makerSpace))
+}
+
+// low is the lowest bits of v.
+func low(v uint64, bits int) uint64 { return v & (1<<bits - 1) }
+
+func (m maker) pid() int      { return int(low(uint64(m), makerPid)) }
+func (m maker) space() int    { return int(low(uint64(m)>>makerPid, makerSpace)) }
+func (m maker) began() uint64 { return low(uint64(m)>>(makerPid+makerSpace), makerBegan) }
+
+// who is the maker without the lap.
+func (m maker) who() maker { return maker(low(uint64(m), makerWho)) }
+
+// made is who as the maker of a record.
+func (m maker) made(number uint64) maker { return m | maker((number/ipcPlaces+1)<<makerWho) }
+
+// of tells whether it made the record in its place that has this number, rather than one of another lap.
+func (m maker) of(number uint64) bool { return m == m.who().made(number) }
+
+// ended tells whether the process has certainly ended. Of one in another name space nobody here knows.
+func (m maker) ended(w []atomic.Uint64) bool {
+	self := thisProcess()
+	if self.space == 0 || m.space() == 0 || m.pid() == 0 || w[ipcSpaces+m.space()].Load() != self.space {
+		return false
+	}
+	if errors.Is(unix.Kill(m.pid(), 0), unix.ESRCH) {
+		return true
+	}
+	if self.began == 0 || m.began() == 0 {
+		return false
+	}
+	now, err := began(m.pid())
+	return err == nil && now != m.began() || errors.Is(err, unix.ESRCH)
+}
+
+// began is when a process began, as a maker has it.
+func began(pid int) (uint64, error) {
+	text, err := share.Began(int32(pid))
+	if err != nil {
+		return 0, err
+	}
+	ticks, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	return ticks%(1<<makerBegan-1) + 1, nil
+}
+
+// identity is a process as others have to know it.
+type identity struct {
+	pid   int
+	space uint64 // of numbers and of times; 0 if it is not known
+	began uint64 // 0 if that cannot be known: /proc is not there, or that of other numbers
+}
+
+// thisProcess is the identity of this one.
+var thisProcess = sync.OnceValue(func() identity {
+	p := identity{pid: os.Getpid()}
+	var pids, times unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &pids); err != nil {
+		return p
+	}
+	unix.Stat("/proc/self/ns/time", &times) //nolint:errcheck // an old kernel has one for all
+	p.space = low(pids.Ino, 32)<<32 | low(times.Ino, 32)
+	if self, err := os.Readlink("/proc/self"); err == nil && self == fmt.Sprint(p.pid) {
+		p.began, _ = began(p.pid) //nolint:errcheck // 0 with an error
+	}
+	return p
+})
+
+// thisMaker is this process as a maker, in a page where its name space may be the first of its kind.
+func thisMaker(w []atomic.Uint64) maker {
+	p := thisProcess()
+	for i := 1; i < ipcSpaceCount && p.space != 0; i++ {
+		if space := &w[ipcSpaces+i]; space.CompareAndSwap(0, p.space) || space.Load() == p.space {
+			return newMaker(uint64(p.pid), uint64(i), p.began)
+		}
+	}
+	return newMaker(uint64(p.pid), 0, 0)
+}

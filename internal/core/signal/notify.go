@@ -1,0 +1,228 @@
+package signal
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+	"ropeway/internal/share"
+)
+
+// Notify is one bit that records set and waits clear. It belongs to a device, which alone may wait for it once other processes have
+// it too. Tasks that need it keep its cell: destroying it does not change what is queued.
+type Notify struct {
+	rt       *core.Runtime
+	handle   core.Handle
+	dev      *core.Device // that it was created on; nil if that is another process's and not visible here
+	id       uint32
+	used     *atomic.Int32 // the counter of ids it is in; nil if it was imported: the id is the exporter's
+	cell     *cell
+	imported bool
+	// All of these are immutable.
+
+	mu       sync.Mutex
+	gone     bool      // guarded by mu; the handle was destroyed
+	exported bool      // guarded by mu
+	key      share.Key // guarded by mu; once it is exported
+}
+
+// notifyWords are the words of a notify: the bit.
+const notifyWords = 1
+
+func (n *Notify) set(w []atomic.Uint64)   { w[0].Store(1) }
+func (n *Notify) reset(w []atomic.Uint64) { w[0].Store(0) }
+
+// take clears the bit if it is set. Another process may do the same.
+func (n *Notify) take(w []atomic.Uint64) bool { return w[0].Swap(0) != 0 }
+
+// shared tells whether it was exported or imported.
+func (n *Notify) shared() bool { return n.cell.shared() }
+
+// findNotify finds the notify a handle names.
+func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.Error) {
+	if n := signalsOf(t.Runtime).notifies.Get(h); n != nil {
+		return n, nil
+	}
+	return nil, noNotify(api, arg, h)
+}
+
+// noNotify is the answer to a handle that names no notify.
+func noNotify(api, arg string, h core.Handle) *core.Error {
+	return core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no notify, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+}
+
+// numberNotify takes an id of device d for a notify or a count notify; nil if there is none left.
+func numberNotify(rt *core.Runtime, d *core.Device) (id uint32, used *atomic.Int32) {
+	used = d.Notifies.Load()
+	if !core.TakeOne(used, int32(rt.Product.Notifies)) {
+		return 0, nil
+	}
+	return signalsOf(rt).notifyIDs.Add(1), used
+}
+
+func noNotifies(api string, d *core.Device) *core.Error {
+	return core.Fail(api, abi.ErrRTNoNotifyResource, "", "device %d has its %d notifies in use; destroy some", d.User, d.Runtime.Product.Notifies)
+}
+
+// CreateNotify is aclrtCreateNotify.
+func CreateNotify(t *core.Thread, notify *core.Handle, flag uint64) *core.Error {
+	const api = "aclrtCreateNotify"
+	c, err := checkCreateNotify(t, notify, flag)
+	if err != nil {
+		return err
+	}
+	id, used := numberNotify(t.Runtime, c.Device)
+	if used == nil {
+		return noNotifies(api, c.Device)
+	}
+	n := &Notify{rt: t.Runtime, dev: c.Device, id: id, used: used, cell: newCell(notifyWords)}
+	if n.handle = signalsOf(t.Runtime).notifies.Add(n); n.handle == 0 {
+		used.Add(-1)
+		return core.Fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
+	}
+	*notify = n.handle
+	t.Acquired(n.resource())
+	return nil
+}
+
+// resource is n as a watcher knows it.
+func (n *Notify) resource() core.Resource {
+	r := core.Resource{Kind: core.NotifyHandle, Name: uintptr(n.handle), Number: int32(n.id), Device: -1}
+	if n.dev != nil {
+		r.Device = n.dev.User
+	}
+	return r
+}
+
+// DestroyNotify is aclrtDestroyNotify. Records and waits that are queued go on; other processes that have it keep it.
+func DestroyNotify(t *core.Thread, notify core.Handle) *core.Error {
+	const api = "aclrtDestroyNotify"
+	n, _, err := checkDestroyNotify(t, notify)
+	if err != nil {
+		return err
+	}
+	return t.Releasing(n.resource(), func() *core.Error {
+		if signalsOf(t.Runtime).notifies.Remove(notify) == nil {
+			return noNotify(api, "notify", notify)
+		}
+		n.withdraw()
+		if n.used != nil {
+			n.used.Add(-1)
+		}
+		n.cell.release()
+		return nil
+	})
+}
+
+// RecordNotify is aclrtRecordNotify.
+func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
+	const api = "aclrtRecordNotify"
+	n, s, _, err := checkRecordNotify(t, notify, stream)
+	if err != nil {
+		return err
+	}
+	return recordCell(t, api, s, n.cell, notify, n.set)
+}
+
+// sharedElsewhere refuses to wait for a notify that other processes have too and that belongs to another device.
+func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *core.Error {
+	if n.dev != c.Device && n.shared() {
+		return core.Refused(api, "notify", "is shared with other processes and belongs to device %s: only streams of that device may wait for it", core.DeviceName(n.dev))
+	}
+	return nil
+}
+
+// recordCell queues a change of the cell that handle h names. Under launch blocking it is not waited for, as records of events are not.
+func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Handle, change func(words []atomic.Uint64)) *core.Error {
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	if !c.hold() {
+		return noNotify(api, "notify", h)
+	}
+	op := driver.Op{Kind: driver.OpPost, Fn: func() { c.change(change) }, Order: &c.order, Done: c.release}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.NotifyRecord, About: uint64(h)})
+	return nil
+}
+
+// waitCell queues a wait for the cell that handle h names, which fails after a timeout (0: never).
+func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Handle, timeout time.Duration) *core.Error {
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	if !w.c.hold() {
+		return noNotify(api, "notify", h)
+	}
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &w.c.order, Done: w.c.release}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.NotifyWait, About: uint64(h)})
+	return nil
+}
+
+// notifyTimeout is how long a wait for a notify may last, 0 for ever, given the seconds that a program says.
+func notifyTimeout(rt *core.Runtime, seconds uint32) time.Duration {
+	if seconds == 1<<32-1 { // what libraries that know no limit say
+		if rt.Product.Name == "310P" {
+			return rt.WaitTimeout()
+		}
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// WaitAndResetNotify is aclrtWaitAndResetNotify: the stream waits, the host does not.
+func WaitAndResetNotify(t *core.Thread, notify, stream core.Handle, timeout uint32) *core.Error {
+	const api = "aclrtWaitAndResetNotify"
+	n, s, _, err := checkWaitAndResetNotify(t, notify, stream, timeout)
+	if err != nil {
+		return err
+	}
+	w := &cellWait{c: n.cell, met: n.take, back: n.set}
+	return waitCell(t, api, s, w, notify, notifyTimeout(t.Runtime, timeout))
+}
+
+// GetNotifyId is aclrtGetNotifyId.
+func GetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) *core.Error {
+	n, _, err := checkGetNotifyId(t, notify, notifyID)
+	if err != nil {
+		return err
+	}
+	*notifyID = n.id
+	return nil
+}
+
+// NotifyBatchReset is aclrtNotifyBatchReset. The notifies are cleared one after the other, at once, in no stream's order; those before one
+// that is refused stay cleared.
+func NotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *core.Error {
+	const api = "aclrtNotifyBatchReset"
+	if err := checkNotifyBatchReset(t, notifies, num); err != nil {
+		return err
+	}
+	for i, h := range core.Array(notifies, uint64(uint32(num))) {
+		if err := resetNotify(t, api, h); err != nil {
+			return err.At(i)
+		}
+	}
+	return nil
+}
+
+func resetNotify(t *core.Thread, api string, h core.Handle) *core.Error {
+	if h == 0 {
+		return core.Refused(api, "notifies", "is NULL")
+	}
+	n, err := findNotify(t, api, "notifies", h)
+	if err != nil {
+		return err
+	}
+	if t.Current() == nil {
+		return core.NoCurrentContext(api)
+	}
+	if t.Runtime.Product.UB && n.shared() {
+		return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "notifies", "%#x is shared with other processes, and %s does not clear such notifies", uintptr(h), t.Runtime.Product.Name)
+	}
+	n.cell.change(n.reset)
+	return nil
+}

@@ -1,0 +1,282 @@
+package signal
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/driver"
+	"ropeway/internal/observe"
+)
+
+// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at the waits for its
+// word at once. All other changes (a copy, another process) are noticed by looking: 20 µs after a wait has begun, then at growing
+// distances, and from a millisecond on each millisecond. Nobody looks while nobody waits.
+type values struct {
+	waiting atomic.Int32 // waits in the map
+
+	mu      sync.Mutex
+	waits   map[core.Addr][]*valueWait // guarded by mu; that hold a stream up, in the order of their turn
+	looking bool                       // guarded by mu; a goroutine looks
+	fresh   bool                       // guarded by mu; there is a wait that it has not looked at
+	orders  map[core.Addr]wordOrder    // guarded by mu; of words that somebody watches
+	sweepAt int                        // guarded by mu; how many orders there are when those are taken out whose memory is gone
+}
+
+const (
+	firstLook = 20 * time.Microsecond
+	longLook  = time.Millisecond
+)
+
+// valueWait is a wait for a word: the gate of a queue.
+type valueWait struct {
+	rt    *core.Runtime
+	v     *values
+	words driver.Words
+	addr  core.Addr
+	given uint64
+	met   func(word, given uint64) bool
+	// All of these are immutable.
+
+	wake   func() // guarded by v.mu
+	listed bool   // guarded by v.mu
+	passed bool   // guarded by v.mu
+	err    error  // guarded by v.mu until it has passed: the memory has gone
+}
+
+// Conditions of aclrtValueWait, by flag.
+var valueConditions = [...]func(word, given uint64) bool{
+	func(word, given uint64) bool { return int64(word-given) >= 0 },
+	func(word, given uint64) bool { return word == given },
+	func(word, given uint64) bool { return word&given != 0 },
+	func(word, given uint64) bool { return ^(word | given) != 0 },
+}
+
+// try looks at the word. values.mu is held.
+func (w *valueWait) try() bool {
+	word, err := w.words.Load(w.addr)
+	if err != nil {
+		w.err = err
+		return true
+	}
+	return w.met(word, w.given)
+}
+
+// Pass implements driver.Gate.
+func (w *valueWait) Pass(wake func()) bool {
+	v := w.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if w.passed {
+		return true
+	}
+	if w.listed { // who changes the word looks
+		w.wake = wake
+		return false
+	}
+	v.waiting.Add(1) // before the word is read: a store that does not see this was seen
+	if w.try() {
+		v.waiting.Add(-1)
+		w.passed = true
+		return true
+	}
+	w.wake, w.listed = wake, true
+	if v.waits == nil {
+		v.waits = map[core.Addr][]*valueWait{}
+	}
+	v.waits[w.addr] = append(v.waits[w.addr], w)
+	v.fresh = true
+	if !v.looking {
+		v.looking = true
+		go v.look()
+	}
+	return false
+}
+
+// Leave implements driver.Gate.
+func (w *valueWait) Leave() {
+	v := w.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if w.listed {
+		w.listed = false
+		v.put(w.addr, slices.DeleteFunc(v.waits[w.addr], func(o *valueWait) bool { return o == w }))
+		v.waiting.Add(-1)
+	}
+}
+
+// Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have, once some is.
+func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
+
+// Err is how a wait that has passed ended.
+func (w *valueWait) Err() error { return w.err } // lockcheck: it has passed
+
+// put makes list the waits for a word. mu is held.
+func (v *values) put(addr core.Addr, list []*valueWait) {
+	if len(list) == 0 {
+		delete(v.waits, addr)
+	} else {
+		v.waits[addr] = list
+	}
+}
+
+// settle lets the waits for a word go that may, and returns what is to be called for them once mu is released. mu is held.
+func (v *values) settle(addr core.Addr) (gone []func()) {
+	v.put(addr, slices.DeleteFunc(v.waits[addr], func(w *valueWait) bool {
+		if !w.try() {
+			return false
+		}
+		w.listed, w.passed = false, true
+		v.waiting.Add(-1)
+		gone = append(gone, w.wake)
+		return true
+	}))
+	return gone
+}
+
+// store writes a word, once, and lets those go on that wait for it.
+func (v *values) store(words driver.Words, addr core.Addr, value uint64) error {
+	stored := v.waiting.Load() == 0
+	if stored {
+		if err := words.Store(addr, value); err != nil || v.waiting.Load() == 0 {
+			return err
+		}
+	}
+	v.mu.Lock()
+	var err error
+	if !stored {
+		err = words.Store(addr, value) // with mu held, so that waits see each of several stores
+	}
+	gone := v.settle(addr)
+	v.mu.Unlock()
+	wake(gone)
+	return err
+}
+
+// look notices changes that nobody tells of, until nobody waits.
+func (v *values) look() {
+	pause := firstLook
+	for {
+		time.Sleep(pause)
+		v.mu.Lock()
+		var gone []func()
+		for addr := range v.waits {
+			gone = append(gone, v.settle(addr)...)
+		}
+		pause = min(2*pause, longLook)
+		if v.fresh {
+			v.fresh, pause = false, firstLook
+		}
+		v.looking = len(v.waits) > 0
+		more := v.looking
+		v.mu.Unlock()
+		wake(gone)
+		if !more {
+			return
+		}
+	}
+}
+
+// wordOrder is the order of a word, as long as the allocation is there that has it.
+type wordOrder struct {
+	allocation uint64 // its id
+	order      *driver.Order
+}
+
+// valueOrder is what stores of a word hand to waits for it, if somebody watches.
+func valueOrder(rt *core.Runtime, addr core.Addr) *driver.Order {
+	if rt.Watch == nil {
+		return nil
+	}
+	v := &signalsOf(rt).values
+	id := rt.Driver.Describe(addr).ID
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	o, ok := v.orders[addr]
+	if ok && o.allocation == id {
+		return o.order
+	}
+	if len(v.orders) >= v.sweepAt { // each time there are twice as many as were left
+		maps.DeleteFunc(v.orders, func(at core.Addr, o wordOrder) bool { return rt.Driver.Describe(at).ID != o.allocation })
+		v.sweepAt = max(64, 2*len(v.orders))
+	}
+	if v.orders == nil {
+		v.orders = map[core.Addr]wordOrder{}
+	}
+	o = wordOrder{id, new(driver.Order)}
+	v.orders[addr] = o
+	return o.order
+}
+
+// ValueWrite is aclrtValueWrite: 64 bits of device memory get a value, in the order of the stream.
+func ValueWrite(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
+	const api = "aclrtValueWrite"
+	words, s, err := valueCall(t, api, devAddr, flag, 1, stream)
+	if err != nil {
+		return err
+	}
+	v := &signalsOf(t.Runtime).values
+	s.Put(api, t, core.Task{Op: driver.Op{
+		Kind: driver.OpWork, Dst: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr),
+		Work: func() error { return v.store(words, devAddr, value) },
+	}, Kind: observe.ValueWrite, About: uint64(devAddr)})
+	return nil
+}
+
+// ValueWait is aclrtValueWait: the stream waits, the host does not. The wait fails when the memory goes meanwhile.
+func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, stream core.Handle) *core.Error {
+	const api = "aclrtValueWait"
+	words, s, err := valueCall(t, api, devAddr, flag, uint32(len(valueConditions)), stream)
+	if err != nil {
+		return err
+	}
+	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
+	op := driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr)}
+	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr)})
+	return nil
+}
+
+// valueCall is what both calls look at; flag has to be less than flags.
+func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.Words, *core.Stream, *core.Error) {
+	if devAddr == 0 {
+		return nil, nil, core.IsNull(api, "devAddr")
+	}
+	if err := t.Lacks(api); err != nil {
+		return nil, nil, err
+	}
+	words, ok := driver.As[driver.Words](t.Runtime.Driver)
+	if !ok {
+		return nil, nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory", t.Runtime.Driver.Name())
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return nil, nil, err
+	}
+	if flag >= flags {
+		return nil, nil, core.Refused(api, "flag", "%d is not less than %d", flag, flags)
+	}
+	l, err := t.Runtime.Locate(api, "devAddr", devAddr, 8)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.Place != driver.OnDevice {
+		return nil, nil, core.Refused(api, "devAddr", "%#x is not device memory", devAddr).Because(core.WrongDirection, devAddr)
+	}
+	if s, err = t.StreamOfCurrent(api, s); err != nil {
+		return nil, nil, err
+	}
+	if err := t.Runtime.PeerDenied(api, "devAddr", s.Context.Device, devAddr, l); err != nil {
+		return nil, nil, err
+	}
+	if err := s.Admit(api); err != nil {
+		return nil, nil, err
+	}
+	if t.Runtime.Strict && devAddr%8 != 0 {
+		return nil, nil, core.Refused(api, "devAddr", "%#x is not a multiple of 8", devAddr).Because(core.Misaligned, devAddr)
+	}
+	return words, s, nil
+}

@@ -1,0 +1,139 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"ropeway/internal/core"
+	"ropeway/internal/driver"
+)
+
+// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream (driver.OpWork): in pieces, of which several
+// goroutines take one after the other if there are many, and until the stream drops its work.
+
+const (
+	pieceBytes = 64 << 10 // of memory that one piece looks at, at most
+	handful    = 16       // pieces that are worth another goroutine
+)
+
+// sight is how the host sees memory that a task computes on: in place, where the driver shows it, else as a copy.
+type sight struct {
+	viewer driver.Viewer // nil: there is none
+	drv    driver.Driver // the one that has the memory, not those that stand in front of it: the task is what they see
+}
+
+func sightOf(rt *core.Runtime) sight {
+	s := sight{drv: rt.Driver}
+	s.viewer, _ = driver.As[driver.Viewer](rt.Driver)
+	for {
+		w, ok := s.drv.(interface{ Unwrap() driver.Driver })
+		if !ok {
+			return s
+		}
+		s.drv = w.Unwrap()
+	}
+}
+
+// hand is what one goroutine computes with. It has room for copies of what it looks at.
+type hand struct {
+	sight
+	room [2][]byte
+}
+
+// see is the n bytes at addr, pieceBytes at most. Of two that are used at a time, each has its number.
+func (h *hand) see(number int, addr core.Addr, n uint64) ([]byte, error) {
+	if h.viewer != nil {
+		return h.viewer.View(addr, n)
+	}
+	b := h.scratch(number)[:n]
+	return b, h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: core.AddrOf(b), Src: addr, N: n})
+}
+
+// change puts what see gave, and was changed, back to addr.
+func (h *hand) change(addr core.Addr, b []byte) error {
+	if h.viewer != nil {
+		return nil
+	}
+	return h.drv.Run(driver.Op{Kind: driver.OpCopy, Dst: addr, Src: core.AddrOf(b), N: uint64(len(b))})
+}
+
+// scratch is room for a copy.
+func (h *hand) scratch(number int) []byte {
+	if h.room[number] == nil {
+		h.room[number] = make([]byte, pieceBytes)
+	}
+	return h.room[number]
+}
+
+// compute calls f for each of a number of pieces, and stops when one fails or dropped says so. In turn makes it one after the other, by one goroutine.
+func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool, f func(h *hand, piece uint64) error) error {
+	var next atomic.Uint64
+	look := sightOf(rt)
+	work := func() error {
+		return guarded(func() error {
+			h := hand{sight: look}
+			for i := next.Add(1) - 1; i < pieces; i = next.Add(1) - 1 {
+				if dropped() {
+					return driver.ErrAborted
+				}
+				if err := f(&h, i); err != nil {
+					next.Store(pieces)
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	others := min(uint64(runtime.GOMAXPROCS(0)), pieces/handful)
+	if inTurn || others < 2 {
+		return work()
+	}
+	errs := make([]error, others)
+	var wg sync.WaitGroup
+	for i := range errs[1:] {
+		wg.Go(func() { errs[1+i] = work() })
+	}
+	errs[0] = work()
+	wg.Wait()
+	for _, err := range errs {
+		if errors.Is(err, driver.ErrAborted) {
+			return driver.ErrAborted // as it is: that nobody is told of
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// guarded runs f, which touches memory that may go meanwhile: a fault is an error.
+func guarded(f func() error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		switch r := recover().(type) {
+		case nil:
+		case interface {
+			runtime.Error
+			Addr() uintptr
+		}:
+			err = fmt.Errorf("%w: memory fault at %#x", driver.ErrFault, r.Addr())
+		default:
+			panic(r)
+		}
+	}()
+	return f()
+}
+
+// reachable finds memory that device d computes on: any that the device can reach.
+func reachable(t *core.Thread, api, arg string, d *core.Device, addr core.Addr, n uint64) *core.Error {
+	l, err := t.Runtime.Locate(api, arg, addr, n)
+	if err != nil {
+		return err
+	}
+	if l.Place == driver.Pageable {
+		return core.Refused(api, arg, "%#x is pageable host memory, which the device cannot reach", addr)
+	}
+	return t.Runtime.PeerDenied(api, arg, d, addr, l)
+}

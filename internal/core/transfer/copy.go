@@ -1,0 +1,331 @@
+package transfer
+
+import (
+	"ropeway/internal/abi"
+	"ropeway/internal/core"
+	"ropeway/internal/core/memory"
+	"ropeway/internal/driver"
+)
+
+// Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
+// itself against no stream.
+func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
+	return t.Bounded(memcpy(t, "aclrtMemcpy", dst, destMax, src, count, kind), "destMax", dst, destMax, count)
+}
+
+func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
+	if count == 0 {
+		return nil
+	}
+	if err := checkCopy(api, dst, src, kind); err != nil {
+		return err
+	}
+	if destMax == 0 {
+		return core.Refused(api, "destMax", "is 0, but %d bytes are to be copied", count)
+	}
+	if count > destMax {
+		return tooMuch(api, dst, count, destMax)
+	}
+	if dst == src {
+		return nil
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	if err := c.Aborting(api); err != nil {
+		return err
+	}
+	return copyNow(t, api, c.Device, dst, src, count, kind)
+}
+
+// checkCopy is what the ACL layer looks at in a single copy.
+func checkCopy(api string, dst, src core.Addr, kind abi.MemcpyKind) *core.Error {
+	if dst == 0 {
+		return core.IsNull(api, "dst")
+	}
+	if src == 0 {
+		return core.IsNull(api, "src")
+	}
+	if kind < 0 || kind > abi.MemcpyHostToBufToDevice {
+		return core.Invalid(api, "kind", "%d is not 0 to 5", kind)
+	}
+	return nil
+}
+
+func tooMuch(api string, dst core.Addr, count, destMax uint64) *core.Error {
+	return core.Refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).Because(core.OutOfBounds, 0).Of(dst, count)
+}
+
+// copyNow copies in the calling thread, for device d.
+func copyNow(t *core.Thread, api string, d *core.Device, dst, src core.Addr, n uint64, kind abi.MemcpyKind) *core.Error {
+	to, err := t.Runtime.Locate(api, "dst", dst, n)
+	if err != nil {
+		return err
+	}
+	from, err := t.Runtime.Locate(api, "src", src, n)
+	if err != nil {
+		return err
+	}
+	if err := peers(t, api, d, dst, src, from, to); err != nil {
+		return err
+	}
+	err = run(t, api, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: n})
+	return t.Compare(err, kind, from.Place, to.Place, src, n)
+}
+
+// run has the driver carry op out now.
+func run(t *core.Thread, api string, op driver.Op) *core.Error {
+	began, ended, err := carryOut(t, api, op, t.Call.Start)
+	if t.Runtime.Observer != nil {
+		t.ObserveRan(api, began, ended, err)
+	}
+	return err
+}
+
+// carryOut is run as a part of a call that its caller accounts for, and that began at a time, if anybody wants to know.
+func carryOut(t *core.Thread, api string, op driver.Op, call int64) (began, ended int64, err *core.Error) {
+	var ran func(done bool)
+	if t.Runtime.Watch != nil {
+		ran = t.ReportNow(op)
+	}
+	var e error
+	if t.Runtime.Observer == nil {
+		e = t.Runtime.Driver.Run(op)
+	} else {
+		began, ended, e = t.RunObserved(op, call)
+	}
+	if e != nil {
+		err = core.FromDriver(api, "", e)
+	}
+	if ran != nil {
+		ran(e == nil)
+	}
+	return began, ended, err
+}
+
+// MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
+// memory it waits for the stream and copies before it returns.
+func MemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+	if t.RepeatCopy(dst, destMax, src, count, kind, stream) {
+		return nil
+	}
+	return t.Bounded(memcpyAsync(t, "aclrtMemcpyAsync", dst, destMax, src, count, kind, stream), "destMax", dst, destMax, count)
+}
+
+// MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition, the older name of MemcpyAsync.
+func MemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+	err := memcpyAsync(t, "aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
+	return t.Bounded(err, "destMax", dst, destMax, count)
+}
+
+func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+	if count == 0 {
+		return nil
+	}
+	if err := checkCopy(api, dst, src, kind); err != nil {
+		return err
+	}
+	s, err := t.Stream(api, "stream", stream)
+	if err != nil {
+		return err
+	}
+	if count > destMax {
+		return tooMuch(api, dst, count, destMax)
+	}
+	c := t.Current()
+	if c == nil {
+		return core.NoCurrentContext(api)
+	}
+	hosts := kind == abi.MemcpyHostToHost && !t.Runtime.OneMemory
+	if hosts && (t.Runtime.Product.NoHostKind || t.Runtime.Strict) {
+		return noHostKind(api)
+	}
+	if t.Runtime.Aligned {
+		if err := alignedCopy(api, dst, src); err != nil {
+			return err
+		}
+	}
+	if hosts && t.Runtime.Product.LateHostErrors {
+		return failLater(t, api, c, s, kind)
+	}
+	if kind == abi.MemcpyHostToBufToDevice && !t.Runtime.OneMemory {
+		return copyBuffered(t, api, c, s, dst, src, count)
+	}
+	if !t.Shared {
+		t.CopyCache = core.CopyCache{} // what SrcCache and DstCache say is about this copy from here on
+	}
+	epoch := t.Runtime.Epoch.Load()
+	from, err := t.Locate(api, "src", &t.SrcCache, epoch, src, count)
+	if err != nil {
+		return err
+	}
+	to, err := t.Locate(api, "dst", &t.DstCache, epoch, dst, count)
+	if err != nil {
+		return err
+	}
+	pageable := false
+	if from.Place == driver.OnDevice && to.Place == driver.Host || from.Place == driver.Host && to.Place == driver.OnDevice {
+		// The usual case needs no table: the real direction replaces kind.
+	} else if t.Runtime.OneMemory {
+		pageable = (from.Place == driver.Pageable || to.Place == driver.Pageable) &&
+			kind != abi.MemcpyHostToHost && kind != abi.MemcpyDeviceToDevice
+	} else {
+		real, ok := core.CorrectKind(kind, from.Place, to.Place)
+		if !ok {
+			return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind, core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
+		}
+		if real == abi.MemcpyHostToHost && (t.Runtime.Strict || !t.Runtime.Product.LateHostErrors) {
+			return noHostKind(api)
+		}
+		if dst == src {
+			return nil
+		}
+		pageable = core.HostIsPageable(real, from.Place, to.Place) || core.ToPageable(from.Place, to.Place)
+		if t.Runtime.Product.LateHostErrors && (pageable || real == abi.MemcpyHostToHost) {
+			return failLater(t, api, c, s, real)
+		}
+	}
+	if dst == src {
+		return nil
+	}
+	if pageable {
+		err := copyPageable(t, api, c, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
+		return t.Compare(err, kind, from.Place, to.Place, src, count)
+	}
+	if s, err = c.On(api, s); err != nil {
+		return err
+	}
+	if err := peers(t, api, c.Device, dst, src, from, to); err != nil {
+		return err
+	}
+	if from.Place == driver.Managed || to.Place == driver.Managed {
+		return memory.LaunchManaged(t, api, s, driver.Op{Kind: driver.OpCopy, Dst: dst, Src: src, N: count})
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	s.PutCopy(api, t, dst, src, count, &from, &to)
+	t.RememberCopy(c, s, stream, from, to)
+	t.Compare(nil, kind, from.Place, to.Place, src, count)
+	return s.WaitIfBlocking(api, t)
+}
+
+// noHostKind refuses an asynchronous copy from host to host.
+func noHostKind(api string) *core.Error {
+	return core.Unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").NotRecorded().Because(core.HostToHost, 0)
+}
+
+// copyAlign is what the addresses of asynchronous copies have to be multiples of, where somebody looks.
+const copyAlign = 64
+
+// alignedCopy refuses addresses that are no multiples of copyAlign.
+func alignedCopy(api string, dst, src core.Addr) *core.Error {
+	switch {
+	case src%copyAlign != 0:
+		return misalignedCopy(api, "src", src)
+	case dst%copyAlign != 0:
+		return misalignedCopy(api, "dst", dst)
+	}
+	return nil
+}
+
+func misalignedCopy(api, arg string, addr core.Addr) *core.Error {
+	return core.Refused(api, arg, "%#x is not a multiple of %d", addr, copyAlign).Because(core.Misaligned, addr)
+}
+
+// peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
+// every device.
+func peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from, to driver.Location) *core.Error {
+	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
+		return nil
+	}
+	if err := t.Runtime.PeerDenied(api, "src", d, src, from); err != nil {
+		return err
+	}
+	return t.Runtime.PeerDenied(api, "dst", d, dst, to)
+}
+
+// copyPageable waits for the stream, reports what failed on it, and then carries op out in the calling thread. The
+// stream may belong to another context.
+func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, op driver.Op) *core.Error {
+	if s == nil {
+		s = c.Default
+	}
+	err := t.ObserveWait(api, s, func(began int64) *core.Error {
+		if err := s.Wait(api, core.WaitLimit{}); err != nil {
+			return err
+		}
+		if err := c.Aborting(api); err != nil {
+			return err
+		}
+		_, _, err := carryOut(t, api, op, began)
+		return err
+	})
+	if err == nil {
+		t.DoubtPageable(op)
+	}
+	return err
+}
+
+// copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them
+// at once, and queues the way from there to the device.
+func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr, n uint64) *core.Error {
+	if l := t.Runtime.Driver.Locate(src); l.Place == driver.OnDevice {
+		return core.Refused(api, "src", "is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").Because(core.WrongDirection, 0)
+	}
+	if l := t.Runtime.Driver.Locate(dst); l.Place != driver.OnDevice {
+		return core.Refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device", core.PlaceName(l.Place)).Because(core.WrongDirection, 0)
+	}
+	if _, err := t.Runtime.Locate(api, "src", src, n); err != nil {
+		return err
+	}
+	if _, err := t.Runtime.Locate(api, "dst", dst, n); err != nil {
+		return err
+	}
+	s, err := c.On(api, s)
+	if err != nil {
+		return err
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	buf, e := t.Runtime.Driver.AllocHost(n)
+	if e != nil {
+		return core.FromDriver(api, "count", e)
+	}
+	drop := func() { t.Runtime.Driver.FreeHost(buf) } //nolint:errcheck // ours, allocated above
+	if err := run(t, api, driver.Op{Kind: driver.OpCopy, Dst: buf, Src: src, N: n}); err != nil {
+		drop()
+		return err
+	}
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpCopy, Dst: dst, Src: buf, N: n, Done: drop}})
+}
+
+// failLater is what the 310 does with copies it cannot make: it takes them, and they fail when they run.
+func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind abi.MemcpyKind) *core.Error {
+	s, err := c.On(api, s)
+	if err != nil {
+		return err
+	}
+	if err := s.Admit(api); err != nil {
+		return err
+	}
+	if t.Runtime.Strict {
+		return core.Refused(api, "", "the host memory is not pinned, and the copy would fail when it runs on the %s", t.Runtime.Product.Name)
+	}
+	why := "its host memory is not pinned"
+	if kind != abi.MemcpyHostToHost {
+		t.Doubt(core.PageableFails, 0, 0, "the device cannot reach it: the copy will fail when it runs")
+	} else {
+		t.Doubt(core.HostToHostAsync, 0, 0, "the copy will fail when it runs")
+		why = "it goes from host to host"
+	}
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: lateError(why)}})
+}
+
+// lateError is why an accepted copy failed.
+type lateError string
+
+func (e lateError) Error() string  { return "the device cannot make this copy: " + string(e) }
+func (e lateError) Code() abi.Code { return abi.ErrRTSysDma }
