@@ -118,7 +118,7 @@ type Words interface {
 // Viewer is a driver whose device memory the host can compute on.
 type Viewer interface {
 	// View is the n bytes at addr, in one allocation, as the engine sees them: of a device, pinned, registered, mapped or managed. ErrFault if they
-	// are not there; who uses them is to expect that they go while it does (parts.Guarded). It is for work of a queue (OpWork): elsewhere, what
+	// are not there; who uses them is to expect that they go while it does (hostqueue.Guarded). It is for work of a queue (OpWork): elsewhere, what
 	// is written while the memory is being shared may be lost.
 	View(addr uintptr, n uint64) ([]byte, error)
 }

@@ -190,7 +190,7 @@ func isMutex(v *types.Var) bool {
 	if p, ok := t.(*types.Pointer); ok {
 		t = p.Elem()
 	}
-	switch t.String() {
+	switch types.Unalias(t).String() {
 	case "sync.Mutex", "sync.RWMutex":
 		return true
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // A clock tells by the clock of flags when an event of a GPU happened, from the time the GPU itself says has gone by since a
@@ -62,7 +62,7 @@ func (c *card) startClock() {
 		}
 	}
 	k.rate, k.before, k.skew, k.tuned = 1, 1, 0, 0
-	ok := k.tune(c, parts.Now())
+	ok := k.tune(c, hostqueue.Now())
 	if ok {
 		_, r = c.d.lib.elapsed(k.events[0], k.events[0])
 	}
@@ -82,7 +82,7 @@ func (k *clock) tune(c *card, now int64) bool {
 	lib, next := c.d.lib, k.events[1]
 	var middle int64
 	for try := 0; ; try++ {
-		asked := parts.Now()
+		asked := hostqueue.Now()
 		if lib.record(next, k.stream) != success {
 			return false
 		}
@@ -129,7 +129,7 @@ func poll(lib api, event uintptr) (seen int64, ok bool) {
 		}
 		switch r := lib.queryEvent(event); {
 		case r == success:
-			return parts.Now(), true
+			return hostqueue.Now(), true
 		case r != notReady || time.Since(begin) > tuneWait:
 			return 0, false
 		}
@@ -138,7 +138,7 @@ func poll(lib api, event uintptr) (seen int64, ok bool) {
 
 // timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time asked.
 func (c *card) timeOf(event uintptr, asked int64) int64 {
-	seen := parts.Now()
+	seen := hostqueue.Now()
 	k := &c.clock
 	if !k.runs() {
 		return seen

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // hold keeps the stream of q busy until the function that is returned is called. q must have one.
@@ -47,7 +47,7 @@ func TestEventTimes(t *testing.T) {
 		events = append(events, e)
 	}
 	q.mu.Unlock()
-	asked := parts.Now()
+	asked := hostqueue.Now()
 	release()
 	if !second.Wait(time.Minute, nil) || !first.IsSet() {
 		t.Fatal("the flags are not set")
@@ -57,7 +57,7 @@ func TestEventTimes(t *testing.T) {
 	if off := (got - want).Abs(); off > want/100 {
 		t.Errorf("%v apart, want %v", got, want)
 	}
-	if at := first.SetAt(); at < asked-tuneSlack || at > parts.Now()+tuneSlack {
+	if at := first.SetAt(); at < asked-tuneSlack || at > hostqueue.Now()+tuneSlack {
 		t.Errorf("set at %d, between %d and now", at, asked)
 	}
 }
@@ -69,9 +69,9 @@ func TestNoEventTimes(t *testing.T) {
 	b := newBedOn(t, f, Options{})
 	q := b.queue(0)
 	for range 2 {
-		flag, asked := b.d.NewFlag(), parts.Now()
+		flag, asked := b.d.NewFlag(), hostqueue.Now()
 		q.Submit(driver.Op{Kind: driver.OpSet, Flag: flag})
-		if !flag.Wait(time.Minute, nil) || flag.SetAt() < asked || flag.SetAt() > parts.Now() {
+		if !flag.Wait(time.Minute, nil) || flag.SetAt() < asked || flag.SetAt() > hostqueue.Now() {
 			t.Errorf("set at %d, asked for at %d", flag.SetAt(), asked)
 		}
 		q.Copy(b.dev[0], b.pinned, 10, driver.Tag{})

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -15,9 +15,9 @@ import (
 type fakeStream struct {
 	gpu      int // immutable
 	mu       sync.Mutex
-	changed  *sync.Cond            // on mu
-	commands parts.Ring[fakeOrder] // guarded by mu
-	working  bool                  // guarded by mu
+	changed  *sync.Cond                // on mu
+	commands hostqueue.Ring[fakeOrder] // guarded by mu
+	working  bool                      // guarded by mu
 }
 
 // fakeOrder is one command.

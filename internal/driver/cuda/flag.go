@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // flag is the driver's Flag. Its OpSet is an event on the stream of its queue: from then on the flag is promised, and other
 // streams wait for the event without the host. Once the event is seen to have happened, the flag is set: by the runner of the
 // queue, or by who asks before the runner has come to it, because a stream that has waited for the event may be further.
 type flag struct {
-	parts.Flag
+	hostqueue.Flag
 	d *Driver // immutable
 
 	order    sync.Mutex // held while a promise is kept or the flag is cleared, so that neither comes in between; before any queue.mu
@@ -121,7 +121,7 @@ func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	}
 	f.d.waiting.Add(1)
 	defer f.d.waiting.Add(-1)
-	l := parts.LimitOf(timeout, cancel)
+	l := hostqueue.LimitOf(timeout, cancel)
 	for s := f.d.spinning(spinWaiter); f.promised() && s.on(); {
 		if f.IsSet() || f.Err() != nil {
 			return true

@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // hand gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
@@ -22,7 +22,7 @@ func (q *queue) hand(op *driver.Op) bool {
 	defer q.v.card.leave()
 	m := mark{op: true, upto: q.taken + 1, tag: op.Tag, done: op.Done}
 	if q.observer != nil {
-		m.since = parts.Now()
+		m.since = hostqueue.Now()
 	}
 	switch op.Kind {
 	case driver.OpAwait:

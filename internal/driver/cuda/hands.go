@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -99,7 +99,7 @@ func (p *portions) work() {
 
 // some does portions. A memory fault is an error.
 func (p *portions) some() (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	for !p.ended() {
 		off := p.next.Add(portion) - portion
 		if off >= p.n {
@@ -155,7 +155,7 @@ func share(n uint64, do func(off, n uint64)) error {
 
 // guarded does all of a work.
 func guarded(n uint64, do func(off, n uint64)) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	do(0, n)
 	return nil
 }
@@ -170,7 +170,7 @@ func copyHost(dst, src uintptr, n uint64) error {
 
 // guardedCopy copies memory that may have lost its pages.
 func guardedCopy(dst, src uintptr, n uint64) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(dst, src, uintptr(n))
 	return nil
 }

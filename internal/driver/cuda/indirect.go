@@ -7,7 +7,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/ranges"
 )
 
@@ -275,7 +275,7 @@ func (c *card) spareLive(t *liveTable) {
 
 // indirect does such a copy on the host, as the addresses are now: everything before it is over.
 func (d *Driver) indirect(op *driver.Op) error {
-	c, err := parts.Indirect(op, d, d.peek)
+	c, err := hostqueue.Indirect(op, d, d.peek)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	}
 	m := mover{d: d}
 	defer m.end(&err)
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if from.kind != onCard {
 		copy(b[:], bytesAt(from.addr, n))
 		return b, nil

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 const forever = math.MaxUint64
@@ -29,34 +29,34 @@ type queue struct {
 	priority int             // immutable
 
 	mu        sync.Mutex
-	stream    uintptr               // guarded by mu; 0 until first used, and after Close
-	found     uintptr               // guarded by mu; of the stream, see card.foundFor; 0 until first used
-	burst     burst                 // guarded by mu; not handed over, and before what is in the list
-	spare     burst                 // guarded by mu; room for the next burst
-	streak    int                   // guarded by mu; copies in a row that their submitters handed over
-	list      parts.Ring[driver.Op] // guarded by mu; not handed over
-	marks     parts.Ring[mark]      // guarded by mu; handed over, and to be dealt with when they are over
-	submitted uint64                // guarded by mu; tasks there ever were
-	taken     uint64                // guarded by mu; of these, how many were handed over or taken from the list
-	completed uint64                // guarded by mu; of these, how many are known to be over
-	load      uint64                // bytes handed over since all was over; guarded by mu, and who hands over a burst has it to himself
-	latest    driver.Tag            // guarded by mu; of what was handed over last
-	dropTo    uint64                // guarded by mu; tasks numbered below are discarded if they are in the list
-	waiters   parts.Waiters         // guarded by mu
-	space     *sync.Cond            // guarded by mu; made by the first submitter that finds the list full
-	running   bool                  // guarded by mu; the runner is there
-	awake     bool                  // guarded by mu; and looks for bursts
-	handing   bool                  // guarded by mu; somebody is busy with handing over a burst
-	busy      bool                  // guarded by mu; it, or a submitter, does a task
-	reaping   bool                  // guarded by mu; the runner, or who waits, looks at a mark or tells others of it
-	parked    bool                  // guarded by mu; the head of the list waits for a flag, a time or a call
-	head      parts.Head            // guarded by mu; what is known of the head of the list
-	began     int64                 // guarded by mu; when its turn came, by the observer's clock; 0: it has not
-	told      int64                 // of who reaps; when the last mark happened, by the observer's clock
-	ended     int64                 // of who reaps; when the last mark happened, for the observer, by the clock of flags
-	bell      *bell                 // guarded by mu; of the stream; nil until first used
-	rings     uint64                // guarded by mu; tasks that are over when it rings; 0: it does not
-	awaited   uintptr               // guarded by mu; event that the runner waits for; 0: none, or its mark was reaped meanwhile
+	stream    uintptr                   // guarded by mu; 0 until first used, and after Close
+	found     uintptr                   // guarded by mu; of the stream, see card.foundFor; 0 until first used
+	burst     burst                     // guarded by mu; not handed over, and before what is in the list
+	spare     burst                     // guarded by mu; room for the next burst
+	streak    int                       // guarded by mu; copies in a row that their submitters handed over
+	list      hostqueue.Ring[driver.Op] // guarded by mu; not handed over
+	marks     hostqueue.Ring[mark]      // guarded by mu; handed over, and to be dealt with when they are over
+	submitted uint64                    // guarded by mu; tasks there ever were
+	taken     uint64                    // guarded by mu; of these, how many were handed over or taken from the list
+	completed uint64                    // guarded by mu; of these, how many are known to be over
+	load      uint64                    // bytes handed over since all was over; guarded by mu, and who hands over a burst has it to himself
+	latest    driver.Tag                // guarded by mu; of what was handed over last
+	dropTo    uint64                    // guarded by mu; tasks numbered below are discarded if they are in the list
+	waiters   hostqueue.Waiters         // guarded by mu
+	space     *sync.Cond                // guarded by mu; made by the first submitter that finds the list full
+	running   bool                      // guarded by mu; the runner is there
+	awake     bool                      // guarded by mu; and looks for bursts
+	handing   bool                      // guarded by mu; somebody is busy with handing over a burst
+	busy      bool                      // guarded by mu; it, or a submitter, does a task
+	reaping   bool                      // guarded by mu; the runner, or who waits, looks at a mark or tells others of it
+	parked    bool                      // guarded by mu; the head of the list waits for a flag, a time or a call
+	head      hostqueue.Head            // guarded by mu; what is known of the head of the list
+	began     int64                     // guarded by mu; when its turn came, by the observer's clock; 0: it has not
+	told      int64                     // of who reaps; when the last mark happened, by the observer's clock
+	ended     int64                     // of who reaps; when the last mark happened, for the observer, by the clock of flags
+	bell      *bell                     // guarded by mu; of the stream; nil until first used
+	rings     uint64                    // guarded by mu; tasks that are over when it rings; 0: it does not
+	awaited   uintptr                   // guarded by mu; event that the runner waits for; 0: none, or its mark was reaped meanwhile
 
 	// For Close alone, so after what every copy touches.
 	own   ownStream       // guarded by mu; the stream, for the queue that has it next
@@ -287,7 +287,7 @@ func (q *queue) record(m *mark) bool {
 	if m.event, m.made = q.v.card.event(m.kind()); m.made != success {
 		return false
 	}
-	m.asked = parts.Now()
+	m.asked = hostqueue.Now()
 	if m.made = q.v.d.lib.record(m.event, q.stream); m.made != success {
 		q.v.card.giveEvent(m.event, m.kind())
 		return false
@@ -367,7 +367,7 @@ func (q *queue) clocks() (now, ahead int64) {
 	best := int64(math.MaxInt64)
 	for range 4 {
 		before := q.observer.Now()
-		t := parts.Now()
+		t := hostqueue.Now()
 		if apart := q.observer.Now() - before; apart < best {
 			best, now, ahead = apart, t, before-t
 		}
@@ -451,7 +451,7 @@ func (q *queue) exec(op *driver.Op) error {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill:
 		return q.v.d.carry(op, false)
 	}
-	return parts.Do(op)
+	return hostqueue.Do(op)
 }
 
 // Unpark lets the head be looked at again. It may be called when nothing has changed.

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -48,7 +48,7 @@ func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
 func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	m := mover{d: d, pageable: pageable}
 	defer m.end(&err)
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	switch op.Kind {
 	case driver.OpCopy:
 		return m.segment(op.Dst, op.Src, op.N)
@@ -239,7 +239,7 @@ func (d *Driver) probe(op *driver.Op) error {
 	case driver.OpFill:
 		return d.probeOne(op.Dst, op.N*uint64(op.Width), writing)
 	}
-	return parts.EachCopy(op, func(dst, src uintptr, n uint64) error {
+	return hostqueue.EachCopy(op, func(dst, src uintptr, n uint64) error {
 		if err := d.probeOne(dst, n, writing); err != nil {
 			return err
 		}

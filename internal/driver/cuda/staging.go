@@ -8,7 +8,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -204,7 +204,7 @@ func (h *haul) collect(l *lane, s *slot) {
 
 // copyAll copies a load to its slot, or from it. The program may have unmapped its memory meanwhile.
 func (h *haul) copyAll(s *slot) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	copy := memcopy.Copy
 	if h.stream {
 		copy = memcopy.CopyStream

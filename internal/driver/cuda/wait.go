@@ -3,7 +3,7 @@ package cuda
 import (
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's meanwhile; then it lets
@@ -12,7 +12,7 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	d := q.v.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
-	l := parts.LimitOf(timeout, cancel)
+	l := hostqueue.LimitOf(timeout, cancel)
 	s := d.spinning(spinWaiter)
 	q.mu.Lock()
 	defer q.mu.Unlock()

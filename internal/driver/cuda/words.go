@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // Single words of a GPU's memory are copied through a lane, whose stream nothing else is on: what a queue has under way holds them up no
@@ -54,7 +54,7 @@ func (d *Driver) atWord(addr uintptr, host func(at uintptr), card func(l *lane, 
 	if err != nil {
 		return err
 	}
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if s.kind != onCard {
 		host(s.addr)
 		return nil

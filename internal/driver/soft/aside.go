@@ -25,7 +25,7 @@ type span struct {
 // running is what a queue was running at a time.
 type running struct {
 	q     *queue
-	ended uint64 // see queue
+	ended uint64 // see hostqueue.Queue.Watch
 }
 
 // giveBack gives spans back that no new work finds any more, now or later; used says that there may be work that did find them. At the
@@ -81,28 +81,14 @@ func (s *still) nextTurn() {
 // running is what all queues are running. mu is held.
 func (s *still) running() (all []running) {
 	for q := s.queues; q != nil; q = q.following {
-		if ended, yes := q.busy(); yes {
+		if ended, yes := q.Watch(); yes {
 			all = append(all, running{q, ended})
 		}
 	}
 	return all
 }
 
-// busy tells whether q may be using memory; if so, another number will be in ended when that is over.
-func (q *queue) busy() (ended uint64, yes bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for s := q.state.Load(); s&direct != 0 && !yes; s = q.state.Load() {
-		yes = q.state.CompareAndSwap(s, s|watched) // so that its owner comes by letGo
-	}
-	return q.ended, yes || q.using
-}
-
-func (r running) over() bool {
-	r.q.mu.Lock()
-	defer r.q.mu.Unlock()
-	return r.q.ended != r.ended
-}
+func (r running) over() bool { return r.q.Ended() != r.ended }
 
 // forget gives everything back. Nobody uses it any more.
 func (s *still) forget() {

@@ -63,7 +63,7 @@ func (v *device) Memory() (free, total uint64) {
 func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	q := &queue{d: v.d, sink: o.Sink, observer: o.Observer, priority: min(max(o.Priority, 0), len(v.d.pool.ready)-1), device: v.number}
+	q := newQueue(v.d, v.number, o)
 	v.d.still.add(q)
 	return q
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -122,7 +122,7 @@ func (d *Driver) quickly(addr uintptr, n uint64) (uintptr, bool) {
 
 // tryCopy copies memory that may have lost its pages.
 func tryCopy(dst, src, n uintptr) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	memcopy.Copy(dst, src, n)
 	return nil
 }
@@ -135,12 +135,12 @@ func (d *Driver) exec(op *driver.Op, q *queue) error {
 	case driver.OpDesc, driver.OpOffset:
 		return d.indirect(op, q)
 	}
-	return parts.Do(op)
+	return hostqueue.Do(op)
 }
 
 // move carries out a copy or a fill: here if it is small, in chunks if it is large.
 func (d *Driver) move(op *driver.Op, pageable bool, q *queue) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
 		if done, err := d.inPieces(op, pageable, q); done {
 			return err
@@ -311,7 +311,7 @@ func fill(dst uintptr, op *driver.Op, n uint64) {
 
 // indirect carries out the copy that a descriptor or cells in device memory describe now.
 func (d *Driver) indirect(op *driver.Op, q *queue) error {
-	c, err := parts.Indirect(op, d, d.peek)
+	c, err := hostqueue.Indirect(op, d, d.peek)
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 	if err != nil {
 		return b, err
 	}
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	if d.guard {
 		part := b[:0]
 		err = d.each(addr, n, func(at uintptr, n uint64) error {
@@ -349,7 +349,7 @@ func (d *Driver) Run(op driver.Op) error {
 
 // probe finds out whether op's pageable memory is there.
 func (d *Driver) probe(op *driver.Op) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	switch op.Kind {
 	case driver.OpCopy2D:
 		if err := d.whole(op, true); err != nil {
@@ -358,7 +358,7 @@ func (d *Driver) probe(op *driver.Op) (err error) {
 	case driver.OpFill:
 		return d.probeTo(op.Dst, op.N*uint64(op.Width))
 	}
-	return parts.EachCopy(op, d.probePair)
+	return hostqueue.EachCopy(op, d.probePair)
 }
 
 // vouches tells whether memory that resolve has found at addr is there without a look.

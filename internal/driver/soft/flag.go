@@ -4,12 +4,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // flag is the driver's Flag.
 type flag struct {
-	parts.Flag
+	hostqueue.Flag
 	producer atomic.Pointer[queue] // queue of the latest OpSet: a waiter helps there
 	task     atomic.Uint64         // and how many tasks of it must be over, if the OpSet went into the ring
 }
@@ -18,7 +18,7 @@ func (f *flag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	if f.Decided() {
 		return true
 	}
-	l := parts.LimitOf(timeout, cancel)
+	l := hostqueue.LimitOf(timeout, cancel)
 	if q := f.producer.Load(); q != nil {
 		q.assist(l, f.task.Load())
 	}

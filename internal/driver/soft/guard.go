@@ -9,7 +9,7 @@ import (
 
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // A driver with Guard is made for the checker, which closes host memory to the program while a copy is pending. It differs
@@ -151,7 +151,7 @@ func (d *Driver) Sum(addr uintptr, n uint64) uint64 {
 }
 
 func (d *Driver) sum(addr uintptr, n uint64) (sum uint64, err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	var h maphash.Hash // the same as maphash.Bytes of the whole, which is faster where there is but one part
 	h.SetSeed(d.seed)
 	err = d.each(addr, n, func(at uintptr, part uint64) error {

@@ -11,6 +11,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/testenv"
 )
 
@@ -108,13 +109,9 @@ func (g *ground) crowd(n int, fn func(i int, rnd *rand.Rand)) {
 func (g *ground) atRest(q *queue) {
 	g.Helper()
 	q.Wait(0, nil)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	g.d.pool.mu.Lock()
-	defer g.d.pool.mu.Unlock()
-	if q.state.Load() != 0 || q.parked || q.queued || q.ring.Len() != 0 || len(q.waiters) != 0 || q.submitted != q.completed {
-		g.Fatalf("not at rest: state %04b parked %v queued %v, %d tasks, %d waiters, %d of %d over",
-			q.state.Load(), q.parked, q.queued, q.ring.Len(), len(q.waiters), q.completed, q.submitted)
+	s := q.Snapshot()
+	if n := s.Submitted; s != (hostqueue.Snapshot{Submitted: n, Taken: n, Completed: n}) {
+		g.Fatalf("not at rest: %+v", s)
 	}
 }
 
@@ -291,7 +288,7 @@ func TestHammerDrop(t *testing.T) {
 			t.Fatalf("%d submitted, %d over", submitted.Load(), done.Load())
 		}
 		ok := false
-		q.push(post(func() { ok = true }))
+		push(q, post(func() { ok = true }))
 		g.atRest(q)
 		if !ok {
 			t.Fatal("the queue does not go on after Drop")
@@ -360,7 +357,7 @@ func TestHammerPool(t *testing.T) {
 			for range 60 {
 				switch rnd.IntN(3) {
 				case 0:
-					q.push(post(func() {}))
+					push(q, post(func() {}))
 				case 1:
 					q.Copy(a, b, 600<<10, driver.Tag{})
 				default:
@@ -391,7 +388,7 @@ func TestHammerPool(t *testing.T) {
 		var all []*queue
 		for range p.max {
 			q, _ := g.queue()
-			q.push(post(func() { there.Done(); there.Wait() }))
+			push(q, post(func() { there.Done(); there.Wait() }))
 			all = append(all, q)
 		}
 		for _, q := range all {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // Flags are set by the host while queues park at them: no wake-up is lost.
@@ -96,7 +96,7 @@ func TestHammerGiveUp(t *testing.T) {
 	g.atRest(q)
 	// Waiters are used again: none comes with news for someone else.
 	for range 100 {
-		if w := new(parts.Waiters).Add(); w.Told() {
+		if w := new(hostqueue.Waiters).Add(); w.Told() {
 			t.Fatal("a waiter in the pool has been told already")
 		}
 	}
@@ -108,7 +108,7 @@ func TestHammerIdleAfterWait(t *testing.T) {
 	q, _ := g.queue()
 	for i := range rounds(5000) {
 		f := g.d.NewFlag()
-		q.push(await(f))
+		push(q, await(f))
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {

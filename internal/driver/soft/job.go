@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -50,7 +50,7 @@ func chunkFor(n uint64) uint64 {
 func (j *job) claimable() bool { return !j.stop.Load() && j.claimed.Load() < j.chunks }
 
 // work claims and does chunks until there are none, or l is reached.
-func (j *job) work(l parts.Limit) {
+func (j *job) work(l hostqueue.Limit) {
 	for !j.stop.Load() && !l.Reached() {
 		i := j.claimed.Add(1) - 1
 		if i >= j.chunks {
@@ -92,7 +92,7 @@ func (j *job) waitForHelpers() {
 
 // chunk does the i-th chunk.
 func (j *job) chunk(i int64) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	op := &j.op
 	switch op.Kind {
 	case driver.OpCopy:
@@ -182,10 +182,10 @@ func (d *Driver) share(j *job, helpers int, q *queue) error {
 		q.job.Store(j)
 	}
 	d.pool.offer(j, helpers)
-	if q != nil && q.dropped() { // before the job could be found
+	if q != nil && q.Dropped() { // before the job could be found
 		j.stop.Store(true)
 	}
-	j.work(parts.Limit{})
+	j.work(hostqueue.Limit{})
 	d.pool.withdraw(j)
 	if q != nil {
 		q.job.Store(nil)

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // pool is the driver's executor: as many goroutines as there are processors, started when first needed, asleep
 // while there is nothing to do. A worker takes a queue that has work and runs it, or helps with a job that another
 // goroutine has opened.
 //
-// Lock order: queue.mu → flag.mu → pool.mu; nothing is called with pool.mu held.
+// Lock order: Queue.Mu → Flag.mu → pool.mu; nothing is called with pool.mu held.
 type pool struct {
 	mu      sync.Mutex
 	wake    sync.Cond     // on mu
@@ -41,7 +41,7 @@ func newPool() *pool {
 	return p
 }
 
-// schedule hands q, which nobody runs but which is owned, to a worker.
+// schedule hands q, which is Ready, to a worker. Another goroutine may run q before the worker comes to it, which finds nothing to do then.
 func (p *pool) schedule(q *queue) {
 	p.mu.Lock()
 	if !q.queued {
@@ -74,17 +74,6 @@ func (p *pool) remove(q *queue) {
 		l.last = q.prev
 	}
 	q.prev, q.next, q.queued = nil, nil, false
-}
-
-// steal takes q back from the workers if none has begun to run it.
-func (p *pool) steal(q *queue) bool {
-	p.mu.Lock()
-	stolen := q.queued
-	if stolen {
-		p.remove(q)
-	}
-	p.mu.Unlock()
-	return stolen
 }
 
 // rouse wakes or starts up to n workers. p.mu is held.
@@ -135,7 +124,7 @@ func (p *pool) join(j *job) bool {
 	return ok
 }
 
-// cancel stops what q's owner has open to helpers.
+// cancel stops what the goroutine that runs q has open to helpers.
 func (p *pool) cancel(q *queue) {
 	p.mu.Lock()
 	// The job is q's as long as it is offered: the owner withdraws it before it lets go of it.
@@ -171,12 +160,12 @@ func (p *pool) work() {
 		switch {
 		case q != nil:
 			p.mu.Unlock()
-			q.run(forever, burst)
+			q.Run(hostqueue.Forever, tasksPerTurn)
 			p.mu.Lock()
 			fresh = true
 		case j != nil:
 			p.mu.Unlock()
-			j.work(parts.Limit{})
+			j.work(hostqueue.Limit{})
 			j.leave()
 			p.mu.Lock()
 			fresh = true

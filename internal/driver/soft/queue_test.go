@@ -10,7 +10,7 @@ import (
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/drivertest"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/testenv"
 )
 
@@ -46,14 +46,16 @@ func (b *bench) queue() *queue {
 	return b.dev.NewQueue(driver.QueueOptions{Sink: &b.log}).(*queue)
 }
 
-func (b *bench) is(q *queue, what string, state uint32, queued, parked bool) {
+// is fails the test unless q is in a state, with or without the bit that makes the end of an inline operation take the lock. A queue that is
+// ready is in a list of the pool.
+func (b *bench) is(q *queue, what string, state hostqueue.State, late bool) {
 	b.Helper()
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	b.d.pool.mu.Lock()
-	defer b.d.pool.mu.Unlock()
-	if q.state.Load() != state || q.queued != queued || q.parked != parked {
-		b.Fatalf("%s: state %04b queued %v parked %v, want %04b %v %v", what, q.state.Load(), q.queued, q.parked, state, queued, parked)
+	queued := q.queued
+	b.d.pool.mu.Unlock()
+	s := q.Snapshot()
+	if s.State != state || s.Late != late || state == hostqueue.Ready && !queued {
+		b.Fatalf("%s: %+v, in a list %v; want %v, late %v", what, s, queued, state, late)
 	}
 }
 
@@ -69,64 +71,66 @@ func (b *bench) failures() (all []error) {
 	}
 }
 
+// push puts op into the list of q, where Submit might run it at once.
+func push(q *queue, op driver.Op) { q.Push(&op) }
+
 func post(fn func()) driver.Op { return driver.Op{Kind: driver.OpPost, Fn: fn} }
 
 func await(f driver.Flag) driver.Op { return driver.Op{Kind: driver.OpAwait, Flag: f} }
 
-// ready makes worker's work of q: until it is parked or empty.
+// drain does what a worker does with q, until it is parked or empty.
 func (b *bench) drain(q *queue) {
-	for b.d.pool.steal(q) {
-		q.run(forever, burst)
+	for q.Run(hostqueue.Forever, tasksPerTurn) {
 	}
 }
 
 func TestQueueStates(t *testing.T) {
 	b := newBench(t)
 	q := b.queue()
-	b.is(q, "new", 0, false, false)
-	q.Submit(post(func() { b.is(q, "direct", owned|direct, false, false) }))
-	b.is(q, "after direct", 0, false, false)
+	b.is(q, "new", hostqueue.Rest, false)
+	q.Submit(post(func() { b.is(q, "direct", hostqueue.Inline, false) }))
+	b.is(q, "after direct", hostqueue.Rest, false)
 
 	q.Submit(post(func() {
 		q.Submit(post(func() {}))
-		b.is(q, "submitted to while direct", owned|direct|pending, false, false)
+		b.is(q, "submitted to while direct", hostqueue.Inline, true)
 	}))
-	b.is(q, "let go with a task", owned|pending, true, false)
+	b.is(q, "let go with a task", hostqueue.Ready, false)
 	q.Submit(post(func() {}))
-	b.is(q, "ready", owned|pending, true, false)
+	b.is(q, "ready", hostqueue.Ready, false)
 	if q.Wait(time.Millisecond, nil) {
 		t.Fatal("a waiter that may give up ran a queue")
 	}
-	b.is(q, "after a wait in vain", owned|pending|watched, true, false)
+	b.is(q, "after a wait in vain", hostqueue.Ready, false)
 	if !q.Wait(0, nil) {
 		t.Fatal("Wait gave up")
 	}
-	b.is(q, "taken and run by a waiter", 0, false, false)
+	b.is(q, "taken and run by a waiter", hostqueue.Rest, false)
 
 	f := b.d.NewFlag().(*flag)
 	q.Submit(await(f))
 	q.Submit(post(func() {}))
-	b.is(q, "wait queued", owned|pending, true, false)
+	b.is(q, "wait queued", hostqueue.Ready, false)
 	b.drain(q)
-	b.is(q, "parked", owned|pending, false, true)
+	b.is(q, "parked", hostqueue.Parked, false)
 	q.Unpark()
 	q.Unpark()
-	b.is(q, "unparked for nothing", owned|pending, true, false)
+	b.is(q, "unparked for nothing", hostqueue.Ready, false)
 	b.drain(q)
-	b.is(q, "parked again", owned|pending, false, true)
+	b.is(q, "parked again", hostqueue.Parked, false)
 	if queues, _ := f.Waiting(); queues != 1 {
 		t.Fatalf("%d queues at the flag", queues)
 	}
 	f.Set()
-	b.is(q, "flag set", owned|pending, true, false)
+	b.is(q, "flag set", hostqueue.Ready, false)
 	f.Set()
 	b.drain(q)
-	b.is(q, "run", 0, false, false)
+	b.is(q, "run", hostqueue.Rest, false)
 	if queues, _ := f.Waiting(); queues != 0 {
 		t.Fatal("the flag still knows the queue")
 	}
 	q.Submit(await(f))
-	b.is(q, "wait for a flag that is set", 0, false, false)
+	b.is(q, "wait for a flag that is set", hostqueue.Rest, false)
 }
 
 // Waiters during a direct operation are told when it ends, with and without tasks behind it.
@@ -143,9 +147,7 @@ func TestQueueDirectWait(t *testing.T) {
 			}
 			for waiting := 0; waiting < 4; {
 				time.Sleep(time.Millisecond)
-				q.mu.Lock()
-				waiting = len(q.waiters)
-				q.mu.Unlock()
+				waiting = q.Snapshot().Waiters
 			}
 			if behind { // not theirs to wait for
 				q.Submit(await(f))
@@ -161,8 +163,8 @@ func TestQueueDirectWait(t *testing.T) {
 	}
 }
 
-// A worker gives others a turn after burst tasks.
-func TestQueueBurst(t *testing.T) {
+// A worker gives others a turn after tasksPerTurn tasks.
+func TestQueueTurns(t *testing.T) {
 	b := newBench(t)
 	p, q := b.queue(), b.queue()
 	var order []string
@@ -182,13 +184,13 @@ func TestQueueBurst(t *testing.T) {
 		if o == nil {
 			break
 		}
-		o.run(forever, burst)
+		o.Run(hostqueue.Forever, tasksPerTurn)
 	}
 	first := 0
 	for first < len(order) && order[first] == "p" {
 		first++
 	}
-	if len(order) != 200 || first > burst || order[199] != "q" || order[198] != "q" {
+	if len(order) != 200 || first > tasksPerTurn || order[199] != "q" || order[198] != "q" {
 		t.Fatalf("%d ran, p had its turn until %d", len(order), first)
 	}
 }
@@ -199,7 +201,7 @@ func TestQueuePriority(t *testing.T) {
 	var order []int
 	for i, p := range []int{7, 3, 0, 3, -5, 99} {
 		q := b.dev.NewQueue(driver.QueueOptions{Sink: &b.log, Priority: p}).(*queue)
-		q.push(post(func() { order = append(order, i) }))
+		push(q, post(func() { order = append(order, i) }))
 	}
 	for {
 		b.d.pool.mu.Lock()
@@ -208,7 +210,7 @@ func TestQueuePriority(t *testing.T) {
 		if o == nil {
 			break
 		}
-		o.run(forever, burst)
+		o.Run(hostqueue.Forever, tasksPerTurn)
 	}
 	if fmt.Sprint(order) != "[2 4 1 3 0 5]" {
 		t.Fatalf("ran as %v", order)
@@ -231,7 +233,7 @@ func TestAwaitSetInTimeRunLate(t *testing.T) {
 		}
 		time.Sleep(2*limit - time.Since(start))
 		b.drain(q)
-		b.is(q, "run", 0, false, false)
+		b.is(q, "run", hostqueue.Rest, false)
 		if failed := b.failures(); failed != nil {
 			t.Fatalf("set at once, looked at after the time was up: %v", failed)
 		}
@@ -250,17 +252,17 @@ func TestAwaitPulse(t *testing.T) {
 	f.Set()
 	f.Clear()
 	b.drain(q)
-	b.is(q, "set and cleared while it waited", 0, false, false)
+	b.is(q, "set and cleared while it waited", hostqueue.Rest, false)
 	// Only a set that came while it waited counts.
 	q.Submit(await(f))
 	b.drain(q)
-	b.is(q, "waits for the next one", owned|pending, false, true)
+	b.is(q, "waits for the next one", hostqueue.Parked, false)
 	q.Unpark()
 	b.drain(q)
-	b.is(q, "waits for the next one, looked at twice", owned|pending, false, true)
+	b.is(q, "waits for the next one, looked at twice", hostqueue.Parked, false)
 	f.Set()
 	b.drain(q)
-	b.is(q, "set", 0, false, false)
+	b.is(q, "set", hostqueue.Rest, false)
 }
 
 // slowFlag is a flag whose IsSet takes its time: before lets things happen between the look and the answer.
@@ -281,10 +283,10 @@ func TestAwaitAfterClear(t *testing.T) {
 	q := b.queue()
 	f := b.d.NewFlag().(*flag)
 	f.Set()
-	q.push(driver.Op{Kind: driver.OpClear, Flag: f})
+	push(q, driver.Op{Kind: driver.OpClear, Flag: f})
 	// The submitter finds the flag set; then the queue clears it and comes to rest.
 	q.Submit(await(slowFlag{f, func() { b.drain(q) }}))
-	b.is(q, "wait for a flag that was cleared before", owned|pending, true, false)
+	b.is(q, "wait for a flag that was cleared before", hostqueue.Ready, false)
 }
 
 // The same by chance.
@@ -306,8 +308,8 @@ func TestAwaitAfterClearHammer(t *testing.T) {
 		f := d.NewFlag().(*flag)
 		f.Set()
 		var ran atomic.Bool
-		q.push(post(func() {}))
-		q.push(driver.Op{Kind: driver.OpClear, Flag: f})
+		push(q, post(func() {}))
+		push(q, driver.Op{Kind: driver.OpClear, Flag: f})
 		for range i % 50 { // so that the queue comes to rest about now
 			f.IsSet()
 		}
@@ -335,7 +337,7 @@ func TestQueueFull(t *testing.T) {
 	f := b.d.NewFlag()
 	var ran atomic.Int64
 	done := make(chan struct{})
-	const each, submitters = parts.MaxDepth/4 + 1000, 4
+	const each, submitters = hostqueue.MaxDepth/4 + 1000, 4
 	q.Submit(await(f))
 	for range submitters {
 		go func() {
@@ -346,13 +348,11 @@ func TestQueueFull(t *testing.T) {
 		}()
 	}
 	for {
-		q.mu.Lock()
-		full, n := q.ring.Full(), q.ring.Len()
-		q.mu.Unlock()
-		if n > parts.MaxDepth {
-			t.Fatalf("%d tasks in the ring", n)
+		n := q.Snapshot().Tasks
+		if n > hostqueue.MaxDepth {
+			t.Fatalf("%d tasks in the list", n)
 		}
-		if full {
+		if n == hostqueue.MaxDepth {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -384,9 +384,7 @@ func TestQueueFull(t *testing.T) {
 		}()
 	}
 	for full := false; !full; {
-		q.mu.Lock()
-		full = q.ring.Full()
-		q.mu.Unlock()
+		full = q.Snapshot().Tasks == hostqueue.MaxDepth
 		time.Sleep(time.Millisecond)
 	}
 	q.Drop()

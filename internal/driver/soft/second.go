@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/arena"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/memcopy"
 )
 
@@ -217,7 +217,7 @@ func (s *second) moveBack(p piece, m mapping) error {
 // copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from, and
 // need none where they go, which is new.
 func copyPages(dst, src, n uintptr) (err error) {
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	for ; n > 0; n -= pageSize {
 		if [pageSize]byte(bytesAt(src, pageSize)) != [pageSize]byte{} {
 			memcopy.Copy(dst, src, pageSize)

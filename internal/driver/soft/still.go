@@ -46,7 +46,7 @@ func (s *still) add(q *queue) {
 	}
 	s.queues = q
 	if s.paused {
-		q.pause(true)
+		q.Pause()
 	}
 }
 
@@ -85,7 +85,7 @@ func (s *still) unlink(q *queue) {
 	}
 	q.listed, q.preceding, q.following = false, nil, nil
 	if s.paused {
-		q.pause(false) // nobody else will, and what it discards from now on uses no memory
+		q.Resume() // nobody else will, and what it discards from now on uses no memory
 	}
 }
 
@@ -96,7 +96,11 @@ func (s *still) pauseAll(yes bool) []*queue {
 	s.paused = yes
 	var all []*queue
 	for q := s.queues; q != nil; q = q.following {
-		q.pause(yes)
+		if yes {
+			q.Pause()
+		} else {
+			q.Resume()
+		}
 		all = append(all, q)
 	}
 	return all
@@ -107,7 +111,7 @@ func (s *still) pauseAll(yes bool) []*queue {
 func (s *still) hold() (resume func()) {
 	s.gate.Lock()
 	for _, q := range s.pauseAll(true) {
-		soon(func() bool { return !q.running() })
+		soon(func() bool { return !q.Uses() })
 	}
 	// Who counts itself in looks at stopped then, and this the other way round: one of the two sees the other.
 	s.stopped.Store(true)
@@ -160,23 +164,4 @@ func (s *still) look() *atomic.Int64 {
 func (s *still) wait() {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-}
-
-// running tells whether q, which is paused, may be using memory.
-func (q *queue) running() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.using || q.state.Load()&direct != 0
-}
-
-// pause keeps q from being run, or lets it go on.
-func (q *queue) pause(yes bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.paused = yes
-	if yes {
-		q.state.Or(paused)
-	} else {
-		q.state.And(^uint32(paused))
-	}
 }

@@ -285,7 +285,7 @@ func TestCloseWaits(t *testing.T) {
 	})
 	<-inside
 	closed := inBackground(q.Close)
-	for q.(*queue).state.Load()&watched == 0 { // until Close waits
+	for !q.(*queue).Snapshot().Late { // until Close waits
 		runtime.Gosched()
 	}
 	d.still.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"ropeway/internal/driver"
-	"ropeway/internal/driver/parts"
+	"ropeway/internal/driver/hostqueue"
 )
 
 var (
@@ -31,7 +31,7 @@ func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 	if d.found != nil {
 		d.found()
 	}
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	return loadWord(at), nil
 }
 
@@ -42,7 +42,7 @@ func (d *Driver) Store(addr uintptr, value uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	defer parts.Guarded(debug.SetPanicOnFault(true), &err)
+	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	storeWord(at, value)
 	return nil
 }

@@ -1,7 +1,6 @@
-package parts
+package hostqueue
 
 import (
-	"sync"
 	"time"
 
 	"ropeway/internal/driver"
@@ -9,24 +8,24 @@ import (
 
 // Head is how far the task at the head of a queue, a wait, a gate or a call, has come. The lock of the queue guards it.
 type Head struct {
-	turn     uint64      // heads there were before
-	timer    *time.Timer // running
-	expired  bool        // the timer has fired
-	sets     uint64      // when the wait began, as Flag.Register knows it; 0: not begun
-	called   bool        // the call was started
-	returned bool        // and has come back
-	passed   bool        // the gate is open
+	turn     uint64 // heads there were before
+	timer    *timer // running
+	expired  bool   // the timer has fired
+	sets     uint64 // when the wait began, as Flag.Register knows it; 0: not begun
+	called   bool   // the call was started
+	returned bool   // and has come back
+	passed   bool   // the gate is open
 }
 
 // awaited is a flag that has a Flag.
 type awaited interface {
-	Register(q Parked, since *uint64) bool
-	Forget(q Parked)
+	Register(q Parkable, since *uint64) bool
+	Forget(q Parkable)
 }
 
 // Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says that op is
 // to be discarded. mu is the lock of q, and held.
-func (h *Head) Ready(op *driver.Op, drop bool, mu *sync.Mutex, q Parked) bool {
+func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	switch op.Kind {
 	case driver.OpAwait:
 		open := op.Flag.(awaited).Register(q, &h.sets)
@@ -53,7 +52,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *sync.Mutex, q Parked) bool {
 		}
 		if !h.called {
 			h.called = true
-			go h.call(op.Fn, mu, q)
+			spawn(func() { h.call(op.Fn, mu, q) })
 		}
 		return h.returned
 	}
@@ -61,7 +60,7 @@ func (h *Head) Ready(op *driver.Op, drop bool, mu *sync.Mutex, q Parked) bool {
 }
 
 // Leave ends what Ready has arranged for op, which is taken, and tells whether its time was up. The lock of q is held.
-func (h *Head) Leave(op *driver.Op, q Parked) (expired bool) {
+func (h *Head) Leave(op *driver.Op, q Parkable) (expired bool) {
 	if h.sets != 0 {
 		op.Flag.(awaited).Forget(q)
 	}
@@ -77,15 +76,15 @@ func (h *Head) Leave(op *driver.Op, q Parked) (expired bool) {
 }
 
 // limit lets the head wait for a time at most, if it is not 0, counted from the first call.
-func (h *Head) limit(timeout time.Duration, mu *sync.Mutex, q Parked) {
+func (h *Head) limit(timeout time.Duration, mu *Mutex, q Parkable) {
 	if timeout > 0 && h.timer == nil {
 		turn := h.turn
-		h.timer = time.AfterFunc(timeout, func() { h.expire(turn, mu, q) })
+		h.timer = after(timeout, func() { h.expire(turn, mu, q) })
 	}
 }
 
 // expire is the end of the time that the head was given whose turn it was.
-func (h *Head) expire(turn uint64, mu *sync.Mutex, q Parked) {
+func (h *Head) expire(turn uint64, mu *Mutex, q Parkable) {
 	mu.Lock()
 	if h.turn == turn {
 		h.expired = true
@@ -96,7 +95,7 @@ func (h *Head) expire(turn uint64, mu *sync.Mutex, q Parked) {
 
 // call runs a host function while q is parked at it. The function may end its goroutine (runtime.Goexit, which is how
 // a Go test fails); the queue goes on all the same.
-func (h *Head) call(fn func(), mu *sync.Mutex, q Parked) {
+func (h *Head) call(fn func(), mu *Mutex, q Parkable) {
 	defer func() {
 		mu.Lock()
 		h.returned = true

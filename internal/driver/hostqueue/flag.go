@@ -1,8 +1,7 @@
-package parts
+package hostqueue
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,8 +12,8 @@ var begin = time.Now()
 // Now is the time by the clock of flags, in nanoseconds, never 0.
 func Now() int64 { return int64(time.Since(begin)) + 1 }
 
-// Parked is a queue that has come to a halt.
-type Parked interface {
+// Parkable is a queue that can come to a halt at its head.
+type Parkable interface {
 	// Unpark lets it look again at what it waits for. No lock of a flag or a queue is held.
 	Unpark()
 }
@@ -24,10 +23,10 @@ type Flag struct {
 	at  atomic.Int64          // when it was set; 0 while it is not
 	err atomic.Pointer[error] // why it never will be
 
-	mu     sync.Mutex
-	queues []Parked // guarded by mu; parked at this flag
-	sets   uint64   // guarded by mu; how often it was set or abandoned
-	hosts  Waiters  // guarded by mu
+	mu     Mutex
+	queues []Parkable // guarded by mu; parked at this flag
+	sets   uint64     // guarded by mu; how often it was set or abandoned
+	hosts  Waiters    // guarded by mu
 }
 
 // IsSet, SetAt, Set and Err are those of driver.Flag.
@@ -79,14 +78,14 @@ func (f *Flag) LookAgain() {
 	f.queues = nil
 	f.mu.Unlock()
 	for _, q := range queues {
-		go q.Unpark() // the caller may hold its queue's lock
+		spawn(q.Unpark) // the caller may hold its queue's lock
 	}
 }
 
 // Register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is decided,
 // or was set since the wait began (and has been cleared again; a queue must not miss that, it may have been the last time).
 // since is where the wait remembers when it began. The lock of q is held.
-func (f *Flag) Register(q Parked, since *uint64) bool {
+func (f *Flag) Register(q Parkable, since *uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Decided() || *since != 0 && *since != f.sets+1 {
@@ -100,7 +99,7 @@ func (f *Flag) Register(q Parked, since *uint64) bool {
 }
 
 // Forget undoes Register.
-func (f *Flag) Forget(q Parked) {
+func (f *Flag) Forget(q Parkable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if i := slices.Index(f.queues, q); i >= 0 {

@@ -1,11 +1,6 @@
-package parts
+package hostqueue
 
-const (
-	// MaxDepth is how many tasks a queue holds before submitters wait.
-	MaxDepth = 1 << 17
-
-	keepDepth = 1 << 10 // larger rings are given back when they have run empty
-)
+const keepDepth = 1 << 10 // larger rings are freed when they have run empty
 
 // Ring is a first-in first-out list that grows as needed.
 type Ring[T any] struct {

@@ -1,4 +1,4 @@
-package parts
+package hostqueue
 
 import (
 	"encoding/binary"

@@ -1,4 +1,6 @@
-package parts
+//go:build !explore
+
+package hostqueue
 
 import (
 	"testing"

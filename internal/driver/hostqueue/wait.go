@@ -1,6 +1,4 @@
-// Package parts is what drivers that carry out queues on the host are made of: waiting, flags, lists of tasks, the task at
-// the head of a queue that cannot be done yet, and memory faults as errors.
-package parts
+package hostqueue
 
 import (
 	"slices"
@@ -44,15 +42,15 @@ func (l Limit) Reached() bool {
 
 // Waiter is one goroutine that waits for a queue or a flag.
 type Waiter struct {
-	Target uint64        // queue: tasks that must be over
-	Held   bool          // queue: it waits for something else, too; see Waiters.Notify
-	ch     chan struct{} // capacity 1
+	Target uint64 // queue: tasks that must be over
+	Held   bool   // queue: it waits for something else, too; see Waiters.Notify
+	ch     signal
 }
 
-var waiterPool = sync.Pool{New: func() any { return &Waiter{ch: make(chan struct{}, 1)} }}
+var waiterPool = sync.Pool{New: func() any { return &Waiter{ch: newSignal()} }}
 
 // Told tells whether w need wait no longer. Sleep must follow all the same.
-func (w *Waiter) Told() bool { return len(w.ch) > 0 }
+func (w *Waiter) Told() bool { return w.ch.up() }
 
 // Waiters are the goroutines that wait for the same thing. The lock of that thing guards them.
 type Waiters []*Waiter
@@ -73,16 +71,24 @@ func (l *Waiters) Notify(completed uint64) {
 			kept = append(kept, w)
 			continue
 		}
-		w.ch <- struct{}{}
+		w.tell()
 	}
 	clear((*l)[len(kept):])
 	*l = kept
 }
 
+// WakeOne wakes the first, if there is one.
+func (l *Waiters) WakeOne() {
+	if len(*l) > 0 {
+		(*l)[0].tell()
+		*l = slices.Delete(*l, 0, 1)
+	}
+}
+
 // Wake wakes all of them. They are in no list any more that others can see.
 func (l Waiters) Wake() {
 	for _, w := range l {
-		w.ch <- struct{}{}
+		w.tell()
 	}
 }
 
@@ -100,29 +106,8 @@ func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	}
 	mu.Unlock()
 	if i < 0 { // told in the meantime
-		<-w.ch
+		w.hear()
 	}
 	waiterPool.Put(w)
 	return i < 0
-}
-
-// wait tells whether w was told before the limit was reached.
-func (w *Waiter) wait(limit Limit) bool {
-	if limit.None() {
-		<-w.ch
-		return true
-	}
-	var up <-chan time.Time
-	if !limit.until.IsZero() {
-		t := time.NewTimer(time.Until(limit.until))
-		defer t.Stop()
-		up = t.C
-	}
-	select {
-	case <-w.ch:
-		return true
-	case <-up:
-	case <-limit.cancel:
-	}
-	return false
 }

@@ -1,0 +1,452 @@
+//go:build explore
+
+package hostqueue
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// rig is a queue with a small back end: workers that take it from a list, as the pool of the software device does.
+type rig struct {
+	Queue
+	x      *explorer
+	ready  int // how often it is in the list
+	inside int // goroutines in Exec
+	ran    int // and how often one has left it
+	ops    []*probe
+	wrong  []string
+	failed int // tasks that the Sink was told of
+}
+
+// probe is an operation that was submitted.
+type probe struct {
+	ran, done int
+}
+
+func (p *probe) ends() {
+	step(p, nil)
+	p.done++
+}
+
+// over tells whether the operation has ended. Its order with that is explored, too.
+func (p *probe) over() bool {
+	step(p, nil)
+	return p.done == 1
+}
+
+func (r *rig) TaskFailed(driver.Tag, error) { r.failed++ }
+
+func newRig(x *explorer, workers int) *rig {
+	r := &rig{x: x}
+	r.Init(r, driver.QueueOptions{Sink: r})
+	for i := range workers {
+		x.start(fmt.Sprintf("worker %d", i), true, func() {
+			for {
+				step(&r.ready, func() bool { return r.ready > 0 })
+				r.ready--
+				r.Run(Forever, 2)
+			}
+		})
+	}
+	return r
+}
+
+func (r *rig) Schedule() {
+	step(&r.ready, nil)
+	r.ready++
+}
+
+func (r *rig) Cancel() {}
+
+// Exec takes two steps, so that others can come between.
+func (r *rig) Exec(op *driver.Op) error {
+	r.use(1)
+	err := Do(op)
+	r.use(-1)
+	return err
+}
+
+func (r *rig) use(n int) {
+	step(&r.inside, nil)
+	if n < 0 {
+		r.ran++
+	}
+	if r.inside += n; r.inside < 0 || r.inside > 1 {
+		r.wrong = append(r.wrong, fmt.Sprintf("%d tasks run at a time", r.inside))
+	}
+}
+
+// wants notes what is wrong unless so.
+func (r *rig) wants(so bool, what string) {
+	if !so {
+		r.wrong = append(r.wrong, what)
+	}
+}
+
+// submit is what the software device does: a short operation runs at once if the queue is at rest.
+func (r *rig) submit(op driver.Op) *probe {
+	p := new(probe)
+	r.ops = append(r.ops, p)
+	fn := op.Fn
+	if op.Kind == driver.OpPost || op.Kind == driver.OpCall {
+		op.Fn = func() {
+			step(p, nil)
+			p.ran++
+			if fn != nil {
+				fn()
+			}
+		}
+	}
+	op.Done = p.ends
+	if op.Kind == driver.OpPost || op.Kind == driver.OpSet || op.Kind == driver.OpGate {
+		if r.now(&op) {
+			return p
+		}
+	}
+	r.Push(&op)
+	return p
+}
+
+func (r *rig) now(op *driver.Op) bool {
+	if !r.TryInline() {
+		return false
+	}
+	ready := op.Kind != driver.OpGate || op.Gate.Pass(r.Unpark)
+	if ready {
+		r.Finish(op, 0, r.Exec(op))
+	}
+	r.EndInline()
+	return ready
+}
+
+func (r *rig) post() *probe { return r.submit(driver.Op{Kind: driver.OpPost}) }
+
+// wait is Queue.Wait of the software device, without the lingering.
+func (r *rig) wait(l Limit) bool {
+	if r.Idle() {
+		return true
+	}
+	w := r.Enlist()
+	if w == nil {
+		return true
+	}
+	if l.None() {
+		r.Run(w.Target, 1<<30)
+	}
+	return r.Sleep(w, l)
+}
+
+// waitFor waits, and wants these to be over if it has not given up.
+func (r *rig) waitFor(l Limit, ps ...*probe) {
+	if !r.wait(l) {
+		r.wants(!l.None(), "a wait without a limit gave up")
+		return
+	}
+	for _, p := range ps {
+		r.wants(p.over(), "Wait returned before a task was over")
+	}
+}
+
+// end is what has to hold when nothing goes on any more: the queue is at rest, and every task has ended once.
+func (r *rig) end(bits uint32) error {
+	s := r.Snapshot()
+	n := s.Submitted
+	if s != (Snapshot{Shut: bits&shut != 0, Submitted: n, Taken: n, Completed: n}) {
+		r.wrong = append(r.wrong, fmt.Sprintf("not at rest: %+v", s))
+	}
+	for i, p := range r.ops {
+		if p.done != 1 || p.ran > 1 {
+			r.wrong = append(r.wrong, fmt.Sprintf("task %d has ended %d times and run %d times", i, p.done, p.ran))
+		}
+	}
+	if r.wrong != nil {
+		return errors.New(fmt.Sprint(r.wrong))
+	}
+	return nil
+}
+
+// allRan wants every task to have run.
+func (r *rig) allRan() {
+	for i, p := range r.ops {
+		r.wants(p.ran == 1, fmt.Sprintf("task %d has not run", i))
+	}
+}
+
+// limited is a wait that may give up at any time.
+var limited = LimitOf(time.Hour, nil)
+
+// gate opens when it is told to.
+type gate struct {
+	mu   Mutex
+	open bool
+	wake func()
+	left int
+}
+
+func (g *gate) Pass(wake func()) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wake = wake
+	return g.open
+}
+
+func (g *gate) Leave() { g.left++ }
+
+func (g *gate) opens() {
+	g.mu.Lock()
+	g.open = true
+	wake := g.wake
+	g.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
+}
+
+// programs are what is explored, by what they are about.
+var programs = []struct {
+	name string
+	p    program
+}{
+	{"two submitters", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		for range 2 {
+			x.start("submitter", false, func() { r.post() })
+		}
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"two submitters of two, in order", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() {
+			p := r.post()
+			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over(), "the second task ran before the first") }})
+		})
+		x.start("submitter", false, func() { r.post() })
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"submit and wait", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("waiter", false, func() { r.waitFor(Limit{}, r.post()) })
+		x.start("submitter", false, func() { r.post() })
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"two waiters, one gives up", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("waiter", false, func() {
+			r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpFail, Err: driver.ErrLost}))
+			r.wants(r.Idle(), "not idle after Wait")
+		})
+		x.start("impatient", false, func() { r.waitFor(limited) })
+		return func() error { r.wants(r.failed == 1, "not failed"); return r.end(0) }
+	}},
+	{"two workers", func(x *explorer) func() error {
+		r := newRig(x, 2)
+		x.start("submitter", false, func() {
+			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+		})
+		return func() error { return r.end(0) }
+	}},
+	{"more than a turn", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() {
+			for range 3 {
+				p := new(probe)
+				r.ops = append(r.ops, p)
+				r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() { p.ran++ }, Done: p.ends})
+			}
+			r.waitFor(limited)
+		})
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"a full list", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		for range 2 {
+			x.start("submitter", false, func() {
+				for range 2 {
+					r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+				}
+			})
+		}
+		return func() error { return r.end(0) }
+	}},
+	{"drop", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() {
+			r.post()
+			r.waitFor(Limit{}, r.post())
+		})
+		x.start("dropper", false, r.Drop)
+		return func() error { return r.end(0) }
+	}},
+	{"drop a wait", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		var p *probe
+		x.start("submitter", false, func() {
+			p = r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+			r.Drop()
+			r.waitFor(Limit{}, p, r.post())
+		})
+		return func() error {
+			if queues, _ := f.Waiting(); queues != 0 {
+				return errors.New("the flag still knows the queue")
+			}
+			r.wants(r.ops[1].ran == 1, "what came after Drop was dropped")
+			return r.end(0)
+		}
+	}},
+	{"a flag is set", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.start("submitter", false, func() {
+			p := r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(f.IsSet() && p.over(), "passed a flag that is not set") }})
+		})
+		x.start("setter", false, f.Set)
+		return func() error { r.wants(r.ops[1].ran == 1, "not run"); return r.end(0) }
+	}},
+	{"a flag is set while somebody waits", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.start("submitter", false, func() { r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})) })
+		x.start("setter", false, f.Set)
+		return func() error { return r.end(0) }
+	}},
+	{"a flag is set, or time is up", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.start("submitter", false, func() {
+			r.submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Hour})
+		})
+		x.start("setter", false, f.Set)
+		return func() error { r.wants(r.failed <= 1, "failed more than once"); return r.end(0) }
+	}},
+	{"a condition", func(x *explorer) func() error {
+		r, g := newRig(x, 1), new(gate)
+		x.start("submitter", false, func() {
+			r.submit(driver.Op{Kind: driver.OpGate, Gate: g})
+			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(g.open, "passed a gate that is not open") }})
+		})
+		x.start("opener", false, g.opens)
+		return func() error {
+			r.wants(g.left == 0 && r.ops[1].ran == 1, "left, or not run")
+			return r.end(0)
+		}
+	}},
+	{"a host function", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() {
+			p := r.submit(driver.Op{Kind: driver.OpCall})
+			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over() && p.ran == 1, "ran before the function had returned") }})
+			r.waitFor(limited)
+		})
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"a host function is dropped", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpCall}) })
+		x.start("dropper", false, r.Drop)
+		return func() error { return r.end(0) }
+	}},
+	{"shut and open", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() { r.post() })
+		x.start("aborter", false, func() {
+			r.Shut()
+			r.waitFor(Limit{})
+			r.Open()
+			r.waitFor(Limit{}, r.post())
+		})
+		return func() error {
+			return r.end(0)
+		}
+	}},
+	{"close", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() { r.post() })
+		x.start("closer", false, func() {
+			r.End()
+			r.waitFor(Limit{})
+			r.Open()
+			r.wants(r.post().ran == 0, "something ran after Close")
+		})
+		return func() error { return r.end(shut) }
+	}},
+	{"close at a flag", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
+		x.start("closer", false, func() {
+			r.End()
+			r.waitFor(Limit{})
+			step(&r.inside, nil)
+			r.wants(r.inside == 0, "something runs after Close")
+		})
+		return func() error { return r.end(shut) }
+	}},
+	{"pause", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		x.start("submitter", false, func() { r.waitFor(Limit{}, r.post()) })
+		x.start("pauser", false, func() { pauseAndLook(r) })
+		return func() error { r.allRan(); return r.end(0) }
+	}},
+	{"pause at a flag", func(x *explorer) func() error {
+		r, f := newRig(x, 1), new(testFlag)
+		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
+		x.start("setter", false, f.Set)
+		x.start("pauser", false, func() { pauseAndLook(r) })
+		return func() error { return r.end(0) }
+	}},
+	{"watch", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		var ended uint64
+		var uses bool
+		x.start("submitter", false, func() { r.post(); r.post() })
+		x.start("watcher", false, func() {
+			step(&r.inside, nil)
+			ran, before := r.ran, r.inside
+			ended, uses = r.Watch()
+			step(&r.inside, nil)
+			r.wants(uses || before == 0 || r.ran > ran, "a task runs that Watch did not see")
+		})
+		return func() error {
+			r.wants(!uses || r.Ended() != ended, "a task that was watched has not ended")
+			r.allRan()
+			return r.end(0)
+		}
+	}},
+}
+
+// pauseAndLook pauses the queue, and wants nothing to run from when it is quiet until it is resumed.
+func pauseAndLook(r *rig) {
+	r.Pause()
+	step(&r.word, func() bool { s := stateOf(r.word.v); return s != Running && s != Inline })
+	for range 3 {
+		step(&r.inside, nil)
+		r.wants(r.inside == 0, "something runs while the queue is paused")
+	}
+	r.Resume()
+}
+
+// testFlag is the smallest flag there can be.
+type testFlag struct{ Flag }
+
+func (f *testFlag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
+	return f.Await(LimitOf(timeout, cancel))
+}
+
+// TestExplore proves that the engine is right in every order of the steps of a few goroutines: tasks run in order, one at a time, and end
+// once; waits return when they should; nobody waits for ever.
+func TestExplore(t *testing.T) {
+	const most = 100_000
+	for _, tt := range programs {
+		t.Run(tt.name, func(t *testing.T) {
+			x := new(explorer)
+			began := time.Now()
+			if err := x.explore(tt.p, most); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.runs, x.pruned, x.steps, x.deepest, time.Since(began))
+		})
+	}
+}

@@ -1,0 +1,333 @@
+// Package hostqueue is the engine of queues whose tasks the host orders: a list of operations, the state machine that says which goroutine
+// may run them, dropping, shutting and closing, waiting, and tasks that wait themselves. Drivers embed a [Queue] and are its [Backend].
+//
+// docs/architecture.md has the diagram of the states. Locks: Queue.Mu, then Flag.mu; a back end adds its own after these.
+package hostqueue
+
+import (
+	"math"
+
+	"ropeway/internal/driver"
+)
+
+// Forever as an argument of Run: until the list is empty.
+const Forever = math.MaxUint64
+
+// Backend is what differs between queues.
+type Backend interface {
+	// Schedule has a goroutine call Run, soon: there is something to do. Mu is free.
+	Schedule()
+
+	// Exec carries out an operation. It is called by the goroutine that runs the queue, with no lock held.
+	Exec(op *driver.Op) error
+
+	// Cancel cuts short what Exec does at the moment, if that is worth while. Mu is held.
+	Cancel()
+}
+
+// Queue is the engine of one queue. Its zero value with Init called is a queue at rest.
+type Queue struct {
+	word     word            // see State
+	back     Backend         // immutable
+	Sink     driver.Sink     // immutable
+	Observer driver.Observer // immutable; may be nil
+
+	Mu        Mutex
+	list      Ring[driver.Op] // guarded by Mu; not begun
+	submitted uint64          // guarded by Mu; tasks that were put into the list or given to a device, ever
+	taken     uint64          // guarded by Mu; of these, how many have left the list; the number of its head
+	completed uint64          // guarded by Mu; of these, how many are over
+	dropTo    uint64          // guarded by Mu; tasks of the list with numbers below are discarded
+	closed    bool            // guarded by Mu; End was called: it stays shut
+	waiters   Waiters         // guarded by Mu
+	room      Waiters         // guarded by Mu; submitters that wait because the list is full
+	head      Head            // guarded by Mu; what is known of the head of the list
+	began     int64           // guarded by Mu; when its turn came, if somebody observes the queue; 0: not yet
+	ended     uint64          // guarded by Mu; changes when a task has run, and after inline operations that were watched
+	current   driver.Op       // of the goroutine that made q Running
+}
+
+// Init says what q belongs to.
+func (q *Queue) Init(b Backend, o driver.QueueOptions) {
+	q.back, q.Sink, q.Observer = b, o.Sink, o.Observer
+}
+
+// Push puts op into the list, and waits while the list is full. It returns how many tasks there were then, ever.
+func (q *Queue) Push(op *driver.Op) uint64 {
+	q.Mu.Lock()
+	n, idle := q.Append(op)
+	q.Mu.Unlock()
+	if idle {
+		q.back.Schedule()
+	}
+	return n
+}
+
+// Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not while it waits.
+func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
+	for q.list.Full() {
+		w := q.room.Add()
+		q.Mu.Unlock()
+		w.Sleep(Limit{}, &q.Mu, &q.room)
+		q.Mu.Lock()
+	}
+	q.list.Push(op)
+	q.submitted++
+	return q.submitted, q.activate()
+}
+
+// endLate is EndInline when something has come meanwhile.
+func (q *Queue) endLate() {
+	q.Mu.Lock()
+	q.ended++
+	for _, w := range q.waiters {
+		w.Held = false
+	}
+	more := q.release()
+	q.Mu.Unlock()
+	if more {
+		q.back.Schedule()
+	}
+}
+
+// release gives up the right to run, and tells whether there is more to do, for which the caller asks the back end. Waiters are woken after
+// the state has changed: who has waited finds q idle. Mu is held.
+func (q *Queue) release() (more bool) {
+	if q.list.Len() > 0 {
+		q.become(Ready)
+		more = q.word.Load()&paused == 0
+	} else {
+		q.become(Rest)
+		q.list.Shrink()
+	}
+	q.waiters.Notify(q.completed)
+	return more
+}
+
+// Run carries out tasks, if there are any and no other goroutine does: until the list is empty, until so many are over, ever, or most
+// of them were run; or until q is parked or paused.
+func (q *Queue) Run(until uint64, most int) bool {
+	if q.State() != Ready {
+		return false
+	}
+	q.Mu.Lock()
+	if !q.Claim(Running) {
+		q.Mu.Unlock()
+		return false
+	}
+	for q.list.Len() > 0 && q.completed < until && most > 0 && q.word.Load()&paused == 0 {
+		if !q.turn() {
+			q.Mu.Unlock()
+			return true
+		}
+		most--
+		if len(q.waiters) > 0 && q.list.Len() > 0 {
+			q.waiters.Notify(q.completed)
+		}
+	}
+	more := q.release()
+	q.Mu.Unlock()
+	if more {
+		q.back.Schedule()
+	}
+	return true
+}
+
+// turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q Running. Mu
+// is held, but not meanwhile.
+func (q *Queue) turn() bool {
+	head := q.list.Head()
+	drop := q.taken < q.dropTo
+	if q.Observer != nil && q.began == 0 {
+		q.began = q.Observer.Now()
+	}
+	if !q.head.Ready(head, drop, &q.Mu, q) {
+		q.become(Parked)
+		return false
+	}
+	expired, began := q.head.Leave(head, q), q.began
+	q.began = 0
+	q.list.Pop(&q.current)
+	q.taken++
+	q.room.WakeOne()
+	q.Mu.Unlock()
+	var err error
+	switch {
+	case drop:
+		err = driver.ErrAborted
+		if q.current.Kind == driver.OpSet && q.current.Err != nil {
+			q.current.Flag.(abandoner).Abandon(q.current.Err)
+		}
+	case expired:
+		err = driver.ErrTimeout
+	default:
+		err = q.back.Exec(&q.current)
+	}
+	q.Finish(&q.current, began, err)
+	q.current = driver.Op{}
+	q.Mu.Lock()
+	q.ended++
+	q.completed++
+	return true
+}
+
+// abandoner is a flag that has a Flag.
+type abandoner interface{ Abandon(err error) }
+
+// Finish reports how op went, which began at a time (0: when it was submitted), and frees what it holds. The caller has the right to run, and no
+// lock.
+func (q *Queue) Finish(op *driver.Op, began int64, err error) {
+	if q.Observer != nil {
+		q.Observer.Ran(op.Tag, began, q.Observer.Now(), err)
+	}
+	if err != nil && err != driver.ErrAborted {
+		q.Sink.TaskFailed(op.Tag, err)
+	}
+	if op.Segs != nil {
+		op.Segs.Release()
+	}
+	if op.Done != nil {
+		op.Done()
+	}
+}
+
+// Unpark lets the head be looked at again. It may be called when nothing has changed.
+func (q *Queue) Unpark() {
+	q.Mu.Lock()
+	was := q.State() == Parked
+	if was {
+		q.become(Ready)
+		was = q.word.Load()&paused == 0
+	}
+	q.Mu.Unlock()
+	if was {
+		q.back.Schedule()
+	}
+}
+
+// Idle implements driver.Queue.
+func (q *Queue) Idle() bool { return q.word.Load()&^atRest == uint32(Rest) }
+
+// Stalled implements driver.Queue.
+func (q *Queue) Stalled() bool { return q.State() == Parked }
+
+// Dropped tells whether the task that the caller runs was dropped after its turn came.
+func (q *Queue) Dropped() bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.completed < q.dropTo
+}
+
+// Drop implements driver.Queue.
+func (q *Queue) Drop() {
+	q.Mu.Lock()
+	q.dropTo = max(q.dropTo, q.submitted)
+	q.back.Cancel()
+	q.Mu.Unlock()
+	q.Unpark()
+}
+
+// Shut implements driver.Queue. Nothing runs inline any more, so everything goes through the list, where it is discarded.
+func (q *Queue) Shut() {
+	q.Mu.Lock()
+	q.dropTo = Forever
+	q.word.Or(shut)
+	q.back.Cancel()
+	q.Mu.Unlock()
+	q.Unpark()
+}
+
+// Open implements driver.Queue.
+func (q *Queue) Open() {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.dropTo = q.submitted
+	q.word.And(^uint32(shut))
+}
+
+// End is the first half of driver.Queue's Close: Shut, for ever. The back end waits then, and releases what it holds.
+func (q *Queue) End() {
+	q.Mu.Lock()
+	q.closed = true
+	q.Mu.Unlock()
+	q.Shut()
+}
+
+// Enlist makes the caller a waiter for everything that was submitted; nil if all of that is over. Waiter.Sleep with Mu and
+// Waiters has to follow. Mu is free.
+func (q *Queue) Enlist() *Waiter {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	s := q.watch()
+	if s == Rest || s != Inline && q.completed >= q.submitted {
+		return nil
+	}
+	w := q.waiters.Add()
+	w.Target, w.Held = q.submitted, s == Inline // an inline operation is no task of the list
+	return w
+}
+
+// Sleep waits for w, which Enlist has made, within a limit, and tells whether everything it waits for is over.
+func (q *Queue) Sleep(w *Waiter, l Limit) bool {
+	return w.Sleep(l, &q.Mu, &q.waiters) // lockcheck: it takes Mu
+}
+
+// Pause keeps everything from being run, inline or not, until Resume. What runs goes on; Uses tells when it is over.
+func (q *Queue) Pause() {
+	q.Mu.Lock()
+	q.word.Or(paused)
+	q.Mu.Unlock()
+}
+
+// Resume ends what Pause has begun.
+func (q *Queue) Resume() {
+	q.Mu.Lock()
+	more := q.word.And(^uint32(paused))&paused != 0 && q.State() == Ready
+	q.Mu.Unlock()
+	if more {
+		q.back.Schedule()
+	}
+}
+
+// Uses tells whether a task may be running, and so be using memory.
+func (q *Queue) Uses() bool {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	s := q.State()
+	return s == Running || s == Inline
+}
+
+// Watch is Uses, and a number that Ended no longer returns when that task is over.
+func (q *Queue) Watch() (ended uint64, uses bool) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	s := q.watch()
+	return q.ended, s == Running || s == Inline
+}
+
+// Ended is a number that changes when a task has run while Watch knew of it.
+func (q *Queue) Ended() uint64 {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.ended
+}
+
+// Snapshot is what tests, and who looks for a mistake, may want to know of a queue.
+type Snapshot struct {
+	State                       State
+	Late, Shut, Paused          bool
+	Tasks, Waiters              int
+	Submitted, Taken, Completed uint64
+}
+
+// Snapshot is what q is at the moment.
+func (q *Queue) Snapshot() Snapshot {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	w := q.word.Load()
+	return Snapshot{stateOf(w), w&late != 0, w&shut != 0, w&paused != 0,
+		q.list.Len(), len(q.waiters), q.submitted, q.taken, q.completed}
+}
