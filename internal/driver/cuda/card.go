@@ -37,17 +37,17 @@ type card struct {
 
 	inner inner
 
-	mu        sync.Mutex
-	events    [eventKinds][]uintptr               // guarded by mu; not in use
-	streams   [priorities][]uintptr               // guarded by mu; not in use
-	tables    tables                              // guarded by mu
-	program   *program                            // guarded by mu; nil until needed
-	noProgram bool                                // guarded by mu; there is none, or it is there
-	lanes     []*lane                             // guarded by mu; not in use
-	made      struct{ events, streams []uintptr } // guarded by mu; all there are
-	stranded  []stranded                          // guarded by mu
-	bells     map[uintptr]*bell                   // guarded by mu; by stream
-	bellWords []uintptr                           // guarded by mu; of bells to come
+	mu         sync.Mutex
+	events     [eventKinds][]uintptr               // guarded by mu; not in use
+	streams    [priorities][]uintptr               // guarded by mu; not in use
+	tables     tables                              // guarded by mu
+	program    *program                            // guarded by mu; nil until needed
+	noProgram  bool                                // guarded by mu; there is none, or it is there
+	lanes      []*lane                             // guarded by mu; not in use
+	made       struct{ events, streams []uintptr } // guarded by mu; all there are
+	stranded   []stranded                          // guarded by mu
+	fences     map[uintptr]*fence                  // guarded by mu; by stream
+	fenceWords []uintptr                           // guarded by mu; of fences to come
 
 	// For copies that the device judges, see indirect.go. All guarded by mu.
 	reads                    *readers            // nil until needed
@@ -155,7 +155,7 @@ func (c *card) forgetAll() {
 	c.life.Add(1)
 	c.tables, c.lanes, c.program, c.noProgram = tables{}, nil, nil, false
 	c.events, c.streams = [eventKinds][]uintptr{}, [priorities][]uintptr{}
-	c.bells, c.bellWords = nil, nil
+	c.fences, c.fenceWords = nil, nil
 	if err := c.inner.release(); err != nil {
 		c.d.warn(fmt.Sprintf("%d bytes of addresses are lost: %v", innerBytes, err))
 	}

@@ -12,9 +12,9 @@ import (
 
 // hold keeps the stream of q busy until the function that is returned is called. q must have one.
 func (f *fake) hold(q *queue) (release func()) {
-	q.mu.Lock()
+	q.Mu.Lock()
 	stream := q.stream
-	q.mu.Unlock()
+	q.Mu.Unlock()
 	s, _ := f.stream(stream)
 	ch := make(chan struct{})
 	s.put(fakeOrder{kind: 'k', kernel: func() { <-ch }})
@@ -23,9 +23,9 @@ func (f *fake) hold(q *queue) (release func()) {
 
 // handed tells how many tasks of q are on the stream and in the list.
 func (q *queue) handed() (marks, list int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.marks.Len(), q.list.Len()
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.marks.Len(), q.Tasks()
 }
 
 // TestEventTimes proves that flags are as far apart as the GPU says the events were, not as the host saw them.
@@ -41,12 +41,12 @@ func TestEventTimes(t *testing.T) {
 	s.put(fakeOrder{kind: 'k', kernel: func() { time.Sleep(3 * time.Millisecond) }})
 	q.Submit(driver.Op{Kind: driver.OpSet, Flag: second})
 	var events []*fakeEvent
-	q.mu.Lock()
+	q.Mu.Lock()
 	for _, p := range []*flag{first.(*flag), second.(*flag)} {
 		e, _ := b.f.event(p.promises[0].event)
 		events = append(events, e)
 	}
-	q.mu.Unlock()
+	q.Mu.Unlock()
 	asked := hostqueue.Now()
 	release()
 	if !second.Wait(time.Minute, nil) || !first.IsSet() {

@@ -125,8 +125,7 @@ func (v *device) Peak() uint64 {
 }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
-	strict, _ := o.Sink.(driver.Strict)
-	return &queue{v: v, sink: o.Sink, strict: strict, observer: o.Observer, priority: min(max(o.Priority, 0), priorities-1)}
+	return newQueue(v, o)
 }
 
 func (v *device) Healthy() error { return v.card.healthy() }

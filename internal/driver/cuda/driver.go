@@ -4,8 +4,8 @@
 // CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
 // between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
-// Lock order: Driver.mu → exports.mu, then flag.order → queue.mu → flag.mu → Driver.gone → clock.mu → card.mu →
-// inner.mu. bursts.mu comes after queue.mu and device.use after Driver.mu, and nothing after either. device.mu comes
+// Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → card.mu →
+// inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
 // before Driver.mu. No lock is held while code outside is called.
 package cuda
 
@@ -53,12 +53,12 @@ type Driver struct {
 
 	virtual virtual
 
-	waiting    atomic.Int32 // goroutines that wait for a queue or a flag
-	attending  atomic.Int32 // runners that stay awake for a burst
-	burstAfter int          // see there; immutable
-	bursts     bursts
-	mostBursts int    // at a time: a quarter of the cores may be awake for them; immutable
-	mostTables uint64 // see there; immutable
+	waiting      atomic.Int32 // goroutines that wait for a queue or a flag
+	polling      atomic.Int32 // runners that poll
+	pendingAfter int          // see there; immutable
+	pollers      pollers
+	mostPollers  int    // at a time: a quarter of the cores; immutable
+	mostTables   uint64 // see there; immutable
 
 	// best is kernels.Best; immutable.
 	best func(d kernels.Direction, s kernels.Share, beside, kernel, batched bool) kernels.Way
@@ -115,7 +115,7 @@ func start(lib api, o Options) (*Driver, error) {
 	}
 	d := &Driver{lib: lib, warn: o.Warn, percent: min(max(o.Multiprocessors, 0), 100), memory: o.Memory,
 		cores: runtime.GOMAXPROCS(0), opened: make([]bool, n)}
-	d.burstAfter, d.mostBursts, d.mostTables, d.best = burstAfter, d.cores/4, mostTables, kernels.Best
+	d.pendingAfter, d.mostPollers, d.mostTables, d.best = pendingAfter, d.cores/4, mostTables, kernels.Best
 	if d.warn == nil {
 		d.warn = func(string) {}
 	}

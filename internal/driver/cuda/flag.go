@@ -36,7 +36,7 @@ func (f *flag) promise(p promise) {
 }
 
 // follow makes the stream of q, whose card is entered, wait for the flag without the host; false if nobody knows yet when it
-// will be set, or that it never will be. q.mu is held.
+// will be set, or that it never will be. q.Mu is held.
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,7 +38,7 @@ type liveTable struct {
 	users   int                     // guarded by card.mu; copies that are judged by it
 }
 
-// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, mu is held.
+// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, Mu is held.
 func (q *queue) read(op *driver.Op) *judged {
 	c := q.v.card
 	if int(op.Device) != c.number || q.strict != nil && q.strict.StopsOnFailure() {

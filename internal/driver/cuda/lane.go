@@ -12,7 +12,7 @@ type lane struct {
 	load   uint64  // bytes of it
 	slots  [slotCount]slot
 	stage  uintptr // their memory; 0 until first used
-	bell   *bell   // of the stream; nil until first used
+	fence  *fence  // of the stream; nil until first used
 	scrap  uintptr // device memory for copies that overlap; 0 until first used
 }
 
@@ -182,22 +182,22 @@ func (l *lane) finish() result {
 	rings, load := false, l.load
 	l.load = 0
 	for s := d.spinning(spinWaiter); s.on(); {
-		if rings && l.bell.hears(l.bell.number) {
+		if rings && l.fence.passed(l.fence.number) {
 			return success
 		}
-		if rings && s.looks%listening != 0 {
+		if rings && s.looks%askEvery != 0 {
 			continue
 		}
 		if r := l.card.ended(l.stream); r != notReady {
 			return r
 		}
-		if rings || load < bellFrom {
+		if rings || load < fenceFrom {
 			continue
 		}
-		if l.bell == nil {
-			l.bell = l.card.bellOf(l.stream)
+		if l.fence == nil {
+			l.fence = l.card.fenceOf(l.stream)
 		}
-		rings = l.bell.ring(l.card, l.stream)
+		rings = l.fence.put(l.card, l.stream)
 	}
 	l.card.enter()
 	defer l.card.leave()

@@ -359,7 +359,7 @@ func (c *card) grant(addr uintptr, m *memory) error {
 
 // Unmap implements driver.Mapper.
 func (d *Driver) Unmap(addr uintptr) error {
-	d.bursts.flush()
+	d.pollers.flush()
 	last, err := d.unmap(addr)
 	if last == nil {
 		return err

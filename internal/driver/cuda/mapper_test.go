@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 )
 
 func (b *bed) ok(err error) {
@@ -274,9 +275,9 @@ func TestGateAsked(t *testing.T) {
 	b := newBed(t, 1)
 	q, g := b.queue(0), new(once)
 	q.Submit(driver.Op{Kind: driver.OpGate, Gate: g})
-	q.mu.Lock()
-	asked, parked := g.asked, q.parked
-	q.mu.Unlock()
+	q.Mu.Lock()
+	asked, parked := g.asked, q.State() == hostqueue.Parked
+	q.Mu.Unlock()
 	if asked != 1 || !parked || !q.Stalled() {
 		t.Errorf("asked %d times, parked: %v", asked, parked)
 	}

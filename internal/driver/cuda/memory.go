@@ -67,7 +67,7 @@ func (d *Driver) insertLocked(addr uintptr, margin uint64, b *block) {
 
 // remove takes the block of that kind that starts at addr out of own.
 func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Span[*block], error) {
-	d.bursts.flush()
+	d.pollers.flush()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.own.Find(addr)
@@ -265,7 +265,7 @@ func (d *Driver) unpin(r *registration) error {
 
 // Unregister implements driver.Driver.
 func (d *Driver) Unregister(addr uintptr) error {
-	d.bursts.flush()
+	d.pollers.flush()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.hosts.Find(addr)

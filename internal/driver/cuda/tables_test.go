@@ -72,9 +72,9 @@ func (b *bed) holdUp(q *queue) func() {
 	b.Helper()
 	q.Copy(b.dev[0], b.pinned, 16, driver.Tag{})
 	hold := make(chan struct{})
-	q.mu.Lock()
+	q.Mu.Lock()
 	s, _ := b.f.stream(q.stream)
-	q.mu.Unlock()
+	q.Mu.Unlock()
 	s.put(fakeOrder{kind: 'k', kernel: func() { <-hold }})
 	return func() { close(hold) }
 }

@@ -14,103 +14,101 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	defer d.waiting.Add(-1)
 	l := hostqueue.LimitOf(timeout, cancel)
 	s := d.spinning(spinWaiter)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.streak = 0
-	for target := q.submitted; q.completed < target; {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	q.runLength = 0
+	for target := q.Submitted(); q.Completed() < target; {
 		if l.Reached() {
 			return false
 		}
-		if !q.parked && s.on() {
-			if q.look(s.looks) {
-				continue
-			}
+		if q.State() != hostqueue.Parked && s.on() && q.help(s.looks) {
+			continue
 		}
-		if q.burst.len() == 0 && q.list.Len() == 0 && q.rest() {
+		if q.Tasks() == 0 && q.drained() {
 			continue
 		}
 		q.markTail()
-		q.wakeIf(q.more())
-		w := q.waiters.Add()
-		w.Target = target
-		q.mu.Unlock()
-		told := w.Sleep(l, &q.mu, &q.waiters)
-		q.mu.Lock()
-		return told
+		q.runIfReady()
+		return q.SleepUntil(target, l)
 	}
 	return true
 }
 
-// look is what who waits does again and again: he reaps what the runner has not come to, or finds out whether everything taken is over.
-// It is false if there is no point in it. times counts the looks, from 1. mu is held, but not while CUDA is asked.
-func (q *queue) look(times int) bool {
-	c, upto := q.v.card, q.taken
+// help is what a goroutine that waits does again and again: it gives pending copies to the stream, ends what the runner has not come to, or
+// finds out whether everything taken is over. It returns false if there is no point in it. times counts the calls, from 1. Mu is held, but not
+// while CUDA is asked.
+func (q *queue) help(times int) bool {
 	switch {
-	case q.burst.len() > 0 && !q.busy:
-		q.handBurst()
-		q.wakeIf(q.more())
+	case q.State() != hostqueue.Rest && q.State() != hostqueue.Ready:
+		q.pause() // another goroutine is at it, and needs the lock
 		return true
-	case q.busy || q.reaping || q.marks.Len() == 0 && q.completed == q.taken:
-		q.pause() // whose turn it is needs the lock
+	case q.startPending():
 		return true
 	case q.marks.Len() > 0:
-		m := q.marks.Head()
-		event, r := m.event, m.made
-		if r == success {
-			q.reaping = true // so that the event stays this mark's
-			q.mu.Unlock()
-			r = c.query(event)
-			q.mu.Lock()
-			q.reaping = false
-		}
-		if r != notReady {
-			q.reap(r)
-		}
-		q.wakeIf(q.more())
+		q.endNext()
+		return true
+	case q.Completed() == q.Taken():
+		q.pause() // the runner is to do the head of the list
 		return true
 	}
-	stream, b, heard := q.stream, q.bell, false
-	listens := b != nil && q.rings == upto
+	c, upto := q.v.card, q.Taken()
+	stream, f, passed := q.stream, q.fence, false
+	fenced := f != nil && q.fencedTo == upto
 	number := uint32(0)
-	if listens {
-		number = b.number
+	if fenced {
+		number = f.number
 	}
-	q.mu.Unlock()
+	q.Mu.Unlock()
 	r := notReady
-	if listens {
-		heard = b.hears(number)
+	if fenced {
+		passed = f.passed(number)
 	}
-	if !heard && (!listens || times%listening == 0) {
+	if !passed && (!fenced || times%askEvery == 0) {
 		r = c.ended(stream)
 	}
-	q.mu.Lock()
+	q.Mu.Lock()
 	switch {
-	case heard || r == success:
+	case passed || r == success:
 		q.over(upto)
-	case r == notReady && !listens:
-		q.ring(upto)
+	case r == notReady && !fenced:
+		q.putFence(upto)
 	}
-	return heard || r == success || r == notReady
+	return passed || r == success || r == notReady
 }
 
-// ring lets the bell ring when the first so many tasks are over, if they are all there are on the stream. mu is held.
-func (q *queue) ring(upto uint64) {
-	if q.taken != upto || q.busy || q.load < bellFrom {
+// endNext ends the first mark, if it has happened. Mu is held, but not while CUDA is asked.
+func (q *queue) endNext() {
+	if !q.Claim(hostqueue.Ending) { // so that the event stays this mark's
 		return
 	}
-	if q.bell == nil {
-		q.bell = q.v.card.bellOf(q.stream)
+	m := *q.marks.Head()
+	q.Mu.Unlock()
+	r := q.look(&m)
+	q.Mu.Lock()
+	if r != notReady {
+		q.end(r)
 	}
-	if q.bell.ring(q.v.card, q.stream) {
-		q.rings = upto
+	q.leave()
+}
+
+// putFence puts the fence on the stream, after the first so many tasks, if they are all there are. Mu is held.
+func (q *queue) putFence(upto uint64) {
+	if q.Taken() != upto || q.State() != hostqueue.Rest && q.State() != hostqueue.Ready || q.load < fenceFrom {
+		return
+	}
+	if q.fence == nil {
+		q.fence = q.v.card.fenceOf(q.stream)
+	}
+	if q.fence.put(q.v.card, q.stream) {
+		q.fencedTo = upto
 	}
 }
 
-// pause lets others have mu for a moment. mu is held, but not meanwhile.
+// pause lets others have Mu for a moment. Mu is held, but not meanwhile.
 func (q *queue) pause() {
-	q.mu.Unlock()
+	q.Mu.Unlock()
 	for range 64 {
 		q.v.d.waiting.Load()
 	}
-	q.mu.Lock()
+	q.Mu.Lock()
 }

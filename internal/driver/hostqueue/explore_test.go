@@ -390,6 +390,15 @@ var programs = []struct {
 		x.start("pauser", false, func() { pauseAndLook(r) })
 		return func() error { r.allRan(); return r.end(0) }
 	}},
+	{"pause between two tasks", func(x *explorer) func() error {
+		r := newRig(x, 1)
+		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
+		r.submitted, r.ready = 2, 1
+		r.become(Ready)
+		x.start("pauser", false, func() { pauseAndLook(r) })
+		return func() error { return r.end(0) }
+	}},
 	{"pause at a flag", func(x *explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
 		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
@@ -421,7 +430,7 @@ var programs = []struct {
 func pauseAndLook(r *rig) {
 	r.Pause()
 	step(&r.word, func() bool { s := stateOf(r.word.v); return s != Running && s != Inline })
-	for range 3 {
+	for range 2 {
 		step(&r.inside, nil)
 		r.wants(r.inside == 0, "something runs while the queue is paused")
 	}

@@ -4,6 +4,8 @@ package hostqueue
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -61,7 +63,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestWaiters proves that those are woken whose tasks are over and who are not held, and that who gives up is forgotten.
+// TestWaiters proves that those are woken whose tasks are over, and that one that gives up is forgotten.
 func TestWaiters(t *testing.T) {
 	var mu sync.Mutex
 	var list Waiters
@@ -69,7 +71,7 @@ func TestWaiters(t *testing.T) {
 	for i, w := range all {
 		w.Target = uint64(i)
 	}
-	all[0].Held = true
+	all[0].Target = 4
 	list.Notify(2)
 	if told := []bool{all[0].Told(), all[1].Told(), all[2].Told(), all[3].Told()}; !slices.Equal(told, []bool{false, true, true, false}) {
 		t.Fatalf("told: %v", told)
@@ -86,8 +88,7 @@ func TestWaiters(t *testing.T) {
 		t.Errorf("gave up; %d are left", len(list))
 	}
 	w := all[0]
-	list[0].Held = false
-	list.Notify(0)
+	list.Notify(4)
 	if !w.Sleep(LimitOf(0, over), &mu, &list) && w.Told() {
 		t.Error("back in the pool with news for somebody else")
 	}
@@ -184,5 +185,27 @@ func TestEachCopy(t *testing.T) {
 		if calls != min(1, len(tt.want)) || calls == 1 && err != bad {
 			t.Errorf("%d: %d calls, %v", tt.op.Kind, calls, err)
 		}
+	}
+}
+
+// TestTransitions proves that the table in docs/architecture.md has the transitions that the engine allows, and no others.
+func TestTransitions(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]State{}
+	for s := range stateCount {
+		byName[s.String()] = s
+	}
+	var got [stateCount]uint32
+	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \| (\w+) \| .* \| .* \|$`).FindAllStringSubmatch(string(page), -1) {
+		from, ok := byName[m[1]]
+		if to, there := byName[m[2]]; ok && there {
+			got[from] |= 1 << to
+		}
+	}
+	if got != transitions {
+		t.Errorf("the page has %b, the engine %b", got, transitions)
 	}
 }

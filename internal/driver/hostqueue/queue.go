@@ -34,9 +34,9 @@ type Queue struct {
 
 	Mu        Mutex
 	list      Ring[driver.Op] // guarded by Mu; not begun
-	submitted uint64          // guarded by Mu; tasks that were put into the list or given to a device, ever
+	submitted uint64          // guarded by Mu; tasks that there ever were
 	taken     uint64          // guarded by Mu; of these, how many have left the list; the number of its head
-	completed uint64          // guarded by Mu; of these, how many are over
+	completed uint64          // guarded by Mu; of these, how many are known to be over
 	dropTo    uint64          // guarded by Mu; tasks of the list with numbers below are discarded
 	closed    bool            // guarded by Mu; End was called: it stays shut
 	waiters   Waiters         // guarded by Mu
@@ -65,35 +65,38 @@ func (q *Queue) Push(op *driver.Op) uint64 {
 
 // Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not while it waits.
 func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
+	q.awaitRoom()
+	q.list.Push(op)
+	q.submitted++
+	return q.submitted, q.Activate()
+}
+
+// awaitRoom waits while the list is full. Mu is held, but not meanwhile.
+func (q *Queue) awaitRoom() {
 	for q.list.Full() {
 		w := q.room.Add()
 		q.Mu.Unlock()
 		w.Sleep(Limit{}, &q.Mu, &q.room)
 		q.Mu.Lock()
 	}
-	q.list.Push(op)
-	q.submitted++
-	return q.submitted, q.activate()
 }
 
 // endLate is EndInline when something has come meanwhile.
 func (q *Queue) endLate() {
 	q.Mu.Lock()
 	q.ended++
-	for _, w := range q.waiters {
-		w.Held = false
-	}
-	more := q.release()
+	more := q.Release(false)
 	q.Mu.Unlock()
 	if more {
 		q.back.Schedule()
 	}
 }
 
-// release gives up the right to run, and tells whether there is more to do, for which the caller asks the back end. Waiters are woken after
-// the state has changed: who has waited finds q idle. Mu is held.
-func (q *Queue) release() (more bool) {
-	if q.list.Len() > 0 {
+// Release gives up the right to run that Claim or TryInline has taken, and reports whether there is more to do, for which the caller asks the
+// back end; due says that a device does something that has to be ended. Waiters are woken after the state has changed: one that has waited
+// finds q idle. Mu is held.
+func (q *Queue) Release(due bool) (more bool) {
+	if due || q.list.Len() > 0 {
 		q.become(Ready)
 		more = q.word.Load()&paused == 0
 	} else {
@@ -116,7 +119,7 @@ func (q *Queue) Run(until uint64, most int) bool {
 		return false
 	}
 	for q.list.Len() > 0 && q.completed < until && most > 0 && q.word.Load()&paused == 0 {
-		if !q.turn() {
+		if !q.Turn() {
 			q.Mu.Unlock()
 			return true
 		}
@@ -125,7 +128,7 @@ func (q *Queue) Run(until uint64, most int) bool {
 			q.waiters.Notify(q.completed)
 		}
 	}
-	more := q.release()
+	more := q.Release(false)
 	q.Mu.Unlock()
 	if more {
 		q.back.Schedule()
@@ -133,9 +136,9 @@ func (q *Queue) Run(until uint64, most int) bool {
 	return true
 }
 
-// turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q Running. Mu
+// Turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q Running. Mu
 // is held, but not meanwhile.
-func (q *Queue) turn() bool {
+func (q *Queue) Turn() bool {
 	head := q.list.Head()
 	drop := q.taken < q.dropTo
 	if q.Observer != nil && q.began == 0 {
@@ -177,11 +180,17 @@ type abandoner interface{ Abandon(err error) }
 // Finish reports how op went, which began at a time (0: when it was submitted), and frees what it holds. The caller has the right to run, and no
 // lock.
 func (q *Queue) Finish(op *driver.Op, began int64, err error) {
-	if q.Observer != nil {
-		q.Observer.Ran(op.Tag, began, q.Observer.Now(), err)
+	Finish(q.Observer, q.Sink, op, began, err)
+}
+
+// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to whoever submitted it, and frees
+// what it holds. No lock is held.
+func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err error) {
+	if o != nil {
+		o.Ran(op.Tag, began, o.Now(), err)
 	}
 	if err != nil && err != driver.ErrAborted {
-		q.Sink.TaskFailed(op.Tag, err)
+		sink.TaskFailed(op.Tag, err)
 	}
 	if op.Segs != nil {
 		op.Segs.Release()
@@ -266,7 +275,7 @@ func (q *Queue) Enlist() *Waiter {
 		return nil
 	}
 	w := q.waiters.Add()
-	w.Target, w.Held = q.submitted, s == Inline // an inline operation is no task of the list
+	w.Target = q.submitted // an inline operation is no task of the list; while it goes on, nobody is woken
 	return w
 }
 

@@ -24,14 +24,13 @@ func (r *Ring[T]) Push(item *T) {
 	r.n++
 }
 
-// PushFront puts an item before the head.
-func (r *Ring[T]) PushFront(item *T) {
+// Extend puts an item at the end and returns it. It is zero, or one that Skip has left behind.
+func (r *Ring[T]) Extend() *T {
 	if r.n == len(r.items) {
 		r.grow()
 	}
-	r.first = (r.first - 1) & (len(r.items) - 1)
-	r.items[r.first] = *item
 	r.n++
+	return r.Last()
 }
 
 func (r *Ring[T]) grow() {
@@ -40,6 +39,9 @@ func (r *Ring[T]) grow() {
 	copy(grown[k:], r.items[:r.first])
 	r.items, r.first = grown, 0
 }
+
+// At is the i-th item; there are more.
+func (r *Ring[T]) At(i int) *T { return &r.items[(r.first+i)&(len(r.items)-1)] }
 
 // Head and Last are the first and the last item, of which there is at least one.
 func (r *Ring[T]) Head() *T { return &r.items[r.first] }
@@ -53,6 +55,12 @@ func (r *Ring[T]) Pop(item *T) {
 	*h = none
 	r.first = (r.first + 1) & (len(r.items) - 1)
 	r.n--
+}
+
+// Skip takes n items out without clearing them.
+func (r *Ring[T]) Skip(n int) {
+	r.first = (r.first + n) & (len(r.items) - 1)
+	r.n -= n
 }
 
 // Shrink gives a large ring's memory back. The ring is empty.

@@ -73,9 +73,9 @@ func (q *Queue) legal(from, to State) {
 	}
 }
 
-// activate makes q Ready if it is in Rest, and tells whether it did: the back end is to be asked for a goroutine. A submitter that runs its own
+// Activate makes q Ready if it is in Rest, and tells whether it did: the back end is to be asked for a goroutine. A submitter that runs its own
 // operation does that when it ends. Mu is held.
-func (q *Queue) activate() bool {
+func (q *Queue) Activate() bool {
 	for {
 		w := q.word.Load()
 		switch stateOf(w) {

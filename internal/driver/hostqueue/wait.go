@@ -43,7 +43,6 @@ func (l Limit) Reached() bool {
 // Waiter is one goroutine that waits for a queue or a flag.
 type Waiter struct {
 	Target uint64 // queue: tasks that must be over
-	Held   bool   // queue: it waits for something else, too; see Waiters.Notify
 	ch     signal
 }
 
@@ -58,16 +57,16 @@ type Waiters []*Waiter
 // Add puts a waiter into the list. Once the lock is released, Waiter.Sleep must follow.
 func (l *Waiters) Add() *Waiter {
 	w := waiterPool.Get().(*Waiter)
-	w.Target, w.Held = 0, false
+	w.Target = 0
 	*l = append(*l, w)
 	return w
 }
 
-// Notify wakes the waiters whose tasks are over, except those that are held.
+// Notify wakes the waiters whose tasks are over.
 func (l *Waiters) Notify(completed uint64) {
 	kept := (*l)[:0]
 	for _, w := range *l {
-		if w.Held || completed < w.Target {
+		if completed < w.Target {
 			kept = append(kept, w)
 			continue
 		}
@@ -83,6 +82,15 @@ func (l *Waiters) WakeOne() {
 		(*l)[0].tell()
 		*l = slices.Delete(*l, 0, 1)
 	}
+}
+
+// WakeAll wakes all of them, and takes them out of the list.
+func (l *Waiters) WakeAll() {
+	for i, w := range *l {
+		w.tell()
+		(*l)[i] = nil
+	}
+	*l = (*l)[:0]
 }
 
 // Wake wakes all of them. They are in no list any more that others can see.

@@ -8,9 +8,10 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// hand gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
-// is wrong with the others. mu is held; if it returns true, op counts as taken, and its Segs are released.
-func (q *queue) hand(op *driver.Op) bool {
+// start gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
+// is wrong with the others. If it returns true, the caller counts op as taken; its Segs are released. Mu is held, and the stream is not in
+// use.
+func (q *queue) start(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait:
 	default:
@@ -20,8 +21,8 @@ func (q *queue) hand(op *driver.Op) bool {
 		return false
 	}
 	defer q.v.card.leave()
-	m := mark{op: true, upto: q.taken + 1, tag: op.Tag, done: op.Done}
-	if q.observer != nil {
+	m := mark{op: true, upto: q.Taken() + 1, tag: op.Tag, done: op.Done}
+	if q.Observer != nil {
 		m.since = hostqueue.Now()
 	}
 	switch op.Kind {
@@ -41,16 +42,15 @@ func (q *queue) hand(op *driver.Op) bool {
 			return false
 		}
 	}
-	if m.done != nil || m.flag != nil || m.read != nil || q.observer != nil {
+	if m.done != nil || m.flag != nil || m.read != nil || q.Observer != nil {
 		if !q.record(&m) {
-			return false // what was handed over runs twice, which leaves the same bytes; the device is broken anyway
+			return false // what is on the stream runs twice, which leaves the same bytes; the device is broken anyway
 		}
 		if m.flag != nil {
 			m.flag.promise(promise{q, m.event, m.asked})
 		}
 		q.marks.Push(&m)
 	}
-	q.taken++
 	q.latest = op.Tag
 	if op.Segs != nil {
 		op.Segs.Release()
@@ -58,9 +58,9 @@ func (q *queue) hand(op *driver.Op) bool {
 	return true
 }
 
-// handCopy is hand for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first try is without
-// entering the card, which would take half as long again. mu is held, or the caller hands over a burst (lockcheck: so one of them has it).
-func (q *queue) handCopy(dst, src uintptr, n uint64) bool {
+// startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first try is without
+// entering the card, which would take half as long again. Mu is held, and the stream is not in use.
+func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
 	if q.stream != 0 && q.v.card.lost.Load() == nil {
 		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
 			return r == success
@@ -73,7 +73,7 @@ func (q *queue) handCopy(dst, src uintptr, n uint64) bool {
 	return q.moveCopy(dst, src, n) == success
 }
 
-// enter enters the card, with a stream for q, unless the card is lost. mu is held.
+// enter enters the card, with a stream for q, unless the card is lost. Mu is held.
 func (q *queue) enter() bool {
 	c := q.v.card
 	if c.lost.Load() != nil || c.enter() != success {
@@ -92,7 +92,7 @@ func (q *queue) enter() bool {
 	return true
 }
 
-// move gives a copy or a fill to the stream. mu is held.
+// move gives a copy or a fill to the stream. Mu is held.
 func (q *queue) move(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy:
@@ -123,8 +123,8 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from sid
 	return to, from, to.kind == onCard || from.kind == onCard
 }
 
-// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. mu is held, or the
-// caller hands over a burst (lockcheck: so one of them has it).
+// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held, or the
+// caller has made the queue Starting (lockcheck: so one of them has it).
 func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	if n == 0 {
 		return success
@@ -146,7 +146,7 @@ func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 // overlap tells whether the n bytes at a and at b share any; CUDA does not promise what a copy leaves then.
 func overlap(a, b uintptr, n uint64) bool { return uint64(a-b) < n || uint64(b-a) < n }
 
-// move2D gives a 2-D copy to the stream. mu is held.
+// move2D gives a 2-D copy to the stream. Mu is held.
 func (q *queue) move2D(op *driver.Op) bool {
 	if op.N == 0 || op.Height == 0 {
 		return true
@@ -169,7 +169,7 @@ func (d *Driver) plan2D(op *driver.Op) (c copy2D, ok bool) {
 	return c, ok && c.dstPitch >= c.width && c.srcPitch >= c.width
 }
 
-// moveFill gives a fill to the stream. mu is held.
+// moveFill gives a fill to the stream. Mu is held.
 func (q *queue) moveFill(op *driver.Op) bool {
 	n := op.N * uint64(op.Width)
 	if n == 0 {

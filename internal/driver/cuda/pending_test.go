@@ -9,33 +9,34 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/cuda/kernels"
 	"ropeway/internal/driver/drivertest"
 	"ropeway/internal/testenv"
 )
 
 // hurry makes bursts begin as soon as there is one copy that is not over, on two queues at a time.
-func (d *Driver) hurry() { d.mostBursts, d.burstAfter = 2, 0 }
+func (d *Driver) hurry() { d.mostPollers, d.pendingAfter = 2, 0 }
 
-// gather puts copies into the burst of q, and keeps the runner away from them until release is called.
+// gather puts copies into the list of q, which is at rest, and keeps the runner away from them until release is called.
 func (q *queue) gather(list ...driver.Segment) (release func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.busy = true // with something else
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	if !q.TryInline() { // with something else
+		panic("not at rest")
+	}
 	for i, s := range list {
-		q.burst.add(s, driver.Tag{Task: uint32(i + 1)})
-		q.submitted++
+		q.AppendCopy(s.Dst, s.Src, s.N, driver.Tag{Task: uint32(i + 1)})
 	}
 	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.busy = false
-		q.awake = true
-		q.wakeIf(true)
+		q.Mu.Lock()
+		defer q.Mu.Unlock()
+		q.runPoller()
+		q.leave()
 	}
 }
 
-// TestConformanceBursts is the driver suite with bursts wherever there can be one.
-func TestConformanceBursts(t *testing.T) {
+// TestConformancePending is the driver suite with bursts wherever there can be one.
+func TestConformancePending(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		d, f := openFake(t, 2)
 		d.hurry()
@@ -54,9 +55,9 @@ func (b *bed) hold(q *queue) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// TestBurstBegins proves when a burst begins: with the copy after burstAfter ones in a row, if it is small, the stream has not done
+// TestPendingBegins proves when a burst begins: with the copy after pendingAfter ones in a row, if it is small, the stream has not done
 // them, nobody has waited for them, the machine has the cores and other queues have not taken them.
-func TestBurstBegins(t *testing.T) {
+func TestPendingBegins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		cores  int
@@ -67,21 +68,21 @@ func TestBurstBegins(t *testing.T) {
 		awake  bool // the runner is
 		begins bool
 	}{
-		{name: "many", cores: 4, n: 1, before: burstAfter, begins: true},
-		{name: "not so many", cores: 4, n: 1, before: burstAfter - 1},
+		{name: "many", cores: 4, n: 1, before: pendingAfter, begins: true},
+		{name: "not so many", cores: 4, n: 1, before: pendingAfter - 1},
 		{name: "the runner is awake", cores: 4, others: 1, n: 1, before: 1, awake: true, begins: true},
 		{name: "the first, and the runner is awake", cores: 4, n: 1, awake: true},
-		{name: "two cores", cores: 2, n: 1, before: burstAfter},
-		{name: "another burst", cores: 4, others: 1, n: 1, before: burstAfter},
-		{name: "another burst, more cores", cores: 8, others: 1, n: 1, before: burstAfter, begins: true},
-		{name: "a slow program", cores: 4, n: 1, before: burstAfter, over: true},
-		{name: "the largest small one", cores: 4, n: smallBytes, before: burstAfter, begins: true},
-		{name: "a large one", cores: 4, n: smallBytes + 1, before: burstAfter},
+		{name: "two cores", cores: 2, n: 1, before: pendingAfter},
+		{name: "another burst", cores: 4, others: 1, n: 1, before: pendingAfter},
+		{name: "another burst, more cores", cores: 8, others: 1, n: 1, before: pendingAfter, begins: true},
+		{name: "a slow program", cores: 4, n: 1, before: pendingAfter, over: true},
+		{name: "the largest small one", cores: 4, n: smallBytes, before: pendingAfter, begins: true},
+		{name: "a large one", cores: 4, n: smallBytes + 1, before: pendingAfter},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t, 1)
-			b.d.mostBursts = tt.cores / 4
-			b.d.attending.Store(tt.others)
+			b.d.mostPollers = tt.cores / 4
+			b.d.polling.Store(tt.others)
 			q := b.queue(0)
 			release := b.hold(q)
 			defer release()
@@ -93,11 +94,13 @@ func TestBurstBegins(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}
-			q.mu.Lock()
-			q.running, q.awake = tt.awake, tt.awake // in name only
-			got := q.joins(tt.n)
-			q.running, q.awake = false, false
-			q.mu.Unlock()
+			q.Mu.Lock()
+			if tt.awake {
+				q.runner = poller // in name only
+			}
+			got := q.free() && q.gathers(tt.n)
+			q.runner = noRunner
+			q.Mu.Unlock()
 			if got != tt.begins {
 				t.Errorf("begins: %v", got)
 			}
@@ -107,8 +110,8 @@ func TestBurstBegins(t *testing.T) {
 	}
 }
 
-// TestBurstEnds proves that the runner of a burst goes when no more copies come, and keeps no room for a large one.
-func TestBurstEnds(t *testing.T) {
+// TestPendingEnds proves that the runner of a burst goes when no more copies come, and keeps no room for a large one.
+func TestPendingEnds(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
 	q := b.queue(0)
@@ -119,20 +122,20 @@ func TestBurstEnds(t *testing.T) {
 	release()
 	b.sync(q)
 	for gone := false; !gone; time.Sleep(time.Millisecond) {
-		q.mu.Lock()
-		gone = !q.running
-		if gone && (q.awake || cap(q.burst.segs) > keepBurst || cap(q.spare.segs) > keepBurst) {
-			t.Errorf("awake: %v, room for %d and %d copies", q.awake, cap(q.burst.segs), cap(q.spare.segs))
+		q.Mu.Lock()
+		gone = q.runner == noRunner
+		if gone && cap(q.scratch) > 2*kernels.MostFew {
+			t.Errorf("room for %d copies", cap(q.scratch))
 		}
-		q.mu.Unlock()
+		q.Mu.Unlock()
 	}
-	if n := b.d.attending.Load(); n != 0 {
+	if n := b.d.polling.Load(); n != 0 {
 		t.Errorf("%d runners attend", n)
 	}
 }
 
-// TestBurstTogether proves which copies are made together: those that may run in any order.
-func TestBurstTogether(t *testing.T) {
+// TestPendingTogether proves which copies are made together: those that may run in any order.
+func TestPendingTogether(t *testing.T) {
 	b := newBed(t, 2)
 	dev, host := b.dev[0], b.pinned
 	own := mapped(t, 4096)
@@ -190,8 +193,8 @@ func TestBurstTogether(t *testing.T) {
 	}
 }
 
-// TestBurstIsFewLaunches proves that a burst of small copies is given to CUDA in a few launches, and a large copy in it by itself.
-func TestBurstIsFewLaunches(t *testing.T) {
+// TestPendingIsFewLaunches proves that a burst of small copies is given to CUDA in a few launches, and a large copy in it by itself.
+func TestPendingIsFewLaunches(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
 	if err != nil {
@@ -220,8 +223,8 @@ func TestBurstIsFewLaunches(t *testing.T) {
 	}
 }
 
-// TestBurstWithBadCopy proves that a copy that cannot be made fails with its own tag, and those around it are made.
-func TestBurstWithBadCopy(t *testing.T) {
+// TestPendingWithBadCopy proves that a copy that cannot be made fails with its own tag, and those around it are made.
+func TestPendingWithBadCopy(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(2, 64))
 	freed := b.alloc(0, 64)
@@ -251,8 +254,8 @@ func TestBurstWithBadCopy(t *testing.T) {
 	}
 }
 
-// TestBurstDropped proves that what is in the burst when the queue is told to drop everything is not made, and what comes later is.
-func TestBurstDropped(t *testing.T) {
+// TestPendingDropped proves that what is in the burst when the queue is told to drop everything is not made, and what comes later is.
+func TestPendingDropped(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(3, 64))
 	b.write(b.dev[0], make([]byte, 64))
@@ -271,8 +274,8 @@ func TestBurstDropped(t *testing.T) {
 	}
 }
 
-// TestBurstThenOther proves that what follows a burst comes after it: an event, a copy that is no part of it, a fill, and a call on the host.
-func TestBurstThenOther(t *testing.T) {
+// TestPendingThenOther proves that what follows a burst comes after it: an event, a copy that is no part of it, a fill, and a call on the host.
+func TestPendingThenOther(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
 	put(b.pinned, noise(4, 1000))
@@ -299,8 +302,8 @@ func TestBurstThenOther(t *testing.T) {
 	}
 }
 
-// TestBurstThenFree proves that copies that were submitted before their memory was given back are made.
-func TestBurstThenFree(t *testing.T) {
+// TestPendingThenFree proves that copies that were submitted before their memory was given back are made.
+func TestPendingThenFree(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
 	q := b.queue(0)
@@ -322,8 +325,8 @@ func TestBurstThenFree(t *testing.T) {
 	}
 }
 
-// TestBurstOfThreads proves that copies of several threads to one queue arrive, each thread's in its order.
-func TestBurstOfThreads(t *testing.T) {
+// TestPendingOfThreads proves that copies of several threads to one queue arrive, each thread's in its order.
+func TestPendingOfThreads(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
 	q := b.queue(0)
@@ -353,8 +356,8 @@ func TestBurstOfThreads(t *testing.T) {
 	}
 }
 
-// TestBurstOnLostGPU proves that a burst on a GPU that breaks meanwhile ends, and a task fails because of it.
-func TestBurstOnLostGPU(t *testing.T) {
+// TestPendingOnLostGPU proves that a burst on a GPU that breaks meanwhile ends, and a task fails because of it.
+func TestPendingOnLostGPU(t *testing.T) {
 	b := newBed(t, 2)
 	b.d.hurry()
 	q := b.queue(0)
@@ -379,27 +382,22 @@ func TestBurstOnLostGPU(t *testing.T) {
 	b.works(1, b.pinned)
 }
 
-// TestBurstAllocatesNothing proves that a copy of a burst allocates nothing, once there is room.
-func TestBurstAllocatesNothing(t *testing.T) {
+// TestPendingAllocatesNothing proves that a copy of a burst allocates nothing, once there is room.
+func TestPendingAllocatesNothing(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
 	release := q.gather()
 	defer release()
-	q.mu.Lock()
-	q.handing = true // in name only
-	q.mu.Unlock()
 	for range 1000 {
 		q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 	}
-	q.mu.Lock()
-	q.burst, q.taken, q.completed = q.burst.emptied(), q.taken+1000, q.completed+1000
-	q.mu.Unlock()
+	q.Mu.Lock()
+	q.TookCopies(1000)
+	q.Over(q.Taken())
+	q.Mu.Unlock()
 	if n := testing.AllocsPerRun(500, func() { q.Copy(b.dev[0], b.pinned, 8, driver.Tag{}) }); n != 0 {
 		t.Errorf("a copy allocates %v times", n)
 	}
-	q.mu.Lock()
-	q.handing = false
-	q.mu.Unlock()
 }
 
 // stopping is a fake whose next copy can be held up, and whose GPU is fast.
@@ -421,9 +419,9 @@ func (s *stopping) copyAsync(dst, src uintptr, n uint64, stream uintptr) result 
 	return r
 }
 
-// TestBurstWakesWaiters proves that who goes to sleep while somebody else hands the burst over is woken, although the runner comes when
+// TestPendingWakesWaiters proves that who goes to sleep while somebody else hands the burst over is woken, although the runner comes when
 // all is over.
-func TestBurstWakesWaiters(t *testing.T) {
+func TestPendingWakesWaiters(t *testing.T) {
 	f := &stopping{fake: newFake(1), arrived: make(chan struct{}), goOn: make(chan struct{})}
 	d, err := start(f, Options{})
 	if err != nil {
@@ -434,12 +432,11 @@ func TestBurstWakesWaiters(t *testing.T) {
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 	b.sync(q)
-	q.mu.Lock()
-	q.running, q.awake = true, true // it was started, and has not run yet
+	q.Mu.Lock()
+	q.runner = poller // it was started, and has not run yet
 	q.v.card.runners.Add(1)
-	q.burst.add(driver.Segment{Dst: b.dev[0], Src: b.pinned, N: 8}, driver.Tag{})
-	q.submitted++
-	q.mu.Unlock()
+	q.AppendCopy(b.dev[0], b.pinned, 8, driver.Tag{})
+	q.Mu.Unlock()
 	f.armed.Store(true)
 	told := make(chan bool)
 	wait := func() { told <- q.Wait(time.Minute, nil) }
@@ -447,13 +444,13 @@ func TestBurstWakesWaiters(t *testing.T) {
 	<-f.arrived
 	go wait()
 	for asleep := false; !asleep; time.Sleep(time.Millisecond) {
-		q.mu.Lock()
-		asleep = len(q.waiters) > 0
-		q.mu.Unlock()
+		q.Mu.Lock()
+		asleep = q.Waiting() > 0
+		q.Mu.Unlock()
 	}
 	f.goOn <- struct{}{}
-	testenv.AwaitParked(t, 2, "cuda.TestBurstWakesWaiters.func") // who handed over sleeps too, or saw that all is over
-	go q.run()
+	testenv.AwaitParked(t, 2, "cuda.TestPendingWakesWaiters.func") // who handed over sleeps too, or saw that all is over
+	go q.runs()
 	for range 2 {
 		if !<-told {
 			t.Error("who waits is not told")

@@ -1,0 +1,106 @@
+package cuda
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+// fenced returns when a goroutine looks at the fence of q.
+func (q *queue) fenced() {
+	for is := false; !is; {
+		q.Mu.Lock()
+		is = q.fencedTo == q.Taken()
+		q.Mu.Unlock()
+	}
+}
+
+// TestFence proves that who waits is told by the bell of the stream, that streams keep theirs, and that a number that was rung before
+// is not taken for a later one.
+func TestFence(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	for i := range 50 {
+		release := b.hold(q)
+		want := noise(uint64(i), fenceFrom)
+		put(b.pinned, want)
+		q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{})
+		over := make(chan bool)
+		go func() { over <- q.Wait(0, nil) }()
+		q.fenced()
+		select {
+		case <-over:
+			t.Fatal("it is over before the stream has come to it")
+		default:
+		}
+		release()
+		if !<-over || !bytes.Equal(b.read(b.dev[0], fenceFrom), want) {
+			t.Fatal("what was waited for is not there")
+		}
+	}
+	c := b.d.cards[0]
+	if c.fenceOf(q.stream) != q.fence || q.fence.number < 50 || !q.fence.passed(q.fence.number) {
+		t.Errorf("rang %d times", q.fence.number)
+	}
+	if q.fence.passed(q.fence.number + 1) {
+		t.Error("it rings before it was rung")
+	}
+}
+
+// TestFenceMissing proves that an old libcuda, without cuStreamWriteValue32, is asked instead.
+func TestFenceMissing(t *testing.T) {
+	b := newBed(t, 1)
+	b.f.mute.Store(true)
+	q := b.queue(0)
+	release := b.hold(q)
+	q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{})
+	over := make(chan bool)
+	go func() { over <- q.Wait(0, nil) }()
+	for dead := false; !dead; {
+		q.Mu.Lock()
+		dead = q.fence != nil && q.fence.dead
+		q.Mu.Unlock()
+	}
+	release()
+	if !<-over {
+		t.Error("not over")
+	}
+	b.works(0, b.pinned)
+}
+
+// TestFenceOnLostGPU proves that nobody waits for a bell that cannot ring any more.
+func TestFenceOnLostGPU(t *testing.T) {
+	b := newBed(t, 1)
+	b.d.cores = 8 // who waits listens for a while
+	q := b.queue(0)
+	release := b.hold(q)
+	q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{Task: 7})
+	over := make(chan bool)
+	go func() { over <- q.Wait(0, nil) }()
+	q.fenced()
+	b.f.breakGPU(0, illegalAddress)
+	if !<-over {
+		t.Error("not over")
+	}
+	if got := b.sink.next(t); !errors.Is(got.err, driver.ErrFault) {
+		t.Errorf("failed with %v", got.err)
+	}
+	release()
+}
+
+// TestFenceIsNotForSmallCopies proves that nobody lets the bell ring for a small copy, and that what was copied long ago does not count.
+func TestFenceIsNotForSmallCopies(t *testing.T) {
+	b := newBed(t, 1)
+	q := b.queue(0)
+	for range 3 {
+		q.Copy(b.dev[0], b.pinned, fenceFrom-1, driver.Tag{})
+		b.sync(q)
+		q.Mu.Lock()
+		if q.load != 0 || q.fence != nil {
+			t.Errorf("%d bytes, bell %v", q.load, q.fence)
+		}
+		q.Mu.Unlock()
+	}
+}
