@@ -28,6 +28,7 @@ import (
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
 	"ropeway/internal/symbol"
 )
@@ -112,7 +113,7 @@ type Checker struct {
 	free     []uint32 // lines nobody uses
 	pending  int      // tasks submitted and not run
 	tasks    uint64
-	waiters  []chan struct{}
+	waiters  hostqueue.Waiters
 	pool     []*task
 
 	known   *clock // what the host knows to be complete; replaced, never changed

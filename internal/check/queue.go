@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // queue holds a stream's tasks back. It implements driver.Queue for the core and driver.Sink for the queue below, through
@@ -102,7 +103,7 @@ func (q *queue) Submit(op driver.Op) {
 	c.mu.Lock()
 	for len(q.waiting) >= c.depth && !q.closed {
 		if !c.advance(q) {
-			c.sleep(time.Time{}, nil)
+			c.sleep(hostqueue.Limit{})
 		}
 	}
 	if q.closed {
@@ -212,20 +213,7 @@ func (q *queue) discard(t *task) {
 	if t.op.Kind == driver.OpGate && !t.passed {
 		t.op.Gate.Leave()
 	}
-	q.tell(t, 0, driver.ErrAborted)
-	if t.op.Segs != nil {
-		t.op.Segs.Release()
-	}
-	if t.op.Done != nil {
-		t.op.Done()
-	}
-}
-
-// tell tells the observer, if there is one, how t went. mu need not be held.
-func (q *queue) tell(t *task, began int64, err error) {
-	if q.ran != nil {
-		q.ran.Ran(t.op.Tag, began, q.ran.Now(), err)
-	}
+	hostqueue.Finish(q.ran, q.sink, &t.op, 0, driver.ErrAborted)
 }
 
 // idle tells whether everything submitted is over. mu is held.
@@ -327,7 +315,7 @@ func (q *queue) Close() {
 	q.Shut()
 	c.mu.Lock()
 	for !q.idle() {
-		c.sleep(time.Time{}, nil)
+		c.sleep(hostqueue.Limit{})
 	}
 	c.mu.Unlock()
 	q.inner.Close()

@@ -6,52 +6,27 @@ import (
 	"time"
 
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // called notes that the program does something: work goes on waiting for it.
 func (c *Checker) called() { c.calls.Add(1) }
 
-// changed wakes who waits for something to happen. mu is held.
-func (c *Checker) changed() {
-	for i, w := range c.waiters {
-		select {
-		case w <- struct{}{}:
-		default:
-		}
-		c.waiters[i] = nil
-	}
-	c.waiters = c.waiters[:0]
-}
+// changed wakes the goroutines that wait for something to happen. mu is held.
+func (c *Checker) changed() { c.waiters.WakeAll() }
 
-// sleep waits until something has changed; false when it is time, or cancel was closed. mu is held, and released
-// meanwhile.
-func (c *Checker) sleep(end time.Time, cancel <-chan struct{}) bool {
-	w := make(chan struct{}, 1)
-	c.waiters = append(c.waiters, w)
+// sleep waits until something has changed, and returns false when the limit is reached. mu is held, and released meanwhile.
+func (c *Checker) sleep(l hostqueue.Limit) bool {
+	w := c.waiters.Add()
 	c.mu.Unlock()
 	defer c.mu.Lock()
-	var up <-chan time.Time
-	if !end.IsZero() {
-		t := time.NewTimer(time.Until(end))
-		defer t.Stop()
-		up = t.C
-	}
-	select {
-	case <-w:
-		return true
-	case <-up:
-	case <-cancel:
-	}
-	return false
+	return w.Sleep(l, &c.mu, &c.waiters)
 }
 
 // until runs what is needed until done, or until it is time or cancel is closed. from says which queue it depends on, nil if
 // on none. mu is held.
 func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func() bool, from func() *queue) bool {
-	var end time.Time
-	if timeout > 0 {
-		end = time.Now().Add(timeout)
-	}
+	l := hostqueue.LimitOf(timeout, cancel)
 	for !done() {
 		if q := from(); q != nil && c.advance(q) {
 			continue
@@ -59,7 +34,7 @@ func (c *Checker) until(timeout time.Duration, cancel <-chan struct{}, done func
 		if done() {
 			break
 		}
-		if !c.sleep(end, cancel) {
+		if !c.sleep(l) {
 			return done()
 		}
 	}
@@ -275,21 +250,13 @@ func (c *Checker) move(q *queue, t *task) error {
 // finish ends t: its failure is told before anything behind it runs. Checker.mu is held, and released meanwhile.
 func (q *queue) finish(t *task, err error) {
 	c := q.c
-	q.tell(t, q.began, err)
 	if err != nil {
 		c.failedTasks = keepLast(c.failedTasks, t.who)
 	}
-	if (err != nil && err != driver.ErrAborted) || t.op.Segs != nil || t.op.Done != nil {
+	if q.ran != nil || err != nil || t.op.Segs != nil || t.op.Done != nil {
+		began := q.began
 		c.mu.Unlock()
-		if err != nil && err != driver.ErrAborted {
-			q.sink.TaskFailed(t.op.Tag, err)
-		}
-		if t.op.Segs != nil {
-			t.op.Segs.Release()
-		}
-		if t.op.Done != nil {
-			t.op.Done()
-		}
+		hostqueue.Finish(q.ran, q.sink, &t.op, began, err)
 		c.mu.Lock()
 	}
 	q.clock.raise(q.line, t.n)

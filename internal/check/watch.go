@@ -8,6 +8,7 @@ import (
 
 	"ropeway/internal/core"
 	"ropeway/internal/driver"
+	"ropeway/internal/driver/hostqueue"
 	"ropeway/internal/finding"
 )
 
@@ -250,7 +251,7 @@ func (c *Checker) settle(a *allocation) {
 		for q.uses(a) && c.advance(q) {
 		}
 		for q.current != nil && !q.calling && q.current.lo < a.end() && a.start < q.current.hi {
-			c.sleep(time.Time{}, nil)
+			c.sleep(hostqueue.Limit{})
 		}
 	}
 }
