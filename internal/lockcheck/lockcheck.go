@@ -165,7 +165,7 @@ func (c *checker) byName(path string) *types.Var {
 	return mutexOf(o.Type(), field)
 }
 
-// mutexOf is the mutex in a field of a struct, or nil.
+// mutexOf is the mutex in a field of a struct, or of one that it embeds, or nil.
 func mutexOf(t types.Type, field string) *types.Var {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
@@ -177,6 +177,13 @@ func mutexOf(t types.Type, field string) *types.Var {
 	for v := range s.Fields() {
 		if v.Name() == field && isMutex(v) {
 			return v
+		}
+	}
+	for v := range s.Fields() {
+		if v.Embedded() {
+			if m := mutexOf(v.Type(), field); m != nil {
+				return m
+			}
 		}
 	}
 	return nil

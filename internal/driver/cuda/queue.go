@@ -93,7 +93,6 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 		return
 	}
 	q.Mu.Lock()
-	defer q.Mu.Unlock()
 	if q.free() {
 		if q.gathers(n) {
 			q.runPoller()
@@ -101,6 +100,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 			q.latest = tag
 			q.Started()
 			q.runLength++
+			q.Mu.Unlock()
 			return
 		}
 	}
@@ -110,6 +110,7 @@ func (q *queue) Copy(dst, src uintptr, n uint64, tag driver.Tag) {
 	if q.AppendCopy(dst, src, n, tag) {
 		q.run()
 	}
+	q.Mu.Unlock()
 }
 
 func (q *queue) Submit(op driver.Op) {
@@ -164,14 +165,7 @@ func (q *queue) short(kind driver.OpKind) bool {
 // free reports whether the next task may go to the stream at once: nothing is before it in the list, the stream is not in use, and the task is
 // not to be discarded. Mu is held.
 func (q *queue) free() bool {
-	if q.Tasks() > 0 || q.Dropping() {
-		return false
-	}
-	switch q.State() {
-	case hostqueue.Rest, hostqueue.Ready, hostqueue.Ending:
-		return true
-	}
-	return false
+	return q.Tasks() == 0 && !q.Dropping() && 1<<q.State()&(1<<hostqueue.Rest|1<<hostqueue.Ready|1<<hostqueue.Ending) != 0
 }
 
 // leave gives up what Claim has taken, and sees to it that there is a runner if there is more to do. Mu is held.

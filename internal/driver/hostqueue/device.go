@@ -6,14 +6,19 @@ import "ropeway/internal/driver"
 // they are submitted, or from the list, says when they are over, and lets the host do the rest (Turn) when everything before that
 // is. All of it is called with Mu held.
 
-// Tasks is how many tasks are in the list; Task is the i-th of them. Mu is held.
-func (q *Queue) Tasks() int            { return q.list.Len() }
+// Tasks is how many tasks are in the list. Mu is held.
+func (q *Queue) Tasks() int { return q.list.Len() }
+
+// Task is the i-th task of the list. Mu is held.
 func (q *Queue) Task(i int) *driver.Op { return q.list.At(i) }
 
-// Submitted is how many tasks there were, ever; Taken how many of them have left the list or were never in it; and Completed how many
-// of these are known to be over. Mu is held.
+// Submitted is how many tasks there were, ever. Mu is held.
 func (q *Queue) Submitted() uint64 { return q.submitted }
-func (q *Queue) Taken() uint64     { return q.taken }
+
+// Taken is how many of these have left the list, or were never in it. Mu is held.
+func (q *Queue) Taken() uint64 { return q.taken }
+
+// Completed is how many of these are known to be over. Mu is held.
 func (q *Queue) Completed() uint64 { return q.completed }
 
 // Dropping reports whether the head of the list is to be discarded or, if that is empty, what is submitted next. Mu is held.
@@ -21,11 +26,12 @@ func (q *Queue) Dropping() bool { return q.taken < q.dropTo }
 
 // AppendCopy is Append for a plain copy. Mu is held, but not while it waits.
 func (q *Queue) AppendCopy(dst, src uintptr, n uint64, tag driver.Tag) (idle bool) {
-	q.awaitRoom()
+	if q.list.Full() {
+		q.awaitRoom()
+	}
 	op := q.list.Extend() // zero, or a plain copy
 	op.Dst, op.Src, op.N, op.Tag = dst, src, n, tag
-	q.submitted++
-	return q.Activate()
+	return q.pushed()
 }
 
 // Started counts a task that was given to the device, or is about to run inline, and was never in the list. Mu is held.

@@ -65,10 +65,18 @@ func (q *Queue) Push(op *driver.Op) uint64 {
 
 // Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not while it waits.
 func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
-	q.awaitRoom()
+	if q.list.Full() {
+		q.awaitRoom()
+	}
 	q.list.Push(op)
+	return q.submitted + 1, q.pushed()
+}
+
+// pushed counts a task that was put into the list, and reports whether that has made q Ready. If there was one before, q was not at rest, and
+// a submitter that runs its own operation knows that its end is late. Mu is held.
+func (q *Queue) pushed() bool {
 	q.submitted++
-	return q.submitted, q.Activate()
+	return q.list.Len() == 1 && q.Activate()
 }
 
 // awaitRoom waits while the list is full. Mu is held, but not meanwhile.

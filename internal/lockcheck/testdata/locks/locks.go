@@ -128,3 +128,29 @@ func (w *wide) get(k int) int {
 }
 
 func (w *wide) put(k, v int) { w.m[k] = v } // want "m is guarded by RWMutex"
+
+type inner struct {
+	Mu alias
+	n  int // guarded by Mu
+}
+
+type alias = sync.Mutex
+
+type outer struct {
+	inner
+	m int // guarded by inner.Mu
+}
+
+// grow makes it larger. Mu is held.
+func (o *outer) grow() {
+	o.m++
+	o.n++
+}
+
+func (o *outer) use() {
+	o.Mu.Lock()
+	o.grow()
+	o.Mu.Unlock()
+	o.grow() // want "call of grow"
+	o.m++    // want "m is guarded by Mu"
+}

@@ -1,0 +1,77 @@
+package cuda
+
+import (
+	"testing"
+
+	"ropeway/internal/driver"
+)
+
+// quickly is a fake that has done a copy when it has taken it.
+type quickly struct{ *fake }
+
+func (quickly) copyAsync(uintptr, uintptr, uint64, uintptr) result { return success }
+func (quickly) queryStream(uintptr) result                         { return success }
+
+// BenchmarkHost is what the host does for a copy, on a GPU that takes no time: given to the stream at once, with a wait, and left for the
+// runner.
+func BenchmarkHost(b *testing.B) {
+	for _, name := range []string{"copy", "copy and wait", "pending"} {
+		b.Run(name, func(b *testing.B) {
+			f := quickly{newFake(1)}
+			d, err := start(f, Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			dev, err := d.Open(0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer dev.Close()
+			at, err := dev.Alloc(4096, driver.PageNormal)
+			if err != nil {
+				b.Fatal(err)
+			}
+			pinned, err := d.AllocHost(4096)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := dev.NewQueue(driver.QueueOptions{Sink: failing{b}}).(*queue)
+			if name == "pending" {
+				pendingInName(q)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				q.Copy(at, pinned, 64, driver.Tag{})
+				if name == "copy and wait" {
+					q.Wait(0, nil)
+				}
+				if name == "pending" && i%1024 == 1023 {
+					b.StopTimer()
+					forgetPending(q, 1024)
+					b.StartTimer()
+				}
+			}
+			if name == "pending" {
+				endPending(q)
+			}
+			q.Wait(0, nil)
+		})
+	}
+}
+
+// pendingInName makes copies gather, and forgetPending takes n of them away, as if the runner had given them to the stream.
+func pendingInName(q *queue) { q.gather() }
+
+func forgetPending(q *queue, n int) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	q.TookCopies(n)
+	q.Over(q.Taken())
+}
+
+func endPending(q *queue) {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	q.leave()
+}

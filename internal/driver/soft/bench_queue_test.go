@@ -1,0 +1,57 @@
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"ropeway/internal/driver"
+)
+
+// BenchmarkQueue is what a queue costs: a copy that runs in its submitter and a wait for it; one that goes into the list, and is run by the
+// goroutine that waits, or by a worker for one that may give up; and a queue that is parked at a flag.
+func BenchmarkQueue(b *testing.B) {
+	d := open(b, Options{Devices: 1, Memory: 256 << 20})
+	defer d.Close()
+	dev, err := d.Open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer dev.Close()
+	dst, _ := dev.Alloc(1<<20, driver.PageNormal)
+	src, _ := d.AllocHost(1 << 20)
+	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 1)}})
+	nothing := func() {}
+	for _, tt := range []struct {
+		name string
+		do   func()
+	}{
+		{"inline", func() { q.Copy(dst, src, 64, driver.Tag{}); q.Wait(0, nil) }},
+		{"list", func() {
+			q.Copy(dst, src, inlineBytes+1, driver.Tag{})
+			q.Wait(0, nil)
+		}},
+		{"16 host functions", func() {
+			for range 16 {
+				q.Submit(driver.Op{Kind: driver.OpCall, Fn: nothing})
+			}
+			q.Wait(0, nil)
+		}},
+		{"worker", func() {
+			q.Copy(dst, src, inlineBytes+1, driver.Tag{})
+			q.Wait(time.Minute, nil)
+		}},
+		{"flag", func() {
+			f := d.NewFlag()
+			q.Submit(driver.Op{Kind: driver.OpAwait, Flag: f})
+			f.Set()
+			q.Wait(0, nil)
+		}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tt.do()
+			}
+		})
+	}
+}
