@@ -64,7 +64,7 @@ func (v *device) Peak() uint64 { return v.arena.Stats().Peak }
 
 func (v *device) NewQueue(o driver.QueueOptions) driver.Queue {
 	q := newQueue(v.d, v.number, o)
-	v.d.still.add(q)
+	v.d.quiesce.add(q)
 	return q
 }
 
@@ -78,7 +78,7 @@ func (v *device) Close() error {
 		return nil
 	}
 	v.closed = true
-	v.d.still.removeAll(v.number)
+	v.d.quiesce.removeAll(v.number)
 	err := v.d.virtual.lose(int32(v.number))
 	var left []uintptr
 	v.arena.Each(func(r arena.Range) bool {

@@ -6,7 +6,7 @@
 // Memory can also be had apart from its addresses (virtual), shared with other processes (share) and managed.
 //
 // Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits
-// for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then still.gate → virtual.mu, then queue.mu →
+// for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then queue.mu →
 // flag.mu → pool.mu.
 package soft
 
@@ -70,7 +70,7 @@ type Driver struct {
 	hosts   hostRanges
 	virtual virtual
 	epoch   atomic.Uint64 // see driver.Driver
-	still   still
+	quiesce quiescer
 	shaded  atomic.Uintptr // the end of what shade was told of
 
 	found func() // immutable; nil but in tests: called by Load between finding a word and reading it
@@ -289,7 +289,7 @@ func (d *Driver) Describe(addr uintptr) driver.Allocation {
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.pool.close()
-	d.still.forget()
+	d.quiesce.forget()
 	errs := []error{d.virtual.close()}
 	d.mu.Lock()
 	defer d.mu.Unlock()

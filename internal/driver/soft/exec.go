@@ -340,7 +340,7 @@ func (d *Driver) peek(addr uintptr, n uint64) (b [64]byte, err error) {
 // Run carries op out now. Pageable memory is touched first, every page of it, so that a bad range is found before
 // anything is written.
 func (d *Driver) Run(op driver.Op) error {
-	defer d.still.enter().Add(-1)
+	defer d.quiesce.enter().Add(-1)
 	if err := d.probe(&op); err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ func TestCutSplitsLargeSegments(t *testing.T) {
 // TestDropBeforeOffer proves that a large copy is cut short that is dropped when its turn has come and before it is
 // open to helpers.
 func TestDropBeforeOffer(t *testing.T) {
-	d, dev, dst, src := stillBed(t)
+	d, dev, dst, src := quiesceBed(t)
 	sink := &log{make(chan error, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
 	const n = 1 << 20 // more than one chunk

@@ -34,7 +34,7 @@ func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if err != nil {
 		return 0, outOfMemory(err)
 	}
-	d.giveBackMore()
+	d.reclaim()
 	v := &d.virtual
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,7 +88,7 @@ func (d *Driver) FreeManaged(addr uintptr) error {
 	if err != nil {
 		return err
 	}
-	d.giveBack(true, span{m.start, m.size})
+	d.unreserve(true, span{m.start, m.size})
 	return m.file.Close()
 }
 

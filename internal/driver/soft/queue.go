@@ -25,8 +25,8 @@ type queue struct {
 	queued     bool   // guarded by pool.mu; in a ready list
 	prev, next *queue // guarded by pool.mu
 
-	listed               bool   // guarded by still.mu; in its list of queues
-	preceding, following *queue // guarded by still.mu; in that list
+	listed               bool   // guarded by quiescer.mu; in its list of queues
+	preceding, following *queue // guarded by quiescer.mu; in that list
 }
 
 func newQueue(d *Driver, device int, o driver.QueueOptions) *queue {
@@ -142,11 +142,11 @@ func (q *queue) Exec(op *driver.Op) error { return q.d.exec(op, q) }
 // Cancel implements hostqueue.Backend.
 func (q *queue) Cancel() { q.d.pool.cancel(q) }
 
-// Close implements driver.Queue. A queue that is closed uses no memory any more: still need not know it.
+// Close implements driver.Queue. A queue that is closed uses no memory any more: the quiescer need not know it.
 func (q *queue) Close() {
 	q.End()
 	q.Wait(0, nil)
-	q.d.still.remove(q)
+	q.d.quiesce.remove(q)
 }
 
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {

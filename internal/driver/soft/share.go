@@ -83,7 +83,7 @@ func (v *virtual) memoryAt(addr uintptr) (*memory, error) {
 func (d *Driver) way(m *memory) arena.Way {
 	v := &d.virtual
 	w := arena.Way{Files: d.files, Still: func() func() {
-		resume := d.still.hold()
+		resume := d.quiesce.pauseEngine()
 		v.mu.Lock()
 		return func() {
 			v.mu.Unlock()

@@ -26,7 +26,7 @@ func TestUnmapAtLimit(t *testing.T) {
 	if err != nil || limit > 4<<20 {
 		t.Skipf("the limit is %d mappings (%v), too many to make", limit, err)
 	}
-	d, _, _, _ := stillBed(t)
+	d, _, _, _ := quiesceBed(t)
 	base, err := d.Reserve(16*extent, 0)
 	if err != nil {
 		t.Fatal(err)

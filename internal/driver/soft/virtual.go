@@ -114,7 +114,7 @@ func (d *Driver) Reserve(n uint64, at uintptr) (uintptr, error) {
 	if n == 0 || n%extent != 0 || at%extent != 0 {
 		return 0, fmt.Errorf("%w: %d bytes at %#x are not multiples of 2 MiB", driver.ErrFault, n, at)
 	}
-	d.giveBackMore()
+	d.reclaim()
 	twin, err := arena.Reserve(n)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %v", driver.ErrNoMemory, err)
@@ -148,7 +148,7 @@ func (d *Driver) Release(addr uintptr) error {
 		return err
 	}
 	d.epoch.Add(1)
-	d.giveBack(r.used, r.spans()...) // lockcheck: nobody finds r any more
+	d.unreserve(r.used, r.spans()...) // lockcheck: nobody finds r any more
 	return nil
 }
 

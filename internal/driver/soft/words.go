@@ -23,7 +23,7 @@ func (d *Driver) word(addr uintptr) (uintptr, error) {
 
 // Load implements driver.Words.
 func (d *Driver) Load(addr uintptr) (value uint64, err error) {
-	defer d.still.look().Add(-1)
+	defer d.quiesce.look().Add(-1)
 	at, err := d.word(addr)
 	if err != nil {
 		return 0, err
@@ -37,7 +37,7 @@ func (d *Driver) Load(addr uintptr) (value uint64, err error) {
 
 // Store implements driver.Words.
 func (d *Driver) Store(addr uintptr, value uint64) (err error) {
-	defer d.still.enter().Add(-1)
+	defer d.quiesce.enter().Add(-1)
 	at, err := d.word(addr)
 	if err != nil {
 		return err

@@ -42,20 +42,20 @@ func isTaken(at uintptr) bool {
 	return false
 }
 
-// asides is how many wait to be given back.
-func (d *Driver) asides() int {
-	d.still.mu.Lock()
-	defer d.still.mu.Unlock()
-	return len(d.still.asides)
+// deferrals is how many wait to be given back.
+func (d *Driver) deferrals() int {
+	d.quiesce.mu.Lock()
+	defer d.quiesce.mu.Unlock()
+	return len(d.quiesce.deferrals)
 }
 
-// TestGiveBack proves that giving addresses back neither waits for work nor stops any, and that nobody gets them before all work is
+// TestUnreserve proves that giving addresses back neither waits for work nor stops any, and that nobody gets them before all work is
 // over that began when something was there: what comes to them next is not the engine's.
-func TestGiveBack(t *testing.T) {
+func TestUnreserve(t *testing.T) {
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
 		for _, l := range lents {
 			t.Run(where+"/"+l.name, func(t *testing.T) {
-				d, dev, dst, src := stillBed(t)
+				d, dev, dst, src := quiesceBed(t)
 				sink := &log{make(chan error, 10)}
 				q, other := dev.NewQueue(driver.QueueOptions{Sink: sink}), dev.NewQueue(driver.QueueOptions{Sink: sink})
 				at, err := l.take(d)
@@ -72,7 +72,7 @@ func TestGiveBack(t *testing.T) {
 					q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
 					ran = inBackground(func() { q.Wait(0, nil) })
 				case "in Run":
-					in := d.still.enter()
+					in := d.quiesce.enter()
 					ran = inBackground(func() { work(); in.Add(-1) }) //nolint:errcheck // does not fail
 				}
 				<-inside
@@ -94,7 +94,7 @@ func TestGiveBack(t *testing.T) {
 						t.Error(err)
 					}
 					never, err := d.Reserve(extent, 0)
-					if err != nil || d.Release(never) != nil || d.asides() != 1 {
+					if err != nil || d.Release(never) != nil || d.deferrals() != 1 {
 						t.Errorf("addresses that were never used are not given back: %v", err)
 					}
 				}
@@ -106,7 +106,7 @@ func TestGiveBack(t *testing.T) {
 				if never, err := d.Reserve(extent, 0); err != nil || d.Release(never) != nil {
 					t.Error(err)
 				}
-				if d.asides() != 0 {
+				if d.deferrals() != 0 {
 					t.Error("the work is over, and the addresses are still put aside")
 				}
 			})
@@ -114,9 +114,9 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBackInside proves that what a queue runs may give addresses back.
-func TestGiveBackInside(t *testing.T) {
-	d, dev, _, _ := stillBed(t)
+// TestUnreserveInside proves that what a queue runs may give addresses back.
+func TestUnreserveInside(t *testing.T) {
+	d, dev, _, _ := quiesceBed(t)
 	sink := &log{make(chan error, 10)}
 	q := dev.NewQueue(driver.QueueOptions{Sink: sink})
 	for _, l := range lents {
@@ -130,17 +130,17 @@ func TestGiveBackInside(t *testing.T) {
 			if len(sink.failed) > 0 {
 				t.Error(<-sink.failed)
 			}
-			if d.giveBackMore(); d.asides() != 0 {
+			if d.reclaim(); d.deferrals() != 0 {
 				t.Errorf("%s is still put aside", l.name)
 			}
 		}
 	}
 }
 
-// TestGiveBackBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then is over.
-func TestGiveBackBusy(t *testing.T) {
+// TestUnreserveBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then is over.
+func TestUnreserveBusy(t *testing.T) {
 	many(t)
-	d, dev, dst, src := stillBed(t)
+	d, dev, dst, src := quiesceBed(t)
 	var stop atomic.Bool
 	var wg sync.WaitGroup
 	for i := range 4 {
@@ -156,9 +156,9 @@ func TestGiveBackBusy(t *testing.T) {
 					}
 					q.Wait(0, nil)
 				default: // at least one of them is always there
-					in := d.still.enter()
+					in := d.quiesce.enter()
 					for k := 0; k < 1000 && !stop.Load(); k++ {
-						next := d.still.enter()
+						next := d.quiesce.enter()
 						in.Add(-1)
 						in = next
 					}
@@ -179,11 +179,11 @@ func TestGiveBackBusy(t *testing.T) {
 		}
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		if d.giveBackMore(); d.asides() == 0 {
+		if d.reclaim(); d.deferrals() == 0 {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%d are still put aside", d.asides())
+			t.Errorf("%d are still put aside", d.deferrals())
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -194,7 +194,7 @@ func TestGiveBackBusy(t *testing.T) {
 
 // TestLoadCounts proves that addresses do not go while Load reads a word that it has found there.
 func TestLoadCounts(t *testing.T) {
-	d, _, _, _ := stillBed(t)
+	d, _, _, _ := quiesceBed(t)
 	at, err := d.AllocManaged(extent, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -207,13 +207,13 @@ func TestLoadCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if d.giveBackMore(); d.asides() != 1 || !isTaken(at) {
+		if d.reclaim(); d.deferrals() != 1 || !isTaken(at) {
 			t.Fatal("somebody else can have the addresses while a word is read there")
 		}
 	}
 	close(goOn)
 	<-loaded
-	if d.giveBackMore(); d.asides() != 0 {
+	if d.reclaim(); d.deferrals() != 0 {
 		t.Error("the word is read, and the addresses are still put aside")
 	}
 }

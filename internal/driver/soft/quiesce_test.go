@@ -14,7 +14,7 @@ import (
 )
 
 // small machine with one device and some memory, for tests of standstills.
-func stillBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
+func quiesceBed(t *testing.T) (d *Driver, dev driver.Device, dst, src uintptr) {
 	t.Helper()
 	drivertest.Watch(t, 10*time.Minute)
 	d = open(t, Options{Devices: 1, Memory: 256 << 20})
@@ -52,13 +52,13 @@ func inBackground(f func()) <-chan struct{} {
 	return c
 }
 
-// TestStillWaits proves that a standstill waits for what is running, wherever that is, and that what is running may use memory by
+// TestQuiesceWaits proves that a standstill waits for what is running, wherever that is, and that what is running may use memory by
 // other ways meanwhile.
-func TestStillWaits(t *testing.T) {
+func TestQuiesceWaits(t *testing.T) {
 	const moment = 20 * time.Millisecond
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
 		t.Run(where, func(t *testing.T) {
-			d, dev, dst, src := stillBed(t)
+			d, dev, dst, src := quiesceBed(t)
 			q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
 			inside, goOn := make(chan struct{}), make(chan struct{})
 			work := func() error {
@@ -77,13 +77,13 @@ func TestStillWaits(t *testing.T) {
 				q.Submit(driver.Op{Kind: driver.OpWork, Work: work, N: 1 << 30})
 				ran = inBackground(func() { q.Wait(0, nil) })
 			case "in Run":
-				in := d.still.enter()
+				in := d.quiesce.enter()
 				close(inside)
 				ran = inBackground(func() { <-goOn; in.Add(-1) })
 			}
 			<-inside
 			var resume func()
-			held := inBackground(func() { resume = d.still.hold() })
+			held := inBackground(func() { resume = d.quiesce.pauseEngine() })
 			if over(held, moment) {
 				t.Fatal("did not wait for what is running")
 			}
@@ -95,10 +95,10 @@ func TestStillWaits(t *testing.T) {
 	}
 }
 
-// TestStillHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs afterwards.
-func TestStillHolds(t *testing.T) {
+// TestQuiesceHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs afterwards.
+func TestQuiesceHolds(t *testing.T) {
 	const moment = 20 * time.Millisecond
-	d, dev, dst, src := stillBed(t)
+	d, dev, dst, src := quiesceBed(t)
 	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
 	q, waiting, full := dev.NewQueue(options), dev.NewQueue(options), dev.NewQueue(options)
 	f := d.NewFlag()
@@ -110,7 +110,7 @@ func TestStillHolds(t *testing.T) {
 	full.Submit(driver.Op{Kind: driver.OpCall, Fn: func() { <-blocked }})
 	full.Submit(count)
 
-	resume := d.still.hold()
+	resume := d.quiesce.pauseEngine()
 	if !q.Idle() || waiting.Idle() {
 		t.Error("a standstill changes who is idle")
 	}
@@ -168,7 +168,7 @@ func TestStillHolds(t *testing.T) {
 		t.Error("the direct path is gone")
 	}
 	q.Shut()
-	d.still.hold()()
+	d.quiesce.pauseEngine()()
 	q.Submit(count)
 	q.Wait(0, nil)
 	if n := ran.Load(); n != 4 {
@@ -176,10 +176,10 @@ func TestStillHolds(t *testing.T) {
 	}
 }
 
-// TestStillHammer lets standstills come and go under load: in each of them a word that everybody changes must not change.
-func TestStillHammer(t *testing.T) {
+// TestQuiesceHammer lets standstills come and go under load: in each of them a word that everybody changes must not change.
+func TestQuiesceHammer(t *testing.T) {
 	many(t)
-	d, dev, dst, _ := stillBed(t)
+	d, dev, dst, _ := quiesceBed(t)
 	var wg sync.WaitGroup
 	var stop atomic.Bool
 	var inside, changed atomic.Int64
@@ -214,7 +214,7 @@ func TestStillHammer(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 100 {
-				resume := d.still.hold()
+				resume := d.quiesce.pauseEngine()
 				before, word := changed.Load(), d.word0(dst)
 				for range 20 {
 					runtime.Gosched()
@@ -230,16 +230,16 @@ func TestStillHammer(t *testing.T) {
 	wg.Wait()
 }
 
-// TestStillForgets proves that only queues that are open are kept in mind, without the help of the garbage collector:
+// TestQuiesceForgets proves that only queues that are open are kept in mind, without the help of the garbage collector:
 // closed ones and those of a closed device are not, whatever was done with them.
-func TestStillForgets(t *testing.T) {
+func TestQuiesceForgets(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	d, dev, dst, src := stillBed(t)
+	d, dev, dst, src := quiesceBed(t)
 	options := driver.QueueOptions{Sink: &log{make(chan error, 10)}}
 	known := func() (n int) {
-		d.still.mu.Lock()
-		defer d.still.mu.Unlock()
-		for q := d.still.queues; q != nil; q = q.following {
+		d.quiesce.mu.Lock()
+		defer d.quiesce.mu.Unlock()
+		for q := d.quiesce.queues; q != nil; q = q.following {
 			n++
 		}
 		return n
@@ -258,10 +258,10 @@ func TestStillForgets(t *testing.T) {
 	if n := known(); n != len(open) {
 		t.Errorf("%d queues are known, %d are open", n, len(open))
 	}
-	if all := d.still.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue), open[0].(*queue)}) {
+	if all := d.quiesce.pauseAll(true); !slices.Equal(all, []*queue{open[2].(*queue), open[1].(*queue), open[0].(*queue)}) {
 		t.Errorf("%d queues were paused", len(all))
 	}
-	d.still.pauseAll(false)
+	d.quiesce.pauseAll(false)
 	for _, i := range []int{1, 0, 2} { // from the middle, the end and the beginning
 		open[i].Close()
 	}
@@ -277,7 +277,7 @@ func TestStillForgets(t *testing.T) {
 // TestCloseWaits proves that a queue is forgotten only when a copy is over that its submitter makes: somebody may give
 // the addresses back.
 func TestCloseWaits(t *testing.T) {
-	d, dev, _, _ := stillBed(t)
+	d, dev, _, _ := quiesceBed(t)
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	ran := inBackground(func() {
@@ -288,9 +288,9 @@ func TestCloseWaits(t *testing.T) {
 	for !q.(*queue).Snapshot().Late { // until Close waits
 		runtime.Gosched()
 	}
-	d.still.mu.Lock()
-	known := len(d.still.running())
-	d.still.mu.Unlock()
+	d.quiesce.mu.Lock()
+	known := len(d.quiesce.running())
+	d.quiesce.mu.Unlock()
 	if known != 1 {
 		t.Error("a queue that runs a submitter's work was forgotten")
 	}
@@ -299,12 +299,12 @@ func TestCloseWaits(t *testing.T) {
 	<-closed
 }
 
-// TestCloseInStandstill proves that a queue that is closed during a standstill discards what comes later; nobody will
+// TestCloseWhilePaused proves that a queue that is closed during a standstill discards what comes later; nobody will
 // let it go on.
-func TestCloseInStandstill(t *testing.T) {
-	d, dev, dst, src := stillBed(t)
+func TestCloseWhilePaused(t *testing.T) {
+	d, dev, dst, src := quiesceBed(t)
 	q := dev.NewQueue(driver.QueueOptions{Sink: &log{make(chan error, 10)}})
-	resume := d.still.hold()
+	resume := d.quiesce.pauseEngine()
 	q.Close()
 	q.Copy(dst, src, 64, driver.Tag{})
 	q.Wait(0, nil)
