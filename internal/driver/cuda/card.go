@@ -13,6 +13,7 @@ import (
 	"ropeway/internal/arena"
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/cuda/kernels"
+	"ropeway/internal/driver/hostqueue"
 )
 
 // card is what a device has of its GPU: the context, and what is kept there for reuse. Cards that are one GPU share
@@ -269,7 +270,10 @@ func (d *Driver) spinning(long time.Duration) spin { return spin{d: d, long: lon
 // on tells whether to look once more.
 func (s *spin) on() bool {
 	const often = 8 // looking at the clock takes time, too, and most waits are over before the first time
-	if s.looks++; s.looks%often != 0 {
+	if s.looks++; hostqueue.Exploring {
+		return s.looks <= 2
+	}
+	if s.looks%often != 0 {
 		return true
 	}
 	if s.begin.IsZero() {

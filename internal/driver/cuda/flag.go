@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"ropeway/internal/driver/hostqueue"
@@ -15,8 +14,8 @@ type flag struct {
 	hostqueue.Flag
 	d *Driver // immutable
 
-	order    sync.Mutex // held while a promise is kept or the flag is cleared, so that neither comes in between; before any queue.mu
-	mu       sync.Mutex
+	order    hostqueue.Mutex // held while a promise is kept or the flag is cleared, so that neither comes in between; before any queue.mu
+	mu       hostqueue.Mutex
 	promises []promise // guarded by mu; the OpSets that are on streams
 }
 

@@ -109,7 +109,7 @@ func (q *queue) poll() {
 			}
 			continue
 		}
-		if !q.hasPending() && q.State() != hostqueue.Starting && (q.Waiting() > 0 || time.Since(last) > lingering) {
+		if !q.hasPending() && q.State() != hostqueue.Starting && (q.Waiting() > 0 || hostqueue.Exploring || time.Since(last) > lingering) {
 			break
 		}
 		q.pause()

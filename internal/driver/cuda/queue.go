@@ -192,7 +192,7 @@ func (q *queue) runIfReady() {
 
 func (q *queue) startRunner() {
 	q.v.card.runners.Add(1)
-	go q.runs()
+	hostqueue.Go(q.runs)
 }
 
 // Schedule implements hostqueue.Backend.

@@ -14,7 +14,7 @@ import (
 // rig is a queue with a small back end: workers that take it from a list, as the pool of the software device does.
 type rig struct {
 	Queue
-	x      *explorer
+	x      *Explorer
 	ready  int // how often it is in the list
 	inside int // goroutines in Exec
 	ran    int // and how often one has left it
@@ -41,11 +41,11 @@ func (p *probe) over() bool {
 
 func (r *rig) TaskFailed(driver.Tag, error) { r.failed++ }
 
-func newRig(x *explorer, workers int) *rig {
+func newRig(x *Explorer, workers int) *rig {
 	r := &rig{x: x}
 	r.Init(r, driver.QueueOptions{Sink: r})
 	for i := range workers {
-		x.start(fmt.Sprintf("worker %d", i), true, func() {
+		x.Start(fmt.Sprintf("worker %d", i), true, func() {
 			for {
 				step(&r.ready, func() bool { return r.ready > 0 })
 				r.ready--
@@ -210,50 +210,50 @@ func (g *gate) opens() {
 // programs are what is explored, by what they are about.
 var programs = []struct {
 	name string
-	p    program
+	p    Program
 }{
-	{"two submitters", func(x *explorer) func() error {
+	{"two submitters", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		for range 2 {
-			x.start("submitter", false, func() { r.post() })
+			x.Start("submitter", false, func() { r.post() })
 		}
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"two submitters of two, in order", func(x *explorer) func() error {
+	{"two submitters of two, in order", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			p := r.post()
 			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over(), "the second task ran before the first") }})
 		})
-		x.start("submitter", false, func() { r.post() })
+		x.Start("submitter", false, func() { r.post() })
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"submit and wait", func(x *explorer) func() error {
+	{"submit and wait", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("waiter", false, func() { r.waitFor(Limit{}, r.post()) })
-		x.start("submitter", false, func() { r.post() })
+		x.Start("waiter", false, func() { r.waitFor(Limit{}, r.post()) })
+		x.Start("submitter", false, func() { r.post() })
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"two waiters, one gives up", func(x *explorer) func() error {
+	{"two waiters, one gives up", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("waiter", false, func() {
+		x.Start("waiter", false, func() {
 			r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpFail, Err: driver.ErrLost}))
 			r.wants(r.Idle(), "not idle after Wait")
 		})
-		x.start("impatient", false, func() { r.waitFor(limited) })
+		x.Start("impatient", false, func() { r.waitFor(limited) })
 		return func() error { r.wants(r.failed == 1, "not failed"); return r.end(0) }
 	}},
-	{"two workers", func(x *explorer) func() error {
+	{"two workers", func(x *Explorer) func() error {
 		r := newRig(x, 2)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
 			r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
 		})
 		return func() error { return r.end(0) }
 	}},
-	{"more than a turn", func(x *explorer) func() error {
+	{"more than a turn", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			for range 3 {
 				p := new(probe)
 				r.ops = append(r.ops, p)
@@ -263,10 +263,10 @@ var programs = []struct {
 		})
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"a full list", func(x *explorer) func() error {
+	{"a full list", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		for range 2 {
-			x.start("submitter", false, func() {
+			x.Start("submitter", false, func() {
 				for range 2 {
 					r.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
 				}
@@ -274,19 +274,19 @@ var programs = []struct {
 		}
 		return func() error { return r.end(0) }
 	}},
-	{"drop", func(x *explorer) func() error {
+	{"drop", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			r.post()
 			r.waitFor(Limit{}, r.post())
 		})
-		x.start("dropper", false, r.Drop)
+		x.Start("dropper", false, r.Drop)
 		return func() error { return r.end(0) }
 	}},
-	{"drop a wait", func(x *explorer) func() error {
+	{"drop a wait", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
 		var p *probe
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			p = r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 			r.Drop()
 			r.waitFor(Limit{}, p, r.post())
@@ -299,60 +299,60 @@ var programs = []struct {
 			return r.end(0)
 		}
 	}},
-	{"a flag is set", func(x *explorer) func() error {
+	{"a flag is set", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			p := r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})
 			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(f.IsSet() && p.over(), "passed a flag that is not set") }})
 		})
-		x.start("setter", false, f.Set)
+		x.Start("setter", false, f.Set)
 		return func() error { r.wants(r.ops[1].ran == 1, "not run"); return r.end(0) }
 	}},
-	{"a flag is set while somebody waits", func(x *explorer) func() error {
+	{"a flag is set while somebody waits", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
-		x.start("submitter", false, func() { r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})) })
-		x.start("setter", false, f.Set)
+		x.Start("submitter", false, func() { r.waitFor(Limit{}, r.submit(driver.Op{Kind: driver.OpAwait, Flag: f})) })
+		x.Start("setter", false, f.Set)
 		return func() error { return r.end(0) }
 	}},
-	{"a flag is set, or time is up", func(x *explorer) func() error {
+	{"a flag is set, or time is up", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			r.submit(driver.Op{Kind: driver.OpAwait, Flag: f, Timeout: time.Hour})
 		})
-		x.start("setter", false, f.Set)
+		x.Start("setter", false, f.Set)
 		return func() error { r.wants(r.failed <= 1, "failed more than once"); return r.end(0) }
 	}},
-	{"a condition", func(x *explorer) func() error {
+	{"a condition", func(x *Explorer) func() error {
 		r, g := newRig(x, 1), new(gate)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			r.submit(driver.Op{Kind: driver.OpGate, Gate: g})
 			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(g.open, "passed a gate that is not open") }})
 		})
-		x.start("opener", false, g.opens)
+		x.Start("opener", false, g.opens)
 		return func() error {
 			r.wants(g.left == 0 && r.ops[1].ran == 1, "left, or not run")
 			return r.end(0)
 		}
 	}},
-	{"a host function", func(x *explorer) func() error {
+	{"a host function", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() {
+		x.Start("submitter", false, func() {
 			p := r.submit(driver.Op{Kind: driver.OpCall})
 			r.submit(driver.Op{Kind: driver.OpPost, Fn: func() { r.wants(p.over() && p.ran == 1, "ran before the function had returned") }})
 			r.waitFor(limited)
 		})
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"a host function is dropped", func(x *explorer) func() error {
+	{"a host function is dropped", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpCall}) })
-		x.start("dropper", false, r.Drop)
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpCall}) })
+		x.Start("dropper", false, r.Drop)
 		return func() error { return r.end(0) }
 	}},
-	{"shut and open", func(x *explorer) func() error {
+	{"shut and open", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() { r.post() })
-		x.start("aborter", false, func() {
+		x.Start("submitter", false, func() { r.post() })
+		x.Start("aborter", false, func() {
 			r.Shut()
 			r.waitFor(Limit{})
 			r.Open()
@@ -362,10 +362,10 @@ var programs = []struct {
 			return r.end(0)
 		}
 	}},
-	{"close", func(x *explorer) func() error {
+	{"close", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() { r.post() })
-		x.start("closer", false, func() {
+		x.Start("submitter", false, func() { r.post() })
+		x.Start("closer", false, func() {
 			r.End()
 			r.waitFor(Limit{})
 			r.Open()
@@ -373,10 +373,10 @@ var programs = []struct {
 		})
 		return func() error { return r.end(shut) }
 	}},
-	{"close at a flag", func(x *explorer) func() error {
+	{"close at a flag", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
-		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
-		x.start("closer", false, func() {
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
+		x.Start("closer", false, func() {
 			r.End()
 			r.waitFor(Limit{})
 			step(&r.inside, nil)
@@ -384,34 +384,34 @@ var programs = []struct {
 		})
 		return func() error { return r.end(shut) }
 	}},
-	{"pause", func(x *explorer) func() error {
+	{"pause", func(x *Explorer) func() error {
 		r := newRig(x, 1)
-		x.start("submitter", false, func() { r.waitFor(Limit{}, r.post()) })
-		x.start("pauser", false, func() { pauseAndLook(r) })
+		x.Start("submitter", false, func() { r.waitFor(Limit{}, r.post()) })
+		x.Start("pauser", false, func() { pauseAndLook(r) })
 		return func() error { r.allRan(); return r.end(0) }
 	}},
-	{"pause between two tasks", func(x *explorer) func() error {
+	{"pause between two tasks", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
 		r.list.Push(&driver.Op{Kind: driver.OpPost, Fn: func() {}})
 		r.submitted, r.ready = 2, 1
 		r.become(Ready)
-		x.start("pauser", false, func() { pauseAndLook(r) })
+		x.Start("pauser", false, func() { pauseAndLook(r) })
 		return func() error { return r.end(0) }
 	}},
-	{"pause at a flag", func(x *explorer) func() error {
+	{"pause at a flag", func(x *Explorer) func() error {
 		r, f := newRig(x, 1), new(testFlag)
-		x.start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
-		x.start("setter", false, f.Set)
-		x.start("pauser", false, func() { pauseAndLook(r) })
+		x.Start("submitter", false, func() { r.submit(driver.Op{Kind: driver.OpAwait, Flag: f}) })
+		x.Start("setter", false, f.Set)
+		x.Start("pauser", false, func() { pauseAndLook(r) })
 		return func() error { return r.end(0) }
 	}},
-	{"watch", func(x *explorer) func() error {
+	{"watch", func(x *Explorer) func() error {
 		r := newRig(x, 1)
 		var ended uint64
 		var uses bool
-		x.start("submitter", false, func() { r.post(); r.post() })
-		x.start("watcher", false, func() {
+		x.Start("submitter", false, func() { r.post(); r.post() })
+		x.Start("watcher", false, func() {
 			step(&r.inside, nil)
 			ran, before := r.ran, r.inside
 			ended, uses = r.Watch()
@@ -450,12 +450,12 @@ func TestExplore(t *testing.T) {
 	const most = 100_000
 	for _, tt := range programs {
 		t.Run(tt.name, func(t *testing.T) {
-			x := new(explorer)
+			x := new(Explorer)
 			began := time.Now()
-			if err := x.explore(tt.p, most); err != nil {
+			if err := x.Explore(tt.p, most); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.runs, x.pruned, x.steps, x.deepest, time.Since(began))
+			t.Logf("%d runs (%d of them cut short), %d steps, up to %d in a run, %v", x.Runs, x.Pruned, x.Steps, x.Deepest, time.Since(began))
 		})
 	}
 }

@@ -21,6 +21,12 @@ type (
 // MaxDepth is how many tasks a queue holds before submitters wait.
 const MaxDepth = 1 << 17
 
+// Exploring is whether this is a build with the tag explore.
+const Exploring = false
+
+// Go starts a goroutine that runs tasks.
+func Go(f func()) { go f() }
+
 func spawn(f func()) { go f() }
 
 func after(d time.Duration, f func()) *timer { return time.AfterFunc(d, f) }

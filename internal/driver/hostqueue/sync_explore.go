@@ -127,6 +127,15 @@ func after(_ time.Duration, f func()) *timer {
 	return t
 }
 
+// Exploring is whether this is a build with the tag explore.
+const Exploring = true
+
+// Go starts a goroutine that runs tasks.
+func Go(f func()) { spawned("runner", false, f) }
+
+// Step is where a thread of a back end meets others: it touches an object, and is possible when can says so; nil: always.
+func Step(object any, can func() bool) { step(object, can) }
+
 func spawn(f func()) { spawned("goroutine", false, f) }
 
 type signal = *lamp

@@ -4,25 +4,27 @@ package hostqueue
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
 )
 
-// explorer runs a program again and again, each time with its threads in another order, until there is none left that could make a difference.
+// Explorer runs a program again and again, each time with its threads in another order, until there is none left that could make a difference.
 //
 // It is a depth-first search over the choices of the next thread, by running anew: no state is stored. Orders that differ only in neighbouring
 // steps of two threads that touch different objects lead to the same; sleep sets (Godefroid) leave all but one of them out. Every
 // access of the engine to shared data happens in a step, or between the step that takes a lock and the release of that lock.
-type explorer struct {
+type Explorer struct {
 	path    []node // choices of the run, and what is left to try
 	threads []*thread
 	objects map[any]int
 	trail   []string // what the run did, for a failure
 	failed  string
 
-	runs, pruned, steps int
-	deepest             int
+	walk *rand.Rand // draws the next thread; nil: every order is tried
+
+	Runs, Pruned, Steps, Deepest int // what was done
 }
 
 // node is a point of a run where a thread was chosen.
@@ -43,11 +45,11 @@ func (n *node) candidate() int {
 	return -1
 }
 
-// program makes what is to be explored: it starts threads, and returns what has to hold at the end.
-type program func(x *explorer) (end func() error)
+// Program makes what is to be explored: it starts threads, and returns what has to hold at the end.
+type Program func(x *Explorer) (end func() error)
 
-// start adds a thread. A server need not end.
-func (x *explorer) start(name string, server bool, f func()) {
+// Start adds a thread. A server need not end.
+func (x *Explorer) Start(name string, server bool, f func()) {
 	t := &thread{id: len(x.threads), name: name, grant: make(chan struct{}), server: server}
 	x.threads = append(x.threads, t)
 	go func() {
@@ -66,7 +68,7 @@ func (x *explorer) start(name string, server bool, f func()) {
 }
 
 // id numbers objects in the order in which a run comes to them.
-func (x *explorer) id(object any) int {
+func (x *Explorer) id(object any) int {
 	if object == nil {
 		return -1
 	}
@@ -81,23 +83,23 @@ func dependent(a, b *thread) bool { return a.object != nil && a.object == b.obje
 
 func (t *thread) enabled() bool { return !t.over && (t.can == nil || t.can()) }
 
-// explore runs p in every order, at most so many times, and returns how the first that fails does.
-func (x *explorer) explore(p program, most int) error {
+// Explore runs p in every order, at most so many times, and returns how the first that fails does.
+func (x *Explorer) Explore(p Program, most int) error {
 	for {
 		if err := x.run(p); err != nil {
-			return fmt.Errorf("run %d: %w\n%s", x.runs, err, strings.Join(x.trail, "\n"))
+			return fmt.Errorf("run %d: %w\n%s", x.Runs, err, strings.Join(x.trail, "\n"))
 		}
 		if !x.next() {
 			return nil
 		}
-		if x.runs == most {
+		if x.Runs == most {
 			return fmt.Errorf("more than %d runs", most)
 		}
 	}
 }
 
 // next changes the last choice that can be changed; false if there is none.
-func (x *explorer) next() bool {
+func (x *Explorer) next() bool {
 	for len(x.path) > 0 {
 		n := &x.path[len(x.path)-1]
 		n.tried = append(n.tried, n.chosen)
@@ -110,14 +112,14 @@ func (x *explorer) next() bool {
 }
 
 // run makes one run: along the path as far as it goes, and then the first thread that can go on.
-func (x *explorer) run(p program) error {
+func (x *Explorer) run(p Program) error {
 	x.threads, x.objects, x.trail, x.failed = nil, map[any]int{}, nil, ""
-	arrived, spawned, enough, current = make(chan *thread), x.start, false, nil
+	arrived, spawned, enough, current = make(chan *thread), x.Start, false, nil
 	end := p(x)
-	x.runs++
+	x.Runs++
 	var asleep []int
 	for depth := 0; ; depth++ {
-		x.deepest = max(x.deepest, depth)
+		x.Deepest = max(x.Deepest, depth)
 		var able []int
 		for _, t := range x.threads {
 			if t.enabled() {
@@ -127,10 +129,18 @@ func (x *explorer) run(p program) error {
 		if len(able) == 0 {
 			break
 		}
+		if x.walk != nil {
+			x.take(x.threads[able[x.walk.IntN(len(able))]])
+			if x.failed != "" {
+				x.finish()
+				return fmt.Errorf("%s", x.failed)
+			}
+			continue
+		}
 		if depth == len(x.path) {
 			n := node{able: able, asleep: asleep}
 			if n.chosen = n.candidate(); n.chosen < 0 { // every order from here has been seen
-				x.pruned++
+				x.Pruned++
 				x.finish()
 				return nil
 			}
@@ -144,12 +154,7 @@ func (x *explorer) run(p program) error {
 				asleep = append(asleep, id)
 			}
 		}
-		x.trail = append(x.trail, fmt.Sprintf("  %s at %d (%T)", t.name, x.id(t.object), t.object))
-		x.steps++
-		current = t
-		t.grant <- struct{}{}
-		<-arrived
-		current = nil
+		x.take(t)
 		if x.failed != "" {
 			x.finish()
 			return fmt.Errorf("%s", x.failed)
@@ -166,8 +171,29 @@ func (x *explorer) run(p program) error {
 	return err
 }
 
+// take lets a thread make its next step.
+func (x *Explorer) take(t *thread) {
+	x.trail = append(x.trail, fmt.Sprintf("  %s at %d (%T)", t.name, x.id(t.object), t.object))
+	x.Steps++
+	current = t
+	t.grant <- struct{}{}
+	<-arrived
+	current = nil
+}
+
+// Walk runs p so many times, in orders that are drawn, and returns how the first that fails does.
+func (x *Explorer) Walk(p Program, draw *rand.Rand, runs int) error {
+	x.walk = draw
+	for range runs {
+		if err := x.run(p); err != nil {
+			return fmt.Errorf("run %d: %w\n%s", x.Runs, err, strings.Join(x.trail, "\n"))
+		}
+	}
+	return nil
+}
+
 // finish ends the threads that are left.
-func (x *explorer) finish() {
+func (x *Explorer) finish() {
 	enough = true
 	for i := 0; i < len(x.threads); i++ {
 		if t := x.threads[i]; !t.over {

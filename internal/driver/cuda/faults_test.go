@@ -1,0 +1,88 @@
+//go:build !explore
+
+package cuda
+
+import (
+	"testing"
+
+	"ropeway/internal/testenv"
+)
+
+// TestExploration runs TestExplore, which is in a build of its own.
+func TestExploration(t *testing.T) {
+	testenv.Long(t, "it runs queues some 40,000 times")
+	if out, err := testenv.GoTest(t, "TestExplore", "-tags", "explore"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestExplorationFindsFaults proves that the exploration fails if a queue is wrong.
+func TestExplorationFindsFaults(t *testing.T) {
+	testenv.FindsFaults(t, "TestExplore", []testenv.Fault{
+		{
+			Name: "a waiter that sleeps while copies are given to the stream is forgotten", File: "pending.go",
+			From: "\t\tq.mark() // a goroutine",
+			To:   "\t\t// a goroutine",
+		},
+		{
+			Name: "marks are forgotten when a queue is left", File: "queue.go",
+			From: "q.Release(q.marks.Len() > 0)",
+			To:   "q.Release(false)",
+		},
+		{
+			Name: "nobody ends a mark", File: "queue.go",
+			From: "\t\t\tif q.marks.Len() > 0 && q.Activate() {",
+			To:   "\t\t\tif q.marks.Len() > 1 && q.Activate() {",
+		},
+		{
+			Name: "tasks are over before their marks are ended", File: "queue.go",
+			From: "if q.Completed() < q.Taken() && q.marks.Len() == 0 {",
+			To:   "if q.Completed() < q.Taken() {",
+		},
+		{
+			Name: "the host does not wait for the stream", File: "queue.go",
+			From: "if !q.drained() || !q.Claim(hostqueue.Running)",
+			To:   "if !q.Claim(hostqueue.Running)",
+		},
+		{
+			Name: "a waiter keeps the queue", File: "wait.go",
+			From: "\t\tq.end(r)\n\t}\n\tq.leave()",
+			To:   "\t\tq.end(r)\n\t\tq.leave()\n\t}",
+		},
+		{
+			Name: "there is no second runner", File: "queue.go",
+			From: "\tq.runner = noRunner\n",
+			To:   "",
+		},
+		{
+			Name: "a mark of a waiter is not ended", File: "queue.go",
+			From: "\t\tif q.marks.Len() > 0 && q.Activate() {\n\t\t\tq.run()\n\t\t}\n\t}\n}",
+			To:   "\t}\n}",
+		},
+		{
+			Name: "Close leaves the queue open", File: "queue.go",
+			From: "\tq.End()\n",
+			To:   "",
+		},
+		{
+			Name: "copies are not on the stream when memory is freed", File: "pending.go",
+			From: "case s == hostqueue.Starting || s == hostqueue.Ending && q.hasPending():",
+			To:   "case s == hostqueue.Ending && q.hasPending():",
+		},
+		{
+			Name: "a parked queue is not run again", File: "queue.go",
+			From: "\tdefer q.Mu.Unlock()\n\tq.runIfReady()\n",
+			To:   "\tdefer q.Mu.Unlock()\n",
+		},
+		{
+			Name: "copies overtake those in the list", File: "queue.go",
+			From: "return q.Tasks() == 0 && !q.Dropping()",
+			To:   "return !q.Dropping()",
+		},
+		{
+			Name: "the stream is used by two", File: "queue.go",
+			From: "1<<hostqueue.Ready|1<<hostqueue.Ending) != 0",
+			To:   "1<<hostqueue.Ready|1<<hostqueue.Ending|1<<hostqueue.Inline|1<<hostqueue.Running) != 0",
+		},
+	}, "-tags", "explore")
+}
