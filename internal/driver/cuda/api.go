@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// api is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work on
-// the context that is current on the calling thread; see card.enter.
+// api is what the driver asks of libcuda. There is the library itself, and one of ordinary memory for tests. Calls work
+// on the context that is current on the calling thread; see card.enter.
 type api interface {
 	version() (int, result)
 	devices() (int, result)
@@ -31,17 +31,20 @@ type api interface {
 	destroyStream(stream uintptr) result
 	queryStream(stream uintptr) result
 	waitEvent(stream, event uintptr) result
-	writeValue(stream, addr uintptr, value uint32) result // a word of pinned memory, after what is on the stream; not every libcuda can
+	// a word of pinned memory, after what is on the stream; not every libcuda can
+	writeValue(stream, addr uintptr, value uint32) result
 	newEvent(kind eventKind) (uintptr, result)
 	destroyEvent(event uintptr) result
 	record(event, stream uintptr) result
 	queryEvent(event uintptr) result
 	syncEvent(event uintptr) result
-	elapsed(from, to uintptr) (ms float32, r result) // between two timed events that have happened; negative if to came first
+	// between two timed events that have happened; negative if to came first
+	elapsed(from, to uintptr) (ms float32, r result)
 
 	copyAsync(dst, src uintptr, n uint64, stream uintptr) result // any context may be current
 	hasCopyBatch() bool
-	copyBatch(list []driver.Segment, stream uintptr) result // in any order; what it answers is of no segment in particular
+	// in any order; what it answers is of no segment in particular
+	copyBatch(list []driver.Segment, stream uintptr) result
 	copy2DAsync(c *copy2D, stream uintptr) result
 	fill8(dst uintptr, value byte, n uint64, stream uintptr) result
 	fill32(dst uintptr, value uint32, n uint64, stream uintptr) result
@@ -75,9 +78,10 @@ type api interface {
 type eventKind uint8
 
 const (
-	askedEvent eventKind = iota // one asks whether it has happened; nobody sleeps meanwhile, which makes it cheaper to record
-	sleptEvent                  // one may sleep until it happens
-	timedEvent                  // and it tells when that was
+	// one asks whether it has happened; nobody sleeps meanwhile, which makes it cheaper to record
+	askedEvent eventKind = iota
+	sleptEvent           // one may sleep until it happens
+	timedEvent           // and it tells when that was
 	eventKinds
 )
 

@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// batch is a list of copies on its way to a stream. One pass over the list judges it and writes the kernel's table; segments that
-// need a decision of their own are put aside. All addresses are CUDA's.
+// batch is a list of copies on its way to a stream. One pass over the list judges it and writes the kernel's table;
+// segments that need a decision of their own are put aside. All addresses are CUDA's.
 type batch struct {
 	c        *card
 	to, from lens
@@ -30,7 +30,7 @@ type batch struct {
 	large   []driver.Segment // for the kernel or the engines
 	engines []driver.Segment // for the engines: the kernel does not reach them
 	left    []driver.Segment // of the large ones, what is not the kernel's
-	by      kernels.Way      // who copies these
+	by      kernels.Way      // what copies these
 }
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
@@ -60,8 +60,8 @@ func (b *batch) release() {
 	batchPool.Put(b)
 }
 
-// lens finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds is cheaper than
-// looking it up; where they do not, allocations mostly come round in the same order again.
+// lens finds one end of a batch. Neighbours in the list mostly share an allocation, and comparing with its bounds is
+// cheaper than looking it up; where they do not, allocations mostly come round in the same order again.
 type lens struct {
 	view
 	known view // memory that is not looked up: a lane's
@@ -113,8 +113,8 @@ func (l *lens) find(d *Driver, addr uintptr, n uint64, pageable bool) error {
 	return nil
 }
 
-// look is all of the range that addr is in, if all of it is there, or else just n bytes. Like resolve it fails when they are not
-// inside one live allocation or registration; pageable allows ordinary host memory too.
+// look is all of the range that addr is in, if all of it is there, or else just n bytes. Like resolve it fails when
+// they are not inside one live allocation or registration; pageable allows ordinary host memory too.
 func (d *Driver) look(addr uintptr, n uint64, pageable bool) (view, error) {
 	whole := kernels.Window{Lo: addr, Size: n}
 	var s side
@@ -158,8 +158,9 @@ func (c *card) near(v *view) bool {
 	return v.kind != onCard || v.card == int32(c.number) || c.d.cards[v.card].gpu == c.gpu
 }
 
-// putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has been looked at,
-// and then some of the copies may be made although it is false; without it nothing was given. The card is entered.
+// putBatch gives a list of copies to a stream; false if the host has to look at it. With early it starts before all has
+// been looked at, and then some of the copies may be made although it is false; without it nothing was given. The card
+// is entered.
 func (c *card) putBatch(segs *driver.Segments, stream uintptr, early bool) bool {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
@@ -184,9 +185,10 @@ func (b *batch) give(list []driver.Segment, stream uintptr) (good bool) {
 	return b.judge(list, stream) && b.choose(stream)
 }
 
-// judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps itself, or
-// needs the host. Driver.gone is held. If there is a stream, the kernel is launched on it before the table is written, where that is worth
-// while: launching takes as long as writing thousands of entries. Then no call of CUDA that waits may come before close.
+// judge looks at every segment, writes the table and puts segments aside. It is false if a segment is bad, overlaps
+// itself, or needs the host. Driver.gone is held. If there is a stream, the kernel is launched on it before the table
+// is written, where that is worth while: launching takes as long as writing thousands of entries. Then no call of CUDA
+// that waits may come before close.
 func (b *batch) judge(list []driver.Segment, stream uintptr) bool {
 	for len(list) > 0 && list[0].N == 0 {
 		list = list[1:]
@@ -266,7 +268,7 @@ func (b *batch) put(stream uintptr) bool {
 	return b.choose(stream) && b.close(stream) && b.rest(stream)
 }
 
-// choose decides who copies what was put aside, and gives the kernel its share.
+// choose decides what copies what was put aside, and gives the kernel its share.
 func (b *batch) choose(stream uintptr) bool {
 	b.by, b.left = kernels.ByLoop, b.large
 	if len(b.large) == 0 {
@@ -304,7 +306,7 @@ func (b *batch) choose(stream uintptr) bool {
 	return true
 }
 
-// best is who copies a share soonest. beside says that the kernel runs anyway.
+// best is what copies a share soonest. beside says that the kernel runs anyway.
 func (b *batch) best(share kernels.Share, beside bool) kernels.Way {
 	return b.c.d.best(b.way, share, beside, b.program != nil, b.c.d.lib.hasCopyBatch())
 }
@@ -336,11 +338,12 @@ func (b *batch) launchFew(list []driver.Segment, bytes uint64, stream uintptr) b
 	return b.c.d.lib.launch(b.program.fewKernel, blocks, kernels.Threads, fewBytes(&b.few), stream) == success
 }
 
-// close ends the table: the kernel that waits for it gets what there is, another one what is too much for it. It comes before any
-// other call of CUDA, whatever went wrong.
+// close ends the table: the kernel that waits for it gets what there is, another one what is too much for it. It comes
+// before any other call of CUDA, whatever went wrong.
 func (b *batch) close(stream uintptr) bool {
 	for ; b.entries < b.launched; b.entries++ {
-		if e := &b.room[b.entries]; !e.Has(b.plan.Tag) { // a panic may have left entries that are written, and maybe read
+		// a panic may have left entries that are written, and maybe read
+		if e := &b.room[b.entries]; !e.Has(b.plan.Tag) {
 			*e = b.plan.Tag.Pack(0, 0, 0)
 		}
 	}

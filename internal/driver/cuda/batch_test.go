@@ -62,7 +62,8 @@ func mapped(t testing.TB, n int) []byte {
 	return b
 }
 
-// batch makes up copies between two of the kinds, the first so many of all, of any size and alignment, and makes them in the model.
+// batch makes up copies between two of the kinds, the first so many of all, of any size and alignment, and makes them
+// in the model.
 func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
 	to, from := r.IntN(kinds), r.IntN(kinds)
 	for to == from || to >= 2 && from >= 2 { // between host memory batches are not asked for
@@ -89,12 +90,13 @@ func (f *field) batch(r *rand.Rand, kinds int) *driver.Segments {
 	return segs
 }
 
-// copies submits single copies, of which many read or write what others just before them do, and makes them in the model.
+// copies submits single copies, of which many read or write what others just before them do, and makes them in the
+// model.
 func (f *field) copies(r *rand.Rand, q driver.Queue) {
 	at, room := r.IntN(fieldBytes-64<<10), 1<<(6+r.IntN(11))
 	for range r.IntN(2000) {
 		to, from := r.IntN(ordinary), r.IntN(ordinary)
-		if to >= 2 && from >= 2 && r.IntN(200) > 0 { // the host makes those, which ends a burst
+		if to >= 2 && from >= 2 && r.IntN(200) > 0 { // the host makes those, which ends a row of copies
 			continue
 		}
 		n := r.IntN(min(room, 1<<r.IntN(17)))
@@ -123,8 +125,8 @@ func (f *field) check(t *testing.T, d *Driver) {
 	}
 }
 
-// testBatches proves that random batches and bursts of single copies in flight on eight queues, many on each, leave what the model
-// says: segments of 1 byte to 1 MiB at any alignment, in all directions.
+// testBatches proves that random batches and pending copies of single copies in flight on eight queues, many on each,
+// leave what the model says: segments of 1 byte to 1 MiB at any alignment, in all directions.
 func testBatches(t *testing.T, d *Driver, until time.Time, seed uint64) {
 	v, err := d.Open(0)
 	if err != nil {
@@ -244,8 +246,9 @@ func TestBatchWays(t *testing.T) {
 	}
 }
 
-// TestBatchOfManyAllocations proves that segments find their memory however often the allocation changes, under device addresses of
-// registered memory too, and that one bad segment among them fails the task, and keeps Run from copying any.
+// TestBatchOfManyAllocations proves that segments find their memory however often the allocation changes, under device
+// addresses of registered memory too, and that one bad segment among them fails the task, and keeps Run from copying
+// any.
 func TestBatchOfManyAllocations(t *testing.T) {
 	d, f := openFake(t, 1)
 	v, err := d.Open(0)
@@ -325,7 +328,8 @@ func TestBatchOfManyAllocations(t *testing.T) {
 	}
 }
 
-// TestCopyFromAnyThread proves that a copy arrives from a thread that has no context, another device's, or one that is gone.
+// TestCopyFromAnyThread proves that a copy arrives from a thread that has no context, another device's, or one that is
+// gone.
 func TestCopyFromAnyThread(t *testing.T) {
 	d, f := openFake(t, 3)
 	defer d.Close()

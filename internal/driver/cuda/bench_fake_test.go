@@ -12,8 +12,8 @@ type quickly struct{ *fake }
 func (quickly) copyAsync(uintptr, uintptr, uint64, uintptr) result { return success }
 func (quickly) queryStream(uintptr) result                         { return success }
 
-// BenchmarkHost is what the host does for a copy, on a GPU that takes no time: given to the stream at once, with a wait, and left for the
-// runner.
+// BenchmarkHost is what the host does for a copy, on a GPU that takes no time: given to the stream at once, with a
+// wait, and left for the runner.
 func BenchmarkHost(b *testing.B) {
 	for _, name := range []string{"copy", "copy and wait", "pending"} {
 		b.Run(name, func(b *testing.B) {
@@ -60,7 +60,8 @@ func BenchmarkHost(b *testing.B) {
 	}
 }
 
-// pendingInName makes copies gather, and forgetPending takes n of them away, as if the runner had given them to the stream.
+// pendingInName makes copies gather, and forgetPending takes n of them away, as if the runner had given them to the
+// stream.
 func pendingInName(q *queue) { q.gather() }
 
 func forgetPending(q *queue, n int) {

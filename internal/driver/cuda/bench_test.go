@@ -145,7 +145,8 @@ type idle struct{ *fake }
 func (idle) launch(uintptr, int, int, []byte, uintptr) result { return success }
 func (idle) record(event, stream uintptr) result              { return success }
 
-// BenchmarkBatchHost is what a batch costs the host: 4,096 segments judged, planned and written to the table. It needs no GPU.
+// BenchmarkBatchHost is what a batch costs the host: 4,096 segments judged, planned and written to the table. It needs
+// no GPU.
 func BenchmarkBatchHost(b *testing.B) {
 	const count, size = 4096, 4096
 	for _, name := range []string{"one", "many"} {

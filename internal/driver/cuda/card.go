@@ -32,8 +32,8 @@ type card struct {
 	sms     int                    // its multiprocessors; immutable while there is a context
 	clock   clock
 
-	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has gone: closing waits
-	// for that, because events and streams go then.
+	// runners are those of its queues. A queue may be seen to be quiet, by a flag say, a moment before its runner has
+	// gone: closing waits for that, because events and streams go then.
 	runners sync.WaitGroup
 
 	inner inner
@@ -135,8 +135,8 @@ func (c *card) stop() error {
 	return errors.Join(errs...)
 }
 
-// stranded is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing else may
-// come to lie there.
+// stranded is host memory that the program has given back and a lost GPU has not. Until its context is gone, nothing
+// else may come to lie there.
 type stranded struct {
 	addr  uintptr
 	bytes uint64 // as arena.Reserve took them
@@ -247,16 +247,17 @@ func (c *card) giveStream(s uintptr, priority int) {
 	ownStream{c, s, c.life.Load(), priority}.giveBack()
 }
 
-// A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer than a small
-// copy, by a tenth of a millisecond on a virtual machine. If nobody waits for the outcome, or many do, it soon goes to sleep.
+// A wait for the GPU looks again and again before it sleeps, as CUDA does by default, because waking up takes longer
+// than a small copy, by a tenth of a millisecond on a virtual machine. If nobody waits for the outcome, or many do, it
+// soon goes to sleep.
 const (
 	spinShort  = 40 * time.Microsecond
 	spinRunner = 4 * time.Millisecond  // while somebody waits for what the runner does
-	spinWaiter = 20 * time.Millisecond // by who waits
+	spinWaiter = 20 * time.Millisecond // by a goroutine that waits
 )
 
-// spin is the part of a wait in which one looks again and again. It does not let others have the processor in between: for a thread of C
-// that would be two switches of threads, which take longer than all the rest.
+// spin is the part of a wait in which one looks again and again. It does not let others have the processor in between:
+// for a thread of C that would be two switches of threads, which take longer than all the rest.
 type spin struct {
 	d     *Driver
 	long  time.Duration
@@ -326,8 +327,8 @@ func (c *card) healthy() error {
 	return nil
 }
 
-// check is the error for a call that a task has made on this card. After some results nothing works there any more: the task that
-// meets one first has a fault, everything later finds the device lost.
+// check is the error for a call that a task has made on this card. After some results nothing works there any more: the
+// task that meets one first has a fault, everything later finds the device lost.
 func (c *card) check(call string, r result) error {
 	err := c.note(call, r)
 	if r.sticky() && r != contextDestroyed && !c.told.Swap(true) {

@@ -9,10 +9,10 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A clock tells by the clock of flags when an event of a GPU happened, from the time the GPU itself says has gone by since a
-// base event. Two events are as far apart as the GPU says, within one part in thousands; how both clocks go together is found
-// out again and again, as long as somebody asks, and put right by letting this one run a little faster or slower, not by a
-// jump.
+// A clock tells by the clock of flags when an event of a GPU happened, from the time the GPU itself says has gone by
+// since a base event. Two events are as far apart as the GPU says, within one part in thousands; how both clocks go
+// together is found out again and again, as long as somebody asks, and put right by letting this one run a little
+// faster or slower, not by a jump.
 type clock struct {
 	running atomic.Bool // there is a base
 
@@ -28,13 +28,14 @@ type clock struct {
 }
 
 const (
-	tuneEvery  = int64(time.Second)      // a base is not used longer: the GPU gives milliseconds as 32 bits
-	tuneWait   = 2 * time.Millisecond    // a base that takes longer is no good
-	tuneLazily = 2 * int64(time.Second)  // bases that are farther apart are not compared
-	tuneTries  = 4                       // to find a moment in which the host is not held up
-	tuneGood   = 20 * time.Microsecond   // and a base that good needs no other try
-	tuneSlack  = int64(time.Millisecond) // an event that is off by more, before it was asked for or after it was seen, was then
-	mostSkew   = 1e-3
+	tuneEvery  = int64(time.Second)     // a base is not used longer: the GPU gives milliseconds as 32 bits
+	tuneWait   = 2 * time.Millisecond   // a base that takes longer is no good
+	tuneLazily = 2 * int64(time.Second) // bases that are farther apart are not compared
+	tuneTries  = 4                      // to find a moment in which the host is not held up
+	tuneGood   = 20 * time.Microsecond  // and a base that good needs no other try
+	// an event that is off by more, before it was asked for or after it was seen, was then
+	tuneSlack = int64(time.Millisecond)
+	mostSkew  = 1e-3
 )
 
 func (k *clock) runs() bool { return k.running.Load() }
@@ -77,7 +78,8 @@ func (k *clock) stop() {
 	k.stream, k.events, k.at, k.tuned, k.next = 0, [2]uintptr{}, 0, 0, 0
 }
 
-// tune makes a new base, and compares it with the old one; false if that did not succeed. The card is entered, mu is held.
+// tune makes a new base, and compares it with the old one; false if that did not succeed. The card is entered, mu is
+// held.
 func (k *clock) tune(c *card, now int64) bool {
 	lib, next := c.d.lib, k.events[1]
 	var middle int64
@@ -108,8 +110,8 @@ func (k *clock) tune(c *card, now int64) bool {
 	return true
 }
 
-// steer is when a new base happened, ms behind the old one, and the rate from there on. middle is when the host thinks it did:
-// half of the difference is made good until the next time, and what lasts ends up in the skew. mu is held.
+// steer is when a new base happened, ms behind the old one, and the rate from there on. middle is when the host thinks
+// it did: half of the difference is made good until the next time, and what lasts ends up in the skew. mu is held.
 func (k *clock) steer(middle int64, ms float32) (at int64, rate float64) {
 	at = k.at + int64(float64(ms)*1e6*k.rate)
 	off := bounded(float64(middle-at)/float64(tuneEvery), mostSkew)
@@ -136,7 +138,8 @@ func poll(lib api, event uintptr) (seen int64, ok bool) {
 	}
 }
 
-// timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time asked.
+// timeOf is when an event happened that the host has seen to have happened, and that was put on its stream at the time
+// asked.
 func (c *card) timeOf(event uintptr, asked int64) int64 {
 	seen := hostqueue.Now()
 	k := &c.clock

@@ -78,7 +78,8 @@ func TestNoEventTimes(t *testing.T) {
 	}
 }
 
-// TestClockFollows proves that a clock follows a GPU's that runs at another speed, without a jump, though the host measures badly.
+// TestClockFollows proves that a clock follows a GPU's that runs at another speed, without a jump, though the host
+// measures badly.
 func TestClockFollows(t *testing.T) {
 	for _, ahead := range []float64{0, 2e-4, -5e-5} {
 		rnd := rand.New(rand.NewPCG(1, 2))

@@ -15,7 +15,8 @@ type copyLists struct {
 	first, fail uint64
 }
 
-// copyAttributes is the C structure that says how a batch may be carried out. The rest of it is hints for managed memory.
+// copyAttributes is the C structure that says how a batch may be carried out. The rest of it is hints for managed
+// memory.
 type copyAttributes struct {
 	sourceOrder uint32
 	_           [5]uint32

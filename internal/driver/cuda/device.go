@@ -27,7 +27,8 @@ type device struct {
 
 var _ driver.Device = (*device)(nil)
 
-// Alloc takes memory of the GPU. Its pages are CUDA's business, and large in any case; what was wanted is only remembered.
+// Alloc takes memory of the GPU. Its pages are CUDA's business, and large in any case; what was wanted is only
+// remembered.
 func (v *device) Alloc(n uint64, page driver.Page) (uintptr, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -98,8 +99,8 @@ func (v *device) Free(addr uintptr) error {
 	return err
 }
 
-// othersTake is by how much less may be free than what the program has not allocated, for the pages that CUDA rounds up to;
-// if more is missing, other programs have it.
+// othersTake is by how much less may be free than what the program has not allocated, for the pages that CUDA rounds up
+// to; if more is missing, other programs have it.
 const othersTake = 256 << 20
 
 // Memory leaves out what was in use when the device was opened.

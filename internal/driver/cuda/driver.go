@@ -1,8 +1,8 @@
 // Package cuda runs AscendCL on NVIDIA GPUs. It loads libcuda by name; neither cgo nor a CUDA toolkit is needed.
 //
-// Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue is a
-// CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and copies
-// between host memory, is done on the host when everything before it is over: see Driver.carry.
+// Device memory is cuMemAlloc's, pinned memory cuMemHostAlloc's, and all of it has one address for everybody. A queue
+// is a CUDA stream with a list in front of it: see queue. What CUDA cannot do on a stream by itself, host functions and
+// copies between host memory, is done on the host when everything before it is over: see Driver.carry.
 //
 // Lock order: Driver.mu → exports.mu, then flag.order → Queue.Mu → flag.mu → Driver.gone → clock.mu → card.mu →
 // inner.mu. pollers.mu comes after Queue.Mu and device.use after Driver.mu, and nothing after either. device.mu comes
@@ -31,9 +31,9 @@ type Options struct {
 	Memory  uint64            // bytes that a device has at most; 0: all that its GPU has, or its part of that
 	Warn    func(text string) // told what the user should know, one line each; may be nil
 
-	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as batches of small
-	// segments. 0 is modest for copies between host and device, a few blocks that keep the link busy, and all for those
-	// on the device.
+	// Multiprocessors is how many percent of a GPU's multiprocessors the copies may take that kernels do, such as
+	// batches of small segments. 0 is modest for copies between host and device, a few blocks that keep the link busy,
+	// and all for those on the device.
 	Multiprocessors int
 }
 
@@ -155,8 +155,8 @@ func (d *Driver) Epoch() *atomic.Uint64 { return &d.epoch }
 // NewFlag implements driver.Driver.
 func (d *Driver) NewFlag() driver.Flag { return &flag{d: d} }
 
-// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. A GPU
-// that was lost stays lost: CUDA has no new context for it in this process.
+// Open implements driver.Driver. The context of a GPU stays until the driver is closed: pinned memory belongs to one. A
+// GPU that was lost stays lost: CUDA has no new context for it in this process.
 func (d *Driver) Open(i int) (driver.Device, error) {
 	if i < 0 || i >= len(d.cards) {
 		return nil, fmt.Errorf("%w: no device %d, there are %d", driver.ErrUnsupported, i, len(d.cards))

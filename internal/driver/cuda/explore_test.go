@@ -282,8 +282,8 @@ var exploredPrograms = []struct {
 	}},
 }
 
-// TestExplore proves that queues of GPUs are right in many orders of the steps of a few goroutines and of the GPU, which are drawn:
-// copies are made in order, waits return when they should, and nobody waits for ever.
+// TestExplore proves that queues of GPUs are right in many orders of the steps of a few goroutines and of the GPU,
+// which are drawn: copies are made in order, waits return when they should, and nobody waits for ever.
 func TestExplore(t *testing.T) {
 	const runs = 4000
 	o := &orderly{fake: newFake(1), streams: map[uintptr]*ordered{}, happened: map[uintptr]bool{}}

@@ -25,7 +25,7 @@ func (f *fake) copyBatch(list []driver.Segment, stream uintptr) result {
 	return success
 }
 
-// counting counts who is given copies.
+// counting counts how copies are given.
 type counting struct {
 	*fake
 	loops, batches, launches atomic.Int32

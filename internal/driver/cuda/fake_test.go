@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake is libcuda of ordinary memory: each stream is a goroutine, and what is on it happens later. What the real one refuses,
-// such as words that are not aligned and pages that are registered twice, it refuses too.
+// fake is libcuda of ordinary memory: each stream is a goroutine, and what is on it happens later. What the real one
+// refuses, such as words that are not aligned and pages that are registered twice, it refuses too.
 type fake struct {
 	gpus  int
 	total uint64

@@ -1,7 +1,8 @@
 package cuda
 
-// fence tells a waiting goroutine that a stream has come to a place: there the GPU writes a number to pinned memory, which is seen half a microsecond
-// before CUDA would say so. Putting it on the stream takes one or two, while the copies are on their way: so it is for copies of some length.
+// fence tells a waiting goroutine that a stream has come to a place: there the GPU writes a number to pinned memory,
+// which is seen half a microsecond before CUDA would say so. Putting it on the stream takes one or two, while the
+// copies are on their way: so it is for copies of some length.
 //
 // It belongs to its stream, and the goroutine that uses the stream uses the fence.
 type fence struct {

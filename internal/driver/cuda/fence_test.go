@@ -17,8 +17,8 @@ func (q *queue) fenced() {
 	}
 }
 
-// TestFence proves that who waits is told by the bell of the stream, that streams keep theirs, and that a number that was rung before
-// is not taken for a later one.
+// TestFence proves that a waiting goroutine looks at the fence of the stream, that streams keep theirs, and that a
+// number that was rung before is not taken for a later one.
 func TestFence(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -70,10 +70,10 @@ func TestFenceMissing(t *testing.T) {
 	b.works(0, b.pinned)
 }
 
-// TestFenceOnLostGPU proves that nobody waits for a bell that cannot ring any more.
+// TestFenceOnLostGPU proves that nobody waits for a fence that cannot ring any more.
 func TestFenceOnLostGPU(t *testing.T) {
 	b := newBed(t, 1)
-	b.d.cores = 8 // who waits listens for a while
+	b.d.cores = 8 // a waiting goroutine looks at the fence for a while
 	q := b.queue(0)
 	release := b.hold(q)
 	q.Copy(b.dev[0], b.pinned, fenceFrom, driver.Tag{Task: 7})
@@ -90,7 +90,8 @@ func TestFenceOnLostGPU(t *testing.T) {
 	release()
 }
 
-// TestFenceIsNotForSmallCopies proves that nobody lets the bell ring for a small copy, and that what was copied long ago does not count.
+// TestFenceIsNotForSmallCopies proves that nobody lets the fence ring for a small copy, and that what was copied long
+// ago does not count.
 func TestFenceIsNotForSmallCopies(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -99,7 +100,7 @@ func TestFenceIsNotForSmallCopies(t *testing.T) {
 		b.sync(q)
 		q.Mu.Lock()
 		if q.load != 0 || q.fence != nil {
-			t.Errorf("%d bytes, bell %v", q.load, q.fence)
+			t.Errorf("%d bytes, fence %v", q.load, q.fence)
 		}
 		q.Mu.Unlock()
 	}

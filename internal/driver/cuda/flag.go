@@ -7,14 +7,16 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// flag is the driver's Flag. Its OpSet is an event on the stream of its queue: from then on the flag is promised, and other
-// streams wait for the event without the host. Once the event is seen to have happened, the flag is set: by the runner of the
-// queue, or by who asks before the runner has come to it, because a stream that has waited for the event may be further.
+// flag is the driver's Flag. Its OpSet is an event on the stream of its queue: from then on the flag is promised, and
+// other streams wait for the event without the host. Once the event is seen to have happened, the flag is set: by the
+// runner of the queue, or by a goroutine that asks before the runner has come to it, because a stream that has waited
+// for the event may be further.
 type flag struct {
 	hostqueue.Flag
 	d *Driver // immutable
 
-	order    hostqueue.Mutex // held while a promise is kept or the flag is cleared, so that neither comes in between; before any queue.mu
+	// held while a promise is kept or the flag is cleared, so that neither comes in between; before any Queue.Mu
+	order    hostqueue.Mutex
 	mu       hostqueue.Mutex
 	promises []promise // guarded by mu; the OpSets that are on streams
 }
@@ -34,8 +36,8 @@ func (f *flag) promise(p promise) {
 	f.LookAgain()
 }
 
-// follow makes the stream of q, whose card is entered, wait for the flag without the host; false if nobody knows yet when it
-// will be set, or that it never will be. q.Mu is held.
+// follow makes the stream of q, whose card is entered, wait for the flag without the host; false if nobody knows yet
+// when it will be set, or that it never will be. q.Mu is held.
 func (f *flag) follow(q *queue, stream uintptr) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +94,7 @@ func (f *flag) promised() bool {
 	return len(f.promises) > 0
 }
 
-// IsSet implements driver.Flag. No queue.mu is held; who holds one asks the embedded Flag.
+// IsSet implements driver.Flag. Queue.Mu is free; a caller that holds it asks the embedded Flag.
 func (f *flag) IsSet() bool { return f.SetAt() != 0 }
 
 // SetAt implements driver.Flag.

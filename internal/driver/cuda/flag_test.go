@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestFlagBehindRunner proves that who has waited for a flag on a stream finds it set, and clears it for good, even if the
-// host has not come to the event yet.
+// TestFlagBehindRunner proves that a goroutine that has waited for a flag on a stream finds it set, and clears it for
+// good, even if the host has not come to the event yet.
 func TestFlagBehindRunner(t *testing.T) {
 	for _, clear := range []bool{false, true} {
 		b := newBed(t, 2)

@@ -11,7 +11,8 @@ import (
 	"ropeway/internal/driver/cuda/kernels"
 )
 
-// TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are made and judged there, and break nothing.
+// TestGPUIndirect proves on a GPU that descriptor copies go to the stream, are made and judged there, and break
+// nothing.
 func TestGPUIndirect(t *testing.T) {
 	b := newBedOf(t, openGPU(t), nil)
 	if b.d.cards[0].clock.runs() == false {
@@ -55,7 +56,8 @@ func TestGPUEventTimes(t *testing.T) {
 	q := b.queue(0)
 	for range 5 {
 		first, second := b.d.NewFlag(), b.d.NewFlag()
-		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: first, Timeout: time.Millisecond}) // so that all that follows is handed over at once
+		// so that all that follows is handed over at once
+		q.Submit(driver.Op{Kind: driver.OpAwait, Flag: first, Timeout: time.Millisecond})
 		b.sync(q)
 		b.sink.next(t)
 		q.Copy(dst, src, n, driver.Tag{})
@@ -97,8 +99,8 @@ func TestGPUBreak(t *testing.T) {
 // TestBreakFake is TestGPUBreak on the fake.
 func TestBreakFake(t *testing.T) { newBed(t, 2).breakAndOpen() }
 
-// breakAndOpen lets a kernel reach for memory that is not there, proves what becomes of the devices, and that the first stays
-// lost.
+// breakAndOpen lets a kernel reach for memory that is not there, proves what becomes of the devices, and that the first
+// stays lost.
 func (b *bed) breakAndOpen() {
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 10, driver.Tag{})

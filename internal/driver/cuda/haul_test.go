@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whoever takes them, and are every
-// byte once.
+// TestLoads proves that loads begin small, grow to what a slot has room for and become small again, whoever takes them,
+// and are every byte once.
 func TestLoads(t *testing.T) {
 	for _, lanes := range []uint64{1, 8} {
 		for _, n := range []uint64{1, loadFirst - 1, loadFirst, 3*loadFirst + 7, 16 << 20, 256<<20 + 1} {
@@ -49,8 +49,8 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestLanes proves that the lanes of a haul grow with its bytes up to half of the cores and no further than keeps the link busy, and
-// that nobody is woken for little.
+// TestLanes proves that the lanes of a haul grow with its bytes up to half of the cores and no further than keeps the
+// link busy, and that nobody is woken for little.
 func TestLanes(t *testing.T) {
 	for _, c := range []struct {
 		cores   int
@@ -122,8 +122,8 @@ func (l *link) watch(each func(i int) result) {
 	l.from, l.events, l.each = nil, nil, each
 }
 
-// TestSlotsTakeTurns proves that a lane uses its slots one after the other, and that there is an event behind every load but the last,
-// which needs none.
+// TestSlotsTakeTurns proves that a lane uses its slots one after the other, and that there is an event behind every
+// load but the last, which needs none.
 func TestSlotsTakeTurns(t *testing.T) {
 	const n = 8 << 20
 	cores(t, 1) // and so one lane
@@ -141,7 +141,8 @@ func TestSlotsTakeTurns(t *testing.T) {
 			t.Errorf("load %d of %d is at %#x, want %#x", i, len(l.from), from, want)
 		}
 	}
-	events := slices.DeleteFunc(l.events, func(e uintptr) bool { return e == lane.event }) // who waits long sleeps with that
+	// a goroutine that waits long sleeps with that
+	events := slices.DeleteFunc(l.events, func(e uintptr) bool { return e == lane.event })
 	for i, event := range events {
 		if event != lane.slots[(i+1)%slotCount].event {
 			t.Errorf("event %d is not that of the slot", i)
@@ -152,8 +153,8 @@ func TestSlotsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestHaulFails proves that a haul ends with the first thing that goes wrong, a load that CUDA refuses or memory that goes meanwhile, and
-// that its lanes can be used again.
+// TestHaulFails proves that a haul ends with the first thing that goes wrong, a load that CUDA refuses or memory that
+// goes meanwhile, and that its lanes can be used again.
 func TestHaulFails(t *testing.T) {
 	const n = 16 << 20
 	for _, most := range []int{1, 8} {
@@ -204,8 +205,8 @@ func TestHaulFails(t *testing.T) {
 	}
 }
 
-// TestSmallMemoryMissing is TestOrdinaryMemoryMissing for copies of one load and of a few, with memory that was used before and that
-// was not.
+// TestSmallMemoryMissing is TestOrdinaryMemoryMissing for copies of one load and of a few, with memory that was used
+// before and that was not.
 func TestSmallMemoryMissing(t *testing.T) {
 	manyHands(t)
 	l, d, device := newLink(t, 2<<20)
@@ -240,13 +241,13 @@ func TestSmallMemoryMissing(t *testing.T) {
 	}
 }
 
-// TestDoor proves that who is inside is waited for, and that nobody is let in or waited for who comes later.
-func TestDoor(t *testing.T) {
+// TestLatch proves that helpers inside are waited for, and that later ones are neither let in nor waited for.
+func TestLatch(t *testing.T) {
 	manyHands(t)
-	var d door
+	var d latch
 	for range 2 {
 		if !d.enter() {
-			t.Fatal("an open door lets nobody in")
+			t.Fatal("an open latch lets nobody in")
 		}
 	}
 	var left atomic.Int32
@@ -259,7 +260,7 @@ func TestDoor(t *testing.T) {
 		runtime.Gosched()
 	}
 	if d.enter() {
-		t.Error("a door that is being closed lets somebody in")
+		t.Error("a latch that is being closed lets somebody in")
 	}
 	for range 2 {
 		left.Add(1)
@@ -269,18 +270,19 @@ func TestDoor(t *testing.T) {
 		t.Errorf("it was closed when %d of 2 had left", n)
 	}
 	if d.enter() {
-		t.Error("a closed door lets somebody in")
+		t.Error("a closed latch lets somebody in")
 	}
 }
 
-// TestTogether proves that helpers that began have ended when the work has, whoever came in time, and that one alone is enough.
+// TestTogether proves that helpers that began have ended when the work has, whoever came in time, and that one alone is
+// enough.
 func TestTogether(t *testing.T) {
 	manyHands(t)
 	for _, n := range []int{-1, 0, 1, 7} {
 		for range 100 {
 			owned := false
 			var began, ended atomic.Int32
-			together(n, func() { owned = true }, func() {
+			withHelpers(n, func() { owned = true }, func() {
 				began.Add(1)
 				runtime.Gosched()
 				ended.Add(1)
@@ -292,7 +294,7 @@ func TestTogether(t *testing.T) {
 	}
 	began := make(chan struct{})
 	helped := false
-	together(1, func() { <-began }, func() {
+	withHelpers(1, func() { <-began }, func() {
 		close(began)
 		runtime.Gosched()
 		helped = true

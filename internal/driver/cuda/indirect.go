@@ -11,10 +11,10 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and judges them by a
-// table of the memory there is, the other moves. Nobody waits for them; what was found is told when the stream has come by.
-// The host does the rest: where the GPU has no kernels, where addresses have to be translated, and for a queue behind
-// whose failures nothing may run.
+// Copies whose addresses are in device memory are done by two kernels on the stream: one reads the addresses and judges
+// them by a table of the memory there is, the other moves. Nobody waits for them; what was found is told when the
+// stream has come by. The host does the rest: where the GPU has no kernels, where addresses have to be translated, and
+// for a queue behind whose failures nothing may run.
 
 // readers are the kernels, as a card has them.
 type readers struct {
@@ -28,17 +28,19 @@ type judged struct {
 	live   *liveTable
 }
 
-// liveTable is the device memory of a card at one time, in pinned memory: a word with the address of what follows, the number
-// of ranges, and the ranges. It does not change while a kernel may read it.
+// liveTable is the device memory of a card at one time, in pinned memory: a word with the address of what follows, the
+// number of ranges, and the ranges. It does not change while a kernel may read it.
 type liveTable struct {
-	of      ranges.Snapshot[*block] // what it was made from
-	aliases bool                    // there are addresses of registered memory, which only the host can translate; then it is not filled
-	addr    uintptr                 // 0 for a table of no use
-	room    int                     // ranges
-	users   int                     // guarded by card.mu; copies that are judged by it
+	of ranges.Snapshot[*block] // what it was made from
+	// there are addresses of registered memory, which only the host can translate; then it is not filled
+	aliases bool
+	addr    uintptr // 0 for a table of no use
+	room    int     // ranges
+	users   int     // guarded by card.mu; copies that are judged by it
 }
 
-// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, Mu is held.
+// read puts a descriptor or offset copy on the stream, or returns nil if the host has to do it. The card is entered, Mu
+// is held.
 func (q *queue) read(op *driver.Op) *judged {
 	c := q.v.card
 	if int(op.Device) != c.number || q.strict != nil && q.strict.StopsOnFailure() {
@@ -133,8 +135,8 @@ const (
 	foundBytes = 32
 )
 
-// foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to be had.
-// The card is entered.
+// foundFor is the memory of a stream in which one kernel leaves for the other what it has found; 0 if there is none to
+// be had. The card is entered.
 func (c *card) foundFor(stream uintptr) uintptr {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +163,8 @@ func (c *card) foundFor(stream uintptr) uintptr {
 	return at
 }
 
-// startJudged takes a word for the report and the table to judge by; nil if there is none. The card is entered, Driver.gone is
-// held for reading: memory comes meanwhile, but does not go.
+// startJudged takes a word for the report and the table to judge by; nil if there is none. The card is entered,
+// Driver.gone is held for reading: memory comes meanwhile, but does not go.
 func (c *card) startJudged() *judged {
 	c.mu.Lock()
 	defer c.mu.Unlock()

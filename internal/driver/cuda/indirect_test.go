@@ -41,8 +41,8 @@ func noise(seed uint64, n int) []byte {
 	return b
 }
 
-// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream with what is before and behind them, nobody
-// waits for anything, and the addresses are those that the stream finds when it comes to them.
+// TestIndirectIsHandedOver proves that descriptor and offset copies go to the stream with what is before and behind
+// them, nobody waits for anything, and the addresses are those that the stream finds when it comes to them.
 func TestIndirectIsHandedOver(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -73,8 +73,8 @@ func TestIndirectIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestIndirectFault proves that the device judges: a bad address is a fault of its task alone, what is behind it goes on, and
-// nothing is broken.
+// TestIndirectFault proves that the device judges: a bad address is a fault of its task alone, what is behind it goes
+// on, and nothing is broken.
 func TestIndirectFault(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -108,7 +108,8 @@ func TestIndirectFault(t *testing.T) {
 	}
 }
 
-// TestLiveTables proves that each copy is judged by the memory there is when it is handed over, and that tables are used again.
+// TestLiveTables proves that each copy is judged by the memory there is when it is handed over, and that tables are
+// used again.
 func TestLiveTables(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -209,8 +210,8 @@ func TestIndirectAlias(t *testing.T) {
 	}
 }
 
-// TestIndirectRandom compares random descriptor copies, good and bad, on several queues at a time, with a model, while memory
-// comes and goes.
+// TestIndirectRandom compares random descriptor copies, good and bad, on several queues at a time, with a model, while
+// memory comes and goes.
 func TestIndirectRandom(t *testing.T) {
 	b := newBed(t, 2)
 	var wg sync.WaitGroup
@@ -285,7 +286,8 @@ func TestIndirectRandom(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMultiprocessors proves how many blocks kernels have: few over the link unless more are allowed, and no more than are.
+// TestMultiprocessors proves how many blocks kernels have: few over the link unless more are allowed, and no more than
+// are.
 func TestMultiprocessors(t *testing.T) {
 	for _, tt := range []struct{ percent, up, down, on, move int }{
 		{0, 4, 4, 8, 8}, {100, 4, 4, 8, 8}, {50, 2, 2, 2, 2}, {25, 1, 1, 1, 1}, {1, 1, 1, 1, 1},
@@ -321,7 +323,8 @@ func TestMultiprocessors(t *testing.T) {
 	}
 }
 
-// TestNoReaders proves that descriptors are copied all the same where the kernels are missing, and that the user is told.
+// TestNoReaders proves that descriptors are copied all the same where the kernels are missing, and that the user is
+// told.
 func TestNoReaders(t *testing.T) {
 	f, said := newFake(1), ""
 	f.noKernel = kernels.Move

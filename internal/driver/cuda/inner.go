@@ -6,8 +6,8 @@ import (
 	"ropeway/internal/arena"
 )
 
-// inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program has given back
-// and wrongly uses again must not be the driver's by then, because nobody would notice.
+// inner is pinned memory that the driver needs itself. Its addresses are taken with the context: memory that a program
+// has given back and wrongly uses again must not be the driver's by then, because nobody would notice.
 type inner struct {
 	mu   sync.Mutex
 	addr uintptr // guarded by mu; 0: there is none
@@ -80,7 +80,8 @@ func (c *card) allocInner(n uint64) (uintptr, result) {
 	return c.d.lib.allocHost(n)
 }
 
-// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The card is entered, mu is held.
+// cutBlock takes a block and cuts it into pieces of so many bytes, all zero; none if there is no memory. The card is
+// entered, mu is held.
 func (c *card) cutBlock(block, piece uintptr) (pieces []uintptr) {
 	addr, r := c.allocInner(uint64(block))
 	if r != success {

@@ -6,7 +6,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestInner proves that memory that the driver needs itself is taken from addresses of its own, and from CUDA where they do not do.
+// TestInner proves that memory that the driver needs itself is taken from addresses of its own, and from CUDA where
+// they do not do.
 func TestInner(t *testing.T) {
 	b := newBed(t, 1)
 	c := b.d.cards[0]

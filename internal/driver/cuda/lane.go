@@ -2,8 +2,8 @@ package cuda
 
 import "ropeway/internal/driver"
 
-// lane is a stream for work that somebody waits for, with pinned slots that host memory goes through which GPUs do not reach; see haul.
-// One goroutine at a time uses it.
+// lane is a stream for work that somebody waits for, with pinned slots that host memory goes through which GPUs do not
+// reach; see haul. One goroutine at a time uses it.
 type lane struct {
 	card   *card
 	stream uintptr
@@ -80,8 +80,8 @@ func (l *lane) free() result {
 	return r
 }
 
-// alive fails if memory has gone since it was found. Driver.gone is held until CUDA has the work: to reach for what is not there
-// would cost the whole device.
+// alive fails if memory has gone since it was found. Driver.gone is held until CUDA has the work: to reach for what is
+// not there would cost the whole device.
 func (l *lane) alive(addr uintptr, n uint64) error {
 	if addr-l.stage < stageBytes && l.stage != 0 || addr-l.scrap < scrapBytes && l.scrap != 0 {
 		return nil
@@ -122,8 +122,8 @@ func (l *lane) fill(at uintptr, op *driver.Op) error {
 	return l.put("cuMemsetAsync", at, at, n, n, func(api) result { return l.card.d.fill(at, op, l.stream) })
 }
 
-// shift copies n bytes within device memory where the two ranges overlap, as memmove would: in pieces that are as long as the
-// ranges are apart, or, if that is little, through other memory; beginning at the end that is overwritten last.
+// shift copies n bytes within device memory where the two ranges overlap, as memmove would: in pieces that are as long
+// as the ranges are apart, or, if that is little, through other memory; beginning at the end that is overwritten last.
 func (l *lane) shift(dst, src uintptr, n uint64) error {
 	piece := uint64(max(dst, src) - min(dst, src))
 	if piece == 0 {

@@ -20,7 +20,7 @@ const (
 	portable      = 1 // pinned memory: of all contexts
 	deviceMap     = 2 // pinned memory: devices can reach it
 	nonBlocking   = 1 // streams: do not wait for the default stream
-	blockingSync  = 1 // events: who waits sleeps
+	blockingSync  = 1 // events: a thread that waits sleeps
 	disableTiming = 2
 	unified       = 4 // memory type: the address says whose memory it is
 
@@ -156,8 +156,8 @@ func (l *library) call(fn uintptr, args ...uintptr) result {
 	return result(dl.CallInt(fn, args...))
 }
 
-// drop calls a function that gives something back. When the process exits CUDA ends before the program's last handlers run, and has
-// given back everything itself.
+// drop calls a function that gives something back. When the process exits CUDA ends before the program's last handlers
+// run, and has given back everything itself.
 func (l *library) drop(fn uintptr, args ...uintptr) result {
 	r := l.call(fn, args...)
 	if r == deinitialized {
@@ -166,8 +166,8 @@ func (l *library) drop(fn uintptr, args ...uintptr) result {
 	return r
 }
 
-// outs is where functions put what they return beside the result. It comes from a pool, so it is on the heap and stays where
-// it is while C writes to it.
+// outs is where functions put what they return beside the result. It comes from a pool, so it is on the heap and stays
+// where it is while C writes to it.
 type outs struct {
 	word [2]uint64
 	text [128]byte

@@ -30,8 +30,8 @@ func (f failures) next(t *testing.T) failure {
 	}
 }
 
-// TestLost proves that after a fault of the GPU the task that meets it fails with it, later ones find the device lost, nobody
-// waits for ever, and closing works.
+// TestLost proves that after a fault of the GPU the task that meets it fails with it, later ones find the device lost,
+// nobody waits for ever, and closing works.
 func TestLost(t *testing.T) {
 	for _, inFlight := range []bool{false, true} {
 		d, f := openFake(t, 1)
@@ -95,8 +95,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestLostStaysLost proves that a GPU that was lost cannot be opened again, with a reason, as a device of its own and as one
-// of two that are the same GPU; that other GPUs go on; and that everything can be freed.
+// TestLostStaysLost proves that a GPU that was lost cannot be opened again, with a reason, as a device of its own and
+// as one of two that are the same GPU; that other GPUs go on; and that everything can be freed.
 func TestLostStaysLost(t *testing.T) {
 	for _, tt := range []struct {
 		gpus int

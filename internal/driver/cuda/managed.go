@@ -6,12 +6,13 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Managed memory is CUDA's. To copies it is host memory that GPUs reach. A context that is lost takes with it what was allocated there.
+// Managed memory is CUDA's. To copies it is host memory that GPUs reach. A context that is lost takes with it what was
+// allocated there.
 
 var _ driver.Manager = (*Driver)(nil)
 
-// AllocManaged implements driver.Manager. CUDA would promise more than a GPU has; here there is no more than is free. Where the host may not
-// touch managed memory while a GPU works, there is none.
+// AllocManaged implements driver.Manager. CUDA would promise more than a GPU has; here there is no more than is free.
+// Where the host may not touch managed memory while a GPU works, there is none.
 func (d *Driver) AllocManaged(n uint64, device int) (uintptr, error) {
 	if n == 0 || n%extent != 0 || device < 0 || device >= len(d.cards) {
 		return 0, fmt.Errorf("%w: %d bytes of managed memory on device %d", driver.ErrUnsupported, n, device)

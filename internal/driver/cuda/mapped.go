@@ -56,8 +56,8 @@ func (d *Driver) disappear(m *mount) {
 	d.own.Replace([]*ranges.Span[*block]{s}, in)
 }
 
-// lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more. What it returns is to
-// be called once d.gone is not held, and gives it back. d.mu and d.gone are held.
+// lose takes the memory of a device that is being closed out of own: where it was mapped there is nothing any more.
+// What it returns is to be called once d.gone is not held, and gives it back. d.mu and d.gone are held.
 func (d *Driver) lose(device int) (giveBack func() error) {
 	var mounts []*mount
 	var over []*memory

@@ -9,9 +9,9 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory apart from its addresses is CUDA's virtual memory: what is mapped is a block of own like any other, one for mappings that touch.
-// CUDA would break the context if a mapping went that work still uses: so taking one away waits for all that is on streams. A libcuda
-// that cannot do it refuses to reserve and to create.
+// Memory apart from its addresses is CUDA's virtual memory: what is mapped is a block of own like any other, one for
+// mappings that touch. CUDA would break the context if a mapping went that work still uses: so taking one away waits
+// for all that is on streams. A libcuda that cannot do it refuses to reserve and to create.
 //
 // Memory on the host is made on its first NUMA node. CUDA before 12.2 has none.
 
@@ -27,8 +27,9 @@ type virtual struct {
 	reserved ranges.Set[*reservation] // where memory may be; written with Driver.mu held
 	memories map[*memory]struct{}     // guarded by Driver.mu; not freed, or still mapped
 
-	foreign  ranges.Set[int32] // where CUDA has put memory of other processes, with the device; written with Driver.mu and Driver.gone held
-	openings map[uintptr]int   // guarded by Driver.mu; how many memories are at each of these
+	// where CUDA has put memory of other processes, with the device; written with Driver.mu and Driver.gone held
+	foreign  ranges.Set[int32]
+	openings map[uintptr]int // guarded by Driver.mu; how many memories are at each of these
 }
 
 // reservation is what Reserve gave.
@@ -62,7 +63,7 @@ type memory struct {
 	gone  bool     // guarded by Driver.mu; its device was closed
 }
 
-// place is where memory is made, or who may use it: the number of a GPU, or the host.
+// place is where memory is made, or what may use it: the number of a GPU, or the host.
 type place int
 
 const hostPlace place = -1

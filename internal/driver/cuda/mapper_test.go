@@ -270,7 +270,8 @@ type once struct{ asked, left int }
 func (g *once) Pass(func()) bool { g.asked++; return false }
 func (g *once) Leave()           { g.left++ }
 
-// TestGateAsked proves that a gate in an idle queue is asked before Submit returns, so that it misses nothing that comes later.
+// TestGateAsked proves that a gate in an idle queue is asked before Submit returns, so that it misses nothing that
+// comes later.
 func TestGateAsked(t *testing.T) {
 	b := newBed(t, 1)
 	q, g := b.queue(0), new(once)
@@ -288,7 +289,8 @@ func TestGateAsked(t *testing.T) {
 	}
 }
 
-// TestMapperHammer proves that mappings, imports and single words come and go at any time: what finds them gone fails, the GPU stays well, and nobody waits for ever.
+// TestMapperHammer proves that mappings, imports and single words come and go at any time: what finds them gone fails,
+// the GPU stays well, and nobody waits for ever.
 func TestMapperHammer(t *testing.T) {
 	b := newBed(t, 2)
 	at, err := b.d.Reserve(8*extent, 0)

@@ -35,7 +35,7 @@ type memProp struct {
 	_                 [8]byte
 }
 
-// memAccess is the C structure that says who may use memory.
+// memAccess is the C structure that says what may use memory.
 type memAccess struct {
 	location memLocation
 	flags    int32
@@ -111,7 +111,8 @@ func (l *library) exportAlloc(addr uintptr, handle *[ipcBytes]byte) result {
 	return r
 }
 
-// openAlloc passes a structure of 64 bytes by value: on the stack, behind what is in registers, or, on arm64, by its address.
+// openAlloc passes a structure of 64 bytes by value: on the stack, behind what is in registers, or, on arm64, by its
+// address.
 func (l *library) openAlloc(handle *[ipcBytes]byte) (addr uintptr, n uint64, r result) {
 	o := take()
 	defer o.done()

@@ -38,7 +38,8 @@ const (
 	deviceBlock  blockKind = iota // memory of a GPU
 	pinnedBlock                   // host memory of CUDA
 	managedBlock                  // memory of the host and the GPUs
-	aliasBlock                    // the device address of registered memory: addresses only, translated when they are used
+	// the device address of registered memory: addresses only, translated when they are used
+	aliasBlock
 )
 
 // registration is host memory of the program that GPUs may use.
@@ -82,8 +83,8 @@ func (d *Driver) remove(addr uintptr, kind blockKind, device int32) (*ranges.Spa
 	return s, nil
 }
 
-// forget remembers that s was memory: until something else comes to lie there, addresses in it are known to be bad, and are not
-// taken for ordinary memory. d.mu is held.
+// forget remembers that s was memory: until something else comes to lie there, addresses in it are known to be bad, and
+// are not taken for ordinary memory. d.mu is held.
 func (d *Driver) forget(s *ranges.Span[*block]) {
 	lo, hi := s.Start, s.Start+uintptr(s.Size)
 	for o := d.past.Overlap(lo, uint64(hi-lo)); o != nil; o = d.past.Overlap(lo, uint64(hi-lo)) {
@@ -104,7 +105,8 @@ func (d *Driver) settle() {
 	}
 }
 
-// giveBack frees the memory of a block that nobody can find any more. For device memory CUDA waits for work that uses it.
+// giveBack frees the memory of a block that nobody can find any more. For device memory CUDA waits for work that uses
+// it.
 func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 	c := d.cards[s.Of.device]
 	if s.Of.kind == pinnedBlock {
@@ -123,8 +125,9 @@ func (d *Driver) giveBack(s *ranges.Span[*block]) error {
 	return c.note("cuMemFree", d.lib.free(s.Start))
 }
 
-// Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was freed, side by
-// side with other allocations, and nobody could tell the one from the other. A page that cannot be touched follows.
+// Pinned memory is mapped here and registered with CUDA, and not CUDA's own: that would go on being there after it was
+// freed, side by side with other allocations, and nobody could tell the one from the other. A page that cannot be
+// touched follows.
 
 // pinnedPages is how many bytes of pages n bytes of pinned memory have.
 func pinnedPages(n uint64) uint64 { return (max(n, 1) + hostPage - 1) &^ (hostPage - 1) }
@@ -208,10 +211,10 @@ const mostHost = 1 << 47
 // aliasBytes is how much address space the device address of n bytes takes: what arena.Reserve makes of n.
 func aliasBytes(n uint64) uint64 { return (n + 2<<20 - 1) &^ (2<<20 - 1) }
 
-// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one that
-// tells the two ways apart; so that one is addresses alone, and work on it goes to the memory itself. Memory that CUDA does
-// not take (pages that belong to another registration already, or that may only be read) is registered all the same, and
-// the host copies it.
+// Register implements driver.Driver. CUDA has one address for host memory, and the program is promised a second one
+// that tells the two ways apart; so that one is addresses alone, and work on it goes to the memory itself. Memory that
+// CUDA does not take (pages that belong to another registration already, or that may only be read) is registered all
+// the same, and the host copies it.
 func (d *Driver) Register(addr uintptr, n uint64, mapped bool, device int) (uintptr, error) {
 	if addr+uintptr(n) < addr || n > mostHost {
 		return 0, fmt.Errorf("%w: %d bytes at %#x go past the end of memory", driver.ErrFault, n, addr)
@@ -329,8 +332,8 @@ const (
 	byHost                 // host memory that only the host reaches
 )
 
-// resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable allows
-// ordinary host memory too, which nobody can vouch for.
+// resolve finds n > 0 bytes at addr. It fails when they are not inside one live allocation or registration; pageable
+// allows ordinary host memory too, which nobody can vouch for.
 func (d *Driver) resolve(addr uintptr, n uint64, pageable bool) (side, error) {
 	if s := d.own.Find(addr); s != nil {
 		return s.Of.side(s.Start, addr, n)
@@ -361,8 +364,8 @@ func (b *block) side(start, addr uintptr, n uint64) (side, error) {
 	return b.reg.side(b.reg.start+off, n)
 }
 
-// side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on using
-// pages that nobody else sees.
+// side is n bytes of registered memory at addr. The program may have unmapped them without a word; a GPU would go on
+// using pages that nobody else sees.
 func (r *registration) side(addr uintptr, n uint64) (side, error) {
 	lo := addr &^ (hostPage - 1)
 	if _, _, e := unix.Syscall(unix.SYS_MSYNC, lo, addr+uintptr(n)-lo, unix.MS_ASYNC); e != 0 { // has no other effect

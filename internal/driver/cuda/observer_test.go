@@ -31,8 +31,8 @@ func (w *watcher) Ran(tag driver.Tag, began, ended int64, err error) {
 	w.ran = append(w.ran, ranTask{tag.Task, began, ended, err})
 }
 
-// TestObserver proves that an observer is told of each task once, in order, before the Sink and Done are, when it ran, by its
-// own clock, and how it went: on the stream, on the host, failed and dropped.
+// TestObserver proves that an observer is told of each task once, in order, before the Sink and Done are, when it ran,
+// by its own clock, and how it went: on the stream, on the host, failed and dropped.
 func TestObserver(t *testing.T) {
 	b := newBed(t, 1)
 	w := &watcher{start: time.Now()}
@@ -91,8 +91,8 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// pausing is a watcher whose thread is kept from running in every second look at the clock, and which notes what lies in
-// its future.
+// pausing is a watcher whose thread is kept from running in every second look at the clock, and which notes what lies
+// in its future.
 type pausing struct {
 	watcher
 	looks, future atomic.Int32
@@ -112,8 +112,8 @@ func (p *pausing) Ran(tag driver.Tag, began, ended int64, err error) {
 	p.watcher.Ran(tag, began, ended, err)
 }
 
-// TestObserverPaused proves that times are neither in the future nor out of order when the thread that tells them does not run
-// between two looks at its clocks.
+// TestObserverPaused proves that times are neither in the future nor out of order when the thread that tells them does
+// not run between two looks at its clocks.
 func TestObserverPaused(t *testing.T) {
 	b := newBed(t, 1)
 	w := &pausing{watcher: watcher{start: time.Now()}}

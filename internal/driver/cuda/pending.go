@@ -11,10 +11,10 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Single copies can come faster than CUDA takes them, which is one in one to three microseconds. So when some have come in a row
-// that nobody waited for, submitters no longer call CUDA: they leave their copies in the list, and the runner gives them to the
-// stream. It polls for as long as that goes on. Copies that have nothing to do with each other it gives together, as a
-// batch: a loop of small copies is a few launches.
+// Single copies can come faster than CUDA takes them, which is one in one to three microseconds. So when some have come
+// in a row that nobody waited for, submitters no longer call CUDA: they leave their copies in the list, and the runner
+// gives them to the stream. It polls for as long as that goes on. Copies that have nothing to do with each other it
+// gives together, as a batch: a loop of small copies is a few launches.
 //
 // A goroutine that submits anything else, waits, or frees memory gives the pending copies to the stream first.
 
@@ -22,8 +22,8 @@ const (
 	// pendingAfter is how many copies in a row are given to CUDA by their submitters: waking the runner takes as long.
 	pendingAfter = 8
 
-	// Copies begin to gather with a small one, and only such are made together: a copy engine moves large ones a little faster than the kernel, and
-	// calling it takes less time than they do.
+	// Copies begin to gather with a small one, and only such are made together: a copy engine moves large ones a little
+	// faster than the kernel, and calling it takes less time than they do.
 	smallBytes = 128 << 10
 
 	lingering = 100 * time.Microsecond // the runner polls after the last copy
@@ -47,7 +47,8 @@ func (p *pollers) remove(q *queue) {
 	p.queues = slices.DeleteFunc(p.queues, func(other *queue) bool { return other == q })
 }
 
-// flush gives what was submitted before to the streams. Memory that goes then goes after it: CUDA waits for what is on a stream.
+// flush gives what was submitted before to the streams. Memory that goes then goes after it: CUDA waits for what is on
+// a stream.
 func (p *pollers) flush() {
 	p.mu.Lock()
 	queues := slices.Clone(p.queues)
@@ -63,7 +64,8 @@ func (p *pollers) flush() {
 	}
 }
 
-// gathers reports whether a copy of n bytes, which could go to the stream at once, goes into the list instead. Mu is held.
+// gathers reports whether a copy of n bytes, which could go to the stream at once, goes into the list instead. Mu is
+// held.
 func (q *queue) gathers(n uint64) bool {
 	if n > smallBytes || q.runner == sleeper {
 		return false
@@ -95,8 +97,8 @@ func (q *queue) runPoller() {
 	}
 }
 
-// poll is the runner while copies come in. It never sleeps; it returns when no copy has come for a while. Mu is held, but not all the
-// time.
+// poll is the runner while copies come in. It never sleeps; it returns when no copy has come for a while. Mu is held,
+// but not all the time.
 func (q *queue) poll() {
 	q.v.d.polling.Add(1)
 	defer q.v.d.polling.Add(-1)
@@ -129,8 +131,8 @@ func (q *queue) hasPending() bool {
 // plain reports whether op is a copy and nothing else.
 func plain(op *driver.Op) bool { return op.Kind == driver.OpCopy && op.Done == nil }
 
-// flush sees to it that pending copies are on the stream, as far as they can be without waiting for long, and reports whether they are, or
-// wait for something else. Mu is held, but not all the time.
+// flush sees to it that pending copies are on the stream, as far as they can be without waiting for long, and reports
+// whether they are, or wait for something else. Mu is held, but not all the time.
 func (q *queue) flush() bool {
 	for range 1 << 12 {
 		switch s := q.State(); {
@@ -143,8 +145,8 @@ func (q *queue) flush() bool {
 	return false
 }
 
-// startPending gives the copies at the head of the list to the stream: up to the first that is none, or that the stream cannot do. It
-// reports whether there were any. Mu is held, but not meanwhile.
+// startPending gives the copies at the head of the list to the stream: up to the first that is none, or that the stream
+// cannot do. It reports whether there were any. Mu is held, but not meanwhile.
 func (q *queue) startPending() bool {
 	if !q.hasPending() || !q.Claim(hostqueue.Starting) {
 		return false
@@ -178,8 +180,9 @@ func (q *queue) startPending() bool {
 	return given > 0
 }
 
-// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is entered. The caller
-// has made the queue Starting, so the stream and the load are its own (lockcheck: so it is for all of this function).
+// give gives copies to the stream, in their order, up to the first that it cannot do, and returns how many. The card is
+// entered. The caller has made the queue Starting, so the stream and the load are its own (lockcheck: so it is for all
+// of this function).
 func (q *queue) give(list []driver.Segment) (given int) {
 	for given < len(list) {
 		n, done := q.v.card.putTogether(list[given:], q.stream)
@@ -198,8 +201,8 @@ func (q *queue) give(list []driver.Segment) (given int) {
 	return given
 }
 
-// putTogether gives the first n copies of a list to a stream as a batch. If it could not, or there is only one, done is false. The
-// card is entered.
+// putTogether gives the first n copies of a list to a stream as a batch. If it could not, or there is only one, done is
+// false. The card is entered.
 func (c *card) putTogether(list []driver.Segment, stream uintptr) (n int, done bool) {
 	c.d.gone.RLock()
 	defer c.d.gone.RUnlock()
@@ -214,8 +217,8 @@ func (c *card) putTogether(list []driver.Segment, stream uintptr) (n int, done b
 	return n, b.judge(list[:n], 0) && b.put(stream)
 }
 
-// unordered is how many copies at the beginning of a list may run in any order: none writes what another one reads or writes. They are
-// small, but no words, and in memory that has one address. Driver.gone is held.
+// unordered is how many copies at the beginning of a list may run in any order: none writes what another one reads or
+// writes. They are small, but no words, and in memory that has one address. Driver.gone is held.
 func (b *batch) unordered(list []driver.Segment) int {
 	var writes, reads hull
 	for i := range min(len(list), kernels.MostFew) {
@@ -237,8 +240,8 @@ func (b *batch) unordered(list []driver.Segment) int {
 	return min(len(list), kernels.MostFew)
 }
 
-// word tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is there: the host, or
-// aclrtValueWait. So it comes after that, and a copy engine makes it, which writes a word as a whole.
+// word tells whether a copy writes one word. Somebody may look at it to learn that what was copied before it is there:
+// the host, or aclrtValueWait. So it comes after that, and a copy engine makes it, which writes a word as a whole.
 func word(s *driver.Segment) bool {
 	return s.N <= 8 && s.N&(s.N-1) == 0 && uint64(s.Dst)&(s.N-1) == 0
 }

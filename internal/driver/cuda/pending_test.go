@@ -14,7 +14,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// hurry makes bursts begin as soon as there is one copy that is not over, on two queues at a time.
+// hurry makes pending copies begin as soon as there is one copy that is not over, on two queues at a time.
 func (d *Driver) hurry() { d.mostPollers, d.pendingAfter = 2, 0 }
 
 // gather puts copies into the list of q, which is at rest, and keeps the runner away from them until release is called.
@@ -35,7 +35,7 @@ func (q *queue) gather(list ...driver.Segment) (release func()) {
 	}
 }
 
-// TestConformancePending is the driver suite with bursts wherever there can be one.
+// TestConformancePending is the driver suite with pending copies wherever there can be one.
 func TestConformancePending(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) driver.Driver {
 		d, f := openFake(t, 2)
@@ -55,8 +55,9 @@ func (b *bed) hold(q *queue) (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// TestPendingBegins proves when a burst begins: with the copy after pendingAfter ones in a row, if it is small, the stream has not done
-// them, nobody has waited for them, the machine has the cores and other queues have not taken them.
+// TestPendingBegins proves when a row of copies begins: with the copy after pendingAfter ones in a row, if it is small,
+// the stream has not done them, nobody has waited for them, the machine has the cores and other queues have not taken
+// them.
 func TestPendingBegins(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -73,8 +74,8 @@ func TestPendingBegins(t *testing.T) {
 		{name: "the runner is awake", cores: 4, others: 1, n: 1, before: 1, awake: true, begins: true},
 		{name: "the first, and the runner is awake", cores: 4, n: 1, awake: true},
 		{name: "two cores", cores: 2, n: 1, before: pendingAfter},
-		{name: "another burst", cores: 4, others: 1, n: 1, before: pendingAfter},
-		{name: "another burst, more cores", cores: 8, others: 1, n: 1, before: pendingAfter, begins: true},
+		{name: "another queue polls", cores: 4, others: 1, n: 1, before: pendingAfter},
+		{name: "another queue polls, more cores", cores: 8, others: 1, n: 1, before: pendingAfter, begins: true},
 		{name: "a slow program", cores: 4, n: 1, before: pendingAfter, over: true},
 		{name: "the largest small one", cores: 4, n: smallBytes, before: pendingAfter, begins: true},
 		{name: "a large one", cores: 4, n: smallBytes + 1, before: pendingAfter},
@@ -110,7 +111,8 @@ func TestPendingBegins(t *testing.T) {
 	}
 }
 
-// TestPendingEnds proves that the runner of a burst goes when no more copies come, and keeps no room for a large one.
+// TestPendingEnds proves that the runner of a row of copies goes when no more copies come, and keeps no room for a
+// large one.
 func TestPendingEnds(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -193,7 +195,8 @@ func TestPendingTogether(t *testing.T) {
 	}
 }
 
-// TestPendingIsFewLaunches proves that a burst of small copies is given to CUDA in a few launches, and a large copy in it by itself.
+// TestPendingIsFewLaunches proves that a row of copies of small copies is given to CUDA in a few launches, and a large
+// copy in it by itself.
 func TestPendingIsFewLaunches(t *testing.T) {
 	f := &counting{fake: newFake(1)}
 	d, err := start(f, Options{})
@@ -254,7 +257,8 @@ func TestPendingWithBadCopy(t *testing.T) {
 	}
 }
 
-// TestPendingDropped proves that what is in the burst when the queue is told to drop everything is not made, and what comes later is.
+// TestPendingDropped proves that what is in the list when the queue is told to drop everything is not made, and what
+// comes later is.
 func TestPendingDropped(t *testing.T) {
 	b := newBed(t, 1)
 	put(b.pinned, noise(3, 64))
@@ -264,7 +268,7 @@ func TestPendingDropped(t *testing.T) {
 	q.Drop()
 	q.Copy(b.dev[0]+16, b.pinned, 8, driver.Tag{})
 	if q.Idle() {
-		t.Error("idle with copies in the burst")
+		t.Error("idle with copies in the list")
 	}
 	release()
 	b.sync(q)
@@ -274,7 +278,8 @@ func TestPendingDropped(t *testing.T) {
 	}
 }
 
-// TestPendingThenOther proves that what follows a burst comes after it: an event, a copy that is no part of it, a fill, and a call on the host.
+// TestPendingThenOther proves that what follows a row of copies comes after it: an event, a copy that is no part of it,
+// a fill, and a call on the host.
 func TestPendingThenOther(t *testing.T) {
 	b := newBed(t, 1)
 	b.d.hurry()
@@ -356,7 +361,7 @@ func TestPendingOfThreads(t *testing.T) {
 	}
 }
 
-// TestPendingOnLostGPU proves that a burst on a GPU that breaks meanwhile ends, and a task fails because of it.
+// TestPendingOnLostGPU proves that a row of copies on a GPU that breaks meanwhile ends, and a task fails because of it.
 func TestPendingOnLostGPU(t *testing.T) {
 	b := newBed(t, 2)
 	b.d.hurry()
@@ -382,7 +387,7 @@ func TestPendingOnLostGPU(t *testing.T) {
 	b.works(1, b.pinned)
 }
 
-// TestPendingAllocatesNothing proves that a copy of a burst allocates nothing, once there is room.
+// TestPendingAllocatesNothing proves that a copy of a row of copies allocates nothing, once there is room.
 func TestPendingAllocatesNothing(t *testing.T) {
 	b := newBed(t, 1)
 	q := b.queue(0)
@@ -419,8 +424,8 @@ func (s *stopping) copyAsync(dst, src uintptr, n uint64, stream uintptr) result 
 	return r
 }
 
-// TestPendingWakesWaiters proves that who goes to sleep while somebody else hands the burst over is woken, although the runner comes when
-// all is over.
+// TestPendingWakesWaiters proves that a goroutine that goes to sleep while another gives pending copies to the stream
+// is woken, although the runner comes when all is over.
 func TestPendingWakesWaiters(t *testing.T) {
 	f := &stopping{fake: newFake(1), arrived: make(chan struct{}), goOn: make(chan struct{})}
 	d, err := start(f, Options{})
@@ -428,7 +433,7 @@ func TestPendingWakesWaiters(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBedOf(t, d, f.fake)
-	b.d.cores = 2 // who waits soon sleeps
+	b.d.cores = 2 // a waiting goroutine soon sleeps
 	q := b.queue(0)
 	q.Copy(b.dev[0], b.pinned, 8, driver.Tag{})
 	b.sync(q)
@@ -449,11 +454,12 @@ func TestPendingWakesWaiters(t *testing.T) {
 		q.Mu.Unlock()
 	}
 	f.goOn <- struct{}{}
-	testenv.AwaitParked(t, 2, "cuda.TestPendingWakesWaiters.func") // who handed over sleeps too, or saw that all is over
+	// the other sleeps too, or saw that all is over
+	testenv.AwaitParked(t, 2, "cuda.TestPendingWakesWaiters.func")
 	go q.runs()
 	for range 2 {
 		if !<-told {
-			t.Error("who waits is not told")
+			t.Error("a waiting goroutine is not woken")
 		}
 	}
 }

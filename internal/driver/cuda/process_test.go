@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestOtherProcess proves that memory goes to another process and back without a copy, as a file and as a handle, for the
-// second of two devices too, which may be one GPU. Without a GPU it runs on the imitation.
+// TestOtherProcess proves that memory goes to another process and back without a copy, as a file and as a handle, for
+// the second of two devices too, which may be one GPU. Without a GPU it runs on the imitation.
 func TestOtherProcess(t *testing.T) {
 	b := newBedOf(t, openTwo(t), nil)
 	if note := os.Getenv("ROPEWAY_TEST_NOTE"); note != "" {

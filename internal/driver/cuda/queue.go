@@ -9,18 +9,19 @@ import (
 )
 
 // A queue is a CUDA stream with a list in front of it. What CUDA can do by itself is given to the stream as it comes,
-// as long as everything before it has been: copies, fills, setting a flag (an event) and waiting for one that is on a stream
-// elsewhere. What it cannot do stays in the list until all before it is over, and is done by the host. Single copies that come fast
-// gather in the list on their way to the stream: see pending.go.
+// as long as everything before it has been: copies, fills, setting a flag (an event) and waiting for one that is on a
+// stream elsewhere. What it cannot do stays in the list until all before it is over, and is done by the host. Single
+// copies that come fast gather in the list on their way to the stream: see pending.go.
 //
-// What is on a stream ends without the host's help, always: that is why it can no longer be dropped, and why any goroutine may wait
-// for it. When it is over is of interest only if something has to be done then; a mark is an event after such a task.
+// What is on a stream ends without the host's help, always: that is why it can no longer be dropped, and why any
+// goroutine may wait for it. When it is over is of interest only if something has to be done then; a mark is an event
+// after such a task.
 //
-// The host's part is done by one goroutine, the runner. It is there while the queue is Ready: there are marks, or tasks in the list. A
-// goroutine that waits does some of that itself. A queue with a copy now and then has no runner.
+// The host's part is done by one goroutine, the runner. It is there while the queue is Ready: there are marks, or tasks
+// in the list. A goroutine that waits does some of that itself. A queue with a copy now and then has no runner.
 //
-// The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending; and to the one that
-// made it Starting.
+// The stream belongs to the goroutine that holds Mu, if the list is empty and the queue is in Rest, Ready or Ending;
+// and to the one that made it Starting.
 type queue struct {
 	v        *device       // immutable
 	strict   driver.Strict // immutable; the sink, or nil
@@ -34,14 +35,20 @@ type queue struct {
 	scratch   []driver.Segment     // of the goroutine that made the queue Starting
 	refused   uint64               // guarded by Queue.Mu; the number, from 1, of a copy that the stream cannot do
 	marks     hostqueue.Ring[mark] // guarded by Queue.Mu; on the stream, and to be dealt with when they are over
-	load      uint64               // bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue Starting
-	latest    driver.Tag           // guarded by Queue.Mu; of what was given to the stream last
-	runner    runner               // guarded by Queue.Mu
-	told      int64                // of the goroutine that ends marks; when the last mark happened, by the observer's clock
-	ended     int64                // of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
-	fence     *fence               // guarded by Queue.Mu; of the stream; nil until first used
-	fencedTo  uint64               // guarded by Queue.Mu; tasks that are over when the fence is passed; 0: it is not on the stream
-	awaited   uintptr              // guarded by Queue.Mu; event that the runner waits for; 0: none, or its mark was ended meanwhile
+	// bytes given to the stream since all was over; guarded by Queue.Mu, or of the goroutine that made the queue
+	// Starting
+	load   uint64
+	latest driver.Tag // guarded by Queue.Mu; of what was given to the stream last
+	runner runner     // guarded by Queue.Mu
+	// of the goroutine that ends marks; when the last mark happened, by the observer's clock
+	told int64
+	// of the goroutine that ends marks; when the last mark happened, for the observer, by the clock of flags
+	ended int64
+	fence *fence // guarded by Queue.Mu; of the stream; nil until first used
+	// guarded by Queue.Mu; tasks that are over when the fence is passed; 0: it is not on the stream
+	fencedTo uint64
+	// guarded by Queue.Mu; event that the runner waits for; 0: none, or its mark was ended meanwhile
+	awaited uintptr
 
 	// For Close alone, so after what every copy touches.
 	own ownStream       // guarded by Queue.Mu; the stream, for the queue that has it next
@@ -150,8 +157,8 @@ func (q *queue) inline(op *driver.Op) {
 	q.leave()
 }
 
-// short reports whether a task of that kind can be done by its submitter, if the queue is at rest. Setting a flag goes to the
-// stream all the same if the GPU tells when it was.
+// short reports whether a task of that kind can be done by its submitter, if the queue is at rest. Setting a flag goes
+// to the stream all the same if the GPU tells when it was.
 func (q *queue) short(kind driver.OpKind) bool {
 	switch kind {
 	case driver.OpSet:
@@ -162,8 +169,8 @@ func (q *queue) short(kind driver.OpKind) bool {
 	return false
 }
 
-// free reports whether the next task may go to the stream at once: nothing is before it in the list, the stream is not in use, and the task is
-// not to be discarded. Mu is held.
+// free reports whether the next task may go to the stream at once: nothing is before it in the list, the stream is not
+// in use, and the task is not to be discarded. Mu is held.
 func (q *queue) free() bool {
 	return q.Tasks() == 0 && !q.Dropping() && 1<<q.State()&(1<<hostqueue.Rest|1<<hostqueue.Ready|1<<hostqueue.Ending) != 0
 }
@@ -205,7 +212,8 @@ func (q *queue) Schedule() {
 // Cancel implements hostqueue.Backend: what is on a stream is not cut short.
 func (q *queue) Cancel() {}
 
-// runs is the runner. It ends when there is nothing to do, or when another goroutine does it, which starts a runner if there is more.
+// runs is the runner. It ends when there is nothing to do, or when another goroutine does it, which starts a runner if
+// there is more.
 func (q *queue) runs() {
 	defer q.v.card.runners.Done()
 	q.Mu.Lock()
@@ -237,7 +245,8 @@ func (q *queue) runs() {
 	q.runner = noRunner
 }
 
-// progress does what can be done now. It reports whether there was anything, and does not wait. Mu is held, but not all the time.
+// progress does what can be done now. It reports whether there was anything, and does not wait. Mu is held, but not all
+// the time.
 func (q *queue) progress() bool {
 	if q.State() != hostqueue.Ready {
 		return false
@@ -266,8 +275,8 @@ func (q *queue) progress() bool {
 	return q.turn()
 }
 
-// turn does the head of the list on the host, if everything before it is over. It returns false if it is not, or if the head
-// has to wait for something that is not on the stream. Mu is held, but not meanwhile.
+// turn does the head of the list on the host, if everything before it is over. It returns false if it is not, or if the
+// head has to wait for something that is not on the stream. Mu is held, but not meanwhile.
 func (q *queue) turn() bool {
 	if !q.drained() || !q.Claim(hostqueue.Running) || !q.Turn() {
 		return false
@@ -290,7 +299,8 @@ func (q *queue) drained() bool {
 	return q.Completed() == q.Taken()
 }
 
-// markTail sees to it that there is a mark after all that is on the stream. If another goroutine is using the stream, it does that. Mu is held.
+// markTail sees to it that there is a mark after all that is on the stream. If another goroutine is using the stream,
+// it does that. Mu is held.
 func (q *queue) markTail() {
 	switch q.State() {
 	case hostqueue.Rest, hostqueue.Ready, hostqueue.Ending:
@@ -334,8 +344,8 @@ func (q *queue) look(m *mark) result {
 	return q.v.card.query(m.event)
 }
 
-// end ends the tasks up to the first mark, whose event answered r. The caller has made the queue Ending. Mu is held, and not while others
-// are told.
+// end ends the tasks up to the first mark, whose event answered r. The caller has made the queue Ending. Mu is held,
+// and not while others are told.
 func (q *queue) end(r result) {
 	var m mark
 	q.marks.Pop(&m)
@@ -383,9 +393,9 @@ func (q *queue) over(upto uint64) {
 	q.Over(upto)
 }
 
-// tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put there.
-// What was told never lies in the observer's future, and never before what was told of the task before. The caller has made the queue
-// Ending.
+// tell tells the observer when a task ran on the stream: from when the one before it ended, or from when it was put
+// there. What was told never lies in the observer's future, and never before what was told of the task before. The
+// caller has made the queue Ending.
 func (q *queue) tell(m *mark, ended int64, err error) {
 	now, ahead := q.clocks()
 	if ended == 0 {
@@ -399,8 +409,8 @@ func (q *queue) tell(m *mark, ended int64, err error) {
 	q.Observer.Ran(m.tag, from, q.told, err)
 }
 
-// clocks is the time, and what to add to it to get the observer's: at most what is right, and less by as long as this thread
-// was kept from running between two looks, the best of a few.
+// clocks is the time, and what to add to it to get the observer's: at most what is right, and less by as long as this
+// thread was kept from running between two looks, the best of a few.
 func (q *queue) clocks() (now, ahead int64) {
 	best := int64(math.MaxInt64)
 	for range 4 {
@@ -434,8 +444,8 @@ func (q *queue) Idle() bool {
 	return q.Tasks() == 0 && q.drained()
 }
 
-// Close implements driver.Queue: another queue may have the stream. Nothing is given to it once the queue is shut, so it is not asked
-// for again.
+// Close implements driver.Queue: another queue may have the stream. Nothing is given to it once the queue is shut, so
+// it is not asked for again.
 func (q *queue) Close() {
 	q.End()
 	q.Wait(0, nil)

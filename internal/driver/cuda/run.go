@@ -8,8 +8,8 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// Run carries op out now. Memory that nobody can vouch for is touched first, every page of it, so that a bad range is found
-// before anything is written.
+// Run carries op out now. Memory that nobody can vouch for is touched first, every page of it, so that a bad range is
+// found before anything is written.
 func (d *Driver) Run(op driver.Op) error {
 	if op.Kind == driver.OpBatch {
 		if done, err := d.runBatch(op.Segs); done || err != nil {
@@ -44,7 +44,8 @@ func (d *Driver) runBatch(segs *driver.Segments) (done bool, err error) {
 	return m.put(card, segs)
 }
 
-// carry does a copy or a fill before it returns. The host moves what is host memory on both sides; the rest goes to a lane.
+// carry does a copy or a fill before it returns. The host moves what is host memory on both sides; the rest goes to a
+// lane.
 func (d *Driver) carry(op *driver.Op, pageable bool) (err error) {
 	m := mover{d: d, pageable: pageable}
 	defer m.end(&err)

@@ -13,12 +13,13 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory that was created goes to other processes as a file, CUDA's own. An allocation goes as a handle of 64 bytes, in the note. What
-// CUDA opens by it has an address that CUDA chooses: where it is mapped, addresses are translated. CUDA shares the pages that an
-// allocation is in, with what else lies there, and gives them back when the exporting process frees it, whoever has imported.
+// Memory that was created goes to other processes as a file, CUDA's own. An allocation goes as a handle of 64 bytes, in
+// the note. What CUDA opens by it has an address that CUDA chooses: where it is mapped, addresses are translated. CUDA
+// shares the pages that an allocation is in, with what else lies there, and gives them back when the exporting process
+// frees it, whoever has imported.
 //
-// CUDA refuses to open a handle in the process that made it. So that is found out, and the importer uses the memory itself, which is
-// freed after it has ended.
+// CUDA refuses to open a handle in the process that made it. So that is found out, and the importer uses the memory
+// itself, which is freed after it has ended.
 
 var _ driver.Sharer = (*Driver)(nil)
 
@@ -178,8 +179,8 @@ func (d *Driver) Import(s *driver.Shared) (driver.Memory, error) {
 	return m, nil
 }
 
-// foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the GPU: an H200 answers
-// "unknown error" to a file that is not CUDA's, and works on.
+// foreign is within for a call about what another process has sent. What CUDA says is about that, and not about the
+// GPU: an H200 answers "unknown error" to a file that is not CUDA's, and works on.
 func (m *memory) foreign(call string, f func(lib api) result) error {
 	var r result
 	if err := m.within(call, func(lib api) result { r = f(lib); return success }); err != nil {

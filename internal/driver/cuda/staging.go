@@ -12,9 +12,9 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// haul is a copy between memory of a card and host memory that GPUs do not reach. Several lanes work on it, each with a goroutine: it
-// takes a load, moves it between host memory and one of its slots, and while that is on the link, it turns to the next. Between them
-// they keep the link busy, which one core cannot.
+// haul is a copy between memory of a card and host memory that GPUs do not reach. Several lanes work on it, each with a
+// goroutine: it takes a load, moves it between host memory and one of its slots, and while that is on the link, it
+// turns to the next. Between them they keep the link busy, which one core cannot.
 type haul struct {
 	card   *card
 	up     bool      // to the card
@@ -38,9 +38,10 @@ const (
 	slotCount  = 4                         // of a lane
 	stageBytes = slotCount * slotBytes
 
-	laneBytes  = 2 << 20  // for less, another lane is not worth waking somebody
-	streamUp   = 1 << 20  // bytes of a haul from which on the host writes past its caches
-	streamDown = 64 << 20 // the same for a haul from the card: what is smaller may still be there when the program reads it
+	laneBytes = 2 << 20 // for less, another lane is not worth waking somebody
+	streamUp  = 1 << 20 // bytes of a haul from which on the host writes past its caches
+	// the same for a haul from the card: what is smaller may still be there when the program reads it
+	streamDown = 64 << 20
 )
 
 // slot is pinned memory for one load.
@@ -52,8 +53,9 @@ type slot struct {
 	wire  []driver.Segment // the same bytes between the slot and the card
 }
 
-// runCopy carries out a copy to or from a card; false if it is none. Every page of ordinary memory is touched before anything is written:
-// downwards while the first loads are on the link; upwards before that, but for a copy of one load, which reads all of it anyway.
+// runCopy carries out a copy to or from a card; false if it is none. Every page of ordinary memory is touched before
+// anything is written: downwards while the first loads are on the link; upwards before that, but for a copy of one
+// load, which reads all of it anyway.
 func (d *Driver) runCopy(op *driver.Op) (done bool, err error) {
 	if op.Kind != driver.OpCopy || op.N == 0 {
 		return false, nil
@@ -85,7 +87,7 @@ func newHaul(c *card, up bool, rest cursor, n uint64) *haul {
 	return &haul{
 		card: c, up: up, rest: rest, left: n,
 		stream: up && n >= streamUp || !up && n >= streamDown,
-		lanes:  min(uint64(hands()), n/laneBytes+1),
+		lanes:  min(uint64(maxHelpers()), n/laneBytes+1),
 	}
 }
 
@@ -94,7 +96,7 @@ func (h *haul) do(l *lane) error {
 	d := h.card.d
 	d.waiting.Add(1)
 	defer d.waiting.Add(-1)
-	together(int(h.lanes)-1, func() { h.work(l) }, func() {
+	withHelpers(int(h.lanes)-1, func() { h.work(l) }, func() {
 		if l, err := h.card.takeLane(); err == nil { // without it the others do all
 			h.work(l)
 			h.card.giveLane(l)
@@ -143,8 +145,9 @@ func (h *haul) work(l *lane) {
 	h.fail(l.card.check("copy", l.finish()))
 }
 
-// take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that both the link and
-// the host soon have something to do; the last ones too, so that the lanes end together, and nothing large is on the link then.
+// take gives a slot its load; false if there is no more, or something went wrong. The first loads are small, so that
+// both the link and the host soon have something to do; the last ones too, so that the lanes end together, and nothing
+// large is on the link then.
 func (h *haul) take(s *slot) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,7 +175,8 @@ func (h *haul) fail(err error) {
 	}
 }
 
-// check touches the host memory, together with the other lanes, if nobody has; false if something went wrong there or elsewhere.
+// check touches the host memory, together with the other lanes, if nobody has; false if something went wrong there or
+// elsewhere.
 func (h *haul) check() bool {
 	if h.survey != nil {
 		h.fail(h.survey.join())

@@ -21,8 +21,8 @@ func cores(t *testing.T, n int) {
 // manyHands lets several goroutines share work.
 func manyHands(t *testing.T) { cores(t, 8) }
 
-// TestOrdinaryMemory proves that copies of ordinary memory arrive, whole ones, rows and batches, up and down, small ones and ones
-// that several goroutines share.
+// TestOrdinaryMemory proves that copies of ordinary memory arrive, whole ones, rows and batches, up and down, small
+// ones and ones that several goroutines share.
 func TestOrdinaryMemory(t *testing.T) {
 	manyHands(t)
 	d, f := openFake(t, 1)
@@ -89,8 +89,8 @@ func TestOrdinaryMemory(t *testing.T) {
 	}
 }
 
-// TestOrdinaryMemoryMissing proves that nothing is written if a page of the source or the destination is not there, however far
-// behind it lies and whoever finds it.
+// TestOrdinaryMemoryMissing proves that nothing is written if a page of the source or the destination is not there,
+// however far behind it lies and whoever finds it.
 func TestOrdinaryMemoryMissing(t *testing.T) {
 	manyHands(t)
 	d, _ := openFake(t, 1)
@@ -151,9 +151,9 @@ func TestOrdinaryMemoryMissing(t *testing.T) {
 	}
 }
 
-// TestMixedBatch proves that Run carries out a batch whose segments have nothing in common: memory of two devices, pinned,
-// registered under its device address, and ordinary memory, in every direction, ones that overlap themselves among them; and that one bad
-// segment keeps all of them from being copied.
+// TestMixedBatch proves that Run carries out a batch whose segments have nothing in common: memory of two devices,
+// pinned, registered under its device address, and ordinary memory, in every direction, ones that overlap themselves
+// among them; and that one bad segment keeps all of them from being copied.
 func TestMixedBatch(t *testing.T) {
 	manyHands(t)
 	d, f := openFake(t, 2)
@@ -243,7 +243,8 @@ func TestMixedBatch(t *testing.T) {
 	}
 }
 
-// TestCursor proves that a cursor hands out every byte once, in order, in no more pieces and bytes than it is asked for.
+// TestCursor proves that a cursor hands out every byte once, in order, in no more pieces and bytes than it is asked
+// for.
 func TestCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 200 {

@@ -8,9 +8,9 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// start gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds out what
-// is wrong with the others. If it returns true, the caller counts op as taken; its Segs are released. Mu is held, and the stream is not in
-// use.
+// start gives op to the stream, if everything that it takes is known to work there; the host does the rest, and finds
+// out what is wrong with the others. If it returns true, the caller counts op as taken; its Segs are released. Mu is
+// held, and the stream is not in use.
 func (q *queue) start(op *driver.Op) bool {
 	switch op.Kind {
 	case driver.OpCopy, driver.OpCopy2D, driver.OpBatch, driver.OpFill, driver.OpDesc, driver.OpOffset, driver.OpSet, driver.OpAwait:
@@ -58,8 +58,8 @@ func (q *queue) start(op *driver.Op) bool {
 	return true
 }
 
-// startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first try is without
-// entering the card, which would take half as long again. Mu is held, and the stream is not in use.
+// startCopy is start for a plain copy. CUDA takes a copy whichever context the thread has, if it has one: so the first
+// try is without entering the card, which would take half as long again. Mu is held, and the stream is not in use.
 func (q *queue) startCopy(dst, src uintptr, n uint64) bool {
 	if q.stream != 0 && q.v.card.lost.Load() == nil {
 		if r := q.moveCopy(dst, src, n); r != invalidContext && r != contextDestroyed {
@@ -123,8 +123,8 @@ func (d *Driver) pair(dst, src uintptr, dstBytes, srcBytes uint64) (to, from sid
 	return to, from, to.kind == onCard || from.kind == onCard
 }
 
-// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held, or the
-// caller has made the queue Starting (lockcheck: so one of them has it).
+// moveCopy gives a copy to the stream. Where the host has to do it, it says that CUDA does not support it. Mu is held,
+// or the caller has made the queue Starting (lockcheck: so one of them has it).
 func (q *queue) moveCopy(dst, src uintptr, n uint64) result {
 	if n == 0 {
 		return success
@@ -183,8 +183,8 @@ func (q *queue) moveFill(op *driver.Op) bool {
 	return err == nil && to.kind != byHost && d.fill(to.addr, op, q.stream) == success
 }
 
-// fill puts a fill on a stream. CUDA wants words at addresses that are multiples of their size: where they are not, the words
-// in between are filled with the value turned round, and the ends byte by byte.
+// fill puts a fill on a stream. CUDA wants words at addresses that are multiples of their size: where they are not, the
+// words in between are filled with the value turned round, and the ends byte by byte.
 func (d *Driver) fill(at uintptr, op *driver.Op, stream uintptr) result {
 	if op.Width == 1 {
 		return d.lib.fill8(at, byte(op.Value), op.N, stream)

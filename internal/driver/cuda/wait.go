@@ -6,8 +6,8 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's meanwhile; then it lets
-// the runner wake it.
+// Wait looks at the stream for a while, which is the fastest way for what is short, and does what is the runner's
+// meanwhile; then it lets the runner wake it.
 func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	d := q.v.d
 	d.waiting.Add(1)
@@ -34,9 +34,9 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return true
 }
 
-// help is what a goroutine that waits does again and again: it gives pending copies to the stream, ends what the runner has not come to, or
-// finds out whether everything taken is over. It returns false if there is no point in it. times counts the calls, from 1. Mu is held, but not
-// while CUDA is asked.
+// help is what a goroutine that waits does again and again: it gives pending copies to the stream, ends what the runner
+// has not come to, or finds out whether everything taken is over. It returns false if there is no point in it. times
+// counts the calls, from 1. Mu is held, but not while CUDA is asked.
 func (q *queue) help(times int) bool {
 	switch {
 	case q.State() != hostqueue.Rest && q.State() != hostqueue.Ready:

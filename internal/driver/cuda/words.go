@@ -9,8 +9,9 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// Single words of a GPU's memory are copied through a lane, whose stream nothing else is on: what a queue has under way holds them up no
-// more than any two copies hold each other up. The copy engines move aligned words of 8 bytes as a whole.
+// Single words of a GPU's memory are copied through a lane, whose stream nothing else is on: what a queue has under way
+// holds them up no more than any two copies hold each other up. The copy engines move aligned words of 8 bytes as a
+// whole.
 
 var _ driver.Words = (*Driver)(nil)
 

@@ -2,9 +2,9 @@ package hostqueue
 
 import "ropeway/internal/driver"
 
-// What follows is for back ends with a device that carries out tasks by itself, in order. Such a back end gives tasks to the device as
-// they are submitted, or from the list, says when they are over, and lets the host do the rest (Turn) when everything before that
-// is. All of it is called with Mu held.
+// What follows is for back ends with a device that carries out tasks by itself, in order. Such a back end gives tasks
+// to the device as they are submitted, or from the list, says when they are over, and lets the host do the rest (Turn)
+// when everything before that is. All of it is called with Mu held.
 
 // Tasks is how many tasks are in the list. Mu is held.
 func (q *Queue) Tasks() int { return q.list.Len() }
@@ -21,7 +21,8 @@ func (q *Queue) Taken() uint64 { return q.taken }
 // Completed is how many of these are known to be over. Mu is held.
 func (q *Queue) Completed() uint64 { return q.completed }
 
-// Dropping reports whether the head of the list is to be discarded or, if that is empty, what is submitted next. Mu is held.
+// Dropping reports whether the head of the list is to be discarded or, if that is empty, what is submitted next. Mu is
+// held.
 func (q *Queue) Dropping() bool { return q.taken < q.dropTo }
 
 // AppendCopy is Append for a plain copy. Mu is held, but not while it waits.

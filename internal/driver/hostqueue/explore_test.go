@@ -444,8 +444,8 @@ func (f *testFlag) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return f.Await(LimitOf(timeout, cancel))
 }
 
-// TestExplore proves that the engine is right in every order of the steps of a few goroutines: tasks run in order, one at a time, and end
-// once; waits return when they should; nobody waits for ever.
+// TestExplore proves that the engine is right in every order of the steps of a few goroutines: tasks run in order, one
+// at a time, and end once; waits return when they should; nobody waits for ever.
 func TestExplore(t *testing.T) {
 	const most = 100_000
 	for _, tt := range programs {

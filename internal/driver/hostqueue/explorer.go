@@ -10,11 +10,13 @@ import (
 	"strings"
 )
 
-// Explorer runs a program again and again, each time with its threads in another order, until there is none left that could make a difference.
+// Explorer runs a program again and again, each time with its threads in another order, until there is none left that
+// could make a difference.
 //
-// It is a depth-first search over the choices of the next thread, by running anew: no state is stored. Orders that differ only in neighbouring
-// steps of two threads that touch different objects lead to the same; sleep sets (Godefroid) leave all but one of them out. Every
-// access of the engine to shared data happens in a step, or between the step that takes a lock and the release of that lock.
+// It is a depth-first search over the choices of the next thread, by running anew: no state is stored. Orders that
+// differ only in neighbouring steps of two threads that touch different objects lead to the same; sleep sets
+// (Godefroid) leave all but one of them out. Every access of the engine to shared data happens in a step, or between
+// the step that takes a lock and the release of that lock.
 type Explorer struct {
 	path    []node // choices of the run, and what is left to try
 	threads []*thread

@@ -29,7 +29,8 @@ func asFault(r any) error {
 	panic(r)
 }
 
-// EachCopy calls f for each copy that op consists of, until one fails: a copy, the rows of a 2-D copy, or the segments of a batch.
+// EachCopy calls f for each copy that op consists of, until one fails: a copy, the rows of a 2-D copy, or the segments
+// of a batch.
 func EachCopy(op *driver.Op, f func(dst, src uintptr, n uint64) error) error {
 	switch op.Kind {
 	case driver.OpCopy:

@@ -18,7 +18,8 @@ type Parkable interface {
 	Unpark()
 }
 
-// Flag is what drivers' flags have in common. Queues parked at it and goroutines waiting for it are told when it is set.
+// Flag is what drivers' flags have in common. Queues parked at it and goroutines waiting for it are told when it is
+// set.
 type Flag struct {
 	at  atomic.Int64          // when it was set; 0 while it is not
 	err atomic.Pointer[error] // why it never will be
@@ -82,9 +83,9 @@ func (f *Flag) LookAgain() {
 	}
 }
 
-// Register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is decided,
-// or was set since the wait began (and has been cleared again; a queue must not miss that, it may have been the last time).
-// since is where the wait remembers when it began. The lock of q is held.
+// Register puts q on the list of queues to unpark, or returns true if there is nothing to wait for: the flag is
+// decided, or was set since the wait began (and has been cleared again; a queue must not miss that, it may have been
+// the last time). since is where the wait remembers when it began. The lock of q is held.
 func (f *Flag) Register(q Parkable, since *uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

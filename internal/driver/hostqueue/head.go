@@ -23,8 +23,8 @@ type awaited interface {
 	Forget(q Parkable)
 }
 
-// Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says that op is
-// to be discarded. mu is the lock of q, and held.
+// Ready tells whether op, the head of q, can be taken; if not, something has been arranged that unparks q. drop says
+// that op is to be discarded. mu is the lock of q, and held.
 func (h *Head) Ready(op *driver.Op, drop bool, mu *Mutex, q Parkable) bool {
 	switch op.Kind {
 	case driver.OpAwait:

@@ -80,7 +80,7 @@ func TestWaiters(t *testing.T) {
 		t.Fatalf("%d in the list", len(list))
 	}
 	if !all[1].Sleep(Limit{}, &mu, &list) || !all[2].Sleep(LimitOf(time.Hour, nil), &mu, &list) {
-		t.Error("who was told waits")
+		t.Error("a waiter that was woken waits")
 	}
 	over := make(chan struct{})
 	close(over)
@@ -94,8 +94,8 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// TestHeadWait proves when a wait at the head of a queue is over: when its flag is set, though it be cleared at once, when it is
-// abandoned, when its time is up; and not when another is.
+// TestHeadWait proves when a wait at the head of a queue is over: when its flag is set, though it be cleared at once,
+// when it is abandoned, when its time is up; and not when another is.
 func TestHeadWait(t *testing.T) {
 	for _, how := range []string{"set", "pulse", "abandoned", "expired", "dropped", "expired and set"} {
 		p, f := newParkable(), new(testFlag)
@@ -188,7 +188,8 @@ func TestEachCopy(t *testing.T) {
 	}
 }
 
-// TestTransitions proves that the table in docs/architecture.md has the transitions that the engine allows, and no others.
+// TestTransitions proves that the table in docs/architecture.md has the transitions that the engine allows, and no
+// others.
 func TestTransitions(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/architecture.md")
 	if err != nil {

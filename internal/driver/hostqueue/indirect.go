@@ -7,8 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Indirect is the copy that a descriptor or offset copy amounts to at this moment. peek reads the n bytes (at most 64) of a descriptor
-// or a cell. ErrFault if an address it finds is no memory of the device that op names; how much there is, is not looked at.
+// Indirect is the copy that a descriptor or offset copy amounts to at this moment. peek reads the n bytes (at most 64)
+// of a descriptor or a cell. ErrFault if an address it finds is no memory of the device that op names; how much there
+// is, is not looked at.
 func Indirect(op *driver.Op, d driver.Driver, peek func(addr uintptr, n uint64) ([64]byte, error)) (driver.Op, error) {
 	c := driver.Op{Kind: driver.OpCopy, N: op.N}
 	n := uint64(8)

@@ -1,7 +1,9 @@
-// Package hostqueue is the engine of queues whose tasks the host orders: a list of operations, the state machine that says which goroutine
-// may run them, dropping, shutting and closing, waiting, and tasks that wait themselves. Drivers embed a [Queue] and are its [Backend].
+// Package hostqueue is the engine of queues whose tasks the host orders: a list of operations, the state machine that
+// says which goroutine may run them, dropping, shutting and closing, waiting, and tasks that wait themselves. Drivers
+// embed a [Queue] and are its [Backend].
 //
-// docs/architecture.md has the diagram of the states. Locks: Queue.Mu, then Flag.mu; a back end adds its own after these.
+// docs/architecture.md has the diagram of the states. Locks: Queue.Mu, then Flag.mu; a back end adds its own after
+// these.
 package hostqueue
 
 import (
@@ -43,8 +45,9 @@ type Queue struct {
 	room      Waiters         // guarded by Mu; submitters that wait because the list is full
 	head      Head            // guarded by Mu; what is known of the head of the list
 	began     int64           // guarded by Mu; when its turn came, if somebody observes the queue; 0: not yet
-	ended     uint64          // guarded by Mu; changes when a task has run, and after inline operations that were watched
-	current   driver.Op       // of the goroutine that made q Running
+	// guarded by Mu; changes when a task has run, and after inline operations that were watched
+	ended   uint64
+	current driver.Op // of the goroutine that made q Running
 }
 
 // Init says what q belongs to.
@@ -63,7 +66,8 @@ func (q *Queue) Push(op *driver.Op) uint64 {
 	return n
 }
 
-// Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not while it waits.
+// Append is Push without the call of Schedule, which it leaves to the caller if it returns true. Mu is held, but not
+// while it waits.
 func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	if q.list.Full() {
 		q.awaitRoom()
@@ -72,8 +76,8 @@ func (q *Queue) Append(op *driver.Op) (n uint64, idle bool) {
 	return q.submitted + 1, q.pushed()
 }
 
-// pushed counts a task that was put into the list, and reports whether that has made q Ready. If there was one before, q was not at rest, and
-// a submitter that runs its own operation knows that its end is late. Mu is held.
+// pushed counts a task that was put into the list, and reports whether that has made q Ready. If there was one before,
+// q was not at rest, and a submitter that runs its own operation knows that its end is late. Mu is held.
 func (q *Queue) pushed() bool {
 	q.submitted++
 	return q.list.Len() == 1 && q.Activate()
@@ -100,9 +104,9 @@ func (q *Queue) endLate() {
 	}
 }
 
-// Release gives up the right to run that Claim or TryInline has taken, and reports whether there is more to do, for which the caller asks the
-// back end; due says that a device does something that has to be ended. Waiters are woken after the state has changed: one that has waited
-// finds q idle. Mu is held.
+// Release gives up the right to run that Claim or TryInline has taken, and reports whether there is more to do, for
+// which the caller asks the back end; due says that a device does something that has to be ended. Waiters are woken
+// after the state has changed: one that has waited finds q idle. Mu is held.
 func (q *Queue) Release(due bool) (more bool) {
 	if due || q.list.Len() > 0 {
 		q.become(Ready)
@@ -115,8 +119,8 @@ func (q *Queue) Release(due bool) (more bool) {
 	return more
 }
 
-// Run carries out tasks, if there are any and no other goroutine does: until the list is empty, until so many are over, ever, or most
-// of them were run; or until q is parked or paused.
+// Run carries out tasks, if there are any and no other goroutine does: until the list is empty, until so many are over,
+// ever, or most of them were run; or until q is parked or paused.
 func (q *Queue) Run(until uint64, most int) bool {
 	if q.State() != Ready {
 		return false
@@ -144,8 +148,8 @@ func (q *Queue) Run(until uint64, most int) bool {
 	return true
 }
 
-// Turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q Running. Mu
-// is held, but not meanwhile.
+// Turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q
+// Running. Mu is held, but not meanwhile.
 func (q *Queue) Turn() bool {
 	head := q.list.Head()
 	drop := q.taken < q.dropTo
@@ -185,14 +189,14 @@ func (q *Queue) Turn() bool {
 // abandoner is a flag that has a Flag.
 type abandoner interface{ Abandon(err error) }
 
-// Finish reports how op went, which began at a time (0: when it was submitted), and frees what it holds. The caller has the right to run, and no
-// lock.
+// Finish reports how op went, which began at a time (0: when it was submitted), and frees what it holds. The caller has
+// the right to run, and no lock.
 func (q *Queue) Finish(op *driver.Op, began int64, err error) {
 	Finish(q.Observer, q.Sink, op, began, err)
 }
 
-// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to whoever submitted it, and frees
-// what it holds. No lock is held.
+// Finish reports how an operation went, to an observer that may be nil, to the sink if it failed, and to whoever
+// submitted it, and frees what it holds. No lock is held.
 func Finish(o driver.Observer, sink driver.Sink, op *driver.Op, began int64, err error) {
 	if o != nil {
 		o.Ran(op.Tag, began, o.Now(), err)
@@ -244,7 +248,8 @@ func (q *Queue) Drop() {
 	q.Unpark()
 }
 
-// Shut implements driver.Queue. Nothing runs inline any more, so everything goes through the list, where it is discarded.
+// Shut implements driver.Queue. Nothing runs inline any more, so everything goes through the list, where it is
+// discarded.
 func (q *Queue) Shut() {
 	q.Mu.Lock()
 	q.dropTo = Forever
@@ -273,8 +278,8 @@ func (q *Queue) End() {
 	q.Shut()
 }
 
-// Enlist makes the caller a waiter for everything that was submitted; nil if all of that is over. Waiter.Sleep with Mu and
-// Waiters has to follow. Mu is free.
+// Enlist makes the caller a waiter for everything that was submitted; nil if all of that is over. Waiter.Sleep with Mu
+// and Waiters has to follow. Mu is free.
 func (q *Queue) Enlist() *Waiter {
 	q.Mu.Lock()
 	defer q.Mu.Unlock()
@@ -332,7 +337,7 @@ func (q *Queue) Ended() uint64 {
 	return q.ended
 }
 
-// Snapshot is what tests, and who looks for a mistake, may want to know of a queue.
+// Snapshot is what tests, and people that look for a mistake, may want to know of a queue.
 type Snapshot struct {
 	State                       State
 	Late, Shut, Paused          bool

@@ -2,7 +2,7 @@ package hostqueue
 
 import "fmt"
 
-// State says who may do what with the tasks of a queue. A queue is in one state at a time.
+// State says which goroutine may do what with the tasks of a queue. A queue is in one state at a time.
 type State uint32
 
 const (
@@ -21,8 +21,8 @@ var stateNames = [stateCount]string{"Rest", "Inline", "Ready", "Running", "Start
 
 func (s State) String() string { return stateNames[s] }
 
-// transitions has a bit for each state that a state can be followed by. docs/architecture.md says when, and who does it; a test compares
-// the two.
+// transitions has a bit for each state that a state can be followed by. docs/architecture.md says when, and which
+// goroutine does it; a test compares the two.
 var transitions = [stateCount]uint32{
 	Rest:     1<<Inline | 1<<Ready,
 	Inline:   1<<Rest | 1<<Ready,
@@ -33,8 +33,9 @@ var transitions = [stateCount]uint32{
 	Parked:   1 << Ready,
 }
 
-// The word of a queue is its state and three bits. It changes with Mu held, but for two transitions: from 0 to Inline, and from Inline to
-// 0 by the submitter that made it Inline. So the common case, a small operation on a queue at rest, is two atomic operations.
+// The word of a queue is its state and three bits. It changes with Mu held, but for two transitions: from 0 to Inline,
+// and from Inline to 0 by the submitter that made it Inline. So the common case, a small operation on a queue at rest,
+// is two atomic operations.
 const (
 	stateMask = 7
 
@@ -73,8 +74,8 @@ func (q *Queue) legal(from, to State) {
 	}
 }
 
-// Activate makes q Ready if it is in Rest, and tells whether it did: the back end is to be asked for a goroutine. A submitter that runs its own
-// operation does that when it ends. Mu is held.
+// Activate makes q Ready if it is in Rest, and tells whether it did: the back end is to be asked for a goroutine. A
+// submitter that runs its own operation does that when it ends. Mu is held.
 func (q *Queue) Activate() bool {
 	for {
 		w := q.word.Load()
@@ -103,8 +104,8 @@ func (q *Queue) watch() State {
 	}
 }
 
-// Claim takes the right to do what there is to do, for one of the states Running, Starting and Ending. It fails if another goroutine has it,
-// if there is nothing to do, or if q is paused. Mu is held.
+// Claim takes the right to do what there is to do, for one of the states Running, Starting and Ending. It fails if
+// another goroutine has it, if there is nothing to do, or if q is paused. Mu is held.
 func (q *Queue) Claim(to State) bool {
 	w := q.word.Load()
 	if stateOf(w) != Ready || w&paused != 0 {

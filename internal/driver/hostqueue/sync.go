@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Goroutines of the engine meet at what this file defines, and nowhere else. With the build tag explore, sync_explore.go defines the same
-// for a test that decides at each meeting which goroutine goes on; in any other build these are the standard library's.
+// Goroutines of the engine meet at what this file defines, and nowhere else. With the build tag explore,
+// sync_explore.go defines the same for a test that decides at each meeting which goroutine goes on; in any other build
+// these are the standard library's.
 type (
 	// Mutex is a lock of the engine or of a back end.
 	Mutex = sync.Mutex

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// What follows stands for what sync.go defines, in tests that explore what goroutines of the engine do in every order. Each meeting of
-// goroutines is a step: the goroutine stops before it, and the explorer says which goes on. Between two steps only one runs.
+// What follows stands for what sync.go defines, in tests that explore what goroutines of the engine do in every order.
+// Each meeting of goroutines is a step: the goroutine stops before it, and the explorer says which goes on. Between two
+// steps only one runs.
 
 // MaxDepth is so small that lists run full.
 const MaxDepth = 2
@@ -133,7 +134,8 @@ const Exploring = true
 // Go starts a goroutine that runs tasks.
 func Go(f func()) { spawned("runner", false, f) }
 
-// Step is where a thread of a back end meets others: it touches an object, and is possible when can says so; nil: always.
+// Step is where a thread of a back end meets others: it touches an object, and is possible when can says so; nil:
+// always.
 func Step(object any, can func() bool) { step(object, can) }
 
 func spawn(f func()) { spawned("goroutine", false, f) }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Limit is how long a goroutine waits or helps: until a time, until a channel is closed, or for ever, which is the zero value.
+// Limit is how long a goroutine waits or helps: until a time, until a channel is closed, or for ever, which is the zero
+// value.
 type Limit struct {
 	until  time.Time
 	cancel <-chan struct{}
@@ -100,8 +101,8 @@ func (l Waiters) Wake() {
 	}
 }
 
-// Sleep waits until w, which is in list, is told, and returns true, or until the limit is reached, and returns false. mu guards the
-// list and is not held. Afterwards w belongs to somebody else.
+// Sleep waits until w, which is in list, is told, and returns true, or until the limit is reached, and returns false.
+// mu guards the list and is not held. Afterwards w belongs to somebody else.
 func (w *Waiter) Sleep(limit Limit, mu sync.Locker, list *Waiters) bool {
 	if w.wait(limit) {
 		waiterPool.Put(w)

@@ -14,8 +14,8 @@ type area struct {
 	size  uint64
 	delta uintptr // what to add to get the engine's address
 
-	// By extent: whether it has pages and page tables, and whether it had no pages when it was mapped. Either may be wrong, when a
-	// mapping goes while it is being prepared; then the kernel does it when it is touched.
+	// By extent: whether it has pages and page tables, and whether it had no pages when it was mapped. Either may be
+	// wrong, when a mapping goes while it is being prepared; then the kernel does it when it is touched.
 	ready, bare []atomic.Uint32
 
 	preparing [8]sync.Mutex // held, by extent, while it gets its pages
@@ -44,7 +44,8 @@ func (r *area) mark(addr uintptr, n uint64, bare bool) {
 	}
 }
 
-// prepare gives n bytes at addr pages and page tables: a few calls are faster than many faults. Memory is mapped there up to end.
+// prepare gives n bytes at addr pages and page tables: a few calls are faster than many faults. Memory is mapped there
+// up to end.
 func (r *area) prepare(addr uintptr, n uint64, end uintptr) error {
 	if n == 0 {
 		return nil
@@ -75,7 +76,8 @@ func (r *area) prepareExtent(x uint64, bit uint32, end uintptr) error {
 	return nil
 }
 
-// allReady tells whether every extent of a tract is ready. It may say no for a very large one: looking would take too long.
+// allReady tells whether every extent of a tract is ready. It may say no for a very large one: looking would take too
+// long.
 func (t *tract) allReady(s *ranges.Span[*tract]) bool {
 	const tooLarge = 4 << 30
 	if s.Size > tooLarge {

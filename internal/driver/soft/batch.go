@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A batch of up to inlineBatch bytes runs where it was submitted, and it is not known whether its memory is in the cache of
-// that core: if it is, others take longer for a segment, and asking them takes time. So some segments are copied first, which
-// shows how long the rest would take.
+// A batch of up to inlineBatch bytes runs where it was submitted, and it is not known whether its memory is in the
+// cache of that core: if it is, others take longer for a segment, and asking them takes time. So some segments are
+// copied first, which shows how long the rest would take.
 const (
 	probeSegments = 128 // copied first
 	probeBytes    = 64 << 10
@@ -50,7 +50,8 @@ func shareFrom(cores int) time.Duration {
 	return max(pairShared/time.Duration(max(cores-1, 1)), leastShared)
 }
 
-// divide makes chunks of the segments from first on, of which each has as many: the caller has not looked at their sizes.
+// divide makes chunks of the segments from first on, of which each has as many: the caller has not looked at their
+// sizes.
 func (j *job) divide(first, end, cores int) {
 	each := min(max((end-first)/(4*cores), leastSegments), groupSegments)
 	j.cuts = j.cuts[:0]

@@ -38,9 +38,9 @@ func TestShareFrom(t *testing.T) {
 	}
 }
 
-// TestBatchShared proves when a batch that runs in its submitter asks for help: if what is left after the first segments
-// takes longer than that is worth, if there are enough segments to share, and not otherwise. It is whole in any case, and what fails in
-// a part of it is told.
+// TestBatchShared proves when a batch that runs in its submitter asks for help: if what is left after the first
+// segments takes longer than that is worth, if there are enough segments to share, and not otherwise. It is whole in
+// any case, and what fails in a part of it is told.
 func TestBatchShared(t *testing.T) {
 	const size, most = 256, 4096
 	for _, tt := range []struct {

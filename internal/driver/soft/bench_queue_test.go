@@ -7,8 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// BenchmarkQueue is what a queue costs: a copy that runs in its submitter and a wait for it; one that goes into the list, and is run by the
-// goroutine that waits, or by a worker for one that may give up; and a queue that is parked at a flag.
+// BenchmarkQueue is what a queue costs: a copy that runs in its submitter and a wait for it; one that goes into the
+// list, and is run by the goroutine that waits, or by a worker for one that may give up; and a queue that is parked at
+// a flag.
 func BenchmarkQueue(b *testing.B) {
 	d := open(b, Options{Devices: 1, Memory: 256 << 20})
 	defer d.Close()

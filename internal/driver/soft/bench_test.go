@@ -139,7 +139,8 @@ func BenchmarkMap(b *testing.B) {
 	}
 }
 
-// BenchmarkShare shares an allocation for the first time: its bytes move once. The metric says how that compares with a copy.
+// BenchmarkShare shares an allocation for the first time: its bytes move once. The metric says how that compares with a
+// copy.
 func BenchmarkShare(b *testing.B) {
 	const n = 256 << 20
 	d := open(b, Options{Devices: 1, Memory: 2 << 30})

@@ -6,9 +6,9 @@ import (
 	"ropeway/internal/arena"
 )
 
-// Addresses that are released stay reserved, with nothing mapped there, for a grace period, as in RCU: until everything is over that was
-// running then. It may have looked them up before, and must not find what is mapped there next. Nothing is stopped or waited for: the next
-// call that reserves or releases addresses looks whether it is time.
+// Addresses that are released stay reserved, with nothing mapped there, for a grace period, as in RCU: until everything
+// is over that was running then. It may have looked them up before, and must not find what is mapped there next.
+// Nothing is stopped or waited for: the next call that reserves or releases addresses looks whether it is time.
 
 // deferral is addresses that wait for the end of their grace period.
 type deferral struct {
@@ -28,8 +28,8 @@ type running struct {
 	ended uint64 // see hostqueue.Queue.Watch
 }
 
-// unreserve frees addresses that no new work finds any more, now or later; used says that there may be work that did find them. At the
-// kernel's limit of mappings they stay a while, too.
+// unreserve frees addresses that no new work finds any more, now or later; used says that there may be work that did
+// find them. At the kernel's limit of mappings they stay a while, too.
 func (d *Driver) unreserve(used bool, spans ...span) {
 	s := &d.quiesce
 	s.mu.Lock()

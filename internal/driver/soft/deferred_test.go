@@ -49,8 +49,8 @@ func (d *Driver) deferrals() int {
 	return len(d.quiesce.deferrals)
 }
 
-// TestUnreserve proves that giving addresses back neither waits for work nor stops any, and that nobody gets them before all work is
-// over that began when something was there: what comes to them next is not the engine's.
+// TestUnreserve proves that giving addresses back neither waits for work nor stops any, and that nobody gets them
+// before all work is over that began when something was there: what comes to them next is not the engine's.
 func TestUnreserve(t *testing.T) {
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
 		for _, l := range lents {
@@ -137,7 +137,8 @@ func TestUnreserveInside(t *testing.T) {
 	}
 }
 
-// TestUnreserveBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then is over.
+// TestUnreserveBusy proves that addresses come back although queues and Run never rest: it is enough that what ran then
+// is over.
 func TestUnreserveBusy(t *testing.T) {
 	many(t)
 	d, dev, dst, src := quiesceBed(t)

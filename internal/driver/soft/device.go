@@ -47,7 +47,7 @@ func (v *device) Free(addr uintptr) error {
 	if v.closed {
 		return fmt.Errorf("%w: device %d was closed", driver.ErrNotAllocated, v.number)
 	}
-	v.d.epoch.Add(1) // before, for who gets the address next; and after, for who looked it up meanwhile
+	v.d.epoch.Add(1) // before, for the next owner of the address; and after, for a lookup that came between
 	defer v.d.epoch.Add(1)
 	return notAllocated(v.arena.Free(addr))
 }

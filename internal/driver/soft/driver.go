@@ -1,12 +1,12 @@
 // Package soft is the software device: AscendCL memory, queues and copies on any Linux machine, by the CPU.
 //
-// Device memory is a memfd mapped twice (see internal/arena): programs see addresses that fault when the host
-// touches them, the engine works through a second mapping. Pinned host memory is made the same way, but open.
+// Device memory is a memfd mapped twice (see internal/arena): programs see addresses that fault when the host touches
+// them, the engine works through a second mapping. Pinned host memory is made the same way, but open.
 //
 // Memory can also be had apart from its addresses (virtual), shared with other processes (share) and managed.
 //
-// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits
-// for a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then queue.mu →
+// Three kinds of goroutine carry copies out: the submitter (small ones), the workers of the pool, and whoever waits for
+// a queue. See queue, job and pool; lock order: device.mu → Driver.mu, then quiescer.gate → virtual.mu, then queue.mu →
 // flag.mu → pool.mu.
 package soft
 
@@ -147,8 +147,8 @@ func New(o Options) (*Driver, error) {
 	return d, nil
 }
 
-// reserve takes addresses for the windows of all devices, if there is also room for what will be mapped beside them: the
-// engine's views, pinned memory (twice), and something for the program.
+// reserve takes addresses for the windows of all devices, if there is also room for what will be mapped beside them:
+// the engine's views, pinned memory (twice), and something for the program.
 func (d *Driver) reserve(devices int) error {
 	const others = 256 << 20
 	d.shift = uint(bits.Len64(d.window - 1))

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Pinned memory is kept apart for those who look for accesses beside it, the checker (Guard) and AddressSanitizer
+// Pinned memory is kept apart for tools that look for accesses beside it, the checker (Guard) and AddressSanitizer
 // (Shade). It lies between closed addresses, arena.FenceBytes of them on either side, and at the end of its own
 // pages, where its alignment leaves less than 64 bytes. What is left on the first and the last page holds a pattern,
 // for the checker.

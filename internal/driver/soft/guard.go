@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A driver with Guard is made for the checker, which closes host memory to the program while a copy is pending. It differs
-// from others in this:
+// A driver with Guard is made for the checker, which closes host memory to the program while a copy is pending. It
+// differs from others in this:
 //
 //   - Addresses are fresh: what is freed, on a device or of pinned memory, is not handed out again before the rest
 //     of the window has been, so that a stale address is known as such. The windows are larger than the memory, for that.

@@ -102,7 +102,7 @@ func TestHammerGiveUp(t *testing.T) {
 	}
 }
 
-// Who has waited for a queue finds it idle.
+// A goroutine that has waited for a queue finds it idle.
 func TestHammerIdleAfterWait(t *testing.T) {
 	g := newGround(t)
 	q, _ := g.queue()

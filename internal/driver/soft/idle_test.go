@@ -23,8 +23,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestIdleUsesNoCPU: once the work is done, workers and waiters sleep. A goroutine that went on looking for work would use
-// all of the time that passes; the bound is a third of it.
+// TestIdleUsesNoCPU: once the work is done, workers and waiters sleep. A goroutine that went on looking for work would
+// use all of the time that passes; the bound is a third of it.
 func TestIdleUsesNoCPU(t *testing.T) {
 	d, err := New(Options{Devices: 1, Memory: leastMemory})
 	if err != nil {

@@ -176,7 +176,8 @@ func (d *Driver) newJob(op *driver.Op, pageable bool) *job {
 	return j
 }
 
-// share does the chunks of j, with helpers, of which it asks at most so many, and ends it. Others may come by themselves.
+// share does the chunks of j, with helpers, of which it asks at most so many, and ends it. Others may come by
+// themselves.
 func (d *Driver) share(j *job, helpers int, q *queue) error {
 	if q != nil {
 		q.job.Store(j)

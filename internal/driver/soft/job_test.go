@@ -169,7 +169,8 @@ func TestHelperFault(t *testing.T) {
 	}
 }
 
-// TestCutSplitsLargeSegments: no chunk is left with more than one claim's worth of bytes, and every byte is in one piece.
+// TestCutSplitsLargeSegments: no chunk is left with more than one claim's worth of bytes, and every byte is in one
+// piece.
 func TestCutSplitsLargeSegments(t *testing.T) {
 	s := driver.NewSegments()
 	s.Add(1<<40, 1<<41, 3*chunkBytes+5)

@@ -19,7 +19,8 @@ import (
 )
 
 // A program is what the model test runs: operations for several queues, in an order in which they could also run one
-// after the other. Each queue has memory of its own; what another queue needs goes through a slot, handed over by a flag.
+// after the other. Each queue has memory of its own; what another queue needs goes through a slot, handed over by a
+// flag.
 type program struct {
 	steps []step
 	want  [modelQueues]modelQueue

@@ -11,8 +11,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestPiecesModel does random work on host memory of which parts are registered and closed, and the same on plain bytes.
-// Wherever the borders between views lie, the bytes end alike.
+// TestPiecesModel does random work on host memory of which parts are registered and closed, and the same on plain
+// bytes. Wherever the borders between views lie, the bytes end alike.
 func TestPiecesModel(t *testing.T) {
 	const size = 64 << 10
 	mem := mmap(t, -1, size, readWrite, unix.MAP_PRIVATE)

@@ -41,7 +41,8 @@ func newPool() *pool {
 	return p
 }
 
-// schedule hands q, which is Ready, to a worker. Another goroutine may run q before the worker comes to it, which finds nothing to do then.
+// schedule hands q, which is Ready, to a worker. Another goroutine may run q before the worker comes to it, which finds
+// nothing to do then.
 func (p *pool) schedule(q *queue) {
 	p.mu.Lock()
 	if !q.queued {
@@ -183,8 +184,8 @@ func (p *pool) work() {
 	}
 }
 
-// lingers is how often someone who has run out of work looks again before going to sleep: some 10 µs, against the 20 to
-// 50 µs that waking up takes. The parts of a batch and the copies of a stream follow each other closer than that.
+// lingers is how often a goroutine that has run out of work looks again before going to sleep: some 10 µs, against the
+// 20 to 50 µs that waking up takes. The parts of a batch and the copies of a stream follow each other closer than that.
 const lingers = 64
 
 // linger returns when there is news, or none for a while. p.mu is held, and let go meanwhile.

@@ -10,9 +10,9 @@ import (
 	"ropeway/internal/driver/hostqueue"
 )
 
-// A queue runs its operations in order. There is no goroutine for it: a small operation on a queue at rest runs in
-// the submitter; otherwise it goes into the list and the queue to a worker of the pool. A goroutine that waits for the queue runs it
-// itself if no worker has begun, or helps with the chunks of what is running.
+// A queue runs its operations in order. There is no goroutine for it: a small operation on a queue at rest runs in the
+// submitter; otherwise it goes into the list and the queue to a worker of the pool. A goroutine that waits for the
+// queue runs it itself if no worker has begun, or helps with the chunks of what is running.
 type queue struct {
 	d        *Driver // immutable
 	priority int     // immutable
@@ -40,8 +40,8 @@ func newQueue(d *Driver, device int, o driver.QueueOptions) *queue {
 const inlineBytes = 64 << 10
 
 // inlineBatch is the same for a batch: its caller has just gone through the list, and often has the memory in its
-// cache. It asks for help if that is worth it: see batch. Measured on Zen 3 with 4096 segments of 256 bytes that were in the
-// cache: 190 µs in the caller, 320 µs with a second core.
+// cache. It asks for help if that is worth it: see batch. Measured on Zen 3 with 4096 segments of 256 bytes that were
+// in the cache: 190 µs in the caller, 320 µs with a second core.
 const inlineBatch = 1 << 20
 
 // tasksPerTurn is how many tasks a worker runs of one queue before others get a turn.
@@ -167,8 +167,8 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 	return q.Sleep(w, l)
 }
 
-// assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but
-// wait; it reports whether it did anything. A goroutine that may stop waiting must not run the queue, so it only helps with
+// assist carries out what it can of the first target tasks, within l, and returns when there is nothing to do but wait;
+// it reports whether it did anything. A goroutine that may stop waiting must not run the queue, so it only helps with
 // chunks.
 func (q *queue) assist(l hostqueue.Limit, target uint64) (did bool) {
 	if l.None() && q.Run(target, math.MaxInt) {

@@ -46,8 +46,8 @@ func (b *bench) queue() *queue {
 	return b.dev.NewQueue(driver.QueueOptions{Sink: &b.log}).(*queue)
 }
 
-// is fails the test unless q is in a state, with or without the bit that makes the end of an inline operation take the lock. A queue that is
-// ready is in a list of the pool.
+// is fails the test unless q is in a state, with or without the bit that makes the end of an inline operation take the
+// lock. A queue that is ready is in a list of the pool.
 func (b *bench) is(q *queue, what string, state hostqueue.State, late bool) {
 	b.Helper()
 	b.d.pool.mu.Lock()
@@ -370,7 +370,7 @@ func TestQueueFull(t *testing.T) {
 		t.Fatalf("%d of %d ran", ran.Load(), each*submitters)
 	}
 
-	// The same with Drop: what was in the ring goes, who waited for room gets in.
+	// The same with Drop: what was in the list goes, submitters that waited for room go on.
 	ran.Store(0)
 	var dones atomic.Int64
 	g := b.d.NewFlag()

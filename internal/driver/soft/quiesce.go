@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// quiescer pauses the engine, so that a goroutine can change what is mapped at the engine's addresses while nothing uses them: memory moves
-// to a file that is shared. It also knows what may be using addresses that were released (see deferral), for which nothing is paused.
+// quiescer pauses the engine, so that a goroutine can change what is mapped at the engine's addresses while nothing
+// uses them: memory moves to a file that is shared. It also knows what may be using addresses that were released (see
+// deferral), for which nothing is paused.
 //
-// Every queue is paused: a bit of its state keeps submitters from running operations inline, so that the path of a small copy
-// pays nothing for it, and a goroutine that runs the list looks before each task. What is running then is waited for. Queues that wait for
-// something (a flag, a gate, a call, a worker) use no memory and are not waited for.
+// Every queue is paused: a bit of its state keeps submitters from running operations inline, so that the path of a
+// small copy pays nothing for it, and a goroutine that runs the list looks before each task. What is running then is
+// waited for. Queues that wait for something (a flag, a gate, a call, a worker) use no memory and are not waited for.
 //
-// Everything else that uses memory (Driver.Run, Words) is counted. Run and Words.Store are stopped too, but only
-// when all queues are: a queue's work may call them.
+// Everything else that uses memory (Driver.Run, Words) is counted. Run and Words.Store are stopped too, but only when
+// all queues are: a queue's work may call them.
 type quiescer struct {
 	stopped atomic.Bool // nothing may begin to use memory
 
@@ -106,8 +107,8 @@ func (s *quiescer) pauseAll(yes bool) []*queue {
 	return all
 }
 
-// pauseEngine returns when nothing uses memory, and nothing will before the function it returns is called. It must not be called by what a
-// queue runs.
+// pauseEngine returns when nothing uses memory, and nothing will before the function it returns is called. It must not
+// be called by what a queue runs.
 func (s *quiescer) pauseEngine() (resume func()) {
 	s.gate.Lock()
 	for _, q := range s.pauseAll(true) {
@@ -151,8 +152,8 @@ func (s *quiescer) enter() *atomic.Int64 {
 	}
 }
 
-// look is enter for a caller that only reads, for a moment: it does not wait while the engine is paused, because a lock may be held that
-// pausing takes. What is read is there before memory moves and after.
+// look is enter for a caller that only reads, for a moment: it does not wait while the engine is paused, because a lock
+// may be held that pausing takes. What is read is there before memory moves and after.
 func (s *quiescer) look() *atomic.Int64 {
 	counts := &s.inside[s.period.Load()%2]
 	n := &counts[lane()%uintptr(len(counts))].n

@@ -52,8 +52,8 @@ func inBackground(f func()) <-chan struct{} {
 	return c
 }
 
-// TestQuiesceWaits proves that a standstill waits for what is running, wherever that is, and that what is running may use memory by
-// other ways meanwhile.
+// TestQuiesceWaits proves that a standstill waits for what is running, wherever that is, and that what is running may
+// use memory by other ways meanwhile.
 func TestQuiesceWaits(t *testing.T) {
 	const moment = 20 * time.Millisecond
 	for _, where := range []string{"in the submitter", "in a worker", "in Run"} {
@@ -95,7 +95,8 @@ func TestQuiesceWaits(t *testing.T) {
 	}
 }
 
-// TestQuiesceHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs afterwards.
+// TestQuiesceHolds proves that nothing runs during a standstill, by whatever way it comes, and that all of it runs
+// afterwards.
 func TestQuiesceHolds(t *testing.T) {
 	const moment = 20 * time.Millisecond
 	d, dev, dst, src := quiesceBed(t)
@@ -112,7 +113,7 @@ func TestQuiesceHolds(t *testing.T) {
 
 	resume := d.quiesce.pauseEngine()
 	if !q.Idle() || waiting.Idle() {
-		t.Error("a standstill changes who is idle")
+		t.Error("a pause changes which queues are idle")
 	}
 	fresh := dev.NewQueue(options)
 	for _, q := range []driver.Queue{q, fresh} {
@@ -176,7 +177,8 @@ func TestQuiesceHolds(t *testing.T) {
 	}
 }
 
-// TestQuiesceHammer lets standstills come and go under load: in each of them a word that everybody changes must not change.
+// TestQuiesceHammer lets standstills come and go under load: in each of them a word that everybody changes must not
+// change.
 func TestQuiesceHammer(t *testing.T) {
 	many(t)
 	d, dev, dst, _ := quiesceBed(t)

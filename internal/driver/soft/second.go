@@ -15,19 +15,19 @@ import (
 // A second is a second view of registered memory: the engine works through it while the program's own is closed. Only
 // whole pages have one; what lies on the first and last page beside the range is not the device's business.
 //
-// Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes their
-// place at the same address, and moves back when the range is unregistered. Other threads may use the memory meanwhile.
-// So it moves in steps of moveStep bytes, each of them read-only to the program while it is copied (half a millisecond)
-// and replaced at once, so that reading always works and no write is lost: one that comes in between faults. The
-// checker's handler asks Accessible and has it tried again, which is why it watches the range before Register is
-// called. A system call that writes there in that moment fails with EFAULT.
+// Shared mappings are mapped again. Private ones have to become shared: their content moves to a memfd, which takes
+// their place at the same address, and moves back when the range is unregistered. Other threads may use the memory
+// meanwhile. So it moves in steps of moveStep bytes, each of them read-only to the program while it is copied (half a
+// millisecond) and replaced at once, so that reading always works and no write is lost: one that comes in between
+// faults. The checker's handler asks Accessible and has it tried again, which is why it watches the range before
+// Register is called. A system call that writes there in that moment fails with EFAULT.
 //
-// While memory is moved, a child of fork shares it with its parent. What the program said about the pages with madvise or
-// mlock is lost.
+// While memory is moved, a child of fork shares it with its parent. What the program said about the pages with madvise
+// or mlock is lost.
 //
-// Everything else (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) is used where it is and cannot be
-// closed. So is a range that is not mapped from end to end: the program is wrong about it, and what else lies there must
-// not be moved.
+// Everything else (stacks, private files, devices, Go's heap, huge pages of hugetlbfs) is used where it is and cannot
+// be closed. So is a range that is not mapped from end to end: the program is wrong about it, and what else lies there
+// must not be moved.
 type second struct {
 	lo, hi uintptr // whole pages of the range
 	view   uintptr // where the engine sees lo
@@ -214,8 +214,8 @@ func (s *second) moveBack(p piece, m mapping) error {
 	return err
 }
 
-// copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from, and
-// need none where they go, which is new.
+// copyPages copies whole pages, but for those that hold nothing but zeros: they take no memory where they come from,
+// and need none where they go, which is new.
 func copyPages(dst, src, n uintptr) (err error) {
 	defer hostqueue.Guarded(debug.SetPanicOnFault(true), &err)
 	for ; n > 0; n -= pageSize {

@@ -9,9 +9,10 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Memory that other processes are to see needs a file of its own: the file of an arena holds everything a device has. So memory
-// of a device moves to one when it is first shared, while the engine holds still, and its addresses stay what they are. Small
-// allocations share a chunk of 64 KiB, which moves whole: who imports one sees its neighbours, as with pages on hardware.
+// Memory that other processes are to see needs a file of its own: the file of an arena holds everything a device has.
+// So memory of a device moves to one when it is first shared, while the engine holds still, and its addresses stay what
+// they are. Small allocations share a chunk of 64 KiB, which moves whole: a process that imports one sees its
+// neighbours, as with pages on hardware.
 
 var _ driver.Sharer = (*Driver)(nil)
 

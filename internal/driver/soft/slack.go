@@ -8,12 +8,14 @@ import (
 	"ropeway/internal/arena"
 )
 
-// slack is mappings that nobody needs. The kernel has a limit of them, and at the limit it refuses to replace one, even where fewer would
-// be left: memory could no longer be unmapped. Then these go, which makes room for it. The other way, to unmap first and reserve again, would
-// leave a moment in which somebody else gets addresses that work may still be using.
+// slack is mappings that nobody needs. The kernel has a limit of them, and at the limit it refuses to replace one, even
+// where fewer would be left: memory could no longer be unmapped. Then these go, which makes room for it. The other way,
+// to unmap first and reserve again, would leave a moment in which somebody else gets addresses that work may still be
+// using.
 type slack struct {
-	at     uintptr // an extent of addresses; 0: not reserved yet
-	opened int     // how many pages of it can be read: every other one, from the first on, so that each makes two mappings more
+	at uintptr // an extent of addresses; 0: not reserved yet
+	// how many pages of it can be read: every other one, from the first on, so that each makes two mappings more
+	opened int
 }
 
 const slackPages = 128 // what is opened: 256 mappings of some 65,000

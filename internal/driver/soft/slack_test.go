@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// TestUnmapAtLimit proves that at the kernel's limit of mappings, where nothing can be mapped any more, memory can still be given back,
-// also where that needs more mappings than before.
+// TestUnmapAtLimit proves that at the kernel's limit of mappings, where nothing can be mapped any more, memory can
+// still be given back, also where that needs more mappings than before.
 func TestUnmapAtLimit(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if err != nil {
@@ -32,7 +32,8 @@ func TestUnmapAtLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all [5]driver.Memory
-	where := [5]uintptr{base, base + extent, base + 2*extent, base + 4*extent, base + 6*extent} // three that touch, two that do not
+	// three that touch, two that do not
+	where := [5]uintptr{base, base + extent, base + 2*extent, base + 4*extent, base + 6*extent}
 	for i, device := range []int{0, 0, 0, 0, driver.OnHost} {
 		m, err := d.Create(device, extent, driver.PageNormal)
 		if err == nil {
@@ -52,7 +53,8 @@ func TestUnmapAtLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The runtime must not need a mapping from here on, for which it would end the process: it gets what it may want before.
+	// The runtime must not need a mapping from here on, for which it would end the process: it gets what it may want
+	// before.
 	room := make([]byte, 16<<20)
 	room[0] = 1
 	runtime.KeepAlive(room)

@@ -11,12 +11,12 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a twin of it a constant distance
-// away, through which the engine works. Mapping memory puts the file it is in into the twin; memory on the host goes into the window,
-// too. No byte is copied.
+// Memory apart from its addresses. A reservation is a window, which the program may not touch, and a twin of it a
+// constant distance away, through which the engine works. Mapping memory puts the file it is in into the twin; memory
+// on the host goes into the window, too. No byte is copied.
 //
-// Memory of a device is a block of its arena. Memory on the host, managed memory and what was imported are files of their own: the program
-// may be writing to them at any time, so they could not be moved when they are shared.
+// Memory of a device is a block of its arena. Memory on the host, managed memory and what was imported are files of
+// their own: the program may be writing to them at any time, so they could not be moved when they are shared.
 
 var _ driver.Mapper = (*Driver)(nil)
 
@@ -40,8 +40,8 @@ type virtual struct {
 	slack    slack                // guarded by mu
 }
 
-// tract is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of one
-// kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes its place.
+// tract is memory at addresses that follow each other: mappings of one reservation that touch, are on one device and of
+// one kind; or one managed allocation. It is not changed: when a mapping comes or goes, another takes its place.
 type tract struct {
 	*area
 	place  driver.Place

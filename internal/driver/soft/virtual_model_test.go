@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// The model of virtual memory: reservations are rows of extents, each with a part of some memory behind it or nothing; memory that
-// was imported has the bytes of what was shared.
+// The model of virtual memory: reservations are rows of extents, each with a part of some memory behind it or nothing;
+// memory that was imported has the bytes of what was shared.
 
 type modelMemory struct {
 	mem   driver.Memory

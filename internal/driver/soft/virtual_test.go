@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/driver/drivertest"
 )
 
-// TestVirtualHammer uses mapped memory from all sides: what stays mapped is always there, whatever is mapped behind it, shared or
-// released meanwhile.
+// TestVirtualHammer uses mapped memory from all sides: what stays mapped is always there, whatever is mapped behind it,
+// shared or released meanwhile.
 func TestVirtualHammer(t *testing.T) {
 	many(t)
 	drivertest.Watch(t, 10*time.Minute)
@@ -170,7 +170,8 @@ func TestVirtualHammer(t *testing.T) {
 	}
 }
 
-// TestVirtualLeaves proves that nothing is left behind by memory that comes and goes, neither files nor addresses nor mappings.
+// TestVirtualLeaves proves that nothing is left behind by memory that comes and goes, neither files nor addresses nor
+// mappings.
 func TestVirtualLeaves(t *testing.T) {
 	before := leftovers(t)
 	d := open(t, Options{Devices: 1, Memory: 256 << 20})
@@ -233,7 +234,8 @@ func TestVirtualLeaves(t *testing.T) {
 	if now := leftovers(t); now != some {
 		t.Errorf("%+v are left behind, %+v before", now, some)
 	}
-	if grown := virtualBytes(t) - bytes; grown > 200<<20 { // threads of the runtime take some; a round is 64 MiB and more
+	// threads of the runtime take some; a round is 64 MiB and more
+	if grown := virtualBytes(t) - bytes; grown > 200<<20 {
 		t.Errorf("%d bytes of address space are left behind", grown)
 	}
 	round(false) // what is there when the driver closes goes with it

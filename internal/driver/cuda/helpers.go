@@ -13,18 +13,18 @@ import (
 	"ropeway/internal/memcopy"
 )
 
-// hands is how many goroutines move host memory for one operation: as many as keep the link busy, if they leave half of the cores to
-// others.
-func hands() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
+// maxHelpers is how many goroutines move host memory for one operation: as many as keep the link busy, if they leave half of
+// the cores to others.
+func maxHelpers() int { return max(1, min(8, runtime.GOMAXPROCS(0)/2)) }
 
-// together does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins any more: to wake
-// somebody may take longer than the work.
-func together(n int, own, help func()) {
+// withHelpers does own, while up to n helpers do help. When it returns, all that began have ended, and nobody begins any
+// more: to wake somebody may take longer than the work.
+func withHelpers(n int, own, help func()) {
 	if n <= 0 {
 		own()
 		return
 	}
-	var d door
+	var d latch
 	for range n {
 		go func() {
 			if d.enter() {
@@ -37,19 +37,19 @@ func together(n int, own, help func()) {
 	d.close()
 }
 
-// door lets helpers in until it is closed.
-type door struct {
+// latch lets helpers in until it is closed.
+type latch struct {
 	closed atomic.Bool
-	inside sync.RWMutex // held by each who is; once all have left, by who closed it
+	inside sync.RWMutex // held by each that is inside; once all have left, by the one that closed it
 }
 
 // enter tells whether one is inside.
-func (d *door) enter() bool { return !d.closed.Load() && d.inside.TryRLock() }
+func (d *latch) enter() bool { return !d.closed.Load() && d.inside.TryRLock() }
 
-func (d *door) leave() { d.inside.RUnlock() }
+func (d *latch) leave() { d.inside.RUnlock() }
 
 // close lets nobody in any more, and waits until all have left.
-func (d *door) close() {
+func (d *latch) close() {
 	d.closed.Store(true)
 	if !soon(d.inside.TryLock) {
 		d.inside.Lock()
@@ -142,14 +142,14 @@ func (p *portions) join() error {
 	return p.err
 }
 
-// share does work on n bytes at the offsets that do is called with, with as many goroutines as that is worth. It is done when share
-// returns. A memory fault in do is an error.
+// share does work on n bytes at the offsets that do is called with, with as many goroutines as that is worth. It is
+// done when share returns. A memory fault in do is an error.
 func share(n uint64, do func(off, n uint64)) error {
 	if n <= portion {
 		return guarded(n, do)
 	}
 	p := newPortions(n, do)
-	together(min(hands(), int(n/portion))-1, p.work, p.work)
+	withHelpers(min(maxHelpers(), int(n/portion))-1, p.work, p.work)
 	return p.err
 }
 
@@ -192,12 +192,13 @@ const populateMin = 64 << 10
 // probe touches every page of n bytes at addr.
 func (a access) probe(addr uintptr, n uint64) error { return share(n, a.prober(addr)) }
 
-// prober touches pages from addr on. That is quick where there are pages. Where there are none, they are made then, which takes longer
-// than the copy: so several goroutines do it, and the kernel is asked for many at a time.
+// prober touches pages from addr on. That is quick where there are pages. Where there are none, they are made then,
+// which takes longer than the copy: so several goroutines do it, and the kernel is asked for many at a time.
 func (a access) prober(addr uintptr) func(off, n uint64) {
 	return func(off, n uint64) {
 		lo := addr + uintptr(off)
-		unused := n >= populateMin && (fresh(lo) || fresh(lo+uintptr(n)-1)) // of memory from a heap the first page has been used
+		// of memory from a heap the first page has been used
+		unused := n >= populateMin && (fresh(lo) || fresh(lo+uintptr(n)-1))
 		if !unused || !a.ask(lo, n) {
 			a.touch(lo, uintptr(n)) // and so finds out what is wrong
 		}
