@@ -5,13 +5,13 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"ropeway/internal/driver"
 	"ropeway/internal/driver/hostqueue"
+	"ropeway/internal/testenv"
 )
 
 // orderly is a fake whose streams do one thing at a time, when the explorer says so.
@@ -306,7 +306,7 @@ func TestExplore(t *testing.T) {
 				x.Start("GPU", true, o.works)
 				tt.p(x, r, other)
 				return func() error { return errors.Join(r.end(), other.end()) }
-			}, rand.New(rand.NewPCG(1, 2)), runs)
+			}, testenv.Rand(t)(1), runs)
 			if err != nil {
 				t.Fatal(err)
 			}
