@@ -221,6 +221,20 @@ var exploredPrograms = []struct {
 		})
 		x.Start("submitter", false, func() { r.copies(10, 2) })
 	}},
+	{"work of the host before a copy", func(x *hostqueue.Explorer, r, _ *rig) {
+		x.Start("submitter", false, func() {
+			r.Submit(driver.Op{Kind: driver.OpWork, Work: func() error {
+				for range 3 {
+					hostqueue.Step(r.o, nil)
+				}
+				r.wants(len(r.o.log) == 0, "a copy was made before the work was over")
+				return nil
+			}})
+			r.copies(0, 2)
+			r.waits()
+		})
+		x.Start("waiter", false, r.waits)
+	}},
 	{"a short task of the host", func(x *hostqueue.Explorer, r, _ *rig) {
 		ran := 0
 		x.Start("submitter", false, func() {

@@ -29,6 +29,9 @@ type Explorer struct {
 	Runs, Pruned, Steps, Deepest int // what was done
 }
 
+// endless is more steps than any run has that ends.
+const endless = 20000
+
 // node is a point of a run where a thread was chosen.
 type node struct {
 	chosen int
@@ -130,6 +133,10 @@ func (x *Explorer) run(p Program) error {
 		}
 		if len(able) == 0 {
 			break
+		}
+		if depth == endless {
+			x.finish()
+			return fmt.Errorf("it goes on for ever")
 		}
 		if x.walk != nil {
 			x.take(x.threads[able[x.walk.IntN(len(able))]])
