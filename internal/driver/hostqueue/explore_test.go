@@ -368,6 +368,8 @@ var programs = []struct {
 		x.Start("closer", false, func() {
 			r.End()
 			r.waitFor(Limit{})
+			step(&r.inside, nil)
+			r.wants(r.inside == 0, "something runs after Close")
 			r.Open()
 			r.wants(r.post().ran == 0, "something ran after Close")
 		})
@@ -429,10 +431,12 @@ var programs = []struct {
 // pauseAndLook pauses the queue, and wants nothing to run from when it is quiet until it is resumed.
 func pauseAndLook(r *rig) {
 	r.Pause()
+	step(&r.inside, nil)
+	begun := r.ran + r.inside + 1 // one may be on its way
 	step(&r.word, func() bool { s := stateOf(r.word.v); return s != Running && s != Inline })
 	for range 2 {
 		step(&r.inside, nil)
-		r.wants(r.inside == 0, "something runs while the queue is paused")
+		r.wants(r.inside == 0 && r.ran <= begun, "something runs while the queue is paused")
 	}
 	r.Resume()
 }

@@ -30,9 +30,9 @@ type Backend interface {
 // Queue is the engine of one queue. Its zero value with Init called is a queue at rest.
 type Queue struct {
 	word     word            // see State
-	back     Backend         // immutable
+	Observer driver.Observer // immutable; may be nil; with the word in one cache line
 	Sink     driver.Sink     // immutable
-	Observer driver.Observer // immutable; may be nil
+	back     Backend         // immutable
 
 	Mu        Mutex
 	list      Ring[driver.Op] // guarded by Mu; not begun
