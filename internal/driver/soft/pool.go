@@ -77,6 +77,15 @@ func (p *pool) remove(q *queue) {
 	q.prev, q.next, q.queued = nil, nil, false
 }
 
+// unschedule takes q out of its list, because the caller is about to run it: a worker would come in vain.
+func (p *pool) unschedule(q *queue) {
+	p.mu.Lock()
+	if q.queued {
+		p.remove(q)
+	}
+	p.mu.Unlock()
+}
+
 // rouse wakes or starts up to n workers. p.mu is held.
 func (p *pool) rouse(n int) {
 	for ; n > 0 && p.idle > 0; n-- {

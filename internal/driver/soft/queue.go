@@ -171,8 +171,11 @@ func (q *queue) Wait(timeout time.Duration, cancel <-chan struct{}) bool {
 // it reports whether it did anything. A goroutine that may stop waiting must not run the queue, so it only helps with
 // chunks.
 func (q *queue) assist(l hostqueue.Limit, target uint64) (did bool) {
-	if l.None() && q.Run(target, math.MaxInt) {
-		return true
+	if l.None() && q.State() == hostqueue.Ready {
+		q.d.pool.unschedule(q)
+		if q.Run(target, math.MaxInt) {
+			return true
+		}
 	}
 	for j := q.job.Load(); j != nil && !l.Reached() && q.d.pool.join(j); j = q.job.Load() {
 		j.work(l)
