@@ -35,7 +35,7 @@ type Queue struct {
 	back     Backend         // immutable
 
 	Mu        Mutex
-	list      Ring[driver.Op] // guarded by Mu; not begun
+	list      Ring[driver.Op] // guarded by Mu; not over; of these, only the head may have begun
 	submitted uint64          // guarded by Mu; tasks that there ever were
 	taken     uint64          // guarded by Mu; of these, how many have left the list; the number of its head
 	completed uint64          // guarded by Mu; of these, how many are known to be over
@@ -151,36 +151,35 @@ func (q *Queue) Run(until uint64, most int) bool {
 // Turn does the head of the list. It returns false if the head has to wait: q is parked then. The caller has made q
 // Running. Mu is held, but not meanwhile.
 func (q *Queue) Turn() bool {
-	head := q.list.Head()
+	op := q.list.Head() // if the list grows meanwhile, it gets a copy, and this stays what it is
 	drop := q.taken < q.dropTo
 	if q.Observer != nil && q.began == 0 {
 		q.began = q.Observer.Now()
 	}
-	if !q.head.Ready(head, drop, &q.Mu, q) {
+	if !q.head.Ready(op, drop, &q.Mu, q) {
 		q.become(Parked)
 		return false
 	}
-	expired, began := q.head.Leave(head, q), q.began
+	expired, began := q.head.Leave(op, q), q.began
 	q.began = 0
-	q.list.Pop(&q.current)
 	q.taken++
-	q.room.WakeOne()
 	q.Mu.Unlock()
 	var err error
 	switch {
 	case drop:
 		err = driver.ErrAborted
-		if q.current.Kind == driver.OpSet && q.current.Err != nil {
-			q.current.Flag.(abandoner).Abandon(q.current.Err)
+		if op.Kind == driver.OpSet && op.Err != nil {
+			op.Flag.(abandoner).Abandon(op.Err)
 		}
 	case expired:
 		err = driver.ErrTimeout
 	default:
-		err = q.back.Exec(&q.current)
+		err = q.back.Exec(op)
 	}
-	q.Finish(&q.current, began, err)
-	q.current = driver.Op{}
+	q.Finish(op, began, err)
 	q.Mu.Lock()
+	q.list.Drop()
+	q.room.WakeOne()
 	q.ended++
 	q.completed++
 	return true

@@ -57,6 +57,13 @@ func (r *Ring[T]) Pop(item *T) {
 	r.n--
 }
 
+// Drop takes the head out and forgets what it pointed to.
+func (r *Ring[T]) Drop() {
+	var none T
+	*r.Head() = none
+	r.Skip(1)
+}
+
 // Skip takes n items out without clearing them.
 func (r *Ring[T]) Skip(n int) {
 	r.first = (r.first + n) & (len(r.items) - 1)
