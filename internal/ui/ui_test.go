@@ -144,6 +144,13 @@ func TestProgress(t *testing.T) {
 		o := &Output{W: &b, Live: true, UTF8: utf8, Width: func() int { return width }}
 		p := o.Progress(4)
 		p.Step("first", 1)
+		bar := "[=======>" + strings.Repeat(" ", 25) + "]"
+		if utf8 {
+			bar = " " + strings.Repeat("━", 8) + strings.Repeat("─", 25) + " "
+		}
+		if s := screen(b.String()); !strings.Contains(s, " "+bar+" ") {
+			t.Errorf("a quarter is drawn as %q", s)
+		}
 		if s := screen(b.String()); !strings.HasPrefix(s, "first ") || !strings.HasSuffix(s, " 25%") || len([]rune(s)) != 77 {
 			t.Errorf("%q", s)
 		}
@@ -161,7 +168,7 @@ func TestProgress(t *testing.T) {
 		width = 80
 		p.Close()
 		if s := screen(b.String()); s != "" {
-			t.Errorf("left behind: %q", s)
+			t.Errorf("left on the screen: %q", s)
 		}
 		p.Close()
 		b.Reset()
