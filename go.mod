@@ -3,7 +3,6 @@ module ropeway
 go 1.26.0
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/ebitengine/purego v0.11.2
 	github.com/ianlancetaylor/demangle v0.0.0-20260724033716-83e58baca724

@@ -226,7 +226,7 @@ func TestRules(t *testing.T) {
 		{"internal/recorder/x.go", "", "ropeway/internal/trace", "observe"},
 		{"capi/x.go", "", "ropeway/internal/report", "observe"},
 		{"capi/test/x_test.go", "", "ropeway/internal/trace", ""},
-		{"x.go", "", "ropeway/internal/timeline/stats", "observe"},
+		{"x.go", "", "ropeway/internal/timeline/advice", "observe"},
 		{"cmd/ropeway/x.go", "", "ropeway/internal/trace", ""},
 		{"internal/arena/x.go", "", "unsafe", "unsafe"},
 		{"internal/arena/x_unsafe.go", "", "unsafe", ""},

@@ -7,7 +7,6 @@ import (
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
-	"ropeway/internal/timeline/stats"
 )
 
 // version is that of the data's form; web/report reads this one.
@@ -41,7 +40,7 @@ type data struct {
 	Ranges    ranges              `json:"ranges"`
 	Findings  []finding           `json:"findings"`
 	Notes     []string            `json:"notes"`
-	Stats     []stats.Function    `json:"stats"`
+	Stats     []function          `json:"stats"`
 	Advice    []advice.Advice     `json:"advice"`
 	Strings   map[string][]string `json:"strings"`
 }
@@ -146,7 +145,7 @@ func cut(run *timeline.Run, most limits) *data {
 	d := &data{
 		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano), Duration: run.Duration,
 		Driver: run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
-		Stats: list(stats.Of(run)), Advice: []advice.Advice{}, Findings: []finding{},
+		Stats: list(functionsOf(run)), Advice: []advice.Advice{}, Findings: []finding{},
 		Strings: map[string][]string{"kinds": observe.Kinds, "directions": observe.Directions, "memories": observe.Memories},
 	}
 	d.Processes = convert(run.Processes, func(p timeline.Process) process { return process{p.ID, list(p.Command), p.Ended} })
