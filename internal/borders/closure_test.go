@@ -28,7 +28,6 @@ func TestClosure(t *testing.T) {
 		{"ropeway/capi", []string{prometheus, telemetry, "net/http", "github.com/spf13/"}, "ropeway/internal/core"},
 		{"ropeway/cmd/ropeway", []string{prometheus, telemetry, "github.com/spf13/cobra/doc"}, "github.com/spf13/cobra"},
 		{"ropeway/metrics/prom", []string{telemetry}, prometheus + "client_golang/prometheus"},
-		{"ropeway/metrics/otelmeter", []string{prometheus, sdk}, telemetry + "otel/metric"},
 		{"ropeway/metrics/otelproducer", []string{prometheus}, sdk + "/metric"},
 	} {
 		list := exec.Command("go", "list", "-deps", tt.pkg)
