@@ -209,15 +209,12 @@ bench-cores: ## compare batches on 1 to 16 cores with those of another commit, a
 bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
 	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)
 
-bench-check: dist ## measure what the checker costs, as ratios in one run
+bench-check: ## measure what the checker costs, as ratios in one run
+bench-trace: ## measure what recording costs, as ratios in one run
+bench-check bench-trace: bench-%: dist
 	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
-	$(PYTHON) bench/check/ratio.py "$(abspath $(DIST))" bin/bench-check
-
-bench-trace: dist ## measure what recording costs, as ratios in one run
-	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
-	$(PYTHON) bench/trace/ratio.py "$(abspath $(DIST))" bin/bench-check
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-overhead bench/overhead/bench.c -L"$(DIST)/lib64" -lascendcl
+	$(PYTHON) bench/overhead/ratio.py $* "$(abspath $(DIST))" bin/bench-overhead
 
 bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin

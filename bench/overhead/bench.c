@@ -1,4 +1,4 @@
-/* What the checker costs: the same work, timed in a program that runs with it or without. ratio.py runs it both ways. */
+/* What the checker and the recorder cost: the same work, timed in a program that runs with one or without. ratio.py runs it both ways. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
