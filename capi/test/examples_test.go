@@ -160,56 +160,6 @@ func page(t *testing.T) (string, []block) {
 	return string(text), blocks
 }
 
-// TestPage does what docs/c.md tells, in its order, in one shell: sh blocks are run, blocks with a file name are that
-// file, and the lines of a text block must have been printed by the sh block before it.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	for _, tool := range []string{"g++", "pkg-config", "cmake", "valgrind"} {
-		testenv.Need(t, tool)
-	}
-	_, blocks := page(t)
-	dir := checkout(t)
-	script := "set -eu\nexport HOME=" + t.TempDir() + "\n"
-	want := map[int][]string{}
-	last := 0
-	for i, b := range blocks {
-		switch {
-		case b.file != "":
-			script += saves(b.file, b.text)
-		case b.language == "sh":
-			last = i
-			script += fmt.Sprintf("echo '### block %d'\n%s\n", i, strings.ReplaceAll(b.text, "make dist\n", ""))
-		case b.language == "text":
-			want[last] = strings.Split(strings.TrimSpace(b.text), "\n")
-		}
-	}
-	quick := []string{"CFLAGS=-O0", "CXXFLAGS=-O0"} // TestExamples builds them as they are
-	shell := append(settled(t), "sh", "-c", script)
-	out := command(t, dir, quick, shell[0], shell[1:]...)
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Errorf("the page leaves files in the clone: %v %v", entries, err)
-	}
-	for i, lines := range want {
-		_, part, _ := strings.Cut(out, fmt.Sprintf("### block %d\n", i))
-		part, _, _ = strings.Cut(part, "### block")
-		for _, line := range lines {
-			before, after, found := strings.Cut(part, line+"\n")
-			if !found {
-				t.Errorf("%s\ndoes not print %q but\n%s", blocks[i].text, line, before)
-			}
-			part = after
-		}
-	}
-	if n := strings.Count(out, "Hello from the device"); n < 10 {
-		t.Errorf("the program of the page ran only %d times", n)
-	}
-}
-
-// saves is the step of a page's script that saves a file, where the reader is by then.
-func saves(name, text string) string {
-	return fmt.Sprintf("cat >%s <<'END-OF-THE-FILE'\n%sEND-OF-THE-FILE\n", name, text)
-}
-
 // TestPageCI runs the steps of the page's CI snippet on a project that has the page's own CTest lines in it.
 func TestPageCI(t *testing.T) {
 	t.Parallel()
@@ -328,7 +278,7 @@ func TestMistakes(t *testing.T) {
 		want string
 	}{
 		{"-fsanitize=address", nil, "Direct leak of 64 byte(s)"},
-		{"-fsanitize=thread", settled(t), "data race"},
+		{"-fsanitize=thread", testenv.Settled(t), "data race"},
 		{"-DUSE_AFTER_FREE", []string{"valgrind", "--quiet", "--error-exitcode=1", "--suppressions=" + supp}, "Invalid read of size 1"},
 	} {
 		command(t, dir, nil, "gcc", tt.flag, "-w", "mistakes.c", "-o", program, "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl", "-pthread")

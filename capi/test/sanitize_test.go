@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,20 +19,8 @@ var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1:
 // sanitizedRun runs a program built with a sanitizer.
 func sanitizedRun(t *testing.T, env []string, program string, args ...string) result {
 	t.Helper()
-	line := append(append(settled(t), program), args...)
+	line := append(append(testenv.Settled(t), program), args...)
 	return run(t, append(slices.Clone(sanitizerOptions), env...), line[0], line[1:]...)
-}
-
-// settled is what to put in front of a program under ThreadSanitizer, which knows where in memory things may lie: where the
-// kernel moves them further than that, the program runs without address randomisation.
-func settled(t *testing.T) []string {
-	t.Helper()
-	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
-	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
-		return nil
-	}
-	testenv.Need(t, "setarch")
-	return []string{"setarch", "-R"}
 }
 
 // sanitizedPasses runs a program in which the sanitizer must find nothing.

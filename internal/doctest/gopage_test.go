@@ -1,7 +1,6 @@
 package doctest
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGoPage does what docs/go.md tells: a module of its own uses this one by replace, by vendor and by a workspace,
+// TestGoPage follows docs/go.md: a module of its own uses this one by replace, by vendor and by a workspace,
 // and tests with ropewaytest. Nothing is fetched: what the module needs is there, because it was built.
 func TestGoPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "go.md"))
@@ -26,25 +25,15 @@ func TestGoPage(t *testing.T) {
 	if err := os.Symlink(above, clone); err != nil {
 		t.Fatal(err)
 	}
-	environment := append(os.Environ(), "CLONE="+clone, "WORK="+work, "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "GOWORK=")
-	steps := read("docs/go.md", string(text)).steps()
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "set -eu\n"+script(steps))
-	cmd.Dir = work
-	cmd.Env = environment
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	printed(t, steps, string(out))
+	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "GOWORK="}
+	runPage(t, clone, work, read("docs/go.md", string(text)).steps(), environment...)
 
 	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker, which
 	// its test has.
 	mine := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = filepath.Join(work, "mine"), environment
+		cmd.Dir, cmd.Env = filepath.Join(work, "mine"), append(os.Environ(), environment...)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("go %v: %v", args, err)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,8 @@ const root = "../.."
 // page is a page of the documentation.
 type page struct {
 	name   string // from the root
-	tested *proof // of all of it; nil if there is none
+	tested *proof // of all of it, which is not run here then; nil if there is none
+	also   *proof // of something in it; nil if there is none
 	blocks []block
 	wrong  []string // what cannot be understood
 }
@@ -36,7 +38,7 @@ type proof struct {
 }
 
 var (
-	comment = regexp.MustCompile(`^<!-- (not run|tested): (.*?) -->$`)
+	comment = regexp.MustCompile(`^<!-- (not run|tested|also tested): (.*?) -->$`)
 	opening = regexp.MustCompile("^```(?:([a-z0-9]+)(?: ([\\w./-]+))?)?$")
 	// indented is a command that is hidden from the test by not being in a fence.
 	indented = regexp.MustCompile(`^ {4}(?:make|go|git|ropeway|gcc|g\+\+|cmake|ctest|python3|pip|\.|qemu-\w+|sudo|apt-get) \S`)
@@ -57,6 +59,8 @@ func read(name, text string) *page {
 		switch {
 		case strings.HasPrefix(line, "# ") && pending != nil && pending[0] == "tested" && p.tested == nil:
 			p.tested, pending = readProof(pending[1]), nil
+		case strings.HasPrefix(line, "# ") && pending != nil && pending[0] == "also tested" && p.also == nil:
+			p.also, pending = readProof(pending[1]), nil
 		case m != nil:
 			b := block{line: i + 1, language: m[1], file: m[2]}
 			if pending != nil && pending[0] == "tested" {
@@ -123,7 +127,13 @@ var runs = map[string]bool{
 
 // here tells whether this package runs the block itself.
 func (b *block) here() bool {
-	return b.file != "" || b.language == "sh" || b.language == "console" || b.language == "yaml"
+	return b.file != "" || slices.Contains([]string{"sh", "console", "yaml", "pycon"}, b.language)
+}
+
+// excerpt reports whether the block shows a part of one of the checker's programs, or its report.
+func (b *block) excerpt() bool {
+	_, err := os.Stat(filepath.Join(root, "capi/test/testdata/check", b.file))
+	return b.file != "" && err == nil
 }
 
 // TestEveryBlockIsTested: no page shows a command or a program that nothing runs.
@@ -136,17 +146,18 @@ func TestEveryBlockIsTested(t *testing.T) {
 		if p.tested != nil {
 			p.tested.check(t, p.name, filepath.Base(p.name))
 		}
+		if p.also != nil {
+			p.also.check(t, p.name, filepath.Base(p.name))
+		}
 		for _, b := range p.blocks {
 			at := fmt.Sprintf("%s:%d", p.name, b.line)
 			switch {
 			case !runs[b.language]:
 				continue
 			case b.tested != nil:
-				wanted := b.text
-				if b.tested.dir == "internal/doctest" {
-					wanted = p.name // the test reads the page
-				}
-				b.tested.check(t, at, wanted)
+				b.tested.check(t, at, b.text, p.name)
+			case b.excerpt() && p.also == nil:
+				t.Errorf("%s: nothing compares this excerpt with the program", at)
 			case b.skipped == "" && p.tested == nil && !b.here():
 				t.Errorf("%s: nothing runs this %s block: give it a file name and use the file, or name its test in a comment (see internal/doctest)", at, b.language)
 			}
@@ -158,8 +169,8 @@ func TestEveryBlockIsTested(t *testing.T) {
 	}
 }
 
-// check looks for the tests, and for words in what they are made of: the page's name, or the text of a block.
-func (p *proof) check(t *testing.T, at, wanted string) {
+// check looks for the tests, and for one of some texts in what they are made of: the page's name, or a block.
+func (p *proof) check(t *testing.T, at string, wanted ...string) {
 	t.Helper()
 	dir := filepath.Join(root, filepath.FromSlash(p.dir))
 	entries, err := os.ReadDir(dir)
@@ -183,7 +194,8 @@ func (p *proof) check(t *testing.T, at, wanted string) {
 			t.Errorf("%s: there is no test %s in %s", at, name, p.dir)
 		}
 	}
-	if len(p.tests) == 0 || !strings.Contains(squeezed(all.String()), squeezed(wanted)) {
+	known := func(text string) bool { return strings.Contains(squeezed(all.String()), squeezed(text)) }
+	if len(p.tests) == 0 || !slices.ContainsFunc(wanted, known) {
 		t.Errorf("%s: %s does not know it: no %.60q there", at, p.dir, wanted)
 	}
 }

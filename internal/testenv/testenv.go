@@ -4,6 +4,8 @@ package testenv
 import (
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -63,4 +65,16 @@ func Soak(t testing.TB) time.Duration {
 		t.Fatalf("SOAK=%q is no time like 10m", text)
 	}
 	return d
+}
+
+// Settled returns what to put before the command of a program under ThreadSanitizer, which limits where memory may be: if
+// the kernel's address randomisation exceeds that, the program runs without it.
+func Settled(t testing.TB) []string {
+	t.Helper()
+	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
+	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
+		return nil
+	}
+	Need(t, "setarch")
+	return []string{"setarch", "-R"}
 }
