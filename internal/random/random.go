@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // Kind is how numbers are distributed.
@@ -108,9 +108,9 @@ func (n Numbers) span() uint64 {
 func (t Type) value(bits uint64) float64 {
 	switch t {
 	case Float16:
-		return float64(half.To(uint16(bits)))
+		return float64(float16.To(uint16(bits)))
 	case BFloat16:
-		return float64(half.ToB(uint16(bits)))
+		return float64(float16.ToB(uint16(bits)))
 	}
 	return float64(math.Float32frombits(uint32(bits)))
 }
@@ -119,9 +119,9 @@ func (t Type) value(bits uint64) float64 {
 func (t Type) round(v float64) uint32 {
 	switch t {
 	case Float16:
-		return uint32(half.From(float32(v)))
+		return uint32(float16.From(float32(v)))
 	case BFloat16:
-		return uint32(half.FromB(float32(v)))
+		return uint32(float16.FromB(float32(v)))
 	}
 	return math.Float32bits(float32(v))
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // TestPhilox compares with the answers that the authors of the algorithm publish (Random123, kat_vectors).
@@ -93,9 +93,9 @@ func element(n Numbers, b []byte, i int) float64 {
 	case Uint64:
 		return float64(binary.LittleEndian.Uint64(b[8*i:]))
 	case Float16:
-		return float64(half.To(binary.LittleEndian.Uint16(b[2*i:])))
+		return float64(float16.To(binary.LittleEndian.Uint16(b[2*i:])))
 	case BFloat16:
-		return float64(half.ToB(binary.LittleEndian.Uint16(b[2*i:])))
+		return float64(float16.ToB(binary.LittleEndian.Uint16(b[2*i:])))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 }

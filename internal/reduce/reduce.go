@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // Kind is how two elements become one.
@@ -138,12 +138,12 @@ func widen(t Type, wide []float32, from []uint16) {
 	wide = wide[:len(from)]
 	if t == BFloat16 {
 		for i, b := range from {
-			wide[i] = half.ToB(b)
+			wide[i] = float16.ToB(b)
 		}
 		return
 	}
 	for i, h := range from {
-		wide[i] = half.To(h)
+		wide[i] = float16.To(h)
 	}
 }
 
@@ -151,21 +151,21 @@ func narrow(t Type, to []uint16, wide []float32) {
 	to = to[:len(wide)]
 	if t == BFloat16 {
 		for i, f := range wide {
-			to[i] = half.FromB(f)
+			to[i] = float16.FromB(f)
 		}
 		return
 	}
 	for i, f := range wide {
-		to[i] = half.From(f)
+		to[i] = float16.From(f)
 	}
 }
 
 // bound makes what has become infinite by rounding finite.
 func bound(t Type, list []uint16) {
 	const sign = 1 << 15
-	most := uint16(half.Most16)
+	most := uint16(float16.Most16)
 	if t == BFloat16 {
-		most = half.MostB
+		most = float16.MostB
 	}
 	for i, h := range list {
 		if h&^sign > most {

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // model is Do for one element, from the definition: whole numbers exactly, floats by way of float64, which holds the sum of two 16-bit floats
@@ -44,9 +44,9 @@ func floatModel(o Op, d, s float64) float64 {
 func load(t Type, b []byte) float64 {
 	switch t {
 	case Float16:
-		return float64(half.To(binary.LittleEndian.Uint16(b)))
+		return float64(float16.To(binary.LittleEndian.Uint16(b)))
 	case BFloat16:
-		return float64(half.ToB(binary.LittleEndian.Uint16(b)))
+		return float64(float16.ToB(binary.LittleEndian.Uint16(b)))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 }
@@ -56,23 +56,23 @@ func store(o Op, b []byte, v float64) {
 		v = math.Inf(1)
 	}
 	f := float32(v)
-	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504, BFloat16: float64(half.ToB(half.MostB))}[o.Type]
+	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504, BFloat16: float64(float16.ToB(float16.MostB))}[o.Type]
 	overflows := math.IsInf(float64(f), 0)
 	switch o.Type {
 	case Float16:
-		h := half.From(f)
-		if overflows = overflows || half.To(h)-half.To(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
+		h := float16.From(f)
+		if overflows = overflows || float16.To(h)-float16.To(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
 			binary.LittleEndian.PutUint16(b, h)
 			return
 		}
-		binary.LittleEndian.PutUint16(b, half.From(float32(math.Copysign(most, v))))
+		binary.LittleEndian.PutUint16(b, float16.From(float32(math.Copysign(most, v))))
 	case BFloat16:
-		h := half.FromB(f)
-		if overflows = overflows || half.ToB(h)-half.ToB(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
+		h := float16.FromB(f)
+		if overflows = overflows || float16.ToB(h)-float16.ToB(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
 			binary.LittleEndian.PutUint16(b, h)
 			return
 		}
-		binary.LittleEndian.PutUint16(b, half.FromB(float32(math.Copysign(most, v))))
+		binary.LittleEndian.PutUint16(b, float16.FromB(float32(math.Copysign(most, v))))
 	default:
 		if overflows && o.Saturate && o.Kind == Sum {
 			f = float32(math.Copysign(most, v))

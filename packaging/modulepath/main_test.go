@@ -74,7 +74,7 @@ func TestTree(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	command("test", "-count=1", "-run", "^(TestCheck|TestNotLinked|TestPublic)$", ".", "./internal/setup", "./internal/borders") // names in stacks, in messages
+	command("test", "-count=1", "-run", "^(TestCheck|TestNotLinked|TestPublic)$", ".", "./internal/setup", "./internal/archtest") // names in stacks, in messages
 	command("run", "./spec/gen")
 	command("build", "./...") // what is generated has the new path, too
 	if again, err := change(dir, to); err != nil || again != 0 {

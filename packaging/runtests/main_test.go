@@ -117,7 +117,7 @@ func TestNothingIsInNeither(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"capi/test": true, "internal/driver/soft": true, "internal/ranges": true,
-		"internal/half": false, "": false,
+		"internal/float16": false, "": false,
 	} {
 		if got, ok := long[path]; !ok || got != want {
 			t.Errorf("%s: known %t, does more without -short %t, want %t", path, ok, got, want)

@@ -1,4 +1,4 @@
-package half
+package float16
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package borders
+package archtest
 
 import (
 	"go/ast"

@@ -1,4 +1,4 @@
-package borders
+package archtest
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 const root = "../.." // of the repository, seen from this package
 
 // module is how the packages of the module begin.
-var module = strings.TrimSuffix(reflect.TypeFor[crossing]().PkgPath(), "internal/borders")
+var module = strings.TrimSuffix(reflect.TypeFor[crossing]().PkgPath(), "internal/archtest")
 
 // allowed lists what may cross a border, by rule and file, with the reason. An entry that is no longer needed fails
 // the test, so the list only ever holds what is true.
@@ -43,7 +43,10 @@ func (s *source) test() bool            { return strings.HasSuffix(s.file, "_tes
 func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"/") }
 
 // forTests are packages that only tests import: they and the test files may use what the product may not.
-var forTests = []string{"internal/testenv", "internal/driver/drivertest", "internal/driver/cuda/imitation", "internal/conformance", "internal/borders", "packaging/runtests", "ropewaytest"}
+var forTests = []string{
+	"internal/testenv", "internal/driver/drivertest", "internal/driver/cuda/imitation", "internal/conformance",
+	"internal/archtest", "packaging/runtests", "ropewaytest",
+}
 
 // product tells whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {

@@ -1,7 +1,7 @@
-// Package half turns numbers of 32 bits into numbers of 16 and back: IEEE half precision, and bfloat16.
+// Package float16 converts numbers of 32 bits to numbers of 16 and back: IEEE half precision, and bfloat16.
 //
 // The C API has a conversion of its own, which knows no infinities (core.Thread.FloatToFloat16); devices compute with these.
-package half
+package float16
 
 import "math"
 
