@@ -29,20 +29,20 @@ import (
 // checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses are
 // those of the program. Methods are called with no lock of ours held, by any thread.
 type checker interface {
-	// Touch tells that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc is the
+	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc is the
 	// instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no function.
 	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
-	// Stepped tells that what Touch opened for one instruction is to be closed.
+	// Stepped reports that what Touch opened for one instruction is to be closed.
 	Stepped(t Touch)
-	// Vanish tells that the program is about to take n bytes at addr away from itself. by is as for Touch.
+	// Vanish reports that the program is about to take n bytes at addr away from itself. by is as for Touch.
 	Vanish(addr uintptr, n uint64, how check.Way, by core.Caller, thread uint32)
 	// Window is where pinned memory can lie.
 	Window() (low, high uintptr)
 	// OpenKnown opens all memory that is known to be complete.
 	OpenKnown()
-	// Note tells people what the checker cannot do.
+	// Note prints what the checker cannot do.
 	Note(text string)
-	// InFlight tells whether work on some of the bytes is not known to be complete.
+	// InFlight reports whether work on some of the bytes is not known to be complete.
 	InFlight(addr uintptr, n uint64) bool
 	// Complete makes what has run on the bytes known to be complete.
 	Complete(addr uintptr, n uint64)
@@ -68,7 +68,7 @@ var waitedFor = [...]uint32{
 	C.ROPEWAY_WAIT_REPORT: C.ROPEWAY_aclrtProcessReport,
 }
 
-// caller tells the checker what a thread is doing: core.Caller over the record that the C side keeps.
+// caller reports to the checker what a thread is doing: core.Caller over the record that the C side keeps.
 type caller C.ropeway_call
 
 func (c *caller) Calling() (function uint32, arguments []uint64, in bool) {
@@ -103,18 +103,18 @@ func (c *caller) Frames(named [][2]uint32) int {
 	return n
 }
 
-// ReturnsCode tells whether the function that the thread is in returns a code.
+// ReturnsCode reports whether the function that the thread is in returns a code.
 func (c *caller) ReturnsCode() bool {
 	f, _, in := c.Calling()
 	return in && returnsCode[f]
 }
 
-// Drops tells what an interpreter knows of its program: whether that drops what the call returns.
+// Drops reports what an interpreter knows of its program: whether that drops what the call returns.
 func (c *caller) Drops() (drops, interpreted bool) {
 	return c.named > 0 && c.names[0].line&C.ROPEWAY_DROPPED != 0, c.named > 0
 }
 
-// Ignored tells whether the program asked not to be judged just now (ropeway/check.h).
+// Ignored reports whether the program asked not to be judged just now (ropeway/check.h).
 func (c *caller) Ignored() bool { return c.ignored != 0 }
 
 // ID is the system's number of the thread.
@@ -198,7 +198,7 @@ func (face) SetRegistered(pairs, aliases []uint64) {
 	C.set_aliases(c, (*C.uint64_t)(unsafe.SliceData(aliases)), C.size_t(len(aliases)/2))
 }
 
-// wayOf is how memory goes that the C side tells of.
+// wayOf is how memory that the C side reports was freed.
 func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	switch kind {
 	case C.ROPEWAY_REALLOCATED:

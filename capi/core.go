@@ -28,7 +28,7 @@ func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) 
 	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
 }
 
-// call carries a call out, and tells who observes. It is a function of its own because a deferred call costs twice as much
+// call carries out a call, and reports it to the observer. It is a function of its own because a deferred call costs twice as much
 // in one that C calls.
 //
 //go:noinline
@@ -164,7 +164,7 @@ func called(function uint32) (api string, coded bool) {
 	return api, coded
 }
 
-// isNil tells whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside
+// isNil reports whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside
 // its structures can lead there; the others are looked at before.
 func isNil(p any) bool {
 	e, ok := p.(runtime.Error)

@@ -32,7 +32,7 @@ func numberOf(f uint32) uint16 {
 	return uint16(number - 1)
 }
 
-// observed carries out a call of a thread and tells the observer.
+// observed carries out a call of a thread and reports it to the observer.
 func observed(function uint32, t *thread, a *slots) uint64 {
 	f := function
 	if function == C.ROPEWAY_WAIT && a[0] < uint64(len(waitedFor)) {

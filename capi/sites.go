@@ -30,7 +30,7 @@ func (t *thread) calls(f uint32) uint16 {
 	s := t.sites
 	c := calledFrom{address: uint64(s.at.address), name: uint32(s.at.name), line: uint32(s.at.line), function: f}
 	name := framed
-	if c.name == 0 { // under the checker an interpreter tells that one
+	if c.name == 0 { // under the checker an interpreter reports that one
 		if by := t.Caller(); by != nil {
 			var frame [1][2]uint32
 			if by.Frames(frame[:]) == 1 {

@@ -36,7 +36,7 @@ func wait(t *thread, a *slots) uint64 {
 	return uint64(t.Done(err))
 }
 
-// timedOut tells whether a wait ended because its time was up.
+// timedOut reports whether a wait ended because its time was up.
 func timedOut(code abi.Code) bool {
 	switch code {
 	case abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout:

@@ -27,7 +27,7 @@ static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* guards the writing
 static struct self *unused;
 static atomic_flag using = ATOMIC_FLAG_INIT; /* guards unused */
 static ropeway_at_end at_end; /* set by attaching */
-static pthread_key_t key; /* tells when a thread ends */
+static pthread_key_t key; /* reports when a thread ends */
 static int have_key;
 static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
 

@@ -48,7 +48,7 @@ struct span {
 struct self {
 	ropeway_call call;
 	struct self *next;   /* of those that wait for a new thread */
-	int known;           /* pthread will tell when the thread ends */
+	int known;           /* pthread reports the end of the thread */
 	int entered;         /* it has called the API */
 	int rounds;          /* of destructors that the ending thread has gone through */
 	void *spare;         /* a stack for when the thread's own has no room; NULL before it is needed */
@@ -69,13 +69,13 @@ struct self {
 
 /* The record of the calling thread, made at its first call. Safe in a signal handler. Never NULL. */
 struct self *check_self(void);
-struct self *check_known(void); /* the same outside of signal handlers: it is given back when the thread ends */
+struct self *check_known(void); /* the same outside of signal handlers: it is freed when the thread ends */
 
 /* attach.c. The core's door; NULL before it is attached. home is the process it is in: a forked child has none. */
 extern ropeway_door check_core;
 extern pid_t check_home;
 int check_forked(void);                 /* whether this is a child of the process that has the core */
-void check_note(const char *text);      /* tells people what the checker cannot do */
+void check_note(const char *text);      /* prints what the checker cannot do */
 void check_frames(ropeway_call *call);  /* asks an interpreter for its frames */
 const char *check_frame_file(uint32_t name); /* the texts of a frame's name; NULL if there is none */
 const char *check_frame_function(uint32_t name);

@@ -80,7 +80,7 @@ static uintptr_t stack_of(const ucontext_t *c)
 	return c->uc_mcontext.sp;
 }
 
-/* By the instruction itself: loads and stores tell which they are. Atomic ones do both. */
+/* By the instruction itself: loads and stores show which they are. Atomic ones do both. */
 static int stores(const ucontext_t *c)
 {
 	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
@@ -344,7 +344,7 @@ static void touched(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * The core writes where the program told it to. Memory that is being registered is closed to writes for less than a
+ * The core writes where the program asked it to. Memory that is being registered is closed to writes for less than a
  * millisecond, and must not be opened by force meanwhile: the first time, the core waits and tries again.
  */
 static int waits(struct self *me, uintptr_t address, const ucontext_t *c)

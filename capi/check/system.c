@@ -72,7 +72,7 @@ static const struct call calls[] = {
 #endif
 };
 
-enum { CALLS = sizeof calls / sizeof *calls, OURS = 0x5277 /* tells our filter's signals from the program's own */ };
+enum { CALLS = sizeof calls / sizeof *calls, OURS = 0x5277 /* distinguishes our filter's signals from the program's own */ };
 
 /* The fixed place: a page with a copy of the code below, which is libc's syscall(). Each process has one of them. */
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 /*
  * Order, for programs that run under ThreadSanitizer. It sees the program's threads but not what happens in the core: that a
  * host function runs after the call that launched it and before the synchronisation that waited for it, or that pinned
- * memory is freed before it is given out again. So it is told: every call publishes what its thread did before, and
+ * memory is freed before it is given out again. So the library informs it: every call publishes what its thread did before, and
  * callbacks, waits and allocations take it over. Programs without the sanitizer pay nothing.
  */
 #include "shim.h"

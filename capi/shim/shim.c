@@ -35,7 +35,7 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
 static char core_path[PATH_MAX]; /* where the core lies: beside this library */
 static char check_path[PATH_MAX]; /* and the checker */
-static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
+static pthread_key_t thread_key; /* its destructor informs the core that a thread ends */
 static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
 static _Thread_local int ending; /* the thread is running its destructors */
 /* exit() runs in a handler on this thread: what it was to the core. */
@@ -43,11 +43,11 @@ static _Thread_local ropeway_thread interrupted __attribute__((tls_model("initia
 static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
- * Refusing: what every function answers when there is no way into the core. The reason is told once on stderr, and is
+ * Refusing: what every function answers when there is no way into the core. The reason is printed once on stderr, and is
  * what aclGetRecentErrMsg returns.
  */
 static char reason[PATH_MAX + 512];
-static atomic_bool told;
+static atomic_bool reported;
 static int refused_fork; /* the reason is a fork */
 
 /* The number of the API function that is called, also where a wait is made in slices. */
@@ -69,17 +69,17 @@ static const char *name_of(uint32_t function)
 }
 
 /* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
-static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *told)
+static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *reported)
 {
 	const char *name = name_of(function);
 	if (!name)
 		return 0;
-	if (!atomic_exchange(told, 1)) {
+	if (!atomic_exchange(reported, 1)) {
 		struct iovec line[] = {
 			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {(void *)why, strlen(why)}, {"\n", 1},
 		};
 		if (writev(STDERR_FILENO, line, 5) < 0)
-			atomic_store(told, 0);
+			atomic_store(reported, 0);
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)why;
@@ -98,7 +98,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	function = named(function, slots);
 	if (forked && refused_fork && name_of(function))
 		forked(name_of(function));
-	return refusal(function, slots, reason, &told);
+	return refusal(function, slots, reason, &reported);
 }
 
 /* The same as long as there is no room for the core; the next call looks again. */
@@ -106,9 +106,9 @@ static _Atomic(const char *) lacking;
 
 static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 	(void)thread;
-	return refusal(named(function, slots), slots, atomic_load(&lacking), &told);
+	return refusal(named(function, slots), slots, atomic_load(&lacking), &reported);
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
@@ -120,7 +120,7 @@ static void in_child(void)
 		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
 		       "multiprocessing with \"spawn\")");
 	refused_fork = 1;
-	atomic_store(&told, 0);
+	atomic_store(&reported, 0);
 	atomic_store(&ropeway_way_in, refuse);
 }
 
@@ -141,11 +141,11 @@ static void quiet(void)
 static uint64_t call_interrupted(uint32_t function, uint64_t *slots)
 {
 	static const char why[] = "exit() was called in a signal handler, and what that interrupted does not let this call go on";
-	static atomic_bool told;
+	static atomic_bool reported;
 	uint64_t result;
 	if (ropeway_enter_at_end(atomic_load(&ropeway_way_in), function, interrupted, slots, &result))
 		return result;
-	return refusal(named(function, slots), slots, why, &told);
+	return refusal(named(function, slots), slots, why, &reported);
 }
 
 /* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */
@@ -376,7 +376,7 @@ void ropeway_empty_call(void)
 
 /*
  * aclrtSynchronizeStream, Event, Device or aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
- * milliseconds: *over tells whether the wait is over, and then the result is that of the function. For callers that must
+ * milliseconds: *over reports whether the wait is over, and then the result is that of the function. For callers that must
  * look up in between; time that ran out is no error and leaves no trace.
  */
 EXPORT aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);

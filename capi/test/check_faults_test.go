@@ -96,7 +96,7 @@ func TestCheckHandlers(t *testing.T) {
 	}
 }
 
-// TestCheckFork proves that a forked child that calls the API is a finding, told by the child itself.
+// TestCheckFork proves that a forked child that calls the API is a finding, reported by the child itself.
 func TestCheckFork(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults_handlers.c")
 	t.Run("text", func(t *testing.T) {
@@ -176,7 +176,7 @@ int main(void)
 	passes(t, []string{"ROPEWAY_CHECK=1"}, program)
 }
 
-// TestCheckMissing: a program that is to be checked, and cannot be, is told so rather than run unchecked.
+// TestCheckMissing: a program that is to be checked, and cannot be, gets an error rather than run unchecked.
 func TestCheckMissing(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
 	if err := os.Remove(filepath.Join(filepath.Dir(program), "libropeway_check.so")); err != nil {

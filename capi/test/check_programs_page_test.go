@@ -62,7 +62,7 @@ func TestCheckPage(t *testing.T) {
 	}
 }
 
-// excerpt tells whether lines stand together in the program, indented alike.
+// excerpt reports whether lines stand together in the program, indented alike.
 func (w *wanted) excerpt(body string) error {
 	text, err := os.ReadFile(filepath.Join(checkDir, w.name))
 	if err != nil {

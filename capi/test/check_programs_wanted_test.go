@@ -186,7 +186,7 @@ func (w *wanted) compare(report *finding.Report) error {
 	return w.bytes.compare(f.Bytes)
 }
 
-// fits tells whether a site is the one that is wanted.
+// fits reports whether a site is the one that is wanted.
 func (w *wanted) fits(s wantedSite, o *finding.Site) bool {
 	call, _, _ := strings.Cut(o.Call, "(")
 	if o.Role != s.role || call != s.call || o.Task != s.task || s.task != 0 && (o.Stream == nil || *o.Stream != s.stream) {

@@ -80,7 +80,7 @@ func names(tree map[string]entry) []string {
 	return list
 }
 
-// hasPythonHeaders tells whether the extension of the Python package can be built.
+// hasPythonHeaders reports whether the extension of the Python package can be built.
 func hasPythonHeaders() bool {
 	out, err := exec.Command("python3", "-c", `import sysconfig; print(sysconfig.get_path("include"))`).Output()
 	if err != nil {

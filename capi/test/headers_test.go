@@ -318,7 +318,7 @@ int whole(const struct task* t)
 	})
 }
 
-// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents tell it to,
+// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents require,
 // before or after.
 func TestHeaderOwnFlags(t *testing.T) {
 	const own = "#define ACL_MODEL_STREAM_FLAG_HEAD 0x00000000U\n#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU\n"

@@ -101,7 +101,7 @@ func TestCoreMissing(t *testing.T) {
 	}
 }
 
-// TestLittleAddressSpace proves that a program whose address space is limited works with less memory or is told what to
+// TestLittleAddressSpace proves that a program whose address space is limited works with less memory or gets an error that says what to
 // do.
 func TestLittleAddressSpace(t *testing.T) {
 	program := compile(t, []string{"smoke.c"})

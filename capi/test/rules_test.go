@@ -17,7 +17,7 @@ import (
 // batch, the 2-D, the descriptor and the offset copies, and the fills.
 var copyFamily = []string{"memory-copy"}
 
-// machines are what the rules program runs on: the argument that tells the program, the environment that tells the library.
+// machines are what the rules program runs on: the argument for the program, the environment for the library.
 var machines = []struct {
 	name string
 	env  []string

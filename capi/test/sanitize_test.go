@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// sanitizerOptions are what the sanitizers need to be told. TSan sleeps a second at exit for stragglers; the Go runtime's
+// sanitizerOptions are the settings that the sanitizers need. TSan sleeps a second at exit for stragglers; the Go runtime's
 // threads never end, so there is nothing to wait for. A forked child has none of its parent's threads, which TSan takes for
 // threads that nobody joined.
 var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1:report_thread_leaks=0", "ASAN_OPTIONS=detect_stack_use_after_return=1"}

@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// shells are those that set_env.sh is made for; dash and busybox never tell a script where it is.
+// shells are those that set_env.sh is made for; in dash and busybox a script cannot find out where it is.
 var shells = [][]string{{"bash"}, {"bash", "--posix"}, {"dash"}, {"busybox", "sh"}, {"zsh", "-f"}}
 
 // eachShell runs a test once for every shell.

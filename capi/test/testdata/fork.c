@@ -35,7 +35,7 @@ static pid_t forked(void)
 	return child;
 }
 
-/* What a child must be told that was forked from a process in which the library was in use. */
+/* What a child must print that was forked from a process in which the library was in use. */
 static void is_refused(void)
 {
 	void *p;

@@ -446,7 +446,7 @@ static inline void abort_begin(struct abort *a)
 	gate_reached(&a->gate);
 	a->thread = (struct thread){.body = abort_body};
 	thread_start(&a->thread);
-	while (aclrtMemFlush(scene.dev[0], 1) == ACL_SUCCESS) /* the cheapest call that tells */
+	while (aclrtMemFlush(scene.dev[0], 1) == ACL_SUCCESS) /* the cheapest call that shows it */
 		usleep(100);
 }
 
