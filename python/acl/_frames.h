@@ -250,7 +250,7 @@ static void provide_frames(ropeway_call *call)
 	PyGILState_Release(state);
 }
 
-/* watch_frames(checked, left_out, outermost) -> bool: begins to tell where the program is, to the checker or else to who records. False if it
+/* watch_frames(checked, left_out, outermost) -> bool: begins to report where the program is, to the checker or else to the recorder. False if it
  * cannot. */
 static PyObject *watch_frames(PyObject *self, PyObject *args)
 {

@@ -188,7 +188,7 @@ class Index:
 
 class TestShape(unittest.TestCase):
     def test_results(self):
-        """Every function gives as many results as it says, of the type it says; what is not built yet answers 207000."""
+        """Every function gives as many results as it says, of the type it says; what is not built yet returns 207000."""
         for name, form, function in each_plain():
             with self.subTest(form.path, implementation=name):
                 self.check(form, function(*zeros(form)))

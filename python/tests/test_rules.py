@@ -96,8 +96,8 @@ class TestRules(unittest.TestCase):
                     proven.add((function, int(number)))
         wanted = provable()
         self.assertGreater(len(wanted), 150)
-        told = {rule: RULES[rule[0]][rule[1] - 1][0] for rule in wanted}
-        self.assertEqual({}, {rule: told[rule] for rule in wanted - proven - set(NOT_FROM_PYTHON)}, "not provoked")
+        texts = {rule: RULES[rule[0]][rule[1] - 1][0] for rule in wanted}
+        self.assertEqual({}, {rule: texts[rule] for rule in wanted - proven - set(NOT_FROM_PYTHON)}, "not provoked")
         self.assertEqual(set(), proven - wanted, "provoked, but the table says that they cannot be")
         self.assertEqual(set(), proven & set(NOT_FROM_PYTHON), "NOT_FROM_PYTHON lists them, and they were provoked")
         self.assertEqual(set(), set(NOT_FROM_PYTHON) - wanted, "NOT_FROM_PYTHON lists them, and they need no proof")
@@ -172,7 +172,7 @@ class Scene:
         abort = threading.Thread(target=lambda: codes.append(rt.device_task_abort(0, 0)))
         abort.start()
         try:
-            while rt.mem_flush(self.dev[0], 1) == 0:  # the cheapest call that tells
+            while rt.mem_flush(self.dev[0], 1) == 0:  # the cheapest call that shows it
                 time.sleep(0.0001)
             yield
         finally:
