@@ -120,7 +120,7 @@ func benchProcess(ctx context.Context, variables []variable, spec bench.Spec, ea
 	return errs.String(), err
 }
 
-// readEvents passes on what a round tells.
+// readEvents passes on what a round reports.
 func readEvents(r io.Reader, each func(bench.Event) error) error {
 	d := json.NewDecoder(r)
 	for {
@@ -146,8 +146,8 @@ func (a *app) benchRound(cmd *cobra.Command) error {
 		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err), "use ropeway bench without it"}
 	}
 	e := json.NewEncoder(a.stdout)
-	tell := func(event bench.Event) error { return e.Encode(event) }
-	err := a.measureRound(cmd.Context(), spec, tell)
+	report := func(event bench.Event) error { return e.Encode(event) }
+	err := a.measureRound(cmd.Context(), spec, report)
 	if err == nil {
 		return nil
 	}
@@ -164,15 +164,15 @@ func (a *app) benchRound(cmd *cobra.Command) error {
 	default:
 		failed.Next = "ropeway info shows drivers, devices and variables"
 	}
-	return errors.Join(tell(bench.Event{Failed: failed}), exitCode(exitFailed))
+	return errors.Join(report(bench.Event{Failed: failed}), exitCode(exitFailed))
 }
 
-func (a *app) measureRound(ctx context.Context, spec bench.Spec, tell func(bench.Event) error) error {
+func (a *app) measureRound(ctx context.Context, spec bench.Spec, report func(bench.Event) error) error {
 	rt, err := ropeway.Open(ropeway.WithLogger(warnings(func(line string) { fmt.Fprintln(a.stderr, line) })))
 	if err != nil {
 		return err
 	}
-	return errors.Join(bench.Round(ctx, rt, spec, tell), rt.Close())
+	return errors.Join(bench.Round(ctx, rt, spec, report), rt.Close())
 }
 
 // benchError keeps what to do beside an error.

@@ -17,14 +17,14 @@ type ending struct {
 	code        int            // of the program; 128 and its number for a signal
 	signal      syscall.Signal // that ended it, or 0
 	core        bool           // and its memory was written to a file
-	interrupted bool           // somebody told it, or us, to end
+	interrupted bool           // a signal asked it, or us, to end
 }
 
 // passedOn are signals that are meant for the program. The first four ask for its end; a terminal sends the first two to all
 // processes in its foreground.
 var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// interrupts tells whether a signal asks for an end.
+// interrupts reports whether a signal asks for an end.
 func interrupts(s os.Signal) bool { return slices.Contains(passedOn[:4], s) }
 
 // catchSignals begins to catch what is passed on. What is ignored, as nohup does, stays so for the program too. SIGPIPE is
@@ -70,7 +70,7 @@ func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, err
 	}
 }
 
-// fromTerminal tells whether a signal is one of a key, which the program has got by itself: we are in the foreground of a
+// fromTerminal reports whether a signal is one of a key, which the program has got by itself: we are in the foreground of a
 // terminal. (Somebody who sends one by kill to us alone there is not heard; SIGTERM is.)
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {

@@ -31,7 +31,7 @@ type sender struct {
 	process *finding.Process
 	started bool             // it said who it is, so it will say when it ends
 	entries []*finding.Entry // of its findings, in the order they came
-	bad     bool             // it sent something that cannot be read, and this was told
+	bad     bool             // it sent something that cannot be read, and this was reported
 	open    *finding.Finding // counts if the process ends without its last report
 	fired   map[string]int   // faults that were injected, by what was asked for
 }

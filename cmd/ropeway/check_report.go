@@ -187,7 +187,7 @@ func times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-// programLines tell how the program ended, as far as its user has to know, and how to go on.
+// programLines say how the program ended, as far as its user has to know, and how to go on.
 func (s *checkSession) programLines(say func(format string, args ...any)) {
 	r := s.report
 	if !slices.ContainsFunc(r.Runs, func(run *finding.Run) bool { return len(run.Processes) > 0 }) {
@@ -223,7 +223,7 @@ func (s *checkSession) programLines(say func(format string, args ...any)) {
 // mostSeeds is how many seeds are named; the report has all.
 const mostSeeds = 20
 
-// outputs are the files that a check writes, open before the program runs so that a wrong path is told at once.
+// outputs are the files that a check writes, open before the program runs so that a wrong path is reported at once.
 type outputs struct{ report, suppressions, page *os.File }
 
 func openOutputs(o *checkOptions) (*outputs, error) {
@@ -265,7 +265,7 @@ func (f *outputs) write(s *checkSession) error {
 		writeFile(f.page, s.writePage))
 }
 
-// writeFile writes a file, if there is one, and closes it: some file systems tell only then that there was no room.
+// writeFile writes a file, if there is one, and closes it: some file systems report only then that there was no room.
 func writeFile(file *os.File, write func(io.Writer) error) error {
 	if file == nil {
 		return nil

@@ -34,7 +34,7 @@ type checkSession struct {
 	run    *finding.Run // the current one
 	from   []*sender    // of the current run, as in run.Processes
 	shown  int
-	asides []*finding.Finding // of the current run: told if the program fails
+	asides []*finding.Finding // of the current run: shown if the program fails
 }
 
 func newCheckSession(a *app, o *checkOptions, rules []string, suppressions []*finding.Suppression) *checkSession {

@@ -58,7 +58,7 @@ func TestCheckExitCodes(t *testing.T) {
 // noticed is a note of a program that got the code that follows from a call.
 const noticed = `raw={"finding":{"rule":"api-error","severity":"note","summary":"it_got","offence":{"role":"called"},"code":`
 
-// TestCheckNotes proves that notes are shown and are no findings, and that a limit that a program met is told only if it failed.
+// TestCheckNotes proves that notes are shown and are no findings, and that a limit that a program met is shown only if it failed.
 func TestCheckNotes(t *testing.T) {
 	_, stderr, _ := checked(t, "", "start", noticed+`107000}}`, "end=2")
 	contains(t, stderr, "note: api-error: it_got\n", "ropeway check: no findings, 1 note in ", "  note     api-error              1 finding, 2 times\n")
@@ -103,7 +103,7 @@ func TestCheckText(t *testing.T) {
 	contains(t, stderr, "no process reported, so nothing was checked")
 }
 
-// TestCheckVariables proves what the program is told.
+// TestCheckVariables proves which variables the program gets.
 func TestCheckVariables(t *testing.T) {
 	for _, tt := range []struct{ flags, want string }{
 		{"", "ROPEWAY_CHECK=seed=1,depth=2048\n"},
@@ -138,7 +138,7 @@ func TestCheckFolds(t *testing.T) {
 	contains(t, stderr, "4 findings in ", "not shown: 2 findings beyond --max-findings 2")
 }
 
-// TestCheckSchedules proves that seeds are tried in order, that those with findings are told with the command that replays the
+// TestCheckSchedules proves that seeds are tried in order, that those with findings are shown with the command that replays the
 // first, and that the command does so.
 func TestCheckSchedules(t *testing.T) {
 	verbs := []string{"start", "only=5", "find=stream-race,it's here,1", "end=1"}
@@ -162,7 +162,7 @@ func TestCheckSchedules(t *testing.T) {
 	contains(t, stderr, "schedules: 2 of 5 were run", "the program's own exit code is 9")
 }
 
-// TestCheckTroubled proves that processes that are killed, send garbage or too much, or go on, are told, and cost nothing else.
+// TestCheckTroubled proves that processes that are killed, send garbage or too much, or go on, are reported, and cost nothing else.
 func TestCheckTroubled(t *testing.T) {
 	for _, tt := range []struct {
 		name, verbs string
@@ -199,7 +199,7 @@ func TestCheckTroubled(t *testing.T) {
 	}
 }
 
-// TestCheckOrphan proves that a process that outlives the program does not keep the check from ending, and is told.
+// TestCheckOrphan proves that a process that outlives the program does not keep the check from ending, and is reported.
 func TestCheckOrphan(t *testing.T) {
 	stdout, stderr, code := checked(t, "", "start", "end", "orphan=start=daemon find=leak,f,1 print=ready forever")
 	pid, err := strconv.Atoi(strings.TrimSpace(stdout))
@@ -215,13 +215,13 @@ func TestCheckOrphan(t *testing.T) {
 	contains(t, stderr, "1 finding in ", "note: process "+strings.TrimSpace(stdout)+" (fake daemon) goes on after the program has ended")
 }
 
-// TestCheckInjected proves that faults are told with how often they fired, also those that did not.
+// TestCheckInjected proves that faults are reported with how often they fired, also those that did not.
 func TestCheckInjected(t *testing.T) {
 	const a, b = "aclrtMalloc:3=207001", "aclrtMemcpyAsync@stream2:*=507013"
 	_, stderr, _ := checked(t, "--schedules 2 --inject "+a+" --inject "+b+" --inject "+b, "start", "shot="+b+",2", "shot=aclrtFree:1=107000,1", "end")
 	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 4 times", "injected: aclrtFree:1=107000 fired 2 times")
 	if n := strings.Count(stderr, b); n != 1 {
-		t.Errorf("a fault that was asked for twice is told %d times", n)
+		t.Errorf("a fault that was asked for twice is reported %d times", n)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestCheckUnclosed(t *testing.T) {
 	}
 }
 
-// TestCheckInjectedFatal proves that a fault that fired is told of a program that died of it, and of one that goes on is counted once.
+// TestCheckInjectedFatal proves that a fault that fired is reported for a program that died of it, and of one that goes on is counted once.
 func TestCheckInjectedFatal(t *testing.T) {
 	const a, b = "aclrtMalloc:3=207001", "aclrtFree:*=107000"
 	_, stderr, _ := checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+a+",1", "fired="+b+",2", "kill=6")
@@ -319,7 +319,7 @@ func readReport(t *testing.T, form string, text []byte) {
 	}
 }
 
-// TestCheckOutputErrors proves that a file that cannot be written is told before the program runs, and one that is full after.
+// TestCheckOutputErrors proves that a file that cannot be written is reported before the program runs, and one that is full after.
 func TestCheckOutputErrors(t *testing.T) {
 	for _, flag := range []string{"--output", "--write-suppressions", "--report"} {
 		stdout, stderr, code := checked(t, flag+" /no/such/dir/file", "print=ran")
@@ -340,7 +340,7 @@ func TestCheckOutputErrors(t *testing.T) {
 	}
 }
 
-// TestCheckSuppressions proves the round: what is written suppresses what was found, the rest stays, what is unused is told.
+// TestCheckSuppressions proves the round: what is written suppresses what was found, the rest stays, what is unused is reported.
 func TestCheckSuppressions(t *testing.T) {
 	dir := t.TempDir()
 	known, more := filepath.Join(dir, "known"), filepath.Join(dir, "more")

@@ -26,7 +26,7 @@ type pageRecorder struct {
 	came  map[*finding.Entry]time.Time // its findings, and when they came
 }
 
-// begin prepares the next run. It returns what its processes are told.
+// begin prepares the next run. It returns the environment of its processes.
 func (p *pageRecorder) begin(seed uint64) ([]variable, error) {
 	if p == nil {
 		return nil, nil
@@ -135,7 +135,7 @@ func taskOf(run *timeline.Run, process int, site *finding.Site) int {
 	return timeline.None
 }
 
-// isProcess tells whether the process with an index has this number.
+// isProcess reports whether the process with an index has this number.
 func isProcess(run *timeline.Run, index, id int) bool {
 	return index >= 0 && index < len(run.Processes) && run.Processes[index].ID == id
 }

@@ -161,7 +161,7 @@ func TestCheckReportShowsTheFirstRunWithFindings(t *testing.T) {
 	contains(t, strings.Join(run.Notes, "\n"), "The program ran 3 times; this is the run with seed 2.")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if len(lines) != 3 || lines[0] == lines[1] || lines[1] == "ROPEWAY_TRACE=" || lines[2] != "ROPEWAY_TRACE=" {
-		t.Errorf("the runs were told %q, want a directory each until there are findings", lines)
+		t.Errorf("the runs got %q, want a directory each until there are findings", lines)
 	}
 }
 

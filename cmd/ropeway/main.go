@@ -134,7 +134,7 @@ func (a *app) getenv(name string) string {
 	return value
 }
 
-// report tells the user what is wrong and what to do about it.
+// report prints what is wrong and what to do about it.
 func (a *app) report(problem, next string) {
 	o := ui.New(a.stderr, a.getenv)
 	o.Line("%s %s", o.Bad("ropeway:"), strings.TrimPrefix(problem, "ropeway: "))

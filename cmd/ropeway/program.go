@@ -123,7 +123,7 @@ func loaderOf(f *elf.File) string {
 	return ""
 }
 
-// prefersOwn tells whether a program has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH. It does not count
+// prefersOwn reports whether a program has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH. It does not count
 // where there is a DT_RUNPATH too, which is searched after it.
 func prefersOwn(f *elf.File) bool {
 	rpath, _ := f.DynString(elf.DT_RPATH)
@@ -175,7 +175,7 @@ func inspectScript(file, interpreter, argument, path string) (preload bool, err 
 	return prefersOwn(f), nil
 }
 
-// gainsRights tells whether a program gets rights that its user does not have. The loader trusts no environment then.
+// gainsRights reports whether a program gets rights that its user does not have. The loader trusts no environment then.
 func gainsRights(file string) bool {
 	var fsys unix.Statfs_t
 	if unix.Statfs(file, &fsys) == nil && fsys.Flags&unix.ST_NOSUID != 0 {
@@ -192,7 +192,7 @@ func gainsRights(file string) bool {
 	return err == nil && size > 0 && os.Getuid() != 0
 }
 
-// changesUser tells whether a file with this mode and owner runs as somebody else than uid and gid.
+// changesUser reports whether a file with this mode and owner runs as somebody else than uid and gid.
 func changesUser(mode fs.FileMode, fileUID, fileGID, uid, gid uint32) bool {
 	return mode&fs.ModeSetuid != 0 && fileUID != uid || mode&fs.ModeSetgid != 0 && mode&0o010 != 0 && fileGID != gid
 }

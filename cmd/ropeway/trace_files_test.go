@@ -97,7 +97,7 @@ func TestTracePipe(t *testing.T) {
 	}
 }
 
-// TestTraceFromNowhere: a directory that is not there is told as such.
+// TestTraceFromNowhere: a directory that is not there is reported as such.
 func TestTraceFromNowhere(t *testing.T) {
 	_, stderr, code := call(t, "trace", "--from", filepath.Join(t.TempDir(), "nowhere"))
 	if code != 1 || !strings.Contains(stderr, "there is no directory") {

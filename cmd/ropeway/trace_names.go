@@ -45,7 +45,7 @@ func subject(command []string) string {
 	return program
 }
 
-// same tells whether two commands run the same thing. Paths are of this directory.
+// same reports whether two commands run the same thing. Paths are of this directory.
 func same(a, b []string) bool {
 	x, y := subject(a), subject(b)
 	if strings.Contains(x+y, "/") {
@@ -88,7 +88,7 @@ func unusedNames(base string, ours func(command []string) bool) ([]string, error
 	return nil, &failure{err: fmt.Errorf("there are %d files named after %s here", mostNames, base), next: "choose another name: --output FILE"}
 }
 
-// replaceable tells whether a file is a report of such a command.
+// replaceable reports whether a file is a report of such a command.
 func replaceable(page string, ours func(command []string) bool) bool {
 	info, err := os.Lstat(page)
 	if err != nil || !info.Mode().IsRegular() {

@@ -25,7 +25,7 @@ type versionReport struct {
 	Changed bool   `json:"changed,omitempty"` // built from more than the commit
 }
 
-// buildVersion is what the linker was told or, failing that, what the go command noted.
+// buildVersion is what the linker was given or, failing that, what the go command noted.
 func buildVersion() string {
 	if version != "" {
 		return version
