@@ -174,7 +174,7 @@ func (c *check) returns(err string) string {
 	return "return " + err
 }
 
-// results tells whether anything is looked up; only then results have names.
+// results reports whether anything is looked up; only then results have names.
 func (c *check) results() bool {
 	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool { r := &c.f.Rules[n-1]; return r.Expr != nil && c.looksUp(r.Expr) != nil })
 }
@@ -350,7 +350,7 @@ func (c *check) predicate(w *table.When) (string, error) {
 	if len(w.Args) == 1 && c.bound[w.Args[0].Name] != "" {
 		return c.bound[w.Args[0].Name] + ".is" + upperFirst(w.Op) + "()", nil
 	}
-	return "", fmt.Errorf("%s: nothing that tells it was looked up before", w.Op)
+	return "", fmt.Errorf("%s: nothing that decides it was looked up before", w.Op)
 }
 
 // failure is the error of a rule that applies, as Go; "nil" if there is nothing to do.

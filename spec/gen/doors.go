@@ -27,7 +27,7 @@ func writeDoors(t *table.Table, root string) ([]byte, error) {
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "%q,\n", f.Name)
 	}
-	b.WriteString("}\n\n// returnsCode tells which functions return an aclError.\nvar returnsCode = [len(functionNames)]bool{\n")
+	b.WriteString("}\n\n// returnsCode reports which functions return an aclError.\nvar returnsCode = [len(functionNames)]bool{\n")
 	for i, f := range t.Functions {
 		if returnsCode(f) {
 			fmt.Fprintf(&b, "%d: true,\n", i)
@@ -117,7 +117,7 @@ func coreMethods(dir string) (map[string]*method, error) {
 	return methods, nil
 }
 
-// calls tells whether a file calls a method.
+// calls reports whether a file calls a method.
 func calls(file *ast.File, name string) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		sel, ok := n.(*ast.SelectorExpr)

@@ -47,7 +47,7 @@ static const struct {
 `, slots.Bytes(), structs.Bytes()), nil
 }
 
-// byAddress tells whether a parameter is a struct passed by value: its slot holds the address of a copy.
+// byAddress reports whether a parameter is a struct passed by value: its slot holds the address of a copy.
 func byAddress(t *table.Table, ty table.Type) bool {
 	k, _ := t.KindOf(ty.Base)
 	return !isPointer(t, ty) && (k == table.StructType || k == table.UnionType)
@@ -134,7 +134,7 @@ func fakeArgument(t *table.Table, ty table.Type, unique uint64) (arg string, slo
 	return "", 0, fmt.Errorf("no argument for %s", ty)
 }
 
-// signed tells whether a C integer type has a sign.
+// signed reports whether a C integer type has a sign.
 func signed(t *table.Table, name string) bool {
 	for _, n := range t.Types.Typedefs {
 		if n.Name == name {

@@ -27,7 +27,7 @@ type cFile struct {
 // would not compile alone without it. Memory pools and the C++ overloads have to be included by name.
 var cFiles = []cFile{
 	{name: "acl.h", about: "The whole runtime API but memory pools, data transfer, profiling, dump and platform queries. " +
-		"\"ropeway explain\" followed by a function or a number tells more than the comments here.",
+		"\"ropeway explain\" followed by a function or a number shows more than the comments here.",
 		includes: []string{"acl_rt.h", "acl_op.h", "acl_mdl.h"}},
 	{name: "acl_base.h", about: "What every other header needs: base types and error codes.",
 		includes: []string{"acl_base_rt.h", "acl_base_mdl.h", "error_codes/rt_error_codes.h", "error_codes/ge_error_codes.h"}},

@@ -63,7 +63,7 @@ func (w *cWriter) codes(header string) {
 	w.printf("%s#ifdef __cplusplus\n%s#else\n%s#endif\n\n", codesNote, consts.b.String(), list)
 }
 
-// unsignedCodes tells whether the constants of a header are uint32_t instead of int: those of the graph engine.
+// unsignedCodes reports whether the constants of a header are uint32_t instead of int: those of the graph engine.
 func unsignedCodes(header string) bool { return header == "error_codes/ge_error_codes.h" }
 
 // codesOf returns the codes of a group that belong to a header and are of a kind.

@@ -42,7 +42,7 @@ func (o object) values() []string {
 	return append(list, "unmade", other)
 }
 
-// existsOn tells whether a product has what a symbol stands for.
+// existsOn reports whether a product has what a symbol stands for.
 func (o object) existsOn(product, symbol string) bool {
 	for _, key := range []string{"", symbol} {
 		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" && !slices.Contains(list, product) {
@@ -52,7 +52,7 @@ func (o object) existsOn(product, symbol string) bool {
 	return true
 }
 
-// holds tells whether a predicate about the object that a symbol stands for is true.
+// holds reports whether a predicate about the object that a symbol stands for is true.
 func (o object) holds(predicate, symbol string) bool {
 	if symbol == o.symbol {
 		return slices.Contains(o.plain, predicate)

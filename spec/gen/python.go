@@ -66,7 +66,7 @@ func pyForms(t *table.Table) ([]*pyForm, error) {
 	return forms, nil
 }
 
-// pyFingerprint tells apart tables from which different extensions would be made.
+// pyFingerprint distinguishes tables from which different extensions would be made.
 func pyFingerprint(forms []*pyForm) uint32 {
 	h := fnv.New32a()
 	for _, f := range forms {
@@ -82,7 +82,7 @@ func (f *pyForm) id() string { return strings.TrimPrefix(f.Module, "acl.") + "_"
 
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isSpecial tells whether a form takes or gives more than numbers.
+// isSpecial reports whether a form takes or gives more than numbers.
 func isSpecial(t *table.Table, f *table.Function) bool {
 	for _, s := range append(slices.Clone(f.Form.Params), f.Form.Results...) {
 		if !plainName.MatchString(s) || s == "dict" || s == "list" || strings.HasSuffix(s, "_dict") {
@@ -199,7 +199,7 @@ func (f *pyForm) match(t *table.Table) error {
 // C is the prototype.
 func (f *pyForm) C() table.Prototype { return f.fn.C }
 
-// mustBeNull tells whether C refuses every other value of a parameter.
+// mustBeNull reports whether C refuses every other value of a parameter.
 func (f *pyForm) mustBeNull(c int) bool {
 	refused := f.C().Params[c].Name + " is not NULL"
 	return slices.ContainsFunc(f.fn.Rules, func(r table.Rule) bool { return r.If == refused })

@@ -153,7 +153,7 @@ func (f *pyForm) cResult() string {
 	return fmt.Sprintf("pack(%d, %s, %s)", len(items)+1, strings.Join(items, ", "), ret)
 }
 
-// filled tells whether C writes result j.
+// filled reports whether C writes result j.
 func (f *pyForm) filled(j int) bool {
 	for _, i := range f.args {
 		if i == -1-j {

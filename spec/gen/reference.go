@@ -41,7 +41,7 @@ func writeReference(t *table.Table, _ string) ([]byte, error) {
 			}
 		}
 		if later := slices.DeleteFunc(slices.Clone(byGroup[g]), built); len(later) > 0 {
-			fmt.Fprintf(&b, "\nNot built yet, and answering 207000: %s.\n", strings.Join(functionNames(later), ", "))
+			fmt.Fprintf(&b, "\nNot built yet, and returning 207000: %s.\n", strings.Join(functionNames(later), ", "))
 		}
 	}
 	writeCodesTable(&b, t)

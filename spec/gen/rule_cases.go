@@ -16,7 +16,7 @@ type ruleToBreak struct {
 	expr   *table.When
 }
 
-// holds tells whether the rule applies: on this product, or in strict mode, and by its expression.
+// holds reports whether the rule applies: on this product, or in strict mode, and by its expression.
 func (r ruleToBreak) holds(s *scene) bool {
 	only := r.rule.Products != nil || r.rule.Strict
 	if only && !(r.rule.Strict && s.strict) && !slices.Contains(r.rule.Products, s.product) {
@@ -144,7 +144,7 @@ func (s *scene) others(before []ruleToBreak, r ruleToBreak) []*scene {
 	return list
 }
 
-// aboutProducts tells whether the product makes a difference.
+// aboutProducts reports whether the product makes a difference.
 func (r ruleToBreak) aboutProducts() bool {
 	var about func(w *table.When) bool
 	about = func(w *table.When) bool {
@@ -153,7 +153,7 @@ func (r ruleToBreak) aboutProducts() bool {
 	return r.rule.Products != nil || about(r.expr)
 }
 
-// refusesAll tells whether an expression asks for a handle of something that cannot be made yet.
+// refusesAll reports whether an expression asks for a handle of something that cannot be made yet.
 func refusesAll(f *table.Function, w *table.When) bool {
 	if w.Op == "captured" || w.Op == "bound" {
 		return true

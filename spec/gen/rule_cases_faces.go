@@ -9,10 +9,10 @@ import (
 	"ropeway/spec/table"
 )
 
-// outside tells whether a case is for programs: a call that is refused, in the simplest way and with later rules broken too.
+// outside reports whether a case is for programs: a call that is refused, in the simplest way and with later rules broken too.
 func (c *ruleCase) outside() bool { return !c.more && (c.rule > 0 || !c.built) }
 
-// fromC tells whether a program can make the call through a pointer to a function whose parameters are all slots.
+// fromC reports whether a program can make the call through a pointer to a function whose parameters are all slots.
 func (c *ruleCase) fromC() bool {
 	return c.outside() && !slices.ContainsFunc(c.f.C.Params, func(p table.Param) bool {
 		return byAddress(c.scene.t, p.Type) || p.Type.Base == "float" && p.Type.Pointers == 0

@@ -166,7 +166,7 @@ func (s *scene) arrange(never, always []ruleToBreak) bool {
 	return true
 }
 
-// possible tells whether the product has what the handles name.
+// possible reports whether the product has what the handles name.
 func (s *scene) possible() bool {
 	return !slices.ContainsFunc(s.f.C.Params, func(p table.Param) bool {
 		o, ok := objectOf(&p)
@@ -181,7 +181,7 @@ func (s *scene) clone() *scene {
 	return &c
 }
 
-// alike tells whether two scenes make the same call.
+// alike reports whether two scenes make the same call.
 func (s *scene) alike(o *scene) bool {
 	return maps.Equal(s.args, o.args) && s.product == o.product && s.form == o.form && s.context == o.context && s.strict == o.strict
 }

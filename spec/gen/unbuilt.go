@@ -118,5 +118,5 @@ func (u unbuiltCall) predicate(w *table.When) (string, error) {
 			return fmt.Sprintf("c.made(%d)", i), nil
 		}
 	}
-	return "", fmt.Errorf("nothing can tell %s", w.Op)
+	return "", fmt.Errorf("nothing decides %s", w.Op)
 }

@@ -67,7 +67,7 @@ func (w *When) operandText() string {
 // theDefault is what NULL means where it is accepted.
 var theDefault = map[string]string{"aclrtStream": " (NULL means the default stream)"}
 
-// IsPointer tells whether a parameter can be NULL.
+// IsPointer reports whether a parameter can be NULL.
 func (t *Table) IsPointer(p *Param) bool {
 	if p == nil {
 		return false

@@ -187,7 +187,7 @@ func (p *whenParser) predicate() (*When, error) {
 	return w, nil
 }
 
-// OfParam tells whether a predicate has a parameter.
+// OfParam reports whether a predicate has a parameter.
 func OfParam(predicate string) bool {
 	if slices.Contains(WhenOfParam, predicate) {
 		return true
@@ -202,7 +202,7 @@ func OfParam(predicate string) bool {
 
 var whenCast = map[string]bool{WhenInt32: true, WhenUint32: true}
 
-// masked tells whether (a & 3) comes next.
+// masked reports whether (a & 3) comes next.
 func (p *whenParser) masked() bool { return len(p.tokens) > 2 && p.tokens[2] == "&" }
 
 func (p *whenParser) operand() (*When, error) {
