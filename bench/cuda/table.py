@@ -31,7 +31,7 @@ TIMES_BATCH = {
 
 
 class Program:
-    """One of the programs. It is told what to do on its standard input."""
+    """One of the programs. It reads requests from its standard input."""
 
     def __init__(self, name, command):
         self.name = name
