@@ -160,7 +160,7 @@ func (r *runner) toolkit() error {
 	return r.quiet(r.command(nil, "make", "--no-print-directory", "dist", "DIST="+r.kit))
 }
 
-// python runs the tests of the Python package. Lines that tell of skipped tests go to the end.
+// python runs the tests of the Python package. Lines about skipped tests go to the end.
 func (r *runner) python(how string) error {
 	cmd := r.command(nil, or("PYTHON", "python3"), "python/tests/run.py", "--toolkit", r.kit, how)
 	return r.lines(cmd, func(line []byte) error {
