@@ -48,7 +48,7 @@ var forTests = []string{
 	"internal/archtest", "packaging/runtests", "ropewaytest",
 }
 
-// product tells whether the file is part of what users run: neither a test, nor for tests, nor a generator.
+// product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {
 	return !s.test() && !s.under("spec") && !s.under("internal/memcopy/gen") && !slices.ContainsFunc(forTests, s.under)
 }
@@ -77,18 +77,18 @@ var rules = []struct {
 		func(s *source, i string) bool {
 			return !s.test() && s.under("internal/core") && strings.HasPrefix(i, module+"internal/driver/")
 		}},
-	{"watch", "the core does not know who watches it",
+	{"watch", "the core does not know what watches it",
 		func(s *source, i string) bool {
 			return !s.test() && s.under("internal/core") && (in(i, module+"internal/check") || in(i, module+"internal/finding"))
 		}},
-	{"observe", "the core and the drivers do not know who observes them, and programs carry no reports",
+	{"observe", "the core and the drivers do not know what observes them, and programs carry no reports",
 		func(s *source, i string) bool {
-			told := s.under("internal/core") || s.under("internal/driver") || s.under("internal/observe")
+			watched := s.under("internal/core") || s.under("internal/driver") || s.under("internal/observe")
 			shows := in(i, module+"internal/trace") || in(i, module+"internal/timeline") || in(i, module+"internal/report")
-			runs := told || s.under("internal/recorder") || s.under("internal/setup") || s.under("internal/check") || s.under("capi") || !strings.Contains(s.file, "/")
-			return !s.test() && (told && in(i, module+"internal/recorder") || runs && shows)
+			runs := watched || s.under("internal/recorder") || s.under("internal/setup") || s.under("internal/check") || s.under("capi") || !strings.Contains(s.file, "/")
+			return !s.test() && (watched && in(i, module+"internal/recorder") || runs && shows)
 		}},
-	{"driver", "a driver gets checked work and knows nothing of who checked it",
+	{"driver", "a driver gets checked work and does not know what checked it",
 		func(s *source, i string) bool { return s.under("internal/driver") && in(i, module+"internal/core") }},
 	{"unsafe", "unsafe is confined to files named *_unsafe.go",
 		func(s *source, i string) bool {
@@ -96,7 +96,7 @@ var rules = []struct {
 		}},
 }
 
-// in tells whether an imported path is a package or one below it.
+// in reports whether an imported path is a package or one below it.
 func in(imported, pkg string) bool { return imported == pkg || strings.HasPrefix(imported, pkg+"/") }
 
 // parse reads what the rules need; text may be nil, then the file is opened.
@@ -261,7 +261,7 @@ var forbidden = []struct {
 			`|(?:docker|ghcr|quay|gcr)\.i` + `o|proxy\.golang\.or` + `g|(?:test\.)?pypi\.or` + `g|files\.pythonhosted\.or` + `g)\b`)},
 }
 
-// matches tells what forbidden things a line holds.
+// matches reports what forbidden things a line holds.
 func matches(line []byte) (what []string) {
 	for _, f := range forbidden {
 		if f.pattern.Match(line) {
