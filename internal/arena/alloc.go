@@ -210,7 +210,7 @@ func (a *Arena) put(c, n int32, res uint64) {
 // retire puts back a run that left the index. If too many pages are cached then,
 // it gives back the run's own, when they are many, or a quarter of all: once in a
 // while much, so that small allocations beside a full cache do not each lose
-// their pages and get them again. mu is held, and let go while pages are given back.
+// their pages and get them again. mu is held, and let go while pages are freed.
 func (a *Arena) retire(c, n int32) {
 	res := a.residentPages(c, n)
 	if over := a.cached+res<<pageShift > a.cacheLimit; over && res<<pageShift > a.cacheLimit/4 {

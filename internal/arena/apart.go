@@ -25,10 +25,10 @@ type move struct {
 	end   ending // how, if it was
 }
 
-// onTheMove tells whether the run that begins at chunk c is. mu is held.
+// onTheMove reports whether the run that begins at chunk c is. mu is held.
 func (a *Arena) onTheMove(c int32) bool { return a.moving != nil && a.moving.c == c }
 
-// Separate gives the allocation that starts at addr a file of its own, if it has none, and tells where in the file it begins
+// Separate gives the allocation that starts at addr a file of its own, if it has none, and reports where in the file it begins
 // and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all that share its
 // chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has changed.
 //
@@ -185,7 +185,7 @@ func (a *Arena) rejoin(e ending) {
 	}
 }
 
-// isApart tells whether the byte at off is in a file of its own.
+// isApart reports whether the byte at off is in a file of its own.
 func (a *Arena) isApart(off uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

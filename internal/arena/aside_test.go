@@ -26,7 +26,7 @@ func (h *history) chunks(addr uintptr, size uint64) []bool {
 	return h.used[c : c+(size+chunkSize-1)>>chunkShift]
 }
 
-// room tells whether n chunks in a row, at an extent if aligned, are good.
+// room reports whether n chunks in a row, at an extent if aligned, are good.
 func (h *history) room(size uint64, good func(c int) bool) bool {
 	n, run := int((size+chunkSize-1)>>chunkShift), 0
 	for c := range h.used {
@@ -205,7 +205,7 @@ func TestFreshGoesRound(t *testing.T) {
 	}
 }
 
-// Freed memory faults, is given back to the kernel, and is open and empty when it is handed out again.
+// Freed memory faults, is returned to the kernel, and is open and empty when it is handed out again.
 func TestFreshClosesWhatIsFreed(t *testing.T) {
 	a := open(t, Options{Capacity: 8 << 20, Fresh: true, WindowProt: rw, populateMax: 2 << 20})
 	for _, size := range []uint64{100, 64 << 10, 1 << 20, 3 << 20} {

@@ -33,7 +33,7 @@ func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 // Size is how many bytes the block has.
 func (b *Block) Size() uint64 { return b.size }
 
-// Lazy tells whether its pages come later.
+// Lazy reports whether its pages come later.
 func (b *Block) Lazy() bool { return b.lazy }
 
 // File is where its bytes are. The caller keeps the block alive while it uses that.

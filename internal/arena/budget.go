@@ -28,7 +28,7 @@ type Budget struct {
 	ledgers  map[string]*ledger    // guarded by mu; by the file of the limit; nil if it cannot be had
 	pending  *time.Timer           // guarded by mu; brings the ledgers up to date
 	pause    time.Duration         // guarded by mu; until it does so again, if nothing changes
-	told     uint64                // guarded by mu; bytes that the ledgers say
+	posted   uint64                // guarded by mu; bytes that the ledgers hold
 }
 
 // An Account is one arena's part of a [Budget].
@@ -169,7 +169,7 @@ func (c *Account) grant(n uint64) bool {
 			return false
 		}
 		b.credit = n + min((free-n)/8, maxCredit)
-		b.tell()
+		b.post()
 	}
 	b.credit -= n
 	b.left = sub(b.left, n)

@@ -217,7 +217,7 @@ func (a *Arena) unready(c, n int32) {
 	}
 }
 
-// Ready tells whether the allocation addr belongs to has all its pages (but for a
+// Ready reports whether the allocation addr belongs to has all its pages (but for a
 // rest of less than 2 MiB at its end), so that Prepare is not worth calling for any
 // of it. It may say no for a very large one that has them: looking would take too
 // long.

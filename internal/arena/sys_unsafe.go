@@ -143,7 +143,7 @@ func Unreserve(base uintptr, n uint64) error {
 	return nil
 }
 
-// shortCall is up to where the system changes the protection of memory so fast that telling the scheduler of the call would
+// shortCall is up to where the system changes the protection of memory so fast that informing the scheduler of the call would
 // take longer.
 const shortCall = 256 << 10
 

@@ -31,7 +31,7 @@ func sealedMemfd(name string, size uint64) (int, error) {
 	return fd, nil
 }
 
-// looksShared tells how many bytes a file has that another process gave, and how many of them are in memory. It is refused
+// looksShared reports how many bytes a file has that another process gave, and how many of them are in memory. It is refused
 // if a mapping of it could lose its bytes, or if it cannot be written to.
 func looksShared(fd int) (size, resident uint64, err error) {
 	var st unix.Stat_t
