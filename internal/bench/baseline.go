@@ -63,7 +63,7 @@ func (m memcpy) copy(dst, src []byte) {
 	dl.Call(m.libc, core.AddrOf(dst), core.AddrOf(src), uintptr(len(src)))
 }
 
-// one does the moves on this thread and tells how long it took.
+// one does the moves on this thread and reports how long it took.
 func (m memcpy) one(dst, src []byte, list []move) time.Duration {
 	start := time.Now()
 	for _, v := range list {

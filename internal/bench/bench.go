@@ -1,4 +1,4 @@
-// Package bench measures copies through package ropeway beside the machine's own memcpy, and tells what changed between two runs.
+// Package bench measures copies through package ropeway beside the machine's own memcpy, and reports what changed between two runs.
 //
 // A [Plan] lists cases. A run measures each case once a round; between rounds everything is opened anew (by the command: in a new
 // process), because where memory happens to lie changes speeds by more than the clock does. Beside each copy, in turn, the same

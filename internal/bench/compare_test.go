@@ -240,7 +240,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestBy proves that without being told, speeds are compared as soon as one of the runs is of another driver than soft, whichever.
+// TestBy proves that without --by, speeds are compared as soon as one of the runs is of another driver than soft, whichever.
 func TestBy(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 2))
 	soft := synthetic(random, noises["quiet"], 10, never)

@@ -124,7 +124,7 @@ func (l *lane) submit(turn int) error {
 	return nil
 }
 
-// sample copies once, on all lanes, and tells how long that took, the waiting included.
+// sample copies once, on all lanes, and reports how long that took, the waiting included.
 func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, error) {
 	s.turn = 1 - s.turn
 	start := time.Now()
@@ -163,7 +163,7 @@ func (s *setting) submit() error {
 	return errors.Join(errs...)
 }
 
-// verify compares every byte that the latest sample wrote, and tells how many those were.
+// verify compares every byte that the latest sample wrote, and reports how many those were.
 func (s *setting) verify(r *room, tamper func([]byte)) (int64, error) {
 	n := s.region()
 	for _, l := range s.lanes {

@@ -20,11 +20,11 @@ type Spec struct {
 	tamper func(Case, []byte) // sees what was copied before it is compared; for tests
 }
 
-// Event is something a round tells; one of its fields is set.
+// Event is something a round reports; one of its fields is set.
 type Event struct {
 	About    *About    `json:"about,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`
-	Failed   *Failed   `json:"failed,omitempty"` // told by processes, last
+	Failed   *Failed   `json:"failed,omitempty"` // sent by processes, last
 }
 
 // Measured is a case that is over.
