@@ -61,7 +61,7 @@ type eventState struct {
 	cleared mark   // by the latest reset; line -1 if there is none
 }
 
-// usable tells whether waiting for the event means its latest record.
+// usable reports whether waiting for the event means its latest record.
 func (e *eventState) usable() bool { return e.live && e.recorded && !e.reset }
 
 // bufferState is what the generator knows of a buffer.

@@ -45,7 +45,7 @@ type access struct {
 // pair is two accesses of which nothing says which comes first.
 type pair [2]access
 
-// byTasks tells whether a task is part of it: a race between functions and the program is its own affair.
+// byTasks reports whether a task is part of it: a race between functions and the program is its own affair.
 func (x pair) byTasks() bool { return x[0].by == byTask || x[1].by == byTask }
 
 // oracle is what is known of a program.
@@ -84,7 +84,7 @@ type recorded struct {
 	reset bool // a reset was queued since
 }
 
-// connect makes the edges that can be told from the order of the calls.
+// connect makes the edges that follow from the order of the calls.
 func (o *oracle) connect() error {
 	o.direct = make([][]point, 3*o.n)
 	o.given = make([]set, 3*o.n)
@@ -226,7 +226,7 @@ func (o *oracle) sweep() error {
 	return nil
 }
 
-// ordered tells whether a is before b.
+// ordered reports whether a is before b.
 func (o *oracle) ordered(a, b point) bool { return o.before[b].has(a) }
 
 // changes are the steps that record or reset an event.
@@ -265,7 +265,7 @@ next:
 	return common
 }
 
-// certain tells whether some record lets the wait go whatever the order of what is unordered.
+// certain reports whether some record lets the wait go whatever the order of what is unordered.
 func (o *oracle) certain(w int) bool {
 	event, at := o.p.steps[w].event, o.task(w)
 	resets := o.changes(event, reset)

@@ -159,7 +159,7 @@ func (m *maker) covering(at mark, stream int) int {
 	return pick(m, list)
 }
 
-// canWait tells whether a wait of a stream can only be let go by the latest record: behind a reset, if there was one.
+// canWait reports whether a wait of a stream can only be let go by the latest record: behind a reset, if there was one.
 func (m *maker) canWait(e, stream int) bool {
 	state := m.events[e]
 	return m.p.events[e].kind != stateEvent || state.cleared.line < 0 || m.now(stream).covers(state.cleared)

@@ -46,7 +46,7 @@ const (
 	valueEvent  eventKind = "value" // a word in device memory
 )
 
-// signal tells whether it is one.
+// signal reports whether it is one.
 func (k eventKind) signal() bool { return k == notifyEvent || k == valueEvent }
 
 type eventPlan struct {
@@ -148,7 +148,7 @@ type step struct {
 	v2      bool
 }
 
-// queued tells whether the step puts a task on its stream.
+// queued reports whether the step puts a task on its stream.
 func (p *program) queued(s *step) bool {
 	switch s.op {
 	case copyAsync, copy2DAsync, batchAsync, copyDescriptor, copyOffset, record, wait, reset, launch, post:
@@ -230,7 +230,7 @@ func (p *program) uses(s *step) (list []use) {
 	return list
 }
 
-// concurrent tells whether what the host knows can depend on timing: a callback runs beside the program.
+// concurrent reports whether what the host knows can depend on timing: a callback runs beside the program.
 func (p *program) concurrent() bool {
 	for i := range p.steps {
 		if p.steps[i].op == post {

@@ -207,7 +207,7 @@ func TestCorrect(t *testing.T) {
 }
 
 // TestMutants proves that the lack of one dependency is found, by its rule and with the tasks and bytes it is about, and that
-// nothing else is told.
+// nothing else is reported.
 func TestMutants(t *testing.T) {
 	n := programs(t, 300)
 	var made, missed, first int
@@ -237,17 +237,17 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// search is the first schedule in which the checker tells of a pair of the oracle's, -1 if there is none, and something that
-// it told on the way and that is not so. What it found by comparing with a snapshot it cannot tell by the byte.
+// search is the first schedule in which the checker reports a pair of the oracle's, -1 if there is none, and something that
+// it reported on the way and that is not so. What it found by comparing with a snapshot it cannot name by the byte.
 func (m *mutant) search() (at int, wrong string) {
 	for seed := range uint64(schedules) {
 		r, found := checked(m.program, mode{seed: seed, closing: m.seed%4 != 0}, nil)
 		right := false
 		for _, f := range found {
-			so, tasks := m.told(r, f)
+			so, tasks := m.reported(r, f)
 			right = right || tasks
 			if !so && m.plain() && slices.Contains(races, f.Rule) && f.Offence.Role != "found" {
-				wrong = fmt.Sprintf("schedule %d tells what is not so: %s", seed, text(f))
+				wrong = fmt.Sprintf("schedule %d reports what is not so: %s", seed, text(f))
 			}
 		}
 		if right {
@@ -305,7 +305,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// report is what the checker tells, in order.
+// report is what the checker reports, in order.
 func (m *mutant) report(seed uint64) (list []string) {
 	_, found := checked(m.program, mode{seed: seed, closing: true}, nil)
 	for _, f := range found {

@@ -31,7 +31,7 @@ type machine struct {
 	touch  toucher // nil: nobody wants to know
 }
 
-// toucher is told that a thread of the program, in a step, is about to touch host memory; what it returns is called
+// toucher is called when a thread of the program, in a step, is about to touch host memory; what it returns is called
 // afterwards.
 type toucher func(t *core.Thread, step int, addr core.Addr, n int, write bool) (after func())
 

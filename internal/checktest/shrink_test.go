@@ -55,7 +55,7 @@ func ofEvent(o op) bool {
 	return slices.Contains([]op{newEvent, destroyEvent, record, wait, reset, syncEvent, queryEvent}, o)
 }
 
-// mentions tells whether a step names a buffer.
+// mentions reports whether a step names a buffer.
 func (p *program) mentions(s *step, buf int) bool {
 	named := slices.ContainsFunc(s.moves, func(m move) bool { return m.dst == buf || m.src == buf }) ||
 		slices.ContainsFunc(s.touches, func(t touch) bool { return t.buf == buf })
