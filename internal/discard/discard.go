@@ -1,4 +1,4 @@
-// Package discard tells from machine code whether a program looks at what a call returned.
+// Package discard finds out from machine code whether a program looks at what a call returned.
 //
 // It follows the code from the place the call returns to, on all paths, until the register with the value is read (the program has it),
 // or overwritten, or lost to another call (the program drops it). What it does not understand counts as read: it says "drops" only of
@@ -33,7 +33,7 @@ const (
 	window           = 512 // bytes that are read at once
 )
 
-// By tells whether the code that a call returns to drops the value of the call, in the register of integers. returns are the return
+// By reports whether the code that a call returns to drops the value of the call, in the register of integers. returns are the return
 // addresses of the stack, innermost first: a function that returns the value hands it to its caller.
 func By(returns []uintptr, read Reader) bool {
 	if len(returns) == 0 || !understood {
@@ -75,7 +75,7 @@ func (w *walk) next(pc uintptr) (x86asm.Inst, bool) {
 	return i, err == nil
 }
 
-// drops tells whether the code at pc, in the given frame of the stack, drops the value on every path.
+// drops reports whether the code at pc, in the given frame of the stack, drops the value on every path.
 func (w *walk) drops(pc uintptr, frame int) bool {
 	for {
 		i, ok := w.next(pc)
@@ -111,7 +111,7 @@ func (w *walk) drops(pc uintptr, frame int) bool {
 	}
 }
 
-// leaves tells whether a jump goes through a variable at a fixed place, as to a function of another library: a call at the end of a
+// leaves reports whether a jump goes through a variable at a fixed place, as to a function of another library: a call at the end of a
 // function. Others may be tables of a switch.
 func leaves(i *x86asm.Inst) bool {
 	to, ok := i.Args[0].(x86asm.Mem)
@@ -166,7 +166,7 @@ func kindOf(i *x86asm.Inst) kind {
 	return unknown
 }
 
-// reads tells whether an instruction reads the register, or a part of it.
+// reads reports whether an instruction reads the register, or a part of it.
 func reads(i *x86asm.Inst, k kind) bool {
 	if zeroes(i) {
 		return false
@@ -186,19 +186,19 @@ func reads(i *x86asm.Inst, k kind) bool {
 	return false
 }
 
-// overwrites tells whether an instruction that does not read the register writes all of the value in it.
+// overwrites reports whether an instruction that does not read the register writes all of the value in it.
 func overwrites(i *x86asm.Inst, k kind) bool {
 	r, ok := i.Args[0].(x86asm.Reg)
 	return ok && (r == x86asm.EAX || r == x86asm.RAX) && (k == sets || zeroes(i))
 }
 
-// zeroes tells whether an instruction is the usual way to make a register 0.
+// zeroes reports whether an instruction is the usual way to make a register 0.
 func zeroes(i *x86asm.Inst) bool {
 	_, register := i.Args[0].(x86asm.Reg)
 	return (i.Op == x86asm.XOR || i.Op == x86asm.SUB) && register && i.Args[0] == i.Args[1]
 }
 
-// part tells whether r is the register with the value of a call, or a part of it.
+// part reports whether r is the register with the value of a call, or a part of it.
 func part(r x86asm.Reg) bool {
 	return r == x86asm.AL || r == x86asm.AH || r == x86asm.AX || r == x86asm.EAX || r == x86asm.RAX
 }
