@@ -125,7 +125,7 @@ var runs = map[string]bool{
 	"c": true, "cpp": true, "go": true, "python": true, "pycon": true, "cmake": true, // as a file, or elsewhere
 }
 
-// here tells whether this package runs the block itself.
+// here reports whether this package runs the block itself.
 func (b *block) here() bool {
 	return b.file != "" || slices.Contains([]string{"sh", "console", "yaml", "pycon"}, b.language)
 }
