@@ -1,4 +1,4 @@
-// Package explain tells what an error code, a function or a type of the API is, from the table.
+// Package explain reports what an error code, a function or a type of the API is, from the table.
 package explain
 
 import (

@@ -124,7 +124,7 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("there is no code, function or type %q", e.Asked)
 }
 
-// Find tells what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL form,
+// Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL form,
 // an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit. Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)
