@@ -28,11 +28,11 @@ type Finding struct {
 	Code     int32    `json:"code,omitempty"`   // that a call returned, if the finding is about that
 }
 
-// Aside tells whether a finding is worth telling only of a program that failed: it met a limit, and knows. Programs try how much
+// Aside reports whether a finding is worth showing only for a program that failed: it met a limit, and knows. Programs try how much
 // there is.
 func (f *Finding) Aside() bool { return f.Severity == Notice && f.Code/100_000 == 2 }
 
-// Site is a place in a program that a finding tells of.
+// Site is a place in a program that a finding names.
 type Site struct {
 	Role   string  `json:"role"`             // what happened there: "read", "submitted", "allocated", "freed", …
 	Call   string  `json:"call,omitempty"`   // API call with its arguments; "" for an access of the host

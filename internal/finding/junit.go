@@ -90,7 +90,7 @@ func (r *Report) WriteJUnit(w io.Writer, l Layout) error {
 
 const junitClass = "ropeway.check"
 
-// programCase tells how the program itself ended.
+// programCase reports how the program itself ended.
 func (r *Report) programCase() junitCase {
 	c := junitCase{Class: junitClass, Name: "program"}
 	for _, run := range r.Runs {

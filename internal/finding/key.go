@@ -59,7 +59,7 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	}
 }
 
-// SystemLibrary tells whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
+// SystemLibrary reports whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
 func SystemLibrary(module string) bool {
 	for _, name := range [...]string{"libc.so", "libc-", "libstdc++.so", "libm.so", "libgcc_s.so", "ld-linux", "libpthread"} {
 		if strings.HasPrefix(filepath.Base(module), name) {

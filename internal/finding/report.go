@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AtLeast tells whether s is as bad as least, or worse. Nothing reaches the empty severity.
+// AtLeast reports whether s is as bad as least, or worse. Nothing reaches the empty severity.
 func (s Severity) AtLeast(least Severity) bool {
 	order := []Severity{Notice, Warning, Error}
 	return least != "" && slices.Index(order, s) >= slices.Index(order, least)
@@ -50,7 +50,7 @@ type Process struct {
 	Ended   bool     `json:"ended"` // it said so; else it was killed, or still runs
 }
 
-// Note is something the checker could not do, and how often it was told.
+// Note is something the checker could not do, and how often it was reported.
 type Note struct {
 	Text  string `json:"text"`
 	Times int    `json:"times"`

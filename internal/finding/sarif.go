@@ -214,7 +214,7 @@ func (s *Site) step(dir, importance string) []sarifStep {
 	return []sarifStep{{place, importance}}
 }
 
-// stack is none or one; number tells stacks of equal sites apart, because the standard wants them different.
+// stack is none or one; number distinguishes stacks of equal sites, because the standard wants them different.
 func (s *Site) stack(dir string, number int) []sarifStack {
 	if len(s.Stack) == 0 {
 		return nil

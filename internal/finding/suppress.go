@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Suppression is a finding that its users know and do not want to be told of.
+// Suppression is a finding that its users know and do not want to see.
 //
 // A file of them is text:
 //
@@ -53,7 +53,7 @@ type FramePattern struct {
 	Module   string
 }
 
-// Matches tells whether s is about f.
+// Matches reports whether s is about f.
 func (s *Suppression) Matches(f *Finding) bool {
 	if !matches(s.Rule, f.Rule) {
 		return false

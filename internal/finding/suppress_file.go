@@ -75,7 +75,7 @@ func (p *suppressionParser) read(line string) error {
 	return p.open(word)
 }
 
-// isRole tells whether text can head a stack: words and hyphens.
+// isRole reports whether text can head a stack: words and hyphens.
 func isRole(text string) bool {
 	return text != "" && text != "rule" && text == strings.TrimSpace(text) && !strings.ContainsAny(text, ":[]#*\t") && text[0] != '.'
 }

@@ -155,7 +155,7 @@ func Below(dir, file string) string {
 	return rel
 }
 
-// String tells which bytes, and of what they are a part.
+// String reports which bytes, and of what they are a part.
 func (b *Bytes) String() string {
 	text := fmt.Sprintf("%s at 0x%x", count(b.Length), b.Address)
 	a := b.Allocation

@@ -11,7 +11,7 @@ func Trim(stack []Frame) []Frame {
 	return stack
 }
 
-// starts tells whether a frame is of what starts main or a thread.
+// starts reports whether a frame is of what starts main or a thread.
 func starts(f *Frame) bool {
 	name, _, _ := strings.Cut(f.Function, "@")
 	switch name {
