@@ -78,7 +78,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 	long := 10 + r.IntN(50) // milliseconds
 	for i, w := range workers {
-		w.tell("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
+		w.send("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
 	}
 	// One dies for sure, others perhaps, at any moment of the storm or just behind it; one survives.
 	order := r.Perm(len(workers))
@@ -140,7 +140,7 @@ func soon(want string, ask func() string) (got string) {
 	}
 }
 
-// listens tells whether somebody listens for a key.
+// listens reports whether somebody listens for a key.
 func listens(t testing.TB, key string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/unix")

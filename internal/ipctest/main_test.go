@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // hang is when a worker is taken to hang. Nothing that works comes near it.
 const hang = 2 * time.Minute
 
-// worker is another process. It is told what to do in lines and answers each with one.
+// worker is another process. It reads commands, a line each, and replies to each with a line.
 type worker struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -87,8 +87,8 @@ func (w *worker) kill() {
 // pid is its number.
 func (w *worker) pid() int { return w.cmd.Process.Pid }
 
-// tell sends a line; a worker that has ended does not mind.
-func (w *worker) tell(format string, args ...any) { fmt.Fprintf(w.in, format+"\n", args...) }
+// send sends a line; a worker that has ended does not mind.
+func (w *worker) send(format string, args ...any) { fmt.Fprintf(w.in, format+"\n", args...) }
 
 // answer is the next line of the worker; false if it has ended.
 func (w *worker) answer() (string, bool) {
@@ -106,7 +106,7 @@ func (w *worker) answer() (string, bool) {
 // ask sends a line and is the answer.
 func (w *worker) ask(format string, args ...any) string {
 	w.t.Helper()
-	w.tell(format, args...)
+	w.send(format, args...)
 	s, ok := w.answer()
 	if !ok {
 		w.t.Fatalf("process %d has ended", w.pid())

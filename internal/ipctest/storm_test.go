@@ -74,13 +74,13 @@ func (s *state) settle() error {
 		ended(s.th.FreePhysical(o.handle)), ended(s.th.DestroyNotify(o.notify)), ended(s.th.DestroyEvent(o.event)))
 }
 
-// gone tells whether a call ended as it does when the process whose thing it wanted was killed.
+// gone reports whether a call ended as it does when the process whose thing it wanted was killed.
 func gone(err error) bool {
 	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err, abi.ErrRTDrvInternalError)
 }
 
 // storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In each shared buffer this process
-// writes its own lane only, and sees what it wrote through whatever mapping. That owners are killed meanwhile shows as a code. It tells how often each kind of
+// writes its own lane only, and sees what it wrote through whatever mapping. That owners are killed meanwhile shows as a code. It reports how often each kind of
 // thing was done.
 func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (string, error) {
 	r := rand.New(rand.NewPCG(seed, mine))

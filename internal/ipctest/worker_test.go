@@ -32,7 +32,7 @@ type state struct {
 	out     *bufio.Writer
 }
 
-// work carries out what it is told, line by line, until there is nothing more.
+// work carries out commands, line by line, until there is nothing more.
 func work(in io.Reader, out io.Writer) {
 	p, err := product.Find("A2", "")
 	if err != nil {
