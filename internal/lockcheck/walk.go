@@ -438,7 +438,7 @@ func (c *checker) callee(e *ast.CallExpr, l locks) {
 	}
 }
 
-// fresh tells whether an expression is, or is in, a value that the function has made.
+// fresh reports whether an expression is, or is in, a value that the function has made.
 func (c *checker) fresh(e ast.Expr) bool {
 	for {
 		switch x := e.(type) {
