@@ -116,7 +116,7 @@ func TestFaultPastFileEnd(t *testing.T) {
 }
 
 // TestFaultOutsideAddressSpace has addresses that no mapping can have. The
-// kernel does not tell which one it was, so only the panic is asked for.
+// kernel does not say which one it was, so only the panic is asked for.
 func TestFaultOutsideAddressSpace(t *testing.T) {
 	good := newRegion(t, 64*pageBytes)
 	for _, addr := range []uintptr{1, 64, 1 << 47, 0xDEAD << 48, ^uintptr(0) - 1<<20} {

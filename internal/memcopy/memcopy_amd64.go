@@ -43,7 +43,7 @@ var (
 	active    = choose() // nil where only the portable code may run
 )
 
-// isIntel tells whether Intel made the processor.
+// isIntel reports whether Intel made the processor.
 //
 //go:noescape
 func isIntel() bool
