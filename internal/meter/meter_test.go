@@ -36,7 +36,7 @@ const (
 	down = Work(observe.DeviceToHost)
 )
 
-// TestCounts: what was told is what is read.
+// TestCounts: what was reported is what is read.
 func TestCounts(t *testing.T) {
 	m := New()
 	m.Submitted(task(1, 1, observe.HostToDevice, 100, 1000))
@@ -87,7 +87,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// TestMany: when more is in flight than can be told apart, all of it is counted all the same, and in flight no more at the end.
+// TestMany: when more is in flight than can be distinguished, all of it is counted all the same, and in flight no more at the end.
 func TestMany(t *testing.T) {
 	const many = slots + 1000
 	m := New()
