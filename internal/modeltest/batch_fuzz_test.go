@@ -322,7 +322,7 @@ func (f *fuzzed) segment(i int) (code abi.Code, at uint64) {
 	return 0, 0
 }
 
-// ordered tells whether the first run segments touch no byte of one another.
+// ordered reports whether the first run segments touch no byte of one another.
 func (f *fuzzed) ordered(run int) bool {
 	over := func(r, off int, n uint64, r2, off2 int, n2 uint64) bool {
 		return r == r2 && off < off2+int(n2) && off2 < off+int(n)

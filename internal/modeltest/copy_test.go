@@ -145,7 +145,7 @@ func (w *world) ends(t *rapid.T, hosts bool) (dst *buffer, to int, src *buffer, 
 	return
 }
 
-// waited is a call that synchronises s first, as copies with pageable memory do; false if it told of a failure, and did
+// waited is a call that synchronises s first, as copies with pageable memory do; false if it reported a failure, and did
 // nothing else.
 func (w *world) waited(t *rapid.T, s *stream, err *core.Error) bool {
 	code := s.report()
@@ -472,7 +472,7 @@ func (w *world) batch(t *rapid.T) {
 	w.queued(s, fails, effect, uses...)
 }
 
-// clash tells whether two sets of uses cannot be unordered.
+// clash reports whether two sets of uses cannot be unordered.
 func clash(a, b []use) bool {
 	for _, x := range a {
 		for _, y := range b {
@@ -540,7 +540,7 @@ func (w *world) indirect(t *rapid.T, s *stream, call func() *core.Error, to, fro
 	w.queued(s, fails, move(dst, do, src, so, n), uses...)
 }
 
-// wasMemory tells whether addr lies in device memory that was freed.
+// wasMemory reports whether addr lies in device memory that was freed.
 func (w *world) wasMemory(addr core.Addr) bool {
 	return slices.ContainsFunc(w.freed, func(b *buffer) bool {
 		return addr >= b.addr && addr < b.addr+core.Addr(len(b.want))+64

@@ -61,7 +61,7 @@ func (w *world) destroyEvent(t *rapid.T, e *event) {
 	w.events = slices.DeleteFunc(w.events, func(o *event) bool { return o == e })
 }
 
-// canRecord tells whether a record means something: a state that is set has to be reset first.
+// canRecord reports whether a record means something: a state that is set has to be reset first.
 func (e *event) canRecord() bool { return e.kind != stateEvent || !e.set }
 
 // record queues a record. The caller has ordered the state.
@@ -96,7 +96,7 @@ func (w *world) orderBehindReset(t *rapid.T, e *event, s *stream) {
 	e.state.busy = append(e.state.busy, access{0, 1, true, e.on, e.task})
 }
 
-// forgotten tells whether a reset after the last record has run for sure, or cannot have.
+// forgotten reports whether a reset after the last record has run for sure, or cannot have.
 func (w *world) forgotten(e *event) (yes, known bool) {
 	if e.reset == nil {
 		return false, true
@@ -115,7 +115,7 @@ func (w *world) syncEvent(t *rapid.T, e *event) {
 	err := e.ctx.SynchronizeEvent(e.h)
 	var code abi.Code
 	if e.recorded && !forgotten && e.on.failed != nil && e.on.failed.task < e.task {
-		code = e.on.failed.code // told, but not forgotten
+		code = e.on.failed.code // reported, but not forgotten
 	}
 	if !known && err == nil {
 		return // the reset came first

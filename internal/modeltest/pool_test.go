@@ -174,7 +174,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 			t.Fatalf("%d bytes at %#x, but %d bytes at %#x are in use", size, a, m.size, m.addr)
 		}
 	}
-	for at, m := range w.freed { // what was given back to the device and came again may overlap several
+	for at, m := range w.freed { // what was returned to the device and came again may overlap several
 		if a < at+core.Addr(m.size) && at < a+core.Addr(size) {
 			w.mayHave(t, s, m)
 			delete(w.freed, at)

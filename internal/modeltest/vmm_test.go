@@ -246,7 +246,7 @@ func (w *mapWorld) stretch(t *rapid.T, most int) stretch {
 
 func (x stretch) addr() core.Addr { return x.r.addr + core.Addr(x.off) }
 
-// whole tells whether all of it is accessible memory of one place, and which.
+// whole reports whether all of it is accessible memory of one place, and which.
 func (x stretch) whole() (dev int, ok bool) {
 	first := x.r.pages[x.off/pageBytes]
 	for i := x.off / pageBytes; i <= (x.off+x.n-1)/pageBytes; i++ {
@@ -319,7 +319,7 @@ func (w *mapWorld) copy(t *rapid.T) {
 	dst.write(src.read())
 }
 
-// overlap tells whether two ranges share bytes of memory, under whatever addresses.
+// overlap reports whether two ranges share bytes of memory, under whatever addresses.
 func overlap(a, b stretch) bool {
 	seen := map[*byte]bool{}
 	a.each(func(p []byte) { seen[&p[0:cap(p)][cap(p)-1]] = true })
