@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Tee tells both of everything. Times are the first one's: the second has to do with nanoseconds of a clock that is not its own.
+// Tee passes everything to both. Times are the first one's: the second has to do with nanoseconds of a clock that is not its own.
 func Tee(first, second Observer) Observer {
 	return &tee{first: first, second: second, numbers: map[from]uint16{}}
 }
