@@ -39,13 +39,13 @@ var sizes = [...]int{Int32: 4, Int64: 8, Uint32: 4, Uint64: 8, Float16: 2, BFloa
 // Size is how many bytes a number has.
 func (t Type) Size() int { return sizes[t] }
 
-// float tells whether the type is one of floats.
+// float reports whether the type is one of floats.
 func (t Type) float() bool { return t >= Float16 }
 
-// signed tells whether the type is one of whole numbers that may be negative.
+// signed reports whether the type is one of whole numbers that may be negative.
 func (t Type) signed() bool { return t == Int32 || t == Int64 }
 
-// Fits tells whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits; there the type is that of A.
+// Fits reports whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits; there the type is that of A.
 func (k Kind) Fits(t Type) bool { return k == Uniform || t.float() }
 
 // Numbers says what numbers are wanted. A and B are numbers of the type, as their bits; Dropout has no B.
