@@ -73,7 +73,7 @@ func mapped(f *os.File, n int) ([]byte, error) {
 	return m, nil
 }
 
-// allowed tells whether a file may have n bytes. The kernel would send a signal to who tries.
+// allowed reports whether a file may have n bytes. The kernel would send a signal to who tries.
 func allowed(n int64) error {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur < uint64(n) {

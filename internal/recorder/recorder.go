@@ -257,7 +257,7 @@ func (r *Recorder) flush(s *slot) {
 	r.changed.Broadcast()
 }
 
-// ours tells whether the descriptor is still that of the file: a program may close any.
+// ours reports whether the descriptor is still that of the file: a program may close any.
 func (r *Recorder) ours() error {
 	which, err := identityOf(r.file)
 	if err == nil && which != r.which {
