@@ -174,7 +174,7 @@ func cut(run *timeline.Run, most limits) *data {
 // cutter knows how many of each are kept.
 type cutter limits
 
-// notes tell what is not shown.
+// notes say what is not shown.
 func (c *cutter) notes(run *timeline.Run) (notes []string) {
 	for _, kind := range []struct {
 		name      string

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// TestProgram: a page tells whose run it shows, also where the run is compressed; what is no report says so.
+// TestProgram: a page says whose run it shows, also where the run is compressed; what is no report says so.
 func TestProgram(t *testing.T) {
 	want := []string{"python3", "</script>.py", "ü"}
 	short := &timeline.Run{Program: want}

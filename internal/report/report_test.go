@@ -216,7 +216,7 @@ func TestColumnsAreTheRun(t *testing.T) {
 	}
 }
 
-// TestCut: what is not shown is told, and nothing points at it.
+// TestCut: what is not shown is mentioned, and nothing points at it.
 func TestCut(t *testing.T) {
 	run := sample.Serving(1000, 1)
 	sample.Findings(run)
