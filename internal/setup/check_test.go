@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/abi"
 )
 
-// TestReadNoCheck: without ROPEWAY_CHECK nothing is checked, and who wants to inject faults is told so.
+// TestReadNoCheck: without ROPEWAY_CHECK nothing is checked, and a program that wants to inject faults gets an error.
 func TestReadNoCheck(t *testing.T) {
 	for _, v := range []string{"", "0"} {
 		s, err := Read(environment("ROPEWAY_CHECK="+v, "ROPEWAY_INJECT=aclrtMalloc:3=207001"))

@@ -99,7 +99,7 @@ func (e everywhere) Write(line []byte) (int, error) {
 // logFile is a file that is made with the first line. The log's handler calls Write from one goroutine at a time.
 type logFile struct {
 	dir  string
-	warn io.Writer // told once if the file cannot be made or written
+	warn io.Writer // written to once if the file cannot be made or written
 	file *os.File
 	lost bool
 }

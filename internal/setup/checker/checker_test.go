@@ -147,7 +147,7 @@ func TestCheckSends(t *testing.T) {
 	}
 }
 
-// TestCheckPrints: without a listener findings are printed, and a listener that is not there is told of.
+// TestCheckPrints: without a listener findings are printed, and a listener that is not there is reported.
 func TestCheckPrints(t *testing.T) {
 	rt, warn := openChecked(t)
 	leaky(t, rt)
