@@ -104,8 +104,8 @@ func (d *door) serve() {
 	}
 }
 
-// stranger tells whether a peer can get nothing from this process, whatever it asks for: it is of another user, and on
-// no white list. It is served, so that it is told why, but the others need not wait for it.
+// stranger reports whether a peer can get nothing from this process, whatever it asks for: it is of another user, and on
+// no white list. It is served, so that it learns why, but the others need not wait for it.
 func (b *Broker) stranger(who peer) bool {
 	if who.uid == uint32(os.Geteuid()) || who.uid == 0 {
 		return false
@@ -115,7 +115,7 @@ func (b *Broker) stranger(who peer) bool {
 	return b.named[who.pid] == nil
 }
 
-// welcome tells whether a peer is served. Too many strangers are turned away before anything is done for them: whoever
+// welcome reports whether a peer is served. Too many strangers are turned away before anything is done for them: whoever
 // else comes is behind them in the kernel's queue.
 func (d *door) welcome(who peer) bool {
 	if !d.broker.stranger(who) {

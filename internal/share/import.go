@@ -25,7 +25,7 @@ func Import(k Key, kind Kind) (Item, error) {
 	until := time.Now().Add(patience)
 	for again := maxAgain; ; again-- {
 		it, err := importUntil(k, kind, until)
-		// A connection that ends without an answer: the exporter ended, or had to let one go of too many. Asking again tells.
+		// A connection that ends without an answer: the exporter ended, or had to let one go of too many. Asking again shows which.
 		if errors.Is(err, io.EOF) && again > 0 {
 			time.Sleep(fullPause)
 			continue

@@ -93,7 +93,7 @@ func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
 	}
 }
 
-// hasEnded tells whether the process has certainly ended; a child that it forked may have inherited its end of the connection.
+// hasEnded reports whether the process has certainly ended; a child that it forked may have inherited its end of the connection.
 func (p peer) hasEnded() bool { return p.pid > 0 && errors.Is(unix.Kill(int(p.pid), 0), syscall.ESRCH) }
 
 // aside runs f while the numbers of the standard streams are taken. In a process without them, what f opens would get such a number, and whatever the program
@@ -202,7 +202,7 @@ func openProcess(pid int32) (*process, error) {
 	return nil, fmt.Errorf("share: process %d: %w", pid, err)
 }
 
-// alive tells whether the process has not ended.
+// alive reports whether the process has not ended.
 func (p *process) alive() bool {
 	if p.fd < 0 {
 		now, err := Began(p.pid)

@@ -418,7 +418,7 @@ func TestExporterEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// A process that has no descriptor free for what it imports is told that, and not that the exporter misbehaves.
+// A process that has no descriptor free for what it imports gets that error, and not that the exporter misbehaves.
 func TestImportWithoutDescriptors(t *testing.T) {
 	e := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := e.exported(t)

@@ -21,7 +21,7 @@
 //
 // An answer is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one more comes, the one that
 // has waited longest without getting anything has to go.
-// A peer of another user that is on no white list can get nothing. Four of those are served at a time, to be told so;
+// A peer of another user that is on no white list can get nothing. Four of those are served at a time, with that error;
 // others are hung up on as soon as they have connected, so that a flood of them costs the exporter little and nobody
 // else a place.
 package share
@@ -153,7 +153,7 @@ func (b *Broker) find(k Key) (*export, [32]byte) {
 	return nil, [32]byte{}
 }
 
-// Owns tells whether this process exports the key.
+// Owns reports whether this process exports the key.
 func (b *Broker) Owns(k Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
