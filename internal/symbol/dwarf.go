@@ -70,7 +70,7 @@ func (f *elfFile) debugData() (data *dwarf.Data, size int) {
 	return data, size
 }
 
-// frames returns the functions at an address, innermost first; nil if the debug information does not tell. The name of the last
+// frames returns the functions at an address, innermost first; nil if the debug information does not say. The name of the last
 // one is whole unless a symbol table may know more: C++ compilers do not give the name space of functions that are local.
 func (d *debugInfo) frames(address uint64) (frames []finding.Frame, whole bool) {
 	u := d.unit(address)
@@ -273,7 +273,7 @@ func (d *debugInfo) calls(function dwarf.Offset, address uint64) []*dwarf.Entry 
 	return found
 }
 
-// name is the name of a function. It may stand in another entry, which tells of it as it was declared or before it was inlined.
+// name is the name of a function. It may stand in another entry, which describes it as it was declared or before it was inlined.
 // It is whole if it is the name that the linker knows.
 func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, attrOldLinkageName} {
@@ -298,7 +298,7 @@ func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	return demangled(name), false
 }
 
-// isPlusPlus tells whether a language, by the number the standard gives it, is a C++.
+// isPlusPlus reports whether a language, by the number the standard gives it, is a C++.
 func isPlusPlus(language int) bool { return slices.Contains([]int{0x04, 0x1a, 0x21, 0x2b}, language) }
 
 const attrOldLinkageName dwarf.Attr = 0x2007 // compilers gave it this number before there was a standard one
@@ -306,7 +306,7 @@ const attrOldLinkageName dwarf.Attr = 0x2007 // compilers gave it this number be
 // clones matches what compilers append to the names of functions that they split or specialise.
 var clones = regexp.MustCompile(`(\.(cold|constprop|part|isra|lto_priv)(\.\d+)?)+$`)
 
-// demangled is a function's name without its parameters, which lines tell apart well enough.
+// demangled is a function's name without its parameters, which lines distinguish well enough.
 func demangled(name string) string {
 	name = clones.ReplaceAllString(name, "")
 	return demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.NoClones)

@@ -1,7 +1,7 @@
 // Package symbol says where in a program's source the addresses of this process are.
 //
 // Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file gives
-// functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no file tells
+// functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no file describes
 // anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the address.
 package symbol
 
@@ -21,7 +21,7 @@ const (
 
 // Table turns addresses into frames. Its methods may be called from any goroutine.
 type Table struct {
-	maps  string   // file that tells what is mapped where
+	maps  string   // file that reports what is mapped where
 	debug []string // directories with separate debug files
 
 	mu      sync.Mutex

@@ -120,8 +120,8 @@ func addr2line(t testing.TB, path string, addresses []uint64) [][]string {
 	return all
 }
 
-// told writes frames as addr2line does.
-func told(frames []finding.Frame) (all []string) {
+// written writes frames as addr2line does.
+func written(frames []finding.Frame) (all []string) {
 	for _, f := range frames {
 		line := strconv.Itoa(f.Line)
 		if f.Line == 0 {
@@ -150,7 +150,7 @@ var variants = [][]string{
 	{"-gdwarf-5", "-O2", "-ffunction-sections", "-Wl,--gc-sections"}, {"-gdwarf-4", "-O3", "-flto"}, {"-g1", "-O2"},
 }
 
-// Every byte of the code has the functions, files and lines that addr2line tells.
+// Every byte of the code has the functions, files and lines that addr2line prints.
 func TestAgreesWithAddr2line(t *testing.T) {
 	for _, source := range []string{"small.c", "small.cc"} {
 		for _, flags := range variants {
@@ -167,9 +167,9 @@ func TestAgreesWithAddr2line(t *testing.T) {
 				wrong, inlined := 0, 0
 				for i, offset := range offsets {
 					frames := table.At(uintptr(base + offset))
-					if !slices.EqualFunc(told(frames), want[i], same) {
+					if !slices.EqualFunc(written(frames), want[i], same) {
 						if wrong++; wrong < 6 {
-							t.Errorf("%#x:\n got %q\nwant %q", addresses[i], told(frames), want[i])
+							t.Errorf("%#x:\n got %q\nwant %q", addresses[i], written(frames), want[i])
 						}
 					}
 					if len(frames) > 1 {
