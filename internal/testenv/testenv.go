@@ -1,4 +1,4 @@
-// Package testenv tells tests what the machine they run on has, how long they may take, and which seed they draw from.
+// Package testenv says what the machine that runs the tests has, how long they may take, and which seed they use.
 package testenv
 
 import (
@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/testenv/tool"
 )
 
-// CI tells whether the tests run where everything they need must be installed: CI=true is in the environment.
+// CI reports whether the tests run where everything they need must be installed: CI=true is in the environment.
 func CI() bool { return tool.CI() }
 
 // Need skips the test if a tool is not in PATH, and fails it in CI: a test that never runs there proves nothing.
