@@ -160,5 +160,5 @@ type Place struct {
 	At   string `json:"at"`   // "app.c:30 in load"
 }
 
-// Ran tells whether the task has begun and ended.
+// Ran reports whether the task has begun and ended.
 func (t *Task) Ran() bool { return t.Start != None && t.End != None }

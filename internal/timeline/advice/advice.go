@@ -158,13 +158,13 @@ func working(run *timeline.Run) int64 {
 	return max(0, last-first)
 }
 
-// called tells whether there is a call with this index.
+// called reports whether there is a call with this index.
 func (v *view) called(index int) bool { return index >= 0 && index < len(v.run.Calls) }
 
 // tasksOf are the tasks that a call submitted.
 func (v *view) tasksOf(call int) []int { return v.tasks[v.from[call]:v.from[call+1]] }
 
-// is tells what a call's function is.
+// is reports what a call's function is.
 func (v *view) is(c *timeline.Call) traits {
 	if c.Function < 0 || c.Function >= len(v.traits) {
 		return traits{}

@@ -72,7 +72,7 @@ type engine struct {
 	direction observe.Direction
 }
 
-// engined tells whether a task is one of the engines between host and device.
+// engined reports whether a task is one of the engines between host and device.
 func engined(t *timeline.Task) bool {
 	return t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost
 }

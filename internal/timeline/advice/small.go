@@ -82,7 +82,7 @@ func (s *smallCopies) call(i int) {
 	s.most = max(s.most, spent)
 }
 
-// fits tells whether a call made one small copy and nothing else. An asynchronous one that waited is one of pageable memory.
+// fits reports whether a call made one small copy and nothing else. An asynchronous one that waited is one of pageable memory.
 func (s *smallCopies) fits(i int) (smallKey, bool) {
 	c := &s.run.Calls[i]
 	tasks := s.tasksOf(i)

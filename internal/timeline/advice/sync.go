@@ -164,7 +164,7 @@ func (v *view) ends() ends {
 	return list
 }
 
-// ofOthers tells whether a task of another thread ended behind from and not behind to.
+// ofOthers reports whether a task of another thread ended behind from and not behind to.
 func (list ends) ofOthers(thread int, from, to int64) bool {
 	i := sort.Search(len(list), func(i int) bool { return list[i].at > from })
 	for ; i < len(list) && list[i].at <= to; i++ {

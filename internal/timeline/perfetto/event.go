@@ -60,7 +60,7 @@ func (e *event) micros(key string, nanoseconds int64) *event {
 // write ends the event; tail closes what is open besides it.
 func (e *event) write(tail string) {
 	if e.some {
-		e.out.WriteString(",\n") //nolint:errcheck // Flush tells the first error
+		e.out.WriteString(",\n") //nolint:errcheck // Flush returns the first error
 	}
 	e.some = true
 	e.out.Write(e.buf)            //nolint:errcheck
