@@ -104,15 +104,15 @@ func (t *part) device(id int32) int {
 	return i
 }
 
-// stream is the index of a stream; of one that nobody told of, a task says the device.
+// stream is the index of a stream; of one that was not described, a task says the device.
 func (t *part) stream(id, device int32) int {
 	if id == observe.None {
 		return timeline.None
 	}
 	i, ok := t.streams[id]
 	if !ok {
-		s, told := t.p.streams[id]
-		if !told {
+		s, described := t.p.streams[id]
+		if !described {
 			s.device = device
 		}
 		i = len(t.run.Streams)

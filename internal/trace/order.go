@@ -74,7 +74,7 @@ func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
 	return records[n-1], true
 }
 
-// slack is how far the times of two streams may disagree. A GPU tells the times of its streams by a clock of its own; the driver fits
+// slack is how far the times of two streams may disagree. A GPU takes the times of its streams from a clock of its own; the driver fits
 // that to the host's, to some microseconds as a rule, and takes no time that is off by more than this (internal/driver/cuda, tuneSlack).
 const slack = 1_000_000
 

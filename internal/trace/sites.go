@@ -26,7 +26,7 @@ func (t *part) called(number uint16) (function, index int) {
 	return t.function(s.function), index
 }
 
-// same tells whether calls with two numbers are of the same function.
+// same reports whether calls with two numbers are of the same function.
 func (t *part) same(a, b uint16) bool { return t.p.base(a) == t.p.base(b) }
 
 // base is the number of the function that calls with a number are of.

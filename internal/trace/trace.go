@@ -139,7 +139,7 @@ type more struct {
 	after    taskKey
 }
 
-// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are told apart by
+// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are distinguished by
 // the stream that the call is about.
 type callKey struct {
 	thread uint32

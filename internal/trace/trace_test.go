@@ -269,7 +269,7 @@ func awaited(t *testing.T, patience time.Duration) map[string]string {
 	return got
 }
 
-// TestDropped: tasks that were dropped have not run, and are told of.
+// TestDropped: tasks that were dropped have not run, and are mentioned.
 func TestDropped(t *testing.T) {
 	r := run(t, func(d *ropeway.Device) {
 		s, other := must(d.NewStream())(t), must(d.NewStream())(t)
