@@ -47,7 +47,7 @@ func New(w io.Writer, getenv func(string) string) *Output {
 	return o
 }
 
-// colours tells whether to use them.
+// colours reports whether to use them.
 func colours(terminal bool, getenv func(string) string) bool {
 	force := getenv("CLICOLOR_FORCE")
 	switch {
