@@ -18,7 +18,7 @@ type Source interface{ Read() metrics.Snapshot }
 
 var _ Source = (*metrics.Meter)(nil)
 
-// Collector collects from one source. It may be registered where others are, with labels that tell them apart
+// Collector collects from one source. It may be registered where others are, with labels that distinguish them
 // ([prometheus.WrapRegistererWith]).
 type Collector struct{ source Source }
 

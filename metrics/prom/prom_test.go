@@ -158,7 +158,7 @@ func TestPageNamesAll(t *testing.T) {
 	}
 	for _, f := range families {
 		if !strings.Contains(string(text), "`"+f.GetName()+"`") {
-			t.Errorf("the page does not tell of %s", f.GetName())
+			t.Errorf("the page does not describe %s", f.GetName())
 		}
 	}
 }
