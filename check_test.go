@@ -55,7 +55,7 @@ type goProgram struct {
 	fixed     bool
 	wrong     int  // line of the mistake
 	submitted int  // line of what it collides with
-	keep      bool // nothing is given back at the end
+	keep      bool // nothing is freed at the end
 }
 
 // sync synchronises where no mistake is made.

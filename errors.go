@@ -63,7 +63,7 @@ func (e *openError) Unwrap() []error {
 	return []error{Code(e.err.Code), e.err.Err}
 }
 
-// result is what a call of the device returns. A checker is told of errors.
+// result is what a call of the device returns. Errors are reported to a checker.
 func (d *Device) result(e *core.Error) error {
 	if e == nil {
 		return nil

@@ -137,7 +137,7 @@ func TestMetricsOfHostCopies(t *testing.T) {
 	}
 }
 
-// TestMetricsOfFailures: what fails and what is dropped is over, and told apart from what was done.
+// TestMetricsOfFailures: what fails and what is dropped is over, and distinguished from what was done.
 func TestMetricsOfFailures(t *testing.T) {
 	var f *faulty.Driver
 	meter, d := counting(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
