@@ -3,7 +3,7 @@
 package main
 
 // #include <stdlib.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 //
 // static void set_spans(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->spans(pairs, n); }
 // static void set_device(const ropeway_checker *c, uint64_t low, uint64_t high) { c->device(low, high); }
@@ -51,7 +51,7 @@ type checker interface {
 	Report() []byte
 }
 
-// Touch is what to do about an access: see ropeway_touch in shim/door.h.
+// Touch is what to do about an access: see ropeway_touch in shim/entry.h.
 type Touch = struct {
 	What   uint32 // 0: the program's own fault, 1: it is open, 2: it is open for one instruction
 	Prot   uint32
@@ -123,11 +123,11 @@ func (c *caller) ID() uint32 { return uint32(c.thread) }
 // checkerC is what may be called of the C side; nil with checking off.
 var checkerC atomic.Pointer[C.ropeway_checker]
 
-// face is what the checker knows of the C face: check.Face.
-type face struct{}
+// frontEnd is what the checker knows about the C library: check.Face.
+type frontEnd struct{}
 
 // Describe writes a call for people: its name, and its arguments with theirs.
-func (face) Describe(function uint32, arguments []uint64) (name, text string) {
+func (frontEnd) Describe(function uint32, arguments []uint64) (name, text string) {
 	if function >= uint32(len(functionNames)) {
 		return "", ""
 	}
@@ -147,7 +147,7 @@ func (face) Describe(function uint32, arguments []uint64) (name, text string) {
 }
 
 // PythonArguments writes the arguments of a call as Python gave them. What C has in memory of its own is left out.
-func (face) PythonArguments(function uint32, arguments []uint64) string {
+func (frontEnd) PythonArguments(function uint32, arguments []uint64) string {
 	if function >= uint32(len(functionNames)) {
 		return ""
 	}
@@ -164,7 +164,7 @@ func (face) PythonArguments(function uint32, arguments []uint64) string {
 }
 
 // FrameName is what an interpreter called a frame.
-func (face) FrameName(id uint32) (file, function string) {
+func (frontEnd) FrameName(id uint32) (file, function string) {
 	c := checkerC.Load()
 	if c == nil {
 		return "", ""
@@ -173,7 +173,7 @@ func (face) FrameName(id uint32) (file, function string) {
 }
 
 // SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call at a time.
-func (face) SetSpans(pairs []uint64) {
+func (frontEnd) SetSpans(pairs []uint64) {
 	c := checkerC.Load()
 	if c == nil {
 		return
@@ -182,14 +182,14 @@ func (face) SetSpans(pairs []uint64) {
 }
 
 // SetDeviceSpan says where device memory lies.
-func (face) SetDeviceSpan(lo, hi uintptr) {
+func (frontEnd) SetDeviceSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_device(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
 // SetRegistered says which memory of the program is registered, and under which device addresses.
-func (face) SetRegistered(pairs, aliases []uint64) {
+func (frontEnd) SetRegistered(pairs, aliases []uint64) {
 	c := checkerC.Load()
 	if c == nil {
 		return
@@ -216,14 +216,14 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 }
 
 // SetPinnedSpan says where pinned memory lies.
-func (face) SetPinnedSpan(lo, hi uintptr) {
+func (frontEnd) SetPinnedSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_pinned(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
 // SetPages says which pages there have bytes of an allocation. One call at a time.
-func (face) SetPages(lo, hi uintptr, there bool) {
+func (frontEnd) SetPages(lo, hi uintptr, there bool) {
 	yes := C.int(0)
 	if there {
 		yes = 1
@@ -254,7 +254,7 @@ func (p *process) startChecking() {
 	}
 	if p.check, _ = p.rt.Watch().(*check.Checker); p.check != nil {
 		ballast = make([]byte, ballastSize)
-		p.check.SetFace(face{})
+		p.check.SetFace(frontEnd{})
 		if checkerC.Load() != nil {
 			p.check.CloseMemory()
 		}

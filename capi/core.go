@@ -3,7 +3,7 @@
 package main
 
 // #include <stdint.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -21,7 +21,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// ropeway_core_call is the door: see shim/door.h.
+// ropeway_core_call is the entry point: see shim/entry.h.
 //
 //export ropeway_core_call
 func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) C.uint64_t {

@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (

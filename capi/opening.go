@@ -4,7 +4,7 @@ package main
 
 // #define _GNU_SOURCE
 // #include <stdlib.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (

@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -35,7 +35,7 @@ func (t *thread) calls(f uint32) uint16 {
 			var frame [1][2]uint32
 			if by.Frames(frame[:]) == 1 {
 				c.name, c.line = frame[0][0], frame[0][1]
-				name = face{}.FrameName
+				name = frontEnd{}.FrameName
 			}
 		}
 	}

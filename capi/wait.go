@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// wait waits for a while, for a face that has to look up in between (Python: Ctrl-C). Slots: what for, its handle, for how
+// wait waits for a while, for a front end that checks for signals in between (Python: Ctrl-C). Slots: what for, its handle, for how
 // many milliseconds, where to say that it is not over. Time that ran out is no error: it is not recorded.
 func wait(t *thread, a *slots) uint64 {
 	up := make(chan struct{})

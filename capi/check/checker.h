@@ -1,11 +1,11 @@
 /*
- * libropeway_check.so: what the checker needs of C. It stands before the core's door and tells the core from where a thread
+ * libropeway_check.so: what the checker needs of C. It stands before the core's entry point and tells the core from where a thread
  * calls, and it turns accesses of the program to closed memory into questions to the core.
  *
  * What happens in a signal handler is kept small: a fault is synchronous, so the interrupted thread is sent into an ordinary
  * function on its own stack, which may do anything a program may, and goes back afterwards (redirect.c).
  *
- *	attach.c     the door, the records of threads, the names of an interpreter's frames
+ *	attach.c     the entry point, the records of threads, the names of an interpreter's frames
  *	spans.c      which addresses are watched
  *	stack.c      the functions that led to a call or an access
  *	redirect.c   from a signal handler into a function, on x86-64 and arm64
@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#include "../shim/door.h"
+#include "../shim/entry.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -72,7 +72,7 @@ struct self *check_self(void);
 struct self *check_known(void); /* the same outside of signal handlers: it is freed when the thread ends */
 
 /* attach.c. The core's door; NULL before it is attached. home is the process it is in: a forked child has none. */
-extern ropeway_door check_core;
+extern ropeway_entry check_core;
 extern pid_t check_home;
 int check_forked(void);                 /* whether this is a child of the process that has the core */
 void check_note(const char *text);      /* prints what the checker cannot do */

@@ -134,7 +134,7 @@ type State uint8
 const (
 	Returned  State = iota
 	Waiting         // it begins to wait, and will be reported again when it returns
-	Continued       // the face left it to look up; the next call of the thread goes on with it
+	Continued       // the front end left it to check for signals; the next call of the thread goes on with it
 )
 
 // Call is a call of a function.

@@ -19,7 +19,7 @@
 #include "acl/acl.h"
 #include "acl/acl_prof.h"
 #include "acl/acl_rt_memory_soma.h"
-#include "door.h"
+#include "entry.h"
 
 #include "_frames.h"
 

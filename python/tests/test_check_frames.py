@@ -15,7 +15,7 @@ STAND_IN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "door.h"
+#include "entry.h"
 
 static struct { char *file, *function; } names[1 << 17];
 static uint32_t count;
@@ -38,7 +38,7 @@ uint32_t ropeway_check_name_frame(const char *file, const char *function)
 }
 
 void ropeway_check_frames_by(void (*frames)(ropeway_call *)) { provider = frames; }
-ropeway_door ropeway_check_attach(ropeway_door core) { return core; }
+ropeway_entry ropeway_check_attach(ropeway_entry core) { return core; }
 void ropeway_check_forked(const char *function) { (void)function; }
 const char *ropeway_check_report(void) { return NULL; }
 void ropeway_check_free(const char *report) { (void)report; }
@@ -83,7 +83,7 @@ class TestFrames(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         compiler = need_compiler()
-        if not os.path.exists(os.path.join(SHIM, "door.h")):
+        if not os.path.exists(os.path.join(SHIM, "entry.h")):
             raise unittest.SkipTest("this is no clone of the repository")
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)

@@ -31,7 +31,7 @@ func writeFakeSlots(t *table.Table, _ string) ([]byte, error) {
 	return fmt.Appendf(nil, `#ifndef ROPEWAY_FAKE_SLOTS_H
 #define ROPEWAY_FAKE_SLOTS_H
 
-#include "../door.h"
+#include "../entry.h"
 
 /* How many slots each function has. */
 static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {

@@ -2,7 +2,7 @@
 #ifndef ROPEWAY_FAKE_CORE_H
 #define ROPEWAY_FAKE_CORE_H
 
-#include "../door.h"
+#include "../entry.h"
 
 enum { FAKE_SLOTS = 16, FAKE_STRUCTS = 2, FAKE_BYTES = 64 };
 

@@ -8,8 +8,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// TestDoors proves how slots become parameters of package core, for each way a C parameter can be passed.
-func TestDoors(t *testing.T) {
+// TestEntries proves how slots become parameters of package core, for each way a C parameter can be passed.
+func TestEntries(t *testing.T) {
 	tab, err := table.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestDoors(t *testing.T) {
 			if f.Name != c.function {
 				continue
 			}
-			if err := writeDoor(&b, tab, f, &c.m); err != nil {
+			if err := writeEntry(&b, tab, f, &c.m); err != nil {
 				got = err.Error()
 			}
 		}

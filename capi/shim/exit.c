@@ -27,9 +27,9 @@ enum { NOBODY, IDLE, TAKEN, ASKED, ENTERED, DONE, GIVEN_UP };
 enum { to_enter = 10000, to_be_done_in_handler = 1000 };
 
 static _Atomic(uint32_t) state;
-static ropeway_door core;
+static ropeway_entry core;
 static struct {
-	ropeway_door door;
+	ropeway_entry entry;
 	uint32_t function;
 	ropeway_thread thread;
 	uint64_t *slots, result;
@@ -88,19 +88,19 @@ static void *serve(void *unused)
 		}
 		core(ROPEWAY_EMPTY, NULL, NULL);
 		if (become(ASKED, ENTERED)) {
-			task.result = task.door(task.function, task.thread, task.slots);
+			task.result = task.entry(task.function, task.thread, task.slots);
 			become(ENTERED, DONE);
 		}
 	}
 	return NULL;
 }
 
-void ropeway_prepare_end(ropeway_door door)
+void ropeway_prepare_end(ropeway_entry entry)
 {
 	pthread_t thread;
 	pthread_attr_t detached;
 
-	core = door;
+	core = entry;
 	if (pthread_attr_init(&detached))
 		return;
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
@@ -123,7 +123,7 @@ static int take(int64_t end)
 	return 1;
 }
 
-int ropeway_enter_at_end(ropeway_door door, uint32_t function, ropeway_thread thread, uint64_t *slots, uint64_t *result)
+int ropeway_enter_at_end(ropeway_entry entry, uint32_t function, ropeway_thread thread, uint64_t *slots, uint64_t *result)
 {
 	int in_handler = ropeway_in_handler();
 	int64_t begin = milliseconds(), end = in_handler ? begin + to_be_done_in_handler : 0;
@@ -131,10 +131,10 @@ int ropeway_enter_at_end(ropeway_door door, uint32_t function, ropeway_thread th
 	if (!take(begin + to_enter)) {
 		if (atomic_load(&state) != NOBODY || in_handler)
 			return 0;
-		*result = door(function, thread, slots); /* no thread was to be had; this one can enter, if no handler runs on it */
+		*result = entry(function, thread, slots); /* no thread was to be had; this one can enter, if no handler runs on it */
 		return 1;
 	}
-	task.door = door;
+	task.entry = entry;
 	task.function = function;
 	task.thread = thread;
 	task.slots = slots;

@@ -13,9 +13,9 @@ import (
 	"ropeway/spec/table"
 )
 
-// writeDoors writes what the core does for each function number. How a slot becomes a parameter follows from the
+// writeEntries writes what the core does for each function number. How a slot becomes a parameter follows from the
 // parameter's type in package core, which is read from its source.
-func writeDoors(t *table.Table, root string) ([]byte, error) {
+func writeEntries(t *table.Table, root string) ([]byte, error) {
 	methods, err := coreMethods(filepath.Join(root, "internal/core"))
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func writeDoors(t *table.Table, root string) ([]byte, error) {
 		if m == nil {
 			return nil, fmt.Errorf("%s: package core has no method for it", f.Name)
 		}
-		if err := writeDoor(&b, t, f, m); err != nil {
+		if err := writeEntry(&b, t, f, m); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
@@ -127,7 +127,7 @@ func calls(file *ast.File, name string) (found bool) {
 	return found
 }
 
-func writeDoor(b *bytes.Buffer, t *table.Table, f *table.Function, m *method) error {
+func writeEntry(b *bytes.Buffer, t *table.Table, f *table.Function, m *method) error {
 	args, err := slotArguments(t, f, m)
 	if err != nil {
 		return err

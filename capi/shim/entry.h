@@ -1,12 +1,12 @@
 /*
  * The border between the shim (libascendcl.so, C) and the core (libropeway_core.so, Go).
  *
- * The core exports one function, the door. Functions are numbered (numbers.h), arguments are slots of 64 bits in the
+ * The core exports one function, the entry point. Functions are numbered (numbers.h), arguments are slots of 64 bits in the
  * order of the prototype: pointers and handles as addresses, integers extended by their sign, a float by its bits, a
  * struct by its address. The result is a slot too. So neither side knows how the other lays out its types.
  */
-#ifndef ROPEWAY_DOOR_H
-#define ROPEWAY_DOOR_H
+#ifndef ROPEWAY_ENTRY_H
+#define ROPEWAY_ENTRY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include "numbers.h"
 
 #define ROPEWAY_CORE "libropeway_core.so"
-#define ROPEWAY_DOOR "ropeway_core_call"
+#define ROPEWAY_ENTRY "ropeway_core_call"
 #define ROPEWAY_ORDER "ropeway_order"
 
 /* A thread of the program, as the core knows it. NULL where the core could not be opened. */
@@ -26,7 +26,7 @@ typedef struct ropeway_site {
 	uint32_t name, line; /* of an interpreter's frame: ROPEWAY_NAME_FRAME; name 0: there is none */
 } ropeway_site;
 
-typedef uint64_t (*ropeway_door)(uint32_t function, ropeway_thread thread, uint64_t *slots);
+typedef uint64_t (*ropeway_entry)(uint32_t function, ropeway_thread thread, uint64_t *slots);
 
 /* What the shim itself asks of the core. */
 enum {
@@ -104,7 +104,7 @@ enum {
 enum { ROPEWAY_WAIT_STREAM, ROPEWAY_WAIT_EVENT, ROPEWAY_WAIT_DEVICE, ROPEWAY_WAIT_REPORT };
 
 /*
- * Checking. When ROPEWAY_CHECK is set (not to "" or "0"), libropeway_check.so stands before the core's door. It is preloaded
+ * Checking. When ROPEWAY_CHECK is set (not to "" or "0"), libropeway_check.so stands before the core's entry point. It is preloaded
  * by `ropeway check`, or loaded from beside libascendcl.so.
  */
 #define ROPEWAY_CHECK_LIBRARY "libropeway_check.so"
@@ -118,8 +118,8 @@ typedef void (*ropeway_prepare)(void);
 /* Asks the core for what takes no arguments, while the process ends: the calling thread may not be able to. */
 typedef void (*ropeway_at_end)(uint32_t function);
 
-/* Puts itself before the core's door. Called once, after preparing; loads nothing. */
-typedef ropeway_door (*ropeway_attach)(ropeway_door core, ropeway_at_end at_end);
+/* Puts itself before the core's entry point. Called once, after preparing; loads nothing. */
+typedef ropeway_entry (*ropeway_attach)(ropeway_entry core, ropeway_at_end at_end);
 
 /* Reports that a forked child called a function. Called in that child, from within the function. */
 typedef void (*ropeway_forked)(const char *function);
