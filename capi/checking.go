@@ -261,7 +261,7 @@ func (p *process) startChecking() {
 	}
 }
 
-// injected answers a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
+// injected returns the code of a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
 func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	if !p.check.Injecting() || !returnsCode[function] {
 		return 0
@@ -279,7 +279,7 @@ func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	return uint64(t.Done(err))
 }
 
-// askChecking answers what the C side of the checker asks.
+// askChecking carries out requests of the C side of the checker.
 func askChecking(function uint32, t *thread, a *slots) uint64 {
 	if function == C.ROPEWAY_CHECKER {
 		checkerC.Store(pointer[C.ropeway_checker](a[0]))
@@ -297,10 +297,10 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 		t.SetCaller(pointer[caller](a[0]))
 	case C.ROPEWAY_TOUCH:
 		by := pointer[caller](a[4])
-		answer := c.Touch(uintptr(a[0]), a[1], a[2] != 0, uintptr(a[3]), by, by.ID())
+		touch := c.Touch(uintptr(a[0]), a[1], a[2] != 0, uintptr(a[3]), by, by.ID())
 		*pointer[C.ropeway_touch](a[5]) = C.ropeway_touch{
-			what: C.uint32_t(answer.What), prot: C.uint32_t(answer.Prot),
-			page: C.uint64_t(answer.Page), length: C.uint64_t(answer.Length), delta: C.uint64_t(answer.Delta),
+			what: C.uint32_t(touch.What), prot: C.uint32_t(touch.Prot),
+			page: C.uint64_t(touch.Page), length: C.uint64_t(touch.Length), delta: C.uint64_t(touch.Delta),
 		}
 	case C.ROPEWAY_STEPPED:
 		s := pointer[C.ropeway_touch](a[0])

@@ -34,13 +34,13 @@ func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) 
 //go:noinline
 func call(function uint32, t *thread, a *slots) uint64 {
 	if t == nil || opening.observer == nil {
-		return answer(function, t, a)
+		return carryOut(function, t, a)
 	}
 	return observed(function, t, a)
 }
 
-// answer carries a call out. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
-func answer(function uint32, t *thread, a *slots) (result uint64) {
+// carryOut carries out a call. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
+func carryOut(function uint32, t *thread, a *slots) (result uint64) {
 	defer catch(function, t, &result)
 	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one
 	if function >= uint32(len(functions)) {
@@ -76,7 +76,7 @@ func noSegment(function uint32, a *slots) {
 	}
 }
 
-// ask answers what the shim itself wants of the core.
+// ask carries out requests of the shim itself.
 func ask(function uint32, t *thread, a *slots) uint64 {
 	switch function {
 	case C.ROPEWAY_TABLE_OF_CORE:

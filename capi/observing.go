@@ -39,10 +39,10 @@ func observed(function uint32, t *thread, a *slots) uint64 {
 		f = waitedFor[a[0]] // in slices what a function of the API does at once
 	}
 	if f >= uint32(len(functionNames)) {
-		return answer(function, t, a)
+		return carryOut(function, t, a)
 	}
 	outer := t.Begin(t.calls(f))
-	result := answer(function, t, a)
+	result := carryOut(function, t, a)
 	code, state := abi.Success, observe.Returned
 	if returnsCode[f] {
 		code = abi.Code(int32(result))

@@ -80,7 +80,7 @@ struct self *check_known(void)
 			s->spare = was.spare;
 			s->lent = was.lent;
 			s->slot = was.slot;
-			s->entered = 1; /* as its last owner had, of whom the core may still know */
+			s->entered = 1; /* as its last owner had, which the core may still know */
 			s->call.function = ROPEWAY_NO_CALL;
 			s->call.thread = (uint32_t)syscall(SYS_gettid);
 			self = s;

@@ -128,9 +128,9 @@ void check_on_trap(int signal, siginfo_t *info, void *context);
 /* What the calling thread does now, outside of the API: its stack, which instruction (if not 0) is the innermost of. */
 void check_describe(ropeway_call *access, uintptr_t instruction);
 
-/* Asks the core about an access; answer says what it did. Not from a signal handler. */
-void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer);
-void check_stepped(const ropeway_touch *answer);
+/* Asks the core about an access; touch says what it did. Not from a signal handler. */
+void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *touch);
+void check_stepped(const ropeway_touch *touch);
 void check_close_steps(struct self *me); /* what is open for an instruction of the calling thread */
 int check_open_here(uintptr_t address, size_t length); /* opens memory without the core; 0 if it cannot */
 
@@ -139,7 +139,7 @@ struct opened {
 	uint32_t n;
 	ropeway_touch part[STEPS];
 	uintptr_t fence; /* where the first buffer leaves pinned memory that leaves it; 0: none does */
-	size_t behind;   /* how many bytes of that buffer are from there on */
+	size_t after;    /* how many bytes of that buffer are from there on */
 	size_t reach;    /* how many bytes of all buffers are before that */
 	int stores;      /* the kernel writes there */
 	int probes;      /* the call may ask for what is not there: that is no finding */

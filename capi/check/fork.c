@@ -80,7 +80,7 @@ static void frames(struct text *t, const uint64_t *stack, uint32_t depth)
 				quote(t, realpath(info.dli_fname, path) ? path : info.dli_fname);
 			}
 		}
-		if (offset >= 0) /* who reads this can find the line in the file */
+		if (offset >= 0) /* a reader can find the line in the file */
 			add(t, ",\"offset\":%lld", (long long)offset + 1);
 		add(t, "}");
 	}

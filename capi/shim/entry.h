@@ -66,7 +66,7 @@ enum {
 	/* (const ropeway_call *) -> 0. The record of the calling thread, asked right after ROPEWAY_ENTER. */
 	ROPEWAY_WATCH,
 	/*
-	 * (address, length, write, instruction, const ropeway_call *, ropeway_touch *answer) -> 0. The host is about to touch
+	 * (address, length, write, instruction, const ropeway_call *, ropeway_touch *touch) -> 0. The host is about to touch
 	 * memory that is closed. length: 0 where it is not known; instruction: its address, 0 for a system call. The record
 	 * is of this access: it is in no function. The thread may be NULL.
 	 */
@@ -81,7 +81,7 @@ enum {
 	ROPEWAY_IN_FLIGHT,
 	/* (address, length) -> 0. What has run on these bytes is known to be complete. */
 	ROPEWAY_COMPLETE,
-	/* (1 or -1) -> 0. What this thread does is not judged from now on, or is again. The checker answers it itself. */
+	/* (1 or -1) -> 0. What this thread does is not judged from now on, or is again. The checker handles it itself. */
 	ROPEWAY_IGNORE,
 	/* () -> number of findings so far. */
 	ROPEWAY_FINDINGS,

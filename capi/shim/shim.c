@@ -43,7 +43,7 @@ static _Thread_local ropeway_thread interrupted __attribute__((tls_model("initia
 static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
- * Refusing: what every function answers when the core cannot be entered. The reason is printed once on stderr, and is
+ * Refusing: what every function returns when the core cannot be entered. The reason is printed once on stderr, and is
  * what aclGetRecentErrMsg returns.
  */
 static char reason[PATH_MAX + 512];

@@ -138,7 +138,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	return string(out)
 }
 
-// block is a fenced block of a page: what stands behind the fence, and the lines.
+// block is a fenced block of a page: what stands after the fence, and the lines.
 type block struct {
 	language, file string
 	text           string

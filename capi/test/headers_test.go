@@ -172,7 +172,7 @@ func TestHeaderUse(t *testing.T) {
 	})
 }
 
-// TestHeaderDeprecation proves that warnings of deprecated functions are there for those who ask for them.
+// TestHeaderDeprecation proves that warnings of deprecated functions are there on request.
 func TestHeaderDeprecation(t *testing.T) {
 	for _, d := range []dialect{dialects[1], dialects[5]} {
 		out, err := d.check(t, []string{"testdata/headers_use.c"}, "-DROPEWAY_WARN_DEPRECATED")

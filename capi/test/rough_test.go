@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRough: programs that do what they should not, or what few do, get an answer or their own crash; none hangs.
+// TestRough: programs that do what they should not, or what few do, get a result or their own crash; none hangs.
 func TestRough(t *testing.T) {
 	program := compile(t, []string{"rough.c"}, "-rdynamic", "-Wl,--as-needed")
 	library := filepath.Join(toolkit(t), "lib64/libascendcl.so")

@@ -159,7 +159,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 		{"one", []string{"/a"}, []string{"/a"}},
 		{"several", []string{"/b", "/a a", "/c"}, []string{"/b", "/a a", "/c"}},
 		{"ours alone", []string{"OURS"}, nil},
-		{"ours behind", []string{"/a", "OURS", "/b"}, []string{"/a", "/b"}},
+		{"ours in the middle", []string{"/a", "OURS", "/b"}, []string{"/a", "/b"}},
 		{"ours three times", []string{"OURS", "OURS", "/a", "OURS"}, []string{"/a"}},
 		{"ours as the start of another", []string{"OURS/more", "/a"}, []string{"OURS/more", "/a"}},
 		{"current directory on purpose", []string{"/a", "", "/b"}, []string{"/a", "", "/b"}},

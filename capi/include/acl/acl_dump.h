@@ -68,7 +68,7 @@ typedef struct acldumpChunk {
     uint32_t isLastChunk;
     int64_t offset;
     int32_t flag;
-    ROPEWAY_EXTENSION uint8_t dataBuf[0]; /* as many as the memory behind it holds */
+    ROPEWAY_EXTENSION uint8_t dataBuf[0]; /* as many as the memory there holds */
 } acldumpChunk;
 
 /* 456 bytes. See acldumpSaveExceptionInfo. */

@@ -15,7 +15,7 @@ struct fake_call {
 	char text[32];                                 /* that aclAppLog made */
 };
 
-/* What the fake core answers: a number with all bits in use. */
+/* What the fake core returns: a number with all bits in use. */
 #define FAKE_RESULT(function) (((uint64_t)(function) + 1) * 0x9e3779b97f4a7c15u)
 
 /* The functions of the fake core, which is opened, not linked. */

@@ -1,4 +1,4 @@
-/* Forks: before the first call a child works, after it every call answers at once with a clear error. */
+/* Forks: before the first call a child works, after it every call returns at once with a clear error. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
