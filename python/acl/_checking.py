@@ -26,7 +26,7 @@ LEFT_OUT = (
     "<frozen runpy>",
 )
 
-# The functions in them behind which a stack is of no interest: they call tests, fixtures and modules with tests.
+# The functions in them after which a stack is of no interest: they call tests, fixtures and modules with tests.
 OUTERMOST = (
     "_callCleanup", "_callSetUp", "_callTearDown", "_callTestMethod",
     "_importtestmodule", "_teardown_yield_fixture", "call_fixture_func", "pytest_pyfunc_call",

@@ -44,7 +44,7 @@ def _checked(function, position, name, kind, value):
 def bytes_to_ptr(b: bytes, /) -> int:
     """acl.util.bytes_to_ptr(b) -> int
 
-    The address of the data of a bytes object. It is good for as long as the object lives. Nothing is copied: who lets a
+    The address of the data of a bytes object. It is good for as long as the object lives. Nothing is copied: a caller that lets a
     copy write there changes the object.
     """
     if not isinstance(b, bytes):

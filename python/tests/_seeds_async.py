@@ -141,7 +141,7 @@ class Async(Sentences):
         if not self.oldest:
             self.fresh()
             ok(self.copy(s.pin[1], s.dev[1], D2H))
-            ok(self.copy(s.dev[0], s.page[0], H2D))  # also behind what is queued
+            ok(self.copy(s.dev[0], s.page[0], H2D))  # also after what is queued
             expect(self.arrived(s.pin[1]) and self.arrived(s.dev[0]))
 
     def async_host_memory(self):

@@ -85,7 +85,7 @@ class TestThreads(DeviceCase):
 
 
 class TestInterpreterLock(DeviceCase):
-    """The lock is released where a call may take long. Threads do not change by themselves here: only who lets go is left."""
+    """The lock is released where a call may take long. Threads do not change by themselves here: only the thread that releases it is left."""
 
     def setUp(self):
         super().setUp()
