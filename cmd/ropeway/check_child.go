@@ -71,7 +71,7 @@ func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, err
 }
 
 // fromTerminal reports whether a signal is one of a key, which the program has got by itself: we are in the foreground of a
-// terminal. (Somebody who sends one by kill to us alone there is not heard; SIGTERM is.)
+// terminal. (One that is sent by kill to us alone is ignored there; SIGTERM is not.)
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false

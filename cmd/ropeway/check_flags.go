@@ -214,7 +214,7 @@ func completeWith(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// completeRules offers rules behind the last comma.
+// completeRules offers rules after the last comma.
 func completeRules(_ *cobra.Command, _ []string, word string) (fit []string, _ cobra.ShellCompDirective) {
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	for _, r := range finding.Rules {

@@ -29,7 +29,7 @@ type reporter interface {
 // sender is a process that has connected.
 type sender struct {
 	process *finding.Process
-	started bool             // it said who it is, so it will say when it ends
+	started bool             // it has introduced itself, so it will say when it ends
 	entries []*finding.Entry // of its findings, in the order they came
 	bad     bool             // it sent something that cannot be read, and this was reported
 	open    *finding.Finding // counts if the process ends without its last report

@@ -151,7 +151,7 @@ func name(p *finding.Process) string {
 // write writes to standard error at once, so that lines of the program do not come between.
 func (s *checkSession) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck // there is nowhere to say so
 
-// connected begins a process. It is listed when it says who it is.
+// connected begins a process. It is listed when it introduces itself.
 func (s *checkSession) connected(pid int) *sender {
 	return &sender{process: &finding.Process{ID: pid}}
 }

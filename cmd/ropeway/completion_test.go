@@ -11,7 +11,7 @@ import (
 )
 
 // TestCompletePrograms: what runs a program offers what PATH has, then leaves files to the shell, and offers no flag of
-// its own behind the program.
+// its own after the program.
 func TestCompletePrograms(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"xprogram": 0o755, "xtext": 0o644, "another": 0o755} {

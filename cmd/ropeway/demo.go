@@ -244,7 +244,7 @@ func (d *demo) showMistake() error {
 	err := d.dev0.Copy(d.a.at(n/2), d.pinned.at(n))
 	var e *ropeway.Error
 	if !errors.As(err, &e) {
-		return fmt.Errorf("copying %d bytes into %d should have been refused, but the answer was: %v", n, n/2, err)
+		return fmt.Errorf("copying %d bytes into %d should have been refused, but the result was: %v", n, n/2, err)
 	}
 	d.report.Mistake = mistakeResult{
 		What: fmt.Sprintf("%s into %s", ui.Bytes(uint64(n)), ui.Bytes(uint64(n/2))),

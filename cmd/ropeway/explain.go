@@ -118,7 +118,7 @@ func (a *app) notFound(missing *explain.NotFound) error {
 	return &failure{err: missing, next: next}
 }
 
-// explanation writes an answer for people.
+// explanation writes an entry as text.
 type explanation struct {
 	*page
 	all bool // lists are not shortened
@@ -186,7 +186,7 @@ func functions(n int) string {
 	return fmt.Sprintf("%d functions", n)
 }
 
-// source writes a function with the conditions under which it answers.
+// source writes a function with the conditions under which it returns the code.
 func (w *explanation) source(s explain.Source) {
 	w.Line("  %s", s.Function)
 	for _, r := range s.Rules {

@@ -84,7 +84,7 @@ func TestExplainJSON(t *testing.T) {
 	}
 }
 
-// TestExplainEverything writes every answer there is and wants lines that fit.
+// TestExplainEverything writes every entry there is and expects lines that fit.
 func TestExplainEverything(t *testing.T) {
 	book, err := explain.Open()
 	if err != nil {

@@ -151,7 +151,7 @@ func TestInfoDriver(t *testing.T) {
 	}
 }
 
-// TestInfoGPUs proves that info says which GPU each device is on, and who shares it, on GPUs that are made up.
+// TestInfoGPUs proves that info says which GPU each device is on, and what shares it, on GPUs that are made up.
 func TestInfoGPUs(t *testing.T) {
 	const inner = "ROPEWAY_TEST_IMITATION"
 	if os.Getenv(inner) == "" {

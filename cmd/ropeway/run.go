@@ -122,7 +122,7 @@ func (a *app) wantedVariables(cmd *cobra.Command) ([]variable, error) {
 	if err != nil {
 		return nil, &usageError{errors.New(strings.NewReplacer(names...).Replace(err.Error())), help}
 	}
-	// The library reads a list up to its first mistake and says so when it opens; who types one wants it read to the end.
+	// The library reads a list up to its first mistake and says so when it opens; a list on the command line is read to the end.
 	list := cmd.Flags().Lookup("visible").Value.String()
 	if list != "" && len(core.VisibleDevices(list, settings.Devices)) != strings.Count(list, ",")+1 {
 		why := "there are no devices"
@@ -205,7 +205,7 @@ func (a *app) prepare(kit *toolkit, wanted []variable, args []string, static boo
 	for _, p := range preload {
 		files = append(files, filepath.Join(kit.Root, p))
 	}
-	// AddressSanitizer wants to be the first library; it works behind ours too.
+	// AddressSanitizer wants to be the first library; it works after ours too.
 	l.vars = append(l.vars, a.inFront("LD_PRELOAD", files...), a.inFront("ASAN_OPTIONS", "verify_asan_link_order=0"))
 	return l, nil
 }

@@ -58,7 +58,7 @@ func (files traceFiles) prove() error {
 		f := &files[i]
 		info, err := os.Stat(f.name)
 		if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			continue // opening a pipe would wait for who reads it
+			continue // opening a pipe would wait for its reader
 		}
 		f.made = os.IsNotExist(err)
 		how := os.O_WRONLY | os.O_CREATE
