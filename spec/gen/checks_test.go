@@ -78,7 +78,7 @@ func TestChecks(t *testing.T) {
 		at += i
 	}
 	if strings.Contains(got, "bits == 3") {
-		t.Error("a rule behind one that the work checks is checked before it")
+		t.Error("a rule after one that the work checks is checked before it")
 	}
 }
 

@@ -86,15 +86,15 @@ func writeFunction(b *bytes.Buffer, f *table.Function) {
 			fmt.Fprintf(b, "- %s\n", prose(n))
 		}
 	}
-	if codes := answersOf(f); codes != "" {
+	if codes := returnsOf(f); codes != "" {
 		fmt.Fprintf(b, "\nCodes: %s ([when](coverage.md#%s)). Products: %s.\n", codes, strings.ToLower(f.Name), products(f))
 	} else {
 		fmt.Fprintf(b, "\nProducts: %s.\n", products(f))
 	}
 }
 
-// answersOf lists the codes that a function answers, each once, in the order of its checks.
-func answersOf(f *table.Function) string {
+// returnsOf lists the codes that a function returns, each once, in the order of its checks.
+func returnsOf(f *table.Function) string {
 	var all []string
 	for _, r := range f.Rules {
 		if r.Code != nil && *r.Code > 0 {

@@ -190,7 +190,7 @@ func (c *ruleCase) at() string {
 	return ""
 }
 
-// arguments are the values in the order of C. What a pointer leads to comes behind it: "memory 8:4:7" has the number 7 in four bytes at
+// arguments are the values in the order of C. What a pointer leads to comes after it: "memory 8:4:7" has the number 7 in four bytes at
 // offset 8.
 func (c *ruleCase) arguments() []string {
 	var list []string

@@ -20,7 +20,7 @@ type scene struct {
 	product, form string
 	context       bool
 	strict        bool
-	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: who knows
+	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: unknown
 }
 
 // newScene starts with a call that looks right.

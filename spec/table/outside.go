@@ -19,7 +19,7 @@ type Outside struct {
 	Do       string   `yaml:"do"`       // what one can do instead
 }
 
-// Scope says what ropeway is, for who asks for something else.
+// Scope says what ropeway is, for requests for something else.
 const Scope = "ropeway is the runtime alone: devices, contexts, streams, events, memory and copies."
 
 // Text is what there is to say about any name of that part.

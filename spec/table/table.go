@@ -51,7 +51,7 @@ type Status string
 
 const (
 	Core  Status = "core"  // in scope now: every rule needs a proof or a mark
-	Later Status = "later" // answers ACL_ERROR_RT_FEATURE_NOT_SUPPORT until built
+	Later Status = "later" // returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT until built
 )
 
 // Rule is one check of a function. Rules are in checking order and the first
