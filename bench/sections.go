@@ -191,7 +191,7 @@ func growth(m *machine, _ *baseline) {
 	for _, depth := range sizes {
 		few = append(few, queueCost(m, host, dev, depth))
 	}
-	show("64 B submit behind a queue of", few, "; asked 2.0")
+	show("64 B submit after a queue of", few, "; asked 2.0")
 
 	few = nil
 	for _, n := range sizes {

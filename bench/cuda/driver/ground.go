@@ -107,7 +107,7 @@ func (g *ground) segments(r *request) ([]driver.Segment, error) {
 	return list, nil
 }
 
-// used is how much of a destination the segments take, with what is compared behind them.
+// used is how much of a destination the segments take, with what is compared after them.
 func (g *ground) used(way string, list []driver.Segment) uint64 {
 	dst, _ := g.ends(way)
 	used := uint64(0)
