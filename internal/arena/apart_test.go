@@ -205,8 +205,8 @@ func TestSeparateFails(t *testing.T) {
 	}
 }
 
-// TestSeparateFreed proves that what is freed while it moves goes when it has moved, without anybody waiting: who frees it may be
-// who the move waits for.
+// TestSeparateFreed proves that what is freed while it moves goes when it has moved, without waiting: the thread that frees it may be
+// the one that the move waits for.
 func TestSeparateFreed(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		for _, fresh := range []bool{false, true} {

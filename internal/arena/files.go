@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: what is behind it could go while it is
+// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: its pages could go while it is
 // mapped, and an access would end the process.
 var ErrForeign = errors.New("arena: not a file that can be shared")
 
@@ -63,7 +63,7 @@ func (s *Files) create(name string, size, charge uint64) (*File, error) {
 }
 
 // Import makes a file of one that another process has made, which stays the caller's. What it has no pages for yet is
-// accounted here: who imports it may be the one who touches it first.
+// accounted here: the importer may be the one that touches it first.
 func (s *Files) Import(fd int) (*File, error) {
 	size, resident, err := looksShared(fd)
 	if err != nil {

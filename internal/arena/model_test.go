@@ -93,15 +93,15 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 // a page.
 func (m *model) apart(i int, p uintptr, size uint64) error {
 	end := p + uintptr(size)
-	before, behind := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
+	before, after := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
 	if i > 0 {
 		before = m.live[i-1].Start + uintptr(m.live[i-1].Size)
 	}
 	if i < len(m.live) {
-		behind = m.live[i].Start
+		after = m.live[i].Start
 	}
-	if p-before < FenceBytes || behind-end < FenceBytes || p%fenceAlign != 0 || -end%pageSize >= fenceAlign {
-		return fmt.Errorf("%#x+%d lies between %#x and %#x", p, size, before, behind)
+	if p-before < FenceBytes || after-end < FenceBytes || p%fenceAlign != 0 || -end%pageSize >= fenceAlign {
+		return fmt.Errorf("%#x+%d lies between %#x and %#x", p, size, before, after)
 	}
 	return nil
 }

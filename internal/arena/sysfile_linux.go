@@ -115,7 +115,7 @@ func MapFile(addr uintptr, n uint64, prot, fd int, off uint64) error {
 	return nil
 }
 
-// Vacate makes n bytes at addr reserved address space, with nothing behind it.
+// Vacate makes n bytes at addr reserved address space, with nothing mapped.
 func Vacate(addr uintptr, n uint64) error {
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED, ^uintptr(0), 0)
