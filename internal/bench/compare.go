@@ -17,7 +17,7 @@ import (
 const Alpha = 0.05
 
 // DefaultThreshold is the change of speed that does not count: two runs of one program differ by a few percent for reasons that
-// no number of rounds in one run shows, such as who else uses the machine.
+// no number of rounds in one run shows, such as what else runs on the machine.
 const DefaultThreshold = 0.05
 
 // What is compared.

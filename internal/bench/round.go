@@ -120,7 +120,7 @@ func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if i%2 == 0 { // neither is always the one behind the other
+		if i%2 == 0 { // neither is always the second
 			memcpys()
 		}
 		if err := sample(); err != nil {
