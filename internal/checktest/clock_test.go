@@ -40,7 +40,7 @@ type pending struct {
 
 // line is a stream, or a callback that runs beside one.
 type line struct {
-	clock  clock // what the next task is behind
+	clock  clock // what the next task comes after
 	tasks  int
 	stream int // whose it is
 	step   int // of a callback; -1 for a stream

@@ -73,12 +73,12 @@ func (m *maker) emit(s step) int {
 	l := m.of(s.stream)
 	at := m.advance(l, m.stream[s.stream])
 	if s.op == post {
-		behind := l.clock
+		after := l.clock
 		if l.posted >= 0 {
-			behind = join(behind, m.lines[l.posted].clock)
+			after = join(after, m.lines[l.posted].clock)
 		}
 		l.posted = len(m.lines)
-		c := &line{clock: behind, stream: s.stream, step: i, posted: -1}
+		c := &line{clock: after, stream: s.stream, step: i, posted: -1}
 		m.lines = append(m.lines, c)
 		at = m.advance(c, l.posted)
 	}
@@ -99,7 +99,7 @@ func (m *maker) advance(l *line, number int) mark {
 // of is the line of a stream.
 func (m *maker) of(stream int) *line { return m.lines[m.stream[stream]] }
 
-// now is what the next task of a stream is behind.
+// now is what the next task of a stream is after.
 func (m *maker) now(stream int) clock { return join(m.of(stream).clock, m.host) }
 
 // learn adds to what the host knows.

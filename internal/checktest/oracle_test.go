@@ -53,7 +53,7 @@ type oracle struct {
 	p      *program
 	n      int
 	direct [][]point // points right before a point
-	given  []set     // what waits for states are behind; nil if they are not, or not yet
+	given  []set     // what waits for states are after; nil if they are not, or not yet
 	before []set     // everything before a point
 	waits  []int     // waits for states
 }
@@ -162,7 +162,7 @@ func (o *oracle) connect() error {
 	return nil
 }
 
-// close makes the closure. A wait for a state is behind every record that can let it go, and what is before one record
+// close makes the closure. A wait for a state is after every record that can let it go, and what is before one record
 // is before the wait only if it is before all of those. Knowing more rules records out, so it goes round until nothing is new.
 func (o *oracle) close() error {
 	for {
@@ -171,12 +171,12 @@ func (o *oracle) close() error {
 		}
 		more := false
 		for _, w := range o.waits {
-			behind := o.letGo(w)
-			if behind == nil {
+			after := o.letGo(w)
+			if after == nil {
 				return fmt.Errorf("step %d: the wait never ends", w)
 			}
-			if old := o.given[o.task(w)]; old == nil || old.size() != behind.size() {
-				o.given[o.task(w)], more = behind, true
+			if old := o.given[o.task(w)]; old == nil || old.size() != after.size() {
+				o.given[o.task(w)], more = after, true
 			}
 		}
 		if !more {

@@ -166,7 +166,7 @@ type use struct {
 	by          actor
 }
 
-// actor is who makes an access.
+// actor is what makes an access.
 type actor uint8
 
 const (
