@@ -33,7 +33,7 @@ var cases = []struct {
 	{"it is pushed", false, []string{"50  31 c0"}},                               // push %rax
 	{"it is an index", false, []string{"48 8b 04 c5 00 00 00 00  c3"}},           // mov table(,%rax,8),%rax
 	{"it is returned and stored", false, []string{"c9 c3", "89 45 fc  31 c0"}},   // leave; ret / mov
-	{"it is returned to nobody who is known", false, []string{"c9 c3"}},          //
+	{"it is returned to an unknown caller", false, []string{"c9 c3"}},            //
 	{"it is used on one path", false, []string{"85 db  74 02  31 c0  89 45 fc"}}, // test %ebx,%ebx; je; xor; mov %eax
 	{"it is extended", false, []string{"48 98  31 c0"}},                          // cltq
 	{"a part of it is used", false, []string{"b0 00  0f b6 c0"}},                 // mov $0,%al; movzbl %al,%eax
