@@ -82,7 +82,7 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// TestAll asks for every name of the table and proves that the answer is about it.
+// TestAll asks for every name of the table and proves that the entry is about it.
 func TestAll(t *testing.T) {
 	b := open(t)
 	tab, err := table.Load()
@@ -126,7 +126,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestAnswers proves that a code knows who answers it, and a function its rules and products.
+// TestAnswers proves that a code knows which functions return it, and a function its rules and products.
 func TestAnswers(t *testing.T) {
 	b := open(t)
 	a, err := b.Find("207000")
@@ -134,12 +134,12 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Code.NotYet == 0 {
-		t.Error("207000 is what functions answer that are not built, and none is counted")
+		t.Error("207000 is what functions that are not built return, and none is counted")
 	}
 	for _, s := range a.Code.Answers {
 		for _, r := range s.Rules {
 			if r.Code == nil || *r.Code != 207000 {
-				t.Errorf("%s rule %d answers something else", s.Function, r.Number)
+				t.Errorf("%s rule %d returns something else", s.Function, r.Number)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ type entry struct {
 // load reads the table, once.
 var load = sync.OnceValues(table.Load)
 
-// Open gives the book. The first call reads the table, which takes some 60 ms: only who explains does.
+// Open returns the book. The first call reads the table, which takes some 60 ms.
 func Open() (*Book, error) {
 	t, err := load()
 	if err != nil {
