@@ -51,7 +51,7 @@ type Frame struct {
 	Address  uint64 `json:"address,omitempty"`
 	Inlined  bool   `json:"inlined,omitempty"` // into the frame that follows
 	Inside   uint64 `json:"inside,omitempty"`  // the place in Module, as addr2line takes it
-	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from who could not look up the rest
+	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from a process that could not look up the rest
 }
 
 // innermost is the innermost frame that has a file, else the innermost one that has a name, else nil.
@@ -86,7 +86,7 @@ type Allocation struct {
 	Freed  bool   `json:"freed,omitempty"`
 }
 
-// Record is one line of what a checked process sends to who watches it (ROPEWAY_CHECK_REPORT, a Unix socket): JSON, one
+// Record is one line of what a checked process sends to its listener (ROPEWAY_CHECK_REPORT, a Unix socket): JSON, one
 // record a line, one connection for each process.
 type Record struct {
 	Start   *Start   `json:"start,omitempty"`   // first
@@ -100,7 +100,7 @@ type Record struct {
 	End *End `json:"end,omitempty"` // last, unless the process was killed
 }
 
-// Start says who reports.
+// Start names the process that reports.
 type Start struct {
 	Process int      `json:"process"`
 	Command []string `json:"command"`

@@ -123,7 +123,7 @@ func (p *suppressionParser) open(role string) error {
 	return nil
 }
 
-// frame reads "function", "function at file", "function at file:line", each with "in module" behind it or not, or "...".
+// frame reads "function", "function at file", "function at file:line", each with "in module" after it or not, or "...".
 func (p *suppressionParser) frame(text string) error {
 	if p.role == 0 {
 		return p.wrong(p.line, "a frame stands below the role of its stack, like offence:")

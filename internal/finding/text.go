@@ -180,7 +180,7 @@ func count(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// sentence writes text as lines, the second and later ones behind indent.
+// sentence writes text as lines, the second and later ones after indent.
 func (l Layout) sentence(text, indent string) string {
 	text = Printable(text)
 	if l.Width <= 0 {
