@@ -80,7 +80,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	for i, w := range workers {
 		w.send("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
 	}
-	// One dies for sure, others perhaps, at any moment of the storm or just behind it; one survives.
+	// One dies for sure, others perhaps, at any moment of the storm or just after it; one survives.
 	order := r.Perm(len(workers))
 	for _, i := range order[:1+r.IntN(len(workers)-1)] {
 		time.Sleep(time.Duration(r.IntN(long*1000)) * time.Microsecond)
@@ -91,7 +91,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 		if w == nil {
 			continue
 		}
-		s, ok := w.answer()
+		s, ok := w.reply()
 		words := strings.Fields(s)
 		if !ok || len(words) != 1+kinds || words[0] != "ok" {
 			t.Fatalf("seed %d: process %d of %d: %q", seed, i, len(workers), s)
@@ -130,7 +130,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 }
 
-// soon asks until the answer is as wanted, or for a while: a file may be closed by a goroutine that has not had its turn, and other programs have files in
+// soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its turn, and other programs have files in
 // /dev/shm for a moment.
 func soon(want string, ask func() string) (got string) {
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -90,31 +90,31 @@ func (w *worker) pid() int { return w.cmd.Process.Pid }
 // send sends a line; a worker that has ended does not mind.
 func (w *worker) send(format string, args ...any) { fmt.Fprintf(w.in, format+"\n", args...) }
 
-// answer is the next line of the worker; false if it has ended.
-func (w *worker) answer() (string, bool) {
+// reply is the next line of the worker; false if it has ended.
+func (w *worker) reply() (string, bool) {
 	w.t.Helper()
 	select {
 	case s, ok := <-w.lines:
 		return s, ok
 	case <-time.After(hang):
 		w.cmd.Process.Signal(syscall.SIGQUIT) // shows where it hangs
-		w.t.Fatalf("process %d does not answer", w.pid())
+		w.t.Fatalf("process %d does not reply", w.pid())
 		return "", false
 	}
 }
 
-// ask sends a line and is the answer.
+// ask sends a line and returns the reply.
 func (w *worker) ask(format string, args ...any) string {
 	w.t.Helper()
 	w.send(format, args...)
-	s, ok := w.answer()
+	s, ok := w.reply()
 	if !ok {
 		w.t.Fatalf("process %d has ended", w.pid())
 	}
 	return s
 }
 
-// does has the worker do something that must work, and is the rest of the answer.
+// does has the worker do something that must work, and returns the rest of the reply.
 func (w *worker) does(format string, args ...any) string {
 	w.t.Helper()
 	s := w.ask(format, args...)

@@ -97,7 +97,7 @@ func TestReplayedKeys(t *testing.T) {
 	b.does("import y %s 0", fresh)
 	c.does("fill a 0 10 7")
 	b.does("check y 0 10 7")
-	b.does("check x 0 10 0") // what a killed process shared stays with who has it
+	b.does("check x 0 10 0") // what a killed process shared stays with its importers
 	b.does("close %s", second)
 	b.does("close %s", fresh)
 }
@@ -131,7 +131,7 @@ func stop(t *testing.T, w *worker) {
 		}
 		for _, name := range threads {
 			text, err := os.ReadFile(name)
-			_, state, _ := strings.Cut(string(text), ") ") // behind the name of the program
+			_, state, _ := strings.Cut(string(text), ") ") // after the name of the program
 			running = running || err == nil && !strings.HasPrefix(state, "T")
 		}
 	}

@@ -176,7 +176,7 @@ func (s *state) notifies(name string, stream core.Handle) error {
 	return lost(errors.Join(ended(s.th.RecordNotify(n, stream)), ended(s.th.SynchronizeStream(stream)), ended(s.th.DestroyNotify(n))))
 }
 
-// records records another process's event and waits for the latest record, which may be that of somebody who is killed.
+// records records another process's event and waits for the latest record, which may be that of a process that is killed.
 func (s *state) records(name string, stream core.Handle) error {
 	e, err := s.openEvent(name)
 	if err != nil {

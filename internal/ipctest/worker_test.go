@@ -51,13 +51,13 @@ func work(in io.Reader, out io.Writer) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
-		answer, err := s.do(words)
+		reply, err := s.do(words)
 		if err != nil {
-			answer = strings.ReplaceAll(fmt.Sprint("error: ", err), "\n", " ")
+			reply = strings.ReplaceAll(fmt.Sprint("error: ", err), "\n", " ")
 		} else {
-			answer = "ok " + answer
+			reply = "ok " + reply
 		}
-		fmt.Fprintln(s.out, answer)
+		fmt.Fprintln(s.out, reply)
 		s.out.Flush()
 	}
 	s.rt.Close()
