@@ -82,7 +82,7 @@ func (c *checker) made(n ast.Node) bool {
 func (c *checker) block(list []ast.Stmt, l locks) locks {
 	for _, s := range list {
 		if l == nil {
-			l = locks{} // behind a label
+			l = locks{} // after a label
 		}
 		l = c.stmt(s, l)
 	}
