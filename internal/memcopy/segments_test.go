@@ -96,7 +96,7 @@ func TestSegmentSizes(t *testing.T) {
 }
 
 // TestSegmentLists has every length of a list, and lists that a call cannot
-// finish; the list lies at the end of its memory, so that nothing behind is read.
+// finish; the list lies at the end of its memory, so that nothing after it is read.
 func TestSegmentLists(t *testing.T) {
 	forKernels(t, func(t *testing.T) {
 		f := newField(t, 1<<20)
