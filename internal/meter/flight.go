@@ -26,7 +26,7 @@ func entry(w Work, submit int64) flying { return flying(uint64(submit)<<workBits
 
 func (e flying) work() Work { return Work(e & (1<<workBits - 1)) }
 
-// submit is when the task was submitted; after is a time behind that.
+// submit is when the task was submitted; after is a later time.
 func (e flying) submit(after int64) int64 {
 	ago := (uint64(after)<<workBits - uint64(e&^(1<<workBits-1))) >> workBits
 	if ago > 1<<(63-workBits) {

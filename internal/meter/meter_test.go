@@ -146,7 +146,7 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHammer: nothing is lost however many count, and who reads meanwhile never sees more ended than begun.
+// TestHammer: nothing is lost however many count, and a reader never sees more ended than begun.
 func TestHammer(t *testing.T) {
 	const goroutines, each = 8, 5000
 	m := New()
