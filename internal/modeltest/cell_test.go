@@ -163,10 +163,10 @@ func order(t *rapid.T, steps []cellStep) {
 	touched := map[int]*uses{}
 	for i := range steps {
 		s := &steps[i]
-		behind := map[int]bool{}
+		seen := map[int]bool{}
 		after := func(j int) {
-			if steps[j].stream != s.stream && !behind[j] {
-				behind[j] = true
+			if steps[j].stream != s.stream && !seen[j] {
+				seen[j] = true
 				g := &cellSignal{way: cellWay(rapid.IntRange(int(byNotify), int(byValue)).Draw(t, "way")), from: steps[j].stream, to: s.stream, step: &steps[j]}
 				steps[j].records, s.waits = append(steps[j].records, g), append(s.waits, g)
 			}

@@ -257,7 +257,7 @@ func (w *world) copyAsync(t *rapid.T) {
 	if waits {
 		w.openGates()
 		w.order(t, s, writes(dst, to, n), reads(src, from, n))
-		// What s is ordered behind is over when s is; work of other streams that s is not ordered behind is not touched.
+		// What s is ordered after is over when s is; work of other streams that s is not ordered after is not touched.
 		if w.waited(t, s, call()) {
 			move(dst, to, src, from, n)()
 		}

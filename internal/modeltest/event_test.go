@@ -88,9 +88,9 @@ func (w *world) await(t *rapid.T, e *event, s *stream) {
 	}
 }
 
-// orderBehindReset orders s behind a reset of e, lest a wait is let go by an older record, but not behind the record:
+// orderAfterReset orders s after a reset of e, lest a wait is let go by an older record, but not after the record:
 // that is for the wait to do.
-func (w *world) orderBehindReset(t *rapid.T, e *event, s *stream) {
+func (w *world) orderAfterReset(t *rapid.T, e *event, s *stream) {
 	e.state.busy = slices.DeleteFunc(e.state.busy, func(a access) bool { return a.write && a.stream == e.on && a.task == e.task })
 	w.order(t, s, reads(e.state, 0, 1))
 	e.state.busy = append(e.state.busy, access{0, 1, true, e.on, e.task})
@@ -142,7 +142,7 @@ func (w *world) queryEvent(t *rapid.T, e *event) {
 	case recorded && !done && w.host.at(e.on.index) >= e.task:
 		t.Fatalf("%v is over, but status is %d", e, st)
 	case recorded && done && e.gate != nil && e.gate == e.on.gate:
-		t.Fatalf("%v is behind a function that has not returned, but status is %d", e, st)
+		t.Fatalf("%v is after a function that has not returned, but status is %d", e, st)
 	}
 	if e.kind == exEvent {
 		return
@@ -194,7 +194,7 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			case e.kind == timedEvent && (!e.recorded || forgotten):
 				expect(t, s.ctx.StreamWaitEvent(s.h, e.h), abi.ErrRTParamInvalid, "wait for a timed event without record")
 			case e.kind == stateEvent:
-				w.orderBehindReset(t, e, s)
+				w.orderAfterReset(t, e, s)
 				w.await(t, e, s)
 			default:
 				w.await(t, e, s)

@@ -19,7 +19,7 @@ const (
 )
 
 // TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it goes; if memory came
-// to somebody before others were done with it, the bytes would be wrong. And who gets memory again is compared with what the attributes
+// to somebody before others were done with it, the bytes would be wrong. And which stream gets memory again is compared with what the attributes
 // allow.
 func TestPoolPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -50,7 +50,7 @@ func TestPoolPrograms(t *testing.T) {
 	})
 }
 
-// poolStream is a stream, the tasks on it, and what the next one is ordered behind.
+// poolStream is a stream, the tasks on it, and what the next one is ordered after.
 type poolStream struct {
 	index int
 	h     core.Handle
@@ -197,12 +197,12 @@ func (w *poolWorld) mayHave(t *rapid.T, s *poolStream, m *pooled) {
 	reached := m.on != nil && (m.on.gate == nil || m.on.held > m.task) // perhaps
 	switch {
 	case m.on == nil, m.on == s, w.host.at(m.on.index) >= m.task: // by the host, on the stream itself, or known to be over
-	case w.attrs[1] && s.clock.at(m.on.index) >= m.task: // behind an event
+	case w.attrs[1] && s.clock.at(m.on.index) >= m.task: // after an event
 	case w.attrs[2] && reached:
 	case w.attrs[3]: // the stream waits
 	case reached: // given back to the device, for it was reached, and taken from there
 	default:
-		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, behind which it is not (attributes %v)", s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
+		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, after which it is not (attributes %v)", s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
 	}
 }
 
@@ -213,8 +213,8 @@ func (w *poolWorld) fillIt(t *rapid.T, m *pooled, s *poolStream) {
 	m.on, m.task = s, s.tasks
 }
 
-// behind makes s wait for the last use of m.
-func (w *poolWorld) behind(t *rapid.T, s *poolStream, m *pooled) {
+// after makes s wait for the last use of m.
+func (w *poolWorld) after(t *rapid.T, s *poolStream, m *pooled) {
 	if m.on == s || join(s.clock, w.host).at(m.on.index) >= m.task {
 		return
 	}
@@ -264,7 +264,7 @@ func (w *poolWorld) take(t *rapid.T) *pooled {
 // touch uses memory on another stream.
 func (w *poolWorld) touch(t *rapid.T) {
 	m, s := pick(t, w.live, "memory"), w.stream(t)
-	w.behind(t, s, m)
+	w.after(t, s, m)
 	w.look(t, m, s)
 	w.fills++
 	m.fill = w.fills
@@ -273,7 +273,7 @@ func (w *poolWorld) touch(t *rapid.T) {
 
 func (w *poolWorld) free(t *rapid.T) {
 	m, s := w.take(t), w.stream(t)
-	w.behind(t, s, m)
+	w.after(t, s, m)
 	w.look(t, m, s)
 	must(t, w.th.MemPoolFreeAsync(m.addr, s.h))
 	w.submitted(s)
@@ -345,7 +345,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 		for _, m := range w.live {
 			if m.on == s {
 				w.wait(t, s)
-				w.behind(t, w.streams[1], m)
+				w.after(t, w.streams[1], m)
 				w.look(t, m, w.streams[1])
 			}
 		}

@@ -260,7 +260,7 @@ func (r *runner) release() {
 	r.up, r.down, r.mem, r.far, r.desc, r.event = 0, 0, [2]core.Addr{}, 0, 0, 0
 }
 
-// next is a stream that goes on where s is: the same, or another behind an event.
+// next is a stream that goes on where s is: the same, or another after an event.
 func (r *runner) next(s core.Handle) core.Handle {
 	o := r.stream()
 	if o != s {

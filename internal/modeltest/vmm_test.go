@@ -17,7 +17,7 @@ import (
 const pageBytes = 2 << 20
 
 // TestMappingPrograms runs random programs that reserve addresses, map memory of two devices and of the host to them, copy and fill across
-// mappings, and unmap. The model is a list of pages for each memory and, for each reservation, what is behind its pages.
+// mappings, and unmap. The model is a list of pages for each memory and, for each reservation, what its pages map.
 func TestMappingPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })
@@ -42,8 +42,8 @@ type mapMemory struct {
 	maps  int
 }
 
-// behind is what a page of a reservation shows.
-type behind struct {
+// mapped is what a page of a reservation shows.
+type mapped struct {
 	m    *mapMemory
 	page int
 	open bool // somebody has access
@@ -52,7 +52,7 @@ type behind struct {
 
 type mapReservation struct {
 	addr  core.Addr
-	pages []*behind
+	pages []*mapped
 }
 
 type mapWorld struct {
@@ -89,14 +89,14 @@ func (w *mapWorld) reserve(t *rapid.T) {
 		t.Skip("enough")
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "pages")
-	r := &mapReservation{pages: make([]*behind, n)}
+	r := &mapReservation{pages: make([]*mapped, n)}
 	must(t, w.th.ReserveMemAddress(&r.addr, uint64(n)*pageBytes, 0, 0, 0))
 	w.spaces = append(w.spaces, r)
 }
 
 func (w *mapWorld) release(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
-	if slices.ContainsFunc(r.pages, func(b *behind) bool { return b != nil }) {
+	if slices.ContainsFunc(r.pages, func(b *mapped) bool { return b != nil }) {
 		expect(t, w.th.ReleaseMemAddress(r.addr), abi.ErrRTParamInvalid, "ReleaseMemAddress of what is mapped")
 		return
 	}
@@ -183,7 +183,7 @@ func (w *mapWorld) mapIt(t *rapid.T) {
 	must(t, err)
 	m.maps++
 	for j := range m.pages {
-		r.pages[i+j] = &behind{m, j, open, i}
+		r.pages[i+j] = &mapped{m, j, open, i}
 	}
 }
 

@@ -54,7 +54,7 @@ type settings struct {
 	name string
 }
 
-// stream is a stream and what the next task on it is ordered behind.
+// stream is a stream and what the next task on it is ordered after.
 type stream struct {
 	index  int // component of clocks
 	ctx    *settings
