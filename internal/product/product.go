@@ -14,7 +14,7 @@ import (
 // Product is one row of the support tables in one form. Values are shared and never change.
 type Product struct {
 	Name string // as in the tables: A2, A3, 950, 310B, 310P, 910, 310
-	Chip string // what aclrtGetSocName answers
+	Chip string // what aclrtGetSocName returns
 	RC   bool   // the program runs on the device's own CPU
 
 	// Limits per device.
