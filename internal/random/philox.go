@@ -28,7 +28,7 @@ func (c Counter) Write(b []byte) {
 	}
 }
 
-// Add is the counter n further; behind the largest comes 0.
+// Add is the counter n further; after the largest comes 0.
 func (c Counter) Add(n uint64) Counter {
 	lo, hi := uint64(c[1])<<32|uint64(c[0]), uint64(c[3])<<32|uint64(c[2])
 	lo, carry := bits.Add64(lo, n, 0)

@@ -166,7 +166,7 @@ func (n Numbers) Bytes(count uint64) (uint64, bool) {
 	return lo, hi == 0
 }
 
-// Fill writes count numbers to dst, beginning with those of the counter at. Bits behind the last of a mask are 0.
+// Fill writes count numbers to dst, beginning with those of the counter at. Bits after the last of a mask are 0.
 func (n Numbers) Fill(dst []byte, seed uint64, at Counter, count uint64) {
 	switch {
 	case n.Kind == Dropout:

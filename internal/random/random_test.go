@@ -256,7 +256,7 @@ func TestUniformWhole(t *testing.T) {
 	}
 }
 
-// TestDropout proves the ratio of a mask, its ends, and that bits behind the last stay 0.
+// TestDropout proves the ratio of a mask, its ends, and that bits after the last stay 0.
 func TestDropout(t *testing.T) {
 	const count = 100_003
 	for _, typ := range types[4:] {
@@ -274,7 +274,7 @@ func TestDropout(t *testing.T) {
 				t.Errorf("%v: of %d bits %d are kept at ratio %v", n, count, kept, ratio)
 			}
 			if b[size-1]>>(count%8) != 0 {
-				t.Errorf("%v: %#x behind the last bit", n, b[size-1])
+				t.Errorf("%v: %#x after the last bit", n, b[size-1])
 			}
 		}
 	}
