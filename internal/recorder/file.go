@@ -53,7 +53,7 @@ func identityOf(f *os.File) (identity, error) {
 	return identity{uint64(s.Dev), s.Ino}, nil
 }
 
-// mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill who touches it.
+// mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill the process that touches it.
 func mapped(f *os.File, n int) ([]byte, error) {
 	if err := allowed(int64(n)); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func mapped(f *os.File, n int) ([]byte, error) {
 	return m, nil
 }
 
-// allowed reports whether a file may have n bytes. The kernel would send a signal to who tries.
+// allowed reports whether a file may have n bytes. The kernel would send a signal to a process that tries.
 func allowed(n int64) error {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur < uint64(n) {
@@ -82,7 +82,7 @@ func allowed(n int64) error {
 	return nil
 }
 
-// populate touches pages before they are needed. Where there is none to be had this fails; who just touched them would be
+// populate touches pages before they are needed. Where there is none to be had this fails; a process that just touched them would be
 // killed.
 func populate(m []byte) error {
 	err := ignoringEINTR(func() error { return unix.Madvise(m, unix.MADV_POPULATE_WRITE) })

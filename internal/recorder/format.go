@@ -3,7 +3,7 @@
 // # The file
 //
 // It is a header, a number of slots, and windows; all of the size of a slot but the header. Slots are mapped memory. Records go
-// into one until it is full; then it is written behind the others as the next window, and emptied. The header says which
+// into one until it is full; then it is written after the others as the next window, and emptied. The header says which
 // window each slot is about to become. So whatever ends the process, what was recorded is there, and a long run takes no more
 // memory than a short one. internal/trace reads it.
 //

@@ -134,12 +134,12 @@ func (r *Recorder) keepTime() {
 	}
 }
 
-// put writes a record. who is a thread or a stream: those that differ seldom meet.
-func (r *Recorder) put(who uint32, l *line) {
-	for i := who; ; i++ {
+// put writes a record. source is a thread or a stream: those that differ seldom meet.
+func (r *Recorder) put(source uint32, l *line) {
+	for i := source; ; i++ {
 		n := &r.lanes[i%lanes]
 		if n.taken.Load() || !n.taken.CompareAndSwap(false, true) {
-			if i-who >= lanes {
+			if i-source >= lanes {
 				runtime.Gosched()
 			}
 			continue
