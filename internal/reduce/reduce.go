@@ -55,7 +55,7 @@ type Op struct {
 }
 
 // Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either the same bytes or different ones.
-// Bytes behind the last whole element stay as they are.
+// Bytes after the last whole element stay as they are.
 func (o Op) Do(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("BUG: %d bytes are combined with %d", len(src), len(dst)))

@@ -122,7 +122,7 @@ func wholeModel(o Op, dst, src []byte) {
 	}
 }
 
-// same compares an element, or the bytes behind the last; NaNs are all alike.
+// same compares an element, or the bytes after the last; NaNs are all alike.
 func same(t Type, got, want []byte) bool {
 	if bytes.Equal(got, want) {
 		return true
