@@ -32,7 +32,7 @@ func logged(t *testing.T, dir string) (names []string, text string) {
 	return names, text
 }
 
-// TestLogFile: the directory and the file appear with the first line, and a line says when, who, what and where.
+// TestLogFile: the directory and the file appear with the first line, and a line has time, process, text and place.
 func TestLogFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when", "needed")
 	rt, warned := opened(t, "ASCEND_PROCESS_LOG_PATH="+dir)

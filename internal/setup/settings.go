@@ -71,7 +71,7 @@ type Settings struct {
 
 // Error says why nothing can be opened.
 type Error struct {
-	Code  abi.Code // what every C call answers then
+	Code  abi.Code // what every C call returns then
 	Lines []string // one for each thing that is wrong, fit to be printed
 	Err   error    // the cause, or nil
 }

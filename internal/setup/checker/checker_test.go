@@ -74,7 +74,7 @@ func TestReadBadCheck(t *testing.T) {
 	}
 }
 
-// leaky leaves a stream behind.
+// leaky does not destroy its stream.
 func leaky(t *testing.T, rt *core.Runtime) {
 	t.Helper()
 	var s core.Handle
@@ -107,7 +107,7 @@ func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 	return rt, &warn
 }
 
-// TestCheckSends: findings go to who listens at ROPEWAY_CHECK_REPORT, from start to end, and nothing is printed.
+// TestCheckSends: findings go to the listener at ROPEWAY_CHECK_REPORT, from start to end, and nothing is printed.
 func TestCheckSends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report")
 	l, err := net.Listen("unix", path)
