@@ -94,9 +94,9 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	defer c.Close()
 	for begin := time.Now(); ; runtime.Gosched() { // until it has a place
-		b.door.mu.Lock()
-		n := len(b.door.peers)
-		b.door.mu.Unlock()
+		b.server.mu.Lock()
+		n := len(b.server.peers)
+		b.server.mu.Unlock()
 		if n == 1 {
 			break
 		}
@@ -119,7 +119,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	_, files, err := receive(c)
 	if err != nil || len(files) != 1 {
-		t.Errorf("who waited has lost its place: %v", err)
+		t.Errorf("the peer that waited has lost its place: %v", err)
 	}
 	for _, f := range files {
 		f.Close()

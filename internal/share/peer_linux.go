@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is who is at the other end of a connection.
+// peer is the process at the other end of a connection.
 type peer struct {
 	pid int32 // 0 if it is in another pid namespace
 	uid uint32
 }
 
-// peerOf asks the kernel who connected.
+// peerOf asks the kernel which process connected.
 func peerOf(c *net.UnixConn) (peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -37,7 +37,7 @@ func peerOf(c *net.UnixConn) (peer, error) {
 }
 
 // wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits
-// in the kernel, after those who came before: who tries again and again instead is overtaken by whoever waits.
+// in the kernel, after those that came before: a process that tries again and again instead is overtaken by one that waits.
 func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,9 +59,9 @@ func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// accept waits for a peer that is welcome. Others are hung up on, which takes a few microseconds each: nothing is made
+// accept waits for a peer that is admitted. Others are closed, which takes a few microseconds each: nothing is made
 // for them.
-func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
+func accept(l *os.File, admits func(peer) bool) (*net.UnixConn, peer, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {
 		return nil, peer{}, err
@@ -79,7 +79,7 @@ func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
 			return nil, peer{}, failed
 		}
 		u, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err != nil || !welcome(peer{u.Pid, u.Uid}) {
+		if err != nil || !admits(peer{u.Pid, u.Uid}) {
 			unix.Close(fd) //nolint:errcheck // nothing was written
 			continue
 		}
@@ -130,7 +130,7 @@ func send(c *net.UnixConn, text []byte, files []*os.File) {
 		if len(fds) > 0 {
 			rights = unix.UnixRights(fds...)
 		}
-		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // who has gone does not want it
+		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // a peer that has gone does not need it
 	}
 	write(files)
 }
@@ -138,7 +138,7 @@ func send(c *net.UnixConn, text []byte, files []*os.File) {
 // receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large, EMFILE if this process cannot
 // open the files.
 func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
-	text := make([]byte, maxAnswer)
+	text := make([]byte, maxReply)
 	rights := make([]byte, unix.CmsgSpace(4*MaxFiles))
 	n, m, flags, _, err := c.ReadMsgUnix(text, rights)
 	var files []*os.File

@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 	case "export":
 		var b Broker
 		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{}, "from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
-		if os.Getenv("SHARE_HEIR") != "" { // somebody who has the socket, as a forked child would
+		if os.Getenv("SHARE_HEIR") != "" { // another process with the socket, as a forked child would be
 			heir := exec.Command("sleep", "60")
-			heir.ExtraFiles = []*os.File{b.door.listener}
+			heir.ExtraFiles = []*os.File{b.server.listener}
 			heir.Start()
 			fmt.Println(heir.Process.Pid)
 		}
@@ -358,13 +358,13 @@ func TestHeir(t *testing.T) {
 	wantError(t, err, ErrGone, "forked")
 }
 
-// Somebody who takes the name of an exporter that has ended cannot pass anything off.
+// A process that takes the name of an exporter that has ended cannot pass anything off.
 func TestNameTaken(t *testing.T) {
 	c := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := c.exported(t)
 	c.kill()
-	f := fakeAt(t, k, func(q question) ([]byte, []*os.File) {
-		a := answer{status: granted, files: 1, note: []byte("of somebody else")}
+	f := fakeAt(t, k, func(q request) ([]byte, []*os.File) {
+		a := reply{status: granted, files: 1, note: []byte("of somebody else")}
 		other := newKey(k.tag, false)
 		return a.encode(&other, q.nonce), []*os.File{file(t, "of somebody else")}
 	})

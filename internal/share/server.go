@@ -16,7 +16,7 @@ import (
 const (
 	maxPeers     = 64                    // that are served at a time
 	maxStrangers = 4                     // and of those that have nothing to expect
-	peerPatience = time.Second           // for a question
+	peerPatience = time.Second           // for a request
 	guessDelay   = 20 * time.Millisecond // before a refusal
 	tries        = 64                    // to find a free name
 	acceptPause  = 10 * time.Millisecond // when there are too many open files
@@ -27,8 +27,8 @@ func socketName(tag uint32) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("@ropeway-%05x", tag)}
 }
 
-// door is where others ask for what a broker exports.
-type door struct {
+// server is where others ask for what a broker exports.
+type server struct {
 	tag      uint32        // immutable
 	broker   *Broker       // immutable
 	listener *os.File      // immutable; a socket that listens
@@ -39,8 +39,8 @@ type door struct {
 	strangers []*net.UnixConn // guarded by mu; the same of strangers, which only serve adds to
 }
 
-// open makes a door under a name that is free.
-func (b *Broker) open() (*door, error) {
+// open makes a server under a name that is free.
+func (b *Broker) open() (*server, error) {
 	var err error
 	for range tries {
 		var r [4]byte
@@ -51,9 +51,9 @@ func (b *Broker) open() (*door, error) {
 		}
 		var l *os.File
 		if l, err = aside(func() (*os.File, error) { return listen(tag) }); err == nil {
-			d := &door{tag: tag, broker: b, listener: l, shut: make(chan struct{})}
-			b.serving.Go(d.serve)
-			return d, nil
+			s := &server{tag: tag, broker: b, listener: l, shut: make(chan struct{})}
+			b.serving.Go(s.serve)
+			return s, nil
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			break
@@ -73,31 +73,31 @@ func listen(tag uint32) (*os.File, error) {
 }
 
 // close ends the serving; it does not wait for it.
-func (d *door) close() {
-	close(d.shut)
-	d.listener.Close() //nolint:errcheck // nothing was written
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range append(d.peers, d.strangers...) {
-		c.Close() //nolint:errcheck // it gets no answer
+func (s *server) close() {
+	close(s.shut)
+	s.listener.Close() //nolint:errcheck // nothing was written
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range append(s.peers, s.strangers...) {
+		c.Close() //nolint:errcheck // it gets no reply
 	}
 }
 
-// serve lets peers in until the door is closed, whatever they send.
-func (d *door) serve() {
+// serve admits peers until the server is closed, whatever they send.
+func (s *server) serve() {
 	for {
-		c, who, err := accept(d.listener, d.welcome)
+		c, from, err := accept(s.listener, s.admits)
 		if err == nil {
-			if d.enter(c, d.broker.stranger(who)) {
-				d.broker.serving.Go(func() {
-					defer d.leave(c)
-					d.talk(c, who)
+			if s.enter(c, s.broker.stranger(from)) {
+				s.broker.serving.Go(func() {
+					defer s.leave(c)
+					s.handle(c, from)
 				})
 			}
 			continue
 		}
 		select {
-		case <-d.shut:
+		case <-s.shut:
 			return
 		case <-time.After(acceptPause):
 		}
@@ -106,75 +106,75 @@ func (d *door) serve() {
 
 // stranger reports whether a peer can get nothing from this process, whatever it asks for: it is of another user, and on
 // no white list. It is served, so that it learns why, but the others need not wait for it.
-func (b *Broker) stranger(who peer) bool {
-	if who.uid == uint32(os.Geteuid()) || who.uid == 0 {
+func (b *Broker) stranger(from peer) bool {
+	if from.uid == uint32(os.Geteuid()) || from.uid == 0 {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.named[who.pid] == nil
+	return b.named[from.pid] == nil
 }
 
-// welcome reports whether a peer is served. Too many strangers are turned away before anything is done for them: whoever
-// else comes is behind them in the kernel's queue.
-func (d *door) welcome(who peer) bool {
-	if !d.broker.stranger(who) {
+// admits reports whether a peer is served. Too many strangers are turned away before anything is done for them: whoever
+// else comes is after them in the kernel's queue.
+func (s *server) admits(from peer) bool {
+	if !s.broker.stranger(from) {
 		return true
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.strangers) < maxStrangers
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.strangers) < maxStrangers
 }
 
-// enter takes a peer in; the longest of too many has to go. False if the door is closed.
-func (d *door) enter(c *net.UnixConn, stranger bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// enter adds a peer; when there are too many, the one that was served longest is closed. False if the server is closed.
+func (s *server) enter(c *net.UnixConn, stranger bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	select {
-	case <-d.shut:
-		c.Close() //nolint:errcheck // it gets no answer
+	case <-s.shut:
+		c.Close() //nolint:errcheck // it gets no reply
 		return false
 	default:
 	}
 	if stranger {
-		d.strangers = append(d.strangers, c)
+		s.strangers = append(s.strangers, c)
 		return true
 	}
-	if len(d.peers) == maxPeers {
-		d.peers[0].Close() //nolint:errcheck // it gets no answer
-		d.peers = slices.Delete(d.peers, 0, 1)
+	if len(s.peers) == maxPeers {
+		s.peers[0].Close() //nolint:errcheck // it gets no reply
+		s.peers = slices.Delete(s.peers, 0, 1)
 	}
-	d.peers = append(d.peers, c)
+	s.peers = append(s.peers, c)
 	return true
 }
 
-func (d *door) leave(c *net.UnixConn) {
-	c.Close() //nolint:errcheck // the peer has its answer, or gets none
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, list := range []*[]*net.UnixConn{&d.peers, &d.strangers} {
+func (s *server) leave(c *net.UnixConn) {
+	c.Close() //nolint:errcheck // the peer has its reply, or gets none
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range []*[]*net.UnixConn{&s.peers, &s.strangers} {
 		if i := slices.Index(*list, c); i >= 0 {
 			*list = slices.Delete(*list, i, i+1)
 		}
 	}
 }
 
-// talk hears one question and answers it.
-func (d *door) talk(c *net.UnixConn, who peer) {
+// handle reads one request and replies.
+func (s *server) handle(c *net.UnixConn, from peer) {
 	c.SetDeadline(time.Now().Add(peerPatience)) //nolint:errcheck // a connection that is closed fails below
-	var b [questionLen + 1]byte
+	var b [requestLen + 1]byte
 	n, err := c.Read(b[:]) // files that a peer sends along are dropped by the kernel
 	if err != nil {
 		return
 	}
-	q, ok := decodeQuestion(b[:n])
+	q, ok := decodeRequest(b[:n])
 	if !ok {
 		return
 	}
-	a, key, files := d.broker.judge(q, who)
+	a, key, files := s.broker.decide(q, from)
 	if a.status != granted {
 		select {
-		case <-d.shut:
+		case <-s.shut:
 			return
 		case <-time.After(guessDelay):
 		}
@@ -182,20 +182,20 @@ func (d *door) talk(c *net.UnixConn, who peer) {
 	send(c, a.encode(key, q.nonce), files)
 }
 
-// judge decides on a question. Files are those to send; they may be closed meanwhile.
-func (b *Broker) judge(q question, who peer) (answer, *Key, []*os.File) {
+// decide decides on a request. Files are those to send; they may be closed meanwhile.
+func (b *Broker) decide(q request, from peer) (reply, *Key, []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	x := b.exports[q.id]
 	if x == nil || x.item.Kind != q.kind {
-		return answer{status: unknown}, nil, nil
+		return reply{status: unknown}, nil, nil
 	}
 	switch {
-	case slices.ContainsFunc(x.allowed, func(p *process) bool { return p.pid == who.pid && p.alive() }):
+	case slices.ContainsFunc(x.allowed, func(p *process) bool { return p.pid == from.pid && p.alive() }):
 	case !x.open:
-		return answer{status: notNamed, value: uint32(who.pid)}, &x.key, nil
-	case who.uid != uint32(os.Geteuid()) && who.uid != 0:
-		return answer{status: otherUser, value: who.uid}, &x.key, nil
+		return reply{status: notNamed, value: uint32(from.pid)}, &x.key, nil
+	case from.uid != uint32(os.Geteuid()) && from.uid != 0:
+		return reply{status: otherUser, value: from.uid}, &x.key, nil
 	}
-	return answer{status: granted, files: len(x.item.Files), note: x.item.Note}, &x.key, slices.Clone(x.item.Files)
+	return reply{status: granted, files: len(x.item.Files), note: x.item.Note}, &x.key, slices.Clone(x.item.Files)
 }

@@ -140,7 +140,7 @@ func TestManyFilesAndNone(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "secret", Options{})
-	other := mustExport(t, b, "keeps the door open", Options{})
+	other := mustExport(t, b, "keeps the server open", Options{})
 
 	_, err := b.Import(k, Allocation)
 	wantError(t, err, ErrNotAllowed, fmt.Sprint("process ", os.Getpid()))
@@ -208,11 +208,11 @@ func TestDoorGoesWithTheLastExport(t *testing.T) {
 	}
 	b.Withdraw(k)
 	if !listens() {
-		t.Error("the door was closed too early")
+		t.Error("the server was closed too early")
 	}
 	b.Withdraw(l)
 	if listens() {
-		t.Error("the door is open with nothing exported")
+		t.Error("the server is open with nothing exported")
 	}
 }
 
@@ -321,7 +321,7 @@ func TestConcurrentUse(t *testing.T) {
 // An export that is withdrawn while it is imported gives all or nothing.
 func TestWithdrawnMeanwhile(t *testing.T) {
 	b := broker(t)
-	mustExport(t, b, "keeps the door open", Options{})
+	mustExport(t, b, "keeps the server open", Options{})
 	for range 50 {
 		k := mustExport(t, b, "now or never", Options{Open: true})
 		done := make(chan error)
