@@ -19,7 +19,7 @@ func TestInFile(t *testing.T) {
 	}
 }
 
-// TestLocate: where an address of this process is can be asked again later, by file and build; another build of the file answers nothing.
+// TestLocate: where an address of this process is can be asked again later, by file and build; another build of the file has no result.
 func TestLocate(t *testing.T) {
 	path := build(t, "small.c", "-g", "-O0")
 	table := pretend(t, path)

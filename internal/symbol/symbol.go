@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	mostAnswers = 8192      // so many addresses are remembered
-	mostBytes   = 192 << 20 // so much of files is held in memory; of what goes beyond, the least recently used is dropped
+	mostFound = 8192      // so many addresses are remembered
+	mostBytes = 192 << 20 // so much of files is held in memory; of what goes beyond, the least recently used is dropped
 )
 
 // Table turns addresses into frames. Its methods may be called from any goroutine.
@@ -28,7 +28,7 @@ type Table struct {
 	mapped  []mapping // ascending
 	modules map[string]*module
 	clock   int // counts uses of modules
-	answers map[question][]finding.Frame
+	found   map[question][]finding.Frame
 }
 
 type question struct {
@@ -42,7 +42,7 @@ func New() *Table {
 		maps:    "/proc/self/maps",
 		debug:   []string{"/usr/lib/debug"},
 		modules: map[string]*module{},
-		answers: map[question][]finding.Frame{},
+		found:   map[question][]finding.Frame{},
 	}
 }
 
@@ -56,14 +56,14 @@ func (t *Table) At(pc uintptr) []finding.Frame { return t.ask(question{pc, true}
 func (t *Table) ask(q question) []finding.Frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if frames, ok := t.answers[q]; ok {
+	if frames, ok := t.found[q]; ok {
 		return frames
 	}
 	frames := t.find(q)
-	if len(t.answers) >= mostAnswers {
-		clear(t.answers)
+	if len(t.found) >= mostFound {
+		clear(t.found)
 	}
-	t.answers[q] = frames
+	t.found[q] = frames
 	return frames
 }
 

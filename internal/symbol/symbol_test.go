@@ -366,7 +366,7 @@ func TestConcurrent(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for i := range 2 * mostAnswers {
+			for i := range 2 * mostFound {
 				table.Frames(uintptr(base + 1<<20 + i))
 			}
 			if got := table.At(uintptr(base + offsets[0])); !slices.Equal(got, want) {
@@ -375,8 +375,8 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(table.answers) > mostAnswers {
-		t.Errorf("%d answers are kept", len(table.answers))
+	if len(table.found) > mostFound {
+		t.Errorf("%d found are kept", len(table.found))
 	}
 }
 
