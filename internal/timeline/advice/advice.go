@@ -52,7 +52,7 @@ const (
 	leastInGroup = 8        // small copies, or waits, that follow one another
 )
 
-// Of looks at a run. It has an answer for every run, the most worthwhile first.
+// Of looks at a run. It returns something for every run, the most worthwhile first.
 func Of(run *timeline.Run) []Advice {
 	if run.Checked {
 		return []Advice{nothing(run, "No advice from a checked run",
@@ -85,7 +85,7 @@ func good(run *timeline.Run) Advice {
 			"None of them costs 1% or more of the busy time.")
 }
 
-// nothing is an answer without advice, with what was looked at.
+// nothing is the result without advice, with what was looked at.
 func nothing(run *timeline.Run, title, text string) Advice {
 	copies, bytes := 0, uint64(0)
 	for i := range run.Tasks {

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// eachCopy speaks of a thread that waits behind every copy, eight times in a row or more: the host does nothing while a copy runs,
+// eachCopy speaks of a thread that waits after every copy, eight times in a row or more: the host does nothing while a copy runs,
 // and no copy runs while the host does something. It speaks if overlapping the two would save enough to notice.
 func eachCopy(v *view) *Advice {
 	var a Advice
@@ -96,7 +96,7 @@ func (w *waits) call(i int) {
 	w.queued, w.copied, w.last = 0, timeline.None, over
 }
 
-// endChain counts the chain if it is long enough, and begins a new one. With the copies running behind the host's back the chain
+// endChain counts the chain if it is long enough, and begins a new one. With the copies running asynchronously the chain
 // takes as long as the longer of both.
 func (w *waits) endChain() {
 	if len(w.chain) >= leastInGroup {
@@ -146,7 +146,7 @@ func deviceSync(v *view) *Advice {
 	return &a
 }
 
-// ending is when a task ended, and who had submitted it.
+// ending is when a task ended, and which thread had submitted it.
 type ending struct {
 	at     int64
 	thread int
@@ -164,7 +164,7 @@ func (v *view) ends() ends {
 	return list
 }
 
-// ofOthers reports whether a task of another thread ended behind from and not behind to.
+// ofOthers reports whether a task of another thread ended after from and not after to.
 func (list ends) ofOthers(thread int, from, to int64) bool {
 	i := sort.Search(len(list), func(i int) bool { return list[i].at > from })
 	for ; i < len(list) && list[i].at <= to; i++ {

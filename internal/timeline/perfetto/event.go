@@ -34,7 +34,7 @@ func (e *event) start(phase byte, name, category string, at track) *event {
 	return e
 }
 
-// number adds a field; key is JSON with what stands before and behind the name.
+// number adds a field; key is JSON with what stands before and after the name.
 func (e *event) number(key string, value int64) *event {
 	e.buf = append(e.buf, key...)
 	e.buf = strconv.AppendInt(e.buf, value, 10)

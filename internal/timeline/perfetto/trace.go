@@ -208,7 +208,7 @@ func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
 	t.start('f', kind, kind, to.at).number(`,"id":`, t.arrows).micros(`,"ts":`, arrives).text(`,"bp":`, `"e"`).write("")
 }
 
-// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or behind.
+// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or after.
 func (s spot) inside(time int64) int64 {
 	if s.end-s.start < 2 {
 		return s.start

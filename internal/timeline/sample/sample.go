@@ -12,7 +12,7 @@ import (
 // What the model's machine does, in nanoseconds and bytes a nanosecond. Pageable memory is staged by the caller.
 const (
 	submitTime    = 400
-	returnTime    = 300 // from the end of work to the return of who waits for it
+	returnTime    = 300 // from the end of work to the return of the call that waits for it
 	startTime     = 900 // before the first byte of a copy moves
 	eventTime     = 100
 	functionTime  = 5_000

@@ -11,7 +11,7 @@ import (
 )
 
 // TestServingIsARun proves that a sample is one that a device could have run: streams in order, engines one thing at a time, waits
-// behind what they wait for, everything within its call and the run.
+// after what they wait for, everything within its call and the run.
 func TestServingIsARun(t *testing.T) {
 	run := sample.Serving(3000, 5)
 	if n := len(run.Tasks); n < 3000 || n > 3020 {
@@ -35,7 +35,7 @@ func TestServingIsARun(t *testing.T) {
 			t.Fatalf("task %d was submitted at %d, outside of its call %+v", i, task.Submit, c)
 		}
 		if task.Start < task.Submit || task.Start < streams[task.Stream] || task.End < task.Start || task.End > run.Duration {
-			t.Fatalf("task %d %+v begins before it can, or ends behind the run", i, task)
+			t.Fatalf("task %d %+v begins before it can, or ends after the run", i, task)
 		}
 		streams[task.Stream] = task.End
 	}

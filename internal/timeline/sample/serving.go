@@ -26,7 +26,7 @@ func Serving(n int, seed uint64) *timeline.Run {
 	size := func() uint64 { return uint64(256) << random.IntN(14) }
 	for len(b.run.Tasks) < n {
 		i := 0
-		for j := range workers { // who is behind goes on
+		for j := range workers { // the one that is late goes on
 			if b.now[j] < b.now[i] {
 				i = j
 			}
