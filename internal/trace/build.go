@@ -337,7 +337,7 @@ func (b *builder) finish() {
 	}
 }
 
-// sort sorts what several processes have added one behind the other.
+// sort sorts what several processes have added one after the other.
 func (b *builder) sort() {
 	run := b.run
 	calls := sorted(run.Calls, func(c *timeline.Call) int64 { return c.Start })

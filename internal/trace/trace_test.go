@@ -342,7 +342,7 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// TestNumbers: the numbers in files stay what they are; a new value goes behind the last.
+// TestNumbers: the numbers in files stay what they are; a new value goes after the last.
 func TestNumbers(t *testing.T) {
 	if observe.Other != 8 || observe.Function != 7 || observe.Both != 6 || observe.Mixed != 4 {
 		t.Errorf("other %d, function %d, both %d, mixed %d", observe.Other, observe.Function, observe.Both, observe.Mixed)
