@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 			b := p.host.Bytes()
 			p.submitted = line() + 1
 			ok(p.t, p.s.Copy(p.mem.All(), p.host.All()))
-			p.wrong = p.submitted // who wrote is not known
+			p.wrong = p.submitted // the writer is not known
 			p.sync()
 			b[100]++
 		}},
@@ -260,7 +260,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// careless leaves a copy behind that nobody waits for, and everything it has.
+// careless leaves a copy that nothing waits for, and everything it has.
 func careless(t *testing.T, rt *ropeway.Runtime) {
 	t.Helper()
 	d := get(rt.Device(0))(t)
@@ -386,7 +386,7 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 }
 
 // TestCheckFunctions proves that a function that a stream calls may use the buffers of its stream: what is queued
-// before it is complete, what is queued behind it waits for it.
+// before it is complete, what is queued after it waits for it.
 func TestCheckFunctions(t *testing.T) {
 	f := &found{}
 	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked()))(t)

@@ -72,7 +72,7 @@ func testMetrics(t *testing.T, more []ropeway.Option) {
 		t.Errorf("up, while the stream is held: %+v", up)
 	}
 	if m.InFlight != 8 {
-		t.Errorf("%d tasks are in flight, not the function and seven behind it", m.InFlight)
+		t.Errorf("%d tasks are in flight, not the function and seven after it", m.InFlight)
 	}
 	time.Sleep(time.Millisecond)
 	release()

@@ -209,7 +209,7 @@ func TestGivingUp(t *testing.T) {
 		}
 	}
 	if host.Bytes()[0] != 0 {
-		t.Error("the copy ran behind a function that has not returned")
+		t.Error("the copy ran after a function that has not returned")
 	}
 	release()
 	long, cancel := context.WithTimeout(ctx, time.Minute)
