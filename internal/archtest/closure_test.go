@@ -13,20 +13,23 @@ import (
 // metrics, the checker and GPUs come by an import each.
 func TestClosure(t *testing.T) {
 	const prometheus, telemetry, sdk = "github.com/prometheus/", "go.opentelemetry.io/", "go.opentelemetry.io/otel/sdk"
-	const checker, dwarf, kernels, gpu = "ropeway/internal/check", "debug/dwarf", "ropeway/internal/driver/cuda/kernels", "github.com/ebitengine/purego"
+	const checker, dwarf, kernels, gpu = "ropeway/internal/check", "debug/dwarf",
+		"ropeway/internal/driver/cuda/kernels", "github.com/ebitengine/purego"
 	for _, tt := range []struct {
 		pkg     string
 		without []string
 		with    string // what it does import: the test sees imports of imports
 	}{
-		{"ropeway", []string{prometheus, telemetry, "net/http", "github.com/spf13/", checker, dwarf, "github.com/ianlancetaylor/", kernels, gpu,
+		{"ropeway", []string{prometheus, telemetry, "net/http", "github.com/spf13/", checker, dwarf,
+			"github.com/ianlancetaylor/", kernels, gpu,
 			"ropeway/internal/finding", "ropeway/internal/meter", "testing"}, "ropeway/internal/driver/soft"},
 		{"ropeway/ascend", []string{checker, dwarf, kernels, gpu}, "ropeway/internal/goapi"},
 		{"ropeway/metrics", []string{prometheus, telemetry, checker, dwarf, kernels, gpu}, "ropeway/internal/meter"},
 		{"ropeway/check", []string{prometheus, telemetry, kernels, gpu, "testing"}, dwarf},
 		{"ropeway/driver/cuda", []string{prometheus, telemetry, checker, dwarf}, kernels},
 		{"ropeway/capi", []string{prometheus, telemetry, "net/http", "github.com/spf13/"}, "ropeway/internal/core"},
-		{"ropeway/cmd/ropeway", []string{prometheus, telemetry, "github.com/spf13/cobra/doc"}, "github.com/spf13/cobra"},
+		{"ropeway/cmd/ropeway", []string{prometheus, telemetry, "github.com/spf13/cobra/doc"},
+			"github.com/spf13/cobra"},
 		{"ropeway/metrics/prom", []string{telemetry}, prometheus + "client_golang/prometheus"},
 		{"ropeway/metrics/otelproducer", []string{prometheus}, sdk + "/metric"},
 	} {

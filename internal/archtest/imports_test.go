@@ -79,20 +79,24 @@ var rules = []struct {
 		}},
 	{"watch", "the core does not know what watches it",
 		func(s *source, i string) bool {
-			return !s.test() && s.under("internal/core") && (in(i, module+"internal/check") || in(i, module+"internal/finding"))
+			return !s.test() && s.under("internal/core") && (in(i, module+"internal/check") ||
+				in(i, module+"internal/finding"))
 		}},
 	{"observe", "the core and the drivers do not know what observes them, and programs carry no reports",
 		func(s *source, i string) bool {
 			watched := s.under("internal/core") || s.under("internal/driver") || s.under("internal/observe")
-			shows := in(i, module+"internal/trace") || in(i, module+"internal/timeline") || in(i, module+"internal/report")
-			runs := watched || s.under("internal/recorder") || s.under("internal/setup") || s.under("internal/check") || s.under("capi") || !strings.Contains(s.file, "/")
+			shows := in(i, module+"internal/trace") || in(i, module+"internal/timeline") ||
+				in(i, module+"internal/report")
+			runs := watched || s.under("internal/recorder") || s.under("internal/setup") || s.under("internal/check") ||
+				s.under("capi") || !strings.Contains(s.file, "/")
 			return !s.test() && (watched && in(i, module+"internal/recorder") || runs && shows)
 		}},
 	{"driver", "a driver gets checked work and does not know what checked it",
 		func(s *source, i string) bool { return s.under("internal/driver") && in(i, module+"internal/core") }},
 	{"unsafe", "unsafe is confined to files named *_unsafe.go",
 		func(s *source, i string) bool {
-			return i == "unsafe" && !s.test() && !s.generated && !s.under("capi") && !strings.HasSuffix(s.file, "_unsafe.go")
+			return i == "unsafe" && !s.test() && !s.generated && !s.under("capi") &&
+				!strings.HasSuffix(s.file, "_unsafe.go")
 		}},
 }
 
@@ -105,7 +109,8 @@ func parse(dir, file string, text []byte) (*source, error) {
 	if text != nil {
 		from = text
 	}
-	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, file), from, parser.ImportsOnly|parser.ParseComments)
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, file), from,
+		parser.ImportsOnly|parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +145,8 @@ func eachFile(t *testing.T, f func(file string)) {
 		base := d.Name()
 		if d.IsDir() {
 			// What the go command does not build either, and what is built here.
-			if name != root && (base == "testdata" || base == "bin" || base == "dist" || base[0] == '.' || base[0] == '_') {
+			if name != root && (base == "testdata" || base == "bin" || base == "dist" || base[0] == '.' ||
+				base[0] == '_') {
 				return fs.SkipDir
 			}
 			return nil
@@ -258,7 +264,8 @@ var forbidden = []struct {
 		regexp.MustCompile(`(?:^|[^A-Za-z0-9_.~})-])/(?:ro` + `ot/|wo` + `rk/|ho` + `me/[A-Za-z0-9_.-])`)},
 	{"the name of a registry host",
 		regexp.MustCompile(`\b(?:registry[a-z0-9-]*\.(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|cn|internal|local)` +
-			`|(?:docker|ghcr|quay|gcr)\.i` + `o|proxy\.golang\.or` + `g|(?:test\.)?pypi\.or` + `g|files\.pythonhosted\.or` + `g)\b`)},
+			`|(?:docker|ghcr|quay|gcr)\.i` + `o|proxy\.golang\.or` + `g|(?:test\.)?pypi\.or` +
+			`g|files\.pythonhosted\.or` + `g)\b`)},
 }
 
 // matches reports what forbidden things a line holds.
@@ -282,7 +289,8 @@ func TestContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("git", "-c", "safe.directory="+dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd := exec.Command("git", "-c", "safe.directory="+dir, "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard")
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -30,7 +30,8 @@ func TestLinked(t *testing.T) {
 			}
 			symbols := functions(t, program)
 			others := []string{"internal/check.", "internal/symbol.", "internal/driver/cuda."}
-			for _, pkg := range []string{"debug/dwarf.", "debug/elf.", module + others[0], module + others[1], module + others[2]} {
+			for _, pkg := range []string{"debug/dwarf.", "debug/elf.", module + others[0], module + others[1],
+				module + others[2]} {
 				if got := hasPrefix(symbols, pkg); got != want {
 					t.Errorf("functions of %s in the binary: %t, want %t", pkg, got, want)
 				}

@@ -24,7 +24,8 @@ func drawn(f *ast.File) (names []string) {
 	seeded := []string{"New", "NewPCG", "NewChaCha8", "NewSource", "Rand", "Source"}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == "rand" && x.Obj == nil && !slices.Contains(seeded, s.Sel.Name) {
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == "rand" && x.Obj == nil &&
+				!slices.Contains(seeded, s.Sel.Name) {
 				names = append(names, s.Sel.Name)
 			}
 		}

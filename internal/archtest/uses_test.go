@@ -24,7 +24,8 @@ type listed struct {
 // packages are all packages of the module, by their path from the root; "" is the root.
 func packages(t *testing.T) map[string]*listed {
 	t.Helper()
-	list := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports", "./...")
+	list := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports",
+		"./...")
 	list.Dir = root
 	list.Env = append(os.Environ(), "CGO_ENABLED=1")
 	out, err := list.Output()
