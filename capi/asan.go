@@ -15,8 +15,8 @@ import "C"
 
 // Programs that are built with AddressSanitizer bring functions by which an allocator says what is not to be touched.
 
-// shade informs AddressSanitizer which addresses of pinned memory the program must not use, or may use again; nil if the
-// program was built without it.
+// shade informs AddressSanitizer which addresses of pinned memory the program must not use, or may use again; nil if
+// the program was built without it.
 func shade() func(lo, hi uintptr, forbidden bool) {
 	poison, unpoison := C.poison(), C.unpoison()
 	if poison == nil || unpoison == nil {

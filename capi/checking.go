@@ -10,7 +10,10 @@ package main
 // static void set_registered(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->registered(pairs, n); }
 // static void set_aliases(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->aliases(pairs, n); }
 // static void set_pinned(const ropeway_checker *c, uint64_t low, uint64_t high) { c->pinned(low, high); }
-// static void set_pages(const ropeway_checker *c, uint64_t low, uint64_t high, int there) { c->pages(low, high, there); }
+// static void set_pages(const ropeway_checker *c, uint64_t low, uint64_t high, int there)
+// {
+// 	c->pages(low, high, there);
+// }
 // static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
 // static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
 import "C"
@@ -26,11 +29,12 @@ import (
 	"ropeway/internal/core"
 )
 
-// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses are
-// those of the program. Methods are called with no lock of ours held, by any thread.
+// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses
+// are those of the program. Methods are called with no lock of ours held, by any thread.
 type checker interface {
-	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc is the
-	// instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no function.
+	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc
+	// is the instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no
+	// function.
 	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
 	// Stepped reports that what Touch opened for one instruction is to be closed.
 	Stepped(t Touch)
@@ -172,7 +176,8 @@ func (frontEnd) FrameName(id uint32) (file, function string) {
 	return C.GoString(C.frame_file(c, C.uint32_t(id))), C.GoString(C.frame_name(c, C.uint32_t(id)))
 }
 
-// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call at a time.
+// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call
+// at a time.
 func (frontEnd) SetSpans(pairs []uint64) {
 	c := checkerC.Load()
 	if c == nil {
@@ -206,7 +211,8 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	case C.ROPEWAY_UNMAPPED:
 		return check.Way{Kind: check.Unmapped, Call: fmt.Sprintf("munmap(addr=%#x, length=%d)", addr, n)}
 	case C.ROPEWAY_MOVED:
-		return check.Way{Kind: check.Moved, Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
+		return check.Way{Kind: check.Moved,
+			Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
 	case C.ROPEWAY_RETURNED:
 		return check.Way{Kind: check.Returned}
 	case C.ROPEWAY_REPLACED:
@@ -241,8 +247,9 @@ func (p *process) checking() checker {
 	return p.check
 }
 
-// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the heap is
-// small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no memory.
+// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the
+// heap is small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no
+// memory.
 var ballast []byte
 
 const ballastSize = 32 << 20
@@ -261,7 +268,8 @@ func (p *process) startChecking() {
 	}
 }
 
-// injected returns the code of a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
+// injected returns the code of a call that is to fail (--inject); 0 if it is not. A function that returns no code
+// cannot fail.
 func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	if !p.check.Injecting() || !returnsCode[function] {
 		return 0

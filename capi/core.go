@@ -28,8 +28,8 @@ func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) 
 	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
 }
 
-// call carries out a call, and reports it to the observer. It is a function of its own because a deferred call costs twice as much
-// in one that C calls.
+// call carries out a call, and reports it to the observer. It is a function of its own because a deferred call costs
+// twice as much in one that C calls.
 //
 //go:noinline
 func call(function uint32, t *thread, a *slots) uint64 {
@@ -121,7 +121,8 @@ func besides(function uint32, t *thread, a *slots) *core.Error {
 
 // besideNames are the names of those.
 var besideNames = map[uint32]string{
-	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory", C.ROPEWAY_ENABLE_PEER: "rtEnableP2P",
+	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
+	C.ROPEWAY_ENABLE_PEER:  "rtEnableP2P",
 	C.ROPEWAY_DISABLE_PEER: "rtDisableP2P",
 }
 
@@ -143,7 +144,8 @@ func catch(function uint32, t *thread, result *uint64) {
 	err := &core.Error{API: api, Index: -1}
 	var fault interface{ Addr() uintptr }
 	if e, ok := p.(error); ok && errors.As(e, &fault) {
-		err.Code, err.Text = abi.ErrInvalidParam, fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
+		err.Code = abi.ErrInvalidParam
+		err.Text = fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
 	} else if isNil(p) {
 		err.Code, err.Text = abi.ErrInvalidParam, "an argument leads to memory that is not there"
 	} else {
@@ -164,8 +166,8 @@ func called(function uint32) (api string, coded bool) {
 	return api, coded
 }
 
-// isNil reports whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside
-// its structures can lead there; the others are looked at before.
+// isNil reports whether a panic is a fault in the first page of memory. Of the pointers of the program only those
+// inside its structures can lead there; the others are looked at before.
 func isNil(p any) bool {
 	e, ok := p.(runtime.Error)
 	return ok && strings.Contains(e.Error(), "nil pointer dereference")
@@ -179,7 +181,8 @@ func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	api := functionNames[function]
 	err := t.NotBuilt(api, a[:len(parameters[function])])
 	if err != nil && err.Unbuilt && said[function].CompareAndSwap(false, true) {
-		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
+		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; "+
+			"it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
 	}
 	if code := t.Done(err); returnsCode[function] {
 		return uint64(code)

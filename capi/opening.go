@@ -93,8 +93,8 @@ func (p *process) quiet() {
 	}
 }
 
-// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a program with
-// more rights than its caller none is set.
+// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a
+// program with more rights than its caller none is set.
 func environment(name string) (string, bool) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))

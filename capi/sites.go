@@ -11,7 +11,8 @@ import (
 	"ropeway/internal/observe"
 )
 
-// sites is where a thread calls from, as the shim says, and what the observer calls the last few of them. It belongs to the thread.
+// sites is where a thread calls from, as the shim says, and what the observer calls the last few of them. It belongs to
+// the thread.
 type sites struct {
 	at    *C.ropeway_site
 	known [64]calledFrom

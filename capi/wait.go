@@ -12,8 +12,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// wait waits for a while, for a front end that checks for signals in between (Python: Ctrl-C). Slots: what for, its handle, for how
-// many milliseconds, where to say that it is not over. Time that ran out is no error: it is not recorded.
+// wait waits for a while, for a front end that checks for signals in between (Python: Ctrl-C). Slots: what for, its
+// handle, for how many milliseconds, where to say that it is not over. Time that ran out is no error: it is not
+// recorded.
 func wait(t *thread, a *slots) uint64 {
 	up := make(chan struct{})
 	timer := time.AfterFunc(time.Duration(int32(a[2]))*time.Millisecond, func() { close(up) })

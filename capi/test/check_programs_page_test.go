@@ -78,7 +78,8 @@ func (w *wanted) excerpt(body string) error {
 	return fmt.Errorf("the page shows lines that are not in the program:\n%s", body)
 }
 
-// sameText compares lines, whose indentation may differ, but by the same for all. Directives of the preprocessor have none.
+// sameText compares lines, whose indentation may differ, but by the same for all. Directives of the preprocessor have
+// none.
 func sameText(full, shown []string) bool {
 	indent := ""
 	for i, line := range full {
@@ -139,7 +140,8 @@ func TestCheckPageOptions(t *testing.T) {
 	run := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "run", "--help")
 	option := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range option.FindAllString(help, -1) {
-		if name != "--help" && !strings.Contains(run, name) && !strings.Contains(string(text), name) && name != "--its-own-flag" {
+		if name != "--help" && !strings.Contains(run, name) && !strings.Contains(string(text), name) &&
+			name != "--its-own-flag" {
 			t.Errorf("the page does not describe %s", name)
 		}
 	}

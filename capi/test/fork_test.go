@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFork proves that a child forked before the first call works, that one forked after it is refused at once with a reason
-// why, and that nothing hangs in between.
+// TestFork proves that a child forked before the first call works, that one forked after it is refused at once with a
+// reason why, and that nothing hangs in between.
 func TestFork(t *testing.T) {
 	program := compile(t, []string{"fork.c"})
 	for _, tt := range []struct {
@@ -27,7 +27,9 @@ func TestFork(t *testing.T) {
 			}
 			t.Log(r.stdout)
 			lines := strings.Count(r.stderr, "\n")
-			if refused := strings.Count(r.stderr, "this process was forked from one that had already used AscendCL"); refused != lines || tt.refused >= 0 && refused != tt.refused {
+			if refused := strings.Count(r.stderr,
+				"this process was forked from one that had already used AscendCL"); refused != lines ||
+				tt.refused >= 0 && refused != tt.refused {
 				t.Errorf("%d of %d lines say why a child is refused, want %d\n%s", refused, lines, tt.refused, r.stderr)
 			}
 		})

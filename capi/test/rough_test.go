@@ -12,7 +12,8 @@ func TestRough(t *testing.T) {
 	program := compile(t, []string{"rough.c"}, "-rdynamic", "-Wl,--as-needed")
 	library := filepath.Join(toolkit(t), "lib64/libascendcl.so")
 	plugin := filepath.Join(t.TempDir(), "plugin.so")
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", plugin, "testdata/plugin.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", plugin,
+		"testdata/plugin.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, mode := range []string{"setenv", "cancel", "keys", "plugin"} {
