@@ -37,7 +37,8 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 		}
 	}
 	if o.Rounds < 1 || o.Rounds > bench.MostRounds {
-		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds), "use 8 or more for results to be compared"}
+		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds),
+			"use 8 or more for results to be compared"}
 	}
 	if o.Slowdown, err = parsePercent(f.slowdown); err != nil {
 		return &usageError{fmt.Errorf("--slowdown: %w", err), "see " + a.name + " bench --help"}
@@ -82,7 +83,8 @@ func timeLeft(passed time.Duration, done, total int) string {
 }
 
 // benchProcess does a round in a process of its own, and returns what that wrote to standard error.
-func benchProcess(ctx context.Context, variables []variable, spec bench.Spec, each func(bench.Event) error) (warnings string, err error) {
+func benchProcess(ctx context.Context, variables []variable, spec bench.Spec,
+	each func(bench.Event) error) (warnings string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -143,7 +145,8 @@ func readEvents(r io.Reader, each func(bench.Event) error) error {
 func (a *app) benchRound(cmd *cobra.Command) error {
 	var spec bench.Spec
 	if err := json.NewDecoder(cmd.InOrStdin()).Decode(&spec); err != nil {
-		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err), "use ropeway bench without it"}
+		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err),
+			"use ropeway bench without it"}
 	}
 	e := json.NewEncoder(a.stdout)
 	report := func(event bench.Event) error { return e.Encode(event) }
@@ -158,7 +161,8 @@ func (a *app) benchRound(cmd *cobra.Command) error {
 	case errors.As(err, &advice):
 		failed.Next = advice.Next
 	case errors.As(err, &wrong):
-		failed.Next = "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."
+		failed.Next = "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, " +
+			"report it."
 	case errors.Is(err, ropeway.ErrRTMemoryAllocation):
 		failed.Next = "free some memory, raise the container's limit, or leave large --sizes out"
 	default:

@@ -185,7 +185,8 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(kit.Root, checkLibrary)); err != nil {
-		return &failure{err: fmt.Errorf("there is no %s in %s", checkLibrary, kit.Root), next: "run make dist again: the toolkit is older than this program, or not complete"}
+		return &failure{err: fmt.Errorf("there is no %s in %s", checkLibrary, kit.Root),
+			next: "run make dist again: the toolkit is older than this program, or not complete"}
 	}
 	program, err := a.prepare(kit, wanted, args, true, checkLibrary)
 	if err != nil {

@@ -20,15 +20,16 @@ type ending struct {
 	interrupted bool           // a signal asked it, or us, to end
 }
 
-// passedOn are signals that are meant for the program. The first four ask for its end; a terminal sends the first two to all
-// processes in its foreground.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+// passedOn are signals that are meant for the program. The first four ask for its end; a terminal sends the first two
+// to all processes in its foreground.
+var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1,
+	syscall.SIGUSR2}
 
 // interrupts reports whether a signal asks for an end.
 func interrupts(s os.Signal) bool { return slices.Contains(passedOn[:4], s) }
 
-// catchSignals begins to catch what is passed on. What is ignored, as nohup does, stays so for the program too. SIGPIPE is
-// caught so that a closed standard error does not end us before the program.
+// catchSignals begins to catch what is passed on. What is ignored, as nohup does, stays so for the program too. SIGPIPE
+// is caught so that a closed standard error does not end us before the program.
 func catchSignals() chan os.Signal {
 	signals := make(chan os.Signal, 16)
 	for _, s := range append(slices.Clone(passedOn), syscall.SIGPIPE) {
@@ -41,7 +42,8 @@ func catchSignals() chan os.Signal {
 
 // runChild runs a program as our child, in our process group: the terminal's signals and job control reach both alike.
 func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, error) {
-	child := &exec.Cmd{Path: l.file, Args: l.args, Env: environment(l.environment(), more), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	child := &exec.Cmd{Path: l.file, Args: l.args, Env: environment(l.environment(), more), Stdin: os.Stdin,
+		Stdout: os.Stdout, Stderr: os.Stderr}
 	if err := child.Start(); err != nil {
 		return ending{}, becomeError(l.file, err)
 	}
@@ -70,8 +72,8 @@ func runChild(l *launch, more []variable, signals <-chan os.Signal) (ending, err
 	}
 }
 
-// fromTerminal reports whether a signal is one of a key, which the program has got by itself: we are in the foreground of a
-// terminal. (One that is sent by kill to us alone is ignored there; SIGTERM is not.)
+// fromTerminal reports whether a signal is one of a key, which the program has got by itself: we are in the foreground
+// of a terminal. (One that is sent by kill to us alone is ignored there; SIGTERM is not.)
 func fromTerminal(s os.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false

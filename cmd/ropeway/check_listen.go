@@ -79,7 +79,8 @@ func listen(path string, to reporter) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{path: path, socket: socket, to: to, accepting: make(chan struct{}), open: map[*net.UnixConn]*sender{}}
+	l := &listener{path: path, socket: socket, to: to, accepting: make(chan struct{}),
+		open: map[*net.UnixConn]*sender{}}
 	go l.accept()
 	return l, nil
 }
@@ -132,8 +133,8 @@ func peer(c *net.UnixConn) (pid int) {
 	return pid
 }
 
-// read takes records until the process ends. It calls said at the last word: a process that has said it may live on, or leave
-// the connection to a forked child, and closing it would be a signal to them.
+// read takes records until the process ends. It calls said at the last word: a process that has said it may live on, or
+// leave the connection to a forked child, and closing it would be a signal to them.
 func (l *listener) read(c io.Reader, s *sender, said func()) {
 	in := bufio.NewReaderSize(c, 64<<10)
 	for {
@@ -175,8 +176,8 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
-// close waits until everything that processes have sent is read. Those that outlive the program have a moment to end; the ones
-// that do not are returned.
+// close waits until everything that processes have sent is read. Those that outlive the program have a moment to end;
+// the ones that do not are returned.
 func (l *listener) close() (alive []*sender) {
 	// The queue of connections is in order: when ours is taken, all before it are.
 	if end, err := net.DialTimeout("unix", l.path, hangLimit); err == nil {

@@ -172,7 +172,8 @@ func (s *checkSession) byRule() (lines []string) {
 	for _, level := range []finding.Severity{finding.Error, finding.Warning, finding.Notice} {
 		for _, name := range names {
 			if of := sums[kind{name, level}]; of != nil {
-				lines = append(lines, finding.Printable(fmt.Sprintf("  %-8s %-22s %s, %s", level, name, finding.Plural(of.findings, "finding"), times(of.times))))
+				lines = append(lines, finding.Printable(fmt.Sprintf("  %-8s %-22s %s, %s", level, name,
+					finding.Plural(of.findings, "finding"), times(of.times))))
 			}
 		}
 	}
@@ -191,7 +192,8 @@ func times(n int) string {
 func (s *checkSession) programLines(say func(format string, args ...any)) {
 	r := s.report
 	if !slices.ContainsFunc(r.Runs, func(run *finding.Run) bool { return len(run.Processes) > 0 }) {
-		say("note: no process reported, so nothing was checked: the program made no call of AscendCL, or is a statically linked C program")
+		say("note: no process reported, so nothing was checked: the program made no call of AscendCL, or is a " +
+			"statically linked C program")
 	}
 	if s.last.signal != 0 {
 		say("the program was ended by %s", s.last)
@@ -231,7 +233,8 @@ func openOutputs(o *checkOptions) (*outputs, error) {
 	for _, file := range []struct {
 		flag, path string
 		to         **os.File
-	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions}, {"--report", o.page, &f.page}} {
+	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions},
+		{"--report", o.page, &f.page}} {
 		switch file.path {
 		case "":
 		case "-":
@@ -240,7 +243,8 @@ func openOutputs(o *checkOptions) (*outputs, error) {
 			opened, err := os.Create(file.path)
 			if err != nil {
 				f.close()
-				return nil, &failure{err: fmt.Errorf("%s: %w", file.flag, err), next: "name a file in a directory that exists and can be written"}
+				return nil, &failure{err: fmt.Errorf("%s: %w", file.flag, err),
+					next: "name a file in a directory that exists and can be written"}
 			}
 			*file.to = opened
 		}

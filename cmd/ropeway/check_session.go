@@ -69,7 +69,8 @@ func (s *checkSession) runAll(program *launch) error {
 	for i := range s.o.schedules {
 		seed := s.o.seed + uint64(i)
 		if s.o.schedules > 1 && s.out.Live {
-			s.write(s.out.Dim(fmt.Sprintf("ropeway check: schedule %d of %d, seed %d", i+1, s.o.schedules, seed)) + "\n")
+			s.write(s.out.Dim(fmt.Sprintf("ropeway check: schedule %d of %d, seed %d", i+1, s.o.schedules, seed)) +
+				"\n")
 		}
 		if err := s.runOnce(program, filepath.Join(dir, fmt.Sprintf("report-%d", i)), seed, signals); err != nil {
 			return err
@@ -91,7 +92,8 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	}
 	l, err := listen(socket, s)
 	if err != nil {
-		return &failure{err: fmt.Errorf("no socket for the reports: %w", err), next: "set TMPDIR to a directory on a local file system"}
+		return &failure{err: fmt.Errorf("no socket for the reports: %w", err),
+			next: "set TMPDIR to a directory on a local file system"}
 	}
 	s.last, err = runChild(program, append(s.o.variables(seed, socket), more...), signals)
 	alive := l.close()
@@ -120,8 +122,8 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 	return nil
 }
 
-// unsaid is about a process that has ended without its last report. Of the program itself it is known how it ended: if all went well, a
-// runtime that is open is a mistake of its own. Others may have been killed.
+// unsaid is about a process that has ended without its last report. Of the program itself it is known how it ended: if
+// all went well, a runtime that is open is a mistake of its own. Others may have been killed.
 func (s *checkSession) unsaid(from *sender) {
 	text := " ended without its last report: it was killed or called _exit; findings may be incomplete"
 	switch {
@@ -149,7 +151,8 @@ func name(p *finding.Process) string {
 }
 
 // write writes to standard error at once, so that lines of the program do not come between.
-func (s *checkSession) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck // there is nowhere to say so
+// write writes to the user. An error has nowhere to go.
+func (s *checkSession) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck
 
 // connected begins a process. It is listed when it introduces itself.
 func (s *checkSession) connected(pid int) *sender {

@@ -11,14 +11,16 @@ import (
 // symbols is made when the first process cannot name its own frames.
 var symbols = sync.OnceValue(symbol.New)
 
-// lookUp names the frames of a process that could not: a forked child has no core that would. It says in which files its
-// functions are, and where.
+// lookUp names the frames of a process that could not: a forked child has no core that would. It says in which files
+// its functions are, and where.
 func lookUp(r *finding.Record) {
 	if r.Finding == nil {
 		return
 	}
-	if f := r.Finding; f.Rule == forkAfterInit && len(f.Offence.Stack) > 0 && f.Offence.Stack[0].Address == 0 { // an interpreter's
-		f.Summary, f.Advice, f.Offence.Call = finding.Python.Text(f.Summary), finding.Python.Text(f.Advice), finding.Python.Text(f.Offence.Call)
+	if f := r.Finding; f.Rule == forkAfterInit && len(f.Offence.Stack) > 0 && f.Offence.Stack[0].Address == 0 {
+		// an interpreter's
+		f.Summary, f.Advice, f.Offence.Call = finding.Python.Text(f.Summary), finding.Python.Text(f.Advice),
+			finding.Python.Text(f.Offence.Call)
 	}
 	named(&r.Finding.Offence)
 	for i := range r.Finding.Others {

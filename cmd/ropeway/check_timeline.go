@@ -72,17 +72,20 @@ func (p *pageRecorder) close() {
 func (s *checkSession) writePage(w io.Writer) error {
 	run, err := trace.Read(s.page.dir)
 	if errors.Is(err, trace.ErrNothing) {
-		run = &timeline.Run{Started: s.report.Started, Notes: []string{"No process recorded what it did, so there is no timeline."}}
+		run = &timeline.Run{Started: s.report.Started, Notes: []string{"No process recorded what it did, so there " +
+			"is no timeline."}}
 	} else if err != nil {
 		return err
 	}
 	run.Program, run.Checked = s.report.Command, true
 	shorten(run, s.layout.Dir)
 	if s.page.runs > 1 {
-		run.Notes = append(run.Notes, fmt.Sprintf("The program ran %d times; this is the run with seed %d.", s.page.runs, s.page.seed))
+		run.Notes = append(run.Notes, fmt.Sprintf("The program ran %d times; this is the run with seed %d.",
+			s.page.runs, s.page.seed))
 	}
 	if n := s.report.Hidden; n > 0 {
-		run.Notes = append(run.Notes, fmt.Sprintf("%s beyond --max-findings %d are not shown.", finding.Plural(n, "finding"), s.o.most))
+		run.Notes = append(run.Notes, fmt.Sprintf("%s beyond --max-findings %d are not shown.",
+			finding.Plural(n, "finding"), s.o.most))
 	}
 	for _, n := range s.report.Notes {
 		run.Notes = append(run.Notes, n.Text)
@@ -96,11 +99,13 @@ func (s *checkSession) writePage(w io.Writer) error {
 	return report.Write(w, run)
 }
 
-// onTimeline puts a finding where it belongs in a run. It came when its process had sent it, so it happened a moment before, and
-// not before the tasks that it is about were submitted.
+// onTimeline puts a finding where it belongs in a run. It came when its process had sent it, so it happened a moment
+// before, and not before the tasks that it is about were submitted.
 func onTimeline(run *timeline.Run, e *finding.Entry, came time.Time, layout finding.Layout) timeline.Finding {
-	f := timeline.Finding{Rule: e.Rule, Severity: string(e.Severity), Text: e.Summary, Remedy: e.Advice, Thread: timeline.None,
-		Report: strings.TrimRight(layout.Text(&e.Finding), "\n"), Time: min(max(came.Sub(run.Started).Nanoseconds(), 0), run.Duration)}
+	f := timeline.Finding{Rule: e.Rule, Severity: string(e.Severity), Text: e.Summary, Remedy: e.Advice,
+		Thread: timeline.None,
+		Report: strings.TrimRight(layout.Text(&e.Finding), "\n"), Time: min(max(came.Sub(run.Started).Nanoseconds(),
+			0), run.Duration)}
 	for _, site := range append([]finding.Site{e.Offence}, e.Others...) {
 		if task := taskOf(run, e.Process, &site); task != timeline.None && !slices.Contains(f.Tasks, task) {
 			f.Tasks = append(f.Tasks, task)

@@ -53,8 +53,8 @@ func TestShells(t *testing.T) {
 	}
 	t.Run("bash", func(t *testing.T) {
 		testenv.Need(t, "bash")
-		// What Tab does: the function that complete names, with the line so far. The package bash-completion, which may not
-		// be installed, has a function that takes the line apart.
+		// What Tab does: the function that complete names, with the line so far. The package bash-completion, which may
+		// not be installed, has a function that takes the line apart.
 		const tab = `
 			_get_comp_words_by_ref() { cur=ne prev=--fail-on words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
 			. "$1"

@@ -73,7 +73,8 @@ The demo uses six times --size of memory, and less if there is not enough.`,
 				return &usageError{fmt.Errorf("--size: %s is too little", ui.Bytes(uint64(c.size))), "use 4KiB or more"}
 			}
 			if devices < 1 || devices > maxDevices {
-				return &usageError{fmt.Errorf("--devices: %d is not 1 to %d", devices, maxDevices), "use 2 to see copies between devices"}
+				return &usageError{fmt.Errorf("--devices: %d is not 1 to %d", devices, maxDevices),
+					"use 2 to see copies between devices"}
 			}
 			return a.runDemo(cmd.Context(), c, asJSON)
 		},
@@ -139,7 +140,8 @@ func (d *demo) explain(err error) error {
 	case d.ctx.Err() != nil:
 		return err
 	case errors.As(err, &m):
-		return &failure{err: err, next: "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."}
+		return &failure{err: err, next: "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; " +
+			"if it stays, report it."}
 	case errors.Is(err, ropeway.ErrRTMemoryAllocation):
 		return &failure{err: err, next: "Free some memory, raise the container's limit, or use a smaller --size."}
 	}
@@ -182,7 +184,8 @@ func (d *demo) showOrder() error {
 		return err
 	}
 	if with.consumed < with.produced {
-		return fmt.Errorf("stream 2 began at %v, before the event that it waits for, at %v", with.consumed, with.produced)
+		return fmt.Errorf("stream 2 began at %v, before the event that it waits for, at %v",
+			with.consumed, with.produced)
 	}
 	d.report.Order = orderResult{
 		Bytes: n, ProducedSeconds: with.produced.Seconds(), ConsumedSeconds: with.consumed.Seconds(),
@@ -377,7 +380,8 @@ func (d *demo) writeMistake() {
 
 // end sums up and says what to do next.
 func (d *demo) end(name string) {
-	d.paragraph("result", fmt.Sprintf("%s compared, every byte right, in %.1f s.", ui.Bytes(uint64(d.report.Verified)), d.report.Seconds))
+	d.paragraph("result", fmt.Sprintf("%s compared, every byte right, in %.1f s.", ui.Bytes(uint64(d.report.Verified)),
+		d.report.Seconds))
 	d.out.Line("")
 	commands := ui.Columns{len(name) + 24, 0}
 	word := "try"

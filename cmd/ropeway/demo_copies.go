@@ -62,7 +62,8 @@ func (d *demo) open() (err error) {
 	d.progress = d.out.Progress(1)
 	d.progress.Step("allocating memory", 0)
 	defer func() { d.progress.Close() }()
-	options := []ropeway.Option{ropeway.WithProduct(ropeway.Product(d.product.Name), ropeway.EP), ropeway.WithDevices(d.devices),
+	options := []ropeway.Option{ropeway.WithProduct(ropeway.Product(d.product.Name), ropeway.EP),
+		ropeway.WithDevices(d.devices),
 		ropeway.WithLogger(warnings(func(line string) { d.out.To(d.log, "%s", line) }))} // apart from the progress bar
 	if d.memory != 0 {
 		options = append(options, ropeway.WithDeviceMemory(int(d.memory)))
@@ -96,7 +97,8 @@ func (d *demo) allocateWhatFits() error {
 		return fmt.Errorf("no room for copies of %s: %w", ui.Bytes(uint64(d.size)), err)
 	}
 	if d.size != asked {
-		text := fmt.Sprintf("no room for copies of %s (%d), %s instead", ui.Bytes(uint64(asked)), ropeway.ErrRTMemoryAllocation, ui.Bytes(uint64(d.size)))
+		text := fmt.Sprintf("no room for copies of %s (%d), %s instead", ui.Bytes(uint64(asked)),
+			ropeway.ErrRTMemoryAllocation, ui.Bytes(uint64(d.size)))
 		d.out.Line("%s", text)
 		d.report.Notes = append(d.report.Notes, text)
 	}
@@ -108,7 +110,8 @@ func (d *demo) allocate() (err error) {
 	// Leave some to others. Go's own memory, a third of all, is never refused, the kernel kills instead: ask first.
 	n := max(d.size, scatterBytes)
 	if left := arena.NewBudget().Available() / 4 * 3; uint64(n) > left/6 {
-		return fmt.Errorf("six times %s wanted, %s left: %w", ui.Bytes(uint64(n)), ui.Bytes(left), ropeway.ErrRTMemoryAllocation)
+		return fmt.Errorf("six times %s wanted, %s left: %w", ui.Bytes(uint64(n)), ui.Bytes(left),
+			ropeway.ErrRTMemoryAllocation)
 	}
 	var made []*ropeway.Buffer
 	defer func() {
@@ -285,8 +288,8 @@ func (d *demo) median(n int, f func() error, done func()) (time.Duration, error)
 	return times[n/2], nil
 }
 
-// plain is how long Go's copy() takes for the same segments on this thread. It is measured beside each operation, so that
-// what else the machine does slows both.
+// plain is how long Go's copy() takes for the same segments on this thread. It is measured beside each operation, so
+// that what else the machine does slows both.
 func (d *demo) plain(op *operation) (time.Duration, error) {
 	run := func() error {
 		for _, s := range op.segs {
@@ -322,7 +325,8 @@ type operation struct {
 // whole is an operation of one segment.
 func (d *demo) whole(name string, dst, src place, run func() error) *operation {
 	n := d.size
-	return &operation{name: name, segs: []segment{{0, 0, n}}, moved: n, src: src, dst: dst, srcLen: n, dstLen: n, run: run}
+	return &operation{name: name, segs: []segment{{0, 0, n}}, moved: n, src: src, dst: dst, srcLen: n,
+		dstLen: n, run: run}
 }
 
 // operations lists what the demo does.
@@ -397,7 +401,8 @@ func (d *demo) batchCopy(name string, block int) *operation {
 // planeCopy copies the left of every row.
 func (d *demo) planeCopy(name string) *operation {
 	rows := max(1, d.size/pitch)
-	op := &operation{name: name, src: d.pinned, dst: d.a, moved: rows * rowWidth, srcLen: rows * pitch, dstLen: rows * pitch}
+	op := &operation{name: name, src: d.pinned, dst: d.a, moved: rows * rowWidth, srcLen: rows * pitch,
+		dstLen: rows * pitch}
 	for i := range rows {
 		op.segs = append(op.segs, segment{pitch * i, pitch * i, rowWidth})
 	}

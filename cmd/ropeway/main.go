@@ -1,8 +1,8 @@
-// Command ropeway runs programs with the AscendCL runtime of this module, checks them, shows what they did and when, and measures:
-// run, check, trace, bench, info, explain, demo, version, completion. docs/cli.md is its manual.
+// Command ropeway runs programs with the AscendCL runtime of this module, checks them, shows what they did and when,
+// and measures: run, check, trace, bench, info, explain, demo, version, completion. docs/cli.md is its manual.
 //
-// Exit codes are a table in exit.go, from which help and manual are made. "ropeway run" becomes the program, so its exit code is
-// the program's.
+// Exit codes are a table in exit.go, from which help and manual are made. "ropeway run" becomes the program, so its
+// exit code is the program's.
 package main
 
 import (
@@ -113,7 +113,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 		return exitUsage
 	}
 	if !a.started {
-		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name, strings.TrimPrefix(cmd.CommandPath(), root.Name())))
+		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name,
+			strings.TrimPrefix(cmd.CommandPath(), root.Name())))
 		return exitUsage
 	}
 	var failed *failure

@@ -130,10 +130,12 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 // traceFrom shows what was recorded before.
 func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) error {
 	if len(args) > 0 || o.keep != "" {
-		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " + cmd.Name() + " --help"}
+		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " +
+			cmd.Name() + " --help"}
 	}
 	if info, err := os.Stat(o.from); err != nil || !info.IsDir() {
-		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from), next: "name the one that --keep or ROPEWAY_TRACE named"}
+		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from),
+			next: "name the one that --keep or ROPEWAY_TRACE named"}
 	}
 	files, err := a.traceFiles(o, filepath.Base(filepath.Clean(o.from)), func([]string) bool { return true })
 	if err != nil {
@@ -168,8 +170,8 @@ func recordIn(keep string) (dir string, done func(), err error) {
 	return dir, done, err
 }
 
-// recordingDir makes a temporary directory, above, and names one in it for recordings, which the first process makes: one that
-// outlives us makes none.
+// recordingDir makes a temporary directory, above, and names one in it for recordings, which the first process makes:
+// one that outlives us makes none.
 func recordingDir(prefix string) (above, dir string, err error) {
 	if above, err = os.MkdirTemp("", prefix); err != nil {
 		return "", "", err
@@ -180,8 +182,8 @@ func recordingDir(prefix string) (above, dir string, err error) {
 	return above, filepath.Join(above, "recorded"), nil
 }
 
-// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: whoever interrupts again does
-// not want to wait for the report. An interrupt that the program has got as well may arrive late.
+// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: whoever
+// interrupts again does not want to wait for the report. An interrupt that the program has got as well may arrive late.
 func hurry(signals <-chan os.Signal, tidy func()) (over func()) {
 	const late = 200 * time.Millisecond
 	since := time.Now()

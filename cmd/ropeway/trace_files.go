@@ -45,7 +45,8 @@ func (a *app) traceFiles(o *traceOptions, base string, ours func(command []strin
 		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".json.gz"):
 			f.write, f.about = perfetto.WriteFile, "open it in ui.perfetto.dev"
 		default:
-			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name), "end it in .html for a report, or in .json or .json.gz for Perfetto"}
+			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name),
+				"end it in .html for a report, or in .json or .json.gz for Perfetto"}
 		}
 		files = append(files, f)
 	}
@@ -84,8 +85,8 @@ func (files traceFiles) discard() {
 	}
 }
 
-// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays until then. If
-// follow is set, name may be a link or no file at all, such as a pipe.
+// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays
+// until then. If follow is set, name may be a link or no file at all, such as a pipe.
 func whole(name string, follow bool, write func(name string) error) error {
 	if to, err := filepath.EvalSymlinks(name); err == nil && follow {
 		name = to
@@ -135,7 +136,8 @@ func writeReport(name string, run *timeline.Run) (err error) {
 func (a *app) show(dir string, program []string, files traceFiles) error {
 	run, err := trace.Read(dir)
 	if errors.Is(err, trace.ErrNothing) {
-		return &failure{err: err, next: "it has to call AscendCL; statically linked C programs and ones that change LD_LIBRARY_PATH get another library"}
+		return &failure{err: err, next: "it has to call AscendCL; statically linked C programs and ones that change " +
+			"LD_LIBRARY_PATH get another library"}
 	}
 	if err != nil {
 		return err
@@ -187,7 +189,8 @@ func traceSummary(run *timeline.Run) string {
 			bytes += run.Tasks[i].Bytes
 		}
 	}
-	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"), finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
+	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"),
+		finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
 	if n := len(run.Processes); n > 1 {
 		text += fmt.Sprintf(", by %d processes", n)
 	}

@@ -69,8 +69,9 @@ func reportName(command []string) string {
 // mostNames bounds how many names are tried.
 const mostNames = 1000
 
-// unusedNames are the names of the two files that are written where none are given: base and their endings, or base-2 and so on. A page
-// that is there is replaced if ours says so of the command that it shows; anything else is left alone, links above all.
+// unusedNames are the names of the two files that are written where none are given: base and their endings, or base-2
+// and so on. A page that is there is replaced if ours says so of the command that it shows; anything else is left
+// alone, links above all.
 func unusedNames(base string, ours func(command []string) bool) ([]string, error) {
 	for n := 1; n <= mostNames; n++ {
 		name := base
@@ -85,7 +86,8 @@ func unusedNames(base string, ours func(command []string) bool) ([]string, error
 			return []string{page, other}, nil
 		}
 	}
-	return nil, &failure{err: fmt.Errorf("there are %d files named after %s here", mostNames, base), next: "choose another name: --output FILE"}
+	return nil, &failure{err: fmt.Errorf("there are %d files named after %s here", mostNames, base),
+		next: "choose another name: --output FILE"}
 }
 
 // replaceable reports whether a file is a report of such a command.

@@ -37,7 +37,8 @@ func buildVersion() string {
 }
 
 func readVersion() versionReport {
-	r := versionReport{Version: buildVersion(), API: apiVersion, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	r := versionReport{Version: buildVersion(), API: apiVersion, Go: runtime.Version(), System: runtime.GOOS +
+		"/" + runtime.GOARCH}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
 			switch s.Key {
