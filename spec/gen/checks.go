@@ -10,8 +10,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// writeChecks writes, for each built function whose method of core.Thread calls it, the check of its leading rules: those with an expression or
-// a function of package core, up to the first that has neither and may apply.
+// writeChecks writes, for each built function whose method of core.Thread calls it, the check of its leading rules:
+// those with an expression or a function of package core, up to the first that has neither and may apply.
 func writeChecks(t *table.Table, root string) ([]byte, error) {
 	methods, err := coreMethods(filepath.Join(root, "internal/core"))
 	if err != nil {
@@ -22,7 +22,8 @@ func writeChecks(t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("// Each method here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.\n")
+	b.WriteString("// Each method here checks the leading rules of one function in the order of the table, and " +
+		"returns what it has looked up on the way.\n")
 	for _, f := range t.Functions {
 		m := methods[f.Name]
 		if f.Status != table.Core || m == nil || !m.checks {
@@ -48,7 +49,8 @@ func withImports(name, body string) []byte {
 	return []byte(head + "\n" + body)
 }
 
-// check is one such method while it is written. It spells what rules are about by the names of the parameters of the method in package core.
+// check is one such method while it is written. It spells what rules are about by the names of the parameters of the
+// method in package core.
 type check struct {
 	whenGo
 	n     *names
@@ -78,13 +80,18 @@ func ruled(f *table.Function) []int {
 
 func (c *check) write(b *bytes.Buffer) error {
 	if len(c.m.params) != len(c.f.C.Params) {
-		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", c.m.name, len(c.m.params), len(c.f.C.Params))
+		return fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", c.m.name, len(c.m.params),
+			len(c.f.C.Params))
 	}
 	rules := ruled(c.f)
 	if len(rules) == 0 {
-		return fmt.Errorf("core.Thread.%s calls its check, and its first rule is neither an expression nor a function", c.m.name)
+		return fmt.Errorf("core.Thread.%s calls its check, and its first rule is neither an expression nor a function",
+			c.m.name)
 	}
-	c.early = slices.ContainsFunc(rules, func(n int) bool { return c.f.Rules[n-1].Code != nil && *c.f.Rules[n-1].Code == 0 })
+	c.early = slices.ContainsFunc(rules, func(n int) bool {
+		return c.f.Rules[n-1].Code != nil &&
+			*c.f.Rules[n-1].Code == 0
+	})
 	for _, number := range rules {
 		if err := c.rule(number); err != nil {
 			return fmt.Errorf("rule %d: %w", number, err)
@@ -105,7 +112,8 @@ func (c *check) write(b *bytes.Buffer) error {
 	if len(results) > 0 {
 		result = "(" + strings.Join(append(results, "err *Error"), ", ") + ")"
 	}
-	fmt.Fprintf(b, "\nfunc (t *Thread) check%s(%s) %s {\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result, c.f.Name, c.body.String())
+	fmt.Fprintf(b, "\nfunc (t *Thread) check%s(%s) %s {\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params,
+		", "), result, c.f.Name, c.body.String())
 	if len(results) > 0 {
 		b.WriteString("return\n}\n")
 	} else {
@@ -115,7 +123,8 @@ func (c *check) write(b *bytes.Buffer) error {
 }
 
 // notNamed makes a text in which a name stands alone between spaces.
-var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t", " ", `"`, `"" `)
+var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t",
+	" ", `"`, `"" `)
 
 // rule writes the check of one rule.
 func (c *check) rule(number int) error {
@@ -148,7 +157,8 @@ func (c *check) rule(number int) error {
 	return nil
 }
 
-// guard is the condition that the product has the rule, or that the documents are followed to the letter; "" if all have it.
+// guard is the condition that the product has the rule, or that the documents are followed to the letter; "" if all
+// have it.
 func (c *check) guard(r *table.Rule) string {
 	var on []string
 	if r.Strict {
@@ -176,7 +186,11 @@ func (c *check) returns(err string) string {
 
 // results reports whether anything is looked up; only then results have names.
 func (c *check) results() bool {
-	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool { r := &c.f.Rules[n-1]; return r.Expr != nil && c.looksUp(r.Expr) != nil })
+	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool {
+		r := &c.f.Rules[n-1]
+		return r.Expr != nil &&
+			c.looksUp(r.Expr) != nil
+	})
 }
 
 // looksUp is the predicate of a rule whose check finds what a number or a handle names, else nil.
@@ -226,7 +240,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	}
 	if w.Op == "context" {
 		if guard != "" {
-			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write product(…) && !context()")
+			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write " +
+				"product(…) && !context()")
 		}
 		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
@@ -249,7 +264,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		return true, fmt.Errorf("%s cannot depend on the product", w.Op)
 	case w.Op == "elsewhere":
 		if c.bound["context"] == "" || c.bound[param] == "" {
-			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it", param, param)
+			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it",
+				param, param)
 		}
 		name = c.bound[param]
 		find = fmt.Sprintf("ctx.on(api, %s)", name)
@@ -269,7 +285,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number,
+		strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
 	if optional && o.symbol != "stream" {
 		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
 	}
@@ -312,7 +329,8 @@ func (c *check) byHand(number int, r *table.Rule) error {
 	if c.results() {
 		target = "err = "
 	}
-	fmt.Fprintf(&c.body, "if %st.%s(%s); err != nil { // %d\n%s\n}\n", target, r.Call.Op, strings.Join(args, ", "), number,
+	fmt.Fprintf(&c.body, "if %st.%s(%s); err != nil { // %d\n%s\n}\n", target, r.Call.Op,
+		strings.Join(args, ", "), number,
 		strings.Replace(c.returns("err"), "err = err\n", "", 1))
 	return nil
 }
@@ -411,7 +429,8 @@ func (c *check) failure(r *table.Rule) (string, error) {
 }
 
 // inWords is how a message says a comparison.
-var inWords = map[string]string{"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
+var inWords = map[string]string{"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above",
+	">=": "is at least"}
 
 // escape makes text safe in a format.
 func escape(s string) string { return strings.ReplaceAll(s, "%", "%%") }

@@ -28,7 +28,8 @@ func written(t *testing.T, rules ...table.Rule) (string, error) {
 			}
 		}
 	}
-	m := &method{name: "F", names: []string{"event", "stream", "bits"}, params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
+	m := &method{name: "F", names: []string{"event", "stream", "bits"}, params: []string{"Handle", "Handle", "uint32"},
+		result: "*Error"}
 	c := &check{n: n, f: &f, m: m, bound: map[string]string{}, holds: map[string]string{}}
 	c.whenGo = whenGo{tab, &f, c}
 	var b bytes.Buffer
@@ -40,13 +41,16 @@ func rule(when string, code int32, ret string) table.Rule {
 	return table.Rule{If: "flag is wrong", When: when, Code: &code, Ret: ret}
 }
 
-// TestChecks: rules become Go in their order, by the names of the method, and what they look up is returned in the order of the parameters.
+// TestChecks: rules become Go in their order, by the names of the method, and what they look up is returned in the
+// order of the parameters.
 func TestChecks(t *testing.T) {
-	const invalid, handle, param = "ACL_ERROR_INVALID_PARAM", "ACL_ERROR_RT_INVALID_HANDLE", "ACL_ERROR_RT_PARAM_INVALID"
+	const invalid, handle, param = "ACL_ERROR_INVALID_PARAM", "ACL_ERROR_RT_INVALID_HANDLE",
+		"ACL_ERROR_RT_PARAM_INVALID"
 	strict := rule("flag == 7", 107000, param)
 	strict.Strict, strict.Quiet, strict.Products = true, true, []string{"310"}
 	by := table.Rule{By: "fits(event, flag, context)", Call: &table.When{Op: "fits", Args: []*table.When{
-		{Op: table.WhenParam, Name: "event"}, {Op: table.WhenParam, Name: "flag"}, {Op: table.WhenParam, Name: "context"}}}}
+		{Op: table.WhenParam, Name: "event"}, {Op: table.WhenParam, Name: "flag"}, {Op: table.WhenParam,
+			Name: "context"}}}}
 	got, err := written(t,
 		rule("stream != NULL && !live(stream)", 107017, handle),
 		rule("!live(event)", 107017, handle),
@@ -63,12 +67,14 @@ func TestChecks(t *testing.T) {
 	}
 	at := 0
 	for _, want := range []string{
-		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, done bool, err *Error)",
+		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, done " +
+			"bool, err *Error)",
 		`theStream, err = t.stream(api, "stream", stream); err != nil`,
 		`theEvent, err = t.event(api, "event", event); err != nil`,
 		"if bits > 1 {", `fail(api, abi.ErrInvalidParam, "flag", "is wrong; it is %#x", bits)`,
 		"if theEvent.isDeviceOnly() {", "if ctx = t.current(); ctx == nil", "theStream, err = ctx.on(api, theStream)",
-		`if (t.rt.strict || t.product("310")) && bits == 7 {`, ".quiet()", "err = t.fits(api, theEvent, bits, ctx); err != nil",
+		`if (t.rt.strict || t.product("310")) && bits == 7 {`, ".quiet()",
+		"err = t.fits(api, theEvent, bits, ctx); err != nil",
 		"if bits == 0 {", "done, err = true, nil",
 	} {
 		i := strings.Index(got[at:], want)
@@ -89,13 +95,15 @@ func TestChecksRefused(t *testing.T) {
 		"deviceOnly(event)": "looked up before",
 		"!live(event)":      "107017, not 107000",
 	} {
-		if _, err := written(t, rule(when, 107000, "ACL_ERROR_RT_PARAM_INVALID")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := written(t, rule(when, 107000, "ACL_ERROR_RT_PARAM_INVALID")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", when, err, want)
 		}
 	}
 }
 
-// TestRuleCases: the call of a case breaks its rule and none before it; alone none at all besides, where that can be; and the order is tried.
+// TestRuleCases: the call of a case breaks its rule and none before it; alone none at all besides, where that can be;
+// and the order is tried.
 func TestRuleCases(t *testing.T) {
 	tab, err := table.Load()
 	if err != nil {

@@ -21,13 +21,16 @@ func writeEntries(t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("//go:build cgo\n\npackage main\n\nimport (\n\t\"ropeway/internal/abi\"\n\t\"ropeway/internal/core\"\n)\n\n")
-	fmt.Fprintf(&b, "// fingerprint is ROPEWAY_TABLE of the shim that goes with this core.\nconst fingerprint = 0x%08x\n\n", fingerprint(t))
+	b.WriteString("//go:build cgo\n\npackage main\n\nimport " +
+		"(\n\t\"ropeway/internal/abi\"\n\t\"ropeway/internal/core\"\n)\n\n")
+	fmt.Fprintf(&b, "// fingerprint is ROPEWAY_TABLE of the shim that goes with this core.\nconst fingerprint = "+
+		"0x%08x\n\n", fingerprint(t))
 	b.WriteString("// functionNames are the functions by their numbers.\nvar functionNames = [...]string{\n")
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "%q,\n", f.Name)
 	}
-	b.WriteString("}\n\n// returnsCode reports which functions return an aclError.\nvar returnsCode = [len(functionNames)]bool{\n")
+	b.WriteString("}\n\n// returnsCode reports which functions return an aclError.\nvar returnsCode = " +
+		"[len(functionNames)]bool{\n")
 	for i, f := range t.Functions {
 		if returnsCode(f) {
 			fmt.Fprintf(&b, "%d: true,\n", i)
@@ -97,7 +100,8 @@ func coreMethods(dir string) (map[string]*method, error) {
 				continue
 			}
 			api := strings.TrimRight(words[2], ".,:;")
-			if bare := strings.TrimPrefix(strings.TrimPrefix(api, "acl"), "rt"); !strings.EqualFold(bare, fn.Name.Name) && !strings.EqualFold(api, fn.Name.Name) {
+			if bare := strings.TrimPrefix(strings.TrimPrefix(api, "acl"), "rt"); !strings.EqualFold(bare,
+				fn.Name.Name) && !strings.EqualFold(api, fn.Name.Name) {
 				continue
 			}
 			m := &method{name: fn.Name.Name}
@@ -179,8 +183,8 @@ func parameter(typ string, i int) (string, error) {
 	return "", fmt.Errorf("no way to make a %s of a slot", typ)
 }
 
-// structure spells slot i, which leads to a struct that the program passed by value. It is there for as long as the call
-// is, so package core may take it by value or by its address.
+// structure spells slot i, which leads to a struct that the program passed by value. It is there for as long as the
+// call is, so package core may take it by value or by its address.
 func structure(typ string, i int) (string, error) {
 	if strings.HasPrefix(typ, "*") {
 		return parameter(typ, i)

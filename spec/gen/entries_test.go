@@ -19,16 +19,21 @@ func TestEntries(t *testing.T) {
 		m        method
 		want     string // the call, or what the generator says
 	}{
-		{"aclrtMemManagedPrefetchAsync", method{name: "F", params: []string{"Addr", "uint64", "abi.MemManagedLocation", "uint32", "Handle"}, result: "*Error"},
+		{"aclrtMemManagedPrefetchAsync", method{name: "F", params: []string{"Addr", "uint64", "abi.MemManagedLocation",
+			"uint32", "Handle"}, result: "*Error"},
 			"t.F(core.Addr(a[0]), a[1], *pointer[abi.MemManagedLocation](a[2]), uint32(a[3]), core.Handle(a[4]))"},
-		{"aclrtIpcOpenEventHandle", method{name: "F", params: []string{"*abi.IpcEventHandle", "*Handle"}, result: "*Error"},
+		{"aclrtIpcOpenEventHandle", method{name: "F", params: []string{"*abi.IpcEventHandle", "*Handle"},
+			result: "*Error"},
 			"t.F(pointer[abi.IpcEventHandle](a[0]), pointer[core.Handle](a[1]))"},
 		{"aclrtIpcMemImportByKey", method{name: "F", params: []string{"*Addr", "*byte", "uint64"}, result: "*Error"},
 			"t.F(pointer[core.Addr](a[0]), pointer[byte](a[1]), a[2])"},
-		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"*Handle", "uint64"}, result: "*Error"}, "t.F(pointer[core.Handle](a[0]), a[1])"},
+		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"*Handle", "uint64"}, result: "*Error"},
+			"t.F(pointer[core.Handle](a[0]), a[1])"},
 		{"aclrtAllocatorCreateDesc", method{name: "F", params: nil, result: "Handle"}, "return uint64(t.F())"},
-		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"**Handle", "uint64"}, result: "*Error"}, "a Go pointer must not be stored"},
-		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"*Handle"}, result: "*Error"}, "has 1 parameters, the prototype has 2"},
+		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"**Handle", "uint64"}, result: "*Error"},
+			"a Go pointer must not be stored"},
+		{"aclrtNotifyBatchReset", method{name: "F", params: []string{"*Handle"}, result: "*Error"},
+			"has 1 parameters, the prototype has 2"},
 	} {
 		var b bytes.Buffer
 		got := ""

@@ -16,12 +16,13 @@ type object struct {
 	only   map[string][]string // symbols of those that only some products have; "": all of them
 }
 
-// objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not built.
-// internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
+// objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not
+// built. internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
 	"aclrtStream": {symbol: "stream", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
 	"aclrtEvent": {symbol: "event", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
-		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
+		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable",
+		"unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
 	"aclrtContext":   {symbol: "context", goType: "*Context"},
 	"aclrtNotify":    {symbol: "notify", goType: "*Notify"},
@@ -45,7 +46,8 @@ func (o object) values() []string {
 // existsOn reports whether a product has what a symbol stands for.
 func (o object) existsOn(product, symbol string) bool {
 	for _, key := range []string{"", symbol} {
-		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" && !slices.Contains(list, product) {
+		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" &&
+			!slices.Contains(list, product) {
 			return false
 		}
 	}

@@ -37,8 +37,8 @@ var pyWaits = map[string]string{
 	"aclrtProcessReport": "report",
 }
 
-// pyScalars are the types of what plain functions take and give, by the C types they stand for. All that is an address or
-// a handle is an int in Python.
+// pyScalars are the types of what plain functions take and give, by the C types they stand for. All that is an address
+// or a handle is an int in Python.
 var pyScalars = map[string]string{
 	"int": "int32", "int32_t": "int32", "uint32_t": "uint32", "uint16_t": "uint16",
 	"int64_t": "int64", "uint64_t": "uint64", "size_t": "uint64", "float": "float",
@@ -98,7 +98,8 @@ func isSpecial(t *table.Table, f *table.Function) bool {
 	}
 	return f.C.Variadic || slices.ContainsFunc(types, func(ty table.Type) bool {
 		k, _ := t.KindOf(ty.Base)
-		return ty.Func != nil || k == table.FuncType || k == table.StructType || k == table.UnionType || ty.Base == "char"
+		return ty.Func != nil || k == table.FuncType || k == table.StructType || k == table.UnionType ||
+			ty.Base == "char"
 	})
 }
 
@@ -225,7 +226,8 @@ func (f *pyForm) matchReturn(t *table.Table) error {
 // between several, each pair has to share a word.
 func (f *pyForm) assign(names []string, params []int) ([]int, error) {
 	if len(names) != len(params) {
-		return nil, fmt.Errorf("%d names (%s) for %d parameters of C", len(names), strings.Join(names, ", "), len(params))
+		return nil, fmt.Errorf("%d names (%s) for %d parameters of C", len(names), strings.Join(names,
+			", "), len(params))
 	}
 	assigned := make([]int, len(names))
 	var open []int
@@ -249,5 +251,6 @@ func (f *pyForm) assign(names []string, params []int) ([]int, error) {
 }
 
 func shareWord(a, b string) bool {
-	return slices.ContainsFunc(strings.Split(a, "_"), func(w string) bool { return slices.Contains(strings.Split(b, "_"), w) })
+	return slices.ContainsFunc(strings.Split(a, "_"),
+		func(w string) bool { return slices.Contains(strings.Split(b, "_"), w) })
 }

@@ -43,7 +43,8 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 	b.WriteString(ruleCasesHead)
 	for _, c := range cases {
 		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{",
-			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form, c.scene.context, c.scene.strict)
+			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form,
+			c.scene.context, c.scene.strict)
 		for _, a := range c.arguments() {
 			fmt.Fprintf(&b, "%q, ", a)
 		}
@@ -91,7 +92,8 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 // slotArguments spells the arguments of a method of core.Thread as slots.
 func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, error) {
 	if len(m.params) != len(f.C.Params) {
-		return nil, fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params), len(f.C.Params))
+		return nil, fmt.Errorf("core.Thread.%s has %d parameters, the prototype has %d", m.name, len(m.params),
+			len(f.C.Params))
 	}
 	var args []string
 	for i, p := range m.params {

@@ -31,7 +31,8 @@ func writeShimNumbers(t *table.Table, _ string) ([]byte, error) {
 
 /* Tells apart tables that number the functions differently. */
 `)
-	fmt.Fprintf(&b, "#define ROPEWAY_TABLE 0x%08xu\n\n/* One number for each function of the API. */\nenum {\n", fingerprint(t))
+	fmt.Fprintf(&b, "#define ROPEWAY_TABLE 0x%08xu\n\n/* One number for each function of the API. */\nenum {\n",
+		fingerprint(t))
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "\tROPEWAY_%s,\n", f.Name)
 	}

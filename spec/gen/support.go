@@ -39,7 +39,8 @@ func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
 	for _, f := range t.Functions {
-		have := slices.DeleteFunc(slices.Clone(supportProducts), func(p string) bool { return !slices.Contains(f.Products, p) })
+		have := slices.DeleteFunc(slices.Clone(supportProducts),
+			func(p string) bool { return !slices.Contains(f.Products, p) })
 		if len(have) == 0 || len(have) == len(supportProducts) {
 			continue
 		}

@@ -2,7 +2,8 @@ package table
 
 import "fmt"
 
-// Prose is the expression in words, "" where it takes a person to find them. A rule whose condition it gives has no other.
+// Prose is the expression in words, "" where it takes a person to find them. A rule whose condition it gives has no
+// other.
 func (t *Table) Prose(f *Function, w *When) string {
 	of := func(w *When) (name string, handle string) {
 		name = w.Args[0].Name
