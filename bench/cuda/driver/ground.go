@@ -117,8 +117,8 @@ func (g *ground) used(way string, list []driver.Segment) uint64 {
 	return used + around
 }
 
-// poison overwrites the destination, and what the GPU has in its cache. The device writes host memory, the source once more too: what the
-// host's cores have in their caches, it would have to fetch from there.
+// poison overwrites the destination, and what the GPU has in its cache. The device writes host memory, the source once
+// more too: what the host's cores have in their caches, it would have to fetch from there.
 func (g *ground) poison(r *request, used uint64) error {
 	ops := []driver.Op{{Kind: driver.OpFill, Dst: g.deviceTo, N: used, Width: 1, Value: blank}}
 	switch r.way {
