@@ -45,7 +45,8 @@ var suites = map[string]suite{
 				"-run", "TestRules|TestBehaviour|TestEventTable", "./internal/conformance")
 		}},
 		{"Go tests with the race detector", []string{"gcc"}, (*runner).race},
-		{"Python tests, on all Pythons", []string{"gcc", "python3"}, func(r *runner) error { return r.python("--rest") }},
+		{"Python tests, on all Pythons", []string{"gcc", "python3"},
+			func(r *runner) error { return r.python("--rest") }},
 	}},
 }
 
