@@ -26,8 +26,8 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	return a.publish(c, n, size, kind, huge, o.Tag), nil
 }
 
-// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later, as kind says; open
-// is whether the program is to reach them. mu is held, and let go meanwhile.
+// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later,
+// as kind says; open is whether the program is to reach them. mu is held, and let go meanwhile.
 func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int32, kind uint64, err error) {
 	n = int32((size + chunkSize - 1) >> chunkShift)
 	aligned := size >= extentSize
@@ -192,7 +192,8 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 			continue
 		}
 		if a.limbo == 0 {
-			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough", a.live, a.capacity))
+			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough",
+				a.live, a.capacity))
 		}
 		a.idle.Wait()
 	}
@@ -208,7 +209,7 @@ func (a *Arena) put(c, n int32, res uint64) {
 }
 
 // retire puts back a run that left the index. If too many pages are cached then,
-// it gives back the run's own, when they are many, or a quarter of all: once in a
+// it frees the run's own, when they are many, or a quarter of all: once in a
 // while much, so that small allocations beside a full cache do not each lose
 // their pages and get them again. mu is held, and let go while pages are freed.
 func (a *Arena) retire(c, n int32) {

@@ -9,8 +9,8 @@ import (
 type Way struct {
 	Files *Files // whose the file is to be
 
-	// Still is called before bytes move and returns when nobody reads or writes them any more; what it returns is called when
-	// they have moved.
+	// Still is called before bytes move and returns when nobody reads or writes them any more; what it returns is
+	// called when they have moved.
 	Still func() (resume func())
 
 	// Also, if not nil, maps the file wherever else the bytes are mapped; with nobody using them. If that fails it has
@@ -28,12 +28,13 @@ type move struct {
 // onTheMove reports whether the run that begins at chunk c is. mu is held.
 func (a *Arena) onTheMove(c int32) bool { return a.moving != nil && a.moving.c == c }
 
-// Separate gives the allocation that starts at addr a file of its own, if it has none, and reports where in the file it begins
-// and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all that share its
-// chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has changed.
+// Separate gives the allocation that starts at addr a file of its own, if it has none, and reports where in the file it
+// begins and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all
+// that share its chunk, and no later one is put there. The error wraps ErrNotAllocated or ErrNoMemory; then nothing has
+// changed.
 //
-// The file goes when the allocation is freed, or the last of its chunk: its place is the arena's own again before anybody
-// else gets it.
+// The file goes when the allocation is freed, or the last of its chunk: its place is the arena's own again before
+// anybody else gets it.
 func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err error) {
 	a.movers.Lock()
 	defer a.movers.Unlock()
@@ -59,14 +60,15 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 	return f, off % chunkSize, r.Size, err
 }
 
-// separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile. movers
-// and mu are held; mu is let go meanwhile.
+// separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile.
+// movers and mu are held; mu is let go meanwhile.
 func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	if f := a.apart[m.c]; f != nil {
 		return f, nil
 	}
 	if a.prot != 0 {
-		return nil, fmt.Errorf("arena %s: memory that the program may be writing to stays where it is: %w", a.name, ErrUnsupported)
+		return nil, fmt.Errorf("arena %s: memory that the program may be writing to stays where it is: %w",
+			a.name, ErrUnsupported)
 	}
 	pages := (bytes + pageSize - 1) >> pageShift
 	charged := a.residentPages(m.c, m.n)
@@ -95,7 +97,8 @@ func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	return f, nil
 }
 
-// moveOut moves the first pages pages of a run, for which the budget was asked for charged, to a new file. mu is not held.
+// moveOut moves the first pages pages of a run, for which the budget was asked for charged, to a new file. mu is not
+// held.
 func (a *Arena) moveOut(m run, pages, charged uint64, w Way) (*File, error) {
 	off, size, bytes := uint64(m.c)<<chunkShift, uint64(m.n)<<chunkShift, pages<<pageShift
 	held := partBytes(dataIn(a.fd, off, bytes))

@@ -70,7 +70,8 @@ func (m *model) markedBlock(b *Block) error {
 	var ends [2]byte
 	_, err1 := unix.Pread(fd, ends[:1], int64(off))
 	_, err2 := unix.Pread(fd, ends[1:], int64(off+b.size-1))
-	if seen := bytesOf(b); err1 != nil || err2 != nil || ends != [2]byte{b.mark(), b.mark()} || seen[0] != b.mark() || seen[b.size-1] != b.mark() {
+	if seen := bytesOf(b); err1 != nil || err2 != nil || ends != [2]byte{b.mark(), b.mark()} || seen[0] != b.mark() ||
+		seen[b.size-1] != b.mark() {
 		return fmt.Errorf("a block of %d bytes holds %v, %v, %v", b.size, ends, err1, err2)
 	}
 	return nil
@@ -176,7 +177,8 @@ func TestSeparateFails(t *testing.T) {
 			t.Errorf("%s: the bytes have changed", what)
 		}
 		if a.acct.charged != charged || files.acct.charged != 0 || len(files.all) != 0 {
-			t.Errorf("%s: %d and %d bytes are accounted, want %d and 0", what, a.acct.charged, files.acct.charged, charged)
+			t.Errorf("%s: %d and %d bytes are accounted, want %d and 0", what, a.acct.charged,
+				files.acct.charged, charged)
 		}
 		if p := alloc(t, a, 100); p&^(chunkSize-1) != small&^(chunkSize-1) {
 			t.Errorf("%s: the chunk of small allocations is no longer used", what)
@@ -205,8 +207,8 @@ func TestSeparateFails(t *testing.T) {
 	}
 }
 
-// TestSeparateFreed proves that what is freed while it moves goes when it has moved, without waiting: the thread that frees it may be
-// the one that the move waits for.
+// TestSeparateFreed proves that what is freed while it moves goes when it has moved, without waiting: the thread that
+// frees it may be the one that the move waits for.
 func TestSeparateFreed(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		for _, fresh := range []bool{false, true} {
@@ -321,9 +323,11 @@ func TestSeparateHammer(t *testing.T) {
 				b := a.Bytes(p, size)
 				mark := byte(g*50 + i)
 				b[0], b[size-1] = mark, mark
-				// Nobody writes while bytes move: what is here is the goroutine's own, or of a chunk whose others only compare.
+				// Nobody writes while bytes move: what is here is the goroutine's own, or of a chunk whose others only
+				// compare.
 				if i%3 == 0 && size > smallMax {
-					if _, _, _, err := a.Separate(p, Way{Files: files, Still: func() func() { return func() {} }}); err != nil {
+					if _, _, _, err := a.Separate(p,
+						Way{Files: files, Still: func() func() { return func() {} }}); err != nil {
 						t.Error(err)
 					}
 				}

@@ -144,9 +144,10 @@ type Arena struct {
 	capacity uint64                   // immutable
 	fenced   bool                     // immutable; here, because Room looks at it
 	dir      []atomic.Pointer[region] // slice immutable; entries set once under mu, cleared by Close
-	ext      []atomic.Uint64          // slice immutable; entries of extents that one run covers, else 0; written under mu
-	delta    uintptr                  // immutable; engine - window
-	engine   pointer                  // immutable; start of the engine mapping
+	// slice immutable; entries of extents that one run covers, else 0; written under mu
+	ext    []atomic.Uint64
+	delta  uintptr // immutable; engine - window
+	engine pointer // immutable; start of the engine mapping
 
 	name        string // immutable, as all below to acct
 	fd          int    // the memfd; owned by the arena
@@ -191,7 +192,8 @@ type Arena struct {
 func New(o Options) (*Arena, error) {
 	switch {
 	case o.Capacity == 0 || o.Capacity%extentSize != 0 || o.Capacity > MaxCapacity:
-		return nil, fmt.Errorf("arena: capacity %d is not a multiple of 2 MiB up to %d", o.Capacity, uint64(MaxCapacity))
+		return nil, fmt.Errorf("arena: capacity %d is not a multiple of 2 MiB up to %d", o.Capacity,
+			uint64(MaxCapacity))
 	case o.WindowAt%extentSize != 0:
 		return nil, fmt.Errorf("arena: window address %#x is not 2 MiB aligned", o.WindowAt)
 	}

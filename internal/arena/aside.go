@@ -74,9 +74,9 @@ func (a *Arena) Protect(lo, hi uintptr, prot int) error {
 	return nil
 }
 
-// Isolate makes the system keep whole pages of the window as a mapping of their own, until they are freed: Protect of just
-// these pages then splits and joins no mappings, which is most of what it costs. Nothing else changes, and nothing is lost if
-// the system refuses. The caller keeps the allocation alive that the pages belong to.
+// Isolate makes the system keep whole pages of the window as a mapping of their own, until they are freed: Protect of
+// just these pages then splits and joins no mappings, which is most of what it costs. Nothing else changes, and nothing
+// is lost if the system refuses. The caller keeps the allocation alive that the pages belong to.
 func (a *Arena) Isolate(lo, hi uintptr) {
 	if lo%pageSize == 0 && hi%pageSize == 0 && lo < hi && lo >= a.base && uint64(hi-a.base) <= a.capacity {
 		a.isolated.Store(true)

@@ -81,7 +81,8 @@ func (h *history) alloc(size uint64) error {
 		h.chunks(got.Start, size)[i] = true
 	}
 	if again && unused {
-		return fmt.Errorf("%d bytes were handed out again at %#x, though there are addresses never used", size, got.Start)
+		return fmt.Errorf("%d bytes were handed out again at %#x, though there are addresses never used",
+			size, got.Start)
 	}
 	// A chunk alone finds room as soon as anything is recalled: the older half, so what was freed later stays away.
 	if c := int32((got.Start - h.m.a.base) >> chunkShift); again && size <= chunkSize {
@@ -115,7 +116,8 @@ func newHistory(a *Arena) *history {
 // freshModel: an address is handed out again only when every other one has been.
 func freshModel(t *rapid.T) {
 	a, err := New(Options{
-		Name: "fresh", Capacity: uint64(rapid.IntRange(1, 3).Draw(t, "extents")) * extentSize, Fresh: true, WindowProt: rw,
+		Name: "fresh", Capacity: uint64(rapid.IntRange(1, 3).Draw(t, "extents")) * extentSize,
+		Fresh: true, WindowProt: rw,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +154,8 @@ func TestFreshModel(t *testing.T) {
 	})
 }
 
-// TestFreshRecall is that case by hand: of three freed runs the first two come back, in whatever order, and the last stays away.
+// TestFreshRecall is that case by hand: of three freed runs the first two come back, in whatever order, and the last
+// stays away.
 func TestFreshRecall(t *testing.T) {
 	h := newHistory(open(t, Options{Capacity: extentSize, Fresh: true, WindowProt: rw}))
 	for range chunksInExt - 2 {
@@ -249,7 +252,8 @@ func TestProtect(t *testing.T) {
 	if peek(p+pageSize) != 9 {
 		t.Error("what the engine wrote is not there")
 	}
-	for _, r := range [][2]uintptr{{p + 1, p + pageSize}, {p, p + 1}, {a.base - pageSize, a.base}, {p + pageSize, p}, {p, p + 16<<20}} {
+	for _, r := range [][2]uintptr{{p + 1, p + pageSize}, {p, p + 1}, {a.base - pageSize, a.base}, {p + pageSize, p},
+		{p, p + 16<<20}} {
 		if err := a.Protect(r[0], r[1], 0); err == nil {
 			t.Errorf("%#x to %#x: no error", r[0], r[1])
 		}
@@ -297,8 +301,8 @@ func TestReserveAt(t *testing.T) {
 	}
 }
 
-// TestIsolate proves that pages which were isolated stay a mapping of their own: closing and opening them neither makes nor
-// joins mappings, as it does elsewhere, and nothing is left of it when they are freed.
+// TestIsolate proves that pages which were isolated stay a mapping of their own: closing and opening them neither makes
+// nor joins mappings, as it does elsewhere, and nothing is left of it when they are freed.
 func TestIsolate(t *testing.T) {
 	a := open(t, Options{Name: "isolated", Capacity: 64 << 20, Fresh: true, WindowProt: rw})
 	first := len(maps(t, a.name))
@@ -325,7 +329,8 @@ func TestIsolate(t *testing.T) {
 	if last := len(maps(t, a.name)); last != first {
 		t.Errorf("%d mappings at first, %d at last", first, last)
 	}
-	a.Isolate(a.base+uintptr(a.capacity)-pageSize, a.base+uintptr(a.capacity)+pageSize) // not in the window: nothing happens
+	// not in the window: nothing happens
+	a.Isolate(a.base+uintptr(a.capacity)-pageSize, a.base+uintptr(a.capacity)+pageSize)
 	if last := len(maps(t, a.name)); last != first {
 		t.Errorf("%d mappings at first, %d after a range that is not the arena's", first, last)
 	}

@@ -13,7 +13,8 @@ type Block struct {
 	freed bool // guarded by Arena.mu
 }
 
-// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of need.
+// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of
+// need.
 func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 	if size == 0 || size > a.limit {
 		return nil, a.noMemory(size, "none, or more than the capacity")

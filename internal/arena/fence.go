@@ -1,7 +1,7 @@
 package arena
 
-// In a fenced arena an access beside an allocation meets no other allocation's bytes. Each run has closed chunks after it,
-// which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
+// In a fenced arena an access beside an allocation meets no other allocation's bytes. Each run has closed chunks after
+// it, which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
 // allocation lies at the end of those pages, as far as its alignment allows: what goes past the end faults, or stays
 // within a few bytes that the caller can look at.
 //

@@ -4,8 +4,8 @@ import "time"
 
 // What this process was granted and has not touched, other processes that share its limits take into account: the
 // budget posts them in ledgers. It is posted before it is used, as credit. As memory is touched the kernel counts it,
-// too, which nobody notices; so it is posted again after a while, less often the longer nothing changes, and no more when
-// nothing is left to be touched.
+// too, which nobody notices; so it is posted again after a while, less often the longer nothing changes, and no more
+// when nothing is left to be touched.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
