@@ -121,7 +121,8 @@ func cut(list []move) [][]move {
 // limitBytes is larger than caches are, so that memory is measured.
 const limitBytes = 64 * mib
 
-// limit is the most bytes a second that copying on all CPUs, past the cache or by memcpy, and on one CPU reached in a few tries.
+// limit is the most bytes a second that copying on all CPUs, past the cache or by memcpy, and on one CPU reached in a
+// few tries.
 func (m memcpy) limit(dst, src []byte) float64 {
 	whole := []move{{0, 0, min(len(dst), len(src))}}
 	parts := cut(whole)

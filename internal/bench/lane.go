@@ -10,7 +10,8 @@ import (
 	"ropeway"
 )
 
-// lane is a stream with the copies that a sample gives it. There are two sets, which read from places that are shift apart.
+// lane is a stream with the copies that a sample gives it. There are two sets, which read from places that are shift
+// apart.
 type lane struct {
 	dev      *ropeway.Device
 	stream   *ropeway.Stream
@@ -144,7 +145,8 @@ func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, 
 	return max(took, 1), err
 }
 
-// submit queues the work of all lanes. Copies of pageable memory return when they are over: lanes of those need threads.
+// submit queues the work of all lanes. Copies of pageable memory return when they are over: lanes of those need
+// threads.
 func (s *setting) submit() error {
 	if s.Memory != Pageable || len(s.lanes) == 1 {
 		for _, l := range s.lanes {

@@ -9,7 +9,8 @@ import (
 	"ropeway/internal/ui"
 )
 
-// room is the memory of a round. Buffers are as large as the largest case needs them, and made when the first case does.
+// room is the memory of a round. Buffers are as large as the largest case needs them, and made when the first case
+// does.
 type room struct {
 	rt      *ropeway.Runtime
 	devices []*ropeway.Device
@@ -71,7 +72,8 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 		r.devices = append(r.devices, d)
 	}
 	if len(r.devices) == 0 {
-		return nil, &Advice{errors.New("there are no devices"), "check ROPEWAY_DEVICES and ASCEND_RT_VISIBLE_DEVICES: ropeway info shows them"}
+		return nil, &Advice{errors.New("there are no devices"),
+			"check ROPEWAY_DEVICES and ASCEND_RT_VISIBLE_DEVICES: ropeway info shows them"}
 	}
 	largest := 0
 	for _, c := range cases {
@@ -89,7 +91,8 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 		}
 	}
 	if left := arena.NewBudget().Available() / 4 * 3; uint64(total) > left {
-		return nil, &Advice{fmt.Errorf("this takes %s of memory, and %s are left", ui.Bytes(uint64(total)), ui.Bytes(left)),
+		return nil, &Advice{fmt.Errorf("this takes %s of memory, and %s are left", ui.Bytes(uint64(total)),
+			ui.Bytes(left)),
 			"leave the large ones out, like --sizes 64,4KiB,1MiB, or use fewer --streams and --devices"}
 	}
 	r.pattern = newPattern(largest, 1)

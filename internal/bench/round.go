@@ -57,7 +57,8 @@ func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event)
 	}
 	m := findMemcpy()
 	name, _ := rt.Product()
-	about := &About{Driver: rt.Driver(), Product: string(name), Chip: rt.Chip(), Devices: rt.DeviceCount(), Memcpy: m.name()}
+	about := &About{Driver: rt.Driver(), Product: string(name), Chip: rt.Chip(), Devices: rt.DeviceCount(),
+		Memcpy: m.name()}
 	if err := each(Event{About: about}); err != nil {
 		return err
 	}
@@ -136,8 +137,8 @@ func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured)
 	return nil
 }
 
-// quartile is the time, in seconds, that a quarter of the samples stays below: what else runs on a machine makes samples slower, never
-// faster, and a single fast one may be luck.
+// quartile is the time, in seconds, that a quarter of the samples stays below: what else runs on a machine makes
+// samples slower, never faster, and a single fast one may be luck.
 func quartile(times []time.Duration) float64 {
 	slices.Sort(times)
 	return times[(len(times)-1)/4].Seconds()

@@ -41,16 +41,18 @@ func inProcess(t *testing.T, options ...ropeway.Option) func(context.Context, Sp
 func TestRun(t *testing.T) {
 	cases := small().Cases()
 	steps := 0
-	r, err := Run(t.Context(), Options{Cases: cases, Rounds: 2, Round: inProcess(t), Version: "v1", Progress: func(done, total int) {
-		if done != steps || total != 2*len(cases) {
-			t.Errorf("%d of %d, not %d", done, total, steps)
-		}
-		steps++
-	}})
+	r, err := Run(t.Context(), Options{Cases: cases, Rounds: 2, Round: inProcess(t), Version: "v1",
+		Progress: func(done, total int) {
+			if done != steps || total != 2*len(cases) {
+				t.Errorf("%d of %d, not %d", done, total, steps)
+			}
+			steps++
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" || r.Machine.CPUs < 1 || r.Ropeway != "v1" {
+	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" ||
+		r.Machine.CPUs < 1 || r.Ropeway != "v1" {
 		t.Errorf("%+v", r)
 	}
 	least := int64(0)
@@ -157,7 +159,8 @@ func TestInterrupted(t *testing.T) {
 
 // TestNoRoom proves that too much memory is refused before it is taken, with what to do.
 func TestNoRoom(t *testing.T) {
-	err := Round(t.Context(), open(t), Spec{Cases: []Case{{HostToDevice, Pageable, 1 << 50, 0, 1, 1}}}, func(Event) error { return nil })
+	err := Round(t.Context(), open(t), Spec{Cases: []Case{{HostToDevice, Pageable, 1 << 50, 0, 1, 1}}},
+		func(Event) error { return nil })
 	var a *Advice
 	if !errors.As(err, &a) || a.Next == "" {
 		t.Error(err)
@@ -166,7 +169,10 @@ func TestNoRoom(t *testing.T) {
 
 // TestIncomplete proves that a round that stops early is no result.
 func TestIncomplete(t *testing.T) {
-	_, err := Run(t.Context(), Options{Cases: small().Cases(), Rounds: 1, Round: func(context.Context, Spec, func(Event) error) error { return nil }})
+	_, err := Run(t.Context(), Options{Cases: small().Cases(), Rounds: 1, Round: func(context.Context, Spec,
+		func(Event) error) error {
+		return nil
+	}})
 	if err == nil {
 		t.Error("no error")
 	}
