@@ -2,8 +2,8 @@ package checktest
 
 import "slices"
 
-// The generator keeps programs correct with clocks, as it goes: component i of a clock is how many tasks of line i are known
-// to be over, where a line is a stream or a callback that runs beside its stream. The oracle does without them.
+// The generator keeps programs correct with clocks, as it goes: component i of a clock is how many tasks of line i are
+// known to be over, where a line is a stream or a callback that runs beside its stream. The oracle does without them.
 
 // clock is a vector clock; missing components are 0.
 type clock []int

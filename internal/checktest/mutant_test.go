@@ -15,8 +15,8 @@ type mutant struct {
 	pairs   []pair // what the oracle says is unordered now
 }
 
-// dependency reports whether a step is there only to order others. Resets are not among them (without one a program means something
-// else), nor is awaiting a callback, which the program does by means of its own.
+// dependency reports whether a step is there only to order others. Resets are not among them (without one a program
+// means something else), nor is awaiting a callback, which the program does by means of its own.
 func dependency(o op) bool {
 	switch o {
 	case record, wait, syncStream, syncDevice, syncEvent, queryStream, queryEvent:
@@ -25,8 +25,8 @@ func dependency(o op) bool {
 	return false
 }
 
-// mutate takes one dependency away that the program needs; nil if there is none, or every one that is needed leaves a program
-// that may hang.
+// mutate takes one dependency away that the program needs; nil if there is none, or every one that is needed leaves a
+// program that may hang.
 func mutate(p *program) *mutant {
 	r := rand.New(rand.NewPCG(p.seed, 6))
 	var body, ending []int
@@ -105,7 +105,8 @@ func (r *run) matches(f *finding.Finding, x pair) bool {
 		if r.p.buffers[x[0].buf].place == table { // a descriptor counts as a whole
 			lo, hi = lo&^63, (hi+63)&^63
 		}
-		right = b != nil && uint64(b.Offset) >= uint64(lo) && uint64(b.Offset)+b.Length <= uint64(hi) && b.Address-uint64(b.Offset) == uint64(r.addrs[x[0].buf])
+		right = b != nil && uint64(b.Offset) >= uint64(lo) && uint64(b.Offset)+b.Length <= uint64(hi) &&
+			b.Address-uint64(b.Offset) == uint64(r.addrs[x[0].buf])
 	}
 	return right
 }
@@ -120,8 +121,8 @@ func (m *mutant) reported(r *run, f *finding.Finding) (so, right bool) {
 	return so, right
 }
 
-// plain reports whether the oracle's pairs are all there is to be found: no address is read from bytes that are in doubt, and
-// nothing is freed, and perhaps given out again, while it is used.
+// plain reports whether the oracle's pairs are all there is to be found: no address is read from bytes that are in
+// doubt, and nothing is freed, and perhaps given out again, while it is used.
 func (m *mutant) plain() bool {
 	return !slices.ContainsFunc(m.pairs, func(x pair) bool {
 		return x[0].by == byFree || x[1].by == byFree || x[0].buf >= 0 && m.buffers[x[0].buf].place == table

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// The oracle knows what a program orders, from the rules of the API (spec/semantics.md, sections 6, 7, 12, 18) and from nothing
-// that happened. A step is up to three points: the call on the host, the task on its stream, the function that a thread
-// of the program runs. Edges between them say "before"; what is ordered is their transitive closure. The host is one line
-// of calls, whichever thread makes them: threads hand over to each other.
+// The oracle knows what a program orders, from the rules of the API (spec/semantics.md, sections 6, 7, 12, 18) and from
+// nothing that happened. A step is up to three points: the call on the host, the task on its stream, the function that
+// a thread of the program runs. Edges between them say "before"; what is ordered is their transitive closure. The host
+// is one line of calls, whichever thread makes them: threads hand over to each other.
 
 // point is one of 3*len(steps): calls, tasks, functions.
 type point = int
@@ -58,8 +58,8 @@ type oracle struct {
 	waits  []int     // waits for states
 }
 
-// judge is the oracle's word: the accesses that nothing orders. The error says why the program means nothing: a wait that may
-// never end, or whose meaning depends on timing.
+// judge is the oracle's word: the accesses that nothing orders. The error says why the program means nothing: a wait
+// that may never end, or whose meaning depends on timing.
 func judge(p *program) ([]pair, error) {
 	o := &oracle{p: p, n: len(p.steps)}
 	if err := o.connect(); err != nil {
@@ -163,7 +163,8 @@ func (o *oracle) connect() error {
 }
 
 // close makes the closure. A wait for a state is after every record that can let it go, and what is before one record
-// is before the wait only if it is before all of those. Knowing more rules records out, so it goes round until nothing is new.
+// is before the wait only if it is before all of those. Knowing more rules records out, so it goes round until nothing
+// is new.
 func (o *oracle) close() error {
 	for {
 		if err := o.sweep(); err != nil {
@@ -302,8 +303,8 @@ func (o *oracle) accesses() (list []access) {
 	return list
 }
 
-// conflicts are the pairs of overlapping accesses, at least one a write, that are not ordered. At least one is by a task or by a
-// function that a stream runs: the host itself is one line.
+// conflicts are the pairs of overlapping accesses, at least one a write, that are not ordered. At least one is by a
+// task or by a function that a stream runs: the host itself is one line.
 func (o *oracle) conflicts() (pairs []pair) {
 	byBuffer := map[int][]access{}
 	for _, a := range o.accesses() {
@@ -327,8 +328,10 @@ func (o *oracle) destroyed() (pairs []pair) {
 		}
 		for k := range i {
 			t := &o.p.steps[k]
-			if o.p.queued(t) && t.stream == s.stream && t.op != post && len(o.p.uses(t)) > 0 && !o.ordered(o.task(k), o.call(i-1)) {
-				pairs = append(pairs, pair{{use{buf: -1, by: byTask}, k, o.task(k)}, {use{buf: -1, by: byFree}, i, o.call(i)}})
+			if o.p.queued(t) && t.stream == s.stream && t.op != post && len(o.p.uses(t)) > 0 &&
+				!o.ordered(o.task(k), o.call(i-1)) {
+				pairs = append(pairs, pair{{use{buf: -1, by: byTask}, k, o.task(k)},
+					{use{buf: -1, by: byFree}, i, o.call(i)}})
 			}
 		}
 	}
@@ -341,5 +344,6 @@ func (p *program) pairLine(x pair) string {
 	if x[0].buf < 0 {
 		return name(x[0]) + " and " + name(x[1])
 	}
-	return fmt.Sprintf("%s and %s, in b%d[%d,%d)", name(x[0]), name(x[1]), x[0].buf, max(x[0].lo, x[1].lo), min(x[0].hi, x[1].hi))
+	return fmt.Sprintf("%s and %s, in b%d[%d,%d)", name(x[0]), name(x[1]), x[0].buf, max(x[0].lo, x[1].lo),
+		min(x[0].hi, x[1].hi))
 }

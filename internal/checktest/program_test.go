@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// program is what a program does, as data. Streams, events and buffers are planned up front, and made and destroyed by steps.
+// program is what a program does, as data. Streams, events and buffers are planned up front, and made and destroyed by
+// steps.
 type program struct {
 	seed     uint64
 	product  string
@@ -111,9 +112,12 @@ const (
 	touchHost   // the program itself reads or writes host memory
 )
 
-var opNames = [...]string{"new stream", "destroy stream", "new event", "destroy event", "alloc", "free", "copy", "copy now", "fill",
-	"fill now", "fill words", "fill words now", "copy 2D", "copy 2D now", "batch", "batch now", "set descriptor", "copy by descriptor",
-	"set cell", "copy by cells", "record", "wait", "reset", "sync stream", "sync device", "sync event", "query stream until complete",
+var opNames = [...]string{"new stream", "destroy stream", "new event", "destroy event", "alloc", "free", "copy",
+	"copy now", "fill",
+	"fill now", "fill words", "fill words now", "copy 2D", "copy 2D now", "batch", "batch now", "set descriptor",
+	"copy by descriptor",
+	"set cell", "copy by cells", "record", "wait", "reset", "sync stream", "sync device", "sync event",
+	"query stream until complete",
 	"query event until complete", "launch", "post", "await the callback of step", "host"}
 
 func (o op) String() string { return opNames[o] }

@@ -105,9 +105,12 @@ func execute(p *program, m machine, want map[seen][]byte) *run {
 	if err != nil {
 		panic(err)
 	}
-	r := &run{p: p, want: want, toucher: m.touch, guard: m.guard, jobs: map[int]job{}, done: make([]chan struct{}, len(p.steps)),
-		addrs: make([]core.Addr, len(p.buffers)), maps: make([][]byte, len(p.buffers)), views: make([]core.Addr, len(p.buffers)), gone: make([]atomic.Bool, len(p.buffers)), streams: make([]core.Handle, len(p.streams)),
-		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle, len(p.events)), words: make([]core.Addr, len(p.events)),
+	r := &run{p: p, want: want, toucher: m.touch, guard: m.guard, jobs: map[int]job{},
+		done:  make([]chan struct{}, len(p.steps)),
+		addrs: make([]core.Addr, len(p.buffers)), maps: make([][]byte, len(p.buffers)), views: make([]core.Addr,
+			len(p.buffers)), gone: make([]atomic.Bool, len(p.buffers)), streams: make([]core.Handle, len(p.streams)),
+		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle,
+			len(p.events)), words: make([]core.Addr, len(p.events)),
 		reports: make([]*reportThread, p.devices)}
 	for i := range r.done {
 		r.done[i] = make(chan struct{})
@@ -192,7 +195,8 @@ func (r *run) at(buf, off int) core.Addr { return r.addrs[buf] + core.Addr(off) 
 func (r *run) step(h *hostThread, i int) {
 	s := &r.p.steps[i]
 	h.now = caller(i)
-	if queued := r.p.queued(s); queued || s.op == syncStream || s.op == queryStream || s.op == fillAsync || s.op == wordsAsync {
+	if queued := r.p.queued(s); queued || s.op == syncStream || s.op == queryStream || s.op == fillAsync ||
+		s.op == wordsAsync {
 		h.use(r.p.streams[s.stream].dev)
 	} else {
 		h.use(s.dev)
@@ -250,13 +254,16 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case wordsNow:
 		return h.MemsetD32(r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4))
 	case copy2DAsync:
-		return h.Memcpy2dAsync(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v), stream)
+		return h.Memcpy2dAsync(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n),
+			uint64(v.rows), r.kind(v), stream)
 	case copy2DNow:
-		return h.Memcpy2d(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v))
+		return h.Memcpy2d(r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n),
+			uint64(v.rows), r.kind(v))
 	case batchAsync, batchNow:
 		return r.batch(h, s, stream)
 	case setDescriptor:
-		return h.SetMemcpyDesc(r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from), r.at(v.dst, v.to), uint64(v.n), 0)
+		return h.SetMemcpyDesc(r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from),
+			r.at(v.dst, v.to), uint64(v.n), 0)
 	case copyDescriptor:
 		return h.MemcpyAsyncWithDesc(r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, stream)
 	case setCell:
@@ -265,7 +272,8 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 		runtime.KeepAlive(word)
 		return err
 	case copyOffset:
-		return h.MemcpyAsyncWithOffset(r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
+		return h.MemcpyAsyncWithOffset(r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2),
+			uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
 	case record:
 		return r.record(h, s.event, stream)
 	case wait:
@@ -309,8 +317,8 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	return nil
 }
 
-// function is the function of a launch or a post. A callback runs in the thread that reports, a host function in one of the
-// system's.
+// function is the function of a launch or a post. A callback runs in the thread that reports, a host function in one of
+// the system's.
 func (r *run) function(i int) func(core.Addr) {
 	plan := r.p.streams[r.p.steps[i].stream]
 	return func(core.Addr) {

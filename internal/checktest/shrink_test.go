@@ -35,7 +35,8 @@ func (p *program) parts(i int) [][]int {
 		return [][]int{same(func(o *step) bool { return p.mentions(o, s.buf) })}
 	case newStream:
 		return [][]int{same(func(o *step) bool {
-			return o.stream == s.stream && (p.queued(o) || o.op == newStream || o.op == destroyStream || o.op == syncStream || o.op == queryStream)
+			return o.stream == s.stream && (p.queued(o) || o.op == newStream || o.op == destroyStream ||
+				o.op == syncStream || o.op == queryStream)
 		})}
 	case newEvent:
 		return [][]int{same(func(o *step) bool { return o.event == s.event && ofEvent(o.op) })}
