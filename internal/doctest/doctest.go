@@ -1,8 +1,8 @@
-// Package doctest proves the documentation: every command and program that README.md and docs/*.md show is run, here or by a
-// test that the page names. It has tests alone.
+// Package doctest proves the documentation: every command and program that README.md and docs/*.md show is run, here or
+// by a test that the page names. It has tests alone.
 //
-// A page is followed as a reader would follow it: in a fresh shell in a clone, with nothing in PATH but the system's commands. Only
-// "make dist" is left out, because the toolkit is built. The blocks of a page are taken in their order:
+// A page is followed as a reader would follow it: in a fresh shell in a clone, with nothing in PATH but the system's
+// commands. Only "make dist" is left out, because the toolkit is built. The blocks of a page are taken in their order:
 //
 //   - a block with a file name after its language (```c first.c) is saved as that file, where the reader is by then;
 //   - sh blocks are run, all in one shell that stops at the first error;

@@ -25,11 +25,12 @@ func TestGoPage(t *testing.T) {
 	if err := os.Symlink(above, clone); err != nil {
 		t.Fatal(err)
 	}
-	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "GOWORK="}
+	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOPROXY=off", "GOSUMDB=off",
+		"GOFLAGS=", "GOWORK="}
 	runPage(t, clone, work, read("docs/go.md", string(text)).steps(), environment...)
 
-	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker, which
-	// its test has.
+	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker,
+	// which its test has.
 	mine := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("go", args...)
@@ -41,8 +42,9 @@ func TestGoPage(t *testing.T) {
 		return string(out)
 	}
 	for pkg, want := range map[string]string{
-		".":                   "example.com/mine golang.org/x/sys ropeway",
-		"ropeway/ropewaytest": "github.com/ianlancetaylor/demangle github.com/tidwall/btree golang.org/x/arch golang.org/x/sys ropeway",
+		".": "example.com/mine golang.org/x/sys ropeway",
+		"ropeway/ropewaytest": "github.com/ianlancetaylor/demangle github.com/tidwall/btree golang.org/x/arch " +
+			"golang.org/x/sys ropeway",
 	} {
 		paths := strings.Fields(mine("list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg))
 		slices.Sort(paths)
@@ -50,7 +52,8 @@ func TestGoPage(t *testing.T) {
 			t.Errorf("%s needs the modules %s, want %s", pkg, got, want)
 		}
 	}
-	if text, err = os.ReadFile(filepath.Join(work, "mine", "go.mod")); err != nil || strings.Count(string(text), "// indirect") != 4 {
+	if text, err = os.ReadFile(filepath.Join(work, "mine", "go.mod")); err != nil || strings.Count(string(text),
+		"// indirect") != 4 {
 		t.Errorf("go.mod, %v: %s", err, text)
 	}
 

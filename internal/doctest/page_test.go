@@ -41,7 +41,8 @@ var (
 	comment = regexp.MustCompile(`^<!-- (not run|tested|also tested): (.*?) -->$`)
 	opening = regexp.MustCompile("^```(?:([a-z0-9]+)(?: ([\\w./-]+))?)?$")
 	// indented is a command that is hidden from the test by not being in a fence.
-	indented = regexp.MustCompile(`^ {4}(?:make|go|git|ropeway|gcc|g\+\+|cmake|ctest|python3|pip|\.|qemu-\w+|sudo|apt-get) \S`)
+	indented = regexp.MustCompile(
+		`^ {4}(?:make|go|git|ropeway|gcc|g\+\+|cmake|ctest|python3|pip|\.|qemu-\w+|sudo|apt-get) \S`)
 )
 
 // read takes a page apart.
@@ -79,7 +80,8 @@ func read(name, text string) *page {
 		case strings.HasPrefix(line, "```"):
 			p.wrong = append(p.wrong, fmt.Sprintf("line %d: %q is not understood", i+1, line))
 		case indented.MatchString(line):
-			p.wrong = append(p.wrong, fmt.Sprintf("line %d: put this command between ```sh and ```, so that it is run: %q", i+1, line))
+			p.wrong = append(p.wrong, fmt.Sprintf("line %d: put this command between ```sh and ```, so that it is "+
+				"run: %q", i+1, line))
 		case strings.TrimSpace(line) != "" && pending != nil:
 			p.wrong = append(p.wrong, fmt.Sprintf("line %d: the comment above is of no block", i+1))
 			pending = nil
@@ -159,7 +161,8 @@ func TestEveryBlockIsTested(t *testing.T) {
 			case b.excerpt() && p.also == nil:
 				t.Errorf("%s: nothing compares this excerpt with the program", at)
 			case b.skipped == "" && p.tested == nil && !b.here():
-				t.Errorf("%s: nothing runs this %s block: give it a file name and use the file, or name its test in a comment (see internal/doctest)", at, b.language)
+				t.Errorf("%s: nothing runs this %s block: give it a file name and use the file, or name its test in "+
+					"a comment (see internal/doctest)", at, b.language)
 			}
 			count++
 		}
@@ -205,11 +208,13 @@ func squeezed(text string) string { return strings.Join(strings.Fields(text), " 
 
 // TestRead: pages are taken apart as the package comment says.
 func TestRead(t *testing.T) {
-	p := read("x.md", "<!-- tested: a TestB TestC -->\n# T\n\n```sh\nmake x\n```\n\n<!-- not run: no GPU -->\n\n```c f.c\nint x;\n\n```\n\n<!-- tested: d TestE -->\n```go\nx()\n```\n")
+	p := read("x.md", "<!-- tested: a TestB TestC -->\n# T\n\n```sh\nmake x\n```\n\n<!-- not run: no GPU "+
+		"-->\n\n```c f.c\nint x;\n\n```\n\n<!-- tested: d TestE -->\n```go\nx()\n```\n")
 	if len(p.wrong) > 0 || len(p.blocks) != 3 || p.tested == nil || p.tested.dir != "a" || len(p.tested.tests) != 2 {
 		t.Fatalf("%+v", p)
 	}
-	if b := p.blocks[0]; b.language != "sh" || b.file != "" || b.text != "make x\n" || b.skipped != "" || b.tested != nil || b.line != 4 {
+	if b := p.blocks[0]; b.language != "sh" || b.file != "" || b.text != "make x\n" || b.skipped != "" ||
+		b.tested != nil || b.line != 4 {
 		t.Errorf("%+v", b)
 	}
 	if b := p.blocks[1]; b.file != "f.c" || b.text != "int x;\n\n" || b.skipped != "no GPU" {
@@ -219,7 +224,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	for _, text := range []string{
-		"```sh\nx\n", "```Odd thing\n```\n", "    make test\n", "    . dist/set_env.sh\n", "<!-- not run: x -->\nwords\n",
+		"```sh\nx\n", "```Odd thing\n```\n", "    make test\n", "    . dist/set_env.sh\n",
+		"<!-- not run: x -->\nwords\n",
 	} {
 		if p := read("x.md", text); len(p.wrong) == 0 {
 			t.Errorf("%q is taken for good: %+v", text, p)

@@ -20,8 +20,9 @@ import (
 // hang is when a page is taken to hang. Nothing that works comes near it, however busy the machine is.
 const hang = 10 * time.Minute
 
-// prelude is a fresh shell in a clone. Building the toolkit is left out, because it is built; make and git do everything else that
-// they are asked to do. Nothing is in PATH or in the environment before the page itself puts it there.
+// prelude is a fresh shell in a clone. Building the toolkit is left out, because it is built; make and git do
+// everything else that they are asked to do. Nothing is in PATH or in the environment before the page itself puts it
+// there.
 const prelude = `set -eu
 export PYTHONDONTWRITEBYTECODE=1
 make() {
@@ -209,7 +210,8 @@ func TestPages(t *testing.T) {
 var otherTools = regexp.MustCompile(`(?m)(?:^|[;&|(!])[ \t]*(cmake|ctest|g\+\+|git|pkg-config|valgrind|gdb)[ \t]`)
 
 // toolkitVariable matches what set_env.sh sets, and what chooses the machine. A reader's shell has none of them.
-var toolkitVariable = regexp.MustCompile(`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
+var toolkitVariable = regexp.MustCompile(
+	`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
 
 // runPage follows a page, in a clone, with a home directory.
 func runPage(t *testing.T, dir, home string, steps []step, environment ...string) {
