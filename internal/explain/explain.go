@@ -152,7 +152,8 @@ func rules(f *table.Function) []Rule {
 }
 
 func function(f *table.Function) *Function {
-	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does, Built: f.Status == table.Core,
+	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does,
+		Built:      f.Status == table.Core,
 		Deprecated: f.Deprecated, ReplacedBy: f.ReplacedBy, Rules: rules(f), Notes: f.Notes}
 	if f.Form != nil {
 		a.Python = f.Form.Text

@@ -68,7 +68,8 @@ func (b *Book) addTypes() {
 		kind  string
 		names []table.Named
 	}{
-		{"handle", types.Handles}, {"typedef", types.Typedefs}, {"opaque struct", types.OpaqueStructs}, {"function pointer", types.FunctionPointers},
+		{"handle", types.Handles}, {"typedef", types.Typedefs}, {"opaque struct", types.OpaqueStructs},
+		{"function pointer", types.FunctionPointers},
 	} {
 		for _, n := range list.names {
 			b.add(withoutTag(n.Name), func() *Answer { return &Answer{Type: b.named(list.kind, n)} })
@@ -124,8 +125,9 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("there is no code, function or type %q", e.Asked)
 }
 
-// Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL form,
-// an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit. Case does not matter. The error is a *NotFound.
+// Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL
+// form, an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit.
+// Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(name, 0, 64); err == nil {
