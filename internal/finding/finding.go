@@ -28,8 +28,8 @@ type Finding struct {
 	Code     int32    `json:"code,omitempty"`   // that a call returned, if the finding is about that
 }
 
-// Aside reports whether a finding is worth showing only for a program that failed: it met a limit, and knows. Programs try how much
-// there is.
+// Aside reports whether a finding is worth showing only for a program that failed: it met a limit, and knows. Programs
+// try how much there is.
 func (f *Finding) Aside() bool { return f.Severity == Notice && f.Code/100_000 == 2 }
 
 // Site is a place in a program that a finding names.
@@ -51,7 +51,8 @@ type Frame struct {
 	Address  uint64 `json:"address,omitempty"`
 	Inlined  bool   `json:"inlined,omitempty"` // into the frame that follows
 	Inside   uint64 `json:"inside,omitempty"`  // the place in Module, as addr2line takes it
-	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from a process that could not look up the rest
+	// of Address in the file Module, from a process that could not look up the rest
+	Offset uint64 `json:"offset,omitempty"`
 }
 
 // innermost is the innermost frame that has a file, else the innermost one that has a name, else nil.
@@ -94,7 +95,8 @@ type Record struct {
 	Note    string   `json:"note,omitempty"`    // what the checker could not do
 	Fired   *Shot    `json:"fired,omitempty"`   // a fault that was injected just now; the process may die of it
 
-	// Unclosed is a finding that counts if the process ends without saying so: a Go program that does not close its runtime.
+	// Unclosed is a finding that counts if the process ends without saying so: a Go program that does not close its
+	// runtime.
 	Unclosed *Finding `json:"unclosed,omitempty"`
 
 	End *End `json:"end,omitempty"` // last, unless the process was killed

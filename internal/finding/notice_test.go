@@ -29,7 +29,8 @@ func TestNotices(t *testing.T) {
 		t.Error("a limit is shown only for programs that fail, another code of all")
 	}
 	var b strings.Builder
-	if err := (&Report{Findings: fold.Entries[:1]}).WriteGitHub(&b, Layout{}); err != nil || !strings.HasPrefix(b.String(), "::notice title=") {
+	if err := (&Report{Findings: fold.Entries[:1]}).WriteGitHub(&b, Layout{}); err != nil ||
+		!strings.HasPrefix(b.String(), "::notice title=") {
 		t.Errorf("%q %v", b.String(), err)
 	}
 }

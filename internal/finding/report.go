@@ -29,7 +29,8 @@ type Report struct {
 	Notes    []Note   `json:"notes,omitempty"`               // what the checker could not do
 	Injected []Shot   `json:"injected,omitempty"`            // every fault that was asked for, fired or not
 	Unused   []string `json:"unused_suppressions,omitempty"` // name and place
-	Replay   string   `json:"replay,omitempty"`              // the command that runs the first order with findings again
+	// the command that runs the first order with findings again
+	Replay string `json:"replay,omitempty"`
 }
 
 // Run is one time that the program ran.
@@ -59,7 +60,8 @@ type Note struct {
 // Entry is a finding of a report. Its Count is that of all runs and processes.
 type Entry struct {
 	Finding
-	Fingerprint string   `json:"fingerprint"`             // the same in every run and machine, see [Finding.Fingerprint]
+	// the same in every run and machine, see [Finding.Fingerprint]
+	Fingerprint string   `json:"fingerprint"`
 	Seeds       []uint64 `json:"seeds"`                   // of the runs that had it, in order
 	Suppressed  string   `json:"suppressed_by,omitempty"` // name of what suppresses it
 }

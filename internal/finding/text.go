@@ -203,8 +203,8 @@ func (l Layout) sentence(text, indent string) string {
 	return b.String() + line + "\n"
 }
 
-// Printable keeps what programs send from moving the cursor, faking lines or breaking XML: names of functions and files are
-// theirs.
+// Printable keeps what programs send from moving the cursor, faking lines or breaking XML: names of functions and files
+// are theirs.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError || r&0xfffe == 0xfffe {
