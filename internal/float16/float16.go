@@ -1,6 +1,7 @@
 // Package float16 converts numbers of 32 bits to numbers of 16 and back: IEEE half precision, and bfloat16.
 //
-// The C API has a conversion of its own, which knows no infinities (core.Thread.FloatToFloat16); devices compute with these.
+// The C API has a conversion of its own, which knows no infinities (core.Thread.FloatToFloat16); devices compute with
+// these.
 package float16
 
 import "math"
@@ -20,7 +21,8 @@ const (
 // To is the number that a half is. Every one is a float32.
 func To(h uint16) float32 {
 	rest := uint32(h &^ sign16)
-	bits := math.Float32bits(math.Float32frombits(rest<<13) * 0x1p112) // the bias of the exponent is 112 less; subnormals get theirs
+	// the bias of the exponent is 112 less; subnormals get theirs
+	bits := math.Float32bits(math.Float32frombits(rest<<13) * 0x1p112)
 	if rest >= inf16 {
 		bits = rest<<13 | inf32
 	}

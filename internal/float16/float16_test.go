@@ -40,7 +40,8 @@ func TestAll(t *testing.T) {
 		for i := range 1 << 16 {
 			h := uint16(i)
 			want, got := value(h, f.fraction), f.to(h)
-			if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && (float64(got) != want || math.Signbit(want) != math.Signbit(float64(got))) {
+			if math.IsNaN(want) != (got != got) || !math.IsNaN(want) && (float64(got) != want ||
+				math.Signbit(want) != math.Signbit(float64(got))) {
 				t.Fatalf("%s %#x is %v, want %v", f.name, h, got, want)
 			}
 			back := f.from(got)
@@ -83,7 +84,8 @@ func TestNearest(t *testing.T) {
 		h, b uint16
 	}{
 		{65519.996, Most16, 0x4780}, {65520, inf16, 0x4780}, {float32(math.Inf(1)), inf16, 0x7f80},
-		{math.MaxFloat32, inf16, 0x7f80}, {-math.MaxFloat32, inf16 | sign16, 0xff80}, {math.SmallestNonzeroFloat32, 0, 0},
+		{math.MaxFloat32, inf16, 0x7f80}, {-math.MaxFloat32, inf16 | sign16, 0xff80},
+		{math.SmallestNonzeroFloat32, 0, 0},
 		{0x1p-25, 0, 0x3300}, {0x1.8p-25, 1, 0x3340},
 	} {
 		if h, b := From(c.in), FromB(c.in); h != c.h || b != c.b {
