@@ -13,8 +13,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// TestKilledNotReaped proves that a waiter for an event goes on when the process that recorded it was killed, also while that one's parent has not asked for
-// its end.
+// TestKilledNotReaped proves that a waiter for an event goes on when the process that recorded it was killed, also
+// while that one's parent has not asked for its end.
 func TestKilledNotReaped(t *testing.T) {
 	a, b := start(t), start(t)
 	event := strings.Split(a.does("offer"), ",")[3]

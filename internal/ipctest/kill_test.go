@@ -32,8 +32,9 @@ func rounds(t *testing.T) int {
 	}
 }
 
-// TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while they export, import, write or close.
-// Those that survive go on, have what they wrote, and give everything back; afterwards nothing is left.
+// TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while
+// they export, import, write or close. Those that survive go on, have what they wrote, and give everything back;
+// afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seed, err := testenv.Seed()
 	if err != nil {
@@ -130,8 +131,8 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 }
 
-// soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its turn, and other programs have files in
-// /dev/shm for a moment.
+// soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its
+// turn, and other programs have files in /dev/shm for a moment.
 func soon(want string, ask func() string) (got string) {
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if got = ask(); got == want || time.Now().After(until) {
@@ -150,7 +151,8 @@ func listens(t testing.TB, key string) bool {
 	return bytes.Contains(text, []byte("@ropeway-"+key[3:8]+"\n"))
 }
 
-// leftovers lists what sharing could leave in file systems: in /dev/shm by name, and in the temporary directory that the workers have.
+// leftovers lists what sharing could leave in file systems: in /dev/shm by name, and in the temporary directory that
+// the workers have.
 func leftovers(t testing.TB, temp string) []string {
 	t.Helper()
 	var all []string

@@ -44,7 +44,8 @@ type worker struct {
 func start(t testing.TB, how ...func(*exec.Cmd)) *worker {
 	t.Helper()
 	w := &worker{t: t, cmd: exec.Command("/proc/self/exe"), lines: make(chan string, 16)}
-	w.cmd.Env = append(os.Environ(), role+"=worker", "GORACE=atexit_sleep_ms=0") // else the race detector sleeps at the end of each
+	// else the race detector sleeps at the end of each
+	w.cmd.Env = append(os.Environ(), role+"=worker", "GORACE=atexit_sleep_ms=0")
 	w.cmd.Stderr = os.Stderr
 	for _, f := range how {
 		f(w.cmd)

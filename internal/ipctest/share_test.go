@@ -27,7 +27,8 @@ func exporter(t testing.TB, flags int, how ...func(*exec.Cmd)) (*worker, string)
 	return w, w.does("export a %d %d", buffer, flags)
 }
 
-// TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and that each gives back what it had.
+// TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and
+// that each frees what it had.
 func TestShared(t *testing.T) {
 	a := start(t)
 	before := a.does("census")

@@ -28,7 +28,8 @@ const (
 	kinds   = 6       // of things that a storm does
 )
 
-// offer shares one thing of each kind, and names them in one word: key, shareable handle, key of the notify, handle of the event.
+// offer shares one thing of each kind, and names them in one word: key, shareable handle, key of the notify, handle of
+// the event.
 func (s *state) offer() (string, error) {
 	o := &s.offered
 	var p core.Addr
@@ -40,7 +41,8 @@ func (s *state) offer() (string, error) {
 	if o.key, err = s.export("a", buffer, 1); err != nil {
 		return "", err
 	}
-	prop := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	prop := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	if err := s.th.MallocPhysical(&o.handle, granule, &prop, 0); err != nil {
 		return "", err
 	}
@@ -76,12 +78,13 @@ func (s *state) settle() error {
 
 // gone reports whether a call ended as it does when the process whose thing it wanted was killed.
 func gone(err error) bool {
-	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err, abi.ErrRTDrvInternalError)
+	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err,
+		abi.ErrRTDrvInternalError)
 }
 
-// storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In each shared buffer this process
-// writes its own lane only, and sees what it wrote through whatever mapping. That owners are killed meanwhile shows as a code. It reports how often each kind of
-// thing was done.
+// storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In
+// each shared buffer this process writes its own lane only, and sees what it wrote through whatever mapping. That
+// owners are killed meanwhile shows as a code. It reports how often each kind of thing was done.
 func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (string, error) {
 	r := rand.New(rand.NewPCG(seed, mine))
 	var stream core.Handle
@@ -109,7 +112,8 @@ func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (s
 		case 3:
 			err = s.records(names[3], stream)
 		case 4: // what others record of ours, we wait for; the record here sees to it that one comes
-			err = errors.Join(ended(s.th.RecordNotify(s.offered.notify, stream)), ended(s.th.WaitAndResetNotify(s.offered.notify, stream, 100)), ended(s.th.SynchronizeStream(stream)))
+			err = errors.Join(ended(s.th.RecordNotify(s.offered.notify, stream)),
+				ended(s.th.WaitAndResetNotify(s.offered.notify, stream, 100)), ended(s.th.SynchronizeStream(stream)))
 		default:
 			err = s.imports(r, names[0], mine*lane, stream)
 		}
@@ -173,10 +177,12 @@ func (s *state) notifies(name string, stream core.Handle) error {
 	if err := s.th.NotifyImportByKey(&n, cstr(name), 0); err != nil {
 		return err
 	}
-	return lost(errors.Join(ended(s.th.RecordNotify(n, stream)), ended(s.th.SynchronizeStream(stream)), ended(s.th.DestroyNotify(n))))
+	return lost(errors.Join(ended(s.th.RecordNotify(n, stream)), ended(s.th.SynchronizeStream(stream)),
+		ended(s.th.DestroyNotify(n))))
 }
 
-// records records another process's event and waits for the latest record, which may be that of a process that is killed.
+// records records another process's event and waits for the latest record, which may be that of a process that is
+// killed.
 func (s *state) records(name string, stream core.Handle) error {
 	e, err := s.openEvent(name)
 	if err != nil {

@@ -42,7 +42,8 @@ func work(in io.Reader, out io.Writer) {
 	if err != nil {
 		panic(err)
 	}
-	s := &state{rt: core.New(core.Options{Driver: d, Product: p}), buffers: map[string]core.Addr{}, out: bufio.NewWriter(out)}
+	s := &state{rt: core.New(core.Options{Driver: d, Product: p}), buffers: map[string]core.Addr{},
+		out: bufio.NewWriter(out)}
 	s.th = s.rt.NewThread(1)
 	if err := s.th.SetDevice(0); err != nil {
 		panic(err)
@@ -173,5 +174,6 @@ func (s *state) census() string {
 	if err := s.th.GetMemInfo(abi.MemAttrHBMMem, &free, &total); err != nil {
 		panic(err)
 	}
-	return fmt.Sprintf("%d files, %d sockets, %d mappings, %d bytes in use", files, sockets, strings.Count(string(maps), "memfd:"), total-free)
+	return fmt.Sprintf("%d files, %d sockets, %d mappings, %d bytes in use", files, sockets, strings.Count(string(maps),
+		"memfd:"), total-free)
 }
