@@ -355,7 +355,8 @@ func (c *checker) expr(e ast.Expr, l locks) locks {
 func (c *checker) literal(f *ast.FuncLit, l locks) { c.block(f.Body.List, maps.Clone(l)) }
 
 // later are functions that run what they get at another time.
-var later = map[string]bool{"AfterFunc": true, "AddCleanup": true, "Go": true, "SetFinalizer": true, "Cleanup": true, "OnceFunc": true, "OnceValue": true}
+var later = map[string]bool{"AfterFunc": true, "AddCleanup": true, "Go": true, "SetFinalizer": true, "Cleanup": true,
+	"OnceFunc": true, "OnceValue": true}
 
 // call judges a call; apart says that it is made by a goroutine of its own.
 func (c *checker) call(e *ast.CallExpr, l locks, apart bool) locks {
