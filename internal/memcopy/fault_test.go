@@ -66,7 +66,8 @@ func TestFaultIsRecoverable(t *testing.T) {
 					}
 					inHole(t, c.name+" from", faultOf(t, func() { c.f(good.addr, start, uintptr(n)) }), at, span)
 					inHole(t, c.name+" to", faultOf(t, func() { c.f(start, good.addr, uintptr(n)) }), at, span)
-					inHole(t, c.name+" to read-only", faultOf(t, func() { c.f(roStart, good.addr, uintptr(n)) }), roAt, span)
+					inHole(t, c.name+" to read-only", faultOf(t, func() { c.f(roStart, good.addr, uintptr(n)) }), roAt,
+						span)
 				}
 				for _, f := range fillers {
 					if n >= f.min {
