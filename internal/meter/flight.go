@@ -2,8 +2,8 @@ package meter
 
 import "sync/atomic"
 
-// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no room for,
-// the end is counted, and nothing else.
+// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no
+// room for, the end is counted, and nothing else.
 type flight struct{ slots [slots]slot }
 
 const (
@@ -40,8 +40,8 @@ func keyOf(stream int32, number uint32) (key uint64, home uint32) {
 	return uint64(uint32(stream)+2)<<32 | uint64(number), uint32(stream)*2654435769 + number
 }
 
-// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table is free:
-// then come slots all over it.
+// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table
+// is free: then come slots all over it.
 func (f *flight) place(key uint64, home, i uint32) *slot {
 	if i >= near {
 		home, i = uint32(key*0x9E3779B97F4A7C15>>49), i*(slots/far)
