@@ -91,7 +91,10 @@ func (w *world) await(t *rapid.T, e *event, s *stream) {
 // orderAfterReset orders s after a reset of e, lest a wait is let go by an older record, but not after the record:
 // that is for the wait to do.
 func (w *world) orderAfterReset(t *rapid.T, e *event, s *stream) {
-	e.state.busy = slices.DeleteFunc(e.state.busy, func(a access) bool { return a.write && a.stream == e.on && a.task == e.task })
+	e.state.busy = slices.DeleteFunc(e.state.busy, func(a access) bool {
+		return a.write && a.stream == e.on &&
+			a.task == e.task
+	})
 	w.order(t, s, reads(e.state, 0, 1))
 	e.state.busy = append(e.state.busy, access{0, 1, true, e.on, e.task})
 }
@@ -192,7 +195,8 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			case e.kind == stateEvent && !e.set, e.kind == timedEvent && !known:
 				t.Skip("not decided")
 			case e.kind == timedEvent && (!e.recorded || forgotten):
-				expect(t, s.ctx.StreamWaitEvent(s.h, e.h), abi.ErrRTParamInvalid, "wait for a timed event without record")
+				expect(t, s.ctx.StreamWaitEvent(s.h, e.h), abi.ErrRTParamInvalid,
+					"wait for a timed event without record")
 			case e.kind == stateEvent:
 				w.orderAfterReset(t, e, s)
 				w.await(t, e, s)

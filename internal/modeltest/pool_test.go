@@ -18,9 +18,9 @@ const (
 	poolMax  = 16 * poolPage
 )
 
-// TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it goes; if memory came
-// to somebody before others were done with it, the bytes would be wrong. And which stream gets memory again is compared with what the attributes
-// allow.
+// TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it
+// goes; if memory came to somebody before others were done with it, the bytes would be wrong. And which stream gets
+// memory again is compared with what the attributes allow.
 func TestPoolPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })
@@ -108,7 +108,8 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 }
 
 func (w *poolWorld) newPool(t *rapid.T) {
-	must(t, w.th.MemPoolCreate(&w.pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
+	must(t, w.th.MemPoolCreate(&w.pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice},
+		MaxSize: poolMax}))
 	w.attrs, w.keep = [4]bool{}, 0
 	clear(w.freed)
 }
@@ -196,13 +197,15 @@ func (w *poolWorld) malloc(t *rapid.T) {
 func (w *poolWorld) mayHave(t *rapid.T, s *poolStream, m *pooled) {
 	reached := m.on != nil && (m.on.gate == nil || m.on.held > m.task) // perhaps
 	switch {
-	case m.on == nil, m.on == s, w.host.at(m.on.index) >= m.task: // by the host, on the stream itself, or known to be over
+	case m.on == nil, m.on == s, w.host.at(m.on.index) >= m.task:
+		// by the host, on the stream itself, or known to be over
 	case w.attrs[1] && s.clock.at(m.on.index) >= m.task: // after an event
 	case w.attrs[2] && reached:
 	case w.attrs[3]: // the stream waits
-	case reached: // given back to the device, for it was reached, and taken from there
+	case reached: // returned to the device, for it was reached, and taken from there
 	default:
-		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, after which it is not (attributes %v)", s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
+		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, after which it is not (attributes %v)",
+			s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	soakBytes      = 192 << 10 // each goroutine's share of a buffer, at most
 )
 
-// TestSoakCopies has 64 goroutines share 16 streams on 4 devices. Each sends bytes of its own on random ways and looks at
-// every one that comes back. At the end nothing is lost and nothing is left.
+// TestSoakCopies has 64 goroutines share 16 streams on 4 devices. Each sends bytes of its own on random ways and looks
+// at every one that comes back. At the end nothing is lost and nothing is left.
 func TestSoakCopies(t *testing.T) {
 	soak(t, testenv.Soak(t))
 }
@@ -76,7 +76,8 @@ func soak(t *testing.T, d time.Duration) {
 	if left := s.free(t); left != total {
 		t.Errorf("%d bytes of device memory were not freed", int64(total-left))
 	}
-	if l := s.rt.Live(); l != (core.Live{Contexts: soakDevices, Streams: soakDevices}) { // primary contexts and default streams
+	if l := s.rt.Live(); l != (core.Live{Contexts: soakDevices, Streams: soakDevices}) {
+		// primary contexts and default streams
 		t.Errorf("left: %+v", l)
 	}
 	th := s.rt.NewThread(0)
@@ -372,7 +373,8 @@ func (r *runner) batch(s core.Handle, dst, src core.Addr, to, from abi.MemLocati
 		b.sizes = append(b.sizes, uint64(min(step, r.n-i)))
 	}
 	b.attr, b.first = abi.MemcpyBatchAttr{DstLoc: to, SrcLoc: from}, 0
-	r.do(r.ctx().MemcpyBatchAsync(&b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)), &b.attr, &b.first, 1, &b.at, s))
+	r.do(r.ctx().MemcpyBatchAsync(&b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)), &b.attr,
+		&b.first, 1, &b.at, s))
 }
 
 // verify looks at every byte that came back.

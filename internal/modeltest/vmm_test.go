@@ -16,8 +16,9 @@ import (
 
 const pageBytes = 2 << 20
 
-// TestMappingPrograms runs random programs that reserve addresses, map memory of two devices and of the host to them, copy and fill across
-// mappings, and unmap. The model is a list of pages for each memory and, for each reservation, what its pages map.
+// TestMappingPrograms runs random programs that reserve addresses, map memory of two devices and of the host to them,
+// copy and fill across mappings, and unmap. The model is a list of pages for each memory and, for each reservation,
+// what its pages map.
 func TestMappingPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })
@@ -109,7 +110,8 @@ func (w *mapWorld) create(t *rapid.T) {
 		t.Skip("enough")
 	}
 	n, dev := rapid.IntRange(1, 3).Draw(t, "pages"), rapid.IntRange(-1, 1).Draw(t, "device")
-	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(dev)}}
+	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice,
+		ID: uint32(dev)}}
 	if dev < 0 {
 		prop.Location = abi.MemLocation{Type: abi.MemLocationTypeHost}
 	}
@@ -214,7 +216,8 @@ func (w *mapWorld) access(t *rapid.T) {
 	if b != nil {
 		n *= uint64(len(b.m.pages))
 	}
-	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	err := w.th.MemSetAccess(r.addr+core.Addr(i*pageBytes), n, &desc, 1)
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTDrvInternalError, "MemSetAccess of no mapping")
