@@ -4,8 +4,9 @@ package observe
 var (
 	Kinds = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other",
 		"notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark"}
-	Directions = []string{"", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"}
-	Memories   = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}
+	Directions = []string{"", "host to device", "device to host", "device to device", "host to host",
+		"to another device", "both ways"}
+	Memories = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}
 )
 
 func (k Kind) String() string      { return name(Kinds, int(k)) }

@@ -1,9 +1,9 @@
-// Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core and the
-// drivers report to an [Observer]: a recorder, metrics.
+// Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core
+// and the drivers report to an [Observer]: a recorder, metrics.
 package observe
 
-// Observer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call and
-// task: they must not wait, and should not allocate.
+// Observer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call
+// and task: they must not wait, and should not allocate.
 type Observer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's own. All times are of it, if only nearly.
 	Now() int64
@@ -17,29 +17,32 @@ type Observer interface {
 	// Called reports a call that has returned, or that begins to wait.
 	Called(c Call)
 
-	// Copied reports a call that did nothing but make one copy, and returned when that had ended: in place of Submitted,
-	// Ran and Called. Most calls of many programs are such.
+	// Copied reports a call that did nothing but make one copy, and returned when that had ended: in place of
+	// Submitted, Ran and Called. Most calls of many programs are such.
 	Copied(c Call, t Task)
 
 	// Function is a number for a function, by which calls name it.
 	Function(name string) uint16
 
-	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where there is no room for
-	// more it is the function's own. Sites reports whether anybody wants to know sites, which takes time to find out.
+	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where
+	// there is no room for more it is the function's own. Sites reports whether anybody wants to know sites, which
+	// takes time to find out.
 	From(function uint16, s Site) uint16
 	Sites() bool
 
-	// Ranged reports a part of the program that has a text: when it begins, and again when it ends. A moment is reported once.
+	// Ranged reports a part of the program that has a text: when it begins, and again when it ends. A moment is
+	// reported once.
 	Ranged(r Range)
 
-	// Device and Stream describe what calls and tasks name by number. Thread reports that a thread of the program calls for the
-	// first time, Left that it ends; both have the system's number.
+	// Device and Stream describe what calls and tasks name by number. Thread reports that a thread of the program calls
+	// for the first time, Left that it ends; both have the system's number.
 	Device(device int32, name string)
 	Stream(stream, device int32, isDefault bool)
 	Thread(id uint32)
 	Left(id uint32)
 
-	// Ended reports that the process is about to end; something may still follow. Close ends the observer: nothing follows.
+	// Ended reports that the process is about to end; something may still follow. Close ends the observer: nothing
+	// follows.
 	Ended()
 	Close() error
 }
