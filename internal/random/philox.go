@@ -1,5 +1,6 @@
-// Package random makes random numbers as a device does: from a seed and a counter alone, by Philox4x32-10 (Salmon, Moraes, Dror and Shaw,
-// "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed by itself, and again.
+// Package random makes random numbers as a device does: from a seed and a counter alone, by Philox4x32-10 (Salmon,
+// Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed by
+// itself, and again.
 package random
 
 import (

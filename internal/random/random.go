@@ -45,7 +45,8 @@ func (t Type) float() bool { return t >= Float16 }
 // signed reports whether the type is one of whole numbers that may be negative.
 func (t Type) signed() bool { return t == Int32 || t == Int64 }
 
-// Fits reports whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits; there the type is that of A.
+// Fits reports whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits;
+// there the type is that of A.
 func (k Kind) Fits(t Type) bool { return k == Uniform || t.float() }
 
 // Numbers says what numbers are wanted. A and B are numbers of the type, as their bits; Dropout has no B.
@@ -139,8 +140,8 @@ func (t Type) below(b uint64) uint32 {
 	}
 }
 
-// perBlock is how many numbers are made of one block of random bits. Whole numbers take twice the bits they have, so that none is
-// noticeably more likely than others.
+// perBlock is how many numbers are made of one block of random bits. Whole numbers take twice the bits they have, so
+// that none is noticeably more likely than others.
 func (n Numbers) perBlock() uint64 {
 	if n.Type.float() {
 		return 4
@@ -280,7 +281,8 @@ func bell(z *[4]float64, w [4]uint32) {
 // inner is the probability of a standard normal number to be less than two from 0.
 var inner = math.Erf(math.Sqrt2)
 
-// middle makes standard normal numbers that are less than two from 0, by the inverse of their distribution: every word is a number, none is thrown away.
+// middle makes standard normal numbers that are less than two from 0, by the inverse of their distribution: every word
+// is a number, none is thrown away.
 func middle(z *[4]float64, w [4]uint32) {
 	for i, word := range w {
 		u := (float64(word) + 0.5) / (1 << 32)
