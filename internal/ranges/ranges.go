@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Looking something
-// up allocates nothing. It is a sorted list cut into blocks; a change copies one block and the list of blocks, never what
-// is in use.
+// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Looking
+// something up allocates nothing. It is a sorted list cut into blocks; a change copies one block and the list of
+// blocks, never what is in use.
 type Set[T any] struct {
 	blocks atomic.Pointer[[][]*Span[T]]
 }
