@@ -19,18 +19,19 @@ type Options struct {
 	Program []string
 	Checked bool
 
-	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that build; "" if it is in
-	// none. Files with the same name are the same. nil: nothing is found.
+	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that
+	// build; "" if it is in none. Files with the same name are the same. nil: nothing is found.
 	Locate func(pc uintptr) (file string, offset uint64, build string)
 }
 
-// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and when
-// the disk is slower than the program.
+// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and
+// when the disk is slower than the program.
 type Recorder struct {
-	clock  clock                                                       // immutable
-	file   *os.File                                                    // immutable
-	which  identity                                                    // immutable; of the file
-	memory []byte                                                      // immutable; header and slots, mapped until Close
+	clock clock    // immutable
+	file  *os.File // immutable
+	which identity // immutable; of the file
+	// immutable; header and slots, mapped until Close
+	memory []byte
 	header []uint64                                                    // immutable; part of memory
 	locate func(pc uintptr) (file string, offset uint64, build string) // immutable; may be nil
 	names  names
@@ -93,7 +94,8 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]), locate: o.Locate, stop: make(chan struct{})}
+	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]),
+		locate: o.Locate, stop: make(chan struct{})}
 	r.changed = sync.NewCond(&r.mu)
 	r.names.init()
 	h := r.header
@@ -155,8 +157,8 @@ func (r *Recorder) put(source uint32, l *line) {
 	}
 }
 
-// refill gives a lane, which the caller has taken, a new block; false if nothing can be recorded any more. It waits while all
-// slots are being written to the file.
+// refill gives a lane, which the caller has taken, a new block; false if nothing can be recorded any more. It waits
+// while all slots are being written to the file.
 func (r *Recorder) refill(n *lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +190,8 @@ func (r *Recorder) refill(n *lane) bool {
 	return true
 }
 
-// retire takes a lane's block away, which may have room left; the caller has taken the lane. A slot all of whose blocks were
-// handed out and came back is written to the file. mu is held.
+// retire takes a lane's block away, which may have room left; the caller has taken the lane. A slot all of whose blocks
+// were handed out and came back is written to the file. mu is held.
 func (r *Recorder) retire(n *lane) {
 	s := n.slot
 	n.slot, n.block = nil, nil
@@ -323,14 +325,14 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that nobody keeps is
-// closed, and with it what the program has there now.
+// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that
+// nobody keeps is closed, and with it what the program has there now.
 var others struct {
 	sync.Mutex
 	files []*os.File // guarded by Mutex
 }
 
-// shrink gives back slots that were never used, if no window follows them.
+// shrink frees slots that were never used, if no window follows them.
 func (r *Recorder) shrink() error {
 	if r.ours() != nil {
 		return nil
