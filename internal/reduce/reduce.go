@@ -1,7 +1,8 @@
 // Package reduce combines arrays of numbers element by element, as a device does: dst = dst (kind) src.
 //
-// Sums of integers wrap. Sums of 16-bit floats are made in 32 bits and rounded to nearest, ties to even; all floats follow IEEE 754, or stay
-// finite where that is asked for. The maximum and minimum of a number and NaN is NaN, and +0 is larger than -0.
+// Sums of integers wrap. Sums of 16-bit floats are made in 32 bits and rounded to nearest, ties to even; all floats
+// follow IEEE 754, or stay finite where that is asked for. The maximum and minimum of a number and NaN is NaN, and +0
+// is larger than -0.
 package reduce
 
 import (
@@ -49,13 +50,14 @@ func (t Type) Size() int { return sizes[t] }
 
 // Op is what is to be done with every pair of elements.
 type Op struct {
-	Kind     Kind
-	Type     Type
-	Saturate bool // sums of floats that are infinite become the largest finite number of their sign, NaN the largest of all
+	Kind Kind
+	Type Type
+	// sums of floats that are infinite become the largest finite number of their sign, NaN the largest of all
+	Saturate bool
 }
 
-// Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either the same bytes or different ones.
-// Bytes after the last whole element stay as they are.
+// Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either
+// the same bytes or different ones. Bytes after the last whole element stay as they are.
 func (o Op) Do(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("BUG: %d bytes are combined with %d", len(src), len(dst)))

@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/float16"
 )
 
-// model is Do for one element, from the definition: whole numbers exactly, floats by way of float64, which holds the sum of two 16-bit floats
-// exactly or rounds it in the same direction that a second rounding goes.
+// model is Do for one element, from the definition: whole numbers exactly, floats by way of float64, which holds the
+// sum of two 16-bit floats exactly or rounds it in the same direction that a second rounding goes.
 func model(o Op, dst, src []byte) {
 	switch o.Type {
 	case Float32, Float16, BFloat16:
@@ -56,7 +56,8 @@ func store(o Op, b []byte, v float64) {
 		v = math.Inf(1)
 	}
 	f := float32(v)
-	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504, BFloat16: float64(float16.ToB(float16.MostB))}[o.Type]
+	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504,
+		BFloat16: float64(float16.ToB(float16.MostB))}[o.Type]
 	overflows := math.IsInf(float64(f), 0)
 	switch o.Type {
 	case Float16:
@@ -164,15 +165,18 @@ func interesting(t Type) [][]byte {
 	}
 	switch t {
 	case Float16:
-		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe00, 0x5000} {
+		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
+			0x7e00, 0xfe00, 0x5000} {
 			add(v)
 		}
 	case BFloat16:
-		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xffc0} {
+		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f7f, 0xff7f, 0x7f80, 0xff80,
+			0x7fc0, 0xffc0} {
 			add(v)
 		}
 	case Float32:
-		for _, v := range []uint64{0, 1 << 31, 1, 0x7fffff, 0x800000, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x33000000} {
+		for _, v := range []uint64{0, 1 << 31, 1, 0x7fffff, 0x800000, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
+			0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x33000000} {
 			add(v)
 		}
 	default:
@@ -189,7 +193,8 @@ func each(t *testing.T, f func(t *testing.T, o Op)) {
 	for _, typ := range Types {
 		for _, kind := range Kinds {
 			for _, saturate := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d/%d/%t", typ, kind, saturate), func(t *testing.T) { f(t, Op{kind, typ, saturate}) })
+				t.Run(fmt.Sprintf("%d/%d/%t", typ, kind, saturate),
+					func(t *testing.T) { f(t, Op{kind, typ, saturate}) })
 			}
 		}
 	}
