@@ -29,7 +29,8 @@ func TestPercentiles(t *testing.T) {
 }
 
 func TestMostExpensiveFirstAndErrors(t *testing.T) {
-	got := functionsOf(runOf(timeline.Call{Function: 0, Start: 0, End: 10}, timeline.Call{Function: 2, Start: 0, End: 50, Code: 100000}))
+	got := functionsOf(runOf(timeline.Call{Function: 0, Start: 0, End: 10}, timeline.Call{Function: 2, Start: 0,
+		End: 50, Code: 100000}))
 	if len(got) != 2 || got[0].Function != 2 || got[1].Function != 0 {
 		t.Fatalf("%+v: want b, then a", got)
 	}

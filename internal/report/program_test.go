@@ -25,14 +25,16 @@ func TestProgram(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "<html></html>", `<script id="data">`, `<script id="data"></script>`, `<script id="data">[]</script>`,
-		`<script type="application/gzip;base64" id="data">x</script>`, `<script id="data">{"version":1}</script>`, string(page),
+		`<script type="application/gzip;base64" id="data">x</script>`, `<script id="data">{"version":1}</script>`,
+		string(page),
 	} {
 		if got, err := Program([]byte(text)); !errors.Is(err, ErrNoReport) {
 			t.Errorf("%q: %q, %v", text[:min(len(text), 60)], got, err)
 		}
 	}
 	cut := write(t, long)
-	if _, err := Program([]byte(strings.Replace(string(cut), `base64" id="data">`, `base64" id="data">!`, 1))); !errors.Is(err, ErrNoReport) {
+	if _, err := Program([]byte(strings.Replace(string(cut), `base64" id="data">`, `base64" id="data">!`,
+		1))); !errors.Is(err, ErrNoReport) {
 		t.Error(err)
 	}
 }
