@@ -39,7 +39,8 @@ func (r *reader) logLevel() int {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 0 || n >= len(levels) {
-		r.ignore(EnvLogLevel, v, strconv.Itoa(defaultLevel), "it takes 0 (debug), 1 (info), 2 (warning), 3 (error) or 4 (nothing)")
+		r.ignore(EnvLogLevel, v, strconv.Itoa(defaultLevel), "it takes 0 (debug), 1 (info), 2 (warning), 3 (error) "+
+			"or 4 (nothing)")
 		return defaultLevel
 	}
 	return n

@@ -61,8 +61,8 @@ type Settings struct {
 
 	Observe observe.Observer // receives what runs when, beside the recorder; may be nil
 
-	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers that
-	// keep such memory apart; may be nil.
+	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers
+	// that keep such memory apart; may be nil.
 	Shade func(lo, hi uintptr, forbidden bool)
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
@@ -85,9 +85,9 @@ func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok &&
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads the variables that lookup (os.LookupEnv, for one) knows. A variable that is empty counts as not set, except
-// for ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line for every
-// bad value. Bad values of variables that only concern the log become notes.
+// Read reads the variables that lookup (os.LookupEnv, for one) knows. A variable that is empty counts as not set,
+// except for ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line
+// for every bad value. Bad values of variables that only concern the log become notes.
 func Read(lookup func(string) (string, bool)) (Settings, error) {
 	r := reader{lookup: lookup}
 	s := Settings{
@@ -108,7 +108,8 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		s.Visible = &list
 	}
 	if s.Check != nil && s.Driver == CUDADriver {
-		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the driver soft")
+		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the "+
+			"driver soft")
 	}
 	s.Notes = r.notes
 	if r.err != nil {
@@ -176,7 +177,8 @@ func (r *reader) deviceMemory() uint64 {
 	n, err := ParseSize(v)
 	switch {
 	case err != nil:
-		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, err.Error()+"; it takes bytes, or a number with a unit, like 512M or 64GiB")
+		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, err.Error()+
+			"; it takes bytes, or a number with a unit, like 512M or 64GiB")
 	case n < leastMemory:
 		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, "a device has at least 64M")
 	}
