@@ -52,7 +52,8 @@ func TestFlood(t *testing.T) {
 		}
 		it.Close()
 	}
-	if took := time.Since(begin); took > 30*time.Second { // some 0.1 s; more than a minute if strangers are served like others
+	if took := time.Since(begin); took > 30*time.Second {
+		// some 0.1 s; more than a minute if strangers are served like others
 		t.Errorf("50 imports took %v", took)
 	}
 }

@@ -66,16 +66,23 @@ func TestHostileExporter(t *testing.T) {
 			a := reply{status: granted, files: 2}
 			return a.encode(&k, q.nonce), one()
 		},
-		"more files":   func(q request) ([]byte, []*os.File) { return fine.encode(&k, q.nonce), append(one(), one()...) },
+		"more files": func(q request) ([]byte, []*os.File) {
+			return fine.encode(&k, q.nonce),
+				append(one(), one()...)
+		},
 		"far too many": func(q request) ([]byte, []*os.File) { return fine.encode(&k, q.nonce), slicesOf(30, one) },
 		"files of unknown": func(q request) ([]byte, []*os.File) {
 			a := reply{status: unknown, files: 1}
 			return a.encode(nil, q.nonce), one()
 		},
-		"no such status": func(q request) ([]byte, []*os.File) { a := reply{status: 9}; return a.encode(&k, q.nonce), nil },
-		"too long":       func(q request) ([]byte, []*os.File) { return make([]byte, 1<<16), one() },
-		"too short":      func(q request) ([]byte, []*os.File) { return []byte("?"), one() },
-		"noise":          func(q request) ([]byte, []*os.File) { return bytes.Repeat([]byte{0xa5}, 300), nil },
+		"no such status": func(q request) ([]byte, []*os.File) {
+			a := reply{status: 9}
+			return a.encode(&k,
+				q.nonce), nil
+		},
+		"too long":  func(q request) ([]byte, []*os.File) { return make([]byte, 1<<16), one() },
+		"too short": func(q request) ([]byte, []*os.File) { return []byte("?"), one() },
+		"noise":     func(q request) ([]byte, []*os.File) { return bytes.Repeat([]byte{0xa5}, 300), nil },
 	} {
 		end := fakeAt(t, k, f)
 		it, err := Import(k, Allocation)

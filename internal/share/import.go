@@ -16,8 +16,8 @@ const (
 	maxAgain  = 10                   // times an exporter is asked again that hangs up
 )
 
-// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five seconds at most. ErrUnknown,
-// ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
+// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five
+// seconds at most. ErrUnknown, ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
 func (b *Broker) Import(k Key, kind Kind) (Item, error) { return Import(k, kind) }
 
 // Import is [Broker.Import]; importing needs no broker.
@@ -25,7 +25,8 @@ func Import(k Key, kind Kind) (Item, error) {
 	until := time.Now().Add(patience)
 	for again := maxAgain; ; again-- {
 		it, err := importUntil(k, kind, until)
-		// A connection that ends without a reply: the exporter ended, or had too many and closed this one. Asking again shows which.
+		// A connection that ends without a reply: the exporter ended, or had too many and closed this one. Asking again
+		// shows which.
 		if errors.Is(err, io.EOF) && again > 0 {
 			time.Sleep(fullPause)
 			continue
@@ -65,11 +66,14 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 		return it, nil
 	case notNamed:
 		if a.value == 0 {
-			return Item{}, fmt.Errorf("%w: %s does not see this process, which is in another container, so it cannot have named it for the key", ErrNotAllowed, name(c))
+			return Item{}, fmt.Errorf("%w: %s does not see this process, which is in another container, so it "+
+				"cannot have named it for the key", ErrNotAllowed, name(c))
 		}
-		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed, name(c), a.value)
+		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed,
+			name(c), a.value)
 	case otherUser:
-		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrOtherUser, name(c), a.value, os.Getpid())
+		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d "+
+			"for the key", ErrOtherUser, name(c), a.value, os.Getpid())
 	}
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be compared.
+// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be
+// compared.
 type Key struct {
 	tag    uint32 // 20 bits
 	short  bool   // the secret has 44 bits, in its first bytes

@@ -14,7 +14,8 @@ var magic = [6]byte{'r', 'o', 'p', 'e', 'w', 1} // the last byte is the version
 // request: magic, kind, 0, id, nonce.
 const requestLen = 6 + 2 + 32 + 16
 
-// reply: magic, status, files, proof, value, note. The proof is over all of the reply but itself; it is 0 if the key is unknown.
+// reply: magic, status, files, proof, value, note. The proof is over all of the reply but itself; it is 0 if the key is
+// unknown.
 const (
 	replyHead = 6 + 2 + 32 + 4
 	maxReply  = replyHead + MaxNote
@@ -82,7 +83,8 @@ func decodeReply(b []byte, k Key, nonce [16]byte) (reply, bool) {
 	if len(b) < replyHead || len(b) > maxReply || !bytes.HasPrefix(b, magic[:]) {
 		return reply{}, false
 	}
-	a := reply{status: status(b[6]), files: int(b[7]), value: binary.LittleEndian.Uint32(b[40:]), note: bytes.Clone(b[replyHead:])}
+	a := reply{status: status(b[6]), files: int(b[7]), value: binary.LittleEndian.Uint32(b[40:]),
+		note: bytes.Clone(b[replyHead:])}
 	if a.status == unknown {
 		return a, true
 	}

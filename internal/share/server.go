@@ -22,7 +22,8 @@ const (
 	acceptPause  = 10 * time.Millisecond // when there are too many open files
 )
 
-// socketName is where the process with a tag listens: an abstract name, which is in no file system and goes with the socket.
+// socketName is where the process with a tag listens: an abstract name, which is in no file system and goes with the
+// socket.
 func socketName(tag uint32) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixpacket", Name: fmt.Sprintf("@ropeway-%05x", tag)}
 }
@@ -104,8 +105,8 @@ func (s *server) serve() {
 	}
 }
 
-// stranger reports whether a peer can get nothing from this process, whatever it asks for: it is of another user, and on
-// no white list. It is served, so that it learns why, but the others need not wait for it.
+// stranger reports whether a peer can get nothing from this process, whatever it asks for: it is of another user, and
+// on no white list. It is served, so that it learns why, but the others need not wait for it.
 func (b *Broker) stranger(from peer) bool {
 	if from.uid == uint32(os.Geteuid()) || from.uid == 0 {
 		return false

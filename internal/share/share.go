@@ -1,29 +1,30 @@
 // Package share hands files from one process to another that knows a key.
 //
-// An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name ends
-// with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it ends, the kernel
-// takes the socket and the files back. A [Key] is the tag and a secret. A process that imports connects, asks, and gets
-// one reply with a note and up to four files (SCM_RIGHTS).
+// An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name
+// ends with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it
+// ends, the kernel takes the socket and the files back. A [Key] is the tag and a secret. A process that imports
+// connects, asks, and gets one reply with a note and up to four files (SCM_RIGHTS).
 //
 // # Who gets what
 //
-//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's nonce that it made the
-//     key: one that takes the name of a process that has ended learns nothing and can pass nothing off.
-//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same reply, after a short delay.
-//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process is held by a pidfd, so
-//     that a later one with the same number is refused.
+//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's
+//     nonce that it made the key: one that takes the name of a process that has ended learns nothing and can pass
+//     nothing off.
+//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same reply,
+//     after a short delay.
+//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process
+//     is held by a pidfd, so that a later one with the same number is refused.
 //   - Without one, processes of the exporter's user get it, and root's.
 //
-// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports. Processes
-// reach each other if they are in one network namespace.
+// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports.
+// Processes reach each other if they are in one network namespace.
 //
 // # Peers that misbehave
 //
-// A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one more comes, the one that
-// has waited longest without getting anything has to go.
-// A peer of another user that is on no white list can get nothing. Four of those are served at a time, with that error;
-// others are hung up on as soon as they have connected, so that a flood of them costs the exporter little and nobody
-// else a place.
+// A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one
+// more comes, the one that has waited longest without getting anything has to go. A peer of another user that is on no
+// white list can get nothing. Four of those are served at a time, with that error; others are hung up on as soon as
+// they have connected, so that a flood of them costs the exporter little and nobody else a place.
 package share
 
 import (
@@ -113,7 +114,8 @@ func (b *Broker) Export(it Item, o Options) (Key, error) {
 
 func (b *Broker) export(it Item, o Options) (Key, error) {
 	if len(it.Note) > MaxNote || len(it.Files) > MaxFiles {
-		return Key{}, fmt.Errorf("share: a note of %d bytes and %d files; %d and %d are possible", len(it.Note), len(it.Files), MaxNote, MaxFiles)
+		return Key{}, fmt.Errorf("share: a note of %d bytes and %d files; %d and %d are possible", len(it.Note),
+			len(it.Files), MaxNote, MaxFiles)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +202,8 @@ func (b *Broker) Open(k Key) error {
 	return nil
 }
 
-// Withdraw ends an export and closes its files; importers keep what they have. False if this process does not export the key.
+// Withdraw ends an export and closes its files; importers keep what they have. False if this process does not export
+// the key.
 func (b *Broker) Withdraw(k Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -132,7 +132,8 @@ func TestManyFilesAndNone(t *testing.T) {
 		}
 		got.Close()
 	}
-	if _, err := b.Export(Item{Kind: Event, Note: make([]byte, MaxNote+1), Files: []*os.File{file(t, "")}}, Options{}); err == nil {
+	if _, err := b.Export(Item{Kind: Event, Note: make([]byte, MaxNote+1), Files: []*os.File{file(t, "")}},
+		Options{}); err == nil {
 		t.Error("a note that is too long was taken")
 	}
 }
@@ -241,7 +242,8 @@ func TestKeyForms(t *testing.T) {
 		}
 	}
 	good := newKey(0xabcde, false).Text()
-	for _, bad := range []string{"", "rw-", good[1:], good + "0", strings.ToUpper(good), strings.Replace(good, "-", "_", 1), good[:9] + "+" + good[10:], good[:20] + "g" + good[21:]} {
+	for _, bad := range []string{"", "rw-", good[1:], good + "0", strings.ToUpper(good), strings.Replace(good, "-", "_",
+		1), good[:9] + "+" + good[10:], good[:20] + "g" + good[21:]} {
 		if _, ok := ParseText(bad); ok {
 			t.Errorf("%q was taken for a key", bad)
 		}
