@@ -1,8 +1,9 @@
 // Package symbol says where in a program's source the addresses of this process are.
 //
-// Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file gives
-// functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no file describes
-// anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the address.
+// Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file
+// gives functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no
+// file describes anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the
+// address.
 package symbol
 
 import (
@@ -46,8 +47,9 @@ func New() *Table {
 	}
 }
 
-// Frames returns the functions that a return address is in, innermost first: those that the compiler inlined, then the one
-// that holds the call. There is always one at least, which may have an address only. The result must not be changed.
+// Frames returns the functions that a return address is in, innermost first: those that the compiler inlined, then the
+// one that holds the call. There is always one at least, which may have an address only. The result must not be
+// changed.
 func (t *Table) Frames(pc uintptr) []finding.Frame { return t.ask(question{pc, false}) }
 
 // At does the same for the address of an instruction, as one that faulted.
@@ -118,7 +120,8 @@ func (t *Table) module(path string) *module {
 	return m
 }
 
-// trim drops what was read of the modules that were used longest ago, but for the last one, until the rest is small enough.
+// trim drops what was read of the modules that were used longest ago, but for the last one, until the rest is small
+// enough.
 func (t *Table) trim() {
 	total := 0
 	for _, m := range t.modules {
