@@ -67,8 +67,8 @@ func Soak(t testing.TB) time.Duration {
 	return d
 }
 
-// Settled returns what to put before the command of a program under ThreadSanitizer, which limits where memory may be: if
-// the kernel's address randomisation exceeds that, the program runs without it.
+// Settled returns what to put before the command of a program under ThreadSanitizer, which limits where memory may be:
+// if the kernel's address randomisation exceeds that, the program runs without it.
 func Settled(t testing.TB) []string {
 	t.Helper()
 	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
