@@ -1,5 +1,5 @@
-// Package timeline is what happened in a run, ready to be looked at: calls, tasks, what ordered them, and what there is to say
-// about them. The recorder's files become a [Run]; a report, a Perfetto trace and advice are made from it.
+// Package timeline is what happened in a run, ready to be looked at: calls, tasks, what ordered them, and what there is
+// to say about them. The recorder's files become a [Run]; a report, a Perfetto trace and advice are made from it.
 //
 // Times are nanoseconds since the run began, the same clock for all processes of it.
 package timeline

@@ -1,8 +1,8 @@
 // Package advice says what to change in a program so that its copies take less time, with the numbers behind it.
 //
-// A rule speaks when what it found took at least a hundredth of the time in which there was work (from the first submission to the
-// end of the last task), and a thousandth of the run, so that following it can be noticed. What a change saves is
-// estimated as the most that it can save: other things may take the time then.
+// A rule speaks when what it found took at least a hundredth of the time in which there was work (from the first
+// submission to the end of the last task), and a thousandth of the run, so that following it can be noticed. What a
+// change saves is estimated as the most that it can save: other things may take the time then.
 package advice
 
 import (
@@ -56,7 +56,8 @@ const (
 func Of(run *timeline.Run) []Advice {
 	if run.Checked {
 		return []Advice{nothing(run, "No advice from a checked run",
-			"The checker holds work back, so times of this run are not those of the program. Run it with ropeway trace for advice.")}
+			"The checker holds work back, so times of this run are not those of the program. Run it with ropeway "+
+				"trace for advice.")}
 	}
 	v := look(run)
 	var all []Advice
@@ -81,7 +82,8 @@ func good(run *timeline.Run) Advice {
 		return nothing(run, "Nothing to look at", "The program queued no work and copied nothing.")
 	}
 	return nothing(run, "No suggestions",
-		"Checked: copies from pageable memory, small copies in a row, copies that wait for one another in one stream, and synchronisations. "+
+		"Checked: copies from pageable memory, small copies in a row, copies that wait for one another in one "+
+			"stream, and synchronisations. "+
 			"None of them costs 1% or more of the busy time.")
 }
 
@@ -141,7 +143,8 @@ func look(run *timeline.Run) *view {
 	}
 	for _, name := range run.Functions {
 		waits := strings.Contains(name, "Synchronize")
-		v.traits = append(v.traits, traits{strings.Contains(name, "Async"), waits, waits && strings.Contains(name, "Device")})
+		v.traits = append(v.traits, traits{strings.Contains(name, "Async"), waits, waits &&
+			strings.Contains(name, "Device")})
 	}
 	return v
 }

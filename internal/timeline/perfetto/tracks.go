@@ -50,8 +50,8 @@ func (n *numbers) claim(wanted int) int {
 	return wanted
 }
 
-// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so one that
-// follows something shorter is moved by that much.
+// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so
+// one that follows something shorter is moved by that much.
 func (t *trace) place(g *group, start, end int64) spot {
 	for i := range g.lanes {
 		l := &g.lanes[i]
