@@ -45,9 +45,11 @@ func (b *builder) add(p *process) {
 	b.notes(p)
 	t := part{
 		builder: b, p: p, index: len(b.run.Processes), firstEdge: len(b.run.Edges),
-		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{}, siteOf: map[uint16]int{},
+		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
+		siteOf: map[uint16]int{},
 	}
-	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
+	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(),
+		Ended: p.flags&recorder.FlagEnded != 0})
 	t.things()
 	base := len(b.run.Calls)
 	t.calls()
@@ -99,7 +101,8 @@ func (t *part) device(id int32) int {
 	if !ok {
 		i = len(t.run.Devices)
 		t.devices[id] = i
-		t.run.Devices = append(t.run.Devices, timeline.Device{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextDevice, uint32(id)}]})
+		t.run.Devices = append(t.run.Devices, timeline.Device{Process: t.index, ID: id,
+			Name: t.p.texts[textKey{recorder.TextDevice, uint32(id)}]})
 	}
 	return i
 }
@@ -117,7 +120,8 @@ func (t *part) stream(id, device int32) int {
 		}
 		i = len(t.run.Streams)
 		t.streams[id] = i
-		t.run.Streams = append(t.run.Streams, timeline.Stream{Process: t.index, ID: id, Device: t.device(s.device), Default: s.isDefault})
+		t.run.Streams = append(t.run.Streams, timeline.Stream{Process: t.index, ID: id, Device: t.device(s.device),
+			Default: s.isDefault})
 	}
 	return i
 }
@@ -128,7 +132,8 @@ func (t *part) thread(id uint32) int {
 	if !ok {
 		i = len(t.run.Threads)
 		t.threads[id] = i
-		t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextThread, id}]})
+		t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: id,
+			Name: t.p.texts[textKey{recorder.TextThread, id}]})
 	}
 	return i
 }
@@ -190,7 +195,8 @@ func (t *part) calls() {
 	}
 }
 
-// lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their beginnings.
+// lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their
+// beginnings.
 func (t *part) lane(free *[]int64, c timeline.Call) int {
 	end := c.End
 	if end == timeline.None {
@@ -319,7 +325,8 @@ func (b *builder) finish() {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d tasks were dropped before they ran", b.dropped))
 	}
 	if b.backwards > 0 {
-		run.Notes = append(run.Notes, fmt.Sprintf("%d waits end more than %v before the record they waited for: these orders are not shown, the clocks do not agree",
+		run.Notes = append(run.Notes, fmt.Sprintf("%d waits end more than %v before the record they waited for: "+
+			"these orders are not shown, the clocks do not agree",
 			b.backwards, time.Duration(slack)))
 	}
 	if len(run.Processes) > 1 {
