@@ -241,7 +241,8 @@ func TestCheck(t *testing.T) {
 					if want == 0 {
 						return
 					}
-					if len(s.Stack) == 0 || filepath.Base(s.Stack[0].File) != "check_test.go" || s.Stack[0].Line < want || s.Stack[0].Line > want+1 {
+					if len(s.Stack) == 0 || filepath.Base(s.Stack[0].File) != "check_test.go" ||
+						s.Stack[0].Line < want || s.Stack[0].Line > want+1 {
 						t.Errorf("%s: not in line %d: %v", what, want, x)
 					}
 				}
@@ -252,7 +253,8 @@ func TestCheck(t *testing.T) {
 				if p.submitted != 0 {
 					inLine("the other", x.Others[0], p.submitted)
 				}
-				if text := x.Summary + x.Advice; strings.Contains(text, "aclrt") || strings.Contains(text, "aclFinalize") {
+				if text := x.Summary + x.Advice; strings.Contains(text, "aclrt") || strings.Contains(text,
+					"aclFinalize") {
 					t.Errorf("names of C in: %s", x.String())
 				}
 			})
@@ -277,7 +279,8 @@ func TestCheckIsOff(t *testing.T) {
 		"others": check.With(check.Options{Rules: []check.Rule{"stream-race"}, OnFinding: f.add}),
 	} {
 		var log bytes.Buffer
-		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), option, ropeway.WithLogger(logTo(&log))))(t))
+		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), option,
+			ropeway.WithLogger(logTo(&log))))(t))
 		if len(f.list()) != 0 || log.Len() != 0 {
 			t.Errorf("%s: found %v, printed %s", name, f.list(), &log)
 		}
@@ -312,7 +315,8 @@ func TestCheckCloseFrees(t *testing.T) {
 // TestCheckNamesExist proves that what findings call a function in a Go program is a method of this package.
 func TestCheckNamesExist(t *testing.T) {
 	types := map[string]any{}
-	for _, v := range []any{&ropeway.Runtime{}, &ropeway.Device{}, &ropeway.Stream{}, &ropeway.Buffer{}, &ropeway.Event{}, &ropeway.Notify{},
+	for _, v := range []any{&ropeway.Runtime{}, &ropeway.Device{}, &ropeway.Stream{}, &ropeway.Buffer{},
+		&ropeway.Event{}, &ropeway.Notify{},
 		&ropeway.Pool{}, &ropeway.Physical{}, &ropeway.Reservation{}, &ropeway.Descriptor{}} {
 		types[reflect.TypeOf(v).Elem().Name()] = v
 	}
@@ -360,9 +364,11 @@ func TestCheckRefuses(t *testing.T) {
 func TestCheckFromTheEnvironment(t *testing.T) {
 	t.Setenv("ROPEWAY_CHECK", "seed=3")
 	var log bytes.Buffer
-	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLogger(logTo(&log))))(t)
+	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20),
+		ropeway.WithLogger(logTo(&log))))(t)
 	careless(t, rt)
-	for _, part := range []string{"unsynchronised-exit: the runtime is closed, and Stream.Copy (task 1 of stream 0) was never synchronised",
+	for _, part := range []string{"unsynchronised-exit: the runtime is closed, and Stream.Copy (task 1 of stream 0) " +
+		"was never synchronised",
 		"check_test.go:", "Synchronise every stream (Device.Synchronize) before Runtime.Close", "seed 3", "1 finding"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %q in %s", part, &log)

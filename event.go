@@ -9,7 +9,8 @@ import (
 	"ropeway/internal/core"
 )
 
-// Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between two.
+// Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between
+// two.
 type Event struct {
 	d *Device
 	h core.Handle

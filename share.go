@@ -85,8 +85,8 @@ func (b *Buffer) Unshare(k Key) error {
 	return b.d.result(b.d.t.IpcMemClose(first(k.cKey())))
 }
 
-// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not distinguish two
-// apart.
+// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not distinguish
+// two apart.
 type imports struct {
 	mu   sync.Mutex
 	have map[Key]*Buffer // guarded by mu; nil: being imported
