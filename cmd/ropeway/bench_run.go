@@ -68,7 +68,7 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 	r, err := bench.Run(cmd.Context(), o)
 	bar.Close()
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	return a.benchWrite(f, r, files)
 }
@@ -133,7 +133,7 @@ func readEvents(r io.Reader, each func(bench.Event) error) error {
 		case err != nil:
 			return fmt.Errorf("the process that measures said something else: %w", err)
 		case e.Failed != nil:
-			return &bench.Advice{Err: errors.New(e.Failed.Text), Next: e.Failed.Next}
+			return &ui.Advice{Err: errors.New(e.Failed.Text), Next: e.Failed.Next}
 		}
 		if err := each(e); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (a *app) benchRound(cmd *cobra.Command) error {
 		return nil
 	}
 	failed := &bench.Failed{Text: strings.TrimPrefix(err.Error(), "ropeway: ")}
-	var advice *bench.Advice
+	var advice *ui.Advice
 	var wrong *bench.Mismatch
 	switch {
 	case errors.As(err, &advice):
@@ -179,20 +179,11 @@ func (a *app) measureRound(ctx context.Context, spec bench.Spec, report func(ben
 	return errors.Join(bench.Round(ctx, rt, spec, report), rt.Close())
 }
 
-// benchError keeps what to do beside an error.
-func benchError(err error) error {
-	var advice *bench.Advice
-	if errors.As(err, &advice) {
-		return &failure{err: err, next: advice.Next}
-	}
-	return err
-}
-
 // benchFrom shows a result that was measured before.
 func (a *app) benchFrom(f *benchFlags) error {
 	r, err := bench.Read(f.from)
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	files, err := openBenchFiles(f)
 	if err != nil {
@@ -242,15 +233,15 @@ func (a *app) benchCompare(f *benchFlags, args []string) error {
 	}
 	before, err := bench.Read(args[0])
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	after, err := bench.Read(args[1])
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	c, err := bench.Compare(before, after, threshold, f.by)
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	files, err := openBenchFiles(f)
 	if err != nil {

@@ -118,12 +118,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 		return exitUsage
 	}
 	var failed *failure
+	var advice *ui.Advice
 	next, status := "", exitFailed
 	if errors.As(err, &failed) {
 		next = failed.next
 		if failed.code != 0 {
 			status = failed.code
 		}
+	} else if errors.As(err, &advice) {
+		next = advice.Next
 	}
 	a.report(err.Error(), next)
 	return status

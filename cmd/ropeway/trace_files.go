@@ -146,7 +146,7 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		run.Program = program
 	}
 	if dir, err := os.Getwd(); err == nil {
-		shorten(run, dir)
+		run.Shorten(func(file string) string { return finding.Below(dir, file) })
 	}
 	out := ui.New(a.stderr, a.getenv)
 	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
@@ -169,13 +169,6 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		out.Line("  %s  %s", out.Good(f.name), out.Dim(f.about))
 	}
 	return nil
-}
-
-// shorten writes the names of source files in dir as they are called there.
-func shorten(run *timeline.Run, dir string) {
-	for i := range run.Sites {
-		run.Sites[i].File = finding.Below(dir, run.Sites[i].File)
-	}
 }
 
 // mostAdvice is how much advice the terminal shows; the report has all of it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"ropeway/internal/ui"
 	"slices"
 	"sort"
 	"sync"
@@ -73,7 +74,8 @@ func Compare(before, after *Result, threshold float64, by string) (*Comparison, 
 	c.note(before, after)
 	pairs := c.pair(before, after)
 	if len(pairs) == 0 {
-		return nil, &Advice{errors.New("the two runs have no case in common"), "measure both with the same flags"}
+		return nil, &ui.Advice{Err: errors.New("the two runs have no case in common"),
+			Next: "measure both with the same flags"}
 	}
 	families := familiesOf(pairs)
 	var indexes [][]int
@@ -92,9 +94,9 @@ func Compare(before, after *Result, threshold float64, by string) (*Comparison, 
 		for float64(most)*leastP(need, need) > Alpha {
 			need++
 		}
-		return nil, &Advice{fmt.Errorf("%d and %d rounds cannot show that one of %d values changed", n, m,
+		return nil, &ui.Advice{Err: fmt.Errorf("%d and %d rounds cannot show that one of %d values changed", n, m,
 			len(c.Changes)),
-			fmt.Sprintf("measure both with --rounds %d or more", need)}
+			Next: fmt.Sprintf("measure both with --rounds %d or more", need)}
 	}
 	c.judge(indexes)
 	return c, nil

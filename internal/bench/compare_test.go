@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"ropeway/internal/ui"
 	"slices"
 	"strings"
 	"testing"
@@ -210,13 +211,13 @@ func TestCompareRefuses(t *testing.T) {
 	few := synthetic(random, noises["quiet"], 4, never)
 	many := synthetic(random, noises["quiet"], 10, never)
 	_, err := Compare(few, few, DefaultThreshold, "")
-	if a, ok := err.(*Advice); !ok || !strings.Contains(a.Next, "--rounds 8 or more") {
+	if a, ok := err.(*ui.Advice); !ok || !strings.Contains(a.Next, "--rounds 8 or more") {
 		t.Errorf("4 rounds: %v", err)
 	}
 	other := *many
 	other.Points = nil
 	_, err = Compare(many, &other, DefaultThreshold, "")
-	if a, ok := err.(*Advice); !ok || !strings.Contains(a.Error(), "no case in common") {
+	if a, ok := err.(*ui.Advice); !ok || !strings.Contains(a.Error(), "no case in common") {
 		t.Errorf("nothing in common: %v", err)
 	}
 }

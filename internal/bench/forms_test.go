@@ -182,7 +182,7 @@ func TestJSON(t *testing.T) {
 		"no size": func(f map[string]any) { f["points"].([]any)[0].(map[string]any)["size"] = 0 },
 	} {
 		err := write(change)
-		if a, ok := err.(*Advice); !ok || !strings.Contains(err.Error(), "is no result of ropeway bench") ||
+		if a, ok := err.(*ui.Advice); !ok || !strings.Contains(err.Error(), "is no result of ropeway bench") ||
 			a.Next == "" {
 			t.Errorf("%s: %v", name, err)
 		}

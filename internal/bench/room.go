@@ -72,8 +72,8 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 		r.devices = append(r.devices, d)
 	}
 	if len(r.devices) == 0 {
-		return nil, &Advice{errors.New("there are no devices"),
-			"check ROPEWAY_DEVICES and ASCEND_RT_VISIBLE_DEVICES: ropeway info shows them"}
+		return nil, &ui.Advice{Err: errors.New("there are no devices"),
+			Next: "check ROPEWAY_DEVICES and ASCEND_RT_VISIBLE_DEVICES: ropeway info shows them"}
 	}
 	largest := 0
 	for _, c := range cases {
@@ -91,9 +91,9 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 		}
 	}
 	if left := arena.NewBudget().Available() / 4 * 3; uint64(total) > left {
-		return nil, &Advice{fmt.Errorf("this takes %s of memory, and %s are left", ui.Bytes(uint64(total)),
+		return nil, &ui.Advice{Err: fmt.Errorf("this takes %s of memory, and %s are left", ui.Bytes(uint64(total)),
 			ui.Bytes(left)),
-			"leave the large ones out, like --sizes 64,4KiB,1MiB, or use fewer --streams and --devices"}
+			Next: "leave the large ones out, like --sizes 64,4KiB,1MiB, or use fewer --streams and --devices"}
 	}
 	r.pattern = newPattern(largest, 1)
 	var err error
@@ -155,8 +155,8 @@ func (r *room) make(dev *ropeway.Device, kind string, n int) (memory, error) {
 		b, err = dev.Alloc(n)
 	}
 	if errors.Is(err, ropeway.ErrRTMemoryAllocation) {
-		err = &Advice{fmt.Errorf("no room for %s of %s memory: %w", ui.Bytes(uint64(n)), kind, err),
-			"leave the large ones out, like --sizes 64,4KiB,1MiB, or use fewer --streams and --devices"}
+		err = &ui.Advice{Err: fmt.Errorf("no room for %s of %s memory: %w", ui.Bytes(uint64(n)), kind, err),
+			Next: "leave the large ones out, like --sizes 64,4KiB,1MiB, or use fewer --streams and --devices"}
 	}
 	if err != nil {
 		return memory{}, err
@@ -173,12 +173,3 @@ func (r *room) reach() error {
 	r.peers = err == nil
 	return err
 }
-
-// Advice is an error with what to do about it.
-type Advice struct {
-	Err  error
-	Next string
-}
-
-func (a *Advice) Error() string { return a.Err.Error() }
-func (a *Advice) Unwrap() error { return a.Err }

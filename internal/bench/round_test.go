@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"ropeway/internal/ui"
 	"testing"
 	"time"
 
@@ -161,7 +162,7 @@ func TestInterrupted(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	err := Round(t.Context(), open(t), Spec{Cases: []Case{{HostToDevice, Pageable, 1 << 50, 0, 1, 1}}},
 		func(Event) error { return nil })
-	var a *Advice
+	var a *ui.Advice
 	if !errors.As(err, &a) || a.Next == "" {
 		t.Error(err)
 	}

@@ -137,7 +137,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func Read(file string) (*Result, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &Advice{err, "measure one: ropeway bench --json=" + file}
+		return nil, &ui.Advice{Err: err, Next: "measure one: ropeway bench --json=" + file}
 	}
 	r := new(Result)
 	err = json.Unmarshal(text, r)
@@ -149,8 +149,8 @@ func Read(file string) (*Result, error) {
 		err = errors.New("there are no points in it")
 	}
 	if err != nil {
-		return nil, &Advice{fmt.Errorf("%s is no result of ropeway bench: %w", file, err),
-			"write one with: ropeway bench --json=" + file}
+		return nil, &ui.Advice{Err: fmt.Errorf("%s is no result of ropeway bench: %w", file, err),
+			Next: "write one with: ropeway bench --json=" + file}
 	}
 	return r, nil
 }

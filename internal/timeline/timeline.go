@@ -162,3 +162,10 @@ type Place struct {
 
 // Ran reports whether the task has begun and ended.
 func (t *Task) Ran() bool { return t.Start != None && t.End != None }
+
+// Shorten renames the source files of the run.
+func (r *Run) Shorten(name func(file string) string) {
+	for i := range r.Sites {
+		r.Sites[i].File = name(r.Sites[i].File)
+	}
+}

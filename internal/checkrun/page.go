@@ -1,4 +1,4 @@
-package main
+package checkrun
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 
 	"ropeway/internal/finding"
 	"ropeway/internal/report"
-	"ropeway/internal/setup"
 	"ropeway/internal/timeline"
 	"ropeway/internal/trace"
+	"ropeway/internal/ui"
 )
 
 // pageRecorder records the run that the page of --report shows: the first one with findings, or the last one.
@@ -26,22 +26,22 @@ type pageRecorder struct {
 	came  map[*finding.Entry]time.Time // its findings, and when they came
 }
 
-// begin prepares the next run. It returns the environment of its processes.
-func (p *pageRecorder) begin(seed uint64) ([]variable, error) {
+// begin prepares the next run. It returns the directory that its processes record to, or "".
+func (p *pageRecorder) begin(seed uint64) (string, error) {
 	if p == nil {
-		return nil, nil
+		return "", nil
 	}
 	p.runs++
 	if p.found {
-		return nil, nil
+		return "", nil
 	}
 	p.close()
-	above, dir, err := recordingDir("ropeway-report-")
+	above, dir, err := trace.TempDir("ropeway-report-")
 	if err != nil {
-		return nil, &failure{err: err, next: "set TMPDIR to a directory that can be written"}
+		return "", &ui.Advice{Err: err, Next: "set TMPDIR to a directory that can be written"}
 	}
 	p.above, p.dir, p.seed, p.came = above, dir, seed, map[*finding.Entry]time.Time{}
-	return []variable{{setup.EnvTrace, dir}}, nil
+	return dir, nil
 }
 
 // take remembers when a finding of the recorded run came.
@@ -68,8 +68,8 @@ func (p *pageRecorder) close() {
 	}
 }
 
-// writePage writes the page: the recorded run with its findings.
-func (s *checkSession) writePage(w io.Writer) error {
+// WritePage writes the page: the recorded run with its findings.
+func (s *Session) WritePage(w io.Writer) error {
 	run, err := trace.Read(s.page.dir)
 	if errors.Is(err, trace.ErrNothing) {
 		run = &timeline.Run{Started: s.report.Started, Notes: []string{"No process recorded what it did, so there " +
@@ -78,14 +78,14 @@ func (s *checkSession) writePage(w io.Writer) error {
 		return err
 	}
 	run.Program, run.Checked = s.report.Command, true
-	shorten(run, s.layout.Dir)
+	run.Shorten(func(file string) string { return finding.Below(s.layout.Dir, file) })
 	if s.page.runs > 1 {
 		run.Notes = append(run.Notes, fmt.Sprintf("The program ran %d times; this is the run with seed %d.",
 			s.page.runs, s.page.seed))
 	}
 	if n := s.report.Hidden; n > 0 {
 		run.Notes = append(run.Notes, fmt.Sprintf("%s beyond --max-findings %d are not shown.",
-			finding.Plural(n, "finding"), s.o.most))
+			finding.Plural(n, "finding"), s.o.Most))
 	}
 	for _, n := range s.report.Notes {
 		run.Notes = append(run.Notes, n.Text)

@@ -1,10 +1,8 @@
-package main
+package checkrun
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,13 +12,13 @@ import (
 	"ropeway/internal/finding"
 )
 
-// finish makes the report complete and writes the summary.
-func (s *checkSession) finish() {
+// Finish makes the report complete and writes the summary. replay is the command that runs one seed again.
+func (s *Session) Finish(replay func(seed uint64) string) {
 	r := s.report
 	shown := 0
 	for _, e := range s.fold.Entries {
 		if e.Suppressed == "" {
-			if shown++; s.o.most > 0 && shown > s.o.most {
+			if shown++; s.o.Most > 0 && shown > s.o.Most {
 				r.Hidden++
 				continue
 			}
@@ -34,21 +32,21 @@ func (s *checkSession) finish() {
 			}
 		}
 	}
-	for _, by := range s.suppressions {
+	for _, by := range s.o.Suppressions {
 		if by.Used == 0 {
 			r.Unused = append(r.Unused, fmt.Sprintf("[%s] %s", by.Name, by.From))
 		}
 	}
 	first := slices.IndexFunc(r.Runs, func(run *finding.Run) bool { return run.Findings > 0 })
-	if s.o.schedules > 1 && first >= 0 {
-		r.Replay = s.replay(r.Runs[first].Seed)
+	if s.o.Schedules > 1 && first >= 0 {
+		r.Replay = replay(r.Runs[first].Seed)
 	}
-	r.ExitCode = s.exitCode()
+	r.ExitCode = s.ExitCode()
 	s.write(strings.Join(s.summary(), "\n") + "\n")
 }
 
 // counted are the findings that are not suppressed, shown or not.
-func (s *checkSession) counted() (list []*finding.Entry) {
+func (s *Session) counted() (list []*finding.Entry) {
 	for _, e := range s.fold.Entries {
 		if e.Suppressed == "" {
 			list = append(list, e)
@@ -57,28 +55,28 @@ func (s *checkSession) counted() (list []*finding.Entry) {
 	return list
 }
 
-// exitCode is that of the check: findings win over what the program says, unless somebody ended it.
-func (s *checkSession) exitCode() int {
-	if interrupts(s.last.signal) {
-		return s.last.code
+// ExitCode is that of the check: that of findings rather than that of the program, unless a signal asked it to end.
+func (s *Session) ExitCode() int {
+	if Interrupts(s.last.Signal) {
+		return s.last.Code
 	}
 	for _, e := range s.counted() {
 		if e.Severity.AtLeast(s.report.FailOn) {
-			return s.o.errorCode
+			return s.o.ErrorCode
 		}
 	}
-	return s.last.code
+	return s.last.Code
 }
 
 // summary is what stands at the end, as lines.
-func (s *checkSession) summary() (lines []string) {
+func (s *Session) summary() (lines []string) {
 	say := func(format string, args ...any) {
 		lines = append(lines, "  "+finding.Printable(fmt.Sprintf(format, args...)))
 	}
 	lines = append(lines, s.out.Bold("ropeway check:")+" "+s.headline()+" in "+finding.Printable(s.extent()))
 	lines = append(lines, s.byRule()...)
 	if n := s.report.Hidden; n > 0 {
-		say("not shown: %s beyond --max-findings %d", finding.Plural(n, "finding"), s.o.most)
+		say("not shown: %s beyond --max-findings %d", finding.Plural(n, "finding"), s.o.Most)
 	}
 	if n := len(s.fold.Entries) - len(s.counted()); n > 0 {
 		say("suppressed: %s", finding.Plural(n, "finding"))
@@ -106,7 +104,7 @@ func (s *checkSession) summary() (lines []string) {
 }
 
 // headline is how many findings there are. "no findings" is said only of a program that came to its own end.
-func (s *checkSession) headline() string {
+func (s *Session) headline() string {
 	n, notes := 0, ""
 	for _, e := range s.counted() {
 		if e.Severity != finding.Notice {
@@ -117,7 +115,7 @@ func (s *checkSession) headline() string {
 		notes = ", " + finding.Plural(more, "note")
 	}
 	found := s.out.Bad(finding.Plural(n, "finding")) + notes
-	switch end := s.last.signal; {
+	switch end := s.last.Signal; {
 	case end != 0 && n > 0:
 		return "ended by " + unix.SignalName(end) + " after " + found
 	case end != 0:
@@ -129,7 +127,7 @@ func (s *checkSession) headline() string {
 }
 
 // extent says what was run.
-func (s *checkSession) extent() string {
+func (s *Session) extent() string {
 	r := s.report
 	processes, tasks := 0, uint64(0)
 	for _, run := range r.Runs {
@@ -150,7 +148,7 @@ func (s *checkSession) extent() string {
 }
 
 // byRule counts findings, the worst severity first and rules in their order.
-func (s *checkSession) byRule() (lines []string) {
+func (s *Session) byRule() (lines []string) {
 	type kind struct {
 		rule  string
 		level finding.Severity
@@ -189,22 +187,22 @@ func times(n int) string {
 }
 
 // programLines say how the program ended, as far as its user has to know, and how to go on.
-func (s *checkSession) programLines(say func(format string, args ...any)) {
+func (s *Session) programLines(say func(format string, args ...any)) {
 	r := s.report
 	if !slices.ContainsFunc(r.Runs, func(run *finding.Run) bool { return len(run.Processes) > 0 }) {
 		say("note: no process reported, so nothing was checked: the program made no call of AscendCL, or is a " +
 			"statically linked C program")
 	}
-	if s.last.signal != 0 {
+	if s.last.Signal != 0 {
 		say("the program was ended by %s", s.last)
-	} else if s.last.code != 0 && (s.exitCode() != s.last.code || len(r.Runs) > 1) {
-		say("the program's own exit code is %d", s.last.code)
+	} else if s.last.Code != 0 && (s.ExitCode() != s.last.Code || len(r.Runs) > 1) {
+		say("the program's own exit code is %d", s.last.Code)
 	}
-	if s.o.schedules == 1 {
+	if s.o.Schedules == 1 {
 		return
 	}
-	if len(r.Runs) < s.o.schedules {
-		say("schedules: %d of %d were run, because the program failed or was interrupted", len(r.Runs), s.o.schedules)
+	if len(r.Runs) < s.o.Schedules {
+		say("schedules: %d of %d were run, because the program failed or was interrupted", len(r.Runs), s.o.Schedules)
 	}
 	var seeds []string
 	for _, run := range r.Runs {
@@ -225,65 +223,15 @@ func (s *checkSession) programLines(say func(format string, args ...any)) {
 // mostSeeds is how many seeds are named; the report has all.
 const mostSeeds = 20
 
-// outputs are the files that a check writes, open before the program runs so that a wrong path is reported at once.
-type outputs struct{ report, suppressions, page *os.File }
-
-func openOutputs(o *checkOptions) (*outputs, error) {
-	f := &outputs{}
-	for _, file := range []struct {
-		flag, path string
-		to         **os.File
-	}{{"--output", o.output, &f.report}, {"--write-suppressions", o.write, &f.suppressions},
-		{"--report", o.page, &f.page}} {
-		switch file.path {
-		case "":
-		case "-":
-			*file.to = os.Stdout
-		default:
-			opened, err := os.Create(file.path)
-			if err != nil {
-				f.close()
-				return nil, &failure{err: fmt.Errorf("%s: %w", file.flag, err),
-					next: "name a file in a directory that exists and can be written"}
-			}
-			*file.to = opened
-		}
-	}
-	return f, nil
+// WriteSuppressions writes a file that suppresses every finding.
+func (s *Session) WriteSuppressions(w io.Writer) error {
+	return finding.WriteSuppressions(w, s.fold.Entries)
 }
 
-// close lets go of files that are not written.
-func (f *outputs) close() {
-	for _, file := range []*os.File{f.report, f.suppressions, f.page} {
-		if file != nil && file != os.Stdout {
-			file.Close()
-		}
-	}
-}
-
-// write writes what was asked for. All files are tried.
-func (f *outputs) write(s *checkSession) error {
-	return errors.Join(
-		writeFile(f.report, s.writeReport),
-		writeFile(f.suppressions, func(w io.Writer) error { return finding.WriteSuppressions(w, s.fold.Entries) }),
-		writeFile(f.page, s.writePage))
-}
-
-// writeFile writes a file, if there is one, and closes it: some file systems report only then that there was no room.
-func writeFile(file *os.File, write func(io.Writer) error) error {
-	if file == nil {
-		return nil
-	}
-	if err := write(file); err != nil || file == os.Stdout {
-		return err
-	}
-	return file.Close()
-}
-
-// writeReport writes the report in its form.
-func (s *checkSession) writeReport(w io.Writer) error {
+// WriteReport writes the report in a form: json, junit, sarif, github, or else text.
+func (s *Session) WriteReport(w io.Writer, form string) error {
 	plain := finding.Layout{Dir: s.layout.Dir}
-	switch s.o.format {
+	switch form {
 	case "json":
 		return s.report.WriteJSON(w)
 	case "junit":

@@ -1,14 +1,16 @@
-package main
+// Package checkrun runs a program under the checker: it listens to what the processes of each run report, folds it into
+// one report, and writes that report, its summary and the page with the timeline.
+package checkrun
 
 import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,16 +19,56 @@ import (
 	"ropeway/internal/ui"
 )
 
-// checkSession is one "ropeway check": its runs, and what their processes report.
-type checkSession struct {
-	a            *app
-	o            *checkOptions
-	out          *ui.Output // standard error
-	layout       finding.Layout
-	suppressions []*finding.Suppression
-	last         ending                   // of the program's last run
-	replay       func(seed uint64) string // the command for one seed
-	page         *pageRecorder            // nil without --report
+// Options are what "ropeway check" was asked for.
+type Options struct {
+	Schedules    int              // how many runs there are at most
+	Most         int              // findings that are shown; 0: all
+	FailOn       finding.Severity // the least that counts; "": none does
+	ErrorCode    int              // exit code if findings count
+	Inject       []string         // faults
+	Rules        []string         // that are checked
+	Suppressions []*finding.Suppression
+	Version      string // of this program
+	Page         bool   // runs are recorded, for the page
+
+	Interrupted func() bool // whether a signal has asked for an end since the program ended
+}
+
+// Ending is how a program ended.
+type Ending struct {
+	Process     int            // of the program
+	Code        int            // of the program; 128 and its number for a signal
+	Signal      syscall.Signal // that ended it, or 0
+	Core        bool           // and its memory was written to a file
+	Interrupted bool           // a signal asked it, or us, to end
+}
+
+// String names the signal, for example "SIGSEGV (segmentation fault, core dumped)".
+func (e Ending) String() string {
+	text := unix.SignalName(e.Signal) + " (" + e.Signal.String()
+	if e.Core {
+		text += ", core dumped"
+	}
+	return text + ")"
+}
+
+// Interrupting are the signals that ask a program to end.
+var Interrupting = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}
+
+// Interrupts reports whether a signal asks for an end.
+func Interrupts(s os.Signal) bool { return slices.Contains(Interrupting, s) }
+
+// Start runs the program once with a seed, until it has ended. Its processes report to the socket, and record to the
+// directory unless that is "".
+type Start func(seed uint64, socket, recording string) (Ending, error)
+
+// Session is one "ropeway check": its runs, and what their processes report.
+type Session struct {
+	o      Options        // immutable
+	out    *ui.Output     // standard error
+	layout finding.Layout // immutable
+	last   Ending         // of the program's last run
+	page   *pageRecorder  // nil without Options.Page
 
 	mu     sync.Mutex
 	report *finding.Report
@@ -37,45 +79,43 @@ type checkSession struct {
 	asides []*finding.Finding // of the current run: shown if the program fails
 }
 
-func newCheckSession(a *app, o *checkOptions, rules []string, suppressions []*finding.Suppression) *checkSession {
-	s := &checkSession{a: a, o: o, out: ui.New(a.stderr, a.getenv), suppressions: suppressions}
-	s.layout = finding.Layout{Style: s.out}
+// New makes a session that writes to out, lines as wide as width; 0 is any width. Close it.
+func New(o Options, out *ui.Output, width int) *Session {
+	s := &Session{o: o, out: out, layout: finding.Layout{Style: out, Width: width}}
 	s.layout.Dir, _ = os.Getwd()
-	if s.out.Width != nil {
-		s.layout.Width = min(max(s.out.Width(), leastWidth), mostWidth)
-	}
-	s.report = &finding.Report{Version: buildVersion(), Started: time.Now(), Rules: rules}
-	if o.failOn != "never" {
-		s.report.FailOn = finding.Severity(o.failOn)
-	}
-	for _, what := range o.inject {
+	s.report = &finding.Report{Version: o.Version, Started: time.Now(), Rules: o.Rules, FailOn: o.FailOn}
+	for _, what := range o.Inject {
 		if !slices.ContainsFunc(s.report.Injected, func(shot finding.Shot) bool { return shot.What == what }) {
 			s.report.Injected = append(s.report.Injected, finding.Shot{What: what})
 		}
 	}
+	if o.Page {
+		s.page = &pageRecorder{}
+	}
 	return s
 }
 
-// runAll runs the program with one seed after the other, until it fails by itself or is interrupted.
-func (s *checkSession) runAll(program *launch) error {
-	s.report.Command = program.args
+// Close removes what was recorded.
+func (s *Session) Close() { s.page.close() }
+
+// RunAll runs the program with one seed after the other, until it fails by itself or is interrupted.
+func (s *Session) RunAll(command []string, seed uint64, start Start) error {
+	s.report.Command = command
 	dir, err := socketDir()
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	signals := catchSignals()
-	defer signal.Stop(signals)
-	for i := range s.o.schedules {
-		seed := s.o.seed + uint64(i)
-		if s.o.schedules > 1 && s.out.Live {
-			s.write(s.out.Dim(fmt.Sprintf("ropeway check: schedule %d of %d, seed %d", i+1, s.o.schedules, seed)) +
+	for i := range s.o.Schedules {
+		seed := seed + uint64(i)
+		if s.o.Schedules > 1 && s.out.Live {
+			s.write(s.out.Dim(fmt.Sprintf("ropeway check: schedule %d of %d, seed %d", i+1, s.o.Schedules, seed)) +
 				"\n")
 		}
-		if err := s.runOnce(program, filepath.Join(dir, fmt.Sprintf("report-%d", i)), seed, signals); err != nil {
+		if err := s.runOnce(filepath.Join(dir, fmt.Sprintf("report-%d", i)), seed, start); err != nil {
 			return err
 		}
-		if s.last.code != 0 || s.last.interrupted {
+		if s.last.Code != 0 || s.last.Interrupted {
 			break
 		}
 	}
@@ -83,33 +123,31 @@ func (s *checkSession) runAll(program *launch) error {
 	return nil
 }
 
-func (s *checkSession) runOnce(program *launch, socket string, seed uint64, signals chan os.Signal) error {
+func (s *Session) runOnce(socket string, seed uint64, start Start) error {
 	s.run, s.from, s.asides = &finding.Run{Seed: seed, Processes: []*finding.Process{}}, nil, nil
 	s.report.Runs = append(s.report.Runs, s.run)
-	more, err := s.page.begin(seed)
+	recording, err := s.page.begin(seed)
 	if err != nil {
 		return err
 	}
 	l, err := listen(socket, s)
 	if err != nil {
-		return &failure{err: fmt.Errorf("no socket for the reports: %w", err),
-			next: "set TMPDIR to a directory on a local file system"}
+		return &ui.Advice{Err: fmt.Errorf("no socket for the reports: %w", err),
+			Next: "set TMPDIR to a directory on a local file system"}
 	}
-	s.last, err = runChild(program, append(s.o.variables(seed, socket), more...), signals)
+	s.last, err = start(seed, socket, recording)
 	alive := l.close()
 	defer s.page.end()
 	if err != nil {
 		return err
 	}
-	for len(signals) > 0 {
-		s.last.interrupted = interrupts(<-signals) || s.last.interrupted
+	s.last.Interrupted = s.o.Interrupted() || s.last.Interrupted
+	s.run.ExitCode = s.last.Code
+	if s.last.Signal != 0 {
+		s.run.Signal = unix.SignalName(s.last.Signal)
 	}
-	s.run.ExitCode = s.last.code
-	if s.last.signal != 0 {
-		s.run.Signal = unix.SignalName(s.last.signal)
-	}
-	if s.last.code != 0 {
-		s.tellAsides()
+	if s.last.Code != 0 {
+		s.showAsides()
 	}
 	for _, from := range alive {
 		s.note(name(from.process) + " goes on after the program has ended; what it does from now on is not seen")
@@ -124,10 +162,10 @@ func (s *checkSession) runOnce(program *launch, socket string, seed uint64, sign
 
 // unsaid is about a process that has ended without its last report. Of the program itself it is known how it ended: if
 // all went well, a runtime that is open is a mistake of its own. Others may have been killed.
-func (s *checkSession) unsaid(from *sender) {
+func (s *Session) unsaid(from *sender) {
 	text := " ended without its last report: it was killed or called _exit; findings may be incomplete"
 	switch {
-	case from.open != nil && from.process.ID == s.last.process && s.last.code == 0:
+	case from.open != nil && from.process.ID == s.last.Process && s.last.Code == 0:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.finding(from, from.open)
@@ -150,16 +188,16 @@ func name(p *finding.Process) string {
 	return text
 }
 
-// write writes to standard error at once, so that lines of the program do not come between.
-// write writes to the user. An error has nowhere to go.
-func (s *checkSession) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck
+// write writes to standard error at once, so that lines of the program do not come between. An error has nowhere to
+// go.
+func (s *Session) write(text string) { io.WriteString(s.out.W, text) } //nolint:errcheck
 
 // connected begins a process. It is listed when it introduces itself.
-func (s *checkSession) connected(pid int) *sender {
+func (s *Session) connected(pid int) *sender {
 	return &sender{process: &finding.Process{ID: pid}}
 }
 
-func (s *checkSession) record(from *sender, r *finding.Record) {
+func (s *Session) record(from *sender, r *finding.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Start != nil && !from.started {
@@ -189,7 +227,7 @@ func (s *checkSession) record(from *sender, r *finding.Record) {
 }
 
 // fired takes how often a process has injected a fault so far.
-func (s *checkSession) fired(from *sender, shot finding.Shot) {
+func (s *Session) fired(from *sender, shot finding.Shot) {
 	i := slices.IndexFunc(s.report.Injected, func(known finding.Shot) bool { return known.What == shot.What })
 	if i < 0 {
 		i = len(s.report.Injected) // from the environment
@@ -206,7 +244,7 @@ func (s *checkSession) fired(from *sender, shot finding.Shot) {
 const forkAfterInit = "fork-after-init"
 
 // finding takes one of a process. mu is held.
-func (s *checkSession) finding(from *sender, f *finding.Finding) {
+func (s *Session) finding(from *sender, f *finding.Finding) {
 	if finding.ByName(f.Rule) != nil && !slices.Contains(s.report.Rules, f.Rule) {
 		from.entries = append(from.entries, nil)
 		return
@@ -225,8 +263,8 @@ func (s *checkSession) finding(from *sender, f *finding.Finding) {
 	from.entries = append(from.entries, s.take(f))
 }
 
-// tellAsides shows what the program knew and what may be why it failed.
-func (s *checkSession) tellAsides() {
+// showAsides shows what the program knew and what may be why it failed.
+func (s *Session) showAsides() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.asides {
@@ -235,10 +273,10 @@ func (s *checkSession) tellAsides() {
 }
 
 // take enters a finding, and shows it if it is new and not suppressed. mu is held.
-func (s *checkSession) take(f *finding.Finding) *finding.Entry {
+func (s *Session) take(f *finding.Finding) *finding.Entry {
 	e, isNew := s.fold.Add(f, s.run.Seed)
 	if isNew {
-		if by := finding.Suppressor(s.suppressions, &e.Finding); by != nil {
+		if by := finding.Suppressor(s.o.Suppressions, &e.Finding); by != nil {
 			by.Used++
 			e.Suppressed = by.Name
 		}
@@ -246,15 +284,15 @@ func (s *checkSession) take(f *finding.Finding) *finding.Entry {
 	if e.Severity != finding.Notice {
 		s.page.take(e)
 	}
-	if isNew && e.Suppressed == "" && (s.o.most == 0 || s.shown < s.o.most) {
+	if isNew && e.Suppressed == "" && (s.o.Most == 0 || s.shown < s.o.Most) {
 		s.shown++
 		s.write(s.layout.Text(&e.Finding) + "\n")
 	}
 	return e
 }
 
-// end takes the last words of a process.
-func (s *checkSession) end(from *sender, end *finding.End) {
+// end takes the last record of a process.
+func (s *Session) end(from *sender, end *finding.End) {
 	from.process.Ended = true
 	from.process.Tasks, from.process.Calls = end.Tasks, end.Calls
 	for i, e := range from.entries {
@@ -268,7 +306,7 @@ func (s *checkSession) end(from *sender, end *finding.End) {
 }
 
 // garbage notes, once for each process, that something cannot be read.
-func (s *checkSession) garbage(from *sender, why string) {
+func (s *Session) garbage(from *sender, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !from.bad {
@@ -277,13 +315,13 @@ func (s *checkSession) garbage(from *sender, why string) {
 	}
 }
 
-func (s *checkSession) note(text string) {
+func (s *Session) note(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteLocked(text)
 }
 
-func (s *checkSession) noteLocked(text string) {
+func (s *Session) noteLocked(text string) {
 	for i := range s.report.Notes {
 		if s.report.Notes[i].Text == text {
 			s.report.Notes[i].Times++

@@ -1,4 +1,4 @@
-package main
+package checkrun
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ropeway/internal/finding"
+	"ropeway/internal/ui"
 )
 
 // A reporter gets what processes send. Its methods are called from several goroutines.
@@ -71,7 +72,7 @@ func socketDir() (dir string, err error) {
 		os.Remove(dir)
 		err = fmt.Errorf("the path of %s is too long for a socket", above)
 	}
-	return "", &failure{err: err, next: "set TMPDIR to a directory that can be written and has a short path"}
+	return "", &ui.Advice{Err: err, Next: "set TMPDIR to a directory that can be written and has a short path"}
 }
 
 func listen(path string, to reporter) (*listener, error) {

@@ -1,4 +1,4 @@
-package main
+package checkrun
 
 import (
 	"path/filepath"
