@@ -94,7 +94,7 @@ static uint64_t never_blocked(uint64_t mask)
 }
 
 /* What the thread goes back to, as far as it changed meanwhile: a first call into the core gives it a signal stack. */
-static void mend(ucontext_t *context)
+static void update_context(ucontext_t *context)
 {
 	uint64_t mask;
 	if (context->uc_stack.ss_flags & SS_DISABLE)
@@ -282,6 +282,6 @@ static void enter(int signal, siginfo_t *info, void *context, handler function)
 	int error = errno;
 	plain_floats();
 	function(signal, info, context);
-	mend(context);
+	update_context(context);
 	errno = error;
 }

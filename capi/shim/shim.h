@@ -60,7 +60,7 @@ void ropeway_after_load(void);
  * sees to those that are there when it is loaded, except for job control; this does for all, and once more when a thread
  * sets itself up.
  */
-void ropeway_mend_handlers(void);
+void ropeway_fix_handlers(void);
 
 /*
  * After a thread's first call: the Go runtime unblocks signals in a thread that enters it, for as long as the thread
@@ -107,18 +107,18 @@ INLINE uint64_t call(uint32_t function, uint64_t *slots)
 }
 
 /* Before a call with which a program sets itself up, and before which it may have set handlers. */
-__attribute__((unused)) static void mend_once(void)
+__attribute__((unused)) static void fix_once(void)
 {
-	static _Thread_local int mended __attribute__((tls_model("initial-exec")));
-	if (ropeway_self && !mended) {
-		mended = 1;
-		ropeway_mend_handlers();
+	static _Thread_local int fixed __attribute__((tls_model("initial-exec")));
+	if (ropeway_self && !fixed) {
+		fixed = 1;
+		ropeway_fix_handlers();
 	}
 }
 
 INLINE uint64_t call_setup(uint32_t function, uint64_t *slots)
 {
-	mend_once();
+	fix_once();
 	return call(function, slots);
 }
 

@@ -16,7 +16,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// checkDir holds wrong programs, each with its corrected twin: C and C++ with -DFIXED, Python with the argument
+// checkDir holds wrong programs, each with its corrected version: C and C++ with -DFIXED, Python with the argument
 // "fixed". A comment at the top of each says what has to be found; see wanted.
 const checkDir = "testdata/check"
 
@@ -38,7 +38,7 @@ func repeats(t *testing.T) int {
 }
 
 // TestCheckPrograms: the checker finds what is wrong with each program, that and nothing else, and nothing in its
-// corrected twin; every time. In short runs there is one program of each rule.
+// corrected version; every time. In short runs there is one program of each rule.
 func TestCheckPrograms(t *testing.T) {
 	times := repeats(t)
 	seen := map[string]bool{}
