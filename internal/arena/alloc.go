@@ -145,20 +145,20 @@ func (a *Arena) Free(addr uintptr) error {
 // ending is how a run that left the index is taken back.
 type ending struct {
 	run
-	pages uint64 // that its allocation had
-	lazy  bool   // which of them came, the kernel alone knows
-	aside bool   // its addresses are to stay unused for a while
+	pages      uint64 // that its allocation had
+	lazy       bool   // which of them came, the kernel alone knows
+	quarantine bool   // its addresses are to stay unused for a while
 }
 
 // end takes back a run that left the index. mu is held, and let go meanwhile.
 func (a *Arena) end(e ending) {
 	switch {
-	case a.onTheMove(e.c): // whoever moves it does that then, and may be waiting for the caller
+	case a.isMoving(e.c): // the mover does that then, and may be waiting for the caller
 		a.moving.end, a.moving.freed = e, true
-	case a.apart[e.c] != nil:
+	case a.separated[e.c] != nil:
 		a.rejoin(e)
-	case e.aside:
-		a.setAside(e.c, e.n, e.pages, e.lazy)
+	case e.quarantine:
+		a.quarantine(e.c, e.n, e.pages, e.lazy)
 	case e.lazy:
 		a.retireLazy(e.c, e.n, e.pages)
 	default:
@@ -188,7 +188,7 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 			a.cached -= a.residentPages(c, n) << pageShift
 			return c, nil
 		}
-		if a.recall() {
+		if a.requeue() {
 			continue
 		}
 		if a.limbo == 0 {

@@ -41,7 +41,7 @@ func (b *Block) Lazy() bool { return b.lazy }
 func (b *Block) File() (fd int, off uint64) {
 	b.a.mu.Lock()
 	defer b.a.mu.Unlock()
-	if f := b.a.apart[b.c]; f != nil {
+	if f := b.a.separated[b.c]; f != nil {
 		return f.FD(), 0
 	}
 	return b.a.fd, uint64(b.c) << chunkShift

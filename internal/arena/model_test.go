@@ -76,7 +76,7 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 		return fmt.Errorf("%#x+%d overlaps another", p, size)
 	}
 	if m.a.fenced {
-		if err := m.apart(i, p, size); err != nil {
+		if err := m.fenced(i, p, size); err != nil {
 			return err
 		}
 	}
@@ -89,9 +89,9 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 	return nil
 }
 
-// apart looks whether what was handed out before place i is far enough from its neighbours, and ends near the end of
+// fenced checks whether what was handed out before place i is far enough from its neighbours, and ends near the end of
 // a page.
-func (m *model) apart(i int, p uintptr, size uint64) error {
+func (m *model) fenced(i int, p uintptr, size uint64) error {
 	end := p + uintptr(size)
 	before, after := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
 	if i > 0 {
@@ -183,9 +183,9 @@ func (a *Arena) invariants() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	total := int32(a.capacity >> chunkShift)
-	aside := map[int32]int32{}
-	for _, r := range a.aside {
-		aside[r.c] = r.n
+	quarantined := map[int32]int32{}
+	for _, r := range a.quarantined {
+		quarantined[r.c] = r.n
 	}
 	var freeRuns, inBins int
 	var cached uint64
@@ -211,9 +211,9 @@ func (a *Arena) invariants() error {
 			if !block && (e&isRun == 0 || e>>firstShift != uint64(c)) {
 				return fmt.Errorf("run %d+%d has entry %#x", c, n, e)
 			}
-		case aside[c] > 0:
-			if n = aside[c]; e != 0 || a.residentPages(c, n) != 0 {
-				return fmt.Errorf("run %d+%d that was set aside has entry %#x and %d pages", c, n, e,
+		case quarantined[c] > 0:
+			if n = quarantined[c]; e != 0 || a.residentPages(c, n) != 0 {
+				return fmt.Errorf("run %d+%d that is quarantined has entry %#x and %d pages", c, n, e,
 					a.residentPages(c, n))
 			}
 		default:
@@ -339,7 +339,7 @@ func TestModel(t *testing.T) {
 		}
 		must(m.check())
 		a.Trim()
-		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.apart) != 0 {
+		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.separated) != 0 {
 			t.Fatalf("with nothing in use %d bytes are accounted, and %d of %d files", a.acct.charged,
 				m.files.acct.charged, len(m.files.all))
 		}

@@ -152,7 +152,7 @@ func (a *Arena) populate(c int32, pages uint64) error {
 
 func (a *Arena) populateSpan(off, size uint64) error {
 	err := populateWrite(a.engineAt(off), size)
-	if errors.Is(err, errNoPopulate) && !a.isApart(off) {
+	if errors.Is(err, errNoPopulate) && !a.isSeparate(off) {
 		err = allocate(a.fd, off, size) // fails where a touch would be a signal
 	}
 	return err

@@ -10,9 +10,9 @@ import "fmt"
 // run is n chunks from c.
 type run struct{ c, n int32 }
 
-// setAside takes a run that left the index out of use. pages is how many its allocation had, lazy whether they came
+// quarantine takes a run that left the index out of use. pages is how many its allocation had, lazy whether they came
 // as they were touched. mu is held, and let go meanwhile.
-func (a *Arena) setAside(c, n int32, pages uint64, lazy bool) {
+func (a *Arena) quarantine(c, n int32, pages uint64, lazy bool) {
 	charged := a.residentPages(c, n)
 	if lazy {
 		charged += a.missing(c, pages)
@@ -21,17 +21,17 @@ func (a *Arena) setAside(c, n int32, pages uint64, lazy bool) {
 	a.shut(c, n)
 	a.punch(c, n, charged)
 	a.returned()
-	a.aside = append(a.aside, run{c, n})
+	a.quarantined = append(a.quarantined, run{c, n})
 }
 
-// recall puts the older half of what was set aside into the bins and reports whether there was any. mu is held.
-func (a *Arena) recall() bool {
-	k := (len(a.aside) + 1) / 2
-	for _, r := range a.aside[:k] {
+// requeue puts the older half of what is quarantined into the bins and reports whether there was any. mu is held.
+func (a *Arena) requeue() bool {
+	k := (len(a.quarantined) + 1) / 2
+	for _, r := range a.quarantined[:k] {
 		a.put(r.c, r.n, a.residentPages(r.c, r.n))
 	}
-	if a.aside = a.aside[k:]; len(a.aside) == 0 {
-		a.aside = nil
+	if a.quarantined = a.quarantined[k:]; len(a.quarantined) == 0 {
+		a.quarantined = nil
 	}
 	return k > 0
 }

@@ -17,7 +17,7 @@ import (
 type history struct {
 	m     *model
 	used  []bool // by chunk: handed out, and not recalled since
-	freed []run  // that are set aside, oldest first
+	freed []run  // that are quarantined, oldest first
 }
 
 // chunks are those of size bytes at addr.
@@ -50,8 +50,8 @@ func (h *history) recalled() {
 			h.chunks(r.Start, r.Size)[i] = true
 		}
 	}
-	h.freed = slices.Clone(h.m.a.aside)
-	for _, r := range h.m.a.aside {
+	h.freed = slices.Clone(h.m.a.quarantined)
+	for _, r := range h.m.a.quarantined {
 		for c := r.c; c < r.c+r.n; c++ {
 			h.used[c] = true
 		}
@@ -103,8 +103,8 @@ func (h *history) free(i int) error {
 }
 
 func (h *history) check() error {
-	if !slices.Equal(h.freed, h.m.a.aside) {
-		return fmt.Errorf("%v are set aside, want %v", h.m.a.aside, h.freed)
+	if !slices.Equal(h.freed, h.m.a.quarantined) {
+		return fmt.Errorf("%v are quarantined, want %v", h.m.a.quarantined, h.freed)
 	}
 	return h.m.check()
 }
@@ -179,8 +179,8 @@ func TestFreshRecall(t *testing.T) {
 		if err := errors.Join(h.alloc(100), h.check()); err != nil {
 			t.Fatal(err)
 		}
-		if want := []run{{chunksInExt - 2, 2}}; !slices.Equal(h.m.a.aside, want) {
-			t.Fatalf("set aside are %v, want %v", h.m.a.aside, want)
+		if want := []run{{chunksInExt - 2, 2}}; !slices.Equal(h.m.a.quarantined, want) {
+			t.Fatalf("quarantined are %v, want %v", h.m.a.quarantined, want)
 		}
 	}
 	_, one := h.m.at(first)

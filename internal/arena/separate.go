@@ -25,8 +25,8 @@ type move struct {
 	end   ending // how, if it was
 }
 
-// onTheMove reports whether the run that begins at chunk c is. mu is held.
-func (a *Arena) onTheMove(c int32) bool { return a.moving != nil && a.moving.c == c }
+// isMoving reports whether the run that begins at chunk c is being moved. mu is held.
+func (a *Arena) isMoving(c int32) bool { return a.moving != nil && a.moving.c == c }
 
 // Separate gives the allocation that starts at addr a file of its own, if it has none, and reports where in the file it
 // begins and how many bytes it has. Its addresses and its bytes stay what they are. A small allocation moves with all
@@ -63,7 +63,7 @@ func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err er
 // separate gives a run in use, with bytes bytes of pages, a file of its own; ErrNotAllocated if it was freed meanwhile.
 // movers and mu are held; mu is let go meanwhile.
 func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
-	if f := a.apart[m.c]; f != nil {
+	if f := a.separated[m.c]; f != nil {
 		return f, nil
 	}
 	if a.prot != 0 {
@@ -82,10 +82,10 @@ func (a *Arena) separate(m run, bytes uint64, lazy bool, w Way) (*File, error) {
 	was := a.moving
 	a.moving = nil
 	if err == nil {
-		if a.apart == nil {
-			a.apart = map[int32]*File{}
+		if a.separated == nil {
+			a.separated = map[int32]*File{}
 		}
-		a.apart[m.c] = f
+		a.separated[m.c] = f
 	}
 	switch {
 	case was.freed:
@@ -171,8 +171,8 @@ func (a *Arena) hugeInto(f *File, off, bytes uint64) {
 
 // rejoin takes back a run that has a file of its own. mu is held, and let go meanwhile.
 func (a *Arena) rejoin(e ending) {
-	f := a.apart[e.c]
-	delete(a.apart, e.c)
+	f := a.separated[e.c]
+	delete(a.separated, e.c)
 	a.away()
 	off, size := uint64(e.c)<<chunkShift, uint64(e.n)<<chunkShift
 	err := a.mapRun(off, size, a.fd, off)
@@ -181,19 +181,19 @@ func (a *Arena) rejoin(e ending) {
 	a.returned()
 	switch {
 	case err != nil: // the place stays out of use: other processes see what is written there
-	case e.aside:
-		a.aside = append(a.aside, e.run)
+	case e.quarantine:
+		a.quarantined = append(a.quarantined, e.run)
 	default:
 		a.put(e.c, e.n, 0)
 	}
 }
 
-// isApart reports whether the byte at off is in a file of its own.
-func (a *Arena) isApart(off uint64) bool {
+// isSeparate reports whether the byte at off is in a file of its own.
+func (a *Arena) isSeparate(off uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, e := a.lookup(off)
-	return a.apart[int32(e>>firstShift)] != nil
+	return a.separated[int32(e>>firstShift)] != nil
 }
 
 // part is n bytes of a file from off on.

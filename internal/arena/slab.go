@@ -211,6 +211,6 @@ func (a *Arena) freeSmall(off uint64) (ok, empty bool) {
 		r.chunk[i].Store(kindFree)
 	}
 	// a process that imports the chunk must not see what comes later
-	a.rebin(c, s, empty || a.apart[c] != nil || a.onTheMove(c))
+	a.rebin(c, s, empty || a.separated[c] != nil || a.isMoving(c))
 	return true, empty
 }
