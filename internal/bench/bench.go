@@ -66,8 +66,8 @@ func (c Case) Series() string {
 // String names the case.
 func (c Case) String() string { return c.Series() + ", " + ui.Bytes(uint64(c.Size)) }
 
-// lanes is how many streams copy at once.
-func (c Case) lanes() int { return c.Streams * c.Devices }
+// loads is how many streams copy at once.
+func (c Case) loads() int { return c.Streams * c.Devices }
 
 // slotBytes and mostCopies bound how many small copies make one sample; the bytes stay in the second cache of a core.
 const (
@@ -88,7 +88,7 @@ func (c Case) copies() int {
 func (c Case) region() int { return c.copies() * c.Size }
 
 // Bytes is how many bytes a sample moves.
-func (c Case) Bytes() int { return c.region() * c.lanes() }
+func (c Case) Bytes() int { return c.region() * c.loads() }
 
 // Point is a case with what was measured; the slices have one value a round, in seconds for moving [Case.Bytes].
 type Point struct {

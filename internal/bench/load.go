@@ -10,9 +10,9 @@ import (
 	"ropeway"
 )
 
-// lane is a stream with the copies that a sample gives it. There are two sets, which read from places that are shift
+// load is a stream with the copies of a sample. There are two sets, which read from places that are shift
 // apart.
-type lane struct {
+type load struct {
 	dev      *ropeway.Device
 	stream   *ropeway.Stream
 	src, dst memory
@@ -25,7 +25,7 @@ type lane struct {
 // setting is a case that is ready to run.
 type setting struct {
 	Case
-	lanes []*lane
+	loads []*load
 	moves []move
 	parts [][]move // for all CPUs
 	turn  int      // which set is next
@@ -37,7 +37,7 @@ type skipError string
 func (s skipError) Error() string { return string(s) }
 
 // prepare makes a case ready. A case that is not to be had here is a skipError.
-func (r *room) prepare(c Case) (*setting, error) {
+func (r *roundMemory) prepare(c Case) (*setting, error) {
 	need := Devices([]Case{c})
 	if need > len(r.devices) {
 		return nil, skipError(fmt.Sprintf("needs %d devices", need))
@@ -49,18 +49,18 @@ func (r *room) prepare(c Case) (*setting, error) {
 			return nil, r.skip(err)
 		}
 	}
-	for i := range c.lanes() {
-		l, err := r.lane(c, i/c.Streams, i%c.Streams, s.moves)
+	for i := range c.loads() {
+		l, err := r.load(c, i/c.Streams, i%c.Streams, s.moves)
 		if err != nil {
 			return nil, errors.Join(r.skip(err), s.close())
 		}
-		s.lanes = append(s.lanes, l)
+		s.loads = append(s.loads, l)
 	}
 	return s, nil
 }
 
 // skip turns "not supported" into a skipError.
-func (r *room) skip(err error) error {
+func (r *roundMemory) skip(err error) error {
 	if errors.Is(err, ropeway.ErrRTFeatureNotSupport) {
 		name, _ := r.rt.Product()
 		return skipError(fmt.Sprintf("not on the %s (%d)", name, ropeway.ErrRTFeatureNotSupport))
@@ -68,9 +68,9 @@ func (r *room) skip(err error) error {
 	return err
 }
 
-func (r *room) lane(c Case, device, number int, moves []move) (*lane, error) {
+func (r *roundMemory) load(c Case, device, number int, moves []move) (*load, error) {
 	from, to := c.spots(device, number)
-	l := &lane{dev: r.devices[device], moves: moves}
+	l := &load{dev: r.devices[device], moves: moves}
 	var err error
 	if l.src, err = r.at(from); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (r *room) lane(c Case, device, number int, moves []move) (*lane, error) {
 }
 
 // submit queues everything.
-func (l *lane) submit(turn int) error {
+func (l *load) submit(turn int) error {
 	for _, s := range l.spans[turn] {
 		var err error
 		if l.direct {
@@ -125,12 +125,12 @@ func (l *lane) submit(turn int) error {
 	return nil
 }
 
-// sample copies once, on all lanes, and reports how long that took, the waiting included.
+// sample copies once, on all loads, and reports how long that took, the waiting included.
 func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, error) {
 	s.turn = 1 - s.turn
 	start := time.Now()
 	err := s.submit()
-	for _, l := range s.lanes {
+	for _, l := range s.loads {
 		if err == nil {
 			err = l.stream.Synchronize(ctx)
 		}
@@ -145,20 +145,20 @@ func (s *setting) sample(ctx context.Context, slowdown float64) (time.Duration, 
 	return max(took, 1), err
 }
 
-// submit queues the work of all lanes. Copies of pageable memory return when they are over: lanes of those need
+// submit queues the work of all loads. Copies of pageable memory return when they are over: loads of those need
 // threads.
 func (s *setting) submit() error {
-	if s.Memory != Pageable || len(s.lanes) == 1 {
-		for _, l := range s.lanes {
+	if s.Memory != Pageable || len(s.loads) == 1 {
+		for _, l := range s.loads {
 			if err := l.submit(s.turn); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	errs := make([]error, len(s.lanes))
+	errs := make([]error, len(s.loads))
 	var wg sync.WaitGroup
-	for i, l := range s.lanes {
+	for i, l := range s.loads {
 		wg.Go(func() { errs[i] = l.submit(s.turn) })
 	}
 	wg.Wait()
@@ -166,9 +166,9 @@ func (s *setting) submit() error {
 }
 
 // verify compares every byte that the latest sample wrote, and reports how many those were.
-func (s *setting) verify(r *room, tamper func([]byte)) (int64, error) {
+func (s *setting) verify(r *roundMemory, tamper func([]byte)) (int64, error) {
 	n := s.region()
-	for _, l := range s.lanes {
+	for _, l := range s.loads {
 		b := l.dst.host
 		if b == nil {
 			b = r.staging.host
@@ -189,7 +189,7 @@ func (s *setting) verify(r *room, tamper func([]byte)) (int64, error) {
 // close ends the streams; the memory stays for other cases.
 func (s *setting) close() error {
 	var err error
-	for _, l := range s.lanes {
+	for _, l := range s.loads {
 		if l.stream != nil {
 			err = errors.Join(err, l.stream.Close())
 		}

@@ -9,9 +9,9 @@ import (
 	"ropeway/internal/ui"
 )
 
-// room is the memory of a round. Buffers are as large as the largest case needs them, and made when the first case
-// does.
-type room struct {
+// roundMemory is the memory of a round. Buffers are as large as the largest case needs them, and made when the first
+// case does.
+type roundMemory struct {
 	rt      *ropeway.Runtime
 	devices []*ropeway.Device
 	peers   bool // device 0 reaches device 1
@@ -24,7 +24,7 @@ type room struct {
 
 // spot is what a buffer is for.
 type spot struct {
-	device, lane int
+	device, load int
 	kind         string
 	source       bool
 }
@@ -42,10 +42,10 @@ func (m memory) span(off, n int) ropeway.Span {
 	return m.buf.Range(off, n)
 }
 
-// spots are the source and destination of a lane, whose stream is on device.
-func (c Case) spots(device, lane int) (src, dst spot) {
-	host := spot{device, lane, c.Memory, true}
-	dev := spot{device, lane, onDevice, true}
+// spots are the source and destination of a load, whose stream is on device.
+func (c Case) spots(device, load int) (src, dst spot) {
+	host := spot{device, load, c.Memory, true}
+	dev := spot{device, load, onDevice, true}
 	switch c.Direction {
 	case HostToDevice:
 		dev.source = false
@@ -54,16 +54,16 @@ func (c Case) spots(device, lane int) (src, dst spot) {
 		host.source = false
 		return dev, host
 	}
-	dst = spot{device, lane, onDevice, false}
+	dst = spot{device, load, onDevice, false}
 	if c.Direction == PeerToPeer {
 		dst.device++
 	}
 	return dev, dst
 }
 
-// openRoom takes the devices and looks whether there is enough memory.
-func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
-	r := &room{rt: rt, buffers: map[spot]memory{}, needs: map[spot]int{}}
+// openMemory takes the devices and looks whether there is enough memory.
+func openMemory(rt *ropeway.Runtime, cases []Case) (*roundMemory, error) {
+	r := &roundMemory{rt: rt, buffers: map[spot]memory{}, needs: map[spot]int{}}
 	for i := range min(Devices(cases), rt.DeviceCount()) {
 		d, err := rt.Device(i)
 		if err != nil {
@@ -78,7 +78,7 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 	largest := 0
 	for _, c := range cases {
 		largest = max(largest, c.region())
-		for i := range c.lanes() {
+		for i := range c.loads() {
 			src, dst := c.spots(i/c.Streams, i%c.Streams)
 			r.needs[src] = max(r.needs[src], c.region()+shift)
 			r.needs[dst] = max(r.needs[dst], c.region())
@@ -114,7 +114,7 @@ func openRoom(rt *ropeway.Runtime, cases []Case) (*room, error) {
 }
 
 // at is the buffer for a spot; a source has the pattern in it.
-func (r *room) at(s spot) (memory, error) {
+func (r *roundMemory) at(s spot) (memory, error) {
 	m, found := r.buffers[s]
 	if found {
 		return m, nil
@@ -141,7 +141,7 @@ func (r *room) at(s spot) (memory, error) {
 }
 
 // make allocates.
-func (r *room) make(dev *ropeway.Device, kind string, n int) (memory, error) {
+func (r *roundMemory) make(dev *ropeway.Device, kind string, n int) (memory, error) {
 	var b *ropeway.Buffer
 	var err error
 	switch kind {
@@ -165,7 +165,7 @@ func (r *room) make(dev *ropeway.Device, kind string, n int) (memory, error) {
 }
 
 // reach lets device 0 copy to device 1.
-func (r *room) reach() error {
+func (r *roundMemory) reach() error {
 	if r.peers {
 		return nil
 	}

@@ -51,7 +51,7 @@ const (
 
 // Round measures every case once, on a runtime that was just opened.
 func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event) error) error {
-	r, err := openRoom(rt, spec.Cases)
+	r, err := openMemory(rt, spec.Cases)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event)
 }
 
 // measure takes samples of a case and of memcpy in turn. Every sample is verified.
-func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured) (err error) {
+func (r *roundMemory) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured) (err error) {
 	c := spec.Cases[got.Case]
 	s, err := r.prepare(c)
 	if err != nil {
@@ -132,8 +132,8 @@ func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured)
 		}
 	}
 	got.Seconds = quartile(ours)
-	got.Memcpy = quartile(one) * float64(c.lanes())
-	got.MemcpyAll = quartile(all) * float64(c.lanes())
+	got.Memcpy = quartile(one) * float64(c.loads())
+	got.MemcpyAll = quartile(all) * float64(c.loads())
 	return nil
 }
 

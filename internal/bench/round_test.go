@@ -94,14 +94,14 @@ func TestSkipped(t *testing.T) {
 // TestVerify proves, for each case, that one wrong byte of one sample is seen.
 func TestVerify(t *testing.T) {
 	cases := small().Cases()
-	r, err := openRoom(open(t), cases)
+	r, err := openMemory(open(t), cases)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range cases {
 		sample, at := 0, 0
 		err := r.measure(t.Context(), memcpy{}, &Spec{Cases: cases, tamper: func(_ Case, b []byte) {
-			if sample++; sample == 2*c.lanes() { // of the last lane
+			if sample++; sample == 2*c.loads() { // of the last load
 				at = len(b) * 2 / 3
 				b[at] ^= 1
 			}
@@ -133,7 +133,7 @@ func TestSlowdown(t *testing.T) {
 		t.Fatal(took, err)
 	}
 	r := open(t)
-	room, err := openRoom(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
+	room, err := openMemory(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
