@@ -37,7 +37,7 @@ type Recorder struct {
 	names  names
 	stop   chan struct{} // immutable; closed by Close
 	over   sync.WaitGroup
-	lanes  [lanes]lane
+	shards [shards]shard
 
 	mu       sync.Mutex
 	changed  *sync.Cond   // guarded by mu; a slot is free, or nothing is
@@ -49,7 +49,7 @@ type Recorder struct {
 	closed   bool         // guarded by mu
 }
 
-// A slot is handed out in blocks, one to a lane. Fields are guarded by Recorder.mu, memory by lanes.
+// A slot is handed out in blocks, one to a shard. Fields are guarded by Recorder.mu, memory by shards.
 type slot struct {
 	number int
 	memory []byte
@@ -58,16 +58,16 @@ type slot struct {
 	done   int    // of these, how many are full
 }
 
-// lane is where a thread or a stream puts its records. Whoever finds it taken takes another one.
-type lane struct {
+// shard is where a thread or a stream puts its records. A writer that finds it taken takes another one.
+type shard struct {
 	taken atomic.Bool
 	slot  *slot
 	block []uint64 // what is left of it
-	_     [88]byte // lanes do not share lines of the cache
+	_     [88]byte // shards do not share lines of the cache
 }
 
 const (
-	lanes      = 32 // records that can be written at one time
+	shards     = 32 // records that can be written at one time
 	blockBytes = 4096
 	blocks     = SlotBytes / blockBytes
 )
@@ -139,9 +139,9 @@ func (r *Recorder) keepTime() {
 // put writes a record. source is a thread or a stream: those that differ seldom meet.
 func (r *Recorder) put(source uint32, l *line) {
 	for i := source; ; i++ {
-		n := &r.lanes[i%lanes]
+		n := &r.shards[i%shards]
 		if n.taken.Load() || !n.taken.CompareAndSwap(false, true) {
-			if i-source >= lanes {
+			if i-source >= shards {
 				runtime.Gosched()
 			}
 			continue
@@ -157,9 +157,9 @@ func (r *Recorder) put(source uint32, l *line) {
 	}
 }
 
-// refill gives a lane, which the caller has taken, a new block; false if nothing can be recorded any more. It waits
+// refill gives a shard, which the caller has taken, a new block; false if nothing can be recorded any more. It waits
 // while all slots are being written to the file.
-func (r *Recorder) refill(n *lane) bool {
+func (r *Recorder) refill(n *shard) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.retire(n)
@@ -173,7 +173,7 @@ func (r *Recorder) refill(n *lane) bool {
 			r.changed.Wait()
 			continue
 		}
-		r.mu.Unlock() // the lanes that have the blocks are just being used
+		r.mu.Unlock() // the shards that have the blocks are just being used
 		runtime.Gosched()
 		r.mu.Lock()
 	}
@@ -190,9 +190,9 @@ func (r *Recorder) refill(n *lane) bool {
 	return true
 }
 
-// retire takes a lane's block away, which may have room left; the caller has taken the lane. A slot all of whose blocks
-// were handed out and came back is written to the file. mu is held.
-func (r *Recorder) retire(n *lane) {
+// retire takes a shard's block away, which may have room left; the caller has taken the shard. A slot all of whose
+// blocks were handed out and came back is written to the file. mu is held.
+func (r *Recorder) retire(n *shard) {
 	s := n.slot
 	n.slot, n.block = nil, nil
 	if s == nil {
@@ -204,10 +204,11 @@ func (r *Recorder) retire(n *lane) {
 	}
 }
 
-// retireAll takes the blocks away that idle lanes have: what they hold must not wait for what they do next. mu is held.
+// retireAll takes the blocks away that idle shards have: what they hold must not wait for what they do next. mu is
+// held.
 func (r *Recorder) retireAll() {
-	for i := range r.lanes {
-		if n := &r.lanes[i]; n.taken.CompareAndSwap(false, true) {
+	for i := range r.shards {
+		if n := &r.shards[i]; n.taken.CompareAndSwap(false, true) {
 			r.retire(n)
 			n.taken.Store(false)
 		}
@@ -306,8 +307,8 @@ func (r *Recorder) Close() error {
 	r.closed = true
 	r.changed.Broadcast()
 	r.mu.Unlock()
-	for i := range r.lanes {
-		n := &r.lanes[i]
+	for i := range r.shards {
+		n := &r.shards[i]
 		for !n.taken.CompareAndSwap(false, true) {
 			runtime.Gosched()
 		}

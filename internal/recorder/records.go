@@ -24,7 +24,7 @@ func (r *Recorder) Submitted(t observe.Task) {
 	}
 }
 
-// Ran implements observe.Observer. Streams and threads begin at different lanes.
+// Ran implements observe.Observer. Streams and threads begin at different shards.
 func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
 	result := Done
 	switch {
@@ -33,7 +33,7 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 	case how.Code != 0:
 		result = Failed
 	}
-	r.put(uint32(stream)+lanes/2, &line{
+	r.put(uint32(stream)+shards/2, &line{
 		uint64(RanType) | uint64(result)<<8 | half(stream),
 		uint64(number) | half(how.Code),
 		uint64(began),
