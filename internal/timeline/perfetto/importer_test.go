@@ -157,8 +157,8 @@ func (f seenFlow) compare(o seenFlow) int {
 	return cmp.Or(cmp.Compare(f.Kind, o.Kind), f.From.compare(o.From), f.To.compare(o.To))
 }
 
-// withoutLanes takes the number of a further track of an engine away.
-func withoutLanes(list []seen) {
+// withoutRows takes the number of a further track of an engine away.
+func withoutRows(list []seen) {
 	for i := range list {
 		if name, _, further := strings.Cut(list[i].Track, " ("); further {
 			list[i].Track = name
@@ -170,7 +170,7 @@ func TestChromesImporterUnderstandsTheRun(t *testing.T) {
 	run := sample.Serving(400, 7)
 	got := importTrace(t, run)
 	list, flows := expected(run)
-	withoutLanes(got.Slices)
+	withoutRows(got.Slices)
 	slices.SortFunc(list, seen.compare)
 	slices.SortFunc(got.Slices, seen.compare)
 	if !slices.Equal(got.Slices, list) {

@@ -125,10 +125,10 @@ func (t *trace) ranges() {
 			t.slice(quoted(r.Text), `"range"`, t.place(g, r.Start, t.until(r.Start, r.End))).write("")
 			continue
 		}
-		if len(g.lanes) == 0 {
-			t.newLane(g)
+		if len(g.rows) == 0 {
+			t.newRow(g)
 		}
-		t.start('i', quoted(r.Text), `"mark"`, track{g.pid, g.lanes[0].tid}).micros(`,"ts":`, r.Start).text(`,"s":`,
+		t.start('i', quoted(r.Text), `"mark"`, track{g.pid, g.rows[0].tid}).micros(`,"ts":`, r.Start).text(`,"s":`,
 			`"t"`).write("")
 	}
 }
@@ -226,9 +226,9 @@ func (t *trace) findings() {
 	for i := range t.run.Findings {
 		f := &t.run.Findings[i]
 		at, scope := track{t.process(0), t.process(0)}, `"g"`
-		if f.Thread >= 0 && f.Thread < len(t.threads) && len(t.threads[f.Thread].lanes) > 0 {
+		if f.Thread >= 0 && f.Thread < len(t.threads) && len(t.threads[f.Thread].rows) > 0 {
 			g := t.threads[f.Thread]
-			at, scope = track{g.pid, g.lanes[0].tid}, `"t"`
+			at, scope = track{g.pid, g.rows[0].tid}, `"t"`
 		}
 		t.start('i', quoted(f.Rule), `"finding"`, at).micros(`,"ts":`, f.Time).text(`,"s":`, scope).
 			text(`,"args":{"severity":`, quoted(f.Severity)).text(`,"text":`, quoted(f.Text)).write("}")
