@@ -166,7 +166,7 @@ const anyStream = math.MinInt32
 // calls adds the calls.
 func (t *part) calls() {
 	list := t.together()
-	var lanes []int64 // of calls whose threads nobody knows: when each is free
+	var rows []int64 // of calls whose threads nobody knows: when each is free
 	for i := range list {
 		c := &list[i]
 		out := c.Call
@@ -184,7 +184,7 @@ func (t *part) calls() {
 		if c.thread != 0 {
 			out.Thread = t.thread(c.thread)
 		} else {
-			out.Thread = t.lane(&lanes, out)
+			out.Thread = t.row(&rows, out)
 		}
 		for _, k := range []callKey{c.key(), keyOf(c.thread, c.Start, anyStream)} {
 			if _, ok := t.callOf[k]; !ok {
@@ -195,9 +195,9 @@ func (t *part) calls() {
 	}
 }
 
-// lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their
+// row gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their
 // beginnings.
-func (t *part) lane(free *[]int64, c timeline.Call) int {
+func (t *part) row(free *[]int64, c timeline.Call) int {
 	end := c.End
 	if end == timeline.None {
 		end = math.MaxInt64
