@@ -15,7 +15,7 @@ import (
 // observedAs is what the observer calls each function, and 1; 0 as long as it was not asked.
 var observedAs [len(functionNames)]atomic.Uint32
 
-// startObserving finds out whether somebody observes the runtime.
+// startObserving finds out whether the runtime is observed.
 func (p *process) startObserving() {
 	if p.rt != nil {
 		p.observer = p.rt.Observer()

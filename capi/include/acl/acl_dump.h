@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "acl_base.h"
 
-/* Visibility of the dump callbacks, always exported, and weakness: a weak function that nobody links is NULL. */
+/* Visibility of the dump callbacks, always exported, and weakness: a weak function that is not linked is NULL. */
 #if defined(_MSC_VER)
 #define ACL_DUMP_API __declspec(dllexport)
 #define ACL_DUMP_WEAK
