@@ -201,7 +201,7 @@ func gainsRights(file string) bool {
 	return err == nil && size > 0 && os.Getuid() != 0
 }
 
-// changesUser reports whether a file with this mode and owner runs as somebody else than uid and gid.
+// changesUser reports whether a file with this mode and owner runs as another user or group than uid and gid.
 func changesUser(mode fs.FileMode, fileUID, fileGID, uid, gid uint32) bool {
 	return mode&fs.ModeSetuid != 0 && fileUID != uid || mode&fs.ModeSetgid != 0 && mode&0o010 != 0 && fileGID != gid
 }

@@ -172,7 +172,7 @@ func recordIn(keep string) (dir string, done func(), err error) {
 	return dir, done, err
 }
 
-// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: whoever
+// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: a user who
 // interrupts again does not want to wait for the report. An interrupt that the program has got as well may arrive late.
 func hurry(signals <-chan os.Signal, tidy func()) (over func()) {
 	const late = 200 * time.Millisecond

@@ -53,7 +53,7 @@ func (a *app) traceFiles(o *traceOptions, base string, ours func(command []strin
 	return files, nil
 }
 
-// prove finds out whether the files can be written: nobody wants to know after a long run.
+// prove finds out whether the files can be written, before a long run.
 func (files traceFiles) prove() error {
 	for i := range files {
 		f := &files[i]
