@@ -140,7 +140,7 @@ const profMacros = `/* Visibility of the profiling functions: always exported. *
 
 `
 
-const dumpMacros = `/* Visibility of the dump callbacks, always exported, and weakness: a weak function that nobody links is NULL. */
+const dumpMacros = `/* Visibility of the dump callbacks, always exported, and weakness: a weak function that is not linked is NULL. */
 #if defined(_MSC_VER)
 #define ACL_DUMP_API __declspec(dllexport)
 #define ACL_DUMP_WEAK

@@ -66,7 +66,7 @@ var WhenOfObject = map[string][]string{
 		"recorded",   // it was, and not reset since
 	},
 	"aclrtStream": {
-		"unwaited", // made with DEVICE_USE_ONLY, PERSISTENT or CPU_SCHEDULE: nobody waits for it
+		"unwaited", // made with DEVICE_USE_ONLY, PERSISTENT or CPU_SCHEDULE: nothing waits for it
 	},
 	"aclrtNotify": {
 		"imported", // from another process
