@@ -26,7 +26,7 @@
 // What other processes are to see is moved out of the arena's memfd: an allocation
 // ([Arena.Separate]), a chunk of small ones, or a [Block], memory that has no place
 // in the window. Such a [File] is mapped where the bytes were. When it is freed the
-// place is mapped back before anybody else gets it.
+// place is mapped back before it is handed out again.
 //
 // # Caveats
 //

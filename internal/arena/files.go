@@ -35,7 +35,7 @@ func (s *Files) Close() {
 	}
 }
 
-// A File is a memfd whose size is sealed: nobody can take its bytes away while somebody has them mapped.
+// A File is a memfd whose size is sealed: its bytes stay as long as they are mapped.
 type File struct {
 	in     *Files // immutable
 	size   uint64 // immutable
@@ -128,7 +128,7 @@ func (f *File) Duplicate() (int, error) {
 	return duplicate(f.fd)
 }
 
-// Close gives the file back; its bytes go when nobody has them mapped any more. Idempotent.
+// Close closes the file; its bytes go when they are no longer mapped. Idempotent.
 func (f *File) Close() error {
 	f.in.mu.Lock()
 	delete(f.in.all, f)

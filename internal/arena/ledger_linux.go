@@ -41,7 +41,7 @@ func openLedger(path string) *ledger {
 		return nil
 	}
 	l.slot = rand.Int64N(1<<slotBits) << slotShift
-	for try := 0; try < 100; try++ { // somebody may have it
+	for try := 0; try < 100; try++ { // another process may have it
 		if found, ok := l.get(l.slot, 1<<slotShift); ok && found.Type == unix.F_UNLCK {
 			break
 		}

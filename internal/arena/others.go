@@ -4,7 +4,7 @@ import "time"
 
 // What this process was granted and has not touched, other processes that share its limits take into account: the
 // budget posts them in ledgers. It is posted before it is used, as credit. As memory is touched the kernel counts it,
-// too, which nobody notices; so it is posted again after a while, less often the longer nothing changes, and no more
+// too, without notice; so it is posted again after a while, less often the longer nothing changes, and no more
 // when nothing is left to be touched.
 const (
 	firstPause = 100 * time.Millisecond
@@ -14,7 +14,7 @@ const (
 // others is how many bytes other processes have in the ledger of a limit. mu is held.
 func (b *Budget) others(limit string) uint64 {
 	l, ok := b.ledgers[limit]
-	if !ok && len(b.accounts) > 0 { // else nobody would close it
+	if !ok && len(b.accounts) > 0 { // else nothing would close it
 		l = openLedger(limit)
 		if b.ledgers == nil {
 			b.ledgers = map[string]*ledger{}
@@ -90,7 +90,7 @@ func (b *Budget) tellAgain() {
 	b.post()
 }
 
-// forget closes the ledgers: nobody has been granted anything. mu is held.
+// forget closes the ledgers: nothing is granted any more. mu is held.
 func (b *Budget) forget() {
 	if b.pending != nil {
 		b.pending.Stop()

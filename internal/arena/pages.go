@@ -275,7 +275,7 @@ func (a *Arena) Prepare(addr uintptr, n uint64) error {
 }
 
 // prepareExtent backs the extent at offset x of an allocation that ends at end. Callers that want the same extent wait
-// for the first: a collapse fails when somebody touches the pages meanwhile.
+// for the first: a collapse fails when the pages are touched meanwhile.
 func (a *Arena) prepareExtent(x, end uint64, r *region, bit uint32) error {
 	mu := &a.preparing[x>>extentShift%uint64(len(a.preparing))]
 	mu.Lock()

@@ -3,9 +3,9 @@ package arena
 import "fmt"
 
 // An arena whose addresses are fresh hands out what was freed only when nothing else is left: an address that the
-// program kept for too long then belongs to nobody for as long as possible, and a use of it is recognised. Freed runs
-// stay out of the bins, in the order they were freed, closed in the window and without pages. When the bins
-// have no room, the older half of them comes back, and so on until there is room.
+// program kept for too long then belongs to no allocation for as long as possible, and a use of it is recognised. Freed
+// runs stay out of the bins, in the order they were freed, closed in the window and without pages. When the bins have
+// no room, the older half of them comes back, and so on until there is room.
 
 // run is n chunks from c.
 type run struct{ c, n int32 }

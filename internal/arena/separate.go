@@ -9,11 +9,11 @@ import (
 type Way struct {
 	Files *Files // whose the file is to be
 
-	// Still is called before bytes move and returns when nobody reads or writes them any more; what it returns is
+	// Still is called before bytes move and returns when nothing reads or writes them any more; what it returns is
 	// called when they have moved.
 	Still func() (resume func())
 
-	// Also, if not nil, maps the file wherever else the bytes are mapped; with nobody using them. If that fails it has
+	// Also, if not nil, maps the file wherever else the bytes are mapped; with nothing using them. If that fails it has
 	// changed nothing.
 	Also func(f *File) error
 }
@@ -34,7 +34,7 @@ func (a *Arena) isMoving(c int32) bool { return a.moving != nil && a.moving.c ==
 // changed.
 //
 // The file goes when the allocation is freed, or the last of its chunk: its place is the arena's own again before
-// anybody else gets it.
+// it is handed out again.
 func (a *Arena) Separate(addr uintptr, w Way) (f *File, off, size uint64, err error) {
 	a.movers.Lock()
 	defer a.movers.Unlock()
