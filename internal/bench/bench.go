@@ -140,7 +140,7 @@ const (
 	mostTime  = 1e6
 )
 
-// clean makes every text of a result that was read fit for a terminal: anybody may have written the file.
+// clean makes every text of a result that was read fit for a terminal: the file may come from anywhere.
 func (r *Result) clean() {
 	texts := []*string{&r.Ropeway, &r.Machine.CPU, &r.Machine.Kernel, &r.Machine.Go, &r.Driver, &r.Product,
 		&r.Chip, &r.Memcpy}
