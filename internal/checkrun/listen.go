@@ -112,7 +112,7 @@ func (l *listener) accept() {
 			said := sync.OnceFunc(l.talking.Done)
 			l.read(c, s, said)
 			l.mu.Lock()
-			delete(l.open, c) // before said: whoever waits for that takes what is open for alive
+			delete(l.open, c) // before said: close takes what is open for alive
 			l.mu.Unlock()
 			c.Close()
 			said()
