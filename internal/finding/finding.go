@@ -1,7 +1,7 @@
 // Package finding is what the checker reports: its rules, the form of a finding, and how it is written.
 //
-// A finding is complete when it is made: stacks have names and lines, addresses have their allocation. So whoever reads
-// one (the command line, a test, another process) needs nothing else.
+// A finding is complete when it is made: stacks have names and lines, addresses have their allocation. So a program
+// that reads one (the command line, a test, another process) needs nothing else.
 package finding
 
 // Severity says how bad a finding is.
