@@ -25,7 +25,7 @@ type Observer interface {
 	Function(name string) uint16
 
 	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where
-	// there is no room for more it is the function's own. Sites reports whether anybody wants to know sites, which
+	// there is no room for more it is the function's own. Sites reports whether sites are wanted, which
 	// takes time to find out.
 	From(function uint16, s Site) uint16
 	Sites() bool
@@ -108,7 +108,7 @@ type Task struct {
 	Memory    Memory
 	Stream    int32  // None: its caller carries it out
 	Number    uint32 // on its stream
-	Thread    uint32 // that submits it; 0: nobody knows
+	Thread    uint32 // that submits it; 0: not known
 	Device    int32
 	Segments  uint32 // of a batch
 	Bytes     uint64
@@ -144,7 +144,7 @@ const (
 type Call struct {
 	State      State
 	Function   uint16
-	Thread     uint32 // 0: nobody knows, as in Go
+	Thread     uint32 // 0: not known, as in Go
 	Stream     int32  // that it is about, or None
 	Code       int32
 	Start, End int64

@@ -72,7 +72,7 @@ func (t *tee) From(function uint16, s Site) uint16 {
 }
 
 // number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is
-// written once, before anybody has its number.
+// written once, before its number is given out.
 func (t *tee) number(of from, function uint16, ask func(o Observer, function uint16) uint16) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
