@@ -11,8 +11,8 @@ import (
 )
 
 // create makes the file of this process, for its user alone: it holds the command line. A process that runs another
-// program keeps its number, so there may be one already. The directory is made where its parent is: whoever wanted the
-// recording may have gone, and taken that along.
+// program keeps its number, so there may be one already. The directory is made where its parent is: a user who wanted
+// the recording may have gone, and taken that along.
 func create(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
@@ -50,7 +50,7 @@ func identityOf(f *os.File) (identity, error) {
 		return identity{}, err
 	}
 	if s.Nlink == 0 {
-		return identity{}, errors.New("somebody has removed it")
+		return identity{}, errors.New("it was removed")
 	}
 	return identity{uint64(s.Dev), s.Ino}, nil
 }

@@ -31,7 +31,7 @@ type called struct {
 
 func (n *names) init() {
 	n.functions.Store(&map[string]uint16{})
-	// lockcheck: nobody has n yet
+	// lockcheck: n is not shared yet
 	n.sites, n.modules, n.threads = map[called]uint16{}, map[string]uint32{}, map[uint32]string{}
 }
 

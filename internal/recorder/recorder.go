@@ -339,7 +339,7 @@ func (r *Recorder) shrink() error {
 		return nil
 	}
 	used := 0
-	for used < Slots && r.slots[used] != nil { // lockcheck: nobody records any more
+	for used < Slots && r.slots[used] != nil { // lockcheck: nothing records any more
 		used++
 	}
 	if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(r.memory)) {
