@@ -1,4 +1,4 @@
-// Command sample writes a report of a run that nobody ran, for trying the page: go run ./internal/report/sample >
+// Command sample writes a report of a made-up run, for trying the page: go run ./internal/report/sample >
 // sample.json.
 package main
 
