@@ -33,7 +33,7 @@ const (
 	EnvStrict       = "ROPEWAY_STRICT"
 )
 
-// DefaultDevices is how many devices there are when nobody says.
+// DefaultDevices is how many devices there are by default.
 const DefaultDevices = 8
 
 const (
@@ -41,11 +41,11 @@ const (
 	leastMemory = 64 << 20 // of a device
 )
 
-// Settings say what to open. Read makes them; whoever opens may change them before.
+// Settings say what to open. Read makes them; the caller of Open may change them before.
 type Settings struct {
 	Product      *product.Product
 	Devices      int     // 0 is a machine without devices
-	Counted      bool    // somebody said how many; else no more GPUs are used than there are
+	Counted      bool    // the number was set; else no more GPUs are used than there are
 	DeviceMemory uint64  // bytes of each device; 0 is the driver's default
 	Driver       string  // "soft" or "cuda"
 	CUDAShare    int     // percent of a GPU's multiprocessors that copies may take; 0 is the driver's default
