@@ -24,7 +24,7 @@
 // A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one
 // more comes, the one that has waited longest without getting anything has to go. A peer of another user that is on no
 // white list can get nothing. Four of those are served at a time, with that error; others are hung up on as soon as
-// they have connected, so that a flood of them costs the exporter little and nobody else a place.
+// they have connected, so that a flood of them costs the exporter little and takes no place of others.
 package share
 
 import (
@@ -226,7 +226,7 @@ func (b *Broker) end(x *export, id [32]byte) {
 	x.item.Close()
 }
 
-// Close withdraws everything and returns when nobody is served any more. Exports that follow are refused.
+// Close withdraws everything and returns when no peer is served any more. Exports that follow are refused.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
