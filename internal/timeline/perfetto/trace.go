@@ -17,7 +17,7 @@ type trace struct {
 
 	processes, devices []int // numbers, by index
 	threads, streams   []*group
-	unknown            *group // calls of Go programs, where nobody knows the thread
+	unknown            *group // calls of Go programs, whose thread is not known
 	engines            map[engine]*group
 
 	functions []string // names, as JSON

@@ -28,7 +28,7 @@ type row struct {
 	last int64   // end of the last slice
 }
 
-// numbers gives out numbers of processes and threads that nobody else has.
+// numbers gives out numbers of processes and threads that are unique.
 type numbers struct {
 	used map[int]bool
 	next int
@@ -41,7 +41,7 @@ func (n *numbers) take() int {
 	return n.next
 }
 
-// claim takes a number that somebody has, or another one if two have it.
+// claim takes a given number, or another one if it is taken.
 func (n *numbers) claim(wanted int) int {
 	if wanted <= 0 || n.used[wanted] {
 		return n.take()

@@ -1,4 +1,4 @@
-// Package sample makes runs that nobody ran: a small model of a host and a device gives every call and task its time.
+// Package sample makes up runs: a small model of a host and a device gives every call and task its time.
 // Tests and the report's page are tried on them.
 package sample
 
