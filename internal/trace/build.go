@@ -166,7 +166,7 @@ const anyStream = math.MinInt32
 // calls adds the calls.
 func (t *part) calls() {
 	list := t.together()
-	var rows []int64 // of calls whose threads nobody knows: when each is free
+	var rows []int64 // of calls whose threads are not known: when each is free
 	for i := range list {
 		c := &list[i]
 		out := c.Call
