@@ -188,7 +188,7 @@ endif
 	@echo "$$(git rev-parse --short HEAD)$$(git diff --quiet HEAD || echo ' with changes')" >bin/gpu/bench/commit
 	@du -sh bin/gpu/bench; echo "there: bench/cuda/gpu.sh [--short]"
 
-check: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
+check: check-fmt check-vet check-build check-arch check-generated check-noasm check-lint check-tidy ## run everything CI checks besides the tests
 
 bench: ## compare the software device with glibc's memcpy, as ratios in one run (ROUNDS=15)
 	$(needgo)
@@ -209,15 +209,12 @@ bench-cores: ## compare batches on 1 to 16 cores with those of another commit, a
 bench-python: dist ## measure acl from Python, as ratios in one run (ROUNDS=15)
 	PYTHONPATH="$(abspath $(DIST))/python/site-packages" $(PYTHON) bench/python/bench.py $(ROUNDS)
 
-bench-check: dist ## measure what the checker costs, as ratios in one run
+bench-check: ## measure what the checker costs, as ratios in one run
+bench-trace: ## measure what recording costs, as ratios in one run
+bench-check bench-trace: bench-%: dist
 	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
-	$(PYTHON) bench/check/ratio.py "$(abspath $(DIST))" bin/bench-check
-
-bench-trace: dist ## measure what recording costs, as ratios in one run
-	@mkdir -p bin
-	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-check bench/check/bench.c -L"$(DIST)/lib64" -lascendcl
-	$(PYTHON) bench/trace/ratio.py "$(abspath $(DIST))" bin/bench-check
+	$$($(GO) env CC) -std=gnu11 -O2 -Wall -Wextra -I"$(DIST)/include" -o bin/bench-overhead bench/overhead/bench.c -L"$(DIST)/lib64" -lascendcl
+	$(PYTHON) bench/overhead/ratio.py $* "$(abspath $(DIST))" bin/bench-overhead
 
 bench-c: dist ## measure libascendcl.so from C, as ratios in one run (ROUNDS=15)
 	@mkdir -p bin
@@ -268,7 +265,7 @@ clean: ## delete what was built
 
 # The parts of check. Each can be run alone; "make -k check" runs all of them whatever fails. All compile with -trimpath, as
 # make dist and make test do: what one has compiled serves the others.
-.PHONY: check-fmt check-vet check-build check-borders check-generated check-noasm check-lint check-tidy
+.PHONY: check-fmt check-vet check-build check-arch check-generated check-noasm check-lint check-tidy
 
 check-fmt:
 	$(needgo)
@@ -288,9 +285,9 @@ check-build:
 	CGO_ENABLED=1 $(GO) build -trimpath ./...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -trimpath ./...
 
-check-borders:
+check-arch:
 	$(needgo)
-	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count 1 ./internal/borders
+	CGO_ENABLED=0 $(GO) test -trimpath -vet=off -count 1 ./internal/archtest
 
 # The assembly is generated again in a copy, by the go:generate line of the package, and compared.
 check-generated:

@@ -31,7 +31,8 @@ func View[T Number](b *Buffer) (Array[T], error) {
 		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("%d bytes are no whole number of %T", b.n, *new(T)))
 	}
 	if b.host != nil && b.addr%uintptr(size) != 0 {
-		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("the address %#x is not aligned for %T", b.addr, *new(T)))
+		return Array[T]{}, misuse("ropeway.View", "b", fmt.Sprintf("the address %#x is not aligned for %T",
+			b.addr, *new(T)))
 	}
 	return Array[T]{b}, nil
 }

@@ -27,7 +27,8 @@ func TestArray(t *testing.T) {
 	if want := []float64{6, 7, 2, 3, 4, 5, 6, 7}; !slices.Equal(host.Values(), want) {
 		t.Errorf("got %v, want %v", host.Values(), want)
 	}
-	for _, at := range [][2]int{{-1, 1}, {0, 9}, {8, 1}, {9, 0}, {0, -1}, {1 << 61, 1}, {0, 1 << 61}, {math.MinInt, 1}} {
+	for _, at := range [][2]int{{-1, 1}, {0, 9}, {8, 1}, {9, 0}, {0, -1}, {1 << 61, 1}, {0, 1 << 61},
+		{math.MinInt, 1}} {
 		want(t, s.Copy(mem.All(), host.Range(at[0], at[1])), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
 	}
 	ok(t, s.Copy(mem.Range(8, 0), host.Range(0, 0)))
@@ -39,7 +40,8 @@ func TestArray(t *testing.T) {
 	want(t, host.Close(), ropeway.ErrRTParamInvalid, "aclrtFree", "devPtr")
 	for _, n := range []int{-1, 0, math.MaxInt, 1 << 60} {
 		_, err := ropeway.Alloc[int64](d, n)
-		if !errors.Is(err, ropeway.ErrRTParamInvalid) && !errors.Is(err, ropeway.ErrInvalidParam) && !errors.Is(err, ropeway.ErrRTMemoryAllocation) {
+		if !errors.Is(err, ropeway.ErrRTParamInvalid) && !errors.Is(err, ropeway.ErrInvalidParam) && !errors.Is(err,
+			ropeway.ErrRTMemoryAllocation) {
 			t.Errorf("%d numbers: %v", n, err)
 		}
 	}
@@ -66,7 +68,8 @@ func TestView(t *testing.T) {
 func TestReadAtWriteAt(t *testing.T) {
 	d := device(t)
 	for name, b := range map[string]*ropeway.Buffer{
-		"device": get(d.Alloc(10))(t), "pinned": get(d.AllocPinned(10))(t), "registered": get(d.Register(make([]byte, 10)))(t), "managed": get(d.AllocManaged(10))(t),
+		"device": get(d.Alloc(10))(t), "pinned": get(d.AllocPinned(10))(t),
+		"registered": get(d.Register(make([]byte, 10)))(t), "managed": get(d.AllocManaged(10))(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if n, err := b.WriteAt([]byte("0123456789"), 0); n != 10 || err != nil {
@@ -84,7 +87,8 @@ func TestReadAtWriteAt(t *testing.T) {
 				n    int
 				err  error
 				text string
-			}{{0, 4, nil, "0123"}, {6, 4, nil, "67xy"}, {8, 2, io.EOF, "xy"}, {10, 0, io.EOF, ""}, {math.MaxInt64, 0, io.EOF, ""}} {
+			}{{0, 4, nil, "0123"}, {6, 4, nil, "67xy"}, {8, 2, io.EOF, "xy"}, {10, 0, io.EOF, ""},
+				{math.MaxInt64, 0, io.EOF, ""}} {
 				if n, err := b.ReadAt(got, tt.off); n != tt.n || err != tt.err || string(got[:n]) != tt.text {
 					t.Errorf("ReadAt(%d) = %d, %v, %q", tt.off, n, err, got[:n])
 				}

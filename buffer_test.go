@@ -81,7 +81,8 @@ func TestSpansOutOfRange(t *testing.T) {
 	d := device(t)
 	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
 	const most = int(^uint(0) >> 1)
-	for _, at := range [][2]int{{0, 65}, {1, 64}, {64, 1}, {65, 0}, {-1, 1}, {0, -1}, {-1, -1}, {most, 1}, {1, most}, {most, most}} {
+	for _, at := range [][2]int{{0, 65}, {1, 64}, {64, 1}, {65, 0}, {-1, 1}, {0, -1}, {-1, -1}, {most, 1},
+		{1, most}, {most, most}} {
 		bad := mem.Range(at[0], at[1])
 		want(t, s.Copy(bad, host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
 		want(t, s.Copy(host.All(), bad), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
@@ -102,11 +103,14 @@ func TestSpansOutOfRange(t *testing.T) {
 	}
 	ok(t, s.Copy(mem.Range(64, 0), host.Range(0, 0)))
 	for _, tt := range []struct{ dp, sp, w, h int }{
-		{8, 8, 8, 9}, {16, 8, 8, 6}, {8, 16, 8, 6}, {65, 65, 65, 1}, {1 << 62, 1 << 62, 8, 5}, {1 << 61, 1 << 61, 8, 5}, {most, most, 8, most}, {9, 8, 8, most},
+		{8, 8, 8, 9}, {16, 8, 8, 6}, {8, 16, 8, 6}, {65, 65, 65, 1}, {1 << 62, 1 << 62, 8, 5}, {1 << 61, 1 << 61, 8, 5},
+		{most, most, 8, most}, {9, 8, 8, most},
 	} {
-		want(t, s.Copy2D(mem.All(), tt.dp, host.All(), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "*")
+		want(t, s.Copy2D(mem.All(), tt.dp, host.All(), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid,
+			"aclrtMemcpy2dAsync", "*")
 		page := make([]byte, 64)
-		want(t, s.Copy2D(mem.All(), tt.dp, ropeway.Pageable(page), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid, "aclrtMemcpy2dAsync", "*")
+		want(t, s.Copy2D(mem.All(), tt.dp, ropeway.Pageable(page), tt.sp, tt.w, tt.h), ropeway.ErrRTParamInvalid,
+			"aclrtMemcpy2dAsync", "*")
 	}
 	want(t, s.Copy2D(mem.All(), 4, host.All(), 8, 8, 2), ropeway.ErrInvalidParam, "aclrtMemcpy2dAsync", "width")
 	want(t, s.Copy2D(mem.All(), -8, host.All(), 8, 8, 2), ropeway.ErrInvalidParam, "aclrtMemcpy2dAsync", "width")
@@ -120,7 +124,8 @@ func TestSpansOutOfRange(t *testing.T) {
 func TestZeroSpans(t *testing.T) {
 	d := device(t)
 	s, host, mem := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t)
-	for name, null := range map[string]ropeway.Span{"zero": {}, "nil slice": ropeway.Pageable(nil), "empty": ropeway.Pageable([]byte{})} {
+	for name, null := range map[string]ropeway.Span{"zero": {}, "nil slice": ropeway.Pageable(nil),
+		"empty": ropeway.Pageable([]byte{})} {
 		t.Run(name, func(t *testing.T) {
 			ok(t, s.Copy(null, null))
 			ok(t, s.Copy(mem.All(), null))
@@ -149,7 +154,8 @@ func TestZeroSpans(t *testing.T) {
 	if err := d.CopyBatch(&b); err == nil {
 		t.Error("an empty batch was taken")
 	}
-	want(t, s.Copy(host.All(), ropeway.Pageable(make([]byte, 64))), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "src")
+	want(t, s.Copy(host.All(), ropeway.Pageable(make([]byte, 64))), ropeway.ErrRTParamInvalid,
+		"aclrtMemcpyAsync", "src")
 	want(t, s.Copy(ropeway.Pageable(make([]byte, 64)), mem.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")
 	want(t, s.Copy(host.Range(0, 8), host.Range(8, 8)), ropeway.ErrRTFeatureNotSupport, "aclrtMemcpyAsync", "kind")
 	ok(t, d.Copy(host.Range(0, 8), host.Range(8, 8)))

@@ -55,7 +55,7 @@ type goProgram struct {
 	fixed     bool
 	wrong     int  // line of the mistake
 	submitted int  // line of what it collides with
-	keep      bool // nothing is given back at the end
+	keep      bool // nothing is freed at the end
 }
 
 // sync synchronises where no mistake is made.
@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 			b := p.host.Bytes()
 			p.submitted = line() + 1
 			ok(p.t, p.s.Copy(p.mem.All(), p.host.All()))
-			p.wrong = p.submitted // who wrote is not known
+			p.wrong = p.submitted // the writer is not known
 			p.sync()
 			b[100]++
 		}},
@@ -241,7 +241,8 @@ func TestCheck(t *testing.T) {
 					if want == 0 {
 						return
 					}
-					if len(s.Stack) == 0 || filepath.Base(s.Stack[0].File) != "check_test.go" || s.Stack[0].Line < want || s.Stack[0].Line > want+1 {
+					if len(s.Stack) == 0 || filepath.Base(s.Stack[0].File) != "check_test.go" ||
+						s.Stack[0].Line < want || s.Stack[0].Line > want+1 {
 						t.Errorf("%s: not in line %d: %v", what, want, x)
 					}
 				}
@@ -252,7 +253,8 @@ func TestCheck(t *testing.T) {
 				if p.submitted != 0 {
 					inLine("the other", x.Others[0], p.submitted)
 				}
-				if text := x.Summary + x.Advice; strings.Contains(text, "aclrt") || strings.Contains(text, "aclFinalize") {
+				if text := x.Summary + x.Advice; strings.Contains(text, "aclrt") || strings.Contains(text,
+					"aclFinalize") {
 					t.Errorf("names of C in: %s", x.String())
 				}
 			})
@@ -260,7 +262,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// careless leaves a copy behind that nobody waits for, and everything it has.
+// careless leaves a copy that nothing waits for, and everything it has.
 func careless(t *testing.T, rt *ropeway.Runtime) {
 	t.Helper()
 	d := get(rt.Device(0))(t)
@@ -277,7 +279,8 @@ func TestCheckIsOff(t *testing.T) {
 		"others": check.With(check.Options{Rules: []check.Rule{"stream-race"}, OnFinding: f.add}),
 	} {
 		var log bytes.Buffer
-		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), option, ropeway.WithLogger(logTo(&log))))(t))
+		careless(t, get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), option,
+			ropeway.WithLogger(logTo(&log))))(t))
 		if len(f.list()) != 0 || log.Len() != 0 {
 			t.Errorf("%s: found %v, printed %s", name, f.list(), &log)
 		}
@@ -312,7 +315,8 @@ func TestCheckCloseFrees(t *testing.T) {
 // TestCheckNamesExist proves that what findings call a function in a Go program is a method of this package.
 func TestCheckNamesExist(t *testing.T) {
 	types := map[string]any{}
-	for _, v := range []any{&ropeway.Runtime{}, &ropeway.Device{}, &ropeway.Stream{}, &ropeway.Buffer{}, &ropeway.Event{}, &ropeway.Notify{},
+	for _, v := range []any{&ropeway.Runtime{}, &ropeway.Device{}, &ropeway.Stream{}, &ropeway.Buffer{},
+		&ropeway.Event{}, &ropeway.Notify{},
 		&ropeway.Pool{}, &ropeway.Physical{}, &ropeway.Reservation{}, &ropeway.Descriptor{}} {
 		types[reflect.TypeOf(v).Elem().Name()] = v
 	}
@@ -360,9 +364,11 @@ func TestCheckRefuses(t *testing.T) {
 func TestCheckFromTheEnvironment(t *testing.T) {
 	t.Setenv("ROPEWAY_CHECK", "seed=3")
 	var log bytes.Buffer
-	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithLogger(logTo(&log))))(t)
+	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20),
+		ropeway.WithLogger(logTo(&log))))(t)
 	careless(t, rt)
-	for _, part := range []string{"unsynchronised-exit: the runtime is closed, and Stream.Copy (task 1 of stream 0) was never synchronised",
+	for _, part := range []string{"unsynchronised-exit: the runtime is closed, and Stream.Copy (task 1 of stream 0) " +
+		"was never synchronised",
 		"check_test.go:", "Synchronise every stream (Device.Synchronize) before Runtime.Close", "seed 3", "1 finding"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("no %q in %s", part, &log)
@@ -386,7 +392,7 @@ func TestCheckFromTheEnvironment(t *testing.T) {
 }
 
 // TestCheckFunctions proves that a function that a stream calls may use the buffers of its stream: what is queued
-// before it is complete, what is queued behind it waits for it.
+// before it is complete, what is queued after it waits for it.
 func TestCheckFunctions(t *testing.T) {
 	f := &found{}
 	rt := get(ropeway.Open(ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), f.checked()))(t)

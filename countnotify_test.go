@@ -37,12 +37,15 @@ func TestCountNotify(t *testing.T) {
 		}
 		ok(t, ascend.RecordCount(records, n, c.how, c.given))
 		ok(t, waits.Synchronize(ctx))
-		ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountEqual, Value: c.then, Clear: true, Timeout: time.Minute}))
-		ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountEqual, Timeout: time.Minute})) // the wait before cleared it
+		ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountEqual, Value: c.then, Clear: true,
+			Timeout: time.Minute}))
+		// the wait before cleared it
+		ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountEqual, Timeout: time.Minute}))
 		ok(t, waits.Synchronize(ctx))
 	}
 
-	ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountAbove, Timeout: time.Millisecond})) // rounded up to a second
+	// rounded up to a second
+	ok(t, ascend.WaitCount(waits, n, ascend.CountWait{Is: ascend.CountAbove, Timeout: time.Millisecond}))
 	var e *ropeway.Error
 	if err := waits.Synchronize(ctx); !errors.As(err, &e) {
 		t.Errorf("a wait whose time is up: %v", err)

@@ -38,7 +38,8 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 		t.Errorf("a device has %d bytes, %v", total, err)
 	}
 
-	other, err := ropeway.Open(ropeway.WithProduct(ropeway.ProductA3, ropeway.EP), ropeway.WithDevices(2), ropeway.WithDeviceMemory(64<<20), ropeway.WithVisibleDevices(0, 1))
+	other, err := ropeway.Open(ropeway.WithProduct(ropeway.ProductA3, ropeway.EP), ropeway.WithDevices(2),
+		ropeway.WithDeviceMemory(64<<20), ropeway.WithVisibleDevices(0, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +56,10 @@ func TestOpenRefusesTheEnvironment(t *testing.T) {
 		code        ropeway.Code
 		instead     []ropeway.Option // nil: there is none
 	}{
-		{"ROPEWAY_PRODUCT", "A9", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
-		{"ROPEWAY_FORM", "XP", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
+		{"ROPEWAY_PRODUCT", "A9", ropeway.ErrInvalidParam,
+			[]ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
+		{"ROPEWAY_FORM", "XP", ropeway.ErrInvalidParam,
+			[]ropeway.Option{ropeway.WithProduct(ropeway.ProductA2, ropeway.EP)}},
 		{"ROPEWAY_DEVICES", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDevices(1)}},
 		{"ROPEWAY_DEVICE_MEMORY", "x", ropeway.ErrInvalidParam, []ropeway.Option{ropeway.WithDeviceMemory(64 << 20)}},
 		{"ROPEWAY_DRIVER", "cuda", ropeway.ErrRTFeatureNotSupport, nil},

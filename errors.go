@@ -39,7 +39,8 @@ type Error struct {
 //
 //	aclrtMemcpyBatchAsync: sizes[3]: 4096 bytes do not fit into 64: ACL error 100000 (ACL_ERROR_INVALID_PARAM): …
 func (e *Error) Error() string {
-	return (&core.Error{Code: abi.Code(e.Code), API: e.API, Arg: e.Arg, Index: e.Index, Text: e.Text, Err: e.Err}).Error()
+	return (&core.Error{Code: abi.Code(e.Code), API: e.API, Arg: e.Arg, Index: e.Index, Text: e.Text,
+		Err: e.Err}).Error()
 }
 
 // Unwrap returns the code and, if there is one, the driver's error.
@@ -63,7 +64,7 @@ func (e *openError) Unwrap() []error {
 	return []error{Code(e.err.Code), e.err.Err}
 }
 
-// result is what a call of the device returns. A checker is told of errors.
+// result is what a call of the device returns. Errors are reported to a checker.
 func (d *Device) result(e *core.Error) error {
 	if e == nil {
 		return nil

@@ -14,10 +14,12 @@ import (
 
 // TestErrorChain: errors.Is and errors.As find the code and the driver's error in every error, wrapped or not.
 func TestErrorChain(t *testing.T) {
-	err := error(&ropeway.Error{Code: ropeway.ErrRTSysDma, API: "aclrtMemcpy", Arg: "dst", Index: 3, Text: "is wrong", Err: driver.ErrFault})
+	err := error(&ropeway.Error{Code: ropeway.ErrRTSysDma, API: "aclrtMemcpy", Arg: "dst", Index: 3, Text: "is wrong",
+		Err: driver.ErrFault})
 	for _, err := range []error{err, fmt.Errorf("upload: %w", err)} {
 		var code ropeway.Code
-		if !errors.As(err, &code) || code != ropeway.ErrRTSysDma || !errors.Is(err, ropeway.ErrRTSysDma) || errors.Is(err, ropeway.ErrRTParamInvalid) {
+		if !errors.As(err, &code) || code != ropeway.ErrRTSysDma || !errors.Is(err, ropeway.ErrRTSysDma) ||
+			errors.Is(err, ropeway.ErrRTParamInvalid) {
 			t.Errorf("%v has the code %d", err, code)
 		}
 		if !errors.Is(err, driver.ErrFault) {
@@ -29,7 +31,8 @@ func TestErrorChain(t *testing.T) {
 			t.Errorf("%q has no %q", err, part)
 		}
 	}
-	if c := ropeway.ErrRTSysDma; c.Name() != "ACL_ERROR_RT_SYS_DMA" || c.Meaning() == "" || !strings.Contains(c.Error(), c.Name()) {
+	if c := ropeway.ErrRTSysDma; c.Name() != "ACL_ERROR_RT_SYS_DMA" || c.Meaning() == "" ||
+		!strings.Contains(c.Error(), c.Name()) {
 		t.Errorf("%q %q %q", c.Name(), c.Meaning(), c)
 	}
 	if c := ropeway.Code(12345); c.Name() != "" || c.Meaning() != "" {
@@ -48,8 +51,10 @@ func TestCloseTwice(t *testing.T) {
 	ok(t, err)
 	d := get(rt.Device(0))(t)
 	for name, c := range map[string]interface{ Close() error }{
-		"Buffer": get(d.Alloc(1))(t), "pinned Buffer": get(d.AllocPinned(1))(t), "Array": get(ropeway.Alloc[int8](d, 1))(t), "Stream": get(d.NewStream())(t),
-		"Event": get(d.NewEvent())(t), "Notify": get(d.NewNotify())(t), "Pool": get(d.NewPool(ropeway.PoolOptions{}))(t), "Descriptor": get(d.NewDescriptor())(t),
+		"Buffer": get(d.Alloc(1))(t), "pinned Buffer": get(d.AllocPinned(1))(t),
+		"Array": get(ropeway.Alloc[int8](d, 1))(t), "Stream": get(d.NewStream())(t),
+		"Event": get(d.NewEvent())(t), "Notify": get(d.NewNotify())(t),
+		"Pool": get(d.NewPool(ropeway.PoolOptions{}))(t), "Descriptor": get(d.NewDescriptor())(t),
 		"Physical": get(d.AllocPhysical(get(d.MapUnit())(t)))(t), "Reservation": get(d.Reserve(get(d.MapUnit())(t)))(t),
 	} {
 		ok(t, c.Close())
@@ -117,7 +122,12 @@ func TestImportGivenUp(t *testing.T) {
 	giveUp, cancel := context.WithCancel(ctx)
 	c, answer, asked := make(closed), make(chan struct{}), make(chan struct{})
 	go func() { <-asked; cancel() }()
-	if err := ropeway.Importing(giveUp, c, func() error { close(asked); <-answer; return nil }); err != context.Canceled {
+	if err := ropeway.Importing(giveUp, c, func() error {
+		close(
+			asked)
+		<-answer
+		return nil
+	}); err != context.Canceled {
 		t.Errorf("given up: %v", err)
 	}
 	close(answer)

@@ -10,7 +10,8 @@ import (
 	"ropeway/internal/core/signal"
 )
 
-// Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between two.
+// Event marks a point in a stream: other streams and the host can wait for it, and [Elapsed] measures the time between
+// two.
 type Event struct {
 	d *Device
 	h core.Handle

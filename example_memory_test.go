@@ -26,7 +26,7 @@ func ExampleNotify() {
 	// Output: !!!!
 }
 
-// Addresses are reserved once; memory is put behind them as it is needed, and the buffer never moves.
+// Addresses are reserved once; memory is mapped there as it is needed, and the buffer never moves.
 func ExampleReservation() {
 	rt := must(ropeway.Open(ropeway.WithDevices(1)))
 	defer rt.Close()

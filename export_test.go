@@ -19,7 +19,7 @@ func Importing(ctx context.Context, c io.Closer, open func() error) error {
 	return err
 }
 
-// Live tells what was not closed.
+// Live reports what was not closed.
 func (r *Runtime) Live() core.Live { return r.rt.Live() }
 
 // Imports is how many keys the runtime remembers as imported.

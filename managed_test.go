@@ -31,7 +31,8 @@ func TestManaged(t *testing.T) {
 	want(t, ascend.Advise(d, b.All(), 99, d), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "*")
 	other := device(t)
 	want(t, ascend.Prefetch(s, b.All(), other), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "location")
-	want(t, ascend.Advise(other, b.All(), ascend.Prefer, nil), ropeway.ErrRTParamInvalid, "aclrtMemManagedAdvise", "ptr")
+	want(t, ascend.Advise(other, b.All(), ascend.Prefer, nil), ropeway.ErrRTParamInvalid,
+		"aclrtMemManagedAdvise", "ptr")
 	ok(t, b.Close())
 	want(t, ascend.Prefetch(s, b.All(), d), ropeway.ErrRTParamInvalid, "aclrtMemManagedPrefetchAsync", "ptr")
 	_, err := device(t, ropeway.WithProduct(ropeway.Product950, ropeway.EP)).AllocManaged(8)

@@ -44,7 +44,8 @@ func counting(t *testing.T, more ...ropeway.Option) (*metrics.Meter, *ropeway.De
 // is over.
 func TestMetrics(t *testing.T) {
 	for name, more := range map[string][]ropeway.Option{
-		"alone": nil, "recorded too": {ropeway.WithTrace(t.TempDir())}, "checked too": {check.With(check.Options{OnFinding: func(check.Finding) {}})},
+		"alone": nil, "recorded too": {ropeway.WithTrace(t.TempDir())},
+		"checked too": {check.With(check.Options{OnFinding: func(check.Finding) {}})},
 	} {
 		t.Run(name, func(t *testing.T) { testMetrics(t, more) })
 	}
@@ -68,28 +69,32 @@ func testMetrics(t *testing.T, more []ropeway.Option) {
 	ok(t, s.Copy(mem.Range(4096, 10), mem.Range(0, 10)))
 	ok(t, s.Fill(mem.Range(0, 33), 1))
 	m := meter.Read()
-	if up := copiesOf(t, m, "host_to_device"); up.Count != 4 || up.Bytes != 1800 || up.Batches != 1 || up.Segments != 2 || up.InFlight != 4 {
+	if up := copiesOf(t, m, "host_to_device"); up.Count != 4 || up.Bytes != 1800 || up.Batches != 1 ||
+		up.Segments != 2 || up.InFlight != 4 {
 		t.Errorf("up, while the stream is held: %+v", up)
 	}
 	if m.InFlight != 8 {
-		t.Errorf("%d tasks are in flight, not the function and seven behind it", m.InFlight)
+		t.Errorf("%d tasks are in flight, not the function and seven after it", m.InFlight)
 	}
 	time.Sleep(time.Millisecond)
 	release()
 	ok(t, s.Synchronize(ctx))
 
 	m = meter.Read()
-	up, down, inside := copiesOf(t, m, "host_to_device"), copiesOf(t, m, "device_to_host"), copiesOf(t, m, "device_to_device")
+	up, down, inside := copiesOf(t, m, "host_to_device"), copiesOf(t, m, "device_to_host"),
+		copiesOf(t, m, "device_to_device")
 	if m.InFlight != 0 || up.InFlight != 0 || up.Failed != 0 || up.Dropped != 0 {
 		t.Errorf("afterwards: %d in flight, up %+v", m.InFlight, up)
 	}
-	if down.Count != 1 || down.Bytes != 64 || inside.Count != 1 || inside.Bytes != 10 || m.Fills.Count != 1 || m.Fills.Bytes != 33 {
+	if down.Count != 1 || down.Bytes != 64 || inside.Count != 1 || inside.Bytes != 10 || m.Fills.Count != 1 ||
+		m.Fills.Bytes != 33 {
 		t.Errorf("down %+v, inside %+v, fills %+v", down, inside, m.Fills)
 	}
 	if up.Queued.Count != 4 || up.Ran.Count != 4 || up.Queued.Sum < 4*0.001 || up.Queued.Sum > 600 {
 		t.Errorf("four copies were held for a millisecond, and up is %+v", up)
 	}
-	if h := up.Sizes; h.Count != 4 || h.Sum != 1800 || h.Bounds[0] != 64 || h.Counts[1] != 3 || h.Counts[3] != 1 || len(h.Counts) != len(h.Bounds)+1 {
+	if h := up.Sizes; h.Count != 4 || h.Sum != 1800 || h.Bounds[0] != 64 || h.Counts[1] != 3 || h.Counts[3] != 1 ||
+		len(h.Counts) != len(h.Bounds)+1 {
 		t.Errorf("sizes %+v", h)
 	}
 }
@@ -126,7 +131,8 @@ func TestMetricsOfHostCopies(t *testing.T) {
 	ok(t, d.Copy(mem.All(), ropeway.Pageable(make([]byte, 256))))
 	ok(t, d.Copy(ropeway.Pageable(make([]byte, 8)), ropeway.Pageable(make([]byte, 8))))
 	m := meter.Read()
-	if up := copiesOf(t, m, "host_to_device"); up.Count != 2 || up.Bytes != 512 || up.InFlight != 0 || up.Ran.Count != 2 {
+	if up := copiesOf(t, m, "host_to_device"); up.Count != 2 || up.Bytes != 512 || up.InFlight != 0 ||
+		up.Ran.Count != 2 {
 		t.Errorf("up %+v", up)
 	}
 	if h := copiesOf(t, m, "host_to_host"); h.Count != 1 || h.Bytes != 8 {
@@ -137,7 +143,7 @@ func TestMetricsOfHostCopies(t *testing.T) {
 	}
 }
 
-// TestMetricsOfFailures: what fails and what is dropped is over, and told apart from what was done.
+// TestMetricsOfFailures: what fails and what is dropped is over, and distinguished from what was done.
 func TestMetricsOfFailures(t *testing.T) {
 	var f *faulty.Driver
 	meter, d := counting(t, ropeway.WithDriver(func(d driver.Driver) driver.Driver { f = faulty.Wrap(d); return f }))
@@ -158,7 +164,8 @@ func TestMetricsOfFailures(t *testing.T) {
 	}
 	ok(t, s.Abort())
 	m := meter.Read()
-	if up := copiesOf(t, m, "host_to_device"); up.Count != 3 || up.Dropped != 3 || up.InFlight != 0 || up.Ran.Count != 0 {
+	if up := copiesOf(t, m, "host_to_device"); up.Count != 3 || up.Dropped != 3 || up.InFlight != 0 ||
+		up.Ran.Count != 0 {
 		t.Errorf("dropped: %+v", up)
 	}
 	if m.InFlight != 0 {
@@ -170,7 +177,8 @@ func TestMetricsOfFailures(t *testing.T) {
 func TestUnusedMeter(t *testing.T) {
 	meter := metrics.New()
 	m := meter.Read()
-	if len(m.Copies) != 7 || len(m.Waits) != 4 || len(m.Copies[0].Sizes.Counts) != len(m.Copies[0].Sizes.Bounds)+1 || copiesOf(t, m, "host_to_device").Count != 0 {
+	if len(m.Copies) != 7 || len(m.Waits) != 4 || len(m.Copies[0].Sizes.Counts) != len(m.Copies[0].Sizes.Bounds)+1 ||
+		copiesOf(t, m, "host_to_device").Count != 0 {
 		t.Errorf("got %+v", m)
 	}
 	open(t, metrics.With(meter))

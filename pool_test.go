@@ -57,7 +57,8 @@ func TestPool(t *testing.T) {
 // TestPoolRefusals: what has nothing to do with the pool, or with pools.
 func TestPoolRefusals(t *testing.T) {
 	d, other := device(t), device(t)
-	p := get(d.NewPool(ropeway.PoolOptions{Max: 4 * piece, Reuse: ropeway.FollowEvents | ropeway.Opportunistic | ropeway.InsertWaits}))(t)
+	p := get(d.NewPool(ropeway.PoolOptions{Max: 4 * piece,
+		Reuse: ropeway.FollowEvents | ropeway.Opportunistic | ropeway.InsertWaits}))(t)
 	s := get(d.NewStream())(t)
 	_, err := p.Alloc(get(other.NewStream())(t), 1)
 	want(t, err, ropeway.ErrRTParamInvalid, "aclrtMemPoolMallocAsync", "stream")

@@ -55,9 +55,11 @@ func TestRandom(t *testing.T) {
 		{"int32", ascend.Uniform(ascend.Int32, -10, 10), 4,
 			func(b []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(b))) }, -10, 9, -0.5, 0.5},
 		{"int64", ascend.Uniform(ascend.Int64, -1<<40, 0), 8,
-			func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) }, -1 << 40, -1, -1 << 39, 1 << 35},
+			func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) }, -1 << 40, -1,
+			-1 << 39, 1 << 35},
 		{"uint64", ascend.Uniform(ascend.Uint64, 1<<63, 1<<63+1<<62), 8,
-			func(b []byte) float64 { return float64(binary.LittleEndian.Uint64(b)) }, 1 << 63, 1<<63 + 1<<62, 1<<63 + 1<<61, 1 << 58},
+			func(b []byte) float64 { return float64(binary.LittleEndian.Uint64(b)) }, 1 << 63, 1<<63 + 1<<62,
+			1<<63 + 1<<61, 1 << 58},
 	} {
 		got, sum := draw(c.size*count, c.like), 0.0
 		for i := range count {
@@ -89,9 +91,12 @@ func TestRandomRefusals(t *testing.T) {
 	want(t, ascend.Random(s, mem.Range(16, 6), unit, from), ropeway.ErrRTParamInvalid, api, "randomResultAddr")
 	want(t, ascend.Random(s, mem.Range(16, 64), unit, from), ropeway.ErrRTParamInvalid, api, "randomResultAddr")
 	want(t, ascend.Random(s, mem.Range(16, 0), unit, from), ropeway.ErrRTParamInvalid, api, "taskInfo")
-	want(t, ascend.Random(s, ropeway.Pageable(make([]byte, 8)), unit, from), ropeway.ErrRTParamInvalid, api, "randomResultAddr")
-	want(t, ascend.Random(s, mem.Range(16, 8), unit, ascend.RandomSource{Counter: mem.Range(0, 15)}), ropeway.ErrRTParamInvalid, api, "randomCounterAddr")
-	want(t, ascend.Random(s, mem.Range(16, 8), unit, ascend.RandomSource{}), ropeway.ErrRTParamInvalid, api, "randomCounterAddr")
+	want(t, ascend.Random(s, ropeway.Pageable(make([]byte, 8)), unit, from), ropeway.ErrRTParamInvalid, api,
+		"randomResultAddr")
+	want(t, ascend.Random(s, mem.Range(16, 8), unit, ascend.RandomSource{Counter: mem.Range(0, 15)}),
+		ropeway.ErrRTParamInvalid, api, "randomCounterAddr")
+	want(t, ascend.Random(s, mem.Range(16, 8), unit, ascend.RandomSource{}), ropeway.ErrRTParamInvalid, api,
+		"randomCounterAddr")
 	for _, like := range []ascend.Distribution{
 		ascend.Uniform(ascend.Int8, 0, 1),
 		ascend.Uniform(ascend.Int32, 0, 0.5),
@@ -109,5 +114,6 @@ func TestRandomRefusals(t *testing.T) {
 	other := get(old.Alloc(64))(t)
 	from.Counter = other.Range(0, 16)
 	want(t, ascend.Random(s, mem.Range(16, 8), unit, from), ropeway.ErrRTParamInvalid, api, "randomCounterAddr")
-	want(t, ascend.Random(get(old.NewStream())(t), other.Range(16, 8), unit, from), ropeway.ErrRTFeatureNotSupport, api, "*")
+	want(t, ascend.Random(get(old.NewStream())(t), other.Range(16, 8), unit, from), ropeway.ErrRTFeatureNotSupport, api,
+		"*")
 }

@@ -36,7 +36,9 @@ func TestReduce(t *testing.T) {
 			t.Errorf("%v: %v, want %v", c.how, got, c.want)
 		}
 	}
-	want(t, ascend.Reduce(s, a.Range(0, 4), b.All(), ascend.Sum, ascend.Float32), ropeway.ErrRTParamInvalid, "aclrtReduceAsync", "count")
-	want(t, ascend.Reduce(s, a.All(), b.Range(4, 8), ascend.Sum, ascend.Float32), ropeway.ErrRTParamInvalid, "aclrtReduceAsync", "src")
+	want(t, ascend.Reduce(s, a.Range(0, 4), b.All(), ascend.Sum, ascend.Float32), ropeway.ErrRTParamInvalid,
+		"aclrtReduceAsync", "count")
+	want(t, ascend.Reduce(s, a.All(), b.Range(4, 8), ascend.Sum, ascend.Float32), ropeway.ErrRTParamInvalid,
+		"aclrtReduceAsync", "src")
 	want(t, ascend.Reduce(s, a.All(), b.All(), 99, ascend.Float32), ropeway.ErrRTParamInvalid, "aclrtReduceAsync", "*")
 }

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // open is a small runtime that is closed when the test ends.
 func open(t testing.TB, opts ...ropeway.Option) *ropeway.Runtime {
 	t.Helper()
-	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithDeviceMemory(256 << 20)}, opts...)...)
+	rt, err := ropeway.Open(append([]ropeway.Option{ropeway.WithDevices(2), ropeway.WithDeviceMemory(256 << 20)},
+		opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestEveryProduct(t *testing.T) {
 	for _, name := range ropeway.Products() {
 		for _, form := range []ropeway.Form{ropeway.EP, ropeway.RC} {
 			t.Run(string(name)+form.String(), func(t *testing.T) {
-				rt, err := ropeway.Open(ropeway.WithProduct(name, form), ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20))
+				rt, err := ropeway.Open(ropeway.WithProduct(name, form), ropeway.WithDevices(1),
+					ropeway.WithDeviceMemory(64<<20))
 				if err != nil {
 					t.Skip(err)
 				}
@@ -212,7 +214,8 @@ func TestNilIsNil(t *testing.T) {
 		func() error { return s.Abort() },
 		func() error { return s.Synchronize(ctx) },
 		func() error { return d.DefaultStream().Synchronize(ctx) },
-		s.StopOnFailure, e.Close, e2.Close, st.Close, s.Close, desc.Close, reg.Close, host.Close, mem.Close, peer.Close, d.Close,
+		s.StopOnFailure, e.Close, e2.Close, st.Close, s.Close, desc.Close, reg.Close, host.Close, mem.Close,
+		peer.Close, d.Close,
 	} {
 		if err := f(); err != nil {
 			t.Errorf("call %d: %#v", i, err)
@@ -349,7 +352,8 @@ func TestOtherRuntime(t *testing.T) {
 	d, o := get(here.Device(0))(t), get(there.Device(0))(t)
 	s, mem, host := get(d.NewStream())(t), get(d.Alloc(64))(t), get(d.AllocPinned(64))(t)
 	get(d.NewEvent())(t)
-	theirs, pinned, ev, desc := get(o.Alloc(64))(t), get(o.AllocPinned(64))(t), get(o.NewEvent())(t), get(o.NewDescriptor())(t)
+	theirs, pinned, ev, desc := get(o.Alloc(64))(t), get(o.AllocPinned(64))(t), get(o.NewEvent())(t),
+		get(o.NewDescriptor())(t)
 	mine := get(d.NewEvent())(t)
 	for _, b := range []*ropeway.Buffer{theirs, pinned} {
 		want(t, s.Copy(b.All(), host.All()), ropeway.ErrRTParamInvalid, "aclrtMemcpyAsync", "dst")

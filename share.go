@@ -87,8 +87,8 @@ func (b *Buffer) Unshare(k Key) error {
 	return b.d.result(memory.IpcMemClose(b.d.t, first(k.cKey())))
 }
 
-// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not tell two
-// apart.
+// imports are the keys that are imported, each once: C closes by key, imports before exports, and could not distinguish
+// two apart.
 type imports struct {
 	mu   sync.Mutex
 	have map[Key]*Buffer // guarded by mu; nil: being imported
@@ -136,21 +136,21 @@ func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, err
 	if ctx.Done() == nil {
 		return open()
 	}
-	type answer struct {
+	type result struct {
 		v   T
 		err error
 	}
-	answers := make(chan answer, 1)
+	results := make(chan result, 1)
 	go func() {
 		v, err := open()
-		answers <- answer{v, err}
+		results <- result{v, err}
 	}()
 	select {
-	case a := <-answers:
+	case a := <-results:
 		return a.v, a.err
 	case <-ctx.Done():
 		go func() {
-			if a := <-answers; a.err == nil {
+			if a := <-results; a.err == nil {
 				a.v.Close() //nolint:errcheck // the program does not know of it
 			}
 		}()
@@ -160,7 +160,7 @@ func importing[T io.Closer](ctx context.Context, open func() (T, error)) (T, err
 
 // Import opens the memory of another process that the key names: n bytes from its beginning. It should be closed
 // before the other process closes it. A key can be imported once at a time. When ctx ends before the other process
-// has answered, its error is returned.
+// has replied, its error is returned.
 func (d *Device) Import(ctx context.Context, k Key, n int) (*Buffer, error) {
 	const api = "aclrtIpcMemImportByKey"
 	return importing(ctx, func() (*Buffer, error) {
@@ -212,7 +212,7 @@ func (n *Notify) Share(with ...int) (Key, error) {
 	return keyOf(text), nil
 }
 
-// ImportNotify opens the notify of another process that the key names. When ctx ends before that has answered, its
+// ImportNotify opens the notify of another process that the key names. When ctx ends before that has replied, its
 // error is returned.
 func (d *Device) ImportNotify(ctx context.Context, k Key) (*Notify, error) {
 	return importing(ctx, func() (*Notify, error) {

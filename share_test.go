@@ -177,7 +177,7 @@ func (d *slowImport) Import(s *driver.Shared) (driver.Memory, error) {
 	return d.Sharer.Import(s)
 }
 
-// TestImportsAtOnce: an exporter that does not answer stops nobody who imports from another; its own key cannot be
+// TestImportsAtOnce: an exporter that does not reply stops no import from another; its own key cannot be
 // imported twice meanwhile.
 func TestImportsAtOnce(t *testing.T) {
 	slow := &slowImport{}

@@ -94,7 +94,8 @@ func TestMemoryVisitor(t *testing.T) {
 func TestShareMemoryRefusals(t *testing.T) {
 	const importing, opening = "aclrtMemImportFromShareableHandle", "aclrtIpcOpenEventHandle"
 	d := device(t)
-	for _, key := range []ropeway.Key{"", "x", "1234", ropeway.Key(strings.Repeat("0", 128)), ropeway.Key(strings.Repeat("k", 1000))} {
+	for _, key := range []ropeway.Key{"", "x", "1234", ropeway.Key(strings.Repeat("0", 128)),
+		ropeway.Key(strings.Repeat("k", 1000))} {
 		if _, err := d.ImportPhysical(ctx, key); err == nil {
 			t.Errorf("key %q names memory", key)
 		}

@@ -25,7 +25,8 @@ func block(t testing.TB, s *ropeway.Stream) (release func()) {
 
 func TestCopies(t *testing.T) {
 	d := device(t)
-	for _, s := range []*ropeway.Stream{get(d.NewStream())(t), get(d.NewPriorityStream(0))(t), get(d.NewPriorityStream(7))(t), d.DefaultStream()} {
+	for _, s := range []*ropeway.Stream{get(d.NewStream())(t), get(d.NewPriorityStream(0))(t),
+		get(d.NewPriorityStream(7))(t), d.DefaultStream()} {
 		host, mem := get(d.AllocPinned(4096))(t), get(d.Alloc(4096))(t)
 		copy(host.Bytes(), pattern(4096, 0))
 		ok(t, s.Copy(mem.All(), host.All()))
@@ -57,7 +58,8 @@ func TestCopies(t *testing.T) {
 
 func TestClosedStream(t *testing.T) {
 	d := device(t)
-	s, e, host, mem, desc := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+	s, e, host, mem, desc := get(d.NewStream())(t), get(d.NewEvent())(t), get(d.AllocPinned(64))(t),
+		get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
 	ok(t, d.Fill(mem.All(), 3))
 	for _, priority := range []int{-1, 8} {
 		_, err := d.NewPriorityStream(priority)
@@ -66,7 +68,8 @@ func TestClosedStream(t *testing.T) {
 	never := get(d.NewNotify())(t)
 	ok(t, s.WaitNotify(never, 0))
 	ok(t, s.Fill(mem.All(), 4))
-	want(t, s.Close(), ropeway.ErrRTStreamAbort, "aclrtDestroyStreamForce", "stream") // what has not run is dropped, and that is said
+	// what has not run is dropped, and that is said
+	want(t, s.Close(), ropeway.ErrRTStreamAbort, "aclrtDestroyStreamForce", "stream")
 	ok(t, d.Copy(host.All(), mem.All()))
 	if host.Bytes()[63] != 3 {
 		t.Error("a stream that was closed went on")
@@ -202,14 +205,15 @@ func TestGivingUp(t *testing.T) {
 		"time":             {short, context.DeadlineExceeded},
 		"deadline over":    {over, context.DeadlineExceeded},
 	} {
-		for what, f := range map[string]func(context.Context) error{"stream": s.Synchronize, "device": d.Synchronize, "event": e.Wait} {
+		for what, f := range map[string]func(context.Context) error{"stream": s.Synchronize, "device": d.Synchronize,
+			"event": e.Wait} {
 			if err := f(tt.ctx); err != tt.want { //nolint:errorlint // itself, not wrapped
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 		}
 	}
 	if host.Bytes()[0] != 0 {
-		t.Error("the copy ran behind a function that has not returned")
+		t.Error("the copy ran after a function that has not returned")
 	}
 	release()
 	long, cancel := context.WithTimeout(ctx, time.Minute)
@@ -285,13 +289,16 @@ func TestDescriptors(t *testing.T) {
 	for _, product := range []ropeway.Product{ropeway.ProductA2, ropeway.ProductA3, ropeway.Product950} {
 		t.Run(string(product), func(t *testing.T) {
 			d := device(t, ropeway.WithProduct(product, ropeway.EP))
-			s, host, mem, desc := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t), get(d.NewDescriptor())(t)
+			s, host, mem, desc := get(d.NewStream())(t), get(d.AllocPinned(64))(t), get(d.Alloc(64))(t),
+				get(d.NewDescriptor())(t)
 			ok(t, s.CopyDescriptor(desc))
 			if err := s.Synchronize(ctx); err == nil {
 				t.Log("a descriptor that was never set copied nothing")
 			}
-			want(t, desc.Set(mem.Range(0, 4), mem.Range(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "count")
-			want(t, desc.Set(mem.Range(0, 8), host.Range(8, 8)), ropeway.ErrRTParamInvalid, "aclrtSetMemcpyDesc", "srcAddr")
+			want(t, desc.Set(mem.Range(0, 4), mem.Range(8, 8)), ropeway.ErrRTParamInvalid,
+				"aclrtSetMemcpyDesc", "count")
+			want(t, desc.Set(mem.Range(0, 8), host.Range(8, 8)), ropeway.ErrRTParamInvalid,
+				"aclrtSetMemcpyDesc", "srcAddr")
 			want(t, desc.Set(mem.Range(0, 8), ropeway.Span{}), ropeway.ErrInvalidParam, "aclrtSetMemcpyDesc", "srcAddr")
 			ok(t, s.Fill(mem.Range(0, 8), 1))
 			ok(t, s.Fill(mem.Range(8, 56), 2))
@@ -325,7 +332,8 @@ func TestBatches(t *testing.T) {
 		there.Add(mem.Range(i, 256), from)
 		back.Add(to, mem.Range(i, 256))
 	}
-	want(t, s.CopyBatch(&there), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "srcs") // it would wait for the stream
+	// it would wait for the stream
+	want(t, s.CopyBatch(&there), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "srcs")
 	if e := want(t, s.CopyBatch(&back), ropeway.ErrRTParamInvalid, "aclrtMemcpyBatchAsync", "dsts"); e.Index != 1 {
 		t.Errorf("copy %d is refused, not the first with pageable memory", e.Index)
 	}
@@ -417,7 +425,8 @@ func TestHammer(t *testing.T) {
 				p := pattern(n, i+g)
 				copy(host.Bytes(), p)
 				a, b := streams[i%2], streams[(i+g)%2]
-				err := errors.Join(a.Copy(mem.Range(0, n), host.Range(0, n)), a.Record(e), b.Wait(e), b.Copy(host.Range(2048, n), mem.Range(0, n)), b.Record(e), e.Wait(ctx))
+				err := errors.Join(a.Copy(mem.Range(0, n), host.Range(0, n)), a.Record(e), b.Wait(e),
+					b.Copy(host.Range(2048, n), mem.Range(0, n)), b.Record(e), e.Wait(ctx))
 				if err != nil {
 					t.Error(err)
 				}

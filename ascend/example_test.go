@@ -77,7 +77,8 @@ func ExampleRandom() {
 		if first {
 			do(s.Fill(counter.All(), 0))
 		}
-		do(ascend.Random(s, mem.Range(i*4000, 4000), ascend.Normal(ascend.Float32, 0, 1), ascend.RandomSource{Seed: 1, Counter: counter.All()}))
+		do(ascend.Random(s, mem.Range(i*4000, 4000), ascend.Normal(ascend.Float32, 0, 1), ascend.RandomSource{Seed: 1,
+			Counter: counter.All()}))
 	}
 	do(s.Synchronize(ctx))
 	drawn := make([]byte, mem.Len())

@@ -8,7 +8,7 @@ import (
 	"ropeway"
 	"ropeway/internal/abi"
 	"ropeway/internal/core/transfer"
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 	"ropeway/internal/random"
 )
 
@@ -114,9 +114,9 @@ func bitsOf(of Type, v float64) (bits uint64, size int) {
 	case Float32:
 		return uint64(math.Float32bits(float32(v))), 4
 	case Float16:
-		return uint64(half.From(float32(v))), 2
+		return uint64(float16.From(float32(v))), 2
 	case BFloat16:
-		return uint64(half.FromB(float32(v))), 2
+		return uint64(float16.FromB(float32(v))), 2
 	case Int32:
 		return whole(-1<<31, 1<<31, 4)
 	case Int64:

@@ -105,7 +105,10 @@ func measure(m *machine, base *baseline, sh shape, at [3]core.Addr, span uint64,
 		f    func() int64
 	}{
 		{"memcpy", func() int64 { return base.loop(&lists[1][0], &lists[0][0], sh.size, sh.count) }},
-		{"memcpy-all", func() int64 { return base.loops(&lists[1][0], &lists[0][0], sh.size, sh.count, uint64(cores)) }},
+		{"memcpy-all", func() int64 {
+			return base.loops(&lists[1][0], &lists[0][0], sh.size, sh.count,
+				uint64(cores))
+		}},
 		{"batch", func() int64 {
 			return timed(func() {
 				ok(transfer.MemcpyBatchAsync(m.t, &lists[2][0], &sizes[0], &lists[0][0], &sizes[0], sh.count, &up, &zero, 1, &fail, s))
@@ -148,8 +151,8 @@ func small64(m *machine, host, dev core.Addr, cores int) {
 	ok(m.t.DestroyStream(s))
 }
 
-// compare runs other programs, which are this one built from other sources, in turn with this one, and prints the fastest
-// times as ratios.
+// compare runs other programs, which are this one built from other sources, in turn with this one, and prints the
+// fastest times as ratios.
 func compare(programs []string, cores []int, lib string) error {
 	type key struct {
 		program, cores int
@@ -160,7 +163,8 @@ func compare(programs []string, cores []int, lib string) error {
 	for range *repeats {
 		for _, n := range cores {
 			for p, program := range programs {
-				c := exec.Command(program, "-only", "cores", "-cores", strconv.Itoa(n), "-rounds", strconv.Itoa(*rounds), "-baseline", lib)
+				c := exec.Command(program, "-only", "cores", "-cores", strconv.Itoa(n), "-rounds",
+					strconv.Itoa(*rounds), "-baseline", lib)
 				c.Stderr = os.Stderr
 				out, err := c.Output()
 				if err != nil {
@@ -184,7 +188,8 @@ func compare(programs []string, cores []int, lib string) error {
 			}
 		}
 	}
-	fmt.Printf("%s, %d CPUs, fastest of %d x %d; us, then how many times faster\n", cpuName(), runtime.NumCPU(), *repeats, *rounds)
+	fmt.Printf("%s, %d CPUs, fastest of %d x %d; us, then how many times faster\n", cpuName(), runtime.NumCPU(),
+		*repeats, *rounds)
 	fmt.Printf("%-22s %5s %9s %9s", "row", "cores", "memcpy", "all cores")
 	for p := range programs {
 		fmt.Printf(" %9s %8s %8s", fmt.Sprintf("[%d]", p), "/memcpy", "/all")

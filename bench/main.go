@@ -33,12 +33,14 @@ type baseline struct {
 
 var (
 	rounds = flag.Int("rounds", 15, "how often each pair is measured")
-	only   = flag.String("only", "", "comma list of sections: bulk, small, batch, streams, growth; all if empty; or cores alone")
-	cc     = flag.String("cc", "gcc", "C compiler for the baseline")
+	only   = flag.String("only", "", "comma list of sections: bulk, small, batch, streams, growth; all if empty; or "+
+		"cores alone")
+	cc = flag.String("cc", "gcc", "C compiler for the baseline")
 
 	library = flag.String("baseline", "", "baseline.c as a library; compiled if empty")
 	cores   = flag.String("cores", "1,2,4,8,16", "with -only cores: numbers of cores to measure batches with")
-	against = flag.String("against", "", "with -only cores: comma list of other builds of this program, to run in turn with this one")
+	against = flag.String("against", "", "with -only cores: comma list of other builds of this program, to run in "+
+		"turn with this one")
 	repeats = flag.Int("repeats", 4, "with -against: how often")
 )
 
@@ -118,9 +120,11 @@ func compileBaseline() (*baseline, error) {
 	}
 	defer os.RemoveAll(dir)
 	lib := filepath.Join(dir, "libbaseline.so")
-	c := exec.Command(*cc, "-O2", "-shared", "-fPIC", "-pthread", "-o", lib, filepath.Join(filepath.Dir(here), "baseline", "baseline.c"))
+	c := exec.Command(*cc, "-O2", "-shared", "-fPIC", "-pthread", "-o", lib, filepath.Join(filepath.Dir(here),
+		"baseline", "baseline.c"))
 	if out, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("cannot compile the baseline (install gcc, or name a compiler with -cc): %v\n%s", err, out)
+		return nil, fmt.Errorf("cannot compile the baseline (install gcc, or name a compiler with -cc): %v\n%s", err,
+			out)
 	}
 	return bindBaseline(lib)
 }
@@ -131,7 +135,8 @@ func bindBaseline(lib string) (*baseline, error) {
 		return nil, err
 	}
 	b := new(baseline)
-	for name, f := range map[string]any{"copy_one": &b.one, "copy_two": &b.two, "copy_loop": &b.loop, "copy_loops": &b.loops} {
+	for name, f := range map[string]any{"copy_one": &b.one, "copy_two": &b.two, "copy_loop": &b.loop,
+		"copy_loops": &b.loops} {
 		if err := l.Bind(f, name); err != nil {
 			return nil, err
 		}

@@ -44,8 +44,8 @@ func bulk(m *machine, base *baseline) {
 	}
 }
 
-// batches is 4096 scattered segments in one call: drawn anew each time from 512 MiB, so that they are not in the cache, and
-// the same again and again, so that (the small ones) they are.
+// batches is 4096 scattered segments in one call: drawn anew each time from 512 MiB, so that they are not in the cache,
+// and the same again and again, so that (the small ones) they are.
 func batches(m *machine, base *baseline) {
 	const count, span = 4096, 512 << 20
 	host, other, dev := m.pinned(span), m.pinned(span), m.device(span)
@@ -177,8 +177,8 @@ func small(m *machine, _ *baseline) {
 }
 
 // growth is what a copy costs as queue, streams and live allocations grow. Of the streams and allocations, 64 drawn
-// at random are used in turn; the rest are there. A second line uses all of them in turn: then the cost is that of memory that
-// is in no cache, theirs and the copy's own.
+// at random are used in turn; the rest are there. A second line uses all of them in turn: then the cost is that of
+// memory that is in no cache, theirs and the copy's own.
 func growth(m *machine, _ *baseline) {
 	sizes := []int{1, 1000, 100_000}
 	var few, all []float64
@@ -193,7 +193,7 @@ func growth(m *machine, _ *baseline) {
 	for _, depth := range sizes {
 		few = append(few, queueCost(m, host, dev, depth))
 	}
-	show("64 B submit behind a queue of", few, "; asked 2.0")
+	show("64 B submit after a queue of", few, "; asked 2.0")
 
 	few = nil
 	for _, n := range sizes {

@@ -10,13 +10,13 @@ package main
 // typedef void (*region)(const volatile void *, size_t);
 // static region poison(void) { return (region)(uintptr_t)dlsym(RTLD_DEFAULT, "__asan_poison_memory_region"); }
 // static region unpoison(void) { return (region)(uintptr_t)dlsym(RTLD_DEFAULT, "__asan_unpoison_memory_region"); }
-// static void tell(region r, uintptr_t at, size_t n) { r((const volatile void *)at, n); }
+// static void call_region(region r, uintptr_t at, size_t n) { r((const volatile void *)at, n); }
 import "C"
 
 // Programs that are built with AddressSanitizer bring functions by which an allocator says what is not to be touched.
 
-// shade tells AddressSanitizer which addresses of pinned memory the program must not use, or may use again; nil if the
-// program was built without it.
+// shade informs AddressSanitizer which addresses of pinned memory the program must not use, or may use again; nil if
+// the program was built without it.
 func shade() func(lo, hi uintptr, forbidden bool) {
 	poison, unpoison := C.poison(), C.unpoison()
 	if poison == nil || unpoison == nil {
@@ -27,6 +27,6 @@ func shade() func(lo, hi uintptr, forbidden bool) {
 		if forbidden {
 			f = poison
 		}
-		C.tell(f, C.uintptr_t(lo), C.size_t(hi-lo))
+		C.call_region(f, C.uintptr_t(lo), C.size_t(hi-lo))
 	}
 }

@@ -18,7 +18,8 @@ package main
 // extern void __tsan_release(void *object) __attribute__((weak));
 // extern char ropeway_order;
 //
-// // A function of the program may be a cancellation point, but a thread that is cancelled here would leave Go's stack in the
+// // A function of the program may be a cancellation point, but a thread that is cancelled here would leave Go's stack
+// // in the
 // // middle: it is cancelled when the call has returned.
 // static int before(void)
 // {
@@ -124,7 +125,8 @@ func taskAbortFunc(slot uint64) core.TaskAbortFunc {
 		return nil
 	}
 	return func(device int32, stage abi.DeviceTaskAbortStage, timeout uint32, args core.Addr) int32 {
-		return int32(C.call_abort(C.uintptr_t(slot), C.int32_t(device), C.int32_t(stage), C.uint32_t(timeout), C.uintptr_t(args)))
+		return int32(C.call_abort(C.uintptr_t(slot), C.int32_t(device), C.int32_t(stage), C.uint32_t(timeout),
+			C.uintptr_t(args)))
 	}
 }
 

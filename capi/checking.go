@@ -3,14 +3,17 @@
 package main
 
 // #include <stdlib.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 //
 // static void set_spans(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->spans(pairs, n); }
 // static void set_device(const ropeway_checker *c, uint64_t low, uint64_t high) { c->device(low, high); }
 // static void set_registered(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->registered(pairs, n); }
 // static void set_aliases(const ropeway_checker *c, const uint64_t *pairs, size_t n) { c->aliases(pairs, n); }
 // static void set_pinned(const ropeway_checker *c, uint64_t low, uint64_t high) { c->pinned(low, high); }
-// static void set_pages(const ropeway_checker *c, uint64_t low, uint64_t high, int there) { c->pages(low, high, there); }
+// static void set_pages(const ropeway_checker *c, uint64_t low, uint64_t high, int there)
+// {
+// 	c->pages(low, high, there);
+// }
 // static const char *frame_file(const ropeway_checker *c, uint32_t name) { return c->file(name); }
 // static const char *frame_name(const ropeway_checker *c, uint32_t name) { return c->name(name); }
 import "C"
@@ -26,23 +29,24 @@ import (
 	"ropeway/internal/core"
 )
 
-// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses are
-// those of the program. Methods are called with no lock of ours held, by any thread.
+// checker is what the C side of the checker (capi/check) needs of the other: the runtime's watcher is one. Addresses
+// are those of the program. Methods are called with no lock of ours held, by any thread.
 type checker interface {
-	// Touch tells that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc is the
-	// instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no function.
+	// Touch reports that the host is about to touch n bytes at addr, which are closed; n is 0 where it is not known. pc
+	// is the instruction, 0 for a system call. by knows the stack of the access, during the call only; it is in no
+	// function.
 	Touch(addr uintptr, n uint64, write bool, pc uintptr, by core.Caller, thread uint32) Touch
-	// Stepped tells that what Touch opened for one instruction is to be closed.
+	// Stepped reports that what Touch opened for one instruction is to be closed.
 	Stepped(t Touch)
-	// Vanish tells that the program is about to take n bytes at addr away from itself. by is as for Touch.
+	// Vanish reports that the program is about to take n bytes at addr away from itself. by is as for Touch.
 	Vanish(addr uintptr, n uint64, how check.Way, by core.Caller, thread uint32)
 	// Window is where pinned memory can lie.
 	Window() (low, high uintptr)
 	// OpenKnown opens all memory that is known to be complete.
 	OpenKnown()
-	// Note tells people what the checker cannot do.
+	// Note prints what the checker cannot do.
 	Note(text string)
-	// InFlight tells whether work on some of the bytes is not known to be complete.
+	// InFlight reports whether work on some of the bytes is not known to be complete.
 	InFlight(addr uintptr, n uint64) bool
 	// Complete makes what has run on the bytes known to be complete.
 	Complete(addr uintptr, n uint64)
@@ -51,7 +55,7 @@ type checker interface {
 	Report() []byte
 }
 
-// Touch is what to do about an access: see ropeway_touch in shim/door.h.
+// Touch is what to do about an access: see ropeway_touch in shim/entry.h.
 type Touch = struct {
 	What   uint32 // 0: the program's own fault, 1: it is open, 2: it is open for one instruction
 	Prot   uint32
@@ -68,7 +72,7 @@ var waitedFor = [...]uint32{
 	C.ROPEWAY_WAIT_REPORT: C.ROPEWAY_aclrtProcessReport,
 }
 
-// caller tells the checker what a thread is doing: core.Caller over the record that the C side keeps.
+// caller reports to the checker what a thread is doing: core.Caller over the record that the C side keeps.
 type caller C.ropeway_call
 
 func (c *caller) Calling() (function uint32, arguments []uint64, in bool) {
@@ -103,18 +107,18 @@ func (c *caller) Frames(named [][2]uint32) int {
 	return n
 }
 
-// ReturnsCode tells whether the function that the thread is in returns a code.
+// ReturnsCode reports whether the function that the thread is in returns a code.
 func (c *caller) ReturnsCode() bool {
 	f, _, in := c.Calling()
 	return in && returnsCode[f]
 }
 
-// Drops tells what an interpreter knows of its program: whether that drops what the call returns.
+// Drops reports what an interpreter knows of its program: whether that drops what the call returns.
 func (c *caller) Drops() (drops, interpreted bool) {
 	return c.named > 0 && c.names[0].line&C.ROPEWAY_DROPPED != 0, c.named > 0
 }
 
-// Ignored tells whether the program asked not to be judged just now (ropeway/check.h).
+// Ignored reports whether the program asked not to be judged just now (ropeway/check.h).
 func (c *caller) Ignored() bool { return c.ignored != 0 }
 
 // ID is the system's number of the thread.
@@ -123,11 +127,11 @@ func (c *caller) ID() uint32 { return uint32(c.thread) }
 // checkerC is what may be called of the C side; nil with checking off.
 var checkerC atomic.Pointer[C.ropeway_checker]
 
-// face is what the checker knows of the C face: check.Face.
-type face struct{}
+// frontEnd is what the checker knows about the C library: check.Face.
+type frontEnd struct{}
 
 // Describe writes a call for people: its name, and its arguments with theirs.
-func (face) Describe(function uint32, arguments []uint64) (name, text string) {
+func (frontEnd) Describe(function uint32, arguments []uint64) (name, text string) {
 	if function >= uint32(len(functionNames)) {
 		return "", ""
 	}
@@ -147,7 +151,7 @@ func (face) Describe(function uint32, arguments []uint64) (name, text string) {
 }
 
 // PythonArguments writes the arguments of a call as Python gave them. What C has in memory of its own is left out.
-func (face) PythonArguments(function uint32, arguments []uint64) string {
+func (frontEnd) PythonArguments(function uint32, arguments []uint64) string {
 	if function >= uint32(len(functionNames)) {
 		return ""
 	}
@@ -164,7 +168,7 @@ func (face) PythonArguments(function uint32, arguments []uint64) string {
 }
 
 // FrameName is what an interpreter called a frame.
-func (face) FrameName(id uint32) (file, function string) {
+func (frontEnd) FrameName(id uint32) (file, function string) {
 	c := checkerC.Load()
 	if c == nil {
 		return "", ""
@@ -172,8 +176,9 @@ func (face) FrameName(id uint32) (file, function string) {
 	return C.GoString(C.frame_file(c, C.uint32_t(id))), C.GoString(C.frame_name(c, C.uint32_t(id)))
 }
 
-// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call at a time.
-func (face) SetSpans(pairs []uint64) {
+// SetSpans says which addresses the C side is to watch: pairs of first address and end, sorted and disjoint. One call
+// at a time.
+func (frontEnd) SetSpans(pairs []uint64) {
 	c := checkerC.Load()
 	if c == nil {
 		return
@@ -182,14 +187,14 @@ func (face) SetSpans(pairs []uint64) {
 }
 
 // SetDeviceSpan says where device memory lies.
-func (face) SetDeviceSpan(lo, hi uintptr) {
+func (frontEnd) SetDeviceSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_device(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
 // SetRegistered says which memory of the program is registered, and under which device addresses.
-func (face) SetRegistered(pairs, aliases []uint64) {
+func (frontEnd) SetRegistered(pairs, aliases []uint64) {
 	c := checkerC.Load()
 	if c == nil {
 		return
@@ -198,7 +203,7 @@ func (face) SetRegistered(pairs, aliases []uint64) {
 	C.set_aliases(c, (*C.uint64_t)(unsafe.SliceData(aliases)), C.size_t(len(aliases)/2))
 }
 
-// wayOf is how memory goes that the C side tells of.
+// wayOf is how memory that the C side reports was freed.
 func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	switch kind {
 	case C.ROPEWAY_REALLOCATED:
@@ -206,7 +211,8 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 	case C.ROPEWAY_UNMAPPED:
 		return check.Way{Kind: check.Unmapped, Call: fmt.Sprintf("munmap(addr=%#x, length=%d)", addr, n)}
 	case C.ROPEWAY_MOVED:
-		return check.Way{Kind: check.Moved, Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
+		return check.Way{Kind: check.Moved,
+			Call: fmt.Sprintf("mremap(old_address=%#x, old_size=%d, new_size=%d)", addr, n, argument)}
 	case C.ROPEWAY_RETURNED:
 		return check.Way{Kind: check.Returned}
 	case C.ROPEWAY_REPLACED:
@@ -216,14 +222,14 @@ func wayOf(kind uint64, addr, n, argument uint64) check.Way {
 }
 
 // SetPinnedSpan says where pinned memory lies.
-func (face) SetPinnedSpan(lo, hi uintptr) {
+func (frontEnd) SetPinnedSpan(lo, hi uintptr) {
 	if c := checkerC.Load(); c != nil {
 		C.set_pinned(c, C.uint64_t(lo), C.uint64_t(hi))
 	}
 }
 
 // SetPages says which pages there have bytes of an allocation. One call at a time.
-func (face) SetPages(lo, hi uintptr, there bool) {
+func (frontEnd) SetPages(lo, hi uintptr, there bool) {
 	yes := C.int(0)
 	if there {
 		yes = 1
@@ -241,8 +247,9 @@ func (p *process) checking() checker {
 	return p.check
 }
 
-// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the heap is
-// small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no memory.
+// ballast lets the collector wait for more garbage: what the checker keeps for a copy is short-lived, the rest of the
+// heap is small, and it would be collected every few thousand copies. It is never touched, so it takes addresses and no
+// memory.
 var ballast []byte
 
 const ballastSize = 32 << 20
@@ -254,14 +261,15 @@ func (p *process) startChecking() {
 	}
 	if p.check, _ = p.rt.Watch.(*check.Checker); p.check != nil {
 		ballast = make([]byte, ballastSize)
-		p.check.SetFace(face{})
+		p.check.SetFace(frontEnd{})
 		if checkerC.Load() != nil {
 			p.check.CloseMemory()
 		}
 	}
 }
 
-// injected answers a call that is to fail (--inject); 0 if it is not. A function that returns no code cannot fail.
+// injected returns the code of a call that is to fail (--inject); 0 if it is not. A function that returns no code
+// cannot fail.
 func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	if !p.check.Injecting() || !returnsCode[function] {
 		return 0
@@ -279,7 +287,7 @@ func (p *process) injected(function uint32, t *thread, a *slots) uint64 {
 	return uint64(t.Done(err))
 }
 
-// askChecking answers what the C side of the checker asks.
+// askChecking carries out requests of the C side of the checker.
 func askChecking(function uint32, t *thread, a *slots) uint64 {
 	if function == C.ROPEWAY_CHECKER {
 		checkerC.Store(pointer[C.ropeway_checker](a[0]))
@@ -297,10 +305,10 @@ func askChecking(function uint32, t *thread, a *slots) uint64 {
 		t.SetCaller(pointer[caller](a[0]))
 	case C.ROPEWAY_TOUCH:
 		by := pointer[caller](a[4])
-		answer := c.Touch(uintptr(a[0]), a[1], a[2] != 0, uintptr(a[3]), by, by.ID())
+		touch := c.Touch(uintptr(a[0]), a[1], a[2] != 0, uintptr(a[3]), by, by.ID())
 		*pointer[C.ropeway_touch](a[5]) = C.ropeway_touch{
-			what: C.uint32_t(answer.What), prot: C.uint32_t(answer.Prot),
-			page: C.uint64_t(answer.Page), length: C.uint64_t(answer.Length), delta: C.uint64_t(answer.Delta),
+			what: C.uint32_t(touch.What), prot: C.uint32_t(touch.Prot),
+			page: C.uint64_t(touch.Page), length: C.uint64_t(touch.Length), delta: C.uint64_t(touch.Delta),
 		}
 	case C.ROPEWAY_STEPPED:
 		s := pointer[C.ropeway_touch](a[0])

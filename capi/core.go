@@ -3,7 +3,7 @@
 package main
 
 // #include <stdint.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -23,26 +23,26 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// ropeway_core_call is the door: see shim/door.h.
+// ropeway_core_call is the entry point: see shim/entry.h.
 //
 //export ropeway_core_call
 func ropeway_core_call(function C.uint32_t, t unsafe.Pointer, a unsafe.Pointer) C.uint64_t {
 	return C.uint64_t(call(uint32(function), (*thread)(t), (*slots)(a)))
 }
 
-// call carries a call out, and tells who observes. It is a function of its own because a deferred call costs twice as much
-// in one that C calls.
+// call carries out a call, and reports it to the observer. It is a function of its own because a deferred call costs
+// twice as much in one that C calls.
 //
 //go:noinline
 func call(function uint32, t *thread, a *slots) uint64 {
 	if t == nil || opening.observer == nil {
-		return answer(function, t, a)
+		return carryOut(function, t, a)
 	}
 	return observed(function, t, a)
 }
 
-// answer carries a call out. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
-func answer(function uint32, t *thread, a *slots) (result uint64) {
+// carryOut carries out a call. A panic ends the call, not the program: a wild pointer of the program, or a bug of ours.
+func carryOut(function uint32, t *thread, a *slots) (result uint64) {
 	defer catch(function, t, &result)
 	debug.SetPanicOnFault(true) // for this goroutine; it only ever runs calls like this one
 	if function >= uint32(len(functions)) {
@@ -78,7 +78,7 @@ func noSegment(function uint32, a *slots) {
 	}
 }
 
-// ask answers what the shim itself wants of the core.
+// ask carries out requests of the shim itself.
 func ask(function uint32, t *thread, a *slots) uint64 {
 	switch function {
 	case C.ROPEWAY_TABLE_OF_CORE:
@@ -123,7 +123,8 @@ func besides(function uint32, t *thread, a *slots) *core.Error {
 
 // besideNames are the names of those.
 var besideNames = map[uint32]string{
-	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory", C.ROPEWAY_ENABLE_PEER: "rtEnableP2P",
+	C.ROPEWAY_SYMBOL: "ropewayRegisterSymbol", C.ROPEWAY_CLOSE_IMPORT: "rtIpcCloseMemory",
+	C.ROPEWAY_ENABLE_PEER:  "rtEnableP2P",
 	C.ROPEWAY_DISABLE_PEER: "rtDisableP2P",
 }
 
@@ -145,7 +146,8 @@ func catch(function uint32, t *thread, result *uint64) {
 	err := &core.Error{API: api, Index: -1}
 	var fault interface{ Addr() uintptr }
 	if e, ok := p.(error); ok && errors.As(e, &fault) {
-		err.Code, err.Text = abi.ErrInvalidParam, fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
+		err.Code = abi.ErrInvalidParam
+		err.Text = fmt.Sprintf("an argument points to memory that is not there: %#x", fault.Addr())
 	} else if isNil(p) {
 		err.Code, err.Text = abi.ErrInvalidParam, "an argument leads to memory that is not there"
 	} else {
@@ -166,8 +168,8 @@ func called(function uint32) (api string, coded bool) {
 	return api, coded
 }
 
-// isNil tells whether a panic is a fault in the first page of memory. Of the pointers of the program only those inside
-// its structures can lead there; the others are looked at before.
+// isNil reports whether a panic is a fault in the first page of memory. Of the pointers of the program only those
+// inside its structures can lead there; the others are looked at before.
 func isNil(p any) bool {
 	e, ok := p.(runtime.Error)
 	return ok && strings.Contains(e.Error(), "nil pointer dereference")
@@ -181,7 +183,8 @@ func notBuilt(function uint32, t *thread, a *slots) uint64 {
 	api := functionNames[function]
 	err := t.NotBuilt(api, a[:len(parameters[function])])
 	if err != nil && err.Unbuilt && said[function].CompareAndSwap(false, true) {
-		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
+		fmt.Fprintf(os.Stderr, "ropeway: %s is not built yet; "+
+			"it returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT (207000)\n", api)
 	}
 	if code := t.Done(err); returnsCode[function] {
 		return uint64(code)

@@ -531,7 +531,7 @@ var functionNames = [...]string{
 	"acltdtSetQueueRouteQueryInfo",
 }
 
-// returnsCode tells which functions return an aclError.
+// returnsCode reports which functions return an aclError.
 var returnsCode = [len(functionNames)]bool{
 	0:   true,
 	1:   true,

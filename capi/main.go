@@ -1,4 +1,4 @@
-// Command capi is libropeway_core.so: the core behind one exported function, for the C library in front of it
+// Command capi is libropeway_core.so: the core with one exported function, for the C library
 // (capi/shim). It is built with -buildmode=c-shared.
 package main
 

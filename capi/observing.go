@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -15,7 +15,7 @@ import (
 // observedAs is what the observer calls each function, and 1; 0 as long as it was not asked.
 var observedAs [len(functionNames)]atomic.Uint32
 
-// startObserving finds out whether somebody observes the runtime.
+// startObserving finds out whether the runtime is observed.
 func (p *process) startObserving() {
 	if p.rt != nil {
 		p.observer = p.rt.Observer
@@ -32,17 +32,17 @@ func numberOf(f uint32) uint16 {
 	return uint16(number - 1)
 }
 
-// observed carries out a call of a thread and tells the observer.
+// observed carries out a call of a thread and reports it to the observer.
 func observed(function uint32, t *thread, a *slots) uint64 {
 	f := function
 	if function == C.ROPEWAY_WAIT && a[0] < uint64(len(waitedFor)) {
 		f = waitedFor[a[0]] // in slices what a function of the API does at once
 	}
 	if f >= uint32(len(functionNames)) {
-		return answer(function, t, a)
+		return carryOut(function, t, a)
 	}
 	outer := t.Begin(t.calls(f))
-	result := answer(function, t, a)
+	result := carryOut(function, t, a)
 	code, state := abi.Success, observe.Returned
 	if returnsCode[f] {
 		code = abi.Code(int32(result))

@@ -4,7 +4,7 @@ package main
 
 // #define _GNU_SOURCE
 // #include <stdlib.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -38,7 +38,7 @@ var opening process
 type process struct {
 	once sync.Once
 	rt   *core.Runtime // nil if it could not be opened
-	code abi.Code      // what every call answers then
+	code abi.Code      // what every call returns then
 	why  *C.char       // and what aclGetRecentErrMsg says
 
 	check    *check.Checker   // nil unless the program is checked
@@ -72,7 +72,7 @@ func (p *process) runtime() *core.Runtime {
 	return p.rt
 }
 
-// refuse answers a call when there is no runtime.
+// refuse is the result of a call when there is no runtime.
 func (p *process) refuse(function uint32) uint64 {
 	switch {
 	case function == C.ROPEWAY_aclGetRecentErrMsg:
@@ -93,8 +93,8 @@ func (p *process) quiet() {
 	}
 }
 
-// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a program with
-// more rights than its caller none is set.
+// environment looks a variable up where C does: what the program has set since it began is not in Go's copy. In a
+// program with more rights than its caller none is set.
 func environment(name string) (string, bool) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))

@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -11,7 +11,8 @@ import (
 	"ropeway/internal/observe"
 )
 
-// sites is where a thread calls from, as the shim says, and what the observer calls the last few of them. It belongs to the thread.
+// sites is where a thread calls from, as the shim says, and what the observer calls the last few of them. It belongs to
+// the thread.
 type sites struct {
 	at    *C.ropeway_site
 	known [64]calledFrom
@@ -30,12 +31,12 @@ func (t *thread) calls(f uint32) uint16 {
 	s := t.sites
 	c := calledFrom{address: uint64(s.at.address), name: uint32(s.at.name), line: uint32(s.at.line), function: f}
 	name := framed
-	if c.name == 0 { // under the checker an interpreter tells that one
+	if c.name == 0 { // under the checker an interpreter reports that one
 		if by := t.Caller(); by != nil {
 			var frame [1][2]uint32
 			if by.Frames(frame[:]) == 1 {
 				c.name, c.line = frame[0][0], frame[0][1]
-				name = face{}.FrameName
+				name = frontEnd{}.FrameName
 			}
 		}
 	}

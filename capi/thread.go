@@ -3,7 +3,7 @@
 package main
 
 // #include <stdlib.h>
-// #include "shim/door.h"
+// #include "shim/entry.h"
 //
 // // Of the leak sanitizer, if the program has it: it does not see that Go memory points to these strings.
 // extern void __lsan_ignore_object(const void *) __attribute__((weak));

@@ -2,7 +2,7 @@
 
 package main
 
-// #include "shim/door.h"
+// #include "shim/entry.h"
 import "C"
 
 import (
@@ -12,8 +12,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// wait waits for a while, for a face that has to look up in between (Python: Ctrl-C). Slots: what for, its handle, for how
-// many milliseconds, where to say that it is not over. Time that ran out is no error: it is not recorded.
+// wait waits for a while, for a front end that checks for signals in between (Python: Ctrl-C). Slots: what for, its
+// handle, for how many milliseconds, where to say that it is not over. Time that ran out is no error: it is not
+// recorded.
 func wait(t *thread, a *slots) uint64 {
 	up := make(chan struct{})
 	timer := time.AfterFunc(time.Duration(int32(a[2]))*time.Millisecond, func() { close(up) })
@@ -36,7 +37,7 @@ func wait(t *thread, a *slots) uint64 {
 	return uint64(t.Done(err))
 }
 
-// timedOut tells whether a wait ended because its time was up.
+// timedOut reports whether a wait ended because its time was up.
 func timedOut(code abi.Code) bool {
 	switch code {
 	case abi.ErrRTStreamSyncTimeout, abi.ErrRTEventSyncTimeout, abi.ErrRTReportTimeout:

@@ -72,8 +72,9 @@ type Allocation struct {
 // public is a finding as programs see it.
 func public(f *finding.Finding) Finding {
 	p := Finding{
-		Rule: Rule(f.Rule), Severity: Severity(f.Severity), Summary: f.Summary, Offence: site(&f.Offence), Advice: f.Advice,
-		Seed: f.Seed, Process: f.Process, Count: f.Count, Code: ropeway.Code(f.Code), text: finding.Layout{}.Text(f),
+		Rule: Rule(f.Rule), Severity: Severity(f.Severity), Summary: f.Summary, Offence: site(&f.Offence),
+		Advice: f.Advice,
+		Seed:   f.Seed, Process: f.Process, Count: f.Count, Code: ropeway.Code(f.Code), text: finding.Layout{}.Text(f),
 	}
 	for i := range f.Others {
 		p.Others = append(p.Others, site(&f.Others[i]))

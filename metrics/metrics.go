@@ -1,5 +1,6 @@
 // Package metrics counts what a runtime does: copies and bytes by direction, how long they were queued and how long
-// they took, and how long the host waited. Packages prom and otelmeter below hand the numbers on.
+// they took, and how long the host waited. Packages prom and otelproducer pass the numbers to Prometheus and
+// OpenTelemetry.
 //
 //	m := metrics.New()
 //	rt, err := ropeway.Open(metrics.With(m))

@@ -2,7 +2,7 @@
 #
 # For bash, zsh, dash, busybox and most others, from any directory, as often as you like. No path is written in here, so
 # the toolkit may be moved: the shell says where this file is. A shell that does not (dash, busybox) has the file open while
-# it reads it, and Linux tells its name. Where neither helps (ksh93), set ROPEWAY_HOME to the toolkit first.
+# it reads it, and Linux knows its name. Where neither helps (ksh93), set ROPEWAY_HOME to the toolkit first.
 
 # Sets _ropeway_home, with links resolved, or says why not.
 _ropeway_find() {

@@ -3,7 +3,7 @@
     python3 python/backend.py wheel --toolkit dist --out dist
     pip install ./python                     # takes the toolkit in ROPEWAY_DIST, or else in dist of the repository
 
-The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, and the pytest plugin. Its tag tells
+The wheel has the package acl with the libraries inside, in acl/lib, where it looks first, and the pytest plugin. Its tag says
 what the libraries need, as they themselves say: the processor, the oldest glibc, and Python from 3.9 on.
 """
 
@@ -126,7 +126,7 @@ def metadata(about):
 
 
 def record(files, itself):
-    """The list of all files with their hashes and sizes; it cannot tell its own."""
+    """The list of all files with their hashes and sizes; its own is not among them."""
     lines = []
     for path, content in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -112,17 +112,17 @@ def _site(site):
     if "call" in site:
         yield f"    {site['call']}"
     for i, frame in enumerate(site.get("stack", [])):
-        told = [f"    #{i}", frame.get("function") or f"{frame.get('address', 0):#x}"]
+        words = [f"    #{i}", frame.get("function") or f"{frame.get('address', 0):#x}"]
         if "file" in frame:
-            told.append(f"{frame['file']}:{frame.get('line', 0)}")
+            words.append(f"{frame['file']}:{frame.get('line', 0)}")
         if "module" in frame:
-            told.append(f"({frame['module']})")
-        yield " ".join(told)
+            words.append(f"({frame['module']})")
+        yield " ".join(words)
 
 
 def _bytes(part):
-    told = f"{part['length']} byte{'' if part['length'] == 1 else 's'} at {part['address']:#x}"
+    words = f"{part['length']} byte{'' if part['length'] == 1 else 's'} at {part['address']:#x}"
     allocation = part.get("allocation")
     if allocation:
-        told += f", offset {part['offset']} in {allocation['size']} bytes of {allocation['kind']} memory"
-    return told
+        words += f", offset {part['offset']} in {allocation['size']} bytes of {allocation['kind']} memory"
+    return words

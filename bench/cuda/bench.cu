@@ -3,7 +3,7 @@
 //
 //   bench PTX            tables of what the kernels do by themselves
 //   bench PTX sweep      grid sizes and pieces, to set the planner by
-//   bench PTX serve MIB  answers requests, as driver/main.go explains them, with so much memory on either side; beside loop and batch
+//   bench PTX serve MIB  serves requests, as driver/main.go explains them, with so much memory on either side; beside loop and batch
 //                        there is kernel, the kernel without the driver around it
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the cuda driver against CUDA itself, in one run, and prints one table.
 
-Three programs answer requests, which driver/main.go explains: bench.cu is CUDA, driver/ the driver, acl/ a C program that uses
+Three programs serve requests, which driver/main.go explains: bench.cu is CUDA, driver/ the driver, acl/ a C program that uses
 libascendcl.so. They are asked in turn, so that a slow moment hits all of them; each figure is the median over all turns. All
 of them verify every run.
 
@@ -31,7 +31,7 @@ TIMES_BATCH = {
 
 
 class Program:
-    """One of the programs. It is told what to do on its standard input."""
+    """One of the programs. It reads requests from its standard input."""
 
     def __init__(self, name, command):
         self.name = name
@@ -57,7 +57,7 @@ class Program:
 
 
 class Row:
-    """One row of the table: the medians, in microseconds, of those who take part, by name."""
+    """One row of the table: the medians, in microseconds, of those that take part, by name."""
 
     def __init__(self, kind, way, segments, size, names):
         self.kind, self.way, self.segments, self.size, self.names = kind, way, segments, size, names

@@ -1,7 +1,7 @@
 /*
  * How many bytes an instruction touches. The kernel says where an access met closed memory, not how far it goes; what is in
  * flight may begin in the middle of it. The common instructions of compilers and of libc are known. For all others, and
- * wherever the operand computed here is not where the fault was, the answer is 0: not known.
+ * wherever the operand computed here is not where the fault was, the result is 0: not known.
  */
 #define _GNU_SOURCE
 #include "checker.h"

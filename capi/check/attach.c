@@ -1,5 +1,5 @@
 /*
- * The door, and what is known of threads.
+ * The entry point, and what is known of threads.
  *
  * Who owns what. check_core, check_home and the spans of text are set once, by the thread that attaches, before the shim lets
  * anybody in. A struct self belongs to its thread; when the thread ends it waits in `unused` for the next one and is never
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-ropeway_door check_core;
+ropeway_entry check_core;
 pid_t check_home;
 struct span check_core_text, check_shim_text, check_own_text, check_libc_text;
 
@@ -27,7 +27,7 @@ static pthread_mutex_t naming = PTHREAD_MUTEX_INITIALIZER; /* guards the writing
 static struct self *unused;
 static atomic_flag using = ATOMIC_FLAG_INIT; /* guards unused */
 static ropeway_at_end at_end; /* set by attaching */
-static pthread_key_t key; /* tells when a thread ends */
+static pthread_key_t key; /* reports when a thread ends */
 static int have_key;
 static pthread_once_t introduced = PTHREAD_ONCE_INIT, excused = PTHREAD_ONCE_INIT;
 
@@ -80,7 +80,7 @@ struct self *check_known(void)
 			s->spare = was.spare;
 			s->lent = was.lent;
 			s->slot = was.slot;
-			s->entered = 1; /* as its last owner had, of whom the core may still know */
+			s->entered = 1; /* as its last owner had, which the core may still know */
 			s->call.function = ROPEWAY_NO_CALL;
 			s->call.thread = (uint32_t)syscall(SYS_gettid);
 			self = s;
@@ -163,7 +163,7 @@ static uint64_t asked(uint32_t function, ropeway_thread thread, uint64_t *slots)
 	return check_core(function, thread, slots);
 }
 
-/* The door that stands before the core's. */
+/* The entry point that stands before the core's. */
 static uint64_t watched(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
 	if (function >= ROPEWAY_FUNCTIONS && function != ROPEWAY_WAIT)
@@ -220,8 +220,8 @@ static void in_child(void)
 	check_signals_in_child();
 }
 
-EXPORT ropeway_door ropeway_check_attach(ropeway_door core, ropeway_at_end ask);
-ropeway_door ropeway_check_attach(ropeway_door core, ropeway_at_end ask)
+EXPORT ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask);
+ropeway_entry ropeway_check_attach(ropeway_entry core, ropeway_at_end ask)
 {
 	check_shim_text = check_text_of(__builtin_return_address(0));
 	check_core_text = check_text_of((void *)(uintptr_t)core);

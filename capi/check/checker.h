@@ -1,11 +1,11 @@
 /*
- * libropeway_check.so: what the checker needs of C. It stands before the core's door and tells the core from where a thread
+ * libropeway_check.so: what the checker needs of C. It stands before the core's entry point and tells the core from where a thread
  * calls, and it turns accesses of the program to closed memory into questions to the core.
  *
  * What happens in a signal handler is kept small: a fault is synchronous, so the interrupted thread is sent into an ordinary
  * function on its own stack, which may do anything a program may, and goes back afterwards (redirect.c).
  *
- *	attach.c     the door, the records of threads, the names of an interpreter's frames
+ *	attach.c     the entry point, the records of threads, the names of an interpreter's frames
  *	spans.c      which addresses are watched
  *	stack.c      the functions that led to a call or an access
  *	redirect.c   from a signal handler into a function, on x86-64 and arm64
@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#include "../shim/door.h"
+#include "../shim/entry.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -48,7 +48,7 @@ struct span {
 struct self {
 	ropeway_call call;
 	struct self *next;   /* of those that wait for a new thread */
-	int known;           /* pthread will tell when the thread ends */
+	int known;           /* pthread reports the end of the thread */
 	int entered;         /* it has called the API */
 	int rounds;          /* of destructors that the ending thread has gone through */
 	void *spare;         /* a stack for when the thread's own has no room; NULL before it is needed */
@@ -69,13 +69,13 @@ struct self {
 
 /* The record of the calling thread, made at its first call. Safe in a signal handler. Never NULL. */
 struct self *check_self(void);
-struct self *check_known(void); /* the same outside of signal handlers: it is given back when the thread ends */
+struct self *check_known(void); /* the same outside of signal handlers: it is freed when the thread ends */
 
 /* attach.c. The core's door; NULL before it is attached. home is the process it is in: a forked child has none. */
-extern ropeway_door check_core;
+extern ropeway_entry check_core;
 extern pid_t check_home;
 int check_forked(void);                 /* whether this is a child of the process that has the core */
-void check_note(const char *text);      /* tells people what the checker cannot do */
+void check_note(const char *text);      /* prints what the checker cannot do */
 void check_frames(ropeway_call *call);  /* asks an interpreter for its frames */
 const char *check_frame_file(uint32_t name); /* the texts of a frame's name; NULL if there is none */
 const char *check_frame_function(uint32_t name);
@@ -128,9 +128,9 @@ void check_on_trap(int signal, siginfo_t *info, void *context);
 /* What the calling thread does now, outside of the API: its stack, which instruction (if not 0) is the innermost of. */
 void check_describe(ropeway_call *access, uintptr_t instruction);
 
-/* Asks the core about an access; answer says what it did. Not from a signal handler. */
-void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer);
-void check_stepped(const ropeway_touch *answer);
+/* Asks the core about an access; touch says what it did. Not from a signal handler. */
+void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *touch);
+void check_stepped(const ropeway_touch *touch);
 void check_close_steps(struct self *me); /* what is open for an instruction of the calling thread */
 int check_open_here(uintptr_t address, size_t length); /* opens memory without the core; 0 if it cannot */
 
@@ -139,7 +139,7 @@ struct opened {
 	uint32_t n;
 	ropeway_touch part[STEPS];
 	uintptr_t fence; /* where the first buffer leaves pinned memory that leaves it; 0: none does */
-	size_t behind;   /* how many bytes of that buffer are from there on */
+	size_t after;    /* how many bytes of that buffer are from there on */
 	size_t reach;    /* how many bytes of all buffers are before that */
 	int stores;      /* the kernel writes there */
 	int probes;      /* the call may ask for what is not there: that is no finding */

@@ -80,7 +80,7 @@ static uintptr_t stack_of(const ucontext_t *c)
 	return c->uc_mcontext.sp;
 }
 
-/* By the instruction itself: loads and stores tell which they are. Atomic ones do both. */
+/* By the instruction itself: loads and stores show which they are. Atomic ones do both. */
 static int stores(const ucontext_t *c)
 {
 	uint32_t i = *(const uint32_t *)c->uc_mcontext.pc;
@@ -93,7 +93,7 @@ static int stores(const ucontext_t *c)
 	return !(i & 0x00400000);
 }
 
-/* The kernel hands the syndrome of the fault on, among the records behind the registers; emulators do not always. */
+/* The kernel hands the syndrome of the fault on, among the records after the registers; emulators do not always. */
 static int is_write(const ucontext_t *c)
 {
 	const unsigned char *p = (const unsigned char *)c->uc_mcontext.__reserved;
@@ -115,7 +115,7 @@ static int is_write(const ucontext_t *c)
 
 /*
  * There is no trap flag, but instructions have one length and those that load and store are the same anywhere: a copy is
- * made in a place of the thread's own, with a trap behind it. Not of two: what is loaded from beside the code, and exclusive
+ * made in a place of the thread's own, with a trap after it. Not of two: what is loaded from beside the code, and exclusive
  * accesses, which a trap undoes. Then the memory stays open until the thread's next call.
  */
 enum { BREAK = 0xd4200000 | 0x5277 << 5 };
@@ -186,21 +186,21 @@ void check_describe(ropeway_call *access, uintptr_t instruction)
 	check_frames(access);
 }
 
-void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *answer)
+void check_touch(uintptr_t address, size_t length, int write, uintptr_t instruction, ropeway_touch *touch)
 {
 	ropeway_call access = {.function = ROPEWAY_NO_CALL};
 	check_describe(&access, instruction);
-	memset(answer, 0, sizeof *answer);
-	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)answer};
+	memset(touch, 0, sizeof *touch);
+	uint64_t a[] = {address, length, (uint64_t)write, instruction, (uintptr_t)&access, (uintptr_t)touch};
 	struct self *asker = check_self();
 	asker->asking++;
 	check_core(ROPEWAY_TOUCH, NULL, a);
 	asker->asking--;
 }
 
-void check_stepped(const ropeway_touch *answer)
+void check_stepped(const ropeway_touch *touch)
 {
-	uint64_t a[] = {(uintptr_t)answer};
+	uint64_t a[] = {(uintptr_t)touch};
 	struct self *me = check_self();
 	me->asking++;
 	check_core(ROPEWAY_STEPPED, NULL, a);
@@ -217,7 +217,7 @@ int check_open(uintptr_t address, size_t length, int write, struct opened *o)
 	if (fence < end && !o->fence) {
 		o->fence = fence;
 		o->stores = write;
-		o->behind = end - fence;
+		o->after = end - fence;
 		o->reach += fence - start;
 		if ((!write || fence == start) && !o->probes) /* the kernel may have less to write */
 			check_ran_over(o);
@@ -226,24 +226,24 @@ int check_open(uintptr_t address, size_t length, int write, struct opened *o)
 	}
 	end = fence;
 	while (address < end && o->n < STEPS) {
-		ropeway_touch answer;
-		check_touch(address, end - address, write, 0, &answer);
-		if (answer.what == ROPEWAY_NOT_OURS)
+		ropeway_touch touch;
+		check_touch(address, end - address, write, 0, &touch);
+		if (touch.what == ROPEWAY_NOT_OURS)
 			break;
 		any = 1;
-		if (answer.what == ROPEWAY_STEP)
-			o->part[o->n++] = answer;
-		if (answer.page + answer.length <= address)
+		if (touch.what == ROPEWAY_STEP)
+			o->part[o->n++] = touch;
+		if (touch.page + touch.length <= address)
 			break;
-		address = answer.page + answer.length;
+		address = touch.page + touch.length;
 	}
 	return any;
 }
 
 void check_ran_over(struct opened *o)
 {
-	ropeway_touch answer;
-	check_touch(o->fence, o->behind, o->stores, 0, &answer);
+	ropeway_touch touch;
+	check_touch(o->fence, o->after, o->stores, 0, &touch);
 }
 
 void check_close(struct opened *o)
@@ -319,24 +319,24 @@ static void touched(int signal, siginfo_t *info, void *context)
 	struct self *me = check_known();
 	uintptr_t address = (uintptr_t)info->si_addr;
 	struct repeat r = check_repeat(c);
-	ropeway_touch answer;
+	ropeway_touch touch;
 	size_t size;
 	(void)signal;
 	come_back(me, c);
 	uintptr_t at = judged_at(me, c, address, &r, &size);
-	check_touch(at, size, is_write(c), instruction_of(c), &answer);
-	switch (answer.what) {
+	check_touch(at, size, is_write(c), instruction_of(c), &touch);
+	switch (touch.what) {
 	case ROPEWAY_OPEN:
 		return;
 	case ROPEWAY_STEP:
 		if (r.size) {
-			check_repeat_part(&r, address, &answer, c);
-			check_stepped(&answer);
+			check_repeat_part(&r, address, &touch, c);
+			check_stepped(&touch);
 			return;
 		}
 		if (me->steps == STEPS)
 			check_close_steps(me);
-		me->step[me->steps++] = answer;
+		me->step[me->steps++] = touch;
 		stop_after_one(me, c);
 		return;
 	}
@@ -344,7 +344,7 @@ static void touched(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * The core writes where the program told it to. Memory that is being registered is closed to writes for less than a
+ * The core writes where the program asked it to. Memory that is being registered is closed to writes for less than a
  * millisecond, and must not be opened by force meanwhile: the first time, the core waits and tries again.
  */
 static int waits(struct self *me, uintptr_t address, const ucontext_t *c)

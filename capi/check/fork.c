@@ -80,7 +80,7 @@ static void frames(struct text *t, const uint64_t *stack, uint32_t depth)
 				quote(t, realpath(info.dli_fname, path) ? path : info.dli_fname);
 			}
 		}
-		if (offset >= 0) /* who reads this can find the line in the file */
+		if (offset >= 0) /* a reader can find the line in the file */
 			add(t, ",\"offset\":%lld", (long long)offset + 1);
 		add(t, "}");
 	}
@@ -148,7 +148,7 @@ static void report(const char *function, const uint64_t *stack, uint32_t depth)
 	add(&t, "\"offence\":{\"role\":\"called\",\"call\":\"%s\",\"thread\":%ld,\"stack\":[", function, syscall(SYS_gettid));
 	frames(&t, stack, depth);
 	add(&t, "]},\"advice\":\"" ADVICE "\",\"seed\":0,\"process\":%d,\"count\":1}}\n", getpid());
-	add(&t, "{\"end\":{\"counts\":[1],\"tasks\":0,\"calls\":0}}\n"); /* it has nothing more to tell */
+	add(&t, "{\"end\":{\"counts\":[1],\"tasks\":0,\"calls\":0}}\n"); /* it has nothing more to report */
 	send_all(fd, &t);
 	close(fd);
 }
@@ -156,10 +156,10 @@ static void report(const char *function, const uint64_t *stack, uint32_t depth)
 EXPORT void ropeway_check_forked(const char *function);
 void ropeway_check_forked(const char *function)
 {
-	static _Atomic pid_t told; /* the child that has reported */
+	static _Atomic pid_t reported; /* the child that has reported */
 	int error = errno;
 	pid_t me = getpid();
-	if (atomic_exchange(&told, me) != me) {
+	if (atomic_exchange(&reported, me) != me) {
 		uint64_t stack[ROPEWAY_DEPTH];
 		report(function, stack, check_stack(stack, ROPEWAY_DEPTH));
 	}

@@ -94,7 +94,7 @@ static uint64_t never_blocked(uint64_t mask)
 }
 
 /* What the thread goes back to, as far as it changed meanwhile: a first call into the core gives it a signal stack. */
-static void mend(ucontext_t *context)
+static void update_context(ucontext_t *context)
 {
 	uint64_t mask;
 	if (context->uc_stack.ss_flags & SS_DISABLE)
@@ -179,7 +179,7 @@ void check_redirect(int signal, siginfo_t *info, void *context, handler function
 		((ucontext_t *)f->context)->uc_mcontext.fpregs = (fpregset_t)floats;
 	}
 	__asm__ volatile("mov %0, %%rsp\n\t"
-			 "mov %2, %%rbp\n\t" /* for who follows frame pointers */
+			 "mov %2, %%rbp\n\t" /* for debuggers that follow frame pointers */
 			 "jmp *%1"
 			 :
 			 : "r"(f), "r"(enter), "r"(c->uc_mcontext.gregs[REG_RBP]), "D"(signal), "S"(&f->info), "d"(f->context), "c"(function)
@@ -219,7 +219,7 @@ __asm__(".pushsection .text\n"
 /* A record of the state that follows the general registers. */
 struct record {
 	uint32_t magic, size;
-	uint64_t data; /* of an EXTRA record: where more state lies, right behind the context */
+	uint64_t data; /* of an EXTRA record: where more state is, right after the context */
 	uint32_t more; /* and how much */
 };
 
@@ -261,7 +261,7 @@ void check_redirect(int signal, siginfo_t *info, void *context, handler function
 	register const void *x30 __asm__("x30") = ropeway_check_back;
 	register const void *x16 __asm__("x16") = (void *)(uintptr_t)enter; /* which x16 may jump to, where jumps are guarded */
 	__asm__ volatile("mov sp, %0\n\t"
-			 "mov x29, %1\n\t" /* for who follows frame pointers */
+			 "mov x29, %1\n\t" /* for debuggers that follow frame pointers */
 			 "br x16"
 			 :
 			 : "r"(f), "r"(c->uc_mcontext.regs[29]), "r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x30), "r"(x16)
@@ -282,6 +282,6 @@ static void enter(int signal, siginfo_t *info, void *context, handler function)
 	int error = errno;
 	plain_floats();
 	function(signal, info, context);
-	mend(context);
+	update_context(context);
 	errno = error;
 }

@@ -23,7 +23,7 @@ struct set {
 static struct set watched, registered, aliases;
 atomic_bool check_some_registered;
 
-/* The first span that ends behind address, in an array that may change meanwhile. */
+/* The first span that ends after address, in an array that may change meanwhile. */
 static int overlaps(const struct spans *s, uintptr_t low, uintptr_t high)
 {
 	size_t first = 0, end = s->n <= s->room ? s->n : s->room;
@@ -44,10 +44,10 @@ static int has(struct set *set, uintptr_t address, size_t length)
 	for (;;) {
 		unsigned before = atomic_load_explicit(&set->changes, memory_order_acquire);
 		struct spans *s = atomic_load_explicit(&set->now, memory_order_acquire);
-		int answer = s ? overlaps(s, address, end) : 0;
+		int result = s ? overlaps(s, address, end) : 0;
 		atomic_thread_fence(memory_order_acquire);
 		if (!(before & 1) && atomic_load_explicit(&set->changes, memory_order_relaxed) == before)
-			return answer;
+			return result;
 	}
 }
 

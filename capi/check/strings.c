@@ -1,6 +1,6 @@
 /*
  * rep movs and rep stos. With the trap flag they stop after every element, so a memcpy over a page that is partly in flight
- * would take seconds. Instead the part that lies in opened memory is carried out here, and the instruction goes on behind it.
+ * would take seconds. Instead the part that lies in opened memory is carried out here, and the instruction continues after it.
  * The other side of a movs may be closed too: then the copy here faults like any other access.
  */
 #define _GNU_SOURCE

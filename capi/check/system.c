@@ -1,5 +1,5 @@
 /*
- * System calls on closed memory. The kernel answers them with EFAULT and no signal, so they must be seen before: a filter
+ * System calls on closed memory. The kernel returns EFAULT and sends no signal, so they must be seen before: a filter
  * (seccomp) turns those whose buffer lies in the window of pinned memory into SIGSYS. The thread then asks the core about the
  * bytes, makes the call again from one fixed place that the filter lets through, and goes on with the result.
  *
@@ -72,7 +72,7 @@ static const struct call calls[] = {
 #endif
 };
 
-enum { CALLS = sizeof calls / sizeof *calls, OURS = 0x5277 /* tells our filter's signals from the program's own */ };
+enum { CALLS = sizeof calls / sizeof *calls, OURS = 0x5277 /* distinguishes our filter's signals from the program's own */ };
 
 /* The fixed place: a page with a copy of the code below, which is libc's syscall(). Each process has one of them. */
 #if defined(__x86_64__)
@@ -193,7 +193,7 @@ void check_on_system_call(int signal, siginfo_t *info, void *context)
 
 /*
  * The filter: for each call, whether the upper half of its pointer is within the window's, and whether it was made elsewhere
- * than at the fixed place. The window is taken in whole 4 GiB: who is stopped in vain just makes the call again.
+ * than at the fixed place. The window is taken in whole 4 GiB: a thread that is stopped in vain makes the call again.
  */
 static unsigned short write_filter(struct sock_filter *f, uint64_t low, uint64_t high)
 {
@@ -232,7 +232,7 @@ static unsigned short write_filter(struct sock_filter *f, uint64_t low, uint64_t
 	return n;
 }
 
-/* Puts the code at its place; 0 if something else is there. By system calls: ThreadSanitizer ends who maps at this address. */
+/* Puts the code at its place; 0 if something else is there. By system calls: ThreadSanitizer ends a process that maps at this address. */
 static int prepare(void)
 {
 	for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {

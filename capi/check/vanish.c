@@ -98,7 +98,7 @@ static void leave_out_sanitizer(ropeway_call *access)
 }
 
 /* Tells the core that memory is about to go. */
-static void tell(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
+static void report(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
 {
 	if (!check_core || check_forked())
 		return;
@@ -120,12 +120,12 @@ static void tell(uintptr_t address, size_t length, uint64_t how, uint64_t argume
 __attribute__((noinline)) static void vanishes(uintptr_t address, size_t length, uint64_t how, uint64_t argument)
 {
 	if (length && check_registered_range(address, length))
-		tell(address, length, how, argument);
+		report(address, length, how, argument);
 }
 
 /*
  * Registered memory below the frames of a thread, on its own stack, was a variable of a function that has returned.
- * A thread on another stack (a signal's, a coroutine's) tells nothing about this one.
+ * A thread on another stack (a signal's, a coroutine's) says nothing about this one.
  */
 void check_left(struct self *me, uintptr_t frame)
 {
@@ -155,7 +155,7 @@ __attribute__((noinline)) static void block_vanishes(void *block, uint64_t how, 
 {
 	uintptr_t address = (uintptr_t)block;
 	if (check_pinned(address) && !check_registered_range(address, 1)) { /* no block of the allocator at all */
-		tell(address, 1, how, argument);
+		report(address, 1, how, argument);
 		return;
 	}
 	if (!block || !next_usable || !check_registered_range(address, UINTPTR_MAX - address))

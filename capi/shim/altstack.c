@@ -23,7 +23,7 @@
 enum {
 	at_once = 16,          /* handlers, one inside the other */
 	own = 2 << 10,         /* what one of them needs, beside the frame that the system makes */
-	large_frame = 4 << 10, /* where the system does not tell */
+	large_frame = 4 << 10, /* where the system does not say */
 };
 
 struct lent {

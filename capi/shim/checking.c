@@ -1,4 +1,4 @@
-/* What programs tell the checker and ask it: ropeway/check.h. With checking off nothing is loaded for it. */
+/* How programs inform and query the checker: ropeway/check.h. With checking off nothing is loaded for it. */
 #include "shim.h"
 
 #include "ropeway/check.h"

@@ -1,7 +1,7 @@
 /*
  * Order, for programs that run under ThreadSanitizer. It sees the program's threads but not what happens in the core: that a
  * host function runs after the call that launched it and before the synchronisation that waited for it, or that pinned
- * memory is freed before it is given out again. So it is told: every call publishes what its thread did before, and
+ * memory is freed before it is given out again. So the library informs it: every call publishes what its thread did before, and
  * callbacks, waits and allocations take it over. Programs without the sanitizer pay nothing.
  */
 #include "shim.h"
@@ -9,7 +9,7 @@
 extern void __tsan_acquire(void *object) WEAK;
 extern void __tsan_release(void *object) WEAK;
 
-static ropeway_door core;
+static ropeway_entry core;
 static void *order; /* the core names the same object around its callbacks (capi/callbacks.go) */
 
 /* Whether what others did is visible after the call. */
@@ -50,11 +50,11 @@ static uint64_t ordered(uint32_t function, ropeway_thread thread, uint64_t *slot
 	return result;
 }
 
-ropeway_door ropeway_ordered(ropeway_door door, void *object)
+ropeway_entry ropeway_ordered(ropeway_entry entry, void *object)
 {
 	if (!__tsan_acquire || !__tsan_release || !object)
-		return door;
-	core = door;
+		return entry;
+	core = entry;
 	order = object;
 	return ordered;
 }

@@ -4,7 +4,7 @@
  * The core is a Go program, and a Go runtime neither survives fork without exec nor can be unloaded. So this library
  * stays small and plain C: it can be linked, opened, closed and forked at will until a program really calls it.
  *
- * Who owns what. ropeway_way_in is written once by whoever holds `loading`, and once more in a forked child, which has
+ * Who owns what. ropeway_core_entry is written once by whoever holds `loading`, and once more in a forked child, which has
  * one thread. ropeway_self, ropeway_from, ending and interrupted belong to their thread. `started` is set before `loading` is taken, so a
  * child that inherits a locked `loading` also inherits `started`, is refused, and never waits for the lock. Nothing is loaded and
  * nothing of the core is called with `loading` held.
@@ -26,7 +26,7 @@
 
 #include "acl/acl.h"
 
-_Atomic(ropeway_door) ropeway_way_in;
+_Atomic(ropeway_entry) ropeway_core_entry;
 _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
 _Thread_local ropeway_site ropeway_from __attribute__((tls_model("initial-exec")));
 atomic_int ropeway_recorded;
@@ -35,7 +35,7 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool started;      /* the core is in this process, or may be about to be */
 static char core_path[PATH_MAX]; /* where the core lies: beside this library */
 static char check_path[PATH_MAX]; /* and the checker */
-static pthread_key_t thread_key; /* its destructor tells the core that a thread ends */
+static pthread_key_t thread_key; /* its destructor informs the core that a thread ends */
 static int have_key;             /* immutable after loading; without it the core keeps what it knows of threads */
 static _Thread_local int ending; /* the thread is running its destructors */
 /* exit() runs in a handler on this thread: what it was to the core. */
@@ -43,11 +43,11 @@ static _Thread_local ropeway_thread interrupted __attribute__((tls_model("initia
 static ropeway_forked forked;    /* of the checker; immutable after loading, NULL with checking off */
 
 /*
- * Refusing: what every function answers when there is no way into the core. The reason is told once on stderr, and is
+ * Refusing: what every function returns when the core cannot be entered. The reason is printed once on stderr, and is
  * what aclGetRecentErrMsg returns.
  */
 static char reason[PATH_MAX + 512];
-static atomic_bool told;
+static atomic_bool reported;
 static int refused_fork; /* the reason is a fork */
 
 /* The number of the API function that is called, also where a wait is made in slices. */
@@ -69,17 +69,17 @@ static const char *name_of(uint32_t function)
 }
 
 /* What a function returns that is refused. Takes no lock, and may run in a signal handler. */
-static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *told)
+static uint64_t refusal(uint32_t function, const uint64_t *slots, const char *why, atomic_bool *reported)
 {
 	const char *name = name_of(function);
 	if (!name)
 		return 0;
-	if (!atomic_exchange(told, 1)) {
+	if (!atomic_exchange(reported, 1)) {
 		struct iovec line[] = {
 			{"ropeway: ", 9}, {(void *)name, strlen(name)}, {": ", 2}, {(void *)why, strlen(why)}, {"\n", 1},
 		};
 		if (writev(STDERR_FILENO, line, 5) < 0)
-			atomic_store(told, 0);
+			atomic_store(reported, 0);
 	}
 	if (function == ROPEWAY_aclGetRecentErrMsg)
 		return (uintptr_t)why;
@@ -98,7 +98,7 @@ static uint64_t refuse(uint32_t function, ropeway_thread thread, uint64_t *slots
 	function = named(function, slots);
 	if (forked && refused_fork && name_of(function))
 		forked(name_of(function));
-	return refusal(function, slots, reason, &told);
+	return refusal(function, slots, reason, &reported);
 }
 
 /* The same as long as there is no room for the core; the next call looks again. */
@@ -106,29 +106,29 @@ static _Atomic(const char *) lacking;
 
 static uint64_t lack(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 	(void)thread;
-	return refusal(named(function, slots), slots, atomic_load(&lacking), &told);
+	return refusal(named(function, slots), slots, atomic_load(&lacking), &reported);
 }
 
 /* Runs in the child of a fork. The core's threads stayed in the parent. */
 static void in_child(void)
 {
-	if (!atomic_load(&started) || atomic_load(&ropeway_way_in) == refuse)
+	if (!atomic_load(&started) || atomic_load(&ropeway_core_entry) == refuse)
 		return; /* it can still load the core, or knows already why it cannot */
 	strcpy(reason, "this process was forked from one that had already used AscendCL, so it has no runtime. "
 		       "Fork before the first acl call, or start the child with exec or posix_spawn (Python: "
 		       "multiprocessing with \"spawn\")");
 	refused_fork = 1;
-	atomic_store(&told, 0);
-	atomic_store(&ropeway_way_in, refuse);
+	atomic_store(&reported, 0);
+	atomic_store(&ropeway_core_entry, refuse);
 }
 
 /* At the end of the process: returns once no copy is running, so that the program can free what it copied. */
 static void quiet(void)
 {
-	ropeway_door in = atomic_load(&ropeway_way_in);
-	if (!in || in == refuse)
+	ropeway_entry entry = atomic_load(&ropeway_core_entry);
+	if (!entry || entry == refuse)
 		return;
 	ropeway_ask_at_end(ROPEWAY_QUIET);
 	if (ropeway_self && ropeway_in_handler()) {
@@ -141,11 +141,11 @@ static void quiet(void)
 static uint64_t call_interrupted(uint32_t function, uint64_t *slots)
 {
 	static const char why[] = "exit() was called in a signal handler, and what that interrupted does not let this call go on";
-	static atomic_bool told;
+	static atomic_bool reported;
 	uint64_t result;
-	if (ropeway_enter_at_end(atomic_load(&ropeway_way_in), function, interrupted, slots, &result))
+	if (ropeway_enter_at_end(atomic_load(&ropeway_core_entry), function, interrupted, slots, &result))
 		return result;
-	return refusal(named(function, slots), slots, why, &told);
+	return refusal(named(function, slots), slots, why, &reported);
 }
 
 /* C++ calls these at thread exit; exit() runs those of its thread before anything registered with atexit. */
@@ -160,7 +160,7 @@ static void quiet_first(void *unused)
 
 /* What is found of the core on disk. */
 struct found {
-	ropeway_door door;
+	ropeway_entry entry;
 	void *order;
 	ropeway_attach attach; /* NULL with checking off */
 	ropeway_forked forked;
@@ -195,9 +195,9 @@ static void find_core(struct found *f)
 		snprintf(f->why, sizeof f->why, "cannot load the core: %s. It must lie beside libascendcl.so", dlerror());
 		return;
 	}
-	f->door = (ropeway_door)(uintptr_t)dlsym(core, ROPEWAY_DOOR);
+	f->entry = (ropeway_entry)(uintptr_t)dlsym(core, ROPEWAY_ENTRY);
 	f->order = dlsym(core, ROPEWAY_ORDER);
-	if (!f->door || f->door(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE)
+	if (!f->entry || f->entry(ROPEWAY_TABLE_OF_CORE, NULL, NULL) != ROPEWAY_TABLE)
 		snprintf(f->why, sizeof f->why, "%s is of another version than libascendcl.so; install both again", core_path);
 	else if (ropeway_checking_enabled())
 		find_checker(f);
@@ -205,7 +205,7 @@ static void find_core(struct found *f)
 
 /* The software device is all Go, in which no thread can be cancelled. Another driver calls its vendor's library on the program's
  * own threads, where one that is cancelled would leave locks behind, and Go's stack in the middle. */
-static ropeway_door cancellable; /* immutable after loading */
+static ropeway_entry cancellable; /* immutable after loading */
 
 static uint64_t uncancelled(uint32_t function, ropeway_thread thread, uint64_t *slots)
 {
@@ -217,31 +217,31 @@ static uint64_t uncancelled(uint32_t function, ropeway_thread thread, uint64_t *
 }
 
 /* Takes the core into use, or the reason not to. Runs once, with `loading` held. */
-static ropeway_door take_core(const struct found *f)
+static ropeway_entry take_core(const struct found *f)
 {
 	if (*f->why) {
 		strcpy(reason, f->why);
 		return refuse;
 	}
 	ropeway_after_load();
-	ropeway_prepare_end(f->door);
+	ropeway_prepare_end(f->entry);
 	atexit(quiet);
 	at_quick_exit(quiet);
 	forked = f->forked;
-	ropeway_door in = ropeway_ordered(f->attach ? f->attach(f->door, ropeway_ask_at_end) : f->door, f->order);
+	ropeway_entry entry = ropeway_ordered(f->attach ? f->attach(f->entry, ropeway_ask_at_end) : f->entry, f->order);
 	const char *driver = ropeway_setting("ROPEWAY_DRIVER");
 	if (!driver || !*driver || !strcasecmp(driver, "soft"))
-		return in;
-	cancellable = in;
+		return entry;
+	cancellable = entry;
 	return uncancelled;
 }
 
-static ropeway_door way_in(void)
+static ropeway_entry core_entry(void)
 {
 	static int prepared; /* guarded by loading */
-	ropeway_door in = atomic_load(&ropeway_way_in);
-	if (in)
-		return in;
+	ropeway_entry entry = atomic_load(&ropeway_core_entry);
+	if (entry)
+		return entry;
 	const char *lacks = ropeway_lacks_room();
 	if (lacks) {
 		atomic_store(&lacking, lacks);
@@ -258,22 +258,22 @@ static ropeway_door way_in(void)
 	find_core(&core);
 
 	pthread_mutex_lock(&loading);
-	in = atomic_load(&ropeway_way_in);
-	if (!in) {
-		in = take_core(&core);
-		atomic_store(&ropeway_way_in, in);
+	entry = atomic_load(&ropeway_core_entry);
+	if (!entry) {
+		entry = take_core(&core);
+		atomic_store(&ropeway_core_entry, entry);
 	}
 	pthread_mutex_unlock(&loading);
-	return in;
+	return entry;
 }
 
 /* Makes the calling thread known to the core. */
-static void enter(ropeway_door in)
+static void enter(ropeway_entry entry)
 {
 	long tid = syscall(SYS_gettid);
 	int32_t recorded = 0;
-	uint64_t who[] = {(uintptr_t)pthread_self(), (uint64_t)tid, (uintptr_t)&ropeway_from, (uintptr_t)&recorded};
-	ropeway_self = (ropeway_thread)(uintptr_t)in(ROPEWAY_ENTER, NULL, who);
+	uint64_t self[] = {(uintptr_t)pthread_self(), (uint64_t)tid, (uintptr_t)&ropeway_from, (uintptr_t)&recorded};
+	ropeway_self = (ropeway_thread)(uintptr_t)entry(ROPEWAY_ENTER, NULL, self);
 	if (!ropeway_self)
 		return;
 	if (recorded)
@@ -299,17 +299,17 @@ uint64_t ropeway_first_call(uint32_t function, uint64_t *slots)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask);
 	ropeway_floats program = floats_enter();
-	if (atomic_load(&ropeway_way_in) != refuse)
+	if (atomic_load(&ropeway_core_entry) != refuse)
 		ropeway_lend_stack();
-	ropeway_door in = way_in();
-	if (in != refuse && in != lack) {
-		enter(in);
+	ropeway_entry entry = core_entry();
+	if (entry != refuse && entry != lack) {
+		enter(entry);
 		ropeway_restore_mask(&mask);
 	} else {
 		pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	}
 	pthread_setcancelstate(cancel, NULL);
-	uint64_t result = in(function, ropeway_self, slots);
+	uint64_t result = entry(function, ropeway_self, slots);
 	floats_leave(program);
 	errno = error;
 	return result;
@@ -326,9 +326,9 @@ static void leave(void *round)
 		pthread_setspecific(thread_key, &ending);
 		return;
 	}
-	ropeway_door in = atomic_load(&ropeway_way_in);
+	ropeway_entry entry = atomic_load(&ropeway_core_entry);
 	if (ropeway_self)
-		in(ROPEWAY_LEAVE, ropeway_self, NULL);
+		entry(ROPEWAY_LEAVE, ropeway_self, NULL);
 	ropeway_self = NULL;
 	ropeway_stack_left();
 }
@@ -376,7 +376,7 @@ void ropeway_empty_call(void)
 
 /*
  * aclrtSynchronizeStream, Event, Device or aclrtProcessReport (what is ROPEWAY_WAIT_…), for at most so many
- * milliseconds: *over tells whether the wait is over, and then the result is that of the function. For callers that must
+ * milliseconds: *over reports whether the wait is over, and then the result is that of the function. For callers that must
  * look up in between; time that ran out is no error and leaves no trace.
  */
 EXPORT aclError ropeway_wait(int32_t what, void *handle, int32_t milliseconds, int32_t *over);

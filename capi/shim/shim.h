@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "door.h"
+#include "entry.h"
 #include "floats.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -23,8 +23,8 @@ struct ropeway_name {
 };
 extern const struct ropeway_name ropeway_names[ROPEWAY_FUNCTIONS];
 
-/* The way into the core: NULL before the first call, then the core's door, or a function that refuses (shim.c). */
-extern _Atomic(ropeway_door) ropeway_way_in;
+/* The core's entry point: NULL before the first call, then the core's entry, or a function that refuses (shim.c). */
+extern _Atomic(ropeway_entry) ropeway_core_entry;
 
 /* What the calling thread is to the core: NULL before its first call. */
 extern _Thread_local ropeway_thread ropeway_self __attribute__((tls_model("initial-exec")));
@@ -45,8 +45,8 @@ int ropeway_checking_enabled(void);
 /* The first call of a thread: loads the core if nobody has, and makes the thread known to it. */
 uint64_t ropeway_first_call(uint32_t function, uint64_t *slots);
 
-/* The core's door, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
-ropeway_door ropeway_ordered(ropeway_door door, void *object);
+/* The core's entry, or, under ThreadSanitizer, one that tells it what happens in which order (order.c). */
+ropeway_entry ropeway_ordered(ropeway_entry entry, void *object);
 
 /* What there is too little of to load the core now, in words; NULL if there is enough (room.c). */
 const char *ropeway_lacks_room(void);
@@ -60,7 +60,7 @@ void ropeway_after_load(void);
  * sees to those that are there when it is loaded, except for job control; this does for all, and once more when a thread
  * sets itself up.
  */
-void ropeway_mend_handlers(void);
+void ropeway_fix_handlers(void);
 
 /*
  * After a thread's first call: the Go runtime unblocks signals in a thread that enters it, for as long as the thread
@@ -78,14 +78,14 @@ void ropeway_lend_stack(void);
 /* The calling thread ends: once it is gone, another may have its stack. */
 void ropeway_stack_left(void);
 
-/* Starts the thread that enters the core when the process ends (ending.c); door is the core's own. */
-void ropeway_prepare_end(ropeway_door door);
+/* Starts the thread that enters the core when the process ends (exit.c); entry is the core's own. */
+void ropeway_prepare_end(ropeway_entry entry);
 
 /* Asks the core for what takes no arguments, while the process ends; also in a signal handler. */
 void ropeway_ask_at_end(uint32_t function);
 
 /* Makes a call on that thread, for one that may have been interrupted in a call; 0 if it does not come to an end. */
-int ropeway_enter_at_end(ropeway_door door, uint32_t function, ropeway_thread thread, uint64_t *slots, uint64_t *result);
+int ropeway_enter_at_end(ropeway_entry entry, uint32_t function, ropeway_thread thread, uint64_t *slots, uint64_t *result);
 
 /* Whether the calling thread is in a signal handler. One that has no SA_ONSTACK is not seen. */
 int ropeway_in_handler(void);
@@ -96,9 +96,9 @@ INLINE uint64_t call(uint32_t function, uint64_t *slots)
 	if (LIKELY(ropeway_self)) {
 		if (!LIKELY(!atomic_load_explicit(&ropeway_recorded, memory_order_relaxed)))
 			ropeway_from.address = (uintptr_t)__builtin_return_address(0);
-		ropeway_door in = atomic_load_explicit(&ropeway_way_in, memory_order_acquire);
+		ropeway_entry entry = atomic_load_explicit(&ropeway_core_entry, memory_order_acquire);
 		ropeway_floats program = floats_enter();
-		uint64_t result = in(function, ropeway_self, slots);
+		uint64_t result = entry(function, ropeway_self, slots);
 		floats_leave(program);
 		return result;
 	}
@@ -107,18 +107,18 @@ INLINE uint64_t call(uint32_t function, uint64_t *slots)
 }
 
 /* Before a call with which a program sets itself up, and before which it may have set handlers. */
-__attribute__((unused)) static void mend_once(void)
+__attribute__((unused)) static void fix_once(void)
 {
-	static _Thread_local int mended __attribute__((tls_model("initial-exec")));
-	if (ropeway_self && !mended) {
-		mended = 1;
-		ropeway_mend_handlers();
+	static _Thread_local int fixed __attribute__((tls_model("initial-exec")));
+	if (ropeway_self && !fixed) {
+		fixed = 1;
+		ropeway_fix_handlers();
 	}
 }
 
 INLINE uint64_t call_setup(uint32_t function, uint64_t *slots)
 {
-	mend_once();
+	fix_once();
 	return call(function, slots);
 }
 

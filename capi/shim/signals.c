@@ -61,10 +61,10 @@ void ropeway_after_load(void)
 		both.sa_sigaction = urgent;
 		sigaction(SIGURG, &both, NULL);
 	}
-	ropeway_mend_handlers();
+	ropeway_fix_handlers();
 }
 
-void ropeway_mend_handlers(void)
+void ropeway_fix_handlers(void)
 {
 	int error = errno; /* two signals are not for programs to ask about */
 	for (int signal = 1; signal < NSIG; signal++) {

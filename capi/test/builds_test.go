@@ -17,7 +17,8 @@ import (
 
 // also are the names of the library besides libascendcl.so.
 var also = []string{
-	"acl_rt", "acl_rt_impl", "runtime", "acl_tdt_channel", "acl_tdt_queue", "msprofiler", "profapi", "acl_prof", "ascend_dump",
+	"acl_rt", "acl_rt_impl", "runtime", "acl_tdt_channel", "acl_tdt_queue", "msprofiler", "profapi",
+	"acl_prof", "ascend_dump",
 	"platform",
 }
 
@@ -56,7 +57,8 @@ func TestLinkNames(t *testing.T) {
 		}
 		for _, names := range [][]string{{"-lascendcl"}, {"-lmsprofiler"}, {"-lacl_tdt_queue"}, all} {
 			program := filepath.Join(t.TempDir(), "main")
-			args := append([]string{"-o", program, object, "-L" + filepath.Join(kit, folder), "-Wl,--no-as-needed"}, names...)
+			args := append([]string{"-o", program, object, "-L" + filepath.Join(kit, folder), "-Wl,--no-as-needed"},
+				names...)
 			command(t, ".", nil, "g++", args...)
 			// Run with what was linked with, as programs do that have no other library.
 			env := []string{"LD_LIBRARY_PATH=" + filepath.Join(kit, folder)}
@@ -91,7 +93,8 @@ func TestNeededByAnotherName(t *testing.T) {
 		link = append(link, stub)
 	}
 	program := filepath.Join(t.TempDir(), "main")
-	args := []string{"-DPARTS", "-o", program, "testdata/builds/main.cpp", "-I" + kit + "/include", "-Wl,--no-as-needed"}
+	args := []string{"-DPARTS", "-o", program, "testdata/builds/main.cpp", "-I" + kit + "/include",
+		"-Wl,--no-as-needed"}
 	args = append(args, link...)
 	command(t, ".", nil, "g++", args...)
 	binary, err := elf.Open(program)
@@ -112,8 +115,8 @@ func TestNeededByAnotherName(t *testing.T) {
 	}
 }
 
-// TestVersionInfo proves that the files with a version agree with each other, with the page that explains them, and with
-// what the library returns.
+// TestVersionInfo proves that the files with a version agree with each other, with the page that explains them, and
+// with what the library returns.
 func TestVersionInfo(t *testing.T) {
 	t.Parallel()
 	kit := toolkit(t)
@@ -145,7 +148,8 @@ func TestVersionInfo(t *testing.T) {
 	if info := read(cpu + "/ascend_toolkit_install.info"); !strings.Contains(info, "version="+m[1]+"\n") {
 		t.Errorf("ascend_toolkit_install.info is %q", info)
 	}
-	if info := read("share/info/runtime/scene.info"); info != "os=linux\nos_version=\narch="+strings.TrimSuffix(cpu, "-linux")+"\n" {
+	if info := read("share/info/runtime/scene.info"); info != "os=linux\nos_version=\narch="+strings.TrimSuffix(cpu,
+		"-linux")+"\n" {
 		t.Errorf("scene.info is %q", info)
 	}
 	source := fmt.Sprintf(`#include <acl/acl.h>
@@ -167,7 +171,8 @@ int main(void)
 }
 `, m[1], m[2], m[3], m[4])
 	program := filepath.Join(t.TempDir(), "version")
-	buildC(t, "gcc", program, []string{file(t, "version.c", source)}, "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl")
+	buildC(t, "gcc", program, []string{file(t, "version.c", source)}, "-I"+kit+"/include",
+		"-L"+kit+"/lib64", "-lascendcl")
 	passes(t, nil, "bash", "-c", `source "$1/bin/setenv.bash" && "$2"`, "bash", kit, program)
 }
 
@@ -198,7 +203,8 @@ func configured(t *testing.T, arguments string, env []string, flags ...string) (
 	testenv.Need(t, "cmake")
 	testenv.Need(t, "g++")
 	dir = copyTree(t, "capi/test/testdata/builds")
-	if err := os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), fmt.Appendf(nil, cmakeProject, arguments), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "CMakeLists.txt"), fmt.Appendf(nil, cmakeProject, arguments),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("cmake", append([]string{"-S", ".", "-B", "build"}, flags...)...)
@@ -226,8 +232,10 @@ func TestCMakePackage(t *testing.T) {
 		{name: "set_env.sh", arguments: "REQUIRED"},
 		{name: "prefix in the environment", arguments: "REQUIRED", env: []string{"CMAKE_PREFIX_PATH=" + kit}},
 		{name: "prefix", arguments: "1.0 REQUIRED", flags: []string{"-DCMAKE_PREFIX_PATH=" + kit}},
-		{name: "root", arguments: "1.17 REQUIRED COMPONENTS acl_rt msprofiler", flags: []string{"-DAscendCL_ROOT=" + kit}},
-		{name: "directory", arguments: version + " EXACT REQUIRED", flags: []string{"-DAscendCL_DIR=" + kit + "/lib64/cmake/AscendCL"}},
+		{name: "root", arguments: "1.17 REQUIRED COMPONENTS acl_rt msprofiler",
+			flags: []string{"-DAscendCL_ROOT=" + kit}},
+		{name: "directory", arguments: version + " EXACT REQUIRED", flags: []string{"-DAscendCL_DIR=" + kit +
+			"/lib64/cmake/AscendCL"}},
 		{name: "hint", arguments: `REQUIRED HINTS "$ENV{ASCEND_HOME_PATH}"`, env: []string{"ASCEND_HOME_PATH=" + kit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// checkedFaults builds one of the programs check_faults*.c beside the toolkit's libraries and the small core in C that they
-// are made for, and returns it with the environment that checks it.
+// checkedFaults builds one of the programs check_faults*.c beside the toolkit's libraries and the small core in C that
+// they are made for, and returns it with the environment that checks it.
 func checkedFaults(t *testing.T, source string) (program string, env []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,8 @@ func checkedFaults(t *testing.T, source string) (program string, env []string) {
 	buildC(t, "gcc", dir+"/libropeway_core.so", []string{"testdata/check_core.c"},
 		"-fPIC", "-fvisibility=hidden", "-shared", "-Wl,-soname,libropeway_core.so", "-lpthread")
 	program = dir + "/program"
-	buildC(t, "gcc", program, []string{"testdata/" + source}, "-fno-omit-frame-pointer", "-L"+dir, "-lascendcl", "-lpthread", "-ldl", "-lm", "-Wl,-rpath,"+dir)
+	buildC(t, "gcc", program, []string{"testdata/" + source}, "-fno-omit-frame-pointer", "-L"+dir, "-lascendcl",
+		"-lpthread", "-ldl", "-lm", "-Wl,-rpath,"+dir)
 	return program, []string{"ROPEWAY_CHECK=1", "LD_PRELOAD=" + dir + "/libropeway_check.so"}
 }
 
@@ -42,8 +43,8 @@ var faultModes = []string{
 	"threads", "hammer", "interrupted", "small_stack", "little_stack", "callbacks", "header",
 }
 
-// TestCheckFaults proves that an access to closed memory is brought to the core once, with its address, size, direction and
-// stack, whoever makes it, and goes on with every register as it was.
+// TestCheckFaults proves that an access to closed memory is brought to the core once, with its address, size, direction
+// and stack, whoever makes it, and goes on with every register as it was.
 func TestCheckFaults(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
 	for _, mode := range faultModes {
@@ -55,7 +56,8 @@ func TestCheckFaults(t *testing.T) {
 	dir := t.TempDir()
 	without := append(env, "LD_LIBRARY_PATH="+dir)
 	for _, library := range []string{"libunwind.so.8", "libgcc_s.so.1"} {
-		buildC(t, "gcc", filepath.Join(dir, library), []string{"-xc", "/dev/null"}, "-shared", "-nostdlib", "-Wl,-soname,"+library)
+		buildC(t, "gcc", filepath.Join(dir, library), []string{"-xc", "/dev/null"}, "-shared", "-nostdlib",
+			"-Wl,-soname,"+library)
 		t.Run("without "+library, func(t *testing.T) {
 			passes(t, without, program, "reads")
 			passes(t, without, program, "writes")
@@ -63,8 +65,8 @@ func TestCheckFaults(t *testing.T) {
 	}
 }
 
-// TestCheckSystemCalls proves that system calls on closed memory are judged and then do what they would have done, also with
-// several buffers, and that a program started by exec is not disturbed.
+// TestCheckSystemCalls proves that system calls on closed memory are judged and then do what they would have done, also
+// with several buffers, and that a program started by exec is not disturbed.
 func TestCheckSystemCalls(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults_system.c")
 	for _, mode := range []string{"raw", "plain", "files", "vectored", "waiting", "executes"} {
@@ -83,20 +85,22 @@ func TestCheckHandlers(t *testing.T) {
 	for _, mode := range []string{"handler_after", "handler_before", "handler_returns", "other_ways", "forks"} {
 		t.Run(mode, func(t *testing.T) { passes(t, env, program, mode) })
 	}
-	for _, mode := range []string{"crash", "crash_in_window", "crash_ignored", "crash_sent", "crash_reported", "crash_once"} {
+	for _, mode := range []string{"crash", "crash_in_window", "crash_ignored", "crash_sent",
+		"crash_reported", "crash_once"} {
 		t.Run(mode, func(t *testing.T) {
 			r := run(t, env, program, mode)
 			if r.signal != syscall.SIGSEGV {
 				t.Errorf("ended with code %d, signal %v\n%s%s", r.code, r.signal, r.stdout, r.stderr)
 			}
-			if want := mode == "crash_reported" || mode == "crash_once"; strings.Contains(r.stdout, "reported") != want {
+			if want := mode == "crash_reported" || mode == "crash_once"; strings.Contains(r.stdout,
+				"reported") != want {
 				t.Errorf("its handler was called: %v, want %v", !want, want)
 			}
 		})
 	}
 }
 
-// TestCheckFork proves that a forked child that calls the API is a finding, told by the child itself.
+// TestCheckFork proves that a forked child that calls the API is a finding, reported by the child itself.
 func TestCheckFork(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults_handlers.c")
 	t.Run("text", func(t *testing.T) {
@@ -136,7 +140,8 @@ func TestCheckFork(t *testing.T) {
 			t.Fatalf("records: %+v", got)
 		}
 		f := got[1].Finding
-		if f.Rule != "fork-after-init" || f.Offence.Call != "aclrtMemcpyAsync" || f.Process != got[0].Start.Process || f.Count != 1 {
+		if f.Rule != "fork-after-init" || f.Offence.Call != "aclrtMemcpyAsync" || f.Process != got[0].Start.Process ||
+			f.Count != 1 {
 			t.Errorf("finding: %+v", f)
 		}
 		if r := finding.ByName(f.Rule); f.Advice != r.Advice || f.Severity != r.Severity {
@@ -151,7 +156,8 @@ func TestCheckFork(t *testing.T) {
 	})
 }
 
-// TestCheckHeader: with ropeway/check.h a program runs where AscendCL is not ropeway's, as C and as C++ of any standard.
+// TestCheckHeader: with ropeway/check.h a program runs where AscendCL is not ropeway's, as C and as C++ of any
+// standard.
 func TestCheckHeader(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "alone.c")
 	text := `#include "ropeway/check.h"
@@ -176,7 +182,7 @@ int main(void)
 	passes(t, []string{"ROPEWAY_CHECK=1"}, program)
 }
 
-// TestCheckMissing: a program that is to be checked, and cannot be, is told so rather than run unchecked.
+// TestCheckMissing: a program that is to be checked, and cannot be, gets an error rather than run unchecked.
 func TestCheckMissing(t *testing.T) {
 	program, env := checkedFaults(t, "check_faults.c")
 	if err := os.Remove(filepath.Join(filepath.Dir(program), "libropeway_check.so")); err != nil {
@@ -188,8 +194,8 @@ func TestCheckMissing(t *testing.T) {
 	}
 }
 
-// TestCheckArm64 is TestCheckFaults for arm64, in qemu, where threads are stepped in another way. qemu has no seccomp, so
-// system calls are left out.
+// TestCheckArm64 is TestCheckFaults for arm64, in qemu, where threads are stepped in another way. qemu has no seccomp,
+// so system calls are left out.
 func TestCheckArm64(t *testing.T) {
 	testenv.Long(t, "qemu is slow")
 	if runtime.GOARCH == "arm64" {
@@ -199,17 +205,20 @@ func TestCheckArm64(t *testing.T) {
 	testenv.Need(t, "qemu-aarch64")
 	dir := t.TempDir()
 	for library, pattern := range map[string]string{
-		"libascendcl.so": shimDir + "/*.c", "libropeway_check.so": root + "/capi/check/*.c", "libropeway_core.so": "testdata/check_core.c",
+		"libascendcl.so": shimDir + "/*.c", "libropeway_check.so": root + "/capi/check/*.c",
+		"libropeway_core.so": "testdata/check_core.c",
 	} {
 		sources, err := filepath.Glob(pattern)
 		if err != nil || len(sources) == 0 {
 			t.Fatalf("no sources of %s: %v", library, err)
 		}
-		buildC(t, cc, filepath.Join(dir, library), sources, "-fPIC", "-fvisibility=hidden", "-fno-omit-frame-pointer", "-Wno-deprecated-declarations",
+		buildC(t, cc, filepath.Join(dir, library), sources, "-fPIC", "-fvisibility=hidden", "-fno-omit-frame-pointer",
+			"-Wno-deprecated-declarations",
 			"-shared", "-Wl,-soname,"+library, "-Wl,-z,nodelete,-z,now", "-lpthread", "-ldl")
 	}
 	program := filepath.Join(dir, "program")
-	buildC(t, cc, program, []string{"testdata/check_faults.c"}, "-L"+dir, "-lascendcl", "-lpthread", "-ldl", "-lm", "-Wl,-rpath,"+dir)
+	buildC(t, cc, program, []string{"testdata/check_faults.c"}, "-L"+dir, "-lascendcl", "-lpthread", "-ldl", "-lm",
+		"-Wl,-rpath,"+dir)
 	for _, mode := range faultModes {
 		t.Run(mode, func(t *testing.T) {
 			passes(t, nil, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", "ROPEWAY_CHECK=1",

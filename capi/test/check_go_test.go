@@ -37,7 +37,8 @@ func TestCheckGoExamples(t *testing.T) {
 	}
 }
 
-// TestCheckGoUnclosed: a Go program that does not close its runtime has a leak, at the line that opened it, with advice in Go's words.
+// TestCheckGoUnclosed: a Go program that does not close its runtime has a leak, at the line that opened it, with advice
+// in Go's words.
 func TestCheckGoUnclosed(t *testing.T) {
 	t.Parallel()
 	const dir = "testdata/go/unclosed"
@@ -55,7 +56,8 @@ func TestCheckGoUnclosed(t *testing.T) {
 	}
 	before, _, _ := strings.Cut(string(text), "// OPENED")
 	f := &report.Findings[0].Finding
-	if len(f.Offence.Stack) == 0 || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" || !strings.Contains(f.Advice, "Runtime.Close") ||
+	if len(f.Offence.Stack) == 0 || f.Rule != "leak" || f.Offence.Call != "ropeway.Open" || !strings.Contains(f.Advice,
+		"Runtime.Close") ||
 		f.Offence.Stack[0].Function != "main.main" || f.Offence.Stack[0].Line != 1+strings.Count(before, "\n") {
 		t.Errorf("found %s", finding.Layout{}.Text(f))
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"ropeway/internal/finding"
-	"ropeway/internal/testenv"
 )
 
 // checkPage is the page about the checker.
@@ -63,7 +62,7 @@ func TestCheckPage(t *testing.T) {
 	}
 }
 
-// excerpt tells whether lines stand together in the program, indented alike.
+// excerpt reports whether lines stand together in the program, indented alike.
 func (w *wanted) excerpt(body string) error {
 	text, err := os.ReadFile(filepath.Join(checkDir, w.name))
 	if err != nil {
@@ -79,7 +78,8 @@ func (w *wanted) excerpt(body string) error {
 	return fmt.Errorf("the page shows lines that are not in the program:\n%s", body)
 }
 
-// sameText compares lines, whose indentation may differ, but by the same for all. Directives of the preprocessor have none.
+// sameText compares lines, whose indentation may differ, but by the same for all. Directives of the preprocessor have
+// none.
 func sameText(full, shown []string) bool {
 	indent := ""
 	for i, line := range full {
@@ -129,58 +129,6 @@ func tidy(s *finding.Site) {
 	}
 }
 
-// TestCheckPageCommands runs the sh blocks of the page in one shell, in their order, from a clone. A block with a file name that is
-// none of the programs is saved as that file, where the reader is by then. The lines of a text block without a name must have been
-// printed, and nothing may be left in the clone.
-func TestCheckPageCommands(t *testing.T) {
-	testenv.Need(t, "gcc")
-	text, err := os.ReadFile(filepath.Join(root, checkPage))
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := filepath.Abs(checkDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	w := wanted{name: checkPage, needs: "pytest"}
-	tools, home := t.TempDir(), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "capi/test/testdata"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, to := range map[string]string{
-		filepath.Join(dir, "dist"): toolkit(t), filepath.Join(dir, "capi/test/testdata/check"): programs, filepath.Join(tools, "python3"): w.python(t),
-	} {
-		if err := os.Symlink(to, name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	script := "set -eu\nexport PYTHONDONTWRITEBYTECODE=1 HOME=" + home + "\nmake() { :; }\nPATH=" + tools + ":$PATH\n"
-	var want []string
-	for _, m := range checkFence.FindAllStringSubmatch(string(text), -1) {
-		switch language, name, body := m[1], m[2], m[3]; {
-		case name != "" && !slices.Contains(checkPrograms(t), name):
-			script += saves(name, body)
-		case language == "sh":
-			script += body
-		case language == "text" && name == "":
-			want = append(want, strings.Split(strings.TrimSpace(body), "\n")...)
-		}
-	}
-	all := command(t, dir, nil, "sh", "-c", script)
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Errorf("the page leaves files in the clone: %v %v", entries, err)
-	}
-	out := all
-	for _, line := range want {
-		_, after, found := strings.Cut(out, line)
-		if !found {
-			t.Errorf("the commands do not print %q there:\n%s", line, all)
-		}
-		out = after
-	}
-}
-
 // TestCheckPageOptions: the page has all options of the command, and no others.
 func TestCheckPageOptions(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, checkPage))
@@ -192,15 +140,16 @@ func TestCheckPageOptions(t *testing.T) {
 	run := passes(t, nil, filepath.Join(kit, "bin", "ropeway"), "run", "--help")
 	option := regexp.MustCompile(`--[a-z][a-z-]+`)
 	for _, name := range option.FindAllString(help, -1) {
-		if name != "--help" && !strings.Contains(run, name) && !strings.Contains(string(text), name) && name != "--its-own-flag" {
-			t.Errorf("the page does not tell of %s", name)
+		if name != "--help" && !strings.Contains(run, name) && !strings.Contains(string(text), name) &&
+			name != "--its-own-flag" {
+			t.Errorf("the page does not describe %s", name)
 		}
 	}
 	start := strings.Index(string(text), "\n## Options\n")
 	section, _, _ := strings.Cut(string(text)[start+1:], "\n## ")
 	for _, name := range option.FindAllString(section, -1) {
 		if !strings.Contains(help, name) {
-			t.Errorf("the page tells of %s, and there is no such option", name)
+			t.Errorf("the page describes %s, and there is no such option", name)
 		}
 	}
 }

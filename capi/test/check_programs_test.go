@@ -16,8 +16,8 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// checkDir holds wrong programs, each with its corrected twin: C and C++ with -DFIXED, Python with the argument "fixed".
-// A comment at the top of each says what has to be found; see wanted.
+// checkDir holds wrong programs, each with its corrected version: C and C++ with -DFIXED, Python with the argument
+// "fixed". A comment at the top of each says what has to be found; see wanted.
 const checkDir = "testdata/check"
 
 // fewest is how many programs each rule has at least.
@@ -38,7 +38,7 @@ func repeats(t *testing.T) int {
 }
 
 // TestCheckPrograms: the checker finds what is wrong with each program, that and nothing else, and nothing in its
-// corrected twin; every time. In short runs there is one program of each rule.
+// corrected version; every time. In short runs there is one program of each rule.
 func TestCheckPrograms(t *testing.T) {
 	times := repeats(t)
 	seen := map[string]bool{}
@@ -75,11 +75,13 @@ func TestCheckPrograms(t *testing.T) {
 	}
 }
 
-// otherProcessors make glibc's memory functions those of processors without fast string instructions, and without wide registers.
-var otherProcessors = []string{"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM,-AVX2,-AVX512F"}
+// otherProcessors make glibc's memory functions those of processors without fast string instructions, and without wide
+// registers.
+var otherProcessors = []string{"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM",
+	"GLIBC_TUNABLES=glibc.cpu.hwcaps=-ERMS,-FSRM,-AVX2,-AVX512F"}
 
-// environments are what to put in front of a program: Python is checked over ctypes and, if the toolkit has it, with the
-// extension; what leaves the access to the C library, as on other processors too.
+// environments are what to put in front of a program: Python is checked over ctypes and, if the toolkit has it, with
+// the extension; what leaves the access to the C library, as on other processors too.
 func (w *wanted) environments(t *testing.T) [][]string {
 	t.Helper()
 	list := [][]string{nil}
@@ -125,7 +127,8 @@ func checkPrograms(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); slices.Contains([]string{".c", ".cpp", ".py"}, filepath.Ext(name)) && name != "program.py" {
+		if name := e.Name(); slices.Contains([]string{".c", ".cpp", ".py"}, filepath.Ext(name)) &&
+			name != "program.py" {
 			names = append(names, name)
 		}
 	}

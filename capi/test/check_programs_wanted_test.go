@@ -24,9 +24,9 @@ import (
 //	needs: numpy | x86-64
 //	options: of ropeway check
 //
-// MARK is a comment at the end of a line of the program. LENGTH may be ? where it depends on the library that does the access,
-// and OFFSET too, where it begins at some place of its own choice, as memmove does on one processor and not on the next.
-// Where two tasks race, either may be the offence and the other one the other.
+// MARK is a comment at the end of a line of the program. LENGTH may be ? where it depends on the library that does the
+// access, and OFFSET too, where it begins at some place of its own choice, as memmove does on one processor and not on
+// the next. Where two tasks race, either may be the offence and the other one the other.
 type wanted struct {
 	name     string // of the file
 	rule     string
@@ -58,9 +58,10 @@ type wantedBytes struct {
 var (
 	wantedLine = regexp.MustCompile(`^[ *]*(finds|offence|other|bytes|count|needs|options): (.*)$`)
 	findsForm  = regexp.MustCompile(`^([a-z-]+) \((error|warning|note)\)$`)
-	siteForm   = regexp.MustCompile(`^([a-z]+)(?: (acl[\w.]+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
-	bytesForm  = regexp.MustCompile(`^(-?\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
-	markForm   = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
+	siteForm   = regexp.MustCompile(
+		`^([a-z]+)(?: (acl[\w.]+|free|realloc|munmap|mmap))?(?: in ([\w~]+)(?: at ([A-Z]+))?)?(?: on stream (\d+), task (\d+))?$`)
+	bytesForm = regexp.MustCompile(`^(-?\d+|\?)\+(\d+|\?) of (device|pinned|registered|mapped|imported|managed) (\d+)$`)
+	markForm  = regexp.MustCompile(`(?://|#) ([A-Z]+)$`)
 )
 
 // readWanted reads what a program says of itself.
@@ -152,7 +153,8 @@ func parseSite(text string, marks map[string]int) (wantedSite, error) {
 	return s, nil
 }
 
-// compare says how a report differs from what is wanted: exactly one finding, with this rule, these places, these bytes.
+// compare says how a report differs from what is wanted: exactly one finding, with this rule, these places, these
+// bytes.
 func (w *wanted) compare(report *finding.Report) error {
 	if len(report.Findings) != 1 {
 		return fmt.Errorf("%d findings, want 1: %s", len(report.Findings), w.rule)
@@ -186,10 +188,11 @@ func (w *wanted) compare(report *finding.Report) error {
 	return w.bytes.compare(f.Bytes)
 }
 
-// fits tells whether a site is the one that is wanted.
+// fits reports whether a site is the one that is wanted.
 func (w *wanted) fits(s wantedSite, o *finding.Site) bool {
 	call, _, _ := strings.Cut(o.Call, "(")
-	if o.Role != s.role || call != s.call || o.Task != s.task || s.task != 0 && (o.Stream == nil || *o.Stream != s.stream) {
+	if o.Role != s.role || call != s.call || o.Task != s.task || s.task != 0 && (o.Stream == nil ||
+		*o.Stream != s.stream) {
 		return false
 	}
 	switch {
@@ -208,8 +211,10 @@ func (w *wantedBytes) compare(b *finding.Bytes) error {
 		return nil
 	case b == nil || b.Allocation == nil:
 		return errors.New("there are no bytes, or they are in no allocation")
-	case b.Offset != w.offset && !w.anywhere, w.anywhere && uint64(b.Offset)+b.Length > w.size, w.length != 0 && b.Length != w.length,
-		b.Length == 0, b.Allocation.Kind != w.kind, b.Allocation.Size != w.size, b.Address != b.Allocation.Start+uint64(b.Offset):
+	case b.Offset != w.offset && !w.anywhere, w.anywhere && uint64(b.Offset)+b.Length > w.size, w.length != 0 &&
+		b.Length != w.length,
+		b.Length == 0, b.Allocation.Kind != w.kind, b.Allocation.Size != w.size, b.Address != b.Allocation.Start+
+			uint64(b.Offset):
 		return fmt.Errorf("bytes are %v, want %s", b, w.text)
 	}
 	return nil

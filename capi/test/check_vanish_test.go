@@ -56,7 +56,8 @@ func TestCheckVanishWrong(t *testing.T) {
 				t.Run(build+"/"+m.name+"/"+how, func(t *testing.T) {
 					r, report := check(t, nil, program, m.name, how)
 					if r.code != 86 || len(report.Findings) != 1 {
-						t.Fatalf("exit code %d, %d findings, want one\n%s%s", r.code, len(report.Findings), r.stdout, r.stderr)
+						t.Fatalf("exit code %d, %d findings, want one\n%s%s", r.code, len(report.Findings),
+							r.stdout, r.stderr)
 					}
 					f := report.Findings[0]
 					call, _, _ := strings.Cut(f.Offence.Call, "(")
@@ -86,8 +87,8 @@ func TestCheckVanishRaces(t *testing.T) {
 	}
 }
 
-// TestCheckThreadsRaces: with ThreadSanitizer, threads that have called the API can end: nothing is locked in a way that it
-// watches when it has forgotten the thread.
+// TestCheckThreadsRaces: with ThreadSanitizer, threads that have called the API can end: nothing is locked in a way
+// that it watches when it has forgotten the thread.
 func TestCheckThreadsRaces(t *testing.T) {
 	testenv.Long(t, "ThreadSanitizer is slow")
 	testenv.Need(t, "setarch")

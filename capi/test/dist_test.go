@@ -80,7 +80,7 @@ func names(tree map[string]entry) []string {
 	return list
 }
 
-// hasPythonHeaders tells whether the extension of the Python package can be built.
+// hasPythonHeaders reports whether the extension of the Python package can be built.
 func hasPythonHeaders() bool {
 	out, err := exec.Command("python3", "-c", `import sysconfig; print(sysconfig.get_path("include"))`).Output()
 	if err != nil {
@@ -102,14 +102,17 @@ func wantLayout(t *testing.T, dir, arch string) {
 		"set_env.sh": "-rw-r--r--", cpu: "drwxr-xr-x", cpu + "/include": "../include", cpu + "/lib64": "../lib64",
 		cpu + "/bin": "../bin", cpu + "/devlib": "../devlib", cpu + "/ascend_toolkit_install.info": "-rw-r--r--",
 		"bin/setenv.bash": "../set_env.sh", "lib64/cmake": "drwxr-xr-x", "lib64/cmake/AscendCL": "drwxr-xr-x",
-		"lib64/cmake/AscendCL/AscendCLConfig.cmake": "-rw-r--r--", "lib64/cmake/AscendCL/AscendCLConfigVersion.cmake": "-rw-r--r--",
+		"lib64/cmake/AscendCL/AscendCLConfig.cmake":        "-rw-r--r--",
+		"lib64/cmake/AscendCL/AscendCLConfigVersion.cmake": "-rw-r--r--",
 		"share/cmake": "drwxr-xr-x", "share/cmake/AscendCL": "../../lib64/cmake/AscendCL", "share/info": "drwxr-xr-x",
-		"share/info/runtime": "drwxr-xr-x", "share/info/runtime/version.info": "-rw-r--r--", "share/info/runtime/scene.info": "-rw-r--r--",
+		"share/info/runtime": "drwxr-xr-x", "share/info/runtime/version.info": "-rw-r--r--",
+		"share/info/runtime/scene.info": "-rw-r--r--",
 		// where older builds look
 		"acllib": "drwxr-xr-x", "acllib/include": "../include", "acllib/lib64": "../lib64",
 		"runtime": "drwxr-xr-x", "runtime/include": "../include", "runtime/lib64": "../lib64",
 		"toolkit": "drwxr-xr-x", "toolkit/include": "../include", "toolkit/lib64": "../lib64",
-		"runtime/version.info": "../share/info/runtime/version.info", "lib64/stub": "drwxr-xr-x", "devlib": "drwxr-xr-x",
+		"runtime/version.info": "../share/info/runtime/version.info", "lib64/stub": "drwxr-xr-x",
+		"devlib":       "drwxr-xr-x",
 		"devlib/linux": "drwxr-xr-x", "devlib/linux/" + strings.TrimSuffix(cpu, "-linux"): "../../lib64",
 	}
 	for _, name := range append([]string{"ascendcl"}, also...) {
@@ -155,7 +158,8 @@ func wantLayout(t *testing.T, dir, arch string) {
 	if _, err := os.Stat(filepath.Join(dir, cpu, "lib64/libacl_rt.so")); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"bin/ropeway", "lib64/libascendcl.so", "lib64/libropeway_core.so", "lib64/libropeway_check.so"} {
+	for _, name := range []string{"bin/ropeway", "lib64/libascendcl.so", "lib64/libropeway_core.so",
+		"lib64/libropeway_check.so"} {
 		f, err := elf.Open(filepath.Join(dir, name))
 		if err != nil {
 			t.Error(err)
@@ -173,8 +177,8 @@ func TestDistLayout(t *testing.T) {
 	wantLayout(t, toolkit(t), runtime.GOARCH)
 }
 
-// TestCopyReplaces proves how the toolkit is put in place: a file in use stays whole, what is the same stays, headers that
-// are gone are removed, and what is not ours is left alone.
+// TestCopyReplaces proves how the toolkit is put in place: a file in use stays whole, what is the same stays, headers
+// that are gone are removed, and what is not ours is left alone.
 func TestCopyReplaces(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
 	write := func(dir, name, text string) {
@@ -224,15 +228,16 @@ func TestCopyReplaces(t *testing.T) {
 	if got := second["lib64/link.so"].target; got != "other.so" {
 		t.Errorf("the link goes to %s", got)
 	}
-	want := []string{"include", "include/acl", "include/acl/same.h", "lib64", "lib64/lib.so", "lib64/link.so", "lib64/theirs.so"}
+	want := []string{"include", "include/acl", "include/acl/same.h", "lib64", "lib64/lib.so", "lib64/link.so",
+		"lib64/theirs.so"}
 	if got := names(second); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
 
-// TestInstallAndMove proves that make install wants to know where, puts DESTDIR before it and remembers neither, copes with
-// spaces, and that the toolkit works where it is moved to: by set_env.sh, and by a path in the program. The make dist in it is the
-// second into its directory, and leaves every file alone.
+// TestInstallAndMove proves that make install wants to know where, puts DESTDIR before it and remembers neither, copes
+// with spaces, and that the toolkit works where it is moved to: by set_env.sh, and by a path in the program. The make
+// dist in it is the second into its directory, and leaves every file alone.
 func TestInstallAndMove(t *testing.T) {
 	kit := t.TempDir()
 	copied(t, toolkit(t), kit) // others use it meanwhile
@@ -300,7 +305,8 @@ func TestPkgConfig(t *testing.T) {
 	copied(t, toolkit(t), dir)
 	env := []string{"PKG_CONFIG_PATH=" + dir + "/lib64/pkgconfig"}
 	program := filepath.Join(t.TempDir(), "smoke")
-	passes(t, env, "sh", "-euc", `eval gcc -o "$1" testdata/smoke.c $(pkg-config --cflags --libs ascendcl)`, "sh", program)
+	passes(t, env, "sh", "-euc", `eval gcc -o "$1" testdata/smoke.c $(pkg-config --cflags --libs ascendcl)`, "sh",
+		program)
 	passes(t, []string{"LD_LIBRARY_PATH=" + dir + "/lib64"}, program)
 
 	header, err := os.ReadFile(dir + "/include/acl/acl_rt.h")
@@ -315,7 +321,8 @@ func TestPkgConfig(t *testing.T) {
 		}
 		want = append(want, string(m[1]))
 	}
-	if got := strings.TrimSpace(passes(t, env, "pkg-config", "--modversion", "ascendcl")); got != strings.Join(want, ".") {
+	if got := strings.TrimSpace(passes(t, env, "pkg-config", "--modversion", "ascendcl")); got != strings.Join(want,
+		".") {
 		t.Errorf("version %s, in the headers %v", got, want)
 	}
 }
@@ -351,8 +358,8 @@ func oldestGlibc(t *testing.T, library string) int {
 	return oldest
 }
 
-// wantGlibc fails the test if a toolkit needs another glibc than the README says. One that was built with an older glibc
-// may need less.
+// wantGlibc fails the test if a toolkit needs another glibc than the README says. One that was built with an older
+// glibc may need less.
 func wantGlibc(t *testing.T, dir string) {
 	t.Helper()
 	readme, err := os.ReadFile(root + "/README.md")
@@ -376,8 +383,8 @@ func TestOldestGlibc(t *testing.T) {
 	wantGlibc(t, toolkit(t))
 }
 
-// TestArm64 proves that the toolkit is built for arm64 too, and that a program for arm64 runs with it, in qemu. The tests
-// of the core run there with make test-arm64.
+// TestArm64 proves that the toolkit is built for arm64 too, and that a program for arm64 runs with it, in qemu. The
+// tests of the core run there with make test-arm64.
 func TestArm64(t *testing.T) {
 	if runtime.GOARCH == "arm64" {
 		t.Skip("on arm64 every other test shows it")
@@ -400,7 +407,8 @@ func TestArm64(t *testing.T) {
 	}
 	// qemu keeps account of every page of address space, so a small device starts sooner.
 	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=1GiB"}, qemu, "-L", "/usr/aarch64-linux-gnu", program)
-	if got := passes(t, nil, qemu, "-L", "/usr/aarch64-linux-gnu", filepath.Join(dir, "bin/ropeway"), "version"); !strings.Contains(got, "linux/arm64") {
+	if got := passes(t, nil, qemu, "-L", "/usr/aarch64-linux-gnu", filepath.Join(dir, "bin/ropeway"),
+		"version"); !strings.Contains(got, "linux/arm64") {
 		t.Errorf("ropeway version: %s", got)
 	}
 }

@@ -27,8 +27,8 @@ var memoryExamples = map[string][]string{
 	},
 }
 
-// TestMemoryExamples builds them with their Makefile and runs each, also with launch blocking, which must change nothing that a program can see;
-// but a stream that waits for another process would block the one that starts it.
+// TestMemoryExamples builds them with their Makefile and runs each, also with launch blocking, which must change
+// nothing that a program can see; but a stream that waits for another process would block the one that starts it.
 func TestMemoryExamples(t *testing.T) {
 	t.Parallel()
 	kit := toolkit(t)
@@ -40,7 +40,8 @@ func TestMemoryExamples(t *testing.T) {
 			if name == "notify" && env != nil {
 				continue
 			}
-			if got, want := passes(t, append(env, home...), filepath.Join(dir, name)), strings.Join(lines, "\n")+"\n"; got != want {
+			if got, want := passes(t, append(env, home...), filepath.Join(dir, name)), strings.Join(lines, "\n")+
+				"\n"; got != want {
 				t.Errorf("%s %v prints\n%swant\n%s", name, env, got, want)
 			}
 		}

@@ -74,7 +74,8 @@ func TestExamples(t *testing.T) {
 
 			// A program that cannot go on says which call failed, with which code and why, and ends with 1.
 			r := run(t, append(home, "ROPEWAY_PRODUCT=310P"), filepath.Join(dir, "batch"))
-			if r.code != 1 || !strings.Contains(r.stderr, "error 207000") || !strings.Contains(r.stderr, "310P has no batch copies") {
+			if r.code != 1 || !strings.Contains(r.stderr, "error 207000") || !strings.Contains(r.stderr,
+				"310P has no batch copies") {
 				t.Errorf("batch on a product without batch copies: exit code %d\n%s", r.code, r.stderr)
 			}
 
@@ -105,8 +106,10 @@ func TestExampleCMake(t *testing.T) {
 		}
 	}
 	command(t, dir, nil, "cmake", "--build", "build0")
-	out := command(t, dir, nil, "ctest", "--test-dir", "build0")                // without LD_LIBRARY_PATH: CMake writes the path into the programs
-	if !regexp.MustCompile(`100% tests passed.* out of 3\b`).MatchString(out) { // in between, CMake before 4 counts those that failed
+	// without LD_LIBRARY_PATH: CMake writes the path into the programs
+	out := command(t, dir, nil, "ctest", "--test-dir", "build0")
+	if !regexp.MustCompile(`100% tests passed.* out of 3\b`).MatchString(out) {
+		// in between, CMake before 4 counts those that failed
 		t.Error(out)
 	}
 }
@@ -121,8 +124,8 @@ func copyTree(t *testing.T, dir string) string {
 	return to
 }
 
-// command runs a tool in a directory; it must succeed. It returns all that was printed. The test is skipped where the tool
-// is missing.
+// command runs a tool in a directory; it must succeed. It returns all that was printed. The test is skipped where the
+// tool is missing.
 func command(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	if !strings.Contains(name, "/") {
@@ -138,7 +141,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	return string(out)
 }
 
-// block is a fenced block of a page: what stands behind the fence, and the lines.
+// block is a fenced block of a page: what stands after the fence, and the lines.
 type block struct {
 	language, file string
 	text           string
@@ -158,56 +161,6 @@ func page(t *testing.T) (string, []block) {
 		blocks = append(blocks, block{m[1], m[2], m[3]})
 	}
 	return string(text), blocks
-}
-
-// TestPage does what docs/c.md tells, in its order, in one shell: sh blocks are run, blocks with a file name are that
-// file, and the lines of a text block must have been printed by the sh block before it.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	for _, tool := range []string{"g++", "pkg-config", "cmake", "valgrind"} {
-		testenv.Need(t, tool)
-	}
-	_, blocks := page(t)
-	dir := checkout(t)
-	script := "set -eu\nexport HOME=" + t.TempDir() + "\n"
-	want := map[int][]string{}
-	last := 0
-	for i, b := range blocks {
-		switch {
-		case b.file != "":
-			script += saves(b.file, b.text)
-		case b.language == "sh":
-			last = i
-			script += fmt.Sprintf("echo '### block %d'\n%s\n", i, strings.ReplaceAll(b.text, "make dist\n", ""))
-		case b.language == "text":
-			want[last] = strings.Split(strings.TrimSpace(b.text), "\n")
-		}
-	}
-	quick := []string{"CFLAGS=-O0", "CXXFLAGS=-O0"} // TestExamples builds them as they are
-	shell := append(settled(t), "sh", "-c", script)
-	out := command(t, dir, quick, shell[0], shell[1:]...)
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Errorf("the page leaves files in the clone: %v %v", entries, err)
-	}
-	for i, lines := range want {
-		_, part, _ := strings.Cut(out, fmt.Sprintf("### block %d\n", i))
-		part, _, _ = strings.Cut(part, "### block")
-		for _, line := range lines {
-			before, after, found := strings.Cut(part, line+"\n")
-			if !found {
-				t.Errorf("%s\ndoes not print %q but\n%s", blocks[i].text, line, before)
-			}
-			part = after
-		}
-	}
-	if n := strings.Count(out, "Hello from the device"); n < 10 {
-		t.Errorf("the program of the page ran only %d times", n)
-	}
-}
-
-// saves is the step of a page's script that saves a file, where the reader is by then.
-func saves(name, text string) string {
-	return fmt.Sprintf("cat >%s <<'END-OF-THE-FILE'\n%sEND-OF-THE-FILE\n", name, text)
 }
 
 // TestPageCI runs the steps of the page's CI snippet on a project that has the page's own CTest lines in it.
@@ -241,7 +194,8 @@ func TestPageCI(t *testing.T) {
 		}
 	}
 	out := command(t, project, nil, "sh", "-c", script)
-	if !strings.Contains(out, "copies_on_a_950") || !strings.Contains(out, "100% tests passed, 0 tests failed out of 4") {
+	if !strings.Contains(out, "copies_on_a_950") || !strings.Contains(out,
+		"100% tests passed, 0 tests failed out of 4") {
 		t.Error(out)
 	}
 }
@@ -255,7 +209,8 @@ func TestPageMissing(t *testing.T) {
 	}
 	kit := toolkit(t)
 	dir := t.TempDir()
-	source := "#include <acl/acl.h>\nint main(void) { aclrtStream n; return " + line[2] + "(&n, 0) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
+	source := "#include <acl/acl.h>\nint main(void) { aclrtStream n; return " + line[2] +
+		"(&n, 0) != ACL_ERROR_RT_FEATURE_NOT_SUPPORT; }\n"
 	if err := os.WriteFile(filepath.Join(dir, "missing.c"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -307,8 +262,8 @@ int main(void)
 }
 `
 
-// TestMistakes: the library's words to the sanitizers, and the file that keeps valgrind quiet about the core, hide no mistake of
-// a program.
+// TestMistakes: the library's words to the sanitizers, and the file that keeps valgrind quiet about the core, hide no
+// mistake of a program.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "valgrind")
@@ -328,12 +283,15 @@ func TestMistakes(t *testing.T) {
 		want string
 	}{
 		{"-fsanitize=address", nil, "Direct leak of 64 byte(s)"},
-		{"-fsanitize=thread", settled(t), "data race"},
-		{"-DUSE_AFTER_FREE", []string{"valgrind", "--quiet", "--error-exitcode=1", "--suppressions=" + supp}, "Invalid read of size 1"},
+		{"-fsanitize=thread", testenv.Settled(t), "data race"},
+		{"-DUSE_AFTER_FREE", []string{"valgrind", "--quiet", "--error-exitcode=1", "--suppressions=" + supp},
+			"Invalid read of size 1"},
 	} {
-		command(t, dir, nil, "gcc", tt.flag, "-w", "mistakes.c", "-o", program, "-I"+kit+"/include", "-L"+kit+"/lib64", "-lascendcl", "-pthread")
+		command(t, dir, nil, "gcc", tt.flag, "-w", "mistakes.c", "-o", program, "-I"+kit+"/include", "-L"+kit+"/lib64",
+			"-lascendcl", "-pthread")
 		line := append(tt.tool, program)
-		r := run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64", "ROPEWAY_DEVICES=1", "ROPEWAY_DEVICE_MEMORY=64M"}, line[0], line[1:]...)
+		r := run(t, []string{"LD_LIBRARY_PATH=" + kit + "/lib64", "ROPEWAY_DEVICES=1", "ROPEWAY_DEVICE_MEMORY=64M"},
+			line[0], line[1:]...)
 		if r.code == 0 || !strings.Contains(r.stderr, tt.want) {
 			t.Errorf("%s: exit code %d, and %q is not in\n%s", tt.flag, r.code, tt.want, r.stderr)
 		}

@@ -47,8 +47,8 @@ func TestExit(t *testing.T) {
 	})
 }
 
-// TestExitInHandler proves that a program may call exit or quick_exit in a signal handler, whatever that interrupted: it ends
-// with the code it gave, and functions that run at exit can call.
+// TestExitInHandler proves that a program may call exit or quick_exit in a signal handler, whatever that interrupted:
+// it ends with the code it gave, and functions that run at exit can call.
 func TestExitInHandler(t *testing.T) {
 	program := compile(t, []string{"exit_handler.c"})
 	for _, where := range []string{"outside", "wait", "copy", "callback"} {

@@ -20,7 +20,8 @@ const (
 func buildC(t *testing.T, cc, out string, sources []string, flags ...string) {
 	t.Helper()
 	testenv.Need(t, cc)
-	args := slices.Concat([]string{"-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I" + headerDir, "-o", out}, sources, flags)
+	args := slices.Concat([]string{"-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-I" + headerDir, "-o",
+		out}, sources, flags)
 	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v\n%s", cc, strings.Join(args, " "), err, text)
 	}
@@ -33,12 +34,13 @@ func buildShim(t *testing.T, dir string, flags ...string) {
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("no sources of the shim: %v", err)
 	}
-	buildC(t, "gcc", dir+"/libascendcl.so", sources, append(flags, "-fPIC", "-fvisibility=hidden", "-Wno-deprecated-declarations",
+	buildC(t, "gcc", dir+"/libascendcl.so", sources, append(flags, "-fPIC", "-fvisibility=hidden",
+		"-Wno-deprecated-declarations",
 		"-shared", "-Wl,-soname,libascendcl.so", "-Wl,-z,nodelete,-z,now,-z,relro")...)
 }
 
-// faked builds the fake core and the program that calls every function, puts the library beside them, and returns program
-// and core.
+// faked builds the fake core and the program that calls every function, puts the library beside them, and returns
+// program and core.
 func faked(t *testing.T, library string, flags ...string) (program, core string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,8 +59,8 @@ func faked(t *testing.T, library string, flags ...string) (program, core string)
 }
 
 // TestFake proves, with a core in C that records what it is asked, that every argument of all functions arrives in its
-// slot and every result comes back, also from threads that come and go and around forks; and that the shim is clean under
-// the sanitizers and valgrind meanwhile.
+// slot and every result comes back, also from threads that come and go and around forks; and that the shim is clean
+// under the sanitizers and valgrind meanwhile.
 func TestFake(t *testing.T) {
 	modes := []string{"calls", "threads", "forks", "first"}
 	for _, s := range []*sanitizer{addresses, undefineds, races} {
@@ -87,8 +89,10 @@ func TestFake(t *testing.T) {
 			if mode == "first" {
 				leaks = "--leak-check=no" // a child forked while the loader works loses what the loader had
 			}
-			// Only what is definitely lost: the pointers to what the system's library keeps for a thread are in its own stack.
-			passes(t, nil, "valgrind", "--quiet", "--error-exitcode=9", leaks, "--errors-for-leak-kinds=definite", program, mode, core)
+			// Only what is definitely lost: the pointers to what the system's library keeps for a thread are in its own
+			// stack.
+			passes(t, nil, "valgrind", "--quiet", "--error-exitcode=9", leaks, "--errors-for-leak-kinds=definite",
+				program, mode, core)
 		}
 	})
 }

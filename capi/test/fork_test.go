@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// TestFork proves that a child forked before the first call works, that one forked after it is refused at once and told
-// why, and that nothing hangs in between.
+// TestFork proves that a child forked before the first call works, that one forked after it is refused at once with a
+// reason why, and that nothing hangs in between.
 func TestFork(t *testing.T) {
 	program := compile(t, []string{"fork.c"})
 	for _, tt := range []struct {
-		mode string
-		told int // children that are refused; -1: depends on the race
+		mode    string
+		refused int // children that are refused; -1: depends on the race
 	}{
 		{"before", 0},
 		{"after", 20},
@@ -27,8 +27,10 @@ func TestFork(t *testing.T) {
 			}
 			t.Log(r.stdout)
 			lines := strings.Count(r.stderr, "\n")
-			if told := strings.Count(r.stderr, "this process was forked from one that had already used AscendCL"); told != lines || tt.told >= 0 && told != tt.told {
-				t.Errorf("%d of %d lines say why a child is refused, want %d\n%s", told, lines, tt.told, r.stderr)
+			if refused := strings.Count(r.stderr,
+				"this process was forked from one that had already used AscendCL"); refused != lines ||
+				tt.refused >= 0 && refused != tt.refused {
+				t.Errorf("%d of %d lines say why a child is refused, want %d\n%s", refused, lines, tt.refused, r.stderr)
 			}
 		})
 	}

@@ -82,7 +82,8 @@ func functionsEnv(t *testing.T) []string {
 	if err := os.WriteFile(filepath.Join(info, "version.info"), []byte("Version=8.5.0.alpha1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M", "ASCEND_HOME_PATH=" + home, "ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}
+	return []string{"ROPEWAY_DEVICES=4", "ROPEWAY_DEVICE_MEMORY=256M", "ASCEND_HOME_PATH=" + home,
+		"ASCEND_PROCESS_LOG_PATH=" + t.TempDir()}
 }
 
 // TestClasses proves that the library fits C++: classes, exceptions, std::thread, the overloads of acl_rt_api.h.

@@ -27,16 +27,21 @@ const (
 // onlySoft are the tests, as patterns of -test.skip, that run on the software device only, and why.
 var onlySoft = map[string]string{
 	"^TestCheck":  checker,
-	"^TestHeader": noDevice, "^TestSetEnv": noDevice, "^TestSymbols$": noDevice, "^TestCoreMissing$": noDevice, "^TestFake$": noDevice,
+	"^TestHeader": noDevice, "^TestSetEnv": noDevice, "^TestSymbols$": noDevice, "^TestCoreMissing$": noDevice,
+	"^TestFake$":   noDevice,
 	"^TestPageCI$": noDevice, "^TestPageMissing$": noDevice, "^TestPkgConfig$": noDevice,
-	"^TestSampleBuilds$": noDevice, "^TestLinkNames$": noDevice, "^TestNeededByAnotherName$": noDevice, "^TestVersionInfo$": noDevice,
-	"^TestCMake": noDevice, "^TestNotTheRuntime$": noDevice,
-	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo, "^TestArm64$": needsGo,
-	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools, "^TestPage$": tools,
-	"^TestOn":                              "it needs no GPU",
-	"^TestLittleAddressSpace$":             limited,
-	"^TestRoom$/^numbers$":                 "the files are those of the software device's memory",
-	"^TestExit$/^calls_before$":            "libcuda ends in an exit handler of its own, before those that were there before it; then there is no GPU",
+	"^TestSampleBuilds$": noDevice, "^TestLinkNames$": noDevice, "^TestNeededByAnotherName$": noDevice,
+	"^TestVersionInfo$": noDevice,
+	"^TestCMake":        noDevice, "^TestNotTheRuntime$": noDevice,
+	"^TestDist": needsGo, "^TestCopyReplaces$": needsGo, "^TestInstallAndMove$": needsGo, "^TestOldestGlibc$": needsGo,
+	"^TestArm64$":   needsGo,
+	"^TestSanitize": tools, "^TestOrder$": tools, "^TestValgrindStarts$": tools, "^TestMistakes$": tools,
+	"^TestPage$":               tools,
+	"^TestOn":                  "it needs no GPU",
+	"^TestLittleAddressSpace$": limited,
+	"^TestRoom$/^numbers$":     "the files are those of the software device's memory",
+	"^TestExit$/^calls_before$": "libcuda ends in an exit handler of its own, before those that were " +
+		"there before it; then there is no GPU",
 	"^TestEnvironment$/^product_and_form$": "in form RC host and device share their memory, and a GPU has its own",
 }
 

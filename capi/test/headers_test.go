@@ -24,7 +24,8 @@ type dialect struct{ cc, lang, std string }
 
 var dialects = []dialect{
 	{"gcc", "c", "c99"}, {"gcc", "c", "c11"}, {"gcc", "c", "c17"}, {"gcc", "c", "c2x"},
-	{"g++", "c++", "c++11"}, {"g++", "c++", "c++14"}, {"g++", "c++", "c++17"}, {"g++", "c++", "c++20"}, {"g++", "c++", "c++2b"},
+	{"g++", "c++", "c++11"}, {"g++", "c++", "c++14"}, {"g++", "c++", "c++17"}, {"g++", "c++", "c++20"},
+	{"g++", "c++", "c++2b"},
 }
 
 // check compiles files without output and returns what the compiler says.
@@ -91,8 +92,8 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestHeadersInAnyOrder proves that each header compiles alone, twice, and together with all others in any order, in every
-// standard without a warning.
+// TestHeadersInAnyOrder proves that each header compiles alone, twice, and together with all others in any order, in
+// every standard without a warning.
 func TestHeadersInAnyOrder(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		all := headers(t)
@@ -132,7 +133,8 @@ func TestHeaderLayoutAndNames(t *testing.T) {
 		t.Skip("the table holds the layout of 64-bit machines")
 	}
 	eachDialect(t, func(t *testing.T, d dialect) {
-		if out, err := d.check(t, []string{"testdata/layout.h", "testdata/names.h", unit(t, "both.c", "layout.h", "names.h")}); err != nil {
+		if out, err := d.check(t, []string{"testdata/layout.h", "testdata/names.h", unit(t, "both.c", "layout.h",
+			"names.h")}); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
@@ -144,7 +146,8 @@ func TestHeaderProofsFail(t *testing.T) {
 	for _, tt := range []struct{ name, text, says string }{
 		{"size", "ROPEWAY_ASSERT(sizeof(aclrtMemLocation) == 9, size_is_wrong);", "size_is_wrong"},
 		{"offset", "ROPEWAY_ASSERT(offsetof(aclrtMemLocation, type) == 0, offset_is_wrong);", "offset_is_wrong"},
-		{"alignment", "ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(aclrtMemcpyBatchAttr) == 8, alignment_is_wrong);", "alignment_is_wrong"},
+		{"alignment", "ROPEWAY_ASSERT(ROPEWAY_ALIGN_OF(aclrtMemcpyBatchAttr) == 8, alignment_is_wrong);",
+			"alignment_is_wrong"},
 		{"value", "ROPEWAY_ASSERT(ACL_ERROR_RT_PARAM_INVALID == 100000, value_is_wrong);", "value_is_wrong"},
 		{"type", "extern uint64_t type_aclrtStream;", "type_aclrtStream"},
 		{"prototype", "int aclrtMallocHost(void** hostPtr);", "aclrtMallocHost"},
@@ -162,8 +165,8 @@ func TestHeaderProofsFail(t *testing.T) {
 	}
 }
 
-// TestHeaderUse proves what programs rely on: codes in case labels and static initialisers, the log macro with and without
-// arguments, both names of the tensor type, deprecated functions under -Werror.
+// TestHeaderUse proves what programs rely on: codes in case labels and static initialisers, the log macro with and
+// without arguments, both names of the tensor type, deprecated functions under -Werror.
 func TestHeaderUse(t *testing.T) {
 	eachDialect(t, func(t *testing.T, d dialect) {
 		if out, err := d.check(t, []string{"testdata/headers_use.c"}); err != nil {
@@ -172,21 +175,23 @@ func TestHeaderUse(t *testing.T) {
 	})
 }
 
-// TestHeaderDeprecation proves that warnings of deprecated functions are there for those who ask for them.
+// TestHeaderDeprecation proves that warnings of deprecated functions are there on request.
 func TestHeaderDeprecation(t *testing.T) {
 	for _, d := range []dialect{dialects[1], dialects[5]} {
 		out, err := d.check(t, []string{"testdata/headers_use.c"}, "-DROPEWAY_WARN_DEPRECATED")
 		if err == nil || !strings.Contains(out, "use aclrtQueryEventStatus") {
 			t.Errorf("%s: no warning that names the function to use: %v\n%s", d.std, err, out)
 		}
-		if out, err := d.check(t, []string{unit(t, "include.c", headers(t)...)}, "-DROPEWAY_WARN_DEPRECATED"); err != nil {
+		if out, err := d.check(t, []string{unit(t, "include.c", headers(t)...)},
+			"-DROPEWAY_WARN_DEPRECATED"); err != nil {
 			t.Errorf("%s: including alone warns: %v\n%s", d.std, err, out)
 		}
 	}
 }
 
-// TestHeaderOverloads proves that every call form of acl_rt_api.h calls the C function it stands for with the right arguments, and
-// that calls which fit a C function still go there; in every standard, and where the include stands inside extern "C".
+// TestHeaderOverloads proves that every call form of acl_rt_api.h calls the C function it stands for with the right
+// arguments, and that calls which fit a C function still go there; in every standard, and where the include stands
+// inside extern "C".
 func TestHeaderOverloads(t *testing.T) {
 	for _, cc := range []string{"g++", "clang++"} {
 		for _, std := range []string{"c++11", "c++14", "c++17", "c++20"} {
@@ -198,7 +203,8 @@ func TestHeaderOverloads(t *testing.T) {
 					testenv.Need(t, cc)
 					t.Parallel()
 					program := filepath.Join(t.TempDir(), "overloads")
-					args := slices.Concat(strict, []string{"-std=" + std, define, "testdata/headers_api.cpp", "-o", program})
+					args := slices.Concat(strict, []string{"-std=" + std, define, "testdata/headers_api.cpp", "-o",
+						program})
 					if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 						t.Fatalf("%v\n%s", err, out)
 					}
@@ -250,9 +256,11 @@ func TestHeaderGuards(t *testing.T) {
 		fmt.Fprintf(&after, "#include \"%s\"\n#ifndef %s\n#error no %s\n#endif\n", name, guard, guard)
 		fmt.Fprintf(&before, "#define %s\n#include \"%s\"\n", guard, name)
 	}
-	before.WriteString("#ifdef ACL_MAJOR_VERSION\n#error a header looks at another guard\n#endif\nextern int not_empty;\n")
+	before.WriteString("#ifdef ACL_MAJOR_VERSION\n#error a header looks at another guard\n#endif\nextern int " +
+		"not_empty;\n")
 	for _, d := range []dialect{dialects[0], dialects[4]} {
-		if out, err := d.check(t, []string{file(t, "after.c", after.String()), file(t, "before.c", before.String())}); err != nil {
+		if out, err := d.check(t, []string{file(t, "after.c", after.String()), file(t, "before.c",
+			before.String())}); err != nil {
 			t.Errorf("%s: %v\n%s", d.std, err, out)
 		}
 	}
@@ -274,8 +282,8 @@ static const int ACL_ERROR_INVALID_PARAM = 100000;
 #endif
 `
 
-// TestHeaderBesideOlderCopy proves that acl_rt.h needs nothing of our own acl_base.h where a program has included an older
-// copy of that.
+// TestHeaderBesideOlderCopy proves that acl_rt.h needs nothing of our own acl_base.h where a program has included an
+// older copy of that.
 func TestHeaderBesideOlderCopy(t *testing.T) {
 	const use = "#include \"acl/acl_rt.h\"\naclError f(aclrtStream s);\n" +
 		"aclError f(aclrtStream s) { return s ? aclrtSynchronizeStream(s) : ACL_ERROR_INVALID_PARAM; }\n"
@@ -318,12 +326,13 @@ int whole(const struct task* t)
 	})
 }
 
-// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents tell it to,
+// TestHeaderOwnFlags proves that a program may define the flags of a model's streams itself, as the documents require,
 // before or after.
 func TestHeaderOwnFlags(t *testing.T) {
 	const own = "#define ACL_MODEL_STREAM_FLAG_HEAD 0x00000000U\n#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU\n"
 	const include = "#include \"acl/acl_rt.h\"\n"
-	if out, err := dialects[1].check(t, []string{file(t, "before.c", own+include), file(t, "after.c", include+own)}); err != nil {
+	if out, err := dialects[1].check(t, []string{file(t, "before.c", own+include), file(t, "after.c",
+		include+own)}); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -334,7 +343,8 @@ func TestHeaderBatchIsTrial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"aclrtMemcpyBatch", "aclrtMemcpyBatchV2", "aclrtMemcpyBatchAsync", "aclrtMemcpyBatchAsyncV2"} {
+	for _, name := range []string{"aclrtMemcpyBatch", "aclrtMemcpyBatchV2", "aclrtMemcpyBatchAsync",
+		"aclrtMemcpyBatchAsyncV2"} {
 		before, _, found := strings.Cut(string(data), "aclError "+name+"(")
 		comment := before[max(0, strings.LastIndex(before, "/*")):]
 		if !found || !strings.Contains(comment, "trial feature") {

@@ -28,8 +28,9 @@ func TestOnImitation(t *testing.T) {
 	passes(t, env, compile(t, []string{"exit.c"}), "stuck")
 }
 
-// TestOnTryingImitation proves the same of what happens to programs with signals, forks, exits, threads and kills, on a libcuda that is as
-// trying as the real one: it takes its time, ends before the program's last exit handlers, and leaves signals to chance.
+// TestOnTryingImitation proves the same of what happens to programs with signals, forks, exits, threads and kills, on a
+// libcuda that is as trying as the real one: it takes its time, ends before the program's last exit handlers, and
+// leaves signals to chance.
 func TestOnTryingImitation(t *testing.T) {
 	t.Parallel()
 	testenv.Long(t, "it runs for half a minute")

@@ -2,8 +2,8 @@ package capitest
 
 import "testing"
 
-// TestIPC shares memory between processes that the program starts by fork and exec, through the library: without a copy, with white lists, and
-// with an exporter that is killed.
+// TestIPC shares memory between processes that the program starts by fork and exec, through the library: without a
+// copy, with white lists, and with an exporter that is killed.
 func TestIPC(t *testing.T) {
 	if testDriver != "" {
 		t.Skipf("the driver %s does not share memory", testDriver)

@@ -41,8 +41,8 @@ func TestLoading(t *testing.T) {
 	}
 }
 
-// TestRelativePath proves that a library found by a relative LD_LIBRARY_PATH finds its core after the program has changed its
-// directory.
+// TestRelativePath proves that a library found by a relative LD_LIBRARY_PATH finds its core after the program has
+// changed its directory.
 func TestRelativePath(t *testing.T) {
 	program := opener(t)
 	dir := toolkit(t)
@@ -94,15 +94,16 @@ func TestCoreMissing(t *testing.T) {
 			if !strings.Contains(r.stdout, tt.says) {
 				t.Errorf("aclGetRecentErrMsg says %q, not %q", r.stdout, tt.says)
 			}
-			if strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "ropeway: aclInit: ") || !strings.Contains(r.stderr, tt.says) {
+			if strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "ropeway: aclInit: ") ||
+				!strings.Contains(r.stderr, tt.says) {
 				t.Errorf("not one line that says %q:\n%s", tt.says, r.stderr)
 			}
 		})
 	}
 }
 
-// TestLittleAddressSpace proves that a program whose address space is limited works with less memory or is told what to
-// do.
+// TestLittleAddressSpace proves that a program whose address space is limited works with less memory or gets an error
+// that says what to do.
 func TestLittleAddressSpace(t *testing.T) {
 	program := compile(t, []string{"smoke.c"})
 	for _, kib := range []string{"1000000", "4000000", "100000000"} {
@@ -113,8 +114,8 @@ func TestLittleAddressSpace(t *testing.T) {
 	}
 }
 
-// TestSymbols proves that the library exports every function of the table, weak where the table says so, the older names, and nothing else
-// but names that begin with ropeway_.
+// TestSymbols proves that the library exports every function of the table, weak where the table says so, the older
+// names, and nothing else but names that begin with ropeway_.
 func TestSymbols(t *testing.T) {
 	api, err := table.Load()
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// TestRough: programs that do what they should not, or what few do, get an answer or their own crash; none hangs.
+// TestRough: programs that do what they should not, or what few do, get a result or their own crash; none hangs.
 func TestRough(t *testing.T) {
 	program := compile(t, []string{"rough.c"}, "-rdynamic", "-Wl,--as-needed")
 	library := filepath.Join(toolkit(t), "lib64/libascendcl.so")
 	plugin := filepath.Join(t.TempDir(), "plugin.so")
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", plugin, "testdata/plugin.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", plugin,
+		"testdata/plugin.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, mode := range []string{"setenv", "cancel", "keys", "plugin"} {

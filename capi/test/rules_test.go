@@ -13,11 +13,11 @@ import (
 	"ropeway/spec/table"
 )
 
-// copyFamily are the groups of the table whose every rule is proven through the library: memory-copy holds the single, the
-// batch, the 2-D, the descriptor and the offset copies, and the fills.
+// copyFamily are the groups of the table whose every rule is proven through the library: memory-copy holds the single,
+// the batch, the 2-D, the descriptor and the offset copies, and the fills.
 var copyFamily = []string{"memory-copy"}
 
-// machines are what the rules program runs on: the argument that tells the program, the environment that tells the library.
+// machines are what the rules program runs on: the argument for the program, the environment for the library.
 var machines = []struct {
 	name string
 	env  []string
@@ -31,8 +31,8 @@ var machines = []struct {
 	{"RC", []string{"ROPEWAY_PRODUCT=310B", "ROPEWAY_FORM=RC", "ROPEWAY_DRIVER=soft"}}, // no other driver has this form
 }
 
-// notFromC are the rules that no program can provoke, and why. internal/conformance proves them with a driver that fails
-// on demand.
+// notFromC are the rules that no program can provoke, and why. internal/conformance proves them with a driver that
+// fails on demand.
 var notFromC = map[string]string{
 	"aclrtMemcpy 12":      "the software driver never fails a copy whose addresses are good",
 	"aclrtMemcpyBatch 25": "the software driver has batch copies",
@@ -72,7 +72,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// copyRules are the rules of the copy family that can be broken: all but those that are shadowed or need what is not built.
+// copyRules are the rules of the copy family that can be broken: all but those that are shadowed or need what is not
+// built.
 func copyRules(t *testing.T) map[string]table.Rule {
 	t.Helper()
 	rules := map[string]table.Rule{}
@@ -136,7 +137,8 @@ var rulesDir = sync.OnceValues(func() (string, error) {
 // rulesHeader is rules.h: what the table says of every rule of a core function, and whether cases has it.
 func rulesHeader(all *table.Table, cases string) string {
 	var b strings.Builder
-	b.WriteString("static const struct rule {\n\tconst char *function;\n\tint number, code, passed_on, quiet, cased;\n} table[] = {\n")
+	b.WriteString("static const struct rule {\n\tconst char *function;\n\tint number, code, passed_on, quiet, " +
+		"cased;\n} table[] = {\n")
 	number := map[bool]int{true: 1}
 	for _, f := range all.Functions {
 		if f.Status != table.Core {
@@ -148,7 +150,8 @@ func rulesHeader(all *table.Table, cases string) string {
 				code = *r.Code
 			}
 			cased := strings.Contains(cases, fmt.Sprintf(", %q, %d, ", f.Name, i+1))
-			fmt.Fprintf(&b, "\t{%q, %d, %d, %d, %d, %d},\n", f.Name, i+1, code, number[r.Code == nil], number[r.Quiet], number[cased])
+			fmt.Fprintf(&b, "\t{%q, %d, %d, %d, %d, %d},\n", f.Name, i+1, code, number[r.Code == nil],
+				number[r.Quiet], number[cased])
 		}
 	}
 	b.WriteString("};\n")

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,28 +11,17 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// sanitizerOptions are what the sanitizers need to be told. TSan sleeps a second at exit for stragglers; the Go runtime's
-// threads never end, so there is nothing to wait for. A forked child has none of its parent's threads, which TSan takes for
-// threads that nobody joined.
-var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1:report_thread_leaks=0", "ASAN_OPTIONS=detect_stack_use_after_return=1"}
+// sanitizerOptions are the settings that the sanitizers need. TSan sleeps a second at exit for stragglers; the Go
+// runtime's threads never end, so there is nothing to wait for. A forked child has none of its parent's threads, which
+// TSan takes for threads that nobody joined.
+var sanitizerOptions = []string{"TSAN_OPTIONS=atexit_sleep_ms=0:halt_on_error=1:report_thread_leaks=0",
+	"ASAN_OPTIONS=detect_stack_use_after_return=1"}
 
 // sanitizedRun runs a program built with a sanitizer.
 func sanitizedRun(t *testing.T, env []string, program string, args ...string) result {
 	t.Helper()
-	line := append(append(settled(t), program), args...)
+	line := append(append(testenv.Settled(t), program), args...)
 	return run(t, append(slices.Clone(sanitizerOptions), env...), line[0], line[1:]...)
-}
-
-// settled is what to put in front of a program under ThreadSanitizer, which knows where in memory things may lie: where the
-// kernel moves them further than that, the program runs without address randomisation.
-func settled(t *testing.T) []string {
-	t.Helper()
-	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
-	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
-		return nil
-	}
-	testenv.Need(t, "setarch")
-	return []string{"setarch", "-R"}
 }
 
 // sanitizedPasses runs a program in which the sanitizer must find nothing.
@@ -90,15 +78,16 @@ func (s *sanitizer) flags(t *testing.T) []string {
 	return slices.Concat(s.cc, []string{"-L" + dir, "-Wl,-rpath," + dir})
 }
 
-// sanitizedModes are programs that must be clean under the sanitizers, by source, with the modes to run. Forks of processes
-// with threads are left out: the sanitizers do not support them.
+// sanitizedModes are programs that must be clean under the sanitizers, by source, with the modes to run. Forks of
+// processes with threads are left out: the sanitizers do not support them.
 var sanitizedModes = map[string][]string{
 	"smoke.c":            {""},
 	"threads.c":          {"errors", "contexts", "cancel", "crowd", "some"},
 	"threads_locals.cpp": {""},
 	"state.c":            {"callbacks", "process"},
-	"exit.c":             {"handler_before", "handler_after", "thread_before", "main_never_called", "calls_after", "stuck"},
-	"exit_statics.cpp":   {""},
+	"exit.c": {"handler_before", "handler_after", "thread_before", "main_never_called",
+		"calls_after", "stuck"},
+	"exit_statics.cpp": {""},
 }
 
 // TestSanitized proves that programs which use the real core are clean under ASan, with its leak check, and under TSan:
@@ -112,7 +101,10 @@ func TestSanitized(t *testing.T) {
 			for source, modes := range sanitizedModes {
 				program := compile(t, []string{source}, append(flags, "-Wl,--no-as-needed,-lm")...)
 				for _, mode := range modes {
-					t.Run(source+" "+mode, func(t *testing.T) { sanitizedPasses(t, nil, program, strings.Fields(mode)...) })
+					t.Run(source+" "+mode, func(t *testing.T) {
+						sanitizedPasses(t, nil, program,
+							strings.Fields(mode)...)
+					})
 				}
 			}
 			rules := rulesProgram(t, flags...)
@@ -148,10 +140,11 @@ func TestSanitizersFind(t *testing.T) {
 	}
 }
 
-// TestValgrindStarts proves that a program with the real core runs to its end under valgrind, which needs a small device. It
-// cannot be clean there: valgrind does not understand the stacks of a Go runtime.
+// TestValgrindStarts proves that a program with the real core runs to its end under valgrind, which needs a small
+// device. It cannot be clean there: valgrind does not understand the stacks of a Go runtime.
 func TestValgrindStarts(t *testing.T) {
 	testenv.Long(t, "valgrind is slow")
 	testenv.Need(t, "valgrind")
-	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=256M"}, "valgrind", "--quiet", "--log-file=/dev/null", compile(t, []string{"smoke.c"}))
+	passes(t, []string{"ROPEWAY_DEVICE_MEMORY=256M"}, "valgrind", "--quiet", "--log-file=/dev/null",
+		compile(t, []string{"smoke.c"}))
 }

@@ -14,8 +14,8 @@ import (
 // stranger is a user that owns nothing.
 const stranger = 12345
 
-// TestSecure proves that a set-user-ID program obeys nothing of its caller's environment: no file appears where only the
-// program's owner may write, and neither the library nor the Go runtime does what the variables say.
+// TestSecure proves that a set-user-ID program obeys nothing of its caller's environment: no file appears where only
+// the program's owner may write, and neither the library nor the Go runtime does what the variables say.
 func TestSecure(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a program that runs with more rights than its caller")
@@ -32,14 +32,16 @@ func TestSecure(t *testing.T) {
 	}
 	program := filepath.Join(dir, "program")
 	for _, err := range []error{
-		os.Chmod(dir, 0o755), os.Mkdir(inner, 0o700), os.WriteFile(program, code, 0o755), os.Chmod(program, 0o755|os.ModeSetuid),
+		os.Chmod(dir, 0o755), os.Mkdir(inner, 0o700), os.WriteFile(program, code, 0o755),
+		os.Chmod(program, 0o755|os.ModeSetuid),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	env := []string{
-		"ROPEWAY_TRACE=" + inner + "/trace", "ROPEWAY_CHECK=1", "ROPEWAY_CHECK_REPORT=" + inner + "/socket", "ROPEWAY_INJECT=aclInit:1=100000",
+		"ROPEWAY_TRACE=" + inner + "/trace", "ROPEWAY_CHECK=1", "ROPEWAY_CHECK_REPORT=" + inner + "/socket",
+		"ROPEWAY_INJECT=aclInit:1=100000",
 		"ROPEWAY_PRODUCT=310P", "ROPEWAY_DEVICES=3",
 		"ASCEND_PROCESS_LOG_PATH=" + inner + "/log", "ASCEND_GLOBAL_LOG_LEVEL=0", "ASCEND_SLOG_PRINT_TO_STDOUT=1",
 		"GODEBUG=schedtrace=1", "GOMAXPROCS=many", "OTHER=stays",

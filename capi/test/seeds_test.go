@@ -22,7 +22,8 @@ func seedMachines() map[string][]string {
 		}
 		for _, form := range forms {
 			for mode, strict := range []string{"default", "strict"} {
-				env := []string{"ROPEWAY_PRODUCT=" + p, "ROPEWAY_FORM=" + form, fmt.Sprint("ROPEWAY_STRICT=", mode), "ROPEWAY_DEVICES=2", "ROPEWAY_DEVICE_MEMORY=64M"}
+				env := []string{"ROPEWAY_PRODUCT=" + p, "ROPEWAY_FORM=" + form, fmt.Sprint("ROPEWAY_STRICT=", mode),
+					"ROPEWAY_DEVICES=2", "ROPEWAY_DEVICE_MEMORY=64M"}
 				if form == "RC" {
 					env = append(env, "ROPEWAY_DRIVER=soft") // no other has it
 				}
@@ -53,8 +54,8 @@ func seedTests(t *testing.T) (ids, tests []string) {
 	return ids, tests
 }
 
-// TestSeeds runs the test of every sentence of spec/seeds.yaml from C. A sentence without a test does not compile, and neither does a test
-// without a sentence.
+// TestSeeds runs the test of every sentence of spec/seeds.yaml from C. A sentence without a test does not compile, and
+// neither does a test without a sentence.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	ids, tests := seedTests(t)
@@ -63,7 +64,8 @@ func TestSeeds(t *testing.T) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(tests))) {
 		fmt.Fprintf(&list, "void %s(void);\n", name)
 	}
-	list.WriteString("static const struct {\n\tconst char *id;\n\tvoid (*test)(void);\n} sentences[] __attribute__((unused)) = {\n")
+	list.WriteString("static const struct {\n\tconst char *id;\n\tvoid (*test)(void);\n} sentences[] " +
+		"__attribute__((unused)) = {\n")
 	for i, id := range ids {
 		fmt.Fprintf(&list, "\t{\"%s\", %s},\n", id, tests[i])
 	}

@@ -11,7 +11,7 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// shells are those that set_env.sh is made for; dash and busybox never tell a script where it is.
+// shells are those that set_env.sh is made for; in dash and busybox a script cannot find out where it is.
 var shells = [][]string{{"bash"}, {"bash", "--posix"}, {"dash"}, {"busybox", "sh"}, {"zsh", "-f"}}
 
 // eachShell runs a test once for every shell.
@@ -53,9 +53,10 @@ func moved(t *testing.T, name string) string {
 	return dir
 }
 
-// shellRun runs a script in dir, followed by "env", and returns the environment that a program would get, or how the shell
-// failed. Variables of env replace those of the test; one without "=" is removed.
-func shellRun(t *testing.T, shell []string, dir, script string, env []string, args ...string) (map[string]string, error) {
+// shellRun runs a script in dir, followed by "env", and returns the environment that a program would get, or how the
+// shell failed. Variables of env replace those of the test; one without "=" is removed.
+func shellRun(t *testing.T, shell []string, dir, script string, env []string, args ...string) (map[string]string,
+	error) {
 	t.Helper()
 	full := append(slices.Clone(shell[1:]), "-c", script+"\nenv -0", "shell")
 	cmd := exec.Command(shell[0], append(full, args...)...)
@@ -89,7 +90,8 @@ var lists = map[string]string{
 func wantToolkit(t *testing.T, vars map[string]string, dir string) {
 	t.Helper()
 	for name, folder := range map[string]string{
-		"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_AICPU_PATH": "", "ASCEND_OPP_PATH": "/opp", "TOOLCHAIN_HOME": "/toolkit",
+		"ASCEND_HOME_PATH": "", "ASCEND_TOOLKIT_HOME": "", "ASCEND_AICPU_PATH": "", "ASCEND_OPP_PATH": "/opp",
+		"TOOLCHAIN_HOME": "/toolkit",
 	} {
 		if vars[name] != dir+folder {
 			t.Errorf("%s=%q, want %q", name, vars[name], dir+folder)
@@ -120,15 +122,18 @@ func TestSetEnvFindsItself(t *testing.T) {
 		{"link to the directory", "/..", `ln -sfn "$1" latest; . ./latest/set_env.sh`},
 		{"in a function", "/..", `f() { . "$1/set_env.sh"; }; f "$1"`},
 		{"in a subshell", "/..", `(. "$1/set_env.sh"; env -0); exit`},
-		{"for one command", "/..", `x=$(. "$1/set_env.sh"; echo "$ASCEND_HOME_PATH"); [ "$x" = "$1" ] && . "$1/set_env.sh"`},
-		{"from a file of the same name", "/..", `mkdir -p other; echo '. "$1/set_env.sh"' >other/set_env.sh; set -- "$1"; . ./other/set_env.sh`},
+		{"for one command", "/..",
+			`x=$(. "$1/set_env.sh"; echo "$ASCEND_HOME_PATH"); [ "$x" = "$1" ] && . "$1/set_env.sh"`},
+		{"from a file of the same name", "/..",
+			`mkdir -p other; echo '. "$1/set_env.sh"' >other/set_env.sh; set -- "$1"; . ./other/set_env.sh`},
 		{"set -eu", "/..", `set -eu; . "$1/set_env.sh"; false || :`},
 		{"set -f", "/..", `set -f; . "$1/set_env.sh"`},
 		{"strange IFS", "/..", `IFS=/e; . "$1/set_env.sh"`},
 		{"CDPATH", "/..", `CDPATH=/; export CDPATH; . "./${1##*/}/set_env.sh"`},
 		{"twice", "/..", `. "$1/set_env.sh"; . "$1/set_env.sh"`},
 		{"twice, by two names", "/..", `ln -sfn "$1" latest; . "$1/set_env.sh"; . ./latest/set_env.sh`},
-		{"after another toolkit", "/..", `. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH CMAKE_PREFIX_PATH; do
+		{"after another toolkit", "/..",
+			`. "$1/set_env.sh"; for v in PATH LD_LIBRARY_PATH PYTHONPATH CMAKE_PREFIX_PATH; do
 			eval "export $v=\"/other:\$$v\""; done; . "$1/set_env.sh"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -159,7 +164,7 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 		{"one", []string{"/a"}, []string{"/a"}},
 		{"several", []string{"/b", "/a a", "/c"}, []string{"/b", "/a a", "/c"}},
 		{"ours alone", []string{"OURS"}, nil},
-		{"ours behind", []string{"/a", "OURS", "/b"}, []string{"/a", "/b"}},
+		{"ours in the middle", []string{"/a", "OURS", "/b"}, []string{"/a", "/b"}},
 		{"ours three times", []string{"OURS", "OURS", "/a", "OURS"}, []string{"/a"}},
 		{"ours as the start of another", []string{"OURS/more", "/a"}, []string{"OURS/more", "/a"}},
 		{"current directory on purpose", []string{"/a", "", "/b"}, []string{"/a", "", "/b"}},
@@ -173,14 +178,16 @@ func TestSetEnvKeepsTheRest(t *testing.T) {
 						env = append(env, name)
 						continue
 					}
-					env = append(env, name+"="+strings.ReplaceAll(strings.Join(tt.before, ":"), "OURS", own(lists[name])))
+					env = append(env, name+"="+strings.ReplaceAll(strings.Join(tt.before, ":"), "OURS",
+						own(lists[name])))
 				}
 				vars, err := shellRun(t, shell, "/", `set -eu; . "$1/set_env.sh"`, env, dir)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, name := range []string{"LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH"} {
-					want := strings.ReplaceAll(strings.Join(append([]string{"OURS"}, tt.after...), ":"), "OURS", own(lists[name]))
+					want := strings.ReplaceAll(strings.Join(append([]string{"OURS"}, tt.after...), ":"), "OURS",
+						own(lists[name]))
 					if vars[name] != want {
 						t.Errorf("%s=%q, want %q", name, vars[name], want)
 					}
@@ -205,8 +212,8 @@ func TestSetEnvLeavesNothingElse(t *testing.T) {
 	})
 }
 
-// TestSetEnvThatCannotKnow proves what happens where the file has no name: ROPEWAY_HOME helps, and without it there is one
-// line, a status, and no change. A path with a colon is refused likewise.
+// TestSetEnvThatCannotKnow proves what happens where the file has no name: ROPEWAY_HOME helps, and without it there is
+// one line, a status, and no change. A path with a colon is refused likewise.
 func TestSetEnvThatCannotKnow(t *testing.T) {
 	dir, colon := moved(t, "kit"), moved(t, "k:it")
 	eachShell(t, func(t *testing.T, shell []string) {
@@ -220,15 +227,18 @@ func TestSetEnvThatCannotKnow(t *testing.T) {
 			{"no name", noName, "ROPEWAY_HOME"},
 			{"colon", `. "$2/set_env.sh"`, "colon"},
 		} {
-			vars, err := shellRun(t, shell, "/", tt.script+` 2>"$3"; export STATUS=$? SAYS="$(cat "$3")"`, nil, dir, colon, filepath.Join(t.TempDir(), "stderr"))
+			vars, err := shellRun(t, shell, "/", tt.script+` 2>"$3"; export STATUS=$? SAYS="$(cat "$3")"`, nil, dir,
+				colon, filepath.Join(t.TempDir(), "stderr"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(vars["SAYS"], "\n") || !strings.Contains(vars["SAYS"], tt.says) || vars["STATUS"] != "1" {
+			if strings.Contains(vars["SAYS"], "\n") || !strings.Contains(vars["SAYS"], tt.says) ||
+				vars["STATUS"] != "1" {
 				t.Errorf("%s: says %q, status %s", tt.name, vars["SAYS"], vars["STATUS"])
 			}
 			if vars["ASCEND_HOME_PATH"] != "" || vars["PATH"] != os.Getenv("PATH") {
-				t.Errorf("%s: changed ASCEND_HOME_PATH to %q, PATH to %q", tt.name, vars["ASCEND_HOME_PATH"], vars["PATH"])
+				t.Errorf("%s: changed ASCEND_HOME_PATH to %q, PATH to %q", tt.name,
+					vars["ASCEND_HOME_PATH"], vars["PATH"])
 			}
 			if _, err := shellRun(t, shell, "/", `set -e; `+tt.script, nil, dir, colon); err == nil {
 				t.Errorf("%s: set -e goes on", tt.name)

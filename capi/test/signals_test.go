@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// TestSignals proves what docs/c.md says of signals: what the Go runtime takes, and that the program's handlers, masks and
-// stacks go on working.
+// TestSignals proves what docs/c.md says of signals: what the Go runtime takes, and that the program's handlers, masks
+// and stacks go on working.
 func TestSignals(t *testing.T) {
 	program := compile(t, []string{"signals.c"})
 	for _, mode := range []string{
 		"dispositions", "dispositions_handled", "dispositions_blocked",
 		"segv_before", "segv_before_onstack", "segv_after", "segv_after_onstack",
 		"wild", "wild_handled", "wild_chained",
-		"handlers_before", "handlers_after", "burst", "raised", "raised_ignored", "interrupted", "waited", "waited_before", "altstack", "altstack_lent",
+		"handlers_before", "handlers_after", "burst", "raised", "raised_ignored", "interrupted", "waited",
+		"waited_before", "altstack", "altstack_lent",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			passes(t, nil, program, mode)
@@ -47,7 +48,8 @@ func TestDeadlySignals(t *testing.T) {
 				return
 			}
 			if r := run(t, nil, program, tt.mode); r.signal != tt.end {
-				t.Errorf("ended with code %d, signal %v, want signal %v\n%s%s", r.code, r.signal, tt.end, r.stdout, r.stderr)
+				t.Errorf("ended with code %d, signal %v, want signal %v\n%s%s", r.code, r.signal, tt.end,
+					r.stdout, r.stderr)
 			}
 		})
 	}

@@ -8,10 +8,12 @@ func TestThreads(t *testing.T) {
 	program := compile(t, []string{"threads.c"})
 	var env []string
 	if onGPU {
-		// On an H200 (driver 580) 9,000 threads left 20 to 30 MB, on an imitation of libcuda nothing: libcuda seems to keep it.
+		// On an H200 (driver 580) 9,000 threads left 20 to 30 MB, on an imitation of libcuda nothing: libcuda seems to
+		// keep it.
 		env = []string{"KEPT_OF_A_THREAD=4096"}
 	}
-	for _, mode := range []string{"flat", "errors", "contexts", "keys", "rounds", "cancel", "cancel_in_call", "crowd", "coroutines"} {
+	for _, mode := range []string{"flat", "errors", "contexts", "keys", "rounds", "cancel", "cancel_in_call",
+		"crowd", "coroutines"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Log(passes(t, env, program, mode))
 		})

@@ -1,6 +1,6 @@
-// Package capitest proves libascendcl.so: it builds the toolkit as users do, compiles C and C++ programs against it, and
-// runs them. ROPEWAY_TEST_TOOLKIT names a toolkit that is there already, for machines without Go, and ROPEWAY_TEST_DRIVER the
-// driver that the programs use.
+// Package capitest proves libascendcl.so: it builds the toolkit as users do, compiles C and C++ programs against it,
+// and runs them. ROPEWAY_TEST_TOOLKIT names a toolkit that is there already, for machines without Go, and
+// ROPEWAY_TEST_DRIVER the driver that the programs use.
 package capitest
 
 import (
@@ -35,7 +35,8 @@ var built struct {
 // workshop is a directory for what several tests use; it goes at the end.
 var workshop = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "ropeway-capi") })
 
-// programs are what compile has built: by the command, a function that builds it at the first call, and returns path and error.
+// programs are what compile has built: by the command, a function that builds it at the first call, and returns path
+// and error.
 var programs sync.Map
 
 func TestMain(m *testing.M) {

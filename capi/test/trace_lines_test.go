@@ -55,13 +55,14 @@ func placesOf(t *testing.T, r *timeline.Run) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// TestTraceLines: each call has its line, in an inlined function, in a macro, in a thread, and in a library that is opened late; recorded or
-// checked.
+// TestTraceLines: each call has its line, in an inlined function, in a macro, in a thread, and in a library that is
+// opened late; recorded or checked.
 func TestTraceLines(t *testing.T) {
 	program := compile(t, []string{"trace_lines.cpp"})
 	plugin := filepath.Join(t.TempDir(), "plugin.so")
 	kit := toolkit(t)
-	if out, err := exec.Command("gcc", "-g", "-shared", "-fPIC", "-I"+kit+"/include", "testdata/trace_plugin.c", "-o", plugin).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-g", "-shared", "-fPIC", "-I"+kit+"/include", "testdata/trace_plugin.c", "-o",
+		plugin).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want := linesOf(t, "testdata/trace_lines.cpp", "testdata/trace_plugin.c")
@@ -69,14 +70,15 @@ func TestTraceLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, how := recorded(t, env, program, plugin)
 			if got := placesOf(t, r); !slices.Equal(got, want) {
-				t.Errorf("exit code %d, calls from\n%s\nwant\n%s\n%s", how.code, strings.Join(got, "\n"), strings.Join(want, "\n"), how.stderr)
+				t.Errorf("exit code %d, calls from\n%s\nwant\n%s\n%s", how.code, strings.Join(got, "\n"),
+					strings.Join(want, "\n"), how.stderr)
 			}
 		})
 	}
 }
 
-// TestTraceLinesGone: a program without symbols is named by its file and the place in it, and so is one that was built again since: a line of
-// the new one would be wrong.
+// TestTraceLinesGone: a program without symbols is named by its file and the place in it, and so is one that was built
+// again since: a line of the new one would be wrong.
 func TestTraceLinesGone(t *testing.T) {
 	program := compile(t, []string{"trace_lines.cpp"})
 	text, err := os.ReadFile(program)
@@ -125,7 +127,8 @@ func TestTraceLinesGone(t *testing.T) {
 	}
 }
 
-// TestTraceLinesPython: calls of a Python program have its lines and functions, whichever way the module calls, recorded or checked.
+// TestTraceLinesPython: calls of a Python program have its lines and functions, whichever way the module calls,
+// recorded or checked.
 func TestTraceLinesPython(t *testing.T) {
 	python := pythons()[""]
 	if python == "" {
@@ -152,12 +155,15 @@ acl.rt.get_stream_attribute(stream, 1)  # at: <module>
 	want := linesOf(t, script)
 	kit := toolkit(t)
 	for name, env := range map[string][]string{
-		"extension": {"ROPEWAY_PYTHON=extension"}, "ctypes": {"ROPEWAY_PYTHON=ctypes"}, "checked": {"ROPEWAY_CHECK=1", "ROPEWAY_PYTHON=extension"},
+		"extension": {"ROPEWAY_PYTHON=extension"}, "ctypes": {"ROPEWAY_PYTHON=ctypes"}, "checked": {"ROPEWAY_CHECK=1",
+			"ROPEWAY_PYTHON=extension"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, how := recorded(t, append(env, "PYTHONPATH="+kit+"/python/site-packages", "LD_LIBRARY_PATH="+kit+"/lib64"), python, script)
+			r, how := recorded(t, append(env, "PYTHONPATH="+kit+"/python/site-packages", "LD_LIBRARY_PATH="+kit+
+				"/lib64"), python, script)
 			if got := placesOf(t, r); !slices.Equal(got, want) {
-				t.Errorf("exit code %d, calls from\n%s\nwant\n%s\n%s", how.code, strings.Join(got, "\n"), strings.Join(want, "\n"), how.stderr)
+				t.Errorf("exit code %d, calls from\n%s\nwant\n%s\n%s", how.code, strings.Join(got, "\n"),
+					strings.Join(want, "\n"), how.stderr)
 			}
 		})
 	}

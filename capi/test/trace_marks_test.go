@@ -12,7 +12,8 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// TestTraceMarks: what a program names is in its recording: texts, threads, nesting, the moment on a stream, and what was open when it died.
+// TestTraceMarks: what a program names is in its recording: texts, threads, nesting, the moment on a stream, and what
+// was open when it died.
 func TestTraceMarks(t *testing.T) {
 	program := compile(t, []string{"trace_marks.c"}, "-Itestdata")
 	r, how := recorded(t, nil, program)
@@ -30,14 +31,16 @@ func TestTraceMarks(t *testing.T) {
 		t.Fatalf("%q, want %q", order, want)
 	}
 	load, layer, request, now, token := by["load"], by["layer 1"], by["request \"7\" ü"], by["now"], by["first token"]
-	if !(request.Start <= load.Start && load.Start <= layer.Start && layer.Start <= now.Start && now.Start == now.End && now.End <= layer.End &&
+	if !(request.Start <= load.Start && load.Start <= layer.Start && layer.Start <= now.Start && now.Start == now.End &&
+		now.End <= layer.End &&
 		layer.End <= load.End && load.End <= request.End && request.End <= r.Duration) {
 		t.Errorf("%+v", r.Ranges)
 	}
 	if request.Thread == load.Thread || r.Threads[load.Thread].ID != uint32(r.Processes[0].ID) {
 		t.Errorf("a range that another thread ended is that thread's: %+v", r.Ranges)
 	}
-	if token.Task == timeline.None || r.Tasks[token.Task].Kind != observe.Mark || !r.Tasks[token.Task].Ran() || now.Task != timeline.None {
+	if token.Task == timeline.None || r.Tasks[token.Task].Kind != observe.Mark || !r.Tasks[token.Task].Ran() ||
+		now.Task != timeline.None {
 		t.Errorf("%+v, %+v", token, now)
 	}
 

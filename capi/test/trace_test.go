@@ -47,13 +47,15 @@ func tally(r *timeline.Run) (calls, tasks map[string]int) {
 	return calls, tasks
 }
 
-// TestTraceTwoStreams: calls, tasks, their order and what events put between them, of examples/c's program with two streams.
+// TestTraceTwoStreams: calls, tasks, their order and what events put between them, of examples/c's program with two
+// streams.
 func TestTraceTwoStreams(t *testing.T) {
 	const chunks, chunk = 12, 256 << 10
 	r, _ := recorded(t, nil, compile(t, []string{"../../../examples/c/two_streams.c"}, "-I../../examples/c"))
 	calls, tasks := tally(r)
 	for name, n := range map[string]int{
-		"aclInit": 1, "aclrtMemcpyAsync": 2 * chunks, "aclrtRecordEvent": 2 * chunks, "aclrtStreamWaitEvent": 2 * chunks,
+		"aclInit": 1, "aclrtMemcpyAsync": 2 * chunks, "aclrtRecordEvent": 2 * chunks,
+		"aclrtStreamWaitEvent":   2 * chunks,
 		"aclrtSynchronizeStream": 2, "aclrtDestroyStream": 2, "aclFinalize": 1,
 	} {
 		if calls[name] != n {
@@ -61,14 +63,16 @@ func TestTraceTwoStreams(t *testing.T) {
 		}
 	}
 	// The first two waits of the stream that goes up find no record.
-	if tasks["copy"] != 2*chunks || tasks["record"] != 2*chunks || tasks["wait"] != 2*chunks-2 || len(r.Edges) != 2*chunks-2 {
+	if tasks["copy"] != 2*chunks || tasks["record"] != 2*chunks || tasks["wait"] != 2*chunks-2 ||
+		len(r.Edges) != 2*chunks-2 {
 		t.Errorf("%v, %d edges", tasks, len(r.Edges))
 	}
 	ways := map[observe.Direction]uint64{}
 	for i, k := range r.Tasks {
 		ways[k.Direction] += k.Bytes
 		c := r.Calls[k.Call]
-		if !k.Ran() || k.Failed || c.Stream != k.Stream || c.Thread != k.Thread || k.Submit < c.Start || k.Start < k.Submit || k.End < k.Start {
+		if !k.Ran() || k.Failed || c.Stream != k.Stream || c.Thread != k.Thread || k.Submit < c.Start ||
+			k.Start < k.Submit || k.End < k.Start {
 			t.Errorf("task %d: %+v of %+v", i, k, c)
 		}
 		if k.Kind == observe.Copy && (k.Bytes != chunk || k.Memory != observe.Pinned) {
@@ -84,14 +88,16 @@ func TestTraceTwoStreams(t *testing.T) {
 			t.Errorf("edge from %+v to %+v", from, to)
 		}
 	}
-	// A chunk is copied back after it was copied to the device: after each wait of the second stream is the copy that needs it.
+	// A chunk is copied back after it was copied to the device: after each wait of the second stream is the copy that
+	// needs it.
 	up, down := ofStream(r, 1), ofStream(r, 2)
 	for i := range chunks {
 		if a, b := up[i], down[i]; b.Start < a.End {
 			t.Errorf("chunk %d: up %+v, down %+v", i, a, b)
 		}
 	}
-	if p := r.Processes; len(p) != 1 || !p[0].Ended || len(r.Notes) != 0 || len(r.Threads) != 1 || r.Threads[0].Name != "program" {
+	if p := r.Processes; len(p) != 1 || !p[0].Ended || len(r.Notes) != 0 || len(r.Threads) != 1 ||
+		r.Threads[0].Name != "program" {
 		t.Errorf("%+v, %+v, notes %q", p, r.Threads, r.Notes)
 	}
 }
@@ -115,7 +121,8 @@ func TestTraceEnds(t *testing.T) {
 		ended bool
 		files int
 	}{
-		{"", 0, true, 1}, {"fail", 3, true, 1}, {"leave", 7, false, 1}, {"crash", -1, false, 1}, {"become", 0, false, 2},
+		{"", 0, true, 1}, {"fail", 3, true, 1}, {"leave", 7, false, 1}, {"crash", -1, false, 1},
+		{"become", 0, false, 2},
 	} {
 		t.Run(tt.end, func(t *testing.T) {
 			r, how := recorded(t, nil, program, tt.end)
@@ -175,7 +182,8 @@ func ready(t *testing.T, env []string, command string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// TestTraceKilled: kill -9 loses nothing that was done before, wherever it hits, and calls that had not returned have no end.
+// TestTraceKilled: kill -9 loses nothing that was done before, wherever it hits, and calls that had not returned have
+// no end.
 func TestTraceKilled(t *testing.T) {
 	program := compile(t, []string{"traced.c"})
 	for _, how := range []string{"stuck", "busy"} {
@@ -202,7 +210,8 @@ func TestTraceKilled(t *testing.T) {
 			if len(copies) < 100000 {
 				t.Errorf("%d copies", len(copies))
 			}
-			ran := true // until the first that has not; the software device does these copies at once, a GPU some time later
+			// until the first that has not; the software device does these copies at once, a GPU some time later
+			ran := true
 			for i, k := range copies {
 				if int(k.Number) != i+1 || k.Ran() && !ran || testDriver == "" && !k.Ran() && i < len(copies)-1 {
 					t.Fatalf("copy %d of %d: %+v", i, len(copies), k)
@@ -236,7 +245,8 @@ func waitFor(t *testing.T, so func() bool) {
 	}
 }
 
-// TestTraceInterrupted: Ctrl-C ends the program, and the report is written all the same; the exit code is the program's.
+// TestTraceInterrupted: Ctrl-C ends the program, and the report is written all the same; the exit code is the
+// program's.
 func TestTraceInterrupted(t *testing.T) {
 	program := compile(t, []string{"traced.c"})
 	report := filepath.Join(t.TempDir(), "run.html")
@@ -253,14 +263,16 @@ func TestTraceInterrupted(t *testing.T) {
 	}
 }
 
-// TestTraceCommand: the command writes what is asked for, keeps the program's exit code, and says what is wrong before it runs.
+// TestTraceCommand: the command writes what is asked for, keeps the program's exit code, and says what is wrong before
+// it runs.
 func TestTraceCommand(t *testing.T) {
 	program := compile(t, []string{"traced.c"})
 	ropeway := filepath.Join(toolkit(t), "bin/ropeway")
 	dir := t.TempDir()
 	page, perfetto, raw := filepath.Join(dir, "run.html"), filepath.Join(dir, "run.json.gz"), filepath.Join(dir, "raw")
 	r := run(t, nil, ropeway, "trace", "-o", page, "-o", perfetto, "--keep", raw, "--", program, "fail")
-	if r.code != 3 || !strings.Contains(r.stderr, page) || !strings.Contains(r.stderr, perfetto) || !strings.Contains(r.stderr, "10 tasks") {
+	if r.code != 3 || !strings.Contains(r.stderr, page) || !strings.Contains(r.stderr, perfetto) ||
+		!strings.Contains(r.stderr, "10 tasks") {
 		t.Errorf("exit code %d\n%s", r.code, r.stderr)
 	}
 	tenCopies(t, readRun(t, raw), 1)
@@ -294,20 +306,22 @@ func TestTraceCommand(t *testing.T) {
 	}
 }
 
-// TestTraceNames: without --output the report is named after the script, replaces that of an earlier run, and follows no link that
-// is there already; what is recorded is for its user alone.
+// TestTraceNames: without --output the report is named after the script, replaces that of an earlier run, and follows
+// no link that is there already; what is recorded is for its user alone.
 func TestTraceNames(t *testing.T) {
 	program, ropeway := compile(t, []string{"traced.c"}), filepath.Join(toolkit(t), "bin/ropeway")
 	dir := t.TempDir()
 	victim := filepath.Join(t.TempDir(), "victim")
-	for name, text := range map[string]string{filepath.Join(dir, "work.sh"): "exec " + program + " copies\n", victim: "mine"} {
+	for name, text := range map[string]string{filepath.Join(dir, "work.sh"): "exec " + program + " copies\n",
+		victim: "mine"} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	trace := func() {
 		t.Helper()
-		r := run(t, nil, "sh", "-c", "cd "+dir+" && umask 022 && rm -rf raw && exec "+ropeway+" trace --keep raw -- sh work.sh")
+		r := run(t, nil, "sh", "-c", "cd "+dir+" && umask 022 && rm -rf raw && exec "+ropeway+
+			" trace --keep raw -- sh work.sh")
 		if r.code != 0 {
 			t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 		}
@@ -348,7 +362,8 @@ func TestTraceNames(t *testing.T) {
 	}
 }
 
-// TestTraceFork: a child that was forked after the first call writes nothing into its parent's file; one before has its own.
+// TestTraceFork: a child that was forked after the first call writes nothing into its parent's file; one before has its
+// own.
 func TestTraceFork(t *testing.T) {
 	program := compile(t, []string{"fork.c"})
 	for mode, several := range map[string]bool{"before": true, "after": false} {
@@ -380,7 +395,8 @@ func TestTraceProcesses(t *testing.T) {
 	}
 	tenCopies(t, r, 2)
 	for i, k := range r.Tasks {
-		if p := r.Threads[k.Thread].Process; r.Streams[k.Stream].Process != p || r.Devices[k.Device].Process != p || r.Threads[r.Calls[k.Call].Thread].Process != p {
+		if p := r.Threads[k.Thread].Process; r.Streams[k.Stream].Process != p || r.Devices[k.Device].Process != p ||
+			r.Threads[r.Calls[k.Call].Thread].Process != p {
 			t.Errorf("task %d is of several processes: %+v", i, k)
 		}
 	}
@@ -453,12 +469,14 @@ thread.join()
 		t.Fatal(err)
 	}
 	kit := toolkit(t)
-	r, how := recorded(t, []string{"PYTHONPATH=" + kit + "/python/site-packages", "LD_LIBRARY_PATH=" + kit + "/lib64"}, python, script)
+	r, how := recorded(t, []string{"PYTHONPATH=" + kit + "/python/site-packages", "LD_LIBRARY_PATH=" + kit + "/lib64"},
+		python, script)
 	if how.code != 0 {
 		t.Fatalf("exit code %d\n%s", how.code, how.stderr)
 	}
 	calls, tasks := tally(r)
-	if calls["aclrtMemcpyAsync"] != 5 || calls["aclrtSynchronizeStream"] != 1 || tasks["copy"] != 5 || tasks["wait"] != 1 || len(r.Edges) != 1 || len(r.Threads) != 2 {
+	if calls["aclrtMemcpyAsync"] != 5 || calls["aclrtSynchronizeStream"] != 1 || tasks["copy"] != 5 ||
+		tasks["wait"] != 1 || len(r.Edges) != 1 || len(r.Threads) != 2 {
 		t.Errorf("%v, %v, %d edges, %+v", calls, tasks, len(r.Edges), r.Threads)
 	}
 	for _, c := range r.Calls {

@@ -92,7 +92,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.streams, "streams", nil, "`list` of how many streams copy at once, like 1,2,4")
 	fs.StringSliceVar(&f.devices, "devices", nil, "`list` of how many devices copy at once, like 1,2")
 	fs.BoolVar(&f.full, "full", false, "more sizes, segments and streams, and more rounds")
-	fs.IntVar(&f.rounds, "rounds", bench.QuickRounds, fmt.Sprintf("how `often` to measure all; %d with --full", bench.FullRounds))
+	fs.IntVar(&f.rounds, "rounds", bench.QuickRounds, fmt.Sprintf("how `often` to measure all; %d with --full",
+		bench.FullRounds))
 	fs.StringVar(&f.driver, "driver", "", "`driver`: soft or cuda")
 	fs.StringVar(&f.product, "product", "", "`name` of the product")
 	fs.StringVar(&f.json, "json", "", "write JSON to the `file`, without one to stdout")
@@ -104,7 +105,8 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	}
 	fs.StringVar(&f.from, "from", "", "measure nothing, show what --json wrote to the `file`")
 	fs.BoolVar(&f.compare, "compare", false, "measure nothing, say what changed between two files")
-	fs.StringVar(&f.threshold, "threshold", fmt.Sprintf("%g%%", bench.DefaultThreshold*100), "a smaller `change` does not count")
+	fs.StringVar(&f.threshold, "threshold", fmt.Sprintf("%g%%", bench.DefaultThreshold*100),
+		"a smaller `change` does not count")
 	fs.StringVar(&f.by, "by", "", "compare `what`: memcpy (ratios to it) or speed")
 	fs.BoolVar(&f.all, "all", false, "show what did not change too")
 	fs.StringVar(&f.slowdown, "slowdown", "0%", "make every copy slower, to try --compare")
@@ -132,7 +134,8 @@ const stdoutName = "-"
 func (a *app) benchArgs(f *benchFlags, args []string) error {
 	switch {
 	case f.compare && len(args) != 2:
-		return &usageError{fmt.Errorf("--compare needs two files, not %d", len(args)), "write it like: " + a.name + " bench --compare old.json new.json"}
+		return &usageError{fmt.Errorf("--compare needs two files, not %d", len(args)), "write it like: " + a.name +
+			" bench --compare old.json new.json"}
 	case !f.compare && len(args) > 0:
 		next := fmt.Sprintf("to write a file: %s bench --json=%s", a.name, args[0])
 		if len(args) == 2 {
@@ -178,7 +181,8 @@ func (a *app) benchMode(cmd *cobra.Command, f *benchFlags) (err error) {
 		}
 	}
 	if err == nil && taken > 1 {
-		err = &usageError{errors.New("only one of --json, --csv and --html can go to standard output"), "name a file, like --json=bench.json"}
+		err = &usageError{errors.New("only one of --json, --csv and --html can go to standard output"),
+			"name a file, like --json=bench.json"}
 	}
 	return err
 }
@@ -222,11 +226,13 @@ func (a *app) benchPlan(f *benchFlags) ([]bench.Case, error) {
 		return nil, &usageError{errors.New(first), "see " + a.name + " bench --help"}
 	}
 	if slices.Max(axes.Sizes) > mostBenchSize {
-		return nil, &usageError{fmt.Errorf("--sizes: %s is too much", ui.Bytes(uint64(slices.Max(axes.Sizes)))), "use 16GiB or less"}
+		return nil, &usageError{fmt.Errorf("--sizes: %s is too much", ui.Bytes(uint64(slices.Max(axes.Sizes)))),
+			"use 16GiB or less"}
 	}
 	cases := axes.Cases()
 	if len(cases) == 0 {
-		return nil, &usageError{errors.New("--segments: batches go between host and device, and no direction does"), "add h2d or d2h to --directions, or whole to --segments"}
+		return nil, &usageError{errors.New("--segments: batches go between host and device, and no direction does"),
+			"add h2d or d2h to --directions, or whole to --segments"}
 	}
 	return cases, nil
 }
@@ -276,7 +282,8 @@ func parsePercent(text string) (float64, error) {
 func (a *app) benchVariables(f *benchFlags) ([]variable, error) {
 	var wanted []variable
 	names := []string{}
-	for _, v := range []struct{ flag, value, variable string }{{"driver", f.driver, setup.EnvDriver}, {"product", f.product, setup.EnvProduct}} {
+	for _, v := range []struct{ flag, value, variable string }{{"driver", f.driver, setup.EnvDriver},
+		{"product", f.product, setup.EnvProduct}} {
 		if v.value != "" {
 			wanted = append(wanted, variable{v.variable, v.value})
 			names = append(names, v.variable+"=", "--"+v.flag+"=")

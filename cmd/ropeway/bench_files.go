@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// benchFiles are files that are to be written, by name. Each is a temporary one beside it until it is written, so that what cannot be
-// written shows before anything is measured, and what is there stays until then.
+// benchFiles are files that are to be written, by name. Each is a temporary one beside it until it is written, so that
+// what cannot be written shows before anything is measured, and what is there stays until then.
 type benchFiles map[string]*os.File
 
 func openBenchFiles(f *benchFlags) (benchFiles, error) {
@@ -28,7 +28,8 @@ func openBenchFiles(f *benchFlags) (benchFiles, error) {
 		}
 		if err != nil {
 			o.discard()
-			return nil, &failure{err: fmt.Errorf("%s cannot be written: %w", name, err), next: "name a file in a directory that exists and may be written"}
+			return nil, &failure{err: fmt.Errorf("%s cannot be written: %w", name, err),
+				next: "name a file in a directory that exists and may be written"}
 		}
 	}
 	return o, nil

@@ -37,7 +37,8 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 		}
 	}
 	if o.Rounds < 1 || o.Rounds > bench.MostRounds {
-		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds), "use 8 or more for results to be compared"}
+		return &usageError{fmt.Errorf("--rounds: %d is not 1 to %d", o.Rounds, bench.MostRounds),
+			"use 8 or more for results to be compared"}
 	}
 	if o.Slowdown, err = parsePercent(f.slowdown); err != nil {
 		return &usageError{fmt.Errorf("--slowdown: %w", err), "see " + a.name + " bench --help"}
@@ -67,7 +68,7 @@ func (a *app) benchRun(cmd *cobra.Command, f *benchFlags) error {
 	r, err := bench.Run(cmd.Context(), o)
 	bar.Close()
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	return a.benchWrite(f, r, files)
 }
@@ -82,7 +83,8 @@ func timeLeft(passed time.Duration, done, total int) string {
 }
 
 // benchProcess does a round in a process of its own, and returns what that wrote to standard error.
-func benchProcess(ctx context.Context, variables []variable, spec bench.Spec, each func(bench.Event) error) (warnings string, err error) {
+func benchProcess(ctx context.Context, variables []variable, spec bench.Spec,
+	each func(bench.Event) error) (warnings string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -120,7 +122,7 @@ func benchProcess(ctx context.Context, variables []variable, spec bench.Spec, ea
 	return errs.String(), err
 }
 
-// readEvents passes on what a round tells.
+// readEvents passes on what a round reports.
 func readEvents(r io.Reader, each func(bench.Event) error) error {
 	d := json.NewDecoder(r)
 	for {
@@ -131,7 +133,7 @@ func readEvents(r io.Reader, each func(bench.Event) error) error {
 		case err != nil:
 			return fmt.Errorf("the process that measures said something else: %w", err)
 		case e.Failed != nil:
-			return &bench.Advice{Err: errors.New(e.Failed.Text), Next: e.Failed.Next}
+			return &ui.Advice{Err: errors.New(e.Failed.Text), Next: e.Failed.Next}
 		}
 		if err := each(e); err != nil {
 			return err
@@ -143,52 +145,45 @@ func readEvents(r io.Reader, each func(bench.Event) error) error {
 func (a *app) benchRound(cmd *cobra.Command) error {
 	var spec bench.Spec
 	if err := json.NewDecoder(cmd.InOrStdin()).Decode(&spec); err != nil {
-		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err), "use ropeway bench without it"}
+		return &usageError{fmt.Errorf("--round reads what to do from standard input: %w", err),
+			"use ropeway bench without it"}
 	}
 	e := json.NewEncoder(a.stdout)
-	tell := func(event bench.Event) error { return e.Encode(event) }
-	err := a.measureRound(cmd.Context(), spec, tell)
+	report := func(event bench.Event) error { return e.Encode(event) }
+	err := a.measureRound(cmd.Context(), spec, report)
 	if err == nil {
 		return nil
 	}
 	failed := &bench.Failed{Text: strings.TrimPrefix(err.Error(), "ropeway: ")}
-	var advice *bench.Advice
+	var advice *ui.Advice
 	var wrong *bench.Mismatch
 	switch {
 	case errors.As(err, &advice):
 		failed.Next = advice.Next
 	case errors.As(err, &wrong):
-		failed.Next = "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, report it."
+		failed.Next = "Bytes were copied wrongly: a bug of ropeway, or bad memory. Run it again; if it stays, " +
+			"report it."
 	case errors.Is(err, ropeway.ErrRTMemoryAllocation):
 		failed.Next = "free some memory, raise the container's limit, or leave large --sizes out"
 	default:
 		failed.Next = "ropeway info shows drivers, devices and variables"
 	}
-	return errors.Join(tell(bench.Event{Failed: failed}), exitCode(exitFailed))
+	return errors.Join(report(bench.Event{Failed: failed}), exitCode(exitFailed))
 }
 
-func (a *app) measureRound(ctx context.Context, spec bench.Spec, tell func(bench.Event) error) error {
+func (a *app) measureRound(ctx context.Context, spec bench.Spec, report func(bench.Event) error) error {
 	rt, err := ropeway.Open(ropeway.WithLogger(warnings(func(line string) { fmt.Fprintln(a.stderr, line) })))
 	if err != nil {
 		return err
 	}
-	return errors.Join(bench.Round(ctx, rt, spec, tell), rt.Close())
-}
-
-// benchError keeps what to do beside an error.
-func benchError(err error) error {
-	var advice *bench.Advice
-	if errors.As(err, &advice) {
-		return &failure{err: err, next: advice.Next}
-	}
-	return err
+	return errors.Join(bench.Round(ctx, rt, spec, report), rt.Close())
 }
 
 // benchFrom shows a result that was measured before.
 func (a *app) benchFrom(f *benchFlags) error {
 	r, err := bench.Read(f.from)
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	files, err := openBenchFiles(f)
 	if err != nil {
@@ -238,15 +233,15 @@ func (a *app) benchCompare(f *benchFlags, args []string) error {
 	}
 	before, err := bench.Read(args[0])
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	after, err := bench.Read(args[1])
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	c, err := bench.Compare(before, after, threshold, f.by)
 	if err != nil {
-		return benchError(err)
+		return err
 	}
 	files, err := openBenchFiles(f)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // tiny are flags of a sweep that is over at once.
-var tiny = []string{"bench", "--sizes", "64,4KiB", "--directions", "h2d,p2p", "--memory", "pinned,pageable", "--segments", "whole,64", "--streams", "1,2",
+var tiny = []string{"bench", "--sizes", "64,4KiB", "--directions", "h2d,p2p", "--memory", "pinned,pageable",
+	"--segments", "whole,64", "--streams", "1,2",
 	"--devices", "1", "--rounds", "2"}
 
 // asBench lets the processes that measure be this test binary.
@@ -25,10 +26,12 @@ func benchFile(t *testing.T, change func(*bench.Result)) string {
 	t.Helper()
 	r := &bench.Result{Version: 1, Rounds: 10, Limit: 20e9, About: bench.About{Driver: "soft", Product: "A2"}}
 	for i, size := range []int{64, 4096} {
-		p := bench.Point{Case: bench.Case{Direction: bench.HostToDevice, Memory: bench.Pinned, Size: size, Streams: 1, Devices: 1}}
+		p := bench.Point{Case: bench.Case{Direction: bench.HostToDevice, Memory: bench.Pinned, Size: size,
+			Streams: 1, Devices: 1}}
 		for round := range r.Rounds {
 			took := 1e-3 * float64(1+i) * (1 + 0.002*float64(round))
-			p.Seconds, p.Memcpy, p.MemcpyAll = append(p.Seconds, took), append(p.Memcpy, 1e-3), append(p.MemcpyAll, 1e-3)
+			p.Seconds, p.Memcpy, p.MemcpyAll = append(p.Seconds, took), append(p.Memcpy, 1e-3),
+				append(p.MemcpyAll, 1e-3)
 		}
 		r.Points = append(r.Points, p)
 	}
@@ -60,7 +63,8 @@ func TestBench(t *testing.T) {
 	file, page := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html")
 	text := good(t, append(tiny, "--json="+file, "--html="+page)...)
 	plain(t, text)
-	contains(t, text, "A2 (Ascend910B1) on soft, 2 rounds, medians\n", "every copy verified", "COPY ", "h2d pinned ", "h2d pageable ", "p2p ",
+	contains(t, text, "A2 (Ascend910B1) on soft, 2 rounds, medians\n", "every copy verified", "COPY ", "h2d pinned ",
+		"h2d pageable ", "p2p ",
 		"h2d pinned, batch of 64 B", "h2d pinned, 2 streams", "p2p, 2 streams")
 	r, err := bench.Read(file)
 	if err != nil || len(r.Points) != 9 || r.Rounds != 2 || r.Verified == 0 || r.Slowdown != 0 {
@@ -82,11 +86,13 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchJSON proves that with --json nothing else is written, and that a slowdown that was put in is not kept secret.
+// TestBenchJSON proves that with --json nothing else is written, and that a slowdown that was put in is not kept
+// secret.
 func TestBenchJSON(t *testing.T) {
 	asBench(t)
 	var r bench.Result
-	parse(t, good(t, "bench", "--sizes", "64", "--directions", "d2d", "--streams", "1", "--devices", "1", "--rounds", "1", "--json", "--slowdown", "10%"), &r)
+	parse(t, good(t, "bench", "--sizes", "64", "--directions", "d2d", "--streams", "1", "--devices", "1", "--rounds",
+		"1", "--json", "--slowdown", "10%"), &r)
 	if len(r.Points) != 1 || r.Slowdown != 0.1 {
 		t.Errorf("%+v", r)
 	}
@@ -117,11 +123,13 @@ func TestBenchCompare(t *testing.T) {
 	}{
 		{"same", benchFile(t, nil), nil, exitOK, "no change\n"},
 		{"slower", benchFile(t, slowed(0.10)), nil, exitSlower, "slower: 2 of 2 cases are slower"},
-		{"less than counts", benchFile(t, slowed(0.10)), []string{"--threshold", "20%"}, exitOK, "a change counts from 20% on"},
+		{"less than counts", benchFile(t, slowed(0.10)), []string{"--threshold", "20%"}, exitOK,
+			"a change counts from 20% on"},
 		{"faster", benchFile(t, slowed(-0.2)), nil, exitOK, "faster: 0 of 2 cases are slower and 2 faster"},
 		{"all", benchFile(t, nil), []string{"--all"}, exitOK, "h2d pinned, 4 KiB"},
 		{"speed", benchFile(t, slowed(1)), []string{"--by", "speed"}, exitSlower, "compared: speeds;"},
-		{"machine", benchFile(t, func(r *bench.Result) { r.Machine.CPU = "other" }), nil, exitOK, "note: the CPU differs"},
+		{"machine", benchFile(t, func(r *bench.Result) { r.Machine.CPU = "other" }), nil, exitOK,
+			"note: the CPU differs"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append(append([]string{"bench", "--compare"}, tt.flags...), before, tt.after)
@@ -150,7 +158,8 @@ func TestBenchHostile(t *testing.T) {
 		r.Points = append(r.Points, bench.Point{Case: r.Points[1].Case, Skipped: bad})
 	})
 	no := benchFile(t, func(r *bench.Result) { r.Points[0].Direction, r.Points[0].Size = bad, 0 })
-	for _, args := range [][]string{{"--from", file}, {"--compare", "--all", file, file}, {"--compare", benchFile(t, nil), file}, {"--from", no}} {
+	for _, args := range [][]string{{"--from", file}, {"--compare", "--all", file, file},
+		{"--compare", benchFile(t, nil), file}, {"--from", no}} {
 		stdout, stderr, _ := call(t, append([]string{"bench"}, args...)...)
 		if text := stdout + stderr; !strings.Contains(text, "?[2J") || strings.Contains(text, "\x1b") {
 			t.Errorf("%q: %q", args, text)
@@ -255,7 +264,8 @@ func TestBenchHelp(t *testing.T) {
 		t.Error("what is hidden shows")
 	}
 	for _, tt := range []struct{ args, want string }{
-		{"bench --directions", "h2d\n"}, {"bench --memory", "registered\n"}, {"bench --driver", "cuda\n"}, {"bench --by", "memcpy\n"},
+		{"bench --directions", "h2d\n"}, {"bench --memory", "registered\n"}, {"bench --driver", "cuda\n"},
+		{"bench --by", "memcpy\n"},
 	} {
 		stdout, _, _ := call(t, append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")...)
 		contains(t, stdout, tt.want)

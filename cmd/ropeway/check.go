@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"ropeway/internal/checkrun"
 	"ropeway/internal/finding"
 	"ropeway/internal/setup"
 	"ropeway/internal/ui"
@@ -88,7 +90,7 @@ EXIT CODE
   otherwise    the program's own
 
 SUPPRESSIONS
-  Write a file with --write-suppressions, edit it, give it back with --suppress.
+  Write a file with --write-suppressions, edit it, and pass it to --suppress.
   An entry is a name, a rule and, by role, the frames of stacks, innermost
   first. * is any text, ... any number of frames, # begins a comment:
     [ring buffer, fixed in the next release]
@@ -185,7 +187,8 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(kit.Root, checkLibrary)); err != nil {
-		return &failure{err: fmt.Errorf("there is no %s in %s", checkLibrary, kit.Root), next: "run make dist again: the toolkit is older than this program, or not complete"}
+		return &failure{err: fmt.Errorf("there is no %s in %s", checkLibrary, kit.Root),
+			next: "run make dist again: the toolkit is older than this program, or not complete"}
 	}
 	program, err := a.prepare(kit, wanted, args, true, checkLibrary)
 	if err != nil {
@@ -196,18 +199,23 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 		return err
 	}
 	defer files.close()
-	s := newCheckSession(a, o, rules, suppressions)
-	s.replay = func(seed uint64) string { return replayCommand(a.name, cmd, args, seed) }
-	if o.page != "" {
-		s.page = &pageRecorder{}
-		defer s.page.close()
-	}
-	if err := s.runAll(program); err != nil {
+	signals := catchSignals()
+	defer signal.Stop(signals)
+	s := a.checkSession(o, rules, suppressions, signals)
+	defer s.Close()
+	err = s.RunAll(program.args, o.seed, func(seed uint64, socket, recording string) (checkrun.Ending, error) {
+		variables := o.variables(seed, socket)
+		if recording != "" {
+			variables = append(variables, variable{setup.EnvTrace, recording})
+		}
+		return runChild(program, variables, signals)
+	})
+	if err != nil {
 		return err
 	}
-	s.finish()
-	err = files.write(s)
-	code := s.exitCode()
+	s.Finish(func(seed uint64) string { return replayCommand(a.name, cmd, args, seed) })
+	err = files.write(s, o.format)
+	code := s.ExitCode()
 	if err != nil {
 		a.report(err.Error(), "the program has run; only the file is missing")
 		if code == exitOK {
@@ -218,6 +226,29 @@ func (a *app) runCheck(cmd *cobra.Command, o *checkOptions, args []string) error
 		return nil
 	}
 	return exitCode(code)
+}
+
+// checkSession is what listens to the program.
+func (a *app) checkSession(o *checkOptions, rules []string, suppressions []*finding.Suppression,
+	signals <-chan os.Signal) *checkrun.Session {
+	options := checkrun.Options{
+		Schedules: o.schedules, Most: o.most, ErrorCode: o.errorCode, Inject: o.inject, Rules: rules,
+		Suppressions: suppressions, Version: buildVersion(), Page: o.page != "",
+		Interrupted: func() (asked bool) {
+			for len(signals) > 0 {
+				asked = checkrun.Interrupts(<-signals) || asked
+			}
+			return asked
+		},
+	}
+	if o.failOn != "never" {
+		options.FailOn = finding.Severity(o.failOn)
+	}
+	out, width := ui.New(a.stderr, a.getenv), 0
+	if out.Width != nil {
+		width = min(max(out.Width(), leastWidth), mostWidth)
+	}
+	return checkrun.New(options, out, width)
 }
 
 // variables say to a process how it is checked.

@@ -43,7 +43,8 @@ func fakeMain(args []string) {
 func (f *fake) do(verb, value string) {
 	switch verb {
 	case "start":
-		f.send(finding.Record{Start: &finding.Start{Process: os.Getpid(), Command: []string{"fake", value}, Seed: f.seed}})
+		f.send(finding.Record{Start: &finding.Start{Process: os.Getpid(), Command: []string{"fake",
+			value}, Seed: f.seed}})
 	case "find": // rule,function,line
 		f.send(finding.Record{Finding: fakeFinding(value)})
 	case "unclosed": // rule,function,line
@@ -156,7 +157,8 @@ func fakeFinding(value string) *finding.Finding {
 	return &finding.Finding{
 		Rule: part[0], Summary: "It happened in " + part[1] + ".", Process: os.Getpid(), Count: 1,
 		Offence: finding.Site{Role: "read", Thread: uint32(os.Getpid()), Stack: stack},
-		Others:  []finding.Site{{Role: "submitted", Call: "aclrtMemcpyAsync(dst=0x7f00)", Stream: &stream, Task: 3, Stack: stack[1:]}},
+		Others: []finding.Site{{Role: "submitted", Call: "aclrtMemcpyAsync(dst=0x7f00)", Stream: &stream, Task: 3,
+			Stack: stack[1:]}},
 	}
 }
 
@@ -189,7 +191,8 @@ func checkCommand(t *testing.T, variables []string, flags string, verbs ...strin
 			t.Errorf("left behind: %v", left)
 		}
 	})
-	return program(t, checkedToolkit(t), append([]string{asFake + "=1", "TMPDIR=" + tmp, "GORACE=atexit_sleep_ms=0"}, variables...), args...)
+	return program(t, checkedToolkit(t), append([]string{asFake + "=1", "TMPDIR=" + tmp, "GORACE=atexit_sleep_ms=0"},
+		variables...), args...)
 }
 
 // withoutLoader takes out what the loader says about the empty library.

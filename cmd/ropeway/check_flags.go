@@ -17,7 +17,8 @@ import (
 	"ropeway/internal/finding"
 )
 
-// checkFlags proves that flags make sense, brings them into the form that processes read, and returns the rules they leave.
+// checkFlags proves that flags make sense, brings them into the form that processes read, and returns the rules they
+// leave.
 func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 	help := "see " + a.name + " check --help"
 	wrong := func(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...), help} }
@@ -34,7 +35,8 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 	case o.most < 0:
 		return nil, wrong("--max-findings: %d is less than 0, which means all", o.most)
 	case o.errorCode < 1 || o.errorCode > 255:
-		return nil, &usageError{fmt.Errorf("--error-exitcode: %d is not 1 to 255", o.errorCode), "to have the program's own exit code in any case: --fail-on never"}
+		return nil, &usageError{fmt.Errorf("--error-exitcode: %d is not 1 to 255", o.errorCode),
+			"to have the program's own exit code in any case: --fail-on never"}
 	case !slices.Contains([]string{"error", "warning", "note", "never"}, o.failOn):
 		return nil, wrong("--fail-on: %q is not error, warning, note or never", o.failOn)
 	case !slices.Contains([]string{"text", "json", "junit", "sarif", "github"}, o.format):
@@ -44,8 +46,10 @@ func (a *app) checkFlags(o *checkOptions) (rules []string, err error) {
 	case o.page != "" && (o.page == o.output || o.page == o.write):
 		return nil, wrong("--report names the file of another report")
 	case o.format != "text" && o.output == "":
-		return nil, &usageError{fmt.Errorf("--format %s needs --output: the program writes to standard error too", o.format),
-			"for example: --output check." + map[string]string{"json": "json", "junit": "xml", "sarif": "sarif"}[o.format] + ", or --output - for standard output"}
+		return nil, &usageError{fmt.Errorf("--format %s needs --output: the program writes to standard error too",
+			o.format),
+			"for example: --output check." + map[string]string{"json": "json", "junit": "xml",
+				"sarif": "sarif"}[o.format] + ", or --output - for standard output"}
 	}
 	if rules, err = a.chosenRules(o); err != nil {
 		return nil, err
@@ -101,7 +105,8 @@ func (a *app) fault(text string) (string, error) {
 	}
 	m := faultForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return wrong("write it like aclrtMalloc:3=207001 or aclrtMemcpyAsync@stream2:*=507013/run", "this is not FUNCTION[@streamN]:NTH=CODE[/run]")
+		return wrong("write it like aclrtMalloc:3=207001 or aclrtMemcpyAsync@stream2:*=507013/run",
+			"this is not FUNCTION[@streamN]:NTH=CODE[/run]")
 	}
 	name, stream, nth, code, when := m[1], m[2], m[3], m[4], m[5]
 	if n, err := strconv.ParseUint(nth, 10, 63); nth != "*" && (err != nil || n == 0) {
@@ -161,11 +166,13 @@ func readSuppressions(files []string) (all []*finding.Suppression, err error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, &failure{err: fmt.Errorf("--suppress: %w", err), next: "check the path; --write-suppressions writes such a file"}
+			return nil, &failure{err: fmt.Errorf("--suppress: %w", err),
+				next: "check the path; --write-suppressions writes such a file"}
 		}
 		list, err := finding.ParseSuppressions(file, string(text))
 		if err != nil {
-			return nil, &failure{err: err, next: "an entry is a [name], a rule: and stacks by role; see ropeway check --help"}
+			return nil, &failure{err: err, next: "an entry is a [name], a rule: and stacks by role; see ropeway " +
+				"check --help"}
 		}
 		all = append(all, list...)
 	}
@@ -214,7 +221,7 @@ func completeWith(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	}
 }
 
-// completeRules offers rules behind the last comma.
+// completeRules offers rules after the last comma.
 func completeRules(_ *cobra.Command, _ []string, word string) (fit []string, _ cobra.ShellCompDirective) {
 	before := word[:strings.LastIndexByte(word, ',')+1]
 	for _, r := range finding.Rules {

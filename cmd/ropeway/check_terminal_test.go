@@ -95,8 +95,8 @@ func TestCheckOnTerminal(t *testing.T) {
 	}
 }
 
-// TestCheckControlC proves that a key of the terminal reaches the program once, not a second time through us, and that the
-// check goes on until the program ends.
+// TestCheckControlC proves that a key of the terminal reaches the program once, not a second time through us, and that
+// the check goes on until the program ends.
 func TestCheckControlC(t *testing.T) {
 	p := onTerminal(t, checkCommand(t, []string{"TERM=xterm"}, "", "start", "signals=3"))
 	for n := range 3 {
@@ -113,7 +113,8 @@ func TestCheckControlC(t *testing.T) {
 	}
 	contains(t, text, "ended without its last report")
 
-	p = onTerminal(t, checkCommand(t, []string{"TERM=xterm"}, "", "start", "find=leak,f,1", "print=listening", "forever"))
+	p = onTerminal(t, checkCommand(t, []string{"TERM=xterm"}, "", "start", "find=leak,f,1",
+		"print=listening", "forever"))
 	p.await("listening", 1)
 	p.key(3)
 	text, code = p.end()

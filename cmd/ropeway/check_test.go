@@ -1,20 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"encoding/xml"
-	"os"
 	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
-	"ropeway/internal/finding"
 	"ropeway/internal/setup"
 )
 
@@ -58,10 +50,12 @@ func TestCheckExitCodes(t *testing.T) {
 // noticed is a note of a program that got the code that follows from a call.
 const noticed = `raw={"finding":{"rule":"api-error","severity":"note","summary":"it_got","offence":{"role":"called"},"code":`
 
-// TestCheckNotes proves that notes are shown and are no findings, and that a limit that a program met is told only if it failed.
+// TestCheckNotes proves that notes are shown and are no findings, and that a limit that a program met is shown only if
+// it failed.
 func TestCheckNotes(t *testing.T) {
 	_, stderr, _ := checked(t, "", "start", noticed+`107000}}`, "end=2")
-	contains(t, stderr, "note: api-error: it_got\n", "ropeway check: no findings, 1 note in ", "  note     api-error              1 finding, 2 times\n")
+	contains(t, stderr, "note: api-error: it_got\n", "ropeway check: no findings, 1 note in ",
+		"  note     api-error              1 finding, 2 times\n")
 	_, stderr, _ = checked(t, "", "start", noticed+`107000}}`, noticed+`107002}}`, "find=leak,f,1", "end")
 	contains(t, stderr, "ropeway check: 1 finding, 2 notes in ")
 
@@ -89,9 +83,11 @@ func TestCheckText(t *testing.T) {
 	if stdout != "hello\n" {
 		t.Errorf("standard output is %q", stdout)
 	}
-	contains(t, stderr, "error: host-read-in-flight: It happened in load.\n  read by thread ", "\n    #0 load /src/app.c:12 (app)\n    #1 main /src/app.c:90 (app)\n",
+	contains(t, stderr, "error: host-read-in-flight: It happened in load.\n  read by thread ",
+		"\n    #0 load /src/app.c:12 (app)\n    #1 main /src/app.c:90 (app)\n",
 		"\n    aclrtMemcpyAsync(dst=0x7f00)\n", "\n  what to do: Synchronise the stream", ", seed 7\n",
-		"\nropeway check: 1 finding in ", " (1 process, 10 tasks, seed 7)\n  error    host-read-in-flight    1 finding, 3 times\n")
+		"\nropeway check: 1 finding in ", " (1 process, 10 tasks, seed 7)\n  error    host-read-in-flight    1 "+
+			"finding, 3 times\n")
 	if strings.Contains(stderr, "\x1b") {
 		t.Error("there are colours in a pipe")
 	}
@@ -103,17 +99,20 @@ func TestCheckText(t *testing.T) {
 	contains(t, stderr, "no process reported, so nothing was checked")
 }
 
-// TestCheckVariables proves what the program is told.
+// TestCheckVariables proves which variables the program gets.
 func TestCheckVariables(t *testing.T) {
 	for _, tt := range []struct{ flags, want string }{
 		{"", "ROPEWAY_CHECK=seed=1,depth=2048\n"},
 		{"--seed 18446744073709551615 --depth 3", "ROPEWAY_CHECK=seed=18446744073709551615,depth=3\n"},
 		{"--rules leak,stream-race --no-rule leak", "ROPEWAY_CHECK=seed=1,depth=2048,rules=leak+stream-race,no=leak\n"},
-		{"--inject aclrtMalloc:3=207001 --inject acl.rt.memcpy_async@stream2:*=RT_PARAM_INVALID/run", "ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtMemcpyAsync@stream2:*=107000/run\n"},
-		{"--inject aclrtMalloc:1=507013 --inject aclrtMemsetAsync:1=507013", "ROPEWAY_INJECT=aclrtMalloc:1=507013/submit;aclrtMemsetAsync:1=507013\n"},
+		{"--inject aclrtMalloc:3=207001 --inject acl.rt.memcpy_async@stream2:*=RT_PARAM_INVALID/run",
+			"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtMemcpyAsync@stream2:*=107000/run\n"},
+		{"--inject aclrtMalloc:1=507013 --inject aclrtMemsetAsync:1=507013",
+			"ROPEWAY_INJECT=aclrtMalloc:1=507013/submit;aclrtMemsetAsync:1=507013\n"},
 		{"--product 310P --blocking", "ROPEWAY_PRODUCT=310P\nASCEND_LAUNCH_BLOCKING=1\n"},
 	} {
-		stdout, stderr, code := checked(t, tt.flags, "env=ROPEWAY_CHECK", "env=ROPEWAY_INJECT", "env=ROPEWAY_PRODUCT", "env=ASCEND_LAUNCH_BLOCKING")
+		stdout, stderr, code := checked(t, tt.flags, "env=ROPEWAY_CHECK", "env=ROPEWAY_INJECT", "env=ROPEWAY_PRODUCT",
+			"env=ASCEND_LAUNCH_BLOCKING")
 		if code != 0 {
 			t.Errorf("%s: exit code %d, %s", tt.flags, code, stderr)
 		}
@@ -123,23 +122,27 @@ func TestCheckVariables(t *testing.T) {
 	contains(t, stdout, checkLibrary+"\n", setup.EnvCheckReport+"=/")
 }
 
-// TestCheckFolds proves that a finding is shown once, whatever process, time and seed it comes from, and counted in full.
+// TestCheckFolds proves that a finding is shown once, whatever process, time and seed it comes from, and counted in
+// full.
 func TestCheckFolds(t *testing.T) {
 	one := "start find=leak,f,1 end=2"
-	_, stderr, code := checked(t, "--schedules 3", append(strings.Fields("start find=leak,f,1 find=leak,g,1 find=leak,f,1 end=3,1,1"), "child="+one, "child="+one)...)
+	_, stderr, code := checked(t, "--schedules 3", append(strings.Fields("start find=leak,f,1 find=leak,g,1 "+
+		"find=leak,f,1 end=3,1,1"), "child="+one, "child="+one)...)
 	if n := strings.Count(stderr, "error: leak: "); n != 2 || code != 86 {
 		t.Errorf("%d findings are shown, exit code %d:\n%s", n, code, stderr)
 	}
-	contains(t, stderr, "2 findings in ", "9 processes, 90 tasks, 3 runs, seeds 1 to 3", "leak                   2 findings, 27 times")
-	_, stderr, _ = checked(t, "--max-findings 2", "start", "find=leak,f,1", "find=leak,f,2", "find=leak,f,3", "find=leak,f,4", "end")
+	contains(t, stderr, "2 findings in ", "9 processes, 90 tasks, 3 runs, seeds 1 to 3",
+		"leak                   2 findings, 27 times")
+	_, stderr, _ = checked(t, "--max-findings 2", "start", "find=leak,f,1", "find=leak,f,2", "find=leak,f,3",
+		"find=leak,f,4", "end")
 	if n := strings.Count(stderr, "error: leak: "); n != 2 {
 		t.Errorf("%d findings are shown:\n%s", n, stderr)
 	}
 	contains(t, stderr, "4 findings in ", "not shown: 2 findings beyond --max-findings 2")
 }
 
-// TestCheckSchedules proves that seeds are tried in order, that those with findings are told with the command that replays the
-// first, and that the command does so.
+// TestCheckSchedules proves that seeds are tried in order, that those with findings are shown with the command that
+// replays the first, and that the command does so.
 func TestCheckSchedules(t *testing.T) {
 	verbs := []string{"start", "only=5", "find=stream-race,it's here,1", "end=1"}
 	_, stderr, code := checked(t, "--seed 3 --schedules 4 --product A3 --no-rule leak", verbs...)
@@ -151,7 +154,8 @@ func TestCheckSchedules(t *testing.T) {
 	contains(t, replay, " check --seed 5 --no-rule=leak --product=A3 -- ", `'find=stream-race,it'\''s here,1'`)
 	shell := exec.CommandContext(t.Context(), "sh", "-c", replay)
 	shell.Env = checkCommand(t, nil, "").Env
-	if _, again, code := outcome(t, shell); code != 86 || !strings.Contains(again, "error: stream-race: It happened in it's here.") {
+	if _, again, code := outcome(t, shell); code != 86 || !strings.Contains(again,
+		"error: stream-race: It happened in it's here.") {
 		t.Errorf("the replay gives %d:\n%s", code, again)
 	}
 
@@ -162,22 +166,30 @@ func TestCheckSchedules(t *testing.T) {
 	contains(t, stderr, "schedules: 2 of 5 were run", "the program's own exit code is 9")
 }
 
-// TestCheckTroubled proves that processes that are killed, send garbage or too much, or go on, are told, and cost nothing else.
+// TestCheckTroubled proves that processes that are killed, send garbage or too much, or go on, are reported, and cost
+// nothing else.
 func TestCheckTroubled(t *testing.T) {
 	for _, tt := range []struct {
 		name, verbs string
 		code        int
 		want        []string
 	}{
-		{"killed", "start=me find=leak,f,1 kill=9", 86, []string{"(fake me) ended without its last report", "the program was ended by SIGKILL (killed)\n", "ended by SIGKILL after 1 finding in "}},
-		{"killed before anything was found", "start=me kill=9", 137, []string{"ropeway check: ended by SIGKILL before anything was found in "}},
-		{"a child is killed", "start child=start~find=leak,f,1~exit=0 end", 86, []string{"ended without its last report", "1 finding in "}},
-		{"garbage", "raw=garbage start raw={\"finding\":[]} raw={{{ find=leak,f,1 end=1", 86, []string{"sent something that is no record; findings may be missing\n", "1 finding in "}},
-		{"a line without an end", "start cut={\"note\":\"cut", 0, []string{"sent something that is no record", "ended without its last report"}},
+		{"killed", "start=me find=leak,f,1 kill=9", 86, []string{"(fake me) ended without its last report",
+			"the program was ended by SIGKILL (killed)\n", "ended by SIGKILL after 1 finding in "}},
+		{"killed before anything was found", "start=me kill=9", 137,
+			[]string{"ropeway check: ended by SIGKILL before anything was found in "}},
+		{"a child is killed", "start child=start~find=leak,f,1~exit=0 end", 86,
+			[]string{"ended without its last report", "1 finding in "}},
+		{"garbage", "raw=garbage start raw={\"finding\":[]} raw={{{ find=leak,f,1 end=1", 86,
+			[]string{"sent something that is no record; findings may be missing\n", "1 finding in "}},
+		{"a line without an end", "start cut={\"note\":\"cut", 0, []string{"sent something that is no record",
+			"ended without its last report"}},
 		{"large", "start huge=1000000 find=leak,f,1 end=1", 86, []string{"note: xxxx", "1 finding"}},
-		{"too large", "start huge=20000000 find=leak,f,1 end=1", 86, []string{"sent a record of more than 16 MiB", "1 finding"}},
+		{"too large", "start huge=20000000 find=leak,f,1 end=1", 86,
+			[]string{"sent a record of more than 16 MiB", "1 finding"}},
 		{"only garbage", "raw=GET~/ exit=2", 2, []string{"sent something that is no record", "no process reported"}},
-		{"a forked child", "start child=start~find=fork-after-init,f,1 end", 86, []string{"error: fork-after-init", "what to do: Fork before", "fork-after-init        1 finding, once\n"}},
+		{"a forked child", "start child=start~find=fork-after-init,f,1 end", 86, []string{"error: fork-after-init",
+			"what to do: Fork before", "fork-after-init        1 finding, once\n"}},
 		{"no rule of ours", "start find=newer,f,1 end=1", 86, []string{"error: newer: It happened"}},
 		{"two notes", "start note=a note=b note=a end", 0, []string{"note: a (2 times)\n  note: b\n"}},
 		{"control characters", "start note=\x1b[2Jx find=leak,\x1b[31m,1 end", 86, []string{"note: ?[2Jx", "#0 ?[31m"}},
@@ -199,7 +211,7 @@ func TestCheckTroubled(t *testing.T) {
 	}
 }
 
-// TestCheckOrphan proves that a process that outlives the program does not keep the check from ending, and is told.
+// TestCheckOrphan proves that a process that outlives the program does not keep the check from ending, and is reported.
 func TestCheckOrphan(t *testing.T) {
 	stdout, stderr, code := checked(t, "", "start", "end", "orphan=start=daemon find=leak,f,1 print=ready forever")
 	pid, err := strconv.Atoi(strings.TrimSpace(stdout))
@@ -212,16 +224,19 @@ func TestCheckOrphan(t *testing.T) {
 	if code != 86 {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, stderr, "1 finding in ", "note: process "+strings.TrimSpace(stdout)+" (fake daemon) goes on after the program has ended")
+	contains(t, stderr, "1 finding in ", "note: process "+strings.TrimSpace(stdout)+
+		" (fake daemon) goes on after the program has ended")
 }
 
-// TestCheckInjected proves that faults are told with how often they fired, also those that did not.
+// TestCheckInjected proves that faults are reported with how often they fired, also those that did not.
 func TestCheckInjected(t *testing.T) {
 	const a, b = "aclrtMalloc:3=207001", "aclrtMemcpyAsync@stream2:*=507013"
-	_, stderr, _ := checked(t, "--schedules 2 --inject "+a+" --inject "+b+" --inject "+b, "start", "shot="+b+",2", "shot=aclrtFree:1=107000,1", "end")
-	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 4 times", "injected: aclrtFree:1=107000 fired 2 times")
+	_, stderr, _ := checked(t, "--schedules 2 --inject "+a+" --inject "+b+" --inject "+b, "start", "shot="+b+",2",
+		"shot=aclrtFree:1=107000,1", "end")
+	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 4 times",
+		"injected: aclrtFree:1=107000 fired 2 times")
 	if n := strings.Count(stderr, b); n != 1 {
-		t.Errorf("a fault that was asked for twice is told %d times", n)
+		t.Errorf("a fault that was asked for twice is reported %d times", n)
 	}
 }
 
@@ -255,220 +270,14 @@ func TestCheckUnclosed(t *testing.T) {
 	}
 }
 
-// TestCheckInjectedFatal proves that a fault that fired is told of a program that died of it, and of one that goes on is counted once.
+// TestCheckInjectedFatal proves that a fault that fired is reported for a program that died of it, and of one that goes
+// on is counted once.
 func TestCheckInjectedFatal(t *testing.T) {
 	const a, b = "aclrtMalloc:3=207001", "aclrtFree:*=107000"
-	_, stderr, _ := checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+a+",1", "fired="+b+",2", "kill=6")
+	_, stderr, _ := checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+a+",1",
+		"fired="+b+",2", "kill=6")
 	contains(t, stderr, "injected: "+a+" fired once", "injected: "+b+" fired 2 times")
-	_, stderr, _ = checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+b+",2", "shot="+a+",0", "shot="+b+",3", "end")
+	_, stderr, _ = checked(t, "--inject "+a+" --inject "+b, "start", "fired="+b+",1", "fired="+b+",2", "shot="+a+",0",
+		"shot="+b+",3", "end")
 	contains(t, stderr, "injected: "+a+" never fired", "injected: "+b+" fired 3 times")
-}
-
-// TestCheckReports proves that each form is written to its file, whole, beside what is on standard error.
-func TestCheckReports(t *testing.T) {
-	verbs := []string{"start", "print=out", "find=leak,f,1", "find=misaligned,g,2", "end=2,1"}
-	for _, form := range []string{"text", "json", "junit", "sarif"} {
-		t.Run(form, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "report")
-			stdout, stderr, code := checked(t, "--format "+form+" --output "+file, verbs...)
-			text, err := os.ReadFile(file)
-			if err != nil || code != 86 || stdout != "out\n" {
-				t.Fatalf("%v, exit code %d, standard output %q", err, code, stdout)
-			}
-			contains(t, stderr, "error: leak: ", "ropeway check: 2 findings")
-			readReport(t, form, text)
-
-			stdout, _, _ = checked(t, "--format "+form+" --output -", verbs...)
-			rest, ok := strings.CutPrefix(stdout, "out\n")
-			if !ok {
-				t.Fatalf("the program's output is not first: %q", stdout)
-			}
-			readReport(t, form, []byte(rest))
-		})
-	}
-}
-
-func readReport(t *testing.T, form string, text []byte) {
-	t.Helper()
-	switch form {
-	case "text":
-		contains(t, string(text), "error: leak: It happened in f.\n", "2 times\n", "ropeway check: 2 findings")
-	case "json":
-		r, err := finding.ReadJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Findings) != 2 || r.Findings[0].Count != 2 || r.ExitCode != 86 || len(r.Runs) != 1 || r.Runs[0].Findings != 2 || r.Runs[0].Processes[0].Tasks != 10 {
-			t.Errorf("%+v", r)
-		}
-	case "junit":
-		var suites struct {
-			Suite struct {
-				Tests    int `xml:"tests,attr"`
-				Failures int `xml:"failures,attr"`
-			} `xml:"testsuite"`
-		}
-		if err := xml.Unmarshal(text, &suites); err != nil || suites.Suite.Failures != 2 || suites.Suite.Tests != len(finding.Rules)+1 {
-			t.Errorf("%v, %+v", err, suites)
-		}
-	case "sarif":
-		var log struct{ Runs []struct{ Results []any } }
-		if err := json.Unmarshal(text, &log); err != nil || len(log.Runs) != 1 || len(log.Runs[0].Results) != 2 {
-			t.Errorf("%v, %+v", err, log)
-		}
-	}
-}
-
-// TestCheckOutputErrors proves that a file that cannot be written is told before the program runs, and one that is full after.
-func TestCheckOutputErrors(t *testing.T) {
-	for _, flag := range []string{"--output", "--write-suppressions", "--report"} {
-		stdout, stderr, code := checked(t, flag+" /no/such/dir/file", "print=ran")
-		if code != exitFailed || stdout != "" {
-			t.Errorf("%s: exit code %d, %q", flag, code, stdout)
-		}
-		contains(t, stderr, "ropeway: "+flag+": open /no/such/dir/file", "name a file in a directory")
-	}
-	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip("there is no /dev/full")
-	}
-	for verbs, want := range map[string]int{"start end": exitFailed, "start find=leak,f,1 end": 86, "start end exit=7": 7} {
-		_, stderr, code := checked(t, "--format json --output /dev/full", strings.Fields(verbs)...)
-		if code != want {
-			t.Errorf("%s: exit code %d, want %d", verbs, code, want)
-		}
-		contains(t, stderr, "no space left on device", "only the file is missing")
-	}
-}
-
-// TestCheckSuppressions proves the round: what is written suppresses what was found, the rest stays, what is unused is told.
-func TestCheckSuppressions(t *testing.T) {
-	dir := t.TempDir()
-	known, more := filepath.Join(dir, "known"), filepath.Join(dir, "more")
-	verbs := []string{"start", "find=leak,f,1", "find=misaligned,g,2", "end=2,1"}
-	if _, _, code := checked(t, "--write-suppressions "+known, verbs...); code != 86 {
-		t.Errorf("exit code %d", code)
-	}
-	_, stderr, code := checked(t, "--suppress "+known+" --write-suppressions "+more, verbs...)
-	if code != 0 || strings.Contains(stderr, "error: ") {
-		t.Errorf("exit code %d:\n%s", code, stderr)
-	}
-	contains(t, stderr, "no findings in ", "suppressed: 2 findings")
-	one, _ := os.ReadFile(known)
-	two, _ := os.ReadFile(more)
-	if !bytes.Equal(one, two) || len(one) == 0 {
-		t.Errorf("what is suppressed is written differently:\n%s\n%s", one, two)
-	}
-	_, stderr, code = checked(t, "--suppress "+known, "start", "find=leak,f,100", "find=leak,other,1", "end")
-	if code != 86 {
-		t.Errorf("exit code %d", code)
-	}
-	contains(t, stderr, "It happened in other", "suppressed: 1 finding\n", "unused suppression: [misaligned in g, app.c] "+known+":")
-	for text, want := range map[string]string{"[x]\nrule: leek\n": known + `:2: there is no rule "leek"; did you mean leak?`, "": ""} {
-		write(t, known, text, 0o644)
-		_, stderr, code := checked(t, "--suppress "+known, "print=ran")
-		if (code != 0) != (want != "") {
-			t.Errorf("%q: exit code %d", text, code)
-		}
-		contains(t, stderr, want)
-	}
-	_, stderr, code = checked(t, "--suppress /no/such/file", "print=ran")
-	if code != exitFailed {
-		t.Errorf("exit code %d", code)
-	}
-	contains(t, stderr, "--suppress: open /no/such/file")
-}
-
-// TestCheckCannotRun proves that programs that cannot be run have the exit codes of "ropeway run".
-func TestCheckCannotRun(t *testing.T) {
-	root := checkedToolkit(t)
-	for name, want := range map[string]int{"no-such-program-anywhere": exitNotFound, "./no/such": exitNotFound, root: exitCannotRun} {
-		_, stderr, code := outcome(t, program(t, root, nil, "check", "--", name))
-		if code != want || !strings.HasPrefix(stderr, "ropeway: ") {
-			t.Errorf("%s: exit code %d, %q", name, code, stderr)
-		}
-	}
-	_, stderr, code := outcome(t, program(t, fakeToolkit(t), nil, "check", "env"))
-	if code != exitFailed {
-		t.Errorf("exit code %d", code)
-	}
-	contains(t, stderr, "there is no "+checkLibrary, "run make dist again")
-}
-
-// TestCheckStatic proves that a program without a loader runs: it may be one in Go, which reports by itself.
-func TestCheckStatic(t *testing.T) {
-	prog := compile(t, filepath.Join(t.TempDir(), "prog"), `int main(void) { return 6; }`, "-static")
-	_, stderr, code := outcome(t, program(t, checkedToolkit(t), nil, "check", prog))
-	if code != 6 {
-		t.Errorf("exit code %d", code)
-	}
-	contains(t, stderr, "nothing was checked", "statically linked C program")
-}
-
-// TestCheckLongTemporary proves that a TMPDIR too long for a socket does no harm.
-func TestCheckLongTemporary(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("long", 25))
-	if err := os.Mkdir(long, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := checkCommand(t, []string{"TMPDIR=" + long}, "", "start", "find=leak,f,1", "end")
-	if _, stderr, code := outcome(t, cmd); code != 86 {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-	if left, _ := os.ReadDir(long); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-// TestCheckSignals proves that what is sent to us reaches the program, and that a program that ends well has its own exit code.
-func TestCheckSignals(t *testing.T) {
-	for _, tt := range []struct {
-		signal syscall.Signal
-		verb   string
-		code   int
-	}{
-		{syscall.SIGTERM, "signals=1", int(syscall.SIGTERM)},
-		{syscall.SIGHUP, "signals=1", int(syscall.SIGHUP)},
-		{syscall.SIGINT, "signals=1", int(syscall.SIGINT)},
-		{syscall.SIGUSR1, "signals=1", int(syscall.SIGUSR1)},
-		{syscall.SIGTERM, "forever", 128 + int(syscall.SIGTERM)},
-		{syscall.SIGINT, "forever", 128 + int(syscall.SIGINT)},
-	} {
-		t.Run(tt.signal.String()+" "+tt.verb, func(t *testing.T) {
-			// Who runs the tests may ignore it (nohup does), and programs inherit that; a handler they do not inherit.
-			heard := make(chan os.Signal, 1)
-			signal.Notify(heard, tt.signal)
-			defer signal.Stop(heard)
-			cmd := checkCommand(t, nil, "--schedules 2", "print=listening", "start", tt.verb)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
-			var errs bytes.Buffer
-			cmd.Stderr = &errs
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			for n := 2; n > 0 && lines.Scan(); n-- {
-				if tt.verb == "forever" {
-					break
-				}
-			}
-			if err := cmd.Process.Signal(tt.signal); err != nil {
-				t.Fatal(err)
-			}
-			for lines.Scan() {
-			}
-			cmd.Wait() //nolint:errcheck // the state says it
-			if code := cmd.ProcessState.ExitCode(); code != tt.code {
-				t.Errorf("exit code %d, want %d:\n%s", code, tt.code, &errs)
-			}
-			head := "ropeway check: no findings in "
-			if tt.verb == "forever" {
-				head = "before anything was found in "
-			}
-			contains(t, errs.String(), "schedules: 1 of 2 were run", head)
-		})
-	}
 }

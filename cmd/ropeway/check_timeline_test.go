@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ropeway"
-	"ropeway/internal/finding"
 	"ropeway/internal/timeline"
 )
 
@@ -75,8 +73,8 @@ func readPage(t *testing.T, file string) (run shownRun) {
 	return run
 }
 
-// TestCheckReportShowsTheRace proves that the findings of a real program are on the timeline of what it did: the two copies that
-// collide are the ones that the finding points at.
+// TestCheckReportShowsTheRace proves that the findings of a real program are on the timeline of what it did: the two
+// copies that collide are the ones that the finding points at.
 func TestCheckReportShowsTheRace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "race.html")
 	_, stderr, code := checked(t, "--report "+file, "race")
@@ -96,19 +94,22 @@ func TestCheckReportShowsTheRace(t *testing.T) {
 	f := run.Findings[i]
 	first, second := f.Tasks[0], f.Tasks[1]
 	if run.Tasks.Number[second] != 2 || run.Tasks.Stream[first] == run.Tasks.Stream[second] {
-		t.Errorf("tasks %d and %d are %d of stream %d and %d of stream %d, want the second ones of two streams", first, second,
+		t.Errorf("tasks %d and %d are %d of stream %d and %d of stream %d, want the second ones of two streams", first,
+			second,
 			run.Tasks.Number[first], run.Tasks.Stream[first], run.Tasks.Number[second], run.Tasks.Stream[second])
 	}
-	if f.Severity != "error" || !strings.HasPrefix(f.Report, "error: stream-race: ") || f.Time < run.Tasks.Submit[first] || f.Time < run.Tasks.Submit[second] || f.Time > run.Duration {
+	if f.Severity != "error" || !strings.HasPrefix(f.Report, "error: stream-race: ") ||
+		f.Time < run.Tasks.Submit[first] || f.Time < run.Tasks.Submit[second] || f.Time > run.Duration {
 		t.Errorf("%+v", f)
 	}
-	if len(f.Places) < 2 || !strings.Contains(f.Places[0].At, "check_timeline_test.go:") || !strings.Contains(f.Places[1].At, " in ") || f.Remedy == "" {
+	if len(f.Places) < 2 || !strings.Contains(f.Places[0].At, "check_timeline_test.go:") ||
+		!strings.Contains(f.Places[1].At, " in ") || f.Remedy == "" {
 		t.Errorf("places %+v, remedy %q: want the lines of both copies and what to do", f.Places, f.Remedy)
 	}
 }
 
-// TestCheckReportOfSeveralProcesses proves that each process is shown, one that was killed too, and that a finding points at tasks
-// of the process that made it.
+// TestCheckReportOfSeveralProcesses proves that each process is shown, one that was killed too, and that a finding
+// points at tasks of the process that made it.
 func TestCheckReportOfSeveralProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "several.html")
 	_, stderr, code := checked(t, "--report "+file, "race", "child=race", "kill=9")
@@ -130,11 +131,13 @@ func TestCheckReportOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// TestCheckReportWithoutRecording proves that findings are in the page of processes that recorded nothing, and that it says so.
+// TestCheckReportWithoutRecording proves that findings are in the page of processes that recorded nothing, and that it
+// says so.
 func TestCheckReportWithoutRecording(t *testing.T) {
 	dir := t.TempDir()
 	file, known := filepath.Join(dir, "a.html"), filepath.Join(dir, "known")
-	_, stderr, code := checked(t, "--report "+file+" --write-suppressions "+known, "start", "find=leak,f,1", "find=misaligned,g,2", "note=it was dark", "end=1,1")
+	_, stderr, code := checked(t, "--report "+file+" --write-suppressions "+known, "start", "find=leak,f,1",
+		"find=misaligned,g,2", "note=it was dark", "end=1,1")
 	if code != exitFindings {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -153,7 +156,8 @@ func TestCheckReportWithoutRecording(t *testing.T) {
 // TestCheckReportShowsTheFirstRunWithFindings proves which of several runs is shown.
 func TestCheckReportShowsTheFirstRunWithFindings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.html")
-	stdout, _, _ := checked(t, "--schedules 3 --report "+file, "start", "env=ROPEWAY_TRACE", "only=2", "find=leak,f,1", "end=1")
+	stdout, _, _ := checked(t, "--schedules 3 --report "+file, "start", "env=ROPEWAY_TRACE", "only=2",
+		"find=leak,f,1", "end=1")
 	run := readPage(t, file)
 	if len(run.Findings) != 1 {
 		t.Errorf("findings %+v, want that of the second run", run.Findings)
@@ -161,7 +165,7 @@ func TestCheckReportShowsTheFirstRunWithFindings(t *testing.T) {
 	contains(t, strings.Join(run.Notes, "\n"), "The program ran 3 times; this is the run with seed 2.")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if len(lines) != 3 || lines[0] == lines[1] || lines[1] == "ROPEWAY_TRACE=" || lines[2] != "ROPEWAY_TRACE=" {
-		t.Errorf("the runs were told %q, want a directory each until there are findings", lines)
+		t.Errorf("the runs got %q, want a directory each until there are findings", lines)
 	}
 }
 
@@ -172,33 +176,4 @@ func TestCheckReportIsAFileOfItsOwn(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	contains(t, stderr, "--report names the file of another report")
-}
-
-// TestFindingOnTimeline proves where a finding is put: at its tasks and its thread, of its own process, and not before the tasks.
-func TestFindingOnTimeline(t *testing.T) {
-	run := &timeline.Run{
-		Started: time.Unix(100, 0), Duration: 10_000,
-		Processes: []timeline.Process{{ID: 7}, {ID: 8}},
-		Threads:   []timeline.Thread{{Process: 0, ID: 70}, {Process: 1, ID: 80}},
-		Streams:   []timeline.Stream{{Process: 0, ID: 1}, {Process: 1, ID: 1}},
-		Tasks:     []timeline.Task{{Stream: 0, Number: 3, Submit: 10}, {Stream: timeline.None, Number: 3}, {Stream: 1, Number: 3, Submit: 500}, {Stream: 1, Number: 4, Submit: 900}},
-	}
-	stream, other := int32(1), int32(5)
-	site := func(task uint32) finding.Site { return finding.Site{Stream: &stream, Task: task} }
-	e := &finding.Entry{Finding: finding.Finding{Rule: "leak", Severity: finding.Error, Summary: "gone", Process: 8,
-		Offence: finding.Site{Stream: &stream, Task: 4, Thread: 80},
-		Others:  []finding.Site{site(3), site(4), site(9), {Stream: &other, Task: 3}, {Role: "allocated"}}}}
-	f := onTimeline(run, e, run.Started.Add(700), finding.Layout{})
-	if !slices.Equal(f.Tasks, []int{3, 2}) || f.Thread != 1 || f.Time != 900 || f.Text != "gone" || f.Severity != "error" {
-		t.Errorf("%+v: want tasks 3 and 2, the second thread, and the time of the last submission", f)
-	}
-	for came, want := range map[time.Duration]int64{-5: 900, 5000: 5000, time.Hour: 10_000} {
-		if f := onTimeline(run, e, run.Started.Add(came), finding.Layout{}); f.Time != want {
-			t.Errorf("a finding that came after %v is at %d, want %d", came, f.Time, want)
-		}
-	}
-	e.Process = 9
-	if f := onTimeline(run, e, run.Started, finding.Layout{}); len(f.Tasks) != 0 || f.Thread != timeline.None || f.Time != 0 {
-		t.Errorf("%+v of a process that recorded nothing", f)
-	}
 }

@@ -34,7 +34,8 @@ example is for the shell that is running; the others are for all shells to come.
 			case len(args) == 0:
 				return &usageError{errors.New("completion needs a shell"), next}
 			case len(args) > 1:
-				return &usageError{fmt.Errorf("completion takes one shell, but there is also %q", args[1]), "see " + a.name + " completion --help"}
+				return &usageError{fmt.Errorf("completion takes one shell, but there is also %q", args[1]),
+					"see " + a.name + " completion --help"}
 			case !slices.Contains(shells, args[0]):
 				return &usageError{fmt.Errorf("there is no completion for %q", args[0]), next}
 			}
@@ -84,7 +85,8 @@ func (a *app) completeProgram(_ *cobra.Command, args []string, word string) ([]s
 			if !strings.HasPrefix(e.Name(), word) {
 				continue
 			}
-			if i, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && i.Mode().IsRegular() && i.Mode()&0o111 != 0 {
+			if i, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && i.Mode().IsRegular() &&
+				i.Mode()&0o111 != 0 {
 				fit = append(fit, e.Name())
 			}
 		}

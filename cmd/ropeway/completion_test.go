@@ -11,7 +11,7 @@ import (
 )
 
 // TestCompletePrograms: what runs a program offers what PATH has, then leaves files to the shell, and offers no flag of
-// its own behind the program.
+// its own after the program.
 func TestCompletePrograms(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"xprogram": 0o755, "xtext": 0o644, "another": 0o755} {
@@ -53,8 +53,8 @@ func TestShells(t *testing.T) {
 	}
 	t.Run("bash", func(t *testing.T) {
 		testenv.Need(t, "bash")
-		// What Tab does: the function that complete names, with the line so far. The package bash-completion, which may not
-		// be installed, has a function that takes the line apart.
+		// What Tab does: the function that complete names, with the line so far. The package bash-completion, which may
+		// not be installed, has a function that takes the line apart.
 		const tab = `
 			_get_comp_words_by_ref() { cur=ne prev=--fail-on words=("${COMP_WORDS[@]}") cword=$COMP_CWORD; }
 			. "$1"

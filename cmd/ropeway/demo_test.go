@@ -33,7 +33,8 @@ var names = []string{
 func TestDemo(t *testing.T) {
 	text := good(t, "demo", "--quick")
 	plain(t, text)
-	contains(t, text, "A2 (Ascend910B1), 2 soft devices, 16 MiB a copy", "OPERATION", "GB/s", "VS COPY()", "VS COPY(): times as fast as Go's copy()",
+	contains(t, text, "A2 (Ascend910B1), 2 soft devices, 16 MiB a copy", "OPERATION", "GB/s", "VS COPY()",
+		"VS COPY(): times as fast as Go's copy()",
 		"order    stream 2 waits for stream 1's event", "16 MiB verified",
 		"mistake  16 MiB into 8 MiB: refused, 107000 ACL_ERROR_RT_PARAM_INVALID",
 		"aclrtMemcpy: count: 16777216 bytes do not fit into destMax, 8388608",
@@ -64,7 +65,8 @@ func TestDemoJSON(t *testing.T) {
 			}
 			var r demoReport
 			parse(t, good(t, "demo", "--quick", "--size", "1MB", "--product", name, "--json"), &r)
-			if r.Product != name || r.Size != 1e6 || r.Devices != 2 || r.Driver != "soft" || r.Verified == 0 || r.Seconds <= 0 {
+			if r.Product != name || r.Size != 1e6 || r.Devices != 2 || r.Driver != "soft" || r.Verified == 0 ||
+				r.Seconds <= 0 {
 				t.Errorf("%+v", r)
 			}
 			if len(r.Copies) != len(names) {
@@ -77,11 +79,13 @@ func TestDemoJSON(t *testing.T) {
 				if c.Name != names[i] || c.Verified != (want || !some) || c.Verified != (c.Skipped == "") {
 					t.Errorf("%+v", c)
 				}
-				if c.Verified && (c.Bytes <= 0 || c.Seconds <= 0 || c.GBPerSecond <= 0 || c.VsCopy <= 0 || math.IsInf(c.VsCopy, 0)) {
+				if c.Verified && (c.Bytes <= 0 || c.Seconds <= 0 || c.GBPerSecond <= 0 || c.VsCopy <= 0 ||
+					math.IsInf(c.VsCopy, 0)) {
 					t.Errorf("%+v", c)
 				}
 			}
-			if o := r.Order; !o.Verified || o.ConsumedSeconds < o.ProducedSeconds || o.ProducedSeconds < slow.Seconds() {
+			if o := r.Order; !o.Verified || o.ConsumedSeconds < o.ProducedSeconds ||
+				o.ProducedSeconds < slow.Seconds() {
 				t.Errorf("%+v", o)
 			}
 			if m := r.Mistake; m.Code != 107000 || m.API != "aclrtMemcpy" || m.Text == "" {
@@ -154,7 +158,8 @@ func TestDemoHalves(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain(t, out.String())
-	contains(t, out.String(), "no room for copies of 128 MiB (207001), 64 MiB instead\n", "64 MiB a copy", "every byte right")
+	contains(t, out.String(), "no room for copies of 128 MiB (207001), 64 MiB instead\n", "64 MiB a copy",
+		"every byte right")
 
 	out.Reset()
 	err = direct(t, t.Context(), &out, &errs, func(c *demoConfig) { c.size, c.memory = 1<<20, 64<<20 })

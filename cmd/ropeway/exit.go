@@ -9,7 +9,8 @@ import (
 	"ropeway/internal/ui"
 )
 
-// exitMeaning is a row of the table of exit codes, which is the only one: help, manual and docs/cli.md are made from it.
+// exitMeaning is a row of the table of exit codes, which is the only one: help, manual and docs/cli.md are made from
+// it.
 type exitMeaning struct {
 	code     string
 	commands string // that have it

@@ -42,7 +42,8 @@ func TestExitCodes(t *testing.T) {
 			tt.ctx = t.Context()
 		}
 		home := checkedToolkit(t)
-		stdout, stderr, code := callWith(tt.ctx, map[string]string{"PATH": os.Getenv("PATH"), "ROPEWAY_HOME": home}, strings.Fields(tt.args)...)
+		stdout, stderr, code := callWith(tt.ctx, map[string]string{"PATH": os.Getenv("PATH"), "ROPEWAY_HOME": home},
+			strings.Fields(tt.args)...)
 		if code != tt.code {
 			t.Errorf("%s: exit code %d, not %d: %s%s", tt.args, code, tt.code, stdout, stderr)
 		}

@@ -43,11 +43,13 @@ Case does not matter, and ACL_ERROR_ may be left out.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch len(args) {
 			case 0:
-				return &usageError{errors.New("explain needs a code or a name"), "for example: " + a.name + " explain 107002"}
+				return &usageError{errors.New("explain needs a code or a name"), "for example: " + a.name +
+					" explain 107002"}
 			case 1:
 				return nil
 			}
-			return &usageError{fmt.Errorf("explain takes one name, but there is also %q", args[1]), "see " + a.name + " explain --help"}
+			return &usageError{fmt.Errorf("explain takes one name, but there is also %q", args[1]), "see " + a.name +
+				" explain --help"}
 		},
 		ValidArgsFunction: completeNames,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -95,7 +97,8 @@ func completeNames(_ *cobra.Command, args []string, word string) ([]string, cobr
 // explainRule explains a rule of the checker.
 func (a *app) explainRule(rule *finding.Rule, asJSON bool) error {
 	if asJSON {
-		return a.writeJSON(map[string]any{"rule": rule.Name, "severity": rule.Severity, "finds": rule.Catches, "what_to_do": rule.Advice})
+		return a.writeJSON(map[string]any{"rule": rule.Name, "severity": rule.Severity, "finds": rule.Catches,
+			"what_to_do": rule.Advice})
 	}
 	w := newPage(ui.New(a.stdout, a.getenv))
 	w.Line("%s", w.Bold(rule.Name))
@@ -118,7 +121,7 @@ func (a *app) notFound(missing *explain.NotFound) error {
 	return &failure{err: missing, next: next}
 }
 
-// explanation writes an answer for people.
+// explanation writes an entry as text.
 type explanation struct {
 	*page
 	all bool // lists are not shortened
@@ -175,7 +178,8 @@ func (w *explanation) code(c *explain.Code) {
 	}
 	if c.NotYet > 0 {
 		w.Line("")
-		w.beside("", fmt.Sprintf("Also returned by the %s that are not built yet, where they return an error code.", functions(c.NotYet)))
+		w.beside("", fmt.Sprintf("Also returned by the %s that are not built yet, where they return an error code.",
+			functions(c.NotYet)))
 	}
 }
 
@@ -186,7 +190,7 @@ func functions(n int) string {
 	return fmt.Sprintf("%d functions", n)
 }
 
-// source writes a function with the conditions under which it answers.
+// source writes a function with the conditions under which it returns the code.
 func (w *explanation) source(s explain.Source) {
 	w.Line("  %s", s.Function)
 	for _, r := range s.Rules {

@@ -16,7 +16,8 @@ func TestExplain(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"107002", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL  0x1A1FA", "layer       Runtime: caller errors (107xxx)", "what to do  Call aclrtSetDevice", "threads inherit nothing",
+		{"107002", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL  0x1A1FA", "layer       Runtime: caller errors (107xxx)",
+			"what to do  Call aclrtSetDevice", "threads inherit nothing",
 			"RETURNED BY", "  aclrtMemcpy\n     8  the calling thread has no current context", "--all shows them"}},
 		{"0x1A1FA", []string{"107002 ACL_ERROR_RT_CONTEXT_NULL"}},
 		{"rt_context_null --all", []string{"  aclrtSynchronizeStream\n"}},
@@ -24,16 +25,21 @@ func TestExplain(t *testing.T) {
 		{"0", []string{"0 ACL_SUCCESS", "also        ACL_ERROR_NONE, ACL_RT_SUCCESS"}},
 		{"507910", []string{"RETURNED BY 2 FUNCTIONS"}},
 		{"545000", []string{"Graph engine: internal errors", "No function of this runtime returns it"}},
-		{"aclrtMemcpyAsync", []string{"aclError aclrtMemcpyAsync(\n      void* dst,\n", "      aclrtStream stream);", "acl/acl_rt.h", "built       yes",
-			"Python      acl.rt.memcpy_async(", "   2  100000  dst is NULL", "CODES", "107017  ACL_ERROR_RT_INVALID_HANDLE", "NOTES", "[not here yet: needs models]", "[ropeway: "}},
+		{"aclrtMemcpyAsync", []string{"aclError aclrtMemcpyAsync(\n      void* dst,\n", "      aclrtStream stream);",
+			"acl/acl_rt.h", "built       yes",
+			"Python      acl.rt.memcpy_async(", "   2  100000  dst is NULL", "CODES",
+			"107017  ACL_ERROR_RT_INVALID_HANDLE", "NOTES", "[not here yet: needs models]", "[ropeway: "}},
 		{"aclrtMemcpyBatch", []string{"yes: 950 A2 A3; no: 310 310B 310P 910", "[never reached: rule 2: "}},
 		{"aclrtMemcpyAsyncWithCondition", []string{"yes, and deprecated", "instead     aclrtMemcpyAsync"}},
-		{"aclopStopDumpArgs", []string{"  aclError aclopStopDumpArgs(uint32_t dumpType);", "not yet: it", "returns 207000", "not offered by pyACL"}},
+		{"aclopStopDumpArgs", []string{"  aclError aclopStopDumpArgs(uint32_t dumpType);", "not yet: it",
+			"returns 207000", "not offered by pyACL"}},
 		{"aclmdlRICaptureBegin", []string{"makes 4 of the checks below, up to", "   4  107000  mode is not"}},
-		{"ACL_MEMCPY_HOST_TO_DEVICE", []string{"aclrtMemcpyKind", "enum, 4 bytes", "> ACL_MEMCPY_HOST_TO_DEVICE", "  ACL_MEMCPY_DEVICE_TO_HOST", "USED BY", "aclrtMemcpy"}},
+		{"ACL_MEMCPY_HOST_TO_DEVICE", []string{"aclrtMemcpyKind", "enum, 4 bytes", "> ACL_MEMCPY_HOST_TO_DEVICE",
+			"  ACL_MEMCPY_DEVICE_TO_HOST", "USED BY", "aclrtMemcpy"}},
 		{"aclrtMemLocation", []string{"struct, 8 bytes", "OFFSET", "        4      4  aclrtMemLocationType type"}},
 		{"aclrtStream", []string{"handle, 8 bytes", "declared", "USED BY"}},
-		{"aclmdlLoadFromFile", []string{"aclmdlLoadFromFile  is not part of the runtime", "belongs to  the model layer", "the runtime alone", "what to do  "}},
+		{"aclmdlLoadFromFile", []string{"aclmdlLoadFromFile  is not part of the runtime", "belongs to  the model layer",
+			"the runtime alone", "what to do  "}},
 		{"aclnnAdd", []string{"the operator library"}},
 		{"aclopExecuteV2", []string{"the operator layer"}},
 		{"acldvppCreateChannel", []string{"media processing"}},
@@ -50,7 +56,8 @@ func TestExplain(t *testing.T) {
 			contains(t, text, tt.want...)
 		})
 	}
-	if short, long := good(t, "explain", "107002"), good(t, "explain", "107002", "--all"); strings.Contains(long, "--all") || len(long) <= len(short) {
+	if short, long := good(t, "explain", "107002"), good(t, "explain", "107002", "--all"); strings.Contains(long,
+		"--all") || len(long) <= len(short) {
 		t.Error("--all leaves something out")
 	}
 }
@@ -74,17 +81,19 @@ func TestExplainUnknown(t *testing.T) {
 func TestExplainJSON(t *testing.T) {
 	var a explain.Answer
 	parse(t, good(t, "explain", "--json", "107002"), &a)
-	if a.Code == nil || a.Code.Number != 107002 || a.Code.Do == "" || len(a.Code.Answers) <= fewFunctions || a.Function != nil || a.Type != nil {
+	if a.Code == nil || a.Code.Number != 107002 || a.Code.Do == "" || len(a.Code.Answers) <= fewFunctions ||
+		a.Function != nil || a.Type != nil {
 		t.Errorf("%+v", a)
 	}
 	a = explain.Answer{}
 	parse(t, good(t, "explain", "--json", "acl.rt.memcpy_async"), &a)
-	if a.Function == nil || a.Function.Name != "aclrtMemcpyAsync" || len(a.Function.Rules) != 25 || len(a.Function.Products) != 7 {
+	if a.Function == nil || a.Function.Name != "aclrtMemcpyAsync" || len(a.Function.Rules) != 25 ||
+		len(a.Function.Products) != 7 {
 		t.Errorf("%+v", a)
 	}
 }
 
-// TestExplainEverything writes every answer there is and wants lines that fit.
+// TestExplainEverything writes every entry there is and expects lines that fit.
 func TestExplainEverything(t *testing.T) {
 	book, err := explain.Open()
 	if err != nil {
@@ -130,7 +139,8 @@ func TestExplainRule(t *testing.T) {
 			t.Errorf("%s: exit code %d, %q, %q", rule.Name, code, stderr, out)
 		}
 		text := strings.Join(strings.Fields(out), " ")
-		for _, part := range []string{string(rule.Severity), rule.Catches, strings.Join(strings.Fields(rule.Advice), " "), "docs/check.md#" + rule.Name} {
+		for _, part := range []string{string(rule.Severity), rule.Catches, strings.Join(strings.Fields(rule.Advice),
+			" "), "docs/check.md#" + rule.Name} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s does not say %q:\n%s", rule.Name, part, out)
 			}
@@ -140,7 +150,8 @@ func TestExplainRule(t *testing.T) {
 
 // TestCompleteNames: the shell completes codes by their numbers, and rules.
 func TestCompleteNames(t *testing.T) {
-	for word, want := range map[string]string{"1070": "107002", "stream-": "stream-race", "aclrtMemcpyAs": "aclrtMemcpyAsync"} {
+	for word, want := range map[string]string{"1070": "107002", "stream-": "stream-race",
+		"aclrtMemcpyAs": "aclrtMemcpyAsync"} {
 		if got, _ := completeNames(nil, nil, word); !slices.Contains(got, want) {
 			t.Errorf("%s completes to %v, not to %s", word, got, want)
 		}

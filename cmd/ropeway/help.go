@@ -25,7 +25,8 @@ func (a *app) help(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &usageError{fmt.Errorf("there is no command %q", strings.Join(args, " ")), "see " + a.name + " --help"}
+				return &usageError{fmt.Errorf("there is no command %q", strings.Join(args, " ")),
+					"see " + a.name + " --help"}
 			}
 			cmd.InitDefaultHelpFlag()
 			cmd.InitDefaultVersionFlag()

@@ -83,7 +83,8 @@ otherwise.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all && (cmd.Flags().Changed("product") || cmd.Flags().Changed("form") || cmd.Flags().Changed("driver")) {
-				return &usageError{errors.New("--products shows all of them, so --product, --form and --driver mean nothing"), "leave either out"}
+				return &usageError{errors.New("--products shows all of them, so --product, --form and --driver mean " +
+					"nothing"), "leave either out"}
 			}
 			if all {
 				return a.products(asJSON)
@@ -116,7 +117,8 @@ otherwise.`,
 // readSettings reads the environment as the library does, with the flags over it.
 func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
 	var changed []variable
-	for flag, name := range map[string]string{"product": setup.EnvProduct, "form": setup.EnvForm, "driver": setup.EnvDriver} {
+	for flag, name := range map[string]string{"product": setup.EnvProduct, "form": setup.EnvForm,
+		"driver": setup.EnvDriver} {
 		if f := cmd.Flags().Lookup(flag); f.Changed {
 			changed = append(changed, variable{name, f.Value.String()})
 		}
@@ -130,12 +132,14 @@ func (a *app) readSettings(cmd *cobra.Command) (setup.Settings, error) {
 		}
 	}
 	settings, err := setup.Read(overlay(a.lookup, changed))
-	if flag := cmd.Flags().Lookup("driver"); err != nil && flag.Changed && strings.Contains(err.Error(), setup.EnvDriver+"=") {
+	if flag := cmd.Flags().Lookup("driver"); err != nil && flag.Changed && strings.Contains(err.Error(),
+		setup.EnvDriver+"=") {
 		return settings, &usageError{errors.New(strings.ReplaceAll(err.Error(), setup.EnvDriver+"=", "--driver=")),
 			"see " + a.name + " info --help"}
 	}
 	if err != nil {
-		return settings, &failure{err: err, next: "correct the variable, or unset it; every command that opens devices reads it"}
+		return settings, &failure{err: err, next: "correct the variable, or unset it; every command that opens " +
+			"devices reads it"}
 	}
 	settings.Log = setup.LogSettings{} // this is no program of the user
 	return settings, nil
@@ -286,7 +290,8 @@ func writeInfo(p *page, r *infoReport) {
 	}
 	p.item("system", system)
 	if r.HugePages != nil {
-		p.item("huge pages", fmt.Sprintf("%s; shared memory %s (the kernel's setting)", r.HugePages.Private, r.HugePages.Shared))
+		p.item("huge pages", fmt.Sprintf("%s; shared memory %s (the kernel's setting)", r.HugePages.Private,
+			r.HugePages.Shared))
 	}
 	if r.Toolkit != nil {
 		p.item("toolkit", r.Toolkit.Root+" ("+r.Toolkit.How+")")

@@ -27,10 +27,11 @@ func readHostVersions() hostVersions {
 	return hostVersions{buildVersion(), runtime.Version(), strings.TrimSpace(string(kernel)), glibcVersion()}
 }
 
-// glibcVersion is the latest version that the C library of this machine defines, "" if it is not known. The library's file
-// says so; nothing is run.
+// glibcVersion is the latest version that the C library of this machine defines, "" if it is not known. The library's
+// file says so; nothing is run.
 func glibcVersion() string {
-	for _, pattern := range []string{"/lib/*-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6", "/usr/lib/libc.so.6"} {
+	for _, pattern := range []string{"/lib/*-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib64/libc.so.6",
+		"/usr/lib/libc.so.6"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			f, err := elf.Open(file)

@@ -23,7 +23,8 @@ func TestInfo(t *testing.T) {
 			}
 			text := good(t, "info", "--product", name, "--form", form)
 			plain(t, text)
-			contains(t, text, name+" ("+p.Chip+"), form "+form, "driver      soft", "0 to 7", "batch copies", "memory pools")
+			contains(t, text, name+" ("+p.Chip+"), form "+form, "driver      soft", "0 to 7",
+				"batch copies", "memory pools")
 
 			var r infoReport
 			parse(t, good(t, "info", "--product", name, "--form", form, "--json"), &r)
@@ -59,16 +60,21 @@ func TestInfoEnvironment(t *testing.T) {
 		args      string
 		want      []string
 	}{
-		{"product", map[string]string{"ROPEWAY_PRODUCT": "310p", "ROPEWAY_FORM": "rc"}, "", []string{"310P (Ascend310P3), form RC", `= "310p"`}},
-		{"flags before variables", map[string]string{"ROPEWAY_PRODUCT": "310P"}, "--product A3", []string{"product     A3"}},
-		{"devices", map[string]string{"ROPEWAY_DEVICES": "3", "ROPEWAY_DEVICE_MEMORY": "128M"}, "", []string{"0 to 2        128 MiB    128 MiB"}},
+		{"product", map[string]string{"ROPEWAY_PRODUCT": "310p", "ROPEWAY_FORM": "rc"}, "",
+			[]string{"310P (Ascend310P3), form RC", `= "310p"`}},
+		{"flags before variables", map[string]string{"ROPEWAY_PRODUCT": "310P"}, "--product A3",
+			[]string{"product     A3"}},
+		{"devices", map[string]string{"ROPEWAY_DEVICES": "3", "ROPEWAY_DEVICE_MEMORY": "128M"}, "",
+			[]string{"0 to 2        128 MiB    128 MiB"}},
 		{"no devices", map[string]string{"ROPEWAY_DEVICES": "0"}, "", []string{"none      see ROPEWAY_DEVICES"}},
 		{"visible", map[string]string{"ASCEND_RT_VISIBLE_DEVICES": "1,3"}, "", []string{"0 to 1 ", `= "1,3"`}},
 		{"none visible", map[string]string{"ASCEND_RT_VISIBLE_DEVICES": ""}, "", []string{"none      see", `= ""`}},
-		{"log", map[string]string{"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "0"}, "", []string{"product     A2"}},
+		{"log", map[string]string{"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "0"}, "",
+			[]string{"product     A2"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			stdout, stderr, code := callWith(t.Context(), tt.variables, append([]string{"info"}, strings.Fields(tt.args)...)...)
+			stdout, stderr, code := callWith(t.Context(), tt.variables, append([]string{"info"},
+				strings.Fields(tt.args)...)...)
 			if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "product ") {
 				t.Fatalf("exit code %d, stderr %q", code, stderr)
 			}
@@ -76,7 +82,8 @@ func TestInfoEnvironment(t *testing.T) {
 			contains(t, stdout, tt.want...)
 		})
 	}
-	for variable, value := range map[string]string{"ROPEWAY_PRODUCT": "X", "ROPEWAY_DEVICES": "-1", "ROPEWAY_DRIVER": "ascend", "ASCEND_LAUNCH_BLOCKING": "yes"} {
+	for variable, value := range map[string]string{"ROPEWAY_PRODUCT": "X", "ROPEWAY_DEVICES": "-1",
+		"ROPEWAY_DRIVER": "ascend", "ASCEND_LAUNCH_BLOCKING": "yes"} {
 		stdout, stderr, code := callWith(t.Context(), map[string]string{variable: value}, "info")
 		if code != exitFailed || stdout != "" {
 			t.Errorf("%s=%s: exit code %d, stdout %q", variable, value, code, stdout)
@@ -88,20 +95,24 @@ func TestInfoEnvironment(t *testing.T) {
 // TestInfoJSON proves that --json has what the text has: versions, drivers, variables, toolkit.
 func TestInfoJSON(t *testing.T) {
 	root := fakeToolkit(t)
-	stdout, _, _ := callWith(t.Context(), map[string]string{homeVariable: root, "ROPEWAY_DEVICES": "1"}, "info", "--json")
+	stdout, _, _ := callWith(t.Context(), map[string]string{homeVariable: root, "ROPEWAY_DEVICES": "1"},
+		"info", "--json")
 	var r infoReport
 	parse(t, stdout, &r)
-	if r.Toolkit == nil || r.Toolkit.Root != root || r.Toolkit.How != homeVariable || len(r.Devices) != 1 || r.Driver != "soft" {
+	if r.Toolkit == nil || r.Toolkit.Root != root || r.Toolkit.How != homeVariable || len(r.Devices) != 1 ||
+		r.Driver != "soft" {
 		t.Errorf("%+v", r)
 	}
 	if r.API != "1.17.0" || r.Versions.Ropeway == "" || !strings.HasPrefix(r.Versions.Go, "go1.") {
 		t.Errorf("%+v", r.Versions)
 	}
-	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil && strings.TrimSpace(string(kernel)) != r.Versions.Kernel {
+	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil &&
+		strings.TrimSpace(string(kernel)) != r.Versions.Kernel {
 		t.Errorf("kernel %q, want %q", r.Versions.Kernel, kernel)
 	}
 	for _, d := range r.Drivers {
-		if gpu := d.Name == "cuda"; !gpu && d.Available != (d.Name == "soft") || d.About == "" || strings.Contains(d.About, "\n") {
+		if gpu := d.Name == "cuda"; !gpu && d.Available != (d.Name == "soft") || d.About == "" ||
+			strings.Contains(d.About, "\n") {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -130,7 +141,8 @@ func TestInfoProducts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.Chip != p.Chip || i.Default != (i.Name == product.Default) || !slices.Equal(i.Features, features(p)) || !slices.Equal(i.Limits, limits(p)) {
+		if i.Chip != p.Chip || i.Default != (i.Name == product.Default) || !slices.Equal(i.Features, features(p)) ||
+			!slices.Equal(i.Limits, limits(p)) {
 			t.Errorf("%+v", i)
 		}
 		if hasRC := len(i.Forms) == 2; hasRC != slices.Contains(product.RCForms(), i.Name) {
@@ -151,7 +163,7 @@ func TestInfoDriver(t *testing.T) {
 	}
 }
 
-// TestInfoGPUs proves that info says which GPU each device is on, and who shares it, on GPUs that are made up.
+// TestInfoGPUs proves that info says which GPU each device is on, and what shares it, on GPUs that are made up.
 func TestInfoGPUs(t *testing.T) {
 	const inner = "ROPEWAY_TEST_IMITATION"
 	if os.Getenv(inner) == "" {
@@ -180,7 +192,8 @@ func TestInfoGPUs(t *testing.T) {
 		}
 		contains(t, stdout, tt.want...)
 		delete(variables, "ROPEWAY_DRIVER")
-		if flag, _, _ := callWith(t.Context(), variables, "info", "--driver", "cuda"); !strings.Contains(flag, tt.want[0]) {
+		if flag, _, _ := callWith(t.Context(), variables, "info", "--driver", "cuda"); !strings.Contains(flag,
+			tt.want[0]) {
 			t.Errorf("%+v: with --driver cuda it is\n%s", tt, flag)
 		}
 		variables["ROPEWAY_DRIVER"] = "cuda"

@@ -1,8 +1,8 @@
-// Command ropeway runs programs with the AscendCL runtime of this module, checks them, shows what they did and when, and measures:
-// run, check, trace, bench, info, explain, demo, version, completion. docs/cli.md is its manual.
+// Command ropeway runs programs with the AscendCL runtime of this module, checks them, shows what they did and when,
+// and measures: run, check, trace, bench, info, explain, demo, version, completion. docs/cli.md is its manual.
 //
-// Exit codes are a table in exit.go, from which help and manual are made. "ropeway run" becomes the program, so its exit code is
-// the program's.
+// Exit codes are a table in exit.go, from which help and manual are made. "ropeway run" becomes the program, so its
+// exit code is the program's.
 package main
 
 import (
@@ -113,16 +113,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookup fu
 		return exitUsage
 	}
 	if !a.started {
-		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name, strings.TrimPrefix(cmd.CommandPath(), root.Name())))
+		a.report(err.Error(), fmt.Sprintf("see %s%s --help", a.name,
+			strings.TrimPrefix(cmd.CommandPath(), root.Name())))
 		return exitUsage
 	}
 	var failed *failure
+	var advice *ui.Advice
 	next, status := "", exitFailed
 	if errors.As(err, &failed) {
 		next = failed.next
 		if failed.code != 0 {
 			status = failed.code
 		}
+	} else if errors.As(err, &advice) {
+		next = advice.Next
 	}
 	a.report(err.Error(), next)
 	return status
@@ -134,7 +138,7 @@ func (a *app) getenv(name string) string {
 	return value
 }
 
-// report tells the user what is wrong and what to do about it.
+// report prints what is wrong and what to do about it.
 func (a *app) report(problem, next string) {
 	o := ui.New(a.stderr, a.getenv)
 	o.Line("%s %s", o.Bad("ropeway:"), strings.TrimPrefix(problem, "ropeway: "))

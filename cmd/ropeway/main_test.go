@@ -131,7 +131,8 @@ func TestUsage(t *testing.T) {
 		{"run", "run needs a program"},
 		{"run --devices 2", "for example: ropeway run ./my_program"},
 		{"run --nosuch", "see ropeway run --help"},
-		{"run --product X env", `--product="X" is refused: no product "X"; there are 310, 310B, 310P, 910, 950, A2, A3`},
+		{"run --product X env",
+			`--product="X" is refused: no product "X"; there are 310, 310B, 310P, 910, 950, A2, A3`},
 		{"run --form XX env", `--form="XX" is refused: form "XX" is neither EP nor RC`},
 		{"run --form RC env", "product A2 has no RC form; 310B, 310P and 310 have one"},
 		{"run --devices 65 env", `--devices="65" is refused: it takes a whole number from 0 to 64`},
@@ -233,9 +234,12 @@ func TestHelp(t *testing.T) {
 // TestCompletion: flags, values, names and codes complete.
 func TestCompletion(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"}, {"completion", "zsh\n"},
-		{"run --product", "310P\n"}, {"run --form", "RC\n"}, {"run --driver", "soft\n"}, {"explain", "aclrtMemcpyAsync\n"},
-		{"check --product", "310P\n"}, {"check --format", "sarif\n"}, {"check --fail-on", "never\n"}, {"check --rules", "stream-race\ttwo tasks"},
+		{"info --product", "310P\n"}, {"info --form", "RC\n"}, {"demo --size", "1GiB\n"}, {"help", "demo\tCopy"},
+		{"completion", "zsh\n"},
+		{"run --product", "310P\n"}, {"run --form", "RC\n"}, {"run --driver", "soft\n"},
+		{"explain", "aclrtMemcpyAsync\n"},
+		{"check --product", "310P\n"}, {"check --format", "sarif\n"}, {"check --fail-on", "never\n"},
+		{"check --rules", "stream-race\ttwo tasks"},
 		{"check --no-rule", "leak\t"}, {"check --inject", "aclrtMemcpyAsync:\n"},
 	} {
 		stdout, _, _ := call(t, append(append([]string{"__complete"}, strings.Fields(tt.args)...), "")...)

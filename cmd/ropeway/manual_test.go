@@ -19,7 +19,8 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// The manual is made from the command tree: a page of man for each command, and one page of docs. "make man" writes them.
+// The manual is made from the command tree: a page of man for each command, and one page of docs. "make man" writes
+// them.
 const (
 	manDir  = "../../packaging/man/man1"
 	cliPage = "../../docs/cli.md"
@@ -94,7 +95,8 @@ func manPage(t *testing.T, c *cobra.Command) string {
 		c.Long += "\n\n" + markdown("EXIT CODES\n"+strings.SplitN(exitText(), "\n\n", 2)[1])
 	}
 	var b bytes.Buffer
-	err := doc.GenMan(c, &doc.GenManHeader{Title: strings.ToUpper(pageName(c)), Section: "1", Source: "ropeway", Manual: "ropeway"}, &b)
+	err := doc.GenMan(c, &doc.GenManHeader{Title: strings.ToUpper(pageName(c)), Section: "1", Source: "ropeway",
+		Manual: "ropeway"}, &b)
 	c.Long = long
 	if err != nil {
 		t.Fatal(err)
@@ -137,19 +139,23 @@ func markdown(text string) string {
 func writeCLI(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!-- %s -->\n# Command line\n\n%s\n", madeBy, markdown(root.Long))
-	b.WriteString("\n`ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for terminals: `NO_COLOR`, or\n" +
-		"`CLICOLOR=0`, turns them off, and `CLICOLOR_FORCE=1` on everywhere. How to get [completion](howto-install.md#completion).\n\n")
+	b.WriteString("\n`ropeway help COMMAND` and `man ropeway-COMMAND` say the same as this page. Colours are for " +
+		"terminals: `NO_COLOR`, or\n" +
+		"`CLICOLOR=0`, turns them off, and `CLICOLOR_FORCE=1` on everywhere. How to get " +
+		"[completion](howto-install.md#completion).\n\n")
 	b.WriteString("| Command | |\n|---|---|\n")
 	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool { return c.Hidden || !c.Runnable() })
 	for _, c := range commands {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", c.CommandPath(), pageName(c), c.Short)
 	}
-	b.WriteString("\n## Exit codes\n\nThe same for all commands; messages go to standard error.\n\n| Code | Meaning | Commands |\n|---|---|---|\n")
+	b.WriteString("\n## Exit codes\n\nThe same for all commands; messages go to standard error.\n\n| Code | Meaning " +
+		"| Commands |\n|---|---|---|\n")
 	for _, m := range exitMeanings {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.code, m.meaning, m.commands)
 	}
 	for _, c := range commands {
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n\n%s\n", c.CommandPath(), c.UseLine(), markdown(cmp.Or(c.Long, c.Short+".")))
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n\n%s\n", c.CommandPath(), c.UseLine(),
+			markdown(cmp.Or(c.Long, c.Short+".")))
 		fmt.Fprintf(&b, "\nExamples:\n\n```text\n%s\n```\n", unindented(c.Example))
 		if flags := strings.TrimRight(c.NonInheritedFlags().FlagUsages(), "\n"); flags != "" {
 			fmt.Fprintf(&b, "\nFlags:\n\n```text\n%s\n```\n", flags)

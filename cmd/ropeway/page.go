@@ -38,7 +38,7 @@ func (p *page) item(label, text string) {
 	p.beside(fmt.Sprintf("%-*s", labelColumn, label), text)
 }
 
-// beside writes text behind the first cells of a row, and its further lines below it.
+// beside writes text after the first cells of a row, and its further lines below it.
 func (p *page) beside(cells, text string) {
 	for _, line := range ui.Wrap(text, p.width-len(cells)) {
 		p.Line("%s", strings.TrimRight(cells+line, " "))

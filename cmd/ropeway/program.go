@@ -25,7 +25,8 @@ func cannotRun(next, format string, args ...any) error {
 	return &failure{err: fmt.Errorf(format, args...), next: next, code: exitCannotRun}
 }
 
-// findProgram is the file that a shell would run for name: with a slash it is a path, else the directories of path count.
+// findProgram is the file that a shell would run for name: with a slash it is a path, else the directories of path
+// count.
 func findProgram(name, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, checkFile(name)
@@ -48,7 +49,8 @@ func findProgram(name, path string) (string, error) {
 	if refused != nil {
 		return "", refused
 	}
-	return "", &failure{fmt.Errorf("there is no program %q in PATH", name), "check the spelling, or give its path: ./" + name, exitNotFound}
+	return "", &failure{fmt.Errorf("there is no program %q in PATH", name), "check the spelling, or give its path: ./" +
+		name, exitNotFound}
 }
 
 // checkFile proves that a file exists and may be executed.
@@ -56,7 +58,8 @@ func checkFile(file string) error {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &failure{fmt.Errorf("there is no program %s", file), "check the path; it counts from the current directory", exitNotFound}
+		return &failure{fmt.Errorf("there is no program %s", file),
+			"check the path; it counts from the current directory", exitNotFound}
 	case err != nil:
 		return cannotRun("check the permissions of the directories above it", "%v", err)
 	case info.IsDir():
@@ -79,7 +82,8 @@ type linkage struct {
 func (a *app) inspect(file string, ours elf.Machine, path string) (linkage, error) {
 	if gainsRights(file) {
 		return linkage{}, cannotRun("run a copy without these rights: cp "+file+" . and name the copy",
-			"%s runs with the rights of another user (setuid, setgid or capabilities), so the loader ignores our library", file)
+			"%s runs with the rights of another user (setuid, setgid or capabilities), so the loader ignores our "+
+				"library", file)
 	}
 	interpreter, argument, err := scriptOf(file)
 	if err != nil {
@@ -91,11 +95,13 @@ func (a *app) inspect(file string, ours elf.Machine, path string) (linkage, erro
 	}
 	f, err := elf.Open(file)
 	if err != nil {
-		return linkage{}, cannotRun("a script begins with a line like #!/bin/sh; a program has to be one for Linux", "%s is neither a program nor a script", file)
+		return linkage{}, cannotRun("a script begins with a line like #!/bin/sh; a program has to be one for Linux",
+			"%s is neither a program nor a script", file)
 	}
 	defer f.Close()
 	if f.Machine != ours {
-		return linkage{}, cannotRun("build it for this machine, or use a toolkit that was built for "+machineName(f.Machine),
+		return linkage{}, cannotRun("build it for this machine, or use a toolkit that was built for "+
+			machineName(f.Machine),
 			"%s is a program for %s, and the toolkit is for %s", file, machineName(f.Machine), machineName(ours))
 	}
 	return linkage{preload: prefersOwn(f), static: loaderOf(f) == ""}, nil
@@ -123,8 +129,8 @@ func loaderOf(f *elf.File) string {
 	return ""
 }
 
-// prefersOwn tells whether a program has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH. It does not count
-// where there is a DT_RUNPATH too, which is searched after it.
+// prefersOwn reports whether a program has a DT_RPATH, which the loader searches before LD_LIBRARY_PATH. It does not
+// count where there is a DT_RUNPATH too, which is searched after it.
 func prefersOwn(f *elf.File) bool {
 	rpath, _ := f.DynString(elf.DT_RPATH)
 	runpath, _ := f.DynString(elf.DT_RUNPATH)
@@ -147,14 +153,16 @@ func scriptOf(file string) (interpreter, argument string, err error) {
 	return interpreter, strings.TrimSpace(argument), nil
 }
 
-// inspectScript looks at what runs a script, as far as it is needed: an interpreter that is missing is named, and one that
-// prefers its own libraries gets ours preloaded. One that is statically linked may start programs that are not.
+// inspectScript looks at what runs a script, as far as it is needed: an interpreter that is missing is named, and one
+// that prefers its own libraries gets ours preloaded. One that is statically linked may start programs that are not.
 func inspectScript(file, interpreter, argument, path string) (preload bool, err error) {
 	if strings.HasSuffix(interpreter+argument, "\r") {
-		return false, cannotRun("convert it: sed -i 's/\\r$//' "+file, "the first line of %s ends in a carriage return, which becomes part of the interpreter's name", file)
+		return false, cannotRun("convert it: sed -i 's/\\r$//' "+file,
+			"the first line of %s ends in a carriage return, which becomes part of the interpreter's name", file)
 	}
 	if _, err := os.Stat(interpreter); err != nil {
-		return false, cannotRun("install it, or correct the first line of the script", "%s asks for the interpreter %s, which is not there", file, interpreter)
+		return false, cannotRun("install it, or correct the first line of the script",
+			"%s asks for the interpreter %s, which is not there", file, interpreter)
 	}
 	if filepath.Base(interpreter) == "env" {
 		for _, word := range strings.Fields(argument) {
@@ -175,7 +183,7 @@ func inspectScript(file, interpreter, argument, path string) (preload bool, err 
 	return prefersOwn(f), nil
 }
 
-// gainsRights tells whether a program gets rights that its user does not have. The loader trusts no environment then.
+// gainsRights reports whether a program gets rights that its user does not have. The loader trusts no environment then.
 func gainsRights(file string) bool {
 	var fsys unix.Statfs_t
 	if unix.Statfs(file, &fsys) == nil && fsys.Flags&unix.ST_NOSUID != 0 {
@@ -185,14 +193,15 @@ func gainsRights(file string) bool {
 	if err != nil {
 		return false
 	}
-	if of, ok := info.Sys().(*syscall.Stat_t); ok && changesUser(info.Mode(), of.Uid, of.Gid, uint32(os.Getuid()), uint32(os.Getgid())) {
+	if of, ok := info.Sys().(*syscall.Stat_t); ok && changesUser(info.Mode(), of.Uid, of.Gid, uint32(os.Getuid()),
+		uint32(os.Getgid())) {
 		return true
 	}
 	size, err := unix.Getxattr(file, "security.capability", nil)
 	return err == nil && size > 0 && os.Getuid() != 0
 }
 
-// changesUser tells whether a file with this mode and owner runs as somebody else than uid and gid.
+// changesUser reports whether a file with this mode and owner runs as another user or group than uid and gid.
 func changesUser(mode fs.FileMode, fileUID, fileGID, uid, gid uint32) bool {
 	return mode&fs.ModeSetuid != 0 && fileUID != uid || mode&fs.ModeSetgid != 0 && mode&0o010 != 0 && fileGID != gid
 }

@@ -57,5 +57,6 @@ func (a *app) noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return &usageError{fmt.Errorf("%s takes no argument, but there is %q", cmd.Name(), args[0]), fmt.Sprintf("see %s %s --help", a.name, cmd.Name())}
+	return &usageError{fmt.Errorf("%s takes no argument, but there is %q", cmd.Name(), args[0]),
+		fmt.Sprintf("see %s %s --help", a.name, cmd.Name())}
 }

@@ -30,7 +30,8 @@ var runFlags = []struct {
 	{"product", setup.EnvProduct, "`name`: " + strings.Join(product.Names(), ", "), product.Names()},
 	{"form", setup.EnvForm, "`form`: EP, a card, or RC, stand-alone", []string{"EP", "RC"}},
 	{"devices", setup.EnvDevices, "how `many` devices there are", nil},
-	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M", []string{"1GiB", "8GiB", "64GiB"}},
+	{"device-memory", setup.EnvDeviceMemory, "`size` of each device, like 8GiB or 512M",
+		[]string{"1GiB", "8GiB", "64GiB"}},
 	{"driver", setup.EnvDriver, "`driver`: soft or cuda", []string{"soft", "cuda"}},
 	{"visible", setup.EnvVisible, "`list` of the devices the program sees, like 0,2", nil},
 }
@@ -122,7 +123,8 @@ func (a *app) wantedVariables(cmd *cobra.Command) ([]variable, error) {
 	if err != nil {
 		return nil, &usageError{errors.New(strings.NewReplacer(names...).Replace(err.Error())), help}
 	}
-	// The library reads a list up to its first mistake and says so when it opens; who types one wants it read to the end.
+	// The library reads a list up to its first mistake and says so when it opens; a list on the command line is read to
+	// the end.
 	list := cmd.Flags().Lookup("visible").Value.String()
 	if list != "" && len(core.VisibleDevices(list, settings.Devices)) != strings.Count(list, ",")+1 {
 		why := "there are no devices"
@@ -162,11 +164,13 @@ func (l *launch) print(w io.Writer) {
 	}
 }
 
-// prepare finds the program args, if there is one, proves that it can be run and says what variables it gets. Libraries in
-// preload, below the root of the toolkit, are loaded before any other. Statically linked programs are refused unless static.
+// prepare finds the program args, if there is one, proves that it can be run and says what variables it gets. Libraries
+// in preload, below the root of the toolkit, are loaded before any other. Statically linked programs are refused unless
+// static.
 func (a *app) prepare(kit *toolkit, wanted []variable, args []string, static bool, preload ...string) (*launch, error) {
 	if strings.Contains(kit.Root, ":") {
-		return nil, &failure{err: fmt.Errorf("the toolkit's path has a colon in it: %s", kit.Root), next: "move it: the loader's path lists are separated by colons"}
+		return nil, &failure{err: fmt.Errorf("the toolkit's path has a colon in it: %s", kit.Root),
+			next: "move it: the loader's path lists are separated by colons"}
 	}
 	path := a.inFront("PATH", filepath.Join(kit.Root, "bin"))
 	l := &launch{args: args, vars: []variable{
@@ -199,13 +203,14 @@ func (a *app) prepare(kit *toolkit, wanted []variable, args []string, static boo
 		return l, nil
 	}
 	if strings.Contains(kit.Root, " ") {
-		return nil, &failure{err: fmt.Errorf("%s needs LD_PRELOAD, which cannot hold the blank in %s", why, kit.Root), next: "move the toolkit"}
+		return nil, &failure{err: fmt.Errorf("%s needs LD_PRELOAD, which cannot hold the blank in %s", why, kit.Root),
+			next: "move the toolkit"}
 	}
 	var files []string
 	for _, p := range preload {
 		files = append(files, filepath.Join(kit.Root, p))
 	}
-	// AddressSanitizer wants to be the first library; it works behind ours too.
+	// AddressSanitizer wants to be the first library; it works after ours too.
 	l.vars = append(l.vars, a.inFront("LD_PRELOAD", files...), a.inFront("ASAN_OPTIONS", "verify_asan_link_order=0"))
 	return l, nil
 }

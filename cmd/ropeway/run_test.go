@@ -105,23 +105,34 @@ func TestRunEnvironment(t *testing.T) {
 		want   map[string]string // "" means that it must not be set
 	}{
 		{"nothing before", nil, "", map[string]string{
-			"ASCEND_HOME_PATH": root, "ASCEND_TOOLKIT_HOME": root, "LD_LIBRARY_PATH": lib, "PYTHONPATH": root + "/python/site-packages",
-			"PATH": root + "/bin:" + os.Getenv("PATH"), "LD_PRELOAD": "", "ROPEWAY_PRODUCT": "", "ROPEWAY_FORM": "", "ROPEWAY_DEVICES": "",
-			"ROPEWAY_DEVICE_MEMORY": "", "ROPEWAY_DRIVER": "", "ASCEND_RT_VISIBLE_DEVICES": "", "ASCEND_LAUNCH_BLOCKING": "", "ROPEWAY_STRICT": "",
+			"ASCEND_HOME_PATH": root, "ASCEND_TOOLKIT_HOME": root, "LD_LIBRARY_PATH": lib, "PYTHONPATH": root +
+				"/python/site-packages",
+			"PATH": root + "/bin:" + os.Getenv("PATH"), "LD_PRELOAD": "", "ROPEWAY_PRODUCT": "", "ROPEWAY_FORM": "",
+			"ROPEWAY_DEVICES":       "",
+			"ROPEWAY_DEVICE_MEMORY": "", "ROPEWAY_DRIVER": "", "ASCEND_RT_VISIBLE_DEVICES": "",
+			"ASCEND_LAUNCH_BLOCKING": "", "ROPEWAY_STRICT": "",
 		}},
-		{"the rest is kept", []string{"LD_LIBRARY_PATH=/a:/b", "PYTHONPATH=/c", "ASCEND_HOME_PATH=/vendor", "OTHER=x=y"}, "", map[string]string{
-			"LD_LIBRARY_PATH": lib + ":/a:/b", "PYTHONPATH": root + "/python/site-packages:/c", "ASCEND_HOME_PATH": root, "OTHER": "x=y",
+		{"the rest is kept", []string{"LD_LIBRARY_PATH=/a:/b", "PYTHONPATH=/c", "ASCEND_HOME_PATH=/vendor",
+			"OTHER=x=y"}, "", map[string]string{
+			"LD_LIBRARY_PATH": lib + ":/a:/b", "PYTHONPATH": root + "/python/site-packages:/c",
+			"ASCEND_HOME_PATH": root, "OTHER": "x=y",
 		}},
-		{"ours is there once, and first", []string{"LD_LIBRARY_PATH=/a:" + lib + ":/b"}, "", map[string]string{"LD_LIBRARY_PATH": lib + ":/a:/b"}},
-		{"empty lists stay without the current directory", []string{"LD_LIBRARY_PATH="}, "", map[string]string{"LD_LIBRARY_PATH": lib}},
-		{"flags", []string{"ROPEWAY_PRODUCT=A3", "ROPEWAY_DEVICES=4"}, "--product 310P --form RC --devices 2 --device-memory 512M --driver soft --visible 0,1 --blocking --strict", map[string]string{
-			"ROPEWAY_PRODUCT": "310P", "ROPEWAY_FORM": "RC", "ROPEWAY_DEVICES": "2", "ROPEWAY_DEVICE_MEMORY": "512M", "ROPEWAY_DRIVER": "soft",
+		{"ours is there once, and first", []string{"LD_LIBRARY_PATH=/a:" + lib + ":/b"}, "",
+			map[string]string{"LD_LIBRARY_PATH": lib + ":/a:/b"}},
+		{"empty lists stay without the current directory", []string{"LD_LIBRARY_PATH="}, "",
+			map[string]string{"LD_LIBRARY_PATH": lib}},
+		{"flags", []string{"ROPEWAY_PRODUCT=A3", "ROPEWAY_DEVICES=4"}, "--product 310P --form RC --devices 2 " +
+			"--device-memory 512M --driver soft --visible 0,1 --blocking --strict", map[string]string{
+			"ROPEWAY_PRODUCT": "310P", "ROPEWAY_FORM": "RC", "ROPEWAY_DEVICES": "2", "ROPEWAY_DEVICE_MEMORY": "512M",
+			"ROPEWAY_DRIVER":            "soft",
 			"ASCEND_RT_VISIBLE_DEVICES": "0,1", "ASCEND_LAUNCH_BLOCKING": "1", "ROPEWAY_STRICT": "1",
 		}},
-		{"without flags the environment stays", []string{"ROPEWAY_PRODUCT=A3", "ASCEND_LAUNCH_BLOCKING=1"}, "--devices 3", map[string]string{
-			"ROPEWAY_PRODUCT": "A3", "ROPEWAY_DEVICES": "3", "ASCEND_LAUNCH_BLOCKING": "1",
-		}},
-		{"off is a value too", []string{"ASCEND_LAUNCH_BLOCKING=1"}, "--blocking=false", map[string]string{"ASCEND_LAUNCH_BLOCKING": "0"}},
+		{"without flags the environment stays", []string{"ROPEWAY_PRODUCT=A3", "ASCEND_LAUNCH_BLOCKING=1"},
+			"--devices 3", map[string]string{
+				"ROPEWAY_PRODUCT": "A3", "ROPEWAY_DEVICES": "3", "ASCEND_LAUNCH_BLOCKING": "1",
+			}},
+		{"off is a value too", []string{"ASCEND_LAUNCH_BLOCKING=1"}, "--blocking=false",
+			map[string]string{"ASCEND_LAUNCH_BLOCKING": "0"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			args := append([]string{"run"}, strings.Fields(tt.flags)...)
@@ -193,7 +204,8 @@ func TestRunRefuses(t *testing.T) {
 		want    string
 		next    string
 	}{
-		{"no-such-program-anywhere", exitNotFound, `no program "no-such-program-anywhere" in PATH`, "check the spelling"},
+		{"no-such-program-anywhere", exitNotFound, `no program "no-such-program-anywhere" in PATH`,
+			"check the spelling"},
 		{"./no/such", exitNotFound, "no program ./no/such", "check the path"},
 		{dir, exitCannotRun, "is a directory", "name a program"},
 		{"/dev/null", exitCannotRun, "is not a file", "name a program"},
@@ -243,8 +255,10 @@ func compile(t *testing.T, out, source string, flags ...string) string {
 func TestRunLoadsOurs(t *testing.T) {
 	root := fakeToolkit(t)
 	theirs := t.TempDir()
-	compile(t, filepath.Join(root, library), `const char* whose(void) { return "ours"; }`, "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
-	compile(t, filepath.Join(theirs, "libascendcl.so"), `const char* whose(void) { return "theirs"; }`, "-shared", "-fPIC", "-Wl,-soname,libascendcl.so")
+	compile(t, filepath.Join(root, library), `const char* whose(void) { return "ours"; }`, "-shared", "-fPIC",
+		"-Wl,-soname,libascendcl.so")
+	compile(t, filepath.Join(theirs, "libascendcl.so"), `const char* whose(void) { return "theirs"; }`, "-shared",
+		"-fPIC", "-Wl,-soname,libascendcl.so")
 	const source = `#include <stdio.h>
 		#include <stdlib.h>
 		const char* whose(void);
@@ -262,13 +276,16 @@ func TestRunLoadsOurs(t *testing.T) {
 				t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 			}
 			script := write(t, prog+".script", "#!"+prog+"\n", 0o755)
-			if stdout, stderr, code = outcome(t, program(t, root, []string{"LD_LIBRARY_PATH=" + theirs}, "run", script)); code != 3 || stdout != "ours\n"+tt.preload+"\n" {
+			if stdout, stderr, code = outcome(t, program(t, root, []string{"LD_LIBRARY_PATH=" + theirs}, "run",
+				script)); code != 3 || stdout != "ours\n"+tt.preload+"\n" {
 				t.Errorf("as an interpreter: exit code %d, %q, %q", code, stdout, stderr)
 			}
 		})
 	}
-	prog := compile(t, filepath.Join(t.TempDir(), "prog"), source, "-L"+theirs, "-lascendcl", "-Wl,--disable-new-dtags,-rpath,"+theirs)
-	stdout, stderr, _ := outcome(t, program(t, root, []string{"PATH=" + filepath.Dir(prog) + ":" + os.Getenv("PATH"), "LD_PRELOAD="}, "run",
+	prog := compile(t, filepath.Join(t.TempDir(), "prog"), source, "-L"+theirs, "-lascendcl",
+		"-Wl,--disable-new-dtags,-rpath,"+theirs)
+	stdout, stderr, _ := outcome(t, program(t, root, []string{"PATH=" + filepath.Dir(prog) + ":" + os.Getenv("PATH"),
+		"LD_PRELOAD="}, "run",
 		write(t, prog+".env", "#!/usr/bin/env prog\n", 0o755)))
 	if stdout != "ours\n"+preloaded+"\n" {
 		t.Errorf("through env: %q, %q", stdout, stderr)
@@ -288,7 +305,8 @@ func TestRunStatic(t *testing.T) {
 
 // TestRunWithoutLoader proves that the kernel's "no such file" is explained: it means the loader, not the program.
 func TestRunWithoutLoader(t *testing.T) {
-	prog := compile(t, filepath.Join(t.TempDir(), "prog"), `int main(void) { return 0; }`, "-Wl,--dynamic-linker=/no/such/loader.so")
+	prog := compile(t, filepath.Join(t.TempDir(), "prog"), `int main(void) { return 0; }`,
+		"-Wl,--dynamic-linker=/no/such/loader.so")
 	_, stderr, code := outcome(t, program(t, fakeToolkit(t), nil, "run", prog))
 	if code != exitCannotRun {
 		t.Errorf("exit code %d", code)
@@ -352,7 +370,8 @@ func TestPrintEnv(t *testing.T) {
 	}
 	got := variablesOf(string(text))
 	for name, want := range map[string]string{
-		"ASCEND_HOME_PATH": root, "LD_LIBRARY_PATH": root + "/lib64:/a b:$HOME", "ROPEWAY_PRODUCT": "A3", "ASCEND_RT_VISIBLE_DEVICES": "0,2",
+		"ASCEND_HOME_PATH": root, "LD_LIBRARY_PATH": root + "/lib64:/a b:$HOME", "ROPEWAY_PRODUCT": "A3",
+		"ASCEND_RT_VISIBLE_DEVICES": "0,2",
 	} {
 		if got[name] != want {
 			t.Errorf("%s=%q, want %q", name, got[name], want)
@@ -410,7 +429,8 @@ func TestFindProgram(t *testing.T) {
 	} {
 		got, err := findProgram(tt.name, tt.path)
 		var f *failure
-		if tt.code == 0 && (err != nil || got != tt.want) || tt.code != 0 && (!errors.As(err, &f) || f.code != tt.code) {
+		if tt.code == 0 && (err != nil || got != tt.want) || tt.code != 0 && (!errors.As(err, &f) ||
+			f.code != tt.code) {
 			t.Errorf("%s in %s: %q, %v", tt.name, tt.path, got, err)
 		}
 	}

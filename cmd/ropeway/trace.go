@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ropeway/internal/checkrun"
 	"ropeway/internal/setup"
+	"ropeway/internal/trace"
 )
 
 // traceOptions are the flags of "ropeway trace".
@@ -109,11 +111,11 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 		files.discard()
 		return err
 	}
-	if end.signal != 0 && !end.interrupted {
+	if end.Signal != 0 && !end.Interrupted {
 		a.report(fmt.Sprintf("%s was ended by %s", args[0], end), "")
 	}
 	err = a.show(dir, args, files)
-	code := end.code
+	code := end.Code
 	if err != nil {
 		files.discard()
 		if code == exitOK {
@@ -130,10 +132,12 @@ func (a *app) runTrace(cmd *cobra.Command, o *traceOptions, args []string) error
 // traceFrom shows what was recorded before.
 func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) error {
 	if len(args) > 0 || o.keep != "" {
-		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " + cmd.Name() + " --help"}
+		return &usageError{errors.New("--from runs nothing and keeps nothing"), "see " + a.name + " " +
+			cmd.Name() + " --help"}
 	}
 	if info, err := os.Stat(o.from); err != nil || !info.IsDir() {
-		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from), next: "name the one that --keep or ROPEWAY_TRACE named"}
+		return &failure{err: fmt.Errorf("--from: there is no directory %s", o.from),
+			next: "name the one that --keep or ROPEWAY_TRACE named"}
 	}
 	files, err := a.traceFiles(o, filepath.Base(filepath.Clean(o.from)), func([]string) bool { return true })
 	if err != nil {
@@ -153,7 +157,7 @@ func (a *app) traceFrom(cmd *cobra.Command, o *traceOptions, args []string) erro
 func recordIn(keep string) (dir string, done func(), err error) {
 	if keep == "" {
 		var above string
-		above, dir, err = recordingDir("ropeway-trace-")
+		above, dir, err = trace.TempDir("ropeway-trace-")
 		done = func() { os.RemoveAll(above) }
 	} else if dir, err = filepath.Abs(keep); err == nil {
 		err = os.MkdirAll(dir, 0o777)
@@ -168,20 +172,8 @@ func recordIn(keep string) (dir string, done func(), err error) {
 	return dir, done, err
 }
 
-// recordingDir makes a temporary directory, above, and names one in it for recordings, which the first process makes: one that
-// outlives us makes none.
-func recordingDir(prefix string) (above, dir string, err error) {
-	if above, err = os.MkdirTemp("", prefix); err != nil {
-		return "", "", err
-	}
-	if above, err = filepath.Abs(above); err != nil { // the program may go elsewhere
-		return "", "", err
-	}
-	return above, filepath.Join(above, "recorded"), nil
-}
-
-// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: whoever interrupts again does
-// not want to wait for the report. An interrupt that the program has got as well may arrive late.
+// hurry ends us at the next interrupt, after tidying up, until the function that it returns is called: a user who
+// interrupts again does not want to wait for the report. An interrupt that the program has got as well may arrive late.
 func hurry(signals <-chan os.Signal, tidy func()) (over func()) {
 	const late = 200 * time.Millisecond
 	since := time.Now()
@@ -190,7 +182,7 @@ func hurry(signals <-chan os.Signal, tidy func()) (over func()) {
 		for {
 			select {
 			case s := <-signals:
-				if n, ok := s.(syscall.Signal); ok && interrupts(s) && time.Since(since) > late {
+				if n, ok := s.(syscall.Signal); ok && checkrun.Interrupts(s) && time.Since(since) > late {
 					tidy()
 					os.Exit(exitSignal + int(n))
 				}

@@ -45,20 +45,21 @@ func (a *app) traceFiles(o *traceOptions, base string, ours func(command []strin
 		case strings.HasSuffix(name, ".json"), strings.HasSuffix(name, ".json.gz"):
 			f.write, f.about = perfetto.WriteFile, "open it in ui.perfetto.dev"
 		default:
-			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name), "end it in .html for a report, or in .json or .json.gz for Perfetto"}
+			return nil, &usageError{fmt.Errorf("--output %s: its ending says nothing about its form", name),
+				"end it in .html for a report, or in .json or .json.gz for Perfetto"}
 		}
 		files = append(files, f)
 	}
 	return files, nil
 }
 
-// prove finds out whether the files can be written: nobody wants to know after a long run.
+// prove finds out whether the files can be written, before a long run.
 func (files traceFiles) prove() error {
 	for i := range files {
 		f := &files[i]
 		info, err := os.Stat(f.name)
 		if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-			continue // opening a pipe would wait for who reads it
+			continue // opening a pipe would wait for its reader
 		}
 		f.made = os.IsNotExist(err)
 		how := os.O_WRONLY | os.O_CREATE
@@ -84,8 +85,8 @@ func (files traceFiles) discard() {
 	}
 }
 
-// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays until then. If
-// follow is set, name may be a link or no file at all, such as a pipe.
+// whole lets write make a file under another name, which becomes its name when all of it is there: an old one stays
+// until then. If follow is set, name may be a link or no file at all, such as a pipe.
 func whole(name string, follow bool, write func(name string) error) error {
 	if to, err := filepath.EvalSymlinks(name); err == nil && follow {
 		name = to
@@ -135,7 +136,8 @@ func writeReport(name string, run *timeline.Run) (err error) {
 func (a *app) show(dir string, program []string, files traceFiles) error {
 	run, err := trace.Read(dir)
 	if errors.Is(err, trace.ErrNothing) {
-		return &failure{err: err, next: "it has to call AscendCL; statically linked C programs and ones that change LD_LIBRARY_PATH get another library"}
+		return &failure{err: err, next: "it has to call AscendCL; statically linked C programs and ones that change " +
+			"LD_LIBRARY_PATH get another library"}
 	}
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 		run.Program = program
 	}
 	if dir, err := os.Getwd(); err == nil {
-		shorten(run, dir)
+		run.Shorten(func(file string) string { return finding.Below(dir, file) })
 	}
 	out := ui.New(a.stderr, a.getenv)
 	out.Line("%s %s", out.Bold("ropeway:"), traceSummary(run))
@@ -169,13 +171,6 @@ func (a *app) show(dir string, program []string, files traceFiles) error {
 	return nil
 }
 
-// shorten writes the names of source files in dir as they are called there.
-func shorten(run *timeline.Run, dir string) {
-	for i := range run.Sites {
-		run.Sites[i].File = finding.Below(dir, run.Sites[i].File)
-	}
-}
-
 // mostAdvice is how much advice the terminal shows; the report has all of it.
 const mostAdvice = 3
 
@@ -187,7 +182,8 @@ func traceSummary(run *timeline.Run) string {
 			bytes += run.Tasks[i].Bytes
 		}
 	}
-	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"), finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
+	text := fmt.Sprintf("%s, %s, %s copied in %s", finding.Plural(len(run.Calls), "call"),
+		finding.Plural(len(run.Tasks), "task"), ui.Bytes(bytes), duration(float64(run.Duration)/1e9))
 	if n := len(run.Processes); n > 1 {
 		text += fmt.Sprintf(", by %d processes", n)
 	}

@@ -66,12 +66,16 @@ func TestWholeBesideLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.Remove(part), os.WriteFile(victim, []byte("mine"), 0o666), os.Symlink(victim, part)} {
+	for _, err := range []error{os.Remove(part), os.WriteFile(victim, []byte("mine"), 0o666),
+		os.Symlink(victim, part)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := whole(name, false, func(name string) error { return os.WriteFile(name, []byte("page"), 0o666) }); err != nil {
+	if err := whole(name, false, func(name string) error {
+		return os.WriteFile(name, []byte("page"),
+			0o666)
+	}); err != nil {
 		t.Error(err)
 	}
 	for file, want := range map[string]string{name: "page", victim: "mine"} {
@@ -97,7 +101,7 @@ func TestTracePipe(t *testing.T) {
 	}
 }
 
-// TestTraceFromNowhere: a directory that is not there is told as such.
+// TestTraceFromNowhere: a directory that is not there is reported as such.
 func TestTraceFromNowhere(t *testing.T) {
 	_, stderr, code := call(t, "trace", "--from", filepath.Join(t.TempDir(), "nowhere"))
 	if code != 1 || !strings.Contains(stderr, "there is no directory") {

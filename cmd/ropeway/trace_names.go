@@ -45,7 +45,7 @@ func subject(command []string) string {
 	return program
 }
 
-// same tells whether two commands run the same thing. Paths are of this directory.
+// same reports whether two commands run the same thing. Paths are of this directory.
 func same(a, b []string) bool {
 	x, y := subject(a), subject(b)
 	if strings.Contains(x+y, "/") {
@@ -69,8 +69,9 @@ func reportName(command []string) string {
 // mostNames bounds how many names are tried.
 const mostNames = 1000
 
-// unusedNames are the names of the two files that are written where none are given: base and their endings, or base-2 and so on. A page
-// that is there is replaced if ours says so of the command that it shows; anything else is left alone, links above all.
+// unusedNames are the names of the two files that are written where none are given: base and their endings, or base-2
+// and so on. A page that is there is replaced if ours says so of the command that it shows; anything else is left
+// alone, links above all.
 func unusedNames(base string, ours func(command []string) bool) ([]string, error) {
 	for n := 1; n <= mostNames; n++ {
 		name := base
@@ -85,10 +86,11 @@ func unusedNames(base string, ours func(command []string) bool) ([]string, error
 			return []string{page, other}, nil
 		}
 	}
-	return nil, &failure{err: fmt.Errorf("there are %d files named after %s here", mostNames, base), next: "choose another name: --output FILE"}
+	return nil, &failure{err: fmt.Errorf("there are %d files named after %s here", mostNames, base),
+		next: "choose another name: --output FILE"}
 }
 
-// replaceable tells whether a file is a report of such a command.
+// replaceable reports whether a file is a report of such a command.
 func replaceable(page string, ours func(command []string) bool) bool {
 	info, err := os.Lstat(page)
 	if err != nil || !info.Mode().IsRegular() {

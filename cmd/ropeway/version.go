@@ -25,7 +25,7 @@ type versionReport struct {
 	Changed bool   `json:"changed,omitempty"` // built from more than the commit
 }
 
-// buildVersion is what the linker was told or, failing that, what the go command noted.
+// buildVersion is what the linker was given or, failing that, what the go command noted.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -37,7 +37,8 @@ func buildVersion() string {
 }
 
 func readVersion() versionReport {
-	r := versionReport{Version: buildVersion(), API: apiVersion, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
+	r := versionReport{Version: buildVersion(), API: apiVersion, Go: runtime.Version(), System: runtime.GOOS +
+		"/" + runtime.GOARCH}
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range b.Settings {
 			switch s.Key {

@@ -1,4 +1,4 @@
-// Package cuda runs devices on NVIDIA GPUs. A program that imports it can be told to by ROPEWAY_DRIVER=cuda:
+// Package cuda runs devices on NVIDIA GPUs. A program that imports it can be made to use them by ROPEWAY_DRIVER=cuda:
 //
 //	import _ "ropeway/driver/cuda"
 //

@@ -8,7 +8,8 @@ import (
 	"ropeway/driver/cuda"
 )
 
-// TestWith: the option opens GPUs whatever the variable says, or says why there are none; a share that is no percentage is refused.
+// TestWith: the option opens GPUs whatever the variable says, or says why there are none; a share that is no percentage
+// is refused.
 func TestWith(t *testing.T) {
 	t.Setenv("ROPEWAY_DRIVER", "soft")
 	rt, err := ropeway.Open(cuda.With(cuda.Options{Share: 50}), ropeway.WithDeviceMemory(64<<20))
@@ -27,7 +28,8 @@ func TestWith(t *testing.T) {
 		t.Errorf("Open: %v", err)
 	}
 	for _, share := range []int{-1, 101} {
-		if rt, err := ropeway.Open(cuda.With(cuda.Options{Share: share})); err == nil || !strings.Contains(err.Error(), "percentage") {
+		if rt, err := ropeway.Open(cuda.With(cuda.Options{Share: share})); err == nil ||
+			!strings.Contains(err.Error(), "percentage") {
 			t.Errorf("a share of %d: %v, %v", share, rt, err)
 		}
 	}

@@ -62,7 +62,7 @@ int main(void)
 	putchar('\n');
 
 	/*
-	 * If a segment is refused, failIndex tells which; otherwise it is SIZE_MAX. Here segment 5 starts in device memory,
+	 * If a segment is refused, failIndex reports which; otherwise it is SIZE_MAX. Here segment 5 starts in device memory,
 	 * but the attribute promises host memory. On A2 and A3 the segments before it are queued by then: synchronise
 	 * before their memory is used again.
 	 */

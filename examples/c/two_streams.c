@@ -51,7 +51,7 @@ int main(void)
 
 	/*
 	 * The last thing on down waits for the last thing on up, so one would be enough for the bytes. Each stream keeps its
-	 * own errors, though, and only its own synchronisation tells them.
+	 * own errors, though, and only its own synchronisation returns them.
 	 */
 	ACL(aclrtSynchronizeStream(up));
 	ACL(aclrtSynchronizeStream(down));

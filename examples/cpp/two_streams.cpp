@@ -50,7 +50,7 @@ int main()
         std::cout << chunks << " chunks are queued: one stream copies them to the device, the other back.\n";
 
         // The last thing on down waits for the last thing on up, so one would be enough for the numbers. Each stream
-        // keeps its own errors, though, and only its own synchronisation tells them.
+        // keeps its own errors, though, and only its own synchronisation returns them.
         up.synchronize();
         down.synchronize();
         for (std::size_t i = 0; i < chunks; i++)

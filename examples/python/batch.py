@@ -52,7 +52,7 @@ for page, p in zip(pages, place):
     expect(came[p * PAGE : (p + 1) * PAGE] == page, "a page is not where it was sent")
 print("Their order on the device:", came[::PAGE].decode())
 
-# If a segment is refused, fail_index tells which; otherwise it is 2**64 - 1. Here segment 5 starts in device memory, but the
+# If a segment is refused, fail_index reports which; otherwise it is 2**64 - 1. Here segment 5 starts in device memory, but the
 # attribute promises host memory. On A2 and A3 the segments before it are queued by then: synchronise before their memory
 # is used again.
 srcs[5] = device

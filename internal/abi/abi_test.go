@@ -32,7 +32,8 @@ func TestCodeByName(t *testing.T) {
 		if i > 0 && codes[i-1].code >= c.code {
 			t.Fatalf("codes are not sorted at %s", c.name)
 		}
-		if got, ok := CodeByName(c.name); !ok || got != c.code || c.code.Name() != c.name || c.code.Meaning() != c.meaning {
+		if got, ok := CodeByName(c.name); !ok || got != c.code || c.code.Name() != c.name ||
+			c.code.Meaning() != c.meaning {
 			t.Errorf("%s: %d, %v", c.name, got, ok)
 		}
 	}

@@ -26,8 +26,8 @@ func (a *Arena) Alloc(size uint64, o AllocOptions) (uintptr, error) {
 	return a.publish(c, n, size, kind, huge, o.Tag), nil
 }
 
-// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later, as kind says; open
-// is whether the program is to reach them. mu is held, and let go meanwhile.
+// obtain takes a run of n chunks for size bytes out of the bins, with pages or, if lazy, the leave to have them later,
+// as kind says; open is whether the program is to reach them. mu is held, and let go meanwhile.
 func (a *Arena) obtain(size uint64, huge HugePolicy, open, lazy bool) (c, n int32, kind uint64, err error) {
 	n = int32((size + chunkSize - 1) >> chunkShift)
 	aligned := size >= extentSize
@@ -145,20 +145,20 @@ func (a *Arena) Free(addr uintptr) error {
 // ending is how a run that left the index is taken back.
 type ending struct {
 	run
-	pages uint64 // that its allocation had
-	lazy  bool   // which of them came, the kernel alone knows
-	aside bool   // its addresses are to stay unused for a while
+	pages      uint64 // that its allocation had
+	lazy       bool   // which of them came, the kernel alone knows
+	quarantine bool   // its addresses are to stay unused for a while
 }
 
 // end takes back a run that left the index. mu is held, and let go meanwhile.
 func (a *Arena) end(e ending) {
 	switch {
-	case a.onTheMove(e.c): // whoever moves it does that then, and may be waiting for the caller
+	case a.isMoving(e.c): // the mover does that then, and may be waiting for the caller
 		a.moving.end, a.moving.freed = e, true
-	case a.apart[e.c] != nil:
+	case a.separated[e.c] != nil:
 		a.rejoin(e)
-	case e.aside:
-		a.setAside(e.c, e.n, e.pages, e.lazy)
+	case e.quarantine:
+		a.quarantine(e.c, e.n, e.pages, e.lazy)
 	case e.lazy:
 		a.retireLazy(e.c, e.n, e.pages)
 	default:
@@ -188,11 +188,12 @@ func (a *Arena) take(n int32, aligned bool, size uint64) (int32, error) {
 			a.cached -= a.residentPages(c, n) << pageShift
 			return c, nil
 		}
-		if a.recall() {
+		if a.requeue() {
 			continue
 		}
 		if a.limbo == 0 {
-			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough", a.live, a.capacity))
+			return 0, a.noMemory(size, fmt.Sprintf("%d of %d bytes in use and no free range is large enough",
+				a.live, a.capacity))
 		}
 		a.idle.Wait()
 	}
@@ -208,9 +209,9 @@ func (a *Arena) put(c, n int32, res uint64) {
 }
 
 // retire puts back a run that left the index. If too many pages are cached then,
-// it gives back the run's own, when they are many, or a quarter of all: once in a
+// it frees the run's own, when they are many, or a quarter of all: once in a
 // while much, so that small allocations beside a full cache do not each lose
-// their pages and get them again. mu is held, and let go while pages are given back.
+// their pages and get them again. mu is held, and let go while pages are freed.
 func (a *Arena) retire(c, n int32) {
 	res := a.residentPages(c, n)
 	if over := a.cached+res<<pageShift > a.cacheLimit; over && res<<pageShift > a.cacheLimit/4 {

@@ -26,7 +26,7 @@
 // What other processes are to see is moved out of the arena's memfd: an allocation
 // ([Arena.Separate]), a chunk of small ones, or a [Block], memory that has no place
 // in the window. Such a [File] is mapped where the bytes were. When it is freed the
-// place is mapped back before anybody else gets it.
+// place is mapped back before it is handed out again.
 //
 // # Caveats
 //
@@ -88,7 +88,7 @@ type Options struct {
 	WindowProt int     // unix.PROT_NONE or unix.PROT_READ|unix.PROT_WRITE
 	WindowAt   uintptr // 0, or a 2 MiB aligned address inside a reservation ([Reserve])
 	OwnPages   bool    // no two allocations share a page (they take whole chunks)
-	Fresh      bool    // freed addresses are set aside and closed (see aside.go); implies OwnPages
+	Fresh      bool    // freed addresses are quarantined and closed (see quarantine.go); implies OwnPages
 	Fenced     bool    // allocations are kept apart by closed addresses (see fence.go); implies Fresh
 	Limit      uint64  // bytes that may be live at one time; 0: Capacity
 	Budget     *Budget // shared by all arenas of the process; nil for no limit
@@ -144,9 +144,10 @@ type Arena struct {
 	capacity uint64                   // immutable
 	fenced   bool                     // immutable; here, because Room looks at it
 	dir      []atomic.Pointer[region] // slice immutable; entries set once under mu, cleared by Close
-	ext      []atomic.Uint64          // slice immutable; entries of extents that one run covers, else 0; written under mu
-	delta    uintptr                  // immutable; engine - window
-	engine   pointer                  // immutable; start of the engine mapping
+	// slice immutable; entries of extents that one run covers, else 0; written under mu
+	ext    []atomic.Uint64
+	delta  uintptr // immutable; engine - window
+	engine pointer // immutable; start of the engine mapping
 
 	name        string // immutable, as all below to acct
 	fd          int    // the memfd; owned by the arena
@@ -167,23 +168,23 @@ type Arena struct {
 
 	movers sync.Mutex // held while bytes move to a file of their own
 
-	mu       sync.Mutex
-	idle     sync.Cond       // on mu; signalled when limbo falls to 0
-	closed   bool            // guarded by mu
-	limbo    int             // guarded by mu; runs out of the bins that will come back
-	nextID   uint64          // guarded by mu
-	runs     runBins         // guarded by mu
-	aside    []run           // guarded by mu; freed runs that are not in the bins, oldest first; see aside.go
-	moving   *move           // guarded by mu; what is on the move to a file of its own; see apart.go
-	apart    map[int32]*File // guarded by mu; the files of runs that have one, by their first chunk
-	slabs    slabBins        // guarded by mu
-	live     uint64          // guarded by mu; as Stats
-	count    uint64          // guarded by mu; as Stats
-	peak     uint64          // guarded by mu; as Stats
-	cached   uint64          // guarded by mu; as Stats
-	hugeExts uint64          // guarded by mu; extents known to be huge
-	sweeper  *time.Timer     // guarded by mu; calls sweep; nil if it need not
-	quietAt  uint64          // guarded by mu; nextID when that was set
+	mu          sync.Mutex
+	idle        sync.Cond       // on mu; signalled when limbo falls to 0
+	closed      bool            // guarded by mu
+	limbo       int             // guarded by mu; runs out of the bins that will come back
+	nextID      uint64          // guarded by mu
+	runs        runBins         // guarded by mu
+	quarantined []run           // guarded by mu; freed runs that are not in the bins, oldest first; see quarantine.go
+	moving      *move           // guarded by mu; what is being moved to a file of its own; see separate.go
+	separated   map[int32]*File // guarded by mu; the files of runs that have one, by their first chunk
+	slabs       slabBins        // guarded by mu
+	live        uint64          // guarded by mu; as Stats
+	count       uint64          // guarded by mu; as Stats
+	peak        uint64          // guarded by mu; as Stats
+	cached      uint64          // guarded by mu; as Stats
+	hugeExts    uint64          // guarded by mu; extents known to be huge
+	sweeper     *time.Timer     // guarded by mu; calls sweep; nil if it need not
+	quietAt     uint64          // guarded by mu; nextID when that was set
 }
 
 // New makes an arena. A mapping that does not fit (ulimit -v, a sanitizer) is an
@@ -191,7 +192,8 @@ type Arena struct {
 func New(o Options) (*Arena, error) {
 	switch {
 	case o.Capacity == 0 || o.Capacity%extentSize != 0 || o.Capacity > MaxCapacity:
-		return nil, fmt.Errorf("arena: capacity %d is not a multiple of 2 MiB up to %d", o.Capacity, uint64(MaxCapacity))
+		return nil, fmt.Errorf("arena: capacity %d is not a multiple of 2 MiB up to %d", o.Capacity,
+			uint64(MaxCapacity))
 	case o.WindowAt%extentSize != 0:
 		return nil, fmt.Errorf("arena: window address %#x is not 2 MiB aligned", o.WindowAt)
 	}
@@ -263,7 +265,7 @@ func (a *Arena) Close() error {
 	for i := range a.ext {
 		a.ext[i].Store(kindFree)
 	}
-	for _, f := range a.apart { // lockcheck: nothing else runs
+	for _, f := range a.separated { // lockcheck: nothing else runs
 		f.Close() //nolint:errcheck // the mappings go below
 	}
 	if a.acct != nil {

@@ -139,7 +139,8 @@ func TestAddressesOutside(t *testing.T) {
 	a := open(t, Options{Capacity: 2 << 20})
 	alloc(t, a, 2<<20)
 	for _, addr := range []uintptr{0, 1, a.Base() - 1, a.Base() + 2<<20, ^uintptr(0)} {
-		if _, ok := a.Find(addr); ok || a.Room(addr) != 0 || a.Contains(addr) || !errors.Is(a.Free(addr), ErrNotAllocated) {
+		if _, ok := a.Find(addr); ok || a.Room(addr) != 0 || a.Contains(addr) || !errors.Is(a.Free(addr),
+			ErrNotAllocated) {
 			t.Errorf("%#x is taken for a part of the arena", addr)
 		}
 	}

@@ -13,7 +13,8 @@ type Block struct {
 	freed bool // guarded by Arena.mu
 }
 
-// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of need.
+// Take is Alloc for a block. Its pages come when they are used, however small it is: programs take blocks ahead of
+// need.
 func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 	if size == 0 || size > a.limit {
 		return nil, a.noMemory(size, "none, or more than the capacity")
@@ -33,14 +34,14 @@ func (a *Arena) Take(size uint64, huge HugePolicy) (*Block, error) {
 // Size is how many bytes the block has.
 func (b *Block) Size() uint64 { return b.size }
 
-// Lazy tells whether its pages come later.
+// Lazy reports whether its pages come later.
 func (b *Block) Lazy() bool { return b.lazy }
 
 // File is where its bytes are. The caller keeps the block alive while it uses that.
 func (b *Block) File() (fd int, off uint64) {
 	b.a.mu.Lock()
 	defer b.a.mu.Unlock()
-	if f := b.a.apart[b.c]; f != nil {
+	if f := b.a.separated[b.c]; f != nil {
 		return f.FD(), 0
 	}
 	return b.a.fd, uint64(b.c) << chunkShift

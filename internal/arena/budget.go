@@ -28,7 +28,7 @@ type Budget struct {
 	ledgers  map[string]*ledger    // guarded by mu; by the file of the limit; nil if it cannot be had
 	pending  *time.Timer           // guarded by mu; brings the ledgers up to date
 	pause    time.Duration         // guarded by mu; until it does so again, if nothing changes
-	told     uint64                // guarded by mu; bytes that the ledgers say
+	posted   uint64                // guarded by mu; bytes that the ledgers hold
 }
 
 // An Account is one arena's part of a [Budget].
@@ -95,7 +95,7 @@ func (b *Budget) promised() (n uint64) {
 }
 
 // Open adds an account. resident says how many of the bytes granted to it are
-// really in memory; it must not block. trim gives back what can be done without
+// really in memory; it must not block. trim frees what can be done without
 // and returns how many bytes; it may be nil.
 func (b *Budget) Open(resident, trim func() uint64) *Account {
 	c := &Account{b: b, resident: resident, trim: trim}
@@ -116,13 +116,14 @@ func (c *Account) Close() {
 }
 
 // Reserve asks for n bytes and reports whether they were granted. Before it
-// refuses it has every account give back what it can do without.
+// refuses it has every account free what it can do without.
 func (c *Account) Reserve(n uint64) bool {
 	return c.grant(n) || c.b.trim() > 0 && c.grant(n)
 }
 
-// promise is Reserve for memory that others have on their account, too, and that will hardly be touched here first: it is
-// enough that a moment ago there was twice as much. Reading the files takes longer than all else that an import does.
+// promise is Reserve for memory that others have on their account, too, and that will hardly be touched here first: it
+// is enough that a moment ago there was twice as much. Reading the files takes longer than all else that an import
+// does.
 func (c *Account) promise(n uint64) bool {
 	const moment = time.Second
 	b := c.b
@@ -136,7 +137,7 @@ func (c *Account) promise(n uint64) bool {
 	return ok || c.Reserve(n)
 }
 
-// Release gives back n bytes that were granted and are no longer resident nor
+// Release returns n bytes that were granted and are no longer resident nor
 // promised.
 func (c *Account) Release(n uint64) {
 	b := c.b
@@ -169,7 +170,7 @@ func (c *Account) grant(n uint64) bool {
 			return false
 		}
 		b.credit = n + min((free-n)/8, maxCredit)
-		b.tell()
+		b.post()
 	}
 	b.credit -= n
 	b.left = sub(b.left, n)

@@ -122,7 +122,8 @@ func TestArenaUnderBudget(t *testing.T) {
 	o := Options{Capacity: gib, Budget: b, populateMax: 32 * mib, CacheLimit: 64 * mib}
 	a, other = open(t, o), open(t, o)
 
-	if _, err := a.Alloc(200*mib, AllocOptions{}); !errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), "budget") {
+	if _, err := a.Alloc(200*mib, AllocOptions{}); !errors.Is(err, ErrNoMemory) ||
+		!strings.Contains(err.Error(), "budget") {
 		t.Fatalf("more than the memory: %v", err)
 	}
 	p := alloc(t, a, 150*mib) // lazy: promised, not there
@@ -201,9 +202,11 @@ func nobody(string) uint64 { return 0 }
 
 func TestReadMemory(t *testing.T) {
 	const (
-		info = "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\nCommitLimit: 4194304 kB\nCommitted_AS: 1048576 kB\n"
-		v2   = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
-		v1   = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n34 31 0:33 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+		info = "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB\nCommitLimit: 4194304 " +
+			"kB\nCommitted_AS: 1048576 kB\n"
+		v2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
+		v1 = "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n34 31 0:33 / " +
+			"/sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
 	)
 	for _, tt := range []struct {
 		name        string
@@ -227,14 +230,17 @@ func TestReadMemory(t *testing.T) {
 			"sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "0\n",
 		}, 1 * gib, 1 * gib},
 		{"version 2, mounted from the group", map[string]string{
-			"proc/self/cgroup": "0::/docker/xyz/sub\n", "proc/self/mountinfo": strings.Replace(v2, " / ", " /docker/xyz ", 1),
+			"proc/self/cgroup": "0::/docker/xyz/sub\n", "proc/self/mountinfo": strings.Replace(v2, " / ",
+				" /docker/xyz ", 1),
 			"sys/fs/cgroup/sub/memory.max": "1073741824\n", "sys/fs/cgroup/sub/memory.current": "1000000000\n",
 		}, 1 * gib, 1*gib - 1000000000},
 		{"version 1", map[string]string{
 			"proc/self/cgroup": "4:memory:/p/q\n2:cpu:/\n", "proc/self/mountinfo": v1,
-			"sys/fs/cgroup/memory/p/q/memory.limit_in_bytes": "9223372036854771712\n", "sys/fs/cgroup/memory/p/q/memory.usage_in_bytes": "5\n",
-			"sys/fs/cgroup/memory/p/memory.limit_in_bytes": "2147483648\n", "sys/fs/cgroup/memory/p/memory.usage_in_bytes": "1073741824\n",
-			"sys/fs/cgroup/memory/p/memory.stat": "inactive_file 1\ntotal_inactive_file 536870912\n",
+			"sys/fs/cgroup/memory/p/q/memory.limit_in_bytes": "9223372036854771712\n",
+			"sys/fs/cgroup/memory/p/q/memory.usage_in_bytes": "5\n",
+			"sys/fs/cgroup/memory/p/memory.limit_in_bytes":   "2147483648\n",
+			"sys/fs/cgroup/memory/p/memory.usage_in_bytes":   "1073741824\n",
+			"sys/fs/cgroup/memory/p/memory.stat":             "inactive_file 1\ntotal_inactive_file 536870912\n",
 		}, 2 * gib, 3 * gib / 2},
 		{"over the limit", map[string]string{
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2,

@@ -13,7 +13,8 @@ import (
 
 // Device memory: a closed window, reached through the engine's mapping alone.
 func Example() {
-	a, err := arena.New(arena.Options{Name: "device", Capacity: 64 << 20, WindowProt: unix.PROT_NONE, Budget: arena.NewBudget()})
+	a, err := arena.New(arena.Options{Name: "device", Capacity: 64 << 20, WindowProt: unix.PROT_NONE,
+		Budget: arena.NewBudget()})
 	if err != nil {
 		fmt.Println(err)
 		return

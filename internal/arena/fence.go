@@ -1,7 +1,7 @@
 package arena
 
-// In a fenced arena an access beside an allocation meets nobody else's bytes. Each run has closed chunks behind it,
-// which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
+// In a fenced arena an access beside an allocation meets no other allocation's bytes. Each run has closed chunks after
+// it, which are before the next one, and of its own chunks only the pages with bytes of the allocation are open. The
 // allocation lies at the end of those pages, as far as its alignment allows: what goes past the end faults, or stays
 // within a few bytes that the caller can look at.
 //
@@ -14,10 +14,10 @@ const (
 	mostFences  = 8192
 )
 
-// FenceBytes is how many addresses, at least, are closed before and behind what a fenced arena hands out.
+// FenceBytes is how many addresses, at least, are closed before and after what a fenced arena hands out.
 const FenceBytes = 128 << 10
 
-// fence is how many chunks are closed behind every run.
+// fence is how many chunks are closed after every run.
 func (a *Arena) fence() int32 {
 	if a.fenced {
 		return fenceChunks

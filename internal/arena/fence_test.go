@@ -29,7 +29,7 @@ func TestFence(t *testing.T) {
 			t.Errorf("%d bytes at %#x: its first page is %+v, %v", size, p, r, ok)
 		}
 		if _, ok := a.FindOn(end); ok {
-			t.Errorf("%d bytes at %#x: the page behind it belongs to it", size, p)
+			t.Errorf("%d bytes at %#x: the page after it belongs to it", size, p)
 		}
 		if err := a.Free(p); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: what is behind it could go while it is
+// ErrForeign is wrapped by Files.Import for a file that is not what a process shares: its pages could go while it is
 // mapped, and an access would end the process.
 var ErrForeign = errors.New("arena: not a file that can be shared")
 
@@ -35,7 +35,7 @@ func (s *Files) Close() {
 	}
 }
 
-// A File is a memfd whose size is sealed: nobody can take its bytes away while somebody has them mapped.
+// A File is a memfd whose size is sealed: its bytes stay as long as they are mapped.
 type File struct {
 	in     *Files // immutable
 	size   uint64 // immutable
@@ -63,7 +63,7 @@ func (s *Files) create(name string, size, charge uint64) (*File, error) {
 }
 
 // Import makes a file of one that another process has made, which stays the caller's. What it has no pages for yet is
-// accounted here: who imports it may be the one who touches it first.
+// accounted here: the importer may be the one that touches it first.
 func (s *Files) Import(fd int) (*File, error) {
 	size, resident, err := looksShared(fd)
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *File) Duplicate() (int, error) {
 	return duplicate(f.fd)
 }
 
-// Close gives the file back; its bytes go when nobody has them mapped any more. Idempotent.
+// Close closes the file; its bytes go when they are no longer mapped. Idempotent.
 func (f *File) Close() error {
 	f.in.mu.Lock()
 	delete(f.in.all, f)

@@ -16,7 +16,7 @@ import (
 // a function of their size, so a lookup that mixes two of them shows.
 func TestHammer(t *testing.T) { hammer(t, Options{}) }
 
-// The same with addresses that are set aside, and closed, when they are freed.
+// The same with addresses that are quarantined, and closed, when they are freed.
 func TestHammerFresh(t *testing.T) { hammer(t, Options{Fresh: true, WindowProt: rw}) }
 
 func hammer(t *testing.T, o Options) {

@@ -17,7 +17,7 @@ import (
 // the memory: it is in the same group.
 type ledger struct {
 	f      *os.File
-	is     unix.Stat_t // of the file, to tell it from one that has its number now
+	is     unix.Stat_t // of the file, to distinguish it from one that has its number now
 	slot   int64       // where the range begins
 	pages  int64       // and its length
 	locked bool
@@ -41,7 +41,7 @@ func openLedger(path string) *ledger {
 		return nil
 	}
 	l.slot = rand.Int64N(1<<slotBits) << slotShift
-	for try := 0; try < 100; try++ { // somebody may have it
+	for try := 0; try < 100; try++ { // another process may have it
 		if found, ok := l.get(l.slot, 1<<slotShift); ok && found.Type == unix.F_UNLCK {
 			break
 		}
@@ -52,7 +52,7 @@ func openLedger(path string) *ledger {
 
 func (l *ledger) close() { l.f.Close() } //nolint:errcheck // nothing was written
 
-// mine tells whether the file is still the one that was opened: programs close descriptors that they have not opened.
+// mine reports whether the file is still the one that was opened: programs close descriptors that they have not opened.
 func (l *ledger) mine() bool {
 	var s unix.Stat_t
 	return unix.Fstat(int(l.f.Fd()), &s) == nil && s.Dev == l.is.Dev && s.Ino == l.is.Ino

@@ -76,7 +76,7 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 		return fmt.Errorf("%#x+%d overlaps another", p, size)
 	}
 	if m.a.fenced {
-		if err := m.apart(i, p, size); err != nil {
+		if err := m.fenced(i, p, size); err != nil {
 			return err
 		}
 	}
@@ -89,19 +89,19 @@ func (m *model) alloc(size uint64, o AllocOptions) error {
 	return nil
 }
 
-// apart looks whether what was handed out before place i is far enough from its neighbours, and ends near the end of
+// fenced checks whether what was handed out before place i is far enough from its neighbours, and ends near the end of
 // a page.
-func (m *model) apart(i int, p uintptr, size uint64) error {
+func (m *model) fenced(i int, p uintptr, size uint64) error {
 	end := p + uintptr(size)
-	before, behind := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
+	before, after := m.a.Base(), m.a.Base()+uintptr(m.a.Capacity())
 	if i > 0 {
 		before = m.live[i-1].Start + uintptr(m.live[i-1].Size)
 	}
 	if i < len(m.live) {
-		behind = m.live[i].Start
+		after = m.live[i].Start
 	}
-	if p-before < FenceBytes || behind-end < FenceBytes || p%fenceAlign != 0 || -end%pageSize >= fenceAlign {
-		return fmt.Errorf("%#x+%d lies between %#x and %#x", p, size, before, behind)
+	if p-before < FenceBytes || after-end < FenceBytes || p%fenceAlign != 0 || -end%pageSize >= fenceAlign {
+		return fmt.Errorf("%#x+%d lies between %#x and %#x", p, size, before, after)
 	}
 	return nil
 }
@@ -183,9 +183,9 @@ func (a *Arena) invariants() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	total := int32(a.capacity >> chunkShift)
-	aside := map[int32]int32{}
-	for _, r := range a.aside {
-		aside[r.c] = r.n
+	quarantined := map[int32]int32{}
+	for _, r := range a.quarantined {
+		quarantined[r.c] = r.n
 	}
 	var freeRuns, inBins int
 	var cached uint64
@@ -211,9 +211,10 @@ func (a *Arena) invariants() error {
 			if !block && (e&isRun == 0 || e>>firstShift != uint64(c)) {
 				return fmt.Errorf("run %d+%d has entry %#x", c, n, e)
 			}
-		case aside[c] > 0:
-			if n = aside[c]; e != 0 || a.residentPages(c, n) != 0 {
-				return fmt.Errorf("run %d+%d that was set aside has entry %#x and %d pages", c, n, e, a.residentPages(c, n))
+		case quarantined[c] > 0:
+			if n = quarantined[c]; e != 0 || a.residentPages(c, n) != 0 {
+				return fmt.Errorf("run %d+%d that is quarantined has entry %#x and %d pages", c, n, e,
+					a.residentPages(c, n))
 			}
 		default:
 			if n = 1; e != kindSlab {
@@ -235,7 +236,8 @@ func (a *Arena) invariants() error {
 		}
 	}
 	if freeRuns != inBins || cached != a.cached || a.limbo != 0 {
-		return fmt.Errorf("%d free runs, %d in bins; %d bytes cached, counted %d; limbo %d", freeRuns, inBins, cached, a.cached, a.limbo)
+		return fmt.Errorf("%d free runs, %d in bins; %d bytes cached, counted %d; limbo %d", freeRuns, inBins, cached,
+			a.cached, a.limbo)
 	}
 	return nil
 }
@@ -272,7 +274,8 @@ func TestModel(t *testing.T) {
 		address := rapid.Custom(func(t *rapid.T) uintptr {
 			return a.Base() + uintptr(rapid.Uint64Range(0, a.Capacity()).Draw(t, "offset"))
 		})
-		size := rapid.OneOf(rapid.SampledFrom(modelSizes), rapid.Uint64Range(1, a.Capacity()), rapid.Uint64Range(1, 64<<10))
+		size := rapid.OneOf(rapid.SampledFrom(modelSizes), rapid.Uint64Range(1, a.Capacity()),
+			rapid.Uint64Range(1, 64<<10))
 		t.Repeat(map[string]func(*rapid.T){
 			"alloc": func(t *rapid.T) {
 				must(m.alloc(size.Draw(t, "size"), AllocOptions{
@@ -306,7 +309,10 @@ func TestModel(t *testing.T) {
 					must(a.Prepare(r.Start, r.Size))
 				}
 			},
-			"take": func(t *rapid.T) { must(m.take(size.Draw(t, "size"), HugePolicy(rapid.IntRange(0, 2).Draw(t, "huge")))) },
+			"take": func(t *rapid.T) {
+				must(m.take(size.Draw(t, "size"),
+					HugePolicy(rapid.IntRange(0, 2).Draw(t, "huge"))))
+			},
 			"free a block": func(t *rapid.T) {
 				if len(m.blocks) > 0 {
 					must(m.freeBlock(rapid.IntRange(0, len(m.blocks)-1).Draw(t, "which")))
@@ -333,8 +339,9 @@ func TestModel(t *testing.T) {
 		}
 		must(m.check())
 		a.Trim()
-		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.apart) != 0 {
-			t.Fatalf("with nothing in use %d bytes are accounted, and %d of %d files", a.acct.charged, m.files.acct.charged, len(m.files.all))
+		if a.acct.charged != 0 || m.files.acct.charged != 0 || len(m.files.all) != 0 || len(a.separated) != 0 {
+			t.Fatalf("with nothing in use %d bytes are accounted, and %d of %d files", a.acct.charged,
+				m.files.acct.charged, len(m.files.all))
 		}
 		must(m.alloc(m.most(), AllocOptions{}))
 		must(m.check())
@@ -354,7 +361,8 @@ func TestModelLong(t *testing.T) {
 		var err error
 		switch k := rnd.IntN(10); {
 		case k < 5 && len(m.live) < 3000:
-			err = m.alloc(1+rnd.Uint64N(1<<(1+rnd.IntN(24))), AllocOptions{Tag: rnd.Uint32(), Huge: HugePolicy(rnd.IntN(3))})
+			err = m.alloc(1+rnd.Uint64N(1<<(1+rnd.IntN(24))), AllocOptions{Tag: rnd.Uint32(),
+				Huge: HugePolicy(rnd.IntN(3))})
 		case len(m.live) > 0 && k < 9:
 			err = m.free(rnd.IntN(len(m.live)))
 		default:
@@ -398,7 +406,8 @@ func FuzzArena(f *testing.F) {
 			var err error
 			switch op % 6 {
 			case 0:
-				err = m.alloc(modelSizes[x%uint64(len(modelSizes))], AllocOptions{Tag: uint32(x), Huge: HugePolicy(op / 6 % 3)})
+				err = m.alloc(modelSizes[x%uint64(len(modelSizes))], AllocOptions{Tag: uint32(x),
+					Huge: HugePolicy(op / 6 % 3)})
 			case 1:
 				if len(m.live) > 0 {
 					err = m.free(int(x) % len(m.live))

@@ -3,9 +3,9 @@ package arena
 import "time"
 
 // What this process was granted and has not touched, other processes that share its limits take into account: the
-// budget tells them in ledgers. It is told before it is used, as credit. As memory is touched the kernel counts it,
-// too, which nobody notices; so it is told again after a while, less often the longer nothing changes, and no more when
-// nothing is left to be touched.
+// budget posts them in ledgers. It is posted before it is used, as credit. As memory is touched the kernel counts it,
+// too, without notice; so it is posted again after a while, less often the longer nothing changes, and no more
+// when nothing is left to be touched.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -14,14 +14,14 @@ const (
 // others is how many bytes other processes have in the ledger of a limit. mu is held.
 func (b *Budget) others(limit string) uint64 {
 	l, ok := b.ledgers[limit]
-	if !ok && len(b.accounts) > 0 { // else nobody would close it
+	if !ok && len(b.accounts) > 0 { // else nothing would close it
 		l = openLedger(limit)
 		if b.ledgers == nil {
 			b.ledgers = map[string]*ledger{}
 		}
 		b.ledgers[limit] = l
 		if l != nil {
-			l.put(b.told)
+			l.put(b.posted)
 		}
 	}
 	if l == nil {
@@ -59,14 +59,14 @@ func (b *Budget) alone() (end func()) {
 	}
 }
 
-// tell brings the ledgers up to date, and sees to it that this happens again. mu is held.
-func (b *Budget) tell() {
+// post brings the ledgers up to date, and schedules the next time. mu is held.
+func (b *Budget) post() {
 	if len(b.ledgers) == 0 {
 		return
 	}
 	n := b.promised() + b.credit
-	if n != b.told {
-		b.told, b.pause = n, firstPause
+	if n != b.posted {
+		b.posted, b.pause = n, firstPause
 		for _, l := range b.ledgers {
 			if l != nil {
 				l.put(n)
@@ -87,10 +87,10 @@ func (b *Budget) tellAgain() {
 	defer b.mu.Unlock()
 	b.credit = 0 // others may need it
 	b.pause = min(2*b.pause, lastPause)
-	b.tell()
+	b.post()
 }
 
-// forget closes the ledgers: nobody has been granted anything. mu is held.
+// forget closes the ledgers: nothing is granted any more. mu is held.
 func (b *Budget) forget() {
 	if b.pending != nil {
 		b.pending.Stop()
@@ -100,5 +100,5 @@ func (b *Budget) forget() {
 			l.close()
 		}
 	}
-	b.ledgers, b.pending, b.told, b.credit = nil, nil, 0, 0
+	b.ledgers, b.pending, b.posted, b.credit = nil, nil, 0, 0
 }

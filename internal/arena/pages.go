@@ -152,7 +152,7 @@ func (a *Arena) populate(c int32, pages uint64) error {
 
 func (a *Arena) populateSpan(off, size uint64) error {
 	err := populateWrite(a.engineAt(off), size)
-	if errors.Is(err, errNoPopulate) && !a.isApart(off) {
+	if errors.Is(err, errNoPopulate) && !a.isSeparate(off) {
 		err = allocate(a.fd, off, size) // fails where a touch would be a signal
 	}
 	return err
@@ -217,7 +217,7 @@ func (a *Arena) unready(c, n int32) {
 	}
 }
 
-// Ready tells whether the allocation addr belongs to has all its pages (but for a
+// Ready reports whether the allocation addr belongs to has all its pages (but for a
 // rest of less than 2 MiB at its end), so that Prepare is not worth calling for any
 // of it. It may say no for a very large one that has them: looking would take too
 // long.
@@ -275,7 +275,7 @@ func (a *Arena) Prepare(addr uintptr, n uint64) error {
 }
 
 // prepareExtent backs the extent at offset x of an allocation that ends at end. Callers that want the same extent wait
-// for the first: a collapse fails when somebody touches the pages meanwhile.
+// for the first: a collapse fails when the pages are touched meanwhile.
 func (a *Arena) prepareExtent(x, end uint64, r *region, bit uint32) error {
 	mu := &a.preparing[x>>extentShift%uint64(len(a.preparing))]
 	mu.Lock()

@@ -210,6 +210,7 @@ func (a *Arena) freeSmall(off uint64) (ok, empty bool) {
 	if empty {
 		r.chunk[i].Store(kindFree)
 	}
-	a.rebin(c, s, empty || a.apart[c] != nil || a.onTheMove(c)) // who imports the chunk is not to see what comes later
+	// a process that imports the chunk must not see what comes later
+	a.rebin(c, s, empty || a.separated[c] != nil || a.isMoving(c))
 	return true, empty
 }

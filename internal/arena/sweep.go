@@ -9,7 +9,7 @@ const (
 	sweepKeep  = 16 << 20 // bytes that stay
 )
 
-// sweepLater sees to it that sweep is called. mu is held.
+// sweepLater schedules sweep. mu is held.
 func (a *Arena) sweepLater() {
 	if a.closed {
 		return
@@ -18,7 +18,7 @@ func (a *Arena) sweepLater() {
 	a.sweeper = time.AfterFunc(a.sweepAfter, a.sweep)
 }
 
-// sweep gives pages of free chunks back to the kernel if nothing was allocated meanwhile.
+// sweep returns pages of free chunks to the kernel if nothing was allocated meanwhile.
 func (a *Arena) sweep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

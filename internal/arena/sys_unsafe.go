@@ -131,7 +131,7 @@ func ReserveAt(base uintptr, n uint64) error {
 	return nil
 }
 
-// Unreserve gives back n bytes that [Reserve] returned, with whatever is mapped there.
+// Unreserve frees n bytes that [Reserve] returned, with whatever is mapped there.
 func Unreserve(base uintptr, n uint64) error {
 	n = (n + pageSize - 1) &^ (pageSize - 1)
 	if n == 0 {
@@ -143,8 +143,8 @@ func Unreserve(base uintptr, n uint64) error {
 	return nil
 }
 
-// shortCall is up to where the system changes the protection of memory so fast that telling the scheduler of the call would
-// take longer.
+// shortCall is up to where the system changes the protection of memory so fast that informing the scheduler of the call
+// would take longer.
 const shortCall = 256 << 10
 
 // ProtectPages changes the protection of whole pages.
@@ -172,8 +172,8 @@ func madvise(addr uintptr, n uint64, advice uintptr) error {
 	}
 }
 
-// isolate gives pages an advice that their neighbours do not have, so that the system does not make one mapping of them; memory
-// that is not read from a disk is used in the same way with it. rejoin takes it back.
+// isolate gives pages an advice that their neighbours do not have, so that the system does not make one mapping of
+// them; memory that is not read from a disk is used in the same way with it. rejoin takes it back.
 func isolate(addr uintptr, n uint64) { madvise(addr, n, unix.MADV_RANDOM) } //nolint:errcheck // it is only slower
 func rejoin(addr uintptr, n uint64)  { madvise(addr, n, unix.MADV_NORMAL) } //nolint:errcheck // likewise
 
@@ -239,9 +239,9 @@ func memfdOf(name string, size uint64, flags int) (int, error) {
 	return fd, nil
 }
 
-// memfd makes an anonymous file, with a high number where the process may have one: programs close low ones that they do not know, and
-// a file of theirs in its place would be taken for memory. In a process without standard streams it must not become one of them
-// either: what is written to standard error would go into the memory of a device.
+// memfd makes an anonymous file, with a high number where the process may have one: programs close low ones that they
+// do not know, and a file of theirs in its place would be taken for memory. In a process without standard streams it
+// must not become one of them either: what is written to standard error would go into the memory of a device.
 func memfd(name string, flags int) (int, error) {
 	const high = 500
 	fd, err := unix.MemfdCreate(name, flags)

@@ -31,8 +31,8 @@ func sealedMemfd(name string, size uint64) (int, error) {
 	return fd, nil
 }
 
-// looksShared tells how many bytes a file has that another process gave, and how many of them are in memory. It is refused
-// if a mapping of it could lose its bytes, or if it cannot be written to.
+// looksShared reports how many bytes a file has that another process gave, and how many of them are in memory. It is
+// refused if a mapping of it could lose its bytes, or if it cannot be written to.
 func looksShared(fd int) (size, resident uint64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -115,7 +115,7 @@ func MapFile(addr uintptr, n uint64, prot, fd int, off uint64) error {
 	return nil
 }
 
-// Vacate makes n bytes at addr reserved address space, with nothing behind it.
+// Vacate makes n bytes at addr reserved address space, with nothing mapped.
 func Vacate(addr uintptr, n uint64) error {
 	_, _, e := unix.Syscall6(unix.SYS_MMAP, addr, uintptr(n), unix.PROT_NONE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED, ^uintptr(0), 0)
@@ -125,8 +125,8 @@ func Vacate(addr uintptr, n uint64) error {
 	return nil
 }
 
-// Back gives n bytes of a shared mapping at addr pages, and page tables; huge says that there may be none yet, so that whole
-// extents are to have huge ones where the kernel has any. The error wraps ErrNoMemory.
+// Back gives n bytes of a shared mapping at addr pages, and page tables; huge says that there may be none yet, so that
+// whole extents are to have huge ones where the kernel has any. The error wraps ErrNoMemory.
 func Back(addr uintptr, n uint64, huge bool) error {
 	if huge && addr%extentSize == 0 && n >= extentSize {
 		makeHuge(addr, n&^(extentSize-1))

@@ -63,7 +63,7 @@ func (m memcpy) copy(dst, src []byte) {
 	dl.Call(m.libc, core.AddrOf(dst), core.AddrOf(src), uintptr(len(src)))
 }
 
-// one does the moves on this thread and tells how long it took.
+// one does the moves on this thread and reports how long it took.
 func (m memcpy) one(dst, src []byte, list []move) time.Duration {
 	start := time.Now()
 	for _, v := range list {
@@ -121,7 +121,8 @@ func cut(list []move) [][]move {
 // limitBytes is larger than caches are, so that memory is measured.
 const limitBytes = 64 * mib
 
-// limit is the most bytes a second that copying on all CPUs, past the cache or by memcpy, and on one CPU reached in a few tries.
+// limit is the most bytes a second that copying on all CPUs, past the cache or by memcpy, and on one CPU reached in a
+// few tries.
 func (m memcpy) limit(dst, src []byte) float64 {
 	whole := []move{{0, 0, min(len(dst), len(src))}}
 	parts := cut(whole)

@@ -1,8 +1,10 @@
-// Package bench measures copies through package ropeway beside the machine's own memcpy, and tells what changed between two runs.
+// Package bench measures copies through package ropeway beside the machine's own memcpy, and reports what changed
+// between two runs.
 //
-// A [Plan] lists cases. A run measures each case once a round; between rounds everything is opened anew (by the command: in a new
-// process), because where memory happens to lie changes speeds by more than the clock does. Beside each copy, in turn, the same
-// bytes are moved by memcpy: speeds of shared machines drift, ratios hardly. [Compare] works on the rounds.
+// A [Plan] lists cases. A run measures each case once a round; between rounds everything is opened anew (by the
+// command: in a new process), because where memory happens to lie changes speeds by more than the clock does. Beside
+// each copy, in turn, the same bytes are moved by memcpy: speeds of shared machines drift, ratios hardly. [Compare]
+// works on the rounds.
 package bench
 
 import (
@@ -64,8 +66,8 @@ func (c Case) Series() string {
 // String names the case.
 func (c Case) String() string { return c.Series() + ", " + ui.Bytes(uint64(c.Size)) }
 
-// lanes is how many streams copy at once.
-func (c Case) lanes() int { return c.Streams * c.Devices }
+// loads is how many streams copy at once.
+func (c Case) loads() int { return c.Streams * c.Devices }
 
 // slotBytes and mostCopies bound how many small copies make one sample; the bytes stay in the second cache of a core.
 const (
@@ -73,8 +75,8 @@ const (
 	mostCopies = 1024
 )
 
-// copies is how many copies or batches one stream gets before it is waited for. It depends on the case alone, so that runs
-// can be compared.
+// copies is how many copies or batches one stream gets before it is waited for. It depends on the case alone, so that
+// runs can be compared.
 func (c Case) copies() int {
 	if c.Segment > 0 {
 		return 1
@@ -86,7 +88,7 @@ func (c Case) copies() int {
 func (c Case) region() int { return c.copies() * c.Size }
 
 // Bytes is how many bytes a sample moves.
-func (c Case) Bytes() int { return c.region() * c.lanes() }
+func (c Case) Bytes() int { return c.region() * c.loads() }
 
 // Point is a case with what was measured; the slices have one value a round, in seconds for moving [Case.Bytes].
 type Point struct {
@@ -138,9 +140,10 @@ const (
 	mostTime  = 1e6
 )
 
-// clean makes every text of a result that was read fit for a terminal: anybody may have written the file.
+// clean makes every text of a result that was read fit for a terminal: the file may come from anywhere.
 func (r *Result) clean() {
-	texts := []*string{&r.Ropeway, &r.Machine.CPU, &r.Machine.Kernel, &r.Machine.Go, &r.Driver, &r.Product, &r.Chip, &r.Memcpy}
+	texts := []*string{&r.Ropeway, &r.Machine.CPU, &r.Machine.Kernel, &r.Machine.Go, &r.Driver, &r.Product,
+		&r.Chip, &r.Memcpy}
 	for i := range r.Points {
 		p := &r.Points[i]
 		texts = append(texts, &p.Direction, &p.Case.Memory, &p.Skipped)
@@ -153,7 +156,8 @@ func (r *Result) clean() {
 // check says why a result that was read cannot be used.
 func (r *Result) check() error {
 	if r.Version != formatVersion {
-		return fmt.Errorf("it has version %d of the format, and this ropeway reads version %d", r.Version, formatVersion)
+		return fmt.Errorf("it has version %d of the format, and this ropeway reads version %d",
+			r.Version, formatVersion)
 	}
 	if r.Rounds < 1 || r.Rounds > MostRounds {
 		return fmt.Errorf("it has %d rounds, not 1 to %d", r.Rounds, MostRounds)
@@ -161,15 +165,20 @@ func (r *Result) check() error {
 	inside := func(v, low, high int) bool { return low <= v && v <= high }
 	for i := range r.Points {
 		p := &r.Points[i]
-		if !inside(p.Size, 1, 1<<40) || !inside(p.Segment, 0, 1<<40) || !inside(p.Streams, 1, 1<<10) || !inside(p.Devices, 1, 1<<10) {
+		if !inside(p.Size, 1, 1<<40) || !inside(p.Segment, 0, 1<<40) || !inside(p.Streams, 1, 1<<10) ||
+			!inside(p.Devices, 1, 1<<10) {
 			return fmt.Errorf("%s is no case", p)
 		}
 		if p.Skipped != "" {
 			continue
 		}
 		for _, list := range [][]float64{p.Seconds, p.Memcpy, p.MemcpyAll} {
-			if len(list) != r.Rounds || slices.ContainsFunc(list, func(v float64) bool { return !(v > leastTime && v < mostTime) }) {
-				return fmt.Errorf("%s does not have %d times between %g and %g seconds", p, r.Rounds, leastTime, mostTime)
+			if len(list) != r.Rounds || slices.ContainsFunc(list, func(v float64) bool {
+				return !(v > leastTime &&
+					v < mostTime)
+			}) {
+				return fmt.Errorf("%s does not have %d times between %g and %g seconds", p, r.Rounds,
+					leastTime, mostTime)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"ropeway/internal/ui"
 	"slices"
 	"sort"
 	"sync"
@@ -16,8 +17,8 @@ import (
 // Alpha is how often, at most, a comparison of two runs that do not differ says that they do.
 const Alpha = 0.05
 
-// DefaultThreshold is the change of speed that does not count: two runs of one program differ by a few percent for reasons that
-// no number of rounds in one run shows, such as who else uses the machine.
+// DefaultThreshold is the change of speed that does not count: two runs of one program differ by a few percent for
+// reasons that no number of rounds in one run shows, such as what else runs on the machine.
 const DefaultThreshold = 0.05
 
 // What is compared.
@@ -57,10 +58,11 @@ type Comparison struct {
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// Compare looks for changes of more than threshold (0.05 for 5%). by is [ByMemcpy], [BySpeed], or "" for what fits the drivers.
+// Compare looks for changes of more than threshold (0.05 for 5%). by is [ByMemcpy], [BySpeed], or "" for what fits the
+// drivers.
 //
-// Each case, each series (its median) and all together are tested: Mann-Whitney's U test of the rounds, against the hypothesis that
-// the change is within the threshold, corrected for testing many. Intervals are Hodges and Lehmann's.
+// Each case, each series (its median) and all together are tested: Mann-Whitney's U test of the rounds, against the
+// hypothesis that the change is within the threshold, corrected for testing many. Intervals are Hodges and Lehmann's.
 func Compare(before, after *Result, threshold float64, by string) (*Comparison, error) {
 	c := &Comparison{By: by, Threshold: threshold, Verdict: Same}
 	if by == "" {
@@ -72,7 +74,8 @@ func Compare(before, after *Result, threshold float64, by string) (*Comparison, 
 	c.note(before, after)
 	pairs := c.pair(before, after)
 	if len(pairs) == 0 {
-		return nil, &Advice{errors.New("the two runs have no case in common"), "measure both with the same flags"}
+		return nil, &ui.Advice{Err: errors.New("the two runs have no case in common"),
+			Next: "measure both with the same flags"}
 	}
 	families := familiesOf(pairs)
 	var indexes [][]int
@@ -91,8 +94,9 @@ func Compare(before, after *Result, threshold float64, by string) (*Comparison, 
 		for float64(most)*leastP(need, need) > Alpha {
 			need++
 		}
-		return nil, &Advice{fmt.Errorf("%d and %d rounds cannot show that one of %d values changed", n, m, len(c.Changes)),
-			fmt.Sprintf("measure both with --rounds %d or more", need)}
+		return nil, &ui.Advice{Err: fmt.Errorf("%d and %d rounds cannot show that one of %d values changed", n, m,
+			len(c.Changes)),
+			Next: fmt.Sprintf("measure both with --rounds %d or more", need)}
 	}
 	c.judge(indexes)
 	return c, nil
@@ -179,8 +183,9 @@ func familiesOf(pairs []pair) (families [][]group) {
 	return append(families, cases)
 }
 
-// values are the logarithms of what is compared, a round each, against the case's usual value. Of several cases it is the median,
-// weighted by how steady each is: neither a case that was disturbed in a round nor one that always jumps counts for all.
+// values are the logarithms of what is compared, a round each, against the case's usual value. Of several cases it is
+// the median, weighted by how steady each is: neither a case that was disturbed in a round nor one that always jumps
+// counts for all.
 func (c *Comparison) values(g group) (before, after []float64) {
 	b, a := len(g.pairs[0].before.Seconds), len(g.pairs[0].after.Seconds)
 	rounds := make([][]weighted, b+a)
@@ -279,8 +284,9 @@ func sampleOf(values []float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
 }
 
-// judge corrects the p-values and decides. Everything, the series and the cases are three families, each with a third of Alpha and
-// Holm's correction inside it: cases are many, and their number must not hide a change that all of them share.
+// judge corrects the p-values and decides. Everything, the series and the cases are three families, each with a third
+// of Alpha and Holm's correction inside it: cases are many, and their number must not hide a change that all of them
+// share.
 func (c *Comparison) judge(families [][]int) {
 	for _, family := range families {
 		slices.SortStableFunc(family, func(a, b int) int { return cmp.Compare(c.Changes[a].P, c.Changes[b].P) })
@@ -333,8 +339,8 @@ func shiftOf(before, after []float64) (mid, low, high float64) {
 	return (at((n+1)/2) + at(n/2+1)) / 2, at(k), at(n + 1 - k)
 }
 
-// difference is the k-th smallest of all differences between a value of after and one of before, both sorted; the first is 1. It
-// narrows down the number and counts: a list of all would be long.
+// difference is the k-th smallest of all differences between a value of after and one of before, both sorted; the first
+// is 1. It narrows down the number and counts: a list of all would be long.
 func difference(before, after []float64, k int) float64 {
 	last := len(before) - 1
 	low := math.Nextafter(after[0]-before[last], math.Inf(-1)) // less than any
@@ -362,8 +368,8 @@ func difference(before, after []float64, k int) float64 {
 // intervalEnds remembers [intervalEnd], which takes long.
 var intervalEnds sync.Map
 
-// mostExact is the most pairs of rounds for which [intervalEnd] is exact: beyond it that takes seconds, then hours, and the U test
-// is not exact either.
+// mostExact is the most pairs of rounds for which [intervalEnd] is exact: beyond it that takes seconds, then hours, and
+// the U test is not exact either.
 const mostExact = 50 * 50
 
 // intervalEnd is which of the sorted differences, from either end, bounds the interval; the first is 1.

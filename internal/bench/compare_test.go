@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"ropeway/internal/ui"
 	"slices"
 	"strings"
 	"testing"
@@ -114,8 +115,8 @@ func TestSlowed(t *testing.T) {
 	}
 }
 
-// TestPartSlowed proves that it is enough if a part is slower: a whole direction by 10% on a shared machine, one case by a
-// third if there are more rounds.
+// TestPartSlowed proves that it is enough if a part is slower: a whole direction by 10% on a shared machine, one case
+// by a third if there are more rounds.
 func TestPartSlowed(t *testing.T) {
 	one := Quick().Cases()[3]
 	rounds := map[string]int{"direction": QuickRounds, "case": 2 * QuickRounds}
@@ -145,8 +146,8 @@ func TestPartSlowed(t *testing.T) {
 	}
 }
 
-// TestDrift proves that compared by speed alone a machine that drifts would be reported: ratios to memcpy are what makes runs
-// comparable.
+// TestDrift proves that compared by speed alone a machine that drifts would be reported: ratios to memcpy are what
+// makes runs comparable.
 func TestDrift(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	before := synthetic(random, noises["quiet"], QuickRounds, never)
@@ -176,7 +177,8 @@ func TestFaster(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	all := c.Changes[0]
-	if all.What != "everything" || all.Cases != len(before.Points) || !(all.Low <= 1.25 && 1.25 <= all.High) || all.High/all.Low > 1.05 {
+	if all.What != "everything" || all.Cases != len(before.Points) || !(all.Low <= 1.25 && 1.25 <= all.High) ||
+		all.High/all.Low > 1.05 {
 		t.Errorf("1/0.8 is not in %+v", all)
 	}
 }
@@ -209,13 +211,13 @@ func TestCompareRefuses(t *testing.T) {
 	few := synthetic(random, noises["quiet"], 4, never)
 	many := synthetic(random, noises["quiet"], 10, never)
 	_, err := Compare(few, few, DefaultThreshold, "")
-	if a, ok := err.(*Advice); !ok || !strings.Contains(a.Next, "--rounds 8 or more") {
+	if a, ok := err.(*ui.Advice); !ok || !strings.Contains(a.Next, "--rounds 8 or more") {
 		t.Errorf("4 rounds: %v", err)
 	}
 	other := *many
 	other.Points = nil
 	_, err = Compare(many, &other, DefaultThreshold, "")
-	if a, ok := err.(*Advice); !ok || !strings.Contains(a.Error(), "no case in common") {
+	if a, ok := err.(*ui.Advice); !ok || !strings.Contains(a.Error(), "no case in common") {
 		t.Errorf("nothing in common: %v", err)
 	}
 }
@@ -233,14 +235,16 @@ func TestNotes(t *testing.T) {
 		t.Fatal(c, err)
 	}
 	notes := strings.Join(c.Notes, "\n")
-	for _, want := range []string{"CPU differs", "driver differs: soft and cuda", "different memcpys", "2 cases of the old run", "1 cases of the new run"} {
+	for _, want := range []string{"CPU differs", "driver differs: soft and cuda", "different memcpys",
+		"2 cases of the old run", "1 cases of the new run"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in %q", want, notes)
 		}
 	}
 }
 
-// TestBy proves that without being told, speeds are compared as soon as one of the runs is of another driver than soft, whichever.
+// TestBy proves that without --by, speeds are compared as soon as one of the runs is of another driver than soft,
+// whichever.
 func TestBy(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 2))
 	soft := synthetic(random, noises["quiet"], 10, never)
@@ -257,7 +261,8 @@ func TestBy(t *testing.T) {
 	}
 }
 
-// TestManyRounds proves that runs of as many rounds as there may be can be compared: the time limit is for what never ends.
+// TestManyRounds proves that runs of as many rounds as there may be can be compared: the time limit is for what never
+// ends.
 func TestManyRounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 3))
 	before := synthetic(random, noises["quiet"], MostRounds, never)

@@ -22,22 +22,26 @@ import (
 // sampleResult has all kinds of cases, one of them skipped.
 func sampleResult() *Result {
 	r := synthetic(rand.New(rand.NewPCG(1, 2)), noises["quiet"], 10, never)
-	r.Product, r.Chip, r.Machine.CPU, r.Machine.CPUs, r.Verified, r.Memcpy = "A2", "Ascend910B1", "a <CPU>", 2, 3<<30, "libc's"
+	r.Product, r.Chip, r.Machine.CPU, r.Machine.CPUs, r.Verified, r.Memcpy = "A2", "Ascend910B1", "a <CPU>",
+		2, 3<<30, "libc's"
 	last := &r.Points[len(r.Points)-1]
 	*last = Point{Case: last.Case, Skipped: "needs 2 devices"}
 	return r
 }
 
-// TestPlan proves what is in a sweep: the base with all sizes, the rest one axis at a time, nothing twice, and only what exists.
+// TestPlan proves what is in a sweep: the base with all sizes, the rest one axis at a time, nothing twice, and only
+// what exists.
 func TestPlan(t *testing.T) {
-	axes := Axes{Sizes: []int{64, 32 * mib}, Directions: []string{HostToDevice, InDevice, PeerToPeer}, Memories: []string{Pinned, Pageable},
+	axes := Axes{Sizes: []int{64, 32 * mib}, Directions: []string{HostToDevice, InDevice, PeerToPeer},
+		Memories: []string{Pinned, Pageable},
 		Segments: []int{0, 256}, Streams: []int{1, 2}, Devices: []int{1, 2}}
 	var got []string
 	for _, c := range axes.Cases() {
 		got = append(got, c.String())
 	}
 	want := []string{
-		"h2d pinned, 64 B", "h2d pinned, 32 MiB", "h2d pageable, 64 B", "h2d pageable, 32 MiB", "d2d, 64 B", "d2d, 32 MiB", "p2p, 64 B", "p2p, 32 MiB",
+		"h2d pinned, 64 B", "h2d pinned, 32 MiB", "h2d pageable, 64 B", "h2d pageable, 32 MiB", "d2d, 64 B",
+		"d2d, 32 MiB", "p2p, 64 B", "p2p, 32 MiB",
 		"h2d pinned, batch of 256 B, 256 B",
 		"h2d pinned, 2 streams, 64 B", "d2d, 2 streams, 64 B", "p2p, 2 streams, 64 B",
 		"h2d pinned, 2 devices, 64 B", "d2d, 2 devices, 64 B",
@@ -88,7 +92,8 @@ func TestMoves(t *testing.T) {
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
 	sampleResult().WriteTable(&ui.Output{W: &b})
-	for _, want := range []string{"A2 (Ascend910B1) on soft, 10 rounds", "limit 20.0 GB/s", "h2d pinned ", "needs 2 devices", "GB/s", "MEMCPY"} {
+	for _, want := range []string{"A2 (Ascend910B1) on soft, 10 rounds", "limit 20.0 GB/s", "h2d pinned ",
+		"needs 2 devices", "GB/s", "MEMCPY"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -110,7 +115,8 @@ func TestCSV(t *testing.T) {
 	if err != nil || len(rows) != len(r.Points)+1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	if first := rows[1]; first[0] != "h2d" || first[1] != "pinned" || first[2] != "64" || first[6] != "10" || first[14] != "" {
+	if first := rows[1]; first[0] != "h2d" || first[1] != "pinned" || first[2] != "64" || first[6] != "10" ||
+		first[14] != "" {
 		t.Errorf("%q", first)
 	}
 	if last := rows[len(rows)-1]; last[7] != "" || last[14] != "needs 2 devices" {
@@ -176,7 +182,8 @@ func TestJSON(t *testing.T) {
 		"no size": func(f map[string]any) { f["points"].([]any)[0].(map[string]any)["size"] = 0 },
 	} {
 		err := write(change)
-		if a, ok := err.(*Advice); !ok || !strings.Contains(err.Error(), "is no result of ropeway bench") || a.Next == "" {
+		if a, ok := err.(*ui.Advice); !ok || !strings.Contains(err.Error(), "is no result of ropeway bench") ||
+			a.Next == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -185,7 +192,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestHTML proves that the page is whole: every plot well-formed and inside its frame, every case in the table, nothing from elsewhere.
+// TestHTML proves that the page is whole: every plot well-formed and inside its frame, every case in the table, nothing
+// from elsewhere.
 func TestHTML(t *testing.T) {
 	r := sampleResult()
 	var b bytes.Buffer
@@ -193,13 +201,15 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	for _, want := range []string{"a &lt;CPU&gt;", "prefers-color-scheme: dark", "Host to device, by size", "Batches, by size of a segment",
+	for _, want := range []string{"a &lt;CPU&gt;", "prefers-color-scheme: dark", "Host to device, by size",
+		"Batches, by size of a segment",
 		"By number of streams", "By number of devices", "memcpy, all CPUs", "needs 2 devices"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	if strings.Contains(text, "http:") || strings.Contains(text, "https:") || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+	if strings.Contains(text, "http:") || strings.Contains(text, "https:") || strings.Contains(text, "NaN") ||
+		strings.Contains(text, "Inf") {
 		t.Error("it needs something else, or has numbers that are none")
 	}
 	if n := strings.Count(text, "<tr>"); n != len(r.Points)+1 {
@@ -225,7 +235,8 @@ func TestHTML(t *testing.T) {
 				for _, a := range e.Attr {
 					var v float64
 					json.Unmarshal([]byte(a.Value), &v)
-					if a.Name.Local == "cx" && (v < left || v > chartWidth-right) || a.Name.Local == "cy" && (v < top || v > chartHeight-below) {
+					if a.Name.Local == "cx" && (v < left || v > chartWidth-right) || a.Name.Local == "cy" &&
+						(v < top || v > chartHeight-below) {
 						t.Errorf("%s=%s is outside", a.Name.Local, a.Value)
 					}
 				}
@@ -270,7 +281,8 @@ func TestChanges(t *testing.T) {
 	var b bytes.Buffer
 	c.WriteTable(&ui.Output{W: &b}, false)
 	text := b.String()
-	if !strings.Contains(text, "\np2p ") || strings.Contains(text, "\nh2d pinned") || !strings.Contains(text, "slower: ") {
+	if !strings.Contains(text, "\np2p ") || strings.Contains(text, "\nh2d pinned") ||
+		!strings.Contains(text, "slower: ") {
 		t.Error(text)
 	}
 	b.Reset()

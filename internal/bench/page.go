@@ -36,11 +36,13 @@ type pageCurve struct{ Name, Class string }
 // WriteHTML writes one page that needs nothing else: plots and all numbers.
 func (r *Result) WriteHTML(w io.Writer) error {
 	d := pageData{
-		Title:   fmt.Sprintf("ropeway bench: %s on %s", r.Product, r.Driver),
-		Machine: fmt.Sprintf("%s, %d CPUs, Linux %s, %s, ropeway %s, %s", r.Machine.CPU, r.Machine.CPUs, r.Machine.Kernel, r.Machine.Go, r.Ropeway, r.Started.Format("2006-01-02 15:04 MST")),
-		Summary: fmt.Sprintf("%d cases, %s, medians with 95%% confidence intervals; every copy was verified, %s in all. memcpy is %s.", len(r.Points), roundsText(r.Rounds), ui.Bytes(uint64(r.Verified)), r.Memcpy),
-		Limit:   fmt.Sprintf("%.1f GB/s", r.Limit/1e9),
-		Head:    []string{"Copy", "Size", "One copy", "GB/s", "±", "to memcpy", "to all CPUs", "of limit"},
+		Title: fmt.Sprintf("ropeway bench: %s on %s", r.Product, r.Driver),
+		Machine: fmt.Sprintf("%s, %d CPUs, Linux %s, %s, ropeway %s, %s", r.Machine.CPU, r.Machine.CPUs,
+			r.Machine.Kernel, r.Machine.Go, r.Ropeway, r.Started.Format("2006-01-02 15:04 MST")),
+		Summary: fmt.Sprintf("%d cases, %s, medians with 95%% confidence intervals; every copy was verified, %s in "+
+			"all. memcpy is %s.", len(r.Points), roundsText(r.Rounds), ui.Bytes(uint64(r.Verified)), r.Memcpy),
+		Limit: fmt.Sprintf("%.1f GB/s", r.Limit/1e9),
+		Head:  []string{"Copy", "Size", "One copy", "GB/s", "±", "to memcpy", "to all CPUs", "of limit"},
 	}
 	for _, c := range r.charts() {
 		p := pageChart{Title: c.title, SVG: template.HTML(c.svg())}
@@ -56,7 +58,8 @@ func (r *Result) WriteHTML(w io.Writer) error {
 			row = append(row, p.Skipped, "", "", "", "", "")
 		} else {
 			s := p.Speed()
-			row = append(row, shortTime(p.CopyTime()), number(s.Median/1e9), fmt.Sprintf("%.0f%%", s.spread()*100), times(p.Ratio(p.Memcpy)),
+			row = append(row, shortTime(p.CopyTime()), number(s.Median/1e9), fmt.Sprintf("%.0f%%", s.spread()*100),
+				times(p.Ratio(p.Memcpy)),
 				times(p.Ratio(p.MemcpyAll)), fmt.Sprintf("%.0f%%", 100*s.Median/r.Limit))
 		}
 		d.Rows = append(d.Rows, row)

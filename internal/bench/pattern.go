@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// shift is between the two places of a source that samples read in turn. In a pattern every byte differs from the one shift bytes
-// further, so a byte that a sample did not write is seen: it still has the value of the sample before.
+// shift is between the two places of a source that samples read in turn. In a pattern every byte differs from the one
+// shift bytes further, so a byte that a sample did not write is seen: it still has the value of the sample before.
 const shift = 4096
 
 // newPattern makes n bytes, and shift more.

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Axes are the values that a sweep takes. The first of Segments, Streams and Devices is the base: all sizes, directions and kinds of
-// memory are measured with it. Their other values are measured one axis at a time, with the first kind of memory and one size.
+// Axes are the values that a sweep takes. The first of Segments, Streams and Devices is the base: all sizes, directions
+// and kinds of memory are measured with it. Their other values are measured one axis at a time, with the first kind of
+// memory and one size.
 type Axes struct {
 	Sizes      []int
 	Directions []string

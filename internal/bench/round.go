@@ -20,11 +20,11 @@ type Spec struct {
 	tamper func(Case, []byte) // sees what was copied before it is compared; for tests
 }
 
-// Event is something a round tells; one of its fields is set.
+// Event is something a round reports; one of its fields is set.
 type Event struct {
 	About    *About    `json:"about,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`
-	Failed   *Failed   `json:"failed,omitempty"` // told by processes, last
+	Failed   *Failed   `json:"failed,omitempty"` // sent by processes, last
 }
 
 // Measured is a case that is over.
@@ -51,13 +51,14 @@ const (
 
 // Round measures every case once, on a runtime that was just opened.
 func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event) error) error {
-	r, err := openRoom(rt, spec.Cases)
+	r, err := openMemory(rt, spec.Cases)
 	if err != nil {
 		return err
 	}
 	m := findMemcpy()
 	name, _ := rt.Product()
-	about := &About{Driver: rt.Driver(), Product: string(name), Chip: rt.Chip(), Devices: rt.DeviceCount(), Memcpy: m.name()}
+	about := &About{Driver: rt.Driver(), Product: string(name), Chip: rt.Chip(), Devices: rt.DeviceCount(),
+		Memcpy: m.name()}
 	if err := each(Event{About: about}); err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func Round(ctx context.Context, rt *ropeway.Runtime, spec Spec, each func(Event)
 }
 
 // measure takes samples of a case and of memcpy in turn. Every sample is verified.
-func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured) (err error) {
+func (r *roundMemory) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured) (err error) {
 	c := spec.Cases[got.Case]
 	s, err := r.prepare(c)
 	if err != nil {
@@ -120,7 +121,7 @@ func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if i%2 == 0 { // neither is always the one behind the other
+		if i%2 == 0 { // neither is always the second
 			memcpys()
 		}
 		if err := sample(); err != nil {
@@ -131,13 +132,13 @@ func (r *room) measure(ctx context.Context, m memcpy, spec *Spec, got *Measured)
 		}
 	}
 	got.Seconds = quartile(ours)
-	got.Memcpy = quartile(one) * float64(c.lanes())
-	got.MemcpyAll = quartile(all) * float64(c.lanes())
+	got.Memcpy = quartile(one) * float64(c.loads())
+	got.MemcpyAll = quartile(all) * float64(c.loads())
 	return nil
 }
 
-// quartile is the time, in seconds, that a quarter of the samples stays below: what else runs on a machine makes samples slower, never
-// faster, and a single fast one may be luck.
+// quartile is the time, in seconds, that a quarter of the samples stays below: what else runs on a machine makes
+// samples slower, never faster, and a single fast one may be luck.
 func quartile(times []time.Duration) float64 {
 	slices.Sort(times)
 	return times[(len(times)-1)/4].Seconds()

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"ropeway/internal/ui"
 	"testing"
 	"time"
 
@@ -41,16 +42,18 @@ func inProcess(t *testing.T, options ...ropeway.Option) func(context.Context, Sp
 func TestRun(t *testing.T) {
 	cases := small().Cases()
 	steps := 0
-	r, err := Run(t.Context(), Options{Cases: cases, Rounds: 2, Round: inProcess(t), Version: "v1", Progress: func(done, total int) {
-		if done != steps || total != 2*len(cases) {
-			t.Errorf("%d of %d, not %d", done, total, steps)
-		}
-		steps++
-	}})
+	r, err := Run(t.Context(), Options{Cases: cases, Rounds: 2, Round: inProcess(t), Version: "v1",
+		Progress: func(done, total int) {
+			if done != steps || total != 2*len(cases) {
+				t.Errorf("%d of %d, not %d", done, total, steps)
+			}
+			steps++
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" || r.Machine.CPUs < 1 || r.Ropeway != "v1" {
+	if r.Driver != "soft" || r.Product != "A2" || r.Devices != 2 || r.Limit <= 0 || r.Memcpy == "" ||
+		r.Machine.CPUs < 1 || r.Ropeway != "v1" {
 		t.Errorf("%+v", r)
 	}
 	least := int64(0)
@@ -91,14 +94,14 @@ func TestSkipped(t *testing.T) {
 // TestVerify proves, for each case, that one wrong byte of one sample is seen.
 func TestVerify(t *testing.T) {
 	cases := small().Cases()
-	r, err := openRoom(open(t), cases)
+	r, err := openMemory(open(t), cases)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range cases {
 		sample, at := 0, 0
 		err := r.measure(t.Context(), memcpy{}, &Spec{Cases: cases, tamper: func(_ Case, b []byte) {
-			if sample++; sample == 2*c.lanes() { // of the last lane
+			if sample++; sample == 2*c.loads() { // of the last load
 				at = len(b) * 2 / 3
 				b[at] ^= 1
 			}
@@ -130,7 +133,7 @@ func TestSlowdown(t *testing.T) {
 		t.Fatal(took, err)
 	}
 	r := open(t)
-	room, err := openRoom(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
+	room, err := openMemory(r, []Case{{HostToDevice, Pageable, 3 * mib, 0, 1, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,8 +160,9 @@ func TestInterrupted(t *testing.T) {
 
 // TestNoRoom proves that too much memory is refused before it is taken, with what to do.
 func TestNoRoom(t *testing.T) {
-	err := Round(t.Context(), open(t), Spec{Cases: []Case{{HostToDevice, Pageable, 1 << 50, 0, 1, 1}}}, func(Event) error { return nil })
-	var a *Advice
+	err := Round(t.Context(), open(t), Spec{Cases: []Case{{HostToDevice, Pageable, 1 << 50, 0, 1, 1}}},
+		func(Event) error { return nil })
+	var a *ui.Advice
 	if !errors.As(err, &a) || a.Next == "" {
 		t.Error(err)
 	}
@@ -166,7 +170,10 @@ func TestNoRoom(t *testing.T) {
 
 // TestIncomplete proves that a round that stops early is no result.
 func TestIncomplete(t *testing.T) {
-	_, err := Run(t.Context(), Options{Cases: small().Cases(), Rounds: 1, Round: func(context.Context, Spec, func(Event) error) error { return nil }})
+	_, err := Run(t.Context(), Options{Cases: small().Cases(), Rounds: 1, Round: func(context.Context, Spec,
+		func(Event) error) error {
+		return nil
+	}})
 	if err == nil {
 		t.Error("no error")
 	}

@@ -26,8 +26,9 @@ type Options struct {
 // Run makes all rounds.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{
-		Version: formatVersion, Ropeway: o.Version, Started: time.Now().UTC().Truncate(time.Second), Machine: thisMachine(),
-		Rounds: o.Rounds, Slowdown: o.Slowdown,
+		Version: formatVersion, Ropeway: o.Version, Started: time.Now().UTC().Truncate(time.Second),
+		Machine: thisMachine(),
+		Rounds:  o.Rounds, Slowdown: o.Slowdown,
 	}
 	for _, c := range o.Cases {
 		r.Points = append(r.Points, Point{Case: c})
@@ -90,7 +91,8 @@ func (r *Result) add(m *Measured) error {
 
 func thisMachine() Machine {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	m := Machine{CPU: runtime.GOARCH, CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)), Go: runtime.Version()}
+	m := Machine{CPU: runtime.GOARCH, CPUs: runtime.NumCPU(), Kernel: strings.TrimSpace(string(kernel)),
+		Go: runtime.Version()}
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	for _, line := range strings.Split(string(info), "\n") {
 		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {

@@ -44,7 +44,8 @@ func (c *chart) svg() string {
 	xs, ys, ticks := c.scales()
 	var b strings.Builder
 	draw := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	draw(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(c.title+": GB/s"))
+	draw(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, chartWidth, chartHeight,
+		html.EscapeString(c.title+": GB/s"))
 	for _, v := range decades(ys.from, ys.to) {
 		y := ys.of(v)
 		draw(`<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/>`, left, chartWidth-right, y, y)
@@ -61,7 +62,8 @@ func (c *chart) svg() string {
 	}
 	if c.limit > 0 {
 		y := ys.of(c.limit)
-		draw(`<line class="limit" x1="%g" x2="%g" y1="%.1f" y2="%.1f"><title>limit: %.1f GB/s</title></line>`, left, chartWidth-right, y, y, c.limit)
+		draw(`<line class="limit" x1="%g" x2="%g" y1="%.1f" y2="%.1f"><title>limit: %.1f GB/s</title></line>`, left,
+			chartWidth-right, y, y, c.limit)
 	}
 	for _, curve := range c.curves {
 		draw(`<g class="%s">`, curve.class)

@@ -45,7 +45,8 @@ func (r *Result) WriteTable(o *ui.Output) {
 			continue
 		}
 		s := p.Speed()
-		o.Line("%s", tableColumns.Row(name, size, shortTime(p.CopyTime()), number(s.Median/1e9), fmt.Sprintf("%.0f%%", s.spread()*100),
+		o.Line("%s", tableColumns.Row(name, size, shortTime(p.CopyTime()), number(s.Median/1e9), fmt.Sprintf("%.0f%%",
+			s.spread()*100),
 			times(p.Ratio(p.Memcpy)), times(p.Ratio(p.MemcpyAll)), fmt.Sprintf("%.0f%%", 100*s.Median/r.Limit)))
 	}
 	o.Line("")
@@ -103,17 +104,20 @@ func shortTime(d time.Duration) string {
 // WriteCSV writes one line a case, with a head.
 func (r *Result) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	c.Write([]string{"direction", "memory", "size", "segment", "streams", "devices", "rounds", "gb_per_second", "low", "high", "seconds_per_copy",
+	c.Write([]string{"direction", "memory", "size", "segment", "streams", "devices", "rounds", "gb_per_second", "low",
+		"high", "seconds_per_copy",
 		"to_memcpy", "to_memcpy_all", "to_limit", "skipped"})
 	float := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	for i := range r.Points {
 		p := &r.Points[i]
-		row := []string{p.Direction, p.Memory, strconv.Itoa(p.Size), strconv.Itoa(p.Segment), strconv.Itoa(p.Streams), strconv.Itoa(p.Devices)}
+		row := []string{p.Direction, p.Memory, strconv.Itoa(p.Size), strconv.Itoa(p.Segment), strconv.Itoa(p.Streams),
+			strconv.Itoa(p.Devices)}
 		if p.Skipped != "" {
 			row = append(row, "0", "", "", "", "", "", "", "", p.Skipped)
 		} else {
 			s := p.Speed()
-			row = append(row, strconv.Itoa(r.Rounds), float(s.Median/1e9), float(s.Low/1e9), float(s.High/1e9), float(float64(p.Size)/s.Median),
+			row = append(row, strconv.Itoa(r.Rounds), float(s.Median/1e9), float(s.Low/1e9), float(s.High/1e9),
+				float(float64(p.Size)/s.Median),
 				float(p.Ratio(p.Memcpy)), float(p.Ratio(p.MemcpyAll)), float(s.Median/r.Limit), "")
 		}
 		c.Write(row)
@@ -133,7 +137,7 @@ func (r *Result) WriteJSON(w io.Writer) error {
 func Read(file string) (*Result, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &Advice{err, "measure one: ropeway bench --json=" + file}
+		return nil, &ui.Advice{Err: err, Next: "measure one: ropeway bench --json=" + file}
 	}
 	r := new(Result)
 	err = json.Unmarshal(text, r)
@@ -145,7 +149,8 @@ func Read(file string) (*Result, error) {
 		err = errors.New("there are no points in it")
 	}
 	if err != nil {
-		return nil, &Advice{fmt.Errorf("%s is no result of ropeway bench: %w", file, err), "write one with: ropeway bench --json=" + file}
+		return nil, &ui.Advice{Err: fmt.Errorf("%s is no result of ropeway bench: %w", file, err),
+			Next: "write one with: ropeway bench --json=" + file}
 	}
 	return r, nil
 }
@@ -202,7 +207,8 @@ func (c *Comparison) lastLine(o *ui.Output) string {
 			cases++
 		}
 	}
-	text := fmt.Sprintf("%s: %d of %d cases are slower and %d faster by themselves", c.Verdict, c.Slower, cases, c.Faster)
+	text := fmt.Sprintf("%s: %d of %d cases are slower and %d faster by themselves", c.Verdict, c.Slower,
+		cases, c.Faster)
 	if all := c.Changes[0]; all.Cases > 1 && all.Verdict == c.Verdict {
 		text += fmt.Sprintf(", everything %s", percent(all.Ratio))
 	}

@@ -2,8 +2,8 @@ package checktest
 
 import "slices"
 
-// The generator keeps programs correct with clocks, as it goes: component i of a clock is how many tasks of line i are known
-// to be over, where a line is a stream or a callback that runs beside its stream. The oracle does without them.
+// The generator keeps programs correct with clocks, as it goes: component i of a clock is how many tasks of line i are
+// known to be over, where a line is a stream or a callback that runs beside its stream. The oracle does without them.
 
 // clock is a vector clock; missing components are 0.
 type clock []int
@@ -40,7 +40,7 @@ type pending struct {
 
 // line is a stream, or a callback that runs beside one.
 type line struct {
-	clock  clock // what the next task is behind
+	clock  clock // what the next task comes after
 	tasks  int
 	stream int // whose it is
 	step   int // of a callback; -1 for a stream
@@ -61,7 +61,7 @@ type eventState struct {
 	cleared mark   // by the latest reset; line -1 if there is none
 }
 
-// usable tells whether waiting for the event means its latest record.
+// usable reports whether waiting for the event means its latest record.
 func (e *eventState) usable() bool { return e.live && e.recorded && !e.reset }
 
 // bufferState is what the generator knows of a buffer.

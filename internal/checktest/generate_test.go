@@ -73,12 +73,12 @@ func (m *maker) emit(s step) int {
 	l := m.of(s.stream)
 	at := m.advance(l, m.stream[s.stream])
 	if s.op == post {
-		behind := l.clock
+		after := l.clock
 		if l.posted >= 0 {
-			behind = join(behind, m.lines[l.posted].clock)
+			after = join(after, m.lines[l.posted].clock)
 		}
 		l.posted = len(m.lines)
-		c := &line{clock: behind, stream: s.stream, step: i, posted: -1}
+		c := &line{clock: after, stream: s.stream, step: i, posted: -1}
 		m.lines = append(m.lines, c)
 		at = m.advance(c, l.posted)
 	}
@@ -99,7 +99,7 @@ func (m *maker) advance(l *line, number int) mark {
 // of is the line of a stream.
 func (m *maker) of(stream int) *line { return m.lines[m.stream[stream]] }
 
-// now is what the next task of a stream is behind.
+// now is what the next task of a stream is after.
 func (m *maker) now(stream int) clock { return join(m.of(stream).clock, m.host) }
 
 // learn adds to what the host knows.
@@ -266,7 +266,8 @@ func (m *maker) act() {
 func (m *maker) copies(o op) {
 	dst, src := m.ends()
 	if o == copyNow && m.chance(30) { // this one may go from host to host, and pageable memory will do
-		dst, src = pick(m, m.some(pinned, registered, pageable)), pick(m, m.some(onDevice, pinned, registered, pageable))
+		dst, src = pick(m, m.some(pinned, registered, pageable)),
+			pick(m, m.some(onDevice, pinned, registered, pageable))
 		if m.chance(50) {
 			dst, src = src, dst
 		}
@@ -277,7 +278,8 @@ func (m *maker) copies(o op) {
 }
 
 func (m *maker) fill() {
-	s := step{op: pick(m, []op{fillAsync, fillAsync, fillNow, wordsAsync, wordsNow}), stream: m.anyStream(), dev: m.IntN(m.p.devices), value: m.Uint32()}
+	s := step{op: pick(m, []op{fillAsync, fillAsync, fillNow, wordsAsync, wordsNow}), stream: m.anyStream(),
+		dev: m.IntN(m.p.devices), value: m.Uint32()}
 	places := []place{onDevice}
 	if m.chance(15) {
 		places = []place{pinned}
@@ -312,7 +314,8 @@ func (m *maker) copy2D() {
 }
 
 func (m *maker) batch() {
-	s := step{op: pick(m, []op{batchAsync, batchAsync, batchNow}), stream: m.anyStream(), dev: m.IntN(m.p.devices), v2: m.chance(50)}
+	s := step{op: pick(m, []op{batchAsync, batchAsync, batchNow}), stream: m.anyStream(), dev: m.IntN(m.p.devices),
+		v2: m.chance(50)}
 	devs, hosts, down := m.some(onDevice), m.some(pinned, registered), m.chance(50)
 	if len(devs) == 0 || len(hosts) == 0 {
 		return

@@ -15,8 +15,8 @@ type mutant struct {
 	pairs   []pair // what the oracle says is unordered now
 }
 
-// dependency tells whether a step is there only to order others. Resets are not among them (without one a program means something
-// else), nor is awaiting a callback, which the program does by means of its own.
+// dependency reports whether a step is there only to order others. Resets are not among them (without one a program
+// means something else), nor is awaiting a callback, which the program does by means of its own.
 func dependency(o op) bool {
 	switch o {
 	case record, wait, syncStream, syncDevice, syncEvent, queryStream, queryEvent:
@@ -25,8 +25,8 @@ func dependency(o op) bool {
 	return false
 }
 
-// mutate takes one dependency away that the program needs; nil if there is none, or every one that is needed leaves a program
-// that may hang.
+// mutate takes one dependency away that the program needs; nil if there is none, or every one that is needed leaves a
+// program that may hang.
 func mutate(p *program) *mutant {
 	r := rand.New(rand.NewPCG(p.seed, 6))
 	var body, ending []int
@@ -80,7 +80,7 @@ func (p *program) rules(x pair) []string {
 	return []string{inFlight}
 }
 
-// names tells whether a finding names a task of a step.
+// names reports whether a finding names a task of a step.
 func (r *run) names(f *finding.Finding, step int) bool {
 	j, ok := r.jobs[step]
 	if !ok {
@@ -94,8 +94,8 @@ func (r *run) names(f *finding.Finding, step int) bool {
 	return false
 }
 
-// tells tells whether a finding is about a pair: its rule, its task or tasks, and bytes that both touch.
-func (r *run) tells(f *finding.Finding, x pair) bool {
+// matches reports whether a finding is about a pair: its rule, its task or tasks, and bytes that both touch.
+func (r *run) matches(f *finding.Finding, x pair) bool {
 	right := slices.Contains(r.p.rules(x), f.Rule)
 	for _, a := range x {
 		right = right && (a.by != byTask || r.names(f, a.step))
@@ -105,23 +105,24 @@ func (r *run) tells(f *finding.Finding, x pair) bool {
 		if r.p.buffers[x[0].buf].place == table { // a descriptor counts as a whole
 			lo, hi = lo&^63, (hi+63)&^63
 		}
-		right = b != nil && uint64(b.Offset) >= uint64(lo) && uint64(b.Offset)+b.Length <= uint64(hi) && b.Address-uint64(b.Offset) == uint64(r.addrs[x[0].buf])
+		right = b != nil && uint64(b.Offset) >= uint64(lo) && uint64(b.Offset)+b.Length <= uint64(hi) &&
+			b.Address-uint64(b.Offset) == uint64(r.addrs[x[0].buf])
 	}
 	return right
 }
 
-// told tells whether a finding is about one of the mutant's pairs at all, and whether it is about one of tasks.
-func (m *mutant) told(r *run, f *finding.Finding) (so, right bool) {
+// reported reports whether a finding is about one of the mutant's pairs at all, and whether it is about one of tasks.
+func (m *mutant) reported(r *run, f *finding.Finding) (so, right bool) {
 	for _, x := range m.pairs {
-		if r.tells(f, x) {
+		if r.matches(f, x) {
 			so, right = true, right || x.byTasks()
 		}
 	}
 	return so, right
 }
 
-// plain tells whether the oracle's pairs are all there is to be found: no address is read from bytes that are in doubt, and
-// nothing is freed, and perhaps given out again, while it is used.
+// plain reports whether the oracle's pairs are all there is to be found: no address is read from bytes that are in
+// doubt, and nothing is freed, and perhaps given out again, while it is used.
 func (m *mutant) plain() bool {
 	return !slices.ContainsFunc(m.pairs, func(x pair) bool {
 		return x[0].by == byFree || x[1].by == byFree || x[0].buf >= 0 && m.buffers[x[0].buf].place == table

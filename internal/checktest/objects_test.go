@@ -37,7 +37,8 @@ func (r *run) batch(h *hostThread, s *step, stream core.Handle) *core.Error {
 	var sizes, starts []uint64
 	var attrs []abi.MemcpyBatchAttr
 	for i, v := range s.moves {
-		dsts, srcs, sizes = append(dsts, r.at(v.dst, v.to)), append(srcs, r.at(v.src, v.from)), append(sizes, uint64(v.n))
+		dsts, srcs, sizes = append(dsts, r.at(v.dst, v.to)), append(srcs, r.at(v.src, v.from)),
+			append(sizes, uint64(v.n))
 		a := abi.MemcpyBatchAttr{DstLoc: r.location(v.dst), SrcLoc: r.location(v.src)}
 		if i == 0 || attrs[len(attrs)-1] != a {
 			attrs, starts = append(attrs, a), append(starts, uint64(i))

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// The oracle knows what a program orders, from the rules of the API (spec/semantics.md, sections 6, 7, 12, 18) and from nothing
-// that happened. A step is up to three points: the call on the host, the task on its stream, the function that a thread
-// of the program runs. Edges between them say "before"; what is ordered is their transitive closure. The host is one line
-// of calls, whichever thread makes them: threads hand over to each other.
+// The oracle knows what a program orders, from the rules of the API (spec/semantics.md, sections 6, 7, 12, 18) and from
+// nothing that happened. A step is up to three points: the call on the host, the task on its stream, the function that
+// a thread of the program runs. Edges between them say "before"; what is ordered is their transitive closure. The host
+// is one line of calls, whichever thread makes them: threads hand over to each other.
 
 // point is one of 3*len(steps): calls, tasks, functions.
 type point = int
@@ -45,7 +45,7 @@ type access struct {
 // pair is two accesses of which nothing says which comes first.
 type pair [2]access
 
-// byTasks tells whether a task is part of it: a race between functions and the program is its own affair.
+// byTasks reports whether a task is part of it: a race between functions and the program is its own affair.
 func (x pair) byTasks() bool { return x[0].by == byTask || x[1].by == byTask }
 
 // oracle is what is known of a program.
@@ -53,13 +53,13 @@ type oracle struct {
 	p      *program
 	n      int
 	direct [][]point // points right before a point
-	given  []set     // what waits for states are behind; nil if they are not, or not yet
+	given  []set     // what waits for states are after; nil if they are not, or not yet
 	before []set     // everything before a point
 	waits  []int     // waits for states
 }
 
-// judge is the oracle's word: the accesses that nothing orders. The error says why the program means nothing: a wait that may
-// never end, or whose meaning depends on timing.
+// judge is the oracle's word: the accesses that nothing orders. The error says why the program means nothing: a wait
+// that may never end, or whose meaning depends on timing.
 func judge(p *program) ([]pair, error) {
 	o := &oracle{p: p, n: len(p.steps)}
 	if err := o.connect(); err != nil {
@@ -84,7 +84,7 @@ type recorded struct {
 	reset bool // a reset was queued since
 }
 
-// connect makes the edges that can be told from the order of the calls.
+// connect makes the edges that follow from the order of the calls.
 func (o *oracle) connect() error {
 	o.direct = make([][]point, 3*o.n)
 	o.given = make([]set, 3*o.n)
@@ -162,8 +162,9 @@ func (o *oracle) connect() error {
 	return nil
 }
 
-// close makes the closure. A wait for a state is behind every record that can let it go, and what is before one record
-// is before the wait only if it is before all of those. Knowing more rules records out, so it goes round until nothing is new.
+// close makes the closure. A wait for a state is after every record that can let it go, and what is before one record
+// is before the wait only if it is before all of those. Knowing more rules records out, so it goes round until nothing
+// is new.
 func (o *oracle) close() error {
 	for {
 		if err := o.sweep(); err != nil {
@@ -171,12 +172,12 @@ func (o *oracle) close() error {
 		}
 		more := false
 		for _, w := range o.waits {
-			behind := o.letGo(w)
-			if behind == nil {
+			after := o.letGo(w)
+			if after == nil {
 				return fmt.Errorf("step %d: the wait never ends", w)
 			}
-			if old := o.given[o.task(w)]; old == nil || old.size() != behind.size() {
-				o.given[o.task(w)], more = behind, true
+			if old := o.given[o.task(w)]; old == nil || old.size() != after.size() {
+				o.given[o.task(w)], more = after, true
 			}
 		}
 		if !more {
@@ -226,7 +227,7 @@ func (o *oracle) sweep() error {
 	return nil
 }
 
-// ordered tells whether a is before b.
+// ordered reports whether a is before b.
 func (o *oracle) ordered(a, b point) bool { return o.before[b].has(a) }
 
 // changes are the steps that record or reset an event.
@@ -265,7 +266,7 @@ next:
 	return common
 }
 
-// certain tells whether some record lets the wait go whatever the order of what is unordered.
+// certain reports whether some record lets the wait go whatever the order of what is unordered.
 func (o *oracle) certain(w int) bool {
 	event, at := o.p.steps[w].event, o.task(w)
 	resets := o.changes(event, reset)
@@ -302,8 +303,8 @@ func (o *oracle) accesses() (list []access) {
 	return list
 }
 
-// conflicts are the pairs of overlapping accesses, at least one a write, that are not ordered. At least one is by a task or by a
-// function that a stream runs: the host itself is one line.
+// conflicts are the pairs of overlapping accesses, at least one a write, that are not ordered. At least one is by a
+// task or by a function that a stream runs: the host itself is one line.
 func (o *oracle) conflicts() (pairs []pair) {
 	byBuffer := map[int][]access{}
 	for _, a := range o.accesses() {
@@ -327,8 +328,10 @@ func (o *oracle) destroyed() (pairs []pair) {
 		}
 		for k := range i {
 			t := &o.p.steps[k]
-			if o.p.queued(t) && t.stream == s.stream && t.op != post && len(o.p.uses(t)) > 0 && !o.ordered(o.task(k), o.call(i-1)) {
-				pairs = append(pairs, pair{{use{buf: -1, by: byTask}, k, o.task(k)}, {use{buf: -1, by: byFree}, i, o.call(i)}})
+			if o.p.queued(t) && t.stream == s.stream && t.op != post && len(o.p.uses(t)) > 0 &&
+				!o.ordered(o.task(k), o.call(i-1)) {
+				pairs = append(pairs, pair{{use{buf: -1, by: byTask}, k, o.task(k)},
+					{use{buf: -1, by: byFree}, i, o.call(i)}})
 			}
 		}
 	}
@@ -341,5 +344,6 @@ func (p *program) pairLine(x pair) string {
 	if x[0].buf < 0 {
 		return name(x[0]) + " and " + name(x[1])
 	}
-	return fmt.Sprintf("%s and %s, in b%d[%d,%d)", name(x[0]), name(x[1]), x[0].buf, max(x[0].lo, x[1].lo), min(x[0].hi, x[1].hi))
+	return fmt.Sprintf("%s and %s, in b%d[%d,%d)", name(x[0]), name(x[1]), x[0].buf, max(x[0].lo, x[1].lo),
+		min(x[0].hi, x[1].hi))
 }

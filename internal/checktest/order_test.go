@@ -2,7 +2,7 @@ package checktest
 
 import "slices"
 
-// conflict is a pending access that collides with uses that are behind c, or nil.
+// conflict is a pending access that collides with uses that are after c, or nil.
 func (m *maker) conflict(uses []use, c clock) *pending {
 	for _, u := range uses {
 		for _, a := range m.bufs[u.buf].busy {
@@ -137,15 +137,15 @@ func (m *maker) signal(stream, from int) {
 		m.emit(step{op: wait, event: e, stream: stream})
 	}
 	m.emit(step{op: record, event: e, stream: from})
-	behind := m.of(from).clock
+	after := m.of(from).clock
 	if !first {
 		m.emit(step{op: wait, event: e, stream: stream})
 	}
 	l := m.of(stream)
-	l.clock = join(l.clock, behind)
+	l.clock = join(l.clock, after)
 }
 
-// covering is an event whose latest record is behind a task and that a stream (-1: the host) can wait for, or -1.
+// covering is an event whose latest record is after a task and that a stream (-1: the host) can wait for, or -1.
 func (m *maker) covering(at mark, stream int) int {
 	var list []int
 	for i, e := range m.events {
@@ -159,7 +159,7 @@ func (m *maker) covering(at mark, stream int) int {
 	return pick(m, list)
 }
 
-// canWait tells whether a wait of a stream can only be let go by the latest record: behind a reset, if there was one.
+// canWait reports whether a wait of a stream can only be let go by the latest record: after a reset, if there was one.
 func (m *maker) canWait(e, stream int) bool {
 	state := m.events[e]
 	return m.p.events[e].kind != stateEvent || state.cleared.line < 0 || m.now(stream).covers(state.cleared)

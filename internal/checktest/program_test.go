@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// program is what a program does, as data. Streams, events and buffers are planned up front, and made and destroyed by steps.
+// program is what a program does, as data. Streams, events and buffers are planned up front, and made and destroyed by
+// steps.
 type program struct {
 	seed     uint64
 	product  string
@@ -46,7 +47,7 @@ const (
 	valueEvent  eventKind = "value" // a word in device memory
 )
 
-// signal tells whether it is one.
+// signal reports whether it is one.
 func (k eventKind) signal() bool { return k == notifyEvent || k == valueEvent }
 
 type eventPlan struct {
@@ -111,9 +112,12 @@ const (
 	touchHost   // the program itself reads or writes host memory
 )
 
-var opNames = [...]string{"new stream", "destroy stream", "new event", "destroy event", "alloc", "free", "copy", "copy now", "fill",
-	"fill now", "fill words", "fill words now", "copy 2D", "copy 2D now", "batch", "batch now", "set descriptor", "copy by descriptor",
-	"set cell", "copy by cells", "record", "wait", "reset", "sync stream", "sync device", "sync event", "query stream until complete",
+var opNames = [...]string{"new stream", "destroy stream", "new event", "destroy event", "alloc", "free", "copy",
+	"copy now", "fill",
+	"fill now", "fill words", "fill words now", "copy 2D", "copy 2D now", "batch", "batch now", "set descriptor",
+	"copy by descriptor",
+	"set cell", "copy by cells", "record", "wait", "reset", "sync stream", "sync device", "sync event",
+	"query stream until complete",
 	"query event until complete", "launch", "post", "await the callback of step", "host"}
 
 func (o op) String() string { return opNames[o] }
@@ -148,7 +152,7 @@ type step struct {
 	v2      bool
 }
 
-// queued tells whether the step puts a task on its stream.
+// queued reports whether the step puts a task on its stream.
 func (p *program) queued(s *step) bool {
 	switch s.op {
 	case copyAsync, copy2DAsync, batchAsync, copyDescriptor, copyOffset, record, wait, reset, launch, post:
@@ -166,7 +170,7 @@ type use struct {
 	by          actor
 }
 
-// actor is who makes an access.
+// actor is what makes an access.
 type actor uint8
 
 const (
@@ -230,7 +234,7 @@ func (p *program) uses(s *step) (list []use) {
 	return list
 }
 
-// concurrent tells whether what the host knows can depend on timing: a callback runs beside the program.
+// concurrent reports whether what the host knows can depend on timing: a callback runs beside the program.
 func (p *program) concurrent() bool {
 	for i := range p.steps {
 		if p.steps[i].op == post {

@@ -19,8 +19,8 @@ import (
 // schedules is how many orders of unordered work a mistake is looked for in.
 const schedules = 20
 
-// programs is how many programs a test makes: few, a third of them with -short, or as many as CHECK_RANDOM says (make test-check:
-// 10,000).
+// programs is how many programs a test makes: few, a third of them with -short, or as many as CHECK_RANDOM says (make
+// test-check: 10,000).
 func programs(t *testing.T, few int) uint64 {
 	n, err := strconv.Atoi(os.Getenv("CHECK_RANDOM"))
 	switch {
@@ -66,9 +66,10 @@ func (*list) End(finding.End)              {}
 
 // mode is how the checker runs.
 type mode struct {
-	seed    uint64
-	depth   int  // 0: the usual one
-	closing bool // host memory is closed, as for the C library; else sources are compared with snapshots, as in Go programs
+	seed  uint64
+	depth int // 0: the usual one
+	// host memory is closed, as for the C library; else sources are compared with snapshots, as in Go programs
+	closing bool
 }
 
 // checked runs a program under the checker.
@@ -86,12 +87,14 @@ func checked(p *program, how mode, want map[seen][]byte) (*run, []*finding.Findi
 	}
 	var r *run
 	watch(p, func() {
-		r = execute(p, machine{driver: c.Driver(), watch: c, guard: d.(driver.Guard), touch: touching(c, how.closing)}, want)
+		r = execute(p, machine{driver: c.Driver(), watch: c, guard: d.(driver.Guard), touch: touching(c, how.closing)},
+			want)
 	})
 	return r, l.findings
 }
 
-// touching judges accesses as the C library does (it asks before each, as if the page were closed), or as Go programs do.
+// touching judges accesses as the C library does (it asks before each, as if the page were closed), or as Go programs
+// do.
 func touching(c *check.Checker, closing bool) toucher {
 	return func(t *core.Thread, step int, addr core.Addr, n int, write bool) func() {
 		if !closing {
@@ -206,8 +209,8 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// TestMutants proves that the lack of one dependency is found, by its rule and with the tasks and bytes it is about, and that
-// nothing else is told.
+// TestMutants proves that the lack of one dependency is found, by its rule and with the tasks and bytes it is about,
+// and that nothing else is reported.
 func TestMutants(t *testing.T) {
 	n := programs(t, 300)
 	var made, missed, first int
@@ -237,17 +240,18 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// search is the first schedule in which the checker tells of a pair of the oracle's, -1 if there is none, and something that
-// it told on the way and that is not so. What it found by comparing with a snapshot it cannot tell by the byte.
+// search is the first schedule in which the checker reports a pair of the oracle's, -1 if there is none, and something
+// that it reported on the way and that is not so. What it found by comparing with a snapshot it cannot name by the
+// byte.
 func (m *mutant) search() (at int, wrong string) {
 	for seed := range uint64(schedules) {
 		r, found := checked(m.program, mode{seed: seed, closing: m.seed%4 != 0}, nil)
 		right := false
 		for _, f := range found {
-			so, tasks := m.told(r, f)
+			so, tasks := m.reported(r, f)
 			right = right || tasks
 			if !so && m.plain() && slices.Contains(races, f.Rule) && f.Offence.Role != "found" {
-				wrong = fmt.Sprintf("schedule %d tells what is not so: %s", seed, text(f))
+				wrong = fmt.Sprintf("schedule %d reports what is not so: %s", seed, text(f))
 			}
 		}
 		if right {
@@ -283,8 +287,9 @@ func (m *mutant) story() string {
 	return text
 }
 
-// TestAgain proves that a seed gives the same findings in the same order when a program is run again. Work that nobody asks for
-// within 50 ms runs by itself, so a machine that stands still for so long may make a difference; not three times.
+// TestAgain proves that a seed gives the same findings in the same order when a program is run again. Work that nobody
+// asks for within 50 ms runs by itself, so a machine that stands still for so long may make a difference; not three
+// times.
 func TestAgain(t *testing.T) {
 	for seed := range programs(t, 100) {
 		m := mutate(generate(seed))
@@ -305,7 +310,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// report is what the checker tells, in order.
+// report is what the checker reports, in order.
 func (m *mutant) report(seed uint64) (list []string) {
 	_, found := checked(m.program, mode{seed: seed, closing: true}, nil)
 	for _, f := range found {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOracle proves the oracle's rules one by one, on programs of a few calls: which of them order the two copies that write
-// the same bytes, b0 on stream 0 and then on stream 1, or the copy on stream 0 and the host.
+// TestOracle proves the oracle's rules one by one, on programs of a few calls: which of them order the two copies that
+// write the same bytes, b0 on stream 0 and then on stream 1, or the copy on stream 0 and the host.
 func TestOracle(t *testing.T) {
 	first := step{op: copyAsync, stream: 0, moves: []move{{dst: 0, src: 1, n: 64}}}
 	second := step{op: copyAsync, stream: 1, moves: []move{{dst: 0, to: 32, src: 1, n: 64}}}
@@ -39,18 +39,24 @@ func TestOracle(t *testing.T) {
 		{"state event", []step{first, on(record, 0, state), on(wait, 1, state), second}, 0, ""},
 		{"event recorded too early", []step{on(record, 0, ex), first, on(wait, 1, ex), second}, 1, ""},
 		{"event waited for too late", []step{first, on(record, 0, ex), second, on(wait, 1, ex)}, 1, ""},
-		{"event recorded again on the other stream", []step{first, on(record, 0, ex), on(record, 1, ex), on(wait, 1, ex), second}, 1, ""},
+		{"event recorded again on the other stream", []step{first, on(record, 0, ex), on(record, 1, ex),
+			on(wait, 1, ex), second}, 1, ""},
 		{"ex event without a record", []step{first, on(wait, 1, ex), second}, 1, ""},
 		{"timed event without a record", []step{first, on(wait, 1, timed), second}, 0, "refused"},
 		{"state event without a record", []step{first, on(wait, 1, state), second}, 0, "never ends"},
-		{"state event recorded behind the wait", []step{on(wait, 1, state), second, first, on(record, 0, state)}, 0, ""},
-		{"state event that waits for itself", []step{on(wait, 1, state), on(syncStream, 1, 0), on(record, 0, state)}, 0, "never ends"},
-		{"state event that is still set", []step{on(record, 2, state), first, on(record, 0, state), on(wait, 1, state), second}, 1, ""},
-		{"state event that was reset", []step{on(record, 1, state), on(reset, 1, state), first, on(record, 0, state), on(wait, 1, state), second}, 0, "may never end"},
-		{"state event that was reset before", []step{on(record, 1, state), on(reset, 1, state), on(syncStream, 1, 0), first, on(record, 0, state), on(wait, 1, state), second}, 0, ""},
+		{"state event recorded after the wait", []step{on(wait, 1, state), second, first, on(record, 0, state)}, 0, ""},
+		{"state event that waits for itself", []step{on(wait, 1, state), on(syncStream, 1, 0), on(record, 0, state)},
+			0, "never ends"},
+		{"state event that is still set", []step{on(record, 2, state), first, on(record, 0, state), on(wait, 1, state),
+			second}, 1, ""},
+		{"state event that was reset", []step{on(record, 1, state), on(reset, 1, state), first, on(record, 0, state),
+			on(wait, 1, state), second}, 0, "may never end"},
+		{"state event that was reset before", []step{on(record, 1, state), on(reset, 1, state), on(syncStream, 1, 0),
+			first, on(record, 0, state), on(wait, 1, state), second}, 0, ""},
 		{"synchronised event", []step{first, on(record, 0, timed), on(syncEvent, 0, timed), second}, 0, ""},
 		{"queried event", []step{first, on(record, 0, ex), on(queryEvent, 0, ex), second}, 0, ""},
-		{"a chain over a third stream", []step{first, on(record, 0, ex), on(wait, 2, ex), on(record, 2, timed), on(wait, 1, timed), second}, 0, ""},
+		{"a chain over a third stream", []step{first, on(record, 0, ex), on(wait, 2, ex), on(record, 2, timed),
+			on(wait, 1, timed), second}, 0, ""},
 		{"host reads a destination", []step{out, reads}, 1, ""},
 		{"host writes a destination", []step{out, writes}, 1, ""},
 		{"host writes a source", []step{in, writes}, 1, ""},
@@ -65,7 +71,7 @@ func TestOracle(t *testing.T) {
 		{"filled at once, although asynchronous", []step{out, {op: fillAsync, stream: 0, buf: 2, n: 1}}, 1, ""},
 		{"function in its stream", []step{function, in}, 0, ""},
 		{"function and another stream", []step{function, elsewhere}, 1, ""},
-		{"function behind a copy of its stream", []step{out, function}, 0, ""},
+		{"function after a copy of its stream", []step{out, function}, 0, ""},
 		{"synchronised function", []step{function, on(syncStream, 0, 0), elsewhere}, 0, ""},
 		{"callback beside its stream", []step{callback, in}, 1, ""},
 		{"callback that synchronising does not wait for", []step{callback, on(syncStream, 0, 0), elsewhere}, 1, ""},

@@ -33,7 +33,7 @@ type machine struct {
 	touch  toucher // nil: nobody wants to know
 }
 
-// toucher is told that a thread of the program, in a step, is about to touch host memory; what it returns is called
+// toucher is called when a thread of the program, in a step, is about to touch host memory; what it returns is called
 // afterwards.
 type toucher func(t *core.Thread, step int, addr core.Addr, n int, write bool) (after func())
 
@@ -107,9 +107,12 @@ func execute(p *program, m machine, want map[seen][]byte) *run {
 	if err != nil {
 		panic(err)
 	}
-	r := &run{p: p, want: want, toucher: m.touch, guard: m.guard, jobs: map[int]job{}, done: make([]chan struct{}, len(p.steps)),
-		addrs: make([]core.Addr, len(p.buffers)), maps: make([][]byte, len(p.buffers)), views: make([]core.Addr, len(p.buffers)), gone: make([]atomic.Bool, len(p.buffers)), streams: make([]core.Handle, len(p.streams)),
-		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle, len(p.events)), words: make([]core.Addr, len(p.events)),
+	r := &run{p: p, want: want, toucher: m.touch, guard: m.guard, jobs: map[int]job{},
+		done:  make([]chan struct{}, len(p.steps)),
+		addrs: make([]core.Addr, len(p.buffers)), maps: make([][]byte, len(p.buffers)), views: make([]core.Addr,
+			len(p.buffers)), gone: make([]atomic.Bool, len(p.buffers)), streams: make([]core.Handle, len(p.streams)),
+		ids: make([]int32, len(p.streams)), tasks: make([]uint32, len(p.streams)), events: make([]core.Handle,
+			len(p.events)), words: make([]core.Addr, len(p.events)),
 		reports: make([]*reportThread, p.devices)}
 	for i := range r.done {
 		r.done[i] = make(chan struct{})
@@ -194,7 +197,8 @@ func (r *run) at(buf, off int) core.Addr { return r.addrs[buf] + core.Addr(off) 
 func (r *run) step(h *hostThread, i int) {
 	s := &r.p.steps[i]
 	h.now = caller(i)
-	if queued := r.p.queued(s); queued || s.op == syncStream || s.op == queryStream || s.op == fillAsync || s.op == wordsAsync {
+	if queued := r.p.queued(s); queued || s.op == syncStream || s.op == queryStream || s.op == fillAsync ||
+		s.op == wordsAsync {
 		h.use(r.p.streams[s.stream].dev)
 	} else {
 		h.use(s.dev)
@@ -311,8 +315,8 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	return nil
 }
 
-// function is the function of a launch or a post. A callback runs in the thread that reports, a host function in one of the
-// system's.
+// function is the function of a launch or a post. A callback runs in the thread that reports, a host function in one of
+// the system's.
 func (r *run) function(i int) func(core.Addr) {
 	plan := r.p.streams[r.p.steps[i].stream]
 	return func(core.Addr) {

@@ -35,7 +35,8 @@ func (p *program) parts(i int) [][]int {
 		return [][]int{same(func(o *step) bool { return p.mentions(o, s.buf) })}
 	case newStream:
 		return [][]int{same(func(o *step) bool {
-			return o.stream == s.stream && (p.queued(o) || o.op == newStream || o.op == destroyStream || o.op == syncStream || o.op == queryStream)
+			return o.stream == s.stream && (p.queued(o) || o.op == newStream || o.op == destroyStream ||
+				o.op == syncStream || o.op == queryStream)
 		})}
 	case newEvent:
 		return [][]int{same(func(o *step) bool { return o.event == s.event && ofEvent(o.op) })}
@@ -55,7 +56,7 @@ func ofEvent(o op) bool {
 	return slices.Contains([]op{newEvent, destroyEvent, record, wait, reset, syncEvent, queryEvent}, o)
 }
 
-// mentions tells whether a step names a buffer.
+// mentions reports whether a step names a buffer.
 func (p *program) mentions(s *step, buf int) bool {
 	named := slices.ContainsFunc(s.moves, func(m move) bool { return m.dst == buf || m.src == buf }) ||
 		slices.ContainsFunc(s.touches, func(t touch) bool { return t.buf == buf })

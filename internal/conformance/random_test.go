@@ -12,7 +12,7 @@ import (
 	"ropeway/internal/core/memory"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // randomArgs are the arguments of aclrtRandomNumAsync.
@@ -234,9 +234,9 @@ func (e *env) numbers(a *randomArgs) (list []float64) {
 		case abi.DataTypeFloat:
 			v = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		case abi.DataTypeFloat16:
-			v = float64(half.To(binary.LittleEndian.Uint16(b)))
+			v = float64(float16.To(binary.LittleEndian.Uint16(b)))
 		case abi.DataTypeBF16:
-			v = float64(half.ToB(binary.LittleEndian.Uint16(b)))
+			v = float64(float16.ToB(binary.LittleEndian.Uint16(b)))
 		case abi.DataTypeInt32:
 			v = float64(int32(binary.LittleEndian.Uint32(b)))
 		case abi.DataTypeUint32:

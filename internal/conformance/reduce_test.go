@@ -13,7 +13,7 @@ import (
 	"ropeway/internal/core/process"
 	"ropeway/internal/core/transfer"
 	"ropeway/internal/driver/faulty"
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // reduceArgs are the arguments of aclrtReduceAsync.
@@ -219,9 +219,9 @@ func encoded(typ abi.DataType, v float64) []byte {
 	case abi.DataTypeInt16:
 		return binary.LittleEndian.AppendUint16(nil, uint16(int16(v)))
 	case abi.DataTypeFloat16:
-		return binary.LittleEndian.AppendUint16(nil, half.From(float32(v)))
+		return binary.LittleEndian.AppendUint16(nil, float16.From(float32(v)))
 	case abi.DataTypeBF16:
-		return binary.LittleEndian.AppendUint16(nil, half.FromB(float32(v)))
+		return binary.LittleEndian.AppendUint16(nil, float16.FromB(float32(v)))
 	case abi.DataTypeFloat:
 		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
 	case abi.DataTypeInt64, abi.DataTypeUint64:

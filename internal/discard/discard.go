@@ -1,8 +1,9 @@
-// Package discard tells from machine code whether a program looks at what a call returned.
+// Package discard finds out from machine code whether a program looks at what a call returned.
 //
-// It follows the code from the place the call returns to, on all paths, until the register with the value is read (the program has it),
-// or overwritten, or lost to another call (the program drops it). What it does not understand counts as read: it says "drops" only of
-// what is certain. A program that stores the value and never looks at it has it, as far as can be seen here.
+// It follows the code from the place the call returns to, on all paths, until the register with the value is read (the
+// program has it), or overwritten, or lost to another call (the program drops it). What it does not understand counts
+// as read: it says "drops" only of what is certain. A program that stores the value and never looks at it has it, as
+// far as can be seen here.
 package discard
 
 import (
@@ -33,8 +34,8 @@ const (
 	window           = 512 // bytes that are read at once
 )
 
-// By tells whether the code that a call returns to drops the value of the call, in the register of integers. returns are the return
-// addresses of the stack, innermost first: a function that returns the value hands it to its caller.
+// By reports whether the code that a call returns to drops the value of the call, in the register of integers. returns
+// are the return addresses of the stack, innermost first: a function that returns the value hands it to its caller.
 func By(returns []uintptr, read Reader) bool {
 	if len(returns) == 0 || !understood {
 		return false
@@ -75,7 +76,7 @@ func (w *walk) next(pc uintptr) (x86asm.Inst, bool) {
 	return i, err == nil
 }
 
-// drops tells whether the code at pc, in the given frame of the stack, drops the value on every path.
+// drops reports whether the code at pc, in the given frame of the stack, drops the value on every path.
 func (w *walk) drops(pc uintptr, frame int) bool {
 	for {
 		i, ok := w.next(pc)
@@ -111,14 +112,15 @@ func (w *walk) drops(pc uintptr, frame int) bool {
 	}
 }
 
-// leaves tells whether a jump goes through a variable at a fixed place, as to a function of another library: a call at the end of a
-// function. Others may be tables of a switch.
+// leaves reports whether a jump goes through a variable at a fixed place, as to a function of another library: a call
+// at the end of a function. Others may be tables of a switch.
 func leaves(i *x86asm.Inst) bool {
 	to, ok := i.Args[0].(x86asm.Mem)
 	return ok && to.Base == x86asm.RIP
 }
 
-// kind is what an instruction does with its operands. All those that are known use the register only where they name it.
+// kind is what an instruction does with its operands. All those that are known use the register only where they name
+// it.
 type kind uint8
 
 const (
@@ -135,13 +137,18 @@ const (
 func kindOf(i *x86asm.Inst) kind {
 	switch i.Op {
 	case x86asm.MOV, x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD, x86asm.LEA, x86asm.POP,
-		x86asm.MOVAPS, x86asm.MOVUPS, x86asm.MOVAPD, x86asm.MOVUPD, x86asm.MOVDQA, x86asm.MOVDQU, x86asm.MOVSS, x86asm.MOVSD_XMM, x86asm.MOVQ, x86asm.MOVD,
-		x86asm.SETA, x86asm.SETAE, x86asm.SETB, x86asm.SETBE, x86asm.SETE, x86asm.SETG, x86asm.SETGE, x86asm.SETL, x86asm.SETLE, x86asm.SETNE, x86asm.SETNS, x86asm.SETS:
+		x86asm.MOVAPS, x86asm.MOVUPS, x86asm.MOVAPD, x86asm.MOVUPD, x86asm.MOVDQA, x86asm.MOVDQU, x86asm.MOVSS,
+		x86asm.MOVSD_XMM, x86asm.MOVQ, x86asm.MOVD,
+		x86asm.SETA, x86asm.SETAE, x86asm.SETB, x86asm.SETBE, x86asm.SETE, x86asm.SETG, x86asm.SETGE, x86asm.SETL,
+		x86asm.SETLE, x86asm.SETNE, x86asm.SETNS, x86asm.SETS:
 		return sets
-	case x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.XOR, x86asm.CMP, x86asm.TEST, x86asm.INC, x86asm.DEC, x86asm.NEG, x86asm.NOT,
+	case x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.XOR, x86asm.CMP, x86asm.TEST, x86asm.INC, x86asm.DEC,
+		x86asm.NEG, x86asm.NOT,
 		x86asm.SHL, x86asm.SHR, x86asm.SAR, x86asm.PUSH, x86asm.LEAVE,
-		x86asm.PXOR, x86asm.XORPS, x86asm.XORPD, x86asm.ADDSD, x86asm.SUBSD, x86asm.MULSD, x86asm.DIVSD, x86asm.ADDSS, x86asm.SUBSS, x86asm.MULSS,
-		x86asm.CVTSI2SD, x86asm.CVTSI2SS, x86asm.CVTSS2SD, x86asm.CVTSD2SS, x86asm.PUNPCKLQDQ, x86asm.UCOMISD, x86asm.UCOMISS:
+		x86asm.PXOR, x86asm.XORPS, x86asm.XORPD, x86asm.ADDSD, x86asm.SUBSD, x86asm.MULSD, x86asm.DIVSD, x86asm.ADDSS,
+		x86asm.SUBSS, x86asm.MULSS,
+		x86asm.CVTSI2SD, x86asm.CVTSI2SS, x86asm.CVTSS2SD, x86asm.CVTSD2SS, x86asm.PUNPCKLQDQ,
+		x86asm.UCOMISD, x86asm.UCOMISS:
 		return plain
 	case x86asm.IMUL:
 		if i.Args[1] != nil { // else the register is meant without a name
@@ -159,14 +166,15 @@ func kindOf(i *x86asm.Inst) kind {
 		return ret
 	case x86asm.JMP:
 		return jump
-	case x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JE, x86asm.JG, x86asm.JGE, x86asm.JL, x86asm.JLE, x86asm.JNE,
+	case x86asm.JA, x86asm.JAE, x86asm.JB, x86asm.JBE, x86asm.JE, x86asm.JG, x86asm.JGE, x86asm.JL,
+		x86asm.JLE, x86asm.JNE,
 		x86asm.JNO, x86asm.JNP, x86asm.JNS, x86asm.JO, x86asm.JP, x86asm.JS:
 		return branch
 	}
 	return unknown
 }
 
-// reads tells whether an instruction reads the register, or a part of it.
+// reads reports whether an instruction reads the register, or a part of it.
 func reads(i *x86asm.Inst, k kind) bool {
 	if zeroes(i) {
 		return false
@@ -186,19 +194,19 @@ func reads(i *x86asm.Inst, k kind) bool {
 	return false
 }
 
-// overwrites tells whether an instruction that does not read the register writes all of the value in it.
+// overwrites reports whether an instruction that does not read the register writes all of the value in it.
 func overwrites(i *x86asm.Inst, k kind) bool {
 	r, ok := i.Args[0].(x86asm.Reg)
 	return ok && (r == x86asm.EAX || r == x86asm.RAX) && (k == sets || zeroes(i))
 }
 
-// zeroes tells whether an instruction is the usual way to make a register 0.
+// zeroes reports whether an instruction is the usual way to make a register 0.
 func zeroes(i *x86asm.Inst) bool {
 	_, register := i.Args[0].(x86asm.Reg)
 	return (i.Op == x86asm.XOR || i.Op == x86asm.SUB) && register && i.Args[0] == i.Args[1]
 }
 
-// part tells whether r is the register with the value of a call, or a part of it.
+// part reports whether r is the register with the value of a call, or a part of it.
 func part(r x86asm.Reg) bool {
 	return r == x86asm.AL || r == x86asm.AH || r == x86asm.AX || r == x86asm.EAX || r == x86asm.RAX
 }

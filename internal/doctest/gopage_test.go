@@ -1,7 +1,6 @@
 package doctest
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestGoPage does what docs/go.md tells: a module of its own uses this one by replace, by vendor and by a workspace,
+// TestGoPage follows docs/go.md: a module of its own uses this one by replace, by vendor and by a workspace,
 // and tests with ropewaytest. Nothing is fetched: what the module needs is there, because it was built.
 func TestGoPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "go.md"))
@@ -26,25 +25,16 @@ func TestGoPage(t *testing.T) {
 	if err := os.Symlink(above, clone); err != nil {
 		t.Fatal(err)
 	}
-	environment := append(os.Environ(), "CLONE="+clone, "WORK="+work, "GOPROXY=off", "GOSUMDB=off", "GOFLAGS=", "GOWORK=")
-	steps := read("docs/go.md", string(text)).steps()
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "set -eu\n"+script(steps))
-	cmd.Dir = work
-	cmd.Env = environment
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	printed(t, steps, string(out))
+	environment := []string{"WORK=" + work, "HOME=" + os.Getenv("HOME"), "GOPROXY=off", "GOSUMDB=off",
+		"GOFLAGS=", "GOWORK="}
+	runPage(t, clone, work, read("docs/go.md", string(text)).steps(), environment...)
 
-	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker, which
-	// its test has.
+	// Of what this repository requires, the importer's go.mod gets x/sys for copies, and two more for the checker,
+	// which its test has.
 	mine := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = filepath.Join(work, "mine"), environment
+		cmd.Dir, cmd.Env = filepath.Join(work, "mine"), append(os.Environ(), environment...)
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("go %v: %v", args, err)
@@ -52,8 +42,9 @@ func TestGoPage(t *testing.T) {
 		return string(out)
 	}
 	for pkg, want := range map[string]string{
-		".":                   "example.com/mine golang.org/x/sys ropeway",
-		"ropeway/ropewaytest": "github.com/ianlancetaylor/demangle github.com/tidwall/btree golang.org/x/arch golang.org/x/sys ropeway",
+		".": "example.com/mine golang.org/x/sys ropeway",
+		"ropeway/ropewaytest": "github.com/ianlancetaylor/demangle github.com/tidwall/btree golang.org/x/arch " +
+			"golang.org/x/sys ropeway",
 	} {
 		paths := strings.Fields(mine("list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg))
 		slices.Sort(paths)
@@ -61,7 +52,8 @@ func TestGoPage(t *testing.T) {
 			t.Errorf("%s needs the modules %s, want %s", pkg, got, want)
 		}
 	}
-	if text, err = os.ReadFile(filepath.Join(work, "mine", "go.mod")); err != nil || strings.Count(string(text), "// indirect") != 4 {
+	if text, err = os.ReadFile(filepath.Join(work, "mine", "go.mod")); err != nil || strings.Count(string(text),
+		"// indirect") != 4 {
 		t.Errorf("go.mod, %v: %s", err, text)
 	}
 

@@ -68,7 +68,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestGlossary: the files that docs/glossary.md names for the words of the code are there, and no word is explained twice.
+// TestGlossary: the files that docs/glossary.md names for the words of the code are there, and no word is explained
+// twice.
 func TestGlossary(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs/glossary.md"))
 	if err != nil {

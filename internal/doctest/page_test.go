@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,7 +16,8 @@ const root = "../.."
 // page is a page of the documentation.
 type page struct {
 	name   string // from the root
-	tested *proof // of all of it; nil if there is none
+	tested *proof // of all of it, which is not run here then; nil if there is none
+	also   *proof // of something in it; nil if there is none
 	blocks []block
 	wrong  []string // what cannot be understood
 }
@@ -36,10 +38,11 @@ type proof struct {
 }
 
 var (
-	comment = regexp.MustCompile(`^<!-- (not run|tested): (.*?) -->$`)
+	comment = regexp.MustCompile(`^<!-- (not run|tested|also tested): (.*?) -->$`)
 	opening = regexp.MustCompile("^```(?:([a-z0-9]+)(?: ([\\w./-]+))?)?$")
 	// indented is a command that is hidden from the test by not being in a fence.
-	indented = regexp.MustCompile(`^ {4}(?:make|go|git|ropeway|gcc|g\+\+|cmake|ctest|python3|pip|\.|qemu-\w+|sudo|apt-get) \S`)
+	indented = regexp.MustCompile(
+		`^ {4}(?:make|go|git|ropeway|gcc|g\+\+|cmake|ctest|python3|pip|\.|qemu-\w+|sudo|apt-get) \S`)
 )
 
 // read takes a page apart.
@@ -57,6 +60,8 @@ func read(name, text string) *page {
 		switch {
 		case strings.HasPrefix(line, "# ") && pending != nil && pending[0] == "tested" && p.tested == nil:
 			p.tested, pending = readProof(pending[1]), nil
+		case strings.HasPrefix(line, "# ") && pending != nil && pending[0] == "also tested" && p.also == nil:
+			p.also, pending = readProof(pending[1]), nil
 		case m != nil:
 			b := block{line: i + 1, language: m[1], file: m[2]}
 			if pending != nil && pending[0] == "tested" {
@@ -75,7 +80,8 @@ func read(name, text string) *page {
 		case strings.HasPrefix(line, "```"):
 			p.wrong = append(p.wrong, fmt.Sprintf("line %d: %q is not understood", i+1, line))
 		case indented.MatchString(line):
-			p.wrong = append(p.wrong, fmt.Sprintf("line %d: put this command between ```sh and ```, so that it is run: %q", i+1, line))
+			p.wrong = append(p.wrong, fmt.Sprintf("line %d: put this command between ```sh and ```, so that it is "+
+				"run: %q", i+1, line))
 		case strings.TrimSpace(line) != "" && pending != nil:
 			p.wrong = append(p.wrong, fmt.Sprintf("line %d: the comment above is of no block", i+1))
 			pending = nil
@@ -121,9 +127,15 @@ var runs = map[string]bool{
 	"c": true, "cpp": true, "go": true, "python": true, "pycon": true, "cmake": true, // as a file, or elsewhere
 }
 
-// here tells whether this package runs the block itself.
+// here reports whether this package runs the block itself.
 func (b *block) here() bool {
-	return b.file != "" || b.language == "sh" || b.language == "console" || b.language == "yaml"
+	return b.file != "" || slices.Contains([]string{"sh", "console", "yaml", "pycon"}, b.language)
+}
+
+// excerpt reports whether the block shows a part of one of the checker's programs, or its report.
+func (b *block) excerpt() bool {
+	_, err := os.Stat(filepath.Join(root, "capi/test/testdata/check", b.file))
+	return b.file != "" && err == nil
 }
 
 // TestEveryBlockIsTested: no page shows a command or a program that nothing runs.
@@ -136,19 +148,21 @@ func TestEveryBlockIsTested(t *testing.T) {
 		if p.tested != nil {
 			p.tested.check(t, p.name, filepath.Base(p.name))
 		}
+		if p.also != nil {
+			p.also.check(t, p.name, filepath.Base(p.name))
+		}
 		for _, b := range p.blocks {
 			at := fmt.Sprintf("%s:%d", p.name, b.line)
 			switch {
 			case !runs[b.language]:
 				continue
 			case b.tested != nil:
-				wanted := b.text
-				if b.tested.dir == "internal/doctest" {
-					wanted = p.name // the test reads the page
-				}
-				b.tested.check(t, at, wanted)
+				b.tested.check(t, at, b.text, p.name)
+			case b.excerpt() && p.also == nil:
+				t.Errorf("%s: nothing compares this excerpt with the program", at)
 			case b.skipped == "" && p.tested == nil && !b.here():
-				t.Errorf("%s: nothing runs this %s block: give it a file name and use the file, or name its test in a comment (see internal/doctest)", at, b.language)
+				t.Errorf("%s: nothing runs this %s block: give it a file name and use the file, or name its test in "+
+					"a comment (see internal/doctest)", at, b.language)
 			}
 			count++
 		}
@@ -158,8 +172,8 @@ func TestEveryBlockIsTested(t *testing.T) {
 	}
 }
 
-// check looks for the tests, and for words in what they are made of: the page's name, or the text of a block.
-func (p *proof) check(t *testing.T, at, wanted string) {
+// check looks for the tests, and for one of some texts in what they are made of: the page's name, or a block.
+func (p *proof) check(t *testing.T, at string, wanted ...string) {
 	t.Helper()
 	dir := filepath.Join(root, filepath.FromSlash(p.dir))
 	entries, err := os.ReadDir(dir)
@@ -183,7 +197,8 @@ func (p *proof) check(t *testing.T, at, wanted string) {
 			t.Errorf("%s: there is no test %s in %s", at, name, p.dir)
 		}
 	}
-	if len(p.tests) == 0 || !strings.Contains(squeezed(all.String()), squeezed(wanted)) {
+	known := func(text string) bool { return strings.Contains(squeezed(all.String()), squeezed(text)) }
+	if len(p.tests) == 0 || !slices.ContainsFunc(wanted, known) {
 		t.Errorf("%s: %s does not know it: no %.60q there", at, p.dir, wanted)
 	}
 }
@@ -193,11 +208,13 @@ func squeezed(text string) string { return strings.Join(strings.Fields(text), " 
 
 // TestRead: pages are taken apart as the package comment says.
 func TestRead(t *testing.T) {
-	p := read("x.md", "<!-- tested: a TestB TestC -->\n# T\n\n```sh\nmake x\n```\n\n<!-- not run: no GPU -->\n\n```c f.c\nint x;\n\n```\n\n<!-- tested: d TestE -->\n```go\nx()\n```\n")
+	p := read("x.md", "<!-- tested: a TestB TestC -->\n# T\n\n```sh\nmake x\n```\n\n<!-- not run: no GPU "+
+		"-->\n\n```c f.c\nint x;\n\n```\n\n<!-- tested: d TestE -->\n```go\nx()\n```\n")
 	if len(p.wrong) > 0 || len(p.blocks) != 3 || p.tested == nil || p.tested.dir != "a" || len(p.tested.tests) != 2 {
 		t.Fatalf("%+v", p)
 	}
-	if b := p.blocks[0]; b.language != "sh" || b.file != "" || b.text != "make x\n" || b.skipped != "" || b.tested != nil || b.line != 4 {
+	if b := p.blocks[0]; b.language != "sh" || b.file != "" || b.text != "make x\n" || b.skipped != "" ||
+		b.tested != nil || b.line != 4 {
 		t.Errorf("%+v", b)
 	}
 	if b := p.blocks[1]; b.file != "f.c" || b.text != "int x;\n\n" || b.skipped != "no GPU" {
@@ -207,7 +224,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	for _, text := range []string{
-		"```sh\nx\n", "```Odd thing\n```\n", "    make test\n", "    . dist/set_env.sh\n", "<!-- not run: x -->\nwords\n",
+		"```sh\nx\n", "```Odd thing\n```\n", "    make test\n", "    . dist/set_env.sh\n",
+		"<!-- not run: x -->\nwords\n",
 	} {
 		if p := read("x.md", text); len(p.wrong) == 0 {
 			t.Errorf("%q is taken for good: %+v", text, p)

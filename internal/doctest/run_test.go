@@ -20,13 +20,15 @@ import (
 // hang is when a page is taken to hang. Nothing that works comes near it, however busy the machine is.
 const hang = 10 * time.Minute
 
-// prelude is a fresh shell in a clone. Building the toolkit is left out, because it is built; make and git do everything else that
-// they are asked to do. Nothing is in PATH or in the environment before the page itself puts it there.
+// prelude is a fresh shell in a clone. Building the toolkit is left out, because it is built; make and git do
+// everything else that they are asked to do. Nothing is in PATH or in the environment before the page itself puts it
+// there.
 const prelude = `set -eu
 export PYTHONDONTWRITEBYTECODE=1
 make() {
 	case " $* " in
 	*" dist "*) ;;
+	*" wheel "*) python3 "$CLONE/python/backend.py" wheel --toolkit "$CLONE/dist" --out "$CLONE/dist" ;;
 	" install PREFIX="*) "$CLONE/packaging/copy.sh" "$CLONE/dist/" "${2#PREFIX=}" ;;
 	*) command make "$@" ;;
 	esac
@@ -87,35 +89,50 @@ func clone(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links := map[string]string{"dist": toolkit(t), "Makefile": filepath.Join(above, "Makefile"), "packaging": filepath.Join(above, "packaging")}
-	for name, to := range links {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+	for _, name := range []string{"Makefile", "LICENSE", "packaging", "python", "capi"} {
+		if err := os.Symlink(filepath.Join(above, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	copied := exec.Command("cp", "-R", toolkit(t)+"/.", filepath.Join(dir, "dist"))
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	return dir
 }
 
-// python is a directory with a python3 in it that has pytest, if that is wanted. Where the first one in PATH has it not, the
-// system's may.
-func python(t *testing.T, pytest bool) string {
+// modules are what pages import that a Python may lack, and Debian's packages with them.
+var modules = map[string]string{"pytest": "python3-pytest", "numpy": "python3-numpy", "ensurepip": "python3-venv"}
+
+// python is a directory with a python3 that has the modules which the script uses. Where the first one in PATH lacks
+// one, the system's may have it.
+func python(t *testing.T, script string) string {
 	t.Helper()
 	testenv.Need(t, "python3")
 	first, err := exec.LookPath("python3")
 	if err != nil {
 		t.Fatal(err)
 	}
+	script = strings.ReplaceAll(script, "-m venv", "-m ensurepip")
+	missing := ""
 	for _, name := range []string{first, "/usr/bin/python3"} {
-		if pytest && exec.Command(name, "-c", "import pytest").Run() != nil {
+		missing = ""
+		for module, debian := range modules {
+			if strings.Contains(script, module) && exec.Command(name, "-c", "import "+module).Run() != nil {
+				missing = module + " is missing: apt-get install " + debian
+			}
+		}
+		if missing != "" {
 			continue
 		}
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\nexec "+name+" \"$@\"\n"), 0o755); err != nil {
+		run := []byte("#!/bin/sh\nexec " + name + " \"$@\"\n")
+		if err := os.WriteFile(filepath.Join(dir, "python3"), run, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		return dir
 	}
-	testenv.Missing(t, "pytest is missing: apt-get install python3-pytest")
+	testenv.Missing(t, missing)
 	return ""
 }
 
@@ -131,9 +148,10 @@ var runLine = regexp.MustCompile(`(?m)^ *- run: (.*)$`)
 
 // steps are what a reader of the page does. A file is saved where the reader is by then.
 func (p *page) steps() (steps []step) {
+	session := "" // of Python
 	for _, b := range p.blocks {
 		switch {
-		case b.skipped != "" || b.tested != nil:
+		case b.skipped != "" || b.tested != nil || b.excerpt():
 		case b.file != "":
 			const end = "END-OF-THE-FILE"
 			script := fmt.Sprintf("mkdir -p \"$(dirname %s)\"\ncat >%[1]s <<'%s'\n%s%[2]s\n", b.file, end, b.text)
@@ -156,19 +174,34 @@ func (p *page) steps() (steps []step) {
 				s.script += m[1] + "\n"
 			}
 			steps = append(steps, s)
+		case b.language == "pycon":
+			session += b.text
 		case b.language == "text" && len(steps) > 0 && !steps[len(steps)-1].saves:
 			last := &steps[len(steps)-1]
 			last.prints = append(last.prints, strings.Split(strings.TrimSpace(b.text), "\n")...)
 		}
 	}
+	if session != "" {
+		steps = append(steps, step{script: fmt.Sprintf(interpret, session), prints: []string{"failed=0"}})
+	}
 	return steps
 }
 
-// TestPages does what the pages tell.
+// interpret compares an interactive session of Python with what Python prints.
+const interpret = `python3 -c 'import doctest, sys
+test = doctest.DocTestParser().get_doctest(sys.stdin.read(), {}, "page", "page", 0)
+print(doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF).run(test))' <<'END-OF-THE-SESSION'
+%sEND-OF-THE-SESSION
+`
+
+// TestPages follows the pages.
 func TestPages(t *testing.T) {
 	for _, p := range pages(t) {
 		if steps := p.steps(); p.tested == nil && slices.ContainsFunc(steps, func(s step) bool { return !s.saves }) {
-			t.Run(filepath.Base(p.name), func(t *testing.T) { runPage(t, steps) })
+			t.Run(filepath.Base(p.name), func(t *testing.T) {
+				t.Parallel() // they mostly compile
+				runPage(t, clone(t), t.TempDir(), steps)
+			})
 		}
 	}
 }
@@ -177,10 +210,12 @@ func TestPages(t *testing.T) {
 var otherTools = regexp.MustCompile(`(?m)(?:^|[;&|(!])[ \t]*(cmake|ctest|g\+\+|git|pkg-config|valgrind|gdb)[ \t]`)
 
 // toolkitVariable matches what set_env.sh sets, and what chooses the machine. A reader's shell has none of them.
-var toolkitVariable = regexp.MustCompile(`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
+var toolkitVariable = regexp.MustCompile(
+	`^(?:ROPEWAY_.*|ASCEND_.*|TOOLCHAIN_HOME|LD_LIBRARY_PATH|PYTHONPATH|CMAKE_PREFIX_PATH)$`)
 
-func runPage(t *testing.T, steps []step) {
-	dir := clone(t)
+// runPage follows a page, in a clone, with a home directory.
+func runPage(t *testing.T, dir, home string, steps []step, environment ...string) {
+	t.Helper()
 	before := names(t, dir)
 	script := prelude + script(steps)
 	for _, m := range otherTools.FindAllStringSubmatch(script, -1) {
@@ -188,8 +223,11 @@ func runPage(t *testing.T, steps []step) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hang)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	home := t.TempDir()
+	shell := []string{"sh", "-c", script}
+	if strings.Contains(script, "-fsanitize=thread") {
+		shell = append(testenv.Settled(t), shell...)
+	}
+	cmd := exec.CommandContext(ctx, shell[0], shell[1:]...)
 	cmd.Dir = dir
 	if strings.HasPrefix(steps[0].script, "git clone ") {
 		cmd.Dir = home // there is no clone yet
@@ -201,8 +239,10 @@ func runPage(t *testing.T, steps []step) {
 		}
 	}
 	cmd.Env = append(cmd.Env, "HOME="+home, "CLONE="+dir, "ROPEWAY_REPOSITORY="+dir)
-	if strings.Contains(script, "python3") {
-		cmd.Env = append(cmd.Env, "PATH="+python(t, strings.Contains(script, "pytest"))+":"+os.Getenv("PATH"))
+	cmd.Env = append(cmd.Env, environment...)
+	if strings.Contains(script, "\npython3 ") || strings.Contains(script, " python3 ") {
+		cmd.Env = append(cmd.Env, "PATH="+python(t, script)+":"+os.Getenv("PATH"),
+			"PIP_NO_INDEX=1", "PIP_DISABLE_PIP_VERSION_CHECK=1")
 	}
 	if strings.Contains(script, "--driver cuda") {
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+filepath.Dir(imitation.Build(t))) // a libcuda that needs no GPU
@@ -213,7 +253,8 @@ func runPage(t *testing.T, steps []step) {
 	}
 	for _, name := range names(t, dir) {
 		if !slices.Contains(before, name) && name != "bin" {
-			t.Errorf("the page leaves %s in the clone: a reader's own files go to a folder of their own, what is built to bin/", name)
+			t.Errorf("the page leaves %s in the clone: a reader's own files go to a folder of their own, "+
+				"what is built to bin/", name)
 		}
 	}
 	printed(t, steps, string(out))

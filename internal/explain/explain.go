@@ -1,4 +1,4 @@
-// Package explain tells what an error code, a function or a type of the API is, from the table.
+// Package explain reports what an error code, a function or a type of the API is, from the table.
 package explain
 
 import (
@@ -37,10 +37,10 @@ type Code struct {
 	Header  string   `json:"header"`
 	Do      string   `json:"do"` // what to do about it
 	Answers []Source `json:"answers"`
-	NotYet  int      `json:"not_yet,omitempty"` // functions that answer it because they are not built
+	NotYet  int      `json:"not_yet,omitempty"` // functions that return it because they are not built
 }
 
-// Source is a function that answers a code, and its rules that do.
+// Source is a function that returns a code, and its rules that do.
 type Source struct {
 	Function string `json:"function"`
 	Rules    []Rule `json:"rules"`
@@ -140,7 +140,7 @@ func (b *Book) code(first table.Code, group *table.CodeGroup) *Code {
 	return c
 }
 
-// notSupported is what functions that are not built answer.
+// notSupported is what functions that are not built return.
 const notSupported = "ACL_ERROR_RT_FEATURE_NOT_SUPPORT"
 
 func rules(f *table.Function) []Rule {
@@ -152,7 +152,8 @@ func rules(f *table.Function) []Rule {
 }
 
 func function(f *table.Function) *Function {
-	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does, Built: f.Status == table.Core,
+	a := &Function{Name: f.Name, Prototype: f.Proto, Header: f.Header, Group: f.Group, Does: f.Does,
+		Built:      f.Status == table.Core,
 		Deprecated: f.Deprecated, ReplacedBy: f.ReplacedBy, Rules: rules(f), Notes: f.Notes}
 	if f.Form != nil {
 		a.Python = f.Form.Text
@@ -190,7 +191,7 @@ func (b *Book) structure(s *table.Struct) *Type {
 	return a
 }
 
-// fields lists fields and, behind a union without a name, what is in it.
+// fields lists fields and, after a union without a name, what is in it.
 func fields(list []table.Field, in string) (all []Member) {
 	for _, f := range list {
 		m := Member{Name: in + f.Name, Type: f.Type, Offset: f.Offset, Size: f.Size}

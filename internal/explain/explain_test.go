@@ -76,13 +76,14 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%q: %v", tt.asked, err)
 			continue
 		}
-		if tt.near == "" && missing.Near != nil || tt.near != "" && !slices.Contains(missing.Near, tt.near) || len(missing.Near) > mostNear {
+		if tt.near == "" && missing.Near != nil || tt.near != "" && !slices.Contains(missing.Near, tt.near) ||
+			len(missing.Near) > mostNear {
 			t.Errorf("%q: near is %v, want %q", tt.asked, missing.Near, tt.near)
 		}
 	}
 }
 
-// TestAll asks for every name of the table and proves that the answer is about it.
+// TestAll asks for every name of the table and proves that the entry is about it.
 func TestAll(t *testing.T) {
 	b := open(t)
 	tab, err := table.Load()
@@ -97,7 +98,8 @@ func TestAll(t *testing.T) {
 	}
 	for _, f := range tab.Functions {
 		a, err := b.Find(f.Name)
-		if err != nil || a.Function == nil || a.Function.Name != f.Name || a.Function.Built != (f.Status == table.Core) || len(a.Function.Rules) != len(f.Rules) {
+		if err != nil || a.Function == nil || a.Function.Name != f.Name ||
+			a.Function.Built != (f.Status == table.Core) || len(a.Function.Rules) != len(f.Rules) {
 			t.Errorf("%s: %v, %v", f.Name, a, err)
 		}
 		if f.Form != nil {
@@ -109,13 +111,15 @@ func TestAll(t *testing.T) {
 	}
 	for _, e := range tab.Types.Enums {
 		for _, m := range e.Members {
-			if a, err := b.Find(m.Name); err != nil || a.Type == nil || a.Type.Name != e.Name || a.Type.Asked != m.Name {
+			if a, err := b.Find(m.Name); err != nil || a.Type == nil || a.Type.Name != e.Name ||
+				a.Type.Asked != m.Name {
 				t.Errorf("%s: %v, %v", m.Name, a, err)
 			}
 		}
 	}
 	for _, s := range tab.Types.Structs {
-		if a, err := b.Find(s.Name); err != nil || a.Type == nil || a.Type.Size != s.Size || len(a.Type.Members) < len(s.Fields) {
+		if a, err := b.Find(s.Name); err != nil || a.Type == nil || a.Type.Size != s.Size ||
+			len(a.Type.Members) < len(s.Fields) {
 			t.Errorf("%s: %v, %v", s.Name, a, err)
 		}
 	}
@@ -126,7 +130,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestAnswers proves that a code knows who answers it, and a function its rules and products.
+// TestAnswers proves that a code knows which functions return it, and a function its rules and products.
 func TestAnswers(t *testing.T) {
 	b := open(t)
 	a, err := b.Find("207000")
@@ -134,16 +138,17 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Code.NotYet == 0 {
-		t.Error("207000 is what functions answer that are not built, and none is counted")
+		t.Error("207000 is what functions that are not built return, and none is counted")
 	}
 	for _, s := range a.Code.Answers {
 		for _, r := range s.Rules {
 			if r.Code == nil || *r.Code != 207000 {
-				t.Errorf("%s rule %d answers something else", s.Function, r.Number)
+				t.Errorf("%s rule %d returns something else", s.Function, r.Number)
 			}
 		}
 	}
-	if a, err = b.Find("107002"); err != nil || a.Code.NotYet != 0 || a.Code.Answers[0].Function != "aclrtMemcpy" || a.Code.Answers[0].Rules[0].Number != 8 {
+	if a, err = b.Find("107002"); err != nil || a.Code.NotYet != 0 || a.Code.Answers[0].Function != "aclrtMemcpy" ||
+		a.Code.Answers[0].Rules[0].Number != 8 {
 		t.Errorf("107002: %+v, %v", a.Code, err)
 	}
 	if a, err = b.Find("0"); err != nil || !slices.Equal(a.Code.Aliases, []string{"ACL_ERROR_NONE", "ACL_RT_SUCCESS"}) {
@@ -157,7 +162,8 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("aclrtMemcpyBatch on %s: %t", s.Product, s.Has)
 		}
 	}
-	if a, err = b.Find("aclrtStream"); err != nil || !slices.Contains(a.Type.UsedBy, "aclrtMemcpyAsync") || slices.Contains(a.Type.UsedBy, "aclrtMemcpy") {
+	if a, err = b.Find("aclrtStream"); err != nil || !slices.Contains(a.Type.UsedBy, "aclrtMemcpyAsync") ||
+		slices.Contains(a.Type.UsedBy, "aclrtMemcpy") {
 		t.Errorf("aclrtStream is used by %v, %v", a.Type.UsedBy, err)
 	}
 }
@@ -169,7 +175,8 @@ func TestAdviceNamesFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range tab.Codes() {
-		for _, word := range strings.FieldsFunc(tab.AdviceFor(c.Name), func(r rune) bool { return strings.ContainsRune(" ,.;:()", r) }) {
+		for _, word := range strings.FieldsFunc(tab.AdviceFor(c.Name),
+			func(r rune) bool { return strings.ContainsRune(" ,.;:()", r) }) {
 			if strings.HasPrefix(word, "acl") && tab.Function(word) == nil {
 				t.Errorf("%s: there is no function %s", c.Name, word)
 			}

@@ -27,7 +27,7 @@ type entry struct {
 // load reads the table, once.
 var load = sync.OnceValues(table.Load)
 
-// Open gives the book. The first call reads the table, which takes some 60 ms: only who explains does.
+// Open returns the book. The first call reads the table, which takes some 60 ms.
 func Open() (*Book, error) {
 	t, err := load()
 	if err != nil {
@@ -68,7 +68,8 @@ func (b *Book) addTypes() {
 		kind  string
 		names []table.Named
 	}{
-		{"handle", types.Handles}, {"typedef", types.Typedefs}, {"opaque struct", types.OpaqueStructs}, {"function pointer", types.FunctionPointers},
+		{"handle", types.Handles}, {"typedef", types.Typedefs}, {"opaque struct", types.OpaqueStructs},
+		{"function pointer", types.FunctionPointers},
 	} {
 		for _, n := range list.names {
 			b.add(withoutTag(n.Name), func() *Answer { return &Answer{Type: b.named(list.kind, n)} })
@@ -124,8 +125,9 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("there is no code, function or type %q", e.Asked)
 }
 
-// Find tells what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL form,
-// an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit. Case does not matter. The error is a *NotFound.
+// Find reports what text names: a number (107000, 0x1A1F8), a code with or without ACL_ERROR_, a C function, its pyACL
+// form, an enum, an enumerator, a struct, another type or a macro; or a name of another part of the vendor's toolkit.
+// Case does not matter. The error is a *NotFound.
 func (b *Book) Find(text string) (*Answer, error) {
 	name := strings.TrimSpace(text)
 	if n, err := strconv.ParseInt(name, 0, 64); err == nil {

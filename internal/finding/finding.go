@@ -1,7 +1,7 @@
 // Package finding is what the checker reports: its rules, the form of a finding, and how it is written.
 //
-// A finding is complete when it is made: stacks have names and lines, addresses have their allocation. So whoever reads
-// one (the command line, a test, another process) needs nothing else.
+// A finding is complete when it is made: stacks have names and lines, addresses have their allocation. So a program
+// that reads one (the command line, a test, another process) needs nothing else.
 package finding
 
 // Severity says how bad a finding is.
@@ -28,11 +28,11 @@ type Finding struct {
 	Code     int32    `json:"code,omitempty"`   // that a call returned, if the finding is about that
 }
 
-// Aside tells whether a finding is worth telling only of a program that failed: it met a limit, and knows. Programs try how much
-// there is.
+// Aside reports whether a finding is worth showing only for a program that failed: it met a limit, and knows. Programs
+// try how much there is.
 func (f *Finding) Aside() bool { return f.Severity == Notice && f.Code/100_000 == 2 }
 
-// Site is a place in a program that a finding tells of.
+// Site is a place in a program that a finding names.
 type Site struct {
 	Role   string  `json:"role"`             // what happened there: "read", "submitted", "allocated", "freed", …
 	Call   string  `json:"call,omitempty"`   // API call with its arguments; "" for an access of the host
@@ -51,7 +51,8 @@ type Frame struct {
 	Address  uint64 `json:"address,omitempty"`
 	Inlined  bool   `json:"inlined,omitempty"` // into the frame that follows
 	Inside   uint64 `json:"inside,omitempty"`  // the place in Module, as addr2line takes it
-	Offset   uint64 `json:"offset,omitempty"`  // of Address in the file Module, from who could not look up the rest
+	// of Address in the file Module, from a process that could not look up the rest
+	Offset uint64 `json:"offset,omitempty"`
 }
 
 // innermost is the innermost frame that has a file, else the innermost one that has a name, else nil.
@@ -86,7 +87,7 @@ type Allocation struct {
 	Freed  bool   `json:"freed,omitempty"`
 }
 
-// Record is one line of what a checked process sends to who watches it (ROPEWAY_CHECK_REPORT, a Unix socket): JSON, one
+// Record is one line of what a checked process sends to its listener (ROPEWAY_CHECK_REPORT, a Unix socket): JSON, one
 // record a line, one connection for each process.
 type Record struct {
 	Start   *Start   `json:"start,omitempty"`   // first
@@ -94,13 +95,14 @@ type Record struct {
 	Note    string   `json:"note,omitempty"`    // what the checker could not do
 	Fired   *Shot    `json:"fired,omitempty"`   // a fault that was injected just now; the process may die of it
 
-	// Unclosed is a finding that counts if the process ends without saying so: a Go program that does not close its runtime.
+	// Unclosed is a finding that counts if the process ends without saying so: a Go program that does not close its
+	// runtime.
 	Unclosed *Finding `json:"unclosed,omitempty"`
 
 	End *End `json:"end,omitempty"` // last, unless the process was killed
 }
 
-// Start says who reports.
+// Start names the process that reports.
 type Start struct {
 	Process int      `json:"process"`
 	Command []string `json:"command"`

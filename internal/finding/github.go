@@ -12,8 +12,8 @@ var (
 	escapedIn = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// WriteGitHub writes each finding as an annotation of GitHub Actions: a line that the runner shows at the file and line where
-// the finding is. What is suppressed is left out.
+// WriteGitHub writes each finding as an annotation of GitHub Actions: a line that the runner shows at the file and line
+// where the finding is. What is suppressed is left out.
 func (r *Report) WriteGitHub(w io.Writer, l Layout) error {
 	var b strings.Builder
 	for _, e := range r.Findings {

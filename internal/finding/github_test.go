@@ -5,14 +5,18 @@ import (
 	"testing"
 )
 
-// TestGitHub: a finding is one line that names its file and line, whatever is in its text, and what is suppressed is no line.
+// TestGitHub: a finding is one line that names its file and line, whatever is in its text, and what is suppressed is no
+// line.
 func TestGitHub(t *testing.T) {
 	at := func(role, file string, line int) Site {
-		return Site{Role: role, Stack: []Frame{{Function: "memcpy", Module: "libc.so.6"}, {Function: "load", File: file, Line: line}}}
+		return Site{Role: role, Stack: []Frame{{Function: "memcpy", Module: "libc.so.6"}, {Function: "load",
+			File: file, Line: line}}}
 	}
 	r := &Report{Findings: []*Entry{
-		{Finding: Finding{Rule: "stream-race", Severity: Error, Summary: "100% of it\nraces: a, b", Advice: "Record an event.",
-			Offence: at("run", "/src/a,b/app.c", 30), Others: []Site{at("submitted", "/src/app.c", 12), {Role: "allocated"}}}},
+		{Finding: Finding{Rule: "stream-race", Severity: Error, Summary: "100% of it\nraces: a, b",
+			Advice:  "Record an event.",
+			Offence: at("run", "/src/a,b/app.c", 30), Others: []Site{at("submitted", "/src/app.c", 12),
+				{Role: "allocated"}}}},
 		{Finding: Finding{Rule: "leak", Severity: Warning, Summary: "s"}, Suppressed: "known"},
 		{Finding: Finding{Rule: "misaligned", Severity: Warning, Summary: "nowhere"}},
 	}}
@@ -20,7 +24,8 @@ func TestGitHub(t *testing.T) {
 	if err := r.WriteGitHub(&b, Layout{Dir: "/src"}); err != nil {
 		t.Fatal(err)
 	}
-	want := "::error file=a%2Cb/app.c,line=30,title=ropeway%3A stream-race::100%25 of it?races: a, b%0Asubmitted: app.c:12 in load%0ARecord an event.\n" +
+	want := "::error file=a%2Cb/app.c,line=30,title=ropeway%3A stream-race::100%25 of it?races: a, b%0Asubmitted: " +
+		"app.c:12 in load%0ARecord an event.\n" +
 		"::warning title=ropeway%3A misaligned::nowhere\n"
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)

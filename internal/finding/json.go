@@ -9,7 +9,7 @@ import (
 func (r *Report) WriteJSON(w io.Writer) error {
 	with := *r
 	if with.Findings == nil {
-		with.Findings = []*Entry{} // a list, for those who count it
+		with.Findings = []*Entry{} // a list, so that it can be counted
 	}
 	return writeJSON(w, &with)
 }

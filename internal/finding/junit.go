@@ -52,12 +52,13 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as JUnit XML. Each rule is a test case, and so is the program itself, so that names stay from
-// run to run and dashboards can show the history of a rule. A rule fails if it has findings that fail the check; findings
-// that do not are in its output; if all are suppressed it is skipped.
+// WriteJUnit writes the report as JUnit XML. Each rule is a test case, and so is the program itself, so that names stay
+// from run to run and dashboards can show the history of a rule. A rule fails if it has findings that fail the check;
+// findings that do not are in its output; if all are suppressed it is skipped.
 func (r *Report) WriteJUnit(w io.Writer, l Layout) error {
 	host, _ := os.Hostname()
-	s := junitSuite{Name: "ropeway check", Time: fmt.Sprintf("%.3f", r.Seconds), Timestamp: r.Started.UTC().Format("2006-01-02T15:04:05"), Hostname: host,
+	s := junitSuite{Name: "ropeway check", Time: fmt.Sprintf("%.3f", r.Seconds),
+		Timestamp: r.Started.UTC().Format("2006-01-02T15:04:05"), Hostname: host,
 		Properties: []junitProperty{{"command", strings.Join(r.Command, " ")}, {"version", r.Version}}}
 	program := r.programCase()
 	program.Time = s.Time
@@ -90,7 +91,7 @@ func (r *Report) WriteJUnit(w io.Writer, l Layout) error {
 
 const junitClass = "ropeway.check"
 
-// programCase tells how the program itself ended.
+// programCase reports how the program itself ended.
 func (r *Report) programCase() junitCase {
 	c := junitCase{Class: junitClass, Name: "program"}
 	for _, run := range r.Runs {
@@ -102,7 +103,8 @@ func (r *Report) programCase() junitCase {
 			message = fmt.Sprintf("the program's exit code is %d", run.ExitCode)
 		}
 		if message != "" && c.Error == nil {
-			c.Error = &junitResult{Message: message, Type: "program", Text: fmt.Sprintf("%s (seed %d)", message, run.Seed)}
+			c.Error = &junitResult{Message: message, Type: "program", Text: fmt.Sprintf("%s (seed %d)",
+				message, run.Seed)}
 		}
 	}
 	var notes []string

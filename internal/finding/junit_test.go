@@ -45,13 +45,16 @@ func TestJUnit(t *testing.T) {
 			t.Errorf("%s has %d outcomes", c.Name, outcomes)
 		}
 	}
-	if s.Tests != len(s.Cases) || s.Failures != failures || s.Errors != errors || s.Skipped != skipped || s.Tests != len(Rules)+1 {
+	if s.Tests != len(s.Cases) || s.Failures != failures || s.Errors != errors || s.Skipped != skipped ||
+		s.Tests != len(Rules)+1 {
 		t.Errorf("%d tests, %d failures, %d errors, %d skipped", s.Tests, s.Failures, s.Errors, s.Skipped)
 	}
-	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$`).MatchString(s.Timestamp) || !regexp.MustCompile(`^\d+\.\d{3}$`).MatchString(s.Time) {
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$`).MatchString(s.Timestamp) ||
+		!regexp.MustCompile(`^\d+\.\d{3}$`).MatchString(s.Time) {
 		t.Errorf("time %q, %q", s.Timestamp, s.Time)
 	}
-	if c := names["host-read-in-flight"]; c.Failure == nil || !strings.Contains(c.Failure.Text, "#0 ring::Buffer<int, 4>::front() const") {
+	if c := names["host-read-in-flight"]; c.Failure == nil || !strings.Contains(c.Failure.Text,
+		"#0 ring::Buffer<int, 4>::front() const") {
 		t.Errorf("%+v", c)
 	}
 	if c := names["misaligned"]; c.Failure != nil || c.Out == nil || !strings.Contains(c.Out.Text, "model <a&b>.py:7") {

@@ -12,7 +12,8 @@ import (
 // changes from run to run (addresses, threads, streams, tasks) does not count.
 func (f *Finding) Key() string { return f.identity(true) }
 
-// Fingerprint is a short text that stays when lines move and when the tree is somewhere else: for baselines and dashboards.
+// Fingerprint is a short text that stays when lines move and when the tree is somewhere else: for baselines and
+// dashboards.
 func (f *Finding) Fingerprint() string {
 	sum := sha256.Sum256([]byte(f.identity(false)))
 	return hex.EncodeToString(sum[:16])
@@ -37,7 +38,8 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	library := ""
 	for _, f := range s.Stack {
 		if SystemLibrary(f.Module) {
-			// What memcpy does is one mistake, whichever of its instructions met it; variants of it share code, under either's name.
+			// What memcpy does is one mistake, whichever of its instructions met it; variants of it share code, under
+			// either's name.
 			if base := filepath.Base(f.Module); base != library {
 				library = base
 				b.WriteString("\n\t" + base)
@@ -59,9 +61,10 @@ func (s *Site) identity(b *strings.Builder, exact bool) {
 	}
 }
 
-// SystemLibrary tells whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
+// SystemLibrary reports whether a module is of the C or C++ runtime: programs make mistakes, and it carries them out.
 func SystemLibrary(module string) bool {
-	for _, name := range [...]string{"libc.so", "libc-", "libstdc++.so", "libm.so", "libgcc_s.so", "ld-linux", "libpthread"} {
+	for _, name := range [...]string{"libc.so", "libc-", "libstdc++.so", "libm.so", "libgcc_s.so",
+		"ld-linux", "libpthread"} {
 		if strings.HasPrefix(filepath.Base(module), name) {
 			return true
 		}

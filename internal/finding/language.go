@@ -67,7 +67,8 @@ func (r *Rule) AdviceIn(l Language) string {
 
 // goAdvice is what to do in a Go program, by rule, where the functions have no counterparts.
 var goAdvice = map[string]string{
-	"leak":               "Close the runtime when the program is done with it, with defer after ropeway.Open: Runtime.Close frees what is left.",
+	"leak": "Close the runtime when the program is done with it, with defer after ropeway.Open: " +
+		"Runtime.Close frees what is left.",
 	"misaligned":         "Align both addresses to 64 bytes; the documents of AscendCL ask for it.",
 	"host-to-host-async": "Use copy or Device.Copy; products differ in what they make of it.",
 	"peer-access":        "Call Device.EnablePeer on the device that does the work.",

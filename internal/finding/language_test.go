@@ -7,11 +7,14 @@ import (
 
 // TestLanguages: a text has the names that the program's language has for functions, and no others change.
 func TestLanguages(t *testing.T) {
-	const text = "Use aclrtMemcpy, not aclrtMemcpyAsync (aclInit, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or aclFinalize."
+	const text = "Use aclrtMemcpy, not aclrtMemcpyAsync (aclInit, aclrtNoSuchThing, myaclrtMemcpy, " +
+		"ACL_MEMCPY_DEFAULT, acl.rt.free) or aclFinalize."
 	for l, want := range map[Language]string{
-		C:      text,
-		Python: "Use acl.rt.memcpy, not acl.rt.memcpy_async (acl.init, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or acl.finalize.",
-		Go:     "Use Device.Copy, not Stream.Copy (aclInit, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, acl.rt.free) or Runtime.Close.",
+		C: text,
+		Python: "Use acl.rt.memcpy, not acl.rt.memcpy_async (acl.init, aclrtNoSuchThing, myaclrtMemcpy, " +
+			"ACL_MEMCPY_DEFAULT, acl.rt.free) or acl.finalize.",
+		Go: "Use Device.Copy, not Stream.Copy (aclInit, aclrtNoSuchThing, myaclrtMemcpy, ACL_MEMCPY_DEFAULT, " +
+			"acl.rt.free) or Runtime.Close.",
 	} {
 		if got := l.Text(text); got != want {
 			t.Errorf("%d: %s", l, got)
@@ -21,7 +24,8 @@ func TestLanguages(t *testing.T) {
 
 // TestCName: a Python form is one C function's, and anything else is left alone.
 func TestCName(t *testing.T) {
-	for python, want := range map[string]string{"acl.rt.memcpy_async": "aclrtMemcpyAsync", "acl.init": "aclInit", "aclrtMalloc": "aclrtMalloc", "acl.rt.no": "acl.rt.no"} {
+	for python, want := range map[string]string{"acl.rt.memcpy_async": "aclrtMemcpyAsync", "acl.init": "aclInit",
+		"aclrtMalloc": "aclrtMalloc", "acl.rt.no": "acl.rt.no"} {
 		if got := CName(python); got != want {
 			t.Errorf("%s: %s", python, got)
 		}

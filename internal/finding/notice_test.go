@@ -26,10 +26,11 @@ func TestNotices(t *testing.T) {
 		t.Fatalf("%d entries", len(fold.Entries))
 	}
 	if fold.Entries[0].Aside() || !fold.Entries[1].Aside() {
-		t.Error("a limit is told only of programs that fail, another code of all")
+		t.Error("a limit is shown only for programs that fail, another code of all")
 	}
 	var b strings.Builder
-	if err := (&Report{Findings: fold.Entries[:1]}).WriteGitHub(&b, Layout{}); err != nil || !strings.HasPrefix(b.String(), "::notice title=") {
+	if err := (&Report{Findings: fold.Entries[:1]}).WriteGitHub(&b, Layout{}); err != nil ||
+		!strings.HasPrefix(b.String(), "::notice title=") {
 		t.Errorf("%q %v", b.String(), err)
 	}
 }

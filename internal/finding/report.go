@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// AtLeast tells whether s is as bad as least, or worse. Nothing reaches the empty severity.
+// AtLeast reports whether s is as bad as least, or worse. Nothing reaches the empty severity.
 func (s Severity) AtLeast(least Severity) bool {
 	order := []Severity{Notice, Warning, Error}
 	return least != "" && slices.Index(order, s) >= slices.Index(order, least)
@@ -29,7 +29,8 @@ type Report struct {
 	Notes    []Note   `json:"notes,omitempty"`               // what the checker could not do
 	Injected []Shot   `json:"injected,omitempty"`            // every fault that was asked for, fired or not
 	Unused   []string `json:"unused_suppressions,omitempty"` // name and place
-	Replay   string   `json:"replay,omitempty"`              // the command that runs the first order with findings again
+	// the command that runs the first order with findings again
+	Replay string `json:"replay,omitempty"`
 }
 
 // Run is one time that the program ran.
@@ -50,7 +51,7 @@ type Process struct {
 	Ended   bool     `json:"ended"` // it said so; else it was killed, or still runs
 }
 
-// Note is something the checker could not do, and how often it was told.
+// Note is something the checker could not do, and how often it was reported.
 type Note struct {
 	Text  string `json:"text"`
 	Times int    `json:"times"`
@@ -59,7 +60,8 @@ type Note struct {
 // Entry is a finding of a report. Its Count is that of all runs and processes.
 type Entry struct {
 	Finding
-	Fingerprint string   `json:"fingerprint"`             // the same in every run and machine, see [Finding.Fingerprint]
+	// the same in every run and machine, see [Finding.Fingerprint]
+	Fingerprint string   `json:"fingerprint"`
 	Seeds       []uint64 `json:"seeds"`                   // of the runs that had it, in order
 	Suppressed  string   `json:"suppressed_by,omitempty"` // name of what suppresses it
 }

@@ -11,16 +11,20 @@ type Rule struct {
 // Rules are all rules, in the order people read them.
 var Rules = []Rule{
 	{"host-read-in-flight", Error, "the host reads a destination before the copy into it is known to be complete",
-		"Synchronise the stream (aclrtSynchronizeStream), or wait for an event recorded after the copy, before reading."},
+		"Synchronise the stream (aclrtSynchronizeStream), or wait for an event recorded after the copy, before " +
+			"reading."},
 	{"host-write-in-flight", Error, "the host writes a source, or a destination, of a pending copy",
 		"Leave the buffer alone until the copy is known to be complete: synchronise first, or use a second buffer."},
 	{"device-memory-on-host", Error, "the host reads or writes device memory by its address",
-		"Copy the bytes to host memory first (aclrtMemcpy, or aclrtMemcpyAsync and aclrtSynchronizeStream): only the device can use its addresses."},
+		"Copy the bytes to host memory first (aclrtMemcpy, or aclrtMemcpyAsync and aclrtSynchronizeStream): only " +
+			"the device can use its addresses."},
 	{"host-out-of-bounds", Error, "the host reads or writes past the end of pinned memory, or before its start",
 		"Correct the index or the size, or allocate as much as is used."},
 	{"stream-race", Error, "two tasks on different streams touch the same bytes, one writes, nothing orders them",
-		"Record an event after the first task and let the other stream wait for it (aclrtStreamWaitEvent), or synchronise between them."},
-	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending, or registered memory before it is unregistered",
+		"Record an event after the first task and let the other stream wait for it (aclrtStreamWaitEvent), or " +
+			"synchronise between them."},
+	{"free-in-flight", Error, "memory, a stream, a context or a device goes while work on it is pending, or " +
+		"registered memory before it is unregistered",
 		"Synchronise before freeing it."},
 	{"unsynchronised-exit", Error, "the program ends with work that was never synchronised",
 		"Synchronise every stream (aclrtSynchronizeDevice) before aclFinalize and before the process ends."},
@@ -31,7 +35,8 @@ var Rules = []Rule{
 	{"invalid-free", Error, "an address is freed that is not the start of an allocation, or by the wrong function",
 		"Free the address that the allocation returned, with the function that belongs to it."},
 	{"leak", Error, "memory, a stream, an event or another object is never freed",
-		"Free memory and destroy streams, events, notifies, pools and contexts before aclrtResetDevice and aclFinalize."},
+		"Free memory and destroy streams, events, notifies, pools and contexts before aclrtResetDevice and " +
+			"aclFinalize."},
 	{"out-of-bounds", Error, "a copy or fill goes past destMax, past the end of its allocation, or its pitch runs out",
 		"Correct the size, or allocate as much as is copied."},
 	{"batch-overlap", Error, "segments of one unordered batch overlap where one is written",
@@ -46,14 +51,16 @@ var Rules = []Rule{
 		"Use memcpy or aclrtMemcpy; products differ in what they make of it."},
 	{"mixed-directions", Error, "a batch with both directions",
 		"Make one batch for each direction."},
-	{"unset-descriptor", Error, "a descriptor copy whose descriptor was never set, or whose addresses are no longer alive",
+	{"unset-descriptor", Error, "a descriptor copy whose descriptor was never set, or whose addresses are no longer " +
+		"alive",
 		"Set the descriptor (aclrtSetMemcpyDesc) before the copy runs, and keep its memory until it has run."},
 	{"uninitialised-read", Warning, "a copy out of device memory that was never written",
 		"Write the memory first, or fill it with aclrtMemset."},
 	{"wrong-context", Error, "a stream of another context, or a thread that has none",
 		"Call aclrtSetDevice or aclrtSetCurrentContext in this thread, with the context the stream was made in."},
 	{"peer-access", Error, "a copy between devices, or work on another device's memory, without access to it",
-		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said that it can."},
+		"Call aclrtDeviceEnablePeerAccess on the device that does the work, after aclrtDeviceCanAccessPeer said " +
+			"that it can."},
 	{"api-error", Warning, "a call failed, and the program does not look at the code that it returned",
 		"Look at what every call returns. What comes after this one works with something that was not done."},
 	{"fork-after-init", Error, "a forked child uses AscendCL that its parent had initialised",

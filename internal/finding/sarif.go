@@ -130,14 +130,16 @@ func (r *Report) WriteSARIF(w io.Writer, dir string) error {
 	index := map[string]int{}
 	for i, rule := range Rules {
 		index[rule.Name] = i
-		driver.Rules = append(driver.Rules, sarifRule{rule.Name, sarifMessage{rule.Catches}, sarifMessage{rule.Advice}, sarifConfig{rule.Severity}})
+		driver.Rules = append(driver.Rules, sarifRule{rule.Name, sarifMessage{rule.Catches}, sarifMessage{rule.Advice},
+			sarifConfig{rule.Severity}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
 	if dir != "" {
 		root := url.URL{Scheme: "file", Path: strings.TrimSuffix(dir, "/") + "/"}
 		run.Bases = map[string]sarifArtifactLocation{sourceRoot: {URI: root.String()}}
 	}
-	call := sarifInvocation{CommandLine: strings.Join(r.Command, " "), Started: r.Started.UTC().Format("2006-01-02T15:04:05.000Z"), Successful: true, ExitCode: r.ExitCode}
+	call := sarifInvocation{CommandLine: strings.Join(r.Command, " "),
+		Started: r.Started.UTC().Format("2006-01-02T15:04:05.000Z"), Successful: true, ExitCode: r.ExitCode}
 	for _, n := range r.Notes {
 		call.Notifications = append(call.Notifications, sarifNotification{"note", sarifMessage{n.Text}})
 	}
@@ -214,7 +216,7 @@ func (s *Site) step(dir, importance string) []sarifStep {
 	return []sarifStep{{place, importance}}
 }
 
-// stack is none or one; number tells stacks of equal sites apart, because the standard wants them different.
+// stack is none or one; number distinguishes stacks of equal sites, because the standard wants them different.
 func (s *Site) stack(dir string, number int) []sarifStack {
 	if len(s.Stack) == 0 {
 		return nil

@@ -15,26 +15,38 @@ import (
 // "" is a plain value, "[]" before a name a list of them, "{}" an object with any names.
 type object struct{ must, may map[string]string }
 
-// standard is SARIF 2.1.0, as far as reports use it. What an object of the standard may have and is not here is not written.
+// standard is SARIF 2.1.0, as far as reports use it. What an object of the standard may have and is not here is not
+// written.
 var standard = map[string]object{
-	"sarifLog":            {must: map[string]string{"version": "", "runs": "[]run"}, may: map[string]string{"$schema": ""}},
-	"run":                 {must: map[string]string{"tool": "tool"}, may: map[string]string{"invocations": "[]invocation", "originalUriBaseIds": "{}artifactLocation", "results": "[]result"}},
-	"tool":                {must: map[string]string{"driver": "toolComponent"}},
-	"toolComponent":       {must: map[string]string{"name": ""}, may: map[string]string{"version": "", "semanticVersion": "", "rules": "[]reportingDescriptor"}},
-	"reportingDescriptor": {must: map[string]string{"id": ""}, may: map[string]string{"shortDescription": "message", "help": "message", "defaultConfiguration": "configuration"}},
-	"configuration":       {may: map[string]string{"level": ""}},
-	"invocation":          {must: map[string]string{"executionSuccessful": ""}, may: map[string]string{"commandLine": "", "startTimeUtc": "", "exitCode": "", "toolExecutionNotifications": "[]notification"}},
-	"notification":        {must: map[string]string{"message": "message"}, may: map[string]string{"level": ""}},
-	"result": {must: map[string]string{"message": "message"}, may: map[string]string{"ruleId": "", "ruleIndex": "", "level": "", "locations": "[]location", "relatedLocations": "[]location",
-		"stacks": "[]stack", "codeFlows": "[]codeFlow", "partialFingerprints": "{}", "occurrenceCount": "", "suppressions": "[]suppression", "properties": "{}"}},
-	"suppression":        {must: map[string]string{"kind": ""}, may: map[string]string{"justification": ""}},
-	"message":            {must: map[string]string{"text": ""}},
-	"location":           {may: map[string]string{"id": "", "physicalLocation": "physicalLocation", "logicalLocations": "[]logicalLocation", "message": "message"}},
-	"physicalLocation":   {must: map[string]string{"artifactLocation": "artifactLocation"}, may: map[string]string{"region": "region"}},
-	"artifactLocation":   {must: map[string]string{"uri": ""}, may: map[string]string{"uriBaseId": ""}},
-	"region":             {must: map[string]string{"startLine": ""}},
-	"logicalLocation":    {may: map[string]string{"fullyQualifiedName": "", "kind": ""}},
-	"stack":              {must: map[string]string{"frames": "[]stackFrame"}, may: map[string]string{"message": "message"}},
+	"sarifLog": {must: map[string]string{"version": "", "runs": "[]run"},
+		may: map[string]string{"$schema": ""}},
+	"run": {must: map[string]string{"tool": "tool"},
+		may: map[string]string{"invocations": "[]invocation", "originalUriBaseIds": "{}artifactLocation",
+			"results": "[]result"}},
+	"tool": {must: map[string]string{"driver": "toolComponent"}},
+	"toolComponent": {must: map[string]string{"name": ""}, may: map[string]string{"version": "",
+		"semanticVersion": "", "rules": "[]reportingDescriptor"}},
+	"reportingDescriptor": {must: map[string]string{"id": ""}, may: map[string]string{"shortDescription": "message",
+		"help": "message", "defaultConfiguration": "configuration"}},
+	"configuration": {may: map[string]string{"level": ""}},
+	"invocation": {must: map[string]string{"executionSuccessful": ""}, may: map[string]string{"commandLine": "",
+		"startTimeUtc": "", "exitCode": "", "toolExecutionNotifications": "[]notification"}},
+	"notification": {must: map[string]string{"message": "message"}, may: map[string]string{"level": ""}},
+	"result": {must: map[string]string{"message": "message"}, may: map[string]string{"ruleId": "", "ruleIndex": "",
+		"level": "", "locations": "[]location", "relatedLocations": "[]location",
+		"stacks": "[]stack", "codeFlows": "[]codeFlow", "partialFingerprints": "{}", "occurrenceCount": "",
+		"suppressions": "[]suppression", "properties": "{}"}},
+	"suppression": {must: map[string]string{"kind": ""}, may: map[string]string{"justification": ""}},
+	"message":     {must: map[string]string{"text": ""}},
+	"location": {may: map[string]string{"id": "", "physicalLocation": "physicalLocation",
+		"logicalLocations": "[]logicalLocation", "message": "message"}},
+	"physicalLocation": {must: map[string]string{"artifactLocation": "artifactLocation"},
+		may: map[string]string{"region": "region"}},
+	"artifactLocation": {must: map[string]string{"uri": ""}, may: map[string]string{"uriBaseId": ""}},
+	"region":           {must: map[string]string{"startLine": ""}},
+	"logicalLocation":  {may: map[string]string{"fullyQualifiedName": "", "kind": ""}},
+	"stack": {must: map[string]string{"frames": "[]stackFrame"},
+		may: map[string]string{"message": "message"}},
 	"stackFrame":         {may: map[string]string{"location": "location", "module": "", "threadId": ""}},
 	"codeFlow":           {must: map[string]string{"threadFlows": "[]threadFlow"}},
 	"threadFlow":         {must: map[string]string{"locations": "[]threadFlowLocation"}},
@@ -53,8 +65,9 @@ var limited = map[string][]any{
 
 // different are lists whose items must differ, notEmpty those that must have one.
 var (
-	different = []string{"toolComponent.rules", "result.relatedLocations", "result.stacks", "result.suppressions", "invocation.toolExecutionNotifications"}
-	notEmpty  = []string{"codeFlow.threadFlows", "threadFlow.locations"}
+	different = []string{"toolComponent.rules", "result.relatedLocations", "result.stacks", "result.suppressions",
+		"invocation.toolExecutionNotifications"}
+	notEmpty = []string{"codeFlow.threadFlows", "threadFlow.locations"}
 )
 
 // conforms proves that a value is what the standard calls kind.
@@ -123,7 +136,8 @@ func plainValue(t *testing.T, at, name string, value any) {
 			}
 		}
 	case float64:
-		if least := map[string]float64{"region.startLine": 1, "result.occurrenceCount": 1, "result.ruleIndex": -1}[name]; value < least {
+		if least := map[string]float64{"region.startLine": 1, "result.occurrenceCount": 1,
+			"result.ruleIndex": -1}[name]; value < least {
 			t.Errorf("%s is %v", at, value)
 		}
 	case bool:
@@ -191,7 +205,8 @@ func TestSARIFOfLittle(t *testing.T) {
 	var fold Fold
 	same := Site{Role: "submitted", Stack: []Frame{{Function: "f"}}}
 	fold.Add(&Finding{Rule: "newer", Summary: "s", Offence: same, Others: []Site{same, same}}, 1)
-	fold.Add(&Finding{Rule: "leak", Offence: Site{Role: "ended", Stack: []Frame{{Address: 1, Module: "x.so"}, {File: "rel/a:b.c"}}}}, 1)
+	fold.Add(&Finding{Rule: "leak", Offence: Site{Role: "ended", Stack: []Frame{{Address: 1, Module: "x.so"},
+		{File: "rel/a:b.c"}}}}, 1)
 	r.Findings = fold.Entries
 	text, _ := sarif(t, r, "")
 	if !strings.Contains(text, `"uri": "rel/a:b.c"`) || strings.Contains(text, sourceRoot) {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Suppression is a finding that its users know and do not want to be told of.
+// Suppression is a finding that its users know and do not want to see.
 //
 // A file of them is text:
 //
@@ -23,10 +23,10 @@ import (
 //	    ...
 //	    flush* at src/ring.c:120 in libring.so
 //
-// The name and the rule are needed. Stacks are optional; each stands below the role it is for, which is "offence" or that of
-// another place of the finding, is indented, and is compared from its innermost frame on; what is further out does not
-// matter. * stands for any text, ... for any number of frames. A file or a module without a slash is compared with the
-// last part of the path, one with a slash with its end.
+// The name and the rule are needed. Stacks are optional; each stands below the role it is for, which is "offence" or
+// that of another place of the finding, is indented, and is compared from its innermost frame on; what is further out
+// does not matter. * stands for any text, ... for any number of frames. A file or a module without a slash is compared
+// with the last part of the path, one with a slash with its end.
 type Suppression struct {
 	Name   string
 	Rule   string // pattern
@@ -53,7 +53,7 @@ type FramePattern struct {
 	Module   string
 }
 
-// Matches tells whether s is about f.
+// Matches reports whether s is about f.
 func (s *Suppression) Matches(f *Finding) bool {
 	if !matches(s.Rule, f.Rule) {
 		return false
@@ -108,7 +108,8 @@ func (p *FramePattern) fits(f *Frame) bool {
 
 // matchesPath compares a path, its last part, and its end from any slash on.
 func matchesPath(pattern, path string) bool {
-	return matches(pattern, path) || path != "" && matches(pattern, filepath.Base(path)) || !filepath.IsAbs(pattern) && matches("*/"+pattern, path)
+	return matches(pattern, path) || path != "" && matches(pattern, filepath.Base(path)) || !filepath.IsAbs(pattern) &&
+		matches("*/"+pattern, path)
 }
 
 // matches compares text with a pattern in which * stands for any text.
@@ -118,8 +119,8 @@ func matches(pattern, text string) bool {
 		func(i, j int) bool { return pattern[i] == text[j] })
 }
 
-// sequence compares n items of a pattern with m others: those that are any stand for any number, the others for one each. It
-// goes back to the last any only, which is enough, and so takes n times m steps at most.
+// sequence compares n items of a pattern with m others: those that are any stand for any number, the others for one
+// each. It goes back to the last any only, which is enough, and so takes n times m steps at most.
 func sequence(n, m int, anything func(i int) bool, one func(i, j int) bool) bool {
 	i, j := 0, 0
 	last, resume := -1, 0 // the last any, and where what follows it was tried
@@ -211,7 +212,8 @@ func literal(text string) string {
 			text = text[:i] + "*" // it would be read as a line
 		}
 	}
-	if strings.HasPrefix(text, "#") || strings.HasPrefix(text, " ") || strings.HasPrefix(text, "at ") || strings.HasPrefix(text, "in ") {
+	if strings.HasPrefix(text, "#") || strings.HasPrefix(text, " ") || strings.HasPrefix(text, "at ") ||
+		strings.HasPrefix(text, "in ") {
 		text = "*" + text[1:]
 	}
 	if strings.HasSuffix(text, " ") || strings.HasSuffix(text, " at") || strings.HasSuffix(text, " in") {

@@ -58,7 +58,8 @@ func (p *suppressionParser) read(line string) error {
 	}
 	word, value, ok := strings.Cut(text, ":")
 	if !ok {
-		return p.wrong(p.line, "%q is no [name], no rule: and no role like offence: or submitted:; frames are indented", text)
+		return p.wrong(p.line, "%q is no [name], no rule: and no role like offence: or submitted:; frames are indented",
+			text)
 	}
 	if len(p.list) == 0 {
 		return p.wrong(p.line, "a suppression begins with its name: [why it is there]")
@@ -67,7 +68,8 @@ func (p *suppressionParser) read(line string) error {
 		return p.rule(strings.TrimSpace(value))
 	}
 	if !isRole(word) {
-		return p.wrong(p.line, "%q is no role; roles are offence and those of a report, like submitted or allocated", word)
+		return p.wrong(p.line, "%q is no role; roles are offence and those of a report, like submitted or allocated",
+			word)
 	}
 	if strings.TrimSpace(value) != "" {
 		return p.wrong(p.line, "frames stand on lines of their own, indented, below %s:", word)
@@ -75,9 +77,10 @@ func (p *suppressionParser) read(line string) error {
 	return p.open(word)
 }
 
-// isRole tells whether text can head a stack: words and hyphens.
+// isRole reports whether text can head a stack: words and hyphens.
 func isRole(text string) bool {
-	return text != "" && text != "rule" && text == strings.TrimSpace(text) && !strings.ContainsAny(text, ":[]#*\t") && text[0] != '.'
+	return text != "" && text != "rule" && text == strings.TrimSpace(text) && !strings.ContainsAny(text,
+		":[]#*\t") && text[0] != '.'
 }
 
 func (p *suppressionParser) name(text string) error {
@@ -96,7 +99,8 @@ func (p *suppressionParser) name(text string) error {
 func (p *suppressionParser) rule(pattern string) error {
 	s := p.list[len(p.list)-1]
 	if s.Rule != "" {
-		return p.wrong(p.line, "there is a rule already; write another suppression for %s, or use * in one pattern", pattern)
+		return p.wrong(p.line, "there is a rule already; write another suppression for %s, or use * in one pattern",
+			pattern)
 	}
 	known := false
 	for _, r := range Rules {
@@ -123,7 +127,7 @@ func (p *suppressionParser) open(role string) error {
 	return nil
 }
 
-// frame reads "function", "function at file", "function at file:line", each with "in module" behind it or not, or "...".
+// frame reads "function", "function at file", "function at file:line", each with "in module" after it or not, or "...".
 func (p *suppressionParser) frame(text string) error {
 	if p.role == 0 {
 		return p.wrong(p.line, "a frame stands below the role of its stack, like offence:")
@@ -146,7 +150,8 @@ func (p *suppressionParser) frame(text string) error {
 				f.File, f.Line = f.File[:i], n
 			}
 		}
-		f.Function, f.File, f.Module = strings.TrimSpace(f.Function), strings.TrimSpace(f.File), strings.TrimSpace(f.Module)
+		f.Function, f.File, f.Module = strings.TrimSpace(f.Function), strings.TrimSpace(f.File),
+			strings.TrimSpace(f.Module)
 		if f.Function == "" || f.Function == "..." {
 			return p.wrong(p.line, "%q has no function; write * for any", text)
 		}
@@ -183,9 +188,11 @@ func (p *suppressionParser) finish() error {
 	return nil
 }
 
-// WriteSuppressions writes a file that suppresses all of these findings. Findings that would have the same text have it once.
+// WriteSuppressions writes a file that suppresses all of these findings. Findings that would have the same text have it
+// once.
 func WriteSuppressions(w io.Writer, list []*Entry) error {
-	text := "# Suppressions for ropeway check --suppress. [name], rule:, then stacks by role, innermost frame first;\n" +
+	text := "# Suppressions for ropeway check --suppress. [name], rule:, then stacks by role, innermost frame " +
+		"first;\n" +
 		"# * is any text, ... any number of frames. Write into the name why it may stay.\n"
 	seen := map[string]bool{}
 	for _, e := range list {

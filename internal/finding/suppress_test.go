@@ -36,12 +36,15 @@ func parsed(t *testing.T, text string) []*Suppression {
 
 func TestParseSuppressions(t *testing.T) {
 	want := []*Suppression{
-		{Name: "ring buffer, fixed in the next release", Rule: "host-*-in-flight", From: "known:3", Stacks: []StackPattern{
-			{"offence", []FramePattern{{Function: "ring::Buffer<int, *>::front() const", File: "ring.h"}, {Any: true}, {Function: "main", File: "app/main.cc", Line: 90, Module: "app"}}},
-			{"submitted", []FramePattern{{Any: true}, {Function: "main"}}}}},
+		{Name: "ring buffer, fixed in the next release", Rule: "host-*-in-flight", From: "known:3",
+			Stacks: []StackPattern{
+				{"offence", []FramePattern{{Function: "ring::Buffer<int, *>::front() const", File: "ring.h"},
+					{Any: true}, {Function: "main", File: "app/main.cc", Line: 90, Module: "app"}}},
+				{"submitted", []FramePattern{{Any: true}, {Function: "main"}}}}},
 		{Name: "all leaks", Rule: "leak", From: "known:14"},
 	}
-	for _, text := range []string{example, strings.ReplaceAll(example, "\n", "\r\n"), strings.TrimSuffix(example, "\n")} {
+	for _, text := range []string{example, strings.ReplaceAll(example, "\n", "\r\n"),
+		strings.TrimSuffix(example, "\n")} {
 		if got := parsed(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v", got)
 		}
@@ -78,7 +81,8 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := ParseSuppressions("f", tt.text)
 		var syntax *SyntaxError
-		if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &syntax) || !strings.HasPrefix(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil || tt.want != "" && (!errors.As(err, &syntax) ||
+			!strings.HasPrefix(err.Error(), tt.want)) {
 			t.Errorf("%q: %v, want %s", tt.text, err, tt.want)
 		}
 	}
@@ -91,19 +95,26 @@ func TestMatches(t *testing.T) {
 	}
 	f := &Finding{Rule: "stream-race",
 		Offence: Site{Role: "submitted", Stack: []Frame{frame("c"), frame("b"), frame("a"), frame("main")}},
-		Others:  []Site{{Role: "submitted", Stack: []Frame{frame("x"), frame("main")}}, {Role: "allocated", Stack: []Frame{frame("y")}}, {Role: "freed"}}}
+		Others: []Site{{Role: "submitted", Stack: []Frame{frame("x"), frame("main")}}, {Role: "allocated",
+			Stack: []Frame{frame("y")}}, {Role: "freed"}}}
 	for _, tt := range []struct {
 		text string
 		want bool
 	}{
 		{"rule: stream-race", true}, {"rule: *", true}, {"rule: *race", true}, {"rule: leak", false},
-		{"offence:|c", true}, {"offence:|b", false}, {"offence:|c|b|a|main", true}, {"offence:|c|b|a|main|x", false}, {"offence:|c|b|a|main|...", true},
-		{"offence:|c|a", false}, {"offence:|c|...|a", true}, {"offence:|...|a", true}, {"offence:|...|x", false}, {"offence:|...|b|...|main", true},
-		{"offence:|...|main|...|b", false}, {"offence:|...|...|main", true}, {"offence:|*|*|*|*", true}, {"offence:|*|*|*|*|*", false},
-		{"offence:|c at c.c", true}, {"offence:|c at lib/c.c", true}, {"offence:|c at ib/c.c", false}, {"offence:|c at /src/lib/c.c", true}, {"offence:|c at /lib/c.c", false},
-		{"offence:|c at *.c", true}, {"offence:|c at *.h", false}, {"offence:|c at c.c:5", true}, {"offence:|c at c.c:6", false},
+		{"offence:|c", true}, {"offence:|b", false}, {"offence:|c|b|a|main", true}, {"offence:|c|b|a|main|x", false},
+		{"offence:|c|b|a|main|...", true},
+		{"offence:|c|a", false}, {"offence:|c|...|a", true}, {"offence:|...|a", true}, {"offence:|...|x", false},
+		{"offence:|...|b|...|main", true},
+		{"offence:|...|main|...|b", false}, {"offence:|...|...|main", true}, {"offence:|*|*|*|*", true},
+		{"offence:|*|*|*|*|*", false},
+		{"offence:|c at c.c", true}, {"offence:|c at lib/c.c", true}, {"offence:|c at ib/c.c", false},
+		{"offence:|c at /src/lib/c.c", true}, {"offence:|c at /lib/c.c", false},
+		{"offence:|c at *.c", true}, {"offence:|c at *.h", false}, {"offence:|c at c.c:5", true},
+		{"offence:|c at c.c:6", false},
 		{"offence:|c in libc.so", true}, {"offence:|c in libd.so", false}, {"offence:|c at c.c in lib*", true},
-		{"submitted:|x", true}, {"submitted:|c", true}, {"submitted:|y", false}, {"allocated:|y", true}, {"allocated:|c", false}, {"freed:|*", false}, {"freed:|...", true},
+		{"submitted:|x", true}, {"submitted:|c", true}, {"submitted:|y", false}, {"allocated:|y", true},
+		{"allocated:|c", false}, {"freed:|*", false}, {"freed:|...", true},
 		{"copied:|...", false}, {"offence:|c|allocated:|y", true}, {"offence:|c|allocated:|x", false},
 	} {
 		text := "[n]\n"
@@ -120,7 +131,8 @@ func TestMatches(t *testing.T) {
 			t.Errorf("%s: %t", tt.text, got)
 		}
 	}
-	if !parsed(t, example)[0].Matches(&sample().Findings[0].Finding) || Suppressor(parsed(t, example), &sample().Findings[1].Finding) != nil {
+	if !parsed(t, example)[0].Matches(&sample().Findings[0].Finding) || Suppressor(parsed(t, example),
+		&sample().Findings[1].Finding) != nil {
 		t.Error("the example does not fit what it is for")
 	}
 }
@@ -146,8 +158,8 @@ func TestWriteSuppressions(t *testing.T) {
 	}
 }
 
-// FuzzSuppressions proves that no file makes the parser fail otherwise than with a line, and that what it understood can be
-// written and is understood the same.
+// FuzzSuppressions proves that no file makes the parser fail otherwise than with a line, and that what it understood
+// can be written and is understood the same.
 func FuzzSuppressions(f *testing.F) {
 	f.Add(example)
 	f.Add("[a]\nrule: *\noffence:\n  f at x:1:2 in m in n\n  at at at\n\tin in in\n")
@@ -184,7 +196,8 @@ func FuzzFor(f *testing.F) {
 	f.Add("f at in x", "in x", "at", "rule")
 	f.Add("...", "a:12", "#", "")
 	f.Fuzz(func(t *testing.T, function, file, module, role string) {
-		one := []Frame{{Function: function, File: file, Module: module}, {Function: function, Module: module}, {Function: function}}
+		one := []Frame{{Function: function, File: file, Module: module}, {Function: function, Module: module},
+			{Function: function}}
 		x := &Finding{Rule: "leak", Offence: Site{Role: role, Stack: one}, Others: []Site{{Role: role, Stack: one[1:]}}}
 		s := For(x)
 		if !s.Matches(x) {

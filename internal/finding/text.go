@@ -155,7 +155,7 @@ func Below(dir, file string) string {
 	return rel
 }
 
-// String tells which bytes, and of what they are a part.
+// String reports which bytes, and of what they are a part.
 func (b *Bytes) String() string {
 	text := fmt.Sprintf("%s at 0x%x", count(b.Length), b.Address)
 	a := b.Allocation
@@ -180,7 +180,7 @@ func count(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// sentence writes text as lines, the second and later ones behind indent.
+// sentence writes text as lines, the second and later ones after indent.
 func (l Layout) sentence(text, indent string) string {
 	text = Printable(text)
 	if l.Width <= 0 {
@@ -203,8 +203,8 @@ func (l Layout) sentence(text, indent string) string {
 	return b.String() + line + "\n"
 }
 
-// Printable keeps what programs send from moving the cursor, faking lines or breaking XML: names of functions and files are
-// theirs.
+// Printable keeps what programs send from moving the cursor, faking lines or breaking XML: names of functions and files
+// are theirs.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError || r&0xfffe == 0xfffe {

@@ -14,8 +14,8 @@ import (
 	"ropeway/internal/core/signal"
 )
 
-// TestKilledNotReaped proves that who waits for an event goes on when the process that recorded it was killed, also while that one's parent has not asked for
-// its end.
+// TestKilledNotReaped proves that a waiter for an event goes on when the process that recorded it was killed, also
+// while that one's parent has not asked for its end.
 func TestKilledNotReaped(t *testing.T) {
 	a, b := start(t), start(t)
 	event := strings.Split(a.does("offer"), ",")[3]
@@ -37,7 +37,7 @@ func (s *state) openEvent(name string) (e core.Handle, err error) {
 	return e, err
 }
 
-// record queues a record of another process's event behind a notify that nobody records.
+// record queues a record of another process's event after a notify that is never recorded.
 func (s *state) record(name string) error {
 	e, err := s.openEvent(name)
 	if err != nil {

@@ -32,8 +32,9 @@ func rounds(t *testing.T) int {
 	}
 }
 
-// TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while they export, import, write or close.
-// Those that survive go on, have what they wrote, and give everything back; afterwards nothing is left.
+// TestKilledAtAnyMoment runs rounds of two and four processes that share buffers with each other. Some are killed while
+// they export, import, write or close. Those that survive go on, have what they wrote, and give everything back;
+// afterwards nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seed, err := testenv.Seed()
 	if err != nil {
@@ -78,9 +79,9 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 	long := 10 + r.IntN(50) // milliseconds
 	for i, w := range workers {
-		w.tell("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
+		w.send("storm %d %d %d %s", seed, i, long, strings.Join(offers, " "))
 	}
-	// One dies for sure, others perhaps, at any moment of the storm or just behind it; one survives.
+	// One dies for sure, others perhaps, at any moment of the storm or just after it; one survives.
 	order := r.Perm(len(workers))
 	for _, i := range order[:1+r.IntN(len(workers)-1)] {
 		time.Sleep(time.Duration(r.IntN(long*1000)) * time.Microsecond)
@@ -91,7 +92,7 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 		if w == nil {
 			continue
 		}
-		s, ok := w.answer()
+		s, ok := w.reply()
 		words := strings.Fields(s)
 		if !ok || len(words) != 1+kinds || words[0] != "ok" {
 			t.Fatalf("seed %d: process %d of %d: %q", seed, i, len(workers), s)
@@ -130,8 +131,8 @@ func round(t *testing.T, seed uint64, done *[kinds]int) {
 	}
 }
 
-// soon asks until the answer is as wanted, or for a while: a file may be closed by a goroutine that has not had its turn, and other programs have files in
-// /dev/shm for a moment.
+// soon asks until the reply is as wanted, or for a while: a file may be closed by a goroutine that has not had its
+// turn, and other programs have files in /dev/shm for a moment.
 func soon(want string, ask func() string) (got string) {
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if got = ask(); got == want || time.Now().After(until) {
@@ -140,7 +141,7 @@ func soon(want string, ask func() string) (got string) {
 	}
 }
 
-// listens tells whether somebody listens for a key.
+// listens reports whether somebody listens for a key.
 func listens(t testing.TB, key string) bool {
 	t.Helper()
 	text, err := os.ReadFile("/proc/net/unix")
@@ -150,7 +151,8 @@ func listens(t testing.TB, key string) bool {
 	return bytes.Contains(text, []byte("@ropeway-"+key[3:8]+"\n"))
 }
 
-// leftovers lists what sharing could leave in file systems: in /dev/shm by name, and in the temporary directory that the workers have.
+// leftovers lists what sharing could leave in file systems: in /dev/shm by name, and in the temporary directory that
+// the workers have.
 func leftovers(t testing.TB, temp string) []string {
 	t.Helper()
 	var all []string

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // hang is when a worker is taken to hang. Nothing that works comes near it.
 const hang = 2 * time.Minute
 
-// worker is another process. It is told what to do in lines and answers each with one.
+// worker is another process. It reads commands, a line each, and replies to each with a line.
 type worker struct {
 	t     testing.TB
 	cmd   *exec.Cmd
@@ -44,7 +44,8 @@ type worker struct {
 func start(t testing.TB, how ...func(*exec.Cmd)) *worker {
 	t.Helper()
 	w := &worker{t: t, cmd: exec.Command("/proc/self/exe"), lines: make(chan string, 16)}
-	w.cmd.Env = append(os.Environ(), role+"=worker", "GORACE=atexit_sleep_ms=0") // else the race detector sleeps at the end of each
+	// else the race detector sleeps at the end of each
+	w.cmd.Env = append(os.Environ(), role+"=worker", "GORACE=atexit_sleep_ms=0")
 	w.cmd.Stderr = os.Stderr
 	for _, f := range how {
 		f(w.cmd)
@@ -87,34 +88,34 @@ func (w *worker) kill() {
 // pid is its number.
 func (w *worker) pid() int { return w.cmd.Process.Pid }
 
-// tell sends a line; a worker that has ended does not mind.
-func (w *worker) tell(format string, args ...any) { fmt.Fprintf(w.in, format+"\n", args...) }
+// send sends a line; a worker that has ended does not mind.
+func (w *worker) send(format string, args ...any) { fmt.Fprintf(w.in, format+"\n", args...) }
 
-// answer is the next line of the worker; false if it has ended.
-func (w *worker) answer() (string, bool) {
+// reply is the next line of the worker; false if it has ended.
+func (w *worker) reply() (string, bool) {
 	w.t.Helper()
 	select {
 	case s, ok := <-w.lines:
 		return s, ok
 	case <-time.After(hang):
 		w.cmd.Process.Signal(syscall.SIGQUIT) // shows where it hangs
-		w.t.Fatalf("process %d does not answer", w.pid())
+		w.t.Fatalf("process %d does not reply", w.pid())
 		return "", false
 	}
 }
 
-// ask sends a line and is the answer.
+// ask sends a line and returns the reply.
 func (w *worker) ask(format string, args ...any) string {
 	w.t.Helper()
-	w.tell(format, args...)
-	s, ok := w.answer()
+	w.send(format, args...)
+	s, ok := w.reply()
 	if !ok {
 		w.t.Fatalf("process %d has ended", w.pid())
 	}
 	return s
 }
 
-// does has the worker do something that must work, and is the rest of the answer.
+// does has the worker do something that must work, and returns the rest of the reply.
 func (w *worker) does(format string, args ...any) string {
 	w.t.Helper()
 	s := w.ask(format, args...)

@@ -27,7 +27,8 @@ func exporter(t testing.TB, flags int, how ...func(*exec.Cmd)) (*worker, string)
 	return w, w.does("export a %d %d", buffer, flags)
 }
 
-// TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and that each gives back what it had.
+// TestShared proves that an importer sees the exporter's bytes and the exporter the importer's, without a copy, and
+// that each frees what it had.
 func TestShared(t *testing.T) {
 	a := start(t)
 	before := a.does("census")
@@ -97,7 +98,7 @@ func TestReplayedKeys(t *testing.T) {
 	b.does("import y %s 0", fresh)
 	c.does("fill a 0 10 7")
 	b.does("check y 0 10 7")
-	b.does("check x 0 10 0") // what a killed process shared stays with who has it
+	b.does("check x 0 10 0") // what a killed process shared stays with its importers
 	b.does("close %s", second)
 	b.does("close %s", fresh)
 }
@@ -131,7 +132,7 @@ func stop(t *testing.T, w *worker) {
 		}
 		for _, name := range threads {
 			text, err := os.ReadFile(name)
-			_, state, _ := strings.Cut(string(text), ") ") // behind the name of the program
+			_, state, _ := strings.Cut(string(text), ") ") // after the name of the program
 			running = running || err == nil && !strings.HasPrefix(state, "T")
 		}
 	}

@@ -31,7 +31,8 @@ const (
 	kinds   = 6       // of things that a storm does
 )
 
-// offer shares one thing of each kind, and names them in one word: key, shareable handle, key of the notify, handle of the event.
+// offer shares one thing of each kind, and names them in one word: key, shareable handle, key of the notify, handle of
+// the event.
 func (s *state) offer() (string, error) {
 	o := &s.offered
 	var p core.Addr
@@ -77,14 +78,15 @@ func (s *state) settle() error {
 		ended(corememory.FreePhysical(s.th, o.handle)), ended(signal.DestroyNotify(s.th, o.notify)), ended(s.th.DestroyEvent(o.event)))
 }
 
-// gone tells whether a call ended as it does when the process whose thing it wanted was killed.
+// gone reports whether a call ended as it does when the process whose thing it wanted was killed.
 func gone(err error) bool {
-	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err, abi.ErrRTDrvInternalError)
+	return errors.Is(err, abi.ErrRTParamInvalid) || errors.Is(err, abi.ErrRTInvalidHandle) || errors.Is(err,
+		abi.ErrRTDrvInternalError)
 }
 
-// storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In each shared buffer this process
-// writes its own lane only, and sees what it wrote through whatever mapping. That owners are killed meanwhile shows as a code. It tells how often each kind of
-// thing was done.
+// storm uses what others offer and shares things of its own, at random: imports, writes, reads, records and closes. In
+// each shared buffer this process writes its own lane only, and sees what it wrote through whatever mapping. That
+// owners are killed meanwhile shows as a code. It reports how often each kind of thing was done.
 func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (string, error) {
 	r := rand.New(rand.NewPCG(seed, mine))
 	var stream core.Handle
@@ -179,7 +181,8 @@ func (s *state) notifies(name string, stream core.Handle) error {
 	return lost(errors.Join(ended(signal.RecordNotify(s.th, n, stream)), ended(s.th.SynchronizeStream(stream)), ended(signal.DestroyNotify(s.th, n))))
 }
 
-// records records another process's event and waits for the latest record, which may be that of somebody who is killed.
+// records records another process's event and waits for the latest record, which may be that of a process that is
+// killed.
 func (s *state) records(name string, stream core.Handle) error {
 	e, err := s.openEvent(name)
 	if err != nil {

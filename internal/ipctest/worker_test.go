@@ -34,7 +34,7 @@ type state struct {
 	out     *bufio.Writer
 }
 
-// work carries out what it is told, line by line, until there is nothing more.
+// work carries out commands, line by line, until there is nothing more.
 func work(in io.Reader, out io.Writer) {
 	p, err := product.Find("A2", "")
 	if err != nil {
@@ -44,7 +44,8 @@ func work(in io.Reader, out io.Writer) {
 	if err != nil {
 		panic(err)
 	}
-	s := &state{rt: core.New(core.Options{Driver: d, Product: p}), buffers: map[string]core.Addr{}, out: bufio.NewWriter(out)}
+	s := &state{rt: core.New(core.Options{Driver: d, Product: p}), buffers: map[string]core.Addr{},
+		out: bufio.NewWriter(out)}
 	s.th = s.rt.NewThread(1)
 	if err := s.th.SetDevice(0); err != nil {
 		panic(err)
@@ -53,13 +54,13 @@ func work(in io.Reader, out io.Writer) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
-		answer, err := s.do(words)
+		reply, err := s.do(words)
 		if err != nil {
-			answer = strings.ReplaceAll(fmt.Sprint("error: ", err), "\n", " ")
+			reply = strings.ReplaceAll(fmt.Sprint("error: ", err), "\n", " ")
 		} else {
-			answer = "ok " + answer
+			reply = "ok " + reply
 		}
-		fmt.Fprintln(s.out, answer)
+		fmt.Fprintln(s.out, reply)
 		s.out.Flush()
 	}
 	s.rt.Close()
@@ -175,5 +176,6 @@ func (s *state) census() string {
 	if err := corememory.GetMemInfo(s.th, abi.MemAttrHBMMem, &free, &total); err != nil {
 		panic(err)
 	}
-	return fmt.Sprintf("%d files, %d sockets, %d mappings, %d bytes in use", files, sockets, strings.Count(string(maps), "memfd:"), total-free)
+	return fmt.Sprintf("%d files, %d sockets, %d mappings, %d bytes in use", files, sockets, strings.Count(string(maps),
+		"memfd:"), total-free)
 }

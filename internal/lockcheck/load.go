@@ -22,7 +22,8 @@ func Load(dir string, patterns ...string) ([]*Package, error) {
 		GoFiles, CgoFiles       []string
 		DepOnly                 bool
 	}
-	cmd := exec.Command("go", append([]string{"list", "-trimpath", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,DepOnly"}, patterns...)...)
+	cmd := exec.Command("go", append([]string{"list", "-trimpath", "-export", "-deps",
+		"-json=ImportPath,Dir,Export,GoFiles,CgoFiles,DepOnly"}, patterns...)...)
 	cmd.Dir = dir
 	var failed bytes.Buffer
 	cmd.Stderr = &failed
@@ -45,15 +46,20 @@ func Load(dir string, patterns ...string) ([]*Package, error) {
 		}
 	}
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser,
+		error) {
+		return os.Open(exports[path])
+	})
 	var all []*Package
 	for _, w := range wanted {
 		p := &Package{Fset: fset, Info: &types.Info{
-			Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+			Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+			Uses:       map[*ast.Ident]types.Object{},
 			Selections: map[*ast.SelectorExpr]*types.Selection{},
 		}}
 		for _, name := range w.GoFiles {
-			f, err := parser.ParseFile(fset, filepath.Join(w.Dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+			f, err := parser.ParseFile(fset, filepath.Join(w.Dir, name), nil,
+				parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {
 				return nil, err
 			}

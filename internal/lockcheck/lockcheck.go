@@ -5,14 +5,14 @@
 //   - "guarded by mu", of a field of a struct: mu is a mutex beside it, c.mu one in the struct that c beside it is, and
 //     Type.mu one of another struct of the package. Every
 //     read and write of the field has to happen with that mutex locked.
-//   - "mu is held" ("d.mu and Driver.gone are held", "with mu held", "the caller holds mu"), of a function: its callers have
-//     locked that mutex, and everything in it is judged so.
+//   - "mu is held" ("d.mu and Driver.gone are held", "with mu held", "the caller holds mu"), of a function: its callers
+//     have locked that mutex, and everything in it is judged so.
 //
-// A mutex is known by its field: that of another value of the same type counts as well. Functions are walked statement by
-// statement. After a branch, what is locked on every way out of it is locked. A function literal is judged with what is locked where it is
-// written, unless it is started as a goroutine, stored in a field or returned. A value that a function has just made
-// is its own. Where the code is right for a reason that this cannot see, a comment "lockcheck: why" on
-// the line, or on the function, says so.
+// A mutex is known by its field: that of another value of the same type counts as well. Functions are walked statement
+// by statement. After a branch, what is locked on every way out of it is locked. A function literal is judged with what
+// is locked where it is written, unless it is started as a goroutine, stored in a field or returned. A value that a
+// function has just made is its own. Where the code is right for a reason that this cannot see, a comment "lockcheck:
+// why" on the line, or on the function, says so.
 package lockcheck
 
 import (
@@ -45,7 +45,8 @@ func Check(p *Package) []Finding {
 
 // check is Check, and counts the fields that say by what they are guarded.
 func check(p *Package) (found []Finding, guards int) {
-	c := &checker{Package: p, guards: map[*types.Var]*types.Var{}, needs: map[*types.Func][]*types.Var{}, excused: map[string]map[int]bool{}}
+	c := &checker{Package: p, guards: map[*types.Var]*types.Var{}, needs: map[*types.Func][]*types.Var{},
+		excused: map[string]map[int]bool{}}
 	for _, f := range p.Files {
 		c.excuses(f)
 	}
@@ -240,7 +241,8 @@ func (c *checker) requirement(d *ast.FuncDecl) {
 	}
 }
 
-// resolve is the mutex that a function's comment means: a field of its receiver, of a parameter, of a type, of a variable.
+// resolve is the mutex that a function's comment means: a field of its receiver, of a parameter, of a type, of a
+// variable.
 func (c *checker) resolve(s *types.Signature, name string) *types.Var {
 	vars := []*types.Var{}
 	if s.Recv() != nil {

@@ -82,7 +82,7 @@ func (c *checker) made(n ast.Node) bool {
 func (c *checker) block(list []ast.Stmt, l locks) locks {
 	for _, s := range list {
 		if l == nil {
-			l = locks{} // behind a label
+			l = locks{} // after a label
 		}
 		l = c.stmt(s, l)
 	}
@@ -355,7 +355,8 @@ func (c *checker) expr(e ast.Expr, l locks) locks {
 func (c *checker) literal(f *ast.FuncLit, l locks) { c.block(f.Body.List, maps.Clone(l)) }
 
 // later are functions that run what they get at another time.
-var later = map[string]bool{"AfterFunc": true, "AddCleanup": true, "Go": true, "SetFinalizer": true, "Cleanup": true, "OnceFunc": true, "OnceValue": true}
+var later = map[string]bool{"AfterFunc": true, "AddCleanup": true, "Go": true, "SetFinalizer": true, "Cleanup": true,
+	"OnceFunc": true, "OnceValue": true}
 
 // call judges a call; apart says that it is made by a goroutine of its own.
 func (c *checker) call(e *ast.CallExpr, l locks, apart bool) locks {
@@ -438,7 +439,7 @@ func (c *checker) callee(e *ast.CallExpr, l locks) {
 	}
 }
 
-// fresh tells whether an expression is, or is in, a value that the function has made.
+// fresh reports whether an expression is, or is in, a value that the function has made.
 func (c *checker) fresh(e ast.Expr) bool {
 	for {
 		switch x := e.(type) {

@@ -16,7 +16,8 @@ var benchMemory = sync.OnceValue(func() [2][]byte {
 	var m [2][]byte
 	for i := range m {
 		var err error
-		m[i], err = syscall.Mmap(-1, 0, benchMax, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		m[i], err = syscall.Mmap(-1, 0, benchMax, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE)
 		if err != nil {
 			panic(err)
 		}

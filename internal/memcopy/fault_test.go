@@ -66,7 +66,8 @@ func TestFaultIsRecoverable(t *testing.T) {
 					}
 					inHole(t, c.name+" from", faultOf(t, func() { c.f(good.addr, start, uintptr(n)) }), at, span)
 					inHole(t, c.name+" to", faultOf(t, func() { c.f(start, good.addr, uintptr(n)) }), at, span)
-					inHole(t, c.name+" to read-only", faultOf(t, func() { c.f(roStart, good.addr, uintptr(n)) }), roAt, span)
+					inHole(t, c.name+" to read-only", faultOf(t, func() { c.f(roStart, good.addr, uintptr(n)) }), roAt,
+						span)
 				}
 				for _, f := range fillers {
 					if n >= f.min {
@@ -116,7 +117,7 @@ func TestFaultPastFileEnd(t *testing.T) {
 }
 
 // TestFaultOutsideAddressSpace has addresses that no mapping can have. The
-// kernel does not tell which one it was, so only the panic is asked for.
+// kernel does not say which one it was, so only the panic is asked for.
 func TestFaultOutsideAddressSpace(t *testing.T) {
 	good := newRegion(t, 64*pageBytes)
 	for _, addr := range []uintptr{1, 64, 1 << 47, 0xDEAD << 48, ^uintptr(0) - 1<<20} {

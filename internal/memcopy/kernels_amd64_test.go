@@ -105,7 +105,8 @@ func TestKernelChoice(t *testing.T) {
 	}
 	for suffix, k := range map[string]*kernels{"AVX512": &kernelsAVX512, "AVX2": &kernelsAVX2} {
 		for want, f := range map[string]any{"copyStreamPages": k.copyPages, "copyStreamLinear": k.copyLinear,
-			"copyTemporal": k.copyTemporal, "fillStream": k.fillStream, "fillTemporal": k.fillTemporal, "copySegments": k.copySegments} {
+			"copyTemporal": k.copyTemporal, "fillStream": k.fillStream, "fillTemporal": k.fillTemporal,
+			"copySegments": k.copySegments} {
 			if got := routineName(f); got != want+suffix {
 				t.Errorf("%s: %s in place of %s", k.name, got, want+suffix)
 			}
@@ -115,7 +116,8 @@ func TestKernelChoice(t *testing.T) {
 
 // TestKernelText checks what a copy that went well cannot show: a kernel that stores past the cache orders these stores
 // before it returns, each leaves the upper halves of the registers clean, and AVX-512 kernels use only instructions of
-// AVX512F, which is all that is asked of the CPU: forms that are 64 bytes wide, of 32 or 64-bit elements, and those of AVX.
+// AVX512F, which is all that is asked of the CPU: forms that are 64 bytes wide, of 32 or 64-bit elements, and those of
+// AVX.
 func TestKernelText(t *testing.T) {
 	text, err := os.ReadFile("memcopy_amd64.s")
 	if err != nil {

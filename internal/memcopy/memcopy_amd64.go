@@ -43,13 +43,13 @@ var (
 	active    = choose() // nil where only the portable code may run
 )
 
-// isIntel tells whether Intel made the processor.
+// isIntel reports whether Intel made the processor.
 //
 //go:noescape
 func isIntel() bool
 
-// choose takes AVX-512 on processors of Intel and AVX2 on others, where there are both. Measured as GB/s with AVX-512 / with
-// AVX2, the fastest of many, on Zen 4 with huge pages:
+// choose takes AVX-512 on processors of Intel and AVX2 on others, where there are both. Measured as GB/s with AVX-512 /
+// with AVX2, the fastest of many, on Zen 4 with huge pages:
 //
 //	past the cache, 512 KiB 21.7 / 23.2, 64 KiB 21.5 / 22.2, 4 KiB 11.7 / 11.7
 //	in the cache, 1 MiB 13.0 / 44.0, 2 MiB 13.0 / 44.2, 4 MiB 36.4 / 32.5

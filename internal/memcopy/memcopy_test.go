@@ -120,8 +120,10 @@ func TestCopyOverlap(t *testing.T) {
 		want := make([]byte, len(mem.data))
 		for _, c := range copiers {
 			for _, n := range []int{64, 700, 1024, 5000, 70001, copyLargeMin + 3, copyStreamMin + 5} {
-				for _, shift := range []int{0, 1, 7, 31, 32, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 32768, n / 2, n - 1, n} {
-					if n < c.min || shift > n || c.apart && shift < n || shift > 4097 && shift < n-1 && testing.Short() {
+				for _, shift := range []int{0, 1, 7, 31, 32, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 32768,
+					n / 2, n - 1, n} {
+					if n < c.min || shift > n || c.apart && shift < n || shift > 4097 && shift < n-1 &&
+						testing.Short() {
 						continue
 					}
 					for _, forward := range []bool{true, false} {
@@ -135,7 +137,8 @@ func TestCopyOverlap(t *testing.T) {
 						c.f(mem.addr+uintptr(d), mem.addr+uintptr(s), uintptr(n))
 						copy(want[d:d+n], want[s:s+n])
 						if !bytes.Equal(mem.data[:span], want[:span]) {
-							t.Fatalf("%s of %d bytes shifted by %d, forward %v: wrong result", c.name, n, shift, forward)
+							t.Fatalf("%s of %d bytes shifted by %d, forward %v: wrong result", c.name,
+								n, shift, forward)
 						}
 					}
 				}

@@ -2,8 +2,9 @@
 
 package memcopy
 
-// Measured on Zen 3 (AVX2), one run on a busy machine: ns a segment of glibc's memcpy in a loop / of this, 4096 segments
-// on pages of their own, hot and cold (drawn from 512 MiB, 1 KiB and more past the cache); small pages, then huge ones:
+// Measured on Zen 3 (AVX2), one run on a busy machine: ns a segment of glibc's memcpy in a loop / of this, 4096
+// segments on pages of their own, hot and cold (drawn from 512 MiB, 1 KiB and more past the cache); small pages, then
+// huge ones:
 //
 //	  64 B   hot  15 / 17,  cold  38 / 42     hot  10 / 13,  cold  44 / 48
 //	 256 B   hot  19 / 20,  cold  68 / 67     hot  20 / 25,  cold  81 / 75
@@ -11,9 +12,9 @@ package memcopy
 //	4096 B   hot 328 / 294, cold 861 / 498    hot 351 / 335, cold 782 / 514
 //
 // Asking 2, 3, 4, 8, 12 or 16 segments ahead is the same within the noise when cold: writes are what the memory is slow
-// at. When hot, 256 B lose up to 25% from 3 on: segments on page boundaries share few sets of the nearest cache. 4 lines
-// instead of 1 gain 10% at 1 KiB. Past the cache 256 B would gain 1.15 times at most, and short segments that do not
-// begin on a line lose (0.6 at 1 KiB).
+// at. When hot, 256 B lose up to 25% from 3 on: segments on page boundaries share few sets of the nearest cache. 4
+// lines instead of 1 gain 10% at 1 KiB. Past the cache 256 B would gain 1.15 times at most, and short segments that do
+// not begin on a line lose (0.6 at 1 KiB).
 const (
 	segmentBytes     = 24      // of a Segment
 	segmentsCall     = 256     // segments in one call of a kernel, which cannot be preempted; it also limits their sum

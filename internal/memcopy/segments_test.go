@@ -52,7 +52,8 @@ func (f *field) run(list []Segment, want int, stream bool) {
 	if lo < hi && !bytes.Equal(f.dst.data[lo:hi], f.want[lo:hi]) {
 		for i := lo; i < hi; i++ {
 			if f.dst.data[i] != f.want[i] {
-				f.t.Fatalf("byte %d is %#x, want %#x; %d segments, the first of %d bytes", i, f.dst.data[i], f.want[i], want, list[0].N)
+				f.t.Fatalf("byte %d is %#x, want %#x; %d segments, the first of %d bytes", i, f.dst.data[i], f.want[i],
+					want, list[0].N)
 			}
 		}
 	}
@@ -75,7 +76,8 @@ func TestSegmentSizes(t *testing.T) {
 				}
 			}
 		}
-		sizes := []int{2047, 2048, 2049, 2111, 2175, 2303, 4095, 4096, 4097, 5000, 16384, SegmentMax - 63, SegmentMax - 1, SegmentMax}
+		sizes := []int{2047, 2048, 2049, 2111, 2175, 2303, 4095, 4096, 4097, 5000, 16384, SegmentMax - 63,
+			SegmentMax - 1, SegmentMax}
 		for n := range shortLengths + 1 {
 			sizes = append(sizes, n)
 		}
@@ -96,7 +98,7 @@ func TestSegmentSizes(t *testing.T) {
 }
 
 // TestSegmentLists has every length of a list, and lists that a call cannot
-// finish; the list lies at the end of its memory, so that nothing behind is read.
+// finish; the list lies at the end of its memory, so that nothing after it is read.
 func TestSegmentLists(t *testing.T) {
 	forKernels(t, func(t *testing.T) {
 		f := newField(t, 1<<20)
@@ -167,7 +169,8 @@ func TestSegmentStops(t *testing.T) {
 				}
 			}
 		}
-		if CopySegments(nil, f.to, f.from, true) != 0 || CopySegments([]Segment{f.segment(0, 0, 1)}, Frame{}, f.from, false) != 0 {
+		if CopySegments(nil, f.to, f.from, true) != 0 || CopySegments([]Segment{f.segment(0, 0, 1)}, Frame{},
+			f.from, false) != 0 {
 			t.Error("nothing to copy, or nowhere to")
 		}
 	})
@@ -187,7 +190,8 @@ func TestSegmentOverlap(t *testing.T) {
 						d, s = s, d
 					}
 					copy(mem.data, fresh)
-					to, from := Frame{4096, uintptr(len(mem.data)), mem.addr - 4096}, Frame{mem.addr, uintptr(len(mem.data)), 0}
+					to, from := Frame{4096, uintptr(len(mem.data)), mem.addr - 4096},
+						Frame{mem.addr, uintptr(len(mem.data)), 0}
 					list := []Segment{{4096 + uintptr(d), mem.addr + uintptr(s), uint64(n)}}
 					want := bytes.Clone(fresh)
 					copied := 0

@@ -2,8 +2,8 @@ package meter
 
 import "sync/atomic"
 
-// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no room for,
-// the end is counted, and nothing else.
+// flight knows when each task that has not ended was submitted, and as what. It has a fixed size: of what it has no
+// room for, the end is counted, and nothing else.
 type flight struct{ slots [slots]slot }
 
 const (
@@ -26,7 +26,7 @@ func entry(w Work, submit int64) flying { return flying(uint64(submit)<<workBits
 
 func (e flying) work() Work { return Work(e & (1<<workBits - 1)) }
 
-// submit is when the task was submitted; after is a time behind that.
+// submit is when the task was submitted; after is a later time.
 func (e flying) submit(after int64) int64 {
 	ago := (uint64(after)<<workBits - uint64(e&^(1<<workBits-1))) >> workBits
 	if ago > 1<<(63-workBits) {
@@ -40,8 +40,8 @@ func keyOf(stream int32, number uint32) (key uint64, home uint32) {
 	return uint64(uint32(stream)+2)<<32 | uint64(number), uint32(stream)*2654435769 + number
 }
 
-// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table is free:
-// then come slots all over it.
+// place is the i-th slot in which a task can be. Where streams meet, there may be none at home though most of the table
+// is free: then come slots all over it.
 func (f *flight) place(key uint64, home, i uint32) *slot {
 	if i >= near {
 		home, i = uint32(key*0x9E3779B97F4A7C15>>49), i*(slots/far)
@@ -49,7 +49,7 @@ func (f *flight) place(key uint64, home, i uint32) *slot {
 	return &f.slots[(home+i)&(slots-1)]
 }
 
-// put tells whether there was room. Whoever takes the task comes after put has returned.
+// put reports whether there was room. Whoever takes the task comes after put has returned.
 func (f *flight) put(stream int32, number uint32, e flying) bool {
 	key, home := keyOf(stream, number)
 	for i := range uint32(near + far) {

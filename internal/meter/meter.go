@@ -1,8 +1,8 @@
-// Package meter counts what a runtime does, for services that watch themselves: bytes, copies, waits. Counting takes no lock and
-// allocates nothing, and reading disturbs nobody.
+// Package meter counts what a runtime does, for services that watch themselves: bytes, copies, waits. Counting takes no
+// lock and allocates nothing, and reading disturbs nothing.
 //
-// Counters are spread over shards, so that streams that are used at the same time do not share cache lines. A snapshot adds
-// them up; it is not of one moment, but each counter in it only ever grows, and no more has ended than has begun.
+// Counters are spread over shards, so that streams that are used at the same time do not share cache lines. A snapshot
+// adds them up; it is not of one moment, but each counter in it only ever grows, and no more has ended than has begun.
 package meter
 
 import (

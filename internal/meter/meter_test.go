@@ -36,15 +36,17 @@ const (
 	down = Work(observe.DeviceToHost)
 )
 
-// TestCounts: what was told is what is read.
+// TestCounts: what was reported is what is read.
 func TestCounts(t *testing.T) {
 	m := New()
 	m.Submitted(task(1, 1, observe.HostToDevice, 100, 1000))
-	m.Submitted(observe.Task{Kind: observe.Batch, Stream: 17, Number: 1, Direction: observe.HostToDevice, Bytes: 300, Segments: 3, Submit: 2000})
+	m.Submitted(observe.Task{Kind: observe.Batch, Stream: 17, Number: 1, Direction: observe.HostToDevice, Bytes: 300,
+		Segments: 3, Submit: 2000})
 	m.Submitted(task(2, 1, observe.DeviceToHost, 5, 0))
 	m.Submitted(observe.Task{Kind: observe.Record, Stream: 2, Number: 2})
 	m.Submitted(observe.Task{Kind: observe.Fill, Stream: 2, Number: 3, Bytes: 7})
-	if s := m.Read(); s.Works[up].InFlight != 2 || s.Works[down].InFlight != 1 || s.Works[Other].InFlight != 1 || s.InFlight != 5 {
+	if s := m.Read(); s.Works[up].InFlight != 2 || s.Works[down].InFlight != 1 || s.Works[Other].InFlight != 1 ||
+		s.InFlight != 5 {
 		t.Errorf("in flight: %+v", s)
 	}
 	m.Ran(1, 1, 4000, 9000, observe.Result{})
@@ -58,10 +60,12 @@ func TestCounts(t *testing.T) {
 	m.Called(observe.Call{Function: m.Function("aclrtSynchronizeEvent"), Blocked: 5000, State: observe.Waiting})
 	m.Called(observe.Call{Function: m.Function("aclrtMalloc")})
 	s := m.Read()
-	if w := s.Works[up]; w.Sizes.Count != 2 || w.InFlight != 0 || w.Batches != 1 || w.Segments != 3 || w.Failed != 1 || w.Dropped != 0 || w.Sizes.Sum != 400 {
+	if w := s.Works[up]; w.Sizes.Count != 2 || w.InFlight != 0 || w.Batches != 1 || w.Segments != 3 || w.Failed != 1 ||
+		w.Dropped != 0 || w.Sizes.Sum != 400 {
 		t.Errorf("%+v", w)
 	}
-	if w := s.Works[up]; w.Queued.Sum != 3000+7000 || w.Queued.Count != 2 || w.Ran.Sum != 5000+1000 || w.Ran.Counts[0] != 1 || w.Ran.Counts[2] != 1 {
+	if w := s.Works[up]; w.Queued.Sum != 3000+7000 || w.Queued.Count != 2 || w.Ran.Sum != 5000+1000 ||
+		w.Ran.Counts[0] != 1 || w.Ran.Counts[2] != 1 {
 		t.Errorf("%+v", w)
 	}
 	for _, w := range []Work{down, Fill, Other} {
@@ -82,12 +86,14 @@ func TestCopied(t *testing.T) {
 	m := New()
 	m.Copied(observe.Call{Start: 1000, End: 1700}, task(1, 1, observe.DeviceToHost, 64, 1000))
 	s := m.Read()
-	if w := s.Works[down]; w.Sizes.Count != 1 || w.Sizes.Sum != 64 || w.Ran.Count != 1 || w.Ran.Sum != 700 || w.Queued.Count != 1 || w.Queued.Sum != 0 || s.InFlight != 0 {
+	if w := s.Works[down]; w.Sizes.Count != 1 || w.Sizes.Sum != 64 || w.Ran.Count != 1 || w.Ran.Sum != 700 ||
+		w.Queued.Count != 1 || w.Queued.Sum != 0 || s.InFlight != 0 {
 		t.Errorf("%+v", w)
 	}
 }
 
-// TestMany: when more is in flight than can be told apart, all of it is counted all the same, and in flight no more at the end.
+// TestMany: when more is in flight than can be distinguished, all of it is counted all the same, and in flight no more
+// at the end.
 func TestMany(t *testing.T) {
 	const many = slots + 1000
 	m := New()
@@ -146,7 +152,7 @@ func TestAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestHammer: nothing is lost however many count, and who reads meanwhile never sees more ended than begun.
+// TestHammer: nothing is lost however many count, and a reader never sees more ended than begun.
 func TestHammer(t *testing.T) {
 	const goroutines, each = 8, 5000
 	m := New()
@@ -168,7 +174,8 @@ func TestHammer(t *testing.T) {
 	}
 	wait.Wait()
 	s := m.Read()
-	if c := s.Works[down]; c.Sizes.Count != goroutines*each || c.Dropped != goroutines*each/5 || s.InFlight != 0 || c.Ran.Count != goroutines*each*4/5 {
+	if c := s.Works[down]; c.Sizes.Count != goroutines*each || c.Dropped != goroutines*each/5 || s.InFlight != 0 ||
+		c.Ran.Count != goroutines*each*4/5 {
 		t.Errorf("%+v", c)
 	}
 }

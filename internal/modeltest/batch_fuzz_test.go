@@ -113,7 +113,7 @@ func (b *bench) compare(t *testing.T) {
 	}
 }
 
-// tape hands out the fuzzer's bytes, and zeros behind the end.
+// tape hands out the fuzzer's bytes, and zeros past the end.
 type tape []byte
 
 func (r *tape) next() int {
@@ -235,8 +235,8 @@ const (
 	noSegment = ^uint64(0)
 )
 
-// answer is what the model says: the code, failIndex and how many segments are carried out.
-func (f *fuzzed) answer() (code abi.Code, at uint64, run int) {
+// expected is what the model says: the code, failIndex and how many segments are carried out.
+func (f *fuzzed) expected() (code abi.Code, at uint64, run int) {
 	const param, invalid = abi.ErrRTParamInvalid, abi.ErrInvalidParam
 	size := f.size[:f.n]
 	zero := true
@@ -296,7 +296,7 @@ func (f *fuzzed) segment(i int) (code abi.Code, at uint64) {
 	}
 	dst, src, n := f.dst[i], f.src[i], int(f.size[i])
 	host := func(r int) bool { return r == pinnedMem || r == pageMem }
-	// live: an address at or behind the end of an allocation is nobody's
+	// live: an address at or past the end of an allocation belongs to none
 	live := func(r, off int) bool { return r > freedMem && (r == pageMem || off < f.b.room[r]) }
 	is := func(r int, l abi.MemLocation) bool {
 		switch l.Type {
@@ -324,7 +324,7 @@ func (f *fuzzed) segment(i int) (code abi.Code, at uint64) {
 	return 0, 0
 }
 
-// ordered tells whether the first run segments touch no byte of one another.
+// ordered reports whether the first run segments touch no byte of one another.
 func (f *fuzzed) ordered(run int) bool {
 	over := func(r, off int, n uint64, r2, off2 int, n2 uint64) bool {
 		return r == r2 && off < off2+int(n2) && off2 < off+int(n)
@@ -385,7 +385,7 @@ func FuzzBatch(f *testing.F) {
 		b := benches[r.next()%2]
 		c := decode(b, r)
 		b.reset(t)
-		code, at, run := c.answer()
+		code, at, run := c.expected()
 		got := unwritten
 		err := c.call(&got)
 		var is abi.Code

@@ -16,10 +16,11 @@ import (
 	"ropeway/internal/product"
 )
 
-// Random programs whose streams are ordered by notifies, count notifies and values alone. A program is a list of steps, each on a stream,
-// and the model carries them out one after the other. A step that touches what a step of another stream touched before it waits for a
-// signal of that step. Which stream is submitted to first is drawn: a wait may well come before the record that lets it go. No program
-// can come to a halt, because signals only go forward in the list.
+// Random programs whose streams are ordered by notifies, count notifies and values alone. A program is a list of steps,
+// each on a stream, and the model carries them out one after the other. A step that touches what a step of another
+// stream touched before it waits for a signal of that step. Which stream is submitted to first is drawn: a wait may
+// well come before the record that lets it go. No program can come to a halt, because signals only go forward in the
+// list.
 
 // cellStep fills the beginning of a buffer, or copies that of another one to it.
 type cellStep struct {
@@ -155,8 +156,8 @@ func (p *cellProgram) step(t *rapid.T) cellStep {
 	return s
 }
 
-// order draws signals between steps of different streams that touch the same buffer: the last that wrote it comes before those that
-// read or write it, and those that have read it since come before the next that writes it.
+// order draws signals between steps of different streams that touch the same buffer: the last that wrote it comes
+// before those that read or write it, and those that have read it since come before the next that writes it.
 func order(t *rapid.T, steps []cellStep) {
 	type uses struct {
 		written bool
@@ -166,11 +167,12 @@ func order(t *rapid.T, steps []cellStep) {
 	touched := map[int]*uses{}
 	for i := range steps {
 		s := &steps[i]
-		behind := map[int]bool{}
+		seen := map[int]bool{}
 		after := func(j int) {
-			if steps[j].stream != s.stream && !behind[j] {
-				behind[j] = true
-				g := &cellSignal{way: cellWay(rapid.IntRange(int(byNotify), int(byValue)).Draw(t, "way")), from: steps[j].stream, to: s.stream, step: &steps[j]}
+			if steps[j].stream != s.stream && !seen[j] {
+				seen[j] = true
+				g := &cellSignal{way: cellWay(rapid.IntRange(int(byNotify), int(byValue)).Draw(t, "way")),
+					from: steps[j].stream, to: s.stream, step: &steps[j]}
 				steps[j].records, s.waits = append(steps[j].records, g), append(s.waits, g)
 			}
 		}
@@ -194,8 +196,8 @@ func order(t *rapid.T, steps []cellStep) {
 	}
 }
 
-// name gives signals their cells. Count notifies and words grow with each record. A notify is used again between the same two ends once the
-// stream that records knows that the last wait is over: a record before that would be lost.
+// name gives signals their cells. Count notifies and words grow with each record. A notify is used again between the
+// same two ends once the stream that records knows that the last wait is over: a record before that would be lost.
 func (p *cellProgram) name(t *rapid.T, steps []cellStep) {
 	type used struct {
 		cell core.Handle

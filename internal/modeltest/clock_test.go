@@ -1,8 +1,8 @@
 package modeltest
 
-// Which work is ordered is a matter of vector clocks. The host submits everything, so whatever the host knows to be done
-// is before whatever it submits later; what it did itself is too. Component i of a clock is how many tasks of stream i
-// are known to be over.
+// Which work is ordered is a matter of vector clocks. The host submits everything, so whatever the host knows to be
+// done is before whatever it submits later; what it did itself is too. Component i of a clock is how many tasks of
+// stream i are known to be over.
 
 // clock is a vector clock; missing components are 0.
 type clock []uint64

@@ -61,7 +61,7 @@ func (w *world) destroyEvent(t *rapid.T, e *event) {
 	w.events = slices.DeleteFunc(w.events, func(o *event) bool { return o == e })
 }
 
-// canRecord tells whether a record means something: a state that is set has to be reset first.
+// canRecord reports whether a record means something: a state that is set has to be reset first.
 func (e *event) canRecord() bool { return e.kind != stateEvent || !e.set }
 
 // record queues a record. The caller has ordered the state.
@@ -88,15 +88,18 @@ func (w *world) await(t *rapid.T, e *event, s *stream) {
 	}
 }
 
-// orderBehindReset orders s behind a reset of e, lest a wait is let go by an older record, but not behind the record:
+// orderAfterReset orders s after a reset of e, lest a wait is let go by an older record, but not after the record:
 // that is for the wait to do.
-func (w *world) orderBehindReset(t *rapid.T, e *event, s *stream) {
-	e.state.busy = slices.DeleteFunc(e.state.busy, func(a access) bool { return a.write && a.stream == e.on && a.task == e.task })
+func (w *world) orderAfterReset(t *rapid.T, e *event, s *stream) {
+	e.state.busy = slices.DeleteFunc(e.state.busy, func(a access) bool {
+		return a.write && a.stream == e.on &&
+			a.task == e.task
+	})
 	w.order(t, s, reads(e.state, 0, 1))
 	e.state.busy = append(e.state.busy, access{0, 1, true, e.on, e.task})
 }
 
-// forgotten tells whether a reset after the last record has run for sure, or cannot have.
+// forgotten reports whether a reset after the last record has run for sure, or cannot have.
 func (w *world) forgotten(e *event) (yes, known bool) {
 	if e.reset == nil {
 		return false, true
@@ -115,7 +118,7 @@ func (w *world) syncEvent(t *rapid.T, e *event) {
 	err := e.ctx.SynchronizeEvent(e.h)
 	var code abi.Code
 	if e.recorded && !forgotten && e.on.failed != nil && e.on.failed.task < e.task {
-		code = e.on.failed.code // told, but not forgotten
+		code = e.on.failed.code // reported, but not forgotten
 	}
 	if !known && err == nil {
 		return // the reset came first
@@ -142,7 +145,7 @@ func (w *world) queryEvent(t *rapid.T, e *event) {
 	case recorded && !done && w.host.at(e.on.index) >= e.task:
 		t.Fatalf("%v is over, but status is %d", e, st)
 	case recorded && done && e.gate != nil && e.gate == e.on.gate:
-		t.Fatalf("%v is behind a function that has not returned, but status is %d", e, st)
+		t.Fatalf("%v is after a function that has not returned, but status is %d", e, st)
 	}
 	if e.kind == exEvent {
 		return
@@ -192,9 +195,10 @@ func (w *world) eventActions() map[string]func(*rapid.T) {
 			case e.kind == stateEvent && !e.set, e.kind == timedEvent && !known:
 				t.Skip("not decided")
 			case e.kind == timedEvent && (!e.recorded || forgotten):
-				expect(t, s.ctx.StreamWaitEvent(s.h, e.h), abi.ErrRTParamInvalid, "wait for a timed event without record")
+				expect(t, s.ctx.StreamWaitEvent(s.h, e.h), abi.ErrRTParamInvalid,
+					"wait for a timed event without record")
 			case e.kind == stateEvent:
-				w.orderBehindReset(t, e, s)
+				w.orderAfterReset(t, e, s)
 				w.await(t, e, s)
 			default:
 				w.await(t, e, s)

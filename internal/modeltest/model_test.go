@@ -20,9 +20,9 @@ import (
 // patience is how long one program may take; a program that hangs shows where.
 const patience = 2 * time.Minute
 
-// TestPrograms runs random programs. They are free of races: before an operation that would use bytes that unordered work
-// uses too, the generator puts a synchronisation or an event. So there is one right answer for every byte, and the model
-// has it.
+// TestPrograms runs random programs. They are free of races: before an operation that would use bytes that unordered
+// work uses too, the generator puts a synchronisation or an event. So there is one right answer for every byte, and the
+// model has it.
 func TestPrograms(t *testing.T) {
 	var first sync.Once
 	rapid.Check(t, func(t *rapid.T) {

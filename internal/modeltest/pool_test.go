@@ -20,9 +20,9 @@ const (
 	poolMax  = 16 * poolPage
 )
 
-// TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it goes; if memory came
-// to somebody before others were done with it, the bytes would be wrong. And who gets memory again is compared with what the attributes
-// allow.
+// TestPoolPrograms runs random programs with a memory pool. Each allocation is filled by its stream and read before it
+// goes; if memory came to somebody before others were done with it, the bytes would be wrong. And which stream gets
+// memory again is compared with what the attributes allow.
 func TestPoolPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })
@@ -52,7 +52,7 @@ func TestPoolPrograms(t *testing.T) {
 	})
 }
 
-// poolStream is a stream, the tasks on it, and what the next one is ordered behind.
+// poolStream is a stream, the tasks on it, and what the next one is ordered after.
 type poolStream struct {
 	index int
 	h     core.Handle
@@ -176,7 +176,7 @@ func (w *poolWorld) malloc(t *rapid.T) {
 			t.Fatalf("%d bytes at %#x, but %d bytes at %#x are in use", size, a, m.size, m.addr)
 		}
 	}
-	for at, m := range w.freed { // what was given back to the device and came again may overlap several
+	for at, m := range w.freed { // what was returned to the device and came again may overlap several
 		if a < at+core.Addr(m.size) && at < a+core.Addr(size) {
 			w.mayHave(t, s, m)
 			delete(w.freed, at)
@@ -198,13 +198,15 @@ func (w *poolWorld) malloc(t *rapid.T) {
 func (w *poolWorld) mayHave(t *rapid.T, s *poolStream, m *pooled) {
 	reached := m.on != nil && (m.on.gate == nil || m.on.held > m.task) // perhaps
 	switch {
-	case m.on == nil, m.on == s, w.host.at(m.on.index) >= m.task: // by the host, on the stream itself, or known to be over
-	case w.attrs[1] && s.clock.at(m.on.index) >= m.task: // behind an event
+	case m.on == nil, m.on == s, w.host.at(m.on.index) >= m.task:
+		// by the host, on the stream itself, or known to be over
+	case w.attrs[1] && s.clock.at(m.on.index) >= m.task: // after an event
 	case w.attrs[2] && reached:
 	case w.attrs[3]: // the stream waits
-	case reached: // given back to the device, for it was reached, and taken from there
+	case reached: // returned to the device, for it was reached, and taken from there
 	default:
-		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, behind which it is not (attributes %v)", s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
+		t.Fatalf("stream %d gets %d bytes at %#x, freed on stream %d at task %d, after which it is not (attributes %v)",
+			s.index, m.size, m.addr, m.on.index, m.task, w.attrs)
 	}
 }
 
@@ -215,8 +217,8 @@ func (w *poolWorld) fillIt(t *rapid.T, m *pooled, s *poolStream) {
 	m.on, m.task = s, s.tasks
 }
 
-// behind makes s wait for the last use of m.
-func (w *poolWorld) behind(t *rapid.T, s *poolStream, m *pooled) {
+// after makes s wait for the last use of m.
+func (w *poolWorld) after(t *rapid.T, s *poolStream, m *pooled) {
 	if m.on == s || join(s.clock, w.host).at(m.on.index) >= m.task {
 		return
 	}
@@ -266,7 +268,7 @@ func (w *poolWorld) take(t *rapid.T) *pooled {
 // touch uses memory on another stream.
 func (w *poolWorld) touch(t *rapid.T) {
 	m, s := pick(t, w.live, "memory"), w.stream(t)
-	w.behind(t, s, m)
+	w.after(t, s, m)
 	w.look(t, m, s)
 	w.fills++
 	m.fill = w.fills
@@ -275,7 +277,7 @@ func (w *poolWorld) touch(t *rapid.T) {
 
 func (w *poolWorld) free(t *rapid.T) {
 	m, s := w.take(t), w.stream(t)
-	w.behind(t, s, m)
+	w.after(t, s, m)
 	w.look(t, m, s)
 	must(t, corememory.MemPoolFreeAsync(w.th, m.addr, s.h))
 	w.submitted(s)
@@ -347,7 +349,7 @@ func (w *poolWorld) restart(t *rapid.T) {
 		for _, m := range w.live {
 			if m.on == s {
 				w.wait(t, s)
-				w.behind(t, w.streams[1], m)
+				w.after(t, w.streams[1], m)
 				w.look(t, m, w.streams[1])
 			}
 		}

@@ -11,10 +11,10 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// far is more than any allocation has behind its end.
+// far is more than any allocation has past its end.
 const far = 8 << 20
 
-// refusals are calls that must be answered with a code and change nothing. None may wait: streams may be held.
+// refusals are calls that must return a code and change nothing. None may wait: streams may be held.
 func (w *world) refusals() map[string]func(*rapid.T) {
 	type call struct {
 		what string

@@ -31,8 +31,8 @@ const (
 	soakBytes      = 192 << 10 // each goroutine's share of a buffer, at most
 )
 
-// TestSoakCopies has 64 goroutines share 16 streams on 4 devices. Each sends bytes of its own on random ways and looks at
-// every one that comes back. At the end nothing is lost and nothing is left.
+// TestSoakCopies has 64 goroutines share 16 streams on 4 devices. Each sends bytes of its own on random ways and looks
+// at every one that comes back. At the end nothing is lost and nothing is left.
 func TestSoakCopies(t *testing.T) {
 	soak(t, testenv.Soak(t))
 }
@@ -78,7 +78,8 @@ func soak(t *testing.T, d time.Duration) {
 	if left := s.free(t); left != total {
 		t.Errorf("%d bytes of device memory were not freed", int64(total-left))
 	}
-	if l := s.rt.Live(); l != (core.Live{Contexts: soakDevices, Streams: soakDevices}) { // primary contexts and default streams
+	if l := s.rt.Live(); l != (core.Live{Contexts: soakDevices, Streams: soakDevices}) {
+		// primary contexts and default streams
 		t.Errorf("left: %+v", l)
 	}
 	th := s.rt.NewThread(0)
@@ -262,7 +263,7 @@ func (r *runner) release() {
 	r.up, r.down, r.mem, r.far, r.desc, r.event = 0, 0, [2]core.Addr{}, 0, 0, 0
 }
 
-// next is a stream that goes on where s is: the same, or another behind an event.
+// next is a stream that goes on where s is: the same, or another after an event.
 func (r *runner) next(s core.Handle) core.Handle {
 	o := r.stream()
 	if o != s {

@@ -18,8 +18,9 @@ import (
 
 const pageBytes = 2 << 20
 
-// TestMappingPrograms runs random programs that reserve addresses, map memory of two devices and of the host to them, copy and fill across
-// mappings, and unmap. The model is a list of pages for each memory and, for each reservation, what is behind its pages.
+// TestMappingPrograms runs random programs that reserve addresses, map memory of two devices and of the host to them,
+// copy and fill across mappings, and unmap. The model is a list of pages for each memory and, for each reservation,
+// what its pages map.
 func TestMappingPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dog := time.AfterFunc(patience, func() { panic("a program hangs") })
@@ -44,8 +45,8 @@ type mapMemory struct {
 	maps  int
 }
 
-// behind is what a page of a reservation shows.
-type behind struct {
+// mapped is what a page of a reservation shows.
+type mapped struct {
 	m    *mapMemory
 	page int
 	open bool // somebody has access
@@ -54,7 +55,7 @@ type behind struct {
 
 type mapReservation struct {
 	addr  core.Addr
-	pages []*behind
+	pages []*mapped
 }
 
 type mapWorld struct {
@@ -91,14 +92,14 @@ func (w *mapWorld) reserve(t *rapid.T) {
 		t.Skip("enough")
 	}
 	n := rapid.IntRange(1, 6).Draw(t, "pages")
-	r := &mapReservation{pages: make([]*behind, n)}
+	r := &mapReservation{pages: make([]*mapped, n)}
 	must(t, corememory.ReserveMemAddress(w.th, &r.addr, uint64(n)*pageBytes, 0, 0, 0))
 	w.spaces = append(w.spaces, r)
 }
 
 func (w *mapWorld) release(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
-	if slices.ContainsFunc(r.pages, func(b *behind) bool { return b != nil }) {
+	if slices.ContainsFunc(r.pages, func(b *mapped) bool { return b != nil }) {
 		expect(t, corememory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid, "ReleaseMemAddress of what is mapped")
 		return
 	}
@@ -111,7 +112,8 @@ func (w *mapWorld) create(t *rapid.T) {
 		t.Skip("enough")
 	}
 	n, dev := rapid.IntRange(1, 3).Draw(t, "pages"), rapid.IntRange(-1, 1).Draw(t, "device")
-	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: uint32(dev)}}
+	prop := abi.PhysicalMemProp{MemAttr: abi.MemAttrMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice,
+		ID: uint32(dev)}}
 	if dev < 0 {
 		prop.Location = abi.MemLocation{Type: abi.MemLocationTypeHost}
 	}
@@ -189,7 +191,7 @@ func (w *mapWorld) mapIt(t *rapid.T) {
 	must(t, err)
 	m.maps++
 	for j := range m.pages {
-		r.pages[i+j] = &behind{m, j, open, i}
+		r.pages[i+j] = &mapped{m, j, open, i}
 	}
 }
 
@@ -252,7 +254,7 @@ func (w *mapWorld) stretch(t *rapid.T, most int) stretch {
 
 func (x stretch) addr() core.Addr { return x.r.addr + core.Addr(x.off) }
 
-// whole tells whether all of it is accessible memory of one place, and which.
+// whole reports whether all of it is accessible memory of one place, and which.
 func (x stretch) whole() (dev int, ok bool) {
 	first := x.r.pages[x.off/pageBytes]
 	for i := x.off / pageBytes; i <= (x.off+x.n-1)/pageBytes; i++ {
@@ -325,7 +327,7 @@ func (w *mapWorld) copy(t *rapid.T) {
 	dst.write(src.read())
 }
 
-// overlap tells whether two ranges share bytes of memory, under whatever addresses.
+// overlap reports whether two ranges share bytes of memory, under whatever addresses.
 func overlap(a, b stretch) bool {
 	seen := map[*byte]bool{}
 	a.each(func(p []byte) { seen[&p[0:cap(p)][cap(p)-1]] = true })

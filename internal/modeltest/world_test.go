@@ -56,14 +56,14 @@ type settings struct {
 	name string
 }
 
-// stream is a stream and what the next task on it is ordered behind.
+// stream is a stream and what the next task on it is ordered after.
 type stream struct {
 	index  int // component of clocks
 	ctx    *settings
 	h      core.Handle
 	tasks  uint64
 	clock  clock
-	failed *failed       // first failure nobody has been told of
+	failed *failed       // first failure that was not reported yet
 	gate   chan struct{} // closed when the stream may go on; nil: it is not held
 	synced bool          // synchronised, and nothing submitted since
 }
@@ -189,7 +189,7 @@ func (w *world) learn(c clock) {
 	}
 }
 
-// report is the failure a synchronisation of s must tell of, once.
+// report is the failure a synchronisation of s must report, once.
 func (s *stream) report() abi.Code {
 	if s.failed == nil {
 		return 0
@@ -208,7 +208,7 @@ func (w *world) sync(t *rapid.T, s *stream) {
 	w.learn(s.clock)
 }
 
-// syncContext synchronises all streams of a context; of several failures any may be told.
+// syncContext synchronises all streams of a context; of several failures any may be reported.
 func (w *world) syncContext(t *rapid.T, ctx *settings) {
 	w.openGates()
 	w.logf(t, "sync %s", ctx.name)

@@ -4,8 +4,9 @@ package observe
 var (
 	Kinds = []string{"copy", "2D copy", "batch", "descriptor copy", "fill", "record", "wait", "function", "other",
 		"notify record", "notify wait", "value write", "value wait", "reduce", "random", "prefetch", "mark"}
-	Directions = []string{"", "host to device", "device to host", "device to device", "host to host", "to another device", "both ways"}
-	Memories   = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}
+	Directions = []string{"", "host to device", "device to host", "device to device", "host to host",
+		"to another device", "both ways"}
+	Memories = []string{"", "pinned", "registered", "pageable", "mixed", "managed"}
 )
 
 func (k Kind) String() string      { return name(Kinds, int(k)) }
@@ -20,11 +21,11 @@ func name(of []string, value int) string {
 	return "unknown"
 }
 
-// Records tells whether tasks of this kind signal what Waits of others wait for; both have the same Event.
+// Records reports whether tasks of this kind signal what Waits of others wait for; both have the same Event.
 func (k Kind) Records() bool { return k == Record || k == NotifyRecord || k == ValueWrite }
 
-// Waits tells whether tasks of this kind hold their stream up until another one has recorded.
+// Waits reports whether tasks of this kind hold their stream up until another one has recorded.
 func (k Kind) Waits() bool { return k == Wait || k == NotifyWait || k == ValueWait }
 
-// Copies tells whether tasks of this kind move bytes between memories.
+// Copies reports whether tasks of this kind move bytes between memories.
 func (k Kind) Copies() bool { return k <= Descriptor }

@@ -1,45 +1,48 @@
-// Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core and the
-// drivers tell an [Observer]; a recorder and metrics are some.
+// Package observe is what there is to see of a running program: its calls, its tasks, when they ran, and how. The core
+// and the drivers report to an [Observer]: a recorder, metrics.
 package observe
 
-// Observer is told what a program does, as it does it. Methods are called concurrently, from the paths of every call and
-// task: they must not wait, and should not allocate.
+// Observer receives what a program does, as it does it. Methods are called concurrently, from the paths of every call
+// and task: they must not wait, and should not allocate.
 type Observer interface {
 	// Now is the time in nanoseconds, on a clock of the observer's own. All times are of it, if only nearly.
 	Now() int64
 
-	// Submitted tells that a task is about to be given to its stream, or to be carried out by its caller.
+	// Submitted reports that a task is about to be given to its stream, or to be carried out by its caller.
 	Submitted(t Task)
 
-	// Ran tells how a task that was submitted ended, once for each. began is 0 if it ran as soon as it was submitted.
+	// Ran reports how a task that was submitted ended, once for each. began is 0 if it ran as soon as it was submitted.
 	Ran(stream int32, number uint32, began, ended int64, how Result)
 
-	// Called tells of a call that has returned, or that begins to wait.
+	// Called reports a call that has returned, or that begins to wait.
 	Called(c Call)
 
-	// Copied tells of a call that did nothing but make one copy, and returned when that had ended: in place of Submitted,
-	// Ran and Called. Most calls of many programs are such.
+	// Copied reports a call that did nothing but make one copy, and returned when that had ended: in place of
+	// Submitted, Ran and Called. Most calls of many programs are such.
 	Copied(c Call, t Task)
 
 	// Function is a number for a function, by which calls name it.
 	Function(name string) uint16
 
-	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where there is no room for
-	// more it is the function's own. Sites tells whether anybody wants to know sites, which takes time to find out.
+	// From is a number for calls of a function, whose own number is given, from a site: calls name both by it. Where
+	// there is no room for more it is the function's own. Sites reports whether sites are wanted, which
+	// takes time to find out.
 	From(function uint16, s Site) uint16
 	Sites() bool
 
-	// Ranged tells of a part of the program that has a text: when it begins, and again when it ends. A moment is told of once.
+	// Ranged reports a part of the program that has a text: when it begins, and again when it ends. A moment is
+	// reported once.
 	Ranged(r Range)
 
-	// Device and Stream tell of what calls and tasks name by number. Thread tells that a thread of the program calls for the
-	// first time, Left that it ends; both have the system's number.
+	// Device and Stream describe what calls and tasks name by number. Thread reports that a thread of the program calls
+	// for the first time, Left that it ends; both have the system's number.
 	Device(device int32, name string)
 	Stream(stream, device int32, isDefault bool)
 	Thread(id uint32)
 	Left(id uint32)
 
-	// Ended tells that the process is about to end; something may still follow. Close ends the observer: nothing follows.
+	// Ended reports that the process is about to end; something may still follow. Close ends the observer: nothing
+	// follows.
 	Ended()
 	Close() error
 }
@@ -105,7 +108,7 @@ type Task struct {
 	Memory    Memory
 	Stream    int32  // None: its caller carries it out
 	Number    uint32 // on its stream
-	Thread    uint32 // that submits it; 0: nobody knows
+	Thread    uint32 // that submits it; 0: not known
 	Device    int32
 	Segments  uint32 // of a batch
 	Bytes     uint64
@@ -133,15 +136,15 @@ type State uint8
 // States of calls.
 const (
 	Returned  State = iota
-	Waiting         // it begins to wait, and will be told of again when it returns
-	Continued       // the face left it to look up; the next call of the thread goes on with it
+	Waiting         // it begins to wait, and will be reported again when it returns
+	Continued       // the front end left it to check for signals; the next call of the thread goes on with it
 )
 
 // Call is a call of a function.
 type Call struct {
 	State      State
 	Function   uint16
-	Thread     uint32 // 0: nobody knows, as in Go
+	Thread     uint32 // 0: not known, as in Go
 	Stream     int32  // that it is about, or None
 	Code       int32
 	Start, End int64

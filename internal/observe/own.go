@@ -8,7 +8,7 @@ import (
 // GoPackage is how the names of our own Go functions begin: the path of the module.
 var GoPackage = strings.TrimSuffix(reflect.TypeFor[Observer]().PkgPath(), "/internal/observe")
 
-// Own tells whether a Go function is part of the product, and not of the program that uses it. Tests are programs.
+// Own reports whether a Go function is part of the product, and not of the program that uses it. Tests are programs.
 func Own(function string) bool {
 	rest, ok := strings.CutPrefix(function, GoPackage)
 	return ok && (strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".Test") ||

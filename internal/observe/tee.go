@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Tee tells both of everything. Times are the first one's: the second has to do with nanoseconds of a clock that is not its own.
+// Tee passes everything to both. Times are the first one's: the second has to do with nanoseconds of a clock that is
+// not its own.
 func Tee(first, second Observer) Observer {
 	return &tee{first: first, second: second, numbers: map[from]uint16{}}
 }
@@ -66,11 +67,12 @@ func (t *tee) Function(name string) uint16 {
 }
 
 func (t *tee) From(function uint16, s Site) uint16 {
-	return t.number(from{function: function, site: s}, function, func(o Observer, n uint16) uint16 { return o.From(n, s) })
+	return t.number(from{function: function, site: s}, function,
+		func(o Observer, n uint16) uint16 { return o.From(n, s) })
 }
 
-// number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is written once, before
-// anybody has its number.
+// number is the one for something, which both observers number as ask says, by their numbers of a function. An entry is
+// written once, before its number is given out.
 func (t *tee) number(of from, function uint16, ask func(o Observer, function uint16) uint16) uint16 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// notes is an observer that notes what it is told; first is the number of its first function.
+// notes is an observer that notes what it receives; first is the number of its first function.
 type notes struct {
 	first uint16
 	names []string
-	told  []string
+	noted []string
 }
 
 func (n *notes) note(format string, args ...any) {
-	n.told = append(n.told, fmt.Sprintf(format, args...))
+	n.noted = append(n.noted, fmt.Sprintf(format, args...))
 }
 
 func (n *notes) Now() int64       { return int64(n.first) }
@@ -44,7 +44,8 @@ func (n *notes) Left(id uint32)   { n.note("left %d", id) }
 func (n *notes) Ended()           { n.note("ended") }
 func (n *notes) Close() error     { n.note("close"); return nil }
 
-// TestTee: both are told everything, in the same order, each with its own numbers of functions and the first one's times.
+// TestTee: both receive everything, in the same order, each with its own numbers of functions and the first one's
+// times.
 func TestTee(t *testing.T) {
 	a, b := &notes{first: 7}, &notes{first: 100}
 	both := Tee(a, b)
@@ -56,7 +57,8 @@ func TestTee(t *testing.T) {
 		t.Errorf("x is %d, y is %d", x, y)
 	}
 	load := both.From(x, Site{Function: "load"})
-	if load == x || both.From(x, Site{Function: "load"}) != load || both.From(y, Site{Function: "load"}) == load || !both.Sites() {
+	if load == x || both.From(x, Site{Function: "load"}) != load || both.From(y, Site{Function: "load"}) == load ||
+		!both.Sites() {
 		t.Errorf("x from load is %d", load)
 	}
 	both.Device(1, "d")
@@ -74,8 +76,9 @@ func TestTee(t *testing.T) {
 	if err := both.Close(); err != nil {
 		t.Error(err)
 	}
-	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y", "called x", "copied x 5", "called x in load", "range 8 r", "left 3", "ended", "close"}
-	if !slices.Equal(a.told, want) || !slices.Equal(b.told, want) {
-		t.Errorf("told\n%q and\n%q, not\n%q", a.told, b.told, want)
+	want := []string{"device 1 d", "stream 2 1 true", "thread 3", "submitted 4", "ran 2 4 5 6 {9 false}", "called y",
+		"called x", "copied x 5", "called x in load", "range 8 r", "left 3", "ended", "close"}
+	if !slices.Equal(a.noted, want) || !slices.Equal(b.noted, want) {
+		t.Errorf("noted\n%q and\n%q, not\n%q", a.noted, b.noted, want)
 	}
 }

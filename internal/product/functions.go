@@ -4,8 +4,8 @@ package product
 
 import "slices"
 
-// Has tells whether the documents list function for p. The 310 is in none of the lists and counts as a 310P. A
-// function that is in no product's documents at all counts as present: nobody says who lacks it.
+// Has reports whether the documents list function for p. The 310 is in none of the lists and counts as a 310P. A
+// function that is in no product's documents at all counts as present: nothing says which product lacks it.
 func (p *Product) Has(function string) bool {
 	list, some := onlyOn[function]
 	if !some {

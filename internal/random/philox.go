@@ -1,5 +1,6 @@
-// Package random makes random numbers as a device does: from a seed and a counter alone, by Philox4x32-10 (Salmon, Moraes, Dror and Shaw,
-// "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed by itself, and again.
+// Package random makes random numbers as a device does: from a seed and a counter alone, by Philox4x32-10 (Salmon,
+// Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011), so that every number can be computed by
+// itself, and again.
 package random
 
 import (
@@ -28,7 +29,7 @@ func (c Counter) Write(b []byte) {
 	}
 }
 
-// Add is the counter n further; behind the largest comes 0.
+// Add is the counter n further; after the largest comes 0.
 func (c Counter) Add(n uint64) Counter {
 	lo, hi := uint64(c[1])<<32|uint64(c[0]), uint64(c[3])<<32|uint64(c[2])
 	lo, carry := bits.Add64(lo, n, 0)

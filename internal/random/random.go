@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // Kind is how numbers are distributed.
@@ -39,13 +39,14 @@ var sizes = [...]int{Int32: 4, Int64: 8, Uint32: 4, Uint64: 8, Float16: 2, BFloa
 // Size is how many bytes a number has.
 func (t Type) Size() int { return sizes[t] }
 
-// float tells whether the type is one of floats.
+// float reports whether the type is one of floats.
 func (t Type) float() bool { return t >= Float16 }
 
-// signed tells whether the type is one of whole numbers that may be negative.
+// signed reports whether the type is one of whole numbers that may be negative.
 func (t Type) signed() bool { return t == Int32 || t == Int64 }
 
-// Fits tells whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits; there the type is that of A.
+// Fits reports whether there are such numbers of such a type: only Uniform knows whole numbers. A mask is made of bits;
+// there the type is that of A.
 func (k Kind) Fits(t Type) bool { return k == Uniform || t.float() }
 
 // Numbers says what numbers are wanted. A and B are numbers of the type, as their bits; Dropout has no B.
@@ -108,9 +109,9 @@ func (n Numbers) span() uint64 {
 func (t Type) value(bits uint64) float64 {
 	switch t {
 	case Float16:
-		return float64(half.To(uint16(bits)))
+		return float64(float16.To(uint16(bits)))
 	case BFloat16:
-		return float64(half.ToB(uint16(bits)))
+		return float64(float16.ToB(uint16(bits)))
 	}
 	return float64(math.Float32frombits(uint32(bits)))
 }
@@ -119,9 +120,9 @@ func (t Type) value(bits uint64) float64 {
 func (t Type) round(v float64) uint32 {
 	switch t {
 	case Float16:
-		return uint32(half.From(float32(v)))
+		return uint32(float16.From(float32(v)))
 	case BFloat16:
-		return uint32(half.FromB(float32(v)))
+		return uint32(float16.FromB(float32(v)))
 	}
 	return math.Float32bits(float32(v))
 }
@@ -139,8 +140,8 @@ func (t Type) below(b uint64) uint32 {
 	}
 }
 
-// perBlock is how many numbers are made of one block of random bits. Whole numbers take twice the bits they have, so that none is
-// noticeably more likely than others.
+// perBlock is how many numbers are made of one block of random bits. Whole numbers take twice the bits they have, so
+// that none is noticeably more likely than others.
 func (n Numbers) perBlock() uint64 {
 	if n.Type.float() {
 		return 4
@@ -166,7 +167,7 @@ func (n Numbers) Bytes(count uint64) (uint64, bool) {
 	return lo, hi == 0
 }
 
-// Fill writes count numbers to dst, beginning with those of the counter at. Bits behind the last of a mask are 0.
+// Fill writes count numbers to dst, beginning with those of the counter at. Bits after the last of a mask are 0.
 func (n Numbers) Fill(dst []byte, seed uint64, at Counter, count uint64) {
 	switch {
 	case n.Kind == Dropout:
@@ -280,7 +281,8 @@ func bell(z *[4]float64, w [4]uint32) {
 // inner is the probability of a standard normal number to be less than two from 0.
 var inner = math.Erf(math.Sqrt2)
 
-// middle makes standard normal numbers that are less than two from 0, by the inverse of their distribution: every word is a number, none is thrown away.
+// middle makes standard normal numbers that are less than two from 0, by the inverse of their distribution: every word
+// is a number, none is thrown away.
 func middle(z *[4]float64, w [4]uint32) {
 	for i, word := range w {
 		u := (float64(word) + 0.5) / (1 << 32)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // TestPhilox compares with the answers that the authors of the algorithm publish (Random123, kat_vectors).
@@ -20,8 +20,10 @@ func TestPhilox(t *testing.T) {
 		want [4]uint32
 	}{
 		{0, Counter{}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-		{math.MaxUint64, Counter{math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-		{0x299f31d0_a4093822, Counter{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+		{math.MaxUint64, Counter{math.MaxUint32, math.MaxUint32, math.MaxUint32, math.MaxUint32}, [4]uint32{0x408f276d,
+			0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{0x299f31d0_a4093822, Counter{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [4]uint32{0xd16cfe09, 0x94fdcceb,
+			0x5001e420, 0x24126ea1}},
 	} {
 		if got := block(c.seed, c.at); got != c.want {
 			t.Errorf("seed %#x, counter %#x: %#x, want %#x", c.seed, c.at, got, c.want)
@@ -93,9 +95,9 @@ func element(n Numbers, b []byte, i int) float64 {
 	case Uint64:
 		return float64(binary.LittleEndian.Uint64(b[8*i:]))
 	case Float16:
-		return float64(half.To(binary.LittleEndian.Uint16(b[2*i:])))
+		return float64(float16.To(binary.LittleEndian.Uint16(b[2*i:])))
 	case BFloat16:
-		return float64(half.ToB(binary.LittleEndian.Uint16(b[2*i:])))
+		return float64(float16.ToB(binary.LittleEndian.Uint16(b[2*i:])))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 }
@@ -118,7 +120,8 @@ func every() (list []Numbers) {
 
 func (n Numbers) String() string { return fmt.Sprintf("kind %d type %d", n.Kind, n.Type) }
 
-// TestAgain proves that numbers depend on seed and counter alone: pieces that follow each other are the whole, and another seed gives others.
+// TestAgain proves that numbers depend on seed and counter alone: pieces that follow each other are the whole, and
+// another seed gives others.
 func TestAgain(t *testing.T) {
 	const count = 3*Step + 37
 	for _, n := range every() {
@@ -163,8 +166,8 @@ func distance(sample []float64, cdf func(float64) float64) (d float64) {
 	return d
 }
 
-// TestDistributions compares 200,000 numbers of each kind and type with their distribution. The bound is five times what is usual for
-// so many, plus what rounding to the type makes; the seed is fixed, so this fails always or never.
+// TestDistributions compares 200,000 numbers of each kind and type with their distribution. The bound is five times
+// what is usual for so many, plus what rounding to the type makes; the seed is fixed, so this fails always or never.
 func TestDistributions(t *testing.T) {
 	const count = 200_000
 	phi := func(x float64) float64 { return 0.5 * math.Erfc(-x/math.Sqrt2) }
@@ -194,7 +197,8 @@ func TestDistributions(t *testing.T) {
 			cdf = func(x float64) float64 { return (phi((x-a)/b) - phi(-2)) / inner }
 		}
 		list := numbers(n, 1234, count)
-		if lo, hi := slices.Min(list), slices.Max(list); n.Kind == Uniform && (lo < a || hi >= b) || n.Kind == Truncated && (lo < a-2*b || hi > a+2*b) {
+		if lo, hi := slices.Min(list), slices.Max(list); n.Kind == Uniform && (lo < a || hi >= b) ||
+			n.Kind == Truncated && (lo < a-2*b || hi > a+2*b) {
 			t.Errorf("%v: from %v to %v", n, lo, hi)
 		}
 		if d := distance(list, cdf); d > 5/math.Sqrt(count)+rounding {
@@ -203,8 +207,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// TestUniformWhole counts how often each of 10 whole numbers comes (chi-square with 9 degrees of freedom: 60 is beyond any doubt), around 0 and
-// at the ends of the types.
+// TestUniformWhole counts how often each of 10 whole numbers comes (chi-square with 9 degrees of freedom: 60 is beyond
+// any doubt), around 0 and at the ends of the types.
 func TestUniformWhole(t *testing.T) {
 	const count, cells = 100_000, 10
 	for _, typ := range types[:4] {
@@ -256,7 +260,7 @@ func TestUniformWhole(t *testing.T) {
 	}
 }
 
-// TestDropout proves the ratio of a mask, its ends, and that bits behind the last stay 0.
+// TestDropout proves the ratio of a mask, its ends, and that bits after the last stay 0.
 func TestDropout(t *testing.T) {
 	const count = 100_003
 	for _, typ := range types[4:] {
@@ -274,13 +278,14 @@ func TestDropout(t *testing.T) {
 				t.Errorf("%v: of %d bits %d are kept at ratio %v", n, count, kept, ratio)
 			}
 			if b[size-1]>>(count%8) != 0 {
-				t.Errorf("%v: %#x behind the last bit", n, b[size-1])
+				t.Errorf("%v: %#x after the last bit", n, b[size-1])
 			}
 		}
 	}
 }
 
-// TestUnrelated proves that neighbours in a sequence of normal numbers, which are made of one block, have nothing to do with each other.
+// TestUnrelated proves that neighbours in a sequence of normal numbers, which are made of one block, have nothing to do
+// with each other.
 func TestUnrelated(t *testing.T) {
 	const count = 100_000
 	list := numbers(Numbers{Normal, Float32, bitsOf(Float32, 0), bitsOf(Float32, 1)}, 3, count)
@@ -304,10 +309,15 @@ func TestCheck(t *testing.T) {
 		a, b float64
 		want error
 	}{
-		{Dropout, Float32, 0, nan, nil}, {Dropout, Float16, 1, 0, nil}, {Dropout, Float16, 1.001, 0, errRatio}, {Dropout, BFloat16, -0.5, 0, errRatio}, {Dropout, Float32, nan, 0, errRatio},
-		{Uniform, Float32, 1, 2, nil}, {Uniform, Float16, 2, 2, errEmpty}, {Uniform, BFloat16, 3, 2, errEmpty}, {Uniform, Float32, nan, 2, errUnbound}, {Uniform, Float32, 1, inf, errUnbound}, {Uniform, Float32, -inf, 1, errUnbound},
-		{Uniform, Int32, -5, -4, nil}, {Uniform, Int32, -4, -5, errEmpty}, {Uniform, Int64, 7, 7, errEmpty}, {Uniform, Int64, -7, 7, nil}, {Uniform, Uint32, 8, 7, errEmpty}, {Uniform, Uint64, 6, 7, nil},
-		{Normal, Float32, 1, 0, nil}, {Normal, Float16, 1, -1, errSpread}, {Normal, Float32, 1, nan, errSpread}, {Truncated, Float32, 1, inf, errSpread}, {Truncated, Float32, inf, 1, errUnbound},
+		{Dropout, Float32, 0, nan, nil}, {Dropout, Float16, 1, 0, nil}, {Dropout, Float16, 1.001, 0, errRatio},
+		{Dropout, BFloat16, -0.5, 0, errRatio}, {Dropout, Float32, nan, 0, errRatio},
+		{Uniform, Float32, 1, 2, nil}, {Uniform, Float16, 2, 2, errEmpty}, {Uniform, BFloat16, 3, 2, errEmpty},
+		{Uniform, Float32, nan, 2, errUnbound}, {Uniform, Float32, 1, inf, errUnbound}, {Uniform, Float32,
+			-inf, 1, errUnbound},
+		{Uniform, Int32, -5, -4, nil}, {Uniform, Int32, -4, -5, errEmpty}, {Uniform, Int64, 7, 7, errEmpty},
+		{Uniform, Int64, -7, 7, nil}, {Uniform, Uint32, 8, 7, errEmpty}, {Uniform, Uint64, 6, 7, nil},
+		{Normal, Float32, 1, 0, nil}, {Normal, Float16, 1, -1, errSpread}, {Normal, Float32, 1, nan, errSpread},
+		{Truncated, Float32, 1, inf, errSpread}, {Truncated, Float32, inf, 1, errUnbound},
 	} {
 		n := Numbers{c.kind, c.typ, bitsOf(c.typ, c.a), bitsOf(c.typ, c.b)}
 		if got := n.Check(); got != c.want {

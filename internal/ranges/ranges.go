@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Looking something
-// up allocates nothing. It is a sorted list cut into blocks; a change copies one block and the list of blocks, never what
-// is in use.
+// A Set holds disjoint address ranges. It is read without a lock and written by one goroutine at a time. Looking
+// something up allocates nothing. It is a sorted list cut into blocks; a change copies one block and the list of
+// blocks, never what is in use.
 type Set[T any] struct {
 	blocks atomic.Pointer[[][]*Span[T]]
 }
@@ -105,7 +105,7 @@ func (r *Set[T]) Insert(s *Span[T]) { r.store(with(r.load(), s)) }
 // Remove takes s, which is in the set, out. The caller is the only writer.
 func (r *Set[T]) Remove(s *Span[T]) { r.store(without(r.load(), s)) }
 
-// Replace takes spans out and puts others in: who looks sees all of it or nothing. The caller is the only writer.
+// Replace takes spans out and puts others in: a reader sees all of it or nothing. The caller is the only writer.
 func (r *Set[T]) Replace(out, in []*Span[T]) {
 	blocks := r.load()
 	for _, s := range out {

@@ -69,7 +69,8 @@ func TestRangesModel(t *testing.T) {
 						continue
 					}
 					half := s.Size / 2
-					l, h := &Span[int]{Start: s.Start, Size: half}, &Span[int]{Start: s.Start + uintptr(half), Size: s.Size - half}
+					l, h := &Span[int]{Start: s.Start, Size: half}, &Span[int]{Start: s.Start + uintptr(half),
+						Size: s.Size - half}
 					out, in = append(out, s), append(in, l, h)
 					live[i] = l
 					live = append(live, h)
@@ -169,7 +170,8 @@ func TestReplaceHammer(t *testing.T) {
 		a := r.Find(uintptr(rnd.IntN(100_000)))
 		if rnd.IntN(2) == 0 && a.Size > 1 {
 			half := a.Size / 2
-			r.Replace([]*Span[int]{a}, []*Span[int]{{Start: a.Start, Size: half}, {Start: a.Start + uintptr(half), Size: a.Size - half}})
+			r.Replace([]*Span[int]{a}, []*Span[int]{{Start: a.Start, Size: half}, {Start: a.Start + uintptr(half),
+				Size: a.Size - half}})
 		} else if b := r.Find(a.Start + uintptr(a.Size)); b != nil {
 			r.Replace([]*Span[int]{a, b}, []*Span[int]{{Start: a.Start, Size: a.Size + b.Size}})
 		}

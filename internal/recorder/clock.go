@@ -9,8 +9,8 @@ import (
 )
 
 // A clock gives ticks, which are nanoseconds, nearly. Asking the system for the time takes as long as a small copy; the
-// processor's counter is three times as fast, where it can be trusted. Its rate is measured in a moment, so ticks may be wrong
-// by a thousandth: pair says by how much.
+// processor's counter is three times as fast, where it can be trusted. Its rate is measured in a moment, so ticks may
+// be wrong by a thousandth: pair says by how much.
 type clock struct {
 	base time.Time
 	mono int64 // nanoseconds of CLOCK_MONOTONIC at base

@@ -10,7 +10,8 @@ import (
 //go:noescape
 func counter() int64
 
-// counts tells whether the counter is a clock: the same on all processors, at one rate. If it is not, the kernel uses another.
+// counts reports whether the counter is a clock: the same on all processors, at one rate. If it is not, the kernel uses
+// another.
 func counts() bool {
 	b, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	return err == nil && strings.TrimSpace(string(b)) == "tsc"

@@ -5,5 +5,5 @@ package recorder
 //go:noescape
 func counter() int64
 
-// counts tells whether the counter is a clock. Here it is one by definition: all processors share it, at one rate.
+// counts reports whether the counter is a clock. Here it is one by definition: all processors share it, at one rate.
 func counts() bool { return true }

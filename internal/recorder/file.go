@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// create makes the file of this process, for its user alone: it holds the command line. A process that runs another program keeps its number, so there may be one already. The
-// directory is made where its parent is: whoever wanted the recording may have gone, and taken that along.
+// create makes the file of this process, for its user alone: it holds the command line. A process that runs another
+// program keeps its number, so there may be one already. The directory is made where its parent is: a user who wanted
+// the recording may have gone, and taken that along.
 func create(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
@@ -26,7 +27,8 @@ func create(dir string) (*os.File, error) {
 	}
 }
 
-// outOfTheWay gives a file a high descriptor: programs close low ones that they do not know, and open others in their place.
+// outOfTheWay gives a file a high descriptor: programs close low ones that they do not know, and open others in their
+// place.
 func outOfTheWay(f *os.File) *os.File {
 	const high = 500
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, high)
@@ -48,12 +50,13 @@ func identityOf(f *os.File) (identity, error) {
 		return identity{}, err
 	}
 	if s.Nlink == 0 {
-		return identity{}, errors.New("somebody has removed it")
+		return identity{}, errors.New("it was removed")
 	}
 	return identity{uint64(s.Dev), s.Ino}, nil
 }
 
-// mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill who touches it.
+// mapped is the first n bytes of a file as memory. The disk has room for them: memory without would kill the process
+// that touches it.
 func mapped(f *os.File, n int) ([]byte, error) {
 	if err := allowed(int64(n)); err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func mapped(f *os.File, n int) ([]byte, error) {
 	return m, nil
 }
 
-// allowed tells whether a file may have n bytes. The kernel would send a signal to who tries.
+// allowed reports whether a file may have n bytes. The kernel would send a signal to a process that tries.
 func allowed(n int64) error {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_FSIZE, &limit) == nil && limit.Cur < uint64(n) {
@@ -82,8 +85,8 @@ func allowed(n int64) error {
 	return nil
 }
 
-// populate touches pages before they are needed. Where there is none to be had this fails; who just touched them would be
-// killed.
+// populate touches pages before they are needed. Where there is none to be had this fails; a process that just touched
+// them would be killed.
 func populate(m []byte) error {
 	err := ignoringEINTR(func() error { return unix.Madvise(m, unix.MADV_POPULATE_WRITE) })
 	if err == unix.EINVAL || err == unix.ENOSYS || err == unix.EPERM {

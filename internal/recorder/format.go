@@ -2,16 +2,16 @@
 //
 // # The file
 //
-// It is a header, a number of slots, and windows; all of the size of a slot but the header. Slots are mapped memory. Records go
-// into one until it is full; then it is written behind the others as the next window, and emptied. The header says which
-// window each slot is about to become. So whatever ends the process, what was recorded is there, and a long run takes no more
-// memory than a short one. internal/trace reads it.
+// It is a header, a number of slots, and windows; all of the size of a slot but the header. Slots are mapped memory.
+// Records go into one until it is full; then it is written after the others as the next window, and emptied. The header
+// says which window each slot is about to become. So whatever ends the process, what was recorded is there, and a long
+// run takes no more memory than a short one. internal/trace reads it.
 //
-// A record is four little-endian words. Its type is the low byte of the first, which is written last: type 0 is an empty
-// record, or one that was being written when the process was killed. Records are in no order.
+// A record is four little-endian words. Its type is the low byte of the first, which is written last: type 0 is an
+// empty record, or one that was being written when the process was killed. Records are in no order.
 //
-// Times are ticks of [Recorder.Now], which are nanoseconds of CLOCK_MONOTONIC, nearly. Clock records say what they are exactly.
-// All processes of a machine share that clock.
+// Times are ticks of [Recorder.Now], which are nanoseconds of CLOCK_MONOTONIC, nearly. Clock records say what they are
+// exactly. All processes of a machine share that clock.
 package recorder
 
 // Suffix is how names of recorded files end.
@@ -62,7 +62,8 @@ const (
 	//	3: bytes | device<<48
 	TaskType
 
-	// MoreType is more of a task, where there is more to say: else it has no segments, and its call began when it was submitted.
+	// MoreType is more of a task, where there is more to say: else it has no segments, and its call began when it was
+	// submitted.
 	//	0: type | stream<<32
 	//	1: number | segments<<32
 	//	2: when the call began that submitted it
@@ -111,8 +112,8 @@ const (
 	//	2: nanoseconds of CLOCK_MONOTONIC at that moment
 	ClockType
 
-	// CopiedType is a call that made one copy and returned when that had ended: a task, how it went, and the call. Its device is
-	// that of its stream.
+	// CopiedType is a call that made one copy and returned when that had ended: a task, how it went, and the call. Its
+	// device is that of its stream.
 	//	0: type | direction<<8 | memory<<12 | function<<16 | stream<<32
 	//	1: number on the stream | thread<<32
 	//	2: when the call began

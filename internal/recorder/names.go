@@ -31,7 +31,8 @@ type called struct {
 
 func (n *names) init() {
 	n.functions.Store(&map[string]uint16{})
-	n.sites, n.modules, n.threads = map[called]uint16{}, map[string]uint32{}, map[uint32]string{} // lockcheck: nobody has n yet
+	// lockcheck: n is not shared yet
+	n.sites, n.modules, n.threads = map[called]uint16{}, map[string]uint32{}, map[uint32]string{}
 }
 
 // number is a new one for a function or a site; false if there is none left. mu is held.

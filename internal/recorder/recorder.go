@@ -19,24 +19,25 @@ type Options struct {
 	Program []string
 	Checked bool
 
-	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that build; "" if it is in
-	// none. Files with the same name are the same. nil: nothing is found.
+	// Locate finds the file with code that an address is in, the place in that file, and what the linker called that
+	// build; "" if it is in none. Files with the same name are the same. nil: nothing is found.
 	Locate func(pc uintptr) (file string, offset uint64, build string)
 }
 
-// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and when
-// the disk is slower than the program.
+// Recorder records a process. Methods may be called concurrently. They allocate nothing, and wait only where said, and
+// when the disk is slower than the program.
 type Recorder struct {
-	clock  clock                                                       // immutable
-	file   *os.File                                                    // immutable
-	which  identity                                                    // immutable; of the file
-	memory []byte                                                      // immutable; header and slots, mapped until Close
+	clock clock    // immutable
+	file  *os.File // immutable
+	which identity // immutable; of the file
+	// immutable; header and slots, mapped until Close
+	memory []byte
 	header []uint64                                                    // immutable; part of memory
 	locate func(pc uintptr) (file string, offset uint64, build string) // immutable; may be nil
 	names  names
 	stop   chan struct{} // immutable; closed by Close
 	over   sync.WaitGroup
-	lanes  [lanes]lane
+	shards [shards]shard
 
 	mu       sync.Mutex
 	changed  *sync.Cond   // guarded by mu; a slot is free, or nothing is
@@ -48,7 +49,7 @@ type Recorder struct {
 	closed   bool         // guarded by mu
 }
 
-// A slot is handed out in blocks, one to a lane. Fields are guarded by Recorder.mu, memory by lanes.
+// A slot is handed out in blocks, one to a shard. Fields are guarded by Recorder.mu, memory by shards.
 type slot struct {
 	number int
 	memory []byte
@@ -57,16 +58,16 @@ type slot struct {
 	done   int    // of these, how many are full
 }
 
-// lane is where a thread or a stream puts its records. Whoever finds it taken takes another one.
-type lane struct {
+// shard is where a thread or a stream puts its records. A writer that finds it taken takes another one.
+type shard struct {
 	taken atomic.Bool
 	slot  *slot
 	block []uint64 // what is left of it
-	_     [88]byte // lanes do not share lines of the cache
+	_     [88]byte // shards do not share lines of the cache
 }
 
 const (
-	lanes      = 32 // records that can be written at one time
+	shards     = 32 // records that can be written at one time
 	blockBytes = 4096
 	blocks     = SlotBytes / blockBytes
 )
@@ -93,7 +94,8 @@ func Open(o Options) (*Recorder, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]), locate: o.Locate, stop: make(chan struct{})}
+	r := &Recorder{clock: newClock(), file: f, which: which, memory: m, header: wordsOf(m[:HeaderBytes]),
+		locate: o.Locate, stop: make(chan struct{})}
 	r.changed = sync.NewCond(&r.mu)
 	r.names.init()
 	h := r.header
@@ -134,12 +136,12 @@ func (r *Recorder) keepTime() {
 	}
 }
 
-// put writes a record. who is a thread or a stream: those that differ seldom meet.
-func (r *Recorder) put(who uint32, l *line) {
-	for i := who; ; i++ {
-		n := &r.lanes[i%lanes]
+// put writes a record. source is a thread or a stream: those that differ seldom meet.
+func (r *Recorder) put(source uint32, l *line) {
+	for i := source; ; i++ {
+		n := &r.shards[i%shards]
 		if n.taken.Load() || !n.taken.CompareAndSwap(false, true) {
-			if i-who >= lanes {
+			if i-source >= shards {
 				runtime.Gosched()
 			}
 			continue
@@ -155,9 +157,9 @@ func (r *Recorder) put(who uint32, l *line) {
 	}
 }
 
-// refill gives a lane, which the caller has taken, a new block; false if nothing can be recorded any more. It waits while all
-// slots are being written to the file.
-func (r *Recorder) refill(n *lane) bool {
+// refill gives a shard, which the caller has taken, a new block; false if nothing can be recorded any more. It waits
+// while all slots are being written to the file.
+func (r *Recorder) refill(n *shard) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.retire(n)
@@ -171,7 +173,7 @@ func (r *Recorder) refill(n *lane) bool {
 			r.changed.Wait()
 			continue
 		}
-		r.mu.Unlock() // the lanes that have the blocks are just being used
+		r.mu.Unlock() // the shards that have the blocks are just being used
 		runtime.Gosched()
 		r.mu.Lock()
 	}
@@ -188,9 +190,9 @@ func (r *Recorder) refill(n *lane) bool {
 	return true
 }
 
-// retire takes a lane's block away, which may have room left; the caller has taken the lane. A slot all of whose blocks were
-// handed out and came back is written to the file. mu is held.
-func (r *Recorder) retire(n *lane) {
+// retire takes a shard's block away, which may have room left; the caller has taken the shard. A slot all of whose
+// blocks were handed out and came back is written to the file. mu is held.
+func (r *Recorder) retire(n *shard) {
 	s := n.slot
 	n.slot, n.block = nil, nil
 	if s == nil {
@@ -202,10 +204,11 @@ func (r *Recorder) retire(n *lane) {
 	}
 }
 
-// retireAll takes the blocks away that idle lanes have: what they hold must not wait for what they do next. mu is held.
+// retireAll takes the blocks away that idle shards have: what they hold must not wait for what they do next. mu is
+// held.
 func (r *Recorder) retireAll() {
-	for i := range r.lanes {
-		if n := &r.lanes[i]; n.taken.CompareAndSwap(false, true) {
+	for i := range r.shards {
+		if n := &r.shards[i]; n.taken.CompareAndSwap(false, true) {
 			r.retire(n)
 			n.taken.Store(false)
 		}
@@ -257,7 +260,7 @@ func (r *Recorder) flush(s *slot) {
 	r.changed.Broadcast()
 }
 
-// ours tells whether the descriptor is still that of the file: a program may close any.
+// ours reports whether the descriptor is still that of the file: a program may close any.
 func (r *Recorder) ours() error {
 	which, err := identityOf(r.file)
 	if err == nil && which != r.which {
@@ -304,8 +307,8 @@ func (r *Recorder) Close() error {
 	r.closed = true
 	r.changed.Broadcast()
 	r.mu.Unlock()
-	for i := range r.lanes {
-		n := &r.lanes[i]
+	for i := range r.shards {
+		n := &r.shards[i]
 		for !n.taken.CompareAndSwap(false, true) {
 			runtime.Gosched()
 		}
@@ -323,20 +326,20 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that nobody keeps is
-// closed, and with it what the program has there now.
+// others are files whose descriptors are no longer ours, or whose names are gone. They are kept, because a file that
+// nobody keeps is closed, and with it what the program has there now.
 var others struct {
 	sync.Mutex
 	files []*os.File // guarded by Mutex
 }
 
-// shrink gives back slots that were never used, if no window follows them.
+// shrink frees slots that were never used, if no window follows them.
 func (r *Recorder) shrink() error {
 	if r.ours() != nil {
 		return nil
 	}
 	used := 0
-	for used < Slots && r.slots[used] != nil { // lockcheck: nobody records any more
+	for used < Slots && r.slots[used] != nil { // lockcheck: nothing records any more
 		used++
 	}
 	if info, err := r.file.Stat(); err != nil || info.Size() > int64(len(r.memory)) {

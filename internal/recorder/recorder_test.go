@@ -79,7 +79,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	wg.Wait()
 	r.mu.Lock()
-	for r.flushing > 0 { // who reads the file meanwhile may miss a slot that is being emptied
+	for r.flushing > 0 { // a reader of the file may miss a slot that is being emptied
 		r.changed.Wait()
 	}
 	r.mu.Unlock()

@@ -19,11 +19,12 @@ func (r *Recorder) Submitted(t observe.Task) {
 		r.put(t.Thread, &line{uint64(MoreType) | of, uint64(t.Number) | uint64(t.Segments)<<32, uint64(t.Call)})
 	}
 	if t.Event != 0 {
-		r.put(t.Thread, &line{uint64(EventType) | of, uint64(t.Number) | uint64(t.After.Number)<<32, t.Event, uint64(uint32(t.After.Stream))})
+		r.put(t.Thread, &line{uint64(EventType) | of, uint64(t.Number) | uint64(t.After.Number)<<32, t.Event,
+			uint64(uint32(t.After.Stream))})
 	}
 }
 
-// Ran implements observe.Observer. Streams and threads begin at different lanes.
+// Ran implements observe.Observer. Streams and threads begin at different shards.
 func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how observe.Result) {
 	result := Done
 	switch {
@@ -32,7 +33,7 @@ func (r *Recorder) Ran(stream int32, number uint32, began, ended int64, how obse
 	case how.Code != 0:
 		result = Failed
 	}
-	r.put(uint32(stream)+lanes/2, &line{
+	r.put(uint32(stream)+shards/2, &line{
 		uint64(RanType) | uint64(result)<<8 | half(stream),
 		uint64(number) | half(how.Code),
 		uint64(began),
@@ -53,14 +54,16 @@ func (r *Recorder) Called(c observe.Call) {
 		last,
 	})
 	if c.Blocked != 0 {
-		r.put(c.Thread, &line{uint64(BlockedType) | half(c.Stream), uint64(c.Thread), uint64(c.Start), uint64(c.Blocked)})
+		r.put(c.Thread, &line{uint64(BlockedType) | half(c.Stream), uint64(c.Thread), uint64(c.Start),
+			uint64(c.Blocked)})
 	}
 }
 
 // Copied implements observe.Observer: it is one record, if all of it fits.
 func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 	ticks := c.End - c.Start
-	if t.Bytes >= 1<<32 || ticks < 0 || ticks >= 1<<32 || t.Submit != c.Start || t.Thread != c.Thread || t.Stream != c.Stream ||
+	if t.Bytes >= 1<<32 || ticks < 0 || ticks >= 1<<32 || t.Submit != c.Start || t.Thread != c.Thread ||
+		t.Stream != c.Stream ||
 		t.Kind != observe.Copy || c.Code != 0 || c.Blocked != 0 || c.State != observe.Returned {
 		r.Submitted(t)
 		r.Ran(t.Stream, t.Number, 0, c.End, observe.Result{})
@@ -68,7 +71,8 @@ func (r *Recorder) Copied(c observe.Call, t observe.Task) {
 		return
 	}
 	r.put(t.Thread, &line{
-		uint64(CopiedType) | uint64(t.Direction&0xf)<<8 | uint64(t.Memory)<<12 | uint64(c.Function)<<16 | half(t.Stream),
+		uint64(CopiedType) | uint64(t.Direction&0xf)<<8 | uint64(t.Memory)<<12 | uint64(
+			c.Function)<<16 | half(t.Stream),
 		uint64(t.Number) | uint64(t.Thread)<<32,
 		uint64(c.Start),
 		t.Bytes | uint64(ticks)<<32,
@@ -114,5 +118,6 @@ func (r *Recorder) Ranged(n observe.Range) {
 	if n.Kind == observe.Moment {
 		last = uint64(n.Marker.Number)
 	}
-	r.put(n.Thread, &line{uint64(RangeType) | uint64(n.Kind)<<8 | half(n.Marker.Stream), uint64(n.Thread) | uint64(n.Number)<<32, uint64(n.Start), last})
+	r.put(n.Thread, &line{uint64(RangeType) | uint64(n.Kind)<<8 | half(n.Marker.Stream),
+		uint64(n.Thread) | uint64(n.Number)<<32, uint64(n.Start), last})
 }

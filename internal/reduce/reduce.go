@@ -1,14 +1,15 @@
 // Package reduce combines arrays of numbers element by element, as a device does: dst = dst (kind) src.
 //
-// Sums of integers wrap. Sums of 16-bit floats are made in 32 bits and rounded to nearest, ties to even; all floats follow IEEE 754, or stay
-// finite where that is asked for. The maximum and minimum of a number and NaN is NaN, and +0 is larger than -0.
+// Sums of integers wrap. Sums of 16-bit floats are made in 32 bits and rounded to nearest, ties to even; all floats
+// follow IEEE 754, or stay finite where that is asked for. The maximum and minimum of a number and NaN is NaN, and +0
+// is larger than -0.
 package reduce
 
 import (
 	"fmt"
 	"math"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
 // Kind is how two elements become one.
@@ -49,13 +50,14 @@ func (t Type) Size() int { return sizes[t] }
 
 // Op is what is to be done with every pair of elements.
 type Op struct {
-	Kind     Kind
-	Type     Type
-	Saturate bool // sums of floats that are infinite become the largest finite number of their sign, NaN the largest of all
+	Kind Kind
+	Type Type
+	// sums of floats that are infinite become the largest finite number of their sign, NaN the largest of all
+	Saturate bool
 }
 
-// Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either the same bytes or different ones.
-// Bytes behind the last whole element stay as they are.
+// Do combines the elements of src with those of dst. Both are as long as each other and aligned to the type, and either
+// the same bytes or different ones. Bytes after the last whole element stay as they are.
 func (o Op) Do(dst, src []byte) {
 	if len(dst) != len(src) {
 		panic(fmt.Sprintf("BUG: %d bytes are combined with %d", len(src), len(dst)))
@@ -138,12 +140,12 @@ func widen(t Type, wide []float32, from []uint16) {
 	wide = wide[:len(from)]
 	if t == BFloat16 {
 		for i, b := range from {
-			wide[i] = half.ToB(b)
+			wide[i] = float16.ToB(b)
 		}
 		return
 	}
 	for i, h := range from {
-		wide[i] = half.To(h)
+		wide[i] = float16.To(h)
 	}
 }
 
@@ -151,21 +153,21 @@ func narrow(t Type, to []uint16, wide []float32) {
 	to = to[:len(wide)]
 	if t == BFloat16 {
 		for i, f := range wide {
-			to[i] = half.FromB(f)
+			to[i] = float16.FromB(f)
 		}
 		return
 	}
 	for i, f := range wide {
-		to[i] = half.From(f)
+		to[i] = float16.From(f)
 	}
 }
 
 // bound makes what has become infinite by rounding finite.
 func bound(t Type, list []uint16) {
 	const sign = 1 << 15
-	most := uint16(half.Most16)
+	most := uint16(float16.Most16)
 	if t == BFloat16 {
-		most = half.MostB
+		most = float16.MostB
 	}
 	for i, h := range list {
 		if h&^sign > most {

@@ -9,11 +9,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"ropeway/internal/half"
+	"ropeway/internal/float16"
 )
 
-// model is Do for one element, from the definition: whole numbers exactly, floats by way of float64, which holds the sum of two 16-bit floats
-// exactly or rounds it in the same direction that a second rounding goes.
+// model is Do for one element, from the definition: whole numbers exactly, floats by way of float64, which holds the
+// sum of two 16-bit floats exactly or rounds it in the same direction that a second rounding goes.
 func model(o Op, dst, src []byte) {
 	switch o.Type {
 	case Float32, Float16, BFloat16:
@@ -44,9 +44,9 @@ func floatModel(o Op, d, s float64) float64 {
 func load(t Type, b []byte) float64 {
 	switch t {
 	case Float16:
-		return float64(half.To(binary.LittleEndian.Uint16(b)))
+		return float64(float16.To(binary.LittleEndian.Uint16(b)))
 	case BFloat16:
-		return float64(half.ToB(binary.LittleEndian.Uint16(b)))
+		return float64(float16.ToB(binary.LittleEndian.Uint16(b)))
 	}
 	return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 }
@@ -56,23 +56,24 @@ func store(o Op, b []byte, v float64) {
 		v = math.Inf(1)
 	}
 	f := float32(v)
-	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504, BFloat16: float64(half.ToB(half.MostB))}[o.Type]
+	most := map[Type]float64{Float32: math.MaxFloat32, Float16: 65504,
+		BFloat16: float64(float16.ToB(float16.MostB))}[o.Type]
 	overflows := math.IsInf(float64(f), 0)
 	switch o.Type {
 	case Float16:
-		h := half.From(f)
-		if overflows = overflows || half.To(h)-half.To(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
+		h := float16.From(f)
+		if overflows = overflows || float16.To(h)-float16.To(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
 			binary.LittleEndian.PutUint16(b, h)
 			return
 		}
-		binary.LittleEndian.PutUint16(b, half.From(float32(math.Copysign(most, v))))
+		binary.LittleEndian.PutUint16(b, float16.From(float32(math.Copysign(most, v))))
 	case BFloat16:
-		h := half.FromB(f)
-		if overflows = overflows || half.ToB(h)-half.ToB(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
+		h := float16.FromB(f)
+		if overflows = overflows || float16.ToB(h)-float16.ToB(h) != 0; !overflows || !o.Saturate || o.Kind != Sum {
 			binary.LittleEndian.PutUint16(b, h)
 			return
 		}
-		binary.LittleEndian.PutUint16(b, half.FromB(float32(math.Copysign(most, v))))
+		binary.LittleEndian.PutUint16(b, float16.FromB(float32(math.Copysign(most, v))))
 	default:
 		if overflows && o.Saturate && o.Kind == Sum {
 			f = float32(math.Copysign(most, v))
@@ -122,7 +123,7 @@ func wholeModel(o Op, dst, src []byte) {
 	}
 }
 
-// same compares an element, or the bytes behind the last; NaNs are all alike.
+// same compares an element, or the bytes after the last; NaNs are all alike.
 func same(t Type, got, want []byte) bool {
 	if bytes.Equal(got, want) {
 		return true
@@ -164,15 +165,18 @@ func interesting(t Type) [][]byte {
 	}
 	switch t {
 	case Float16:
-		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00, 0xfe00, 0x5000} {
+		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
+			0x7e00, 0xfe00, 0x5000} {
 			add(v)
 		}
 	case BFloat16:
-		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0xffc0} {
+		for _, v := range []uint64{0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x3f80, 0xbf80, 0x7f7f, 0xff7f, 0x7f80, 0xff80,
+			0x7fc0, 0xffc0} {
 			add(v)
 		}
 	case Float32:
-		for _, v := range []uint64{0, 1 << 31, 1, 0x7fffff, 0x800000, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x33000000} {
+		for _, v := range []uint64{0, 1 << 31, 1, 0x7fffff, 0x800000, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
+			0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x33000000} {
 			add(v)
 		}
 	default:
@@ -189,7 +193,8 @@ func each(t *testing.T, f func(t *testing.T, o Op)) {
 	for _, typ := range Types {
 		for _, kind := range Kinds {
 			for _, saturate := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%d/%d/%t", typ, kind, saturate), func(t *testing.T) { f(t, Op{kind, typ, saturate}) })
+				t.Run(fmt.Sprintf("%d/%d/%t", typ, kind, saturate),
+					func(t *testing.T) { f(t, Op{kind, typ, saturate}) })
 			}
 		}
 	}

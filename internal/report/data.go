@@ -7,21 +7,21 @@ import (
 	"ropeway/internal/observe"
 	"ropeway/internal/timeline"
 	"ropeway/internal/timeline/advice"
-	"ropeway/internal/timeline/stats"
 )
 
 // version is that of the data's form; web/report reads this one.
 const version = 3
 
-// mostTasks, mostCalls and mostRanges are how many the page shows: browsers stay quick with them. The first ones are kept.
+// mostTasks, mostCalls and mostRanges are how many the page shows: browsers stay quick with them. The first ones are
+// kept.
 const (
 	mostTasks  = 500_000
 	mostCalls  = 500_000
 	mostRanges = 200_000
 )
 
-// data is a run as the page reads it. Calls, tasks and edges are columns, which are small and quick to read. Indexes point
-// into the lists, -1 is nothing, and truth in columns is 0 or 1.
+// data is a run as the page reads it. Calls, tasks and edges are columns, which are small and quick to read. Indexes
+// point into the lists, -1 is nothing, and truth in columns is 0 or 1.
 type data struct {
 	Version   int                 `json:"version"`
 	Program   []string            `json:"program"`
@@ -41,7 +41,7 @@ type data struct {
 	Ranges    ranges              `json:"ranges"`
 	Findings  []finding           `json:"findings"`
 	Notes     []string            `json:"notes"`
-	Stats     []stats.Function    `json:"stats"`
+	Stats     []function          `json:"stats"`
 	Advice    []advice.Advice     `json:"advice"`
 	Strings   map[string][]string `json:"strings"`
 }
@@ -144,12 +144,17 @@ func dataOf(run *timeline.Run) *data {
 func cut(run *timeline.Run, most limits) *data {
 	c := cutter{min(len(run.Tasks), most.tasks), min(len(run.Calls), most.calls), min(len(run.Ranges), most.ranges)}
 	d := &data{
-		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano), Duration: run.Duration,
-		Driver: run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
-		Stats: list(stats.Of(run)), Advice: []advice.Advice{}, Findings: []finding{},
-		Strings: map[string][]string{"kinds": observe.Kinds, "directions": observe.Directions, "memories": observe.Memories},
+		Version: version, Program: list(run.Program), Started: run.Started.Format(time.RFC3339Nano),
+		Duration: run.Duration,
+		Driver:   run.Driver, Checked: run.Checked, Functions: list(run.Functions), Notes: list(run.Notes),
+		Stats: list(functionsOf(run)), Advice: []advice.Advice{}, Findings: []finding{},
+		Strings: map[string][]string{"kinds": observe.Kinds, "directions": observe.Directions,
+			"memories": observe.Memories},
 	}
-	d.Processes = convert(run.Processes, func(p timeline.Process) process { return process{p.ID, list(p.Command), p.Ended} })
+	d.Processes = convert(run.Processes, func(p timeline.Process) process {
+		return process{p.ID,
+			list(p.Command), p.Ended}
+	})
 	d.Devices = convert(run.Devices, func(v timeline.Device) device { return device(v) })
 	d.Threads = convert(run.Threads, func(t timeline.Thread) thread { return thread(t) })
 	d.Streams = convert(run.Streams, func(s timeline.Stream) stream { return stream(s) })
@@ -175,14 +180,15 @@ func cut(run *timeline.Run, most limits) *data {
 // cutter knows how many of each are kept.
 type cutter limits
 
-// notes tell what is not shown.
+// notes say what is not shown.
 func (c *cutter) notes(run *timeline.Run) (notes []string) {
 	for _, kind := range []struct {
 		name      string
 		kept, all int
 	}{{"tasks", c.tasks, len(run.Tasks)}, {"calls", c.calls, len(run.Calls)}, {"ranges", c.ranges, len(run.Ranges)}} {
 		if kind.kept < kind.all {
-			notes = append(notes, fmt.Sprintf("The timeline shows the first %d of %d %s. Statistics and advice are of all of them; a trace for Perfetto has them all.",
+			notes = append(notes, fmt.Sprintf("The timeline shows the first %d of %d %s. Statistics and advice are "+
+				"of all of them; a trace for Perfetto has them all.",
 				kind.kept, kind.all, kind.name))
 		}
 	}

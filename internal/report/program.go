@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// ErrNoReport tells that a page was not written by Write.
+// ErrNoReport reports that a page was not written by Write.
 var ErrNoReport = errors.New("this is no report of a run")
 
 // Program is the command whose run a page shows. Little of the run is read for it.

@@ -10,7 +10,7 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// TestProgram: a page tells whose run it shows, also where the run is compressed; what is no report says so.
+// TestProgram: a page says whose run it shows, also where the run is compressed; what is no report says so.
 func TestProgram(t *testing.T) {
 	want := []string{"python3", "</script>.py", "ü"}
 	short := &timeline.Run{Program: want}
@@ -25,14 +25,16 @@ func TestProgram(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "<html></html>", `<script id="data">`, `<script id="data"></script>`, `<script id="data">[]</script>`,
-		`<script type="application/gzip;base64" id="data">x</script>`, `<script id="data">{"version":1}</script>`, string(page),
+		`<script type="application/gzip;base64" id="data">x</script>`, `<script id="data">{"version":1}</script>`,
+		string(page),
 	} {
 		if got, err := Program([]byte(text)); !errors.Is(err, ErrNoReport) {
 			t.Errorf("%q: %q, %v", text[:min(len(text), 60)], got, err)
 		}
 	}
 	cut := write(t, long)
-	if _, err := Program([]byte(strings.Replace(string(cut), `base64" id="data">`, `base64" id="data">!`, 1))); !errors.Is(err, ErrNoReport) {
+	if _, err := Program([]byte(strings.Replace(string(cut), `base64" id="data">`, `base64" id="data">!`,
+		1))); !errors.Is(err, ErrNoReport) {
 		t.Error(err)
 	}
 }

@@ -61,7 +61,8 @@ func fill(w io.Writer, page, data []byte) error {
 		}
 		data = base64.StdEncoding.AppendEncode(nil, packed.Bytes())
 	}
-	for _, part := range [][]byte{page[:at[0]], []byte(`<script type="` + kind + `" id="data">`), data, []byte("</script>"), page[at[1]:]} {
+	for _, part := range [][]byte{page[:at[0]], []byte(`<script type="` + kind + `" id="data">`), data,
+		[]byte("</script>"), page[at[1]:]} {
 		if _, err := w.Write(part); err != nil {
 			return err
 		}

@@ -61,7 +61,8 @@ func TestPageHasOnePlaceForTheRun(t *testing.T) {
 }
 
 func TestPageNeedsNothingElse(t *testing.T) {
-	for _, from := range []string{`<script[^>]*\bsrc=`, `<link[^>]*\bhref="?(https?:)?//`, `@import`, `<img[^>]*\bsrc="?(https?:)?//`} {
+	for _, from := range []string{`<script[^>]*\bsrc=`, `<link[^>]*\bhref="?(https?:)?//`, `@import`,
+		`<img[^>]*\bsrc="?(https?:)?//`} {
 		if found := regexp.MustCompile(from).Find(page); found != nil {
 			t.Errorf("page.html loads something: %s", found)
 		}
@@ -147,13 +148,15 @@ func TestForm(t *testing.T) {
 		of   any
 		want string
 	}{
-		{"run", run, "advice calls checked devices driver duration edges findings functions notes processes program ranges sites started stats streams strings tasks threads version"},
+		{"run", run, "advice calls checked devices driver duration edges findings functions notes processes program " +
+			"ranges sites started stats streams strings tasks threads version"},
 		{"process", first("processes"), "command ended id"},
 		{"device", first("devices"), "id name process"},
 		{"thread", first("threads"), "id name process"},
 		{"stream", first("streams"), "default device id process"},
 		{"calls", run["calls"], "awaited blocked code end function site start stream thread"},
-		{"tasks", run["tasks"], "bytes call code device direction end failed kind memory number segments start stream submit thread"},
+		{"tasks", run["tasks"], "bytes call code device direction end failed kind memory number segments start " +
+			"stream submit thread"},
 		{"edges", run["edges"], "from to"},
 		{"finding", first("findings"), "places remedy report rule severity tasks text thread time"},
 		{"stats", first("stats"), "count errors function max mean p50 p90 p99 total"},
@@ -165,7 +168,8 @@ func TestForm(t *testing.T) {
 		}
 	}
 	for _, table := range []string{"calls", "tasks", "edges"} {
-		want := map[string]int{"calls": len(source.Calls), "tasks": len(source.Tasks), "edges": len(source.Edges)}[table]
+		want := map[string]int{"calls": len(source.Calls), "tasks": len(source.Tasks),
+			"edges": len(source.Edges)}[table]
 		for name, column := range run[table].(map[string]any) {
 			if n := len(column.([]any)); n != want {
 				t.Errorf("%s of %s has %d elements, want %d", name, table, n, want)
@@ -177,21 +181,26 @@ func TestForm(t *testing.T) {
 // TestColumnsAreTheRun: reading the columns gives the calls, tasks and edges again.
 func TestColumnsAreTheRun(t *testing.T) {
 	run := sample.Serving(300, 3)
-	run.Tasks[5].Start, run.Tasks[5].End, run.Tasks[7].Call, run.Tasks[7].Thread = timeline.None, timeline.None, timeline.None, timeline.None
+	run.Tasks[5].Start, run.Tasks[5].End, run.Tasks[7].Call, run.Tasks[7].Thread = timeline.None, timeline.None,
+		timeline.None, timeline.None
 	run.Calls[3].End, run.Calls[3].Code = timeline.None, 507013
 	d := dataOf(run)
 	for i, want := range run.Tasks {
 		c := &d.Tasks
-		got := timeline.Task{Kind: observe.Kind(c.Kind[i]), Direction: observe.Direction(c.Direction[i]), Memory: observe.Memory(c.Memory[i]),
-			Failed: c.Failed[i] == 1, Stream: c.Stream[i], Device: c.Device[i], Number: c.Number[i], Thread: c.Thread[i], Call: c.Call[i],
-			Segments: c.Segments[i], Bytes: c.Bytes[i], Submit: c.Submit[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i]}
+		got := timeline.Task{Kind: observe.Kind(c.Kind[i]), Direction: observe.Direction(c.Direction[i]),
+			Memory: observe.Memory(c.Memory[i]),
+			Failed: c.Failed[i] == 1, Stream: c.Stream[i], Device: c.Device[i], Number: c.Number[i],
+			Thread: c.Thread[i], Call: c.Call[i],
+			Segments: c.Segments[i], Bytes: c.Bytes[i], Submit: c.Submit[i], Start: c.Start[i], End: c.End[i],
+			Code: c.Code[i]}
 		if got != want {
 			t.Fatalf("task %d is %+v, want %+v", i, got, want)
 		}
 	}
 	for i, want := range run.Calls {
 		c := &d.Calls
-		got := timeline.Call{Thread: c.Thread[i], Function: c.Function[i], Start: c.Start[i], End: c.End[i], Code: c.Code[i], Blocked: c.Blocked[i], Stream: c.Stream[i],
+		got := timeline.Call{Thread: c.Thread[i], Function: c.Function[i], Start: c.Start[i], End: c.End[i],
+			Code: c.Code[i], Blocked: c.Blocked[i], Stream: c.Stream[i],
 			Awaited: c.Awaited[i], Site: c.Site[i]}
 		if got != want {
 			t.Fatalf("call %d is %+v, want %+v", i, got, want)
@@ -199,7 +208,8 @@ func TestColumnsAreTheRun(t *testing.T) {
 	}
 	for i, want := range run.Ranges {
 		c := &d.Ranges
-		got := timeline.Range{Kind: observe.RangeKind(c.Kind[i]), Text: c.Text[i], Thread: c.Thread[i], Start: c.Start[i], End: c.End[i], Task: c.Task[i]}
+		got := timeline.Range{Kind: observe.RangeKind(c.Kind[i]), Text: c.Text[i], Thread: c.Thread[i],
+			Start: c.Start[i], End: c.End[i], Task: c.Task[i]}
 		if got != want {
 			t.Fatalf("range %d is %+v, want %+v", i, got, want)
 		}
@@ -216,16 +226,18 @@ func TestColumnsAreTheRun(t *testing.T) {
 	}
 }
 
-// TestCut: what is not shown is told, and nothing points at it.
+// TestCut: what is not shown is mentioned, and nothing points at it.
 func TestCut(t *testing.T) {
 	run := sample.Serving(1000, 1)
 	sample.Findings(run)
 	run.Checked = false
 	d := cut(run, limits{tasks: 400, calls: 300, ranges: mostRanges})
-	if len(d.Tasks.Start) != 400 || len(d.Calls.Start) != 300 || len(d.Edges.From) == 0 || len(d.Edges.From) == len(run.Edges) {
+	if len(d.Tasks.Start) != 400 || len(d.Calls.Start) != 300 || len(d.Edges.From) == 0 ||
+		len(d.Edges.From) == len(run.Edges) {
 		t.Fatalf("%d tasks, %d calls, %d edges", len(d.Tasks.Start), len(d.Calls.Start), len(d.Edges.From))
 	}
-	if len(d.Notes) != 2 || !strings.Contains(d.Notes[0], "first 400 of ") || !strings.Contains(d.Notes[1], "first 300 of ") {
+	if len(d.Notes) != 2 || !strings.Contains(d.Notes[0], "first 400 of ") || !strings.Contains(d.Notes[1],
+		"first 300 of ") {
 		t.Errorf("notes %q, want the tasks and the calls", d.Notes)
 	}
 	beyond := func(what string, indexes []int, limit int) {

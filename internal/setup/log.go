@@ -39,7 +39,8 @@ func (r *reader) logLevel() int {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 0 || n >= len(levels) {
-		r.ignore(EnvLogLevel, v, strconv.Itoa(defaultLevel), "it takes 0 (debug), 1 (info), 2 (warning), 3 (error) or 4 (nothing)")
+		r.ignore(EnvLogLevel, v, strconv.Itoa(defaultLevel), "it takes 0 (debug), 1 (info), 2 (warning), 3 (error) "+
+			"or 4 (nothing)")
 		return defaultLevel
 	}
 	return n
@@ -99,7 +100,7 @@ func (e everywhere) Write(line []byte) (int, error) {
 // logFile is a file that is made with the first line. The log's handler calls Write from one goroutine at a time.
 type logFile struct {
 	dir  string
-	warn io.Writer // told once if the file cannot be made or written
+	warn io.Writer // written to once if the file cannot be made or written
 	file *os.File
 	lost bool
 }

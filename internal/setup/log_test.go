@@ -32,7 +32,7 @@ func logged(t *testing.T, dir string) (names []string, text string) {
 	return names, text
 }
 
-// TestLogFile: the directory and the file appear with the first line, and a line says when, who, what and where.
+// TestLogFile: the directory and the file appear with the first line, and a line has time, process, text and place.
 func TestLogFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when", "needed")
 	rt, warned := opened(t, "ASCEND_PROCESS_LOG_PATH="+dir)
@@ -47,7 +47,10 @@ func TestLogFile(t *testing.T) {
 	if len(names) != 1 || !file.MatchString(filepath.Base(names[0])) {
 		t.Errorf("files are %v", names)
 	}
-	line := regexp.MustCompile(fmt.Sprintf(`^time=\S+ level=ERROR msg="deviceId: 99 [^"]*" pid=%d code=107001 function=aclrtSetDevice tid=7\n$`, os.Getpid()))
+	line := regexp.MustCompile(
+		fmt.Sprintf(
+			`^time=\S+ level=ERROR msg="deviceId: 99 [^"]*" pid=%d code=107001 function=aclrtSetDevice tid=7\n$`,
+			os.Getpid()))
 	if !line.MatchString(text) {
 		t.Errorf("got %q", text)
 	}
@@ -92,7 +95,8 @@ func TestLogUnwritable(t *testing.T) {
 	for range 3 {
 		log.Error("x")
 	}
-	if got := warn.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "ropeway: ASCEND_PROCESS_LOG_PATH=") {
+	if got := warn.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got,
+		"ropeway: ASCEND_PROCESS_LOG_PATH=") {
 		t.Errorf("got %q", got)
 	}
 }

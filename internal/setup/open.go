@@ -20,8 +20,8 @@ const (
 )
 
 // Open opens what the settings say. What the user should know without asking for it (notes, a list of visible devices
-// that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The error is
-// an [*Error].
+// that was cut short, less memory than wanted) goes to warn, one line each, and into the log; warn may be nil. The
+// error is an [*Error].
 func (s Settings) Open(warn io.Writer) (*core.Runtime, error) { return s.OpenThrough(warn, nil) }
 
 // OpenThrough is Open with something between the core and the driver; wrap may be nil.
@@ -59,7 +59,8 @@ func (s Settings) OpenThrough(warn io.Writer, wrap func(driver.Driver) driver.Dr
 		d = wrap(d)
 	}
 	o := core.Options{
-		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking, Strict: s.Strict, Log: log,
+		Driver: d, Product: s.Product, Visible: s.Visible, Home: s.Home, Blocking: s.Blocking,
+		Strict: s.Strict, Log: log,
 	}
 	if s.Check != nil {
 		o.Driver, o.Watch = s.Check.Open(d, warn, say)
@@ -88,7 +89,8 @@ func (s Settings) openDriver(say func(string)) (driver.Driver, error) {
 
 func openSoft(s *Settings, say func(string)) (driver.Driver, error) {
 	o := soft.Options{
-		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say, Guard: s.Check != nil, Shade: s.Shade,
+		Devices: s.Devices, Memory: s.DeviceMemory, Open: s.Product.RC, Warn: say,
+		Guard: s.Check != nil, Shade: s.Shade,
 	}
 	if s.Devices == 0 {
 		o.Devices, o.Memory = 1, leastMemory
@@ -110,7 +112,8 @@ func openError(name string, err error) *Error {
 	case errors.Is(err, driver.ErrUnsupported):
 		code = abi.ErrRTFeatureNotSupport
 	}
-	line := fmt.Sprintf("the driver %q cannot be opened: %v (see %s, %s and %s)", name, err, EnvDriver, EnvDevices, EnvDeviceMemory)
+	line := fmt.Sprintf("the driver %q cannot be opened: %v (see %s, %s and %s)", name, err, EnvDriver, EnvDevices,
+		EnvDeviceMemory)
 	return &Error{Code: code, Lines: []string{strings.ReplaceAll(line, "\n", "; ")}, Err: err}
 }
 

@@ -75,7 +75,8 @@ func TestOpenWithoutDevices(t *testing.T) {
 	}
 }
 
-// TestVisibleDevices: a list that is read to its end passes without a word, one that is cut short is told of in one line.
+// TestVisibleDevices: a list that is read to its end passes without a word, one that is cut short is reported in one
+// line.
 func TestVisibleDevices(t *testing.T) {
 	for _, tt := range []struct {
 		list  string

@@ -30,8 +30,8 @@ type ReadCheck func(v CheckVariables) (Checker, *BadVariable)
 // BadVariable is a variable with a value that nothing can be opened with, and why.
 type BadVariable struct{ Name, Value, Why string }
 
-// Locator finds the file with code that an address is in, as recorder.Options.Locate does. A program whose calls come from C
-// needs one; Go knows its functions without.
+// Locator finds the file with code that an address is in, as recorder.Options.Locate does. A program whose calls come
+// from C needs one; Go knows its functions without.
 type Locator func(pc uintptr) (file string, offset uint64, build string)
 
 // drivers, readCheck and newLocator are written when packages are initialised, and read afterwards.
@@ -56,5 +56,6 @@ var ModulePath = strings.TrimSuffix(reflect.TypeFor[Settings]().PkgPath(), "/int
 
 // notLinked says which import is missing.
 func notLinked(what, pkg string) string {
-	return "this program was built without " + what + "; a Go program has it by import _ \"" + ModulePath + "/" + pkg + "\""
+	return "this program was built without " + what + "; a Go program has it by import _ \"" + ModulePath +
+		"/" + pkg + "\""
 }

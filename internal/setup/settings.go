@@ -33,7 +33,7 @@ const (
 	EnvStrict       = "ROPEWAY_STRICT"
 )
 
-// DefaultDevices is how many devices there are when nobody says.
+// DefaultDevices is how many devices there are by default.
 const DefaultDevices = 8
 
 const (
@@ -41,11 +41,11 @@ const (
 	leastMemory = 64 << 20 // of a device
 )
 
-// Settings say what to open. Read makes them; whoever opens may change them before.
+// Settings say what to open. Read makes them; the caller of Open may change them before.
 type Settings struct {
 	Product      *product.Product
 	Devices      int     // 0 is a machine without devices
-	Counted      bool    // somebody said how many; else no more GPUs are used than there are
+	Counted      bool    // the number was set; else no more GPUs are used than there are
 	DeviceMemory uint64  // bytes of each device; 0 is the driver's default
 	Driver       string  // "soft" or "cuda"
 	CUDAShare    int     // percent of a GPU's multiprocessors that copies may take; 0 is the driver's default
@@ -59,10 +59,10 @@ type Settings struct {
 
 	Logger *slog.Logger // takes warnings and what Log is for, instead of both; nil: there is none
 
-	Observe observe.Observer // is told what runs when, besides whoever records it; may be nil
+	Observe observe.Observer // receives what runs when, beside the recorder; may be nil
 
-	// Shade is told which addresses of pinned memory the program must not use, or may use again, by the drivers that
-	// keep such memory apart; may be nil.
+	// Shade is called with the addresses of pinned memory the program must not use, or may use again, by the drivers
+	// that keep such memory apart; may be nil.
 	Shade func(lo, hi uintptr, forbidden bool)
 
 	// Notes are mistakes that are no reason not to open, one line each. Open prints them.
@@ -71,7 +71,7 @@ type Settings struct {
 
 // Error says why nothing can be opened.
 type Error struct {
-	Code  abi.Code // what every C call answers then
+	Code  abi.Code // what every C call returns then
 	Lines []string // one for each thing that is wrong, fit to be printed
 	Err   error    // the cause, or nil
 }
@@ -85,9 +85,9 @@ func (e *Error) Is(target error) bool { c, ok := target.(abi.Code); return ok &&
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads the variables that lookup (os.LookupEnv, for one) knows. A variable that is empty counts as not set, except
-// for ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line for every
-// bad value. Bad values of variables that only concern the log become notes.
+// Read reads the variables that lookup (os.LookupEnv, for one) knows. A variable that is empty counts as not set,
+// except for ASCEND_RT_VISIBLE_DEVICES, where an empty list hides every device. The error is an [*Error] with a line
+// for every bad value. Bad values of variables that only concern the log become notes.
 func Read(lookup func(string) (string, bool)) (Settings, error) {
 	r := reader{lookup: lookup}
 	s := Settings{
@@ -108,7 +108,8 @@ func Read(lookup func(string) (string, bool)) (Settings, error) {
 		s.Visible = &list
 	}
 	if s.Check != nil && s.Driver == CUDADriver {
-		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the driver soft")
+		r.notes = append(r.notes, "on a GPU the checker does not see what the host reads and writes; check with the "+
+			"driver soft")
 	}
 	s.Notes = r.notes
 	if r.err != nil {
@@ -176,7 +177,8 @@ func (r *reader) deviceMemory() uint64 {
 	n, err := ParseSize(v)
 	switch {
 	case err != nil:
-		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, err.Error()+"; it takes bytes, or a number with a unit, like 512M or 64GiB")
+		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, err.Error()+
+			"; it takes bytes, or a number with a unit, like 512M or 64GiB")
 	case n < leastMemory:
 		r.refuse(abi.ErrInvalidParam, EnvDeviceMemory, v, "a device has at least 64M")
 	}

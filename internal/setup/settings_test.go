@@ -62,7 +62,8 @@ func TestReadGoodValues(t *testing.T) {
 		{"ROPEWAY_CUDA_SHARE=", func(s Settings) any { return s.CUDAShare }, 0},
 		{"ASCEND_RT_VISIBLE_DEVICES=1,3", func(s Settings) any { return *s.Visible }, "1,3"},
 		{"ASCEND_RT_VISIBLE_DEVICES=", func(s Settings) any { return *s.Visible }, ""},
-		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"}, // judged when the devices are known
+		// judged when the devices are known
+		{"ASCEND_RT_VISIBLE_DEVICES=x", func(s Settings) any { return *s.Visible }, "x"},
 		{"ASCEND_LAUNCH_BLOCKING=1", func(s Settings) any { return s.Blocking }, true},
 		{"ROPEWAY_STRICT=1", func(s Settings) any { return s.Strict }, true},
 		{"ROPEWAY_STRICT=0", func(s Settings) any { return s.Strict }, false},
@@ -75,7 +76,8 @@ func TestReadGoodValues(t *testing.T) {
 		{"ASCEND_GLOBAL_LOG_LEVEL=4", func(s Settings) any { return s.Log.Level }, noLines},
 		{"ASCEND_SLOG_PRINT_TO_STDOUT=1", func(s Settings) any { return s.Log.Stdout }, true},
 		{"ASCEND_LOG_PRINT_TO_STDOUT=1", func(s Settings) any { return s.Log.Stdout }, true},
-		{"ASCEND_SLOG_PRINT_TO_STDOUT=0 ASCEND_LOG_PRINT_TO_STDOUT=1", func(s Settings) any { return s.Log.Stdout }, true},
+		{"ASCEND_SLOG_PRINT_TO_STDOUT=0 ASCEND_LOG_PRINT_TO_STDOUT=1", func(s Settings) any { return s.Log.Stdout },
+			true},
 		{"ASCEND_SLOG_PRINT_TO_STDOUT=0", func(s Settings) any { return s.Log.Stdout }, false},
 		{"ASCEND_PROCESS_LOG_PATH=/var/log/x", func(s Settings) any { return s.Log.Dir }, "/var/log/x"},
 		{"ASCEND_HOME_PATH=/opt/toolkit", func(s Settings) any { return s.Home }, "/opt/toolkit"},
@@ -95,7 +97,8 @@ func TestReadGoodValues(t *testing.T) {
 	}
 }
 
-// TestReadRefuses: a value that nothing can be opened with is one line with the variable, the value and what is accepted.
+// TestReadRefuses: a value that nothing can be opened with is one line with the variable, the value and what is
+// accepted.
 func TestReadRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		variable, accepts string
@@ -159,7 +162,8 @@ func TestReadNotes(t *testing.T) {
 				t.Errorf("got %+v", s.Log)
 			}
 			name, _, _ := strings.Cut(tt.variable, "=")
-			if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], name+"=") || !strings.Contains(s.Notes[0], tt.accepts) {
+			if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], name+"=") ||
+				!strings.Contains(s.Notes[0], tt.accepts) {
 				t.Errorf("notes are %q", s.Notes)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/recorder"
 )
 
-// record begins to record the process, if somebody wants it. That it cannot is no reason not to run.
+// record begins to record the process, if that was asked for. If it cannot, the program runs all the same.
 func (s Settings) record(driver string, say func(string)) observe.Observer {
 	if s.Trace == "" {
 		return nil

@@ -52,7 +52,8 @@ func TestFlood(t *testing.T) {
 		}
 		it.Close()
 	}
-	if took := time.Since(begin); took > 30*time.Second { // some 0.1 s; more than a minute if strangers are served like others
+	if took := time.Since(begin); took > 30*time.Second {
+		// some 0.1 s; more than a minute if strangers are served like others
 		t.Errorf("50 imports took %v", took)
 	}
 }
@@ -94,9 +95,9 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	defer c.Close()
 	for begin := time.Now(); ; runtime.Gosched() { // until it has a place
-		b.door.mu.Lock()
-		n := len(b.door.peers)
-		b.door.mu.Unlock()
+		b.server.mu.Lock()
+		n := len(b.server.peers)
+		b.server.mu.Unlock()
 		if n == 1 {
 			break
 		}
@@ -119,7 +120,7 @@ func TestStrangersTakeNoPlaces(t *testing.T) {
 	}
 	_, files, err := receive(c)
 	if err != nil || len(files) != 1 {
-		t.Errorf("who waited has lost its place: %v", err)
+		t.Errorf("the peer that waited has lost its place: %v", err)
 	}
 	for _, f := range files {
 		f.Close()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeAt takes the name of an exporter and answers every question with what f makes; the function returned ends it.
-func fakeAt(t testing.TB, k Key, f func(question) ([]byte, []*os.File)) func() {
+// fakeAt takes the name of an exporter and replies to every request with what f makes; the function returned ends it.
+func fakeAt(t testing.TB, k Key, f func(request) ([]byte, []*os.File)) func() {
 	t.Helper()
 	l, err := net.ListenUnix("unixpacket", socketName(k.tag))
 	if err != nil {
@@ -30,7 +30,7 @@ func fakeAt(t testing.TB, k Key, f func(question) ([]byte, []*os.File)) func() {
 			}
 			b := make([]byte, 1024)
 			n, _ := c.Read(b)
-			q, ok := decodeQuestion(b[:n])
+			q, ok := decodeRequest(b[:n])
 			if !ok {
 				t.Error("the importer asks in a strange way")
 			}
@@ -57,25 +57,32 @@ func TestHostileExporter(t *testing.T) {
 	b.Close()
 	other := newKey(k.tag, false)
 	one := func() []*os.File { return []*os.File{file(t, "fake")} }
-	fine := answer{status: granted, files: 1}
-	for name, f := range map[string]func(q question) ([]byte, []*os.File){
-		"without a proof":     func(q question) ([]byte, []*os.File) { return fine.encode(nil, q.nonce), one() },
-		"another key's proof": func(q question) ([]byte, []*os.File) { return fine.encode(&other, q.nonce), one() },
-		"replayed":            func(q question) ([]byte, []*os.File) { return fine.encode(&k, [16]byte{}), one() },
-		"fewer files": func(q question) ([]byte, []*os.File) {
-			a := answer{status: granted, files: 2}
+	fine := reply{status: granted, files: 1}
+	for name, f := range map[string]func(q request) ([]byte, []*os.File){
+		"without a proof":     func(q request) ([]byte, []*os.File) { return fine.encode(nil, q.nonce), one() },
+		"another key's proof": func(q request) ([]byte, []*os.File) { return fine.encode(&other, q.nonce), one() },
+		"replayed":            func(q request) ([]byte, []*os.File) { return fine.encode(&k, [16]byte{}), one() },
+		"fewer files": func(q request) ([]byte, []*os.File) {
+			a := reply{status: granted, files: 2}
 			return a.encode(&k, q.nonce), one()
 		},
-		"more files":   func(q question) ([]byte, []*os.File) { return fine.encode(&k, q.nonce), append(one(), one()...) },
-		"far too many": func(q question) ([]byte, []*os.File) { return fine.encode(&k, q.nonce), slicesOf(30, one) },
-		"files of unknown": func(q question) ([]byte, []*os.File) {
-			a := answer{status: unknown, files: 1}
+		"more files": func(q request) ([]byte, []*os.File) {
+			return fine.encode(&k, q.nonce),
+				append(one(), one()...)
+		},
+		"far too many": func(q request) ([]byte, []*os.File) { return fine.encode(&k, q.nonce), slicesOf(30, one) },
+		"files of unknown": func(q request) ([]byte, []*os.File) {
+			a := reply{status: unknown, files: 1}
 			return a.encode(nil, q.nonce), one()
 		},
-		"no such status": func(q question) ([]byte, []*os.File) { a := answer{status: 9}; return a.encode(&k, q.nonce), nil },
-		"too long":       func(q question) ([]byte, []*os.File) { return make([]byte, 1<<16), one() },
-		"too short":      func(q question) ([]byte, []*os.File) { return []byte("?"), one() },
-		"noise":          func(q question) ([]byte, []*os.File) { return bytes.Repeat([]byte{0xa5}, 300), nil },
+		"no such status": func(q request) ([]byte, []*os.File) {
+			a := reply{status: 9}
+			return a.encode(&k,
+				q.nonce), nil
+		},
+		"too long":  func(q request) ([]byte, []*os.File) { return make([]byte, 1<<16), one() },
+		"too short": func(q request) ([]byte, []*os.File) { return []byte("?"), one() },
+		"noise":     func(q request) ([]byte, []*os.File) { return bytes.Repeat([]byte{0xa5}, 300), nil },
 	} {
 		end := fakeAt(t, k, f)
 		it, err := Import(k, Allocation)
@@ -86,7 +93,7 @@ func TestHostileExporter(t *testing.T) {
 		}
 		end()
 	}
-	end := fakeAt(t, k, func(question) ([]byte, []*os.File) { return nil, nil }) // hangs up without an answer, always
+	end := fakeAt(t, k, func(request) ([]byte, []*os.File) { return nil, nil }) // hangs up without a reply, always
 	_, err := Import(k, Allocation)
 	wantError(t, err, ErrGone)
 	end()
@@ -164,8 +171,8 @@ func FuzzExporter(f *testing.F) {
 	f.Cleanup(b.Close)
 	k := mustExport(f, b, "safe", Options{Open: true})
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		if _, ok := decodeQuestion(packet); ok && len(packet) != questionLen {
-			t.Error("a question of another length was understood")
+		if _, ok := decodeRequest(packet); ok && len(packet) != requestLen {
+			t.Error("a request of another length was understood")
 		}
 		knock(k, [][]byte{packet})
 		it, err := b.Import(k, Allocation)
@@ -176,15 +183,15 @@ func FuzzExporter(f *testing.F) {
 	})
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzReply(f *testing.F) {
 	k := newKey(1, false)
-	a := answer{status: granted, files: 1, note: []byte("note")}
+	a := reply{status: granted, files: 1, note: []byte("note")}
 	f.Add(a.encode(&k, [16]byte{}))
 	f.Add([]byte("noise"))
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		a, ok := decodeAnswer(bytes.Clone(packet), k, [16]byte{1})
+		a, ok := decodeReply(bytes.Clone(packet), k, [16]byte{1})
 		if ok && a.status != unknown {
-			t.Errorf("an answer without a proof was taken: %+v", a)
+			t.Errorf("a reply without a proof was taken: %+v", a)
 		}
 	})
 }

@@ -16,8 +16,8 @@ const (
 	maxAgain  = 10                   // times an exporter is asked again that hangs up
 )
 
-// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five seconds at most. ErrUnknown,
-// ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
+// Import gets what another process exports under a key, or this one. The files are the caller's to close. It takes five
+// seconds at most. ErrUnknown, ErrGone, ErrNotAllowed, ErrSilent, ErrGarbage.
 func (b *Broker) Import(k Key, kind Kind) (Item, error) { return Import(k, kind) }
 
 // Import is [Broker.Import]; importing needs no broker.
@@ -25,7 +25,8 @@ func Import(k Key, kind Kind) (Item, error) {
 	until := time.Now().Add(patience)
 	for again := maxAgain; ; again-- {
 		it, err := importUntil(k, kind, until)
-		// A connection that ends without an answer: the exporter ended, or had to let one go of too many. Asking again tells.
+		// A connection that ends without a reply: the exporter ended, or had too many and closed this one. Asking again
+		// shows which.
 		if errors.Is(err, io.EOF) && again > 0 {
 			time.Sleep(fullPause)
 			continue
@@ -54,10 +55,10 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 		it.Close()
 		return Item{}, ended(c, err)
 	}
-	a, ok := decodeAnswer(text, k, q.nonce)
+	a, ok := decodeReply(text, k, q.nonce)
 	if !ok || a.files != len(files) || a.status != granted && len(files) > 0 {
 		it.Close()
-		return Item{}, fmt.Errorf("%w: %s answers for it with something else; get a new key", ErrGarbage, name(c))
+		return Item{}, fmt.Errorf("%w: %s replies for it with something else; get a new key", ErrGarbage, name(c))
 	}
 	it.Note = a.note
 	switch a.status {
@@ -65,11 +66,14 @@ func importUntil(k Key, kind Kind, until time.Time) (Item, error) {
 		return it, nil
 	case notNamed:
 		if a.value == 0 {
-			return Item{}, fmt.Errorf("%w: %s does not see this process, which is in another container, so it cannot have named it for the key", ErrNotAllowed, name(c))
+			return Item{}, fmt.Errorf("%w: %s does not see this process, which is in another container, so it "+
+				"cannot have named it for the key", ErrNotAllowed, name(c))
 		}
-		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed, name(c), a.value)
+		return Item{}, fmt.Errorf("%w: %s has not named process %d, which is this one, for the key", ErrNotAllowed,
+			name(c), a.value)
 	case otherUser:
-		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d for the key", ErrOtherUser, name(c), a.value, os.Getpid())
+		return Item{}, fmt.Errorf("%w: %s belongs to another user than this one, %d, and has not named process %d "+
+			"for the key", ErrOtherUser, name(c), a.value, os.Getpid())
 	}
 	return Item{}, fmt.Errorf("%w: %s does not export it, or no longer", ErrUnknown, name(c))
 }
@@ -96,13 +100,13 @@ func connect(k Key, until time.Time) (*net.UnixConn, error) {
 	}
 }
 
-// ended says why there was no answer.
+// ended says why there was no reply.
 func ended(c *net.UnixConn, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%w within %v: %s is stopped or very busy", ErrSilent, patience, name(c))
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return fmt.Errorf("%w before it answered (%w)", ErrGone, io.EOF)
+		return fmt.Errorf("%w before it replied (%w)", ErrGone, io.EOF)
 	case errors.Is(err, ErrGarbage):
 		return fmt.Errorf("%w: %s sends too much; get a new key", ErrGarbage, name(c))
 	case errors.Is(err, syscall.EMFILE):

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be compared.
+// Key names an export. The tag says at which socket its process listens, the secret that one may ask. Keys can be
+// compared.
 type Key struct {
 	tag    uint32 // 20 bits
 	short  bool   // the secret has 44 bits, in its first bytes
@@ -76,7 +77,7 @@ func FromNumber(n uint64) Key {
 	return k
 }
 
-// Block writes the key to a block of at least 40 bytes; what is behind it becomes 0.
+// Block writes the key to a block of at least 40 bytes; what is after it becomes 0.
 func (k Key) Block(b []byte) {
 	clear(b)
 	n := copy(b, blockMagic)
@@ -99,19 +100,19 @@ func FromBlock(b []byte) (Key, bool) {
 // String leaves the secret out: keys may get into logs.
 func (k Key) String() string { return fmt.Sprintf("%s%05x-…", textPrefix, k.tag) }
 
-// id is what an importer shows: who knows it knows the key, but the secret cannot be had from it.
+// id is what an importer shows: a process that knows it knows the key, but the secret cannot be had from it.
 func (k Key) id(kind Kind) [32]byte {
 	m := hmac.New(sha256.New, k.secret[:])
 	m.Write([]byte{'i', 'd', byte(kind), bit(k.short)})
 	return [32]byte(m.Sum(nil))
 }
 
-// proof shows that who gives an answer knows the key, and gives it to the question with a nonce.
-func (k Key) proof(nonce [16]byte, answer []byte) [32]byte {
+// proof shows that the sender of a reply knows the key, and replies to the request with a nonce.
+func (k Key) proof(nonce [16]byte, reply []byte) [32]byte {
 	m := hmac.New(sha256.New, k.secret[:])
 	m.Write([]byte{'a', 'n', bit(k.short)})
 	m.Write(nonce[:])
-	m.Write(answer)
+	m.Write(reply)
 	return [32]byte(m.Sum(nil))
 }
 

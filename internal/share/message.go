@@ -7,20 +7,21 @@ import (
 	"encoding/binary"
 )
 
-// What goes over the socket: one question, one answer, each one packet.
+// What goes over the socket: one request, one reply, each one packet.
 
 var magic = [6]byte{'r', 'o', 'p', 'e', 'w', 1} // the last byte is the version
 
-// question: magic, kind, 0, id, nonce.
-const questionLen = 6 + 2 + 32 + 16
+// request: magic, kind, 0, id, nonce.
+const requestLen = 6 + 2 + 32 + 16
 
-// answer: magic, status, files, proof, value, note. The proof is over all of the answer but itself; it is 0 if the key is unknown.
+// reply: magic, status, files, proof, value, note. The proof is over all of the reply but itself; it is 0 if the key is
+// unknown.
 const (
-	answerHead = 6 + 2 + 32 + 4
-	maxAnswer  = answerHead + MaxNote
+	replyHead = 6 + 2 + 32 + 4
+	maxReply  = replyHead + MaxNote
 )
 
-// status is how a question is answered.
+// status is the outcome of a request.
 type status byte
 
 const (
@@ -30,42 +31,42 @@ const (
 	otherUser        // value: the user who asks
 )
 
-type question struct {
+type request struct {
 	kind  Kind
 	id    [32]byte
 	nonce [16]byte
 }
 
-func ask(k Key, kind Kind) question {
-	q := question{kind: kind, id: k.id(kind)}
+func ask(k Key, kind Kind) request {
+	q := request{kind: kind, id: k.id(kind)}
 	rand.Read(q.nonce[:]) //nolint:errcheck // it never fails
 	return q
 }
 
-func (q *question) encode() []byte {
-	b := append(make([]byte, 0, questionLen), magic[:]...)
+func (q *request) encode() []byte {
+	b := append(make([]byte, 0, requestLen), magic[:]...)
 	b = append(b, byte(q.kind), 0)
 	b = append(b, q.id[:]...)
 	return append(b, q.nonce[:]...)
 }
 
-func decodeQuestion(b []byte) (question, bool) {
-	if len(b) != questionLen || !bytes.HasPrefix(b, magic[:]) || b[7] != 0 {
-		return question{}, false
+func decodeRequest(b []byte) (request, bool) {
+	if len(b) != requestLen || !bytes.HasPrefix(b, magic[:]) || b[7] != 0 {
+		return request{}, false
 	}
-	return question{kind: Kind(b[6]), id: [32]byte(b[8:40]), nonce: [16]byte(b[40:])}, true
+	return request{kind: Kind(b[6]), id: [32]byte(b[8:40]), nonce: [16]byte(b[40:])}, true
 }
 
-type answer struct {
+type reply struct {
 	status status
 	files  int
 	value  uint32
 	note   []byte
 }
 
-// encode writes an answer; without a key there is no proof.
-func (a *answer) encode(k *Key, nonce [16]byte) []byte {
-	b := append(make([]byte, 0, answerHead+len(a.note)), magic[:]...)
+// encode writes a reply; without a key there is no proof.
+func (a *reply) encode(k *Key, nonce [16]byte) []byte {
+	b := append(make([]byte, 0, replyHead+len(a.note)), magic[:]...)
 	b = append(b, byte(a.status), byte(a.files))
 	b = append(b, make([]byte, 32)...)
 	b = binary.LittleEndian.AppendUint32(b, a.value)
@@ -77,12 +78,13 @@ func (a *answer) encode(k *Key, nonce [16]byte) []byte {
 	return b
 }
 
-// decodeAnswer reads an answer; false if it is none, or claims more than that the key is unknown without a proof.
-func decodeAnswer(b []byte, k Key, nonce [16]byte) (answer, bool) {
-	if len(b) < answerHead || len(b) > maxAnswer || !bytes.HasPrefix(b, magic[:]) {
-		return answer{}, false
+// decodeReply reads a reply; false if it is none, or claims more than that the key is unknown without a proof.
+func decodeReply(b []byte, k Key, nonce [16]byte) (reply, bool) {
+	if len(b) < replyHead || len(b) > maxReply || !bytes.HasPrefix(b, magic[:]) {
+		return reply{}, false
 	}
-	a := answer{status: status(b[6]), files: int(b[7]), value: binary.LittleEndian.Uint32(b[40:]), note: bytes.Clone(b[answerHead:])}
+	a := reply{status: status(b[6]), files: int(b[7]), value: binary.LittleEndian.Uint32(b[40:]),
+		note: bytes.Clone(b[replyHead:])}
 	if a.status == unknown {
 		return a, true
 	}

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer is who is at the other end of a connection.
+// peer is the process at the other end of a connection.
 type peer struct {
 	pid int32 // 0 if it is in another pid namespace
 	uid uint32
 }
 
-// peerOf asks the kernel who connected.
+// peerOf asks the kernel which process connected.
 func peerOf(c *net.UnixConn) (peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -27,7 +27,10 @@ func peerOf(c *net.UnixConn) (peer, error) {
 	}
 	var u *unix.Ucred
 	var failed error
-	if err := raw.Control(func(fd uintptr) { u, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		u, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	}); err != nil {
 		return peer{}, err
 	}
 	if failed != nil {
@@ -37,7 +40,8 @@ func peerOf(c *net.UnixConn) (peer, error) {
 }
 
 // wait connects to the process with a tag when it can; EAGAIN if that takes too long, EINTR if a signal came. It waits
-// in the kernel, after those who came before: who tries again and again instead is overtaken by whoever waits.
+// in the kernel, after those that came before: a process that tries again and again instead is overtaken by one that
+// waits.
 func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,9 +63,9 @@ func wait(tag uint32, patience time.Duration) (*net.UnixConn, error) {
 	return c.(*net.UnixConn), nil
 }
 
-// accept waits for a peer that is welcome. Others are hung up on, which takes a few microseconds each: nothing is made
+// accept waits for a peer that is admitted. Others are closed, which takes a few microseconds each: nothing is made
 // for them.
-func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
+func accept(l *os.File, admits func(peer) bool) (*net.UnixConn, peer, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {
 		return nil, peer{}, err
@@ -79,7 +83,7 @@ func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
 			return nil, peer{}, failed
 		}
 		u, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-		if err != nil || !welcome(peer{u.Pid, u.Uid}) {
+		if err != nil || !admits(peer{u.Pid, u.Uid}) {
 			unix.Close(fd) //nolint:errcheck // nothing was written
 			continue
 		}
@@ -93,11 +97,12 @@ func accept(l *os.File, welcome func(peer) bool) (*net.UnixConn, peer, error) {
 	}
 }
 
-// hasEnded tells whether the process has certainly ended; a child that it forked may have inherited its end of the connection.
+// hasEnded reports whether the process has certainly ended; a child that it forked may have inherited its end of the
+// connection.
 func (p peer) hasEnded() bool { return p.pid > 0 && errors.Is(unix.Kill(int(p.pid), 0), syscall.ESRCH) }
 
-// aside runs f while the numbers of the standard streams are taken. In a process without them, what f opens would get such a number, and whatever the program
-// prints, or puts there later, would hit it.
+// aside runs f while the numbers of the standard streams are taken. In a process without them, what f opens would get
+// such a number, and whatever the program prints, or puts there later, would hit it.
 func aside[T any](f func() (T, error)) (T, error) {
 	for {
 		fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -130,15 +135,15 @@ func send(c *net.UnixConn, text []byte, files []*os.File) {
 		if len(fds) > 0 {
 			rights = unix.UnixRights(fds...)
 		}
-		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // who has gone does not want it
+		c.WriteMsgUnix(text, rights, nil) //nolint:errcheck // a peer that has gone does not need it
 	}
 	write(files)
 }
 
-// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large, EMFILE if this process cannot
-// open the files.
+// receive reads one packet with files, which are the caller's also with an error. ErrGarbage if it is too large, EMFILE
+// if this process cannot open the files.
 func receive(c *net.UnixConn) ([]byte, []*os.File, error) {
-	text := make([]byte, maxAnswer)
+	text := make([]byte, maxReply)
 	rights := make([]byte, unix.CmsgSpace(4*MaxFiles))
 	n, m, flags, _, err := c.ReadMsgUnix(text, rights)
 	var files []*os.File
@@ -202,7 +207,7 @@ func openProcess(pid int32) (*process, error) {
 	return nil, fmt.Errorf("share: process %d: %w", pid, err)
 }
 
-// alive tells whether the process has not ended.
+// alive reports whether the process has not ended.
 func (p *process) alive() bool {
 	if p.fd < 0 {
 		now, err := Began(p.pid)
@@ -223,8 +228,8 @@ func (p *process) close() {
 	}
 }
 
-// Began is when a process began: with its number that names it for ever. syscall.ESRCH if it has ended, which it has also while its parent
-// has not asked for its end yet.
+// Began is when a process began: with its number that names it for ever. syscall.ESRCH if it has ended, which it has
+// also while its parent has not asked for its end yet.
 func Began(pid int32) (string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -233,7 +238,8 @@ func Began(pid int32) (string, error) {
 	return readStat(string(b))
 }
 
-// readStat is Began of the kernel's line about a process. A process whose first thread has ended goes on with the others.
+// readStat is Began of the kernel's line about a process. A process whose first thread has ended goes on with the
+// others.
 func readStat(line string) (began string, err error) {
 	_, rest, _ := strings.Cut(line[max(0, strings.LastIndexByte(line, ')')):], " ")
 	words := strings.Fields(rest)

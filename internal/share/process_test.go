@@ -20,16 +20,17 @@ import (
 	"ropeway/internal/testenv"
 )
 
-// The test binary is also the other process: SHARE_ROLE says what it is to do. It says on its standard output what it did and ends with its
-// standard input.
+// The test binary is also the other process: SHARE_ROLE says what it is to do. It says on its standard output what it
+// did and ends with its standard input.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SHARE_ROLE") {
 	case "export":
 		var b Broker
-		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{}, "from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
-		if os.Getenv("SHARE_HEIR") != "" { // somebody who has the socket, as a forked child would
+		k, err := b.Export(Item{Kind: Allocation, Note: []byte("from afar"), Files: []*os.File{file(&testing.T{},
+			"from afar")}}, Options{Open: os.Getenv("SHARE_OPEN") != ""})
+		if os.Getenv("SHARE_HEIR") != "" { // another process with the socket, as a forked child would be
 			heir := exec.Command("sleep", "60")
-			heir.ExtraFiles = []*os.File{b.door.listener}
+			heir.ExtraFiles = []*os.File{b.server.listener}
 			heir.Start()
 			fmt.Println(heir.Process.Pid)
 		}
@@ -86,7 +87,9 @@ func withoutStreams() string {
 		return err.Error()
 	}
 	for fd := range 3 {
-		if to, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); err == nil && !strings.HasPrefix(to, "anon_inode:[event") { // those are of the Go runtime
+		if to, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); err == nil && !strings.HasPrefix(to,
+			"anon_inode:[event") {
+			// those are of the Go runtime
 			return fmt.Sprint(to, " has number ", fd)
 		}
 	}
@@ -180,7 +183,8 @@ func TestOtherProcess(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "shared", Options{})
 	c, d := spawn(t, "import", 0), spawn(t, "import", 0)
-	wantText(t, c.imports(t, k), "refused: not allowed", fmt.Sprint("process ", os.Getpid(), " has"), fmt.Sprint("process ", c.Process.Pid, ","))
+	wantText(t, c.imports(t, k), "refused: not allowed", fmt.Sprint("process ", os.Getpid(), " has"),
+		fmt.Sprint("process ", c.Process.Pid, ","))
 	if err := b.Allow(k, []int32{int32(c.Process.Pid)}); err != nil {
 		t.Fatal(err)
 	}
@@ -295,14 +299,16 @@ func TestWithoutPidfd(t *testing.T) {
 	p.close()
 }
 
-// A process that was killed has ended before its parent asks for its end; one whose first thread alone has ended has not.
+// A process that was killed has ended before its parent asks for its end; one whose first thread alone has ended has
+// not.
 func TestReadStat(t *testing.T) {
 	const line = "17 (a) b (c) %s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 20 %d 0 4711 18 19\n"
 	for _, c := range []struct {
 		state   string
 		threads int
 		ended   bool
-	}{{"R", 1, false}, {"S", 7, false}, {"T", 1, false}, {"Z", 1, true}, {"Z", 0, true}, {"X", 0, true}, {"Z", 3, false}} {
+	}{{"R", 1, false}, {"S", 7, false}, {"T", 1, false}, {"Z", 1, true}, {"Z", 0, true}, {"X", 0, true},
+		{"Z", 3, false}} {
 		switch at, err := readStat(fmt.Sprintf(line, c.state, c.threads)); {
 		case c.ended && !errors.Is(err, syscall.ESRCH):
 			t.Errorf("%s with %d threads: %q, %v; it has ended", c.state, c.threads, at, err)
@@ -358,13 +364,13 @@ func TestHeir(t *testing.T) {
 	wantError(t, err, ErrGone, "forked")
 }
 
-// Somebody who takes the name of an exporter that has ended cannot pass anything off.
+// A process that takes the name of an exporter that has ended cannot pass anything off.
 func TestNameTaken(t *testing.T) {
 	c := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := c.exported(t)
 	c.kill()
-	f := fakeAt(t, k, func(q question) ([]byte, []*os.File) {
-		a := answer{status: granted, files: 1, note: []byte("of somebody else")}
+	f := fakeAt(t, k, func(q request) ([]byte, []*os.File) {
+		a := reply{status: granted, files: 1, note: []byte("of somebody else")}
 		other := newKey(k.tag, false)
 		return a.encode(&other, q.nonce), []*os.File{file(t, "of somebody else")}
 	})
@@ -418,7 +424,7 @@ func TestExporterEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// A process that has no descriptor free for what it imports is told that, and not that the exporter misbehaves.
+// A process that has no descriptor free for what it imports gets that error, and not that the exporter misbehaves.
 func TestImportWithoutDescriptors(t *testing.T) {
 	e := spawn(t, "export", 0, "SHARE_OPEN=1")
 	k := e.exported(t)
@@ -436,7 +442,9 @@ func TestImportWithoutDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Close(next)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next) + 1, Max: was.Max}); err != nil { // the connection takes it
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: uint64(next) + 1,
+		Max: was.Max}); err != nil {
+		// the connection takes it
 		t.Fatal(err)
 	}
 	it, err = Import(k, Allocation)

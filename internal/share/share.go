@@ -1,29 +1,30 @@
 // Package share hands files from one process to another that knows a key.
 //
-// An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name ends
-// with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it ends, the kernel
-// takes the socket and the files back. A [Key] is the tag and a secret. A process that imports connects, asks, and gets
-// one answer with a note and up to four files (SCM_RIGHTS).
+// An exporting process has a [Broker]. With its first export the broker listens at an abstract Unix socket, whose name
+// ends with a random tag; with the last one it stops. Nothing is in the file system: when the process ends, however it
+// ends, the kernel takes the socket and the files back. A [Key] is the tag and a secret. A process that imports
+// connects, asks, and gets one reply with a note and up to four files (SCM_RIGHTS).
 //
 // # Who gets what
 //
-//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's nonce that it made the
-//     key: who takes the name of a process that has ended learns nothing and can pass nothing off.
-//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same answer, after a short delay.
-//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process is held by a pidfd, so
-//     that a later one with the same number is refused.
+//   - The secret never travels. The importer shows a hash of it, and the exporter proves with a MAC over the importer's
+//     nonce that it made the key: one that takes the name of a process that has ended learns nothing and can pass
+//     nothing off.
+//   - A key that is unknown, withdrawn, guessed or meant for another kind of thing is refused with the same reply,
+//     after a short delay.
+//   - With a white list only named processes get an item, of whatever user: naming them is sharing with them. A process
+//     is held by a pidfd, so that a later one with the same number is refused.
 //   - Without one, processes of the exporter's user get it, and root's.
 //
-// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports. Processes
-// reach each other if they are in one network namespace.
+// What was handed out stays with the importer until it lets go of it: withdrawing a key only ends further imports.
+// Processes reach each other if they are in one network namespace.
 //
 // # Peers that misbehave
 //
-// An answer is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one more comes, the one that
-// has waited longest without getting anything has to go.
-// A peer of another user that is on no white list can get nothing. Four of those are served at a time, to be told so;
-// others are hung up on as soon as they have connected, so that a flood of them costs the exporter little and nobody
-// else a place.
+// A reply is one bounded message under a time limit, on both sides. At most 64 peers are served at a time; when one
+// more comes, the one that has waited longest without getting anything has to go. A peer of another user that is on no
+// white list can get nothing. Four of those are served at a time, with that error; others are hung up on as soon as
+// they have connected, so that a flood of them costs the exporter little and takes no place of others.
 package share
 
 import (
@@ -78,8 +79,8 @@ var (
 	ErrGone       = errors.New("the exporting process has ended")
 	ErrNotAllowed = errors.New("not allowed")
 	ErrOtherUser  = fmt.Errorf("%w to other users", ErrNotAllowed) // there is no white list
-	ErrSilent     = errors.New("the exporting process does not answer")
-	ErrGarbage    = errors.New("who answers is not the exporting process")
+	ErrSilent     = errors.New("the exporting process does not reply")
+	ErrGarbage    = errors.New("the process that replies is not the exporting one")
 	ErrNoProcess  = errors.New("no such process")
 	ErrClosed     = errors.New("closed")
 )
@@ -88,10 +89,10 @@ var (
 type Broker struct {
 	mu      sync.Mutex
 	exports map[[32]byte]*export // guarded by mu; by what an importer asks for
-	door    *door                // guarded by mu; nil while nothing is exported
+	server  *server              // guarded by mu; nil while nothing is exported
 	named   map[int32]*process   // guarded by mu; processes on white lists
 	closed  bool                 // guarded by mu
-	serving sync.WaitGroup       // goroutines of doors
+	serving sync.WaitGroup       // goroutines of servers
 }
 
 // export is an item that others may have.
@@ -113,25 +114,26 @@ func (b *Broker) Export(it Item, o Options) (Key, error) {
 
 func (b *Broker) export(it Item, o Options) (Key, error) {
 	if len(it.Note) > MaxNote || len(it.Files) > MaxFiles {
-		return Key{}, fmt.Errorf("share: a note of %d bytes and %d files; %d and %d are possible", len(it.Note), len(it.Files), MaxNote, MaxFiles)
+		return Key{}, fmt.Errorf("share: a note of %d bytes and %d files; %d and %d are possible", len(it.Note),
+			len(it.Files), MaxNote, MaxFiles)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return Key{}, ErrClosed
 	}
-	if b.door == nil {
+	if b.server == nil {
 		d, err := b.open()
 		if err != nil {
 			return Key{}, err
 		}
-		b.door = d
+		b.server = d
 	}
 	if b.exports == nil {
 		b.exports = map[[32]byte]*export{}
 	}
 	for {
-		k := newKey(b.door.tag, o.Short)
+		k := newKey(b.server.tag, o.Short)
 		id := k.id(it.Kind)
 		if b.exports[id] != nil { // 44 bits may be drawn twice
 			continue
@@ -153,7 +155,7 @@ func (b *Broker) find(k Key) (*export, [32]byte) {
 	return nil, [32]byte{}
 }
 
-// Owns tells whether this process exports the key.
+// Owns reports whether this process exports the key.
 func (b *Broker) Owns(k Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,7 +202,8 @@ func (b *Broker) Open(k Key) error {
 	return nil
 }
 
-// Withdraw ends an export and closes its files; who has imported keeps what it has. False if this process does not export the key.
+// Withdraw ends an export and closes its files; importers keep what they have. False if this process does not export
+// the key.
 func (b *Broker) Withdraw(k Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +213,8 @@ func (b *Broker) Withdraw(k Key) bool {
 	}
 	b.end(x, id)
 	if len(b.exports) == 0 {
-		b.door.close()
-		b.door = nil
+		b.server.close()
+		b.server = nil
 	}
 	return true
 }
@@ -223,16 +226,16 @@ func (b *Broker) end(x *export, id [32]byte) {
 	x.item.Close()
 }
 
-// Close withdraws everything and returns when nobody is served any more. Exports that follow are refused.
+// Close withdraws everything and returns when no peer is served any more. Exports that follow are refused.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
 	for id, x := range b.exports {
 		b.end(x, id)
 	}
-	if b.door != nil {
-		b.door.close()
-		b.door = nil
+	if b.server != nil {
+		b.server.close()
+		b.server = nil
 	}
 	b.mu.Unlock()
 	b.serving.Wait()

@@ -132,7 +132,8 @@ func TestManyFilesAndNone(t *testing.T) {
 		}
 		got.Close()
 	}
-	if _, err := b.Export(Item{Kind: Event, Note: make([]byte, MaxNote+1), Files: []*os.File{file(t, "")}}, Options{}); err == nil {
+	if _, err := b.Export(Item{Kind: Event, Note: make([]byte, MaxNote+1), Files: []*os.File{file(t, "")}},
+		Options{}); err == nil {
 		t.Error("a note that is too long was taken")
 	}
 }
@@ -140,7 +141,7 @@ func TestManyFilesAndNone(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	b := broker(t)
 	k := mustExport(t, b, "secret", Options{})
-	other := mustExport(t, b, "keeps the door open", Options{})
+	other := mustExport(t, b, "keeps the server open", Options{})
 
 	_, err := b.Import(k, Allocation)
 	wantError(t, err, ErrNotAllowed, fmt.Sprint("process ", os.Getpid()))
@@ -208,11 +209,11 @@ func TestDoorGoesWithTheLastExport(t *testing.T) {
 	}
 	b.Withdraw(k)
 	if !listens() {
-		t.Error("the door was closed too early")
+		t.Error("the server was closed too early")
 	}
 	b.Withdraw(l)
 	if listens() {
-		t.Error("the door is open with nothing exported")
+		t.Error("the server is open with nothing exported")
 	}
 }
 
@@ -241,7 +242,8 @@ func TestKeyForms(t *testing.T) {
 		}
 	}
 	good := newKey(0xabcde, false).Text()
-	for _, bad := range []string{"", "rw-", good[1:], good + "0", strings.ToUpper(good), strings.Replace(good, "-", "_", 1), good[:9] + "+" + good[10:], good[:20] + "g" + good[21:]} {
+	for _, bad := range []string{"", "rw-", good[1:], good + "0", strings.ToUpper(good), strings.Replace(good, "-", "_",
+		1), good[:9] + "+" + good[10:], good[:20] + "g" + good[21:]} {
 		if _, ok := ParseText(bad); ok {
 			t.Errorf("%q was taken for a key", bad)
 		}
@@ -321,7 +323,7 @@ func TestConcurrentUse(t *testing.T) {
 // An export that is withdrawn while it is imported gives all or nothing.
 func TestWithdrawnMeanwhile(t *testing.T) {
 	b := broker(t)
-	mustExport(t, b, "keeps the door open", Options{})
+	mustExport(t, b, "keeps the server open", Options{})
 	for range 50 {
 		k := mustExport(t, b, "now or never", Options{Open: true})
 		done := make(chan error)

@@ -21,7 +21,7 @@ func ask(t testing.TB, path string, content []byte, offsets []uint64) {
 	}
 }
 
-// A file with any bytes changed, or cut short, is answered for somehow.
+// A file with any bytes changed, or cut short, is handled somehow.
 func TestDamagedFiles(t *testing.T) {
 	for _, flags := range [][]string{{"-gdwarf-4", "-O2"}, {"-gdwarf-5", "-O2"}, {"-gdwarf-5", "-O2", "-gz"}, {"-O2"}} {
 		path := build(t, "small.c", flags...)

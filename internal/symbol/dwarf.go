@@ -58,7 +58,8 @@ func (f *elfFile) debugData() (data *dwarf.Data, size int) {
 	if content["info"] == nil || content["abbrev"] == nil {
 		return nil, 0
 	}
-	data, err := dwarf.New(content["abbrev"], nil, nil, content["info"], content["line"], nil, content["ranges"], content["str"])
+	data, err := dwarf.New(content["abbrev"], nil, nil, content["info"], content["line"], nil,
+		content["ranges"], content["str"])
 	if err != nil {
 		return nil, 0
 	}
@@ -70,8 +71,9 @@ func (f *elfFile) debugData() (data *dwarf.Data, size int) {
 	return data, size
 }
 
-// frames returns the functions at an address, innermost first; nil if the debug information does not tell. The name of the last
-// one is whole unless a symbol table may know more: C++ compilers do not give the name space of functions that are local.
+// frames returns the functions at an address, innermost first; nil if the debug information does not say. The name of
+// the last one is whole unless a symbol table may know more: C++ compilers do not give the name space of functions that
+// are local.
 func (d *debugInfo) frames(address uint64) (frames []finding.Frame, whole bool) {
 	u := d.unit(address)
 	if u == nil {
@@ -149,7 +151,8 @@ func (d *debugInfo) readFunctions(u *unit, entry *dwarf.Entry) {
 		switch {
 		case e.Tag == 0:
 			depth--
-		case e.Children && (e.Tag == dwarf.TagEnumerationType || e.Tag == dwarf.TagSubroutineType || e.Tag == dwarf.TagArrayType):
+		case e.Children && (e.Tag == dwarf.TagEnumerationType || e.Tag == dwarf.TagSubroutineType ||
+			e.Tag == dwarf.TagArrayType):
 			r.SkipChildren()
 		case e.Children:
 			depth++
@@ -158,7 +161,10 @@ func (d *debugInfo) readFunctions(u *unit, entry *dwarf.Entry) {
 			break
 		}
 	}
-	slices.SortFunc(u.functions, func(a, b function) int { return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(b.high, a.high)) })
+	slices.SortFunc(u.functions, func(a, b function) int {
+		return cmp.Or(cmp.Compare(a.low, b.low),
+			cmp.Compare(b.high, a.high))
+	})
 }
 
 // function finds the innermost function at an address.
@@ -198,8 +204,8 @@ func (d *debugInfo) readLines(u *unit, entry *dwarf.Entry) {
 		}
 	}
 	u.files = r.Files()
-	// Where a sequence begins at the address at which another ends, the beginning is what counts. Else the order stays: of
-	// several rows for one address the last one is good.
+	// Where a sequence begins at the address at which another ends, the beginning is what counts. Else the order stays:
+	// of several rows for one address the last one is good.
 	slices.SortStableFunc(u.rows, func(a, b row) int {
 		if a.address != b.address {
 			return cmp.Compare(a.address, b.address)
@@ -273,8 +279,8 @@ func (d *debugInfo) calls(function dwarf.Offset, address uint64) []*dwarf.Entry 
 	return found
 }
 
-// name is the name of a function. It may stand in another entry, which tells of it as it was declared or before it was inlined.
-// It is whole if it is the name that the linker knows.
+// name is the name of a function. It may stand in another entry, which describes it as it was declared or before it was
+// inlined. It is whole if it is the name that the linker knows.
 func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, attrOldLinkageName} {
 		if name, ok := e.Val(attribute).(string); ok {
@@ -298,7 +304,7 @@ func (d *debugInfo) name(e *dwarf.Entry, hops int) (name string, whole bool) {
 	return demangled(name), false
 }
 
-// isPlusPlus tells whether a language, by the number the standard gives it, is a C++.
+// isPlusPlus reports whether a language, by the number the standard gives it, is a C++.
 func isPlusPlus(language int) bool { return slices.Contains([]int{0x04, 0x1a, 0x21, 0x2b}, language) }
 
 const attrOldLinkageName dwarf.Attr = 0x2007 // compilers gave it this number before there was a standard one
@@ -306,7 +312,7 @@ const attrOldLinkageName dwarf.Attr = 0x2007 // compilers gave it this number be
 // clones matches what compilers append to the names of functions that they split or specialise.
 var clones = regexp.MustCompile(`(\.(cold|constprop|part|isra|lto_priv)(\.\d+)?)+$`)
 
-// demangled is a function's name without its parameters, which lines tell apart well enough.
+// demangled is a function's name without its parameters, which lines distinguish well enough.
 func demangled(name string) string {
 	name = clones.ReplaceAllString(name, "")
 	return demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.NoClones)

@@ -6,8 +6,9 @@ import (
 	"ropeway/internal/finding"
 )
 
-// Locate returns the file with code that an address of this process is in, the place in it, and the build that its linker named it, in
-// hexadecimal digits, or "". The file is "" where there is none. Another process can ask InBuild for the rest.
+// Locate returns the file with code that an address of this process is in, the place in it, and the build that its
+// linker named it, in hexadecimal digits, or "". The file is "" where there is none. Another process can ask InBuild
+// for the rest.
 func (t *Table) Locate(pc uintptr) (file string, offset uint64, build string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,7 +36,8 @@ func (t *Table) InBuild(path, build string, offset uint64) []finding.Frame {
 	return frames
 }
 
-// id is what the linker named this build of the file, in hexadecimal digits; "" if it gave none or there is no such file.
+// id is what the linker named this build of the file, in hexadecimal digits; "" if it gave none or there is no such
+// file.
 func (m *module) id() string {
 	if m.build != nil {
 		return *m.build
@@ -60,8 +62,9 @@ func identify(file *elfFile) (id []byte) {
 	return buildID(file)
 }
 
-// InFile returns the functions that a return address of another process is in, innermost first, by the file that is mapped
-// there and the address's offset in it. There is always one at least, which may be empty. The result must not be changed.
+// InFile returns the functions that a return address of another process is in, innermost first, by the file that is
+// mapped there and the address's offset in it. There is always one at least, which may be empty. The result must not be
+// changed.
 func (t *Table) InFile(path string, offset uint64) []finding.Frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

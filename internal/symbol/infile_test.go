@@ -9,7 +9,8 @@ func TestInFile(t *testing.T) {
 	start, size := find(t, path, "hidden")
 	want := table.Frames(uintptr(base + start + size))
 	got := table.InFile(path, start+size)
-	if len(got) != len(want) || got[0].Function != "hidden" || got[0].File != want[0].File || got[0].Line != want[0].Line {
+	if len(got) != len(want) || got[0].Function != "hidden" || got[0].File != want[0].File ||
+		got[0].Line != want[0].Line {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, wrong := range []string{"", "/", "/no/such/file"} {
@@ -19,7 +20,8 @@ func TestInFile(t *testing.T) {
 	}
 }
 
-// TestLocate: where an address of this process is can be asked again later, by file and build; another build of the file answers nothing.
+// TestLocate: where an address of this process is can be asked again later, by file and build; another build of the
+// file has no result.
 func TestLocate(t *testing.T) {
 	path := build(t, "small.c", "-g", "-O0")
 	table := pretend(t, path)
@@ -30,7 +32,8 @@ func TestLocate(t *testing.T) {
 		t.Fatalf("%s at %#x, build %q", file, offset, id)
 	}
 	later := New()
-	if got := later.InBuild(file, id, offset); len(got) != len(want) || got[0].Line != want[0].Line || got[0].Function != "hidden" {
+	if got := later.InBuild(file, id, offset); len(got) != len(want) || got[0].Line != want[0].Line ||
+		got[0].Function != "hidden" {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := later.InBuild(file, "00"+id[2:], offset); got != nil {

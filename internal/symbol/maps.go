@@ -14,7 +14,7 @@ type mapping struct {
 	file               bool   // path is a file that can be opened
 }
 
-// gone is what the kernel writes behind the name of a file that has been deleted.
+// gone is what the kernel writes after the name of a file that has been deleted.
 const gone = " (deleted)"
 
 // parseMaps reads the kernel's list of mappings. Lines that cannot be understood are left out.

@@ -86,7 +86,7 @@ func (m *module) open() {
 		}
 	}
 	if finding.SystemLibrary(m.path) {
-		return // lines in there tell nobody anything, and reading them takes longer than all the rest
+		return // lines in there are of no use, and reading them takes longer than all the rest
 	}
 	from := file
 	if file.section("info") == nil {

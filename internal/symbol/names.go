@@ -78,7 +78,8 @@ func (f *elfFile) functions(table elf.SectionType, read func() ([]elf.Symbol, er
 		}
 		kind := elf.ST_TYPE(s.Info)
 		code := f.Sections[s.Section].Flags&elf.SHF_EXECINSTR != 0
-		if kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC && (kind != elf.STT_NOTYPE || !code || strings.HasPrefix(s.Name, "$")) {
+		if kind != elf.STT_FUNC && kind != elf.STT_GNU_IFUNC && (kind != elf.STT_NOTYPE || !code ||
+			strings.HasPrefix(s.Name, "$")) {
 			continue
 		}
 		name, _, _ := strings.Cut(s.Name, "@") // without its version

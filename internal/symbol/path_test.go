@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPathOfOtherFolder: a file that was compiled by a relative name, from a build folder, has its whole name, in every version of
-// the debug information. A tool that reads a report elsewhere cannot know where the compiler ran.
+// TestPathOfOtherFolder: a file that was compiled by a relative name, from a build folder, has its whole name, in every
+// version of the debug information. A tool that reads a report elsewhere cannot know where the compiler ran.
 func TestPathOfOtherFolder(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"src", "build"} {

@@ -1,8 +1,9 @@
 // Package symbol says where in a program's source the addresses of this process are.
 //
-// Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file gives
-// functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no file tells
-// anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the address.
+// Files are read when an address in them is asked for. Debug information in the file itself or in a separate debug file
+// gives functions, inlined functions, files and lines; without it, symbol tables give functions. Of addresses that no
+// file describes anything about (code made at run time, files that are gone, the kernel's own) nothing is known but the
+// address.
 package symbol
 
 import (
@@ -15,20 +16,20 @@ import (
 )
 
 const (
-	mostAnswers = 8192      // so many addresses are remembered
-	mostBytes   = 192 << 20 // so much of files is held in memory; of what goes beyond, the least recently used is dropped
+	mostFound = 8192      // so many addresses are remembered
+	mostBytes = 192 << 20 // so much of files is held in memory; of what goes beyond, the least recently used is dropped
 )
 
 // Table turns addresses into frames. Its methods may be called from any goroutine.
 type Table struct {
-	maps  string   // file that tells what is mapped where
+	maps  string   // file that reports what is mapped where
 	debug []string // directories with separate debug files
 
 	mu      sync.Mutex
 	mapped  []mapping // ascending
 	modules map[string]*module
 	clock   int // counts uses of modules
-	answers map[question][]finding.Frame
+	found   map[question][]finding.Frame
 }
 
 type question struct {
@@ -42,12 +43,13 @@ func New() *Table {
 		maps:    "/proc/self/maps",
 		debug:   []string{"/usr/lib/debug"},
 		modules: map[string]*module{},
-		answers: map[question][]finding.Frame{},
+		found:   map[question][]finding.Frame{},
 	}
 }
 
-// Frames returns the functions that a return address is in, innermost first: those that the compiler inlined, then the one
-// that holds the call. There is always one at least, which may have an address only. The result must not be changed.
+// Frames returns the functions that a return address is in, innermost first: those that the compiler inlined, then the
+// one that holds the call. There is always one at least, which may have an address only. The result must not be
+// changed.
 func (t *Table) Frames(pc uintptr) []finding.Frame { return t.ask(question{pc, false}) }
 
 // At does the same for the address of an instruction, as one that faulted.
@@ -56,14 +58,14 @@ func (t *Table) At(pc uintptr) []finding.Frame { return t.ask(question{pc, true}
 func (t *Table) ask(q question) []finding.Frame {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if frames, ok := t.answers[q]; ok {
+	if frames, ok := t.found[q]; ok {
 		return frames
 	}
 	frames := t.find(q)
-	if len(t.answers) >= mostAnswers {
-		clear(t.answers)
+	if len(t.found) >= mostFound {
+		clear(t.found)
 	}
-	t.answers[q] = frames
+	t.found[q] = frames
 	return frames
 }
 
@@ -118,7 +120,8 @@ func (t *Table) module(path string) *module {
 	return m
 }
 
-// trim drops what was read of the modules that were used longest ago, but for the last one, until the rest is small enough.
+// trim drops what was read of the modules that were used longest ago, but for the last one, until the rest is small
+// enough.
 func (t *Table) trim() {
 	total := 0
 	for _, m := range t.modules {

@@ -120,8 +120,8 @@ func addr2line(t testing.TB, path string, addresses []uint64) [][]string {
 	return all
 }
 
-// told writes frames as addr2line does.
-func told(frames []finding.Frame) (all []string) {
+// written writes frames as addr2line does.
+func written(frames []finding.Frame) (all []string) {
 	for _, f := range frames {
 		line := strconv.Itoa(f.Line)
 		if f.Line == 0 {
@@ -136,21 +136,24 @@ func told(frames []finding.Frame) (all []string) {
 	return all
 }
 
-// same compares a frame with that of addr2line, which does not look for the name space where the debug information has none.
+// same compares a frame with that of addr2line, which does not look for the name space where the debug information has
+// none.
 func same(got, want string) bool {
 	plain, _, _ := strings.Cut(want, "<")
 	name, place, _ := strings.Cut(want, " /")
-	return got == want || !strings.Contains(name, "::") && strings.Contains(got, "::"+plain) && strings.HasSuffix(got, place)
+	return got == want || !strings.Contains(name, "::") && strings.Contains(got, "::"+plain) &&
+		strings.HasSuffix(got, place)
 }
 
 // variants are ways to compile that give different debug information.
 var variants = [][]string{
-	{"-g", "-O0"}, {"-g", "-O2"}, {"-gdwarf-2", "-O2"}, {"-gdwarf-3", "-O2"}, {"-gdwarf-4", "-O2"}, {"-gdwarf-5", "-O2"},
+	{"-g", "-O0"}, {"-g", "-O2"}, {"-gdwarf-2", "-O2"}, {"-gdwarf-3", "-O2"}, {"-gdwarf-4", "-O2"},
+	{"-gdwarf-5", "-O2"},
 	{"-gdwarf-5", "-O2", "-gz=zlib"}, {"-gdwarf-4", "-O2", "-gz=zlib-gnu"}, {"-gdwarf-5", "-O2", "-gdwarf64"},
 	{"-gdwarf-5", "-O2", "-ffunction-sections", "-Wl,--gc-sections"}, {"-gdwarf-4", "-O3", "-flto"}, {"-g1", "-O2"},
 }
 
-// Every byte of the code has the functions, files and lines that addr2line tells.
+// Every byte of the code has the functions, files and lines that addr2line prints.
 func TestAgreesWithAddr2line(t *testing.T) {
 	for _, source := range []string{"small.c", "small.cc"} {
 		for _, flags := range variants {
@@ -159,7 +162,8 @@ func TestAgreesWithAddr2line(t *testing.T) {
 				path := build(t, source, flags...)
 				offsets, addresses := code(t, path)
 				like := path
-				if i := slices.Index(flags, "-gdwarf64"); i >= 0 { // addr2line does not read it: ask for the same code without
+				if i := slices.Index(flags, "-gdwarf64"); i >= 0 {
+					// addr2line does not read it: ask for the same code without
 					like = build(t, source, slices.Delete(slices.Clone(flags), i, i+1)...)
 				}
 				want := addr2line(t, like, addresses)
@@ -167,9 +171,9 @@ func TestAgreesWithAddr2line(t *testing.T) {
 				wrong, inlined := 0, 0
 				for i, offset := range offsets {
 					frames := table.At(uintptr(base + offset))
-					if !slices.EqualFunc(told(frames), want[i], same) {
+					if !slices.EqualFunc(written(frames), want[i], same) {
 						if wrong++; wrong < 6 {
-							t.Errorf("%#x:\n got %q\nwant %q", addresses[i], told(frames), want[i])
+							t.Errorf("%#x:\n got %q\nwant %q", addresses[i], written(frames), want[i])
 						}
 					}
 					if len(frames) > 1 {
@@ -236,10 +240,12 @@ func TestStripped(t *testing.T) {
 		stripped := filepath.Join(t.TempDir(), "libsmall.so")
 		do(t, ".", "objcopy", tt.strip, path, stripped)
 		table := pretend(t, stripped)
-		if got := table.At(uintptr(base + entry + 3)); len(got) != 1 || got[0].Function != tt.entry || got[0].Line != 0 {
+		if got := table.At(uintptr(base + entry + 3)); len(got) != 1 || got[0].Function != tt.entry ||
+			got[0].Line != 0 {
 			t.Errorf("%s: entry is %+v", tt.strip, got)
 		}
-		if got := table.At(uintptr(base + hidden + 3)); len(got) != 1 || got[0].Function != tt.hidden || got[0].Module != "libsmall.so" {
+		if got := table.At(uintptr(base + hidden + 3)); len(got) != 1 || got[0].Function != tt.hidden ||
+			got[0].Module != "libsmall.so" {
 			t.Errorf("%s: hidden is %+v", tt.strip, got)
 		}
 	}
@@ -292,7 +298,8 @@ func TestSeparateDebugFile(t *testing.T) {
 			table := pretend(t, stripped)
 			table.debug = []string{filepath.Join(root, "debug")}
 			got := table.At(uintptr(base + hidden + 3))
-			if found := got[0].Function == "hidden" && strings.HasSuffix(got[0].File, "small.c") && got[0].Line > 0; found != tt.found {
+			if found := got[0].Function == "hidden" && strings.HasSuffix(got[0].File, "small.c") &&
+				got[0].Line > 0; found != tt.found {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -323,7 +330,8 @@ func TestUnknown(t *testing.T) {
 	if err := os.WriteFile(table.maps, []byte(maps), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for pc, module := range map[uintptr]string{0: "", 5: "", 0x10008: "", 0x20008: "libgone.so", 0x30008: "[vdso]", 0x40008: "libx y.so",
+	for pc, module := range map[uintptr]string{0: "", 5: "", 0x10008: "", 0x20008: "libgone.so", 0x30008: "[vdso]",
+		0x40008: "libx y.so",
 		0x50008: "zero", 0x60008: "", ^uintptr(0): ""} {
 		want := []finding.Frame{{Address: uint64(pc), Module: module}}
 		if got := table.Frames(pc); !slices.Equal(got, want) {
@@ -352,7 +360,8 @@ func TestThisProcess(t *testing.T) {
 	if err := library.Bind(&address, "entry_address"); err != nil {
 		t.Fatal(err)
 	}
-	if f := table.At(address())[0]; f.Function != "entry" || filepath.Base(f.File) != "small.c" || f.Module != "libsmall.so" {
+	if f := table.At(address())[0]; f.Function != "entry" || filepath.Base(f.File) != "small.c" ||
+		f.Module != "libsmall.so" {
 		t.Errorf("%+v", f)
 	}
 }
@@ -366,7 +375,7 @@ func TestConcurrent(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for i := range 2 * mostAnswers {
+			for i := range 2 * mostFound {
 				table.Frames(uintptr(base + 1<<20 + i))
 			}
 			if got := table.At(uintptr(base + offsets[0])); !slices.Equal(got, want) {
@@ -375,8 +384,8 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(table.answers) > mostAnswers {
-		t.Errorf("%d answers are kept", len(table.answers))
+	if len(table.found) > mostFound {
+		t.Errorf("%d found are kept", len(table.found))
 	}
 }
 

@@ -14,7 +14,8 @@ func spinsHere(stop *atomic.Bool) {
 	}
 }
 
-// TestParked: who sleeps in the function counts, not who runs in it, nor who was started there and sleeps elsewhere.
+// TestParked: a goroutine that sleeps in the function counts; one that runs in it does not, nor one that was started
+// there and sleeps elsewhere.
 func TestParked(t *testing.T) {
 	if n := Parked("testenv.sleepsHere"); n != 0 {
 		t.Fatalf("%d are parked before any is", n)

@@ -14,7 +14,7 @@ import (
 // Without it the seed is 1, and every run of a test does the same.
 const SeedVariable = "ROPEWAY_TEST_SEED"
 
-// Random tells whether SeedVariable asks for another seed each time.
+// Random reports whether SeedVariable asks for another seed each time.
 func Random() bool { return os.Getenv(SeedVariable) == "random" }
 
 // Seed is the number that SeedVariable asks for.

@@ -1,9 +1,11 @@
-// Package testenv tells tests what the machine they run on has, how long they may take, and which seed they draw from.
+// Package testenv says what the machine that runs the tests has, how long they may take, and which seed they use.
 package testenv
 
 import (
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +13,7 @@ import (
 	"ropeway/internal/testenv/tool"
 )
 
-// CI tells whether the tests run where everything they need must be installed: CI=true is in the environment.
+// CI reports whether the tests run where everything they need must be installed: CI=true is in the environment.
 func CI() bool { return tool.CI() }
 
 // Need skips the test if a tool is not in PATH, and fails it in CI: a test that never runs there proves nothing.
@@ -63,4 +65,16 @@ func Soak(t testing.TB) time.Duration {
 		t.Fatalf("SOAK=%q is no time like 10m", text)
 	}
 	return d
+}
+
+// Settled returns what to put before the command of a program under ThreadSanitizer, which limits where memory may be:
+// if the kernel's address randomisation exceeds that, the program runs without it.
+func Settled(t testing.TB) []string {
+	t.Helper()
+	bits, err := os.ReadFile("/proc/sys/vm/mmap_rnd_bits")
+	if n, e := strconv.Atoi(strings.TrimSpace(string(bits))); err != nil || e != nil || n <= 28 {
+		return nil
+	}
+	Need(t, "setarch")
+	return []string{"setarch", "-R"}
 }

@@ -67,7 +67,8 @@ func TestTimeOfSoak(t *testing.T) {
 			var got time.Duration
 			r := record(func(tb testing.TB) { got = Soak(tb) })
 			if got != tt.want || r.skipped != tt.skipped || r.failed != tt.failed {
-				t.Errorf("%v, skipped %t, failed %t; want %v, %t, %t", got, r.skipped, r.failed, tt.want, tt.skipped, tt.failed)
+				t.Errorf("%v, skipped %t, failed %t; want %v, %t, %t", got, r.skipped, r.failed, tt.want,
+					tt.skipped, tt.failed)
 			}
 		})
 	}
@@ -77,7 +78,10 @@ func TestNeedProcess(t *testing.T) {
 	if r := record(func(tb testing.TB) { NeedProcess(tb, nil) }); r.skipped {
 		t.Error("an ordinary process cannot be started")
 	}
-	if r := record(func(tb testing.TB) { NeedProcess(tb, &syscall.SysProcAttr{Chroot: "/no-such-directory"}) }); !r.skipped {
+	if r := record(func(tb testing.TB) {
+		NeedProcess(tb,
+			&syscall.SysProcAttr{Chroot: "/no-such-directory"})
+	}); !r.skipped {
 		t.Error("a process in no directory can be started")
 	}
 }

@@ -1,5 +1,5 @@
-// Package timeline is what happened in a run, ready to be looked at: calls, tasks, what ordered them, and what there is to say
-// about them. The recorder's files become a [Run]; a report, a Perfetto trace and advice are made from it.
+// Package timeline is what happened in a run, ready to be looked at: calls, tasks, what ordered them, and what there is
+// to say about them. The recorder's files become a [Run]; a report, a Perfetto trace and advice are made from it.
 //
 // Times are nanoseconds since the run began, the same clock for all processes of it.
 package timeline
@@ -160,5 +160,12 @@ type Place struct {
 	At   string `json:"at"`   // "app.c:30 in load"
 }
 
-// Ran tells whether the task has begun and ended.
+// Ran reports whether the task has begun and ended.
 func (t *Task) Ran() bool { return t.Start != None && t.End != None }
+
+// Shorten renames the source files of the run.
+func (r *Run) Shorten(name func(file string) string) {
+	for i := range r.Sites {
+		r.Sites[i].File = name(r.Sites[i].File)
+	}
+}

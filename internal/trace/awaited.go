@@ -9,11 +9,11 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// awaits finds, for each call of the process that waited, the task that it waited for. base is the index of the process's first
-// call, tasks that of its first task, and index has its tasks by their names.
+// awaits finds, for each call of the process that waited, the task that it waited for. base is the index of the
+// process's first call, tasks that of its first task, and index has its tasks by their names.
 //
-// A wait for an event names the record. A synchronised stream was waited for up to its last task, and a synchronised device up to
-// the task that ended last; both count tasks that were submitted before the call began.
+// A wait for an event names the record. A synchronised stream was waited for up to its last task, and a synchronised
+// device up to the task that ended last; both count tasks that were submitted before the call began.
 func (t *part) awaits(base, tasks int, index map[taskKey]int) {
 	onStream := map[int][]int{} // by stream: its tasks, by submission
 	var ended []int             // tasks of all streams that ended, by their end
@@ -55,7 +55,8 @@ func (t *part) named(index map[taskKey]int) map[int]int {
 	return named
 }
 
-// lastOf is the last task of a stream that was submitted before the call began, if it was not over by then; None if there is none.
+// lastOf is the last task of a stream that was submitted before the call began, if it was not over by then; None if
+// there is none.
 func (t *part) lastOf(tasks []int, c *timeline.Call) int {
 	n := sort.Search(len(tasks), func(i int) bool { return t.run.Tasks[tasks[i]].Submit > c.Start })
 	if n == 0 {
@@ -67,8 +68,8 @@ func (t *part) lastOf(tasks []int, c *timeline.Call) int {
 	return tasks[n-1]
 }
 
-// lastEnded is the task, submitted before the call began, that ended last during the call, or so soon after it that only the clocks
-// disagree; None if there is none.
+// lastEnded is the task, submitted before the call began, that ended last during the call, or so soon after it that
+// only the clocks disagree; None if there is none.
 func (t *part) lastEnded(ended []int, c *timeline.Call) int {
 	n := len(ended)
 	if c.End != timeline.None {

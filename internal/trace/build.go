@@ -45,9 +45,11 @@ func (b *builder) add(p *process) {
 	b.notes(p)
 	t := part{
 		builder: b, p: p, index: len(b.run.Processes), firstEdge: len(b.run.Edges),
-		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{}, siteOf: map[uint16]int{},
+		devices: map[int32]int{}, streams: map[int32]int{}, threads: map[uint32]int{}, callOf: map[callKey]int{},
+		siteOf: map[uint16]int{},
 	}
-	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(), Ended: p.flags&recorder.FlagEnded != 0})
+	b.run.Processes = append(b.run.Processes, timeline.Process{ID: p.id, Command: p.command(),
+		Ended: p.flags&recorder.FlagEnded != 0})
 	t.things()
 	base := len(b.run.Calls)
 	t.calls()
@@ -99,25 +101,27 @@ func (t *part) device(id int32) int {
 	if !ok {
 		i = len(t.run.Devices)
 		t.devices[id] = i
-		t.run.Devices = append(t.run.Devices, timeline.Device{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextDevice, uint32(id)}]})
+		t.run.Devices = append(t.run.Devices, timeline.Device{Process: t.index, ID: id,
+			Name: t.p.texts[textKey{recorder.TextDevice, uint32(id)}]})
 	}
 	return i
 }
 
-// stream is the index of a stream; of one that nobody told of, a task says the device.
+// stream is the index of a stream; of one that was not described, a task says the device.
 func (t *part) stream(id, device int32) int {
 	if id == observe.None {
 		return timeline.None
 	}
 	i, ok := t.streams[id]
 	if !ok {
-		s, told := t.p.streams[id]
-		if !told {
+		s, described := t.p.streams[id]
+		if !described {
 			s.device = device
 		}
 		i = len(t.run.Streams)
 		t.streams[id] = i
-		t.run.Streams = append(t.run.Streams, timeline.Stream{Process: t.index, ID: id, Device: t.device(s.device), Default: s.isDefault})
+		t.run.Streams = append(t.run.Streams, timeline.Stream{Process: t.index, ID: id, Device: t.device(s.device),
+			Default: s.isDefault})
 	}
 	return i
 }
@@ -128,7 +132,8 @@ func (t *part) thread(id uint32) int {
 	if !ok {
 		i = len(t.run.Threads)
 		t.threads[id] = i
-		t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: id, Name: t.p.texts[textKey{recorder.TextThread, id}]})
+		t.run.Threads = append(t.run.Threads, timeline.Thread{Process: t.index, ID: id,
+			Name: t.p.texts[textKey{recorder.TextThread, id}]})
 	}
 	return i
 }
@@ -161,7 +166,7 @@ const anyStream = math.MinInt32
 // calls adds the calls.
 func (t *part) calls() {
 	list := t.together()
-	var lanes []int64 // of calls whose threads nobody knows: when each is free
+	var rows []int64 // of calls whose threads are not known: when each is free
 	for i := range list {
 		c := &list[i]
 		out := c.Call
@@ -179,7 +184,7 @@ func (t *part) calls() {
 		if c.thread != 0 {
 			out.Thread = t.thread(c.thread)
 		} else {
-			out.Thread = t.lane(&lanes, out)
+			out.Thread = t.row(&rows, out)
 		}
 		for _, k := range []callKey{c.key(), keyOf(c.thread, c.Start, anyStream)} {
 			if _, ok := t.callOf[k]; !ok {
@@ -190,8 +195,9 @@ func (t *part) calls() {
 	}
 }
 
-// lane gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their beginnings.
-func (t *part) lane(free *[]int64, c timeline.Call) int {
+// row gives a call of a goroutine a thread on which no other call is at the time. They come in the order of their
+// beginnings.
+func (t *part) row(free *[]int64, c timeline.Call) int {
 	end := c.End
 	if end == timeline.None {
 		end = math.MaxInt64
@@ -319,7 +325,8 @@ func (b *builder) finish() {
 		run.Notes = append(run.Notes, fmt.Sprintf("%d tasks were dropped before they ran", b.dropped))
 	}
 	if b.backwards > 0 {
-		run.Notes = append(run.Notes, fmt.Sprintf("%d waits end more than %v before the record they waited for: these orders are not shown, the clocks do not agree",
+		run.Notes = append(run.Notes, fmt.Sprintf("%d waits end more than %v before the record they waited for: "+
+			"these orders are not shown, the clocks do not agree",
 			b.backwards, time.Duration(slack)))
 	}
 	if len(run.Processes) > 1 {
@@ -337,7 +344,7 @@ func (b *builder) finish() {
 	}
 }
 
-// sort sorts what several processes have added one behind the other.
+// sort sorts what several processes have added one after the other.
 func (b *builder) sort() {
 	run := b.run
 	calls := sorted(run.Calls, func(c *timeline.Call) int64 { return c.Start })

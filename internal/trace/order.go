@@ -8,8 +8,9 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// inTurn lets tasks of a stream, from base on, begin where the one before has ended. One that its submitter ran says only when
-// it was submitted, and may have waited for another submitter. It returns the tasks that ran on streams, by stream and turn.
+// inTurn lets tasks of a stream, from base on, begin where the one before has ended. One that its submitter ran says
+// only when it was submitted, and may have waited for another submitter. It returns the tasks that ran on streams, by
+// stream and turn.
 func (t *part) inTurn(base int) (order []int) {
 	for i := base; i < len(t.run.Tasks); i++ {
 		if k := &t.run.Tasks[i]; k.End != timeline.None && k.Stream != timeline.None {
@@ -74,13 +75,14 @@ func (t *part) latest(records []int, wait *timeline.Task) (int, bool) {
 	return records[n-1], true
 }
 
-// slack is how far the times of two streams may disagree. A GPU tells the times of its streams by a clock of its own; the driver fits
-// that to the host's, to some microseconds as a rule, and takes no time that is off by more than this (internal/driver/cuda, tuneSlack).
+// slack is how far the times of two streams may disagree. A GPU takes the times of its streams from a clock of its own;
+// the driver fits that to the host's, to some microseconds as a rule, and takes no time that is off by more than this
+// (internal/driver/cuda, tuneSlack).
 const slack = 1_000_000
 
-// settle lets no wait end before the record that it waited for: times of two clocks may say so, by the uncertainty of their fit. The wait
-// ends later then, by at most slack, and so does what follows on its stream, as far as it takes. Of a wait that ends earlier by more nothing
-// is moved, and its edge is left out. order is inTurn's.
+// settle lets no wait end before the record that it waited for: times of two clocks may say so, by the uncertainty of
+// their fit. The wait ends later then, by at most slack, and so does what follows on its stream, as far as it takes. Of
+// a wait that ends earlier by more nothing is moved, and its edge is left out. order is inTurn's.
 func (t *part) settle(order []int) {
 	tasks := t.run.Tasks
 	next := make(map[int]int, len(order)) // on the stream

@@ -30,7 +30,8 @@ func recordedTasks(t *testing.T, list []ranTask) *timeline.Run {
 	r.Device(0, "chip")
 	start := r.Now()
 	for i, k := range list {
-		w := observe.Task{Kind: k.kind, Stream: k.stream, Number: k.number, Thread: 7, Submit: start + int64(i), Call: start, After: k.after}
+		w := observe.Task{Kind: k.kind, Stream: k.stream, Number: k.number, Thread: 7, Submit: start + int64(i),
+			Call: start, After: k.after}
 		if k.kind != observe.Copy {
 			w.Event = 9
 		}
@@ -47,8 +48,8 @@ func recordedTasks(t *testing.T, list []ranTask) *timeline.Run {
 	return run
 }
 
-// TestTwoClocks: where the clocks of two streams disagree a little, no edge goes back in time, streams still do one thing at a time, and
-// what was in order is not touched.
+// TestTwoClocks: where the clocks of two streams disagree a little, no edge goes back in time, streams still do one
+// thing at a time, and what was in order is not touched.
 func TestTwoClocks(t *testing.T) {
 	first, third := observe.At{Stream: 1, Number: 2}, observe.At{Stream: 2, Number: 3}
 	run := recordedTasks(t, []ranTask{
@@ -92,14 +93,18 @@ func TestTwoClocks(t *testing.T) {
 	}
 }
 
-// TestClocksApart: a wait that ends longer before its record than clocks may disagree keeps its time, and is no order any more, which a note says.
+// TestClocksApart: a wait that ends longer before its record than clocks may disagree keeps its time, and is no order
+// any more, which a note says.
 func TestClocksApart(t *testing.T) {
 	run := recordedTasks(t, []ranTask{
 		{observe.Record, 1, 1, 5000, 5001, observe.At{}},
 		{observe.Wait, 2, 1, 20, 1000, observe.At{Stream: 1, Number: 1}},
 		{observe.Copy, 2, 2, 1000, 1100, observe.At{}},
 	})
-	if len(run.Edges) != 0 || !slices.ContainsFunc(run.Notes, func(n string) bool { return strings.Contains(n, "1 waits end more than 1ms before") }) {
+	if len(run.Edges) != 0 || !slices.ContainsFunc(run.Notes, func(n string) bool {
+		return strings.Contains(n,
+			"1 waits end more than 1ms before")
+	}) {
 		t.Errorf("edges %v, notes %q", run.Edges, run.Notes)
 	}
 	if wait, c := run.Tasks[1], run.Tasks[2]; wait.End > wait.Submit+1_100_000 || c.Start < wait.End {

@@ -26,7 +26,8 @@ func read(r io.Reader) (*process, error) {
 		return nil, errors.New("it is no recording, or one of another version")
 	}
 	p := &process{
-		id: int(word(recorder.HeadProcess)), wall: int64(word(recorder.HeadWall)), began: int64(word(recorder.HeadStart)),
+		id: int(word(recorder.HeadProcess)), wall: int64(word(recorder.HeadWall)),
+		began: int64(word(recorder.HeadStart)),
 		flags: word(recorder.HeadFlags), lost: word(recorder.HeadLost),
 		texts: map[textKey]string{}, parts: map[textKey]map[uint8]string{}, streams: map[int32]madeStream{},
 		more: map[taskKey]more{}, blocked: map[callKey]int64{}, awaited: map[callKey]taskKey{},
@@ -44,7 +45,8 @@ func read(r io.Reader) (*process, error) {
 			if slots[part] != 0 {
 				latest = append(latest, b[:n-n%recorder.RecordBytes]...)
 			}
-		case !slices.Contains(slots[:], uint64(part-len(slots)+1)): // one that is in a slot too may have been written in part
+		case !slices.Contains(slots[:], uint64(part-len(slots)+1)):
+			// one that is in a slot too may have been written in part
 			p.records(b[:n])
 		}
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -102,7 +104,8 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		state := observe.State(b[1])
 		c := call{
 			Call:   timeline.Call{Start: int64(word(2)), End: int64(word(3)), Code: int32(high(1))},
-			thread: low(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream, continued: state == observe.Continued,
+			thread: low(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream,
+			continued: state == observe.Continued,
 		}
 		if state == observe.Waiting {
 			c.End = timeline.None
@@ -125,7 +128,8 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 		})
 		p.rans = append(p.rans, ran{taskKey: taskKey{stream, low(1)}, ended: ended})
 		p.calls = append(p.calls, call{
-			Call: timeline.Call{Start: began, End: ended}, thread: high(1), function: binary.LittleEndian.Uint16(b[2:]), stream: stream,
+			Call: timeline.Call{Start: began, End: ended}, thread: high(1), function: binary.LittleEndian.Uint16(b[2:]),
+			stream: stream,
 		})
 	case recorder.BlockedType:
 		p.blocked[keyOf(low(1), int64(word(2)), stream)] = int64(word(3))
@@ -138,9 +142,11 @@ func (p *process) record(b *[recorder.RecordBytes]byte) {
 	case recorder.StreamType:
 		p.streams[stream] = madeStream{device: int32(low(1)), isDefault: b[1] == 1}
 	case recorder.SiteType:
-		p.sites[binary.LittleEndian.Uint16(b[2:])] = site{function: uint16(high(0)), line: low(1), module: high(1), offset: word(2)}
+		p.sites[binary.LittleEndian.Uint16(b[2:])] = site{function: uint16(high(0)), line: low(1), module: high(1),
+			offset: word(2)}
 	case recorder.RangeType:
-		r := rangeOf{Range: timeline.Range{Kind: observe.RangeKind(b[1]), Start: int64(word(2)), End: int64(word(3))}, thread: low(1)}
+		r := rangeOf{Range: timeline.Range{Kind: observe.RangeKind(b[1]), Start: int64(word(2)), End: int64(word(3))},
+			thread: low(1)}
 		if r.Kind == observe.Moment {
 			r.mark, r.End = taskKey{stream, uint32(word(3))}, r.Start
 		}

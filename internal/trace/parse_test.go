@@ -23,10 +23,13 @@ func recording(t testing.TB) []byte {
 	r.Device(0, "a chip with a name that does not fit into one record")
 	r.Stream(1, 0, false)
 	start := r.Now()
-	r.Submitted(observe.Task{Kind: observe.Record, Stream: 1, Number: 1, Thread: 7, Submit: start, Call: start, Event: 9})
+	r.Submitted(observe.Task{Kind: observe.Record, Stream: 1, Number: 1, Thread: 7, Submit: start,
+		Call: start, Event: 9})
 	r.Ran(1, 1, 0, r.Now(), observe.Result{Code: 507})
-	r.Submitted(observe.Task{Kind: observe.Wait, Stream: 1, Number: 2, Thread: 7, Submit: r.Now(), Call: start, Event: 9, After: observe.At{Stream: 1, Number: 1}})
-	r.Called(observe.Call{Function: r.Function("aclrtRecordEvent"), Thread: 7, Stream: 1, Start: start, End: r.Now(), Blocked: 1})
+	r.Submitted(observe.Task{Kind: observe.Wait, Stream: 1, Number: 2, Thread: 7, Submit: r.Now(), Call: start,
+		Event: 9, After: observe.At{Stream: 1, Number: 1}})
+	r.Called(observe.Call{Function: r.Function("aclrtRecordEvent"), Thread: 7, Stream: 1, Start: start,
+		End: r.Now(), Blocked: 1})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +47,15 @@ func TestTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name := p.texts[textKey{recorder.TextDevice, 0}]; name != "a chip with a name that does not fit into one record" {
+	if name := p.texts[textKey{recorder.TextDevice,
+		0}]; name != "a chip with a name that does not fit into one record" {
 		t.Errorf("named %q", name)
 	}
 	if c := p.command(); len(c) != 2 || c[0] != "program" || c[1] != "argument" || p.driver() != "soft" {
 		t.Errorf("%q on %q", c, p.driver())
 	}
-	if len(p.tasks) != 2 || len(p.rans) != 1 || p.rans[0].code != 507 || len(p.calls) != 1 || len(p.more) != 2 || len(p.blocked) != 1 {
+	if len(p.tasks) != 2 || len(p.rans) != 1 || p.rans[0].code != 507 || len(p.calls) != 1 || len(p.more) != 2 ||
+		len(p.blocked) != 1 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -67,8 +72,10 @@ func TestCopied(t *testing.T) {
 	f := r.Function("aclrtMemcpyAsync")
 	start := r.Now()
 	for n, bytes := range []uint64{64, 5 << 30} {
-		c := observe.Call{Function: f, Thread: 7, Stream: 1, Start: start + int64(n)*1000, End: start + int64(n)*1000 + 700}
-		r.Copied(c, observe.Task{Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 1, Number: uint32(n + 1), Thread: 7, Device: 3, Bytes: bytes, Submit: c.Start, Call: c.Start})
+		c := observe.Call{Function: f, Thread: 7, Stream: 1, Start: start + int64(n)*1000, End: start +
+			int64(n)*1000 + 700}
+		r.Copied(c, observe.Task{Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 1,
+			Number: uint32(n + 1), Thread: 7, Device: 3, Bytes: bytes, Submit: c.Start, Call: c.Start})
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -79,11 +86,14 @@ func TestCopied(t *testing.T) {
 	}
 	for i, bytes := range []uint64{64, 5 << 30} {
 		k, c := run.Tasks[i], run.Calls[i]
-		if k.Bytes != bytes || k.Kind != observe.Copy || k.Direction != observe.DeviceToHost || k.Memory != observe.Registered || k.Call != i || k.Device != 0 ||
-			run.Streams[k.Stream].Device != 0 || k.Number != uint32(i+1) || !k.Ran() || k.Start != c.Start || k.End != c.End || k.End <= k.Start {
+		if k.Bytes != bytes || k.Kind != observe.Copy || k.Direction != observe.DeviceToHost ||
+			k.Memory != observe.Registered || k.Call != i || k.Device != 0 ||
+			run.Streams[k.Stream].Device != 0 || k.Number != uint32(i+1) || !k.Ran() || k.Start != c.Start ||
+			k.End != c.End || k.End <= k.Start {
 			t.Errorf("%d bytes: %+v in %+v", bytes, k, c)
 		}
-		if run.Functions[c.Function] != "aclrtMemcpyAsync" || run.Threads[c.Thread].ID != 7 || c.Stream != k.Stream || c.Code != 0 {
+		if run.Functions[c.Function] != "aclrtMemcpyAsync" || run.Threads[c.Thread].ID != 7 ||
+			c.Stream != k.Stream || c.Code != 0 {
 			t.Errorf("%d bytes: %+v", bytes, c)
 		}
 	}
@@ -119,9 +129,11 @@ func TestDamaged(t *testing.T) {
 	}
 	start := r.Now()
 	for i := range int64(mostFunctions + 100) {
-		r.Called(observe.Call{Function: uint16(i), Thread: 7, Stream: observe.None, Start: start + i, End: math.MaxInt64 - i})
+		r.Called(observe.Call{Function: uint16(i), Thread: 7, Stream: observe.None, Start: start + i,
+			End: math.MaxInt64 - i})
 	}
-	r.Called(observe.Call{Function: 0, Thread: 7, Stream: observe.None, Start: start + mostFunctions + 200, End: start + mostFunctions + 201})
+	r.Called(observe.Call{Function: 0, Thread: 7, Stream: observe.None, Start: start + mostFunctions + 200, End: start +
+		mostFunctions + 201})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +179,8 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		for _, k := range run.Tasks {
-			if k.Stream >= len(run.Streams) || k.Device >= len(run.Devices) || k.Call >= len(run.Calls) || k.Thread >= len(run.Threads) {
+			if k.Stream >= len(run.Streams) || k.Device >= len(run.Devices) || k.Call >= len(run.Calls) ||
+				k.Thread >= len(run.Threads) {
 				t.Fatalf("%+v", k)
 			}
 		}

@@ -26,7 +26,7 @@ func (t *part) called(number uint16) (function, index int) {
 	return t.function(s.function), index
 }
 
-// same tells whether calls with two numbers are of the same function.
+// same reports whether calls with two numbers are of the same function.
 func (t *part) same(a, b uint16) bool { return t.p.base(a) == t.p.base(b) }
 
 // base is the number of the function that calls with a number are of.
@@ -40,12 +40,14 @@ func (p *process) base(number uint16) uint16 {
 // site is the index of a site: of its line, where that is known.
 func (t *part) site(number uint16, s site) int {
 	out := timeline.Site{
-		File: t.p.texts[textKey{recorder.TextFile, uint32(number)}], Function: t.p.texts[textKey{recorder.TextIn, uint32(number)}], Line: int(s.line),
+		File: t.p.texts[textKey{recorder.TextFile, uint32(number)}], Function: t.p.texts[textKey{recorder.TextIn,
+			uint32(number)}], Line: int(s.line),
 	}
 	if s.module != 0 {
 		module := t.p.texts[textKey{recorder.TextModule, s.module - 1}]
 		out = timeline.Site{Module: module, Inside: s.offset}
-		if f := callerIn(t.symbols.InBuild(module, t.p.texts[textKey{recorder.TextBuild, s.module - 1}], s.offset)); f != nil {
+		if f := callerIn(t.symbols.InBuild(module, t.p.texts[textKey{recorder.TextBuild, s.module - 1}],
+			s.offset)); f != nil {
 			out.File, out.Line, out.Function, out.Inside = f.File, f.Line, f.Function, cmp.Or(f.Inside, s.offset)
 		}
 		if out.File != "" {

@@ -26,7 +26,8 @@ func fillTwice(t *testing.T, s *ropeway.Stream, mem ropeway.Span) (line int) {
 	return line
 }
 
-// TestGoLines: calls of a Go program have the line and the function that called package ropeway, also when they wait, fail or copy themselves.
+// TestGoLines: calls of a Go program have the line and the function that called package ropeway, also when they wait,
+// fail or copy themselves.
 func TestGoLines(t *testing.T) {
 	want := map[string][]int{}
 	r := run(t, func(d *ropeway.Device) {

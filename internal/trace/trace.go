@@ -39,7 +39,8 @@ func Read(dir string) (*timeline.Run, error) {
 		return nil, errors.Join(append([]error{ErrNothing}, asErrors(run.Notes)...)...)
 	}
 	slices.SortStableFunc(all, func(a, b *process) int { return compare(a.start(), b.start()) })
-	b := builder{run: run, zero: all[0].start(), functions: map[string]int{}, symbols: symbol.New(), sites: map[timeline.Site]int{}}
+	b := builder{run: run, zero: all[0].start(), functions: map[string]int{}, symbols: symbol.New(),
+		sites: map[timeline.Site]int{}}
 	run.Program, run.Driver, run.Started = all[0].command(), all[0].driver(), time.Unix(0, all[0].wall)
 	for _, p := range all {
 		b.add(p)
@@ -139,8 +140,8 @@ type more struct {
 	after    taskKey
 }
 
-// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are told apart by
-// the stream that the call is about.
+// callKey names a call in its process. A thread is in one call at a time; goroutines, which all have the number 0, are
+// distinguished by the stream that the call is about.
 type callKey struct {
 	thread uint32
 	start  int64

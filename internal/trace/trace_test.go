@@ -21,7 +21,8 @@ import (
 func run(t *testing.T, program func(d *ropeway.Device), options ...ropeway.Option) *timeline.Run {
 	t.Helper()
 	dir := t.TempDir()
-	rt, err := ropeway.Open(append(options, ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20), ropeway.WithTrace(dir))...)
+	rt, err := ropeway.Open(append(options, ropeway.WithDevices(1), ropeway.WithDeviceMemory(64<<20),
+		ropeway.WithTrace(dir))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,8 @@ func names(r *timeline.Run) (list []string) {
 	return list
 }
 
-// TestGoProgram: order, counts, bytes, directions, memories and edges of a Go program with two streams are those that it has.
+// TestGoProgram: order, counts, bytes, directions, memories and edges of a Go program with two streams are those that
+// it has.
 func TestGoProgram(t *testing.T) {
 	const n = 256 << 10
 	ctx := context.Background()
@@ -136,10 +138,13 @@ func TestGoProgram(t *testing.T) {
 		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 1, Number: 1, Bytes: n},
 		{Kind: observe.Record, Stream: 1, Number: 2},
 		{Kind: observe.Wait, Stream: 2, Number: 1},
-		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 2, Number: 2, Bytes: n},
+		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Registered, Stream: 2,
+			Number: 2, Bytes: n},
 		{Kind: observe.Fill, Stream: 2, Number: 3, Bytes: 100},
-		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pageable, Stream: timeline.None, Number: 1, Bytes: 10},
-		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: timeline.None, Number: 2, Bytes: 100},
+		{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pageable, Stream: timeline.None,
+			Number: 1, Bytes: 10},
+		{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: timeline.None,
+			Number: 2, Bytes: 100},
 	}
 	if len(r.Tasks) != len(want) {
 		t.Fatalf("%d tasks: %+v", len(r.Tasks), r.Tasks)
@@ -168,7 +173,8 @@ func TestGoProgram(t *testing.T) {
 			t.Errorf("%s blocked %d ns of %d", calls[i], c.Blocked, c.End-c.Start)
 		}
 	}
-	if len(r.Processes) != 1 || !r.Processes[0].Ended || len(r.Notes) > 0 || r.Driver != "soft" || r.Checked || len(r.Devices) != 1 || len(r.Streams) != 3 || !r.Streams[0].Default {
+	if len(r.Processes) != 1 || !r.Processes[0].Ended || len(r.Notes) > 0 || r.Driver != "soft" || r.Checked ||
+		len(r.Devices) != 1 || len(r.Streams) != 3 || !r.Streams[0].Default {
 		t.Errorf("%+v, notes %q, driver %s, %+v, %+v", r.Processes, r.Notes, r.Driver, r.Devices, r.Streams)
 	}
 }
@@ -185,7 +191,8 @@ func TestBatch(t *testing.T) {
 		check(t, s.CopyBatch(&b))
 		check(t, s.Synchronize(context.Background()))
 	})
-	if k := r.Tasks[0]; len(r.Tasks) != 1 || k.Kind != observe.Batch || k.Segments != 10 || k.Bytes != 500 || k.Direction != observe.HostToDevice || k.Memory != observe.Pinned {
+	if k := r.Tasks[0]; len(r.Tasks) != 1 || k.Kind != observe.Batch || k.Segments != 10 || k.Bytes != 500 ||
+		k.Direction != observe.HostToDevice || k.Memory != observe.Pinned {
 		t.Errorf("%+v", r.Tasks)
 	}
 }
@@ -215,8 +222,8 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestAwaited: a call that waited names the task that it waited for: the last of the stream, the record of the event, the task
-// that ended last on the device. A call that submits names none.
+// TestAwaited: a call that waited names the task that it waited for: the last of the stream, the record of the event,
+// the task that ended last on the device. A call that submits names none.
 func TestAwaited(t *testing.T) {
 	want := map[string]string{
 		"aclrtSynchronizeStream": "copy 2 of stream 1",
@@ -238,7 +245,8 @@ func TestAwaited(t *testing.T) {
 	t.Error("no run had all three waits")
 }
 
-// awaited runs a program in which each kind of wait finds work that is held up for some time, and returns what waits waited for.
+// awaited runs a program in which each kind of wait finds work that is held up for some time, and returns what waits
+// waited for.
 func awaited(t *testing.T, patience time.Duration) map[string]string {
 	const n = 1 << 20
 	ctx := context.Background()
@@ -261,7 +269,8 @@ func awaited(t *testing.T, patience time.Duration) map[string]string {
 	})
 	got := map[string]string{}
 	for _, c := range r.Calls {
-		if name := r.Functions[c.Function]; c.Awaited != timeline.None && (name != "aclrtSynchronizeStream" || got[name] == "") {
+		if name := r.Functions[c.Function]; c.Awaited != timeline.None && (name != "aclrtSynchronizeStream" ||
+			got[name] == "") {
 			k := r.Tasks[c.Awaited]
 			got[name] = fmt.Sprintf("%s %d of stream %d", observe.Kinds[k.Kind], k.Number, r.Streams[k.Stream].ID)
 		}
@@ -269,7 +278,7 @@ func awaited(t *testing.T, patience time.Duration) map[string]string {
 	return got
 }
 
-// TestDropped: tasks that were dropped have not run, and are told of.
+// TestDropped: tasks that were dropped have not run, and are mentioned.
 func TestDropped(t *testing.T) {
 	r := run(t, func(d *ropeway.Device) {
 		s, other := must(d.NewStream())(t), must(d.NewStream())(t)
@@ -279,7 +288,8 @@ func TestDropped(t *testing.T) {
 		check(t, s.Abort())
 		check(t, other.Synchronize(context.Background()))
 	})
-	if len(r.Tasks) != 2 || r.Tasks[0].Ran() || r.Tasks[1].Ran() || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "2 tasks") {
+	if len(r.Tasks) != 2 || r.Tasks[0].Ran() || r.Tasks[1].Ran() || len(r.Notes) != 1 ||
+		!strings.Contains(r.Notes[0], "2 tasks") {
 		t.Errorf("%+v, notes %q", r.Tasks, r.Notes)
 	}
 }
@@ -294,7 +304,8 @@ func TestChecked(t *testing.T) {
 		check(t, s.Synchronize(context.Background()))
 		check(t, errors.Join(mem.Close(), host.Close(), s.Close()))
 	}, checker.With(checker.Options{OnFinding: func(checker.Finding) {}}))
-	if !r.Checked || len(r.Tasks) != 2 || !r.Tasks[0].Ran() || !r.Tasks[1].Ran() || r.Tasks[1].Kind != observe.Function {
+	if !r.Checked || len(r.Tasks) != 2 || !r.Tasks[0].Ran() || !r.Tasks[1].Ran() ||
+		r.Tasks[1].Kind != observe.Function {
 		t.Fatalf("checked %v, %+v", r.Checked, r.Tasks)
 	}
 	if c := r.Calls[len(r.Calls)-1]; r.Functions[c.Function] != "aclrtSynchronizeStream" || r.Tasks[0].Start < c.Start {
@@ -312,7 +323,8 @@ func TestGoroutines(t *testing.T) {
 			host, mem := must(d.AllocPinned(4096))(t), must(d.Alloc(4096))(t)
 			wg.Go(func() {
 				for range each {
-					if err := errors.Join(s.Copy(mem.All(), host.All()), s.Synchronize(context.Background())); err != nil {
+					if err := errors.Join(s.Copy(mem.All(), host.All()),
+						s.Synchronize(context.Background())); err != nil {
 						t.Error(err)
 					}
 				}
@@ -326,7 +338,8 @@ func TestGoroutines(t *testing.T) {
 	end := make([]int64, len(r.Threads))
 	for i, c := range r.Calls {
 		if c.Start < end[c.Thread] {
-			t.Fatalf("call %d begins at %d, before the one before it on thread %d ends at %d", i, c.Start, c.Thread, end[c.Thread])
+			t.Fatalf("call %d begins at %d, before the one before it on thread %d ends at %d", i, c.Start,
+				c.Thread, end[c.Thread])
 		}
 		end[c.Thread] = c.End
 	}
@@ -342,10 +355,11 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// TestNumbers: the numbers in files stay what they are; a new value goes behind the last.
+// TestNumbers: the numbers in files stay what they are; a new value goes after the last.
 func TestNumbers(t *testing.T) {
 	if observe.Other != 8 || observe.Function != 7 || observe.Both != 6 || observe.Mixed != 4 {
-		t.Errorf("other %d, function %d, both %d, mixed %d", observe.Other, observe.Function, observe.Both, observe.Mixed)
+		t.Errorf("other %d, function %d, both %d, mixed %d", observe.Other, observe.Function,
+			observe.Both, observe.Mixed)
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Columns are the widths of a table's columns: positive ones begin at the left, negative ones end at the right. Rows can
-// be written one by one, because the widths are fixed.
+// Columns are the widths of a table's columns: positive ones begin at the left, negative ones end at the right. Rows
+// can be written one by one, because the widths are fixed.
 type Columns []int
 
 // Row is a line of the table, without blanks at its end. Cells that are too long push the rest; cells after the last

@@ -1,5 +1,5 @@
-// Package ui writes to people: colours where a terminal shows them, tables, sizes, a progress bar. Where the output is no
-// terminal it writes plain lines and nothing else.
+// Package ui writes to people: colours where a terminal shows them, tables, sizes, a progress bar. Where the output is
+// no terminal it writes plain lines and nothing else.
 package ui
 
 import (
@@ -22,8 +22,8 @@ type Output struct {
 	bar *Progress // shown at the bottom, or nil
 }
 
-// New looks at w and the environment: a terminal is one unless TERM is empty or dumb. Terminals are coloured, unless NO_COLOR
-// or CLICOLOR=0 keeps them plain; CLICOLOR_FORCE=1 has colours everywhere, but not against NO_COLOR.
+// New looks at w and the environment: a terminal is one unless TERM is empty or dumb. Terminals are coloured, unless
+// NO_COLOR or CLICOLOR=0 keeps them plain; CLICOLOR_FORCE=1 has colours everywhere, but not against NO_COLOR.
 func New(w io.Writer, getenv func(string) string) *Output {
 	o := &Output{W: w}
 	o.Color = colours(false, getenv)
@@ -47,7 +47,7 @@ func New(w io.Writer, getenv func(string) string) *Output {
 	return o
 }
 
-// colours tells whether to use them.
+// colours reports whether to use them.
 func colours(terminal bool, getenv func(string) string) bool {
 	force := getenv("CLICOLOR_FORCE")
 	switch {

@@ -67,7 +67,8 @@ func TestUTF8(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[uint64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 256 << 20: "256 MiB", 3 << 40: "3 TiB", 1 << 62: "4194304 TiB",
+		0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 256 << 20: "256 MiB", 3 << 40: "3 TiB",
+		1 << 62: "4194304 TiB",
 	} {
 		if got := Bytes(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
@@ -144,7 +145,15 @@ func TestProgress(t *testing.T) {
 		o := &Output{W: &b, Live: true, UTF8: utf8, Width: func() int { return width }}
 		p := o.Progress(4)
 		p.Step("first", 1)
-		if s := screen(b.String()); !strings.HasPrefix(s, "first ") || !strings.HasSuffix(s, " 25%") || len([]rune(s)) != 77 {
+		bar := "[=======>" + strings.Repeat(" ", 25) + "]"
+		if utf8 {
+			bar = " " + strings.Repeat("━", 8) + strings.Repeat("─", 25) + " "
+		}
+		if s := screen(b.String()); !strings.Contains(s, " "+bar+" ") {
+			t.Errorf("a quarter is drawn as %q", s)
+		}
+		if s := screen(b.String()); !strings.HasPrefix(s, "first ") || !strings.HasSuffix(s, " 25%") ||
+			len([]rune(s)) != 77 {
 			t.Errorf("%q", s)
 		}
 		o.Line("a line")
@@ -161,7 +170,7 @@ func TestProgress(t *testing.T) {
 		width = 80
 		p.Close()
 		if s := screen(b.String()); s != "" {
-			t.Errorf("left behind: %q", s)
+			t.Errorf("left on the screen: %q", s)
 		}
 		p.Close()
 		b.Reset()

@@ -18,7 +18,7 @@ type Source interface{ Read() metrics.Snapshot }
 
 var _ Source = (*metrics.Meter)(nil)
 
-// Collector collects from one source. It may be registered where others are, with labels that tell them apart
+// Collector collects from one source. It may be registered where others are, with labels that distinguish them
 // ([prometheus.WrapRegistererWith]).
 type Collector struct{ source Source }
 
@@ -44,13 +44,15 @@ var (
 	sizes    = describe("copy_size_bytes", "Bytes of a copy.", "direction")
 	queued   = describe("copy_queued_seconds", "Time from submission to start of a copy.", "direction")
 	ran      = describe("copy_run_seconds", "Time from start to end of a copy.", "direction")
-	depth    = describe("tasks_in_flight", "Tasks of all kinds on all streams that are not over: how deep the queues are.")
-	waited   = describe("wait_seconds", "Time the host waited, by what for.", "for")
+	depth    = describe("tasks_in_flight", "Tasks of all kinds on all streams that are not over: how deep the "+
+		"queues are.")
+	waited = describe("wait_seconds", "Time the host waited, by what for.", "for")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{copies, bytes, batches, segments, failed, dropped, flying, sizes, queued, ran, depth, waited} {
+	for _, d := range []*prometheus.Desc{copies, bytes, batches, segments, failed, dropped, flying, sizes, queued, ran,
+		depth, waited} {
 		to <- d
 	}
 }
@@ -62,8 +64,10 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		for _, counter := range []struct {
 			desc  *prometheus.Desc
 			value uint64
-		}{{copies, d.Count}, {bytes, d.Bytes}, {batches, d.Batches}, {segments, d.Segments}, {failed, d.Failed}, {dropped, d.Dropped}} {
-			to <- prometheus.MustNewConstMetric(counter.desc, prometheus.CounterValue, float64(counter.value), d.Direction)
+		}{{copies, d.Count}, {bytes, d.Bytes}, {batches, d.Batches}, {segments, d.Segments}, {failed, d.Failed},
+			{dropped, d.Dropped}} {
+			to <- prometheus.MustNewConstMetric(counter.desc, prometheus.CounterValue,
+				float64(counter.value), d.Direction)
 		}
 		to <- prometheus.MustNewConstMetric(flying, prometheus.GaugeValue, float64(d.InFlight), d.Direction)
 		to <- histogram(sizes, &d.Sizes, d.Direction)

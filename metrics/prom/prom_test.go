@@ -87,11 +87,13 @@ func known() fixed {
 		}
 		return h
 	}
-	up := metrics.Copies{Direction: "host_to_device", Count: 6, Bytes: 600, Batches: 2, Segments: 9, Failed: 1, Dropped: 3, InFlight: 4,
+	up := metrics.Copies{Direction: "host_to_device", Count: 6, Bytes: 600, Batches: 2, Segments: 9, Failed: 1,
+		Dropped: 3, InFlight: 4,
 		Sizes: h(1, 2, 3), Queued: h(0, 0, 1), Ran: h(5, 0, 0)}
 	fill := up
 	fill.Direction = "fill"
-	return fixed{Copies: []metrics.Copies{up}, Fills: fill, InFlight: 11, Waits: []metrics.Waits{{For: "stream", Time: h(2, 0, 1)}}}
+	return fixed{Copies: []metrics.Copies{up}, Fills: fill, InFlight: 11, Waits: []metrics.Waits{{For: "stream",
+		Time: h(2, 0, 1)}}}
 }
 
 // TestText: what a scrape gets.
@@ -158,7 +160,7 @@ func TestPageNamesAll(t *testing.T) {
 	}
 	for _, f := range families {
 		if !strings.Contains(string(text), "`"+f.GetName()+"`") {
-			t.Errorf("the page does not tell of %s", f.GetName())
+			t.Errorf("the page does not describe %s", f.GetName())
 		}
 	}
 }

@@ -109,7 +109,8 @@ func find(dir string) (files, packages []string, err error) {
 			return nil
 		}
 		ext := filepath.Ext(name)
-		if slices.Contains(kinds, ext) || d.Name() == "Makefile" || ext == "" && filepath.Base(filepath.Dir(name)) == ".ci" {
+		if slices.Contains(kinds, ext) || d.Name() == "Makefile" || ext == "" &&
+			filepath.Base(filepath.Dir(name)) == ".ci" {
 			files = append(files, name)
 		}
 		if ext == ".go" || d.Name() == "go.mod" {
@@ -143,8 +144,10 @@ func newChanger(from, to string, packages []string) *changer {
 	dirs = slices.Compact(dirs)
 	quoted := regexp.QuoteMeta(from)
 	return &changer{from, to,
-		regexp.MustCompile(`(^|[^A-Za-z0-9_./$}~-])` + quoted + `/(` + strings.Join(dirs, "|") + `)([^A-Za-z0-9_./-]|\.[A-Z(]|$)`),
-		regexp.MustCompile(`(?m)^(\s*(?:import |require |replace |use )?(?:_ )?"?)` + quoted + `("| v0| =>)|(-(?:replace|require)[= ])` + quoted + `([=@])`),
+		regexp.MustCompile(`(^|[^A-Za-z0-9_./$}~-])` + quoted + `/(` + strings.Join(dirs, "|") +
+			`)([^A-Za-z0-9_./-]|\.[A-Z(]|$)`),
+		regexp.MustCompile(`(?m)^(\s*(?:import |require |replace |use )?(?:_ )?"?)` + quoted +
+			`("| v0| =>)|(-(?:replace|require)[= ])` + quoted + `([=@])`),
 	}
 }
 

@@ -17,18 +17,27 @@ func TestFile(t *testing.T) {
 	c := newChanger("ropeway", "example.com/r", []string{".", "check", "internal/core", "internal/driver/soft"})
 	for _, tt := range []struct{ name, text, want string }{
 		{"x.go", "package x\n\nimport \"ropeway\"\n", "package x\n\nimport \"example.com/r\"\n"},
-		{"x.go", "package x\n\nimport (\n\t_ \"ropeway/anything\"\n)\n", "package x\n\nimport (\n\t_ \"example.com/r/anything\"\n)\n"},
-		{"x.go", "package x\n\nimport (\n\t\"zoo\"\n\n\t\"golang.org/x\"\n\t\"ropeway\"\n)\n", "package x\n\nimport (\n\t\"zoo\"\n\n\t\"example.com/r\"\n\t\"golang.org/x\"\n)\n"},
-		{"x.go", "package x\n\nconst a, b = \"ropeway\", \"ropeway/internal/core\"\n", "package x\n\nconst a, b = \"ropeway\", \"example.com/r/internal/core\"\n"},
-		{"x.go", "package x\n\nconst a = \"import \\\"ropeway/internal/core\\\"\"\n", "package x\n\nconst a = \"import \\\"example.com/r/internal/core\\\"\"\n"},
-		{"x.md", "`ropeway/check`, ropeway/internal/core.New, cmd/ropeway/check", "`example.com/r/check`, example.com/r/internal/core.New, cmd/ropeway/check"},
-		{"x.md", "#include \"ropeway/check.h\" ropeway/checks $HOME/ropeway/check", "#include \"ropeway/check.h\" ropeway/checks $HOME/ropeway/check"},
-		{"x.md", "\t\"ropeway\"\nimport \"ropeway\"\nrequire ropeway v0.0.0\nreplace ropeway => ../ropeway\ngo mod edit -replace=ropeway=../ropeway -require=ropeway@v0.0.0",
-			"\t\"example.com/r\"\nimport \"example.com/r\"\nrequire example.com/r v0.0.0\nreplace example.com/r => ../ropeway\ngo mod edit -replace=example.com/r=../ropeway -require=example.com/r@v0.0.0"},
+		{"x.go", "package x\n\nimport (\n\t_ \"ropeway/anything\"\n)\n",
+			"package x\n\nimport (\n\t_ \"example.com/r/anything\"\n)\n"},
+		{"x.go", "package x\n\nimport (\n\t\"zoo\"\n\n\t\"golang.org/x\"\n\t\"ropeway\"\n)\n",
+			"package x\n\nimport (\n\t\"zoo\"\n\n\t\"example.com/r\"\n\t\"golang.org/x\"\n)\n"},
+		{"x.go", "package x\n\nconst a, b = \"ropeway\", \"ropeway/internal/core\"\n",
+			"package x\n\nconst a, b = \"ropeway\", \"example.com/r/internal/core\"\n"},
+		{"x.go", "package x\n\nconst a = \"import \\\"ropeway/internal/core\\\"\"\n",
+			"package x\n\nconst a = \"import \\\"example.com/r/internal/core\\\"\"\n"},
+		{"x.md", "`ropeway/check`, ropeway/internal/core.New, cmd/ropeway/check",
+			"`example.com/r/check`, example.com/r/internal/core.New, cmd/ropeway/check"},
+		{"x.md", "#include \"ropeway/check.h\" ropeway/checks $HOME/ropeway/check",
+			"#include \"ropeway/check.h\" ropeway/checks $HOME/ropeway/check"},
+		{"x.md", "\t\"ropeway\"\nimport \"ropeway\"\nrequire ropeway v0.0.0\nreplace ropeway => ../ropeway\ngo mod " +
+			"edit -replace=ropeway=../ropeway -require=ropeway@v0.0.0",
+			"\t\"example.com/r\"\nimport \"example.com/r\"\nrequire example.com/r v0.0.0\nreplace example.com/r => " +
+				"../ropeway\ngo mod edit -replace=example.com/r=../ropeway -require=example.com/r@v0.0.0"},
 		{"x.md", "ropeway check runs \"ropeway\" programs", "ropeway check runs \"ropeway\" programs"},
 		{"go.mod", "module ropeway\n\nrequire ropeway/x v1\n", "module example.com/r\n\nrequire ropeway/x v1\n"},
 		{"go.mod", "module ropeway/internal/memcopy/gen\n", "module example.com/r/internal/memcopy/gen\n"},
-		{"Makefile", "go build ropeway/internal/driver/soft ropeway/check\n", "go build example.com/r/internal/driver/soft example.com/r/check\n"},
+		{"Makefile", "go build ropeway/internal/driver/soft ropeway/check\n",
+			"go build example.com/r/internal/driver/soft example.com/r/check\n"},
 	} {
 		got, err := c.file(tt.name, []byte(tt.text))
 		if err != nil || string(got) != tt.want {
@@ -74,7 +83,9 @@ func TestTree(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	command("test", "-count=1", "-run", "^(TestCheck|TestNotLinked|TestPublic)$", ".", "./internal/setup", "./internal/borders") // names in stacks, in messages
+	// names in stacks, in messages
+	command("test", "-count=1", "-run", "^(TestCheck|TestNotLinked|TestPublic)$", ".", "./internal/setup",
+		"./internal/archtest")
 	command("run", "./spec/gen")
 	command("build", "./...") // what is generated has the new path, too
 	if again, err := change(dir, to); err != nil || again != 0 {

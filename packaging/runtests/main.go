@@ -45,7 +45,8 @@ var suites = map[string]suite{
 				"-run", "TestRules|TestBehaviour|TestEventTable", "./internal/conformance")
 		}},
 		{"Go tests with the race detector", []string{"gcc"}, (*runner).race},
-		{"Python tests, on all Pythons", []string{"gcc", "python3"}, func(r *runner) error { return r.python("--rest") }},
+		{"Python tests, on all Pythons", []string{"gcc", "python3"},
+			func(r *runner) error { return r.python("--rest") }},
 	}},
 }
 
@@ -160,7 +161,7 @@ func (r *runner) toolkit() error {
 	return r.quiet(r.command(nil, "make", "--no-print-directory", "dist", "DIST="+r.kit))
 }
 
-// python runs the tests of the Python package. Lines that tell of skipped tests go to the end.
+// python runs the tests of the Python package. Lines about skipped tests go to the end.
 func (r *runner) python(how string) error {
 	cmd := r.command(nil, or("PYTHON", "python3"), "python/tests/run.py", "--toolkit", r.kit, how)
 	return r.lines(cmd, func(line []byte) error {

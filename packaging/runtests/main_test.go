@@ -62,8 +62,8 @@ func TestMissingTool(t *testing.T) {
 	}
 }
 
-// TestProgress: packages are shown as they end, what tests print only if they fail or crash, and what was skipped is counted
-// by reason.
+// TestProgress: packages are shown as they end, what tests print only if they fail or crash, and what was skipped is
+// counted by reason.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	r := &runner{out: &b}
@@ -91,8 +91,10 @@ func TestProgress(t *testing.T) {
 	}
 	r.skipped.print(&b)
 	out := b.String()
-	wants(t, out, "it broke", "TestG did not end:\nfatal error: it crashed\n", "FAIL p ", "2.0 s", "ok   q ", "cached", "z.go:1: wrong",
-		"skipped: 2 Go tests (g++ is missing: apt-get install g++)\n", "skipped: 1 Go test (zsh is missing: apt-get install zsh)\n")
+	wants(t, out, "it broke", "TestG did not end:\nfatal error: it crashed\n", "FAIL p ", "2.0 s", "ok   q ", "cached",
+		"z.go:1: wrong",
+		"skipped: 2 Go tests (g++ is missing: apt-get install g++)\n",
+		"skipped: 1 Go test (zsh is missing: apt-get install zsh)\n")
 	for _, not := range []string{"noise", "it is long"} {
 		if strings.Contains(out, not) {
 			t.Errorf("%q in\n%s", not, out)
@@ -117,7 +119,7 @@ func TestNothingIsInNeither(t *testing.T) {
 	}
 	for path, want := range map[string]bool{
 		"capi/test": true, "internal/driver/soft": true, "internal/ranges": true,
-		"internal/half": false, "": false,
+		"internal/float16": false, "": false,
 	} {
 		if got, ok := long[path]; !ok || got != want {
 			t.Errorf("%s: known %t, does more without -short %t, want %t", path, ok, got, want)

@@ -68,8 +68,8 @@ def _lengths_agree(name, **lists):
     """The first list counts; those that are there at all must be as long: the C call would read past their ends."""
     lengths = {key: len(values) for key, values in lists.items() if values is not None}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        raise ValueError(f"{name}: the lists must have the same length; they have: {told}")
+        found = ", ".join(f"{key} {length}" for key, length in lengths.items())
+        raise ValueError(f"{name}: the lists must have the same length; they have: {found}")
     return next(iter(lengths.values()), 0)
 
 

@@ -205,7 +205,7 @@ _run = _DATA_FUNCTION(set_runner(_run_number) if set_runner else _run_number)
 
 
 def _call(path, function, *arguments):
-    """Calls a function of the program. What it raises is told and not passed on: there is nobody to catch it."""
+    """Calls a function of the program. What it raises is reported and not passed on: nothing could catch it."""
     try:
         return function(*arguments)
     except KeyboardInterrupt as error:
@@ -221,7 +221,7 @@ def _call(path, function, *arguments):
 
 def _tell(path, function, error):
     """Gives an exception that nobody can catch to sys.unraisablehook."""
-    told = types.SimpleNamespace(
+    raised = types.SimpleNamespace(
         exc_type=type(error),
         exc_value=error,
         exc_traceback=error.__traceback__,
@@ -231,10 +231,10 @@ def _tell(path, function, error):
     hook = sys.unraisablehook
     try:
         if hook is not sys.__unraisablehook__:
-            hook(told)
+            hook(raised)
         elif sys.stderr is not None:  # the interpreter's own hook takes only what the interpreter made
-            text = "".join(traceback.format_exception(told.exc_type, error, told.exc_traceback))
-            sys.stderr.write(f"{told.err_msg}: {function!r}\n{text}")
+            text = "".join(traceback.format_exception(raised.exc_type, error, raised.exc_traceback))
+            sys.stderr.write(f"{raised.err_msg}: {function!r}\n{text}")
             sys.stderr.flush()
     except BaseException:  # a hook that fails, too, has nobody to catch it
         pass

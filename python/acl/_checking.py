@@ -1,4 +1,4 @@
-"""The checker (ropeway check, or ROPEWAY_CHECK=1): what it has found, and telling it, or who records, where the program is.
+"""The checker (ropeway check, or ROPEWAY_CHECK=1): what it has found, and where the program is, for it or the recorder.
 
 Before each call the Python frames of the calling thread go into the thread's record, of which the checker takes a copy if the
 call queues something. For an access to memory it asks for them. The extension does that itself; without it, it is done here.
@@ -16,7 +16,7 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_uint32, c_uint64, c_void_p
 
 NAME = "libropeway_check.so"
 
-# Files whose functions are not told, by a part of their names: this package, the import of modules, and what runs tests.
+# Files whose functions are left out, by a part of their names: this package, the import of modules, and what runs tests.
 LEFT_OUT = (
     os.path.join(os.path.dirname(os.path.abspath(__file__)), ""),
     os.path.join(os.path.dirname(os.__file__), "unittest", ""),
@@ -26,7 +26,7 @@ LEFT_OUT = (
     "<frozen runpy>",
 )
 
-# The functions in them behind which a stack is of no interest: they call tests, fixtures and modules with tests.
+# The functions in them after which a stack is of no interest: they call tests, fixtures and modules with tests.
 OUTERMOST = (
     "_callCleanup", "_callSetUp", "_callTearDown", "_callTestMethod",
     "_importtestmodule", "_teardown_yield_fixture", "call_fixture_func", "pytest_pyfunc_call",
@@ -99,7 +99,7 @@ def unjudged():
 
 
 def start(library, places, extension):
-    """Begins to tell the checker, or who records, where the program is. Later functions of library are watched."""
+    """Begins to report to the checker, or the recorder, where the program is. Later functions of library are watched."""
     global _checker, _ignore
     if os.environ.get("ROPEWAY_CHECK", "") in ("", "0"):
         if os.environ.get("ROPEWAY_TRACE", "") != "":
@@ -124,12 +124,12 @@ def start(library, places, extension):
 
 
 def _in_extension(extension, checked):
-    """Whether the extension can tell the checker, or else who records, where the program is."""
+    """Whether the extension can report to the checker, or else the recorder, where the program is."""
     return extension.watch_frames(checked, *(tuple(map(os.fsencode, texts)) for texts in (LEFT_OUT, OUTERMOST)))
 
 
 def _record(library, extension):
-    """Begins to tell who records where the program is."""
+    """Begins to report to the recorder where the program is."""
     if extension is None:
         note, forget = _sites_in_python(library)
     elif _in_extension(extension, False):
@@ -156,7 +156,7 @@ def _find(library, places):
 
 
 def _watch(library, note, forget):
-    """From now on, functions that are taken from library tell where they are called."""
+    """From now on, functions that are taken from library report where they are called."""
     plain = library._FuncPtr
 
     class Watched(plain):
@@ -173,7 +173,7 @@ def _watch(library, note, forget):
 
 
 def _numbers(name):
-    """What tells the number of a frame's function, by name: 0 to leave it out, None for an outermost one."""
+    """What finds the number of a frame's function, by name: 0 to leave it out, None for an outermost one."""
     codes = {}  # by the address of a code object: its number, and itself
 
     def judge(code):

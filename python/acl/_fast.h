@@ -19,7 +19,7 @@
 #include "acl/acl.h"
 #include "acl/acl_prof.h"
 #include "acl/acl_rt_memory_soma.h"
-#include "door.h"
+#include "entry.h"
 
 #include "_frames.h"
 
@@ -311,7 +311,7 @@ static PyObject *make_module(PyMethodDef *of_acl, PyMethodDef *of_rt, PyMethodDe
 {
 	static PyMethodDef own[] = {
 		{"set_runner", set_runner, METH_O, "Says what runs functions that were given to streams."},
-		{"watch_frames", watch_frames, METH_VARARGS, "Begins to tell the checker, or who records, where the program is."},
+		{"watch_frames", watch_frames, METH_VARARGS, "Begins to report to the checker, or the recorder, where the program is."},
 		{"note_frames", note_frames_now, METH_NOARGS, "Tells where the program is, before a call."},
 		{"forget_frames", forget_frames_now, METH_NOARGS, "After the call."},
 		{NULL, NULL, 0, NULL},

@@ -3,7 +3,7 @@
  * the program touches memory, the frames of the calling thread are written to its record: a number for each function, which is
  * given once for each code object, and the line. Of a program that is only recorded the innermost frame is enough.
  *
- * All of this runs with the interpreter lock held, which guards what is here. With nobody who wants to know it is one branch.
+ * All of this runs with the interpreter lock held, which guards what is here. Without checker and recorder it is one branch.
  */
 #include <dlfcn.h>
 
@@ -23,7 +23,7 @@ enum { LEFT_OUT = 0, OUTERMOST = UINT32_MAX };
 
 static PyObject *codes;     /* what is to be done with a function, and its code object, by the address of that */
 static PyObject *left_out;  /* parts of file names: bytes */
-static PyObject *outermost; /* functions in those files behind which a stack is of no interest: bytes */
+static PyObject *outermost; /* functions in those files after which a stack is of no interest: bytes */
 
 static int pop_top = -1; /* the instruction that drops a value; -1 where it is not known */
 
@@ -110,7 +110,7 @@ static int opcode_of(const char *name)
 	return found;
 }
 
-/* Whether the instruction behind the call at lasti drops its value. Between the two there is room for the interpreter: zeros. */
+/* Whether the instruction after the call at lasti drops its value. Between the two there is room for the interpreter: zeros. */
 static int drops(PyObject *code, int lasti)
 {
 	PyObject *text = pop_top >= 0 && lasti >= 0 ? PyObject_GetAttrString(code, "co_code") : NULL;
@@ -250,7 +250,7 @@ static void provide_frames(ropeway_call *call)
 	PyGILState_Release(state);
 }
 
-/* watch_frames(checked, left_out, outermost) -> bool: begins to tell where the program is, to the checker or else to who records. False if it
+/* watch_frames(checked, left_out, outermost) -> bool: begins to report where the program is, to the checker or else to the recorder. False if it
  * cannot. */
 static PyObject *watch_frames(PyObject *self, PyObject *args)
 {

@@ -51,7 +51,7 @@ def _open(path, where):
 
 
 def _choose():
-    """Which implementation it is, its plain functions by module, and how it is told what runs functions of the program."""
+    """Which implementation it is, its plain functions by module, and how to set what runs functions of the program."""
     wish = os.environ.get("ROPEWAY_PYTHON", "")
     if wish not in ("", "extension", "ctypes"):
         raise ImportError(f"ROPEWAY_PYTHON is {wish!r}; it may be 'extension', 'ctypes' or empty", name="acl")

@@ -173,8 +173,8 @@ def _cells(size):
 def _same_length(name, **lists):
     """C has one length for both: it would read past the end of the shorter one."""
     if len({len(values) for values in lists.values()}) > 1:
-        told = ", ".join(f"{key} {len(values)}" for key, values in lists.items())
-        raise ValueError(f"{name}: the lists must have the same length; they have: {told}")
+        found = ", ".join(f"{key} {len(values)}" for key, values in lists.items())
+        raise ValueError(f"{name}: the lists must have the same length; they have: {found}")
 
 
 @form(address, u64, i32, _location)

@@ -1,4 +1,4 @@
-"""Tasks that are told what to do by a dictionary: count notifies, random numbers."""
+"""Tasks that a dictionary describes: count notifies, random numbers."""
 
 from ctypes import POINTER, byref, c_void_p
 

@@ -44,7 +44,7 @@ def _checked(function, position, name, kind, value):
 def bytes_to_ptr(b: bytes, /) -> int:
     """acl.util.bytes_to_ptr(b) -> int
 
-    The address of the data of a bytes object. It is good for as long as the object lives. Nothing is copied: who lets a
+    The address of the data of a bytes object. It is good for as long as the object lives. Nothing is copied: a caller that lets a
     copy write there changes the object.
     """
     if not isinstance(b, bytes):
@@ -131,7 +131,7 @@ _PINNED, _DEVICE = 0, 1  # ACL_MEM_LOCATION_TYPE_HOST, which registered memory i
 
 
 def _place(ptr):
-    """Where the runtime says that an address lives; None if it cannot tell."""
+    """Where the runtime says that an address lives; None if it does not say."""
     from ._special import rt_pointer_get_attributes
 
     with _checking.unjudged():
@@ -184,8 +184,8 @@ def numpy_to_ptr(a: Any, /) -> int:
     numpy_contiguous_to_ptr.
     """
     _array("numpy_to_ptr", _numpy("numpy_to_ptr"), a)
-    told = "acl.util.numpy_to_ptr is deprecated; use acl.util.numpy_contiguous_to_ptr"
-    warnings.warn(told, DeprecationWarning, stacklevel=2)
+    text = "acl.util.numpy_to_ptr is deprecated; use acl.util.numpy_contiguous_to_ptr"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
     if not a.flags.c_contiguous:
         warnings.warn("acl.util.numpy_to_ptr: the array is not contiguous in memory", RuntimeWarning, stacklevel=2)
     return a.ctypes.data

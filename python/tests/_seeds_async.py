@@ -141,7 +141,7 @@ class Async(Sentences):
         if not self.oldest:
             self.fresh()
             ok(self.copy(s.pin[1], s.dev[1], D2H))
-            ok(self.copy(s.dev[0], s.page[0], H2D))  # also behind what is queued
+            ok(self.copy(s.dev[0], s.page[0], H2D))  # also after what is queued
             expect(self.arrived(s.pin[1]) and self.arrived(s.dev[0]))
 
     def async_host_memory(self):
@@ -174,10 +174,10 @@ class Async(Sentences):
         hosts = ((s.pin[1], s.pin[0]), (s.page[1], s.page[0]))
         for dst, src in (*hosts, (s.dev[0], s.pin[0]), (s.dev[0], s.dev[1]), (s.pin[1], s.dev[1])):
             self.fresh()
-            told = (self.copy(dst, src, H2H), self.synchronise())
+            got = (self.copy(dst, src, H2H), self.synchronise())
             if self.rc or not (self.strict or self.oldest or self.product in ("A2", "A3") or (dst, src) in hosts):
-                same((0, 0), told)
+                same((0, 0), got)
                 expect(self.arrived(dst))
                 continue
-            same((0, TASK_FAILS) if self.oldest and not self.strict else (UNSUPPORTED, 0), told)
+            same((0, TASK_FAILS) if self.oldest and not self.strict else (UNSUPPORTED, 0), got)
             expect(self.is_old(dst))

@@ -201,11 +201,11 @@ class Batch(Sentences):
         for stream in (GARBAGE, self.s.gone):
             same((NOBODY, INVALID_HANDLE), self.call(stream))
         same((NOBODY, 107003), self.call(self.s.foreign))
-        told = []
-        thread = threading.Thread(target=lambda: told.append(self.call()))  # which has no context
+        got = []
+        thread = threading.Thread(target=lambda: got.append(self.call()))  # which has no context
         thread.start()
         thread.join()
-        same([(NOBODY, 107002)], told)
+        same([(NOBODY, 107002)], got)
         self.attrs = [{**self.UP, "rsv": [0, 0, 1] + [0] * 13}]
         same((NOBODY, INVALID_PARAM), self.call())
         expect(self.is_old())

@@ -33,7 +33,7 @@ device = ok(rt.malloc(SIZE, 0))
 ok(rt.memcpy(device, SIZE, host, SIZE, H2D))
 """
 
-# And ends with. What was found is told on a line of its own.
+# And ends with. What was found is printed on a line of its own.
 END = """
 ok(rt.synchronize_stream(stream))
 print("found " + json.dumps(acl._checking.findings()))

@@ -25,7 +25,7 @@ import time
 from typing import NamedTuple, Tuple
 
 OLDEST = (3, 9)  # that the package supports
-SLOW = ("test_examples", "test_page", "test_wheel")  # they prove little more on another Python
+SLOW = ("test_examples", "test_wheel")  # they prove little more on another Python
 ONLY_SOFT = {
     "test_cases": "it breaks rules about memory that other drivers do not map and share",
     "test_check": "the checker watches pages of the software device",
@@ -34,7 +34,6 @@ ONLY_SOFT = {
     "test_ipc": "other drivers do not share memory between processes",
     "test_memory": "other drivers do not map, share and manage memory",
     "test_wheel": "it builds a wheel and uses hardly a device",
-    "test_page": "it does what test_examples does, and the checker's part",
 }
 HANG = 900  # seconds after which a run hangs
 TESTS = os.path.dirname(os.path.abspath(__file__))
@@ -141,10 +140,10 @@ def perform(run, modules, toolkit, hidden):
     ran = re.search(r"^Ran (\d+) tests? in", output, re.MULTILINE)
     skipped = re.search(r"skipped=(\d+)", output)
     passed = process.returncode == 0 and ran is not None and int(ran.group(1)) > 0
-    told = f"{'ok  ' if passed else 'FAIL'} {run}: {ran.group(1) if ran else 'no'} tests"
+    got = f"{'ok  ' if passed else 'FAIL'} {run}: {ran.group(1) if ran else 'no'} tests"
     if skipped:
-        told += f", {skipped.group(1)} skipped"
-    return passed, f"{told}, {time.monotonic() - start:.1f} s", output
+        got += f", {skipped.group(1)} skipped"
+    return passed, f"{got}, {time.monotonic() - start:.1f} s", output
 
 
 def main():
@@ -185,8 +184,8 @@ def main():
         first = most if given.one else [name for name in modules if name in SLOW or not given.rest]
         futures = [pool.submit(perform, run, most if i else first, toolkit, hidden) for i, run in enumerate(runs)]
         for run, future in zip(runs, futures):
-            passed, told, output = future.result()
-            print(told, flush=True)
+            passed, got, output = future.result()
+            print(got, flush=True)
             if run.numpy or not any(other.numpy for other in runs):  # without NumPy on purpose
                 count_missing(output, skipped)
             if not passed:

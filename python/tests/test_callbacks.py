@@ -54,9 +54,9 @@ class CallbackCase(DeviceCase):
         self.launches = _callbacks._Launches()  # no test finds those of another
         self.launches.ticks = _callbacks._launches.ticks
         _callbacks._launches = self.launches
-        self.told = []
+        self.raised = []
         self.addCleanup(setattr, sys, "unraisablehook", sys.unraisablehook)
-        sys.unraisablehook = self.told.append
+        sys.unraisablehook = self.raised.append
 
     def reporter(self, stream):
         reporter = Reporter(self.ok(rt.get_context()))
@@ -103,8 +103,8 @@ class TestHostFunctions(CallbackCase):
         self.ok(rt.launch_host_func(stream, seen.append, "after"))
         self.ok(rt.synchronize_stream(stream))
         self.assertEqual(["after"], seen)
-        self.assertEqual([ValueError, SystemExit], [told.exc_type for told in self.told])
-        first = self.told[0]
+        self.assertEqual([ValueError, SystemExit], [raised.exc_type for raised in self.raised])
+        first = self.raised[0]
         self.assertIs(failing, first.object)
         self.assertEqual("no luck", str(first.exc_value))
         self.assertIn("acl.rt.launch_host_func", first.err_msg)
@@ -122,7 +122,7 @@ class TestHostFunctions(CallbackCase):
         self.assertRegex(printed.getvalue(), r"(?s)ignored in function of acl\.rt\.launch_host_func.*failing.*ValueError: no luck")
 
     def test_a_hook_that_fails(self):
-        sys.unraisablehook = lambda told: 1 / 0
+        sys.unraisablehook = lambda raised: 1 / 0
         stream = self.stream()
         self.ok(rt.launch_host_func(stream, lambda _: {}["missing"], None))
         self.ok(rt.synchronize_stream(stream))
@@ -174,8 +174,8 @@ class TestCallbacks(CallbackCase):
         self.ok(rt.launch_callback(seen.append, "after", BLOCK, stream))
         self.ok(rt.synchronize_stream(stream))
         self.assertEqual(["after"], seen)
-        self.assertEqual([KeyError], [told.exc_type for told in self.told])
-        self.assertIn("acl.rt.launch_callback", self.told[0].err_msg)
+        self.assertEqual([KeyError], [raised.exc_type for raised in self.raised])
+        self.assertIn("acl.rt.launch_callback", self.raised[0].err_msg)
         self.assertEqual(0, reporter.end())
         self.assertLessEqual(set(reporter.codes), {0, 507012, 107012})
 
@@ -261,16 +261,16 @@ class TestExceptionInfo(CallbackCase):
         stream, seen = self.stream(), []
         stream_id = self.ok(rt.stream_get_id(stream))
 
-        def tell(info):
+        def report(info):
             seen.append((rt.get_stream_id_from_exception_info(info), rt.get_error_code_from_exception_info(info)))
-            raise RuntimeError("told")
+            raise RuntimeError("raised")
 
-        self.ok(rt.set_exception_info_callback(tell))
+        self.ok(rt.set_exception_info_callback(report))
         self.addCleanup(rt.set_exception_info_callback, None)
         code = self.fail_a_task(stream)
         self.assertNotEqual(0, code)
         self.assertEqual([(stream_id, code)], seen)
-        self.assertEqual([(RuntimeError, tell)], [(told.exc_type, told.object) for told in self.told])
+        self.assertEqual([(RuntimeError, report)], [(raised.exc_type, raised.object) for raised in self.raised])
         self.ok(rt.set_exception_info_callback(None))
         self.assertNotEqual(0, self.fail_a_task(self.stream()))
         self.assertEqual(1, len(seen))
@@ -303,7 +303,7 @@ class TestAllocators(CallbackCase):
         self.assertEqual(2**64 - 8, _callbacks._address_or_null("form", print, -8))
         self.assertIsNone(_callbacks._address_or_null("form", print, None))
         self.assertIsNone(_callbacks._address_or_null("form", print, "text"))
-        self.assertEqual([TypeError], [told.exc_type for told in self.told])
+        self.assertEqual([TypeError], [raised.exc_type for raised in self.raised])
 
 
 class TestLifetime(CallbackCase):

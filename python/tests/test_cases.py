@@ -143,7 +143,7 @@ class Arguments:
             destroy(thing)  # unless the call did
 
 
-def answers(call, arguments):
+def problem_of(call, arguments):
     """Makes the call and returns what is wrong with how it ended, or None."""
     path, function, rule, code, quiet = call[:5]
     module, name = path.rsplit(".", 1)
@@ -169,9 +169,9 @@ def main(product, form, strict):
         made = Arguments()
         arguments = [made.value(text) for text in call[9]]
         if call[8]:
-            problems.append(answers(call, arguments))
+            problems.append(problem_of(call, arguments))
         else:
-            stranger = threading.Thread(target=lambda: problems.append(answers(call, arguments)))
+            stranger = threading.Thread(target=lambda: problems.append(problem_of(call, arguments)))
             stranger.start()
             stranger.join()
         made.drop()

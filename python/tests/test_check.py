@@ -73,7 +73,7 @@ thread.join()
         self.assert_found(program, READ)
 
     def test_a_batch(self):
-        """A form that is written by hand, over ctypes, tells where it is called, too."""
+        """A form that is written by hand, over ctypes, reports where it is called, too."""
         program = self.program("""
 attributes = [{"dstLoc": {"id": 0, "type": 0}, "srcLoc": {"id": 0, "type": 1}}]
 def load():

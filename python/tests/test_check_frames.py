@@ -1,4 +1,4 @@
-"""What the checker is told of Python frames. A stand-in for it writes down what it gets."""
+"""What the checker learns about Python frames. A stand-in for it writes down what it gets."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ STAND_IN = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "door.h"
+#include "entry.h"
 
 static struct { char *file, *function; } names[1 << 17];
 static uint32_t count;
@@ -38,13 +38,13 @@ uint32_t ropeway_check_name_frame(const char *file, const char *function)
 }
 
 void ropeway_check_frames_by(void (*frames)(ropeway_call *)) { provider = frames; }
-ropeway_door ropeway_check_attach(ropeway_door core) { return core; }
+ropeway_entry ropeway_check_attach(ropeway_entry core) { return core; }
 void ropeway_check_forked(const char *function) { (void)function; }
 const char *ropeway_check_report(void) { return NULL; }
 void ropeway_check_free(const char *report) { (void)report; }
 uint32_t names_given(void) { return count; }
 
-static void tell(const char *what, const ropeway_call *call)
+static void print_frames(const char *what, const ropeway_call *call)
 {
 	printf("%s:", what);
 	for (uint32_t i = 0; i < call->named; i++) {
@@ -65,11 +65,11 @@ void *touched(void *what)
 	call.named = 0;
 	if (provider)
 		provider(&call);
-	tell(what, &call);
+	print_frames(what, &call);
 	return what;
 }
 
-void called(const char *what) { tell(what, &last); tell("now", &mine); }
+void called(const char *what) { print_frames(what, &last); print_frames("now", &mine); }
 """
 
 BEGINNING = """\
@@ -83,7 +83,7 @@ class TestFrames(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         compiler = need_compiler()
-        if not os.path.exists(os.path.join(SHIM, "door.h")):
+        if not os.path.exists(os.path.join(SHIM, "entry.h")):
             raise unittest.SkipTest("this is no clone of the repository")
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
@@ -95,11 +95,11 @@ class TestFrames(unittest.TestCase):
             [compiler, "-shared", "-fPIC", "-I", SHIM, "-Wl,-soname,libropeway_check.so", "-o", cls.library, source], check=True
         )
 
-    def told(self, body):
-        """What a program tells, by what it tells of: frames as they are written, without qualifications, innermost first."""
-        return {what: [frame.rstrip("!") for frame in frames] for what, frames in self.told_all(body).items()}
+    def seen(self, body):
+        """What a program reports, by its name: frames as they are written, without qualifications, innermost first."""
+        return {what: [frame.rstrip("!") for frame in frames] for what, frames in self.seen_all(body).items()}
 
-    def told_all(self, body):
+    def seen_all(self, body):
         """The same, with a mark at lines that drop what a call returns."""
         path = os.path.join(self.directory, "program.py")
         with open(path, "w") as file:
@@ -125,7 +125,7 @@ class TestFrames(unittest.TestCase):
 
     def test_an_access(self):
         """Innermost first, with the lines of the calls, with the interpreter lock held or not."""
-        told = self.told("""\
+        seen = self.seen("""\
 def inner(library):
     library.touched(b"held" if library is held else b"freed")
 def outer(library):
@@ -137,11 +137,11 @@ outer(freed)
 """)
         for what, line in (("held", 10), ("freed", 11)):
             frames = ["inner@program.py:5", "outer@program.py:8", f"<module>@program.py:{line}"]
-            self.assertEqual(frames, told[what])
+            self.assertEqual(frames, seen[what])
 
     def test_what_is_dropped(self):
         """A call that is a statement drops its value; in every other place the program has it."""
-        told = self.told_all("""\
+        seen = self.seen_all("""\
 def work():
     acl.rt.get_device_count(); freed.called(b"statement")
     kept = acl.rt.get_device_count(); freed.called(b"kept")
@@ -150,13 +150,13 @@ def work():
 work()
 freed.called(b"returned")
 """)
-        marks = {what: told[what][0].endswith("!") for what in ("statement", "kept", "tested", "returned")}
+        marks = {what: seen[what][0].endswith("!") for what in ("statement", "kept", "tested", "returned")}
         self.assertEqual({"statement": True, "kept": False, "tested": False, "returned": False}, marks)
-        self.assertFalse(any(frame.endswith("!") for frames in told.values() for frame in frames[1:]))
+        self.assertFalse(any(frame.endswith("!") for frames in seen.values() for frame in frames[1:]))
 
     def test_a_call(self):
-        """The frames are there during the call and gone after it; frames of acl are not told."""
-        told = self.told("""\
+        """The frames are there during the call and gone after it; frames of acl are left out."""
+        seen = self.seen("""\
 def work():
     acl.rt.get_device_count()
 work()
@@ -166,13 +166,13 @@ def more():
 more()
 freed.called(b"special")
 """)
-        self.assertEqual(["work@program.py:5", "<module>@program.py:6"], told["plain"])
-        self.assertEqual(["more@program.py:9", "<module>@program.py:10"], told["special"])
-        self.assertEqual([], told["now"])
+        self.assertEqual(["work@program.py:5", "<module>@program.py:6"], seen["plain"])
+        self.assertEqual(["more@program.py:9", "<module>@program.py:10"], seen["special"])
+        self.assertEqual([], seen["now"])
 
     def test_threads(self):
-        """A thread tells its own frames; one that has nothing to do with Python tells none."""
-        told = self.told("""\
+        """A thread reports its own frames; one that has nothing to do with Python reports none."""
+        seen = self.seen("""\
 def look():
     freed.touched(b"python")
 thread = threading.Thread(target=look)
@@ -182,12 +182,12 @@ number, libc = ctypes.c_ulong(), ctypes.CDLL(None)
 libc.pthread_create(ctypes.byref(number), None, freed.touched, b"foreign")
 libc.pthread_join(number, None)
 """)
-        self.assertEqual("look@program.py:5", told["python"][0])
-        self.assertNotIn("<module>", "".join(told["python"]))
-        self.assertEqual([], told["foreign"])
+        self.assertEqual("look@program.py:5", seen["python"][0])
+        self.assertNotIn("<module>", "".join(seen["python"]))
+        self.assertEqual([], seen["foreign"])
 
     def test_each_function_is_named_once(self):
-        told = self.told("""\
+        seen = self.seen("""\
 def same():
     acl.rt.get_device_count()
 for _ in range(3):
@@ -201,11 +201,11 @@ for name in ("one", "two"):
     exec(compile("held.touched(b'" + name + "')", name + ".py", "exec"))
 """)
         for name in ("one", "two"):
-            self.assertEqual(f"<module>@{name}.py:1", told[name][0])
+            self.assertEqual(f"<module>@{name}.py:1", seen[name][0])
 
     def test_deep_recursion_and_many_functions(self):
         """A record has room for 32 frames, and what is remembered of code has an end."""
-        told = self.told("""\
+        seen = self.seen("""\
 def deep(n):
     return deep(n - 1) if n else held.touched(b"deep")
 deep(100)
@@ -213,12 +213,12 @@ for i in range((1 << 16) + 100):
     exec(compile("acl.rt.get_device_count()", "many", "exec"))
 held.touched(b"after")
 """)
-        self.assertEqual(["deep@program.py:5"] * 32, told["deep"])
-        self.assertEqual(["<module>@program.py:9"], told["after"])
+        self.assertEqual(["deep@program.py:5"] * 32, seen["deep"])
+        self.assertEqual(["<module>@program.py:9"], seen["after"])
 
     def test_an_exception_stays(self):
         """An access can come while an exception is being handled, or from a function that is run because of one."""
-        told = self.told("""\
+        seen = self.seen("""\
 class Last:
     def __del__(self):
         freed.touched(b"deleted")
@@ -233,23 +233,23 @@ except ValueError as error:
     del error
 held.touched(b"after")
 """)
-        self.assertEqual("after", list(told)[-1])
+        self.assertEqual("after", list(seen)[-1])
 
     def test_the_end(self):
         """While the interpreter ends nobody waits for it: there are no frames any more."""
-        told = self.told("""\
+        seen = self.seen("""\
 held.touched(b"before")
 class Last:
     def __del__(self, touched=held.touched):
         touched(b"at the end")
 last = Last()
 """)
-        self.assertEqual(["<module>@program.py:4"], told["before"])
-        self.assertEqual([], told["at the end"])
+        self.assertEqual(["<module>@program.py:4"], seen["before"])
+        self.assertEqual([], seen["at the end"])
 
     def test_what_runs_tests_is_left_out(self):
         """Around a test there is no frame of what runs it."""
-        told = self.told("""\
+        seen = self.seen("""\
 for name, entry in (("around", "pytest_pyfunc_call"), ("between", "anything")):
     scope = {}
     exec(compile(f"def {entry}(f):\\n    f()", "/lib/_pytest/python.py", "exec"), scope)
@@ -257,8 +257,8 @@ for name, entry in (("around", "pytest_pyfunc_call"), ("between", "anything")):
         held.touched(name.encode())
     scope[entry](test)
 """)
-        self.assertEqual(["test@program.py:8"], told["around"])
-        self.assertEqual(["test@program.py:8", "<module>@program.py:9"], told["between"])
+        self.assertEqual(["test@program.py:8"], seen["around"])
+        self.assertEqual(["test@program.py:8", "<module>@program.py:9"], seen["between"])
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class TestPlugin(CheckedCase):
         self.assertEqual({"test_unwatched": "ERROR"}, outcomes, output)
 
     def test_off(self):
-        """Tests are skipped and say why; who asked for the check on all of them gets an error."""
+        """Tests are skipped and say why; asking for the check on all of them is an error."""
         outcomes, output = self.pytest("-k", "wrong", preload=False, ROPEWAY_CHECK="")
         self.assertEqual({"SKIPPED"}, set(outcomes.values()), output)
         self.assertIn("acl is not checked in this process: run the tests under 'ropeway check -- pytest'", output)

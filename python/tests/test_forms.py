@@ -80,6 +80,15 @@ class TestPresence(unittest.TestCase):
         self.assertEqual(268435456, acl.ACL_HOST_REG_PINNED)
 
 
+class TestPage(unittest.TestCase):
+    def test_how_many_functions(self):
+        """docs/python.md says how many functions there are."""
+        count = sum(not form.extra and form.module != "acl.prof" for form in _forms.FORMS)
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "python.md")
+        with open(page, encoding="utf-8") as file:
+            self.assertIn(f"All {count} functions of `acl` and `acl.rt`", file.read())
+
+
 class TestArguments(unittest.TestCase):
     def refused(self, kind, pattern, function, args):
         with self.assertRaisesRegex(kind, "^" + pattern):
@@ -179,7 +188,7 @@ class Index:
 
 class TestShape(unittest.TestCase):
     def test_results(self):
-        """Every function gives as many results as it says, of the type it says; what is not built yet answers 207000."""
+        """Every function gives as many results as it says, of the type it says; what is not built yet returns 207000."""
         for name, form, function in each_plain():
             with self.subTest(form.path, implementation=name):
                 self.check(form, function(*zeros(form)))

@@ -23,7 +23,7 @@ def content(ptr, offset, size):
 
 
 def importer(pipe):
-    """Imports keys that come through the pipe, fills what they name as it is told, and answers what it saw."""
+    """Imports keys that come through the pipe, fills what they name as it is asked to, and replies with what it saw."""
     acl.init()
     rt.set_device(0)
     pipe.send(os.getpid())

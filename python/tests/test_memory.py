@@ -234,7 +234,7 @@ def links(call):
 
 
 def visit(connection):
-    """The other process of sharing: it imports what it is told, looks, writes, records, and tells which forms succeeded."""
+    """The other process of sharing: it imports what it is sent, looks, writes, records, and reports which forms succeeded."""
     key, bell, event_handle, first, second = connection.recv()
     call = Session()
     same((acl.init(), rt.set_device(0)), (0, 0))

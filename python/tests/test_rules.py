@@ -96,8 +96,8 @@ class TestRules(unittest.TestCase):
                     proven.add((function, int(number)))
         wanted = provable()
         self.assertGreater(len(wanted), 150)
-        told = {rule: RULES[rule[0]][rule[1] - 1][0] for rule in wanted}
-        self.assertEqual({}, {rule: told[rule] for rule in wanted - proven - set(NOT_FROM_PYTHON)}, "not provoked")
+        texts = {rule: RULES[rule[0]][rule[1] - 1][0] for rule in wanted}
+        self.assertEqual({}, {rule: texts[rule] for rule in wanted - proven - set(NOT_FROM_PYTHON)}, "not provoked")
         self.assertEqual(set(), proven - wanted, "provoked, but the table says that they cannot be")
         self.assertEqual(set(), proven & set(NOT_FROM_PYTHON), "NOT_FROM_PYTHON lists them, and they were provoked")
         self.assertEqual(set(), set(NOT_FROM_PYTHON) - wanted, "NOT_FROM_PYTHON lists them, and they need no proof")
@@ -172,7 +172,7 @@ class Scene:
         abort = threading.Thread(target=lambda: codes.append(rt.device_task_abort(0, 0)))
         abort.start()
         try:
-            while rt.mem_flush(self.dev[0], 1) == 0:  # the cheapest call that tells
+            while rt.mem_flush(self.dev[0], 1) == 0:  # the cheapest call that shows it
                 time.sleep(0.0001)
             yield
         finally:
@@ -239,11 +239,11 @@ class Family(unittest.TestCase):
     def good(self):
         raise NotImplementedError
 
-    # A rule, and the answers that it demands.
+    # A rule, and the results that it demands.
 
     @contextlib.contextmanager
     def rule(self, number):
-        """All calls in the block are answered as the rule says, and at least one is made. Then the rule is proven."""
+        """All calls in the block return what the rule says, and at least one is made. Then the rule is proven."""
         with self.subTest(f"{self.function} rule {number}"):
             self.like(self.function, number)
             if self.code is None:
@@ -254,19 +254,19 @@ class Family(unittest.TestCase):
             print("rule", self.function, number)
 
     def like(self, function, number):
-        """From here on the answers are those of this rule."""
+        """From here on the results are those of this rule."""
         _, self.code, self.quiet, _ = RULES[function][number - 1]
 
     def expect(self, arguments):
         """Makes the call and compares the code, the last error of the thread, and whether the message names the function."""
         arguments = dict(arguments)
         if not arguments.pop("stranger", False):
-            return self.answered(arguments)
+            return self.result_of(arguments)
         results, problems = [], []
 
         def body():
             try:
-                results.append(self.answered(arguments))
+                results.append(self.result_of(arguments))
             except BaseException as problem:
                 problems.append(problem)
 
@@ -277,7 +277,7 @@ class Family(unittest.TestCase):
             raise problem
         return results[0]
 
-    def answered(self, arguments):
+    def result_of(self, arguments):
         self.assertIsNotNone(self.code)
         acl.get_recent_err_msg()
         rt.get_last_error(0)

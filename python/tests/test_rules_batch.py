@@ -112,13 +112,13 @@ class MemcpyBatch(Family):
         """Which segments have been copied when a segment is refused: none."""
         return range(0)
 
-    def told(self, result, index):
+    def expect_index(self, result, index):
         """The segment that is to blame is named, where there is a place for it."""
         if self.shift == 0:
             self.assertEqual(index, result[0])
 
     def refused(self, arguments, index=NOBODY):
-        self.told(self.expect(arguments), index)
+        self.expect_index(self.expect(arguments), index)
         ok(rt.synchronize_stream(self.s.stream))
         done = self.copied(index)
         self.assertTrue(self.arrived(*done) and self.is_old(*set(range(SEGMENTS)) - set(done)))
@@ -285,20 +285,20 @@ class MemcpyBatchAsync(MemcpyBatch):
         elif number == 30:
             arguments = self.pageable()
             with s.aborting():
-                self.told(self.expect(arguments), NOBODY)
+                self.expect_index(self.expect(arguments), NOBODY)
         elif number == 32:  # pageable segments are copied, and the first pinned one ends it
             result = self.expect({**self.pageable(), "srcs": [*s.page[:2], s.pin[2]], "stream": s.foreign})
-            self.told(result, NOBODY)
+            self.expect_index(result, NOBODY)
             self.assertTrue(self.arrived(0, 1) and self.is_old(2))
             self.refused(self.spoiled({**self.good(), "stream": s.foreign}, 26))  # a later segment does not matter
         elif number == 33:
-            self.told(self.expect(self.changed(("sizes", 1), 1 << 20, ("dest_maxs", 1), 1 << 20)), NOBODY)  # past the end
+            self.expect_index(self.expect(self.changed(("sizes", 1), 1 << 20, ("dest_maxs", 1), 1 << 20)), NOBODY)  # past the end
             ok(rt.synchronize_stream(s.stream))
             self.assertTrue(self.is_old(1, 2))
             arguments = self.good()
             self.code = TASK_ABORT  # the queue takes nothing now
             with s.aborting():
-                self.told(self.expect(arguments), NOBODY)
+                self.expect_index(self.expect(arguments), NOBODY)
 
     def on_950(self):
         """The 950 compares the context of the stream before the first segment, and looks at all segments before it copies one."""
@@ -308,7 +308,7 @@ class MemcpyBatchAsync(MemcpyBatch):
         with self.rule(32):
             self.refused({**self.pageable(), "sizes": [0, SIZE, SIZE], "stream": self.s.foreign})
         with self.rule(23):
-            self.told(self.expect(self.changed(("sizes", 2), 0)), 2)
+            self.expect_index(self.expect(self.changed(("sizes", 2), 0)), 2)
             ok(rt.synchronize_stream(self.s.stream))
             self.assertTrue(self.is_old(0, 1))
 

@@ -1,4 +1,4 @@
-"""The sentences of the documents that the project began with, one test each (_seeds.py); spec/seeds.yaml tells what they say.
+"""The sentences of the documents that the project began with, one test each (_seeds.py); spec/seeds.yaml reports what they say.
 
 Every product in every form runs them, with and without ROPEWAY_STRICT, in a process of its own, for which this file is the program
 too: "ROPEWAY_PRODUCT=310P ROPEWAY_FORM=EP ROPEWAY_STRICT=0 python3 test_seeds.py run" prints the sentences that hold.

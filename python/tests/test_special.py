@@ -33,8 +33,8 @@ class TestLayouts(unittest.TestCase):
             with open(source, "w") as file:
                 file.write(program)
             subprocess.run([need_compiler(), "-I", HEADERS, "-o", binary, source], check=True, timeout=HANG)
-            told = subprocess.run([binary], check=True, timeout=HANG, stdout=subprocess.PIPE, universal_newlines=True).stdout
-        self.assertEqual(told.splitlines(), list(self.ctypes_lines()))
+            got = subprocess.run([binary], check=True, timeout=HANG, stdout=subprocess.PIPE, universal_newlines=True).stdout
+        self.assertEqual(got.splitlines(), list(self.ctypes_lines()))
 
     def ctypes_lines(self):
         for struct in STRUCTS:
@@ -180,7 +180,7 @@ class TestTop(DeviceCase):
         self.assertEqual("100003 0 100002 0", done.stdout.splitlines()[0])
 
     def test_app_log(self):
-        """The caller is told of, and what looks like a format is none."""
+        """The caller is named, and what looks like a format is none."""
         done = run_program(
             "import acl\ndef work(): return acl.app_log(3, 'half 50%s %n done')\nprint(work())",
             ASCEND_SLOG_PRINT_TO_STDOUT="1",

@@ -270,17 +270,17 @@ def callbacks(call, dev, s):
     call("acl.rt.synchronize_stream", s)
     same(ran, [1, 2])
 
-    told = []
+    got = []
     getters = ("task_id", "stream_id", "thread_id", "device_id", "error_code")
 
     def on_exception(info):
-        told.append([call(f"acl.rt.get_{getter}_from_exception_info", info) for getter in getters])
+        got.append([call(f"acl.rt.get_{getter}_from_exception_info", info) for getter in getters])
 
     call("acl.rt.set_exception_info_callback", on_exception)
     same(rt.memcpy_async(dev, 64, 4096, 64, D2D, s), 0)  # no memory: it fails when it runs
     failure = rt.synchronize_stream(s)
     same(failure, acl.ACL_ERROR_RT_SYS_DMA)
-    same((told[0][3], told[0][4]), (0, failure))
+    same((got[0][3], got[0][4]), (0, failure))
     same(call("acl.rt.peek_at_last_error", acl.ACL_RT_THREAD_LEVEL), failure)
     same(call("acl.rt.get_last_error", acl.ACL_RT_THREAD_LEVEL), failure)
     same(str(failure) in call("acl.get_recent_err_msg"), True)

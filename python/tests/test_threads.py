@@ -85,7 +85,7 @@ class TestThreads(DeviceCase):
 
 
 class TestInterpreterLock(DeviceCase):
-    """The lock is released where a call may take long. Threads do not change by themselves here: only who lets go is left."""
+    """The lock is released where a call may take long. Threads do not change by themselves here: only the thread that releases it is left."""
 
     def setUp(self):
         super().setUp()
@@ -243,7 +243,7 @@ class TestProcesses(unittest.TestCase):
         self.assertEqual(["[0, 0, 0, 0, 0] True False"] * 4, done.stdout.splitlines(), done.stderr)
 
     def test_fork(self):
-        """A child that was forked from a process with a runtime is told so, by every call, and does not hang."""
+        """A child that was forked from a process with a runtime gets an error from every call, and does not hang."""
         done = self.children("fork")
         self.assertEqual(["[500000, 500000, 500000] False True"] * 4, done.stdout.splitlines(), done.stderr)
         self.assertIn("forked", done.stderr)

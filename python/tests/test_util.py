@@ -128,13 +128,13 @@ class TestNumpy(DeviceCase):
 
     def test_numpy_to_ptr_warns(self):
         array = self.numpy.zeros((4, 4))
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.assertEqual(array.ctypes.data, util.numpy_to_ptr(array))
-            self.assertEqual([DeprecationWarning], [w.category for w in told])
-            self.assertEqual(__file__, told[0].filename)
+            self.assertEqual([DeprecationWarning], [w.category for w in caught])
+            self.assertEqual(__file__, caught[0].filename)
             util.numpy_to_ptr(array.T[:2])
-        self.assertEqual([DeprecationWarning, DeprecationWarning, RuntimeWarning], [w.category for w in told])
+        self.assertEqual([DeprecationWarning, DeprecationWarning, RuntimeWarning], [w.category for w in caught])
 
     def test_only_arrays_have_an_address(self):
         for function in (util.numpy_contiguous_to_ptr, util.numpy_to_ptr):

@@ -63,7 +63,8 @@ func TestPage(t *testing.T) {
 		"Behaviour: `TestBehaviour/aclDataTypeSize`. No rules.\n",
 		"| aclrtSwitchStream | 950, A2, 310B, 310P, 910 | ",
 		"| 10 | src, then dst, is not a multiple of 64 (*310; with ROPEWAY_STRICT=1 all*) |",
-		"| 25 | the host side is pageable on the 310, where the copy would fail when it runs (*with ROPEWAY_STRICT=1*) |",
+		"| 25 | the host side is pageable on the 310, where the copy would fail when it runs (*with " +
+			"ROPEWAY_STRICT=1*) |",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q", want)
@@ -111,7 +112,8 @@ func TestStrictIsDocumented(t *testing.T) {
 				continue
 			}
 			rules++
-			if !strings.Contains(section, f.Name) || r.Code != nil && !strings.Contains(section, fmt.Sprintf("| %d |", *r.Code)) {
+			if !strings.Contains(section, f.Name) || r.Code != nil && !strings.Contains(section,
+				fmt.Sprintf("| %d |", *r.Code)) {
 				t.Errorf("%s rule %d is not in the list", f.Name, i+1)
 			}
 		}

@@ -69,7 +69,8 @@ func Page(t *table.Table, p *Proofs) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString(pageHead)
-	b.WriteString("| Group | Functions | Core | Rules | Proven | Marked | Behaviour tests | Missing |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| Group | Functions | Core | Rules | Proven | Marked | Behaviour tests | Missing " +
+		"|\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	var total count
 	row := func(name string, c count) {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n",
@@ -153,7 +154,8 @@ func writeLater(b *bytes.Buffer, later []*table.Function) {
 		if n := len(f.Rules); n > 0 {
 			checked = fmt.Sprintf("%d of %d", len(f.Checks()), n)
 		}
-		fmt.Fprintf(b, "| %s | %s | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(products(f), "Products: "), "."), checked)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", f.Name, strings.TrimSuffix(strings.TrimPrefix(products(f), "Products: "),
+			"."), checked)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package coverage tells which rules of the API table are proven, and by which test.
+// Package coverage reports which rules of the API table are proven, and by which test.
 package coverage
 
 import (

@@ -96,7 +96,10 @@ func (c *check) write(b *bytes.Buffer) error {
 	if len(rules) == 0 {
 		return fmt.Errorf("%s.%s calls its check, and its first rule is neither an expression nor a function", c.m.pkg, c.m.name)
 	}
-	c.early = slices.ContainsFunc(rules, func(n int) bool { return c.f.Rules[n-1].Code != nil && *c.f.Rules[n-1].Code == 0 })
+	c.early = slices.ContainsFunc(rules, func(n int) bool {
+		return c.f.Rules[n-1].Code != nil &&
+			*c.f.Rules[n-1].Code == 0
+	})
 	for _, number := range rules {
 		if err := c.rule(number); err != nil {
 			return fmt.Errorf("rule %d: %w", number, err)
@@ -150,7 +153,8 @@ func (c *check) typed(typ string) string {
 var coreType = regexp.MustCompile(`(^|[*(\[])(Addr|Handle|Error|Context|Device|Stream|Event|Func)\b`)
 
 // notNamed makes a text in which a name stands alone between spaces.
-var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t", " ", `"`, `"" `)
+var notNamed = strings.NewReplacer("(", " ", ")", " ", ",", " ", ".", " . ", "&", " ", "!", " ", "\n", " ", "\t",
+	" ", `"`, `"" `)
 
 // rule writes the check of one rule.
 func (c *check) rule(number int) error {
@@ -183,7 +187,8 @@ func (c *check) rule(number int) error {
 	return nil
 }
 
-// guard is the condition that the product has the rule, or that the documents are followed to the letter; "" if all have it.
+// guard is the condition that the product has the rule, or that the documents are followed to the letter; "" if all
+// have it.
 func (c *check) guard(r *table.Rule) string {
 	var on []string
 	if r.Strict {
@@ -209,9 +214,13 @@ func (c *check) returns(err string) string {
 	return "return " + err
 }
 
-// results tells whether anything is looked up; only then results have names.
+// results reports whether anything is looked up; only then results have names.
 func (c *check) results() bool {
-	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool { r := &c.f.Rules[n-1]; return r.Expr != nil && c.looksUp(r.Expr) != nil })
+	return c.early || slices.ContainsFunc(ruled(c.f), func(n int) bool {
+		r := &c.f.Rules[n-1]
+		return r.Expr != nil &&
+			c.looksUp(r.Expr) != nil
+	})
 }
 
 // looksUp is the predicate of a rule whose check finds what a number or a handle names, else nil.
@@ -261,7 +270,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	}
 	if w.Op == "context" {
 		if guard != "" {
-			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write product(…) && !context()")
+			return true, fmt.Errorf("a product or strict mode alone cannot ask for the context here; write " +
+				"product(…) && !context()")
 		}
 		if err := c.mustBe(r, noContextCode); err != nil {
 			return true, err
@@ -284,7 +294,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 		return true, fmt.Errorf("%s cannot depend on the product", w.Op)
 	case w.Op == "elsewhere":
 		if c.bound["context"] == "" || c.bound[param] == "" {
-			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it", param, param)
+			return true, fmt.Errorf("elsewhere(%s) needs a rule about the context and one about live(%s) before it",
+				param, param)
 		}
 		name = c.bound[param]
 		find = fmt.Sprintf("ctx.On(api, %s)", name)
@@ -304,7 +315,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number, strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
+	text := fmt.Sprintf("if %s, err = %s; err != nil { // %d\n%s\n}\n", name, find, number,
+		strings.Replace(c.returns("err"+quiet), "err = err\n", "", 1))
 	if optional && o.symbol != "stream" {
 		text = fmt.Sprintf("if %s != 0 {\n%s}\n", arg, text)
 	}
@@ -389,7 +401,7 @@ func (c *check) predicate(w *table.When) (string, error) {
 	if len(w.Args) == 1 && c.bound[w.Args[0].Name] != "" {
 		return c.bound[w.Args[0].Name] + ".Is" + upperFirst(w.Op) + "()", nil
 	}
-	return "", fmt.Errorf("%s: nothing that tells it was looked up before", w.Op)
+	return "", fmt.Errorf("%s: nothing that decides it was looked up before", w.Op)
 }
 
 // failure is the error of a rule that applies, as Go; "nil" if there is nothing to do.
@@ -450,7 +462,8 @@ func (c *check) failure(r *table.Rule) (string, error) {
 }
 
 // inWords is how a message says a comparison.
-var inWords = map[string]string{"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
+var inWords = map[string]string{"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above",
+	">=": "is at least"}
 
 // escape makes text safe in a format.
 func escape(s string) string { return strings.ReplaceAll(s, "%", "%%") }

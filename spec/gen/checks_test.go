@@ -40,13 +40,16 @@ func rule(when string, code int32, ret string) table.Rule {
 	return table.Rule{If: "flag is wrong", When: when, Code: &code, Ret: ret}
 }
 
-// TestChecks: rules become Go in their order, by the names of the method, and what they look up is returned in the order of the parameters.
+// TestChecks: rules become Go in their order, by the names of the method, and what they look up is returned in the
+// order of the parameters.
 func TestChecks(t *testing.T) {
-	const invalid, handle, param = "ACL_ERROR_INVALID_PARAM", "ACL_ERROR_RT_INVALID_HANDLE", "ACL_ERROR_RT_PARAM_INVALID"
+	const invalid, handle, param = "ACL_ERROR_INVALID_PARAM", "ACL_ERROR_RT_INVALID_HANDLE",
+		"ACL_ERROR_RT_PARAM_INVALID"
 	strict := rule("flag == 7", 107000, param)
 	strict.Strict, strict.Quiet, strict.Products = true, true, []string{"310"}
 	by := table.Rule{By: "fits(event, flag, context)", Call: &table.When{Op: "fits", Args: []*table.When{
-		{Op: table.WhenParam, Name: "event"}, {Op: table.WhenParam, Name: "flag"}, {Op: table.WhenParam, Name: "context"}}}}
+		{Op: table.WhenParam, Name: "event"}, {Op: table.WhenParam, Name: "flag"}, {Op: table.WhenParam,
+			Name: "context"}}}}
 	got, err := written(t,
 		rule("stream != NULL && !live(stream)", 107017, handle),
 		rule("!live(event)", 107017, handle),
@@ -78,7 +81,7 @@ func TestChecks(t *testing.T) {
 		at += i
 	}
 	if strings.Contains(got, "bits == 3") {
-		t.Error("a rule behind one that the work checks is checked before it")
+		t.Error("a rule after one that the work checks is checked before it")
 	}
 }
 
@@ -89,13 +92,15 @@ func TestChecksRefused(t *testing.T) {
 		"deviceOnly(event)": "looked up before",
 		"!live(event)":      "107017, not 107000",
 	} {
-		if _, err := written(t, rule(when, 107000, "ACL_ERROR_RT_PARAM_INVALID")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := written(t, rule(when, 107000, "ACL_ERROR_RT_PARAM_INVALID")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", when, err, want)
 		}
 	}
 }
 
-// TestRuleCases: the call of a case breaks its rule and none before it; alone none at all besides, where that can be; and the order is tried.
+// TestRuleCases: the call of a case breaks its rule and none before it; alone none at all besides, where that can be;
+// and the order is tried.
 func TestRuleCases(t *testing.T) {
 	tab, err := table.Load()
 	if err != nil {

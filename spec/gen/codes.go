@@ -111,10 +111,12 @@ func writeCodes(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// alsoReturned are codes that built functions return although no rule of theirs has them: tasks fail with them when they run, or a driver does.
+// alsoReturned are codes that built functions return although no rule of theirs has them: tasks fail with them when
+// they run, or a driver does.
 var alsoReturned = []string{
-	"ACL_ERROR_RT_MEMORY_ALLOCATION", "ACL_ERROR_RT_SYS_DMA", "ACL_ERROR_RT_TASK_TIMEOUT", "ACL_ERROR_RT_LOST_HEARTBEAT", "ACL_ERROR_RT_DRV_INTERNAL_ERROR",
-	"ACL_ERROR_RT_IPC_ERROR", // the exporter does not answer
+	"ACL_ERROR_RT_MEMORY_ALLOCATION", "ACL_ERROR_RT_SYS_DMA", "ACL_ERROR_RT_TASK_TIMEOUT",
+	"ACL_ERROR_RT_LOST_HEARTBEAT", "ACL_ERROR_RT_DRV_INTERNAL_ERROR",
+	"ACL_ERROR_RT_IPC_ERROR", // the exporter does not reply
 }
 
 // writePublicCodes gives the Go API the codes that can be returned: those of the rules of built functions.

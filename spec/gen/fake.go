@@ -31,7 +31,7 @@ func writeFakeSlots(t *table.Table, _ string) ([]byte, error) {
 	return fmt.Appendf(nil, `#ifndef ROPEWAY_FAKE_SLOTS_H
 #define ROPEWAY_FAKE_SLOTS_H
 
-#include "../door.h"
+#include "../entry.h"
 
 /* How many slots each function has. */
 static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {
@@ -47,7 +47,7 @@ static const struct {
 `, slots.Bytes(), structs.Bytes()), nil
 }
 
-// byAddress tells whether a parameter is a struct passed by value: its slot holds the address of a copy.
+// byAddress reports whether a parameter is a struct passed by value: its slot holds the address of a copy.
 func byAddress(t *table.Table, ty table.Type) bool {
 	k, _ := t.KindOf(ty.Base)
 	return !isPointer(t, ty) && (k == table.StructType || k == table.UnionType)
@@ -84,7 +84,8 @@ func fakeCall(b *bytes.Buffer, t *table.Table, f *table.Function, number int) er
 		}
 		if byAddress(t, p.Type) {
 			name := fmt.Sprintf("s%d", i)
-			structs = append(structs, fmt.Sprintf("\t%s %s;\n\tfake_fill(&%s, sizeof %s, %d);\n", p.Type, name, name, name, i))
+			structs = append(structs, fmt.Sprintf("\t%s %s;\n\tfake_fill(&%s, sizeof %s, %d);\n", p.Type,
+				name, name, name, i))
 			args, slots = append(args, name), append(slots, "FAKE_STRUCT")
 			continue
 		}
@@ -105,12 +106,13 @@ func fakeCall(b *bytes.Buffer, t *table.Table, f *table.Function, number int) er
 		fmt.Fprintf(b, "\t%s;\n\tfake_arrived(ROPEWAY_%s, %s, %d, NULL, 0);\n}\n", call, f.Name, want, len(slots))
 		return nil
 	}
-	fmt.Fprintf(b, "\t%s got = %s;\n\tfake_arrived(ROPEWAY_%s, %s, %d, &got, sizeof got);\n}\n", f.C.Return, call, f.Name, want, len(slots))
+	fmt.Fprintf(b, "\t%s got = %s;\n\tfake_arrived(ROPEWAY_%s, %s, %d, &got, sizeof got);\n}\n", f.C.Return, call,
+		f.Name, want, len(slots))
 	return nil
 }
 
-// fakeArgument spells an argument that no other call uses, and the slot it must become. Values are as large as their type
-// allows: a slot that loses bits, or the sign, shows.
+// fakeArgument spells an argument that no other call uses, and the slot it must become. Values are as large as their
+// type allows: a slot that loses bits, or the sign, shows.
 func fakeArgument(t *table.Table, ty table.Type, unique uint64) (arg string, slot uint64, err error) {
 	if isPointer(t, ty) {
 		slot = 0xfedc000000000000 | unique<<4
@@ -134,7 +136,7 @@ func fakeArgument(t *table.Table, ty table.Type, unique uint64) (arg string, slo
 	return "", 0, fmt.Errorf("no argument for %s", ty)
 }
 
-// signed tells whether a C integer type has a sign.
+// signed reports whether a C integer type has a sign.
 func signed(t *table.Table, name string) bool {
 	for _, n := range t.Types.Typedefs {
 		if n.Name == name {

@@ -26,29 +26,37 @@ type cFile struct {
 // cFiles are all headers with their include relations: those of the vendor's headers, and acl_base.h wherever a header
 // would not compile alone without it. Memory pools and the C++ overloads have to be included by name.
 var cFiles = []cFile{
-	{name: "acl.h", about: "The whole runtime API but memory pools, data transfer, profiling, dump and platform queries. " +
-		"\"ropeway explain\" followed by a function or a number tells more than the comments here.",
+	{name: "acl.h", about: "The whole runtime API but memory pools, data transfer, profiling, dump and platform " +
+		"queries. " +
+		"\"ropeway explain\" followed by a function or a number shows more than the comments here.",
 		includes: []string{"acl_rt.h", "acl_op.h", "acl_mdl.h"}},
 	{name: "acl_base.h", about: "What every other header needs: base types and error codes.",
-		includes: []string{"acl_base_rt.h", "acl_base_mdl.h", "error_codes/rt_error_codes.h", "error_codes/ge_error_codes.h"}},
+		includes: []string{"acl_base_rt.h", "acl_base_mdl.h", "error_codes/rt_error_codes.h",
+			"error_codes/ge_error_codes.h"}},
 	{name: "acl_base_rt.h", about: "Base types, handles, error codes of the ACL layer, data buffers and the log.",
 		system: []string{"stddef.h", "stdint.h"}, macros: baseMacros},
 	{name: "acl_base_mdl.h", about: "Base types of models, by name only: models are no part of the runtime."},
-	{name: "acl_op.h", about: "Single operators: types by name only, for programs that mention them. Operators are no part of the runtime.",
+	{name: "acl_op.h", about: "Single operators: types by name only, for programs that mention them. Operators are " +
+		"no part of the runtime.",
 		includes: []string{"acl_base.h"}},
-	{name: "acl_op_compiler.h", about: "Compiling operators: types by name only, for programs that mention them. Operators are no part of the runtime.",
+	{name: "acl_op_compiler.h", about: "Compiling operators: types by name only, for programs that mention them. " +
+		"Operators are no part of the runtime.",
 		includes: []string{"acl_base.h", "acl_op.h"}},
 	{name: "ops/acl_dvpp.h", about: "Image and video operators: none. The file is there for programs that include it.",
 		includes: []string{"../acl_base.h"}},
-	{name: "acl_mdl.h", about: "Models: types by name only, for programs that mention them. Models are no part of the runtime.",
+	{name: "acl_mdl.h", about: "Models: types by name only, for programs that mention them. Models are no part of " +
+		"the runtime.",
 		includes: []string{"acl_base.h"}},
-	{name: "acl_rt.h", about: "The runtime: devices, contexts, streams, events, notifies, memory, copies, kernels, captured models.",
+	{name: "acl_rt.h", about: "The runtime: devices, contexts, streams, events, notifies, memory, copies, kernels, " +
+		"captured models.",
 		system: []string{"stdbool.h", "stddef.h", "stdint.h"}, includes: []string{"acl_base.h", "acl_rt_allocator.h"}},
 	{name: "acl_rt_allocator.h", about: "Allocators that a program registers for the memory of a stream.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
-	{name: "acl_rt_memory_soma.h", guard: "INC_EXTERNAL_ACL_RT_MEMORY_H_", about: "Memory pools whose allocations are ordered on a stream. No other header includes this one.",
+	{name: "acl_rt_memory_soma.h", guard: "INC_EXTERNAL_ACL_RT_MEMORY_H_",
+		about:    "Memory pools whose allocations are ordered on a stream. No other header includes this one.",
 		includes: []string{"acl_rt.h"}},
-	{name: "acl_tdt.h", about: "Tensor data transfer: channels, data sets and data items. Unlike the vendor's, this file also compiles as C.",
+	{name: "acl_tdt.h", about: "Tensor data transfer: channels, data sets and data items. Unlike the vendor's, this " +
+		"file also compiles as C.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
 	{name: "acl_tdt_queue.h", about: "Tensor data transfer: queues, their routes and shared buffers.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
@@ -58,8 +66,10 @@ var cFiles = []cFile{
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}, macros: dumpMacros},
 	{name: "acl_platform.h", guard: "INC_PKG_PLATFORM_ACL_PLATFORM_H_", about: "What a chip has, asked by its name.",
 		system: []string{"stddef.h", "stdint.h"}, includes: []string{"acl_base.h"}},
-	{name: "error_codes/rt_error_codes.h", guard: "__INC_EXTERNEL_RT_ERROR_CODES_H__", about: "Error codes of the runtime."},
-	{name: "error_codes/ge_error_codes.h", guard: "INC_EXTERNAL_GE_GE_ERROR_CODES_H_", about: "Error codes of the graph engine.", system: []string{"stdint.h"}},
+	{name: "error_codes/rt_error_codes.h", guard: "__INC_EXTERNEL_RT_ERROR_CODES_H__",
+		about: "Error codes of the runtime."},
+	{name: "error_codes/ge_error_codes.h", guard: "INC_EXTERNAL_GE_GE_ERROR_CODES_H_",
+		about: "Error codes of the graph engine.", system: []string{"stdint.h"}},
 }
 
 const baseMacros = `/* Visibility of the API's functions: with FUNC_VISIBILITY they are exported even under -fvisibility=hidden. */
@@ -91,8 +101,8 @@ const baseMacros = `/* Visibility of the API's functions: with FUNC_VISIBILITY t
 
 `
 
-// ownMacros are macros of ours, by name, for every header that uses them: the program may have included copies of its own
-// in the place of others.
+// ownMacros are macros of ours, by name, for every header that uses them: the program may have included copies of its
+// own in the place of others.
 var ownMacros = []struct{ name, text string }{
 	{"ROPEWAY_DEPRECATED(", `/*
  * Deprecated functions of the API say so in their comments. The compiler warns of them only where
@@ -108,7 +118,8 @@ var ownMacros = []struct{ name, text string }{
 #endif
 
 `},
-	{"ROPEWAY_EXTENSION ", `/* Before a member that some standards lack (unnamed unions in C99, arrays of length 0): no warning from -Wpedantic. */
+	{"ROPEWAY_EXTENSION ",
+		`/* Before a member that some standards lack (unnamed unions in C99, arrays of length 0): no warning from -Wpedantic. */
 #ifndef ROPEWAY_EXTENSION
 #if defined(__GNUC__)
 #define ROPEWAY_EXTENSION __extension__
@@ -129,7 +140,7 @@ const profMacros = `/* Visibility of the profiling functions: always exported. *
 
 `
 
-const dumpMacros = `/* Visibility of the dump callbacks, always exported, and weakness: a weak function that nobody links is NULL. */
+const dumpMacros = `/* Visibility of the dump callbacks, always exported, and weakness: a weak function that is not linked is NULL. */
 #if defined(_MSC_VER)
 #define ACL_DUMP_API __declspec(dllexport)
 #define ACL_DUMP_WEAK
@@ -175,7 +186,8 @@ func checkHeaders(t *table.Table) error {
 	for _, d := range t.Types.Defines {
 		used[d.Name] = d.Header
 	}
-	for _, list := range [][]table.Named{t.Types.Handles, t.Types.Typedefs, t.Types.DeclaredOpaque(), t.Types.FunctionPointers} {
+	for _, list := range [][]table.Named{t.Types.Handles, t.Types.Typedefs, t.Types.DeclaredOpaque(),
+		t.Types.FunctionPointers} {
 		for _, n := range list {
 			used[n.Name] = n.Header
 		}
@@ -233,8 +245,8 @@ func (w *cWriter) header(f cFile) ([]byte, error) {
 	return w.b.Bytes(), nil
 }
 
-// guardMacro returns the macro that keeps a header from being read twice. It is the vendor's: a program that has copies of some
-// headers of its own relies on that. Headers whose macro is not known follow the rule of the others.
+// guardMacro returns the macro that keeps a header from being read twice. It is the vendor's: a program that has copies
+// of some headers of its own relies on that. Headers whose macro is not known follow the rule of the others.
 func (f cFile) guardMacro() string {
 	if f.guard != "" {
 		return f.guard

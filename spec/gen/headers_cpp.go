@@ -53,7 +53,8 @@ func (w *cWriter) overload(o table.Overload) {
 	}
 	for _, a := range o.Args {
 		if a.List {
-			lists = append(lists, fmt.Sprintf("    %s %s[] = {%s};\n", strings.TrimSuffix(a.Wanted.Type.C, "*"), a.Wanted.Name, a.Text))
+			lists = append(lists, fmt.Sprintf("    %s %s[] = {%s};\n", strings.TrimSuffix(a.Wanted.Type.C, "*"),
+				a.Wanted.Name, a.Text))
 		}
 		args = append(args, cppArgument(a))
 	}

@@ -63,7 +63,7 @@ func (w *cWriter) codes(header string) {
 	w.printf("%s#ifdef __cplusplus\n%s#else\n%s#endif\n\n", codesNote, consts.b.String(), list)
 }
 
-// unsignedCodes tells whether the constants of a header are uint32_t instead of int: those of the graph engine.
+// unsignedCodes reports whether the constants of a header are uint32_t instead of int: those of the graph engine.
 func unsignedCodes(header string) bool { return header == "error_codes/ge_error_codes.h" }
 
 // codesOf returns the codes of a group that belong to a header and are of a kind.
@@ -79,7 +79,7 @@ func codesOf(g table.CodeGroup, header, kind string) table.CodeGroup {
 }
 
 // codeGroup writes the codes of a group with title and meanings; format takes name, number and comment. A meaning that
-// does not fit behind its code stands above it.
+// does not fit after its code stands above it.
 func (w *cWriter) codeGroup(g table.CodeGroup, format string) {
 	if len(g.Codes) == 0 {
 		return
@@ -221,7 +221,7 @@ func (w *cWriter) fields(fields []table.Field, indent string) {
 			w.fields(f.Fields, indent+"    ")
 			w.printf("%s}%s;\n", indent, name)
 		case f.Len == 0:
-			w.printf("%sROPEWAY_EXTENSION %s %s[0]; /* as many as the memory behind it holds */\n", indent, f.Type, f.Name)
+			w.printf("%sROPEWAY_EXTENSION %s %s[0]; /* as many as the memory there holds */\n", indent, f.Type, f.Name)
 		case f.Len > 0:
 			w.printf("%s%s %s[%s];\n", indent, f.Type, f.Name, f.Array)
 		default:

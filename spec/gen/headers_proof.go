@@ -41,7 +41,8 @@ func (w *cWriter) proofHead(about string) {
 // writeLayoutProof writes assertions on size, alignment and offsets of every struct and union.
 func writeLayoutProof(t *table.Table, _ string) ([]byte, error) {
 	w := newCWriter(t)
-	w.proofHead("Size, alignment and offsets of every struct and union, on machines where long and pointers have 64 bits.")
+	w.proofHead("Size, alignment and offsets of every struct and union, on machines where long and pointers have 64 " +
+		"bits.")
 	for _, s := range t.Types.Structs {
 		name := bare(s.Name)
 		w.assert(fmt.Sprintf("sizeof(%s) == %d", s.Name, s.Size), "size_of_"+name)
@@ -66,8 +67,8 @@ func (w *cWriter) fieldAsserts(s table.Struct, fields []table.Field, prefix stri
 	}
 }
 
-// writeNamesProof writes a use of every name of the table: values are asserted, types and functions are declared a second
-// time from the table, which compiles only where both declarations agree, and every function's address is taken.
+// writeNamesProof writes a use of every name of the table: values are asserted, types and functions are declared a
+// second time from the table, which compiles only where both declarations agree, and every function's address is taken.
 func writeNamesProof(t *table.Table, _ string) ([]byte, error) {
 	w := newCWriter(t)
 	w.proofHead("Every name of the API, with its value or its type.")

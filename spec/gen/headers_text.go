@@ -144,7 +144,7 @@ func (w *cWriter) usedBy(name string) string {
 	return "See " + strings.Join(users, ", ") + "."
 }
 
-// mentions tells whether a prototype names a type.
+// mentions reports whether a prototype names a type.
 func mentions(p table.Prototype, name string) bool {
 	types := []table.Type{p.Return}
 	for _, q := range p.Params {

@@ -81,7 +81,7 @@ var outputs = []output{
 	{"capi/shim/older.c", writeShimOlder},
 	{"capi/shim/fake/slots.h", writeFakeSlots},
 	{"capi/shim/fake/calls.c", writeFakeCalls},
-	{"capi/functions.go", writeDoors},
+	{"capi/functions.go", writeEntries},
 	{"capi/parameters.go", writeParameters},
 	{"internal/finding/pythonnames.go", writePyNames},
 	{"python/acl/_forms.py", writePyForms},

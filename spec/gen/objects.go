@@ -17,8 +17,8 @@ type object struct {
 	only   map[string][]string // symbols of those that only some products have; "": all of them
 }
 
-// objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not built.
-// internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
+// objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not
+// built. internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
 	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
@@ -43,17 +43,18 @@ func (o object) values() []string {
 	return append(list, "unmade", other)
 }
 
-// existsOn tells whether a product has what a symbol stands for.
+// existsOn reports whether a product has what a symbol stands for.
 func (o object) existsOn(product, symbol string) bool {
 	for _, key := range []string{"", symbol} {
-		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" && !slices.Contains(list, product) {
+		if list := o.only[key]; list != nil && symbol != "NULL" && symbol != "unmade" &&
+			!slices.Contains(list, product) {
 			return false
 		}
 	}
 	return true
 }
 
-// holds tells whether a predicate about the object that a symbol stands for is true.
+// holds reports whether a predicate about the object that a symbol stands for is true.
 func (o object) holds(predicate, symbol string) bool {
 	if symbol == o.symbol {
 		return slices.Contains(o.plain, predicate)

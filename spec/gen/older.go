@@ -12,7 +12,8 @@ import (
 func writeShimOlder(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("#include \"shim.h\"\n\n#include \"acl/acl_rt.h\"\n\n")
-	b.WriteString("/* The attribute that an older pair of numbers stands for; 0, which is none, if it stands for none. */\n")
+	b.WriteString("/* The attribute that an older pair of numbers stands for; 0, which is none, if it stands for " +
+		"none. */\n")
 	b.WriteString("static aclrtDevAttr attribute(int32_t module, int32_t info)\n{\n")
 	for _, v := range t.Older.DeviceInfo {
 		fmt.Fprintf(&b, "\tif (module == %d && info == %d)\n\t\treturn %s;\n", v.Module, v.Info, v.Attr)

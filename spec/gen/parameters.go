@@ -17,7 +17,8 @@ func writeParameters(t *table.Table, _ string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("//go:build cgo\n\npackage main\n\nimport \"ropeway/internal/abi\"\n\n")
-	b.WriteString("// parameters are the parameters of the functions, by their numbers.\nvar parameters = [len(functionNames)][]parameter{\n")
+	b.WriteString("// parameters are the parameters of the functions, by their numbers.\nvar parameters = " +
+		"[len(functionNames)][]parameter{\n")
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "// %s\n{", f.Name)
 		for i, p := range f.C.Params {
@@ -33,8 +34,8 @@ func writeParameters(t *table.Table, _ string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// writePyArguments writes, by number, what the Python form of each function takes, in the order of Python: the name, and the slot of C
-// that has the value; -1 where C has it in memory, as a list or a text.
+// writePyArguments writes, by number, what the Python form of each function takes, in the order of Python: the name,
+// and the slot of C that has the value; -1 where C has it in memory, as a list or a text.
 func writePyArguments(b *bytes.Buffer, t *table.Table) error {
 	forms, err := pyForms(t)
 	if err != nil {
@@ -59,12 +60,14 @@ func (f *pyForm) slot(t *table.Table, param int) int {
 		return slices.Index(f.args, param)
 	}
 	return slices.IndexFunc(f.C().Params, func(p table.Param) bool {
-		return snake(p.Name) == f.params[param].name && scalar(t, p.Type) != "" && !slices.Contains(inMemory, f.params[param].typ)
+		return snake(p.Name) == f.params[param].name && scalar(t, p.Type) != "" && !slices.Contains(inMemory,
+			f.params[param].typ)
 	})
 }
 
 // inMemory are the types of Python that C gets the address of.
-var inMemory = []string{"str", "optional str", "dict", "list", "list of dict", "bytes", "int or bytes", "callable", "callable or None", "object"}
+var inMemory = []string{"str", "optional str", "dict", "list", "list of dict", "bytes", "int or bytes", "callable",
+	"callable or None", "object"}
 
 // writePyNames writes what Python calls the C functions, for findings.
 func writePyNames(t *table.Table, _ string) ([]byte, error) {
@@ -73,7 +76,8 @@ func writePyNames(t *table.Table, _ string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("package finding\n\n// pythonNames are the Python forms of the C functions.\nvar pythonNames = map[string]string{\n")
+	b.WriteString("package finding\n\n// pythonNames are the Python forms of the C functions.\nvar pythonNames = " +
+		"map[string]string{\n")
 	for _, f := range forms {
 		fmt.Fprintf(&b, "%q: %q,\n", f.fn.Name, f.path())
 	}

@@ -37,8 +37,8 @@ var pyWaits = map[string]string{
 	"aclrtProcessReport": "report",
 }
 
-// pyScalars are the types of what plain functions take and give, by the C types they stand for. All that is an address or
-// a handle is an int in Python.
+// pyScalars are the types of what plain functions take and give, by the C types they stand for. All that is an address
+// or a handle is an int in Python.
 var pyScalars = map[string]string{
 	"int": "int32", "int32_t": "int32", "uint32_t": "uint32", "uint16_t": "uint16",
 	"int64_t": "int64", "uint64_t": "uint64", "size_t": "uint64", "float": "float",
@@ -66,7 +66,7 @@ func pyForms(t *table.Table) ([]*pyForm, error) {
 	return forms, nil
 }
 
-// pyFingerprint tells apart tables from which different extensions would be made.
+// pyFingerprint distinguishes tables from which different extensions would be made.
 func pyFingerprint(forms []*pyForm) uint32 {
 	h := fnv.New32a()
 	for _, f := range forms {
@@ -82,7 +82,7 @@ func (f *pyForm) id() string { return strings.TrimPrefix(f.Module, "acl.") + "_"
 
 var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isSpecial tells whether a form takes or gives more than numbers.
+// isSpecial reports whether a form takes or gives more than numbers.
 func isSpecial(t *table.Table, f *table.Function) bool {
 	for _, s := range append(slices.Clone(f.Form.Params), f.Form.Results...) {
 		if !plainName.MatchString(s) || s == "dict" || s == "list" || strings.HasSuffix(s, "_dict") {
@@ -98,7 +98,8 @@ func isSpecial(t *table.Table, f *table.Function) bool {
 	}
 	return f.C.Variadic || slices.ContainsFunc(types, func(ty table.Type) bool {
 		k, _ := t.KindOf(ty.Base)
-		return ty.Func != nil || k == table.FuncType || k == table.StructType || k == table.UnionType || ty.Base == "char"
+		return ty.Func != nil || k == table.FuncType || k == table.StructType || k == table.UnionType ||
+			ty.Base == "char"
 	})
 }
 
@@ -199,7 +200,7 @@ func (f *pyForm) match(t *table.Table) error {
 // C is the prototype.
 func (f *pyForm) C() table.Prototype { return f.fn.C }
 
-// mustBeNull tells whether C refuses every other value of a parameter.
+// mustBeNull reports whether C refuses every other value of a parameter.
 func (f *pyForm) mustBeNull(c int) bool {
 	refused := f.C().Params[c].Name + " is not NULL"
 	return slices.ContainsFunc(f.fn.Rules, func(r table.Rule) bool { return r.If == refused })
@@ -225,7 +226,8 @@ func (f *pyForm) matchReturn(t *table.Table) error {
 // between several, each pair has to share a word.
 func (f *pyForm) assign(names []string, params []int) ([]int, error) {
 	if len(names) != len(params) {
-		return nil, fmt.Errorf("%d names (%s) for %d parameters of C", len(names), strings.Join(names, ", "), len(params))
+		return nil, fmt.Errorf("%d names (%s) for %d parameters of C", len(names), strings.Join(names,
+			", "), len(params))
 	}
 	assigned := make([]int, len(names))
 	var open []int
@@ -249,5 +251,6 @@ func (f *pyForm) assign(names []string, params []int) ([]int, error) {
 }
 
 func shareWord(a, b string) bool {
-	return slices.ContainsFunc(strings.Split(a, "_"), func(w string) bool { return slices.Contains(strings.Split(b, "_"), w) })
+	return slices.ContainsFunc(strings.Split(a, "_"),
+		func(w string) bool { return slices.Contains(strings.Split(b, "_"), w) })
 }

@@ -25,12 +25,14 @@ func writePyFast(t *table.Table, _ string) ([]byte, error) {
 		fmt.Fprintf(&b, "\nstatic PyMethodDef functions_of_%s[] = {\n", strings.ReplaceAll(module, ".", "_"))
 		for _, f := range forms {
 			if !f.special && f.Module == module {
-				fmt.Fprintf(&b, "\t{\"%s\", %s, METH_VARARGS,\n\t %s},\n", f.Name, f.id(), cQuote(f.textSignature()+f.doc()))
+				fmt.Fprintf(&b, "\t{\"%s\", %s, METH_VARARGS,\n\t %s},\n", f.Name, f.id(),
+					cQuote(f.textSignature()+f.doc()))
 			}
 		}
 		b.WriteString("\t{NULL, NULL, 0, NULL},\n};\n")
 	}
-	fmt.Fprintf(&b, "\nPyMODINIT_FUNC PyInit__fast(void)\n{\n\treturn make_module(functions_of_acl, functions_of_acl_rt, functions_of_acl_prof, 0x%08Xu);\n}\n",
+	fmt.Fprintf(&b, "\nPyMODINIT_FUNC PyInit__fast(void)\n{\n\treturn make_module(functions_of_acl, "+
+		"functions_of_acl_rt, functions_of_acl_prof, 0x%08Xu);\n}\n",
 		pyFingerprint(forms))
 	return b.Bytes(), nil
 }
@@ -71,7 +73,8 @@ func (f *pyForm) extension(b *bytes.Buffer, t *table.Table) {
 			fmt.Fprintf(b, "{\"%s\", %s}", p.name, strings.ToUpper(p.typ))
 		}
 		fmt.Fprintf(b, "};\n\tuint64_t a[%d];\n", len(f.params))
-		fmt.Fprintf(b, "\t(void)self;\n\tif (!take(\"%s\", params, %d, args, a))\n\t\treturn NULL;\n", f.path(), len(f.params))
+		fmt.Fprintf(b, "\t(void)self;\n\tif (!take(\"%s\", params, %d, args, a))\n\t\treturn NULL;\n",
+			f.path(), len(f.params))
 	} else {
 		fmt.Fprintf(b, "\t(void)self;\n\tif (!take(\"%s\", NULL, 0, args, NULL))\n\t\treturn NULL;\n", f.path())
 	}
@@ -81,7 +84,8 @@ func (f *pyForm) extension(b *bytes.Buffer, t *table.Table) {
 			handle = "(void *)a[0]"
 		}
 		if timeout {
-			fmt.Fprintf(b, "\treturn wait_until(%s, %s, (int32_t)a[%d], %s_for, a);\n}\n", what, handle, len(f.params)-1, id)
+			fmt.Fprintf(b, "\treturn wait_until(%s, %s, (int32_t)a[%d], %s_for, a);\n}\n", what, handle,
+				len(f.params)-1, id)
 		} else {
 			fmt.Fprintf(b, "\treturn wait_for(%s, %s);\n}\n", what, handle)
 		}
@@ -153,7 +157,7 @@ func (f *pyForm) cResult() string {
 	return fmt.Sprintf("pack(%d, %s, %s)", len(items)+1, strings.Join(items, ", "), ret)
 }
 
-// filled tells whether C writes result j.
+// filled reports whether C writes result j.
 func (f *pyForm) filled(j int) bool {
 	for _, i := range f.args {
 		if i == -1-j {

@@ -52,7 +52,8 @@ func writePyForms(t *table.Table, _ string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString(pyFormsHead)
-	fmt.Fprintf(&b, "# The same number is in an extension made from the same table.\nTABLE = 0x%08X\n\nFORMS = (\n", pyFingerprint(forms))
+	fmt.Fprintf(&b, "# The same number is in an extension made from the same table.\nTABLE = 0x%08X\n\nFORMS = (\n",
+		pyFingerprint(forms))
 	for _, f := range forms {
 		kind := "plain"
 		if f.special {
@@ -209,7 +210,8 @@ func writePyConstants(t *table.Table, _ string) ([]byte, error) {
 // writePyOutside writes _outside.py.
 func writePyOutside(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString("\"\"\"The modules of pyACL that are not part of the runtime, and what to say about them.\"\"\"\n\nMODULES = {\n")
+	b.WriteString("\"\"\"The modules of pyACL that are not part of the runtime, and what to say about " +
+		"them.\"\"\"\n\nMODULES = {\n")
 	for _, o := range t.Outside.Outside {
 		for _, m := range o.Modules {
 			fmt.Fprintf(&b, "    %q: %s,\n", m, strconv.QuoteToASCII("acl."+m+" is not part of ropeway. "+o.Text()))

@@ -46,7 +46,8 @@ func writePySeeds(*table.Table, string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString(`"""The sentences of the documents that the project began with: document and number, and the test (spec/seeds.yaml)."""
+	b.WriteString(
+		`"""The sentences of the documents that the project began with: document and number, and the test (spec/seeds.yaml)."""
 
 SENTENCES = (
 `)

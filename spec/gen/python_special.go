@@ -27,7 +27,7 @@ var pyHints = map[string]pyHint{
 	"object":           {"Any", ""},
 }
 
-// pyNamed are the types of parameters and results of special forms whose names alone tell them.
+// pyNamed are the types of parameters and results of special forms whose names alone determine them.
 var pyNamed = map[string]string{
 	"[config_path]": "optional str", "fn or None": "callable or None", "fn": "callable", "func": "callable",
 	"user_data": "object", "args": "object",

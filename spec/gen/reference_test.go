@@ -10,8 +10,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// TestReference: docs/reference.md has every function that is built and every code once, each prototype as the headers declare
-// it, and no link that leads nowhere.
+// TestReference: docs/reference.md has every function that is built and every code once, each prototype as the headers
+// declare it, and no link that leads nowhere.
 func TestReference(t *testing.T) {
 	tab, err := table.Load()
 	if err != nil {

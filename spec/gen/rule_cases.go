@@ -16,7 +16,7 @@ type ruleToBreak struct {
 	expr   *table.When
 }
 
-// holds tells whether the rule applies: on this product, or in strict mode, and by its expression.
+// holds reports whether the rule applies: on this product, or in strict mode, and by its expression.
 func (r ruleToBreak) holds(s *scene) bool {
 	only := r.rule.Products != nil || r.rule.Strict
 	if only && !(r.rule.Strict && s.strict) && !slices.Contains(r.rule.Products, s.product) {
@@ -35,8 +35,8 @@ type ruleCase struct {
 	scene *scene
 }
 
-// breakable are the rules of f that can be broken on purpose, in their order: those of a function that is not built as far as it
-// checks them, else all that have an expression and can apply.
+// breakable are the rules of f that can be broken on purpose, in their order: those of a function that is not built as
+// far as it checks them, else all that have an expression and can apply.
 func breakable(f *table.Function) []ruleToBreak {
 	var list []ruleToBreak
 	checks := f.Checks()
@@ -53,8 +53,8 @@ func breakable(f *table.Function) []ruleToBreak {
 	return list
 }
 
-// ruleCases finds calls that break each rule that has an expression: it alone, and it together with as many later ones as can be. They are
-// found by evaluating the expressions here, not by the Go code made of them.
+// ruleCases finds calls that break each rule that has an expression: it alone, and it together with as many later ones
+// as can be. They are found by evaluating the expressions here, not by the Go code made of them.
 func ruleCases(t *table.Table) ([]ruleCase, error) {
 	var cases []ruleCase
 	var failed []error
@@ -85,7 +85,8 @@ func ruleCases(t *table.Table) ([]ruleCase, error) {
 				if !built && slices.ContainsFunc(rules[:i], func(w ruleToBreak) bool { return refusesAll(f, w.expr) }) {
 					continue // a handle of what cannot be made is always refused
 				}
-				failed = append(failed, fmt.Errorf("%s rule %d: no arguments found for which it decides; mark it shadowed", f.Name, r.number))
+				failed = append(failed, fmt.Errorf("%s rule %d: no arguments found for which it decides; mark it "+
+					"shadowed", f.Name, r.number))
 				continue
 			}
 			cases = append(cases, ruleCase{f: f, rule: r.number, built: built, scene: s})
@@ -117,13 +118,14 @@ func (s *scene) worst(before []ruleToBreak, r ruleToBreak, later []ruleToBreak) 
 	return worst
 }
 
-// others are the calls that differ from s in one thing that r is about, and that r decides too: other values on the wrong side of a limit,
-// other products, other handles that are none.
+// others are the calls that differ from s in one thing that r is about, and that r decides too: other values on the
+// wrong side of a limit, other products, other handles that are none.
 func (s *scene) others(before []ruleToBreak, r ruleToBreak) []*scene {
 	var list []*scene
 	add := func(o *scene) {
 		known := slices.ContainsFunc(append(list, s), o.alike)
-		if !known && o.possible() && r.holds(o) && !slices.ContainsFunc(before, func(b ruleToBreak) bool { return b.holds(o) }) {
+		if !known && o.possible() && r.holds(o) && !slices.ContainsFunc(before,
+			func(b ruleToBreak) bool { return b.holds(o) }) {
 			list = append(list, o)
 		}
 	}
@@ -144,7 +146,7 @@ func (s *scene) others(before []ruleToBreak, r ruleToBreak) []*scene {
 	return list
 }
 
-// aboutProducts tells whether the product makes a difference.
+// aboutProducts reports whether the product makes a difference.
 func (r ruleToBreak) aboutProducts() bool {
 	var about func(w *table.When) bool
 	about = func(w *table.When) bool {
@@ -153,7 +155,7 @@ func (r ruleToBreak) aboutProducts() bool {
 	return r.rule.Products != nil || about(r.expr)
 }
 
-// refusesAll tells whether an expression asks for a handle of something that cannot be made yet.
+// refusesAll reports whether an expression asks for a handle of something that cannot be made yet.
 func refusesAll(f *table.Function, w *table.When) bool {
 	if w.Op == "captured" || w.Op == "bound" {
 		return true
@@ -190,8 +192,8 @@ func (c *ruleCase) at() string {
 	return ""
 }
 
-// arguments are the values in the order of C. What a pointer leads to comes behind it: "memory 8:4:7" has the number 7 in four bytes at
-// offset 8.
+// arguments are the values in the order of C. What a pointer leads to comes after it: "memory 8:4:7" has the number 7
+// in four bytes at offset 8.
 func (c *ruleCase) arguments() []string {
 	var list []string
 	for _, p := range c.f.C.Params {

@@ -9,10 +9,11 @@ import (
 	"ropeway/spec/table"
 )
 
-// outside tells whether a case is for programs: a call that is refused, in the simplest way and with later rules broken too.
+// outside reports whether a case is for programs: a call that is refused, in the simplest way and with later rules
+// broken too.
 func (c *ruleCase) outside() bool { return !c.more && (c.rule > 0 || !c.built) }
 
-// fromC tells whether a program can make the call through a pointer to a function whose parameters are all slots.
+// fromC reports whether a program can make the call through a pointer to a function whose parameters are all slots.
 func (c *ruleCase) fromC() bool {
 	return c.outside() && !slices.ContainsFunc(c.f.C.Params, func(p table.Param) bool {
 		return byAddress(c.scene.t, p.Type) || p.Type.Base == "float" && p.Type.Pointers == 0
@@ -29,16 +30,20 @@ func writeCCases(t *table.Table, _ string) ([]byte, error) {
 	for _, h := range functionHeaders(t) {
 		fmt.Fprintf(&b, "#include <acl/%s>\n", h)
 	}
-	b.WriteString("\n/* Calls that a rule refuses, or that say what is not built (rule 0). The arguments are explained in cases.c. */\n")
-	b.WriteString("static const struct call {\n\tvoid (*function)(void);\n\tconst char *name;\n\tint rule, code, quiet;\n")
-	b.WriteString("\tconst char *product, *form;\n\tint strict, context, count;\n\tconst char *arguments[16];\n} calls[] = {\n")
+	b.WriteString("\n/* Calls that a rule refuses, or that say what is not built (rule 0). The arguments are " +
+		"explained in cases.c. */\n")
+	b.WriteString("static const struct call {\n\tvoid (*function)(void);\n\tconst char *name;\n\tint rule, code, " +
+		"quiet;\n")
+	b.WriteString("\tconst char *product, *form;\n\tint strict, context, count;\n\tconst char *arguments[16];\n} " +
+		"calls[] = {\n")
 	for _, c := range cases {
 		if !c.fromC() {
 			continue
 		}
 		r, s := c.decides(), c.scene
 		fmt.Fprintf(&b, "\t{(void (*)(void))%s, %q, %d, %d, %d, %q, %q, %d, %d, %d, {",
-			c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context), len(c.f.C.Params))
+			c.f.Name, c.f.Name, c.rule, *r.Code, bit(r.Quiet), s.product, s.Form(), bit(s.strict), bit(s.context),
+			len(c.f.C.Params))
 		for i, a := range c.arguments() {
 			if i > 0 {
 				b.WriteString(", ")
@@ -75,7 +80,8 @@ func writePyCases(t *table.Table, _ string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString(`"""Calls that a rule refuses, or that say what is not built (rule 0); test_cases.py explains the arguments.
+	b.WriteString(
+		`"""Calls that a rule refuses, or that say what is not built (rule 0); test_cases.py explains the arguments.
 
 Each is (function of Python, function of C, rule, code, quiet, product, form, strict, context, arguments).
 """
@@ -93,7 +99,8 @@ CALLS = (
 		}
 		r, s := c.decides(), c.scene
 		fmt.Fprintf(&b, "    (%q, %q, %d, %d, %s, %q, %q, %s, %s, (",
-			f.path(), c.f.Name, c.rule, *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict), pyBool(s.context))
+			f.path(), c.f.Name, c.rule, *r.Code, pyBool(r.Quiet), s.product, s.form, pyBool(s.strict),
+			pyBool(s.context))
 		for _, a := range args {
 			fmt.Fprintf(&b, "%q, ", a)
 		}
@@ -108,7 +115,8 @@ CALLS = (
 	return b.Bytes(), nil
 }
 
-// fromPython are the arguments in the order of the form; false if it cannot give one: where the module passes room for a result, C never sees NULL.
+// fromPython are the arguments in the order of the form; false if it cannot give one: where the module passes room for
+// a result, C never sees NULL.
 func (c *ruleCase) fromPython(f *pyForm) ([]string, bool) {
 	args := make([]string, len(f.params))
 	for i, a := range c.arguments() {

@@ -41,7 +41,8 @@ func writeRuleCases(t *table.Table, _ string) ([]byte, error) {
 	b.WriteString(ruleCasesHead)
 	for _, c := range cases {
 		fmt.Fprintf(&b, "{%q, %d, %s, %q, %q, %q, %t, %t, []string{",
-			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form, c.scene.context, c.scene.strict)
+			c.f.Name, c.rule, n.code(c.decides()), c.at(), c.scene.product, c.scene.form,
+			c.scene.context, c.scene.strict)
 		for _, a := range c.arguments() {
 			fmt.Fprintf(&b, "%q, ", a)
 		}

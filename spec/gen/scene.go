@@ -20,7 +20,7 @@ type scene struct {
 	product, form string
 	context       bool
 	strict        bool
-	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: who knows
+	ends          int // the rule that a call ends with to which no expression applies; 0: it succeeds, -1: unknown
 }
 
 // newScene starts with a call that looks right.
@@ -80,7 +80,8 @@ func (s *scene) valuesOf(p *table.Param, rules []ruleToBreak) []string {
 		return []string{"unmade", "NULL"}
 	case byAddress(s.t, p.Type):
 		return []string{"memory"}
-	case p.Type.Pointers == 1 && !p.Type.Const && (kind == table.Scalar || kind == table.EnumType || kind == table.HandleType) && p.Type.Base != "char":
+	case p.Type.Pointers == 1 && !p.Type.Const && (kind == table.Scalar || kind == table.EnumType ||
+		kind == table.HandleType) && p.Type.Base != "char":
 		return []string{"room", "NULL"}
 	case s.t.IsPointer(p):
 		return []string{"memory", "NULL"}
@@ -166,7 +167,7 @@ func (s *scene) arrange(never, always []ruleToBreak) bool {
 	return true
 }
 
-// possible tells whether the product has what the handles name.
+// possible reports whether the product has what the handles name.
 func (s *scene) possible() bool {
 	return !slices.ContainsFunc(s.f.C.Params, func(p table.Param) bool {
 		o, ok := objectOf(&p)
@@ -181,9 +182,10 @@ func (s *scene) clone() *scene {
 	return &c
 }
 
-// alike tells whether two scenes make the same call.
+// alike reports whether two scenes make the same call.
 func (s *scene) alike(o *scene) bool {
-	return maps.Equal(s.args, o.args) && s.product == o.product && s.form == o.form && s.context == o.context && s.strict == o.strict
+	return maps.Equal(s.args, o.args) && s.product == o.product && s.form == o.form && s.context == o.context &&
+		s.strict == o.strict
 }
 
 // change makes a scene another one.
@@ -204,7 +206,8 @@ func (s *scene) changes() []change {
 	return append(list, func(s *scene) { s.product, s.form = "310B", "RC" })
 }
 
-// improve makes the first change, or the first combination of so many, that makes the cost less than now; false if none does.
+// improve makes the first change, or the first combination of so many, that makes the cost less than now; false if none
+// does.
 func (s *scene) improve(list []change, now int, cost func() int, together int) bool {
 	before := s.clone()
 	for i, change := range list {
@@ -239,7 +242,8 @@ func (s *scene) Is(predicate, param string) bool {
 	case "context":
 		return s.context
 	case "listed":
-		have := slices.DeleteFunc(slices.Clone(supportProducts), func(p string) bool { return !slices.Contains(s.f.Products, p) })
+		have := slices.DeleteFunc(slices.Clone(supportProducts),
+			func(p string) bool { return !slices.Contains(s.f.Products, p) })
 		return len(have) == 0 || slices.Contains(have, s.Product())
 	case "live":
 		o, made := objectOf(s.f.Param(param))

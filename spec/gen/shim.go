@@ -11,7 +11,7 @@ import (
 	"ropeway/spec/table"
 )
 
-// fingerprint tells tables apart: a shim and a core that differ in it number the functions differently.
+// fingerprint distinguishes tables: a shim and a core that differ in it number the functions differently.
 func fingerprint(t *table.Table) uint32 {
 	h := sha256.New()
 	for _, f := range t.Functions {
@@ -31,7 +31,8 @@ func writeShimNumbers(t *table.Table, _ string) ([]byte, error) {
 
 /* Tells apart tables that number the functions differently. */
 `)
-	fmt.Fprintf(&b, "#define ROPEWAY_TABLE 0x%08xu\n\n/* One number for each function of the API. */\nenum {\n", fingerprint(t))
+	fmt.Fprintf(&b, "#define ROPEWAY_TABLE 0x%08xu\n\n/* One number for each function of the API. */\nenum {\n",
+		fingerprint(t))
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "\tROPEWAY_%s,\n", f.Name)
 	}
@@ -123,7 +124,7 @@ func shimFunction(b *bytes.Buffer, t *table.Table, f *table.Function) error {
 	return nil
 }
 
-// isPointer tells whether a C type is an address in a register.
+// isPointer reports whether a C type is an address in a register.
 func isPointer(t *table.Table, ty table.Type) bool {
 	k, _ := t.KindOf(ty.Base)
 	return ty.Func != nil || ty.Pointers > 0 || k == table.HandleType || k == table.FuncType

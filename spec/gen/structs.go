@@ -85,7 +85,8 @@ func (l *layout) unions() []union {
 		}
 		for _, f := range s.Fields {
 			if f.Type == table.AnonymousUnion {
-				us = append(us, union{unionName(owner, f), "the union inside the C struct " + bare(s.Name), f.Size, f.Align, f.Fields})
+				us = append(us, union{unionName(owner, f), "the union inside the C struct " + bare(s.Name), f.Size,
+					f.Align, f.Fields})
 			}
 		}
 	}
@@ -200,7 +201,8 @@ func writeStructsTest(t *table.Table, _ string) ([]byte, error) {
 			row("sizeof "+u.name+" "+field, fmt.Sprintf("unsafe.Sizeof(*(&%s{}).%s())", u.name, field), f.Size)
 		}
 	}
-	b.WriteString("\t} {\n\t\tif tt.got != tt.want {\n\t\t\tt.Errorf(\"%s is %d, want %d\", tt.what, tt.got, tt.want)\n\t\t}\n\t}\n}\n")
+	b.WriteString("\t} {\n\t\tif tt.got != tt.want {\n\t\t\tt.Errorf(\"%s is %d, want %d\", tt.what, tt.got, " +
+		"tt.want)\n\t\t}\n\t}\n}\n")
 	return b.Bytes(), nil
 }
 

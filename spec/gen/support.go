@@ -16,8 +16,8 @@ const supportHead = `package product
 
 import "slices"
 
-// Has tells whether the documents list function for p. The 310 is in none of the lists and counts as a 310P. A
-// function that is in no product's documents at all counts as present: nobody says who lacks it.
+// Has reports whether the documents list function for p. The 310 is in none of the lists and counts as a 310P. A
+// function that is in no product's documents at all counts as present: nothing says which product lacks it.
 func (p *Product) Has(function string) bool {
 	list, some := onlyOn[function]
 	if !some {
@@ -39,7 +39,8 @@ func writeSupport(t *table.Table, _ string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(supportHead)
 	for _, f := range t.Functions {
-		have := slices.DeleteFunc(slices.Clone(supportProducts), func(p string) bool { return !slices.Contains(f.Products, p) })
+		have := slices.DeleteFunc(slices.Clone(supportProducts),
+			func(p string) bool { return !slices.Contains(f.Products, p) })
 		if len(have) == 0 || len(have) == len(supportProducts) {
 			continue
 		}

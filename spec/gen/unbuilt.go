@@ -25,7 +25,8 @@ func writeUnbuilt(t *table.Table, _ string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("package core\n\nimport \"ropeway/internal/abi\"\n\n// unbuiltRules are the leading rules of functions that are not built, in checking order.\nvar unbuiltRules = map[string][]unbuiltRule{\n")
+	b.WriteString("package core\n\nimport \"ropeway/internal/abi\"\n\n// unbuiltRules are the leading rules of " +
+		"functions that are not built, in checking order.\nvar unbuiltRules = map[string][]unbuiltRule{\n")
 	for _, f := range unbuilt(t) {
 		fmt.Fprintf(&b, "%q: {\n", f.Name)
 		checks := f.Checks()
@@ -61,7 +62,8 @@ func receiver(expr string) string {
 	return "_"
 }
 
-// unbuiltMessage is what a rule says when it applies: whose fault it is, and why. A rule about the product alone needs no text.
+// unbuiltMessage is what a rule says when it applies: whose fault it is, and why. A rule about the product alone needs
+// no text.
 func unbuiltMessage(g whenGo, r *table.Rule) string {
 	params := r.Expr.Params()
 	if strings.HasPrefix(strings.TrimPrefix(r.When, "!"), "product(") && len(params) == 0 {
@@ -118,5 +120,5 @@ func (u unbuiltCall) predicate(w *table.When) (string, error) {
 			return fmt.Sprintf("c.made(%d)", i), nil
 		}
 	}
-	return "", fmt.Errorf("nothing can tell %s", w.Op)
+	return "", fmt.Errorf("nothing decides %s", w.Op)
 }

@@ -31,12 +31,15 @@ func versionHeader(prefix string) func(*table.Table, string) ([]byte, error) {
 	return func(t *table.Table, _ string) ([]byte, error) {
 		part := strings.Split(t.Types.Release, ".")
 		w := newCWriter(t)
-		w.comment("The release of the vendor's runtime package whose API this is. It says nothing about models, operators and tools, which are not here.")
+		w.comment("The release of the vendor's runtime package whose API this is. It says nothing about models, " +
+			"operators and tools, which are not here.")
 		guard := "ROPEWAY_" + prefix + "_VERSION_H"
 		w.openGuard(guard)
 		w.printf("#define %s_VERSION_STR \"%s\"\n", prefix, t.Types.Release)
-		w.printf("#define %s_MAJOR %s\n#define %s_MINOR %s\n#define %s_PATCH %s\n", prefix, part[0], prefix, part[1], prefix, part[2])
-		w.printf("#define %s_VERSION_NUM ((%s * 10000000) + (%s * 100000) + (%s * 1000))\n\n", prefix, part[0], part[1], part[2])
+		w.printf("#define %s_MAJOR %s\n#define %s_MINOR %s\n#define %s_PATCH %s\n", prefix, part[0], prefix, part[1],
+			prefix, part[2])
+		w.printf("#define %s_VERSION_NUM ((%s * 10000000) + (%s * 100000) + (%s * 1000))\n\n", prefix, part[0],
+			part[1], part[2])
 		w.closeGuard(guard)
 		return w.b.Bytes(), nil
 	}

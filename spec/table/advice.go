@@ -8,8 +8,8 @@ type Advice struct {
 	Codes  map[string]string `yaml:"codes"`  // by C name, for some codes
 }
 
-// AdviceFor tells what to do about the code with that C name: its own text or else that of its group, "" if there is no
-// such code.
+// AdviceFor reports what to do about the code with that C name: its own text or else that of its group, "" if there is
+// no such code.
 func (t *Table) AdviceFor(name string) string {
 	if text := t.Advice.Codes[name]; text != "" {
 		return text

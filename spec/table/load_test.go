@@ -33,7 +33,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: nothing to do about it", c.Name)
 		}
 	}
-	if own, group := tab.AdviceFor("ACL_ERROR_RT_PARAM_INVALID"), tab.AdviceFor("ACL_ERROR_RT_FILE_OPEN"); own == group {
+	if own, group := tab.AdviceFor("ACL_ERROR_RT_PARAM_INVALID"),
+		tab.AdviceFor("ACL_ERROR_RT_FILE_OPEN"); own == group {
 		t.Errorf("a code's own advice does not replace that of its group: %q", own)
 	}
 	if text := tab.AdviceFor("ACL_ERROR_NOPE"); text != "" {
@@ -55,44 +56,69 @@ func TestRefuses(t *testing.T) {
 		name, file, old, new, want string
 	}{
 		{"unknown field", "functions.yaml", rule, "  - {if: x, ret: y, cod: 1}\n", "field cod not found"},
-		{"unknown code", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_NOPE, code: 100000}\n", `unknown code "ACL_ERROR_NOPE"`},
-		{"wrong number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM, code: 100001}\n", "ACL_ERROR_INVALID_PARAM is 100000, not 100001"},
+		{"unknown code", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_NOPE, code: 100000}\n",
+			`unknown code "ACL_ERROR_NOPE"`},
+		{"wrong number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM, code: 100001}\n",
+			"ACL_ERROR_INVALID_PARAM is 100000, not 100001"},
 		{"no number", "functions.yaml", rule, "  - {if: x, ret: ACL_ERROR_INVALID_PARAM}\n", "without its number"},
 		{"no condition", "functions.yaml", rule, "  - {ret: ACL_ERROR_INVALID_PARAM, code: 100000}\n", "no condition"},
-		{"quiet without note", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, quiet: true}\n", "quiet is true"},
+		{"quiet without note", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, quiet: true}\n",
+			"quiet is true"},
 		{"note without quiet", "functions.yaml", ", quiet: true", "", "quiet is false"},
-		{"two marks", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: a, decided: b}}\n", "exactly one"},
-		{"empty mark", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n", "exactly one"},
-		{"shadow without number", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: twice}}\n", "n: why"},
-		{"shadow by itself", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: '2: why'}}\n", "does not come before"},
-		{"rule of an unknown product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: ['311']}\n", `unknown product "311"`},
-		{"rule of no product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: []}\n", "no product has it"},
-		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n", "aclrtMemcpy: function appears twice"},
+		{"two marks", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: a, decided: b}}\n",
+			"exactly one"},
+		{"empty mark", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {needs: ''}}\n",
+			"exactly one"},
+		{"shadow without number", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: " +
+			"twice}}\n", "n: why"},
+		{"shadow by itself", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, mark: {shadowed: '2: " +
+			"why'}}\n", "does not come before"},
+		{"rule of an unknown product", "functions.yaml", rule,
+			"  - {if: x, ret: ACL_SUCCESS, code: 0, products: ['311']}\n", `unknown product "311"`},
+		{"rule of no product", "functions.yaml", rule, "  - {if: x, ret: ACL_SUCCESS, code: 0, products: []}\n",
+			"no product has it"},
+		{"duplicate function", "functions.yaml", "- name: aclrtMemcpyAsync\n", "- name: aclrtMemcpy\n",
+			"aclrtMemcpy: function appears twice"},
 		{"bad status", "functions.yaml", "  status: later\n", "  status: soon\n", `unknown status "soon"`},
 		{"bad product", "functions.yaml", "A3, A2", "A3, A9", `unknown product "A9"`},
 		{"unknown type", "functions.yaml", "aclrtMemcpyKind kind)", "aclrtNope kind)", `unknown type "aclrtNope"`},
 		{"no Python form", "functions.yaml", "python: acl.rt.memcpy(", "python: memcpy(", "is no Python form"},
-		{"Python name twice", "functions.yaml", "python: acl.rt.memcpy_async(", "python: acl.rt.memcpy(", "also the Python form of aclrtMemcpy"},
-		{"Python form and extra form", "functions.yaml", "  python: acl.rt.memcpy(", "  python_extra: acl.rt.x()\n  python: acl.rt.memcpy(", "python_extra is for"},
-		{"duplicate code", "errors.yaml", "name: ACL_ERROR_UNINITIALIZE,", "name: ACL_ERROR_INVALID_PARAM,", "ACL_ERROR_INVALID_PARAM appears twice"},
+		{"Python name twice", "functions.yaml", "python: acl.rt.memcpy_async(", "python: acl.rt.memcpy(",
+			"also the Python form of aclrtMemcpy"},
+		{"Python form and extra form", "functions.yaml", "  python: acl.rt.memcpy(",
+			"  python_extra: acl.rt.x()\n  python: acl.rt.memcpy(", "python_extra is for"},
+		{"duplicate code", "errors.yaml", "name: ACL_ERROR_UNINITIALIZE,", "name: ACL_ERROR_INVALID_PARAM,",
+			"ACL_ERROR_INVALID_PARAM appears twice"},
 		{"duplicate number", "errors.yaml", "number: 100001,", "number: 100000,", "are both 100000"},
 		{"duplicate enumerator", "types.yaml", "ACL_FLOAT16,", "ACL_FLOAT,", "constant ACL_FLOAT appears twice"},
-		{"duplicate type", "types.yaml", "- name: aclFormat\n", "- name: aclDataType\n", "type aclDataType appears twice"},
-		{"wrong offset", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int32_t, offset: 8, size: 4}", "offset 8, C gives 4"},
-		{"wrong size", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}", "{name: id, type: int64_t, offset: 4, size: 4}", "its type gives 8"},
-		{"advice on an unknown code", "advice.yaml", "  ACL_ERROR_UNINITIALIZE:", "  ACL_ERROR_NOPE:", `unknown code "ACL_ERROR_NOPE"`},
+		{"duplicate type", "types.yaml", "- name: aclFormat\n", "- name: aclDataType\n",
+			"type aclDataType appears twice"},
+		{"wrong offset", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}",
+			"{name: id, type: int32_t, offset: 8, size: 4}", "offset 8, C gives 4"},
+		{"wrong size", "types.yaml", "{name: id, type: int32_t, offset: 4, size: 4}",
+			"{name: id, type: int64_t, offset: 4, size: 4}", "its type gives 8"},
+		{"advice on an unknown code", "advice.yaml", "  ACL_ERROR_UNINITIALIZE:", "  ACL_ERROR_NOPE:",
+			`unknown code "ACL_ERROR_NOPE"`},
 		{"advice on an unknown group", "advice.yaml", "  ge_param:", "  ge_nope:", `unknown group "ge_nope"`},
 		{"group without advice", "advice.yaml", "  success: Nothing to do.\n", "", "group success: no text"},
-		{"empty advice", "advice.yaml", "  ACL_ERROR_RT_DEV_SETUP_ERROR: ", "  ACL_ERROR_RT_DEV_SETUP_ERROR: # ", "ACL_ERROR_RT_DEV_SETUP_ERROR: no text"},
-		{"overload of nothing", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(", "aclrtNope(", "calls aclrtNope, which is no function"},
-		{"overload lacks an argument", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)", "aclrtSynchronizeDeviceWithTimeout()", "0 arguments, the function takes 1"},
-		{"overload names a stranger", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)", "aclrtSynchronizeDeviceWithTimeout(other)", `"other" is no parameter`},
-		{"overload of another type", "overloads.yaml", "aclrtSynchronizeDevice(int32_t timeout)", "aclrtSynchronizeDevice(uint64_t timeout)", "is uint64_t, timeout is int32_t"},
-		{"older name of nothing", "older.yaml", "calls: aclrtDeviceGetBareTgid(", "calls: aclrtNope(", "calls aclrtNope, which is no function"},
+		{"empty advice", "advice.yaml", "  ACL_ERROR_RT_DEV_SETUP_ERROR: ", "  ACL_ERROR_RT_DEV_SETUP_ERROR: # ",
+			"ACL_ERROR_RT_DEV_SETUP_ERROR: no text"},
+		{"overload of nothing", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(", "aclrtNope(",
+			"calls aclrtNope, which is no function"},
+		{"overload lacks an argument", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)",
+			"aclrtSynchronizeDeviceWithTimeout()", "0 arguments, the function takes 1"},
+		{"overload names a stranger", "overloads.yaml", "aclrtSynchronizeDeviceWithTimeout(timeout)",
+			"aclrtSynchronizeDeviceWithTimeout(other)", `"other" is no parameter`},
+		{"overload of another type", "overloads.yaml", "aclrtSynchronizeDevice(int32_t timeout)",
+			"aclrtSynchronizeDevice(uint64_t timeout)", "is uint64_t, timeout is int32_t"},
+		{"older name of nothing", "older.yaml", "calls: aclrtDeviceGetBareTgid(", "calls: aclrtNope(",
+			"calls aclrtNope, which is no function"},
 		{"older name without a way", "older.yaml", "  asks: ROPEWAY_CLOSE_IMPORT\n", "", "either calls or asks"},
-		{"older number of nothing", "older.yaml", "ACL_DEV_ATTR_SUPER_POD_DEVICE_ID", "ACL_NOPE", `unknown attribute "ACL_NOPE"`},
+		{"older number of nothing", "older.yaml", "ACL_DEV_ATTR_SUPER_POD_DEVICE_ID", "ACL_NOPE",
+			`unknown attribute "ACL_NOPE"`},
 		{"no release", "types.yaml", "release: 9.1.0", "release: '9'", "release \"9\""},
-		{"unknown array bound", "types.yaml", "array: UCE_INFO_RESERVED_SIZE", "array: NOPE", `unknown array bound "NOPE"`},
+		{"unknown array bound", "types.yaml", "array: UCE_INFO_RESERVED_SIZE", "array: NOPE",
+			`unknown array bound "NOPE"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Parse(broken(t, tt.file, tt.old, tt.new))
@@ -107,7 +133,8 @@ func TestRefuses(t *testing.T) {
 func broken(t *testing.T, file, old, new string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for _, name := range append(slices.Clone(functionFiles), "types.yaml", "errors.yaml", "advice.yaml", "overloads.yaml", "older.yaml", "outside.yaml") {
+	for _, name := range append(slices.Clone(functionFiles), "types.yaml", "errors.yaml", "advice.yaml",
+		"overloads.yaml", "older.yaml", "outside.yaml") {
 		data, err := spec.Files.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -19,14 +19,14 @@ type Outside struct {
 	Do       string   `yaml:"do"`       // what one can do instead
 }
 
-// Scope says what ropeway is, for who asks for something else.
+// Scope says what ropeway is, for requests for something else.
 const Scope = "ropeway is the runtime alone: devices, contexts, streams, events, memory and copies."
 
 // Text is what there is to say about any name of that part.
 func (o *Outside) Text() string { return "It belongs to " + o.What + ". " + Scope + " " + o.Do }
 
-// OutsideFor finds the part that a C name, or a Python name such as acl.mdl.execute, belongs to. It returns nil for a name
-// of the runtime and for one that no part has.
+// OutsideFor finds the part that a C name, or a Python name such as acl.mdl.execute, belongs to. It returns nil for a
+// name of the runtime and for one that no part has.
 func (t *Table) OutsideFor(name string) *Outside {
 	if t.Function(name) != nil {
 		return nil
@@ -46,7 +46,8 @@ func (t *Table) OutsideFor(name string) *Outside {
 	begins := func(prefix string) bool { return strings.HasPrefix(strings.ToLower(name), strings.ToLower(prefix)) }
 	for i := range t.Outside.Outside {
 		o := &t.Outside.Outside[i]
-		if has(o.Modules, func(m string) bool { return m == module }) || has(o.Prefixes, begins) && !has(o.Except, begins) {
+		if has(o.Modules, func(m string) bool { return m == module }) || has(o.Prefixes, begins) &&
+			!has(o.Except, begins) {
 			return o
 		}
 	}

@@ -119,7 +119,7 @@ type Older struct {
 type OlderName struct {
 	Proto string `yaml:"proto"`
 	Calls string `yaml:"calls"` // a call of a C function, as C
-	Asks  string `yaml:"asks"`  // a number of capi/shim/door.h
+	Asks  string `yaml:"asks"`  // a number of capi/shim/entry.h
 
 	C Prototype `yaml:"-"`
 }

@@ -2,7 +2,8 @@ package table
 
 import "fmt"
 
-// Prose is the expression in words, "" where it takes a person to find them. A rule whose condition it gives has no other.
+// Prose is the expression in words, "" where it takes a person to find them. A rule whose condition it gives has no
+// other.
 func (t *Table) Prose(f *Function, w *When) string {
 	of := func(w *When) (name string, handle string) {
 		name = w.Args[0].Name
@@ -67,7 +68,7 @@ func (w *When) operandText() string {
 // theDefault is what NULL means where it is accepted.
 var theDefault = map[string]string{"aclrtStream": " (NULL means the default stream)"}
 
-// IsPointer tells whether a parameter can be NULL.
+// IsPointer reports whether a parameter can be NULL.
 func (t *Table) IsPointer(p *Param) bool {
 	if p == nil {
 		return false

@@ -10,11 +10,12 @@ func TestProse(t *testing.T) {
 	}
 	f := tab.Function("aclrtWaitAndResetNotify")
 	for text, want := range map[string]string{
-		"notify == NULL":                    "notify is NULL",
-		"notify != NULL":                    "notify is not NULL",
-		"!live(notify)":                     "notify is not a live handle",
-		"notify != NULL && !live(notify)":   "notify is not NULL and not a live handle",
-		"stream != NULL && !live(stream)":   "stream is not NULL and not a live stream handle (NULL means the default stream)",
+		"notify == NULL":                  "notify is NULL",
+		"notify != NULL":                  "notify is not NULL",
+		"!live(notify)":                   "notify is not a live handle",
+		"notify != NULL && !live(notify)": "notify is not NULL and not a live handle",
+		"stream != NULL && !live(stream)": "stream is not NULL and not a live stream handle (NULL means the " +
+			"default stream)",
 		"elsewhere(stream)":                 "stream belongs to another context than the current one",
 		"!context()":                        "the calling thread has no current context",
 		"!usable(timeout)":                  "timeout is not a usable device",

@@ -20,7 +20,7 @@ type Param struct {
 	Type Type
 }
 
-// Type is a C type as it is used: a base name behind Pointers levels of
+// Type is a C type as it is used: a base name after Pointers levels of
 // pointer. A function pointer has Func set, Base "" and Pointers 0.
 type Type struct {
 	C        string // spelled as in a header, e.g. "const void* const*"
@@ -161,7 +161,7 @@ func scalarWord(base []string) bool {
 	return true
 }
 
-// funcPointer parses "(*const name)(params)" behind a return type.
+// funcPointer parses "(*const name)(params)" after a return type.
 func (p *parser) funcPointer(ret Type) (Type, string, error) {
 	p.tok = p.tok[2:] // "(*"
 	if p.peek() == "const" {

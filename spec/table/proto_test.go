@@ -12,12 +12,15 @@ func TestParsePrototype(t *testing.T) {
 	}{
 		{"aclError aclrtSynchronizeDevice(void)", "aclError|aclrtSynchronizeDevice"},
 		{"const char* aclrtGetSocName()", "const char*|aclrtGetSocName"},
-		{"aclError f(void* dst, size_t destMax, const void* src)", "aclError|f|void* dst|size_t destMax|const void* src"},
+		{"aclError f(void* dst, size_t destMax, const void* src)",
+			"aclError|f|void* dst|size_t destMax|const void* src"},
 		{"aclError f(const char *busId, int32_t *id);", "aclError|f|const char* busId|int32_t* id"},
 		{"void f(const void* const* p, int32_t* const q)", "void|f|const void* const* p|int32_t* const q"},
-		{"void f(unsigned char b, struct X* x, unsigned long long n)", "void|f|unsigned char b|struct X* x|unsigned long long n"},
+		{"void f(unsigned char b, struct X* x, unsigned long long n)",
+			"void|f|unsigned char b|struct X* x|unsigned long long n"},
 		{"void aclAppLog(aclLogLevel l, const char* fmt, ...)", "void|aclAppLog|aclLogLevel l|const char* fmt|..."},
-		{"aclError f(int32_t (*const cb)(const C*, int32_t), int32_t flag)", "aclError|f|int32_t (*)(const C*, int32_t) cb|int32_t flag"},
+		{"aclError f(int32_t (*const cb)(const C*, int32_t), int32_t flag)",
+			"aclError|f|int32_t (*)(const C*, int32_t) cb|int32_t flag"},
 	} {
 		p, err := ParsePrototype(tt.in)
 		if err != nil {

@@ -10,7 +10,8 @@ import (
 //
 //	acl.rt.get_mem_info(attr) -> (free, total, ret)
 //
-// Parameters and results stay text: a name, or a hint such as "[pids]" for a list and "{'bytes': [16]}" for a dictionary.
+// Parameters and results stay text: a name, or a hint such as "[pids]" for a list and "{'bytes': [16]}" for a
+// dictionary.
 type PythonForm struct {
 	Text    string
 	Module  string // "acl", "acl.rt" or "acl.prof"

@@ -14,9 +14,11 @@ func TestParsePython(t *testing.T) {
 		{"acl.finalize() -> ret", PythonForm{Module: "acl", Name: "finalize", Results: []string{"ret"}}},
 		{"acl.app_log(level, msg)", PythonForm{Module: "acl", Name: "app_log", Params: []string{"level", "msg"}}},
 		{"acl.rt.get_mem_info(attr) -> (free, total, ret)",
-			PythonForm{Module: "acl.rt", Name: "get_mem_info", Params: []string{"attr"}, Results: []string{"free", "total", "ret"}, Tuple: true}},
+			PythonForm{Module: "acl.rt", Name: "get_mem_info", Params: []string{"attr"}, Results: []string{"free",
+				"total", "ret"}, Tuple: true}},
 		{"acl.rt.x(key, [pids]) -> ({'location':{'id','type'},'rsv'}, ret)",
-			PythonForm{Module: "acl.rt", Name: "x", Params: []string{"key", "[pids]"}, Results: []string{"{'location':{'id','type'},'rsv'}", "ret"}, Tuple: true}},
+			PythonForm{Module: "acl.rt", Name: "x", Params: []string{"key", "[pids]"},
+				Results: []string{"{'location':{'id','type'},'rsv'}", "ret"}, Tuple: true}},
 	} {
 		got, err := ParsePython(tt.text)
 		if tt.want.Text = tt.text; err != nil || !reflect.DeepEqual(*got, tt.want) {

@@ -40,7 +40,8 @@ type Function struct {
 	ReplacedBy      string   `yaml:"replaced_by"` // as the header words it
 	Weak            bool     `yaml:"weak"`
 	VisibilityMacro string   `yaml:"visibility_macro"`
-	Good            []string `yaml:"good"` // arguments of a call that succeeds, where those at hand do not; see spec/README.md
+	// arguments of a call that succeeds, where those at hand do not; see spec/README.md
+	Good []string `yaml:"good"`
 
 	C    Prototype   `yaml:"-"` // Proto, parsed
 	Form *PythonForm `yaml:"-"` // Python or PythonExtra, parsed; nil when both are missing
@@ -51,15 +52,16 @@ type Status string
 
 const (
 	Core  Status = "core"  // in scope now: every rule needs a proof or a mark
-	Later Status = "later" // answers ACL_ERROR_RT_FEATURE_NOT_SUPPORT until built
+	Later Status = "later" // returns ACL_ERROR_RT_FEATURE_NOT_SUPPORT until built
 )
 
 // Rule is one check of a function. Rules are in checking order and the first
 // that applies decides.
 type Rule struct {
-	If       string   `yaml:"if"`   // in words; never "" after loading
-	When     string   `yaml:"when"` // as an expression, "" where it has none
-	By       string   `yaml:"by"`   // the core's function that checks it, with arguments, where no expression does; or ByWork
+	If   string `yaml:"if"`   // in words; never "" after loading
+	When string `yaml:"when"` // as an expression, "" where it has none
+	// the core's function that checks it, with arguments, where no expression does; or ByWork
+	By       string   `yaml:"by"`
 	Ret      string   `yaml:"ret"`  // name of Code, or where a passed-on error comes from
 	Code     *int32   `yaml:"code"` // nil when the error is passed on; 0 is an early success
 	Note     string   `yaml:"note"`

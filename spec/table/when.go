@@ -17,9 +17,9 @@ import (
 //	info.mode > 4
 //	product(310B, 910)
 //
-// An operand is a parameter, a field of the struct that a parameter points to, a whole number or NULL. An operand may be masked, (a & 3), or
-// cut to 32 bits, int32(a) and uint32(a). The operators are those of C: == != < <= > >= && || and !, with
-// parentheses. The predicates are
+// An operand is a parameter, a field of the struct that a parameter points to, a whole number or NULL. An operand may
+// be masked, (a & 3), or cut to 32 bits, int32(a) and uint32(a). The operators are those of C: == != < <= > >= && ||
+// and !, with parentheses. The predicates are
 //
 //	live(p)       the handle p names an object that exists
 //	elsewhere(s)  the stream s belongs to another context than the current one
@@ -54,7 +54,8 @@ const (
 // WhenOfParam are the predicates about a parameter.
 var WhenOfParam = []string{"live", "elsewhere", "captured", "bound", "self", "usable", "open"}
 
-// WhenOfObject are the predicates about an object, by the type of its handle. The core has a method for each: isIpc for ipc.
+// WhenOfObject are the predicates about an object, by the type of its handle. The core has a method for each: isIpc for
+// ipc.
 var WhenOfObject = map[string][]string{
 	"aclrtEvent": {
 		"deviceOnly", // made with ACL_EVENT_DEVICE_USE_ONLY
@@ -65,7 +66,7 @@ var WhenOfObject = map[string][]string{
 		"recorded",   // it was, and not reset since
 	},
 	"aclrtStream": {
-		"unwaited", // made with DEVICE_USE_ONLY, PERSISTENT or CPU_SCHEDULE: nobody waits for it
+		"unwaited", // made with DEVICE_USE_ONLY, PERSISTENT or CPU_SCHEDULE: nothing waits for it
 	},
 	"aclrtNotify": {
 		"imported", // from another process
@@ -75,7 +76,8 @@ var WhenOfObject = map[string][]string{
 // whenOfNothing are the predicates without arguments.
 var whenOfNothing = []string{"context", "listed"}
 
-var whenToken = regexp.MustCompile(`^\s*(&&|\|\||[=!<>]=|[<>!(),&]|0x[0-9A-Fa-f]+|-?[0-9]+[A-Z]?|[A-Za-z_][A-Za-z0-9_.]*)`)
+var whenToken = regexp.MustCompile(
+	`^\s*(&&|\|\||[=!<>]=|[<>!(),&]|0x[0-9A-Fa-f]+|-?[0-9]+[A-Z]?|[A-Za-z_][A-Za-z0-9_.]*)`)
 
 type whenParser struct{ tokens []string }
 
@@ -187,7 +189,7 @@ func (p *whenParser) predicate() (*When, error) {
 	return w, nil
 }
 
-// OfParam tells whether a predicate has a parameter.
+// OfParam reports whether a predicate has a parameter.
 func OfParam(predicate string) bool {
 	if slices.Contains(WhenOfParam, predicate) {
 		return true
@@ -202,7 +204,7 @@ func OfParam(predicate string) bool {
 
 var whenCast = map[string]bool{WhenInt32: true, WhenUint32: true}
 
-// masked tells whether (a & 3) comes next.
+// masked reports whether (a & 3) comes next.
 func (p *whenParser) masked() bool { return len(p.tokens) > 2 && p.tokens[2] == "&" }
 
 func (p *whenParser) operand() (*When, error) {
@@ -327,8 +329,8 @@ func (w *When) value(s State) int64 {
 	return w.N
 }
 
-// Checks returns the rules that a function which is not built can check, with their numbers: those with an expression, up to
-// the first that has none and may apply. One that needs what is not built cannot.
+// Checks returns the rules that a function which is not built can check, with their numbers: those with an expression,
+// up to the first that has none and may apply. One that needs what is not built cannot.
 func (f *Function) Checks() map[int]*When {
 	checks := map[int]*When{}
 	if f.C.Return.Base != "aclError" || f.C.Return.Pointers > 0 {

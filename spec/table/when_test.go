@@ -14,14 +14,16 @@ type state struct {
 func (s state) Value(p string) int64 { return s.args[p] }
 func (s state) Is(predicate, p string) bool {
 	v := s.args[p]
-	return predicate == "live" && (v == 7 || v == 8) || predicate == "elsewhere" && v == 8 || predicate == "self" && v == 42 ||
+	return predicate == "live" && (v == 7 || v == 8) || predicate == "elsewhere" && v == 8 ||
+		predicate == "self" && v == 42 ||
 		predicate == "context" && s.context
 }
 func (s state) Product() string { return "A2" }
 func (s state) Form() string    { return "EP" }
 
 func TestWhen(t *testing.T) {
-	s := state{map[string]int64{"null": 0, "n": 3, "live": 7, "far": 8, "dead": 9, "pid": 42, "big": 1<<32 + 1, "s.mode": 5}, true}
+	s := state{map[string]int64{"null": 0, "n": 3, "live": 7, "far": 8, "dead": 9, "pid": 42, "big": 1<<32 + 1,
+		"s.mode": 5}, true}
 	for text, want := range map[string]bool{
 		"null == NULL":                    true,
 		"n == NULL":                       false,
@@ -64,7 +66,9 @@ func TestWhen(t *testing.T) {
 	if err != nil || !slices.Equal(w.Params(), []string{"a", "b"}) {
 		t.Errorf("%v %v", w, err)
 	}
-	for _, text := range []string{"", "n", "n ==", "== 3", "n = 3", "n == 3 &&", "(n == 3", "n == 3)", "live()", "live(a, b)", "context(a)", "product()", "dead(n)", "n == 3 4", "n + 1 == 2", "(n & m) == 1", "(n & 1 == 1", "int32(n == 1"} {
+	for _, text := range []string{"", "n", "n ==", "== 3", "n = 3", "n == 3 &&", "(n == 3", "n == 3)", "live()",
+		"live(a, b)", "context(a)", "product()", "dead(n)", "n == 3 4", "n + 1 == 2", "(n & m) == 1", "(n & 1 == 1",
+		"int32(n == 1"} {
 		if w, err := ParseWhen(text); err == nil {
 			t.Errorf("%q is read as %+v", text, w)
 		}

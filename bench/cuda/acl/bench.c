@@ -1,6 +1,6 @@
 /*
  * Measures copies through libascendcl.so, as a C program makes them. It takes the same requests as ../driver, which explains
- * them, and answers in the same way; it has no fresh, and no batches inside a device, which the API does not have.
+ * them, and replies in the same way; it has no fresh, and no batches inside a device, which the API does not have.
  *
  *	bench [MiB of memory on either side]
  */
@@ -23,7 +23,7 @@ static const aclrtMemcpyKind kinds[] = {ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DE
 static aclrtStream stream;
 static size_t room;
 static uint8_t *host_from, *host_to, *device_from, *device_to, *scrap;
-static char trouble[512]; /* why the request cannot be answered; empty if it can */
+static char trouble[512]; /* why the request cannot be carried out; empty if it can */
 
 static int fails(aclError code, const char *what)
 {
@@ -223,7 +223,7 @@ static double submit(enum way way, size_t bytes)
 	return FAILS(aclrtSynchronizeStream(stream)) ? -1 : took;
 }
 
-static void answer(const char *what, enum way way, size_t segments, size_t bytes, int odd, int rounds)
+static void serve(const char *what, enum way way, size_t segments, size_t bytes, int odd, int rounds)
 {
 	enum { MOST_ROUNDS = 1000 };
 	static double times[MOST_ROUNDS];
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 	size_t segments, bytes;
 	int odd, rounds;
 	while (scanf("%15s %7s %zu %zu %d %d", what, name, &segments, &bytes, &odd, &rounds) == 6)
-		answer(what, !strcmp(name, "h2d") ? H2D : !strcmp(name, "d2h") ? D2H : D2D, segments, bytes, odd, rounds);
+		serve(what, !strcmp(name, "h2d") ? H2D : !strcmp(name, "d2h") ? D2H : D2D, segments, bytes, odd, rounds);
 	aclFinalize();
 	return 0;
 }

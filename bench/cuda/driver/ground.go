@@ -107,7 +107,7 @@ func (g *ground) segments(r *request) ([]driver.Segment, error) {
 	return list, nil
 }
 
-// used is how much of a destination the segments take, with what is compared behind them.
+// used is how much of a destination the segments take, with what is compared after them.
 func (g *ground) used(way string, list []driver.Segment) uint64 {
 	dst, _ := g.ends(way)
 	used := uint64(0)
@@ -117,8 +117,8 @@ func (g *ground) used(way string, list []driver.Segment) uint64 {
 	return used + around
 }
 
-// poison overwrites the destination, and what the GPU has in its cache. The device writes host memory, the source once more too: what the
-// host's cores have in their caches, it would have to fetch from there.
+// poison overwrites the destination, and what the GPU has in its cache. The device writes host memory, the source once
+// more too: what the host's cores have in their caches, it would have to fetch from there.
 func (g *ground) poison(r *request, used uint64) error {
 	ops := []driver.Op{{Kind: driver.OpFill, Dst: g.deviceTo, N: used, Width: 1, Value: blank}}
 	switch r.way {

@@ -1,13 +1,13 @@
-// Command driver measures the cuda driver, without the API around it. It reads requests and answers each with times; table.py in
-// the folder above asks it and two other programs in turn:
+// Command driver measures the cuda driver, without the API around it. It reads requests and replies to each with times;
+// table.py in the folder above asks it and two other programs in turn:
 //
 //	WHAT WAY SEGMENTS BYTES ODD ROUNDS
 //
-// WHAT is loop (one call for each segment), batch (one for all), submit (the time of one call, nobody waits for the copies),
-// ordinary (one copy of ordinary memory, used before) or fresh (never used before). WAY is h2d, d2h or d2d. With ODD 1 the
-// segments have any alignment and up to 15 bytes less. The answer is a time in microseconds for each round, from the first call to
-// the end of the copies, or "error" and why. Every round is verified: the destination is overwritten before it, and compared after
-// it, with 16 bytes on either side of each segment.
+// WHAT is loop (one call for each segment), batch (one for all), submit (the time of one call, nobody waits for the
+// copies), ordinary (one copy of ordinary memory, used before) or fresh (never used before). WAY is h2d, d2h or d2d.
+// With ODD 1 the segments have any alignment and up to 15 bytes less. The reply is a time in microseconds for each
+// round, from the first call to the end of the copies, or "error" and why. Every round is verified: the destination is
+// overwritten before it, and compared after it, with 16 bytes on either side of each segment.
 package main
 
 import (
@@ -51,7 +51,7 @@ func serve(name string, room uint64) error {
 		if _, err := fmt.Sscan(in.Text(), &r.what, &r.way, &r.segments, &r.bytes, &r.odd, &r.rounds); err != nil {
 			return fmt.Errorf("%q: %w", in.Text(), err)
 		}
-		times, err := g.answer(&r)
+		times, err := g.serve(&r)
 		if err != nil {
 			fmt.Println("error", err)
 			continue
@@ -79,8 +79,8 @@ type request struct {
 	rounds          int
 }
 
-// answer does what is asked, once more to warm up.
-func (g *ground) answer(r *request) ([]time.Duration, error) {
+// serve does what is asked, once more to warm up.
+func (g *ground) serve(r *request) ([]time.Duration, error) {
 	if r.what == "submit" {
 		return g.submit(r)
 	}

@@ -2,7 +2,7 @@
 
 /*
  * The whole runtime API but memory pools, data transfer, profiling, dump and platform queries. "ropeway
- * explain" followed by a function or a number tells more than the comments here.
+ * explain" followed by a function or a number shows more than the comments here.
  */
 #ifndef INC_EXTERNAL_ACL_ACL_H_
 #define INC_EXTERNAL_ACL_ACL_H_

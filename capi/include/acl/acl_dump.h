@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include "acl_base.h"
 
-/* Visibility of the dump callbacks, always exported, and weakness: a weak function that nobody links is NULL. */
+/* Visibility of the dump callbacks, always exported, and weakness: a weak function that is not linked is NULL. */
 #if defined(_MSC_VER)
 #define ACL_DUMP_API __declspec(dllexport)
 #define ACL_DUMP_WEAK
@@ -68,7 +68,7 @@ typedef struct acldumpChunk {
     uint32_t isLastChunk;
     int64_t offset;
     int32_t flag;
-    ROPEWAY_EXTENSION uint8_t dataBuf[0]; /* as many as the memory behind it holds */
+    ROPEWAY_EXTENSION uint8_t dataBuf[0]; /* as many as the memory there holds */
 } acldumpChunk;
 
 /* 456 bytes. See acldumpSaveExceptionInfo. */

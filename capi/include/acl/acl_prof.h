@@ -365,7 +365,7 @@ MSVP_PROF_API aclError aclprofPop(void);
 MSVP_PROF_API aclError aclprofRangeStart(void* stamp, uint32_t* rangeId);
 
 /*
- * Notes the current time as end of the stamp behind the number and reports it.
+ * Notes the current time as end of the stamp with the number and reports it.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 200006, -1.
  */
 MSVP_PROF_API aclError aclprofRangeStop(uint32_t rangeId);

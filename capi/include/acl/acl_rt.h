@@ -1628,7 +1628,7 @@ ACL_FUNC_VISIBILITY aclError aclrtValueWait(void* devAddr, uint64_t value, uint3
 /* ==== vmm ==== */
 
 /*
- * Reserves a range of virtual addresses without memory behind it.
+ * Reserves a range of virtual addresses without memory.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000, 207001.
  */
 ACL_FUNC_VISIBILITY aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment,
@@ -1662,7 +1662,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMallocPhysical(aclrtDrvMemHandle* handle, size
 ACL_FUNC_VISIBILITY aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 
 /*
- * Puts physical memory behind a reserved range with read and write access for the device it lives on.
+ * Maps physical memory to a reserved range with read and write access for the device it lives on.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
@@ -1747,7 +1747,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtM
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag);
 
 /*
- * Physical handle behind a mapped address; counts as one more reference (free it).
+ * Physical handle of a mapped address; counts as one more reference (free it).
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 207000, 107000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle);
@@ -2141,7 +2141,7 @@ ACL_FUNC_VISIBILITY aclError aclrtGetUserDevIdByPhyDevId(const int32_t phyDevId,
 ACL_FUNC_VISIBILITY aclError aclrtGetPhyDevIdByUserDevId(const int32_t userDevId, int32_t* const phyDevId);
 
 /*
- * Registers under a name a function told before and after every set and reset of a device; a NULL callback
+ * Registers under a name a function called before and after every set and reset of a device; a NULL callback
  * removes it.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000, 107000.
  */
@@ -2336,8 +2336,8 @@ ACL_FUNC_VISIBILITY aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtSt
     aclrtStreamAttrValue* value);
 
 /*
- * Registers under a name a function told after creation and before destruction of every stream; NULL callback
- * removes it.
+ * Registers under a name a function called after creation and before destruction of every stream; NULL
+ * callback removes it.
  * Products: 950, A3, A2, 310B, 310P, 910. Errors: 100000.
  */
 ACL_FUNC_VISIBILITY aclError aclrtRegStreamStateCallback(const char* regName,

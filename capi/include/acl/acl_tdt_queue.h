@@ -63,7 +63,7 @@ typedef enum {
 /* ==== tdt queue ==== */
 
 /*
- * Makes a queue on the device of the current context (EP) or on device 0 (RC) and tells its number. Not yet
+ * Makes a queue on the device of the current context (EP) or on device 0 (RC) and returns its number. Not yet
  * built, returns 207000 (ACL_ERROR_RT_FEATURE_NOT_SUPPORT).
  * Products: 950, A3, A2, 310B, 310P, 910.
  */

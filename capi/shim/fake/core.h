@@ -2,7 +2,7 @@
 #ifndef ROPEWAY_FAKE_CORE_H
 #define ROPEWAY_FAKE_CORE_H
 
-#include "../door.h"
+#include "../entry.h"
 
 enum { FAKE_SLOTS = 16, FAKE_STRUCTS = 2, FAKE_BYTES = 64 };
 
@@ -15,7 +15,7 @@ struct fake_call {
 	char text[32];                                 /* that aclAppLog made */
 };
 
-/* What the fake core answers: a number with all bits in use. */
+/* What the fake core returns: a number with all bits in use. */
 #define FAKE_RESULT(function) (((uint64_t)(function) + 1) * 0x9e3779b97f4a7c15u)
 
 /* The functions of the fake core, which is opened, not linked. */

@@ -3,7 +3,7 @@
 #ifndef ROPEWAY_FAKE_SLOTS_H
 #define ROPEWAY_FAKE_SLOTS_H
 
-#include "../door.h"
+#include "../entry.h"
 
 /* How many slots each function has. */
 static const unsigned char fake_slots[ROPEWAY_FUNCTIONS] = {

@@ -130,13 +130,13 @@ static void ticking(void)
 	ACL(aclrtFreeHost(other));
 }
 
-/* Through pointers, so that the compiler does not answer in libc's place. */
+/* Through pointers, so that the compiler does not replace libc's function. */
 static size_t (*volatile length)(const char *) = strlen;
 static void *(*volatile find)(const void *, int, size_t) = memchr;
 static int (*volatile compare)(const char *, const char *) = strcmp;
 static void *(*volatile copy)(void *, const void *, size_t) = memcpy;
 
-/* libc looks for the end of a text by blocks of vectors, and so at bytes behind the end. */
+/* libc looks for the end of a text by blocks of vectors, and so at bytes past the end. */
 static void beside(void)
 {
 	static char text[SIZE];

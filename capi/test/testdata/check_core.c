@@ -1,5 +1,5 @@
 /*
- * A core in C with a very small checker: one piece of pinned memory, one range of bytes in flight. It answers what the C side
+ * A core in C with a very small checker: one piece of pinned memory, one range of bytes in flight. It returns what the C side
  * of the checker asks and remembers it, so that the C side can be proven by itself.
  *
  * aclrtMallocHost gives memory of the window, aclrtMemcpyAsync puts its destination (if that is in the window, else its source)
@@ -63,7 +63,7 @@ static int overlaps(uintptr_t low, uintptr_t high)
 static void touch(const uint64_t *a)
 {
 	const ropeway_call *call = (const ropeway_call *)(uintptr_t)a[4];
-	ropeway_touch *answer = (ropeway_touch *)(uintptr_t)a[5];
+	ropeway_touch *touch = (ropeway_touch *)(uintptr_t)a[5];
 	seen.touches++;
 	seen.address = a[0];
 	seen.length = a[1];
@@ -71,7 +71,7 @@ static void touch(const uint64_t *a)
 	seen.instruction = a[3];
 	seen.access = *call;
 	if (!inside(a[0]) || a[0] - (uintptr_t)window >= used) {
-		answer->what = ROPEWAY_NOT_OURS;
+		touch->what = ROPEWAY_NOT_OURS;
 		return;
 	}
 	size_t length = a[1] ? a[1] : 1;
@@ -82,13 +82,13 @@ static void touch(const uint64_t *a)
 		seen.findings++;
 		protect(low, high, PROT_READ | PROT_WRITE);
 		flight.low = flight.high = 0;
-		answer->what = ROPEWAY_OPEN;
+		touch->what = ROPEWAY_OPEN;
 		return;
 	}
-	answer->what = overlaps(low, high) ? ROPEWAY_STEP : ROPEWAY_OPEN;
-	answer->page = low;
-	answer->length = high - low;
-	answer->prot = flight.written ? PROT_NONE : PROT_READ;
+	touch->what = overlaps(low, high) ? ROPEWAY_STEP : ROPEWAY_OPEN;
+	touch->page = low;
+	touch->length = high - low;
+	touch->prot = flight.written ? PROT_NONE : PROT_READ;
 	protect(low, high, PROT_READ | PROT_WRITE);
 }
 

@@ -2,7 +2,7 @@
 #ifndef CHECK_CORE_H
 #define CHECK_CORE_H
 
-#include "../../shim/door.h"
+#include "../../shim/entry.h"
 
 #define WINDOW_AT 0x100000000000
 enum { WINDOW = 16 << 20 };

@@ -102,7 +102,7 @@ static void neighbours(void)
 	free(mine);
 }
 
-/* Pages in front of registered ones and behind them may go. */
+/* Pages before registered ones and after them may go. */
 static void parts(void)
 {
 	char *all = pages(4 * SIZE), *host = all + SIZE;
@@ -110,7 +110,7 @@ static void parts(void)
 	use(host, SIZE);
 	want(munmap(all, SIZE) == 0, "munmap in front");
 	want(mremap(host + SIZE, 2 * SIZE, SIZE, 0) == host + SIZE, "mremap shrinks");
-	want(mmap(host + SIZE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == host + SIZE, "mmap behind");
+	want(mmap(host + SIZE, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == host + SIZE, "mmap after");
 	void *grown = mremap(host, SIZE, 2 * SIZE, 0); /* there is no room, and it must not move */
 	want(grown == MAP_FAILED, "mremap stays where it is");
 	want(munmap(host + 1, PAGE) != 0, "munmap of no page");

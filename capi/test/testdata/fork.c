@@ -1,4 +1,4 @@
-/* Forks: before the first call a child works, after it every call answers at once with a clear error. */
+/* Forks: before the first call a child works, after it every call returns at once with a clear error. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ static pid_t forked(void)
 	return child;
 }
 
-/* What a child must be told that was forked from a process in which the library was in use. */
+/* What a child must print that was forked from a process in which the library was in use. */
 static void is_refused(void)
 {
 	void *p;

@@ -50,7 +50,7 @@ static void on_state(int32_t id, aclrtDeviceState state, void *args)
 		atomic_fetch_add(&other, 1);
 }
 
-static void telling(void *unused)
+static void reporting(void *unused)
 {
 	(void)unused;
 	FUNCTION("aclrtRegDeviceStateCallback") {
@@ -289,7 +289,7 @@ static void limits(void)
 void functions_device(void)
 {
 	on_stranger(setting, NULL);
-	on_stranger(telling, NULL);
+	on_stranger(reporting, NULL);
 	waiting();
 	peers();
 	overflow();

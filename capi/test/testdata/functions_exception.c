@@ -29,12 +29,12 @@ static void texts(void)
 	}
 }
 
-/* What the exception callbacks were told, written by a thread of the library. */
+/* What the exception callbacks were given, written by a thread of the library. */
 static struct {
 	int calls, second;
 	uint32_t task, stream, thread, device, code;
 	int args, handle;
-} told;
+} seen;
 
 static void on_exception(aclrtExceptionInfo *info)
 {
@@ -42,21 +42,21 @@ static void on_exception(aclrtExceptionInfo *info)
 	uint32_t n;
 	aclrtFuncHandle func;
 	meet();
-	told.calls++;
-	told.task = aclrtGetTaskIdFromExceptionInfo(info);
-	told.stream = aclrtGetStreamIdFromExceptionInfo(info);
-	told.thread = aclrtGetThreadIdFromExceptionInfo(info);
-	told.device = aclrtGetDeviceIdFromExceptionInfo(info);
-	told.code = aclrtGetErrorCodeFromExceptionInfo(info);
-	told.args = aclrtGetArgsFromExceptionInfo(info, &args, &n);
-	told.handle = aclrtGetFuncHandleFromExceptionInfo(info, &func);
+	seen.calls++;
+	seen.task = aclrtGetTaskIdFromExceptionInfo(info);
+	seen.stream = aclrtGetStreamIdFromExceptionInfo(info);
+	seen.thread = aclrtGetThreadIdFromExceptionInfo(info);
+	seen.device = aclrtGetDeviceIdFromExceptionInfo(info);
+	seen.code = aclrtGetErrorCodeFromExceptionInfo(info);
+	seen.args = aclrtGetArgsFromExceptionInfo(info, &args, &n);
+	seen.handle = aclrtGetFuncHandleFromExceptionInfo(info, &func);
 	meet();
 }
 
 static void on_second(aclrtExceptionInfo *info)
 {
 	meet();
-	told.second += info != NULL;
+	seen.second += info != NULL;
 	meet();
 }
 
@@ -75,24 +75,24 @@ static void callbacks(void)
 		OK(aclrtExceptionInfoCallbackRegister(on_exception));
 		OK(aclrtExceptionInfoCallbackRegister(on_exception)); /* counts once */
 		fail();
-		EFFECT(told.calls == 1);
+		EFFECT(seen.calls == 1);
 	}
 	FUNCTION("aclrtSetExceptionInfoCallback") {
 		OK(aclrtSetExceptionInfoCallback(on_second));
 		fail();
-		EFFECT(told.calls == 2 && told.second == 1);
+		EFFECT(seen.calls == 2 && seen.second == 1);
 		EDGE(aclrtSetExceptionInfoCallback(NULL) == ACL_SUCCESS); /* removes it */
 		fail();
-		EFFECT(told.calls == 3 && told.second == 1);
+		EFFECT(seen.calls == 3 && seen.second == 1);
 	}
 	FUNCTION("aclrtExceptionInfoCallbackUnregister") {
 		OK(aclrtExceptionInfoCallbackUnregister(on_exception));
 		fail();
-		EFFECT(told.calls == 3);
+		EFFECT(seen.calls == 3);
 	}
 }
 
-/* What the callback was told of a copy of this thread on the scene's stream. */
+/* What the callback was given about a copy of this thread on the scene's stream. */
 static void exceptions(void)
 {
 	uint32_t task = 0;
@@ -106,30 +106,30 @@ static void exceptions(void)
 	OK(aclrtExceptionInfoCallbackUnregister(on_exception));
 	OK(aclrtStreamGetId(scene.stream, &stream));
 	FUNCTION("aclrtGetTaskIdFromExceptionInfo") {
-		EFFECT(told.task == task);
+		EFFECT(seen.task == task);
 		EDGE(aclrtGetTaskIdFromExceptionInfo(NULL) == UINT32_MAX);
 	}
 	FUNCTION("aclrtGetStreamIdFromExceptionInfo") {
-		EFFECT(told.stream == (uint32_t)stream);
+		EFFECT(seen.stream == (uint32_t)stream);
 		EDGE(aclrtGetStreamIdFromExceptionInfo(NULL) == UINT32_MAX);
 	}
 	FUNCTION("aclrtGetThreadIdFromExceptionInfo") {
-		EFFECT(told.thread == (uint32_t)syscall(SYS_gettid));
+		EFFECT(seen.thread == (uint32_t)syscall(SYS_gettid));
 		EDGE(aclrtGetThreadIdFromExceptionInfo(NULL) == UINT32_MAX);
 	}
 	FUNCTION("aclrtGetDeviceIdFromExceptionInfo") {
-		EFFECT(told.device == 0);
+		EFFECT(seen.device == 0);
 		EDGE(aclrtGetDeviceIdFromExceptionInfo(NULL) == UINT32_MAX);
 	}
 	FUNCTION("aclrtGetErrorCodeFromExceptionInfo") {
-		EFFECT(told.code == ACL_ERROR_RT_SYS_DMA);
+		EFFECT(seen.code == ACL_ERROR_RT_SYS_DMA);
 		EDGE(aclrtGetErrorCodeFromExceptionInfo(NULL) == UINT32_MAX);
 	}
 	FUNCTION("aclrtGetArgsFromExceptionInfo") {
-		EFFECT(told.args == rule_of(proof.function, 4)->code); /* a copy has none */
+		EFFECT(seen.args == rule_of(proof.function, 4)->code); /* a copy has none */
 	}
 	FUNCTION("aclrtGetFuncHandleFromExceptionInfo") {
-		EFFECT(told.handle == rule_of(proof.function, 3)->code); /* a copy is no kernel */
+		EFFECT(seen.handle == rule_of(proof.function, 3)->code); /* a copy is no kernel */
 	}
 }
 

@@ -3,9 +3,9 @@
 
 void functions_init(void);
 
-/* How often the callbacks ran, and what they answer. */
+/* How often the callbacks ran, and what they return. */
 static int begun, ended;
-static aclError answer = ACL_SUCCESS;
+static aclError result = ACL_SUCCESS;
 
 static aclError on_init(const char *config, size_t len, void *data)
 {
@@ -17,7 +17,7 @@ static aclError on_init(const char *config, size_t len, void *data)
 static aclError on_finalize(void *data)
 {
 	ended += *(int *)data;
-	return answer;
+	return result;
 }
 
 void functions_init(void)
@@ -48,9 +48,9 @@ void functions_init(void)
 	FUNCTION("aclFinalize") {
 		REFUSES(1, aclFinalize());
 		OK(aclInit(NULL));
-		answer = 42; /* a callback that fails: the library stays as it is */
+		result = 42; /* a callback that fails: the library stays as it is */
 		IS(42, aclFinalize());
-		answer = ACL_SUCCESS;
+		result = ACL_SUCCESS;
 		OK(aclFinalize());
 		EFFECT(ended == 3);
 	}

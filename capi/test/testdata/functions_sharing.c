@@ -11,7 +11,7 @@ void functions_visiting(char **keys);
 
 enum { PIECE = 2 * 1024 * 1024, KEY = 65, HEX = 2 * sizeof(aclrtIpcEventHandle) + 1 };
 
-/* What the importing process is told. */
+/* What the importing process reads. */
 struct keys {
 	char memory[KEY], notify[KEY], event[HEX], first[32], second[32];
 };

@@ -10,7 +10,7 @@ static aclrtStreamStatus status_of(aclrtStream s)
 	return status;
 }
 
-/* A stream that waits for an event nobody records, with a fill of dev[0] behind it. */
+/* A stream that waits for an event nobody records, with a fill of dev[0] after it. */
 static void stick(aclrtStream s, aclrtEvent *event)
 {
 	fill(scene.dev[0], OLD);
@@ -126,7 +126,7 @@ static void stopping(void)
 	FUNCTION("aclrtStreamStop") {
 		fill(scene.dev[0], OLD);
 		block(&gate, scene.stream);
-		gate_reached(&gate); /* the running task ends, what is behind it does not begin */
+		gate_reached(&gate); /* the running task ends, what is after it does not begin */
 		OK(aclrtMemsetAsync(scene.dev[0], ROOM, 1, ROOM, scene.stream));
 		OK(aclrtStreamStop(scene.stream));
 		OK(unblock(&gate, scene.stream));

@@ -14,7 +14,7 @@ extern "C" {
 #include <type_traits>
 
 static std::string called;
-static const aclError answer = 4711; // what every stand-in returns
+static const aclError result = 4711; // what every stand-in returns
 
 static void list(std::ostream&) {}
 
@@ -38,7 +38,7 @@ template <typename... Args>
 static aclError note(const char* name, Args... args)
 {
     called = text(name, args...);
-    return answer;
+    return result;
 }
 
 // An attribute as text: it may have been copied, so its address says nothing.
@@ -155,7 +155,7 @@ template <typename... Args>
 static void calls(aclError got, const char* name, Args... args)
 {
     const std::string wanted = text(name, args...);
-    if (got != answer || called != wanted) {
+    if (got != result || called != wanted) {
         std::printf("%d from %s, want %s\n", got, called.c_str(), wanted.c_str());
         failures++;
     }

@@ -55,7 +55,7 @@ aclError query(aclrtEvent event)
     return ret != ACL_SUCCESS ? ret : status == ACL_EVENT_STATUS_COMPLETE ? ACL_SUCCESS : ACL_ERROR_RT_EVENT_NOT_COMPLETE;
 }
 
-/* Members behind an unnamed union and the array without a length of its own. */
+/* Members after an unnamed union and the array without a length of its own. */
 uint8_t last_byte(const acldumpChunk* chunk, const aclmdlRITaskParams* params);
 uint8_t last_byte(const acldumpChunk* chunk, const aclmdlRITaskParams* params)
 {

@@ -47,7 +47,7 @@ static struct other start(const char *mode)
 	return o;
 }
 
-static void tell(FILE *to, const char *line)
+static void send_line(FILE *to, const char *line)
 {
 	CHECK(fprintf(to, "%s\n", line) > 0 && fflush(to) == 0);
 }
@@ -103,7 +103,7 @@ static void holds(void *p, size_t offset, size_t n, int value)
 }
 
 /* The last error text says each word. */
-static void told(const char *word)
+static void expect_in_line(const char *word)
 {
 	const char *text = aclGetRecentErrMsg();
 
@@ -137,11 +137,11 @@ static void importer(void)
 	begin();
 	OK(aclrtDeviceGetBareTgid(&pid));
 	snprintf(line, sizeof line, "%d", pid);
-	tell(stdout, line);
+	send_line(stdout, line);
 	hear(stdin, key);
 	IS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtIpcMemImportByKey(&p, key, ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT));
-	told("aclrtIpcMemSetImportPid");
-	tell(stdout, "refused");
+	expect_in_line("aclrtIpcMemSetImportPid");
+	send_line(stdout, "refused");
 	hears(stdin, "named");
 	OK(aclrtIpcMemImportByKey(&p, key, ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT));
 	OK(aclrtIpcMemImportByKey(&q, key, ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS));
@@ -151,18 +151,18 @@ static void importer(void)
 	OK(aclrtMemsetAsync((char *)p + 4096, 100, 2, 100, s)); /* in a stream of this process */
 	OK(aclrtSynchronizeStream(s));
 	holds(q, 4096, 100, 2);
-	tell(stdout, "written");
+	send_line(stdout, "written");
 	hears(stdin, "written");
 	holds(q, 8192, 100, 3);
 	IS(ACL_ERROR_RT_PARAM_INVALID, aclrtFree(p));
-	told("aclrtIpcMemClose");
+	expect_in_line("aclrtIpcMemClose");
 	OK(aclrtIpcMemClose(key));
 	OK(aclrtIpcMemClose(key));
 	IS(ACL_ERROR_RT_PARAM_INVALID, aclrtIpcMemClose(key));
-	tell(stdout, "closed");
+	send_line(stdout, "closed");
 	hears(stdin, "withdrawn");
 	IS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtIpcMemImportByKey(&p, key, 0));
-	tell(stdout, "gone");
+	send_line(stdout, "gone");
 	finish();
 }
 
@@ -181,17 +181,17 @@ static void exporter(void)
 	hear(o.from, line);
 	pid = atoi(line);
 	CHECK(pid == o.pid);
-	tell(o.to, key);
+	send_line(o.to, key);
 	hears(o.from, "refused");
 	OK(aclrtIpcMemSetImportPid(key, &pid, 1));
-	tell(o.to, "named");
+	send_line(o.to, "named");
 	hears(o.from, "written");
 	holds(p, 4096, 100, 2);
 	fill(p, 8192, 100, 3);
-	tell(o.to, "written");
+	send_line(o.to, "written");
 	hears(o.from, "closed");
 	OK(aclrtIpcMemClose(key));
-	tell(o.to, "withdrawn");
+	send_line(o.to, "withdrawn");
 	hears(o.from, "gone");
 	ends(&o, 0);
 	OK(aclrtFree(p));
@@ -209,7 +209,7 @@ static void victim(void)
 	p = memory();
 	fill(p, 0, BYTES, 5);
 	OK(aclrtIpcMemGetExportKey(p, BYTES, key, sizeof key, ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION));
-	tell(stdout, key);
+	send_line(stdout, key);
 	pause();
 }
 
@@ -230,7 +230,7 @@ static void survivor(void)
 	fill(p, 0, 100, 6);
 	holds(p, 0, 100, 6);
 	IS(ACL_ERROR_RT_DRV_INTERNAL_ERROR, aclrtIpcMemImportByKey(&q, key, 0));
-	told("has ended");
+	expect_in_line("has ended");
 	OK(aclrtIpcMemClose(key));
 	IS(ACL_ERROR_RT_PARAM_INVALID, aclrtMemset(p, 10, 0, 10));
 	finish();

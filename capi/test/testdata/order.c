@@ -1,5 +1,5 @@
 /*
- * What the thread sanitizer is told of the library: "ordered" does what is ordered by AscendCL alone, "race" what nothing
+ * What the thread sanitizer knows about the library: "ordered" does what is ordered by AscendCL alone, "race" what nothing
  * orders.
  */
 #include <acl/acl.h>
@@ -31,7 +31,7 @@ static void *again(void *args)
 	return NULL;
 }
 
-/* Steps of race, told without any order: relaxed atomics are none. */
+/* Steps of race, passed on without any order: relaxed atomics are none. */
 static int steps;
 
 static void reach(int step)

@@ -101,7 +101,7 @@ static inline void proof_forget(void)
 	(void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
 }
 
-/* Compare an answer, the last error it leaves, and whether the message names the function. */
+/* Compare a result, the last error it leaves, and whether the message names the function. */
 static inline void proof_answer(int got, int want, bool quiet, const char *call, const char *file, int line)
 {
 	int last = aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL), range = want / 1000;
@@ -373,7 +373,7 @@ static inline void *freed_pinned(void)
 /* A handle that is none. */
 #define GARBAGE ((void *)0x123456789)
 
-/* NO_CONTEXT { ... }: the thread has no context inside the block, and that of the scene behind it. */
+/* NO_CONTEXT { ... }: the thread has no context inside the block, and that of the scene after it. */
 #define NO_CONTEXT for (bool context_gone = context_lose(); context_gone; context_gone = context_return())
 
 static inline bool context_lose(void)
@@ -446,7 +446,7 @@ static inline void abort_begin(struct abort *a)
 	gate_reached(&a->gate);
 	a->thread = (struct thread){.body = abort_body};
 	thread_start(&a->thread);
-	while (aclrtMemFlush(scene.dev[0], 1) == ACL_SUCCESS) /* the cheapest call that tells */
+	while (aclrtMemFlush(scene.dev[0], 1) == ACL_SUCCESS) /* the cheapest call that shows it */
 		usleep(100);
 }
 
@@ -480,7 +480,7 @@ static inline void expect(const struct family *f)
 	proof.stranger = false;
 }
 
-/* Spoil rule k alone, and then all rules from k on: the answer is k's both times. */
+/* Spoil rule k alone, and then all rules from k on: the result is k's both times. */
 static inline void breaks(const struct family *f, int rule)
 {
 	f->good();

@@ -32,7 +32,7 @@ static inline void copy_both_ways(unsigned seed)
 	OK(aclrtDestroyStream(stream));
 }
 
-/* The number behind "name:" in a file of /proc, as in /proc/self/status. */
+/* The number after "name:" in a file of /proc, as in /proc/self/status. */
 static inline long proc_number(const char *path, const char *name)
 {
 	char line[256];

@@ -182,7 +182,7 @@ static struct {
 	aclrtStream stream;
 } o;
 
-static void behind(void)
+static void after_descriptor(void)
 {
 	fill(scene.dev[2], OLD);
 	fill(scene.dev[3], NEW);
@@ -219,11 +219,11 @@ static void spoil_offset(int rule)
 	}
 }
 
-static const struct family h = {"aclrtMemcpyAsyncWithOffset", 15, behind, spoil_offset, offset};
+static const struct family h = {"aclrtMemcpyAsyncWithOffset", 15, after_descriptor, spoil_offset, offset};
 
 static void offsets(void)
 {
-	behind();
+	after_descriptor();
 	OK(offset());
 	OK(aclrtSynchronizeStream(o.stream));
 	CHECK(holds(scene.dev[2], 32, OLD) && holds_from(scene.dev[2], 32, 64, NEW, 16) && holds_from(scene.dev[2], 96, 32, OLD, 96));
@@ -233,7 +233,7 @@ static void offsets(void)
 				if (rule == 14)
 					passed_on(ACL_ERROR_RT_PARAM_INVALID);
 				breaks(&h, rule);
-				behind();
+				after_descriptor();
 				if (rule == 2)
 					for (int kind = -1; kind <= 8; kind++) {
 						o.kind = (aclrtMemcpyKind)kind;
@@ -248,7 +248,7 @@ static void offsets(void)
 				CHECK(holds(scene.dev[2], ROOM, OLD));
 			}
 	/* The cells are looked at again when the copy runs. */
-	behind();
+	after_descriptor();
 	fill(scene.dev[1], 1);
 	OK(offset());
 	IS(ACL_ERROR_RT_SYS_DMA, aclrtSynchronizeStream(o.stream));

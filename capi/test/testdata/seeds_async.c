@@ -161,7 +161,7 @@ void async_pageable(void)
 	ordinary(scene.page[1], scene.dev[1], D2H);
 	if (machine.oldest)
 		return;
-	fresh(); /* also behind what is queued */
+	fresh(); /* also after what is queued */
 	OK(copy(scene.pin[1], scene.dev[1], D2H));
 	OK(copy(scene.dev[0], scene.page[0], H2D));
 	CHECK(arrived(scene.pin[1]) && arrived(scene.dev[0]));

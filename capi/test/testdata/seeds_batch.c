@@ -57,7 +57,7 @@ static int call(void)
 	return aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, count, attrs, indexes, numAttrs, &failIndex, scene.stream);
 }
 
-/* Whether segment i, and no byte behind it, has been copied; whether nothing of it has. */
+/* Whether segment i, and no byte after it, has been copied; whether nothing of it has. */
 static bool there(size_t i)
 {
 	size_t at = i * PITCH;
@@ -248,7 +248,7 @@ void batch_num_attrs(void)
 	if (!has())
 		return;
 	good(3);
-	attrs[1].dstLoc.id = 1, indexes[1] = 99; /* behind the end */
+	attrs[1].dstLoc.id = 1, indexes[1] = 99; /* past the end */
 	succeeds();
 	good(3);
 	numAttrs = 2, attrs[1].dstLoc.id = 1;

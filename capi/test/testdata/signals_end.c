@@ -50,13 +50,13 @@ static void wait_stream(void)
 
 static void wait_event(void)
 {
-	aclrtEvent e, behind;
+	aclrtEvent e, after;
 	aclrtStream s = stuck_stream(&e);
 
-	OK(aclrtCreateEventWithFlag(&behind, ACL_EVENT_SYNC));
-	OK(aclrtRecordEvent(behind, s));
+	OK(aclrtCreateEventWithFlag(&after, ACL_EVENT_SYNC));
+	OK(aclrtRecordEvent(after, s));
 	ready();
-	aclrtSynchronizeEvent(behind);
+	aclrtSynchronizeEvent(after);
 }
 
 static void wait_device(void)

@@ -106,7 +106,7 @@ static void floats_thread(void)
 	CHECK(!pthread_join(t, NULL));
 }
 
-/* The program wants to be told of mistakes in its own arithmetic: the library makes none it would be told of. */
+/* The program traps errors of its own arithmetic: the library makes none that would trap. */
 static void traps(int which)
 {
 	feclearexcept(FE_ALL_EXCEPT);

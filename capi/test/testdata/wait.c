@@ -31,7 +31,7 @@ int main(void)
 		OK(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
 		CHECK(aclGetRecentErrMsg() == NULL);
 	}
-	/* Mistakes are answered as the function answers them, and recorded. */
+	/* Errors are those of the function itself, and are recorded. */
 	IS(ACL_ERROR_RT_INVALID_HANDLE, ropeway_wait(STREAM, (void *)1, 20, &over));
 	CHECK(over);
 	IS(ACL_ERROR_RT_INVALID_HANDLE, aclrtGetLastError(ACL_RT_THREAD_LEVEL));

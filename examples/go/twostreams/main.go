@@ -1,5 +1,5 @@
-// Command twostreams copies a large array to a device and back, in blocks, on two streams: while one block goes down, the next one
-// goes up. Events order the two streams; the host waits once, at the end.
+// Command twostreams copies a large array to a device and back, in blocks, on two streams: while one block goes down,
+// the next one goes up. Events order the two streams; the host waits once, at the end.
 package main
 
 import (

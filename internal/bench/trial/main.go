@@ -1,6 +1,6 @@
-// Command trial tries what "ropeway bench --compare" promises on this machine: that two runs of the same program are called the same
-// 19 times out of 20, and that one slowed by 10% is called slower. Each trial measures three runs, in random order: two as they
-// are and one slowed. Let nothing else run meanwhile.
+// Command trial tries what "ropeway bench --compare" promises on this machine: that two runs of the same program are
+// called the same 19 times out of 20, and that one slowed by 10% is called slower. Each trial measures three runs, in
+// random order: two as they are and one slowed. Let nothing else run meanwhile.
 //
 //	go run ./internal/bench/trial -times 20 -ropeway bin/ropeway
 //	go run ./internal/bench/trial -times 20 -- --sizes 4KiB,1MiB,16MiB
@@ -75,14 +75,17 @@ func try(program string, times int, slowdown, dir string, flags []string) error 
 		if slowed.Verdict == bench.Slower {
 			reported++
 		}
-		fmt.Printf("%2d of %d: identical %-7s slowed %-7s (%s)\n", i+1, times, identical.Verdict, slowed.Verdict, time.Since(start).Round(time.Second))
+		fmt.Printf("%2d of %d: identical %-7s slowed %-7s (%s)\n", i+1, times, identical.Verdict, slowed.Verdict,
+			time.Since(start).Round(time.Second))
 		for _, ch := range identical.Changes {
 			if ch.Verdict != bench.Same {
-				fmt.Printf("    %s: %s, %+.1f%% (%+.1f%% to %+.1f%%)\n", ch.What, ch.Verdict, 100*(ch.Ratio-1), 100*(ch.Low-1), 100*(ch.High-1))
+				fmt.Printf("    %s: %s, %+.1f%% (%+.1f%% to %+.1f%%)\n", ch.What, ch.Verdict, 100*(ch.Ratio-1),
+					100*(ch.Low-1), 100*(ch.High-1))
 			}
 		}
 	}
-	fmt.Printf("identical runs called the same: %d of %d; runs slowed by %s called slower: %d of %d\n", same, times, slowdown, reported, times)
+	fmt.Printf("identical runs called the same: %d of %d; runs slowed by %s called slower: %d of %d\n", same, times,
+		slowdown, reported, times)
 	if same*20 < times*19 || reported*20 < times*19 {
 		return errors.New("less than 19 of 20")
 	}

@@ -46,7 +46,8 @@ func main() {
 	ConstraintExpr("amd64,!noasm")
 	for _, v := range isas {
 		copyPages(v)
-		copyLinear(v, "copyStreamLinear"+v.name, 128, func(o ...Op) { VMOVNTDQ(o[0], o[1]) }, SFENCE, "with non-temporal stores")
+		copyLinear(v, "copyStreamLinear"+v.name, 128, func(o ...Op) { VMOVNTDQ(o[0], o[1]) }, SFENCE,
+			"with non-temporal stores")
 		copyLinear(v, "copyTemporal"+v.name, 256, v.store, func() {}, "through the cache")
 		fill(v, "fillStream"+v.name, true)
 		fill(v, "fillTemporal"+v.name, false)
@@ -125,7 +126,8 @@ func fill(v isa, name string, stream bool) {
 	TEXT(name, NOSPLIT, "func(dst, n uintptr, pattern uint64)")
 	Pragma("noescape")
 	if stream {
-		Doc(name + " repeats pattern over n bytes with non-temporal stores. dst is a multiple of 64, n of 256 and not 0.")
+		Doc(name + " repeats pattern over n bytes with non-temporal stores. dst is a multiple of 64, n of 256 and " +
+			"not 0.")
 	} else {
 		Doc(name+" repeats pattern over n bytes. n is at least 256; the last 256 bytes are",
 			"stored from the end, so n is a multiple of the period of pattern.")

@@ -29,12 +29,14 @@ type walk struct {
 // them the CPU has under way. Where one must not be copied, the list ends.
 func copySegments(v isa) {
 	name := "copySegments" + v.name
-	TEXT(name, NOSPLIT, "func(list *uintptr, bytes, toLo, toSize, toBy, fromLo, fromSize, fromBy, streamMin uintptr) uintptr")
+	TEXT(name, NOSPLIT, "func(list *uintptr, bytes, toLo, toSize, toBy, fromLo, fromSize, fromBy, streamMin "+
+		"uintptr) uintptr")
 	Pragma("noescape")
 	Doc(name+" copies the segments of bytes of list, at least one, and returns how many bytes of the list",
 		"it has done. It stops before a segment that is not inside the frames, that has more than",
 		fmt.Sprintf("%d bytes or brings the sum above %d, or that has ranges which overlap.", mostEach, mostAll),
-		fmt.Sprintf("Segments from streamMin on, at least %d, are written with non-temporal stores where that pays.", 2*streamStep))
+		fmt.Sprintf("Segments from streamMin on, at least %d, are written with non-temporal stores where that pays.",
+			2*streamStep))
 	w := walk{isa: v, at: RSI, end: R8, fetch: R9, toBy: R11, fromBy: R12,
 		dst: RAX, src: RBX, n: RCX, t: RDX, u: RDI}
 	MOVQ(arg("toBy"), w.toBy)

@@ -1,4 +1,5 @@
-// Command sample writes a report of a run that nobody ran, for trying the page: go run ./internal/report/sample > sample.json.
+// Command sample writes a report of a made-up run, for trying the page: go run ./internal/report/sample >
+// sample.json.
 package main
 
 import (

@@ -31,12 +31,14 @@ func environment(vars ...string) func(string) (string, bool) {
 
 // TestReadCheck: what ROPEWAY_CHECK, ROPEWAY_CHECK_REPORT and ROPEWAY_INJECT say.
 func TestReadCheck(t *testing.T) {
-	s, err := setup.Read(environment("ROPEWAY_CHECK=seed=7,depth=64,no=leak", "ROPEWAY_CHECK_REPORT=socket", "ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000"))
+	s, err := setup.Read(environment("ROPEWAY_CHECK=seed=7,depth=64,no=leak", "ROPEWAY_CHECK_REPORT=socket",
+		"ROPEWAY_INJECT=aclrtMalloc:3=207001;aclrtFree:*=107000"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, _ := s.Check.(*Settings)
-	if c == nil || c.Seed != 7 || c.Depth != 64 || !c.Off["leak"] || c.Report != "socket" || len(c.Inject) != 2 || c.Inject[1].Function != "aclrtFree" {
+	if c == nil || c.Seed != 7 || c.Depth != 64 || !c.Off["leak"] || c.Report != "socket" || len(c.Inject) != 2 ||
+		c.Inject[1].Function != "aclrtFree" {
 		t.Errorf("read %+v", c)
 	}
 	s, err = setup.Read(environment("ROPEWAY_CHECK=1"))
@@ -63,18 +65,20 @@ func TestReadCheckOnGPU(t *testing.T) {
 func TestReadBadCheck(t *testing.T) {
 	for _, vars := range [][]string{
 		{"ROPEWAY_CHECK=yes"}, {"ROPEWAY_CHECK=seed=x"}, {"ROPEWAY_CHECK=no=nonsense"},
-		{"ROPEWAY_INJECT=aclrtMalloc", "ROPEWAY_CHECK=1"}, {"ROPEWAY_INJECT=aclrtMalloc:1=1;free:1=1", "ROPEWAY_CHECK=1"},
+		{"ROPEWAY_INJECT=aclrtMalloc", "ROPEWAY_CHECK=1"}, {"ROPEWAY_INJECT=aclrtMalloc:1=1;free:1=1",
+			"ROPEWAY_CHECK=1"},
 	} {
 		name, value, _ := strings.Cut(vars[0], "=")
 		_, err := setup.Read(environment(vars...))
 		e, _ := err.(*setup.Error)
-		if e == nil || e.Code != abi.ErrInvalidParam || !strings.Contains(e.Error(), name) || !strings.Contains(e.Error(), value) {
+		if e == nil || e.Code != abi.ErrInvalidParam || !strings.Contains(e.Error(), name) ||
+			!strings.Contains(e.Error(), value) {
 			t.Errorf("%v: %v", vars, err)
 		}
 	}
 }
 
-// leaky leaves a stream behind.
+// leaky does not destroy its stream.
 func leaky(t *testing.T, rt *core.Runtime) {
 	t.Helper()
 	var s core.Handle
@@ -92,7 +96,8 @@ func leaky(t *testing.T, rt *core.Runtime) {
 
 func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 	t.Helper()
-	s, err := setup.Read(environment(append(vars, "ROPEWAY_CHECK=seed=5", "ROPEWAY_DEVICE_MEMORY=64M", "ROPEWAY_DEVICES=1")...))
+	s, err := setup.Read(environment(append(vars, "ROPEWAY_CHECK=seed=5", "ROPEWAY_DEVICE_MEMORY=64M",
+		"ROPEWAY_DEVICES=1")...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +112,7 @@ func openChecked(t *testing.T, vars ...string) (*core.Runtime, *bytes.Buffer) {
 	return rt, &warn
 }
 
-// TestCheckSends: findings go to who listens at ROPEWAY_CHECK_REPORT, from start to end, and nothing is printed.
+// TestCheckSends: findings go to the listener at ROPEWAY_CHECK_REPORT, from start to end, and nothing is printed.
 func TestCheckSends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report")
 	l, err := net.Listen("unix", path)
@@ -147,7 +152,7 @@ func TestCheckSends(t *testing.T) {
 	}
 }
 
-// TestCheckPrints: without a listener findings are printed, and a listener that is not there is told of.
+// TestCheckPrints: without a listener findings are printed, and a listener that is not there is reported.
 func TestCheckPrints(t *testing.T) {
 	rt, warn := openChecked(t)
 	leaky(t, rt)
@@ -156,7 +161,8 @@ func TestCheckPrints(t *testing.T) {
 	}
 	rt, warn = openChecked(t, "ROPEWAY_CHECK_REPORT="+filepath.Join(t.TempDir(), "nobody"))
 	leaky(t, rt)
-	if !strings.Contains(warn.String(), "leak") || !strings.Contains(warn.String(), "ROPEWAY_CHECK_REPORT: nobody takes the report") {
+	if !strings.Contains(warn.String(), "leak") || !strings.Contains(warn.String(),
+		"ROPEWAY_CHECK_REPORT: nobody takes the report") {
 		t.Errorf("printed %s", warn)
 	}
 }

@@ -14,7 +14,8 @@ func init() { setup.RegisterDriver(setup.CUDADriver, open) }
 // open opens the GPUs of the machine, or as many devices as are wanted: where GPUs are fewer, several are one GPU.
 func open(s *setup.Settings, say func(string)) (driver.Driver, error) {
 	if s.Product.RC {
-		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own", driver.ErrUnsupported)
+		return nil, fmt.Errorf("%w: in form RC host and device share their memory, and a GPU has its own",
+			driver.ErrUnsupported)
 	}
 	d, err := cuda.New(cuda.Options{
 		Devices: s.Devices, Share: s.Counted, Memory: s.DeviceMemory, Multiprocessors: s.CUDAShare, Warn: say,

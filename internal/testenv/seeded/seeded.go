@@ -1,5 +1,5 @@
 // Package seeded makes the properties that rapid checks draw from the seed of testenv. A test package that uses rapid
-// imports it, if only for that; internal/borders sees to it.
+// imports it, if only for that; internal/archtest sees to it.
 package seeded
 
 import (

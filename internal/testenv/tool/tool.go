@@ -30,5 +30,5 @@ func Missing(name string) string {
 	return fmt.Sprintf("%s is missing: apt-get install %s", name, from)
 }
 
-// CI tells whether the tests run where everything they need must be installed: CI=true is in the environment.
+// CI reports whether the tests run where everything they need must be installed: CI=true is in the environment.
 func CI() bool { return os.Getenv("CI") == "true" }

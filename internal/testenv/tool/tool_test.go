@@ -8,7 +8,8 @@ import (
 
 func TestMissing(t *testing.T) {
 	for name, want := range map[string]string{
-		"valgrind": "valgrind is missing: apt-get install valgrind", "groff": "groff is missing: apt-get install groff-base",
+		"valgrind": "valgrind is missing: apt-get install valgrind",
+		"groff":    "groff is missing: apt-get install groff-base",
 	} {
 		if got := Missing(name); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -27,7 +28,8 @@ func TestAsInCI(t *testing.T) {
 		t.Fatalf("%d tools in .ci/run", len(list))
 	}
 	for _, m := range list {
-		if name, want := string(m[1]), string(m[1])+" is missing: apt-get install "+string(m[2]); Missing(name) != want {
+		if name, want := string(m[1]), string(m[1])+" is missing: apt-get install "+
+			string(m[2]); Missing(name) != want {
 			t.Errorf("%q, want %q", Missing(name), want)
 		}
 	}

@@ -1,8 +1,8 @@
 // Package advice says what to change in a program so that its copies take less time, with the numbers behind it.
 //
-// A rule speaks when what it found took at least a hundredth of the time in which there was work (from the first submission to the
-// end of the last task), and a thousandth of the run, so that following it can be noticed. What a change saves is
-// estimated as the most that it can save: other things may take the time then.
+// A rule speaks when what it found took at least a hundredth of the time in which there was work (from the first
+// submission to the end of the last task), and a thousandth of the run, so that following it can be noticed. What a
+// change saves is estimated as the most that it can save: other things may take the time then.
 package advice
 
 import (
@@ -52,11 +52,12 @@ const (
 	leastInGroup = 8        // small copies, or waits, that follow one another
 )
 
-// Of looks at a run. It has an answer for every run, the most worthwhile first.
+// Of looks at a run. It returns something for every run, the most worthwhile first.
 func Of(run *timeline.Run) []Advice {
 	if run.Checked {
 		return []Advice{nothing(run, "No advice from a checked run",
-			"The checker holds work back, so times of this run are not those of the program. Run it with ropeway trace for advice.")}
+			"The checker holds work back, so times of this run are not those of the program. Run it with ropeway "+
+				"trace for advice.")}
 	}
 	v := look(run)
 	var all []Advice
@@ -81,11 +82,12 @@ func good(run *timeline.Run) Advice {
 		return nothing(run, "Nothing to look at", "The program queued no work and copied nothing.")
 	}
 	return nothing(run, "No suggestions",
-		"Checked: copies from pageable memory, small copies in a row, copies that wait for one another in one stream, and synchronisations. "+
+		"Checked: copies from pageable memory, small copies in a row, copies that wait for one another in one "+
+			"stream, and synchronisations. "+
 			"None of them costs 1% or more of the busy time.")
 }
 
-// nothing is an answer without advice, with what was looked at.
+// nothing is the result without advice, with what was looked at.
 func nothing(run *timeline.Run, title, text string) Advice {
 	copies, bytes := 0, uint64(0)
 	for i := range run.Tasks {
@@ -141,7 +143,8 @@ func look(run *timeline.Run) *view {
 	}
 	for _, name := range run.Functions {
 		waits := strings.Contains(name, "Synchronize")
-		v.traits = append(v.traits, traits{strings.Contains(name, "Async"), waits, waits && strings.Contains(name, "Device")})
+		v.traits = append(v.traits, traits{strings.Contains(name, "Async"), waits, waits &&
+			strings.Contains(name, "Device")})
 	}
 	return v
 }
@@ -158,13 +161,13 @@ func working(run *timeline.Run) int64 {
 	return max(0, last-first)
 }
 
-// called tells whether there is a call with this index.
+// called reports whether there is a call with this index.
 func (v *view) called(index int) bool { return index >= 0 && index < len(v.run.Calls) }
 
 // tasksOf are the tasks that a call submitted.
 func (v *view) tasksOf(call int) []int { return v.tasks[v.from[call]:v.from[call+1]] }
 
-// is tells what a call's function is.
+// is reports what a call's function is.
 func (v *view) is(c *timeline.Call) traits {
 	if c.Function < 0 || c.Function >= len(v.traits) {
 		return traits{}

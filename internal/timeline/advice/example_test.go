@@ -8,7 +8,7 @@ import (
 	"ropeway/internal/timeline/sample"
 )
 
-// A program that copies from ordinary memory is told to pin it.
+// A program that copies from ordinary memory is advised to pin it.
 func ExampleOf() {
 	b := sample.New()
 	thread, stream := b.Thread("main"), b.Stream(0)

@@ -12,8 +12,8 @@ import (
 // mostLines is how many lines of the program an advice names.
 const mostLines = 3
 
-// lines are those of the program that the calls of an advice come from, the most frequent first. A task counts for the call that
-// submitted it.
+// lines are those of the program that the calls of an advice come from, the most frequent first. A task counts for the
+// call that submitted it.
 func lines(run *timeline.Run, a *Advice) (texts []string) {
 	calls := map[int]bool{}
 	for _, c := range a.Calls {
@@ -30,7 +30,10 @@ func lines(run *timeline.Run, a *Advice) (texts []string) {
 			}
 		}
 	}
-	sites := slices.SortedFunc(maps.Keys(count), func(x, y int) int { return cmp.Or(cmp.Compare(count[y], count[x]), cmp.Compare(x, y)) })
+	sites := slices.SortedFunc(maps.Keys(count), func(x, y int) int {
+		return cmp.Or(cmp.Compare(count[y], count[x]),
+			cmp.Compare(x, y))
+	})
 	for _, s := range sites[:min(len(sites), mostLines)] {
 		text := run.Sites[s].String()
 		if n := count[s]; n > 1 {

@@ -9,8 +9,8 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// oneStream speaks of copies in opposite directions that waited for one another only because they are in one stream, while
-// the engine of the later one was idle, if overlapping them would save enough to notice.
+// oneStream speaks of copies in opposite directions that waited for one another only because they are in one stream,
+// while the engine of the later one was idle, if overlapping them would save enough to notice.
 func oneStream(v *view) *Advice {
 	queues := map[int][]int{}
 	for i := range v.run.Tasks {
@@ -57,8 +57,10 @@ func oneStream(v *view) *Advice {
 	}
 	a.Rule = OneStream
 	a.Title = "Use one stream for uploads and one for downloads"
-	a.Text = fmt.Sprintf("%s, a copy waited for one in the other direction that was before it in the same stream, while the engine it needs was idle: %s in all. "+
-		"Where the one does not need the other, put them in two streams, with two buffers in turn, and order them by events (aclrtRecordEvent, aclrtStreamWaitEvent).",
+	a.Text = fmt.Sprintf("%s, a copy waited for one in the other direction that was before it in the same stream, "+
+		"while the engine it needs was idle: %s in all. "+
+		"Where the one does not need the other, put them in two streams, with two buffers in turn, and order them "+
+		"by events (aclrtRecordEvent, aclrtStreamWaitEvent).",
 		times(pairs), duration(a.Saves))
 	a.Numbers = []Number{{"pairs of copies", fmt.Sprint(pairs)}, {"streams", fmt.Sprint(streams)},
 		{"time that could overlap", duration(a.Saves) + ", " + share(a.Saves, v.run.Duration) + " of the run"}}
@@ -72,7 +74,7 @@ type engine struct {
 	direction observe.Direction
 }
 
-// engined tells whether a task is one of the engines between host and device.
+// engined reports whether a task is one of the engines between host and device.
 func engined(t *timeline.Task) bool {
 	return t.Direction == observe.HostToDevice || t.Direction == observe.DeviceToHost
 }

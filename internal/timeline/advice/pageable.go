@@ -6,8 +6,8 @@ import (
 	"ropeway/internal/observe"
 )
 
-// pageable speaks of asynchronous calls that made their copy themselves because the host memory is pageable, if a thread was
-// blocked in them long enough to notice.
+// pageable speaks of asynchronous calls that made their copy themselves because the host memory is pageable, if a
+// thread was blocked in them long enough to notice.
 func pageable(v *view) *Advice {
 	var a Advice
 	var bytes uint64
@@ -45,9 +45,12 @@ func pageable(v *view) *Advice {
 	}
 	a.Rule = Pageable
 	a.Title = "Pin the host memory of " + plural(len(a.Tasks), "copy")
-	a.Text = fmt.Sprintf("%s used pageable host memory, so the calls that should only have queued them waited until they were made: %s in all. "+
-		"Allocate the host buffers with aclrtMallocHost, or register them once with aclrtHostRegister.", plural(len(a.Tasks), "asynchronous copy"), duration(blocked))
-	a.Numbers = []Number{{"copies", fmt.Sprint(len(a.Tasks))}, {"bytes", size(bytes)}, {"time blocked", duration(blocked)},
+	a.Text = fmt.Sprintf("%s used pageable host memory, so the calls that should only have queued them waited until "+
+		"they were made: %s in all. "+
+		"Allocate the host buffers with aclrtMallocHost, or register them once with aclrtHostRegister.",
+		plural(len(a.Tasks), "asynchronous copy"), duration(blocked))
+	a.Numbers = []Number{{"copies", fmt.Sprint(len(a.Tasks))}, {"bytes", size(bytes)},
+		{"time blocked", duration(blocked)},
 		{"longest of one thread", duration(a.Saves) + ", " + share(a.Saves, v.run.Duration) + " of the run"}}
 	if running > 0 {
 		a.Numbers = append(a.Numbers, Number{"these copies reached", speed(float64(bytes) / float64(running))})
@@ -59,14 +62,15 @@ func pageable(v *view) *Advice {
 	return &a
 }
 
-// pinned is the bandwidth that copies of pinned memory reached in these directions, by those that are not small; 0 if there
-// are none.
+// pinned is the bandwidth that copies of pinned memory reached in these directions, by those that are not small; 0 if
+// there are none.
 func (v *view) pinned(directions map[observe.Direction]bool) float64 {
 	var bytes uint64
 	var running int64
 	for i := range v.run.Tasks {
 		t := &v.run.Tasks[i]
-		if t.Kind.Copies() && t.Ran() && (t.Memory == observe.Pinned || t.Memory == observe.Registered) && directions[t.Direction] && t.Bytes > smallCopy {
+		if t.Kind.Copies() && t.Ran() && (t.Memory == observe.Pinned || t.Memory == observe.Registered) &&
+			directions[t.Direction] && t.Bytes > smallCopy {
 			bytes += t.Bytes
 			running += t.End - t.Start
 		}

@@ -7,8 +7,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// small speaks of copies of 64 KiB or less, eight or more in a row from one thread to one stream in one direction, that could be
-// one batch, if the calls that this saves took long enough to notice. What a call took besides waiting for work counts.
+// small speaks of copies of 64 KiB or less, eight or more in a row from one thread to one stream in one direction, that
+// could be one batch, if the calls that this saves took long enough to notice. What a call took besides waiting for
+// work counts.
 func small(v *view) *Advice {
 	s := smallCopies{view: v}
 	saves := int64(0) // of one thread: they call at the same time
@@ -32,12 +33,16 @@ func small(v *view) *Advice {
 	return &Advice{
 		Rule:  Small,
 		Title: fmt.Sprintf("Make %s of %s", plural(s.groups, "batch"), plural(len(s.tasks), "small copy")),
-		Text: fmt.Sprintf("%s of %s or less follow one another, in %s of the same thread, stream and direction. Each is a call of its own, "+
+		Text: fmt.Sprintf("%s of %s or less follow one another, in %s of the same thread, stream and direction. "+
+			"Each is a call of its own, "+
 			"and the calls took %s besides the copying. %s takes a whole group in one call.",
-			plural(len(s.tasks), "copy"), size(s.sizes[len(s.sizes)-1]), plural(s.groups, "group"), duration(s.overhead), batch),
+			plural(len(s.tasks), "copy"), size(s.sizes[len(s.sizes)-1]), plural(s.groups, "group"),
+			duration(s.overhead), batch),
 		Saves: saves, Tasks: firstOf(s.tasks), Calls: firstOf(s.calls),
-		Numbers: []Number{{"copies", fmt.Sprint(len(s.tasks))}, {"groups", fmt.Sprint(s.groups)}, {"size in the middle", size(median)},
-			{"bytes", size(s.bytes)}, {"time in their calls", duration(s.overhead)}, {"a call", duration(s.overhead / int64(len(s.tasks)))}},
+		Numbers: []Number{{"copies", fmt.Sprint(len(s.tasks))}, {"groups", fmt.Sprint(s.groups)},
+			{"size in the middle", size(median)},
+			{"bytes", size(s.bytes)}, {"time in their calls", duration(s.overhead)},
+			{"a call", duration(s.overhead / int64(len(s.tasks)))}},
 	}
 }
 
@@ -82,7 +87,8 @@ func (s *smallCopies) call(i int) {
 	s.most = max(s.most, spent)
 }
 
-// fits tells whether a call made one small copy and nothing else. An asynchronous one that waited is one of pageable memory.
+// fits reports whether a call made one small copy and nothing else. An asynchronous one that waited is one of pageable
+// memory.
 func (s *smallCopies) fits(i int) (smallKey, bool) {
 	c := &s.run.Calls[i]
 	tasks := s.tasksOf(i)

@@ -10,8 +10,9 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// eachCopy speaks of a thread that waits behind every copy, eight times in a row or more: the host does nothing while a copy runs,
-// and no copy runs while the host does something. It speaks if overlapping the two would save enough to notice.
+// eachCopy speaks of a thread that waits after every copy, eight times in a row or more: the host does nothing while a
+// copy runs, and no copy runs while the host does something. It speaks if overlapping the two would save enough to
+// notice.
 func eachCopy(v *view) *Advice {
 	var a Advice
 	var blocked, between int64
@@ -34,10 +35,13 @@ func eachCopy(v *view) *Advice {
 	}
 	a.Rule = EachCopy
 	a.Title = "Do not wait for each copy"
-	a.Text = fmt.Sprintf("%s waited for the one copy queued before it: %s in all, and %s passed between these waits with nothing queued. "+
+	a.Text = fmt.Sprintf("%s waited for the one copy queued before it: %s in all, and %s passed between these waits "+
+		"with nothing queued. "+
 		"Queue several copies and wait once, or queue the next one into a second buffer before waiting for the first. "+
-		"Where the host needs each result before it can go on, leave it as it is.", plural(len(a.Calls), "synchronisation"), duration(blocked), duration(between))
-	a.Numbers = []Number{{"waits for one copy", fmt.Sprint(len(a.Calls))}, {"threads", fmt.Sprint(threads)}, {"time waited", duration(blocked)},
+		"Where the host needs each result before it can go on, leave it as it is.", plural(len(a.Calls),
+		"synchronisation"), duration(blocked), duration(between))
+	a.Numbers = []Number{{"waits for one copy", fmt.Sprint(len(a.Calls))}, {"threads", fmt.Sprint(threads)},
+		{"time waited", duration(blocked)},
 		{"a wait", duration(blocked / int64(len(a.Calls)))}, {"time between waits", duration(between)},
 		{"time that could overlap", duration(a.Saves) + ", " + share(a.Saves, v.run.Duration) + " of the run"}}
 	a.Calls, a.Tasks = firstOf(a.Calls), firstOf(a.Tasks)
@@ -96,8 +100,8 @@ func (w *waits) call(i int) {
 	w.queued, w.copied, w.last = 0, timeline.None, over
 }
 
-// endChain counts the chain if it is long enough, and begins a new one. With the copies running behind the host's back the chain
-// takes as long as the longer of both.
+// endChain counts the chain if it is long enough, and begins a new one. With the copies running asynchronously the
+// chain takes as long as the longer of both.
 func (w *waits) endChain() {
 	if len(w.chain) >= leastInGroup {
 		w.calls, w.tasks = append(w.calls, w.chain...), append(w.tasks, w.chainTasks...)
@@ -107,14 +111,15 @@ func (w *waits) endChain() {
 	w.chain, w.chainTasks, w.chainBlocked, w.chainHosts = nil, nil, 0, 0
 }
 
-// deviceSync speaks of waits for a whole device by a thread that had queued work, where they went on after that work was done,
-// for that of other threads, if a thread lost enough to notice so.
+// deviceSync speaks of waits for a whole device by a thread that had queued work, where they went on after that work
+// was done, for that of other threads, if a thread lost enough to notice so.
 func deviceSync(v *view) *Advice {
 	var a Advice
 	var blocked, excess int64
 	ends := v.ends()
 	for _, thread := range sortedKeys(v.threads) {
-		own, lost := int64(timeline.None), int64(0) // when the thread's work since its last wait for the device was done
+		// when the thread's work since its last wait for the device was done
+		own, lost := int64(timeline.None), int64(0)
 		for _, i := range v.threads[thread] {
 			c := &v.run.Calls[i]
 			for _, task := range v.tasksOf(i) {
@@ -137,16 +142,18 @@ func deviceSync(v *view) *Advice {
 	}
 	a.Rule = DeviceSync
 	a.Title = "Wait for a stream, not for the device"
-	a.Text = fmt.Sprintf("%s of a whole device went on after the work of their own thread was done, for that of others: %s of %s. "+
+	a.Text = fmt.Sprintf("%s of a whole device went on after the work of their own thread was done, for that of "+
+		"others: %s of %s. "+
 		"aclrtSynchronizeStream, or aclrtSynchronizeEvent, waits only for what the thread needs.",
 		plural(len(a.Calls), "synchronisation"), duration(excess), duration(blocked))
-	a.Numbers = []Number{{"waits for a device", fmt.Sprint(len(a.Calls))}, {"time waited", duration(blocked)}, {"of it for other threads", duration(excess)},
+	a.Numbers = []Number{{"waits for a device", fmt.Sprint(len(a.Calls))}, {"time waited", duration(blocked)},
+		{"of it for other threads", duration(excess)},
 		{"longest of one thread", duration(a.Saves) + ", " + share(a.Saves, v.run.Duration) + " of the run"}}
 	a.Calls = firstOf(a.Calls)
 	return &a
 }
 
-// ending is when a task ended, and who had submitted it.
+// ending is when a task ended, and which thread had submitted it.
 type ending struct {
 	at     int64
 	thread int
@@ -164,7 +171,7 @@ func (v *view) ends() ends {
 	return list
 }
 
-// ofOthers tells whether a task of another thread ended behind from and not behind to.
+// ofOthers reports whether a task of another thread ended after from and not after to.
 func (list ends) ofOthers(thread int, from, to int64) bool {
 	i := sort.Search(len(list), func(i int) bool { return list[i].at > from })
 	for ; i < len(list) && list[i].at <= to; i++ {

@@ -24,8 +24,8 @@ func byStart(tasks []timeline.Task) []int {
 	return order
 }
 
-// bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy are spread
-// evenly over its time.
+// bandwidth writes, for each device and direction, how many bytes moved in each step of the run. The bytes of a copy
+// are spread evenly over its time.
 func (t *trace) bandwidth() {
 	duration := min(t.run.Duration, 1<<62) // of damaged recordings it may be any; no sum below overflows so
 	step := max(1, duration/bins+1)
@@ -49,7 +49,8 @@ func (t *trace) bandwidth() {
 		name, last := quoted("bandwidth, "+key.direction.String()), "0"
 		for i, bytes := range moved[key] {
 			if value := decimal(bytes / float64(step)); value != last || i == 0 {
-				t.start('C', name, `"bandwidth"`, at).micros(`,"ts":`, int64(i)*step).text(`,"args":{"GB/s":`, value).write("}")
+				t.start('C', name, `"bandwidth"`, at).micros(`,"ts":`, int64(i)*step).text(`,"args":{"GB/s":`,
+					value).write("}")
 				last = value
 			}
 		}
@@ -90,7 +91,8 @@ func (t *trace) depth() {
 		for j, c := range list {
 			depth += c.by
 			if j+1 == len(list) || list[j+1].at > c.at {
-				t.start('C', name, `"depth"`, at).micros(`,"ts":`, c.at).number(`,"args":{"tasks":`, int64(depth)).write("}")
+				t.start('C', name, `"depth"`, at).micros(`,"ts":`, c.at).number(`,"args":{"tasks":`,
+					int64(depth)).write("}")
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func (e *event) start(phase byte, name, category string, at track) *event {
 	return e
 }
 
-// number adds a field; key is JSON with what stands before and behind the name.
+// number adds a field; key is JSON with what stands before and after the name.
 func (e *event) number(key string, value int64) *event {
 	e.buf = append(e.buf, key...)
 	e.buf = strconv.AppendInt(e.buf, value, 10)
@@ -60,7 +60,7 @@ func (e *event) micros(key string, nanoseconds int64) *event {
 // write ends the event; tail closes what is open besides it.
 func (e *event) write(tail string) {
 	if e.some {
-		e.out.WriteString(",\n") //nolint:errcheck // Flush tells the first error
+		e.out.WriteString(",\n") //nolint:errcheck // Flush returns the first error
 	}
 	e.some = true
 	e.out.Write(e.buf)            //nolint:errcheck

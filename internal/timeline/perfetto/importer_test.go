@@ -22,8 +22,9 @@ import (
 	"ropeway/internal/timeline/sample"
 )
 
-// The format is Chrome's, and Chrome's trace viewer (Catapult) is the program that defines it. Go brings it along for "go tool
-// trace", so these tests let its importer read the trace, in Chromium, and compare what it understood with the run.
+// The format is Chrome's, and Chrome's trace viewer (Catapult) is the program that defines it. Go brings it along for
+// "go tool trace", so these tests let its importer read the trace, in Chromium, and compare what it understood with the
+// run.
 
 //go:embed testdata/import.html
 var importPage []byte
@@ -61,7 +62,8 @@ func viewer(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/internal/trace/traceviewer/static", name))
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/internal/trace/traceviewer/static",
+		name))
 	if err != nil {
 		testenv.Missing(t, "Go's trace viewer is missing: "+err.Error())
 	}
@@ -118,22 +120,25 @@ func importTrace(t *testing.T, run *timeline.Run) *imported {
 	return &result
 }
 
-// expected is what a reader should understand: every call and task on its tracks, and every arrow. The runs have one process, one
-// device, and streams and engines that do one thing at a time.
+// expected is what a reader should understand: every call and task on its tracks, and every arrow. The runs have one
+// process, one device, and streams and engines that do one thing at a time.
 func expected(run *timeline.Run) (list []seen, flows []seenFlow) {
 	main := make([]seen, len(run.Tasks))
 	calls := make([]seen, len(run.Calls))
 	for i, c := range run.Calls {
-		calls[i] = seen{"python3 serve.py --workers 3/" + run.Threads[c.Thread].Name, run.Functions[c.Function], c.Start, c.End - c.Start}
+		calls[i] = seen{"python3 serve.py --workers 3/" + run.Threads[c.Thread].Name, run.Functions[c.Function],
+			c.Start, c.End - c.Start}
 	}
 	list = append(list, calls...)
 	for i, task := range run.Tasks {
 		name := task.Kind.String()
 		if task.Direction != observe.NoDirection {
 			name += ", " + task.Direction.String()
-			list = append(list, seen{"device 0: Ascend910B4/engine, " + task.Direction.String(), name, task.Start, task.End - task.Start})
+			list = append(list, seen{"device 0: Ascend910B4/engine, " + task.Direction.String(), name, task.Start,
+				task.End - task.Start})
 		}
-		main[i] = seen{"device 0: Ascend910B4/stream " + string(rune('0'+run.Streams[task.Stream].ID)), name, task.Start, task.End - task.Start}
+		main[i] = seen{"device 0: Ascend910B4/stream " + string(rune('0'+run.Streams[task.Stream].ID)), name,
+			task.Start, task.End - task.Start}
 		list = append(list, main[i])
 		flows = append(flows, seenFlow{"submit", calls[task.Call], main[i]})
 	}
@@ -144,15 +149,16 @@ func expected(run *timeline.Run) (list []seen, flows []seenFlow) {
 }
 
 func (s seen) compare(o seen) int {
-	return cmp.Or(cmp.Compare(s.Track, o.Track), cmp.Compare(s.Start, o.Start), cmp.Compare(s.Length, o.Length), cmp.Compare(s.Name, o.Name))
+	return cmp.Or(cmp.Compare(s.Track, o.Track), cmp.Compare(s.Start, o.Start), cmp.Compare(s.Length, o.Length),
+		cmp.Compare(s.Name, o.Name))
 }
 
 func (f seenFlow) compare(o seenFlow) int {
 	return cmp.Or(cmp.Compare(f.Kind, o.Kind), f.From.compare(o.From), f.To.compare(o.To))
 }
 
-// withoutLanes takes the number of a further track of an engine away.
-func withoutLanes(list []seen) {
+// withoutRows takes the number of a further track of an engine away.
+func withoutRows(list []seen) {
 	for i := range list {
 		if name, _, further := strings.Cut(list[i].Track, " ("); further {
 			list[i].Track = name
@@ -164,7 +170,7 @@ func TestChromesImporterUnderstandsTheRun(t *testing.T) {
 	run := sample.Serving(400, 7)
 	got := importTrace(t, run)
 	list, flows := expected(run)
-	withoutLanes(got.Slices)
+	withoutRows(got.Slices)
 	slices.SortFunc(list, seen.compare)
 	slices.SortFunc(got.Slices, seen.compare)
 	if !slices.Equal(got.Slices, list) {
@@ -182,7 +188,8 @@ func TestChromesImporterUnderstandsTheRun(t *testing.T) {
 		}
 	}
 	if want := len(run.Streams) + 3; counters != want {
-		t.Errorf("%d counters %v, want the depth of %d queues and 3 bandwidths", counters, got.Counters, len(run.Streams))
+		t.Errorf("%d counters %v, want the depth of %d queues and 3 bandwidths", counters, got.Counters,
+			len(run.Streams))
 	}
 }
 
@@ -193,7 +200,8 @@ func TestWaitThatBeganBeforeTheRecord(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("no arrow of an event in %v", got.Flows)
 	}
-	want := seenFlow{"event", seen{"device 0/stream 1", "record", 5100, 100}, seen{"device 0/stream 2", "wait", 1460, 3790}}
+	want := seenFlow{"event", seen{"device 0/stream 1", "record", 5100, 100}, seen{"device 0/stream 2",
+		"wait", 1460, 3790}}
 	if got.Flows[i] != want {
 		t.Errorf("%v, want %v", got.Flows[i], want)
 	}

@@ -1,8 +1,10 @@
-// Package perfetto writes a run as a trace that ui.perfetto.dev and chrome://tracing open: the JSON of Chrome's trace events.
+// Package perfetto writes a run as a trace that ui.perfetto.dev and chrome://tracing open: the JSON of Chrome's trace
+// events.
 //
-// Threads, streams and copy engines are tracks. A device is shown as a process of its own, whose threads are its streams and
-// engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event to each wait for it.
-// Ranges that the program has named are on a track beside their thread's. Counters show the bandwidth of each direction and the depth of each stream's queue.
+// Threads, streams and copy engines are tracks. A device is shown as a process of its own, whose threads are its
+// streams and engines. An arrow goes from each call to the tasks that it submitted, and from the record of an event to
+// each wait for it. Ranges that the program has named are on a track beside their thread's. Counters show the bandwidth
+// of each direction and the depth of each stream's queue.
 //
 // What readers of the format ask for, and is kept here:
 //   - slices of a track nest or follow one another, so what overlaps goes to further tracks of the same name;
@@ -51,7 +53,8 @@ func WriteFile(path string, run *timeline.Run) (err error) {
 	if !strings.HasSuffix(path, ".gz") {
 		return Write(file, run)
 	}
-	packed, err := gzip.NewWriterLevel(file, gzip.BestSpeed) // a long run is gigabytes, and they shrink to a tenth even so
+	// a long run is gigabytes, and they shrink to a tenth even so
+	packed, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}

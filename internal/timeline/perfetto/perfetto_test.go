@@ -2,14 +2,9 @@ package perfetto_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,10 +100,12 @@ func twoStreams() *timeline.Run {
 			{Function: 3, Start: 1800, End: 9000, Blocked: 7100, Stream: 1},
 		},
 		Tasks: []timeline.Task{
-			{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 0, Number: 1, Call: 0, Bytes: 4000, Submit: 1050, Start: 1100, End: 5100},
+			{Kind: observe.Copy, Direction: observe.HostToDevice, Memory: observe.Pinned, Stream: 0, Number: 1, Call: 0,
+				Bytes: 4000, Submit: 1050, Start: 1100, End: 5100},
 			{Kind: observe.Record, Stream: 0, Number: 2, Call: 1, Submit: 1250, Start: 5100, End: 5200},
 			{Kind: observe.Wait, Stream: 1, Number: 1, Call: 2, Submit: 1450, Start: 1460, End: 5250},
-			{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pinned, Stream: 1, Number: 2, Call: 3, Bytes: 3000, Submit: 1650, Start: 5300, End: 8300},
+			{Kind: observe.Copy, Direction: observe.DeviceToHost, Memory: observe.Pinned, Stream: 1, Number: 2, Call: 3,
+				Bytes: 3000, Submit: 1650, Start: 5300, End: 8300},
 		},
 		Edges: []timeline.Edge{{From: 1, To: 2}},
 	}
@@ -117,16 +114,20 @@ func twoStreams() *timeline.Run {
 func TestKnownRun(t *testing.T) {
 	events := read(t, twoStreams())
 	want := []string{
-		"app -x/main: aclrtMemcpyAsync 1000+101", "app -x/main: aclrtRecordEvent 1200+100", "app -x/main: aclrtStreamWaitEvent 1400+100",
+		"app -x/main: aclrtMemcpyAsync 1000+101", "app -x/main: aclrtRecordEvent 1200+100",
+		"app -x/main: aclrtStreamWaitEvent 1400+100",
 		"app -x/main: aclrtMemcpyAsync 1600+100", "app -x/main: aclrtSynchronizeStream 1800+7200",
-		"device 0/stream 1: copy, host to device 1100+4000", "device 0/engine, host to device: copy, host to device 1100+4000",
+		"device 0/stream 1: copy, host to device 1100+4000", "device 0/engine, host to device: copy, host to device " +
+			"1100+4000",
 		"device 0/stream 2: wait 1460+3790", "device 0/stream 1: record 5100+100",
-		"device 0/stream 2: copy, device to host 5300+3000", "device 0/engine, device to host: copy, device to host 5300+3000",
+		"device 0/stream 2: copy, device to host 5300+3000", "device 0/engine, device to host: copy, device to host " +
+			"5300+3000",
 	}
 	if got := slicesOf(t, events); !slices.Equal(got, want) {
 		t.Errorf("slices\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	wantArrows := []string{"submit 1050 -> 1101", "submit 1450 -> 1461", "submit 1250 -> 5101", "submit 1650 -> 5301", "event 5199 -> 5199"}
+	wantArrows := []string{"submit 1050 -> 1101", "submit 1450 -> 1461", "submit 1250 -> 5101", "submit 1650 -> 5301",
+		"event 5199 -> 5199"}
 	if got := arrows(t, events); !slices.Equal(got, wantArrows) {
 		t.Errorf("arrows %q, want %q", got, wantArrows)
 	}
@@ -134,13 +135,15 @@ func TestKnownRun(t *testing.T) {
 		if e.Name == "aclrtSynchronizeStream" && e.Args["blocked_ns"] != 7100.0 {
 			t.Errorf("%v: want how long the call was blocked", e.Args)
 		}
-		if e.Name == "copy, host to device" && (e.Args["bytes"] != 4000.0 || e.Args["GB/s"] != 1.0 || e.Args["memory"] != "pinned" || e.Args["queued_ns"] != 50.0) {
+		if e.Name == "copy, host to device" && (e.Args["bytes"] != 4000.0 || e.Args["GB/s"] != 1.0 ||
+			e.Args["memory"] != "pinned" || e.Args["queued_ns"] != 50.0) {
 			t.Errorf("%v: want bytes, bandwidth, memory and time in the queue", e.Args)
 		}
 	}
 }
 
-// TestNamed: calls have their source lines, ranges are on a track of their own, nested and beside one another, and moments are instants there.
+// TestNamed: calls have their source lines, ranges are on a track of their own, nested and beside one another, and
+// moments are instants there.
 func TestNamed(t *testing.T) {
 	run := twoStreams()
 	run.Sites = []timeline.Site{{File: "two.c", Line: 7, Function: "load"}}
@@ -149,9 +152,12 @@ func TestNamed(t *testing.T) {
 	}
 	run.Calls[0].Site = 0
 	run.Ranges = []timeline.Range{
-		{Kind: observe.Nested, Text: "outer", Start: 900, End: 5000, Task: timeline.None}, {Kind: observe.Nested, Text: "inner \"1\"", Start: 1000, End: 2000, Task: timeline.None},
-		{Kind: observe.Free, Text: "across", Start: 1500, End: 9000, Task: timeline.None}, {Kind: observe.Moment, Text: "now", Start: 3000, End: 3000, Task: timeline.None},
-		{Kind: observe.Nested, Text: "open", Start: 8000, End: timeline.None, Task: timeline.None}, {Text: "nobody's", Thread: 9},
+		{Kind: observe.Nested, Text: "outer", Start: 900, End: 5000, Task: timeline.None}, {Kind: observe.Nested,
+			Text: "inner \"1\"", Start: 1000, End: 2000, Task: timeline.None},
+		{Kind: observe.Free, Text: "across", Start: 1500, End: 9000, Task: timeline.None}, {Kind: observe.Moment,
+			Text: "now", Start: 3000, End: 3000, Task: timeline.None},
+		{Kind: observe.Nested, Text: "open", Start: 8000, End: timeline.None, Task: timeline.None},
+		{Text: "nobody's", Thread: 9},
 	}
 	events := read(t, run)
 	var got []string
@@ -161,7 +167,8 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	want := []string{
-		"app -x/main: ranges: outer 900+4100", "app -x/main: ranges: inner \"1\" 1000+1000", "app -x/main: ranges (2): across 1500+7500",
+		"app -x/main: ranges: outer 900+4100", "app -x/main: ranges: inner \"1\" 1000+1000",
+		"app -x/main: ranges (2): across 1500+7500",
 		"app -x/main: ranges: open 8000+2000",
 	}
 	if !slices.Equal(got, want) {
@@ -239,7 +246,8 @@ func TestOverlappingSlicesGetTracksOfTheirOwn(t *testing.T) {
 			got = append(got, s[strings.Index(s, "engine"):])
 		}
 	}
-	want := []string{"engine, host to device: copy, host to device 100+200", "engine, host to device (2): copy, host to device 200+200",
+	want := []string{"engine, host to device: copy, host to device 100+200",
+		"engine, host to device (2): copy, host to device 200+200",
 		"engine, host to device: copy, host to device 300+200"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -249,8 +257,10 @@ func TestOverlappingSlicesGetTracksOfTheirOwn(t *testing.T) {
 func TestCallsNest(t *testing.T) {
 	run := twoStreams()
 	run.Tasks, run.Edges = nil, nil
-	run.Calls = []timeline.Call{{Start: 100, End: 900}, {Start: 200, End: 300}, {Start: 200, End: 250}, {Start: 850, End: 950}}
-	want := []string{"app -x/main: aclrtMemcpyAsync 100+800", "app -x/main: aclrtMemcpyAsync 200+100", "app -x/main: aclrtMemcpyAsync 200+50",
+	run.Calls = []timeline.Call{{Start: 100, End: 900}, {Start: 200, End: 300}, {Start: 200, End: 250},
+		{Start: 850, End: 950}}
+	want := []string{"app -x/main: aclrtMemcpyAsync 100+800", "app -x/main: aclrtMemcpyAsync 200+100",
+		"app -x/main: aclrtMemcpyAsync 200+50",
 		"app -x/main (2): aclrtMemcpyAsync 850+100"}
 	if got := slicesOf(t, read(t, run)); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -282,7 +292,8 @@ func TestWhatHadNotEndedLastsUntilTheEnd(t *testing.T) {
 func TestTasksWithoutLengthAreVisibleAndInOrder(t *testing.T) {
 	run := twoStreams()
 	run.Edges = nil
-	run.Tasks = []timeline.Task{{Kind: observe.Record, Call: timeline.None, Start: 100, End: 100}, {Kind: observe.Wait, Call: timeline.None, Start: 100, End: 150}}
+	run.Tasks = []timeline.Task{{Kind: observe.Record, Call: timeline.None, Start: 100, End: 100}, {Kind: observe.Wait,
+		Call: timeline.None, Start: 100, End: 150}}
 	var got []string
 	for _, s := range slicesOf(t, read(t, run)) {
 		if strings.Contains(s, "stream 1") {
@@ -310,7 +321,8 @@ func TestSynchronousCopyIsOnItsEngineWithAnArrow(t *testing.T) {
 func TestNumbersOfThreadsAreUnique(t *testing.T) {
 	run := twoStreams()
 	run.Processes = append(run.Processes, timeline.Process{ID: 78}, timeline.Process{ID: 1})
-	run.Threads = append(run.Threads, timeline.Thread{Process: 1, ID: 78}, timeline.Thread{Process: 2, ID: 1}, timeline.Thread{Process: 2, ID: 3}, timeline.Thread{Process: 1, ID: 3})
+	run.Threads = append(run.Threads, timeline.Thread{Process: 1, ID: 78}, timeline.Thread{Process: 2, ID: 1},
+		timeline.Thread{Process: 2, ID: 3}, timeline.Thread{Process: 1, ID: 3})
 	run.Devices = append(run.Devices, timeline.Device{Process: 1})
 	run.Calls = nil
 	for i := range run.Threads {
@@ -354,7 +366,8 @@ func TestCallsWithoutAThreadHaveTracksTogether(t *testing.T) {
 	}
 	run.Calls[1].Start = 1050 // another goroutine, at the same time
 	list := strings.Join(slicesOf(t, read(t, run)), "\n")
-	for _, want := range []string{"app -x/calls: aclrtMemcpyAsync 1000+101", "app -x/calls (2): aclrtRecordEvent 1050+250"} {
+	for _, want := range []string{"app -x/calls: aclrtMemcpyAsync 1000+101",
+		"app -x/calls (2): aclrtRecordEvent 1050+250"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("no %q in\n%s", want, list)
 		}
@@ -366,7 +379,8 @@ func TestCallsWithoutAThreadHaveTracksTogether(t *testing.T) {
 
 func TestFindingsAreInstants(t *testing.T) {
 	run := twoStreams()
-	run.Findings = []timeline.Finding{{Rule: "stream-race", Severity: "error", Text: `a "b" <c>`, Time: 1234, Thread: 0}, {Rule: "leak", Time: 9999, Thread: timeline.None}}
+	run.Findings = []timeline.Finding{{Rule: "stream-race", Severity: "error", Text: `a "b" <c>`, Time: 1234,
+		Thread: 0}, {Rule: "leak", Time: 9999, Thread: timeline.None}}
 	var got []string
 	for _, e := range read(t, run) {
 		if e.Phase == "i" {
@@ -375,112 +389,5 @@ func TestFindingsAreInstants(t *testing.T) {
 	}
 	if want := []string{`stream-race1234a "b" <c>`, "leak9999"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	dir, run := t.TempDir(), twoStreams()
-	plain, packed := filepath.Join(dir, "a.json"), filepath.Join(dir, "a.json.gz")
-	for _, path := range []string{plain, packed} {
-		if err := perfetto.WriteFile(path, run); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Open(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	in, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if unpacked, err := io.ReadAll(in); err != nil || !bytes.Equal(unpacked, text) {
-		t.Errorf("the compressed file is another one: %v", err)
-	}
-	if err := perfetto.WriteFile(filepath.Join(dir, "no", "such"), run); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%v for a directory that does not exist", err)
-	}
-}
-
-type full struct{ room int }
-
-var errFull = errors.New("no space left")
-
-func (f *full) Write(p []byte) (int, error) {
-	if f.room -= len(p); f.room < 0 {
-		return 0, errFull
-	}
-	return len(p), nil
-}
-
-func TestFullDiskIsTold(t *testing.T) {
-	for _, room := range []int{0, 1 << 20} {
-		if err := perfetto.Write(&full{room}, sample.Serving(5000, 1)); !errors.Is(err, errFull) {
-			t.Errorf("with room for %d bytes: %v", room, err)
-		}
-	}
-}
-
-func TestDamagedRunsDoNotPanic(t *testing.T) {
-	run := twoStreams()
-	run.Calls = append(run.Calls, timeline.Call{Thread: 9, Function: 9, Stream: 9}, timeline.Call{Thread: -1, Function: -1, Stream: -1})
-	run.Tasks = append(run.Tasks, timeline.Task{Kind: 99, Direction: 99, Memory: 99, Stream: 9, Device: 9, Thread: 9, Call: 99, Start: 5, End: 2, Submit: 10})
-	run.Edges = append(run.Edges, timeline.Edge{From: 99, To: -1}, timeline.Edge{From: 3, To: 0})
-	run.Findings = []timeline.Finding{{Thread: 5}}
-	read(t, run)
-	read(t, &timeline.Run{})
-}
-
-func TestDamagedRunsOfAnyLengthAreWritten(t *testing.T) {
-	for _, last := range []int64{1 << 62, math.MaxInt64 - 1000, math.MaxInt64 - 1} {
-		run := twoStreams()
-		run.Duration, run.Tasks[0].End, run.Tasks[3].Start, run.Tasks[3].End = last, last, last-1, last
-		some := 0
-		for _, e := range read(t, run) {
-			if e.Category == "bandwidth" {
-				some++
-			}
-		}
-		if some == 0 || some > 2*(2000+1) {
-			t.Errorf("%d steps of a run that lasts %d", some, last)
-		}
-	}
-}
-
-// TestArrowsAsPerfettoBindsThem: Perfetto takes events by time, those of one time as they stand in the file, and gives the end of an
-// arrow to the slice of the track that began last. Every arrow has to find its own slices so.
-func TestArrowsAsPerfettoBindsThem(t *testing.T) {
-	run := sample.Serving(2000, 3)
-	events := read(t, run)
-	tracks := names(events)
-	events = slices.DeleteFunc(events, func(e event) bool { return e.Phase == "M" }) // names have no time
-	slices.SortStableFunc(events, func(a, b event) int { return int(nanos(t, a.TS) - nanos(t, b.TS)) })
-	last, begun := map[int]event{}, map[int]event{}
-	var got []string
-	for _, e := range events {
-		switch e.Phase {
-		case "X":
-			last[e.TID] = e
-		case "s":
-			begun[e.ID] = last[e.TID]
-		case "f":
-			from, to := begun[e.ID], last[e.TID]
-			got = append(got, fmt.Sprint(e.Name, ": ", tracks[from.TID], " ", nanos(t, from.TS), " -> ", tracks[to.TID], " ", nanos(t, to.TS)))
-		}
-	}
-	_, flows := expected(run)
-	var want []string
-	for _, f := range flows {
-		want = append(want, fmt.Sprint(f.Kind, ": ", f.From.Track, " ", f.From.Start, " -> ", f.To.Track, " ", f.To.Start))
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("%d arrows, want %d; %s", len(got), len(want), difference(got, want))
 	}
 }

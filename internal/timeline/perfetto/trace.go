@@ -17,7 +17,7 @@ type trace struct {
 
 	processes, devices []int // numbers, by index
 	threads, streams   []*group
-	unknown            *group // calls of Go programs, where nobody knows the thread
+	unknown            *group // calls of Go programs, whose thread is not known
 	engines            map[engine]*group
 
 	functions []string // names, as JSON
@@ -34,7 +34,8 @@ type spot struct {
 }
 
 func newTrace(out *bufio.Writer, run *timeline.Run) *trace {
-	t := &trace{run: run, event: event{out: out}, sliceAt: make([]spot, len(run.Tasks)), callAt: make([]spot, len(run.Calls))}
+	t := &trace{run: run, event: event{out: out}, sliceAt: make([]spot, len(run.Tasks)), callAt: make([]spot,
+		len(run.Calls))}
 	for _, f := range run.Functions {
 		t.functions = append(t.functions, quoted(f))
 	}
@@ -45,8 +46,10 @@ func newTrace(out *bufio.Writer, run *timeline.Run) *trace {
 }
 
 func (t *trace) begin() {
-	t.out.WriteString(`{"displayTimeUnit":"ns","otherData":{"program":` + quoted(command(t.run.Program)) + //nolint:errcheck
-		`,"driver":` + quoted(t.run.Driver) + `,"started":` + quoted(t.run.Started.Format(time.RFC3339Nano)) + "},\n" + `"traceEvents":[` + "\n")
+	t.out.WriteString(`{"displayTimeUnit":"ns","otherData":{"program":` +
+		quoted(command(t.run.Program)) + //nolint:errcheck
+		`,"driver":` + quoted(t.run.Driver) + `,"started":` + quoted(t.run.Started.Format(time.RFC3339Nano)) + "},\n" +
+		`"traceEvents":[` + "\n")
 	t.layTracks()
 }
 
@@ -122,10 +125,11 @@ func (t *trace) ranges() {
 			t.slice(quoted(r.Text), `"range"`, t.place(g, r.Start, t.until(r.Start, r.End))).write("")
 			continue
 		}
-		if len(g.lanes) == 0 {
-			t.newLane(g)
+		if len(g.rows) == 0 {
+			t.newRow(g)
 		}
-		t.start('i', quoted(r.Text), `"mark"`, track{g.pid, g.lanes[0].tid}).micros(`,"ts":`, r.Start).text(`,"s":`, `"t"`).write("")
+		t.start('i', quoted(r.Text), `"mark"`, track{g.pid, g.rows[0].tid}).micros(`,"ts":`, r.Start).text(`,"s":`,
+			`"t"`).write("")
 	}
 }
 
@@ -192,8 +196,8 @@ func (t *trace) edges() {
 	}
 }
 
-// arrow goes from one slice, where it leaves at a time, to another, which may have begun before that: a wait does. Where the second
-// was over by then there is nothing that an arrow could show.
+// arrow goes from one slice, where it leaves at a time, to another, which may have begun before that: a wait does.
+// Where the second was over by then there is nothing that an arrow could show.
 func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
 	if from.at == (track{}) || to.at == (track{}) {
 		return
@@ -208,7 +212,8 @@ func (t *trace) arrow(kind string, from spot, leaves int64, to spot) {
 	t.start('f', kind, kind, to.at).number(`,"id":`, t.arrows).micros(`,"ts":`, arrives).text(`,"bp":`, `"e"`).write("")
 }
 
-// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or behind.
+// inside is the time in the slice that is nearest to another. Readers give a time at its edge to the slice before, or
+// after.
 func (s spot) inside(time int64) int64 {
 	if s.end-s.start < 2 {
 		return s.start
@@ -221,9 +226,9 @@ func (t *trace) findings() {
 	for i := range t.run.Findings {
 		f := &t.run.Findings[i]
 		at, scope := track{t.process(0), t.process(0)}, `"g"`
-		if f.Thread >= 0 && f.Thread < len(t.threads) && len(t.threads[f.Thread].lanes) > 0 {
+		if f.Thread >= 0 && f.Thread < len(t.threads) && len(t.threads[f.Thread].rows) > 0 {
 			g := t.threads[f.Thread]
-			at, scope = track{g.pid, g.lanes[0].tid}, `"t"`
+			at, scope = track{g.pid, g.rows[0].tid}, `"t"`
 		}
 		t.start('i', quoted(f.Rule), `"finding"`, at).micros(`,"ts":`, f.Time).text(`,"s":`, scope).
 			text(`,"args":{"severity":`, quoted(f.Severity)).text(`,"text":`, quoted(f.Text)).write("}")

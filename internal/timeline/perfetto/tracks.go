@@ -19,16 +19,16 @@ type group struct {
 	nests bool // slices may be inside others, as calls are
 	first int  // number of its first track, or 0 to choose one
 	rank  int  // where it is shown in its process
-	lanes []lane
+	rows  []row
 }
 
-type lane struct {
+type row struct {
 	tid  int
 	open []int64 // ends of the slices that are not over, the innermost last
 	last int64   // end of the last slice
 }
 
-// numbers gives out numbers of processes and threads that nobody else has.
+// numbers gives out numbers of processes and threads that are unique.
 type numbers struct {
 	used map[int]bool
 	next int
@@ -41,7 +41,7 @@ func (n *numbers) take() int {
 	return n.next
 }
 
-// claim takes a number that somebody has, or another one if two have it.
+// claim takes a given number, or another one if it is taken.
 func (n *numbers) claim(wanted int) int {
 	if wanted <= 0 || n.used[wanted] {
 		return n.take()
@@ -50,11 +50,11 @@ func (n *numbers) claim(wanted int) int {
 	return wanted
 }
 
-// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so one that
-// follows something shorter is moved by that much.
+// place finds a track for a slice. Slices come in the order of their starts. The shortest slice takes a nanosecond, so
+// one that follows something shorter is moved by that much.
 func (t *trace) place(g *group, start, end int64) spot {
-	for i := range g.lanes {
-		l := &g.lanes[i]
+	for i := range g.rows {
+		l := &g.rows[i]
 		from := start
 		if from == l.last-1 && !g.nests {
 			from = l.last
@@ -69,22 +69,22 @@ func (t *trace) place(g *group, start, end int64) spot {
 		l.open, l.last = append(l.open, until), until
 		return spot{track{g.pid, l.tid}, from, until}
 	}
-	at, until := t.newLane(g), max(end, start+1)
-	l := &g.lanes[len(g.lanes)-1]
+	at, until := t.newRow(g), max(end, start+1)
+	l := &g.rows[len(g.rows)-1]
 	l.open, l.last = append(l.open, until), until
 	return spot{at, start, until}
 }
 
-// newLane adds a track to a group.
-func (t *trace) newLane(g *group) track {
+// newRow adds a track to a group.
+func (t *trace) newRow(g *group) track {
 	name, tid := g.name, g.first
-	if n := len(g.lanes); n > 0 {
+	if n := len(g.rows); n > 0 {
 		name, tid = fmt.Sprintf("%s (%d)", g.name, n+1), 0
 	}
 	if tid == 0 {
 		tid = t.numbers.take()
 	}
-	g.lanes = append(g.lanes, lane{tid: tid})
+	g.rows = append(g.rows, row{tid: tid})
 	at := track{g.pid, tid}
 	t.name("thread_name", at, name)
 	t.sort("thread_sort_index", at, g.rank)

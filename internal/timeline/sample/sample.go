@@ -1,5 +1,5 @@
-// Package sample makes runs that nobody ran: a small model of a host and a device gives every call and task its time. Tests
-// and the report's page are tried on them.
+// Package sample makes up runs: a small model of a host and a device gives every call and task its time.
+// Tests and the report's page are tried on them.
 package sample
 
 import (
@@ -12,7 +12,7 @@ import (
 // What the model's machine does, in nanoseconds and bytes a nanosecond. Pageable memory is staged by the caller.
 const (
 	submitTime    = 400
-	returnTime    = 300 // from the end of work to the return of who waits for it
+	returnTime    = 300 // from the end of work to the return of the call that waits for it
 	startTime     = 900 // before the first byte of a copy moves
 	eventTime     = 100
 	functionTime  = 5_000
@@ -21,7 +21,8 @@ const (
 	deviceSpeed   = 400.0
 )
 
-// Builder makes a run, call by call. Calls of different threads may be made in any order; those of one thread are in order.
+// Builder makes a run, call by call. Calls of different threads may be made in any order; those of one thread are in
+// order.
 type Builder struct {
 	run       timeline.Run
 	functions map[string]int
@@ -79,12 +80,14 @@ func (b *Builder) Now(thread int) int64 { return b.now[thread] }
 
 // Copy queues a copy. With pageable memory the call waits for the stream and makes the copy itself.
 func (b *Builder) Copy(thread, stream int, direction observe.Direction, memory observe.Memory, bytes uint64) int {
-	return b.Submit("aclrtMemcpyAsync", thread, stream, timeline.Task{Kind: observe.Copy, Direction: direction, Memory: memory, Bytes: bytes})
+	return b.Submit("aclrtMemcpyAsync", thread, stream, timeline.Task{Kind: observe.Copy, Direction: direction,
+		Memory: memory, Bytes: bytes})
 }
 
 // Batch queues a batch of segments.
 func (b *Builder) Batch(thread, stream int, direction observe.Direction, segments int, bytes uint64) int {
-	return b.Submit("aclrtMemcpyBatchAsync", thread, stream, timeline.Task{Kind: observe.Batch, Direction: direction, Memory: observe.Pinned,
+	return b.Submit("aclrtMemcpyBatchAsync", thread, stream, timeline.Task{Kind: observe.Batch, Direction: direction,
+		Memory:   observe.Pinned,
 		Segments: uint32(segments), Bytes: bytes})
 }
 
@@ -158,7 +161,8 @@ func (b *Builder) SyncEvent(thread, record int) int {
 func (b *Builder) awaits(call int, of func(*timeline.Task) bool) {
 	c := &b.run.Calls[call]
 	for i := range b.run.Tasks {
-		if t := &b.run.Tasks[i]; of(t) && t.End >= c.Start && (c.Awaited == timeline.None || t.End >= b.run.Tasks[c.Awaited].End) {
+		if t := &b.run.Tasks[i]; of(t) && t.End >= c.Start && (c.Awaited == timeline.None ||
+			t.End >= b.run.Tasks[c.Awaited].End) {
 			c.Awaited = i
 		}
 	}
@@ -194,7 +198,8 @@ func (b *Builder) call(function string, thread, stream int) int {
 		b.functions[function] = f
 		b.run.Functions = append(b.run.Functions, function)
 	}
-	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream, Awaited: timeline.None, Site: timeline.None})
+	b.run.Calls = append(b.run.Calls, timeline.Call{Thread: thread, Function: f, Start: b.now[thread], Stream: stream,
+		Awaited: timeline.None, Site: timeline.None})
 	return len(b.run.Calls) - 1
 }
 

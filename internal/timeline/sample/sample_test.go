@@ -10,8 +10,8 @@ import (
 	"ropeway/internal/timeline/sample"
 )
 
-// TestServingIsARun proves that a sample is one that a device could have run: streams in order, engines one thing at a time, waits
-// behind what they wait for, everything within its call and the run.
+// TestServingIsARun proves that a sample is one that a device could have run: streams in order, engines one thing at a
+// time, waits after what they wait for, everything within its call and the run.
 func TestServingIsARun(t *testing.T) {
 	run := sample.Serving(3000, 5)
 	if n := len(run.Tasks); n < 3000 || n > 3020 {
@@ -34,8 +34,9 @@ func TestServingIsARun(t *testing.T) {
 		if task.Submit < c.Start || task.Submit > c.End || task.Thread != c.Thread {
 			t.Fatalf("task %d was submitted at %d, outside of its call %+v", i, task.Submit, c)
 		}
-		if task.Start < task.Submit || task.Start < streams[task.Stream] || task.End < task.Start || task.End > run.Duration {
-			t.Fatalf("task %d %+v begins before it can, or ends behind the run", i, task)
+		if task.Start < task.Submit || task.Start < streams[task.Stream] || task.End < task.Start ||
+			task.End > run.Duration {
+			t.Fatalf("task %d %+v begins before it can, or ends after the run", i, task)
 		}
 		streams[task.Stream] = task.End
 	}
@@ -51,7 +52,8 @@ func TestServingIsARun(t *testing.T) {
 		}
 	}
 	for _, e := range run.Edges {
-		if from, to := run.Tasks[e.From], run.Tasks[e.To]; from.Kind != observe.Record || to.Kind != observe.Wait || to.End < from.End {
+		if from, to := run.Tasks[e.From], run.Tasks[e.To]; from.Kind != observe.Record || to.Kind != observe.Wait ||
+			to.End < from.End {
 			t.Fatalf("edge from %+v to %+v", from, to)
 		}
 	}

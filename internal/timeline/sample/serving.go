@@ -7,9 +7,9 @@ import (
 	"ropeway/internal/timeline"
 )
 
-// Serving is a run of about n tasks that has something of everything: three threads, each with a stream for uploads and one for
-// downloads, events between them, batches, fills, functions, some pageable copies and a few failures. The same n and seed
-// give the same run.
+// Serving is a run of about n tasks that has something of everything: three threads, each with a stream for uploads and
+// one for downloads, events between them, batches, fills, functions, some pageable copies and a few failures. The same
+// n and seed give the same run.
 func Serving(n int, seed uint64) *timeline.Run {
 	const workers = 3
 	b, random := New(), rand.New(rand.NewPCG(seed, 1))
@@ -26,7 +26,7 @@ func Serving(n int, seed uint64) *timeline.Run {
 	size := func() uint64 { return uint64(256) << random.IntN(14) }
 	for len(b.run.Tasks) < n {
 		i := 0
-		for j := range workers { // who is behind goes on
+		for j := range workers { // the one that is late goes on
 			if b.now[j] < b.now[i] {
 				i = j
 			}
@@ -74,12 +74,15 @@ func Findings(run *timeline.Run) {
 	run.Checked = true
 	add := func(rule, text, remedy string, tasks ...int) {
 		const severity = "error"
-		f := timeline.Finding{Rule: rule, Severity: severity, Text: text, Remedy: remedy, Tasks: tasks, Thread: timeline.None}
+		f := timeline.Finding{Rule: rule, Severity: severity, Text: text, Remedy: remedy, Tasks: tasks,
+			Thread: timeline.None}
 		for _, i := range tasks {
 			f.Time, f.Thread = max(f.Time, run.Tasks[i].Submit), run.Tasks[i].Thread
 		}
-		f.Places = []timeline.Place{{Role: "submitted", At: "src/app.c:30 in load"}, {Role: "allocated", At: "src/app.c:12 in main"}}
-		f.Report = severity + ": " + rule + ": " + text + "\n  submitted by thread 4242\n    #0 load src/app.c:30 (app)\n"
+		f.Places = []timeline.Place{{Role: "submitted", At: "src/app.c:30 in load"}, {Role: "allocated",
+			At: "src/app.c:12 in main"}}
+		f.Report = severity + ": " + rule + ": " + text + "\n  submitted by thread 4242\n    #0 load src/app.c:30 " +
+			"(app)\n"
 		run.Findings = append(run.Findings, f)
 	}
 	last := len(run.Tasks) - 1

@@ -28,7 +28,7 @@ export function restore(state: State, hash: string): void {
     set.clear();
     for (const key of (words.get(word) ?? "").split(",")) if (keys.has(key)) set.add(key);
   }
-  state.tell("rows");
+  state.notify("rows");
 }
 
 /** address is the view as the part of an address after #. */

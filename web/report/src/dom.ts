@@ -29,7 +29,7 @@ export function icon(path: string): SVGSVGElement {
 
 const live = h("div", { className: "unseen", role: "status", "aria-live": "polite" });
 
-/** say tells people who listen instead of looking. */
+/** say announces a text to screen readers. */
 export function say(text: string): void {
   if (!live.isConnected) document.body.append(live);
   live.textContent = text;

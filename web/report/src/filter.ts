@@ -84,7 +84,7 @@ function taskPasses(m: Model, f: Filter, i: number): boolean {
   return !(f.minTime !== null && took < f.minTime) && !(f.maxTime !== null && took > f.maxTime);
 }
 
-/** onStream tells whether a task is one of the stream's; a copy that a call for the stream made itself is. -2 is no stream. */
+/** onStream reports whether a task is one of the stream's; a copy that a call for the stream made itself is. -2 is no stream. */
 function onStream(m: Model, i: number, stream: number): boolean {
   const t = m.tasks;
   if (stream === -2) return t.stream[i] === NONE;

@@ -33,7 +33,7 @@ async function main(): Promise<void> {
   const toolbar = new Toolbar(state, timeline.hint);
   const panel = new Panel(state);
   const dialog = help();
-  const recolour = () => state.tell("theme");
+  const recolour = () => state.notify("theme");
   const flip = () => {
     theme.choose(theme.dark() ? "light" : "dark");
     recolour();

@@ -35,14 +35,14 @@ export class State {
     this.listeners.push(f);
   }
 
-  tell(change: Change): void {
+  notify(change: Change): void {
     for (const f of this.listeners) f(change);
   }
 
   // View
 
   /** look shows a range of time. The run stays in sight, and a range is never shorter than 20 ns. */
-  look(from: number, to: number, tell = true): void {
+  look(from: number, to: number, notify = true): void {
     const all = this.model.duration;
     const margin = all * 0.02;
     const span = Math.min(Math.max(to - from, 20), all + 2 * margin);
@@ -50,25 +50,25 @@ export class State {
     from = Math.min(Math.max(middle - span / 2, -margin), all + margin - span);
     this.from = from;
     this.to = from + span;
-    if (tell) this.tell("view");
+    if (notify) this.notify("view");
   }
 
   /** fit shows the part of the run that has work, or all of the run where that is most of it. */
-  fit(tell = true): void {
+  fit(notify = true): void {
     const [from, to] = this.model.work;
-    if (to - from > 0.8 * this.model.duration) return this.all(tell);
+    if (to - from > 0.8 * this.model.duration) return this.all(notify);
     const margin = Math.max((to - from) * 0.02, 100);
-    this.look(from - margin, to + margin, tell);
+    this.look(from - margin, to + margin, notify);
   }
 
-  all(tell = true): void {
-    this.look(-this.model.duration * 0.01, this.model.duration * 1.01, tell);
+  all(notify = true): void {
+    this.look(-this.model.duration * 0.01, this.model.duration * 1.01, notify);
   }
 
   /** mark marks a range of time, or none. */
   mark(range: [number, number] | null): void {
     this.range = range;
-    this.tell("range");
+    this.notify("range");
   }
 
   /** zoom makes the range factor times as long and keeps time at where it is on the screen. */
@@ -100,11 +100,11 @@ export class State {
     this.look(from - margin, to + margin);
   }
 
-  /** flip pins or collapses a row, or undoes it. It tells which. */
+  /** flip pins or collapses a row, or undoes it. It reports which. */
   flip(what: "pinned" | "folded", key: string): boolean {
     const on = !this[what].delete(key);
     if (on) this[what].add(key);
-    this.tell("rows");
+    this.notify("rows");
     return on;
   }
 
@@ -113,7 +113,7 @@ export class State {
   refine(change: Partial<Filter>): void {
     this.filter = { ...this.filter, ...change };
     this.matches = match(this.model, this.filter);
-    this.tell("filter");
+    this.notify("filter");
   }
 
   clearFilter(): void {
@@ -149,7 +149,7 @@ export class State {
 
   select(thing: Thing | null): void {
     this.selected = thing;
-    this.tell("selection");
+    this.notify("selection");
   }
 
   /** go selects a thing and makes it visible. */

@@ -85,7 +85,7 @@ export class Toolbar {
       onclick: () => {
         state.arrows = !state.arrows;
         button.setAttribute("aria-pressed", String(state.arrows));
-        state.tell("view");
+        state.notify("view");
       },
     }, icon("M2 3.5c5 0 5.5 7 9 7V8l4 3.2-4 3.3V12c-5 0-5.5-7-9-7z"), "Arrows");
     return button;

@@ -1,4 +1,4 @@
-// Makes the pictures of docs/tutorial.md: does what the page tells, with the toolkit that TOOLKIT names, and takes a picture of each
+// Makes the pictures of docs/tutorial.md: follows the page, with the toolkit that TOOLKIT names, and takes a picture of each
 // report. Other programs of the machine are seen in a trace, so each is made several times, and the one that waited least is shown.
 
 import { execFileSync } from "node:child_process";

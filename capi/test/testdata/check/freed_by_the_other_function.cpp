@@ -1,5 +1,5 @@
 /*
- * Pinned memory is given back by the function for device memory.
+ * Pinned memory is freed by the function for device memory.
  *
  * finds: invalid-free (error)
  * offence: called aclrtFree in ~Owner at OFFENCE

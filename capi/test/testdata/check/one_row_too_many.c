@@ -1,5 +1,5 @@
 /*
- * A loop over the rows of a result goes one too far, and adds up what is behind the pinned buffer.
+ * A loop over the rows of a result goes one too far, and adds up what is after the pinned buffer.
  *
  * finds: host-out-of-bounds (error)
  * offence: read in total at OFFENCE

@@ -1,5 +1,5 @@
 /*
- * An image was allocated without the room between its rows, and is copied with it: the last rows lie behind its end.
+ * An image was allocated without the room between its rows, and is copied with it: the last rows are past its end.
  *
  * finds: out-of-bounds (error)
  * offence: called aclrtMemcpy2dAsync in main at OFFENCE

@@ -1,5 +1,5 @@
 /*
- * The stream is asked whether it is done; the answer is not looked at. Asked until it says so, it is as good as waiting.
+ * The stream is asked whether it is done; the result is not looked at. Asked until it says so, it is as good as waiting.
  *
  * finds: host-read-in-flight (error)
  * offence: read in main at OFFENCE

@@ -1,5 +1,5 @@
 /*
- * Memory of a pool is freed in the order of the stream that computes, while the stream that downloads still reads it. The next who gets it
+ * Memory of a pool is freed in the order of the stream that computes, while the stream that downloads still reads it. The next that gets it
  * writes into what is being read.
  *
  * finds: free-in-flight (error)

@@ -1,5 +1,5 @@
 /*
- * Memory of a pool is freed in the order of a stream, and used once more behind that.
+ * Memory of a pool is freed in the order of a stream, and used once more after that.
  *
  * finds: use-after-free (error)
  * offence: submitted aclrtMemcpyAsync in main at OFFENCE on stream 1, task 3

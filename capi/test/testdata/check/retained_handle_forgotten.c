@@ -1,5 +1,5 @@
 /*
- * Whoever retains the handle behind an address has to free it once more. The program frees it once, for aclrtMallocPhysical.
+ * Retaining the handle of an address means freeing it once more. The program frees it once, for aclrtMallocPhysical.
  *
  * finds: leak (error)
  * offence: retained aclrtMemRetainAllocationHandle in on_device at ALLOCATED

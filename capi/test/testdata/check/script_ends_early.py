@@ -1,4 +1,4 @@
-"""A script ends behind its last fill, without waiting for it.
+"""A script ends after its last fill, without waiting for it.
 
 finds: unsynchronised-exit (error)
 offence: ended

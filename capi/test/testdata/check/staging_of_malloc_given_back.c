@@ -1,5 +1,5 @@
 /*
- * A buffer of malloc is given back with the function for pinned memory, which refuses it, and the buffer stays.
+ * A buffer of malloc is freed with the function for pinned memory, which refuses it, and the buffer stays.
  *
  * finds: invalid-free (error)
  * offence: called aclrtFreeHost in main at OFFENCE

@@ -1,4 +1,4 @@
-"""A device buffer is given back while a fill of it is pending: aclrtFree does not wait for the device.
+"""A device buffer is freed while a fill of it is pending: aclrtFree does not wait for the device.
 
 finds: free-in-flight (error)
 offence: freed acl.rt.free in main at OFFENCE

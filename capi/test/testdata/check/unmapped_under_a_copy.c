@@ -1,5 +1,5 @@
 /*
- * The memory behind an address is taken away while a copy to it is pending.
+ * The memory of an address is unmapped while a copy to it is pending.
  *
  * finds: free-in-flight (error)
  * offence: freed aclrtUnmapMem in main at OFFENCE

@@ -1,5 +1,5 @@
 /*
- * Registered memory is given back by the pool and once more by its user.
+ * Registered memory is freed by the pool and once more by its user.
  *
  * finds: double-free (error)
  * offence: called aclrtHostUnregister in main at OFFENCE

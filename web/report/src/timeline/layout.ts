@@ -63,7 +63,7 @@ export class Layout {
     return Math.max(1, row.lanes.length) * laneHeight + padding + this.labelHeight;
   }
 
-  /** pinned tells whether a row stays at the top. Groups do not. */
+  /** pinned reports whether a row stays at the top. Groups do not. */
   pinned(row: number): boolean {
     const { key, kind } = this.state.model.rows[row];
     return kind !== "group" && this.state.pinned.has(key);
@@ -78,7 +78,7 @@ export class Layout {
     return this.pinned(row) ? this.tops[row] : this.tops[row] - this.scroll;
   }
 
-  /** seen tells whether a row is on the canvas. */
+  /** seen reports whether a row is on the canvas. */
   seen(row: number): boolean {
     const top = this.top(row);
     return this.heights[row] > 0 && (this.pinned(row) || (top < this.height && top + this.heights[row] > this.body));
@@ -197,9 +197,9 @@ export interface Arrow {
 }
 
 const mostArrows = 250;
-const arrowSpace = 8; // pixels of width that each of them needs to be told from the next
+const arrowSpace = 8; // pixels of width that each of them needs to be distinguished from the next
 
-/** arrows are those of the selected thing and, as long as they can be told apart, all that are in sight. */
+/** arrows are those of the selected thing and, as long as they can be distinguished, all that are in sight. */
 export function arrows(layout: Layout, hovered: Thing | null): { list: Arrow[]; left: boolean } {
   const { state } = layout;
   const { model, from, to } = state;

@@ -24,7 +24,7 @@ export interface Seen {
 export interface Frame {
   rows: { row: Row; bars: Seen[]; top: number; height: number }[]; // height 0: its group is collapsed
   arrows: Arrow[];
-  arrowsLeft: boolean; // there are more, too many to tell apart
+  arrowsLeft: boolean; // there are more, too many to distinguish
 }
 
 export class Painter {

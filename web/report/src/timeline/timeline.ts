@@ -107,7 +107,7 @@ export class Timeline {
     Object.assign(this.band.style, { left: a + "px", width: b - a + "px" });
   }
 
-  /** look tells what the timeline shows now. */
+  /** look reports what the timeline shows now. */
   look(): Frame {
     this.layout.scroll = this.scroller.scrollTop;
     return this.painter.paint(this.ctx, this.hovered?.thing ?? null, true);
@@ -177,7 +177,7 @@ export class Timeline {
     this.begin(this.onBorder(this.point(e).x) ? "gutter" : e.shiftKey ? "range" : "pan");
   }
 
-  /** onBorder tells whether x is on the border of the names, which can be moved. */
+  /** onBorder reports whether x is on the border of the names, which can be moved. */
   private onBorder(x: number): boolean {
     return this.layout.gutter > 0 && Math.abs(x - this.layout.gutter) <= 4;
   }
@@ -186,7 +186,7 @@ export class Timeline {
   private widen(width: number | null): void {
     this.layout.chosen = width;
     this.resize();
-    this.state.tell("layout");
+    this.state.notify("layout");
   }
 
   /** begin starts a drag from where the pointers are now. */
@@ -299,7 +299,7 @@ export class Timeline {
       const left = x + 14 + width > this.layout.width ? Math.max(0, x - width - 14) : x + 14;
       Object.assign(this.tip.style, { left: left + "px", top: y + 16 + "px" });
     }
-    this.state.tell("hover");
+    this.state.notify("hover");
   }
 
   private fillTip(): void {
