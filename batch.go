@@ -123,7 +123,8 @@ func (s *Stream) CopyBatch(b *Batch) error {
 	}
 	at := failIndexes.Get().(*uint64)
 	defer failIndexes.Put(at)
-	err := transfer.MemcpyBatchAsync(s.d.t, first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes), uint64(len(b.sizes)),
+	err := transfer.MemcpyBatchAsync(s.d.t, first(b.dsts), first(b.maxs), first(b.srcs), first(b.sizes),
+		uint64(len(b.sizes)),
 		first(b.attrs), first(b.starts), uint64(len(b.attrs)), at, s.h)
 	runtime.KeepAlive(b)
 	return s.d.result(err)

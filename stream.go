@@ -84,7 +84,8 @@ func (s *Stream) Copy(dst, src Span) error {
 	if err := s.queueable("aclrtMemcpyAsync", &dst, &src); err != nil {
 		return err
 	}
-	return s.d.result(transfer.MemcpyAsync(s.d.t, dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault, s.h))
+	return s.d.result(transfer.MemcpyAsync(s.d.t, dst.addr, uint64(dst.n), src.addr, uint64(src.n), abi.MemcpyDefault,
+		s.h))
 }
 
 // queueable refuses spans that cannot be used, and pageable memory, with which a copy would wait for the stream.

@@ -47,7 +47,8 @@ func RecordCount(s *ropeway.Stream, n *CountNotify, how Change, v uint32) error 
 	if n.t.Runtime != q.t.Runtime {
 		return q.misuse("cntNotify", otherRuntime)
 	}
-	return q.result(signal.CntNotifyRecord(q.t, n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how), Value: v}))
+	return q.result(signal.CntNotifyRecord(q.t, n.h, q.h, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordMode(how),
+		Value: v}))
 }
 
 // CountCondition is what a [CountWait] asks of the number. Unlike those of a [ropeway.Condition], numbers do not go

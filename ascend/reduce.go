@@ -49,5 +49,6 @@ func Reduce(s *ropeway.Stream, dst, src ropeway.Span, how Reduction, of Type) er
 	if src.Len() > dst.Len() {
 		return q.outOfBounds("count", "the source is longer than the destination")
 	}
-	return q.result(transfer.ReduceAsync(q.t, to, from, uint64(src.Len()), abi.ReduceKind(how), abi.DataType(of), q.h, 0))
+	return q.result(transfer.ReduceAsync(q.t, to, from, uint64(src.Len()), abi.ReduceKind(how), abi.DataType(of), q.h,
+		0))
 }

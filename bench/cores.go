@@ -111,7 +111,8 @@ func measure(m *machine, base *baseline, sh shape, at [3]core.Addr, span uint64,
 		}},
 		{"batch", func() int64 {
 			return timed(func() {
-				ok(transfer.MemcpyBatchAsync(m.t, &lists[2][0], &sizes[0], &lists[0][0], &sizes[0], sh.count, &up, &zero, 1, &fail, s))
+				ok(transfer.MemcpyBatchAsync(m.t, &lists[2][0], &sizes[0], &lists[0][0], &sizes[0], sh.count, &up,
+					&zero, 1, &fail, s))
 				ok(m.t.SynchronizeStream(s))
 			})
 		}},

@@ -75,7 +75,8 @@ func batches(m *machine, base *baseline) {
 						draw(devs, dev)
 					}
 					return timed(func() {
-						ok(transfer.MemcpyBatchAsync(m.t, &to[0], &sizes[0], &from[0], &sizes[0], count, &attr[0], &zero, 1, &at, s))
+						ok(transfer.MemcpyBatchAsync(m.t, &to[0], &sizes[0], &from[0], &sizes[0], count, &attr[0],
+							&zero, 1, &at, s))
 						ok(m.t.SynchronizeStream(s))
 					})
 				}

@@ -43,7 +43,8 @@ func (s *source) test() bool            { return strings.HasSuffix(s.file, "_tes
 func (s *source) under(dir string) bool { return strings.HasPrefix(s.file, dir+"/") }
 
 // forTests are packages that only tests import: they and the test files may use what the product may not.
-var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest", "internal/driver/cuda/imitation", "internal/conformance", "internal/archtest", "packaging/runtests", "ropewaytest"}
+var forTests = []string{"internal/testenv", "internal/core/coretest", "internal/driver/drivertest",
+	"internal/driver/cuda/imitation", "internal/conformance", "internal/archtest", "packaging/runtests", "ropewaytest"}
 
 // product reports whether the file is part of what users run: neither a test, nor for tests, nor a generator.
 func (s *source) product() bool {

@@ -49,11 +49,14 @@ func (r *run) batch(h *hostThread, s *step, stream core.Handle) *core.Error {
 	case s.op == batchNow && s.v2:
 		return transfer.MemcpyBatchV2(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k)
 	case s.op == batchNow:
-		return transfer.MemcpyBatch(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at)
+		return transfer.MemcpyBatch(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k,
+			&at)
 	case s.v2:
-		return transfer.MemcpyBatchAsyncV2(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, stream)
+		return transfer.MemcpyBatchAsyncV2(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0],
+			k, stream)
 	}
-	return transfer.MemcpyBatchAsync(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k, &at, stream)
+	return transfer.MemcpyBatchAsync(h.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], k,
+		&at, stream)
 }
 
 func (r *run) newStream(h *hostThread, i int) *core.Error {

@@ -244,7 +244,8 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case free:
 		return r.free(h, i, s.buf)
 	case copyAsync:
-		return transfer.MemcpyAsync(h.Thread, r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v), stream)
+		return transfer.MemcpyAsync(h.Thread, r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n),
+			r.kind(v), stream)
 	case copyNow:
 		return transfer.Memcpy(h.Thread, r.at(v.dst, v.to), uint64(v.n), r.at(v.src, v.from), uint64(v.n), r.kind(v))
 	case fillAsync:
@@ -256,13 +257,16 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 	case wordsNow:
 		return transfer.MemsetD32(h.Thread, r.at(s.buf, s.off), uint64(s.n), s.value, uint64(s.n/4))
 	case copy2DAsync:
-		return transfer.Memcpy2dAsync(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v), stream)
+		return transfer.Memcpy2dAsync(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from),
+			uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v), stream)
 	case copy2DNow:
-		return transfer.Memcpy2d(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch), uint64(v.n), uint64(v.rows), r.kind(v))
+		return transfer.Memcpy2d(h.Thread, r.at(v.dst, v.to), uint64(v.dpitch), r.at(v.src, v.from), uint64(v.spitch),
+			uint64(v.n), uint64(v.rows), r.kind(v))
 	case batchAsync, batchNow:
 		return r.batch(h, s, stream)
 	case setDescriptor:
-		return transfer.SetMemcpyDesc(h.Thread, r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from), r.at(v.dst, v.to), uint64(v.n), 0)
+		return transfer.SetMemcpyDesc(h.Thread, r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, r.at(v.src, v.from),
+			r.at(v.dst, v.to), uint64(v.n), 0)
 	case copyDescriptor:
 		return transfer.MemcpyAsyncWithDesc(h.Thread, r.at(s.buf, s.off), abi.MemcpyInnerDeviceToDevice, stream)
 	case setCell:
@@ -271,7 +275,8 @@ func (r *run) call(h *hostThread, i int, s *step) *core.Error {
 		runtime.KeepAlive(word)
 		return err
 	case copyOffset:
-		return transfer.MemcpyAsyncWithOffset(h.Thread, r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to), r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
+		return transfer.MemcpyAsyncWithOffset(h.Thread, r.at(s.buf, s.off), uint64(v.to+v.n), uint64(v.to),
+			r.at(s.buf, s.off2), uint64(v.n), uint64(v.from), abi.MemcpyInnerDeviceToDevice, stream)
 	case record:
 		return r.record(h, s.event, stream)
 	case wait:

@@ -50,7 +50,8 @@ func (t *Thread) StreamAbort(stream Handle) *Error {
 		patience = abortPatience
 	}
 	if !s.quiet(patience) {
-		return Fail(api, abi.ErrRTWaitTimeout, "stream", "what stream %d is running did not end within %v; the rest of its work was dropped", s.ID, patience)
+		return Fail(api, abi.ErrRTWaitTimeout, "stream",
+			"what stream %d is running did not end within %v; the rest of its work was dropped", s.ID, patience)
 	}
 	s.failure.Store(nil)
 	return nil

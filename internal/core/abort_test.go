@@ -245,7 +245,8 @@ func TestExceptionCallbackMaySynchronize(t *testing.T) {
 	fine(t, memory.Malloc(th, &device, 64, abi.MemMallocHugeFirst))
 	inside := in(t, rt, 2)
 	got := make(chan *core.Error, 1)
-	fine(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1, Call: func(core.Addr) { got <- inside.SynchronizeStream(s) }}))
+	fine(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1,
+		Call: func(core.Addr) { got <- inside.SynchronizeStream(s) }}))
 	faults.Fail(faulty.Task, 1, driver.ErrFault)
 	fine(t, transfer.MemsetAsync(th, device, 64, 1, 64, s))
 	select {

@@ -206,7 +206,8 @@ func (d *drawnBatch) segments(end int) (list []driver.Segment) {
 	return list
 }
 
-// sliced is list cut as it is to reach a driver: a slice ends with the segment that fills it, and the next may be twice as large.
+// sliced is list cut as it is to reach a driver: a slice ends with the segment that fills it, and the next may be
+// twice as large.
 func sliced(list []driver.Segment) (slices [][]driver.Segment) {
 	most, bytes, from := uint64(4<<20), uint64(0), 0
 	for i, s := range list {
@@ -221,8 +222,9 @@ func sliced(list []driver.Segment) (slices [][]driver.Segment) {
 	return slices
 }
 
-// TestBatchSegments: exactly the segments that a rule lets through reach the driver, in order and in the slices that are promised, whatever
-// allocations they are in; the first bad one is the one that is named. A synchronous batch, and any on a 950, is all or nothing.
+// TestBatchSegments: exactly the segments that a rule lets through reach the driver, in order and in the slices that
+// are promised, whatever allocations they are in; the first bad one is the one that is named. A synchronous batch,
+// and any on a 950, is all or nothing.
 func TestBatchSegments(t *testing.T) {
 	for _, tt := range []struct {
 		product string
@@ -252,9 +254,11 @@ func TestBatchSegments(t *testing.T) {
 				at := uint64(7)
 				var err *core.Error
 				if tt.async {
-					err = transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at, b.stream)
+					err = transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count),
+						&d.attrs[0], &d.indexes[0], numAttrs, &at, b.stream)
 				} else {
-					err = transfer.MemcpyBatch(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count), &d.attrs[0], &d.indexes[0], numAttrs, &at)
+					err = transfer.MemcpyBatch(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], uint64(count),
+						&d.attrs[0], &d.indexes[0], numAttrs, &at)
 				}
 
 				bad, index := d.bad, ^uint64(0)
@@ -274,10 +278,12 @@ func TestBatchSegments(t *testing.T) {
 					want = sliced(d.segments(bad))
 				}
 				if (err != nil) != (bad >= 0) || at != index || err != nil && err.Code != abi.ErrRTParamInvalid {
-					t.Fatalf("%d segments, %d has flaw %d: %v, failIndex %d, want %d", count, d.bad, d.flaw, err, int64(at), int64(index))
+					t.Fatalf("%d segments, %d has flaw %d: %v, failIndex %d, want %d", count, d.bad, d.flaw, err,
+						int64(at), int64(index))
 				}
 				if !slices.EqualFunc(b.box.batches, want, slices.Equal[[]driver.Segment]) {
-					t.Fatalf("%d segments, %d has flaw %d: %d batches arrived, want %d, or their segments differ", count, d.bad, d.flaw, len(b.box.batches), len(want))
+					t.Fatalf("%d segments, %d has flaw %d: %d batches arrived, want %d, or their segments differ",
+						count, d.bad, d.flaw, len(b.box.batches), len(want))
 				}
 			}
 		})
@@ -293,7 +299,8 @@ func TestBatchMaxs(t *testing.T) {
 		maxs[bad]--
 		d.attrs[0].DstLoc.Type = 77
 		at := uint64(7)
-		err := transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], 100, &d.attrs[0], &d.indexes[0], uint64(len(d.attrs)), &at, b.stream)
+		err := transfer.MemcpyBatchAsync(b.th, &d.dsts[0], &maxs[0], &d.srcs[0], &d.sizes[0], 100, &d.attrs[0],
+			&d.indexes[0], uint64(len(d.attrs)), &at, b.stream)
 		if err == nil || err.Code != abi.ErrInvalidParam || err.Arg != "sizes" || err.Index != bad || at != ^uint64(0) {
 			t.Errorf("segment %d: %v, failIndex %d", bad, err, at)
 		}
@@ -303,7 +310,8 @@ func TestBatchMaxs(t *testing.T) {
 	}
 }
 
-// TestBatchPageable: a pageable segment says nothing of where others are. What was right for the attribute before is not taken for it.
+// TestBatchPageable: a pageable segment says nothing of where others are. What was right for the attribute before is
+// not taken for it.
 func TestBatchPageable(t *testing.T) {
 	device := abi.MemLocation{Type: abi.MemLocationTypeDevice}
 	for _, tt := range []struct {
@@ -315,13 +323,16 @@ func TestBatchPageable(t *testing.T) {
 		dsts := []core.Addr{b.dev[0], b.dev[0], b.dev[0]}
 		srcs := []core.Addr{b.host[0], nobodys, b.dev[0] + 64}
 		numa := abi.MemLocation{Type: abi.MemLocationTypeHostNuma}
-		sizes, attrs, indexes := []uint64{64, 64, 64}, []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: numa}, {DstLoc: device}}, []uint64{0, 1}
+		sizes, attrs, indexes := []uint64{64, 64, 64}, []abi.MemcpyBatchAttr{{DstLoc: device, SrcLoc: numa},
+			{DstLoc: device}}, []uint64{0, 1}
 		at := uint64(7)
 		var err *core.Error
 		if tt.async {
-			err = transfer.MemcpyBatchAsync(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at, b.stream)
+			err = transfer.MemcpyBatchAsync(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0],
+				2, &at, b.stream)
 		} else {
-			err = transfer.MemcpyBatch(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2, &at)
+			err = transfer.MemcpyBatch(b.th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], 3, &attrs[0], &indexes[0], 2,
+				&at)
 		}
 		if err == nil || err.Code != abi.ErrRTParamInvalid || err.Arg != "srcs" || at != 2 || len(b.box.batches) > 0 {
 			t.Errorf("%s: %v, failIndex %d, %d batches arrived", tt.product, err, int64(at), len(b.box.batches))
@@ -329,7 +340,8 @@ func TestBatchPageable(t *testing.T) {
 	}
 }
 
-// BenchmarkBatchSubmit is what the core does for a segment before a driver sees it, in batches of 4,096 to as many allocations as a name says.
+// BenchmarkBatchSubmit is what the core does for a segment before a driver sees it, in batches of 4,096 to as many
+// allocations as a name says.
 func BenchmarkBatchSubmit(b *testing.B) {
 	const count, room = 4096, 1 << 20
 	for _, way := range []struct {
@@ -376,9 +388,11 @@ func BenchmarkBatchSubmit(b *testing.B) {
 			for b.Loop() {
 				var err *core.Error
 				if way.sync {
-					err = transfer.MemcpyBatch(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at)
+					err = transfer.MemcpyBatch(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0],
+						&indexes[0], uint64(way.attrs), &at)
 				} else {
-					err = transfer.MemcpyBatchAsync(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0], &indexes[0], uint64(way.attrs), &at, bed.stream)
+					err = transfer.MemcpyBatchAsync(bed.th, &dsts[0], &maxs[0], &srcs[0], &sizes[0], count, &attrs[0],
+						&indexes[0], uint64(way.attrs), &at, bed.stream)
 				}
 				if err != nil {
 					b.Fatal(err)

@@ -101,7 +101,8 @@ func (w *blockingWorld) launches() map[string]func() *core.Error {
 			return transfer.MemcpyAsyncWithDesc(w.th, desc, abi.MemcpyInnerDeviceToDevice, w.s)
 		},
 		"MemcpyAsyncWithOffset": func() *core.Error {
-			return transfer.MemcpyAsyncWithOffset(w.th, cells, n, 0, cells+8, from, 0, abi.MemcpyInnerDeviceToDevice, w.s)
+			return transfer.MemcpyAsyncWithOffset(w.th, cells, n, 0, cells+8, from, 0, abi.MemcpyInnerDeviceToDevice,
+				w.s)
 		},
 		"MemsetAsync":    func() *core.Error { return transfer.MemsetAsync(w.th, w.dev, n, 7, n, w.s) },
 		"MemsetD32Async": func() *core.Error { return transfer.MemsetD32Async(w.th, w.dev, n, 7, n/4, w.s) },
@@ -167,7 +168,8 @@ func TestBlockingWaits(t *testing.T) {
 	}
 }
 
-// TestBlockingFailsAtTheCall: the call that made a failing task returns its error, and the next synchronisation does not.
+// TestBlockingFailsAtTheCall: the call that made a failing task returns its error, and the next synchronisation does
+// not.
 func TestBlockingFailsAtTheCall(t *testing.T) {
 	w := newBlocking(t, "A2")
 	for name, launch := range w.launches() {

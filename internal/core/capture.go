@@ -4,7 +4,8 @@ import "ropeway/internal/abi"
 
 // Capturing streams into models is not built. What a program may ask outside a capture has an answer all the same.
 
-// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: no stream is being captured, so the status is none and there is no model.
+// MdlRICaptureGetInfo is aclmdlRICaptureGetInfo: no stream is being captured, so the status is none and there is no
+// model.
 func (t *Thread) MdlRICaptureGetInfo(stream Handle, status *abi.MdlRICaptureStatus, modelRI *Handle) *Error {
 	const api = "aclmdlRICaptureGetInfo"
 	if err := t.checkMdlRICaptureGetInfo(stream, status, modelRI); err != nil {

@@ -59,7 +59,8 @@ func download(t *testing.T, th *core.Thread, p core.Addr, n int) []byte {
 	return b
 }
 
-// TestComputeWithoutView proves that tasks compute the same where the driver does not show its memory: overlapping sums, and random numbers.
+// TestComputeWithoutView proves that tasks compute the same where the driver does not show its memory: overlapping
+// sums, and random numbers.
 func TestComputeWithoutView(t *testing.T) {
 	_, shown := newRuntime(t, "A2")
 	hidden := onPlain(t)
@@ -87,8 +88,10 @@ func TestComputeWithoutView(t *testing.T) {
 	const count = 100_001
 	for i, th := range []*core.Thread{shown, hidden} {
 		result, counter := upload(t, th, make([]byte, 4*count)), upload(t, th, make([]byte, 16))
-		params := upload(t, th, append(binary.LittleEndian.AppendUint64(nil, 99), binary.LittleEndian.AppendUint64(nil, count)...))
-		info := &abi.RandomNumTaskInfo{DataType: abi.DataTypeInt32, RandomResultAddr: result, RandomCounterAddr: counter}
+		params := upload(t, th, append(binary.LittleEndian.AppendUint64(nil, 99),
+			binary.LittleEndian.AppendUint64(nil, count)...))
+		info := &abi.RandomNumTaskInfo{DataType: abi.DataTypeInt32, RandomResultAddr: result,
+			RandomCounterAddr: counter}
 		at := func(p core.Addr) (r abi.RandomParaInfo) {
 			binary.LittleEndian.PutUint64(r.ValueOrAddr[:], uint64(p))
 			r.IsAddr, r.Size = 1, 8
@@ -106,13 +109,14 @@ func TestComputeWithoutView(t *testing.T) {
 	if !bytes.Equal(results[0], results[1]) || bytes.Equal(results[0], make([]byte, len(results[0]))) {
 		t.Error("the numbers differ, or there are none")
 	}
-	if err := memory.MemAllocManaged(hidden, new(core.Addr), 1, abi.MemAttachGlobal); err == nil || err.Code != abi.ErrRTFeatureNotSupport {
+	if err := memory.MemAllocManaged(hidden, new(core.Addr), 1, abi.MemAttachGlobal); err == nil ||
+		err.Code != abi.ErrRTFeatureNotSupport {
 		t.Errorf("managed memory of a driver that has none: %v", err)
 	}
 }
 
-// TestSymbolsTogether has many threads use variables for the first time, on several devices, while others reset one: each sees the initial value,
-// or finds that its device is gone.
+// TestSymbolsTogether has many threads use variables for the first time, on several devices, while others reset one:
+// each sees the initial value, or finds that its device is gone.
 func TestSymbolsTogether(t *testing.T) {
 	rt, _ := newRuntime(t, "A2")
 	init := bytes.Repeat([]byte{0xab}, 1000)
@@ -132,7 +136,8 @@ func TestSymbolsTogether(t *testing.T) {
 					t.Error(err)
 				}
 				b := make([]byte, 1000)
-				if err := transfer.MemcpyFromSymbol(th, core.AddrOf(b), 1000, name, 1000, 0, abi.MemcpyDefault); err != nil {
+				if err := transfer.MemcpyFromSymbol(th, core.AddrOf(b), 1000, name, 1000, 0,
+					abi.MemcpyDefault); err != nil {
 					t.Error(err)
 				} else if !bytes.Equal(b, init) {
 					t.Error("not the initial value")
@@ -155,7 +160,8 @@ func TestAllocatorsTogether(t *testing.T) {
 			th := rt.NewThread(uint32(10 + i))
 			desc := memory.AllocatorCreateDesc(th)
 			v := core.Addr(i + 1)
-			for _, set := range []func(core.Handle, core.Addr) *core.Error{func(desc core.Handle, allocator core.Addr) *core.Error {
+			for _, set := range []func(core.Handle, core.Addr) *core.Error{func(desc core.Handle,
+				allocator core.Addr) *core.Error {
 				return memory.AllocatorSetObjToDesc(th, desc, allocator)
 			}, func(desc core.Handle, fn core.Addr) *core.Error {
 				return memory.AllocatorSetAllocFuncToDesc(th, desc, fn)
@@ -174,7 +180,8 @@ func TestAllocatorsTogether(t *testing.T) {
 				}
 				var h core.Handle
 				var obj, alloc, free, address core.Addr
-				if err := memory.AllocatorGetByStream(th, 7, &h, &obj, &alloc, &free, nil, &address); err == nil && (obj != alloc || alloc != free || free != address) {
+				if err := memory.AllocatorGetByStream(th, 7, &h, &obj, &alloc, &free, nil, &address); err == nil &&
+					(obj != alloc || alloc != free || free != address) {
 					t.Error("a mixture of two allocators")
 				}
 			}
@@ -264,7 +271,8 @@ func TestComputingIsObserved(t *testing.T) {
 	must(t, memory.MemAllocManaged(th, &m, 1, abi.MemAttachGlobal))
 	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	must(t, transfer.ReduceAsync(th, dev, m, 64, abi.MemcpySdmaAutomaticMax, abi.DataTypeInt8, 0, 0))
-	must(t, memory.MemManagedPrefetchAsync(th, m, 4096, abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}, 0, 0))
+	must(t, memory.MemManagedPrefetchAsync(th, m, 4096, abi.MemManagedLocation{Type: abi.MemManagedLocationTypeHost}, 0,
+		0))
 	must(t, transfer.MemcpyAsync(th, dev, 32, m, 32, abi.MemcpyHostToDevice, 0))
 	must(t, th.SynchronizeStream(0))
 	want := []string{"reduce 64 ", "prefetch 0 ", "copy 32 managed"}

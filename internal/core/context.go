@@ -58,7 +58,8 @@ func (c *Context) all() []*Stream {
 	for s := range c.streams {
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.ID, b.ID) }) // whoever goes through them does it the same way each time
+	// whoever goes through them does it the same way each time
+	slices.SortFunc(list, func(a, b *Stream) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 
@@ -118,13 +119,16 @@ func (t *Thread) DestroyContext(context Handle) *Error {
 	c := t.Runtime.contexts.Get(context)
 	switch {
 	case c == nil:
-		return Fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed", uintptr(context)).Because(Gone, uintptr(context))
+		return Fail(api, abi.ErrRTContextNull, "context", "%#x is no context, or one that was destroyed",
+			uintptr(context)).Because(Gone, uintptr(context))
 	case c.primary:
-		return Fail(api, abi.ErrRTContextNull, "context", "%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.Device.User)
+		return Fail(api, abi.ErrRTContextNull, "context",
+			"%#x is the primary context of device %d; aclrtResetDevice ends it", uintptr(context), c.Device.User)
 	}
 	err := t.Releasing(c.resource(), func() *Error {
 		if !c.destroy(t) {
-			return Fail(api, abi.ErrRTContextReleaseError, "context", "%#x is being destroyed, or was and is still current in another thread", uintptr(context)).
+			return Fail(api, abi.ErrRTContextReleaseError, "context",
+				"%#x is being destroyed, or was and is still current in another thread", uintptr(context)).
 				Because(Gone, uintptr(context))
 		}
 		return nil
@@ -176,7 +180,8 @@ func (t *Thread) CtxGetSysParamOpt(opt abi.SysParamOpt, value *int64) *Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.set[opt] {
-		return Fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context", opt).NotRecorded()
+		return Fail(api, abi.ErrRTSysparamoptNotSet, "opt", "option %d was never set in this context",
+			opt).NotRecorded()
 	}
 	*value = c.params[opt]
 	return nil

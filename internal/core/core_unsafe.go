@@ -25,8 +25,8 @@ var (
 // AddressOf is where a package's variable lies: it neither moves nor goes.
 func AddressOf[T any](v *T) Addr { return Addr(unsafe.Pointer(v)) }
 
-// Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A face
-// makes an error of it, as of a fault.
+// Wild is the panic for a pointer of the program that cannot be one, or a number of elements that cannot be there. A
+// face makes an error of it, as of a fault.
 type Wild uintptr
 
 // Addr is the pointer.

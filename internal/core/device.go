@@ -75,7 +75,8 @@ func (rt *Runtime) DeviceRange() string {
 // IsSet tells whether the process has the device open.
 func (d *Device) IsSet() bool { return d.Opened.Load() != nil }
 
-// StayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless dev is nil.
+// StayOpen calls f while the device cannot be closed; false if it is not open, or if it was closed since dev, unless
+// dev is nil.
 func (d *Device) StayOpen(dev *OpenDevice, f func()) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +230,8 @@ func (t *Thread) reset(api string, deviceID int32, all bool) *Error {
 	}
 	t.Runtime.deviceState(d.User, abi.DeviceStateResetPre)
 	if !d.drop(t, all) {
-		return Fail(api, abi.ErrRTContextReleaseError, "deviceId", "device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
+		return Fail(api, abi.ErrRTContextReleaseError, "deviceId",
+			"device %d is not set: aclrtSetDevice was not called as often as aclrtResetDevice", deviceID)
 	}
 	if c := t.Primary; c != nil && c.dead.Load() && !t.Shared {
 		t.use(t.Explicit, nil) // nothing is left of it here; a default device may step in
@@ -263,8 +265,8 @@ func (d *Device) Reaches(o *Device) bool {
 	return d == o || d.Runtime.OneMemory || p.Peer && !p.PeerEnable || d.Peers.Load()&(1<<o.Phys) != 0
 }
 
-// RelyOnDefault is for calls that look at device d and take the primary context of the configured default device where a
-// thread has none: it is retained, and a call about another device is refused.
+// RelyOnDefault is for calls that look at device d and take the primary context of the configured default device
+// where a thread has none: it is retained, and a call about another device is refused.
 func (t *Thread) RelyOnDefault(api string, d *Device) *Error {
 	if t.Explicit != nil || t.Primary != nil || t.Runtime.DefaultDevice.Load() == 0 {
 		return nil
@@ -272,7 +274,8 @@ func (t *Thread) RelyOnDefault(api string, d *Device) *Error {
 	if c := t.Current(); c != nil && c.Device == d {
 		return nil
 	}
-	return Fail(api, abi.ErrRTContextNull, "", "this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.User)
+	return Fail(api, abi.ErrRTContextNull, "",
+		"this thread has no context of its own and the default device is not %d; call aclrtSetDevice first", d.User)
 }
 
 // Usable finds the device with a number.

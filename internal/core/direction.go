@@ -7,8 +7,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// CorrectKind is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where both are
-// known, they decide; a pageable end allows some kinds (spec/semantics.md, section 12). False if kind is not among them.
+// CorrectKind is the direction an asynchronous or 2-D copy really has in EP form, given where its ends are: where
+// both are known, they decide; a pageable end allows some kinds (spec/semantics.md, section 12). False if kind is not
+// among them.
 func CorrectKind(kind abi.MemcpyKind, src, dst driver.Place) (abi.MemcpyKind, bool) {
 	const (
 		h2h = abi.MemcpyHostToHost
@@ -63,8 +64,8 @@ func HostIsPageable(kind abi.MemcpyKind, src, dst driver.Place) bool {
 	return false
 }
 
-// ToPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later, so it is made at once, whatever
-// the declared direction.
+// ToPageable tells whether a copy goes between managed and ordinary memory. Nobody can be sure of the latter later,
+// so it is made at once, whatever the declared direction.
 func ToPageable(src, dst driver.Place) bool {
 	return src == driver.Pageable && dst == driver.Managed || src == driver.Managed && dst == driver.Pageable
 }
@@ -97,11 +98,13 @@ func (rt *Runtime) Locate(api, arg string, addr Addr, n uint64) (driver.Location
 }
 
 func NoMemory(api, arg string, addr Addr) *Error {
-	return Refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)", addr).Because(Gone, addr)
+	return Refused(api, arg, "%#x lies in device or pinned memory that is not allocated (freed already?)",
+		addr).Because(Gone, addr)
 }
 
 func TooShort(api, arg string, addr Addr, n uint64, l driver.Location) *Error {
-	return Refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n, addr, PlaceName(l.Place), l.Room).Because(PastEnd, 0).Of(addr, n)
+	return Refused(api, arg, "%d bytes at %#x go past the end of the allocation (%s), which has %d left from there", n,
+		addr, PlaceName(l.Place), l.Room).Because(PastEnd, 0).Of(addr, n)
 }
 
 // PeerDenied refuses a copy that device d carries out with memory of a device it may not reach.
@@ -111,12 +114,15 @@ func (rt *Runtime) PeerDenied(api, arg string, d *Device, addr Addr, l driver.Lo
 	}
 	o := rt.ByPhys(l.Device)
 	switch {
-	case o != nil && d.Reaches(o), d.Peers.Load()&(1<<l.Device) != 0: // what was imported may be on a device that is not visible
+	// what was imported may be on a device that is not visible
+	case o != nil && d.Reaches(o), d.Peers.Load()&(1<<l.Device) != 0:
 		return nil
 	case !rt.Product.Peer:
-		return Refused(api, arg, "is memory of device %s, and %s has no copies between devices", DeviceName(o), rt.Product.Name).Because(Unreachable, addr)
+		return Refused(api, arg, "is memory of device %s, and %s has no copies between devices", DeviceName(o),
+			rt.Product.Name).Because(Unreachable, addr)
 	default:
-		return Refused(api, arg, "is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", DeviceName(o), d.User).Because(Unreachable, addr)
+		return Refused(api, arg,
+			"is memory of device %s, which device %d may not reach; call aclrtDeviceEnablePeerAccess first", DeviceName(o), d.User).Because(Unreachable, addr)
 	}
 }
 

@@ -78,7 +78,8 @@ func (t *Thread) Event(api, arg string, h Handle) (*Event, *Error) {
 
 // NoEvent is the answer to a handle that names no event.
 func NoEvent(api, arg string, h Handle) *Error {
-	return Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed", uintptr(h)).Because(Gone, uintptr(h))
+	return Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no event, or one that was destroyed",
+		uintptr(h)).Because(Gone, uintptr(h))
 }
 
 func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32) *Error {
@@ -95,7 +96,8 @@ func (t *Thread) newEvent(api string, c *Context, event *Handle, kind eventClass
 }
 
 // AddEvent makes an event; shared goes with it, also when it fails.
-func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32, shared SharedEvent) *Error {
+func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass, flags uint32,
+	shared SharedEvent) *Error {
 	e := &Event{Runtime: t.Runtime, ctx: c, kind: kind, flags: flags, Shared: shared}
 	if kind == stateEvent {
 		e.state = t.Runtime.Driver.NewFlag()
@@ -106,7 +108,8 @@ func (t *Thread) AddEvent(api string, c *Context, event *Handle, kind eventClass
 	e.holds.Store(1)
 	if e.Handle = t.Runtime.Events.Add(e); e.Handle == 0 {
 		e.Release()
-		return Fail(api, abi.ErrRTNoEventResource, "", "the process has as many events as there are handles; destroy some")
+		return Fail(api, abi.ErrRTNoEventResource, "",
+			"the process has as many events as there are handles; destroy some")
 	}
 	*event = e.Handle
 	t.Acquired(e.resource())
@@ -129,7 +132,8 @@ func (e *Event) number() bool {
 }
 
 func noEvents(api string, d *Device) *Error {
-	return Fail(api, abi.ErrRTNoEventResource, "", "device %d has its %d events in use; destroy some", d.User, d.Runtime.Product.Events)
+	return Fail(api, abi.ErrRTNoEventResource, "", "device %d has its %d events in use; destroy some", d.User,
+		d.Runtime.Product.Events)
 }
 
 // hold keeps the id until release; false if the event was destroyed and its last task is over.
@@ -232,7 +236,8 @@ const externalFlag = 1
 // externalNeedsSync refuses an external record or wait of an event that is not made for it.
 func (t *Thread) externalNeedsSync(api string, e *Event, flag uint32) *Error {
 	if flag == externalFlag && (e.kind != ExEvent || e.flags != abi.EventSync) {
-		return Unsupported(api, "event", "an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
+		return Unsupported(api, "event",
+			"an external record or wait needs an event of aclrtCreateEventExWithFlag with exactly ACL_EVENT_SYNC")
 	}
 	return nil
 }
@@ -293,11 +298,13 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 		return e.Shared.Record(api, t, e, s)
 	}
 	tag := s.NextTag(t)
-	r := EventRecord{Number: e.begin(), Flag: t.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag), frees: s.freesNow()}
+	r := EventRecord{Number: e.begin(), Flag: t.Runtime.Driver.NewFlag(), On: s, Task: s.TaskNumber(tag),
+		frees: s.freesNow()}
 	if e.state != nil {
 		s.part(tag, driver.Op{Kind: driver.OpSet, Flag: e.state})
 	}
-	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: why, Done: e.Release, Tag: tag}, About: uint64(e.Handle)})
+	s.Put(api, t, Task{Op: driver.Op{Kind: driver.OpSet, Flag: r.Flag, Err: why, Done: e.Release, Tag: tag},
+		About: uint64(e.Handle)})
 	e.Queued(r)
 	return nil
 }
@@ -305,7 +312,8 @@ func (t *Thread) record(api string, e *Event, s *Stream) *Error {
 // strictDevice refuses to record or await the event on another device than its own.
 func (e *Event) strictDevice(api string, d *Device) *Error {
 	if d.Runtime.Strict && e.ctx.Device != d {
-		return Refused(api, "event", "is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.Device.User, d.User)
+		return Refused(api, "event",
+			"is one of device %d, the stream is one of device %d: the documents ask for one device", e.ctx.Device.User, d.User)
 	}
 	return nil
 }

@@ -147,7 +147,8 @@ func (w WaitLimit) inVain(api string) *Error {
 	if w.Timeout == 0 {
 		return Fail(api, abi.ErrRTEventSyncTimeout, "event", "was not done when the caller gave up")
 	}
-	return Fail(api, abi.ErrRTEventSyncTimeout, "timeout", "the event was not done after %v; its record is still queued", w.Timeout)
+	return Fail(api, abi.ErrRTEventSyncTimeout, "timeout",
+		"the event was not done after %v; its record is still queued", w.Timeout)
 }
 
 // EventElapsedTime is aclrtEventElapsedTime, in milliseconds; negative if endEvent came first.
@@ -188,7 +189,8 @@ func (e *Event) stamp(api, arg string, f driver.Flag) (int64, *Error) {
 	at := f.SetAt()
 	switch {
 	case at == 0 && f.Err() != nil:
-		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "has no time stamp: its record was dropped and never ran")
+		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg,
+			"has no time stamp: its record was dropped and never ran")
 	case at == 0:
 		return 0, Fail(api, abi.ErrRTEventTimestampInvalid, arg, "is not done yet; synchronise it first")
 	}
@@ -223,7 +225,8 @@ func (t *Thread) GetEventID(event Handle, eventID *uint32) *Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.id == 0 || e.kind != stateEvent && e.latest.Number == 0 {
-		return Fail("aclrtGetEventId", abi.ErrRTInternalError, "event", "has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
+		return Fail("aclrtGetEventId", abi.ErrRTInternalError, "event",
+			"has no id: it takes one when it is first recorded, and none without ACL_EVENT_SYNC")
 	}
 	*eventID = e.id
 	return nil

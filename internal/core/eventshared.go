@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// SharedEvent is the part of an event of ACL_EVENT_IPC that other processes may have, too. Package signal implements it.
+// SharedEvent is the part of an event of ACL_EVENT_IPC that other processes may have, too. Package signal implements
+// it.
 type SharedEvent interface {
 	// Last returns the latest record of the event, of whatever process.
 	Last(e *Event) EventRecord
 	// Record puts a record on a stream, and Wait a wait for r. The caller holds the event, which the task keeps.
 	Record(api string, t *Thread, e *Event, s *Stream) *Error
 	Wait(api string, t *Thread, e *Event, s *Stream, r EventRecord, timeout time.Duration)
-	// Withdraw ends exports and imports of an event whose handle is gone. Release is called when its last task is over, too.
+	// Withdraw ends exports and imports of an event whose handle is gone. Release is called when its last task is
+	// over, too.
 	Withdraw(e *Event)
 	Release()
 }

@@ -87,8 +87,8 @@ func (e *Event) WaitOver() {
 	e.Release()
 }
 
-// toWaitFor is the record a wait queued now on s refers to: its flag is nil if there is nothing to wait for. Any record of a
-// state event will do.
+// toWaitFor is the record a wait queued now on s refers to: its flag is nil if there is nothing to wait for. Any
+// record of a state event will do.
 func (e *Event) toWaitFor(api string, s *Stream) (EventRecord, *Error) {
 	if e.kind == stateEvent {
 		return EventRecord{Flag: e.state}, nil
@@ -97,7 +97,8 @@ func (e *Event) toWaitFor(api string, s *Stream) (EventRecord, *Error) {
 	heard := e.Runtime.Watch != nil || e.Runtime.Observer != nil // who watches or observes wants every wait
 	switch {
 	case e.kind == timedEvent && r.Flag == nil:
-		return r, Refused(api, "event", "was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
+		return r, Refused(api, "event",
+			"was never recorded; record it first, or make it with aclrtCreateEventExWithFlag")
 	case r.Flag == nil, !heard && r.Flag.IsSet(), e.kind == ExEvent && r.On == s:
 		if r.Flag == nil {
 			r.frees = nil // it was reset

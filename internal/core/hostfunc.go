@@ -42,7 +42,8 @@ func (t *Thread) LaunchHostFunc(stream Handle, fn func(Addr), args Addr) *Error 
 	}}})
 }
 
-// TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a thread has subscribed to it.
+// TakesFunctions notes that the stream runs functions on the host, of the program or of ours; it is refused if a
+// thread has subscribed to it.
 func (s *Stream) TakesFunctions(api string) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,8 @@ func (s *Stream) TakesFunctions(api string) *Error {
 }
 
 func subscribed(api string, s *Stream) *Error {
-	return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has a subscriber and takes functions of aclrtLaunchCallback only", s.ID)
+	return Fail(api, abi.ErrRTStreamSubscribe, "stream",
+		"stream %d has a subscriber and takes functions of aclrtLaunchCallback only", s.ID)
 }
 
 // GetThreadLastTaskId is aclrtGetThreadLastTaskId: the number, on its stream, of the task this thread submitted last;

@@ -77,8 +77,8 @@ level=INFO msg="the library is finalised" function=aclFinalize tid=42
 	}
 }
 
-// TestAppLogLevels: lines below the level are not written, what is out of range counts as the nearest level, and a line is one
-// line whatever is in it.
+// TestAppLogLevels: lines below the level are not written, what is out of range counts as the nearest level, and a
+// line is one line whatever is in it.
 func TestAppLogLevels(t *testing.T) {
 	var log bytes.Buffer
 	th := logging(t, &log, slog.LevelWarn)
@@ -108,9 +108,12 @@ func TestLogOffCostsNothing(t *testing.T) {
 		must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 		refused := transfer.MemcpyAsync(th, 0, 0, 0, 1, 0, 0)
 		for what, call := range map[string]func(){
-			"aclAppLog":       func() { th.AppLog(abi.LogLevelError, function, file, 1, text) },
-			"aclrtSetDevice":  func() { th.SetDevice(0) },
-			"a copy":          func() { th.Done(transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, 0)) },
+			"aclAppLog":      func() { th.AppLog(abi.LogLevelError, function, file, 1, text) },
+			"aclrtSetDevice": func() { th.SetDevice(0) },
+			"a copy": func() {
+				th.Done(transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice,
+					0))
+			},
 			"a known refusal": func() { th.Done(refused) },
 		} {
 			for range 64 { // the room for remembered errors is full
@@ -126,7 +129,8 @@ func TestLogOffCostsNothing(t *testing.T) {
 	}
 }
 
-// TestLogReportTimeout: polling with aclrtProcessReport is ordinary. A time-out sets the last error, but is a line at info, and no message.
+// TestLogReportTimeout: polling with aclrtProcessReport is ordinary. A time-out sets the last error, but is a line at
+// info, and no message.
 func TestLogReportTimeout(t *testing.T) {
 	for level, lines := range map[slog.Level]int{slog.LevelError: 0, slog.LevelInfo: 3} {
 		var log strings.Builder
@@ -147,7 +151,8 @@ func TestLogReportTimeout(t *testing.T) {
 				t.Fatalf("got %v", code)
 			}
 		}
-		if got := strings.Count(log.String(), "nothing came"); got != lines || strings.Contains(log.String(), "level=ERROR") {
+		if got := strings.Count(log.String(), "nothing came"); got != lines || strings.Contains(log.String(),
+			"level=ERROR") {
 			t.Errorf("at %v: %d lines, want %d:\n%s", level, got, lines, log.String())
 		}
 		if text := th.GetRecentErrMsg(); text != "" {

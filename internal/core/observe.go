@@ -13,8 +13,8 @@ import (
 
 // What an observer is told comes from here. A program that nobody observes pays one comparison in each place.
 //
-// A face that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go API, the
-// core knows the calls that submit or wait.
+// A face that knows its calls says when they begin and end: [Thread.Begin] and [Thread.End]. Of others, as of the Go
+// API, the core knows the calls that submit or wait.
 
 // observing is what the core keeps for its observer.
 type observing struct {
@@ -33,8 +33,8 @@ type OngoingCall struct {
 	copied   bool // it made Thread.copied, which nobody was told of yet
 }
 
-// Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that this
-// one is inside of, is for End. There is an observer.
+// Begin tells that the thread begins a call, by the observer's number of the function. What it returns, the call that
+// this one is inside of, is for End. There is an observer.
 func (t *Thread) Begin(function uint16) (outer OngoingCall) {
 	t.tellCopied()
 	outer = t.Call
@@ -91,8 +91,8 @@ func (t *Thread) submitted(api string, s *Stream, began int64) {
 	}
 }
 
-// ObserveWait reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time at which the
-// call began. Waits do not nest.
+// ObserveWait reports to the observer how long f took, which waits for work or does it; s may be nil. f gets the time
+// at which the call began. Waits do not nest.
 func (t *Thread) ObserveWait(api string, s *Stream, f func(began int64) *Error) *Error {
 	if t.Runtime.Observer == nil {
 		return f(0)
@@ -145,9 +145,11 @@ func (t *Thread) waitsObserved(api string, s *Stream, after observe.At, f func(b
 }
 
 // putCopyObserved is PutCopy with an observer.
-func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from, to *driver.Location) {
+func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64, tag driver.Tag, from,
+	to *driver.Location) {
 	began := t.began()
-	w := observe.Task{Stream: s.ID, Number: tag.Task, Thread: t.id, Device: s.Context.Device.User, Bytes: n, Submit: began, Call: began}
+	w := observe.Task{Stream: s.ID, Number: tag.Task, Thread: t.id, Device: s.Context.Device.User, Bytes: n,
+		Submit: began, Call: began}
 	w.Direction, w.Memory = t.Runtime.way(dst, src, *from, *to)
 	t.about(s)
 	o := t.Runtime.Observer
@@ -157,7 +159,8 @@ func (s *Stream) putCopyObserved(api string, t *Thread, dst, src Addr, n uint64,
 		s.queue.Copy(dst, src, n, tag)
 		t.submitted(api, s, began)
 	case t.Call.Start == 0:
-		o.Copied(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()}, w)
+		o.Copied(observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: s.ID, Start: began, End: o.Now()},
+			w)
 	default:
 		t.tellCopied()
 		t.Call.copied, t.copied = true, w
@@ -211,7 +214,8 @@ func (t *Thread) ObserveRan(api string, began, ended int64, err *Error) {
 		return
 	}
 	o := t.Runtime.Observer
-	c := observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended, Blocked: ended - began}
+	c := observe.Call{Function: t.Runtime.called(api), Thread: t.id, Stream: observe.None, Start: began, End: ended,
+		Blocked: ended - began}
 	if err != nil {
 		c.Code = int32(err.Code)
 	}

@@ -174,7 +174,8 @@ func TestObservedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.tasks) < 1000 || c.dropped == 0 || c.tooEarly != 0 || c.closed.Load() != 1 {
-		t.Errorf("%d tasks, %d dropped, %d ended before they were submitted, closed %d times", len(c.tasks), c.dropped, c.tooEarly, c.closed.Load())
+		t.Errorf("%d tasks, %d dropped, %d ended before they were submitted, closed %d times", len(c.tasks), c.dropped,
+			c.tooEarly, c.closed.Load())
 	}
 	for at, n := range c.tasks {
 		if n != 1 || c.ended[at] != 1 {
@@ -186,8 +187,8 @@ func TestObservedOnce(t *testing.T) {
 	}
 }
 
-// TestObservedCalls: a call that a face tells of is told with its function, its stream, and how long it waited, with what
-// is inside of it.
+// TestObservedCalls: a call that a face tells of is told with its function, its stream, and how long it waited, with
+// what is inside of it.
 func TestObservedCalls(t *testing.T) {
 	rt, c := newObserved(t)
 	defer rt.Close()
@@ -207,15 +208,18 @@ func TestObservedCalls(t *testing.T) {
 	if waits.State != observe.Waiting || waits.Function != 21 || waits.Start != in.Start || waits.Stream != 1 {
 		t.Errorf("%+v", waits)
 	}
-	if in.Function != 21 || in.Thread != 7 || in.Stream != 1 || in.Code != 0 || in.Blocked <= 0 || in.Blocked > in.End-in.Start {
+	if in.Function != 21 || in.Thread != 7 || in.Stream != 1 || in.Code != 0 || in.Blocked <= 0 ||
+		in.Blocked > in.End-in.Start {
 		t.Errorf("%+v", in)
 	}
-	if out.Function != 20 || out.Stream != observe.None || out.Code != 9 || out.Blocked != 0 || out.Start > in.Start || out.End < in.End {
+	if out.Function != 20 || out.Stream != observe.None || out.Code != 9 || out.Blocked != 0 || out.Start > in.Start ||
+		out.End < in.End {
 		t.Errorf("%+v", out)
 	}
 }
 
-// TestObservedCopy: a call that makes a copy at once is told in one piece; where it waits, fails, or the copy is queued, in three.
+// TestObservedCopy: a call that makes a copy at once is told in one piece; where it waits, fails, or the copy is
+// queued, in three.
 func TestObservedCopy(t *testing.T) {
 	rt, c := newObserved(t)
 	defer rt.Close()
@@ -236,10 +240,12 @@ func TestObservedCopy(t *testing.T) {
 		t.Fatalf("%+v, %+v", c.calls, c.copied)
 	}
 	call, task := c.copied[0].call, c.copied[0].task
-	if call.Function != 30 || call.Thread != 7 || call.Stream != 1 || call.End <= call.Start || task.Submit != call.Start {
+	if call.Function != 30 || call.Thread != 7 || call.Stream != 1 || call.End <= call.Start ||
+		task.Submit != call.Start {
 		t.Errorf("%+v", call)
 	}
-	if task.Stream != 1 || task.Number != 1 || task.Bytes != 64 || task.Direction != observe.HostToDevice || task.Memory != observe.Pinned {
+	if task.Stream != 1 || task.Number != 1 || task.Bytes != 64 || task.Direction != observe.HostToDevice ||
+		task.Memory != observe.Pinned {
 		t.Errorf("%+v", task)
 	}
 	put(9) // as if the face had found something
@@ -250,7 +256,8 @@ func TestObservedCopy(t *testing.T) {
 	must(t, th.LaunchHostFunc(s, func(core.Addr) { <-hold }, 0))
 	c.calls = nil
 	put(0)
-	if len(c.copied) != 1 || len(c.calls) != 1 || c.tasks[observe.At{Stream: 1, Number: 4}] != 1 || c.ended[observe.At{Stream: 1, Number: 4}] != 0 {
+	if len(c.copied) != 1 || len(c.calls) != 1 || c.tasks[observe.At{Stream: 1, Number: 4}] != 1 ||
+		c.ended[observe.At{Stream: 1, Number: 4}] != 0 {
 		t.Errorf("behind something: %+v, %+v, %v", c.calls, c.copied, c.tasks)
 	}
 	close(hold)
@@ -275,8 +282,14 @@ func TestObservedAllocatesNothing(t *testing.T) {
 	must(t, memory.MallocHost(th, &host, 4096))
 	must(t, memory.Malloc(th, &dev, 4096, abi.MemMallocHugeFirst))
 	for name, call := range map[string]func() *core.Error{
-		"a copy":          func() *core.Error { return transfer.MemcpyAsync(th, dev, 4096, host, 64, abi.MemcpyHostToDevice, 0) },
-		"a copy now":      func() *core.Error { return transfer.Memcpy(th, dev, 4096, host, 64, abi.MemcpyHostToDevice) },
+		"a copy": func() *core.Error {
+			return transfer.MemcpyAsync(th, dev, 4096, host, 64,
+				abi.MemcpyHostToDevice, 0)
+		},
+		"a copy now": func() *core.Error {
+			return transfer.Memcpy(th, dev, 4096, host, 64,
+				abi.MemcpyHostToDevice)
+		},
 		"a fill":          func() *core.Error { return transfer.MemsetAsync(th, dev, 4096, 1, 64, 0) },
 		"a synchronising": func() *core.Error { return th.SynchronizeStream(0) },
 	} {
@@ -302,7 +315,8 @@ func TestLinesAreKept(t *testing.T) {
 	must(t, memory.Malloc(th, &dev, 64, 0))
 	fill := func() { must(t, transfer.MemsetAsync(th, dev, 64, 0, 64, s)) }
 	fill()
-	if len(c.from) != 1 || c.from[0].PC != 0 || !strings.HasSuffix(c.from[0].File, "observe_test.go") || !strings.Contains(c.from[0].Function, "TestLinesAreKept") {
+	if len(c.from) != 1 || c.from[0].PC != 0 || !strings.HasSuffix(c.from[0].File, "observe_test.go") ||
+		!strings.Contains(c.from[0].Function, "TestLinesAreKept") {
 		t.Fatalf("from %+v", c.from)
 	}
 	fill()

@@ -1,10 +1,12 @@
 package core
 
-// A runtime has parts: the state of the packages below this one (memory, transfer, signal, info). Each declares its part in a variable,
+// A runtime has parts: the state of the packages below this one (memory, transfer, signal, info). Each declares its
+// part in a variable,
 //
 //	var part = core.NewPart(func(rt *core.Runtime) *state { ... })
 //
-// and finds it in a runtime with part.Of(rt). A part takes part in the life of the runtime by implementing the interfaces of this file.
+// and finds it in a runtime with part.Of(rt). A part takes part in the life of the runtime by implementing the
+// interfaces of this file.
 type Part[T any] struct{ index int }
 
 // partMakers make the parts of a runtime. They are written when packages are initialised, and not after that.

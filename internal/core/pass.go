@@ -5,9 +5,10 @@ import (
 	"ropeway/internal/driver"
 )
 
-// CopyCache is what the checks of a thread's last asynchronous copy have shown: its stream is one of the current context, and
-// SrcCache and DstCache are memory that every kind of copy but HOST_TO_HOST may go between. Most copies of a program are like the one
-// before them; all that such a copy can fail on is looked at by RepeatCopy, and everything else stays true by itself.
+// CopyCache is what the checks of a thread's last asynchronous copy have shown: its stream is one of the current
+// context, and SrcCache and DstCache are memory that every kind of copy but HOST_TO_HOST may go between. Most copies
+// of a program are like the one before them; all that such a copy can fail on is looked at by RepeatCopy, and
+// everything else stays true by itself.
 type CopyCache struct {
 	stream Handle        // as the program gave it; 0 is the default stream
 	slot   *Slot[Stream] // whether it still lives; nil for the default stream, which goes with its context
@@ -16,7 +17,8 @@ type CopyCache struct {
 
 // RememberCopy notes that a copy between two places in context c went through.
 func (t *Thread) RememberCopy(c *Context, s *Stream, stream Handle, from, to driver.Location) {
-	if t.Shared || t.Runtime.blocking || t.Runtime.Aligned || t.Runtime.Watch != nil || from.Place == driver.Pageable || to.Place == driver.Pageable {
+	if t.Shared || t.Runtime.blocking || t.Runtime.Aligned || t.Runtime.Watch != nil || from.Place == driver.Pageable ||
+		to.Place == driver.Pageable {
 		return
 	}
 	if from.Place == to.Place && (from.Device != c.Device.Phys || to.Device != c.Device.Phys) {
@@ -35,7 +37,8 @@ func (t *Thread) RepeatCopy(dst Addr, destMax uint64, src Addr, count uint64, ki
 		c = t.Primary
 	}
 	if s == nil || stream != t.CopyCache.stream || s.Context != c || dst == src ||
-		count == 0 || count > destMax || uint32(kind-abi.MemcpyHostToDevice) > uint32(abi.MemcpyDefault-abi.MemcpyHostToDevice) {
+		count == 0 || count > destMax ||
+		uint32(kind-abi.MemcpyHostToDevice) > uint32(abi.MemcpyDefault-abi.MemcpyHostToDevice) {
 		return false
 	}
 	if slot := t.CopyCache.slot; slot != nil && slot.handle.Load() != uintptr(stream) {

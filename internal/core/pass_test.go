@@ -35,10 +35,14 @@ func TestPassIsNoFreePass(t *testing.T) {
 			return copies(w, w.dev+64, w.host+128, 64, 64, abi.MemcpyHostToDevice, w.s)
 		}, 0},
 		{"no bytes", func(w *world) abi.Code { return copies(w, 0, 0, 0, 0, 99, 99) }, 0},
-		{"no dst", func(w *world) abi.Code { return copies(w, 0, w.host, n, n, abi.MemcpyHostToDevice, w.s) }, abi.ErrInvalidParam},
-		{"no src", func(w *world) abi.Code { return copies(w, w.dev, 0, n, n, abi.MemcpyHostToDevice, w.s) }, abi.ErrInvalidParam},
-		{"kind below the range", func(w *world) abi.Code { return copies(w, w.dev, w.host, n, n, -1, w.s) }, abi.ErrInvalidParam},
-		{"kind above the range", func(w *world) abi.Code { return copies(w, w.dev, w.host, n, n, 6, w.s) }, abi.ErrInvalidParam},
+		{"no dst", func(w *world) abi.Code { return copies(w, 0, w.host, n, n, abi.MemcpyHostToDevice, w.s) },
+			abi.ErrInvalidParam},
+		{"no src", func(w *world) abi.Code { return copies(w, w.dev, 0, n, n, abi.MemcpyHostToDevice, w.s) },
+			abi.ErrInvalidParam},
+		{"kind below the range", func(w *world) abi.Code { return copies(w, w.dev, w.host, n, n, -1, w.s) },
+			abi.ErrInvalidParam},
+		{"kind above the range", func(w *world) abi.Code { return copies(w, w.dev, w.host, n, n, 6, w.s) },
+			abi.ErrInvalidParam},
 		{"count over destMax", func(w *world) abi.Code {
 			return copies(w, w.dev, w.host, n-1, n, abi.MemcpyHostToDevice, w.s)
 		}, abi.ErrRTParamInvalid},
@@ -71,14 +75,16 @@ func TestPassIsNoFreePass(t *testing.T) {
 		{"a stream that is none", func(w *world) abi.Code {
 			return copies(w, w.dev, w.host, n, n, abi.MemcpyHostToDevice, 12345)
 		}, abi.ErrRTInvalidHandle},
-		{"stream destroyed", func(w *world) abi.Code { must(w, w.th.DestroyStream(w.s)); return up(w) }, abi.ErrRTInvalidHandle},
+		{"stream destroyed", func(w *world) abi.Code { must(w, w.th.DestroyStream(w.s)); return up(w) },
+			abi.ErrRTInvalidHandle},
 		{"stream destroyed, another one made", func(w *world) abi.Code {
 			var other core.Handle
 			must(w, w.th.DestroyStream(w.s))
 			must(w, w.th.CreateStream(&other))
 			return up(w)
 		}, abi.ErrRTInvalidHandle},
-		{"memory freed", func(w *world) abi.Code { must(w, memory.Free(w.th, w.dev)); return up(w) }, abi.ErrRTParamInvalid},
+		{"memory freed", func(w *world) abi.Code { must(w, memory.Free(w.th, w.dev)); return up(w) },
+			abi.ErrRTParamInvalid},
 		{"memory freed and given out again, smaller", func(w *world) abi.Code {
 			must(w, memory.Free(w.th, w.dev))
 			var again core.Addr
@@ -147,7 +153,8 @@ func TestPassOfPeers(t *testing.T) {
 		must(t, transfer.MemcpyAsync(th, there, 64, here, 64, abi.MemcpyDeviceToDevice, 0))
 	}
 	must(t, memory.DeviceDisablePeerAccess(th, 1))
-	if err := transfer.MemcpyAsync(th, there, 64, here, 64, abi.MemcpyDeviceToDevice, 0); err == nil || err.Code != abi.ErrRTParamInvalid {
+	if err := transfer.MemcpyAsync(th, there, 64, here, 64, abi.MemcpyDeviceToDevice, 0); err == nil ||
+		err.Code != abi.ErrRTParamInvalid {
 		t.Errorf("after peer access was taken back: %v", err)
 	}
 }

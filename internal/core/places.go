@@ -5,8 +5,8 @@ import (
 	"ropeway/internal/driver"
 )
 
-// LocationCache remembers the allocation that the last address was in. The copies of a program, and the segments of a batch,
-// mostly stay in a few, and comparing is cheaper than looking up. It belongs to one goroutine.
+// LocationCache remembers the allocation that the last address was in. The copies of a program, and the segments of a
+// batch, mostly stay in a few, and comparing is cheaper than looking up. It belongs to one goroutine.
 type LocationCache struct {
 	Runtime *Runtime
 	epoch   uint64 // of the driver, when it was looked up
@@ -70,7 +70,8 @@ func (rt *Runtime) Matches(want abi.MemLocation, l driver.Location) bool {
 }
 
 // Locate is Runtime.locate for an end of a copy of this thread, which remembers where the last one was.
-func (t *Thread) Locate(api, arg string, near *LocationCache, epoch uint64, addr Addr, n uint64) (driver.Location, *Error) {
+func (t *Thread) Locate(api, arg string, near *LocationCache, epoch uint64, addr Addr, n uint64) (driver.Location,
+	*Error) {
 	if t.Shared {
 		return t.Runtime.Locate(api, arg, addr, n)
 	}

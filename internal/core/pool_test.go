@@ -17,7 +17,8 @@ import (
 func poolEnv(tb testing.TB) (rt *core.Runtime, th *core.Thread, pool, stream core.Handle) {
 	tb.Helper()
 	rt, th = newRuntime(tb, "A2")
-	must(tb, memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 64 << 20}))
+	must(tb, memory.MemPoolCreate(th, &pool,
+		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 64 << 20}))
 	must(tb, th.CreateStream(&stream))
 	return rt, th, pool, stream
 }
@@ -35,8 +36,8 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkPoolPair is malloc and free of memory that the pool has, on one stream; floor is what cannot be less: two locks and a
-// task without work.
+// BenchmarkPoolPair is malloc and free of memory that the pool has, on one stream; floor is what cannot be less: two
+// locks and a task without work.
 func BenchmarkPoolPair(b *testing.B) {
 	b.Run("pool", func(b *testing.B) {
 		_, th, pool, s := poolEnv(b)
@@ -79,8 +80,8 @@ type deaf struct{}
 
 func (deaf) TaskFailed(driver.Tag, error) {}
 
-// TestPoolCrowd: threads allocate, free, synchronise, trim and end pools at once; whatever comes of it, memory is not given to two, and
-// all of it is back in the end.
+// TestPoolCrowd: threads allocate, free, synchronise, trim and end pools at once; whatever comes of it, memory is not
+// given to two, and all of it is back in the end.
 func TestPoolCrowd(t *testing.T) {
 	rt, th, shared, _ := poolEnv(t)
 	var free, total uint64
@@ -127,7 +128,8 @@ func TestPoolCrowd(t *testing.T) {
 				case 10:
 					memory.MemPoolTrimTo(th, shared, 0) //nolint:errcheck // the others have memory
 				case 15:
-					must(t, memory.MemPoolCreate(th, &own, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
+					must(t, memory.MemPoolCreate(th, &own,
+						&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
 					must(t, memory.MemPoolMallocAsync(th, &p, 1, own, s))
 					must(t, memory.MemPoolFreeAsync(th, p, s))
 					must(t, memory.MemPoolDestroy(th, own))
@@ -161,7 +163,9 @@ func TestPoolCrowdReset(t *testing.T) {
 				}
 				var pool, s core.Handle
 				var p, q core.Addr
-				if th.SetDevice(1) != nil || memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}}) != nil || th.CreateStream(&s) != nil {
+				if th.SetDevice(1) != nil || memory.MemPoolCreate(th, &pool,
+					&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice, ID: 1}}) != nil ||
+					th.CreateStream(&s) != nil {
 					continue
 				}
 				// Each of these may find that everything has gone.

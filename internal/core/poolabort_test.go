@@ -31,8 +31,10 @@ func TestPoolDroppedWait(t *testing.T) {
 			defer rt.Close() //nolint:errcheck // the test is over
 			th, other := in(t, rt, 1), in(t, rt, 2)
 			var pool, held, s, ev core.Handle
-			must(t, memory.MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 32 << 20}))
-			must(t, memory.MemPoolSetAttr(th, pool, abi.MemPoolReuseFollowEventDependencies, core.AddrOf([]byte{1, 0, 0, 0})))
+			must(t, memory.MemPoolCreate(th, &pool,
+				&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 32 << 20}))
+			must(t, memory.MemPoolSetAttr(th, pool, abi.MemPoolReuseFollowEventDependencies,
+				core.AddrOf([]byte{1, 0, 0, 0})))
 			must(t, th.CreateStream(&held))
 			must(t, th.CreateStream(&s))
 			must(t, th.CreateEvent(&ev))

@@ -5,9 +5,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// A call has one way to put a task on a stream: put, or, for a plain copy, PutCopy, which every program calls most. Both number the task,
-// report it to the observer if there is one, and enqueue it. The caller has checked that the stream takes tasks (Stream.admit).
-// What a task needs beside its own operation is no task: see Stream.part.
+// A call has one way to put a task on a stream: put, or, for a plain copy, PutCopy, which every program calls most.
+// Both number the task, report it to the observer if there is one, and enqueue it. The caller has checked that the
+// stream takes tasks (Stream.admit). What a task needs beside its own operation is no task: see Stream.part.
 
 // Task is what a call puts on a stream.
 type Task struct {
@@ -29,7 +29,8 @@ func (s *Stream) Put(api string, t *Thread, k Task) {
 	s.queue.Submit(k.Op)
 }
 
-// PutCopy puts a plain copy on the stream; both ranges are where from and to say. It is put with as few calls as can be.
+// PutCopy puts a plain copy on the stream; both ranges are where from and to say. It is put with as few calls as can
+// be.
 func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location) {
 	number := uint32(s.Tasks.Add(1))
 	if number == 0 || t.Shared || s.Runtime.Observer != nil || s.Runtime.Watch != nil {
@@ -41,7 +42,8 @@ func (s *Stream) PutCopy(api string, t *Thread, dst, src Addr, n uint64, from, t
 }
 
 // putCopyWatched is PutCopy where somebody watches, or several goroutines share the thread.
-func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location, number uint32) {
+func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, from, to *driver.Location,
+	number uint32) {
 	tag := s.numbered(t, number)
 	if s.Runtime.Observer != nil {
 		s.putCopyObserved(api, t, dst, src, n, tag, from, to)
@@ -50,8 +52,8 @@ func (s *Stream) putCopyWatched(api string, t *Thread, dst, src Addr, n uint64, 
 	s.queue.Copy(dst, src, n, tag)
 }
 
-// part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something between
-// the two if the caller sees to it.
+// part enqueues what comes before the operation of a task that is numbered already. Nobody else can put something
+// between the two if the caller sees to it.
 func (s *Stream) part(tag driver.Tag, op driver.Op) {
 	op.Tag = tag
 	op.Tag.More = true

@@ -2,9 +2,9 @@ package core
 
 import "time"
 
-// Quiet returns when what the streams had to do has been done, except where a stream cannot go on by itself. It gives up
-// after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and what
-// other threads submit meanwhile is not waited for.
+// Quiet returns when what the streams had to do has been done, except where a stream cannot go on by itself. It gives
+// up after limit. A process that ends calls it before the memory goes that copies use; the runtime stays usable, and
+// what other threads submit meanwhile is not waited for.
 func (rt *Runtime) Quiet(limit time.Duration) {
 	if rt.Watch != nil {
 		rt.Watch.Quiet() // destructors that run later may still synchronise, and are to be judged by it
@@ -29,7 +29,8 @@ func (rt *Runtime) Quiet(limit time.Duration) {
 	}
 }
 
-// comeToRest waits for what the stream has to do now, until it cannot go on by itself or it is time. It tells whether it waited.
+// comeToRest waits for what the stream has to do now, until it cannot go on by itself or it is time. It tells whether
+// it waited.
 func (s *Stream) comeToRest(end time.Time) bool {
 	left := time.Until(end)
 	if s.queue.Idle() || s.queue.Stalled() || left <= 0 {

@@ -167,7 +167,8 @@ func TestResetLeavesNothing(t *testing.T) {
 func TestGoexitInExceptionCallback(t *testing.T) {
 	_, th := newRuntime(t, "A2")
 	calls := 0
-	must(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1, Call: func(core.Addr) { calls++; runtime.Goexit() }}))
+	must(t, th.SetExceptionInfoCallback(core.Func[core.ExceptionFunc]{Key: 1,
+		Call: func(core.Addr) { calls++; runtime.Goexit() }}))
 	var desc core.Addr
 	var s core.Handle
 	must(t, th.CreateStream(&s))

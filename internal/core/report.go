@@ -50,7 +50,8 @@ type report struct {
 	fn     func(Addr)    // immutable
 	data   Addr          // immutable
 	behind driver.Flag   // immutable; set when its turn came, for who watches; nil if nobody does or the stream waits
-	done   chan struct{} // immutable; nil unless the stream waits: closed when the function has returned or never will run
+	// immutable; nil unless the stream waits: closed when the function has returned or never will run
+	done chan struct{}
 }
 
 // dropped tells whether the function is not to be run any more. reportState.mu is held.
@@ -206,7 +207,8 @@ func (t *Thread) SetPthread(id uint64) { t.pthread = id }
 
 // hostFuncsUsed is the answer where a stream runs host functions already.
 func hostFuncsUsed(api string, s *Stream) *Error {
-	return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d runs functions of aclrtLaunchHostFunc and takes no others", s.ID)
+	return Fail(api, abi.ErrRTStreamSubscribe, "stream",
+		"stream %d runs functions of aclrtLaunchHostFunc and takes no others", s.ID)
 }
 
 // SubscribeReport is aclrtSubscribeReport: the thread with that pthread id runs what is launched on the stream.
@@ -233,7 +235,8 @@ func (t *Thread) SubscribeReport(threadID uint64, stream Handle) *Error {
 	case c == nil && p != "310P" && p != "910" && p != "310":
 		return NoCurrentContext(api)
 	case s.subscription != nil:
-		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d already has a subscriber, thread %d", s.ID, s.subscription.by.id)
+		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d already has a subscriber, thread %d", s.ID,
+			s.subscription.by.id)
 	}
 	by, err := t.Runtime.reports.join(api, threadID, s.Context.Device)
 	if err == nil {
@@ -249,15 +252,18 @@ func (s *reportState) join(api string, id uint64, d *Device) (*subscriber, *Erro
 	by := s.subscribers[id]
 	switch {
 	case by == nil && len(s.subscribers) >= maxSubscribers:
-		return nil, Fail(api, abi.ErrRTInternalError, "threadId", "%d threads have subscriptions already, and no more can", maxSubscribers)
+		return nil, Fail(api, abi.ErrRTInternalError, "threadId",
+			"%d threads have subscriptions already, and no more can", maxSubscribers)
 	case by == nil:
-		by = &subscriber{id: id, dev: d, turn: make(chan struct{}, 1), more: make(chan struct{}, 1), ended: make(chan struct{})}
+		by = &subscriber{id: id, dev: d, turn: make(chan struct{}, 1), more: make(chan struct{}, 1),
+			ended: make(chan struct{})}
 		if s.subscribers == nil {
 			s.subscribers = map[uint64]*subscriber{}
 		}
 		s.subscribers[id] = by
 	case by.dev != d:
-		return nil, Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d serves streams of device %d and cannot serve one of device %d", id, by.dev.User, d.User)
+		return nil, Fail(api, abi.ErrRTThreadSubscribe, "threadId",
+			"thread %d serves streams of device %d and cannot serve one of device %d", id, by.dev.User, d.User)
 	}
 	by.streams++
 	return by, nil
@@ -282,7 +288,8 @@ func (t *Thread) UnSubscribeReport(threadID uint64, stream Handle) *Error {
 	case sub == nil:
 		return Fail(api, abi.ErrRTStreamSubscribe, "stream", "stream %d has no subscriber", s.ID)
 	case sub.by.id != threadID:
-		return Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d has not subscribed stream %d, thread %d has", threadID, s.ID, sub.by.id)
+		return Fail(api, abi.ErrRTThreadSubscribe, "threadId", "thread %d has not subscribed stream %d, thread %d has",
+			threadID, s.ID, sub.by.id)
 	}
 	s.subscription = nil
 	Locked(&t.Runtime.reports.mu, func() { t.Runtime.reports.end(sub) })
@@ -312,7 +319,8 @@ func (t *Thread) LaunchCallback(fn func(Addr), userData Addr, blockType abi.Call
 		return err
 	}
 	if !t.Runtime.reports.served(sub) {
-		return Fail(api, abi.ErrRTStreamNoCbReg, "stream", "no live thread has subscribed stream %d; call aclrtSubscribeReport first", s.ID)
+		return Fail(api, abi.ErrRTStreamNoCbReg, "stream",
+			"no live thread has subscribed stream %d; call aclrtSubscribeReport first", s.ID)
 	}
 	if err = s.Admit(api); err != nil {
 		return err
@@ -443,7 +451,8 @@ func (t *Thread) serve(s *reportState, r *report) {
 }
 
 func notSubscribed(api string) *Error {
-	return Fail(api, abi.ErrRTThreadSubscribe, "", "this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
+	return Fail(api, abi.ErrRTThreadSubscribe, "",
+		"this thread has no subscription, or no longer; call aclrtSubscribeReport with its pthread id first")
 }
 
 // hasPrimary tells whether the device has a primary context.

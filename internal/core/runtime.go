@@ -1,11 +1,12 @@
-// Package core is what AscendCL promises: threads, devices, contexts, streams and events, with the vendor's checks in the
-// vendor's order and the vendor's codes. The packages below it have the rest: memory, transfer, signal and process. What
-// they know of a runtime is a [Part] of it.
+// Package core is what AscendCL promises: threads, devices, contexts, streams and events, with the vendor's checks in
+// the vendor's order and the vendor's codes. The packages below it have the rest: memory, transfer, signal and
+// process. What they know of a runtime is a [Part] of it.
 //
 // A front end (the Go API, the C library) makes one [Runtime] and a [Thread] for each thread of the program. Every C
-// function is a method of Thread with the same parameters, or a function of a package below with a Thread before them:
-// void* is Addr, void** is *Addr, size_t is uint64, handles are Handle, output pointers are Go pointers that may be nil.
-// The front end passes the *Error to [Thread.Done], which records it the way the vendor does and returns the code.
+// function is a method of Thread with the same parameters, or a function of a package below with a Thread before
+// them: void* is Addr, void** is *Addr, size_t is uint64, handles are Handle, output pointers are Go pointers that
+// may be nil. The front end passes the *Error to [Thread.Done], which records it the way the vendor does and returns
+// the code.
 //
 // # Who owns what
 //
@@ -79,9 +80,10 @@ type Runtime struct {
 	OneMemory bool             // immutable; host and device memory are one (RC form)
 	blocking  bool             // immutable; see Options.Blocking
 	Strict    bool             // immutable; see Options.Strict
-	Aligned   bool             // immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
-	Watch     Watcher          // immutable; may be nil
-	Observer  observe.Observer // immutable; may be nil
+	// immutable; the product is, or strict: addresses of asynchronous copies are multiples of 64
+	Aligned  bool
+	Watch    Watcher          // immutable; may be nil
+	Observer observe.Observer // immutable; may be nil
 
 	contexts Table[Context]
 	Streams  Table[Stream]
@@ -105,7 +107,9 @@ type Runtime struct {
 
 // New makes a runtime over a driver.
 func New(o Options) *Runtime {
-	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log, OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict || o.Product.Aligned, Watch: o.Watch, Observer: o.Observe}
+	rt := &Runtime{Driver: o.Driver, Epoch: o.Driver.Epoch(), Product: o.Product, Home: o.Home, log: o.Log,
+		OneMemory: o.Product.RC, blocking: o.Blocking, Strict: o.Strict, Aligned: o.Strict ||
+			o.Product.Aligned, Watch: o.Watch, Observer: o.Observe}
 	rt.contexts.Kind, rt.Streams.Kind, rt.Events.Kind = contextKind, streamKind, eventKind
 	rt.makeParts()
 	n := min(o.Driver.Devices(), MaxDevices)
@@ -126,8 +130,9 @@ func New(o Options) *Runtime {
 	return rt
 }
 
-// VisibleDevices reads ASCEND_RT_VISIBLE_DEVICES where there are n devices: ascending numbers with commas between them.
-// Reading stops at the first that is none, is not there, or is not larger than the one before; what follows stays hidden.
+// VisibleDevices reads ASCEND_RT_VISIBLE_DEVICES where there are n devices: ascending numbers with commas between
+// them. Reading stops at the first that is none, is not there, or is not larger than the one before; what follows
+// stays hidden.
 func VisibleDevices(list string, n int) []int {
 	ids := []int{}
 	last := -1

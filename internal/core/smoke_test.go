@@ -115,7 +115,8 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(count * n)
 	for b.Loop() {
-		if transfer.MemcpyBatchAsync(th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], count, &attr, &zero, 1, &at, s) != nil {
+		if transfer.MemcpyBatchAsync(th, &dsts[0], &sizes[0], &srcs[0], &sizes[0], count, &attr, &zero, 1, &at,
+			s) != nil {
 			b.Fatal("refused")
 		}
 		if th.SynchronizeStream(s) != nil {

@@ -56,7 +56,8 @@ const unwaited = abi.StreamDeviceUseOnly | abi.StreamPersistent | abi.StreamCpuS
 // newStream makes a stream of c, or nil if c was destroyed meanwhile. The caller has seen to it that the device has one
 // left, except for default streams.
 func (c *Context) newStream(priority, flags uint32) *Stream {
-	s := &Stream{Runtime: c.Runtime, Context: c, flags: flags, ID: c.Runtime.streamIDs.Add(1) - 1, ended: make(chan struct{})}
+	s := &Stream{Runtime: c.Runtime, Context: c, flags: flags, ID: c.Runtime.streamIDs.Add(1) - 1,
+		ended: make(chan struct{})}
 	priority = min(priority, lowestPriority)
 	s.priority.Store(priority)
 	// The lock is held around the driver's call, so that the device stays open: destroy takes it after setting dead.
@@ -166,8 +167,8 @@ func (s *Stream) TaskFailed(tag driver.Tag, err error) {
 // StopsOnFailure implements driver.Strict.
 func (s *Stream) StopsOnFailure() bool { return s.Context.stops.Load() }
 
-// NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again after
-// that many tasks; they are never 0, which stands for no task.
+// NextTag numbers a task that t submits. Programs, drivers and observers see the low 32 bits, which are used again
+// after that many tasks; they are never 0, which stands for no task.
 func (s *Stream) NextTag(t *Thread) driver.Tag { return s.numbered(t, uint32(s.Tasks.Add(1))) }
 
 // numbered is the tag of a task that got the number n; if that is 0, it gets the next one.
@@ -185,7 +186,8 @@ func (s *Stream) numbered(t *Thread, n uint32) driver.Tag {
 	return tag
 }
 
-// TaskNumber is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is queued.
+// TaskNumber is that of a task of which the tag has the low bits. Fewer than 1<<32 tasks are submitted while one is
+// queued.
 func (s *Stream) TaskNumber(tag driver.Tag) uint64 {
 	last := s.Tasks.Load()
 	return last - uint64(uint32(last)-tag.Task)
@@ -227,7 +229,8 @@ func (s *Stream) Wait(api string, w WaitLimit) *Error {
 	case s.aborts.Load() != aborts:
 		return Fail(api, abi.ErrRTStreamAbort, "stream", "stream %d was aborted while it was waited for", s.ID)
 	case !done:
-		return Fail(api, abi.ErrRTStreamSyncTimeout, "timeout", "stream %d was not done after %v; its work is still queued", s.ID, w.Timeout)
+		return Fail(api, abi.ErrRTStreamSyncTimeout, "timeout",
+			"stream %d was not done after %v; its work is still queued", s.ID, w.Timeout)
 	}
 	return s.synchronized(api, n)
 }
@@ -305,7 +308,8 @@ func (t *Thread) createStream(api string, stream *Handle, priority, flag uint32)
 		return NoCurrentContext(api)
 	}
 	if !TakeOne(&c.Device.streams, int32(t.Runtime.Product.Streams)) {
-		return Fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some", c.Device.User, t.Runtime.Product.Streams)
+		return Fail(api, abi.ErrRTNoStreamResource, "", "device %d has its %d streams in use; destroy some",
+			c.Device.User, t.Runtime.Product.Streams)
 	}
 	s := c.newStream(priority, flag)
 	if s == nil {
@@ -360,7 +364,8 @@ func (t *Thread) destroyStream(api string, stream Handle, force bool) *Error {
 			t.unsubscribeOwn(s)
 		}
 		if !s.end(force) {
-			return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile", uintptr(stream)).Because(Gone, uintptr(stream))
+			return Fail(api, abi.ErrRTInvalidHandle, "stream", "%#x was destroyed by another thread meanwhile",
+				uintptr(stream)).Because(Gone, uintptr(stream))
 		}
 		return nil
 	})

@@ -214,7 +214,8 @@ func (t *Thread) SetStreamAttribute(stream Handle, stmAttrType abi.StreamAttr, v
 }
 
 // attribute makes the checks that reading and setting have in common.
-func (t *Thread) attribute(api string, stream Handle, attr abi.StreamAttr, value *abi.StreamAttrValue) (*Stream, *Error) {
+func (t *Thread) attribute(api string, stream Handle, attr abi.StreamAttr, value *abi.StreamAttrValue) (*Stream,
+	*Error) {
 	if value == nil {
 		return nil, IsNull(api, "value")
 	}

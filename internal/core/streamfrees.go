@@ -23,7 +23,8 @@ type freesBefore map[*Stream]uint64
 // ended is later than all synchronisations of a stream: it has gone, and all its work is over.
 const ended = 1<<64 - 1
 
-// Freed tells of a free that has been submitted: how many synchronisations had begun, and which of the stream's frees it is.
+// Freed tells of a free that has been submitted: how many synchronisations had begun, and which of the stream's frees
+// it is.
 func (f *StreamFrees) Freed() (waits, number uint64) {
 	f.any.Store(true)
 	return f.begun.Load(), f.count.Add(1)

@@ -24,7 +24,8 @@ type Thread struct {
 	CopyCache CopyCache     // what its checks have shown
 	Limits    *Stream       // whose core limits the thread uses
 
-	captureMode abi.MdlRICaptureMode // of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
+	// of aclmdlRICaptureThreadExchangeMode; read by nothing else until captures are built
+	captureMode abi.MdlRICaptureMode
 
 	Pushed []any        // ranges of aclprofPush that are not popped; package info has them
 	caller Caller       // knows what the thread is doing; nil unless somebody watches
@@ -113,7 +114,8 @@ func (t *Thread) use(explicit, primary *Context) {
 
 // NoCurrentContext is the answer to a thread without a context.
 func NoCurrentContext(api string) *Error {
-	return Fail(api, abi.ErrRTContextNull, "", "this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").Because(NoContext, 0)
+	return Fail(api, abi.ErrRTContextNull, "",
+		"this thread has no current context; call aclrtSetDevice or aclrtSetCurrentContext in it first").Because(NoContext, 0)
 }
 
 // Stream finds the stream a handle names; NULL gives nil, which means the default stream of whatever context comes out.
@@ -129,7 +131,8 @@ func (t *Thread) Stream(api, arg string, h Handle) (*Stream, *Error) {
 		t.about(s)
 		return s, nil
 	}
-	return nil, Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed", uintptr(h)).Because(Gone, uintptr(h))
+	return nil, Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no stream, or one that was destroyed",
+		uintptr(h)).Because(Gone, uintptr(h))
 }
 
 // On returns the stream to submit to: s, or c's default stream. A stream of another context is refused.
@@ -138,7 +141,8 @@ func (c *Context) On(api string, s *Stream) (*Stream, *Error) {
 		return c.Default, nil
 	}
 	if s.Context != c {
-		return nil, Fail(api, abi.ErrRTStreamContext, "stream", "stream %d belongs to context %#x, but %#x is current in this thread", s.ID, uintptr(s.Context.Handle), uintptr(c.Handle)).Because(OtherContext, 0)
+		return nil, Fail(api, abi.ErrRTStreamContext, "stream",
+			"stream %d belongs to context %#x, but %#x is current in this thread", s.ID, uintptr(s.Context.Handle), uintptr(c.Handle)).Because(OtherContext, 0)
 	}
 	return s, nil
 }
@@ -149,14 +153,16 @@ func (t *Thread) NoDefault(api string, s *Stream, c *Context) *Error {
 	case s != nil:
 		return nil
 	case !t.Runtime.Product.Modern:
-		return Refused(api, "stream", "is NULL, the default stream, which %s does not allow here", t.Runtime.Product.Name)
+		return Refused(api, "stream", "is NULL, the default stream, which %s does not allow here",
+			t.Runtime.Product.Name)
 	case c == nil:
 		return Refused(api, "stream", "is NULL, the default stream, but this thread has no current context")
 	}
 	return nil
 }
 
-// StreamOrDefault is the stream a handle names, or the current context's default stream. Streams of other contexts are taken.
+// StreamOrDefault is the stream a handle names, or the current context's default stream. Streams of other contexts
+// are taken.
 func (t *Thread) StreamOrDefault(api string, s *Stream) (*Stream, *Error) {
 	if s != nil {
 		return s, nil

@@ -7,8 +7,8 @@ import (
 	"ropeway/internal/abi"
 )
 
-// Functions that are not built check their arguments as documented first: the leading rules of the table that are expressions,
-// which the generator writes as Go into unbuilt_rules.go.
+// Functions that are not built check their arguments as documented first: the leading rules of the table that are
+// expressions, which the generator writes as Go into unbuilt_rules.go.
 
 // unbuiltRule is one check. The first that applies decides.
 type unbuiltRule struct {
@@ -37,8 +37,8 @@ type unbuiltCall struct {
 	a []uint64 // arguments, one slot each
 }
 
-// NotBuilt is any function that is not built, with its arguments as slots. The error is that of the first rule that applies, or 207000; nil if
-// the rule says that there is nothing to do.
+// NotBuilt is any function that is not built, with its arguments as slots. The error is that of the first rule that
+// applies, or 207000; nil if the rule says that there is nothing to do.
 func (t *Thread) NotBuilt(api string, args []uint64) *Error {
 	c := &unbuiltCall{t, args}
 	for i := range unbuiltRules[api] {

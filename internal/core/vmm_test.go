@@ -14,10 +14,12 @@ import (
 )
 
 func hugeProp() *abi.PhysicalMemProp {
-	return &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	return &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 }
 
-// TestMapCrowd: threads map and unmap parts of one reservation, retain and free the memory behind them, and copy, at once.
+// TestMapCrowd: threads map and unmap parts of one reservation, retain and free the memory behind them, and copy, at
+// once.
 func TestMapCrowd(t *testing.T) {
 	rt, th := newRuntime(t, "A2")
 	const page, threads = 2 << 20, 6
@@ -36,7 +38,8 @@ func TestMapCrowd(t *testing.T) {
 				must(t, memory.MemRetainAllocationHandle(th, at+1, &again))
 				must(t, memory.FreePhysical(th, h))
 				must(t, transfer.Memset(th, at, page, int32(i), page))
-				transfer.Memset(th, base, page*threads, 0, 1) //nolint:errcheck // whoever is first there may have nothing mapped
+				transfer.Memset(th, base, page*threads, 0,
+					1) //nolint:errcheck // whoever is first there may have nothing mapped
 				must(t, memory.UnmapMem(th, at))
 				must(t, memory.FreePhysical(th, again))
 			}
@@ -50,7 +53,8 @@ func TestMapCrowd(t *testing.T) {
 	}
 }
 
-// BenchmarkMap is map and unmap of 2 MiB through the core. BenchmarkMap of the driver below has the system calls to compare with.
+// BenchmarkMap is map and unmap of 2 MiB through the core. BenchmarkMap of the driver below has the system calls to
+// compare with.
 func BenchmarkMap(b *testing.B) {
 	_, th := newRuntime(b, "A2")
 	var at core.Addr
@@ -81,8 +85,8 @@ func (d *slowRelease) Release(addr uintptr) error {
 	return d.Driver.Release(addr)
 }
 
-// TestReleaseBesides proves that nobody who maps memory waits for addresses that another thread gives back, that those are gone at once,
-// and that they are back where the driver refuses.
+// TestReleaseBesides proves that nobody who maps memory waits for addresses that another thread gives back, that
+// those are gone at once, and that they are back where the driver refuses.
 func TestReleaseBesides(t *testing.T) {
 	p, err := product.Find("A2", "")
 	if err != nil {

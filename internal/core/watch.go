@@ -14,7 +14,8 @@ type Watcher interface {
 	// Site names the call t is in. The number comes back in the tag of the task that the call submits.
 	Site(t *Thread) uint32
 
-	// Now is called before t carries op out itself. The result is called when that is over: done is whether it was carried out.
+	// Now is called before t carries op out itself. The result is called when that is over: done is whether it was
+	// carried out.
 	Now(t *Thread, op *driver.Op) (ran func(done bool))
 
 	// Giving tells that host memory is about to be registered; Given that the program has r from now on.
@@ -35,8 +36,8 @@ type Watcher interface {
 	// Serving tells that t runs a function for which a stream waits; the result is called when it has returned.
 	Serving(t *Thread, stream int32) (end func())
 
-	// Asking tells that the host looks whether operations with o are over, or waits for them. The result is called when it knows: whether they
-	// are, and whether they are this process's own.
+	// Asking tells that the host looks whether operations with o are over, or waits for them. The result is called
+	// when it knows: whether they are, and whether they are this process's own.
 	Asking(o *driver.Order, waits bool) (answered func(over, here bool))
 
 	// Refused tells that a call is answered with err.
@@ -48,7 +49,8 @@ type Watcher interface {
 	// Quiet runs what is queued and can run: the process is about to end. It does not count as a synchronisation.
 	Quiet()
 
-	// Ending tells that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited for.
+	// Ending tells that the program calls aclFinalize or, if t is nil, that the process ends. Nothing has been waited
+	// for.
 	Ending(t *Thread)
 }
 
@@ -207,8 +209,8 @@ func (t *Thread) Doubt(kind DoubtKind, addr Addr, n uint64, format string, args 
 	}
 }
 
-// Compare tells a watcher when kind is not the direction between two places, although the copy was made, or queued: err, which it
-// returns, is nil then.
+// Compare tells a watcher when kind is not the direction between two places, although the copy was made, or queued:
+// err, which it returns, is nil then.
 func (t *Thread) Compare(err *Error, kind abi.MemcpyKind, from, to driver.Place, src Addr, n uint64) *Error {
 	if t.Runtime.Watch != nil && err == nil && !t.Runtime.OneMemory {
 		t.compareWatched(kind, from, to, src, n)
@@ -216,8 +218,8 @@ func (t *Thread) Compare(err *Error, kind abi.MemcpyKind, from, to driver.Place,
 	return err
 }
 
-// Bounded tells a watcher of the limit that a copy or fill of n bytes was given and that it had no need of: most, the argument
-// arg, bytes at dst. err, which it returns, is how the call ended.
+// Bounded tells a watcher of the limit that a copy or fill of n bytes was given and that it had no need of: most, the
+// argument arg, bytes at dst. err, which it returns, is how the call ended.
 func (t *Thread) Bounded(err *Error, arg string, dst Addr, most, n uint64) *Error {
 	if t.Runtime.Watch != nil && err == nil && n > 0 && most > n {
 		t.Doubt(LargeLimit, dst, most, "%s", arg)
@@ -243,9 +245,11 @@ func (t *Thread) compareWatched(kind abi.MemcpyKind, from, to driver.Place, src 
 	}
 	switch kind {
 	case real, abi.MemcpyDefault:
-	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice: // looked at where they are known
+	// looked at where they are known
+	case abi.MemcpyHostToBufToDevice, abi.MemcpyInnerDeviceToDevice, abi.MemcpyInterDeviceToDevice:
 	default:
-		t.Doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, PlaceName(from), PlaceName(to))
+		t.Doubt(WrongKind, src, n, "%v is declared, but the copy goes from %s to %s", kind, PlaceName(from),
+			PlaceName(to))
 	}
 }
 
@@ -256,7 +260,8 @@ func (c *Context) resource() Resource {
 
 // resource is s as a watcher knows it.
 func (s *Stream) resource(force bool) Resource {
-	return Resource{Kind: StreamHandle, Name: uintptr(s.Handle), Number: s.ID, Device: s.Context.Device.User, Forced: force}
+	return Resource{Kind: StreamHandle, Name: uintptr(s.Handle), Number: s.ID, Device: s.Context.Device.User,
+		Forced: force}
 }
 
 // resource is e as a watcher knows it.

@@ -31,7 +31,8 @@ func TestTopOfAddresses(t *testing.T) {
 			t.Errorf("two words at %#x: panic with %#x", at, got)
 		}
 	}
-	if wildIn(func() { core.Array(core.Pointer[uint64](1<<56-16), 2) }) != 0 || wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-512) }) != 0 {
+	if wildIn(func() { core.Array(core.Pointer[uint64](1<<56-16), 2) }) != 0 ||
+		wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-512) }) != 0 {
 		t.Error("a list that ends at the top was refused")
 	}
 	if wildIn(func() { core.Array(core.Pointer[uint64](4096), 1<<53-511) }) != 4096 {
@@ -43,7 +44,8 @@ func TestTopOfAddresses(t *testing.T) {
 	var zero uint64
 	attr := new(abi.MemcpyBatchAttr)
 	if wildIn(func() {
-		transfer.MemcpyBatchAsync(th, &at[0], &size[0], &at[0], &size[0], 1, core.Pointer[abi.MemcpyBatchAttr](top), &zero, 1, &fail, 0)
+		transfer.MemcpyBatchAsync(th, &at[0], &size[0], &at[0], &size[0], 1, core.Pointer[abi.MemcpyBatchAttr](top),
+			&zero, 1, &fail, 0)
 	}) != top {
 		t.Error("attrs")
 	}
@@ -71,10 +73,14 @@ func TestCountTooLarge(t *testing.T) {
 	attr := new(abi.MemcpyBatchAttr)
 	at := core.Addr(4096)
 	for what, call := range map[string]func(){
-		"aclrtMemcpyBatchAsync": func() { transfer.MemcpyBatchAsync(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail, 0) },
-		"aclrtMemcpyBatch":      func() { transfer.MemcpyBatch(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail) },
+		"aclrtMemcpyBatchAsync": func() {
+			transfer.MemcpyBatchAsync(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail,
+				0)
+		},
+		"aclrtMemcpyBatch": func() { transfer.MemcpyBatch(th, &at, &zero, &at, list, n, attr, &zero, 1, &fail) },
 		"aclrtDeviceGetP2PAtomicCapabilities": func() {
-			memory.DeviceGetP2PAtomicCapabilities(th, core.Pointer[uint32](p), core.Pointer[abi.AtomicOperation](p), 1<<32-1, 0, 1)
+			memory.DeviceGetP2PAtomicCapabilities(th, core.Pointer[uint32](p), core.Pointer[abi.AtomicOperation](p),
+				1<<32-1, 0, 1)
 		},
 		"ropewayRegisterSymbol": func() { transfer.RegisterSymbol(th, 8, n, p) },
 	} {
@@ -83,7 +89,8 @@ func TestCountTooLarge(t *testing.T) {
 		}
 	}
 	// As many as there are is right, and so is what the driver does not know.
-	if wildIn(func() { core.ArrayOf(th, list, size/8) }) != 0 || wildIn(func() { core.ArrayOf(th, &make([]uint64, 1<<20)[0], 1<<20) }) != 0 {
+	if wildIn(func() { core.ArrayOf(th, list, size/8) }) != 0 ||
+		wildIn(func() { core.ArrayOf(th, &make([]uint64, 1<<20)[0], 1<<20) }) != 0 {
 		t.Error("a list that is there was refused")
 	}
 	// A registered part of a list is followed by what only the program knows.

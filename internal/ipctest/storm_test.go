@@ -44,7 +44,8 @@ func (s *state) offer() (string, error) {
 	if o.key, err = s.export("a", buffer, 1); err != nil {
 		return "", err
 	}
-	prop := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	prop := abi.PhysicalMemProp{AllocationType: abi.MemAllocationTypePinned, MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	if err := corememory.MallocPhysical(s.th, &o.handle, granule, &prop, 0); err != nil {
 		return "", err
 	}
@@ -75,7 +76,8 @@ func (s *state) settle() error {
 	o := &s.offered
 	return errors.Join(
 		ended(corememory.IpcMemClose(s.th, cstr(o.key))), ended(corememory.Free(s.th, s.buffers["a"])),
-		ended(corememory.FreePhysical(s.th, o.handle)), ended(signal.DestroyNotify(s.th, o.notify)), ended(s.th.DestroyEvent(o.event)))
+		ended(corememory.FreePhysical(s.th, o.handle)), ended(signal.DestroyNotify(s.th,
+			o.notify)), ended(s.th.DestroyEvent(o.event)))
 }
 
 // gone reports whether a call ended as it does when the process whose thing it wanted was killed.
@@ -114,7 +116,9 @@ func (s *state) storm(seed, mine uint64, long time.Duration, offers []string) (s
 		case 3:
 			err = s.records(names[3], stream)
 		case 4: // what others record of ours, we wait for; the record here sees to it that one comes
-			err = errors.Join(ended(signal.RecordNotify(s.th, s.offered.notify, stream)), ended(signal.WaitAndResetNotify(s.th, s.offered.notify, stream, 100)), ended(s.th.SynchronizeStream(stream)))
+			err = errors.Join(ended(signal.RecordNotify(s.th, s.offered.notify, stream)),
+				ended(signal.WaitAndResetNotify(s.th, s.offered.notify, stream,
+					100)), ended(s.th.SynchronizeStream(stream)))
 		default:
 			err = s.imports(r, names[0], mine*lane, stream)
 		}
@@ -169,7 +173,8 @@ func (s *state) map1(r *rand.Rand, shareable, at uint64) error {
 		return lost(err)
 	}
 	return lost(errors.Join(s.check(p+core.Addr(at), n, value),
-		ended(corememory.UnmapMem(s.th, p)), ended(corememory.FreePhysical(s.th, h)), ended(corememory.ReleaseMemAddress(s.th, p))))
+		ended(corememory.UnmapMem(s.th, p)), ended(corememory.FreePhysical(s.th,
+			h)), ended(corememory.ReleaseMemAddress(s.th, p))))
 }
 
 // notifies records another process's notify.
@@ -178,7 +183,8 @@ func (s *state) notifies(name string, stream core.Handle) error {
 	if err := signal.NotifyImportByKey(s.th, &n, cstr(name), 0); err != nil {
 		return err
 	}
-	return lost(errors.Join(ended(signal.RecordNotify(s.th, n, stream)), ended(s.th.SynchronizeStream(stream)), ended(signal.DestroyNotify(s.th, n))))
+	return lost(errors.Join(ended(signal.RecordNotify(s.th, n, stream)), ended(s.th.SynchronizeStream(stream)),
+		ended(signal.DestroyNotify(s.th, n))))
 }
 
 // records records another process's event and waits for the latest record, which may be that of a process that is

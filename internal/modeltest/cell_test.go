@@ -275,7 +275,8 @@ func (p *cellProgram) put(t *rapid.T, s *cellStep) {
 		case byNotify:
 			must(t, signal.WaitAndResetNotify(th, g.cell, stream, 0))
 		case byCount:
-			must(t, signal.CntNotifyWaitWithTimeout(th, g.cell, stream, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: g.count}))
+			must(t, signal.CntNotifyWaitWithTimeout(th, g.cell, stream,
+				&abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerOrEqualMode, Value: g.count}))
 		case byValue:
 			must(t, signal.ValueWait(th, g.word, uint64(g.count), geq, stream))
 		}
@@ -290,7 +291,8 @@ func (p *cellProgram) put(t *rapid.T, s *cellStep) {
 		case byNotify:
 			must(t, signal.RecordNotify(th, g.cell, stream))
 		case byCount:
-			must(t, signal.CntNotifyRecord(th, g.cell, stream, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
+			must(t, signal.CntNotifyRecord(th, g.cell, stream,
+				&abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
 		case byValue:
 			must(t, signal.ValueWrite(th, g.word, uint64(g.count), 0, stream))
 		}

@@ -204,7 +204,8 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			w.reach(t, ctx, dst, src)
 			w.orderHost(t, writes(dst, to, n), reads(src, from, n))
 			w.logf(t, "copy %v+%d <- %v+%d, %d bytes", dst, to, src, from, n)
-			must(t, transfer.Memcpy(ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), rapid.SampledFrom(anyKind).Draw(t, "kind")))
+			must(t, transfer.Memcpy(ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n),
+				rapid.SampledFrom(anyKind).Draw(t, "kind")))
 			move(dst, to, src, from, n)()
 		},
 		"copy async": func(t *rapid.T) { w.copyAsync(t) },
@@ -221,7 +222,8 @@ func (w *world) copyActions() map[string]func(*rapid.T) {
 			w.order(t, s, writes(dst, to, n))
 			w.staged = true
 			w.logf(t, "copy buffered %v+%d <- %v, %d bytes, on %v", dst, to, src, n, s)
-			must(t, transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(n), src.at(0), uint64(n), abi.MemcpyHostToBufToDevice, s.h))
+			must(t, transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(n), src.at(0), uint64(n),
+				abi.MemcpyHostToBufToDevice, s.h))
 			w.queued(s, 0, move(dst, to, src, 0, n), writes(dst, to, n))
 		},
 		"copy 2D":         func(t *rapid.T) { w.copy2D(t) },
@@ -251,7 +253,8 @@ func (w *world) copyAsync(t *rapid.T) {
 	waits := n > 0 && (dst.kind == pageable || src.kind == pageable)
 	call := func() *core.Error {
 		w.logf(t, "copy async %v+%d <- %v+%d, %d bytes, kind %d, on %v", dst, to, src, from, n, kind, s)
-		return transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind, s.h)
+		return transfer.MemcpyAsync(s.ctx.Thread, dst.at(to), uint64(len(dst.want)-to), src.at(from), uint64(n), kind,
+			s.h)
 	}
 	if kind == abi.MemcpyHostToHost && n > 0 && w.prod.NoHostKind {
 		expect(t, call(), abi.ErrRTFeatureNotSupport, "a copy that is declared as host to host")
@@ -320,9 +323,11 @@ func (w *world) copy2D(t *rapid.T) {
 	waits := dst.kind == pageable || src.kind == pageable
 	call := func() *core.Error {
 		if !async {
-			return transfer.Memcpy2d(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind)
+			return transfer.Memcpy2d(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch),
+				uint64(width), uint64(height), kind)
 		}
-		return transfer.Memcpy2dAsync(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch), uint64(width), uint64(height), kind, s.h)
+		return transfer.Memcpy2dAsync(s.ctx.Thread, dst.at(to), uint64(dpitch), src.at(from), uint64(spitch),
+			uint64(width), uint64(height), kind, s.h)
 	}
 	switch {
 	case !async:
@@ -457,7 +462,8 @@ func (w *world) batch(t *rapid.T) {
 	w.logf(t, "batch, async %t on %v", async, s)
 	if !async {
 		w.orderHost(t, uses...)
-		must(t, done(transfer.MemcpyBatch(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at)))
+		must(t, done(transfer.MemcpyBatch(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0],
+			&starts[0], uint64(len(attrs)), &at)))
 		effect()
 		return
 	}
@@ -472,7 +478,8 @@ func (w *world) batch(t *rapid.T) {
 	if !waits {
 		fails = w.inject(t)
 	}
-	must(t, done(transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0], &starts[0], uint64(len(attrs)), &at, s.h)))
+	must(t, done(transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &sizes[0], &srcs[0], &sizes[0], n, &attrs[0],
+		&starts[0], uint64(len(attrs)), &at, s.h)))
 	w.queued(s, fails, effect, uses...)
 }
 

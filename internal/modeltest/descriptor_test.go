@@ -40,8 +40,10 @@ func (w *world) copyOffset(t *rapid.T) {
 	uses := []use{reads(dc.b, dc.off, 8), reads(sc.b, sc.off, 8)}
 	base := func(c cell) core.Addr { return core.Addr(binary.LittleEndian.Uint64(c.b.want[c.off:])) }
 	call := func() *core.Error {
-		w.logf(t, "copy with offset: cells %v+%d, %v+%d, offsets %d, %d, %d bytes, on %v", dc.b, dc.off, sc.b, sc.off, do, so, n, s)
-		return transfer.MemcpyAsyncWithOffset(s.ctx.Thread, dc.b.at(dc.off), uint64(do+n), uint64(do), sc.b.at(sc.off), uint64(n), uint64(so), abi.MemcpyInnerDeviceToDevice, s.h)
+		w.logf(t, "copy with offset: cells %v+%d, %v+%d, offsets %d, %d, %d bytes, on %v", dc.b, dc.off, sc.b, sc.off,
+			do, so, n, s)
+		return transfer.MemcpyAsyncWithOffset(s.ctx.Thread, dc.b.at(dc.off), uint64(do+n), uint64(do), sc.b.at(sc.off),
+			uint64(n), uint64(so), abi.MemcpyInnerDeviceToDevice, s.h)
 	}
 	w.indirect(t, s, call, base(dc)+core.Addr(do), base(sc)+core.Addr(so), n, uses)
 }
@@ -103,7 +105,8 @@ func (w *world) setDescriptor(t *rapid.T) {
 	}
 	w.orderHost(t, writes(d, 0, len(d.want)))
 	w.logf(t, "descriptor %v = %v+%d <- %v+%d, %d bytes", d, dst, to, src, from, n)
-	must(t, transfer.SetMemcpyDesc(w.ctxs[d.dev].Thread, d.addr, abi.MemcpyInnerDeviceToDevice, src.at(from), dst.at(to), uint64(n), 0))
+	must(t, transfer.SetMemcpyDesc(w.ctxs[d.dev].Thread, d.addr, abi.MemcpyInnerDeviceToDevice, src.at(from),
+		dst.at(to), uint64(n), 0))
 	l := w.layout()
 	clear(d.want)
 	binary.LittleEndian.PutUint32(d.want[l.Length:], uint32(n))

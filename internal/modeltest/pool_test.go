@@ -110,7 +110,8 @@ func newPoolWorld(t *rapid.T) *poolWorld {
 }
 
 func (w *poolWorld) newPool(t *rapid.T) {
-	must(t, corememory.MemPoolCreate(w.th, &w.pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
+	must(t, corememory.MemPoolCreate(w.th, &w.pool,
+		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: poolMax}))
 	w.attrs, w.keep = [4]bool{}, 0
 	clear(w.freed)
 }
@@ -247,7 +248,8 @@ func (w *poolWorld) look(t *rapid.T, m *pooled, s *poolStream) {
 		if len(w.looks) == mostLooks {
 			return
 		}
-		must(t, transfer.MemcpyAsync(w.th, w.slots+core.Addr(len(w.looks)), 1, m.addr+off, 1, abi.MemcpyDeviceToHost, s.h))
+		must(t, transfer.MemcpyAsync(w.th, w.slots+core.Addr(len(w.looks)), 1, m.addr+off, 1, abi.MemcpyDeviceToHost,
+			s.h))
 		w.looks = append(w.looks, m.fill)
 	}
 	w.submitted(s)
@@ -333,7 +335,8 @@ func (w *poolWorld) attribute(t *rapid.T) {
 	attr := rapid.IntRange(1, 4).Draw(t, "attribute")
 	if attr == 4 {
 		w.keep = uint64(rapid.SampledFrom([]int{0, poolPage, poolMax}).Draw(t, "threshold"))
-		must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttrReleaseThreshold, core.Addr(unsafe.Pointer(&w.keep))))
+		must(t, corememory.MemPoolSetAttr(w.th, w.pool, abi.MemPoolAttrReleaseThreshold,
+			core.Addr(unsafe.Pointer(&w.keep))))
 		return
 	}
 	on := uint32(rapid.IntRange(0, 1).Draw(t, "on"))

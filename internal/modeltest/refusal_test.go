@@ -56,33 +56,89 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 				t.Skip("other device")
 			}
 			calls := []call{
-				{"NULL destination", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, 0, n, h.addr, n, def, s.h) }},
-				{"NULL source", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n, 0, n, def, s.h) }},
-				{"NULL, synchronous", invalid, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, 0, n, h.addr, n, def) }},
-				{"unknown kind", invalid, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n, h.addr, n, 6, s.h) }},
-				{"destMax", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n-1, h.addr, n, def, s.h) }},
-				{"destMax, synchronous", param, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, d.addr, n-1, h.addr, n, def) }},
-				{"past the end", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, d.addr, far, h.addr, far, def, s.h) }},
-				{"past the end, down", param, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, h.addr, far, d.addr, far, def, s.h) }},
-				{"past the end, synchronous", param, func() *core.Error { return transfer.Memcpy(s.ctx.Thread, d.addr, far, h.addr, far, def) }},
-				{"fill past the end", param, func() *core.Error { return transfer.MemsetAsync(s.ctx.Thread, d.addr, far, 1, far, s.h) }},
-				{"fill over maxCount", param, func() *core.Error { return transfer.Memset(s.ctx.Thread, d.addr, n-1, 1, n) }},
-				{"words over memSize", invalid, func() *core.Error { return transfer.MemsetD32Async(s.ctx.Thread, d.addr, 7, 1, 2, s.h) }},
-				{"words not aligned", invalid, func() *core.Error { return transfer.MemsetD32Async(s.ctx.Thread, d.addr+1, 4, 1, 1, s.h) }},
-				{"host to host", missing, func() *core.Error { return transfer.MemcpyAsync(s.ctx.Thread, h.addr, n, h.addr, n, def, s.h) }},
-				{"2-D pitch", invalid, func() *core.Error { return transfer.Memcpy2dAsync(s.ctx.Thread, d.addr, 1, h.addr, 2, 2, 1, def, s.h) }},
+				{"NULL destination", invalid, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, 0, n,
+						h.addr, n, def, s.h)
+				}},
+				{"NULL source", invalid, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n, 0, n,
+						def, s.h)
+				}},
+				{"NULL, synchronous", invalid, func() *core.Error {
+					return transfer.Memcpy(s.ctx.Thread, 0, n, h.addr,
+						n, def)
+				}},
+				{"unknown kind", invalid, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n,
+						h.addr, n, 6, s.h)
+				}},
+				{"destMax", param, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, d.addr, n-1, h.addr,
+						n, def, s.h)
+				}},
+				{"destMax, synchronous", param, func() *core.Error {
+					return transfer.Memcpy(s.ctx.Thread, d.addr, n-1,
+						h.addr, n, def)
+				}},
+				{"past the end", param, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, d.addr, far,
+						h.addr, far, def, s.h)
+				}},
+				{"past the end, down", param, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, h.addr,
+						far, d.addr, far, def, s.h)
+				}},
+				{"past the end, synchronous", param, func() *core.Error {
+					return transfer.Memcpy(s.ctx.Thread, d.addr,
+						far, h.addr, far, def)
+				}},
+				{"fill past the end", param, func() *core.Error {
+					return transfer.MemsetAsync(s.ctx.Thread, d.addr, far,
+						1, far, s.h)
+				}},
+				{"fill over maxCount", param, func() *core.Error {
+					return transfer.Memset(s.ctx.Thread, d.addr, n-1, 1,
+						n)
+				}},
+				{"words over memSize", invalid, func() *core.Error {
+					return transfer.MemsetD32Async(s.ctx.Thread,
+						d.addr, 7, 1, 2, s.h)
+				}},
+				{"words not aligned", invalid, func() *core.Error {
+					return transfer.MemsetD32Async(s.ctx.Thread,
+						d.addr+1, 4, 1, 1, s.h)
+				}},
+				{"host to host", missing, func() *core.Error {
+					return transfer.MemcpyAsync(s.ctx.Thread, h.addr, n,
+						h.addr, n, def, s.h)
+				}},
+				{"2-D pitch", invalid, func() *core.Error {
+					return transfer.Memcpy2dAsync(s.ctx.Thread, d.addr, 1,
+						h.addr, 2, 2, 1, def, s.h)
+				}},
 				{"2-D past the end", param, func() *core.Error {
 					return transfer.Memcpy2dAsync(s.ctx.Thread, d.addr, far, h.addr, far, 1, 2, def, s.h)
 				}},
-				{"2-D host to host", param, func() *core.Error { return transfer.Memcpy2dAsync(s.ctx.Thread, h.addr, 1, h.addr, 1, 1, 1, def, s.h) }},
+				{"2-D host to host", param, func() *core.Error {
+					return transfer.Memcpy2dAsync(s.ctx.Thread, h.addr, 1,
+						h.addr, 1, 1, 1, def, s.h)
+				}},
 				{"descriptor, kind", missing, func() *core.Error {
 					return transfer.MemcpyAsyncWithDesc(s.ctx.Thread, d.addr, abi.MemcpyHostToDevice, s.h)
 				}},
 				{"free host", param, func() *core.Error { return corememory.FreeHost(s.ctx.Thread, d.addr) }},
 				{"free inside", param, func() *core.Error { return corememory.Free(s.ctx.Thread, d.addr+1) }},
-				{"register device memory", param, func() *core.Error { return corememory.HostRegisterV2(s.ctx.Thread, d.addr, 1, abi.HostRegPinned) }},
-				{"unregister", abi.ErrHostMemoryNotRegistered, func() *core.Error { return corememory.HostUnregister(s.ctx.Thread, d.addr) }},
-				{"no bytes", invalid, func() *core.Error { var p core.Addr; return corememory.Malloc(s.ctx.Thread, &p, 0, 0) }},
+				{"register device memory", param, func() *core.Error {
+					return corememory.HostRegisterV2(s.ctx.Thread,
+						d.addr, 1, abi.HostRegPinned)
+				}},
+				{"unregister", abi.ErrHostMemoryNotRegistered,
+					func() *core.Error { return corememory.HostUnregister(s.ctx.Thread, d.addr) }},
+				{"no bytes", invalid, func() *core.Error {
+					var p core.Addr
+					return corememory.Malloc(s.ctx.Thread, &p,
+						0, 0)
+				}},
 			}
 			if s.h == 0 {
 				calls = slices.DeleteFunc(calls, func(c call) bool { return c.what == "descriptor, kind" })
@@ -189,14 +245,16 @@ func (w *world) refusals() map[string]func(*rapid.T) {
 			}
 			w.logf(t, "refused: batch %d", want)
 			at := uint64(7)
-			expect(t, transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0], &starts[0], 1, &at, s.h), code, "batch")
+			expect(t, transfer.MemcpyBatchAsync(s.ctx.Thread, &dsts[0], &maxs[0], &srcs[0], &sizes[0], 2, &attrs[0],
+				&starts[0], 1, &at, s.h), code, "batch")
 			if at != want {
 				t.Fatalf("failIndex is %d, want %d", int64(at), int64(want))
 			}
 		},
 		"refuse registration": try("registered twice", func(t *rapid.T) (abi.Code, *core.Error) {
 			b := pick(t, w.some(registered), "registered buffer")
-			return abi.ErrHostMemoryAlreadyRegistered, corememory.HostRegisterV2(w.ctxs[0].Thread, b.at(len(b.want)-1), 5, abi.HostRegPinned)
+			return abi.ErrHostMemoryAlreadyRegistered, corememory.HostRegisterV2(w.ctxs[0].Thread, b.at(len(b.want)-1),
+				5, abi.HostRegPinned)
 		}),
 		"refuse old query": try("old query", func(t *rapid.T) (abi.Code, *core.Error) {
 			e := pick(t, w.events, "event")

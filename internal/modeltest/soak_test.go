@@ -375,7 +375,8 @@ func (r *runner) batch(s core.Handle, dst, src core.Addr, to, from abi.MemLocati
 		b.sizes = append(b.sizes, uint64(min(step, r.n-i)))
 	}
 	b.attr, b.first = abi.MemcpyBatchAttr{DstLoc: to, SrcLoc: from}, 0
-	r.do(transfer.MemcpyBatchAsync(r.ctx(), &b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)), &b.attr, &b.first, 1, &b.at, s))
+	r.do(transfer.MemcpyBatchAsync(r.ctx(), &b.dsts[0], &b.sizes[0], &b.srcs[0], &b.sizes[0], uint64(len(b.sizes)),
+		&b.attr, &b.first, 1, &b.at, s))
 }
 
 // verify looks at every byte that came back.

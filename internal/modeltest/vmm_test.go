@@ -100,7 +100,8 @@ func (w *mapWorld) reserve(t *rapid.T) {
 func (w *mapWorld) release(t *rapid.T) {
 	r := pick(t, w.spaces, "reservation")
 	if slices.ContainsFunc(r.pages, func(b *mapped) bool { return b != nil }) {
-		expect(t, corememory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid, "ReleaseMemAddress of what is mapped")
+		expect(t, corememory.ReleaseMemAddress(w.th, r.addr), abi.ErrRTParamInvalid,
+			"ReleaseMemAddress of what is mapped")
 		return
 	}
 	must(t, corememory.ReleaseMemAddress(w.th, r.addr))
@@ -222,7 +223,8 @@ func (w *mapWorld) access(t *rapid.T) {
 	if b != nil {
 		n *= uint64(len(b.m.pages))
 	}
-	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	desc := abi.MemAccessDesc{Flags: abi.MemAccessFlagsReadwrite,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	err := corememory.MemSetAccess(w.th, r.addr+core.Addr(i*pageBytes), n, &desc, 1)
 	if b == nil || b.from != i {
 		expect(t, err, abi.ErrRTDrvInternalError, "MemSetAccess of no mapping")
@@ -372,7 +374,8 @@ func (w *mapWorld) end(t *rapid.T) {
 			if b == nil || !b.open {
 				continue
 			}
-			must(t, transfer.Memcpy(w.th, addrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes, abi.MemcpyDefault))
+			must(t, transfer.Memcpy(w.th, addrOf(got), pageBytes, r.addr+core.Addr(i*pageBytes), pageBytes,
+				abi.MemcpyDefault))
 			if !bytes.Equal(got, b.m.pages[b.page]) {
 				t.Fatalf("page %d of the reservation at %#x is not as it should be", i, r.addr)
 			}

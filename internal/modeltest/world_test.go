@@ -353,7 +353,8 @@ func (w *world) check(t *rapid.T) {
 		got := b.mem
 		if b.kind == onDevice {
 			got = make([]byte, len(b.want))
-			must(t, transfer.Memcpy(w.ctxs[b.dev].Thread, addrOf(got), uint64(len(got)), b.addr, uint64(len(got)), abi.MemcpyDeviceToHost))
+			must(t, transfer.Memcpy(w.ctxs[b.dev].Thread, addrOf(got), uint64(len(got)), b.addr, uint64(len(got)),
+				abi.MemcpyDeviceToHost))
 		}
 		compare(t, b, 0, got)
 	}

@@ -12,6 +12,7 @@ var GoPackage = strings.TrimSuffix(reflect.TypeFor[Observer]().PkgPath(), "/inte
 func Own(function string) bool {
 	rest, ok := strings.CutPrefix(function, GoPackage)
 	return ok && (strings.HasPrefix(rest, ".") && !strings.HasPrefix(rest, ".Test") ||
-		strings.HasPrefix(rest, "/ascend.") || strings.HasPrefix(rest, "/internal/core.") || strings.HasPrefix(rest, "/internal/core/") ||
+		strings.HasPrefix(rest, "/ascend.") || strings.HasPrefix(rest, "/internal/core.") || strings.HasPrefix(rest,
+		"/internal/core/") ||
 		strings.HasPrefix(rest, "/internal/check.(*"))
 }

@@ -12,7 +12,8 @@ import (
 // Fault is a mistake in a source file of the package under test: From, which is there once, is replaced by To.
 type Fault struct{ Name, File, From, To string }
 
-// FindsFaults proves that a test of the package fails when its source has any of the faults. args are further arguments of go test.
+// FindsFaults proves that a test of the package fails when its source has any of the faults. args are further
+// arguments of go test.
 func FindsFaults(t *testing.T, test string, faults []Fault, args ...string) {
 	Long(t, "it builds the package for each fault")
 	for _, f := range faults {
@@ -31,7 +32,8 @@ func FindsFaults(t *testing.T, test string, faults []Fault, args ...string) {
 // GoTest runs a test of the package under test in another build, and returns what it prints.
 func GoTest(t *testing.T, test string, args ...string) (string, error) {
 	Need(t, "go")
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-failfast", "-timeout=20m", "-run", "^" + test + "$"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-failfast", "-timeout=20m",
+		"-run", "^" + test + "$"}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

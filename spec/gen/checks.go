@@ -10,8 +10,8 @@ import (
 	"ropeway/spec/table"
 )
 
-// writeChecks writes, for each built function of a package whose method calls it, the check of its leading rules: those with an expression or
-// a function of the package, up to the first that has neither and may apply.
+// writeChecks writes, for each built function of a package whose method calls it, the check of its leading rules:
+// those with an expression or a function of the package, up to the first that has neither and may apply.
 func writeChecks(pkg string) func(t *table.Table, root string) ([]byte, error) {
 	return func(t *table.Table, root string) ([]byte, error) { return checksOf(pkg, t, root) }
 }
@@ -60,7 +60,8 @@ func withImports(name, body string) []byte {
 	return []byte(head + ")\n\n" + body)
 }
 
-// check is one such method while it is written. It spells what rules are about by the names of the parameters of the method.
+// check is one such method while it is written. It spells what rules are about by the names of the parameters of the
+// method.
 type check struct {
 	whenGo
 	n     *names
@@ -90,11 +91,13 @@ func ruled(f *table.Function) []int {
 
 func (c *check) write(b *bytes.Buffer) error {
 	if len(c.m.params) != len(c.f.C.Params) {
-		return fmt.Errorf("%s.%s has %d parameters, the prototype has %d", c.m.pkg, c.m.name, len(c.m.params), len(c.f.C.Params))
+		return fmt.Errorf("%s.%s has %d parameters, the prototype has %d", c.m.pkg, c.m.name, len(c.m.params),
+			len(c.f.C.Params))
 	}
 	rules := ruled(c.f)
 	if len(rules) == 0 {
-		return fmt.Errorf("%s.%s calls its check, and its first rule is neither an expression nor a function", c.m.pkg, c.m.name)
+		return fmt.Errorf("%s.%s calls its check, and its first rule is neither an expression nor a function", c.m.pkg,
+			c.m.name)
 	}
 	c.early = slices.ContainsFunc(rules, func(n int) bool {
 		return c.f.Rules[n-1].Code != nil &&
@@ -124,7 +127,8 @@ func (c *check) write(b *bytes.Buffer) error {
 	if c.m.pkg != "core" {
 		begins = "func check%s(t *core.Thread, %s) %s {"
 	}
-	fmt.Fprintf(b, "\n"+begins+"\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result, c.f.Name, c.body.String())
+	fmt.Fprintf(b, "\n"+begins+"\nconst api = %q\n%s", upperFirst(c.m.name), strings.Join(params, ", "), result,
+		c.f.Name, c.body.String())
 	if len(results) > 0 {
 		b.WriteString("return\n}\n")
 	} else {
@@ -424,7 +428,8 @@ func (c *check) failure(r *table.Rule) (string, error) {
 		return "t.Lacks(api)" + quiet, nil
 	}
 	if len(params) == 0 {
-		return fmt.Sprintf("%s(api, %s, \"\", \"%%s: %s\", t.Runtime.Product.Name)%s", c.of("Fail"), c.n.code(r), escape(r.If), quiet), nil
+		return fmt.Sprintf("%s(api, %s, \"\", \"%%s: %s\", t.Runtime.Product.Name)%s", c.of("Fail"), c.n.code(r),
+			escape(r.If), quiet), nil
 	}
 	var values, shown []string
 	for _, name := range r.Expr.Operands() {
@@ -458,7 +463,8 @@ func (c *check) failure(r *table.Rule) (string, error) {
 	if len(shown) > 0 {
 		says += "; " + strings.Join(shown, ", ")
 	}
-	return fmt.Sprintf("%s(api, %s, %q, %q%s)%s", c.of("Fail"), c.n.code(r), params[0], says, strings.Join(values, ""), quiet), nil
+	return fmt.Sprintf("%s(api, %s, %q, %q%s)%s", c.of("Fail"), c.n.code(r), params[0], says, strings.Join(values, ""),
+		quiet), nil
 }
 
 // inWords is how a message says a comparison.

@@ -28,7 +28,8 @@ func written(t *testing.T, rules ...table.Rule) (string, error) {
 			}
 		}
 	}
-	m := &method{pkg: "core", name: "F", names: []string{"event", "stream", "bits"}, params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
+	m := &method{pkg: "core", name: "F", names: []string{"event", "stream", "bits"},
+		params: []string{"Handle", "Handle", "uint32"}, result: "*Error"}
 	c := &check{n: n, f: &f, m: m, bound: map[string]string{}, holds: map[string]string{}}
 	c.whenGo = whenGo{tab, &f, c}
 	var b bytes.Buffer

@@ -56,8 +56,8 @@ func writeEntries(t *table.Table, root string) ([]byte, error) {
 	return append([]byte("//go:build cgo\n\n"), withImports("main", b.String())...), nil
 }
 
-// method is what does the work of a function of the API: a method of core.Thread, or a function of a package below core with a thread as its
-// first parameter.
+// method is what does the work of a function of the API: a method of core.Thread, or a function of a package below
+// core with a thread as its first parameter.
 type method struct {
 	pkg    string // "core", or the package below it
 	name   string

@@ -20,13 +20,15 @@ type object struct {
 // objects are those that can be made. Of other handles nothing exists as long as the functions that make it are not
 // built. internal/conformance/objects_test.go, capi/test/testdata/cases.c and python/tests/test_cases.py make them.
 var objects = map[string]object{
-	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream", kinds: []string{"elsewhere", "unwaited: unwaited"}},
+	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream",
+		kinds: []string{"elsewhere", "unwaited: unwaited"}},
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
 		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
-	"aclrtContext":   {symbol: "context", find: "t.context(%s)", goType: "*Context"},
-	"aclrtNotify":    {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
-	"aclrtCntNotify": {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify", only: map[string][]string{"": {"950"}}},
+	"aclrtContext": {symbol: "context", find: "t.context(%s)", goType: "*Context"},
+	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},
+	"aclrtCntNotify": {symbol: "cntNotify", find: "findCntNotify(t, %s)", goType: "*cntNotify",
+		only: map[string][]string{"": {"950"}}},
 }
 
 // values are the symbols of what a handle can be, the ordinary one first.

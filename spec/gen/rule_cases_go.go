@@ -90,7 +90,8 @@ func writeRuleCalls(t *table.Table, root string) ([]byte, error) {
 // slotArguments spells the arguments of a method of core.Thread as slots.
 func slotArguments(t *table.Table, f *table.Function, m *method) ([]string, error) {
 	if len(m.params) != len(f.C.Params) {
-		return nil, fmt.Errorf("%s.%s has %d parameters, the prototype has %d", m.pkg, m.name, len(m.params), len(f.C.Params))
+		return nil, fmt.Errorf("%s.%s has %d parameters, the prototype has %d", m.pkg, m.name, len(m.params),
+			len(f.C.Params))
 	}
 	var args []string
 	for i, p := range m.params {

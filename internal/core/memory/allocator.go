@@ -7,8 +7,9 @@ import (
 	"ropeway/internal/core"
 )
 
-// allocatorDesc describes an allocator of the program: functions, as their addresses, and the object they are called with. Nobody calls them
-// here: they are for the workspace of operators, which ask for them with aclrtAllocatorGetByStream.
+// allocatorDesc describes an allocator of the program: functions, as their addresses, and the object they are called
+// with. Nobody calls them here: they are for the workspace of operators, which ask for them with
+// aclrtAllocatorGetByStream.
 type allocatorDesc struct {
 	object, alloc, free, advise, address atomic.Uintptr
 }
@@ -43,7 +44,8 @@ func AllocatorDestroyDesc(t *core.Thread, allocatorDesc core.Handle) *core.Error
 }
 
 func noDesc(api string, h core.Handle) *core.Error {
-	return core.Invalid(api, "allocatorDesc", "%#x is no description of an allocator, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+	return core.Invalid(api, "allocatorDesc", "%#x is no description of an allocator, or one that was destroyed",
+		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
 // allocatorDescOf finds the description that a handle names.
@@ -58,7 +60,8 @@ func allocatorDescOf(t *core.Thread, api string, h core.Handle) (*allocatorDesc,
 }
 
 // describe puts value into the entry of a description.
-func describe(t *core.Thread, api string, desc core.Handle, arg string, value core.Addr, entry func(*allocatorDesc) *atomic.Uintptr) *core.Error {
+func describe(t *core.Thread, api string, desc core.Handle, arg string, value core.Addr,
+	entry func(*allocatorDesc) *atomic.Uintptr) *core.Error {
 	if desc == 0 {
 		return core.IsNull(api, "allocatorDesc")
 	}
@@ -75,27 +78,32 @@ func describe(t *core.Thread, api string, desc core.Handle, arg string, value co
 
 // AllocatorSetObjToDesc is aclrtAllocatorSetObjToDesc.
 func AllocatorSetObjToDesc(t *core.Thread, desc core.Handle, allocator core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetObjToDesc", desc, "allocator", allocator, func(d *allocatorDesc) *atomic.Uintptr { return &d.object })
+	return describe(t, "aclrtAllocatorSetObjToDesc", desc, "allocator", allocator,
+		func(d *allocatorDesc) *atomic.Uintptr { return &d.object })
 }
 
 // AllocatorSetAllocFuncToDesc is aclrtAllocatorSetAllocFuncToDesc.
 func AllocatorSetAllocFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetAllocFuncToDesc", desc, "func", fn, func(d *allocatorDesc) *atomic.Uintptr { return &d.alloc })
+	return describe(t, "aclrtAllocatorSetAllocFuncToDesc", desc, "func", fn,
+		func(d *allocatorDesc) *atomic.Uintptr { return &d.alloc })
 }
 
 // AllocatorSetFreeFuncToDesc is aclrtAllocatorSetFreeFuncToDesc.
 func AllocatorSetFreeFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetFreeFuncToDesc", desc, "func", fn, func(d *allocatorDesc) *atomic.Uintptr { return &d.free })
+	return describe(t, "aclrtAllocatorSetFreeFuncToDesc", desc, "func", fn,
+		func(d *allocatorDesc) *atomic.Uintptr { return &d.free })
 }
 
 // AllocatorSetAllocAdviseFuncToDesc is aclrtAllocatorSetAllocAdviseFuncToDesc. It is the one entry that may be missing.
 func AllocatorSetAllocAdviseFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetAllocAdviseFuncToDesc", desc, "func", fn, func(d *allocatorDesc) *atomic.Uintptr { return &d.advise })
+	return describe(t, "aclrtAllocatorSetAllocAdviseFuncToDesc", desc, "func", fn,
+		func(d *allocatorDesc) *atomic.Uintptr { return &d.advise })
 }
 
 // AllocatorSetGetAddrFromBlockFuncToDesc is aclrtAllocatorSetGetAddrFromBlockFuncToDesc.
 func AllocatorSetGetAddrFromBlockFuncToDesc(t *core.Thread, desc core.Handle, fn core.Addr) *core.Error {
-	return describe(t, "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", desc, "func", fn, func(d *allocatorDesc) *atomic.Uintptr { return &d.address })
+	return describe(t, "aclrtAllocatorSetGetAddrFromBlockFuncToDesc", desc, "func", fn,
+		func(d *allocatorDesc) *atomic.Uintptr { return &d.address })
 }
 
 // AllocatorRegister is aclrtAllocatorRegister: what the description says now is the allocator of a stream.
@@ -112,7 +120,8 @@ func AllocatorRegister(t *core.Thread, stream, desc core.Handle) *core.Error {
 	for _, entry := range [...]struct {
 		name  string
 		value core.Addr
-	}{{"an object", a.object}, {"a function to allocate", a.alloc}, {"a function to free", a.free}, {"a function for the address of a block", a.address}} {
+	}{{"an object", a.object}, {"a function to allocate", a.alloc}, {"a function to free",
+		a.free}, {"a function for the address of a block", a.address}} {
 		if entry.value == 0 {
 			return core.Invalid(api, "allocatorDesc", "%s is missing", entry.name)
 		}
@@ -128,9 +137,11 @@ func AllocatorRegister(t *core.Thread, stream, desc core.Handle) *core.Error {
 }
 
 // AllocatorGetByStream is aclrtAllocatorGetByStream. All but allocatorDesc may be nil.
-func AllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle, object, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc *core.Addr) *core.Error {
+func AllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle, object, allocFunc, freeFunc,
+	allocAdviseFunc, getAddrFromBlockFunc *core.Addr) *core.Error {
 	const api = "aclrtAllocatorGetByStream"
-	if err := checkAllocatorGetByStream(t, stream, desc, object, allocFunc, freeFunc, allocAdviseFunc, getAddrFromBlockFunc); err != nil {
+	if err := checkAllocatorGetByStream(t, stream, desc, object, allocFunc, freeFunc, allocAdviseFunc,
+		getAddrFromBlockFunc); err != nil {
 		return err
 	}
 	r := &memoryOf(t.Runtime).allocators
@@ -144,7 +155,8 @@ func AllocatorGetByStream(t *core.Thread, stream core.Handle, desc *core.Handle,
 	for _, o := range [...]struct {
 		to   *core.Addr
 		from core.Addr
-	}{{object, a.object}, {allocFunc, a.alloc}, {freeFunc, a.free}, {allocAdviseFunc, a.advise}, {getAddrFromBlockFunc, a.address}} {
+	}{{object, a.object}, {allocFunc, a.alloc}, {freeFunc, a.free}, {allocAdviseFunc, a.advise}, {getAddrFromBlockFunc,
+		a.address}} {
 		if o.to != nil {
 			*o.to = o.from
 		}

@@ -34,7 +34,8 @@ func MallocHostWithCfg(t *core.Thread, ptr *core.Addr, size uint64, cfg *abi.Mal
 		return core.NoCurrentContext(api)
 	}
 	if va == 1 && !t.Runtime.Product.Managed { // A2 and A3 have both
-		return core.Unsupported(api, "cfg", "va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "cfg",
+			"va flag: %s has no addresses that are equal on host and device; A2 and A3 have", t.Runtime.Product.Name).NotRecorded()
 	}
 	return allocHost(t, api, c, ptr, size)
 }
@@ -53,7 +54,8 @@ func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *core.Err
 		case abi.MemAttrVaFlag:
 			va = *a.Value.VaFlag()
 		default:
-			return 0, core.Refused(api, "cfg", "attribute %d is %v; a module id (1) and a va flag (3) are known here", i, a.Attr)
+			return 0, core.Refused(api, "cfg", "attribute %d is %v; a module id (1) and a va flag (3) are known here",
+				i, a.Attr)
 		}
 	}
 	return va, nil
@@ -64,7 +66,8 @@ func hostAttributes(api string, cfg *abi.MallocConfig) (va uint32, err *core.Err
 func allocHost(t *core.Thread, api string, c *core.Context, p *core.Addr, size uint64) *core.Error {
 	rounded, ok := Round(size, 0)
 	if !ok {
-		return core.Fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes of host memory wanted, more than there are addresses", size)
+		return core.Fail(api, abi.ErrRTMemoryAllocation, "size",
+			"%d bytes of host memory wanted, more than there are addresses", size)
 	}
 	if c.Runtime.OneMemory {
 		return alloc(t, c, p, request{api, size, rounded, pageFor(c.Runtime, abi.MemMallocHugeFirst, rounded), 1})
@@ -118,9 +121,11 @@ func freeHost(t *core.Thread, api string, p core.Addr) *core.Error {
 		return isMapped(api, arg, p)
 	}
 	if place := rt.Driver.Locate(p).Place; place == driver.OnDevice || place == driver.Managed {
-		return core.Refused(api, arg, "%#x is %s; aclrtFree gives it back", p, core.PlaceName(place)).Because(core.NotToFree, p)
+		return core.Refused(api, arg, "%#x is %s; aclrtFree gives it back", p,
+			core.PlaceName(place)).Because(core.NotToFree, p)
 	}
-	return t.Releasing(core.Resource{Kind: core.PinnedMemory, Name: p}, func() *core.Error { return gaveBack(rt, api, arg, p, rt.Driver.FreeHost(p)) })
+	return t.Releasing(core.Resource{Kind: core.PinnedMemory, Name: p},
+		func() *core.Error { return gaveBack(rt, api, arg, p, rt.Driver.FreeHost(p)) })
 }
 
 // registerFlags are what aclrtHostRegisterV2 knows; all but PINNED make a device address.
@@ -162,7 +167,8 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 		return err
 	}
 	if flag == 0 || flag&^registerFlags != 0 {
-		return core.Refused(api, "flag", "%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)", flag)
+		return core.Refused(api, "flag",
+			"%#x is no mix of ACL_HOST_REG_MAPPED (0x2), _IOMEMORY (0x4), _READONLY (0x8) and _PINNED (0x10000000)", flag)
 	}
 	c := t.Current()
 	if c == nil {
@@ -181,19 +187,22 @@ func HostRegisterV2(t *core.Thread, ptr core.Addr, size uint64, flag uint32) *co
 func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint32) (core.Addr, *core.Error) {
 	rt := c.Runtime
 	if !rt.Product.Register {
-		return 0, core.Unsupported(api, "", "%s cannot register host memory; aclrtMallocHost gives pinned memory", rt.Product.Name)
+		return 0, core.Unsupported(api, "", "%s cannot register host memory; aclrtMallocHost gives pinned memory",
+			rt.Product.Name)
 	}
 	if rt.Strict {
 		if !rt.Product.Has(api) {
 			return 0, core.Unsupported(api, "", "the documents do not list it for the %s", rt.Product.Name)
 		}
 		if ptr%hostPage != 0 {
-			return 0, core.Refused(api, "ptr", "%#x is not a multiple of %d, a page", ptr, hostPage).Because(core.Misaligned, ptr)
+			return 0, core.Refused(api, "ptr", "%#x is not a multiple of %d, a page", ptr,
+				hostPage).Because(core.Misaligned, ptr)
 		}
 	}
 	l := rt.Driver.Locate(ptr)
 	if l.Place == driver.OnDevice || l.Place == driver.Managed || l.Place == driver.Nowhere {
-		return 0, core.Refused(api, "ptr", "%#x is device or managed memory or was freed; only host memory can be registered", ptr)
+		return 0, core.Refused(api, "ptr",
+			"%#x is device or managed memory or was freed; only host memory can be registered", ptr)
 	}
 	a, err := rt.Driver.Register(ptr, size, flag&mappedFlags != 0, int(c.Device.Phys))
 	if err != nil {
@@ -203,7 +212,8 @@ func register(c *core.Context, api string, ptr core.Addr, size uint64, flag uint
 	}
 	if flag&abi.HostRegPinned != 0 && l.Place == driver.Host {
 		rt.Driver.Unregister(ptr) //nolint:errcheck // it was registered a moment ago
-		return 0, core.Refused(api, "ptr", "%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
+		return 0, core.Refused(api, "ptr",
+			"%#x is pinned already, by aclrtMallocHost; ACL_HOST_REG_PINNED is for pageable memory", ptr)
 	}
 	rt.ObserveRegister(ptr, size)
 	return a, nil
@@ -256,7 +266,8 @@ const hacTypes = 10
 
 // HostMemMapCapabilities is aclrtHostMemMapCapabilities. All engines of a product that can register host memory reach
 // it; UDMA and CCU are engines of 950 alone.
-func HostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType, capabilities *abi.HostMemMapCapability) *core.Error {
+func HostMemMapCapabilities(t *core.Thread, deviceID uint32, hacType abi.HacType,
+	capabilities *abi.HostMemMapCapability) *core.Error {
 	const api = "aclrtHostMemMapCapabilities"
 	if capabilities == nil {
 		return core.IsNull(api, "capabilities")

@@ -16,7 +16,8 @@ import (
 	"ropeway/internal/share"
 )
 
-// hookDriver calls freed when device memory was given back, before who did it goes on: what another thread may do there.
+// hookDriver calls freed when device memory was given back, before who did it goes on: what another thread may do
+// there.
 type hookDriver struct {
 	driver.Driver
 	freed func()
@@ -117,7 +118,8 @@ func TestKeysOfPoolMemory(t *testing.T) {
 	rt, th, _ := runtimeOf(t, "A2")
 	const n = 2 << 20
 	var pool, s core.Handle
-	coretest.OK(t, MemPoolCreate(th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 << 20}))
+	coretest.OK(t, MemPoolCreate(th, &pool,
+		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}, MaxSize: 16 << 20}))
 	coretest.OK(t, th.CreateStream(&s))
 	free := map[string]func(core.Addr) *core.Error{
 		"aclrtFree":             func(devPtr core.Addr) *core.Error { return Free(th, devPtr) },
@@ -157,7 +159,8 @@ func TestCloseExportWithLink(t *testing.T) {
 	if rt.Broker.Count() != 0 {
 		t.Error("the key is still good")
 	}
-	coretest.OK(t, IpcMemSetAttr(th, key, abi.IpcMemAttrAccessLink, 2)) // by now a key that this process only knows by name
+	// by now a key that this process only knows by name
+	coretest.OK(t, IpcMemSetAttr(th, key, abi.IpcMemAttrAccessLink, 2))
 	coretest.OK(t, IpcMemClose(th, key))
 	if err := IpcMemClose(th, key); err == nil {
 		t.Error("closed once more")
@@ -195,7 +198,8 @@ func TestFreeOfMapping(t *testing.T) {
 func TestSharingAdvice(t *testing.T) {
 	for cause, advised := range map[error]bool{share.ErrNotAllowed: true, share.ErrOtherUser: false} {
 		err := ShareError("aclrtIpcMemImportByKey", "key", fmt.Errorf("%w: process 7", cause))
-		if err.Code != abi.ErrRTDrvInternalError || !strings.Contains(err.Text, "aclrtIpcMemSetImportPid") || strings.Contains(err.Text, "export without a white list") != advised ||
+		if err.Code != abi.ErrRTDrvInternalError || !strings.Contains(err.Text, "aclrtIpcMemSetImportPid") ||
+			strings.Contains(err.Text, "export without a white list") != advised ||
 			strings.Contains(err.Text, "export it with a white list") == advised {
 			t.Errorf("%v: %v", cause, err)
 		}

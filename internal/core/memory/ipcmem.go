@@ -21,7 +21,8 @@ const (
 func noSharing(t *core.Thread, api string) *core.Error {
 	switch p := t.Runtime.Product; {
 	case p.RC:
-		return core.Unsupported(api, "", "programs on the device's own CPU (RC form) cannot share memory between processes")
+		return core.Unsupported(api, "",
+			"programs on the device's own CPU (RC form) cannot share memory between processes")
 	case !p.IPCMemory:
 		return core.Unsupported(api, "", "%s cannot share memory between processes", p.Name)
 	}
@@ -33,13 +34,15 @@ func sharer(t *core.Thread, api string) (driver.Sharer, driver.Mapper, *core.Err
 	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
 	m, also := driver.As[driver.Mapper](t.Runtime.Driver)
 	if !ok || !also {
-		return nil, nil, core.Unsupported(api, "", "the driver %s cannot share memory between processes", t.Runtime.Driver.Name())
+		return nil, nil, core.Unsupported(api, "", "the driver %s cannot share memory between processes",
+			t.Runtime.Driver.Name())
 	}
 	return s, m, nil
 }
 
 // IpcMemGetExportKey is aclrtIpcMemGetExportKey. Each call gives a key of its own, with a white list of its own.
-func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64, flags uint64) *core.Error {
+func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte, length uint64,
+	flags uint64) *core.Error {
 	const api = "aclrtIpcMemGetExportKey"
 	switch {
 	case devPtr == 0:
@@ -78,7 +81,8 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 	}
 	s.Offset += uint64(devPtr - from.start)
 	s.Size = size
-	k, failed := t.Runtime.Broker.Export(itemOf(t.Runtime, share.Allocation, s), share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
+	k, failed := t.Runtime.Broker.Export(itemOf(t.Runtime, share.Allocation, s),
+		share.Options{Open: flags == abi.IpcMemExportFlagDisablePidValidation})
 	if failed != nil {
 		return ShareError(api, "", failed)
 	}
@@ -86,7 +90,8 @@ func IpcMemGetExportKey(t *core.Thread, devPtr core.Addr, size uint64, key *byte
 		t.Runtime.Broker.Withdraw(k)
 		return core.Refused(api, "len", "%d bytes are too few for a key; it needs %d", uint32(length), keyRoom)
 	}
-	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from, list: WhiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
+	memoryOf(t.Runtime).ipc.offer(k, &ipcExport{ipcSource: from,
+		list: WhiteList{open: flags == abi.IpcMemExportFlagDisablePidValidation}})
 	if !from.stays(t.Runtime) { // another thread has freed it meanwhile
 		memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k)
 		return core.NoMemory(api, "devPtr", devPtr)
@@ -105,7 +110,8 @@ func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource,
 	case l.Place != driver.OnDevice:
 		return none, core.Refused(api, "devPtr", "%#x is %s; only device memory has keys", p, core.PlaceName(l.Place))
 	case memoryOf(rt).ipc.imported(p):
-		return none, core.Refused(api, "devPtr", "%#x is memory of another process; that one can export it once more", p)
+		return none, core.Refused(api, "devPtr", "%#x is memory of another process; that one can export it once more",
+			p)
 	}
 	b := memoryOf(rt).pools.find(p)
 	if b != nil && !b.live.Load() {
@@ -113,14 +119,17 @@ func exportable(rt *core.Runtime, api string, p core.Addr, n uint64) (ipcSource,
 	}
 	al := rt.Driver.Describe(p)
 	from := ipcSource{start: al.Start, id: al.ID, block: b, dev: rt.ByPhys(al.Device)}
-	if x := memoryOf(rt).vmm.mapping(p); x != nil { // mappings that touch are one allocation to the driver, but each has memory of its own
+	// mappings that touch are one allocation to the driver, but each has memory of its own
+	if x := memoryOf(rt).vmm.mapping(p); x != nil {
 		from.start, from.id, from.mapping = x.span.Start, 0, x
 		if room := x.span.Size - uint64(p-from.start); n > room {
-			return none, core.Refused(api, "devPtr", "%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
+			return none, core.Refused(api, "devPtr",
+				"%d bytes at %#x go on behind the mapping at %#x, which has %d more; export each mapping", n, p, from.start, room)
 		}
 	}
 	if d := p - from.start; d%ipcPage != 0 {
-		return none, core.Refused(api, "devPtr", "%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
+		return none, core.Refused(api, "devPtr",
+			"%#x lies %d bytes inside the allocation at %#x: what is exported begins there, or at a multiple of %d bytes from there", p, d, from.start, ipcPage)
 	}
 	return from, nil
 }
@@ -174,13 +183,14 @@ func allow(t *core.Thread, api string, key *byte, arg string, pids *int32, n uin
 	defer ipc.mu.Unlock()
 	x := ipc.exports[k]
 	if x == nil {
-		return core.Fail(api, abi.ErrRTDrvInternalError, "key", "this process does not export it, or no longer; the exporting process names those who may import")
+		return core.Fail(api, abi.ErrRTDrvInternalError, "key",
+			"this process does not export it, or no longer; the exporting process names those who may import")
 	}
 	return x.list.name(api, &t.Runtime.Broker, k, core.Array(pids, n), mostForKey)
 }
 
-// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is the super pod id of
-// one of its devices.
+// IpcMemImportPidInterServer is aclrtIpcMemImportPidInterServer. There is one server, this machine: a server id is
+// the super pod id of one of its devices.
 func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.ServerPid, num uint64) *core.Error {
 	const api = "aclrtIpcMemImportPidInterServer"
 	if err := checkIpcMemImportPidInterServer(t, key, serverPids, num); err != nil {
@@ -193,11 +203,13 @@ func IpcMemImportPidInterServer(t *core.Thread, key *byte, serverPids *abi.Serve
 			return core.Refused(api, "serverPids", "pid is NULL").At(int(i))
 		}
 		if !can {
-			return core.Unsupported(api, "", "the driver %s cannot share memory between processes", t.Runtime.Driver.Name()).NotRecorded()
+			return core.Unsupported(api, "", "the driver %s cannot share memory between processes",
+				t.Runtime.Driver.Name()).NotRecorded()
 		}
 		switch {
 		case int64(s.Sdid) >= int64(t.Runtime.Driver.Devices()):
-			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids", "server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).At(int(i))
+			return core.Fail(api, abi.ErrRTInvalidHandle, "serverPids",
+				"server %d: there is only this machine, with devices 0 to %d", s.Sdid, t.Runtime.Driver.Devices()-1).At(int(i))
 		case s.Num == 0:
 			return core.Refused(api, "serverPids", "num is 0: no process is named").At(int(i))
 		}
@@ -244,7 +256,8 @@ func IpcMemImportByKey(t *core.Thread, devPtr *core.Addr, key *byte, flags uint6
 		return badShare(api, "key", failed)
 	}
 	if s.Device == driver.OnHost {
-		return core.Fail(api, abi.ErrRTDrvInternalError, "key", "the exporting process sends host memory; keys are of device memory")
+		return core.Fail(api, abi.ErrRTDrvInternalError, "key",
+			"the exporting process sends host memory; keys are of device memory")
 	}
 	im, failed := importShared(sharer, mapper, s)
 	if failed != nil {
@@ -330,7 +343,8 @@ func IpcMemClose(t *core.Thread, key *byte) *core.Error {
 	case memoryOf(t.Runtime).ipc.withdrawKey(t.Runtime, k):
 		return nil
 	}
-	return core.Refused(api, "key", "this process has neither imported nor exported it, or has closed it already as often as it did")
+	return core.Refused(api, "key",
+		"this process has neither imported nor exported it, or has closed it already as often as it did")
 }
 
 // unmapImport ends an import that was taken out of the list.
@@ -359,14 +373,16 @@ func IpcMemSetAttr(t *core.Thread, key *byte, attrType abi.IpcMemAttrType, attr 
 	}
 	p := t.Runtime.Product
 	if p.Name != "950" && p.Name != "A3" {
-		return core.Unsupported(api, "", "%s has one way between devices; A3 and 950 have several", p.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s has one way between devices; A3 and 950 have several",
+			p.Name).NotRecorded()
 	}
 	if _, _, err := sharer(t, api); err != nil {
 		return err
 	}
 	ub := attr >= abi.IpcMemAttrAccessLinkUbOnePortPath
 	if p.Name == "950" && !ub {
-		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "attr", "%d is a link of the A3; the 950 has 2 (UB, one port) and 3 (UB, several ports)", attr).NotRecorded()
+		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "attr",
+			"%d is a link of the A3; the 950 has 2 (UB, one port) and 3 (UB, several ports)", attr).NotRecorded()
 	}
 	k, err := readKey(api, "key", key)
 	if err != nil {

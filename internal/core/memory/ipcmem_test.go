@@ -47,7 +47,8 @@ func memfd(t testing.TB, size int64, seals int) *os.File {
 	return f
 }
 
-// A process that gives its key away on purpose, with a file that could do harm, is refused: what can be truncated kills who touches it.
+// A process that gives its key away on purpose, with a file that could do harm, is refused: what can be truncated
+// kills who touches it.
 func TestImportRefusesBadFiles(t *testing.T) {
 	rt, th := coretest.NewProcess(t, 64<<20)
 	const n = 2 << 20
@@ -144,7 +145,8 @@ func TestSharingHammer(t *testing.T) {
 				IpcMemGetExportKey(th, p, 4096, &key[0], keyRoom, 1)
 				IpcMemImportByKey(th, &q, &key[0], 0)
 				IpcMemImportByKey(th, &q, stay, 0)
-				th.Runtime.Driver.Run(driver.Op{Kind: driver.OpFill, Dst: q, N: 64, Width: 1, Value: 1}) //nolint:errcheck // another thread may have reset the device
+				th.Runtime.Driver.Run(driver.Op{Kind: driver.OpFill, Dst: q, N: 64, Width: 1,
+					Value: 1}) //nolint:errcheck // another thread may have reset the device
 				switch j % 4 {
 				case 0:
 					Free(th, p)
@@ -164,7 +166,8 @@ func TestSharingHammer(t *testing.T) {
 		rt.NewThread(1).ResetDeviceForce(i)
 	}
 	if n := rt.Broker.Count(); n != 0 || len(memoryOf(rt).ipc.exports) != 0 || len(memoryOf(rt).ipc.imports) != 0 {
-		t.Errorf("%d keys, %d exports and %d imports are left", n, len(memoryOf(rt).ipc.exports), len(memoryOf(rt).ipc.imports))
+		t.Errorf("%d keys, %d exports and %d imports are left", n, len(memoryOf(rt).ipc.exports),
+			len(memoryOf(rt).ipc.imports))
 	}
 	if other.Broker.Count() != 1 {
 		t.Error("the other process lost its export")

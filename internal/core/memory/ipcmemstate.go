@@ -86,7 +86,8 @@ func (ipc *ipcState) add(c *core.Context, k share.Key, im *ipcImport) bool {
 	return true
 }
 
-// close takes the oldest import of a key out, or else an attribute, if the key is not exported here; the attribute goes with the last of them.
+// close takes the oldest import of a key out, or else an attribute, if the key is not exported here; the attribute
+// goes with the last of them.
 func (ipc *ipcState) close(k share.Key) (im *ipcImport, forgotten bool) {
 	ipc.mu.Lock()
 	defer ipc.mu.Unlock()
@@ -159,7 +160,8 @@ func (ipc *ipcState) end(rt *core.Runtime, k share.Key, x *ipcExport) {
 	rt.Broker.Withdraw(k)
 }
 
-// freed ends the exports of memory that has gone from start: nobody can import it any more. What is there by now, another thread's, keeps its own.
+// freed ends the exports of memory that has gone from start: nobody can import it any more. What is there by now,
+// another thread's, keeps its own.
 func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 	if !ipc.some.Load() {
 		return
@@ -173,8 +175,8 @@ func (ipc *ipcState) freed(rt *core.Runtime, start core.Addr) {
 	}
 }
 
-// closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be held: the addresses are given
-// back by sweep.
+// closed ends what a device shares, and what was imported in its contexts; nil means all devices. Device.mu may be
+// held: the addresses are given back by sweep.
 func (ipc *ipcState) closed(rt *core.Runtime, d *core.Device) {
 	if !ipc.some.Load() {
 		return

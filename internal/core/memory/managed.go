@@ -11,8 +11,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Managed memory has one address for the host and all devices. The driver makes it (driver.Manager) and takes it in copies and fills like other memory, in the order of
-// the stream. What advice and prefetches leave behind is kept here, page by page: where memory is, is the driver's business.
+// Managed memory has one address for the host and all devices. The driver makes it (driver.Manager) and takes it in
+// copies and fills like other memory, in the order of the stream. What advice and prefetches leave behind is kept
+// here, page by page: where memory is, is the driver's business.
 
 // managedPage is what managed memory is a multiple of, and what attributes belong to.
 const managedPage = 2 << 20
@@ -60,7 +61,8 @@ func manager(rt *core.Runtime) (driver.Manager, bool) {
 }
 
 func noManaged(t *core.Thread, api string) *core.Error {
-	return core.Unsupported(api, "", "%s on driver %s has no managed memory; A2 and A3 have", t.Runtime.Product.Name, t.Runtime.Driver.Name())
+	return core.Unsupported(api, "", "%s on driver %s has no managed memory; A2 and A3 have", t.Runtime.Product.Name,
+		t.Runtime.Driver.Name())
 }
 
 // MemAllocManaged is aclrtMemAllocManaged.
@@ -84,7 +86,8 @@ func MemAllocManaged(t *core.Thread, ptr *core.Addr, size uint64, flag uint32) *
 	}
 	sum, carry := bits.Add64(size, managedPage-1, 0)
 	if carry != 0 {
-		return core.Fail(api, abi.ErrRTMemoryAllocation, "size", "%d bytes of managed memory wanted, more than there are addresses", size)
+		return core.Fail(api, abi.ErrRTMemoryAllocation, "size",
+			"%d bytes of managed memory wanted, more than there are addresses", size)
 	}
 	n := sum &^ (managedPage - 1)
 	a, err := m.AllocManaged(n, int(c.Device.Phys))
@@ -126,7 +129,8 @@ func freeManaged(t *core.Thread, api, arg string, p core.Addr, l driver.Location
 	})
 }
 
-// LaunchManaged puts a copy or a fill of managed memory on a stream. It counts as a function on the host, which is what it is where memory migrates.
+// LaunchManaged puts a copy or a fill of managed memory on a stream. It counts as a function on the host, which is
+// what it is where memory migrates.
 func LaunchManaged(t *core.Thread, api string, s *core.Stream, op driver.Op) *core.Error {
 	if err := s.TakesFunctions(api); err != nil {
 		return err
@@ -137,7 +141,8 @@ func LaunchManaged(t *core.Thread, api string, s *core.Stream, op driver.Op) *co
 	return s.Launch(api, t, core.Task{Op: op})
 }
 
-// managedIn is the pages that n bytes at addr are in, if all of them are in one allocation: the first, and how many there are.
+// managedIn is the pages that n bytes at addr are in, if all of them are in one allocation: the first, and how many
+// there are.
 func managedIn(rt *core.Runtime, addr core.Addr, n uint64) (span *managedSpan, first, number uint64, ok bool) {
 	al := rt.Driver.Describe(addr)
 	if al.Place != driver.Managed || al.Room < n {
@@ -211,7 +216,8 @@ func managedPlaceOf(t *core.Thread, l abi.MemManagedLocation) (managedPlace, boo
 }
 
 // MemManagedAdvise is aclrtMemManagedAdvise.
-func MemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, advise abi.MemManagedAdviseType, location abi.MemManagedLocation) *core.Error {
+func MemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, advise abi.MemManagedAdviseType,
+	location abi.MemManagedLocation) *core.Error {
 	const api = "aclrtMemManagedAdvise"
 	if err := checkMemManagedAdvise(t, ptr, size, advise, location); err != nil {
 		return err
@@ -248,7 +254,8 @@ func MemManagedAdvise(t *core.Thread, ptr core.Addr, size uint64, advise abi.Mem
 const advicePage = 2 << 20
 
 // advice is what a piece of advice changes.
-func advice(t *core.Thread, api string, kind abi.MemManagedAdviseType, location abi.MemManagedLocation) (func(*managedAre), *core.Error) {
+func advice(t *core.Thread, api string, kind abi.MemManagedAdviseType,
+	location abi.MemManagedLocation) (func(*managedAre), *core.Error) {
 	switch kind {
 	case abi.MemAdviseSetReadMostly, abi.MemAdviseUnsetReadMostly: // the same everywhere
 		return func(p *managedAre) { p.readMostly = kind == abi.MemAdviseSetReadMostly }, nil
@@ -266,16 +273,18 @@ func advice(t *core.Thread, api string, kind abi.MemManagedAdviseType, location 
 	case place.kind == abi.MemManagedLocationTypeHost:
 		return func(p *managedAre) { p.byHost = set }, nil
 	case place.kind == abi.MemManagedLocationTypeHostNuma:
-		return nil, core.Refused(api, "location", "memory is accessed by a device or the host, not by one of its NUMA nodes")
+		return nil, core.Refused(api, "location",
+			"memory is accessed by a device or the host, not by one of its NUMA nodes")
 	case set:
 		return func(p *managedAre) { p.byDevices |= 1 << place.id }, nil
 	}
 	return func(p *managedAre) { p.byDevices &^= 1 << place.id }, nil
 }
 
-// MemManagedPrefetchAsync is aclrtMemManagedPrefetchAsync. There is one memory behind the address, so nothing moves: the place is remembered when
-// the stream comes to it.
-func MemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, location abi.MemManagedLocation, flags uint32, stream core.Handle) *core.Error {
+// MemManagedPrefetchAsync is aclrtMemManagedPrefetchAsync. There is one memory behind the address, so nothing moves:
+// the place is remembered when the stream comes to it.
+func MemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, location abi.MemManagedLocation, flags uint32,
+	stream core.Handle) *core.Error {
 	const api = "aclrtMemManagedPrefetchAsync"
 	s, err := checkMemManagedPrefetchAsync(t, ptr, size, location, flags, stream)
 	if err != nil {
@@ -293,7 +302,8 @@ func MemManagedPrefetchAsync(t *core.Thread, ptr core.Addr, size uint64, locatio
 // prefetchStream refuses the NULL stream where there is none.
 func prefetchStream(t *core.Thread, api string, s *core.Stream) *core.Error {
 	if s == nil && (t.Current() == nil || !t.Runtime.Product.Modern) {
-		return core.Fail(api, abi.ErrRTInternalError, "stream", "is NULL, and there is no default stream that could be meant")
+		return core.Fail(api, abi.ErrRTInternalError, "stream",
+			"is NULL, and there is no default stream that could be meant")
 	}
 	return nil
 }
@@ -346,7 +356,8 @@ func prefetched(rt *core.Runtime, list []prefetchRange, places []managedPlace) e
 		}
 		span, first, number, ok := managedIn(rt, r.addr, r.size)
 		if !ok {
-			return fmt.Errorf("%w: prefetch of %d bytes at %#x, which are no managed memory", driver.ErrFault, r.size, r.addr)
+			return fmt.Errorf("%w: prefetch of %d bytes at %#x, which are no managed memory", driver.ErrFault, r.size,
+				r.addr)
 		}
 		memoryOf(rt).managed.change(span, first, number, func(p *managedAre) { p.fetched = places[i] })
 	}
@@ -354,7 +365,8 @@ func prefetched(rt *core.Runtime, list []prefetchRange, places []managedPlace) e
 }
 
 // MemManagedPrefetchBatchAsync is aclrtMemManagedPrefetchBatchAsync.
-func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64, count uint64, prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64, stream core.Handle) *core.Error {
+func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64, count uint64,
+	prefetchLocs *abi.MemManagedLocation, prefetchLocIdxs *uint64, numPrefetchLocs, flags uint64, stream core.Handle) *core.Error {
 	const api = "aclrtMemManagedPrefetchBatchAsync"
 	switch {
 	case ptrs == nil:
@@ -395,7 +407,8 @@ func MemManagedPrefetchBatchAsync(t *core.Thread, ptrs *core.Addr, sizes *uint64
 			return core.Refused(api, "prefetchLocIdxs", "is %d, but there are %d ranges", first, count).At(k)
 		}
 		if k > 0 && first <= indexes[k-1] {
-			return core.Refused(api, "prefetchLocIdxs", "is %d, not larger than the one before, %d", first, indexes[k-1]).At(k)
+			return core.Refused(api, "prefetchLocIdxs", "is %d, not larger than the one before, %d", first,
+				indexes[k-1]).At(k)
 		}
 	}
 	for k, l := range core.Array(prefetchLocs, numPrefetchLocs) {

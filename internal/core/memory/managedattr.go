@@ -6,7 +6,8 @@ import (
 )
 
 // MemManagedGetAttr is aclrtMemManagedGetAttr.
-func MemManagedGetAttr(t *core.Thread, attribute abi.MemManagedRangeAttribute, ptr core.Addr, size uint64, data core.Addr, dataSize uint64) *core.Error {
+func MemManagedGetAttr(t *core.Thread, attribute abi.MemManagedRangeAttribute, ptr core.Addr, size uint64,
+	data core.Addr, dataSize uint64) *core.Error {
 	const api = "aclrtMemManagedGetAttr"
 	if err := checkMemManagedGetAttr(t, attribute, ptr, size, data, dataSize); err != nil {
 		return err
@@ -22,7 +23,8 @@ func MemManagedGetAttr(t *core.Thread, attribute abi.MemManagedRangeAttribute, p
 }
 
 // MemManagedGetAttrs is aclrtMemManagedGetAttrs.
-func MemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttribute, numAttributes uint64, ptr core.Addr, size uint64, data *core.Addr, dataSizes *uint64) *core.Error {
+func MemManagedGetAttrs(t *core.Thread, attributes *abi.MemManagedRangeAttribute, numAttributes uint64, ptr core.Addr,
+	size uint64, data *core.Addr, dataSizes *uint64) *core.Error {
 	const api = "aclrtMemManagedGetAttrs"
 	if err := checkMemManagedGetAttrs(t, attributes, numAttributes, ptr, size, data, dataSizes); err != nil {
 		return err

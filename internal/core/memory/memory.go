@@ -45,7 +45,8 @@ func MallocCached(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.Mem
 	return malloc(t, "aclrtMallocCached", devPtr, size, policy, t.Runtime.Product.Padding)
 }
 
-func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, padding uint64) *core.Error {
+func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
+	padding uint64) *core.Error {
 	if devPtr == nil {
 		return core.IsNull(api, "devPtr")
 	}
@@ -76,16 +77,19 @@ func malloc(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy a
 
 // MallocWithCfg is aclrtMallocWithCfg. Bandwidth and access bits of the policy are accepted and change nothing: there
 // is one kind of memory, and the host cannot write to it anyway.
-func MallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+func MallocWithCfg(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
+	cfg *abi.MallocConfig) *core.Error {
 	return mallocWithCfg(t, "aclrtMallocWithCfg", devPtr, size, policy, cfg)
 }
 
 // MallocForTaskScheduler is aclrtMallocForTaskScheduler. All device memory can be read by the task scheduler.
-func MallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+func MallocForTaskScheduler(t *core.Thread, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
+	cfg *abi.MallocConfig) *core.Error {
 	return mallocWithCfg(t, "aclrtMallocForTaskScheduler", devPtr, size, policy, cfg)
 }
 
-func mallocWithCfg(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy, cfg *abi.MallocConfig) *core.Error {
+func mallocWithCfg(t *core.Thread, api string, devPtr *core.Addr, size uint64, policy abi.MemMallocPolicy,
+	cfg *abi.MallocConfig) *core.Error {
 	if devPtr == nil {
 		return core.IsNull(api, "devPtr")
 	}
@@ -129,7 +133,8 @@ func checkAttributes(c *core.Context, api string, cfg *abi.MallocConfig) *core.E
 		case abi.MemAttrDeviceId:
 			id = *a.Value.DeviceID()
 		default:
-			return core.Refused(api, "cfg", "attribute %d is %v; a module id (1) and a device id (2) are known here", i, a.Attr)
+			return core.Refused(api, "cfg", "attribute %d is %v; a module id (1) and a device id (2) are known here", i,
+				a.Attr)
 		}
 	}
 	if id != uint32(c.Device.User) {
@@ -160,7 +165,8 @@ func checkPolicy(rt *core.Runtime, api string, p abi.MemMallocPolicy) *core.Erro
 		return core.Unsupported(api, "policy", "%v: %s has no pages of 1 GiB; 950, A3 and A2 have", p, rt.Product.Name)
 	}
 	if isP2P(p) && rt.OneMemory {
-		return core.Unsupported(api, "policy", "%v: a program on the device's own CPU (RC form) has no peers; take the policy without P2P", p)
+		return core.Unsupported(api, "policy",
+			"%v: a program on the device's own CPU (RC form) has no peers; take the policy without P2P", p)
 	}
 	return nil
 }
@@ -206,7 +212,8 @@ func alloc(t *core.Thread, c *core.Context, p *core.Addr, r request) *core.Error
 	switch {
 	case errors.Is(err, driver.ErrNoMemory):
 		free, total := dev.Memory()
-		e.Text = fmt.Sprintf("%s wanted (%d when rounded up), device %d has %s of %s left", byteCount(r.asked), r.size, c.Device.User, byteCount(free), byteCount(total))
+		e.Text = fmt.Sprintf("%s wanted (%d when rounded up), device %d has %s of %s left", byteCount(r.asked), r.size,
+			c.Device.User, byteCount(free), byteCount(total))
 	case errors.Is(err, driver.ErrUnsupported):
 		e.Arg = "policy"
 	}
@@ -247,7 +254,8 @@ func FreeWithDevSync(t *core.Thread, devPtr core.Addr) *core.Error {
 func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	rt := t.Runtime
 	if b := memoryOf(rt).pools.find(p); b != nil {
-		return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: b.pool.dev.User}, func() *core.Error { return b.free(api, arg, p) })
+		return t.Releasing(core.Resource{Kind: core.DeviceMemory, Name: p, Device: b.pool.dev.User},
+			func() *core.Error { return b.free(api, arg, p) })
 	}
 	if memoryOf(rt).vmm.mapping(p) != nil {
 		return isMapped(api, arg, p)
@@ -255,16 +263,19 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 	l := rt.Driver.Locate(p)
 	switch l.Place {
 	case driver.Host:
-		return core.Refused(api, arg, "%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p).Because(core.NotToFree, p)
+		return core.Refused(api, arg,
+			"%#x is pinned or registered host memory; aclrtFreeHost or aclrtHostUnregister gives it back", p).Because(core.NotToFree, p)
 	case driver.Pageable:
 		return core.Refused(api, arg, "%#x is no device memory", p).Because(core.NotToFree, p)
 	case driver.Nowhere:
-		return core.Refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset", p).Because(core.Gone, p)
+		return core.Refused(api, arg, "%#x is in no live allocation: it was freed already, or its device was reset",
+			p).Because(core.Gone, p)
 	case driver.Managed:
 		return freeManaged(t, api, arg, p, l)
 	}
 	if memoryOf(rt).ipc.imported(p) {
-		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back", p).Because(core.NotToFree, p)
+		return core.Refused(api, arg, "%#x is memory of another process; aclrtIpcMemClose gives it back",
+			p).Because(core.NotToFree, p)
 	}
 	d := rt.ByPhys(l.Device)
 	if d == nil {
@@ -285,7 +296,8 @@ func free(t *core.Thread, api, arg string, p core.Addr) *core.Error {
 
 // isMapped is the answer to who wants to free a mapping.
 func isMapped(api, arg string, p core.Addr) *core.Error {
-	return core.Refused(api, arg, "%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p).Because(core.NotToFree, p)
+	return core.Refused(api, arg,
+		"%#x lies in a mapping of aclrtMapMem; aclrtUnmapMem takes that away, and aclrtFreePhysical gives the memory back", p).Because(core.NotToFree, p)
 }
 
 // gaveBack says how giving memory back ended: who passed a pointer into an allocation gets to know where it starts.

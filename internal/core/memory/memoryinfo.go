@@ -52,7 +52,8 @@ func GetMemInfo(t *core.Thread, attr abi.MemAttr, free, total *uint64) *core.Err
 	}
 	q := questions[attr]
 	if q.part == gigapages && !t.Runtime.Product.Modern && !t.Runtime.Product.DDR {
-		return core.Unsupported(api, "attr", "%v: %s has no pages of 1 GiB; 950, A3 and A2 have", attr, t.Runtime.Product.Name)
+		return core.Unsupported(api, "attr", "%v: %s has no pages of 1 GiB; 950, A3 and A2 have", attr,
+			t.Runtime.Product.Name)
 	}
 	dev := c.Device.Opened.Load()
 	if dev == nil { // the device was reset meanwhile
@@ -135,7 +136,8 @@ func (q question) answer(isDDR bool, free, total uint64) (uint64, uint64) {
 }
 
 // GetMemUsageInfo is aclrtGetMemUsageInfo. There is one module, this process.
-func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64, outputNum *uint64) *core.Error {
+func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageInfo, inputNum uint64,
+	outputNum *uint64) *core.Error {
 	const api = "aclrtGetMemUsageInfo"
 	if memUsageInfo == nil {
 		return core.IsNull(api, "memUsageInfo")
@@ -171,7 +173,8 @@ func GetMemUsageInfo(t *core.Thread, deviceID int32, memUsageInfo *abi.MemUsageI
 const memTypes = abi.MemTypeDev | abi.MemTypeDvpp | 0x20
 
 // CheckMemType is aclrtCheckMemType. All device memory is of the type DEV; there is none of DVPP.
-func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, checkResult *uint32, reserve uint32) *core.Error {
+func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, checkResult *uint32,
+	reserve uint32) *core.Error {
 	const api = "aclrtCheckMemType"
 	if addrList == nil {
 		return core.IsNull(api, "addrList")
@@ -187,7 +190,8 @@ func CheckMemType(t *core.Thread, addrList *core.Addr, size, memType uint32, che
 		return core.Refused(api, "size", "is 0")
 	}
 	if memType&^memTypes != 0 {
-		return core.Refused(api, "memType", "%#x has other bits than ACL_RT_MEM_TYPE_DEV (0x2), ACL_RT_MEM_TYPE_DVPP (0x8) and 0x20", memType)
+		return core.Refused(api, "memType",
+			"%#x has other bits than ACL_RT_MEM_TYPE_DEV (0x2), ACL_RT_MEM_TYPE_DVPP (0x8) and 0x20", memType)
 	}
 	if t.Current() == nil {
 		return core.NoCurrentContext(api)

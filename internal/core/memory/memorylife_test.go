@@ -13,13 +13,14 @@ import (
 	"ropeway/internal/core/transfer"
 )
 
-// TestPoolFreeBehindStream: memory that aclrtFree gives back to its pool is for another stream only when streams have reached the frees
-// that came before.
+// TestPoolFreeBehindStream: memory that aclrtFree gives back to its pool is for another stream only when streams have
+// reached the frees that came before.
 func TestPoolFreeBehindStream(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	const n = 2 << 20
 	var pool core.Handle
-	m.OK(memory.MemPoolCreate(m.Th, &pool, &abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
+	m.OK(memory.MemPoolCreate(m.Th, &pool,
+		&abi.MemPoolProps{Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}))
 	held, other := m.Stream(m.Th), m.Stream(m.Th)
 	var a, again, b core.Addr
 	m.OK(memory.MemPoolMallocAsync(m.Th, &a, n, pool, held))
@@ -50,7 +51,8 @@ const keyRoom = 65
 
 // mapTwo maps two memories that touch and returns where, with their handles.
 func mapTwo(m *machine, n uint64) (at core.Addr, h [2]core.Handle) {
-	prop := &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge, Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
+	prop := &abi.PhysicalMemProp{MemAttr: abi.MemAttrHBMMemHuge,
+		Location: abi.MemLocation{Type: abi.MemLocationTypeDevice}}
 	m.OK(memory.ReserveMemAddress(m.Th, &at, 2*n, 0, 0, 0))
 	for i := range h {
 		m.OK(memory.MallocPhysical(m.Th, &h[i], n, prop, 0))
@@ -59,7 +61,8 @@ func mapTwo(m *machine, n uint64) (at core.Addr, h [2]core.Handle) {
 	return at, h
 }
 
-// TestExportOfMapping: a key of the second of two mappings that touch is of its memory, and a key never goes across the border.
+// TestExportOfMapping: a key of the second of two mappings that touch is of its memory, and a key never goes across
+// the border.
 func TestExportOfMapping(t *testing.T) {
 	m := newMachine(t, "A2", "")
 	const n = 2 << 20
@@ -104,7 +107,8 @@ func TestNumbersTooLarge(t *testing.T) {
 	m.OK(memory.MallocHost(m.Th, &p, 4096))
 	attributes := core.Array(core.Pointer[abi.MemManagedRangeAttribute](p), 2)
 	attributes[0], attributes[1] = abi.MemRangeAttributeReadMostly, 0
-	m.Want(memory.MemManagedGetAttrs(m.Th, &attributes[0], 1<<40, 1<<40, 1, core.Pointer[core.Addr](p), core.Pointer[uint64](p)), abi.ErrRTParamInvalid)
+	m.Want(memory.MemManagedGetAttrs(m.Th, &attributes[0], 1<<40, 1<<40, 1, core.Pointer[core.Addr](p),
+		core.Pointer[uint64](p)), abi.ErrRTParamInvalid)
 }
 
 // TestImportedIsNotExported: who was allowed to import memory cannot let others have it.

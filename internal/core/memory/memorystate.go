@@ -1,5 +1,5 @@
-// Package memory is the memory of AscendCL: of devices, pinned and registered on the host, managed, virtual, in pools, and shared between processes
-// and devices.
+// Package memory is the memory of AscendCL: of devices, pinned and registered on the host, managed, virtual, in
+// pools, and shared between processes and devices.
 package memory
 
 import "ropeway/internal/core"

@@ -11,7 +11,8 @@ import (
 // numaNode is the NUMA node that the calling thread is on at the moment.
 func numaNode() int32 {
 	var cpu, node uint32
-	if _, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), uintptr(unsafe.Pointer(&node)), 0); e != 0 {
+	if _, _, e := unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&cpu)), uintptr(unsafe.Pointer(&node)),
+		0); e != 0 {
 		return 0
 	}
 	return int32(node)

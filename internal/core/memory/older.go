@@ -23,7 +23,8 @@ func CloseImport(t *core.Thread, ptr core.Addr) *core.Error {
 	}
 	im := memoryOf(t.Runtime).ipc.closeAt(ptr)
 	if im == nil {
-		return core.Refused(api, "ptr", "%#x is no address that this process got by an import, or it is closed already", ptr)
+		return core.Refused(api, "ptr", "%#x is no address that this process got by an import, or it is closed already",
+			ptr)
 	}
 	return unmapImport(t, api, "ptr", im)
 }

@@ -169,7 +169,8 @@ func GetDevicesTopo(t *core.Thread, deviceID, otherDeviceID uint32, value *uint6
 
 // DeviceGetHostAtomicCapabilities is aclrtDeviceGetHostAtomicCapabilities. The arrays have count elements. The answer
 // is always 0: there are no kernels that could update memory.
-func DeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, deviceID int32) *core.Error {
+func DeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation,
+	count uint32, deviceID int32) *core.Error {
 	const api = "aclrtDeviceGetHostAtomicCapabilities"
 	if err := atomicArgs(api, capabilities, operations, count); err != nil {
 		return err
@@ -182,13 +183,15 @@ func DeviceGetHostAtomicCapabilities(t *core.Thread, capabilities *uint32, opera
 
 // DeviceGetP2PAtomicCapabilities is aclrtDeviceGetP2PAtomicCapabilities, answered like
 // [Thread.DeviceGetHostAtomicCapabilities].
-func DeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32, srcDeviceID, dstDeviceID int32) *core.Error {
+func DeviceGetP2PAtomicCapabilities(t *core.Thread, capabilities *uint32, operations *abi.AtomicOperation, count uint32,
+	srcDeviceID, dstDeviceID int32) *core.Error {
 	const api = "aclrtDeviceGetP2PAtomicCapabilities"
 	if err := atomicArgs(api, capabilities, operations, count); err != nil {
 		return err
 	}
 	if srcDeviceID == dstDeviceID {
-		return core.Fail(api, abi.ErrRTInvalidDeviceid, "dstDeviceId", "%d is srcDeviceId too; peers are two devices", dstDeviceID)
+		return core.Fail(api, abi.ErrRTInvalidDeviceid, "dstDeviceId", "%d is srcDeviceId too; peers are two devices",
+			dstDeviceID)
 	}
 	if t.Runtime.Device(srcDeviceID) == nil {
 		return t.NoDevice(api, "srcDeviceId", int64(srcDeviceID))
@@ -212,7 +215,8 @@ func atomicArgs(api string, capabilities *uint32, operations *abi.AtomicOperatio
 }
 
 // noAtomics says of every operation that it is not available, once all of them exist.
-func noAtomics(t *core.Thread, api string, capabilities *uint32, operations *abi.AtomicOperation, count uint32) *core.Error {
+func noAtomics(t *core.Thread, api string, capabilities *uint32, operations *abi.AtomicOperation,
+	count uint32) *core.Error {
 	for i, op := range core.ArrayOf(t, operations, uint64(count)) {
 		if !knownAtomic(op) {
 			return core.Refused(api, "operations", "%d is no aclrtAtomicOperation", op).At(i)

@@ -23,10 +23,12 @@ func MemPoolCreate(t *core.Thread, memPool *core.Handle, poolProps *abi.MemPoolP
 		return err
 	}
 	if poolProps.AllocType != abi.MemAllocationTypePinned {
-		return core.Invalid(api, "poolProps", "allocType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)", poolProps.AllocType)
+		return core.Invalid(api, "poolProps", "allocType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
+			poolProps.AllocType)
 	}
 	if poolProps.Location.Type != abi.MemLocationTypeDevice {
-		return core.Invalid(api, "poolProps", "location.type %d is not DEVICE (1); pools are device memory", poolProps.Location.Type)
+		return core.Invalid(api, "poolProps", "location.type %d is not DEVICE (1); pools are device memory",
+			poolProps.Location.Type)
 	}
 	if poolProps.Reserved != [len(poolProps.Reserved)]uint8{} {
 		return core.Invalid(api, "poolProps", "the reserved bytes are not 0")
@@ -43,25 +45,29 @@ func MemPoolCreate(t *core.Thread, memPool *core.Handle, poolProps *abi.MemPoolP
 			size = total &^ (poolGranule - 1)
 		}
 		if !fits || size > total {
-			return core.Refused(api, "poolProps", "maxSize is %s, but device %d has %s", byteCount(poolProps.MaxSize), d.User, byteCount(total))
+			return core.Refused(api, "poolProps", "maxSize is %s, but device %d has %s", byteCount(poolProps.MaxSize),
+				d.User, byteCount(total))
 		}
 	}
 	if !t.Runtime.Product.Pools {
 		return core.Unsupported(api, "", "%s has no memory pools; A2 has", t.Runtime.Product.Name).NotRecorded()
 	}
 	if dev == nil {
-		return core.Fail(api, abi.ErrRTDevSetupError, "poolProps", "device %d is not set in this process; call aclrtSetDevice first", d.User)
+		return core.Fail(api, abi.ErrRTDevSetupError, "poolProps",
+			"device %d is not set in this process; call aclrtSetDevice first", d.User)
 	}
 	h := memoryOf(t.Runtime).pools.make(d, dev, size)
 	if h == 0 {
-		return core.Fail(api, abi.ErrRTInternalError, "", "device %d was reset meanwhile, or the process has as many pools as there are handles", d.User)
+		return core.Fail(api, abi.ErrRTInternalError, "",
+			"device %d was reset meanwhile, or the process has as many pools as there are handles", d.User)
 	}
 	*memPool = h
 	t.Acquired(core.Resource{Kind: core.PoolHandle, Name: uintptr(h), Size: size, Device: d.User})
 	return nil
 }
 
-// MemPoolDestroy is aclrtMemPoolDestroy. Memory of the pool that the program still has stays, as if it came from aclrtMalloc.
+// MemPoolDestroy is aclrtMemPoolDestroy. Memory of the pool that the program still has stays, as if it came from
+// aclrtMalloc.
 func MemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 	const api = "aclrtMemPoolDestroy"
 	if err := checkMemPoolDestroy(t, memPool); err != nil {
@@ -71,18 +77,20 @@ func MemPoolDestroy(t *core.Thread, memPool core.Handle) *core.Error {
 	if p == nil {
 		return noPool(api, memPool)
 	}
-	return t.Releasing(core.Resource{Kind: core.PoolHandle, Name: uintptr(memPool), Size: p.max, Device: p.dev.User}, func() *core.Error {
-		if memoryOf(t.Runtime).pools.table.Remove(memPool) == nil { // another thread was faster
-			return noPool(api, memPool)
-		}
-		p.destroy()
-		return nil
-	})
+	return t.Releasing(core.Resource{Kind: core.PoolHandle, Name: uintptr(memPool), Size: p.max, Device: p.dev.User},
+		func() *core.Error {
+			if memoryOf(t.Runtime).pools.table.Remove(memPool) == nil { // another thread was faster
+				return noPool(api, memPool)
+			}
+			p.destroy()
+			return nil
+		})
 }
 
 // noPool is the answer of most calls to a handle that names no pool.
 func noPool(api string, h core.Handle) *core.Error {
-	return core.Fail(api, abi.ErrRTInternalError, "memPool", "%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone, uintptr(h))
+	return core.Fail(api, abi.ErrRTInternalError, "memPool",
+		"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
 // poolAttr finds the pool of an attribute call.
@@ -95,7 +103,8 @@ func poolAttr(t *core.Thread, api string, memPool core.Handle, value core.Addr) 
 	}
 	p := memoryOf(t.Runtime).pools.table.Get(memPool)
 	if p == nil {
-		return nil, core.Refused(api, "memPool", "%#x is no memory pool, or one that was destroyed or went with its device", uintptr(memPool)).Because(core.Gone, uintptr(memPool))
+		return nil, core.Refused(api, "memPool",
+			"%#x is no memory pool, or one that was destroyed or went with its device", uintptr(memPool)).Because(core.Gone, uintptr(memPool))
 	}
 	return p, nil
 }
@@ -210,14 +219,16 @@ func MemPoolMallocAsync(t *core.Thread, ptr *core.Addr, size uint64, memPool, st
 		return noPool(api, memPool) // it went meanwhile
 	}
 	if got.after != 0 {
-		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after}, Order: &b.order}})
+		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpGate, Gate: &freedGate{b: b, after: got.after},
+			Order: &b.order}})
 	}
 	if b.bare != nil {
 		s.Put(api, t, core.Task{Op: driver.Op{Kind: driver.OpFail, Err: b.bare}, Kind: observe.Other})
 	}
 	*ptr = b.addr
 	if t.Runtime.Watch != nil {
-		t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: b.addr, Size: size, Device: p.dev.User, Pooled: true, Number: s.ID, Task: uint32(s.Tasks.Load())})
+		t.Acquired(core.Resource{Kind: core.DeviceMemory, Name: b.addr, Size: size, Device: p.dev.User, Pooled: true,
+			Number: s.ID, Task: uint32(s.Tasks.Load())})
 	}
 	return nil
 }
@@ -230,7 +241,8 @@ func poolStream(t *core.Thread, api string, stream core.Handle) (*core.Stream, *
 	}
 	c := t.Current()
 	if c == nil {
-		return nil, core.Fail(api, abi.ErrRTStreamContext, "stream", "stream %d belongs to context %#x, but this thread has no current context", s.ID, uintptr(s.Context.Handle)).Because(core.OtherContext, 0)
+		return nil, core.Fail(api, abi.ErrRTStreamContext, "stream",
+			"stream %d belongs to context %#x, but this thread has no current context", s.ID, uintptr(s.Context.Handle)).Because(core.OtherContext, 0)
 	}
 	return c.On(api, s)
 }
@@ -265,7 +277,8 @@ func MemPoolFreeAsync(t *core.Thread, ptr core.Addr, stream core.Handle) *core.E
 	w := t.Runtime.Watch
 	var r core.Resource
 	if w != nil {
-		r = core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID, Task: tag.Task}
+		r = core.Resource{Kind: core.DeviceMemory, Name: ptr, Device: b.pool.dev.User, Pooled: true, Number: s.ID,
+			Task: tag.Task}
 		w.Taking(t, r)
 	}
 	b.begun.Add(1)
@@ -305,7 +318,8 @@ func MemPoolTrimTo(t *core.Thread, memPool core.Handle, minBytesToKeep uint64) *
 		return noPool(api, memPool)
 	}
 	if minBytesToKeep > p.max {
-		return core.Fail(api, abi.ErrRTInternalError, "minBytesToKeep", "%s are more than the pool may have, %s", byteCount(minBytesToKeep), byteCount(p.max))
+		return core.Fail(api, abi.ErrRTInternalError, "minBytesToKeep", "%s are more than the pool may have, %s",
+			byteCount(minBytesToKeep), byteCount(p.max))
 	}
 	var reserved, used uint64
 	core.Locked(&p.mu, func() { reserved, used = p.reserved.now, p.used.now })
@@ -313,7 +327,8 @@ func MemPoolTrimTo(t *core.Thread, memPool core.Handle, minBytesToKeep uint64) *
 		return nil
 	}
 	if minBytesToKeep < used {
-		return core.Fail(api, abi.ErrRTInternalError, "minBytesToKeep", "%s are less than the program uses of the pool, %s", byteCount(minBytesToKeep), byteCount(used))
+		return core.Fail(api, abi.ErrRTInternalError, "minBytesToKeep",
+			"%s are less than the program uses of the pool, %s", byteCount(minBytesToKeep), byteCount(used))
 	}
 	p.trim(func(size uint64) bool { return p.reserved.now-size >= minBytesToKeep }) // lockcheck: trim locks mu
 	return nil

@@ -14,8 +14,9 @@ import (
 	"ropeway/internal/ranges"
 )
 
-// Pool is memory of a device that the program gets and gives back in the order of streams (spec/semantics.md, section 15).
-// Each block is an allocation of the device, which the pool keeps when it is freed. It is handed out again, for the same size:
+// Pool is memory of a device that the program gets and gives back in the order of streams (spec/semantics.md, section
+// 15). Each block is an allocation of the device, which the pool keeps when it is freed. It is handed out again, for
+// the same size:
 //
 //   - to the stream on which it was freed, at once;
 //   - to others, when the host has synchronised that stream since; or, as the attributes allow, if the stream has waited for an
@@ -24,8 +25,8 @@ import (
 //
 // Synchronisations give back to the device what is unused beyond the threshold.
 //
-// Lock order: Device.mu → Pool.mu → poolState.mu; the driver is called with neither of the last two held, and with the first where
-// memory is given back.
+// Lock order: Device.mu → Pool.mu → poolState.mu; the driver is called with neither of the last two held, and with
+// the first where memory is given back.
 type Pool struct {
 	rt     *core.Runtime    // immutable
 	dev    *core.Device     // immutable
@@ -98,7 +99,8 @@ func (p *Pool) blocks() (list []*poolBlock) {
 	return list
 }
 
-// destroy ends the pool, which has no handle any more. What streams are not done with is given back at a later synchronisation.
+// destroy ends the pool, which has no handle any more. What streams are not done with is given back at a later
+// synchronisation.
 func (p *Pool) destroy() {
 	core.Locked(&p.mu, func() { p.gone, p.threshold = true, 0 })
 	var has []*poolBlock
@@ -153,7 +155,8 @@ func (p *Pool) take(api string, s *core.Stream, size uint64) (taken, *core.Error
 func (p *Pool) full(api string, size uint64) *core.Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return core.Fail(api, abi.ErrRTInternalError, "size", "%s wanted, but of the pool's %s the program has %s, and %s cannot be used again yet", byteCount(size), byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
+	return core.Fail(api, abi.ErrRTInternalError, "size",
+		"%s wanted, but of the pool's %s the program has %s, and %s cannot be used again yet", byteCount(size), byteCount(p.max), byteCount(p.used.now), byteCount(p.idle))
 }
 
 // hasRoom tells whether the pool could have size bytes more for the program, once all that is unused can be had.
@@ -222,8 +225,8 @@ func (p *Pool) cut(b *poolBlock, i int) {
 	p.idle -= b.size
 }
 
-// makeRoom takes as many unused blocks as make room for size bytes, if there are that many that nobody uses. The caller gives
-// them back. p.mu is held.
+// makeRoom takes as many unused blocks as make room for size bytes, if there are that many that nobody uses. The
+// caller gives them back. p.mu is held.
 func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	if p.room(size) || size > p.max {
 		return nil
@@ -242,8 +245,8 @@ func (p *Pool) makeRoom(size uint64) []*poolBlock {
 	return p.cutWhile(func(uint64) bool { return !p.room(size) })
 }
 
-// cutWhile takes unused blocks that no stream has to reach, large ones first, as long as more says so of the next one's size.
-// p.mu is held.
+// cutWhile takes unused blocks that no stream has to reach, large ones first, as long as more says so of the next
+// one's size. p.mu is held.
 func (p *Pool) cutWhile(more func(size uint64) bool) (out []*poolBlock) {
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(p.unused))) {
 		c := p.unused[size]
@@ -295,8 +298,9 @@ func (p *Pool) giveBack(out []*poolBlock) {
 	}
 }
 
-// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there, so the block
-// is an address with nothing behind it; where the driver has no such addresses it is the call that fails.
+// grow makes a block of size bytes, which are reserved. A device without memory is seen when the stream gets there,
+// so the block is an address with nothing behind it; where the driver has no such addresses it is the call that
+// fails.
 func (p *Pool) grow(api string, size uint64) (taken, *core.Error) {
 	a, err := p.open.Alloc(size, driver.PageHugeFirst)
 	if errors.Is(err, driver.ErrNoMemory) {
@@ -363,7 +367,8 @@ func (b *poolBlock) unreserve() {
 // owned refuses a pointer that is not the start of a block the program has.
 func (b *poolBlock) owned(api, arg string, ptr core.Addr) *core.Error {
 	if ptr != b.addr {
-		return core.Refused(api, arg, "%#x lies %d bytes inside the %d bytes at %#x", ptr, ptr-b.addr, b.size, b.addr).Because(core.Gone, ptr)
+		return core.Refused(api, arg, "%#x lies %d bytes inside the %d bytes at %#x", ptr, ptr-b.addr, b.size,
+			b.addr).Because(core.Gone, ptr)
 	}
 	if !b.live.Load() {
 		return b.notLive(api, arg, ptr)
@@ -387,7 +392,8 @@ func (b *poolBlock) free(api, arg string, ptr core.Addr) *core.Error {
 	return nil
 }
 
-// put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been submitted, or of none.
+// put makes b, which the program no longer has, unused. It was freed in the order of s, where that has been
+// submitted, or of none.
 func (b *poolBlock) put(s *core.Stream) {
 	p := b.pool
 	memoryOf(p.rt).ipc.freed(p.rt, b.addr)
@@ -404,7 +410,8 @@ func (b *poolBlock) put(s *core.Stream) {
 	}
 	if p.gone { // while the free was queued: the pool has memory again, for a synchronisation to give back
 		core.Locked(&memoryOf(p.rt).pools.mu, func() {
-			memoryOf(p.rt).pools.list = append(slices.DeleteFunc(memoryOf(p.rt).pools.list, func(o *Pool) bool { return o == p }), p)
+			memoryOf(p.rt).pools.list = append(slices.DeleteFunc(memoryOf(p.rt).pools.list,
+				func(o *Pool) bool { return o == p }), p)
 		})
 	}
 	p.used.now -= b.size

@@ -53,7 +53,8 @@ func (ps *poolState) each(f func(*Pool)) {
 	}
 }
 
-// forget takes blocks out of the index, and a pool of which nothing is left off the list. It tells how many blocks were there.
+// forget takes blocks out of the index, and a pool of which nothing is left off the list. It tells how many blocks
+// were there.
 func (ps *poolState) forget(blocks []*poolBlock, p *Pool) (found int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

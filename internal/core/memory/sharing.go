@@ -39,7 +39,8 @@ func ShareError(api, arg string, err error) *core.Error {
 	switch {
 	case errors.Is(err, share.ErrNotAllowed):
 		e.Code = codes.notAllowed
-		e.Text = "name this process there with " + namesPids(api) + ", with the number that aclrtDeviceGetBareTgid gives here"
+		e.Text = "name this process there with " + namesPids(api) +
+			", with the number that aclrtDeviceGetBareTgid gives here"
 		if errors.Is(err, share.ErrOtherUser) {
 			e.Text = "export it with a white list, and " + e.Text
 		} else {
@@ -105,7 +106,8 @@ func readKey(api, arg string, p *byte) (share.Key, *core.Error) {
 func parseKey(api, arg, text string, code abi.Code) (share.Key, *core.Error) {
 	k, ok := share.ParseText(text)
 	if !ok {
-		return k, core.Fail(api, code, arg, "%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
+		return k, core.Fail(api, code, arg,
+			"%.20q… is no key; keys come from the exporting process and are passed on whole, with their terminator", text)
 	}
 	return k, nil
 }
@@ -116,10 +118,12 @@ type WhiteList struct {
 	named map[int32]struct{} // nil until the first
 }
 
-// name lets processes import. A number of 0 is skipped. That a process runs is not checked, but only one that runs now will be let in.
+// name lets processes import. A number of 0 is skipped. That a process runs is not checked, but only one that runs
+// now will be let in.
 func (w *WhiteList) name(api string, b *share.Broker, k share.Key, pids []int32, most int) *core.Error {
 	if w.open {
-		return core.Fail(api, abi.ErrRTNoPermission, "", "it was exported without a white list: every process of the user may import already")
+		return core.Fail(api, abi.ErrRTNoPermission, "",
+			"it was exported without a white list: every process of the user may import already")
 	}
 	some := false
 	for _, pid := range pids {
@@ -128,7 +132,8 @@ func (w *WhiteList) name(api string, b *share.Broker, k share.Key, pids []int32,
 		}
 		some = true
 		if _, again := w.named[pid]; !again && len(w.named) == most {
-			return core.Fail(api, abi.ErrRTDrvInternalError, "pid", "%d processes are named already, which is as many as there can be", most)
+			return core.Fail(api, abi.ErrRTDrvInternalError, "pid",
+				"%d processes are named already, which is as many as there can be", most)
 		}
 		if err := b.Allow(k, []int32{pid}); err != nil && !errors.Is(err, share.ErrNoProcess) {
 			return ShareError(api, "pid", err)
@@ -156,7 +161,8 @@ func writeKey(p *byte, n uint64, k share.Key) bool {
 	return true
 }
 
-// Memory that goes to another process is a file and a note: name of the driver, a 0, six fixed fields, the driver's own note.
+// Memory that goes to another process is a file and a note: name of the driver, a 0, six fixed fields, the driver's
+// own note.
 const sharedFields = 1 + 1 + 4 + 8 + 8
 
 // itemOf is memory as an item; the file is the item's from here on.
@@ -175,14 +181,16 @@ func itemOf(rt *core.Runtime, kind share.Kind, s *driver.Shared) share.Item {
 	return it
 }
 
-// sharedOf reads what itemOf wrote in another process; the file stays the item's. ErrFault, wrapped, if it cannot be memory of this machine.
+// sharedOf reads what itemOf wrote in another process; the file stays the item's. ErrFault, wrapped, if it cannot be
+// memory of this machine.
 func sharedOf(rt *core.Runtime, it share.Item) (*driver.Shared, error) {
 	name, b, ok := strings.Cut(string(it.Note), "\x00")
 	if !ok || len(b) < sharedFields {
 		return nil, fmt.Errorf("%w: the exporting process describes it in %d bytes that make no sense; both need the same version", driver.ErrFault, len(it.Note))
 	}
 	if name != rt.Driver.Name() {
-		return nil, fmt.Errorf("%w: the exporting process uses the driver %q, this one %q", driver.ErrFault, name, rt.Driver.Name())
+		return nil, fmt.Errorf("%w: the exporting process uses the driver %q, this one %q", driver.ErrFault, name,
+			rt.Driver.Name())
 	}
 	f := []byte(b)
 	s := &driver.Shared{
@@ -202,7 +210,8 @@ func sharedOf(rt *core.Runtime, it share.Item) (*driver.Shared, error) {
 		return nil, fmt.Errorf("%w: pages of kind %d", driver.ErrFault, s.Page)
 	}
 	if s.Device != driver.OnHost && (s.Device < 0 || s.Device >= rt.Driver.Devices()) {
-		return nil, fmt.Errorf("%w: it is on device %d, and this process has %d", driver.ErrFault, s.Device, rt.Driver.Devices())
+		return nil, fmt.Errorf("%w: it is on device %d, and this process has %d", driver.ErrFault, s.Device,
+			rt.Driver.Devices())
 	}
 	return s, nil
 }

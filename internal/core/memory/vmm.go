@@ -14,10 +14,12 @@ import (
 	"ropeway/internal/share"
 )
 
-// Virtual memory (spec/semantics.md, section 13): addresses are reserved, memory is made without an address, and a mapping puts the one
-// behind the other. The driver does it; the core knows what belongs to what, refuses what does not fit, and counts who has a memory.
+// Virtual memory (spec/semantics.md, section 13): addresses are reserved, memory is made without an address, and a
+// mapping puts the one behind the other. The driver does it; the core knows what belongs to what, refuses what does
+// not fit, and counts who has a memory.
 
-// vmm is the virtual memory of a process. The driver is called with mu held where a mapping changes: it cannot call back.
+// vmm is the virtual memory of a process. The driver is called with mu held where a mapping changes: it cannot call
+// back.
 type vmm struct {
 	memories core.Table[Physical]
 	shares   atomic.Bool // there ever was memory that another process may have, too
@@ -48,7 +50,8 @@ const (
 // mapper is the driver's way to map memory; without it, and in RC form, there is no virtual memory.
 func mapper(t *core.Thread, api string) (driver.Mapper, *core.Error) {
 	if t.Runtime.Product.RC {
-		return nil, core.Unsupported(api, "", "programs on the device's own CPU (RC form) have no virtual memory").NotRecorded()
+		return nil, core.Unsupported(api, "",
+			"programs on the device's own CPU (RC form) have no virtual memory").NotRecorded()
 	}
 	if m, ok := driver.As[driver.Mapper](t.Runtime.Driver); ok {
 		return m, nil
@@ -56,9 +59,10 @@ func mapper(t *core.Thread, api string) (driver.Mapper, *core.Error) {
 	return nil, core.Unsupported(api, "", "the %s driver has no virtual memory", t.Runtime.Driver.Name()).NotRecorded()
 }
 
-// ReserveMemAddress is aclrtReserveMemAddress. A place of the program's choice that something else in the process has taken, such as a
-// sanitizer, becomes another place.
-func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr, flags uint64) *core.Error {
+// ReserveMemAddress is aclrtReserveMemAddress. A place of the program's choice that something else in the process has
+// taken, such as a sanitizer, becomes another place.
+func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
+	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddress"
 	return reserve(t, api, virPtr, size, alignment, expectPtr, flags, func() *core.Error {
 		at, n := uint64(expectPtr), size
@@ -68,9 +72,11 @@ func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64
 		case t.Runtime.Product.Name == "950":
 			return core.Refused(api, "expectPtr", "%#x: the 950 chooses addresses itself; pass NULL", expectPtr)
 		case at < lowestFixed || at >= highestFix || n > highestFix-at:
-			return core.Refused(api, "expectPtr", "%#x: %s from there are not between 16 and 24 TiB", expectPtr, byteCount(size))
+			return core.Refused(api, "expectPtr", "%#x: %s from there are not between 16 and 24 TiB", expectPtr,
+				byteCount(size))
 		case n > gib && at%gib != 0:
-			return core.Refused(api, "expectPtr", "%#x is not a multiple of 1 GiB, as it has to be for more than 1 GiB", expectPtr)
+			return core.Refused(api, "expectPtr", "%#x is not a multiple of 1 GiB, as it has to be for more than 1 GiB",
+				expectPtr)
 		case at%reserveUnit != 0:
 			return core.Refused(api, "expectPtr", "%#x is not a multiple of 2 MiB", expectPtr)
 		}
@@ -78,24 +84,29 @@ func ReserveMemAddress(t *core.Thread, virPtr *core.Addr, size, alignment uint64
 	})
 }
 
-// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No operators run here, so which caches they use makes no difference.
-func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr, flags uint64) *core.Error {
+// ReserveMemAddressNoUCMemory is aclrtReserveMemAddressNoUCMemory. No operators run here, so which caches they use
+// makes no difference.
+func ReserveMemAddressNoUCMemory(t *core.Thread, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr,
+	flags uint64) *core.Error {
 	const api = "aclrtReserveMemAddressNoUCMemory"
 	return reserve(t, api, virPtr, size, alignment, expectPtr, flags, func() *core.Error {
 		switch {
 		case expectPtr == 0:
-			return core.Refused(api, "expectPtr", "is NULL; this call does not choose an address, take one between 40 and 224 TiB")
+			return core.Refused(api, "expectPtr",
+				"is NULL; this call does not choose an address, take one between 40 and 224 TiB")
 		case size%gib != 0:
 			return core.Refused(api, "size", "%s are no multiple of 1 GiB", byteCount(size))
 		case expectPtr%reserveUnit != 0 || size > 1<<56 || uint64(expectPtr) > 1<<56:
-			return core.Refused(api, "expectPtr", "%#x: %s from there are no addresses, or it is no multiple of 2 MiB", expectPtr, byteCount(size))
+			return core.Refused(api, "expectPtr", "%#x: %s from there are no addresses, or it is no multiple of 2 MiB",
+				expectPtr, byteCount(size))
 		}
 		return nil
 	})
 }
 
 // reserve is what both calls have in common; usable looks at size and expectPtr.
-func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr, flags uint64, usable func() *core.Error) *core.Error {
+func reserve(t *core.Thread, api string, virPtr *core.Addr, size, alignment uint64, expectPtr core.Addr, flags uint64,
+	usable func() *core.Error) *core.Error {
 	switch {
 	case virPtr == nil:
 		return core.IsNull(api, "virPtr")
@@ -139,7 +150,8 @@ func reserveAt(t *core.Thread, api string, m driver.Mapper, n uint64, at core.Ad
 	if at != 0 && errors.Is(err, driver.ErrFault) {
 		a, err = m.Reserve(n, 0)
 		if err == nil && t.Runtime.LogsAt(slog.LevelWarn) {
-			t.WriteLog(slog.LevelWarn, fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a), slog.String("function", api))
+			t.WriteLog(slog.LevelWarn,
+				fmt.Sprintf("%s: %s at %#x are taken by something else in the process (a sanitizer?), or the machine has no such addresses; %#x takes their place", api, byteCount(n), at, a), slog.String("function", api))
 		}
 	}
 	if err != nil {
@@ -175,13 +187,15 @@ func ReleaseMemAddress(t *core.Thread, virPtr core.Addr) *core.Error {
 	})
 }
 
-// unreserve takes a reservation out, so that nobody finds it any more: the driver gives it back with mu not held, as that may take a while.
+// unreserve takes a reservation out, so that nobody finds it any more: the driver gives it back with mu not held, as
+// that may take a while.
 func (v *vmm) unreserve(api string, addr core.Addr) (*ranges.Span[struct{}], *core.Error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	r := v.reservations.Find(addr)
 	if r == nil || r.Start != addr {
-		return nil, core.Refused(api, "virPtr", "%#x is not what aclrtReserveMemAddress gave, or was released already", addr).Because(core.Gone, addr)
+		return nil, core.Refused(api, "virPtr", "%#x is not what aclrtReserveMemAddress gave, or was released already",
+			addr).Because(core.Gone, addr)
 	}
 	if s := v.mappings.Overlap(r.Start, r.Size); s != nil {
 		return nil, core.Refused(api, "virPtr", "memory is mapped at %#x; call aclrtUnmapMem first", s.Start)
@@ -196,11 +210,13 @@ func MapMem(t *core.Thread, virPtr core.Addr, size, offset uint64, handle core.H
 }
 
 // MemMapNoAccess is aclrtMemMapNoAccess.
-func MemMapNoAccess(t *core.Thread, virPtr core.Addr, size, offset uint64, handle core.Handle, flags uint64) *core.Error {
+func MemMapNoAccess(t *core.Thread, virPtr core.Addr, size, offset uint64, handle core.Handle,
+	flags uint64) *core.Error {
 	return mapMem(t, "aclrtMemMapNoAccess", virPtr, size, offset, handle, flags, true)
 }
 
-func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, handle core.Handle, flags uint64, closed bool) *core.Error {
+func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, handle core.Handle, flags uint64,
+	closed bool) *core.Error {
 	switch {
 	case virPtr == 0:
 		return core.IsNull(api, "virPtr")
@@ -226,7 +242,8 @@ func mapMem(t *core.Thread, api string, virPtr core.Addr, size, offset uint64, h
 }
 
 // mapHandle puts the memory of a handle, which has to be size bytes, behind addr.
-func mapHandle(t *core.Thread, api string, m driver.Mapper, addr core.Addr, size uint64, handle core.Handle, closed bool) (*Physical, *core.Error) {
+func mapHandle(t *core.Thread, api string, m driver.Mapper, addr core.Addr, size uint64, handle core.Handle,
+	closed bool) (*Physical, *core.Error) {
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -235,7 +252,8 @@ func mapHandle(t *core.Thread, api string, m driver.Mapper, addr core.Addr, size
 		return nil, err
 	}
 	if size != p.asked && size != p.size {
-		return nil, core.Refused(api, "size", "%d bytes are not those of the memory, %d; all of it is mapped at once", size, p.size)
+		return nil, core.Refused(api, "size", "%d bytes are not those of the memory, %d; all of it is mapped at once",
+			size, p.size)
 	}
 	return p, mapLocked(t, api, "virPtr", m, addr, p, closed)
 }
@@ -245,7 +263,8 @@ func mapLocked(t *core.Thread, api, arg string, m driver.Mapper, addr core.Addr,
 	v := &memoryOf(t.Runtime).vmm
 	r := v.reservations.Find(addr)
 	if r == nil || uint64(addr-r.Start) > r.Size-min(p.size, r.Size) || p.size > r.Size {
-		return core.Refused(api, arg, "%s at %#x are not inside what one call of aclrtReserveMemAddress gave", byteCount(p.size), addr)
+		return core.Refused(api, arg, "%s at %#x are not inside what one call of aclrtReserveMemAddress gave",
+			byteCount(p.size), addr)
 	}
 	if s := v.mappings.Overlap(addr, p.size); s != nil {
 		return core.Refused(api, arg, "%s at %#x: memory is mapped at %#x already", byteCount(p.size), addr, s.Start)
@@ -339,7 +358,8 @@ func (v *vmm) mapping(addr core.Addr) *mapping {
 // notMapped is the answer to an address at which no mapping, or x around it, starts.
 func notMapped(api string, addr core.Addr, x *mapping) *core.Error {
 	if x != nil {
-		return core.Refused(api, "virPtr", "%#x lies %d bytes inside the mapping at %#x", addr, addr-x.span.Start, x.span.Start).Because(core.Gone, addr)
+		return core.Refused(api, "virPtr", "%#x lies %d bytes inside the mapping at %#x", addr, addr-x.span.Start,
+			x.span.Start).Because(core.Gone, addr)
 	}
 	return core.Refused(api, "virPtr", "no memory is mapped at %#x", addr).Because(core.Gone, addr)
 }

@@ -8,8 +8,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// MemSetAccess is aclrtMemSetAccess. All descriptions are looked at before anything changes. A device that gets access to memory of another
-// one reaches that one from then on, as after aclrtDeviceEnablePeerAccess. The host cannot be given access to memory of a device.
+// MemSetAccess is aclrtMemSetAccess. All descriptions are looked at before anything changes. A device that gets
+// access to memory of another one reaches that one from then on, as after aclrtDeviceEnablePeerAccess. The host
+// cannot be given access to memory of a device.
 func MemSetAccess(t *core.Thread, virPtr core.Addr, size uint64, desc *abi.MemAccessDesc, count uint64) *core.Error {
 	const api = "aclrtMemSetAccess"
 	if err := checkMemSetAccess(t, virPtr, size, desc, count); err != nil {
@@ -38,7 +39,8 @@ func MemSetAccess(t *core.Thread, virPtr core.Addr, size uint64, desc *abi.MemAc
 		return err
 	}
 	if size != x.span.Size && size != x.memory.asked {
-		return core.Fail(api, abi.ErrRTDrvInternalError, "size", "%d bytes are not those of the mapping, %d", size, x.span.Size)
+		return core.Fail(api, abi.ErrRTDrvInternalError, "size", "%d bytes are not those of the mapping, %d", size,
+			x.span.Size)
 	}
 	for i := range list {
 		if err := accessible(t, api, x.memory, &list[i]); err != nil {
@@ -75,7 +77,8 @@ func describesAccess(t *core.Thread, api string, a *abi.MemAccessDesc) *core.Err
 	switch a.Flags {
 	case abi.MemAccessFlagsReadwrite:
 	case abi.MemAccessFlagsNone, abi.MemAccessFlagsRead:
-		return core.Unsupported(api, "desc", "flags %d: access is ACL_RT_MEM_ACCESS_FLAGS_READWRITE (3) or is not given", a.Flags).NotRecorded()
+		return core.Unsupported(api, "desc",
+			"flags %d: access is ACL_RT_MEM_ACCESS_FLAGS_READWRITE (3) or is not given", a.Flags).NotRecorded()
 	default:
 		return core.Refused(api, "desc", "flags %d is not ACL_RT_MEM_ACCESS_FLAGS_READWRITE (3)", a.Flags)
 	}
@@ -89,7 +92,8 @@ func describesAccess(t *core.Thread, api string, a *abi.MemAccessDesc) *core.Err
 	case a.Location.ID >= deviceNumbers:
 		return core.Refused(api, "desc", "location.id: %d is not 0 to %d", a.Location.ID, deviceNumbers-1)
 	case t.Runtime.ByNumber(a.Location.ID) == nil:
-		return core.Fail(api, abi.ErrRTDrvInternalError, "desc", "location.id: %d is no usable device; %s", a.Location.ID, t.Runtime.DeviceRange())
+		return core.Fail(api, abi.ErrRTDrvInternalError, "desc", "location.id: %d is no usable device; %s",
+			a.Location.ID, t.Runtime.DeviceRange())
 	}
 	return nil
 }
@@ -100,9 +104,11 @@ func accessible(t *core.Thread, api string, p *Physical, a *abi.MemAccessDesc) *
 	switch {
 	case on == driver.OnHost:
 	case a.Location.Type == abi.MemLocationTypeHost:
-		return core.Refused(api, "desc", "location.type HOST: the host does not reach memory of a device by its address")
+		return core.Refused(api, "desc",
+			"location.type HOST: the host does not reach memory of a device by its address")
 	case on != int(t.Runtime.ByNumber(a.Location.ID).Phys) && !t.Runtime.Product.Peer:
-		return core.Refused(api, "desc", "location.id: devices of the %s cannot reach each other's memory", t.Runtime.Product.Name)
+		return core.Refused(api, "desc", "location.id: devices of the %s cannot reach each other's memory",
+			t.Runtime.Product.Name)
 	}
 	return nil
 }
@@ -164,7 +170,8 @@ func MemGetAddressRange(t *core.Thread, ptr core.Addr, pbase *core.Addr, psize *
 		*pbase = base
 	}
 	if base == 0 {
-		return core.Refused(api, "ptr", "%#x is in no allocation and no mapping that is known", ptr).Because(core.Gone, ptr)
+		return core.Refused(api, "ptr", "%#x is in no allocation and no mapping that is known", ptr).Because(core.Gone,
+			ptr)
 	}
 	if psize != nil {
 		*psize = size
@@ -172,9 +179,10 @@ func MemGetAddressRange(t *core.Thread, ptr core.Addr, pbase *core.Addr, psize *
 	return nil
 }
 
-// MemMapSelectedLink is aclrtMemMapSelectedLink. The link makes no difference here; there is one only where a device could have it: SIO
-// between the two dies of a module, which are devices 2n and 2n+1, HCCS between all.
-func MemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtrSrc core.Addr, linkIdx uint32) *core.Error {
+// MemMapSelectedLink is aclrtMemMapSelectedLink. The link makes no difference here; there is one only where a device
+// could have it: SIO between the two dies of a module, which are devices 2n and 2n+1, HCCS between all.
+func MemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtrSrc core.Addr,
+	linkIdx uint32) *core.Error {
 	const api = "aclrtMemMapSelectedLink"
 	if err := checkMemMapSelectedLink(t, virPtrDst, size, virPtrSrc, linkIdx); err != nil {
 		return err
@@ -198,7 +206,8 @@ func MemMapSelectedLink(t *core.Thread, virPtrDst core.Addr, size uint64, virPtr
 }
 
 // mapAgain puts the memory that is mapped to src behind dst too.
-func mapAgain(t *core.Thread, api string, m driver.Mapper, dst, src core.Addr, linkIdx uint32) (*Physical, *core.Error) {
+func mapAgain(t *core.Thread, api string, m driver.Mapper, dst, src core.Addr, linkIdx uint32) (*Physical,
+	*core.Error) {
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,9 +228,11 @@ func link(t *core.Thread, api string, p *Physical, linkIdx uint32) *core.Error {
 	on := p.memory.Device()
 	switch {
 	case on == driver.OnHost:
-		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "linkIdx", "memory of the host is behind no link between devices")
+		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "linkIdx",
+			"memory of the host is behind no link between devices")
 	case linkIdx == uint32(abi.MemAccessLinkSio) && on^1 >= t.Runtime.Driver.Devices():
-		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "linkIdx", "SIO joins two devices of a module, and device %d has no other beside it", on)
+		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "linkIdx",
+			"SIO joins two devices of a module, and device %d has no other beside it", on)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"ropeway/internal/share"
 )
 
-// Physical is memory without an address, of a device or of the host. It goes when the program has neither a handle nor a mapping of it.
+// Physical is memory without an address, of a device or of the host. It goes when the program has neither a handle
+// nor a mapping of it.
 type Physical struct {
 	rt     *core.Runtime   // immutable
 	memory driver.Memory   // immutable
@@ -34,7 +35,8 @@ var memAttrs = []abi.MemAttr{2, 3, 4, 5, 6, 7, 10, 12, 13, 14, 15, 16, 17}
 
 // isDDR tells whether an attribute is one of DDR memory, which is the host's.
 func isDDR(a abi.MemAttr) bool {
-	return a == abi.MemAttrDDRMemHuge || a == abi.MemAttrDDRMemNormal || a == abi.MemAttrDDRMemP2PHuge || a == abi.MemAttrDDRMemP2PNormal
+	return a == abi.MemAttrDDRMemHuge || a == abi.MemAttrDDRMemNormal || a == abi.MemAttrDDRMemP2PHuge ||
+		a == abi.MemAttrDDRMemP2PNormal
 }
 
 // checkAttr is what calls with properties of memory check of the attribute.
@@ -59,7 +61,8 @@ func pageOf(a abi.MemAttr) driver.Page {
 	return driver.PageHugeOnly
 }
 
-// readBack is the attribute that a program reads of memory which it asked for with another one; 0 if there is none for it.
+// readBack is the attribute that a program reads of memory which it asked for with another one; 0 if there is none
+// for it.
 func readBack(rt *core.Runtime, location abi.MemLocationType, a abi.MemAttr) abi.MemAttr {
 	p2p := a == abi.MemAttrDDRMemP2PHuge || a == abi.MemAttrDDRMemP2PNormal || a >= abi.MemAttrMemP2PNormal
 	var list [3]abi.MemAttr // normal, huge, 1 GiB
@@ -86,8 +89,10 @@ func readBack(rt *core.Runtime, location abi.MemLocationType, a abi.MemAttr) abi
 	return list[1]
 }
 
-// MallocPhysical is aclrtMallocPhysical. A size that is no multiple of the granularity is rounded up; it is mapped by either size.
-func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp, flags uint64) *core.Error {
+// MallocPhysical is aclrtMallocPhysical. A size that is no multiple of the granularity is rounded up; it is mapped by
+// either size.
+func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.PhysicalMemProp,
+	flags uint64) *core.Error {
 	const api = "aclrtMallocPhysical"
 	switch {
 	case handle == nil:
@@ -101,7 +106,8 @@ func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.
 	case prop.HandleType != abi.MemHandleTypeNone:
 		return core.Invalid(api, "prop", "handleType %d is not ACL_MEM_HANDLE_TYPE_NONE (0)", prop.HandleType)
 	case prop.AllocationType != abi.MemAllocationTypePinned:
-		return core.Invalid(api, "prop", "allocationType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)", prop.AllocationType)
+		return core.Invalid(api, "prop", "allocationType %d is not ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
+			prop.AllocationType)
 	case prop.Location.Type == abi.MemLocationTypeUnregistered || prop.Location.Type == abi.MemLocationTypeManaged:
 		return core.Invalid(api, "prop", "location.type %v is not HOST, DEVICE or HOST_NUMA", prop.Location.Type)
 	}
@@ -117,7 +123,8 @@ func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.
 	}
 	page := pageOf(prop.MemAttr)
 	if page == driver.Page1G && !t.Runtime.Product.Modern {
-		return core.Unsupported(api, "prop", "memAttr %v: %s has no pages of 1 GiB; 950, A3 and A2 have", prop.MemAttr, t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "prop", "memAttr %v: %s has no pages of 1 GiB; 950, A3 and A2 have", prop.MemAttr,
+			t.Runtime.Product.Name).NotRecorded()
 	}
 	m, err := mapper(t, api)
 	if err != nil {
@@ -139,7 +146,8 @@ func MallocPhysical(t *core.Thread, handle *core.Handle, size uint64, prop *abi.
 	if err != nil {
 		return err
 	}
-	p := &Physical{rt: t.Runtime, memory: memory, kind: prop.Location, attr: readBack(t.Runtime, prop.Location.Type, prop.MemAttr), asked: size, size: n}
+	p := &Physical{rt: t.Runtime, memory: memory, kind: prop.Location,
+		attr: readBack(t.Runtime, prop.Location.Type, prop.MemAttr), asked: size, size: n}
 	return handOut(t, api, handle, p)
 }
 
@@ -155,8 +163,10 @@ func placeOf(t *core.Thread, api string, prop *abi.PhysicalMemProp) (*core.Devic
 	return d, nil
 }
 
-// create makes memory. A device has memory while it is open, that is, set in this process. If there is too little, pools are emptied first.
-func create(t *core.Thread, api string, m driver.Mapper, d *core.Device, n uint64, page driver.Page) (driver.Memory, *core.Error) {
+// create makes memory. A device has memory while it is open, that is, set in this process. If there is too little,
+// pools are emptied first.
+func create(t *core.Thread, api string, m driver.Mapper, d *core.Device, n uint64, page driver.Page) (driver.Memory,
+	*core.Error) {
 	if d == nil {
 		memory, err := m.Create(driver.OnHost, n, page)
 		return memory, notCreated(t, api, d, n, err)
@@ -192,7 +202,8 @@ func notCreated(t *core.Thread, api string, d *core.Device, n uint64, err error)
 		}
 		if dev := d.Opened.Load(); dev != nil {
 			free, total := dev.Memory()
-			e.Text = fmt.Sprintf("%s wanted, device %d has %s of %s left", byteCount(n), d.User, byteCount(free), byteCount(total))
+			e.Text = fmt.Sprintf("%s wanted, device %d has %s of %s left", byteCount(n), d.User, byteCount(free),
+				byteCount(total))
 		}
 	}
 	return e
@@ -207,7 +218,8 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 		}
 	})
 	if h == 0 {
-		return core.Fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
+		return core.Fail(api, abi.ErrRTMemoryAllocation, "",
+			"the process has as many memories as there are handles; free some")
 	}
 	*handle = h
 	t.Acquired(p.counted(h, false))
@@ -216,7 +228,8 @@ func handOut(t *core.Thread, api string, handle *core.Handle, p *Physical) *core
 
 // counted is what a watcher is told of a reference to p; more if there are others.
 func (p *Physical) counted(h core.Handle, more bool) core.Resource {
-	return core.Resource{Kind: core.PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device, Counts: more}
+	return core.Resource{Kind: core.PhysicalMemory, Name: uintptr(h), Size: p.size, Device: p.resource(0).Device,
+		Counts: more}
 }
 
 // retain counts one more reference to p, and returns its handle; 0 if there is none left. vmm.mu is held.
@@ -247,7 +260,8 @@ func physical(t *core.Thread, api string, h core.Handle) (*Physical, *core.Error
 	return nil, noPhysical(api, h)
 }
 
-// PhysicalSize is how many bytes are mapped of the memory that a handle names, 0 if it names none: an importer has no other way to know.
+// PhysicalSize is how many bytes are mapped of the memory that a handle names, 0 if it names none: an importer has no
+// other way to know.
 func PhysicalSize(t *core.Thread, handle core.Handle) uint64 {
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()
@@ -260,7 +274,8 @@ func PhysicalSize(t *core.Thread, handle core.Handle) uint64 {
 }
 
 func noPhysical(api string, h core.Handle) *core.Error {
-	return core.Refused(api, "handle", "%#x is no handle of memory, or was freed", uintptr(h)).Because(core.Gone, uintptr(h))
+	return core.Refused(api, "handle", "%#x is no handle of memory, or was freed", uintptr(h)).Because(core.Gone,
+		uintptr(h))
 }
 
 // FreePhysical is aclrtFreePhysical. Memory that is mapped stays until it is unmapped.
@@ -331,7 +346,8 @@ func (v *vmm) retainAt(api string, addr core.Addr) (p *Physical, h core.Handle, 
 	p = x.memory
 	more = p.refs > 0
 	if h = p.retain(); h == 0 {
-		return nil, 0, false, core.Fail(api, abi.ErrRTMemoryAllocation, "", "the process has as many memories as there are handles; free some")
+		return nil, 0, false, core.Fail(api, abi.ErrRTMemoryAllocation, "",
+			"the process has as many memories as there are handles; free some")
 	}
 	return p, h, more, nil
 }
@@ -359,14 +375,16 @@ func MemGetAllocationPropertiesFromHandle(t *core.Thread, handle core.Handle, pr
 	}
 	prop.Reserve = 0
 	if p.attr == 0 {
-		return core.Invalid(api, "handle", "no memAttr says what this memory is: its pages or its kind do not exist where it is")
+		return core.Invalid(api, "handle",
+			"no memAttr says what this memory is: its pages or its kind do not exist where it is")
 	}
 	prop.MemAttr = p.attr
 	return nil
 }
 
 // MemGetAllocationGranularity is aclrtMemGetAllocationGranularity. The smallest multiple is the recommended one.
-func MemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, option abi.MemGranularityOptions, granularity *uint64) *core.Error {
+func MemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, option abi.MemGranularityOptions,
+	granularity *uint64) *core.Error {
 	const api = "aclrtMemGetAllocationGranularity"
 	if err := checkMemGetAllocationGranularity(t, prop, option, granularity); err != nil {
 		return err
@@ -395,7 +413,8 @@ func MemGetAllocationGranularity(t *core.Thread, prop *abi.PhysicalMemProp, opti
 	}
 	page := pageOf(prop.MemAttr)
 	if page == driver.Page1G && !t.Runtime.Product.Modern {
-		return core.Refused(api, "prop", "memAttr %v: %s has no pages of 1 GiB; 950, A3 and A2 have", prop.MemAttr, t.Runtime.Product.Name)
+		return core.Refused(api, "prop", "memAttr %v: %s has no pages of 1 GiB; 950, A3 and A2 have", prop.MemAttr,
+			t.Runtime.Product.Name)
 	}
 	*granularity = m.Granularity(where, page)
 	return nil
@@ -418,7 +437,8 @@ func MemMapSetLink(t *core.Thread, handle core.Handle, adviceLink abi.MemLinkTyp
 		return err
 	}
 	if ub := adviceLink >= abi.MemAccessUbOnePortPath; ub != (name == "950") {
-		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "adviceLink", "%v: the A3 has SIO (0) and HCCS (1), the 950 UB with one port (2) and several (3)", adviceLink).NotRecorded()
+		return core.Fail(api, abi.ErrRTLinkTypeNotSupported, "adviceLink",
+			"%v: the A3 has SIO (0) and HCCS (1), the 950 UB with one port (2) and several (3)", adviceLink).NotRecorded()
 	}
 	v := &memoryOf(t.Runtime).vmm
 	v.mu.Lock()

@@ -10,7 +10,8 @@ import (
 )
 
 // MemExportToShareableHandle is aclrtMemExportToShareableHandle.
-func MemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType abi.MemHandleType, flags uint64, shareableHandle *uint64) *core.Error {
+func MemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType abi.MemHandleType, flags uint64,
+	shareableHandle *uint64) *core.Error {
 	const api = "aclrtMemExportToShareableHandle"
 	if err := checkMemExportToShareableHandle(t, handle, handleType, flags, shareableHandle); err != nil {
 		return err
@@ -22,8 +23,10 @@ func MemExportToShareableHandle(t *core.Thread, handle core.Handle, handleType a
 	return err
 }
 
-// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the kind of handle.
-func MemExportToShareableHandleV2(t *core.Thread, handle core.Handle, flags uint64, shareType abi.MemSharedHandleType, shareableHandle core.Addr) *core.Error {
+// MemExportToShareableHandleV2 is aclrtMemExportToShareableHandleV2. There is one server, this machine, whatever the
+// kind of handle.
+func MemExportToShareableHandleV2(t *core.Thread, handle core.Handle, flags uint64, shareType abi.MemSharedHandleType,
+	shareableHandle core.Addr) *core.Error {
 	const api = "aclrtMemExportToShareableHandleV2"
 	if err := checkMemExportToShareableHandleV2(t, handle, flags, shareType, shareableHandle); err != nil {
 		return err
@@ -63,7 +66,8 @@ func knownShareType(api string, s abi.MemSharedHandleType) *core.Error {
 // noFabric refuses handles for other servers where devices have no links to them.
 func noFabric(t *core.Thread, api string, s abi.MemSharedHandleType) *core.Error {
 	if s == abi.MemShareHandleTypeFabric && t.Runtime.Product.Name != "A3" {
-		return core.Unsupported(api, "shareType", "FABRIC: %s has no links between servers; A3 has", t.Runtime.Product.Name)
+		return core.Unsupported(api, "shareType", "FABRIC: %s has no links between servers; A3 has",
+			t.Runtime.Product.Name)
 	}
 	return nil
 }
@@ -75,7 +79,8 @@ func sharesPhysical(t *core.Thread, api string) (driver.Sharer, *core.Error) {
 	}
 	s, ok := driver.As[driver.Sharer](t.Runtime.Driver)
 	if !ok {
-		return nil, core.Unsupported(api, "", "the %s driver cannot share memory between processes", t.Runtime.Driver.Name()).NotRecorded()
+		return nil, core.Unsupported(api, "", "the %s driver cannot share memory between processes",
+			t.Runtime.Driver.Name()).NotRecorded()
 	}
 	return s, nil
 }
@@ -94,10 +99,12 @@ func exportPhysical(t *core.Thread, api string, handle core.Handle, o share.Opti
 		return k, err
 	}
 	if p.others { // or the white list of its process could be got around
-		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle", "%#x was imported; the process that exported it can name who else may import", uintptr(handle))
+		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle",
+			"%#x was imported; the process that exported it can name who else may import", uintptr(handle))
 	}
 	if p.exported {
-		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle", "%#x is exported already; use the handle that the first export gave", uintptr(handle))
+		return k, core.Fail(api, abi.ErrRTDrvInternalError, "handle",
+			"%#x is exported already; use the handle that the first export gave", uintptr(handle))
 	}
 	s, failed := sharer.Share(p.memory)
 	if failed != nil {
@@ -144,11 +151,13 @@ func MemSetPidToShareableHandle(t *core.Thread, shareableHandle uint64, pid *int
 	if err := checkMemSetPidToShareableHandle(t, shareableHandle, pid, pidNum); err != nil {
 		return err
 	}
-	return allowPhysical(t, api, func() (share.Key, *core.Error) { return share.FromNumber(shareableHandle), nil }, pid, pidNum)
+	return allowPhysical(t, api, func() (share.Key, *core.Error) { return share.FromNumber(shareableHandle), nil }, pid,
+		pidNum)
 }
 
 // MemSetPidToShareableHandleV2 is aclrtMemSetPidToShareableHandleV2.
-func MemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType, pid *int32, pidNum uint64) *core.Error {
+func MemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType,
+	pid *int32, pidNum uint64) *core.Error {
 	const api = "aclrtMemSetPidToShareableHandleV2"
 	if err := checkMemSetPidToShareableHandleV2(t, shareableHandle, shareType, pid, pidNum); err != nil {
 		return err
@@ -156,7 +165,10 @@ func MemSetPidToShareableHandleV2(t *core.Thread, shareableHandle core.Addr, sha
 	if err := knownShareType(api, shareType); err != nil {
 		return err
 	}
-	return allowPhysical(t, api, func() (share.Key, *core.Error) { return shareableKey(api, shareableHandle, shareType) }, pid, pidNum)
+	return allowPhysical(t, api, func() (share.Key, *core.Error) {
+		return shareableKey(api, shareableHandle,
+			shareType)
+	}, pid, pidNum)
 }
 
 // shareableKey reads a shareable handle.
@@ -166,7 +178,8 @@ func shareableKey(api string, p core.Addr, s abi.MemSharedHandleType) (share.Key
 	}
 	k, ok := share.FromBlock(core.Pointer[abi.MemFabricHandle](p).Data[:])
 	if !ok {
-		return k, core.Refused(api, "shareableHandle", "is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
+		return k, core.Refused(api, "shareableHandle",
+			"is no handle of aclrtMemExportToShareableHandleV2; all 128 bytes of it are to be passed on")
 	}
 	return k, nil
 }
@@ -203,13 +216,15 @@ func allowPhysical(t *core.Thread, api string, key func() (share.Key, *core.Erro
 	it, failed := t.Runtime.Broker.Import(k, share.Physical)
 	it.Close()
 	if failed == nil || errors.Is(failed, share.ErrNotAllowed) {
-		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "another process exports it; that one names those who may import")
+		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
+			"another process exports it; that one names those who may import")
 	}
 	return ShareError(api, "shareableHandle", failed)
 }
 
 // MemImportFromShareableHandle is aclrtMemImportFromShareableHandle.
-func MemImportFromShareableHandle(t *core.Thread, shareableHandle uint64, deviceID int32, handle *core.Handle) *core.Error {
+func MemImportFromShareableHandle(t *core.Thread, shareableHandle uint64, deviceID int32,
+	handle *core.Handle) *core.Error {
 	const api = "aclrtMemImportFromShareableHandle"
 	d, err := checkMemImportFromShareableHandle(t, shareableHandle, deviceID, handle)
 	if err != nil {
@@ -219,7 +234,8 @@ func MemImportFromShareableHandle(t *core.Thread, shareableHandle uint64, device
 }
 
 // MemImportFromShareableHandleV2 is aclrtMemImportFromShareableHandleV2.
-func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType, flags uint64, handle *core.Handle) *core.Error {
+func MemImportFromShareableHandleV2(t *core.Thread, shareableHandle core.Addr, shareType abi.MemSharedHandleType,
+	flags uint64, handle *core.Handle) *core.Error {
 	const api = "aclrtMemImportFromShareableHandleV2"
 	if err := checkMemImportFromShareableHandleV2(t, shareableHandle, shareType, flags, handle); err != nil {
 		return err
@@ -271,9 +287,11 @@ func importPhysical(t *core.Thread, api string, k share.Key, d *core.Device, han
 	}
 	switch {
 	case s.Device == int(d.Phys) && t.Runtime.Broker.Owns(k):
-		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle", "was exported by this process, which has the memory on device %d already; another device can have it", d.User)
+		return core.Fail(api, abi.ErrRTDrvInternalError, "shareableHandle",
+			"was exported by this process, which has the memory on device %d already; another device can have it", d.User)
 	case s.Device == driver.OnHost && s.Page == driver.PageNormal:
-		return core.Unsupported(api, "shareableHandle", "is host memory in normal pages, which a device cannot have; allocate it with huge pages")
+		return core.Unsupported(api, "shareableHandle",
+			"is host memory in normal pages, which a device cannot have; allocate it with huge pages")
 	}
 	memoryOf(t.Runtime).vmm.shares.Store(true)
 	m, failed := sharer.Import(s)

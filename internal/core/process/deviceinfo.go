@@ -33,7 +33,8 @@ func GetDeviceUtilizationRate(t *core.Thread, deviceID int32, utilizationInfo *a
 	if t.Runtime.Device(deviceID) == nil && !t.Shared {
 		t.Done(t.NoDevice(api, "deviceId", int64(deviceID)))
 	}
-	*utilizationInfo = abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1, MemoryUtilization: -1}
+	*utilizationInfo = abi.UtilizationInfo{CubeUtilization: -1, VectorUtilization: -1, AicpuUtilization: -1,
+		MemoryUtilization: -1}
 	return nil
 }
 
@@ -176,7 +177,8 @@ func GetDeviceCapability(t *core.Thread, deviceID int32, devFeatureType abi.DevF
 
 // notSet is the answer about a device that this process has not set.
 func notSet(api string, id int32) *core.Error {
-	return core.Fail(api, abi.ErrRTDevSetupError, "deviceId", "device %d is not set in this process; call aclrtSetDevice first", id)
+	return core.Fail(api, abi.ErrRTDevSetupError, "deviceId",
+		"device %d is not set in this process; call aclrtSetDevice first", id)
 }
 
 // DeviceGetUuid is aclrtDeviceGetUuid. The id is the same for a device in every process of a machine.
@@ -190,7 +192,8 @@ func DeviceGetUuid(t *core.Thread, deviceID int32, uuid *abi.Uuid) *core.Error {
 		return err.NotRecorded()
 	}
 	host, _ := os.Hostname() // without one, machines look alike
-	sum := sha256.Sum256(fmt.Appendf(nil, "ropeway %s %s %s %d", host, t.Runtime.Driver.Name(), t.Runtime.Product.Chip, d.Phys))
+	sum := sha256.Sum256(fmt.Appendf(nil, "ropeway %s %s %s %d", host, t.Runtime.Driver.Name(), t.Runtime.Product.Chip,
+		d.Phys))
 	copy(uuid.Bytes[:], sum[:])
 	uuid.Bytes[6] = uuid.Bytes[6]&0x0f | 0x80 // RFC 9562: version 8, made by rules of our own
 	uuid.Bytes[8] = uuid.Bytes[8]&0x3f | 0x80
@@ -233,7 +236,8 @@ func DeviceGetByPCIBusId(t *core.Thread, pciBusId *byte, deviceID *int32) *core.
 	}
 	d := t.Runtime.ByPhys(phys)
 	if d == nil {
-		return core.Fail(api, abi.ErrRTInvalidDeviceid, "pciBusId", "the device at %s is hidden by ASCEND_RT_VISIBLE_DEVICES", text)
+		return core.Fail(api, abi.ErrRTInvalidDeviceid, "pciBusId",
+			"the device at %s is hidden by ASCEND_RT_VISIBLE_DEVICES", text)
 	}
 	*deviceID = d.User
 	return nil

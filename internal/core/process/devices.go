@@ -135,7 +135,8 @@ func byPhysID(t *core.Thread, api, arg string, id int32, outArg string, out *int
 	}
 	d := t.Runtime.ByPhys(id)
 	if d == nil {
-		return nil, core.Fail(api, abi.ErrRTInvalidDeviceid, arg, "no device this process can see has the number %d", id)
+		return nil, core.Fail(api, abi.ErrRTInvalidDeviceid, arg, "no device this process can see has the number %d",
+			id)
 	}
 	return d, nil
 }
@@ -153,7 +154,8 @@ func physToUser(t *core.Thread, api string, id int32, outArg string, out *int32)
 	return nil
 }
 
-// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; of what computes with floats, sums of aclrtReduceAsync follow it.
+// SetDeviceSatMode is aclrtSetDeviceSatMode. The mode is remembered; of what computes with floats, sums of
+// aclrtReduceAsync follow it.
 func SetDeviceSatMode(t *core.Thread, mode abi.FloatOverflowMode) *core.Error {
 	const api = "aclrtSetDeviceSatMode"
 	p := t.Runtime.Product
@@ -211,7 +213,8 @@ func ResetOverflowStatus(t *core.Thread, stream core.Handle) *core.Error {
 		return err
 	}
 	if s == nil && t.Runtime.Product.Modern && t.Current() == nil {
-		return core.Refused(api, "stream", "is NULL, and this thread has no current context whose default stream it could mean")
+		return core.Refused(api, "stream",
+			"is NULL, and this thread has no current context whose default stream it could mean")
 	}
 	return queue(t, api, s, driver.Op{Kind: driver.OpPost, Fn: func() {}})
 }

@@ -9,7 +9,8 @@ import (
 // to list and nothing to repair; arguments are checked all the same.
 
 // GetMemUceInfo is aclrtGetMemUceInfo. memUceInfoArray points to arraySize entries.
-func GetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64, retSize *uint64) *core.Error {
+func GetMemUceInfo(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInfo, arraySize uint64,
+	retSize *uint64) *core.Error {
 	const api = "aclrtGetMemUceInfo"
 	switch {
 	case memUceInfoArray == nil:
@@ -55,7 +56,8 @@ func MemUceRepair(t *core.Thread, deviceID int32, memUceInfoArray *abi.MemUceInf
 // the configured default device, and may then ask about that device only.
 func uceDevice(t *core.Thread, api string, deviceID int32) (*core.Device, *core.Error) {
 	if !t.Runtime.Product.Modern {
-		return nil, core.Unsupported(api, "", "%s does not report uncorrectable memory errors", t.Runtime.Product.Name).NotRecorded()
+		return nil, core.Unsupported(api, "", "%s does not report uncorrectable memory errors",
+			t.Runtime.Product.Name).NotRecorded()
 	}
 	d := t.Runtime.Device(deviceID)
 	if d == nil {
@@ -63,7 +65,8 @@ func uceDevice(t *core.Thread, api string, deviceID int32) (*core.Device, *core.
 	}
 	if def := t.Runtime.DefaultDevice.Load() - 1; def >= 0 && t.Explicit == nil && t.Primary == nil && !t.Shared {
 		if def != deviceID {
-			return nil, core.Fail(api, abi.ErrRTContextNull, "deviceId", "this thread has no context and the default device is %d, not %d; call aclrtSetDevice first", def, deviceID)
+			return nil, core.Fail(api, abi.ErrRTContextNull, "deviceId",
+				"this thread has no context and the default device is %d, not %d; call aclrtSetDevice first", def, deviceID)
 		}
 		t.Current() // takes the default device's
 	}
@@ -116,10 +119,12 @@ func RepairError(t *core.Thread, deviceID int32, errorInfo *abi.ErrorInfo) *core
 		return t.NoDevice(api, "deviceId", int64(deviceID))
 	}
 	if !d.IsSet() {
-		return core.Fail(api, abi.ErrRTDevSetupError, "deviceId", "device %d is not set in this process; call aclrtSetDevice first", deviceID)
+		return core.Fail(api, abi.ErrRTDevSetupError, "deviceId",
+			"device %d is not set in this process; call aclrtSetDevice first", deviceID)
 	}
 	if !repairs(t.Runtime, errorInfo.ErrorType) {
-		return core.Refused(api, "errorInfo", "%v cannot be repaired on %s", errorInfo.ErrorType, t.Runtime.Product.Name)
+		return core.Refused(api, "errorInfo", "%v cannot be repaired on %s", errorInfo.ErrorType,
+			t.Runtime.Product.Name)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func Init(t *core.Thread, configPath *byte) *core.Error {
 	defer in.calls.Unlock()
 
 	if in.again() {
-		return core.Fail(api, abi.ErrRepeatInitialize, "", "the library is initialised already; only the reference count has grown")
+		return core.Fail(api, abi.ErrRepeatInitialize, "",
+			"the library is initialised already; only the reference count has grown")
 	}
 	path := core.CString(configPath)
 	text, err := readConfig(api, path)
@@ -54,7 +55,8 @@ func Init(t *core.Thread, configPath *byte) *core.Error {
 		return err
 	}
 	if in.differs(text) {
-		return core.Invalid(api, "configPath", "the configuration differs from that of the first aclInit in this process, which stays in force")
+		return core.Invalid(api, "configPath",
+			"the configuration differs from that of the first aclInit in this process, which stays in force")
 	}
 	conf := noConfig(api)
 	if path != "" {
@@ -231,7 +233,8 @@ func finalize(t *core.Thread, api string) *core.Error {
 	core.Locked(&in.mu, func() { hooks = slices.Clone(in.finalizes) })
 	for _, h := range hooks {
 		if code := h.fn.Call(h.userData); code != abi.Success {
-			return core.Fail(api, code, "", "a finalize callback of type %v failed; the library stays initialised", h.kind)
+			return core.Fail(api, code, "", "a finalize callback of type %v failed; the library stays initialised",
+				h.kind)
 		}
 	}
 	t.Runtime.Finalize()
@@ -244,7 +247,8 @@ func finalize(t *core.Thread, api string) *core.Error {
 
 // InitCallbackRegister is aclInitCallbackRegister. If the library is initialised cb is called at once, and what it
 // returns does not matter.
-func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc], userData core.Addr) *core.Error {
+func InitCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[InitFunc],
+	userData core.Addr) *core.Error {
 	const api = "aclInitCallbackRegister"
 	in := &processOf(t.Runtime).init
 	if err := addHook(api, in, &in.inits, hook[InitFunc]{kind, cb, userData}); err != nil {
@@ -266,7 +270,8 @@ func InitCallbackUnRegister(t *core.Thread, kind abi.RegisterCallbackType, cb co
 }
 
 // FinalizeCallbackRegister is aclFinalizeCallbackRegister.
-func FinalizeCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc], userData core.Addr) *core.Error {
+func FinalizeCallbackRegister(t *core.Thread, kind abi.RegisterCallbackType, cb core.Func[FinalizeFunc],
+	userData core.Addr) *core.Error {
 	in := &processOf(t.Runtime).init
 	return addHook("aclFinalizeCallbackRegister", in, &in.finalizes, hook[FinalizeFunc]{kind, cb, userData})
 }
@@ -292,7 +297,8 @@ func addHook[F any](api string, in *initState, list *[]hook[F], h hook[F]) *core
 }
 
 // removeHook takes the first registration of a callback under a type out of a list of in.
-func removeHook[F any](api string, in *initState, list *[]hook[F], kind abi.RegisterCallbackType, fn core.Func[F]) *core.Error {
+func removeHook[F any](api string, in *initState, list *[]hook[F], kind abi.RegisterCallbackType,
+	fn core.Func[F]) *core.Error {
 	if fn.Key == 0 {
 		return core.IsNull(api, "cbFunc")
 	}

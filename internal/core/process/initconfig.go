@@ -38,14 +38,16 @@ func noConfig(api string) *initConfig { return &initConfig{api: api, device: -1,
 func parseConfig(api, text string) (*initConfig, *core.Error) {
 	conf := noConfig(api)
 	if n := nesting(text); n > maxNesting {
-		return nil, core.Fail(api, abi.ErrParseFile, "configPath", "the file nests %d deep; the limit is %d", n, maxNesting)
+		return nil, core.Fail(api, abi.ErrParseFile, "configPath", "the file nests %d deep; the limit is %d", n,
+			maxNesting)
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
 	var root any
 	err := dec.Decode(&root)
 	if err == nil && dec.More() {
-		return nil, core.Fail(api, abi.ErrParseFile, "configPath", "the file goes on after its JSON value ends, at byte %d", dec.InputOffset())
+		return nil, core.Fail(api, abi.ErrParseFile, "configPath",
+			"the file goes on after its JSON value ends, at byte %d", dec.InputOffset())
 	}
 	if err != nil {
 		e := core.Fail(api, abi.ErrParseFile, "configPath", "the file is not valid JSON")
@@ -105,7 +107,8 @@ func (c *initConfig) section(key string) (map[string]any, bool) {
 func (c *initConfig) checkMessages() *core.Error {
 	v, there := c.file["err_msg_mode"]
 	if there && v != "0" && v != "1" {
-		return c.bad(abi.ErrInvalidParam, "err_msg_mode", `is %v; it must be "0" (texts per thread) or "1" (per process)`, v)
+		return c.bad(abi.ErrInvalidParam, "err_msg_mode",
+			`is %v; it must be "0" (texts per thread) or "1" (per process)`, v)
 	}
 	c.texts = v == "1"
 	return nil
@@ -121,7 +124,8 @@ func (c *initConfig) checkDump() *core.Error {
 
 // checkRest reads everything behind the dump section.
 func (c *initConfig) checkRest(t *core.Thread) *core.Error {
-	for _, check := range []func(*core.Thread) *core.Error{c.checkStacks, c.checkDevice, c.checkPrintf, c.checkGraphs, c.checkProfiler} {
+	for _, check := range []func(*core.Thread) *core.Error{c.checkStacks, c.checkDevice, c.checkPrintf, c.checkGraphs,
+		c.checkProfiler} {
 		if err := check(t); err != nil {
 			return err
 		}
@@ -238,7 +242,8 @@ func (c *initConfig) checkGraphs(t *core.Thread) *core.Error {
 	set := false
 	core.Locked(&processOf(t.Runtime).init.mu, func() { set = processOf(t.Runtime).init.graphs })
 	if set {
-		return c.bad(abi.ErrRTParamInvalid, key, "was set by an earlier aclInit of this process and cannot be set again")
+		return c.bad(abi.ErrRTParamInvalid, key,
+			"was set by an earlier aclInit of this process and cannot be set again")
 	}
 	c.eventMode = int32(n)
 	return nil

@@ -9,8 +9,9 @@ import (
 	"ropeway/internal/observe"
 )
 
-// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free ranges, each with a text. They
-// are on while somebody records, as the vendor's are under its profiler; the observer is told of them, and func() {} else is done with them.
+// Marks are the part of the vendor's profiling that names what a program does: moments, nested ranges and free
+// ranges, each with a text. They are on while somebody records, as the vendor's are under its profiler; the observer
+// is told of them, and func() {} else is done with them.
 
 // marks are those of the process.
 type marks struct {
@@ -59,7 +60,8 @@ func stamped(t *core.Thread, api string, h core.Handle) (*profStamp, *core.Error
 	if s := marksOf(t.Runtime).stamps.Get(h); s != nil {
 		return s, nil
 	}
-	return nil, core.Fail(api, misused, "stamp", "%#x is no stamp, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+	return nil, core.Fail(api, misused, "stamp", "%#x is no stamp, or one that was destroyed",
+		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
 // begin makes a range with a stamp's text and tells the observer.
@@ -76,7 +78,8 @@ func beginRange(t *core.Thread, kind observe.RangeKind, s *profStamp) *mark {
 // endRange tells the observer that a range has ended, in this thread.
 func endRange(t *core.Thread, n *mark) {
 	o := t.Runtime.Observer
-	o.Ranged(observe.Range{Kind: n.kind, Number: n.number, Thread: t.ID(), Start: n.start, End: max(o.Now(), n.start+1)})
+	o.Ranged(observe.Range{Kind: n.kind, Number: n.number, Thread: t.ID(), Start: n.start,
+		End: max(o.Now(), n.start+1)})
 }
 
 // moment tells the observer of a moment.
@@ -86,7 +89,8 @@ func moment(t *core.Thread, text string, at int64, on observe.At) {
 	number := m.next
 	m.next++
 	m.mu.Unlock()
-	t.Runtime.Observer.Ranged(observe.Range{Kind: observe.Moment, Number: number, Thread: t.ID(), Text: text, Start: at, End: at, Marker: on})
+	t.Runtime.Observer.Ranged(observe.Range{Kind: observe.Moment, Number: number, Thread: t.ID(), Text: text, Start: at,
+		End: at, Marker: on})
 }
 
 // ProfCreateStamp is aclprofCreateStamp.
@@ -226,7 +230,8 @@ func ProfRangeStop(t *core.Thread, rangeId uint32) *core.Error {
 			again := *n
 			again.number = m.next
 			m.next++
-			t.Runtime.Observer.Ranged(observe.Range{Kind: again.kind, Number: again.number, Thread: t.ID(), Text: again.text, Start: again.start})
+			t.Runtime.Observer.Ranged(observe.Range{Kind: again.kind, Number: again.number, Thread: t.ID(),
+				Text: again.text, Start: again.start})
 			n = &again
 		}
 		n.ended = true

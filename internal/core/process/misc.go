@@ -63,9 +63,11 @@ func versionLine(info string) string {
 
 func noVersion(rt *core.Runtime, api, arg, name string) *core.Error {
 	if rt.Home == "" {
-		return core.Fail(api, abi.ErrInvalidFile, arg, "ASCEND_HOME_PATH is not set, so nobody knows where packages are")
+		return core.Fail(api, abi.ErrInvalidFile, arg,
+			"ASCEND_HOME_PATH is not set, so nobody knows where packages are")
 	}
-	return core.Fail(api, abi.ErrInvalidFile, arg, "%q has no version.info with a line Version=… in %s", name, filepath.Join(rt.Home, "share", "info"))
+	return core.Fail(api, abi.ErrInvalidFile, arg, "%q has no version.info with a line Version=… in %s", name,
+		filepath.Join(rt.Home, "share", "info"))
 }
 
 // SysGetCANNVersion is aclsysGetCANNVersion. Parts the text does not have are "0".
@@ -83,7 +85,8 @@ func SysGetCANNVersion(t *core.Thread, name abi.CANNPackageName, version *abi.CA
 	}
 	var v abi.CANNPackageVersion
 	parts := append(strings.Split(text, "."), "0", "0", "0")
-	if !core.PutString(v.Version[:], text) || !core.PutString(v.MajorVersion[:], parts[0]) || !core.PutString(v.MinorVersion[:], parts[1]) ||
+	if !core.PutString(v.Version[:], text) || !core.PutString(v.MajorVersion[:], parts[0]) ||
+		!core.PutString(v.MinorVersion[:], parts[1]) ||
 		!core.PutString(v.ReleaseVersion[:], parts[2]) || !core.PutString(v.PatchVersion[:], parts[3]) {
 		return tooLong(api, "version", text)
 	}
@@ -92,7 +95,8 @@ func SysGetCANNVersion(t *core.Thread, name abi.CANNPackageName, version *abi.CA
 }
 
 func tooLong(api, arg, text string) *core.Error {
-	return core.Fail(api, abi.ErrInternalError, arg, "the version text has %d bytes, more than there is room for", len(text))
+	return core.Fail(api, abi.ErrInternalError, arg, "the version text has %d bytes, more than there is room for",
+		len(text))
 }
 
 // SysGetVersionStr is aclsysGetVersionStr.
@@ -123,7 +127,8 @@ func SysGetVersionNum(t *core.Thread, pkgName *byte, versionNum *int32) *core.Er
 	}
 	n, ok := versionNumber(text)
 	if !ok {
-		return core.Fail(api, abi.ErrInternalError, "pkgName", "the version %q is not major.minor.patch with an optional alpha, beta or rc", text)
+		return core.Fail(api, abi.ErrInternalError, "pkgName",
+			"the version %q is not major.minor.patch with an optional alpha, beta or rc", text)
 	}
 	*versionNum = n
 	return nil

@@ -57,7 +57,8 @@ func TestVersionFiles(t *testing.T) {
 	write("empty", "timestamp=2025\n")
 	rt := &core.Runtime{Home: home}
 	for name, want := range map[string]string{
-		"runtime": "8.5.0", "opp": "7.0.1", "empty": "", "nothing": "", "": "", "share/info/runtime": "", "../" + filepath.Base(home): "",
+		"runtime": "8.5.0", "opp": "7.0.1", "empty": "", "nothing": "", "": "", "share/info/runtime": "", "../" +
+			filepath.Base(home): "",
 	} {
 		if got, ok := packageVersion(rt, name); got != want || ok != (want != "") {
 			t.Errorf("%q: got %q, %t", name, got, ok)

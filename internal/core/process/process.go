@@ -1,4 +1,5 @@
-// Package process is what belongs to the process as a whole: initialisation, configuration, limits, information about devices, and marks.
+// Package process is what belongs to the process as a whole: initialisation, configuration, limits, information about
+// devices, and marks.
 package process
 
 import (
@@ -49,7 +50,8 @@ const (
 func simt(rt *core.Runtime) bool { return rt.Product.Name == "950" }
 
 func isSimt(limit abi.DeviceLimit) bool {
-	return limit == abi.DevLimitSimtStackSize || limit == abi.DevLimitSimtDvgWarpStackSize || limit == abi.DevLimitSimtPrintfFifoSize
+	return limit == abi.DevLimitSimtStackSize || limit == abi.DevLimitSimtDvgWarpStackSize ||
+		limit == abi.DevLimitSimtPrintfFifoSize
 }
 
 // knows tells whether the product has what a limit limits; aclInit skips the others.
@@ -86,7 +88,8 @@ func DeviceSetLimit(t *core.Thread, limit abi.DeviceLimit, value uint64) *core.E
 	}
 	storeLimit(t.Runtime, limit, value)
 	limits := &processOf(t.Runtime).limits
-	if value == 0 && isSimt(limit) && limits[abi.DevLimitSimtStackSize].Load() == 0 && limits[abi.DevLimitSimtDvgWarpStackSize].Load() == 0 {
+	if value == 0 && isSimt(limit) && limits[abi.DevLimitSimtStackSize].Load() == 0 &&
+		limits[abi.DevLimitSimtDvgWarpStackSize].Load() == 0 {
 		return core.Refused(api, "value", "both SIMT stack sizes are 0 now; kernels need at least one of them")
 	}
 	return nil

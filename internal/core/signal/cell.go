@@ -11,20 +11,22 @@ import (
 	"ropeway/internal/driver"
 )
 
-// cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell with a bit, a
-// count notify one with a number, an IPC event one with numbers of records.
+// cell is what streams signal each other with: a few words that records change and waits look at. A notify is a cell
+// with a bit, a count notify one with a number, an IPC event one with numbers of records.
 //
-// Whoever changes the words looks at the waits, in the order of their turn, and lets those go that may: so no wait misses a value
-// that was there for a moment only, and of two waits that take what they find the earlier one gets it. Words that other processes
-// see too are in a page of their own; a change rings its bell, and a process listens to it as long as it has waits.
+// Whoever changes the words looks at the waits, in the order of their turn, and lets those go that may: so no wait
+// misses a value that was there for a moment only, and of two waits that take what they find the earlier one gets it.
+// Words that other processes see too are in a page of their own; a change rings its bell, and a process listens to it
+// as long as it has waits.
 //
-// The words are written and read with mu held, and atomically because of the other processes, whom nobody trusts: any value
-// is possible at any time.
+// The words are written and read with mu held, and atomically because of the other processes, whom nobody trusts: any
+// value is possible at any time.
 type cell struct {
 	order driver.Order // handed from records to waits: see driver.Op
 	holds atomic.Int32 // the handle and the tasks that need it; with the last one the page goes
 
-	suspect func() (changed bool) // immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the words may have died
+	// immutable; may be nil. Called now and then while a shared cell has waits, with mu held: who is to change the words may have died
+	suspect func() (changed bool)
 
 	mu        sync.Mutex
 	words     []atomic.Uint64 // guarded by mu; in the page if there is one
@@ -157,8 +159,8 @@ func (c *cell) listen() {
 	}
 }
 
-// suspicion is how long a wait for another process lasts before it is looked whether that process is still there, and how
-// often from then on.
+// suspicion is how long a wait for another process lasts before it is looked whether that process is still there, and
+// how often from then on.
 const suspicion = 100 * time.Millisecond
 
 // hear looks at the waits whenever the bell of page rings, until there are none.
@@ -191,10 +193,12 @@ func (c *cell) hear(page *cellPage) {
 
 // cellWait is a wait for a cell: the gate of a queue, or a thread of the program.
 type cellWait struct {
-	c    *cell
-	met  func(words []atomic.Uint64) bool // immutable; whether it may go on. If so, it takes what it takes. Called with c.mu held, until it is true
-	back func(words []atomic.Uint64)      // immutable; gives back what met took; nil: nothing is given back
-	here bool                             // immutable; what it waits for comes from this process, although others can have the cell
+	c *cell
+	// immutable; whether it may go on. If so, it takes what it takes. Called with c.mu held, until it is true
+	met  func(words []atomic.Uint64) bool
+	back func(words []atomic.Uint64) // immutable; gives back what met took; nil: nothing is given back
+	// immutable; what it waits for comes from this process, although others can have the cell
+	here bool
 
 	wake   func() // guarded by c.mu
 	listed bool   // guarded by c.mu; in c.waits

@@ -31,8 +31,8 @@ func newNotify(m *coretest.Machine) (n core.Handle) {
 	return n
 }
 
-// TestCellOrder: waits are let go in the order of their turn, each record lets one go, and one that leaves in the moment in which it
-// was let go gives back what it took, to the next.
+// TestCellOrder: waits are let go in the order of their turn, each record lets one go, and one that leaves in the
+// moment in which it was let go gives back what it took, to the next.
 func TestCellOrder(t *testing.T) {
 	n := &Notify{}
 	for _, shared := range []bool{false, true} {
@@ -147,10 +147,14 @@ func TestCellPageRefused(t *testing.T) {
 	for name, files := range map[string][]*os.File{
 		"none": nil, "no bell": {page(4096, cellPageSeals)}, "no rope": {page(4096, cellPageSeals), socket()},
 		"too many": {page(4096, cellPageSeals), socket(), socket(), socket()},
-		"short":    {page(100, cellPageSeals), socket(), socket()}, "empty": {page(0, cellPageSeals), socket(), socket()}, "long": {page(8192, cellPageSeals), socket(), socket()},
-		"can shrink": {page(4096, unix.F_SEAL_GROW), socket(), socket()}, "not sealed": {page(4096, 0), socket(), socket()},
-		"no page": {null(), socket(), socket()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0), socket()},
-		"no rope but null": {page(4096, cellPageSeals), socket(), null()}, "exchanged": {socket(), page(4096, cellPageSeals), socket()},
+		"short":    {page(100, cellPageSeals), socket(), socket()}, "empty": {page(0, cellPageSeals), socket(),
+			socket()}, "long": {page(8192, cellPageSeals), socket(), socket()},
+		"can shrink": {page(4096, unix.F_SEAL_GROW), socket(), socket()}, "not sealed": {page(4096, 0), socket(),
+			socket()},
+		"no page": {null(), socket(), socket()}, "no bell but a page": {page(4096, cellPageSeals), page(4096, 0),
+			socket()},
+		"no rope but null": {page(4096, cellPageSeals), socket(), null()}, "exchanged": {socket(),
+			page(4096, cellPageSeals), socket()},
 	} {
 		if c, err := openCell(notifyWords, files); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -167,8 +171,8 @@ func TestCellPageRefused(t *testing.T) {
 	c.release()
 }
 
-// TestCellHostile: another process may write anything into the page, fill the bell and take its flags away; it can confuse those who share the cell
-// with it, but neither stop nor break the process.
+// TestCellHostile: another process may write anything into the page, fill the bell and take its flags away; it can
+// confuse those who share the cell with it, but neither stop nor break the process.
 func TestCellHostile(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	var event core.Handle
@@ -194,7 +198,8 @@ func TestCellHostile(t *testing.T) {
 			default:
 			}
 			other.look(func(w []atomic.Uint64) {
-				w[r.IntN(len(w))].Store([]uint64{0, 1, 2, math.MaxUint64, math.MaxUint64 >> 1, 1 << 63, r.Uint64(), r.Uint64N(1000)}[r.IntN(8)])
+				w[r.IntN(len(w))].Store([]uint64{0, 1, 2, math.MaxUint64, math.MaxUint64 >> 1, 1 << 63, r.Uint64(),
+					r.Uint64N(1000)}[r.IntN(8)])
 			})
 			for _, end := range []syscall.RawConn{other.page.heard, other.page.rung} {
 				end.Control(func(fd uintptr) { //nolint:errcheck // it is open
@@ -202,7 +207,8 @@ func TestCellHostile(t *testing.T) {
 				})
 			}
 			other.page.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
-				for unix.Send(int(fd), make([]byte, 1000), unix.MSG_DONTWAIT) == nil { //nolint:errcheck // until it is full
+				for unix.Send(int(fd), make([]byte, 1000),
+					unix.MSG_DONTWAIT) == nil { //nolint:errcheck // until it is full
 				}
 			})
 		}
@@ -262,9 +268,11 @@ func TestCellDestroyedInUse(t *testing.T) {
 					case 6:
 						allow(m.T, th.QueryEventStatus(event, &status))
 					case 7:
-						allow(m.T, CntNotifyRecord(th, count, s, &abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
+						allow(m.T, CntNotifyRecord(th, count, s,
+							&abi.CntNotifyRecordInfo{Mode: abi.CntNotifyRecordAddMode, Value: 1}))
 					case 8:
-						allow(m.T, CntNotifyWaitWithTimeout(th, count, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerMode, Value: 3}))
+						allow(m.T, CntNotifyWaitWithTimeout(th, count, s,
+							&abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitBiggerMode, Value: 3}))
 					case 9:
 						allow(m.T, th.SynchronizeEventWithTimeout(event, 1))
 					}

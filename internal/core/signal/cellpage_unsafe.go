@@ -14,9 +14,10 @@ import (
 
 // cellPage is a page that processes share, and a bell. Both have no name: they are there as long as a process has them.
 //
-// The bell is a pair of sockets: a byte that is sent to the rope is there to be received from the bell. Nobody has to receive it: who listens is
-// told of each byte that arrives, because Go's poller watches edges, and so any number of processes hear the same bell. An eventfd would be
-// less, but whether writing to one waits is a flag that all processes share, and any of them can change; what is sent says itself that it does not wait.
+// The bell is a pair of sockets: a byte that is sent to the rope is there to be received from the bell. Nobody has to
+// receive it: who listens is told of each byte that arrives, because Go's poller watches edges, and so any number of
+// processes hear the same bell. An eventfd would be less, but whether writing to one waits is a flag that all
+// processes share, and any of them can change; what is sent says itself that it does not wait.
 type cellPage struct {
 	words  []atomic.Uint64
 	memory []byte   // the mapping
@@ -51,7 +52,8 @@ func newCellPage() (*cellPage, error) {
 	return mapCellPage(file, os.NewFile(uintptr(pair[0]), "bell"), os.NewFile(uintptr(pair[1]), "rope"))
 }
 
-// openCellPage makes a page of the files of another process. What that process could take away while it is in use is refused.
+// openCellPage makes a page of the files of another process. What that process could take away while it is in use is
+// refused.
 func openCellPage(files []*os.File) (*cellPage, error) {
 	if len(files) != 3 {
 		closeAll(files)
@@ -149,8 +151,8 @@ func (p *cellPage) files() (list []*os.File, err error) {
 	return list, nil
 }
 
-// ring tells all processes that listen. It does not wait, whatever they do with the bell: where there is no room for another byte, those that are there
-// are received first. Who sends bytes meanwhile, rings as well.
+// ring tells all processes that listen. It does not wait, whatever they do with the bell: where there is no room for
+// another byte, those that are there are received first. Who sends bytes meanwhile, rings as well.
 func (p *cellPage) ring() {
 	const always = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
 	p.rung.Control(func(fd uintptr) { //nolint:errcheck // it is open
@@ -158,13 +160,15 @@ func (p *cellPage) ring() {
 			return
 		}
 		p.heard.Control(func(bell uintptr) { //nolint:errcheck // it is open
-			unix.Recvfrom(int(bell), make([]byte, 64<<10), always) //nolint:errcheck // if there is nothing, there is room
+			unix.Recvfrom(int(bell), make([]byte, 64<<10),
+				always) //nolint:errcheck // if there is nothing, there is room
 		})
 		unix.Send(int(fd), []byte{1}, always) //nolint:errcheck // somebody else rings
 	})
 }
 
-// heed calls f now, and again when the bell was rung, until f is done. With doubt it returns os.ErrDeadlineExceeded after a while.
+// heed calls f now, and again when the bell was rung, until f is done. With doubt it returns os.ErrDeadlineExceeded
+// after a while.
 func (p *cellPage) heed(doubt bool, f func() (done bool)) error {
 	if doubt {
 		if err := p.bell.SetReadDeadline(time.Now().Add(suspicion)); err != nil {

@@ -18,8 +18,8 @@ import (
 	"ropeway/internal/share"
 )
 
-// Cells between processes. The other process is this test again, as a peer: it imports what it is given, and does what lines of
-// its standard input say.
+// Cells between processes. The other process is this test again, as a peer: it imports what it is given, and does
+// what lines of its standard input say.
 
 const peerKeys = "ROPEWAY_TEST_CELL_PEER" // two notifies and an event
 
@@ -209,7 +209,8 @@ func TestCellProcessKilled(t *testing.T) {
 		m.OK(RecordNotify(m.Th, ping, s))
 		m.OK(WaitAndResetNotify(m.Th, ping, s, 0))
 		m.OK(m.Th.SynchronizeStream(s))
-		for _, err := range []*core.Error{DestroyNotify(m.Th, ping), DestroyNotify(m.Th, pong), m.Th.DestroyEvent(event), m.Th.DestroyStream(s)} {
+		for _, err := range []*core.Error{DestroyNotify(m.Th, ping), DestroyNotify(m.Th, pong),
+			m.Th.DestroyEvent(event), m.Th.DestroyStream(s)} {
 			m.OK(err)
 		}
 	}
@@ -220,7 +221,8 @@ func TestCellProcessKilled(t *testing.T) {
 	}
 }
 
-// TestCellProcessNotReaped: a process that was killed has ended, although its parent, which may be the one that waits, has not asked for its end.
+// TestCellProcessNotReaped: a process that was killed has ended, although its parent, which may be the one that
+// waits, has not asked for its end.
 func TestCellProcessNotReaped(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	_, _, event, keys := sharedCells(m)

@@ -27,7 +27,8 @@ func cellWaits(m *coretest.Machine) map[string]func(s core.Handle) (open func())
 		"count": func(s core.Handle) func() {
 			var n core.Handle
 			m.OK(CntNotifyCreate(m.Th, &n, 0))
-			m.OK(CntNotifyWaitWithTimeout(m.Th, n, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitEqualMode, Value: 5}))
+			m.OK(CntNotifyWaitWithTimeout(m.Th, n, s, &abi.CntNotifyWaitInfo{Mode: abi.CntNotifyWaitEqualMode,
+				Value: 5}))
 			return func() { m.OK(CntNotifyRecord(m.Th, n, 0, &abi.CntNotifyRecordInfo{Value: 5})) }
 		},
 		"value": func(s core.Handle) func() {
@@ -47,8 +48,8 @@ func cellWaits(m *coretest.Machine) map[string]func(s core.Handle) (open func())
 	}
 }
 
-// TestCellHoldsStream: a stream that waits is not ready, and stalled; aborting, stopping and destroying it do not wait for the cell; a failure
-// that stops the context ends the wait.
+// TestCellHoldsStream: a stream that waits is not ready, and stalled; aborting, stopping and destroying it do not
+// wait for the cell; a failure that stops the context ends the wait.
 func TestCellHoldsStream(t *testing.T) {
 	for name := range cellWaits(coretest.NewMachine(t, "950", "")) {
 		for how, end := range map[string]func(m *coretest.Machine, s core.Handle, open func()){
@@ -100,7 +101,8 @@ func TestCellHoldsStream(t *testing.T) {
 	}
 }
 
-// TestCellBlocking: under launch blocking records and waits return at once: what lets a wait go may be submitted behind it.
+// TestCellBlocking: under launch blocking records and waits return at once: what lets a wait go may be submitted
+// behind it.
 func TestCellBlocking(t *testing.T) {
 	prod, err := product.Find("950", "")
 	if err != nil {
@@ -202,7 +204,8 @@ func TestCellObserved(t *testing.T) {
 		record, wait observe.Kind
 		about        uint64
 	}{
-		{observe.NotifyRecord, observe.NotifyWait, uint64(n)}, {observe.NotifyRecord, observe.NotifyWait, uint64(count)},
+		{observe.NotifyRecord, observe.NotifyWait, uint64(n)}, {observe.NotifyRecord, observe.NotifyWait,
+			uint64(count)},
 		{observe.ValueWrite, observe.ValueWait, uint64(p)}, {observe.Record, observe.Wait, uint64(event)},
 	}
 	if len(l.tasks) != 2*len(want) {
@@ -210,7 +213,8 @@ func TestCellObserved(t *testing.T) {
 	}
 	for i, w := range want {
 		record, wait := l.tasks[2*i], l.tasks[2*i+1]
-		if record.Kind != w.record || wait.Kind != w.wait || record.Event != w.about || wait.Event != w.about || record.Stream == wait.Stream {
+		if record.Kind != w.record || wait.Kind != w.wait || record.Event != w.about || wait.Event != w.about ||
+			record.Stream == wait.Stream {
 			t.Errorf("%v: %+v, %+v", w, record, wait)
 		}
 	}

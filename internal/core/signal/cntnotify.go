@@ -21,7 +21,8 @@ func findCntNotify(t *core.Thread, api, arg string, h core.Handle) (*cntNotify, 
 	if n := signalsOf(t.Runtime).cntNotifies.Get(h); n != nil {
 		return n, nil
 	}
-	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no count notify, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+	return nil, core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no count notify, or one that was destroyed",
+		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
 // CntNotifyCreate is aclrtCntNotifyCreate.
@@ -38,7 +39,8 @@ func CntNotifyCreate(t *core.Thread, created *core.Handle, flag uint64) *core.Er
 	n := &cntNotify{id: id, device: c.Device.User, used: used, cell: newCell(1)}
 	if n.handle = signalsOf(t.Runtime).cntNotifies.Add(n); n.handle == 0 {
 		used.Add(-1)
-		return core.Fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many count notifies as there are handles; destroy some")
+		return core.Fail(api, abi.ErrRTNoNotifyResource, "",
+			"the process has as many count notifies as there are handles; destroy some")
 	}
 	*created = n.handle
 	t.Acquired(n.resource())
@@ -59,7 +61,8 @@ func CntNotifyDestroy(t *core.Thread, cntNotify core.Handle) *core.Error {
 	}
 	return t.Releasing(n.resource(), func() *core.Error {
 		if signalsOf(t.Runtime).cntNotifies.Remove(cntNotify) == nil {
-			return core.Fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile", uintptr(cntNotify)).Because(core.Gone, uintptr(cntNotify))
+			return core.Fail(api, abi.ErrRTInvalidHandle, "cntNotify", "%#x was destroyed by another thread meanwhile",
+				uintptr(cntNotify)).Because(core.Gone, uintptr(cntNotify))
 		}
 		n.used.Add(-1)
 		n.cell.release()
@@ -80,8 +83,8 @@ func CntNotifyRecord(t *core.Thread, cntNotify, stream core.Handle, info *abi.Cn
 	})
 }
 
-// changeOf is what a record does to the value; nil if there is no such mode. Mode 4 keeps the bits that are given, as the documents
-// say, and does not clear them.
+// changeOf is what a record does to the value; nil if there is no such mode. Mode 4 keeps the bits that are given, as
+// the documents say, and does not clear them.
 func changeOf(mode abi.CntNotifyRecordMode, given uint32) func(value uint32) uint32 {
 	switch mode {
 	case abi.CntNotifyRecordSetValueMode:

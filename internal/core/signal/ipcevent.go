@@ -14,9 +14,10 @@ import (
 	"ropeway/internal/share"
 )
 
-// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a page that
-// all of them share: a wait refers to the number of the latest record that was queued when the wait was, by whomever, and is over when
-// that record is. What became of a record is in a ring, because records of several streams end in any order.
+// An IPC event is an event whose records and waits may be those of other processes. Its records are numbered in a
+// page that all of them share: a wait refers to the number of the latest record that was queued when the wait was, by
+// whomever, and is over when that record is. What became of a record is in a ring, because records of several streams
+// end in any order.
 type ipcEvent struct {
 	cell *cell
 
@@ -27,10 +28,11 @@ type ipcEvent struct {
 
 // The words of the page.
 const (
-	ipcBegun  = iota                      // records begun: their numbers
-	ipcQueued                             // the latest that is queued: what waits refer to
-	ipcSpaces                             // name spaces of processes that record; the first word is not used
-	ipcRing   = ipcSpaces + ipcSpaceCount // for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last one
+	ipcBegun  = iota // records begun: their numbers
+	ipcQueued        // the latest that is queued: what waits refer to
+	ipcSpaces        // name spaces of processes that record; the first word is not used
+	// for each place of the ring: number<<1 | dropped of the last record there that is over, and the maker of the last one
+	ipcRing = ipcSpaces + ipcSpaceCount
 )
 
 const (
@@ -69,8 +71,8 @@ func openIPCEvent(files []*os.File) (*ipcEvent, error) {
 
 // begin numbers a record; 0 if all places are taken by records that are not over.
 //
-// A number is taken by writing the maker into its place. Whoever finds it taken counts it in ipcBegun, because who took it may have been
-// killed before. That others write anything at any time costs a record, not an endless search.
+// A number is taken by writing the maker into its place. Whoever finds it taken counts it in ipcBegun, because who
+// took it may have been killed before. That others write anything at any time costs a record, not an endless search.
 func (x *ipcEvent) begin() (number uint64) {
 	x.cell.look(func(w []atomic.Uint64) {
 		me := thisMaker(w)
@@ -99,7 +101,8 @@ func (x *ipcEvent) begin() (number uint64) {
 	return number
 }
 
-// vacate makes sure that the record that has the place of n, one lap before, is over; false if it is not. It was made by m, unless m is of another lap.
+// vacate makes sure that the record that has the place of n, one lap before, is over; false if it is not. It was made
+// by m, unless m is of another lap.
 func vacate(w []atomic.Uint64, n uint64, m maker) bool {
 	if n <= ipcPlaces || over(w, n-ipcPlaces) {
 		return true
@@ -257,7 +260,8 @@ func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Str
 	number := x.begin()
 	if number == 0 {
 		e.Release()
-		return core.Fail(api, abi.ErrRTNoEventResource, "event", "its last %d records are not over yet; synchronise first", ipcPlaces)
+		return core.Fail(api, abi.ErrRTNoEventResource, "event",
+			"its last %d records are not over yet; synchronise first", ipcPlaces)
 	}
 	tag, done := s.NextTag(t), false
 	op := driver.Op{Kind: driver.OpPost, Tag: tag, Order: &x.cell.order, Fn: func() {
@@ -269,7 +273,8 @@ func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Str
 		}
 		e.Release()
 	}}
-	r := core.EventRecord{Number: number, Flag: ipcRecord{x, number, t.Runtime.Watch, true}, On: s, Task: s.TaskNumber(tag)}
+	r := core.EventRecord{Number: number, Flag: ipcRecord{x, number, t.Runtime.Watch, true}, On: s,
+		Task: s.TaskNumber(tag)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.Record, About: uint64(e.Handle)})
 	x.queued(number)
 	e.Queued(r)
@@ -277,7 +282,8 @@ func (x *ipcEvent) Record(api string, t *core.Thread, e *core.Event, s *core.Str
 }
 
 // Wait implements core.SharedEvent.
-func (x *ipcEvent) Wait(api string, t *core.Thread, e *core.Event, s *core.Stream, r core.EventRecord, timeout time.Duration) {
+func (x *ipcEvent) Wait(api string, t *core.Thread, e *core.Event, s *core.Stream, r core.EventRecord,
+	timeout time.Duration) {
 	record := r.Flag.(ipcRecord)
 	w := &cellWait{c: x.cell, met: record.met, here: record.here}
 	op := driver.Op{Kind: driver.OpGate, Gate: w, Timeout: timeout, Order: &x.cell.order, Done: e.WaitOver}

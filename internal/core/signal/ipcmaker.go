@@ -13,9 +13,9 @@ import (
 	"ropeway/internal/share"
 )
 
-// maker says who made a record of an IPC event: the number of its process, the name space that this is a number in, and when the process
-// began, because numbers are used again; and for which lap of the ring. It is one word: at whatever moment a process is killed, its
-// name is there as a whole or not at all.
+// maker says who made a record of an IPC event: the number of its process, the name space that this is a number in,
+// and when the process began, because numbers are used again; and for which lap of the ring. It is one word: at
+// whatever moment a process is killed, its name is there as a whole or not at all.
 type maker uint64
 
 // The bits of a maker, from the lowest; the rest is the lap.

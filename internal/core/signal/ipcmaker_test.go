@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestIPCBeginKilled: a process that is killed while it begins a record, at whatever moment, takes one number and no more.
+// TestIPCBeginKilled: a process that is killed while it begins a record, at whatever moment, takes one number and no
+// more.
 func TestIPCBeginKilled(t *testing.T) {
 	take := func(w []atomic.Uint64, by maker) {
 		number := w[ipcBegun].Load() + 1
@@ -129,7 +130,8 @@ func TestIPCBeginAnything(t *testing.T) {
 	}
 	defer x.cell.release()
 	for _, begun := range []uint64{0, 1, 1<<64 - 1, 1<<64 - ipcPlaces, 1 << 62} {
-		for _, word := range []uint64{0, 1<<64 - 1, 1 << makerWho, uint64(maker(5).made(0)), uint64(maker(5).made(begun + 1))} {
+		for _, word := range []uint64{0, 1<<64 - 1, 1 << makerWho, uint64(maker(5).made(0)),
+			uint64(maker(5).made(begun + 1))} {
 			x.cell.look(func(w []atomic.Uint64) {
 				for i := range w {
 					w[i].Store(word)
@@ -142,7 +144,8 @@ func TestIPCBeginAnything(t *testing.T) {
 	}
 }
 
-// TestIPCMakerEnded: a maker has ended if its process has, whoever has its number now; of other name spaces nothing is known.
+// TestIPCMakerEnded: a maker has ended if its process has, whoever has its number now; of other name spaces nothing
+// is known.
 func TestIPCMakerEnded(t *testing.T) {
 	self := thisProcess()
 	if self.space == 0 || self.began == 0 {
@@ -150,7 +153,8 @@ func TestIPCMakerEnded(t *testing.T) {
 	}
 	w := make([]atomic.Uint64, ipcWords)
 	me := thisMaker(w)
-	if again := thisMaker(w); again != me || me.pid() != os.Getpid() || me.began() != self.began || w[ipcSpaces+me.space()].Load() != self.space {
+	if again := thisMaker(w); again != me || me.pid() != os.Getpid() || me.began() != self.began ||
+		w[ipcSpaces+me.space()].Load() != self.space {
 		t.Errorf("this process is %x, then %x", me, again)
 	}
 	child := killed(t)
@@ -188,7 +192,8 @@ func TestIPCSpaces(t *testing.T) {
 	}
 }
 
-// killed starts a process and kills it; nobody asks for its end before the test is over. It is the maker that it would be.
+// killed starts a process and kills it; nobody asks for its end before the test is over. It is the maker that it
+// would be.
 func killed(t *testing.T) func(w []atomic.Uint64) maker {
 	t.Helper()
 	c := exec.Command("sleep", "1000")

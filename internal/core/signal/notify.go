@@ -12,8 +12,8 @@ import (
 	"ropeway/internal/share"
 )
 
-// Notify is one bit that records set and waits clear. It belongs to a device, which alone may wait for it once other processes have
-// it too. Tasks that need it keep its cell: destroying it does not change what is queued.
+// Notify is one bit that records set and waits clear. It belongs to a device, which alone may wait for it once other
+// processes have it too. Tasks that need it keep its cell: destroying it does not change what is queued.
 type Notify struct {
 	rt       *core.Runtime
 	handle   core.Handle
@@ -52,7 +52,8 @@ func findNotify(t *core.Thread, api, arg string, h core.Handle) (*Notify, *core.
 
 // noNotify is the answer to a handle that names no notify.
 func noNotify(api, arg string, h core.Handle) *core.Error {
-	return core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no notify, or one that was destroyed", uintptr(h)).Because(core.Gone, uintptr(h))
+	return core.Fail(api, abi.ErrRTInvalidHandle, arg, "%#x is no notify, or one that was destroyed",
+		uintptr(h)).Because(core.Gone, uintptr(h))
 }
 
 // numberNotify takes an id of device d for a notify or a count notify; nil if there is none left.
@@ -65,7 +66,8 @@ func numberNotify(rt *core.Runtime, d *core.Device) (id uint32, used *atomic.Int
 }
 
 func noNotifies(api string, d *core.Device) *core.Error {
-	return core.Fail(api, abi.ErrRTNoNotifyResource, "", "device %d has its %d notifies in use; destroy some", d.User, d.Runtime.Product.Notifies)
+	return core.Fail(api, abi.ErrRTNoNotifyResource, "", "device %d has its %d notifies in use; destroy some", d.User,
+		d.Runtime.Product.Notifies)
 }
 
 // CreateNotify is aclrtCreateNotify.
@@ -82,7 +84,8 @@ func CreateNotify(t *core.Thread, notify *core.Handle, flag uint64) *core.Error 
 	n := &Notify{rt: t.Runtime, dev: c.Device, id: id, used: used, cell: newCell(notifyWords)}
 	if n.handle = signalsOf(t.Runtime).notifies.Add(n); n.handle == 0 {
 		used.Add(-1)
-		return core.Fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
+		return core.Fail(api, abi.ErrRTNoNotifyResource, "",
+			"the process has as many notifies as there are handles; destroy some")
 	}
 	*notify = n.handle
 	t.Acquired(n.resource())
@@ -131,13 +134,16 @@ func RecordNotify(t *core.Thread, notify, stream core.Handle) *core.Error {
 // sharedElsewhere refuses to wait for a notify that other processes have too and that belongs to another device.
 func sharedElsewhere(t *core.Thread, api string, n *Notify, c *core.Context) *core.Error {
 	if n.dev != c.Device && n.shared() {
-		return core.Refused(api, "notify", "is shared with other processes and belongs to device %s: only streams of that device may wait for it", core.DeviceName(n.dev))
+		return core.Refused(api, "notify",
+			"is shared with other processes and belongs to device %s: only streams of that device may wait for it", core.DeviceName(n.dev))
 	}
 	return nil
 }
 
-// recordCell queues a change of the cell that handle h names. Under launch blocking it is not waited for, as records of events are not.
-func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Handle, change func(words []atomic.Uint64)) *core.Error {
+// recordCell queues a change of the cell that handle h names. Under launch blocking it is not waited for, as records
+// of events are not.
+func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Handle,
+	change func(words []atomic.Uint64)) *core.Error {
 	if err := s.Admit(api); err != nil {
 		return err
 	}
@@ -150,7 +156,8 @@ func recordCell(t *core.Thread, api string, s *core.Stream, c *cell, h core.Hand
 }
 
 // waitCell queues a wait for the cell that handle h names, which fails after a timeout (0: never).
-func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Handle, timeout time.Duration) *core.Error {
+func waitCell(t *core.Thread, api string, s *core.Stream, w *cellWait, h core.Handle,
+	timeout time.Duration) *core.Error {
 	if err := s.Admit(api); err != nil {
 		return err
 	}
@@ -194,8 +201,8 @@ func GetNotifyId(t *core.Thread, notify core.Handle, notifyID *uint32) *core.Err
 	return nil
 }
 
-// NotifyBatchReset is aclrtNotifyBatchReset. The notifies are cleared one after the other, at once, in no stream's order; those before one
-// that is refused stay cleared.
+// NotifyBatchReset is aclrtNotifyBatchReset. The notifies are cleared one after the other, at once, in no stream's
+// order; those before one that is refused stay cleared.
 func NotifyBatchReset(t *core.Thread, notifies *core.Handle, num uint64) *core.Error {
 	const api = "aclrtNotifyBatchReset"
 	if err := checkNotifyBatchReset(t, notifies, num); err != nil {
@@ -221,7 +228,8 @@ func resetNotify(t *core.Thread, api string, h core.Handle) *core.Error {
 		return core.NoCurrentContext(api)
 	}
 	if t.Runtime.Product.UB && n.shared() {
-		return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "notifies", "%#x is shared with other processes, and %s does not clear such notifies", uintptr(h), t.Runtime.Product.Name)
+		return core.Fail(api, abi.ErrRTTaskTypeNotSupport, "notifies",
+			"%#x is shared with other processes, and %s does not clear such notifies", uintptr(h), t.Runtime.Product.Name)
 	}
 	n.cell.change(n.reset)
 	return nil

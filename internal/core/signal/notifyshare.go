@@ -28,7 +28,8 @@ func NotifyGetExportKey(t *core.Thread, notify core.Handle, key *byte, length, f
 		return noNotify(api, "notify", notify)
 	}
 	if n.exported {
-		return core.Fail(api, abi.ErrRTInternalError, "notify", "was exported before; its key stays good until it is destroyed or the library finalised")
+		return core.Fail(api, abi.ErrRTInternalError, "notify",
+			"was exported before; its key stays good until it is destroyed or the library finalised")
 	}
 	if room := uint32(length); room < notifyKeyBytes {
 		return core.Refused(api, "len", "%d bytes are too few for a key, which takes %d", room, notifyKeyBytes)
@@ -85,7 +86,8 @@ func NotifySetImportPid(t *core.Thread, notify core.Handle, pid *int32, num uint
 	exported, key := n.exported, n.key
 	n.mu.Unlock()
 	if !exported {
-		return core.Refused(api, "notify", "was not exported; call aclrtNotifyGetExportKey first, in the process that made it")
+		return core.Refused(api, "notify",
+			"was not exported; call aclrtNotifyGetExportKey first, in the process that made it")
 	}
 	if err := t.Runtime.Broker.Allow(key, core.Array(pid, uint64(uint32(num)))); err != nil {
 		return memory.ShareError(api, "pid", err)
@@ -113,7 +115,8 @@ func NotifyImportByKey(t *core.Thread, notify *core.Handle, key *byte, flags uin
 	}
 	if n.handle = signalsOf(t.Runtime).notifies.Add(n); n.handle == 0 {
 		n.cell.release()
-		return core.Fail(api, abi.ErrRTNoNotifyResource, "", "the process has as many notifies as there are handles; destroy some")
+		return core.Fail(api, abi.ErrRTNoNotifyResource, "",
+			"the process has as many notifies as there are handles; destroy some")
 	}
 	*notify = n.handle
 	t.Acquired(n.resource())
@@ -139,12 +142,14 @@ func importNotify(t *core.Thread, api string, k share.Key) (*Notify, *core.Error
 }
 
 // NotifySetImportPidInterServer is aclrtNotifySetImportPidInterServer. No driver reaches other servers.
-func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPids *abi.ServerPid, num uint64) *core.Error {
+func NotifySetImportPidInterServer(t *core.Thread, notify core.Handle, serverPids *abi.ServerPid,
+	num uint64) *core.Error {
 	const api = "aclrtNotifySetImportPidInterServer"
 	if _, err := checkNotifySetImportPidInterServer(t, notify, serverPids, num); err != nil {
 		return err
 	}
-	return core.Unsupported(api, "", "the driver %s does not reach other servers", t.Runtime.Driver.Name()).NotRecorded()
+	return core.Unsupported(api, "", "the driver %s does not reach other servers",
+		t.Runtime.Driver.Name()).NotRecorded()
 }
 
 // serverProcesses refuses entries that do not name one process each.

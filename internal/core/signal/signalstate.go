@@ -1,5 +1,5 @@
-// Package signal is what streams and processes wait for beside events of one process: notifies, count notifies, words of device memory, and
-// events that processes share.
+// Package signal is what streams and processes wait for beside events of one process: notifies, count notifies, words
+// of device memory, and events that processes share.
 package signal
 
 import (
@@ -25,7 +25,8 @@ var signalPart = core.NewPart(func(rt *core.Runtime) *signalState {
 
 func signalsOf(rt *core.Runtime) *signalState { return signalPart.Of(rt) }
 
-// Finalize implements core.Finalizer: it ends the exports of all notifies and events. Processes that have them keep them.
+// Finalize implements core.Finalizer: it ends the exports of all notifies and events. Processes that have them keep
+// them.
 func (s *signalState) Finalize() {
 	s.notifies.Each((*Notify).unshare)
 	s.rt.Events.Each(func(e *core.Event) {

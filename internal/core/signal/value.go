@@ -13,9 +13,10 @@ import (
 	"ropeway/internal/observe"
 )
 
-// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at the waits for its
-// word at once. All other changes (a copy, another process) are noticed by looking: 20 µs after a wait has begun, then at growing
-// distances, and from a millisecond on each millisecond. Nobody looks while nobody waits.
+// values are the words of device memory that streams wait for. A store by aclrtValueWrite in this process looks at
+// the waits for its word at once. All other changes (a copy, another process) are noticed by looking: 20 µs after a
+// wait has begun, then at growing distances, and from a millisecond on each millisecond. Nobody looks while nobody
+// waits.
 type values struct {
 	waiting atomic.Int32 // waits in the map
 
@@ -24,7 +25,8 @@ type values struct {
 	looking bool                       // guarded by mu; a goroutine looks
 	fresh   bool                       // guarded by mu; there is a wait that it has not looked at
 	orders  map[core.Addr]wordOrder    // guarded by mu; of words that somebody watches
-	sweepAt int                        // guarded by mu; how many orders there are when those are taken out whose memory is gone
+	// guarded by mu; how many orders there are when those are taken out whose memory is gone
+	sweepAt int
 }
 
 const (
@@ -109,7 +111,8 @@ func (w *valueWait) Leave() {
 	}
 }
 
-// Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have, once some is.
+// Foreign tells whether another process may have let it go: see driver.Gate. Any memory may be one that others have,
+// once some is.
 func (w *valueWait) Foreign() bool { return memory.Shares(w.rt) }
 
 // Err is how a wait that has passed ended.
@@ -124,7 +127,8 @@ func (v *values) put(addr core.Addr, list []*valueWait) {
 	}
 }
 
-// settle lets the waits for a word go that may, and returns what is to be called for them once mu is released. mu is held.
+// settle lets the waits for a word go that may, and returns what is to be called for them once mu is released. mu is
+// held.
 func (v *values) settle(addr core.Addr) (gone []func()) {
 	v.put(addr, slices.DeleteFunc(v.waits[addr], func(w *valueWait) bool {
 		if !w.try() {
@@ -201,7 +205,8 @@ func valueOrder(rt *core.Runtime, addr core.Addr) *driver.Order {
 		return o.order
 	}
 	if len(v.orders) >= v.sweepAt { // each time there are twice as many as were left
-		maps.DeleteFunc(v.orders, func(at core.Addr, o wordOrder) bool { return rt.Driver.Describe(at).ID != o.allocation })
+		maps.DeleteFunc(v.orders,
+			func(at core.Addr, o wordOrder) bool { return rt.Driver.Describe(at).ID != o.allocation })
 		v.sweepAt = max(64, 2*len(v.orders))
 	}
 	if v.orders == nil {
@@ -234,14 +239,16 @@ func ValueWait(t *core.Thread, devAddr core.Addr, value uint64, flag uint32, str
 	if err != nil {
 		return err
 	}
-	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value, met: valueConditions[flag]}
+	w := &valueWait{rt: t.Runtime, v: &signalsOf(t.Runtime).values, words: words, addr: devAddr, given: value,
+		met: valueConditions[flag]}
 	op := driver.Op{Kind: driver.OpGate, Gate: w, Src: devAddr, N: 8, Order: valueOrder(t.Runtime, devAddr)}
 	s.Put(api, t, core.Task{Op: op, Kind: observe.ValueWait, About: uint64(devAddr)})
 	return nil
 }
 
 // valueCall is what both calls look at; flag has to be less than flags.
-func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.Words, *core.Stream, *core.Error) {
+func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32, stream core.Handle) (driver.Words,
+	*core.Stream, *core.Error) {
 	if devAddr == 0 {
 		return nil, nil, core.IsNull(api, "devAddr")
 	}
@@ -250,7 +257,8 @@ func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32
 	}
 	words, ok := driver.As[driver.Words](t.Runtime.Driver)
 	if !ok {
-		return nil, nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory", t.Runtime.Driver.Name())
+		return nil, nil, core.Unsupported(api, "", "the driver %s cannot change single words of device memory",
+			t.Runtime.Driver.Name())
 	}
 	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
@@ -264,7 +272,8 @@ func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32
 		return nil, nil, err
 	}
 	if l.Place != driver.OnDevice {
-		return nil, nil, core.Refused(api, "devAddr", "%#x is not device memory", devAddr).Because(core.WrongDirection, devAddr)
+		return nil, nil, core.Refused(api, "devAddr", "%#x is not device memory", devAddr).Because(core.WrongDirection,
+			devAddr)
 	}
 	if s, err = t.StreamOfCurrent(api, s); err != nil {
 		return nil, nil, err
@@ -276,7 +285,8 @@ func valueCall(t *core.Thread, api string, devAddr core.Addr, flag, flags uint32
 		return nil, nil, err
 	}
 	if t.Runtime.Strict && devAddr%8 != 0 {
-		return nil, nil, core.Refused(api, "devAddr", "%#x is not a multiple of 8", devAddr).Because(core.Misaligned, devAddr)
+		return nil, nil, core.Refused(api, "devAddr", "%#x is not a multiple of 8", devAddr).Because(core.Misaligned,
+			devAddr)
 	}
 	return words, s, nil
 }

@@ -82,7 +82,8 @@ func TestValueMoments(t *testing.T) {
 	m.Within("the waits", func() { m.OK(m.Th.SynchronizeDevice()) })
 }
 
-// TestValuePassedOn: two streams pass a word back and forth, and no store is made twice: a second one could undo the other stream's.
+// TestValuePassedOn: two streams pass a word back and forth, and no store is made twice: a second one could undo the
+// other stream's.
 func TestValuePassedOn(t *testing.T) {
 	m := coretest.NewMachine(t, "A2", "")
 	p, a, b := word(m), m.Stream(m.Th), m.Stream(m.Th)
@@ -155,8 +156,8 @@ func fine(b *testing.B, err *core.Error) {
 	}
 }
 
-// BenchmarkValueWake: two streams pass a word back and forth, a hundred times for one submission; the time is that of one wake. wakes/eventfd says
-// how many times that of two threads that do the same with eventfds it is.
+// BenchmarkValueWake: two streams pass a word back and forth, a hundred times for one submission; the time is that of
+// one wake. wakes/eventfd says how many times that of two threads that do the same with eventfds it is.
 func BenchmarkValueWake(b *testing.B) {
 	_, th := benchRuntime(b)
 	var p core.Addr

@@ -12,8 +12,8 @@ import (
 // noIndex in *failIndex says that no segment is at fault.
 const noIndex = ^uint64(0)
 
-// An asynchronous batch is queued in slices: firstSlice bytes, so that they run while the rest is looked at, then twice as many each time, up
-// to lastSlice, because every slice costs a driver something.
+// An asynchronous batch is queued in slices: firstSlice bytes, so that they run while the rest is looked at, then
+// twice as many each time, up to lastSlice, because every slice costs a driver something.
 const (
 	firstSlice = 4 << 20
 	lastSlice  = 64 << 20
@@ -35,8 +35,9 @@ type batch struct {
 	numAttrs  uint64
 	failIndex *uint64 // nil in the V2 calls
 
-	epoch        uint64 // of the driver, when the call began
-	way          int    // direction of the segments seen so far: above 0 to the device, below 0 from it, 0 if there was none
+	epoch uint64 // of the driver, when the call began
+	// direction of the segments seen so far: above 0 to the device, below 0 from it, 0 if there was none
+	way          int
 	dst, src     []core.Addr
 	size         []uint64
 	attr         []abi.MemcpyBatchAttr
@@ -44,8 +45,10 @@ type batch struct {
 }
 
 // MemcpyBatch is aclrtMemcpyBatch: all segments have arrived when it returns.
-func MemcpyBatch(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) *core.Error {
-	b := batch{api: "aclrtMemcpyBatch", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
+func MemcpyBatch(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64,
+	attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64) *core.Error {
+	b := batch{api: "aclrtMemcpyBatch", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
+		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
 	if failIndex == nil {
 		return core.IsNull(b.api, "failIndex")
 	}
@@ -54,14 +57,18 @@ func MemcpyBatch(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.A
 }
 
 // MemcpyBatchV2 is aclrtMemcpyBatchV2: MemcpyBatch without failIndex.
-func MemcpyBatchV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *core.Error {
-	b := batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+func MemcpyBatchV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64,
+	attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64) *core.Error {
+	b := batch{api: "aclrtMemcpyBatchV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
+		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
 	return boundedBatch(t, batchNow(t, &b), &b)
 }
 
 // MemcpyBatchAsync is aclrtMemcpyBatchAsync: it queues the segments, which may run in any order among themselves.
-func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream core.Handle) *core.Error {
-	b := batch{api: "aclrtMemcpyBatchAsync", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
+func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64,
+	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, failIndex *uint64, stream core.Handle) *core.Error {
+	b := batch{api: "aclrtMemcpyBatchAsync", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
+		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs, failIndex: failIndex}
 	if failIndex == nil {
 		return core.IsNull(b.api, "failIndex")
 	}
@@ -70,14 +77,17 @@ func MemcpyBatchAsync(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *c
 }
 
 // MemcpyBatchAsyncV2 is aclrtMemcpyBatchAsyncV2: MemcpyBatchAsync without failIndex.
-func MemcpyBatchAsyncV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64, numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream core.Handle) *core.Error {
-	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches, attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
+func MemcpyBatchAsyncV2(t *core.Thread, dsts *core.Addr, destMaxs *uint64, srcs *core.Addr, sizes *uint64,
+	numBatches uint64, attrs *abi.MemcpyBatchAttr, attrsIndexes *uint64, numAttrs uint64, stream core.Handle) *core.Error {
+	b := batch{api: "aclrtMemcpyBatchAsyncV2", dsts: dsts, destMaxs: destMaxs, srcs: srcs, sizes: sizes, n: numBatches,
+		attrs: attrs, indexes: attrsIndexes, numAttrs: numAttrs}
 	return boundedBatch(t, batchAsync(t, &b, stream), &b)
 }
 
 // boundedBatch is bounded for the segments of a batch.
 func boundedBatch(t *core.Thread, err *core.Error, b *batch) *core.Error {
-	if t.Runtime.Watch == nil || err != nil || b.dst == nil || b.destMaxs == b.sizes { // without dst there was nothing to copy
+	// without dst there was nothing to copy
+	if t.Runtime.Watch == nil || err != nil || b.dst == nil || b.destMaxs == b.sizes {
 		return err
 	}
 	for i, most := range core.ArrayOf(t, b.destMaxs, b.n) {
@@ -115,7 +125,8 @@ func (b *batch) check(t *core.Thread) (nothing bool, err *core.Error) {
 	if b.destMaxs != b.sizes { // most programs pass one array as both
 		maxs := core.ArrayOf(t, b.destMaxs, b.n)
 		if i := firstOver(b.size, maxs); i < len(maxs) {
-			return false, core.Invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i, maxs[i]).At(i).Because(core.OutOfBounds, 0).Of(b.dst[i], b.size[i])
+			return false, core.Invalid(b.api, "sizes", "%d bytes do not fit into destMaxs[%d], %d", b.size[i], i,
+				maxs[i]).At(i).Because(core.OutOfBounds, 0).Of(b.dst[i], b.size[i])
 		}
 	}
 	k := min(b.numAttrs, b.n) // more are refused below, and need not be there
@@ -150,11 +161,13 @@ func (b *batch) checkAttrs(most uint64) *core.Error {
 	case most != 0 && b.n > most:
 		return core.Refused(b.api, "numBatches", "%d segments are more than %d", b.n, most)
 	case b.attrsIndexes[0] != 0:
-		return core.Refused(b.api, "attrsIndexes", "is %d: the first attribute starts at segment 0", b.attrsIndexes[0]).At(0)
+		return core.Refused(b.api, "attrsIndexes", "is %d: the first attribute starts at segment 0",
+			b.attrsIndexes[0]).At(0)
 	}
 	for k, first := range b.attrsIndexes {
 		if k > 0 && first <= b.attrsIndexes[k-1] {
-			return core.Refused(b.api, "attrsIndexes", "is %d, not larger than the one before, %d", first, b.attrsIndexes[k-1]).At(k)
+			return core.Refused(b.api, "attrsIndexes", "is %d, not larger than the one before, %d", first,
+				b.attrsIndexes[k-1]).At(k)
 		}
 		if first >= b.n {
 			return core.Refused(b.api, "attrsIndexes", "is %d, but there are %d segments", first, b.n).At(k)
@@ -163,9 +176,10 @@ func (b *batch) checkAttrs(most uint64) *core.Error {
 	return nil
 }
 
-// segment validates segment i against its attribute and against the direction of those before it. Which way a segment goes depends on its
-// attribute alone, so each needs to ask only about the first one of an attribute.
-func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCache) (dst, src driver.Location, err *core.Error) {
+// segment validates segment i against its attribute and against the direction of those before it. Which way a segment
+// goes depends on its attribute alone, so each needs to ask only about the first one of an attribute.
+func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCache) (dst, src driver.Location,
+	err *core.Error) {
 	dst = to.Find(b.dst[i], b.epoch)
 	switch {
 	case dst.Place == driver.Nowhere:
@@ -183,16 +197,19 @@ func (b *batch) segment(i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCa
 	way := side(dst.Place) - side(src.Place)
 	switch {
 	case way == 0:
-		return dst, src, core.Refused(b.api, "dsts", "both ends are %s: a batch copies between host and device", core.PlaceName(dst.Place)).Because(core.SameSides(dst.Place), b.dst[i])
+		return dst, src, core.Refused(b.api, "dsts", "both ends are %s: a batch copies between host and device",
+			core.PlaceName(dst.Place)).Because(core.SameSides(dst.Place), b.dst[i])
 	case b.way == 0:
 		b.way = way
 	case (way > 0) != (b.way > 0):
-		return dst, src, core.Refused(b.api, "dsts", "segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).Because(core.BothWays, 0).Of(b.dst[i], b.size[i])
+		return dst, src, core.Refused(b.api, "dsts",
+			"segment %d goes %s, those before it %s: a batch has one direction", i, wayName(way), wayName(b.way)).Because(core.BothWays, 0).Of(b.dst[i], b.size[i])
 	}
 	return dst, src, nil
 }
 
-// side is how near to the device a place is. Managed memory is the device's beside host memory, and the host's beside device memory.
+// side is how near to the device a place is. Managed memory is the device's beside host memory, and the host's beside
+// device memory.
 func side(p driver.Place) int {
 	switch p {
 	case driver.OnDevice:
@@ -214,12 +231,15 @@ func wayName(way int) string {
 func declared(rt *core.Runtime, api, arg string, want abi.MemLocation, addr core.Addr, l driver.Location) *core.Error {
 	is := core.PlaceName(l.Place)
 	if l.Place == driver.OnDevice {
-		return core.Refused(api, arg, "%#x is %s of device %s, but the attribute says %v %d", addr, is, core.DeviceName(rt.ByPhys(l.Device)), want.Type, want.ID).Because(core.WrongDirection, addr)
+		return core.Refused(api, arg, "%#x is %s of device %s, but the attribute says %v %d", addr, is,
+			core.DeviceName(rt.ByPhys(l.Device)), want.Type, want.ID).Because(core.WrongDirection, addr)
 	}
-	return core.Refused(api, arg, "%#x is %s, but the attribute says %v", addr, is, want.Type).Because(core.WrongDirection, addr)
+	return core.Refused(api, arg, "%#x is %s, but the attribute says %v", addr, is,
+		want.Type).Because(core.WrongDirection, addr)
 }
 
-// fits refuses a segment that goes past the end of an allocation. Neither an attribute nor a direction is wrong, so failIndex stays noIndex.
+// fits refuses a segment that goes past the end of an allocation. Neither an attribute nor a direction is wrong, so
+// failIndex stays noIndex.
 func (b *batch) fits(i int, dst, src driver.Location) *core.Error {
 	n := b.size[i]
 	if dst.Place != driver.Pageable && dst.Room < n {
@@ -239,9 +259,11 @@ func (b *batch) end(k int) uint64 {
 	return b.n
 }
 
-// each goes through the segments in order until f fails. Those that are certainly right, because they are where others with the same attribute
-// were, go to q at once; f judges the rest, and tells whether both ends of one are where to and from found them.
-func (b *batch) each(q *batchQueue, to, from *core.LocationCache, f func(i int, a *abi.MemcpyBatchAttr) (known bool, err *core.Error)) *core.Error {
+// each goes through the segments in order until f fails. Those that are certainly right, because they are where
+// others with the same attribute were, go to q at once; f judges the rest, and tells whether both ends of one are
+// where to and from found them.
+func (b *batch) each(q *batchQueue, to, from *core.LocationCache,
+	f func(i int, a *abi.MemcpyBatchAttr) (known bool, err *core.Error)) *core.Error {
 	var goodDst, goodSrc windows
 	for k := range b.attr {
 		if k == 0 || b.attr[k] != b.attr[k-1] {
@@ -250,7 +272,8 @@ func (b *batch) each(q *batchQueue, to, from *core.LocationCache, f func(i int, 
 		last := b.end(k)
 		for i := b.attrsIndexes[k]; i < last; {
 			if goodDst.seek(b.dst[i], b.size[i]) && goodSrc.seek(b.src[i], b.size[i]) {
-				if n := addRun(q.segs, b.dst[i:last], b.src[i:last], b.size[i:last], goodDst.now, goodSrc.now, q.slice); n > 0 {
+				if n := addRun(q.segs, b.dst[i:last], b.src[i:last], b.size[i:last], goodDst.now, goodSrc.now,
+					q.slice); n > 0 {
 					i += n
 					continue
 				}
@@ -401,8 +424,10 @@ func queueBatch(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 	return submitBatch(t, b, q)
 }
 
-// queueSegment validates segment i in full. It tells whether the segment is to be queued; a pageable one has been copied.
-func queueSegment(t *core.Thread, b *batch, q *batchQueue, i int, a *abi.MemcpyBatchAttr, to, from *core.LocationCache) (queue bool, err *core.Error) {
+// queueSegment validates segment i in full. It tells whether the segment is to be queued; a pageable one has been
+// copied.
+func queueSegment(t *core.Thread, b *batch, q *batchQueue, i int, a *abi.MemcpyBatchAttr, to,
+	from *core.LocationCache) (queue bool, err *core.Error) {
 	switch {
 	case b.size[i] == 0:
 		return false, b.at(i, core.Refused(b.api, "sizes", "is 0"))
@@ -458,7 +483,8 @@ func copySegment(t *core.Thread, b *batch, q *batchQueue, i int) *core.Error {
 // batchTogether copies the whole batch in the calling thread: one pageable segment makes a 950 do so.
 func batchTogether(t *core.Thread, b *batch, q *batchQueue) *core.Error {
 	if b.n > maxSyncBatch {
-		return core.Unsupported(b.api, "numBatches", "%d segments with pageable memory among them are more than %d", b.n, maxSyncBatch).NotRecorded()
+		return core.Unsupported(b.api, "numBatches", "%d segments with pageable memory among them are more than %d",
+			b.n, maxSyncBatch).NotRecorded()
 	}
 	return copyPageable(t, b.api, q.c, q.s, driver.Op{Kind: driver.OpBatch, Segs: q.segs})
 }

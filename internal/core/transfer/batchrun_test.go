@@ -18,9 +18,11 @@ func inside(w window, addr core.Addr, n uint64) bool {
 }
 
 // addOneByOne is addRun as its contract says it, a segment at a time.
-func addOneByOne(segs *driver.Segments, dsts, srcs []core.Addr, sizes []uint64, to, from window, most uint64) (n uint64) {
+func addOneByOne(segs *driver.Segments, dsts, srcs []core.Addr, sizes []uint64, to, from window,
+	most uint64) (n uint64) {
 	for i := range min(len(dsts), runMost) {
-		if sizes[i] == 0 || !inside(to, dsts[i], sizes[i]) || !inside(from, srcs[i], sizes[i]) || sizes[i] >= most-segs.Bytes {
+		if sizes[i] == 0 || !inside(to, dsts[i], sizes[i]) || !inside(from, srcs[i], sizes[i]) ||
+			sizes[i] >= most-segs.Bytes {
 			break
 		}
 		segs.Add(dsts[i], srcs[i], sizes[i])
@@ -59,7 +61,8 @@ func drawRun(r *rand.Rand) *runCase {
 	address := func(w window, n uint64) core.Addr {
 		first := w.end - core.Addr(w.size)
 		if r.IntN(rare) == 0 {
-			edges := []core.Addr{0, 1, first - 1, first, w.end - 1, w.end, w.end + 1, w.end - core.Addr(n), w.end - core.Addr(n) + 1, w.end - core.Addr(n) - 1, math.MaxUint64, core.Addr(r.Uint64())}
+			edges := []core.Addr{0, 1, first - 1, first, w.end - 1, w.end, w.end + 1, w.end - core.Addr(n),
+				w.end - core.Addr(n) + 1, w.end - core.Addr(n) - 1, math.MaxUint64, core.Addr(r.Uint64())}
 			return edges[r.IntN(len(edges))]
 		}
 		if n >= w.size {
@@ -74,7 +77,8 @@ func drawRun(r *rand.Rand) *runCase {
 			n = 1 + r.Uint64N(min(fits, 4096))
 		}
 		if r.IntN(rare) == 0 {
-			edges := []uint64{0, 1, fits, fits + 1, c.to.size, c.from.size + 1, c.most, c.most - 1, c.most + 1, 1 << 63, math.MaxUint64, math.MaxUint64 - 1}
+			edges := []uint64{0, 1, fits, fits + 1, c.to.size, c.from.size + 1, c.most, c.most - 1, c.most + 1, 1 << 63,
+				math.MaxUint64, math.MaxUint64 - 1}
 			n = edges[r.IntN(len(edges))]
 		}
 		c.sizes = append(c.sizes, n)
@@ -84,7 +88,8 @@ func drawRun(r *rand.Rand) *runCase {
 	return c
 }
 
-// TestRunIsOneByOne: a run takes exactly the segments that judging each by itself takes, and what follows the one it stopped at is the same again.
+// TestRunIsOneByOne: a run takes exactly the segments that judging each by itself takes, and what follows the one it
+// stopped at is the same again.
 func TestRunIsOneByOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 2))
 	var taken, stopped, full int
@@ -95,7 +100,8 @@ func TestRunIsOneByOne(t *testing.T) {
 			n := addRun(&got, c.dsts[i:], c.srcs[i:], c.sizes[i:], c.to, c.from, c.most)
 			m := addOneByOne(&want, c.dsts[i:], c.srcs[i:], c.sizes[i:], c.to, c.from, c.most)
 			if n != m || got.Bytes != want.Bytes || !slices.Equal(got.List, want.List) {
-				t.Fatalf("run at %d of %+v: %d segments, %d bytes; one by one %d, %d", i, c, n, got.Bytes, m, want.Bytes)
+				t.Fatalf("run at %d of %+v: %d segments, %d bytes; one by one %d, %d", i, c, n, got.Bytes, m,
+					want.Bytes)
 			}
 			taken += int(n)
 			if i += n; i == uint64(len(c.dsts)) {
@@ -150,8 +156,8 @@ func TestRunEdges(t *testing.T) {
 	}
 }
 
-// TestWindows: bytes are found where they were learnt to be right and nowhere else, however much of an allocation was learnt; the last two
-// allocations are remembered.
+// TestWindows: bytes are found where they were learnt to be right and nowhere else, however much of an allocation was
+// learnt; the last two allocations are remembered.
 func TestWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	const count, room = 4, 1000
@@ -218,7 +224,8 @@ func TestFirstOver(t *testing.T) {
 	}
 }
 
-// BenchmarkRun is a run of 4,096 segments against judging and appending each by itself, in turns; the ratio is what counts.
+// BenchmarkRun is a run of 4,096 segments against judging and appending each by itself, in turns; the ratio is what
+// counts.
 func BenchmarkRun(b *testing.B) {
 	const count = runMost
 	c := runCase{to: window{1<<40 + 64<<20, 64 << 20}, from: window{1<<41 + 64<<20, 64 << 20}, most: math.MaxUint64}
@@ -229,7 +236,8 @@ func BenchmarkRun(b *testing.B) {
 		c.sizes = append(c.sizes, 256)
 	}
 	segs := driver.Segments{List: make([]driver.Segment, 0, count)}
-	timed := func(f func(*driver.Segments, []core.Addr, []core.Addr, []uint64, window, window, uint64) uint64) time.Duration {
+	timed := func(f func(*driver.Segments, []core.Addr, []core.Addr, []uint64, window, window,
+		uint64) uint64) time.Duration {
 		segs.List, segs.Bytes = segs.List[:0], 0
 		begin := time.Now()
 		if f(&segs, c.dsts, c.srcs, c.sizes, c.to, c.from, c.most) != count {

@@ -12,8 +12,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream (driver.OpWork): in pieces, of which several
-// goroutines take one after the other if there are many, and until the stream drops its work.
+// Tasks that compute, reductions and random numbers, do so on the host, when it is their turn in the stream
+// (driver.OpWork): in pieces, of which several goroutines take one after the other if there are many, and until the
+// stream drops its work.
 
 const (
 	pieceBytes = 64 << 10 // of memory that one piece looks at, at most
@@ -69,8 +70,10 @@ func (h *hand) scratch(number int) []byte {
 	return h.room[number]
 }
 
-// compute calls f for each of a number of pieces, and stops when one fails or dropped says so. In turn makes it one after the other, by one goroutine.
-func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool, f func(h *hand, piece uint64) error) error {
+// compute calls f for each of a number of pieces, and stops when one fails or dropped says so. In turn makes it one
+// after the other, by one goroutine.
+func compute(rt *core.Runtime, pieces uint64, inTurn bool, dropped func() bool,
+	f func(h *hand, piece uint64) error) error {
 	var next atomic.Uint64
 	look := sightOf(rt)
 	work := func() error {

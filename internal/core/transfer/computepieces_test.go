@@ -13,7 +13,8 @@ import (
 )
 
 // pieces has compute do a number of them, and returns in which order they were done.
-func pieces(t *testing.T, number uint64, inTurn bool, dropped func() bool, fail uint64, how func()) (order []uint64, err error) {
+func pieces(t *testing.T, number uint64, inTurn bool, dropped func() bool, fail uint64, how func()) (order []uint64,
+	err error) {
 	t.Helper()
 	d, e := soft.New(soft.Options{Devices: 1, Memory: 64 << 20})
 	if e != nil {
@@ -37,7 +38,8 @@ func pieces(t *testing.T, number uint64, inTurn bool, dropped func() bool, fail 
 
 var errPiece = errors.New("a bad piece")
 
-// TestPieces proves that each piece is done once, in order if that is wanted, and that nothing is begun after a failure or a drop.
+// TestPieces proves that each piece is done once, in order if that is wanted, and that nothing is begun after a
+// failure or a drop.
 func TestPieces(t *testing.T) {
 	never := func() bool { return false }
 	for _, number := range []uint64{0, 1, 5, handful, 3*handful + 1, 1000} {

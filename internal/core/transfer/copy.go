@@ -9,11 +9,13 @@ import (
 
 // Memcpy is aclrtMemcpy: the bytes have arrived when it returns. Where they go is found from the addresses; it orders
 // itself against no stream.
-func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
+func Memcpy(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64,
+	kind abi.MemcpyKind) *core.Error {
 	return t.Bounded(memcpy(t, "aclrtMemcpy", dst, destMax, src, count, kind), "destMax", dst, destMax, count)
 }
 
-func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind) *core.Error {
+func memcpy(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64,
+	kind abi.MemcpyKind) *core.Error {
 	if count == 0 {
 		return nil
 	}
@@ -54,11 +56,13 @@ func checkCopy(api string, dst, src core.Addr, kind abi.MemcpyKind) *core.Error 
 }
 
 func tooMuch(api string, dst core.Addr, count, destMax uint64) *core.Error {
-	return core.Refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).Because(core.OutOfBounds, 0).Of(dst, count)
+	return core.Refused(api, "count", "%d bytes do not fit into destMax, %d", count, destMax).Because(core.OutOfBounds,
+		0).Of(dst, count)
 }
 
 // copyNow copies in the calling thread, for device d.
-func copyNow(t *core.Thread, api string, d *core.Device, dst, src core.Addr, n uint64, kind abi.MemcpyKind) *core.Error {
+func copyNow(t *core.Thread, api string, d *core.Device, dst, src core.Addr, n uint64,
+	kind abi.MemcpyKind) *core.Error {
 	to, err := t.Runtime.Locate(api, "dst", dst, n)
 	if err != nil {
 		return err
@@ -106,20 +110,24 @@ func carryOut(t *core.Thread, api string, op driver.Op, call int64) (began, ende
 
 // MemcpyAsync is aclrtMemcpyAsync. With pinned memory and between devices it only queues the copy; with pageable
 // memory it waits for the stream and copies before it returns.
-func MemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func MemcpyAsync(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind,
+	stream core.Handle) *core.Error {
 	if t.RepeatCopy(dst, destMax, src, count, kind, stream) {
 		return nil
 	}
-	return t.Bounded(memcpyAsync(t, "aclrtMemcpyAsync", dst, destMax, src, count, kind, stream), "destMax", dst, destMax, count)
+	return t.Bounded(memcpyAsync(t, "aclrtMemcpyAsync", dst, destMax, src, count, kind, stream), "destMax", dst,
+		destMax, count)
 }
 
 // MemcpyAsyncWithCondition is aclrtMemcpyAsyncWithCondition, the older name of MemcpyAsync.
-func MemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func MemcpyAsyncWithCondition(t *core.Thread, dst core.Addr, destMax uint64, src core.Addr, count uint64,
+	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	err := memcpyAsync(t, "aclrtMemcpyAsyncWithCondition", dst, destMax, src, count, kind, stream)
 	return t.Bounded(err, "destMax", dst, destMax, count)
 }
 
-func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src core.Addr, count uint64,
+	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	if count == 0 {
 		return nil
 	}
@@ -165,7 +173,8 @@ func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src 
 		return err
 	}
 	pageable := false
-	if from.Place == driver.OnDevice && to.Place == driver.Host || from.Place == driver.Host && to.Place == driver.OnDevice {
+	if from.Place == driver.OnDevice && to.Place == driver.Host || from.Place == driver.Host &&
+		to.Place == driver.OnDevice {
 		// The usual case needs no table: the real direction replaces kind.
 	} else if t.Runtime.OneMemory {
 		pageable = (from.Place == driver.Pageable || to.Place == driver.Pageable) &&
@@ -173,7 +182,8 @@ func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src 
 	} else {
 		real, ok := core.CorrectKind(kind, from.Place, to.Place)
 		if !ok {
-			return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind, core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
+			return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind,
+				core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
 		}
 		if real == abi.MemcpyHostToHost && (t.Runtime.Strict || !t.Runtime.Product.LateHostErrors) {
 			return noHostKind(api)
@@ -213,7 +223,8 @@ func memcpyAsync(t *core.Thread, api string, dst core.Addr, destMax uint64, src 
 
 // noHostKind refuses an asynchronous copy from host to host.
 func noHostKind(api string) *core.Error {
-	return core.Unsupported(api, "kind", "host to host cannot be copied asynchronously; use aclrtMemcpy").NotRecorded().Because(core.HostToHost, 0)
+	return core.Unsupported(api, "kind",
+		"host to host cannot be copied asynchronously; use aclrtMemcpy").NotRecorded().Because(core.HostToHost, 0)
 }
 
 // copyAlign is what the addresses of asynchronous copies have to be multiples of, where somebody looks.
@@ -234,8 +245,8 @@ func misalignedCopy(api, arg string, addr core.Addr) *core.Error {
 	return core.Refused(api, arg, "%#x is not a multiple of %d", addr, copyAlign).Because(core.Misaligned, addr)
 }
 
-// peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host reaches
-// every device.
+// peers checks that d, which carries a copy from device memory to device memory out, reaches both ends. The host
+// reaches every device.
 func peers(t *core.Thread, api string, d *core.Device, dst, src core.Addr, from, to driver.Location) *core.Error {
 	if from.Place != driver.OnDevice || to.Place != driver.OnDevice {
 		return nil
@@ -270,12 +281,15 @@ func copyPageable(t *core.Thread, api string, c *core.Context, s *core.Stream, o
 
 // copyBuffered copies the host bytes into a buffer of the runtime during the call, so that the caller may change them
 // at once, and queues the way from there to the device.
-func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr, n uint64) *core.Error {
+func copyBuffered(t *core.Thread, api string, c *core.Context, s *core.Stream, dst, src core.Addr,
+	n uint64) *core.Error {
 	if l := t.Runtime.Driver.Locate(src); l.Place == driver.OnDevice {
-		return core.Refused(api, "src", "is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").Because(core.WrongDirection, 0)
+		return core.Refused(api, "src",
+			"is device memory, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies from the host").Because(core.WrongDirection, 0)
 	}
 	if l := t.Runtime.Driver.Locate(dst); l.Place != driver.OnDevice {
-		return core.Refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device", core.PlaceName(l.Place)).Because(core.WrongDirection, 0)
+		return core.Refused(api, "dst", "is %s, but ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE copies to a device",
+			core.PlaceName(l.Place)).Because(core.WrongDirection, 0)
 	}
 	if _, err := t.Runtime.Locate(api, "src", src, n); err != nil {
 		return err
@@ -312,7 +326,8 @@ func failLater(t *core.Thread, api string, c *core.Context, s *core.Stream, kind
 		return err
 	}
 	if t.Runtime.Strict {
-		return core.Refused(api, "", "the host memory is not pinned, and the copy would fail when it runs on the %s", t.Runtime.Product.Name)
+		return core.Refused(api, "", "the host memory is not pinned, and the copy would fail when it runs on the %s",
+			t.Runtime.Product.Name)
 	}
 	why := "its host memory is not pinned"
 	if kind != abi.MemcpyHostToHost {

@@ -31,7 +31,8 @@ func (p *plane) check(api string, kind abi.MemcpyKind) *core.Error {
 	case p.src == 0:
 		return core.IsNull(api, "src")
 	case p.width > p.spitch || p.width > p.dpitch:
-		return core.Invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", p.width, p.spitch, p.dpitch).Because(core.OutOfBounds, 0)
+		return core.Invalid(api, "width", "%d is larger than a pitch (spitch %d, dpitch %d)", p.width, p.spitch,
+			p.dpitch).Because(core.OutOfBounds, 0)
 	case kind < abi.MemcpyHostToDevice || kind > abi.MemcpyDefault:
 		return core.Invalid(api, "kind", "%d is not 1 to 4", kind)
 	}
@@ -69,22 +70,26 @@ func (p *plane) locate(rt *core.Runtime, api string) (from, to driver.Location, 
 }
 
 func (p *plane) op() driver.Op {
-	return driver.Op{Kind: driver.OpCopy2D, Dst: p.dst, Src: p.src, N: p.width, Height: p.height, DstPitch: p.dpitch, SrcPitch: p.spitch}
+	return driver.Op{Kind: driver.OpCopy2D, Dst: p.dst, Src: p.src, N: p.width, Height: p.height, DstPitch: p.dpitch,
+		SrcPitch: p.spitch}
 }
 
 // wraps refuses rows whose addresses do not fit in 64 bits, which only pageable memory can have here.
 func (p *plane) wraps(api string) *core.Error {
 	if n := p.span(p.spitch); p.src+core.Addr(n) < p.src {
-		return core.Refused(api, "spitch", "%d rows of %d bytes go past the end of memory", p.height, p.spitch).Because(core.OutOfBounds, p.src)
+		return core.Refused(api, "spitch", "%d rows of %d bytes go past the end of memory", p.height,
+			p.spitch).Because(core.OutOfBounds, p.src)
 	}
 	if n := p.span(p.dpitch); p.dst+core.Addr(n) < p.dst {
-		return core.Refused(api, "dpitch", "%d rows of %d bytes go past the end of memory", p.height, p.dpitch).Because(core.OutOfBounds, p.dst)
+		return core.Refused(api, "dpitch", "%d rows of %d bytes go past the end of memory", p.height,
+			p.dpitch).Because(core.OutOfBounds, p.dst)
 	}
 	return nil
 }
 
 // Memcpy2d is aclrtMemcpy2d: the rows have arrived when it returns.
-func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch, width, height uint64, kind abi.MemcpyKind) *core.Error {
+func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch, width, height uint64,
+	kind abi.MemcpyKind) *core.Error {
 	const api = "aclrtMemcpy2d"
 	p := plane{dst, dpitch, src, spitch, width, height}
 	if width == 0 || height == 0 {
@@ -111,7 +116,8 @@ func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitc
 	}
 	real, ok := core.CorrectKind(kind, from.Place, to.Place)
 	if !ok || real != abi.MemcpyHostToDevice && real != abi.MemcpyDeviceToHost {
-		return core.Refused(api, "kind", "a copy from %s to %s is neither host to device nor device to host", core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
+		return core.Refused(api, "kind", "a copy from %s to %s is neither host to device nor device to host",
+			core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
 	}
 	if err := p.wraps(api); err != nil {
 		return err
@@ -120,7 +126,8 @@ func Memcpy2d(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitc
 }
 
 // Memcpy2dAsync is aclrtMemcpy2dAsync. With pageable memory it waits for the stream and copies before it returns.
-func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch, width, height uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, spitch, width, height uint64,
+	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpy2dAsync"
 	p := plane{dst, dpitch, src, spitch, width, height}
 	if width == 0 || height == 0 {
@@ -152,7 +159,8 @@ func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, 
 	}
 	real, ok := core.CorrectKind(kind, from.Place, to.Place)
 	if !ok || real == abi.MemcpyHostToHost || real == abi.MemcpyDefault {
-		return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind, core.PlaceName(from.Place), core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
+		return core.Refused(api, "kind", "%v does not go with a copy from %s to %s", kind, core.PlaceName(from.Place),
+			core.PlaceName(to.Place)).Because(core.WrongDirection, 0)
 	}
 	if err := p.wraps(api); err != nil {
 		return err
@@ -176,7 +184,8 @@ func Memcpy2dAsync(t *core.Thread, dst core.Addr, dpitch uint64, src core.Addr, 
 		return err
 	}
 	if t.Runtime.Strict && !t.Runtime.Product.Modern && real == abi.MemcpyDeviceToDevice {
-		return core.Invalid(api, "kind", "a 2-D copy within a device is documented for 950, A3 and A2, not for the %s", t.Runtime.Product.Name)
+		return core.Invalid(api, "kind", "a 2-D copy within a device is documented for 950, A3 and A2, not for the %s",
+			t.Runtime.Product.Name)
 	}
 	return t.Compare(s.Launch(api, t, core.Task{Op: p.op()}), kind, from.Place, to.Place, p.src, p.span(p.spitch))
 }

@@ -37,7 +37,8 @@ func haveDescriptors(t *core.Thread, api string) *core.Error {
 
 func onlyInner(api string, kind abi.MemcpyKind) *core.Error {
 	if kind != abi.MemcpyInnerDeviceToDevice {
-		return core.Unsupported(api, "kind", "%v: only ACL_MEMCPY_INNER_DEVICE_TO_DEVICE (6) can be copied by descriptor", kind)
+		return core.Unsupported(api, "kind",
+			"%v: only ACL_MEMCPY_INNER_DEVICE_TO_DEVICE (6) can be copied by descriptor", kind)
 	}
 	return nil
 }
@@ -71,7 +72,8 @@ func layout(rt *core.Runtime) driver.Layout {
 }
 
 // SetMemcpyDesc is aclrtSetMemcpyDesc: it writes the descriptor into device memory before it returns.
-func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr, dstAddr core.Addr, count uint64, config core.Addr) *core.Error {
+func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr, dstAddr core.Addr, count uint64,
+	config core.Addr) *core.Error {
 	const api = "aclrtSetMemcpyDesc"
 	switch {
 	case desc == 0:
@@ -91,7 +93,8 @@ func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr,
 		return err
 	}
 	if count > math.MaxUint32 {
-		return core.Refused(api, "count", "%d bytes do not fit into a descriptor, which has room for 4 GiB minus one byte", count)
+		return core.Refused(api, "count",
+			"%d bytes do not fit into a descriptor, which has room for 4 GiB minus one byte", count)
 	}
 	if desc%descAlign != 0 {
 		return misaligned(api, desc)
@@ -119,7 +122,8 @@ func SetMemcpyDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, srcAddr,
 		return core.NotDevice(api, "dstAddr", dstAddr, to)
 	}
 	if from.Device != to.Device {
-		return core.Refused(api, "dstAddr", "is memory of device %s, srcAddr of device %s: a descriptor copies inside one device", core.DeviceName(t.Runtime.ByPhys(to.Device)), core.DeviceName(t.Runtime.ByPhys(from.Device)))
+		return core.Refused(api, "dstAddr",
+			"is memory of device %s, srcAddr of device %s: a descriptor copies inside one device", core.DeviceName(t.Runtime.ByPhys(to.Device)), core.DeviceName(t.Runtime.ByPhys(from.Device)))
 	}
 	if t.Current() == nil {
 		return core.NoCurrentContext(api)
@@ -191,16 +195,19 @@ func MemcpyAsyncWithDesc(t *core.Thread, desc core.Addr, kind abi.MemcpyKind, st
 	if size == 32 {
 		// The call itself rewrites the reserved words with control bits, at once and unordered with the stream.
 		// It is no access of the program: nobody who watches is told.
-		if err := t.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: desc, Src: core.AddrOf(controlWords), N: uint64(len(controlWords))}); err != nil {
+		if err := t.Runtime.Driver.Run(driver.Op{Kind: driver.OpCopy, Dst: desc, Src: core.AddrOf(controlWords),
+			N: uint64(len(controlWords))}); err != nil {
 			return core.FromDriver(api, "", err)
 		}
 	}
-	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpDesc, Src: desc, N: size, Layout: layout(t.Runtime), Device: at.Device}})
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpDesc, Src: desc, N: size, Layout: layout(t.Runtime),
+		Device: at.Device}})
 }
 
 // MemcpyAsyncWithOffset is aclrtMemcpyAsyncWithOffset: dst and src are device addresses of cells that hold the bases,
 // and are read when the copy runs.
-func MemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax, dstDataOffset uint64, src core.Addr, count, srcDataOffset uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func MemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax, dstDataOffset uint64, src core.Addr, count,
+	srcDataOffset uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyAsyncWithOffset"
 	if count == 0 {
 		return nil
@@ -231,7 +238,8 @@ func MemcpyAsyncWithOffset(t *core.Thread, dst core.Addr, destMax, dstDataOffset
 	case dstDataOffset >= destMax:
 		return core.Refused(api, "dstDataOffset", "%d is not below destMax, %d", dstDataOffset, destMax)
 	case count > destMax-dstDataOffset:
-		return core.Refused(api, "count", "%d bytes do not fit behind dstDataOffset %d into destMax, %d", count, dstDataOffset, destMax)
+		return core.Refused(api, "count", "%d bytes do not fit behind dstDataOffset %d into destMax, %d", count,
+			dstDataOffset, destMax)
 	}
 	c := t.Current()
 	if c == nil {

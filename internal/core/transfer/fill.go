@@ -42,7 +42,8 @@ func Memset(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, coun
 // strictFill refuses host memory that is not pinned: the documents leave open what a fill makes of it.
 func strictFill(rt *core.Runtime, api string, p core.Addr, l driver.Location) *core.Error {
 	if rt.Strict && !rt.OneMemory && l.Place == driver.Pageable {
-		return core.Refused(api, "devPtr", "%#x is pageable memory; host memory to be filled comes from aclrtMallocHost", p)
+		return core.Refused(api, "devPtr",
+			"%#x is pageable memory; host memory to be filled comes from aclrtMallocHost", p)
 	}
 	return nil
 }
@@ -52,7 +53,8 @@ func fillBytes(p core.Addr, value int32, n uint64) driver.Op {
 }
 
 // MemsetAsync is aclrtMemsetAsync. Device and managed memory is filled in the order of the stream, host memory at once.
-func MemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, count uint64, stream core.Handle) *core.Error {
+func MemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32, count uint64,
+	stream core.Handle) *core.Error {
 	const api = "aclrtMemsetAsync"
 	if count == 0 {
 		return nil
@@ -85,7 +87,8 @@ func MemsetAsync(t *core.Thread, devPtr core.Addr, maxCount uint64, value int32,
 }
 
 func overfull(api string, p core.Addr, count, maxCount uint64) *core.Error {
-	return core.Refused(api, "count", "%d bytes do not fit into maxCount, %d", count, maxCount).Because(core.OutOfBounds, 0).Of(p, count)
+	return core.Refused(api, "count", "%d bytes do not fit into maxCount, %d", count,
+		maxCount).Because(core.OutOfBounds, 0).Of(p, count)
 }
 
 // fill queues a fill of device or managed memory, and carries out one of host memory now.
@@ -133,7 +136,8 @@ func fillWords(p core.Addr, value uint32, n uint64) driver.Op {
 }
 
 // MemsetD32Async is aclrtMemsetD32Async. Device memory is filled in the order of the stream, host memory at once.
-func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32, count uint64, stream core.Handle) *core.Error {
+func MemsetD32Async(t *core.Thread, ptr core.Addr, memSize uint64, value uint32, count uint64,
+	stream core.Handle) *core.Error {
 	const api = "aclrtMemsetD32Async"
 	if count == 0 {
 		return nil
@@ -167,7 +171,8 @@ func checkWords(t *core.Thread, api string, ptr core.Addr, memSize, count uint64
 	case ptr%4 != 0:
 		return l, core.Invalid(api, "ptr", "%#x is not a multiple of 4", ptr)
 	case memSize/4 < count:
-		return l, core.Invalid(api, "N", "%d words of 4 bytes do not fit into memSize, %d", count, memSize).Because(core.OutOfBounds, 0).Of(ptr, count*4)
+		return l, core.Invalid(api, "N", "%d words of 4 bytes do not fit into memSize, %d", count,
+			memSize).Because(core.OutOfBounds, 0).Of(ptr, count*4)
 	case !t.Runtime.Product.FillWords:
 		return l, core.Unsupported(api, "", "%s has no 32-bit fills", t.Runtime.Product.Name)
 	}
@@ -175,7 +180,8 @@ func checkWords(t *core.Thread, api string, ptr core.Addr, memSize, count uint64
 		return l, err
 	}
 	if l.Place == driver.Pageable && !t.Runtime.OneMemory {
-		return l, core.Fail(api, abi.ErrInvalidParam, "ptr", "%#x is pageable memory; only pinned host memory and device memory can be filled with words", ptr)
+		return l, core.Fail(api, abi.ErrInvalidParam, "ptr",
+			"%#x is pageable memory; only pinned host memory and device memory can be filled with words", ptr)
 	}
 	return l, nil
 }

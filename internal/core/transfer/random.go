@@ -36,9 +36,10 @@ type randomTask struct {
 	result, counterAddr core.Addr
 }
 
-// RandomNumAsync is aclrtRandomNumAsync: numbers are drawn from a seed and the counter that lies in memory, which is moved on by what they take. The
-// structure is read during the call, and not changed.
-func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core.Handle, reserve core.Addr) *core.Error {
+// RandomNumAsync is aclrtRandomNumAsync: numbers are drawn from a seed and the counter that lies in memory, which is
+// moved on by what they take. The structure is read during the call, and not changed.
+func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core.Handle,
+	reserve core.Addr) *core.Error {
 	const api = "aclrtRandomNumAsync"
 	if err := checkRandomNumAsync(t, taskInfo, stream, reserve); err != nil {
 		return err
@@ -48,7 +49,8 @@ func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core
 		return core.Invalid(api, "taskInfo", "random numbers are no %v", taskInfo.DataType)
 	}
 	if !t.Runtime.Product.Random {
-		return core.Unsupported(api, "", "%s makes no random numbers; A2 and A3 do", t.Runtime.Product.Name).NotRecorded()
+		return core.Unsupported(api, "", "%s makes no random numbers; A2 and A3 do",
+			t.Runtime.Product.Name).NotRecorded()
 	}
 	s, err := t.Stream(api, "stream", stream)
 	if err != nil {
@@ -72,16 +74,19 @@ func RandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, stream core
 		return err
 	}
 	rt, dropped := t.Runtime, s.Dropped()
-	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: draws.result, N: bytes, Work: func() error {
-		return draw(rt, draws, dropped)
-	}}, Kind: observe.Random})
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: draws.result, N: bytes,
+		Work: func() error {
+			return draw(rt, draws, dropped)
+		}}, Kind: observe.Random})
 }
 
 // randomTaskOf looks at what is asked for. bytes is how large the result is, as far as that is known before it runs.
-func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNumTaskInfo, typ random.Type) (draws randomTask, bytes uint64, err *core.Error) {
+func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNumTaskInfo,
+	typ random.Type) (draws randomTask, bytes uint64, err *core.Error) {
 	f := info.RandomNumFuncParaInfo
 	of := uint64(typ.Size())
-	draws = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr, counterAddr: info.RandomCounterAddr}
+	draws = randomTask{numbers: random.Numbers{Type: typ}, result: info.RandomResultAddr,
+		counterAddr: info.RandomCounterAddr}
 	var a, b *abi.RandomParaInfo
 	switch f.FuncType {
 	case abi.RandomNumFuncTypeDropoutBitmask:
@@ -113,8 +118,10 @@ func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNu
 		to    *parameter
 		sizes [2]uint64
 	}{
-		{"the first parameter", a, &draws.a, [2]uint64{of, of}}, {"the second parameter", b, &draws.b, [2]uint64{of, of}},
-		{"randomSeed", &info.RandomSeed, &draws.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &draws.count, [2]uint64{8, 4}},
+		{"the first parameter", a, &draws.a, [2]uint64{of, of}}, {"the second parameter", b, &draws.b,
+			[2]uint64{of, of}},
+		{"randomSeed", &info.RandomSeed, &draws.seed, [2]uint64{8, 4}}, {"randomNum", &info.RandomNum, &draws.count,
+			[2]uint64{8, 4}},
 	} {
 		if p.from == nil {
 			continue
@@ -130,7 +137,8 @@ func randomTaskOf(t *core.Thread, api string, d *core.Device, info *abi.RandomNu
 }
 
 // parameterOf reads one, which has one of two sizes.
-func parameterOf(t *core.Thread, api string, d *core.Device, name string, p *abi.RandomParaInfo, sizes [2]uint64) (parameter, *core.Error) {
+func parameterOf(t *core.Thread, api string, d *core.Device, name string, p *abi.RandomParaInfo,
+	sizes [2]uint64) (parameter, *core.Error) {
 	size := uint64(p.Size)
 	value := binary.LittleEndian.Uint64(p.ValueOrAddr[:])
 	switch {

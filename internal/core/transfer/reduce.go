@@ -32,8 +32,10 @@ var reduceTypes = map[abi.DataType]reduce.Type{
 	abi.DataTypeFloat:   reduce.Float32,
 }
 
-// ReduceAsync is aclrtReduceAsync: dst = dst (kind) src, element by element, in the order of the stream. count is in bytes.
-func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.ReduceKind, dataType abi.DataType, stream core.Handle, reserve core.Addr) *core.Error {
+// ReduceAsync is aclrtReduceAsync: dst = dst (kind) src, element by element, in the order of the stream. count is in
+// bytes.
+func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.ReduceKind, dataType abi.DataType,
+	stream core.Handle, reserve core.Addr) *core.Error {
 	const api = "aclrtReduceAsync"
 	switch {
 	case dst == 0:
@@ -83,7 +85,8 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 		addr core.Addr
 	}{{"src", src}, {"dst", dst}} {
 		if a.addr%core.Addr(typ.Size()) != 0 {
-			return core.Fail(api, abi.ErrRTAddrUnaligned, a.arg, "%#x is not a multiple of %d, the size of an element", a.addr, typ.Size())
+			return core.Fail(api, abi.ErrRTAddrUnaligned, a.arg, "%#x is not a multiple of %d, the size of an element",
+				a.addr, typ.Size())
 		}
 	}
 	if err := reachable(t, api, "src", c.Device, src, count); err != nil {
@@ -97,9 +100,10 @@ func ReduceAsync(t *core.Thread, dst, src core.Addr, count uint64, kind abi.Redu
 	}
 	op := reduce.Op{Kind: how, Type: typ, Saturate: saturates(c.Device)}
 	rt, dropped := t.Runtime, s.Dropped()
-	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count, Work: func() error {
-		return reduceTask(rt, op, dst, src, count, dropped)
-	}}, Kind: observe.Reduce})
+	return s.Launch(api, t, core.Task{Op: driver.Op{Kind: driver.OpWork, Dst: dst, Src: src, N: count,
+		Work: func() error {
+			return reduceTask(rt, op, dst, src, count, dropped)
+		}}, Kind: observe.Reduce})
 }
 
 // saturates tells whether floats of the device stay finite.

@@ -12,9 +12,9 @@ import (
 	"ropeway/internal/driver"
 )
 
-// A symbol is the address of a host variable that stands for a variable on devices. On real devices a loader makes them known; here
-// [Runtime.RegisterSymbol] does, which is ours. The variable gets its memory and its initial value on a device when it is first used there, and loses
-// both when the device is reset.
+// A symbol is the address of a host variable that stands for a variable on devices. On real devices a loader makes
+// them known; here [Runtime.RegisterSymbol] does, which is ours. The variable gets its memory and its initial value
+// on a device when it is first used there, and loses both when the device is reset.
 
 // symbols are the variables that are known.
 type symbols struct {
@@ -37,8 +37,8 @@ type placedSymbol struct {
 	addr core.Addr
 }
 
-// DefineSymbol makes symbol stand for a variable of size bytes on every device, which init is the beginning of; what follows is 0. To
-// register it again with the same size changes nothing.
+// DefineSymbol makes symbol stand for a variable of size bytes on every device, which init is the beginning of; what
+// follows is 0. To register it again with the same size changes nothing.
 func DefineSymbol(rt *core.Runtime, symbol core.Addr, size uint64, init []byte) *core.Error {
 	const api = "ropewayRegisterSymbol"
 	switch {
@@ -149,7 +149,8 @@ func findSymbol(t *core.Thread, api string, symbol core.Addr) (*symbolVariable, 
 	v := s.byName[symbol]
 	s.mu.RUnlock()
 	if v == nil {
-		return nil, 0, core.Fail(api, abi.ErrRTInvalidSymbol, "symbol", "%#x stands for no variable on devices; ropewayRegisterSymbol makes one", symbol)
+		return nil, 0, core.Fail(api, abi.ErrRTInvalidSymbol, "symbol",
+			"%#x stands for no variable on devices; ropewayRegisterSymbol makes one", symbol)
 	}
 	addr, err := v.place(api, c)
 	return v, addr, err
@@ -187,7 +188,8 @@ func GetSymbolSize(t *core.Thread, symbol core.Addr, size *uint64) *core.Error {
 	return err
 }
 
-// inSymbol is where offset bytes into a variable are on the current device, and how many bytes there are from there on. count of them are wanted.
+// inSymbol is where offset bytes into a variable are on the current device, and how many bytes there are from there
+// on. count of them are wanted.
 func inSymbol(t *core.Thread, api string, symbol core.Addr, count, offset uint64) (core.Addr, uint64, *core.Error) {
 	v, addr, err := findSymbol(t, api, symbol)
 	if err != nil {
@@ -195,16 +197,19 @@ func inSymbol(t *core.Thread, api string, symbol core.Addr, count, offset uint64
 	}
 	end, carry := bits.Add64(offset, count, 0)
 	if carry != 0 {
-		return 0, 0, core.Fail(api, abi.ErrFailure, "offset", "%d and count, %d, do not fit in 64 bits", offset, count).Because(core.OutOfBounds, 0)
+		return 0, 0, core.Fail(api, abi.ErrFailure, "offset", "%d and count, %d, do not fit in 64 bits", offset,
+			count).Because(core.OutOfBounds, 0)
 	}
 	if end > v.size {
-		return 0, 0, core.Invalid(api, "count", "%d bytes at offset %d go past the end of the variable, which has %d", count, offset, v.size).Because(core.OutOfBounds, 0)
+		return 0, 0, core.Invalid(api, "count", "%d bytes at offset %d go past the end of the variable, which has %d",
+			count, offset, v.size).Because(core.OutOfBounds, 0)
 	}
 	return addr + core.Addr(offset), v.size - offset, nil
 }
 
 // MemcpyFromSymbol is aclrtMemcpyFromSymbol.
-func MemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64, kind abi.MemcpyKind) *core.Error {
+func MemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
+	kind abi.MemcpyKind) *core.Error {
 	const api = "aclrtMemcpyFromSymbol"
 	if count == 0 {
 		return nil
@@ -217,7 +222,8 @@ func MemcpyFromSymbol(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.
 }
 
 // MemcpyFromSymbolAsync is aclrtMemcpyFromSymbolAsync.
-func MemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func MemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
+	kind abi.MemcpyKind, stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyFromSymbolAsync"
 	if count == 0 {
 		return nil
@@ -230,14 +236,16 @@ func MemcpyFromSymbolAsync(t *core.Thread, dst core.Addr, dstMax uint64, symbol 
 }
 
 // fromSymbol checks a copy out of a variable and says where it begins.
-func fromSymbol(t *core.Thread, api string, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64, kind abi.MemcpyKind) (core.Addr, *core.Error) {
+func fromSymbol(t *core.Thread, api string, dst core.Addr, dstMax uint64, symbol core.Addr, count, offset uint64,
+	kind abi.MemcpyKind) (core.Addr, *core.Error) {
 	switch {
 	case symbol == 0:
 		return 0, core.IsNull(api, "symbol")
 	case dst == 0:
 		return 0, core.IsNull(api, "dst")
 	case count > dstMax:
-		return 0, core.Invalid(api, "count", "%d bytes do not fit into dstMax, %d", count, dstMax).Because(core.OutOfBounds, 0).Of(dst, count)
+		return 0, core.Invalid(api, "count", "%d bytes do not fit into dstMax, %d", count,
+			dstMax).Because(core.OutOfBounds, 0).Of(dst, count)
 	case kind != abi.MemcpyDeviceToHost && kind != abi.MemcpyDefault:
 		return 0, core.Invalid(api, "kind", "%v is neither ACL_MEMCPY_DEVICE_TO_HOST nor ACL_MEMCPY_DEFAULT", kind)
 	}
@@ -259,7 +267,8 @@ func MemcpyToSymbol(t *core.Thread, symbol, src core.Addr, count, offset uint64,
 }
 
 // MemcpyToSymbolAsync is aclrtMemcpyToSymbolAsync.
-func MemcpyToSymbolAsync(t *core.Thread, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind, stream core.Handle) *core.Error {
+func MemcpyToSymbolAsync(t *core.Thread, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind,
+	stream core.Handle) *core.Error {
 	const api = "aclrtMemcpyToSymbolAsync"
 	if count == 0 {
 		return nil
@@ -272,7 +281,8 @@ func MemcpyToSymbolAsync(t *core.Thread, symbol, src core.Addr, count, offset ui
 }
 
 // toSymbol checks a copy into a variable and says where it ends up.
-func toSymbol(t *core.Thread, api string, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind) (core.Addr, uint64, *core.Error) {
+func toSymbol(t *core.Thread, api string, symbol, src core.Addr, count, offset uint64, kind abi.MemcpyKind) (core.Addr,
+	uint64, *core.Error) {
 	switch {
 	case symbol == 0:
 		return 0, 0, core.IsNull(api, "symbol")

@@ -1,4 +1,5 @@
-// Package transfer is what moves or computes bytes: copies, batches, descriptors, fills, reductions, random numbers, and copies to symbols.
+// Package transfer is what moves or computes bytes: copies, batches, descriptors, fills, reductions, random numbers,
+// and copies to symbols.
 package transfer
 
 import "ropeway/internal/core"
