@@ -183,8 +183,10 @@ func (a *app) readInfo(settings setup.Settings) (*infoReport, error) {
 	defer rt.Close()
 	p := settings.Product
 	r := &infoReport{
-		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver.Name(), Drivers: drivers(), API: apiVersion,
-		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p), Devices: []deviceInfo{},
+		Product: p.Name, Form: formName(p.RC), Chip: p.Chip, Driver: rt.Driver.Name(), Drivers: drivers(),
+		API:      apiVersion,
+		Versions: readHostVersions(), CPUs: runtime.GOMAXPROCS(0), HugePages: readHugePages(), Features: features(p),
+		Devices:     []deviceInfo{},
 		Limits:      limits(p),
 		Environment: a.readVariables(),
 	}

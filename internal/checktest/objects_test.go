@@ -201,7 +201,8 @@ func (r *run) free(h *hostThread, step, i int) *core.Error {
 		got := make([]byte, b.size)
 		if b.onHost() {
 			r.access(h.Thread, step, i, 0, b.size, false, func(mem []byte) { copy(got, mem) })
-		} else if err := transfer.Memcpy(h.Thread, addrOf(got), uint64(b.size), at, uint64(b.size), abi.MemcpyDeviceToHost); err != nil {
+		} else if err := transfer.Memcpy(h.Thread, addrOf(got), uint64(b.size), at, uint64(b.size),
+			abi.MemcpyDeviceToHost); err != nil {
 			return err
 		}
 		r.compare(step, got, want)

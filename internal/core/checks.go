@@ -6,7 +6,7 @@ import (
 	"ropeway/internal/abi"
 )
 
-// What is here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
+// Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
 func (t *Thread) checkSetDevice(deviceID int32) (theDeviceId *Device, err *Error) {
 	const api = "aclrtSetDevice"

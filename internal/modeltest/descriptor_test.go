@@ -71,7 +71,7 @@ func (w *world) indirect(t *rapid.T, s *stream, call func() *core.Error, to, fro
 	w.queued(s, fails, move(dst, do, src, so, n), uses...)
 }
 
-// wasMemory tells whether addr lies in device memory that was freed.
+// wasMemory reports whether addr lies in device memory that was freed.
 func (w *world) wasMemory(addr core.Addr) bool {
 	return slices.ContainsFunc(w.freed, func(b *buffer) bool {
 		return addr >= b.addr && addr < b.addr+core.Addr(len(b.want))+64

@@ -26,7 +26,8 @@ func checksOf(pkg string, t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString("// What is here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.\n")
+	b.WriteString("// Each of these checks the leading rules of one function of the API in the order of the table, " +
+		"and returns what it has looked up on the way.\n")
 	for _, f := range t.Functions {
 		m := methods[f.Name]
 		if f.Status != table.Core || m == nil || m.pkg != pkg || !m.checks {
@@ -281,7 +282,8 @@ func (c *check) lookUp(number int, r *table.Rule, guard string) (bool, error) {
 			return true, err
 		}
 		fmt.Fprintf(&c.body, "if %s = t.Current(); %s == nil { // %d\n%s\n}\n",
-			c.bind("context", c.typed("*Context")), c.bound["context"], number, c.returns(c.of("NoCurrentContext")+"(api)"+quiet))
+			c.bind("context", c.typed("*Context")), c.bound["context"], number,
+			c.returns(c.of("NoCurrentContext")+"(api)"+quiet))
 		return true, nil
 	}
 	param := w.Args[0].Name

@@ -67,7 +67,8 @@ func TestChecks(t *testing.T) {
 	}
 	at := 0
 	for _, want := range []string{
-		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, done bool, err *Error)",
+		"checkF(event Handle, stream Handle, bits uint32) (theEvent *Event, theStream *Stream, ctx *Context, " +
+			"done bool, err *Error)",
 		`theStream, err = t.Stream(api, "stream", stream); err != nil`,
 		`theEvent, err = t.Event(api, "event", event); err != nil`,
 		"if bits > 1 {", `Fail(api, abi.ErrInvalidParam, "flag", "is wrong; it is %#x", bits)`,

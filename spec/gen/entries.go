@@ -21,7 +21,8 @@ func writeEntries(t *table.Table, root string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// fingerprint is ROPEWAY_TABLE of the shim that goes with this core.\nconst fingerprint = 0x%08x\n\n", fingerprint(t))
+	fmt.Fprintf(&b, "// fingerprint is ROPEWAY_TABLE of the shim that goes with this core.\n"+
+		"const fingerprint = 0x%08x\n\n", fingerprint(t))
 	b.WriteString("// functionNames are the functions by their numbers.\nvar functionNames = [...]string{\n")
 	for _, f := range t.Functions {
 		fmt.Fprintf(&b, "%q,\n", f.Name)
@@ -159,7 +160,7 @@ func methodsOf(dir, pkg string, methods map[string]*method) error {
 	return nil
 }
 
-// calls tells whether a file calls a method or a function.
+// calls reports whether a file calls a method or a function.
 func calls(file *ast.File, name string) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

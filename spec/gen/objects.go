@@ -23,7 +23,8 @@ var objects = map[string]object{
 	"aclrtStream": {symbol: "stream", find: "t.Stream(%s)", goType: "*Stream",
 		kinds: []string{"elsewhere", "unwaited: unwaited"}},
 	"aclrtEvent": {symbol: "event", find: "t.Event(%s)", goType: "*Event", plain: []string{"waitable"}, kinds: []string{
-		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable", "unwaitable", "recorded: recorded waitable"},
+		"deviceOnly: deviceOnly", "external: external waitable", "ipc: ipc ex waitable", "ex: ex waitable",
+		"unwaitable", "recorded: recorded waitable"},
 		only: map[string][]string{"event.ipc": {"950", "A3", "A2"}}},
 	"aclrtContext": {symbol: "context", find: "t.context(%s)", goType: "*Context"},
 	"aclrtNotify":  {symbol: "notify", find: "findNotify(t, %s)", goType: "*Notify"},

@@ -7,7 +7,7 @@ import (
 	"ropeway/internal/core"
 )
 
-// What is here checks the leading rules of one function in the order of the table, and returns what it has looked up on the way.
+// Each of these checks the leading rules of one function of the API in the order of the table, and returns what it has looked up on the way.
 
 func checkRandomNumAsync(t *core.Thread, taskInfo *abi.RandomNumTaskInfo, _ core.Handle, _ core.Addr) *core.Error {
 	const api = "aclrtRandomNumAsync"
