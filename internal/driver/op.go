@@ -23,6 +23,7 @@ const (
 	OpFail                 // fails with Err
 	OpWork                 // Work is called where the operation runs, and its error is the operation's; it computes on Dst, and Src, if they are not 0
 	OpGate                 // nothing behind it runs before Gate lets it pass; ErrTimeout after Timeout (0: none), counted from its turn
+	OpProgram              // the steps of Program from number N on; the first that fails ends it, and it fails as that did
 )
 
 // Op is one operation of a queue.
@@ -40,6 +41,7 @@ type Op struct {
 	DstPitch, SrcPitch uint64
 
 	Segs    *Segments
+	Program *Program
 	Flag    Flag
 	Timeout time.Duration
 	Fn      func()
