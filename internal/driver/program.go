@@ -7,6 +7,7 @@ package driver
 type Program struct {
 	Steps []Step
 	Bytes uint64 // that all steps move
+	Long  bool   // it may take longer than Bytes says: what a step does is known only when it runs
 }
 
 // Step is one step of a program: a list of copies, or another operation.

@@ -75,6 +75,7 @@ func (g *Graph) lower() {
 		g.program.Steps[next[v.level]] = driver.Step{Op: op, Task: uint32(i)}
 		next[v.level]++
 		g.program.Bytes += bytesOf(op)
+		g.program.Long = g.program.Long || op.Kind == driver.OpDesc || op.Kind == driver.OpOffset
 	}
 }
 
