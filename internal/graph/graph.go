@@ -68,10 +68,18 @@ const (
 
 // New compiles tasks. sole tells of an address whether its memory has no other one; nil means that all has none.
 func New(tasks []Task, sole func(addr uintptr) bool) *Graph {
-	g := &Graph{sole: sole, nodes: make([]node, len(tasks))}
-	for i := range tasks {
+	return Build(len(tasks), sole, func(i int, t *Task) { *t = tasks[i] })
+}
+
+// Build is New for n tasks that are not in a list: at makes t, which is empty, task i.
+func Build(n int, sole func(addr uintptr) bool, at func(i int, t *Task)) *Graph {
+	g := &Graph{sole: sole, nodes: make([]node, n)}
+	var t Task
+	for i := range n {
+		t = Task{}
+		at(i, &t)
 		g.nodes[i].at = -1
-		g.set(i, &tasks[i])
+		g.set(i, &t)
 	}
 	g.compile()
 	return g

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ropeway/internal/driver"
+	_ "ropeway/internal/testenv/seeded"
 )
 
 // mem is memory that copies of a test go between: addresses are places in it, plus base.
