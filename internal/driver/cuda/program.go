@@ -9,7 +9,7 @@ import (
 // faster, as those of a batch. op.N is the next step, and op.Height how many of its copies are on the stream, if they run in order: what the stream cannot do is
 // done by the host, which goes on from there.
 
-// moveProgram gives the steps of a program to the stream; false if the host has to do the next one. mu is held.
+// moveProgram gives the steps of a program to the stream; false if the host has to do the next one. Mu is held.
 func (q *queue) moveProgram(op *driver.Op) bool {
 	steps := op.Program.Steps
 	for ; op.N < uint64(len(steps)); op.N, op.Height = op.N+1, 0 {
@@ -20,7 +20,7 @@ func (q *queue) moveProgram(op *driver.Op) bool {
 	return true
 }
 
-// moveStep gives a step to the stream. mu is held.
+// moveStep gives a step to the stream. Mu is held.
 func (q *queue) moveStep(op *driver.Op, s *driver.Step) bool {
 	switch {
 	case s.Op != nil:

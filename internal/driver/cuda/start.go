@@ -109,7 +109,7 @@ func (q *queue) move(op *driver.Op) bool {
 	return q.moveFill(op)
 }
 
-// moveList gives copies that may run in any order to the stream. mu is held.
+// moveList gives copies that may run in any order to the stream. Mu is held.
 func (q *queue) moveList(segs *driver.Segments) bool {
 	if list := segs.List; len(list) == 1 {
 		return q.moveCopy(list[0].Dst, list[0].Src, list[0].N) == success
